@@ -13,17 +13,23 @@ import { formatClusterInfos, formatClusters, labelRules } from "../cluster/clust
 import { type ClusterFlags, readClusterEntry } from "../cluster/entry.ts";
 import { clusterOf } from "../cluster/find_cluster.ts";
 import type { AddCommand, CommandContext } from "../context.ts";
-import { editSignerFile } from "../edit_signer_file.ts";
 import type { CommandResult } from "../output.ts";
 import { addRemoteOptions, askSigner, refuseRemoteFlags, REMOTE_HELP } from "../remote.ts";
 import { loadSignerFile } from "../signer_file.ts";
+import {
+  addChangeOptions,
+  CHANGE_HELP,
+  type ChangeFlags,
+  changeUses,
+  runChange,
+  type SignerChange,
+} from "../signer_change.ts";
 
 interface ListFlags extends ClientSection {
   readonly remote?: boolean;
 }
 
-interface AddFlags extends ClusterFlags {
-  readonly config?: string;
+interface AddFlags extends ClusterFlags, ChangeFlags {
   readonly force?: boolean;
 }
 
@@ -44,23 +50,19 @@ Examples:
       --rule 'allow get,list,logs pods web' --rule 'require_approval apply deployments web/shop'
   broker-ctl cluster add prod --force --rule 'allow get,list pods web' --rule 'deny * secrets'
 
-The signer's config is edited in its place, comments and all else kept; what the signer would not load is not written.
 A rule is an effect (allow, deny, require_approval), verbs (get, list, logs, apply, delete), resources in their plural,
 and where: namespaces, and after a slash names of objects. Several with commas, * for all; without the last word it is
 everywhere. - stands for the namespace of what has none, and for a list of all namespaces.
 --force changes a cluster that is there, by what is given alone: a list takes the place of the old one, '' clears it.
 Next: broker-ctl cluster enrol prod --print, then broker-ctl cluster check prod, then broker-ctl reload.
-`;
+${CHANGE_HELP}`;
 
 const REMOVE_EXAMPLES = `
 Examples:
   broker-ctl cluster enrol prod --print | kubectl delete -f -
       first, so that nothing is left in the cluster
   broker-ctl cluster remove prod --config /etc/gateway/signer.json
-
-The signer's config is edited in its place, comments and all else kept. The running signer goes on until it reads it
-again: broker-ctl reload.
-`;
+${CHANGE_HELP}`;
 
 /** `cluster list`, `cluster add` and `cluster remove`: the clusters of the signer's config. */
 export const addCluster: AddCommand = (cluster, context) => {
@@ -74,7 +76,7 @@ export const addCluster: AddCommand = (cluster, context) => {
         ? context.run(command, ["config", "clientConfig"], () => listRemote(command, context))
         : context.run(command, ["config"], () => listLocal(command, context, flags))
     );
-  cluster.command("add")
+  addChangeOptions(cluster.command("add"))
     .description("Add a cluster to the signer's config, or change one.")
     .argument("<name>", "its name for agents and rules")
     .option("--api-server <url>", "https://host:port", once)
@@ -102,16 +104,20 @@ export const addCluster: AddCommand = (cluster, context) => {
     .option("--cluster-resource <resource>", "the same of objects without a namespace; repeat", repeated)
     .option("--force", "change a cluster that is there")
     .addHelpText("after", ADD_EXAMPLES)
-    .action((name: string, _flags, command) =>
-      context.run(command, ["config"], () => add(name, command.optsWithGlobals() as AddFlags, context))
+    .action((name: string, flags: AddFlags, command) =>
+      context.run(
+        command,
+        changeUses(flags),
+        () => runChange(command, context, addition(name, flags, context.workingFolder)),
+      )
     );
-  cluster.command("remove")
+  addChangeOptions(cluster.command("remove"))
     .alias("rm")
     .description("Take a cluster out of the signer's config.")
     .argument("<name>", "which")
     .addHelpText("after", REMOVE_EXAMPLES)
-    .action((name: string, _flags, command) =>
-      context.run(command, ["config"], () => remove(name, command.optsWithGlobals() as AddFlags, context))
+    .action((name: string, flags: ChangeFlags, command) =>
+      context.run(command, changeUses(flags), () => runChange(command, context, removal(name)))
     );
 };
 
@@ -138,12 +144,10 @@ async function listLocal(
   return { json: clusters, lines: formatClusters(clusters, terminal.columns) };
 }
 
-async function add(name: string, flags: AddFlags, { workingFolder }: CommandContext): Promise<CommandResult> {
+function addition(name: string, flags: AddFlags, workingFolder: string): SignerChange {
   const entry = readClusterEntry(flags);
   let isNew = true;
-  const config = await editSignerFile({
-    path: flags.config,
-    workingFolder,
+  return {
     edit: (text, { kubernetes }) => {
       isNew = !Object.hasOwn(kubernetes?.clusters ?? {}, name);
       if (isNew) {
@@ -164,39 +168,35 @@ async function add(name: string, flags: AddFlags, { workingFolder }: CommandCont
         text,
       );
     },
-  });
-  const cluster = clusterOf(config, name);
-  const done = `cluster ${quoteText(name)} ${isNew ? "added" : "updated"}`;
-  const { ca_cert, token_file } = cluster;
-  const absent = await findAbsent({ ca_cert, token_file }, workingFolder);
-  return {
-    json: { name, added: isNew, cluster, absent },
-    lines: [
-      `${done} (api_server=${cluster.api_server}, rules=${labelRules(cluster.rules)})`,
-      ...(hasUser(config, cluster)
-        ? []
-        : ["none of the config's callers may use it: it has none of their groups (--group)"]),
-      ...absent.map((key) =>
-        `${key} ${quoteText(cluster[key])} is not there yet: until it is, the signer refuses this config`
-      ),
-    ],
+    describe: async (config) => {
+      const cluster = clusterOf(config, name);
+      const { ca_cert, token_file } = cluster;
+      const absent = await findAbsent({ ca_cert, token_file }, workingFolder);
+      return {
+        json: { name, added: isNew, cluster, absent },
+        lines: [
+          `cluster ${quoteText(name)} ${isNew ? "added" : "updated"} ` +
+          `(api_server=${cluster.api_server}, rules=${labelRules(cluster.rules)})`,
+          ...(hasUser(config, cluster)
+            ? []
+            : ["none of the config's callers may use it: it has none of their groups (--group)"]),
+          ...absent.map((key) =>
+            `${key} ${quoteText(cluster[key])} is not there yet: until it is, the signer refuses this config`
+          ),
+        ],
+      };
+    },
   };
 }
 
-async function remove(
-  name: string,
-  { config }: AddFlags,
-  { workingFolder }: CommandContext,
-): Promise<CommandResult> {
-  await editSignerFile({
-    path: config,
-    workingFolder,
+function removal(name: string): SignerChange {
+  return {
     edit: (text, config) => {
       clusterOf(config, name);
       return removeMember(text, pathOf(name));
     },
-  });
-  return { json: { name, removed: true }, lines: [`cluster ${quoteText(name)} removed`] };
+    describe: () => ({ json: { name, removed: true }, lines: [`cluster ${quoteText(name)} removed`] }),
+  };
 }
 
 /** Whether the groups of any caller let it at a cluster; without a table of callers they do. */

@@ -5,13 +5,18 @@ import { AppError } from "@gateway/shared/errors";
 import { quoteText } from "@gateway/shared/quote";
 import type { SignerConfig } from "@gateway/signer/config";
 import { once } from "../arguments.ts";
-import type { AddCommand, CommandContext } from "../context.ts";
-import { editSignerFile } from "../edit_signer_file.ts";
-import type { CommandResult } from "../output.ts";
+import type { AddCommand } from "../context.ts";
+import {
+  addChangeOptions,
+  CHANGE_HELP,
+  type ChangeFlags,
+  changeUses,
+  runChange,
+  type SignerChange,
+} from "../signer_change.ts";
 import { withHint } from "../with_hint.ts";
 
-interface SealFlags {
-  readonly config?: string;
+interface SealFlags extends ChangeFlags {
   readonly envelope?: EnvelopeVersion;
   readonly domain?: string;
   readonly shim?: string;
@@ -25,8 +30,8 @@ Examples:
 From the signer's next reload on, sessions on the host are of mode exec, and run only what the signer has signed for
 that host, command by command. Install the shim on the host first: without it every command of a session is refused.
 v2 is checked there with ssh-keygen; v1 is for hosts that have a shim of another build already, whose domain and name
-may be others. The config is edited in its place, comments and all else kept.
-`;
+may be others.
+${CHANGE_HELP}`;
 
 const UNSEAL_EXAMPLES = `
 Examples:
@@ -34,7 +39,7 @@ Examples:
 
 From the signer's next reload on, the host takes session certificates that are locked to nothing. How it was sealed
 stays in the config, for the next time.
-`;
+${CHANGE_HELP}`;
 
 const NO_KEY = {
   when: ({ code, message }: AppError) => code === "invalid_config" && message.includes("needs envelope_key"),
@@ -44,74 +49,66 @@ const NO_KEY = {
 
 /** `host seal` and `host unseal`. */
 export const addSeal: AddCommand = (host, context) => {
-  host.command("seal")
+  addChangeOptions(host.command("seal"))
     .description("Have a host run only what the signer signs, command by command.")
     .argument("<name>", "which")
     .addOption(new Option("--envelope <format>", "what its shim understands").choices(ENVELOPE_VERSIONS))
     .option("--domain <text>", "with v1: the domain of another build's shim", once)
     .option("--shim <command>", "the shim on the host, where it has another name", once)
     .addHelpText("after", SEAL_EXAMPLES)
-    .action((name: string, _flags, command) =>
-      context.run(command, ["config"], () => seal(name, command.optsWithGlobals() as SealFlags, context))
+    .action((name: string, flags: SealFlags, command) =>
+      context.run(
+        command,
+        changeUses(flags),
+        () => withHint(NO_KEY, () => runChange(command, context, sealing(name, flags))),
+      )
     );
-  host.command("unseal")
+  addChangeOptions(host.command("unseal"))
     .description("Let sessions of a host run what they are sent.")
     .argument("<name>", "which")
     .addHelpText("after", UNSEAL_EXAMPLES)
-    .action((name: string, _flags, command) =>
-      context.run(command, ["config"], () => unseal(name, command.optsWithGlobals() as SealFlags, context))
+    .action((name: string, flags: ChangeFlags, command) =>
+      context.run(command, changeUses(flags), () => runChange(command, context, unsealing(name)))
     );
 };
 
-async function seal(
-  name: string,
-  { config: path, envelope, domain, shim }: SealFlags,
-  { workingFolder }: CommandContext,
-): Promise<CommandResult> {
+function sealing(name: string, { envelope, domain, shim }: SealFlags): SignerChange {
   const values = Object.entries({ sealed_exec: true, envelope, envelope_domain: domain, shim_command: shim })
     .filter(([, value]) => value !== undefined);
-  const config = await withHint(NO_KEY, () =>
-    editSignerFile({
-      path,
-      workingFolder,
-      edit(text, config) {
-        hostOf(config, name);
-        const edited = values.reduce(
-          (text, [key, value]) => setValue(text, ["hosts", name, key], value),
-          text,
-        );
-        // v2 has no domain: that of the format before would keep the config from loading.
-        return envelope === "v2" && domain === undefined
-          ? removeMember(edited, ["hosts", name, "envelope_domain"])
-          : edited;
-      },
-    }));
-  const { envelope: format = "v2", envelope_domain, shim_command } = hostOf(config, name);
   return {
-    json: { name, sealed: true, envelope: format, envelope_domain, shim_command },
-    lines: [
-      `host ${quoteText(name)} sealed (envelope ${format}); next: broker-ctl reload`,
-      "sessions that are open are opened anew at their next command, those of mode shell and pty take none",
-    ],
+    edit(text, config) {
+      hostOf(config, name);
+      const edited = values.reduce((text, [key, value]) => setValue(text, ["hosts", name, key], value), text);
+      // v2 has no domain: that of the format before would keep the config from loading.
+      return envelope === "v2" && domain === undefined
+        ? removeMember(edited, ["hosts", name, "envelope_domain"])
+        : edited;
+    },
+    describe(config) {
+      const { envelope: format = "v2", envelope_domain, shim_command } = hostOf(config, name);
+      return {
+        json: { name, sealed: true, envelope: format, envelope_domain, shim_command },
+        lines: [
+          `host ${quoteText(name)} sealed (envelope ${format})`,
+          "sessions that are open are opened anew at their next command, those of mode shell and pty take none",
+        ],
+      };
+    },
   };
 }
 
-async function unseal(
-  name: string,
-  { config: path }: SealFlags,
-  { workingFolder }: CommandContext,
-): Promise<CommandResult> {
+function unsealing(name: string): SignerChange {
   let wasSealed = false;
-  await editSignerFile({
-    path,
-    workingFolder,
+  return {
     edit(text, config) {
       wasSealed = hostOf(config, name).sealed_exec === true;
       return wasSealed ? setValue(text, ["hosts", name, "sealed_exec"], false) : text;
     },
-  });
-  const line = wasSealed ? "unsealed; next: broker-ctl reload" : "is not sealed; nothing was changed";
-  return { json: { name, sealed: false, changed: wasSealed }, lines: [`host ${quoteText(name)} ${line}`] };
+    describe: () => ({
+      json: { name, sealed: false },
+      lines: [`host ${quoteText(name)} ${wasSealed ? "unsealed" : "is not sealed; nothing was changed"}`],
+    }),
+  };
 }
 
 function hostOf({ hosts }: SignerConfig, name: string): SignerConfig["hosts"][string] {

@@ -71,13 +71,27 @@ Deno.test("cluster add adds a cluster and leaves the rest of the file alone", as
   assert.equal(
     out,
     'cluster "dev" added (api_server=https://10.0.0.6:6443, rules=allow:1)\n' +
-      'token_file "dev.token" is not there yet: until it is, the signer refuses this config\n',
+      'token_file "dev.token" is not there yet: until it is, the signer refuses this config\n' +
+      "the running signer goes on as before until: broker-ctl reload\n",
   );
   const text = await config.read();
   const [before, after] = text.split(PROD);
   assert.equal(before, WITH_PROD.split(PROD)[0]);
   assert.match(after ?? "", /^,\n {4}"dev": \{\n/);
   assert.equal((await config.ctl("list", "--json")).out.includes("10.0.0.6"), true);
+});
+
+Deno.test.each([
+  { args: [...ADD], shows: /\n\+ {4}"dev": \{\n/ },
+  { args: ["rm", "prod"], shows: /\n- {4}"prod": \{/ },
+])("cluster $args.0 --dry-run shows the change and writes nothing", async ({ args, shows }) => {
+  await using config = await createConfig(WITH_PROD);
+  const { out, err, exit } = await config.ctl(...args, "--dry-run");
+  assert.deepEqual([err, exit], ["", 0]);
+  assert.match(out, shows);
+  assert.match(out, /\nnothing was written \(--dry-run\)\n/);
+  assert.equal(await config.read(), WITH_PROD);
+  assert.match((await config.ctl(...args, "--url", "x")).err, /means nothing without --reload/);
 });
 
 Deno.test("cluster add makes the part of the file that is not there yet, with the mode of the file", async () => {
@@ -164,7 +178,11 @@ Deno.test.each<{ name: string; args: string[]; error: RegExp; exit?: number }>([
 
 Deno.test("cluster remove takes a cluster out and leaves the rest of the file alone", async () => {
   await using config = await createConfig(WITH_PROD);
-  assert.deepEqual(await config.ctl("rm", "prod"), { out: 'cluster "prod" removed\n', err: "", exit: 0 });
+  assert.deepEqual(await config.ctl("rm", "prod"), {
+    out: 'cluster "prod" removed\nthe running signer goes on as before until: broker-ctl reload\n',
+    err: "",
+    exit: 0,
+  });
   assert.equal(await config.read(), WITH_PROD.replace(`"prod": ${PROD}`, "").replace(/\n {4}\n/, "\n"));
   const again = await config.ctl("remove", "prod");
   assert.match(

@@ -56,7 +56,7 @@ Deno.test.each([
   await using config = await withConfig(configWith(from));
   const { exit, out, err } = await config.ctl("host", "seal", "web01", ...flags);
   assert.deepEqual([exit, err], [0, ""], err);
-  assert.match(out, /^host "web01" sealed \(envelope v[12]\); next: broker-ctl reload\n/);
+  assert.match(out, /^host "web01" sealed \(envelope v[12]\)\n[^]*until: broker-ctl reload\n/);
   assert.equal(await config.read(), configWith(to));
 });
 
@@ -104,12 +104,23 @@ Deno.test.each([
 Deno.test("host unseal takes the seal off, and keeps how it was sealed", async () => {
   await using config = await withConfig(configWith(`, "sealed_exec": true, "envelope": "v1"`));
   const { exit, out } = await config.ctl("host", "unseal", "web01");
-  assert.deepEqual([exit, out], [0, 'host "web01" unsealed; next: broker-ctl reload\n']);
+  assert.deepEqual([exit, out], [
+    0,
+    'host "web01" unsealed\nthe running signer goes on as before until: broker-ctl reload\n',
+  ]);
   const unsealed = configWith(`, "sealed_exec": false, "envelope": "v1"`);
   assert.equal(await config.read(), unsealed);
   const again = await config.ctl("host", "unseal", "web01", "--json");
   assert.deepEqual(JSON.parse(again.out), { name: "web01", sealed: false, changed: false });
   assert.equal(await config.read(), unsealed);
+});
+
+Deno.test("host seal --dry-run shows the change and writes nothing", async () => {
+  await using config = await withConfig(configWith(""));
+  const { exit, out, err } = await config.ctl("host", "seal", "web01", "--dry-run");
+  assert.deepEqual([exit, err], [0, ""]);
+  assert.match(out, /\n\+.*"sealed_exec": true/);
+  assert.equal(await config.read(), configWith(""));
 });
 
 Deno.test("host list says which hosts are sealed", async () => {
