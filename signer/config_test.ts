@@ -273,6 +273,11 @@ Deno.test("parseConfig() takes a null map as absent", () => {
   assert.deepEqual(Object.keys(config.hosts), []);
 });
 
+Deno.test.each(['"kubernetes": null', '"envelope_key": ""', '"end_user_oidc": null'])(
+  "parseConfig() takes %s as not asked for",
+  (members) => assert.deepEqual(parseSigner(members), parseSigner("")),
+);
+
 Deno.test("parseConfig() gives maps that find only what was written", () => {
   const config = parseSigner(`"hosts": { "constructor": {${HOST}}, "toString": {${HOST}} }`);
   assert.equal(config.hosts["constructor"]?.addr, "h:22");

@@ -28,7 +28,7 @@ import { type ConfigObject, createConfigObject, isConfigObject } from "./config_
 import { parseJsonc } from "./jsonc.ts";
 import { LargeMap, type WrittenMap } from "./large_map.ts";
 import { describeIssue } from "./problems.ts";
-import { type Shape, shapeOf } from "./shape.ts";
+import { type Shape, shapeAt, shapeOf } from "./shape.ts";
 
 /** A config's kind and rules. */
 export interface ConfigKind<T extends object> {
@@ -136,7 +136,7 @@ function checkOne(
 
 /** The value of a config or of a part, with defaults; `undefined` after problems. */
 function check<T extends object>({ schema, shape, unsupported, problems }: Checks<T>, written: ConfigObject) {
-  const value = withoutComments(written, shape);
+  const value = withoutNullBlocks(withoutComments(written, shape), shape);
   for (const key of unsupported ?? []) problems.push(...takeUnsupported(value, key.split("."), []));
   const result = schema.safeParse(value);
   if (result.success) {
@@ -145,6 +145,20 @@ function check<T extends object>({ schema, shape, unsupported, problems }: Check
   }
   problems.push(...result.error.issues.flatMap((issue) => describeIssue(issue, value, shape)));
   return undefined;
+}
+
+/**
+ * Without the blocks at the top that are `null` and may be absent: they are not asked for. Deeper a `null` stays, and
+ * is refused: a host whose `command_policy` is `null` is hardly meant to be one without rules.
+ */
+function withoutNullBlocks(value: ConfigObject, shape: Shape): ConfigObject {
+  const copy = createConfigObject();
+  for (const [key, member] of Object.entries(value)) {
+    const isBlock = shapeAt(shape, [key])?.properties !== undefined;
+    if (member === null && isBlock && shape.required?.includes(key) !== true) continue;
+    copy[key] = member;
+  }
+  return copy;
 }
 
 /**
