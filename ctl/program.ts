@@ -35,6 +35,7 @@ import { addRevoke } from "./commands/revoke.ts";
 import { addStatus } from "./commands/status.ts";
 import { addVersion } from "./commands/version.ts";
 import type { AddCommand, CommandContext, Environment, GlobalOption } from "./context.ts";
+import { CLIENT_ENV_NAMES } from "./client_config.ts";
 import { clientConfigPlaces } from "./find_client.ts";
 import { warningsOfEnds } from "./identity/ends_soon.ts";
 import { EXIT_CODES, type ExitCode, exitCodeOf } from "./exit_code.ts";
@@ -226,15 +227,24 @@ async function warnOfEnds(
   uses: readonly GlobalOption[],
   environment: Environment,
 ): Promise<void> {
-  const { workingFolder, terminal } = environment;
-  const { config, clientConfig }: Partial<Record<GlobalOption, string>> = command.optsWithGlobals();
+  const { workingFolder, terminal, variables } = environment;
+  const { config, clientConfig, cert, ca }: Partial<Record<GlobalOption | "cert" | "ca", string>> = command
+    .optsWithGlobals();
   const configs = [
     ...uses.includes("config") ? [resolve(workingFolder, config ?? "signer.json")] : [],
     ...uses.includes("clientConfig")
       ? clientConfigPlaces(clientConfig, environment).map(({ path }) => path)
       : [],
   ];
-  for (const warning of await warningsOfEnds(configs, workingFolder)) {
+  const named = uses.includes("clientConfig")
+    ? [
+      cert,
+      ca,
+      ...CLIENT_ENV_NAMES.filter((name) => /_C(?:ERT|A)$/.test(name)).map((name) => variables[name]),
+    ]
+    : [];
+  const certificates = named.flatMap((path) => path === undefined || path === "" ? [] : [path]);
+  for (const warning of await warningsOfEnds(configs, workingFolder, certificates)) {
     terminal.err(`${visibleText(warning)}\n`);
   }
 }

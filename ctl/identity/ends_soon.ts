@@ -11,10 +11,13 @@ const NAMED = /"(?:server_cert|client_cert|client_ca|cert|ca)"\s*:\s*"([^"\\]+)"
 /**
  * What to say of the certificates that configs name and that end soon, or have ended. It says nothing of what it can't
  * read: whoever uses that says so.
+ *
+ * @param certificates others, by their paths
  */
 export async function warningsOfEnds(
   configs: readonly string[],
   workingFolder: string,
+  certificates: readonly string[] = [],
 ): Promise<readonly string[]> {
   const found = await Promise.all(configs.map(async (config) => {
     const text = await readHead(config);
@@ -23,7 +26,8 @@ export async function warningsOfEnds(
       resolve(dirname(config), path),
     ]);
   }));
-  const warnings = await Promise.all([...new Set(found.flat())].map(async (path) => {
+  const paths = [...found.flat(), ...certificates.map((path) => resolve(workingFolder, path))];
+  const warnings = await Promise.all([...new Set(paths)].map(async (path) => {
     try {
       const end = describeEnd(
         readCertificateFacts(await readRegularText(path)),

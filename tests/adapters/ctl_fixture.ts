@@ -12,9 +12,13 @@ export function run(workingFolder: string, ...args: string[]) {
   return runInTerminal({ workingFolder }, ...args);
 }
 
-/** Runs `broker-ctl` as {@linkcode run} does, in a terminal of so many columns. */
+/** Runs `broker-ctl` as {@linkcode run} does, in a terminal of so many columns, or with variables. */
 export async function runInTerminal(
-  { workingFolder, columns }: { readonly workingFolder: string; readonly columns?: number },
+  { workingFolder, columns, variables = {} }: {
+    readonly workingFolder: string;
+    readonly columns?: number;
+    readonly variables?: Readonly<Record<string, string>>;
+  },
   ...args: string[]
 ) {
   const result = { out: "", err: "" };
@@ -25,7 +29,7 @@ export async function runInTerminal(
       columns,
     },
     workingFolder,
-    variables: {},
+    variables,
   });
   return { ...result, exit };
 }

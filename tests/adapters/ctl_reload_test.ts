@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { AppError } from "@gateway/shared/errors";
 import type { PeerHandler } from "@gateway/shared/http/mtls_server";
-import { createFolder, run } from "./ctl_fixture.ts";
+import { createFolder, run, runInTerminal } from "./ctl_fixture.ts";
 import { createOperator } from "./ctl_signer_fixture.ts";
-import { startServer } from "./mtls_fixture.ts";
+import { issue, startServer } from "./mtls_fixture.ts";
 
 const reloads: PeerHandler = (request, { caller }) => {
   const { pathname } = new URL(request.url);
@@ -28,6 +28,30 @@ Deno.test("reload asks the signer that the client config names, with the files b
     (await run("/", "--json", "reload", "-client-config", config)).out,
     '{"hosts":3,"status":"ok"}\n',
   );
+});
+
+Deno.test("a command warns of a certificate that ends soon, whoever named it", async () => {
+  const soon = await issue({
+    subject: "CN=operator-local",
+    usage: "client",
+    notAfter: new Date(Date.now() + 5 * 86_400_000),
+  });
+  await using server = await startServer(reloads);
+  await using folder = await createOperator(server);
+  const [cert, key] = [join(folder.path, "soon.crt"), join(folder.path, "soon.key")];
+  await Deno.writeTextFile(cert, soon.cert);
+  await Deno.writeTextFile(key, soon.key);
+  const reload = ["reload", "--client-config", join(folder.path, "client.json")];
+  const variables = { BROKER_CTL_SIGNER_CERT: cert, BROKER_CTL_SIGNER_KEY: key };
+  for (
+    const { err, exit } of [
+      await run("/", ...reload, "--cert", cert, "--key", key),
+      await runInTerminal({ workingFolder: "/", variables }, ...reload),
+    ]
+  ) {
+    assert.equal(exit, 0, err);
+    assert.match(err, /^warning: certificate ".*soon\.crt" expires in 4 days, at [^\n]*\n$/);
+  }
 });
 
 Deno.test.each<{ name: string; flags: string[]; error: RegExp }>([
