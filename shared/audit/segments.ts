@@ -34,9 +34,17 @@ export async function syncFolder(path: string): Promise<void> {
   await folder.sync();
 }
 
-/** Opens a log for appending; creates it, readable by its owner only. */
+/**
+ * Opens a log for appending; creates it, readable by its owner only. To read as well: a pipe that is opened so has its
+ * other end.
+ *
+ * @throws {Error} for a pipe or device
+ */
 export async function openForAppend(path: string): Promise<Deno.FsFile> {
-  return await Deno.open(path, { append: true, create: true, mode: 0o600 });
+  const file = await Deno.open(path, { read: true, append: true, create: true, mode: 0o600 });
+  if ((await file.stat()).isFile) return file;
+  file.close();
+  throw new Error("a pipe or device is in its place; remove it");
 }
 
 /** What a {@linkcode SegmentedFile} is made of. */
@@ -124,7 +132,10 @@ export class SegmentedFile implements RecordStore {
   async #openNext(): Promise<Deno.FsFile> {
     const next = await openForAppend(this.#path);
     try {
-      if ((await next.stat()).size > 0) throw new Error("its successor is not empty");
+      const [own, { size, uid }] = await Promise.all([this.#file.stat(), next.stat()]);
+      if (size > 0) throw new Error("its successor is not empty");
+      // Who owns it could take the records out of a folder where others may write, and no kernel has to refuse it.
+      if (uid !== own.uid) throw new Error("its successor is another user's");
       await syncFolder(this.#path);
       return next;
     } catch (error) {
