@@ -123,9 +123,9 @@ export async function readRegularText(path: string): Promise<string> {
   return new TextDecoder("utf-8", { ignoreBOM: true }).decode(await readRegularFile(path));
 }
 
-/** Whether it is what a shell has made for this process: `<(…)`. */
+/** Whether it is what a shell has made for this process: `<(…)`, `/dev/stdin`. */
 function isHandedOver(path: string): boolean {
-  return /^\/dev\/fd\/\d+$/.test(path);
+  return /^\/dev\/(?:fd\/\d+|stdin)$/.test(path);
 }
 
 function refuseSpecial(file: Stats): void {

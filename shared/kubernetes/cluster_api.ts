@@ -41,7 +41,13 @@ export interface ClusterApi {
 const CREDENTIAL = /^[\x21-\x7e]+$/;
 
 /** API servers over the network; connections are kept for as long as a cluster's address and CAs are the same. */
-export function connectClusters({ clock }: { readonly clock: Clock }): ClusterApi {
+export function connectClusters(
+  { clock, readText = readNamedText }: {
+    readonly clock: Clock;
+    /** Reads the file of a credential; the disk's by default. */
+    readonly readText?: typeof readNamedText;
+  },
+): ClusterApi {
   const servers = new Map<
     string,
     { readonly url: string; readonly ca: string; readonly server: ApiServer }
@@ -60,7 +66,7 @@ export function connectClusters({ clock }: { readonly clock: Clock }): ClusterAp
     const key = `${cluster.name} ${cluster.tokenFile}`;
     const underWay = reading.get(key);
     if (underWay !== undefined) return underWay;
-    const read = readToken(cluster).finally(() => reading.delete(key));
+    const read = readToken(cluster, readText).finally(() => reading.delete(key));
     reading.set(key, read);
     return read;
   };
@@ -85,9 +91,10 @@ export function connectClusters({ clock }: { readonly clock: Clock }): ClusterAp
 /** @throws {AppError} `invalid_config` naming cluster, key and file */
 async function readToken(
   { name, tokenFile }: Pick<CompiledCluster, "name" | "tokenFile">,
+  readText: typeof readNamedText,
 ): Promise<string> {
   const key = `kubernetes.clusters.${name}.token_file`;
-  const token = (await readNamedText(key, tokenFile)).trim();
+  const token = (await readText(key, tokenFile)).trim();
   if (!CREDENTIAL.test(token)) {
     throw new AppError("invalid_config", `Cannot use ${key} ${quoteText(tokenFile)}: not a token`);
   }
