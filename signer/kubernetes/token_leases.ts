@@ -155,7 +155,7 @@ export class TokenLeases {
     for (const [key, lease] of this.#leases) {
       if ((!isHeldBy(lease, subject) && !bySerial.includes(key)) || lease.expiresAt === 0) continue;
       await this.#doom(lease);
-      void this.#remove(leaseKey(lease));
+      void this.#remove(key);
     }
   }
 
@@ -176,7 +176,10 @@ export class TokenLeases {
     for (const [serial, { until }] of this.#serials) if (until < now) this.#serials.delete(serial);
     for (const [key, until] of this.#unknown) if (until < now) this.#unknown.delete(key);
     const failing = new Set<string>();
-    for (const [key, lease] of [...this.#leases]) {
+    for (const key of [...this.#leases.keys()]) {
+      // Meanwhile it may have been removed, or made anew.
+      const lease = this.#leases.get(key);
+      if (lease === undefined) continue;
       if (lease.expiresAt > 0 && this.#mustGo(lease)) await this.#doom(lease);
       if ((this.#leases.get(key)?.expiresAt ?? Infinity) > this.#options.clock.now()) continue;
       if (failing.has(lease.cluster)) continue;
@@ -316,9 +319,13 @@ export class TokenLeases {
     }
   }
 
+  /** What was doomed meanwhile stays so: {@linkcode TokenLeases.revoke} waits for no turn. */
   async #put(lease: Lease): Promise<void> {
+    const key = leaseKey(lease);
+    const before = this.#leases.get(key);
     await this.#stored(this.#options.store.putLease(lease));
-    this.#leases.set(leaseKey(lease), lease);
+    if (this.#leases.get(key) === before) this.#leases.set(key, lease);
+    else await this.#doom(lease);
   }
 
   async #stored<T>(change: Promise<T>): Promise<T> {

@@ -163,6 +163,23 @@ Deno.test("a freeze while the Secret is made deletes it, and no token leaves", a
   assert.deepEqual([...signer.secrets.uids.keys()], []);
 });
 
+Deno.test("a freeze of a serial counts also while the store takes in that its Secret is used for longer", async () => {
+  const store = new FailingStore();
+  const signer = await startLeaseSigner({ store, randomBytes: VARIED });
+  const { body: { serial } } = await signer.get("alice");
+  await signer.clock.advance(601_000);
+  const { promise, resolve } = Promise.withResolvers<void>();
+  store.held.set("putLease", promise);
+  const asked = signer.get("alice");
+  await settle();
+  const frozen = signer.freeze("serial", String(serial));
+  await settle();
+  resolve();
+  await Promise.all([asked, frozen]);
+  await settle();
+  assert.notEqual(signer.secrets.uids.get(ALICE), "uid-1");
+});
+
 Deno.test("a Secret of the same name is replaced: nobody knows what is bound to it", async () => {
   const signer = await startLeaseSigner();
   signer.secrets.uids.set(ALICE, "old");
