@@ -17,8 +17,11 @@
  */
 import { parseJson, stringifyJson } from "../json.ts";
 
-/** Holds the whole object, values and all, as it was last applied by kubectl. */
-const LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration";
+/**
+ * An annotation that can be the whole object, values and all, as kubectl and kapp put it there, and k3s compressed. All
+ * others are shown: an approver has to see what they set off.
+ */
+const COPY = /[{}"\r\n]|[\w+/=-]{64}/;
 
 /** What a Secret has beside its values. */
 const PLAIN_MEMBERS: ReadonlySet<string> = new Set(["apiVersion", "kind", "type", "immutable"]);
@@ -65,7 +68,7 @@ function maskSecret(secret: JsonObject): JsonObject {
   const { metadata } = secret;
   return {
     ...maskMembers(secret, ["metadata"]),
-    ...(isObject(metadata) && { metadata: withoutLastApplied(metadata) }),
+    ...(isObject(metadata) && { metadata: maskAnnotations(metadata) }),
   };
 }
 
@@ -84,11 +87,13 @@ function maskMembers(object: JsonObject, except: readonly string[]): JsonObject 
   );
 }
 
-function withoutLastApplied(metadata: JsonObject): JsonObject {
+function maskAnnotations(metadata: JsonObject): JsonObject {
   const { annotations } = metadata;
-  if (!isObject(annotations) || !Object.hasOwn(annotations, LAST_APPLIED)) return metadata;
-  const { [LAST_APPLIED]: _applied, ...others } = annotations;
-  return { ...metadata, annotations: others };
+  if (annotations === undefined) return metadata;
+  if (!isObject(annotations)) return { ...metadata, annotations: maskValue(annotations) };
+  const mask = (value: unknown) => typeof value === "string" && !COPY.test(value) ? value : maskValue(value);
+  const masked = Object.entries(annotations).map(([name, value]) => [name, mask(value)]);
+  return { ...metadata, annotations: Object.fromEntries(masked) };
 }
 
 function maskValue(value: unknown, lengthOf: (text: string) => number = byteLength): string {

@@ -2,6 +2,9 @@ import assert from "node:assert/strict";
 import { maskObject, maskText } from "./secrets.ts";
 
 const VALUE = "aHVudGVyMg==";
+const WHOLE = `{"data":{"password":"${VALUE}"}}`;
+/** As k3s keeps it: compressed, in base64. */
+const PACKED = `H4sIAAAAAAAA_${"0123456789abcdef".repeat(4)}`;
 const SECRET = {
   apiVersion: "v1",
   kind: "Secret",
@@ -11,7 +14,10 @@ const SECRET = {
     name: "db",
     annotations: {
       owner: "team-a",
-      "kubectl.kubernetes.io/last-applied-configuration": `{"data":{"password":"${VALUE}"}}`,
+      "kubed.appscode.com/sync": "app=db,team in (a, b)",
+      "kubectl.kubernetes.io/last-applied-configuration": WHOLE,
+      "kapp.k14s.io/original": WHOLE,
+      "objectset.rio.cattle.io/applied": PACKED,
     },
   },
   data: { password: VALUE, empty: "", broken: "hünter2!" },
@@ -23,7 +29,16 @@ const MASKED = {
   kind: "Secret",
   type: "Opaque",
   immutable: true,
-  metadata: { name: "db", annotations: { owner: "team-a" } },
+  metadata: {
+    name: "db",
+    annotations: {
+      owner: "team-a",
+      "kubed.appscode.com/sync": "app=db,team in (a, b)",
+      "kubectl.kubernetes.io/last-applied-configuration": `[masked: ${WHOLE.length} bytes]`,
+      "kapp.k14s.io/original": `[masked: ${WHOLE.length} bytes]`,
+      "objectset.rio.cattle.io/applied": `[masked: ${PACKED.length} bytes]`,
+    },
+  },
   data: { password: "[masked: 7 bytes]", empty: "[masked: 0 bytes]", broken: "[masked: 9 bytes]" },
   stringData: { other: "[masked: 8 bytes]" },
 };
@@ -33,7 +48,7 @@ const { kind: _kind, apiVersion: _version, ...item } = SECRET;
 const { kind: _maskedKind, apiVersion: _maskedVersion, ...maskedItem } = MASKED;
 
 Deno.test.each<{ name: string; value: unknown; isSecret?: boolean; masked: unknown }>([
-  { name: "the values of a Secret, and what was last applied", value: SECRET, masked: MASKED },
+  { name: "the values of a Secret, and copies of it in annotations", value: SECRET, masked: MASKED },
   { name: "nothing of another object", value: CONFIG_MAP, masked: CONFIG_MAP },
   {
     name: "the items of a SecretList, which do not say what they are",
