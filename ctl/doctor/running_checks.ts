@@ -10,6 +10,9 @@ import { readMonitor } from "../status/read_monitor.ts";
 import { fail, type Finding, pass, unknown, warn } from "./finding.ts";
 import { compareGranted, type Granted, readEmbedded, readFlags } from "./granted.ts";
 
+/** What ps shows of a command line is cut off there, less a little: letters may have several bytes. */
+const CUT_AT = 120_000;
+
 /** A service that is looked for on this machine. */
 export interface SoughtService {
   readonly service: Service;
@@ -57,11 +60,12 @@ export async function checkRunning(sought: SoughtService): Promise<readonly Find
   // Nobody but the service itself answers there.
   const said = await readMonitor(monitor).catch(() => undefined);
   const names = [...new Set([file, await Deno.realPath(file)])];
+  const cut = all.filter(({ args }) => args.length >= CUT_AT && /^\S*deno/.test(args));
   const candidates = all.flatMap((process): readonly Candidate[] => {
     const command = readServiceCommand(process.args);
     return command === undefined ? [] : identify({ ...process, command }, names, sought);
   });
-  const findings = await Promise.all(candidates.map((candidate) => {
+  const judged = await Promise.all(candidates.map((candidate) => {
     const { told = candidate.pid === said?.processId ? file : undefined, command } = candidate;
     return told === undefined || command.isAmbiguous
       ? unknown(
@@ -71,6 +75,16 @@ export async function checkRunning(sought: SoughtService): Promise<readonly Find
       )
       : judge(candidate, sought, told);
   }));
+  const findings = [
+    ...judged,
+    ...cut.map((process) =>
+      unknown(
+        file,
+        `${describe(process)} may be the service of this config: its command line is too long for ps`,
+        `look at /proc/${process.pid}/cmdline`,
+      )
+    ),
+  ];
   if (said?.service === undefined || candidates.some(({ pid }) => pid === said.processId)) return findings;
   // As a version has it that does not say its number.
   if (said.processId === undefined && candidates.length > 0) return findings;
