@@ -133,7 +133,9 @@ for (const executable of EXECUTABLES) {
       );
       assert.deepEqual(denials, []);
       assert.deepEqual(readList(bytes, "argv"), executable.arguments ?? []);
-      const told = readList(bytes, "v8_flags").filter((flag) => /semi-space|heap-growing/.test(flag));
+      const told = readList(bytes, "v8_flags").filter((flag) =>
+        /semi-space|heap-growing|recompilation/.test(flag)
+      );
       assert.deepEqual(told, await memoryFlags(executable.name));
     } finally {
       await Deno.remove(output, { recursive: true });

@@ -78,6 +78,11 @@ export interface RunOptions {
    * and lets it become several times as much.
    */
   readonly heapGrowingPercent?: number;
+  /**
+   * Functions that are often run are compiled one after the other between two pieces of work, not hundreds at a time
+   * beside it: what the compilers need for those stays with the process for good.
+   */
+  readonly compilesInTurn?: boolean;
 }
 
 /**
@@ -106,9 +111,14 @@ export function formatFlags(set: PermissionSet, options: RunOptions = {}): strin
 }
 
 /** The flag of `deno run` and `deno compile` for what V8 is told. */
-export function formatV8Flags({ semiSpaceMegabytes = 2, heapGrowingPercent }: RunOptions): string {
-  const growing = heapGrowingPercent === undefined ? "" : `,--heap-growing-percent=${heapGrowingPercent}`;
-  return `--v8-flags=--max-semi-space-size=${semiSpaceMegabytes}${growing}`;
+export function formatV8Flags(options: RunOptions): string {
+  const { semiSpaceMegabytes = 2, heapGrowingPercent, compilesInTurn = false } = options;
+  const flags = [
+    `--max-semi-space-size=${semiSpaceMegabytes}`,
+    ...heapGrowingPercent === undefined ? [] : [`--heap-growing-percent=${heapGrowingPercent}`],
+    ...compilesInTurn ? ["--no-concurrent-recompilation"] : [],
+  ];
+  return `--v8-flags=${flags.join(",")}`;
 }
 
 /** The same set for the `permissions` of a `deno.json`. */

@@ -81,10 +81,14 @@ Deno.test.each<{ name: string; sets: PermissionSet[]; merged: PermissionSet }>([
   assert.deepEqual(mergeSets(...sets), merged);
 });
 
-Deno.test("formatV8Flags() names the limits, and leaves the growth of the heap to V8 unless told", () => {
+Deno.test("formatV8Flags() names the limits, and leaves the growth of the heap and when to compile to V8 unless told", () => {
   assert.equal(formatV8Flags({}), "--v8-flags=--max-semi-space-size=2");
   assert.equal(
     formatV8Flags({ semiSpaceMegabytes: 1, heapGrowingPercent: 50 }),
     "--v8-flags=--max-semi-space-size=1,--heap-growing-percent=50",
+  );
+  assert.equal(
+    formatV8Flags({ compilesInTurn: true }),
+    "--v8-flags=--max-semi-space-size=2,--no-concurrent-recompilation",
   );
 });
