@@ -76,7 +76,7 @@ fingerprint, or read the key on the host from /etc/ssh/ssh_host_ed25519_key.pub.
 `;
 
 const OCCUPIED: Advice = {
-  when: ({ code }) => code === "conflict",
+  when: ({ code, retryAfterSeconds }) => code === "conflict" && retryAfterSeconds === undefined,
   hint: "--force replaces it, keys included, and keeps the former one in a backup folder",
 };
 

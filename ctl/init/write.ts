@@ -1,5 +1,6 @@
 import { dirname, join } from "node:path";
 import type { Clock } from "@gateway/shared/clock";
+import { tryLockFile } from "@gateway/shared/edit_lock";
 import { AppError, errorText } from "@gateway/shared/errors";
 import { ifThere } from "@gateway/shared/files";
 import type { Random } from "@gateway/shared/random";
@@ -51,12 +52,13 @@ export async function checkFree({ folder, force }: Pick<WriteOptions, "folder" |
  * to a backup, and the new entries take its place, the last planned one last. A failure before that leaves
  * everything as it was.
  *
- * @throws {AppError} `conflict` when there is a set-up and `force` is not given, `invalid_request` for a folder that
- * somebody else has a hand in
+ * @throws {AppError} `conflict` when there is a set-up and `force` is not given, or another init is at it;
+ * `invalid_request` for a folder that somebody else has a hand in
  */
 export async function writeSetUp(plan: readonly PlannedEntry[], options: WriteOptions): Promise<WriteResult> {
   const { folder, random } = options;
   await explaining(folder, () => createFolder(folder));
+  using _lock = await lockOrRefuse(folder);
   // Once more: what was not there before may have been made by somebody else meanwhile.
   await checkFree(options);
   const staging = join(folder, `.init.${random.bytes(8).toHex()}`);
@@ -71,6 +73,14 @@ export async function writeSetUp(plan: readonly PlannedEntry[], options: WriteOp
   } finally {
     await ifThere(Deno.remove(staging, { recursive: true }));
   }
+}
+
+/** Two that move their entries in at once would leave keys of the one and configs of the other. */
+async function lockOrRefuse(folder: string): Promise<Disposable> {
+  const lock = await tryLockFile(folder);
+  if (lock !== undefined) return lock;
+  const message = `Cannot set up ${JSON.stringify(folder)}: another init is at it; try again`;
+  throw new AppError("conflict", message, { retryAfterSeconds: 1 });
 }
 
 async function explaining(folder: string, act: () => Promise<void>): Promise<void> {

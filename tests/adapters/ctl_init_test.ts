@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { X509Certificate } from "node:crypto";
 import { join } from "node:path";
+import { tryLockFile } from "@gateway/shared/edit_lock";
 import { systemRandom } from "@gateway/shared/random";
 import { createLayout } from "../../ctl/init/layout.ts";
 import { createKeyMaterial } from "../../ctl/init/material.ts";
@@ -240,6 +241,21 @@ Deno.test("init --force twice within a second keeps both former set-ups", async 
     join(folder.path, "backup-20260102T030405Z-2"),
   ]);
 });
+
+Deno.test.each([{ args: [] }, { args: ["--force"] }])(
+  "init $args waits for nobody who makes a set-up in the same folder, and mixes with none",
+  async ({ args }) => {
+    await using folder = await createFolder();
+    {
+      using _other = await tryLockFile(folder.path);
+      const { exit, err } = await run(folder.path, "init", "--dir", ".", ...args);
+      assert.equal(exit, 1);
+      assert.match(err, /another init is at it; try again\n$/);
+    }
+    assert.deepEqual(await names(folder.path), []);
+    assert.equal((await run(folder.path, "init", "--dir", ".", ...args)).exit, 0);
+  },
+);
 
 Deno.test("init that fails half-way leaves nothing, and the former set-up where it was", async () => {
   await using folder = await createFolder();
