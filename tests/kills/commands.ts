@@ -24,7 +24,28 @@ const SIGNER = ["--config", "gateway/signer.json"] as const;
 const INIT = ["init", "--dir", "gateway"] as const;
 const HOST = ["--addr", "10.0.0.1:22", "--user", "deploy", "--host-key", SAMPLE_HOST_KEY] as const;
 const ADD_HOST = ["host", "add", "--name", "web09", ...HOST, ...SIGNER] as const;
+const SEAL_HOST = ["host", "seal", "web09", ...SIGNER] as const;
+const ADD_CA_KEY = [
+  "ca-keys",
+  "add",
+  "--name",
+  "web",
+  "--type",
+  "pem",
+  "--path",
+  "gateway/pki/ssh_ca",
+  ...SIGNER,
+] as const;
+const ADD_CLUSTER = [
+  ...["cluster", "add", "prod", "--api-server", "https://10.0.0.5:6443", "--ca-cert", "pki/client_ca.crt"],
+  ...["--token-file", "pki/ssh_ca", "--service-account", "gateway/agent", "--rule", "allow get pods web"],
+  ...SIGNER,
+] as const;
 const ADD_AGENT = ["identity", "add", "agent", "bob", ...SIGNER] as const;
+
+function addCaller(name: string): readonly string[] {
+  return ["callers", "add", "--name", name, "--groups", "web", ...SIGNER];
+}
 
 /** All of them; the identity that opens backups is put in the folder. */
 export async function killedCommands(folder: string): Promise<readonly KilledCommand[]> {
@@ -43,12 +64,32 @@ export async function killedCommands(folder: string): Promise<readonly KilledCom
       before: [INIT, ADD_HOST],
       done: /no host/i,
     },
-    { name: "host seal", args: ["host", "seal", "web09", ...SIGNER], before: [INIT, ADD_HOST] },
+    { name: "host seal", args: SEAL_HOST, before: [INIT, ADD_HOST] },
     {
-      name: "callers add",
-      args: ["callers", "add", "--name", "bob", "--groups", "web", ...SIGNER],
-      before: [INIT],
-      done: /is there/,
+      name: "host unseal",
+      args: ["host", "unseal", "web09", ...SIGNER],
+      before: [INIT, ADD_HOST, SEAL_HOST],
+    },
+    { name: "callers add", args: addCaller("bob"), before: [INIT], done: /it is there/ },
+    {
+      name: "callers remove",
+      args: ["callers", "remove", "bob", ...SIGNER],
+      before: [INIT, addCaller("agent"), addCaller("bob")],
+      done: /no caller/i,
+    },
+    { name: "ca-keys add", args: ADD_CA_KEY, before: [INIT], done: /it is there/ },
+    {
+      name: "ca-keys remove",
+      args: ["ca-keys", "remove", "web", ...SIGNER],
+      before: [INIT, ADD_CA_KEY],
+      done: /no CA key/i,
+    },
+    { name: "cluster add", args: ADD_CLUSTER, before: [INIT], done: /it is there/ },
+    {
+      name: "cluster remove",
+      args: ["cluster", "remove", "prod", ...SIGNER],
+      before: [INIT, ADD_CLUSTER],
+      done: /unknown cluster/,
     },
     { name: "identity add", args: ADD_AGENT, before: [INIT], done: /There is/ },
     {

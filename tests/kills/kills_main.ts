@@ -1,10 +1,11 @@
 /**
  * `deno task test:kills [--rounds n] [--only command]`: kills commands of broker-ctl that write at any moment, runs them
- * again, and looks for what is torn, lost or stuck. Exit code 1 when there is something.
+ * again, has two do each at once, and looks for what is torn, lost or stuck. Exit code 1 when there is something.
  *
  * @module
  */
 import { parseArgs } from "node:util";
+import { runAtOnce } from "./at_once.ts";
 import { runKills } from "./kill_run.ts";
 
 function say(text: string): void {
@@ -16,7 +17,9 @@ const { values } = parseArgs({
   options: { rounds: { type: "string", default: "100" }, only: { type: "string", multiple: true } },
 });
 try {
-  await runKills({ rounds: Number(values.rounds), ...(values.only && { only: values.only }), say });
+  const options = { rounds: Number(values.rounds), ...(values.only && { only: values.only }), say };
+  await runKills(options);
+  await runAtOnce(options);
   say("nothing torn, nothing lost");
 } catch (error) {
   say(`${error instanceof Error ? error.message : error}`);

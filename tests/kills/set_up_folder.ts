@@ -86,7 +86,7 @@ export class SetUpFolder {
         else {
           const at = join(this.path, path);
           const { mode } = await Deno.lstat(at);
-          found.set(path.replace(STAMP, "backup"), {
+          found.set(unusedName(path.replace(STAMP, "backup"), found), {
             mode: (mode ?? 0) & 0o777,
             bytes: await Deno.readFile(at),
           });
@@ -96,6 +96,11 @@ export class SetUpFolder {
     await enter("");
     return found;
   }
+}
+
+/** Of several former set-ups each counts. */
+function unusedName(path: string, found: Tree): string {
+  return found.has(path) ? unusedName(`${path}~`, found) : path;
 }
 
 async function copy(from: string, to: string): Promise<void> {
