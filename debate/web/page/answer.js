@@ -5,9 +5,9 @@
 import { formatDuration, get, make } from "./api.js";
 import { evidenceItems, missingItem, reviewItems } from "./evidence.js";
 import { drawing, percent } from "./drawing.js";
-import { causeOf, leadOf, verdictOf } from "./summary.js";
+import { causeOf, dollarsOf, leadOf, tokensOf, verdictOf } from "./summary.js";
 import { visible } from "./visible.js";
-import { LANGUAGE, t } from "./words.js";
+import { t } from "./words.js";
 
 const MAX_SHOWN = 3;
 
@@ -162,18 +162,13 @@ function list(title, items, none) {
 /** @param {Summary} summary @param {RunView | undefined} record */
 function costs({ round, maxRounds, tokens, doing }, record) {
   const usd = record?.cost_estimate?.total_usd;
-  const total = record?.token_totals?.total?.total_tokens ?? tokens;
   return [
     doing === undefined ? "" : t(doing.text, { ...doing.values, role: t(doing.values.role ?? "") }),
     round > 0 && maxRounds !== undefined
       ? t("round {round} of {most}", { round: Math.min(round, maxRounds), most: maxRounds })
       : "",
     typeof record?.duration_seconds === "number" ? formatDuration(record.duration_seconds) : "",
-    typeof total === "number"
-      ? t(record?.token_totals?.total?.estimated ? "about {count} tokens" : "{count} tokens", {
-        count: total.toLocaleString(LANGUAGE),
-      })
-      : "",
-    typeof usd === "number" ? `$${usd.toFixed(4)}` : record?.finished_at ? t("price unknown") : "",
+    tokensOf(record?.token_totals?.total ?? { total_tokens: tokens }),
+    typeof usd === "number" ? dollarsOf(usd) : record?.finished_at ? t("price unknown") : "",
   ].filter((each) => each !== "").join(" · ");
 }

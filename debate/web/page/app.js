@@ -6,7 +6,7 @@ import { showComparison } from "./compare.js";
 import { ROLES, setModel, showModels, showRoles } from "./models.js";
 import { leaveRun, showRun } from "./run.js";
 import "./shortcuts.js";
-import { LANGUAGE, speak, t, translatePage } from "./words.js";
+import { LANGUAGE, languageName, speak, t, translatePage } from "./words.js";
 import { showTemplates } from "./templates.js";
 import { leaveRuns, showRuns } from "./runs.js";
 
@@ -80,7 +80,9 @@ async function fillForm() {
   );
   form.elements.template.value = settings.prompt_template;
   const languages = new Set([settings.prompt_language, ...templates.map(({ language }) => language)]);
-  form.elements.language.replaceChildren(...[...languages].map((each) => make("option", {}, each)));
+  form.elements.language.replaceChildren(
+    ...[...languages].map((each) => make("option", { value: each }, languageName(each))),
+  );
   form.elements.language.value = settings.prompt_language;
   form.elements.mode.value = settings.mode;
   form.elements.require_approval.checked = settings.tool_approval_required;

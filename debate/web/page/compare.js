@@ -4,7 +4,17 @@ import { ask, formatDuration, get, make } from "./api.js";
 import { evidenceItems } from "./evidence.js";
 import { percent } from "./drawing.js";
 import { doEach } from "./parts.js";
-import { beginSummary, causeOf, leadOf, modelsOf, ranked, tell, titleOf, verdictOf } from "./summary.js";
+import {
+  beginSummary,
+  causeOf,
+  dollarsOf,
+  leadOf,
+  modelsOf,
+  ranked,
+  tell,
+  titleOf,
+  verdictOf,
+} from "./summary.js";
 import { visible } from "./visible.js";
 import { LANGUAGE, t } from "./words.js";
 
@@ -91,7 +101,7 @@ export async function showComparison(one, other) {
         ),
         row(t("Price"), ({ record }) => {
           const usd = record.cost_estimate?.total_usd;
-          return typeof usd === "number" ? `$${usd.toFixed(4)}` : t("unknown");
+          return typeof usd === "number" ? dollarsOf(usd) : t("unknown");
         }),
       ),
     ),

@@ -29,7 +29,6 @@ export const SPANISH = {
   "round {round} of {most}": "ronda {round} de {most}",
   "{count} tokens": "{count} tokens",
   "about {count} tokens": "unos {count} tokens",
-  "{count}k tokens": "{count}k tokens",
   "price unknown": "precio desconocido",
   "Cause found": "Causa encontrada",
   "No confident cause": "Sin causa segura",

@@ -2,7 +2,7 @@
 
 import { announce, ask, attempt, find, formatDuration, formatTime, get, make, whyOf } from "./api.js";
 import { percent } from "./drawing.js";
-import { modelsOf, titleOf } from "./summary.js";
+import { dollarsOf, modelsOf, titleOf, tokensOf } from "./summary.js";
 import { plain, visible } from "./visible.js";
 import { t } from "./words.js";
 
@@ -213,12 +213,11 @@ function conclusionOf({ conclusion, imported, parent_run_id: parent }) {
 
 /** @param {ListedRun} run */
 function costOf({ duration_seconds: seconds, token_totals, cost_estimate }) {
-  const tokens = token_totals?.total?.total_tokens;
   const usd = cost_estimate?.total_usd;
   return [
     typeof seconds === "number" ? formatDuration(seconds) : "",
-    typeof tokens === "number" && tokens > 0 ? t("{count}k tokens", { count: Math.ceil(tokens / 1000) }) : "",
-    typeof usd === "number" ? `$${usd.toFixed(2)}` : "",
+    tokensOf(token_totals?.total),
+    typeof usd === "number" ? dollarsOf(usd) : "",
   ].filter((each) => each !== "").join(", ");
 }
 

@@ -1,5 +1,6 @@
 /** @import { RunEvent, ToolApprovalRequestEvent, ToolCallEvent } from "../../events.ts" */
 /** @import { Decision, Hypothesis } from "../../graph/state.ts" */
+import { LANGUAGE, t } from "./words.js";
 
 /**
  * An event as it is sent and stored: with its time.
@@ -260,4 +261,22 @@ export function timeLeft(since, seconds, now) {
   return Number.isNaN(begun) || typeof seconds !== "number"
     ? undefined
     : Math.max(0, begun + seconds * 1000 - now);
+}
+
+/**
+ * How many tokens a run used, the same wherever it is shown; nothing where nobody counted.
+ *
+ * @param {{ readonly total_tokens?: number | undefined, readonly estimated?: boolean } | undefined} total
+ */
+export function tokensOf(total) {
+  const count = total?.total_tokens;
+  if (typeof count !== "number" || count <= 0) return "";
+  return t(total?.estimated ? "about {count} tokens" : "{count} tokens", {
+    count: count.toLocaleString(LANGUAGE),
+  });
+}
+
+/** What a run cost: most cost less than a cent. @param {number} usd */
+export function dollarsOf(usd) {
+  return `$${usd.toFixed(4)}`;
 }

@@ -47,6 +47,19 @@ export function t(text, values = {}) {
 }
 
 /**
+ * A language by its name, in the language of the page; a template's file may name none that exists.
+ *
+ * @param {string} code
+ */
+export function languageName(code) {
+  try {
+    return new Intl.DisplayNames([LANGUAGE], { type: "language" }).of(code) ?? code;
+  } catch {
+    return code;
+  }
+}
+
+/**
  * A text with its values.
  *
  * @param {string} text

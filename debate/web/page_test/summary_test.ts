@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import {
   beginSummary,
   causeOf,
+  dollarsOf,
   leadOf,
   ranked,
   type Summary,
@@ -10,6 +11,7 @@ import {
   type TimedEvent,
   timeLeft,
   titleOf,
+  tokensOf,
   verdictOf,
 } from "../page/summary.js";
 
@@ -162,4 +164,15 @@ Deno.test("an imported run is called imported, whatever it says of itself", () =
   const summary = beginSummary(true);
   tell(summary, decide({ outcome: "cause" }));
   assert.match(verdictOf(summary, "completed").title, /^Imported/);
+});
+
+Deno.test("tokens and dollars are the same in the list as in the answer, and an estimate says so", () => {
+  assert.deepEqual(
+    [{ total_tokens: 47_185 }, { total_tokens: 47_185, estimated: true }, { total_tokens: 0 }, {}, undefined]
+      .map(
+        tokensOf,
+      ),
+    ["47,185 tokens", "about 47,185 tokens", "", "", ""],
+  );
+  assert.equal(dollarsOf(0.0034), "$0.0034");
 });

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import events from "../../events.ts" with { type: "text" };
 import { SPANISH } from "../page/es.js";
-import { fill } from "../page/words.js";
+import { fill, languageName } from "../page/words.js";
 import { PAGE_FILES } from "../page_files.ts";
 
 const spanish: Readonly<Record<string, string>> = SPANISH;
@@ -72,4 +72,8 @@ Deno.test("every kind of event of the server is shown, or only counted in the an
   const counted = PAGE_FILES.get("/static/summary.js")?.text ?? "";
   assert.ok(types.length > 20);
   assert.deepEqual(types.filter((type) => !`${shown}${counted}`.includes(`case "${type}":`)), []);
+});
+
+Deno.test("a language is shown by its name, and one that does not exist as it is written", () => {
+  assert.deepEqual(["en", "es", "x", "pt_BR"].map(languageName), ["English", "Spanish", "x", "pt_BR"]);
 });
