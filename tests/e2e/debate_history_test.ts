@@ -147,6 +147,7 @@ browserTest(
         await rows.last().innerText(),
         /Incident 3: checkout <b>hangs<\/b>\s+cause found, 85 %\s+H-1: Cause number 3/,
       );
+      assert.match(await rows.last().innerText(), /\b1,500 tokens, \$0\.2500/);
       await page.getByRole("searchbox").fill("nothing like it");
       await page.getByText("No run matches").waitFor();
 
