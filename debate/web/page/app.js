@@ -75,10 +75,12 @@ async function fillForm() {
   for (const { name, language, description } of templates) {
     if (language === settings.prompt_language) names.set(name, description);
   }
-  form.elements.template.replaceChildren(
-    ...[...names].map(([name, text]) => make("option", { value: name }, text ? `${name}: ${text}` : name)),
-  );
-  form.elements.template.value = settings.prompt_template;
+  const template = form.elements.template;
+  template.replaceChildren(...[...names.keys()].map((name) => make("option", { value: name }, name)));
+  template.value = settings.prompt_template;
+  const explain = () => void (get("template-note").textContent = names.get(template.value) ?? "");
+  template.addEventListener("change", explain);
+  explain();
   const languages = new Set([settings.prompt_language, ...templates.map(({ language }) => language)]);
   form.elements.language.replaceChildren(
     ...[...languages].map((each) => make("option", { value: each }, languageName(each))),

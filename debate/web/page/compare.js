@@ -79,7 +79,7 @@ export async function showComparison(one, other) {
               make(
                 "li",
                 {},
-                `${id}, ${state}${typeof probability === "number" ? `, ${percent(probability)}` : ""}: `,
+                `${id}, ${t(state)}${typeof probability === "number" ? `, ${percent(probability)}` : ""}: `,
                 ...visible(text),
               )
             ),

@@ -133,6 +133,7 @@
  *   "template-check": HTMLButtonElement;
  *   "template-file": HTMLInputElement;
  *   "template-from": HTMLSelectElement;
+ *   "template-note": HTMLParagraphElement;
  *   "template-preview": HTMLDivElement;
  *   "template-problem": HTMLParagraphElement;
  *   "template-save": HTMLButtonElement;
