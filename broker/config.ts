@@ -11,7 +11,7 @@
  *
  * @module
  */
-import { z } from "@zod/zod";
+import * as z from "@zod/zod";
 import { type CaKeyConfig, caKeyConfig, planCaKeys } from "@gateway/shared/ca/model";
 import { type KubernetesConfig, kubernetesConfig } from "@gateway/shared/policy/cluster_model";
 import { quoteText } from "@gateway/shared/quote";

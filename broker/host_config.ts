@@ -12,7 +12,7 @@
  *
  * @module
  */
-import { z } from "@zod/zod";
+import * as z from "@zod/zod";
 import { type CommandPolicy, commandPolicy } from "@gateway/shared/policy/model";
 
 /** A host in the broker's own config. */

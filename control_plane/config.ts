@@ -11,7 +11,7 @@
  *
  * @module
  */
-import { z } from "@zod/zod";
+import * as z from "@zod/zod";
 import { DATABASE_ACCESS_SHAPE, findStateProblems } from "@gateway/shared/state/postgres_settings";
 import { type RedactConfig, redactConfig } from "@gateway/shared/redact/model";
 import { type SignerClientConfig, signerClientConfig } from "@gateway/shared/config/signer_client";

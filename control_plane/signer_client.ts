@@ -13,7 +13,7 @@ import {
   type RevokeSerialsRequest,
 } from "@gateway/shared/wire/krl";
 import { type SignRequest, type SignResponse, signResponse } from "@gateway/shared/wire/sign";
-import type { z } from "@zod/zod";
+import type * as z from "@zod/zod";
 
 /** What came of asking the signer. */
 export type SignerAnswer<T> =

@@ -23,7 +23,7 @@
  *
  * @module
  */
-import { z } from "@zod/zod";
+import * as z from "@zod/zod";
 import { resolve } from "node:path";
 import { AppError } from "@gateway/shared/errors";
 

@@ -1,4 +1,4 @@
-import { z } from "@zod/zod";
+import * as z from "@zod/zod";
 import { describeSharedPrincipals } from "@gateway/shared/policy/compile";
 import { finish } from "@gateway/shared/steps";
 import { findLoginShellRisk } from "@gateway/shared/policy/login_shell";

@@ -1,6 +1,6 @@
 import { readProblem } from "@gateway/shared/http/problem";
 import type { Command } from "commander";
-import type { z } from "@zod/zod";
+import type * as z from "@zod/zod";
 import { AppError } from "@gateway/shared/errors";
 import { systemClock } from "@gateway/shared/clock";
 import {

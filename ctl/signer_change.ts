@@ -1,5 +1,5 @@
 import type { Command } from "commander";
-import { z } from "@zod/zod";
+import * as z from "@zod/zod";
 import { AppError } from "@gateway/shared/errors";
 import type { ClientSection } from "./client_config.ts";
 import type { CommandContext, GlobalOption } from "./context.ts";

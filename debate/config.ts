@@ -5,7 +5,7 @@
  */
 import { AppError } from "@gateway/shared/errors";
 import { type ConfigKind, parseConfig } from "@gateway/shared/config/load";
-import { z } from "@zod/zod";
+import * as z from "@zod/zod";
 import { parseEnv } from "node:util";
 import { parseStandardJson } from "@gateway/shared/json";
 import {

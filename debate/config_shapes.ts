@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { z } from "@zod/zod";
+import * as z from "@zod/zod";
 
 /** Any text; empty by default. */
 export const text = (meaning: string): z.ZodDefault<z.ZodString> => z.string().default("").describe(meaning);

@@ -12,7 +12,7 @@
  *
  * @module
  */
-import { z } from "@zod/zod";
+import * as z from "@zod/zod";
 import { formatKeyPath } from "@gateway/shared/key_path";
 import { type CaKeyConfig, caKeyConfig } from "@gateway/shared/ca/model";
 import {

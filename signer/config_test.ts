@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import { z } from "@zod/zod";
+import * as z from "@zod/zod";
 import { AppError } from "@gateway/shared/errors";
 import { parseConfig } from "@gateway/shared/config/load";
 import { signerConfig, UNSUPPORTED_SIGNER_KEYS } from "./config.ts";

@@ -7,7 +7,7 @@
 import { setValue } from "@gateway/shared/config/edit";
 import { AppError, errorText } from "@gateway/shared/errors";
 import { parseJson } from "@gateway/shared/json";
-import { z } from "@zod/zod";
+import * as z from "@zod/zod";
 import { findMisplacedHosts, type SignerConfig } from "./config.ts";
 import type { ConfigFile } from "./config_file.ts";
 import type { Snapshot } from "./snapshot.ts";

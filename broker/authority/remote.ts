@@ -5,7 +5,7 @@ import { type ClustersResponse, clustersResponse } from "@gateway/shared/wire/cl
 import { type HostsResponse, hostsResponse } from "@gateway/shared/wire/host";
 import { rulesPath } from "@gateway/shared/wire/host_rules";
 import { type SignResponse, signResponse } from "@gateway/shared/wire/sign";
-import { z } from "@zod/zod";
+import * as z from "@zod/zod";
 import type { ApprovalWaits } from "./approval_wait.ts";
 import type {
   Authority,

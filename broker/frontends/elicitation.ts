@@ -3,7 +3,7 @@ import {
   inputRequired,
   type InputRequiredResult,
 } from "@modelcontextprotocol/server";
-import { z } from "@zod/zod";
+import * as z from "@zod/zod";
 import type { HumanAnswer } from "../tools/tool.ts";
 
 /** How long a human may take to answer. */

@@ -4,7 +4,7 @@ import {
   isInitializeRequest,
   isLegacyRequest,
 } from "@modelcontextprotocol/server";
-import { z } from "@zod/zod";
+import * as z from "@zod/zod";
 import type { Clock } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
 import { readJsonBody } from "@gateway/shared/http/body";

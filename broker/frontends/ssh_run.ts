@@ -10,7 +10,7 @@
  *
  * @module
  */
-import { z } from "@zod/zod";
+import * as z from "@zod/zod";
 
 /** A decoded request; `ttl_seconds` 0 means the host's maximum. */
 export interface SshRunRequest {

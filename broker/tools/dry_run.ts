@@ -1,7 +1,7 @@
 import { readStopOnDisconnect } from "@gateway/shared/policy/stop_on_disconnect";
 import { shortenText, visibleText } from "@gateway/shared/visible";
 import type { WireDecision } from "@gateway/shared/wire/sign";
-import { z } from "@zod/zod";
+import * as z from "@zod/zod";
 
 /** Why a previewed action may run, or not, as one word for programs. */
 export const REASON_CODES = [

@@ -1,6 +1,6 @@
 import type { Random } from "@gateway/shared/random";
 import { shortenText, visibleText } from "@gateway/shared/visible";
-import { z } from "@zod/zod";
+import * as z from "@zod/zod";
 import type { Output } from "../ssh/output_buffer.ts";
 import { jsonEnd, jsonLength, jsonStart } from "./json_length.ts";
 import { contentBudget, READABLE_BYTES, type ToolLimits } from "./limits.ts";

@@ -1,4 +1,4 @@
-import { z } from "@zod/zod";
+import * as z from "@zod/zod";
 import { GUARDED_OBJECT, OBJECT_ARGUMENTS } from "./k8s_arguments.ts";
 import { ACTION_RULES, actionOutput, type ActionToolPorts, answerAction } from "./k8s_result.ts";
 import { defineTool, type Tool } from "./tool.ts";

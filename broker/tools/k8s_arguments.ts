@@ -1,4 +1,4 @@
-import { z } from "@zod/zod";
+import * as z from "@zod/zod";
 import { reasonArgument } from "./tool.ts";
 
 /** The cluster, as every tool for clusters names it. */

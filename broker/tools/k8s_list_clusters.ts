@@ -1,5 +1,5 @@
 import type { ClusterInfo } from "@gateway/shared/wire/cluster";
-import { z } from "@zod/zod";
+import * as z from "@zod/zod";
 import { defineTool, isVisible, type Tool } from "./tool.ts";
 
 /** What the tool needs of a broker. */

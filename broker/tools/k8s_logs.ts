@@ -1,4 +1,4 @@
-import { z } from "@zod/zod";
+import * as z from "@zod/zod";
 import { DEFAULT_TAIL_LINES } from "../kubernetes/request.ts";
 import { cluster, dryRun } from "./k8s_arguments.ts";
 import { guardInput } from "./input_guard.ts";

@@ -1,6 +1,6 @@
 import { AppError } from "@gateway/shared/errors";
 import { shortenText, visibleText } from "@gateway/shared/visible";
-import { z } from "@zod/zod";
+import * as z from "@zod/zod";
 import type { ActionOutcome, ActionRequest, RunAction } from "../kubernetes/run_action.ts";
 import { decisionView, renderDecision, viewDecision } from "./dry_run.ts";
 import type { ResultPorts } from "./executed.ts";

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { z } from "@zod/zod";
+import * as z from "@zod/zod";
 import { MARK } from "../testing/broker_fixture.ts";
 import { CLUSTER, ClusterFixture } from "../testing/cluster_fixture.ts";
 import { SERIAL } from "../testing/fake_authority.ts";

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { z } from "@zod/zod";
+import * as z from "@zod/zod";
 import { stringifyJson } from "@gateway/shared/json";
 import { BrokerFixture, MARK, MAX_TTL_SECONDS } from "../testing/broker_fixture.ts";
 import { SERIAL } from "../testing/fake_authority.ts";

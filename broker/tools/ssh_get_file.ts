@@ -1,4 +1,4 @@
-import { z } from "@zod/zod";
+import * as z from "@zod/zod";
 import { jsonLength } from "./json_length.ts";
 import { RESULT_BYTES, type ToolLimits } from "./limits.ts";
 import { encodeContent, type TextContent } from "../transfer/content.ts";

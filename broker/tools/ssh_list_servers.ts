@@ -3,7 +3,7 @@ import { quoteText } from "@gateway/shared/quote";
 import { SESSION_MODES } from "@gateway/shared/wire/sign";
 import type { HostInfo, HostRules, HostsResponse } from "@gateway/shared/wire/host";
 import { MAX_RULES_HOSTS } from "@gateway/shared/wire/host_rules";
-import { z } from "@zod/zod";
+import * as z from "@zod/zod";
 import type { Hosts } from "../hosts_view.ts";
 import { jsonLength } from "./json_length.ts";
 import { READABLE_BYTES, RESULT_BYTES } from "./limits.ts";

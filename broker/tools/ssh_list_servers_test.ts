@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { stringifyJson } from "@gateway/shared/json";
 import type { HostRules } from "@gateway/shared/wire/host";
 import { MAX_RULES_HOSTS } from "@gateway/shared/wire/host_rules";
-import { z } from "@zod/zod";
+import * as z from "@zod/zod";
 import { BrokerFixture } from "../testing/broker_fixture.ts";
 import { HOSTS } from "../testing/fake_authority.ts";
 import { RESULT_BYTES } from "./limits.ts";

@@ -1,5 +1,5 @@
 import { visibleText } from "@gateway/shared/visible";
-import { z } from "@zod/zod";
+import * as z from "@zod/zod";
 import { decodeContent } from "../transfer/content.ts";
 import type { PutFile } from "../transfer/put.ts";
 import type { ToolLimits } from "./limits.ts";

@@ -1,4 +1,4 @@
-import { z } from "@zod/zod";
+import * as z from "@zod/zod";
 import type { Sessions } from "../sessions/sessions.ts";
 import { defineTool, type Tool } from "./tool.ts";
 

@@ -1,5 +1,5 @@
 import { formatDuration } from "@gateway/shared/duration";
-import { z } from "@zod/zod";
+import * as z from "@zod/zod";
 import { DEFAULT_LIMITS } from "../ssh/limits.ts";
 import { SHELL_LIMITS } from "../sessions/shell_session.ts";
 import { MAX_FIELD_BYTES } from "./input_guard.ts";

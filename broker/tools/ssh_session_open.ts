@@ -1,5 +1,5 @@
 import { SESSION_MODES } from "@gateway/shared/wire/sign";
-import { z } from "@zod/zod";
+import * as z from "@zod/zod";
 import { SESSION_LIMITS } from "../sessions/registry.ts";
 import type { Sessions } from "../sessions/sessions.ts";
 import type { ToolLimits } from "./limits.ts";

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { z } from "@zod/zod";
+import * as z from "@zod/zod";
 import { BrokerFixture } from "../testing/broker_fixture.ts";
 import { SessionFixture } from "../testing/session_fixture.ts";
 import { createSshTools } from "./ssh_tools.ts";

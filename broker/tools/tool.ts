@@ -1,6 +1,6 @@
 import { AppError } from "@gateway/shared/errors";
 import { MAX_REASON_CHARACTERS } from "@gateway/shared/wire/sign";
-import { z } from "@zod/zod";
+import * as z from "@zod/zod";
 import { guardInput } from "./input_guard.ts";
 
 /** On whose behalf a tool runs, and for how long it is wanted. */

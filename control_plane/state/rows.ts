@@ -11,7 +11,7 @@ import {
   type RowReader,
 } from "@gateway/shared/state/columns";
 import { k8sDiff, signRequest } from "@gateway/shared/wire/sign";
-import type { z } from "@zod/zod";
+import type * as z from "@zod/zod";
 import {
   type Approval,
   type ApprovalState,

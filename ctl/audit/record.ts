@@ -1,4 +1,4 @@
-import { z } from "@zod/zod";
+import * as z from "@zod/zod";
 import { parseLine } from "@gateway/shared/audit/chain";
 import { parseJson } from "@gateway/shared/json";
 

@@ -3,7 +3,7 @@ import { AppError, errorText } from "@gateway/shared/errors";
 import { ifThere, readRegularText } from "@gateway/shared/files";
 import { parseJson, stringifyJson } from "@gateway/shared/json";
 import { quoteText } from "@gateway/shared/quote";
-import { z } from "@zod/zod";
+import * as z from "@zod/zod";
 
 /** The end that a log had when it was last verified. */
 export interface RememberedHead {

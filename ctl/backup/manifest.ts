@@ -1,4 +1,4 @@
-import { z } from "@zod/zod";
+import * as z from "@zod/zod";
 import { AppError } from "@gateway/shared/errors";
 import { parseJson } from "@gateway/shared/json";
 

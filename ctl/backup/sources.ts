@@ -4,7 +4,7 @@ import { controlPlaneConfig } from "@gateway/control-plane/config";
 import { loadConfig } from "@gateway/shared/config/load";
 import { ifThere } from "@gateway/shared/files";
 import { signerConfig } from "@gateway/signer/config";
-import { z } from "@zod/zod";
+import * as z from "@zod/zod";
 import { clientConfig } from "../client_config.ts";
 
 /** What a set-up consists of; all paths are absolute. */

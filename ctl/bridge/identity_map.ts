@@ -2,7 +2,7 @@ import { AppError } from "@gateway/shared/errors";
 import { hasUnseen } from "@gateway/shared/characters";
 import { parseConfig } from "@gateway/shared/config/load";
 import { quoteText } from "@gateway/shared/quote";
-import { z } from "@zod/zod";
+import * as z from "@zod/zod";
 
 const identityMap = z.record(z.string(), z.string());
 const LONGEST_IDENTITY = 256;

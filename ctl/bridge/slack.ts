@@ -6,7 +6,7 @@ import {
   WebClient,
   type WebClientOptions,
 } from "@slack/web-api";
-import { z } from "@zod/zod";
+import * as z from "@zod/zod";
 import type { Clock } from "@gateway/shared/clock";
 import { AppError, errorText } from "@gateway/shared/errors";
 import type { ServiceLogger } from "@gateway/shared/log";

@@ -1,4 +1,4 @@
-import { z } from "@zod/zod";
+import * as z from "@zod/zod";
 import { LEARN_TIMES, type Verb } from "./card.ts";
 import type { Click } from "./chat.ts";
 import { ACTIONS } from "./slack_blocks.ts";

@@ -1,4 +1,4 @@
-import { z } from "@zod/zod";
+import * as z from "@zod/zod";
 import { parseJson } from "@gateway/shared/json";
 
 /** What a token of a ServiceAccount says of itself. Its signature is the API server's to check. */

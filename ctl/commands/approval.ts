@@ -1,7 +1,7 @@
 import { formatDuration } from "@gateway/shared/duration";
 import { shellQuote } from "@gateway/shared/shell_quote";
 import { type Command, Option } from "commander";
-import { z } from "@zod/zod";
+import * as z from "@zod/zod";
 import { AppError } from "@gateway/shared/errors";
 import { quoteText } from "@gateway/shared/quote";
 import {

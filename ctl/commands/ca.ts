@@ -1,5 +1,5 @@
 import { type Command, Option } from "commander";
-import { z } from "@zod/zod";
+import * as z from "@zod/zod";
 import { planCaKeys, selectCaKey } from "@gateway/shared/ca/model";
 import { systemClock } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";

@@ -1,5 +1,5 @@
 import type { Command } from "commander";
-import { z } from "@zod/zod";
+import * as z from "@zod/zod";
 import { quoteText } from "@gateway/shared/quote";
 import { once } from "../arguments.ts";
 import type { AddCommand, CommandContext } from "../context.ts";

@@ -1,5 +1,5 @@
 import { resolve } from "node:path";
-import { z } from "@zod/zod";
+import * as z from "@zod/zod";
 import type { Command } from "commander";
 import { parseConfig } from "@gateway/shared/config/load";
 import { AppError } from "@gateway/shared/errors";

@@ -1,4 +1,4 @@
-import { z } from "@zod/zod";
+import * as z from "@zod/zod";
 import { parseJson } from "@gateway/shared/json";
 
 /** What a Kubernetes API server wrote of one request into its audit log (`audit.k8s.io/v1`, `Event`). */

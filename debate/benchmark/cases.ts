@@ -5,7 +5,7 @@
  */
 import { AppError } from "@gateway/shared/errors";
 import { parseStandardJson } from "@gateway/shared/json";
-import { z } from "@zod/zod";
+import * as z from "@zod/zod";
 import { type FactsOrReason, readFacts } from "./facts.ts";
 import type { JudgedCase } from "./metrics.ts";
 

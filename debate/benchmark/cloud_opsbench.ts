@@ -6,7 +6,7 @@
  */
 import { AppError } from "@gateway/shared/errors";
 import { parseStandardJson } from "@gateway/shared/json";
-import { z } from "@zod/zod";
+import * as z from "@zod/zod";
 import { normalName } from "../graph/claim.ts";
 import type { Incident, Names, RecordedAnswer } from "./incident.ts";
 

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { z } from "@zod/zod";
+import * as z from "@zod/zod";
 import { REFUSABLE, type Refusable } from "./chat_request.ts";
 import { ModelError, type ModelErrorKind } from "./model.ts";
 

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { z } from "@zod/zod";
+import * as z from "@zod/zod";
 import { ModelError, type ModelReply, type ToolCall, type Usage } from "./model.ts";
 
 /** Where a reply is cut, in characters. */

@@ -10,7 +10,7 @@
  * @module
  */
 import type { Clock } from "@gateway/shared/clock";
-import { z } from "@zod/zod";
+import * as z from "@zod/zod";
 import { exchangeJson } from "./json_exchange.ts";
 import { ModelError } from "./model.ts";
 import { isToken } from "./token_file.ts";

@@ -4,7 +4,7 @@
  * @module
  */
 import { type ConfigKind, loadConfig } from "@gateway/shared/config/load";
-import { z } from "@zod/zod";
+import * as z from "@zod/zod";
 import type { CostEstimate, NodeCost, TokenTotals } from "../events.ts";
 import { type NodeName, NODES } from "../graph/state.ts";
 import { LIST_PRICES, type Price } from "./list_prices.ts";

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { z } from "@zod/zod";
+import * as z from "@zod/zod";
 
 const contentPart = z.looseObject({ text: z.string().catch(""), refusal: z.string().catch("") });
 

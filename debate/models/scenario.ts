@@ -5,7 +5,7 @@
  * @module
  */
 import { AppError } from "@gateway/shared/errors";
-import { z } from "@zod/zod";
+import * as z from "@zod/zod";
 import { findNodeAtLocation, type Node, type ParseError, parseTree, printParseErrorCode } from "jsonc-parser";
 import type { ModelErrorKind } from "./model.ts";
 

@@ -4,7 +4,7 @@
  * @module
  */
 import type { Clock } from "@gateway/shared/clock";
-import { z } from "@zod/zod";
+import * as z from "@zod/zod";
 import type { TokenSource } from "./chat_exchange.ts";
 import { exchangeJson } from "./json_exchange.ts";
 import { ModelError } from "./model.ts";

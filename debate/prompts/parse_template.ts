@@ -5,7 +5,7 @@
  * @module
  */
 import { AppError } from "@gateway/shared/errors";
-import { z } from "@zod/zod";
+import * as z from "@zod/zod";
 import { type Document, isMap, isNode, isPair, isScalar, LineCounter, parseDocument } from "yaml";
 import type { PromptTemplate } from "./template.ts";
 

@@ -5,7 +5,7 @@
  * @module
  */
 import { parseStandardJson } from "@gateway/shared/json";
-import { z } from "@zod/zod";
+import * as z from "@zod/zod";
 import type { CollectedContext } from "../context/collect.ts";
 import type { RedactionCounts } from "../context/redact_context.ts";
 import { isObject } from "../graph/json_objects.ts";

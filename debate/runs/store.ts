@@ -7,7 +7,7 @@
  * @module
  */
 import { AppError, errorName } from "@gateway/shared/errors";
-import { z } from "@zod/zod";
+import * as z from "@zod/zod";
 import type { Folder } from "./folder.ts";
 import { interruptedRecord } from "./interrupted.ts";
 import { type Append, Journal } from "./journal.ts";

@@ -6,7 +6,7 @@
  */
 import type { Clock } from "@gateway/shared/clock";
 import { Deadline, within } from "@gateway/shared/within";
-import { z } from "@zod/zod";
+import * as z from "@zod/zod";
 import { present, type Redact } from "./present.ts";
 import type { Tool, ToolContext } from "./tool.ts";
 

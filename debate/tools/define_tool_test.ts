@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { z } from "@zod/zod";
+import * as z from "@zod/zod";
 import { defineTool, type Finding, timeoutArgument, ToolFailure } from "./define_tool.ts";
 import { FakePorts } from "./testing/tool_bench.ts";
 import { MAX_RESULT } from "./present.ts";

@@ -6,7 +6,7 @@
  *
  * @module
  */
-import { z } from "@zod/zod";
+import * as z from "@zod/zod";
 import {
   type Call,
   countArgument,

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { z } from "@zod/zod";
+import * as z from "@zod/zod";
 import { withoutCutWord } from "../graph/text.ts";
 import { defineTool, type Finding, timeoutArgument, ToolFailure, type ToolServices } from "./define_tool.ts";
 import { type FetchedAnswer, fetchGuarded, type HttpPorts, parseHttpUrl } from "./http_fetch.ts";

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { z } from "@zod/zod";
+import * as z from "@zod/zod";
 import { askBackend } from "./backend.ts";
 import { defineTool, timeoutArgument, ToolFailure, type ToolServices } from "./define_tool.ts";
 import { checkIndex, checkSearchBody, MAX_HITS } from "./elasticsearch_body.ts";

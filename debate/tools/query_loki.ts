@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { z } from "@zod/zod";
+import * as z from "@zod/zod";
 import { askBackend } from "./backend.ts";
 import { countArgument, defineTool, timeoutArgument, ToolFailure, type ToolServices } from "./define_tool.ts";
 import type { HttpPorts } from "./http_fetch.ts";

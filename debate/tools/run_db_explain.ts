@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { z } from "@zod/zod";
+import * as z from "@zod/zod";
 import { defineTool, timeoutArgument, ToolFailure, type ToolServices } from "./define_tool.ts";
 import type { Explain } from "./explain_postgres.ts";
 import { checkSql } from "./sql_check.ts";

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { z } from "@zod/zod";
+import * as z from "@zod/zod";
 import { defineTool, timeoutArgument, ToolFailure, type ToolServices } from "./define_tool.ts";
 import { checkKubectl } from "./kubectl_rules.ts";
 import { describeRun } from "./program_finding.ts";

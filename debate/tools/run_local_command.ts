@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { z } from "@zod/zod";
+import * as z from "@zod/zod";
 import { isSecretFile } from "../context/secret_files.ts";
 import type { Argument } from "./argv.ts";
 import { defineTool, timeoutArgument, ToolFailure, type ToolServices } from "./define_tool.ts";

@@ -8,7 +8,7 @@
  * @module
  */
 import { shellQuote } from "@gateway/shared/shell_quote";
-import { z } from "@zod/zod";
+import * as z from "@zod/zod";
 import { isSecretFile } from "../context/secret_files.ts";
 import type { Argument } from "./argv.ts";
 import {

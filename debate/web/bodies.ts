@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { z } from "@zod/zod";
+import * as z from "@zod/zod";
 
 const MAX_COMMENT = 20_000;
 const MAX_TITLE = 200;

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { z } from "@zod/zod";
+import * as z from "@zod/zod";
 import { type FormField, type Operation, OPERATIONS } from "./operations.ts";
 
 const REFUSALS: Readonly<Record<number, string>> = {

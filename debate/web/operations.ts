@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { z } from "@zod/zod";
+import type * as z from "@zod/zod";
 import { approvalBody, commentBody, optionsBody, previewBody, titleBody } from "./bodies.ts";
 
 /** A field of a form; files come under the name of the field, as often as it may have some. */

@@ -1,7 +1,7 @@
 import { AppError } from "@gateway/shared/errors";
 import { readJsonBody } from "@gateway/shared/http/body";
 import { within } from "@gateway/shared/within";
-import { z } from "@zod/zod";
+import * as z from "@zod/zod";
 import type { LiveRun } from "../runs/live_run.ts";
 import { priorRun } from "../runs/prior_run.ts";
 import { lastHypotheses, readHypotheses, type ReadRecord, readRecord } from "../runs/record.ts";

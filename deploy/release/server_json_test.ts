@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { z } from "@zod/zod";
+import * as z from "@zod/zod";
 import { describeServer } from "./server_json.ts";
 
 const PUBLICATION = { name: "org.example/gateway", image: "registry.example.org/tools/gateway" };

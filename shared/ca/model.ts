@@ -19,7 +19,7 @@
  *
  * @module
  */
-import { z } from "@zod/zod";
+import * as z from "@zod/zod";
 
 /** The ways to keep a CA key. */
 export const CA_KEY_TYPES = ["pem", "agent", "akv"] as const;

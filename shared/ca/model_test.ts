@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { z } from "@zod/zod";
+import * as z from "@zod/zod";
 import { parseConfig } from "../config/load.ts";
 import { describeConfig } from "../config/reference.ts";
 import { AppError } from "../errors.ts";

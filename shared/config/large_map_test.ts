@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { z } from "@zod/zod";
+import * as z from "@zod/zod";
 import fc from "fast-check";
 import { AppError } from "../errors.ts";
 import { finish } from "../steps.ts";

@@ -4,7 +4,7 @@
  *
  * ```ts
  * import assert from "node:assert/strict";
- * import { z } from "@zod/zod";
+ * import * as z from "@zod/zod";
  * import { parseConfig } from "@gateway/shared/config/load";
  *
  * const schema = z.strictObject({ listen: z.string(), hosts: z.record(z.string(), z.string()).default({}) });
@@ -18,7 +18,7 @@
  *
  * @module
  */
-import { z } from "@zod/zod";
+import * as z from "@zod/zod";
 import { AppError } from "../errors.ts";
 import { describeReadFailure, readRegularFile } from "../files.ts";
 import { formatKeyPath, type KeyPath } from "../key_path.ts";

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { z } from "@zod/zod";
+import type * as z from "@zod/zod";
 import { isConfigObject } from "./config_object.ts";
 import { formatKeyPath, type KeyPath } from "../key_path.ts";
 import { nearMiss } from "./near_miss.ts";

@@ -3,7 +3,7 @@
  *
  * ```ts
  * import assert from "node:assert/strict";
- * import { z } from "@zod/zod";
+ * import * as z from "@zod/zod";
  * import { describeConfig } from "@gateway/shared/config/reference";
  *
  * const schema = z.strictObject({ listen: z.string().default(":1").describe("address of the listener") });
@@ -13,7 +13,7 @@
  *
  * @module
  */
-import type { z } from "@zod/zod";
+import type * as z from "@zod/zod";
 import { mapValues, type Shape, shapeOf } from "./shape.ts";
 
 /** What is described. */

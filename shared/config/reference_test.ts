@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { z } from "@zod/zod";
+import * as z from "@zod/zod";
 import { describeConfig } from "./reference.ts";
 
 Deno.test("describeConfig() writes a row for every key at every depth", () => {

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { z } from "@zod/zod";
+import * as z from "@zod/zod";
 import type { KeyPath } from "../key_path.ts";
 
 /** One node of a schema: the part of JSON Schema that configs use. */

@@ -10,7 +10,7 @@
  *
  * @module
  */
-import { z } from "@zod/zod";
+import * as z from "@zod/zod";
 
 /** How a service reaches the signer. */
 export interface SignerClientConfig {

@@ -3,7 +3,7 @@
  *
  * ```ts
  * import assert from "node:assert/strict";
- * import { z } from "@zod/zod";
+ * import * as z from "@zod/zod";
  * import { readJsonBody } from "@gateway/shared/http/body";
  *
  * const request = new Request("https://signer/v1/sign", {
@@ -18,7 +18,7 @@
  * @module
  */
 import type { IncomingMessage } from "node:http";
-import type { z } from "@zod/zod";
+import type * as z from "@zod/zod";
 import { concatBytes } from "../bytes.ts";
 import { AppError } from "../errors.ts";
 import { formatKeyPath } from "../key_path.ts";

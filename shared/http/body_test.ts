@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { z } from "@zod/zod";
+import * as z from "@zod/zod";
 import { AppError, type ErrorCode } from "../errors.ts";
 import { readJsonBody } from "./body.ts";
 

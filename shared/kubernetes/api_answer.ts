@@ -12,7 +12,7 @@
  *
  * @module
  */
-import { z } from "@zod/zod";
+import * as z from "@zod/zod";
 import { AppError } from "../errors.ts";
 import { parseJson } from "../json.ts";
 import type { ApiOutcome } from "./api_server.ts";

@@ -13,7 +13,7 @@
  *
  * @module
  */
-import { z } from "@zod/zod";
+import * as z from "@zod/zod";
 import { AppError } from "../errors.ts";
 import { parseJson } from "../json.ts";
 import type { IssuedToken, TokenWish } from "./token_wish.ts";

@@ -11,7 +11,7 @@
  *
  * @module
  */
-import { z } from "@zod/zod";
+import * as z from "@zod/zod";
 
 /** The block after defaults. */
 export interface EndUserOidcConfig {

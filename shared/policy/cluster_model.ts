@@ -18,7 +18,7 @@
  *
  * @module
  */
-import { z } from "@zod/zod";
+import * as z from "@zod/zod";
 import type { ExtraResource } from "../wire/cluster.ts";
 
 /** What a rule does with the actions that it matches. */

@@ -12,7 +12,7 @@
  *
  * @module
  */
-import { z } from "@zod/zod";
+import * as z from "@zod/zod";
 import { hasUnseen } from "../characters.ts";
 import { ENVELOPE_VERSIONS, type EnvelopeVersion } from "../envelope/envelope.ts";
 import { ENVELOPE_DOMAIN } from "../envelope/signed_bytes.ts";

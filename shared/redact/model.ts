@@ -10,7 +10,7 @@
  *
  * @module
  */
-import { z } from "@zod/zod";
+import * as z from "@zod/zod";
 
 /** A rule of the operator, applied after the built-in ones. */
 export interface RedactPattern {

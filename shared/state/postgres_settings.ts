@@ -11,7 +11,7 @@
  *
  * @module
  */
-import { z } from "@zod/zod";
+import * as z from "@zod/zod";
 import { AppError } from "../errors.ts";
 import type { UsedFile } from "../exposed_files.ts";
 import { describeTarget, isPostgresUrl, parsePostgresUrl } from "./postgres_url.ts";

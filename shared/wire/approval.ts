@@ -12,7 +12,7 @@
  *
  * @module
  */
-import { z } from "@zod/zod";
+import * as z from "@zod/zod";
 import { type K8sDiff, k8sDiff } from "./k8s_diff.ts";
 
 /** Where an approval stands. One that was collected stays `approved` until it is purged. */

@@ -11,7 +11,7 @@
  *
  * @module
  */
-import { z } from "@zod/zod";
+import * as z from "@zod/zod";
 
 /** A kind of object that a cluster has beside the built-in ones. */
 export interface ExtraResource {

@@ -11,7 +11,7 @@
  *
  * @module
  */
-import { z } from "@zod/zod";
+import * as z from "@zod/zod";
 import { isUnsafe } from "../characters.ts";
 
 /** What can be frozen. Sessions and serials are killed where they run; new certificates they don't stop. */

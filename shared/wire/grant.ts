@@ -12,7 +12,7 @@
  *
  * @module
  */
-import { z } from "@zod/zod";
+import * as z from "@zod/zod";
 import { hasUnseen } from "../characters.ts";
 
 /** What an operator asks for: more allow patterns on one host, for a time. */

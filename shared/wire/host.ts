@@ -11,7 +11,7 @@
  *
  * @module
  */
-import { z } from "@zod/zod";
+import * as z from "@zod/zod";
 import { type Enforcement, ENFORCEMENTS, SESSION_MODES, type SessionMode } from "./sign.ts";
 
 /**

@@ -14,7 +14,7 @@
  *
  * @module
  */
-import { z } from "@zod/zod";
+import * as z from "@zod/zod";
 
 /** `created`: there is no such object yet; `unknown`: it could not be found out. */
 export type K8sDiffKind = "created" | "changed" | "unchanged" | "unknown";

@@ -12,7 +12,7 @@
  *
  * @module
  */
-import { z } from "@zod/zod";
+import * as z from "@zod/zod";
 import { hasUnseen, isUnsafe } from "../characters.ts";
 import { isRequestId } from "../request_context.ts";
 

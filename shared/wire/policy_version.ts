@@ -12,7 +12,7 @@
  *
  * @module
  */
-import { z } from "@zod/zod";
+import * as z from "@zod/zod";
 
 /** The longest body of a change: 20,000 hosts of 1,600 bytes. */
 export const MAX_POLICY_BODY_BYTES: number = 32 * 1024 * 1024;

@@ -13,7 +13,7 @@
  *
  * @module
  */
-import { z } from "@zod/zod";
+import * as z from "@zod/zod";
 import { type K8sDiff, k8sDiff } from "./k8s_diff.ts";
 
 export {

@@ -1,5 +1,5 @@
 import { isUnsafe } from "@gateway/shared/characters";
-import { z } from "@zod/zod";
+import * as z from "@zod/zod";
 import { appendToList, removeFromList, setValue } from "@gateway/shared/config/edit";
 import { AppError, errorText } from "@gateway/shared/errors";
 import { readJsonBody } from "@gateway/shared/http/body";

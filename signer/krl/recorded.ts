@@ -15,7 +15,7 @@
  */
 import { parseJson } from "@gateway/shared/json";
 import { MAX_TTL_SECONDS } from "@gateway/shared/policy/model";
-import { z } from "@zod/zod";
+import * as z from "@zod/zod";
 import type { CertificateHolder, IssuedFacts } from "./issued.ts";
 import { nameSerial, namesOfRequest } from "./revocations.ts";
 

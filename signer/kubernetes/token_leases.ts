@@ -1,4 +1,4 @@
-import { z } from "@zod/zod";
+import * as z from "@zod/zod";
 import type { Clock } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
 import { parseJson, stringifyJson } from "@gateway/shared/json";

@@ -1,5 +1,5 @@
 import { systemClock } from "@gateway/shared/clock";
-import { z } from "@zod/zod";
+import * as z from "@zod/zod";
 import assert from "node:assert/strict";
 import { loadSettings } from "../../debate/config.ts";
 import type { ChatMessage, ModelRequest } from "../../debate/models/model.ts";

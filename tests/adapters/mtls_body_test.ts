@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { z } from "@zod/zod";
+import * as z from "@zod/zod";
 import { AppError } from "@gateway/shared/errors";
 import { readJsonBody } from "@gateway/shared/http/body";
 import { broker, RawConnection, startServer, withFetch } from "./mtls_fixture.ts";

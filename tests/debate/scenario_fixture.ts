@@ -7,7 +7,7 @@
  * @module
  */
 import { AppError } from "@gateway/shared/errors";
-import { z } from "@zod/zod";
+import * as z from "@zod/zod";
 import { join } from "node:path";
 
 /** The names of the scenarios that ship. */

@@ -76,6 +76,9 @@ function judge(from: string, imported: Import): string | undefined {
   if (/^(?:npm|jsr|https?):/.test(specifier)) {
     return "Packages are named and pinned in the imports of the root deno.json";
   }
+  if (specifier === "@zod/zod" && !imported.isType && imported.names.includes("z")) {
+    return 'import * as z from "@zod/zod": by its name it comes whole, in bundles with its messages in 50 languages';
+  }
   const target = resolveImport(specifier, from);
   if (target === undefined) return judgePurity(from, specifier, imported);
   const [importer, owner] = [memberOf(from), memberOf(target)];

@@ -228,7 +228,14 @@ Deno.test.each<Row>([
     file: "signer/a_test.ts",
     source: 'import "@gateway/shared/testing/fake_clock";',
   },
-  { name: "a package by its name", file: "signer/a.ts", source: 'import { z } from "@zod/zod";' },
+  { name: "a package by its name", file: "signer/a.ts", source: 'import * as z from "@zod/zod";' },
+  {
+    name: "zod with every language's messages",
+    file: "signer/a.ts",
+    source: 'import { z } from "@zod/zod";',
+    rule: "imports",
+  },
+  { name: "a type of zod", file: "signer/a.ts", source: 'import type { z } from "@zod/zod";' },
   {
     name: "a lower topic of shared in a higher one",
     file: "shared/ca/a.ts",
