@@ -5,7 +5,10 @@ import { run } from "./run.ts";
 import type { Sources } from "./sources.ts";
 import { write } from "./stage.ts";
 
-/** A program of an image: one file that the kernel starts with Deno, under the permission set of the name. */
+/**
+ * A program of an image: a file that the kernel starts with Deno, under the permission set of the name, and that imports
+ * the bundle.
+ */
 interface ImageProgram {
   readonly name: string;
   readonly member: string;
@@ -16,6 +19,8 @@ interface ImageProgram {
 
 const DENO = "usr/lib/gateway/deno";
 const BIN = "usr/local/bin";
+/** Where Deno leaves modules to V8, as in the packages. */
+const BUNDLES = "usr/lib/gateway/node_modules/gateway";
 const PROGRAM_MODE = 0o755;
 const HEALTH = "http://127.0.0.1:8000/healthz";
 
@@ -72,11 +77,14 @@ export async function prepareImages(
     const sets: Record<string, unknown> = { healthy: { net: ["127.0.0.1:8000"] } };
     for (const program of programs) {
       sets[program.permissionSet] ??= await readSet(folder, program);
-      const text = await bundleText(program, { folder, work });
-      const start = `#!/${DENO} -P=${program.permissionSet}\n`;
-      await write(join(root, BIN, program.name), `${start}${text}`, PROGRAM_MODE);
+      const bundle = join(BUNDLES, `${program.name}.js`);
+      await write(join(root, bundle), await bundleText(program, { folder, work }));
+      const start = `#!/${DENO} -P=${program.permissionSet}\nimport "/${bundle}";\n`;
+      await write(join(root, BIN, program.name), start, PROGRAM_MODE);
     }
-    await write(join(root, BIN, "deno.json"), JSON.stringify({ permissions: sets }, null, 2));
+    await write(join(root, BUNDLES, "package.json"), JSON.stringify({ name: "gateway", type: "module" }));
+    const config = { nodeModulesDir: "manual", permissions: sets };
+    await write(join(root, BIN, "deno.json"), JSON.stringify(config, null, 2));
     const file = image === "root" ? "Containerfile" : `Containerfile.${image}`;
     await write(join(context, file), await Deno.readFile(join(folder, "deploy/image", file)));
     const archive = join(context, `${image}.tar`);
@@ -108,5 +116,6 @@ async function bundleText(
   }
   const bundled = join(work, `${name}.js`);
   await bundleOne({ entry: module, member }, { sources: folder, output: bundled });
-  return await Deno.readTextFile(bundled);
+  // It is imported, and no main module itself; modules beside the entry have been told that they are none.
+  return (await Deno.readTextFile(bundled)).replaceAll("import.meta.main", "true");
 }

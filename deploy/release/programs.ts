@@ -1,8 +1,8 @@
-/** A module that is bundled, with all that it imports, into `usr/lib/gateway`. */
+/** A module that is bundled, with all that it imports, into `usr/lib/gateway/node_modules/gateway`. */
 export interface Program {
   /** Where it starts, from the workspace. */
   readonly entry: string;
-  /** The folder of its bundle below `usr/lib/gateway`; what it starts with keeps its name, ending in `.js`. */
+  /** The folder of its bundle there; what it starts with keeps its name, ending in `.js`. */
   readonly folder: string;
   /** The member whose settings it is bundled with. */
   readonly member: string;
