@@ -1,5 +1,6 @@
 import { join } from "node:path";
 import { mendCommonJs } from "./common_js.ts";
+import { narrowComments } from "./narrow.ts";
 import { type Program, programsByFolder } from "./programs.ts";
 import { run } from "./run.ts";
 
@@ -14,9 +15,10 @@ export interface BundleFolders {
   readonly output: string;
 }
 
-/** Bundles every program. What is loaded only on demand stays in files of its own. */
-export async function bundleAll({ sources, output }: BundleFolders): Promise<void> {
+/** Bundles every program, or those of some folders. What is loaded only on demand stays in files of its own. */
+export async function bundleAll({ sources, output }: BundleFolders, only?: readonly string[]): Promise<void> {
   for (const [folder, programs] of programsByFolder()) {
+    if (only !== undefined && !only.includes(folder)) continue;
     const target = join(output, folder);
     await run(Deno.execPath(), bundleArguments(programs, target), { cwd: sources });
     await mend(await Array.fromAsync(Deno.readDir(target), ({ name }) => join(target, name)));
@@ -32,11 +34,12 @@ export async function bundleOne(
   await mend([output]);
 }
 
-/** A bundle is ES modules, also where what is in it is not. */
+/** A bundle is ES modules, also where what is in it is not; and it is as small in memory as in its file. */
 async function mend(paths: readonly string[]): Promise<void> {
   const files = new Map<string, string>();
   for (const path of paths) files.set(path, await Deno.readTextFile(path));
-  for (const [path, text] of mendCommonJs(files)) {
+  for (const [path, mended] of mendCommonJs(files)) {
+    const text = narrowComments(mended);
     if (text !== files.get(path)) await Deno.writeTextFile(path, text);
   }
 }

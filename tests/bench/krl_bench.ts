@@ -6,7 +6,7 @@ import { logIn, steal } from "../stage/leaky_broker.ts";
 import { editConfig, type Stage } from "../stage/stage.ts";
 import { load } from "./http_load.ts";
 import type { Row } from "./row.ts";
-import { createStage, type SectionContext } from "./section.ts";
+import { createInstalledStage, createStage, type SectionContext } from "./section.ts";
 import { signLoad } from "./sign_request.ts";
 import { median, quantile } from "./statistics.ts";
 
@@ -15,6 +15,13 @@ const FREEZES = 20;
 const MANY = 100_000;
 /** Signs with and without a list being made, in turns. */
 const TURNS = 12;
+const FEW = 8;
+/**
+ * With few connections a request takes so little that a look for garbage, of 5 to 15 ms, is several times as much; the
+ * list must not make that longer. Two runs of the same load differ by as much as this.
+ */
+const MAX_SLOWER = 1.5;
+const LOADS = [FEW, 64];
 const TURN_SECONDS = 0.5;
 /** As in `sign_bench.ts`: sooner, parts of the signer are still interpreted. */
 const WARM_SECONDS = 12;
@@ -185,18 +192,36 @@ async function benchLogin(dir: string): Promise<Row> {
 }
 
 async function benchManySerials(dir: string): Promise<readonly Row[]> {
-  await using stage = await createStage(dir);
-  const users = Array.from({ length: TURNS }, (_, turn) => `turn-${turn}`);
+  await using stage = await createInstalledStage(dir, ["signer"]);
+  const users = Array.from({ length: LOADS.length * TURNS }, (_, turn) => `turn-${turn}`);
   await storeCertificates(`${stage.init.folder}/state/signer.db`, ["bulk", ...users]);
   await stage.startSigner();
-  const options = { ...await signLoad(stage), connections: 8, seconds: TURN_SECONDS };
-  await load({ ...options, seconds: WARM_SECONDS });
-  const first = load(options);
+  const options = { ...await signLoad(stage), seconds: TURN_SECONDS };
+  await load({ ...options, connections: FEW, seconds: WARM_SECONDS });
+  const first = load({ ...options, connections: FEW });
   const from = performance.now();
   await freezeUser(stage, "bulk");
   const took = performance.now() - from;
   await first;
+  const rows: Row[] = [];
+  for (const connections of LOADS) {
+    rows.push(await benchMeanwhile(stage, connections, users.splice(0, TURNS)));
+  }
+  return [{
+    what: `list of ${MANY} serials made, under load`,
+    measured: `${took.toFixed(0)} ms`,
+    baseline: "",
+    ratio: "",
+    target: "< 1000 ms",
+    met: took < 1000,
+  }, ...rows];
+}
+
+/** Signs while lists are made, one for each of the users, and without. */
+async function benchMeanwhile(stage: Stage, connections: number, users: readonly string[]): Promise<Row> {
+  const options = { ...await signLoad(stage), connections, seconds: TURN_SECONDS };
   const [usual, meanwhile]: [number[], number[]] = [[], []];
+  await load({ ...options, seconds: 2 });
   // In turns: other work on the machine slows both. Each freeze makes the whole list anew.
   for (const user of users) {
     usual.push(...(await load(options)).latencies);
@@ -205,21 +230,15 @@ async function benchManySerials(dir: string): Promise<readonly Row[]> {
   }
   const [p50, p99] = quantiles(meanwhile);
   const [usualP50, usualP99] = quantiles(usual);
-  return [{
-    what: `list of ${MANY} serials made, under load`,
-    measured: `${took.toFixed(0)} ms`,
-    baseline: "",
-    ratio: "",
-    target: "< 1000 ms",
-    met: took < 1000,
-  }, {
-    what: `p99 of sign while such a list is made, ${TURNS} times`,
+  const isFew = connections === FEW;
+  return {
+    what: `p99 of sign, ${connections} connections, while such a list is made, ${users.length} times`,
     measured: `${p99.toFixed(1)} ms`,
     baseline: `p50 ${p50.toFixed(1)} ms; without: p99 ${usualP99.toFixed(1)}, p50 ${usualP50.toFixed(1)} ms`,
     ratio: `${(p99 / p50).toFixed(1)}; without ${(usualP99 / usualP50).toFixed(1)}`,
-    target: "<= 3",
-    met: p99 <= 3 * p50,
-  }];
+    target: isFew ? `<= ${MAX_SLOWER} of that without` : "<= 3",
+    met: isFew ? p99 <= MAX_SLOWER * usualP99 : p99 <= 3 * p50,
+  };
 }
 
 function quantiles(times: number[]): readonly [number, number] {

@@ -22,7 +22,7 @@ import { benchPolicy } from "./policy_bench.ts";
 import { formatTable, type Row } from "./row.ts";
 import { benchScale } from "./scale_bench.ts";
 import { benchSealed } from "./sealed_bench.ts";
-import { createStage, type Section } from "./section.ts";
+import { createInstalledStage, createStage, type Section } from "./section.ts";
 import { benchSessions } from "./session_bench.ts";
 import { benchSign } from "./sign_bench.ts";
 import { benchReload, benchSignPressure } from "./sign_pressure_bench.ts";
@@ -34,11 +34,11 @@ import { benchControlPlane } from "./control_plane_bench.ts";
 
 const SECTIONS: Readonly<Record<string, Section>> = {
   async footprint({ dir }) {
-    await using stage = await createStage(dir);
+    await using stage = await createInstalledStage(dir, ["signer", "broker"]);
     return await benchFootprint(stage);
   },
   async sign({ dir, say }) {
-    await using stage = await createStage(dir);
+    await using stage = await createInstalledStage(dir, ["signer"]);
     const signer = await stage.startSigner();
     const rows = [...await benchSign(stage)];
     say("  more connections, grants, memory …");

@@ -1,3 +1,5 @@
+import { bundleAll } from "../../deploy/release/bundle.ts";
+import { ROOT } from "../stage/service_command.ts";
 import { editConfig, Stage, type StageOptions } from "../stage/stage.ts";
 import type { Row } from "./row.ts";
 
@@ -17,4 +19,17 @@ export async function createStage(dir: string, options: Omit<StageOptions, "dir"
   const stage = await Stage.create({ ...options, dir });
   await editConfig(stage.init.signer_config, [{ path: ["sign_rate_limit_per_min"] }]);
   return stage;
+}
+
+/** The same, whose services run as packages have them: in bundles, without a cache. */
+export async function createInstalledStage(
+  dir: string,
+  programs: readonly string[],
+  options: Omit<StageOptions, "dir" | "bundles"> = {},
+): Promise<Stage> {
+  const bundles = `${dir}/node_modules/gateway`;
+  await bundleAll({ sources: ROOT, output: bundles }, programs);
+  await Deno.copyFile(`${ROOT}deploy/installed/package.json`, `${bundles}/package.json`);
+  await Deno.copyFile(`${ROOT}deploy/installed/deno.json`, `${dir}/deno.json`);
+  return await createStage(dir, { ...options, bundles });
 }

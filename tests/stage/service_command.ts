@@ -25,6 +25,15 @@ export interface ServiceCommand {
   readonly monitor: string;
 }
 
+/** The same service as packages start it: from one of the bundles in a folder, without a cache. */
+export function fromBundles(command: ServiceCommand, bundles: string): ServiceCommand {
+  const args = command.args.map((word) => {
+    const [, folder] = /^(.*)\/main\.ts$/.exec(word.startsWith(ROOT) ? word.slice(ROOT.length) : "") ?? [];
+    return folder === undefined ? word : `${bundles}/${folder}/main.js`;
+  });
+  return { ...command, args, env: { ...command.env, DENO_DIR: "/dev/null/none" } };
+}
+
 /** The signer under the exact permissions that its config needs. */
 export async function signerCommand(configPath: string): Promise<ServiceCommand> {
   const config = await loadConfig({

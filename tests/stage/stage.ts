@@ -3,7 +3,13 @@ import { systemClock } from "@gateway/shared/clock";
 import { JsonClient } from "@gateway/shared/http/json_client";
 import type { SshTarget, SshTargetOptions } from "../ssh_target/ssh_target.ts";
 import { currentUser, startSshTarget } from "../ssh_target/target.ts";
-import { brokerCommand, controlPlaneCommand, type ServiceCommand, signerCommand } from "./service_command.ts";
+import {
+  brokerCommand,
+  controlPlaneCommand,
+  fromBundles,
+  type ServiceCommand,
+  signerCommand,
+} from "./service_command.ts";
 import { ServiceProcess } from "./service_process.ts";
 import { type InitReport, makeSetUp } from "./set_up.ts";
 
@@ -27,6 +33,8 @@ export interface StageOptions {
   readonly controlPlaneConfig?: readonly ConfigEdit[];
   /** Changes to `config.json`. */
   readonly broker?: readonly ConfigEdit[];
+  /** Services start from bundles in this folder, as packages have them; from source when absent. */
+  readonly bundles?: string;
   readonly targetKind?: SshTargetOptions["forceKind"];
   /** The target's sshd looks at {@linkcode revokedKeysIn}, and refuses everybody until that is there. */
   readonly revokedKeys?: boolean;
@@ -43,11 +51,17 @@ export interface ConfigEdit {
 export class Stage implements AsyncDisposable {
   readonly init: InitReport;
   readonly target: SshTarget;
+  readonly #bundles: string | undefined;
   readonly #resources: AsyncDisposableStack;
 
-  private constructor(init: InitReport, target: SshTarget, resources: AsyncDisposableStack) {
+  private constructor(
+    init: InitReport,
+    { target, bundles }: { readonly target: SshTarget; readonly bundles: string | undefined },
+    resources: AsyncDisposableStack,
+  ) {
     this.init = init;
     this.target = target;
+    this.#bundles = bundles;
     this.#resources = resources;
   }
 
@@ -77,7 +91,7 @@ export class Stage implements AsyncDisposable {
     const address = { path: ["hosts", HOST], value: { addr: host.addr } };
     await editConfig(init.broker_config, [address, ...(options.broker ?? [])]);
     await editConfig(init.mcp_config, [address]);
-    return new Stage(init, target, resources.move());
+    return new Stage(init, { target, bundles: options.bundles }, resources.move());
   }
 
   /** Starts the signer; it ends with the stage, if it has not before. */
@@ -97,12 +111,16 @@ export class Stage implements AsyncDisposable {
 
   /** The broker over stdio, for an MCP client to start. */
   async mcpCommand(): Promise<ServiceCommand> {
-    return await brokerCommand(this.init.mcp_config, "serve-mcp");
+    return this.#placed(await brokerCommand(this.init.mcp_config, "serve-mcp"));
   }
 
   /** Starts a service; it ends with the stage, if it has not before. */
   async start(command: ServiceCommand, signal?: AbortSignal): Promise<ServiceProcess> {
-    return this.#resources.use(await ServiceProcess.start(command, signal));
+    return this.#resources.use(await ServiceProcess.start(this.#placed(command), signal));
+  }
+
+  #placed(command: ServiceCommand): ServiceCommand {
+    return this.#bundles === undefined ? command : fromBundles(command, this.#bundles);
   }
 
   /** Ends something with the stage, before what was started earlier. */
