@@ -65,6 +65,8 @@ export class SegmentedFile implements RecordStore {
   readonly #clock: Clock;
   readonly #warnings: AuditWarnings | undefined;
   #file: Deno.FsFile;
+  /** Which file that is: no other one has both numbers while it is open. */
+  #own: Pick<Deno.FileInfo, "dev" | "ino">;
   /** The open file has its rotated name already, and its successor could not be opened yet. */
   #movedAway = false;
 
@@ -72,6 +74,7 @@ export class SegmentedFile implements RecordStore {
   constructor(options: SegmentedFileOptions) {
     this.#path = options.path;
     this.#file = options.file;
+    this.#own = options.file.statSync();
     this.#clock = options.clock;
     this.#warnings = options.warnings;
   }
@@ -86,15 +89,14 @@ export class SegmentedFile implements RecordStore {
   }
 
   size(): number {
-    const own = this.#file.statSync();
     // Between the two steps of a rotation that could not be finished the path is free.
-    if (this.#movedAway) return own.size;
+    if (this.#movedAway) return this.#file.statSync().size;
     const named = statOf(this.#path);
     if (named === undefined) throw new Error("it was removed or moved while the service runs");
-    if (named.dev !== own.dev || named.ino !== own.ino) {
+    if (named.dev !== this.#own.dev || named.ino !== this.#own.ino) {
       throw new Error("another file is in its place");
     }
-    return own.size;
+    return named.size;
   }
 
   truncate(size: number): Promise<void> {
@@ -108,6 +110,7 @@ export class SegmentedFile implements RecordStore {
       const next = await this.#openNext();
       this.#file.close();
       this.#file = next;
+      this.#own = next.statSync();
       this.#movedAway = false;
       return true;
     } catch (error) {
