@@ -43,15 +43,15 @@ import { editPath, type SignerConfig } from "./config.ts";
  * How a signer is run. Each reload of a large config leaves garbage, and so does each request that is under way when
  * V8 looks: left to itself it lets that of ten reloads of 10,000 hosts pile up to 350 MB; with this it was 190.
  * Requests that are under way have room in the semi-space: of 2 MB much is taken for lasting when there are many. Installed,
- * after other loads and 60 s at 64 connections, the process had 122 MB and 5,140 signs a second with 2 MB, 122 and 6,090
- * with 4, 129 and 6,720 with 8.
+ * after other loads and 60 s at 64 connections, the process had 122 MB with 2 MB, 125 to 127 with 4, 131 to 137 with 8,
+ * and with 4 up to a tenth, with 8 a fifth more signs a second than with 2.
  *
  * When a load begins, 650 functions want to be optimized within two seconds. Beside the running code they take 20 to
  * 33 MB at a time, which glibc keeps in pieces; in turn they take 5 MB.
  */
 export const SIGNER_RUN_OPTIONS: RunOptions = {
   semiSpaceMegabytes: 4,
-  heapGrowingPercent: 40,
+  heapGrowingPercent: 50,
   compilesInTurn: true,
 };
 
