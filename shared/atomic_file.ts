@@ -66,8 +66,8 @@ export async function writeFileAtomic(
 }
 
 /**
- * Removes what processes that were killed have left of a file or folder that was just written. It is litter, which nobody reads:
- * that it can't be seen or removed is no failure of the change.
+ * Removes what processes that were killed have left of a file or folder that was just written. It is litter, which
+ * nobody reads: that it can't be seen or removed is no failure of the change.
  */
 export async function removeLeft(path: string): Promise<void> {
   try {

@@ -1,4 +1,4 @@
-import { isSameIdentity } from "@gateway/shared/identity";
+import { foldIdentity, isSameIdentity } from "@gateway/shared/identity";
 import type { ApprovalRecord } from "@gateway/shared/wire/approval";
 import type { Click, Member } from "./chat.ts";
 
@@ -37,7 +37,17 @@ export function findObjection({ click, record, member, identities }: Question): 
   if (isSameIdentity(identity, endUser) || isSameIdentity(identity, caller)) {
     return "whoever asks does not approve";
   }
+  if (bareName(identity) === bareName(endUser)) {
+    return "it is asked for a user of the same name, so it can't be told from who approves; the identity map has to " +
+      "name people as brokers do; its page takes an approval";
+  }
   return undefined;
+}
+
+/** Without domain or realm: what is left of `ann@example.com`, `CORP\ann` and `corp/ann`. */
+function bareName(identity: string): string {
+  const [name = ""] = (foldIdentity(identity).split(/[\\/]/).at(-1) ?? "").split("@", 1);
+  return name;
 }
 
 /** The comment of a decision, for the audit log and the page: it is this bridge that says so, and nobody else. */

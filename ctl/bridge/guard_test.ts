@@ -3,7 +3,7 @@ import { findObjection, type IdentityMap } from "./guard.ts";
 import type { Member } from "./chat.ts";
 import type { Verb } from "./card.ts";
 
-const MAP: IdentityMap = new Map([["U1", "ann@example.com"], ["U2", "broker-1"]]);
+const MAP: IdentityMap = new Map([["U1", "ann@example.com"], ["U2", "broker-1"], ["U4", "cy"]]);
 
 interface Row {
   readonly name: string;
@@ -30,6 +30,26 @@ Deno.test.each<Row>([
     endUser: "\uff41nn@example.com",
     objection: /whoever asks/,
   },
+  { name: "approve for who is perhaps himself without a domain", endUser: "Ann", objection: /same name/ },
+  {
+    name: "approve for who is perhaps himself elsewhere",
+    endUser: "ann@corp.example",
+    objection: /same name/,
+  },
+  {
+    name: "approve for who is perhaps himself with a domain",
+    user: "U4",
+    endUser: "CORP\\cy",
+    objection: /same name/,
+  },
+  {
+    name: "approve for who is perhaps himself in a realm",
+    user: "U4",
+    endUser: "corp/cy",
+    objection: /same name/,
+  },
+  { name: "approve for who has the same domain", endUser: "anna@example.com" },
+  { name: "deny what he perhaps asks for", endUser: "ann", verb: DENY },
   { name: "approve as the broker that asks", user: "U2", objection: /whoever asks/ },
   { name: "approve when he is not in the map", user: "U3", objection: /identity map does not say/ },
   { name: "approve by the name of a prototype", user: "constructor", objection: /identity map does not say/ },
