@@ -52,6 +52,11 @@ export const systemClock: Clock = {
   },
 };
 
+/** Resolves when everything has run that is ready now, such as requests that have arrived. */
+export function endOfTurn(): Promise<void> {
+  return new Promise((resolve) => void setImmediate(resolve));
+}
+
 /** A task that {@linkcode every} runs; it handles its own failures. */
 export type PeriodicTask = (signal: AbortSignal) => Promise<void> | void;
 

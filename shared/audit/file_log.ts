@@ -18,7 +18,7 @@
  *
  * @module
  */
-import type { Clock } from "../clock.ts";
+import { type Clock, endOfTurn } from "../clock.ts";
 import { AppError, errorText } from "../errors.ts";
 import { quoteText } from "../quote.ts";
 import { createAuditKey } from "./chain.ts";
@@ -120,7 +120,7 @@ async function openCommit(
     store.close();
     throw error;
   }
-  return new GroupCommit({ store, key, maxFileBytes, ...restored });
+  return new GroupCommit({ store, key, maxFileBytes, endOfTurn, ...restored });
 }
 
 class FileAuditLog implements AuditLog {

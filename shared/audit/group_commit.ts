@@ -40,6 +40,8 @@ export interface GroupCommitOptions {
   readonly terminated: boolean;
   /** A file of at least so many bytes is rotated before the next record. */
   readonly maxFileBytes: number;
+  /** Resolves when everything has run that is ready: all that it appends goes into one group. */
+  readonly endOfTurn: () => Promise<void>;
 }
 
 interface Pending {
@@ -61,6 +63,7 @@ export class GroupCommit {
   readonly #store: RecordStore;
   readonly #key: AuditKey;
   readonly #maxFileBytes: number;
+  readonly #endOfTurn: () => Promise<void>;
   #head: ChainHead;
   #size: number;
   #terminated: boolean;
@@ -75,6 +78,7 @@ export class GroupCommit {
     this.#store = options.store;
     this.#key = options.key;
     this.#maxFileBytes = options.maxFileBytes;
+    this.#endOfTurn = options.endOfTurn;
     this.#head = options.head;
     this.#size = options.size;
     this.#terminated = options.terminated;
@@ -121,9 +125,11 @@ export class GroupCommit {
   }
 
   async #drain(): Promise<void> {
-    // What else is appended in this turn of the event loop shares the first group.
-    await Promise.resolve();
-    while (this.#queue.length > 0) await this.#commitGroup();
+    while (this.#queue.length > 0) {
+      // What else is about to be appended shares the group: a write and a sync cost more than the wait.
+      await this.#endOfTurn();
+      await this.#commitGroup();
+    }
     this.#draining = undefined;
   }
 

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
+import { endOfTurn } from "../clock.ts";
 import { AppError } from "../errors.ts";
 import { createAuditKey, GENESIS, hashLine, parseLine } from "./chain.ts";
 import { type ChainProblem, checkLog } from "./chain_check.ts";
@@ -80,6 +81,7 @@ function setUp(options: Partial<GroupCommitOptions> = {}) {
     size: 0,
     terminated: true,
     maxFileBytes: 1e9,
+    endOfTurn,
     ...options,
   });
   return { disk, log };
@@ -120,16 +122,27 @@ Deno.test("GroupCommit.append() shares one look at the file, one write and one s
   assert.deepEqual(await problemsOf(disk), []);
 });
 
+Deno.test("GroupCommit.append() shares one write and one sync among all that is appended in a turn, one after the other", async () => {
+  const { disk, log } = setUp();
+  const appends: Promise<void>[] = [];
+  for (let request = 0; request < 50; request++) {
+    appends.push(log.append(body(`r${request}`)));
+    await Promise.resolve();
+  }
+  await Promise.all(appends);
+  assert.deepEqual([disk.looks, disk.writes, disk.syncs], [1, 1, 1]);
+});
+
 Deno.test("GroupCommit.append() acknowledges nothing before the sync (L16)", async () => {
   const { disk, log } = setUp();
   const { promise, resolve } = Promise.withResolvers<void>();
   disk.hold = promise;
   const acknowledged: string[] = [];
   const appends = ["a", "b"].map((name) => log.append(body(name)).then(() => acknowledged.push(name)));
-  while (disk.writes === 0) await Promise.resolve();
+  while (disk.writes === 0) await endOfTurn();
   // Arrives while the disk is busy: goes into the next group.
   appends.push(log.append(body("c")).then(() => acknowledged.push("c")));
-  for (let turn = 0; turn < 100; turn++) await Promise.resolve();
+  for (let turn = 0; turn < 100; turn++) await endOfTurn();
   assert.deepEqual(acknowledged, []);
   assert.equal(disk.durableBytes, 0);
   resolve();
@@ -187,7 +200,7 @@ Deno.test("GroupCommit.append() fails one group and continues with the next", as
   disk.hold = promise;
   disk.failSyncs = 1;
   const lost = assert.rejects(log.append(body("lost")), isUnavailable("input/output error"));
-  while (disk.writes === 0) await Promise.resolve();
+  while (disk.writes === 0) await endOfTurn();
   const kept = ["a", "b"].map((name) => log.append(body(name)));
   resolve();
   await Promise.all([lost, ...kept]);
@@ -264,7 +277,7 @@ Deno.test("GroupCommit.check() raises no alarm while the file is rotated", async
     return await rotate();
   };
   const second = log.append(body("second"));
-  while (disk.gone === undefined) await Promise.resolve();
+  while (disk.gone === undefined) await endOfTurn();
   log.check();
   held.resolve();
   await second;

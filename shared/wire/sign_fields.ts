@@ -15,6 +15,7 @@
  *
  * @module
  */
+import { Buffer } from "node:buffer";
 import { isUnsafe } from "../characters.ts";
 import { AppError } from "../errors.ts";
 import {
@@ -70,7 +71,7 @@ export function checkSignFields(request: SignRequest): void {
   if (request.target_type === "k8s" && request.k8s_manifest !== "" && request.k8s_verb !== "apply") {
     throw new AppError("invalid_request", "invalid k8s_manifest: it goes with the verb apply alone");
   }
-  if (byteLength(request.k8s_manifest) > MAX_K8S_MANIFEST_BYTES) {
+  if (Buffer.byteLength(request.k8s_manifest) > MAX_K8S_MANIFEST_BYTES) {
     throw new AppError(
       "invalid_request",
       `invalid k8s_manifest: longer than ${MAX_K8S_MANIFEST_BYTES} bytes`,
@@ -87,10 +88,6 @@ export function checkSignFields(request: SignRequest): void {
 
 function isTargetType(text: string): boolean {
   return text === "" || text === "ssh" || text === "k8s";
-}
-
-function byteLength(text: string): number {
-  return new TextEncoder().encode(text).length;
 }
 
 /**

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { createAuditKey, GENESIS } from "@gateway/shared/audit/chain";
+import { endOfTurn } from "@gateway/shared/clock";
 import { GroupCommit, type RecordStore } from "../../shared/audit/group_commit.ts";
 import { openForAppend, SegmentedFile } from "../../shared/audit/segments.ts";
 import { LogFolder, SEED } from "./audit_fixture.ts";
@@ -53,6 +54,7 @@ Deno.test("GroupCommit on a real file: sixteen appenders share writes and syncs"
     size: 0,
     terminated: true,
     maxFileBytes: 1e9,
+    endOfTurn,
   });
   await Promise.all(Array.from({ length: 16 }, async () => {
     for (let index = 0; index < 20; index++) await log.append('{"outcome":"issued"');
