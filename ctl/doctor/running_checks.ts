@@ -27,8 +27,8 @@ export interface SoughtService {
 interface Running {
   readonly user: string;
   readonly pid: number;
-  /** For how long it has been running. */
-  readonly seconds: number;
+  /** It was not started before this, in milliseconds since the epoch: `ps` tells whole seconds. */
+  readonly startedAfter: number;
   readonly args: string;
 }
 
@@ -102,11 +102,13 @@ export async function checkRunning(sought: SoughtService): Promise<readonly Find
 /** @throws {AppError} `not_supported` without a `ps` that knows these columns */
 async function listProcesses(): Promise<readonly Running[]> {
   const args = ["-e", "-ww", "-o", "user:32=,pid=,etimes=,args="];
+  const asked = systemClock.now();
   const { success, stdout, stderr } = await runToEnd("ps", args);
   if (!success) throw new AppError("not_supported", `ps ${args.join(" ")}: ${stderr.trim().slice(0, 200)}`);
   return stdout.split("\n").flatMap((line) => {
     const [, user = "", pid, seconds, args = ""] = /^(\S+) +(\d+) +(\d+) (.*)$/.exec(line) ?? [];
-    return pid === undefined ? [] : [{ user, pid: Number(pid), seconds: Number(seconds), args }];
+    const startedAfter = asked - (Number(seconds) + 1) * 1000;
+    return pid === undefined ? [] : [{ user, pid: Number(pid), startedAfter, args }];
   });
 }
 
@@ -127,7 +129,7 @@ function identify(process: Candidate, names: readonly string[], { service }: Sou
 }
 
 async function judge(candidate: Candidate, sought: SoughtService, configPath: string): Promise<Finding> {
-  const { command, seconds } = candidate;
+  const { command, startedAfter } = candidate;
   const { file, service, workingFolder } = sought;
   const shown = describe(candidate);
   try {
@@ -137,7 +139,7 @@ async function judge(candidate: Candidate, sought: SoughtService, configPath: st
     const { more, less } = compareGranted(granted, readFlags(flags));
     const derived = `broker-ctl permissions ${service} --config ${configPath}` +
       (service === "broker" ? ` --frontend ${frontend}` : "");
-    const isChanged = ((await Deno.stat(file)).mtime?.getTime() ?? 0) > systemClock.now() - seconds * 1000;
+    const isChanged = ((await Deno.stat(file)).mtime?.getTime() ?? 0) > startedAfter;
     const since = isChanged ? "; the config was changed since it was started" : "";
     if (granted.set !== undefined && !more.some((flag) => flag.startsWith("--"))) {
       return unknown(
