@@ -20,14 +20,16 @@ export interface InstallOptions {
 
 /** A line of text that none of ours is. */
 const END = "END_OF_GATEWAY_FILE";
+const ALLOWED_SIGNER =
+  /^signer namespaces="gateway-sealed-exec-v(?:2|3|2,gateway-sealed-exec-v3)" ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI[A-Za-z0-9+/]{43}(?: .*)?$/;
 const KEY_LINES: Readonly<Record<EnvelopeVersion, RegExp>> = {
   v1: /^[A-Za-z0-9+/]{43}=$/,
-  v2:
-    /^signer namespaces="gateway-sealed-exec-v2" ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI[A-Za-z0-9+/]{43}(?: .*)?$/,
+  v2: ALLOWED_SIGNER,
+  v3: ALLOWED_SIGNER,
 };
 
 /**
- * Reads lines of keys (v2: OpenSSH's allowed signers format), without comments and blank lines.
+ * Reads lines of keys (v2 and v3: OpenSSH's allowed signers format), without comments and blank lines.
  *
  * @throws {AppError} `invalid_config` for a line that the shim would not take, and when there is none
  */

@@ -76,6 +76,14 @@ Deno.test("parseSignerKeys() leaves comments and blank lines out", () => {
   assert.deepEqual(parseSignerKeys(`# key\n ${KEY_V1}\r\n`, "v1"), [KEY_V1]);
 });
 
+Deno.test("parseSignerKeys() takes keys of v2, of v3 and of both for either format", () => {
+  const v3 = KEY.replace("exec-v2", "exec-v3");
+  const both = KEY.replace("exec-v2", "exec-v2,gateway-sealed-exec-v3");
+  for (const format of ["v2", "v3"] as const) {
+    assert.deepEqual(parseSignerKeys([KEY, v3, both].join("\n"), format), [KEY, v3, both]);
+  }
+});
+
 Deno.test.each([
   { name: "another principal", text: KEY.replace("signer", "*") },
   { name: "any namespace", text: KEY.replace(/ namespaces=\S*/, "") },

@@ -2,7 +2,7 @@ import type { AuditEntry } from "@gateway/shared/audit/entry";
 import type { AuditGate } from "@gateway/shared/audit/gate";
 import { ChangeLock } from "@gateway/shared/change_lock";
 import { AppError, errorText } from "@gateway/shared/errors";
-import { allowedSignersLine, ENVELOPE_NAMESPACE, envelopePublicKeyText } from "@gateway/shared/envelope/key";
+import { envelopePublicKeyText, envelopeSignersLine } from "@gateway/shared/envelope/key";
 import type { Clock } from "@gateway/shared/clock";
 import type { ServiceLogger } from "@gateway/shared/log";
 import {
@@ -133,7 +133,7 @@ export function logEnvelopeKey(
   if (envelopeKey === undefined || ![...policy.hosts.values()].some(({ seal }) => seal !== undefined)) return;
   logger.info("envelope public key", {
     envelope_public_key: envelopePublicKeyText(envelopeKey),
-    envelope_signers: allowedSignersLine(envelopeKey, [ENVELOPE_NAMESPACE]),
+    envelope_signers: envelopeSignersLine(envelopeKey),
   });
 }
 

@@ -1,10 +1,5 @@
 import { resolve } from "node:path";
-import {
-  allowedSignersLine,
-  createEnvelopeKey,
-  ENVELOPE_NAMESPACE,
-  envelopePublicKeyText,
-} from "@gateway/shared/envelope/key";
+import { createEnvelopeKey, envelopePublicKeyText, envelopeSignersLine } from "@gateway/shared/envelope/key";
 import { once } from "../arguments.ts";
 import type { AddCommand } from "../context.ts";
 import { readOperatorFile } from "../read_file.ts";
@@ -12,7 +7,8 @@ import { readOperatorFile } from "../read_file.ts";
 const EXAMPLES = `
 Examples:
   broker-ctl envelope pubkey --seed pki/envelope.seed --signers
-      the line for /etc/gateway/envelope_signers of hosts with envelope v2
+      the line for /etc/gateway/envelope_signers of hosts with envelope v3 or v2; a shim of before v3 rejects it:
+      replace that shim first (broker-ctl host install-shim)
   broker-ctl envelope pubkey --seed pki/envelope.seed
       the line for /etc/gateway/envelope.pub of hosts with envelope v1
 
@@ -26,16 +22,16 @@ export const addEnvelope: AddCommand = (program, context) => {
     .command("pubkey")
     .description("Print the public key of an envelope_key, as hosts keep it.")
     .requiredOption("--seed <file>", "the file that envelope_key names, exactly 32 bytes", once)
-    .option("--signers", "as a line of OpenSSH's allowed signers, for envelope v2")
+    .option("--signers", "as a line of OpenSSH's allowed signers, for envelope v3 and v2")
     .addHelpText("after", EXAMPLES)
     .action((flags: { readonly seed: string; readonly signers?: boolean }, command) =>
       context.run(command, [], async () => {
         const seed = await readOperatorFile(resolve(context.workingFolder, flags.seed), "the seed");
         const key = createEnvelopeKey(seed);
-        const [v1, v2] = [envelopePublicKeyText(key), allowedSignersLine(key, [ENVELOPE_NAMESPACE])];
+        const [v1, signers] = [envelopePublicKeyText(key), envelopeSignersLine(key)];
         return {
-          json: { public_key: v1, envelope_signers: v2 },
-          lines: [flags.signers === true ? v2 : v1],
+          json: { public_key: v1, envelope_signers: signers },
+          lines: [flags.signers === true ? signers : v1],
         };
       })
     );

@@ -3,11 +3,10 @@ import { type Command, Option } from "commander";
 import { collectBytes } from "@gateway/shared/bytes";
 import type { EnvelopeVersion } from "@gateway/shared/envelope/envelope";
 import {
-  allowedSignersLine,
   createEnvelopeKey,
-  ENVELOPE_NAMESPACE,
   type EnvelopeKey,
   envelopePublicKeyText,
+  envelopeSignersLine,
 } from "@gateway/shared/envelope/key";
 import { ENVELOPE_DOMAIN } from "@gateway/shared/envelope/signed_bytes";
 import { AppError } from "@gateway/shared/errors";
@@ -43,7 +42,8 @@ const MAX_KEYS_BYTES = 100_000;
 /** The line by which a host's shim knows the signer's key. */
 const KEY_LINES: Readonly<Record<EnvelopeVersion, (key: EnvelopeKey) => string>> = {
   v1: envelopePublicKeyText,
-  v2: (key) => allowedSignersLine(key, [ENVELOPE_NAMESPACE]),
+  v2: envelopeSignersLine,
+  v3: envelopeSignersLine,
 };
 
 const EXAMPLES = `
@@ -146,7 +146,7 @@ async function readVerifier(
   { verifier, check }: InstallFlags,
   { workingFolder }: CommandContext,
 ): Promise<string | undefined> {
-  if (format === "v2") {
+  if (format !== "v1") {
     if (verifier === undefined) return undefined;
     throw new AppError("invalid_request", "Option '--verifier' is for hosts with envelope v1");
   }
@@ -182,7 +182,7 @@ async function findKeys(
     return { how: pubkey === undefined ? "add" : "replace", lines };
   }
   const hint = "run it where the seed is, or: --pubkey with the line that broker-ctl envelope pubkey" +
-    (format === "v2" ? " --signers prints" : " prints");
+    (format === "v1" ? " prints" : " --signers prints");
   return await withHint({ when: () => true, hint }, async () => {
     if (envelope_key === "") {
       throw new AppError("invalid_config", "There is no envelope_key in the signer's config");

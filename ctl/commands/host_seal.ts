@@ -29,8 +29,9 @@ Examples:
 
 From the signer's next reload on, sessions on the host are of mode exec, and run only what the signer has signed for
 that host, command by command. Install the shim on the host first: without it every command of a session is refused.
-v2 is checked there with ssh-keygen; v1 is for hosts that have a shim of another build already, whose domain and name
-may be others.
+A host that was never sealed gets v3, whose envelopes also bind what a command reads. To upgrade a host from v2: run
+broker-ctl host install-shim for it (the new shim accepts v2 and v3), then host seal with --envelope v3. v1 is for hosts
+that have a shim of another build already, whose domain and name may be others.
 ${CHANGE_HELP}`;
 
 const UNSEAL_EXAMPLES = `
@@ -72,15 +73,23 @@ export const addSeal: AddCommand = (host, context) => {
     );
 };
 
-function sealing(name: string, { envelope, domain, shim }: SealFlags): SignerChange {
-  const values = Object.entries({ sealed_exec: true, envelope, envelope_domain: domain, shim_command: shim })
-    .filter(([, value]) => value !== undefined);
+function sealing(name: string, { envelope: asked, domain, shim }: SealFlags): SignerChange {
   return {
     edit(text, config) {
-      hostOf(config, name);
+      const host = hostOf(config, name);
+      // Without sealed_exec the host has no shim yet; with it and without envelope the host's shim understands v2.
+      const envelope = asked ??
+        (host.sealed_exec === undefined && host.envelope === undefined ? "v3" : undefined);
+      const values = Object.entries({
+        sealed_exec: true,
+        envelope,
+        envelope_domain: domain,
+        shim_command: shim,
+      })
+        .filter(([, value]) => value !== undefined);
       const edited = values.reduce((text, [key, value]) => setValue(text, ["hosts", name, key], value), text);
-      // v2 has no domain: that of the format before would keep the config from loading.
-      return envelope === "v2" && domain === undefined
+      // v1 alone has a domain: that of the format before would keep the config from loading.
+      return envelope !== undefined && envelope !== "v1" && domain === undefined
         ? removeMember(edited, ["hosts", name, "envelope_domain"])
         : edited;
     },

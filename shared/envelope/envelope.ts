@@ -3,11 +3,13 @@
  * broker hands them on unread as the command of an SSH channel, and the host's shim checks them. What is not
  * protected: the shim does not decide again, it runs what the signer has signed.
  *
- * Two formats. **v1** is base64url, without padding, of the JSON object `n` nonce, `h` host, `c` command, `e` expiry,
+ * Three formats. **v1** is base64url, without padding, of the JSON object `n` nonce, `h` host, `c` command, `e` expiry,
  * `s` signature in standard base64; signed are a domain, NUL, and the four fields, each with its length of 8 bytes
  * before it. **v2** is `base64url(message).base64url(signature)`, both without padding, where the message is nonce,
  * host, expiry and command, each but the last ended by a line feed, and the signature is one that
- * `ssh-keygen -Y verify` checks for the namespace `gateway-sealed-exec-v2`.
+ * `ssh-keygen -Y verify` checks for the namespace `gateway-sealed-exec-v2`. **v3** is `v3.` and the same, for the
+ * namespace `gateway-sealed-exec-v3`; its message has a line for the standard input before the command. With v1 and v2
+ * a compromised broker chooses what a signed command reads.
  *
  * ```ts
  * import assert from "node:assert/strict";
@@ -15,13 +17,13 @@
  * import { createEnvelopeKey } from "./key.ts";
  * import { FixedRandom } from "@gateway/shared/testing/fixed_random";
  *
- * const minted = mintEnvelope({ host: "web01", command: "uptime" }, {
+ * const minted = mintEnvelope({ host: "web01", command: "uptime", stdin: "none" }, {
  *   key: createEnvelopeKey(new Uint8Array(32).fill(1)),
- *   format: { version: "v2" },
+ *   format: { version: "v3" },
  *   now: 1_700_000_000_000,
  *   random: new FixedRandom(),
  * });
- * assert.match(minted, /^[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+$/);
+ * assert.match(minted, /^v3\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+$/);
  * ```
  *
  * @module
@@ -31,7 +33,7 @@ import type { EnvelopeKey } from "./key.ts";
 import { MAX_ENVELOPE_TTL_SECONDS, signedBytesV1 } from "./signed_bytes.ts";
 
 /** The formats that a host's shim may understand. */
-export const ENVELOPE_VERSIONS = ["v1", "v2"] as const;
+export const ENVELOPE_VERSIONS = ["v1", "v2", "v3"] as const;
 /** One of {@linkcode ENVELOPE_VERSIONS}. */
 export type EnvelopeVersion = (typeof ENVELOPE_VERSIONS)[number];
 
@@ -42,7 +44,7 @@ export type EnvelopeFormat =
     /** What stands before the signed fields, without its NUL: signer and shim must agree on it. */
     readonly domain: string;
   }
-  | { readonly version: "v2" };
+  | { readonly version: "v2" | "v3" };
 
 /** How long an envelope is good for, in seconds. */
 export const ENVELOPE_TTL_SECONDS = 30;
@@ -55,6 +57,11 @@ export interface Envelope {
   readonly host: string;
   /** As the host's shell gets it, elevation included. */
   readonly command: string;
+  /**
+   * What v3 lets the command read: `none`; `watch` when the command itself only waits for the end of its standard input;
+   * or the SHA-256 of all of it, 64 lowercase hex digits.
+   */
+  readonly stdin: string;
   /** The last second in which it is good, since the epoch. */
   readonly expiresAt: number;
 }
@@ -69,7 +76,7 @@ const encoder = new TextEncoder();
  * @throws {TypeError} for a host or command that {@linkcode encodeEnvelope} refuses
  */
 export function mintEnvelope(
-  { host, command }: Pick<Envelope, "host" | "command">,
+  { host, command, stdin }: Pick<Envelope, "host" | "command" | "stdin">,
   { key, format, now, random, ttlSeconds = ENVELOPE_TTL_SECONDS }: {
     readonly key: EnvelopeKey;
     readonly format: EnvelopeFormat;
@@ -84,24 +91,28 @@ export function mintEnvelope(
   }
   const expiresAt = Math.floor(now / 1000) + ttlSeconds;
   const nonce = random.bytes(NONCE_BYTES).toHex();
-  return encodeEnvelope({ nonce, host, command, expiresAt }, key, format);
+  return encodeEnvelope({ nonce, host, command, stdin, expiresAt }, key, format);
 }
 
 /**
  * Signs and encodes an envelope.
  *
- * @throws {TypeError} for a command that {@linkcode isSealable} refuses, and for a host with a line feed
+ * @throws {TypeError} for a command that {@linkcode isSealable} refuses, a host with a line feed, or another stdin
  */
 export function encodeEnvelope(envelope: Envelope, key: EnvelopeKey, format: EnvelopeFormat): string {
   if (!isSealable(envelope.command)) {
     throw new TypeError("A command in an envelope is empty or not plain text");
   }
   if (/[\0\n]/.test(envelope.host)) throw new TypeError("The host of an envelope has a NUL or a line feed");
+  if (!/^(?:none|watch|[0-9a-f]{64})$/.test(envelope.stdin)) {
+    throw new TypeError("The stdin of an envelope is not none, watch or a SHA-256");
+  }
   switch (format.version) {
     case "v1":
       return encodeV1(envelope, key, format.domain);
     case "v2":
-      return encodeV2(envelope, key);
+    case "v3":
+      return encodeMessage(envelope, key, format.version);
     default:
       return format satisfies never;
   }
@@ -123,9 +134,14 @@ function encodeV1({ nonce, host, command, expiresAt }: Envelope, key: EnvelopeKe
   ));
 }
 
-function encodeV2({ nonce, host, command, expiresAt }: Envelope, key: EnvelopeKey): string {
-  const message = encoder.encode(`${nonce}\n${host}\n${expiresAt}\n${command}`);
-  return `${base64url(message)}.${base64url(key.signV2(message))}`;
+function encodeMessage(
+  { nonce, host, command, stdin, expiresAt }: Envelope,
+  key: EnvelopeKey,
+  version: "v2" | "v3",
+): string {
+  const [prefix, line] = version === "v3" ? ["v3.", `${stdin}\n`] : ["", ""];
+  const message = encoder.encode(`${nonce}\n${host}\n${expiresAt}\n${line}${command}`);
+  return `${prefix}${base64url(message)}.${base64url(key.signMessage(message, version))}`;
 }
 
 function base64url(bytes: Uint8Array): string {

@@ -5,15 +5,23 @@ import { signSshsig } from "../ssh/sshsig.ts";
 import { SshReader } from "../ssh/wire_format.ts";
 import { encodeEnvelope, type EnvelopeFormat, isSealable, mintEnvelope } from "./envelope.ts";
 import { ENVELOPE_DOMAIN } from "./signed_bytes.ts";
-import { allowedSignersLine, createEnvelopeKey, ENVELOPE_NAMESPACE, envelopePublicKeyText } from "./key.ts";
+import {
+  allowedSignersLine,
+  createEnvelopeKey,
+  ENVELOPE_NAMESPACES,
+  envelopePublicKeyText,
+  envelopeSignersLine,
+} from "./key.ts";
 
 const key = createEnvelopeKey(new Uint8Array(32).fill(1));
 const V1: EnvelopeFormat = { version: "v1", domain: ENVELOPE_DOMAIN };
 const V2: EnvelopeFormat = { version: "v2" };
+const V3: EnvelopeFormat = { version: "v3" };
 const SAMPLE = {
   nonce: "000102030405060708090a0b0c0d0e0f",
   host: "web01",
   command: "sudo -n -- systemctl restart nginx",
+  stdin: "none",
   expiresAt: 1_700_000_030,
 };
 
@@ -54,6 +62,22 @@ Deno.test("v2 holds nonce, host, expiry and command, each on a line, the command
   assert.equal(decode(message), `${SAMPLE.nonce}\nweb01\n1700000030\nprintf a\nprintf b\n\n`);
 });
 
+Deno.test.each([{ stdin: "none" }, { stdin: "watch" }, { stdin: "ab".repeat(32) }])(
+  "v3 holds the stdin $stdin on a line before the command",
+  ({ stdin }) => {
+    const [prefix, message = ""] = encodeEnvelope({ ...SAMPLE, stdin, command: "a\nb" }, key, V3).split(".");
+    assert.equal(prefix, "v3");
+    assert.equal(decode(message), `${SAMPLE.nonce}\nweb01\n1700000030\n${stdin}\na\nb`);
+  },
+);
+
+Deno.test.each([{ stdin: "" }, { stdin: "any" }, { stdin: "AB".repeat(32) }, { stdin: "none\nid" }])(
+  "an envelope is not made for the stdin '$stdin'",
+  ({ stdin }) => {
+    assert.throws(() => encodeEnvelope({ ...SAMPLE, stdin }, key, V3), TypeError);
+  },
+);
+
 Deno.test("v2 cannot be read as an assignment by a plain shell", () => {
   for (let length = 1; length < 8; length++) {
     assert.doesNotMatch(
@@ -74,18 +98,25 @@ Deno.test("v2 names its signature's namespace and key", () => {
   assert.equal(reader.text(), "sha512");
 });
 
-Deno.test("signV2() gives every message what signSshsig() gives it, and leaves what it gave before", () => {
+Deno.test("signMessage() gives every message what signSshsig() gives it, and leaves what it gave before", () => {
+  const versions = ["v2", "v3", "v2"] as const;
   const messages = ["one", "another", "one"].map((text) => new TextEncoder().encode(text));
-  const signatures = messages.map((message) => key.signV2(message));
+  const signatures = messages.map((message, index) => key.signMessage(message, versions[index]!));
   for (const [index, message] of messages.entries()) {
-    assert.deepEqual(signatures[index], signSshsig(key.ssh, ENVELOPE_NAMESPACE, message));
+    const namespace = ENVELOPE_NAMESPACES[versions[index]!];
+    assert.deepEqual(signatures[index], signSshsig(key.ssh, namespace, message));
   }
 });
 
 Deno.test("mintEnvelope() takes 16 fresh bytes and ends after 30 seconds", () => {
   const random = new FixedRandom();
   const mint = () =>
-    mintEnvelope({ host: "web01", command: "id" }, { key, format: V1, now: 1_700_000_000_999, random });
+    mintEnvelope({ host: "web01", command: "id", stdin: "none" }, {
+      key,
+      format: V1,
+      now: 1_700_000_000_999,
+      random,
+    });
   const [first, second] = [JSON.parse(decode(mint())), JSON.parse(decode(mint()))];
   assert.match(first.n, /^[0-9a-f]{32}$/);
   assert.notEqual(first.n, second.n);
@@ -96,7 +127,7 @@ Deno.test.each([{ ttlSeconds: 0 }, { ttlSeconds: -1 }, { ttlSeconds: 301 }, { tt
   "mintEnvelope() refuses a life of $ttlSeconds seconds",
   ({ ttlSeconds }) => {
     const options = { key, format: V2, now: 0, random: new FixedRandom(), ttlSeconds };
-    assert.throws(() => mintEnvelope({ host: "web01", command: "id" }, options), RangeError);
+    assert.throws(() => mintEnvelope({ host: "web01", command: "id", stdin: "none" }, options), RangeError);
   },
 );
 
@@ -128,6 +159,10 @@ Deno.test("the texts by which hosts know the key", () => {
     allowedSignersLine(key, ["gateway-sealed-exec-v2", "gateway-krl-v1"]),
     'signer namespaces="gateway-sealed-exec-v2,gateway-krl-v1" ssh-ed25519 ' +
       "AAAAC3NzaC1lZDI1NTE5AAAAIIqI4910CfGV/VLbLTy6XXLKZwm/HZQSG/N0iAG0D29c",
+  );
+  assert.match(
+    envelopeSignersLine(key),
+    /^signer namespaces="gateway-sealed-exec-v2,gateway-sealed-exec-v3" ssh-ed25519 /,
   );
 });
 

@@ -29,12 +29,12 @@ export interface EnvelopeKey {
   readonly ssh: SshSigner;
   /** 64 bytes. */
   sign(data: Uint8Array): Uint8Array;
-  /** The SSHSIG of a message of v2. */
-  signV2(message: Uint8Array): Uint8Array;
+  /** The SSHSIG of a message of v2 or v3. */
+  signMessage(message: Uint8Array, version: keyof typeof ENVELOPE_NAMESPACES): Uint8Array;
 }
 
-/** The namespace of v2's signatures. */
-export const ENVELOPE_NAMESPACE = "gateway-sealed-exec-v2";
+/** The namespaces of the signatures of v2 and v3. */
+export const ENVELOPE_NAMESPACES = { v2: "gateway-sealed-exec-v2", v3: "gateway-sealed-exec-v3" } as const;
 
 /** The length of a seed file. */
 export const ENVELOPE_SEED_BYTES = 32;
@@ -43,7 +43,7 @@ const PUBLIC_KEY_BYTES = 32;
 /** At the end of an SSHSIG of this key. */
 const SIGNATURE_BYTES = 64;
 
-/** The principal that v2's allowed signers file names. */
+/** The principal that the allowed signers file of v2 and v3 names. */
 export const ENVELOPE_PRINCIPAL = "signer";
 
 /**
@@ -64,15 +64,19 @@ export function createEnvelopeKey(seed: Uint8Array): EnvelopeKey {
   const parts = decodeKeyBlob(publicKey);
   const ssh: SshSigner = { publicKey, sign: (data) => signData(key, parts, data) };
   // Made once: a preflight has little else to do, and each buffer is work for the garbage collector.
-  const signed = sshsigSignedBytes(ENVELOPE_NAMESPACE);
-  const v2 = signSshsig(ssh, ENVELOPE_NAMESPACE, new Uint8Array());
+  const prepare = (namespace: string) => ({
+    signed: sshsigSignedBytes(namespace),
+    sample: signSshsig(ssh, namespace, new Uint8Array()),
+  });
+  const prepared = { v2: prepare(ENVELOPE_NAMESPACES.v2), v3: prepare(ENVELOPE_NAMESPACES.v3) };
   return {
     publicKey: publicKey.subarray(-PUBLIC_KEY_BYTES),
     ssh,
     sign: (data) => sign(null, data, key),
-    signV2(message) {
+    signMessage(message, version) {
+      const { signed, sample } = prepared[version];
       fillSshsigHash(signed, message);
-      const whole = v2.slice();
+      const whole = sample.slice();
       whole.set(sign(null, signed, key), whole.length - SIGNATURE_BYTES);
       return whole;
     },
@@ -84,9 +88,13 @@ export function envelopePublicKeyText({ publicKey }: EnvelopeKey): string {
   return publicKey.toBase64();
 }
 
+/** The line of the key file of v2 and v3, `/etc/gateway/envelope_signers`, without line end. */
+export function envelopeSignersLine(key: EnvelopeKey): string {
+  return allowedSignersLine(key, Object.values(ENVELOPE_NAMESPACES));
+}
+
 /**
- * The line of v2's key file `/etc/gateway/envelope_signers`: OpenSSH's allowed signers format (ssh-keygen(1)), without
- * line end.
+ * A line of OpenSSH's allowed signers format (ssh-keygen(1)), without line end.
  *
  * @param namespaces what the key may sign there
  */

@@ -160,7 +160,7 @@ function compileSeal(name: string, host: HostPolicy): HostSeal | undefined {
     forceCommand: `${host.shim_command ?? SHIM_COMMAND} ${name}`,
     format: host.envelope === "v1"
       ? { version: "v1", domain: host.envelope_domain ?? ENVELOPE_DOMAIN }
-      : { version: "v2" },
+      : { version: host.envelope ?? "v2" },
   };
 }
 

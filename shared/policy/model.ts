@@ -171,7 +171,8 @@ export const hostPolicy: z.ZodType<HostPolicy> = z.strictObject({
       "a shim on the host",
   ),
   envelope: z.enum(ENVELOPE_VERSIONS).exactOptional().describe(
-    "format that the host's shim understands: v2 (if absent) is checked with ssh-keygen, v1 is JSON",
+    "format that the host's shim understands: v3 also binds what a command reads (broker-ctl host seal writes it); v2 " +
+      "(if absent) and v1, which is JSON, leave the standard input to the broker",
   ),
   envelope_domain: z.string().min(1).refine((text) => !hasUnseen(text), "must not have control characters")
     .exactOptional()

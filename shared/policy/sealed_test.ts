@@ -17,6 +17,11 @@ Deno.test.each<{ name: string; keys: Partial<HostPolicy>; path: string }>([
     keys: { envelope: "v2", envelope_domain: "x" },
     path: "hosts.web01.envelope_domain",
   },
+  {
+    name: "a domain for v3",
+    keys: { envelope: "v3", envelope_domain: "x" },
+    path: "hosts.web01.envelope_domain",
+  },
 ])("compilePolicy() refuses $name", ({ keys, path }) => {
   const compiled = compilePolicy(sampleConfig({ ...SEALED, ...keys }));
   assert(compiled.kind === "invalid");
@@ -40,7 +45,8 @@ Deno.test.each([
 });
 
 Deno.test.each([
-  { keys: { envelope: "v3" }, valid: false },
+  { keys: { envelope: "v3" }, valid: true },
+  { keys: { envelope: "v4" }, valid: false },
   { keys: { sealed_exec: false }, valid: true },
   { keys: { sealed_exec: "yes" }, valid: false },
   { keys: { envelope: "v1", envelope_domain: "other product v1" }, valid: true },
@@ -97,6 +103,42 @@ Deno.test.each([{ mode: "shell" }, { mode: "pty" }, { mode: "" }, { mode: "other
     assert.equal(decision.reason, 'host "web01" has sealed_exec: sessions require mode="exec"');
   },
 );
+
+Deno.test("a sealed host refuses a terminal in its sessions, which a program reads past any envelope", () => {
+  const decision = decideSample({ ...SEALED, allow_pty: true }, {
+    ...EXEC,
+    command: "less /etc/motd",
+    pty: true,
+  });
+  assert(decision.kind === "denied");
+  assert.equal(
+    decision.reason,
+    'host "web01" has sealed_exec: sessions have no PTY; use a one-shot command',
+  );
+});
+
+Deno.test.each([
+  { name: "nothing", host: {}, intent: {}, stdin: "none" },
+  {
+    name: "nothing, where a digest comes without a transfer",
+    host: {},
+    intent: { contentSha256: "ab" },
+    stdin: "none",
+  },
+  { name: "nothing in a transfer without a digest", host: {}, intent: { fileTransfer: true }, stdin: "none" },
+  {
+    name: "the content that a transfer says",
+    host: {},
+    intent: { fileTransfer: true, contentSha256: "ab" },
+    stdin: "ab",
+  },
+  { name: "the end of its connection", host: { stop_on_disconnect: true }, intent: {}, stdin: "watch" },
+])("the envelope lets a command read $name", ({ host, intent, stdin }) => {
+  const keys = { ...SEALED, allow_file_transfer: true, ...host };
+  const decision = decideSample(keys, { ...EXEC, command: "cat", ...intent });
+  assert(decision.kind === "allowed");
+  assert.equal(decision.sealedStdin, stdin);
+});
 
 Deno.test("a sealed bastion's hop in front of a session needs no mode", () => {
   const host = { ...SEALED, allow_as_bastion: true };

@@ -133,6 +133,7 @@ function allow({ host, intent, elevation, verdict }: {
     sealedCommand: isTarget && !isOneshot && host.seal !== undefined && intent.command !== ""
       ? bakeCommand(host, intent, sudoPrefix)
       : "",
+    sealedStdin: stdinOf(host, intent),
     elevationPrefix: isOneshot ? "" : sudoPrefix,
     sudoPrefix,
     elevation: elevationLabel(elevation !== undefined, elevation?.user),
@@ -158,14 +159,21 @@ function bakeForceCommand(host: CompiledHost, intent: SshIntent, sudoPrefix: str
 }
 
 /** The text that the host is to run. */
-function bakeCommand(
-  { stopOnDisconnect: stops }: CompiledHost,
-  { command, pty, fileTransfer }: SshIntent,
-  sudoPrefix: string,
-): string {
-  // A terminal ends its command itself when it is hung up, and a transfer reads the standard input.
-  if (stops && !pty && !fileTransfer) return stopOnDisconnect(sudoPrefix, command);
+function bakeCommand(host: CompiledHost, intent: SshIntent, sudoPrefix: string): string {
+  const { command } = intent;
+  if (watchesStdin(host, intent)) return stopOnDisconnect(sudoPrefix, command);
   return sudoPrefix === "" ? command : elevateCommand(sudoPrefix, command);
+}
+
+// A terminal ends its command itself when it is hung up, and a transfer reads the standard input.
+function watchesStdin({ stopOnDisconnect }: CompiledHost, { pty, fileTransfer }: SshIntent): boolean {
+  return stopOnDisconnect && !pty && !fileTransfer;
+}
+
+/** Only a transfer that says what it writes has an input. */
+function stdinOf(host: CompiledHost, intent: SshIntent): string {
+  if (watchesStdin(host, intent)) return "watch";
+  return intent.fileTransfer && intent.contentSha256 !== "" ? intent.contentSha256 : "none";
 }
 
 function clampTtl(requested: number, cap: number): number {

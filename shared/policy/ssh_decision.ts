@@ -32,6 +32,8 @@ export interface AllowedSsh {
   readonly forceCommand: string;
   /** On a sealed host, the command of a session as its envelope has it, elevated where asked for; else empty. */
   readonly sealedCommand: string;
+  /** What an envelope of v3 lets that command read: `none`, `watch` or a SHA-256. */
+  readonly sealedStdin: string;
   /** The prefix that the broker puts before the commands of a session; empty for a one-shot command. */
   readonly elevationPrefix: string;
   /** The prefix for the KeyId, one-shot commands included; empty: not elevated. */

@@ -75,14 +75,15 @@ function firstDenial(gates: readonly Gate[], host: CompiledHost, intent: SshInte
   return undefined;
 }
 
-/** A shell takes its commands from whoever is connected, where no envelope can be asked for. */
+/** Nothing in an envelope binds what a shell or a program on a terminal reads from the broker. */
 function checkSealedSession(
   host: CompiledHost,
-  { role, purpose, sessionMode }: SshIntent,
+  { role, purpose, sessionMode, pty }: SshIntent,
 ): string | undefined {
-  return host.seal !== undefined && role === "target" && purpose === "session" && sessionMode !== "exec"
-    ? `host ${quoteText(host.name)} has sealed_exec: sessions require mode="exec"`
-    : undefined;
+  if (host.seal === undefined || role !== "target" || purpose !== "session") return undefined;
+  const sealed = `host ${quoteText(host.name)} has sealed_exec: sessions`;
+  if (sessionMode !== "exec") return `${sealed} require mode="exec"`;
+  return pty ? `${sealed} have no PTY; use a one-shot command` : undefined;
 }
 
 function checkSessionMode(

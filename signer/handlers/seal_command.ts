@@ -10,7 +10,7 @@ import type { Allowed, SignContext } from "./sign_context.ts";
  */
 export function sealCommand(
   { ports, snapshot, request }: SignContext,
-  { host, sealedCommand, requireApproval }: Allowed,
+  { host, sealedCommand, sealedStdin, requireApproval }: Allowed,
 ): string | undefined {
   if (!request.preflight || requireApproval || host.seal === undefined || sealedCommand === "") {
     return undefined;
@@ -18,7 +18,7 @@ export function sealCommand(
   const { envelopeKey: key } = snapshot;
   if (key === undefined) throw new AppError("denied", "the signer has no envelope key");
   return mintEnvelope(
-    { host: host.name, command: sealedCommand },
+    { host: host.name, command: sealedCommand, stdin: sealedStdin },
     { key, format: host.seal.format, now: ports.clock.now(), random: ports.random },
   );
 }

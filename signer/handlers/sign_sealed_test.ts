@@ -74,6 +74,26 @@ Deno.test.each([
   assert.notEqual(commandIn(body["envelope"]), fields.command, "it watches its standard input");
 });
 
+Deno.test("POST /v1/sign says in an envelope of v3 what the command may read", async () => {
+  const sealed03 = {
+    ...HOSTS.sealed01,
+    principal: "host:sealed03",
+    envelope: "v3",
+    allow_file_transfer: true,
+  };
+  const hosts = { ...HOSTS, sealed03 };
+  const signer = await startSigner({ hosts, envelope_key: "envelope.seed" }, { parts: { envelopeKey } });
+  const digest = "ab".repeat(32);
+  const stdins = [];
+  for (const fields of [{}, { content_sha256: digest }, { content_sha256: digest, file_transfer: true }]) {
+    const { body } = await signer.sign({ ...PREFLIGHT, host: "sealed03", ...fields });
+    const [prefix, message = ""] = String(body["envelope"]).split(".");
+    const text = new TextDecoder().decode(Uint8Array.fromBase64(message, { alphabet: "base64url" }));
+    stdins.push([prefix, ...text.split("\n").slice(3)]);
+  }
+  assert.deepEqual(stdins, [["v3", "none", "uptime"], ["v3", "none", "uptime"], ["v3", digest, "uptime"]]);
+});
+
 Deno.test.each([
   { name: "a pure dry run", fields: { preflight: false } },
   { name: "a session's opening", fields: { dry_run: false, preflight: false, command: "" } },
@@ -190,7 +210,7 @@ Deno.test("the public key is logged where a host is sealed, and nowhere else", (
   logEnvelopeKey(snapshotOf({ ...CONFIG, hosts: HOSTS, envelope_key: "seed" }, { envelopeKey }), logger);
   assert.deepEqual(logged, [["envelope public key", {
     envelope_public_key: "iojj3XQJ8ZX9UtstPLpdcspnCb8dlBIb83SIAbQPb1w=",
-    envelope_signers: 'signer namespaces="gateway-sealed-exec-v2" ssh-ed25519 ' +
+    envelope_signers: 'signer namespaces="gateway-sealed-exec-v2,gateway-sealed-exec-v3" ssh-ed25519 ' +
       "AAAAC3NzaC1lZDI1NTE5AAAAIIqI4910CfGV/VLbLTy6XXLKZwm/HZQSG/N0iAG0D29c",
   }]]);
 });

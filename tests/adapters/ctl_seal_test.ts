@@ -31,7 +31,14 @@ async function withConfig(text: string) {
 }
 
 Deno.test.each([
-  { name: "in v2", flags: [], from: "", to: `, "sealed_exec": true` },
+  { name: "in v3", flags: [], from: "", to: `, "sealed_exec": true, "envelope": "v3"` },
+  { name: "that is sealed in v2", flags: [], from: `, "sealed_exec": true`, to: `, "sealed_exec": true` },
+  {
+    name: "in v3 after v2",
+    flags: ["--envelope", "v3"],
+    from: `, "sealed_exec": true`,
+    to: `, "sealed_exec": true, "envelope": "v3"`,
+  },
   {
     name: "with another build's shim",
     flags: ["--envelope", "v1", "--domain", "other v1", "--shim", "/opt/other/shim"],
@@ -56,7 +63,8 @@ Deno.test.each([
   await using config = await withConfig(configWith(from));
   const { exit, out, err } = await config.ctl("host", "seal", "web01", ...flags);
   assert.deepEqual([exit, err], [0, ""], err);
-  assert.match(out, /^host "web01" sealed \(envelope v[12]\)\n[^]*until: broker-ctl reload\n/);
+  assert.match(out, /^host "web01" sealed \(envelope v[123]\)\n/);
+  assert.equal(/until: broker-ctl reload\n/.test(out), from !== to);
   assert.equal(await config.read(), configWith(to));
 });
 
@@ -80,7 +88,7 @@ Deno.test.each([
     err: /hosts\.web01\.sealed_exec: needs envelope_key[^]*head -c 32 \/dev\/urandom > pki\/envelope\.seed/,
   },
   {
-    name: "a domain for v2",
+    name: "a domain without v1",
     args: ["web01", "--domain", "d"],
     keys: undefined,
     err: /envelope_domain: belongs to envelope v1 alone/,
@@ -91,7 +99,7 @@ Deno.test.each([
     keys: undefined,
     err: /shim_command: is one word/,
   },
-  { name: "another format", args: ["web01", "--envelope", "v3"], keys: undefined, err: /v3/ },
+  { name: "another format", args: ["web01", "--envelope", "v4"], keys: undefined, err: /v4/ },
 ])("host seal refuses $name, and writes nothing", async ({ args, keys, err: expected }) => {
   const text = configWith("", keys);
   await using config = await withConfig(text);
@@ -132,7 +140,7 @@ Deno.test("envelope pubkey prints what hosts have to know", async () => {
   await using config = await withConfig("");
   await Deno.writeFile(join(config.folder, "seed"), new Uint8Array(32).fill(1));
   const v1 = "iojj3XQJ8ZX9UtstPLpdcspnCb8dlBIb83SIAbQPb1w=";
-  const v2 = 'signer namespaces="gateway-sealed-exec-v2" ssh-ed25519 ' +
+  const v2 = 'signer namespaces="gateway-sealed-exec-v2,gateway-sealed-exec-v3" ssh-ed25519 ' +
     "AAAAC3NzaC1lZDI1NTE5AAAAIIqI4910CfGV/VLbLTy6XXLKZwm/HZQSG/N0iAG0D29c";
   const pubkey = (...args: string[]) => config.ctl("envelope", "pubkey", ...args);
   assert.equal((await pubkey("--seed", "seed")).out, `${v1}\n`);

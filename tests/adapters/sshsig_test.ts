@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { mintEnvelope } from "../../shared/envelope/envelope.ts";
-import { allowedSignersLine, createEnvelopeKey, ENVELOPE_NAMESPACE } from "../../shared/envelope/key.ts";
+import { allowedSignersLine, createEnvelopeKey, ENVELOPE_NAMESPACES } from "../../shared/envelope/key.ts";
 import { parsePrivateKey } from "@gateway/shared/ssh/private_key";
 import { formatPublicKey } from "@gateway/shared/ssh/public_key";
 import { armorSshsig, signSshsig } from "../../shared/ssh/sshsig.ts";
@@ -13,7 +13,7 @@ const key = createEnvelopeKey(new Uint8Array(32).fill(1));
 
 Deno.test("ssh-keygen verifies an envelope of v2, whatever is in its command", { ignore }, async () => {
   for (const command of ["uptime", "printf '%s' é😀\n\n", "x".repeat(60_000), "a\rb\tc\u2028"]) {
-    const wire = mintEnvelope({ host: "web01", command }, {
+    const wire = mintEnvelope({ host: "web01", command, stdin: "none" }, {
       key,
       format: { version: "v2" },
       now: 1_700_000_000_000,
@@ -23,8 +23,8 @@ Deno.test("ssh-keygen verifies an envelope of v2, whatever is in its command", {
       Uint8Array.fromBase64(part, { alphabet: "base64url" })
     );
     const verified = await verify(message!, armorSshsig(signature!), {
-      signers: allowedSignersLine(key, [ENVELOPE_NAMESPACE]),
-      namespace: ENVELOPE_NAMESPACE,
+      signers: allowedSignersLine(key, [ENVELOPE_NAMESPACES.v2]),
+      namespace: ENVELOPE_NAMESPACES.v2,
     });
     assert.match(verified, /^Good "gateway-sealed-exec-v2" signature for signer with ED25519 key/);
   }
@@ -33,7 +33,10 @@ Deno.test("ssh-keygen verifies an envelope of v2, whatever is in its command", {
 Deno.test("ssh-keygen refuses an envelope's signature for another namespace", { ignore }, async () => {
   const message = new TextEncoder().encode("hello");
   const signature = armorSshsig(signSshsig(key.ssh, "gateway-krl-v1", message));
-  const options = { signers: allowedSignersLine(key, [ENVELOPE_NAMESPACE]), namespace: ENVELOPE_NAMESPACE };
+  const options = {
+    signers: allowedSignersLine(key, [ENVELOPE_NAMESPACES.v2]),
+    namespace: ENVELOPE_NAMESPACES.v2,
+  };
   await assert.rejects(verify(message, signature, options), /namespace|Could not verify/);
 });
 

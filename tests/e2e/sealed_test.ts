@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { createEnvelopeKey } from "@gateway/shared/envelope/key";
 import { parseCertificate } from "@gateway/shared/ssh/certificate";
-import { FORMATS, InstalledShim, type ShimFormat } from "../shim/installed_shim.ts";
+import { finish, FORMATS, InstalledShim, type ShimFormat } from "../shim/installed_shim.ts";
 import { availableKinds } from "../ssh_target/target.ts";
 import { editConfig, HOST, runBrokerCtl, type Stage } from "../stage/stage.ts";
 import { withStage } from "../stage/with_stage.ts";
@@ -36,7 +36,7 @@ async function reload(stage: Stage): Promise<void> {
   assert.equal((await operator.request({ method: "POST", path: "/v1/reload" })).status, 200);
 }
 
-Deno.test.each([FORMATS.v2, FORMATS.v1])(
+Deno.test.each([FORMATS.v3, FORMATS.v2, FORMATS.v1])(
   "a session on a sealed host runs what the signer has signed, through gateway-shim $name",
   { ignore },
   (format) =>
@@ -66,7 +66,7 @@ Deno.test(
   "a session that was opened before its host was sealed is opened anew, and so back",
   { ignore },
   () =>
-    withSealed(FORMATS.v2, { sealed: false }, async ({ client, records, shim, stage }) => {
+    withSealed(FORMATS.v3, { sealed: false }, async ({ client, records, shim, stage }) => {
       const id = await client.open();
       const before = await client.exec(id, "echo plain");
       assert.equal(before.structured["stdout"], "plain\n");
@@ -149,7 +149,7 @@ Deno.test(
   "stop_on_disconnect holds for sealed commands: one that is canceled ends",
   { ignore },
   () =>
-    withSealed(FORMATS.v2, { keys: { stop_on_disconnect: true } }, async ({ client, shim }) => {
+    withSealed(FORMATS.v3, { keys: { stop_on_disconnect: true } }, async ({ client, shim }) => {
       const id = await client.open();
       const ran = await client.exec(id, "read x; echo read $?");
       assert.equal(ran.structured["exit_code"], 0, ran.text);
@@ -166,17 +166,18 @@ Deno.test(
 Deno.test("a stolen session certificate of a sealed host is no shell, and an envelope is good once", {
   ignore,
 }, () =>
-  withSealed(FORMATS.v2, { keys: { allow_pty: true } }, async ({ stage, shim }) => {
-    const thief = await Thief.create(stage, { pty: true });
+  withSealed(FORMATS.v3, { keys: { allow_pty: true } }, async ({ stage, shim }) => {
+    // A terminal is an input that no envelope binds: "less" and "more" read it also when their stdin is /dev/null.
+    await assert.rejects(Thief.create(stage, { pty: true }), /sessions have no PTY; use a one-shot command/);
+    const thief = await Thief.create(stage);
     assert.equal(thief.forceCommand, `${shim.folder}/gateway-shim ${HOST}`);
-    // A shell, a terminal, a command, what a shell would read otherwise: all of it gets to the shim and no further.
+    // A shell, a command, what a shell would read otherwise: all of it gets to the shim and no further.
     for (const command of [undefined, "id", "$(id)", "x; id", "a.b", "a=b.c", "--version"]) {
-      for (const options of [[], ["-tt"]]) {
-        const { code, stderr, stdout } = await thief.ssh(command, options);
-        assert.equal(code, 126, `${command} ${options}: ${stderr}`);
-        assert.match(stderr + stdout, /gateway-shim: refused: /);
-        assert.doesNotMatch(stdout, /uid=/);
-      }
+      const { code, stderr, stdout } = await thief.ssh(command);
+      assert.equal(code, 126, `${command}: ${stderr}`);
+      assert.match(stderr + stdout, /gateway-shim: refused: /);
+      assert.doesNotMatch(stdout, /uid=/);
+      assert.match((await thief.ssh(command, ["-tt"])).stderr, /^PTY allocation request failed/);
     }
     const { code, stderr } = await thief.ssh(undefined, ["-W", `127.0.0.1:${stage.target.port}`]);
     assert.notEqual(code, 0);
@@ -188,6 +189,21 @@ Deno.test("a stolen session certificate of a sealed host is no shell, and an env
     assert.match(replayed.stderr, /replay/);
     assert.equal(shim.claims().length, 1);
   }));
+
+Deno.test.each([
+  { format: FORMATS.v3, printed: "" },
+  // Roll-out: as before.
+  { format: FORMATS.v2, printed: "fed\n" },
+])(
+  "what a compromised broker feeds a sealed interpreter runs: '$printed' with $format.name",
+  { ignore },
+  ({ format, printed }) =>
+    withSealed(format, {}, async ({ stage }) => {
+      const thief = await Thief.create(stage);
+      const fed = await thief.ssh(await thief.envelope("sh"), [], "echo fed\n");
+      assert.deepEqual([fed.code, fed.stdout], [0, printed], fed.stderr);
+    }),
+);
 
 Deno.test(
   "sixteen that deliver one envelope at once have one winner",
@@ -272,7 +288,8 @@ class Thief {
 
   static async create(stage: Stage, { pty = false, role = "target" } = {}): Promise<Thief> {
     const dir = `${stage.init.folder}/thief`;
-    await Deno.mkdir(dir);
+    await Deno.mkdir(dir, { recursive: true });
+    await Deno.remove(`${dir}/key`).catch(() => {});
     const made = await new Deno.Command("ssh-keygen", {
       args: ["-q", "-t", "ed25519", "-N", "", "-f", `${dir}/key`],
     }).output();
@@ -309,21 +326,20 @@ class Thief {
   }
 
   /** Logs in and sends a command, or asks for a shell. */
-  async ssh(command?: string, options: readonly string[] = []) {
+  async ssh(command?: string, options: readonly string[] = [], stdin = "") {
     const { port, user } = this.#stage.target;
-    const { code, stdout, stderr } = await new Deno.Command("ssh", {
+    const process = new Deno.Command("ssh", {
       args: [
         ...["-F", "none", "-i", `${this.#dir}/key`, "-o", `CertificateFile=${this.#dir}/key-cert.pub`],
         ...["-o", "IdentitiesOnly=yes", "-o", "BatchMode=yes", "-o", "LogLevel=ERROR"],
         ...["-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-p", String(port)],
         ...[...options, `${user}@127.0.0.1`, ...(command === undefined ? [] : ["--", command])],
       ],
-      stdin: "null",
+      stdin: "piped",
       stdout: "piped",
       stderr: "piped",
-    }).output();
-    const decoder = new TextDecoder();
-    return { code, stdout: decoder.decode(stdout), stderr: decoder.decode(stderr) };
+    }).spawn();
+    return await finish(process, stdin);
   }
 }
 

@@ -86,7 +86,10 @@ Deno.test("packages on a Debian that has nothing of ours", async (t) => {
         const { stdout } = await root.run(...command);
         assert.equal(stdout.trim(), OLD, command.join(" "));
       }
-      assert.equal((await root.run("gateway-shim", "--version")).stdout.trim(), `gateway-shim ${OLD} (v2)`);
+      assert.equal(
+        (await root.run("gateway-shim", "--version")).stdout.trim(),
+        `gateway-shim ${OLD} (v2, v3)`,
+      );
     });
     await t.step(
       "gateway-setup takes over what init made, whole and at rest, or leaves nothing",

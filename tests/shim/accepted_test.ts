@@ -105,6 +105,7 @@ async function runCase(
     ...command === undefined ? {} : { command },
     ...expiry === undefined ? {} : { expiry: expiry() },
     ...nonce === undefined ? {} : { nonce },
+    ...options?.stdin === undefined ? {} : { stdin: "watch" },
   });
   return await shim.run(travel?.(envelope) ?? envelope, options);
 }
@@ -134,7 +135,7 @@ for (const { name, format, shell } of SHIMS) {
   Deno.test(`${name} tells its version`, async () => {
     await using shim = await InstalledShim.create(format, shell);
     const { code, stdout, stderr } = await shim.run(undefined, { args: ["--version"] });
-    const expected = `gateway-shim dev (${format.name})\n`;
+    const expected = `gateway-shim dev (${format.name === "v1" ? "v1" : "v2, v3"})\n`;
     assert.deepEqual({ code, stdout, stderr }, { code: 0, stdout: expected, stderr: "" });
   });
 }
@@ -147,8 +148,12 @@ async function takesWhatTheSignerMakes(format: Format, shell: Shell): Promise<vo
   const { expiry, ...fields } = freshFields({ command: "echo <é>&\\\" '😀'" });
   const version = format.name === "v1"
     ? { version: "v1", domain: "gateway-sealed-exec-v1" } as const
-    : { version: "v2" } as const;
-  const envelope = encodeEnvelope({ ...fields, expiresAt: Number(expiry) }, SIGNER_KEY, version);
+    : { version: format.name } as const;
+  const envelope = encodeEnvelope(
+    { stdin: "none", ...fields, expiresAt: Number(expiry) },
+    SIGNER_KEY,
+    version,
+  );
   const { stdout } = await shim.run(envelope);
   assert.equal(stdout, await plainly("echo <é>&\\\" '😀'"));
 }

@@ -4,7 +4,7 @@
  * @module
  */
 import { Buffer } from "node:buffer";
-import { createEnvelopeKey, ENVELOPE_NAMESPACE, type EnvelopeKey } from "@gateway/shared/envelope/key";
+import { createEnvelopeKey, ENVELOPE_NAMESPACES, type EnvelopeKey } from "@gateway/shared/envelope/key";
 import { ENVELOPE_DOMAIN } from "@gateway/shared/envelope/signed_bytes";
 import { signSshsig } from "../../shared/ssh/sshsig.ts";
 
@@ -14,6 +14,8 @@ export interface EnvelopeFields {
   readonly host: string;
   readonly command: string;
   readonly expiry: string;
+  /** Of format v3; `none` when absent. */
+  readonly stdin?: string;
 }
 
 /** The key of a seed of 32 equal bytes. */
@@ -21,11 +23,11 @@ export function envelopeKey(byte: number): EnvelopeKey {
   return createEnvelopeKey(new Uint8Array(32).fill(byte));
 }
 
-/** An envelope of format v2 around any message. */
+/** An envelope of format v2 around any message, or of v3 without its prefix. */
 export function sealMessage(
   message: string | Buffer,
   key: EnvelopeKey,
-  namespace = ENVELOPE_NAMESPACE,
+  namespace: string = ENVELOPE_NAMESPACES.v2,
 ): string {
   const bytes = Buffer.from(message);
   const signature = Buffer.from(signSshsig(key.ssh, namespace, bytes));
@@ -35,6 +37,15 @@ export function sealMessage(
 /** An envelope of format v2. */
 export function sealV2({ nonce, host, expiry, command }: EnvelopeFields, key: EnvelopeKey): string {
   return sealMessage([nonce, host, expiry, command].join("\n"), key);
+}
+
+/** An envelope of format v3. */
+export function sealV3(
+  { nonce, host, expiry, stdin = "none", command }: EnvelopeFields,
+  key: EnvelopeKey,
+): string {
+  const message = [nonce, host, expiry, stdin, command].join("\n");
+  return `v3.${sealMessage(message, key, ENVELOPE_NAMESPACES.v3)}`;
 }
 
 /** The members of the JSON of format v1, in order, each as it is written there. */

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { allowedSignersLine } from "@gateway/shared/envelope/key";
+import { envelopeSignersLine } from "@gateway/shared/envelope/key";
 import { SAMPLE_HOST_KEY } from "@gateway/shared/testing/sample_policy";
 import { createFolder, run } from "../adapters/ctl_fixture.ts";
 import { NEXT_KEY, type SIGNER_KEY } from "./installed_shim.ts";
@@ -9,8 +9,8 @@ import { ACCOUNT } from "./sealed_host.ts";
 export const CLEAN = "gateway-shim is installed, and nothing is to be mended\n";
 /** Where used nonces are. */
 export const STORE = "/var/lib/gateway-shim/nonces";
-/** A key as shims of format v2 have it. */
-export const keyLine = (key: typeof SIGNER_KEY) => allowedSignersLine(key, ["gateway-sealed-exec-v2"]);
+/** A key as shims of formats v2 and v3 have it. */
+export const keyLine = (key: typeof SIGNER_KEY) => envelopeSignersLine(key);
 /** What a host of its own takes. */
 export const NEEDS = "(needs root, sshd and overlays)";
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { run } from "../adapters/ctl_fixture.ts";
-import { CLEAN, createConfig, keyLine, NEEDS, script, STORE } from "./install_scene.ts";
-import { NEXT_KEY, SIGNER_KEY } from "./installed_shim.ts";
+import { CLEAN, createConfig, keyLine, NEEDS, script, scriptFor, STORE } from "./install_scene.ts";
+import { FORMATS, freshFields, NEXT_KEY, SIGNER_KEY } from "./installed_shim.ts";
 import { ACCOUNT, mayNotSeal, SealedHost } from "./sealed_host.ts";
 
 const KEYS = "/etc/gateway/envelope_signers";
@@ -54,6 +54,32 @@ Deno.test({
   },
 });
 
+Deno.test({
+  name:
+    `broker-ctl host install-shim upgrades a host of before v3, whose commands go on as they were ${NEEDS}`,
+  ignore: mayNotSeal,
+  async fn() {
+    await using host = await SealedHost.start();
+    await host.sh(`ssh-keygen -A; mkdir -p /etc/gateway`);
+    assert.equal((await host.sh("sh", await script())).stdout, CLEAN);
+    await host.sh(`sed -i s/,gateway-sealed-exec-v3// ${KEYS}`);
+    assert.equal((await host.sh("sh", await script("--check"))).stdout, CLEAN);
+    const v3 = { sealed_exec: true, envelope: "v3" };
+    const early = await host.sh("sh", await scriptFor(v3, "--check"));
+    assert.match(
+      early.stdout,
+      /problem: there is no key of format v3 in [^]*mend: install again with --pubkey/,
+    );
+    assert.equal((await host.sh("sh", await script())).stdout, CLEAN, "the host's format is v2 still");
+    assert.equal((await host.sh("sh", await scriptFor(v3, "--check"))).stdout, CLEAN);
+    for (const format of [FORMATS.v2, FORMATS.v3]) {
+      const envelope = format.seal(freshFields({ command: "cat; echo ran" }), SIGNER_KEY);
+      const ran = await host.sh(`SSH_ORIGINAL_COMMAND=${envelope} gateway-shim web01`, "");
+      assert.deepEqual([ran.code, ran.stdout], [0, "ran\n"], ran.stderr);
+    }
+  },
+});
+
 /** What somebody does to a host, what `--check` says, and how it is mended. */
 const PROBLEMS: readonly { readonly damage: string; readonly problem: RegExp; readonly mend: string }[] = [
   {
@@ -94,7 +120,7 @@ const PROBLEMS: readonly { readonly damage: string; readonly problem: RegExp; re
   },
   {
     damage: `cp ${KEYS} /var/gw-keys; : >${KEYS}`,
-    problem: /there is no key in/,
+    problem: /there is no key of format v2 in/,
     mend: `cp /var/gw-keys ${KEYS}`,
   },
   {

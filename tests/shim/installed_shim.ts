@@ -1,5 +1,10 @@
-import { allowedSignersLine, type EnvelopeKey, envelopePublicKeyText } from "@gateway/shared/envelope/key";
-import { type EnvelopeFields, envelopeKey, sealV1, sealV2 } from "./envelopes.ts";
+import {
+  allowedSignersLine,
+  type EnvelopeKey,
+  envelopePublicKeyText,
+  envelopeSignersLine,
+} from "@gateway/shared/envelope/key";
+import { type EnvelopeFields, envelopeKey, sealV1, sealV2, sealV3 } from "./envelopes.ts";
 
 /** The name of the host that the shims of the tests stand on. */
 export const HOST = "web01";
@@ -12,9 +17,9 @@ export const FOREIGN_KEY: EnvelopeKey = envelopeKey(3);
 
 const ROOT = new URL("../../", import.meta.url).pathname;
 
-/** One of the two shims, and how its envelopes and keys are written. */
+/** A format, its shim, and how its envelopes and keys are written. */
 export interface ShimFormat {
-  readonly name: "v1" | "v2";
+  readonly name: "v1" | "v2" | "v3";
   /** The file in `shim/`. */
   readonly program: string;
   /** Where it reads its keys when it is installed. */
@@ -23,7 +28,7 @@ export interface ShimFormat {
   seal(fields: EnvelopeFields, key: EnvelopeKey): string;
 }
 
-/** Both, under the names by which a test picks one. */
+/** All, under the names by which a test picks one. A key of v2 is as hosts have it from before v3. */
 export const FORMATS = {
   v1: {
     name: "v1",
@@ -38,6 +43,13 @@ export const FORMATS = {
     keyPath: "/etc/gateway/envelope_signers",
     keyLine: (key) => allowedSignersLine(key, ["gateway-sealed-exec-v2"]),
     seal: sealV2,
+  },
+  v3: {
+    name: "v3",
+    program: "gateway-shim",
+    keyPath: "/etc/gateway/envelope_signers",
+    keyLine: envelopeSignersLine,
+    seal: sealV3,
   },
 } as const satisfies Record<string, ShimFormat>;
 

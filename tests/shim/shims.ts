@@ -7,10 +7,11 @@ export interface ShimVariant {
   readonly shell: readonly string[];
 }
 
-/** The shells that are /bin/sh on the systems that people have, and both shims. */
+/** The shells that are /bin/sh on the systems that people have, and all formats. */
 export const SHIMS: readonly ShimVariant[] = [
   { name: "gateway-shim in dash", format: FORMATS.v2, shell: ["dash"] },
   { name: "gateway-shim in bash", format: FORMATS.v2, shell: ["bash", "--posix"] },
   { name: "gateway-shim in busybox", format: FORMATS.v2, shell: ["busybox", "sh"] },
+  { name: "gateway-shim with v3 in dash", format: FORMATS.v3, shell: ["dash"] },
   { name: "gateway-shim-v1", format: FORMATS.v1, shell: ["sh"] },
 ];
