@@ -5,6 +5,7 @@ import type { KeptBytes, Output } from "../ssh/output_buffer.ts";
 import type { CommandResult } from "../ssh/run_command.ts";
 import { audited, canceledBy } from "../audited.ts";
 import type { OpenPorts } from "./open.ts";
+import { NO_LINK } from "./link.ts";
 import { type Cleared, ONE_SHOT_INSTEAD, preflight } from "./preflight.ts";
 import { reopenSession } from "./reopen.ts";
 import type { Asker, Session, SessionInfo } from "./session.ts";
@@ -23,7 +24,7 @@ export interface Executed {
   readonly stdout: Output;
   readonly stderr: Output;
   readonly exitCode: number;
-  /** Of the certificate that the session was opened with. */
+  /** Of the certificate that the session was opened with, or of the command's own. */
   readonly serial: bigint;
   /** What an audit-mode policy has to say. */
   readonly warnings: readonly string[];
@@ -54,7 +55,7 @@ export async function execInSession(
         () => preflight(ports, { session: session.info, asker: request, command }, signal),
       );
     let cleared = await clear();
-    if (!fits(session.info, cleared)) {
+    if (!fits(session, cleared)) {
       const { route } = cleared;
       await recorded("error", signal, async () => {
         refuseApproved(session.info, cleared);
@@ -63,18 +64,26 @@ export async function execInSession(
       // The envelope is good for seconds, and to connect may have taken them.
       cleared = await clear();
     }
+    const { decision, own } = cleared;
+    if (own !== undefined) session.keepOwn(own);
     const { info, link, recorder } = session;
-    const result = await recorded("error", signal, () => {
-      refuseMismatch(info, cleared);
-      return run({ info, link, recorder }, { cleared, request }, signal);
+    await recorded("error", signal, () => Promise.resolve(refuseMismatch({ info, link }, cleared)));
+    const serial = own?.serial ?? info.serial;
+    if (serial === undefined) throw new TypeError("The command of a session has no certificate");
+    const entry = { ...session.entry, command, serial };
+    const result = await audited(events, { entry, signal }, async () => {
+      if (own === undefined) return await run({ info, link, recorder }, { cleared, request }, signal);
+      const { hops, elevationPrefix } = own;
+      const ownLink = await ports.connect({ hops, mode: "exec", elevationPrefix, signal });
+      return await session.runOwn(
+        ownLink,
+        (link) => run({ info, link, recorder }, { cleared, request }, signal),
+      );
     });
-    const { decision } = cleared;
     const refusal = info.shim === undefined ? undefined : explainShimRefusal(result, info.shim);
     const warnings = [decision.warning ?? "", refusal ?? ""].filter((text) => text !== "");
     await events.require({
-      ...session.entry,
-      command,
-      serial: info.serial,
+      ...entry,
       outcome: "session_exec",
       exit_code: result.exitCode,
       policy_rule: decision.matched_rule ?? "",
@@ -84,15 +93,16 @@ export async function execInSession(
       stdout: result.stdout,
       stderr: result.stderr,
       exitCode: result.exitCode,
-      serial: info.serial,
+      serial,
       warnings,
     };
   });
 }
 
 /** Whether the signer's answer is for a session like this: a plain shell must not be sent an envelope. */
-function fits({ mode, shim }: SessionInfo, { envelope }: Cleared): boolean {
-  return mode !== "exec" || (shim !== undefined) === (envelope !== undefined);
+function fits({ info, link }: Pick<Session, "info" | "link">, { envelope, own }: Cleared): boolean {
+  if (own !== undefined || info.mode !== "exec") return true;
+  return link !== NO_LINK && (info.shim !== undefined) === (envelope !== undefined);
 }
 
 /** What a human has approved comes without an envelope, so that it would run once at most where it was asked for. */
@@ -105,8 +115,9 @@ function refuseApproved({ shim }: SessionInfo, { waited }: Cleared): void {
 }
 
 /** After a session has been opened anew, something between it and the signer is at fault. */
-function refuseMismatch(info: SessionInfo, cleared: Cleared): void {
-  if (fits(info, cleared)) return;
+function refuseMismatch(session: Pick<Session, "info" | "link">, cleared: Cleared): void {
+  if (fits(session, cleared)) return;
+  const { info } = session;
   refuseApproved(info, cleared);
   throw new AppError(
     "upstream_failure",
@@ -164,7 +175,8 @@ function isStopped({ mode }: SessionInfo, { host }: Cleared): boolean {
 /** A sealed host opens the envelope itself, elevation included; a shell has been elevated as a whole. */
 async function commandLine(info: SessionInfo, command: string, cleared: Cleared): Promise<string> {
   const { mode, elevationPrefix } = info;
-  if (mode !== "exec") return command;
+  // The host runs what a command's own certificate is locked to, whatever it is sent.
+  if (mode !== "exec" || cleared.own !== undefined) return command;
   if (cleared.envelope !== undefined) return cleared.envelope;
   if (isStopped(info, cleared)) return stopOnDisconnect(elevationPrefix, command);
   if (elevationPrefix === "") return command;

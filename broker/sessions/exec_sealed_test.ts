@@ -48,7 +48,7 @@ Deno.test("the stdin of a sealed command is held open, too, where stop_on_discon
 
 Deno.test.each([
   { name: "before its host was sealed", sealed: true, words: "sealed now", run: /^SEALED\d$/ },
-  { name: "while its host was sealed", sealed: false, words: "not sealed any more", run: /^id$/ },
+  { name: "while its host was sealed", sealed: false, words: "not sealed now", run: /^id$/ },
 ])("a session that was opened $name is opened anew, and its old connection closed", async (row) => {
   const host = { sealed: !row.sealed };
   const broker = sealable(host);
@@ -65,7 +65,7 @@ Deno.test.each([
     ) => [outcome, serial, session_id, warning]),
     [
       ["session_open", SERIAL, id, ""],
-      ["session_open", SERIAL - 1n, id, `opened anew: the host is ${row.words}`],
+      ["session_open", SERIAL - 1n, id, `opened again: the host is ${row.words}`],
       ["session_exec", SERIAL - 1n, id, ""],
     ],
   );

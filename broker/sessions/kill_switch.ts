@@ -6,7 +6,7 @@ import { type RevocationEntry, revocationList } from "@gateway/shared/wire/freez
 import { MAX_REVOKED } from "@gateway/shared/wire/krl";
 import type { SignerClient } from "../authority/signer_client.ts";
 import type { SessionRegistry } from "./registry.ts";
-import type { SessionInfo } from "./session.ts";
+import { serialsOf, type SessionInfo } from "./session.ts";
 
 /** What the kill switch works with. */
 export interface KillSwitchPorts {
@@ -118,11 +118,4 @@ export function concerns(
     default:
       return kind satisfies never;
   }
-}
-
-/** Of all its certificates: one that was replaced opens the host until it ends, a bastion's the bastion. */
-function serialsOf(
-  { serial, otherSerials }: Pick<SessionInfo, "serial" | "otherSerials">,
-): readonly bigint[] {
-  return [...otherSerials, serial];
 }

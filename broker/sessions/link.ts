@@ -24,6 +24,13 @@ export interface LinkRunOptions {
   readonly output?: KeptBytes | undefined;
 }
 
+/** Of a session without a certificate: each of its commands connects with one of its own. */
+export const NO_LINK: SessionLink = {
+  broken: undefined,
+  run: () => Promise.reject(new TypeError("A session without a certificate runs nothing")),
+  close: () => Promise.resolve(),
+};
+
 /** The way of one session's commands to its host. */
 export interface SessionLink {
   /** Why no command can run any more; `undefined` while one can. */

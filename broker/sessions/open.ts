@@ -11,7 +11,8 @@ import { approvalRequired, clampTtl, obtainRoute, type RouteAuthority } from "..
 import { type Route, routeSignature, targetOf } from "../route.ts";
 import { audited } from "../audited.ts";
 import type { ConnectSession } from "./connect_session.ts";
-import type { PreflightPorts } from "./preflight.ts";
+import { NO_LINK } from "./link.ts";
+import { hasOwnCertificates, type PreflightPorts } from "./preflight.ts";
 import type { StartRecording } from "./recordings.ts";
 import type { SessionRegistry } from "./registry.ts";
 import { type Asker, Session, type SessionInfo } from "./session.ts";
@@ -33,7 +34,8 @@ export interface OpenRequest extends Asker {
 /** A session that has been opened. */
 export interface Opened {
   readonly sessionId: string;
-  readonly serial: bigint;
+  /** `undefined`: each command gets a certificate of its own. */
+  readonly serial: bigint | undefined;
 }
 
 /** What it takes to open a session. */
@@ -118,15 +120,27 @@ async function establish(
   signal: AbortSignal,
 ): Promise<Session> {
   const { events, clock } = ports;
+  const id = ports.random.bytes(ID_BYTES).toHex();
+  const { caller, host, sudo, sudoUser } = request;
+  const opening = { id, caller, host, mode, sudo, sudoUser };
+  if (hasOwnCertificates(mode, known)) {
+    const none = { serial: undefined, otherSerials: [], elevationPrefix: "", shim: undefined };
+    const info = { ...opening, ...none, routeSignature: routeSignature(known) };
+    return new Session({
+      info,
+      link: NO_LINK,
+      recorder: undefined,
+      entry: { ...asked, session_id: id },
+      clock,
+    });
+  }
   const { route, hops, serial, bastionSerials, elevationPrefix, shim } = await audited(
     events,
     { entry: { ...asked, outcome: "error" }, signal },
     () => obtainSession(ports, { request, mode, route: known }, signal),
   );
-  const id = ports.random.bytes(ID_BYTES).toHex();
-  const { caller, host, sudo, sudoUser } = request;
   const info: SessionInfo = {
-    ...{ id, caller, host, mode, serial, sudo, sudoUser, elevationPrefix, shim },
+    ...{ ...opening, serial, elevationPrefix, shim },
     otherSerials: bastionSerials,
     routeSignature: routeSignature(route),
   };

@@ -2,10 +2,10 @@ import { AppError, errorText } from "@gateway/shared/errors";
 import { quoteText } from "@gateway/shared/quote";
 import { within } from "@gateway/shared/within";
 import type { HostInfo } from "@gateway/shared/wire/host";
-import type { WireDecision } from "@gateway/shared/wire/sign";
+import type { SessionMode, WireDecision } from "@gateway/shared/wire/sign";
 import type { SignAnswer } from "../authority/authority.ts";
 import type { HostsPorts } from "../fresh_hosts.ts";
-import { createSignRequest, type ObtainPorts } from "../obtain.ts";
+import { createSignRequest, type ObtainPorts, obtainRoute, type RouteAuthority } from "../obtain.ts";
 import { buildRoute, type Hop, type Route, routeSignature, targetOf } from "../route.ts";
 import type { Asker, SessionInfo } from "./session.ts";
 
@@ -25,6 +25,8 @@ export interface Cleared {
   readonly route: Route;
   /** It came after a wait for a human. */
   readonly waited: boolean;
+  /** The certificates of this command alone, where the host's sessions have none; they are locked to it. */
+  readonly own?: RouteAuthority;
 }
 
 /** What to do with a command that a human has to approve. */
@@ -48,6 +50,9 @@ export async function preflight(
   signal: AbortSignal,
 ): Promise<Cleared> {
   let route = await currentRoute(ports, session, signal);
+  if (hasOwnCertificates(session.mode, route)) {
+    return await obtainOwn(ports, { session, asker, command, route }, signal);
+  }
   let waited = false;
   const ask = async (hop: Hop, what: string) => {
     const answer = await saying(what, () => askAgain(ports, { hop, session, asker, command }, signal));
@@ -65,6 +70,49 @@ export async function preflight(
   return { ...cleared, host: targetOf(route).host, route, waited };
 }
 
+/** Whether each command of a session on this route gets certificates of its own. */
+export function hasOwnCertificates(mode: SessionMode, route: Route): boolean {
+  return mode === "exec" && targetOf(route).host.unsealed_sessions === false;
+}
+
+/** The signer decides when it issues: a preflight before would count the command twice. */
+async function obtainOwn(
+  ports: PreflightPorts,
+  { session, asker, command, route: known }: {
+    readonly session: SessionInfo;
+    readonly asker: Asker;
+    readonly command: string;
+    readonly route: Route;
+  },
+  signal: AbortSignal,
+): Promise<Cleared> {
+  const { sudo, sudoUser } = session;
+  const intent = {
+    ...asker,
+    purpose: "oneshot" as const,
+    ttlSeconds: ports.maxTtlSeconds,
+    target: { command, ...(sudo ? { sudo } : {}), ...(sudoUser === "" ? {} : { sudo_user: sudoUser }) },
+  };
+  const own = await saying("session command", () => obtainRoute(ports, { route: known, intent }, { signal }));
+  if (own.kind === "needs_approval") throw commandGated(own.rule);
+  const { route, decision = { allowed: true } } = own;
+  checkRoute(route, session);
+  return { decision, envelope: undefined, host: targetOf(route).host, route, waited: false, own };
+}
+
+function commandGated(rule: string): AppError {
+  return new AppError(
+    "approval_required",
+    `session command requires human approval (${rule}); ${ONE_SHOT_INSTEAD}`,
+  );
+}
+
+/** @throws {AppError} `denied` for another way than that of the session */
+export function checkRoute(route: Route, { host, routeSignature: known }: SessionInfo): void {
+  if (routeSignature(route) === known) return;
+  throw new AppError("denied", `session host connectivity changed for ${quoteText(host)}; ${REOPEN}`);
+}
+
 async function currentRoute(
   { hosts: view, clock }: HostsPorts,
   session: SessionInfo,
@@ -74,11 +122,8 @@ async function currentRoute(
     const hosts = await within({ clock, signal }, view.refreshAnew());
     return buildRoute(hosts, session.host);
   });
-  if (routeSignature(route) === session.routeSignature) return route;
-  throw new AppError(
-    "denied",
-    `session host connectivity changed for ${quoteText(session.host)}; ${REOPEN}`,
-  );
+  checkRoute(route, session);
+  return route;
 }
 
 async function askAgain(
@@ -124,14 +169,14 @@ function checkBastion(name: string, answer: SignAnswer): void {
 }
 
 function checkTarget(answer: SignAnswer): Pick<Cleared, "decision" | "envelope"> {
-  const gated = (rule: string) => `session command requires human approval (${rule}); ${ONE_SHOT_INSTEAD}`;
+  const gated = (rule: string) => commandGated(rule).message;
   const { decision, envelope } = decisionOf(answer, { failed: "session command policy preflight", gated });
   const { allowed, reason = "", matched_rule: rule = "" } = decision;
   if (!allowed) {
     const why = reason === "" ? `not allowed by command_policy (${rule})` : `not allowed: ${reason}`;
     throw new AppError("denied", `session command ${why}`);
   }
-  if (decision.require_approval) throw new AppError("approval_required", gated(rule));
+  if (decision.require_approval) throw commandGated(rule);
   return { decision, envelope };
 }
 

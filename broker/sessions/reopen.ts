@@ -1,14 +1,13 @@
-import { AppError } from "@gateway/shared/errors";
-import { quoteText } from "@gateway/shared/quote";
 import { within } from "@gateway/shared/within";
-import { type Route, routeSignature } from "../route.ts";
+import type { Route } from "../route.ts";
 import { obtainSession, type OpenPorts } from "./open.ts";
+import { checkRoute } from "./preflight.ts";
 import type { Asker, Renewal, Session } from "./session.ts";
 
 /**
- * Connects an exec session anew, because its host has been sealed, or is not any more: its certificate is locked to
- * the wrong thing. Nothing of such a session is kept on the host, so the caller need not know. The new certificate is
- * in the audit log before it is used.
+ * Connects an exec session again, because its host was sealed or unsealed, or its sessions get certificates again: the
+ * session has none that fits. Nothing of such a session is kept on the host, so the caller need not know. The new
+ * certificate is in the audit log before it is used.
  *
  * @throws {AppError} with a text that a caller may see; the session is what it was then
  */
@@ -38,13 +37,10 @@ async function connectAnew(
     mode,
     route: known,
   }, signal);
-  if (routeSignature(route) !== info.routeSignature) {
-    const text = `session host connectivity changed for ${quoteText(host)}`;
-    throw new AppError("denied", `${text}; close this session and open a new one`);
-  }
+  checkRoute(route, info);
   const link = await ports.connect({ hops, mode, elevationPrefix, signal });
   try {
-    const warning = `opened anew: the host is ${shim === undefined ? "not sealed any more" : "sealed now"}`;
+    const warning = `opened again: the host is ${shim === undefined ? "not sealed" : "sealed"} now`;
     await ports.events.require({ ...entry, serial, outcome: "session_open", warning });
   } catch (error) {
     await link.close();

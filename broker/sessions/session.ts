@@ -4,7 +4,7 @@ import { AppError } from "@gateway/shared/errors";
 import { quoteText } from "@gateway/shared/quote";
 import type { SessionMode } from "@gateway/shared/wire/sign";
 import type { Recorder } from "../recording/recorder.ts";
-import type { SessionLink } from "./link.ts";
+import { NO_LINK, type SessionLink } from "./link.ts";
 import { Turns } from "./turns.ts";
 
 /** On whose behalf something is asked; each request brings its own. */
@@ -27,9 +27,9 @@ export interface SessionInfo {
   /** The logical name. */
   readonly host: string;
   readonly mode: SessionMode;
-  /** Of the target's certificate. */
-  readonly serial: bigint;
-  /** Of the bastions' certificates, and of those before, which may still be good; the last of them. */
+  /** Of the target's certificate; `undefined`: each command gets a certificate of its own. */
+  readonly serial: bigint | undefined;
+  /** Of the bastions' certificates, of single commands, and of those before, which may still be valid; the last ones. */
   readonly otherSerials: readonly bigint[];
   readonly sudo: boolean;
   /** Root when empty. */
@@ -43,8 +43,9 @@ export interface SessionInfo {
 }
 
 /** A connection, and what the certificate that it was made with says. */
-export interface Renewal extends Pick<SessionInfo, "serial" | "elevationPrefix" | "shim"> {
+export interface Renewal extends Pick<SessionInfo, "elevationPrefix" | "shim"> {
   readonly link: SessionLink;
+  readonly serial: bigint;
   /** Of the bastions' certificates. */
   readonly bastionSerials: readonly bigint[];
 }
@@ -62,10 +63,17 @@ export interface SessionParts {
 
 /** sshd's default for channels on one connection (`MaxSessions`). */
 export const MAX_COMMANDS_AT_ONCE = 10;
-/** More than bastions that a host is behind, times how often it is sealed and unsealed in the life of a certificate. */
-const MAX_OTHER_SERIALS = 80;
+/** More than a session uses in the life of a certificate, unless it runs a command each second. */
+const MAX_OTHER_SERIALS = 1000;
 /** How many more may wait. */
 export const MAX_COMMANDS_WAITING = 32;
+
+/** Of all its certificates: one that was replaced opens the host until it expires, a bastion's the bastion. */
+export function serialsOf(
+  { serial, otherSerials }: Pick<SessionInfo, "serial" | "otherSerials">,
+): readonly bigint[] {
+  return serial === undefined ? otherSerials : [...otherSerials, serial];
+}
 
 /** An open session. */
 export class Session {
@@ -76,6 +84,8 @@ export class Session {
   readonly #entry: Omit<AuditEntry, "outcome">;
   /** Earlier connections, on which commands may still run. */
   readonly #replaced: SessionLink[] = [];
+  /** Connections of single commands that run. */
+  readonly #own = new Set<SessionLink>();
   #renewing: Promise<void> | undefined;
   readonly #clock: Clock;
   readonly #turns: Turns;
@@ -106,7 +116,8 @@ export class Session {
 
   /** What every record of it says, with the serial of its certificate. */
   get entry(): Omit<AuditEntry, "outcome"> {
-    return { ...this.#entry, serial: this.#info.serial };
+    const { serial } = this.#info;
+    return { ...this.#entry, ...(serial === undefined ? {} : { serial }) };
   }
 
   /** Aborted when the session has been closed, killed or reaped. */
@@ -149,16 +160,45 @@ export class Session {
       await link.close();
       throw this.ended.reason;
     }
-    this.#replaced.push(this.#link);
+    this.#become(link, certified, bastionSerials);
+  }
+
+  /**
+   * Keeps the serials of a command's own certificates, for the kill switch. A connection that the session still has is
+   * closed when nothing runs on it any more: its certificate is locked to nothing.
+   */
+  keepOwn({ serial, bastionSerials }: Pick<Renewal, "serial" | "bastionSerials">): void {
+    this.#become(NO_LINK, { serial: undefined, elevationPrefix: "", shim: undefined }, [
+      ...bastionSerials,
+      serial,
+    ]);
+  }
+
+  /** Runs a command on a connection of its own, which is closed afterwards, or with the session. */
+  async runOwn<T>(link: SessionLink, run: (link: SessionLink) => Promise<T>): Promise<T> {
+    this.#own.add(link);
+    try {
+      return await run(link);
+    } finally {
+      this.#own.delete(link);
+      await link.close();
+    }
+  }
+
+  #become(
+    link: SessionLink,
+    certified: Pick<SessionInfo, "serial" | "elevationPrefix" | "shim">,
+    serials: readonly bigint[],
+  ): void {
+    if (this.#link !== NO_LINK) this.#replaced.push(this.#link);
     this.#link = link;
-    const { otherSerials, serial } = this.#info;
-    const others = [...otherSerials, serial, ...bastionSerials].slice(-MAX_OTHER_SERIALS);
-    this.#info = { ...this.#info, ...certified, otherSerials: others };
+    const otherSerials = [...serialsOf(this.#info), ...serials].slice(-MAX_OTHER_SERIALS);
+    this.#info = { ...this.#info, ...certified, otherSerials };
   }
 
   /** Closes its connections, whatever runs on them. */
   async close(): Promise<void> {
-    const links = [this.#link, ...this.#replaced.splice(0)];
+    const links = [this.#link, ...this.#replaced.splice(0), ...this.#own];
     await Promise.all(links.map((link) => link.close().catch(() => {})));
   }
 

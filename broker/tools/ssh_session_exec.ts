@@ -27,7 +27,7 @@ const inputFor = (limits: ToolLimits) =>
 const output = z.strictObject({
   ...EXECUTED_FIELDS,
   serial: z.bigint().describe(
-    "Serial of the certificate that the session was opened with; exact only in the text",
+    "Serial of the certificate that the session was opened with, or of this command's own; exact only in the text",
   ),
 });
 

@@ -22,14 +22,17 @@ const input = z.strictObject({
 const output = z.strictObject({
   session_id: z.string().describe("Pass it to ssh_session_exec and ssh_session_close"),
   serial: z.bigint().describe(
-    "Serial of the certificate; finds the session in the audit logs; exact only in the text",
+    "Serial of the certificate, 0 where each command gets a certificate of its own; finds the session in the audit " +
+      "logs; exact only in the text",
   ),
 });
 
 const descriptionFor = ({ sessionIdleSeconds, sessionMaxSeconds }: ToolLimits) =>
   [
     "Open a connection to a server that stays open, for many commands in a row or for state that they share; for a",
-    "single command use ssh_execute. Modes: exec (each command for itself, several may run at once), shell (one",
+    "single command use ssh_execute. Modes: exec (each command for itself, several may run at once; directory and",
+    'variables do not last to the next command, so write "cd DIR && COMMAND"; on some servers with a command policy',
+    "each command also has a connection of its own, and the first may be denied although the session is open), shell (one",
     "/bin/sh that keeps directory and variables), pty (the same with a terminal, only where allow_pty is true).",
     "With sudo, exec elevates each command and shell and pty elevate the whole shell. Every command is checked again",
     "against the policy and the way to the server as they are then; servers with a command policy accept exec only,",
@@ -64,8 +67,8 @@ export function createSshSessionOpenTool(
         reason,
       }, context.signal);
       return {
-        text: `session_id=${sessionId} serial=${serial}`,
-        structured: { session_id: sessionId, serial },
+        text: `session_id=${sessionId} serial=${serial ?? 0n}`,
+        structured: { session_id: sessionId, serial: serial ?? 0n },
       };
     },
   });

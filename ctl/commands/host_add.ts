@@ -47,7 +47,8 @@ Examples:
 one. Lists have commas, or repeat the flag. --scan takes the key that the network shows: compare its fingerprint. Where
 the config has another key for the host, it takes the scanned one only with --new-key and its fingerprint, as the host
 itself shows it (ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub): it could be that of somebody in between.
-Then the host has to be enrolled: it must trust the CA, and let its principal in (broker-ctl init prints how).
+A new host gets "unsealed_sessions": false: with command rules and without a seal, each command of its sessions needs a
+certificate. Then the host has to be enrolled: it must trust the CA, and let its principal in (broker-ctl init prints how).
 ${CHANGE_HELP}`;
 
 const REMOVE_EXAMPLES = `
@@ -129,7 +130,7 @@ function addition(
       return writeFields(
         text,
         { path: ["hosts", name], isNew },
-        isNew ? withDefaults(fields, defaults) : fields,
+        isNew ? { ...withDefaults(fields, defaults), unsealed_sessions: false } : fields,
       );
     },
     describe: (config, file) => describeAdded(config, { name, isNew, file, note: key?.note }),

@@ -4,7 +4,7 @@ import type { ControlPlaneConfig } from "@gateway/control-plane/config";
 import { planCaKeys } from "@gateway/shared/ca/model";
 import { parseListenAddress } from "@gateway/shared/http/listen_address";
 import { AppError } from "@gateway/shared/errors";
-import { findPolicyProblems } from "@gateway/shared/policy/compile";
+import { compilePolicy, findPolicyProblems } from "@gateway/shared/policy/compile";
 import { quoteText } from "@gateway/shared/quote";
 import { createRedactor } from "@gateway/shared/redact/redact";
 import type { SignerConfig } from "@gateway/signer/config";
@@ -29,6 +29,7 @@ export function checkSigner(file: string, config: SignerConfig): readonly Findin
       : warn(file, "sign_rate_limit_per_min is 0: no caller is bounded", "set it, such as 600"),
     checkState(file, config.state_db, "grants and freezes"),
     checkPrincipals(file, config),
+    checkSessions(file, config),
     ...config.krl_callers === undefined || Object.keys(config.krl_callers).length > 0 ||
         Object.keys(config.hosts).length === 0
       ? [pass(file, "hosts fetch the revocation list")]
@@ -156,6 +157,23 @@ function checkPrincipals(file: string, { hosts }: SignerConfig): Finding {
     file,
     `hosts share principals: a certificate for one opens the others: ${shown.join(", ")}${more}`,
     "give each host its own, and broker-ctl host enrol it",
+  );
+}
+
+/** A certificate of such a session is locked to nothing: command rules are the broker's to keep. */
+function checkSessions(file: string, config: SignerConfig): Finding {
+  const compiled = compilePolicy(config);
+  const hosts = compiled.kind === "invalid" ? [] : [...compiled.policy.hosts.values()];
+  const open = hosts.filter(({ unsealedSessions, seal, commands }) =>
+    unsealedSessions && seal === undefined && commands.restricts
+  ).map(({ name }) => name);
+  if (open.length === 0) return pass(file, "command rules bind sessions");
+  return warn(
+    file,
+    `an attacker who compromises a broker runs any command on hosts with command rules, in sessions: ${
+      open.slice(0, SHOWN).join(", ")
+    }${open.length > SHOWN ? ` and ${open.length - SHOWN} more` : ""}`,
+    'set "unsealed_sessions": false on the host, or seal it: broker-ctl host seal',
   );
 }
 

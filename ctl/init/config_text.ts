@@ -76,7 +76,7 @@ ${formatCallers(route)}
 
   // Add one with broker-ctl host add, or like this, and enrol it:
   //   "web01": { "addr": "10.0.0.5:22", "user": "deploy", "host_key": "ssh-ed25519 AAAA…",
-  //              "principal": "host:web01", "groups": ["local"] }
+  //              "principal": "host:web01", "groups": ["local"], "unsealed_sessions": false }
   "hosts": ${indent(formatHosts(hosts))},
 
   // What may run: everything that no pattern matches is refused.
@@ -223,6 +223,7 @@ function formatHosts(hosts: readonly InitHost[]): string {
     host_key: hostKey,
     principal: `host:${name}`,
     groups: ["local"],
+    unsealed_sessions: false,
   }]);
   return JSON.stringify(Object.fromEntries(entries), null, 2);
 }

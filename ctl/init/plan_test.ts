@@ -59,6 +59,14 @@ function strings(value: unknown): string[] {
   return typeof value === "object" && value !== null ? Object.values(value).flatMap(strings) : [];
 }
 
+Deno.test("planSetUp() gives hosts no session certificate, which would be locked to nothing", () => {
+  const { signer } = configs();
+  assert.equal(signer.hosts["web01"]?.unsealed_sessions, false);
+  const compiled = compilePolicy(signer);
+  assert(compiled.kind === "ok");
+  assert.equal(compiled.policy.hosts.get("web01")?.commands.restricts, true);
+});
+
 Deno.test("planSetUp() gives every entry its exact mode", () => {
   const modes = Object.fromEntries(plan().map(({ path, mode }) => [path, mode.toString(8)]));
   assert.deepEqual(modes, {

@@ -56,6 +56,8 @@ export interface CompiledHost {
   readonly allowFileTransfer: boolean;
   /** Commands without a terminal end with their connection. */
   readonly stopOnDisconnect: boolean;
+  /** Sessions get a certificate although the host has command rules and is not sealed. */
+  readonly unsealedSessions: boolean;
   /** Sessions run nothing but what is in an envelope; `undefined`: the host does not ask for one. */
   readonly seal: HostSeal | undefined;
   /** In the order of the config. */
@@ -124,6 +126,11 @@ function findPrincipalFault(principal: string): string | undefined {
   return /[,*]/.test(principal) ? "contains a comma or a star: a certificate has one principal" : undefined;
 }
 
+/** Whether each command of a session needs a certificate of its own. */
+export function needsOwnCertificates({ unsealedSessions, seal, commands }: CompiledHost): boolean {
+  return !unsealedSessions && seal === undefined && commands.restricts;
+}
+
 /** Compiles a host; appends to `problems` what is wrong with its command policies. */
 export function compileHost(source: HostSource, problems: string[]): CompiledHost {
   const { name, host, path } = source;
@@ -148,6 +155,7 @@ export function compileHost(source: HostSource, problems: string[]): CompiledHos
     allowPty: host.allow_pty ?? false,
     allowFileTransfer: host.allow_file_transfer ?? false,
     stopOnDisconnect: host.stop_on_disconnect ?? false,
+    unsealedSessions: host.unsealed_sessions ?? true,
     seal: compileSeal(name, host),
     groups: host.groups ?? [],
     commands,

@@ -24,6 +24,7 @@ import { quoteText } from "../quote.ts";
 import type { Enforcement } from "../wire/sign.ts";
 import { type CommandVerdict, decideCommand, extendAllowlist } from "./command.ts";
 import type { CompiledHost } from "./compile.ts";
+import { needsOwnCertificates } from "./compile_host.ts";
 import { findGrantedPatterns, type LiveGrants } from "./grants.ts";
 import type { SshIntent } from "./ssh_intent.ts";
 import { isWaived } from "./waivers.ts";
@@ -62,6 +63,12 @@ export function decideHostCommand(
   if (intent.purpose === "session") {
     if (intent.sessionMode !== "exec") {
       const reason = `host ${quoteText(host.name)} has command_policy: sessions require mode="exec"`;
+      return { kind: "denied", reason, rule: "", enforcement };
+    }
+    if (needsOwnCertificates(host)) {
+      const reason =
+        `host ${quoteText(host.name)} has unsealed_sessions=false: no certificate for a session; ` +
+        "use one-shot commands, or a broker that requests a certificate for each command of a session, or seal the host";
       return { kind: "denied", reason, rule: "", enforcement };
     }
     // The session's opening; each of its commands is asked about later.

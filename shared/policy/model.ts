@@ -70,6 +70,8 @@ export interface HostPolicy {
   readonly stop_on_disconnect?: boolean;
   /** The account's login shell, an absolute path; nothing is decided by it. */
   readonly login_shell?: string;
+  /** `false`: on a host with command rules, sessions get a certificate only if the host is sealed; absent: `true`. */
+  readonly unsealed_sessions?: boolean;
   /** Sessions run nothing but what comes in an envelope of the signer; needs a shim on the host. */
   readonly sealed_exec?: boolean;
   /** What the host's shim understands; absent: `v2`. */
@@ -166,6 +168,11 @@ export const hostPolicy: z.ZodType<HostPolicy> = z.strictObject({
       "the account's login shell, as in /etc/passwd, for whoever reads the config: a warning tells where command " +
         "rules are not proved for it; nothing is decided by it",
     ),
+  unsealed_sessions: z.boolean().exactOptional().describe(
+    "false: on a host with command rules that is not sealed, the signer issues no session certificate, which could run " +
+      "anything, and brokers request a certificate for each command of an exec session; if absent true, as brokers of " +
+      "other builds need",
+  ),
   sealed_exec: z.boolean().exactOptional().describe(
     "sessions run nothing but commands that the signer has put into an envelope, one by one; needs envelope_key and " +
       "a shim on the host",

@@ -21,6 +21,7 @@
  */
 import type { HostInfo, HostsResponse } from "../wire/host.ts";
 import type { CompiledCaller, CompiledHost, CompiledPolicy } from "./compile.ts";
+import { needsOwnCertificates } from "./compile_host.ts";
 
 const NO_GROUPS: ReadonlySet<string> = new Set();
 
@@ -90,6 +91,7 @@ export function toHostInfo(host: CompiledHost): HostInfo {
     ...(host.allowPty && { allow_pty: true }),
     ...(host.allowFileTransfer && { allow_file_transfer: true }),
     ...(host.stopOnDisconnect && { stop_on_disconnect: true }),
+    ...(needsOwnCertificates(host) && { unsealed_sessions: false }),
     ...(host.groups.length > 0 && { groups: host.groups }),
   };
 }

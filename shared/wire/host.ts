@@ -63,6 +63,8 @@ export interface HostInfo {
   readonly allow_file_transfer?: boolean | undefined;
   /** One-shot commands without a terminal end when their standard input does: it has to stay open till then. */
   readonly stop_on_disconnect?: boolean | undefined;
+  /** `false`: no session certificate is issued, each command of an exec session needs a certificate; else absent. */
+  readonly unsealed_sessions?: boolean | undefined;
   /** Groups that the host is in. */
   readonly groups?: readonly string[] | undefined;
   /** Only where asked for with `?policy=true&host=…`. */
@@ -99,6 +101,7 @@ export const hostsResponse: z.ZodType<HostsResponse> = z.record(
     allow_pty: z.boolean().optional(),
     allow_file_transfer: z.boolean().optional(),
     stop_on_disconnect: z.boolean().optional(),
+    unsealed_sessions: z.boolean().optional(),
     groups: z.array(z.string()).optional(),
     policy: hostRules.optional(),
   }),

@@ -203,6 +203,17 @@ Deno.test.each<{ name: string; change: Parameters<typeof diagnose>[0]; level: st
     level: "fail",
     check: /^the service does not take it: hosts\.web01\.sealed_exec: needs envelope_key/,
   },
+  ...[undefined, true].map((unsealed_sessions) => ({
+    name: `a host with command rules and unsealed_sessions ${unsealed_sessions}`,
+    change: (at: (name: string) => string) =>
+      edit(at("signer.json"), ["hosts"], {
+        web01: { ...HOST, ...(unsealed_sessions === undefined ? {} : { unsealed_sessions }) },
+        web02: { ...HOST, principal: "host:web02", unsealed_sessions: false },
+        web03: { ...HOST, principal: "host:web03", sealed_exec: true },
+      }),
+    level: "warn",
+    check: /^an attacker who compromises a broker runs any command on hosts .*, in sessions: web01$/,
+  })),
   {
     name: "no list of denied callers",
     change: (at) => edit(at("signer.json"), ["denied_callers"], ""),

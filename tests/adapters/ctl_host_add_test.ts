@@ -69,6 +69,7 @@ Deno.test("host add adds a host with its defaults, and leaves all else as it is"
     max_ttl_seconds: 60,
     allow_sudo: true,
     groups: ["local", "db"],
+    unsealed_sessions: false,
   };
   const [before, added = ""] = (await config.read()).split(',\n    "db01": ');
   assert.equal(`${before}\n  }\n}\n`, configWith());

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { createEnvelopeKey } from "@gateway/shared/envelope/key";
-import { parseCertificate } from "@gateway/shared/ssh/certificate";
-import { finish, FORMATS, InstalledShim, type ShimFormat } from "../shim/installed_shim.ts";
+import { FORMATS, InstalledShim, type ShimFormat } from "../shim/installed_shim.ts";
 import { availableKinds } from "../ssh_target/target.ts";
 import { editConfig, HOST, runBrokerCtl, type Stage } from "../stage/stage.ts";
 import { withStage } from "../stage/with_stage.ts";
@@ -10,6 +9,7 @@ import { McpProcess } from "./mcp_process.ts";
 import { hostKeys, sealedBy, trustSigner } from "./sealed_stage.ts";
 import { SessionClient } from "./session_client.ts";
 import { OPEN_POLICY, type SessionScene, withSessions } from "./session_scene.ts";
+import { Thief } from "./thief.ts";
 
 const ignore = !availableKinds().includes("openssh");
 const ONE_SHOT_INSTEAD = /requires human approval \(require_approval:\^reboot\); use ssh_execute/;
@@ -273,75 +273,6 @@ Deno.test("a control plane passes envelopes on", { ignore }, async () => {
     assert.equal(await mcp.end(), 0);
   });
 });
-
-/** Somebody with a broker's identity, who speaks to signer and sshd without a broker. */
-class Thief {
-  readonly forceCommand: string;
-  readonly #stage: Stage;
-  readonly #dir: string;
-
-  private constructor(stage: Stage, dir: string, forceCommand: string) {
-    this.#stage = stage;
-    this.#dir = dir;
-    this.forceCommand = forceCommand;
-  }
-
-  static async create(stage: Stage, { pty = false, role = "target" } = {}): Promise<Thief> {
-    const dir = `${stage.init.folder}/thief`;
-    await Deno.mkdir(dir, { recursive: true });
-    await Deno.remove(`${dir}/key`).catch(() => {});
-    const made = await new Deno.Command("ssh-keygen", {
-      args: ["-q", "-t", "ed25519", "-N", "", "-f", `${dir}/key`],
-    }).output();
-    assert.ok(made.success);
-    const broker = await stage.signerClient("broker");
-    const { body, text } = await broker.request({
-      method: "POST",
-      path: "/v1/sign",
-      body: {
-        ...{ host: HOST, role, purpose: "session", session_mode: "exec", pty },
-        public_key: await Deno.readTextFile(`${dir}/key.pub`),
-      },
-    });
-    const { certificate } = body as { readonly certificate?: string };
-    assert.equal(typeof certificate, "string", text);
-    await Deno.writeTextFile(`${dir}/key-cert.pub`, String(certificate));
-    const options = parseCertificate(String(certificate)).criticalOptions;
-    return new Thief(stage, dir, options["force-command"] ?? "");
-  }
-
-  /** The envelope that the signer gives for a command. */
-  async envelope(command: string): Promise<string> {
-    const broker = await this.#stage.signerClient("broker");
-    const { body } = await broker.request({
-      method: "POST",
-      path: "/v1/sign",
-      body: {
-        ...{ host: HOST, role: "target", purpose: "session", session_mode: "exec", command },
-        ...{ dry_run: true, preflight: true },
-        public_key: await Deno.readTextFile(`${this.#dir}/key.pub`),
-      },
-    });
-    return String((body as { readonly envelope?: string }).envelope);
-  }
-
-  /** Logs in and sends a command, or asks for a shell. */
-  async ssh(command?: string, options: readonly string[] = [], stdin = "") {
-    const { port, user } = this.#stage.target;
-    const process = new Deno.Command("ssh", {
-      args: [
-        ...["-F", "none", "-i", `${this.#dir}/key`, "-o", `CertificateFile=${this.#dir}/key-cert.pub`],
-        ...["-o", "IdentitiesOnly=yes", "-o", "BatchMode=yes", "-o", "LogLevel=ERROR"],
-        ...["-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-p", String(port)],
-        ...[...options, `${user}@127.0.0.1`, ...(command === undefined ? [] : ["--", command])],
-      ],
-      stdin: "piped",
-      stdout: "piped",
-      stderr: "piped",
-    }).spawn();
-    return await finish(process, stdin);
-  }
-}
 
 function pause(): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, 20));
