@@ -5,6 +5,8 @@
  */
 import "@gateway/shared/no_storage";
 import { systemClock } from "@gateway/shared/clock";
+import type { Environment } from "./cli/environment.ts";
+import type { ExitCode } from "./cli/failure.ts";
 import { runProgram } from "./cli/program.ts";
 import { ENV_NAMES } from "./config.ts";
 import { TOOL_ENV_NAMES } from "./tools/catalogue.ts";
@@ -14,7 +16,12 @@ const DEFAULT_WIDTH = 80;
 const MIN_WIDTH = 40;
 const MAX_WIDTH = 120;
 
-if (import.meta.main) {
+if (import.meta.main) await runHere(runProgram);
+
+/** Runs a program of the debate with this process's terminal, signals and settings, and ends the process. */
+export async function runHere(
+  run: (args: readonly string[], environment: Environment) => Promise<ExitCode>,
+): Promise<never> {
   const stop = new AbortController();
   const onSignal = () => {
     stop.abort(new Error("stopped"));
@@ -23,7 +30,7 @@ if (import.meta.main) {
   };
   for (const signal of SIGNALS) Deno.addSignalListener(signal, onSignal);
   const isLive = Deno.stderr.isTerminal();
-  Deno.exitCode = await runProgram(Deno.args, {
+  Deno.exitCode = await run(Deno.args, {
     terminal: {
       out: (text) => write(Deno.stdout, text),
       err: (text) => writeProgress(text),

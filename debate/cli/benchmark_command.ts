@@ -15,18 +15,14 @@ import { safeText } from "./terminal.ts";
 
 /** The options of `benchmark`. */
 export interface BenchmarkFlags {
-  /** Absent: a comparison on recorded incidents is asked for. */
-  readonly cases?: string;
+  readonly cases: string;
   readonly output?: string;
   readonly threshold: number;
   readonly json?: boolean;
 }
 
 /** Judges the cases. Bad diagnoses are a result, not a failure. */
-export async function benchmarkCommand(
-  flags: BenchmarkFlags & { readonly cases: string },
-  environment: Environment,
-): Promise<ExitCode> {
+export async function benchmarkCommand(flags: BenchmarkFlags, environment: Environment): Promise<ExitCode> {
   const { terminal, clock, workingFolder } = environment;
   const path = resolve(workingFolder, flags.cases);
   const cases = parseCases(await readCases(path, flags.cases), flags.cases);

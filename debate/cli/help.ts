@@ -58,22 +58,7 @@ The token is stored in ASSIST_TOKEN_FILE, which only you can read.
 
 export const BENCHMARK_EXAMPLES = `
 Examples:
-  debate benchmark --offline --report report.html
-      see it work: scripted agents, no token, no network
-  debate benchmark --offline weak --arm single --arm debate_three --json
-      what the engine makes of a wrong diagnosis with made-up evidence
-  debate benchmark --run --report report.html --output report.json
-      compare the models of the settings on the 24 built-in incidents; this
-      costs 432 runs of at most --budget tokens each
-  debate benchmark --register > protocol.json
-      publish this first, then --run --expect <its protocol_sha256>
-  debate benchmark --run --incidents Cloud-OpsBench/benchmark/boutique/service
   debate benchmark --cases cases.json --output report.json
-      judge stored runs by their words; no model is called
-
-single, vote, debate_one and blind use DIAGNOSTIC_MODEL in all roles,
-debate_three and sample_then_debate the models of all three roles. An answer is
-right if component, kind of fault and causal path are.
 
 A case for --cases:
   {"id": "pool", "ground_truth": "The pool leaks", "run_file": "run.json"}

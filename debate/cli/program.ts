@@ -4,11 +4,8 @@
  * @module
  */
 import { AppError } from "@gateway/shared/errors";
-import { Command, CommanderError, InvalidArgumentError, Option } from "commander";
-import { type Arm, ARMS } from "../benchmark/arms.ts";
+import { Command, CommanderError, Option } from "commander";
 import { benchmarkCommand, type BenchmarkFlags } from "./benchmark_command.ts";
-import { comparisonCommand, type ComparisonFlags } from "./comparison_command.ts";
-import { PLAYS } from "../benchmark/scripted_agent.ts";
 import type { Environment } from "./environment.ts";
 import { EXIT_CODES, type ExitCode, exitCodeOf, toUsageError, writeFailure } from "./failure.ts";
 import {
@@ -27,13 +24,21 @@ import { RUN_MODES } from "../run_mode.ts";
 import { addRuns } from "./runs_commands.ts";
 import { serveCommand, type ServeFlags } from "./serve_command.ts";
 
-/**
- * Runs `debate`. It does not end the process but returns the exit code; text goes to the terminal of the
- * environment.
- */
-export async function runProgram(args: readonly string[], environment: Environment): Promise<ExitCode> {
+/** Builds a command tree. A command reports its exit code to `end`. */
+type CreateProgram = (
+  environment: Environment,
+  args: readonly string[],
+  end: (code: ExitCode) => void,
+) => Command;
+
+/** Runs `debate`, or another command tree, and returns the exit code. It writes to the environment's terminal only. */
+export async function runProgram(
+  args: readonly string[],
+  environment: Environment,
+  create: CreateProgram = createProgram,
+): Promise<ExitCode> {
   let exitCode: ExitCode = EXIT_CODES.ok;
-  const program = createProgram(environment, args, (code) => exitCode = code);
+  const program = create(environment, args, (code) => exitCode = code);
   try {
     await program.parseAsync([...args], { from: "user" });
     return exitCode;
@@ -66,23 +71,11 @@ export function createProgram(
   args: readonly string[],
   end: (code: ExitCode) => void,
 ): Command {
-  const { terminal } = environment;
-  const program = new Command("debate")
-    .description(
-      "Diagnose a technical incident by a debate: one agent proposes causes and runs tools, a skeptic tries to prove it wrong, a moderator decides.",
-    )
-    .exitOverride()
-    .configureOutput({
-      writeOut: terminal.out,
-      writeErr: terminal.err,
-      outputError: () => {},
-      getOutHasColors: () => false,
-      getErrHasColors: () => false,
-      getOutHelpWidth: () => terminal.width,
-      getErrHelpWidth: () => terminal.width,
-    })
-    .helpOption("-h, --help", "explain the program or a command")
-    .helpCommand("help [command]", "explain the program or a command")
+  const program = newProgram(
+    "debate",
+    "Diagnose a technical incident by a debate: one agent proposes causes and runs tools, a skeptic tries to prove it wrong, a moderator decides.",
+    environment,
+  ).helpCommand("help [command]", "explain the program or a command")
     .addHelpText("after", EXAMPLES);
 
   addRun(program).action(async (words: readonly string[], flags: RunFlags) => {
@@ -99,14 +92,16 @@ export function createProgram(
     .description("Get an access token of provider B in your browser, and keep it.")
     .addHelpText("after", LOGIN_EXAMPLES)
     .action(async () => end(await loginCommand(environment)));
-  addBenchmark(program).action(async (flags: BenchmarkFlags & ComparisonFlags) => {
-    const { cases } = flags;
-    end(
-      cases === undefined
-        ? await comparisonCommand(flags, environment)
-        : await benchmarkCommand({ ...flags, cases }, environment),
-    );
-  });
+  addJson(
+    program.command("benchmark")
+      .description("Compare stored runs with known causes, without any model.")
+      .requiredOption("--cases <file>", "JSON array of {id, ground_truth, run or run_file}", once)
+      .option("--threshold <number>", "similarity that is a match, 0 to 1", shareOf, 0.5)
+      .option("--output <file>", "write the whole report there, as JSON", once),
+    "the report",
+  )
+    .addHelpText("after", BENCHMARK_EXAMPLES)
+    .action(async (flags: BenchmarkFlags) => end(await benchmarkCommand(flags, environment)));
   addRuns(program, environment, end);
   addJson(
     program.command("prompts")
@@ -117,6 +112,23 @@ export function createProgram(
     .addHelpText("after", PROMPTS_EXAMPLES)
     .action(async (flags: PromptsFlags) => end(await promptsCommand(flags, environment)));
   return program;
+}
+
+/** A command that writes to the environment's terminal and never ends the process. */
+export function newProgram(name: string, description: string, { terminal }: Environment): Command {
+  return new Command(name)
+    .description(description)
+    .exitOverride()
+    .configureOutput({
+      writeOut: terminal.out,
+      writeErr: terminal.err,
+      outputError: () => {},
+      getOutHasColors: () => false,
+      getErrHasColors: () => false,
+      getOutHelpWidth: () => terminal.width,
+      getErrHelpWidth: () => terminal.width,
+    })
+    .helpOption("-h, --help", "explain the program or a command");
 }
 
 function addRun(program: Command): Command {
@@ -146,49 +158,6 @@ function addRun(program: Command): Command {
     .option("--no-compress-history", "give every agent the whole history")
     .option("--show-history", "print the whole debate before the result");
   return addJson(command, "the whole record of the run").addHelpText("after", RUN_EXAMPLES);
-}
-
-function addBenchmark(program: Command): Command {
-  const command = program.command("benchmark")
-    .description(
-      "Compare ways of diagnosing on recorded incidents; or, with --cases, judge stored runs without any model.",
-    )
-    .option("--run", "with the models of the settings")
-    .addOption(
-      new Option(
-        "--offline [play]",
-        "scripted agents instead of models; the diagnosis is strong, middling or weak, or quotes beside the point (middling)",
-      ).choices(PLAYS),
-    )
-    .option(
-      "--incidents <folder>",
-      "own incidents, or cases of Cloud-OpsBench (default: the built-in 24)",
-      once,
-    )
-    .option("--only <id>", "only this incident (repeatable)", repeated)
-    .addOption(
-      new Option("--arm <arm>", "only this way of diagnosing (repeatable)").choices(ARMS).argParser(armOf),
-    )
-    .option("--runs <n>", "how often each incident is diagnosed in each way", countOf(1, 100), 3)
-    .option(
-      "--budget <tokens>",
-      "tokens of one run, the same for each way",
-      countOf(1000, 100_000_000),
-      150_000,
-    )
-    .option("--register", "run nothing; print the protocol and its hash, to be published first")
-    .option("--expect <sha256>", "run only this registered protocol", once)
-    .option("--report <file>", "write the comparison there, as HTML with plots", once)
-    .option("--cases <file>", "judge stored runs: JSON array of {id, ground_truth, run or run_file}", once)
-    .option("--threshold <number>", "similarity that is a match, 0 to 1, with --cases", shareOf, 0.5)
-    .option("--output <file>", "write the whole result there, as JSON", once);
-  return addJson(command, "the result").addHelpText("after", BENCHMARK_EXAMPLES);
-}
-
-function armOf(value: string, previous: readonly Arm[] | undefined): readonly Arm[] {
-  const arm = ARMS.find((each) => each === value);
-  if (arm === undefined) throw new InvalidArgumentError(`Expected one of ${ARMS.join(", ")}.`);
-  return [...previous ?? [], arm];
 }
 
 /** A misspelt command must not become the topic of a debate, which costs money. */

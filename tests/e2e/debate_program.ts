@@ -6,9 +6,10 @@ export function spawnDebate(
   args: readonly string[],
   folder: string,
   env: Readonly<Record<string, string>> = {},
+  program = "debate/main.ts",
 ): Deno.ChildProcess {
   return new Deno.Command(Deno.execPath(), {
-    args: ["run", "-q", "--no-prompt", "--cached-only", "-P=run", `${ROOT}debate/main.ts`, ...args],
+    args: ["run", "-q", "--no-prompt", "--cached-only", "-P=run", `${ROOT}${program}`, ...args],
     clearEnv: true,
     env: { PATH: Deno.env.get("PATH") ?? "", HOME: folder, DENO_DIR: denoDir(), ...env },
     cwd: folder,

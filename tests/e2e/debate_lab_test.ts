@@ -1,14 +1,14 @@
 import assert from "node:assert/strict";
 import { inFolder, runDebate } from "./debate_program.ts";
 
-const benchmark = (args: readonly string[], folder: string, env: Readonly<Record<string, string>> = {}) =>
-  runDebate(["benchmark", ...args], folder, env);
+const lab = (args: readonly string[], folder: string, env: Readonly<Record<string, string>> = {}) =>
+  runDebate(args, folder, env, "debate/lab/main.ts");
 
 const SHORT = ["--offline", "weak", "--runs", "1", "--only", "public_holiday", "--only", "poison_message"];
 
-Deno.test("debate benchmark --offline compares, says no where there is nothing to see, and writes a report", () =>
+Deno.test("debate:lab --offline compares, says no where there is nothing to see, and writes a report", () =>
   inFolder(async (folder) => {
-    const { code, out, err } = await benchmark(
+    const { code, out, err } = await lab(
       [...SHORT, "--report", "r.html", "--output", "r.json"],
       folder,
     );
@@ -26,19 +26,19 @@ Deno.test("debate benchmark --offline compares, says no where there is nothing t
     assert.equal(trials.some(({ confident }: { confident: boolean }) => confident), false);
   }));
 
-Deno.test("debate benchmark runs a registered protocol and no other", () =>
+Deno.test("debate:lab runs a registered protocol and no other", () =>
   inFolder(async (folder) => {
-    const registered = await benchmark([...SHORT, "--register"], folder);
+    const registered = await lab([...SHORT, "--register"], folder);
     const { protocol_sha256: hash, protocol } = JSON.parse(registered.out);
     assert.equal(protocol.runs, 1);
     assert.equal(registered.err, "");
-    assert.equal((await benchmark([...SHORT, "--arm", "single", "--expect", hash], folder)).code, 2);
-    assert.equal((await benchmark([...SHORT, "--expect", hash], folder)).code, 0);
-    const other = await benchmark([...SHORT, "--expect", hash], folder, { MAX_TOOL_CALLS_PER_AGENT: "3" });
+    assert.equal((await lab([...SHORT, "--arm", "single", "--expect", hash], folder)).code, 2);
+    assert.equal((await lab([...SHORT, "--expect", hash], folder)).code, 0);
+    const other = await lab([...SHORT, "--expect", hash], folder, { MAX_TOOL_CALLS_PER_AGENT: "3" });
     assert.match(other.err, /The protocol is not the registered one/);
   }));
 
-Deno.test("debate benchmark reads a folder of Cloud-OpsBench", () =>
+Deno.test("debate:lab reads a folder of Cloud-OpsBench", () =>
   inFolder(async (folder) => {
     for (const [number, object] of [["1", "app/adservice"], ["2", "app/cartservice"]] as const) {
       const path = `${folder}/set/boutique/admission/${number}`;
@@ -53,7 +53,7 @@ Deno.test("debate benchmark reads a folder of Cloud-OpsBench", () =>
         JSON.stringify({ 'GetAppYAML:{"app_name":"x"}': "a: b" }),
       );
     }
-    const { code, out, err } = await benchmark([
+    const { code, out, err } = await lab([
       "--incidents",
       "set",
       "--offline",
@@ -69,6 +69,6 @@ Deno.test("debate benchmark reads a folder of Cloud-OpsBench", () =>
       "boutique.admission.1",
       "boutique.admission.2",
     ]);
-    const empty = await benchmark(["--incidents", "nowhere", "--offline"], folder);
+    const empty = await lab(["--incidents", "nowhere", "--offline"], folder);
     assert.deepEqual([empty.code, /there is no such folder/.test(empty.err)], [2, true]);
   }));

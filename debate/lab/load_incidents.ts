@@ -5,8 +5,8 @@
  */
 import { AppError } from "@gateway/shared/errors";
 import { relative, resolve } from "node:path";
-import { type CloudCase, importCloudCases } from "../benchmark/cloud_opsbench.ts";
-import { type Incident, parseIncident } from "../benchmark/incident.ts";
+import { type CloudCase, importCloudCases } from "./cloud_opsbench.ts";
+import { type Incident, parseIncident } from "./incident.ts";
 
 const MAX_DEPTH = 6;
 const MAX_CASES = 2000;

@@ -1,36 +1,25 @@
-/**
- * `debate benchmark` without stored runs: holds trials of recorded incidents and compares the ways of diagnosing.
- *
- * @module
- */
 import { writeFileAtomic } from "@gateway/shared/atomic_file";
 import { AppError } from "@gateway/shared/errors";
 import { resolve } from "node:path";
-import { type Arm, type ArmModels, ARMS } from "../benchmark/arms.ts";
-import { builtinIncidents } from "../benchmark/builtin_incidents.ts";
-import { compareArms } from "../benchmark/comparison.ts";
-import { renderComparison } from "../benchmark/comparison_html.ts";
-import { formatComparison } from "../benchmark/comparison_text.ts";
-import type { Incident } from "../benchmark/incident.ts";
-import {
-  hashIncidents,
-  hashProtocol,
-  type Protocol,
-  REGISTERED,
-  withPrompts,
-} from "../benchmark/protocol.ts";
-import { type Play, playOf, ScriptedAgent } from "../benchmark/scripted_agent.ts";
-import { holdTrial, type Trial, type TrialRules } from "../benchmark/trial.ts";
+import { type Arm, type ArmModels, ARMS } from "./arms.ts";
+import { builtinIncidents } from "./builtin_incidents.ts";
+import { compareArms } from "./comparison.ts";
+import { renderComparison } from "./comparison_html.ts";
+import { formatComparison } from "./comparison_text.ts";
+import type { Incident } from "./incident.ts";
+import { hashIncidents, hashProtocol, type Protocol, REGISTERED, withPrompts } from "./protocol.ts";
+import { type Play, playOf, ScriptedAgent } from "./scripted_agent.ts";
+import { holdTrial, type Trial, type TrialRules } from "./trial.ts";
 import type { Settings } from "../config.ts";
 import { estimateCost, loadPrices } from "../models/prices.ts";
 import type { Providers } from "../models/providers.ts";
 import type { PromptTemplate } from "../prompts/template.ts";
 import { loadTemplates, selectTemplate } from "../prompts/templates.ts";
-import { type Environment, readSettings } from "./environment.ts";
-import { EXIT_CODES, type ExitCode } from "./failure.ts";
+import { type Environment, readSettings } from "../cli/environment.ts";
+import { EXIT_CODES, type ExitCode } from "../cli/failure.ts";
 import { loadIncidents } from "./load_incidents.ts";
-import { newCallId, openProviders } from "./machine.ts";
-import { safeText } from "./terminal.ts";
+import { newCallId, openProviders } from "../cli/machine.ts";
+import { safeText } from "../cli/terminal.ts";
 
 /** The options of a comparison. */
 export interface ComparisonFlags {
@@ -56,7 +45,7 @@ export async function comparisonCommand(flags: ComparisonFlags, environment: Env
     // Hundreds of runs of a real model are not started by a slip.
     throw new AppError(
       "invalid_request",
-      "Say what to do: --run compares with the models of the settings, --offline with scripted agents, --register prints the protocol, --cases judges stored runs",
+      "Say what to do: --run compares with the models of the settings, --offline with scripted agents, --register prints the protocol",
     );
   }
   const settings = await readSettings(environment, offlineModels(flags));

@@ -1,0 +1,13 @@
+/**
+ * The benchmark laboratory: `deno task debate:lab`. It is not part of the packages.
+ *
+ * @module
+ */
+import "@gateway/shared/no_storage";
+import { runProgram } from "../cli/program.ts";
+import { runHere } from "../main.ts";
+import { createLab } from "./program.ts";
+
+if (import.meta.main) {
+  await runHere((args, environment) => runProgram(args, environment, createLab));
+}
