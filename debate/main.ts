@@ -8,7 +8,7 @@ import { systemClock } from "@gateway/shared/clock";
 import type { Environment } from "./cli/environment.ts";
 import type { ExitCode } from "./cli/failure.ts";
 import { runProgram } from "./cli/program.ts";
-import { ENV_NAMES } from "./config.ts";
+import { ENV_NAMES } from "./settings/config.ts";
 import { TOOL_ENV_NAMES } from "./tools/catalogue.ts";
 
 const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const satisfies readonly Deno.Signal[];

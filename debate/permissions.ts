@@ -5,7 +5,7 @@
  */
 import { AppError } from "@gateway/shared/errors";
 import { dirname } from "node:path";
-import { ENV_NAMES, type Settings } from "./config.ts";
+import { ENV_NAMES, type Settings } from "./settings/config.ts";
 import { TOOL_ENV_NAMES } from "./tools/catalogue.ts";
 import { PROGRAM_RULES } from "./tools/program_rules.ts";
 

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { ENV_NAMES, loadSettings } from "./config.ts";
+import { ENV_NAMES, loadSettings } from "./settings/config.ts";
 import manifest from "./deno.json" with { type: "json" };
 import { serveFlags } from "./permissions.ts";
 import { TOOL_ENV_NAMES } from "./tools/catalogue.ts";

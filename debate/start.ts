@@ -9,7 +9,7 @@ import { fileURLToPath } from "node:url";
 import { singleQuote } from "@gateway/shared/shell_quote";
 import { readSettings } from "./cli/environment.ts";
 import { exitCodeOf, writeFailure } from "./cli/failure.ts";
-import { ENV_NAMES } from "./config.ts";
+import { ENV_NAMES } from "./settings/config.ts";
 import { serveFlags } from "./permissions.ts";
 import { PROGRAM_PATH } from "./tools/run_program.ts";
 

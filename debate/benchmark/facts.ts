@@ -3,10 +3,10 @@
  *
  * @module
  */
-import { citedTools } from "../graph/evidence.ts";
-import { findNamed } from "../graph/hypothesis_id.ts";
-import { parseDecision } from "../graph/decision.ts";
-import type { Decision, Hypothesis } from "../graph/state.ts";
+import { citedTools } from "../engine/graph/evidence.ts";
+import { findNamed } from "../engine/graph/hypothesis_id.ts";
+import { parseDecision } from "../engine/graph/decision.ts";
+import type { Decision, Hypothesis } from "../engine/graph/state.ts";
 import { type ReadRecord, readRecord, type StoredEvent } from "../runs/record.ts";
 
 /** The measurable facts of a run. */

@@ -5,7 +5,7 @@
  */
 import type { Clock } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
-import { loadSettings, type Settings } from "../config.ts";
+import { loadSettings, type Settings } from "../settings/config.ts";
 import type { Terminal } from "./terminal.ts";
 
 /** What every command receives. */

@@ -5,7 +5,7 @@
  */
 import { AppError } from "@gateway/shared/errors";
 import type { CommanderError } from "commander";
-import { ModelError } from "../models/model.ts";
+import { ModelError } from "../engine/model.ts";
 import { safeText, type Terminal } from "./terminal.ts";
 
 /** Done, whatever the verdict; failed; wrong usage or configuration; interrupted by Ctrl-C. */

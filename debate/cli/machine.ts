@@ -4,13 +4,13 @@
  * @module
  */
 import { AppError } from "@gateway/shared/errors";
-import type { Settings } from "../config.ts";
+import type { Settings } from "../settings/config.ts";
 import { type ContextRedactor, createContextRedactor, ownSecrets } from "../context/redact_context.ts";
 import { Providers } from "../models/providers.ts";
 import { createToolAuditLog, type ToolAuditLog } from "../tools/audit_log.ts";
 import { createTools, TOOL_ENV_NAMES } from "../tools/catalogue.ts";
 import { createToolPorts } from "../tools/ports.ts";
-import type { Tool } from "../tools/tool.ts";
+import type { Tool } from "../engine/tool.ts";
 import type { Environment } from "./environment.ts";
 
 const CALL_ID_BYTES = 6;

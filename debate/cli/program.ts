@@ -20,7 +20,7 @@ import { loginCommand } from "./login_command.ts";
 import { addJson, countOf, once, repeated, shareOf } from "./options.ts";
 import { promptsCommand, type PromptsFlags } from "./prompts_command.ts";
 import { runCommand, type RunFlags } from "./run_command.ts";
-import { RUN_MODES } from "../run_mode.ts";
+import { RUN_MODES } from "../engine/run_mode.ts";
 import { addRuns } from "./runs_commands.ts";
 import { serveCommand, type ServeFlags } from "./serve_command.ts";
 

@@ -4,15 +4,15 @@
  * @module
  */
 import { AppError } from "@gateway/shared/errors";
-import type { DebateOutcome, DebateSetup, PriorRun } from "../ports.ts";
-import { holdDebate } from "../agents/hold_debate.ts";
-import type { Settings } from "../config.ts";
+import type { DebateOutcome, DebateSetup, PriorRun } from "../engine/ports.ts";
+import { holdDebate } from "../engine/agents/hold_debate.ts";
+import type { Settings } from "../settings/config.ts";
 import type { CollectedContext } from "../context/collect.ts";
-import { EPHEMERAL, type RunEvent } from "../events.ts";
+import { EPHEMERAL, type RunEvent } from "../engine/events.ts";
 import type { StoredEvent } from "../runs/record.ts";
 import { storeRecord } from "./stored_runs.ts";
-import { NO_WORD } from "../graph/operator.ts";
-import { writersFrom } from "../log_level.ts";
+import { NO_WORD } from "../engine/graph/operator.ts";
+import { writersFrom } from "../settings/log_level.ts";
 import { estimateCost, loadPrices } from "../models/prices.ts";
 import type { Providers } from "../models/providers.ts";
 import { loadTemplates, type PromptTemplate, selectTemplate } from "../prompts/templates.ts";

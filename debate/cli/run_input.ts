@@ -5,9 +5,9 @@
  */
 import type { Clock } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
-import type { Settings } from "../config.ts";
+import type { Settings } from "../settings/config.ts";
 import { collectContext, type CollectedContext, type GivenFile } from "../context/collect.ts";
-import { labelLanguage } from "../graph/labels.ts";
+import { labelLanguage } from "../engine/graph/labels.ts";
 import type { ContextRedactor } from "../context/redact_context.ts";
 
 /** The options of `run` for topic and context. */

@@ -3,8 +3,8 @@
  *
  * @module
  */
-import type { DebateOutcome, DebateSetup } from "../ports.ts";
-import type { CostEstimate, RunEvent } from "../events.ts";
+import type { DebateOutcome, DebateSetup } from "../engine/ports.ts";
+import type { CostEstimate, RunEvent } from "../engine/events.ts";
 import type { CollectedContext } from "../context/collect.ts";
 import { recordOf } from "../runs/fold.ts";
 import { beginHeader } from "../runs/header.ts";

@@ -3,9 +3,9 @@
  *
  * @module
  */
-import type { DebateOutcome, DebateSetup } from "../ports.ts";
-import type { CostEstimate } from "../events.ts";
-import { type HistoryRole, ROLES } from "../graph/state.ts";
+import type { DebateOutcome, DebateSetup } from "../engine/ports.ts";
+import type { CostEstimate } from "../engine/events.ts";
+import { type HistoryRole, ROLES } from "../engine/graph/state.ts";
 import { type Words, wordsFor } from "./words.ts";
 import { createPaint, safeText, type Terminal, wrap } from "./terminal.ts";
 

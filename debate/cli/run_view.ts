@@ -4,9 +4,8 @@
  *
  * @module
  */
-import type { RunEvent, ToolArgs } from "../events.ts";
-import type { Decision, DecisionGrounding, Hypothesis } from "../graph/state.ts";
-import { ROLES } from "../graph/state.ts";
+import type { RunEvent, ToolArgs } from "../engine/events.ts";
+import { type Decision, type DecisionGrounding, type Hypothesis, ROLES } from "../engine/graph/state.ts";
 import { StreamedText } from "./streamed_text.ts";
 import { type Words, wordsFor } from "./words.ts";
 import { createPaint, exactLine, type Paint, safeLine, safeText, type Terminal, wrap } from "./terminal.ts";

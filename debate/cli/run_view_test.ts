@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import type { RunEvent } from "../events.ts";
-import type { Decision } from "../graph/state.ts";
+import type { RunEvent } from "../engine/events.ts";
+import type { Decision } from "../engine/graph/state.ts";
 import { RunView } from "./run_view.ts";
 
 const DIAGNOSTIC = { agent_node: "diagnostic_agent", agent_role: "Primary Diagnosis" } as const;

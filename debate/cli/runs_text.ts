@@ -4,7 +4,7 @@
  * @module
  */
 import type { ReadRecord, RunListItem } from "../runs/record.ts";
-import { fieldsOf, numberOf, textOf } from "../report/values.ts";
+import { fieldsOf, numberOf, textOf } from "../runs/values.ts";
 import { safeLine, safeText, type Terminal, wrap } from "./terminal.ts";
 
 /** One line for each run. */

@@ -4,8 +4,8 @@
  * @module
  */
 import { AppError } from "@gateway/shared/errors";
-import { writersFrom } from "../log_level.ts";
-import { startDebateServer } from "../serve.ts";
+import { writersFrom } from "../settings/log_level.ts";
+import { startDebateServer } from "../web/serve.ts";
 import { type Environment, readSettings } from "./environment.ts";
 import { EXIT_CODES, type ExitCode } from "./failure.ts";
 import { openFetch, REPLAY_PIECE_MS, toolEnv } from "./machine.ts";

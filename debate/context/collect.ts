@@ -6,7 +6,7 @@
 import type { Clock } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
 import { finishInSlices } from "@gateway/shared/steps";
-import { fence } from "../graph/text.ts";
+import { fence } from "../engine/graph/text.ts";
 import { collectProject, type Project, type ProjectRequest } from "./project.ts";
 import {
   addCounts,

@@ -4,7 +4,7 @@
  * @module
  */
 import { AppError } from "@gateway/shared/errors";
-import { cut, withoutCutWord } from "../graph/text.ts";
+import { cut, withoutCutWord } from "../engine/graph/text.ts";
 import { compileGlob, type PathMatcher } from "./glob.ts";
 import { findInside, isWithin, resolveRoots } from "./roots.ts";
 import { isSecretFile } from "./secret_files.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { assertLinearWork } from "@gateway/shared/testing/linear_work";
-import { withoutCutWord } from "../graph/text.ts";
+import { withoutCutWord } from "../engine/graph/text.ts";
 import { addCounts, createContextRedactor, ownSecrets } from "./redact_context.ts";
 
 const redact = createContextRedactor([]);

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { FAULT_KINDS } from "../graph/claim.ts";
+import { FAULT_KINDS } from "../engine/graph/claim.ts";
 import type { Cause, Incident, Names } from "./incident.ts";
 
 /** The context of a run: what is known, and the form of the answer. */

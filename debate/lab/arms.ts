@@ -3,8 +3,8 @@
  *
  * @module
  */
-import type { Model } from "../models/model.ts";
-import type { DebateModels, DebateSetup } from "../ports.ts";
+import type { Model } from "../engine/model.ts";
+import type { DebateModels, DebateSetup } from "../engine/ports.ts";
 
 /** The arms; `blind` is a control: one agent without tools. */
 export const ARMS = ["single", "vote", "debate_one", "debate_three", "sample_then_debate", "blind"] as const;

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { type Model, ModelError, type ModelReply, type ModelRequest } from "../models/model.ts";
+import { type Model, ModelError, type ModelReply, type ModelRequest } from "../engine/model.ts";
 
 /** What is left; the call that crosses the limit is the last one. */
 export class TokenBudget {

@@ -7,7 +7,7 @@
 import { AppError } from "@gateway/shared/errors";
 import { parseStandardJson } from "@gateway/shared/json";
 import * as z from "@zod/zod";
-import { normalName } from "../graph/claim.ts";
+import { normalName } from "../engine/graph/claim.ts";
 import type { Incident, Names, RecordedAnswer } from "./incident.ts";
 
 /** The two files of a case. */

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { FAULT_KINDS, type FaultKind } from "../graph/claim.ts";
+import { FAULT_KINDS, type FaultKind } from "../engine/graph/claim.ts";
 import { type Arm, ARM_NAMES } from "./arms.ts";
 import type { Cause, Incident } from "./incident.ts";
 import type { Protocol } from "./protocol.ts";

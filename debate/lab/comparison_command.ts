@@ -10,7 +10,7 @@ import type { Incident } from "./incident.ts";
 import { hashIncidents, hashProtocol, type Protocol, REGISTERED, withPrompts } from "./protocol.ts";
 import { type Play, playOf, ScriptedAgent } from "./scripted_agent.ts";
 import { holdTrial, type Trial, type TrialRules } from "./trial.ts";
-import type { Settings } from "../config.ts";
+import type { Settings } from "../settings/config.ts";
 import { estimateCost, loadPrices } from "../models/prices.ts";
 import type { Providers } from "../models/providers.ts";
 import type { PromptTemplate } from "../prompts/template.ts";

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { FAULT_KINDS } from "../graph/claim.ts";
+import { FAULT_KINDS } from "../engine/graph/claim.ts";
 import type { ArmResult, Comparison } from "./comparison.ts";
 import { interval, percent, verdictsOf } from "./comparison_text.ts";
 import { plotCalibration, plotCost, plotShares } from "./plots.ts";

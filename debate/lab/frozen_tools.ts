@@ -3,8 +3,8 @@
  *
  * @module
  */
-import { callKey } from "../agents/tool_cache.ts";
-import type { Tool, ToolResult } from "../tools/tool.ts";
+import { callKey } from "../engine/agents/tool_cache.ts";
+import type { Tool, ToolResult } from "../engine/tool.ts";
 import type { RecordedAnswer } from "./incident.ts";
 
 /** What was recorded can be asked for exactly; a scan of it all is not what is measured. */

@@ -6,7 +6,7 @@
 import { AppError } from "@gateway/shared/errors";
 import { parse } from "yaml";
 import * as z from "@zod/zod";
-import { FAULT_KINDS, type FaultKind, normalName } from "../graph/claim.ts";
+import { FAULT_KINDS, type FaultKind, normalName } from "../engine/graph/claim.ts";
 
 /** A cause: where, of which kind, and how it leads to what is seen. */
 export interface Cause {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { checkEvidence, toCalledTool } from "../graph/evidence.ts";
-import { FAULT_KINDS } from "../graph/claim.ts";
+import { checkEvidence, toCalledTool } from "../engine/graph/evidence.ts";
+import { FAULT_KINDS } from "../engine/graph/claim.ts";
 import { formatClaim } from "./answer_form.ts";
 import { builtinIncidents } from "./builtin_incidents.ts";
 import { frozenTools } from "./frozen_tools.ts";

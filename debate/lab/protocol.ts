@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { allFirstPrompts } from "../agents/first_prompts.ts";
+import { allFirstPrompts } from "../engine/agents/first_prompts.ts";
 import type { PromptTemplate } from "../prompts/template.ts";
 import { contextOf } from "./answer_form.ts";
 import type { Arm } from "./arms.ts";

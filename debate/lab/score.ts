@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { type Claim, normalName, readClaim } from "../graph/claim.ts";
+import { type Claim, normalName, readClaim } from "../engine/graph/claim.ts";
 import type { Cause, Incident, Names } from "./incident.ts";
 
 /** How an answer compares with the truth. */

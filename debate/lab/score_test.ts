@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { builtinIncidents } from "./builtin_incidents.ts";
-import { FAULT_KINDS } from "../graph/claim.ts";
+import { FAULT_KINDS } from "../engine/graph/claim.ts";
 import { formatClaim } from "./answer_form.ts";
 import { scoreAnswer } from "./score.ts";
 

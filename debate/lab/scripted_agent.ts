@@ -4,14 +4,14 @@
  *
  * @module
  */
-import { readClaim } from "../graph/claim.ts";
+import { readClaim } from "../engine/graph/claim.ts";
 import {
   type ChatMessage,
   type Model,
   ModelError,
   type ModelReply,
   type ModelRequest,
-} from "../models/model.ts";
+} from "../engine/model.ts";
 import { formatClaim } from "./answer_form.ts";
 import type { Cause, Incident, Quote, Rival } from "./incident.ts";
 

@@ -4,13 +4,13 @@
  * @module
  */
 import type { Clock } from "@gateway/shared/clock";
-import { holdDebate } from "../agents/hold_debate.ts";
-import { CAPS, groundingOf } from "../graph/evidence.ts";
-import type { FaultKind } from "../graph/claim.ts";
-import { NO_WORD } from "../graph/operator.ts";
-import type { Hypothesis } from "../graph/state.ts";
-import type { TokenTotals } from "../events.ts";
-import type { DebateOutcome, DebateSetup } from "../ports.ts";
+import { holdDebate } from "../engine/agents/hold_debate.ts";
+import { CAPS, groundingOf } from "../engine/graph/evidence.ts";
+import type { FaultKind } from "../engine/graph/claim.ts";
+import { NO_WORD } from "../engine/graph/operator.ts";
+import type { Hypothesis } from "../engine/graph/state.ts";
+import type { TokenTotals } from "../engine/events.ts";
+import type { DebateOutcome, DebateSetup } from "../engine/ports.ts";
 import { contextOf } from "./answer_form.ts";
 import { type Arm, type ArmModels, setupOf } from "./arms.ts";
 import { TokenBudget } from "./budget.ts";

@@ -6,7 +6,7 @@
 import type { Clock } from "@gateway/shared/clock";
 import * as z from "@zod/zod";
 import { exchangeJson } from "./json_exchange.ts";
-import { ModelError } from "./model.ts";
+import { ModelError } from "../engine/model.ts";
 import type { ProviderName } from "./model_id.ts";
 
 /** A model that can be chosen. */

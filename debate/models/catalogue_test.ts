@@ -1,7 +1,7 @@
 import { FakeClock } from "@gateway/shared/testing/fake_clock";
 import assert from "node:assert/strict";
 import { fetchModels, ModelCatalogue, type ModelSource } from "./catalogue.ts";
-import { ModelError } from "./model.ts";
+import { ModelError } from "../engine/model.ts";
 
 /** A source that numbers its answers, and fails when told. */
 function countingSource(provider: ModelSource["provider"], problem?: () => Error | undefined) {

@@ -6,7 +6,7 @@
 import type { OpenAI } from "@openai/openai";
 import { parseStandardJson } from "@gateway/shared/json";
 import { chatBody, type ChatModel } from "./chat_request.ts";
-import type { ModelRequest } from "./model.ts";
+import type { ModelRequest } from "../engine/model.ts";
 import { ResponsesReader } from "./responses_reply.ts";
 import { responsesBody } from "./responses_request.ts";
 

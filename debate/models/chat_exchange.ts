@@ -6,7 +6,7 @@
  */
 import type { Clock } from "@gateway/shared/clock";
 import { within } from "@gateway/shared/within";
-import { ModelError } from "./model.ts";
+import { ModelError } from "../engine/model.ts";
 import { plainBody } from "./plain_body.ts";
 
 /** The access of one provider, per HTTP request. */

@@ -5,7 +5,7 @@
  */
 import * as z from "@zod/zod";
 import { REFUSABLE, type Refusable } from "./chat_request.ts";
-import { ModelError, type ModelErrorKind } from "./model.ts";
+import { ModelError, type ModelErrorKind } from "../engine/model.ts";
 
 /** A failed request. */
 export interface ChatFailure {

@@ -5,7 +5,7 @@
  * @module
  */
 import * as z from "@zod/zod";
-import { ModelError, type ModelReply, type ToolCall, type Usage } from "./model.ts";
+import { ModelError, type ModelReply, type ToolCall, type Usage } from "../engine/model.ts";
 
 /** Where a reply is cut, in characters. */
 export const MAX_TEXT = 200_000;

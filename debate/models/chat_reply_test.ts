@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { ReplyAssembler } from "./chat_reply.ts";
-import { ModelError, type ModelReply } from "./model.ts";
+import { ModelError, type ModelReply } from "../engine/model.ts";
 
 const chunk = (delta: unknown, rest: Record<string, unknown> = {}) => ({
   choices: [{ index: 0, delta, ...rest }],

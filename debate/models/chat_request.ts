@@ -6,7 +6,7 @@
 import { parseStandardJson } from "@gateway/shared/json";
 import type { OpenAI } from "@openai/openai";
 import { takesEffort, takesTemperature } from "./families.ts";
-import type { ChatMessage, ModelRequest, ToolCall } from "./model.ts";
+import type { ChatMessage, ModelRequest, ToolCall } from "../engine/model.ts";
 
 /** Options that a model may refuse although its protocol has them. The request is then sent without them. */
 export const REFUSABLE = [

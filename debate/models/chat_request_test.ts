@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { chatBody, type Refusable } from "./chat_request.ts";
-import type { ModelRequest } from "./model.ts";
+import type { ModelRequest } from "../engine/model.ts";
 
 const base: ModelRequest = {
   messages: [{ role: "user", content: "Why?" }],

@@ -12,7 +12,7 @@
 import type { Clock } from "@gateway/shared/clock";
 import * as z from "@zod/zod";
 import { exchangeJson } from "./json_exchange.ts";
-import { ModelError } from "./model.ts";
+import { ModelError } from "../engine/model.ts";
 import { isToken } from "./token_file.ts";
 
 /** What {@linkcode DeviceFlows} needs. */

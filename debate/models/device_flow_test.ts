@@ -1,7 +1,7 @@
 import { FakeClock } from "@gateway/shared/testing/fake_clock";
 import assert from "node:assert/strict";
 import { type DeviceFlowOptions, DeviceFlows } from "./device_flow.ts";
-import { ModelError } from "./model.ts";
+import { ModelError } from "../engine/model.ts";
 
 const STARTED = {
   device_code: "secret-device-code",

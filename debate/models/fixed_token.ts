@@ -4,7 +4,7 @@
  * @module
  */
 import type { TokenSource } from "./chat_exchange.ts";
-import { ModelError } from "./model.ts";
+import { ModelError } from "../engine/model.ts";
 import { isToken } from "./token_file.ts";
 
 /** The token of a variable, sent as it is. Empty: there is no token. */

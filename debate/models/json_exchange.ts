@@ -6,7 +6,7 @@
 import type { Clock } from "@gateway/shared/clock";
 import { parseStandardJson } from "@gateway/shared/json";
 import { within } from "@gateway/shared/within";
-import { ModelError } from "./model.ts";
+import { ModelError } from "../engine/model.ts";
 
 /** What {@linkcode exchangeJson} needs. */
 export interface JsonExchange {

@@ -11,7 +11,7 @@ import { type CallBounds, type ChatEndpoint, exchangeFor, type SentWith } from "
 import { BROKEN_OFF, type ChatFailure, describeFailure, NO_COMPLETION } from "./chat_failure.ts";
 import { ReplyAssembler } from "./chat_reply.ts";
 import { type ChatModel, type Refusable, sendsEffort } from "./chat_request.ts";
-import { type Model, ModelError, type ModelReply, type ModelRequest } from "./model.ts";
+import { type Model, ModelError, type ModelReply, type ModelRequest } from "../engine/model.ts";
 
 /** What an {@linkcode OpenAiChat} needs. */
 export interface OpenAiChatOptions extends ChatEndpoint {

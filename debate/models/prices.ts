@@ -5,10 +5,10 @@
  */
 import { type ConfigKind, loadConfig } from "@gateway/shared/config/load";
 import * as z from "@zod/zod";
-import type { CostEstimate, NodeCost, TokenTotals } from "../events.ts";
-import { type NodeName, NODES } from "../graph/state.ts";
+import type { CostEstimate, NodeCost, TokenTotals } from "../engine/events.ts";
+import { type NodeName, NODES } from "../engine/graph/state.ts";
 import { LIST_PRICES, type Price } from "./list_prices.ts";
-import type { Usage } from "./model.ts";
+import type { Usage } from "../engine/model.ts";
 
 /** Prices by the normalised name of the model. */
 export type PriceTable = ReadonlyMap<string, Price>;

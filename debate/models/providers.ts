@@ -5,7 +5,7 @@
  * @module
  */
 import type { Clock } from "@gateway/shared/clock";
-import type { Settings } from "../config.ts";
+import type { Settings } from "../settings/config.ts";
 import { fetchModels, ModelCatalogue, type ModelSource } from "./catalogue.ts";
 import { CHAT_COMPLETIONS, type ChatApi, RESPONSES } from "./chat_api.ts";
 import type { TokenSource } from "./chat_exchange.ts";
@@ -13,7 +13,7 @@ import type { Refusable } from "./chat_request.ts";
 import { DeviceFlows } from "./device_flow.ts";
 import { speaksResponses } from "./families.ts";
 import { checkToken, fixedToken } from "./fixed_token.ts";
-import { type Model, ModelError } from "./model.ts";
+import { type Model, ModelError } from "../engine/model.ts";
 import { parseModelId } from "./model_id.ts";
 import { OpenAiChat } from "./openai_chat.ts";
 import { ReplayModel } from "./replay.ts";

@@ -5,7 +5,7 @@
  * @module
  */
 import type { Clock } from "@gateway/shared/clock";
-import { type Model, ModelError, type ModelReply, type ModelRequest } from "./model.ts";
+import { type Model, ModelError, type ModelReply, type ModelRequest } from "../engine/model.ts";
 import { type Scenario, SCRIPTED_NODES, type ScriptedNode, type ScriptedReply } from "./scenario.ts";
 
 /** What a {@linkcode ReplayModel} needs. */

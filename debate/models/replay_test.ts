@@ -1,7 +1,7 @@
 import { FakeClock } from "@gateway/shared/testing/fake_clock";
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import { ModelError, type ModelRequest } from "./model.ts";
+import { ModelError, type ModelRequest } from "../engine/model.ts";
 import { ReplayModel } from "./replay.ts";
 import { parseScenario } from "./scenario.ts";
 

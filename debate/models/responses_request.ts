@@ -11,7 +11,7 @@ import {
   sendsTemperature,
   sendsTools,
 } from "./chat_request.ts";
-import type { ChatMessage, ModelRequest } from "./model.ts";
+import type { ChatMessage, ModelRequest } from "../engine/model.ts";
 
 /** The body of a request, streamed or not. */
 export type ResponsesBody = OpenAI.Responses.ResponseCreateParams;

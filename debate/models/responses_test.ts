@@ -10,7 +10,7 @@ import {
   until,
 } from "../testing/chat_provider.ts";
 import { RESPONSES } from "./chat_api.ts";
-import type { ModelRequest } from "./model.ts";
+import type { ModelRequest } from "../engine/model.ts";
 import { responsesBody } from "./responses_request.ts";
 
 const modelOfResponses = (...answers: (() => Response)[]) =>

@@ -7,7 +7,7 @@
 import { AppError } from "@gateway/shared/errors";
 import * as z from "@zod/zod";
 import { findNodeAtLocation, type Node, type ParseError, parseTree, printParseErrorCode } from "jsonc-parser";
-import type { ModelErrorKind } from "./model.ts";
+import type { ModelErrorKind } from "../engine/model.ts";
 
 /** A tool call of a script. `{{name}}` inside a text stands for a variable. */
 export interface ScriptedCall {

@@ -7,7 +7,7 @@ import type { Clock } from "@gateway/shared/clock";
 import * as z from "@zod/zod";
 import type { TokenSource } from "./chat_exchange.ts";
 import { exchangeJson } from "./json_exchange.ts";
-import { ModelError } from "./model.ts";
+import { ModelError } from "../engine/model.ts";
 
 /** What {@linkcode SessionTokens} needs. */
 export interface SessionOptions {

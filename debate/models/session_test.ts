@@ -1,6 +1,6 @@
 import { FakeClock } from "@gateway/shared/testing/fake_clock";
 import assert from "node:assert/strict";
-import { ModelError } from "./model.ts";
+import { ModelError } from "../engine/model.ts";
 import { type SessionOptions, SessionTokens, tokenPreview } from "./session.ts";
 
 const signal = new AbortController().signal;

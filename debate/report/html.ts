@@ -8,8 +8,8 @@ import markdownIt from "markdown-it";
 import type { ReadRecord } from "../runs/record.ts";
 import { percent } from "./transcript.ts";
 import { renderReport } from "./report.ts";
-import { fieldsOf, numberOf, textOf } from "./values.ts";
-import { explainEvidence } from "../graph/grounding.ts";
+import { fieldsOf, numberOf, textOf } from "../runs/values.ts";
+import { explainEvidence } from "../engine/graph/grounding.ts";
 import { type Words, wordsFor } from "./words.ts";
 
 const PARSER = markdownIt("commonmark", { maxNesting: 100 }).enable("table").disable([

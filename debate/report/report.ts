@@ -3,12 +3,12 @@
  *
  * @module
  */
-import { explainEvidence } from "../graph/grounding.ts";
-import type { Evidence, Hypothesis, Review } from "../graph/state.ts";
+import { explainEvidence } from "../engine/graph/grounding.ts";
+import type { Evidence, Hypothesis, Review } from "../engine/graph/state.ts";
 import type { ReadRecord } from "../runs/record.ts";
 import { inline } from "./markdown_text.ts";
 import { confidenceOf, percent, renderTranscript } from "./transcript.ts";
-import { fieldsOf, numberOf, textOf } from "./values.ts";
+import { fieldsOf, numberOf, textOf } from "../runs/values.ts";
 import { type Words, wordsFor } from "./words.ts";
 
 /** The whole report, in the language of the run. */

@@ -5,7 +5,7 @@
  */
 import type { StoredEvent } from "../runs/record.ts";
 import { embedded, fenced, inline } from "./markdown_text.ts";
-import { fieldsOf, numberOf, textOf, textsOf } from "./values.ts";
+import { fieldsOf, numberOf, textOf, textsOf } from "../runs/values.ts";
 import type { Words } from "./words.ts";
 
 /** What was said and done, round by round. */

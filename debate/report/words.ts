@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { labelLanguage } from "../graph/labels.ts";
+import { labelLanguage } from "../engine/graph/labels.ts";
 
 const ENGLISH = {
   /** For what other modules say. */

@@ -5,7 +5,7 @@
  * @module
  */
 import type { Clock } from "@gateway/shared/clock";
-import { EPHEMERAL } from "../events.ts";
+import { EPHEMERAL } from "../engine/events.ts";
 
 const FIRST_PAGE_BYTES = 4096;
 const PAGE_BYTES = 65_536;

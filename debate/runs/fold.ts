@@ -3,9 +3,9 @@
  *
  * @module
  */
-import { skippedText } from "../graph/flow.ts";
-import { logged, NO_TEXTS, TEXT_KEYS } from "../graph/round_log.ts";
-import { fieldsOf, textOf } from "../report/values.ts";
+import { skippedText } from "../engine/graph/flow.ts";
+import { logged, NO_TEXTS, TEXT_KEYS } from "../engine/graph/round_log.ts";
+import { fieldsOf, textOf } from "./values.ts";
 import {
   conclusionOf,
   lastHypotheses,

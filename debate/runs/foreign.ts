@@ -4,8 +4,8 @@
  *
  * @module
  */
-import { labelLanguage } from "../graph/labels.ts";
-import { fieldsOf, numberOf, textOf } from "../report/values.ts";
+import { labelLanguage } from "../engine/graph/labels.ts";
+import { fieldsOf, numberOf, textOf } from "./values.ts";
 
 type Fields = Readonly<Record<string, unknown>>;
 

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { fieldsOf } from "../report/values.ts";
+import { fieldsOf } from "./values.ts";
 import { lastDecision } from "./fold.ts";
 import { withoutForeignClaims } from "./foreign.ts";
 import { conclusionOf, type ReadRecord } from "./record.ts";

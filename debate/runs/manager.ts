@@ -5,16 +5,16 @@
  */
 import type { Clock } from "@gateway/shared/clock";
 import { AppError, errorName, errorText } from "@gateway/shared/errors";
-import { holdDebate } from "../agents/hold_debate.ts";
-import type { DebateOutcome, DebatePorts, DebateSetup, PriorRun } from "../ports.ts";
+import { holdDebate } from "../engine/agents/hold_debate.ts";
+import type { DebateOutcome, DebatePorts, DebateSetup, PriorRun } from "../engine/ports.ts";
 import type { CollectedContext } from "../context/collect.ts";
-import type { Settings } from "../config.ts";
-import type { CostEstimate, RunEnd, RunEvent, TokenTotals } from "../events.ts";
-import type { OperatorWord } from "../graph/operator.ts";
-import { type Model, ModelError } from "../models/model.ts";
+import type { Settings } from "../settings/config.ts";
+import type { CostEstimate, RunEnd, RunEvent, TokenTotals } from "../engine/events.ts";
+import type { OperatorWord } from "../engine/graph/operator.ts";
+import { type Model, ModelError } from "../engine/model.ts";
 import type { PromptTemplate } from "../prompts/template.ts";
-import type { RunMode } from "../run_mode.ts";
-import type { Tool } from "../tools/tool.ts";
+import type { RunMode } from "../engine/run_mode.ts";
+import type { Tool } from "../engine/tool.ts";
 import { recordOf } from "./fold.ts";
 import { beginHeader } from "./header.ts";
 import { LiveRun, type RunOptions } from "./live_run.ts";

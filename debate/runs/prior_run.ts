@@ -3,9 +3,9 @@
  *
  * @module
  */
-import type { PriorRun } from "../ports.ts";
-import { OPERATOR } from "../graph/merge_hypotheses.ts";
-import type { HistoryRole, Hypothesis, PriorEntry } from "../graph/state.ts";
+import type { PriorRun } from "../engine/ports.ts";
+import { OPERATOR } from "../engine/graph/merge_hypotheses.ts";
+import type { HistoryRole, Hypothesis, PriorEntry } from "../engine/graph/state.ts";
 import type { ReadRecord, StoredEvent } from "./record.ts";
 
 const ROLE_OF_NODE: Readonly<Record<string, HistoryRole>> = {

@@ -8,12 +8,12 @@ import { parseStandardJson } from "@gateway/shared/json";
 import * as z from "@zod/zod";
 import type { CollectedContext } from "../context/collect.ts";
 import type { RedactionCounts } from "../context/redact_context.ts";
-import { isObject } from "../graph/json_objects.ts";
-import { type Evidence, EVIDENCE_STATUSES, type Hypothesis } from "../graph/state.ts";
-import { cut } from "../graph/text.ts";
+import { isObject } from "../engine/graph/json_objects.ts";
+import { type Evidence, EVIDENCE_STATUSES, type Hypothesis } from "../engine/graph/state.ts";
+import { cut } from "../engine/graph/text.ts";
 import { withoutForeignClaims, withoutOutcome } from "./foreign.ts";
-import type { ReasoningEffort } from "../models/model.ts";
-import { RUN_MODES, type RunMode } from "../run_mode.ts";
+import type { ReasoningEffort } from "../engine/model.ts";
+import { RUN_MODES, type RunMode } from "../engine/run_mode.ts";
 
 /** Every status of a run. */
 export const RUN_STATUSES = ["running", "completed", "cancelled", "error", "interrupted"] as const;

@@ -4,7 +4,7 @@
  * @module
  */
 import { parseStandardJson } from "@gateway/shared/json";
-import { isObject } from "../graph/json_objects.ts";
+import { isObject } from "../engine/graph/json_objects.ts";
 import { withoutForeignClaims } from "./foreign.ts";
 import { formatRecord, type ReadRecord, readRecord } from "./record.ts";
 

@@ -2,7 +2,7 @@ import { FakeClock } from "@gateway/shared/testing/fake_clock";
 import assert from "node:assert/strict";
 import { CHAT_COMPLETIONS } from "../models/chat_api.ts";
 import { fixedToken } from "../models/fixed_token.ts";
-import { ModelError, type ModelRequest } from "../models/model.ts";
+import { ModelError, type ModelRequest } from "../engine/model.ts";
 import { OpenAiChat, type OpenAiChatOptions } from "../models/openai_chat.ts";
 
 type Answer = (request: Request) => Response | Promise<Response>;

@@ -1,9 +1,9 @@
 import { FakeClock } from "@gateway/shared/testing/fake_clock";
-import type { AuditLine, DebateOutcome, DebatePorts, DebateSetup } from "../ports.ts";
-import { NO_WORD } from "../graph/operator.ts";
-import { holdDebate } from "../agents/hold_debate.ts";
-import type { RunEvent, RunEventType } from "../events.ts";
-import type { Tool, ToolResult } from "../tools/tool.ts";
+import type { AuditLine, DebateOutcome, DebatePorts, DebateSetup } from "../engine/ports.ts";
+import { NO_WORD } from "../engine/graph/operator.ts";
+import { holdDebate } from "../engine/agents/hold_debate.ts";
+import type { RunEvent, RunEventType } from "../engine/events.ts";
+import type { Tool, ToolResult } from "../engine/tool.ts";
 import { sampleDecision } from "./sample_state.ts";
 import { type Script, ScriptedModel } from "./scripted_model.ts";
 

@@ -1,6 +1,13 @@
-import { toCalledTool } from "../graph/evidence.ts";
-import type { CalledTool, DebateState, DebateTask, Decision, Evidence, Hypothesis } from "../graph/state.ts";
-import { startState } from "../graph/flow.ts";
+import { toCalledTool } from "../engine/graph/evidence.ts";
+import type {
+  CalledTool,
+  DebateState,
+  DebateTask,
+  Decision,
+  Evidence,
+  Hypothesis,
+} from "../engine/graph/state.ts";
+import { startState } from "../engine/graph/flow.ts";
 
 /** A task of four rounds. */
 export const SAMPLE_TASK: DebateTask = {

@@ -1,11 +1,11 @@
-import type { NodeName } from "../graph/state.ts";
+import type { NodeName } from "../engine/graph/state.ts";
 import {
   type Model,
   ModelError,
   type ModelReply,
   type ModelRequest,
   type ToolCall,
-} from "../models/model.ts";
+} from "../engine/model.ts";
 
 /** What a scripted model answers: a text, tool calls, a whole reply, a failure, or what it does itself. */
 export type Answer =

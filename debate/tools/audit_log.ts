@@ -5,7 +5,7 @@
  */
 import { AppError, AUDIT_UNAVAILABLE } from "@gateway/shared/errors";
 import { redactValue } from "../context/redact_value.ts";
-import type { AuditLine } from "../ports.ts";
+import type { AuditLine } from "../engine/ports.ts";
 import type { Redact } from "./present.ts";
 
 /** The audit log of the service; several processes may write to the same file. */

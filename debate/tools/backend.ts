@@ -4,7 +4,7 @@
  * @module
  */
 import { parseStandardJson } from "@gateway/shared/json";
-import { withoutCutWord } from "../graph/text.ts";
+import { withoutCutWord } from "../engine/graph/text.ts";
 import { ToolFailure } from "./define_tool.ts";
 import { fetchConfigured, type HttpPorts } from "./http_fetch.ts";
 

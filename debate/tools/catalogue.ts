@@ -4,7 +4,7 @@
  * @module
  */
 import type { Clock } from "@gateway/shared/clock";
-import type { Settings } from "../config.ts";
+import type { Settings } from "../settings/config.ts";
 import { createGitRecentChanges } from "./git_recent_changes.ts";
 import type { Explain } from "./explain_postgres.ts";
 import { createHttpGet } from "./http_get.ts";
@@ -19,7 +19,7 @@ import { createRunKubectl } from "./run_kubectl.ts";
 import { createRunLocalCommand, type ReadableFolders } from "./run_local_command.ts";
 import type { RunProgram } from "./run_program.ts";
 import { createRunSshCommand } from "./run_ssh_command.ts";
-import type { Tool } from "./tool.ts";
+import type { Tool } from "../engine/tool.ts";
 
 /** The settings that tools use. */
 export type ToolSettings = Pick<

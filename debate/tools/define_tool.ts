@@ -8,7 +8,7 @@ import type { Clock } from "@gateway/shared/clock";
 import { Deadline, within } from "@gateway/shared/within";
 import * as z from "@zod/zod";
 import { present, type Redact } from "./present.ts";
-import type { Tool, ToolContext } from "./tool.ts";
+import type { Tool, ToolContext } from "../engine/tool.ts";
 
 /** The reason why a tool could not do what was asked; the message is for the model and the operator. */
 export class ToolFailure extends Error {

@@ -18,7 +18,7 @@ import {
 import { describeRun } from "./program_finding.ts";
 import type { ReadableFolders } from "./run_local_command.ts";
 import type { ProgramResult, RunProgram } from "./run_program.ts";
-import type { Tool } from "./tool.ts";
+import type { Tool } from "../engine/tool.ts";
 
 const MAX_COUNT = 50;
 

@@ -4,11 +4,11 @@
  * @module
  */
 import * as z from "@zod/zod";
-import { withoutCutWord } from "../graph/text.ts";
+import { withoutCutWord } from "../engine/graph/text.ts";
 import { defineTool, type Finding, timeoutArgument, ToolFailure, type ToolServices } from "./define_tool.ts";
 import { type FetchedAnswer, fetchGuarded, type HttpPorts, parseHttpUrl } from "./http_fetch.ts";
 import type { AllowList } from "./net_guard.ts";
-import type { Tool } from "./tool.ts";
+import type { Tool } from "../engine/tool.ts";
 
 const MAX_BODY_BYTES = 256 * 1024;
 

@@ -5,7 +5,7 @@
  */
 import type { Clock } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
-import type { Settings } from "../config.ts";
+import type { Settings } from "../settings/config.ts";
 import { findInside, resolveRoots } from "../context/roots.ts";
 import type { ToolPorts } from "./catalogue.ts";
 import { explainPostgres } from "./explain_postgres.ts";

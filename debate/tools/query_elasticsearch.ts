@@ -8,7 +8,7 @@ import { askBackend } from "./backend.ts";
 import { defineTool, timeoutArgument, ToolFailure, type ToolServices } from "./define_tool.ts";
 import { checkIndex, checkSearchBody, MAX_HITS } from "./elasticsearch_body.ts";
 import type { HttpPorts } from "./http_fetch.ts";
-import type { Tool } from "./tool.ts";
+import type { Tool } from "../engine/tool.ts";
 
 const schema = z.strictObject({
   index: z.string().min(1).max(1024).describe("index, or several separated by commas; * is a wildcard"),

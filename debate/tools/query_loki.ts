@@ -8,7 +8,7 @@ import { askBackend } from "./backend.ts";
 import { countArgument, defineTool, timeoutArgument, ToolFailure, type ToolServices } from "./define_tool.ts";
 import type { HttpPorts } from "./http_fetch.ts";
 import { formatLabels } from "./query_prometheus.ts";
-import type { Tool } from "./tool.ts";
+import type { Tool } from "../engine/tool.ts";
 
 const MAX_LIMIT = 500;
 const MAX_MINUTES = 7 * 24 * 60;

@@ -7,7 +7,7 @@ import * as z from "@zod/zod";
 import { askBackend } from "./backend.ts";
 import { defineTool, timeoutArgument, ToolFailure, type ToolServices } from "./define_tool.ts";
 import type { HttpPorts } from "./http_fetch.ts";
-import type { Tool } from "./tool.ts";
+import type { Tool } from "../engine/tool.ts";
 
 const MAX_SERIES = 25;
 

@@ -7,7 +7,7 @@ import * as z from "@zod/zod";
 import { defineTool, timeoutArgument, ToolFailure, type ToolServices } from "./define_tool.ts";
 import type { Explain } from "./explain_postgres.ts";
 import { checkSql } from "./sql_check.ts";
-import type { Tool } from "./tool.ts";
+import type { Tool } from "../engine/tool.ts";
 
 const schema = z.strictObject({
   query: z.string().min(1).describe("one SELECT or WITH statement; it is planned, not run"),

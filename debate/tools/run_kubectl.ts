@@ -8,7 +8,7 @@ import { defineTool, timeoutArgument, ToolFailure, type ToolServices } from "./d
 import { checkKubectl } from "./kubectl_rules.ts";
 import { describeRun } from "./program_finding.ts";
 import type { RunProgram } from "./run_program.ts";
-import type { Tool } from "./tool.ts";
+import type { Tool } from "../engine/tool.ts";
 
 const schema = z.strictObject({
   kubectl_args: z.string().min(1).describe("the arguments after kubectl, for instance: get pods -n prod"),

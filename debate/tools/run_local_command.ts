@@ -10,7 +10,7 @@ import { defineTool, timeoutArgument, ToolFailure, type ToolServices } from "./d
 import { describeRun } from "./program_finding.ts";
 import { checkCommand, PROGRAM_RULES } from "./program_rules.ts";
 import type { RunProgram } from "./run_program.ts";
-import type { Tool } from "./tool.ts";
+import type { Tool } from "../engine/tool.ts";
 
 /** The folders that may be read. */
 export interface ReadableFolders {

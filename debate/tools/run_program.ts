@@ -5,7 +5,7 @@
  */
 import type { Clock } from "@gateway/shared/clock";
 import { within } from "@gateway/shared/within";
-import { withoutCutWord } from "../graph/text.ts";
+import { withoutCutWord } from "../engine/graph/text.ts";
 
 /** A program to run. */
 export interface ProgramRequest {

@@ -22,7 +22,7 @@ import {
 import { checkCommand } from "./program_rules.ts";
 import { describeRun } from "./program_finding.ts";
 import type { ProgramResult, RunProgram } from "./run_program.ts";
-import type { Tool } from "./tool.ts";
+import type { Tool } from "../engine/tool.ts";
 
 /** How to reach other machines. */
 export interface SshSettings {

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
-import { ScriptedModel } from "../testing/scripted_model.ts";
+import { call, ScriptedModel } from "../testing/scripted_model.ts";
 import { CLOSING, DIAGNOSIS, FixedTool, SHORT_SCRIPT } from "../testing/debate_fixture.ts";
-import { call } from "../testing/scripted_model.ts";
 import { OWN_SECRET, WebFixture } from "../testing/web_fixture.ts";
 
 const FOUND = new FixedTool("http_get", { ok: true, text: "GET http://pool\n20 of 20 connections in use" });

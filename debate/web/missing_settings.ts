@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Settings } from "../config.ts";
+import type { Settings } from "../settings/config.ts";
 import { parseModelId } from "../models/model_id.ts";
 import type { ProviderStatus } from "./ports.ts";
 

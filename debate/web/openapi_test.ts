@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { DEBATE_ROUTES } from "../app.ts";
+import { DEBATE_ROUTES } from "./app.ts";
 import { WebFixture } from "../testing/web_fixture.ts";
 import { OPERATIONS } from "./operations.ts";
 import runForm from "./run_form.ts" with { type: "text" };

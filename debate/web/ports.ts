@@ -4,7 +4,7 @@
  * @module
  */
 import type { Clock } from "@gateway/shared/clock";
-import type { Settings } from "../config.ts";
+import type { Settings } from "../settings/config.ts";
 import type { addEvidence, CollectedContext, ContextRequest } from "../context/collect.ts";
 import type { Catalogue } from "../models/catalogue.ts";
 import type { Price } from "../models/list_prices.ts";

@@ -6,10 +6,10 @@
 import { AppError } from "@gateway/shared/errors";
 import type { ContextRequest } from "../context/collect.ts";
 import type { ProjectRequest } from "../context/project.ts";
-import type { Settings } from "../config.ts";
+import type { Settings } from "../settings/config.ts";
 import { parseModelId } from "../models/model_id.ts";
 import type { RunOptions } from "../runs/live_run.ts";
-import { RUN_MODES, type RunMode } from "../run_mode.ts";
+import { RUN_MODES, type RunMode } from "../engine/run_mode.ts";
 import type { RunEfforts, RunModels } from "../runs/record.ts";
 import type { Form } from "./form.ts";
 

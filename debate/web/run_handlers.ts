@@ -4,18 +4,22 @@ import { within } from "@gateway/shared/within";
 import * as z from "@zod/zod";
 import type { LiveRun } from "../runs/live_run.ts";
 import { priorRun } from "../runs/prior_run.ts";
-import { lastHypotheses, readHypotheses, type ReadRecord, readRecord } from "../runs/record.ts";
-import { parseArguments } from "../agents/run_tool.ts";
-import type { ToolArgs } from "../events.ts";
-import { findById } from "../graph/hypothesis_id.ts";
+import {
+  lastHypotheses,
+  readHypotheses,
+  type ReadRecord,
+  readRecord,
+  type RunEfforts,
+} from "../runs/record.ts";
+import { parseArguments } from "../engine/agents/run_tool.ts";
+import type { ToolArgs } from "../engine/events.ts";
+import { findById } from "../engine/graph/hypothesis_id.ts";
 import { htmlFileName, renderHtml } from "../report/html.ts";
 import { renderReport, reportFileName } from "../report/report.ts";
 import { importedRecord, isPresentable } from "../runs/imported.ts";
 import { selectTemplate } from "../prompts/templates.ts";
-import type { RunEfforts } from "../runs/record.ts";
 import { approvalBody, commentBody, optionsBody, titleBody } from "./bodies.ts";
-import { readForm } from "./form.ts";
-import type { Form } from "./form.ts";
+import { type Form, readForm } from "./form.ts";
 import type { Evidence, WebPorts } from "./ports.ts";
 import { readOptions, readRunForm, readText } from "./run_form.ts";
 

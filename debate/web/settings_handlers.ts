@@ -1,7 +1,7 @@
 import { AppError } from "@gateway/shared/errors";
 import type { Catalogue } from "../models/catalogue.ts";
 import type { DeviceFlowState } from "../models/device_flow.ts";
-import { ModelError } from "../models/model.ts";
+import { ModelError } from "../engine/model.ts";
 import memoryLeak from "../models/scenarios/memory_leak.json" with { type: "json" };
 import { listTemplates } from "../prompts/templates.ts";
 import { readForm } from "./form.ts";

@@ -1,7 +1,7 @@
 import { AppError } from "@gateway/shared/errors";
 import { readJsonBody } from "@gateway/shared/http/body";
 import { stringify } from "yaml";
-import { firstPrompts } from "../agents/first_prompts.ts";
+import { firstPrompts } from "../engine/agents/first_prompts.ts";
 import { parseTemplate } from "../prompts/parse_template.ts";
 import type { PromptTemplate } from "../prompts/template.ts";
 import { previewBody } from "./bodies.ts";

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import type { AuditLine } from "../../debate/ports.ts";
+import type { AuditLine } from "../../debate/engine/ports.ts";
 import { createToolAuditLog } from "../../debate/tools/audit_log.ts";
 import { temporaryFolder } from "./debate_tools_fixture.ts";
 

@@ -1,8 +1,8 @@
 import { systemClock } from "@gateway/shared/clock";
 import * as z from "@zod/zod";
 import assert from "node:assert/strict";
-import { loadSettings } from "../../debate/config.ts";
-import type { ChatMessage, ModelRequest } from "../../debate/models/model.ts";
+import { loadSettings } from "../../debate/settings/config.ts";
+import type { ChatMessage, ModelRequest } from "../../debate/engine/model.ts";
 import { Providers } from "../../debate/models/providers.ts";
 
 /** What the responses protocol takes, and nothing of the other one. */

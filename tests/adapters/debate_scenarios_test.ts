@@ -1,10 +1,10 @@
 import { systemClock } from "@gateway/shared/clock";
 import assert from "node:assert/strict";
-import { NO_WORD } from "../../debate/graph/operator.ts";
-import type { AuditLine, DebateOutcome } from "../../debate/ports.ts";
-import { holdDebate } from "../../debate/agents/hold_debate.ts";
-import { loadSettings } from "../../debate/config.ts";
-import type { RunEvent } from "../../debate/events.ts";
+import { NO_WORD } from "../../debate/engine/graph/operator.ts";
+import type { AuditLine, DebateOutcome } from "../../debate/engine/ports.ts";
+import { holdDebate } from "../../debate/engine/agents/hold_debate.ts";
+import { loadSettings } from "../../debate/settings/config.ts";
+import type { RunEvent } from "../../debate/engine/events.ts";
 import { Providers } from "../../debate/models/providers.ts";
 import { createTools } from "../../debate/tools/catalogue.ts";
 import { createToolPorts } from "../../debate/tools/ports.ts";

@@ -2,7 +2,7 @@ import { systemClock } from "@gateway/shared/clock";
 import { createTools, type ToolSettings } from "../../debate/tools/catalogue.ts";
 import { createToolPorts } from "../../debate/tools/ports.ts";
 import { BARE_SETTINGS } from "../../debate/tools/testing/tool_bench.ts";
-import type { ToolResult } from "../../debate/tools/tool.ts";
+import type { ToolResult } from "../../debate/engine/tool.ts";
 
 /** What the tools of a test are made with. */
 export interface RealToolsOptions {

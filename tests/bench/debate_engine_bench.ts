@@ -1,7 +1,7 @@
 import { systemClock } from "@gateway/shared/clock";
-import { holdDebate } from "../../debate/agents/hold_debate.ts";
-import { EPHEMERAL } from "../../debate/events.ts";
-import type { NodeName } from "../../debate/graph/state.ts";
+import { holdDebate } from "../../debate/engine/agents/hold_debate.ts";
+import { EPHEMERAL } from "../../debate/engine/events.ts";
+import type { NodeName } from "../../debate/engine/graph/state.ts";
 import { DebateFixture, FixedTool } from "../../debate/testing/debate_fixture.ts";
 import { sampleDecision } from "../../debate/testing/sample_state.ts";
 import { type Answer, call, type Script } from "../../debate/testing/scripted_model.ts";

@@ -15,7 +15,7 @@ const DEBATE = new URL("../../debate/", import.meta.url);
 /** The files, by their path from the debate's folder. */
 export async function referencePages(): Promise<Readonly<Record<string, string>>> {
   const [events, record] = await Promise.all(
-    ["events.ts", "runs/record.ts"].map((path) => Deno.readTextFile(new URL(path, DEBATE))),
+    ["engine/events.ts", "runs/record.ts"].map((path) => Deno.readTextFile(new URL(path, DEBATE))),
   );
   return { "REFERENCE.md": referencePage(events ?? "", record ?? ""), ".env.example": envExample() };
 }

@@ -1,7 +1,7 @@
 import { FakeClock } from "@gateway/shared/testing/fake_clock";
 import assert from "node:assert/strict";
 import { parseEnv } from "node:util";
-import { loadSettings } from "../../debate/config.ts";
+import { loadSettings } from "../../debate/settings/config.ts";
 import { collectContext } from "../../debate/context/collect.ts";
 import { createContextRedactor } from "../../debate/context/redact_context.ts";
 import { referencePages } from "./reference_pages.ts";
@@ -16,7 +16,7 @@ for (const path of ["REFERENCE.md", ".env.example"]) {
 
 Deno.test("debate/REFERENCE.md has every kind of event, with what it means", async () => {
   const page = (await referencePages())["REFERENCE.md"] ?? "";
-  const events = await Deno.readTextFile(file("events.ts"));
+  const events = await Deno.readTextFile(file("engine/events.ts"));
   const types = [...events.matchAll(/readonly type: "(\w+)";/g)].map(([, type]) => type);
   assert.ok(types.length > 20);
   for (const type of types) assert.match(page, new RegExp(`^### ${type}\n\n\\S`, "m"));

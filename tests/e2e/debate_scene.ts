@@ -1,4 +1,4 @@
-import { ENV_NAMES, loadSettings } from "../../debate/config.ts";
+import { ENV_NAMES, loadSettings } from "../../debate/settings/config.ts";
 import { serveFlags } from "../../debate/permissions.ts";
 import { denoDir } from "../stage/deno_dir.ts";
 import { freePort } from "../stage/free_port.ts";

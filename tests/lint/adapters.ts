@@ -181,7 +181,7 @@ export const ADAPTERS: readonly string[] = [
 ];
 
 /** Where the files of a member are joined to a program. */
-const JOINTS = /^\w+\/(?:main|app|start|serve(?:_\w+)?)\.ts$/;
+const JOINTS = /^\w+\/(?:web\/)?(?:main|app|start|serve(?:_\w+)?)\.ts$/;
 
 /** Where time, chance, the environment and the end of the process come from, beside every `main.ts`. */
 const AMBIENT: readonly string[] = [

@@ -1,3 +1,16 @@
+import broker from "../../broker/deno.json" with { type: "json" };
+import control_plane from "../../control_plane/deno.json" with { type: "json" };
+import ctl from "../../ctl/deno.json" with { type: "json" };
+import debate from "../../debate/deno.json" with { type: "json" };
+import shared from "../../shared/deno.json" with { type: "json" };
+import shim from "../../shim/deno.json" with { type: "json" };
+import signer from "../../signer/deno.json" with { type: "json" };
+
+const EXPORTS: Readonly<Record<string, Readonly<Record<string, string>>>> = Object.fromEntries(
+  Object.entries({ broker, control_plane, ctl, debate, shared, shim, signer })
+    .map(([member, { exports }]) => [member, typeof exports === "string" ? { ".": exports } : exports]),
+);
+
 /** The folder of the workspace, with a slash at its end. */
 export const ROOT = new URL("../../", import.meta.url).pathname;
 
@@ -113,7 +126,12 @@ export function isForDebate(path: string): boolean {
 /** The file that an import means, relative to the workspace; `undefined` when it is a package or built in. */
 export function resolveImport(specifier: string, from: string): string | undefined {
   const workspace = /^@gateway\/([^/]+)(?:\/(.*))?$/.exec(specifier);
-  if (workspace !== null) return `${workspace[1]?.replaceAll("-", "_")}/${workspace[2] ?? "main"}.ts`;
+  if (workspace !== null) {
+    const [, name = "", path] = workspace;
+    const member = name.replaceAll("-", "_");
+    const door = path === undefined ? "." : `./${path}`;
+    return `${member}/${(EXPORTS[member]?.[door] ?? `${door}.ts`).slice(2)}`;
+  }
   if (!specifier.startsWith(".")) return undefined;
   return new URL(specifier, `file:///${from}`).pathname.slice(1);
 }

@@ -2,7 +2,7 @@ import { FakeClock } from "@gateway/shared/testing/fake_clock";
 import type { ToolPorts, ToolSettings } from "../catalogue.ts";
 import type { HttpAnswer, HttpRequest } from "../http_exchange.ts";
 import type { ProgramRequest, ProgramResult } from "../run_program.ts";
-import type { Tool, ToolContext, ToolResult } from "../tool.ts";
+import type { Tool, ToolContext, ToolResult } from "../../engine/tool.ts";
 
 /** Settings in which nothing is configured. */
 export const BARE_SETTINGS: ToolSettings = {

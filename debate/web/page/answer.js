@@ -1,4 +1,4 @@
-/** @import { Decision, Hypothesis } from "../../graph/state.ts" */
+/** @import { Decision, Hypothesis } from "../../engine/graph/state.ts" */
 /** @import { Summary } from "./summary.js" */
 /** @import { RunView } from "./types.js" */
 

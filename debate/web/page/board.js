@@ -1,5 +1,5 @@
 /** @import { Summary } from "./summary.js" */
-/** @import { Hypothesis } from "../../graph/state.ts" */
+/** @import { Hypothesis } from "../../engine/graph/state.ts" */
 /** @import { Content } from "./types.js" */
 
 import { find, get, make } from "./api.js";

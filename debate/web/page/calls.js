@@ -1,4 +1,4 @@
-/** @import { ToolCallEvent, ToolCallStartedEvent } from "../../events.ts" */
+/** @import { ToolCallEvent, ToolCallStartedEvent } from "../../engine/events.ts" */
 /** @import { Group, Run, RunningTool, ShownCall } from "./types.js" */
 
 import { announce, formatDuration, get, make } from "./api.js";

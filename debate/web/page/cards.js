@@ -1,5 +1,5 @@
-/** @import { ToolApprovalRequestEvent, ToolArgs, ToolCallEvent, ToolCallStartedEvent } from "../../events.ts" */
-/** @import { Decision } from "../../graph/state.ts" */
+/** @import { ToolApprovalRequestEvent, ToolArgs, ToolCallEvent, ToolCallStartedEvent } from "../../engine/events.ts" */
+/** @import { Decision } from "../../engine/graph/state.ts" */
 /** @import { Answer, Content } from "./types.js" */
 
 import { make } from "./api.js";

@@ -146,7 +146,7 @@ const LIVE_MS = 120;
  * What an agent is writing; it ends no group of tool calls, for it may write nothing.
  *
  * @param {Run} run
- * @param {import("../../events.ts").AgentTurnStartedEvent} event
+ * @param {import("../../engine/events.ts").AgentTurnStartedEvent} event
  */
 function startLive(run, { agent_role }) {
   const body = make("div", { className: "live" });

@@ -1,4 +1,4 @@
-/** @import { Evidence, EvidenceStatus, Hypothesis, Review } from "../../graph/state.ts" */
+/** @import { Evidence, EvidenceStatus, Hypothesis, Review } from "../../engine/graph/state.ts" */
 /** @import { Summary } from "./summary.js" */
 
 import { find, make } from "./api.js";

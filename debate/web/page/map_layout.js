@@ -1,4 +1,4 @@
-/** @import { Hypothesis } from "../../graph/state.ts" */
+/** @import { Hypothesis } from "../../engine/graph/state.ts" */
 
 /** The size of the map, in units of its drawing. */
 export const SIZE = 480;

@@ -1,4 +1,4 @@
-/** @import { RunEvent } from "../../events.ts" */
+/** @import { RunEvent } from "../../engine/events.ts" */
 /** @import { TimedEvent } from "./summary.js" */
 /** @import { AccessView, Control, Run, RunView, SettingsView } from "./types.js" */
 

@@ -5,7 +5,7 @@ import { t } from "./words.js";
 const MAX_SHOWN = 160;
 
 /** @import { Summary } from "./summary.js" */
-/** @import { Hypothesis } from "../../graph/state.ts" */
+/** @import { Hypothesis } from "../../engine/graph/state.ts" */
 /** @import { CommentForm } from "./types.js" */
 
 /**

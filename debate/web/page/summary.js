@@ -1,5 +1,5 @@
-/** @import { RunEvent, ToolApprovalRequestEvent, ToolCallEvent } from "../../events.ts" */
-/** @import { Decision, Hypothesis } from "../../graph/state.ts" */
+/** @import { RunEvent, ToolApprovalRequestEvent, ToolCallEvent } from "../../engine/events.ts" */
+/** @import { Decision, Hypothesis } from "../../engine/graph/state.ts" */
 import { LANGUAGE, t } from "./words.js";
 
 /**
@@ -133,7 +133,7 @@ export function endSummary(summary) {
   Object.assign(summary, { pausedAt: undefined, doing: undefined });
 }
 
-/** @param {Summary} summary @param {import("../../events.ts").HypothesisUpdateEvent} event */
+/** @param {Summary} summary @param {import("../../engine/events.ts").HypothesisUpdateEvent} event */
 function tellHypotheses(summary, { hypotheses, round, node }) {
   summary.hypotheses = hypotheses;
   summary.frames.push({ round, node, hypotheses });

@@ -4,7 +4,7 @@
  *
  * @module
  */
-/** @import { ToolArgs, ToolCallEvent, ToolCallStartedEvent } from "../../events.ts" */
+/** @import { ToolArgs, ToolCallEvent, ToolCallStartedEvent } from "../../engine/events.ts" */
 /** @import { Summary, TimedEvent } from "./summary.js" */
 
 /**

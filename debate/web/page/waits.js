@@ -1,4 +1,4 @@
-/** @import { ToolApprovalRequestEvent } from "../../events.ts" */
+/** @import { ToolApprovalRequestEvent } from "../../engine/events.ts" */
 /** @import { Summary } from "./summary.js" */
 /** @import { Run, SettingsView } from "./types.js" */
 

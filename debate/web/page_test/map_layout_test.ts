@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import type { Evidence, Hypothesis, Review } from "../../graph/state.ts";
+import type { Evidence, Hypothesis, Review } from "../../engine/graph/state.ts";
 // The page's own module; it needs no browser.
 import { mapOf, SIZE } from "../page/map_layout.js";
 

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import events from "../../events.ts" with { type: "text" };
+import events from "../../engine/events.ts" with { type: "text" };
 import { SPANISH } from "../page/es.js";
 import { fill, languageName } from "../page/words.js";
 import { PAGE_FILES } from "../page_files.ts";

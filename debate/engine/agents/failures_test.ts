@@ -1,0 +1,340 @@
+import assert from "node:assert/strict";
+import { CLOSING, CONTINUE, DebateFixture, FixedTool } from "../../testing/debate_fixture.ts";
+import { sampleDecision } from "../../testing/sample_state.ts";
+import { type Answer, call, never, type Script } from "../../testing/scripted_model.ts";
+import { ModelError, type ModelErrorKind, type ModelRequest, type Usage } from "../model.ts";
+import { MAX_REPLY } from "./call_model.ts";
+import { holdDebate } from "./hold_debate.ts";
+
+const usage = (tokens: number): Usage => ({
+  input_tokens: tokens,
+  output_tokens: tokens,
+  total_tokens: 2 * tokens,
+});
+
+/** Says something and then never ends, and does not heed its signal. */
+const stalled: Answer = (request: ModelRequest) => {
+  request.onDelta?.("half a sen");
+  return never();
+};
+
+Deno.test.each<{ kind: ModelErrorKind }>([
+  { kind: "auth" },
+  { kind: "rate" },
+  { kind: "timeout" },
+  { kind: "server" },
+  { kind: "bad_reply" },
+  { kind: "canceled" },
+])("holdDebate() ends in an error when a model fails with $kind", async ({ kind }) => {
+  const fixture = new DebateFixture({ skeptic_agent: [new ModelError(kind, `No reply: ${kind}`)] });
+  const outcome = await fixture.run();
+  assert.deepEqual([outcome.status, outcome.error, outcome.finalText], ["error", `No reply: ${kind}`, ""]);
+  assert.equal(outcome.hypotheses.length, 1, "what there is stays");
+  assert.equal(fixture.of("final_result").length, 0);
+});
+
+Deno.test("holdDebate() shows nothing of an exception that is not meant for people", async () => {
+  const leaky: Answer = () => Promise.reject(new Error("token=s3cret"));
+  const fixture = new DebateFixture({ diagnostic_agent: [leaky] });
+  const outcome = await fixture.run();
+  assert.equal(outcome.error, 'The model "replay/script" failed unexpectedly');
+  assert.doesNotMatch(JSON.stringify([outcome, fixture.events, fixture.warnings]), /s3cret/);
+});
+
+Deno.test("holdDebate() does not wait for a model longer than it may", async () => {
+  const fixture = new DebateFixture({ diagnostic_agent: [stalled] }, { timeouts: { modelMs: 5000 } });
+  const outcome = await fixture.runUntil("agent_delta", () => fixture.clock.advance(5000));
+  assert.deepEqual([outcome.status, outcome.error], [
+    "error",
+    'The model "replay/script" did not answer within 5 s',
+  ]);
+  assert.equal(fixture.clock.sleeping, 0);
+});
+
+Deno.test("holdDebate() ends when the run has used up its time, also while it waits", async () => {
+  const fixture = new DebateFixture({ moderator_agent: [CONTINUE] }, { timeouts: { runMs: 60_000 } }, {
+    isPaused: () => true,
+    waitForComment: never,
+  });
+  const outcome = await fixture.runUntil("awaiting_user_input", () => fixture.clock.advance(60_000));
+  assert.deepEqual([outcome.status, outcome.error], ["error", "The run took longer than 60 s"]);
+  assert.equal(fixture.clock.sleeping, 0);
+});
+
+Deno.test("holdDebate() bounds endless text, and stops the model", async () => {
+  let stopped: AbortSignal | undefined;
+  const endless: Answer = (request) => {
+    stopped = request.signal;
+    for (let index = 0; index < 1000; index++) request.onDelta?.("endless ".repeat(100));
+    return never();
+  };
+  const fixture = new DebateFixture({ diagnostic_agent: [endless] });
+  const outcome = await fixture.run();
+  assert.equal(outcome.status, "completed");
+  assert.equal(fixture.of("agent_completed")[0]?.content.length, MAX_REPLY);
+  assert.equal(fixture.of("agent_delta").map(({ delta }) => delta).join("").startsWith("endless"), true);
+  assert.ok(fixture.of("agent_delta").length < 100);
+  assert.equal(stopped?.aborted, true);
+});
+
+Deno.test("holdDebate() bounds a long text that does not stream", async () => {
+  const long: Answer = () =>
+    Promise.resolve({ text: "x".repeat(1_000_000), toolCalls: [], usage: undefined });
+  const fixture = new DebateFixture({ skeptic_agent: [long], moderator_agent: [long, CLOSING] });
+  assert.equal((await fixture.run()).status, "completed");
+  assert.equal(fixture.of("agent_completed")[1]?.content.length, MAX_REPLY);
+});
+
+Deno.test("holdDebate() drops what a model still says after its reply", async () => {
+  let late: ((text: string) => void) | undefined;
+  const chatty: Answer = (request) => {
+    late = request.onDelta?.bind(request);
+    return Promise.resolve({ text: "done", toolCalls: [], usage: undefined });
+  };
+  const fixture = new DebateFixture({ diagnostic_agent: [chatty] });
+  await fixture.run();
+  late?.("too late");
+  assert.ok(fixture.of("agent_delta").every(({ delta }) => delta !== "too late"));
+});
+
+Deno.test("holdDebate() asks once more after an empty answer", async () => {
+  const fixture = new DebateFixture({ skeptic_agent: [" \n", "Here it is."] });
+  await fixture.run();
+  assert.equal(fixture.of("agent_completed")[1]?.content, "Here it is.");
+  assert.match(fixture.model.requests[2]?.messages.at(-1)?.content ?? "", /was empty/);
+});
+
+Deno.test("holdDebate() continues with a placeholder after two empty answers, and makes no hypothesis of it", async () => {
+  const fixture = new DebateFixture({ diagnostic_agent: [""] });
+  const outcome = await fixture.run();
+  assert.equal(outcome.status, "completed");
+  assert.equal(fixture.of("agent_completed")[0]?.content, "(The agent gave no answer after 0 tool calls.)");
+  assert.deepEqual(outcome.hypotheses, []);
+  assert.equal(fixture.model.requests.filter(({ purpose }) => purpose === "diagnostic_agent").length, 2);
+});
+
+Deno.test("holdDebate() reads a decision that is wrapped in words", async () => {
+  const fixture = new DebateFixture({ moderator_agent: ["Sure:\n```json\n" + CLOSING + "\n```"] });
+  assert.equal((await fixture.run()).decision?.status, "final_diagnosis");
+});
+
+Deno.test.each<{ name: string; first: Answer }>([
+  { name: "prose", first: "I would go on." },
+  { name: "nothing", first: "" },
+  {
+    name: "a refusal of structured output",
+    first: new ModelError("bad_reply", "response_format is not supported"),
+  },
+])("holdDebate() asks for plain JSON after $name", async ({ first }) => {
+  const fixture = new DebateFixture({ moderator_agent: [first, CLOSING] });
+  const outcome = await fixture.run();
+  assert.equal(outcome.decision?.status, "final_diagnosis");
+  assert.equal(fixture.model.requests.at(-1)?.jsonSchema, undefined);
+  assert.match(fixture.model.requests.at(-1)?.messages.at(-1)?.content ?? "", /^Answer with one JSON object/);
+});
+
+Deno.test("holdDebate() completes with structured_uncertainty when the moderator cannot be read, and keeps its words", async () => {
+  const fixture = new DebateFixture({ moderator_agent: ["No idea, " + "x".repeat(20_000)] });
+  const outcome = await fixture.run();
+  assert.deepEqual([outcome.status, outcome.decision?.status, outcome.decision?.confidence], [
+    "completed",
+    "structured_uncertainty",
+    0,
+  ]);
+  const [event] = fixture.of("moderator_decision");
+  assert.match(event?.raw ?? "", /^No idea, x+$/);
+  assert.equal(event?.raw?.length, 8000);
+});
+
+Deno.test("holdDebate() fails when the moderator's provider does", async () => {
+  const fixture = new DebateFixture({ moderator_agent: [new ModelError("rate", "Too many requests")] });
+  assert.deepEqual([(await fixture.run()).error], ["Too many requests"]);
+});
+
+const cancelCases: readonly {
+  name: string;
+  script: Script;
+  at: "agent_delta" | "tool_call_started" | "awaiting_user_input" | "agent_completed";
+  nth?: number;
+}[] = [
+  { name: "a streaming model", script: { diagnostic_agent: [stalled] }, at: "agent_delta" },
+  { name: "a tool", script: { diagnostic_agent: [{ toolCalls: [call("hang")] }] }, at: "tool_call_started" },
+  { name: "a pause", script: { moderator_agent: [CONTINUE] }, at: "awaiting_user_input" },
+];
+
+Deno.test.each(cancelCases)("holdDebate() is cancelled at once during $name", async ({ script, at }) => {
+  let toolSignal: AbortSignal | undefined;
+  const hang = new FixedTool("hang", (signal) => {
+    toolSignal = signal;
+    return never();
+  });
+  const fixture = new DebateFixture(script, {}, {
+    tools: [hang],
+    isPaused: () => true,
+    waitForComment: never,
+  });
+  const outcome = await fixture.runUntil(at, () => fixture.cancel.abort());
+  assert.equal(outcome.status, "cancelled");
+  assert.equal(outcome.error, undefined);
+  assert.equal(fixture.of("final_result").length, 0);
+  assert.equal(fixture.clock.sleeping, 0);
+  if (at === "tool_call_started") {
+    assert.equal(toolSignal?.aborted, true);
+    assert.deepEqual(fixture.audit.map(({ tool, error }) => [tool, error]), [["hang", true]]);
+    assert.match(fixture.of("tool_call")[0]?.result ?? "", /the run ended while the tool was running/);
+  }
+});
+
+Deno.test.each<{ name: string; node: "moderator_agent" | "summarize_history" | "diagnostic_rebuttal_agent" }>(
+  [
+    { name: "a blocking model", node: "diagnostic_rebuttal_agent" },
+    { name: "the moderator", node: "moderator_agent" },
+    { name: "the summary", node: "summarize_history" },
+  ],
+)("holdDebate() is cancelled at once while it waits for $name", async ({ node }) => {
+  const fixture = new DebateFixture({
+    moderator_agent: [CONTINUE],
+    [node]: [() => {
+      queueMicrotask(() => fixture.cancel.abort());
+      return never();
+    }],
+  });
+  const outcome = await fixture.run();
+  assert.equal(outcome.status, "cancelled");
+  assert.ok(outcome.history.length > 0, "what was said stays");
+});
+
+Deno.test("holdDebate() is cancelled at once while it waits for an approval", async () => {
+  const fixture = new DebateFixture({ diagnostic_agent: [{ toolCalls: [call("http_get")] }] }, {}, {
+    tools: [new FixedTool()],
+    approve: () => {
+      queueMicrotask(() => fixture.cancel.abort());
+      return never();
+    },
+  });
+  assert.equal((await fixture.run()).status, "cancelled");
+  assert.deepEqual(fixture.audit, []);
+});
+
+Deno.test("holdDebate() does nothing when it is cancelled before it starts", async () => {
+  const fixture = new DebateFixture();
+  fixture.cancel.abort();
+  assert.equal((await fixture.run()).status, "cancelled");
+  assert.equal(fixture.model.requests.length, 0);
+});
+
+Deno.test("holdDebate() gives no result when it is cancelled right before", async () => {
+  const fixture = new DebateFixture();
+  const emit: typeof fixture.ports.emit = (event) => {
+    fixture.events.push(event);
+    if (event.type === "moderator_decision") fixture.cancel.abort();
+  };
+  const outcome = await holdDebate(fixture.setup, { ...fixture.ports, emit });
+  assert.deepEqual([outcome.status, outcome.finalText, outcome.decision?.status], [
+    "cancelled",
+    "",
+    "final_diagnosis",
+  ]);
+  assert.equal(fixture.of("final_result").length, 0);
+});
+
+Deno.test("holdDebate() keeps half-streamed text, marked as such", async () => {
+  const fixture = new DebateFixture({ skeptic_agent: [stalled] });
+  let deltas = 0;
+  const outcome = await fixture.runUntil("hypothesis_update", async () => {
+    while (deltas === 0) {
+      deltas = fixture.of("agent_delta").filter(({ agent_node }) => agent_node === "skeptic_agent").length;
+      await Promise.resolve();
+    }
+    fixture.cancel.abort();
+  });
+  assert.equal(outcome.status, "cancelled");
+  assert.deepEqual(fixture.events.at(-1), {
+    type: "agent_completed",
+    node: "skeptic_agent",
+    role: "Skeptical Reviewer",
+    content: "half a sen",
+    partial: true,
+  });
+});
+
+Deno.test("holdDebate() keeps the tokens of cancelled and failed runs", async () => {
+  const cancelled = new DebateFixture({
+    diagnostic_agent: [{ text: "x", usage: usage(10) }],
+    skeptic_agent: [stalled],
+  });
+  const stop = await cancelled.runUntil("hypothesis_update", () => cancelled.cancel.abort());
+  assert.deepEqual([stop.status, stop.usage.total], ["cancelled", usage(10)]);
+
+  const failed = new DebateFixture({
+    diagnostic_agent: [{ text: "x", usage: usage(10) }],
+    skeptic_agent: [new ModelError("server", "broke off", { usage: usage(3) })],
+  });
+  const end = await failed.run();
+  assert.deepEqual([end.status, end.usage], ["error", {
+    by_node: { diagnostic_agent: usage(10), skeptic_agent: usage(3) },
+    total: usage(13),
+  }]);
+});
+
+Deno.test("holdDebate() counts the tokens of a moderator's failed first answer", async () => {
+  const fixture = new DebateFixture({
+    moderator_agent: [{ text: "?", usage: usage(5) }, { text: CLOSING, usage: usage(7) }],
+  });
+  assert.deepEqual((await fixture.run()).usage.by_node.moderator_agent, usage(12));
+});
+
+Deno.test("holdDebate() tells once for each agent that its effort is ignored", async () => {
+  const fixture = new DebateFixture(
+    { diagnostic_agent: [{ text: "x", effortIgnored: true }], moderator_agent: [CONTINUE, CLOSING] },
+    { efforts: { diagnostic: "high", skeptic: "none", moderator: "low" } },
+  );
+  await fixture.run();
+  assert.deepEqual(fixture.of("reasoning_effort_ignored"), [{
+    type: "reasoning_effort_ignored",
+    agent_node: "diagnostic_agent",
+    agent_role: "Primary Diagnosis",
+    model: "replay/script",
+    requested_effort: "high",
+  }]);
+  const efforts = fixture.model.requests.map(({ purpose, reasoningEffort }) => [purpose, reasoningEffort]);
+  assert.deepEqual(efforts.slice(0, 4), [
+    ["diagnostic_agent", "high"],
+    ["skeptic_agent", undefined],
+    ["diagnostic_rebuttal_agent", "high"],
+    ["moderator_agent", "low"],
+  ]);
+});
+
+Deno.test("holdDebate() takes odd token counts for none", async () => {
+  const odd = { input_tokens: NaN, output_tokens: -5, total_tokens: 1.5 };
+  const noTotal = { input_tokens: 2, output_tokens: 3, total_tokens: 0 };
+  const fixture = new DebateFixture({
+    diagnostic_agent: [{ text: "x", usage: odd }],
+    skeptic_agent: [{ text: "x", usage: noTotal }],
+    diagnostic_rebuttal_agent: [{ text: "x", usage: odd }],
+    moderator_agent: [{ text: JSON.stringify(sampleDecision({ status: "propose_fix" })), usage: odd }],
+  });
+  const { usage: totals } = await fixture.run();
+  assert.deepEqual(totals.total, { input_tokens: 2, output_tokens: 3, total_tokens: 5 });
+});
+
+Deno.test("holdDebate() estimates the tokens of a provider that does not count them, and says so", async () => {
+  const counted = { input_tokens: 100, output_tokens: 10, total_tokens: 110 };
+  const toolCalls = [call("http_get", { url: "a".repeat(4000) })];
+  const fixture = new DebateFixture(
+    {
+      diagnostic_agent: [{ text: "", toolCalls }, "b".repeat(400)],
+      skeptic_agent: [{ text: "x", usage: counted }],
+    },
+    {},
+    { tools: [new FixedTool()] },
+  );
+  const { usage: { by_node, total } } = await fixture.run();
+  assert.deepEqual(by_node.skeptic_agent, counted);
+  const { input_tokens = 0, output_tokens = 0, estimated } = by_node.diagnostic_agent ?? {};
+  // The call is written once, and read once with the rest.
+  assert.ok(output_tokens >= 1100 && output_tokens < 1110, `${output_tokens} tokens of output`);
+  assert.ok(input_tokens > 1000 && input_tokens < 10_000, `${input_tokens} tokens of input`);
+  assert.deepEqual([estimated, total.estimated], [true, true]);
+});

@@ -1,0 +1,176 @@
+import assert from "node:assert/strict";
+import { DebateFixture, FixedTool } from "../../testing/debate_fixture.ts";
+import { call, ScriptedModel } from "../../testing/scripted_model.ts";
+import type { DebateSetup } from "../ports.ts";
+
+const TOOLS = [
+  new FixedTool("http_get", {
+    ok: true,
+    text: "GET /pool: 200 OK\n20 of 20 connections in use, 431 waiting",
+  }),
+  new FixedTool("query_loki", { ok: true, text: "1 line\nconnection never returned by worker 7" }),
+];
+const IN_PART = '- [tool:http_get] "20 of 20 connections in use"';
+const PROOF = `${IN_PART}\n- [tool:query_loki] "connection never returned"`;
+
+function diagnosis(component: string, share: number, line = ""): string {
+  return `### HYPOTHESIS-H-1 [P=${share}]\nText: {component: ${component}; fault: resource_leak} It leaks.\n${line}`;
+}
+
+/** A run that begins with one diagnosis for each text; each looks once. */
+function sampled(texts: readonly string[], setup: Partial<DebateSetup> = {}) {
+  const ask = { toolCalls: [call("http_get", { url: "http://pool" }), call("query_loki", {}, "c2")] };
+  return new DebateFixture(
+    { sample_agent: texts.flatMap((text) => [ask, text]) },
+    { sampling: { count: texts.length, then: "debate" }, ...setup },
+    { tools: TOOLS },
+  );
+}
+
+const AGREEING = [diagnosis("pool", 0.9, PROOF), diagnosis("The Pool", 0.7, PROOF), diagnosis("pool", 0.8)];
+
+Deno.test("diagnoses that agree, with evidence that all counts, are not debated: the moderator decides at once", async () => {
+  const fixture = sampled(AGREEING);
+  const { hypotheses, status } = await fixture.run();
+  assert.equal(status, "completed");
+  assert.deepEqual(hypotheses.map(({ id, probability }) => [id, probability]), [["H-1", 0.8]]);
+  assert.deepEqual(fixture.of("agent_completed").map(({ sample }) => sample), [1, 2, 3]);
+  assert.deepEqual(
+    fixture.of("agent_skipped").map(({ node }) => node),
+    ["skeptic_agent", "diagnostic_rebuttal_agent"],
+  );
+  assert.equal(fixture.of("samples_compared")[0]?.agreed, true);
+  assert.equal(fixture.of("moderator_decision").length, 1);
+});
+
+Deno.test("no diagnosis sees another one", async () => {
+  const fixture = sampled([diagnosis("first-guess", 0.5), diagnosis("pool", 0.5), diagnosis("pool", 0.5)]);
+  await fixture.run();
+  const asked = fixture.model.requests.filter(({ purpose }) => purpose === "sample_agent");
+  assert.equal(asked.length, 6);
+  for (const { messages } of asked) {
+    const seen = messages.map(({ content }) => content).join("\n");
+    assert.equal(seen.includes("first-guess"), false);
+  }
+});
+
+Deno.test("diagnoses that differ are debated, each under an id of the whole run", async () => {
+  const fixture = sampled([diagnosis("pool", 0.9, PROOF), diagnosis("cache", 0.8), diagnosis("pool", 0.6)]);
+  await fixture.run();
+  const [compared] = fixture.of("samples_compared");
+  assert.deepEqual(compared?.votes, [{ id: "H-1", votes: 2 }, { id: "H-2", votes: 1 }]);
+  assert.equal(compared?.agreed, false);
+  const skeptic = fixture.model.requests.find(({ purpose }) => purpose === "skeptic_agent");
+  assert.match(
+    skeptic?.messages.at(-1)?.content ?? "",
+    /HYPOTHESIS-H-2 \[P=0\.267\]\nText: \{component: cache/,
+  );
+});
+
+Deno.test.each([
+  { name: "the same guess", line: "" },
+  { name: "the same claim with evidence from a single result", line: IN_PART },
+  {
+    name: "the same claim with a line that does not count",
+    line: `${PROOF}\n- [tool:http_get] "nobody said it"`,
+  },
+])("$name made three times is debated", async ({ line }) => {
+  const fixture = sampled([
+    diagnosis("pool", 0.9, line),
+    diagnosis("pool", 0.9, line),
+    diagnosis("pool", 0.9),
+  ]);
+  await fixture.run();
+  const [compared] = fixture.of("samples_compared");
+  assert.equal(compared?.agreed, false);
+  assert.match(compared?.reason ?? "", /not enough evidence for it counts/);
+  assert.equal(fixture.of("agent_skipped").length, 0);
+});
+
+Deno.test.each([
+  { name: "the same words without a claim", texts: ["The pool leaks", "The pool leaks"] },
+  { name: "a diagnosis that says nothing", texts: [diagnosis("pool", 0.9, PROOF), ""] },
+])("$name are no agreement", async ({ texts }) => {
+  const fixture = sampled(texts);
+  await fixture.run();
+  assert.equal(fixture.of("samples_compared")[0]?.agreed, false);
+});
+
+Deno.test("the same words without a claim are one hypothesis, and no agreement", async () => {
+  const said = diagnosis("", 0.6).replace(/\{[^}]*\}/, "The pool is exhausted");
+  const fixture = sampled([said, said.replace("The pool", "the  Pool"), said]);
+  await fixture.run();
+  const [compared] = fixture.of("samples_compared");
+  assert.deepEqual([compared?.votes, compared?.agreed], [[{ id: "H-1", votes: 3 }], false]);
+});
+
+Deno.test("agreement counts for one round: a moderator that goes on gets a whole debate", async () => {
+  const fixture = sampled(AGREEING);
+  const going = new DebateFixture(
+    { sample_agent: fixture.model.script.sample_agent ?? [], moderator_agent: ['{"status":"continue"}'] },
+    { sampling: { count: 3, then: "debate" }, maxRounds: 2 },
+    { tools: TOOLS },
+  );
+  await going.run();
+  const spoke = going.of("agent_completed").filter(({ sample }) => sample === undefined);
+  assert.deepEqual(spoke.map(({ node }) => node), [
+    "diagnostic_agent",
+    "skeptic_agent",
+    "diagnostic_rebuttal_agent",
+  ]);
+});
+
+Deno.test("the diagnoses use their own model, and its tokens are counted apart", async () => {
+  const usage = { input_tokens: 5, output_tokens: 1, total_tokens: 6 };
+  const cheap = new ScriptedModel({ sample_agent: [{ text: diagnosis("pool", 0.5), usage }] }, "hub/cheap");
+  const fixture = sampled(["", ""]);
+  const models = { ...fixture.setup.models, sample: cheap };
+  const { usage: totals } = await sampled(["", ""], { models }).run();
+  assert.deepEqual(totals.by_node.sample_agent, {
+    input_tokens: 10,
+    output_tokens: 2,
+    total_tokens: 12,
+  });
+});
+
+Deno.test("a resumed run has no independent diagnoses", async () => {
+  const fixture = sampled(AGREEING, { initial: { history: [], hypotheses: [] } });
+  await fixture.run();
+  assert.deepEqual(fixture.of("samples_compared"), []);
+});
+
+Deno.test.each([
+  { name: "the most votes win", texts: AGREEING, lead: /^H-1: \{component: pool/, confidence: 0.8 },
+  {
+    name: "a tie has no winner",
+    texts: [diagnosis("pool", 0.9), diagnosis("cache", 0.9)],
+    lead: /^$/,
+    confidence: 0,
+  },
+  { name: "a guess is limited", texts: [diagnosis("pool", 0.9)], lead: /^H-1/, confidence: 0.6 },
+])("a vote in place of a debate: $name", async ({ texts, lead, confidence }) => {
+  const fixture = sampled(texts, { sampling: { count: texts.length, then: "vote" } });
+  const { decision, status } = await fixture.run();
+  assert.equal(status, "completed");
+  assert.match(decision?.leading_hypothesis ?? "", lead);
+  assert.equal(decision?.confidence, confidence);
+  assert.equal(fixture.model.requests.every(({ purpose }) => purpose === "sample_agent"), true);
+});
+
+Deno.test("whoever gives all roles to one model is warned, but not about a script", async () => {
+  const [model, other] = [new ScriptedModel({}, "hub/one"), new ScriptedModel({}, "hub/other")];
+  const roles = (skeptic: ScriptedModel) => ({
+    diagnostic: model,
+    skeptic,
+    moderator: model,
+    summary: model,
+  });
+  const one = new DebateFixture({}, { models: roles(model) });
+  await one.run();
+  assert.match(one.of("run_warning")[0]?.message ?? "", /^All roles use the model hub\/one/);
+  const two = new DebateFixture({}, { models: roles(other) });
+  await two.run();
+  const script = new DebateFixture();
+  await script.run();
+  assert.deepEqual([...two.of("run_warning"), ...script.of("run_warning")], []);
+});

@@ -1,0 +1,219 @@
+import assert from "node:assert/strict";
+import fc from "fast-check";
+import { sampleCall, sampleEvidence } from "../../testing/sample_state.ts";
+import { assertFast, HOSTILE_TEXTS } from "../../testing/linear_time.ts";
+import { checkEvidence, citedTools, groundingOf, toCalledTool } from "./evidence.ts";
+
+const REPORT = [
+  "content-type: application/json",
+  '{ "holder": "src/pricing/price_cache.ts priceCache", "entries": 15212, "mb": 1498 }',
+  "[... 120 of 9000 characters omitted ...]",
+  "café – 98,5 % used; the pool is not exhausted",
+].join("\n");
+
+const CALLS = [
+  sampleCall(1, REPORT),
+  sampleCall(2, "connection refused by the pool", { succeeded: false }),
+  sampleCall(3, "14:46:03 killed reason=oom limit_mb=2048", { tool_name: "run_local_command" }),
+  toCalledTool(
+    { number: 4, call_id: "c4", tool_name: "run_local_command", succeeded: true },
+    { command: "date +price%ncache%nleaks:memory%nforever" },
+    "date: exit code 0 [3 ms]\nprice\ncache\nleaks:memory\nforever",
+  ),
+  sampleCall(5, "(no output)", { tool_name: "run_local_command" }),
+];
+
+const statusOf = (line: string) => checkEvidence(line, 1, CALLS).status;
+
+Deno.test.each([
+  {
+    name: "quotes the cited call",
+    line: '[tool:http_get#1] "src/pricing/price_cache.ts priceCache": the holder',
+  },
+  {
+    name: "names the tool without a number",
+    line: '[tool:run_local_command] "killed reason=oom limit_mb=2048"',
+  },
+  { name: "puts JSON between backticks", line: '[tool:http_get#1] `"entries": 15212, "mb": 1498`' },
+  {
+    name: "puts JSON between double quotes",
+    line: '[tool:http_get#1] ""entries": 15212, "mb": 1498" retained',
+  },
+  { name: "changes case and blanks", line: '[tool:http_get#1] "SRC/Pricing/price_cache.ts   pricecache"' },
+  { name: "quotes in another way", line: "[tool:run_local_command#3] «killed reason=oom»" },
+  { name: "composes letters differently", line: '[tool:http_get#1] "cafe\u0301 \u2014 98,5\u00a0% used"' },
+  {
+    name: "cites two calls and quotes both",
+    line: '[tool:http_get#1] "15212, mb: 1498" [tool:run_local_command#3] "reason=oom"',
+  },
+  { name: "writes the number otherwise", line: '[tool:http_get, call 1] "price_cache.ts priceCache"' },
+  { name: "quotes one word that holds a figure", line: '[tool:run_local_command#3] "limit_mb=2048"' },
+])("evidence counts that $name", ({ line }) => {
+  assert.equal(statusOf(line), "grounded");
+});
+
+Deno.test.each([
+  { name: "cites nothing", line: '"price_cache.ts priceCache" holds it all', status: "uncited" },
+  { name: "cites its own comment", line: '[hypothesis:1] "price_cache.ts priceCache"', status: "uncited" },
+  { name: "invents a call", line: '[tool:http_get#9] "price_cache.ts priceCache"', status: "no_such_call" },
+  { name: "invents a tool", line: '[tool:oracle] "price_cache.ts priceCache"', status: "no_such_call" },
+  {
+    name: "takes an agent for a tool",
+    line: '[tool:skeptic_agent#1] "price_cache.ts"',
+    status: "no_such_call",
+  },
+  {
+    name: "cites another tool's number",
+    line: '[tool:http_get#3] "reason=oom limit_mb=2048"',
+    status: "no_such_call",
+  },
+  {
+    name: "cites a failed call",
+    line: '[tool:http_get#2] "connection refused by the pool"',
+    status: "failed_call",
+  },
+  {
+    name: "adds a failed call",
+    line: '[tool:http_get#1][tool:http_get#2] "price_cache.ts priceCache"',
+    status: "failed_call",
+  },
+  { name: "quotes nothing", line: "[tool:http_get#1] the price cache holds 1498 MB", status: "unquoted" },
+  {
+    name: "opens a quote and does not close it",
+    line: '[tool:http_get#1] "price_cache.ts',
+    status: "unquoted",
+  },
+  {
+    name: "quotes what is not there",
+    line: '[tool:http_get#1] "the cache is never emptied"',
+    status: "not_in_result",
+  },
+  {
+    name: "adds a quote that is not there",
+    line: '[tool:http_get#1] "price_cache.ts priceCache" "never emptied"',
+    status: "not_in_result",
+  },
+  {
+    name: "quotes another call",
+    line: '[tool:http_get#1] "killed reason=oom limit_mb=2048"',
+    status: "not_in_result",
+  },
+  {
+    name: "cites a second call that holds nothing",
+    line: '[tool:http_get#1][tool:run_local_command#3] "price_cache.ts priceCache"',
+    status: "not_in_result",
+  },
+  {
+    name: "quotes a part of a number",
+    line: '[tool:http_get#1] "498 }", "entries: 15212, mb: 149"',
+    status: "not_in_result",
+  },
+  {
+    name: "quotes a number without its fraction",
+    line: '[tool:http_get#1] "café - 98"',
+    status: "not_in_result",
+  },
+  {
+    name: "quotes a part of a word",
+    line: '[tool:http_get#1] "the pool is not exhaust"',
+    status: "not_in_result",
+  },
+  {
+    name: "quotes look-alikes",
+    line: '[tool:http_get#1] "sr\u0441/pricing/price_cache.ts pri\u0441eCache"',
+    status: "not_in_result",
+  },
+  { name: "quotes a blank", line: '[tool:http_get#1] " "', status: "not_in_result" },
+  {
+    name: "quotes invisible characters",
+    line: '[tool:http_get#1] "\u200b\u2060\u200b"',
+    status: "not_in_result",
+  },
+  { name: "quotes a common word", line: '[tool:http_get#1] "the"', status: "too_little" },
+  { name: "quotes one long word", line: '[tool:http_get#1] "exhausted"', status: "too_little" },
+  { name: "quotes punctuation", line: '[tool:http_get#1] "}"', status: "too_little" },
+  { name: "quotes little words", line: '[tool:http_get#1] "is not"', status: "too_little" },
+  {
+    name: "quotes the request",
+    line: '[tool:http_get#1] "GET http://pool/1: 200 OK"',
+    status: "not_in_result",
+  },
+  {
+    name: "quotes what the tool was asked to print",
+    line: '[tool:run_local_command#4] "price cache leaks:memory forever"',
+    status: "too_little",
+  },
+  {
+    name: "quotes the line about the cut",
+    line: '[tool:http_get#1] "120 of 9000 characters omitted"',
+    status: "not_in_result",
+  },
+  {
+    name: "quotes that there was nothing",
+    line: '[tool:run_local_command#5] "(no output)"',
+    status: "not_in_result",
+  },
+])("evidence does not count that $name", ({ line, status }) => {
+  assert.equal(statusOf(line), status);
+});
+
+Deno.test("checkEvidence() names the calls, and the same result once", () => {
+  const again = sampleCall(6, REPORT);
+  const line = '[tool:http_get#6] "price_cache.ts priceCache"';
+  assert.deepEqual(checkEvidence(line, 2, [...CALLS, again]).call_ids, ["c1"]);
+  assert.deepEqual(checkEvidence("[tool:http_get#2] failed", 2, CALLS).call_ids, ["c2"]);
+});
+
+const bad = sampleEvidence("c3", { status: "not_in_result" });
+Deno.test.each([
+  { name: "nothing", evidence: [], level: "none" },
+  { name: "lines that do not count", evidence: [bad], level: "none" },
+  {
+    name: "one result",
+    evidence: [sampleEvidence("c1"), sampleEvidence("c1", { text: "twice" })],
+    level: "partial",
+  },
+  {
+    name: "two results and a line that does not count",
+    evidence: [sampleEvidence("c1"), sampleEvidence("c2"), bad],
+    level: "partial",
+  },
+  { name: "two results", evidence: [sampleEvidence("c1"), sampleEvidence("c2")], level: "full" },
+  {
+    name: "two results and a line that was given up",
+    evidence: [bad, sampleEvidence("c1"), sampleEvidence("c2", { round: 2 })],
+    level: "full",
+  },
+])("groundingOf() calls it $level: $name", ({ evidence, level }) => {
+  assert.equal(groundingOf({ evidence, reviews: [] }).level, level);
+});
+
+Deno.test("citedTools() finds every tool of a line", () => {
+  assert.deepEqual(citedTools("- [tool:http_get#2] and [tool: run_kubectl ] say"), [
+    "http_get",
+    "run_kubectl",
+  ]);
+});
+
+Deno.test("checkEvidence() takes whatever comes, in linear time", () => {
+  const piece = fc.constantFrom(
+    "[tool:http_get#1]",
+    '"',
+    "`",
+    "[tool:",
+    "#",
+    "]",
+    "price",
+    " ",
+    "«",
+    "»",
+    "\ud800",
+  );
+  fc.assert(fc.property(fc.array(fc.oneof(piece, fc.string())), (pieces) => {
+    checkEvidence(pieces.join(""), 1, CALLS);
+  }));
+  for (const [name, text] of Object.entries(HOSTILE_TEXTS)) {
+    assertFast(name, () => checkEvidence(`[tool:http_get#1] "${text.slice(0, 400)}"`, 1, CALLS));
+    assertFast(name, () => sampleCall(1, text));
+  }
+});

@@ -1,0 +1,275 @@
+import fc from "fast-check";
+import assert from "node:assert/strict";
+import {
+  FULL_EVIDENCE,
+  SAMPLE_TASK,
+  sampleDecision,
+  sampleHypothesis,
+  sampleState,
+} from "../../testing/sample_state.ts";
+import { NO_EARLY_OUT } from "./early_out.ts";
+import {
+  afterAgent,
+  afterComment,
+  afterFinal,
+  afterModerator,
+  afterSkip,
+  afterSummary,
+  nextStep,
+  startState,
+  type Step,
+  stepLimit,
+} from "./flow.ts";
+import { type DebateState, STATUSES } from "./state.ts";
+
+const skips = (skip_skeptic: boolean, skip_rebuttal: boolean) =>
+  sampleDecision({ flow_directive: { skip_skeptic, skip_rebuttal, rationale: "why" } });
+
+Deno.test.each<{ name: string; state: Partial<DebateState>; isPaused?: boolean; step: Step }>([
+  { name: "the diagnosis at the start", state: {}, step: { kind: "agent", node: "diagnostic_agent" } },
+  {
+    name: "the skeptic after the diagnosis",
+    state: { done: "diagnostic_agent" },
+    step: { kind: "agent", node: "skeptic_agent" },
+  },
+  {
+    name: "no skeptic when the decision before skips it",
+    state: { done: "diagnostic_agent", decision: skips(true, false) },
+    step: { kind: "skip", node: "skeptic_agent", rationale: "why" },
+  },
+  {
+    name: "the rebuttal after the skeptic",
+    state: { done: "skeptic_agent", decision: skips(true, false) },
+    step: { kind: "agent", node: "diagnostic_rebuttal_agent" },
+  },
+  {
+    name: "no rebuttal when the decision before skips it",
+    state: { done: "skeptic_agent", decision: skips(false, true) },
+    step: { kind: "skip", node: "diagnostic_rebuttal_agent", rationale: "why" },
+  },
+  {
+    name: "the moderator after the rebuttal",
+    state: { done: "diagnostic_rebuttal_agent" },
+    step: { kind: "moderate" },
+  },
+  {
+    name: "the summary after continue",
+    state: { done: "moderator_agent", decision: sampleDecision(), round: 2 },
+    step: { kind: "summarize" },
+  },
+  {
+    name: "the end after the last round",
+    state: { done: "moderator_agent", decision: sampleDecision(), round: 5 },
+    step: { kind: "finalize" },
+  },
+  {
+    name: "the end when early-out is confirmed",
+    state: { done: "moderator_agent", decision: sampleDecision(), earlyOutConfirmed: true },
+    step: { kind: "finalize" },
+  },
+  { name: "the end without a decision", state: { done: "moderator_agent" }, step: { kind: "finalize" } },
+  {
+    name: "the operator when paused",
+    state: { done: "summarize_history" },
+    isPaused: true,
+    step: { kind: "ask" },
+  },
+  {
+    name: "the next diagnosis when not paused",
+    state: { done: "summarize_history" },
+    step: { kind: "agent", node: "diagnostic_agent" },
+  },
+  {
+    name: "the next diagnosis after the comment",
+    state: { done: "user_input_gate" },
+    isPaused: true,
+    step: { kind: "agent", node: "diagnostic_agent" },
+  },
+  { name: "nothing after the result", state: { done: "finalize" }, step: { kind: "end" } },
+])("nextStep() is $name", ({ state, isPaused = false, step }) => {
+  assert.deepEqual(nextStep(sampleState(state), isPaused), step);
+});
+
+Deno.test.each(STATUSES.filter((status) => status !== "continue").map((status) => ({ status })))(
+  "nextStep() is the end after $status",
+  ({ status }) => {
+    const state = sampleState({ done: "moderator_agent", decision: sampleDecision({ status }) });
+    assert.deepEqual(nextStep(state, true), { kind: "finalize" });
+  },
+);
+
+Deno.test("nextStep() lets needs_more_data end the run, not go in circles", () => {
+  const after = afterModerator(sampleState(), sampleDecision({ status: "needs_more_data" }));
+  assert.deepEqual([nextStep(after, false).kind, after.round], ["finalize", 1]);
+});
+
+Deno.test("nextStep() forgets a directive after one round", () => {
+  const afterOne = {
+    ...sampleState({ decision: skips(true, true) }),
+    done: "diagnostic_rebuttal_agent" as const,
+  };
+  const next = { ...afterModerator(afterOne, sampleDecision()), done: "diagnostic_agent" as const };
+  assert.deepEqual(nextStep(next, false), { kind: "agent", node: "skeptic_agent" });
+});
+
+/** Plays a debate whose moderator decides at random. */
+function play(maxRounds: number, decide: () => ReturnType<typeof sampleDecision>, isPaused: boolean): number {
+  const turn = { text: "text", isPlaceholder: false, calls: [] };
+  let state = sampleState({ hypotheses: [sampleHypothesis()] });
+  state = { ...state, task: { ...state.task, maxRounds } };
+  for (let steps = 0; steps < 1000; steps++) {
+    const step = nextStep(state, isPaused);
+    switch (step.kind) {
+      case "agent":
+        state = afterAgent(state, step.node, turn);
+        break;
+      case "skip":
+        state = afterSkip(state, step.node, step.rationale);
+        break;
+      case "moderate":
+        state = afterModerator(state, decide());
+        break;
+      case "summarize":
+        state = afterSummary(state);
+        break;
+      case "ask":
+        state = afterComment(state, { comment: "go on", changes: [] }).state;
+        break;
+      case "finalize":
+        state = afterFinal(state);
+        break;
+      case "end":
+        assert.ok(state.roundLog.length <= maxRounds);
+        return steps;
+    }
+  }
+  return assert.fail("a debate without an end");
+}
+
+Deno.test("nextStep() ends every debate within the step limit, and max_rounds rounds", () => {
+  const decisions = fc.infiniteStream(fc.record({
+    status: fc.constantFrom(...STATUSES, "continue" as const, "continue" as const),
+    confidence: fc.double({ min: 0, max: 1, noNaN: true }),
+    flow_directive: fc.option(
+      fc.record({ skip_skeptic: fc.boolean(), skip_rebuttal: fc.boolean(), rationale: fc.string() }),
+    ),
+  }));
+  fc.assert(
+    fc.property(fc.integer({ min: 1, max: 10 }), decisions, fc.boolean(), (maxRounds, stream, isPaused) => {
+      const steps = play(maxRounds, () => sampleDecision(stream.next().value), isPaused);
+      assert.ok(steps <= stepLimit(maxRounds));
+    }),
+  );
+  assert.equal(play(4, () => sampleDecision(), false), 3 * 5 + 4 + 1);
+});
+
+const said = (text: string, isPlaceholder = false) => ({ text, isPlaceholder, calls: [] });
+
+Deno.test("startState() puts what a resumed run brings along into round 0", () => {
+  const history = [{ role: "skeptic_agent", content: "no", round: 3 }] as const;
+  const state = startState(SAMPLE_TASK, { history, hypotheses: [sampleHypothesis({ state: "rejected" })] });
+  assert.deepEqual(state.history, [{ role: "skeptic_agent", content: "no", round: 0 }]);
+  assert.deepEqual([state.hypotheses[0]?.state, state.hypotheses[0]?.round, state.round], ["rejected", 0, 1]);
+  assert.equal(state.decision, undefined);
+});
+
+Deno.test("startState() takes back what was confirmed without full evidence", () => {
+  const stateOf = (evidence: typeof FULL_EVIDENCE) =>
+    startState(SAMPLE_TASK, { history: [], hypotheses: [sampleHypothesis({ state: "confirmed", evidence })] })
+      .hypotheses[0]?.state;
+  assert.deepEqual([[], FULL_EVIDENCE.slice(0, 1), FULL_EVIDENCE].map(stateOf), [
+    "active",
+    "active",
+    "confirmed",
+  ]);
+});
+
+Deno.test("afterAgent() keeps each text once in the history", () => {
+  const state = afterAgent(sampleState(), "diagnostic_rebuttal_agent", said("I yield"));
+  assert.deepEqual(state.history, [{ role: "diagnostic_rebuttal", content: "I yield", round: 1 }]);
+  assert.deepEqual([state.done, state.texts.rebuttal], ["diagnostic_rebuttal_agent", "I yield"]);
+});
+
+Deno.test("afterAgent() makes the first paragraph a hypothesis only where there is none at all", () => {
+  const first = afterAgent(sampleState(), "diagnostic_agent", said("It is the disk.\n\nMore."));
+  assert.deepEqual(first.hypotheses.map(({ id, text }) => [id, text]), [["R1-F1", "It is the disk."]]);
+  const later = afterAgent(
+    sampleState({ hypotheses: [sampleHypothesis()] }),
+    "diagnostic_agent",
+    said("Hello."),
+  );
+  assert.deepEqual(later.hypotheses.map(({ id }) => id), ["1"]);
+});
+
+Deno.test("afterAgent() learns nothing from an agent that said nothing", () => {
+  const before = sampleState({ earlyOutSignal: { recommended: true, confidence: 1, rationale: "" } });
+  const state = afterAgent(before, "diagnostic_agent", said("(no answer)", true));
+  assert.deepEqual([state.hypotheses, state.earlyOutSignal], [[], NO_EARLY_OUT]);
+});
+
+Deno.test("afterSkip() keeps the hypotheses and leaves a placeholder", () => {
+  const before = sampleState({ hypotheses: [sampleHypothesis()] });
+  const state = afterSkip(before, "skeptic_agent", "settled");
+  assert.equal(state.hypotheses, before.hypotheses);
+  assert.equal(state.texts.skeptic, "(Skeptic skipped by the moderator: settled)");
+  assert.equal(state.history.length, 1);
+});
+
+Deno.test("afterModerator() counts rounds up only with continue", () => {
+  assert.equal(afterModerator(sampleState(), sampleDecision()).round, 2);
+  assert.equal(afterModerator(sampleState(), sampleDecision({ status: "propose_fix" })).round, 1);
+});
+
+Deno.test("afterModerator() writes the round log every round, texts cut", () => {
+  const state = sampleState({ texts: { diagnostic: "d".repeat(600), skeptic: "s", rebuttal: "r" } });
+  const [entry] = afterModerator(state, sampleDecision()).roundLog;
+  assert.deepEqual([entry?.round, entry?.diagnostic.length, entry?.skeptic], [1, 500, "s"]);
+  assert.equal(entry?.moderator.status, "continue");
+});
+
+Deno.test("afterModerator() says so when the rounds are used up", () => {
+  const last = sampleState({ round: 4 });
+  assert.equal(afterModerator(last, sampleDecision()).decision?.stop_reason, "The rounds are used up (4)");
+  const worded = afterModerator(last, sampleDecision({ stop_reason: "enough" }));
+  assert.equal(worded.decision?.stop_reason, "The rounds are used up (4); enough");
+  assert.equal(afterModerator(sampleState({ round: 3 }), sampleDecision()).decision?.stop_reason, null);
+});
+
+function earlyState(changes: Partial<DebateState> = {}): DebateState {
+  return sampleState({
+    hypotheses: [sampleHypothesis({ evidence: FULL_EVIDENCE })],
+    earlyOutSignal: { recommended: true, confidence: 0.95, rationale: "the rollback healed it" },
+    ...changes,
+  });
+}
+
+Deno.test("afterModerator() ends early only when the moderator agrees", () => {
+  const sure = afterModerator(earlyState(), sampleDecision({ confidence: 0.95 }));
+  assert.deepEqual([sure.earlyOutConfirmed, sure.round], [true, 1]);
+  assert.match(sure.decision?.stop_reason ?? "", /agree: the rollback healed it/);
+  const unsure = afterModerator(earlyState(), sampleDecision({ confidence: 0.5 }));
+  assert.deepEqual([unsure.earlyOutConfirmed, unsure.round, unsure.decision?.stop_reason], [false, 2, null]);
+});
+
+Deno.test("afterModerator() does not end early on a hypothesis that the same decision rejects", () => {
+  const table = [
+    sampleHypothesis(),
+    sampleHypothesis({ id: "2", text: "The cache", state: "rejected", evidence: FULL_EVIDENCE }),
+  ];
+  const decision = sampleDecision({ confidence: 0.95, leading_hypothesis: "2: the cache" });
+  assert.equal(afterModerator(earlyState({ hypotheses: table }), decision).earlyOutConfirmed, false);
+});
+
+Deno.test("afterSummary() forgets the texts and the wish to end of the round", () => {
+  const state = afterSummary(earlyState({ texts: { diagnostic: "d", skeptic: "s", rebuttal: "r" } }));
+  assert.deepEqual([state.texts.diagnostic, state.earlyOutSignal.recommended], ["", false]);
+});
+
+Deno.test("afterComment() keeps a comment and drops an empty one", () => {
+  const say = (comment: string) =>
+    afterComment(sampleState({ round: 2 }), { comment, changes: [] }).state.history;
+  assert.deepEqual(say("look at x"), [
+    { role: "user", content: "look at x", round: 2 },
+  ]);
+  assert.deepEqual(say(""), []);
+});

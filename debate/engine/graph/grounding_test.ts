@@ -1,0 +1,210 @@
+import assert from "node:assert/strict";
+import {
+  FULL_EVIDENCE,
+  sampleDecision,
+  sampleEvidence,
+  sampleHypothesis,
+  sampleState,
+} from "../../testing/sample_state.ts";
+import { afterModerator } from "./flow.ts";
+import { parseDecision } from "./decision.ts";
+import type { Evidence, Review } from "./state.ts";
+
+const SURE = sampleDecision({ status: "final_diagnosis", confidence: 0.93 });
+const failed = sampleEvidence("c1", { status: "failed_call" });
+
+Deno.test.each([
+  {
+    name: "without evidence",
+    evidence: [],
+    confidence: 0.6,
+    reason: "1 cites no tool result",
+    outcome: "no_confident_cause",
+  },
+  {
+    name: "with failed calls alone",
+    evidence: [failed],
+    confidence: 0.6,
+    reason: "no evidence of 1 counts: 1 of 1 cited tool calls failed",
+    outcome: "no_confident_cause",
+  },
+  {
+    name: "with quotes that nobody returned",
+    evidence: [sampleEvidence("c1", { status: "not_in_result" })],
+    confidence: 0.6,
+    reason: "no evidence of 1 counts: what it cites is not in the tool results",
+    outcome: "no_confident_cause",
+  },
+  {
+    name: "with one result",
+    evidence: [sampleEvidence()],
+    confidence: 0.85,
+    reason: "all evidence of 1 comes from a single tool result, a second one is missing",
+    outcome: "no_confident_cause",
+  },
+  {
+    name: "with a line that does not count",
+    evidence: [...FULL_EVIDENCE, failed],
+    confidence: 0.85,
+    reason: "only 2 of 3 lines of evidence of 1 are in the tool results that they cite",
+    outcome: "no_confident_cause",
+  },
+  {
+    name: "with everything in two results",
+    evidence: FULL_EVIDENCE,
+    confidence: 0.93,
+    reason: "all evidence of 1 is in the tool results that it cites (lines: 2, results: 2)",
+    outcome: "cause",
+  },
+])("a confidence of 0.93 becomes $confidence $name", ({ evidence, confidence, reason, outcome }) => {
+  const state = sampleState({ hypotheses: [sampleHypothesis({ evidence })] });
+  const { decision, hypotheses } = afterModerator(state, SURE);
+  assert.equal(decision?.confidence, confidence);
+  assert.deepEqual([decision?.grounding?.stated_confidence, decision?.grounding?.reason], [0.93, reason]);
+  assert.equal(decision?.grounding?.outcome, outcome);
+  assert.equal(hypotheses[0]?.state, outcome === "cause" ? "confirmed" : "active");
+});
+
+const OBJECTION = {
+  round: 1,
+  agent: "skeptic_agent",
+  verdict: "needs_evidence",
+  probability: 0.2,
+  reason: "the pool was idle at that time",
+  evidence: [sampleEvidence("c9")],
+  new_evidence: true,
+} as const satisfies Review;
+const ACCOUNTS_FOR = [
+  ...FULL_EVIDENCE,
+  sampleEvidence("c9", { round: 2, text: "[tool:http_get] an hour later" }),
+];
+
+Deno.test.each<{ name: string; reviews: readonly Review[]; evidence: readonly Evidence[]; isCause: boolean }>(
+  [
+    { name: "holds a result against it", reviews: [OBJECTION], evidence: FULL_EVIDENCE, isCause: false },
+    {
+      name: "rejected it by a result before it was reopened",
+      reviews: [{ ...OBJECTION, verdict: "rejected" }],
+      evidence: FULL_EVIDENCE,
+      isCause: false,
+    },
+    {
+      name: "holds a result against it that a failed line cites",
+      reviews: [OBJECTION],
+      evidence: [sampleEvidence("c9", { status: "not_in_result", round: 0 }), ...FULL_EVIDENCE],
+      isCause: false,
+    },
+    {
+      name: "holds a result that it accounts for",
+      reviews: [OBJECTION],
+      evidence: ACCOUNTS_FOR,
+      isCause: true,
+    },
+    {
+      name: "accepts it in the end",
+      reviews: [OBJECTION, { ...OBJECTION, round: 2, verdict: "accepted", evidence: [] }],
+      evidence: FULL_EVIDENCE,
+      isCause: true,
+    },
+    {
+      name: "objects with words alone",
+      reviews: [{ ...OBJECTION, evidence: [], new_evidence: false }],
+      evidence: FULL_EVIDENCE,
+      isCause: true,
+    },
+    {
+      name: "objects with what nobody returned",
+      reviews: [{ ...OBJECTION, evidence: [sampleEvidence("c9", { status: "not_in_result" })] }],
+      evidence: FULL_EVIDENCE,
+      isCause: true,
+    },
+  ],
+)(
+  "the moderator alone does not overrule a measured objection: the skeptic $name",
+  ({ reviews, evidence, isCause }) => {
+    const state = sampleState({ hypotheses: [sampleHypothesis({ evidence, reviews })] });
+    const { decision, hypotheses } = afterModerator(state, SURE);
+    assert.equal(decision?.confidence, isCause ? 0.93 : 0.85);
+    assert.equal(decision?.grounding?.outcome, isCause ? "cause" : "no_confident_cause");
+    assert.equal(hypotheses[0]?.state, isCause ? "confirmed" : "active");
+    assert.equal(
+      decision?.grounding?.reason.startsWith("the skeptic holds a tool result against 1 "),
+      !isCause,
+      decision?.grounding?.reason,
+    );
+  },
+);
+
+Deno.test("a low threshold does not let a cause without evidence count as found", () => {
+  const state = sampleState({ hypotheses: [sampleHypothesis()] });
+  const low = {
+    ...state,
+    task: { ...state.task, confidenceThreshold: 0.1, earlyOut: { enabled: true, threshold: 0.1 } },
+  };
+  const { decision, hypotheses } = afterModerator(low, SURE);
+  assert.equal(decision?.grounding?.outcome, "no_confident_cause");
+  assert.equal(hypotheses[0]?.state, "active");
+});
+
+Deno.test.each([
+  {
+    name: "no hypothesis",
+    leading_hypothesis: "gremlins",
+    reason: "the decision names no hypothesis of the debate",
+  },
+  { name: "a rejected one", leading_hypothesis: "2", reason: "2 was rejected in the debate" },
+])("a decision that leads with $name is limited", ({ leading_hypothesis, reason }) => {
+  const rejected = sampleHypothesis({
+    id: "2",
+    text: "The cache",
+    state: "rejected",
+    evidence: FULL_EVIDENCE,
+  });
+  const state = sampleState({ hypotheses: [sampleHypothesis({ evidence: FULL_EVIDENCE }), rejected] });
+  const { decision } = afterModerator(state, { ...SURE, leading_hypothesis });
+  assert.deepEqual([decision?.confidence, decision?.grounding?.reason], [0.6, reason]);
+});
+
+Deno.test("low confidence stays as stated, and the outcome is told only at the end", () => {
+  const state = sampleState({ hypotheses: [sampleHypothesis()] });
+  const { decision } = afterModerator(state, sampleDecision({ confidence: 0.4 }));
+  assert.deepEqual([decision?.confidence, decision?.grounding?.outcome], [0.4, null]);
+  const last = afterModerator({ ...state, round: 4 }, sampleDecision({ confidence: 0.4 }));
+  assert.equal(last.decision?.grounding?.outcome, "no_confident_cause");
+});
+
+Deno.test("an early end needs evidence", () => {
+  const eager = { recommended: true, confidence: 1, rationale: "seen" };
+  const at = (evidence: typeof FULL_EVIDENCE, threshold = 0.9) =>
+    afterModerator(
+      {
+        ...sampleState({ hypotheses: [sampleHypothesis({ evidence })], earlyOutSignal: eager }),
+        task: { ...sampleState().task, earlyOut: { enabled: true, threshold } },
+      },
+      sampleDecision({ confidence: 0.95 }),
+    );
+  assert.equal(at([]).earlyOutConfirmed, false);
+  assert.equal(at([sampleEvidence()]).earlyOutConfirmed, false, "0.85 is below the threshold of 0.9");
+  assert.equal(at([sampleEvidence()], 0.8).earlyOutConfirmed, false, "one result establishes nothing");
+  assert.equal(at(FULL_EVIDENCE).earlyOutConfirmed, true);
+  assert.equal(at(FULL_EVIDENCE).decision?.grounding?.outcome, "cause");
+});
+
+Deno.test("a moderator cannot write the engine's part of its decision", () => {
+  const grounding = {
+    hypothesis_id: "1",
+    level: "full",
+    stated_confidence: 1,
+    cap: null,
+    reason: "",
+    outcome: "cause",
+  };
+  const parsed = parseDecision(JSON.stringify({ ...SURE, grounding }));
+  assert.equal(parsed?.grounding, undefined);
+});
+
+Deno.test("the reason is in the language of the debate", () => {
+  const state = sampleState({ hypotheses: [sampleHypothesis()] });
+  const { decision } = afterModerator({ ...state, task: { ...state.task, language: "es" } }, SURE);
+  assert.equal(decision?.grounding?.reason, "1 no cita ningún resultado de herramientas");
+});

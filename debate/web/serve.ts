@@ -1,0 +1,174 @@
+/**
+ * Assembles the web server.
+ *
+ * @module
+ */
+import type { Clock } from "@gateway/shared/clock";
+import { createDebateApp, type DebateHandler } from "./app.ts";
+import type { Settings } from "../settings/config.ts";
+import { addEvidence, collectContext } from "../context/collect.ts";
+import { createContextRedactor, ownSecrets } from "../context/redact_context.ts";
+import { redactLargeValue } from "../context/redact_value.ts";
+import type { LogLevel } from "../settings/log_level.ts";
+import { estimateCost, findPrice, loadPrices } from "../models/prices.ts";
+import { Providers } from "../models/providers.ts";
+import { tokenPreview } from "../models/session.ts";
+import { loadTemplates, readBuiltinTemplates } from "../prompts/templates.ts";
+import { openDiskFolder } from "../runs/disk_folder.ts";
+import { RunManager } from "../runs/manager.ts";
+import { retain } from "../runs/retention.ts";
+import { RunStore } from "../runs/store.ts";
+import { createToolAuditLog } from "../tools/audit_log.ts";
+import { createTools } from "../tools/catalogue.ts";
+import { createToolPorts } from "../tools/ports.ts";
+import type { ProviderStatus } from "./ports.ts";
+import { checkExposure, startServer } from "./start_server.ts";
+
+/** What a server needs from outside. */
+export interface DebateEnvironment {
+  readonly settings: Settings;
+  readonly clock: Clock;
+  /** Returns this many random bytes. */
+  readonly randomBytes: (length: number) => Uint8Array;
+  /** Trusts the operator's CAs. */
+  readonly fetch: typeof fetch;
+  /** The variables of `TOOL_ENV_NAMES` that are set. */
+  readonly toolEnv: Readonly<Record<string, string>>;
+  /** Writes to the operator's log; is never given secrets. */
+  readonly log: Readonly<Record<LogLevel, (message: string) => void>>;
+  /** Between two pieces of a scripted text, in milliseconds; default 0. */
+  readonly replayPieceDelayMs?: number;
+}
+
+/** A server that answers requests. */
+export interface DebateServer {
+  /** Its URL for a browser on this machine. */
+  readonly url: string;
+  /** Ends streams and runs, and waits for requests in progress. The next start marks the runs as interrupted. */
+  close(): Promise<void>;
+}
+
+/**
+ * Starts a server. If a part of it fails, it ends before it answers any request.
+ *
+ * @throws {AppError} `invalid_config` that says what to correct
+ */
+export async function startDebateServer(environment: DebateEnvironment): Promise<DebateServer> {
+  const { settings, clock, log } = environment;
+  const warn = log.WARNING;
+  checkExposure(settings);
+  const newId = (bytes: number) => environment.randomBytes(bytes).toHex();
+  const redactor = createContextRedactor(ownSecrets(settings));
+  const redact = (text: string) => redactor(text).text;
+  const prices = await loadPrices(settings.MODEL_PRICES_FILE);
+  const toolPorts = await createToolPorts({ settings, clock, redact, env: environment.toolEnv });
+  const tools = createTools(settings, toolPorts);
+  const providers = openProviders(environment);
+  const builtinTemplates = readBuiltinTemplates();
+
+  await using opened = new AsyncDisposableStack();
+  const folder = await openDiskFolder(settings.DATA_DIR);
+  opened.defer(() => folder.close());
+  const store = await RunStore.open({ folder, warn });
+  const auditLog = createToolAuditLog(`${settings.DATA_DIR}/audit.jsonl`, redact);
+  opened.defer(() => auditLog.close());
+  const manager = new RunManager(settings, {
+    store,
+    clock,
+    newRunId: () => newId(16),
+    newCallId: () => newId(6),
+    openModel: (id) => providers.model(id),
+    openTools: () => tools,
+    audit: (line) => auditLog.append(line),
+    redact,
+    estimateCost: (totals, models) => estimateCost(totals, models, prices),
+    warn,
+    fail: log.ERROR,
+  });
+  const stopping = new AbortController();
+  opened.defer(() => manager.close());
+  const onError = (error: unknown, requestId: string) =>
+    log.ERROR(`request ${requestId} failed: ${describe(error)}`);
+  const app = createDebateApp({
+    settings,
+    clock,
+    store,
+    manager,
+    collectContext: (request, isRedacted) =>
+      collectContext(request, {
+        redact: isRedacted ? redactor : undefined,
+        clock,
+        allowedRoots: settings.ALLOWED_PROJECT_ROOTS,
+      }),
+    addEvidence: (context, evidence) => addEvidence(context, evidence, { redact: redactor, clock }),
+    redact,
+    redactAll: (value) => redactLargeValue(value, redactor, clock),
+    loadTemplates: () => loadTemplates(settings.PROMPTS_DIR, builtinTemplates),
+    models: providers.catalogue,
+    priceOf: (model) => findPrice(model, prices),
+    providers: {
+      status: () => describeProviders(settings, providers),
+      startLogin: () => providers.deviceFlows.start(),
+      checkLogin: (code) => providers.deviceFlows.check(code),
+    },
+    onError,
+    newRequestId: () => newId(6),
+    randomBytes: environment.randomBytes,
+    stopping: stopping.signal,
+  });
+  const handler: DebateHandler = async (request, remote) => {
+    const response = await app(request, remote);
+    log.DEBUG(`${request.method} ${new URL(request.url).pathname}: ${response.status}`);
+    return response;
+  };
+  const server = await startServer(settings, handler, { clock, onError });
+  opened.defer(() => server.close());
+  const { RETENTION_DAYS: days } = settings;
+  const retained = retain({ store, days, clock, signal: stopping.signal, tell: log.INFO });
+  opened.defer(() => retained);
+  const closing = opened.move();
+  return {
+    url: server.url,
+    close() {
+      stopping.abort();
+      return closing.disposeAsync();
+    },
+  };
+}
+
+function openProviders({ settings, ...environment }: DebateEnvironment): Providers {
+  const { fetch, clock, randomBytes, log, replayPieceDelayMs } = environment;
+  return new Providers(settings, {
+    fetch,
+    clock,
+    warn: log.WARNING,
+    random: () => new DataView(randomBytes(4).slice().buffer).getUint32(0) / 2 ** 32,
+    newId: () => randomBytes(16).toHex(),
+    ...(replayPieceDelayMs !== undefined && { replayPieceDelayMs }),
+  });
+}
+
+async function describeProviders(settings: Settings, providers: Providers): Promise<ProviderStatus> {
+  const { isConfigured, isValid, expiresInSeconds, problem } = await providers.sessions.status();
+  const token = await providers.assistToken().catch(() => undefined);
+  return {
+    assist: {
+      isConfigured,
+      tokenPreview: token === undefined ? undefined : tokenPreview(token),
+      isSessionValid: isValid,
+      sessionExpiresInSeconds: expiresInSeconds,
+      problem,
+    },
+    hub: {
+      isConfigured: settings.HUB_TOKEN !== "",
+      tokenPreview: settings.HUB_TOKEN === "" ? undefined : tokenPreview(settings.HUB_TOKEN),
+    },
+  };
+}
+
+/** A description for the log, with the cause. */
+function describe(error: unknown): string {
+  if (!(error instanceof Error)) return typeof error;
+  const cause = error.cause instanceof Error ? ` (${error.cause.name}: ${error.cause.message})` : "";
+  return `${error.name}: ${error.message}${cause}`;
+}
