@@ -15,7 +15,7 @@ export interface Environment {
   readonly signal?: AbortSignal;
 }
 
-/** An option of the program that only some commands look at. */
+/** A global option. Every command accepts both; only some read them. */
 export type GlobalOption = "config" | "clientConfig";
 
 /** What every command is given. */
@@ -23,7 +23,7 @@ export interface CommandContext extends Environment {
   /**
    * Runs an action and writes what it gives, as text or JSON.
    *
-   * @param uses the program-wide options that the command looks at; any other is refused, not ignored
+   * @param uses the global options that the command reads; the certificates that they lead to are checked for expiry
    */
   readonly run: (
     command: Command,
@@ -31,11 +31,7 @@ export interface CommandContext extends Environment {
     action: () => Promise<CommandResult>,
   ) => Promise<void>;
   /** Runs an action that writes line by line instead. */
-  readonly stream: (
-    command: Command,
-    uses: readonly GlobalOption[],
-    action: (writer: LineWriter) => Promise<void>,
-  ) => Promise<void>;
+  readonly stream: (action: (writer: LineWriter) => Promise<void>) => Promise<void>;
 }
 
 /** Adds one command, or a family of them, to the program. */

@@ -43,11 +43,6 @@ import { createLineWriter, HintedError, writeError, writeResult } from "./output
 
 const LONGEST_HELP_LINE = 100;
 
-const GLOBAL_FLAGS = {
-  config: "--config",
-  clientConfig: "--client-config",
-} as const satisfies Record<GlobalOption, string>;
-
 /** Commands that are words behind one word: `audit verify`. */
 function group(name: string, description: string, commands: readonly AddCommand[]): AddCommand {
   return (program, context) => {
@@ -126,7 +121,8 @@ Start here:
       prove that nobody changed the audit log
 
 Every command has examples of its own: broker-ctl <command> --help
-Options may stand anywhere, with one dash or two. Exit codes: 0 done, 1 failed, 2 not understood.
+Options may stand before or after the command, with one dash or two. Every command accepts --config, --client-config
+and --json. Exit codes: 0 success, 1 failure, 2 usage error.
 `;
 
 /**
@@ -140,14 +136,12 @@ export async function runProgram(args: readonly string[], environment: Environme
   const program = createProgram({
     ...environment,
     run: async (command, uses, action) => {
-      refuseUnused(command, uses);
       const result = await action();
       writeResult(terminal, { json }, result);
       if (result.failed === true) exitCode = EXIT_CODES.failed;
       await warnOfEnds(command, uses, environment);
     },
-    stream: async (command, uses, action) => {
-      refuseUnused(command, uses);
+    stream: async (action) => {
       await action(createLineWriter(terminal, { json }));
     },
   }, args.some((word) => /^--?verbose$/.test(word)));
@@ -246,16 +240,6 @@ async function warnOfEnds(
   const certificates = named.flatMap((path) => path === undefined || path === "" ? [] : [path]);
   for (const warning of await warningsOfEnds(configs, workingFolder, certificates)) {
     terminal.err(`${visibleText(warning)}\n`);
-  }
-}
-
-/** @throws {AppError} `invalid_request` for a program-wide option that the command would not look at */
-function refuseUnused(command: Command, uses: readonly GlobalOption[]): void {
-  const given: Partial<Record<GlobalOption, string>> = command.optsWithGlobals();
-  for (const [key, flag] of Object.entries(GLOBAL_FLAGS) as [GlobalOption, string][]) {
-    if (given[key] !== undefined && !uses.includes(key)) {
-      throw new AppError("invalid_request", `Option '${flag}' means nothing to '${command.name()}'`);
-    }
   }
 }
 

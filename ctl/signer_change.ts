@@ -45,7 +45,7 @@ export function addChangeOptions(command: Command): Command {
   );
 }
 
-/** The program-wide options that an edit looks at. */
+/** The global options that an edit reads. */
 export function changeUses(flags: ChangeFlags): readonly GlobalOption[] {
   return flags.reload === true ? ["config", "clientConfig"] : ["config"];
 }

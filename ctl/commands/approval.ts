@@ -89,9 +89,7 @@ export const addApproval: AddCommand = (program, context) => {
   add(approval, "watch")
     .description("See and decide requests as they come, at a terminal.")
     .addHelpText("after", `${WATCH_EXAMPLES}${HELP}`)
-    .action((_flags, command) =>
-      context.stream(command, ["clientConfig"], () => watchApprovals(context, watched(command, context)))
-    );
+    .action((_flags, command) => context.stream(() => watchApprovals(context, watched(command, context))));
   add(approval, "allow")
     .alias("approve")
     .description("Let the command of a request run.")

@@ -76,7 +76,7 @@ export const addShow: AddCommand = (audit, context) => {
     .addHelpText("after", EXAMPLES)
     .action((flags: ShowFlags, command) => {
       const { join } = flags;
-      if (join === undefined) return context.stream(command, [], (writer) => show(flags, writer, context));
+      if (join === undefined) return context.stream((writer) => show(flags, writer, context));
       return context.run(command, [], async () => {
         const matches = createFilter(flags);
         return await joinAudits({ ...flags, ...chooseLogs(flags), join, matches }, context);

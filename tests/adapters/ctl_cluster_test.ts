@@ -161,12 +161,6 @@ Deno.test.each<{ name: string; args: string[]; error: RegExp; exit?: number }>([
     error: /Cannot read rule/,
     exit: 2,
   },
-  {
-    name: "a flag that means nothing",
-    args: [...ADD, "--client-config", "x"],
-    error: /means nothing to 'add'/,
-    exit: 2,
-  },
 ])("cluster add refuses $name, and writes nothing", async ({ args, error, exit = 1 }) => {
   const host = `"web01": { "addr": "10.0.0.1:22", "user": "u", "host_key": "${SAMPLE_HOST_KEY}" }`;
   const text = WITH_PROD.replace('"hosts": {}', `"hosts": { ${host} }`);

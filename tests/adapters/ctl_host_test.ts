@@ -154,7 +154,6 @@ Deno.test.each<{ status: number; detail: string; hint: RegExp }>([
 Deno.test.each<{ name: string; flags: string[] }>([
   { name: "a URL", flags: ["--url", "127.0.0.1:1"] },
   { name: "a certificate", flags: ["--cert", "x"] },
-  { name: "a client config", flags: ["--client-config", "x"] },
 ])("host list refuses $name without --remote", async ({ flags }) => {
   await using folder = await createConfig(HOSTS);
   const { err, exit } = await run(folder.path, "host", "list", ...flags);
