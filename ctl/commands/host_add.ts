@@ -44,7 +44,8 @@ Examples:
   broker-ctl host add --name web02 --force --sudo=false --jump ''
 
 --force changes a host that is there, by what is given alone; '' clears a field, and a list takes the place of the old
-one. Lists have commas, or repeat the flag. --scan takes the key that the network shows: compare its fingerprint. Where
+one. Separate the values of a list with commas, or repeat the flag; a comma in braces, parentheses or a class is part
+of its pattern. --scan takes the key that the network shows: compare its fingerprint. Where
 the config has another key for the host, it takes the scanned one only with --new-key and its fingerprint, as the host
 itself shows it (ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub): it could be that of somebody in between.
 A new host gets "unsealed_sessions": false: with command rules and without a seal, each command of its sessions needs a
@@ -87,9 +88,13 @@ export const addHostChanges: AddCommand = (host, context) => {
     .option(switchOf("bastion"), "may be used as a hop to another host")
     .option("--policy-mode <mode>", "off, allowlist or denylist", once)
     .option("--policy-enforcement <how>", "enforce or audit", once)
-    .option("--allow <patterns>", "RE2 patterns of commands that may run", repeated)
-    .option("--deny <patterns>", "RE2 patterns of commands that may not", repeated)
-    .option("--require-approval <patterns>", "RE2 patterns of commands that a human approves", repeated)
+    .option("--allow <patterns>", "RE2 patterns of allowed commands, separated by commas", repeated)
+    .option("--deny <patterns>", "RE2 patterns of denied commands, separated by commas", repeated)
+    .option(
+      "--require-approval <patterns>",
+      "RE2 patterns of commands that need an approval, separated by commas",
+      repeated,
+    )
     .option(switchOf("shell-parse"), "false: patterns match the whole text")
     .option("--force", "change a host that is there")
     .addHelpText("after", ADD_EXAMPLES)

@@ -1,5 +1,6 @@
 import { AppError } from "@gateway/shared/errors";
 import { quoteText } from "@gateway/shared/quote";
+import { HintedError } from "../output.ts";
 
 /** Names with commas between, from a flag that may be repeated; one empty value clears. */
 export function splitNames(values: readonly string[] | undefined): readonly string[] | undefined {
@@ -9,11 +10,11 @@ export function splitNames(values: readonly string[] | undefined): readonly stri
 }
 
 /**
- * Patterns with commas between, from a flag that may be repeated; one empty value clears. A comma in brackets, or
- * behind a backslash, belongs to its pattern.
+ * Splits the patterns of a repeatable flag at commas; one empty value clears. A comma in braces, parentheses or a class,
+ * or after a backslash, is part of its pattern.
  *
- * @throws {AppError} `invalid_request` where a comma may be meant either way: cut in two, `^echo a,b$` would allow all
- * that begins with `echo a`
+ * @throws {AppError} `invalid_request` for `^echo a,b$`: split in two, it would allow every command that starts with
+ * `echo a`
  */
 export function splitPatterns(
   values: readonly string[] | undefined,
@@ -21,38 +22,35 @@ export function splitPatterns(
 ): readonly string[] | undefined {
   return values?.flatMap((value) => {
     const parts = splitAtCommas(value);
-    const isAnchored = (text: string) => text.startsWith("^") && text.endsWith("$");
-    if (parts.length > 1 && (isAnchored(value) || value.startsWith("^")) && !parts.every(isAnchored)) {
-      throw new AppError(
-        "invalid_request",
-        `Cannot tell where the patterns of ${flag} ${
-          quoteText(value)
-        } end: repeat the flag for each of them, ` +
-          "and write a comma that belongs to one as \\,",
+    if (value.startsWith("^") && value.endsWith("$") && !parts.every((part) => part.startsWith("^"))) {
+      throw new HintedError(
+        new AppError(
+          "invalid_request",
+          `Cannot split ${flag} ${quoteText(value)}: a pattern after a comma does not start with "^"`,
+        ),
+        `repeat ${flag} for each pattern, and write a comma that is part of a pattern as "\\,"`,
       );
     }
     return parts.filter((part) => part.trim() !== "");
   });
 }
 
-/** A comma that a pattern of RE2 has for itself is in braces, brackets or parentheses, or escaped. */
+/** The parts of RE2 syntax that decide whether a comma is part of a pattern: escapes, classes, repetitions. */
+const PARTS_OF_RE2 = /\\Q[^]*?(?:\\E|$)|\\[^]|\[\^?\]?(?:\\[^]|\[:\^?\w+:\]|[^\]\\])*\]?|\{[^{}]*\}|[^]/g;
+
 function splitAtCommas(text: string): readonly string[] {
-  const parts: string[] = [];
-  let [start, depth] = [0, 0];
-  for (let index = 0; index < text.length; index++) {
-    const letter = text[index] ?? "";
-    if (letter === "\\") index += 1;
-    else if ("([{".includes(letter)) depth += 1;
-    else if (")]}".includes(letter)) depth -= 1;
-    else if (letter === "," && depth <= 0) {
-      parts.push(text.slice(start, index));
-      start = index + 1;
-    }
+  const parts = [""];
+  let depth = 0;
+  for (const [part] of text.matchAll(PARTS_OF_RE2)) {
+    if (part === "(") depth += 1;
+    if (part === ")") depth -= 1;
+    if (part === "," && depth <= 0) parts.push("");
+    else parts.push(parts.pop() + part);
   }
-  return [...parts, text.slice(start)].map(withoutMargin);
+  return parts.map(withoutMargin);
 }
 
-/** Blanks outside the anchors are between patterns; others are the pattern's: `^ls` allows `lsof`, and `^ls ` does not. */
+/** Removes spaces outside the anchors. Other spaces are part of the pattern: `^ls` allows `lsof`, and `^ls ` does not. */
 function withoutMargin(pattern: string): string {
   return pattern.replace(/^ +(?=\^)/, "").replace(/(?<=[^\\]\$) +$/, "");
 }

@@ -7,11 +7,32 @@ Deno.test.each([
   { name: "an escaped blank", values: ["^ls\\ "], patterns: ["^ls\\ "] },
   { name: "a blank behind an escaped dollar", values: ["^echo \\$ "], patterns: ["^echo \\$ "] },
   { name: "blanks of each of several", values: ["^ls ", "^w "], patterns: ["^ls ", "^w "] },
-  { name: "blanks at commas within", values: ["^a, b$ "], patterns: undefined },
+  { name: "a comma in braces", values: ["^a{1,3}$,^b"], patterns: ["^a{1,3}$", "^b"] },
+  { name: "a comma in parentheses", values: ["^(a,(b)|c,d)$,^b"], patterns: ["^(a,(b)|c,d)$", "^b"] },
+  { name: "a comma in a class", values: ["^[a,b]$,^b"], patterns: ["^[a,b]$", "^b"] },
+  {
+    name: "a class of brackets and parentheses",
+    values: ["^[](,]$,^[^])]$,^[[:alpha:],]$,^b"],
+    patterns: ["^[](,]$", "^[^])]$", "^[[:alpha:],]$", "^b"],
+  },
+  { name: "an escaped comma", values: ["^a\\,b$,^\\(,^c"], patterns: ["^a\\,b$", "^\\(", "^c"] },
+  { name: "a quoted comma", values: ["^\\Qa,(\\E$,^b"], patterns: ["^\\Qa,(\\E$", "^b"] },
 ])("splitPatterns() keeps $name", ({ values, patterns }) => {
-  if (patterns === undefined) assert.throws(() => splitPatterns(values, "--allow"), /repeat the flag/);
-  else assert.deepEqual(splitPatterns(values, "--allow"), patterns);
+  assert.deepEqual(splitPatterns(values, "--allow"), patterns);
 });
+
+Deno.test.each([
+  { values: ["^ls,^cat"], patterns: ["^ls", "^cat"] },
+  { values: ["ls,cat", "^w$"], patterns: ["ls", "cat", "^w$"] },
+  { values: ["^ls$,cat"], patterns: ["^ls$", "cat"] },
+])("splitPatterns() splits $values at commas", ({ values, patterns }) => {
+  assert.deepEqual(splitPatterns(values, "--allow"), patterns);
+});
+
+Deno.test.each(["^a,b$", "^a, b$", "^a,b,^c$"])(
+  "splitPatterns() rejects %s, which a split would make wider",
+  (value) => assert.throws(() => splitPatterns([value], "--allow"), /Cannot split --allow/),
+);
 
 Deno.test.each([
   {

@@ -98,6 +98,12 @@ Deno.test.each<{ name: string; flags: string[]; from: string; to: string }>([
     from: '["^id$"]',
     to: '["^[a,b]$", "^ls$", "^w\\\\,x$"]',
   },
+  {
+    name: "patterns with a comma between",
+    flags: ["--allow", "^ls,^cat"],
+    from: '["^id$"]',
+    to: '["^ls", "^cat"]',
+  },
   { name: "nothing", flags: [], from: "", to: "" },
 ])(
   "host add --force changes $name, and no other field, also of those that it has no flag for",
@@ -173,7 +179,7 @@ Deno.test.each<{ name: string; args: string[]; exit: number; err: RegExp }>([
     name: "a comma that would make a pattern wider",
     args: [...NEW, "--policy-mode", "allowlist", "--allow", "^echo a,b$"],
     exit: 2,
-    err: /repeat the flag/,
+    err: /hint: repeat --allow/,
   },
   {
     name: "whom to ask without asking",
