@@ -15,6 +15,7 @@ import { fail, type Finding, pass, warn } from "./finding.ts";
 type Common = Pick<SignerConfig, "redact" | "monitor_listen" | "denied_callers" | "audit_fail_mode">;
 
 const PRIVATE_RANGES: ReadonlySet<string> = new Set(["loopback", "private", "uniqueLocal", "linkLocal"]);
+const ON_THIS_MACHINE = /^(?:localhost|127(?:\.\d+){3}|\[::1\]):\d+$/;
 /** So many names are shown of a longer list. */
 const SHOWN = 3;
 
@@ -23,7 +24,7 @@ export function checkSigner(file: string, config: SignerConfig): readonly Findin
   return [
     ...checkLoads(file, [...findSignerProblems(config), ...maskingProblems(config)]),
     checkCallers(file, config),
-    ...checkCustody(file, config),
+    ...checkCustody(file, config, opensNothing(config)),
     config.sign_rate_limit_per_min > 0
       ? pass(file, "sign_rate_limit_per_min bounds each caller")
       : warn(file, "sign_rate_limit_per_min is 0: no caller is bounded", "set it, such as 600"),
@@ -48,10 +49,10 @@ export function checkControlPlane(file: string, config: ControlPlaneConfig): rea
     ...checkLoads(file, maskingProblems(config)),
     config.approval.callers.length === 0 || config.sign_callers.length > 0
       ? pass(file, "sign_callers names the brokers")
-      : warn(
+      : fail(
         file,
-        "there are approvers and no sign_callers: every other certificate may ask for signing",
-        "name the brokers in sign_callers",
+        "sign_callers is empty: every certificate of client_ca that is not an approver's may request certificates",
+        "list the CNs of the brokers in sign_callers",
       ),
     checkState(file, config.state_db, "approvals"),
     ...checkCommon(file, config),
@@ -66,7 +67,7 @@ export function checkBroker(file: string, config: BrokerConfig): readonly Findin
       ...isLocal ? findPolicyProblems(localPolicy(config)) : [],
       ...maskingProblems(config),
     ]),
-    ...isLocal ? checkCustody(file, config) : [],
+    ...isLocal ? checkCustody(file, config, false) : [],
     ...checkCommon(file, {
       ...config,
       denied_callers: config.client_ca === "" ? "-" : config.denied_callers,
@@ -109,7 +110,19 @@ function checkCallers(file: string, { callers }: SignerConfig): Finding {
     : warn(file, "callers._default grants groups to whoever is not named", "set its allowed_groups to []");
 }
 
-function checkCustody(file: string, config: Pick<SignerConfig, "ca_key" | "ca_keys">): readonly Finding[] {
+/** Whether the CA key logs in to no machine but this one, as after an untouched `init`. */
+function opensNothing({ listen, hosts, policy_source }: SignerConfig): boolean {
+  return policy_source === "file" &&
+    [listen, ...Object.values(hosts).map(({ addr }) => addr)].every((address) =>
+      ON_THIS_MACHINE.test(address)
+    );
+}
+
+function checkCustody(
+  file: string,
+  config: Pick<SignerConfig, "ca_key" | "ca_keys">,
+  isLab: boolean,
+): readonly Finding[] {
   const plan = planCaKeys(config);
   const files = Object.entries(config.ca_keys).filter(([, { type }]) => type === "pem").map(([group]) =>
     group
@@ -119,17 +132,23 @@ function checkCustody(file: string, config: Pick<SignerConfig, "ca_key" | "ca_ke
     ...files.map((group) =>
       fail(
         file,
-        `ca_keys.${group} is a key in a file: whoever reads it logs in everywhere`,
-        "have an agent or a vault keep it: broker-ctl ca-keys add, with --force",
+        `ca_keys.${group} is a key in a file: anyone who can read it can log in to the hosts that trust it`,
+        "move the key to an agent or a vault: broker-ctl ca-keys add, with --force",
       )
     ),
     ...legacy
       ? [
-        fail(
-          file,
-          "ca_key is a key in a file: whoever reads it logs in everywhere",
-          "have an agent or a vault keep it: broker-ctl ca-keys add --name _default",
-        ),
+        isLab
+          ? warn(
+            file,
+            "ca_key is a key in a file, and no host on another machine is configured yet",
+            "before you add one, move the key to an agent or a vault: broker-ctl ca-keys add --name _default",
+          )
+          : fail(
+            file,
+            "ca_key is a key in a file: anyone who can read it can log in to every enrolled host",
+            "move the key to an agent or a vault: broker-ctl ca-keys add --name _default",
+          ),
       ]
       : [],
     ...plan === undefined ? [warn(file, "there is no default CA key", "set ca_keys._default")] : [],
