@@ -16,14 +16,16 @@ import { INDENT } from "./table.ts";
  * An approval in two lines; more follow where its command is cut, where what is asked is no command, and where a
  * reason is given.
  */
-export function formatSummary(approval: ApprovalRecord): readonly string[] {
+export function formatSummary(approval: ApprovalRecord, now: number): readonly string[] {
   const { id, status, caller, end_user: user = "", host, command, access, rule = "", reason } = approval;
   const who = `caller=${quoteOdd(caller)} user=${quoteOdd(user || "-")} host=${quoteOdd(host)}`;
   const listed = shorten(command);
   const more = access === undefined ? "" : ` access=${quoteOdd(access.join("+"))}`;
   const asks = isCommandShown(askedKind(approval)) ? [] : [`${INDENT}ASKS ${describeAsked(approval)}`];
   return [
-    `${id}  [${status}]  ${who} elevation=${quoteOdd(describeElevation(approval))}${more}`,
+    `${id}  [${status}]  ${who} elevation=${quoteOdd(describeElevation(approval))}${more}${
+      describeTimes(approval, now)
+    }`,
     `${INDENT}cmd=${quoteText(listed.shown)}${listed.cut === undefined ? "" : "…"} rule=${shortenText(rule)}`,
     ...(listed.cut === undefined ? [] : [
       `${INDENT}CUT: ${listed.cut} of the command; all of it: broker-ctl approval show ${quoteOdd(id)}`,
@@ -31,6 +33,14 @@ export function formatSummary(approval: ApprovalRecord): readonly string[] {
     ...asks,
     ...(reason === undefined ? [] : [`${INDENT}reason=${quoteText(reason)}`]),
   ];
+}
+
+/** How long ago the request was created, and how long it can still be decided, or collected once approved. */
+function describeTimes({ status, created_at, expires_at = "" }: ApprovalRecord, now: number): string {
+  const [age, left] = [now - Date.parse(created_at), Date.parse(expires_at) - now].map((ms) =>
+    Number.isNaN(ms) ? "-" : formatDuration(Math.floor(Math.max(ms, 0) / 1000) * 1000)
+  );
+  return ` age=${age} left=${status === "pending" || status === "approved" ? left : "-"}`;
 }
 
 /** All of an approval, a line for each fact that there is. */

@@ -1,3 +1,4 @@
+import { systemClock } from "@gateway/shared/clock";
 import { formatDuration } from "@gateway/shared/duration";
 import { shellQuote } from "@gateway/shared/shell_quote";
 import { type Command, Option } from "commander";
@@ -39,8 +40,8 @@ Examples:
   broker-ctl approval list --status pending
   broker-ctl approval list --json
 
-What waits for a decision, and what was decided or expired of late; the control plane forgets it after twice
-its approval.timeout_seconds. Read the whole command before you allow it: it is shown quoted, every character
+Lists pending requests, and requests that were decided or expired recently: the control plane forgets a request after
+twice its approval.timeout_seconds. age= is the time since the request. left= is the time until it expires. Read the whole command before you allow it: it is shown quoted, every character
 that could hide another made visible. One of more than 400 characters is cut, which the line below it says:
 broker-ctl approval show has all of it, and so has --json.
 ${HELP}`;
@@ -152,7 +153,9 @@ async function list(
     lines: approvals.length === 0
       ? [nothing]
       : approvals.flatMap(({ record }, index) =>
-        verbose ? [...(index > 0 ? [""] : []), ...formatDetails(record)] : formatSummary(record)
+        verbose
+          ? [...(index > 0 ? [""] : []), ...formatDetails(record)]
+          : formatSummary(record, systemClock.now())
       ),
   };
 }

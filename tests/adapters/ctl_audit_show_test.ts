@@ -226,12 +226,6 @@ Deno.test.each<{ name: string; flags: string[]; error: RegExp; exit: number }>([
     error: /number from 1/,
     exit: 2,
   },
-  {
-    name: "what means nothing",
-    flags: ["--log", "audit.log", "--config", "x"],
-    error: /means nothing/,
-    exit: 2,
-  },
 ])("audit show refuses $name", async ({ flags, error, exit }) => {
   await using log = await createLog();
   const result = await run(log.folder, "audit", "show", ...flags);

@@ -259,12 +259,6 @@ Deno.test.each<{ name: string; flags: string[]; error: RegExp; exit: number }>([
     error: /choices are exec/,
     exit: 2,
   },
-  {
-    name: "a client config",
-    flags: ["--host", "web01", "--client-config", "x"],
-    error: /means nothing/,
-    exit: 2,
-  },
   { name: "no host", flags: [], error: /--host/, exit: 2 },
 ])("policy explain refuses $name", async ({ flags, error, exit }) => {
   await using folder = await createConfig();
