@@ -2,7 +2,7 @@ import type { Duplex } from "node:stream";
 import type { AppError } from "@gateway/shared/errors";
 import { within } from "@gateway/shared/within";
 import { type CertificateLogin, presentCertificate } from "./certificate_auth.ts";
-import { connectionFailure, socketFailure } from "./failures.ts";
+import { closedEarly, connectionFailure, socketFailure } from "./failures.ts";
 import type { HostPin } from "./host_pin.ts";
 import { endedBy, type SshBounds } from "./limits.ts";
 import { loadSsh2, type Ssh2Client } from "./ssh2_library.ts";
@@ -66,7 +66,12 @@ export async function connectOver(transport: Transport, options: ConnectOptions)
       clock,
       ms: limits.handshakeMs,
       late: () => connectionFailure("SSH handshake timeout", undefined, "timeout"),
-      ...endedBy("connection", signal, carrierLost, (cause) => connectionFailure(CLOSED_EARLY, cause)),
+      ...endedBy(
+        "connection",
+        signal,
+        carrierLost,
+        (cause) => connectionFailure("the host closed the connection in the SSH handshake", cause),
+      ),
     }, logIn(client, transport.stream, library, options));
     return { client, lost, close };
   } catch (error) {
@@ -74,8 +79,6 @@ export async function connectOver(transport: Transport, options: ConnectOptions)
     throw error;
   }
 }
-
-const CLOSED_EARLY = "the host closed the connection in the SSH handshake";
 
 /** Resolves once the host is the pinned one and has accepted the certificate. */
 function logIn(
@@ -87,8 +90,8 @@ function logIn(
   return new Promise((resolve, reject) => {
     let hostKey: "unseen" | "pinned" | "other" = "unseen";
     let encrypted = false;
-    client.on("error", (error) => reject(loginFailure(error, hostKey === "other")));
-    client.on("close", () => reject(connectionFailure(CLOSED_EARLY)));
+    client.on("error", (error) => reject(loginFailure(error, hostKey)));
+    client.on("close", () => reject(closedEarly()));
     client.on("handshake", () => {
       encrypted = true;
     });
@@ -125,8 +128,12 @@ function logIn(
   });
 }
 
-function loginFailure(error: Error, otherHostKey: boolean): AppError {
-  if (otherHostKey) return connectionFailure("host key mismatch", error, "host key");
+function loginFailure(error: Error, hostKey: "unseen" | "pinned" | "other"): AppError {
+  if (hostKey === "other") return connectionFailure("host key mismatch", error, "host key");
+  const isReset = "code" in error && (error.code === "ECONNRESET" || error.code === "EPIPE");
+  if (error.message === "Connection lost before handshake" || (hostKey === "unseen" && isReset)) {
+    return closedEarly(error);
+  }
   const level = "level" in error ? error.level : undefined;
   switch (level) {
     case "client-socket":

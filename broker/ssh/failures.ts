@@ -8,7 +8,22 @@ import { quoteText } from "@gateway/shared/quote";
 const CONNECTION = "connection: ";
 
 /** What an agent can do something about, or tell somebody who can. */
-export type FailureClass = "certificate refused" | "host key" | "unreachable" | "timeout";
+export type FailureClass =
+  | "certificate refused"
+  | "host key"
+  | "unreachable"
+  | "timeout"
+  | typeof CLOSED_EARLY;
+
+/** sshd writes "Exceeded MaxStartups" before its identification and closes. SSH libraries drop that text. */
+const CLOSED_EARLY =
+  "the host closed the connection in the SSH handshake, perhaps because sshd reached MaxStartups. Retry in a few seconds. " +
+  "If it repeats, ask the host's operator to raise MaxStartups or PerSourceMaxStartups";
+
+/** The host ended the connection before it showed its host key. */
+export function closedEarly(cause?: unknown): AppError {
+  return connectionFailure(CLOSED_EARLY, cause, CLOSED_EARLY);
+}
 
 /** A failure of a class. */
 class ClassifiedFailure extends AppError {

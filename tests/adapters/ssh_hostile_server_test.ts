@@ -5,6 +5,7 @@ import type { Connection } from "ssh2";
 import { systemClock } from "@gateway/shared/clock";
 import { connectRoute } from "../../broker/ssh/connect_route.ts";
 import { createEphemeralKey } from "../../broker/ssh/ephemeral_key.ts";
+import { failureClassOf } from "../../broker/ssh/failures.ts";
 import { runOn as runOnOpen } from "../../broker/ssh/run_command.ts";
 import { PATIENT_LIMITS } from "../ssh_target/patient_limits.ts";
 import { keepOpen } from "../ssh_target/embedded.ts";
@@ -41,6 +42,7 @@ Deno.test("runCommand() can be canceled in the handshake", () => {
 
 Deno.test.each([
   { name: "closes at once", sends: "" },
+  { name: "has too many connections (sshd's MaxStartups)", sends: "Exceeded MaxStartups\r\n" },
   { name: "closes after its identification", sends: "SSH-2.0-OpenSSH_9.2\r\n" },
   { name: "closes in mid-packet", sends: "SSH-2.0-OpenSSH_9.2\r\n\0\0\x01\x04" },
 ])("runCommand() reports a host that $name", ({ sends }) =>
@@ -52,8 +54,9 @@ Deno.test.each([
       assert.equal(error.code, "upstream_failure");
       assert.match(
         error.message,
-        /^connection: (the host closed the connection in the SSH handshake|SSH handshake failed)$/,
+        /^connection: the host closed the connection in the SSH handshake.* MaxStartups.* Retry in a few seconds/,
       );
+      assert.match(failureClassOf(error) ?? "", /MaxStartups/);
       return true;
     });
   }));
