@@ -5,7 +5,11 @@ import { EMPTY_CELL, formatTable } from "../table.ts";
 
 const HEADING = ["NAME", "API SERVER", "GROUPS", "EXTRA RESOURCES"];
 const CONFIG_HEADING = [...HEADING, "CALLERS", "SERVICE ACCOUNTS", "RULES"];
-const NOTHING = "(no clusters configured)";
+/** The signer returns the clusters of one caller, and an operator is no caller. */
+const NONE_FOR_CALLER = [
+  "(no clusters that your certificate's CN may use)",
+  "To list all clusters: broker-ctl cluster list --config <the signer's config>",
+];
 
 /** The clusters of a signer's answer as a table for so many columns, sorted by name. */
 export function formatClusterInfos(
@@ -13,7 +17,7 @@ export function formatClusterInfos(
   columns: number | undefined,
 ): readonly string[] {
   const rows = byName(clusters).map(([name, cluster]) => formatInfo(name, cluster));
-  return rows.length === 0 ? [NOTHING] : formatTable(HEADING, rows, columns);
+  return rows.length === 0 ? NONE_FOR_CALLER : formatTable(HEADING, rows, columns);
 }
 
 /** The clusters of a config, with what brokers are not told. */
@@ -27,7 +31,7 @@ export function formatClusters(
     join(cluster.sa_bindings.map(({ namespace, service_account: account }) => `${namespace}/${account}`)),
     labelRules(cluster.rules),
   ]);
-  return rows.length === 0 ? [NOTHING] : formatTable(CONFIG_HEADING, rows, columns);
+  return rows.length === 0 ? ["(no clusters configured)"] : formatTable(CONFIG_HEADING, rows, columns);
 }
 
 /** Rules in a word: `allow:3 approval:1 deny:1`. */

@@ -39,8 +39,8 @@ Examples:
   broker-ctl cluster list --remote
   broker-ctl cluster list --remote --json
 
-Without --remote it reads the signer's config; with it, it asks the running signer, which tells of the clusters that
-your certificate's CN may use.
+Without --remote it reads the signer's config and lists all clusters. With --remote it requests the list from the running
+signer, which returns the clusters that your certificate's CN may use. An operator's CN usually may use none.
 ${REMOTE_HELP}`;
 
 const ADD_EXAMPLES = `

@@ -228,9 +228,13 @@ Deno.test("cluster list --remote asks the signer for the clusters of the certifi
   assert.deepEqual(signer.requests.map(({ method, path }) => [method, path]), [["GET", "/v1/clusters"]]);
 });
 
-Deno.test("cluster list --remote says when the signer tells of none", async () => {
+Deno.test("cluster list --remote does not deny clusters that the certificate's CN may not use", async () => {
   await using signer = await FakeService.start({});
-  assert.equal((await signer.run("cluster", "list", "--remote")).out, "(no clusters configured)\n");
+  assert.equal(
+    (await signer.run("cluster", "list", "--remote")).out,
+    "(no clusters that your certificate's CN may use)\n" +
+      "To list all clusters: broker-ctl cluster list --config <the signer's config>\n",
+  );
 });
 
 Deno.test("cluster enrol prints manifests for kubectl, and nothing without --print", async () => {
