@@ -2,6 +2,7 @@ import type { Random } from "@gateway/shared/random";
 import { shortenText, visibleText } from "@gateway/shared/visible";
 import * as z from "@zod/zod";
 import type { Output } from "../ssh/output_buffer.ts";
+import { endLine } from "./fenced.ts";
 import { jsonEnd, jsonLength, jsonStart } from "./json_length.ts";
 import { contentBudget, READABLE_BYTES, type ToolLimits } from "./limits.ts";
 import { contentOf, isWanted, type OutputWish, readStream } from "./stream_view.ts";
@@ -158,8 +159,4 @@ function showStream(
     block,
     note: leftOut > 0 ? [`[note] structuredContent has all ${totalBytes} bytes of ${name}`] : [],
   };
-}
-
-function endLine(text: string): string {
-  return text === "" || text.endsWith("\n") ? text : `${text}\n`;
 }

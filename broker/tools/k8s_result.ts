@@ -4,9 +4,9 @@ import * as z from "@zod/zod";
 import type { ActionOutcome, ActionRequest, RunAction } from "../kubernetes/run_action.ts";
 import { decisionView, renderDecision, viewDecision } from "./dry_run.ts";
 import type { ResultPorts } from "./executed.ts";
+import { fence } from "./fenced.ts";
 import { jsonLength } from "./json_length.ts";
 import { contentBudget } from "./limits.ts";
-import { readStream } from "./stream_view.ts";
 import { callerOf, type ToolContext, type ToolResult } from "./tool.ts";
 
 /** What a tool that acts on clusters needs of a broker. */
@@ -34,8 +34,6 @@ export const ACTION_RULES = [
 
 /** As much of a warning as a result repeats, in characters. */
 const MAX_WARNING = 1000;
-/** Nobody guesses these, least of all a cluster that has answered before they are drawn. */
-const MARK_BYTES = 8;
 
 /** Acts, and renders what it came to. */
 export async function answerAction(
@@ -66,30 +64,15 @@ function renderDone(
       `response exceeds ${limits.maxOutputBytes}-byte limit once its control characters are written out; ask for less`,
     );
   }
-  const mark = random.bytes(MARK_BYTES).toHex();
   const warnings = all.map((warning) => shortenText(warning, MAX_WARNING));
-  const bytes = new TextEncoder().encode(output);
-  const shown = readStream(
-    { head: bytes, tail: new Uint8Array(0), totalBytes: bytes.length },
-    { maxBytes: bytes.length, tail: false },
-  );
-  const block = [`[output ${mark} ${bytes.length} bytes]\n`, endLine(shown.start)];
-  const note: string[] = [];
-  if (shown.leftOut > 0) {
-    block.push(`[cut ${mark}: about ${shown.leftOut} bytes are left out here]\n`, endLine(shown.end));
-    note.push(`[note] structuredContent has all ${bytes.length} bytes`);
-  }
+  const { block, note } = fence("output", new TextEncoder().encode(output), random);
   return {
     text: [
       ...(warnings.length === 0 ? [] : [`[${warnings.map(visibleText).join("; ")}]`]),
-      `${block.join("")}[end ${mark}]`,
+      block,
       ...note,
       `[serial=${serial}]`,
     ].join("\n"),
     structured: { output, serial, ...(warnings.length === 0 ? {} : { warnings }) },
   };
-}
-
-function endLine(text: string): string {
-  return text === "" || text.endsWith("\n") ? text : `${text}\n`;
 }
