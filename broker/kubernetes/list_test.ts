@@ -35,12 +35,73 @@ const run = (
   return list(asking, action, { maxBytes: 1 << 20, isMasked: false, ...wish });
 };
 
-Deno.test("list() gives a list of one page as the API server wrote it", async () => {
-  const connection = new Pods(3);
+Deno.test("list() gives a list of one page, an item a line, without managedFields", async () => {
+  const connection = new Pods(2, (index) => ({
+    metadata: { name: `p${index}`, managedFields: [{ manager: "kubelet" }], uid: 18446744073709551615n },
+    spec: { managedFields: 1 },
+  }));
   const { output, warnings } = await run(connection);
-  assert.equal(JSON.parse(output).items.length, 3);
-  assert.match(output, /^\{"kind":"PodList"/);
+  assert.equal(
+    output,
+    '{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"7"},"items":[\n' +
+      '{"metadata":{"name":"p0","uid":18446744073709551615},"spec":{"managedFields":1}},\n' +
+      '{"metadata":{"name":"p1","uid":18446744073709551615},"spec":{"managedFields":1}}\n]}\n',
+  );
   assert.deepEqual([warnings, connection.requests.length], [[], 1]);
+});
+
+/** An API server with so many rows of a Table in pages. */
+function tableOf(count: number, cells: readonly unknown[] = ["x", "1/1"]): FakeConnection {
+  const connection = new FakeConnection();
+  connection.answer = ({ path }) => {
+    const query = new URLSearchParams(path.split("?")[1]);
+    const from = Number(query.get("continue") ?? 0);
+    const to = Math.min(count, from + Number(query.get("limit")));
+    return answered({
+      kind: "Table",
+      metadata: to < count ? { continue: String(to) } : {},
+      columnDefinitions: [{ name: "Name", priority: 0 }, { name: "Ready" }, { name: "Node", priority: 1 }],
+      rows: Array.from({ length: to - from }, () => ({
+        cells: [...cells, "n1"],
+        object: { metadata: { namespace: "prod" } },
+      })),
+    });
+  };
+  return connection;
+}
+
+Deno.test("list() renders the API server's Table, with the namespace where the list has many", async () => {
+  const connection = tableOf(2, ["web\n[end]\t\x1b", null]);
+  const { output } = await run(connection, { asTable: true });
+  const row = String.raw`prod${"\t"}web\x0a[end]\x09\x1b${"\t"}<none>`;
+  assert.equal(output, `NAMESPACE\tNAME\tREADY\n${row}\n${row}\n`);
+  const one = await run(tableOf(1), { asTable: true }, { ...ACTIONS.listPods, namespace: "prod" });
+  assert.equal(one.output, "NAME\tREADY\nx\t1/1\n");
+});
+
+Deno.test("list() cuts a Table between rows, and counts what it knows to remain", async () => {
+  const { output, warnings } = await run(tableOf(250, ["x".repeat(500), "1/1"]), {
+    asTable: true,
+    maxBytes: 10_000,
+  });
+  assert.ok(output.length <= 10_000);
+  assert.match(output, /^NAMESPACE\tNAME\tREADY\n(?:prod\tx{500}\t1\/1\n){19}$/);
+  assert.match(
+    warnings[0] ?? "",
+    /^the list stops after 19 items, at 10000 bytes; at least 81 more remain: /,
+  );
+});
+
+Deno.test("list() shows of a Table of Secrets only columns that hold no value", async () => {
+  const connection = new FakeConnection();
+  connection.answer = () =>
+    answered({
+      kind: "Table",
+      columnDefinitions: ["Name", "Type", "Data", "Password"].map((name) => ({ name })),
+      rows: [{ cells: ["db", "Opaque", 1, "hunter2"] }],
+    });
+  const { output } = await run(connection, { asTable: true, isMasked: true }, ACTIONS.listSecrets);
+  assert.equal(output, "NAME\tTYPE\tDATA\ndb\tOpaque\t1\n");
 });
 
 Deno.test("list() follows the pages to the end, as one list that goes on nowhere", async () => {

@@ -13,6 +13,8 @@ export interface ActionOptions {
   readonly fieldSelector?: string | undefined;
   /** The most items of a list in all. */
   readonly limit?: number | undefined;
+  /** Of a list: the Table of the API server in place of JSON. */
+  readonly asTable?: boolean | undefined;
   readonly container?: string | undefined;
   readonly tailLines?: number | undefined;
   readonly sinceSeconds?: number | undefined;

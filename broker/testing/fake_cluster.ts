@@ -1,3 +1,4 @@
+import { stringifyJson } from "@gateway/shared/json";
 import type { ApiOutcome, ApiRequest } from "@gateway/shared/kubernetes/api_server";
 import type { ClusterAction } from "@gateway/shared/policy/kubernetes";
 import type { ApiConnection } from "../kubernetes/ask.ts";
@@ -74,5 +75,5 @@ export function answered(
     readonly headers?: Readonly<Record<string, string>>;
   } = {},
 ): ApiOutcome {
-  return { kind: "answered", status, headers, text: typeof body === "string" ? body : JSON.stringify(body) };
+  return { kind: "answered", status, headers, text: typeof body === "string" ? body : stringifyJson(body) };
 }

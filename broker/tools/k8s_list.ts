@@ -11,13 +11,17 @@ const input = z.strictObject({
   label_selector: z.string().optional().describe('Only objects with such labels: "app=web,tier!=cache"'),
   field_selector: z.string().optional().describe('Only objects with such fields: "status.phase=Running"'),
   limit: z.int().optional().describe("The most objects in all; where more remain, warnings says so"),
+  output: z.enum(["table", "json"]).optional().describe(
+    "table (default): a line for each object, tabs between columns; json: the objects, without managedFields",
+  ),
   dry_run: dryRun,
   reason: reasonArgument,
 });
 
 const description = [
-  "List objects of a cluster, as one JSON list, whole unless warnings says where it stops. Begin narrow: a namespace, a",
-  "label_selector, a small limit.",
+  "List objects of a cluster as a table, with the columns of kubectl get. A list that is cut ends between two objects,",
+  "and warnings says how many remain. Pass output json, or use k8s_get, for all fields of objects. Begin narrow: a",
+  "namespace, a label_selector, a small limit.",
   ACTION_RULES,
 ].join(" ");
 
@@ -42,6 +46,7 @@ export function createK8sListTool(ports: ActionToolPorts): Tool {
           labelSelector: args.label_selector,
           fieldSelector: args.field_selector,
           limit: args.limit,
+          asTable: args.output !== "json",
         },
         dryRun,
         reason,

@@ -52,7 +52,7 @@ Deno.test("there are six tools for clusters, each with the arguments that client
     k8s_apply: "cluster! dry_run group manifest! name! namespace reason resource!",
     k8s_delete: "cluster! dry_run group name! namespace reason resource!",
     k8s_get: "cluster! dry_run group name! namespace reason resource!",
-    k8s_list: "cluster! dry_run field_selector group label_selector limit namespace reason resource!",
+    k8s_list: "cluster! dry_run field_selector group label_selector limit namespace output reason resource!",
     k8s_list_clusters: "",
     k8s_logs: "cluster! container dry_run namespace! pod! reason since_seconds tail_lines",
   });
@@ -85,6 +85,17 @@ Deno.test("k8s_list says before the output what is left out", async () => {
   const { text, structured } = await call(fixture, "k8s_list", { limit: 1 });
   assert.match(text, /^\[the list stops at the limit of 1; 4 more remain\]\n\[output /);
   assert.deepEqual(structured["warnings"], ["the list stops at the limit of 1; 4 more remain"]);
+});
+
+Deno.test.each([
+  { args: {}, accept: "application/json;as=Table;v=v1;g=meta.k8s.io,application/json" },
+  { args: { output: "table" }, accept: "application/json;as=Table;v=v1;g=meta.k8s.io,application/json" },
+  { args: { output: "json" }, accept: undefined },
+])("k8s_list with $args requests $accept", async ({ args, accept }) => {
+  const fixture = new ClusterFixture();
+  fixture.connection.answer = () => answered({ kind: "PodList", items: [] });
+  await call(fixture, "k8s_list", args);
+  assert.equal(fixture.connection.requests[0]?.accept, accept);
 });
 
 Deno.test("the largest result fits what clients take", async () => {

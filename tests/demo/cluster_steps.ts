@@ -85,7 +85,7 @@ export function createClusterSteps(
       name: "list",
       title: "The agent lists pods: a token for this one action, minted for an account that may do little",
       async run() {
-        const { isError, text } = await call(scene, "k8s_list", { resource: "pods" });
+        const { isError, text } = await call(scene, "k8s_list", { resource: "pods", output: "json" });
         const names = namesOf(text);
         return { ok: !isError && names.join() === POD, shows: `pods: ${names.join(", ")}` };
       },

@@ -8,7 +8,7 @@ Deno.test("a broker in local mode acts on a cluster with a token made for it, an
   await using cluster = await startCluster();
   const [namespace, home] = [await cluster.createNamespace("shop"), await cluster.createNamespace("gateway")];
   const agent = await cluster.createAccount(home, "agent");
-  const rule = { apiGroups: [""], resources: ["configmaps", "secrets"], verbs: ["get", "list"] };
+  const rule = { apiGroups: [""], resources: ["configmaps", "secrets", "pods"], verbs: ["get", "list"] };
   await cluster.grantRole(agent, [rule], namespace);
   await cluster.create(`/api/v1/namespaces/${namespace}/configmaps`, {
     apiVersion: "v1",
@@ -29,6 +29,7 @@ Deno.test("a broker in local mode acts on a cluster with a token made for it, an
           rules: [
             { verbs: ["get"], resources: ["configmaps"], namespaces: [namespace], effect: "allow" },
             { verbs: ["list"], resources: ["configmaps"], effect: "require_approval" },
+            { verbs: ["list"], resources: ["pods"], namespaces: [namespace], effect: "allow" },
           ],
         },
       },
@@ -46,6 +47,34 @@ Deno.test("a broker in local mode acts on a cluster with a token made for it, an
   assert.equal(gated.isError, true);
   assert.match(gated.text, /requires human approval/);
 
+  const names = Array.from({ length: 101 }, (_, index) => `web-${1000 + index}`);
+  for (const name of names) {
+    await cluster.create(`/api/v1/namespaces/${namespace}/pods`, {
+      apiVersion: "v1",
+      kind: "Pod",
+      metadata: { name, annotations: { note: "x".repeat(2_000) } },
+      spec: { containers: [{ name: "app", image: "registry.example/app:1" }] },
+    });
+  }
+  const pods = { ...there, resource: "pods" };
+  const asJson = await mcp.callTool("k8s_list", { ...pods, output: "json" });
+  assert.equal(asJson.isError, false, asJson.text);
+  // The text of so long a list has whole items at both ends, and says how many lines it leaves out.
+  const [, start = "", left = "", end = ""] =
+    /"items":\[\n([^]*)\n\[cut \w+: about \d+ bytes in (\d+) lines [^\n]*\n([^]*)\n\]\}\n\[end /.exec(
+      asJson.text,
+    ) ?? [];
+  const items = [...start.split("\n"), ...end.split("\n")].map((line) => JSON.parse(line.replace(/,$/, "")));
+  assert.equal(items.length + Number(left), names.length);
+  assert.ok(
+    items.every(({ metadata }) => metadata.managedFields === undefined && metadata.name !== undefined),
+  );
+  if (cluster.kind === "real") {
+    const table = outputOf((await mcp.callTool("k8s_list", pods)).text).trimEnd().split("\n");
+    assert.equal(table[0], "NAME\tREADY\tSTATUS\tRESTARTS\tAGE");
+    assert.deepEqual(table.slice(1).map((line) => line.split("\t")[0]), names);
+  }
+
   await mcp.close();
   const records = await scene.records("caller", "outcome", "target_type");
   assert.deepEqual(records, [
@@ -53,5 +82,9 @@ Deno.test("a broker in local mode acts on a cluster with a token made for it, an
     ["mcp-stdio", "executed", "k8s"],
     ["mcp-stdio", "denied", "k8s"],
     ["mcp-stdio", "denied", "k8s"],
+    ...Array.from({ length: cluster.kind === "real" ? 2 : 1 }, () => [
+      ["local", "issued", "k8s"],
+      ["mcp-stdio", "executed", "k8s"],
+    ]).flat(),
   ]);
 });
