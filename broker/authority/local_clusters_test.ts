@@ -65,9 +65,17 @@ function createClusters(answer: ApiAnswer = MADE, keys: Parameters<typeof sample
   return { clusters, token, asked, log };
 }
 
-Deno.test("LocalClusters lists the clusters of the config, without their policy", () => {
+Deno.test("LocalClusters lists the clusters of the config, with their rules in words alone", () => {
   assert.deepEqual(createClusters().clusters.list(), {
-    prod: { api_server: "https://10.0.0.5:6443", ca_cert_pem: "PEM" },
+    prod: {
+      api_server: "https://10.0.0.5:6443",
+      ca_cert_pem: "PEM",
+      policy: [
+        "get, list, logs: any resource in namespace web",
+        "apply, delete: any resource in namespace web; a human has to approve",
+        "some of this is denied; denied actions are not shown",
+      ],
+    },
   });
 });
 

@@ -1,4 +1,5 @@
 import type { ClusterInfo } from "@gateway/shared/wire/cluster";
+import { visibleText } from "@gateway/shared/visible";
 import * as z from "@zod/zod";
 import { defineTool, isVisible, type Tool } from "./tool.ts";
 
@@ -7,14 +8,29 @@ export interface ListClustersPorts {
   readonly currentClusters: () => Promise<ReadonlyMap<string, ClusterInfo>>;
 }
 
+const input = z.strictObject({
+  policy: z.boolean().optional().describe("Also what you may do in each cluster, in words"),
+});
+
 const output = z.strictObject({
-  clusters: z.array(z.strictObject({ name: z.string().describe("Name to pass as cluster") })),
+  clusters: z.array(z.strictObject({
+    name: z.string().describe("Name to pass as cluster"),
+    policy: z.array(z.string()).optional().describe(
+      "Only with policy; absent if the signer does not send it",
+    ),
+  })),
 });
 
 const description = [
-  "List the clusters you may use. Call this first: cluster names of the other k8s tools come from here. What may be done",
-  "there is the policy's to decide; dry_run of the other tools tells about one action.",
+  "List the clusters you may use. Call this first: cluster names of the other k8s tools come from here. With policy: true",
+  "it also shows in words what you may do in each cluster, and what a human has to approve. Denied actions and temporary",
+  "grants are not shown: pass dry_run to another tool to check one action.",
 ].join(" ");
+
+interface Shown {
+  readonly name: string;
+  readonly policy?: readonly string[] | undefined;
+}
 
 /** `k8s_list_clusters`: the clusters, from what is known. Never an address or a certificate. */
 export function createK8sListClustersTool({ currentClusters }: ListClustersPorts): Tool {
@@ -23,15 +39,24 @@ export function createK8sListClustersTool({ currentClusters }: ListClustersPorts
     title: "List clusters",
     description,
     annotations: { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false },
-    input: z.strictObject({}),
+    input,
     output,
     guarded: [],
-    async handle(_args, { callerGroups }) {
-      const names = [...await currentClusters()]
+    async handle({ policy = false }, { callerGroups }) {
+      const clusters = [...await currentClusters()]
         .filter(([, cluster]) => isVisible(cluster, callerGroups))
-        .map(([name]) => name)
-        .sort();
-      return { text: names.join("\n"), structured: { clusters: names.map((name) => ({ name })) } };
+        .sort(([left], [right]) => left < right ? -1 : 1)
+        .map(([name, { policy: words }]) => ({
+          name,
+          ...(policy && words !== undefined && { policy: words }),
+        }));
+      const linesOf = (
+        { name, policy: words = ["the signer does not send what you may do here"] }: Shown,
+      ) => [
+        name,
+        ...(policy ? words.map((line) => `  ${visibleText(line)}`) : []),
+      ];
+      return { text: clusters.flatMap(linesOf).join("\n"), structured: { clusters } };
     },
   });
 }

@@ -53,7 +53,7 @@ Deno.test("there are six tools for clusters, each with the arguments that client
     k8s_delete: "cluster! dry_run group name! namespace reason resource!",
     k8s_get: "cluster! dry_run group name! namespace reason resource!",
     k8s_list: "cluster! dry_run field_selector group label_selector limit namespace output reason resource!",
-    k8s_list_clusters: "",
+    k8s_list_clusters: "policy",
     k8s_logs: "cluster! container dry_run namespace! pod! reason since_seconds tail_lines",
   });
 });
@@ -155,4 +155,17 @@ Deno.test.each([
   const { text, structured } = await call(fixture, "k8s_list_clusters", {}, groups);
   assert.deepEqual(structured, { clusters: clusters.map((name) => ({ name })) });
   assert.equal(text, clusters.join("\n"));
+});
+
+Deno.test("k8s_list_clusters with policy shows in words what may be done where", async () => {
+  const fixture = new ClusterFixture();
+  const policy = ["get: pods in namespace web", "apply: any resource\x1b"];
+  fixture.authority.clusterList = () => ({ prod: { ...CLUSTER, policy }, old: CLUSTER });
+  const { text, structured } = await call(fixture, "k8s_list_clusters", { policy: true });
+  assert.deepEqual(structured, { clusters: [{ name: "old" }, { name: "prod", policy }] });
+  assert.equal(
+    text,
+    "old\n  the signer does not send what you may do here\n" +
+      "prod\n  get: pods in namespace web\n  apply: any resource\\x1b",
+  );
 });

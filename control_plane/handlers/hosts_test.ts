@@ -73,6 +73,7 @@ Deno.test("GET /v1/clusters of a signer that has them is passed on", async () =>
       ca_cert_pem: "x",
       groups: ["a"],
       extra_resources: [{ resource: "w", group: "g", version: "v1", kind: "W", namespaced: true }],
+      policy: ["get: pods in namespace web"],
     },
   };
   plane.signer.reply = () => ({ body: clusters });

@@ -74,11 +74,15 @@ export function visibleClusters(
   return Object.fromEntries(entries);
 }
 
-function toClusterInfo({ apiServer, groups, extraResources }: CompiledCluster, caPem: string): ClusterInfo {
+function toClusterInfo(
+  { apiServer, groups, extraResources, words }: CompiledCluster,
+  caPem: string,
+): ClusterInfo {
   return {
     api_server: apiServer,
     ca_cert_pem: caPem,
     ...(groups.length > 0 && { groups }),
     ...(extraResources.length > 0 && { extra_resources: extraResources }),
+    policy: words,
   };
 }

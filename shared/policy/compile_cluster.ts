@@ -21,6 +21,7 @@ import {
   MAX_TOKEN_TTL_SECONDS,
   MIN_TOKEN_TTL_SECONDS,
 } from "./cluster_model.ts";
+import { describeClusterRules } from "./cluster_words.ts";
 import { type CompiledCommandPolicy, composePolicies, type PolicySet } from "./command.ts";
 import {
   buildResourceTable,
@@ -70,6 +71,8 @@ export interface CompiledCluster {
   readonly commands: PolicySet;
   /** The rules that allow and reveal. */
   readonly reveals: readonly Pattern[];
+  /** What the rules allow, for agents. */
+  readonly words: readonly string[];
 }
 
 /** What {@linkcode compileCluster} works on. */
@@ -126,6 +129,7 @@ export function compileCluster(
     resources: table,
     extraResources: cluster.extra_resources ?? [],
     ...compileRules(good, table, compile),
+    words: describeClusterRules(good),
   };
 }
 

@@ -27,7 +27,7 @@ export interface ExtraResource {
   readonly namespaced?: boolean | undefined;
 }
 
-/** One cluster as the broker sees it. Nothing of the policy is in it. */
+/** One cluster as the broker sees it. */
 export interface ClusterInfo {
   /** `https://host:port`, without a slash at its end. */
   readonly api_server: string;
@@ -37,6 +37,8 @@ export interface ClusterInfo {
   readonly groups?: readonly string[] | undefined;
   /** Kinds of objects beside the built-in ones. */
   readonly extra_resources?: readonly ExtraResource[] | undefined;
+  /** What the rules allow, in words. The reference's signer does not send it. */
+  readonly policy?: readonly string[] | undefined;
 }
 
 /** The response of `GET /v1/clusters`: logical name to cluster. */
@@ -56,5 +58,6 @@ export const clustersResponse: z.ZodType<ClustersResponse> = z.record(
       kind: z.string(),
       namespaced: z.boolean().optional(),
     })).optional(),
+    policy: z.array(z.string()).optional(),
   }),
 );

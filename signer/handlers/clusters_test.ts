@@ -17,19 +17,25 @@ const CLUSTERS = {
     mine: sampleCluster({ groups: ["web"], allowed_callers: ["broker-1"] }),
   },
 };
+const WORDS = [
+  "get, list, logs: any resource in namespace web",
+  "apply, delete: any resource in namespace web; a human has to approve",
+  "some of this is denied; denied actions are not shown",
+];
 const SEEN = {
   prod: {
     api_server: "https://10.0.0.5:6443",
     ca_cert_pem: CA,
     groups: ["web"],
     extra_resources: [EXTRA],
+    policy: WORDS,
   },
-  mine: { api_server: "https://10.0.0.5:6443", ca_cert_pem: "", groups: ["web"] },
+  mine: { api_server: "https://10.0.0.5:6443", ca_cert_pem: "", groups: ["web"], policy: WORDS },
 };
 
 const start = () => startSigner({ kubernetes: CLUSTERS });
 
-Deno.test("GET /v1/clusters shows what the caller may use and nothing of the policy", async () => {
+Deno.test("GET /v1/clusters shows what the caller may use, its rules in words, and nothing else of the policy", async () => {
   const { status, body } = await (await start()).send(get("/v1/clusters"));
   assert.equal(status, 200);
   assert.deepEqual(body, SEEN);
