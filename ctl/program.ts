@@ -24,6 +24,7 @@ import { addHost } from "./commands/host.ts";
 import { addDoctor } from "./commands/doctor.ts";
 import { addIdentity } from "./commands/identity.ts";
 import { addInit } from "./commands/init.ts";
+import { addMigrate } from "./commands/migrate.ts";
 import { addPermissions } from "./commands/permissions.ts";
 import { addVersions } from "./commands/policy_versions.ts";
 import { addExplain } from "./commands/policy_explain.ts";
@@ -53,6 +54,7 @@ function group(name: string, description: string, commands: readonly AddCommand[
 
 const COMMANDS: readonly AddCommand[] = [
   addInit,
+  addMigrate,
   addPermissions,
   addHost,
   addCallers,

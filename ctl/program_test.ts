@@ -92,6 +92,7 @@ Deno.test("runProgram() with --json gives an error as one object, wherever the o
 
 const HELPED = [
   ["init"],
+  ["migrate"],
   ["permissions"],
   ["host", "list"],
   ["policy", "explain"],
