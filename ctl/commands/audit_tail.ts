@@ -39,7 +39,7 @@ export const addTail: AddCommand = (audit, context) => {
     .option("--set", "also the logs of further processes next to it, and those that begin later")
     .option("--full", "long commands and messages whole")
     .addHelpText("after", EXAMPLES)
-    .action((flags: TailFlags, command) => context.stream((writer) => tail(flags, writer, context)));
+    .action((flags: TailFlags) => context.stream((writer) => tail(flags, writer, context)));
 };
 
 async function tail(
