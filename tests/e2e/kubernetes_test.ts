@@ -48,7 +48,7 @@ Deno.test("an agent acts on a cluster through broker, control plane and signer, 
     };
 
     assert.equal((await call("list_clusters", {})).text, CLUSTER);
-    const list = await call("list", { ...there, resource: "pods" });
+    const list = await call("list", { ...there, resource: "pods", output: "json" });
     assert.equal(list.isError, false, list.text);
     assert.deepEqual(
       JSON.parse(outputOf(list.text)).items.map(({ metadata }: KubernetesObject) => metadata?.name),
@@ -119,6 +119,6 @@ Deno.test("an agent acts on a cluster through broker, control plane and signer, 
 
     const freeze = ["freeze", "--caller", "broker-local", "--client-config", stage.init.client_config];
     assert.ok((await runBrokerCtl(freeze, stage.init.folder)).success);
-    const frozen = await call("list", { ...there, resource: "pods" });
+    const frozen = await call("list", { ...there, resource: "pods", output: "json" });
     assert.match(frozen.text, /frozen/);
   }));
