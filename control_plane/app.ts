@@ -21,7 +21,7 @@ export const CONTROL_PLANE_ROUTES = routesFor<ControlPlanePorts, { readonly peer
     HEAD: "refused",
   },
   "/v1/hosts": { GET: (ports, { request, peer }) => handleHosts(ports, request, peer) },
-  "/v1/clusters": { GET: (ports, { peer }) => handleClusters(ports, peer) },
+  "/v1/clusters": { GET: (ports, { request, peer }) => handleClusters(ports, request, peer) },
   "/v1/revocations": { GET: (ports, { peer }) => handleRevocations(ports, peer) },
   "/v1/revocations/serials": {
     POST: (ports, { request, peer }) => handleRevokeSerials(ports, request, peer),

@@ -95,8 +95,9 @@ export class SignerClient {
   }
 
   /** `GET /v1/clusters` as the broker would see it. */
-  clusters(caller: string): Promise<SignerAnswer<ClustersResponse>> {
-    return this.#ask(clustersResponse, { method: "GET", path: "/v1/clusters", headers: onBehalfOf(caller) });
+  clusters(caller: string, withRules: boolean): Promise<SignerAnswer<ClustersResponse>> {
+    const path = withRules ? "/v1/clusters?policy=true" : "/v1/clusters";
+    return this.#ask(clustersResponse, { method: "GET", path, headers: onBehalfOf(caller) });
   }
 
   /** `GET /v1/revocations`. */

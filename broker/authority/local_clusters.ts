@@ -51,7 +51,7 @@ export class LocalClusters {
 
   constructor(ports: LocalClustersPorts) {
     this.#ports = ports;
-    this.#clusters = visibleClusters(ports.policy, ports.caller, ports.cas);
+    this.#clusters = visibleClusters(ports.policy, ports.caller, ports.cas, true);
   }
 
   list(): ClustersResponse {

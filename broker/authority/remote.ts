@@ -60,7 +60,7 @@ export class RemoteAuthority implements Authority {
   }
 
   async clusters(): Promise<ClustersResponse> {
-    const reply = await this.#request({ method: "GET", path: "/v1/clusters" });
+    const reply = await this.#request({ method: "GET", path: "/v1/clusters?policy=true" });
     // A signer that knows no clusters has none.
     if (reply.status === 404) return {};
     const known = this.#knownClusters;

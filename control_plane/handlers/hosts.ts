@@ -1,5 +1,6 @@
 import { readIfNoneMatch } from "@gateway/shared/http/entity_tag";
 import type { Peer } from "@gateway/shared/http/mtls_server";
+import { wantsClusterRules } from "@gateway/shared/wire/cluster";
 import { readRulesHosts } from "@gateway/shared/wire/host_rules";
 import type { ControlPlanePorts } from "../ports.ts";
 import { requireSigner } from "../roles.ts";
@@ -41,10 +42,14 @@ function keptBy(tag: string): Readonly<Record<string, string>> {
   return { etag: tag, "cache-control": "private, no-cache" };
 }
 
-/** `GET /v1/clusters`: likewise; a signer that knows no clusters has none. */
-export async function handleClusters(ports: ControlPlanePorts, peer: Peer): Promise<Response> {
+/** `GET /v1/clusters`: the signer's list for the broker. A signer without this route has no clusters. */
+export async function handleClusters(
+  ports: ControlPlanePorts,
+  request: Request,
+  peer: Peer,
+): Promise<Response> {
   await requireSigner(ports, peer, "GET /v1/clusters");
-  const clusters = await ports.signer.clusters(peer.caller);
+  const clusters = await ports.signer.clusters(peer.caller, wantsClusterRules(request));
   if (clusters.kind === "unknown_route") return answer({});
   if (clusters.kind !== "answered") throw faultOf(clusters);
   return answer(clusters.value);

@@ -77,7 +77,8 @@ Deno.test("GET /v1/clusters of a signer that has them is passed on", async () =>
     },
   };
   plane.signer.reply = () => ({ body: clusters });
-  assert.deepEqual((await plane.get("/v1/clusters", "broker-1")).body, clusters);
+  assert.deepEqual((await plane.get("/v1/clusters?policy=true", "broker-1")).body, clusters);
+  assert.equal(plane.signer.requests[0]?.path, "/v1/clusters?policy=true");
   assert.deepEqual(plane.signer.requests[0]?.headers, { "x-on-behalf-of": "broker-1" });
 });
 

@@ -58,18 +58,20 @@ export function findCluster(policy: CompiledPolicy, caller: string, name: string
  * The clusters that a caller may use, in the shape of `GET /v1/clusters`, sorted by name.
  *
  * @param caPems the text of each cluster's `ca_cert`, by the cluster's name
+ * @param withRules also what the rules allow, in words
  */
 export function visibleClusters(
   policy: CompiledPolicy,
   caller: string,
   caPems: ReadonlyMap<string, string>,
+  withRules = false,
 ): ClustersResponse {
   const entries: [string, ClusterInfo][] = [];
   for (const name of [...policy.clusters.keys()].sort()) {
     const cluster = policy.clusters.get(name);
     if (cluster === undefined || !isInGroups(policy, caller, cluster.groups)) continue;
     if (!isAllowedClusterCaller(cluster, caller)) continue;
-    entries.push([name, toClusterInfo(cluster, caPems.get(name) ?? "")]);
+    entries.push([name, toClusterInfo(cluster, caPems.get(name) ?? "", withRules)]);
   }
   return Object.fromEntries(entries);
 }
@@ -77,12 +79,13 @@ export function visibleClusters(
 function toClusterInfo(
   { apiServer, groups, extraResources, words }: CompiledCluster,
   caPem: string,
+  withRules: boolean,
 ): ClusterInfo {
   return {
     api_server: apiServer,
     ca_cert_pem: caPem,
     ...(groups.length > 0 && { groups }),
     ...(extraResources.length > 0 && { extra_resources: extraResources }),
-    policy: words,
+    ...(withRules && { policy: words }),
   };
 }

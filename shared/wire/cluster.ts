@@ -37,8 +37,13 @@ export interface ClusterInfo {
   readonly groups?: readonly string[] | undefined;
   /** Kinds of objects beside the built-in ones. */
   readonly extra_resources?: readonly ExtraResource[] | undefined;
-  /** What the rules allow, in words. The reference's signer does not send it. */
+  /** What the rules allow, in words; only with `?policy=true`. */
   readonly policy?: readonly string[] | undefined;
+}
+
+/** Whether `GET /v1/clusters` also wants what the rules allow. */
+export function wantsClusterRules(request: Request): boolean {
+  return new URL(request.url).searchParams.get("policy") === "true";
 }
 
 /** The response of `GET /v1/clusters`: logical name to cluster. */

@@ -35,8 +35,12 @@ const SEEN = {
 
 const start = () => startSigner({ kubernetes: CLUSTERS });
 
-Deno.test("GET /v1/clusters shows what the caller may use, its rules in words, and nothing else of the policy", async () => {
-  const { status, body } = await (await start()).send(get("/v1/clusters"));
+Deno.test("GET /v1/clusters shows nothing of the rules unless policy=true requests them in words", async () => {
+  const signer = await start();
+  const { body: plain } = await signer.send(get("/v1/clusters"));
+  const withoutRules = Object.entries(SEEN).map(([name, { policy: _, ...info }]) => [name, info]);
+  assert.deepEqual(plain, Object.fromEntries(withoutRules));
+  const { status, body } = await signer.send(get("/v1/clusters?policy=true"));
   assert.equal(status, 200);
   assert.deepEqual(body, SEEN);
   clustersResponse.parse(body);
