@@ -5,6 +5,7 @@ import { BROKER_FRONTENDS, type BrokerFrontend } from "./permissions.ts";
 /** What the command line asks for. */
 export type CommandLine =
   | { readonly kind: "serve"; readonly frontend: BrokerFrontend; readonly config: string }
+  | { readonly kind: "connect"; readonly socket: string }
   | { readonly kind: "init"; readonly args: readonly string[] }
   | { readonly kind: "version"; readonly verbose: boolean }
   | { readonly kind: "help" }
@@ -14,9 +15,10 @@ export type CommandLine =
 export const USAGE = `Usage: gateway <command> [options]
 
 Commands:
-  serve-http       serve POST /v1/ssh_run over HTTPS with client certificates
+  serve-http       serve POST /v1/ssh_run over HTTPS with client certificates, and MCP on "sockets" of the config
   serve-mcp        serve MCP over the standard streams
-  serve-mcp-http   serve MCP over HTTPS to end users with tokens of an OpenID provider
+  serve-mcp-http   serve MCP over HTTPS to end users with tokens of an OpenID provider, and on "sockets"
+  connect <socket> relay the standard streams to such a socket; reads no config and no key
   init             make keys and configs for a set-up on this machine; gateway init --help explains it
   version          print the version
   help             print this text
@@ -34,6 +36,12 @@ export function parseCommandLine(args: readonly string[]): CommandLine {
   const [command = "", ...rest] = args;
   if (command === "help" || command === "-h" || command === "--help") return { kind: "help" };
   if (command === "init") return { kind: "init", args: rest };
+  if (command === "connect") {
+    const [socket = "", ...more] = rest;
+    if (socket === "-h" || socket === "-help" || socket === "--help") return { kind: "help" };
+    if (socket !== "" && !socket.startsWith("-") && more.length === 0) return { kind: "connect", socket };
+    return { kind: "misused", problem: "connect takes the path of one socket" };
+  }
   const isOption = command.startsWith("-");
   if (command === "") return { kind: "misused", problem: "a command is required" };
   if (!isOption && command !== "version" && !isFrontend(command)) {

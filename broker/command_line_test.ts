@@ -16,6 +16,8 @@ Deno.test.each<{ args: string; gives: object }>([
   { args: "serve-mcp -config=f.json", gives: serve("serve-mcp", "f.json") },
   { args: "serve-mcp --config=f.json", gives: serve("serve-mcp", "f.json") },
   { args: "serve-mcp-http -config f.json", gives: serve("serve-mcp-http", "f.json") },
+  { args: "connect /run/a.sock", gives: { kind: "connect", socket: "/run/a.sock" } },
+  { args: "connect --help", gives: { kind: "help" } },
   { args: "init", gives: { kind: "init", args: [] } },
   { args: "init --dir x -h", gives: { kind: "init", args: ["--dir", "x", "-h"] } },
   { args: "version", gives: { kind: "version", verbose: false } },
@@ -36,7 +38,16 @@ Deno.test.each<{ args: string; gives: object }>([
   assert.deepEqual(parseCommandLine(args === "" ? [] : args.split(" ")), gives);
 });
 
-Deno.test.each(["serve-mcp --conf f", "serve-mcp -config", "serve-http extra", "-x", "version -x"])(
+Deno.test.each([
+  "connect",
+  "connect a b",
+  "connect --config f",
+  "serve-mcp --conf f",
+  "serve-mcp -config",
+  "serve-http extra",
+  "-x",
+  "version -x",
+])(
   "parseCommandLine() refuses `gateway %s`",
   (args) => {
     const command: CommandLine = parseCommandLine(args.split(" "));

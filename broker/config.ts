@@ -11,9 +11,12 @@
  *
  * @module
  */
+import { normalize } from "node:path";
 import * as z from "@zod/zod";
 import { type CaKeyConfig, caKeyConfig, planCaKeys } from "@gateway/shared/ca/model";
 import { type KubernetesConfig, kubernetesConfig } from "@gateway/shared/policy/cluster_model";
+import { hasUnseen } from "@gateway/shared/characters";
+import { foldIdentity } from "@gateway/shared/identity";
 import { quoteText } from "@gateway/shared/quote";
 import {
   type CommandPolicy,
@@ -30,12 +33,21 @@ import {
   SIGNER_CLIENT_SHAPE,
   type SignerClientConfig,
 } from "@gateway/shared/config/signer_client";
+import { HOST_IDENTITY_SUFFIX, isHostIdentity } from "@gateway/shared/wire/krl";
 import { type BrokerHost, brokerHost } from "./host_config.ts";
 
 /** How the broker reaches the signer, or a control plane in front of it. */
 export interface BrokerSignerConfig extends SignerClientConfig {
   /** How long a command waits for a human's approval, in seconds; 0: not at all. */
   readonly approval_wait_seconds: number;
+}
+
+/** A Unix socket on which one caller speaks MCP. */
+export interface BrokerSocket {
+  readonly path: string;
+  /** The end user that the broker names to the signer and in its records. */
+  readonly caller: string;
+  readonly mode: "0600" | "0660";
 }
 
 /** The broker's config after defaults. Paths are as written; relative ones are relative to the working directory. */
@@ -45,6 +57,7 @@ export interface BrokerConfig {
   readonly server_key: string;
   readonly client_ca: string;
   readonly denied_callers: string;
+  readonly sockets: readonly BrokerSocket[];
   /** Absent is local mode: the broker holds the CA key and the policy itself. */
   readonly signer?: BrokerSignerConfig;
   /** Local mode; empty where `ca_keys` has a `_default`. */
@@ -97,6 +110,31 @@ export const MAX_OUTPUT_BYTES = 10_485_760;
 
 const path = z.string().min(1);
 
+/** Where a socket is bound: in a private directory, from which it is moved to its path once it has its mode. */
+export function socketAside(path: string): { readonly directory: string; readonly socket: string } {
+  return { directory: `${path}.new`, socket: `${path}.new/s` };
+}
+
+/** `sockaddr_un` holds 107 bytes and a NUL. */
+const MAX_SOCKET_PATH_BYTES = 107 - socketAside("").socket.length;
+
+const brokerSocket: z.ZodType<BrokerSocket> = z.strictObject({
+  path: path.refine(
+    (text) => new TextEncoder().encode(text).length <= MAX_SOCKET_PATH_BYTES,
+    `must be at most ${MAX_SOCKET_PATH_BYTES} bytes`,
+  ).describe(
+    "file name of the socket; only its owner may be able to write to its directory, which should hold nothing but sockets",
+  ),
+  caller: z.string().min(1).refine(
+    (text) => !hasUnseen(text) && !isHostIdentity(text),
+    `must not have control characters or end with ${HOST_IDENTITY_SUFFIX}`,
+  ).describe("the end user in requests to the signer and in audit records; each socket has its own"),
+  mode: z.enum(["0600", "0660"]).default("0600").describe(
+    "0600: the broker's own account can connect; 0660: the socket's group too, which is the directory's group if the " +
+      "directory has the setgid bit",
+  ),
+});
+
 /** Zero and negative numbers mean the default, as in the reference. */
 const orDefault = (fallback: number) =>
   z.int().default(fallback).transform((value) => value > 0 ? value : fallback);
@@ -125,6 +163,10 @@ export const brokerConfig: z.ZodType<BrokerConfig> = z.strictObject({
   denied_callers: z.string().default("").describe(
     "file with the CNs, one a line, whose certificates are refused although client_ca signed them; looked at every " +
       "10 seconds; empty means none",
+  ),
+  sockets: z.array(brokerSocket).default([]).describe(
+    "Unix sockets on which serve-http and serve-mcp-http also serve MCP, one for each agent or user; an agent connects " +
+      "with gateway connect and needs no key; unused over stdio",
   ),
   signer: z.strictObject({
     ...SIGNER_CLIENT_SHAPE,
@@ -214,6 +256,15 @@ export const brokerConfig: z.ZodType<BrokerConfig> = z.strictObject({
     "local mode: host group to names of command policies; _default applies to every host",
   ),
 }).superRefine((config, context) => {
+  for (
+    const [key, values] of Object.entries({
+      path: config.sockets.map(({ path }) => normalize(path)),
+      caller: config.sockets.map(({ caller }) => foldIdentity(caller)),
+    })
+  ) {
+    if (new Set(values).size === values.length) continue;
+    context.addIssue({ code: "custom", path: ["sockets"], message: `two sockets have the same ${key}` });
+  }
   for (const [key, message] of findModeProblems(config)) {
     context.addIssue({ code: "custom", path: key === "" ? [] : key.split("."), message });
   }

@@ -113,6 +113,36 @@ Deno.test.each([
     message: "api_servers: has no effect in local mode (no signer): name the clusters in kubernetes",
   },
   {
+    name: "a socket that every account could connect to",
+    keys: { signer: SIGNER, sockets: [{ path: "s", caller: "ann", mode: "0666" }] },
+    message: "sockets[0].mode",
+  },
+  {
+    name: "a socket without a caller",
+    keys: { signer: SIGNER, sockets: [{ path: "s", caller: "" }] },
+    message: "sockets[0].caller",
+  },
+  {
+    name: "a host's identity as the caller of a socket",
+    keys: { signer: SIGNER, sockets: [{ path: "s", caller: "web01.krl" }] },
+    message: "sockets[0].caller: must not have control characters or end with .krl",
+  },
+  {
+    name: "a path that no socket can have",
+    keys: { signer: SIGNER, sockets: [{ path: `/${"x".repeat(101)}`, caller: "ann" }] },
+    message: "sockets[0].path: must be at most 101 bytes",
+  },
+  {
+    name: "two sockets of one caller",
+    keys: { signer: SIGNER, sockets: [{ path: "s", caller: "ann" }, { path: "t", caller: "Ann." }] },
+    message: "sockets: two sockets have the same caller",
+  },
+  {
+    name: "two callers on one socket",
+    keys: { signer: SIGNER, sockets: [{ path: "s", caller: "ann" }, { path: "./s", caller: "bob" }] },
+    message: "sockets: two sockets have the same path",
+  },
+  {
     name: "a sealed host",
     keys: { ca_key: "ssh_ca", hosts: { web01: { ...HOST, sealed_exec: true } } },
     message: '"hosts.web01.sealed_exec": not supported yet by this version',

@@ -39,6 +39,10 @@ export async function runGateway(
       return misused(command.problem);
     case "init":
       return await init?.(command.args) ?? misused("init is not in this program: use broker-ctl init");
+    case "connect": {
+      const { connect } = await import("./connect.ts");
+      return await connect(command.socket);
+    }
     case "serve":
       return await exitCodeOf(() => serve(command));
     default:

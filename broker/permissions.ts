@@ -21,6 +21,7 @@
  *
  * @module
  */
+import { dirname, resolve } from "node:path";
 import { signerUrls } from "@gateway/shared/config/signer_client";
 import type { UsedFile } from "@gateway/shared/exposed_files";
 import { addressPermissions, listenPermissions, urlPermissions } from "@gateway/shared/permissions/address";
@@ -32,7 +33,7 @@ import {
   type RunOptions,
   type ServiceLocation,
 } from "@gateway/shared/permissions/set";
-import type { BrokerConfig } from "./config.ts";
+import { type BrokerConfig, socketAside } from "./config.ts";
 
 /** How agents reach a broker: HTTP with mTLS, MCP over standard input and output, or MCP over HTTP with tokens. */
 export const BROKER_FRONTENDS = ["serve-http", "serve-mcp", "serve-mcp-http"] as const;
@@ -64,6 +65,7 @@ export function brokerPermissions(config: BrokerConfig, location: BrokerLocation
   const { frontend } = location;
   const listens = frontend !== "serve-mcp";
   const { signer } = config;
+  const sockets = listens ? config.sockets : [];
   return mergeSets(
     filePermissions({
       workingFolder: location.workingFolder,
@@ -80,7 +82,10 @@ export function brokerPermissions(config: BrokerConfig, location: BrokerLocation
         ...(frontend === "serve-http" &&
           { client_ca: config.client_ca, denied_callers: config.denied_callers }),
       },
-      outputFolders: { session_recording_dir: config.session_recording_dir },
+      outputFolders: {
+        session_recording_dir: config.session_recording_dir,
+        ...Object.fromEntries(sockets.map(({ path }, index) => [`sockets[${index}].path`, dirname(path)])),
+      },
     }),
     signer === undefined ? caKeyPermissions(config, location.workingFolder) : {
       net: signerUrls(signer).flatMap(urlPermissions),
@@ -94,9 +99,19 @@ export function brokerPermissions(config: BrokerConfig, location: BrokerLocation
           : []),
       ],
     },
+    socketPermissions(sockets, location.workingFolder),
     hosts(config),
     { ignoreEnv: "all" },
   );
+}
+
+/** The directory of a socket is also read, for its mode: it should hold nothing else. */
+function socketPermissions(sockets: BrokerConfig["sockets"], workingFolder: string): PermissionSet {
+  const paths = sockets.map(({ path }) => resolve(workingFolder, path));
+  return {
+    read: paths.map((path) => dirname(path)),
+    net: paths.flatMap((path) => [`unix:${path}`, `unix:${socketAside(path).socket}`]),
+  };
 }
 
 /** What other users of the machine must not write, and mostly not read either. */

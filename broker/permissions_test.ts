@@ -42,6 +42,23 @@ Deno.test("brokerPermissions() over HTTP grants the listener and its certificate
   });
 });
 
+Deno.test("brokerPermissions() grants each socket, and over stdio none", () => {
+  const changes = {
+    hosts: { web01: { addr: "10.0.0.5:22" } },
+    sockets: [{ path: "/run/gw/ann.sock", caller: "ann" }, { path: "s/bob.sock", caller: "bob" }],
+  };
+  const { read, write, net } = broker("serve-http", changes);
+  assert.deepEqual(read?.filter((path) => /gw|srv/.test(path)), ["/run/gw", "/srv/s"]);
+  assert.deepEqual(write, ["/run/gw", "/srv/s", "/var/log/broker"]);
+  assert.deepEqual(Array.isArray(net) && net.filter((address: string) => address.startsWith("unix:")), [
+    ...["unix:/run/gw/ann.sock", "unix:/run/gw/ann.sock.new/s"],
+    ...["unix:/srv/s/bob.sock", "unix:/srv/s/bob.sock.new/s"],
+  ]);
+  const nearKey = broker("serve-http", { sockets: [{ path: "/etc/gateway/pki/s", caller: "ann" }] });
+  assert.ok(nearKey.denyWrite?.includes("/etc/gateway/pki/http.key"));
+  assert.deepEqual(broker("serve-mcp", changes), broker("serve-mcp", { hosts: changes.hosts }));
+});
+
 Deno.test("brokerPermissions() grants each of several signers, and no other", () => {
   const { url: _one, ...signer } = BROKER.signer;
   const { net } = broker("serve-mcp", {

@@ -6,6 +6,7 @@ import { loadListenerTls } from "@gateway/shared/http/tls_material";
 import { type BrokerPorts, createBroker } from "./app.ts";
 import type { BrokerConfig } from "./config.ts";
 import { createHttpFrontend } from "./frontends/http.ts";
+import { openMcpSockets } from "./frontends/mcp_sockets.ts";
 import { startBrokerMonitor } from "./monitor.ts";
 
 /** Serves the HTTP frontend until `stopped` resolves. */
@@ -20,6 +21,7 @@ export async function serveHttp(
   const broker = await createBroker(config, ports);
   try {
     const hosts = await broker.loadHosts();
+    await using _sockets = await openMcpSockets(config.sockets, broker, ports);
     const traffic = new ListenerMetrics(broker.metrics);
     const server = await startMtlsServer({
       listen: config.listen,

@@ -9,6 +9,7 @@ import type { Random } from "@gateway/shared/random";
 import { type BrokerPorts, createBroker } from "./app.ts";
 import type { BrokerConfig } from "./config.ts";
 import { createMcpHttp } from "./frontends/mcp_http.ts";
+import { openMcpSockets } from "./frontends/mcp_sockets.ts";
 import { startBrokerMonitor } from "./monitor.ts";
 import { describeTools } from "./tools/instructions.ts";
 import { createToolset } from "./tools/toolset.ts";
@@ -43,6 +44,7 @@ export async function serveMcpHttp(
   const broker = await createBroker(config, ports);
   try {
     const hosts = await broker.loadHosts();
+    await using _sockets = await openMcpSockets(config.sockets, broker, ports);
     const mcp = createMcpHttp({
       ...ports,
       tools: createToolset(broker),

@@ -3,7 +3,7 @@ import type { Clock } from "@gateway/shared/clock";
 import type { Random } from "@gateway/shared/random";
 import { announceTools, createMcpServer, type McpServerOptions } from "./mcp_server.ts";
 import { PausedCalls } from "./paused_calls.ts";
-import { type StdioStreams, StdioTransport } from "./stdio_transport.ts";
+import { type SharedBounds, type StdioStreams, StdioTransport } from "./stdio_transport.ts";
 
 /** Who calls over stdio: the one who started the process; policies, freezes and audit queries use this name. */
 export const STDIO_CALLER = "mcp-stdio";
@@ -11,6 +11,10 @@ export const STDIO_CALLER = "mcp-stdio";
 /** What the stdio frontend needs. */
 export interface McpStdioOptions
   extends Pick<McpServerOptions, "tools" | "instructions" | "onError">, StdioStreams {
+  /** Default {@linkcode STDIO_CALLER}. */
+  readonly caller?: string;
+  /** Absent: the client has the broker for itself. */
+  readonly bounds?: SharedBounds;
   readonly clock: Clock;
   readonly random: Random;
   /** Whether the human at the client may be asked for approvals. */
@@ -23,6 +27,8 @@ export interface McpStdioOptions
 export interface McpStdio {
   /** Resolves when the client has closed its end. */
   readonly ended: Promise<void>;
+  /** How many requests are under way or have an answer that the client has not taken. */
+  readonly openRequests: number;
   /** Ends the connection; what runs is cancelled, and has ended when this resolves. */
   close(): Promise<void>;
 }
@@ -32,14 +38,15 @@ export interface McpStdio {
  * (2026-07-28).
  */
 export function serveMcpStdio(options: McpStdioOptions): McpStdio {
-  const transport = new StdioTransport(options);
+  const transport = new StdioTransport(options, options.bounds);
+  const { caller = STDIO_CALLER } = options;
   const pausedCalls = new PausedCalls(options);
   const calls = new Set<Promise<unknown>>();
   const handle = serveStdio(({ era }) => {
     const server = createMcpServer({
       tools: options.tools,
       instructions: options.instructions,
-      caller: () => ({ caller: STDIO_CALLER, callerGroups: null, bearerToken: undefined }),
+      caller: () => ({ caller, callerGroups: null, bearerToken: undefined }),
       era,
       clock: options.clock,
       ...(options.askInChat ? { chat: { pausedCalls } } : {}),
@@ -57,6 +64,9 @@ export function serveMcpStdio(options: McpStdioOptions): McpStdio {
   }, { transport, onerror: options.onProtocolError });
   return {
     ended: transport.ended,
+    get openRequests() {
+      return transport.requests.size;
+    },
     async close() {
       await handle.close();
       await pausedCalls.close();

@@ -33,6 +33,11 @@ interface Exchange {
 export class OpenRequests {
   readonly #open = new Map<RequestId, Exchange>();
 
+  /** How many requests are under way or have an answer that is not sent. */
+  get size(): number {
+    return this.#open.size;
+  }
+
   /**
    * Takes note of the requests among these messages, and of what they cancel. All of them are to be given to the
    * library next.

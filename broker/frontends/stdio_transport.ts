@@ -18,6 +18,14 @@ export interface StdioStreams {
   readonly output: WritableStream<Uint8Array>;
 }
 
+/** What bounds a client that shares its broker with others. */
+export interface SharedBounds {
+  /** The longest line that is accepted, in bytes. */
+  readonly maxLineBytes: number;
+  /** Awaited before each message. */
+  readonly turn: () => Promise<void>;
+}
+
 /**
  * JSON-RPC messages as lines. In place of the SDK's stdio transport (2.4.0), because that one reads with `JSON.parse`
  * past the one door for JSON and writes with `JSON.stringify`, which fails at a 64-bit serial; answers nothing to a line
@@ -33,10 +41,13 @@ export class StdioTransport implements Transport {
   readonly #reader: ReadableStreamDefaultReader<Uint8Array>;
   readonly #writer: WritableStreamDefaultWriter<Uint8Array>;
   readonly #ended = Promise.withResolvers<void>();
-  readonly #lines = new LineBuffer(MAX_LINE_BYTES);
+  readonly #lines: LineBuffer;
+  readonly #turn: () => Promise<void> | undefined;
   #closed = false;
 
-  constructor({ input, output }: StdioStreams) {
+  constructor({ input, output }: StdioStreams, bounds?: SharedBounds) {
+    this.#lines = new LineBuffer(bounds?.maxLineBytes ?? MAX_LINE_BYTES);
+    this.#turn = () => bounds?.turn();
     this.#reader = input.getReader();
     this.#writer = output.getWriter();
   }
@@ -69,7 +80,11 @@ export class StdioTransport implements Transport {
     for (;;) {
       const { done, value } = await this.#reader.read();
       if (done || this.#closed) return;
-      for (const line of this.#lines.push(value)) await this.#receive(line);
+      for (const line of this.#lines.push(value)) {
+        await this.#turn();
+        if (this.#closed) return;
+        await this.#receive(line);
+      }
     }
   }
 
@@ -111,10 +126,13 @@ export class StdioTransport implements Transport {
   }
 }
 
-/** Cuts a stream of bytes into lines. */
+/**
+ * Splits a stream of bytes into lines. It copies what it keeps: a chunk that is read holds its whole buffer, so that a
+ * client that sends byte by byte would hold 64 KiB for each byte.
+ */
 class LineBuffer {
   readonly #maxBytes: number;
-  #chunks: Uint8Array[] = [];
+  #kept = new Uint8Array(0);
   #length = 0;
 
   constructor(maxBytes: number) {
@@ -133,16 +151,20 @@ class LineBuffer {
   }
 
   #keep(part: Uint8Array): void {
-    this.#length += part.length;
-    if (this.#length > this.#maxBytes) throw new Error(`Message is longer than ${this.#maxBytes} bytes`);
-    if (part.length > 0) this.#chunks.push(part);
+    const length = this.#length + part.length;
+    if (length > this.#maxBytes) throw new Error(`Message is longer than ${this.#maxBytes} bytes`);
+    if (length > this.#kept.length) {
+      const larger = new Uint8Array(Math.max(length, 2 * this.#kept.length));
+      larger.set(this.#kept.subarray(0, this.#length));
+      this.#kept = larger;
+    }
+    this.#kept.set(part, this.#length);
+    this.#length = length;
   }
 
   #take(): string {
-    const decoder = new TextDecoder();
-    const text = this.#chunks.map((chunk) => decoder.decode(chunk, { stream: true })).join("") +
-      decoder.decode();
-    this.#chunks = [];
+    const text = new TextDecoder().decode(this.#kept.subarray(0, this.#length));
+    this.#kept = new Uint8Array(0);
     this.#length = 0;
     return text;
   }

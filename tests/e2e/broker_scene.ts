@@ -1,3 +1,4 @@
+import type { BrokerSocket } from "@gateway/broker/config";
 import { parseJson } from "@gateway/shared/json";
 import { createCertificateAuthority, issueLeaf, type X509Authority } from "../../ctl/init/x509.ts";
 import { createTestCa, PRINCIPAL } from "../ssh_target/certificates.ts";
@@ -13,6 +14,8 @@ export interface BrokerKeys {
   readonly approvalViaElicitation?: boolean;
   /** Of the host, in the signer's policy. */
   readonly stopOnDisconnect?: boolean;
+  /** Their paths are relative to the scene's folder. */
+  readonly sockets?: readonly BrokerSocket[];
 }
 
 /** A broker's surroundings: keys, config, a signer that allows nearly everything, and a host. */
@@ -83,6 +86,7 @@ export class BrokerScene implements AsyncDisposable {
       audit_key: `${dir}/audit.seed`,
       monitor_listen: `127.0.0.1:${freePort()}`,
       hosts: { web01: { addr } },
+      sockets: (keys.sockets ?? []).map((socket) => ({ ...socket, path: `${dir}/${socket.path}` })),
     };
     await Deno.writeTextFile(`${dir}/broker.crt`, leaf.certPem);
     await Deno.writeTextFile(`${dir}/broker.key`, leaf.keyPem, { mode: 0o600 });

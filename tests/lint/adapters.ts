@@ -58,6 +58,8 @@ export const ADAPTERS: readonly string[] = [
   "broker/authority/load.ts",
   "broker/authority/load_local.ts",
   "broker/command_line.ts",
+  "broker/connect.ts",
+  "broker/frontends/mcp_sockets.ts",
   "broker/frontends/mcp_stdio.ts",
   "broker/kubernetes/connect.ts",
   "broker/monitor.ts",
@@ -185,6 +187,7 @@ const JOINTS = /^\w+\/(?:web\/)?(?:main|app|start|serve(?:_\w+)?)\.ts$/;
 
 /** Where time, chance, the environment and the end of the process come from, beside every `main.ts`. */
 const AMBIENT: readonly string[] = [
+  "broker/connect.ts",
   "ctl/bridge/main.ts",
   "ctl/bridge/start.ts",
   "ctl/start.ts",

@@ -1,0 +1,161 @@
+import { dirname } from "node:path";
+import { endOfTurn } from "@gateway/shared/clock";
+import { AppError, errorText } from "@gateway/shared/errors";
+import { mayOthersWrite } from "@gateway/shared/exposed_files";
+import { ifThere } from "@gateway/shared/files";
+import { quoteText } from "@gateway/shared/quote";
+import type { Broker, BrokerPorts } from "../app.ts";
+import { type BrokerSocket, socketAside } from "../config.ts";
+import type { McpStdio, McpStdioOptions } from "./mcp_stdio.ts";
+import { limitCalls, MAX_CALLS } from "./user_limit.ts";
+
+/** Connections of one socket at a time. */
+const MAX_CONNECTIONS = 16;
+/** The longest message over a socket, in bytes: as over HTTP, what a file transfer's content needs. */
+const MAX_MESSAGE_BYTES = 1 << 20;
+/** Requests of one socket that run or have an answer that is not read; more than calls, so that a cancel is read. */
+const MAX_OPEN_REQUESTS = MAX_CALLS + 8;
+/** How long a socket waits for room, or after a failed accept, in milliseconds. */
+const PAUSE_MS = 50;
+
+/**
+ * Serves MCP on all of these sockets. It loads the libraries for MCP only if there are sockets.
+ *
+ * @throws {AppError} `invalid_config` when a socket cannot be created safely
+ */
+export async function openMcpSockets(
+  sockets: readonly BrokerSocket[],
+  broker: Broker,
+  ports: BrokerPorts,
+): Promise<AsyncDisposable> {
+  await using opened = new AsyncDisposableStack();
+  if (sockets.length > 0) {
+    const [{ serveMcpStdio }, { createToolset }, { describeTools }] = await Promise.all([
+      import("./mcp_stdio.ts"),
+      import("../tools/toolset.ts"),
+      import("../tools/instructions.ts"),
+    ]);
+    const toolset = createToolset(broker);
+    const tools = { ...toolset, tools: limitCalls(toolset.tools) };
+    const serve = (options: Client) =>
+      serveMcpStdio({
+        ...ports,
+        ...options,
+        tools,
+        instructions: describeTools(broker.limits),
+        askInChat: false,
+        onError: (error) => ports.logger.warn("Tool call failed", { error }),
+      });
+    for (const socket of sockets) {
+      opened.use(serveSocket(await listenOn(socket), socket, { ...ports, serve }));
+    }
+  }
+  return opened.move();
+}
+
+/** What a connection adds to the options of its server. */
+type Client = Pick<McpStdioOptions, "input" | "output" | "caller" | "bounds" | "onProtocolError">;
+
+function serveSocket(
+  listener: Deno.UnixListener,
+  { path, caller }: BrokerSocket,
+  { clock, logger, serve }: BrokerPorts & { readonly serve: (client: Client) => McpStdio },
+): AsyncDisposable {
+  const connections = new Set<McpStdio>();
+  const hasRoom = () =>
+    [...connections].reduce((sum, { openRequests }) => sum + openRequests, 0) < MAX_OPEN_REQUESTS;
+  // One message of a caller in each turn of the event loop, however many connections send it.
+  let last = Promise.resolve();
+  const turn = () =>
+    last = last.then(async () => {
+      await endOfTurn();
+      while (!hasRoom()) await clock.sleep(PAUSE_MS);
+    });
+  const handle = async (connection: Deno.UnixConn) => {
+    using _connection = connection;
+    if (connections.size >= MAX_CONNECTIONS) return;
+    let isLogged = false;
+    const mcp = serve({
+      input: connection.readable,
+      output: connection.writable,
+      caller,
+      bounds: { maxLineBytes: MAX_MESSAGE_BYTES, turn },
+      onProtocolError({ message }) {
+        // Once a connection: a client that sends nothing but garbage would fill the log.
+        if (!isLogged) logger.warn("MCP message rejected", { caller, error: message });
+        isLogged = true;
+      },
+    });
+    connections.add(mcp);
+    await mcp.ended.finally(() => connections.delete(mcp));
+    await mcp.close();
+  };
+  const handling = new Set<Promise<unknown>>();
+  let closed = false;
+  const accepting = (async () => {
+    while (!closed) {
+      try {
+        const handled = handle(await listener.accept())
+          .catch((error) => logger.warn("MCP connection failed", { caller, error }))
+          .finally(() => handling.delete(handled));
+        handling.add(handled);
+      } catch (error) {
+        if (closed) return;
+        logger.warn("Cannot accept MCP connection", { caller, error });
+        await clock.sleep(PAUSE_MS);
+      }
+    }
+  })();
+  return {
+    async [Symbol.asyncDispose]() {
+      closed = true;
+      listener.close();
+      await accepting;
+      await Promise.all([...connections].map((mcp) => mcp.close()));
+      await Promise.all(handling);
+      await ifThere(Deno.remove(path));
+    },
+  };
+}
+
+async function listenOn({ path, mode }: BrokerSocket): Promise<Deno.UnixListener> {
+  const reject = (reason: string, cause?: unknown) =>
+    new AppError("invalid_config", `Cannot listen on socket ${quoteText(path)}: ${reason}`, { cause });
+  const directory = dirname(path);
+  const aside = socketAside(path);
+  try {
+    if (await ifThere(Deno.stat(directory)) === undefined) await Deno.mkdir(directory, { mode: 0o700 });
+    if (mayOthersWrite(await Deno.stat(directory))) {
+      throw reject(`other users can write to its directory; chmod go-w ${directory}`);
+    }
+    const found = await ifThere(Deno.lstat(path));
+    if (found !== undefined && !found.isSocket) throw reject("a file that is not a socket exists");
+    if (found !== undefined && await isServed(path)) throw reject("another process serves it");
+    await ifThere(Deno.remove(aside.directory, { recursive: true }));
+    // A socket has the umask's mode until chmod: nobody else can reach the directory that it is bound in.
+    await Deno.mkdir(aside.directory, { mode: 0o700 });
+    const listener = Deno.listen({ transport: "unix", path: aside.socket });
+    try {
+      await Deno.chmod(aside.socket, parseInt(mode, 8));
+      await Deno.rename(aside.socket, path);
+      await Deno.remove(aside.directory);
+    } catch (error) {
+      listener.close();
+      throw error;
+    }
+    return listener;
+  } catch (error) {
+    throw error instanceof AppError ? error : reject(errorText(error), error);
+  }
+}
+
+/** Whether a process accepts connections there. After kill -9 a socket is left that no process serves. */
+async function isServed(path: string): Promise<boolean> {
+  try {
+    (await Deno.connect({ transport: "unix", path })).close();
+    return true;
+  } catch (error) {
+    if (error instanceof Deno.errors.ConnectionRefused) return false;
+    throw error;
+  }
+}
