@@ -57,6 +57,8 @@ export interface BrokerConfig {
   readonly server_key: string;
   readonly client_ca: string;
   readonly denied_callers: string;
+  /** The CNs that may use `POST /v1/ssh_run`; absent: every CN, empty: none. */
+  readonly run_callers?: readonly string[];
   readonly sockets: readonly BrokerSocket[];
   /** Absent is local mode: the broker holds the CA key and the policy itself. */
   readonly signer?: BrokerSignerConfig;
@@ -163,6 +165,9 @@ export const brokerConfig: z.ZodType<BrokerConfig> = z.strictObject({
   denied_callers: z.string().default("").describe(
     "file with the CNs, one a line, whose certificates are refused although client_ca signed them; looked at every " +
       "10 seconds; empty means none",
+  ),
+  run_callers: z.array(z.string()).exactOptional().describe(
+    "the CNs of client certificates that may use POST /v1/ssh_run; absent: every CN; unused over MCP",
   ),
   sockets: z.array(brokerSocket).default([]).describe(
     "Unix sockets on which serve-http and serve-mcp-http also serve MCP, one for each agent or user; an agent connects " +

@@ -26,7 +26,7 @@ export async function serveHttp(
     const server = await startMtlsServer({
       listen: config.listen,
       ...tls,
-      handler: createHttpFrontend(broker.execute),
+      handler: createHttpFrontend({ ...broker, runCallers: config.run_callers }),
       onAnswer: traffic.onAnswer,
       onError: (error, requestId) => logger.error("Request failed", { request_id: requestId, error }),
     });

@@ -6,8 +6,10 @@ import { stringifyJson } from "@gateway/shared/json";
 import { isHostIdentity, LIST_ONLY } from "@gateway/shared/wire/krl";
 import { checkReason } from "@gateway/shared/wire/sign_fields";
 import { sshRunRequest, type SshRunResponse } from "./ssh_run.ts";
+import type { Events } from "../events.ts";
 import type { Execute, ExecuteResult } from "../execute.ts";
 import { approvalRequired } from "../obtain.ts";
+import { describeRequest } from "../one_shot.ts";
 import { failureClassOf } from "../ssh/failures.ts";
 import { outputText } from "../output_text.ts";
 import { markedHead } from "../ssh/output_buffer.ts";
@@ -16,38 +18,56 @@ import { guardInput } from "../tools/input_guard.ts";
 /** The largest request body, in bytes. */
 const MAX_BODY_BYTES = 65536;
 
+const NOT_LISTED = "caller is not in run_callers of the broker's config";
+
+/** What the plain HTTP frontend needs of a broker. */
+export interface HttpFrontendPorts {
+  readonly execute: Execute;
+  readonly events: Pick<Events, "bestEffort">;
+  /** The callers that may run commands; absent: every caller. */
+  readonly runCallers?: readonly string[] | undefined;
+}
+
 /** The routes of the plain HTTP frontend. */
-export const BROKER_ROUTES = routesFor<Execute, { readonly peer: Peer }>()({
-  "/v1/ssh_run": { POST: (execute, { request, peer }) => handleRun(execute, request, peer) },
+export const BROKER_ROUTES = routesFor<HttpFrontendPorts, { readonly peer: Peer }>()({
+  "/v1/ssh_run": { POST: (ports, { request, peer }) => handleRun(ports, request, peer) },
 });
 
 /** The plain HTTP frontend: `POST /v1/ssh_run` for agents with a client certificate. */
-export function createHttpFrontend(execute: Execute): PeerHandler {
-  const answer = createRouter(BROKER_ROUTES, execute, { noRoute: "not found" });
+export function createHttpFrontend(ports: HttpFrontendPorts): PeerHandler {
+  const answer = createRouter(BROKER_ROUTES, ports, { noRoute: "not found" });
   return (request, peer) => {
     if (isHostIdentity(peer.caller)) throw new AppError("forbidden", LIST_ONLY);
     return answer(request, { peer });
   };
 }
 
-async function handleRun(execute: Execute, request: Request, { caller }: Peer): Promise<Response> {
+async function handleRun(
+  { execute, events, runCallers }: HttpFrontendPorts,
+  request: Request,
+  { caller }: Peer,
+): Promise<Response> {
   const run = await readJsonBody(request, { maxBytes: MAX_BODY_BYTES, schema: sshRunRequest });
   for (const field of ["host", "command", "sudo_user"] as const) guardInput(field, run[field]);
   checkReason(run.reason, "reason");
+  const asked = {
+    caller,
+    callerGroups: null,
+    host: run.host,
+    command: run.command,
+    ttlSeconds: run.ttl_seconds,
+    sudo: run.sudo,
+    sudoUser: run.sudo_user,
+    pty: run.pty,
+    dryRun: false,
+    reason: run.reason,
+  };
+  if (runCallers?.includes(caller) === false) {
+    await events.bestEffort({ ...describeRequest(asked), outcome: "denied", err: NOT_LISTED });
+    throw new AppError("forbidden", NOT_LISTED);
+  }
   try {
-    const result = await execute({
-      caller,
-      callerGroups: null,
-      host: run.host,
-      command: run.command,
-      ttlSeconds: run.ttl_seconds,
-      sudo: run.sudo,
-      sudoUser: run.sudo_user,
-      pty: run.pty,
-      dryRun: false,
-      reason: run.reason,
-    }, request.signal);
-    return respond(run.host, result);
+    return respond(run.host, await execute(asked, request.signal));
   } catch (error) {
     // The listener turns faults into answers, and logs them under a request id.
     throw hideUpstream(error);

@@ -14,12 +14,16 @@ import { BROKER_ROUTES, createHttpFrontend } from "./http.ts";
 const caller = callerFromCertificate(true, "agent-1");
 
 /** Sends a request as the listener would, which turns what is thrown into an answer. */
-async function send(broker: BrokerFixture, path: string, init: RequestInit): Promise<Response> {
+async function send(
+  broker: BrokerFixture,
+  path: string,
+  init: RequestInit,
+  runCallers?: readonly string[],
+): Promise<Response> {
   if (caller === undefined) throw new TypeError("agent-1 is a good CN");
   try {
-    return await createHttpFrontend(broker.execute)(new Request(`https://localhost${path}`, init), {
-      caller,
-    });
+    const answer = createHttpFrontend({ ...broker, runCallers });
+    return await answer(new Request(`https://localhost${path}`, init), { caller });
   } catch (error) {
     return problemResponse(error);
   }
@@ -50,6 +54,26 @@ Deno.test("POST /v1/ssh_run answers with what the command printed, the serial ex
   assert.equal(await response.text(), `{"stdout":"o\\n","stderr":"e","exit_code":3,"serial":${SERIAL}}`);
   assert.equal(broker.authority.requests[0]?.end_user, "agent-1");
   assert.equal(broker.log.entries[0]?.caller, "agent-1");
+});
+
+Deno.test.each<{ name: string; runCallers: readonly string[]; status: number }>([
+  { name: "runs for a caller in run_callers", runCallers: ["agent-1"], status: 200 },
+  { name: "answers 403 to a caller in another spelling", runCallers: ["Agent-1"], status: 403 },
+  { name: "answers 403 to every caller if run_callers is empty", runCallers: [], status: 403 },
+])("POST /v1/ssh_run $name", async ({ runCallers, status }) => {
+  const broker = new BrokerFixture();
+  const response = await send(broker, "/v1/ssh_run", post({ host: "web01", command: "id" }), runCallers);
+  assert.equal(response.status, status);
+  assert.equal(broker.authority.requests.length, status === 200 ? 1 : 0);
+  if (status === 200) return;
+  const err = "caller is not in run_callers of the broker's config";
+  assert.deepEqual(await problemOf(response), { status, detail: err, code: "forbidden" });
+  const [record] = broker.log.entries;
+  const { caller, host, command, outcome } = record ?? {};
+  assert.deepEqual({ caller, host, command, outcome, err: record?.err }, {
+    ...{ caller: "agent-1", host: "web01", command: "id" },
+    ...{ outcome: "denied", err },
+  });
 });
 
 Deno.test("POST /v1/ssh_run passes ttl, sudo, account and pty on", async () => {
