@@ -87,7 +87,8 @@ export async function findSources(folder: string): Promise<SetUpSources> {
 function stringsOf(value: unknown, key = ""): readonly (readonly [key: string, value: string])[] {
   if (typeof value === "string") return [[key, value]];
   if (typeof value !== "object" || value === null) return [];
-  return Object.entries(value).flatMap(([name, member]) =>
+  // The broker creates its sockets when it starts.
+  return Object.entries(value).filter(([name]) => name !== "sockets").flatMap(([name, member]) =>
     stringsOf(member, Array.isArray(value) ? key : name)
   );
 }

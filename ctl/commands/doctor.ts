@@ -21,6 +21,7 @@ import {
   checkExposure,
   checkLeft,
   checkRoom,
+  checkSocketGroups,
   type NamedCertificate,
 } from "../doctor/file_checks.ts";
 import { countFindings, fail, type Finding, formatFindings } from "../doctor/finding.ts";
@@ -156,6 +157,8 @@ interface Facts {
   readonly deniedCallers: string;
   readonly monitor: string;
   readonly hosts: SignerConfig["hosts"];
+  /** Where agents connect. */
+  readonly sockets?: BrokerConfig["sockets"];
   /** Whom it asks. */
   readonly asks?: ControlPlaneConfig["signer"];
   /** The keys that hosts have to trust. */
@@ -192,6 +195,7 @@ async function diagnosePart(
     ...facts.config,
     ...await checkCertificates(part.path, facts.certificates, workingFolder),
     ...await checkExposure(part.path, facts.used, workingFolder),
+    ...await checkSocketGroups(part.path, facts.sockets ?? [], { used: facts.used, workingFolder }),
     ...await checkDenied(part.path, facts.deniedCallers, workingFolder),
     await checkRoom(part.path, facts.auditLog, workingFolder),
     ...live === true && (part.kind !== "broker" || facts.monitor !== "")
@@ -273,6 +277,7 @@ async function loadPart({ kind, path }: Part): Promise<Facts> {
         deniedCallers: config.denied_callers,
         monitor: config.monitor_listen,
         hosts: {},
+        sockets: config.sockets,
         ...config.signer === undefined ? {} : { asks: config.signer },
       };
     }

@@ -252,7 +252,11 @@ async function giveRole(
       ];
     }
     case "agent":
-      return ["brokers that listen for HTTP let it in from now on"];
+      return [
+        `next: add ${
+          quoteText(name)
+        } to run_callers of a broker's config that has it, and restart that broker`,
+      ];
     case "signer":
       return [];
     default:

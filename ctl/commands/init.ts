@@ -1,19 +1,15 @@
 import { join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { systemClock } from "@gateway/shared/clock";
-import { brokerConfig } from "@gateway/broker/config";
-import { parseConfig } from "@gateway/shared/config/load";
 import { AppError } from "@gateway/shared/errors";
 import { parseListenAddress } from "@gateway/shared/http/listen_address";
-import { brokerPermissions, brokerRunOptions } from "@gateway/broker/permissions";
-import { formatFlags } from "@gateway/shared/permissions/set";
 import { systemRandom } from "@gateway/shared/random";
 import { once, repeated } from "../arguments.ts";
 import type { AddCommand, CommandContext } from "../context.ts";
 import { formatEnrolScript } from "../enrol/script.ts";
-import { type ConfigChoices, formatMcpConfig } from "../init/config_text.ts";
+import type { ConfigChoices } from "../init/config_text.ts";
 import { formatGuide, mcpClientEntry, type Runtime, startCommands } from "../init/guide.ts";
-import { approvalsUrl, createLayout, describeLayout, type Layout, LOCAL_NAMES } from "../init/layout.ts";
+import { approvalsUrl, createLayout, describeLayout, LOCAL_NAMES } from "../init/layout.ts";
 import { type ImportedHosts, importSshConfig } from "../init/import_ssh_config.ts";
 import { createKeyMaterial } from "../init/material.ts";
 import {
@@ -43,6 +39,7 @@ interface InitFlags {
   readonly network?: readonly string[];
   readonly importSshConfig?: true | string;
   readonly registerMcp?: boolean;
+  readonly socket?: string;
   readonly name?: readonly string[];
   readonly listen?: string;
   readonly listenSigner?: string;
@@ -95,6 +92,11 @@ export const addInit: AddCommand = (program, context) => {
     )
     .option("--import-ssh-config [file]", "the hosts of your ssh config, too (default: ~/.ssh/config)")
     .option("--register-mcp", "have claude take the broker up, as by claude mcp add")
+    .option(
+      "--socket <path>",
+      "the agent's socket, for an agent with an account of its own (default: sockets/agent.sock, for this account)",
+      once,
+    )
     .option("--direct", "have the brokers ask the signer, without control plane and approvals")
     .option("--name <name>", "what it is reached by from other machines; repeat for more", repeated)
     .option("--listen <address>", "with --name: where the services listen, such as 0.0.0.0", once)
@@ -113,21 +115,21 @@ function address(flag: string, what: string, listener: keyof InitListeners): [st
 }
 
 /**
- * An absolute folder that may stand in configs, commands and permission flags.
+ * An absolute path that may stand in configs, commands and permission flags.
  *
  * @throws {AppError} `invalid_request` for one that would break them
  */
-function readFolder(dir: string, workingFolder: string): string {
-  const folder = resolve(workingFolder, dir);
-  if (/[\p{Cc},]/u.test(folder)) {
+function readPath(text: string, workingFolder: string): string {
+  const path = resolve(workingFolder, text);
+  if (/[\p{Cc},]/u.test(path)) {
     throw new AppError(
       "invalid_request",
       `Cannot set up ${
-        JSON.stringify(folder)
+        JSON.stringify(path)
       }: a path with a comma or a control character can't be granted to a process`,
     );
   }
-  return folder;
+  return path;
 }
 
 /** @throws {AppError} `invalid_request` where nobody knows whose config is meant */
@@ -177,14 +179,6 @@ function certifiedNames({ names = [], listeners }: ConfigChoices): readonly stri
   return [...new Set([...names, ...hosts])].filter((name) => !LOCAL_NAMES.includes(name));
 }
 
-function deriveMcpFlags(layout: Layout, choices: ConfigChoices): readonly string[] {
-  const source = layout.mcpConfig;
-  const text = formatMcpConfig(layout, choices);
-  const config = parseConfig({ text, source, what: "broker config", schema: brokerConfig });
-  const location = { configPath: source, workingFolder: layout.folder, frontend: "serve-mcp" } as const;
-  return formatFlags(brokerPermissions(config, location), brokerRunOptions(location.frontend));
-}
-
 function currentRuntime(): Runtime {
   // Compiled, or bundled as packages and images have it: either way the services are programs by their names.
   if (Deno.build.standalone || !import.meta.url.endsWith(".ts")) return { deno: undefined, sources: "" };
@@ -193,11 +187,11 @@ function currentRuntime(): Runtime {
 }
 
 async function init(flags: InitFlags, context: CommandContext): Promise<CommandResult> {
-  const folder = readFolder(flags.dir ?? ".", context.workingFolder);
-  const layout = createLayout(folder);
+  const folder = readPath(flags.dir ?? ".", context.workingFolder);
+  const socket = flags.socket === undefined ? undefined : readPath(flags.socket, context.workingFolder);
+  const layout = createLayout(folder, socket);
   const { hosts, notes } = await importHosts(flags, context);
   const choices = readChoices(flags, hosts);
-  const mcpFlags = deriveMcpFlags(layout, choices);
   const options = { folder, force: flags.force === true, clock: systemClock, random: systemRandom };
   await withHint(OCCUPIED, () => checkFree(options));
   const material = await createKeyMaterial(systemRandom, certifiedNames(choices));
@@ -205,7 +199,7 @@ async function init(flags: InitFlags, context: CommandContext): Promise<CommandR
   const plan = [...renewalUnits(layout, runtime), ...planSetUp(layout, choices, material)];
   const { backup } = await withHint(OCCUPIED, () => writeSetUp(plan, options));
   const { sshCaPublic } = material;
-  const facts = { ...choices, layout, runtime, mcpFlags, backup };
+  const facts = { ...choices, layout, runtime, backup };
   const registration = flags.registerMcp === true ? await registerMcp(mcpClientEntry(facts)) : undefined;
   return {
     json: {

@@ -68,10 +68,33 @@ export function checkBroker(file: string, config: BrokerConfig): readonly Findin
       ...maskingProblems(config),
     ]),
     ...isLocal ? checkCustody(file, config, false) : [],
+    ...checkAgents(file, config),
     ...checkCommon(file, {
       ...config,
       denied_callers: config.client_ca === "" ? "-" : config.denied_callers,
     }),
+  ];
+}
+
+/** Which agents run as an account that can read the broker's keys. */
+function checkAgents(file: string, { server_cert, sockets }: BrokerConfig): readonly Finding[] {
+  if (server_cert === "") {
+    const fix =
+      "start serve-http with sockets, and connect the agent with gateway connect from an account of its own";
+    return [
+      warn(
+        file,
+        "the account that starts serve-mcp with this config, and so the agent, can read its keys",
+        fix,
+      ),
+    ];
+  }
+  const own = sockets.filter(({ mode }) => mode === "0600").map(({ caller }) => quoteText(caller)).join(", ");
+  if (own === "") return [pass(file, "no agent needs the broker's account")];
+  const fix =
+    "give the agent an account of its own, and its socket mode 0660 in a directory of that account's group";
+  return [
+    warn(file, `agents that run as the broker's account can read its keys (socket mode 0600): ${own}`, fix),
   ];
 }
 

@@ -14,6 +14,7 @@ import {
 } from "@gateway/shared/files";
 import { parseDeniedCallers } from "@gateway/shared/http/denied_callers";
 import { quoteText } from "@gateway/shared/quote";
+import type { BrokerConfig } from "@gateway/broker/config";
 import { describeEnd, readCertificateFacts } from "../identity/certificate_facts.ts";
 import { parseManifest } from "../backup/manifest.ts";
 import { fail, type Finding, pass, unknown, warn } from "./finding.ts";
@@ -126,6 +127,35 @@ export async function checkLeft(folders: Iterable<string>): Promise<readonly Fin
       ? warn(path, "left of an init that was killed", "remove it; init --force, if the set-up is not whole")
       : warn(path, "left of a backup that was killed", "remove it");
   });
+}
+
+/** Whether the group of a socket, to which its agent belongs, may read a key. */
+export async function checkSocketGroups(
+  file: string,
+  sockets: BrokerConfig["sockets"],
+  { used, workingFolder }: { readonly used: readonly UsedFile[]; readonly workingFolder: string },
+): Promise<readonly Finding[]> {
+  const look = async (path: string) =>
+    await ifThere(Deno.stat(resolve(workingFolder, path))).catch(() => undefined);
+  const secrets = used.filter(({ use, path }) => use === "secret" && path !== "");
+  return (await Promise.all(
+    sockets.filter(({ mode }) => mode === "0660").map(async ({ path, caller }) => {
+      const group = (await look(path) ?? await look(dirname(path)))?.gid;
+      const found = await Promise.all(
+        secrets.map(async (secret) => ({ ...secret, info: await look(secret.path) })),
+      );
+      const read = found.filter(({ info }) => info?.gid === group && ((info?.mode ?? 0) & 0o040) !== 0);
+      if (group === undefined || read.length === 0) return [];
+      const names = read.map(({ key, path }) => `${key} ${quoteText(path)}`).join(", ");
+      return [
+        fail(
+          file,
+          `agent ${quoteText(caller)} can read ${names}: its socket has the same group`,
+          "chgrp the key",
+        ),
+      ];
+    }),
+  )).flat();
 }
 
 /** Whether the list of callers that are denied is there and whole. */

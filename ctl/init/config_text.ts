@@ -2,7 +2,7 @@ import { brokerConfig, UNSUPPORTED_BROKER_KEYS } from "@gateway/broker/config";
 import { parseConfig } from "@gateway/shared/config/load";
 import { signerConfig, UNSUPPORTED_SIGNER_KEYS } from "@gateway/signer/config";
 import { clientConfig } from "../client_config.ts";
-import { certificatePath, keyPath, type Layout } from "./layout.ts";
+import { certificatePath, isInside, keyPath, type Layout } from "./layout.ts";
 import { type InitHost, type InitListeners, reachable } from "./options.ts";
 
 /** Whom brokers ask for certificates: the control plane, or the signer without anyone between. */
@@ -104,9 +104,18 @@ ${formatCallers(route)}
 export function formatBrokerConfig(layout: Layout, choices: ConfigChoices): string {
   return checkBrokerConfig(
     layout.brokerConfig,
-    `// Made by broker-ctl init: the broker for agents over HTTP (serve-http).
+    `// Made by broker-ctl init: the broker for agents, over MCP on a socket and over HTTP (serve-http).
 {
-  // Agents prove themselves with a certificate such as pki/agent.crt.
+  // For gateway connect. Mode 0600 is for an agent that runs as the broker's own account, which can read every key of
+  // this account; 0660 is for an agent with an account of its own, by the group of the socket's directory.
+  "sockets": [
+    { "path": ${quote(layout.agentSocket)}, "caller": "agent-local", "mode": "${
+      isInside(layout) ? "0600" : "0660"
+    }" }
+  ],
+
+  // Agents prove themselves with a certificate such as pki/agent.crt. Which of them may run commands:
+  "run_callers": ["agent-local"],
   "listen": ${quote(choices.listeners.broker)},
   "server_cert": ${quote(certificatePath(layout, "brokerServer"))},
   "server_key": ${quote(keyPath(layout, "brokerServer"))},
@@ -128,7 +137,8 @@ ${formatAddresses(choices)}
 export function formatMcpConfig(layout: Layout, choices: ConfigChoices): string {
   return checkBrokerConfig(
     layout.mcpConfig,
-    `// Made by broker-ctl init: the broker for an agent over stdio (serve-mcp), started by the MCP client.
+    `// Made by broker-ctl init: a broker over stdio (serve-mcp) that an MCP client starts itself, in place of a socket.
+// The client's account, and so the agent, can read the broker's key.
 // Several clients may run at the same time: each further broker keeps a log of its own beside audit_log (audit-2.log,
 // audit-3.log …), which broker-ctl audit verify --set checks together.
 {

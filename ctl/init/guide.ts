@@ -1,7 +1,7 @@
-import { BROKER_FRONTENDS, type BrokerFrontend } from "@gateway/broker/permissions";
+import { dirname } from "node:path";
 import { shellQuote } from "@gateway/shared/shell_quote";
 import type { BrokerRoute } from "./config_text.ts";
-import { approvalsUrl, BUNDLE_PASSWORD, type Layout } from "./layout.ts";
+import { approvalsUrl, BUNDLE_PASSWORD, isInside, type Layout } from "./layout.ts";
 import { type InitHost, type InitListeners, publicAddress } from "./options.ts";
 
 /** How the services are started here. */
@@ -27,16 +27,15 @@ export interface GuideFacts {
   /** What it is reached by from elsewhere. */
   readonly names?: readonly string[];
   readonly runtime: Runtime;
-  /** The exact permission flags of a broker over stdio. */
-  readonly mcpFlags: readonly string[];
 }
 
-/** How an MCP client starts the broker: for the `mcpServers` of its settings. */
-export function mcpClientEntry({ layout, runtime, mcpFlags }: GuideFacts): CommandLine {
-  const serve = ["serve-mcp", "--config", layout.mcpConfig];
-  if (runtime.deno === undefined) return { command: "gateway", args: serve };
-  const main = `${runtime.sources}/broker/main.ts`;
-  return { command: runtime.deno, args: ["run", ...mcpFlags, main, ...serve] };
+/** How an MCP client reaches the broker: for the `mcpServers` of its settings. */
+export function mcpClientEntry({ layout, runtime }: Pick<GuideFacts, "layout" | "runtime">): CommandLine {
+  const { agentSocket: socket } = layout;
+  if (runtime.deno === undefined) return { command: "gateway", args: ["connect", socket] };
+  const flags = ["--allow-read=", "--allow-write=", "--allow-net=unix:"].map((flag) => `${flag}${socket}`);
+  const run = ["run", "--no-prompt", "--cached-only", ...flags];
+  return { command: runtime.deno, args: [...run, `${runtime.sources}/broker/connect.ts`, socket] };
 }
 
 /**
@@ -63,13 +62,10 @@ export function startCommands({ layout, route, runtime }: GuideFacts): readonly 
 
 /** The whole guide, for a terminal. */
 export function formatGuide(facts: GuideFacts & { readonly backup: string | undefined }): readonly string[] {
-  const { layout, route, runtime, backup } = facts;
-  const commands = startCommands(facts);
-  const servers = commands.slice(0, -1).map((command) => `   ${command}`);
-  const startBroker = commands.at(-1) ?? "";
+  const { layout, route, listeners, runtime, backup } = facts;
   const what = route === "control_plane"
-    ? "the signer and the control plane, each in a terminal of its own"
-    : "the signer";
+    ? "the signer, the control plane and the broker"
+    : "the signer and the broker";
   const controlTool = runtime.deno === undefined ? "broker-ctl" : "deno task broker-ctl";
   const approvals = route === "control_plane" ? formatApprovals(facts, controlTool) : [];
   return [
@@ -82,26 +78,26 @@ export function formatGuide(facts: GuideFacts & { readonly backup: string | unde
     "1. Enrol each host",
     ...formatHosts(facts, controlTool),
     "",
-    `2. Start ${what}`,
-    ...servers,
+    `2. Start ${what}, each in a terminal of its own`,
+    ...startCommands(facts).map((command) => `   ${command}`),
     "",
     "3. Let an agent in. Over MCP, add to the client's settings:",
     ...JSON.stringify({ mcpServers: { gateway: mcpClientEntry(facts) } }, null, 2).split("\n").map((line) =>
       `   ${line}`
     ),
-    "   Over HTTP, with pki/agent.crt and pki/agent.key:",
-    `   ${startBroker}`,
+    `   Over HTTP: POST https://${listeners.broker}/v1/ssh_run with pki/agent.crt and pki/agent.key`,
+    isInside(layout)
+      ? "   An agent that runs as this account can read every key in pki: give it an account of its own (init --socket)."
+      : `   As root, for the group of the agent's account: install -d -o "$USER" -g GROUP -m 2750 ${
+        shellQuote(dirname(layout.agentSocket))
+      }`,
     "",
     ...approvals,
     "Certificates end after 90 days. This renews what ends within 30, and a timer for it is in systemd/:",
     `   ${controlTool} identity renew --due --config ${shellQuote(layout.signerConfig)}`,
-    "The client's settings hold the broker's exact permissions: after a change to mcp.json, renew them with",
-    `   ${controlTool} permissions broker --frontend ${mcpFrontend} --config ${shellQuote(layout.mcpConfig)}`,
     "pki/ssh_ca is a key in a file, for labs: whoever can read it can log in to every enrolled host.",
   ];
 }
-
-const mcpFrontend: BrokerFrontend = BROKER_FRONTENDS[1];
 
 function formatHosts({ layout, hosts }: GuideFacts, controlTool: string): readonly string[] {
   const names = hosts.length > 0 ? hosts.map(({ name }) => name) : ["NAME"];

@@ -9,30 +9,39 @@ const FACTS: GuideFacts = {
   listeners: DEFAULT_LISTENERS,
   hosts: [{ name: "web01", addr: "10.0.0.5:22", user: "deploy", hostKey: "ssh-ed25519 HOST" }],
   runtime: { deno: "/usr/bin/deno", sources: "/src/gateway" },
-  mcpFlags: ["--no-prompt", "--allow-read=/srv/gate way/mcp.json"],
 };
 
-Deno.test("mcpClientEntry() starts the broker under its exact permissions, by absolute paths", () => {
+Deno.test("mcpClientEntry() connects to the socket, with permissions for that alone", () => {
+  const socket = "/srv/gate way/sockets/agent.sock";
   assert.deepEqual(mcpClientEntry(FACTS), {
     command: "/usr/bin/deno",
     args: [
-      "run",
-      "--no-prompt",
-      "--allow-read=/srv/gate way/mcp.json",
-      "/src/gateway/broker/main.ts",
-      "serve-mcp",
-      "--config",
-      "/srv/gate way/mcp.json",
+      ...["run", "--no-prompt", "--cached-only"],
+      ...[`--allow-read=${socket}`, `--allow-write=${socket}`, `--allow-net=unix:${socket}`],
+      ...["/src/gateway/broker/connect.ts", socket],
     ],
   });
 });
 
 Deno.test("mcpClientEntry() names the program when this one is compiled", () => {
   const entry = mcpClientEntry({ ...FACTS, runtime: { deno: undefined, sources: "" } });
-  assert.deepEqual(entry, {
-    command: "gateway",
-    args: ["serve-mcp", "--config", "/srv/gate way/mcp.json"],
-  });
+  assert.deepEqual(entry, { command: "gateway", args: ["connect", "/srv/gate way/sockets/agent.sock"] });
+});
+
+Deno.test.each([
+  {
+    name: "in the set-up's folder",
+    socket: undefined,
+    says: /runs as this account can read every key in pki/,
+  },
+  {
+    name: "elsewhere",
+    socket: "/run/gw/a.sock",
+    says: /install -d -o "\$USER" -g GROUP -m 2750 \/run\/gw\n/,
+  },
+])("formatGuide() says what an agent's account can read, with the socket $name", ({ socket, says }) => {
+  const layout = createLayout("/srv/gate way", socket);
+  assert.match(formatGuide({ ...FACTS, layout, backup: undefined }).join("\n"), says);
 });
 
 Deno.test("formatGuide() holds an MCP entry that is JSON, and quotes paths for the shell", () => {
@@ -47,7 +56,7 @@ Deno.test.each([
   { name: "as a program", runtime: { deno: undefined, sources: "" }, tool: "broker-ctl" },
 ])("formatGuide() names broker-ctl as it is started $name", ({ runtime, tool }) => {
   const lines = formatGuide({ ...FACTS, runtime, backup: undefined });
-  const starts = lines.filter((line) => /broker-ctl (?:approval|permissions) /.test(line));
+  const starts = lines.filter((line) => /broker-ctl (?:approval|identity renew) /.test(line));
   assert.equal(starts.length, 2);
   for (const line of starts) assert.ok(line.startsWith(`   ${tool} `), line);
 });

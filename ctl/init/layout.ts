@@ -33,6 +33,8 @@ export interface Layout {
   readonly controlPlaneAuditLog: string;
   readonly brokerAuditLog: string;
   readonly mcpAuditLog: string;
+  /** Where an agent's MCP client connects. */
+  readonly agentSocket: string;
 }
 
 /** What of a set-up lies in its folder; each is a reason not to make another one there. */
@@ -85,8 +87,12 @@ export function approvalsUrl(listen: string): string {
   return `https://${listen}/ui/approvals`;
 }
 
-/** The paths of a set-up in an absolute folder. */
-export function createLayout(folder: string): Layout {
+/**
+ * The paths of a set-up in an absolute folder.
+ *
+ * @param agentSocket of an agent that has an account of its own: that account cannot enter the folder
+ */
+export function createLayout(folder: string, agentSocket = join(folder, "sockets", "agent.sock")): Layout {
   const pki = join(folder, "pki");
   return {
     folder,
@@ -113,7 +119,13 @@ export function createLayout(folder: string): Layout {
     signerAuditLog: join(folder, "log", "signer", "audit.log"),
     brokerAuditLog: join(folder, "log", "broker", "audit.log"),
     mcpAuditLog: join(folder, "log", "mcp", "audit.log"),
+    agentSocket,
   };
+}
+
+/** Whether the agent's socket is in the set-up's folder, which only one account can enter. */
+export function isInside({ agentSocket, folder }: Layout): boolean {
+  return agentSocket.startsWith(join(folder, "/"));
 }
 
 /** Where an identity's certificate is. */
@@ -155,6 +167,7 @@ export function describeLayout(layout: Layout) {
     approver: pair("approver"),
     approver_bundle: layout.approverBundle,
     agent: pair("agent"),
+    agent_socket: layout.agentSocket,
     broker: pair("broker"),
     control_plane_client: pair("controlPlaneClient"),
   };

@@ -29,12 +29,17 @@ async function edit(path: string, key: readonly string[], value: unknown) {
   await Deno.writeTextFile(path, setValue(await Deno.readTextFile(path), key, value));
 }
 
-const LAB = ["ca_key is a key in a file, and no host on another machine is configured yet"];
+/** An untouched init: a CA key in a file, no hosts, and no own account for the agent. */
+const LAB = [
+  "ca_key is a key in a file, and no host on another machine is configured yet",
+  'agents that run as the broker\'s account can read its keys (socket mode 0600): "agent-local"',
+  "the account that starts serve-mcp with this config, and so the agent, can read its keys",
+];
 
-Deno.test("doctor only warns of the CA key in a file of an untouched init", async () => {
+Deno.test("doctor only warns of the CA key in a file and of the keys that an agent of this account reads", async () => {
   const { wrong, exit } = await diagnose();
   assert.deepEqual(wrong.map(({ check }) => check), LAB);
-  assert.deepEqual([wrong.map(({ level }) => level), exit], [["warn"], 0]);
+  assert.deepEqual([wrong.map(({ level }) => level), exit], [LAB.map(() => "warn"), 0]);
   assert.ok(wrong.every(({ fix }) => fix !== ""));
 });
 
@@ -113,6 +118,17 @@ Deno.test.each<{ name: string; change: Parameters<typeof diagnose>[0]; level: st
       }),
     level: "warn",
     check: /hosts share principals.*"p" \(a, b\)/,
+  },
+  {
+    name: "a key that the group of an agent's socket may read",
+    change: async (at) => {
+      const path = at("sockets/agent.sock");
+      await edit(at("config.json"), ["sockets"], [{ path, caller: "agent-local", mode: "0660" }]);
+      await Deno.mkdir(at("sockets"));
+      await Deno.chmod(at("pki/broker.key"), 0o640);
+    },
+    level: "fail",
+    check: /^agent "agent-local" can read signer\.client_key ".*broker\.key": its socket has the same group$/,
   },
   {
     name: "a certificate that is not of its key",

@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
 import { X509Certificate } from "node:crypto";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
+import { brokerConfig } from "@gateway/broker/config";
+import { loadConfig } from "@gateway/shared/config/load";
 import { tryLockFile } from "@gateway/shared/edit_lock";
 import { systemRandom } from "@gateway/shared/random";
 import { createLayout } from "../../ctl/init/layout.ts";
@@ -324,8 +326,26 @@ Deno.test("init gives one JSON object with paths that are there", async () => {
   assert.equal(json.approvals_url, "https://127.0.0.1:17443/ui/approvals");
   assert.equal(new X509Certificate(await Deno.readTextFile(json.operator.cert)).subject, "CN=operator-local");
   assert.ok(json.enrolment.web01.some((line: string) => line.includes(json.ssh_ca_public_key)));
-  const net = json.mcp_server.args.find((arg: string) => arg.startsWith("--allow-net="));
-  assert.match(net, /^--allow-net=10\.0\.0\.0\/8:22,.*,127\.0\.0\.1:17443,127\.0\.0\.1:2222,/);
+  assert.equal(json.agent_socket, join(folder.path, "sockets/agent.sock"));
+  assert.equal(json.mcp_server.args.at(-1), json.agent_socket);
+});
+
+Deno.test.each([
+  { name: "in its folder for this account", args: [], path: "sockets/agent.sock", mode: "0600" },
+  { name: "where it is told, for a group", args: ["--socket", "s/bot"], path: "s/bot", mode: "0660" },
+  { name: "elsewhere, for a group", args: ["--socket=/run/gw/bot"], path: "/run/gw/bot", mode: "0660" },
+])("init has the broker listen $name", async ({ args, path, mode }) => {
+  await using folder = await createFolder();
+  const { out } = await run(folder.path, "init", "--json", "--dir=set-up", ...args);
+  const json = JSON.parse(out);
+  const config = await loadConfig({ path: json.broker_config, what: "broker config", schema: brokerConfig });
+  const base = args.length === 0 ? json.folder : folder.path;
+  assert.deepEqual(config.sockets.map((socket) => ({ ...socket })), [{
+    path: resolve(base, path),
+    caller: "agent-local",
+    mode,
+  }]);
+  assert.deepEqual(config.run_callers, ["agent-local"]);
 });
 
 Deno.test("init --direct has the brokers ask the signer, and starts no control plane", async () => {
