@@ -106,6 +106,8 @@ export const PACKAGES: readonly Package[] = [
       ...["signer", "control-plane", "broker", "approval-bridge", "debate"].map((name) =>
         `/var/lib/gateway/${name}`
       ),
+      "/run/gateway-broker",
+      "/run/gateway-broker/agent",
       "/var/log/gateway",
       ...["signer", "control-plane", "broker", "mcp-http", "mcp", "debate"].map((name) =>
         `/var/log/gateway/${name}`

@@ -26,7 +26,7 @@ const VERSIONED = [
   ["mcp-broker-http", "--version"],
   ["broker-ctl", "--version"],
 ] as const;
-const MCP_ENTRY = ["gateway", "serve-mcp", "--config", "/etc/gateway/mcp.json"] as const;
+const MCP_ENTRY = ["gateway", "connect", "/run/gateway-broker/agent/mcp.sock"] as const;
 
 /** Whether the broker listens, which it does once it has the signer's hosts. */
 const LISTENING = [
@@ -219,10 +219,19 @@ Deno.test("packages on a Debian that has nothing of ours", async (t) => {
         assert.equal(text.trim(), "gateway-signer 640");
       },
     );
-    await t.step("the entry of an MCP client starts a broker as a user of the group", async () => {
-      await machine.must("useradd", "--groups", "gateway-mcp", "--create-home", "agent");
-      assert.equal(await initialize(machine, "agent", MCP_ENTRY), OLD);
-    });
+    await t.step(
+      "an MCP client connects as a user of the group, who reads no key and no config",
+      async () => {
+        await machine.must("useradd", "--groups", "gateway-agents", "--create-home", "agent");
+        assert.equal(await initialize(machine, "agent", MCP_ENTRY), OLD);
+        const reads = "find /etc/gateway /var/lib/gateway /var/log/gateway -type f -readable ! -name '*.crt'";
+        const found = await machine.run("runuser", "-u", "agent", "--", "sh", "-c", `${reads} 2>/dev/null`);
+        assert.doesNotMatch(found.stdout, /\.key|\.seed|\.json|\.p12|ssh_ca$|audit/);
+        await machine.must("useradd", "--create-home", "nobody-special");
+        const other = await machine.run("runuser", "-u", "nobody-special", "--", ...MCP_ENTRY);
+        assert.match(other.stderr, /cannot connect to .*Permission denied/);
+      },
+    );
     await t.step(
       "an upgrade keeps configs, state, audit chain and entry, and starts what ran anew",
       async () => {

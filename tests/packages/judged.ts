@@ -109,7 +109,9 @@ Deno.test("a new operator's first weeks", async (t) => {
       for (const who of ["agent agent-2", "agent agent-3", "approver ann", "approver bob"]) {
         await gateway.does(`broker-ctl identity add ${who} ${CONFIG}`, /added/);
       }
-      await gateway.does("systemctl restart gateway-control-plane");
+      const agents = '"agent-1", "agent-2", "agent-3", ';
+      await gateway.does(`sed -i 's/"run_callers": \\[/&${agents}/' /etc/gateway/config.json`);
+      await gateway.does("systemctl restart gateway-control-plane gateway-broker");
       await whole(gateway);
       const files = ["agent-1.crt", "agent-2.*", "agent-3.*", "ann.*", "bob.*", "mtls_ca.crt"];
       await company.carry(
