@@ -123,7 +123,7 @@ const MAX_SOCKET_PATH_BYTES = 107 - socketAside("").socket.length;
 const brokerSocket: z.ZodType<BrokerSocket> = z.strictObject({
   path: path.refine(
     (text) => new TextEncoder().encode(text).length <= MAX_SOCKET_PATH_BYTES,
-    `must be at most ${MAX_SOCKET_PATH_BYTES} bytes`,
+    `must be at most ${MAX_SOCKET_PATH_BYTES} bytes; init --socket names another path`,
   ).describe(
     "file name of the socket; only its owner may be able to write to its directory, which should hold nothing but sockets",
   ),

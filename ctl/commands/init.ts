@@ -94,7 +94,7 @@ export const addInit: AddCommand = (program, context) => {
     .option("--register-mcp", "have claude take the broker up, as by claude mcp add")
     .option(
       "--socket <path>",
-      "the agent's socket, for an agent with an account of its own (default: sockets/agent.sock, for this account)",
+      "the agent's socket, for an agent with an account of its own (default: run/agent.sock, for this account)",
       once,
     )
     .option("--direct", "have the brokers ask the signer, without control plane and approvals")

@@ -12,7 +12,7 @@ const FACTS: GuideFacts = {
 };
 
 Deno.test("mcpClientEntry() connects to the socket, with permissions for that alone", () => {
-  const socket = "/srv/gate way/sockets/agent.sock";
+  const socket = "/srv/gate way/run/agent.sock";
   assert.deepEqual(mcpClientEntry(FACTS), {
     command: "/usr/bin/deno",
     args: [
@@ -25,7 +25,7 @@ Deno.test("mcpClientEntry() connects to the socket, with permissions for that al
 
 Deno.test("mcpClientEntry() names the program when this one is compiled", () => {
   const entry = mcpClientEntry({ ...FACTS, runtime: { deno: undefined, sources: "" } });
-  assert.deepEqual(entry, { command: "gateway", args: ["connect", "/srv/gate way/sockets/agent.sock"] });
+  assert.deepEqual(entry, { command: "gateway", args: ["connect", "/srv/gate way/run/agent.sock"] });
 });
 
 Deno.test.each([

@@ -92,7 +92,7 @@ export function approvalsUrl(listen: string): string {
  *
  * @param agentSocket of an agent that has an account of its own: that account cannot enter the folder
  */
-export function createLayout(folder: string, agentSocket = join(folder, "sockets", "agent.sock")): Layout {
+export function createLayout(folder: string, agentSocket = join(folder, "run", "agent.sock")): Layout {
   const pki = join(folder, "pki");
   return {
     folder,

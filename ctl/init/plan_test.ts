@@ -205,8 +205,8 @@ Deno.test("planSetUp() gives the services what their permissions can be derived 
     "127.0.0.1:9180",
     "172.16.0.0/12:22",
     "192.168.0.0/16:22",
-    "unix:/srv/gate way/sockets/agent.sock",
-    "unix:/srv/gate way/sockets/agent.sock.new/s",
+    "unix:/srv/gate way/run/agent.sock",
+    "unix:/srv/gate way/run/agent.sock.new/s",
   ]);
 });
 

@@ -122,9 +122,9 @@ Deno.test.each<{ name: string; change: Parameters<typeof diagnose>[0]; level: st
   {
     name: "a key that the group of an agent's socket may read",
     change: async (at) => {
-      const path = at("sockets/agent.sock");
+      const path = at("run/agent.sock");
       await edit(at("config.json"), ["sockets"], [{ path, caller: "agent-local", mode: "0660" }]);
-      await Deno.mkdir(at("sockets"));
+      await Deno.mkdir(at("run"));
       await Deno.chmod(at("pki/broker.key"), 0o640);
     },
     level: "fail",

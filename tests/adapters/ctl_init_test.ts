@@ -326,12 +326,12 @@ Deno.test("init gives one JSON object with paths that are there", async () => {
   assert.equal(json.approvals_url, "https://127.0.0.1:17443/ui/approvals");
   assert.equal(new X509Certificate(await Deno.readTextFile(json.operator.cert)).subject, "CN=operator-local");
   assert.ok(json.enrolment.web01.some((line: string) => line.includes(json.ssh_ca_public_key)));
-  assert.equal(json.agent_socket, join(folder.path, "sockets/agent.sock"));
+  assert.equal(json.agent_socket, join(folder.path, "run/agent.sock"));
   assert.equal(json.mcp_server.args.at(-1), json.agent_socket);
 });
 
 Deno.test.each([
-  { name: "in its folder for this account", args: [], path: "sockets/agent.sock", mode: "0600" },
+  { name: "in its folder for this account", args: [], path: "run/agent.sock", mode: "0600" },
   { name: "where it is told, for a group", args: ["--socket", "s/bot"], path: "s/bot", mode: "0660" },
   { name: "elsewhere, for a group", args: ["--socket=/run/gw/bot"], path: "/run/gw/bot", mode: "0660" },
 ])("init has the broker listen $name", async ({ args, path, mode }) => {
