@@ -64,11 +64,12 @@ function serveSocket(
   const connections = new Set<McpStdio>();
   const hasRoom = () =>
     [...connections].reduce((sum, { openRequests }) => sum + openRequests, 0) < MAX_OPEN_REQUESTS;
-  // One message of a caller in each turn of the event loop, however many connections send it.
+  // One message of a caller in each turn of the event loop, however many connections send it. Before a long message
+  // the others get about as much time as parsing it takes: 1 MiB of nested lists takes 100 ms.
   let last = Promise.resolve();
-  const turn = () =>
+  const turn = (length: number) =>
     last = last.then(async () => {
-      await endOfTurn();
+      await (length < 8192 ? endOfTurn() : clock.sleep(length >> 13));
       while (!hasRoom()) await clock.sleep(PAUSE_MS);
     });
   const handle = async (connection: Deno.UnixConn) => {
@@ -99,6 +100,8 @@ function serveSocket(
           .catch((error) => logger.warn("MCP connection failed", { caller, error }))
           .finally(() => handling.delete(handled));
         handling.add(handled);
+        // An account that does nothing but connect must not take every turn of the event loop.
+        await endOfTurn();
       } catch (error) {
         if (closed) return;
         logger.warn("Cannot accept MCP connection", { caller, error });

@@ -22,8 +22,8 @@ export interface StdioStreams {
 export interface SharedBounds {
   /** The longest line that is accepted, in bytes. */
   readonly maxLineBytes: number;
-  /** Awaited before each message. */
-  readonly turn: () => Promise<void>;
+  /** Awaited before a message of so many characters is parsed. */
+  readonly turn: (length: number) => Promise<void>;
 }
 
 /**
@@ -42,12 +42,12 @@ export class StdioTransport implements Transport {
   readonly #writer: WritableStreamDefaultWriter<Uint8Array>;
   readonly #ended = Promise.withResolvers<void>();
   readonly #lines: LineBuffer;
-  readonly #turn: () => Promise<void> | undefined;
+  readonly #turn: SharedBounds["turn"] | undefined;
   #closed = false;
 
   constructor({ input, output }: StdioStreams, bounds?: SharedBounds) {
     this.#lines = new LineBuffer(bounds?.maxLineBytes ?? MAX_LINE_BYTES);
-    this.#turn = () => bounds?.turn();
+    this.#turn = bounds?.turn;
     this.#reader = input.getReader();
     this.#writer = output.getWriter();
   }
@@ -81,7 +81,7 @@ export class StdioTransport implements Transport {
       const { done, value } = await this.#reader.read();
       if (done || this.#closed) return;
       for (const line of this.#lines.push(value)) {
-        await this.#turn();
+        await this.#turn?.(line.length);
         if (this.#closed) return;
         await this.#receive(line);
       }
