@@ -13,6 +13,7 @@ Deno.test("execute() tells and records that a human has to approve, and connects
   assert.deepEqual(broker.log.entries, [{
     ...ASKED,
     host: "10.0.0.1:22",
+    addr: "10.0.0.1:22",
     user: "deploy",
     outcome: "error",
     err: 'command on "web01" requires human approval (require_approval:^reboot); ' +

@@ -85,13 +85,13 @@ Deno.test.each([
     name: "an unknown host",
     request: { host: 'no"such' },
     error: { code: "unknown_host", message: String.raw`unknown host: "no\"such"` },
-    record: { outcome: "denied", host: 'no"such', err: "unknown host" },
+    record: { outcome: "denied", host: 'no"such', host_name: 'no"such', err: "unknown host" },
   },
   {
     name: "a host named like a member of every object",
     request: { host: "constructor" },
     error: { code: "unknown_host", message: 'unknown host: "constructor"' },
-    record: { outcome: "denied", host: "constructor", err: "unknown host" },
+    record: { outcome: "denied", host: "constructor", host_name: "constructor", err: "unknown host" },
   },
   {
     name: "a host behind an unknown bastion",
@@ -100,6 +100,8 @@ Deno.test.each([
     record: {
       outcome: "denied",
       host: "10.0.0.2:22",
+      host_name: "db01",
+      addr: "10.0.0.2:22",
       user: "dba",
       err: 'unknown host in chain: "bastion01"',
     },
@@ -193,6 +195,7 @@ Deno.test.each<{ name: string; answer: SignAnswer | AppError; code: string; mess
   assert.deepEqual(broker.log.entries, [{
     ...ASKED,
     host: "10.0.0.1:22",
+    addr: "10.0.0.1:22",
     user: "deploy",
     outcome: "error",
     err: message,
@@ -233,6 +236,8 @@ Deno.test("execute() records what ran, and never what it printed", async () => {
   assert.deepEqual(broker.log.entries, [{
     caller: "agent-1",
     host: "10.0.0.1:22",
+    host_name: "web01",
+    addr: "10.0.0.1:22",
     user: "deploy",
     command: "uptime",
     elevation: "sudo:root",

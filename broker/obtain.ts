@@ -26,6 +26,8 @@ export interface Intent {
   readonly bearerToken?: string | undefined;
   readonly purpose: Purpose;
   readonly ttlSeconds: number;
+  /** The ID of the session that it is for. */
+  readonly sessionId?: string;
   /** Why, in the caller's words: for whoever has to approve it. */
   readonly reason?: string | undefined;
   /** What is asked of the target alone: bastions only forward. */
@@ -245,6 +247,7 @@ export function createSignRequest(
     end_user_groups: intent.callerGroups,
     ...(intent.bearerToken === undefined ? {} : { bearer_token: intent.bearerToken }),
     ...(intent.reason ? { reason: intent.reason } : {}),
+    ...(intent.sessionId === undefined ? {} : { session_id: intent.sessionId }),
     ...(role === "target" ? intent.target : {}),
   };
 }

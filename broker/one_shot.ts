@@ -237,7 +237,8 @@ export function describeRequest(
   return {
     caller: request.caller,
     host: host?.addr ?? request.host,
-    ...(host === undefined ? {} : { user: host.user }),
+    host_name: request.host,
+    ...(host === undefined ? {} : { user: host.user, addr: host.addr }),
     command: request.command,
     elevation: elevationLabel(request.sudo, request.sudoUser),
     pty: request.pty,

@@ -55,7 +55,7 @@ export async function changePolicy(
   }
   const version = (base?.version ?? 0) + 1;
   const made = { version, hosts: policy.hosts.size };
-  await gate.require({ ...entry, command: `${entry.command} policy=${version}`, outcome: "policy-changed" });
+  await gate.require({ ...entry, policy_version: version, outcome: "policy-changed" });
   if (!await versions.add({ base, document, madeBy: by, change, madeAt: clock.now() })) {
     throw changedMeanwhile();
   }

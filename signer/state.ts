@@ -105,9 +105,9 @@ export class SignerState {
       const snapshot = await this.apply(async () => {
         const snapshot = await load(this.#current);
         const { policy, policyVersion } = snapshot;
-        const version = policyVersion === undefined ? "" : ` policy=${policyVersion.version}`;
-        const command = `reload hosts=${policy.hosts.size}${version}`;
-        return { snapshot, entry: { caller, command, outcome: "reloaded" } };
+        const command = `reload hosts=${policy.hosts.size}`;
+        const policy_version = policyVersion?.version;
+        return { snapshot, entry: { caller, command, policy_version, outcome: "reloaded" } };
       });
       const hosts = snapshot.policy.hosts.size;
       this.#options.onReload?.(true);

@@ -5,7 +5,7 @@ import type { Clock } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
 import { STATUS } from "@gateway/shared/http/problem";
 import type { CompiledPolicy } from "@gateway/shared/policy/compile";
-import { describeSignRequest, intentOf } from "@gateway/shared/policy/sign_request";
+import { describeSignRequest, factsOfRequest, intentOf } from "@gateway/shared/policy/sign_request";
 import {
   type AllowedSsh,
   decideSsh,
@@ -112,10 +112,11 @@ export class LocalAuthority implements Authority {
     await this.#ports.events.require({
       caller: LOCAL_CALLER,
       host: host.addr,
+      addr: host.addr,
       user: host.user,
       principal: host.principal,
       command: describeSignRequest(request),
-      asked_command: request.command,
+      ...factsOfRequest(request),
       ttl: `${decision.ttlSeconds}s`,
       serial: issued.serial,
       outcome: "issued",

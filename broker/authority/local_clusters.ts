@@ -16,7 +16,7 @@ import {
   visibleClusters,
 } from "@gateway/shared/policy/clusters";
 import type { CompiledPolicy } from "@gateway/shared/policy/compile";
-import { describeClusterRequest } from "@gateway/shared/policy/sign_request";
+import { describeClusterRequest, factsOfRequest } from "@gateway/shared/policy/sign_request";
 import { quoteText } from "@gateway/shared/quote";
 import { type Random, randomSerial } from "@gateway/shared/random";
 import type { ClustersResponse } from "@gateway/shared/wire/cluster";
@@ -136,8 +136,10 @@ export class LocalClusters {
     await this.#ports.events.require({
       caller: this.#ports.caller,
       host: cluster.apiServer,
-      command: describeClusterRequest(asked, jti),
-      asked_command: request.command,
+      addr: cluster.apiServer,
+      command: describeClusterRequest(asked),
+      ...factsOfRequest(request),
+      jti,
       target_type: "k8s",
       ttl: `${decision.ttlSeconds}s`,
       serial,

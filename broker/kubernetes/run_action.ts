@@ -168,20 +168,28 @@ function describeDecision(decision: WireDecision | undefined): Pick<AuditEntry, 
   return { policy_rule: decision?.matched_rule ?? "", warning: decision?.warning ?? "" };
 }
 
-/** What every record of an action says; without a cluster that is known, no more than that there is none. */
+/** What every record of an action says. Of an unknown cluster, `command` does not hold the action; `ext` does. */
 function describeAction(
-  { caller, cluster: name, dryRun, options }: ActionRequest,
+  { caller, cluster: name, asked, dryRun, options }: ActionRequest,
   known?: { readonly cluster: Cluster; readonly action: ClusterAction },
 ): Omit<AuditEntry, "outcome"> {
   const { manifest } = options;
   return {
     caller,
     host: known?.cluster.info.api_server ?? name,
+    host_name: name,
+    addr: known?.cluster.info.api_server ?? "",
     command: known === undefined ? "target=k8s" : `target=k8s action=${known.action.text}`,
+    command_line: known?.action.text ?? describeAsked(asked),
     target_type: "k8s",
     dry_run: dryRun,
     ...(known?.action.verb === "apply" && manifest !== undefined
       ? { body_sha256: createHash("sha256").update(manifest).digest("hex") }
       : {}),
   };
+}
+
+/** An action as it was requested: nobody has checked it, and the group may be missing. */
+function describeAsked({ verb, resource, group, namespace, name }: AskedAction): string {
+  return `${verb} ${resource}${group && `.${group}`} ${namespace || "-"}/${name || "-"}`;
 }

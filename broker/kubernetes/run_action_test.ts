@@ -28,7 +28,10 @@ const ISSUED: TokenAnswer = {
 const RECORD = {
   caller: "agent-1",
   host: "https://10.0.0.5:6443",
+  host_name: "prod",
+  addr: "https://10.0.0.5:6443",
   command: "target=k8s action=get pods prod/web-1",
+  command_line: "get pods prod/web-1",
   target_type: "k8s",
   dry_run: false,
 } as const;
@@ -170,7 +173,10 @@ Deno.test("runAction() refuses an unknown cluster, and records that", async () =
   assert.deepEqual(fixture.log.entries, [{
     caller: "agent-1",
     host: "toString",
+    host_name: "toString",
+    addr: "",
     command: "target=k8s",
+    command_line: "get pods prod/web-1",
     target_type: "k8s",
     dry_run: false,
     outcome: "denied",
@@ -178,12 +184,13 @@ Deno.test("runAction() refuses an unknown cluster, and records that", async () =
   }]);
 });
 
-Deno.test("runAction() does nothing where the list of clusters can't be had", async () => {
+Deno.test("runAction() does nothing, and records the action, if a frozen agent cannot list the clusters", async () => {
   const fixture = new ClusterFixture();
   await fixture.clusters.refresh();
   fixture.authority.clusterList = () => Promise.reject(new AppError("frozen", "subject is frozen"));
   await assert.rejects(fixture.run(), (error) => error instanceof AppError && error.code === "frozen");
-  assert.equal(fixture.log.entries[0]?.outcome, "error");
+  const [record] = fixture.log.entries;
+  assert.deepEqual([record?.outcome, record?.command_line], ["error", "get pods prod/web-1"]);
   assert.deepEqual(fixture.authority.tokenRequests, []);
 });
 

@@ -136,8 +136,8 @@ async function establish(
   }
   const { route, hops, serial, bastionSerials, elevationPrefix, shim } = await audited(
     events,
-    { entry: { ...asked, outcome: "error" }, signal },
-    () => obtainSession(ports, { request, mode, route: known }, signal),
+    { entry: { ...asked, session_id: id, outcome: "error" }, signal },
+    () => obtainSession(ports, { request, mode, id, route: known }, signal),
   );
   const info: SessionInfo = {
     ...{ ...opening, serial, elevationPrefix, shim },
@@ -166,16 +166,17 @@ async function establish(
  */
 export async function obtainSession(
   ports: OpenPorts,
-  { request, mode, route }: {
+  { request, mode, id, route }: {
     readonly request: OpenRequest;
     readonly mode: SessionMode;
+    readonly id: string;
     readonly route: Route;
   },
   signal: AbortSignal,
 ): Promise<RouteAuthority> {
   const { caller, callerGroups, bearerToken, reason, sudo, sudoUser, onProgress } = request;
   const intent = {
-    ...{ caller, callerGroups, bearerToken, reason },
+    ...{ caller, callerGroups, bearerToken, reason, sessionId: id },
     purpose: "session" as const,
     ttlSeconds: clampTtl(request.ttlSeconds, ports.maxTtlSeconds),
     target: {
@@ -211,7 +212,8 @@ function describe(request: OpenRequest, mode: string, host?: HostInfo): Omit<Aud
   return {
     caller: request.caller,
     host: host?.addr ?? request.host,
-    ...(host === undefined ? {} : { user: host.user }),
+    host_name: request.host,
+    ...(host === undefined ? {} : { user: host.user, addr: host.addr }),
     command: `mode=${mode}`,
     elevation: elevationLabel(request.sudo, request.sudoUser),
     pty: mode === "pty",

@@ -136,9 +136,10 @@ async function askAgain(
   },
   signal: AbortSignal,
 ): Promise<SignAnswer> {
-  const { mode, sudo, sudoUser } = session;
+  const { id: sessionId, mode, sudo, sudoUser } = session;
   const request = createSignRequest(hop, {
     ...asker,
+    sessionId,
     purpose: "session",
     ttlSeconds: maxTtlSeconds,
     target: {

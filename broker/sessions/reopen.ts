@@ -35,6 +35,7 @@ async function connectAnew(
   const { route, hops, serial, bastionSerials, elevationPrefix, shim } = await obtainSession(ports, {
     request: { ...asker, host, mode, ttlSeconds: 0, sudo, sudoUser },
     mode,
+    id: info.id,
     route: known,
   }, signal);
   checkRoute(route, info);

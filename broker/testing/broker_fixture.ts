@@ -34,6 +34,7 @@ export const MARK = "ab".repeat(8);
 /** What every record of the request of {@linkcode BrokerFixture.run} says. */
 export const ASKED = {
   caller: "agent-1",
+  host_name: "web01",
   command: "uptime",
   elevation: "",
   pty: false,

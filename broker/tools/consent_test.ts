@@ -79,6 +79,8 @@ Deno.test("ssh_execute runs nothing that the human declines, and records it (A14
   assert.deepEqual(declined, {
     caller: "mcp-stdio",
     host: "10.0.0.1:22",
+    host_name: "web01",
+    addr: "10.0.0.1:22",
     user: "deploy",
     command: "reboot",
     elevation: "",

@@ -147,11 +147,11 @@ export function askerOf({ caller, request }: Pick<Approval, "caller" | "request"
 
 /**
  * Equal for two requests that an approver can't tell apart and may decide as one: of the same asker, for the same, with
- * the same reason, for the same cause. Only the key to be certified and the token differ, and they stay each one's own.
+ * the same reason, for the same cause. Only the key to be certified, the token and the session's ID differ, and they stay each one's own.
  */
 export function identityOf(approval: Omit<ApprovalDraft, "bearerToken">): string {
   const { caller, endUser, rule, anomalies, target, k8sDiff } = approval;
-  const { public_key: _key, ...request } = withoutToken(approval.request);
+  const { public_key: _key, session_id: _session, ...request } = withoutToken(approval.request);
   const asked = Object.entries(request).sort(([a], [b]) => a < b ? -1 : 1);
   return digestOf(JSON.stringify([caller, endUser, rule, anomalies, target ?? null, k8sDiff ?? null, asked]));
 }

@@ -116,11 +116,11 @@ Deno.test("identical requests are one approval: one notification, a record and a
   );
 });
 
-Deno.test("the reason and the comment are in the log, quoted, and in the list", async () => {
+Deno.test("the reason and the comment are in the log and in the list", async () => {
   const plane = await startControlPlane();
   plane.signer.reply = gate;
   const id = await plane.park({ reason: 'ticket "42"' });
-  assert.equal(last(plane.log)?.warning, String.raw`reason="ticket \"42\""`);
+  assert.equal(last(plane.log)?.reason, 'ticket "42"');
   assert.equal((await plane.decide(id, { approve: false, reason: "not on a Friday" })).status, 200);
   assert.equal(last(plane.log)?.warning, 'comment="not on a Friday"');
   const [listed] = (await plane.get("/v1/approvals", "approver-1")).body as unknown as ApprovalRecord[];

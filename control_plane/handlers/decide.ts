@@ -105,6 +105,9 @@ export function entryOf(approval: Approval, approvedBy: string): Omit<AuditEntry
   return {
     caller: approval.caller,
     host: approval.host,
+    host_name: approval.host,
+    addr: approval.target?.addr ?? "",
+    session_id: approval.request.session_id,
     command: approval.command,
     elevation: elevationLabel(approval.sudo, approval.sudoUser),
     ...describeTarget(approval.request),

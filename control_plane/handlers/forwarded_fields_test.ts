@@ -34,6 +34,7 @@ const EVERYTHING: SignRequest = {
   k8s_name: "web-1",
   k8s_manifest: "{}",
   session_max_seconds: 1800,
+  session_id: "s-1",
   reason: "ticket 42",
   content_sha256: "aa".repeat(32),
   content_bytes: 3,

@@ -1,6 +1,5 @@
 import { AppError } from "@gateway/shared/errors";
 import { elevationLabel } from "@gateway/shared/policy/sudo_user";
-import { quoteText } from "@gateway/shared/quote";
 import type { ApprovalParked } from "@gateway/shared/wire/approval";
 import type { AuditEntry } from "@gateway/shared/audit/entry";
 import type { K8sDiff, SignRequest } from "@gateway/shared/wire/sign";
@@ -32,6 +31,10 @@ export async function park(
   const entry = {
     caller,
     host: request.host,
+    host_name: request.host,
+    addr: reason.target?.addr ?? "",
+    session_id: request.session_id,
+    reason: request.reason,
     command: request.command,
     elevation: elevationLabel(request.sudo, request.sudo_user),
     ...describeTarget(request),
@@ -57,10 +60,7 @@ export async function park(
     ...entry,
     outcome: "approval-required",
     approval_id: approval.id,
-    warning: [
-      ...(request.reason === "" ? [] : [`reason=${quoteText(request.reason)}`]),
-      ...(hasJoined ? [`decided with ${approval.lead}`] : []),
-    ].join(" "),
+    warning: hasJoined ? `decided with ${approval.lead}` : "",
   });
   // Whoever was told of the first decides this one with it.
   if (!hasJoined) ports.notifier.notify(ports.registry.describe(approval), notifyUntil);

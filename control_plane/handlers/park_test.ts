@@ -40,6 +40,10 @@ Deno.test("POST /v1/sign parks what the policy wants approved: 202", async () =>
   assert.deepEqual(plane.log.entries, [{
     caller: "broker-1",
     host: "web01",
+    host_name: "web01",
+    addr: "",
+    session_id: "",
+    reason: "",
     command: "rm -r x",
     elevation: "sudo:db",
     policy_rule: "require_approval:^rm",

@@ -46,6 +46,9 @@ Deno.test("GET /v1/sign/result/{id} signs what was asked, approved, and serves i
   assert.deepEqual(plane.log.entries.at(-1), {
     caller: "broker-1",
     host: "web01",
+    host_name: "web01",
+    addr: "",
+    session_id: "",
     command: "rm x",
     elevation: "sudo:root",
     policy_rule: "require_approval:^rm",

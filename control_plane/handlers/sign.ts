@@ -70,6 +70,7 @@ async function forward(asked: Asked, verdict: Verdict): Promise<Response> {
   const { decision } = answered.value;
   const entry: Omit<AuditEntry, "outcome"> = {
     ...entryOf(asked),
+    addr: answered.value.target?.addr ?? "",
     policy_rule: decision?.matched_rule ?? "",
     warning: decision?.warning ?? "",
   };
@@ -163,6 +164,9 @@ function failureOf({ code }: AppError): string {
 
 /** What all records of a request say. */
 function entryOf({ caller, request }: Asked): Omit<AuditEntry, "outcome"> {
-  const { host, command, sudo, sudo_user } = request;
-  return { caller, host, command, elevation: elevationLabel(sudo, sudo_user), ...describeTarget(request) };
+  const { host, command, session_id, sudo, sudo_user } = request;
+  return {
+    ...{ caller, host, host_name: host, session_id, command, elevation: elevationLabel(sudo, sudo_user) },
+    ...describeTarget(request),
+  };
 }

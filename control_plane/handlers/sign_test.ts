@@ -15,6 +15,9 @@ Deno.test("POST /v1/sign gives what the signer issued, with its serial to the la
   assert.deepEqual(plane.log.entries, [{
     caller: "broker-1",
     host: "web01",
+    host_name: "web01",
+    addr: "",
+    session_id: "",
     command: "uptime",
     elevation: "",
     policy_rule: "allow:.*",

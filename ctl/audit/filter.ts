@@ -34,7 +34,7 @@ export function createFilter(flags: FilterFlags): (record: ShownRecord) => boole
     record.caller.includes(caller) &&
     (outcome === undefined || record.outcome === outcome) &&
     (serial === undefined || record.serial === serial) &&
-    (request === undefined || record.command.endsWith(` rid=${request}`)) &&
+    (request === undefined || record.request_id === request) &&
     (since === undefined || Date.parse(record.time) >= since);
 }
 

@@ -1,5 +1,6 @@
 import * as z from "@zod/zod";
 import { parseLine } from "@gateway/shared/audit/chain";
+import { readOldCommand } from "@gateway/shared/audit/record";
 import { parseJson } from "@gateway/shared/json";
 
 /** What is shown of an audit record. */
@@ -12,7 +13,9 @@ export interface ShownRecord {
   readonly serial: bigint;
   /** `k8s`: it is about a cluster. */
   readonly target_type: string;
+  /** Without the request's ID, which old records have at its end. */
   readonly command: string;
+  readonly session_id: string;
   readonly elevation: string;
   readonly pty: boolean;
   readonly policy_rule: string;
@@ -21,11 +24,29 @@ export interface ShownRecord {
   readonly anomaly: string;
   readonly warning: string;
   readonly err: string;
+  /** What follows is of the object `ext`. */
+  readonly command_line: string;
+  readonly request_id: string;
+  readonly host_name: string;
+  readonly policy_version: number;
+  readonly reason: string;
+  readonly jti: string;
 }
 
 const text = z.string().default("");
 const flag = z.boolean().default(false);
 const integer = z.union([z.int(), z.bigint()]).default(0).transform(BigInt);
+
+const ext = z.object({
+  command_line: text,
+  request_id: text,
+  session_id: text,
+  host_name: text,
+  policy_version: z.int().default(0),
+  reason: text,
+  jti: text,
+});
+const NO_EXT = ext.parse({});
 
 const shownRecord: z.ZodType<ShownRecord> = z.object({
   time: text,
@@ -36,6 +57,7 @@ const shownRecord: z.ZodType<ShownRecord> = z.object({
   serial: integer,
   target_type: text,
   command: text,
+  session_id: text,
   elevation: text,
   pty: flag,
   policy_rule: text,
@@ -44,7 +66,12 @@ const shownRecord: z.ZodType<ShownRecord> = z.object({
   anomaly: text,
   warning: text,
   err: text,
-});
+  ext: ext.optional(),
+}).transform(({ ext, ...record }) =>
+  ext === undefined
+    ? { ...NO_EXT, ...record, ...readOldCommand(record.command) }
+    : { ...record, ...ext, session_id: record.session_id || ext.session_id }
+);
 
 const DECODER = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 

@@ -85,6 +85,9 @@ function describe(record: ShownRecord, show: (text: string) => string): string {
   const tag = (name: string, value: string) => value === "" ? [] : [`[${name}: ${show(value)}]`];
   return [
     ...(record.command === "" ? [] : [show(record.command)]),
+    ...tag("command", record.command_line),
+    ...tag("session", record.session_id),
+    ...tag("host", record.host_name === record.host ? "" : record.host_name),
     ...(record.elevation === "" ? [] : [`[${record.elevation}]`]),
     ...(record.pty ? ["[pty]"] : []),
     ...tag("rule", record.policy_rule),
@@ -93,5 +96,8 @@ function describe(record: ShownRecord, show: (text: string) => string): string {
     ...tag("anomaly", record.anomaly),
     ...tag("warning", record.warning),
     ...tag("err", record.err),
+    ...tag("reason", record.reason),
+    ...tag("policy", record.policy_version === 0 ? "" : `${record.policy_version}`),
+    ...tag("request", record.request_id),
   ].join(" ");
 }

@@ -10,7 +10,14 @@ const RECORD: ShownRecord = {
   outcome: "issued",
   serial: 9223372036854775808n,
   target_type: "",
-  command: "uptime",
+  command: "role=target",
+  command_line: "uptime",
+  session_id: "5e551d",
+  host_name: "web01",
+  request_id: "r-1",
+  policy_version: 4,
+  reason: "INC 7",
+  jti: "",
   elevation: "sudo:root",
   pty: true,
   policy_rule: "allow:^uptime$",
@@ -20,7 +27,8 @@ const RECORD: ShownRecord = {
   warning: "",
   err: "",
 };
-const DETAIL = "uptime [sudo:root] [pty] [rule: allow:^uptime$] [approved-by: ann]";
+const DETAIL = "role=target [command: uptime] [session: 5e551d] [host: web01] [sudo:root] [pty] " +
+  "[rule: allow:^uptime$] [approved-by: ann] [reason: INC 7] [policy: 4] [request: r-1]";
 
 Deno.test.each([{ columns: undefined }, { columns: 160 }])(
   "createRecordTable() puts a record on one line of $columns columns",
@@ -44,8 +52,17 @@ Deno.test("createRecordTable() puts the detail on a line of its own where it wou
     "2026-01-02T03:04:05Z  7       issued          broker-local    10.0.0.5:22",
     `    [serial: 9223372036854775808] ${DETAIL}`,
   ]);
-  const bare = { ...RECORD, host: "", serial: 0n, command: "", elevation: "", pty: false, policy_rule: "" };
-  assert.deepEqual(format({ ...bare, approved_by: "" }), [
+  const bare = {
+    ...RECORD,
+    host: "",
+    serial: 0n,
+    elevation: "",
+    pty: false,
+    policy_rule: "",
+    approved_by: "",
+  };
+  const empty = { command: "", command_line: "", session_id: "", host_name: "", request_id: "", reason: "" };
+  assert.deepEqual(format({ ...bare, ...empty, policy_version: 0 }), [
     "2026-01-02T03:04:05Z  7       issued          broker-local    —",
   ]);
 });

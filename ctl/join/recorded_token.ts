@@ -16,19 +16,26 @@ export interface RecordedToken {
   readonly isForPreview: boolean;
 }
 
-/** The fields of the signer's own, at the beginning: what follows are words from outside, which may look the same. */
+/**
+ * The signer's own fields, at the beginning: what follows is text from outside, which may look the same. Old records
+ * have the token's ID here instead of in `ext`.
+ */
 const FIELDS =
-  /^target=k8s verb=(?<verb>\S+) resource=(?<resource>\S+) ns=(?<ns>\S+) name=(?<name>\S+)(?: user=\S+)? jti=(?<jti>\S+)(?= |$)/;
+  /^target=k8s verb=(?<verb>\S+) resource=(?<resource>\S+) ns=(?<ns>\S+) name=(?<name>\S+)(?: user=\S+)?(?: jti=(?<old>\S+))?(?= |$)/;
 
 /** The token that a record of the signer tells of; undefined where none was issued. */
 export function readToken(
-  { target_type, command, outcome }: Pick<ShownRecord, "target_type" | "command" | "outcome">,
+  { target_type, command, outcome, ...record }: Pick<
+    ShownRecord,
+    "target_type" | "command" | "outcome" | "jti"
+  >,
 ): RecordedToken | undefined {
   // Of a host, the command may be anything.
   if (target_type !== "k8s") return undefined;
-  const { verb = "", resource: whole = "", ns = "", name = "", jti = "" } = FIELDS.exec(command)?.groups ??
-    {};
-  if (jti === "") return undefined;
+  const fields = FIELDS.exec(command)?.groups;
+  const jti = record.jti || fields?.["old"];
+  if (fields === undefined || !jti) return undefined;
+  const { verb = "", resource: whole = "", ns = "", name = "" } = fields;
   const [resource = "", ...group] = whole.split(".");
   // Of an apply that waits for a human, and of a dry run.
   const isForPreview = outcome !== "issued";

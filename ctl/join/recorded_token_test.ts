@@ -17,6 +17,7 @@ const EVENT: ApiEvent = {
   addresses: [],
 };
 
+/** In the old form, in which the ID of the token stands in `command`. */
 const command = (verb: string, resource: string, ns: string, name: string) =>
   `target=k8s verb=${verb} resource=${resource} ns=${ns} name=${name} user=ann jti=t1 reason="INC 7" sha256=00 cmd=x rid=r-1`;
 
@@ -33,21 +34,24 @@ Deno.test.each<{ name: string; command: string }>([
     command: "role=target cmd=x target=host target=k8s jti=t1",
   },
 ])("readToken() finds no token in a record $name", ({ command }) => {
-  assert.equal(readToken({ target_type: "k8s", outcome: "issued", command }), undefined);
+  assert.equal(readToken({ target_type: "k8s", outcome: "issued", command, jti: "" }), undefined);
 });
 
 Deno.test("readToken() finds no token in a record of a host, whatever its command", () => {
   const forged = command("get", "pods", "prod", "web-1");
-  assert.equal(readToken({ target_type: "", outcome: "issued", command: forged }), undefined);
+  assert.equal(readToken({ target_type: "", outcome: "issued", command: forged, jti: "t1" }), undefined);
 });
 
-Deno.test("readToken() reads what a token was issued for", () => {
+Deno.test.each([
+  {
+    form: "a record",
+    command: "target=k8s verb=apply resource=deployments.apps ns=prod name=api user=ann",
+    jti: "t1",
+  },
+  { form: "an old record", command: command("apply", "deployments.apps", "prod", "api"), jti: "" },
+])("readToken() reads from $form what a token was issued for", ({ command, jti }) => {
   assert.deepEqual(
-    readToken({
-      target_type: "k8s",
-      outcome: "issued",
-      command: command("apply", "deployments.apps", "prod", "api"),
-    }),
+    readToken({ target_type: "k8s", outcome: "issued", command, jti }),
     {
       jti: "t1",
       verb: "apply",
@@ -126,7 +130,7 @@ Deno.test.each<{ name: string; asked: string; verb?: string; object?: Partial<Ap
     within: false,
   },
 ])("isWithin() judges $name: $within", ({ asked, verb = "get", object, within }) => {
-  const token = readToken({ target_type: "k8s", outcome: "issued", command: asked });
+  const token = readToken({ target_type: "k8s", outcome: "issued", command: asked, jti: "" });
   assert.ok(token);
   assert.equal(isWithin(token, { ...EVENT, verb, object: { ...OBJECT, ...object } }), within);
   assert.equal(isWithin(token, { ...EVENT, verb, object: undefined }), false);
@@ -142,7 +146,7 @@ Deno.test.each<{ name: string; verb: string; uri: string; within: boolean }>([
 ])("isWithin() judges $name before somebody has approved: $within", ({ verb, uri, within }) => {
   const asked = command("apply", "pods", "prod", "web-1");
   for (const outcome of ["approval-required", "dry_run_allowed"]) {
-    const token = readToken({ target_type: "k8s", outcome, command: asked });
+    const token = readToken({ target_type: "k8s", outcome, command: asked, jti: "" });
     assert.ok(token);
     assert.equal(isWithin(token, { ...EVENT, verb, uri }), within, outcome);
   }

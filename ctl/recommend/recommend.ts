@@ -11,6 +11,10 @@ export interface SeenCommand {
   readonly host: string;
   readonly outcome: string;
   readonly command: string;
+  /** The command, if `command` describes the request; the signer's records. */
+  readonly command_line?: string;
+  /** Empty in old records. */
+  readonly host_name?: string;
   /** Why it came to nothing. */
   readonly err?: string;
 }
@@ -82,9 +86,9 @@ export class Recommender {
     const isRefused = REFUSED.has(seen.outcome) ||
       (seen.outcome === "error" && REJECTED.test(seen.err ?? ""));
     if (!RAN.has(seen.outcome) && !isRefused) return;
-    const command = seen.command.replace(/ rid=\S+$/, "");
+    const command = seen.command_line || seen.command;
     if (command === "") return;
-    const host = this.#policy.hosts.get(seen.host) ?? this.#byAddress.get(seen.host);
+    const host = this.#policy.hosts.get(seen.host_name || seen.host) ?? this.#byAddress.get(seen.host);
     if (host === undefined || MASKED.test(command)) {
       this.#passedOver += 1;
       return;

@@ -46,11 +46,22 @@ Deno.test.each<{ name: string; seen: Partial<SeenCommand>[]; found: string[] }>(
   {
     name: "to allow what ran, quoted, as often as it ran",
     seen: [
-      { command: "df -h /a.b rid=r-1" },
+      { command: "df -h /a.b" },
       { command: "df -h /a.b", caller: "b", host: "10.0.0.1:22" },
       {},
     ],
     found: ["promote web01 ^df -h /a\\.b$ 2", ...DEAD],
+  },
+  {
+    name: "what was refused, of a record of the signer",
+    seen: [{
+      outcome: "denied",
+      host: "10.0.0.2:22",
+      host_name: "web01",
+      command: "role=target purpose=oneshot",
+      command_line: "id",
+    }],
+    found: ["friction web01 id 1", "dead-rule web01 ^uptime$ 0", DEAD[0]!, "dead-rule web01 ^up 0", DEAD[1]!],
   },
   {
     name: "each command of a line that is not allowed yet",

@@ -1,22 +1,23 @@
 /**
  * What makes a log tamper-evident: each record carries its number, the hash of the line before it and a
  * signature over its own line with an empty `sig`. Lines are signed and checked as raw bytes, never
- * serialised again.
+ * serialized again. The signature does not cover `ext`, the last member, which the reference's verifier ignores. The
+ * hash covers the whole line, so the signature of the next record covers the `ext` of this one.
  *
  * ```ts
  * import assert from "node:assert/strict";
  * import { createAuditKey, GENESIS, parseLine, seal, verifySignature } from "@gateway/shared/audit/chain";
  *
  * const key = createAuditKey(new Uint8Array(32).fill(1));
- * const { line, next } = seal('{"outcome":"issued"', GENESIS, key);
+ * const { line, next } = seal({ body: '{"outcome":"issued"', ext: '{"request_id":"r-1"}' }, GENESIS, key);
  * const record = parseLine(new TextEncoder().encode(line));
  * assert.equal(record?.seq, 1n);
  * assert.equal(record !== undefined && verifySignature(record, key.publicKey), true);
  * assert.equal(next.seq, 1);
  * ```
  *
- * Not protected: removal of the last records leaves a shorter chain that is whole. Only who remembers its former
- * head sees that.
+ * Not protected: an attacker who can write the file of a stopped service can remove the last records, or change the
+ * `ext` of the last one. Only a remembered head shows that (`broker-ctl audit verify --since`).
  *
  * @module
  */
@@ -24,6 +25,7 @@ import { Buffer } from "node:buffer";
 import { createHash, createPrivateKey, createPublicKey, type KeyObject, sign, verify } from "node:crypto";
 import { AppError } from "../errors.ts";
 import { parseStandardJson } from "../json.ts";
+import type { RecordText } from "./record.ts";
 
 /** The end of a chain, to which the next record is linked. */
 export interface ChainHead {
@@ -104,12 +106,12 @@ export interface SealedLine {
   readonly next: ChainHead;
 }
 
-/** Links a record to the chain and signs it. `body` comes from `encodeBody`. */
-export function seal(body: string, head: ChainHead, key: AuditKey): SealedLine {
+/** Links a record to the chain and signs it. */
+export function seal({ body, ext }: RecordText, head: ChainHead, key: AuditKey): SealedLine {
   const seq = head.seq + 1;
   const unsigned = `${body},"seq":${seq},"prev_hash":"${head.hash}","sig":"`;
   const signature = Buffer.from(key.sign(Buffer.from(`${unsigned}"}`)));
-  const line = `${unsigned}${signature.toString("base64")}"}`;
+  const line = `${unsigned}${signature.toString("base64")}"${ext && `,"ext":${ext}`}}`;
   return { line, next: { seq, hash: hashLine(line) } };
 }
 
@@ -124,15 +126,17 @@ export interface ParsedLine {
   readonly seq: bigint;
   /** SHA-256 of the line before, 64 lowercase hex digits. */
   readonly prevHash: string;
-  /** The line with the value of `sig` emptied. */
+  /** The line without `ext`, with the value of `sig` emptied. */
   readonly signedBytes: Uint8Array;
   /** The decoded value of `sig`. */
   readonly signature: Uint8Array;
 }
 
 // Nothing inside a JSON string can look like this: there, quotes have a backslash before them.
-const TAIL = /^,"seq":(\d{1,20}),"prev_hash":"([0-9a-f]{64}|)","sig":"([A-Za-z0-9+/]{86}==)"\}$/;
+const TAIL = /^,"seq":(\d{1,20}),"prev_hash":"([0-9a-f]{64}|)","sig":"([A-Za-z0-9+/]{86}==)"$/;
 const TAIL_START = Buffer.from(',"seq":');
+const EXT_START = Buffer.from(',"ext":');
+const SIGNED_END = Buffer.from('"}');
 const MAX_TAIL_BYTES = 256;
 const DECODER = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
@@ -140,20 +144,25 @@ const DECODER = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
  * Reads a line without its newline.
  *
  * @returns undefined when it is not a record: not UTF-8, not one JSON object, or not ending in `seq`,
- * `prev_hash` and `sig`
+ * `prev_hash`, `sig` and at most the object `ext`
  */
 export function parseLine(line: Uint8Array): ParsedLine | undefined {
-  if (!isJsonObject(line)) return undefined;
   const bytes = Buffer.from(line.buffer, line.byteOffset, line.byteLength);
-  const tailStart = bytes.lastIndexOf(TAIL_START);
-  if (tailStart < 0 || bytes.length - tailStart > MAX_TAIL_BYTES) return undefined;
-  const [, seq, prevHash, sig] = TAIL.exec(bytes.toString("latin1", tailStart)) ?? [];
+  const last = bytes.length - 1;
+  if (bytes[last] !== 0x7d) return undefined;
+  const extStart = bytes.indexOf(EXT_START);
+  // By itself: what follows `ext` in the same line would be a member that is not signed.
+  if (extStart >= 0 && !isJsonObject(bytes.subarray(extStart + EXT_START.length, last))) return undefined;
+  const end = extStart < 0 ? last : extStart;
+  const tailStart = bytes.lastIndexOf(TAIL_START, end);
+  if (tailStart < 0 || end - tailStart > MAX_TAIL_BYTES) return undefined;
+  const [, seq, prevHash, sig] = TAIL.exec(bytes.toString("latin1", tailStart, end)) ?? [];
   if (seq === undefined || prevHash === undefined || sig === undefined) return undefined;
   const signature = Buffer.from(sig, "base64");
   // The last character has four unused bits: only one spelling of a signature counts.
   if (signature.toString("base64") !== sig) return undefined;
-  const sigStart = bytes.length - 2 - sig.length;
-  const signedBytes = Buffer.concat([bytes.subarray(0, sigStart), bytes.subarray(bytes.length - 2)]);
+  const signedBytes = Buffer.concat([bytes.subarray(0, end - 1 - sig.length), SIGNED_END]);
+  if (!isJsonObject(signedBytes)) return undefined;
   return { seq: BigInt(seq), prevHash, signedBytes, signature };
 }
 

@@ -13,7 +13,7 @@ import {
   verifySignature,
 } from "./chain.ts";
 import type { AuditEntry } from "./entry.ts";
-import { encodeBody } from "./record.ts";
+import { encodeRecord } from "./record.ts";
 
 const KEY = createAuditKey(new Uint8Array(32).fill(1));
 const DEL = "\x7f";
@@ -95,7 +95,7 @@ Deno.test("createAuditPublicKey() refuses another length", () => {
 Deno.test("seal() writes the published chain byte for byte", () => {
   let head: ChainHead = GENESIS;
   for (const { time, entry, line } of VECTORS) {
-    const sealed = seal(encodeBody(entry, { time }), head, KEY);
+    const sealed = seal({ ...encodeRecord(entry, { time }), ext: "" }, head, KEY);
     assert.equal(sealed.line, line);
     head = sealed.next;
   }
@@ -119,7 +119,18 @@ Deno.test("verifySignature() refuses another key", () => {
   assert.equal(verifySignature(record!, createAuditKey(new Uint8Array(32).fill(2)).publicKey), false);
 });
 
+Deno.test("verifySignature() accepts a record with another ext, which the hash of its line covers", () => {
+  const other = WITH_EXT.replace('"r-1"', '"r-2"');
+  for (const line of [WITH_EXT, other, LINE]) {
+    assert.equal(verifySignature(parseLine(Buffer.from(line))!, KEY.publicKey), true);
+  }
+  assert.notEqual(hashLine(other), hashLine(WITH_EXT));
+  const changed = parseLine(Buffer.from(WITH_EXT.replace("deploy", "root")))!;
+  assert.equal(verifySignature(changed, KEY.publicKey), false);
+});
+
 const LINE = VECTORS[0]!.line;
+const WITH_EXT = `${LINE.slice(0, -1)},"ext":{"request_id":"r-1"}}`;
 Deno.test.each([
   { name: "nothing", line: "" },
   { name: "half a line", line: LINE.slice(0, 200) },
@@ -132,6 +143,12 @@ Deno.test.each([
   { name: "a member after sig", line: LINE.slice(0, -1) + ',"x":1}' },
   { name: "a signature in another spelling", line: LINE.replace("eDQ==", "eDR==") },
   { name: "a signature that is too short", line: LINE.replace("eDQ==", "eD==") },
+  { name: "a member after ext", line: WITH_EXT.slice(0, -1) + ',"outcome":"denied"}' },
+  { name: "a second ext", line: WITH_EXT.slice(0, -1) + ',"ext":{"request_id":"r-2"}}' },
+  { name: "an ext that is not an object", line: WITH_EXT.replace('{"request_id":"r-1"}', "7") },
+  { name: "an ext before sig", line: WITH_EXT.replace('"sig":', '"ext":{},"sig":') },
+  { name: "an ext that is not closed", line: WITH_EXT.slice(0, -1) },
+  { name: "an ext with a record in it", line: WITH_EXT.replace('"r-1"', LINE) + "}" },
   { name: "a prev_hash in upper case", line: VECTORS[1]!.line.replace("d78c", "D78C") },
   { name: "a negative seq", line: LINE.replace('"seq":1', '"seq":-1') },
 ])("parseLine() refuses $name", ({ line }) => {
@@ -153,14 +170,18 @@ Deno.test("seal() signs any entry so that its line reads back and verifies", () 
     command: text,
     err: text,
     policy_rule: text,
+    command_line: text,
+    reason: text,
+    request_id: text,
     serial: fc.bigInt({ min: 0n, max: (1n << 64n) - 1n }),
   });
   fc.assert(fc.property(arbitrary, (entry) => {
-    const { line } = seal(encodeBody(entry, { time: "t" }), GENESIS, KEY);
+    const { line } = seal(encodeRecord(entry, { time: "t" }), GENESIS, KEY);
     const record = parseLine(Buffer.from(line));
     assert.ok(record !== undefined && verifySignature(record, KEY.publicKey));
     const parsed = JSON.parse(line);
     assert.equal(parsed.command, entry.command.toWellFormed());
+    assert.equal(parsed.ext?.reason ?? "", entry.reason.toWellFormed());
     assert.match(line, new RegExp(`"serial":${entry.serial},`));
   }));
 });

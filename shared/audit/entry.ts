@@ -15,7 +15,8 @@
 
 /**
  * The content of one record; absent strings are `""`, absent numbers 0, absent booleans false. The log adds
- * `time`, `seq`, `prev_hash` and `sig`.
+ * `time`, `seq`, `prev_hash` and `sig`. Fields that start with `ext` are written into the record's last member, the object
+ * `ext`.
  */
 export interface AuditEntry {
   /** CN of whoever asked; in local mode `local`. */
@@ -28,18 +29,11 @@ export interface AuditEntry {
   readonly principal?: string;
   /** The command as it was asked for, masked before it is written. */
   readonly command?: string;
-  /**
-   * The command that a certificate is asked for, where `command` describes the request instead: it follows there
-   * with its SHA-256, masked.
-   */
-  readonly asked_command?: string;
-  /** The request that it belongs to; stands at the end of `command`. Absent: the one that it is appended in. */
-  readonly request_id?: string;
   /** The life of the certificate, such as `300s`. */
   readonly ttl?: string;
   /** Unsigned, 64 bits. */
   readonly serial?: bigint;
-  /** The session that the record belongs to. */
+  /** The session that the record belongs to; also in `ext`. */
   readonly session_id?: string;
   /** Empty for SSH hosts. */
   readonly target_type?: string;
@@ -69,6 +63,22 @@ export interface AuditEntry {
   readonly approved_via?: string;
   /** What the guardrails found. */
   readonly anomaly?: string;
+  /** `ext`: the requested command if `command` describes the request instead; written masked, with its SHA-256. */
+  readonly command_line?: string;
+  /** `ext`: the ID of the request. Absent: the ID of the request in which the record is appended. */
+  readonly request_id?: string;
+  /** `ext`: the logical name of the host or cluster. */
+  readonly host_name?: string;
+  /** `ext`: the address of the host, or the URL of the cluster's API server. */
+  readonly addr?: string;
+  /** `ext`: the version of the hosts in the database that decided. */
+  readonly policy_version?: number | undefined;
+  /** `ext`: SHA-256 of what a transfer writes. */
+  readonly content_sha256?: string;
+  /** `ext`: the reason that the caller gave, masked. */
+  readonly reason?: string;
+  /** `ext`: the ID of a Kubernetes token. The API server's audit log has the same ID. */
+  readonly jti?: string;
 }
 
 /** Where audit records go. */

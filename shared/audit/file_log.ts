@@ -26,7 +26,7 @@ import type { AuditEntry, AuditLog } from "./entry.ts";
 import { lockLog, tryLockLog } from "./file_lock.ts";
 import { GroupCommit } from "./group_commit.ts";
 import { MAX_LOGS, nthLog } from "./log_set.ts";
-import { encodeBody, formatTime } from "./record.ts";
+import { encodeRecord, formatTime } from "./record.ts";
 import { restoreLog } from "./restore.ts";
 import { type AuditWarnings, openForAppend, SegmentedFile, syncFolder } from "./segments.ts";
 
@@ -40,7 +40,7 @@ export interface FileAuditLogOptions {
   /** The content of the audit key file: at least 32 bytes, of which the first 32 are the Ed25519 seed. */
   readonly seed: Uint8Array;
   readonly clock: Clock;
-  /** Applied to command, err, warning and anomaly before they are written. */
+  /** Applied to free text before it is written. */
   readonly redact: (text: string) => string;
   /** Told of recoveries at start and of rotations that could not be done; a `ServiceLogger` fits. */
   readonly logger?: AuditWarnings | undefined;
@@ -138,7 +138,7 @@ class FileAuditLog implements AuditLog {
   append(entry: AuditEntry): Promise<void> {
     const { clock, redact } = this.#options;
     return Promise.try(() =>
-      this.#commit.append(encodeBody(entry, { time: formatTime(clock.now()), redact }))
+      this.#commit.append(encodeRecord(entry, { time: formatTime(clock.now()), redact }))
     );
   }
 

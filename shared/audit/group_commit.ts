@@ -8,6 +8,7 @@ import { Buffer } from "node:buffer";
 import { concatBytes } from "../bytes.ts";
 import { AppError, AUDIT_UNAVAILABLE } from "../errors.ts";
 import { type AuditKey, type ChainHead, seal } from "./chain.ts";
+import type { RecordText } from "./record.ts";
 
 /** The file below a {@linkcode GroupCommit}. */
 export interface RecordStore {
@@ -45,7 +46,7 @@ export interface GroupCommitOptions {
 }
 
 interface Pending {
-  readonly body: string;
+  readonly record: RecordText;
   resolve(): void;
   reject(error: AppError): void;
 }
@@ -87,14 +88,13 @@ export class GroupCommit {
   /**
    * Appends a record; the order of calls is the order in the file.
    *
-   * @param body from `encodeBody`
    * @throws {AppError} `audit_unavailable` when it could not be made durable; the record is then not in the
    * chain, and the next append tries again
    */
-  append(body: string): Promise<void> {
+  append(record: RecordText): Promise<void> {
     if (this.#closed) return Promise.reject(unavailable(new Error("the audit log is closed")));
     return new Promise((resolve, reject) => {
-      this.#queue.push({ body, resolve, reject });
+      this.#queue.push({ record, resolve, reject });
       this.#draining ??= this.#drain();
     });
   }
@@ -168,7 +168,7 @@ export class GroupCommit {
       const pending = this.#queue.shift();
       if (pending === undefined) break;
       group.push(pending);
-      const { line, next } = seal(pending.body, head, this.#key);
+      const { line, next } = seal(pending.record, head, this.#key);
       head = next;
       const encoded = Buffer.from(`${line}\n`);
       lines.push(encoded);

@@ -87,7 +87,7 @@ function setUp(options: Partial<GroupCommitOptions> = {}) {
   return { disk, log };
 }
 
-const body = (outcome: string) => `{"outcome":"${outcome}"`;
+const body = (outcome: string) => ({ body: `{"outcome":"${outcome}"`, ext: '{"request_id":"r-1"}' });
 
 async function problemsOf(disk: FakeDisk): Promise<readonly ChainProblem[]> {
   const problems: ChainProblem[] = [];

@@ -4,14 +4,18 @@
  *
  * ```ts
  * import assert from "node:assert/strict";
- * import { encodeBody, formatTime } from "@gateway/shared/audit/record";
+ * import { encodeRecord, formatTime } from "@gateway/shared/audit/record";
  *
- * const body = encodeBody({ caller: "admin", outcome: "issued", err: "a<b" }, { time: formatTime(0) });
+ * const { body, ext } = encodeRecord(
+ *   { caller: "admin", outcome: "issued", err: "a<b", request_id: "r-1" },
+ *   { time: formatTime(0) },
+ * );
  * assert.equal(
  *   body,
  *   '{"time":"1970-01-01T00:00:00Z","caller":"admin","host":"","user":"","principal":"","command":"",' +
  *     String.raw`"ttl":"","serial":0,"outcome":"issued","exit_code":0,"err":"a\u003cb"`,
  * );
+ * assert.equal(ext, '{"request_id":"r-1"}');
  * ```
  *
  * @module
@@ -35,7 +39,8 @@ type TextField = { [K in keyof AuditEntry]-?: Required<AuditEntry>[K] extends st
 
 const FREE_TEXT = [
   "command",
-  "asked_command",
+  "command_line",
+  "reason",
   "err",
   "warning",
   "anomaly",
@@ -56,38 +61,55 @@ const OTHER_TEXT = [
   "approval_id",
   "approved_by",
   "approved_via",
+  "request_id",
+  "host_name",
+  "addr",
+  "content_sha256",
+  "jti",
 ] as const satisfies readonly TextField[];
 
-/** How {@linkcode encodeBody} writes an entry. */
+/** A record without its chain. */
+export interface RecordText {
+  /** The members before `seq`: a JSON object that is not closed yet. */
+  readonly body: string;
+  /** The JSON object `ext`; `""` if the record has none. */
+  readonly ext: string;
+}
+
+/** How {@linkcode encodeRecord} writes an entry. */
 export interface EncodeOptions {
   /** RFC 3339, UTC; see {@linkcode formatTime}. */
   readonly time: string;
-  /** Applied to command, err, warning and anomaly before the length is looked at. */
+  /** Applied to free text (`command`, `command_line`, `reason`, `err`, `warning`, `anomaly`) before it is truncated. */
   readonly redact?: (text: string) => string;
 }
 
 /**
- * The record up to and without its chain: one JSON object, not yet closed, to which the chain adds
- * `seq`, `prev_hash` and `sig`. Texts are cut where the line would pass {@linkcode MAX_LINE_BYTES}: first the
- * longest of command, err, warning and anomaly, then any other.
+ * The record without `seq`, `prev_hash` and `sig`, which the chain adds. If the line would be longer than
+ * {@linkcode MAX_LINE_BYTES}, the longest free text is truncated first, then the longest other text.
  *
  * @throws {RangeError} for an exit code that is not a safe integer or a serial outside of 64 bits, unsigned
  */
-export function encodeBody(entry: AuditEntry, options: EncodeOptions): string {
+export function encodeRecord(entry: AuditEntry, options: EncodeOptions): RecordText {
   checkNumbers(entry);
-  const facts = { time: options.time, askedSha256: sha256Of(entry.asked_command) };
+  // Of the command as it was requested: before a secret in it is masked and before it is truncated.
+  const sha256 = entry.command_line ? createHash("sha256").update(entry.command_line).digest("hex") : "";
+  const write = (fields: AuditEntry) => ({
+    body: writeBody(fields, options.time),
+    ext: writeExt(fields, sha256),
+  });
   let fields = redactFields(entry, options.redact);
-  let body = writeBody(fields, facts);
+  let text = write(fields);
   const budget = MAX_LINE_BYTES - RESERVED_BYTES;
   for (const candidates of [FREE_TEXT, OTHER_TEXT]) {
     for (let round = 0; round < candidates.length; round++) {
-      const excess = excessBytes(body, budget);
-      if (excess <= 0) return body;
+      const excess = excessBytes(text.body + text.ext, budget);
+      if (excess <= 0) return text;
       fields = cutLongest(fields, candidates, excess);
-      body = writeBody(fields, facts);
+      text = write(fields);
     }
   }
-  return body;
+  return text;
 }
 
 /**
@@ -132,33 +154,13 @@ function redactFields(entry: AuditEntry, redact: ((text: string) => string) | un
   return { ...entry, ...changed };
 }
 
-/** What a record says that is not in its entry. */
-interface RecordFacts {
-  readonly time: string;
-  /** Of what was asked for, before anything in it was masked or cut. */
-  readonly askedSha256: string;
-}
-
-function sha256Of(text: string | undefined): string {
-  return text ? createHash("sha256").update(text).digest("hex") : "";
-}
-
-/**
- * What was asked for and by which request goes where every reader has a place for text. The id stands last, so that
- * no command can pretend to have another one.
- */
-function commandText({ command = "", asked_command, request_id }: AuditEntry, askedSha256: string): string {
-  const asked = asked_command ? ` sha256=${askedSha256} cmd=${asked_command}` : "";
-  return command + asked + (request_id ? ` rid=${request_id}` : "");
-}
-
-function writeBody(entry: AuditEntry, { time, askedSha256 }: RecordFacts): string {
+function writeBody(entry: AuditEntry, time: string): string {
   return `{"time":${encodeText(time)}` +
     always("caller", entry.caller) +
     always("host", entry.host) +
     always("user", entry.user) +
     always("principal", entry.principal) +
-    always("command", commandText(entry, askedSha256)) +
+    always("command", entry.command) +
     always("ttl", entry.ttl) +
     `,"serial":${entry.serial ?? 0}` +
     present("session_id", entry.session_id) +
@@ -176,6 +178,29 @@ function writeBody(entry: AuditEntry, { time, askedSha256 }: RecordFacts): strin
     present("approved_by", entry.approved_by) +
     present("approved_via", entry.approved_via) +
     present("anomaly", entry.anomaly);
+}
+
+/** What the reference's records do not have: its reader ignores the member. */
+function writeExt(entry: AuditEntry, sha256: string): string {
+  const members = present("command_line", entry.command_line) +
+    present("command_sha256", sha256) +
+    present("request_id", entry.request_id) +
+    present("session_id", entry.session_id) +
+    present("host_name", entry.host_name) +
+    present("addr", entry.addr) +
+    (entry.policy_version ? `,"policy_version":${entry.policy_version}` : "") +
+    present("content_sha256", entry.content_sha256) +
+    present("reason", entry.reason) +
+    present("jti", entry.jti);
+  return members === "" ? "" : `{${members.slice(1)}}`;
+}
+
+/** Records from before `ext` have the request's ID at the end of `command`. */
+const OLD_REQUEST_ID = / rid=([A-Za-z0-9._-]{1,64})$/;
+
+/** Reads the `command` of a record without `ext`, which an earlier release may have written. */
+export function readOldCommand(text: string): { readonly command: string; readonly request_id: string } {
+  return { command: text.replace(OLD_REQUEST_ID, ""), request_id: OLD_REQUEST_ID.exec(text)?.[1] ?? "" };
 }
 
 function always(name: string, text: string | undefined): string {

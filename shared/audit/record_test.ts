@@ -2,10 +2,19 @@ import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
 import fc from "fast-check";
 import type { AuditEntry } from "./entry.ts";
-import { encodeBody, encodeText, formatTime, MAX_LINE_BYTES, TRUNCATED } from "./record.ts";
+import {
+  encodeRecord,
+  encodeText,
+  formatTime,
+  MAX_LINE_BYTES,
+  readOldCommand,
+  type RecordText,
+  TRUNCATED,
+} from "./record.ts";
 
 const TIME = "2026-01-02T03:04:05Z";
-const encode = (entry: AuditEntry) => JSON.parse(encodeBody(entry, { time: TIME }) + "}");
+const lineOf = ({ body, ext }: RecordText) => `${body}${ext && `,"ext":${ext}`}}`;
+const encode = (entry: AuditEntry) => JSON.parse(lineOf(encodeRecord(entry, { time: TIME })));
 
 Deno.test.each([
   { name: "drops a zero fraction", ms: 1767323045000, text: "2026-01-02T03:04:05Z" },
@@ -38,8 +47,14 @@ Deno.test("encodeText() gives one line of JSON that reads back, whatever the tex
   }));
 });
 
-Deno.test("encodeBody() writes every member in order (L8)", () => {
+Deno.test("encodeRecord() writes every member in order (L8)", () => {
   const entry: Required<AuditEntry> = {
+    jti: "t",
+    reason: "w",
+    content_sha256: "11",
+    policy_version: 4,
+    addr: "h",
+    host_name: "web01",
     anomaly: "a",
     approved_via: "v",
     approved_by: "b",
@@ -58,20 +73,27 @@ Deno.test("encodeBody() writes every member in order (L8)", () => {
     serial: 18446744073709551615n,
     ttl: "2m0s",
     request_id: "r-1",
-    asked_command: "abc",
+    command_line: "abc",
     command: "c",
     principal: "p",
     user: "u",
     host: "h",
     caller: "cn",
   };
+  const { body, ext } = encodeRecord(entry, { time: TIME });
   assert.equal(
-    encodeBody(entry, { time: TIME }),
-    '{"time":"2026-01-02T03:04:05Z","caller":"cn","host":"h","user":"u","principal":"p",' +
-      '"command":"c sha256=ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad cmd=abc rid=r-1",' +
+    body,
+    '{"time":"2026-01-02T03:04:05Z","caller":"cn","host":"h","user":"u","principal":"p","command":"c",' +
       '"ttl":"2m0s","serial":18446744073709551615,"session_id":"s","target_type":"k8s","body_sha256":"00",' +
       '"outcome":"o","exit_code":-1,"err":"e","elevation":"sudo:root","pty":true,"policy_rule":"r",' +
       '"dry_run":true,"warning":"w","approval_id":"i","approved_by":"b","approved_via":"v","anomaly":"a"',
+  );
+  assert.equal(
+    ext,
+    '{"command_line":"abc",' +
+      '"command_sha256":"ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad","request_id":"r-1",' +
+      '"session_id":"s","host_name":"web01","addr":"h","policy_version":4,"content_sha256":"11","reason":"w",' +
+      '"jti":"t"}',
   );
 });
 
@@ -79,39 +101,59 @@ const RULE = (text: string) => text.replaceAll(/^login \S+|-----BEGIN.*/gs, "[RE
 
 Deno.test.each([
   {
-    name: "masks what was asked for as a text of its own",
-    entry: { command: "role=target", asked_command: "login hunter2" },
-    command: /^role=target sha256=[0-9a-f]{64} cmd=\[REDACTED:x\]$/,
+    name: "masks the command line and the reason",
+    entry: { command: "role=target", command_line: "login hunter2", reason: "login hunter2" },
+    record: { command: "role=target", command_line: "[REDACTED:x]", reason: "[REDACTED:x]" },
   },
   {
-    name: "keeps the request's id when a mask takes the rest of the command",
-    entry: { asked_command: "-----BEGIN PRIVATE KEY-----", request_id: "r-1" },
-    command: /^ sha256=[0-9a-f]{64} cmd=\[REDACTED:x\] rid=r-1$/,
-  },
-  {
-    name: "puts the request's id behind one that the command pretends to have",
+    name: "leaves a command that looks like an old record as it is",
     entry: { command: "ls rid=forged", request_id: "r-1" },
-    command: /^ls rid=forged rid=r-1$/,
+    record: { command: "ls rid=forged", request_id: "r-1" },
   },
   {
-    name: "cuts what was asked for, and keeps its digest and the request's id",
-    entry: { command: "role=target", asked_command: "a".repeat(300_000), request_id: "r-1" },
-    command:
-      /^role=target sha256=12e1b9b179b29a4f7e5889b185d7ac71bff0ad1f49a7b391d0911b737a0f5381 cmd=a+\.{3}\[TRUNCATED\] rid=r-1$/,
+    name: "has no digest if no command was requested",
+    entry: { command: "role=bastion", command_line: "" },
+    record: { command: "role=bastion", ext: undefined },
   },
-  {
-    name: "has no digest where no command was asked for",
-    entry: { command: "role=bastion", asked_command: "" },
-    command: /^role=bastion$/,
-  },
-])("encodeBody() $name", ({ entry, command }) => {
-  const body = encodeBody({ outcome: "denied", ...entry }, { time: TIME, redact: RULE });
-  assert.match(JSON.parse(`${body}}`).command, command);
-  assert.ok(body.length < MAX_LINE_BYTES);
+])("encodeRecord() $name", ({ entry, record }) => {
+  const { ext, ...line } = JSON.parse(
+    lineOf(encodeRecord({ outcome: "denied", ...entry }, { time: TIME, redact: RULE })),
+  );
+  const actual = { ...line, ...ext, ext };
+  assert.deepEqual({ ...actual, ...record }, actual);
 });
 
-Deno.test("encodeBody() leaves out what is empty or false, but for the members that always stand", () => {
-  const body = encodeBody(
+Deno.test("encodeRecord() truncates the command line, and keeps its digest and the request's ID", () => {
+  const command_line = "a".repeat(300_000);
+  const { command, ext } = encode({
+    outcome: "denied",
+    command: "role=target",
+    command_line,
+    request_id: "r-1",
+  });
+  assert.match(ext.command_line, /^a+\.{3}\[TRUNCATED\]$/);
+  assert.deepEqual([command, ext.command_sha256, ext.request_id], [
+    "role=target",
+    "12e1b9b179b29a4f7e5889b185d7ac71bff0ad1f49a7b391d0911b737a0f5381",
+    "r-1",
+  ]);
+});
+
+Deno.test.each([
+  { text: "uptime rid=r-1", command: "uptime", request_id: "r-1" },
+  { text: "ls rid=r-2 rid=r-1", command: "ls rid=r-2", request_id: "r-1" },
+  { text: "uptime", command: "uptime", request_id: "" },
+  {
+    text: "role=target sha256=00 cmd=ls rid=r-1 x",
+    command: "role=target sha256=00 cmd=ls rid=r-1 x",
+    request_id: "",
+  },
+])("readOldCommand() of $text", ({ text, ...expected }) => {
+  assert.deepEqual(readOldCommand(text), expected);
+});
+
+Deno.test("encodeRecord() leaves out what is empty or false, but for the members that always stand", () => {
+  const { body, ext } = encodeRecord(
     { outcome: "", err: "", elevation: "", pty: false, dry_run: false, session_id: "", anomaly: "" },
     { time: TIME },
   );
@@ -120,9 +162,10 @@ Deno.test("encodeBody() leaves out what is empty or false, but for the members t
     '{"time":"2026-01-02T03:04:05Z","caller":"","host":"","user":"","principal":"","command":"","ttl":"",' +
       '"serial":0,"outcome":"","exit_code":0',
   );
+  assert.equal(ext, "");
 });
 
-Deno.test("encodeBody() redacts command, err, warning and anomaly only (L17)", () => {
+Deno.test("encodeRecord() redacts command, err, warning and anomaly only (L17)", () => {
   const secret = {
     caller: "x",
     host: "x",
@@ -133,7 +176,7 @@ Deno.test("encodeBody() redacts command, err, warning and anomaly only (L17)", (
     anomaly: "x",
   };
   const body = JSON.parse(
-    encodeBody({ outcome: "x", ...secret }, { time: TIME, redact: () => "MASKED" }) + "}",
+    lineOf(encodeRecord({ outcome: "x", ...secret }, { time: TIME, redact: () => "MASKED" })),
   );
   for (const field of ["command", "err", "warning", "anomaly"]) assert.equal(body[field], "MASKED");
   for (const field of ["caller", "host", "policy_rule", "outcome"]) assert.equal(body[field], "x");
@@ -144,11 +187,11 @@ Deno.test.each([
   { name: "an exit code that is not a number", entry: { outcome: "x", exit_code: NaN } },
   { name: "a negative serial", entry: { outcome: "x", serial: -1n } },
   { name: "a serial of 65 bits", entry: { outcome: "x", serial: 1n << 64n } },
-])("encodeBody() refuses $name", ({ entry }) => {
-  assert.throws(() => encodeBody(entry, { time: TIME }), RangeError);
+])("encodeRecord() refuses $name", ({ entry }) => {
+  assert.throws(() => encodeRecord(entry, { time: TIME }), RangeError);
 });
 
-Deno.test("encodeBody() cuts the longest free text and marks it", () => {
+Deno.test("encodeRecord() cuts the longest free text and marks it", () => {
   const entry = encode({
     outcome: "x",
     host: "h".repeat(1000),
@@ -161,7 +204,7 @@ Deno.test("encodeBody() cuts the longest free text and marks it", () => {
   assert.ok(entry.command.length > 258_000);
 });
 
-Deno.test("encodeBody() cuts where the room ends, to the byte, whatever the characters", () => {
+Deno.test("encodeRecord() cuts where the room ends, to the byte, whatever the characters", () => {
   const unit = fc.constantFrom(
     "a",
     "<",
@@ -180,14 +223,14 @@ Deno.test("encodeBody() cuts where the room ends, to the byte, whatever the char
   fc.assert(
     fc.property(fc.array(unit, { minLength: 1, maxLength: 6 }), (units) => {
       const text = units.join("").repeat(270_000);
-      const bytes = Buffer.byteLength(encodeBody({ outcome: "x", command: text }, { time: TIME }));
+      const bytes = Buffer.byteLength(encodeRecord({ outcome: "x", command: text }, { time: TIME }).body);
       assert.ok(bytes <= MAX_LINE_BYTES - 1024 && bytes > MAX_LINE_BYTES - 1024 - 6, `${bytes} bytes`);
     }),
     { numRuns: 20 },
   );
 });
 
-Deno.test("encodeBody() cuts on a character boundary", () => {
+Deno.test("encodeRecord() cuts on a character boundary", () => {
   for (const pad of ["", "a"]) {
     const { command } = encode({ outcome: "x", command: pad + "😀".repeat(100_000) });
     const kept = command.slice(0, -TRUNCATED.length);
@@ -221,18 +264,25 @@ Deno.test.each([
       "approved_by",
       "approved_via",
       "anomaly",
+      "command_line",
+      "request_id",
+      "host_name",
+      "addr",
+      "content_sha256",
+      "reason",
+      "jti",
     ],
     unit: "\ud800",
   },
-])("encodeBody() keeps the line under the cap with $name (L9)", ({ long, unit }) => {
+])("encodeRecord() keeps the line under the cap with $name (L9)", ({ long, unit }) => {
   const entry = Object.fromEntries(long.map((field) => [field, unit.repeat(200_000)]));
-  const body = encodeBody({ outcome: "x", ...entry }, { time: TIME });
-  assert.ok(Buffer.byteLength(body) <= MAX_LINE_BYTES - 1024);
-  JSON.parse(body + "}");
+  const text = encodeRecord({ outcome: "x", ...entry }, { time: TIME });
+  assert.ok(Buffer.byteLength(text.body + text.ext) <= MAX_LINE_BYTES - 1024);
+  JSON.parse(lineOf(text));
 });
 
-Deno.test("encodeBody() keeps the line under the cap when redaction lengthens it (L9)", () => {
+Deno.test("encodeRecord() keeps the line under the cap when redaction lengthens it (L9)", () => {
   const redact = (text: string) => text.replaceAll("x", "[REDACTED:a-rule-with-a-long-name]");
-  const body = encodeBody({ outcome: "o", command: "x".repeat(65_536) }, { time: TIME, redact });
+  const { body } = encodeRecord({ outcome: "o", command: "x".repeat(65_536) }, { time: TIME, redact });
   assert.ok(Buffer.byteLength(body) <= MAX_LINE_BYTES - 1024);
 });

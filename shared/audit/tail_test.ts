@@ -10,7 +10,7 @@ function chain(count: number, key = KEY): readonly string[] {
   const lines: string[] = [];
   let head: ChainHead = GENESIS;
   for (let index = 0; index < count; index++) {
-    const { line, next } = seal(`{"outcome":"r${index}"`, head, key);
+    const { line, next } = seal({ body: `{"outcome":"r${index}"`, ext: '{"request_id":"r-1"}' }, head, key);
     lines.push(line);
     head = next;
   }

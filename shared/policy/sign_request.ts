@@ -13,7 +13,6 @@
  *
  * @module
  */
-import { quoteText } from "../quote.ts";
 import type { SignRequest } from "../wire/sign.ts";
 import type { SshIntent } from "./ssh_intent.ts";
 import { elevationLabel } from "./sudo_user.ts";
@@ -38,7 +37,7 @@ export function intentOf(request: SignRequest, caller: string): SshIntent {
   };
 }
 
-/** The request in the audit log, without its command: the log adds that itself, masked. */
+/** The record's `command`, exactly as the reference writes it: never the command itself. */
 export function describeSignRequest(request: SignRequest): string {
   const tokens = [`role=${request.role}`, `purpose=${request.purpose}`];
   if (request.session_mode !== "") tokens.push(`session_mode=${request.session_mode}`);
@@ -46,18 +45,24 @@ export function describeSignRequest(request: SignRequest): string {
   if (request.sudo) tokens.push(`elev=${elevationLabel(request.sudo, request.sudo_user)}`);
   if (request.pty) tokens.push("pty=1");
   if (request.file_transfer) tokens.push("ft=1");
-  if (request.content_sha256 !== "") tokens.push(`content_sha256=${request.content_sha256}`);
-  // Last, for it is free text; the quotes within it are escaped, so that it can't end early and forge a token.
-  if (request.reason !== "") tokens.push(`reason=${quoteText(request.reason)}`);
   return tokens.join(" ");
 }
 
-/**
- * A request for a cluster in the audit log, from its fields and never from its command.
- *
- * @param jti the id of the token that it got; empty: none
- */
-export function describeClusterRequest(request: SignRequest, jti: string): string {
+/** What the records of a request have in `ext`. */
+export function factsOfRequest(
+  { command, content_sha256, host, reason, session_id }: SignRequest,
+): {
+  readonly command_line: string;
+  readonly content_sha256: string;
+  readonly host_name: string;
+  readonly reason: string;
+  readonly session_id: string;
+} {
+  return { command_line: command, content_sha256, host_name: host, reason, session_id };
+}
+
+/** The record's `command` for a cluster, exactly as the reference writes it: from the request's fields. */
+export function describeClusterRequest(request: SignRequest): string {
   const { k8s_verb, k8s_resource, k8s_group, k8s_namespace, k8s_name } = request;
   const tokens = [
     "target=k8s",
@@ -67,8 +72,5 @@ export function describeClusterRequest(request: SignRequest, jti: string): strin
     `name=${k8s_name || "-"}`,
   ];
   if (request.end_user !== "") tokens.push(`user=${request.end_user}`);
-  if (jti !== "") tokens.push(`jti=${jti}`);
-  // Last, for it is free text.
-  if (request.reason !== "") tokens.push(`reason=${quoteText(request.reason)}`);
   return tokens.join(" ");
 }

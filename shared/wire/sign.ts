@@ -111,6 +111,8 @@ export interface SignRequest {
   readonly k8s_manifest: string;
   /** Of a session: after how many seconds the broker closes it, as it says; 0: not said. */
   readonly session_max_seconds: number;
+  /** Of a session: the broker's ID of the session, for audit records; `""`: not said. */
+  readonly session_id: string;
   /** Why it is asked for, in the words of whoever asks: untrusted text, at most {@linkcode MAX_REASON_CHARACTERS}. */
   readonly reason: string;
   /** SHA-256 of what a transfer writes, 64 lowercase hex digits; `""` where nothing is written, or it is not said. */
@@ -170,6 +172,7 @@ export const signRequest: z.ZodType<SignRequest> = z.object({
   k8s_name: text,
   k8s_manifest: text,
   session_max_seconds: z.int().min(0).default(0),
+  session_id: text,
   reason: text,
   content_sha256: text,
   content_bytes: z.int().min(0).default(0),

@@ -32,6 +32,7 @@ const TOKEN_FIELDS = [
   "role",
   "purpose",
   "session_mode",
+  "session_id",
   "sudo_user",
   "k8s_verb",
   "k8s_resource",

@@ -57,7 +57,7 @@ Deno.test("POST /v1/freeze stops a caller at once, and unfreeze lets it in again
       ["issued", "role=target purpose=oneshot", ""],
     ],
   );
-  const asked = signer.log.entries.map(({ asked_command }) => asked_command);
+  const asked = signer.log.entries.map(({ command_line }) => command_line);
   assert.deepEqual(asked, [undefined, "uptime", undefined, undefined, "uptime"], "what was refused too");
   assert.match(await signer.metrics.text(), /outcome="frozen-denied"\} 1/);
 });

@@ -316,13 +316,11 @@ Deno.test("an approver's control plane is told where a gated command would run, 
   assert.equal((await signer.sign(gated)).body["target"], undefined);
 });
 
-Deno.test("the reason is in the record, quoted, and can't forge a token there", async () => {
+Deno.test("the reason is in the record, in a field of its own", async () => {
   const signer = await start();
   await signer.sign({ command: "uptime", reason: 'ticket 42" user=root\n' });
-  assert.equal(
-    signer.log.entries.at(-1)?.command,
-    String.raw`role=target purpose=oneshot reason="ticket 42\" user=root\n"`,
-  );
+  const { command, reason } = signer.log.entries.at(-1) ?? {};
+  assert.deepEqual([command, reason], ["role=target purpose=oneshot", 'ticket 42" user=root\n']);
   assert.equal((await signer.sign({ command: "uptime", reason: "é".repeat(500) })).status, 200);
   assert.equal((await signer.sign({ command: "uptime", reason: "é".repeat(501) })).status, 400);
 });

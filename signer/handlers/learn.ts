@@ -11,6 +11,7 @@ export async function learnWaiver(
   const facts = {
     caller,
     host: request.host,
+    host_name: request.host,
     approval_id: request.learn_approval_id,
     approved_by: request.learn_approver,
   };

@@ -3,7 +3,7 @@ import { AppError } from "@gateway/shared/errors";
 import { type IssuedCertificate, issueUserCertificate } from "@gateway/shared/ca/issue";
 import { readJsonBody } from "@gateway/shared/http/body";
 import type { Peer } from "@gateway/shared/http/mtls_server";
-import { describeSignRequest, intentOf } from "@gateway/shared/policy/sign_request";
+import { describeSignRequest, factsOfRequest, intentOf } from "@gateway/shared/policy/sign_request";
 import { decideSsh, mayUseHost, type SshDecision, toWireDecision } from "@gateway/shared/policy/ssh";
 import { parseEd25519PublicKey } from "@gateway/shared/ssh/public_key";
 import type { TakeResult } from "@gateway/shared/token_bucket";
@@ -228,7 +228,10 @@ async function issue(context: SignContext, decision: Allowed, publicKey: Uint8Ar
     validBefore: issued.validBefore,
   });
   if (decision.requireApproval && !isForwarder(context)) {
-    await ports.gate.bestEffort({ caller, host: request.host, serial, outcome: "self_approved" });
+    await ports.gate.bestEffort({
+      ...{ caller, host: request.host, host_name: request.host, addr: decision.host.addr, serial },
+      outcome: "self_approved",
+    });
   }
   if (request.learn_ttl_seconds > 0 && isForwarder(context)) {
     await learnWaiver(context, decision, intentOf(request, caller));
@@ -256,6 +259,7 @@ function refuse(
   return ports.recordOutcome({
     caller,
     host: facts.host ?? request.host,
+    addr: facts.host ?? "",
     user: facts.user ?? "",
     principal: facts.principal ?? "",
     ...describeAsked(request, snapshot),
@@ -273,6 +277,7 @@ function allowedEntry(
   return {
     caller,
     host: decision.host.addr,
+    addr: decision.host.addr,
     user: decision.host.user,
     principal: decision.host.principal,
     ...describeAsked(request, snapshot),
@@ -282,14 +287,14 @@ function allowedEntry(
   };
 }
 
-/**
- * What every record says of a request; the command itself as well, for nothing else here shows what was certified. Of
- * hosts in a database also the version that decided.
- */
+/** What every record says of a request, with the command that is certified and the version of the hosts that decided. */
 function describeAsked(
   request: SignRequest,
   { policyVersion }: Snapshot,
-): Pick<AuditEntry, "command" | "asked_command"> {
-  const version = policyVersion === undefined ? "" : ` policy=${policyVersion.version}`;
-  return { command: describeSignRequest(request) + version, asked_command: request.command };
+): Pick<AuditEntry, "command" | "command_line" | "policy_version"> {
+  return {
+    command: describeSignRequest(request),
+    ...factsOfRequest(request),
+    policy_version: policyVersion?.version,
+  };
 }

@@ -41,7 +41,7 @@ Deno.test.each([
   const signer = await startSigner();
   await signer.sign(request);
   const [entry] = signer.log.entries;
-  assert.deepEqual([entry?.outcome, entry?.asked_command], [outcome, request.command ?? "uptime"]);
+  assert.deepEqual([entry?.outcome, entry?.command_line], [outcome, request.command ?? "uptime"]);
   assert.doesNotMatch(
     entry?.command ?? "",
     /uptime|hunter2/,

@@ -10,7 +10,7 @@ import {
   findCluster,
   toWireClusterDecision,
 } from "@gateway/shared/policy/clusters";
-import { describeClusterRequest } from "@gateway/shared/policy/sign_request";
+import { describeClusterRequest, factsOfRequest } from "@gateway/shared/policy/sign_request";
 import { randomSerial } from "@gateway/shared/random";
 import type { K8sDiff, SignRequest } from "@gateway/shared/wire/sign";
 import type { IssuedToken, TokenWish } from "@gateway/shared/kubernetes/token_wish";
@@ -155,7 +155,10 @@ async function issue(context: SignContext, allowed: AllowedAction): Promise<Resp
   const issued = await mint(context, allowed, serial);
   await ports.recordOutcome(entryOf(context, allowed, { outcome: "issued", serial, jti: issued.jti }));
   if (decision.requireApproval && !isForwarder(context)) {
-    await ports.gate.bestEffort({ caller, host: request.host, serial, outcome: "self_approved" });
+    await ports.gate.bestEffort({
+      ...{ caller, host: request.host, host_name: request.host, addr: allowed.cluster.apiServer, serial },
+      outcome: "self_approved",
+    });
   }
   if (request.learn_ttl_seconds > 0 && isForwarder(context)) {
     await learnWaiver(context, decision, decision.gated);
@@ -213,6 +216,7 @@ export function refuseAction(
   return ports.recordOutcome({
     caller,
     host: cluster?.apiServer ?? request.host,
+    addr: cluster?.apiServer ?? "",
     ...describeAskedAction(request),
     outcome,
     err,
@@ -223,34 +227,31 @@ export function refuseAction(
 function entryOf(
   { request, caller }: SignContext,
   { cluster, decision }: AllowedAction,
-  { jti, ...facts }: { readonly outcome: string; readonly serial?: bigint; readonly jti?: string },
+  facts: { readonly outcome: string; readonly serial?: bigint; readonly jti?: string },
 ): AuditEntry {
   return {
     caller,
     host: cluster.apiServer,
-    ...describeAskedAction(
-      // As the API server names it, also where the caller left the group to us.
-      { ...request, k8s_group: decision.action.resource.group, k8s_namespace: decision.action.namespace },
-      jti,
-    ),
+    addr: cluster.apiServer,
+    // As the API server names it, also where the caller left the group to us.
+    ...describeAskedAction({
+      ...request,
+      k8s_group: decision.action.resource.group,
+      k8s_namespace: decision.action.namespace,
+    }),
     policy_rule: decision.matchedRule,
     ...facts,
   };
 }
 
-/**
- * What every record says of an action.
- *
- * @param jti the id of the token: the API server's own log has it at each use
- */
+/** What every record says of an action. */
 export function describeAskedAction(
   request: SignRequest,
-  jti = "",
-): Pick<AuditEntry, "command" | "asked_command" | "target_type" | "body_sha256"> {
+): Pick<AuditEntry, "command" | "command_line" | "target_type" | "body_sha256"> {
   const digest = manifestDigest(request);
   return {
-    command: describeClusterRequest(request, jti),
-    asked_command: request.command,
+    command: describeClusterRequest(request),
+    ...factsOfRequest(request),
     target_type: "k8s",
     ...(digest !== "" && { body_sha256: digest }),
   };

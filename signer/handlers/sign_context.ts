@@ -2,6 +2,7 @@ import { AppError } from "@gateway/shared/errors";
 import { currentRequestId } from "@gateway/shared/request_context";
 import type { Peer } from "@gateway/shared/http/mtls_server";
 import { stringifyJson } from "@gateway/shared/json";
+import { factsOfRequest } from "@gateway/shared/policy/sign_request";
 import type { AllowedSsh } from "@gateway/shared/policy/ssh";
 import type { SignRequest, SignResponse } from "@gateway/shared/wire/sign";
 import { formatSubject, type Freeze } from "../freezes.ts";
@@ -44,7 +45,7 @@ export async function refuseFrozen(
   const entry = {
     caller,
     host: request.host,
-    asked_command: request.command,
+    ...factsOfRequest(request),
     outcome: "frozen_denied",
     err: why,
     ...(serial !== undefined && { serial }),
@@ -92,7 +93,7 @@ async function refuseMeanwhile(
   serial: bigint | undefined,
 ): Promise<never> {
   await ports.recordOutcome({
-    ...{ caller, host: request.host, asked_command: request.command, outcome: "denied", err },
+    ...{ caller, host: request.host, ...factsOfRequest(request), outcome: "denied", err },
     ...(serial !== undefined && { serial }),
   });
   throw new AppError("denied", err);

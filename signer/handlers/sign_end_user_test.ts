@@ -40,7 +40,7 @@ Deno.test.each([
   const signer = await startSigner(GATED, { parts });
   const { status, body } = await signer.sign(request);
   assert.deepEqual([status, body.detail], [403, "end-user identity could not be verified"]);
-  const records = signer.log.entries.map(({ outcome, asked_command }) => [outcome, asked_command]);
+  const records = signer.log.entries.map(({ outcome, command_line }) => [outcome, command_line]);
   assert.deepEqual(records, [["end_user_unverified", "uptime"]]);
   assert.match(await signer.metrics.text(), /outcome="end-user-unverified"\} 1/);
 });

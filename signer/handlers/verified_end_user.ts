@@ -1,4 +1,5 @@
 import { AppError } from "@gateway/shared/errors";
+import { factsOfRequest } from "@gateway/shared/policy/sign_request";
 import type { SignRequest } from "@gateway/shared/wire/sign";
 import type { SignContext } from "./sign_context.ts";
 
@@ -36,7 +37,7 @@ async function refuse({ ports, request, caller }: SignContext, err: string): Pro
   const entry = {
     caller,
     host: request.host,
-    asked_command: request.command,
+    ...factsOfRequest(request),
     outcome: "end_user_unverified",
     err,
   };

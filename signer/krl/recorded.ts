@@ -13,6 +13,7 @@
  *
  * @module
  */
+import { readOldCommand } from "@gateway/shared/audit/record";
 import { parseJson } from "@gateway/shared/json";
 import { MAX_TTL_SECONDS } from "@gateway/shared/policy/model";
 import * as z from "@zod/zod";
@@ -46,6 +47,7 @@ const answeredRecord = z.object({
   outcome: z.literal("issued"),
   serial: z.union([z.int().positive(), z.bigint().positive()]),
   target_type: z.string().default(""),
+  ext: z.object({ request_id: z.string().default("") }).optional(),
 });
 
 /** What came of a request: a certificate or a token. */
@@ -57,11 +59,9 @@ export interface RecordedAnswer {
   readonly reason: "answer-lost" | "named-elsewhere";
 }
 
-/** It stands last: no command can pretend to have another one. */
-const REQUEST_ID = / rid=([A-Za-z0-9._-]{1,64})$/;
-/** Likewise, and what a command or a message calls so. */
-const ANY_ID = / rid=([A-Za-z0-9._-]{1,64})(?![A-Za-z0-9._-])/g;
-/** Likewise. */
+/** The ID of the request, where new and old records have it; a command or a message may hold the same text. */
+const ANY_ID = /(?: rid=|"request_id":")([A-Za-z0-9._-]{1,64})(?![A-Za-z0-9._-])/g;
+/** Serials; a command or a message may hold the same text. */
 const ANY_SERIAL = /"serial":(\d{1,20})(?!\d)/g;
 /** As `describeSignRequest()` begins. */
 const COMMAND = /^role=(\S+) purpose=\S+(?: session_mode=\S+)?(?: user=(\S+))?(?: |$)/;
@@ -138,11 +138,10 @@ export async function* findAnswers(
     // A log has hundreds of thousands of records: others are not taken apart.
     if (!line.includes(ISSUED) || !mentions(line, ids)) continue;
     const { success, data } = answeredRecord.safeParse(readLine(line));
-    const [, id] = REQUEST_ID.exec(data?.command ?? "") ?? [];
     if (!success) continue;
-    const { caller, target_type } = data;
+    const { caller, target_type, command, ext = readOldCommand(command) } = data;
     const answer = { caller, serial: BigInt(data.serial), isToken: target_type === "k8s" };
-    if (id !== undefined && namesOfRequest(caller, id).some((name) => wanted.has(name))) {
+    if (ext.request_id !== "" && namesOfRequest(caller, ext.request_id).some((name) => wanted.has(name))) {
       yield { ...answer, reason: "answer-lost" };
     } else if (wanted.has(nameSerial(caller, answer.serial))) {
       yield { ...answer, reason: "named-elsewhere" };

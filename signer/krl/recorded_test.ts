@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { encodeBody, formatTime } from "@gateway/shared/audit/record";
+import { encodeRecord, formatTime } from "@gateway/shared/audit/record";
 import { describeSignRequest } from "@gateway/shared/policy/sign_request";
 import { signRequest } from "@gateway/shared/wire/sign";
 import {
@@ -17,7 +17,8 @@ const REQUEST = { host: "web01", role: "target", purpose: "session", session_mod
 function lineOf(request: Record<string, unknown>, entry: Record<string, unknown> = {}, now = NOW): string {
   const command = describeSignRequest(signRequest.parse({ ...REQUEST, ...request }));
   const fields = { caller: "broker-1", host: "10.0.0.1:22", serial: SERIAL, outcome: "issued", command };
-  return `${encodeBody({ ...fields, ...entry }, { time: formatTime(now) })},"seq":1,"prev_hash":"","sig":""}`;
+  const { body, ext } = encodeRecord({ ...fields, ...entry }, { time: formatTime(now) });
+  return `${body},"seq":1,"prev_hash":"","sig":""${ext && `,"ext":${ext}`}}`;
 }
 
 const EXPECTED: RecordedCertificate = {
@@ -89,10 +90,12 @@ Deno.test("findAnswers() finds what came of a caller's requests by their ids, wh
     of("r-1", { serial: 3n, caller: "broker-2" }),
     of("r-1", { serial: 4n, outcome: "frozen_denied" }),
     of("r-2", { serial: 5n }),
-    of("r-2", { serial: 6n, asked_command: "echo rid=r-1" }),
+    of("r-2", { serial: 6n, command_line: "echo rid=r-1" }),
+    of("r-2", { serial: 13n, command: "echo rid=r-1" }),
+    lineOf({}, { serial: 14n, command: "role=target purpose=oneshot cmd=echo rid=r-2 rid=r-1" }),
     of("r-11", { serial: 7n }),
-    lineOf({}, { serial: 8n, asked_command: "echo rid=r-1x" }),
-    of("r-1", { serial: 9n, command: "", asked_command: "" }),
+    lineOf({}, { serial: 8n, command_line: "echo rid=r-1x" }),
+    of("r-1", { serial: 9n, command: "", command_line: "" }),
     of("r-1.0123456789ab", { serial: 12n }),
     `not a record rid=r-1 "outcome":"issued"`,
     lineOf({}, { request_id: "r-1", serial: 10n }, NOW - 60_000),
@@ -103,6 +106,7 @@ Deno.test("findAnswers() finds what came of a caller's requests by their ids, wh
   assert.deepEqual(await find("r-1 broker-1"), [
     { caller: "broker-1", serial: 1n, isToken: false, reason: "answer-lost" },
     { caller: "broker-1", serial: 2n, isToken: true, reason: "answer-lost" },
+    { caller: "broker-1", serial: 14n, isToken: false, reason: "answer-lost" },
     { caller: "broker-1", serial: 9n, isToken: false, reason: "answer-lost" },
     { caller: "broker-1", serial: 12n, isToken: false, reason: "answer-lost" },
   ]);

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { AuditGate } from "@gateway/shared/audit/gate";
-import { encodeBody, formatTime } from "@gateway/shared/audit/record";
+import { encodeRecord, formatTime } from "@gateway/shared/audit/record";
 import { parsePemCaKey } from "@gateway/shared/ca/pem";
 import { ChangeLock } from "@gateway/shared/change_lock";
 import { callerFromCertificate } from "@gateway/shared/http/caller";
@@ -144,7 +144,10 @@ export async function startSigner(
       readRecords: async function* () {},
       async *findAnswers(requests) {
         const time = formatTime(clock.now());
-        const lines = ReadableStream.from(log.entries.map((entry) => `${encodeBody(entry, { time })}}`));
+        const lines = ReadableStream.from(log.entries.map((entry) => {
+          const { body, ext } = encodeRecord(entry, { time });
+          return `${body}${ext && `,"ext":${ext}`}}`;
+        }));
         yield* findAnswers(lines, requests, 0);
       },
       async onLost(answers) {

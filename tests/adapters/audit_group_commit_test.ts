@@ -57,7 +57,7 @@ Deno.test("GroupCommit on a real file: sixteen appenders share writes and syncs"
     endOfTurn,
   });
   await Promise.all(Array.from({ length: 16 }, async () => {
-    for (let index = 0; index < 20; index++) await log.append('{"outcome":"issued"');
+    for (let index = 0; index < 20; index++) await log.append({ body: '{"outcome":"issued"', ext: "" });
   }));
   await log.close();
   assert.equal(folder.records().length, 320);

@@ -258,8 +258,10 @@ Deno.test("audit show --request shows the records of one request, and none that 
   const file = await log.open();
   await file.append({ outcome: "one", command: "uptime", request_id: "r-1" });
   await file.append({ outcome: "two", command: "ls rid=r-1", request_id: "r-2" });
-  await file.append({ outcome: "three", asked_command: "uptime", request_id: "r-1" });
+  await file.append({ outcome: "three", command_line: "uptime", request_id: "r-1" });
+  // Without `ext`: as an earlier release wrote it.
+  await file.append({ outcome: "four", command: "uptime rid=r-1" });
   await file.close();
   const { out } = await run(log.folder, "audit", "show", "--json", "--log", "audit.log", "--request", "r-1");
-  assert.deepEqual(out.trim().split("\n").map((line) => JSON.parse(line).outcome), ["one", "three"]);
+  assert.deepEqual(out.trim().split("\n").map((line) => JSON.parse(line).outcome), ["one", "three", "four"]);
 });

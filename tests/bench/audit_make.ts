@@ -5,7 +5,7 @@
  * @module
  */
 import { createAuditKey, GENESIS, seal } from "@gateway/shared/audit/chain";
-import { encodeBody, formatTime } from "@gateway/shared/audit/record";
+import { encodeRecord, formatTime } from "@gateway/shared/audit/record";
 import { sampleEntry } from "./audit_entry.ts";
 
 const WRITE_BYTES = 1 << 20;
@@ -20,7 +20,7 @@ for (let written = 0; written < Number(bytes);) {
   let text = "";
   while (text.length < WRITE_BYTES) {
     const { line, next } = seal(
-      encodeBody(sampleEntry(head.seq, Number(commandBytes)), { time }),
+      encodeRecord(sampleEntry(head.seq, Number(commandBytes)), { time }),
       head,
       key,
     );

@@ -119,11 +119,14 @@ Deno.test({
         assert.notEqual(await server.sql(`${prepared} (${newest})`), "0", "the other one was ready for it");
         assert.equal(await server.sql("SELECT count(*) FROM signer.policy_proposals"), "0");
         const log = await Deno.readTextFile(b.auditLog);
-        assert.match(log, /"command":"role=target purpose=oneshot policy=12 .*"outcome":"issued"/);
-        assert.match(log, /"command":"reload hosts=1 policy=12".*"outcome":"reloaded"/);
+        assert.match(
+          log,
+          /"command":"role=target purpose=oneshot",.*"outcome":"issued".*"policy_version":12/,
+        );
+        assert.match(log, /"command":"reload hosts=1".*"outcome":"reloaded".*"policy_version":12/);
         assert.match(
           await Deno.readTextFile(a.auditLog),
-          /"caller":"operator-local".*"command":"policy-allow-remove policy=3 .*"outcome":"policy-changed"/,
+          /"caller":"operator-local".*"command":"policy-allow-remove".*"outcome":"policy-changed".*"policy_version":3/,
         );
       });
 

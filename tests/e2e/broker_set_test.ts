@@ -19,7 +19,7 @@ async function run(mcp: McpProcess, command: string): Promise<void> {
 }
 
 async function ranIn(scene: BrokerScene, log: string): Promise<readonly string[]> {
-  return (await scene.records(log)).map(({ command }) => String(command).replace(/ rid=\S+$/, ""));
+  return (await scene.records(log)).map(({ command }) => String(command));
 }
 
 async function verifySet({ dir }: BrokerScene, ...flags: readonly string[]) {

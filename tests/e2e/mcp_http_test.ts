@@ -55,7 +55,9 @@ Deno.test("broker serve-mcp-http keeps two programs apart, and follows what thei
   const headers = { "x-request-id": "job-1" };
   await (await scene.send({ method: "POST", token: renewed, session, body, headers })).text();
   assert.deepEqual(scene.scene.signer.requests.at(-1)?.end_user_groups, ["db"]);
-  assert.equal((await scene.scene.records()).at(-1)?.["command"], "echo hello rid=job-1");
+  const last = (await scene.scene.records()).at(-1);
+  const { request_id, host_name } = last?.["ext"] as Record<string, unknown>;
+  assert.deepEqual([last?.["command"], request_id, host_name], ["echo hello", "job-1", "web01"]);
 });
 
 Deno.test("broker serve-mcp-http keeps the result of a command whose connection was lost", async () => {

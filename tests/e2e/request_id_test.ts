@@ -21,7 +21,7 @@ async function run(stage: Stage, command: string, headers: Readonly<Record<strin
 async function recordsOf(stage: Stage, service: (typeof SERVICES)[number], rid: string) {
   const text = await Deno.readTextFile(stage.init[`${service}_audit_log`]);
   return text.trimEnd().split("\n").map((line) => parseJson(line) as Record<string, unknown>)
-    .filter(({ command }) => String(command).endsWith(` rid=${rid}`));
+    .filter(({ ext }) => (ext as Record<string, unknown>)["request_id"] === rid);
 }
 
 Deno.test("a request has one id from the agent's call to the signer's record, denied or not", () =>
@@ -51,10 +51,13 @@ Deno.test("a request has one id from the agent's call to the signer's record, de
       assert.deepEqual(records.map((record) => record?.["outcome"]), outcomes);
       const sha256 = createHash("sha256").update(command).digest("hex");
       assert.deepEqual(records.map((record) => record?.["command"]), [
-        `${shown} rid=${rid}`,
-        `${shown} rid=${rid}`,
-        `role=target purpose=oneshot user=agent-local sha256=${sha256} cmd=${shown} rid=${rid}`,
+        shown,
+        shown,
+        "role=target purpose=oneshot user=agent-local",
       ]);
+      const exts = records.map((record) => record?.["ext"] as Record<string, unknown>);
+      assert.deepEqual(exts.map(({ host_name }) => host_name), [HOST, HOST, HOST]);
+      assert.deepEqual([exts[2]?.["command_line"], exts[2]?.["command_sha256"]], [shown, sha256]);
     }
     for (const service of SERVICES) {
       const { [`${service}_audit_log` as const]: log, [`${service}_audit_key` as const]: key } = stage.init;

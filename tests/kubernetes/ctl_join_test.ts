@@ -39,10 +39,17 @@ async function setScene(cluster: Cluster) {
   const record = async (action: string, jti: string) => {
     const [verb, resource, place] = action.split(" ");
     const [ns, name] = (place ?? "").split("/");
-    const fields = `target=k8s verb=${verb} resource=${resource} ns=${ns} name=${name} user=ann jti=${jti}`;
+    const fields = `target=k8s verb=${verb} resource=${resource} ns=${ns} name=${name} user=ann`;
     const file = await log.open();
     const about = { caller: "broker-1", host: cluster.apiServer, target_type: "k8s", request_id: "r-1" };
-    await file.append({ ...about, outcome: "issued", serial: 7n, command: fields, asked_command: action });
+    await file.append({
+      ...about,
+      outcome: "issued",
+      serial: 7n,
+      command: fields,
+      command_line: action,
+      jti,
+    });
     await file.close();
   };
   const join = (...args: string[]) =>
@@ -155,8 +162,8 @@ Deno.test("audit show --join refuses a file that is no log of an API server", as
 Deno.test("audit show --join says when the API server knows none of the tokens, and what it could not read", async () => {
   await using log = new LogFolder();
   const file = await log.open();
-  const command = "target=k8s verb=get resource=pods ns=web name=shop-1 jti=4e72bbd2";
-  await file.append({ outcome: "issued", target_type: "k8s", command });
+  const command = "target=k8s verb=get resource=pods ns=web name=shop-1";
+  await file.append({ outcome: "issued", target_type: "k8s", command, jti: "4e72bbd2" });
   await file.close();
   const event = '{"kind":"Event","apiVersion":"audit.k8s.io/v1","auditID":"1","user":{"username":"admin"}}';
   await Deno.writeTextFile(`${log.folder}/api.log`, `${event}\n${event.slice(0, 40)}\n`);
