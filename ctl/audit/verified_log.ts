@@ -70,9 +70,18 @@ export function describeVerified(log: VerifiedLog, method: VerifyMethod): readon
       `(${describeHead(remembered)}): it was cut, emptied, replaced or changed since`,
     ]
     : [];
+  const isWrongKey = problems.length > 0 && result.problems === result.entries &&
+    problems.every(({ kind }) => kind === "signature");
   return [
-    ...problems.map(({ file, line, message }) => `ERROR: ${file}:${line}: ${message}`),
-    ...(result.problems > problems.length ? [`… and ${result.problems - problems.length} more`] : []),
+    ...(isWrongKey
+      ? [
+        `ERROR: every record of ${name} fails: probably the wrong key`,
+        "fix: pass the key of the service that wrote the log (audit_key in its config)",
+      ]
+      : problems.map(({ file, line, message }) => `ERROR: ${file}:${line}: ${message}`)),
+    ...(!isWrongKey && result.problems > problems.length
+      ? [`… and ${result.problems - problems.length} more`]
+      : []),
     ...lost,
     `FAIL: ${result.entries} entries checked, ${result.problems + lost.length} error(s) found`,
   ];

@@ -51,7 +51,8 @@ const KILL_EXAMPLES = `
 Examples:
   broker-ctl session kill 5f2c9a --reason INC-42
 
-The same as broker-ctl freeze --session-id.
+The same as broker-ctl freeze --session-id. broker-ctl audit show prints the ID of each session ([session: 5f2c9a]),
+and ssh_session_open returns it to the agent.
 ${REMOTE_HELP}`;
 
 const REVOCATIONS_EXAMPLES = `
@@ -92,7 +93,7 @@ export const addFreeze: AddCommand = (program, context) => {
   const session = program.command("session").description("End sessions.");
   addRemoteOptions(session.command("kill"))
     .description("End a session at once.")
-    .argument("<id>", "which")
+    .argument("<id>", "session ID")
     .option("--reason <text>", "why, such as a ticket's number; blanks become _", once)
     .option("--volatile", VOLATILE)
     .addHelpText("after", KILL_EXAMPLES)

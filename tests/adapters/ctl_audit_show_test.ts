@@ -19,6 +19,7 @@ const ENTRIES: readonly AuditEntry[] = [
     outcome: "issued",
     serial: 7n,
     command: "uptime",
+    session_id: "5e551d",
     elevation: "sudo:root",
     pty: true,
     policy_rule: "allow:^uptime$",
@@ -52,7 +53,7 @@ Deno.test("audit show gives a table of all records, with control characters as t
       "TIME                  SEQ     CALLER          HOST                  OUTCOME         SERIAL                DETAIL",
       "2026-01-02T03:04:05Z  1       broker-1        10.0.0.1:22           issued          18446744073709551615  role=target",
       "2026-01-02T03:04:06Z  2       broker-2        10.0.0.2:22           denied          —                     [err: no <rule>\\x1b[2J\\x9b\\u{202e}]",
-      "2026-01-02T03:04:07Z  3       broker-1        10.0.0.2:22           issued          7                     uptime [sudo:root] [pty] [rule: allow:^uptime$] [dry-run] [approved-by: ann] [anomaly: new host] [warning: would deny] [err: e]",
+      "2026-01-02T03:04:07Z  3       broker-1        10.0.0.2:22           issued          7                     uptime [session: 5e551d] [sudo:root] [pty] [rule: allow:^uptime$] [dry-run] [approved-by: ann] [anomaly: new host] [warning: would deny] [err: e]",
       "",
     ].join("\n"),
     err: "",
@@ -69,7 +70,7 @@ Deno.test("audit show gives a narrow terminal the detail on a line of its own", 
     [
       "TIME                  SEQ     OUTCOME         CALLER          HOST",
       "2026-01-02T03:04:07Z  3       issued          broker-1        10.0.0.2:22",
-      "    [serial: 7] uptime [sudo:root] [pty] [rule: allow:^uptime$] [dry-run] [approved-by: ann] " +
+      "    [serial: 7] uptime [session: 5e551d] [sudo:root] [pty] [rule: allow:^uptime$] [dry-run] [approved-by: ann] " +
       "[anomaly: new host] [warning: would deny] [err: e]",
       "",
     ].join("\n"),
