@@ -56,6 +56,6 @@ export interface FreezeFacts {
 
 /** What a freeze did; the subject is frozen in every case. */
 export interface FreezeOutcome extends FreezeFacts {
-  /** `memory`: the store could not take it, a restart undoes it. `uncertain`: a loss of power could undo it. */
-  readonly kept: "durable" | "uncertain" | "memory";
+  /** `memory`: the store failed, so a restart or a loss of power may undo it. */
+  readonly kept: "durable" | "memory";
 }

@@ -215,13 +215,13 @@ export class LiveState {
       await records.made(facts);
       const { kind, value, reason, frozenBy } = freeze;
       const kept: Freeze = { kind, value, reason, frozenBy, frozenAt: this.#options.clock.now() };
-      const failure = await this.#tryToStore(kept);
+      const { store } = this.#options;
+      const unstored = await this.#attempt(() => store.putFreeze(kept));
       this.#unstored = this.#unstored.filter((other) => !isSameSubject(other, kept));
       this.#removeGrantsOf(kept);
       this.#view = { ...this.#view, freezes: withFreeze(this.#view.freezes, kept) };
-      if (failure === undefined) {
-        return { ...facts, kept: await this.#checkpoint() ? "durable" : "uncertain" };
-      }
+      const failure = unstored ?? await this.#attempt(() => store.checkpoint());
+      if (failure === undefined) return { ...facts, kept: "durable" };
       this.#unstored = [...this.#unstored, kept];
       this.#options.logger.error("a freeze is enforced, but not stored: a restart would undo it", {
         subject: formatSubject(kept),
@@ -287,18 +287,19 @@ export class LiveState {
   }
 
   async #storeFreezes(): Promise<void> {
+    const { store } = this.#options;
     for (const freeze of this.#unstored) {
-      if (await this.#tryToStore(freeze) !== undefined) return;
+      if (await this.#attempt(() => store.putFreeze(freeze)) !== undefined) return;
+      if (await this.#attempt(() => store.checkpoint()) !== undefined) return;
       this.#unstored = this.#unstored.filter((other) => other !== freeze);
-      await this.#checkpoint();
       this.#options.logger.info("the store has taken a freeze now", { subject: formatSubject(freeze) });
     }
   }
 
-  /** What the store failed with; `undefined` where it has the freeze now. */
-  async #tryToStore(freeze: Freeze): Promise<{ readonly error: unknown } | undefined> {
+  /** The error of the store; `undefined` if there was none. */
+  async #attempt(change: () => Promise<void>): Promise<{ readonly error: unknown } | undefined> {
     try {
-      await this.#counted(this.#options.store.putFreeze(freeze));
+      await this.#counted(change());
       return undefined;
     } catch (error) {
       return { error };
@@ -330,16 +331,6 @@ export class LiveState {
   #removeGrantsOf(subject: FreezeSubject): void {
     const all = [...this.#view.grants.byId.values()].map(({ grant }) => grant);
     this.#removeGrants(all.filter((grant) => isScopedTo(grant, subject)).map(({ id }) => id));
-  }
-
-  async #checkpoint(): Promise<boolean> {
-    try {
-      await this.#counted(this.#options.store.checkpoint());
-      return true;
-    } catch (error) {
-      this.#options.logger.error("a freeze is enforced, but a loss of power could undo it", { error });
-      return false;
-    }
   }
 
   /** Records a change and stores it; one that can't be stored is taken back in the log. */

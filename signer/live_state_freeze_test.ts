@@ -114,13 +114,19 @@ Deno.test.each<{ name: string; retry: (live: LiveState) => Promise<void> }>([
   assert.deepEqual(store.calls, [], "once is enough");
 });
 
-Deno.test("freeze() whose checkpoint fails is enforced, and says that it is not durable (K3)", async () => {
+Deno.test("freeze() whose checkpoint fails is enforced, says that it is not durable, and is tried again (K3)", async () => {
   const store = new FailingStore();
   const { live, counts, ids, create, freeze } = await openLiveState(store);
   await create({ caller: "broker-1" });
   store.failing.add("checkpoint");
-  assert.deepEqual(await freeze(CALLER), { newlyFrozen: true, grantsRevoked: 1, kept: "uncertain" });
+  assert.deepEqual(await freeze(CALLER), { newlyFrozen: true, grantsRevoked: 1, kept: "memory" });
   assert.deepEqual([live.findFreeze(IDENTITY)?.kind, ids(), counts.errors], ["caller", [], 1]);
+  await live.storeFreezes();
+  store.failing.clear();
+  store.calls.length = 0;
+  await live.storeFreezes();
+  await live.storeFreezes();
+  assert.deepEqual(store.calls, ["putFreeze", "checkpoint"], "until it is durable, and once");
 });
 
 Deno.test("unfreeze() lets requests pass again, also after a restart, and tells whether there was a freeze", async () => {

@@ -46,12 +46,6 @@ export async function handleFreeze(ports: SignerPorts, request: Request, peer: P
     ? undefined
     : await ports.krl.revoke([{ kind: body.kind, value }]);
   await ports.leases.revoke(body);
-  if (outcome.kept === "uncertain") {
-    throw new AppError(
-      "internal",
-      `${formatSubject(body)} is frozen, but not durably: a loss of power could undo it`,
-    );
-  }
   return answer({
     status: "ok",
     newly_frozen: outcome.newlyFrozen,

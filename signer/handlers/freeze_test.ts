@@ -207,13 +207,13 @@ Deno.test("POST /v1/unfreeze that the store can't take changes nothing, and the 
   ]);
 });
 
-Deno.test("POST /v1/freeze says when it is enforced but not durable (K3)", async () => {
+Deno.test("POST /v1/freeze answers 200 with persisted: false if the disk fills during the checkpoint (K3)", async () => {
   const store = new FailingStore();
   const signer = await startSigner({}, { store });
   store.failing.add("checkpoint");
   const { status, body } = await freeze(signer, { kind: "caller", value: "broker-1", ...VOLATILE });
-  assert.equal(status, 500);
-  assert.match(String(body.detail), /is frozen, but not durably/);
+  assert.deepEqual([status, body.persisted], [200, false]);
+  assert.deepEqual(signer.log.entries.map(({ outcome }) => outcome), ["frozen", "policy-failed"]);
   assert.equal((await signer.sign({})).body.code, "frozen");
 });
 

@@ -216,7 +216,7 @@ Deno.test.each<{ what: string; args: string[]; status: number; detail: string; h
   { what: "freeze", args: FREEZE, status: 401, detail: "no certificate", hint: /client_ca/ },
   { what: "freeze", args: FREEZE, status: 403, detail: "not in reload_callers", hint: /reload_callers/ },
   { what: "freeze", args: FREEZE, status: 409, detail: "no state_db", hint: /--volatile.*state_db/ },
-  { what: "freeze", args: FREEZE, status: 500, detail: "frozen, but not durably", hint: /log says more/ },
+  { what: "freeze", args: FREEZE, status: 500, detail: "audit unavailable", hint: /log says more/ },
   { what: "session kill", args: KILL, status: 409, detail: "no state_db", hint: /--volatile.*state_db/ },
   { what: "session kill", args: KILL, status: 403, detail: "no", hint: /reload_callers/ },
   {
