@@ -66,15 +66,17 @@ export interface Stored {
 }
 
 /**
- * Grants, waivers and freezes: in memory for the decisions, in the store for the next start. Whatever denies
- * is in the store before it is in memory, and what a failed write leaves behind is never wider than before. A
- * freeze alone does without the store where that fails, for whoever freezes can't wait for room on a disk.
+ * Grants, waivers and freezes: in memory for the decisions, in the store for the next start. What a failed write leaves
+ * behind is never wider than before. A freeze is in memory before it is in the store, and stays there if the store fails:
+ * a freeze cannot wait for room on a disk.
  */
 export class LiveState {
   readonly #options: LiveStateOptions;
   #view: LiveView;
   /** In force, and not in the store: in the order they came. */
   #unstored: readonly Freeze[] = [];
+  /** The freezes under way: they run at the same time, an unfreeze after them. */
+  #freezing: Promise<unknown> = Promise.resolve();
 
   private constructor(options: LiveStateOptions, view: LiveView) {
     this.#options = options;
@@ -208,28 +210,45 @@ export class LiveState {
    * @throws what `made` throws: nothing is frozen then
    */
   freeze(freeze: Omit<Freeze, "frozenAt">, records: ChangeRecords<FreezeFacts>): Promise<FreezeOutcome> {
-    return this.#options.lock.run(async () => {
+    const done = this.#freeze(freeze, records);
+    this.#freezing = Promise.allSettled([this.#freezing, done]);
+    return done;
+  }
+
+  async #freeze(
+    freeze: Omit<Freeze, "frozenAt">,
+    records: ChangeRecords<FreezeFacts>,
+  ): Promise<FreezeOutcome> {
+    const { lock, store, logger, clock } = this.#options;
+    const { facts, kept } = await lock.run(async () => {
       const newlyFrozen = !isFrozen(this.#view.freezes, freeze);
       const grantsRevoked = this.listGrants().filter((grant) => isScopedTo(grant, freeze)).length;
       const facts = { newlyFrozen, grantsRevoked };
       await records.made(facts);
       const { kind, value, reason, frozenBy } = freeze;
-      const kept: Freeze = { kind, value, reason, frozenBy, frozenAt: this.#options.clock.now() };
-      const { store } = this.#options;
-      const unstored = await this.#attempt(() => store.putFreeze(kept));
-      this.#unstored = this.#unstored.filter((other) => !isSameSubject(other, kept));
+      const kept: Freeze = { kind, value, reason, frozenBy, frozenAt: clock.now() };
+      this.#unstored = [...this.#unstored.filter((other) => !isSameSubject(other, kept)), kept];
       this.#removeGrantsOf(kept);
       this.#view = { ...this.#view, freezes: withFreeze(this.#view.freezes, kept) };
-      const failure = unstored ?? await this.#attempt(() => store.checkpoint());
-      if (failure === undefined) return { ...facts, kept: "durable" };
-      this.#unstored = [...this.#unstored, kept];
-      this.#options.logger.error("a freeze is enforced, but not stored: a restart would undo it", {
-        subject: formatSubject(kept),
-        error: failure.error,
-      });
-      await records.notStored(facts, failure.error);
-      return { ...facts, kept: "memory" };
+      return { facts, kept };
     });
+    // Without the lock: while a database hangs, freezes must not wait for each other's timeouts.
+    const failure = await this.#attempt(() => store.putFreeze(kept)) ??
+      await this.#attempt(() => store.checkpoint());
+    if (failure === undefined) {
+      // With the lock: a take-over that read the store before it had this freeze still finds it in memory.
+      await lock.run(() => {
+        this.#unstored = this.#unstored.filter((other) => other !== kept);
+        return Promise.resolve();
+      });
+      return { ...facts, kept: "durable" };
+    }
+    logger.error("a freeze is enforced, but not stored: a restart would undo it", {
+      subject: formatSubject(kept),
+      error: failure.error,
+    });
+    await records.notStored(facts, failure.error);
+    return { ...facts, kept: "memory" };
   }
 
   /**
@@ -237,12 +256,13 @@ export class LiveState {
    *
    * @throws {AppError} `internal` when the store still has it, and what `made` throws: it stays frozen then
    */
-  unfreeze(
+  async unfreeze(
     subject: FreezeSubject,
     records: ChangeRecords<{ readonly wasFrozen: boolean }>,
   ): Promise<boolean> {
     const { lock, store } = this.#options;
-    return lock.run(async () => {
+    await this.#freezing;
+    return await lock.run(async () => {
       const wasFrozen = isFrozen(this.#view.freezes, subject);
       const wasStored = await this.#recorded(records, { wasFrozen }, () => store.deleteFreeze(subject));
       this.#unstored = this.#unstored.filter((freeze) => !isSameSubject(freeze, subject));
@@ -274,8 +294,9 @@ export class LiveState {
   }
 
   /** Waits for the changes under way and closes the store. */
-  close(): Promise<void> {
-    return this.#options.lock.run(async () => {
+  async close(): Promise<void> {
+    await this.#freezing;
+    await this.#options.lock.run(async () => {
       await this.#storeFreezes();
       for (const freeze of this.#unstored) {
         this.#options.logger.error("a freeze ends with this process: the store never took it", {

@@ -61,7 +61,7 @@ Deno.test("freeze() and unfreeze() take a name however it is written, also after
   assert.deepEqual(last.ids(), [any.id, bob.id]);
 });
 
-Deno.test("freeze() is in force and in the store before it resolves, in this order: store, memory, checkpoint (K2)", async () => {
+Deno.test("freeze() is in force and in the store before it resolves, in this order: memory, store, checkpoint (K2)", async () => {
   const store = new FailingStore();
   const { live, freeze } = await openLiveState(store);
   const { promise: slow, resolve } = Promise.withResolvers<void>();
@@ -74,6 +74,24 @@ Deno.test("freeze() is in force and in the store before it resolves, in this ord
   resolve();
   await freezing;
   assert.equal((await restart(store)).live.findFreeze(IDENTITY)?.kind, "caller");
+});
+
+Deno.test("freeze() does not wait for other freezes if the database hangs", async () => {
+  const store = new FailingStore();
+  const { live, freeze } = await openLiveState(store);
+  const { promise: hung, resolve } = Promise.withResolvers<void>();
+  store.held.set("putFreeze", hung);
+  const freezing = Array.from({ length: 5 }, (_, n) => freeze({ kind: "caller", value: `broker-${n}` }));
+  await new Promise((done) => setTimeout(done, 0));
+  assert.equal(store.calls.length, 5, "all are asked at the same time");
+  assert.equal(live.findFreeze(IDENTITY)?.value, "broker-1");
+  const lifting = live.unfreeze({ kind: "caller", value: "broker-4" }, recorded);
+  resolve();
+  assert.ok((await Promise.all(freezing)).every(({ kept }) => kept === "durable"));
+  await lifting;
+  const later = await restart(store);
+  assert.equal(later.live.findFreeze(IDENTITY)?.value, "broker-1");
+  assert.equal(later.live.findFreeze({ ...IDENTITY, caller: "broker-4", peer: "broker-4" }), undefined);
 });
 
 Deno.test("freeze() that the store can't keep is in force all the same, takes the grants, and says so", async () => {

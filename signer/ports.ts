@@ -43,8 +43,12 @@ export interface Previewer {
 
 /** Takes tokens of clusters back. */
 export interface TokenRevoker {
-  /** Resolves when it is certain that the subject's tokens will be taken back, and does so by itself. Never rejects. */
-  revoke(subject: FreezeSubject): Promise<void>;
+  /**
+   * Resolves when it is certain that the subject's tokens will be revoked. Never rejects.
+   *
+   * @returns how many tokens
+   */
+  revoke(subject: FreezeSubject): Promise<number>;
 }
 
 /** What the signer's routes are given from outside. */

@@ -35,7 +35,7 @@ more, sees no hosts, and loses its grants; brokers close matching sessions when 
 is closed where it runs, and stops nothing else.
 Hosts that fetch the signer's revocation list (krl_callers) refuse the certificates of a frozen caller, end user or
 serial that are still valid; an unfreeze does not bring those back. --wait waits up to 30 s until every host has the
-list, and says which are behind (exit code 1). A session's certificate is listed by the broker that ends it.
+list, and says which are behind (exit code 1), also which signers did not confirm the freeze. A session's certificate is listed by the broker that ends it.
 Without state_db a signer forgets a freeze when it restarts, and wants --volatile for it. Where state_db can't
 take a freeze it is in force all the same: the answer says that a restart undoes it, and the exit code is 1.
 ${REMOTE_HELP}`;
@@ -151,15 +151,22 @@ async function freeze(
   });
   const done = data.newly_frozen ? "frozen" : "already frozen (refreshed)";
   const warning = data.warning === undefined ? [] : [`warning: ${data.warning}`];
-  const failed = data.persisted === false;
+  const silent = (data.silent_signers ?? []).map((name) =>
+    `not confirmed by signer ${name}: certificates that it issued in its last 2 s are revoked when it is back`
+  );
+  const failed = data.persisted === false || (wait && silent.length > 0);
   const listed = data.certificates_revoked === undefined
     ? ""
     : `, certificates revoked: ${data.certificates_revoked}`;
+  const tokens = data.tokens_revoked === undefined
+    ? ""
+    : `, Kubernetes tokens revoked: ${data.tokens_revoked}`;
   const result = {
     json: body,
     lines: [
-      `${done} ${describe(wish)} (grants revoked: ${data.grants_revoked}${listed})`,
-      ...(failed ? [NOT_PERSISTED] : []),
+      `${done} ${describe(wish)} (grants revoked: ${data.grants_revoked}${listed}${tokens})`,
+      ...(data.persisted === false ? [NOT_PERSISTED] : []),
+      ...silent,
       ...warning,
     ],
     failed,

@@ -39,8 +39,13 @@ export interface InstanceGroup {
    * @throws {AppError} `state_stale` while what is decided by may have been changed elsewhere
    */
   requireFresh(): void;
-  /** Resolves when what is committed now holds at every instance. Never rejects. */
-  settled(): Promise<void>;
+  /**
+   * Resolves when what is committed now holds at every instance. Never rejects.
+   *
+   * @returns the names of the instances that did not confirm it: they decide nothing, but what they issued in their last
+   * {@linkcode MAX_AGE_MS} is not known here
+   */
+  settled(): Promise<readonly string[]>;
   /** Resolves when what was committed before is decided by here, or can't be had now. Never rejects. */
   caughtUp(): Promise<void>;
   /** Why nothing is decided here; `undefined` when all is well. */
@@ -51,7 +56,7 @@ export interface InstanceGroup {
 export const ALONE: InstanceGroup = {
   isShared: false,
   requireFresh: () => {},
-  settled: () => Promise.resolve(),
+  settled: () => Promise.resolve([]),
   caughtUp: () => Promise.resolve(),
   problem: undefined,
 };
@@ -205,7 +210,7 @@ export class SharedGroup implements InstanceGroup {
     return this.#freshness.age;
   }
 
-  async settled(): Promise<void> {
+  async settled(): Promise<readonly string[]> {
     const { clock, elapsed } = this.#options;
     const since = elapsed();
     const waiter = new Waiter();
@@ -217,6 +222,7 @@ export class SharedGroup implements InstanceGroup {
     while (!this.#ending.signal.aborted && !waiter.isSettled && elapsed() - since < SILENT_MS) {
       await clock.sleep(LOOK_MS);
     }
+    return waiter.silent;
   }
 
   async caughtUp(): Promise<void> {

@@ -26,7 +26,7 @@ function createScene() {
     return group;
   };
   /** Whether a promise is kept by now. */
-  const isKept = async (promise: Promise<void>) => {
+  const isKept = async (promise: Promise<unknown>) => {
     let kept = false;
     promise.then(() => kept = true);
     await clock.advance(0);
@@ -195,12 +195,14 @@ Deno.test("SharedGroup waits for one that is silent no longer than that one deci
   await clock.advance(1_000);
   assert.throws(() => b.requireFresh(), isStale);
   assert.equal(await isKept(settled), true);
+  assert.deepEqual(await settled, ["b"], "it did not confirm the change");
   // Off the list, it is not waited for again.
   assert.deepEqual(shared.names, ["a"]);
   shared.change();
   const second = a.settled();
   await clock.advance(50);
   assert.equal(await isKept(second), true);
+  assert.deepEqual(await second, []);
   await a.leave();
 });
 

@@ -13,6 +13,13 @@ export class Waiter {
   /** The certificates that there were when all had seen it. */
   #certificates: bigint | undefined;
   #isSettled = false;
+  /** By session: who has not confirmed it. */
+  #silent: ReadonlyMap<string, string> | undefined;
+
+  /** The names of those that have not confirmed it, also those that were evicted meanwhile. */
+  get silent(): readonly string[] {
+    return [...this.#silent?.values() ?? []];
+  }
 
   /** Resolves when all have seen it. */
   get done(): Promise<void> {
@@ -37,6 +44,9 @@ export class Waiter {
   hear({ state, certificates, others }: Seen, known: bigint): void {
     this.#target ??= state;
     const target = this.#target;
+    const confirmed = new Set(others.filter(({ seen }) => seen >= target).map(({ session }) => session));
+    const asked = this.#silent ?? new Map(others.map(({ session, name }) => [session, name]));
+    this.#silent = new Map([...asked].filter(([session]) => !confirmed.has(session)));
     if (others.some(({ seen }) => seen < target)) return;
     // What they have issued they have stored before they said so: it has to be known here.
     this.#certificates ??= certificates;

@@ -62,6 +62,10 @@ export interface FreezeResponse {
   readonly grants_revoked: number;
   /** How many certificates that are still valid are revoked with it; absent without a list that hosts fetch. */
   readonly certificates_revoked?: number | undefined;
+  /** How many Kubernetes tokens of this signer are revoked with it; absent without clusters. */
+  readonly tokens_revoked?: number | undefined;
+  /** Signers that did not confirm the freeze: their last certificates are revoked when they are back. */
+  readonly silent_signers?: readonly string[] | undefined;
   /** The version of the revocation list that has them. */
   readonly krl_version?: number | undefined;
   /** False: in force, but `state_db` could not take it, and a restart of the signer undoes it. Absent: all is well. */
@@ -76,6 +80,8 @@ export const freezeResponse: z.ZodType<FreezeResponse> = z.object({
   newly_frozen: z.boolean(),
   grants_revoked: z.int(),
   certificates_revoked: z.int().optional(),
+  tokens_revoked: z.int().optional(),
+  silent_signers: z.array(z.string()).optional(),
   krl_version: z.int().optional(),
   persisted: z.boolean().optional(),
   warning: z.string().optional(),

@@ -41,17 +41,19 @@ export async function handleFreeze(ports: SignerPorts, request: Request, peer: P
     );
   }
   // Every instance refuses, and has stored what it has issued: all of it is revoked.
-  await ports.instances.settled();
+  const silent = await ports.instances.settled();
   const revocation = body.kind === "session_id"
     ? undefined
     : await ports.krl.revoke([{ kind: body.kind, value }]);
-  await ports.leases.revoke(body);
+  const tokens = await ports.leases.revoke(body);
   return answer({
     status: "ok",
     newly_frozen: outcome.newlyFrozen,
     grants_revoked: outcome.grantsRevoked,
     ...(revocation !== undefined && ports.state.current.envelopeKey !== undefined &&
       { certificates_revoked: revocation.revoked, krl_version: revocation.version }),
+    ...(ports.state.current.policy.clusters.size > 0 && { tokens_revoked: tokens }),
+    ...(silent.length > 0 && { silent_signers: silent }),
     persisted: outcome.kept === "memory" || revocation?.persisted === false ? false : undefined,
     warning: ports.knownSubjects.warningFor(body),
   });

@@ -140,7 +140,7 @@ Deno.test("a signer that shares its state looks for a grant that was made elsewh
     requireFresh() {
       throw stale;
     },
-    settled: () => Promise.resolve(void steps.push("settled")),
+    settled: () => Promise.resolve(steps.push("settled")).then(() => []),
     caughtUp: () => Promise.resolve(void steps.push("caught up")),
     problem: "stale",
   };

@@ -107,6 +107,27 @@ Deno.test.each([
   assert.equal(signer.secrets.uids.size, 0, "the API server refuses it");
 });
 
+Deno.test("a certificate is withheld without a wait for the database, in which it is revoked later", async () => {
+  const signer = await start();
+  const hung = Promise.withResolvers<void>();
+  const { revoke } = signer.krl;
+  let revoked: unknown;
+  signer.krl.revoke = async (subjects) => {
+    await hung.promise;
+    revoked = subjects;
+    return await revoke.call(signer.krl, subjects);
+  };
+  after("issued", signer, () => Promise.resolve(void (signer.group.isStale = true)));
+  const answer = signer.sign(FORWARDED, "control-plane");
+  while (signer.clock.sleeping === 0) await new Promise((done) => setTimeout(done, 0));
+  await signer.clock.advance(1_000);
+  const { body } = await answer;
+  assert.deepEqual([body.code, body.certificate, revoked], ["state_stale", undefined, undefined]);
+  hung.resolve();
+  await new Promise((done) => setTimeout(done, 0));
+  assert.deepEqual(revoked, [{ kind: "serial", value: SERIAL.toString() }]);
+});
+
 Deno.test("a certificate that its caller may approve itself does not leave after a freeze", async () => {
   const signer = await start();
   after("self_approved", signer, () => freeze("caller", "approver-broker")(signer));

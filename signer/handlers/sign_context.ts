@@ -4,6 +4,7 @@ import type { Peer } from "@gateway/shared/http/mtls_server";
 import { stringifyJson } from "@gateway/shared/json";
 import { factsOfRequest } from "@gateway/shared/policy/sign_request";
 import type { AllowedSsh } from "@gateway/shared/policy/ssh";
+import { within } from "@gateway/shared/within";
 import type { SignRequest, SignResponse } from "@gateway/shared/wire/sign";
 import { formatSubject, type Freeze } from "../freezes.ts";
 import type { CertificateNames } from "../krl/listed.ts";
@@ -65,6 +66,8 @@ export interface Made extends CertificateNames {
   readonly takeBack: () => Promise<unknown>;
 }
 
+const TAKE_BACK_MS = 1_000;
+
 /**
  * The answer that lets something happen, after a last look: a freeze or revocation may have been acknowledged while
  * records were written. Wait for nothing between it and the end of the handler.
@@ -82,7 +85,9 @@ export async function release(context: SignContext, body: SignResponse, made?: M
     if (denied !== undefined) return await refuseMeanwhile(context, denied, made?.serial);
     return respond(body);
   } catch (error) {
-    await made?.takeBack();
+    // It goes on by itself. While the database hangs, the caller must not wait for it: nothing has left.
+    await within({ clock: context.ports.clock, ms: TAKE_BACK_MS }, made?.takeBack() ?? Promise.resolve())
+      .catch(() => {});
     throw error;
   }
 }

@@ -150,13 +150,19 @@ export class TokenLeases {
    * Takes back what was issued to a subject: resolves when that is in the store, and goes on by itself. Serials are not
    * stored: one that is not known takes back all that a process before this one issued, for it may be among that.
    */
-  async revoke(subject: FreezeSubject): Promise<void> {
+  async revoke(subject: FreezeSubject): Promise<number> {
+    const now = this.#options.clock.now();
+    let tokens = 0;
     const bySerial = subject.kind === "serial" ? this.#keysOf(subject.value) : [];
     for (const [key, lease] of this.#leases) {
       if ((!isHeldBy(lease, subject) && !bySerial.includes(key)) || lease.expiresAt === 0) continue;
+      const known = this.#serials.values().filter((held) => held.key === key && held.until >= now);
+      // The tokens of an earlier process are not known: at least one.
+      tokens += Math.max(1, [...known].length);
       await this.#doom(lease);
       void this.#remove(key);
     }
+    return tokens;
   }
 
   /** Likewise for each freeze that was not there at the last call. */

@@ -60,10 +60,12 @@ Deno.test.each<{ name: string; kind: string; value: string; left: readonly strin
 Deno.test("a freeze of a serial takes that token back, with the others of its holder, who may ask for a new one", async () => {
   const signer = await startLeaseSigner({ randomBytes: VARIED });
   const { body } = await signer.get("alice");
-  await signer.freeze("serial", "12345");
+  assert.equal((await signer.freeze("serial", "12345")).body["tokens_revoked"], 0);
   await settle();
   assert.equal(signer.secrets.uids.get(ALICE), "uid-1");
-  await signer.freeze("serial", String(body.serial));
+  await signer.get("alice");
+  const frozen = await signer.freeze("serial", String(body.serial));
+  assert.equal(frozen.body["tokens_revoked"], 2, "both tokens of the holder");
   await settle();
   assert.deepEqual([...signer.secrets.uids.keys()], []);
   assert.equal((await signer.get("alice")).status, 200);

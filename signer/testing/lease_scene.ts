@@ -59,11 +59,12 @@ export async function startLeaseSigner(
     reply: secrets.reply,
   });
   const freeze = async (kind: string, value: string) => {
-    const { status } = await signer.send(
+    const answer = await signer.send(
       post("/v1/freeze", { kind, value, allow_volatile: true }),
       "operator",
     );
-    if (status !== 200) throw new AppError("internal", `freeze: ${status}`);
+    if (answer.status !== 200) throw new AppError("internal", `freeze: ${answer.status}`);
+    return answer;
   };
   const get = (end_user: string, changes: Record<string, unknown> = {}, cn?: string) =>
     signer.act("get pods web/web-1", { end_user, ...changes }, cn);

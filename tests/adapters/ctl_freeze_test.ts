@@ -90,11 +90,12 @@ const READERS = [
 ];
 
 Deno.test("freeze --wait says on which hosts the revocation holds", async () => {
-  const answer = { ...FROZEN, certificates_revoked: 3, krl_version: 9, version: 9, readers: READERS };
+  const counts = { certificates_revoked: 3, tokens_revoked: 4 };
+  const answer = { ...FROZEN, ...counts, krl_version: 9, version: 9, readers: READERS };
   await using signer = await FakeService.start(answer);
   const { out, exit } = await signer.run("freeze", "--caller", "x", "--wait");
   assert.deepEqual(out.split("\n"), [
-    "frozen caller=x (grants revoked: 2, certificates revoked: 3)",
+    "frozen caller=x (grants revoked: 2, certificates revoked: 3, Kubernetes tokens revoked: 4)",
     "revocation list 9: installed by 2 of 2",
     "holds: db01,db02 (db.krl)",
     "holds: web01 (web01.krl)",
@@ -102,6 +103,17 @@ Deno.test("freeze --wait says on which hosts the revocation holds", async () => 
   ]);
   assert.equal(exit, 0);
   assert.deepEqual(signer.requests.map(({ path }) => path), ["/v1/freeze", "/v1/krl/hosts"]);
+});
+
+Deno.test("freeze --wait names signers that did not confirm, and fails", async () => {
+  const answer = { ...FROZEN, krl_version: 9, version: 9, readers: READERS, silent_signers: ["signer-2"] };
+  await using signer = await FakeService.start(answer);
+  const waited = await signer.run("freeze", "--caller", "x", "--wait");
+  assert.match(
+    waited.out,
+    /\nnot confirmed by signer signer-2: certificates that it issued in its last 2 s /,
+  );
+  assert.equal(waited.exit, 1);
 });
 
 Deno.test.each<{ name: string; answer: object; text: RegExp }>([
