@@ -51,13 +51,9 @@ export function describeSignRequest(request: SignRequest): string {
 /** What the records of a request have in `ext`. */
 export function factsOfRequest(
   { command, content_sha256, host, reason, session_id }: SignRequest,
-): {
-  readonly command_line: string;
-  readonly content_sha256: string;
-  readonly host_name: string;
-  readonly reason: string;
-  readonly session_id: string;
-} {
+):
+  & Pick<SignRequest, "content_sha256" | "reason" | "session_id">
+  & Record<"command_line" | "host_name", string> {
   return { command_line: command, content_sha256, host_name: host, reason, session_id };
 }
 

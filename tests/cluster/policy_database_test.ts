@@ -177,7 +177,7 @@ Deno.test({
         assert.equal(await decided(brokerAtA, STATUS), 403);
         assert.match(
           await Deno.readTextFile(b.auditLog),
-          /"command":"policy-rollback-to-1 policy=\d+ .*"policy-changed"/,
+          /"command":"policy-rollback-to-1",.*"policy-changed".*"policy_version":\d+/,
         );
         assert.match(
           (await ctl(stage, b, "policy", "rollback", "999")).err,
