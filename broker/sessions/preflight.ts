@@ -86,9 +86,10 @@ async function obtainOwn(
   },
   signal: AbortSignal,
 ): Promise<Cleared> {
-  const { sudo, sudoUser } = session;
+  const { id: sessionId, sudo, sudoUser } = session;
   const intent = {
     ...asker,
+    sessionId,
     purpose: "oneshot" as const,
     ttlSeconds: ports.maxTtlSeconds,
     target: { command, ...(sudo ? { sudo } : {}), ...(sudoUser === "" ? {} : { sudo_user: sudoUser }) },
