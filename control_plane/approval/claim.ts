@@ -8,6 +8,13 @@ export interface Claim {
   readonly request: SignRequest;
 
   /**
+   * Claims the approval in the store, so that no other control plane signs it at the same time.
+   *
+   * @returns false when another control plane has claimed or collected it; the claim is over then
+   */
+  enter(): Promise<boolean>;
+
+  /**
    * Uses the approval up: first the audit, then the store, then memory. Call it before the result is released,
    * and release nothing when it rejects: the approval can then be collected again.
    */
@@ -21,6 +28,8 @@ export interface Claim {
 export interface HeldClaimOptions {
   readonly approval: Approval;
   readonly request: SignRequest;
+  /** Claims the approval among the instances that share the store; false when another instance holds it. */
+  readonly enter: () => Promise<boolean>;
   /** Makes the consumption durable. */
   readonly store: () => Promise<void>;
   /** Called once, when the claim is over. */
@@ -39,6 +48,15 @@ export class HeldClaim implements Claim {
     this.approval = options.approval;
     this.request = options.request;
     this.#options = options;
+  }
+
+  async enter(): Promise<boolean> {
+    let isEntered = false;
+    try {
+      return isEntered = await this.#options.enter();
+    } finally {
+      if (!isEntered) this.release();
+    }
   }
 
   async consume(audit: () => Promise<void>): Promise<void> {

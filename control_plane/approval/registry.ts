@@ -310,17 +310,28 @@ export class ApprovalRegistry {
     const { approval, bearerToken } = entry;
     entry.isClaimed = true;
     entry.hold(now);
+    const { store, logger } = this.#options;
+    let isEntered = false;
     return new HeldClaim({
       approval,
       request: { ...approval.request, bearer_token: bearerToken },
+      enter: async () => {
+        return isEntered = await this.#stored(store.claimCollection?.(approval.id) ?? Promise.resolve(true));
+      },
       store: async () => {
         const consumed = consume(approval);
         if (consumed === undefined) throw new TypeError("Only what is approved is claimed");
         await this.#stored(this.#options.store.updateApproval(consumed));
         entry.approval = consumed;
         entry.bearerToken = "";
+        isEntered = false;
       },
       onEnd: () => {
+        if (isEntered) {
+          store.releaseCollection?.(approval.id).catch((error) =>
+            logger.warn("collection claim not released, it expires by itself", { error })
+          );
+        }
         entry.isClaimed = false;
         this.#shelf.letGo(entry, this.#time.now());
         entry.wake();

@@ -59,7 +59,7 @@ async function revokeWithheld(
   { caller }: Approval,
 ): Promise<void> {
   if (!instances.isShared || serial === undefined) return;
-  const body = { serials: [serial], reason: "collected at another control plane" };
+  const body = { serials: [serial], reason: "collected-elsewhere" };
   const revoked = await signer.revokeSerials(caller, body);
   if (revoked.kind !== "answered") {
     logger.warn("a certificate that was withheld is not revoked", { serial: `${serial}` });

@@ -12,6 +12,8 @@ import { entryOf, waitedSeconds } from "./decide.ts";
 
 /** The longest that a poll is held, in seconds; less than the time after which clients give up. */
 const MAX_WAIT_SECONDS = 8;
+/** Between two attempts to collect what another control plane is collecting. */
+const ELSEWHERE_PAUSE_MS = 500;
 
 /** `GET /v1/sign/result/{id}`: what was approved, once, to whoever asked for it. */
 export async function handleResult(
@@ -28,8 +30,15 @@ export async function handleResult(
   for (;;) {
     const claimed = ports.registry.claim(id, owner);
     switch (claimed.kind) {
-      case "claimed":
-        return await collect(ports, claimed.claim, request.signal);
+      case "claimed": {
+        if (await claimed.claim.enter()) return await collect(ports, claimed.claim, request.signal);
+        const ms = Math.min(end - ports.clock.now(), ELSEWHERE_PAUSE_MS);
+        if (ms > 0) await ports.clock.sleep(ms, signal).catch(() => {});
+        if (ms <= 0 || signal?.aborted !== false) {
+          return answer({ status: "issuing" } satisfies ApprovalWaiting, 202);
+        }
+        break;
+      }
       case "pending":
       case "issuing": {
         const ms = end - ports.clock.now();

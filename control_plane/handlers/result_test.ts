@@ -3,6 +3,7 @@ import { AppError } from "@gateway/shared/errors";
 import { FailingControlStore } from "../testing/failing_control_store.ts";
 import { allow, type FakeReply, gate, refusal, SERIAL } from "../testing/fake_signer.ts";
 import { PUBLIC_KEY, startControlPlane } from "../testing/memory_control_plane.ts";
+import { MemoryControlStore } from "../state/memory.ts";
 
 const OTHER_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMD";
 
@@ -253,6 +254,33 @@ Deno.test("GET /v1/sign/result/{id} withholds what the store can't note as colle
   assert.equal(takenBack?.approval_id, id);
   store.failing.clear();
   assert.equal((await plane.poll(id)).status, 200);
+});
+
+Deno.test("GET /v1/sign/result/{id} signs nothing while another control plane collects it", async () => {
+  const claims: string[] = [];
+  let isFree = false;
+  const store = Object.assign(new MemoryControlStore(), {
+    claimCollection: (id: string) => Promise.resolve(claims.push(`claim ${id}`) > 0 && isFree),
+    releaseCollection: (id: string) => Promise.resolve(void claims.push(`release ${id}`)),
+  });
+  const plane = await startControlPlane({}, { store });
+  plane.signer.reply = gate;
+  const id = await plane.park();
+  await plane.decide(id, { approve: true });
+  const signed = plane.signer.signed.length;
+  const { status, body } = await plane.poll(id);
+  assert.deepEqual([status, body], [202, { status: "issuing" }]);
+  const waiting = plane.poll(id, "broker-1", "?wait=8");
+  await plane.clock.advance(8_000);
+  assert.equal((await waiting).status, 202);
+  assert.equal(plane.signer.signed.length, signed);
+  isFree = true;
+  claims.length = 0;
+  plane.signer.reply = () => refusal(500, "internal", "x");
+  assert.equal((await plane.poll(id)).status, 502);
+  plane.signer.reply = gate;
+  assert.equal((await plane.poll(id)).status, 200);
+  assert.deepEqual(claims, [`claim ${id}`, `release ${id}`, `claim ${id}`]);
 });
 
 Deno.test("the signer is asked to learn only what is on record as learned (A12)", async () => {

@@ -60,6 +60,8 @@ export const POSTGRES_SCHEMA: PostgresSchema = {
     `ALTER TABLE approvals ADD notify_until int8 NOT NULL DEFAULT 0;
     CREATE INDEX approvals_notify ON approvals (notify_until) WHERE notify_until > 0;`,
     SAY_OLDEST,
+    // Until when an instance may sign the approval alone. 0: no instance signs it.
+    `ALTER TABLE approvals ADD claimed_until int8 NOT NULL DEFAULT 0;`,
   ],
   oldest: 5,
 };
@@ -85,8 +87,13 @@ const CLAIM_NOTIFICATIONS = claimStatement({
   ...{ now: "$1::int8", until: "$2::int8", limit: "$3::int8" },
   ...{ ids: selectAsBytes(["id"], []), lock: "FOR UPDATE SKIP LOCKED" },
 });
-/** Another instance may let requests wait for longer than this one. By the one clock that they have in common. */
-const UNWANTED = "kept_until < extract(epoch FROM clock_timestamp()) * 1000";
+/** In milliseconds, by the one clock that all instances have in common. */
+const NOW = "(extract(epoch FROM clock_timestamp()) * 1000)::int8";
+/** Another instance may let requests wait for longer than this one. */
+const UNWANTED = `kept_until < ${NOW}`;
+/** A collection takes 10 s at most for each signer that is asked. If its control plane is killed, others wait for the rest. */
+const CLAIM_COLLECTION = `UPDATE approvals SET claimed_until = ${NOW} + 30000
+  WHERE id = $1 AND status = 'approved' AND consumed = 0 AND claimed_until < ${NOW} RETURNING 1`;
 const BASELINE_COLUMNS = selectAsBytes(BASELINE_TEXTS, BASELINE_INTEGERS);
 const SELECT_BASELINES = `SELECT ${BASELINE_COLUMNS} FROM baselines`;
 const LOCK_BASELINE = "ON CONFLICT (subject) DO UPDATE SET last_seen = baselines.last_seen";
@@ -147,6 +154,16 @@ class PostgresControlStore implements ControlStore {
         ]);
         if (changed.length === 0) throw await lost(query, approval);
       }
+    });
+  }
+
+  claimCollection(id: string): Promise<boolean> {
+    return this.#access.change(async (query) => (await query(CLAIM_COLLECTION, [id])).length === 1);
+  }
+
+  releaseCollection(id: string): Promise<void> {
+    return this.#access.change(async (query) => {
+      await query("UPDATE approvals SET claimed_until = 0 WHERE id = $1", [id]);
     });
   }
 

@@ -75,6 +75,17 @@ export interface ControlStore {
    */
   updateApproval(...approvals: readonly Approval[]): Promise<void>;
 
+  /**
+   * Claims the right to have an approval signed, for 30 s by the clock of the database. Absent where no other instance
+   * shares the store.
+   *
+   * @returns false when another instance has claimed it, or when the approval is not there to be collected
+   */
+  claimCollection?(id: string): Promise<boolean>;
+
+  /** Releases the claim on an approval that was not collected. */
+  releaseCollection?(id: string): Promise<void>;
+
   /** Removes the approvals of these ids that nobody wants kept, in one change. */
   deleteApprovals(ids: readonly string[]): Promise<void>;
 

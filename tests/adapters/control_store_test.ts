@@ -366,6 +366,36 @@ Deno.test({
 });
 
 Deno.test({
+  name:
+    "PostgresControlStore: of those that collect at the same time one may sign, until it gives up or 30 s pass",
+  ignore: isPostgresMissing,
+  async fn() {
+    await using server = await PostgresServer.start();
+    const stores = await Promise.all([1, 2, 3].map(() => openShared(server.url())));
+    const [first] = stores;
+    assert.ok(first);
+    const claims = async () => {
+      const claimed = await Promise.all(stores.map((store) => store.claimCollection?.("a")));
+      return claimed.filter(Boolean).length;
+    };
+    await first.insertApproval(approvalOf({ id: "a" }));
+    assert.equal(await claims(), 0, "nobody has approved it");
+    await first.updateApproval(approvalOf({ id: "a", state: APPROVED }));
+    for (let round = 0; round < 20; round++) {
+      assert.deepEqual([await claims(), await claims()], [1, 0]);
+      await first.releaseCollection?.("a");
+    }
+    assert.equal(await claims(), 1);
+    await server.sql("UPDATE control_plane.approvals SET claimed_until = claimed_until - 30000");
+    assert.equal(await claims(), 1, "the one that claimed it was killed");
+    await first.updateApproval(approvalOf({ id: "a", state: { ...APPROVED, kind: "consumed" } }));
+    await first.releaseCollection?.("a");
+    assert.equal(await claims(), 0, "it was collected");
+    for (const store of stores) await store.close();
+  },
+});
+
+Deno.test({
   name: "PostgresControlStore: each notification is claimed by one of those that ask at the same time",
   ignore: isPostgresMissing,
   async fn() {

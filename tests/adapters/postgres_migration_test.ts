@@ -64,7 +64,7 @@ Deno.test({
     await access.change((query) => query(text, parameters));
     await access.close();
     const store = await openShared(server.url());
-    assert.equal(await server.sql("SELECT version, oldest FROM control_plane.schema_version"), "5|5");
+    assert.equal(await server.sql("SELECT version, oldest FROM control_plane.schema_version"), "6|5");
     assert.deepEqual(await store.loadApprovals(EVER), [approvalOf()]);
     await store.close();
     const again = await openShared(server.url());

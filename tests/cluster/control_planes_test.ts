@@ -89,8 +89,11 @@ Deno.test({
         }
       });
 
-      await test.step("of many that decide and collect at the same time, one each", async () => {
-        for (let round = 0; round < 6; round++) {
+      await test.step("of many that decide and collect at the same time, one each: one certificate is signed", async () => {
+        const issued = async () =>
+          (await Deno.readTextFile(stage.init.signer_audit_log)).split('"outcome":"issued"').length;
+        for (let round = 0; round < 12; round++) {
+          const before = await issued();
           const id = await park(round);
           const decided = await Promise.all([0, 1, 2, 0, 1, 2].map((index) => decide(index, id)));
           assert.deepEqual(decided.map((each) => each?.status).sort(), [200, 409, 409, 409, 409, 409]);
@@ -98,6 +101,7 @@ Deno.test({
           const statuses = collected.map((each) => each?.status);
           assert.equal(statuses.filter((status) => status === 200).length, 1, `${statuses}`);
           assert.ok(statuses.every((status) => [200, 202, 410].includes(status ?? 0)), `${statuses}`);
+          assert.equal(await issued() - before, 1);
         }
       });
 
