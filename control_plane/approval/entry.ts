@@ -29,8 +29,6 @@ export class Entry {
   lead: Entry | undefined;
   /** Those that are decided with it, the oldest first. */
   readonly followers: Entry[] = [];
-  /** Whether somebody decides it at this moment: too late to be decided with it. */
-  isDeciding = false;
   /** Held by one decision at a time. */
   readonly decisions: ChangeLock = new ChangeLock();
   /** How far the registry's clock was ahead of the one that the approval's times are of, in milliseconds. */

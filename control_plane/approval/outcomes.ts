@@ -38,8 +38,15 @@ export type CreateOutcome =
 
 /** What came of a decision. */
 export type DecideOutcome =
-  | { readonly kind: "decided"; readonly approval: Approval }
+  | {
+    readonly kind: "decided";
+    readonly approval: Approval;
+    /** Identical requests that were not shown to the approver and of which approvers have not been notified. */
+    readonly remaining: readonly Approval[];
+  }
   | { readonly kind: "unknown" }
+  /** The request of this id is not identical to the one that is decided, or is unknown. */
+  | { readonly kind: "not_identical"; readonly id: string }
   | { readonly kind: "not_pending"; readonly status: ApprovalStatus }
   | { readonly kind: "self"; readonly approval: Approval };
 

@@ -99,9 +99,8 @@ export class ApprovalRegistry {
     }
     this.#shelf.add(entry);
     this.#arriving.delete(approval.id);
-    const hasJoined = lead !== undefined && this.#shelf.join(entry, lead, this.#time.now());
-    // The other was decided, or failed, while this one was being stored.
-    if (!hasJoined) this.#shelf.offerLead(entry, this.#time.now());
+    this.#shelf.regroup(entry, this.#time.now());
+    const hasJoined = entry.lead !== undefined;
     return { kind: "parked", approval, hasJoined, ...keeping };
   }
 
@@ -138,8 +137,9 @@ export class ApprovalRegistry {
   }
 
   /**
-   * Decides, once, and with it all identical requests that wait: the audit of each comes before any effect, and when
-   * one rejects nothing has changed. A decision that comes second, or too late once it is audited, has no effect either.
+   * Decides one request, once, and those identical requests that the verdict says were shown with it. The audit of each
+   * comes before any effect, and when one rejects nothing has changed. A decision that comes second, or too late once
+   * it is audited, has no effect either. Identical requests that were not shown stay pending.
    *
    * @throws {AppError} `internal` when it could not be stored: nothing has changed; and what `audit` throws
    */
@@ -150,15 +150,18 @@ export class ApprovalRegistry {
   ): Promise<DecideOutcome> {
     const entry = this.#shelf.find(id, this.#time.now());
     if (entry === undefined) return { kind: "unknown" };
-    const lead = entry.lead ?? entry;
-    return await lead.decisions.run(async () => {
-      lead.isDeciding = true;
-      try {
-        return await this.#decide(entry, verdict, audit);
-      } finally {
-        lead.isDeciding = false;
-      }
-    });
+    const entries = [entry];
+    for (const shown of new Set(verdict.shown).difference(new Set([id]))) {
+      const other = this.#shelf.find(shown, this.#time.now());
+      if (other?.identity !== entry.identity) return { kind: "not_identical", id: shown };
+      entries.push(other);
+    }
+    // Decisions that overlap wait for each other, and in one order, so that none waits for ever.
+    const run = entries.toSorted((a, b) => a.approval.id < b.approval.id ? -1 : 1).reduce(
+      (inner, each) => () => each.decisions.run(inner),
+      () => this.#decide(entries, verdict, audit),
+    );
+    return await run();
   }
 
   /** Takes the right to collect, in one step: of many polls at once exactly one gets it. */
@@ -268,25 +271,26 @@ export class ApprovalRegistry {
     }
     for (const entry of entries) this.#shelf.rejoin(entry);
     for (const entry of entries) {
-      if (entry.isCounted && entry.lead === undefined) this.#shelf.offerLead(entry, now);
+      if (entry.isCounted && entry.lead === undefined) this.#shelf.regroup(entry, now);
     }
   }
 
   async #decide(
-    entry: Entry,
+    entries: readonly Entry[],
     verdict: Verdict,
     audit: (approval: Approval) => Promise<void>,
   ): Promise<DecideOutcome> {
     const attempt = (each: Entry, now: number) =>
       decide(each.approval, { ...verdict, ...this.#shelf.timing(each, now) });
-    const first = attempt(entry, this.#time.now());
-    if (first.kind === "self") return { kind: "self", approval: entry.approval };
-    if (first.kind === "not_pending") return first;
-    const { group } = entry;
-    await allOrFirstError(group.map((each) => audit(each.approval)));
+    for (const each of entries) {
+      const first = attempt(each, this.#time.now());
+      if (first.kind === "self") return { kind: "self", approval: each.approval };
+      if (first.kind === "not_pending") return first;
+    }
+    await allOrFirstError(entries.map((each) => audit(each.approval)));
     const now = this.#time.now();
     const decided: { readonly each: Entry; readonly approval: Approval }[] = [];
-    for (const each of group) {
+    for (const each of entries) {
       const outcome = attempt(each, now);
       if (outcome.kind !== "decided") {
         return { kind: "not_pending", status: this.#shelf.statusOf(each, now) };
@@ -303,7 +307,10 @@ export class ApprovalRegistry {
     } finally {
       for (const { each } of decided) this.#shelf.letGo(each, this.#time.now());
     }
-    return { kind: "decided", approval: entry.approval };
+    const remaining = this.#shelf.part(this.#time.now(), new Set(entries.flatMap(({ group }) => group)));
+    const [approval] = decided.map(({ each }) => each.approval);
+    if (approval === undefined) throw new TypeError("A decision is about at least one request");
+    return { kind: "decided", approval, remaining: remaining.map((each) => each.approval) };
   }
 
   #claim(entry: Entry, now: number): Claim {

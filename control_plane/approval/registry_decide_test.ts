@@ -11,7 +11,7 @@ Deno.test("decide() approves, in memory and in the store", async () => {
   await scene.clock.advance(1000);
   const state = { kind: "approved", by: "alice", at: scene.clock.now(), learnTtlSeconds: 7200 };
   const decided = await scene.decide(registry, approval, { learnTtlSeconds: 7200 });
-  assert.deepEqual(decided, { kind: "decided", approval: { ...approval, state } });
+  assert.deepEqual(decided, { kind: "decided", approval: { ...approval, state }, remaining: [] });
   assert.deepEqual(registry.find(approval.id), { ...approval, state });
   assert.deepEqual(await scene.store.loadApprovals(EVER), [{ ...approval, state }]);
 });

@@ -165,9 +165,11 @@ Deno.test("a request that comes while an identical one is being decided is not d
   );
   await Promise.resolve();
   const second = await registry.create(again());
-  assert.ok(second.kind === "parked" && !second.hasJoined);
+  assert.ok(second.kind === "parked");
   audit.open();
-  await deciding;
+  const decided = await deciding;
+  assert.ok(decided.kind === "decided");
+  assert.deepEqual(decided.remaining, [second.approval], "approvers have to be notified of it");
   assert.deepEqual([poll(registry, first), poll(registry, second.approval)], ["claimed", "pending"]);
 });
 
@@ -197,7 +199,7 @@ Deno.test.each(["store", "audit of one"])("when the %s fails, neither is decided
   if (trouble === "store") scene.store.failing.add("updateApproval");
   const decided = registry.decide(
     two[0].id,
-    { approver: "alice", approve: true, learnTtlSeconds: 0 },
+    { approver: "alice", approve: true, learnTtlSeconds: 0, shown: two.map(({ id }) => id) },
     ({ id }) =>
       trouble !== "store" && id === two[1].id ? Promise.reject(new Error("full")) : Promise.resolve(),
   );
@@ -237,6 +239,50 @@ Deno.test("of identical requests the first is announced, and the second once it 
   assert.deepEqual(announced(await scene.open()), [first.id, undefined], "nor after a restart");
   const claim = { now: Number.MAX_SAFE_INTEGER, until: Number.MAX_SAFE_INTEGER, limit: 9 };
   assert.deepEqual(new Set(await scene.store.claimNotifications(claim)), new Set([first.id, second.id]));
+});
+
+Deno.test("requests that joined after the approver looked stay pending, as a group of their own", async () => {
+  const scene = new RegistryScene();
+  const registry = await scene.open();
+  const [first, second] = await parkTwo(registry);
+  const late = [];
+  for (let n = 0; n < 3; n++) late.push(await park(registry));
+  const decided = await scene.decide(registry, first, { shown: [first.id, second.id] });
+  const [next, ...rest] = late;
+  assert.ok(next !== undefined && decided.kind === "decided");
+  assert.deepEqual(decided.remaining, [next]);
+  for (const by of [registry, await scene.open()]) {
+    const polled: readonly string[] = [first, second, ...late].map((each) => poll(by, each));
+    assert.deepEqual(polled, ["claimed", "claimed", "pending", "pending", "pending"]);
+    assert.deepEqual(by.list().map(({ id }) => id), [next.id, first.id]);
+    assert.deepEqual(by.describe(next).joined, rest.map(({ id }) => id));
+    assert.deepEqual(by.describe(by.find(first.id) ?? first).joined, [second.id]);
+  }
+  // One of a group alone: the others go on waiting, and approvers know of them.
+  const last = await scene.decide(registry, rest[1] ?? next, { shown: [], approve: false });
+  assert.deepEqual(last.kind === "decided" && last.remaining, []);
+  assert.deepEqual(late.map((each) => poll(registry, each)), ["pending", "pending", "denied"]);
+  assert.equal((await scene.decide(registry, next, { shown: late.map(({ id }) => id) })).kind, "not_pending");
+  assert.equal((await scene.decide(registry, next)).kind, "decided");
+});
+
+Deno.test("a decision that names a request which is not identical decides nothing", async () => {
+  const scene = new RegistryScene();
+  const registry = await scene.open();
+  const [asked, other] = [await park(registry), await park(registry, { host: "web02" })];
+  for (const id of [other.id, "00".repeat(16)]) {
+    assert.deepEqual(await scene.decide(registry, asked, { shown: [id] }), { kind: "not_identical", id });
+  }
+  assert.deepEqual([poll(registry, asked), poll(registry, other)], ["pending", "pending"]);
+  assert.deepEqual(scene.audited, []);
+});
+
+Deno.test("a group has no more requests than one decision can name", async () => {
+  const scene = new RegistryScene();
+  const registry = await scene.open({ maxPendingPerCaller: 300 });
+  for (let n = 0; n < 201; n++) await park(registry);
+  const sizes = registry.list().map((each) => 1 + (registry.describe(each).joined?.length ?? 0));
+  assert.deepEqual(sizes.sort(), [1, 100, 100]);
 });
 
 Deno.test("each of identical requests counts towards the limit", async () => {

@@ -6,7 +6,7 @@ import type { ClaimOutcome } from "./outcomes.ts";
 
 const APPROVALS = 3;
 const MAX_PENDING = APPROVALS + 2;
-/** The first two are identical, and decided as one. */
+/** The first two are identical, and decided as one where both were shown. */
 const COMMANDS = ["same", "same", "other"];
 
 const target = fc.nat(APPROVALS - 1);
@@ -20,6 +20,7 @@ const step = fc.oneof(
     approver: fc.constantFrom("alice", "bob", "broker-1"),
     approve: fc.integer({ min: 0, max: 3 }).map((n) => n > 0),
     isAuditFailing: rarely,
+    isWhole: fc.boolean(),
   }),
   fc.record({
     kind: fc.constant("collect" as const),
@@ -87,11 +88,13 @@ async function play(scheduler: fc.Scheduler, steps: readonly Step[], storeFailur
     if (isFailing) throw new Error("the disk is full");
   };
 
-  async function decide({ target, isAuditFailing, ...verdict }: StepOf<"decide">): Promise<void> {
-    const alike = models.filter((_model, index) => COMMANDS[index] === COMMANDS[target]);
+  async function decide({ target, isAuditFailing, isWhole, ...verdict }: StepOf<"decide">): Promise<void> {
+    const isShown = (index: number) => index === target || isWhole && COMMANDS[index] === COMMANDS[target];
+    const alike = models.filter((_model, index) => isShown(index));
+    const shown = approvals.filter((_approval, index) => isShown(index)).map(({ id }) => id);
     const outcome = await registry.decide(
       approvals[target]!.id,
-      { ...verdict, learnTtlSeconds: 0 },
+      { ...verdict, learnTtlSeconds: 0, shown },
       async ({ id }) => {
         const model = models[approvals.findIndex((approval) => approval.id === id)];
         assert.equal(model?.decided, undefined, "a second decision was audited");
@@ -100,7 +103,9 @@ async function play(scheduler: fc.Scheduler, steps: readonly Step[], storeFailur
         if (isAuditFailing) throw new Error("the log is full");
       },
     );
-    if (verdict.approver === "broker-1") assert.ok(["self", "unknown"].includes(outcome.kind));
+    if (verdict.approver === "broker-1") {
+      assert.ok(["self", "unknown", "not_identical"].includes(outcome.kind));
+    }
     if (outcome.kind !== "decided") return;
     assert.equal(isAuditFailing, false, "decided without a record");
     for (const model of alike) {

@@ -5,6 +5,9 @@ import type { Entry } from "./entry.ts";
 import { type Asker, type FullLimit, PendingCount } from "./pending_count.ts";
 import { isPurgeable, type Timing } from "./transitions.ts";
 
+/** A decision names each request of a group, and its body is bounded. */
+const MOST_FOLLOWERS = 99;
+
 /**
  * The entries of a registry: by id, by their ends, and the count of the pending ones. Times are those of the
  * registry's clock. Nothing here looks at every entry but {@linkcode Shelf.entries}.
@@ -65,8 +68,7 @@ export class Shelf {
     if (this.findLead(entry.identity, now) === undefined) this.#leads.set(entry.identity, entry);
   }
 
-  /** Has a request decided with another; false when that is too late, or the other was never stored. */
-  join(entry: Entry, lead: Entry, now: number): boolean {
+  #join(entry: Entry, lead: Entry, now: number): boolean {
     if (this.#byId.get(lead.approval.id) !== lead || !this.#mayLead(lead, now)) return false;
     entry.lead = lead;
     lead.followers.push(entry);
@@ -84,19 +86,34 @@ export class Shelf {
     lead.followers.push(entry);
   }
 
-  /** Parts those that are no longer decided as one: another instance has decided the one without the other. */
-  part(now: number): void {
-    for (const entry of this.#byId.values()) {
+  /**
+   * Parts requests of which one was decided without the other; those that still wait form a group again.
+   *
+   * @returns the requests that have become the first of a group
+   */
+  part(now: number, entries: Iterable<Entry> = this.#byId.values()): readonly Entry[] {
+    const firsts: Entry[] = [];
+    for (const entry of entries) {
       const { lead } = entry;
       if (lead === undefined || isDecidedAlike(lead.approval.state, entry.approval.state)) continue;
       lead.followers.splice(lead.followers.indexOf(entry), 1);
       entry.lead = undefined;
-      if (entry.isCounted) this.offerLead(entry, now);
+      if (!entry.isCounted) continue;
+      this.regroup(entry, now);
+      if (entry.lead === undefined) firsts.push(entry);
     }
+    return firsts;
+  }
+
+  /** Lets a request be decided with an identical one that expires at the same time, or else lets others join it. */
+  regroup(entry: Entry, now: number): void {
+    const lead = this.findLead(entry.identity, now);
+    const isAlike = lead !== entry && lead?.decidableUntil === entry.decidableUntil;
+    if (!isAlike || !this.#join(entry, lead, now)) this.offerLead(entry, now);
   }
 
   #mayLead(lead: Entry, now: number): boolean {
-    return lead.isCounted && !lead.isDeciding && this.statusOf(lead, now) === "pending";
+    return lead.isCounted && lead.followers.length < MOST_FOLLOWERS && this.statusOf(lead, now) === "pending";
   }
 
   /** Counts an entry off, because it is not pending any more; whoever waits for that is told. */

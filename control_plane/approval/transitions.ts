@@ -14,6 +14,8 @@ export interface Verdict {
   readonly approve: boolean;
   /** Counts only with `approve`; 0: don't learn. */
   readonly learnTtlSeconds: number;
+  /** The ids of the identical requests that the approver was shown; absent: only the one that is decided. */
+  readonly shown?: readonly string[] | undefined;
   /** What the approver has to say; empty: nothing. */
   readonly comment?: string | undefined;
 }

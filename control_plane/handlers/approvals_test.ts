@@ -3,7 +3,7 @@ import type { MemoryAuditLog } from "@gateway/shared/testing/memory_audit_log";
 import type { ApprovalRecord } from "@gateway/shared/wire/approval";
 import { FailingControlStore } from "../testing/failing_control_store.ts";
 import { gate } from "../testing/fake_signer.ts";
-import { post, PUBLIC_KEY, startControlPlane } from "../testing/memory_control_plane.ts";
+import { CONFIG, post, PUBLIC_KEY, startControlPlane } from "../testing/memory_control_plane.ts";
 
 async function startParked(config = {}) {
   const plane = await startControlPlane(config);
@@ -96,7 +96,7 @@ Deno.test("identical requests are one approval: one notification, a record and a
   assert.deepEqual(plane.notified.map(({ id }) => id), [first]);
   const listed = (await plane.get("/v1/approvals", "approver-1")).body as unknown as ApprovalRecord[];
   assert.deepEqual(listed.map(({ id, joined }) => [id, joined]), [[first, [second]]]);
-  const { status, body } = await plane.decide(second, { approve: true });
+  const { status, body } = await plane.decide(second, { approve: true, shown_ids: [first, second] });
   assert.deepEqual([status, body["id"], body["joined"]], [200, second, [first]]);
   for (const id of [first, second]) {
     assert.equal((await plane.poll(id)).status, 200);
@@ -108,12 +108,38 @@ Deno.test("identical requests are one approval: one notification, a record and a
     [
       ["approval-required", first, ""],
       ["approval-required", second, `decided with ${first}`],
-      ["approval-decision-allow", first, undefined],
       ["approval-decision-allow", second, undefined],
+      ["approval-decision-allow", first, undefined],
       ["approval-granted", first, ""],
       ["approval-granted", second, ""],
     ],
   );
+});
+
+Deno.test("POST /v1/approvals/{id} decides what was shown: what joined later waits, and is announced", async () => {
+  const plane = await startControlPlane({ approval: { ...CONFIG.approval, max_pending_per_caller: 9 } });
+  plane.signer.reply = gate;
+  const first = await plane.park();
+  const seen = (await plane.get("/v1/approvals", "approver-1")).body as unknown as ApprovalRecord[];
+  const late = [];
+  for (let n = 0; n < 7; n++) late.push(await plane.park());
+  const shown_ids = seen.flatMap(({ id, joined = [] }) => [id, ...joined]);
+  assert.equal((await plane.decide(first, { approve: true, shown_ids })).status, 200);
+  const statuses = [];
+  for (const id of [first, ...late]) statuses.push((await plane.poll(id)).status);
+  assert.deepEqual(statuses, [200, 202, 202, 202, 202, 202, 202, 202]);
+  assert.deepEqual(plane.notified.map(({ id, joined }) => [id, joined]), [
+    [first, undefined],
+    [late[0], late.slice(1)],
+  ]);
+  // A client of before names none: its decision is about the request that it addresses.
+  assert.equal((await plane.decide(late[0] ?? "", { approve: true })).status, 200);
+  assert.equal((await plane.poll(late[1] ?? "")).status, 202);
+  const other = await plane.park({ command: "rm y" });
+  const { status, body } = await plane.decide(other, { approve: true, shown_ids: [other, late[1]] });
+  const detail = `"${late[1]}" of shown_ids is not a request that can be decided with "${other}"`;
+  assert.deepEqual([status, body.detail], [409, detail]);
+  assert.equal((await plane.poll(other)).status, 202);
 });
 
 Deno.test("the reason and the comment are in the log and in the list", async () => {

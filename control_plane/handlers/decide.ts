@@ -44,6 +44,7 @@ export async function decideApproval(
       approver,
       approve: decision.approve,
       learnTtlSeconds: learn ? decision.ttl_seconds : 0,
+      shown: decision.shown_ids,
       // As text that every store and log can hold.
       comment: decision.comment.toWellFormed().replaceAll("\0", "\ufffd"),
     },
@@ -67,6 +68,7 @@ export async function decideApproval(
         waitedSeconds(decided.approval, ports.clock.now()),
         decision.approve ? "allowed" : "denied",
       );
+      for (const each of decided.remaining) ports.notifier.notify(ports.registry.describe(each));
       return ports.registry.describe(decided.approval);
     case "self": {
       const err = "self-approval not allowed: whoever asks does not decide";
@@ -76,6 +78,10 @@ export async function decideApproval(
     case "not_pending":
       await takeBack(`it is ${decided.status}`);
       throw new AppError("conflict", `approval ${shown(id)} is not pending: it is ${decided.status}`);
+    case "not_identical": {
+      const err = `${shown(decided.id)} of shown_ids is not a request that can be decided with ${shown(id)}`;
+      throw new AppError("conflict", err);
+    }
     case "unknown":
       throw new AppError("conflict", `approval ${shown(id)} is unknown`);
     default:

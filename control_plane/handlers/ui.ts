@@ -91,11 +91,11 @@ async function decide(
 ): Promise<void> {
   const form = parseDecisionForm(body);
   if (form.kind === "problem") throw new AppError("invalid_request", form.detail);
-  const { approve, learn, ttlSeconds, comment } = form;
+  const { approve, learn, ttlSeconds, comment, shown } = form;
   await decideApproval(ports, {
     id,
     approver: peer.caller,
-    decision: { approve, learn, ttl_seconds: ttlSeconds, comment },
+    decision: { approve, learn, ttl_seconds: ttlSeconds, comment, shown_ids: shown },
   });
 }
 

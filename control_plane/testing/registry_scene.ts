@@ -36,14 +36,15 @@ export class RegistryScene {
     });
   }
 
-  /** Decides, by default as `alice` who approves. */
+  /** Decides, by default as `alice` who approves and was shown all identical requests. */
   decide(
     registry: ApprovalRegistry,
-    { id }: Approval,
+    approval: Approval,
     verdict: Partial<Verdict> = {},
   ): Promise<DecideOutcome> {
     const { approver = "alice", approve = true, learnTtlSeconds = 0 } = verdict;
-    return registry.decide(id, { approver, approve, learnTtlSeconds }, () => {
+    const { shown = registry.describe(approval).joined } = verdict;
+    return registry.decide(approval.id, { approver, approve, learnTtlSeconds, shown }, () => {
       this.audited.push(`${approve ? "approve" : "deny"} ${approver}`);
       return Promise.resolve();
     });

@@ -42,8 +42,11 @@ export function renderDecisionForm(
     !isElsewhere && markup` data-api="/v1/approvals/${id}"`
   } novalidate autocomplete="off">
 <button type="submit" disabled hidden></button>
+${shownIds(approval).map((each) => markup`<input type="hidden" name="shown" value="${each}">`)}
 <div class="choices">
-<div><button type="submit" id="approve" name="decision" value="approve" class="approve" aria-describedby="approve-help">Approve this once</button>
+<div><button type="submit" id="approve" name="decision" value="approve" class="approve" aria-describedby="approve-help">${
+    isSeveral(approval) ? `Approve these ${shownIds(approval).length} once` : "Approve this once"
+  }</button>
 <p class="note" id="approve-help">${describeApproval(approval)}</p></div>
 <div><button type="submit" id="deny" name="decision" value="deny" class="deny" aria-describedby="deny-help">Deny</button>
 <p class="note" id="deny-help">${
@@ -87,6 +90,11 @@ function describeApproval(approval: ApprovalRecord): string {
     default:
       return kind satisfies never;
   }
+}
+
+/** The decision is about these, and not about requests that join while the approver reads. */
+function shownIds({ id, joined = [] }: ApprovalRecord): readonly string[] {
+  return [id, ...joined];
 }
 
 function isSeveral({ joined = [] }: ApprovalRecord): boolean {

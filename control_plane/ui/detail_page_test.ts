@@ -35,7 +35,7 @@ Deno.test("renderDetailPage() shows everything to decide upon", () => {
     "Runs as": "deploy, then sudo as root",
     "Address": "10.0.0.1:22",
     "Why it waits": "it is unusual: first request for host web01, first request to run systemctl, other",
-    "Asked for": "2 times; one decision for all",
+    "Asked for": "2 times; the decision is for these 2 requests",
     "Age": "1 min; time left: 1 min",
     "Asked by": "broker-1",
     "On behalf of": "alice@example.com",
@@ -314,7 +314,7 @@ Deno.test("renderDetailPage() shows a problem first, and what was entered", () =
 Deno.test("renderDetailPage() labels every field, and names every part", () => {
   const elements = render();
   const page = renderDetailPage({ approval: recordOf(), approver: "a", now: READ_AT });
-  for (const [field] of page.matchAll(/<(?:input|select)\b[^>]*>/g)) {
+  for (const [field] of page.matchAll(/<(?:input(?! type="hidden")|select)\b[^>]*>/g)) {
     const before = page.slice(0, page.indexOf(field));
     assert.ok(before.lastIndexOf("<label") > before.lastIndexOf("</label>"), field);
   }

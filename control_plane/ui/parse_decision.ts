@@ -18,6 +18,8 @@ export type DecisionForm =
     readonly learn: boolean;
     readonly ttlSeconds: number;
     readonly comment: string;
+    /** The ids of the requests that the page showed. */
+    readonly shown: readonly string[];
   }
   /** Not to be used; what to mend. */
   | { readonly kind: "problem"; readonly detail: string };
@@ -34,20 +36,23 @@ export function parseDecisionForm(body: string): DecisionForm {
   const fields = new URLSearchParams(body);
   const twice = FIELDS.find((name) => fields.getAll(name).length > 1);
   if (twice !== undefined) return problem(`The form has ${twice} more than once`);
-  const comment = fields.get("comment")?.trim() ?? "";
+  const said = { comment: fields.get("comment")?.trim() ?? "", shown: fields.getAll("shown") };
   switch (fields.get("decision")) {
     case "approve":
-      return { kind: "decision", approve: true, learn: false, ttlSeconds: 0, comment };
+      return { kind: "decision", approve: true, learn: false, ttlSeconds: 0, ...said };
     case "deny":
-      return { kind: "decision", approve: false, learn: false, ttlSeconds: 0, comment };
+      return { kind: "decision", approve: false, learn: false, ttlSeconds: 0, ...said };
     case "learn":
-      return parseLearn(fields, comment);
+      return parseLearn(fields, said);
     default:
       return problem("Choose to approve or to deny");
   }
 }
 
-function parseLearn(fields: URLSearchParams, comment: string): DecisionForm {
+function parseLearn(
+  fields: URLSearchParams,
+  said: { readonly comment: string; readonly shown: readonly string[] },
+): DecisionForm {
   const isOther = fields.get("ttl") === "other";
   const count = parseWhole(fields.get(isOther ? "amount" : "ttl"));
   const unit = isOther ? parseWhole(fields.get("unit")) : 1;
@@ -55,7 +60,7 @@ function parseLearn(fields: URLSearchParams, comment: string): DecisionForm {
     return problem("Say for how long to learn: a whole number of minutes, hours or days, more than 0");
   }
   if (count * unit > LONGEST_LEARN_TTL_SECONDS) return problem("Learn for a shorter time: at most 100 years");
-  return { kind: "decision", approve: true, learn: true, ttlSeconds: count * unit, comment };
+  return { kind: "decision", approve: true, learn: true, ttlSeconds: count * unit, ...said };
 }
 
 function parseWhole(text: string | null): number | undefined {

@@ -4,7 +4,15 @@ import { entered, parseDecisionForm } from "./parse_decision.ts";
 const TTL = "&ttl=3600&amount=2&unit=3600";
 
 Deno.test.each<
-  { name: string; body: string; approve: boolean; learn: boolean; ttlSeconds: number; comment?: string }
+  {
+    name: string;
+    body: string;
+    approve: boolean;
+    learn: boolean;
+    ttlSeconds: number;
+    comment?: string;
+    shown?: readonly string[];
+  }
 >([
   {
     name: "takes a comment, without blanks around it",
@@ -13,6 +21,14 @@ Deno.test.each<
     learn: false,
     ttlSeconds: 0,
     comment: "looks fine",
+  },
+  {
+    name: "reads which requests the page showed",
+    body: "decision=approve&shown=a&shown=b",
+    approve: true,
+    learn: false,
+    ttlSeconds: 0,
+    shown: ["a", "b"],
   },
   { name: "approves", body: `decision=approve${TTL}`, approve: true, learn: false, ttlSeconds: 0 },
   { name: "denies", body: `decision=deny${TTL}`, approve: false, learn: false, ttlSeconds: 0 },
@@ -38,8 +54,8 @@ Deno.test.each<
     learn: false,
     ttlSeconds: 0,
   },
-])("parseDecisionForm() $name", ({ body, approve, learn, ttlSeconds, comment = "" }) => {
-  assert.deepEqual(parseDecisionForm(body), { kind: "decision", approve, learn, ttlSeconds, comment });
+])("parseDecisionForm() $name", ({ body, approve, learn, ttlSeconds, comment = "", shown = [] }) => {
+  assert.deepEqual(parseDecisionForm(body), { kind: "decision", approve, learn, ttlSeconds, comment, shown });
 });
 
 Deno.test.each([

@@ -50,7 +50,10 @@ ${
   }
 ${addr !== undefined && fact("Address", showText(addr))}
 ${fact("Why it waits", showWhy(approval))}
-${joined.length > 0 && fact("Asked for", `${joined.length + 1} times; one decision for all`)}
+${
+    joined.length > 0 &&
+    fact("Asked for", `${joined.length + 1} times; the decision is for these ${joined.length + 1} requests`)
+  }
 ${
     fact(
       "Age",

@@ -77,7 +77,7 @@ function bodyOf(form, decision) {
   const fields = new FormData(form);
   const ttl = fields.get("ttl") === "other" ? fields.get("amount") * fields.get("unit") : Number(fields.get("ttl"));
   const comment = fields.get("comment").trim();
-  const said = comment === "" ? {} : { comment };
+  const said = { shown_ids: fields.getAll("shown"), ...(comment === "" ? {} : { comment }) };
   if (decision === "learn") return { approve: true, learn: true, ttl_seconds: ttl, ...said };
   return { approve: decision === "approve", ...said };
 }

@@ -173,10 +173,10 @@ export class Bridge {
   async #post(record: ApprovalRecord): Promise<void> {
     const { chat, clock, store, makeNonce, logger } = this.#ports;
     const approval = record.id;
-    const nonce = makeNonce();
-    const card = this.#cardOf({ approval, nonce }, record);
+    const [nonce, joined] = [makeNonce(), record.joined ?? []];
+    const card = this.#cardOf({ approval, nonce, joined }, record);
     // First: who is killed between the two looks for it instead of posting it again.
-    await store.begin({ approval, nonce, content: contentDigest(record), begunAt: clock.now() });
+    await store.begin({ approval, nonce, joined, content: contentDigest(record), begunAt: clock.now() });
     const posting = chat.post(card).then((message) => store.show(approval, message, cardDigest(card)));
     this.#posting = posting.catch(() => {});
     try {
@@ -190,10 +190,13 @@ export class Bridge {
     logger.info("posted", { approval });
   }
 
-  #cardOf({ approval, nonce }: Pick<Posted, "approval" | "nonce">, record: ApprovalRecord | undefined): Card {
+  #cardOf(
+    { approval, nonce, joined }: Pick<Posted, "approval" | "nonce" | "joined">,
+    record: ApprovalRecord | undefined,
+  ): Card {
     const { redact, pageOf } = this.#ports;
     if (record === undefined) return makeLostCard(approval, { nonce, pageOf });
-    return makeCard(record, { nonce, redact, pageOf });
+    return makeCard(record, { nonce, joined, redact, pageOf });
   }
 
   async #decide(click: Click): Promise<void> {
@@ -244,6 +247,8 @@ export class Bridge {
       approve: verb.kind !== "deny",
       learn: isLearned,
       ttl_seconds: isLearned ? verb.ttlSeconds : 0,
+      // Not what has joined since the message was posted.
+      shown_ids: [record.id, ...posted.joined.filter((id) => record.joined?.includes(id) === true)],
       comment: describeClicker({ chat: chat.name, user, identities }),
     });
     logger.info("decided", { approval: record.id, verb: verb.kind, user });

@@ -27,6 +27,8 @@ export interface Card {
 /** What a card is made with. */
 export interface CardContext {
   readonly nonce: string;
+  /** The ids of the identical requests that are decided with it. */
+  readonly joined: readonly string[];
   readonly redact: Redactor;
   /** The page of an approval. */
   readonly pageOf: (approval: string) => string;
@@ -45,13 +47,14 @@ const NOT_WHOLE = "Not all of it can be shown here: approve it on its page, wher
 export const LEARN_TIMES: readonly number[] = [3600, 8 * 3600, 86_400, 7 * 86_400];
 
 /** The card of a request. What is not shown whole, for its length or for what is masked, can't be approved from it. */
-export function makeCard(record: ApprovalRecord, { nonce, redact, pageOf }: CardContext): Card {
+export function makeCard(record: ApprovalRecord, { nonce, joined, redact, pageOf }: CardContext): Card {
   const { lines, isWhole } = linesOf(record, redact);
+  const count = joined.length === 0 ? "" : ` (${joined.length + 1} identical requests)`;
   const isPending = record.status === "pending";
   return {
     approval: record.id,
     nonce,
-    title: TITLES[record.status],
+    title: `${TITLES[record.status]}${count}`,
     lines,
     note: isPending && !isWhole ? NOT_WHOLE : "",
     page: pageOf(record.id),
@@ -67,7 +70,10 @@ const TITLES = {
 } as const satisfies Record<ApprovalRecord["status"], string>;
 
 /** In the place of the card of a request that the control plane has forgotten. */
-export function makeLostCard(approval: string, { nonce, pageOf }: Omit<CardContext, "redact">): Card {
+export function makeLostCard(
+  approval: string,
+  { nonce, pageOf }: Omit<CardContext, "redact" | "joined">,
+): Card {
   const title = "Over: the control plane knows it no longer";
   const lines = [`id         ${visibleText(approval)}`];
   return { approval, nonce, title, lines, note: "", page: pageOf(approval), verbs: [] };

@@ -15,7 +15,7 @@ const PENDING: ApprovalRecord = {
 
 function cardOf(changes: Partial<ApprovalRecord>): Card {
   const context = {
-    nonce: "n",
+    ...{ nonce: "n", joined: [] },
     redact: createRedactor(undefined),
     pageOf: (id: string) => `https://gw/${id}`,
   };

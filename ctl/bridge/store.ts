@@ -32,6 +32,8 @@ const SCHEMA: StateSchema = {
       taken_at INTEGER NOT NULL,
       is_done INTEGER NOT NULL DEFAULT 0
     );`,
+    // The ids of the identical requests that the message shows, separated by spaces.
+    "ALTER TABLE messages ADD COLUMN joined TEXT NOT NULL DEFAULT '';",
   ],
   loss: "what waits is posted once more, and the buttons of the messages before do nothing",
 };
@@ -43,6 +45,8 @@ export interface Posted {
   readonly nonce: string;
   /** Of what it asked for when it was posted. */
   readonly content: string;
+  /** The identical requests that its buttons decide too: those of the time when it was posted, and none that came later. */
+  readonly joined: readonly string[];
   /** Empty: it was to be posted, and nobody knows what came of it. */
   readonly message: string;
   /** What the message looks like; empty: not known. */
@@ -51,7 +55,7 @@ export interface Posted {
   readonly begunAt: number;
 }
 
-const TEXTS = ["approval", "nonce", "content", "message", "shown"] as const;
+const TEXTS = ["approval", "nonce", "content", "joined", "message", "shown"] as const;
 const CLICK_TEXTS = ["key", "message", "nonce", "user", "verb"] as const;
 const POSTED = `SELECT ${selectColumns(TEXTS, ["begun_at"])} FROM messages ORDER BY begun_at, rowid`;
 const CLICKS = `SELECT ${selectColumns(CLICK_TEXTS, ["ttl_seconds", "is_done"])} FROM clicks
@@ -77,8 +81,8 @@ export class BridgeStore {
   }
 
   /** Notes that something is about to be posted. */
-  begin({ approval, nonce, content, begunAt }: Omit<Posted, "message" | "shown">): Promise<void> {
-    const row = { approval, nonce, content, begun_at: begunAt };
+  begin({ approval, nonce, content, joined, begunAt }: Omit<Posted, "message" | "shown">): Promise<void> {
+    const row = { approval, nonce, content, joined: joined.join(" "), begun_at: begunAt };
     return this.#change(insertInto("messages", Object.keys(row)), row);
   }
 
@@ -134,6 +138,7 @@ function readPosted(row: Row): Posted {
     approval: readText(row, "approval"),
     nonce: readText(row, "nonce"),
     content: readText(row, "content"),
+    joined: readText(row, "joined").split(" ").filter(Boolean),
     message: readText(row, "message"),
     shown: readText(row, "shown"),
     begunAt: readInteger(row, "begun_at"),

@@ -33,6 +33,7 @@ interface AllowFlags extends DenyFlags {
 }
 
 const HELP = remoteHelp("control_plane");
+const IDS = "request ID, and those of identical requests to decide with it";
 
 const LIST_EXAMPLES = `
 Examples:
@@ -57,7 +58,9 @@ Examples:
   broker-ctl approval allow 0123456789abcdef0123456789abcdef
   broker-ctl approval allow 0123456789abcdef0123456789abcdef --learn --ttl 2h
 
-It allows this one command, once. With --learn the same caller and end user may run the same command on the
+It allows each request that is named, once, and no other: an identical request that came later stays pending. In
+approval show, the line "same" lists the identical requests that can be named together.
+With --learn the same caller and end user may run the same command on the
 same host again for that time without asking. The time begins when the broker collects the approval: only then
 the signer learns it, and for no longer than its max_grant_ttl_seconds. broker-ctl policy grants shows such
 waivers, and broker-ctl policy revoke takes one back. Where no rule wants the approval (the command is unusual, or
@@ -70,7 +73,7 @@ Examples:
   broker-ctl approval deny 0123456789abcdef0123456789abcdef
   broker-ctl approval deny 0123456789abcdef0123456789abcdef --reason "not on a Friday"
 
-The command does not run; its caller is told that it was denied.
+The commands of the named requests do not run; their callers are told that they were denied.
 ${HELP}`;
 
 /** `approval list`, `show`, `allow` and `deny`: what waits for a second human, and the decision. */
@@ -94,22 +97,22 @@ export const addApproval: AddCommand = (program, context) => {
   add(approval, "allow")
     .alias("approve")
     .description("Let the command of a request run.")
-    .argument("<id>", "which")
+    .argument("<ids...>", IDS)
     .option("--learn", "need no approval for the same again, for a time")
     .option("--ttl <duration>", "for how long, such as 30m or 1h30m; with --learn (default: 1h)", once)
     .option("--reason <text>", "what you have to say to it, for the audit log", once)
     .addHelpText("after", ALLOW_EXAMPLES)
-    .action((id: string, flags: AllowFlags, command) =>
-      run(command, context, () => allow(command, context, { id, ...flags }))
+    .action((ids: string[], flags: AllowFlags, command) =>
+      run(command, context, () => allow(command, context, { ids: [...new Set(ids)], ...flags }))
     );
   add(approval, "deny")
     .alias("reject")
     .description("Refuse a request.")
-    .argument("<id>", "which")
+    .argument("<ids...>", IDS)
     .option("--reason <text>", "what you have to say to it, for the audit log", once)
     .addHelpText("after", DENY_EXAMPLES)
-    .action((id: string, flags: DenyFlags, command) =>
-      run(command, context, () => deny(command, context, { id, ...flags }))
+    .action((ids: string[], flags: DenyFlags, command) =>
+      run(command, context, () => deny(command, context, { ids: [...new Set(ids)], ...flags }))
     );
 };
 
@@ -119,10 +122,10 @@ function watched(command: Command, context: CommandContext): Watched {
       const all = await fetchAll(command, context, "approval watch");
       return all.map(({ record }) => record).filter(({ status }) => status === "pending");
     },
-    async decide(id, approve) {
+    async decide(shown, approve) {
       const expected = approve ? "approved" : "denied";
-      await decide(command, context, { id, what: "approval watch", body: { approve }, expected });
-      return `request ${id} ${expected}`;
+      await decide(command, context, { ids: shown, what: "approval watch", body: { approve }, expected });
+      return `request ${shown[0]} ${expected}`;
     },
   };
 }
@@ -177,26 +180,28 @@ async function show(command: Command, context: CommandContext, id: string): Prom
 async function allow(
   command: Command,
   context: CommandContext,
-  wish: AllowFlags & { readonly id: string },
+  wish: AllowFlags & { readonly ids: readonly string[] },
 ): Promise<CommandResult> {
-  const { id } = wish;
+  const { ids } = wish;
   const ttlSeconds = readLearning(wish);
   const learning = ttlSeconds === undefined ? {} : { learn: true, ttl_seconds: ttlSeconds };
   const json = await decide(command, context, {
-    id,
+    ids,
     what: "approval allow",
     body: { approve: true, ...learning, ...commentOf(wish.reason) },
     expected: "approved",
     ...(ttlSeconds !== undefined && {
       advice: {
-        400: `it still waits; to approve it this once: broker-ctl approval allow ${shellQuote(id)}`,
+        400: `it still waits; to approve it this once: broker-ctl approval allow ${
+          ids.map(shellQuote).join(" ")
+        }`,
       },
     }),
   });
   return {
     json,
     lines: [
-      `request ${id} approved`,
+      ...ids.map((id) => `request ${id} approved`),
       ...(ttlSeconds === undefined ? [] : [
         `learning: ${describeLearnTime(ttlSeconds)}`,
         `${INDENT}max_grant_ttl_seconds of the signer may make it less; broker-ctl policy grants shows until when`,
@@ -208,15 +213,15 @@ async function allow(
 async function deny(
   command: Command,
   context: CommandContext,
-  { id, reason = "" }: DenyFlags & { readonly id: string },
+  { ids, reason = "" }: DenyFlags & { readonly ids: readonly string[] },
 ): Promise<CommandResult> {
   const json = await decide(command, context, {
-    id,
+    ids,
     what: "approval deny",
     body: { approve: false, ...commentOf(reason) },
     expected: "denied",
   });
-  return { json, lines: [`request ${id} denied`] };
+  return { json, lines: ids.map((id) => `request ${id} denied`) };
 }
 
 function commentOf(reason = ""): Partial<ApprovalDecision> {
@@ -244,7 +249,8 @@ function readLearning({ learn = false, ttl }: AllowFlags): number | undefined {
 }
 
 interface Wish {
-  readonly id: string;
+  /** The request, and the identical requests that are decided with it. */
+  readonly ids: readonly string[];
   readonly what: string;
   readonly body: Partial<ApprovalDecision>;
   readonly expected: ApprovalStatus;
@@ -253,12 +259,16 @@ interface Wish {
 
 /** Posts a decision; says nothing of one that the control plane does not confirm. */
 async function decide(command: Command, context: CommandContext, wish: Wish): Promise<unknown> {
-  const { id, what, body, expected, advice } = wish;
+  const { ids, ids: [id = "", ...others], what, body, expected, advice } = wish;
+  const misplaced = others.find((each) => !/^[0-9a-f]{32}$/.test(each));
+  if (misplaced !== undefined) {
+    throw new AppError("invalid_request", `Cannot decide ${quoteText(misplaced)}: it is not a request ID`);
+  }
   const answer = await askControlPlane(command, context, {
     what,
     method: "POST",
     path: joinPath("v1", "approvals", id),
-    body,
+    body: { ...body, shown_ids: ids },
     schema: approvalRecord,
     advice: {
       403: "the certificate's CN must be in approval.callers, and differ from the one that asked",
@@ -266,7 +276,15 @@ async function decide(command: Command, context: CommandContext, wish: Wish): Pr
       ...advice,
     },
   });
-  const { status } = answer.data;
+  const { status, joined = [] } = answer.data;
+  const left = others.find((each) => !joined.includes(each));
+  if (left !== undefined) {
+    const message = `${what} failed: the control plane does not confirm the decision on ${quoteText(left)}`;
+    throw new HintedError(
+      new AppError("upstream_failure", message),
+      "broker-ctl approval list shows what is pending",
+    );
+  }
   if (answer.data.id === id && status === expected) return answer.body;
   throw new AppError("upstream_failure", `${what} failed: the control plane says that it is ${status} now`);
 }

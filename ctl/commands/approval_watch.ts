@@ -4,7 +4,7 @@ import { visibleText } from "@gateway/shared/visible";
 import type { ApprovalRecord } from "@gateway/shared/wire/approval";
 import type { CommandContext } from "../context.ts";
 import { HintedError } from "../output.ts";
-import { NOTHING_WATCHED, watch, type WatchEvent, type WatchState } from "../watch/watch.ts";
+import { NOTHING_WATCHED, type Shown, watch, type WatchEvent, type WatchState } from "../watch/watch.ts";
 
 const POLL_MS = 1_000;
 
@@ -12,7 +12,7 @@ const POLL_MS = 1_000;
 export interface Watched {
   readonly pending: () => Promise<readonly ApprovalRecord[]>;
   /** @returns what to say of it */
-  readonly decide: (id: string, approve: boolean) => Promise<string>;
+  readonly decide: (shown: Shown, approve: boolean) => Promise<string>;
 }
 
 export const WATCH_EXAMPLES = `
@@ -51,8 +51,8 @@ export async function watchApprovals(
     print(lines);
     if (action?.kind === "quit") ended.abort();
     if (action?.kind !== "decide") return;
-    const { id, approve } = action;
-    const said = await decide(id, approve).catch((error) => {
+    const { shown: [id], shown, approve } = action;
+    const said = await decide(shown, approve).catch((error) => {
       if (error instanceof AppError) return `not decided: ${error.message}`;
       throw error;
     });

@@ -1,6 +1,9 @@
 import type { ApprovalRecord } from "@gateway/shared/wire/approval";
 import { formatDetails } from "../approval_text.ts";
 
+/** The ids of the request on the screen, and of the identical requests that are decided with it. */
+export type Shown = readonly [id: string, ...joined: string[]];
+
 /** What happens to whoever watches. */
 export type WatchEvent =
   | { readonly kind: "list"; readonly pending: readonly ApprovalRecord[]; readonly now: number }
@@ -17,7 +20,7 @@ export interface WatchStep {
   readonly state: WatchState;
   readonly lines: readonly string[];
   readonly action?:
-    | { readonly kind: "decide"; readonly id: string; readonly approve: boolean }
+    | { readonly kind: "decide"; readonly shown: Shown; readonly approve: boolean }
     | { readonly kind: "quit" };
 }
 
@@ -26,7 +29,7 @@ export interface WatchState {
   /** Oldest first. */
   readonly pending: readonly ApprovalRecord[];
   /** The one that keys are about: that which was shown last, until it is decided or gone. */
-  readonly current?: { readonly id: string; readonly shownAt: number; readonly asked?: "allow" | "deny" };
+  readonly current?: { readonly shown: Shown; readonly shownAt: number; readonly asked?: "allow" | "deny" };
   readonly skipped: ReadonlySet<string>;
   readonly isEmptyTold: boolean;
 }
@@ -66,9 +69,10 @@ function takeList(state: WatchState, pending: readonly ApprovalRecord[], now: nu
   const known = new Set(state.pending.map(({ id }) => id));
   const { current } = state;
   if (current === undefined) return showNext({ ...state, pending: sorted }, now);
-  if (!sorted.some(({ id }) => id === current.id)) {
+  const [shownId] = current.shown;
+  if (!sorted.some(({ id }) => id === shownId)) {
     const { current: _, ...rest } = state;
-    const gone = `request ${current.id} waits no longer: it was decided elsewhere, or is over`;
+    const gone = `request ${shownId} waits no longer: it was decided elsewhere, or is over`;
     return withLines([gone], showNext({ ...rest, pending: sorted }, now));
   }
   const more = sorted.filter(({ id }) => !known.has(id)).length;
@@ -80,21 +84,22 @@ function takeKey(state: WatchState, key: string, now: number): WatchStep {
   if (key === "q" || key === "\x03" || key === "\x04") return { state, lines: [], action: { kind: "quit" } };
   const { current } = state;
   if (current === undefined || now - current.shownAt < READING_MS) return { state, lines: [] };
-  const { id, shownAt, asked } = current;
+  const { shown, shownAt, asked } = current;
+  const [id] = shown;
   if (asked !== undefined) {
-    const unasked = { ...state, current: { id, shownAt } };
+    const unasked = { ...state, current: { shown, shownAt } };
     if (key !== "y") return { state: unasked, lines: ["not decided", KEYS_LINE] };
-    return { state: unasked, lines: [], action: { kind: "decide", id, approve: asked === "allow" } };
+    return { state: unasked, lines: [], action: { kind: "decide", shown, approve: asked === "allow" } };
   }
   switch (key) {
     case "a":
       return {
-        state: { ...state, current: { id, shownAt, asked: "allow" } },
+        state: { ...state, current: { shown, shownAt, asked: "allow" } },
         lines: [`allow ${id}? y does it`],
       };
     case "d":
       return {
-        state: { ...state, current: { id, shownAt, asked: "deny" } },
+        state: { ...state, current: { shown, shownAt, asked: "deny" } },
         lines: [`deny ${id}? y does it`],
       };
     case "s": {
@@ -118,7 +123,11 @@ function showNext(state: WatchState, now: number): WatchStep {
     };
   }
   return {
-    state: { ...state, isEmptyTold: false, current: { id: next.id, shownAt: now } },
+    state: {
+      ...state,
+      isEmptyTold: false,
+      current: { shown: [next.id, ...next.joined ?? []], shownAt: now },
+    },
     lines: ["", ...formatDetails(next), KEYS_LINE],
   };
 }

@@ -39,13 +39,13 @@ Deno.test.each<{ name: string; events: WatchEvent[]; actions: unknown[]; says?: 
   {
     name: "allows what was shown, after a second key",
     events: [list(0, ONE), key("a", LATER), key("y", LATER)],
-    actions: [{ kind: "decide", id: "one", approve: true }],
+    actions: [{ kind: "decide", shown: ["one"], approve: true }],
     says: /restart one[\s\S]*allow one\? y does it/,
   },
   {
     name: "denies what was shown, after a second key",
     events: [list(0, ONE), key("d", LATER), key("y", LATER)],
-    actions: [{ kind: "decide", id: "one", approve: false }],
+    actions: [{ kind: "decide", shown: ["one"], approve: false }],
   },
   { name: "decides nothing by one key", events: [list(0, ONE), key("a", LATER)], actions: [] },
   {
@@ -67,7 +67,7 @@ Deno.test.each<{ name: string; events: WatchEvent[]; actions: unknown[]; says?: 
   {
     name: "decides what was shown although an older one has come",
     events: [list(0, TWO), key("a", LATER), list(LATER, ONE, TWO), key("y", LATER)],
-    actions: [{ kind: "decide", id: "two", approve: true }],
+    actions: [{ kind: "decide", shown: ["two"], approve: true }],
     says: /1 more, after this one/,
   },
   {
@@ -84,7 +84,7 @@ Deno.test.each<{ name: string; events: WatchEvent[]; actions: unknown[]; says?: 
       key("y", LATER),
       { kind: "decided", id: "one", lines: ["request one denied"], now: LATER },
     ],
-    actions: [{ kind: "decide", id: "one", approve: false }],
+    actions: [{ kind: "decide", shown: ["one"], approve: false }],
     says: /request one denied[\s\S]*restart two/,
   },
   {

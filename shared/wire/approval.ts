@@ -146,6 +146,11 @@ export interface ApprovalDecision {
   readonly learn: boolean;
   /** For how long; has to be positive with `learn`. */
   readonly ttl_seconds: number;
+  /**
+   * The ids of the identical requests that the approver was shown: the decision is about these and the addressed one.
+   * Absent, as from clients of before: about the addressed one alone.
+   */
+  readonly shown_ids?: readonly string[] | undefined;
   /** What the approver has to say, for the audit log and whoever looks at the request; empty: nothing. */
   readonly comment: string;
 }
@@ -155,6 +160,7 @@ export const approvalDecision: z.ZodType<ApprovalDecision> = z.object({
   approve: z.boolean().default(false),
   learn: z.boolean().default(false),
   ttl_seconds: z.int().max(LONGEST_LEARN_TTL_SECONDS).default(0),
+  shown_ids: z.array(z.string()).optional(),
   comment: z.string().default(""),
   reason: z.string().default(""),
 }).transform(({ comment, reason, ...decision }) => ({

@@ -42,6 +42,7 @@ Deno.test("bridge to Mattermost: an answer below the message decides, and the me
       approve: true,
       learn: true,
       ttl_seconds: 7200,
+      shown_ids: [ID],
       comment:
         "the chat bridge says: Mattermost user bobbobbobbobbobbobbobbobbo, bob@example.com by its identity map",
     }]);

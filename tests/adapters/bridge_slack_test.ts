@@ -83,11 +83,29 @@ Deno.test("bridge to Slack: a click decides, under the clicker's name, and the m
       approve: true,
       learn: false,
       ttl_seconds: 0,
+      shown_ids: [ID],
       comment: "the chat bridge says: Slack user U0BOB, bob@example.com by its identity map",
     }]);
     assert.deepEqual(elementsOf(slack.posted[0]!), []);
     assert.deepEqual(slack.said, []);
   });
+});
+
+Deno.test("bridge to Slack: a message says how many requests it decides, and a click decides no later ones", async () => {
+  const plane = new FakePlane();
+  const [second, third, late] = ["2", "3", "4"].map((digit) => digit.repeat(32));
+  assert.ok(second && third && late);
+  plane.records.set(ID, { ...PENDING, joined: [second, third] });
+  await withSlack(async ({ slack, first, restart }) => {
+    assert.match(textOf(first), /^Approval required \(3 identical requests\)\n/);
+    // The third was decided elsewhere, and one more has joined.
+    plane.records.set(ID, { ...PENDING, joined: [second, late] });
+    await restart();
+    await slack.connected();
+    const isDone = () => /^Approved \(3 identical requests\)/.test(textOf(slack.posted[0]!));
+    await settle(slack, slack.send(clickOn(first, "approve")), isDone);
+    assert.deepEqual(plane.decisions.map(({ shown_ids }) => shown_ids), [[ID, second]]);
+  }, { plane });
 });
 
 Deno.test("bridge to Slack: learns for the time that was chosen, and says it where the control plane refuses", async () => {

@@ -223,7 +223,7 @@ function learning(time: string): string {
 
 interface Row {
   readonly args: string[];
-  readonly body: unknown;
+  readonly body: object;
   readonly status?: string;
   readonly text: string;
 }
@@ -265,10 +265,30 @@ Deno.test.each<Row>([
   await using service = await FakeService.start(record);
   assert.deepEqual(await service.run("approval", ...args), { out: `${text}\n`, err: "", exit: 0 });
   assert.deepEqual(service.requests, [
-    { method: "POST", path: `/v1/approvals/${ID}`, body, caller: "approver-local" },
+    {
+      method: "POST",
+      path: `/v1/approvals/${ID}`,
+      body: { ...body, shown_ids: [ID] },
+      caller: "approver-local",
+    },
   ]);
   const json = await service.run("--json", "approval", ...args);
   assert.deepEqual([JSON.parse(json.out), json.err, json.exit], [record, "", 0]);
+});
+
+Deno.test("approval allow and deny decide the requests that are named, and say so once the answer does", async () => {
+  const [, second] = [ID, LEARNED.id];
+  const record = { ...PENDING, status: "approved", decided_by: "approver-local" };
+  await using service = await FakeService.start({ ...record, joined: [second] });
+  assert.deepEqual(await service.run("approval", "allow", ID, second), {
+    out: `request ${ID} approved\nrequest ${second} approved\n`,
+    ...{ err: "", exit: 0 },
+  });
+  assert.deepEqual(service.requests.map(({ body }) => body), [{ approve: true, shown_ids: [ID, second] }]);
+  await using older = await FakeService.start(record);
+  const { out, err, exit } = await older.run("approval", "allow", ID, second);
+  assert.deepEqual([out, exit], ["", 1]);
+  assert.match(err, /does not confirm the decision on/);
 });
 
 Deno.test("approval allow encodes the id", async () => {
@@ -323,10 +343,14 @@ Deno.test.each<{ name: string; args: string[]; error: RegExp }>([
   { name: "less than a second", args: ["allow", ID, "--learn", "--ttl", "500ms"], error: /whole seconds/ },
   { name: "a negative time", args: ["allow", ID, "--learn", "--ttl=-1h"], error: /./ },
   { name: "200 years", args: ["allow", ID, "--learn", "--ttl", "1753200h"], error: /at most/ },
-  { name: "a value for --learn", args: ["allow", ID, "--learn", "2h"], error: /Too many arguments/ },
+  {
+    name: "a value for --learn",
+    args: ["allow", ID, "--learn", "2h"],
+    error: /"2h": it is not a request ID/,
+  },
   { name: "to learn a denial", args: ["deny", ID, "--learn"], error: /Unknown option '--learn'/ },
-  { name: "an allowance of nothing", args: ["allow"], error: /missing required argument 'id'/i },
-  { name: "two requests", args: ["deny", ID, ID], error: /Too many arguments/ },
+  { name: "an allowance of nothing", args: ["allow"], error: /missing required argument 'ids'/i },
+  { name: "a word beside a request", args: ["deny", ID, "x"], error: /"x": it is not a request ID/ },
   { name: "a request of no name", args: ["allow", ""], error: /expected a name/ },
   { name: "the control plane's root", args: ["allow", ".."], error: /expected a name/ },
   { name: "an unknown status", args: ["list", "--status", "open"], error: /Allowed choices are pending/ },

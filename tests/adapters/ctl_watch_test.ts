@@ -78,7 +78,7 @@ Deno.test("approval watch shows a request at a terminal, takes the decision by k
   await type("y");
   await poll(() => shown.includes(`request ${ID} approved`), { what: "the decision" });
   assert.match(shown, new RegExp(`allow ${ID}\\? y does it`));
-  assert.deepEqual(decisions, [{ approve: true }]);
+  assert.deepEqual(decisions, [{ approve: true, shown_ids: [ID] }]);
   await poll(() => shown.includes("(nothing waits; q quits)"), { what: "the end of the list" });
   await type("q");
   await poll(() => /ended 0/.test(shown), { what: "the end" });

@@ -76,7 +76,7 @@ browserTest(
       const sent = page.waitForRequest((request) => request.method() === "POST");
       await page.getByRole("button", { name: "Approve this once" }).click();
       assert.equal(new URL((await sent).url()).pathname, `/v1/approvals/${id}`);
-      assert.deepEqual((await sent).postDataJSON(), { approve: true });
+      assert.deepEqual((await sent).postDataJSON(), { approve: true, shown_ids: [id] });
       await page.getByText(/^Approved by approver-local .* ago/).waitFor();
       await page.getByText("has not collected it yet").waitFor();
       const { status, body } = await collect(id);
