@@ -1,6 +1,6 @@
 import type { AuditEntry } from "@gateway/shared/audit/entry";
 import type { Peer, PeerHandler } from "@gateway/shared/http/mtls_server";
-import { createRouter, routesFor } from "@gateway/shared/http/routes";
+import { createRouter, type RouteHandler, routesFor } from "@gateway/shared/http/routes";
 import { handleDecide, handleListApprovals } from "./handlers/approvals.ts";
 import { handleClusters, handleHosts } from "./handlers/hosts.ts";
 import { handleResult } from "./handlers/result.ts";
@@ -16,7 +16,7 @@ export const CONTROL_PLANE_ROUTES = routesFor<ControlPlanePorts, { readonly peer
     POST: (ports, { request, peer }) => ports.timings.sign.measure(() => handleSign(ports, request, peer)),
   },
   "/v1/sign/result/:id": {
-    GET: (ports, { request, peer, param }) => handleResult(ports, request, peer, param("id")),
+    GET: fresh((ports, { request, peer, param }) => handleResult(ports, request, peer, param("id"))),
     // The result is served once: an answer without a body would lose it.
     HEAD: "refused",
   },
@@ -29,37 +29,44 @@ export const CONTROL_PLANE_ROUTES = routesFor<ControlPlanePorts, { readonly peer
   "/v1/revocations/requests": {
     POST: (ports, { request, peer }) => handleRevokeRequests(ports, request, peer),
   },
-  "/v1/approvals": { GET: (ports, { peer }) => handleListApprovals(ports, peer) },
+  "/v1/approvals": { GET: fresh((ports, { peer }) => handleListApprovals(ports, peer)) },
   "/v1/approvals/:id": {
-    POST: (ports, { request, peer, param }) => handleDecide(ports, request, peer, param("id")),
+    POST: fresh((ports, { request, peer, param }) => handleDecide(ports, request, peer, param("id"))),
   },
   "/": { GET: leadToList },
   "/ui": { GET: leadToList },
   "/ui/": { GET: leadToList },
   "/ui/approvals/": { GET: leadToList },
-  "/ui/approvals": { GET: (ports, { request, peer }) => handleUiList(ports, request, peer) },
+  "/ui/approvals": { GET: fresh((ports, { request, peer }) => handleUiList(ports, request, peer)) },
   "/ui/approvals/:id": {
-    GET: (ports, { request, peer, param }) => handleUiDetail(ports, request, peer, param("id")),
-    POST: (ports, { request, peer, param }) => handleUiDecide(ports, request, peer, param("id")),
+    GET: fresh((ports, { request, peer, param }) => handleUiDetail(ports, request, peer, param("id"))),
+    POST: fresh((ports, { request, peer, param }) => handleUiDecide(ports, request, peer, param("id"))),
   },
 });
 
 /** The control plane's routes behind the mTLS listener. */
 export function createControlPlaneApp(options: ControlPlaneOptions): PeerHandler {
   const answer = createRouter(CONTROL_PLANE_ROUTES, createPorts(options), { noRoute: "no such route" });
-  const { instances } = options;
-  return async (request, peer) => {
-    // Another one may have parked, decided or collected it a moment ago.
-    if (instances.isShared && OF_APPROVALS.test(new URL(request.url).pathname)) {
+  return (request, peer) => answer(request, { peer });
+}
+
+type ControlPlaneHandler<Param extends string> = RouteHandler<
+  ControlPlanePorts,
+  { readonly peer: Peer },
+  Param
+>;
+
+/** Answers from approvals that are up to date: another control plane may have parked, decided or collected one. */
+function fresh<Param extends string>(handler: ControlPlaneHandler<Param>): ControlPlaneHandler<Param> {
+  return async (ports, request) => {
+    const { instances } = ports;
+    if (instances.isShared) {
       await instances.caughtUp();
       instances.requireFresh();
     }
-    return await answer(request, { peer });
+    return await handler(ports, request);
   };
 }
-
-/** What is answered from the approvals. */
-const OF_APPROVALS = /^\/(?:v1\/(?:sign\/result|approvals)|ui)(?:\/|$)/;
 
 /** As long as a record that nobody waits for can be missing after kill -9. */
 const LATE_MS = 20;

@@ -1,5 +1,7 @@
 import assert from "node:assert/strict";
 import { refusedMethods } from "@gateway/shared/testing/refused_methods";
+import { AppError } from "@gateway/shared/errors";
+import { ALONE } from "@gateway/shared/instances/group";
 import { CONTROL_PLANE_ROUTES } from "./app.ts";
 import { allow, gate } from "./testing/fake_signer.ts";
 import { CONFIG, get, ONE_SHOT, post, startControlPlane } from "./testing/memory_control_plane.ts";
@@ -20,6 +22,27 @@ const APPROVING = [
     detail: "not authorised to approve",
   },
 ];
+
+Deno.test.each([
+  "/v1/approvals",
+  "/v1/%61pprovals",
+  "/%76%31/approvals",
+  "/v1/sign/%72esult/abc",
+  "/ui/approval%73",
+  "/ui/approvals/abc",
+  "POST /v1/%61pprovals/abc",
+  "POST /ui/%61pprovals/abc",
+])("%s is not answered from approvals that may be out of date: 503", async (route) => {
+  const [path = "", method = "GET"] = route.split(" ").reverse();
+  const requireFresh = () => {
+    throw new AppError("state_stale", "too old");
+  };
+  const plane = await startControlPlane({}, { instances: { ...ALONE, isShared: true, requireFresh } });
+  const request = method === "GET" ? get(path) : post(path, { approve: true });
+  for (const cn of ["approver-1", "broker-1"]) {
+    assert.equal((await plane.send(request.clone(), cn)).status, 503);
+  }
+});
 
 Deno.test.each(SIGNING)("$name refuses a caller that is not in sign_callers", async ({ name, request }) => {
   const plane = await startControlPlane();
