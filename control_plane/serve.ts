@@ -1,3 +1,5 @@
+import { renderUnauthenticatedPage } from "./ui/error_page.ts";
+import { pageHeaders } from "./ui/page.ts";
 import { openServiceAudit } from "@gateway/shared/audit/service_audit";
 import type { Clock, Elapsed } from "@gateway/shared/clock";
 import { loadConfig } from "@gateway/shared/config/load";
@@ -199,6 +201,11 @@ export async function startControlPlane(environment: ControlPlaneEnvironment): P
     ...tls,
     isReserved: (caller) => config.approval.callers.includes(caller),
     handler,
+    unauthenticatedPage: ({ status, title, detail }) =>
+      new Response(renderUnauthenticatedPage({ title, detail, now: clock.now() }), {
+        status,
+        headers: pageHeaders(),
+      }),
     onAnswer: traffic.onAnswer,
     onError: (error, requestId) => logger.error("request failed", { error, request_id: requestId }),
   });

@@ -35,3 +35,26 @@ ${advice !== undefined && markup`<p>${advice}</p>\n`}<p><a href="${LIST_PATH}">A
 </div>`,
   });
 }
+
+/** The page for a browser that has shown no valid client certificate. */
+export function renderUnauthenticatedPage(
+  { title, detail, now }: Pick<ErrorPage, "title" | "detail" | "now">,
+): string {
+  return renderPage({
+    title: `${title} – Approvals`,
+    now,
+    main: markup`<h1 tabindex="-1">Client certificate required</h1>
+<div class="panel">
+<p class="problem" role="alert">${showText(detail)}</p>
+<ol>
+<li>On the machine with the installation’s CA key, <code>broker-ctl init</code> created <code>pki/approver.p12</code>, and
+<code>broker-ctl identity add approver NAME --p12</code> issues a certificate for each further approver. Ask the operator
+of this control plane for yours.</li>
+<li>Import the file into the browser. Firefox: Settings, Privacy &amp; Security, View Certificates, Your Certificates,
+Import. Chrome and Edge: Settings, Privacy and security, Security, Manage certificates. Safari: open the file with
+Keychain Access.</li>
+<li>Close all windows of the browser, open this page again and choose the certificate.</li>
+</ol>
+</div>`,
+  });
+}

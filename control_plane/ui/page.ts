@@ -12,8 +12,8 @@ export const LIST_PATH = "/ui/approvals";
 export interface Page {
   /** Text; what is not ours in it has to be visible already. */
   readonly title: string;
-  /** Who reads it, by the CN of the certificate. */
-  readonly approver: string;
+  /** Who reads it, by the CN of the certificate; absent: the reader has shown none. */
+  readonly approver?: string | undefined;
   /** Milliseconds since the epoch. */
   readonly now: number;
   readonly main: Html;
@@ -53,7 +53,7 @@ ${
 <header class="bar"><div>
 <p class="brand">Control plane</p>
 <nav aria-label="Pages"><a href="${LIST_PATH}">Approvals</a></nav>
-<p class="who">You are <b>${showText(approver)}</b></p>
+${approver !== undefined && markup`<p class="who">You are <b>${showText(approver)}</b></p>`}
 </div></header>
 <main id="main" tabindex="-1"${live !== undefined && dataOf(live)}>
 ${main}

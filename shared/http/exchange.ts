@@ -34,6 +34,8 @@ export interface ExchangeOptions<Peer> {
   readonly onError: (error: unknown, requestId: string) => void;
   /** Told of every answer, with the code of the fault that it tells of. */
   readonly onAnswer?: (status: number, code: ErrorCode | undefined) => void;
+  /** The page for a browser that has shown no valid certificate, whose reader would otherwise see JSON; status 401. */
+  readonly unauthenticatedPage?: (problem: Problem) => Response;
   /** Whether long answers leave as the client takes them, and their makers can tell; by default in one piece. */
   readonly isPaced?: boolean;
 }
@@ -130,7 +132,11 @@ export class Exchanges<Peer> {
     } catch (error) {
       const response = problemResponse(error, { requestId });
       if (response.status >= STATUS.internal) this.#options.onError(error, requestId);
-      return response;
+      const { unauthenticatedPage: page } = this.#options;
+      if (response.status !== STATUS.unauthenticated || page === undefined) return response;
+      return message.headers.accept?.includes("text/html") === true
+        ? page(describeProblem(error, { requestId }))
+        : response;
     }
   }
 }

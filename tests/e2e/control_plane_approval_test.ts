@@ -96,7 +96,7 @@ Deno.test("two identical requests are one approval, and each gets a certificate 
     const list = (await scene.get("approver", "/v1/approvals")).body as readonly { readonly id: string }[];
     assert.deepEqual(list.map(({ id }) => id), [first]);
     const waiting = [first, second].map((id) => scene.poll(id, "?wait=8"));
-    assert.equal((await scene.decide(second, { approve: true })).status, 200);
+    assert.equal((await scene.decide(second, { approve: true, shown_ids: [first, second] })).status, 200);
     const answers = await Promise.all(waiting);
     assert.deepEqual(answers.map((each) => each.status), [200, 200]);
     const serials = answers.map((each) => String((each.body as { readonly serial: bigint }).serial));
@@ -326,3 +326,24 @@ Deno.test(
     });
   },
 );
+
+Deno.test("a browser without a client certificate gets a page that explains how to get one: 401; programs get JSON", () =>
+  withControlPlane({}, async ({ stage }) => {
+    await stage.startSigner();
+    await stage.startControlPlane();
+    const config = await Deno.readTextFile(stage.init.control_plane_config);
+    const origin = `https://${/"listen": "([^"]+)"/.exec(config)?.[1]}`;
+    using client = Deno.createHttpClient({ caCerts: [await Deno.readTextFile(stage.init.mtls_ca)] });
+    for (const path of ["/ui/approvals", "/v1/approvals"]) {
+      const asked = (accept: string) => fetch(origin + path, { client, headers: { accept } });
+      const page = await asked("text/html,application/xhtml+xml,*/*;q=0.8");
+      assert.deepEqual([page.status, page.headers.get("content-type")], [401, "text/html; charset=utf-8"]);
+      const text = await page.text();
+      assert.match(text, /broker-ctl identity add approver NAME --p12/);
+      assert.match(text, /A valid client certificate with one common name is required/);
+      assert.ok(page.headers.get("content-security-policy")?.includes("default-src 'none'"));
+      const json = await asked("*/*");
+      assert.deepEqual([json.status, json.headers.get("content-type")], [401, "application/problem+json"]);
+      assert.equal((await json.json()).code, "unauthenticated");
+    }
+  }));
