@@ -13,7 +13,8 @@ const input = z.strictObject({
 
 const description = [
   "Create or change one object of a cluster by server-side apply: what the manifest names is set, the rest stays.",
-  "Fields that another manager has set are a conflict, which is an error and is never forced. A human may have to",
+  "Fields that another manager has set are a conflict, which is an error and is never forced: leave them out of the",
+  "manifest. A human may have to",
   "approve exactly this manifest first, and sees what it would change; then the call waits, or says so. Another manifest",
   "needs another approval. When a call ends without an answer, the change may have been made all the same.",
   ACTION_RULES,

@@ -327,3 +327,18 @@ Deno.test("renderDetailPage() labels every field, and names every part", () => {
     }
   }
 });
+
+Deno.test("renderDetailPage() marks a warning about a manifest as a warning, and names the ServiceAccount", () => {
+  const approval = recordOf({
+    target_type: "k8s",
+    account: "system:serviceaccount:gateway:agent",
+    addr: "https://10.0.0.1:6443",
+    k8s_manifest: "{}",
+    k8s_manifest_sha256: "ab".repeat(32),
+    k8s_diff: { kind: "unknown", reason: "timed out" },
+  });
+  const page = renderDetailPage({ approval, approver: "a", now: READ_AT });
+  assert.match(page, /<p class="warning">As the signer found it/);
+  assert.doesNotMatch(page, /class=&quot;/);
+  assert.match(page, /system:serviceaccount:gateway:agent/);
+});

@@ -40,11 +40,11 @@ ${
     fact(
       "Runs as",
       markup`${
-        target_type === "k8s"
-          ? "the account that the signer binds to it"
-          : account === undefined
-          ? "the host’s account"
-          : showText(account)
+        account !== undefined
+          ? showText(account)
+          : target_type === "k8s"
+          ? "a ServiceAccount that the signer does not name"
+          : "the host’s account"
       }${isElevated && markup`, then ${showElevation(approval)}`}`,
     )
   }

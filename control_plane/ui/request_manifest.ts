@@ -27,7 +27,7 @@ ${k8s_diff === undefined ? markup`<p class="warning">The signer has not said.</p
 function renderDiff(diff: K8sDiff): Html {
   const { changes = [], omitted = 0 } = diff;
   return markup`<p${
-    diff.kind === "unknown" ? ' class="warning"' : ""
+    diff.kind === "unknown" && markup` class="warning"`
   }>As the signer found it when it was asked, it ${
     diff.kind === "unknown" ? markup`is not known: ${showText(describeDiff(diff))}` : describeDiff(diff)
   }.</p>${

@@ -12,7 +12,7 @@ import {
 } from "@gateway/shared/policy/clusters";
 import { describeClusterRequest, factsOfRequest } from "@gateway/shared/policy/sign_request";
 import { randomSerial } from "@gateway/shared/random";
-import type { K8sDiff, SignRequest } from "@gateway/shared/wire/sign";
+import type { K8sDiff, SignRequest, SignTarget } from "@gateway/shared/wire/sign";
 import type { IssuedToken, TokenWish } from "@gateway/shared/kubernetes/token_wish";
 import { learnWaiver } from "./learn.ts";
 import {
@@ -108,8 +108,17 @@ async function answerDryRun(context: SignContext, allowed: AllowedAction): Promi
   );
   return await release(context, {
     decision: toWireClusterDecision(allowed.decision),
+    target: context.request.preflight ? targetOf(context, allowed) : undefined,
     k8s_diff: previewed?.diff,
   });
+}
+
+/** For approvers: whose rights the action would be done with, and where. */
+function targetOf(context: SignContext, { cluster, decision }: AllowedAction): SignTarget | undefined {
+  const { namespace, serviceAccount } = decision.binding;
+  return isForwarder(context)
+    ? { user: `system:serviceaccount:${namespace}:${serviceAccount}`, addr: cluster.apiServer }
+    : undefined;
 }
 
 async function askApproval(context: SignContext, allowed: AllowedAction): Promise<Response> {
@@ -119,6 +128,7 @@ async function askApproval(context: SignContext, allowed: AllowedAction): Promis
   );
   return await release(context, {
     decision: toWireClusterDecision(allowed.decision),
+    target: targetOf(context, allowed),
     k8s_diff: previewed?.diff,
   });
 }
@@ -143,6 +153,12 @@ async function preview(
     };
   } catch (error) {
     if (!(error instanceof AppError)) throw error;
+    if (error.code === "conflict") {
+      const outcome = request.dry_run ? "dry_run_denied" : "denied";
+      await ports.recordOutcome({ ...entryOf(context, allowed, { outcome, jti }), err: error.message });
+      // An approver would be asked in vain.
+      throw new AppError("invalid_request", `${error.message}; leave these fields out of the manifest`);
+    }
     // The human may still decide by the manifest; what fails here is told again when the token is made.
     return { diff: { kind: "unknown", reason: error.message }, jti };
   }

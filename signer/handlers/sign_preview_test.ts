@@ -29,6 +29,7 @@ const refused = (status: number, message: string) => answered(status, { kind: "S
 Deno.test("an approver is sent what an apply would change, found with the account's own rights", async () => {
   const { diff, asked, log, body } = await ask(live(2), live(3));
   assert.equal(body.decision?.["require_approval"], true);
+  assert.equal((body["target"] as { user: string }).user, "system:serviceaccount:gateway:agent");
   assert.deepEqual(diff, { kind: "changed", changes: [{ path: "spec.replicas", before: "2", after: "3" }] });
   assert.deepEqual(asked.slice(1), [
     { cluster: "prod", method: "GET", path: PATH, token: TOKEN, body: undefined },
@@ -56,16 +57,6 @@ Deno.test.each<{ name: string; get: ApiAnswer; patch?: ApiAnswer; diff: unknown 
     name: "what the account may not read",
     get: refused(403, "deployments is forbidden"),
     diff: { kind: "unknown", reason: "the object can't be read: 403 deployments is forbidden" },
-  },
-  {
-    name: "a conflict",
-    get: live(2),
-    patch: refused(409, 'Apply failed with 1 conflict: conflict with "kubectl": .spec.replicas'),
-    diff: {
-      kind: "unknown",
-      reason:
-        'the apply would fail: 409 Apply failed with 1 conflict: conflict with "kubectl": .spec.replicas',
-    },
   },
   {
     name: "an API server that hangs",
@@ -119,3 +110,23 @@ Deno.test("the record of a preview that fails has the id of its token", async ()
   assert.deepEqual(body["k8s_diff"], { kind: "unknown", reason: "the signer is stopping" });
   assert.equal(log.entries[0]?.jti, "id-1");
 });
+
+Deno.test.each([{ dry_run: false }, { dry_run: true, preflight: true }])(
+  "an apply that conflicts is refused before an approver is asked, with the fields and their manager: $dry_run",
+  async (changes) => {
+    const message = 'Apply failed with 1 conflict: conflict with "kubectl": .spec.replicas';
+    const signer = await startClusterSigner({
+      reply: ({ method, path }) =>
+        path.endsWith("/token") ? MINTED : method === "GET" ? live(2) : refused(409, message),
+    });
+    const { status, body } = await signer.act(APPLY, { ...ASKED, ...changes }, "control-plane");
+    assert.deepEqual([status, body.code, body["k8s_diff"]], [400, "invalid_request", undefined]);
+    assert.equal(body.detail, `the apply would fail: 409 ${message}; leave these fields out of the manifest`);
+    const [{ outcome, err, command } = {}] = signer.log.entries;
+    assert.deepEqual([outcome, err], [
+      changes.dry_run ? "dry_run_denied" : "denied",
+      `the apply would fail: 409 ${message}`,
+    ]);
+    assert.match(String(command), / jti=id-1$/);
+  },
+);

@@ -21,6 +21,7 @@ export class ApiPreviewer implements Previewer {
     this.#options = options;
   }
 
+  /** @throws {AppError} `conflict` naming the fields that another manager owns */
   async preview(wish: PreviewWish): Promise<K8sDiff> {
     const deadline = this.#options.clock.now() + PREVIEW_MS;
     const { action, manifest } = wish;
@@ -37,6 +38,7 @@ export class ApiPreviewer implements Previewer {
       body: { type: "application/apply-patch+yaml", bytes: new TextEncoder().encode(manifest) },
     }, deadline);
     if (applied.kind !== "answered") return unknown("the API server gave no answer that can be used");
+    if (applied.status === 409) throw new AppError("conflict", `the apply would fail: ${describe(applied)}`);
     if (applied.status !== 200 && applied.status !== 201) {
       return unknown(`the apply would fail: ${describe(applied)}`);
     }

@@ -171,6 +171,18 @@ Deno.test.each(KINDS)(
     });
     const current = await cluster.admin.must({ path: scene.path("configmaps", "shop") });
     assert.deepEqual(current["data"], { a: "1" }, "looking has no effect");
+    // Another manager takes a field over: the agent is told, and no approver is asked.
+    await cluster.apply({
+      ...configMap({ a: "7" }),
+      metadata: { name: "shop", namespace: scene.enrolled.namespace },
+    });
+    const manifest = { on_behalf_of: "broker-local", k8s_manifest: JSON.stringify(configMap({ a: "2" })) };
+    const conflict = await scene.sign(APPLY, manifest, "control_plane_client");
+    assert.equal(conflict.status, 400, conflict.text);
+    assert.match(
+      conflict.text,
+      /409 Apply failed with 1 conflict: conflict with .*admin.*: \.data\.a; leave these/,
+    );
     const wrong = (await ask({ ...configMap({}), metadata: { name: "other" } })).k8s_diff;
     assert.equal(wrong?.kind, "unknown");
     assert.match(wrong?.reason ?? "", /^the apply would fail: 400 /);
