@@ -65,6 +65,7 @@ export function formatDetails(approval: ApprovalRecord): readonly string[] {
     ["sha256", approval.k8s_manifest_sha256],
     ["changes", approval.k8s_diff && describeDiff(approval.k8s_diff)],
     ...(approval.k8s_diff?.changes ?? []).map((change) => ["", describeChange(change)] as const),
+    ["forces", approval.k8s_force_fields?.map(quoteText).join(", ")],
     ["reason", approval.reason === undefined ? undefined : quoteText(approval.reason)],
     ["lives", approval.life_seconds === undefined ? undefined : describeSpan(approval.life_seconds)],
     ["rule", rule],

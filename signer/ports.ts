@@ -33,6 +33,8 @@ export interface PreviewWish {
   readonly manifest: string;
   /** A token of the ServiceAccount that the apply would be done as. */
   readonly token: string;
+  /** The fields that the apply may take over from other managers. */
+  readonly forceFields: readonly string[];
 }
 
 /** Finds out what an apply would change. */

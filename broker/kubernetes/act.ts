@@ -1,10 +1,11 @@
 import type { Clock } from "@gateway/shared/clock";
+import { readConflicts } from "@gateway/shared/kubernetes/api_answer";
 import { maskText } from "@gateway/shared/kubernetes/secrets";
 import type { ClusterAction } from "@gateway/shared/policy/kubernetes";
 import type { Redactor } from "@gateway/shared/redact/redact";
 import { ACTION_MS, type ApiConnection, ask, type Asking, failure, readObject } from "./ask.ts";
 import { list } from "./list.ts";
-import { type ActionOptions, MAX_ANSWER_BYTES, requestFor } from "./request.ts";
+import { type ActionOptions, type KubernetesRequest, MAX_ANSWER_BYTES, requestFor } from "./request.ts";
 import { type ActionResult, byteLength, tooLarge } from "./result.ts";
 
 /** What it takes to act on a cluster. */
@@ -44,7 +45,7 @@ export async function act(
     action.verb === "logs" ? MAX_ANSWER_BYTES.logs : MAX_ANSWER_BYTES.object,
   );
   if (action.verb === "list") return await list(asking, action, { ...options, maxBytes, isMasked });
-  const request = requestFor(action, options, maxBytes);
+  const request = await withForce(asking, requestFor(action, options, maxBytes), options);
   if (action.verb === "logs") {
     const answer = await ask(asking, request, { maxBytes, accept: "*/*" });
     if (answer === undefined) throw tooLarge(action, request, maxBytes);
@@ -63,6 +64,27 @@ export async function act(
   }
   if (byteLength(output) > maxBytes) throw tooLarge(action, request, maxBytes);
   return { output, warnings };
+}
+
+/**
+ * Forces an apply if all fields that conflict at this moment are named: force itself knows no fields. If any other field
+ * conflicts, the apply is sent without force, and fails as it would for everybody.
+ */
+async function withForce(
+  { connection, token, clock, endsAt, signal }: Asking,
+  request: KubernetesRequest,
+  { forceFields = [] }: ActionOptions,
+): Promise<KubernetesRequest> {
+  const { method, path, query, body } = request;
+  if (forceFields.length === 0 || body === undefined) return request;
+  const tried = await connection.request({
+    ...{ method, path: `${path}${query}&dryRun=All`, token, body, signal },
+    timeoutMs: Math.max(1, endsAt - clock.now()),
+    maxBytes: MAX_ANSWER_BYTES.object,
+  });
+  const fields = tried.kind === "answered" && tried.status === 409 ? readConflicts(tried.text) : [];
+  const isNamed = fields.length > 0 && fields.every((field) => forceFields.includes(field));
+  return isNamed ? { ...request, query: `${query}&force=true` } : request;
 }
 
 /** Whether an action is about Secrets, whose values not everybody may see who may see the rest. */

@@ -163,3 +163,35 @@ Deno.test("act() measures a Secret as it is shown", async () => {
   const big = { kind: "Secret", data: { key: "x".repeat(5000) } };
   assert.match((await run(() => answered(big), { action: ACTIONS.getSecret }).result).output, /masked/);
 });
+
+Deno.test.each<
+  { name: string; named: readonly string[]; conflicts: readonly string[]; sent: readonly string[] }
+>([
+  { name: "nothing is named", named: [], conflicts: [".a"], sent: [""] },
+  {
+    name: "all that conflict are named",
+    named: [".a", ".b"],
+    conflicts: [".a"],
+    sent: ["&dryRun=All", "&force=true"],
+  },
+  {
+    name: "another field conflicts by now",
+    named: [".a"],
+    conflicts: [".a", ".b"],
+    sent: ["&dryRun=All", ""],
+  },
+  { name: "nothing conflicts any more", named: [".a"], conflicts: [], sent: ["&dryRun=All", ""] },
+])("act() of an apply where $name sends $sent", async ({ named, conflicts, sent }) => {
+  const causes = conflicts.map((field) => ({ reason: "FieldManagerConflict", field }));
+  const body = { kind: "Status", message: "Apply failed", details: { causes } };
+  const action: ClusterAction = { ...ACTIONS.getPod, verb: "apply" };
+  const { result, connection } = run(
+    ({ path }) =>
+      path.includes("force") || causes.length === 0
+        ? answered({ kind: "Pod" })
+        : answered(body, { status: 409 }),
+    { action, options: { manifest: "{}", forceFields: named } },
+  );
+  await result.catch(() => {});
+  assert.deepEqual(connection.requests.map(({ path }) => path.replace(/.*fieldManager=gateway/, "")), sent);
+});

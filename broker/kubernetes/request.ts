@@ -20,6 +20,8 @@ export interface ActionOptions {
   readonly sinceSeconds?: number | undefined;
   /** Of an apply: sent as it is. */
   readonly manifest?: string | undefined;
+  /** Of an apply: the fields that it may take over from other managers. */
+  readonly forceFields?: readonly string[] | undefined;
 }
 
 /** What a page of a list asks for beside its selectors. */

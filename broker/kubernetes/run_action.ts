@@ -101,7 +101,8 @@ export async function runAction(
     // While a human took his time the cluster may have gone, or be somewhere else.
     const now = waited ? await ports.clusters.find(request.cluster, signal) : cluster;
     const reveal = decision?.reveal === true;
-    const { options } = request;
+    // A signer of an earlier version decides without the fields, and says nothing of force.
+    const options = decision?.force === true ? request.options : { ...request.options, forceFields: [] };
     return await act(ports, { connection: now.connection(), token, action, options, reveal }, signal);
   });
   await events.require({ ...issued, ...describeDecision(decision), outcome: "executed" });
@@ -156,6 +157,7 @@ function createTokenRequest(request: ActionRequest, action: ClusterAction): Toke
     ...(action.namespace === "" ? {} : { k8s_namespace: action.namespace }),
     ...(action.name === "" ? {} : { k8s_name: action.name }),
     ...(action.verb === "apply" ? { k8s_manifest: request.options.manifest ?? "" } : {}),
+    ...(request.options.forceFields?.length ? { k8s_force_fields: request.options.forceFields } : {}),
     ...(request.dryRun ? { dry_run: true } : {}),
     end_user: request.caller,
     end_user_groups: request.callerGroups,

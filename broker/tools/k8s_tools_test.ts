@@ -49,7 +49,7 @@ Deno.test("there are six tools for clusters, each with the arguments that client
     ];
   }));
   assert.deepEqual(shown, {
-    k8s_apply: "cluster! dry_run group manifest! name! namespace reason resource!",
+    k8s_apply: "cluster! dry_run force_fields group manifest! name! namespace reason resource!",
     k8s_delete: "cluster! dry_run group name! namespace reason resource!",
     k8s_get: "cluster! dry_run group name! namespace reason resource!",
     k8s_list: "cluster! dry_run field_selector group label_selector limit namespace output reason resource!",

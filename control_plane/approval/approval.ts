@@ -118,7 +118,13 @@ export function nothingToLearn(
     readonly rule: string;
     readonly request: Pick<
       StoredRequest,
-      "dry_run" | "file_transfer" | "content_sha256" | "target_type" | "k8s_verb" | "k8s_manifest"
+      | "dry_run"
+      | "file_transfer"
+      | "content_sha256"
+      | "target_type"
+      | "k8s_verb"
+      | "k8s_manifest"
+      | "k8s_force_fields"
     >;
     readonly target?: ApprovalTarget | undefined;
   },
@@ -126,6 +132,7 @@ export function nothingToLearn(
   if (request.dry_run) return "it is asked whether the command may run, and nothing is signed";
   if (rule === BEHAVIOR_RULE) return "no rule wants it approved, it was only unusual";
   if (request.target_type === "k8s") {
+    if (request.k8s_force_fields.length > 0) return "it takes fields over from other managers";
     // Learned by its name alone, it would let every later change through.
     const isUnsaid = request.k8s_verb === "apply" && request.k8s_manifest === "";
     return isUnsaid ? "it changes an object, and nobody says how" : undefined;

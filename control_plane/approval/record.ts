@@ -61,7 +61,7 @@ export function toRecord(
 
 /** What is asked of a cluster; the manifest as people may see it. */
 function describeAction({ request, k8sDiff }: Approval): Partial<ApprovalRecord> {
-  const { target_type, k8s_resource, k8s_group, k8s_manifest: manifest } = request;
+  const { target_type, k8s_resource, k8s_group, k8s_manifest: manifest, k8s_force_fields } = request;
   if (target_type !== "k8s") return {};
   const isSecret = k8s_resource === "secrets" && k8s_group === "";
   return {
@@ -71,6 +71,7 @@ function describeAction({ request, k8sDiff }: Approval): Partial<ApprovalRecord>
       k8s_manifest_sha256: sha256Of(manifest),
     }),
     ...(k8sDiff !== undefined && { k8s_diff: k8sDiff }),
+    ...(k8s_force_fields.length > 0 && { k8s_force_fields }),
   };
 }
 

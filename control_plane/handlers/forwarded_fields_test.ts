@@ -33,6 +33,7 @@ const EVERYTHING: SignRequest = {
   k8s_namespace: "prod",
   k8s_name: "web-1",
   k8s_manifest: "{}",
+  k8s_force_fields: [".data.a"],
   session_max_seconds: 1800,
   session_id: "s-1",
   reason: "ticket 42",

@@ -50,6 +50,7 @@ export function factsOf(record: ApprovalRecord): readonly Fact[] {
     ],
     ["Manifest", record.k8s_manifest_sha256 && `SHA-256 ${record.k8s_manifest_sha256}`],
     ["Changes", record.k8s_diff && [describeDiff(record.k8s_diff), ...changesOf(record)].join("; ")],
+    ["Takes over fields", record.k8s_force_fields?.join(", ")],
     ["Policy rule", record.rule],
     ["Anomalies", record.anomalies?.join(", ")],
   ];

@@ -8,11 +8,17 @@ import { formatCount } from "./text_format.ts";
 
 /** What an apply would change, field by field, and all of its manifest below. */
 export function renderManifest(
-  { k8s_manifest, k8s_manifest_sha256, k8s_diff }: ApprovalRecord,
+  { k8s_manifest, k8s_manifest_sha256, k8s_diff, k8s_force_fields }: ApprovalRecord,
 ): Html | undefined {
   if (k8s_manifest === undefined) return undefined;
   return markup`<section class="panel brief" aria-labelledby="change"><h2 id="change">What it would change</h2>
 ${k8s_diff === undefined ? markup`<p class="warning">The signer has not said.</p>` : renderDiff(k8s_diff)}
+${
+    k8s_force_fields !== undefined &&
+    markup`<p class="warning">It takes these fields over from other managers: ${
+      k8s_force_fields.map((field, index) => markup`${index > 0 && ", "}<code>${showText(field)}</code>`)
+    }</p>`
+  }
 <details${
     k8s_diff?.kind === "changed" || k8s_diff?.kind === "unchanged" ? "" : " open"
   }><summary>The manifest</summary>

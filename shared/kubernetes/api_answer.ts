@@ -26,6 +26,12 @@ export type ApiAnswer =
 
 const status = z.object({ kind: z.literal("Status"), message: z.string() });
 
+const fieldConflicts = z.object({
+  details: z.object({
+    causes: z.array(z.object({ reason: z.literal("FieldManagerConflict"), field: z.string() })),
+  }),
+});
+
 const MAX_MESSAGE_LENGTH = 400;
 const ADDRESS =
   /\bhttps?:\/\/[^\s"']+|\b\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?\b|\[[0-9a-f:.]*:[0-9a-f:.]*\](?::\d+)?/gi;
@@ -67,6 +73,18 @@ function faultOfStatus({ status, text }: Extract<ApiAnswer, { kind: "answered" }
   // 429 is about the moment, and not about what was asked.
   const isRefusal = status >= 400 && status < 500 && status !== 408 && status !== 429;
   return isRefusal ? new AppError("denied", told) : new AppError("upstream_failure", told);
+}
+
+/**
+ * The fields of other managers that an apply would change, as in `.spec.replicas`; empty where an answer tells of
+ * anything else.
+ */
+export function readConflicts(text: string): readonly string[] {
+  try {
+    return fieldConflicts.parse(parseJson(text)).details.causes.map(({ field }) => field);
+  } catch {
+    return [];
+  }
 }
 
 /** What an API server says in an answer that is no success; empty where it says nothing that can be read. */

@@ -35,6 +35,8 @@ export interface ClusterIntent extends AskedAction {
   readonly command: string;
   /** Of an apply: SHA-256 of its manifest; empty: not said. */
   readonly manifestSha256: string;
+  /** It takes fields over from other managers. */
+  readonly isForced?: boolean;
 }
 
 /** An action that is denied. */
@@ -65,6 +67,8 @@ export interface AllowedCluster {
   readonly matchedRule: string;
   /** Values of Secrets may be shown. */
   readonly reveal: boolean;
+  /** It was decided with the fields that it takes over from other managers. */
+  readonly force: boolean;
   /** What a waiver is learned from. */
   readonly gated: GatedCommand;
 }
@@ -87,6 +91,7 @@ export function clusterIntentOf(request: SignRequest, caller: string, manifestSh
     endUserGroups: request.end_user_groups,
     command: request.command,
     manifestSha256,
+    isForced: request.k8s_force_fields.length > 0,
     verb: request.k8s_verb,
     resource: request.k8s_resource,
     group: request.k8s_group,
@@ -119,16 +124,20 @@ export function decideCluster(
   if (binding === undefined) {
     return deny(`no ServiceAccount of cluster ${quoteText(cluster.name)} is for the end user's groups`);
   }
-  const approvalWaived = verdict.requireApproval && isWaived(live, gated);
+  const { isForced = false } = intent;
+  // What a human has approved before was an apply that takes nothing over.
+  const approvalWaived = verdict.requireApproval && !isForced && isWaived(live, gated);
+  const isForceFree = !isForced || cluster.forces.some((pattern) => pattern.test(action.text));
   return {
     kind: "allowed",
     action,
     binding,
     ttlSeconds: cluster.tokenTtlSeconds,
-    requireApproval: verdict.requireApproval && !approvalWaived,
+    requireApproval: (verdict.requireApproval && !approvalWaived) || !isForceFree,
     approvalWaived,
     matchedRule: approvalWaived ? `approval-waived:${verdict.rule}` : verdict.rule,
     reveal: cluster.reveals.some((pattern) => pattern.test(action.text)),
+    force: isForced,
     gated,
   };
 }
@@ -156,6 +165,7 @@ export function toWireClusterDecision(decision: AllowedCluster | DeniedCluster):
         ttl_seconds: decision.ttlSeconds,
         enforcement: "enforce",
         ...(decision.reveal && { reveal: true }),
+        ...(decision.force && { force: true }),
       };
     default:
       return decision satisfies never;

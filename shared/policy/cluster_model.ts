@@ -40,6 +40,8 @@ export interface ClusterRule {
   readonly effect: ClusterEffect;
   /** Values of Secrets may be shown. */
   readonly reveal?: boolean;
+  /** An apply may take named fields over from other managers without approval. */
+  readonly force?: boolean;
 }
 
 /** Which ServiceAccount the tokens are for. */
@@ -112,6 +114,10 @@ const clusterRule: z.ZodType<ClusterRule> = z.strictObject({
     "deny beats the others; require_approval allows once a human has approved; what no rule matches is denied",
   ),
   reveal: z.boolean().exactOptional().describe("values of Secrets are shown; otherwise they are masked"),
+  force: z.boolean().exactOptional().describe(
+    "with effect allow: an apply may take the fields named in force_fields over from other managers without approval; " +
+      "otherwise an approver decides",
+  ),
 });
 
 const saBinding: z.ZodType<ServiceAccountBinding> = z.strictObject({

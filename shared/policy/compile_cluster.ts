@@ -73,6 +73,8 @@ export interface CompiledCluster {
   readonly reveals: readonly Pattern[];
   /** What the rules allow, for agents. */
   readonly words: readonly string[];
+  /** The rules that let an apply take fields over without approval. */
+  readonly forces: readonly Pattern[];
 }
 
 /** What {@linkcode compileCluster} works on. */
@@ -150,7 +152,7 @@ function compileRules(
   rules: readonly ClusterRule[],
   table: ResourceTable,
   compile: typeof compilePattern,
-): Pick<CompiledCluster, "commands" | "reveals"> {
+): Pick<CompiledCluster, "commands" | "reveals" | "forces"> {
   const patternsOf = (keep: (rule: ClusterRule) => boolean) =>
     rules.filter(keep).map((rule) => compile(rulePattern(rule, table)));
   const member = (lists: Pick<CompiledCommandPolicy, "mode" | "allow" | "deny" | "requireApproval">) => ({
@@ -175,6 +177,7 @@ function compileRules(
       }),
     ]),
     reveals: patternsOf(({ effect, reveal }) => reveal === true && effect !== "deny"),
+    forces: patternsOf(({ effect, force }) => force === true && effect === "allow"),
   };
 }
 
@@ -235,7 +238,7 @@ function checkBindings(
 }
 
 function findRuleFaults(
-  { verbs = [], resources = [], namespaces = [], names = [], effect, reveal }: ClusterRule,
+  { verbs = [], resources = [], namespaces = [], names = [], effect, reveal, force }: ClusterRule,
   table: ResourceTable,
 ): readonly { readonly key: string; readonly fault: string }[] {
   const check = (
@@ -274,6 +277,9 @@ function findRuleFaults(
     ...check("names", names, (name) => name === "-" || isSubdomain(name), "the name of an object"),
     ...(reveal === true && effect === "deny"
       ? [{ key: "reveal", fault: "nothing is shown of what is denied" }]
+      : []),
+    ...(force === true && effect !== "allow"
+      ? [{ key: "force", fault: "it goes with the effect allow alone" }]
       : []),
   ];
 }

@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
-import { sampleCluster } from "../testing/sample_cluster.ts";
+import { compileSampleCluster, sampleAction, sampleCluster } from "../testing/sample_cluster.ts";
 import { sampleHost } from "../testing/sample_policy.ts";
 import { clusterPolicy } from "./cluster_model.ts";
 import { compilePolicy } from "./compile.ts";
+import { decideCluster } from "./cluster_decision.ts";
 import { rulePattern } from "./compile_cluster.ts";
 import { CORE_RESOURCES } from "./kubernetes.ts";
 
@@ -187,3 +188,17 @@ Deno.test.each<{ name: string; rule: Record<string, readonly string[]>; pattern:
 ])("rulePattern() writes a rule $name", ({ rule, pattern }) => {
   assert.equal(rulePattern({ ...rule, effect: "allow" }, CORE_RESOURCES), pattern);
 });
+
+Deno.test.each([{ force: false, requireApproval: true }, { force: true, requireApproval: false }])(
+  "an apply that takes fields over needs approval also where it is allowed, unless the rule says force: $force",
+  ({ force, requireApproval }) => {
+    const cluster = compileSampleCluster({ rules: [{ verbs: ["apply"], effect: "allow", force }] });
+    const intent = sampleAction("apply", "pods", "web", "web-1");
+    const decide = (isForced: boolean) => {
+      const decision = decideCluster(cluster, { ...intent, isForced });
+      assert.ok(decision.kind === "allowed");
+      return [decision.requireApproval, decision.force];
+    };
+    assert.deepEqual([decide(false), decide(true)], [[false, false], [requireApproval, true]]);
+  },
+);

@@ -86,6 +86,8 @@ export interface ApprovalRecord {
   readonly k8s_manifest_sha256?: string | undefined;
   /** Of an apply: what it would change, as the signer found it when it was asked. */
   readonly k8s_diff?: K8sDiff | undefined;
+  /** Of an apply: the fields that it takes over from other managers. */
+  readonly k8s_force_fields?: readonly string[] | undefined;
   /** What the approver said to it. */
   readonly comment?: string | undefined;
   /** The ids of the identical requests that are decided with this one. */
@@ -127,6 +129,7 @@ export const approvalRecord: z.ZodType<ApprovalRecord> = z.object({
   k8s_manifest: z.string().optional(),
   k8s_manifest_sha256: z.string().optional(),
   k8s_diff: k8sDiff.optional(),
+  k8s_force_fields: z.array(z.string()).optional(),
   comment: z.string().optional(),
   joined: z.array(z.string()).optional(),
   collected: z.int().optional(),

@@ -14,6 +14,7 @@
  * @module
  */
 import * as z from "@zod/zod";
+import { hasUnseen } from "../characters.ts";
 import { type K8sDiff, k8sDiff } from "./k8s_diff.ts";
 
 export {
@@ -109,6 +110,11 @@ export interface SignRequest {
    * `""` where it is not said, which leaves an approver without it.
    */
   readonly k8s_manifest: string;
+  /**
+   * Of an apply: the fields that it may take over from other managers, as the API server names them in a conflict. It
+   * is then never done without approval, unless the cluster's rule says so.
+   */
+  readonly k8s_force_fields: readonly string[];
   /** Of a session: after how many seconds the broker closes it, as it says; 0: not said. */
   readonly session_max_seconds: number;
   /** Of a session: the broker's ID of the session, for audit records; `""`: not said. */
@@ -171,6 +177,9 @@ export const signRequest: z.ZodType<SignRequest> = z.object({
   k8s_namespace: text,
   k8s_name: text,
   k8s_manifest: text,
+  k8s_force_fields: z.array(z.string().min(1).max(500).refine((field) => !hasUnseen(field))).max(100).default(
+    [],
+  ),
   session_max_seconds: z.int().min(0).default(0),
   session_id: text,
   reason: text,
@@ -213,6 +222,8 @@ export interface WireDecision {
   readonly would_require_approval?: boolean | undefined;
   /** Of a cluster: values of Secrets may be shown to whoever asked; absent: they are masked. */
   readonly reveal?: boolean | undefined;
+  /** Of an apply: `k8s_force_fields` were decided on, and may be taken over; absent: they may not. */
+  readonly force?: boolean | undefined;
 }
 
 /** The answer to a sign request. Credential and serial are absent in a dry run or when approval is needed. */
@@ -258,6 +269,7 @@ const wireDecision = z.object({
   would_deny: z.boolean().optional(),
   would_require_approval: z.boolean().optional(),
   reveal: z.boolean().optional(),
+  force: z.boolean().optional(),
 });
 
 /** Decodes a {@linkcode SignResponse}. A small serial arrives as a number, a large one as a bigint. */

@@ -72,6 +72,9 @@ export function checkSignFields(request: SignRequest): void {
   if (request.target_type === "k8s" && request.k8s_manifest !== "" && request.k8s_verb !== "apply") {
     throw new AppError("invalid_request", "invalid k8s_manifest: it goes with the verb apply alone");
   }
+  if (request.k8s_force_fields.length > 0 && request.k8s_manifest === "") {
+    throw new AppError("invalid_request", "invalid k8s_force_fields: they go with a k8s_manifest alone");
+  }
   if (Buffer.byteLength(request.k8s_manifest) > MAX_K8S_MANIFEST_BYTES) {
     throw new AppError(
       "invalid_request",

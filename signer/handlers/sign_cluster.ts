@@ -11,6 +11,7 @@ import {
   toWireClusterDecision,
 } from "@gateway/shared/policy/clusters";
 import { describeClusterRequest, factsOfRequest } from "@gateway/shared/policy/sign_request";
+import { quoteText } from "@gateway/shared/quote";
 import { randomSerial } from "@gateway/shared/random";
 import type { K8sDiff, SignRequest, SignTarget } from "@gateway/shared/wire/sign";
 import type { IssuedToken, TokenWish } from "@gateway/shared/kubernetes/token_wish";
@@ -148,7 +149,10 @@ async function preview(
     jti = issued.jti;
     const ca = snapshot.clusterCas.get(cluster.name) ?? "";
     return {
-      diff: await ports.previewer.preview({ cluster, ca, action, manifest, token: issued.token }),
+      diff: await ports.previewer.preview({
+        ...{ cluster, ca, action, manifest, token: issued.token },
+        forceFields: request.k8s_force_fields,
+      }),
       jti,
     };
   } catch (error) {
@@ -157,7 +161,10 @@ async function preview(
       const outcome = request.dry_run ? "dry_run_denied" : "denied";
       await ports.recordOutcome({ ...entryOf(context, allowed, { outcome, jti }), err: error.message });
       // An approver would be asked in vain.
-      throw new AppError("invalid_request", `${error.message}; leave these fields out of the manifest`);
+      throw new AppError(
+        "invalid_request",
+        `${error.message}; leave these fields out of the manifest, or name all of them in force_fields`,
+      );
     }
     // The human may still decide by the manifest; what fails here is told again when the token is made.
     return { diff: { kind: "unknown", reason: error.message }, jti };
@@ -176,7 +183,7 @@ async function issue(context: SignContext, allowed: AllowedAction): Promise<Resp
       outcome: "self_approved",
     });
   }
-  if (request.learn_ttl_seconds > 0 && isForwarder(context)) {
+  if (request.learn_ttl_seconds > 0 && isForwarder(context) && !decision.force) {
     await learnWaiver(context, decision, decision.gated);
   }
   return await release(context, {
@@ -256,6 +263,7 @@ function entryOf(
       k8s_namespace: decision.action.namespace,
     }),
     policy_rule: decision.matchedRule,
+    ...(decision.force && { warning: `force_fields=${quoteText(request.k8s_force_fields.join(","))}` }),
     ...facts,
   };
 }

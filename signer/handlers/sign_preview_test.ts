@@ -121,7 +121,10 @@ Deno.test.each([{ dry_run: false }, { dry_run: true, preflight: true }])(
     });
     const { status, body } = await signer.act(APPLY, { ...ASKED, ...changes }, "control-plane");
     assert.deepEqual([status, body.code, body["k8s_diff"]], [400, "invalid_request", undefined]);
-    assert.equal(body.detail, `the apply would fail: 409 ${message}; leave these fields out of the manifest`);
+    assert.equal(
+      body.detail,
+      `the apply would fail: 409 ${message}; leave these fields out of the manifest, or name all of them in force_fields`,
+    );
     const [{ outcome, err, command } = {}] = signer.log.entries;
     assert.deepEqual([outcome, err], [
       changes.dry_run ? "dry_run_denied" : "denied",
@@ -130,3 +133,39 @@ Deno.test.each([{ dry_run: false }, { dry_run: true, preflight: true }])(
     assert.match(String(command), / jti=id-1$/);
   },
 );
+
+Deno.test("an apply that takes named fields over always asks an approver, and is refused where others conflict too", async () => {
+  const conflict = answered(409, {
+    kind: "Status",
+    message: "Apply failed",
+    details: { causes: [{ reason: "FieldManagerConflict", field: ".spec.replicas" }] },
+  });
+  const act = async (fields: readonly string[], changes: Record<string, unknown> = {}) => {
+    const signer = await startClusterSigner({
+      reply: ({ method, path }) => {
+        if (path.endsWith("/token")) return MINTED;
+        return method === "GET" ? live(2) : path.endsWith("&force=true") ? live(3) : conflict;
+      },
+    });
+    const asked = { ...ASKED, k8s_force_fields: fields, ...changes };
+    return { ...await signer.act(APPLY, asked, "control-plane"), log: signer.log };
+  };
+  const { body, log } = await act([".spec.replicas", ".spec.paused"]);
+  assert.deepEqual([body.decision?.["require_approval"], body.decision?.["force"]], [true, true]);
+  assert.deepEqual(body["k8s_diff"], {
+    kind: "changed",
+    changes: [{ path: "spec.replicas", before: "2", after: "3" }],
+  });
+  assert.match(String(log.entries[0]?.warning), /^force_fields=".spec.replicas,.spec.paused"$/);
+  const other = await act([".spec.paused"]);
+  assert.equal(other.status, 400);
+  assert.match(String(other.body.detail), /; force_fields: \["\.spec\.replicas"\]; leave these fields out/);
+  const approved = await act([".spec.replicas"], { approved: true, learn_ttl_seconds: 60 });
+  assert.equal(approved.body["k8s_token"], TOKEN);
+  assert.deepEqual(
+    approved.log.entries.map(({ outcome }) => outcome),
+    ["issued"],
+    "nothing is learned of it",
+  );
+  assert.equal((await act([".a"], { k8s_manifest: "" })).status, 400);
+});

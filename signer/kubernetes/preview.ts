@@ -4,7 +4,7 @@ import { parseJson } from "@gateway/shared/json";
 import { FIELD_MANAGER, objectPath } from "@gateway/shared/policy/kubernetes";
 import type { K8sDiff } from "@gateway/shared/wire/sign";
 import type { Previewer, PreviewWish } from "../ports.ts";
-import { type ApiAnswer, readMessage } from "@gateway/shared/kubernetes/api_answer";
+import { type ApiAnswer, readConflicts, readMessage } from "@gateway/shared/kubernetes/api_answer";
 import type { ClusterApi } from "@gateway/shared/kubernetes/cluster_api";
 import { diffObjects } from "./object_diff.ts";
 
@@ -32,13 +32,23 @@ export class ApiPreviewer implements Previewer {
     if (!exists && current.status !== 404) {
       return unknown(`the object can't be read: ${describe(current)}`);
     }
-    const applied = await this.#ask(wish, {
-      method: "PATCH",
-      path: `${path}?fieldManager=${FIELD_MANAGER}&dryRun=All`,
-      body: { type: "application/apply-patch+yaml", bytes: new TextEncoder().encode(manifest) },
-    }, deadline);
+    const apply = (force: string) =>
+      this.#ask(wish, {
+        method: "PATCH",
+        path: `${path}?fieldManager=${FIELD_MANAGER}&dryRun=All${force}`,
+        body: { type: "application/apply-patch+yaml", bytes: new TextEncoder().encode(manifest) },
+      }, deadline);
+    let applied = await apply("");
+    if (applied.kind === "answered" && applied.status === 409) {
+      const fields = readConflicts(applied.text);
+      const isNamed = fields.length > 0 && fields.every((field) => wish.forceFields.includes(field));
+      if (!isNamed) {
+        const named = fields.length === 0 ? "" : `; force_fields: ${JSON.stringify(fields.slice(0, 100))}`;
+        throw new AppError("conflict", `the apply would fail: ${describe(applied)}${named}`);
+      }
+      applied = await apply("&force=true");
+    }
     if (applied.kind !== "answered") return unknown("the API server gave no answer that can be used");
-    if (applied.status === 409) throw new AppError("conflict", `the apply would fail: ${describe(applied)}`);
     if (applied.status !== 200 && applied.status !== 201) {
       return unknown(`the apply would fail: ${describe(applied)}`);
     }

@@ -181,8 +181,14 @@ Deno.test.each(KINDS)(
     assert.equal(conflict.status, 400, conflict.text);
     assert.match(
       conflict.text,
-      /409 Apply failed with 1 conflict: conflict with .*admin.*: \.data\.a; leave these/,
+      /409 Apply failed with 1 conflict: conflict with .*admin.*: \.data\.a; force_fields: \[.*\.data\.a/,
     );
+    const forced = await ask(configMap({ a: "2" }), { k8s_force_fields: [".data.a"] });
+    assert.deepEqual([forced.k8s_diff, forced.decision?.require_approval, forced.decision?.force], [
+      { kind: "changed", changes: [{ path: "data.a", before: '"7"', after: '"2"' }] },
+      true,
+      true,
+    ]);
     const wrong = (await ask({ ...configMap({}), metadata: { name: "other" } })).k8s_diff;
     assert.equal(wrong?.kind, "unknown");
     assert.match(wrong?.reason ?? "", /^the apply would fail: 400 /);
