@@ -91,7 +91,7 @@ Deno.test("control plane to signer: the signer accepts each call of SignerClient
     sign: () => client.sign(approvedRequest(request({}), approval)),
     hosts: () => client.hosts("broker-1"),
     rules: () => client.rules("broker-1", ["web01"]),
-    clusters: () => client.clusters("broker-1"),
+    clusters: () => client.clusters("broker-1", true),
     revocations: () => client.revocations(),
     revokeSerials: () => client.revokeSerials("broker-1", { serials: [serial], reason: "session-frozen" }),
     revokeRequests: () => client.revokeRequests("broker-1", { request_ids: ["a-1"], reason: "answer-lost" }),
