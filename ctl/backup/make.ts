@@ -8,6 +8,7 @@ import { ifThere } from "@gateway/shared/files";
 import { quoteText } from "@gateway/shared/quote";
 import { systemRandom } from "@gateway/shared/random";
 import { removeLeft, writeFileAtomic } from "@gateway/shared/atomic_file";
+import { HintedError } from "../output.ts";
 import {
   type CopiedFile,
   copyBytes,
@@ -18,8 +19,12 @@ import {
   readSource,
 } from "./copy.ts";
 import type { BackupFile, BackupFolder, BackupHead, BackupKind, BackupManifest } from "./manifest.ts";
+import { backupSeedPath, ensureBackupKey, SIGNATURE, signManifest } from "./signature.ts";
 import { findSources } from "./sources.ts";
 import { type TarFile, writeTar } from "./tar.ts";
+
+/** Documentation of age and of earlier versions shows this key. Its private half belongs to an unknown person. */
+const AGE_SAMPLE_RECIPIENT = "age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p";
 
 /** What a backup is to hold. */
 export interface BackupOptions {
@@ -32,12 +37,19 @@ export interface BackupOptions {
   readonly clock: Clock;
 }
 
+/** A backup, and the public half of the key that signed it. */
+export interface MadeBackup {
+  readonly manifest: BackupManifest;
+  /** 32 bytes in base64. */
+  readonly publicKey: string;
+}
+
 /**
  * Copies a set-up, also while its services run. The folder has its name only when all of it is there and durable.
  *
  * @throws {AppError} `conflict` when something of that name is there, `invalid_config` for what can't be copied whole
  */
-export async function makeBackup(options: BackupOptions): Promise<BackupManifest> {
+export async function makeBackup(options: BackupOptions): Promise<MadeBackup> {
   const { target, setUp } = options;
   if (await ifThere(Deno.lstat(target)) !== undefined) {
     throw new AppError("conflict", `Cannot make a backup in ${quoteText(target)}: it is there`);
@@ -49,10 +61,14 @@ export async function makeBackup(options: BackupOptions): Promise<BackupManifest
   const folder = join(dirname(target), `.${basename(target)}.${systemRandom.bytes(8).toHex()}`);
   try {
     await Deno.mkdir(join(folder, "files"), { recursive: true, mode: 0o700 });
+    const key = await ensureBackupKey(backupSeedPath(setUp));
     const manifest = await fill(folder, options, sources);
+    const bytes = new TextEncoder().encode(JSON.stringify(manifest, null, 2));
+    await writeFileAtomic(join(folder, SIGNATURE), new TextEncoder().encode(signManifest(bytes, key)));
+    await writeFileAtomic(join(folder, "manifest.json"), bytes);
     await Deno.rename(folder, target);
     await removeLeft(target);
-    return manifest;
+    return { manifest, publicKey: key.publicKey.bytes.toBase64() };
   } catch (cause) {
     await Deno.remove(folder, { recursive: true }).catch(() => {});
     if (cause instanceof AppError) throw cause;
@@ -98,26 +114,22 @@ async function fill(
     for (const { path, copy, copied } of logs.copies) await add("audit_log", path, copy, copied);
     heads.push(...await findHeads(log, logs.copies, problems));
   }
-  const keys = await packKeys(folder, sources.keys, recipients);
-  const manifest: BackupManifest = {
+  const keyFiles = [...new Set([...sources.keys, backupSeedPath(setUp)])];
+  const keys = await packKeys(folder, keyFiles, recipients);
+  return {
     format: 1,
     made_at,
     set_up: setUp,
     files,
     folders: await describeFolders([
       ...files.map(({ link, path }) => link ?? path),
-      ...(keys === undefined ? [] : sources.keys),
+      ...(keys === undefined ? [] : keyFiles),
     ]),
     heads,
     ...(keys !== undefined && { keys }),
     left_out: sources.leftOut,
     ...(problems.length > 0 && { problems }),
   };
-  await writeFileAtomic(
-    join(folder, "manifest.json"),
-    new TextEncoder().encode(JSON.stringify(manifest, null, 2)),
-  );
-  return manifest;
 }
 
 /** The folders of these files. */
@@ -173,6 +185,15 @@ async function packKeys(
 }
 
 function addRecipient(encrypter: { addRecipient(text: string): void }, recipient: string): void {
+  if (recipient === AGE_SAMPLE_RECIPIENT) {
+    throw new HintedError(
+      new AppError(
+        "invalid_request",
+        `Cannot use recipient ${quoteText(recipient)}: it is the sample key of age's README, not yours`,
+      ),
+      'create a key with "age-keygen -o identity.txt", then pass --recipient "$(age-keygen -y identity.txt)"',
+    );
+  }
   try {
     encrypter.addRecipient(recipient);
   } catch (cause) {

@@ -1,3 +1,4 @@
+import { normalize } from "node:path";
 import * as z from "@zod/zod";
 import { AppError } from "@gateway/shared/errors";
 import { parseJson } from "@gateway/shared/json";
@@ -64,7 +65,10 @@ export interface BackupManifest {
 }
 
 const sha256 = z.string().regex(/^[0-9a-f]{64}$/);
-const path = z.string().startsWith("/").refine((text) => !text.split("/").includes(".."), "must not climb");
+const path = z.string().startsWith("/").refine(
+  (text) => normalize(text) === text,
+  "must have no ., .. or //",
+);
 const id = z.int().min(0).max(2 ** 32 - 1);
 
 const manifest: z.ZodType<BackupManifest> = z.strictObject({

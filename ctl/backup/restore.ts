@@ -9,6 +9,7 @@ import { AppError, errorText } from "@gateway/shared/errors";
 import { ifThere, readRegularFile } from "@gateway/shared/files";
 import { quoteText } from "@gateway/shared/quote";
 import { systemRandom } from "@gateway/shared/random";
+import { HintedError } from "../output.ts";
 import { readOperatorFile } from "../read_file.ts";
 import { copyBytes, digestFile } from "./copy.ts";
 import {
@@ -18,7 +19,8 @@ import {
   type BackupManifest,
   parseManifest,
 } from "./manifest.ts";
-import { findSources } from "./sources.ts";
+import { verifyManifest } from "./signature.ts";
+import { findRestorable, findSources } from "./sources.ts";
 import { readTar, type TarFile } from "./tar.ts";
 
 /** What is to be restored. */
@@ -27,8 +29,12 @@ export interface RestoreOptions {
   readonly backup: string;
   /** Another folder for the set-up; absolute. Absent: all goes where it was. */
   readonly folder: string | undefined;
-  /** age identities that open the keys; empty: the keys stay where they are. */
-  readonly identities: readonly string[];
+  /** age identities that open the keys; empty: the backup must hold no keys; undefined: leave the keys out. */
+  readonly identities: readonly string[] | undefined;
+  /** The key that must have signed the backup, in base64; undefined: the operator vouches for the backup. */
+  readonly publicKey: string | undefined;
+  /** Called with the lines of the plan before anything is written. */
+  readonly onPlan: (plan: readonly string[]) => void;
 }
 
 /** What was restored, and what is still to be done. */
@@ -38,6 +44,8 @@ export interface Restored {
   readonly folder: string;
   readonly files: number;
   readonly keys: number;
+  /** What was planned, a line for each file. */
+  readonly plan: readonly string[];
   /** What the configs name and is not there, and what the backup has not as it was. */
   readonly missing: readonly string[];
   /** Defects of the audit logs; none means that each ends where it ended in the backup. */
@@ -61,41 +69,62 @@ interface Written {
  *
  * @throws {AppError} `invalid_config` for a backup that is damaged, `conflict` when something else is in its place
  */
-export async function restoreBackup({ backup, folder, identities }: RestoreOptions): Promise<Restored> {
-  const text = new TextDecoder().decode(await readOperatorFile(join(backup, "manifest.json"), "backup"));
-  const manifest = parseManifest(text);
+export async function restoreBackup(
+  { backup, folder, identities, publicKey, onPlan }: RestoreOptions,
+): Promise<Restored> {
+  const signed = await readOperatorFile(join(backup, "manifest.json"), "backup");
+  if (publicKey !== undefined) await verifyManifest(backup, signed, publicKey);
+  const manifest = parseManifest(new TextDecoder().decode(signed));
   const target = folder ?? manifest.set_up;
   const move = createMove(manifest.set_up, target);
   const keys = await openKeys(backup, manifest, identities);
+  const configs = [];
+  for (const file of manifest.files) {
+    const from = await checkStored(backup, file);
+    if (file.kind === "config") configs.push({ path: file.path, from });
+  }
+  const isRestorable = await findRestorable(manifest.set_up, configs);
   const files: Written[] = [];
   const links: (readonly [path: string, to: string])[] = [];
   for (const file of manifest.files) {
-    const from = await checkStored(backup, file);
-    const { mode, uid, gid, kind, link } = file;
-    // Elsewhere it is a file like the others.
-    if (link !== undefined && folder === undefined) links.push([file.path, link]);
+    const { mode, uid, gid, kind, link, path } = file;
+    if (!isRestorable(path)) throw outside(path, manifest.set_up);
+    const isConfig = kind === "config";
+    // A link is restored only if it leads to where a restore may write. Else a file takes its place.
+    const isLink = folder === undefined && link !== undefined &&
+      (isRestorable(link) || isConfig && basename(link) === basename(path));
+    if (isLink) links.push([path, link]);
     files.push({
-      path: folder === undefined ? link ?? file.path : move(file.path),
+      path: isLink ? link : move(path),
       mode,
       owner: { uid, gid },
-      isConfig: kind === "config",
-      ...(kind === "config"
-        ? describeBytes(rewrite(await readRegularFile(from), manifest.set_up, target))
-        : { from, size: file.size, sha256: file.sha256 }),
+      isConfig,
+      ...(isConfig
+        ? describeBytes(rewrite(await readStored(backup, file), manifest.set_up, target))
+        : { from: join(backup, file.stored), size: file.size, sha256: file.sha256 }),
     });
   }
   for (const { path, mode, uid, gid, content } of keys) {
+    if (!isRestorable(path)) throw outside(path, manifest.set_up);
     files.push({ path: move(path), mode, owner: { uid, gid }, isConfig: false, ...describeBytes(content) });
   }
   if (folder !== undefined) { for (const { path } of files) await refuseLinks(folder, path); }
   for (const [path, to] of links) await checkLink(path, to);
-  const absent = [];
+  const absent: Written[] = [];
   for (const file of files) if (!await isThere(file)) absent.push(file);
   // A service that ran here has changes of its own beside its database: they are not those of this one.
   for (const { path, kind } of manifest.files) {
     const changes = `${move(path)}-wal`;
     if (kind === "state" && await ifThere(Deno.lstat(changes)) !== undefined) throw occupied(changes);
   }
+  const plan = [
+    `backup of ${manifest.made_at}, ${
+      publicKey === undefined ? "signature not checked (--trust-unsigned)" : `signed by ${publicKey}`
+    }`,
+    ...files.map((file) => `${absent.includes(file) ? "write" : "keep"} ${describePlanned(file)}`),
+    ...links.map(([path, to]) => `link ${path} -> ${to}`),
+  ];
+  onPlan(plan);
   try {
     await makeFolders(
       (manifest.folders ?? []).flatMap((each) => {
@@ -113,7 +142,7 @@ export async function restoreBackup({ backup, folder, identities }: RestoreOptio
   } catch (cause) {
     if (cause instanceof AppError) throw cause;
     const message = `Cannot restore to ${quoteText(target)}: ${errorText(cause)}; ` +
-      "mend that and run it again, what is there stays";
+      "fix that and run the command again, restored files stay";
     throw new AppError("internal", message, { cause });
   }
   const problems = [];
@@ -124,6 +153,7 @@ export async function restoreBackup({ backup, folder, identities }: RestoreOptio
     folder: target,
     files: manifest.files.length,
     keys: keys.length,
+    plan,
     missing: [...leftOut, ...manifest.problems ?? []],
     problems,
   };
@@ -143,6 +173,22 @@ function createMove(from: string, to: string): (path: string) => string {
   };
 }
 
+function outside(path: string, installation: string): AppError {
+  return new AppError(
+    "invalid_config",
+    `Cannot restore ${quoteText(path)}: it is outside of the installation ${
+      quoteText(installation)
+    } and of the ` +
+      "state and log directories in its configs; nothing was written",
+  );
+}
+
+/** A line of the plan. */
+function describePlanned({ path, mode, owner, size }: Written): string {
+  const account = owner === undefined ? "" : `, owner ${owner.uid}:${owner.gid}`;
+  return `${path} (mode ${mode.toString(8).padStart(4, "0")}${account}, ${size} bytes)`;
+}
+
 /** A config names its files by absolute paths: those in the folder of the set-up move with it. */
 function rewrite(content: Uint8Array, from: string, to: string): Uint8Array {
   const inString = (path: string) => JSON.stringify(`${path}/`).slice(0, -1);
@@ -153,6 +199,20 @@ function rewrite(content: Uint8Array, from: string, to: string): Uint8Array {
 
 function describeBytes(from: Uint8Array) {
   return { from, size: from.length, sha256: createHash("sha256").update(from).digest("hex") };
+}
+
+/** Reads a copy once more, which somebody who can write the backup may have replaced since it was checked. */
+async function readStored(backup: string, { stored, path, sha256 }: BackupFile): Promise<Uint8Array> {
+  const content = await readRegularFile(join(backup, stored));
+  if (describeBytes(content).sha256 !== sha256) throw changed(path);
+  return content;
+}
+
+function changed(path: string): AppError {
+  return new AppError(
+    "invalid_config",
+    `The backup's copy of ${quoteText(path)} was changed during the restore`,
+  );
 }
 
 /** The path of a copy that is as it was written. */
@@ -171,11 +231,18 @@ async function checkStored(backup: string, { stored, path, sha256, size }: Backu
 async function openKeys(
   backup: string,
   { keys }: BackupManifest,
-  identities: readonly string[],
+  identities: readonly string[] | undefined,
 ): Promise<readonly TarFile[]> {
-  if (identities.length === 0) return [];
+  if (identities === undefined) return [];
+  if (keys === undefined && identities.length === 0) return [];
   if (keys === undefined) {
     throw new AppError("invalid_request", "The backup holds no keys: it was made without --recipient");
+  }
+  if (identities.length === 0) {
+    throw new HintedError(
+      new AppError("invalid_request", `Cannot restore: the backup holds ${keys.count} encrypted keys`),
+      "pass --identity FILE, the age identity that opens them, or --without-keys to restore everything else",
+    );
   }
   const sealed = await readOperatorFile(join(backup, "keys.age"), "the backup's keys");
   if (createHash("sha256").update(sealed).digest("hex") !== keys.sha256) {
@@ -210,12 +277,14 @@ function occupied(path: string): AppError {
 }
 
 /** A file has its name only when all of it is there. */
-async function write({ path, mode, owner, from }: Written): Promise<void> {
+async function write({ path, mode, owner, from, sha256 }: Written): Promise<void> {
   await Deno.mkdir(dirname(path), { recursive: true, mode: 0o700 });
   const temporary = join(dirname(path), `.${basename(path)}.${systemRandom.bytes(8).toHex()}`);
   try {
     if (typeof from === "string") await copyBytes(from, temporary);
     else await writeFileAtomic(temporary, from);
+    // Somebody who can write the backup may have replaced the copy since it was checked.
+    if ((await digestFile(temporary)).sha256 !== sha256) throw changed(path);
     await give(temporary, { mode, owner });
     await Deno.rename(temporary, path);
   } catch (error) {

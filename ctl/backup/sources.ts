@@ -2,7 +2,9 @@ import { basename, dirname, join, resolve } from "node:path";
 import { brokerConfig } from "@gateway/broker/config";
 import { controlPlaneConfig } from "@gateway/control-plane/config";
 import { loadConfig } from "@gateway/shared/config/load";
+import { AppError } from "@gateway/shared/errors";
 import { ifThere } from "@gateway/shared/files";
+import { quoteText } from "@gateway/shared/quote";
 import { signerConfig } from "@gateway/signer/config";
 import * as z from "@zod/zod";
 import { clientConfig } from "../client_config.ts";
@@ -52,12 +54,12 @@ export async function findSources(folder: string): Promise<SetUpSources> {
   const deniedCallers: string[] = [];
   const keys: string[] = [];
   const leftOut: string[] = [];
+  const others: { readonly key: string; readonly name: string; readonly path: string }[] = [];
   for (const [name, load] of Object.entries(LOADERS)) {
     const path = join(folder, name);
     if (await ifThere(Deno.stat(path)) === undefined) continue;
-    const config = await load(path);
     configs.push(path);
-    for (const [key, value] of stringsOf(config)) {
+    for (const [key, value] of stringsOf(await load(path))) {
       const named = resolve(folder, value);
       if (value === "") continue;
       if (key === "audit_log") auditLogs.push(named);
@@ -65,10 +67,15 @@ export async function findSources(folder: string): Promise<SetUpSources> {
         leftOut.push(`state of ${name}: it is in PostgreSQL`);
       } else if (key === "state_db") states.push(named);
       else if (key === "denied_callers" || FILE_KEY.test(key)) {
-        if (await isFile(named)) (key === "denied_callers" ? deniedCallers : keys).push(named);
+        if (await isFile(named)) others.push({ key, name, path: named });
         else if (isPath(value)) leftOut.push(`${key} of ${name}: ${named} is not there`);
       }
     }
+  }
+  const isRestorable = createIsRestorable(folder, [...states, ...auditLogs]);
+  for (const { key, name, path } of others) {
+    if (isRestorable(path)) (key === "denied_callers" ? deniedCallers : keys).push(path);
+    else leftOut.push(`${key} of ${name}: ${path} is outside ${folder}, so copy it yourself`);
   }
   keys.push(...await filesIn(join(folder, KEY_FOLDER)));
   keys.push(...(await filesIn(folder)).filter((path) => VARIABLES.test(basename(path))));
@@ -81,6 +88,39 @@ export async function findSources(folder: string): Promise<SetUpSources> {
     keys: once(keys.filter((path) => !deniedCallers.includes(path))),
     leftOut: once(leftOut),
   };
+}
+
+/**
+ * Finds the paths to which a restore may write: below the installation, and below the directories of the state files
+ * and audit logs that its configs name. A config itself may also be at the end of a symbolic link, under its own name.
+ *
+ * @param configs where each config was, and the file that holds its content now
+ * @throws {AppError} `invalid_config` for a config that is unknown or broken
+ */
+export async function findRestorable(
+  installation: string,
+  configs: readonly { readonly path: string; readonly from: string }[],
+): Promise<(path: string) => boolean> {
+  const named: string[] = [];
+  for (const { path, from } of configs) {
+    const load = LOADERS[basename(path)];
+    if (load === undefined) {
+      throw new AppError(
+        "invalid_config",
+        `Cannot restore ${quoteText(path)}: it is no config of an installation`,
+      );
+    }
+    for (const [key, value] of stringsOf(await load(from))) {
+      const isLocal = key === "audit_log" || key === "state_db" && !/^postgres(?:ql)?:/.test(value);
+      if (isLocal && value !== "") named.push(resolve(installation, value));
+    }
+  }
+  return createIsRestorable(installation, named);
+}
+
+function createIsRestorable(installation: string, dataFiles: readonly string[]): (path: string) => boolean {
+  const roots = [installation, ...dataFiles.map((path) => dirname(path))];
+  return (path) => roots.some((root) => path.startsWith(root.endsWith("/") ? root : `${root}/`));
 }
 
 /** Every text of a config with its key. */
@@ -105,9 +145,4 @@ async function isFile(path: string): Promise<boolean> {
 async function filesIn(folder: string): Promise<readonly string[]> {
   const entries = await ifThere(Array.fromAsync(Deno.readDir(folder))) ?? [];
   return entries.filter(({ isFile }) => isFile).map(({ name }) => join(folder, name));
-}
-
-/** The folder and name of a path, for messages. */
-export function shortName(path: string): string {
-  return join(basename(dirname(path)), basename(path));
 }

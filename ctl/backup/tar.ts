@@ -1,3 +1,4 @@
+import { normalize } from "node:path";
 import { concatBytes } from "@gateway/shared/bytes";
 
 /** A small file of an archive. */
@@ -101,7 +102,7 @@ export function readTar(archive: Uint8Array<ArrayBuffer>): readonly TarFile[] {
     const end = start + octal("size");
     if (end > archive.length) throw new RangeError("the archive is cut off");
     const path = `/${field("prefix") === "" ? "" : `${field("prefix")}/`}${field("name")}`;
-    if (path.split("/").includes("..")) throw new RangeError("a path of the archive climbs");
+    if (normalize(path) !== path) throw new RangeError("a path of the archive climbs");
     files.push({
       path,
       mode: octal("mode") & 0o777,

@@ -75,14 +75,12 @@ export const addDoctor: AddCommand = (program, context) => {
     .option("--signer <file>", "the signer's config", once)
     .option("--control-plane <file>", "the control plane's config", once)
     .option("--broker <file>", "a broker's config; repeat for more", repeated)
-    .option("--backup <folder>", "a backup, which ought to be of this week", once)
+    .option("--backup <folder>", "also check a backup: its signature, and its age (at most a week)", once)
     .addHelpText("after", EXAMPLES)
     .action((_flags, command) =>
       context.run(command, ["config"], () => diagnose(command.optsWithGlobals() as DoctorFlags, context))
     );
 };
-
-const MANIFEST = "manifest.json";
 
 async function diagnose(flags: DoctorFlags, context: CommandContext): Promise<CommandResult> {
   const { workingFolder } = context;
@@ -98,7 +96,8 @@ async function diagnose(flags: DoctorFlags, context: CommandContext): Promise<Co
   }
   if (flags.backup !== undefined) {
     const backup = resolve(workingFolder, flags.backup);
-    findings.push(await checkBackup(backup, MANIFEST));
+    const config = resolve(workingFolder, flags.config ?? flags.signer ?? "signer.json");
+    findings.push(await checkBackup(backup, dirname(config)));
     folders.add(dirname(backup));
   }
   findings.push(...await checkLeft(folders));

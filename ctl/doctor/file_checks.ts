@@ -17,6 +17,7 @@ import { quoteText } from "@gateway/shared/quote";
 import type { BrokerConfig } from "@gateway/broker/config";
 import { describeEnd, readCertificateFacts } from "../identity/certificate_facts.ts";
 import { parseManifest } from "../backup/manifest.ts";
+import { backupSeedPath, readBackupKey, verifyManifest } from "../backup/signature.ts";
 import { fail, type Finding, pass, unknown, warn } from "./finding.ts";
 
 /** A certificate that a config names, and its key. */
@@ -210,21 +211,27 @@ export async function checkRoom(file: string, auditLog: string, workingFolder: s
   }
 }
 
-/** Whether a backup is younger than a week. */
-export async function checkBackup(folder: string, manifest: string): Promise<Finding> {
-  const path = resolve(folder, manifest);
+/** Whether this installation signed a backup, whole and within the last week. */
+export async function checkBackup(folder: string, installation: string): Promise<Finding> {
   try {
-    const { made_at, problems: [problem] = [] } = parseManifest(await readRegularText(path));
+    const manifest = await readRegularFile(resolve(folder, "manifest.json"));
+    const key = (await readBackupKey(backupSeedPath(installation))).publicKey.bytes.toBase64();
+    const { made_at, problems: [problem] = [] } = parseManifest(new TextDecoder().decode(manifest));
+    await verifyManifest(folder, manifest, key);
     const days = Math.floor((systemClock.now() - Date.parse(made_at)) / 86_400_000);
     if (days < 0) return fail(folder, `the backup is of ${made_at}, which is to come`, "look at the clocks");
     if (problem !== undefined) {
-      return warn(folder, `the backup has not all: ${problem}`, "mend that, then broker-ctl backup");
+      return warn(folder, `the backup is incomplete: ${problem}`, "fix that, then run broker-ctl backup");
     }
     return days <= 7
-      ? pass(folder, "the backup is of this week")
+      ? pass(folder, `the backup is of this week, signed by ${key}`)
       : warn(folder, `the backup is ${days} days old`, "broker-ctl backup");
   } catch (error) {
     const why = error instanceof AppError ? errorText(error) : describeReadFailure(error);
-    return unseen(error)(folder, `there is no whole backup: ${why}`, "broker-ctl backup");
+    return unseen(error instanceof AppError ? error.cause : error)(
+      folder,
+      `the backup cannot be restored: ${why}`,
+      "broker-ctl backup",
+    );
   }
 }

@@ -1,7 +1,9 @@
 import assert from "node:assert/strict";
 import { lchown } from "node:fs/promises";
 import { join } from "node:path";
-import { generateIdentity, identityToRecipient } from "age-encryption";
+import { createHash } from "node:crypto";
+import { Encrypter, generateIdentity, identityToRecipient } from "age-encryption";
+import { writeTar } from "../../ctl/backup/tar.ts";
 import { createFolder, run } from "./ctl_fixture.ts";
 
 /** A set-up of init with somebody revoked, and what backs it up and restores it. */
@@ -14,12 +16,15 @@ async function setUp() {
   return {
     at,
     backup: async (...more: string[]) => {
-      const { exit, err } = await run(folder.path, "backup", "backup", ...config, ...more);
+      const { exit, err, out } = await run(folder.path, "backup", "backup", ...config, ...more);
       assert.equal(exit, 0, err);
+      return /--public-key (?<key>\S+)/.exec(out)?.groups?.["key"] ?? "";
     },
     tryBackup: (...more: string[]) => run(folder.path, "backup", "backup", ...config, ...more),
     doctor: () => run(folder.path, "doctor", "--backup", "backup", ...config),
-    restore: (...more: string[]) => run(folder.path, "restore", "backup", ...more),
+    /** Leaves the signature aside: tests of it pass --public-key themselves. */
+    restore: (...more: string[]) => run(folder.path, "restore", "backup", "--trust-unsigned", ...more),
+    restoreSigned: (...more: string[]) => run(folder.path, "restore", "backup", ...more),
     editManifest: async (edit: (text: string) => string) =>
       await Deno.writeTextFile(
         at("backup/manifest.json"),
@@ -94,7 +99,7 @@ Deno.test.each<
     name: "the backup has a path that is elsewhere",
     spoil: ({ at, editManifest }) =>
       editManifest((text) => text.replace(at("gateway/signer.json"), at("elsewhere/signer.json"))),
-    err: /elsewhere\/signer\.json" was outside of the set-up's folder/,
+    err: /elsewhere\/signer\.json": it is outside of the installation/,
   },
   {
     name: "the backup has a folder that climbs",
@@ -161,7 +166,7 @@ Deno.test("what users of the machine do to logs of theirs keeps nothing else fro
   assert.match(out, /ERROR: Audit log ".*audit-2\.log" is not intact: line 1/);
   assert.match(out, /ERROR: Cannot copy ".*audit-3\.log": it is a pipe, not a file/);
   assert.match(out, /ERROR: Cannot copy ".*audit-4\.log": it is a folder, not a file/);
-  assert.match((await it.doctor()).out, /the backup has not all: /);
+  assert.match((await it.doctor()).out, /the backup is incomplete: /);
   const { exit: code, out: restored, err } = await it.restore("--dir", "new");
   assert.equal(code, 0, err);
   assert.match(restored, /missing: Audit log ".*audit-2\.log" is not intact/);
@@ -237,4 +242,199 @@ Deno.test("a backup has the other broker's records, and what the chat bridge and
   ) {
     assert.equal((await Deno.lstat(it.at(`new/${file}`))).isFile, true, file);
   }
+});
+
+type SetUp = Awaited<ReturnType<typeof setUp>>;
+
+/** Backs up with keys, and then does what somebody can do who can write the backup and knows the age recipient. */
+async function attacked(it: SetUp, attack: (it: SetUp, recipient: string) => Promise<void>) {
+  const identity = await generateIdentity();
+  const recipient = await identityToRecipient(identity);
+  await Deno.writeTextFile(it.at("id.txt"), identity);
+  const publicKey = await it.backup("--recipient", recipient);
+  await attack(it, recipient);
+  return publicKey;
+}
+
+/** Adds a file to the backup, and to its manifest. */
+async function addEntry({ at, editManifest }: SetUp, entry: Record<string, unknown>, text: string) {
+  await Deno.writeTextFile(at("backup/files/9999"), text);
+  const bytes = new TextEncoder().encode(text);
+  const file = {
+    ...{ kind: "config", stored: "files/9999", mode: 0o644, uid: 0, gid: 0, size: bytes.length },
+    ...{ sha256: createHash("sha256").update(bytes).digest("hex"), ...entry },
+  };
+  await editManifest((manifest) => {
+    const { files, ...rest } = JSON.parse(manifest);
+    return JSON.stringify({ ...rest, files: [...files, file] });
+  });
+}
+
+/** Replaces the keys by one file. */
+async function replaceKeys({ at, editManifest }: SetUp, recipient: string, path: string) {
+  const encrypter = new Encrypter();
+  encrypter.addRecipient(recipient);
+  const content = new TextEncoder().encode("the attacker's CA\n");
+  const sealed = await encrypter.encrypt(writeTar([{ path, mode: 0o600, uid: 0, gid: 0, content }]));
+  await Deno.writeFile(at("backup/keys.age"), sealed);
+  const keys = { count: 1, sha256: createHash("sha256").update(sealed).digest("hex") };
+  await editManifest((manifest) => JSON.stringify({ ...JSON.parse(manifest), keys }));
+}
+
+const ATTACKS: readonly {
+  readonly name: string;
+  readonly attack: (it: SetUp, recipient: string) => Promise<void>;
+  /** What stops it without the signature too. */
+  readonly unsigned?: RegExp;
+}[] = [
+  {
+    name: "an added config elsewhere",
+    attack: (it) => addEntry(it, { path: it.at("elsewhere/evil") }, "* * * * * root id\n"),
+    unsigned: /elsewhere\/evil": it is no config of an installation/,
+  },
+  {
+    name: "an added log elsewhere",
+    attack: (it) => addEntry(it, { kind: "audit_log", path: it.at("elsewhere/evil") }, "* * * * * root id\n"),
+    unsigned: /elsewhere\/evil": it is outside of the installation/,
+  },
+  {
+    name: "a link that leads elsewhere",
+    attack: (it) =>
+      addEntry(
+        it,
+        { kind: "audit_log", path: it.at("gateway/evil"), link: it.at("elsewhere/evil") },
+        "* * * * * root id\n",
+      ),
+  },
+  {
+    name: "replaced keys",
+    attack: (it, recipient) => replaceKeys(it, recipient, it.at("gateway/pki/ssh_ca")),
+  },
+  {
+    name: "replaced keys that go elsewhere",
+    attack: (it, recipient) => replaceKeys(it, recipient, it.at("elsewhere/evil")),
+    unsigned: /elsewhere\/evil": it is outside of the installation/,
+  },
+  {
+    name: "a removed signature",
+    attack: ({ at }) => Deno.remove(at("backup/manifest.sig")),
+  },
+  {
+    name: "the signature of another key",
+    attack: ({ at }) => Deno.writeTextFile(at("backup/manifest.sig"), `${"A".repeat(86)}==\n`),
+  },
+];
+
+Deno.test.each([...ATTACKS])(
+  "restore --public-key and doctor --backup reject a backup with $name",
+  async ({ attack }) => {
+    await using it = await setUp();
+    const publicKey = await attacked(it, attack);
+    const expected = /Cannot trust backup ".*": (?:it is not signed|manifest\.sig is not a signature by )/;
+    assert.match((await it.doctor()).out, /\[FAIL\] .*the backup cannot be restored: Cannot trust backup/);
+    await Deno.remove(it.at("gateway"), { recursive: true });
+    const { exit, out, err } = await it.restoreSigned("--identity", "id.txt", "--public-key", publicKey);
+    assert.deepEqual([exit, out], [1, ""]);
+    assert.match(err, expected);
+    for (const folder of ["elsewhere", "gateway"]) {
+      await assert.rejects(Deno.stat(it.at(folder)), Deno.errors.NotFound);
+    }
+  },
+);
+
+Deno.test.each(ATTACKS.filter(({ unsigned }) => unsigned !== undefined))(
+  "restore --trust-unsigned writes nothing from a backup with $name",
+  async ({ attack, unsigned }) => {
+    await using it = await setUp();
+    await attacked(it, attack);
+    await Deno.remove(it.at("gateway"), { recursive: true });
+    const { exit, err } = await it.restore("--identity", "id.txt");
+    assert.equal(exit, 1);
+    assert.match(err, unsigned ?? /^$/);
+    for (const folder of ["elsewhere", "gateway"]) {
+      await assert.rejects(Deno.stat(it.at(folder)), Deno.errors.NotFound);
+    }
+  },
+);
+
+Deno.test("restore --trust-unsigned puts a file in the place of a link that leads elsewhere", async () => {
+  await using it = await setUp();
+  await it.backup();
+  const log = it.at("gateway/log/signer/other.log");
+  await addEntry(it, { kind: "audit_log", path: log, link: it.at("elsewhere/evil") }, "x\n");
+  assert.equal((await it.restore("--without-keys")).exit, 0);
+  assert.equal((await Deno.lstat(log)).isFile, true);
+  await assert.rejects(Deno.stat(it.at("elsewhere")), Deno.errors.NotFound);
+});
+
+Deno.test("restore wants the public key or --trust-unsigned, and prints the plan before it writes", async () => {
+  await using it = await setUp();
+  const publicKey = await it.backup();
+  assert.match(publicKey, /^[A-Za-z0-9+/]{43}=$/);
+  for (const options of [[], ["--trust-unsigned", "--public-key", publicKey]]) {
+    const { exit, out, err } = await it.restoreSigned("--dir", "new", ...options);
+    assert.deepEqual([exit, out], [2, ""]);
+    assert.match(err, /pass either --public-key or --trust-unsigned\nhint: pass --public-key KEY/);
+  }
+  const { exit, out, err } = await it.restoreSigned("--dir", "new", "--public-key", publicKey);
+  assert.equal(exit, 0, err);
+  assert.ok(
+    out.startsWith("plan: backup of ") && out.includes(`, signed by ${publicKey}\n`) &&
+      out.includes(`\nplan: write ${it.at("new/signer.json")} (mode 0`) &&
+      out.indexOf("plan: write") < out.indexOf("restored "),
+    out,
+  );
+  assert.match(
+    (await it.restoreSigned("--dir", "new", "--public-key", publicKey)).out,
+    /plan: keep .*new\/signer\.json/,
+  );
+  assert.match((await it.doctor()).out, /^\d+ PASS/m);
+  const json = await it.restoreSigned("--dir", "new", "--public-key", publicKey, "--json");
+  assert.equal(JSON.parse(json.out).plan.length > 5, true);
+});
+
+Deno.test("all backups of an installation have one key, also a restored one's", async () => {
+  await using it = await setUp();
+  const identity = await generateIdentity();
+  await Deno.writeTextFile(it.at("id.txt"), identity);
+  const keys = ["--recipient", await identityToRecipient(identity)];
+  const publicKey = await it.backup(...keys);
+  assert.equal(((await Deno.stat(it.at("gateway/pki/backup.seed"))).mode ?? 0) & 0o777, 0o600);
+  await Deno.remove(it.at("gateway"), { recursive: true });
+  const restored = await it.restoreSigned("--identity", "id.txt", "--public-key", publicKey);
+  assert.equal(restored.exit, 0, restored.err);
+  await Deno.remove(it.at("backup"), { recursive: true });
+  assert.equal(await it.backup(), publicKey);
+});
+
+Deno.test("restore stops at encrypted keys, unless --identity or --without-keys is passed", async () => {
+  await using it = await setUp();
+  await it.backup("--recipient", await identityToRecipient(await generateIdentity()));
+  const { exit, out, err } = await it.restore("--dir", "new");
+  assert.deepEqual([exit, out], [2, ""]);
+  assert.match(err, /Cannot restore: the backup holds \d+ encrypted keys\nhint: pass --identity FILE/);
+  await assert.rejects(Deno.stat(it.at("new")), Deno.errors.NotFound);
+  assert.match((await it.restore("--dir", "new", "--without-keys")).out, /and 0 keys of/);
+});
+
+Deno.test("backup rejects the sample key of age's README, and its help shows no key", async () => {
+  await using it = await setUp();
+  const sample = "age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p";
+  const { exit, err } = await it.tryBackup("--recipient", sample);
+  assert.equal(exit, 2);
+  assert.match(err, /it is the sample key of age's README, not yours\nhint: create a key with/);
+  await assert.rejects(Deno.stat(it.at("backup")), Deno.errors.NotFound);
+  assert.doesNotMatch((await run(it.at(""), "backup", "--help")).out, /age1[a-z0-9]{58}/);
+});
+
+Deno.test("a backup leaves out a key that a restore could not put back, and names it", async () => {
+  await using it = await setUp();
+  await Deno.rename(it.at("gateway/pki/signer.key"), it.at("signer.key"));
+  const config = it.at("gateway/signer.json");
+  const text = await Deno.readTextFile(config);
+  await Deno.writeTextFile(config, text.replace(it.at("gateway/pki/signer.key"), it.at("signer.key")));
+  const recipient = await identityToRecipient(await generateIdentity());
+  const { exit, out } = await it.tryBackup("--recipient", recipient);
+  assert.equal(exit, 0);
+  assert.match(out, /left out: server_key of signer\.json: \S+\/signer\.key is outside /);
 });

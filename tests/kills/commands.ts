@@ -53,7 +53,7 @@ export async function killedCommands(folder: string): Promise<readonly KilledCom
   const recipient = ["--recipient", await identityToRecipient(identity)];
   await Deno.writeTextFile(join(folder, "identity.txt"), `${identity}\n`, { mode: 0o600 });
   const back = [INIT, ["backup", "backup", ...SIGNER, ...recipient]];
-  const restore = ["restore", "backup", "--identity", join(folder, "identity.txt")];
+  const restore = ["restore", "backup", "--trust-unsigned", "--identity", join(folder, "identity.txt")];
   return [
     { name: "init", args: INIT, before: [], done: /exists/, mend: [...INIT, "--force"] },
     { name: "init --force", args: [...INIT, "--force"], before: [INIT], keeps: true },

@@ -85,6 +85,7 @@ export const ADAPTERS: readonly string[] = [
   "ctl/backup/copy.ts",
   "ctl/backup/make.ts",
   "ctl/backup/restore.ts",
+  "ctl/backup/signature.ts",
   "ctl/backup/sources.ts",
   "ctl/bridge/main.ts",
   "ctl/bridge/mattermost.ts",

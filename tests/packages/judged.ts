@@ -242,10 +242,11 @@ Deno.test("a new operator's first weeks", async (t) => {
     await chapter("back up; the machine breaks; restore on another one", async () => {
       await desk.does("age-keygen -o /root/identity.txt", /age1/);
       const recipient = (await desk.does("age-keygen -y /root/identity.txt")).trim();
-      await gateway.does(
+      const made = await gateway.does(
         `broker-ctl backup /root/backup --recipient ${recipient} ${CONFIG}`,
         /keys \(encrypted\)/,
       );
+      const publicKey = /--public-key (?<key>\S+)/.exec(made)?.groups?.["key"];
       await mustRun("cp", "-a", join(company.pathOf("gw"), "root/backup"), join(work, "backup"));
       await company.lose("gw");
       transcript.say("-- gw is gone");
@@ -257,7 +258,7 @@ Deno.test("a new operator's first weeks", async (t) => {
       await company.carry("desk", "gw2", "root/identity.txt", "/root");
       await gateway.does(INSTALL);
       await gateway.does(
-        "gateway-setup --restore /root/backup --identity /root/identity.txt",
+        `gateway-setup --restore /root/backup --identity /root/identity.txt --public-key ${publicKey}`,
         /end where they did/,
       );
       await gateway.does("rm /root/identity.txt");
