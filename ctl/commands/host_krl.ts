@@ -1,9 +1,10 @@
-import { join, resolve } from "node:path";
+import { basename, join, resolve } from "node:path";
 import { systemClock } from "@gateway/shared/clock";
 import { setValue } from "@gateway/shared/config/edit";
 import { allowedSignersLine, createEnvelopeKey } from "@gateway/shared/envelope/key";
 import { AppError } from "@gateway/shared/errors";
 import { quoteText } from "@gateway/shared/quote";
+import { shellQuote } from "@gateway/shared/shell_quote";
 import { HOST_IDENTITY_SUFFIX, KRL_NAMESPACE } from "@gateway/shared/wire/krl";
 import { once } from "../arguments.ts";
 import type { AddCommand, CommandContext } from "../context.ts";
@@ -27,9 +28,9 @@ Examples:
   broker-ctl host krl web01 --url https://signer.example:9443 --ca-key pki/mtls_ca.key
   broker-ctl reload
 
-Makes an identity that may fetch the signer's revocation list and nothing else, puts it into a folder with all that
-the host needs beside shim/gateway-krl, and names it in krl_callers of the signer's config. shim/KRL.md says what to
-do on the host, and how not to lock yourself out.
+Creates an identity that may fetch the signer's revocation list and nothing else, writes it to a directory, and adds
+it to krl_callers in the signer's config. The output lists the commands that install it on the host. The installer
+writes /etc/gateway/krl there. shim/KRL.md describes how to keep a login that does not depend on the list.
 `;
 
 /** `host krl`: what a host needs to fetch the revocation list. */
@@ -94,8 +95,13 @@ async function enrol(
   return {
     json: { host: name, caller, folder },
     lines: [
-      `${caller} may fetch the revocation list for ${name}, from the signer's next reload on`,
-      `copy ${folder} to /etc/gateway/krl of the host, then go on as shim/KRL.md says`,
+      `${caller} may fetch the revocation list for ${name} after the next reload of the signer. Run:`,
+      "  broker-ctl reload",
+      `  scp -r ${shellQuote(folder)} /usr/share/gateway/krl/* ${shellQuote(`root@${name}:`)}`,
+      `  ssh ${shellQuote(`root@${name}`)} ./install-gateway-krl ${shellQuote(basename(folder))}`,
+      `  ssh ${shellQuote(`root@${name}`)} ./install-gateway-krl --keep`,
+      "The last command must be a new login within 5 minutes. In the sources, shim/ holds the files of " +
+      "/usr/share/gateway/krl/, and shim/KRL.md the instructions.",
     ],
   };
 }
