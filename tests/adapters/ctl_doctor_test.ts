@@ -274,10 +274,13 @@ Deno.test("doctor warns of a certificate that ends within 14 days", async () => 
 });
 
 Deno.test("doctor --live says which services and hosts do not answer", async () => {
-  const { wrong } = await diagnose(
-    (at) => edit(at("signer.json"), ["hosts"], { a: { ...HOST, addr: "127.0.0.1:1", principal: "p" } }),
-    "--live",
-  );
+  const { wrong } = await diagnose(async (at) => {
+    await edit(at("signer.json"), ["hosts"], { a: { ...HOST, addr: "127.0.0.1:1", principal: "p" } });
+    // Something may listen at the default ports of this machine.
+    for (const name of ["signer.json", "control-plane.json", "config.json"]) {
+      await edit(at(name), ["monitor_listen"], "127.0.0.1:1");
+    }
+  }, "--live");
   assert.equal(wrong.filter(({ check }) => check.startsWith("the service does not answer")).length, 3);
   assert.ok(wrong.some(({ check }) => check.startsWith('host "a" at 127.0.0.1:1 does not answer')));
 });
@@ -380,7 +383,10 @@ Deno.test("doctor --live does not know what a listener is that says no version a
     (at) => edit(at("signer.json"), ["monitor_listen"], `127.0.0.1:${pretender.port}`),
     "--live",
   );
-  const unknown = wrong.filter(({ level }) => level === "unknown").map(({ check }) => check);
+  // Other findings depend on the processes that run on this machine.
+  const unknown = wrong
+    .filter(({ level, check }) => level === "unknown" && / does not say which /.test(check))
+    .map(({ check }) => check);
   assert.equal(unknown.length, 2, JSON.stringify(wrong));
   assert.match(unknown.join(), /does not say which version[^]*does not say which time/);
 });
