@@ -1,7 +1,7 @@
 /**
  * Makes what is shipped, in `dist/`: a Debian package for each role, a tarball, the bill of materials, checksums, and
  * executables where their base is to be had: `deno task release [--version 0.1.0] [--output folder] [--allow-dirty]`;
- * with `--mcp-name org.example/gateway --image registry.example.org/namespace/gateway` also the entry of the MCP registry.
+ * for amd64 and arm64, or for exactly the architectures of the Deno programs that `--runtime` names; with `--mcp-name org.example/gateway --image registry.example.org/namespace/gateway` also the entry of the MCP registry.
  *
  * @module
  */
@@ -11,10 +11,11 @@ import { writeAllSync } from "@gateway/shared/bytes";
 import sharedManifest from "../shared/deno.json" with { type: "json" };
 import { bundleAll } from "./release/bundle.ts";
 import { writeChecksums } from "./release/checksums.ts";
-import { architecture, buildDebian } from "./release/debian.ts";
+import { buildDebian } from "./release/debian.ts";
 import { prepareImages } from "./release/image.ts";
 import { PACKAGES, RUNTIME } from "./release/packages.ts";
 import { run } from "./release/run.ts";
+import { architectureOf, findRuntimes } from "./release/runtimes.ts";
 import { describeMaterials } from "./release/sbom.ts";
 import { copySources, type Sources } from "./release/sources.ts";
 import { describeServer } from "./release/server_json.ts";
@@ -32,6 +33,7 @@ if (import.meta.main) {
       "allow-dirty": { type: "boolean", default: false },
       "mcp-name": { type: "string" },
       image: { type: "string" },
+      runtime: { type: "string", multiple: true, default: [] },
     },
   });
   const { version } = values;
@@ -48,7 +50,12 @@ if (import.meta.main) {
   try {
     const folder = join(work, "sources");
     const request = { workspace, folder, version, allowDirty: values["allow-dirty"] };
-    for (const name of await release(await copySources(request), { work, output, entry })) {
+    for (
+      const name of await release(await copySources(request), {
+        ...{ work, output, entry },
+        named: values.runtime,
+      })
+    ) {
       writeAllSync(Deno.stdout, `${join(output, name)}\n`);
     }
   } finally {
@@ -63,14 +70,17 @@ interface Wanted {
   readonly output: string;
   /** `server.json`, where it is published. */
   readonly entry: string | undefined;
+  /** Deno programs to release; empty: those of this version for each architecture. */
+  readonly named: readonly string[];
 }
 
 /** Makes every artefact, and gives the names of their files. */
 async function release(
   sources: Sources,
-  { work, output, entry }: Wanted,
+  { work, output, entry, named }: Wanted,
 ): Promise<readonly string[]> {
   const { folder, version, epoch } = sources;
+  const runtimes = await findRuntimes(named, work);
   const bundles = join(work, "bundles");
   await bundleAll({ sources: folder, output: bundles });
   await Deno.mkdir(output, { recursive: true });
@@ -80,14 +90,17 @@ async function release(
     const root = join(work, packaged.name);
     await stage(packaged, { sources: folder, bundles, root });
     await stage(packaged, { sources: folder, bundles, root: whole });
-    files.push(await buildDebian(packaged, { root, output, version, epoch }));
+    files.push(await buildDebian(packaged, { root, output, version, architecture: "all", epoch }));
   }
-  const runtime = join(work, RUNTIME.name);
-  for (const root of [runtime, whole]) {
-    await write(join(root, "usr/lib/gateway/deno"), await Deno.readFile(Deno.execPath()), PROGRAM_MODE);
+  for (const { architecture, path } of runtimes) {
+    const program = await Deno.readFile(path);
+    const root = join(work, `${RUNTIME.name}-${architecture}`);
+    for (const each of [root, whole]) await write(join(each, "usr/lib/gateway/deno"), program, PROGRAM_MODE);
+    files.push(
+      await buildDebian(RUNTIME, { root, output, version: Deno.version.deno, architecture, epoch }),
+      await pack(`gateway-${version}-linux-${architecture}.tar.gz`, whole, { output, epoch }),
+    );
   }
-  files.push(await buildDebian(RUNTIME, { root: runtime, output, version: Deno.version.deno, epoch }));
-  files.push(await pack(`gateway-${version}-linux-${architecture()}.tar.gz`, whole, { output, epoch }));
   if ((Deno.env.get("DENORT_BIN") ?? "") !== "") files.push(await compileAll(sources, { output }));
   await write(join(output, `gateway-${version}.cdx.json`), await describeMaterials(sources));
   files.push(`gateway-${version}.cdx.json`);
@@ -95,7 +108,7 @@ async function release(
     await write(join(output, "server.json"), entry);
     files.push("server.json");
   }
-  await prepareImages(sources, { work, output });
+  await prepareImages(sources, { work, output, runtimes });
   return [...files, await writeChecksums(output, files)];
 }
 
@@ -105,7 +118,7 @@ async function compileAll(
   { output }: Pick<Wanted, "output">,
 ): Promise<string> {
   await run(Deno.execPath(), ["task", "--quiet", "compile"], { cwd: folder });
-  const name = `gateway-${version}-executables-linux-${architecture()}.tar.gz`;
+  const name = `gateway-${version}-executables-linux-${await architectureOf(Deno.execPath())}.tar.gz`;
   await pack(name, join(folder, "dist"), { output, epoch });
   return name;
 }

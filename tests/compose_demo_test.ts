@@ -15,7 +15,7 @@ import { DEFAULT_LISTENERS } from "../ctl/init/options.ts";
 
 const ROOT = new URL("../", import.meta.url).pathname;
 /** As `init` of the demo's compose file. */
-const LAYOUT = createLayout("/state/gateway");
+const LAYOUT = createLayout("/var/lib/gateway/demo");
 const CHOICES: ConfigChoices = {
   route: "control_plane",
   listeners: {
@@ -53,4 +53,17 @@ Deno.test("permissions.json of the compose demo holds exactly what the configs o
       "broker-ctl": ctl.permissions["broker-ctl"],
     },
   });
+});
+
+Deno.test("the compose demo uses nothing that only podman has", async () => {
+  for (const file of ["demo", "compose"]) {
+    const text = await Deno.readTextFile(`${ROOT}deploy/${file}/compose.yaml`);
+    assert.doesNotMatch(text, /:U\b/, "a mount option of podman");
+  }
+  const run = await Deno.readTextFile(`${ROOT}deploy/demo/run`);
+  const lines = run.split("\n").filter((line) => !line.startsWith("#") && /\bpodman\b/.test(line));
+  assert.deepEqual(lines, [
+    "engine=${ENGINE:-podman}",
+    '  if [ "$engine" = podman ]; then podman-compose "$@"; else "$engine" compose "$@"; fi',
+  ]);
 });

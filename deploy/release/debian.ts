@@ -1,6 +1,7 @@
 import { join } from "node:path";
 import { type Package, THIS_VERSION } from "./packages.ts";
 import { run } from "./run.ts";
+import type { Architecture } from "./runtimes.ts";
 import { write } from "./stage.ts";
 
 /** What {@linkcode buildDebian} is given beside the package. */
@@ -10,17 +11,13 @@ export interface DebianBuild {
   /** Where the `.deb` goes; absolute. */
   readonly output: string;
   readonly version: string;
+  /** `all` for a package without a program of one architecture. */
+  readonly architecture: Architecture | "all";
   /** What its files are dated with; seconds since the epoch. */
   readonly epoch: number;
 }
 
-const ARCHITECTURES = { x86_64: "amd64", aarch64: "arm64", x86: "i386" } as const;
 const SCRIPT = 0o755;
-
-/** This machine's architecture as Debian calls it. */
-export function architecture(): string {
-  return ARCHITECTURES[Deno.build.arch as keyof typeof ARCHITECTURES] ?? Deno.build.arch;
-}
 
 /** A version as Debian compares it: `0.2.0-rc.1` comes before `0.2.0`. */
 export function debianVersion(version: string): string {
@@ -33,26 +30,25 @@ export function debianVersion(version: string): string {
  * @returns the name of the file
  */
 export async function buildDebian(packaged: Package, build: DebianBuild): Promise<string> {
-  const { root, version, epoch } = build;
+  const { root, version, architecture, epoch } = build;
   const control = join(root, "DEBIAN");
-  await write(join(control, "control"), controlText(packaged, { version, kilobytes: await sizeOf(root) }));
+  const kilobytes = await sizeOf(root);
+  await write(join(control, "control"), controlText(packaged, { version, architecture, kilobytes }));
   for (const [name, text] of Object.entries(maintainerScripts(packaged))) {
     await write(join(control, name), text, SCRIPT);
   }
-  const file = `${packaged.name}_${debianVersion(version)}_${architectureOf(packaged)}.deb`;
+  const file = `${packaged.name}_${debianVersion(version)}_${architecture}.deb`;
   const args = ["--root-owner-group", "-Zgzip", "--build", root, join(build.output, file)];
   await run("dpkg-deb", args, { cwd: root, env: { SOURCE_DATE_EPOCH: String(epoch) } });
   return file;
 }
 
-function architectureOf({ native }: Package): string {
-  return native === true ? architecture() : "all";
-}
-
 /** The text of `DEBIAN/control`. */
 export function controlText(
   packaged: Package,
-  { version, kilobytes }: { readonly version: string; readonly kilobytes: number },
+  { version, architecture, kilobytes }: Pick<DebianBuild, "version" | "architecture"> & {
+    readonly kilobytes: number;
+  },
 ): string {
   const { name, summary, description, depends, recommends = [] } = packaged;
   const list = (packages: readonly string[]) =>
@@ -60,7 +56,7 @@ export function controlText(
   const fields: readonly (readonly [string, string])[] = [
     ["Package", name],
     ["Version", debianVersion(version)],
-    ["Architecture", architectureOf(packaged)],
+    ["Architecture", architecture],
     ["Maintainer", "The gateway authors <security@gateway.invalid>"],
     ["Installed-Size", String(kilobytes)],
     ["Depends", list(depends)],

@@ -16,7 +16,11 @@ Deno.test.each([
 });
 
 Deno.test("controlText() has a service depend on the launcher of its own version, and on nothing of Debian's older", () => {
-  const text = controlText(packageOf("gateway-control-plane"), { version: "0.2.0-rc.1", kilobytes: 7 });
+  const text = controlText(packageOf("gateway-control-plane"), {
+    version: "0.2.0-rc.1",
+    architecture: "all",
+    kilobytes: 7,
+  });
   assert.match(text, /^Version: 0\.2\.0~rc\.1$/m);
   assert.match(text, /^Depends: gateway-common \(= 0\.2\.0~rc\.1\)$/m);
   assert.doesNotMatch(text, /^Recommends:/m);

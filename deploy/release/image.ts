@@ -2,6 +2,7 @@ import { join } from "node:path";
 import { parseStandardJson } from "@gateway/shared/json";
 import { bundleOne } from "./bundle.ts";
 import { run } from "./run.ts";
+import type { Runtime } from "./runtimes.ts";
 import type { Sources } from "./sources.ts";
 import { write } from "./stage.ts";
 
@@ -68,12 +69,25 @@ const IMAGES: Readonly<Record<"root" | "bridge" | "debate", readonly ImageProgra
 /** Makes the folder that the images are built in: their files, each in an archive, and the Containerfiles. */
 export async function prepareImages(
   { folder, epoch }: Sources,
-  { work, output }: { readonly work: string; readonly output: string },
+  { work, output, runtimes }: {
+    readonly work: string;
+    readonly output: string;
+    readonly runtimes: readonly Runtime[];
+  },
 ): Promise<void> {
   const context = join(output, "image");
+  const pack = async (root: string, archive: string) => {
+    const order = ["--sort=name", `--mtime=@${epoch}`, "--owner=0", "--group=0", "--numeric-owner"];
+    await run("tar", [...order, "-cf", join(context, archive), "-C", root, "usr"], { cwd: root });
+  };
+  await Deno.mkdir(context, { recursive: true });
+  for (const { architecture, path } of runtimes) {
+    const root = join(work, `image-deno-${architecture}`);
+    await write(join(root, DENO), await Deno.readFile(path), PROGRAM_MODE);
+    await pack(root, `deno-${architecture}.tar`);
+  }
   for (const [image, programs] of Object.entries(IMAGES)) {
     const root = join(work, `image-${image}`);
-    await write(join(root, DENO), await Deno.readFile(Deno.execPath()), PROGRAM_MODE);
     const sets: Record<string, unknown> = { healthy: { net: ["127.0.0.1:8000"] } };
     for (const program of programs) {
       sets[program.permissionSet] ??= await readSet(folder, program);
@@ -87,9 +101,7 @@ export async function prepareImages(
     await write(join(root, BIN, "deno.json"), JSON.stringify(config, null, 2));
     const file = image === "root" ? "Containerfile" : `Containerfile.${image}`;
     await write(join(context, file), await Deno.readFile(join(folder, "deploy/image", file)));
-    const archive = join(context, `${image}.tar`);
-    const order = ["--sort=name", `--mtime=@${epoch}`, "--owner=0", "--group=0", "--numeric-owner"];
-    await run("tar", [...order, "-cf", archive, "-C", root, "usr"], { cwd: root });
+    await pack(root, `${image}.tar`);
   }
   await write(join(context, "data/.keep"), "");
 }

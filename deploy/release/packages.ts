@@ -21,8 +21,6 @@ export interface Package {
   readonly summary: string;
   /** Further lines of the description. */
   readonly description: string;
-  /** Whether it holds a program for one architecture; the others are for all. */
-  readonly native?: true;
   readonly depends: readonly string[];
   readonly recommends?: readonly string[];
   readonly files: readonly PackagedFile[];
@@ -61,7 +59,6 @@ export const RUNTIME: Package = {
   name: "gateway-runtime",
   summary: "the Deno program that gateway's services run on",
   description: "It lies in /usr/lib/gateway and not on the PATH.",
-  native: true,
   depends: ["libc6", "libgcc-s1"],
   recommends: ["ca-certificates"],
   files: [],

@@ -1,6 +1,6 @@
 /** Containers and images of a test's own: nothing of the machine's is touched. */
 import { join } from "node:path";
-import { mustRun } from "./machine.ts";
+import { mustRun, runProgram } from "./machine.ts";
 
 const CONTAINERS = `[containers]
 default_ulimits = ["nofile=1024:1024","nproc=1024:1024"]
@@ -26,17 +26,36 @@ export async function useStorage(folder: string): Promise<void> {
 
 /** Makes an image that is the least Debian with some packages. */
 export async function makeBase(
-  { name, variant, packages, work }: Readonly<Record<"name" | "variant" | "packages" | "work", string>>,
+  { name, variant, packages, work, architecture }:
+    & Readonly<Record<"name" | "variant" | "packages" | "work", string>>
+    & { readonly architecture?: "amd64" | "arm64" },
 ): Promise<void> {
+  const [ofDebian, ofImage] = architecture === undefined
+    ? [[], []]
+    : [[`--architectures=${architecture}`], [`--arch=${architecture}`]];
   const archive = join(work, `${name}.tar`);
   await mustRun(
     "mmdebstrap",
-    ...["--quiet", `--variant=${variant}`, `--include=${packages}`, "bookworm", archive],
+    ...["--quiet", `--variant=${variant}`, `--include=${packages}`, ...ofDebian, "bookworm", archive],
   );
-  const container = (await mustRun("buildah", "from", "scratch")).trim();
+  const container = (await mustRun("buildah", "from", ...ofImage, "scratch")).trim();
   await mustRun("buildah", "add", "--quiet", container, archive, "/");
+  await mustRun("buildah", "config", ...ofImage, container);
   await mustRun("buildah", "commit", "--quiet", container, `localhost/${name}`);
   await mustRun("buildah", "rm", container);
+}
+
+/** Builds an index with an image for each architecture, on a base for each, and gives the directory of its OCI layout. */
+export async function buildIndex(context: string, file: string, work: string): Promise<string> {
+  const bases = ["localhost/base-amd64", "localhost/base-arm64"];
+  await runProgram("buildah", "manifest", "rm", "bases");
+  await mustRun("buildah", "manifest", "create", "bases", ...bases);
+  const options = ["--isolation=chroot", "--quiet", "--build-arg=BASE=localhost/bases", "--manifest=index"];
+  const platforms = "--platform=linux/amd64,linux/arm64";
+  await mustRun("buildah", "build", ...options, platforms, `--file=${join(context, file)}`, context);
+  const layout = join(work, "layout");
+  await mustRun("buildah", "manifest", "push", "--quiet", "--all", "--format=oci", "index", `oci:${layout}`);
+  return layout;
 }
 
 /** Builds an image of a folder on a base of {@linkcode makeBase}. */

@@ -7,11 +7,14 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { poll } from "../stage/poll.ts";
-import { build, makeBase, useStorage } from "./containers.ts";
+import { build, buildIndex, makeBase, useStorage } from "./containers.ts";
+import { elfHeader } from "./elf_header.ts";
 import { mustRun, runProgram } from "./machine.ts";
 import { tryInstances } from "./several.ts";
 
 const VERSION = "0.1.0";
+/** `e_machine` of a program for arm64 (elf(5)). */
+const ARM64 = 183;
 const NAMES = [
   "gateway",
   "signer",
@@ -51,12 +54,36 @@ Deno.test("images", async (t) => {
         "--output",
         output,
         "--allow-dirty",
+        ...["--runtime", Deno.execPath(), "--runtime", join(work, "arm64")],
       ];
+      await Deno.writeFile(join(work, "arm64"), elfHeader(ARM64));
       await mustRun(Deno.execPath(), ...release);
       await makeBase({ name: "base", variant: "extract", packages: BASE_PACKAGES, work });
       await build(join(output, "image"), "Containerfile", "gateway");
       await build(join(output, "image"), "Containerfile.bridge", "bridge");
       await build(join(output, "image"), "Containerfile.debate", "debate");
+    });
+    await t.step("one build makes an index of an image for amd64 and one for arm64", async () => {
+      const base = { variant: "extract", packages: BASE_PACKAGES, work };
+      await makeBase({ ...base, name: "base-amd64", architecture: "amd64" });
+      await makeBase({ ...base, name: "base-arm64", architecture: "arm64" });
+      const layout = await buildIndex(join(output, "image"), "Containerfile", work);
+      const blob = (digest: string) => join(layout, "blobs", digest.replace(":", "/"));
+      const read = async (path: string) => JSON.parse(await Deno.readTextFile(path));
+      const [{ digest }] = (await read(join(layout, "index.json"))).manifests;
+      const index = await read(blob(digest));
+      assert.equal(index.mediaType, "application/vnd.oci.image.index.v1+json");
+      const machines: Record<string, number> = {};
+      for (const { digest, platform } of index.manifests) {
+        const { config, layers } = await read(blob(digest));
+        assert.equal((await read(blob(config.digest))).architecture, platform.architecture);
+        for (const layer of layers) {
+          const script = `tar -xzOf "$1" usr/lib/gateway/deno 2>/dev/null | od -An -tu1 -j18 -N1`;
+          const { stdout } = await runProgram("sh", "-c", script, "sh", blob(layer.digest));
+          if (stdout.trim() !== "") machines[platform.architecture] = Number(stdout);
+        }
+      }
+      assert.deepEqual(machines, { amd64: 62, arm64: ARM64 });
     });
     await t.step("the bridge is in an image of its own, and says what it lacks", async () => {
       const printed = await mustRun("podman", "run", "--rm", ...LOCKED, "bridge", "--version");

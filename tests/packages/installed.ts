@@ -6,7 +6,7 @@
  */
 import assert from "node:assert/strict";
 import { join } from "node:path";
-import { architecture } from "../../deploy/release/debian.ts";
+import { architectureOf } from "../../deploy/release/runtimes.ts";
 import { PACKAGES } from "../../deploy/release/packages.ts";
 import { poll } from "../stage/poll.ts";
 import { followGuide, readGuide } from "./guides.ts";
@@ -69,7 +69,7 @@ Deno.test("packages on a Debian that has nothing of ours", async (t) => {
       const names2 = await mustRun(
         "tar",
         "-tzf",
-        join(oldOutput, `gateway-${OLD}-linux-${architecture()}.tar.gz`),
+        join(oldOutput, `gateway-${OLD}-linux-${await architectureOf(Deno.execPath())}.tar.gz`),
       );
       assert.match(names2, /^\.\/usr\/lib\/gateway\/deno$/m);
     });

@@ -8,6 +8,7 @@ export const NEW = "0.1.1";
 /** Makes every package. */
 export async function release(version: string, output: string): Promise<void> {
   const args = ["task", "--quiet", "release", "--version", version, "--output", output, "--allow-dirty"];
+  args.push("--runtime", Deno.execPath());
   await mustRun(Deno.execPath(), ...args);
 }
 

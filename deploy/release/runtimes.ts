@@ -1,0 +1,70 @@
+import { join } from "node:path";
+import { run } from "./run.ts";
+
+/** Architectures that are released, as Debian and images call them. */
+export const ARCHITECTURES = ["amd64", "arm64"] as const;
+
+/** One of {@linkcode ARCHITECTURES}. */
+export type Architecture = (typeof ARCHITECTURES)[number];
+
+/** The Deno program of an architecture. */
+export interface Runtime {
+  readonly architecture: Architecture;
+  /** Absolute. */
+  readonly path: string;
+}
+
+/** `e_machine` of an ELF header (elf(5)). */
+const MACHINES: Readonly<Record<number, Architecture>> = { 62: "amd64", 183: "arm64" };
+/** The npm package that holds the Deno program; npm checks its hash. */
+const NPM_NAMES: Readonly<Record<Architecture, string>> = {
+  amd64: "@deno/linux-x64-glibc",
+  arm64: "@deno/linux-arm64-glibc",
+};
+
+/**
+ * Finds the Deno program of each architecture: exactly those that are named, or else the program that runs this, and
+ * for the other architecture the npm package of the same version.
+ *
+ * @param work a directory for downloads; absolute
+ * @throws {TypeError} for two programs of one architecture, or a program of another one
+ */
+export async function findRuntimes(named: readonly string[], work: string): Promise<readonly Runtime[]> {
+  const found: Runtime[] = [];
+  for (const path of named.length > 0 ? named : [Deno.execPath()]) {
+    const architecture = await architectureOf(path);
+    if (found.some((other) => other.architecture === architecture)) {
+      throw new TypeError(`Cannot release two runtimes for ${architecture}`);
+    }
+    found.push({ architecture, path });
+  }
+  if (named.length > 0) return found;
+  for (const architecture of ARCHITECTURES) {
+    if (found.some((other) => other.architecture === architecture)) continue;
+    const folder = join(work, `runtime-${architecture}`);
+    await Deno.mkdir(folder);
+    const name = `${NPM_NAMES[architecture]}@${Deno.version.deno}`;
+    await run("npm", ["pack", "--loglevel=error", name], { cwd: folder });
+    const [archive = ""] = await Array.fromAsync(Deno.readDir(folder), (entry) => entry.name);
+    await run("tar", ["-xzf", archive, "package/deno"], { cwd: folder });
+    const path = join(folder, "package/deno");
+    if (await architectureOf(path) !== architecture) {
+      throw new TypeError(`Cannot release ${name}: wrong machine`);
+    }
+    found.push({ architecture, path });
+  }
+  return found;
+}
+
+/** The architecture that an ELF program is for. @throws {TypeError} for anything but amd64 and arm64 */
+export async function architectureOf(path: string): Promise<Architecture> {
+  using file = await Deno.open(path);
+  const header = new Uint8Array(20);
+  await file.read(header);
+  const isElf = new TextDecoder().decode(header.subarray(0, 4)) === "\x7fELF";
+  const architecture = isElf ? MACHINES[new DataView(header.buffer).getUint16(18, true)] : undefined;
+  if (architecture !== undefined) return architecture;
+  throw new TypeError(
+    `Cannot release runtime ${JSON.stringify(path)}: it is no ELF program for amd64 or arm64`,
+  );
+}
