@@ -53,6 +53,16 @@ export function parseJson(text: string): unknown {
 }
 
 /**
+ * Parses a request from outside as {@linkcode parseJson} does, but rejects an object with two equal keys. Programs
+ * disagree on which one counts, so a proxy or an approver could see another request than the one that is decided.
+ *
+ * @throws {SyntaxError} also when an object has two equal keys
+ */
+export function parseUniqueJson(text: string): unknown {
+  return parseStrictly(replaceLoneSurrogates(text), toExactNumber, { uniqueKeys: true });
+}
+
+/**
  * Parses JSON as `JSON.parse` would without its defect: every number becomes a `number`, and lone surrogates stay.
  *
  * @throws {SyntaxError} when the text is not JSON

@@ -50,12 +50,16 @@ const WORDS = [["true", true], ["false", false], ["null", null]] as const;
 
 /**
  * Parses JSON (RFC 8259) without the engine's parser of objects: several times as slow, at any depth. The last of
- * several equal keys counts.
+ * several equal keys counts, unless keys must be unique.
  *
  * @param toNumber gives the value of a number as it is written
  * @throws {SyntaxError} when the text is not JSON
  */
-export function parseStrictly(text: string, toNumber: (literal: string) => unknown): unknown {
+export function parseStrictly(
+  text: string,
+  toNumber: (literal: string) => unknown,
+  { uniqueKeys = false }: { readonly uniqueKeys?: boolean } = {},
+): unknown {
   const scanner = new Scanner(text);
   const open: Open[] = [];
   for (;;) {
@@ -83,6 +87,7 @@ export function parseStrictly(text: string, toNumber: (literal: string) => unkno
       scanner.skip();
       if (next === ",") {
         if (!isList) top.key = scanner.key();
+        if (uniqueKeys && !isList && Object.hasOwn(top.value, top.key)) scanner.fail();
         break;
       }
       value = close(top.value);

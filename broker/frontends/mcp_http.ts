@@ -7,7 +7,7 @@ import {
 import * as z from "@zod/zod";
 import type { Clock } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
-import { readJsonBody } from "@gateway/shared/http/body";
+import { readJsonBody, requireJsonType } from "@gateway/shared/http/body";
 import { refuseMethod } from "@gateway/shared/http/routes";
 import { writableBigint } from "@gateway/shared/json";
 import type { EndUserVerifier } from "@gateway/shared/oidc/verifier";
@@ -140,6 +140,7 @@ export function createMcpHttp(options: McpHttpOptions): McpHttp {
   }
 
   async function post(request: Request, endUser: AuthenticatedEndUser): Promise<Response> {
+    requireJsonType(request);
     const body = await readJsonBody(request, { maxBytes: MAX_BODY_BYTES, schema: z.unknown() });
     if (!accepts(request.headers.get("accept"), ["application/json", "text/event-stream"])) {
       throw new AppError("invalid_request", "Accept must allow application/json and text/event-stream");

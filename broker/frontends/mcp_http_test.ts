@@ -95,7 +95,7 @@ Deno.test.each<{ name: string; request: TestRequest; code: ErrorCode; message: s
     name: "what is not JSON",
     request: { token: "alice", body: "{" },
     code: "invalid_request",
-    message: "Request body is not valid JSON",
+    message: "Request body is not valid JSON, or repeats a key",
   },
   {
     name: "an answer in one form only",

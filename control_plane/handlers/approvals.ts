@@ -1,5 +1,5 @@
 import { AppError } from "@gateway/shared/errors";
-import { readJsonBody } from "@gateway/shared/http/body";
+import { readJsonBody, requireJsonType } from "@gateway/shared/http/body";
 import type { Peer } from "@gateway/shared/http/mtls_server";
 import { approvalDecision } from "@gateway/shared/wire/approval";
 import type { ControlPlanePorts } from "../ports.ts";
@@ -30,6 +30,7 @@ export async function handleDecide(
   ) {
     throw new AppError("forbidden", "decisions from other sites are refused");
   }
+  requireJsonType(request);
   const decision = await readJsonBody(request, { maxBytes: MAX_DECISION_BYTES, schema: approvalDecision });
   return answer(await decideApproval(ports, { id, approver: peer.caller, decision }));
 }

@@ -1,5 +1,5 @@
 import { AppError } from "@gateway/shared/errors";
-import { readJsonBody } from "@gateway/shared/http/body";
+import { readJsonBody, requireJsonType } from "@gateway/shared/http/body";
 import { within } from "@gateway/shared/within";
 import * as z from "@zod/zod";
 import type { LiveRun } from "../runs/live_run.ts";
@@ -278,6 +278,7 @@ const MAX_BODY_BYTES = 256 * 1024;
  * status 422; otherwise as `readJsonBody()`
  */
 async function readJson<T>(request: Request, schema: z.ZodType<T>, maxBytes = MAX_BODY_BYTES): Promise<T> {
+  requireJsonType(request);
   try {
     return await readJsonBody(request, { maxBytes, schema });
   } catch (error) {

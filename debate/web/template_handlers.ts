@@ -1,5 +1,5 @@
 import { AppError } from "@gateway/shared/errors";
-import { readJsonBody } from "@gateway/shared/http/body";
+import { readJsonBody, requireJsonType } from "@gateway/shared/http/body";
 import { stringify } from "yaml";
 import { firstPrompts } from "../engine/agents/first_prompts.ts";
 import { parseTemplate } from "../prompts/parse_template.ts";
@@ -39,6 +39,7 @@ const MAX_BYTES = 512 * 1024;
  * first round. Nothing is stored: templates come from files that the operator of the server puts there.
  */
 export async function handlePreview({ settings }: WebPorts, request: Request): Promise<Response> {
+  requireJsonType(request);
   const { file, text, topic } = await readJsonBody(request, { maxBytes: MAX_BYTES, schema: previewBody });
   const template = read(file, text);
   if (template instanceof AppError) return Response.json({ problem: template.message, prompts: [] });

@@ -8,7 +8,6 @@
  *
  * const request = new Request("https://signer/v1/sign", {
  *   method: "POST",
- *   headers: { "content-type": "application/json" },
  *   body: '{"host":"web01"}',
  * });
  * const body = await readJsonBody(request, { maxBytes: 65536, schema: z.object({ host: z.string() }) });
@@ -22,7 +21,7 @@ import type * as z from "@zod/zod";
 import { concatBytes } from "../bytes.ts";
 import { AppError } from "../errors.ts";
 import { formatKeyPath } from "../key_path.ts";
-import { parseJson } from "../json.ts";
+import { parseUniqueJson } from "../json.ts";
 import { headerOf, messageOf } from "./node_request.ts";
 
 /** How a body is read. */
@@ -39,17 +38,26 @@ export interface JsonBodyOptions<T> {
 }
 
 /**
- * Reads, parses and checks a JSON body.
+ * Rejects a body that is not declared as JSON. A page of another site cannot declare it: its browser would first ask
+ * this server (CORS). Routes that a browser can reach with a certificate, a cookie or a token call this.
  *
- * @throws {AppError} `unsupported_media_type` when the content type is not `application/json`,
- * `payload_too_large` when it exceeds `maxBytes`, `invalid_request` when it breaks off, is not UTF-8, not
- * JSON, or not of the schema's shape; the message then names the first wrong key
+ * @throws {AppError} `unsupported_media_type`
+ */
+export function requireJsonType(request: Request): void {
+  const type = headerOf(request, "content-type")?.split(";", 1)[0]?.trim().toLowerCase();
+  if (type === "application/json") return;
+  throw new AppError("unsupported_media_type", "Request body must have content type application/json");
+}
+
+/**
+ * Reads, parses and checks a JSON body, whatever its content type. A member that is `null` where the schema does not
+ * accept `null` counts as absent.
+ *
+ * @throws {AppError} `payload_too_large` when the body exceeds `maxBytes`, `invalid_request` when it breaks off, is
+ * not UTF-8, not JSON, has an object with two equal keys, or is not of the schema's shape; the message then names the
+ * first wrong key
  */
 export async function readJsonBody<T>(request: Request, options: JsonBodyOptions<T>): Promise<T> {
-  const contentType = headerOf(request, "content-type");
-  if (contentType !== "application/json" && !isJson(contentType)) {
-    throw new AppError("unsupported_media_type", "Request body must have content type application/json");
-  }
   const { maxBytes, larger } = options;
   const bytes = await readBodyBytes(request, larger?.maxBytes ?? maxBytes);
   if (bytes.length <= maxBytes) return decodeBody(bytes, options.schema);
@@ -64,8 +72,11 @@ export async function readJsonBody<T>(request: Request, options: JsonBodyOptions
 }
 
 function decodeBody<T>(bytes: Uint8Array, schema: z.ZodType<T>): T {
-  const result = schema.safeParse(parseBody(bytes));
+  const value = parseBody(bytes);
+  const result = schema.safeParse(value);
   if (result.success) return result.data;
+  const withoutNulls = schema.safeParse(dropNulls(value));
+  if (withoutNulls.success) return withoutNulls.data;
   const issue = result.error.issues[0];
   const key = issue === undefined || issue.path.length === 0 ? "request body" : formatKeyPath(issue.path);
   throw new AppError(
@@ -74,8 +85,9 @@ function decodeBody<T>(bytes: Uint8Array, schema: z.ZodType<T>): T {
   );
 }
 
-function isJson(contentType: string | null): boolean {
-  return contentType?.split(";", 1)[0]?.trim().toLowerCase() === "application/json";
+function dropNulls(value: unknown): unknown {
+  if (typeof value !== "object" || value === null || Array.isArray(value)) return value;
+  return Object.fromEntries(Object.entries(value).filter(([, member]) => member !== null));
 }
 
 const DECODER = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
@@ -88,9 +100,9 @@ function parseBody(bytes: Uint8Array): unknown {
     throw new AppError("invalid_request", "Request body is not valid UTF-8", { cause });
   }
   try {
-    return parseJson(text);
+    return parseUniqueJson(text);
   } catch (cause) {
-    throw new AppError("invalid_request", "Request body is not valid JSON", { cause });
+    throw new AppError("invalid_request", "Request body is not valid JSON, or repeats a key", { cause });
   }
 }
 

@@ -1,9 +1,14 @@
 import assert from "node:assert/strict";
 import * as z from "@zod/zod";
 import { AppError, type ErrorCode } from "../errors.ts";
-import { readJsonBody } from "./body.ts";
+import { readJsonBody, requireJsonType } from "./body.ts";
 
-const schema = z.object({ host: z.string(), ttl: z.int().default(0), tags: z.array(z.string()).default([]) });
+const schema = z.object({
+  host: z.string(),
+  ttl: z.int().default(0),
+  tags: z.array(z.string()).default([]),
+  groups: z.array(z.string()).nullable().optional(),
+});
 const MAX = 64;
 
 function post(body: BodyInit | null, headers: HeadersInit = { "content-type": "application/json" }): Request {
@@ -48,8 +53,8 @@ Deno.test.each([
   "Application/JSON",
   "application/json; charset=utf-8",
   " application/json ;x=y",
-].map((type) => ({ type })))("readJsonBody() accepts content type '$type'", async ({ type }) => {
-  await readJsonBody(post('{"host":"a"}', { "content-type": type }), { maxBytes: MAX, schema });
+].map((type) => ({ type })))("requireJsonType() accepts content type '$type'", ({ type }) => {
+  requireJsonType(post('{"host":"a"}', { "content-type": type }));
 });
 
 Deno.test.each<{ readonly name: string; readonly headers: Record<string, string> }>([
@@ -59,8 +64,23 @@ Deno.test.each<{ readonly name: string; readonly headers: Record<string, string>
   { name: "a relative of JSON", headers: { "content-type": "application/jsonp" } },
   { name: "a list of types", headers: { "content-type": "application/json, text/plain" } },
   { name: "problem+json", headers: { "content-type": "application/problem+json" } },
-])("readJsonBody() refuses $name", async ({ headers }) => {
-  assert.equal((await refusalOf(post(bytesOf('{"host":"a"}'), headers))).code, "unsupported_media_type");
+])("requireJsonType() rejects $name, readJsonBody() accepts it", async ({ headers }) => {
+  const request = post(bytesOf('{"host":"a"}'), headers);
+  assert.throws(() => requireJsonType(request), { code: "unsupported_media_type" });
+  assert.equal((await readJsonBody(request, { maxBytes: MAX, schema })).host, "a");
+});
+
+Deno.test.each([
+  {
+    name: "is absent where the schema has no null",
+    text: '{"host":"a","ttl":null,"tags":null}',
+    groups: undefined,
+  },
+  { name: "keeps its meaning where the schema has null", text: '{"host":"a","groups":null}', groups: null },
+])("readJsonBody(): a null member $name", async ({ text, groups }) => {
+  const { groups: read, ...rest } = await readJsonBody(post(text), { maxBytes: MAX, schema });
+  assert.deepEqual(rest, { host: "a", ttl: 0, tags: [] });
+  assert.equal(read, groups);
 });
 
 Deno.test.each<
@@ -95,7 +115,20 @@ Deno.test.each<
     name: "half a body",
     body: () => '{"host":"a"',
     code: "invalid_request",
-    message: /^Request body is not valid JSON$/,
+    message: /^Request body is not valid JSON, or repeats a key$/,
+  },
+  ...['{"host":"a","host":"b"}', '{"host":"a","h\\u006fst":"a"}', '{"host":"a","x":[{"y":1,"y":1}]}'].map((
+    text,
+  ) => ({
+    name: `a repeated key: ${text}`,
+    body: () => text,
+    code: "invalid_request" as const,
+  })),
+  {
+    name: "null for a key that must be there",
+    body: () => '{"host":null}',
+    code: "invalid_request",
+    message: /^Invalid host: expected string, received null$/,
   },
   { name: "two values", body: () => '{"host":"a"} {}', code: "invalid_request" },
   { name: "a comment", body: () => '{"host":"a"} // x', code: "invalid_request" },

@@ -83,6 +83,12 @@ Deno.test.each(
   assert.equal(signer.file.text, before);
 });
 
+Deno.test("…/allow without a body and a type is 400", async () => {
+  const signer = await startSigner();
+  const request = new Request("https://signer/v1/policy/hosts/web01/allow", { method: "POST" });
+  assert.equal((await signer.send(request, "operator")).status, 400);
+});
+
 Deno.test("…/allow is for admins, and audited when it is not one", async () => {
   const signer = await startSigner();
   assert.equal((await edit(signer, "POST", "^id$", "web01", "broker-1")).status, 403);
