@@ -20,7 +20,7 @@ export interface BrokerHost {
   readonly addr: string;
   /** Local mode needs it. */
   readonly user?: string;
-  /** Local mode needs it: an authorized_keys line. */
+  /** An authorized_keys line. */
   readonly host_key?: string;
   readonly jump?: string;
   readonly principal?: string;
@@ -42,10 +42,10 @@ const strings = z.array(z.string());
 
 /** Checks a {@linkcode BrokerHost}; unknown keys are refused. */
 export const brokerHost: z.ZodType<BrokerHost> = z.strictObject({
-  addr: text.min(1).describe("host:port to connect to"),
+  addr: text.default("").describe("host:port to connect to; if empty, the broker cannot connect"),
   user: text.exactOptional().describe("the account on the host; local mode needs it"),
   host_key: text.exactOptional().describe(
-    "the pinned host key, an authorized_keys line; local mode needs it",
+    "the pinned host key, an authorized_keys line; if empty, the broker cannot connect",
   ),
   jump: text.exactOptional().describe("logical name of the bastion in front of the host"),
   principal: text.exactOptional().describe(

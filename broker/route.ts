@@ -17,12 +17,13 @@ export type Route = readonly [Hop, ...Hop[]];
 /**
  * The way to a host, along `jump` until a host is reached directly.
  *
- * @throws {AppError} `unknown_host` when the target or a bastion is not among the hosts, `invalid_config` when
- * the bastions lead in a circle
+ * @throws {AppError} `unknown_host` when the target or a bastion is not among the hosts, `invalid_config` when one has
+ * no address or host key, or when the bastions lead in a circle
  */
 export function buildRoute(hosts: Hosts, name: string): Route {
   const target = hosts.get(name);
   if (target === undefined) throw new AppError("unknown_host", `unknown host: ${quoteText(name)}`);
+  requireConnectable(name, target);
   let route: Route = [{ name, role: "target", host: target }];
   const seen = new Set([name]);
   for (let jump = target.jump ?? ""; jump !== "";) {
@@ -30,10 +31,17 @@ export function buildRoute(hosts: Hosts, name: string): Route {
     seen.add(jump);
     const host = hosts.get(jump);
     if (host === undefined) throw new AppError("unknown_host", `unknown host in chain: ${quoteText(jump)}`);
+    requireConnectable(jump, host);
     route = [{ name: jump, role: "bastion", host }, ...route];
     jump = host.jump ?? "";
   }
   return route;
+}
+
+function requireConnectable(name: string, { addr, host_key }: HostInfo): void {
+  const missing = addr === "" ? "addr" : host_key === "" ? "host_key" : undefined;
+  if (missing === undefined) return;
+  throw new AppError("invalid_config", `cannot connect to host ${quoteText(name)}: it has no ${missing}`);
 }
 
 /** The hop of the host that was asked for. */

@@ -54,6 +54,20 @@ Deno.test.each([
   assert.throws(() => buildRoute(hostsOf(jumps), "web"), { code, message });
 });
 
+Deno.test.each([
+  { name: "target", without: "web" },
+  { name: "bastion", without: "edge" },
+])("buildRoute() rejects a $name without address or host key", ({ without }) => {
+  const hosts = hostsOf({ web: "edge", edge: undefined });
+  for (const missing of ["addr", "host_key"]) {
+    const info = { ...host(without, without === "web" ? "edge" : undefined), [missing]: "" };
+    assert.throws(() => buildRoute(new Map([...hosts, [without, info]]), "web"), {
+      code: "invalid_config",
+      message: `cannot connect to host "${without}": it has no ${missing}`,
+    });
+  }
+});
+
 Deno.test("buildRoute() ends for any table of hosts, and no name is twice on a route", () => {
   const names = ["a", "b", "c", "d", "e"];
   const table = fc.record(

@@ -103,8 +103,8 @@ Deno.test.each([
   { name: "_default in a struct", members: `"_default": 1`, problem: 'unknown key "_default"' },
   {
     name: "a missing key",
-    members: `"hosts": {"web.example": {"addr": "a", "user": "u"}}`,
-    problem: 'missing key "hosts["web.example"].host_key"',
+    members: `"hosts": {"web.example": {"addr": "a"}}`,
+    problem: 'missing key "hosts["web.example"].user"',
   },
   { name: "a wrong type", members: `"listen": 1`, problem: "listen: must be a string, is a whole number" },
   { name: "null for a text", members: `"listen": null`, problem: "listen: must be a string, is null" },
@@ -140,8 +140,8 @@ Deno.test.each([
   },
   {
     name: "an empty path",
-    members: `"hosts": {"a": {${HOST.replace("h:22", "")}}}`,
-    problem: "hosts.a.addr: must not be empty",
+    members: `"hosts": {"a": {"user": ""}}`,
+    problem: "hosts.a.user: must not be empty",
   },
   {
     name: "an unknown choice",
@@ -204,9 +204,7 @@ Deno.test("parseConfig() reports everything at once, one problem a line", () => 
     'duplicate key "listen" in line 1',
     '"later": not supported yet by this version',
     "listen: must be a string, is a whole number",
-    'missing key "hosts.a.addr"',
     "hosts.a.user: must not be empty",
-    'missing key "hosts.a.host_key"',
     'unknown key "x"',
   ]);
 });

@@ -7,6 +7,7 @@ import type { Clock } from "@gateway/shared/clock";
 import type { ServiceLogger } from "@gateway/shared/log";
 import {
   describeSharedPrincipals,
+  describeUnconnectable,
   describeUnsealedTwins,
   findInertPolicies,
 } from "@gateway/shared/policy/compile";
@@ -202,6 +203,7 @@ function* findWarnings(snapshot: Snapshot): Steps<readonly string[]> {
   }
   warnings.push(...yield* describeSharedPrincipals(config.hosts));
   warnings.push(...yield* describeUnsealedTwins(config.hosts));
+  warnings.push(...describeUnconnectable(config.hosts));
   warnings.push(...yield* findUnprovedShells(config.hosts, policy.hosts));
   return warnings;
 }

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { AppError } from "@gateway/shared/errors";
 import { sampleCluster } from "@gateway/shared/testing/sample_cluster";
-import { CONFIG, post, snapshotOf, startSigner } from "./testing/memory_signer.ts";
+import { CONFIG, get, post, snapshotOf, startSigner } from "./testing/memory_signer.ts";
 import type { Snapshot } from "./snapshot.ts";
 import { snapshotWarnings } from "./state.ts";
 
@@ -28,6 +28,27 @@ Deno.test.each([
     warns,
   );
   assert.throws(() => snapshotOf({ ...CONFIG, callers: { "broker-1": { only_via: [] } } }), /only_via/);
+});
+
+Deno.test.each([
+  { name: "no addr", host: { addr: undefined }, warning: "no addr" },
+  { name: "an empty host_key", host: { host_key: "" }, warning: "no host_key" },
+  {
+    name: "neither",
+    host: { addr: undefined, host_key: undefined },
+    warning: "no addr and no host_key",
+  },
+])("a host with $name loads with one warning, is listed and can be signed for", async ({ host, warning }) => {
+  const web02 = { ...CONFIG.hosts.web01, principal: "host:web02", ...host };
+  const hosts = { ...CONFIG.hosts, web02 };
+  const warnings = snapshotWarnings(snapshotOf({ ...CONFIG, hosts })).filter((text) =>
+    text.startsWith("hosts.")
+  );
+  assert.deepEqual(warnings, [`hosts.web02: ${warning}: brokers list the host but cannot connect`]);
+  const signer = await startSigner({ hosts });
+  const { body } = await signer.send(get("/v1/hosts"));
+  assert.ok("web02" in body);
+  assert.equal((await signer.sign({ host: "web02" })).status, 200);
 });
 
 Deno.test("a host whose identity a broker takes for an agent's is warned of", () => {

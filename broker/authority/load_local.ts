@@ -1,9 +1,9 @@
 import { loadCaKeys } from "@gateway/shared/ca/load";
 import { connectClusters } from "@gateway/shared/kubernetes/cluster_api";
 import { loadClusterFiles } from "@gateway/shared/kubernetes/cluster_files";
-import { findInertPolicies } from "@gateway/shared/policy/compile";
+import { describeUnconnectable, findInertPolicies } from "@gateway/shared/policy/compile";
 import { finish } from "@gateway/shared/steps";
-import type { BrokerConfig } from "../config.ts";
+import { type BrokerConfig, localPolicy } from "../config.ts";
 import { LOCAL_CALLER, LocalAuthority } from "./local.ts";
 import { LocalClusters } from "./local_clusters.ts";
 import { compileLocalPolicy } from "./local_policy.ts";
@@ -29,6 +29,7 @@ export async function loadLocal(config: BrokerConfig, ports: AuthorityPorts): Pr
   for (const path of finish(findInertPolicies(config))) {
     logger.warn(`${path}: mode is "off", so that its allow and deny patterns have no effect`);
   }
+  for (const warning of describeUnconnectable(localPolicy(config).hosts)) logger.warn(warning);
   return (events) => {
     const api = connectClusters({ clock });
     const clusters = new LocalClusters({ policy, cas, api, clock, random, events, caller: LOCAL_CALLER });

@@ -57,8 +57,8 @@ Deno.test.each<{ name: string; hosts: Record<string, BrokerHost>; problem: RegEx
     problem: /hosts\.web01\.user: /,
   },
   {
-    name: "a host without host key",
-    hosts: { web01: { addr: "10.0.0.1:22", user: "deploy" } },
+    name: "a host with an invalid host key",
+    hosts: { web01: { addr: "10.0.0.1:22", user: "deploy", host_key: "ssh-rsa" } },
     problem: /hosts\.web01\.host_key: /,
   },
   {

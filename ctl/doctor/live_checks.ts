@@ -99,8 +99,8 @@ function tooLate(): Error {
 
 /** Whether sshd answers on each host; those behind a bastion can't be reached from here. */
 export async function checkHosts(file: string, hosts: SignerConfig["hosts"]): Promise<readonly Finding[]> {
-  const reached = Object.entries(hosts).filter(([, { jump = "" }]) => jump === "");
-  const behind = Object.keys(hosts).length - reached.length;
+  const reached = Object.entries(hosts).filter(([, { addr, jump = "" }]) => addr !== "" && jump === "");
+  const behind = Object.values(hosts).filter(({ jump = "" }) => jump !== "").length;
   const findings: Finding[] = behind === 0 ? [] : [
     warn(
       file,

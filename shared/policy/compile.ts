@@ -29,7 +29,7 @@ import { checkPattern, type compilePattern, type Pattern, reusePatterns } from "
 import { findUnsharedPrincipals } from "./shared_principal.ts";
 
 export { findInertPolicies } from "./compile_command.ts";
-export type { CompiledHost, HostSeal } from "./compile_host.ts";
+export { type CompiledHost, describeUnconnectable, type HostSeal } from "./compile_host.ts";
 export { describeUnsealedTwins } from "./unsealed_twin.ts";
 export { describeSharedPrincipals, type PrincipalHosts } from "./shared_principal.ts";
 

@@ -5,7 +5,7 @@
  * import assert from "node:assert/strict";
  * import { findHostProblems } from "./compile_host.ts";
  *
- * const host = { addr: "10.0.0.1", user: "deploy", host_key: "" };
+ * const host = { addr: "10.0.0.1", user: "deploy", host_key: "ssh-rsa" };
  * const paths = findHostProblems("web01", host, "hosts.web01").map((problem) => problem.split(":")[0]);
  * assert.deepEqual(paths, ["hosts.web01.addr", "hosts.web01.host_key"]);
  * ```
@@ -16,13 +16,14 @@ import { isUnsafe } from "../characters.ts";
 import type { EnvelopeFormat } from "../envelope/envelope.ts";
 import { ENVELOPE_DOMAIN } from "../envelope/signed_bytes.ts";
 import { AppError } from "../errors.ts";
+import { formatKeyPath } from "../key_path.ts";
 import { quoteText } from "../quote.ts";
 import { parsePublicKey } from "../ssh/public_key.ts";
 import { findAddrFault, findSourceAddressFault } from "./address.ts";
 import { composePolicies, isRestricting, type PolicySet } from "./command.ts";
 import { type CommandLibrary, compileCommandPolicy } from "./compile_command.ts";
 import { isSudoUser } from "./elevation.ts";
-import { type HostPolicy, SHIM_COMMAND } from "./model.ts";
+import { type HostPolicy, type PolicyConfig, SHIM_COMMAND } from "./model.ts";
 
 /** A host ready to decide. Absent keys of the config are empty or false here. */
 export interface CompiledHost {
@@ -95,9 +96,9 @@ export function findHostProblems(name: string, host: HostPolicy, path: string): 
     "",
     name === "" || isUnsafe(name) ? "a host name must not be empty or contain blanks" : undefined,
   );
-  report(".addr", findAddrFault(host.addr));
+  report(".addr", host.addr === "" ? undefined : findAddrFault(host.addr));
   report(".user", host.user === "" || isUnsafe(host.user) ? "is empty or contains blanks" : undefined);
-  report(".host_key", findHostKeyFault(host.host_key));
+  report(".host_key", host.host_key === "" ? undefined : findHostKeyFault(host.host_key));
   report(".principal", findPrincipalFault(host.principal ?? ""));
   // It stands in a force-command, which the account's shell reads, and in every envelope.
   report("", host.sealed_exec === true && !SEALABLE_NAME.test(name) ? UNSEALABLE_NAME : undefined);
@@ -114,6 +115,19 @@ export function findHostProblems(name: string, host: HostPolicy, path: string): 
     );
   }
   return problems;
+}
+
+/** A warning for each host that a broker cannot connect to, as the reference's example config has them. */
+export function describeUnconnectable(hosts: PolicyConfig["hosts"]): readonly string[] {
+  return Object.entries(hosts).flatMap(([name, host]) => {
+    const missing = (["addr", "host_key"] as const).filter((key) => host[key] === "");
+    if (missing.length === 0) return [];
+    return [
+      `${formatKeyPath(["hosts", name])}: no ${
+        missing.join(" and no ")
+      }: brokers list the host but cannot connect`,
+    ];
+  });
 }
 
 const SEALABLE_NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;

@@ -73,7 +73,6 @@ Deno.test.each(
       problem: /^hosts\.web01\.addr: "10\.0\.0\.1" is not host:port/,
     },
     { name: "a user with a blank", host: { user: "a b" }, problem: /^hosts\.web01\.user: / },
-    { name: "no host key", host: { host_key: "" }, problem: /^hosts\.web01\.host_key: / },
     {
       name: "an invalid host key",
       host: { host_key: "ssh-ed25519 AAAA" },

@@ -40,11 +40,11 @@ export interface CommandPolicy {
 
 /** One host. */
 export interface HostPolicy {
-  /** `host:port` to connect to. */
+  /** `host:port` to connect to; empty: brokers cannot connect. */
   readonly addr: string;
   /** The account on the host. */
   readonly user: string;
-  /** The pinned host key, an authorized_keys line. */
+  /** The pinned host key, an authorized_keys line; empty: brokers cannot connect. */
   readonly host_key: string;
   /** Logical name of the bastion in front of the host; absent or `""`: it is reached directly. */
   readonly jump?: string;
@@ -140,9 +140,11 @@ export const commandPolicy: z.ZodType<CommandPolicy> = z.strictObject({
 
 /** Checks a {@linkcode HostPolicy}; unknown keys are refused. */
 export const hostPolicy: z.ZodType<HostPolicy> = z.strictObject({
-  addr: z.string().min(1).describe("host:port to connect to"),
+  addr: z.string().default("").describe("host:port to connect to; if empty, brokers cannot connect"),
   user: z.string().min(1).describe("the account on the host"),
-  host_key: z.string().describe("the pinned host key, an authorized_keys line"),
+  host_key: z.string().default("").describe(
+    "the pinned host key, an authorized_keys line; if empty, brokers cannot connect",
+  ),
   jump: z.string().exactOptional().describe("logical name of the bastion in front of the host"),
   principal: z.string().exactOptional().describe("principal of the certificate, by convention host:<name>"),
   source_address: z.string().exactOptional().describe("address or CIDR the certificate may be used from"),

@@ -255,7 +255,9 @@ Deno.test.each([
     web: account("10.0.0.1:22", "deploy", false),
     warned: ["hosts.web"],
   },
+  { name: "no address, like another", web: account("", "deploy", false), warned: [] },
 ])("a name of $name beside a sealed host's: warned of $warned", ({ web, warned }) => {
-  const found = finish(describeUnsealedTwins({ web01: account("10.0.0.1:22", "deploy", true), web }));
+  const sealed = { web01: account("10.0.0.1:22", "deploy", true), db01: account("", "deploy", true) };
+  const found = finish(describeUnsealedTwins({ ...sealed, web }));
   assert.deepEqual(found.map((text) => text.split(":")[0]), warned);
 });

@@ -33,7 +33,7 @@ export function* describeUnsealedTwins(
   const texts: string[] = [];
   for (const name of names) {
     yield;
-    if (hosts[name]?.sealed_exec === true) continue;
+    if (hosts[name]?.sealed_exec === true || hosts[name]?.addr === "") continue;
     const twin = sealed.get(accountOf(name));
     if (twin === undefined) continue;
     texts.push(
