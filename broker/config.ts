@@ -242,16 +242,15 @@ export const brokerConfig: z.ZodType<BrokerConfig> = z.strictObject({
     "masking of secrets in audit texts; absent means the built-in rules",
   ),
   hosts: z.record(z.string(), brokerHost).default({}).describe(
-    "local mode: hosts by logical name; remote mode: where this, networks or api_servers names any, the process may " +
-      "connect to no others, the host list itself is the signer's",
+    "local mode: hosts by logical name; remote mode: ignored, the host list is the signer's",
   ),
   networks: z.array(z.string().refine(isNetwork, `must be ${NETWORK_FORMS}`)).default([]).describe(
-    "remote mode: where hosts may be added that the process can connect to without a restart: " +
-      `${NETWORK_FORMS}; where this, hosts or api_servers names any, it may connect to no others`,
+    `remote mode: addresses of hosts that the process may connect to: ${NETWORK_FORMS}; if networks or api_servers ` +
+      "names any, the process may connect to no others",
   ),
   api_servers: z.array(z.string().refine(isServerUrl, "must be https://host:port")).default([]).describe(
-    "remote mode: API servers of clusters, https://host:port; where this, hosts or networks names any, the process may connect " +
-      "to no others, the list of clusters itself is the signer's",
+    "remote mode: API servers of clusters that the process may connect to, https://host:port; if networks or " +
+      "api_servers names any, the process may connect to no others",
   ),
   kubernetes: kubernetesConfig.exactOptional().describe("local mode: clusters and their rules, for labs"),
   command_policies: z.record(z.string(), commandPolicy).default({}).describe(

@@ -10,7 +10,7 @@
  *   signer: { url: "https://127.0.0.1:9443", client_cert: "broker.crt", client_key: "broker.key", ca: "ca.crt" },
  *   audit_log: "log/audit.log",
  *   audit_key: "audit.seed",
- *   hosts: { web01: { addr: "10.0.0.5:22" } },
+ *   networks: ["10.0.0.5:22"],
  * });
  * const location = { configPath: "config.json", workingFolder: "/srv" };
  * assert.deepEqual(brokerPermissions(config, { ...location, frontend: "serve-mcp" }).net, [
@@ -54,10 +54,10 @@ export interface BrokerLocation extends ServiceLocation {
  *
  * In local mode the CA keys take the signer's place, and the hosts are those of the config: no other address.
  *
- * In remote mode the addresses of hosts and clusters come from the signer while the broker runs. When `hosts`, `networks`
- * and `api_servers` in the config name some, the process can connect to those and no other: a host that is added within
- * `networks` is reached by a process that runs already. When all are empty the process may connect to **any** address, and what bounds a subverted broker is the network around it and that no host accepts it without a
- * certificate.
+ * In remote mode the addresses of hosts and clusters come from the signer while the broker runs, and `hosts` is ignored.
+ * If `networks` or `api_servers` names any address, the process can connect to no others. A running process can connect
+ * to a host that is added within `networks`. If both are empty, the process may connect to **any** address. A compromised
+ * broker is then bounded by the network around it, and by the hosts, which accept no connection without a certificate.
  *
  * @throws {AppError} `invalid_config` when the config names what no exact permission can be given for
  */
@@ -157,8 +157,8 @@ function clusterFiles({ kubernetes }: BrokerConfig): Readonly<Record<string, str
 
 /** In local mode a host behind a bastion is only reached through it. */
 function hosts({ hosts, networks, api_servers: servers, kubernetes, signer }: BrokerConfig): PermissionSet {
-  const reached = Object.values(hosts).filter(({ jump = "" }) => signer !== undefined || jump === "");
   if (signer === undefined) {
+    const reached = Object.values(hosts).filter(({ addr, jump = "" }) => addr !== "" && jump === "");
     // What is no URL, the policy refuses by its key.
     const urls = Object.values(kubernetes?.clusters ?? {}).map(({ api_server }) => api_server);
     return {
@@ -168,11 +168,7 @@ function hosts({ hosts, networks, api_servers: servers, kubernetes, signer }: Br
       ],
     };
   }
-  const named = [
-    ...reached.flatMap(({ addr }) => addressPermissions(addr)),
-    ...networks,
-    ...servers.flatMap(urlPermissions),
-  ];
+  const named = [...networks, ...servers.flatMap(urlPermissions)];
   return { net: named.length === 0 ? "any" : named };
 }
 

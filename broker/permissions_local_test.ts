@@ -43,8 +43,8 @@ Deno.test("brokerPermissions() in local mode grants the clusters' API servers an
   const { read, net } = derive({ kubernetes });
   assert.deepEqual(net, ["10.0.0.5:22", "10.0.0.5:6443"]);
   for (const file of ["prod.ca.crt", "prod.token"]) assert.ok(read?.includes(`/srv/clusters/${file}`), file);
-  const remote = derive({ kubernetes, signer: SIGNER });
-  assert.deepEqual(remote.net, ["10.0.0.5:22", "127.0.0.1:9443"]);
+  const remote = derive({ kubernetes, signer: SIGNER, networks: ["10.0.0.6:22"] });
+  assert.deepEqual(remote.net, ["10.0.0.6:22", "127.0.0.1:9443"]);
   assert.ok(!JSON.stringify(remote.read).includes("clusters"));
 });
 

@@ -25,7 +25,7 @@ const broker = (frontend: BrokerFrontend, changes: object = {}) =>
   });
 
 Deno.test("brokerPermissions() over HTTP grants the listener and its certificate", () => {
-  assert.deepEqual(broker("serve-http", { hosts: { web01: { addr: "10.0.0.5:22" } } }), {
+  assert.deepEqual(broker("serve-http", { networks: ["10.0.0.5:22"] }), {
     read: [
       "/etc/gateway/broker.seed",
       "/etc/gateway/config.json",
@@ -63,14 +63,14 @@ Deno.test("brokerPermissions() grants each of several signers, and no other", ()
   const { url: _one, ...signer } = BROKER.signer;
   const { net } = broker("serve-mcp", {
     signer: { ...signer, urls: ["https://10.0.0.1:9443", "https://s2:9443"] },
-    hosts: { web01: { addr: "10.0.0.5:22" } },
+    networks: ["10.0.0.5:22"],
   });
   assert.deepEqual(net, ["10.0.0.1:9443", "10.0.0.5:22", "s2:9443"]);
 });
 
 Deno.test("brokerPermissions() over stdio grants no listener and no server key", () => {
   const set = broker("serve-mcp", {
-    hosts: { web01: { addr: "10.0.0.5:22" } },
+    networks: ["10.0.0.5:22"],
     monitor_listen: "127.0.0.1:9180",
   });
   assert.deepEqual(set.net, ["10.0.0.5:22", "127.0.0.1:9180", "127.0.0.1:9443"]);
@@ -83,7 +83,7 @@ Deno.test("brokerPermissions() with tokens grants the provider and no CA of clie
     server_cert: "/etc/gateway/pki/http.crt",
     server_key: "/etc/gateway/pki/http.key",
     client_ca: "/etc/gateway/pki/http_ca.crt",
-    hosts: { web01: { addr: "10.0.0.5:22" } },
+    networks: ["10.0.0.5:22"],
     oauth: { issuer: "https://login.example/realm", audience: "https://gateway.example" },
   });
   assert.deepEqual(set.net, ["10.0.0.5:22", "127.0.0.1:8443", "127.0.0.1:9443", "login.example:443"]);
@@ -104,9 +104,9 @@ Deno.test("brokerPermissions() grants the provider to no frontend without tokens
 Deno.test.each<{ name: string; changes: object; net: readonly string[] | "any" }>([
   { name: "any address where the config names none", changes: {}, net: "any" },
   {
-    name: "no API server where it names hosts alone",
+    name: "any address where it names hosts alone, which remote mode ignores",
     changes: { hosts: { a: { addr: "10.0.0.5:22" } } },
-    net: ["10.0.0.5:22", "127.0.0.1:9443"],
+    net: "any",
   },
   {
     name: "the networks that it names",
@@ -119,8 +119,8 @@ Deno.test.each<{ name: string; changes: object; net: readonly string[] | "any" }
     net: ["10.0.0.6:6443", "127.0.0.1:9443", "[::1]:443"],
   },
   {
-    name: "the hosts and API servers that it names",
-    changes: { hosts: { a: { addr: "10.0.0.5:22" } }, api_servers: ["https://api.prod.example:6443/x"] },
+    name: "the networks and API servers that it names",
+    changes: { networks: ["10.0.0.5:22"], api_servers: ["https://api.prod.example:6443/x"] },
     net: ["10.0.0.5:22", "127.0.0.1:9443", "api.prod.example:6443"],
   },
 ])("brokerPermissions() grants $name", ({ changes, net }) => {

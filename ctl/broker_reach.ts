@@ -40,9 +40,7 @@ async function loadBroker(path: string): Promise<BrokerConfig | undefined> {
   }
 }
 
-function reaches({ signer, hosts, networks, api_servers }: BrokerConfig, addr: string): boolean {
-  if (signer === undefined) return true;
-  const named = [...Object.values(hosts).map(({ addr }) => addr), ...networks];
-  if (named.length === 0 && api_servers.length === 0) return true;
-  return named.some((network) => network === addr || isInNetwork(addr, network));
+function reaches({ signer, networks, api_servers }: BrokerConfig, addr: string): boolean {
+  if (signer === undefined || (networks.length === 0 && api_servers.length === 0)) return true;
+  return networks.some((network) => isInNetwork(addr, network));
 }

@@ -225,7 +225,7 @@ Deno.test("the broker may do what its config says and nothing else (C15)", () =>
     using inNetwork = Deno.listen({ hostname: "127.0.0.2", port: 0 });
     const { port } = inNetwork.addr;
     await editConfig(init.broker_config, [
-      { path: ["networks"], value: [`127.0.0.2/31:${port}`] },
+      { path: ["networks"], value: [`127.0.0.1:${stage.target.port}`, `127.0.0.2/31:${port}`] },
       { path: ["resource_url"], value: "https://gateway.example" },
       { path: ["oauth"], value: { issuer: provider.issuer, audience: "https://gateway.example" } },
     ]);

@@ -19,13 +19,13 @@ const TOP_LEVEL = [
   "ca_keys",
   "command_policies",
   "group_command_policies",
+  "hosts",
   "kubernetes",
   "source_address",
 ] as const satisfies readonly (keyof BrokerConfig)[];
 
 /**
- * The one line that tells an operator of a broker in remote mode what of its config has no effect; nothing when
- * all has. A host's coordinates are not told: they bound what the process may connect to.
+ * One line that names the keys of a config in remote mode that have no effect; `undefined` if there are none.
  */
 export function describeIgnoredKeys(config: BrokerConfig): string | undefined {
   if (config.signer === undefined) return undefined;

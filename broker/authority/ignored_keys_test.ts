@@ -10,9 +10,9 @@ const TAIL = ". Host inventory and policy come from the signer.";
 Deno.test.each([
   { name: "nothing of a clean config", keys: {}, line: undefined },
   {
-    name: "nothing of a host's coordinates and groups",
+    name: "hosts, also those without policy fields",
     keys: { hosts: { web01: { addr: "h:22", user: "u", host_key: "k", jump: "b", groups: ["g"] } } },
-    line: undefined,
+    line: `${HEAD}hosts${TAIL}`,
   },
   {
     name: "nothing of keys that are empty or false",
@@ -20,7 +20,7 @@ Deno.test.each([
       ca_key: "",
       ca_keys: {},
       source_address: "",
-      hosts: { web01: { addr: "h:22", allow_sudo: false, allowed_sudo_users: [], principal: "" } },
+      hosts: {},
     },
     line: undefined,
   },
@@ -56,14 +56,14 @@ Deno.test.each([
       },
     },
     line:
-      `${HEAD}policy fields on 2 host(s) (web01: principal, source_address, command_policy, allow_sudo, ` +
+      `${HEAD}hosts; policy fields on 2 host(s) (web01: principal, source_address, command_policy, allow_sudo, ` +
       "allowed_sudo_users, allow_pty, allow_file_transfer, allow_as_bastion, stop_on_disconnect; " +
       `web02: allow_pty)${TAIL}`,
   },
   {
     name: "both in one line",
     keys: { ca_key: "ssh_ca", hosts: { web01: { addr: "h:22", allow_sudo: true } } },
-    line: `${HEAD}ca_key; policy fields on 1 host(s) (web01: allow_sudo)${TAIL}`,
+    line: `${HEAD}ca_key, hosts; policy fields on 1 host(s) (web01: allow_sudo)${TAIL}`,
   },
 ])("describeIgnoredKeys() tells $name", ({ keys, line }) => {
   assert.equal(describeIgnoredKeys(brokerConfig.parse({ ...BASE, signer: SIGNER, ...keys })), line);

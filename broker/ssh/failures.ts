@@ -97,7 +97,7 @@ const SOCKET_ERRORS: ReadonlyMap<string, readonly [string, FailureClass]> = new 
 export function socketFailure(error: unknown): AppError {
   if (error instanceof Deno.errors.NotCapable) {
     return connectionFailure(
-      "host address is not among those that this broker may connect to (hosts and networks in its config)",
+      "host address is not among those that this broker may connect to (networks in its config)",
       error,
     );
   }

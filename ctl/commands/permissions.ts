@@ -15,7 +15,8 @@ Examples:
   eval deno run "$(broker-ctl permissions signer --config signer.json)" signer/main.ts --config signer.json
 
 The same config always gives the same flags: the files it names, its listeners, what it connects to, and
-nothing else. A broker whose config names no "hosts" may connect to any address.
+nothing else. A broker with a signer may connect to any address unless its config sets "networks" or
+"api_servers".
 `;
 
 const DEFAULT_CONFIG: Readonly<Record<Service, string>> = {

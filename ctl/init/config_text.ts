@@ -1,5 +1,6 @@
 import { brokerConfig, UNSUPPORTED_BROKER_KEYS } from "@gateway/broker/config";
 import { parseConfig } from "@gateway/shared/config/load";
+import { isInNetwork } from "@gateway/shared/permissions/network";
 import { signerConfig, UNSUPPORTED_SIGNER_KEYS } from "@gateway/signer/config";
 import { clientConfig } from "../client_config.ts";
 import { certificatePath, isInside, keyPath, type Layout } from "./layout.ts";
@@ -239,12 +240,13 @@ function formatHosts(hosts: readonly InitHost[]): string {
 }
 
 function formatAddresses({ hosts, networks }: ConfigChoices): string {
-  const addresses = Object.fromEntries(hosts.map(({ name, addr }) => [name, { addr }]));
+  const others = hosts.map(({ addr }) => addr).filter((addr) =>
+    !networks.some((one) => isInNetwork(addr, one))
+  );
   return `
-  // The only addresses that the broker's process may connect to. The host list is the signer's: a host that is added
-  // to it within these networks works at once. Elsewhere it needs a line here, and a new start of the broker.
-  "networks": ${indent(JSON.stringify(networks, null, 2))},
-  "hosts": ${indent(JSON.stringify(addresses, null, 2))}`;
+  // The only addresses that the broker's process may connect to. The host list is the signer's: the broker can use a
+  // new host within these networks immediately. A host elsewhere needs a line here and a restart of the broker.
+  "networks": ${indent(JSON.stringify([...networks, ...new Set(others)], null, 2))}`;
 }
 
 /** A string as JSON has it. */

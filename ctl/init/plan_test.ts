@@ -21,8 +21,8 @@ const KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIO0Gnb+kCpVhi8T8PX2F2Vhmcu0T9vq
 
 const material = await createKeyMaterial(systemRandom);
 
-function plan(folder = "/srv/gate way", route: BrokerRoute = "control_plane") {
-  const hosts = parseHosts([`web01=10.0.0.5,user=deploy,key=${KEY}`]);
+function plan(folder = "/srv/gate way", route: BrokerRoute = "control_plane", addr = "10.0.0.5") {
+  const hosts = parseHosts([`web01=${addr},user=deploy,key=${KEY}`]);
   return planSetUp(createLayout(folder), {
     route,
     listeners: DEFAULT_LISTENERS,
@@ -197,7 +197,6 @@ Deno.test("planSetUp() gives the services what their permissions can be derived 
   assert.deepEqual(both, ["/srv/gate way/pki/denied_callers", "/srv/gate way/pki/mtls_ca.crt"]);
   assert.deepEqual(theirs.net, [
     "10.0.0.0/8:22",
-    "10.0.0.5:22",
     "100.64.0.0/10:22",
     "127.0.0.0/8:22",
     "127.0.0.1:7443",
@@ -208,6 +207,15 @@ Deno.test("planSetUp() gives the services what their permissions can be derived 
     "unix:/srv/gate way/run/agent.sock",
     "unix:/srv/gate way/run/agent.sock.new/s",
   ]);
+});
+
+Deno.test("planSetUp() adds the address of a host outside the networks to the brokers' networks", () => {
+  const entries = plan(undefined, undefined, "192.0.2.5:2222");
+  for (const file of ["config.json", "mcp.json"]) {
+    const text = textOf(entries, file);
+    const { networks, hosts } = parseConfig({ what: "config", source: "test", text, schema: brokerConfig });
+    assert.deepEqual([networks, Object.keys(hosts)], [[...DEFAULT_NETWORKS, "192.0.2.5:2222"], []]);
+  }
 });
 
 Deno.test.each<{ name: string; route: BrokerRoute; url: string; wait: number }>([

@@ -58,7 +58,6 @@ async function addSealedHost(stage: Stage, { format, folder }: InstalledShim): P
     { path: ["hosts", HOST, "shared_principal"], value: true },
     { path: ["hosts", name], value: host },
   ]);
-  await editConfig(init.mcp_config, [{ path: ["hosts", name], value: { addr } }]);
 }
 
 async function benchCommands(stage: Stage): Promise<readonly Row[]> {

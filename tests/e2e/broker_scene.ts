@@ -85,7 +85,7 @@ export class BrokerScene implements AsyncDisposable {
       audit_log: `${dir}/audit/audit.log`,
       audit_key: `${dir}/audit.seed`,
       monitor_listen: `127.0.0.1:${freePort()}`,
-      hosts: { web01: { addr } },
+      networks: [addr],
       sockets: (keys.sockets ?? []).map((socket) => ({ ...socket, path: `${dir}/${socket.path}` })),
     };
     await Deno.writeTextFile(`${dir}/broker.crt`, leaf.certPem);

@@ -151,7 +151,7 @@ async function trustAll(stage: Stage, { socket }: RunningAgent, lines: readonly 
       { path: ["ca_keys", "_default"], value: key },
       { path: ["hosts", name], value: { ...facts, groups: [name, "local"] } },
     ]);
-    await editConfig(init.broker_config, [{ path: ["hosts", name], value: { addr } }]);
   }
+  await editConfig(init.broker_config, [{ path: ["networks", -1], value: addr }]);
   return `${dir}/sshd.log`;
 }

@@ -62,12 +62,12 @@ async function trustVault(stage: Stage, caPublicKeyLine: string): Promise<void> 
   const principals = { [user]: [`host:${HOST}`] };
   const target = await startSshTarget({ caPublicKeyLine, principals, dir, forceKind: "openssh" });
   stage.defer(() => target.close());
-  const addr = { path: ["hosts", HOST, "addr"], value: `127.0.0.1:${target.port}` };
+  const addr = `127.0.0.1:${target.port}`;
   await editConfig(stage.init.signer_config, [
-    addr,
+    { path: ["hosts", HOST, "addr"], value: addr },
     { path: ["hosts", HOST, "host_key"], value: target.hostKeyLine },
   ]);
-  await editConfig(stage.init.broker_config, [addr]);
+  await editConfig(stage.init.broker_config, [{ path: ["networks", -1], value: addr }]);
 }
 
 /** What `ssh-keygen` prints with these arguments about a text in a file. */

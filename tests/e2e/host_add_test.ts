@@ -31,7 +31,7 @@ Deno.test("a host is added by one command and works in a session that is open, a
   withStage({ controlPlane: true }, async (stage) => {
     const dir = await Deno.makeTempDir({ dir: stage.init.folder });
     const second = await startSecond(stage, dir);
-    const networks = { path: ["networks"], value: [`127.0.0.0/8:${second.port}`] };
+    const networks = { path: ["networks", -1], value: `127.0.0.0/8:${second.port}` };
     await editConfig(stage.init.mcp_config, [networks]);
     await stage.startSigner();
     await stage.startControlPlane();
@@ -71,7 +71,7 @@ Deno.test("a host is added by one command and works in a session that is open, a
     assert.match(beyond.out, /the broker of "mcp\.json" may not connect to 127\.0\.0\.1:\d+: add/);
     assert.match(
       (await run("web03")).text,
-      /not among those that this broker may connect to \(hosts and networks/,
+      /not among those that this broker may connect to \(networks/,
     );
 
     const removed = await ctl(stage, "host", "remove", "web02", "--reload");

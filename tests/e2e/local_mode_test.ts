@@ -189,7 +189,9 @@ Deno.test("a broker in remote mode says in one line what of local mode it ignore
   await using scene = await BrokerScene.create();
   await editConfig(scene.configPath, [
     { path: ["ca_key"], value: `${scene.dir}/no-such-key` },
-    { path: ["hosts", "web01", "allow_sudo"], value: true },
+    { path: ["networks"] },
+    // The address of the signer's web01 is not in it, and yet the process connects there.
+    { path: ["hosts"], value: { web01: { addr: "192.0.2.1:22", allow_sudo: true } } },
   ]);
   await using mcp = new McpProcess(await scene.command("serve-mcp"));
   await mcp.initialize();
@@ -198,7 +200,7 @@ Deno.test("a broker in remote mode says in one line what of local mode it ignore
   const sudo = await mcp.call("ssh_list_servers", {});
   assert.match(sudo.content[0].text, /sudo=false/, "the signer's policy counts, not the config's");
   assert.equal(await mcp.end(), 0);
-  const line = "warning: remote mode (signer block set): ignoring local-mode config — ca_key; " +
+  const line = "warning: remote mode (signer block set): ignoring local-mode config — ca_key, hosts; " +
     "policy fields on 1 host(s) (web01: allow_sudo). Host inventory and policy come from the signer.";
   assert.equal(mcp.log.split(line).length, 2, mcp.log);
 });

@@ -42,7 +42,7 @@ export function withSudoHost(
     };
     const path = ["hosts", SUDO_HOST];
     await editConfig(stage.init.signer_config, [{ path, value }]);
-    await editConfig(stage.init.mcp_config, [{ path, value: { addr: value.addr } }]);
+    await editConfig(stage.init.mcp_config, [{ path: ["networks", -1], value: value.addr }]);
   };
   return withSessions({ prepare }, async (scene) => {
     if (host === undefined) throw new TypeError("The host with sudo was not started");

@@ -42,7 +42,8 @@ export interface StageOptions {
 
 /** A value at a key path of a config. */
 export interface ConfigEdit {
-  readonly path: readonly string[];
+  /** -1 appends to a list. */
+  readonly path: readonly (string | number)[];
   /** Absent removes the key. */
   readonly value?: unknown;
 }
@@ -88,7 +89,7 @@ export class Stage implements AsyncDisposable {
     };
     await editConfig(init.signer_config, [{ path: ["hosts", HOST], value: host }, ...(options.signer ?? [])]);
     await editConfig(init.control_plane_config, options.controlPlaneConfig ?? []);
-    const address = { path: ["hosts", HOST], value: { addr: host.addr } };
+    const address = { path: ["networks"], value: [host.addr] };
     await editConfig(init.broker_config, [address, ...(options.broker ?? [])]);
     await editConfig(init.mcp_config, [address]);
     return new Stage(init, { target, bundles: options.bundles }, resources.move());
