@@ -71,12 +71,16 @@ Deno.test("a grant, a waiver and a revocation that the store can't take are take
   ]);
 });
 
-/** Does something once the record of an issued certificate is durable, before it leaves. */
-function beforeRelease(signer: Signer, act: () => Promise<{ readonly status: number }>): void {
+/** Does something once the record of what was allowed is durable, before the answer leaves. */
+function beforeRelease(
+  signer: Signer,
+  act: () => Promise<{ readonly status: number }>,
+  outcome = "issued",
+): void {
   const append = signer.log.append.bind(signer.log);
   signer.log.append = async (entry) => {
     await append(entry);
-    if (entry.outcome !== "issued") return;
+    if (entry.outcome !== outcome) return;
     signer.log.append = append;
     assert.equal((await act()).status, 200);
   };
@@ -93,16 +97,36 @@ Deno.test("what a grant allowed does not leave once its end is acknowledged", as
   assert.ok(signer.krl.isListed({ serial: issued?.serial ?? 0n }));
 });
 
-Deno.test("what a rule allowed does not leave once its removal is acknowledged", async () => {
+const SESSION = { purpose: "session", session_mode: "exec" };
+
+Deno.test.each([
+  { name: "a certificate", fields: {}, outcome: "issued" },
+  {
+    name: "a preflight",
+    fields: { ...SESSION, dry_run: true, preflight: true },
+    outcome: "dry_run_allowed",
+  },
+  { name: "a dry run", fields: { dry_run: true }, outcome: "dry_run_allowed" },
+])(
+  "$name that a rule allowed does not leave once its removal is acknowledged",
+  async ({ fields, outcome }) => {
+    const signer = await start();
+    const removal = new Request("https://signer/v1/policy/hosts/web01/allow", {
+      method: "DELETE",
+      body: JSON.stringify({ pattern: "^uptime$" }),
+    });
+    beforeRelease(signer, () => signer.send(removal, "operator"), outcome);
+    const { status, body } = await signer.sign(fields);
+    assert.deepEqual([status, body.certificate, body.decision], [403, undefined, undefined]);
+  },
+);
+
+Deno.test("a dry run of what needs an approval leaves after an unrelated edit", async () => {
   const signer = await start();
-  const removal = new Request("https://signer/v1/policy/hosts/web01/allow", {
-    method: "DELETE",
-    body: JSON.stringify({ pattern: "^uptime$" }),
-    headers: { "content-type": "application/json" },
-  });
-  beforeRelease(signer, () => signer.send(removal, "operator"));
-  const { status, body } = await signer.sign({});
-  assert.deepEqual([status, body.certificate], [403, undefined]);
+  const edit = async () => ({ status: (await grant(signer, HOUR)).status - 1 });
+  beforeRelease(signer, edit, "dry_run_allowed");
+  const { status, body } = await signer.sign({ command: "systemctl restart nginx", dry_run: true });
+  assert.deepEqual([status, body.decision?.["require_approval"]], [200, true]);
 });
 
 Deno.test("what a forwarder asked for does not leave once it is acknowledged that it is none any more", async () => {

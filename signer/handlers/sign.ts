@@ -181,7 +181,7 @@ async function answerDryRun(context: SignContext, decision: Allowed): Promise<Re
   await context.ports.recordOutcome(allowedEntry(context, decision, { outcome: "dry_run_allowed" }));
   // Not before: requests whose records share a write come from it together, and signing at one go is cheaper.
   const envelope = sealCommand(context, decision);
-  // A preflight's command runs without another question: what holds for certificates holds for it.
+  // A session runs the command of a preflight without another request.
   return await release(context, {
     decision: toWireDecision(decision),
     envelope,

@@ -80,7 +80,7 @@ export async function release(context: SignContext, body: SignResponse, made?: M
     if (why !== undefined) return await refuseFrozen(context, { why, serial: made?.serial });
     const isGivenUp = context.ports.krl.isGivenUp(context.caller, currentRequestId());
     if (isGivenUp) return await refuseMeanwhile(context, "nobody waits for it any more", made?.serial);
-    const letsSomethingHappen = made !== undefined || body.envelope !== undefined;
+    const letsSomethingHappen = made !== undefined || body.decision?.require_approval !== true;
     const denied = letsSomethingHappen ? context.whyDeniedNow() : undefined;
     if (denied !== undefined) return await refuseMeanwhile(context, denied, made?.serial);
     return respond(body);
