@@ -91,9 +91,9 @@ export interface AuditLog {
    */
   append(entry: AuditEntry): Promise<void>;
   /**
-   * Looks whether what was written is still there.
+   * Checks whether a record could be appended: the log is unchanged and the disk takes more bytes.
    *
-   * @throws {Error} saying what happened to it; an append would fail for the same reason
+   * @throws {Error} with the reason why not
    */
   check(): void;
   /** Waits for the appends under way, then closes. */

@@ -18,6 +18,8 @@
  *
  * @module
  */
+import { dirname } from "node:path";
+import { writeAllSync } from "../bytes.ts";
 import { type Clock, endOfTurn } from "../clock.ts";
 import { AppError, errorText } from "../errors.ts";
 import { quoteText } from "../quote.ts";
@@ -128,6 +130,8 @@ class FileAuditLog implements AuditLog {
   readonly #lock: Disposable;
   readonly #commit: GroupCommit;
   #closing: Promise<void> | undefined;
+  /** Shows whether the disk takes more bytes, without a byte in the log. */
+  #probe: Deno.FsFile | undefined;
 
   constructor(options: FileAuditLogOptions, lock: Disposable, commit: GroupCommit) {
     this.#options = options;
@@ -144,10 +148,31 @@ class FileAuditLog implements AuditLog {
 
   check(): void {
     this.#commit.check();
+    this.#probe ??= openUnnamed(dirname(this.#options.path));
+    try {
+      writeAllSync(this.#probe, PROBE);
+    } finally {
+      this.#probe.truncateSync(0);
+    }
   }
 
   close(): Promise<void> {
-    this.#closing ??= this.#commit.close().finally(() => this.#lock[Symbol.dispose]());
+    this.#closing ??= this.#commit.close().finally(() => {
+      this.#probe?.close();
+      this.#lock[Symbol.dispose]();
+    });
     return this.#closing;
+  }
+}
+
+const PROBE = new Uint8Array(4096);
+
+/** A file that disappears with this process. */
+function openUnnamed(folder: string): Deno.FsFile {
+  const path = Deno.makeTempFileSync({ dir: folder, prefix: ".probe-" });
+  try {
+    return Deno.openSync(path, { append: true });
+  } finally {
+    Deno.removeSync(path);
   }
 }

@@ -48,9 +48,9 @@ export interface AuditGateOptions {
   readonly onBlocked: () => void;
 }
 
-const MEND =
-  "find out who did this; put the file back as it was, or restart the service, which continues the log " +
-  "that it finds and begins a new one where there is none";
+const FIX =
+  "free space if the disk is full; if another process changed the file, find out which one, then put the file back as " +
+  "it was, or restart the service, which continues the log that it finds or begins a new one";
 
 /** Appends records and decides what a failure to do so means. */
 export class AuditGate {
@@ -97,14 +97,14 @@ export class AuditGate {
     return this.#fault === undefined || this.#options.failMode === "open";
   }
 
-  /** Looks whether what was written is still there, and says so when that changes. */
+  /** Checks whether a record can be written, and logs when that changes. */
   check(): void {
     const fault = this.#findFault();
     if (fault === this.#fault) return;
     this.#fault = fault;
     const { logger } = this.#options;
-    if (fault === undefined) logger?.info("The audit log is unchanged again; records are written");
-    else logger?.error("The audit log was changed from outside", { cause: fault, mend: MEND });
+    if (fault === undefined) logger?.info("Audit records can be written again");
+    else logger?.error("Audit records cannot be written", { cause: fault, fix: FIX });
   }
 
   #findFault(): string | undefined {

@@ -100,20 +100,17 @@ export class GroupCommit {
   }
 
   /**
-   * Looks whether the file still is where it was and has what was written to it.
+   * Checks that the file still is where it was and has exactly the bytes that were written to it.
    *
    * @throws {Error} saying what happened to it
    */
   check(): void {
-    // Neither name nor size can be told then; it fails nothing, and the next look comes soon.
-    if (!this.#rotating) this.#lookAtFile();
-  }
-
-  /** @returns how many bytes the file has, at least those that were written to it */
-  #lookAtFile(): number {
+    // Neither name nor size can be told during a rotation; it fails nothing, and the next check comes soon.
+    if (this.#rotating) return;
     const size = this.#store.size();
     if (size < this.#size) throw new Error("it is shorter than what was written to it");
-    return size;
+    // While a group is written, its bytes are in the file already.
+    if (size > this.#size && !this.#dirty) throw new Error("it has bytes that this process did not write");
   }
 
   /** Waits for the appends under way, then releases the file; later appends fail. */
@@ -138,7 +135,7 @@ export class GroupCommit {
     try {
       if (this.#dirty) await this.#rollBack();
       // A record in a file that nobody will read does not count.
-      if (this.#lookAtFile() > this.#size) throw new Error("it has bytes that this process did not write");
+      this.check();
       if (this.#size >= this.#maxFileBytes) await this.#rotate();
       const sealed = this.#sealGroup(group);
       this.#dirty = true;

@@ -265,7 +265,19 @@ Deno.test("GroupCommit.close() waits for what is under way, and refuses what com
   await log.close();
 });
 
-Deno.test("GroupCommit.check() raises no alarm while the file is rotated", async () => {
+Deno.test("GroupCommit.check() raises no alarm while a group is written", async () => {
+  const { disk, log } = setUp();
+  const held = Promise.withResolvers<void>();
+  disk.hold = held.promise;
+  const appended = log.append(body("held"));
+  while (disk.active.length === 0) await endOfTurn();
+  log.check();
+  held.resolve();
+  await appended;
+  log.check();
+});
+
+Deno.test("GroupCommit.check() raises no alarm while the the file is rotated", async () => {
   const { disk, log } = setUp({ maxFileBytes: 1 });
   await log.append(body("first"));
   const held = Promise.withResolvers<void>();

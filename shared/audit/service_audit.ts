@@ -21,7 +21,7 @@ import type { AuditEntry, AuditFailMode, AuditLog } from "./entry.ts";
 import { type FileAuditLogOptions, openFileAuditLog, openFreeAuditLog } from "./file_log.ts";
 import { AuditGate } from "./gate.ts";
 
-/** How long a log that was removed, moved, replaced or cut goes unnoticed. */
+/** How long a full disk or a log that another process changed goes unnoticed. */
 const CHECK_SECONDS = 1;
 
 /** The part of a service's config that is about its audit log. */
