@@ -76,8 +76,8 @@ export function parseSignerConfig(
 }
 
 /**
- * Loads what a config names: CA keys, the CAs of clusters, the envelope key, and the verifier of end users, which is kept from the snapshot before as
- * long as its settings are the same.
+ * Loads what a config names: CA keys, the CAs of clusters, the envelope key, and the verifier of end users. The previous
+ * verifier is kept while its settings are the same, but fetches the provider's keys again.
  *
  * @throws {AppError} `invalid_config`
  */
@@ -92,6 +92,7 @@ export async function loadSnapshot(
   const oidc = config.end_user_oidc;
   const isSame = JSON.stringify(oidc) === JSON.stringify(previous?.config.end_user_oidc);
   const endUsers = oidc === undefined || isSame ? previous?.endUsers : await loadEndUsers(oidc, ports);
+  if (isSame) endUsers?.expireKeys();
   const caKeys = await loadCaKeys(config, { ...ports, what: "signer config" });
   const envelopeKey = await loadEnvelopeKey(config.envelope_key);
   const clusterCas = await loadClusterFiles(policy.clusters);

@@ -27,7 +27,12 @@ import { AppError } from "../errors.ts";
 import type { CallerCn } from "./caller.ts";
 import type { Standing } from "./connection_room.ts";
 import type { ExchangeOptions, Peers } from "./exchange.ts";
-import { type PeerCertificate, PeerCertificates } from "./peer_certificate.ts";
+import {
+  describeExpiry,
+  findCertificateFault,
+  type PeerCertificate,
+  PeerCertificates,
+} from "./peer_certificate.ts";
 import type { ListenerCredentials } from "./tls_material.ts";
 import { type RunningListener, startListener, type TlsServerOptions } from "./listener.ts";
 
@@ -93,8 +98,8 @@ class CertifiedPeers implements Peers<Peer> {
   readonly #open = new Map<Socket, CallerCn>();
   #certificates = new PeerCertificates();
   #peers = new WeakMap<Duplex, PeerCertificate>();
-  /** When the certificates ended of those who came too late. */
-  readonly #expired = new WeakMap<Duplex, number>();
+  /** Why a certificate is not accepted, as far as the certificate shows it: the runtime does not say. */
+  readonly #faults = new WeakMap<Duplex, string>();
   readonly #isReserved: (caller: CallerCn) => boolean;
 
   constructor({ isReserved = () => false, denied = new Set() }: Omit<MtlsServerOptions, "handler">) {
@@ -116,9 +121,10 @@ class CertifiedPeers implements Peers<Peer> {
   begin(socket: Socket): Standing {
     const peer = socket instanceof TLSSocket ? this.#certificates.identify(socket) : undefined;
     if (peer === undefined) {
-      // The runtime does not say why it did not believe a certificate.
-      const end = socket instanceof TLSSocket ? Date.parse(socket.getPeerCertificate()?.valid_to) : NaN;
-      if (end < Date.now()) this.#expired.set(socket, end);
+      const fault = socket instanceof TLSSocket
+        ? findCertificateFault(socket.getPeerCertificate())
+        : undefined;
+      if (fault !== undefined) this.#faults.set(socket, fault);
       return { kind: "stranger" };
     }
     this.#peers.set(socket, peer);
@@ -131,13 +137,12 @@ class CertifiedPeers implements Peers<Peer> {
   identify(socket: Duplex): Peer {
     const peer = this.#peers.get(socket);
     const isAuthorized = socket instanceof TLSSocket && socket.authorized === true;
-    const end = peer?.validUntil ?? this.#expired.get(socket) ?? Infinity;
-    if (end < Date.now()) {
-      const time = new Date(end).toISOString();
-      throw new AppError("unauthenticated", `The client certificate expired at ${time}: renew it`);
-    }
     if (!isAuthorized || peer === undefined) {
-      throw new AppError("unauthenticated", "A valid client certificate with one common name is required");
+      const required = "A valid client certificate with one common name is required";
+      throw new AppError("unauthenticated", this.#faults.get(socket) ?? required);
+    }
+    if (peer.validUntil < Date.now()) {
+      throw new AppError("unauthenticated", describeExpiry(peer.validUntil));
     }
     if (this.#denied.has(peer.caller)) {
       throw new AppError("unauthenticated", "The certificate of this caller was revoked");

@@ -19,6 +19,24 @@ export interface PeerCertificate {
   readonly validUntil: number;
 }
 
+/** What a certificate itself shows of why the TLS layer rejected it, or `undefined`. */
+export function findCertificateFault(
+  certificate: ReturnType<TLSSocket["getPeerCertificate"]>,
+): string | undefined {
+  const end = Date.parse(certificate?.valid_to);
+  if (end < Date.now()) return describeExpiry(end);
+  const { raw } = certificate ?? {};
+  // RFC 5280 section 4.1: Certificate and tbsCertificate are sequences, and only versions 2 and 3 begin with [0].
+  const content = (at: number) => at + 2 + ((raw?.[at + 1] ?? 0) > 0x80 ? (raw?.[at + 1] ?? 0) & 0x7f : 0);
+  if (raw === undefined || raw[content(content(0))] === 0xa0) return undefined;
+  return "The client certificate is X.509 version 1: issue it as version 3, for instance with an extendedKeyUsage";
+}
+
+/** The answer to a certificate that expired. */
+export function describeExpiry(end: number): string {
+  return `The client certificate expired at ${new Date(end).toISOString()}: renew it`;
+}
+
 /** More than the sessions that a listener can remember; beyond it the longest unused is forgotten. */
 const MAX_VERIFIED = 10_000;
 

@@ -75,6 +75,21 @@ export function checkAddress(
   return undefined;
 }
 
+/**
+ * Whether a token can be an access token. An ID token tells a client who logged in, and a logout token who logged out:
+ * neither grants access (OpenID Connect Core section 2, Back-Channel Logout section 2.4, RFC 9068 section 4). An ID
+ * token without `nonce` and hashes looks like an access token; its audience is the client.
+ */
+export function isAccessToken(header: Claims, claims: Claims): boolean {
+  const type = claim(header, "typ") ?? "JWT";
+  if (typeof type !== "string" || !/^(?:JWT|(?:application\/)?at\+jwt)$/i.test(type)) return false;
+  if (claim(claims, "events") !== undefined) return false;
+  // Keycloak: access tokens of older versions have a nonce, too.
+  const own = claim(claims, "typ");
+  if (own === "Bearer") return true;
+  return own !== "ID" && ["nonce", "at_hash", "c_hash"].every((name) => claim(claims, name) === undefined);
+}
+
 /** What the claims of a token with a good signature say. */
 export function decideEndUser(claims: Claims, config: EndUserOidcConfig, nowMs: number): EndUserResult {
   const address = checkAddress(claims, config, nowMs);
@@ -82,6 +97,11 @@ export function decideEndUser(claims: Claims, config: EndUserOidcConfig, nowMs: 
   const endUser = claim(claims, config.user_claim);
   if (typeof endUser !== "string" || endUser === "") return refuse("user claim absent or not a string");
   if (isUnsafe(endUser)) return refuse("user claim has control characters or blanks");
+  // An unverified address can be another person's.
+  const isVerified = claim(claims, "email_verified");
+  if (config.user_claim === "email" && ![undefined, true, "true"].some((value) => value === isVerified)) {
+    return refuse("email address not verified");
+  }
   const time = checkTimes(claims, config, nowMs / 1000);
   if (time !== undefined) return time;
   const groups = readGroups(claims, config);

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { escapeKey } from "../testing/escaped_key.ts";
 import { type EndUserOidcConfig, endUserOidcConfig } from "./model.ts";
-import { decideEndUser, parseClaims } from "./claims.ts";
+import { decideEndUser, isAccessToken, parseClaims } from "./claims.ts";
 
 const ISSUER = "https://login.example/realm";
 const AUDIENCE = "https://mcp.example";
@@ -57,6 +57,19 @@ Deno.test.each<{
     expected: refused("exp claim absent or not numeric"),
   },
   { name: "no user", claims: { sub: undefined }, expected: refused("user claim absent or not a string") },
+  ...[[true, true], ["true", true], [undefined, true], [false, false], ["false", false], [null, false]].map(
+    ([email_verified, isGood]) => ({
+      name: `an address with email_verified ${JSON.stringify(email_verified)}`,
+      config: { user_claim: "email" },
+      claims: { email: "alice@example.com", email_verified },
+      expected: isGood === true ? verified("alice@example.com") : refused("email address not verified"),
+    }),
+  ),
+  {
+    name: "an unverified address that is not the user claim",
+    claims: { email_verified: false },
+    expected: verified("alice"),
+  },
   { name: "an empty user", claims: { sub: "" }, expected: refused("user claim absent or not a string") },
   { name: "a number for a user", claims: { sub: 7 }, expected: refused("user claim absent or not a string") },
   {
@@ -215,6 +228,26 @@ Deno.test.each<{
   const parsed = parseClaims(payload);
   assert.ok(parsed !== undefined);
   assert.deepEqual(decideEndUser(parsed, checked, NOW * 1000), expected);
+});
+
+Deno.test.each<{ name: string; header?: object; claims?: object; accepted: boolean }>([
+  { name: "without type", accepted: true },
+  { name: "of type JWT", header: { typ: "JWT" }, accepted: true },
+  { name: "of type at+jwt", header: { typ: "application/AT+jwt" }, accepted: true },
+  { name: "of Keycloak with a nonce", claims: { typ: "Bearer", nonce: "n" }, accepted: true },
+  { name: "with a nonce, an ID token", claims: { nonce: "n" }, accepted: false },
+  { name: "with at_hash, an ID token", claims: { at_hash: "h" }, accepted: false },
+  { name: "with c_hash, an ID token", claims: { c_hash: "h" }, accepted: false },
+  { name: "of Keycloak's type ID", claims: { typ: "ID" }, accepted: false },
+  { name: "of type logout+jwt", header: { typ: "logout+jwt" }, accepted: false },
+  { name: "of a type that is no text", header: { typ: 1 }, accepted: false },
+  {
+    name: "with a logout event",
+    claims: { typ: "Bearer", events: { "http://schemas.openid.net/event/backchannel-logout": {} } },
+    accepted: false,
+  },
+])("isAccessToken() of a token $name is $accepted", ({ header = {}, claims = {}, accepted }) => {
+  assert.equal(isAccessToken({ ...header }, { ...CLAIMS, ...claims }), accepted);
 });
 
 Deno.test("decideEndUser() takes no claim from a __proto__ in the payload", () => {

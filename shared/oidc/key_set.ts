@@ -10,8 +10,8 @@ import { fetchDocument, type Provider, type ProviderPorts } from "./provider.ts"
 /** Finds the key for a token's header. */
 export type FindKey = ReturnType<typeof createLocalJWKSet>;
 
-/** A key that the provider took back must not be believed for longer. */
-const MAX_AGE_MS = 10 * 60_000;
+/** How long a key is accepted after the provider withdrew it. */
+const MAX_AGE_MS = 60_000;
 /** Tokens with invented key ids must not become a stream of fetches. */
 const COOLDOWN_MS = 10_000;
 const MAX_KEYS = 100;
@@ -31,7 +31,7 @@ export class KeySet {
   }
 
   /**
-   * The keys, not older than ten minutes.
+   * The keys, at most a minute old.
    *
    * @throws {AppError} `upstream_failure` when they can't be had
    */
@@ -55,6 +55,12 @@ export class KeySet {
    */
   newer(): Promise<FindKey | undefined> {
     return this.#refetch();
+  }
+
+  /** Makes the next token wait for keys that are fetched again. */
+  expire(): void {
+    this.#findKey = undefined;
+    this.#triedMs = Number.NEGATIVE_INFINITY;
   }
 
   async #refetch(): Promise<FindKey | undefined> {

@@ -14,7 +14,14 @@
 import type { Clock } from "../clock.ts";
 import { AppError } from "../errors.ts";
 import type { EndUserOidcConfig } from "./model.ts";
-import { checkAddress, decideEndUser, type EndUserResult, parseClaims, refuse } from "./claims.ts";
+import {
+  checkAddress,
+  decideEndUser,
+  type EndUserResult,
+  isAccessToken,
+  parseClaims,
+  refuse,
+} from "./claims.ts";
 import { KeySet } from "./key_set.ts";
 import { hasEscapedKey } from "../strict_json.ts";
 import { discoverProvider, type ProviderPorts } from "./provider.ts";
@@ -26,6 +33,8 @@ export type { ProviderPorts } from "./provider.ts";
 export interface EndUserVerifier {
   /** Never throws for a bad token or a provider that is down: both are refusals. Nothing of the token is kept. */
   verify(token: string): Promise<EndUserResult>;
+  /** Fetches the provider's keys again before the next token is verified. */
+  expireKeys(): void;
 }
 
 const MAX_TOKEN_LENGTH = 16 * 1024;
@@ -47,7 +56,10 @@ export async function loadEndUserVerifier(
     const keys = new KeySet(provider, ports);
     await keys.current();
     const { algorithms } = provider;
-    return { verify: (token) => verify(token, { config, algorithms, keys, clock: ports.clock }) };
+    return {
+      verify: (token) => verify(token, { config, algorithms, keys, clock: ports.clock }),
+      expireKeys: () => keys.expire(),
+    };
   } catch (cause) {
     if (!(cause instanceof AppError)) throw cause;
     throw new AppError("invalid_config", `Cannot load ${block}: ${cause.message}`, { cause });
@@ -72,6 +84,7 @@ async function verify(token: string, verification: Verification): Promise<EndUse
   if (problem !== undefined) return problem;
   // A header that must be understood changes what the signature means; a token of this kind has none.
   if (Object.hasOwn(header, "crit")) return refuse("token has critical header parameters");
+  if (!isAccessToken(header, claimed)) return refuse("token is an ID or logout token, not an access token");
   const signed = await verifySignature(token, { keys, algorithms, namesKey: Object.hasOwn(header, "kid") });
   if (signed.kind === "refused") return refuse(signed.reason);
   const claims = parseClaims(signed.payload);

@@ -80,6 +80,11 @@ Deno.test.each<{
     reason: "token malformed",
   },
   {
+    name: "an ID token",
+    make: (issuer) => issuer.sign({ ...CLAIMS, nonce: "n" }, RSA_KEY),
+    reason: "token is an ID or logout token, not an access token",
+  },
+  {
     name: "more than 16 KiB",
     make: (issuer) => issuer.sign({ ...CLAIMS, pad: "x".repeat(13_000) }, RSA_KEY),
     reason: "token malformed",
