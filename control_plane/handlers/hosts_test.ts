@@ -82,12 +82,16 @@ Deno.test("GET /v1/clusters of a signer that has them is passed on", async () =>
   assert.deepEqual(plane.signer.requests[0]?.headers, { "x-on-behalf-of": "broker-1" });
 });
 
-Deno.test("GET /v1/revocations says what is frozen, and not who did it and why (K8)", async () => {
+Deno.test("GET /v1/revocations gives a broker what is frozen, but no other caller, nor who did it and why (K8)", async () => {
   const plane = await startControlPlane();
-  const frozen = { kind: "caller", value: "broker-2", frozen_at: "2026-01-02T03:04:05Z" };
-  plane.signer.reply = () => ({ body: [{ ...frozen, reason: "incident", frozen_by: "operator" }] });
+  const frozen_at = "2026-01-02T03:04:05Z";
+  const own = { kind: "caller", value: "Broker-1", frozen_at };
+  const user = { kind: "end_user", value: "alice", frozen_at };
+  const other = { kind: "caller", value: "broker-2", frozen_at };
+  const list = [own, other, user].map((entry) => ({ ...entry, reason: "incident", frozen_by: "operator" }));
+  plane.signer.reply = () => ({ body: list });
   const { status, body } = await plane.get("/v1/revocations", "broker-1");
-  assert.deepEqual([status, body], [200, [frozen]]);
+  assert.deepEqual([status, body], [200, [own, user]]);
 });
 
 Deno.test("GET /v1/revocations with a kind that is not known is 502: whoever enforces must not skip it", async () => {

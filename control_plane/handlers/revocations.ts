@@ -3,17 +3,22 @@ import type { ControlPlanePorts } from "../ports.ts";
 import { requireSigner } from "../roles.ts";
 import { faultOf } from "../signer_client.ts";
 import { readJsonBody } from "@gateway/shared/http/body";
+import { isSameIdentity } from "@gateway/shared/identity";
 import { revokeRequestsRequest, revokeSerialsRequest } from "@gateway/shared/wire/krl";
 import { answer } from "./answer.ts";
 
 const MAX_BODY_BYTES = 16 * 1024;
 
-/** `GET /v1/revocations`: what is frozen. Who froze it and why is for the signer's admins, also if we are one. */
+/**
+ * `GET /v1/revocations`: what is frozen, without other callers. Who froze it and why is for the signer's admins, also if
+ * the control plane is one.
+ */
 export async function handleRevocations(ports: ControlPlanePorts, peer: Peer): Promise<Response> {
   await requireSigner(ports, peer, "GET /v1/revocations");
   const revocations = await ports.signer.revocations();
   if (revocations.kind !== "answered") throw faultOf(revocations);
-  return answer(revocations.value.map(({ kind, value, frozen_at }) => ({ kind, value, frozen_at })));
+  const entries = revocations.value.map(({ kind, value, frozen_at }) => ({ kind, value, frozen_at }));
+  return answer(entries.filter(({ kind, value }) => kind !== "caller" || isSameIdentity(value, peer.caller)));
 }
 
 /** `POST /v1/revocations/serials`: revokes certificates of the broker that asks, and of nobody else. */

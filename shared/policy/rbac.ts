@@ -33,6 +33,11 @@ export function mayUseHost(policy: CompiledPolicy, caller: string, host: string)
   return isInGroups(policy, caller, policy.hosts.get(host)?.groups ?? []) ? "ok" : "group";
 }
 
+/** Whether the callers table gives a caller any group at all. */
+export function mayUseSome(policy: CompiledPolicy, caller: string): boolean {
+  return findGroups(policy, caller)?.size !== 0;
+}
+
 /** Whether the callers table lets a caller at what is in these groups; without a table anybody. */
 export function isInGroups(policy: CompiledPolicy, caller: string, groups: readonly string[]): boolean {
   const allowed = findGroups(policy, caller);

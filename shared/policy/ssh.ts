@@ -66,7 +66,7 @@ import type { SshIntent } from "./ssh_intent.ts";
 import { elevationLabel } from "./sudo_user.ts";
 
 export { visibleRules } from "./host_rules.ts";
-export { mayComeFrom, mayUseHost, visibleHosts } from "./rbac.ts";
+export { mayComeFrom, mayUseHost, mayUseSome, visibleHosts } from "./rbac.ts";
 export type { AllowedSsh, DeniedSsh, SshDecision } from "./ssh_decision.ts";
 export type { SshIntent } from "./ssh_intent.ts";
 export { toWireDecision } from "./wire_decision.ts";

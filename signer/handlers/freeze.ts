@@ -1,5 +1,7 @@
 import { AppError, describeFault } from "@gateway/shared/errors";
 import { readJsonBody } from "@gateway/shared/http/body";
+import { isSameIdentity } from "@gateway/shared/identity";
+import { mayUseSome } from "@gateway/shared/policy/ssh";
 import type { Peer } from "@gateway/shared/http/mtls_server";
 import { formatSubject, listRevocations } from "../freezes.ts";
 import { type FreezeRequest, freezeRequest, unfreezeRequest } from "@gateway/shared/wire/freeze";
@@ -76,11 +78,19 @@ export async function handleUnfreeze(ports: SignerPorts, request: Request, peer:
   return answer({ status: "ok", was_frozen: wasFrozen });
 }
 
-/** `GET /v1/revocations`: what is frozen, for every caller; who froze it and why, for admins. */
-export function handleRevocations(ports: SignerPorts, peer: Peer): Response {
+/**
+ * `GET /v1/revocations`: all that is frozen for forwarders, and for admins also who froze it and why. A broker receives
+ * what its sessions can be about, and no other caller's freeze; a CN that may use no host or cluster receives its own.
+ */
+export function handleRevocations(ports: SignerPorts, { caller }: Peer): Response {
   ports.instances.requireFresh();
-  const isAdmin = ports.state.current.reloadCallers.has(peer.caller);
-  return answer(listRevocations(ports.live.view.freezes, isAdmin ? "admin" : "caller"));
+  const { reloadCallers, trustedForwarders, policy } = ports.state.current;
+  const entries = listRevocations(ports.live.view.freezes, reloadCallers.has(caller) ? "admin" : "caller");
+  if (reloadCallers.has(caller) || trustedForwarders.has(caller)) return answer(entries);
+  const isBroker = mayUseSome(policy, caller);
+  return answer(
+    entries.filter(({ kind, value }) => kind === "caller" ? isSameIdentity(value, caller) : isBroker),
+  );
 }
 
 function describeFreeze({ kind, value, reason }: FreezeRequest, grantsRevoked: number): string {

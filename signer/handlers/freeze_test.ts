@@ -225,3 +225,26 @@ Deno.test("GET /v1/revocations shows reason and admin to admins alone (K8)", asy
   const forAdmin = await signer.send(get("/v1/revocations"), "operator");
   assert.deepEqual(forAdmin.body, [{ ...entry, reason: "INC-7", frozen_by: "operator" }]);
 });
+
+Deno.test.each([
+  { cn: "operator", values: ["Broker-1", "broker-2", "approver", "alice", "s-1", "7"] },
+  { cn: "control-plane", values: ["Broker-1", "broker-2", "approver", "alice", "s-1", "7"] },
+  // Its poll finds what its sessions can be about.
+  { cn: "broker-1", values: ["Broker-1", "alice", "s-1", "7"] },
+  { cn: "approver", values: ["approver"] },
+  { cn: "agent", values: [] },
+])("GET /v1/revocations shows $cn the frozen $values", async ({ cn, values }) => {
+  const signer = await startSigner();
+  const subjects = [
+    ...["Broker-1", "broker-2", "approver"].map((value) => ({ kind: "caller", value })),
+    { kind: "end_user", value: "alice" },
+    { kind: "session_id", value: "s-1" },
+    { kind: "serial", value: "7" },
+  ];
+  for (const subject of subjects) {
+    assert.equal((await freeze(signer, { ...subject, ...VOLATILE })).status, 200);
+  }
+  const { body } = await signer.send(get("/v1/revocations"), cn);
+  const shown = (body as unknown as readonly { readonly value: string }[]).map(({ value }) => value);
+  assert.deepEqual(shown.toSorted(), values.toSorted());
+});
