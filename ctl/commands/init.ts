@@ -198,12 +198,13 @@ async function init(flags: InitFlags, context: CommandContext): Promise<CommandR
   const runtime = currentRuntime();
   const plan = [...renewalUnits(layout, runtime), ...planSetUp(layout, choices, material)];
   const { backup } = await withHint(OCCUPIED, () => writeSetUp(plan, options));
-  const { sshCaPublic } = material;
-  const facts = { ...choices, layout, runtime, backup };
+  const { sshCaPublic, approverPassword } = material;
+  const facts = { ...choices, layout, runtime, approverPassword, backup };
   const registration = flags.registerMcp === true ? await registerMcp(mcpClientEntry(facts)) : undefined;
   return {
     json: {
       ...describeLayout(layout),
+      approver_bundle_password: approverPassword,
       backup,
       ...(flags.importSshConfig !== undefined &&
         { hosts: choices.hosts.map(({ name }) => name), left_out: notes }),

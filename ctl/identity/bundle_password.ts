@@ -26,7 +26,7 @@ export async function bundlePassword(
   random: Random,
 ): Promise<BundlePassword> {
   if (file === undefined) {
-    return { text: random.bytes(RANDOM_BYTES).toBase64({ alphabet: "base64url" }), isNew: true };
+    return { text: randomPassword(random), isNew: true };
   }
   const bytes = await readOperatorFile(resolve(workingFolder, file), "the password");
   const [text = ""] = new TextDecoder().decode(bytes).split(/\r?\n/);
@@ -35,4 +35,9 @@ export async function bundlePassword(
     "invalid_config",
     `Cannot use the password: expected ${SHORTEST} or more printable ASCII characters in the first line`,
   );
+}
+
+/** A password of 120 bits. */
+export function randomPassword(random: Random): string {
+  return random.bytes(RANDOM_BYTES).toBase64({ alphabet: "base64url" });
 }

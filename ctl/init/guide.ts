@@ -1,7 +1,7 @@
 import { dirname } from "node:path";
 import { shellQuote } from "@gateway/shared/shell_quote";
 import type { BrokerRoute } from "./config_text.ts";
-import { approvalsUrl, BUNDLE_PASSWORD, isInside, type Layout } from "./layout.ts";
+import { approvalsUrl, isInside, type Layout } from "./layout.ts";
 import { type InitHost, type InitListeners, publicAddress } from "./options.ts";
 
 /** How the services are started here. */
@@ -27,6 +27,8 @@ export interface GuideFacts {
   /** What it is reached by from elsewhere. */
   readonly names?: readonly string[];
   readonly runtime: Runtime;
+  /** Of the approver's bundle. */
+  readonly approverPassword: string;
 }
 
 /** How an MCP client reaches the broker: for the `mcpServers` of its settings. */
@@ -113,7 +115,7 @@ function formatHosts({ layout, hosts }: GuideFacts, controlTool: string): readon
 }
 
 function formatApprovals(
-  { layout, listeners, names = [] }: GuideFacts,
+  { layout, listeners, names = [], approverPassword }: GuideFacts,
   controlTool: string,
 ): readonly string[] {
   return [
@@ -121,7 +123,7 @@ function formatApprovals(
     `   ${controlTool} approval list --client-config ${shellQuote(layout.clientConfig)}`,
     "   or in a browser, once two files of this set-up are imported in its settings for certificates:",
     `   ${layout.mtlsCa} as an authority (it can vouch for this machine alone)`,
-    `   ${layout.approverBundle} as your own certificate (password: ${BUNDLE_PASSWORD})`,
+    `   ${layout.approverBundle} as your own certificate (password, shown only now: ${approverPassword})`,
     `   ${approvalsUrl(publicAddress(listeners.controlPlane, names))}`,
     "",
   ];

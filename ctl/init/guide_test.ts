@@ -9,6 +9,7 @@ const FACTS: GuideFacts = {
   listeners: DEFAULT_LISTENERS,
   hosts: [{ name: "web01", addr: "10.0.0.5:22", user: "deploy", hostKey: "ssh-ed25519 HOST" }],
   runtime: { deno: "/usr/bin/deno", sources: "/src/gateway" },
+  approverPassword: "pass-of-bundle",
 };
 
 Deno.test("mcpClientEntry() connects to the socket, with permissions for that alone", () => {

@@ -76,12 +76,6 @@ export type Identity = keyof typeof IDENTITIES;
 /** The names a local listener is reached by. */
 export const LOCAL_NAMES: readonly string[] = ["localhost", "127.0.0.1", "::1"];
 
-/**
- * Of the approver's bundle. No secret: the file's mode protects the key in it, as that of the key beside it.
- * It is there because some programs take no bundle whose password is empty.
- */
-export const BUNDLE_PASSWORD = "gateway";
-
 /** The approvers' page of a control plane that listens there. */
 export function approvalsUrl(listen: string): string {
   return `https://${listen}/ui/approvals`;

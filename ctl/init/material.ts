@@ -1,7 +1,8 @@
 import type { Random } from "@gateway/shared/random";
 import { ed25519PublicKey, encodeOpensshPrivateKey } from "@gateway/shared/ssh/openssh_key";
 import { formatPublicKey } from "@gateway/shared/ssh/public_key";
-import { BUNDLE_PASSWORD, IDENTITIES, type Identity, LOCAL_NAMES } from "./layout.ts";
+import { randomPassword } from "../identity/bundle_password.ts";
+import { IDENTITIES, type Identity, LOCAL_NAMES } from "./layout.ts";
 import { encodePkcs12 } from "./pkcs12.ts";
 import type { CertificatePair } from "./x509.ts";
 
@@ -15,6 +16,8 @@ export interface KeyMaterial {
   readonly leaves: Readonly<Record<Identity, CertificatePair>>;
   /** The approver's pair as PKCS #12. */
   readonly approverBundle: Uint8Array;
+  /** The password of that bundle, which no file holds. */
+  readonly approverPassword: string;
   /** 32 bytes each. */
   readonly signerAuditSeed: Uint8Array;
   readonly controlPlaneAuditSeed: Uint8Array;
@@ -52,6 +55,7 @@ export async function createKeyMaterial(
     });
   };
   const approver = await leaf("approver");
+  const approverPassword = randomPassword(random);
   return {
     sshCa: encodeOpensshPrivateKey(sshCaSeed, "gateway-ssh-ca"),
     sshCaPublic: formatPublicKey("ssh-ed25519", ed25519PublicKey(sshCaSeed)),
@@ -66,7 +70,8 @@ export async function createKeyMaterial(
       approver,
       agent: await leaf("agent"),
     },
-    approverBundle: encodePkcs12(approver, { password: BUNDLE_PASSWORD, name: "approver-local", random }),
+    approverBundle: encodePkcs12(approver, { password: approverPassword, name: "approver-local", random }),
+    approverPassword,
     signerAuditSeed: random.bytes(SEED_BYTES),
     controlPlaneAuditSeed: random.bytes(SEED_BYTES),
     brokerAuditSeed: random.bytes(SEED_BYTES),

@@ -12,14 +12,17 @@ const ignore = !(await openssl("version").then(({ success }) => success, () => f
 
 Deno.test({ name: "init makes a bundle with the approver's pair, as openssl reads it", ignore }, async () => {
   await using folder = await createFolder();
-  const { approver, approver_bundle: bundle } = JSON.parse((await run(folder.path, "init", "--json")).out);
+  const { approver, approver_bundle: bundle, approver_bundle_password: password } = JSON.parse(
+    (await run(folder.path, "init", "--json")).out,
+  );
   const read = (password: string) =>
     openssl("pkcs12", "-in", bundle, "-passin", `pass:${password}`, "-nodes");
-  const { text } = await read("gateway");
+  assert.match(password, /^[\w-]{20}$/);
+  const { text } = await read(password);
   for (const path of [approver.cert, approver.key]) {
     assert.ok(text.includes((await Deno.readTextFile(path)).trim()), path);
   }
-  assert.equal((await read("other")).success, false);
+  for (const other of ["gateway", ""]) assert.equal((await read(other)).success, false);
 });
 
 Deno.test({ name: "init makes a CA that can vouch for this machine alone", ignore }, async () => {

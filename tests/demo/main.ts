@@ -5,7 +5,9 @@
  */
 import { parseArgs } from "node:util";
 import { errorText } from "@gateway/shared/errors";
-import { BUNDLE_PASSWORD } from "../../ctl/init/layout.ts";
+import { randomPassword } from "../../ctl/identity/bundle_password.ts";
+import { encodePkcs12 } from "../../ctl/init/pkcs12.ts";
+import { systemRandom } from "@gateway/shared/random";
 import { brokerCommand } from "../stage/service_command.ts";
 import { createClusterSteps } from "./cluster_steps.ts";
 import { jsonReporter, type Reporter, type Step, terminalReporter } from "./reporter.ts";
@@ -29,6 +31,14 @@ const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const satisfies readonly Deno
 async function howToTalk(dir: string): Promise<string> {
   const folder = `${dir}/gateway`;
   const { args } = await brokerCommand(`${folder}/mcp.json`, "serve-mcp");
+  const pki = `${folder}/pki/approver`;
+  const approver = {
+    certPem: await Deno.readTextFile(`${pki}.crt`),
+    keyPem: await Deno.readTextFile(`${pki}.key`),
+  };
+  const password = randomPassword(systemRandom);
+  const bundle = encodePkcs12(approver, { password, name: "approver-local", random: systemRandom });
+  await Deno.writeFile(`${pki}.p12`, bundle);
   const mcpServers = { gateway: { command: Deno.execPath(), args } };
   const listen = await readListen(`${folder}/config.json`);
   const approvals = await readListen(`${folder}/control-plane.json`);
@@ -44,7 +54,7 @@ The same with the command "ls -d ${dir}/maintenance" waits for the approver. On 
   deno task broker-ctl approval list --client-config ${folder}/broker-ctl.json
   deno task broker-ctl approval allow <id> --client-config ${folder}/broker-ctl.json
 
-Or in a browser: in its settings for certificates, import as your own certificate (password: ${BUNDLE_PASSWORD})
+Or in a browser: in its settings for certificates, import as your own certificate (password: ${password})
 ${folder}/pki/approver.p12 and as an authority, which can vouch for this machine alone,
 ${folder}/pki/mtls_ca.crt; take both out again afterwards. Then open
 
