@@ -93,10 +93,12 @@ export class Exchanges<Peer> {
 
   /**
    * Whether a connection closes after an answer: whoever has not said who he is keeps none, and neither does
-   * whoever has been answered before his body was read, which he could send for as long as he likes.
+   * whoever has been answered before his body was read, which he could send for as long as he likes. HTTP/1.0 knows no
+   * other way.
    */
-  #isLast({ complete, socket }: IncomingMessage, { status }: Response): boolean {
-    return !complete || status === STATUS.unauthenticated || !this.#connections.mayStay(socket);
+  #isLast({ complete, httpVersionMinor, socket }: IncomingMessage, { status }: Response): boolean {
+    return !complete || httpVersionMinor === 0 || status === STATUS.unauthenticated ||
+      !this.#connections.mayStay(socket);
   }
 
   /** Answers what is not an HTTP request, or did not become one in time, and closes the connection. */

@@ -68,13 +68,18 @@ function define<K extends keyof Request>(name: K, get: (parts: Parts) => Request
 /**
  * The web's view of a message.
  *
- * @throws {AppError} `invalid_request` when the request target is not a path, or there are two `Host` headers
+ * @throws {AppError} `invalid_request` when the request target is not a path, there are two `Host` headers, or a request
+ * of HTTP/1.0 has a transfer coding
  */
 export function toRequest(message: IncomingMessage, client: RequestClient): Request {
   if (message.url?.startsWith("/") !== true) {
     throw new AppError("invalid_request", "Request target must be a path");
   }
   if (hasTwoHosts(message)) throw new AppError("invalid_request", "Request must have one Host header");
+  // A proxy of HTTP/1.0 does not know chunks and sees another end of the request (RFC 9112, section 6.1).
+  if (message.httpVersionMinor === 0 && message.headers["transfer-encoding"] !== undefined) {
+    throw new AppError("invalid_request", "HTTP/1.0 has no Transfer-Encoding");
+  }
   const request: NodeRequest = Object.create(prototype);
   request[PARTS] = { message, client };
   return request;

@@ -32,6 +32,12 @@ Deno.test.each([
     status: 400,
   },
   {
+    name: "chunks over HTTP/1.0",
+    text: "POST / HTTP/1.0\r\nHost: x\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\n\r\n" +
+      "0\r\n\r\nGET / HTTP/1.1\r\nHost: x\r\n\r\n",
+    status: 400,
+  },
+  {
     name: "headers of 20 KB",
     text: `GET / HTTP/1.1\r\nHost: x\r\nX: ${"a".repeat(20_000)}\r\n\r\n`,
     status: 400,
