@@ -41,7 +41,7 @@ export interface McpHttpOptions {
   /** What the model is told about all of them. */
   readonly instructions: string;
   readonly resource: ProtectedResource;
-  readonly verifier: EndUserVerifier;
+  readonly verifier: Pick<EndUserVerifier, "verify">;
   readonly clock: Clock;
   readonly random: Random;
   /** Told of every fault of a call; its text is not for the model. */

@@ -220,6 +220,17 @@ Deno.test("createMcpHttp() serves a stateless client, with exact serials", async
   assert.match(await response.text(), /"exit_code":0,"serial":18446744073709551615\}/);
 });
 
+Deno.test.each(["no/such", "prompts/list", "resources/list"].map((method) => ({ method })))(
+  "createMcpHttp() answers 404 to $method of revision 2026-07-28, which is not declared",
+  async ({ method }) => {
+    await using frontend = new McpHttpFixture();
+    const headers = statelessHeaders(method);
+    const response = await frontend.send({ token: "alice", headers, body: statelessRpc(1, method) });
+    assert.equal(response.status, 404);
+    assert.match(await response.text(), /-32601/);
+  },
+);
+
 Deno.test.each([{ era: "stateful" as const }, { era: "stateless" as const }])(
   "createMcpHttp() takes identity, groups and token from the request that is served, $era",
   async ({ era }) => {

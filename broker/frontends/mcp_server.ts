@@ -82,6 +82,8 @@ export function createMcpServer(options: McpServerOptions): McpServer {
     options.onCall({ id: mcpReq.id, signal: mcpReq.signal, ended: call });
     return await call;
   });
+  // Revision 2026-07-28 wants 404 for what is not declared, which the SDK answers where no handler is.
+  if (options.era === "modern") return mcp;
   server.fallbackRequestHandler = ({ method }) => {
     const list = EMPTY_LISTS[method];
     if (list !== undefined && Object.hasOwn(EMPTY_LISTS, method)) return Promise.resolve({ ...list });
