@@ -198,6 +198,17 @@ function* findWarnings(snapshot: Snapshot): Steps<readonly string[]> {
       } does not end with ".krl": to a broker (serve-http) its holder is an agent`,
     );
   }
+  const silent = Object.entries(config.hosts)
+    .filter(([, { sealed_exec, envelope }]) => sealed_exec === true && envelope === undefined)
+    .map(([name]) => name);
+  if (silent.length > 0) {
+    warnings.push(
+      `sealed_exec without envelope signs envelopes v2 (hosts ${
+        silent.join(", ")
+      }): if the shim there is of another ` +
+        'build, set "envelope": "v1" and its "envelope_domain"; otherwise name the version that the shim reads, such as "v2"',
+    );
+  }
   for (const path of yield* findInertPolicies(config)) {
     warnings.push(`${path}: mode is "off", so that its allow and deny patterns have no effect`);
   }

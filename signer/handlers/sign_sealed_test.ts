@@ -214,3 +214,17 @@ Deno.test("the public key is logged where a host is sealed, and nowhere else", (
       "AAAAC3NzaC1lZDI1NTE5AAAAIIqI4910CfGV/VLbLTy6XXLKZwm/HZQSG/N0iAG0D29c",
   }]]);
 });
+
+Deno.test("a sealed host without envelope is warned of, with how to set v1", () => {
+  const { envelope: _, ...silent } = HOSTS.sealed01;
+  const warningsOf = (sealed01: object) =>
+    snapshotWarnings(
+      snapshotOf({ ...CONFIG, hosts: { ...HOSTS, sealed01 }, envelope_key: "seed" }, { envelopeKey }),
+    )
+      .filter((text) => text.startsWith("sealed_exec without envelope"));
+  assert.match(
+    warningsOf(silent).join(),
+    /hosts sealed01[,)].*set "envelope": "v1" and its "envelope_domain"/,
+  );
+  assert.doesNotMatch(warningsOf({ ...silent, envelope: "v2" }).join(), /sealed01/);
+});
