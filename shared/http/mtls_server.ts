@@ -122,7 +122,7 @@ class CertifiedPeers implements Peers<Peer> {
     const peer = socket instanceof TLSSocket ? this.#certificates.identify(socket) : undefined;
     if (peer === undefined) {
       const fault = socket instanceof TLSSocket
-        ? findCertificateFault(socket.getPeerCertificate())
+        ? findCertificateFault(socket.getPeerCertificate(), Date.now())
         : undefined;
       if (fault !== undefined) this.#faults.set(socket, fault);
       return { kind: "stranger" };

@@ -22,9 +22,10 @@ export interface PeerCertificate {
 /** What a certificate itself shows of why the TLS layer rejected it, or `undefined`. */
 export function findCertificateFault(
   certificate: ReturnType<TLSSocket["getPeerCertificate"]>,
+  now: number,
 ): string | undefined {
   const end = Date.parse(certificate?.valid_to);
-  if (end < Date.now()) return describeExpiry(end);
+  if (end < now) return describeExpiry(end);
   const { raw } = certificate ?? {};
   // RFC 5280 section 4.1: Certificate and tbsCertificate are sequences, and only versions 2 and 3 begin with [0].
   const content = (at: number) => at + 2 + ((raw?.[at + 1] ?? 0) > 0x80 ? (raw?.[at + 1] ?? 0) & 0x7f : 0);

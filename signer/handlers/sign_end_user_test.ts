@@ -5,6 +5,7 @@ import { post, startSigner } from "../testing/memory_signer.ts";
 const GATED = { callers: { "broker-1": { allowed_groups: ["web"], require_verified_end_user: true } } };
 const OIDC = { issuer: "https://id.example", audience: "https://broker.example" };
 const verifier = (groups: readonly string[] | null) => ({
+  expireKeys() {},
   verify: (token: string) =>
     Promise.resolve(
       token === "good"
