@@ -44,7 +44,7 @@ Deno.test("brokerPermissions() over HTTP grants the listener and its certificate
 
 Deno.test("brokerPermissions() grants each socket, and over stdio none", () => {
   const changes = {
-    hosts: { web01: { addr: "10.0.0.5:22" } },
+    networks: ["10.0.0.5:22"],
     sockets: [{ path: "/run/gw/ann.sock", caller: "ann" }, { path: "s/bob.sock", caller: "bob" }],
   };
   const { read, write, net } = broker("serve-http", changes);
@@ -56,7 +56,7 @@ Deno.test("brokerPermissions() grants each socket, and over stdio none", () => {
   ]);
   const nearKey = broker("serve-http", { sockets: [{ path: "/etc/gateway/pki/s", caller: "ann" }] });
   assert.ok(nearKey.denyWrite?.includes("/etc/gateway/pki/http.key"));
-  assert.deepEqual(broker("serve-mcp", changes), broker("serve-mcp", { hosts: changes.hosts }));
+  assert.deepEqual(broker("serve-mcp", changes), broker("serve-mcp", { networks: changes.networks }));
 });
 
 Deno.test("brokerPermissions() grants each of several signers, and no other", () => {
