@@ -38,6 +38,12 @@ const MAX_UNANSWERED = 16;
 /** How long what a client still sends is dropped after the last answer. */
 const LINGER_MS = 1000;
 
+/**
+ * A connection's time is waited for in so many parts. While the event loop is blocked, what the peer sends is not read:
+ * one late timer then costs the peer one part of its time, not all of it.
+ */
+const WAIT_PARTS = 10;
+
 /** Given to every timer that is no longer needed: an error would be made with a stack that nobody reads. */
 const OVER = "over";
 
@@ -151,7 +157,12 @@ export class Connections {
   /** @param kept the socket is left alone when it is aborted, as it is when the socket closes */
   #destroyAfter(ms: number, socket: Socket, kept: AbortController): void {
     socket.on("close", () => kept.abort(OVER));
-    this.#clock.sleep(ms, kept.signal).then(() => socket.destroy(), () => {});
+    void this.#destroyInParts(ms / WAIT_PARTS, socket, kept.signal).catch(() => {});
+  }
+
+  async #destroyInParts(ms: number, socket: Socket, kept: AbortSignal): Promise<void> {
+    for (let part = 0; part < WAIT_PARTS; part++) await this.#clock.sleep(ms, kept);
+    socket.destroy();
   }
 
   /** The answer to the newest request of a connection, begun or not. */

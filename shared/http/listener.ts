@@ -57,9 +57,12 @@ export interface RunningTlsListener extends RunningListener {
 
 /** How long a client may take, in milliseconds. */
 export interface ListenerTimeouts {
-  /** From the start of a connection until its peer has identified itself, or sent its first headers; default 5 s. */
+  /**
+   * From the start of a connection until its peer has identified itself, or sent its first headers; default 5 s. It
+   * bounds the TLS handshake, too.
+   */
   readonly identifyMs: number;
-  /** For the TLS handshake, and for the headers of a request; default 10 s. */
+  /** For the headers of a request; default 10 s. */
   readonly headersMs: number;
   /** For a whole request with its body; default 10 s. */
   readonly requestMs: number;
@@ -144,7 +147,6 @@ function createTlsServer(tls: TlsCredentials, timeouts: ListenerTimeouts) {
     // Whoever shows no good certificate is told so by an HTTP answer, not by a broken handshake.
     ...(tls.clientCa === undefined ? {} : { requestCert: true, rejectUnauthorized: false }),
     ALPNProtocols: ["http/1.1"],
-    handshakeTimeout: timeouts.headersMs,
     ...boundsOf(timeouts),
   });
 }

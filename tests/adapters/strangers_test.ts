@@ -3,7 +3,7 @@ import { AppError, type ErrorCode } from "@gateway/shared/errors";
 import { startPlainServer } from "@gateway/shared/http/plain_server";
 import { startTlsServer, type UnknownPeer } from "@gateway/shared/http/tls_server";
 import { poll } from "../stage/poll.ts";
-import { broker, issue, RawConnection, serverIdentity, startServer } from "./mtls_fixture.ts";
+import { broker, ca, issue, RawConnection, serverIdentity, startServer } from "./mtls_fixture.ts";
 
 const GET = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
 const CLOSES = /^connection: close\r$/im;
@@ -246,4 +246,20 @@ Deno.test.each([
     assert.match(answer, /^HTTP\/1\.1 400 /);
     assert.match(answer, /"code":"invalid_request"/);
   }
+});
+
+Deno.test("time in which the event loop is blocked does not count against a handshake", async () => {
+  const identifyMs = 5_000;
+  await using server = await startServer(hello, { timeouts: { ...PATIENT, identifyMs } });
+  const accepted = await Deno.connect({ hostname: "127.0.0.1", port: server.port });
+  await poll(() => server.server.connections().open.strangers === 1, {
+    what: "the connection to be accepted",
+  });
+  // Blocks the thread, as an expensive request would.
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, identifyMs + 500);
+  using connection = await Deno.startTls(accepted, { hostname: "127.0.0.1", caCerts: [ca] });
+  await connection.write(new TextEncoder().encode(GET));
+  const buffer = new Uint8Array(64);
+  const count = await connection.read(buffer);
+  assert.match(new TextDecoder().decode(buffer.subarray(0, count ?? 0)), /^HTTP\/1\.1 401 /);
 });
