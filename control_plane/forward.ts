@@ -1,5 +1,6 @@
 import { parseEd25519PublicKey } from "@gateway/shared/ssh/public_key";
 import type { SignRequest, SignResponse } from "@gateway/shared/wire/sign";
+import { MAX_SIGN_BODY_BYTES } from "@gateway/shared/wire/sign";
 import { checkSignFields } from "@gateway/shared/wire/sign_fields";
 import type { ApprovalTarget } from "./approval/approval.ts";
 
@@ -24,7 +25,7 @@ export function forwardedRequest(received: SignRequest, caller: string): SignReq
     learn_approver: "",
     learn_approval_id: "",
   };
-  checkSignFields(request);
+  checkSignFields(request, MAX_SIGN_BODY_BYTES.ssh);
   return request;
 }
 

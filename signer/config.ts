@@ -28,6 +28,7 @@ import { type KubernetesConfig, kubernetesConfig } from "@gateway/shared/policy/
 import { type EndUserOidcConfig, endUserOidcConfig } from "@gateway/shared/oidc/model";
 import { DATABASE_ACCESS_SHAPE, findStateProblems } from "@gateway/shared/state/postgres_settings";
 import { isPostgresUrl } from "@gateway/shared/state/postgres_url";
+import { MAX_COMMAND_BYTES, MAX_SIGN_BODY_BYTES } from "@gateway/shared/wire/sign";
 import { type RedactConfig, redactConfig } from "@gateway/shared/redact/model";
 
 /** The signer's config after defaults. Paths are as written; relative ones are relative to the working directory. */
@@ -46,6 +47,7 @@ export interface SignerConfig {
   readonly audit_key: string;
   readonly audit_fail_mode: "closed" | "open" | "";
   readonly max_ttl_seconds: number;
+  readonly max_command_bytes: number;
   readonly sign_rate_limit_per_min: number;
   readonly auto_reload_seconds: number;
   readonly monitor_listen: string;
@@ -99,6 +101,11 @@ export const signerConfig: z.ZodType<SignerConfig> = z.strictObject({
     .describe("closed: no audit record, no certificate; open: log and proceed. Read at start only"),
   max_ttl_seconds: z.int().min(0).max(MAX_TTL_SECONDS).default(0)
     .describe("cap of a certificate's life where the host sets none, in seconds; 0 means 300"),
+  max_command_bytes: z.int().min(1).max(MAX_SIGN_BODY_BYTES.ssh).default(MAX_COMMAND_BYTES)
+    .describe(
+      "length of a command, in bytes; longer ones are rejected before they are parsed. File transfers are exempt: their " +
+        "requests have 65536 bytes",
+    ),
   sign_rate_limit_per_min: z.int().min(0).default(0)
     .describe(
       "sign requests a minute for each caller, with a burst of the same number, and as many dry runs in addition; behind " +

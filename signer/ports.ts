@@ -8,6 +8,7 @@ import type { ClusterAction, CompiledCluster } from "@gateway/shared/policy/clus
 import type { K8sDiff } from "@gateway/shared/wire/sign";
 import type { FreezeSubject } from "@gateway/shared/wire/freeze";
 import type { ConfigFile } from "./config_file.ts";
+import type { DecisionTurns } from "./decision_turns.ts";
 import type { IssuedToken, TokenWish } from "@gateway/shared/kubernetes/token_wish";
 import type { InstanceGroup } from "@gateway/shared/instances/group";
 import type { KnownSubjects } from "./known_subjects.ts";
@@ -67,6 +68,7 @@ export interface SignerOptions {
   readonly krl: RevocationList;
   readonly krlReaders: KrlReaders;
   readonly signLimit: SignLimit;
+  readonly turns: DecisionTurns;
   readonly tokens: TokenIssuer;
   readonly leases: TokenRevoker;
   readonly previewer: Previewer;

@@ -15,6 +15,7 @@ import { createMetrics, type Metrics } from "@gateway/shared/metrics";
 import type { Random } from "@gateway/shared/random";
 import { createSignerApp } from "./app.ts";
 import { openConfigFile } from "./config_file.ts";
+import { DecisionTurns } from "./decision_turns.ts";
 import { connectClusters } from "@gateway/shared/kubernetes/cluster_api";
 import { ApiPreviewer } from "./kubernetes/preview.ts";
 import { TokenLeases } from "./kubernetes/token_leases.ts";
@@ -235,6 +236,7 @@ export async function startSigner(environment: SignerEnvironment): Promise<Runni
     random,
     logger,
     signLimit: new SignLimit({ clock }),
+    turns: new DecisionTurns({ clock }),
     knownSubjects: new KnownSubjects(),
     tokens: new ApiTokenIssuer({ api: clusters, leases, clock: time, logger }),
     leases,

@@ -26,7 +26,11 @@
  */
 import type { Enforcement } from "../wire/sign.ts";
 import type { Pattern } from "./pattern.ts";
+import { finish, type Steps } from "../steps.ts";
 import { parseCommand } from "./shell.ts";
+
+/** How much text is matched in a step: the engine takes up to a microsecond for a character. */
+const STEP_CHARACTERS = 4096;
 
 /** One command policy, ready to decide. */
 export interface CompiledCommandPolicy {
@@ -120,8 +124,13 @@ export function extendAllowlist(set: PolicySet, lists: readonly (readonly Patter
  * denial wins, deny before approval before allow.
  */
 export function decideCommand(set: PolicySet, command: string): CommandVerdict {
+  return finish(decideCommandSteps(set, command));
+}
+
+/** {@linkcode decideCommand} in steps, for a service that answers other requests meanwhile. */
+export function* decideCommandSteps(set: PolicySet, command: string): Steps<CommandVerdict> {
   const text = command.toWellFormed();
-  if (!set.parses) return decideCandidates(set, [text]);
+  if (!set.parses) return yield* decideCandidates(set, [text]);
   const parsed = parseCommand(text);
   switch (parsed.kind) {
     case "refused":
@@ -132,17 +141,19 @@ export function decideCommand(set: PolicySet, command: string): CommandVerdict {
         requireApproval: false,
       };
     case "commands":
-      return decideCandidates(set, parsed.commands.map((words) => words.join(" ")));
+      return yield* decideCandidates(set, parsed.commands.map((words) => words.join(" ")));
     default:
       return parsed satisfies never;
   }
 }
 
-function decideCandidates(set: PolicySet, candidates: readonly string[]): CommandVerdict {
+function* decideCandidates(set: PolicySet, candidates: readonly string[]): Steps<CommandVerdict> {
   let approvalRule = "";
   let lastRule = "";
+  const known = new Map<string, CommandVerdict>();
   for (const candidate of candidates) {
-    const verdict = decideCandidate(set, candidate);
+    const verdict = known.get(candidate) ?? (yield* decideCandidate(set, candidate));
+    known.set(candidate, verdict);
     if (verdict.kind === "denied") return verdict;
     if (verdict.requireApproval && approvalRule === "") approvalRule = verdict.rule;
     lastRule = verdict.rule;
@@ -151,16 +162,16 @@ function decideCandidates(set: PolicySet, candidates: readonly string[]): Comman
   return { kind: "allowed", rule: requireApproval ? approvalRule : lastRule, requireApproval };
 }
 
-function decideCandidate({ members }: PolicySet, candidate: string): CommandVerdict {
-  const approval = firstMatch(members.map((policy) => policy.requireApproval), candidate);
+function* decideCandidate({ members }: PolicySet, candidate: string): Steps<CommandVerdict> {
+  const approval = yield* firstMatch(members.map((policy) => policy.requireApproval), candidate);
   const requireApproval = approval !== undefined;
   const active = members.filter((policy) => policy.mode !== "off");
-  const deny = firstMatch(active.map((policy) => policy.deny), candidate);
+  const deny = yield* firstMatch(active.map((policy) => policy.deny), candidate);
   if (deny !== undefined) {
     return { kind: "denied", rule: `deny:${deny.source}`, structure: "", requireApproval };
   }
   const allowlists = active.filter((policy) => policy.mode === "allowlist");
-  const allow = firstMatch(allowlists.map((policy) => policy.allow), candidate);
+  const allow = yield* firstMatch(allowlists.map((policy) => policy.allow), candidate);
   if (allowlists.length > 0 && allow === undefined) {
     return { kind: "denied", rule: "allowlist:no-match", structure: "", requireApproval };
   }
@@ -170,10 +181,18 @@ function decideCandidate({ members }: PolicySet, candidate: string): CommandVerd
   return { kind: "allowed", rule: allow === undefined ? "" : `allow:${allow.source}`, requireApproval };
 }
 
-function firstMatch(lists: readonly (readonly Pattern[])[], candidate: string): Pattern | undefined {
-  for (const list of lists) {
-    const found = list.find((pattern) => pattern.test(candidate));
-    if (found !== undefined) return found;
+function* firstMatch(
+  lists: readonly (readonly Pattern[])[],
+  candidate: string,
+): Steps<Pattern | undefined> {
+  let tested = 0;
+  for (const pattern of lists.flat()) {
+    tested += candidate.length + 64;
+    if (tested >= STEP_CHARACTERS) {
+      tested = 0;
+      yield;
+    }
+    if (pattern.test(candidate)) return pattern;
   }
   return undefined;
 }

@@ -275,3 +275,23 @@ Deno.test.each(
     assert.equal(set.restricts, restricts);
   },
 );
+
+Deno.test("decideCommand() tests equal simple commands once, and reports the last one's rule", () => {
+  const tested: string[] = [];
+  const pattern = (source: string, text: string) => ({
+    source,
+    test: (candidate: string) => tested.push(candidate) > 0 && candidate === text,
+  });
+  const set = composePolicies([{ ...compile(LIST), allow: [pattern("a", "a"), pattern("b", "b")] }]);
+  const verdict = decideCommand(set, "a | b; a && b | a");
+  assert.deepEqual(tested, ["a", "b", "b"]);
+  assert.deepEqual(verdict, { kind: "allowed", rule: "allow:a", requireApproval: false });
+});
+
+Deno.test("decideCommand() denies a line of more than 64 simple commands", () => {
+  assert.equal(decide([LIST], "ps;".repeat(64)).kind, "allowed");
+  const reason = "more than 64 simple commands";
+  assert.deepEqual(decide([LIST], "ps;".repeat(64) + "ps"), {
+    ...{ kind: "denied", rule: `shell-parse:${reason}`, structure: reason, requireApproval: false },
+  });
+});

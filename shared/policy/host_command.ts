@@ -6,6 +6,7 @@
  *
  * ```ts
  * import assert from "node:assert/strict";
+ * import { finish } from "../steps.ts";
  * import { compileSample, sampleConfig, sampleIntent } from "../testing/sample_policy.ts";
  * import { NO_GRANTS } from "./grants.ts";
  * import { decideHostCommand } from "./host_command.ts";
@@ -13,7 +14,7 @@
  * const rules = { mode: "denylist", enforcement: "audit", deny: ["^uptime"] } as const;
  * const host = compileSample(sampleConfig({ command_policy: rules })).hosts.get("web01");
  * assert(host !== undefined);
- * const verdict = decideHostCommand(host, sampleIntent(), { grants: NO_GRANTS, now: 0 });
+ * const verdict = finish(decideHostCommand(host, sampleIntent(), { grants: NO_GRANTS, now: 0 }));
  * assert(verdict.kind === "allowed");
  * assert.equal(verdict.warning, "command_policy audit: would deny (deny:^uptime)");
  * ```
@@ -21,8 +22,9 @@
  * @module
  */
 import { quoteText } from "../quote.ts";
+import type { Steps } from "../steps.ts";
 import type { Enforcement } from "../wire/sign.ts";
-import { type CommandVerdict, decideCommand, extendAllowlist } from "./command.ts";
+import { type CommandVerdict, decideCommandSteps, extendAllowlist } from "./command.ts";
 import type { CompiledHost } from "./compile.ts";
 import { needsOwnCertificates } from "./compile_host.ts";
 import { findGrantedPatterns, type LiveGrants } from "./grants.ts";
@@ -52,11 +54,11 @@ export type HostCommandVerdict =
   };
 
 /** Applies the host's command policies. Roles other than target run no command and have no rules. */
-export function decideHostCommand(
+export function* decideHostCommand(
   host: CompiledHost,
   intent: SshIntent,
   live: LiveGrants,
-): HostCommandVerdict {
+): Steps<HostCommandVerdict> {
   const { commands } = host;
   if (intent.role !== "target" || !commands.restricts) return allow("");
   const { enforcement } = commands;
@@ -74,7 +76,7 @@ export function decideHostCommand(
     // The session's opening; each of its commands is asked about later.
     if (intent.command === "") return allow(enforcement);
   }
-  const verdict = decideWithGrants(host, intent, live);
+  const verdict = yield* decideWithGrants(host, intent, live);
   // A denied command stays denied: a waiver is not a permission.
   if (verdict.kind === "allowed" && verdict.requireApproval && isWaived(live, intent)) {
     return { ...allow(enforcement), rule: `approval-waived:${verdict.rule}`, approvalWaived: true };
@@ -90,12 +92,16 @@ export function decideHostCommand(
  * Asks the grants only when the host's own rules have no match. That is the same as asking all at once: the
  * host's rules come first, and every other verdict of theirs is reached without looking at a grant.
  */
-function decideWithGrants({ commands }: CompiledHost, intent: SshIntent, live: LiveGrants): CommandVerdict {
-  const verdict = decideCommand(commands, intent.command);
+function* decideWithGrants(
+  { commands }: CompiledHost,
+  intent: SshIntent,
+  live: LiveGrants,
+): Steps<CommandVerdict> {
+  const verdict = yield* decideCommandSteps(commands, intent.command);
   if (verdict.rule !== "allowlist:no-match") return verdict;
   const granted = findGrantedPatterns(live, intent);
   if (granted.length === 0) return verdict;
-  return decideCommand(extendAllowlist(commands, granted), intent.command);
+  return yield* decideCommandSteps(extendAllowlist(commands, granted), intent.command);
 }
 
 function allow(enforcement: Enforcement | ""): Extract<HostCommandVerdict, { kind: "allowed" }> {

@@ -59,6 +59,9 @@ export function refuse(reason: string): LexRefusal {
 // one is refused too: nobody needs a program of that name, and sudo and env would read it as an assignment.
 const ASSIGNMENT = /^[^/]+=/;
 
+// The rules judge each simple command by itself, so thousands of short ones would multiply the work of a line.
+const MAX_COMMANDS = 64;
+
 /** Cuts a text into simple commands, or says which construct is not one. Linear in the length of the text. */
 export function lexShell(text: string): LexedShell | LexRefusal {
   const commands: SimpleCommand[] = [];
@@ -73,6 +76,7 @@ export function lexShell(text: string): LexedShell | LexRefusal {
       case "refused":
         return token;
       case "word":
+        if (commands.length === MAX_COMMANDS) return refuse(`more than ${MAX_COMMANDS} simple commands`);
         if (atName && !token.quoted && isReservedWord(token.text)) {
           return refuse(token.text === "!" ? "negation" : `reserved word "${token.text}"`);
         }

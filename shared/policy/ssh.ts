@@ -55,6 +55,7 @@
  * @module
  */
 import { quoteText } from "../quote.ts";
+import { finish, type Steps } from "../steps.ts";
 import type { CompiledHost, CompiledPolicy } from "./compile.ts";
 import { elevateCommand, type Elevation, resolveElevation } from "./elevation.ts";
 import { type LiveGrants, NO_GRANTS } from "./grants.ts";
@@ -87,6 +88,15 @@ export function decideSsh(
   request: SshIntent,
   live: LiveGrants = { grants: NO_GRANTS, now: 0 },
 ): SshDecision {
+  return finish(decideSshSteps(policy, request, live));
+}
+
+/** {@linkcode decideSsh} in steps, for a service that answers other requests meanwhile. */
+export function* decideSshSteps(
+  policy: CompiledPolicy,
+  request: SshIntent,
+  live: LiveGrants,
+): Steps<SshDecision> {
   const intent: SshIntent = request.command.isWellFormed()
     ? request
     : { ...request, command: request.command.toWellFormed() };
@@ -98,7 +108,7 @@ export function decideSsh(
   if (elevation?.kind === "denied") return deny(elevation.reason, { host });
   const late = findLateDenial(host, intent);
   if (late !== undefined) return deny(late, { host });
-  const verdict = decideHostCommand(host, intent, live);
+  const verdict = yield* decideHostCommand(host, intent, live);
   switch (verdict.kind) {
     case "denied":
       return deny(verdict.reason, { host, matchedRule: verdict.rule, enforcement: verdict.enforcement });

@@ -135,6 +135,9 @@ export const MAX_REASON_CHARACTERS = 500;
 /** The longest `content_head`, in UTF-16 units. */
 export const MAX_CONTENT_HEAD_LENGTH = 2000;
 
+/** The longest `command` by default, in bytes of UTF-8. */
+export const MAX_COMMAND_BYTES: number = 8 * 1024;
+
 /** The longest `k8s_manifest`, in bytes of UTF-8. */
 export const MAX_K8S_MANIFEST_BYTES: number = 64 * 1024;
 

@@ -19,6 +19,7 @@ import { Buffer } from "node:buffer";
 import { isUnsafe } from "../characters.ts";
 import { AppError } from "../errors.ts";
 import {
+  MAX_COMMAND_BYTES,
   MAX_CONTENT_HEAD_LENGTH,
   MAX_K8S_MANIFEST_BYTES,
   MAX_REASON_CHARACTERS,
@@ -42,11 +43,13 @@ const TOKEN_FIELDS = [
 ] as const;
 
 /**
- * Refuses what no policy needs to see: unsafe characters, and what this version does not support.
+ * Rejects what no policy needs to see: unsafe characters, texts that are too long, and what this version does not
+ * support.
  *
+ * @param maxCommandBytes limit of the command in UTF-8; the command of a file transfer has that of the body alone
  * @throws {AppError} `invalid_request` naming the field; `not_supported`
  */
-export function checkSignFields(request: SignRequest): void {
+export function checkSignFields(request: SignRequest, maxCommandBytes: number = MAX_COMMAND_BYTES): void {
   for (const field of TOKEN_FIELDS) {
     if (isUnsafe(request[field])) throw unsafe(field);
   }
@@ -56,6 +59,12 @@ export function checkSignFields(request: SignRequest): void {
   }
   if (request.command.includes("\0")) {
     throw new AppError("invalid_request", "invalid command: NUL not allowed");
+  }
+  if (!request.file_transfer && Buffer.byteLength(request.command) > maxCommandBytes) {
+    throw new AppError(
+      "invalid_request",
+      `invalid command: longer than ${maxCommandBytes} bytes (max_command_bytes)`,
+    );
   }
   if (!isTargetType(request.target_type)) {
     throw new AppError(

@@ -4,7 +4,7 @@ import { type IssuedCertificate, issueUserCertificate } from "@gateway/shared/ca
 import { readJsonBody } from "@gateway/shared/http/body";
 import type { Peer } from "@gateway/shared/http/mtls_server";
 import { describeSignRequest, factsOfRequest, intentOf } from "@gateway/shared/policy/sign_request";
-import { decideSsh, mayUseHost, type SshDecision, toWireDecision } from "@gateway/shared/policy/ssh";
+import { decideSshSteps, mayUseHost, type SshDecision, toWireDecision } from "@gateway/shared/policy/ssh";
 import { parseEd25519PublicKey } from "@gateway/shared/ssh/public_key";
 import type { TakeResult } from "@gateway/shared/token_bucket";
 import {
@@ -58,21 +58,22 @@ async function sign(ports: SignerPorts, httpRequest: Request, peer: Peer): Promi
     isForwarder: snapshot.trustedForwarders.has(peer.caller),
     perMinute: snapshot.config.sign_rate_limit_per_min,
   });
-  checkSignFields(received);
+  checkSignFields(received, snapshot.config.max_command_bytes);
   const caller = received.on_behalf_of === ""
     ? peer.caller
     : await effectiveCaller(ports, snapshot, received, peer);
   // A certificate may name a caller with a blank, who then reads what it may and gets no certificate.
   checkCaller(caller);
-  const { grants } = ports.live.view;
-  const whyDeniedNow = (): string | undefined => {
-    const isSame = ports.live.view.grants === grants && ports.state.current === snapshot;
+  let seen = { grants: ports.live.view.grants, snapshot };
+  const judgeAgain = (): Promise<string | undefined> | undefined => {
+    const isSame = ports.live.view.grants === seen.grants && ports.state.current === seen.snapshot;
     if (isSame) return undefined;
-    const now = { ...context, snapshot: ports.state.current };
-    if (needsVerifiedEndUser(now) && !needsVerifiedEndUser(asked)) return NOT_VERIFIED;
+    seen = { grants: ports.live.view.grants, snapshot: ports.state.current };
+    const now = { ...context, snapshot: seen.snapshot };
+    if (needsVerifiedEndUser(now) && !needsVerifiedEndUser(asked)) return Promise.resolve(NOT_VERIFIED);
     return findDenial(now);
   };
-  const asked: SignContext = { ports, snapshot, peer, request: received, caller, whyDeniedNow };
+  const asked: SignContext = { ports, snapshot, peer, request: received, caller, judgeAgain };
   const request = needsVerifiedEndUser(asked) ? await verifyEndUser(asked) : withoutToken(received);
   const context: SignContext = { ...asked, request };
   ports.knownSubjects.add("caller", peer.caller);
@@ -93,7 +94,7 @@ async function sign(ports: SignerPorts, httpRequest: Request, peer: Peer): Promi
     throw new AppError("denied", "host not authorised");
   }
   const decided = ports.timings.decision.start();
-  const decision = decideSsh(snapshot.policy, intentOf(request, caller), ports.live.grants);
+  const decision = await decideInTurn(context);
   decided(decision.kind);
   if (decision.kind === "denied") return await deny(context, decision);
   if (request.dry_run) return await answerDryRun(context, decision);
@@ -102,17 +103,24 @@ async function sign(ports: SignerPorts, httpRequest: Request, peer: Peer): Promi
 }
 
 /** Decides again on what was allowed: policy and grants may have been changed, and that acknowledged, meanwhile. */
-function findDenial(context: SignContext): string | undefined {
-  const { ports, snapshot, peer, request, caller } = context;
+async function findDenial(context: SignContext): Promise<string | undefined> {
+  const { snapshot, peer, request, caller } = context;
   const { policy } = snapshot;
   if (caller !== peer.caller && !isForwarder(context)) return NO_FORWARDER;
   const whyNot = whyNotBy(snapshot, caller, peer);
   if (whyNot !== undefined) return whyNot;
   if (request.target_type === "k8s") return findActionDenial(context);
   if (mayUseHost(policy, caller, request.host) !== "ok") return "host not authorised";
-  const decision = decideSsh(policy, intentOf(request, caller), ports.live.grants);
+  const decision = await decideInTurn(context);
   if (decision.kind === "denied") return decision.reason;
   return decision.requireApproval && !isApproved(context) ? NEEDS_APPROVAL_NOW : undefined;
+}
+
+function decideInTurn({ ports, snapshot, request, caller }: SignContext): Promise<SshDecision> {
+  return ports.turns.run(
+    caller,
+    decideSshSteps(snapshot.policy, intentOf(request, caller), ports.live.grants),
+  );
 }
 
 /** The request, within the limits of whom it counts for; what can't be granted any more is not read at all. */

@@ -23,8 +23,11 @@ export interface SignContext {
   readonly request: SignRequest;
   /** The broker this is for: the peer, or whom a trusted forwarder names. */
   readonly caller: string;
-  /** Why policy and grants as they are by now don't allow what they did; `undefined` when they do. */
-  readonly whyDeniedNow: () => string | undefined;
+  /**
+   * Decides again by the policy and grants in force now: resolves to the reason of a denial. `undefined` (no promise)
+   * when neither has changed since the last decision.
+   */
+  readonly judgeAgain: () => Promise<string | undefined> | undefined;
 }
 
 /**
@@ -76,14 +79,18 @@ const TAKE_BACK_MS = 1_000;
  */
 export async function release(context: SignContext, body: SignResponse, made?: Made): Promise<Response> {
   try {
-    const why = whyWithheld(context, made);
-    if (why !== undefined) return await refuseFrozen(context, { why, serial: made?.serial });
-    const isGivenUp = context.ports.krl.isGivenUp(context.caller, currentRequestId());
-    if (isGivenUp) return await refuseMeanwhile(context, "nobody waits for it any more", made?.serial);
     const letsSomethingHappen = made !== undefined || body.decision?.require_approval !== true;
-    const denied = letsSomethingHappen ? context.whyDeniedNow() : undefined;
-    if (denied !== undefined) return await refuseMeanwhile(context, denied, made?.serial);
-    return respond(body);
+    for (;;) {
+      const why = whyWithheld(context, made);
+      if (why !== undefined) return await refuseFrozen(context, { why, serial: made?.serial });
+      const isGivenUp = context.ports.krl.isGivenUp(context.caller, currentRequestId());
+      if (isGivenUp) return await refuseMeanwhile(context, "nobody waits for it any more", made?.serial);
+      const judged = letsSomethingHappen ? context.judgeAgain() : undefined;
+      if (judged === undefined) return respond(body);
+      // Freezes and policy may change again while this waits for its turn: check all from the start.
+      const denied = await judged;
+      if (denied !== undefined) return await refuseMeanwhile(context, denied, made?.serial);
+    }
   } catch (error) {
     // It goes on by itself. While the database hangs, the caller must not wait for it: nothing has left.
     await within({ clock: context.ports.clock, ms: TAKE_BACK_MS }, made?.takeBack() ?? Promise.resolve())

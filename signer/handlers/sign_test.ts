@@ -84,6 +84,18 @@ Deno.test.each([
     code: "invalid_request",
   },
   {
+    name: "a command over 8 KiB",
+    body: { ...ONE_SHOT, command: "é".repeat(4097) },
+    status: 400,
+    code: "invalid_request",
+  },
+  {
+    name: "a command of 8 KiB that no rule allows",
+    body: { ...ONE_SHOT, command: "é".repeat(4096) },
+    status: 403,
+    code: "denied",
+  },
+  {
     name: "a newline in the command",
     body: { ...ONE_SHOT, command: "uptime\nid" },
     status: 403,
@@ -361,4 +373,21 @@ Deno.test("POST /v1/sign signs with the CA key of the first host group that has 
   const certificate = parseCertificate(String((await signer.sign({})).body.certificate));
   assert.deepEqual(certificate.caPublicKey, web.publicKey);
   assert.ok(verifyCertificateSignature(certificate));
+});
+
+Deno.test.each([
+  { name: "the default", config: {}, request: { dry_run: true }, status: 400 },
+  { name: "a higher limit", config: { max_command_bytes: 65_536 }, request: {}, status: 200 },
+  { name: "a lower limit", config: { max_command_bytes: 5 }, request: { command: "uptime" }, status: 400 },
+  { name: "the exemption of file transfers", config: {}, request: { file_transfer: true }, status: 200 },
+])("POST /v1/sign applies max_command_bytes: $name", async ({ config, request, status }) => {
+  const hosts = { open01: { ...CONFIG.hosts.open01, allow_file_transfer: true } };
+  const signer = await startSigner({ ...config, hosts });
+  const command = "x".repeat(60_000);
+  const { status: answered, body } = await signer.sign({ host: "open01", command, ...request });
+  assert.equal(answered, status);
+  if (status !== 400) return;
+  const bytes = "max_command_bytes" in config ? config.max_command_bytes : 8192;
+  assert.equal(body.detail, `invalid command: longer than ${bytes} bytes (max_command_bytes)`);
+  assert.deepEqual(signer.log.entries, [], "such a request is not recorded: its text would fill the log");
 });

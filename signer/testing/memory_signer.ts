@@ -15,6 +15,7 @@ import { MemoryAuditLog } from "@gateway/shared/testing/memory_audit_log";
 import { createSignerApp } from "../app.ts";
 import { type SignerConfig, signerConfig } from "../config.ts";
 import type { ConfigFile } from "../config_file.ts";
+import { DecisionTurns } from "../decision_turns.ts";
 import type { ClusterApi } from "@gateway/shared/kubernetes/cluster_api";
 import { ApiPreviewer } from "../kubernetes/preview.ts";
 import { TokenLeases } from "../kubernetes/token_leases.ts";
@@ -189,6 +190,7 @@ export async function startSigner(
     clock,
     logger,
     signLimit: new SignLimit({ clock }),
+    turns: new DecisionTurns({ clock }),
     knownSubjects: new KnownSubjects(),
     tokens: new ApiTokenIssuer({ logger, clock, leases, api }),
     leases,
