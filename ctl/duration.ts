@@ -15,8 +15,8 @@ const UNITS: ReadonlyMap<string, bigint> = new Map([
   ["ns", 1n],
 ]);
 
-const DURATION = /^(?:(?:\d+\.?\d*|\.\d+)(?:d|h|ms|m|s|us|µs|ns))+$/u;
-const PART = /(\d*)\.?(\d*)(d|h|ms|m|s|us|µs|ns)/gu;
+const DURATION = /^(?:(?:\d+(?:\.\d*)?|\.\d+)(?:d|h|ms|m|s|us|µs|ns))+$/u;
+const PART = /(\d*)(?:\.(\d*))?(d|h|ms|m|s|us|µs|ns)/guy;
 
 // What a 64-bit count of nanoseconds holds: durations of other programs are kept in one.
 const LONGEST = 2n ** 63n - 1n;

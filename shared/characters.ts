@@ -37,3 +37,8 @@ export function hasUnseen(text: string): boolean {
 export function isUnsafe(text: string): boolean {
   return UNSAFE_CHARACTER.test(text);
 }
+
+/** A text without the spaces and tabs at its ends. Other white space stays, unlike with `trim()`. */
+export function trimBlanks(text: string): string {
+  return text.replace(/^[ \t]+|(?<![ \t])[ \t]+$/g, "");
+}

@@ -76,7 +76,7 @@ function describeOther(text: string): string {
 
 /** Outside strings a JSON text has one colon for each key. */
 function countColons(text: string): number {
-  return (text.match(/"(?:[^"\\]|\\.)*"|:/g) ?? []).filter((token) => token === ":").length;
+  return (text.match(/"(?:[^"\\]|\\[^]?)*"?|:/g) ?? []).filter((token) => token === ":").length;
 }
 
 function countKeys(value: unknown): number {

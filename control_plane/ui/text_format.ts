@@ -23,5 +23,5 @@ export function formatDuration(ms: number): string {
 
 /** A whole number with its thousands apart: `61,440`. */
 export function formatCount(count: number): string {
-  return String(count).replace(/\B(?=(?:\d{3})+$)/g, ",");
+  return count.toLocaleString("en-US");
 }

@@ -169,7 +169,7 @@ function readUrl(option: string, value: string, prefix = ""): string {
   if (url === null || !isSecure || `${url.username}${url.password}${url.search}${url.hash}` !== "") {
     throw refusal(`--${option} ${quoteText(value)}: expected https://host:port`);
   }
-  return url.href.replace(/\/+$/, "");
+  return url.href.replace(/(?<!\/)\/+$/, "");
 }
 
 function readPage(template: string): string {

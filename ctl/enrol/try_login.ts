@@ -12,7 +12,7 @@ const SECONDS = 120;
 const SKEW_SECONDS = 30;
 /** So often a host is tried that has read its config anew, once a second: until then nothing listens there. */
 const TRIES = 20;
-const NO_LISTENER = /connection (?:refused|reset|closed)[^\n]*$/i;
+const NO_LISTENER = /connection (?:refused|reset|closed)/i;
 
 /** Whose login is tried. */
 export interface LoginTrial {
@@ -65,7 +65,7 @@ export async function tryLogin({ name, host, principal, caKey }: LoginTrial): Pr
       const { stdout, stderr } = await sshTo(name, host, login);
       if (stdout.includes(answer)) return;
       why = stderr.trim().split("\n").at(-1) ?? "";
-      if (!NO_LISTENER.test(why)) break;
+      if (!NO_LISTENER.test(why.slice(why.lastIndexOf("\n") + 1))) break;
       await systemClock.sleep(1_000);
     }
     throw new AppError(

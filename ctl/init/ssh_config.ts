@@ -4,8 +4,8 @@
  */
 export function listAliases(text: string): readonly string[] {
   const names = text.split("\n").flatMap((line) => {
-    const [, words = ""] = /^\s*host(?:\s*=\s*|\s+)(.*?)\s*$/i.exec(line) ?? [];
-    return words.split(/\s+/).map((word) => word.replace(/^"(.*)"$/, "$1"));
+    const [, words = ""] = /^host(?:\s*=|\s)([^]*)$/i.exec(line.trim()) ?? [];
+    return words.trim().split(/\s+/).map((word) => word.replace(/^"(.*)"$/, "$1"));
   });
   return [...new Set(names.filter((name) => /^[A-Za-z0-9_][A-Za-z0-9._:-]*$/.test(name)))];
 }

@@ -60,7 +60,7 @@ const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
 /** How long a CA is good for: ten years. */
 const AUTHORITY_DAYS = 3653;
-const IP_ADDRESS = /^(?:\d{1,3}(?:\.\d{1,3}){3}|[0-9a-fA-F:.]*:[0-9a-fA-F:.]*)$/;
+const IP_ADDRESS = /^(?:\d{1,3}(?:\.\d{1,3}){3}|[0-9a-fA-F.]*:[0-9a-fA-F:.]*)$/;
 
 const EXTENDED_USAGES = {
   client: [x509.ExtendedKeyUsage.clientAuth],

@@ -92,7 +92,7 @@ function parseSamples(text: string): readonly Sample[] {
     const match = /^([A-Za-z_:][A-Za-z0-9_:]*)(?:\{(.*)\})? (\S+)$/.exec(line);
     const value = match?.[3] === "+Inf" ? Infinity : Number(match?.[3]);
     if (match === null || Number.isNaN(value)) return [];
-    const labels = [...(match[2] ?? "").matchAll(/([A-Za-z_][A-Za-z0-9_]*)="((?:[^"\\]|\\.)*)"/g)]
+    const labels = [...(match[2] ?? "").matchAll(/\b([A-Za-z_][A-Za-z0-9_]*)="((?:[^"\\]|\\.)*)"/g)]
       .map(([, key = "", quoted = ""]) => [key, quoted.replaceAll(/\\(.)/g, unescape)] as const);
     return [{ name: match[1] ?? "", labels: Object.fromEntries(labels), value }];
   });

@@ -29,7 +29,7 @@ export function countOf(min: number, max: number): (value: string) => number {
 
 /** A number from 0 to 1. */
 export function shareOf(value: string): number {
-  const share = /^(?:\d+\.?\d*|\.\d+)$/.test(value) ? Number(value) : NaN;
+  const share = /^(?:\d+(?:\.\d*)?|\.\d+)$/.test(value) ? Number(value) : NaN;
   if (share <= 1) return share;
   throw new InvalidArgumentError("Expected a number from 0 to 1.");
 }

@@ -64,7 +64,7 @@ function wrapLine(line: string, width: number): readonly string[] {
   const indent = /^[ \t]*(?:[-*•]|\d{1,3}[.)])?[ \t]*/.exec(line)?.[0].replace(/\S/g, " ") ?? "";
   const lines: string[] = [];
   let current = "";
-  for (const word of line.match(/\s*\S+/g) ?? [""]) {
+  for (const word of line.match(/(?<!\s)\s*\S+/g) ?? [""]) {
     if (current !== "" && current.length + word.length > width) {
       lines.push(current);
       current = indent.length < width / 2 ? `${indent}${word.trimStart()}` : word.trimStart();

@@ -241,7 +241,7 @@ export class Providers {
 const HUB_HEADERS = { "user-agent": USER_AGENT };
 
 function below(baseUrl: string, path: string): string {
-  return `${baseUrl.replace(/\/+$/, "")}/${path}`;
+  return `${baseUrl.replace(/(?<!\/)\/+$/, "")}/${path}`;
 }
 
 /** A model of which every call fails and says which setting is missing. */

@@ -28,7 +28,7 @@ export function inline(text: string): string {
 export function fenced(text: string, language = ""): string {
   const longest = (text.match(/`+/g) ?? []).reduce((most, run) => Math.max(most, run.length), 2);
   const fence = "`".repeat(longest + 1);
-  return `${fence}${language}\n${clean(text).replace(/\n+$/, "")}\n${fence}`;
+  return `${fence}${language}\n${clean(text).replace(/(?<!\n)\n+$/, "")}\n${fence}`;
 }
 
 /**

@@ -295,7 +295,7 @@ function fromText(name: string, value: string, type: unknown): unknown {
   switch (type) {
     case "integer":
     case "number":
-      return /^[+-]?(?:\d+\.?\d*|\.\d+)$/.test(trimmed) ? Number(trimmed) : value;
+      return /^[+-]?(?:\d+(?:\.\d*)?|\.\d+)$/.test(trimmed) ? Number(trimmed) : value;
     case "boolean":
       if (/^(?:1|true|yes|on)$/i.test(trimmed)) return true;
       return /^(?:0|false|no|off)$/i.test(trimmed) ? false : value;

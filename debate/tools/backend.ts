@@ -49,7 +49,7 @@ export async function askBackend(
   url.username = "";
   url.password = "";
   url.hash = "";
-  url.pathname = base.pathname.replace(/\/+$/, "") + path;
+  url.pathname = base.pathname.replace(/(?<!\/)\/+$/, "") + path;
   for (const [name, value] of Object.entries(query)) url.searchParams.set(name, value);
   const answer = await fetchConfigured(url, {
     method: body === undefined ? "GET" : "POST",
@@ -98,7 +98,8 @@ function configuredUrl({ what, setting, baseUrl }: Backend, requestedUrl: string
 function isSame(requested: string, base: URL): boolean {
   if (!URL.canParse(requested)) return false;
   const { origin, pathname } = new URL(requested);
-  return origin === base.origin && pathname.replace(/\/+$/, "") === base.pathname.replace(/\/+$/, "");
+  return origin === base.origin &&
+    pathname.replace(/(?<!\/)\/+$/, "") === base.pathname.replace(/(?<!\/)\/+$/, "");
 }
 
 function credentialsOf({ username, password }: URL): Readonly<Record<string, string>> {

@@ -37,7 +37,7 @@ export interface SshSettings {
   readonly env: Readonly<Record<string, string>>;
 }
 
-const HOST = /^(?:[A-Za-z0-9](?:[A-Za-z0-9.-]{0,251}[A-Za-z0-9])?|[0-9a-f:]*:[0-9a-f:.]+)$/i;
+const HOST = /^(?:[A-Za-z0-9](?:[A-Za-z0-9.-]{0,251}[A-Za-z0-9])?|[0-9a-f]*:[0-9a-f:.]+)$/i;
 const USER = /^(?:[A-Za-z0-9_][A-Za-z0-9_.-]{0,31})?$/;
 
 const schema = z.strictObject({
@@ -156,7 +156,9 @@ function describe(command: string, result: ProgramResult, call: Call): Finding {
   if (result.kind !== "ended" || result.stopped !== undefined || result.code !== 255) return finding;
   const { stderr } = result;
   if (
-    /Host key verification failed|REMOTE HOST IDENTIFICATION HAS CHANGED|No .* host key is known/.test(stderr)
+    /Host key verification failed|REMOTE HOST IDENTIFICATION HAS CHANGED|No \S+ host key is known/.test(
+      stderr,
+    )
   ) {
     throw new ToolFailure(
       "The host's key does not match known_hosts, or is missing there: the operator has to add it",

@@ -124,7 +124,7 @@ function isLock(word: string, before: readonly SqlToken[]): boolean {
 /** The server reads `=-1` as `=` and `-1`. */
 function isKnownOperator(text: string): boolean {
   if (OPERATORS.has(text)) return true;
-  return /^[<>=*/]+[+-]+$/.test(text) && isKnownOperator(text.replace(/[+-]+$/, ""));
+  return /^[<>=*/]+[+-]+$/.test(text) && isKnownOperator(text.replace(/(?<![+-])[+-]+$/, ""));
 }
 
 /** In lower case; empty for anything but a word. */

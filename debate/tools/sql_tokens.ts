@@ -16,7 +16,7 @@ const BLANKS = /[ \t\n\r\f\v]+|--[^\r\n]*/y;
 /** Every character beyond ASCII belongs to a name, even a blank. */
 const WORD = /[A-Za-z_\u0080-\uffff][\w$\u0080-\uffff]*/y;
 /** What follows directly is the next token: `1.lower(x)` contains a call. */
-const NUMBER = /(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?/y;
+const NUMBER = /(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?/y;
 const OPERATOR_CHARACTERS = "+-*/<>=~!@#%^&|`?";
 const DOLLAR_TAG = /\$(?:[A-Za-z_\u0080-\uffff][\w\u0080-\uffff]*)?\$/y;
 const PARAMETER = /\$\d+/y;

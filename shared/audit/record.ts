@@ -120,7 +120,7 @@ export function encodeRecord(entry: AuditEntry, options: EncodeOptions): RecordT
  */
 export function formatTime(ms: number): string {
   const text = new Date(ms).toISOString();
-  return text.endsWith("0Z") ? text.replace(/\.?0*Z$/, "Z") : text;
+  return text.endsWith("0Z") ? text.replace(/(?:\.000|0{1,2})Z$/, "Z") : text;
 }
 
 /** A JSON string, quotes included, escaped the way the record's format fixes it; lone surrogates become U+FFFD. */

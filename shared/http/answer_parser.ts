@@ -16,6 +16,7 @@
  * @module
  */
 import { Buffer } from "node:buffer";
+import { trimBlanks } from "../characters.ts";
 
 /** One whole answer. */
 export interface Answer {
@@ -48,7 +49,7 @@ const MAX_CHUNK_LINE_BYTES = 1024;
 const NOTHING = new Uint8Array(0);
 const HEAD_END = "\r\n\r\n";
 const STATUS_LINE = /^HTTP\/1\.1 ([2-5]\d\d)(?: [\t\x20-\x7e\x80-\xff]*)?$/;
-const FIELD = /^([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([\t\x20-\x7e\x80-\xff]*?)[ \t]*$/;
+const FIELD = /^([!#$%&'*+.^_`|~0-9A-Za-z-]+):([\t\x20-\x7e\x80-\xff]*)$/;
 const CHUNK_SIZE = /^([0-9A-Fa-f]{1,8})(?:[ \t]*;[\t\x20-\x7e]*)?$/;
 
 interface Head {
@@ -187,8 +188,9 @@ function parseHead(text: string): Head {
   if (status === undefined) throw new MalformedAnswer("the first line is not a status");
   const headers: Record<string, string> = Object.create(null);
   for (const field of fields) {
-    const [, name, value] = FIELD.exec(field) ?? [];
-    if (name === undefined || value === undefined) throw new MalformedAnswer("a header is malformed");
+    const [, name, padded] = FIELD.exec(field) ?? [];
+    if (name === undefined || padded === undefined) throw new MalformedAnswer("a header is malformed");
+    const value = trimBlanks(padded);
     const key = name.toLowerCase();
     // Such as two lengths: joined they are not a number, and refused.
     headers[key] = headers[key] === undefined ? value : `${headers[key]}, ${value}`;

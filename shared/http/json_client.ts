@@ -109,7 +109,7 @@ export class JsonClient implements Disposable {
     }
     checkTlsIdentity(options);
     this.#what = options.what ?? "the service";
-    this.#prefix = url.pathname.replace(/\/+$/, "");
+    this.#prefix = url.pathname.replace(/(?<!\/)\/+$/, "");
     this.#authority = url.host;
     this.#timeoutMs = options.timeoutMs ?? 10_000;
     this.#clock = options.clock;

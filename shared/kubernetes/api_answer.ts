@@ -34,7 +34,7 @@ const fieldConflicts = z.object({
 
 const MAX_MESSAGE_LENGTH = 400;
 const ADDRESS =
-  /\bhttps?:\/\/[^\s"']+|\b\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?\b|\[[0-9a-f:.]*:[0-9a-f:.]*\](?::\d+)?/gi;
+  /\bhttps?:\/\/[^\s"']+|\b\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?\b|\[[0-9a-f.]*:[0-9a-f:.]*\](?::\d+)?/gi;
 
 /**
  * A failure as the caller and the audit log are told.

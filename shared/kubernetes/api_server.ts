@@ -105,7 +105,7 @@ export class ApiServer implements Disposable {
       throw new AppError("invalid_config", "Cannot use the API server's URL: expected https://…");
     }
     checkCaCertificates(ca);
-    this.#prefix = parsed.pathname.replace(/\/+$/, "");
+    this.#prefix = parsed.pathname.replace(/(?<!\/)\/+$/, "");
     this.#authority = parsed.host;
     this.#clock = clock;
     this.#connections = new ClientConnections({

@@ -116,7 +116,7 @@ export function compileCluster(
   }
   return {
     name,
-    apiServer: cluster.api_server.replace(/\/+$/, ""),
+    apiServer: cluster.api_server.replace(/(?<!\/)\/+$/, ""),
     caCert: cluster.ca_cert,
     tokenFile: cluster.token_file,
     tokenTtlSeconds: cluster.token_ttl_seconds || MIN_TOKEN_TTL_SECONDS,

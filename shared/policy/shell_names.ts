@@ -102,8 +102,8 @@ export function findHiddenCommand(words: readonly string[]): string | undefined 
 }
 
 function baseName(name: string): string {
-  const path = name.toLowerCase().replace(/\/+$/, "");
-  return path.slice(path.lastIndexOf("/") + 1).replace(/^-(?=.)/, "");
+  const last = name.toLowerCase().split("/").findLast((part) => part !== "") ?? "";
+  return last.replace(/^-(?=.)/, "");
 }
 
 /** `printf -v x`, bash's `wait -p x`, and `test -v 'x[$(id)]'`, which even runs the command in the subscript. */
@@ -160,7 +160,7 @@ function testComputes(rest: readonly string[]): boolean {
 }
 
 // Of a format what every shell reads alike: text, `%s`, and numbers. Not `%n`, which assigns, nor a width `*`.
-const CONVERSION = /%(?:%|[-+ 0#']*\d*(?:\.\d*)?([sbcqdiouxXeEfFgGaA])|\([^()]*\)T)/g;
+const CONVERSION = /%(?:%|[-+ 0#']*(?:[1-9]\d*)?(?:\.\d*)?([sbcqdiouxXeEfFgGaA])|\([^()]*\)T)/g;
 // ksh93 and zsh decode `\u0025` before they look for `%`. Octal and hexadecimal ones overflow.
 const SAFE_ESCAPE = /\\(?:[\\abefnrtv"']|(?![0-7]*45)[0-7]|x(?![0-9a-fA-F]*25)[0-9a-fA-F])/g;
 

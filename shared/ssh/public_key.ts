@@ -21,6 +21,7 @@
  */
 
 import { createHash } from "node:crypto";
+import { trimBlanks } from "../characters.ts";
 import { AppError } from "../errors.ts";
 import { decodeKeyBlob, keyAlgorithm } from "./key_blob.ts";
 
@@ -47,7 +48,7 @@ const BLANKS = /[ \t]+/;
  * certificate, base64 that is not canonical
  */
 export function parsePublicKey(text: string): SshPublicKey {
-  const lines = text.split(/\r?\n/).map((line) => line.replace(/^[ \t]+|[ \t]+$/g, ""))
+  const lines = text.split(/\r?\n/).map(trimBlanks)
     .filter((line) => line !== "" && !line.startsWith("#"));
   const [line, ...others] = lines;
   if (line === undefined) throw new AppError("invalid_request", "Cannot read SSH public key: there is none");

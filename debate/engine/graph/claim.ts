@@ -85,7 +85,8 @@ function readFields(body: string): Claim | undefined {
   const component = fields.get("component") ?? "";
   const fault = readFault(fields.get("fault") ?? "");
   if (component === "" || fault === undefined) return undefined;
-  const path = (fields.get("path") ?? "").split(/\s*(?:->|→|>)\s*/).filter((step) => step !== "");
+  const path = (fields.get("path") ?? "").split(/->|→|>/).map((step) => step.trim())
+    .filter((step) => step !== "");
   return path.length > MAX_PATH ? undefined : { component, fault, path };
 }
 

@@ -48,7 +48,7 @@ export function extractHypotheses(text: string): readonly FoundHypothesis[] {
     const heading = HEADING.exec((lines[index] ?? "").slice(0, LINE_HEAD));
     if (heading === null) continue;
     const end = findEnd(lines, index + 1);
-    const id = (heading[1] ?? "").replace(/[-_]+$/, "");
+    const id = (heading[1] ?? "").replace(/(?<![-_])[-_]+$/, "");
     if (id !== "") found.push(readBlock(id, heading[2] ?? "", lines.slice(index + 1, end)));
     index = end - 1;
   }

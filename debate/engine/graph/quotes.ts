@@ -76,7 +76,9 @@ const MIN_CHARACTERS = 8;
  * @param asked the arguments, comparable
  */
 export function saysSomething(quote: string, asked: string): boolean {
-  const words = quote.split(/[\s|]+/).map((word) => word.replace(/^[^\p{L}\p{N}]+|[^\p{L}\p{N}%]+$/gu, ""))
+  const words = quote.split(/[\s|]+/).map((word) =>
+    word.replace(/^[^\p{L}\p{N}]+|(?<![^\p{L}\p{N}%])[^\p{L}\p{N}%]+$/gu, "")
+  )
     .filter((word) => !asked.includes(word));
   const characters = words.join("").match(/[\p{L}\p{N}]/gu)?.length ?? 0;
   if (characters < MIN_CHARACTERS) return false;

@@ -210,7 +210,9 @@ export function causeOf(summary) {
   const text = said.replace(/^\{\s*component:[^{}]*\}\s*(?=\S)/i, "");
   const end = text.search(/[.!?](?:\s|$)/);
   const sentence = end < 0 ? text : text.slice(0, end + 1);
-  return sentence.length <= MAX_CAUSE ? sentence : `${sentence.slice(0, MAX_CAUSE).replace(/\s+\S*$/, "")} …`;
+  return sentence.length <= MAX_CAUSE
+    ? sentence
+    : `${sentence.slice(0, MAX_CAUSE).replace(/(?<!\s)\s+\S*$/, "")} …`;
 }
 
 /**
@@ -237,7 +239,7 @@ const MAX_TITLE = 90;
 export function titleOf(topic) {
   const line = (topic ?? "").split("\n").map((each) => each.replace(/^[#\s>*-]+/, "").trim())
     .find((each) => each !== "") ?? "";
-  return line.length <= MAX_TITLE ? line : `${line.slice(0, MAX_TITLE).replace(/\s+\S*$/, "")} …`;
+  return line.length <= MAX_TITLE ? line : `${line.slice(0, MAX_TITLE).replace(/(?<!\s)\s+\S*$/, "")} …`;
 }
 
 /**

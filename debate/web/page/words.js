@@ -89,9 +89,10 @@ export function translatePage() {
   if (LANGUAGE === "en") return;
   const walker = document.createTreeWalker(document.documentElement, NodeFilter.SHOW_TEXT);
   for (let node = walker.nextNode(); node !== null; node = walker.nextNode()) {
-    const [, before = "", text = "", after = ""] = /^(\s*)([^]*?)(\s*)$/.exec(node.nodeValue ?? "") ?? [];
+    const value = node.nodeValue ?? "";
+    const text = value.trim();
     const said = IN_SPANISH[text.replace(/\s+/g, " ")];
-    if (said !== undefined) node.nodeValue = before + said + after;
+    if (said !== undefined) node.nodeValue = value.replace(text, () => said);
   }
   for (const name of ["placeholder", "aria-label"]) {
     for (const element of document.querySelectorAll(`[${name}]`)) {
