@@ -1,12 +1,12 @@
 import { threadCpuUsage } from "node:process";
-import { encodeBody } from "@gateway/shared/audit/record";
+import { encodeRecord } from "@gateway/shared/audit/record";
 import { AnswerParser, MalformedAnswer } from "../shared/http/answer_parser.ts";
 import { readMessage } from "@gateway/shared/kubernetes/api_answer";
 import { decideSsh } from "@gateway/shared/policy/ssh";
 import { createRedactor } from "../shared/redact/redact.ts";
 import { assertLinearWork } from "@gateway/shared/testing/linear_work";
 import { compileSample, sampleConfig, sampleIntent } from "@gateway/shared/testing/sample_policy";
-import { saysSomething } from "../debate/graph/quotes.ts";
+import { saysSomething } from "../debate/engine/graph/quotes.ts";
 
 const CHARACTERS = [
   ...Array.from({ length: 95 }, (_, index) => String.fromCharCode(0x20 + index)),
@@ -80,7 +80,7 @@ const PATHS: readonly { readonly name: string; readonly length: number; run(text
   {
     name: "the audit record",
     length: MAX_BYTES,
-    run: (text) => void encodeBody({ outcome: "denied", asked_command: text }, { time: "t", redact }),
+    run: (text) => void encodeRecord({ outcome: "denied", command_line: text }, { time: "t", redact }),
   },
   {
     name: "a header of an API server",
