@@ -24,9 +24,9 @@ const FOLDERS = new Set(
     file.split("/").slice(0, -1).map((_, depth, parts) => `${parts.slice(0, depth + 1).join("/")}/`)
   ),
 );
-const DOCUMENTS = FILES.filter((file) =>
-  /(?:^|\/)(?:README|CONTRIBUTING|SECURITY|CHANGELOG)\.md$|^deploy\/docs\/.*\.md$/.test(file)
-);
+/** Generated pages have tests of their own; the other files are sample input, not documentation. */
+const NOT_DOCUMENTS = /(?:^|\/)(?:CONFIG|REFERENCE)\.md$|\/(?:fixtures|examples)\//;
+const DOCUMENTS = FILES.filter((file) => file.endsWith(".md") && !NOT_DOCUMENTS.test(file));
 const TASKS = Object.keys(manifest.tasks);
 const PATH = /^~\/gateway\/|^(?:[\w.-]+\/)*(?:[\w.-]+\.(?:ts|md|txt|sh)|[\w.-]+\/)$|^[\w-]+\/[\w./-]+$/;
 
