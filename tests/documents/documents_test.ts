@@ -106,6 +106,28 @@ Deno.test.each(DOCUMENTS.map((document) => ({ document })))(
   },
 );
 
+const RECORDS = DOCUMENTS.filter((file) => /^docs\/decisions\/(?!README)/.test(file));
+
+Deno.test("docs/decisions/README.md lists each record once, in order", async () => {
+  const index = await Deno.readTextFile(`${ROOT}docs/decisions/README.md`);
+  const listed = [...index.matchAll(/\]\((\d[^)]*)\)/g)].map(([, name]) => `docs/decisions/${name}`);
+  assert.deepEqual(listed, RECORDS.toSorted());
+  assert.ok(RECORDS.length > 0);
+});
+
+Deno.test.each(RECORDS.map((record) => ({ record })))(
+  "$record has the parts of a record",
+  async ({ record }) => {
+    const text = await Deno.readTextFile(`${ROOT}${record}`);
+    assert.match(text, /^# \d+\. .+\n\n- Date: \d{4}-\d\d-\d\d\n- Status: (?:accepted|superseded by .+)\n/);
+    assert.deepEqual([...text.matchAll(/^## (.*)$/gm)].map(([, part]) => part), [
+      "Context",
+      "Decision",
+      "Consequences",
+    ]);
+  },
+);
+
 Deno.test.each(EXAMPLES)("the help of $command gives no example that does not exist", ({ help }) => {
   const lines = readCommands(help).filter((line) => /^ {2}(?:broker-ctl|debate) /.test(line));
   assert.deepEqual(lines.flatMap((line) => mistakeOf(wordsOf(line)) ?? []), []);
