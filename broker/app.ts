@@ -1,9 +1,9 @@
-import { openServiceAudit } from "@gateway/shared/audit/service_audit";
+import { openServiceAudit } from "@gateway/shared/audit";
 import { AppError, describeFault } from "@gateway/shared/errors";
-import type { UpstreamClient } from "@gateway/shared/http/upstream";
-import type { Random } from "@gateway/shared/random";
-import { createRedactor } from "@gateway/shared/redact/redact";
-import { createMetrics, type Metrics } from "@gateway/shared/metrics";
+import type { UpstreamClient } from "@gateway/shared/http";
+import type { Random } from "@gateway/shared/clock";
+import { createRedactor } from "@gateway/shared/redact";
+import { createMetrics, type Metrics } from "@gateway/shared/service";
 import { loadAuthority } from "./authority/load.ts";
 import type { Authority } from "./authority/authority.ts";
 import type { AuthorityPorts } from "./authority/open_authority.ts";

@@ -1,4 +1,4 @@
-import type { AuditEntry } from "@gateway/shared/audit/entry";
+import type { AuditEntry } from "@gateway/shared/audit";
 import { AppError, errorText } from "@gateway/shared/errors";
 import type { Events } from "./events.ts";
 

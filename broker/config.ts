@@ -13,27 +13,22 @@
  */
 import { normalize } from "node:path";
 import * as z from "@zod/zod";
-import { type CaKeyConfig, caKeyConfig, planCaKeys } from "@gateway/shared/ca/model";
-import { type KubernetesConfig, kubernetesConfig } from "@gateway/shared/policy/cluster_model";
-import { hasUnseen } from "@gateway/shared/characters";
-import { foldIdentity } from "@gateway/shared/identity";
-import { quoteText } from "@gateway/shared/quote";
+import { type CaKeyConfig, caKeyConfig, planCaKeys } from "@gateway/shared/ca";
 import {
   type CommandPolicy,
   commandPolicy,
   type HostPolicy,
+  type KubernetesConfig,
+  kubernetesConfig,
   MAX_TTL_SECONDS,
   type PolicyConfig,
-} from "@gateway/shared/policy/model";
-import { type RedactConfig, redactConfig } from "@gateway/shared/redact/model";
-import { isNetwork, NETWORK_FORMS } from "@gateway/shared/permissions/network";
+} from "@gateway/shared/policy";
+import { foldIdentity, hasUnseen, quoteText } from "@gateway/shared/text";
+import { type RedactConfig, redactConfig } from "@gateway/shared/redact";
+import { isNetwork, NETWORK_FORMS } from "@gateway/shared/permissions";
 import { type EndUserOidcConfig, endUserOidcConfig, isProviderUrl } from "@gateway/shared/oidc/model";
-import {
-  findUrlProblems,
-  SIGNER_CLIENT_SHAPE,
-  type SignerClientConfig,
-} from "@gateway/shared/config/signer_client";
-import { HOST_IDENTITY_SUFFIX, isHostIdentity } from "@gateway/shared/wire/krl";
+import { findUrlProblems, SIGNER_CLIENT_SHAPE, type SignerClientConfig } from "@gateway/shared/config";
+import { HOST_IDENTITY_SUFFIX, isHostIdentity } from "@gateway/shared/wire";
 import { type BrokerHost, brokerHost } from "./host_config.ts";
 
 /** How the broker reaches the signer, or a control plane in front of it. */

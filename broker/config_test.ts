@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { AppError } from "@gateway/shared/errors";
-import { sampleCluster } from "@gateway/shared/testing/sample_cluster";
-import { parseConfig } from "@gateway/shared/config/load";
+import { sampleCluster } from "@gateway/shared/testing";
+import { parseConfig } from "@gateway/shared/config";
 import { brokerConfig, UNSUPPORTED_BROKER_KEYS } from "./config.ts";
 
 const BASE = { audit_log: "log/audit.log", audit_key: "seed" };

@@ -1,4 +1,4 @@
-import { writeAll, writeAllSync } from "@gateway/shared/bytes";
+import { writeAll, writeAllSync } from "@gateway/shared/text";
 import { errorText } from "@gateway/shared/errors";
 
 /**

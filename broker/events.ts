@@ -1,4 +1,4 @@
-import type { AuditEntry } from "@gateway/shared/audit/entry";
+import type { AuditEntry } from "@gateway/shared/audit";
 
 /** What happened, for the audit log and the counters. */
 export interface Events {

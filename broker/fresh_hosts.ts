@@ -1,9 +1,8 @@
-import type { AuditEntry } from "@gateway/shared/audit/entry";
-import type { Clock } from "@gateway/shared/clock";
+import type { AuditEntry } from "@gateway/shared/audit";
+import { type Clock, within } from "@gateway/shared/clock";
 import { AppError, errorText } from "@gateway/shared/errors";
-import { quoteText } from "@gateway/shared/quote";
-import type { HostInfo } from "@gateway/shared/wire/host";
-import { within } from "@gateway/shared/within";
+import { quoteText } from "@gateway/shared/text";
+import type { HostInfo } from "@gateway/shared/wire";
 import { audited } from "./audited.ts";
 import type { Events } from "./events.ts";
 import type { Hosts, HostsView } from "./hosts_view.ts";

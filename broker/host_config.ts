@@ -13,7 +13,7 @@
  * @module
  */
 import * as z from "@zod/zod";
-import { type CommandPolicy, commandPolicy } from "@gateway/shared/policy/model";
+import { type CommandPolicy, commandPolicy } from "@gateway/shared/policy";
 
 /** A host in the broker's own config. */
 export interface BrokerHost {

@@ -1,4 +1,4 @@
-import type { HostInfo } from "@gateway/shared/wire/host";
+import type { HostInfo } from "@gateway/shared/wire";
 import type { Inventory } from "./inventory.ts";
 
 /** The hosts by logical name. */

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { FakeClock } from "@gateway/shared/testing/fake_clock";
-import type { HostsResponse } from "@gateway/shared/wire/host";
+import { FakeClock } from "@gateway/shared/testing";
+import type { HostsResponse } from "@gateway/shared/wire";
 import { Inventory } from "./inventory.ts";
 
 const host = { addr: "10.0.0.1:22", user: "deploy", host_key: "k" };

@@ -3,15 +3,18 @@
  *
  * @module
  */
-import "@gateway/shared/no_storage";
-import { writeAllSync } from "@gateway/shared/bytes";
-import { systemClock } from "@gateway/shared/clock";
-import { loadConfig } from "@gateway/shared/config/load";
+import "@gateway/shared/service/no_storage";
+import { writeAllSync } from "@gateway/shared/text";
+import { systemClock, systemRandom } from "@gateway/shared/clock";
+import { loadConfig } from "@gateway/shared/config";
 import { findExposedFiles } from "@gateway/shared/files";
-import { configureLogging, getServiceLogger } from "@gateway/shared/log";
-import { systemRandom } from "@gateway/shared/random";
-import { exitCodeOf, waitForStop } from "@gateway/shared/service";
-import { describeVersion } from "@gateway/shared/version";
+import {
+  configureLogging,
+  describeVersion,
+  exitCodeOf,
+  getServiceLogger,
+  waitForStop,
+} from "@gateway/shared/service";
 import { type CommandLine, parseCommandLine, USAGE } from "./command_line.ts";
 import { brokerConfig, UNSUPPORTED_BROKER_KEYS } from "./config.ts";
 import { brokerUsedFiles } from "./permissions.ts";

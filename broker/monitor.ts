@@ -1,8 +1,6 @@
-import { startServiceMonitor } from "@gateway/shared/http/monitor";
+import { startServiceMonitor, type UpstreamClient, UpstreamWatch } from "@gateway/shared/http";
 import type { Clock } from "@gateway/shared/clock";
-import { type UpstreamClient, UpstreamWatch } from "@gateway/shared/http/upstream";
-import type { ServiceLogger } from "@gateway/shared/log";
-import type { Metrics } from "@gateway/shared/metrics";
+import type { Metrics, ServiceLogger } from "@gateway/shared/service";
 import type { BrokerConfig } from "./config.ts";
 import type { BrokerFrontend } from "./permissions.ts";
 

@@ -1,6 +1,6 @@
 import { AppError } from "@gateway/shared/errors";
-import { quoteText } from "@gateway/shared/quote";
-import type { Purpose, SignRequest, WireDecision } from "@gateway/shared/wire/sign";
+import { quoteText } from "@gateway/shared/text";
+import type { Purpose, SignRequest, WireDecision } from "@gateway/shared/wire";
 import type {
   Authority,
   CertificateRequest,

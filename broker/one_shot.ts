@@ -1,8 +1,7 @@
-import type { AuditEntry } from "@gateway/shared/audit/entry";
+import type { AuditEntry } from "@gateway/shared/audit";
 import { AppError } from "@gateway/shared/errors";
-import { elevationLabel } from "@gateway/shared/policy/sudo_user";
-import type { HostInfo } from "@gateway/shared/wire/host";
-import type { WireDecision } from "@gateway/shared/wire/sign";
+import { elevationLabel } from "@gateway/shared/policy";
+import type { HostInfo, WireDecision } from "@gateway/shared/wire";
 import { audited } from "./audited.ts";
 import type { Events } from "./events.ts";
 import { findRoute } from "./fresh_hosts.ts";

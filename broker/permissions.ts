@@ -22,17 +22,21 @@
  * @module
  */
 import { dirname, resolve } from "node:path";
-import { signerUrls } from "@gateway/shared/config/signer_client";
-import type { UsedFile } from "@gateway/shared/exposed_files";
-import { addressPermissions, listenPermissions, urlPermissions } from "@gateway/shared/permissions/address";
-import { filePermissions } from "@gateway/shared/permissions/files";
-import { caKeyFiles, caKeyHolders, caKeyPermissions } from "@gateway/shared/permissions/ca_keys";
+import { signerUrls } from "@gateway/shared/config";
+import type { UsedFile } from "@gateway/shared/files";
 import {
+  addressPermissions,
+  caKeyFiles,
+  caKeyHolders,
+  caKeyPermissions,
+  filePermissions,
+  listenPermissions,
   mergeSets,
   type PermissionSet,
   type RunOptions,
   type ServiceLocation,
-} from "@gateway/shared/permissions/set";
+  urlPermissions,
+} from "@gateway/shared/permissions";
 import { type BrokerConfig, socketAside } from "./config.ts";
 
 /** How agents reach a broker: HTTP with mTLS, MCP over standard input and output, or MCP over HTTP with tokens. */

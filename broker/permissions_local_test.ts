@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { AppError } from "@gateway/shared/errors";
-import { sampleCluster } from "@gateway/shared/testing/sample_cluster";
+import { sampleCluster } from "@gateway/shared/testing";
 import { brokerConfig } from "./config.ts";
 import { brokerPermissions } from "./permissions.ts";
 

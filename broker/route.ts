@@ -1,6 +1,6 @@
 import { AppError } from "@gateway/shared/errors";
-import { quoteText } from "@gateway/shared/quote";
-import type { HostInfo } from "@gateway/shared/wire/host";
+import { quoteText } from "@gateway/shared/text";
+import type { HostInfo } from "@gateway/shared/wire";
 import type { Hosts } from "./hosts_view.ts";
 
 /** One connection on the way to a host, the host itself included. */

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import type { HostInfo } from "@gateway/shared/wire/host";
+import type { HostInfo } from "@gateway/shared/wire";
 import { buildRoute, routeSignature, targetOf } from "./route.ts";
 
 const host = (name: string, jump?: string): HostInfo => ({

@@ -1,8 +1,5 @@
 import { AppError } from "@gateway/shared/errors";
-import { startMtlsServer } from "@gateway/shared/http/mtls_server";
-import { keepListenerFresh } from "@gateway/shared/http/keep_listener_fresh";
-import { ListenerMetrics } from "@gateway/shared/http/listener_metrics";
-import { loadListenerTls } from "@gateway/shared/http/tls_material";
+import { keepListenerFresh, ListenerMetrics, loadListenerTls, startMtlsServer } from "@gateway/shared/http";
 import { type BrokerPorts, createBroker } from "./app.ts";
 import type { BrokerConfig } from "./config.ts";
 import { createHttpFrontend } from "./frontends/http.ts";

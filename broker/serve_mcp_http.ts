@@ -1,11 +1,8 @@
 import type { EndUserOidcConfig } from "@gateway/shared/oidc/model";
 import { AppError } from "@gateway/shared/errors";
-import { startTlsServer } from "@gateway/shared/http/tls_server";
-import { keepFresh } from "@gateway/shared/http/keep_fresh";
-import { ListenerMetrics } from "@gateway/shared/http/listener_metrics";
-import { loadTlsKeyPair } from "@gateway/shared/http/tls_material";
-import { loadEndUserVerifier } from "@gateway/shared/oidc/verifier";
-import type { Random } from "@gateway/shared/random";
+import { keepFresh, ListenerMetrics, loadTlsKeyPair, startTlsServer } from "@gateway/shared/http";
+import { loadEndUserVerifier } from "@gateway/shared/oidc";
+import type { Random } from "@gateway/shared/clock";
 import { type BrokerPorts, createBroker } from "./app.ts";
 import type { BrokerConfig } from "./config.ts";
 import { createMcpHttp } from "./frontends/mcp_http.ts";

@@ -1,5 +1,5 @@
 import { AppError } from "@gateway/shared/errors";
-import type { Histogram, Metrics } from "@gateway/shared/metrics";
+import type { Histogram, Metrics } from "@gateway/shared/service";
 import type {
   Authority,
   CertificateRequest,

@@ -1,6 +1,11 @@
-import type { AuditEntry } from "@gateway/shared/audit/entry";
-import type { Peer, PeerHandler } from "@gateway/shared/http/mtls_server";
-import { createRouter, type RouteHandler, routesFor } from "@gateway/shared/http/routes";
+import type { AuditEntry } from "@gateway/shared/audit";
+import {
+  createRouter,
+  type Peer,
+  type PeerHandler,
+  type RouteHandler,
+  routesFor,
+} from "@gateway/shared/http";
 import { handleDecide, handleListApprovals } from "./handlers/approvals.ts";
 import { handleClusters, handleHosts } from "./handlers/hosts.ts";
 import { handleResult } from "./handlers/result.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
-import { refusedMethods } from "@gateway/shared/testing/refused_methods";
+import { refusedMethods } from "@gateway/shared/testing";
 import { AppError } from "@gateway/shared/errors";
-import { ALONE } from "@gateway/shared/instances/group";
+import { ALONE } from "@gateway/shared/instances";
 import { CONTROL_PLANE_ROUTES } from "./app.ts";
 import { allow, gate } from "./testing/fake_signer.ts";
 import { CONFIG, get, ONE_SHOT, post, startControlPlane } from "./testing/memory_control_plane.ts";

@@ -12,9 +12,9 @@
  * @module
  */
 import * as z from "@zod/zod";
-import { DATABASE_ACCESS_SHAPE, findStateProblems } from "@gateway/shared/state/postgres_settings";
-import { type RedactConfig, redactConfig } from "@gateway/shared/redact/model";
-import { type SignerClientConfig, signerClientConfig } from "@gateway/shared/config/signer_client";
+import { DATABASE_ACCESS_SHAPE, findStateProblems } from "@gateway/shared/state";
+import { type RedactConfig, redactConfig } from "@gateway/shared/redact";
+import { type SignerClientConfig, signerClientConfig } from "@gateway/shared/config";
 
 /** Whom a pending approval is told to. */
 export const NOTIFIERS = ["log", "webhook", "teams"] as const;

@@ -1,7 +1,10 @@
-import { parseEd25519PublicKey } from "@gateway/shared/ssh/public_key";
-import type { SignRequest, SignResponse } from "@gateway/shared/wire/sign";
-import { MAX_SIGN_BODY_BYTES } from "@gateway/shared/wire/sign";
-import { checkSignFields } from "@gateway/shared/wire/sign_fields";
+import { parseEd25519PublicKey } from "@gateway/shared/ssh";
+import {
+  checkSignFields,
+  MAX_SIGN_BODY_BYTES,
+  type SignRequest,
+  type SignResponse,
+} from "@gateway/shared/wire";
 import type { ApprovalTarget } from "./approval/approval.ts";
 
 /**

@@ -1,6 +1,6 @@
-import type { AuditEntry } from "@gateway/shared/audit/entry";
+import type { AuditEntry } from "@gateway/shared/audit";
 import type { Clock } from "@gateway/shared/clock";
-import { currentRequestId, outsideRequests } from "@gateway/shared/request_context";
+import { currentRequestId, outsideRequests } from "@gateway/shared/service";
 
 /** What {@linkcode LateRecords} needs. */
 export interface LateRecordsOptions {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
-import type { AuditEntry } from "@gateway/shared/audit/entry";
-import { inRequest } from "@gateway/shared/request_context";
-import { FakeClock } from "@gateway/shared/testing/fake_clock";
+import type { AuditEntry } from "@gateway/shared/audit";
+import { inRequest } from "@gateway/shared/service";
+import { FakeClock } from "@gateway/shared/testing";
 import { LateRecords } from "./late_records.ts";
 
 /** Records over a disk that writes when it is told to. */

@@ -4,15 +4,19 @@
  *
  * @module
  */
-import "@gateway/shared/no_storage";
-import { writeAllSync } from "@gateway/shared/bytes";
-import { systemClock, systemElapsed } from "@gateway/shared/clock";
-import { signerUrls } from "@gateway/shared/config/signer_client";
-import { configureLogging, getServiceLogger } from "@gateway/shared/log";
-import { systemRandom } from "@gateway/shared/random";
-import { exitCodeOf, parseServiceArguments, waitForStop } from "@gateway/shared/service";
-import { describeStateDb } from "@gateway/shared/state/postgres_settings";
-import { describeVersion } from "@gateway/shared/version";
+import "@gateway/shared/service/no_storage";
+import { writeAllSync } from "@gateway/shared/text";
+import { systemClock, systemElapsed, systemRandom } from "@gateway/shared/clock";
+import { signerUrls } from "@gateway/shared/config";
+import {
+  configureLogging,
+  describeVersion,
+  exitCodeOf,
+  getServiceLogger,
+  parseServiceArguments,
+  waitForStop,
+} from "@gateway/shared/service";
+import { describeStateDb } from "@gateway/shared/state";
 import { startControlPlane } from "./serve.ts";
 
 const USAGE = `Usage: control-plane [--config control-plane.json]

@@ -22,14 +22,18 @@
  *
  * @module
  */
-import { signerUrls } from "@gateway/shared/config/signer_client";
-import type { UsedFile } from "@gateway/shared/exposed_files";
-import { listenPermissions, urlPermissions } from "@gateway/shared/permissions/address";
-import { filePermissions } from "@gateway/shared/permissions/files";
-import { mergeSets, type PermissionSet, type ServiceLocation } from "@gateway/shared/permissions/set";
-import { statePermissions } from "@gateway/shared/permissions/state";
-import { stateFiles } from "@gateway/shared/state/postgres_settings";
-import { isPostgresUrl } from "@gateway/shared/state/postgres_url";
+import { signerUrls } from "@gateway/shared/config";
+import type { UsedFile } from "@gateway/shared/files";
+import {
+  filePermissions,
+  listenPermissions,
+  mergeSets,
+  type PermissionSet,
+  type ServiceLocation,
+  statePermissions,
+  urlPermissions,
+} from "@gateway/shared/permissions";
+import { isPostgresUrl, stateFiles } from "@gateway/shared/state";
 import type { ControlPlaneConfig } from "./config.ts";
 
 /**

@@ -1,9 +1,7 @@
-import type { AuditEntry } from "@gateway/shared/audit/entry";
-import type { AuditGate } from "@gateway/shared/audit/gate";
+import type { AuditEntry, AuditGate } from "@gateway/shared/audit";
 import type { Clock } from "@gateway/shared/clock";
-import type { InstanceGroup } from "@gateway/shared/instances/group";
-import type { ServiceLogger } from "@gateway/shared/log";
-import type { Histogram, Metrics } from "@gateway/shared/metrics";
+import type { InstanceGroup } from "@gateway/shared/instances";
+import type { Histogram, Metrics, ServiceLogger } from "@gateway/shared/service";
 import type { ApprovalRegistry } from "./approval/registry.ts";
 import type { Guardrails } from "./behavior/guardrails.ts";
 import type { ControlPlaneConfig } from "./config.ts";

@@ -1,7 +1,6 @@
 import { AppError } from "@gateway/shared/errors";
-import type { Peer } from "@gateway/shared/http/mtls_server";
-import { isHostIdentity } from "@gateway/shared/wire/krl";
-import { checkCaller } from "@gateway/shared/wire/sign_fields";
+import type { Peer } from "@gateway/shared/http";
+import { checkCaller, isHostIdentity } from "@gateway/shared/wire";
 import type { ControlPlanePorts } from "./ports.ts";
 import type { ControlPlaneConfig } from "./config.ts";
 

@@ -1,22 +1,23 @@
 import { renderUnauthenticatedPage } from "./ui/error_page.ts";
 import { pageHeaders } from "./ui/page.ts";
-import { openServiceAudit } from "@gateway/shared/audit/service_audit";
-import type { Clock, Elapsed } from "@gateway/shared/clock";
-import { loadConfig } from "@gateway/shared/config/load";
+import { openServiceAudit } from "@gateway/shared/audit";
+import type { Clock, Elapsed, Random } from "@gateway/shared/clock";
+import { loadConfig, signerUrls } from "@gateway/shared/config";
 import { findExposedFiles } from "@gateway/shared/files";
-import { signerUrls } from "@gateway/shared/config/signer_client";
-import { keepFresh } from "@gateway/shared/http/keep_fresh";
-import { keepListenerFresh } from "@gateway/shared/http/keep_listener_fresh";
-import { ListenerMetrics } from "@gateway/shared/http/listener_metrics";
-import { startServiceMonitor } from "@gateway/shared/http/monitor";
-import { type MtlsServer, startMtlsServer } from "@gateway/shared/http/mtls_server";
-import { UpstreamWatch } from "@gateway/shared/http/upstream";
-import { openUpstreams } from "@gateway/shared/http/upstreams";
-import { loadListenerTls, loadSignerTls } from "@gateway/shared/http/tls_material";
-import type { ServiceLogger } from "@gateway/shared/log";
-import { createMetrics } from "@gateway/shared/metrics";
-import type { Random } from "@gateway/shared/random";
-import { createRedactor } from "@gateway/shared/redact/redact";
+import {
+  keepFresh,
+  keepListenerFresh,
+  ListenerMetrics,
+  loadListenerTls,
+  loadSignerTls,
+  type MtlsServer,
+  openUpstreams,
+  startMtlsServer,
+  startServiceMonitor,
+  UpstreamWatch,
+} from "@gateway/shared/http";
+import { createMetrics, type ServiceLogger, VERSION } from "@gateway/shared/service";
+import { createRedactor } from "@gateway/shared/redact";
 import { createControlPlaneApp } from "./app.ts";
 import { ApprovalRegistry } from "./approval/registry.ts";
 import { Guardrails } from "./behavior/guardrails.ts";
@@ -29,12 +30,8 @@ import { MemoryControlStore } from "./state/memory.ts";
 import { openPostgresControlStore } from "./state/postgres.ts";
 import { openSqliteControlStore } from "./state/sqlite.ts";
 import type { ControlStore, SharedApprovals } from "./state/store.ts";
-import { ALONE, SharedGroup } from "@gateway/shared/instances/group";
-import { addInstanceMetrics } from "@gateway/shared/instances/instance_metrics";
-import type { Epochs } from "@gateway/shared/instances/link";
-import { isPostgresUrl } from "@gateway/shared/state/postgres_url";
-import type { StateWarner } from "@gateway/shared/state/columns";
-import { VERSION } from "@gateway/shared/version";
+import { addInstanceMetrics, ALONE, type Epochs, SharedGroup } from "@gateway/shared/instances";
+import { isPostgresUrl, type StateWarner } from "@gateway/shared/state";
 
 /** What a running control plane is made of from outside. */
 export interface ControlPlaneEnvironment {

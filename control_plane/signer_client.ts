@@ -1,18 +1,28 @@
 import { AppError, AUDIT_UNAVAILABLE, type ErrorCode } from "@gateway/shared/errors";
-import { isStrongEntityTag, namesEntityTag } from "@gateway/shared/http/entity_tag";
-import type { JsonClient, JsonClientRequest, JsonClientResponse } from "@gateway/shared/http/json_client";
-import { readProblem } from "@gateway/shared/http/problem";
-import { type RevocationEntry, revocationList } from "@gateway/shared/wire/freeze";
-import { type ClustersResponse, clustersResponse } from "@gateway/shared/wire/cluster";
-import { type HostsResponse, hostsResponse } from "@gateway/shared/wire/host";
-import { rulesPath } from "@gateway/shared/wire/host_rules";
 import {
+  isStrongEntityTag,
+  type JsonClient,
+  type JsonClientRequest,
+  type JsonClientResponse,
+  namesEntityTag,
+  readProblem,
+} from "@gateway/shared/http";
+import {
+  type ClustersResponse,
+  clustersResponse,
+  type HostsResponse,
+  hostsResponse,
+  type RevocationEntry,
+  revocationList,
   type RevokeRequestsRequest,
   type RevokeResponse,
   revokeResponse,
   type RevokeSerialsRequest,
-} from "@gateway/shared/wire/krl";
-import { type SignRequest, type SignResponse, signResponse } from "@gateway/shared/wire/sign";
+  rulesPath,
+  type SignRequest,
+  type SignResponse,
+  signResponse,
+} from "@gateway/shared/wire";
 import type * as z from "@zod/zod";
 
 /** What came of asking the signer. */

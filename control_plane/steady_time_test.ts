@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { FakeClock } from "@gateway/shared/testing/fake_clock";
+import { FakeClock } from "@gateway/shared/testing";
 import { SteadyTime } from "./steady_time.ts";
 
 Deno.test("now() follows the clock, and stands still for a moment when it is set back", async () => {

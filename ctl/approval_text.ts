@@ -1,14 +1,14 @@
 import {
   askedKind,
   describeAsked,
+  describeChange,
+  describeDiff,
   describeSpan,
+  elevationLabel,
   isCommandShown,
-} from "@gateway/shared/policy/approval_words";
-import { formatDuration } from "@gateway/shared/duration";
-import { describeChange, describeDiff } from "@gateway/shared/policy/k8s_diff_words";
-import { elevationLabel } from "@gateway/shared/policy/sudo_user";
-import { quoteText } from "@gateway/shared/quote";
-import type { ApprovalRecord } from "@gateway/shared/wire/approval";
+} from "@gateway/shared/policy";
+import { formatDuration, quoteText } from "@gateway/shared/text";
+import type { ApprovalRecord } from "@gateway/shared/wire";
 import { shorten, shortenText } from "./shorten.ts";
 import { INDENT } from "./table.ts";
 

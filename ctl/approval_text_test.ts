@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import type { ApprovalRecord } from "@gateway/shared/wire/approval";
+import type { ApprovalRecord } from "@gateway/shared/wire";
 import { formatSummary } from "./approval_text.ts";
 
 const NOW = Date.parse("2026-01-02T03:05:20Z");

@@ -1,10 +1,10 @@
 import { basename, dirname, join } from "node:path";
 import { type BrokerConfig, brokerConfig } from "@gateway/broker/config";
-import { loadConfig } from "@gateway/shared/config/load";
+import { loadConfig } from "@gateway/shared/config";
 import { AppError } from "@gateway/shared/errors";
 import { ifThere } from "@gateway/shared/files";
-import { isInNetwork } from "@gateway/shared/permissions/network";
-import { quoteText } from "@gateway/shared/quote";
+import { isInNetwork } from "@gateway/shared/permissions";
+import { quoteText } from "@gateway/shared/text";
 
 /** The configs that `init` writes beside the signer's. */
 const BESIDE = ["config.json", "mcp.json"] as const;

@@ -1,6 +1,6 @@
 /** The classes of bugs that are known from tools like this one, a test for each that no other file names. */
 import assert from "node:assert/strict";
-import { systemRandom } from "@gateway/shared/random";
+import { systemRandom } from "@gateway/shared/clock";
 import { clientConfigPlaces } from "./find_client.ts";
 import manifest from "./deno.json" with { type: "json" };
 import { createLayout } from "./init/layout.ts";

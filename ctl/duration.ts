@@ -1,5 +1,5 @@
 import { AppError } from "@gateway/shared/errors";
-import { quoteText } from "@gateway/shared/quote";
+import { quoteText } from "@gateway/shared/text";
 
 const SECOND = 1_000_000_000n;
 

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { formatDuration } from "@gateway/shared/duration";
+import { formatDuration } from "@gateway/shared/text";
 import { parseDuration } from "./duration.ts";
 
 Deno.test.each<{ text: string; seconds: number; shown: string }>([

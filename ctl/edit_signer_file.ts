@@ -1,9 +1,8 @@
 import { resolve } from "node:path";
-import { writeFileAtomic } from "@gateway/shared/atomic_file";
-import { tryLockFile } from "@gateway/shared/edit_lock";
-import { parseConfig, readConfigText } from "@gateway/shared/config/load";
+import { tryLockFile, writeFileAtomic } from "@gateway/shared/files";
+import { parseConfig, readConfigText } from "@gateway/shared/config";
 import { AppError, errorText } from "@gateway/shared/errors";
-import { quoteText } from "@gateway/shared/quote";
+import { quoteText } from "@gateway/shared/text";
 import {
   LARGE_SIGNER_KEYS,
   type SignerConfig,

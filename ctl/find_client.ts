@@ -1,10 +1,9 @@
 import { dirname, join, resolve } from "node:path";
-import { loadConfig } from "@gateway/shared/config/load";
+import { loadConfig } from "@gateway/shared/config";
 import { signerConfig } from "@gateway/signer/config";
 import { AppError } from "@gateway/shared/errors";
-import { quoteText } from "@gateway/shared/quote";
-import { visibleText } from "@gateway/shared/visible";
-import { parseListenAddress } from "@gateway/shared/http/listen_address";
+import { quoteText, visibleText } from "@gateway/shared/text";
+import { parseListenAddress } from "@gateway/shared/http";
 import {
   CLIENT_ENV_NAMES,
   type ClientConfig,

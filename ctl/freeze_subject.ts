@@ -1,11 +1,6 @@
 import { AppError } from "@gateway/shared/errors";
-import { quoteText } from "@gateway/shared/quote";
-import {
-  FREEZE_KINDS,
-  type FreezeKind,
-  type FreezeSubject,
-  unfreezeRequest,
-} from "@gateway/shared/wire/freeze";
+import { quoteText } from "@gateway/shared/text";
+import { FREEZE_KINDS, type FreezeKind, type FreezeSubject, unfreezeRequest } from "@gateway/shared/wire";
 
 /** The flags that name a subject: exactly one has to be there. */
 export interface SubjectFlags {

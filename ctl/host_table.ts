@@ -1,10 +1,9 @@
 import * as z from "@zod/zod";
-import { describeSharedPrincipals } from "@gateway/shared/policy/compile";
-import { finish } from "@gateway/shared/steps";
-import { findLoginShellRisk } from "@gateway/shared/policy/login_shell";
+import { describeSharedPrincipals, findLoginShellRisk } from "@gateway/shared/policy";
+import { finish } from "@gateway/shared/clock";
 import { joinNames } from "./shorten.ts";
 import { EMPTY_CELL, formatTable } from "./table.ts";
-import { type HostKrl, hostKrl } from "@gateway/shared/wire/krl";
+import { type HostKrl, hostKrl } from "@gateway/shared/wire";
 
 /** A command policy as far as a label tells of it. */
 export interface PolicySummary {

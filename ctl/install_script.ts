@@ -1,7 +1,7 @@
 import { INSTALLER_TEXT, SHIM_TEXT, SHIM_V1_TEXT } from "@gateway/shim/texts";
-import type { EnvelopeVersion } from "@gateway/shared/envelope/envelope";
+import type { EnvelopeVersion } from "@gateway/shared/envelope";
 import { AppError } from "@gateway/shared/errors";
-import { singleQuote } from "@gateway/shared/shell_quote";
+import { singleQuote } from "@gateway/shared/text";
 
 /** What is to be done on a host. */
 export interface InstallOptions {

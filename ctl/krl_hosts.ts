@@ -1,4 +1,4 @@
-import type { KrlReader, KrlStatus } from "@gateway/shared/wire/krl";
+import type { KrlReader, KrlStatus } from "@gateway/shared/wire";
 
 /** Where a version of the revocation list holds, and where not yet. */
 export interface KrlSpread {

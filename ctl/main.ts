@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { writeAllSync } from "@gateway/shared/bytes";
+import { writeAllSync } from "@gateway/shared/text";
 import { ENV_NAMES } from "./find_client.ts";
 import { readKeys } from "./read_keys.ts";
 import { runProgram } from "./program.ts";

@@ -1,6 +1,6 @@
 import { AppError, errorText } from "@gateway/shared/errors";
 import { stringifyJson } from "@gateway/shared/json";
-import { visibleJson, visibleText } from "@gateway/shared/visible";
+import { visibleJson, visibleText } from "@gateway/shared/text";
 
 /** Where text goes; complete lines only. */
 export interface Terminal {

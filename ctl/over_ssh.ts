@@ -1,9 +1,7 @@
-import { collectBytes } from "@gateway/shared/bytes";
-import { type Clock, systemClock } from "@gateway/shared/clock";
+import { collectBytes, quoteText } from "@gateway/shared/text";
+import { type Clock, Deadline, systemClock } from "@gateway/shared/clock";
 import { AppError, errorText } from "@gateway/shared/errors";
-import { quoteText } from "@gateway/shared/quote";
 import type { SignerConfig } from "@gateway/signer/config";
-import { Deadline } from "@gateway/shared/within";
 import { HintedError } from "./output.ts";
 
 /** A host as the signer's config has it. */

@@ -1,8 +1,8 @@
 import { resolve } from "node:path";
 import { Command, CommanderError } from "commander";
-import { visibleText } from "@gateway/shared/visible";
+import { visibleText } from "@gateway/shared/text";
 import { AppError } from "@gateway/shared/errors";
-import { describeVersion } from "@gateway/shared/version";
+import { describeVersion } from "@gateway/shared/service";
 import { normalizeArguments, once, rulesOf } from "./arguments.ts";
 import { addApproval } from "./commands/approval.ts";
 import { addRepair } from "./commands/audit_repair.ts";

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { VERSION } from "@gateway/shared/version";
+import { VERSION } from "@gateway/shared/service";
 import type { Command } from "commander";
 import { createProgram, runProgram } from "./program.ts";
 

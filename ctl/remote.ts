@@ -1,14 +1,14 @@
-import { readProblem } from "@gateway/shared/http/problem";
-import type { Command } from "commander";
-import type * as z from "@zod/zod";
-import { AppError } from "@gateway/shared/errors";
-import { systemClock } from "@gateway/shared/clock";
 import {
   JsonClient,
   type JsonClientRequest,
   type JsonClientResponse,
-} from "@gateway/shared/http/json_client";
-import { quoteText } from "@gateway/shared/quote";
+  readProblem,
+} from "@gateway/shared/http";
+import type { Command } from "commander";
+import type * as z from "@zod/zod";
+import { AppError } from "@gateway/shared/errors";
+import { systemClock } from "@gateway/shared/clock";
+import { quoteText } from "@gateway/shared/text";
 import { once } from "./arguments.ts";
 import type { ClientParameters, ClientSection, ClientService } from "./client_config.ts";
 import { adviseOnContact } from "./contact_advice.ts";

@@ -1,6 +1,6 @@
 import { AppError } from "@gateway/shared/errors";
-import { quoteText } from "@gateway/shared/quote";
-import { fingerprint, formatPublicKey, parsePublicKey } from "@gateway/shared/ssh/public_key";
+import { quoteText } from "@gateway/shared/text";
+import { fingerprint, formatPublicKey, parsePublicKey } from "@gateway/shared/ssh";
 import { runToEnd } from "./run_program.ts";
 
 /** A host's key as it was seen on the network, and what to compare it by. */

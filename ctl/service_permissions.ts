@@ -1,11 +1,11 @@
 import { resolve } from "node:path";
 import { brokerConfig, UNSUPPORTED_BROKER_KEYS } from "@gateway/broker/config";
 import { controlPlaneConfig } from "@gateway/control-plane/config";
-import { loadConfig } from "@gateway/shared/config/load";
+import { loadConfig } from "@gateway/shared/config";
 import { signerConfig, UNSUPPORTED_SIGNER_KEYS } from "@gateway/signer/config";
 import { type BrokerFrontend, brokerPermissions, brokerRunOptions } from "@gateway/broker/permissions";
 import { controlPlanePermissions } from "@gateway/control-plane/permissions";
-import { formatFlags, type PermissionSet } from "@gateway/shared/permissions/set";
+import { formatFlags, type PermissionSet } from "@gateway/shared/permissions";
 import { SIGNER_RUN_OPTIONS, signerPermissions } from "@gateway/signer/permissions";
 
 /** The services whose permissions can be derived. */

@@ -1,5 +1,5 @@
 import { AppError } from "@gateway/shared/errors";
-import { quoteText } from "@gateway/shared/quote";
+import { quoteText } from "@gateway/shared/text";
 import { readOperatorFile } from "./read_file.ts";
 import { runToEnd } from "./run_program.ts";
 import { isToldOf, readServiceCommand } from "./service_process.ts";

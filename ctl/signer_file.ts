@@ -1,5 +1,5 @@
 import { resolve } from "node:path";
-import { loadConfig } from "@gateway/shared/config/load";
+import { loadConfig } from "@gateway/shared/config";
 import { type SignerConfig, signerConfig, UNSUPPORTED_SIGNER_KEYS } from "@gateway/signer/config";
 import { AppError } from "@gateway/shared/errors";
 import { hintMissingConfig } from "./missing_config.ts";

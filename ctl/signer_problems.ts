@@ -1,4 +1,4 @@
-import { findPolicyProblems } from "@gateway/shared/policy/compile";
+import { findPolicyProblems } from "@gateway/shared/policy";
 import { findHostsWithoutKey, findMisplacedHosts, type SignerConfig } from "@gateway/signer/config";
 
 /** Why the signer would not load a config whose keys are well-formed, each with the path of its key. */

@@ -7,8 +7,7 @@
 import { extname, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { BrokerFrontend } from "@gateway/broker/permissions";
-import { writeAllSync } from "@gateway/shared/bytes";
-import { singleQuote } from "@gateway/shared/shell_quote";
+import { singleQuote, writeAllSync } from "@gateway/shared/text";
 import { derivePermissions, memberOf, type Service } from "./service_permissions.ts";
 import { exitCodeOf } from "./exit_code.ts";
 import { hintMissingConfig } from "./missing_config.ts";

@@ -1,4 +1,4 @@
-import { visibleText } from "@gateway/shared/visible";
+import { visibleText } from "@gateway/shared/text";
 
 /** What a cell without content shows. */
 export const EMPTY_CELL = "—";

@@ -1,7 +1,7 @@
 import type { Command } from "commander";
 import { AppError } from "@gateway/shared/errors";
 import { systemClock } from "@gateway/shared/clock";
-import { type KrlStatus, krlStatus } from "@gateway/shared/wire/krl";
+import { type KrlStatus, krlStatus } from "@gateway/shared/wire";
 import type { CommandContext } from "./context.ts";
 import { describeSpread, spreadOf } from "./krl_hosts.ts";
 import type { CommandResult } from "./output.ts";

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import "@gateway/shared/no_storage";
+import "@gateway/shared/service/no_storage";
 import { systemClock } from "@gateway/shared/clock";
 import type { Environment } from "./cli/environment.ts";
 import type { ExitCode } from "./cli/failure.ts";

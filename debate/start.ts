@@ -6,7 +6,7 @@
  */
 import { extname } from "node:path";
 import { fileURLToPath } from "node:url";
-import { singleQuote } from "@gateway/shared/shell_quote";
+import { singleQuote } from "@gateway/shared/text";
 import { readSettings } from "./cli/environment.ts";
 import { exitCodeOf, writeFailure } from "./cli/failure.ts";
 import { ENV_NAMES } from "./settings/config.ts";

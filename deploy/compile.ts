@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { writeAllSync } from "@gateway/shared/bytes";
+import { writeAllSync } from "@gateway/shared/text";
 import { compileArguments, EXECUTABLES } from "./executables.ts";
 import { findNpmExcludes } from "./npm_excludes.ts";
 

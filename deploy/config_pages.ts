@@ -6,7 +6,7 @@
 import { brokerConfig } from "@gateway/broker/config";
 import { controlPlaneConfig } from "@gateway/control-plane/config";
 import { settingsSchema } from "@gateway/debate/config";
-import { describeConfig } from "@gateway/shared/config/reference";
+import { describeConfig } from "@gateway/shared/config";
 import { signerConfig } from "@gateway/signer/config";
 
 /** The pages, by their path from the root of the workspace. */

@@ -1,5 +1,5 @@
 import { brokerRunOptions } from "@gateway/broker/permissions";
-import { formatV8Flags, type RunOptions } from "@gateway/shared/permissions/set";
+import { formatV8Flags, type RunOptions } from "@gateway/shared/permissions";
 import { SIGNER_RUN_OPTIONS } from "@gateway/signer/permissions";
 
 /** A program that is shipped. */

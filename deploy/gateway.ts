@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { writeAllSync } from "@gateway/shared/bytes";
+import { writeAllSync } from "@gateway/shared/text";
 import { runGateway } from "../broker/main.ts";
 
 const SANDBOXED =

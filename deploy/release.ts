@@ -7,7 +7,7 @@
  */
 import { join, resolve } from "node:path";
 import { parseArgs } from "node:util";
-import { writeAllSync } from "@gateway/shared/bytes";
+import { writeAllSync } from "@gateway/shared/text";
 import sharedManifest from "../shared/deno.json" with { type: "json" };
 import { bundleAll } from "./release/bundle.ts";
 import { writeChecksums } from "./release/checksums.ts";

@@ -1,8 +1,4 @@
-import {
-  ENVELOPE_DOMAIN,
-  MAX_ENVELOPE_TTL_SECONDS,
-  signedBytesV1,
-} from "@gateway/shared/envelope/signed_bytes";
+import { ENVELOPE_DOMAIN, MAX_ENVELOPE_TTL_SECONDS, signedBytesV1 } from "@gateway/shared/envelope";
 import { parseStandardJson } from "@gateway/shared/json";
 
 /** What an envelope of format v1 says, before anybody has asked whether it is true. */

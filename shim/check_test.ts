@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
-import { assertLinearWork } from "@gateway/shared/testing/linear_work";
+import { assertLinearWork } from "@gateway/shared/testing";
 import { checkEnvelope, isHostName, openEnvelope } from "./check.ts";
-import { signedBytesV1 } from "@gateway/shared/envelope/signed_bytes";
+import { signedBytesV1 } from "@gateway/shared/envelope";
 
 /** From reference-signer.md, section 16. */
 const WIRE =

@@ -4,8 +4,8 @@
  *
  * @module
  */
-import "@gateway/shared/no_storage";
-import { writeAllSync } from "@gateway/shared/bytes";
+import "@gateway/shared/service/no_storage";
+import { writeAllSync } from "@gateway/shared/text";
 import { errorName } from "@gateway/shared/errors";
 import { checkEnvelope, isHostName, type VerifySignature } from "./check.ts";
 import { claimNonce } from "./nonce_store.ts";

@@ -1,6 +1,5 @@
 import { AppError } from "@gateway/shared/errors";
-import type { Peer, PeerHandler } from "@gateway/shared/http/mtls_server";
-import { createRouter, routesFor } from "@gateway/shared/http/routes";
+import { createRouter, type Peer, type PeerHandler, routesFor } from "@gateway/shared/http";
 import { handleFreeze, handleRevocations, handleUnfreeze } from "./handlers/freeze.ts";
 import { handleClusters } from "./handlers/clusters.ts";
 import { handleCreateGrant, handleListGrants, handleRevokeGrant } from "./handlers/grants.ts";

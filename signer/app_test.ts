@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { refusedMethods } from "@gateway/shared/testing/refused_methods";
+import { refusedMethods } from "@gateway/shared/testing";
 import { SIGNER_ROUTES } from "./app.ts";
 import { startSigner } from "./testing/memory_signer.ts";
 

@@ -1,7 +1,7 @@
 /** The classes of bugs that are known from signers like this one, a test for each that no other file names. */
 import assert from "node:assert/strict";
-import type { CaKey } from "@gateway/shared/ca/custody";
-import { parseCertificate } from "@gateway/shared/ssh/certificate";
+import type { CaKey } from "@gateway/shared/ca";
+import { parseCertificate } from "@gateway/shared/ssh";
 import { CONFIG, get, post, snapshotOf, startSigner } from "./testing/memory_signer.ts";
 
 const addPattern = (signer: Awaited<ReturnType<typeof startSigner>>, pattern: string) =>

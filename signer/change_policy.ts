@@ -1,4 +1,4 @@
-import type { AuditEntry } from "@gateway/shared/audit/entry";
+import type { AuditEntry } from "@gateway/shared/audit";
 import { AppError } from "@gateway/shared/errors";
 import type { SignerPorts } from "./ports.ts";
 import { changedMeanwhile, prepareElsewhere } from "./policy_preparation.ts";

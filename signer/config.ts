@@ -13,8 +13,8 @@
  * @module
  */
 import * as z from "@zod/zod";
-import { formatKeyPath } from "@gateway/shared/key_path";
-import { type CaKeyConfig, caKeyConfig } from "@gateway/shared/ca/model";
+import { formatKeyPath } from "@gateway/shared/text";
+import { type CaKeyConfig, caKeyConfig } from "@gateway/shared/ca";
 import {
   type CallerPolicy,
   callerPolicy,
@@ -22,14 +22,14 @@ import {
   commandPolicy,
   type HostPolicy,
   hostPolicy,
+  type KubernetesConfig,
+  kubernetesConfig,
   MAX_TTL_SECONDS,
-} from "@gateway/shared/policy/model";
-import { type KubernetesConfig, kubernetesConfig } from "@gateway/shared/policy/cluster_model";
+} from "@gateway/shared/policy";
 import { type EndUserOidcConfig, endUserOidcConfig } from "@gateway/shared/oidc/model";
-import { DATABASE_ACCESS_SHAPE, findStateProblems } from "@gateway/shared/state/postgres_settings";
-import { isPostgresUrl } from "@gateway/shared/state/postgres_url";
-import { MAX_COMMAND_BYTES, MAX_SIGN_BODY_BYTES } from "@gateway/shared/wire/sign";
-import { type RedactConfig, redactConfig } from "@gateway/shared/redact/model";
+import { DATABASE_ACCESS_SHAPE, findStateProblems, isPostgresUrl } from "@gateway/shared/state";
+import { MAX_COMMAND_BYTES, MAX_SIGN_BODY_BYTES } from "@gateway/shared/wire";
+import { type RedactConfig, redactConfig } from "@gateway/shared/redact";
 
 /** The signer's config after defaults. Paths are as written; relative ones are relative to the working directory. */
 export interface SignerConfig {

@@ -1,9 +1,8 @@
-import { writeAll } from "@gateway/shared/bytes";
-import { readConfigText } from "@gateway/shared/config/load";
-import { tryLockFile } from "@gateway/shared/edit_lock";
-import { ifThere } from "@gateway/shared/files";
+import { writeAll } from "@gateway/shared/text";
+import { readConfigText } from "@gateway/shared/config";
+import { ifThere, tryLockFile } from "@gateway/shared/files";
 import { AppError } from "@gateway/shared/errors";
-import { finish, finishInSlices } from "@gateway/shared/steps";
+import { finish, finishInSlices } from "@gateway/shared/clock";
 import { editPath, type SignerConfig } from "./config.ts";
 import { loadSnapshot, parseSignerConfig, type Snapshot, type SnapshotPorts } from "./snapshot.ts";
 

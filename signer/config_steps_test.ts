@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import * as z from "@zod/zod";
 import { AppError } from "@gateway/shared/errors";
-import { finish } from "@gateway/shared/steps";
-import { parseConfigSteps } from "@gateway/shared/config/load";
+import { finish } from "@gateway/shared/clock";
+import { parseConfigSteps } from "@gateway/shared/config";
 import { LARGE_SIGNER_KEYS, signerConfig, UNSUPPORTED_SIGNER_KEYS } from "./config.ts";
 
 const HOST = `"addr":"h:22","user":"u","host_key":"k"`;

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import fc from "fast-check";
 import * as z from "@zod/zod";
 import { AppError } from "@gateway/shared/errors";
-import { parseConfig } from "@gateway/shared/config/load";
+import { parseConfig } from "@gateway/shared/config";
 import { signerConfig, UNSUPPORTED_SIGNER_KEYS } from "./config.ts";
 
 const SIGNER = { what: "signer config", source: "signer.json", schema: signerConfig } as const;

@@ -1,5 +1,4 @@
-import type { Clock } from "@gateway/shared/clock";
-import type { Steps } from "@gateway/shared/steps";
+import type { Clock, Steps } from "@gateway/shared/clock";
 
 /** How long decisions compute before other requests are answered, in milliseconds. */
 const SLICE_MS = 1;

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import type { Steps } from "@gateway/shared/steps";
+import type { Steps } from "@gateway/shared/clock";
 import { DecisionTurns } from "./decision_turns.ts";
 
 /** Turns on a clock that only steps and pauses move, and what happened on it. */

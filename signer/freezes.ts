@@ -13,9 +13,13 @@
  *
  * @module
  */
-import { foldIdentity, isSameIdentity } from "@gateway/shared/identity";
-import type { FreezeKind, FreezeSubject, RevocationEntry } from "@gateway/shared/wire/freeze";
-import { formatTimestamp } from "@gateway/shared/wire/timestamp";
+import { foldIdentity, isSameIdentity } from "@gateway/shared/text";
+import {
+  formatTimestamp,
+  type FreezeKind,
+  type FreezeSubject,
+  type RevocationEntry,
+} from "@gateway/shared/wire";
 
 /** One freeze. */
 export interface Freeze extends FreezeSubject {

@@ -1,6 +1,5 @@
-import { entityTagOf, namesEntityTag } from "@gateway/shared/http/entity_tag";
-import type { CompiledPolicy } from "@gateway/shared/policy/compile";
-import { visibleHosts } from "@gateway/shared/policy/ssh";
+import { entityTagOf, namesEntityTag } from "@gateway/shared/http";
+import { type CompiledPolicy, visibleHosts } from "@gateway/shared/policy";
 
 /** A forwarder can name callers without end. */
 const MAX_TAGS = 1024;

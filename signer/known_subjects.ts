@@ -4,8 +4,8 @@
  *
  * @module
  */
-import { foldIdentity } from "@gateway/shared/identity";
-import type { FreezeSubject } from "@gateway/shared/wire/freeze";
+import { foldIdentity } from "@gateway/shared/text";
+import type { FreezeSubject } from "@gateway/shared/wire";
 import { formatSubject } from "./freezes.ts";
 
 /** The kinds of subjects that requests name. */

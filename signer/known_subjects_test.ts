@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import type { FreezeSubject } from "@gateway/shared/wire/freeze";
+import type { FreezeSubject } from "@gateway/shared/wire";
 import { KnownSubjects } from "./known_subjects.ts";
 
 function known() {

@@ -1,6 +1,5 @@
 import type { Freeze } from "./freezes.ts";
-import type { Grant } from "@gateway/shared/policy/grants";
-import type { GatedCommand } from "@gateway/shared/policy/waivers";
+import type { GatedCommand, Grant } from "@gateway/shared/policy";
 
 /** The audit records of a change, with what is known once the change has its turn. */
 export interface ChangeRecords<Facts> {

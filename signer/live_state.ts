@@ -1,6 +1,6 @@
-import type { ChangeLock } from "@gateway/shared/change_lock";
-import type { Clock } from "@gateway/shared/clock";
-import type { ServiceLogger } from "@gateway/shared/log";
+import type { ChangeLock } from "@gateway/shared/state";
+import type { Clock, Random } from "@gateway/shared/clock";
+import type { ServiceLogger } from "@gateway/shared/service";
 import {
   findFreeze,
   findScopeFreeze,
@@ -17,7 +17,9 @@ import {
 } from "./freezes.ts";
 import {
   addGrant,
+  clampWaiverTtl,
   compileGrant,
+  findSameScope,
   type Grant,
   type GrantSet,
   isActive,
@@ -26,10 +28,10 @@ import {
   NO_GRANTS,
   type ReadyGrant,
   removeGrants,
-} from "@gateway/shared/policy/grants";
-import { clampWaiverTtl, findSameScope, unlearnable, waiverScope } from "@gateway/shared/policy/waivers";
-import type { Random } from "@gateway/shared/random";
-import type { FreezeSubject } from "@gateway/shared/wire/freeze";
+  unlearnable,
+  waiverScope,
+} from "@gateway/shared/policy";
+import type { FreezeSubject } from "@gateway/shared/wire";
 import type {
   ChangeRecords,
   FreezeFacts,

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import type { FreezeSubject } from "@gateway/shared/wire/freeze";
+import type { FreezeSubject } from "@gateway/shared/wire";
 import type { LiveState } from "./live_state.ts";
 import { FailingStore } from "./testing/failing_store.ts";
 import {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { AppError, errorText } from "@gateway/shared/errors";
-import { SAMPLE_NOW, sampleGrant } from "@gateway/shared/testing/sample_grant";
+import { SAMPLE_NOW, sampleGrant } from "@gateway/shared/testing";
 import type { WaiverDraft } from "./live_changes.ts";
 import { MemoryStore } from "./state/memory.ts";
 import { FailingStore } from "./testing/failing_store.ts";

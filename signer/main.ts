@@ -4,13 +4,17 @@
  *
  * @module
  */
-import "@gateway/shared/no_storage";
-import { writeAllSync } from "@gateway/shared/bytes";
-import { systemClock, systemElapsed } from "@gateway/shared/clock";
-import { configureLogging, getServiceLogger } from "@gateway/shared/log";
-import { systemRandom } from "@gateway/shared/random";
-import { exitCodeOf, parseServiceArguments, waitForStop } from "@gateway/shared/service";
-import { describeVersion } from "@gateway/shared/version";
+import "@gateway/shared/service/no_storage";
+import { writeAllSync } from "@gateway/shared/text";
+import { systemClock, systemElapsed, systemRandom } from "@gateway/shared/clock";
+import {
+  configureLogging,
+  describeVersion,
+  exitCodeOf,
+  getServiceLogger,
+  parseServiceArguments,
+  waitForStop,
+} from "@gateway/shared/service";
 import { startSigner } from "./serve.ts";
 
 const USAGE = `Usage: signer [--config signer.json]

@@ -23,20 +23,22 @@
  * @module
  */
 import { resolve } from "node:path";
-import { listenPermissions, urlPermissions } from "@gateway/shared/permissions/address";
-import { filePermissions } from "@gateway/shared/permissions/files";
-import type { UsedFile } from "@gateway/shared/exposed_files";
-import { caKeyFiles, caKeyHolders, caKeyPermissions } from "@gateway/shared/permissions/ca_keys";
-import type { ClusterPolicy } from "@gateway/shared/policy/cluster_model";
 import {
+  caKeyFiles,
+  caKeyHolders,
+  caKeyPermissions,
+  filePermissions,
+  listenPermissions,
   mergeSets,
   type PermissionSet,
   type RunOptions,
   type ServiceLocation,
-} from "@gateway/shared/permissions/set";
-import { statePermissions } from "@gateway/shared/permissions/state";
-import { stateFiles } from "@gateway/shared/state/postgres_settings";
-import { isPostgresUrl } from "@gateway/shared/state/postgres_url";
+  statePermissions,
+  urlPermissions,
+} from "@gateway/shared/permissions";
+import type { UsedFile } from "@gateway/shared/files";
+import type { ClusterPolicy } from "@gateway/shared/policy";
+import { isPostgresUrl, stateFiles } from "@gateway/shared/state";
 import { editPath, type SignerConfig } from "./config.ts";
 
 /**

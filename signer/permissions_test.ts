@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { AppError } from "@gateway/shared/errors";
-import type { PermissionSet } from "@gateway/shared/permissions/set";
-import { sampleCluster } from "@gateway/shared/testing/sample_cluster";
+import type { PermissionSet } from "@gateway/shared/permissions";
+import { sampleCluster } from "@gateway/shared/testing";
 import { signerConfig } from "./config.ts";
 import { signerPermissions } from "./permissions.ts";
 

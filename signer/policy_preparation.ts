@@ -6,7 +6,7 @@
  */
 import type { Clock } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
-import type { ServiceLogger } from "@gateway/shared/log";
+import type { ServiceLogger } from "@gateway/shared/service";
 import type { PolicySource } from "./policy_source.ts";
 import type { SignerState } from "./state.ts";
 import type { PolicyVersions, StoredDocument } from "./state/store.ts";

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { FakeClock } from "@gateway/shared/testing/fake_clock";
+import { FakeClock } from "@gateway/shared/testing";
 import { PolicyPreparation, prepareElsewhere } from "./policy_preparation.ts";
 import { PolicySource, writeDocument } from "./policy_source.ts";
 import { digestOf } from "./state/postgres_policy.ts";

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { setValue } from "@gateway/shared/config/edit";
+import { setValue } from "@gateway/shared/config";
 import { AppError, errorText } from "@gateway/shared/errors";
 import { parseJson } from "@gateway/shared/json";
 import * as z from "@zod/zod";

@@ -1,22 +1,22 @@
-import type { AuditGate } from "@gateway/shared/audit/gate";
-import { newestLines } from "@gateway/shared/audit/newest_lines";
-import { openServiceAudit } from "@gateway/shared/audit/service_audit";
-import { ChangeLock } from "@gateway/shared/change_lock";
-import { type Clock, type Elapsed, every } from "@gateway/shared/clock";
+import { type AuditGate, newestLines, openServiceAudit } from "@gateway/shared/audit";
+import { ChangeLock, isPostgresUrl, type StateWarner } from "@gateway/shared/state";
+import { type Clock, type Elapsed, every, type Random } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
 import { findExposedFiles } from "@gateway/shared/files";
-import { keepListenerFresh } from "@gateway/shared/http/keep_listener_fresh";
-import { ListenerMetrics } from "@gateway/shared/http/listener_metrics";
-import { type Monitor, startServiceMonitor } from "@gateway/shared/http/monitor";
-import { type MtlsServer, startMtlsServer } from "@gateway/shared/http/mtls_server";
-import { loadListenerTls } from "@gateway/shared/http/tls_material";
-import type { ServiceLogger } from "@gateway/shared/log";
-import { createMetrics, type Metrics } from "@gateway/shared/metrics";
-import type { Random } from "@gateway/shared/random";
+import {
+  keepListenerFresh,
+  ListenerMetrics,
+  loadListenerTls,
+  type Monitor,
+  type MtlsServer,
+  startMtlsServer,
+  startServiceMonitor,
+} from "@gateway/shared/http";
+import { createMetrics, type Metrics, type ServiceLogger, VERSION } from "@gateway/shared/service";
 import { createSignerApp } from "./app.ts";
 import { openConfigFile } from "./config_file.ts";
 import { DecisionTurns } from "./decision_turns.ts";
-import { connectClusters } from "@gateway/shared/kubernetes/cluster_api";
+import { connectClusters } from "@gateway/shared/kubernetes";
 import { ApiPreviewer } from "./kubernetes/preview.ts";
 import { TokenLeases } from "./kubernetes/token_leases.ts";
 import { ApiTokenIssuer } from "./kubernetes/token_issuer.ts";
@@ -36,12 +36,8 @@ import { openPostgresStore } from "./state/postgres.ts";
 import { digestOf } from "./state/postgres_policy.ts";
 import { openSqliteStore } from "./state/sqlite.ts";
 import type { SharedState, StateStore } from "./state/store.ts";
-import type { StateWarner } from "@gateway/shared/state/columns";
-import { isPostgresUrl } from "@gateway/shared/state/postgres_url";
-import { VERSION } from "@gateway/shared/version";
 import type { SignerConfig } from "./config.ts";
-import { ALONE, SharedGroup } from "@gateway/shared/instances/group";
-import { addInstanceMetrics } from "@gateway/shared/instances/instance_metrics";
+import { addInstanceMetrics, ALONE, SharedGroup } from "@gateway/shared/instances";
 import { stampOf, watchConfig } from "./watch_config.ts";
 
 /** The pause between sweeps of expired grants. */

@@ -9,8 +9,8 @@
  * @module
  */
 import type { Clock } from "@gateway/shared/clock";
-import { type TakeResult, TokenBuckets } from "@gateway/shared/token_bucket";
-import type { SignRequest } from "@gateway/shared/wire/sign";
+import { type TakeResult, TokenBuckets } from "@gateway/shared/http";
+import type { SignRequest } from "@gateway/shared/wire";
 
 /** The limits that a broker behind a forwarder has for all its end users together. */
 export const FORWARDED_CALLER_SHARE = 4;

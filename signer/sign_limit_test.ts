@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { FakeClock } from "@gateway/shared/testing/fake_clock";
+import { FakeClock } from "@gateway/shared/testing";
 import { type CountedRequest, FORWARDED_CALLER_SHARE, SignLimit, type SignSource } from "./sign_limit.ts";
 
 const LIMIT = 2;

@@ -1,17 +1,14 @@
-import type { CaKey } from "@gateway/shared/ca/custody";
-import { type CaKeyPorts, loadCaKeys } from "@gateway/shared/ca/load";
-import type { CaKeyRing } from "@gateway/shared/ca/model";
-import { parseConfigSteps } from "@gateway/shared/config/load";
+import { type CaKey, type CaKeyPorts, type CaKeyRing, loadCaKeys } from "@gateway/shared/ca";
+import { parseConfigSteps } from "@gateway/shared/config";
 import type { EndUserOidcConfig } from "@gateway/shared/oidc/model";
 import { AppError } from "@gateway/shared/errors";
-import { createEnvelopeKey, type EnvelopeKey } from "@gateway/shared/envelope/key";
+import { createEnvelopeKey, type EnvelopeKey } from "@gateway/shared/envelope";
 import { readNamedFile } from "@gateway/shared/files";
-import type { EndUserVerifier } from "@gateway/shared/oidc/verifier";
-import { type CompiledPolicy, compilePolicySteps } from "@gateway/shared/policy/compile";
-import { quoteText } from "@gateway/shared/quote";
-import { finish, finishInSlices, type Steps } from "@gateway/shared/steps";
-import type { ClusterAddress } from "@gateway/shared/kubernetes/cluster_api";
-import { loadClusterFiles } from "@gateway/shared/kubernetes/cluster_files";
+import type { EndUserVerifier } from "@gateway/shared/oidc";
+import { type CompiledPolicy, compilePolicySteps } from "@gateway/shared/policy";
+import { quoteText } from "@gateway/shared/text";
+import { finish, finishInSlices, type Steps } from "@gateway/shared/clock";
+import { type ClusterAddress, loadClusterFiles } from "@gateway/shared/kubernetes";
 import { HostLists } from "./host_lists.ts";
 import {
   findHostsWithoutKey,
@@ -117,7 +114,7 @@ async function loadEnvelopeKey(path: string): Promise<EnvelopeKey | undefined> {
 
 async function loadEndUsers(oidc: EndUserOidcConfig, ports: SnapshotPorts): Promise<EndUserVerifier> {
   // The libraries for tokens are loaded only where tokens are.
-  const { loadEndUserVerifier } = await import("@gateway/shared/oidc/verifier");
+  const { loadEndUserVerifier } = await import("@gateway/shared/oidc");
   return await loadEndUserVerifier(oidc, ports);
 }
 

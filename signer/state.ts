@@ -1,21 +1,19 @@
-import type { AuditEntry } from "@gateway/shared/audit/entry";
-import type { AuditGate } from "@gateway/shared/audit/gate";
-import { ChangeLock } from "@gateway/shared/change_lock";
+import type { AuditEntry, AuditGate } from "@gateway/shared/audit";
+import { ChangeLock } from "@gateway/shared/state";
 import { AppError, errorText } from "@gateway/shared/errors";
-import { envelopePublicKeyText, envelopeSignersLine } from "@gateway/shared/envelope/key";
-import type { Clock } from "@gateway/shared/clock";
-import type { ServiceLogger } from "@gateway/shared/log";
+import { envelopePublicKeyText, envelopeSignersLine } from "@gateway/shared/envelope";
+import { type Clock, finish, finishInSlices, type Steps } from "@gateway/shared/clock";
+import type { ServiceLogger } from "@gateway/shared/service";
 import {
   describeSharedPrincipals,
   describeUnconnectable,
   describeUnsealedTwins,
   findInertPolicies,
-} from "@gateway/shared/policy/compile";
-import { findListGaps } from "@gateway/shared/policy/clusters";
-import { findUnprovedShells } from "@gateway/shared/policy/login_shell";
-import { finish, finishInSlices, type Steps } from "@gateway/shared/steps";
-import { quoteText } from "@gateway/shared/quote";
-import { isHostIdentity } from "@gateway/shared/wire/krl";
+  findListGaps,
+  findUnprovedShells,
+} from "@gateway/shared/policy";
+import { quoteText } from "@gateway/shared/text";
+import { isHostIdentity } from "@gateway/shared/wire";
 import type { Snapshot } from "./snapshot.ts";
 
 /** What a {@linkcode SignerState} works with. */

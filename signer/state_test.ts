@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { AppError } from "@gateway/shared/errors";
-import { sampleCluster } from "@gateway/shared/testing/sample_cluster";
+import { sampleCluster } from "@gateway/shared/testing";
 import { CONFIG, get, post, snapshotOf, startSigner } from "./testing/memory_signer.ts";
 import type { Snapshot } from "./snapshot.ts";
 import { snapshotWarnings } from "./state.ts";

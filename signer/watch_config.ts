@@ -1,6 +1,6 @@
 import { type Clock, every } from "@gateway/shared/clock";
 import { errorText } from "@gateway/shared/errors";
-import type { ServiceLogger } from "@gateway/shared/log";
+import type { ServiceLogger } from "@gateway/shared/service";
 import type { SignerConfig } from "./config.ts";
 import type { SignerState } from "./state.ts";
 

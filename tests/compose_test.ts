@@ -2,8 +2,8 @@
 import assert from "node:assert/strict";
 import { controlPlaneConfig } from "@gateway/control-plane/config";
 import { controlPlanePermissions } from "@gateway/control-plane/permissions";
-import { loadConfig } from "@gateway/shared/config/load";
-import { formatJson } from "@gateway/shared/permissions/set";
+import { loadConfig } from "@gateway/shared/config";
+import { formatJson } from "@gateway/shared/permissions";
 import { signerConfig, UNSUPPORTED_SIGNER_KEYS } from "@gateway/signer/config";
 import { signerPermissions } from "@gateway/signer/permissions";
 import { parse } from "yaml";

@@ -1,11 +1,10 @@
 import { threadCpuUsage } from "node:process";
-import { encodeRecord } from "@gateway/shared/audit/record";
+import { encodeRecord } from "@gateway/shared/audit";
 import { AnswerParser, MalformedAnswer } from "../shared/http/answer_parser.ts";
-import { readMessage } from "@gateway/shared/kubernetes/api_answer";
-import { decideSsh } from "@gateway/shared/policy/ssh";
+import { readMessage } from "@gateway/shared/kubernetes";
+import { decideSsh } from "@gateway/shared/policy";
 import { createRedactor } from "../shared/redact/redact.ts";
-import { assertLinearWork } from "@gateway/shared/testing/linear_work";
-import { compileSample, sampleConfig, sampleIntent } from "@gateway/shared/testing/sample_policy";
+import { assertLinearWork, compileSample, sampleConfig, sampleIntent } from "@gateway/shared/testing";
 import { saysSomething } from "../debate/engine/graph/quotes.ts";
 
 const CHARACTERS = [

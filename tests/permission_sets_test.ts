@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
 import { brokerConfig, UNSUPPORTED_BROKER_KEYS } from "@gateway/broker/config";
 import { controlPlaneConfig } from "@gateway/control-plane/config";
-import { loadConfig } from "@gateway/shared/config/load";
+import { loadConfig } from "@gateway/shared/config";
 import { signerConfig, UNSUPPORTED_SIGNER_KEYS } from "@gateway/signer/config";
 import { BROKER_FRONTENDS, type BrokerFrontend, brokerPermissions } from "@gateway/broker/permissions";
 import { controlPlanePermissions } from "@gateway/control-plane/permissions";
-import { formatJson, mergeSets } from "@gateway/shared/permissions/set";
+import { formatJson, mergeSets } from "@gateway/shared/permissions";
 import { signerPermissions } from "@gateway/signer/permissions";
-import { compilePolicy } from "@gateway/shared/policy/compile";
+import { compilePolicy } from "@gateway/shared/policy";
 import { compileLocalPolicy } from "../broker/authority/local_policy.ts";
 import brokerManifest from "../broker/deno.json" with { type: "json" };
 import { bridgePermissions } from "../ctl/bridge/permissions.ts";

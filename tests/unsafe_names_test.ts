@@ -1,15 +1,11 @@
 import assert from "node:assert/strict";
-import { callerFromCertificate } from "@gateway/shared/http/caller";
-import { decideEndUser } from "@gateway/shared/oidc/claims";
+import { callerFromCertificate } from "@gateway/shared/http";
+import { decideEndUser } from "@gateway/shared/oidc";
 import { endUserOidcConfig } from "@gateway/shared/oidc/model";
-import { compilePolicy } from "@gateway/shared/policy/compile";
-import { decideSsh } from "@gateway/shared/policy/ssh";
-import { formatKeyId } from "../shared/ssh/key_id.ts";
-import { compileSample, sampleConfig, sampleHost, sampleIntent } from "@gateway/shared/testing/sample_policy";
-import { freezeRequest } from "@gateway/shared/wire/freeze";
-import { grantRequest } from "@gateway/shared/wire/grant";
-import { signRequest } from "@gateway/shared/wire/sign";
-import { checkCaller, checkSignFields } from "@gateway/shared/wire/sign_fields";
+import { compilePolicy, decideSsh } from "@gateway/shared/policy";
+import { formatKeyId } from "../shared/ssh/user_certificate.ts";
+import { compileSample, sampleConfig, sampleHost, sampleIntent } from "@gateway/shared/testing";
+import { checkCaller, checkSignFields, freezeRequest, grantRequest, signRequest } from "@gateway/shared/wire";
 import { checkPath } from "../broker/transfer/command.ts";
 
 const OIDC = endUserOidcConfig.parse({ issuer: "https://idp.example", audience: "broker" });

@@ -1,6 +1,6 @@
 import type { Clock } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
-import { readProblem } from "@gateway/shared/http/problem";
+import { readProblem } from "@gateway/shared/http";
 import type { SignOptions, UndecidedReason } from "./authority.ts";
 import type { SignerClient, SignerReply } from "./signer_client.ts";
 

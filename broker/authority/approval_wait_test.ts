@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { AppError } from "@gateway/shared/errors";
-import { FakeClock } from "@gateway/shared/testing/fake_clock";
+import { FakeClock } from "@gateway/shared/testing";
 import { ApprovalWaits, MAX_WAITING, MAX_WAITING_OF_ONE } from "./approval_wait.ts";
 import type { SignerReply, SignerRequest } from "./signer_client.ts";
 

@@ -1,6 +1,4 @@
-import type { ClustersResponse } from "@gateway/shared/wire/cluster";
-import type { HostsResponse } from "@gateway/shared/wire/host";
-import type { SignRequestBody, WireDecision } from "@gateway/shared/wire/sign";
+import type { ClustersResponse, HostsResponse, SignRequestBody, WireDecision } from "@gateway/shared/wire";
 
 /** Who says which hosts there are and who signs: a signer over the network, or one in the process. */
 export interface Authority {

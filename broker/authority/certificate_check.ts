@@ -1,6 +1,5 @@
 import { AppError } from "@gateway/shared/errors";
-import { parseCertificate } from "@gateway/shared/ssh/certificate";
-import { parseEd25519PublicKey } from "@gateway/shared/ssh/public_key";
+import { parseCertificate, parseEd25519PublicKey } from "@gateway/shared/ssh";
 
 const FORWARDING = "permit-port-forwarding";
 

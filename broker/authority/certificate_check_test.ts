@@ -1,8 +1,12 @@
 import assert from "node:assert/strict";
 import { parsePemCaKey } from "@gateway/shared/ca/pem";
-import { type CertificateFields, formatCertificate, issueCertificate } from "@gateway/shared/ssh/certificate";
-import { encodeOpensshPrivateKey } from "@gateway/shared/ssh/openssh_key";
-import { parseEd25519PublicKey } from "@gateway/shared/ssh/public_key";
+import {
+  type CertificateFields,
+  encodeOpensshPrivateKey,
+  formatCertificate,
+  issueCertificate,
+  parseEd25519PublicKey,
+} from "@gateway/shared/ssh";
 import { createEphemeralKey } from "../ssh/ephemeral_key.ts";
 import { checkCertificate } from "./certificate_check.ts";
 

@@ -1,10 +1,7 @@
 import { X509Certificate } from "node:crypto";
 import { AppError } from "@gateway/shared/errors";
-import { callerFromCertificate } from "@gateway/shared/http/caller";
-import { signerUrls } from "@gateway/shared/config/signer_client";
-import { keepFresh } from "@gateway/shared/http/keep_fresh";
-import { loadSignerTls } from "@gateway/shared/http/tls_material";
-import { openUpstreams } from "@gateway/shared/http/upstreams";
+import { callerFromCertificate, keepFresh, loadSignerTls, openUpstreams } from "@gateway/shared/http";
+import { signerUrls } from "@gateway/shared/config";
 import type { BrokerConfig, BrokerSignerConfig } from "../config.ts";
 import { ApprovalWaits, MAX_WAITING } from "./approval_wait.ts";
 import { describeIgnoredKeys } from "./ignored_keys.ts";

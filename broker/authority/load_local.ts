@@ -1,8 +1,7 @@
-import { loadCaKeys } from "@gateway/shared/ca/load";
-import { connectClusters } from "@gateway/shared/kubernetes/cluster_api";
-import { loadClusterFiles } from "@gateway/shared/kubernetes/cluster_files";
-import { describeUnconnectable, findInertPolicies } from "@gateway/shared/policy/compile";
-import { finish } from "@gateway/shared/steps";
+import { loadCaKeys } from "@gateway/shared/ca";
+import { connectClusters, loadClusterFiles } from "@gateway/shared/kubernetes";
+import { describeUnconnectable, findInertPolicies } from "@gateway/shared/policy";
+import { finish } from "@gateway/shared/clock";
 import { type BrokerConfig, localPolicy } from "../config.ts";
 import { LOCAL_CALLER, LocalAuthority } from "./local.ts";
 import { LocalClusters } from "./local_clusters.ts";

@@ -1,25 +1,27 @@
-import type { CaKey } from "@gateway/shared/ca/custody";
-import { issueUserCertificate } from "@gateway/shared/ca/issue";
-import type { CaKeyRing } from "@gateway/shared/ca/model";
-import type { Clock } from "@gateway/shared/clock";
+import { type CaKey, type CaKeyRing, issueUserCertificate } from "@gateway/shared/ca";
+import type { Clock, Random } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
-import { STATUS } from "@gateway/shared/http/problem";
-import type { CompiledPolicy } from "@gateway/shared/policy/compile";
-import { describeSignRequest, factsOfRequest, intentOf } from "@gateway/shared/policy/sign_request";
+import { STATUS } from "@gateway/shared/http";
 import {
   type AllowedSsh,
+  type CompiledPolicy,
   decideSsh,
+  describeSignRequest,
+  factsOfRequest,
+  intentOf,
   type SshDecision,
   toWireDecision,
   visibleHosts,
   visibleRules,
-} from "@gateway/shared/policy/ssh";
-import type { Random } from "@gateway/shared/random";
-import { parseEd25519PublicKey } from "@gateway/shared/ssh/public_key";
-import type { ClustersResponse } from "@gateway/shared/wire/cluster";
-import type { HostsResponse } from "@gateway/shared/wire/host";
-import { type SignRequest, signRequest } from "@gateway/shared/wire/sign";
-import { checkSignFields } from "@gateway/shared/wire/sign_fields";
+} from "@gateway/shared/policy";
+import { parseEd25519PublicKey } from "@gateway/shared/ssh";
+import {
+  checkSignFields,
+  type ClustersResponse,
+  type HostsResponse,
+  type SignRequest,
+  signRequest,
+} from "@gateway/shared/wire";
 import type { Events } from "../events.ts";
 import type {
   Authority,

@@ -1,27 +1,29 @@
 import { createHash } from "node:crypto";
-import type { Clock } from "@gateway/shared/clock";
+import { type Clock, type Random, randomSerial } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
-import { STATUS } from "@gateway/shared/http/problem";
+import { STATUS } from "@gateway/shared/http";
 import { stringifyJson } from "@gateway/shared/json";
-import type { ClusterApi } from "@gateway/shared/kubernetes/cluster_api";
-import { readToken, tokenPath, tokenRequest } from "@gateway/shared/kubernetes/token_request";
-import type { IssuedToken } from "@gateway/shared/kubernetes/token_wish";
+import {
+  type ClusterApi,
+  type IssuedToken,
+  readToken,
+  tokenPath,
+  tokenRequest,
+} from "@gateway/shared/kubernetes";
 import {
   type AllowedCluster,
   clusterIntentOf,
   type CompiledCluster,
+  type CompiledPolicy,
   decideCluster,
+  describeClusterRequest,
+  factsOfRequest,
   findCluster,
   toWireClusterDecision,
   visibleClusters,
-} from "@gateway/shared/policy/clusters";
-import type { CompiledPolicy } from "@gateway/shared/policy/compile";
-import { describeClusterRequest, factsOfRequest } from "@gateway/shared/policy/sign_request";
-import { quoteText } from "@gateway/shared/quote";
-import { type Random, randomSerial } from "@gateway/shared/random";
-import type { ClustersResponse } from "@gateway/shared/wire/cluster";
-import { type SignRequest, signRequest } from "@gateway/shared/wire/sign";
-import { checkSignFields } from "@gateway/shared/wire/sign_fields";
+} from "@gateway/shared/policy";
+import { quoteText } from "@gateway/shared/text";
+import { checkSignFields, type ClustersResponse, type SignRequest, signRequest } from "@gateway/shared/wire";
 import type { Events } from "../events.ts";
 import type { TokenAnswer, TokenRequest } from "./authority.ts";
 

@@ -1,12 +1,8 @@
 import assert from "node:assert/strict";
-import { AuditGate } from "@gateway/shared/audit/gate";
+import { AuditGate } from "@gateway/shared/audit";
 import { AppError } from "@gateway/shared/errors";
-import type { ApiAnswer } from "@gateway/shared/kubernetes/api_answer";
-import type { ClusterApi } from "@gateway/shared/kubernetes/cluster_api";
-import { FakeClock } from "@gateway/shared/testing/fake_clock";
-import { FixedRandom } from "@gateway/shared/testing/fixed_random";
-import { MemoryAuditLog } from "@gateway/shared/testing/memory_audit_log";
-import { sampleCluster } from "@gateway/shared/testing/sample_cluster";
+import type { ApiAnswer, ClusterApi } from "@gateway/shared/kubernetes";
+import { FakeClock, FixedRandom, MemoryAuditLog, sampleCluster } from "@gateway/shared/testing";
 import type { TokenRequest } from "./authority.ts";
 import { LocalClusters } from "./local_clusters.ts";
 import { compileLocalPolicy } from "./local_policy.ts";

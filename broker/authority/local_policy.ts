@@ -1,5 +1,5 @@
 import { AppError } from "@gateway/shared/errors";
-import { type CompiledPolicy, compilePolicy } from "@gateway/shared/policy/compile";
+import { type CompiledPolicy, compilePolicy } from "@gateway/shared/policy";
 import { localPolicy, type LocalPolicyConfig } from "../config.ts";
 
 /**

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { SAMPLE_HOST_KEY } from "@gateway/shared/testing/sample_policy";
+import { SAMPLE_HOST_KEY } from "@gateway/shared/testing";
 import type { BrokerHost } from "../host_config.ts";
 import type { LocalPolicyConfig } from "../config.ts";
 import { compileLocalPolicy } from "./local_policy.ts";

@@ -1,14 +1,9 @@
 import assert from "node:assert/strict";
-import { AuditGate } from "@gateway/shared/audit/gate";
-import type { CaKey } from "@gateway/shared/ca/custody";
+import { AuditGate } from "@gateway/shared/audit";
+import type { CaKey, CaKeyRing } from "@gateway/shared/ca";
 import { parsePemCaKey } from "@gateway/shared/ca/pem";
-import type { CaKeyRing } from "@gateway/shared/ca/model";
-import { parseCertificate, verifyCertificateSignature } from "@gateway/shared/ssh/certificate";
-import { encodeOpensshPrivateKey } from "@gateway/shared/ssh/openssh_key";
-import { FakeClock } from "@gateway/shared/testing/fake_clock";
-import { FixedRandom } from "@gateway/shared/testing/fixed_random";
-import { MemoryAuditLog } from "@gateway/shared/testing/memory_audit_log";
-import { SAMPLE_HOST_KEY } from "@gateway/shared/testing/sample_policy";
+import { encodeOpensshPrivateKey, parseCertificate, verifyCertificateSignature } from "@gateway/shared/ssh";
+import { FakeClock, FixedRandom, MemoryAuditLog, SAMPLE_HOST_KEY } from "@gateway/shared/testing";
 import type { BrokerHost } from "../host_config.ts";
 import type { CertificateRequest } from "./authority.ts";
 import { checkCertificate } from "./certificate_check.ts";

@@ -1,7 +1,6 @@
-import type { Clock } from "@gateway/shared/clock";
-import type { ServiceLogger } from "@gateway/shared/log";
-import type { Random } from "@gateway/shared/random";
-import type { UpstreamClient } from "@gateway/shared/http/upstream";
+import type { Clock, Random } from "@gateway/shared/clock";
+import type { ServiceLogger } from "@gateway/shared/service";
+import type { UpstreamClient } from "@gateway/shared/http";
 import type { Events } from "../events.ts";
 import type { Authority } from "./authority.ts";
 import type { SignerClient } from "./signer_client.ts";

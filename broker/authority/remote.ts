@@ -1,10 +1,14 @@
 import { AppError, type ErrorCode } from "@gateway/shared/errors";
-import { isStrongEntityTag } from "@gateway/shared/http/entity_tag";
-import { readProblem } from "@gateway/shared/http/problem";
-import { type ClustersResponse, clustersResponse } from "@gateway/shared/wire/cluster";
-import { type HostsResponse, hostsResponse } from "@gateway/shared/wire/host";
-import { rulesPath } from "@gateway/shared/wire/host_rules";
-import { type SignResponse, signResponse } from "@gateway/shared/wire/sign";
+import { isStrongEntityTag, readProblem } from "@gateway/shared/http";
+import {
+  type ClustersResponse,
+  clustersResponse,
+  type HostsResponse,
+  hostsResponse,
+  rulesPath,
+  type SignResponse,
+  signResponse,
+} from "@gateway/shared/wire";
 import * as z from "@zod/zod";
 import type { ApprovalWaits } from "./approval_wait.ts";
 import type {

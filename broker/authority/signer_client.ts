@@ -1,4 +1,4 @@
-import type { ErrorReply } from "@gateway/shared/http/problem";
+import type { ErrorReply } from "@gateway/shared/http";
 
 /** The part of an HTTP client that is used here. */
 export interface SignerClient {

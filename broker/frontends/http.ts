@@ -1,10 +1,7 @@
 import { AppError } from "@gateway/shared/errors";
-import { readJsonBody } from "@gateway/shared/http/body";
-import type { Peer, PeerHandler } from "@gateway/shared/http/mtls_server";
-import { createRouter, routesFor } from "@gateway/shared/http/routes";
+import { createRouter, type Peer, type PeerHandler, readJsonBody, routesFor } from "@gateway/shared/http";
 import { stringifyJson } from "@gateway/shared/json";
-import { isHostIdentity, LIST_ONLY } from "@gateway/shared/wire/krl";
-import { checkReason } from "@gateway/shared/wire/sign_fields";
+import { checkReason, isHostIdentity, LIST_ONLY } from "@gateway/shared/wire";
 import { sshRunRequest, type SshRunResponse } from "./ssh_run.ts";
 import type { Events } from "../events.ts";
 import type { Execute, ExecuteResult } from "../execute.ts";

@@ -1,9 +1,7 @@
 import assert from "node:assert/strict";
 import { AppError } from "@gateway/shared/errors";
-import { callerFromCertificate } from "@gateway/shared/http/caller";
-import { problemResponse } from "@gateway/shared/http/problem";
-import { escapeKey } from "@gateway/shared/testing/escaped_key";
-import { refusedMethods } from "@gateway/shared/testing/refused_methods";
+import { callerFromCertificate, problemResponse } from "@gateway/shared/http";
+import { escapeKey, refusedMethods } from "@gateway/shared/testing";
 import type { SignAnswer } from "../authority/authority.ts";
 import { atBastion, connectionFailure, executionFailure, socketFailure } from "../ssh/failures.ts";
 import { BrokerFixture } from "../testing/broker_fixture.ts";

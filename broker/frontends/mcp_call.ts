@@ -1,9 +1,8 @@
-import { type Clock, every } from "@gateway/shared/clock";
+import { type Clock, every, within } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
 import { stringifyJson } from "@gateway/shared/json";
-import { currentRequestId, inRequest } from "@gateway/shared/request_context";
-import { shortenText, visibleLines } from "@gateway/shared/visible";
-import { within } from "@gateway/shared/within";
+import { currentRequestId, inRequest } from "@gateway/shared/service";
+import { shortenText, visibleLines } from "@gateway/shared/text";
 import type {
   AuthInfo,
   CallToolResult,

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import type { ClustersResponse } from "@gateway/shared/wire/cluster";
+import type { ClustersResponse } from "@gateway/shared/wire";
 import { BrokerFixture } from "../testing/broker_fixture.ts";
 import { CLUSTER, ClusterFixture } from "../testing/cluster_fixture.ts";
 import { LIST, McpHttpFixture, statelessHeaders, statelessRpc } from "../testing/mcp_http_fixture.ts";

@@ -5,13 +5,11 @@ import {
   isLegacyRequest,
 } from "@modelcontextprotocol/server";
 import * as z from "@zod/zod";
-import type { Clock } from "@gateway/shared/clock";
+import type { Clock, Random } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
-import { readJsonBody, requireJsonType } from "@gateway/shared/http/body";
-import { refuseMethod } from "@gateway/shared/http/routes";
+import { readJsonBody, refuseMethod, requireJsonType } from "@gateway/shared/http";
 import { writableBigint } from "@gateway/shared/json";
-import type { EndUserVerifier } from "@gateway/shared/oidc/verifier";
-import type { Random } from "@gateway/shared/random";
+import type { EndUserVerifier } from "@gateway/shared/oidc";
 import { type BearerRefusal, challengeResponse, readBearer } from "../oauth/bearer.ts";
 import { AuthenticatedEndUser, callerOf } from "../oauth/end_user.ts";
 import { metadataPaths, metadataUrl, type ProtectedResource, respondToMetadata } from "../oauth/metadata.ts";

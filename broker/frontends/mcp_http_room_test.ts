@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { FixedRandom } from "@gateway/shared/testing/fixed_random";
+import { FixedRandom } from "@gateway/shared/testing";
 import {
   CALL_RPC,
   McpHttpFixture,

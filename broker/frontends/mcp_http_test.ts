@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import type { ErrorCode } from "@gateway/shared/errors";
 import { stringifyJson } from "@gateway/shared/json";
-import { escapeKey } from "@gateway/shared/testing/escaped_key";
+import { escapeKey } from "@gateway/shared/testing";
 import { hangUntilAborted } from "../testing/fake_runner.ts";
 import {
   CALL,

@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import { type EndUserOidcConfig, endUserOidcConfig } from "@gateway/shared/oidc/model";
-import { loadEndUserVerifier } from "@gateway/shared/oidc/verifier";
-import { FakeClock } from "@gateway/shared/testing/fake_clock";
-import { createIssuerKey, createTokenIssuer, type TokenIssuer } from "@gateway/shared/testing/token_issuer";
+import { loadEndUserVerifier } from "@gateway/shared/oidc";
+import { createIssuerKey, createTokenIssuer, FakeClock, type TokenIssuer } from "@gateway/shared/testing";
 import { McpHttpFixture, RESOURCE_URL, statelessHeaders, statelessRpc } from "../testing/mcp_http_fixture.ts";
 
 const ISSUER = "https://login.example";

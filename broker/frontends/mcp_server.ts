@@ -1,6 +1,5 @@
-import { quoteText } from "@gateway/shared/quote";
-import { shortenText } from "@gateway/shared/visible";
-import { VERSION } from "@gateway/shared/version";
+import { quoteText, shortenText } from "@gateway/shared/text";
+import { VERSION } from "@gateway/shared/service";
 import {
   CLIENT_CAPABILITIES_META_KEY,
   type ListToolsResult,

@@ -1,6 +1,5 @@
-import { type Clock, every } from "@gateway/shared/clock";
+import { type Clock, every, type Random } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
-import type { Random } from "@gateway/shared/random";
 import { KeptEvents } from "./kept_events.ts";
 import { McpSession, type McpSessionParts } from "./mcp_session.ts";
 

@@ -1,9 +1,8 @@
 import { dirname } from "node:path";
 import { endOfTurn } from "@gateway/shared/clock";
 import { AppError, errorText } from "@gateway/shared/errors";
-import { mayOthersWrite } from "@gateway/shared/exposed_files";
-import { ifThere } from "@gateway/shared/files";
-import { quoteText } from "@gateway/shared/quote";
+import { ifThere, mayOthersWrite } from "@gateway/shared/files";
+import { quoteText } from "@gateway/shared/text";
 import type { Broker, BrokerPorts } from "../app.ts";
 import { type BrokerSocket, socketAside } from "../config.ts";
 import type { McpStdio, McpStdioOptions } from "./mcp_stdio.ts";

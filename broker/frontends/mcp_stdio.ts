@@ -1,6 +1,5 @@
 import { serveStdio } from "@modelcontextprotocol/server/stdio";
-import type { Clock } from "@gateway/shared/clock";
-import type { Random } from "@gateway/shared/random";
+import type { Clock, Random } from "@gateway/shared/clock";
 import { announceTools, createMcpServer, type McpServerOptions } from "./mcp_server.ts";
 import { PausedCalls } from "./paused_calls.ts";
 import { type SharedBounds, type StdioStreams, StdioTransport } from "./stdio_transport.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { AppError } from "@gateway/shared/errors";
-import { outgoingHeaders } from "@gateway/shared/request_context";
+import { outgoingHeaders } from "@gateway/shared/service";
 import { ISSUED_UPTIME, SERIAL } from "../testing/fake_authority.ts";
 import { hangUntilAborted } from "../testing/fake_runner.ts";
 import { GENERATIONS, RawMcpClient, until } from "../testing/raw_mcp_client.ts";

@@ -1,6 +1,6 @@
 import { AppError } from "@gateway/shared/errors";
 import { stringifyJson } from "@gateway/shared/json";
-import { shortenText } from "@gateway/shared/visible";
+import { shortenText } from "@gateway/shared/text";
 
 /** A JSON-RPC id. A number and a string of the same digits are two ids. */
 export type RequestId = string | number;

@@ -1,6 +1,4 @@
-import type { Clock } from "@gateway/shared/clock";
-import type { Random } from "@gateway/shared/random";
-import { within } from "@gateway/shared/within";
+import { type Clock, type Random, within } from "@gateway/shared/clock";
 import {
   type CallToolResult,
   type InputRequiredResult,

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { escapeKey } from "@gateway/shared/testing/escaped_key";
+import { escapeKey } from "@gateway/shared/testing";
 import { LinePipe } from "../testing/line_pipe.ts";
 import { StdioTransport } from "./stdio_transport.ts";
 

@@ -1,8 +1,7 @@
 import type { Clock } from "@gateway/shared/clock";
-import { readConflicts } from "@gateway/shared/kubernetes/api_answer";
-import { maskText } from "@gateway/shared/kubernetes/secrets";
-import type { ClusterAction } from "@gateway/shared/policy/kubernetes";
-import type { Redactor } from "@gateway/shared/redact/redact";
+import { maskText, readConflicts } from "@gateway/shared/kubernetes";
+import type { ClusterAction } from "@gateway/shared/policy";
+import type { Redactor } from "@gateway/shared/redact";
 import { ACTION_MS, type ApiConnection, ask, type Asking, failure, readObject } from "./ask.ts";
 import { list } from "./list.ts";
 import { type ActionOptions, type KubernetesRequest, MAX_ANSWER_BYTES, requestFor } from "./request.ts";

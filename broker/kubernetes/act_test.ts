@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { AppError } from "@gateway/shared/errors";
-import type { ApiOutcome } from "@gateway/shared/kubernetes/api_server";
-import type { ClusterAction } from "@gateway/shared/policy/kubernetes";
-import { createRedactor } from "@gateway/shared/redact/redact";
-import { FakeClock } from "@gateway/shared/testing/fake_clock";
+import type { ApiOutcome } from "@gateway/shared/kubernetes";
+import type { ClusterAction } from "@gateway/shared/policy";
+import { createRedactor } from "@gateway/shared/redact";
+import { FakeClock } from "@gateway/shared/testing";
 import { ACTIONS, answered, FakeConnection } from "../testing/fake_cluster.ts";
 import { act } from "./act.ts";
 import type { ActionOptions } from "./request.ts";

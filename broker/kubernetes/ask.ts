@@ -1,8 +1,8 @@
 import type { Clock } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
 import { parseJson } from "@gateway/shared/json";
-import type { ApiOutcome, ApiRequest } from "@gateway/shared/kubernetes/api_server";
-import { cutText, shortenText } from "@gateway/shared/visible";
+import type { ApiOutcome, ApiRequest } from "@gateway/shared/kubernetes";
+import { cutText, shortenText } from "@gateway/shared/text";
 import type { KubernetesRequest } from "./request.ts";
 
 /** How long an action may take, all of its requests together, in milliseconds. */

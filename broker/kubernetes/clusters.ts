@@ -1,9 +1,8 @@
-import type { Clock } from "@gateway/shared/clock";
+import { type Clock, within } from "@gateway/shared/clock";
 import { AppError, errorText } from "@gateway/shared/errors";
-import { buildResourceTable, type ResourceTable } from "@gateway/shared/policy/kubernetes";
-import { quoteText } from "@gateway/shared/quote";
-import { within } from "@gateway/shared/within";
-import type { ClusterInfo, ClustersResponse } from "@gateway/shared/wire/cluster";
+import { buildResourceTable, type ResourceTable } from "@gateway/shared/policy";
+import { quoteText } from "@gateway/shared/text";
+import type { ClusterInfo, ClustersResponse } from "@gateway/shared/wire";
 import { Inventory, type RefreshOptions } from "../inventory.ts";
 import type { ApiConnection } from "./ask.ts";
 

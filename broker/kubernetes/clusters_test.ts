@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { AppError } from "@gateway/shared/errors";
-import { FakeClock } from "@gateway/shared/testing/fake_clock";
-import type { ClustersResponse } from "@gateway/shared/wire/cluster";
+import { FakeClock } from "@gateway/shared/testing";
+import type { ClustersResponse } from "@gateway/shared/wire";
 import { CLUSTER, ClusterFixture } from "../testing/cluster_fixture.ts";
 import { Clusters } from "./clusters.ts";
 

@@ -1,6 +1,6 @@
 import type { Clock } from "@gateway/shared/clock";
-import { ApiServer } from "@gateway/shared/kubernetes/api_server";
-import type { ClusterInfo } from "@gateway/shared/wire/cluster";
+import { ApiServer } from "@gateway/shared/kubernetes";
+import type { ClusterInfo } from "@gateway/shared/wire";
 import type { OwnedConnection } from "./clusters.ts";
 
 /** The connections to a cluster's API server. */

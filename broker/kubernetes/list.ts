@@ -1,7 +1,7 @@
 import { stringifyJson } from "@gateway/shared/json";
-import { maskObject } from "@gateway/shared/kubernetes/secrets";
-import type { ClusterAction } from "@gateway/shared/policy/kubernetes";
-import { visibleText } from "@gateway/shared/visible";
+import { maskObject } from "@gateway/shared/kubernetes";
+import type { ClusterAction } from "@gateway/shared/policy";
+import { visibleText } from "@gateway/shared/text";
 import { ask, type Asking, failure, isObject, readObject } from "./ask.ts";
 import {
   type ActionOptions,

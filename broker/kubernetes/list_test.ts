@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
-import type { ApiRequest } from "@gateway/shared/kubernetes/api_server";
-import type { ClusterAction } from "@gateway/shared/policy/kubernetes";
-import { FakeClock } from "@gateway/shared/testing/fake_clock";
+import type { ApiRequest } from "@gateway/shared/kubernetes";
+import type { ClusterAction } from "@gateway/shared/policy";
+import { FakeClock } from "@gateway/shared/testing";
 import { ACTIONS, answered, FakeConnection } from "../testing/fake_cluster.ts";
 import { list, type ListWish } from "./list.ts";
 

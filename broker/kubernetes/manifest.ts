@@ -1,9 +1,8 @@
 import { AppError } from "@gateway/shared/errors";
 import { parseJson } from "@gateway/shared/json";
-import type { ClusterAction } from "@gateway/shared/policy/kubernetes";
-import { quoteText } from "@gateway/shared/quote";
-import { cutText } from "@gateway/shared/visible";
-import { MAX_K8S_MANIFEST_BYTES } from "@gateway/shared/wire/sign";
+import type { ClusterAction } from "@gateway/shared/policy";
+import { cutText, quoteText } from "@gateway/shared/text";
+import { MAX_K8S_MANIFEST_BYTES } from "@gateway/shared/wire";
 
 type JsonObject = Readonly<Record<string, unknown>>;
 

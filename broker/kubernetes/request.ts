@@ -1,5 +1,5 @@
 import { AppError } from "@gateway/shared/errors";
-import { type ClusterAction, FIELD_MANAGER, objectPath } from "@gateway/shared/policy/kubernetes";
+import { type ClusterAction, FIELD_MANAGER, objectPath } from "@gateway/shared/policy";
 
 /** How many lines of a log there are where nobody says. */
 export const DEFAULT_TAIL_LINES = 200;

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import type { ClusterAction } from "@gateway/shared/policy/kubernetes";
+import type { ClusterAction } from "@gateway/shared/policy";
 import { ACTIONS } from "../testing/fake_cluster.ts";
 import { type ActionOptions, pageRequest, requestFor } from "./request.ts";
 

@@ -1,5 +1,5 @@
 import type { AppError } from "@gateway/shared/errors";
-import type { ClusterAction } from "@gateway/shared/policy/kubernetes";
+import type { ClusterAction } from "@gateway/shared/policy";
 import { failure } from "./ask.ts";
 import type { KubernetesRequest } from "./request.ts";
 

@@ -1,8 +1,8 @@
 import { createHash } from "node:crypto";
-import type { AuditEntry } from "@gateway/shared/audit/entry";
+import type { AuditEntry } from "@gateway/shared/audit";
 import { AppError, errorText } from "@gateway/shared/errors";
-import { type AskedAction, type ClusterAction, parseClusterAction } from "@gateway/shared/policy/kubernetes";
-import type { WireDecision } from "@gateway/shared/wire/sign";
+import { type AskedAction, type ClusterAction, parseClusterAction } from "@gateway/shared/policy";
+import type { WireDecision } from "@gateway/shared/wire";
 import { audited } from "../audited.ts";
 import type { Authority, TokenRequest } from "../authority/authority.ts";
 import type { Events } from "../events.ts";

@@ -1,5 +1,5 @@
 import { AppError } from "@gateway/shared/errors";
-import { problemResponse } from "@gateway/shared/http/problem";
+import { problemResponse } from "@gateway/shared/http";
 
 /** What a request brings to prove who sends it. */
 export type BearerCredentials =

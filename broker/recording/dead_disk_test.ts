@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { FakeClock } from "@gateway/shared/testing/fake_clock";
-import { createRedactStreams } from "@gateway/shared/redact/stream";
+import { FakeClock } from "@gateway/shared/testing";
+import { createRedactStreams } from "@gateway/shared/redact";
 import { DISK_MS } from "./limited_file.ts";
 import type { RecordingFile } from "./file.ts";
 import { Recorder } from "./recorder.ts";

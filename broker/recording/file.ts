@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import { writeAll } from "@gateway/shared/bytes";
+import { writeAll } from "@gateway/shared/text";
 
 /** The file below a recorder. */
 export interface RecordingFile {

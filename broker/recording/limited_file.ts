@@ -1,5 +1,4 @@
-import type { Clock } from "@gateway/shared/clock";
-import { within } from "@gateway/shared/within";
+import { type Clock, within } from "@gateway/shared/clock";
 import type { RecordingFile } from "./file.ts";
 
 /** How long a disk may take to do one thing, in milliseconds. One that takes longer may never answer. */

@@ -1,9 +1,8 @@
 import { Buffer } from "node:buffer";
 import { createHash } from "node:crypto";
-import type { Clock } from "@gateway/shared/clock";
+import { type Clock, within } from "@gateway/shared/clock";
 import { AppError, errorName } from "@gateway/shared/errors";
-import type { OpenRedactStream, RedactStream } from "@gateway/shared/redact/stream";
-import { within } from "@gateway/shared/within";
+import type { OpenRedactStream, RedactStream } from "@gateway/shared/redact";
 import { encodeEvent, encodeHeader, type RecordingEvent, type RecordingHeader } from "./asciicast.ts";
 import type { RecordingFile } from "./file.ts";
 import { DISK_MS, LimitedFile, tookTooLong } from "./limited_file.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
-import { FakeClock } from "@gateway/shared/testing/fake_clock";
-import { createRedactStreams } from "@gateway/shared/redact/stream";
+import { FakeClock } from "@gateway/shared/testing";
+import { createRedactStreams } from "@gateway/shared/redact";
 import { encodeHeader } from "./asciicast.ts";
 import type { RecordingFile } from "./file.ts";
 import { Recorder, type RecorderOptions } from "./recorder.ts";

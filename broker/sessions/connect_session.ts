@@ -1,6 +1,5 @@
-import type { Clock } from "@gateway/shared/clock";
-import type { Random } from "@gateway/shared/random";
-import type { SessionMode } from "@gateway/shared/wire/sign";
+import type { Clock, Random } from "@gateway/shared/clock";
+import type { SessionMode } from "@gateway/shared/wire";
 import type { SshConnection } from "../ssh/connect.ts";
 import { connectRoute, type HopLogins } from "../ssh/connect_route.ts";
 import { DEFAULT_LIMITS } from "../ssh/limits.ts";

@@ -1,5 +1,5 @@
-import { stopOnDisconnect } from "@gateway/shared/policy/stop_on_disconnect";
-import { quoteText } from "@gateway/shared/quote";
+import { stopOnDisconnect } from "@gateway/shared/policy";
+import { quoteText } from "@gateway/shared/text";
 import { AppError } from "@gateway/shared/errors";
 import type { KeptBytes, Output } from "../ssh/output_buffer.ts";
 import type { CommandResult } from "../ssh/run_command.ts";
@@ -181,6 +181,6 @@ async function commandLine(info: SessionInfo, command: string, cleared: Cleared)
   if (isStopped(info, cleared)) return stopOnDisconnect(elevationPrefix, command);
   if (elevationPrefix === "") return command;
   // Loaded only where commands are elevated: it brings the parser of commands with it.
-  const { elevateCommand } = await import("@gateway/shared/policy/elevation");
+  const { elevateCommand } = await import("@gateway/shared/policy");
   return elevateCommand(elevationPrefix, command);
 }

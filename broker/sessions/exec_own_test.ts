@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { AppError } from "@gateway/shared/errors";
-import type { HostInfo } from "@gateway/shared/wire/host";
+import type { HostInfo } from "@gateway/shared/wire";
 import type { SignAnswer } from "../authority/authority.ts";
 import { HOSTS, ISSUED_UPTIME, SERIAL } from "../testing/fake_authority.ts";
 import { FakeLink } from "../testing/fake_link.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { AppError } from "@gateway/shared/errors";
-import { stopOnDisconnect } from "@gateway/shared/policy/stop_on_disconnect";
-import type { WireDecision } from "@gateway/shared/wire/sign";
+import { stopOnDisconnect } from "@gateway/shared/policy";
+import type { WireDecision } from "@gateway/shared/wire";
 import type { SignAnswer } from "../authority/authority.ts";
 import { HOSTS, SERIAL } from "../testing/fake_authority.ts";
 import { printed, sent } from "../testing/fake_runner.ts";

@@ -1,9 +1,8 @@
 import { type Clock, every } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
-import { readProblem } from "@gateway/shared/http/problem";
-import { isSameIdentity } from "@gateway/shared/identity";
-import { type RevocationEntry, revocationList } from "@gateway/shared/wire/freeze";
-import { MAX_REVOKED } from "@gateway/shared/wire/krl";
+import { readProblem } from "@gateway/shared/http";
+import { isSameIdentity } from "@gateway/shared/text";
+import { MAX_REVOKED, type RevocationEntry, revocationList } from "@gateway/shared/wire";
 import type { SignerClient } from "../authority/signer_client.ts";
 import type { SessionRegistry } from "./registry.ts";
 import { serialsOf, type SessionInfo } from "./session.ts";

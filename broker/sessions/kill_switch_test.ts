@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { FakeClock } from "@gateway/shared/testing/fake_clock";
-import { createRedactStreams } from "@gateway/shared/redact/stream";
+import { FakeClock } from "@gateway/shared/testing";
+import { createRedactStreams } from "@gateway/shared/redact";
 import { Recorder } from "../recording/recorder.ts";
 import { HOSTS, SERIAL } from "../testing/fake_authority.ts";
 import { SessionFixture } from "../testing/session_fixture.ts";

@@ -1,4 +1,4 @@
-import type { RedactStream } from "@gateway/shared/redact/stream";
+import type { RedactStream } from "@gateway/shared/redact";
 import type { KeptBytes } from "../ssh/output_buffer.ts";
 import type { CommandResult } from "../ssh/run_command.ts";
 

@@ -1,10 +1,9 @@
-import type { AuditEntry } from "@gateway/shared/audit/entry";
+import type { AuditEntry } from "@gateway/shared/audit";
 import { AppError, errorText } from "@gateway/shared/errors";
-import { elevationLabel } from "@gateway/shared/policy/sudo_user";
-import { quoteText } from "@gateway/shared/quote";
-import type { Random } from "@gateway/shared/random";
-import type { HostInfo } from "@gateway/shared/wire/host";
-import { SESSION_MODES, type SessionMode } from "@gateway/shared/wire/sign";
+import { elevationLabel } from "@gateway/shared/policy";
+import { quoteText } from "@gateway/shared/text";
+import type { Random } from "@gateway/shared/clock";
+import { type HostInfo, SESSION_MODES, type SessionMode } from "@gateway/shared/wire";
 import type { Events } from "../events.ts";
 import { findRoute } from "../fresh_hosts.ts";
 import { approvalRequired, clampTtl, obtainRoute, type RouteAuthority } from "../obtain.ts";

@@ -1,8 +1,7 @@
 import { AppError, errorText } from "@gateway/shared/errors";
-import { quoteText } from "@gateway/shared/quote";
-import { within } from "@gateway/shared/within";
-import type { HostInfo } from "@gateway/shared/wire/host";
-import type { SessionMode, WireDecision } from "@gateway/shared/wire/sign";
+import { quoteText } from "@gateway/shared/text";
+import { within } from "@gateway/shared/clock";
+import type { HostInfo, SessionMode, WireDecision } from "@gateway/shared/wire";
 import type { SignAnswer } from "../authority/authority.ts";
 import type { HostsPorts } from "../fresh_hosts.ts";
 import { createSignRequest, type ObtainPorts, obtainRoute, type RouteAuthority } from "../obtain.ts";

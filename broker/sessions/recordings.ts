@@ -1,7 +1,6 @@
-import type { Clock } from "@gateway/shared/clock";
+import { type Clock, within } from "@gateway/shared/clock";
 import { AppError, errorName } from "@gateway/shared/errors";
-import type { OpenRedactStream } from "@gateway/shared/redact/stream";
-import { within } from "@gateway/shared/within";
+import type { OpenRedactStream } from "@gateway/shared/redact";
 import type { RecordingHeader } from "../recording/asciicast.ts";
 import { DISK_MS, tookTooLong } from "../recording/limited_file.ts";
 import type { RecordingFile } from "../recording/file.ts";

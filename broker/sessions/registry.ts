@@ -1,7 +1,7 @@
-import type { AuditEntry } from "@gateway/shared/audit/entry";
+import type { AuditEntry } from "@gateway/shared/audit";
 import type { Clock } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
-import { quoteText } from "@gateway/shared/quote";
+import { quoteText } from "@gateway/shared/text";
 import type { Events } from "../events.ts";
 import type { RecordingSummary } from "../recording/recorder.ts";
 import type { Session, SessionInfo } from "./session.ts";

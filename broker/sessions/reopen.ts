@@ -1,4 +1,4 @@
-import { within } from "@gateway/shared/within";
+import { within } from "@gateway/shared/clock";
 import type { Route } from "../route.ts";
 import { obtainSession, type OpenPorts } from "./open.ts";
 import { checkRoute } from "./preflight.ts";

@@ -1,8 +1,8 @@
-import type { AuditEntry } from "@gateway/shared/audit/entry";
+import type { AuditEntry } from "@gateway/shared/audit";
 import type { Clock } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
-import { quoteText } from "@gateway/shared/quote";
-import type { SessionMode } from "@gateway/shared/wire/sign";
+import { quoteText } from "@gateway/shared/text";
+import type { SessionMode } from "@gateway/shared/wire";
 import type { Recorder } from "../recording/recorder.ts";
 import { NO_LINK, type SessionLink } from "./link.ts";
 import { Turns } from "./turns.ts";

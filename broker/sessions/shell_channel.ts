@@ -1,6 +1,5 @@
-import type { Clock } from "@gateway/shared/clock";
-import { formatDuration } from "@gateway/shared/duration";
-import { within } from "@gateway/shared/within";
+import { type Clock, within } from "@gateway/shared/clock";
+import { formatDuration } from "@gateway/shared/text";
 import type { SshConnection } from "../ssh/connect.ts";
 import { executionFailure } from "../ssh/failures.ts";
 import { endedBy, type SshLimits } from "../ssh/limits.ts";

@@ -1,5 +1,5 @@
-import { shellQuote } from "@gateway/shared/shell_quote";
-import type { Random } from "@gateway/shared/random";
+import { shellQuote } from "@gateway/shared/text";
+import type { Random } from "@gateway/shared/clock";
 
 /** The words around the output of one command. */
 export interface Frame {

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { FixedRandom } from "@gateway/shared/testing/fixed_random";
+import { FixedRandom } from "@gateway/shared/testing";
 import { createFrame, encodeCommand, encodeStart } from "./shell_protocol.ts";
 
 const FRAME = { begin: "__BRK_a__", end: "__BRK_b__" };

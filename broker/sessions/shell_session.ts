@@ -1,7 +1,5 @@
-import type { Clock } from "@gateway/shared/clock";
-import { formatDuration } from "@gateway/shared/duration";
-import type { Random } from "@gateway/shared/random";
-import { within } from "@gateway/shared/within";
+import { type Clock, type Random, within } from "@gateway/shared/clock";
+import { formatDuration } from "@gateway/shared/text";
 import { canceled, executionFailure } from "../ssh/failures.ts";
 import { endedBy, type SshLimits } from "../ssh/limits.ts";
 import type { CommandResult } from "../ssh/run_command.ts";

@@ -1,9 +1,8 @@
 import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
-import { type Clock, systemClock } from "@gateway/shared/clock";
+import { type Clock, systemClock, systemRandom } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
-import { systemRandom } from "@gateway/shared/random";
-import { createRedactStreams } from "@gateway/shared/redact/stream";
+import { createRedactStreams } from "@gateway/shared/redact";
 import type { Tap } from "./link.ts";
 import type { OnOutput, ShellChannel } from "./shell_channel.ts";
 import { type ShellLimits, ShellLink } from "./shell_session.ts";

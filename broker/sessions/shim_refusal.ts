@@ -1,5 +1,4 @@
-import { quoteText } from "@gateway/shared/quote";
-import { shortenText, visibleText } from "@gateway/shared/visible";
+import { quoteText, shortenText, visibleText } from "@gateway/shared/text";
 import type { CommandResult } from "../ssh/run_command.ts";
 import { keptBytes, type Output } from "../ssh/output_buffer.ts";
 

@@ -1,8 +1,6 @@
-import type { Clock } from "@gateway/shared/clock";
-import type { ServiceLogger } from "@gateway/shared/log";
-import type { Metrics } from "@gateway/shared/metrics";
-import type { Random } from "@gateway/shared/random";
-import { createRedactStreams } from "@gateway/shared/redact/stream";
+import type { Clock, Random } from "@gateway/shared/clock";
+import type { Metrics, ServiceLogger } from "@gateway/shared/service";
+import { createRedactStreams } from "@gateway/shared/redact";
 import type { OpenAuthority } from "../authority/open_authority.ts";
 import type { BrokerConfig } from "../config.ts";
 import type { Events } from "../events.ts";

@@ -1,4 +1,4 @@
-import type { RedactStream } from "@gateway/shared/redact/stream";
+import type { RedactStream } from "@gateway/shared/redact";
 
 /** What {@linkcode TextTap} needs. */
 export interface TextTapOptions {

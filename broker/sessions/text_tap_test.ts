@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { createRedactStreams } from "@gateway/shared/redact/stream";
+import { createRedactStreams } from "@gateway/shared/redact";
 import { TextTap } from "./text_tap.ts";
 
 const open = createRedactStreams(undefined);

@@ -1,7 +1,11 @@
 import { AppError } from "@gateway/shared/errors";
-import { CERTIFICATE_ALGORITHM, encodeCertificate, parseCertificate } from "@gateway/shared/ssh/certificate";
-import { parseEd25519PublicKey } from "@gateway/shared/ssh/public_key";
-import { SshWriter } from "@gateway/shared/ssh/wire_format";
+import {
+  CERTIFICATE_ALGORITHM,
+  encodeCertificate,
+  parseCertificate,
+  parseEd25519PublicKey,
+  SshWriter,
+} from "@gateway/shared/ssh";
 import type { EphemeralKey } from "./ephemeral_key.ts";
 import type { Ssh2Client, Ssh2Library } from "./ssh2_library.ts";
 import { protocolOf, sessionIdOf } from "./ssh2_protocol.ts";

@@ -1,9 +1,12 @@
 import assert from "node:assert/strict";
 import { Duplex } from "node:stream";
 import { parsePemCaKey } from "@gateway/shared/ca/pem";
-import { formatCertificate, issueCertificate } from "@gateway/shared/ssh/certificate";
-import { encodeOpensshPrivateKey } from "@gateway/shared/ssh/openssh_key";
-import { parseEd25519PublicKey } from "@gateway/shared/ssh/public_key";
+import {
+  encodeOpensshPrivateKey,
+  formatCertificate,
+  issueCertificate,
+  parseEd25519PublicKey,
+} from "@gateway/shared/ssh";
 import { parseCertificateFor, presentCertificate } from "./certificate_auth.ts";
 import { createEphemeralKey, type EphemeralKey } from "./ephemeral_key.ts";
 import { loadSsh2, type Ssh2Client } from "./ssh2_library.ts";

@@ -1,6 +1,6 @@
 import type { Duplex } from "node:stream";
 import type { AppError } from "@gateway/shared/errors";
-import { within } from "@gateway/shared/within";
+import { within } from "@gateway/shared/clock";
 import { type CertificateLogin, presentCertificate } from "./certificate_auth.ts";
 import { closedEarly, connectionFailure, socketFailure } from "./failures.ts";
 import type { HostPin } from "./host_pin.ts";

@@ -1,6 +1,5 @@
 import { generateKeyPairSync, sign } from "node:crypto";
-import { formatPublicKey } from "@gateway/shared/ssh/public_key";
-import { SshWriter } from "@gateway/shared/ssh/wire_format";
+import { formatPublicKey, SshWriter } from "@gateway/shared/ssh";
 
 const ALGORITHM = "ssh-ed25519";
 const ED25519_KEY_LENGTH = 32;

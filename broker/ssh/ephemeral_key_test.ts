@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { createPublicKey, verify } from "node:crypto";
 import { inspect } from "node:util";
-import { parseEd25519PublicKey } from "@gateway/shared/ssh/public_key";
+import { parseEd25519PublicKey } from "@gateway/shared/ssh";
 import { createEphemeralKey } from "./ephemeral_key.ts";
 
 Deno.test("createEphemeralKey() signs with the key that it shows", () => {

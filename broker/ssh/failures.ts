@@ -1,6 +1,6 @@
 import { isIPv6 } from "node:net";
 import { AppError } from "@gateway/shared/errors";
-import { quoteText } from "@gateway/shared/quote";
+import { quoteText } from "@gateway/shared/text";
 
 // Who reads these texts is an agent: they hold no address, no port and no text of the operating system or of
 // the host. What happened exactly is in the cause, for the log.

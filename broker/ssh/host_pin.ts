@@ -1,5 +1,5 @@
-import { quoteText } from "@gateway/shared/quote";
-import { parsePublicKey } from "@gateway/shared/ssh/public_key";
+import { quoteText } from "@gateway/shared/text";
+import { parsePublicKey } from "@gateway/shared/ssh";
 import { connectionFailure } from "./failures.ts";
 
 /** The only algorithms to ask the host for, by the pinned key's type. RSA with SHA-1 (`ssh-rsa`) is not one. */

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { AppError } from "@gateway/shared/errors";
-import { formatPublicKey, parsePublicKey } from "@gateway/shared/ssh/public_key";
+import { formatPublicKey, parsePublicKey } from "@gateway/shared/ssh";
 import { createEphemeralKey } from "./ephemeral_key.ts";
 import { parseHostPin } from "./host_pin.ts";
 

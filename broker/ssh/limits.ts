@@ -1,5 +1,4 @@
-import type { Clock } from "@gateway/shared/clock";
-import type { Bound } from "@gateway/shared/within";
+import type { Bound, Clock } from "@gateway/shared/clock";
 import { canceled } from "./failures.ts";
 
 /** How long each step of a remote command may take, and how much it may print. */

@@ -1,4 +1,4 @@
-import { concatBytes } from "@gateway/shared/bytes";
+import { concatBytes } from "@gateway/shared/text";
 
 const FIRST_CAPACITY = 4096;
 

@@ -1,5 +1,4 @@
-import type { Clock } from "@gateway/shared/clock";
-import { within } from "@gateway/shared/within";
+import { type Clock, within } from "@gateway/shared/clock";
 import type { RemoteExit } from "./exit_status.ts";
 import type { SshBounds } from "./limits.ts";
 import { type KeptBytes, OutputBuffer } from "./output_buffer.ts";

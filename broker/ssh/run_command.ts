@@ -1,7 +1,6 @@
-import type { Clock } from "@gateway/shared/clock";
-import { formatDuration } from "@gateway/shared/duration";
+import { type Bound, type Clock, within } from "@gateway/shared/clock";
+import { formatDuration } from "@gateway/shared/text";
 import { AppError } from "@gateway/shared/errors";
-import { type Bound, within } from "@gateway/shared/within";
 import type { SshConnection } from "./connect.ts";
 import { connectRoute, type HopLogins } from "./connect_route.ts";
 import { exitCodeOf, type RemoteExit } from "./exit_status.ts";

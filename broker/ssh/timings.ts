@@ -1,4 +1,4 @@
-import type { Histogram } from "@gateway/shared/metrics";
+import type { Histogram } from "@gateway/shared/service";
 
 /** How long hosts take. */
 export interface SshTimings {

@@ -1,6 +1,5 @@
 import { connect, isIPv6, type Socket } from "node:net";
-import type { Clock } from "@gateway/shared/clock";
-import { within } from "@gateway/shared/within";
+import { type Clock, within } from "@gateway/shared/clock";
 import type { SshConnection, Transport } from "./connect.ts";
 import { canceled, connectionFailure, forwardFailure, socketFailure } from "./failures.ts";
 import { endedBy, type SshBounds } from "./limits.ts";

@@ -1,7 +1,5 @@
-import { AuditGate } from "@gateway/shared/audit/gate";
-import { FakeClock } from "@gateway/shared/testing/fake_clock";
-import { FixedRandom } from "@gateway/shared/testing/fixed_random";
-import { MemoryAuditLog } from "@gateway/shared/testing/memory_audit_log";
+import { AuditGate } from "@gateway/shared/audit";
+import { FakeClock, FixedRandom, MemoryAuditLog } from "@gateway/shared/testing";
 import { countEvents, type Events } from "../events.ts";
 import { type Execute, execute, type ExecuteRequest } from "../execute.ts";
 import { Inventory } from "../inventory.ts";

@@ -1,9 +1,7 @@
-import { AuditGate } from "@gateway/shared/audit/gate";
-import { createRedactor } from "@gateway/shared/redact/redact";
-import { FakeClock } from "@gateway/shared/testing/fake_clock";
-import { FixedRandom } from "@gateway/shared/testing/fixed_random";
-import { MemoryAuditLog } from "@gateway/shared/testing/memory_audit_log";
-import type { ClusterInfo } from "@gateway/shared/wire/cluster";
+import { AuditGate } from "@gateway/shared/audit";
+import { createRedactor } from "@gateway/shared/redact";
+import { FakeClock, FixedRandom, MemoryAuditLog } from "@gateway/shared/testing";
+import type { ClusterInfo } from "@gateway/shared/wire";
 import { Clusters } from "../kubernetes/clusters.ts";
 import { type ActionRequest, type RunAction, runAction } from "../kubernetes/run_action.ts";
 import { TEST_LIMITS } from "./broker_fixture.ts";

@@ -1,5 +1,4 @@
-import type { HostsResponse } from "@gateway/shared/wire/host";
-import type { ClustersResponse } from "@gateway/shared/wire/cluster";
+import type { ClustersResponse, HostsResponse } from "@gateway/shared/wire";
 import type {
   Authority,
   CertificateRequest,

@@ -1,6 +1,6 @@
 import { stringifyJson } from "@gateway/shared/json";
-import type { ApiOutcome, ApiRequest } from "@gateway/shared/kubernetes/api_server";
-import type { ClusterAction } from "@gateway/shared/policy/kubernetes";
+import type { ApiOutcome, ApiRequest } from "@gateway/shared/kubernetes";
+import type { ClusterAction } from "@gateway/shared/policy";
 import type { ApiConnection } from "../kubernetes/ask.ts";
 
 /** Actions of tests. */

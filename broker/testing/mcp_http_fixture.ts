@@ -1,10 +1,8 @@
 import assert from "node:assert/strict";
 import { AppError, type ErrorCode } from "@gateway/shared/errors";
-import type { EndUserResult } from "@gateway/shared/oidc/claims";
-import { refuse } from "@gateway/shared/oidc/claims";
-import type { EndUserVerifier } from "@gateway/shared/oidc/verifier";
+import { type EndUserResult, type EndUserVerifier, refuse } from "@gateway/shared/oidc";
 import { parseJson } from "@gateway/shared/json";
-import { FakeClock } from "@gateway/shared/testing/fake_clock";
+import { FakeClock } from "@gateway/shared/testing";
 import { createMcpHttp, type McpHttp } from "../frontends/mcp_http.ts";
 import { describeTools } from "../tools/instructions.ts";
 import { createSshExecuteTool } from "../tools/ssh_execute.ts";

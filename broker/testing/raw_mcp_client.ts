@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { systemRandom } from "@gateway/shared/random";
-import { FakeClock } from "@gateway/shared/testing/fake_clock";
+import { systemRandom } from "@gateway/shared/clock";
+import { FakeClock } from "@gateway/shared/testing";
 import { serveMcpStdio } from "../frontends/mcp_stdio.ts";
 import { describeTools } from "../tools/instructions.ts";
 import { createSshExecuteTool } from "../tools/ssh_execute.ts";

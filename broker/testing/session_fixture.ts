@@ -1,8 +1,6 @@
-import { AuditGate } from "@gateway/shared/audit/gate";
-import { FakeClock } from "@gateway/shared/testing/fake_clock";
-import { FixedRandom } from "@gateway/shared/testing/fixed_random";
-import { MemoryAuditLog } from "@gateway/shared/testing/memory_audit_log";
-import type { Random } from "@gateway/shared/random";
+import { AuditGate } from "@gateway/shared/audit";
+import { FakeClock, FixedRandom, MemoryAuditLog } from "@gateway/shared/testing";
+import type { Random } from "@gateway/shared/clock";
 import type { SignAnswer } from "../authority/authority.ts";
 import type { Recorder } from "../recording/recorder.ts";
 import { countEvents } from "../events.ts";

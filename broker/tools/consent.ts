@@ -1,7 +1,6 @@
 import { AppError } from "@gateway/shared/errors";
-import { canonicalSudoUser } from "@gateway/shared/policy/sudo_user";
-import { quoteText } from "@gateway/shared/quote";
-import { visibleText } from "@gateway/shared/visible";
+import { canonicalSudoUser } from "@gateway/shared/policy";
+import { quoteText, visibleText } from "@gateway/shared/text";
 import type { Events } from "../events.ts";
 import type { Execute, ExecuteRequest, ExecuteResult } from "../execute.ts";
 import { approvalRequired } from "../obtain.ts";

@@ -1,6 +1,6 @@
-import { readStopOnDisconnect } from "@gateway/shared/policy/stop_on_disconnect";
-import { shortenText, visibleText } from "@gateway/shared/visible";
-import type { WireDecision } from "@gateway/shared/wire/sign";
+import { readStopOnDisconnect } from "@gateway/shared/policy";
+import { shortenText, visibleText } from "@gateway/shared/text";
+import type { WireDecision } from "@gateway/shared/wire";
 import * as z from "@zod/zod";
 
 /** Why a previewed action may run, or not, as one word for programs. */

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { stopOnDisconnect } from "@gateway/shared/policy/stop_on_disconnect";
-import type { WireDecision } from "@gateway/shared/wire/sign";
+import { stopOnDisconnect } from "@gateway/shared/policy";
+import type { WireDecision } from "@gateway/shared/wire";
 import { decisionView, renderDecision, viewDecision } from "./dry_run.ts";
 
 Deno.test.each<{ name: string; decision: WireDecision; code: string }>([

@@ -1,5 +1,5 @@
-import type { Random } from "@gateway/shared/random";
-import { shortenText, visibleText } from "@gateway/shared/visible";
+import type { Random } from "@gateway/shared/clock";
+import { shortenText, visibleText } from "@gateway/shared/text";
 import * as z from "@zod/zod";
 import type { Output } from "../ssh/output_buffer.ts";
 import { endLine } from "./fenced.ts";

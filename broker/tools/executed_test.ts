@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { stringifyJson } from "@gateway/shared/json";
-import { FixedRandom } from "@gateway/shared/testing/fixed_random";
+import { FixedRandom } from "@gateway/shared/testing";
 import { MARK, TEST_LIMITS } from "../testing/broker_fixture.ts";
 import { keepOf, printed } from "../testing/fake_runner.ts";
 import { describeOutput, renderExecuted } from "./executed.ts";

@@ -1,4 +1,4 @@
-import type { Random } from "@gateway/shared/random";
+import type { Random } from "@gateway/shared/clock";
 import { READABLE_BYTES } from "./limits.ts";
 import { readStream } from "./stream_view.ts";
 

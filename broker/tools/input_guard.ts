@@ -1,5 +1,5 @@
 import { AppError } from "@gateway/shared/errors";
-import { quoteText } from "@gateway/shared/quote";
+import { quoteText } from "@gateway/shared/text";
 
 /** The longest argument, in bytes of UTF-8. */
 export const MAX_FIELD_BYTES = 65536;

@@ -1,4 +1,4 @@
-import { formatDuration } from "@gateway/shared/duration";
+import { formatDuration } from "@gateway/shared/text";
 import { MAX_WAITING, MAX_WAITING_OF_ONE } from "../authority/approval_wait.ts";
 import { SHELL_LIMITS } from "../sessions/shell_session.ts";
 import { SESSION_LIMITS } from "../sessions/registry.ts";

@@ -1,5 +1,5 @@
-import type { ClusterInfo } from "@gateway/shared/wire/cluster";
-import { visibleText } from "@gateway/shared/visible";
+import type { ClusterInfo } from "@gateway/shared/wire";
+import { visibleText } from "@gateway/shared/text";
 import * as z from "@zod/zod";
 import { defineTool, isVisible, type Tool } from "./tool.ts";
 

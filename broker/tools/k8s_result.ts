@@ -1,5 +1,5 @@
 import { AppError } from "@gateway/shared/errors";
-import { shortenText, visibleText } from "@gateway/shared/visible";
+import { shortenText, visibleText } from "@gateway/shared/text";
 import * as z from "@zod/zod";
 import type { ActionOutcome, ActionRequest, RunAction } from "../kubernetes/run_action.ts";
 import { decisionView, renderDecision, viewDecision } from "./dry_run.ts";

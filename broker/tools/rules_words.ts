@@ -1,5 +1,5 @@
-import { visibleText } from "@gateway/shared/visible";
-import type { HostRules } from "@gateway/shared/wire/host";
+import { visibleText } from "@gateway/shared/text";
+import type { HostRules } from "@gateway/shared/wire";
 
 /** The rules of a host in words, a line each. */
 export function describeRules(rules: HostRules): readonly string[] {

@@ -1,8 +1,12 @@
 import { stringifyJson } from "@gateway/shared/json";
-import { quoteText } from "@gateway/shared/quote";
-import { SESSION_MODES } from "@gateway/shared/wire/sign";
-import type { HostInfo, HostRules, HostsResponse } from "@gateway/shared/wire/host";
-import { MAX_RULES_HOSTS } from "@gateway/shared/wire/host_rules";
+import { quoteText } from "@gateway/shared/text";
+import {
+  type HostInfo,
+  type HostRules,
+  type HostsResponse,
+  MAX_RULES_HOSTS,
+  SESSION_MODES,
+} from "@gateway/shared/wire";
 import * as z from "@zod/zod";
 import type { Hosts } from "../hosts_view.ts";
 import { jsonLength } from "./json_length.ts";

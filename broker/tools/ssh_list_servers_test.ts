@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { stringifyJson } from "@gateway/shared/json";
-import type { HostRules } from "@gateway/shared/wire/host";
-import { MAX_RULES_HOSTS } from "@gateway/shared/wire/host_rules";
+import { type HostRules, MAX_RULES_HOSTS } from "@gateway/shared/wire";
 import * as z from "@zod/zod";
 import { BrokerFixture } from "../testing/broker_fixture.ts";
 import { HOSTS } from "../testing/fake_authority.ts";

@@ -1,4 +1,4 @@
-import { visibleText } from "@gateway/shared/visible";
+import { visibleText } from "@gateway/shared/text";
 import * as z from "@zod/zod";
 import { decodeContent } from "../transfer/content.ts";
 import type { PutFile } from "../transfer/put.ts";

@@ -1,4 +1,4 @@
-import { formatDuration } from "@gateway/shared/duration";
+import { formatDuration } from "@gateway/shared/text";
 import * as z from "@zod/zod";
 import { DEFAULT_LIMITS } from "../ssh/limits.ts";
 import { SHELL_LIMITS } from "../sessions/shell_session.ts";

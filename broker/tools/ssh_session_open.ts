@@ -1,4 +1,4 @@
-import { SESSION_MODES } from "@gateway/shared/wire/sign";
+import { SESSION_MODES } from "@gateway/shared/wire";
 import * as z from "@zod/zod";
 import { SESSION_LIMITS } from "../sessions/registry.ts";
 import type { Sessions } from "../sessions/sessions.ts";

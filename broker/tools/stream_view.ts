@@ -1,4 +1,4 @@
-import { visibleLines } from "@gateway/shared/visible";
+import { visibleLines } from "@gateway/shared/text";
 import { outputText } from "../output_text.ts";
 import { type KeptBytes, keptBytes, missingBytes, type Output } from "../ssh/output_buffer.ts";
 import { jsonEnd, jsonLength, jsonStart } from "./json_length.ts";

@@ -1,5 +1,5 @@
 import { AppError } from "@gateway/shared/errors";
-import { MAX_REASON_CHARACTERS } from "@gateway/shared/wire/sign";
+import { MAX_REASON_CHARACTERS } from "@gateway/shared/wire";
 import * as z from "@zod/zod";
 import { guardInput } from "./input_guard.ts";
 

@@ -1,7 +1,5 @@
-import { isUnsafe } from "@gateway/shared/characters";
+import { isUnsafe, quoteText, singleQuote } from "@gateway/shared/text";
 import { AppError } from "@gateway/shared/errors";
-import { singleQuote } from "@gateway/shared/shell_quote";
-import { quoteText } from "@gateway/shared/quote";
 
 const MODE = /^[0-7]{3,4}$/;
 

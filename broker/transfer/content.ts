@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
-import { cutText } from "@gateway/shared/visible";
-import type { SignRequest } from "@gateway/shared/wire/sign";
+import { cutText } from "@gateway/shared/text";
+import type { SignRequest } from "@gateway/shared/wire";
 import { badRequest } from "./command.ts";
 
 /** A file's bytes as text, where they are, else in base64. */

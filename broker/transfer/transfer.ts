@@ -1,8 +1,7 @@
 import { createHash } from "node:crypto";
 import { AppError } from "@gateway/shared/errors";
-import { quoteText } from "@gateway/shared/quote";
-import { shortenText } from "@gateway/shared/visible";
-import type { WireDecision } from "@gateway/shared/wire/sign";
+import { quoteText, shortenText } from "@gateway/shared/text";
+import type { WireDecision } from "@gateway/shared/wire";
 import type { Events } from "../events.ts";
 import { approvalRequired } from "../obtain.ts";
 import { describeRequest, type OneShotRequest, type OneShotResult } from "../one_shot.ts";

@@ -1,6 +1,5 @@
-import { isSameIdentity } from "@gateway/shared/identity";
-import type { ApprovalStatus } from "@gateway/shared/wire/approval";
-import type { K8sDiff, SignRequest } from "@gateway/shared/wire/sign";
+import { isSameIdentity } from "@gateway/shared/text";
+import type { ApprovalStatus, K8sDiff, SignRequest } from "@gateway/shared/wire";
 import { digestOf } from "../digest.ts";
 import type { Asker } from "./pending_count.ts";
 

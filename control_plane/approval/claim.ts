@@ -1,4 +1,4 @@
-import type { SignRequest } from "@gateway/shared/wire/sign";
+import type { SignRequest } from "@gateway/shared/wire";
 import type { Approval } from "./approval.ts";
 
 /** The right to have an approved request signed: there is one at a time. Whoever got it releases it at the end. */

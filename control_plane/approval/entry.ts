@@ -1,4 +1,4 @@
-import { ChangeLock } from "@gateway/shared/change_lock";
+import { ChangeLock } from "@gateway/shared/state";
 import { type Approval, identityOf } from "./approval.ts";
 
 /** What an {@linkcode Entry} is made of. */

@@ -1,7 +1,6 @@
-import type { Clock } from "@gateway/shared/clock";
-import type { ServiceLogger } from "@gateway/shared/log";
-import type { Random } from "@gateway/shared/random";
-import type { ApprovalStatus } from "@gateway/shared/wire/approval";
+import type { Clock, Random } from "@gateway/shared/clock";
+import type { ServiceLogger } from "@gateway/shared/service";
+import type { ApprovalStatus } from "@gateway/shared/wire";
 import type { ControlStore } from "../state/store.ts";
 import type { Approval } from "./approval.ts";
 import type { Claim } from "./claim.ts";

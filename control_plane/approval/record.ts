@@ -1,5 +1,5 @@
-import { maskText } from "@gateway/shared/kubernetes/secrets";
-import { type ApprovalRecord, UNDECIDED_AT } from "@gateway/shared/wire/approval";
+import { maskText } from "@gateway/shared/kubernetes";
+import { type ApprovalRecord, UNDECIDED_AT } from "@gateway/shared/wire";
 import { type Approval, expiresAt, statusOf, type StoredRequest } from "./approval.ts";
 import { sha256Of } from "../digest.ts";
 import type { Timing } from "./transitions.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { stringifyJson } from "@gateway/shared/json";
-import { approvalRecord } from "@gateway/shared/wire/approval";
+import { approvalRecord } from "@gateway/shared/wire";
 import { approvalOf, CREATED_AT } from "../testing/sample_approval.ts";
 import { toRecord } from "./record.ts";
 

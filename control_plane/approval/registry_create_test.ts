@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { FixedRandom } from "@gateway/shared/testing/fixed_random";
+import { FixedRandom } from "@gateway/shared/testing";
 import { gate, park, poll, RegistryScene, TIMEOUT_MS } from "../testing/registry_scene.ts";
 import { CREATED_AT, draftOf, EVER } from "../testing/sample_approval.ts";
 

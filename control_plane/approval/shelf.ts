@@ -1,4 +1,4 @@
-import type { ApprovalStatus } from "@gateway/shared/wire/approval";
+import type { ApprovalStatus } from "@gateway/shared/wire";
 import { type ApprovalState, askerOf, statusOf } from "./approval.ts";
 import { EndQueue } from "./end_queue.ts";
 import type { Entry } from "./entry.ts";

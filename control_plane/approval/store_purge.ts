@@ -1,5 +1,5 @@
 import type { Clock } from "@gateway/shared/clock";
-import type { ServiceLogger } from "@gateway/shared/log";
+import type { ServiceLogger } from "@gateway/shared/service";
 
 /** How many approvals are removed from the store in one change, while requests wait. */
 const BATCH = 200;

@@ -1,4 +1,4 @@
-import type { ApprovalStatus } from "@gateway/shared/wire/approval";
+import type { ApprovalStatus } from "@gateway/shared/wire";
 import { type Approval, hasAskedFor, statusOf } from "./approval.ts";
 
 /** The time, and how long a request waits for its decision, and a decision for its collection. */

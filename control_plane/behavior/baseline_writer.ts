@@ -1,6 +1,5 @@
 import type { Clock } from "@gateway/shared/clock";
-import type { ServiceLogger } from "@gateway/shared/log";
-import { outsideRequests } from "@gateway/shared/request_context";
+import { outsideRequests, type ServiceLogger } from "@gateway/shared/service";
 import type { ControlStore, StoredBaseline } from "../state/store.ts";
 
 /** The part of the store that keeps baselines. */

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { FakeClock } from "@gateway/shared/testing/fake_clock";
+import { FakeClock } from "@gateway/shared/testing";
 import { FakeBaselineStore } from "../testing/baseline_store.ts";
 import type { StoredBaseline } from "../state/store.ts";
 import { BaselineWriter } from "./baseline_writer.ts";

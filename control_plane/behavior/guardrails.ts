@@ -1,5 +1,5 @@
 import type { Clock } from "@gateway/shared/clock";
-import type { ServiceLogger } from "@gateway/shared/log";
+import type { ServiceLogger } from "@gateway/shared/service";
 import type { BehaviorConfig, BehaviorMode } from "../config.ts";
 import type { StoredBaseline } from "../state/store.ts";
 import { SteadyTime } from "../steady_time.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { AppError } from "@gateway/shared/errors";
-import { FakeClock } from "@gateway/shared/testing/fake_clock";
+import { FakeClock } from "@gateway/shared/testing";
 import type { BehaviorConfig, BehaviorMode } from "../config.ts";
 import type { StoredBaseline } from "../state/store.ts";
 import { FakeBaselineStore } from "../testing/baseline_store.ts";

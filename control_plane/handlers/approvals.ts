@@ -1,7 +1,6 @@
 import { AppError } from "@gateway/shared/errors";
-import { readJsonBody, requireJsonType } from "@gateway/shared/http/body";
-import type { Peer } from "@gateway/shared/http/mtls_server";
-import { approvalDecision } from "@gateway/shared/wire/approval";
+import { type Peer, readJsonBody, requireJsonType } from "@gateway/shared/http";
+import { approvalDecision } from "@gateway/shared/wire";
 import type { ControlPlanePorts } from "../ports.ts";
 import { requireApprover } from "../roles.ts";
 import { checkSameOrigin, originOf } from "../ui/same_origin.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import type { MemoryAuditLog } from "@gateway/shared/testing/memory_audit_log";
-import type { ApprovalRecord } from "@gateway/shared/wire/approval";
+import type { MemoryAuditLog } from "@gateway/shared/testing";
+import type { ApprovalRecord } from "@gateway/shared/wire";
 import { FailingControlStore } from "../testing/failing_control_store.ts";
 import { gate } from "../testing/fake_signer.ts";
 import { CONFIG, post, PUBLIC_KEY, startControlPlane } from "../testing/memory_control_plane.ts";

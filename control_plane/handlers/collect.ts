@@ -1,5 +1,5 @@
 import { AppError, describeFault, errorText } from "@gateway/shared/errors";
-import type { SignRequest, SignResponse } from "@gateway/shared/wire/sign";
+import type { SignRequest, SignResponse } from "@gateway/shared/wire";
 import type { ControlPlanePorts } from "../ports.ts";
 import type { Approval } from "../approval/approval.ts";
 import type { Claim } from "../approval/claim.ts";

@@ -1,9 +1,8 @@
-import type { AuditEntry } from "@gateway/shared/audit/entry";
+import type { AuditEntry } from "@gateway/shared/audit";
 import { AppError, describeFault } from "@gateway/shared/errors";
-import { elevationLabel } from "@gateway/shared/policy/sudo_user";
-import { quoteText } from "@gateway/shared/quote";
-import type { ApprovalDecision, ApprovalRecord } from "@gateway/shared/wire/approval";
-import { checkReason } from "@gateway/shared/wire/sign_fields";
+import { elevationLabel } from "@gateway/shared/policy";
+import { quoteText } from "@gateway/shared/text";
+import { type ApprovalDecision, type ApprovalRecord, checkReason } from "@gateway/shared/wire";
 import type { ControlPlanePorts } from "../ports.ts";
 import { describeTarget } from "./park.ts";
 import { type Approval, nothingToLearn } from "../approval/approval.ts";

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import type { SignRequest } from "@gateway/shared/wire/sign";
+import type { SignRequest } from "@gateway/shared/wire";
 import { SERIAL } from "../testing/fake_signer.ts";
 import { ONE_SHOT, PUBLIC_KEY, startControlPlane } from "../testing/memory_control_plane.ts";
 

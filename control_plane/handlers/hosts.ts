@@ -1,7 +1,5 @@
-import { readIfNoneMatch } from "@gateway/shared/http/entity_tag";
-import type { Peer } from "@gateway/shared/http/mtls_server";
-import { wantsClusterRules } from "@gateway/shared/wire/cluster";
-import { readRulesHosts } from "@gateway/shared/wire/host_rules";
+import { type Peer, readIfNoneMatch } from "@gateway/shared/http";
+import { readRulesHosts, wantsClusterRules } from "@gateway/shared/wire";
 import type { ControlPlanePorts } from "../ports.ts";
 import { requireSigner } from "../roles.ts";
 import { faultOf } from "../signer_client.ts";

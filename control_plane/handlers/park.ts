@@ -1,8 +1,7 @@
 import { AppError } from "@gateway/shared/errors";
-import { elevationLabel } from "@gateway/shared/policy/sudo_user";
-import type { ApprovalParked } from "@gateway/shared/wire/approval";
-import type { AuditEntry } from "@gateway/shared/audit/entry";
-import type { K8sDiff, SignRequest } from "@gateway/shared/wire/sign";
+import { elevationLabel } from "@gateway/shared/policy";
+import type { ApprovalParked, K8sDiff, SignRequest } from "@gateway/shared/wire";
+import type { AuditEntry } from "@gateway/shared/audit";
 import type { ControlPlanePorts } from "../ports.ts";
 import type { ApprovalDraft, ApprovalTarget } from "../approval/approval.ts";
 import { sha256Of } from "../digest.ts";

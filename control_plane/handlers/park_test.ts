@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { AppError } from "@gateway/shared/errors";
-import { ALONE } from "@gateway/shared/instances/group";
+import { ALONE } from "@gateway/shared/instances";
 import { MemoryControlStore } from "../state/memory.ts";
 import { gate } from "../testing/fake_signer.ts";
 import { startControlPlane } from "../testing/memory_control_plane.ts";

@@ -1,7 +1,7 @@
 import { AppError } from "@gateway/shared/errors";
-import type { Peer } from "@gateway/shared/http/mtls_server";
-import { parseEd25519PublicKey } from "@gateway/shared/ssh/public_key";
-import type { ApprovalWaiting } from "@gateway/shared/wire/approval";
+import type { Peer } from "@gateway/shared/http";
+import { parseEd25519PublicKey } from "@gateway/shared/ssh";
+import type { ApprovalWaiting } from "@gateway/shared/wire";
 import type { ControlPlanePorts } from "../ports.ts";
 import type { Approval } from "../approval/approval.ts";
 import type { ClaimOutcome } from "../approval/outcomes.ts";

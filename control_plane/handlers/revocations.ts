@@ -1,10 +1,9 @@
-import type { Peer } from "@gateway/shared/http/mtls_server";
+import { type Peer, readJsonBody } from "@gateway/shared/http";
 import type { ControlPlanePorts } from "../ports.ts";
 import { requireSigner } from "../roles.ts";
 import { faultOf } from "../signer_client.ts";
-import { readJsonBody } from "@gateway/shared/http/body";
-import { isSameIdentity } from "@gateway/shared/identity";
-import { revokeRequestsRequest, revokeSerialsRequest } from "@gateway/shared/wire/krl";
+import { isSameIdentity } from "@gateway/shared/text";
+import { revokeRequestsRequest, revokeSerialsRequest } from "@gateway/shared/wire";
 import { answer } from "./answer.ts";
 
 const MAX_BODY_BYTES = 16 * 1024;

@@ -1,9 +1,8 @@
-import type { AuditEntry } from "@gateway/shared/audit/entry";
+import type { AuditEntry } from "@gateway/shared/audit";
 import { AppError } from "@gateway/shared/errors";
-import { readJsonBody } from "@gateway/shared/http/body";
-import type { Peer } from "@gateway/shared/http/mtls_server";
-import { elevationLabel } from "@gateway/shared/policy/sudo_user";
-import { MAX_SIGN_BODY_BYTES, type SignRequest, signRequest } from "@gateway/shared/wire/sign";
+import { type Peer, readJsonBody } from "@gateway/shared/http";
+import { elevationLabel } from "@gateway/shared/policy";
+import { MAX_SIGN_BODY_BYTES, type SignRequest, signRequest } from "@gateway/shared/wire";
 import type { ControlPlanePorts } from "../ports.ts";
 import { BEHAVIOR_RULE } from "../approval/approval.ts";
 import type { Verdict } from "../behavior/guardrails.ts";

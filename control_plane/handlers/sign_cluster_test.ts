@@ -1,8 +1,6 @@
 import assert from "node:assert/strict";
-import { approvalList } from "@gateway/shared/wire/approval";
-import type { SignRequest } from "@gateway/shared/wire/sign";
-import type { FakeReply } from "../testing/fake_signer.ts";
-import { SERIAL } from "../testing/fake_signer.ts";
+import { approvalList, type SignRequest } from "@gateway/shared/wire";
+import { type FakeReply, SERIAL } from "../testing/fake_signer.ts";
 import { CONFIG, get, post, startControlPlane } from "../testing/memory_control_plane.ts";
 
 const MANIFEST =

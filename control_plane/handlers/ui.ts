@@ -1,8 +1,6 @@
 import { AppError } from "@gateway/shared/errors";
-import { readBodyBytes } from "@gateway/shared/http/body";
-import type { Peer } from "@gateway/shared/http/mtls_server";
-import { describeProblem } from "@gateway/shared/http/problem";
-import type { ApprovalRecord } from "@gateway/shared/wire/approval";
+import { describeProblem, type Peer, readBodyBytes } from "@gateway/shared/http";
+import type { ApprovalRecord } from "@gateway/shared/wire";
 import type { ControlPlanePorts } from "../ports.ts";
 import { type Approval, nothingToLearn } from "../approval/approval.ts";
 import { mayApprove, requireApprover } from "../roles.ts";

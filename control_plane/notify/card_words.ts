@@ -1,5 +1,5 @@
-import { askedKind, isCommandShown } from "@gateway/shared/policy/approval_words";
-import type { ApprovalRecord } from "@gateway/shared/wire/approval";
+import { askedKind, isCommandShown } from "@gateway/shared/policy";
+import type { ApprovalRecord } from "@gateway/shared/wire";
 
 /** The heading of a card. */
 export const TITLE = "Access Broker — Approval Required";

@@ -1,7 +1,12 @@
-import { askedKind, describeAsked, describeSpan } from "@gateway/shared/policy/approval_words";
-import { describeChange, describeDiff } from "@gateway/shared/policy/k8s_diff_words";
-import { canonicalSudoUser } from "@gateway/shared/policy/sudo_user";
-import type { ApprovalRecord } from "@gateway/shared/wire/approval";
+import {
+  askedKind,
+  canonicalSudoUser,
+  describeAsked,
+  describeChange,
+  describeDiff,
+  describeSpan,
+} from "@gateway/shared/policy";
+import type { ApprovalRecord } from "@gateway/shared/wire";
 import { plainLine } from "./text.ts";
 
 /** One line of what an approver has to know. */

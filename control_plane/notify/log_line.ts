@@ -1,7 +1,6 @@
-import { askedKind, describeAsked, isCommandShown } from "@gateway/shared/policy/approval_words";
-import { elevationLabel } from "@gateway/shared/policy/sudo_user";
-import { quoteText } from "@gateway/shared/quote";
-import type { ApprovalRecord } from "@gateway/shared/wire/approval";
+import { askedKind, describeAsked, elevationLabel, isCommandShown } from "@gateway/shared/policy";
+import { quoteText } from "@gateway/shared/text";
+import type { ApprovalRecord } from "@gateway/shared/wire";
 import { MAX_COMMAND_LENGTH, MAX_VALUE_LENGTH } from "./facts.ts";
 import { cutWithNote } from "./text.ts";
 

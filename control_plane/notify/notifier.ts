@@ -1,10 +1,9 @@
 import type { Clock } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
 import { stringifyJson } from "@gateway/shared/json";
-import type { ServiceLogger } from "@gateway/shared/log";
-import type { Metrics } from "@gateway/shared/metrics";
-import type { Redactor } from "@gateway/shared/redact/redact";
-import type { ApprovalRecord } from "@gateway/shared/wire/approval";
+import type { Metrics, ServiceLogger } from "@gateway/shared/service";
+import type { Redactor } from "@gateway/shared/redact";
+import type { ApprovalRecord } from "@gateway/shared/wire";
 import { type ApprovalConfig, webhookUrlProblem } from "../config.ts";
 import { createApprovalLink } from "./approval_link.ts";
 import { pendingLine } from "./log_line.ts";

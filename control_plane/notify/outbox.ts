@@ -1,9 +1,7 @@
-import type { Clock } from "@gateway/shared/clock";
+import { type Clock, within } from "@gateway/shared/clock";
 import { errorName } from "@gateway/shared/errors";
-import type { ServiceLogger } from "@gateway/shared/log";
-import { outsideRequests } from "@gateway/shared/request_context";
-import { within } from "@gateway/shared/within";
-import type { ApprovalRecord } from "@gateway/shared/wire/approval";
+import { outsideRequests, type ServiceLogger } from "@gateway/shared/service";
+import type { ApprovalRecord } from "@gateway/shared/wire";
 import type { ControlStore } from "../state/store.ts";
 import type { Attempt } from "./post.ts";
 

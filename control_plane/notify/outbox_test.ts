@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { FakeClock } from "@gateway/shared/testing/fake_clock";
-import type { ApprovalRecord } from "@gateway/shared/wire/approval";
+import { FakeClock } from "@gateway/shared/testing";
+import type { ApprovalRecord } from "@gateway/shared/wire";
 import { MemoryControlStore } from "../state/memory.ts";
 import type { ControlStore } from "../state/store.ts";
 import { FailingControlStore } from "../testing/failing_control_store.ts";

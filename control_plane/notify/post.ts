@@ -1,6 +1,5 @@
-import type { Clock } from "@gateway/shared/clock";
+import { type Clock, within } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
-import { within } from "@gateway/shared/within";
 
 /** How one attempt to deliver a notification ended. */
 export type Attempt =

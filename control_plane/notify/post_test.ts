@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { FakeClock } from "@gateway/shared/testing/fake_clock";
+import { FakeClock } from "@gateway/shared/testing";
 import { postJson } from "./post.ts";
 
 const URL_WITH_SECRET = new URL("https://hooks.example/workflows/s3cret-path?sig=s3cret-query");

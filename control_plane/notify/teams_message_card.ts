@@ -1,5 +1,5 @@
-import { askedKind, askedTitle } from "@gateway/shared/policy/approval_words";
-import type { ApprovalRecord } from "@gateway/shared/wire/approval";
+import { askedKind, askedTitle } from "@gateway/shared/policy";
+import type { ApprovalRecord } from "@gateway/shared/wire";
 import type { ApprovalLink } from "./approval_link.ts";
 import { explanationOf, TITLE, VIEW_REQUEST } from "./card_words.ts";
 import { factsOf } from "./facts.ts";

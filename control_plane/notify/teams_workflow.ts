@@ -1,4 +1,4 @@
-import type { ApprovalRecord } from "@gateway/shared/wire/approval";
+import type { ApprovalRecord } from "@gateway/shared/wire";
 import type { ApprovalLink } from "./approval_link.ts";
 import { explanationOf, TITLE, VIEW_REQUEST } from "./card_words.ts";
 import { factsOf } from "./facts.ts";

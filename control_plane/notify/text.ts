@@ -1,4 +1,4 @@
-import { cutText, visibleText } from "@gateway/shared/visible";
+import { cutText, visibleText } from "@gateway/shared/text";
 
 // Renderers drop blanks at the start, take four for a code block, and show a run of them as one.
 const LOST_BLANK = /^ | (?= )/g;

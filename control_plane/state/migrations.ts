@@ -1,4 +1,4 @@
-import type { StateSchema } from "@gateway/shared/state/schema";
+import type { StateSchema } from "@gateway/shared/state";
 
 /**
  * The schema of the control plane's state database. `user_version` counts the migrations that were applied; to

@@ -1,9 +1,16 @@
 /** State in a PostgreSQL database, shared by several control planes. */
 import { AppError } from "@gateway/shared/errors";
-import { inEpoch, INSTANCE_TABLES, PostgresLink, readEpochs } from "@gateway/shared/instances/postgres_link";
-import { insertRow, readText, selectAsBytes } from "@gateway/shared/state/columns";
-import { PostgresAccess, type PostgresDatabase, type Query } from "@gateway/shared/state/postgres_access";
-import { type PostgresSchema, SAY_OLDEST } from "@gateway/shared/state/postgres_schema";
+import { inEpoch, INSTANCE_TABLES, PostgresLink, readEpochs } from "@gateway/shared/instances";
+import {
+  insertRow,
+  PostgresAccess,
+  type PostgresDatabase,
+  type PostgresSchema,
+  type Query,
+  readText,
+  SAY_OLDEST,
+  selectAsBytes,
+} from "@gateway/shared/state";
 import type { Approval } from "../approval/approval.ts";
 import type { Timing } from "../approval/transitions.ts";
 import {

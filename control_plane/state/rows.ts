@@ -9,8 +9,8 @@ import {
   readTime,
   type Row,
   type RowReader,
-} from "@gateway/shared/state/columns";
-import { k8sDiff, signRequest } from "@gateway/shared/wire/sign";
+} from "@gateway/shared/state";
+import { k8sDiff, signRequest } from "@gateway/shared/wire";
 import type * as z from "@zod/zod";
 import {
   type Approval,

@@ -1,6 +1,5 @@
 import { AppError } from "@gateway/shared/errors";
-import { insertInto, readText, selectColumns } from "@gateway/shared/state/columns";
-import { SqliteAccess, type StateFile } from "@gateway/shared/state/sqlite_access";
+import { insertInto, readText, selectColumns, SqliteAccess, type StateFile } from "@gateway/shared/state";
 import type { Approval } from "../approval/approval.ts";
 import type { Timing } from "../approval/transitions.ts";
 import { SCHEMA } from "./migrations.ts";

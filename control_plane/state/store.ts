@@ -1,4 +1,4 @@
-import type { Epochs, InstanceLink, Shared } from "@gateway/shared/instances/link";
+import type { Epochs, InstanceLink, Shared } from "@gateway/shared/instances";
 import type { Approval } from "../approval/approval.ts";
 import type { Timing } from "../approval/transitions.ts";
 

@@ -1,7 +1,7 @@
 import { AppError } from "@gateway/shared/errors";
-import type { JsonClientRequest, JsonClientResponse } from "@gateway/shared/http/json_client";
+import type { JsonClientRequest, JsonClientResponse } from "@gateway/shared/http";
 import { parseJson, stringifyJson } from "@gateway/shared/json";
-import type { SignRequest } from "@gateway/shared/wire/sign";
+import type { SignRequest } from "@gateway/shared/wire";
 
 /** The largest serial there is, which no `number` holds. */
 export const SERIAL = 18446744073709551615n;

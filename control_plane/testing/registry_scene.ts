@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { systemRandom } from "@gateway/shared/random";
-import { FakeClock } from "@gateway/shared/testing/fake_clock";
+import { systemRandom } from "@gateway/shared/clock";
+import { FakeClock } from "@gateway/shared/testing";
 import type { Approval, ApprovalDraft } from "../approval/approval.ts";
 import type { Claim } from "../approval/claim.ts";
 import type { DecideOutcome, RegistryOptions } from "../approval/outcomes.ts";

@@ -1,4 +1,4 @@
-import { signRequest } from "@gateway/shared/wire/sign";
+import { signRequest } from "@gateway/shared/wire";
 import { type Approval, type ApprovalDraft, withoutToken } from "../approval/approval.ts";
 import type { Timing } from "../approval/transitions.ts";
 

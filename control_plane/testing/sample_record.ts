@@ -1,5 +1,4 @@
-import type { ApprovalRecord } from "@gateway/shared/wire/approval";
-import { UNDECIDED_AT } from "@gateway/shared/wire/approval";
+import { type ApprovalRecord, UNDECIDED_AT } from "@gateway/shared/wire";
 
 /** The time of the sample records' reader: a minute after they were made. */
 export const READ_AT = Date.UTC(2026, 0, 2, 3, 5, 5);

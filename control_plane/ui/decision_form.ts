@@ -1,6 +1,5 @@
-import { askedKind, describeSpan } from "@gateway/shared/policy/approval_words";
-import type { ApprovalRecord } from "@gateway/shared/wire/approval";
-import { MAX_REASON_CHARACTERS } from "@gateway/shared/wire/sign";
+import { askedKind, describeSpan } from "@gateway/shared/policy";
+import { type ApprovalRecord, MAX_REASON_CHARACTERS } from "@gateway/shared/wire";
 import { type Html, markup } from "./html.ts";
 import { LIST_PATH } from "./page.ts";
 import type { Entered } from "./parse_decision.ts";

@@ -1,5 +1,5 @@
-import type { ApprovalRecord } from "@gateway/shared/wire/approval";
-import { cutText, visibleText } from "@gateway/shared/visible";
+import type { ApprovalRecord } from "@gateway/shared/wire";
+import { cutText, visibleText } from "@gateway/shared/text";
 import { type FormOptions, renderDecisionForm } from "./decision_form.ts";
 import { type Html, markup } from "./html.ts";
 import { renderManifest } from "./request_manifest.ts";

@@ -1,6 +1,6 @@
-import { askedKind, askedTitle } from "@gateway/shared/policy/approval_words";
-import type { ApprovalRecord } from "@gateway/shared/wire/approval";
-import { cutText, visibleText } from "@gateway/shared/visible";
+import { askedKind, askedTitle } from "@gateway/shared/policy";
+import type { ApprovalRecord } from "@gateway/shared/wire";
+import { cutText, visibleText } from "@gateway/shared/text";
 import { type Html, markup } from "./html.ts";
 import { LIST_PATH, renderPage } from "./page.ts";
 import {

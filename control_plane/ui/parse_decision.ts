@@ -1,4 +1,4 @@
-import { LONGEST_LEARN_TTL_SECONDS } from "@gateway/shared/wire/approval";
+import { LONGEST_LEARN_TTL_SECONDS } from "@gateway/shared/wire";
 
 /** What was filled in, to be shown again beside a problem. */
 export interface Entered {

@@ -1,5 +1,5 @@
-import { askedKind, isCommandShown } from "@gateway/shared/policy/approval_words";
-import type { ApprovalRecord } from "@gateway/shared/wire/approval";
+import { askedKind, isCommandShown } from "@gateway/shared/policy";
+import type { ApprovalRecord } from "@gateway/shared/wire";
 import { type Html, markup } from "./html.ts";
 import { findPeculiarities, showText } from "./shown_text.ts";
 import { formatCount } from "./text_format.ts";

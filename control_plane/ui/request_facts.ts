@@ -1,6 +1,5 @@
-import { describeSpan } from "@gateway/shared/policy/approval_words";
-import type { ApprovalRecord } from "@gateway/shared/wire/approval";
-import type { SignRequest } from "@gateway/shared/wire/sign";
+import { describeSpan } from "@gateway/shared/policy";
+import type { ApprovalRecord, SignRequest } from "@gateway/shared/wire";
 import { BEHAVIOR_RULE } from "../approval/approval.ts";
 import { type Html, markup } from "./html.ts";
 import { parseTime, showAge, showElevation, showRule, showTimeLeft } from "./request_text.ts";

@@ -1,7 +1,6 @@
 import { parseJson, parseStandardJson, stringifyJson } from "@gateway/shared/json";
-import { describeDiff } from "@gateway/shared/policy/k8s_diff_words";
-import type { ApprovalRecord } from "@gateway/shared/wire/approval";
-import type { K8sDiff, K8sFieldChange } from "@gateway/shared/wire/sign";
+import { describeDiff } from "@gateway/shared/policy";
+import type { ApprovalRecord, K8sDiff, K8sFieldChange } from "@gateway/shared/wire";
 import { type Html, markup } from "./html.ts";
 import { showText } from "./shown_text.ts";
 import { formatCount } from "./text_format.ts";

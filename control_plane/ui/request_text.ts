@@ -1,6 +1,5 @@
-import { askedKind, askedParts, askedTitle } from "@gateway/shared/policy/approval_words";
-import { canonicalSudoUser } from "@gateway/shared/policy/sudo_user";
-import type { ApprovalRecord, ApprovalStatus } from "@gateway/shared/wire/approval";
+import { askedKind, askedParts, askedTitle, canonicalSudoUser } from "@gateway/shared/policy";
+import type { ApprovalRecord, ApprovalStatus } from "@gateway/shared/wire";
 import { hasAskedFor } from "../approval/approval.ts";
 import { type Html, markup } from "./html.ts";
 import { showText } from "./shown_text.ts";

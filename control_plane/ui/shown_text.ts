@@ -1,4 +1,4 @@
-import { cutText, escapeCharacter, ODD } from "@gateway/shared/visible";
+import { cutText, escapeCharacter, ODD } from "@gateway/shared/text";
 import { codePointLabel, describeCharacter } from "./character_names.ts";
 import { type Html, markup } from "./html.ts";
 import { formatCount } from "./text_format.ts";

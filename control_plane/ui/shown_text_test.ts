@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
-import { assertLinearWork } from "@gateway/shared/testing/linear_work";
+import { assertLinearWork } from "@gateway/shared/testing";
 import fc from "fast-check";
-import { visibleText } from "@gateway/shared/visible";
+import { visibleText } from "@gateway/shared/text";
 import { readHtml } from "../testing/html_reader.ts";
 import { findPeculiarities, segmentText, showText } from "./shown_text.ts";
 

@@ -1,8 +1,8 @@
 import { join } from "node:path";
-import { listSegments } from "@gateway/shared/audit/segments";
+import { listSegments } from "@gateway/shared/audit";
 import { AppError } from "@gateway/shared/errors";
 import { ifThere } from "@gateway/shared/files";
-import { quoteText } from "@gateway/shared/quote";
+import { quoteText } from "@gateway/shared/text";
 
 /** What each instance's log is called in its folder. */
 export const LOG_NAME = "audit.log";

@@ -1,5 +1,5 @@
 import { AppError } from "@gateway/shared/errors";
-import { quoteText } from "@gateway/shared/quote";
+import { quoteText } from "@gateway/shared/text";
 import { parseSerial } from "../freeze_subject.ts";
 import type { ShownRecord } from "./record.ts";
 

@@ -1,11 +1,8 @@
 import type { Stats } from "node:fs";
 import type { FileHandle } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { MAX_LINE_BYTES } from "@gateway/shared/audit/record";
+import { listSegments, MAX_LINE_BYTES, openLogFile, splitLines } from "@gateway/shared/audit";
 import type { Clock } from "@gateway/shared/clock";
-import { splitLines } from "@gateway/shared/audit/lines";
-import { listSegments } from "@gateway/shared/audit/segments";
-import { openLogFile } from "@gateway/shared/audit/log_file";
 import { ifThere, readChunks } from "@gateway/shared/files";
 import { findLastLines } from "./last_lines.ts";
 

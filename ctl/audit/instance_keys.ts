@@ -1,6 +1,6 @@
-import { type AuditPublicKey, createAuditPublicKey } from "@gateway/shared/audit/chain";
+import { type AuditPublicKey, createAuditPublicKey } from "@gateway/shared/audit";
 import { AppError } from "@gateway/shared/errors";
-import { quoteText } from "@gateway/shared/quote";
+import { quoteText } from "@gateway/shared/text";
 
 /** What an instance is an instance of. */
 export const LOG_SERVICES = ["signer", "control-plane", "broker"] as const;

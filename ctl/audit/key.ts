@@ -1,5 +1,5 @@
 import { resolve } from "node:path";
-import { type AuditPublicKey, createAuditKey } from "@gateway/shared/audit/chain";
+import { type AuditPublicKey, createAuditKey } from "@gateway/shared/audit";
 import { readOperatorFile } from "../read_file.ts";
 
 /**

@@ -1,5 +1,5 @@
 import { dirname } from "node:path";
-import { logsOfSet } from "@gateway/shared/audit/log_set";
+import { logsOfSet } from "@gateway/shared/audit";
 import { ifThere } from "@gateway/shared/files";
 
 /** The paths of a log and of those beside it that are there; the log's own when there is none at all. */

@@ -1,12 +1,9 @@
 import type { FileHandle } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { MAX_LINE_BYTES } from "@gateway/shared/audit/record";
+import { listSegments, MAX_LINE_BYTES, openLogFile, splitLines } from "@gateway/shared/audit";
 import { AppError } from "@gateway/shared/errors";
-import { openLogFile } from "@gateway/shared/audit/log_file";
 import { ifThere, readChunks } from "@gateway/shared/files";
-import { quoteText } from "@gateway/shared/quote";
-import { splitLines } from "@gateway/shared/audit/lines";
-import { listSegments } from "@gateway/shared/audit/segments";
+import { quoteText } from "@gateway/shared/text";
 import { listDeploymentLogs, LOG_NAME } from "./deployment_logs.ts";
 import { listLogSet } from "./list_log_set.ts";
 import { mergeByTime } from "./merge_by_time.ts";

@@ -1,6 +1,5 @@
 import * as z from "@zod/zod";
-import { parseLine } from "@gateway/shared/audit/chain";
-import { readOldCommand } from "@gateway/shared/audit/record";
+import { parseLine, readOldCommand } from "@gateway/shared/audit";
 import { parseJson } from "@gateway/shared/json";
 
 /** What is shown of an audit record. */

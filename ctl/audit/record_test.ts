@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { createAuditKey, GENESIS, seal } from "@gateway/shared/audit/chain";
-import { escapeKey } from "@gateway/shared/testing/escaped_key";
+import { createAuditKey, GENESIS, seal } from "@gateway/shared/audit";
+import { escapeKey } from "@gateway/shared/testing";
 import { readRecord } from "./record.ts";
 
 Deno.test("readRecord() shows what a line says, whatever was read before", () => {

@@ -1,8 +1,7 @@
-import { writeFileAtomic } from "@gateway/shared/atomic_file";
+import { ifThere, readRegularText, writeFileAtomic } from "@gateway/shared/files";
 import { AppError, errorText } from "@gateway/shared/errors";
-import { ifThere, readRegularText } from "@gateway/shared/files";
 import { parseJson, stringifyJson } from "@gateway/shared/json";
-import { quoteText } from "@gateway/shared/quote";
+import { quoteText } from "@gateway/shared/text";
 import * as z from "@zod/zod";
 
 /** The end that a log had when it was last verified. */

@@ -1,4 +1,4 @@
-import type { LogHead, LogProblem, VerifyResult } from "@gateway/shared/audit/verify";
+import type { LogHead, LogProblem, VerifyResult } from "@gateway/shared/audit";
 import type { RememberedHead } from "./remembered_heads.ts";
 
 /** A log that was checked. */

@@ -1,6 +1,11 @@
 import { basename } from "node:path";
-import type { AuditPublicKey } from "@gateway/shared/audit/chain";
-import { type LogProblem, verifyAll, verifyFile, verifyKept } from "@gateway/shared/audit/verify";
+import {
+  type AuditPublicKey,
+  type LogProblem,
+  verifyAll,
+  verifyFile,
+  verifyKept,
+} from "@gateway/shared/audit";
 import { systemClock } from "@gateway/shared/clock";
 import type { RememberedHead } from "./remembered_heads.ts";
 import {

@@ -2,13 +2,11 @@ import { createHash } from "node:crypto";
 import type { FileHandle } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import { followLink } from "@gateway/shared/atomic_file";
-import { listSegments } from "@gateway/shared/audit/segments";
-import { writeAll } from "@gateway/shared/bytes";
+import { describeReadFailure, followLink, ifThere, openFile, readChunks } from "@gateway/shared/files";
+import { listSegments } from "@gateway/shared/audit";
+import { quoteText, writeAll } from "@gateway/shared/text";
 import type { Clock } from "@gateway/shared/clock";
 import { AppError, errorText } from "@gateway/shared/errors";
-import { describeReadFailure, ifThere, openFile, readChunks } from "@gateway/shared/files";
-import { quoteText } from "@gateway/shared/quote";
 import { listLogSet } from "../audit/list_log_set.ts";
 
 const ROOT = 0;

@@ -1,13 +1,10 @@
 import { createHash } from "node:crypto";
 import { basename, dirname, join } from "node:path";
-import { logsOfSet } from "@gateway/shared/audit/log_set";
-import { verifyFile } from "@gateway/shared/audit/verify";
-import type { Clock } from "@gateway/shared/clock";
+import { logsOfSet, verifyFile } from "@gateway/shared/audit";
+import { type Clock, systemRandom } from "@gateway/shared/clock";
 import { AppError, errorText } from "@gateway/shared/errors";
-import { ifThere } from "@gateway/shared/files";
-import { quoteText } from "@gateway/shared/quote";
-import { systemRandom } from "@gateway/shared/random";
-import { removeLeft, writeFileAtomic } from "@gateway/shared/atomic_file";
+import { ifThere, removeLeft, writeFileAtomic } from "@gateway/shared/files";
+import { quoteText } from "@gateway/shared/text";
 import { HintedError } from "../output.ts";
 import {
   type CopiedFile,

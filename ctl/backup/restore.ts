@@ -1,14 +1,11 @@
 import { createHash } from "node:crypto";
 import { constants, open } from "node:fs/promises";
 import { basename, dirname, join, relative, resolve } from "node:path";
-import { logsOfSet } from "@gateway/shared/audit/log_set";
-import { syncFolder } from "@gateway/shared/audit/segments";
-import { verifyAll } from "@gateway/shared/audit/verify";
-import { writeFileAtomic } from "@gateway/shared/atomic_file";
+import { logsOfSet, syncFolder, verifyAll } from "@gateway/shared/audit";
+import { ifThere, readRegularFile, writeFileAtomic } from "@gateway/shared/files";
 import { AppError, errorText } from "@gateway/shared/errors";
-import { ifThere, readRegularFile } from "@gateway/shared/files";
-import { quoteText } from "@gateway/shared/quote";
-import { systemRandom } from "@gateway/shared/random";
+import { quoteText } from "@gateway/shared/text";
+import { systemRandom } from "@gateway/shared/clock";
 import { HintedError } from "../output.ts";
 import { readOperatorFile } from "../read_file.ts";
 import { copyBytes, digestFile } from "./copy.ts";

@@ -1,11 +1,9 @@
 import { dirname, join } from "node:path";
-import { writeFileAtomic } from "@gateway/shared/atomic_file";
-import { type AuditKey, createAuditKey, createAuditPublicKey } from "@gateway/shared/audit/chain";
-import { concatBytes } from "@gateway/shared/bytes";
+import { ifThere, readRegularFile, writeFileAtomic } from "@gateway/shared/files";
+import { type AuditKey, createAuditKey, createAuditPublicKey } from "@gateway/shared/audit";
+import { concatBytes, quoteText } from "@gateway/shared/text";
 import { AppError } from "@gateway/shared/errors";
-import { ifThere, readRegularFile } from "@gateway/shared/files";
-import { quoteText } from "@gateway/shared/quote";
-import { systemRandom } from "@gateway/shared/random";
+import { systemRandom } from "@gateway/shared/clock";
 import { HintedError } from "../output.ts";
 import { readOperatorFile } from "../read_file.ts";
 

@@ -1,10 +1,10 @@
 import { basename, dirname, join, resolve } from "node:path";
 import { brokerConfig } from "@gateway/broker/config";
 import { controlPlaneConfig } from "@gateway/control-plane/config";
-import { loadConfig } from "@gateway/shared/config/load";
+import { loadConfig } from "@gateway/shared/config";
 import { AppError } from "@gateway/shared/errors";
 import { ifThere } from "@gateway/shared/files";
-import { quoteText } from "@gateway/shared/quote";
+import { quoteText } from "@gateway/shared/text";
 import { signerConfig } from "@gateway/signer/config";
 import * as z from "@zod/zod";
 import { clientConfig } from "../client_config.ts";

@@ -1,5 +1,5 @@
 import { normalize } from "node:path";
-import { concatBytes } from "@gateway/shared/bytes";
+import { concatBytes } from "@gateway/shared/text";
 
 /** A small file of an archive. */
 export interface TarFile {

@@ -1,9 +1,9 @@
 import { type Clock, every } from "@gateway/shared/clock";
 import { AppError, errorText } from "@gateway/shared/errors";
-import type { ServiceLogger } from "@gateway/shared/log";
-import type { Redactor } from "@gateway/shared/redact/redact";
-import { shortenText, visibleText } from "@gateway/shared/visible";
-import type { ApprovalRecord } from "@gateway/shared/wire/approval";
+import type { ServiceLogger } from "@gateway/shared/service";
+import type { Redactor } from "@gateway/shared/redact";
+import { shortenText, visibleText } from "@gateway/shared/text";
+import type { ApprovalRecord } from "@gateway/shared/wire";
 import { type Card, cardDigest, contentDigest, makeCard, makeLostCard } from "./card.ts";
 import { type Chat, type Click, wantedPauseMs } from "./chat.ts";
 import { describeClicker, findObjection, type IdentityMap } from "./guard.ts";

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
-import type { Redactor } from "@gateway/shared/redact/redact";
-import { visibleText } from "@gateway/shared/visible";
-import type { ApprovalRecord } from "@gateway/shared/wire/approval";
+import type { Redactor } from "@gateway/shared/redact";
+import { visibleText } from "@gateway/shared/text";
+import type { ApprovalRecord } from "@gateway/shared/wire";
 import { formatDetails } from "../approval_text.ts";
 
 /** What can be decided in a chat. */

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { createRedactor } from "@gateway/shared/redact/redact";
-import type { ApprovalRecord } from "@gateway/shared/wire/approval";
+import { createRedactor } from "@gateway/shared/redact";
+import type { ApprovalRecord } from "@gateway/shared/wire";
 import { type Card, LONGEST_CARD, makeCard } from "./card.ts";
 
 const PENDING: ApprovalRecord = {

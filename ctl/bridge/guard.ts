@@ -1,5 +1,5 @@
-import { foldIdentity, isSameIdentity } from "@gateway/shared/identity";
-import type { ApprovalRecord } from "@gateway/shared/wire/approval";
+import { foldIdentity, isSameIdentity } from "@gateway/shared/text";
+import type { ApprovalRecord } from "@gateway/shared/wire";
 import type { Click, Member } from "./chat.ts";
 
 /** By the id of a user of the chat, who that is to the brokers. `undefined`: the guard was turned off. */

@@ -1,7 +1,6 @@
 import { AppError } from "@gateway/shared/errors";
-import { hasUnseen } from "@gateway/shared/characters";
-import { parseConfig } from "@gateway/shared/config/load";
-import { quoteText } from "@gateway/shared/quote";
+import { hasUnseen, quoteText } from "@gateway/shared/text";
+import { parseConfig } from "@gateway/shared/config";
 import * as z from "@zod/zod";
 
 const identityMap = z.record(z.string(), z.string());

@@ -1,6 +1,6 @@
 import type { Clock } from "@gateway/shared/clock";
 import { errorText } from "@gateway/shared/errors";
-import type { ServiceLogger } from "@gateway/shared/log";
+import type { ServiceLogger } from "@gateway/shared/service";
 import { wantedPauseMs } from "./chat.ts";
 
 /** What {@linkcode keepConnected} needs. */

@@ -3,13 +3,16 @@
  *
  * @module
  */
-import "@gateway/shared/no_storage";
-import { writeAllSync } from "@gateway/shared/bytes";
-import { systemClock } from "@gateway/shared/clock";
-import { configureLogging, getServiceLogger } from "@gateway/shared/log";
-import { systemRandom } from "@gateway/shared/random";
-import { exitCodeOf, waitForStop } from "@gateway/shared/service";
-import { describeVersion } from "@gateway/shared/version";
+import "@gateway/shared/service/no_storage";
+import { writeAllSync } from "@gateway/shared/text";
+import { systemClock, systemRandom } from "@gateway/shared/clock";
+import {
+  configureLogging,
+  describeVersion,
+  exitCodeOf,
+  getServiceLogger,
+  waitForStop,
+} from "@gateway/shared/service";
 import { ENV_NAMES, readSettings } from "./settings.ts";
 import { runBridge } from "./start_bridge.ts";
 

@@ -1,8 +1,7 @@
 import * as z from "@zod/zod";
-import type { Clock } from "@gateway/shared/clock";
+import { type Clock, within } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
-import type { ServiceLogger } from "@gateway/shared/log";
-import { within } from "@gateway/shared/within";
+import type { ServiceLogger } from "@gateway/shared/service";
 import { boundedFetch } from "./bounded_fetch.ts";
 import type { Card } from "./card.ts";
 import type { Chat, Click, Member } from "./chat.ts";

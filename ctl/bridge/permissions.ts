@@ -1,6 +1,5 @@
-import type { UsedFile } from "@gateway/shared/exposed_files";
-import { urlPermissions } from "@gateway/shared/permissions/address";
-import { mergeSets, type PermissionSet } from "@gateway/shared/permissions/set";
+import type { UsedFile } from "@gateway/shared/files";
+import { mergeSets, type PermissionSet, urlPermissions } from "@gateway/shared/permissions";
 import { type BridgeSettings, ENV_NAMES, SECRETS } from "./settings.ts";
 
 /**

@@ -1,9 +1,7 @@
 import { AppError } from "@gateway/shared/errors";
-import type { JsonClient } from "@gateway/shared/http/json_client";
-import { quoteText } from "@gateway/shared/quote";
-import { readProblem } from "@gateway/shared/http/problem";
-import { type ApprovalDecision, approvalList, type ApprovalRecord } from "@gateway/shared/wire/approval";
-
+import { type JsonClient, readProblem } from "@gateway/shared/http";
+import { quoteText } from "@gateway/shared/text";
+import { type ApprovalDecision, approvalList, type ApprovalRecord } from "@gateway/shared/wire";
 import { adviseOnContact } from "../contact_advice.ts";
 import type { BridgeSettings } from "./settings.ts";
 

@@ -1,6 +1,6 @@
 import { resolve } from "node:path";
 import { AppError } from "@gateway/shared/errors";
-import { quoteText } from "@gateway/shared/quote";
+import { quoteText } from "@gateway/shared/text";
 import { parseDuration } from "../duration.ts";
 
 /** How the bridge reaches a chat, but for its secrets. */

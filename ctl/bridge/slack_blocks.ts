@@ -1,4 +1,4 @@
-import { formatDuration } from "@gateway/shared/duration";
+import { formatDuration } from "@gateway/shared/text";
 import { type Card, LEARN_TIMES, type Verb } from "./card.ts";
 
 /** A part of a message, as Slack has them (Block Kit); only those that are used here. */

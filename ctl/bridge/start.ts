@@ -6,10 +6,9 @@
  */
 import { extname } from "node:path";
 import { fileURLToPath } from "node:url";
-import { writeAllSync } from "@gateway/shared/bytes";
-import { formatFlags } from "@gateway/shared/permissions/set";
+import { singleQuote, writeAllSync } from "@gateway/shared/text";
+import { formatFlags } from "@gateway/shared/permissions";
 import { exitCodeOf } from "@gateway/shared/service";
-import { singleQuote } from "@gateway/shared/shell_quote";
 import { bridgePermissions } from "./permissions.ts";
 import { ENV_NAMES, readSettings } from "./settings.ts";
 

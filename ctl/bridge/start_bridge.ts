@@ -1,13 +1,10 @@
-import type { Clock } from "@gateway/shared/clock";
-import { readConfigText } from "@gateway/shared/config/load";
+import type { Clock, Random } from "@gateway/shared/clock";
+import { readConfigText } from "@gateway/shared/config";
 import { AppError } from "@gateway/shared/errors";
 import { findExposedFiles } from "@gateway/shared/files";
-import { JsonClient } from "@gateway/shared/http/json_client";
-import { keepFresh } from "@gateway/shared/http/keep_fresh";
-import { loadTlsMaterial, type TlsMaterial } from "@gateway/shared/http/tls_material";
-import type { ServiceLogger } from "@gateway/shared/log";
-import type { Random } from "@gateway/shared/random";
-import { createRedactor } from "@gateway/shared/redact/redact";
+import { JsonClient, keepFresh, loadTlsMaterial, type TlsMaterial } from "@gateway/shared/http";
+import type { ServiceLogger } from "@gateway/shared/service";
+import { createRedactor } from "@gateway/shared/redact";
 import { Bridge } from "./bridge.ts";
 import type { Chat } from "./chat.ts";
 import type { IdentityMap } from "./guard.ts";

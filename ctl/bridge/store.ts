@@ -5,9 +5,10 @@ import {
   readText,
   type Row,
   selectColumns,
-} from "@gateway/shared/state/columns";
-import { SqliteAccess, type StateFile } from "@gateway/shared/state/sqlite_access";
-import type { StateSchema } from "@gateway/shared/state/schema";
+  SqliteAccess,
+  type StateFile,
+  type StateSchema,
+} from "@gateway/shared/state";
 import type { Verb } from "./card.ts";
 import type { Click } from "./chat.ts";
 

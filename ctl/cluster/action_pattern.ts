@@ -1,7 +1,6 @@
 import { AppError } from "@gateway/shared/errors";
-import { rulePattern } from "@gateway/shared/policy/clusters";
-import { CORE_RESOURCES, K8S_VERBS } from "@gateway/shared/policy/kubernetes";
-import { quoteText } from "@gateway/shared/quote";
+import { CORE_RESOURCES, K8S_VERBS, rulePattern } from "@gateway/shared/policy";
+import { quoteText } from "@gateway/shared/text";
 import { readRule } from "./entry.ts";
 
 /**

@@ -1,5 +1,5 @@
 import { AppError } from "@gateway/shared/errors";
-import type { ClusterPolicy } from "@gateway/shared/policy/cluster_model";
+import type { ClusterPolicy } from "@gateway/shared/policy";
 import { compareRights, excessPaths, type GrantedRule } from "./compare_rights.ts";
 import { type AccountName, boundAccounts, mintingRights } from "./manifests.ts";
 import { formatRbacRule, type RbacRule, toRbacRules } from "./rbac_rule.ts";

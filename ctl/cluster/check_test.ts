@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { sampleCluster } from "@gateway/shared/testing/sample_cluster";
+import { sampleCluster } from "@gateway/shared/testing";
 import { checkCluster, type Finding } from "./check.ts";
 import { formatRbacRule, toRbacRules } from "./rbac_rule.ts";
 import type { AccessQuestion, Reviews } from "./reviews.ts";

@@ -1,5 +1,5 @@
-import type { ClusterPolicy, ClusterRule } from "@gateway/shared/policy/cluster_model";
-import type { ClusterInfo, ExtraResource } from "@gateway/shared/wire/cluster";
+import type { ClusterPolicy, ClusterRule } from "@gateway/shared/policy";
+import type { ClusterInfo, ExtraResource } from "@gateway/shared/wire";
 import { joinNames } from "../shorten.ts";
 import { EMPTY_CELL, formatTable } from "../table.ts";
 

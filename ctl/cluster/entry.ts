@@ -5,9 +5,9 @@ import {
   type ClusterPolicy,
   type ClusterRule,
   type ServiceAccountBinding,
-} from "@gateway/shared/policy/cluster_model";
-import { quoteText } from "@gateway/shared/quote";
-import type { ExtraResource } from "@gateway/shared/wire/cluster";
+} from "@gateway/shared/policy";
+import { quoteText } from "@gateway/shared/text";
+import type { ExtraResource } from "@gateway/shared/wire";
 
 /** The flags that describe a cluster; what is absent is not spoken of. */
 export interface ClusterFlags {

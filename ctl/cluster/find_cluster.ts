@@ -1,6 +1,6 @@
 import { AppError } from "@gateway/shared/errors";
-import type { ClusterPolicy } from "@gateway/shared/policy/cluster_model";
-import { quoteText } from "@gateway/shared/quote";
+import type { ClusterPolicy } from "@gateway/shared/policy";
+import { quoteText } from "@gateway/shared/text";
 import type { SignerConfig } from "@gateway/signer/config";
 import { HintedError } from "../output.ts";
 

@@ -1,4 +1,4 @@
-import type { ClusterPolicy } from "@gateway/shared/policy/cluster_model";
+import type { ClusterPolicy } from "@gateway/shared/policy";
 import { type RbacRule, toRbacRules } from "./rbac_rule.ts";
 import { neededRights, type Right } from "./rights.ts";
 

@@ -1,7 +1,7 @@
 import * as z from "@zod/zod";
 import { AppError, errorText } from "@gateway/shared/errors";
 import { parseJson } from "@gateway/shared/json";
-import type { ApiOutcome, ApiServer } from "@gateway/shared/kubernetes/api_server";
+import type { ApiOutcome, ApiServer } from "@gateway/shared/kubernetes";
 import type { AccountName } from "./manifests.ts";
 import type { RbacRule } from "./rbac_rule.ts";
 import { readClaims } from "./token_claims.ts";

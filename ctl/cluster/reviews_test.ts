@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import type { ApiOutcome, ApiRequest } from "@gateway/shared/kubernetes/api_server";
+import type { ApiOutcome, ApiRequest } from "@gateway/shared/kubernetes";
 import { Reviews } from "./reviews.ts";
 import { readClaims } from "./token_claims.ts";
 

@@ -1,10 +1,11 @@
-import type { ClusterPolicy, ClusterRule } from "@gateway/shared/policy/cluster_model";
 import {
   buildResourceTable,
+  type ClusterPolicy,
   type ClusterResource,
+  type ClusterRule,
   K8S_VERBS,
   type K8sVerb,
-} from "@gateway/shared/policy/kubernetes";
+} from "@gateway/shared/policy";
 
 /** What a ServiceAccount needs to do in a cluster, in the terms of RBAC. */
 export interface Right {

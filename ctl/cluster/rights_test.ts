@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import type { ClusterPolicy, ClusterRule } from "@gateway/shared/policy/cluster_model";
+import type { ClusterPolicy, ClusterRule } from "@gateway/shared/policy";
 import { formatRbacRule, toRbacRules } from "./rbac_rule.ts";
 import { neededRights } from "./rights.ts";
 

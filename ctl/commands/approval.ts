@@ -1,10 +1,8 @@
 import { systemClock } from "@gateway/shared/clock";
-import { formatDuration } from "@gateway/shared/duration";
-import { shellQuote } from "@gateway/shared/shell_quote";
+import { formatDuration, quoteText, shellQuote } from "@gateway/shared/text";
 import { type Command, Option } from "commander";
 import * as z from "@zod/zod";
 import { AppError } from "@gateway/shared/errors";
-import { quoteText } from "@gateway/shared/quote";
 import {
   APPROVAL_STATUSES,
   type ApprovalDecision,
@@ -13,7 +11,7 @@ import {
   approvalRecord,
   type ApprovalStatus,
   LONGEST_LEARN_TTL_SECONDS,
-} from "@gateway/shared/wire/approval";
+} from "@gateway/shared/wire";
 import { describeLearnTime, formatDetails, formatSummary } from "../approval_text.ts";
 import { once } from "../arguments.ts";
 import { WATCH_EXAMPLES, watchApprovals, type Watched } from "./approval_watch.ts";

@@ -1,7 +1,7 @@
 import { type Clock, systemClock } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
-import { visibleText } from "@gateway/shared/visible";
-import type { ApprovalRecord } from "@gateway/shared/wire/approval";
+import { visibleText } from "@gateway/shared/text";
+import type { ApprovalRecord } from "@gateway/shared/wire";
 import type { CommandContext } from "../context.ts";
 import { HintedError } from "../output.ts";
 import { NOTHING_WATCHED, type Shown, watch, type WatchEvent, type WatchState } from "../watch/watch.ts";

@@ -1,6 +1,6 @@
 import { Option } from "commander";
 import { AppError } from "@gateway/shared/errors";
-import { quoteText } from "@gateway/shared/quote";
+import { quoteText } from "@gateway/shared/text";
 import { once } from "../arguments.ts";
 import { formatInstanceKey, isInstanceName, LOG_SERVICES, type LogService } from "../audit/instance_keys.ts";
 import { loadAuditKey } from "../audit/key.ts";

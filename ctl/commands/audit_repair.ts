@@ -1,13 +1,13 @@
 import { resolve } from "node:path";
 import { systemClock } from "@gateway/shared/clock";
-import { visibleText } from "@gateway/shared/visible";
+import { visibleText } from "@gateway/shared/text";
 import {
   type KeptRecords,
   planRepair,
   repairLog,
   type RepairOutcome,
   type RepairPlan,
-} from "@gateway/shared/audit/repair";
+} from "@gateway/shared/audit";
 import { once } from "../arguments.ts";
 import { loadAuditKey } from "../audit/key.ts";
 import type { AddCommand, CommandContext } from "../context.ts";

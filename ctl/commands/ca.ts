@@ -1,11 +1,10 @@
 import { type Command, Option } from "commander";
 import * as z from "@zod/zod";
-import { planCaKeys, selectCaKey } from "@gateway/shared/ca/model";
-import { systemClock } from "@gateway/shared/clock";
+import { planCaKeys, selectCaKey } from "@gateway/shared/ca";
+import { systemClock, systemRandom } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
 import { ifThere, readRegularText } from "@gateway/shared/files";
-import { quoteText } from "@gateway/shared/quote";
-import { systemRandom } from "@gateway/shared/random";
+import { quoteText } from "@gateway/shared/text";
 import type { SignerConfig } from "@gateway/signer/config";
 import { once, repeated } from "../arguments.ts";
 import type { AddCommand, CommandContext } from "../context.ts";

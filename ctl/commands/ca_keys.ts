@@ -1,9 +1,9 @@
 import { isAbsolute } from "node:path";
 import { Option } from "commander";
-import { CA_KEY_TYPES, type CaKeyConfig } from "@gateway/shared/ca/model";
-import { removeMember } from "@gateway/shared/config/edit";
+import { CA_KEY_TYPES, type CaKeyConfig } from "@gateway/shared/ca";
+import { removeMember } from "@gateway/shared/config";
 import { AppError } from "@gateway/shared/errors";
-import { quoteText } from "@gateway/shared/quote";
+import { quoteText } from "@gateway/shared/text";
 import { once } from "../arguments.ts";
 import type { AddCommand } from "../context.ts";
 import { type Fields, writeFields } from "../edit/entry.ts";

@@ -1,6 +1,6 @@
-import { removeMember, setValue } from "@gateway/shared/config/edit";
+import { removeMember, setValue } from "@gateway/shared/config";
 import { AppError } from "@gateway/shared/errors";
-import { quoteText } from "@gateway/shared/quote";
+import { quoteText } from "@gateway/shared/text";
 import type { SignerConfig } from "@gateway/signer/config";
 import { once, repeated } from "../arguments.ts";
 import type { AddCommand } from "../context.ts";

@@ -1,11 +1,11 @@
 import { resolve } from "node:path";
 import type { Command } from "commander";
-import { removeMember, setValue } from "@gateway/shared/config/edit";
+import { removeMember, setValue } from "@gateway/shared/config";
 import { AppError } from "@gateway/shared/errors";
 import { ifThere } from "@gateway/shared/files";
-import { type ClusterPolicy, MAX_TOKEN_TTL_SECONDS } from "@gateway/shared/policy/cluster_model";
-import { quoteText } from "@gateway/shared/quote";
-import { clustersResponse } from "@gateway/shared/wire/cluster";
+import { type ClusterPolicy, MAX_TOKEN_TTL_SECONDS } from "@gateway/shared/policy";
+import { quoteText } from "@gateway/shared/text";
+import { clustersResponse } from "@gateway/shared/wire";
 import type { SignerConfig } from "@gateway/signer/config";
 import { countOf, once, repeated } from "../arguments.ts";
 import type { ClientSection } from "../client_config.ts";

@@ -1,7 +1,7 @@
 import { resolve } from "node:path";
 import { systemClock } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
-import { ApiServer } from "@gateway/shared/kubernetes/api_server";
+import { ApiServer } from "@gateway/shared/kubernetes";
 import { checkCluster, type Finding } from "../cluster/check.ts";
 import { clusterOf } from "../cluster/find_cluster.ts";
 import { Reviews } from "../cluster/reviews.ts";

@@ -1,9 +1,6 @@
 import { AppError } from "@gateway/shared/errors";
-import type { ClusterPolicy } from "@gateway/shared/policy/cluster_model";
-import { isLabel, isSubdomain } from "@gateway/shared/policy/kubernetes";
-import { quoteText } from "@gateway/shared/quote";
-import { shellQuote } from "@gateway/shared/shell_quote";
-import { visibleText } from "@gateway/shared/visible";
+import { type ClusterPolicy, isLabel, isSubdomain } from "@gateway/shared/policy";
+import { quoteText, shellQuote, visibleText } from "@gateway/shared/text";
 import { once } from "../arguments.ts";
 import { clusterOf } from "../cluster/find_cluster.ts";
 import { type AccountName, boundAccounts, enrolManifests, type Manifest } from "../cluster/manifests.ts";

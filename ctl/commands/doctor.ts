@@ -4,11 +4,11 @@ import { type BrokerConfig, brokerConfig, UNSUPPORTED_BROKER_KEYS } from "@gatew
 import { brokerUsedFiles } from "@gateway/broker/permissions";
 import { type ControlPlaneConfig, controlPlaneConfig } from "@gateway/control-plane/config";
 import { controlPlaneUsedFiles } from "@gateway/control-plane/permissions";
-import { planCaKeys, selectCaKey } from "@gateway/shared/ca/model";
-import { loadConfig } from "@gateway/shared/config/load";
+import { planCaKeys, selectCaKey } from "@gateway/shared/ca";
+import { loadConfig } from "@gateway/shared/config";
 import { AppError } from "@gateway/shared/errors";
 import { ifThere } from "@gateway/shared/files";
-import { describeVersion } from "@gateway/shared/version";
+import { describeVersion } from "@gateway/shared/service";
 import { type SignerConfig, signerConfig, UNSUPPORTED_SIGNER_KEYS } from "@gateway/signer/config";
 import { signerUsedFiles } from "@gateway/signer/permissions";
 import { once, repeated } from "../arguments.ts";

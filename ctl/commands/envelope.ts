@@ -1,5 +1,5 @@
 import { resolve } from "node:path";
-import { createEnvelopeKey, envelopePublicKeyText, envelopeSignersLine } from "@gateway/shared/envelope/key";
+import { createEnvelopeKey, envelopePublicKeyText, envelopeSignersLine } from "@gateway/shared/envelope";
 import { once } from "../arguments.ts";
 import type { AddCommand } from "../context.ts";
 import { readOperatorFile } from "../read_file.ts";

@@ -3,12 +3,13 @@ import {
   type ClusterDecision,
   type ClusterIntent,
   type CompiledCluster,
+  type CompiledPolicy,
+  compilePolicy,
   decideCluster,
   findCluster,
+  parseClusterAction,
   toWireClusterDecision,
-} from "@gateway/shared/policy/clusters";
-import { type CompiledPolicy, compilePolicy } from "@gateway/shared/policy/compile";
-import { parseClusterAction } from "@gateway/shared/policy/kubernetes";
+} from "@gateway/shared/policy";
 import { clusterOf } from "../cluster/find_cluster.ts";
 import { readAction } from "../explain/cluster_action.ts";
 import { formatCluster, formatClusterDecision } from "../explain/format_cluster.ts";

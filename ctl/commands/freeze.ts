@@ -8,7 +8,7 @@ import {
   type RevocationEntry,
   revocationList,
   unfreezeResponse,
-} from "@gateway/shared/wire/freeze";
+} from "@gateway/shared/wire";
 import { asOneWord, once } from "../arguments.ts";
 import type { AddCommand, CommandContext } from "../context.ts";
 import { readSubject, type SubjectFlags } from "../freeze_subject.ts";

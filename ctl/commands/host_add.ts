@@ -1,11 +1,10 @@
 import type { Command } from "commander";
-import { collectBytes } from "@gateway/shared/bytes";
+import { collectBytes, quoteText } from "@gateway/shared/text";
 import { AppError } from "@gateway/shared/errors";
-import { MAX_TTL_SECONDS } from "@gateway/shared/policy/model";
-import { quoteText } from "@gateway/shared/quote";
-import { fingerprint, parsePublicKey } from "@gateway/shared/ssh/public_key";
+import { MAX_TTL_SECONDS } from "@gateway/shared/policy";
+import { fingerprint, parsePublicKey } from "@gateway/shared/ssh";
 import type { SignerConfig } from "@gateway/signer/config";
-import { removeMember } from "@gateway/shared/config/edit";
+import { removeMember } from "@gateway/shared/config";
 import { countOf, once, repeated } from "../arguments.ts";
 import { describeOutOfReach } from "../broker_reach.ts";
 import type { AddCommand, CommandContext } from "../context.ts";

@@ -1,12 +1,10 @@
 import { resolve } from "node:path";
 import { type Command, Option } from "commander";
 import { systemClock } from "@gateway/shared/clock";
-import { loadCaKeys } from "@gateway/shared/ca/load";
-import type { CaKey } from "@gateway/shared/ca/custody";
-import { planCaKeys, selectCaKey } from "@gateway/shared/ca/model";
+import { type CaKey, loadCaKeys, planCaKeys, selectCaKey } from "@gateway/shared/ca";
 import { AppError } from "@gateway/shared/errors";
-import { quoteText } from "@gateway/shared/quote";
-import { formatPublicKey, parsePublicKey } from "@gateway/shared/ssh/public_key";
+import { quoteText } from "@gateway/shared/text";
+import { formatPublicKey, parsePublicKey } from "@gateway/shared/ssh";
 import type { SignerConfig } from "@gateway/signer/config";
 import { once } from "../arguments.ts";
 import type { AddCommand, CommandContext } from "../context.ts";

@@ -1,16 +1,15 @@
 import { resolve } from "node:path";
 import { type Command, Option } from "commander";
-import { collectBytes } from "@gateway/shared/bytes";
-import type { EnvelopeVersion } from "@gateway/shared/envelope/envelope";
+import { collectBytes, quoteText } from "@gateway/shared/text";
 import {
   createEnvelopeKey,
+  ENVELOPE_DOMAIN,
   type EnvelopeKey,
   envelopePublicKeyText,
   envelopeSignersLine,
-} from "@gateway/shared/envelope/key";
-import { ENVELOPE_DOMAIN } from "@gateway/shared/envelope/signed_bytes";
+  type EnvelopeVersion,
+} from "@gateway/shared/envelope";
 import { AppError } from "@gateway/shared/errors";
-import { quoteText } from "@gateway/shared/quote";
 import type { SignerConfig } from "@gateway/signer/config";
 import { once } from "../arguments.ts";
 import type { AddCommand, CommandContext } from "../context.ts";

@@ -1,11 +1,10 @@
 import { basename, join, resolve } from "node:path";
 import { systemClock } from "@gateway/shared/clock";
-import { setValue } from "@gateway/shared/config/edit";
-import { allowedSignersLine, createEnvelopeKey } from "@gateway/shared/envelope/key";
+import { setValue } from "@gateway/shared/config";
+import { allowedSignersLine, createEnvelopeKey } from "@gateway/shared/envelope";
 import { AppError } from "@gateway/shared/errors";
-import { quoteText } from "@gateway/shared/quote";
-import { shellQuote } from "@gateway/shared/shell_quote";
-import { HOST_IDENTITY_SUFFIX, KRL_NAMESPACE } from "@gateway/shared/wire/krl";
+import { quoteText, shellQuote } from "@gateway/shared/text";
+import { HOST_IDENTITY_SUFFIX, KRL_NAMESPACE } from "@gateway/shared/wire";
 import { once } from "../arguments.ts";
 import type { AddCommand, CommandContext } from "../context.ts";
 import { editSignerFile } from "../edit_signer_file.ts";

@@ -1,8 +1,8 @@
 import { Option } from "commander";
-import { removeMember, setValue } from "@gateway/shared/config/edit";
-import { ENVELOPE_VERSIONS, type EnvelopeVersion } from "@gateway/shared/envelope/envelope";
+import { removeMember, setValue } from "@gateway/shared/config";
+import { ENVELOPE_VERSIONS, type EnvelopeVersion } from "@gateway/shared/envelope";
 import { AppError } from "@gateway/shared/errors";
-import { quoteText } from "@gateway/shared/quote";
+import { quoteText } from "@gateway/shared/text";
 import type { SignerConfig } from "@gateway/signer/config";
 import { once } from "../arguments.ts";
 import type { AddCommand } from "../context.ts";

@@ -1,10 +1,9 @@
 import { join, resolve } from "node:path";
-import { systemClock } from "@gateway/shared/clock";
-import { appendToList } from "@gateway/shared/config/edit";
+import { systemClock, systemRandom } from "@gateway/shared/clock";
+import { appendToList } from "@gateway/shared/config";
 import { AppError } from "@gateway/shared/errors";
 import { ifThere, readRegularText } from "@gateway/shared/files";
-import { quoteText } from "@gateway/shared/quote";
-import { systemRandom } from "@gateway/shared/random";
+import { quoteText } from "@gateway/shared/text";
 import { countOf, once, repeated } from "../arguments.ts";
 import type { AddCommand, CommandContext } from "../context.ts";
 import { editSignerFile } from "../edit_signer_file.ts";

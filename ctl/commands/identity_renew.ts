@@ -2,7 +2,7 @@ import { readRegularText } from "@gateway/shared/files";
 import { resolve } from "node:path";
 import { systemClock } from "@gateway/shared/clock";
 import { AppError, errorText } from "@gateway/shared/errors";
-import { quoteText } from "@gateway/shared/quote";
+import { quoteText } from "@gateway/shared/text";
 import { countOf, once } from "../arguments.ts";
 import type { AddCommand, CommandContext } from "../context.ts";
 import { checkNames, isTrusted, openAuthority, type TrustedAuthority } from "../identity/authority.ts";

@@ -1,9 +1,8 @@
 import { join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
-import { systemClock } from "@gateway/shared/clock";
+import { systemClock, systemRandom } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
-import { parseListenAddress } from "@gateway/shared/http/listen_address";
-import { systemRandom } from "@gateway/shared/random";
+import { parseListenAddress } from "@gateway/shared/http";
 import { once, repeated } from "../arguments.ts";
 import type { AddCommand, CommandContext } from "../context.ts";
 import { formatEnrolScript } from "../enrol/script.ts";

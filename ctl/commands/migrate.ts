@@ -1,10 +1,9 @@
 import { basename, dirname, join, relative, resolve } from "node:path";
 import { systemClock } from "@gateway/shared/clock";
-import { setValue, type ValuePath } from "@gateway/shared/config/edit";
-import { loadConfig } from "@gateway/shared/config/load";
+import { loadConfig, setValue, type ValuePath } from "@gateway/shared/config";
 import { AppError } from "@gateway/shared/errors";
 import { ifThere } from "@gateway/shared/files";
-import { quoteText } from "@gateway/shared/quote";
+import { quoteText } from "@gateway/shared/text";
 import * as z from "@zod/zod";
 import { once } from "../arguments.ts";
 import { copyBytes, copyDatabase, copyLog } from "../backup/copy.ts";

@@ -1,7 +1,7 @@
-import { shellQuote } from "@gateway/shared/shell_quote";
+import { shellQuote } from "@gateway/shared/text";
 import { Argument, Option } from "commander";
 import { BROKER_FRONTENDS, type BrokerFrontend } from "@gateway/broker/permissions";
-import { formatJson } from "@gateway/shared/permissions/set";
+import { formatJson } from "@gateway/shared/permissions";
 import type { AddCommand } from "../context.ts";
 import { hintMissingConfig } from "../missing_config.ts";
 import { derivePermissions, type Service, SERVICES } from "../service_permissions.ts";

@@ -1,9 +1,13 @@
 import { Option } from "commander";
 import { AppError } from "@gateway/shared/errors";
-import { type CompiledHost, type CompiledPolicy, compilePolicy } from "@gateway/shared/policy/compile";
-import { toWireDecision } from "@gateway/shared/policy/ssh";
-import { quoteText } from "@gateway/shared/quote";
-import { SESSION_MODES, type SessionMode } from "@gateway/shared/wire/sign";
+import {
+  type CompiledHost,
+  type CompiledPolicy,
+  compilePolicy,
+  toWireDecision,
+} from "@gateway/shared/policy";
+import { quoteText } from "@gateway/shared/text";
+import { SESSION_MODES, type SessionMode } from "@gateway/shared/wire";
 import { once } from "../arguments.ts";
 import type { AddCommand, CommandContext } from "../context.ts";
 import { explainIntent, type OpenIntent } from "../explain/decide.ts";

@@ -1,8 +1,7 @@
-import { formatDuration } from "@gateway/shared/duration";
-import { elevationLabel } from "@gateway/shared/policy/sudo_user";
+import { formatDuration, quoteText } from "@gateway/shared/text";
+import { elevationLabel } from "@gateway/shared/policy";
 import type { Command } from "commander";
 import { AppError } from "@gateway/shared/errors";
-import { quoteText } from "@gateway/shared/quote";
 import {
   grantCreated,
   type GrantInfo,
@@ -10,7 +9,7 @@ import {
   type GrantRequest,
   grantRequest,
   grantRevoked,
-} from "@gateway/shared/wire/grant";
+} from "@gateway/shared/wire";
 import { once, repeated } from "../arguments.ts";
 import type { AddCommand, CommandContext } from "../context.ts";
 import { actionPattern } from "../cluster/action_pattern.ts";

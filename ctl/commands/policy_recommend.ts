@@ -1,7 +1,7 @@
 import { resolve } from "node:path";
-import { compilePolicy } from "@gateway/shared/policy/compile";
+import { compilePolicy } from "@gateway/shared/policy";
 import { AppError } from "@gateway/shared/errors";
-import { quoteText } from "@gateway/shared/quote";
+import { quoteText } from "@gateway/shared/text";
 import { countOf, once } from "../arguments.ts";
 import { createFilter } from "../audit/filter.ts";
 import { readLogs } from "../audit/read_logs.ts";

@@ -1,6 +1,6 @@
 import type { Command } from "commander";
 import * as z from "@zod/zod";
-import { quoteText } from "@gateway/shared/quote";
+import { quoteText } from "@gateway/shared/text";
 import { once } from "../arguments.ts";
 import type { AddCommand, CommandContext } from "../context.ts";
 import type { CommandResult } from "../output.ts";

@@ -1,9 +1,9 @@
 import { resolve } from "node:path";
 import * as z from "@zod/zod";
 import type { Command } from "commander";
-import { parseConfig } from "@gateway/shared/config/load";
+import { parseConfig } from "@gateway/shared/config";
 import { AppError } from "@gateway/shared/errors";
-import { quoteText } from "@gateway/shared/quote";
+import { quoteText } from "@gateway/shared/text";
 import {
   type PolicyChanged,
   policyChanged,
@@ -11,7 +11,7 @@ import {
   type PolicyRequest,
   type PolicyVersionHosts,
   policyVersionHosts,
-} from "@gateway/shared/wire/policy_version";
+} from "@gateway/shared/wire";
 import { countOf } from "../arguments.ts";
 import type { AddCommand, CommandContext } from "../context.ts";
 import { diffHosts } from "../edit/diff_hosts.ts";

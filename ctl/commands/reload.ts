@@ -1,5 +1,5 @@
 import { resolve } from "node:path";
-import { visibleText } from "@gateway/shared/visible";
+import { visibleText } from "@gateway/shared/text";
 import { once } from "../arguments.ts";
 import type { AddCommand, CommandContext } from "../context.ts";
 import type { CommandResult } from "../output.ts";

@@ -1,5 +1,5 @@
 import { AppError } from "@gateway/shared/errors";
-import { revokeKeyIdsRequest, revokeResponse, revokeSerialsRequest } from "@gateway/shared/wire/krl";
+import { revokeKeyIdsRequest, revokeResponse, revokeSerialsRequest } from "@gateway/shared/wire";
 import { asOneWord, once } from "../arguments.ts";
 import type { AddCommand } from "../context.ts";
 import { parseSerial } from "../freeze_subject.ts";

@@ -1,7 +1,7 @@
 import { dirname, join, resolve } from "node:path";
 import { controlPlaneConfig } from "@gateway/control-plane/config";
 import { systemClock } from "@gateway/shared/clock";
-import { loadConfig } from "@gateway/shared/config/load";
+import { loadConfig } from "@gateway/shared/config";
 import { AppError } from "@gateway/shared/errors";
 import { ifThere } from "@gateway/shared/files";
 import type { AddCommand, CommandContext } from "../context.ts";

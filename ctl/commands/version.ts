@@ -1,4 +1,4 @@
-import { describeVersion, VERSION } from "@gateway/shared/version";
+import { describeVersion, VERSION } from "@gateway/shared/service";
 import type { AddCommand } from "../context.ts";
 
 const EXAMPLES = `

@@ -1,12 +1,12 @@
 import ipaddr from "ipaddr.js";
 import { type BrokerConfig, localPolicy } from "@gateway/broker/config";
 import type { ControlPlaneConfig } from "@gateway/control-plane/config";
-import { planCaKeys } from "@gateway/shared/ca/model";
-import { parseListenAddress } from "@gateway/shared/http/listen_address";
+import { planCaKeys } from "@gateway/shared/ca";
+import { parseListenAddress } from "@gateway/shared/http";
 import { AppError } from "@gateway/shared/errors";
-import { compilePolicy, findPolicyProblems } from "@gateway/shared/policy/compile";
-import { quoteText } from "@gateway/shared/quote";
-import { createRedactor } from "@gateway/shared/redact/redact";
+import { compilePolicy, findPolicyProblems } from "@gateway/shared/policy";
+import { quoteText } from "@gateway/shared/text";
+import { createRedactor } from "@gateway/shared/redact";
 import type { SignerConfig } from "@gateway/signer/config";
 import { findSignerProblems } from "../signer_problems.ts";
 import { fail, type Finding, pass, warn } from "./finding.ts";

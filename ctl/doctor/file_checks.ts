@@ -2,18 +2,18 @@ import { createPrivateKey, X509Certificate } from "node:crypto";
 import { statfs } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import { systemClock } from "@gateway/shared/clock";
-import { findLeft } from "@gateway/shared/atomic_file";
-import { AppError, errorText } from "@gateway/shared/errors";
-import type { UsedFile } from "@gateway/shared/exposed_files";
 import {
   describeReadFailure,
   findExposedFiles,
+  findLeft,
   ifThere,
   readRegularFile,
   readRegularText,
+  type UsedFile,
 } from "@gateway/shared/files";
-import { parseDeniedCallers } from "@gateway/shared/http/denied_callers";
-import { quoteText } from "@gateway/shared/quote";
+import { AppError, errorText } from "@gateway/shared/errors";
+import { parseDeniedCallers } from "@gateway/shared/http";
+import { quoteText } from "@gateway/shared/text";
 import type { BrokerConfig } from "@gateway/broker/config";
 import { describeEnd, readCertificateFacts } from "../identity/certificate_facts.ts";
 import { parseManifest } from "../backup/manifest.ts";

@@ -1,5 +1,5 @@
-import { findLoginShellRisk } from "@gateway/shared/policy/login_shell";
-import { quoteText } from "@gateway/shared/quote";
+import { findLoginShellRisk } from "@gateway/shared/policy";
+import { quoteText } from "@gateway/shared/text";
 import { fail, type Finding, pass, unknown, warn } from "./finding.ts";
 
 /** What was asked of a host, and what it answered. */

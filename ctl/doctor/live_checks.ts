@@ -1,9 +1,8 @@
 import { connect, type Socket } from "node:net";
-import { systemClock } from "@gateway/shared/clock";
+import { systemClock, within } from "@gateway/shared/clock";
 import { errorText } from "@gateway/shared/errors";
-import { parseListenAddress } from "@gateway/shared/http/listen_address";
-import { quoteText } from "@gateway/shared/quote";
-import { within } from "@gateway/shared/within";
+import { parseListenAddress } from "@gateway/shared/http";
+import { quoteText } from "@gateway/shared/text";
 import type { SignerConfig } from "@gateway/signer/config";
 import { caLine, type PublicHalf } from "../enrol/next_ca.ts";
 import { formatEnrolScript } from "../enrol/script.ts";

@@ -2,7 +2,7 @@ import { normalize } from "node:path";
 import { systemClock } from "@gateway/shared/clock";
 import { AppError, errorText } from "@gateway/shared/errors";
 import { describeReadFailure, readRegularFile } from "@gateway/shared/files";
-import { quoteText } from "@gateway/shared/quote";
+import { quoteText } from "@gateway/shared/text";
 import { runToEnd } from "../run_program.ts";
 import { derivePermissions, type Service } from "../service_permissions.ts";
 import { readServiceCommand, type ServiceCommandLine } from "../service_process.ts";

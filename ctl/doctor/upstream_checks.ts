@@ -1,9 +1,8 @@
 import { resolve } from "node:path";
 import { systemClock } from "@gateway/shared/clock";
-import { type SignerClientConfig, signerUrls } from "@gateway/shared/config/signer_client";
+import { type SignerClientConfig, signerUrls } from "@gateway/shared/config";
 import { describeFault, errorText } from "@gateway/shared/errors";
-import { JsonClient } from "@gateway/shared/http/json_client";
-import { loadTlsMaterial, type TlsMaterial } from "@gateway/shared/http/tls_material";
+import { JsonClient, loadTlsMaterial, type TlsMaterial } from "@gateway/shared/http";
 import { adviseOnContact } from "../contact_advice.ts";
 import { fail, type Finding, pass, unknown } from "./finding.ts";
 

@@ -1,4 +1,4 @@
-import { removeMember, setValue, type ValuePath } from "@gateway/shared/config/edit";
+import { removeMember, setValue, type ValuePath } from "@gateway/shared/config";
 
 /** What flags say of the fields of an entry: absent is not spoken of, empty clears the field. */
 export type Fields = Readonly<Record<string, unknown>>;

@@ -1,5 +1,5 @@
 import { AppError } from "@gateway/shared/errors";
-import { quoteText } from "@gateway/shared/quote";
+import { quoteText } from "@gateway/shared/text";
 import { HintedError } from "../output.ts";
 
 /** Names with commas between, from a flag that may be repeated; one empty value clears. */

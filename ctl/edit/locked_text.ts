@@ -1,8 +1,6 @@
-import { readRegularText } from "@gateway/shared/files";
-import { writeFileAtomic } from "@gateway/shared/atomic_file";
-import { tryLockFile } from "@gateway/shared/edit_lock";
+import { readRegularText, tryLockFile, writeFileAtomic } from "@gateway/shared/files";
 import { AppError, errorText } from "@gateway/shared/errors";
-import { quoteText } from "@gateway/shared/quote";
+import { quoteText } from "@gateway/shared/text";
 
 /**
  * Edits a file that others may be editing too: one at a time, from what it says then, whole or not at all.

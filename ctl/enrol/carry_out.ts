@@ -1,4 +1,4 @@
-import type { CaKey } from "@gateway/shared/ca/custody";
+import type { CaKey } from "@gateway/shared/ca";
 import { AppError, errorText } from "@gateway/shared/errors";
 import { type OwnHost, runOverSsh } from "../over_ssh.ts";
 import { type EnrolOptions, formatEnrolScript } from "./script.ts";

@@ -1,14 +1,10 @@
 import { resolve } from "node:path";
-import type { CaKey } from "@gateway/shared/ca/custody";
-import { loadCaKeys } from "@gateway/shared/ca/load";
-import type { AgentCaKeyConfig, CaKeyConfig } from "@gateway/shared/ca/model";
-import { systemClock } from "@gateway/shared/clock";
+import { type AgentCaKeyConfig, type CaKey, type CaKeyConfig, loadCaKeys } from "@gateway/shared/ca";
+import { systemClock, systemRandom } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
 import { ifThere, readRegularText } from "@gateway/shared/files";
-import { quoteText } from "@gateway/shared/quote";
-import { systemRandom } from "@gateway/shared/random";
-import { encodeOpensshPrivateKey } from "@gateway/shared/ssh/openssh_key";
-import { formatPublicKey, parsePublicKey } from "@gateway/shared/ssh/public_key";
+import { quoteText } from "@gateway/shared/text";
+import { encodeOpensshPrivateKey, formatPublicKey, parsePublicKey } from "@gateway/shared/ssh";
 import type { CommandContext } from "../context.ts";
 import { createFile } from "../identity/folder.ts";
 

@@ -1,4 +1,4 @@
-import { singleQuote } from "@gateway/shared/shell_quote";
+import { singleQuote } from "@gateway/shared/text";
 import { ENROL_TEXT } from "./text.ts";
 
 /** What is to be done on a host. */

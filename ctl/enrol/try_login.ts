@@ -1,11 +1,15 @@
 import { join } from "node:path";
-import type { CaKey } from "@gateway/shared/ca/custody";
+import type { CaKey } from "@gateway/shared/ca";
 import { AppError } from "@gateway/shared/errors";
-import { quoteText } from "@gateway/shared/quote";
-import { randomSerial, systemRandom } from "@gateway/shared/random";
-import { CERTIFICATE_ALGORITHM, formatCertificate, issueCertificate } from "@gateway/shared/ssh/certificate";
-import { ed25519PublicKey, encodeOpensshPrivateKey } from "@gateway/shared/ssh/openssh_key";
-import { systemClock } from "@gateway/shared/clock";
+import { quoteText } from "@gateway/shared/text";
+import { randomSerial, systemClock, systemRandom } from "@gateway/shared/clock";
+import {
+  CERTIFICATE_ALGORITHM,
+  ed25519PublicKey,
+  encodeOpensshPrivateKey,
+  formatCertificate,
+  issueCertificate,
+} from "@gateway/shared/ssh";
 import { type OwnHost, sshTo } from "../over_ssh.ts";
 
 const SECONDS = 120;

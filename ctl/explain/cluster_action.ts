@@ -1,6 +1,6 @@
 import { AppError } from "@gateway/shared/errors";
-import type { AskedAction } from "@gateway/shared/policy/kubernetes";
-import { quoteText } from "@gateway/shared/quote";
+import type { AskedAction } from "@gateway/shared/policy";
+import { quoteText } from "@gateway/shared/text";
 
 /**
  * Reads an action as it is written in records: `get deployments.apps prod/api`, `list pods prod`, `get nodes -/n1`. The

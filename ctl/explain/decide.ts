@@ -1,7 +1,14 @@
-import { type CommandVerdict, decideCommand } from "@gateway/shared/policy/command";
-import type { CompiledHost, CompiledPolicy } from "@gateway/shared/policy/compile";
-import { parseCommand } from "@gateway/shared/policy/shell";
-import { decideSsh, mayUseHost, type SshDecision, type SshIntent } from "@gateway/shared/policy/ssh";
+import {
+  type CommandVerdict,
+  type CompiledHost,
+  type CompiledPolicy,
+  decideCommand,
+  decideSsh,
+  mayUseHost,
+  parseCommand,
+  type SshDecision,
+  type SshIntent,
+} from "@gateway/shared/policy";
 
 /** What the rules say of one simple command, enforcement left aside. */
 export interface StepVerdict {

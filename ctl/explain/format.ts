@@ -1,5 +1,4 @@
-import type { CompiledHost } from "@gateway/shared/policy/compile";
-import type { SshDecision } from "@gateway/shared/policy/ssh";
+import type { CompiledHost, SshDecision } from "@gateway/shared/policy";
 import { EMPTY_CELL, formatRow, formatTable } from "../table.ts";
 import type { Explanation, OpenIntent, StepVerdict } from "./decide.ts";
 import type { Contribution } from "./policies.ts";

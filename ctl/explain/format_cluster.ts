@@ -1,5 +1,4 @@
-import type { ClusterPolicy, ClusterRule } from "@gateway/shared/policy/cluster_model";
-import type { ClusterDecision, CompiledCluster } from "@gateway/shared/policy/clusters";
+import type { ClusterDecision, ClusterPolicy, ClusterRule, CompiledCluster } from "@gateway/shared/policy";
 import { EMPTY_CELL, formatTable } from "../table.ts";
 
 /** What holds for a cluster, whatever the action. */

@@ -1,5 +1,5 @@
 import type { SignerConfig } from "@gateway/signer/config";
-import type { CommandPolicy, HostPolicy } from "@gateway/shared/policy/model";
+import type { CommandPolicy, HostPolicy } from "@gateway/shared/policy";
 
 /** A command policy that holds for a host, and why it does. */
 export interface Contribution {

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import type { CommandPolicy } from "@gateway/shared/policy/model";
+import type { CommandPolicy } from "@gateway/shared/policy";
 import { listContributions } from "./policies.ts";
 
 const HOST = { addr: "10.0.0.1:22", user: "deploy", host_key: "" };

@@ -3,7 +3,7 @@ import { X509Certificate } from "node:crypto";
 import { systemClock } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
 import { ifThere } from "@gateway/shared/files";
-import { quoteText } from "@gateway/shared/quote";
+import { quoteText } from "@gateway/shared/text";
 import { readOperatorFile } from "../read_file.ts";
 import type { X509Authority } from "../init/x509.ts";
 import { requireOwn } from "./own_folder.ts";

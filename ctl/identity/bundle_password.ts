@@ -1,6 +1,6 @@
 import { resolve } from "node:path";
 import { AppError } from "@gateway/shared/errors";
-import type { Random } from "@gateway/shared/random";
+import type { Random } from "@gateway/shared/clock";
 import { readOperatorFile } from "../read_file.ts";
 
 /** A password of a bundle. */

@@ -1,7 +1,6 @@
 import { dirname, join, resolve } from "node:path";
 import { type ControlPlaneConfig, controlPlaneConfig } from "@gateway/control-plane/config";
-import { appendToList } from "@gateway/shared/config/edit";
-import { loadConfig, parseConfig } from "@gateway/shared/config/load";
+import { appendToList, loadConfig, parseConfig } from "@gateway/shared/config";
 import { ifThere } from "@gateway/shared/files";
 import { editLocked } from "../edit/locked_text.ts";
 

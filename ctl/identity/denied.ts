@@ -1,7 +1,7 @@
 import { resolve } from "node:path";
 import { AppError, errorText } from "@gateway/shared/errors";
-import { parseDeniedCallers } from "@gateway/shared/http/denied_callers";
-import { quoteText } from "@gateway/shared/quote";
+import { parseDeniedCallers } from "@gateway/shared/http";
+import { quoteText } from "@gateway/shared/text";
 import { editLocked } from "../edit/locked_text.ts";
 import { readOperatorFile } from "../read_file.ts";
 

@@ -1,6 +1,6 @@
 import { dirname, resolve } from "node:path";
 import { openFile, readAt, readRegularText } from "@gateway/shared/files";
-import { quoteText } from "@gateway/shared/quote";
+import { quoteText } from "@gateway/shared/text";
 import { systemClock } from "@gateway/shared/clock";
 import { describeEnd, readCertificateFacts } from "./certificate_facts.ts";
 

@@ -1,9 +1,14 @@
 import { basename, dirname, join, resolve } from "node:path";
-import { removeLeft, writeFileAtomic } from "@gateway/shared/atomic_file";
+import {
+  describeReadFailure,
+  ifThere,
+  readRegularText,
+  removeLeft,
+  writeFileAtomic,
+} from "@gateway/shared/files";
 import { AppError, errorText } from "@gateway/shared/errors";
-import { describeReadFailure, ifThere, readRegularText } from "@gateway/shared/files";
-import { quoteText } from "@gateway/shared/quote";
-import { systemRandom } from "@gateway/shared/random";
+import { quoteText } from "@gateway/shared/text";
+import { systemRandom } from "@gateway/shared/clock";
 import { type CertificateFacts, readCertificateFacts } from "./certificate_facts.ts";
 
 /** A certificate in a folder of identities; what can't be read of it says why. */

@@ -1,6 +1,6 @@
 import { AppError } from "@gateway/shared/errors";
 import { ifThere, readRegularText } from "@gateway/shared/files";
-import { quoteText } from "@gateway/shared/quote";
+import { quoteText } from "@gateway/shared/text";
 import { isTrusted, type TrustedAuthority } from "./authority.ts";
 import { readCertificateFacts } from "./certificate_facts.ts";
 import type { IdentityKind } from "./kinds.ts";

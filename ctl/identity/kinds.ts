@@ -1,7 +1,6 @@
 import { AppError } from "@gateway/shared/errors";
-import { hasUnseen } from "@gateway/shared/characters";
-import { HOST_IDENTITY_SUFFIX, isHostIdentity } from "@gateway/shared/wire/krl";
-import { quoteText } from "@gateway/shared/quote";
+import { hasUnseen, quoteText } from "@gateway/shared/text";
+import { HOST_IDENTITY_SUFFIX, isHostIdentity } from "@gateway/shared/wire";
 import type { LeafUsage } from "../init/x509.ts";
 
 /** Who can have an identity, and what its certificate is good for. */

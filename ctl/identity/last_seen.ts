@@ -1,9 +1,7 @@
-import { openLogFile } from "@gateway/shared/audit/log_file";
+import { MAX_LINE_BYTES, openLogFile, splitLines } from "@gateway/shared/audit";
 import { ifThere, readChunks } from "@gateway/shared/files";
 import { readRecord } from "../audit/record.ts";
 import { findLastLines } from "../audit/last_lines.ts";
-import { MAX_LINE_BYTES } from "@gateway/shared/audit/record";
-import { splitLines } from "@gateway/shared/audit/lines";
 
 /** So many records of each log are looked at, the newest: a log can have millions. */
 const RECORDS = 20_000;

@@ -1,7 +1,7 @@
 import { dirname } from "node:path";
 import { AppError } from "@gateway/shared/errors";
-import { formatMode, mayOthersWrite } from "@gateway/shared/exposed_files";
-import { quoteText } from "@gateway/shared/quote";
+import { formatMode, mayOthersWrite } from "@gateway/shared/files";
+import { quoteText } from "@gateway/shared/text";
 import { HintedError } from "../output.ts";
 
 const ROOT = 0;

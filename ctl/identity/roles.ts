@@ -1,6 +1,6 @@
 import type { ControlPlaneConfig } from "@gateway/control-plane/config";
 import { AppError } from "@gateway/shared/errors";
-import { quoteText } from "@gateway/shared/quote";
+import { quoteText } from "@gateway/shared/text";
 import type { SignerConfig } from "@gateway/signer/config";
 import type { IdentityKind } from "./kinds.ts";
 

@@ -1,7 +1,7 @@
 import { dirname, resolve } from "node:path";
 import { AppError } from "@gateway/shared/errors";
 import { ifThere } from "@gateway/shared/files";
-import { quoteText } from "@gateway/shared/quote";
+import { quoteText } from "@gateway/shared/text";
 import type { SignerConfig } from "@gateway/signer/config";
 import type { CommandContext } from "../context.ts";
 import { loadSignerFile } from "../signer_file.ts";

@@ -1,6 +1,6 @@
 import { brokerConfig, UNSUPPORTED_BROKER_KEYS } from "@gateway/broker/config";
-import { parseConfig } from "@gateway/shared/config/load";
-import { isInNetwork } from "@gateway/shared/permissions/network";
+import { parseConfig } from "@gateway/shared/config";
+import { isInNetwork } from "@gateway/shared/permissions";
 import { signerConfig, UNSUPPORTED_SIGNER_KEYS } from "@gateway/signer/config";
 import { clientConfig } from "../client_config.ts";
 import { certificatePath, isInside, keyPath, type Layout } from "./layout.ts";

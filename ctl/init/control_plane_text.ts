@@ -1,5 +1,5 @@
 import { controlPlaneConfig } from "@gateway/control-plane/config";
-import { parseConfig } from "@gateway/shared/config/load";
+import { parseConfig } from "@gateway/shared/config";
 import { APPROVAL_WAIT_SECONDS, type ConfigChoices, quote } from "./config_text.ts";
 import { publicAddress, reachable } from "./options.ts";
 import { approvalsUrl, certificatePath, keyPath, type Layout } from "./layout.ts";

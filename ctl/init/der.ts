@@ -1,4 +1,4 @@
-import { concatBytes } from "@gateway/shared/bytes";
+import { concatBytes } from "@gateway/shared/text";
 
 /** What of DER (X.690) a certificate bundle needs: values are written, never read. */
 

@@ -1,4 +1,4 @@
-import { quoteText } from "@gateway/shared/quote";
+import { quoteText } from "@gateway/shared/text";
 
 /** What is known of a part of a path. */
 export interface PathPart {

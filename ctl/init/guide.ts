@@ -1,5 +1,5 @@
 import { dirname } from "node:path";
-import { shellQuote } from "@gateway/shared/shell_quote";
+import { shellQuote } from "@gateway/shared/text";
 import type { BrokerRoute } from "./config_text.ts";
 import { approvalsUrl, isInside, type Layout } from "./layout.ts";
 import { type InitHost, type InitListeners, publicAddress } from "./options.ts";

@@ -1,6 +1,6 @@
 import { AppError } from "@gateway/shared/errors";
 import { ifThere, readRegularFile } from "@gateway/shared/files";
-import { quoteText } from "@gateway/shared/quote";
+import { quoteText } from "@gateway/shared/text";
 import { readOperatorFile } from "../read_file.ts";
 import { runToEnd } from "../run_program.ts";
 import { findHostKey } from "./known_hosts.ts";

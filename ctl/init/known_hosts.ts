@@ -1,5 +1,5 @@
 import { createHmac, timingSafeEqual } from "node:crypto";
-import { formatPublicKey, parsePublicKey } from "@gateway/shared/ssh/public_key";
+import { formatPublicKey, parsePublicKey } from "@gateway/shared/ssh";
 
 /** The preferred first: what every sshd has had for ten years. */
 const ALGORITHMS = [

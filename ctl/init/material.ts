@@ -1,6 +1,5 @@
-import type { Random } from "@gateway/shared/random";
-import { ed25519PublicKey, encodeOpensshPrivateKey } from "@gateway/shared/ssh/openssh_key";
-import { formatPublicKey } from "@gateway/shared/ssh/public_key";
+import type { Random } from "@gateway/shared/clock";
+import { ed25519PublicKey, encodeOpensshPrivateKey, formatPublicKey } from "@gateway/shared/ssh";
 import { randomPassword } from "../identity/bundle_password.ts";
 import { IDENTITIES, type Identity, LOCAL_NAMES } from "./layout.ts";
 import { encodePkcs12 } from "./pkcs12.ts";

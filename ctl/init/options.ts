@@ -1,8 +1,8 @@
 import ipaddr from "ipaddr.js";
 import { AppError } from "@gateway/shared/errors";
-import { parseListenAddress } from "@gateway/shared/http/listen_address";
-import { isNetwork, NETWORK_FORMS } from "@gateway/shared/permissions/network";
-import { formatPublicKey, parsePublicKey } from "@gateway/shared/ssh/public_key";
+import { parseListenAddress } from "@gateway/shared/http";
+import { isNetwork, NETWORK_FORMS } from "@gateway/shared/permissions";
+import { formatPublicKey, parsePublicKey } from "@gateway/shared/ssh";
 
 /** A host that the signer is to know from the start. */
 export interface InitHost {

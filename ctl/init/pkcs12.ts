@@ -1,6 +1,6 @@
 import { createCipheriv, createHash, createHmac, pbkdf2Sync } from "node:crypto";
-import { concatBytes } from "@gateway/shared/bytes";
-import type { Random } from "@gateway/shared/random";
+import { concatBytes } from "@gateway/shared/text";
+import type { Random } from "@gateway/shared/clock";
 import {
   bmpString,
   encodeBmp,

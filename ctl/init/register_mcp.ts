@@ -1,6 +1,5 @@
 import { errorText } from "@gateway/shared/errors";
-import { shellQuote } from "@gateway/shared/shell_quote";
-import { visibleText } from "@gateway/shared/visible";
+import { shellQuote, visibleText } from "@gateway/shared/text";
 import { runToEnd } from "../run_program.ts";
 import type { CommandLine } from "./guide.ts";
 

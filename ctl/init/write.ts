@@ -1,9 +1,7 @@
 import { dirname, join } from "node:path";
-import type { Clock } from "@gateway/shared/clock";
-import { tryLockFile } from "@gateway/shared/edit_lock";
+import type { Clock, Random } from "@gateway/shared/clock";
+import { ifThere, tryLockFile } from "@gateway/shared/files";
 import { AppError, errorText } from "@gateway/shared/errors";
-import { ifThere } from "@gateway/shared/files";
-import type { Random } from "@gateway/shared/random";
 import { checkFolder } from "./check_folder.ts";
 import { SET_UP_ENTRIES } from "./layout.ts";
 import type { PlannedEntry } from "./plan.ts";

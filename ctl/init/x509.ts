@@ -3,8 +3,7 @@ import "reflect-metadata";
 import { createPublicKey } from "node:crypto";
 import * as x509 from "@peculiar/x509";
 import { AppError } from "@gateway/shared/errors";
-import { systemClock } from "@gateway/shared/clock";
-import { type Random, systemRandom } from "@gateway/shared/random";
+import { type Random, systemClock, systemRandom } from "@gateway/shared/clock";
 import { LEAF_DAYS } from "../identity/validity.ts";
 import { encodeNameConstraints } from "../identity/name_constraints.ts";
 

@@ -1,9 +1,9 @@
 import type { FileHandle } from "node:fs/promises";
 import { resolve } from "node:path";
-import { splitLines } from "@gateway/shared/audit/lines";
+import { splitLines } from "@gateway/shared/audit";
 import { AppError } from "@gateway/shared/errors";
 import { describeReadFailure, openFile, readChunks } from "@gateway/shared/files";
-import { quoteText } from "@gateway/shared/quote";
+import { quoteText } from "@gateway/shared/text";
 import { type ApiEvent, readApiLine } from "./api_event.ts";
 
 /** A record with the bodies of request and response; an object has up to 1.5 MiB. */

@@ -1,5 +1,4 @@
-import { decideCommand } from "@gateway/shared/policy/command";
-import type { CompiledHost, CompiledPolicy } from "@gateway/shared/policy/compile";
+import { type CompiledHost, type CompiledPolicy, decideCommand } from "@gateway/shared/policy";
 import { listSteps } from "../explain/decide.ts";
 
 /** What an audit record tells of a command. */

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { compilePolicy } from "@gateway/shared/policy/compile";
-import { SAMPLE_HOST_KEY } from "@gateway/shared/testing/sample_policy";
+import { compilePolicy } from "@gateway/shared/policy";
+import { SAMPLE_HOST_KEY } from "@gateway/shared/testing";
 import { Recommender, type SeenCommand } from "./recommend.ts";
 
 const HOST = { user: "deploy", host_key: SAMPLE_HOST_KEY };

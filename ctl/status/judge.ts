@@ -1,4 +1,4 @@
-import { quoteText } from "@gateway/shared/quote";
+import { quoteText } from "@gateway/shared/text";
 import type { ServiceStatus } from "./service_status.ts";
 
 /** Certificates that end so soon are told of: a week leaves time to do something. */

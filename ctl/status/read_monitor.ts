@@ -1,7 +1,6 @@
-import { systemClock } from "@gateway/shared/clock";
+import { systemClock, within } from "@gateway/shared/clock";
 import { AppError, errorText } from "@gateway/shared/errors";
-import { parseListenAddress } from "@gateway/shared/http/listen_address";
-import { within } from "@gateway/shared/within";
+import { parseListenAddress } from "@gateway/shared/http";
 import { reachable } from "../init/options.ts";
 import { readStatus, type ServiceStatus, silentStatus } from "./service_status.ts";
 

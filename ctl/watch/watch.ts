@@ -1,4 +1,4 @@
-import type { ApprovalRecord } from "@gateway/shared/wire/approval";
+import type { ApprovalRecord } from "@gateway/shared/wire";
 import { formatDetails } from "../approval_text.ts";
 
 /** The ids of the request on the screen, and of the identical requests that are decided with it. */

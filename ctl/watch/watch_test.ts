@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import type { ApprovalRecord } from "@gateway/shared/wire/approval";
+import type { ApprovalRecord } from "@gateway/shared/wire";
 import { NOTHING_WATCHED, READING_MS, watch, type WatchEvent, type WatchState } from "./watch.ts";
 
 function approval(id: string, minute = 0): ApprovalRecord {

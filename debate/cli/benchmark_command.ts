@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { writeFileAtomic } from "@gateway/shared/atomic_file";
+import { writeFileAtomic } from "@gateway/shared/files";
 import { AppError } from "@gateway/shared/errors";
 import { dirname, resolve } from "node:path";
 import { loadRun, parseCases } from "../benchmark/cases.ts";

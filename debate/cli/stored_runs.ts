@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { writeFileAtomic } from "@gateway/shared/atomic_file";
+import { writeFileAtomic } from "@gateway/shared/files";
 import { AppError, errorName } from "@gateway/shared/errors";
 import { openToRead } from "../runs/disk_folder.ts";
 import { readListItem } from "../runs/list_item.ts";

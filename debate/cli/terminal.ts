@@ -4,7 +4,7 @@
  * @module
  */
 
-import { cutText, visibleText } from "@gateway/shared/visible";
+import { cutText, visibleText } from "@gateway/shared/text";
 
 /** A terminal, or the pipes that take its place. */
 export interface Terminal {

@@ -3,9 +3,8 @@
  *
  * @module
  */
-import type { Clock } from "@gateway/shared/clock";
+import { type Clock, finishInSlices } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
-import { finishInSlices } from "@gateway/shared/steps";
 import { fence } from "../engine/graph/text.ts";
 import { collectProject, type Project, type ProjectRequest } from "./project.ts";
 import {

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { assertLinearWork } from "@gateway/shared/testing/linear_work";
+import { assertLinearWork } from "@gateway/shared/testing";
 import { compileGlob } from "./glob.ts";
 
 Deno.test.each([

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { finish, type Steps } from "@gateway/shared/steps";
+import { finish, type Steps } from "@gateway/shared/clock";
 import { findSecrets, type SecretSpan } from "./secret_rules.ts";
 
 /** How many secrets of each class were masked. */

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { assertLinearWork } from "@gateway/shared/testing/linear_work";
+import { assertLinearWork } from "@gateway/shared/testing";
 import { withoutCutWord } from "../engine/graph/text.ts";
 import { addCounts, createContextRedactor, ownSecrets } from "./redact_context.ts";
 

@@ -3,8 +3,7 @@
  *
  * @module
  */
-import type { Clock } from "@gateway/shared/clock";
-import { finish, finishInSlices, type Steps } from "@gateway/shared/steps";
+import { type Clock, finish, finishInSlices, type Steps } from "@gateway/shared/clock";
 import type { ContextRedactor } from "./redact_context.ts";
 
 const MARK = "[REDACTED]";

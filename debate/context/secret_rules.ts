@@ -8,7 +8,7 @@
  *
  * @module
  */
-import type { Steps } from "@gateway/shared/steps";
+import type { Steps } from "@gateway/shared/clock";
 
 /** A secret's place in a text. */
 export interface SecretSpan {

@@ -1,4 +1,4 @@
-import { writeFileAtomic } from "@gateway/shared/atomic_file";
+import { writeFileAtomic } from "@gateway/shared/files";
 import { AppError } from "@gateway/shared/errors";
 import { resolve } from "node:path";
 import { type Arm, type ArmModels, ARMS } from "./arms.ts";

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import "@gateway/shared/no_storage";
+import "@gateway/shared/service/no_storage";
 import { runProgram } from "../cli/program.ts";
 import { runHere } from "../main.ts";
 import { createLab } from "./program.ts";

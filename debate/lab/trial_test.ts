@@ -1,4 +1,4 @@
-import { FakeClock } from "@gateway/shared/testing/fake_clock";
+import { FakeClock } from "@gateway/shared/testing";
 import assert from "node:assert/strict";
 import { collectTemplates, selectTemplate } from "../prompts/templates.ts";
 import { type Arm, ARMS } from "./arms.ts";

@@ -4,8 +4,7 @@
  *
  * @module
  */
-import type { Clock } from "@gateway/shared/clock";
-import { within } from "@gateway/shared/within";
+import { type Clock, within } from "@gateway/shared/clock";
 import { ModelError } from "../engine/model.ts";
 import { plainBody } from "./plain_body.ts";
 

@@ -3,9 +3,8 @@
  *
  * @module
  */
-import type { Clock } from "@gateway/shared/clock";
+import { type Clock, within } from "@gateway/shared/clock";
 import { parseStandardJson } from "@gateway/shared/json";
-import { within } from "@gateway/shared/within";
 import { ModelError } from "../engine/model.ts";
 
 /** What {@linkcode exchangeJson} needs. */

@@ -3,8 +3,7 @@
  *
  * @module
  */
-import type { Clock } from "@gateway/shared/clock";
-import { within } from "@gateway/shared/within";
+import { type Clock, within } from "@gateway/shared/clock";
 import type { OpenAI } from "@openai/openai";
 import type { ChatApi, ChatStream } from "./chat_api.ts";
 import { type CallBounds, type ChatEndpoint, exchangeFor, type SentWith } from "./chat_exchange.ts";

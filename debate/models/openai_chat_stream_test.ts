@@ -1,4 +1,4 @@
-import { escapeKey } from "@gateway/shared/testing/escaped_key";
+import { escapeKey } from "@gateway/shared/testing";
 import assert from "node:assert/strict";
 import {
   delta,

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { type ConfigKind, loadConfig } from "@gateway/shared/config/load";
+import { type ConfigKind, loadConfig } from "@gateway/shared/config";
 import * as z from "@zod/zod";
 import type { CostEstimate, NodeCost, TokenTotals } from "../engine/events.ts";
 import { type NodeName, NODES } from "../engine/graph/state.ts";

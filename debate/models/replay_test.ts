@@ -1,4 +1,4 @@
-import { FakeClock } from "@gateway/shared/testing/fake_clock";
+import { FakeClock } from "@gateway/shared/testing";
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { ModelError, type ModelRequest } from "../engine/model.ts";

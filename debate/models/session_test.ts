@@ -1,4 +1,4 @@
-import { FakeClock } from "@gateway/shared/testing/fake_clock";
+import { FakeClock } from "@gateway/shared/testing";
 import assert from "node:assert/strict";
 import { ModelError } from "../engine/model.ts";
 import { type SessionOptions, SessionTokens, tokenPreview } from "./session.ts";

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import markdownIt from "markdown-it";
 import assert from "node:assert/strict";
-import { assertLinearWork } from "@gateway/shared/testing/linear_work";
+import { assertLinearWork } from "@gateway/shared/testing";
 import { embedded, fenced, inline } from "./markdown_text.ts";
 
 Deno.test.each([

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { writeFileAtomic } from "@gateway/shared/atomic_file";
+import { writeFileAtomic } from "@gateway/shared/files";
 import { AppError, errorText } from "@gateway/shared/errors";
 import { join } from "node:path";
 import type { FileEnds, Folder } from "./folder.ts";

@@ -1,4 +1,4 @@
-import { FakeClock } from "@gateway/shared/testing/fake_clock";
+import { FakeClock } from "@gateway/shared/testing";
 import assert from "node:assert/strict";
 import { endingEvents } from "../cli/run_record.ts";
 import { EPHEMERAL } from "../engine/events.ts";

@@ -3,9 +3,8 @@
  *
  * @module
  */
-import type { Clock } from "@gateway/shared/clock";
+import { type Clock, within } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
-import { within } from "@gateway/shared/within";
 import { redactValue } from "../context/redact_value.ts";
 import { isObject } from "../engine/graph/json_objects.ts";
 import { callKey } from "../engine/agents/tool_cache.ts";

@@ -1,4 +1,4 @@
-import { FakeClock } from "@gateway/shared/testing/fake_clock";
+import { FakeClock } from "@gateway/shared/testing";
 import assert from "node:assert/strict";
 import { MemoryFolder } from "../testing/memory_folder.ts";
 import { beginRecord, formatRecord, type RunHeader } from "./record.ts";

@@ -4,7 +4,7 @@
  * @module
  */
 import { AppError } from "@gateway/shared/errors";
-import { type ConfigKind, parseConfig } from "@gateway/shared/config/load";
+import { type ConfigKind, parseConfig } from "@gateway/shared/config";
 import * as z from "@zod/zod";
 import { parseEnv } from "node:util";
 import { parseStandardJson } from "@gateway/shared/json";

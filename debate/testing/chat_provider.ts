@@ -1,4 +1,4 @@
-import { FakeClock } from "@gateway/shared/testing/fake_clock";
+import { FakeClock } from "@gateway/shared/testing";
 import assert from "node:assert/strict";
 import { CHAT_COMPLETIONS } from "../models/chat_api.ts";
 import { fixedToken } from "../models/fixed_token.ts";

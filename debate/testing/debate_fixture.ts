@@ -1,4 +1,4 @@
-import { FakeClock } from "@gateway/shared/testing/fake_clock";
+import { FakeClock } from "@gateway/shared/testing";
 import type { AuditLine, DebateOutcome, DebatePorts, DebateSetup } from "../engine/ports.ts";
 import { NO_WORD } from "../engine/graph/operator.ts";
 import { holdDebate } from "../engine/agents/hold_debate.ts";

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { FakeClock } from "@gateway/shared/testing/fake_clock";
+import { FakeClock } from "@gateway/shared/testing";
 import { createDebateApp, type DebateHandler } from "../web/app.ts";
 import { loadSettings } from "../settings/config.ts";
 import { addEvidence, collectContext } from "../context/collect.ts";

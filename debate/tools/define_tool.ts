@@ -4,8 +4,7 @@
  *
  * @module
  */
-import type { Clock } from "@gateway/shared/clock";
-import { Deadline, within } from "@gateway/shared/within";
+import { type Clock, Deadline, within } from "@gateway/shared/clock";
 import * as z from "@zod/zod";
 import { present, type Redact } from "./present.ts";
 import type { Tool, ToolContext } from "../engine/tool.ts";

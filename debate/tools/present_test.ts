@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { assertLinearWork } from "@gateway/shared/testing/linear_work";
+import { assertLinearWork } from "@gateway/shared/testing";
 import { MAX_RESULT, present, truncate, visible } from "./present.ts";
 
 Deno.test.each([

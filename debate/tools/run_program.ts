@@ -3,8 +3,7 @@
  *
  * @module
  */
-import type { Clock } from "@gateway/shared/clock";
-import { within } from "@gateway/shared/within";
+import { type Clock, within } from "@gateway/shared/clock";
 import { withoutCutWord } from "../engine/graph/text.ts";
 
 /** A program to run. */

@@ -7,7 +7,7 @@
  *
  * @module
  */
-import { shellQuote } from "@gateway/shared/shell_quote";
+import { shellQuote } from "@gateway/shared/text";
 import * as z from "@zod/zod";
 import { isSecretFile } from "../context/secret_files.ts";
 import type { Argument } from "./argv.ts";

@@ -3,9 +3,13 @@
  *
  * @module
  */
-import type { UnknownPeer } from "@gateway/shared/http/plain_server";
-import { describeProblem, problemResponse } from "@gateway/shared/http/problem";
-import { createRouter, routesFor } from "@gateway/shared/http/routes";
+import {
+  createRouter,
+  describeProblem,
+  problemResponse,
+  routesFor,
+  type UnknownPeer,
+} from "@gateway/shared/http";
 import { createGuard } from "./guard.ts";
 import { PAGE_FILES, pageResponse } from "./page_files.ts";
 import { handlePreview, handleTemplate } from "./template_handlers.ts";

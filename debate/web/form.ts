@@ -11,7 +11,7 @@
  */
 import { Dicer } from "@fastify/busboy";
 import { AppError } from "@gateway/shared/errors";
-import { readBodyBytes } from "@gateway/shared/http/body";
+import { readBodyBytes } from "@gateway/shared/http";
 import { Buffer } from "node:buffer";
 import type { GivenFile } from "../context/collect.ts";
 

@@ -4,8 +4,7 @@
  * @module
  */
 import { AppError } from "@gateway/shared/errors";
-import { problemResponse } from "@gateway/shared/http/problem";
-import { refuseMethod } from "@gateway/shared/http/routes";
+import { problemResponse, refuseMethod } from "@gateway/shared/http";
 import { createHash, timingSafeEqual } from "node:crypto";
 import { GuessLimit } from "./guess_limit.ts";
 import type { WebPorts } from "./ports.ts";

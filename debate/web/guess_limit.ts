@@ -9,7 +9,7 @@
  */
 import type { Clock } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
-import { TokenBuckets } from "@gateway/shared/token_bucket";
+import { TokenBuckets } from "@gateway/shared/http";
 import { createHmac, timingSafeEqual } from "node:crypto";
 import { parseAddress } from "../tools/ip_address.ts";
 

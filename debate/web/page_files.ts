@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { ODD } from "@gateway/shared/visible";
+import { ODD } from "@gateway/shared/text";
 import markdownItScript from "markdown-it/browser" with { type: "text" };
 import answerScript from "./page/answer.js" with { type: "text" };
 import boardScript from "./page/board.js" with { type: "text" };

@@ -1,6 +1,6 @@
 import { AppError } from "@gateway/shared/errors";
-import { readJsonBody, requireJsonType } from "@gateway/shared/http/body";
-import { within } from "@gateway/shared/within";
+import { readJsonBody, requireJsonType } from "@gateway/shared/http";
+import { within } from "@gateway/shared/clock";
 import * as z from "@zod/zod";
 import type { LiveRun } from "../runs/live_run.ts";
 import { priorRun } from "../runs/prior_run.ts";

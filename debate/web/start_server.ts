@@ -3,10 +3,9 @@
  *
  * @module
  */
-import type { Clock } from "@gateway/shared/clock";
+import { type Clock, within } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
-import { type ListenerOptions, startPlainServer, type UnknownPeer } from "@gateway/shared/http/plain_server";
-import { within } from "@gateway/shared/within";
+import { type ListenerOptions, startPlainServer, type UnknownPeer } from "@gateway/shared/http";
 import type { Settings } from "../settings/config.ts";
 import type { DebateHandler } from "./app.ts";
 import { isLoopback } from "./same_origin.ts";

@@ -1,4 +1,4 @@
-import { FakeClock } from "@gateway/shared/testing/fake_clock";
+import { FakeClock } from "@gateway/shared/testing";
 import assert from "node:assert/strict";
 import { EventLog } from "../runs/event_log.ts";
 import { Subscribers } from "./subscribers.ts";

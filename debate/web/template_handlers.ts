@@ -1,5 +1,5 @@
 import { AppError } from "@gateway/shared/errors";
-import { readJsonBody, requireJsonType } from "@gateway/shared/http/body";
+import { readJsonBody, requireJsonType } from "@gateway/shared/http";
 import { stringify } from "yaml";
 import { firstPrompts } from "../engine/agents/first_prompts.ts";
 import { parseTemplate } from "../prompts/parse_template.ts";

@@ -26,8 +26,8 @@ export interface SourceRequest {
 
 /** Where the version and the revision stand, and what stands there until a release. */
 const STAMPS = [
-  { file: "shared/version.ts", before: 'VERSION: string = "', placeholder: "dev", value: "version" },
-  { file: "shared/version.ts", before: 'REVISION: string = "', placeholder: "", value: "revision" },
+  { file: "shared/service/version.ts", before: 'VERSION: string = "', placeholder: "dev", value: "version" },
+  { file: "shared/service/version.ts", before: 'REVISION: string = "', placeholder: "", value: "revision" },
   { file: "shim/gateway-shim", before: "gateway-shim ", placeholder: "dev", value: "version" },
   { file: "shim/gateway-shim-v1", before: "gateway-shim ", placeholder: "dev", value: "version" },
 ] as const;

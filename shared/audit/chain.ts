@@ -6,7 +6,7 @@
  *
  * ```ts
  * import assert from "node:assert/strict";
- * import { createAuditKey, GENESIS, parseLine, seal, verifySignature } from "@gateway/shared/audit/chain";
+ * import { createAuditKey, GENESIS, parseLine, seal, verifySignature } from "@gateway/shared/audit";
  *
  * const key = createAuditKey(new Uint8Array(32).fill(1));
  * const { line, next } = seal({ body: '{"outcome":"issued"', ext: '{"request_id":"r-1"}' }, GENESIS, key);

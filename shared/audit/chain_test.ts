@@ -12,8 +12,7 @@ import {
   seal,
   verifySignature,
 } from "./chain.ts";
-import type { AuditEntry } from "./entry.ts";
-import { encodeRecord } from "./record.ts";
+import { type AuditEntry, encodeRecord } from "./record.ts";
 
 const KEY = createAuditKey(new Uint8Array(32).fill(1));
 const DEL = "\x7f";

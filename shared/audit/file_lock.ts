@@ -4,8 +4,8 @@
  * @module
  */
 import { AppError } from "../errors.ts";
-import { ifThere } from "../files.ts";
-import { quoteText } from "../quote.ts";
+import { ifThere } from "../files/files.ts";
+import { quoteText } from "../text.ts";
 
 /**
  * Takes the lock `<log>.lock`, which stays in the folder: a lock on the log itself would move away with it

@@ -3,10 +3,10 @@
  *
  * ```ts
  * import assert from "node:assert/strict";
- * import type { AuditLog } from "@gateway/shared/audit/entry";
+ * import type { AuditLog } from "@gateway/shared/audit";
  * import { MAX_FILE_BYTES, openFileAuditLog } from "./file_log.ts";
  * import { systemClock } from "@gateway/shared/clock";
- * import { createRedactor } from "@gateway/shared/redact/redact";
+ * import { createRedactor } from "@gateway/shared/redact";
  *
  * async function openLog(path: string, keyPath: string): Promise<AuditLog> {
  *   const seed = await Deno.readFile(keyPath);
@@ -19,17 +19,15 @@
  * @module
  */
 import { dirname } from "node:path";
-import { writeAllSync } from "../bytes.ts";
+import { quoteText, writeAllSync } from "../text.ts";
 import { type Clock, endOfTurn } from "../clock.ts";
 import { AppError, errorText } from "../errors.ts";
-import { quoteText } from "../quote.ts";
 import { createAuditKey } from "./chain.ts";
-import type { AuditEntry, AuditLog } from "./entry.ts";
+import { type AuditEntry, type AuditLog, encodeRecord, formatTime } from "./record.ts";
 import { lockLog, tryLockLog } from "./file_lock.ts";
 import { GroupCommit } from "./group_commit.ts";
 import { MAX_LOGS, nthLog } from "./log_set.ts";
-import { encodeRecord, formatTime } from "./record.ts";
-import { restoreLog } from "./restore.ts";
+import { restoreLog } from "./repair.ts";
 import { type AuditWarnings, openForAppend, SegmentedFile, syncFolder } from "./segments.ts";
 
 /** A file of at least so many bytes is rotated before the next record. */

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { AppError } from "../errors.ts";
-import { inRequest } from "../request_context.ts";
+import { inRequest } from "../service/request_context.ts";
 import { MemoryAuditLog } from "../testing/memory_audit_log.ts";
 import { AuditGate } from "./gate.ts";
 

@@ -5,7 +5,7 @@
  * @module
  */
 import { Buffer } from "node:buffer";
-import { concatBytes } from "../bytes.ts";
+import { concatBytes } from "../text.ts";
 import { AppError, AUDIT_UNAVAILABLE } from "../errors.ts";
 import { type AuditKey, type ChainHead, seal } from "./chain.ts";
 import type { RecordText } from "./record.ts";

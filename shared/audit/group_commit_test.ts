@@ -3,7 +3,7 @@ import { Buffer } from "node:buffer";
 import { endOfTurn } from "../clock.ts";
 import { AppError } from "../errors.ts";
 import { createAuditKey, GENESIS, hashLine, parseLine } from "./chain.ts";
-import { type ChainProblem, checkLog } from "./chain_check.ts";
+import { type ChainProblem, checkLog } from "./verify.ts";
 import { GroupCommit, type GroupCommitOptions, type RecordStore } from "./group_commit.ts";
 
 const KEY = createAuditKey(new Uint8Array(32).fill(7));

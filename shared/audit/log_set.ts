@@ -6,7 +6,7 @@
  * @module
  */
 import { basename, dirname, extname, join } from "node:path";
-import { sortSegments } from "./segment_names.ts";
+import { sortSegments } from "./segments.ts";
 
 /** As many processes may have logs beside each other. */
 export const MAX_LOGS = 64;

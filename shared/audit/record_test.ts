@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
 import fc from "fast-check";
-import type { AuditEntry } from "./entry.ts";
 import {
+  type AuditEntry,
   encodeRecord,
   encodeText,
   formatTime,

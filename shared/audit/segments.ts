@@ -4,14 +4,14 @@
  * @module
  */
 import { basename, dirname, join } from "node:path";
-import { writeAllSync } from "../bytes.ts";
+import { quoteText, writeAll, writeAllSync } from "../text.ts";
 import type { Clock } from "../clock.ts";
-import { errorText } from "../errors.ts";
+import { AppError, errorText } from "../errors.ts";
 import type { RecordStore } from "./group_commit.ts";
-import { nextSegmentName, type SegmentName, sortSegments } from "./segment_names.ts";
+import type { FileHandle } from "node:fs/promises";
+import { describeReadFailure, openFile, type OpenFileOptions } from "../files/files.ts";
 
 export type { RecordStore } from "./group_commit.ts";
-export type { SegmentName } from "./segment_names.ts";
 
 /** Told of what went wrong without stopping the log; a `ServiceLogger` fits. */
 export interface AuditWarnings {
@@ -154,5 +154,96 @@ function statOf(path: string): Deno.FileInfo | undefined {
   } catch (error) {
     if (error instanceof Deno.errors.NotFound) return undefined;
     throw error;
+  }
+}
+
+/** What orders rotated files: time first, then the number. */
+export interface SegmentName {
+  /** As it is in the folder. */
+  readonly name: string;
+  /** `YYYYMMDDTHHMMSSZ`, UTC. */
+  readonly stamp: string;
+  /** 0 when the name has none. */
+  readonly number: number;
+}
+
+const SUFFIX = /^\.(\d{8}T\d{6}Z)(?:\.([1-9]\d{0,8}))?$/;
+
+/** A point in time (milliseconds since the Unix epoch) as file names carry it: `YYYYMMDDTHHMMSSZ`. */
+export function formatStamp(ms: number): string {
+  return new Date(ms).toISOString().replace(/\.\d+/, "").replaceAll(/[-:]/g, "");
+}
+
+/** The rotated files of a log among the names of its folder, oldest first; other files are left out. */
+export function sortSegments(logName: string, names: Iterable<string>): readonly SegmentName[] {
+  const segments: SegmentName[] = [];
+  for (const name of names) {
+    if (!name.startsWith(logName)) continue;
+    const [, stamp, number = "0"] = SUFFIX.exec(name.slice(logName.length)) ?? [];
+    if (stamp !== undefined) segments.push({ name, stamp, number: Number(number) });
+  }
+  return segments.sort((a, b) => a.stamp === b.stamp ? a.number - b.number : a.stamp < b.stamp ? -1 : 1);
+}
+
+/**
+ * A free name that sorts after every other rotated file, also when the clock was set back.
+ *
+ * @param segments oldest first, as {@linkcode sortSegments} gives them
+ */
+export function nextSegmentName(logName: string, segments: readonly SegmentName[], ms: number): string {
+  const stamp = formatStamp(ms);
+  const newest = segments.at(-1);
+  if (newest === undefined || newest.stamp < stamp) return `${logName}.${stamp}`;
+  return `${logName}.${newest.stamp}.${newest.number + 1}`;
+}
+
+/**
+ * Opens a file of a log.
+ *
+ * @throws {AppError} `invalid_config` for a pipe, a device, a folder; what the operating system reports otherwise
+ */
+export async function openLogFile(path: string, options: OpenFileOptions = {}): Promise<FileHandle> {
+  try {
+    return await openFile(path, options);
+  } catch (cause) {
+    if (!(cause instanceof AppError || cause instanceof Deno.errors.IsADirectory)) throw cause;
+    const message = `Cannot open audit log ${quoteText(path)}: ${describeReadFailure(cause)}; remove it`;
+    throw new AppError("invalid_config", message, { cause });
+  }
+}
+
+/**
+ * Writes what is to be cut from a log to `<log>.corrupt-<YYYYMMDDTHHMMSSZ>`, with a number where that name is
+ * taken, for its owner alone. Durable when it resolves; a file that could not be finished is removed.
+ *
+ * @param now the time that names the file, in milliseconds since the Unix epoch
+ * @returns the path of the file
+ */
+export async function putAside(
+  logPath: string,
+  chunks: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
+  now: number,
+): Promise<string> {
+  const { path, file } = await createFree(`${logPath}.corrupt-${formatStamp(now)}`);
+  try {
+    using _closing = file;
+    for await (const chunk of chunks) await writeAll(file, chunk);
+    await file.sync();
+    await syncFolder(path);
+    return path;
+  } catch (error) {
+    await Deno.remove(path);
+    throw error;
+  }
+}
+
+async function createFree(base: string): Promise<{ readonly path: string; readonly file: Deno.FsFile }> {
+  for (let number = 0;; number++) {
+    const path = number === 0 ? base : `${base}.${number}`;
+    try {
+      return { path, file: await Deno.open(path, { write: true, createNew: true, mode: 0o600 }) };
+    } catch (error) {
+      if (!(error instanceof Deno.errors.AlreadyExists)) throw error;
+    }
   }
 }

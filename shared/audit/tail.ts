@@ -6,6 +6,11 @@
 import { parseStandardJson } from "../json.ts";
 import { type AuditPublicKey, type ChainHead, hashLine, parseLine, verifySignature } from "./chain.ts";
 import { MAX_LINE_BYTES } from "./record.ts";
+import { concatBytes } from "../text.ts";
+import type { FileHandle } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { ifThere, readAt } from "../files/files.ts";
+import { listSegments, openLogFile } from "./segments.ts";
 
 /** How many bytes at the end of a file {@linkcode inspectTail} needs to see: two lines of full length. */
 export const TAIL_BYTES: number = 2 * (MAX_LINE_BYTES + 1);
@@ -91,4 +96,123 @@ function tooLong(): TailState {
 
 function broken(reason: string): TailState {
   return { kind: "broken", reason };
+}
+
+/** One line of a log. */
+export interface LogLine {
+  /** Without its newline; of a line that is too long, only the beginning. Valid until the next line is taken. */
+  readonly bytes: Uint8Array;
+  /** False for a last line without newline. */
+  readonly terminated: boolean;
+  /** True when the line has more than the allowed bytes. */
+  readonly tooLong: boolean;
+}
+
+/** Splits at LF; keeps no more than `maxBytes` of a line. */
+export async function* splitLines(
+  chunks: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
+  maxBytes: number,
+): AsyncGenerator<LogLine> {
+  const partial = new LineBuffer(maxBytes);
+  for await (const chunk of chunks) {
+    let start = 0;
+    for (let end = chunk.indexOf(NEWLINE); end >= 0; end = chunk.indexOf(NEWLINE, start)) {
+      yield partial.complete(chunk.subarray(start, end));
+      start = end + 1;
+    }
+    partial.add(chunk.subarray(start));
+  }
+  if (partial.length > 0) yield { ...partial.complete(new Uint8Array(0)), terminated: false };
+}
+
+/** Collects the pieces of a line that spans chunks. */
+class LineBuffer {
+  readonly #maxBytes: number;
+  #pieces: Uint8Array[] = [];
+  #kept = 0;
+  /** All bytes of the line so far, kept or not. */
+  length = 0;
+
+  constructor(maxBytes: number) {
+    this.#maxBytes = maxBytes;
+  }
+
+  add(piece: Uint8Array): void {
+    const room = this.#maxBytes - this.#kept;
+    this.length += piece.length;
+    if (room <= 0 || piece.length === 0) return;
+    // A copy: the source may reuse its buffer.
+    this.#pieces.push(piece.slice(0, room));
+    this.#kept += Math.min(room, piece.length);
+  }
+
+  complete(piece: Uint8Array): LogLine {
+    if (this.length === 0 && piece.length <= this.#maxBytes) {
+      return { bytes: piece, terminated: true, tooLong: false };
+    }
+    this.add(piece);
+    const line = {
+      bytes: concatBytes(this.#pieces),
+      terminated: true,
+      tooLong: this.length > this.#maxBytes,
+    };
+    this.#pieces = [];
+    this.#kept = 0;
+    this.length = 0;
+    return line;
+  }
+}
+
+const CHUNK_BYTES = 1024 * 1024;
+
+/** What {@linkcode newestLines} reads. */
+export interface NewestLinesOptions {
+  /** As much is read, at most; then `onCut` is called. */
+  readonly maxBytes: number;
+  /** Told that older lines are left unread. */
+  readonly onCut?: () => void;
+}
+
+/** The lines that end in a newline, without it, the last first. Bytes that are no UTF-8 read as U+FFFD. */
+export async function* newestLines(
+  logPath: string,
+  { maxBytes, onCut }: NewestLinesOptions,
+): AsyncGenerator<string> {
+  const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
+  let left = maxBytes;
+  for await (const file of newestFiles(logPath)) {
+    /** The end of a line whose beginning is still to be read; what follows the last newline was never acknowledged. */
+    let tail: Uint8Array<ArrayBuffer> | undefined;
+    for (let end = (await file.stat()).size; end > 0;) {
+      const start = Math.max(0, end - CHUNK_BYTES);
+      if (end - start > left) return onCut?.();
+      left -= end - start;
+      const chunk = await readAt(file, start, end - start);
+      end = start;
+      const whole = tail === undefined ? chunk.lastIndexOf(NEWLINE) : chunk.length;
+      if (whole < 0) continue;
+      const bytes = concatBytes([chunk.subarray(0, whole), ...(tail === undefined ? [] : [tail])]);
+      const first = start === 0 ? -1 : bytes.indexOf(NEWLINE);
+      if (start > 0 && first < 0) tail = bytes;
+      else {
+        // All of them at a time: each by itself takes several times as long.
+        yield* decoder.decode(bytes.subarray(first + 1)).split("\n").reverse();
+        tail = bytes.subarray(0, first < 0 ? 0 : first);
+      }
+    }
+  }
+}
+
+/** A log and its rotated files, the newest first; each is closed behind its use. */
+async function* newestFiles(logPath: string): AsyncGenerator<FileHandle> {
+  // The log first: when it is rotated away after this, it is among the rotated files too, and told by that.
+  await using log = await ifThere(openLogFile(logPath));
+  const known = await log?.stat();
+  const segments = await listSegments(logPath);
+  if (log !== undefined) yield log;
+  for (const { name } of segments.toReversed()) {
+    await using file = await ifThere(openLogFile(join(dirname(logPath), name)));
+    const info = await file?.stat();
+    if (file !== undefined && (info?.ino !== known?.ino || info?.dev !== known?.dev)) yield file;
+  }
 }

@@ -13,14 +13,11 @@
  *
  * @module
  */
-import { writeAll } from "../bytes.ts";
-import type { Clock } from "../clock.ts";
+import { quoteText, writeAll } from "../text.ts";
+import { type Clock, within } from "../clock.ts";
 import { AppError, errorText } from "../errors.ts";
-import { quoteText } from "../quote.ts";
-import { decodeKeyBlob, RSA_BITS, rsaBits } from "../ssh/key_blob.ts";
-import { parsePublicKey, type SshPublicKey } from "../ssh/public_key.ts";
+import { decodeKeyBlob, parsePublicKey, RSA_BITS, rsaBits, type SshPublicKey } from "../ssh/public_key.ts";
 import { verifySignature } from "../ssh/signature.ts";
-import { within } from "../within.ts";
 import {
   agentSignatureAlgorithm,
   decodeIdentities,

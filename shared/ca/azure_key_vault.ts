@@ -17,11 +17,10 @@
  */
 import { createHash } from "node:crypto";
 import type { KeyVaultKey } from "@azure/keyvault-keys";
-import type { Clock } from "../clock.ts";
+import { type Bound, type Clock, within } from "../clock.ts";
 import { AppError } from "../errors.ts";
-import { encodeKeyBlob, keyAlgorithm } from "../ssh/key_blob.ts";
+import { encodeKeyBlob, keyAlgorithm } from "../ssh/public_key.ts";
 import { verifySignature } from "../ssh/signature.ts";
-import { type Bound, within } from "../within.ts";
 import type { CaKey } from "./custody.ts";
 import type { AkvCaKeyConfig } from "./model.ts";
 import { openVault, type VaultPorts, type VaultSigner } from "./vault_client.ts";

@@ -3,7 +3,7 @@
  *
  * ```ts
  * import assert from "node:assert/strict";
- * import type { CaKey } from "@gateway/shared/ca/custody";
+ * import type { CaKey } from "@gateway/shared/ca";
  *
  * const describe = (key: CaKey) => `${key.backend} ${key.algorithm}`;
  * assert.equal(typeof describe, "function");

@@ -3,14 +3,14 @@
  *
  * ```ts
  * import assert from "node:assert/strict";
- * import { issueUserCertificate } from "@gateway/shared/ca/issue";
+ * import { issueUserCertificate } from "@gateway/shared/ca";
  * import { parsePemCaKey } from "@gateway/shared/ca/pem";
  * import { systemClock } from "@gateway/shared/clock";
- * import { decideSsh } from "@gateway/shared/policy/ssh";
- * import { systemRandom } from "@gateway/shared/random";
- * import { parseCertificate } from "@gateway/shared/ssh/certificate";
- * import { encodeOpensshPrivateKey } from "@gateway/shared/ssh/openssh_key";
- * import { compileSample, sampleConfig, sampleIntent } from "@gateway/shared/testing/sample_policy";
+ * import { decideSsh } from "@gateway/shared/policy";
+ * import { systemRandom } from "@gateway/shared/clock";
+ * import { parseCertificate } from "@gateway/shared/ssh";
+ * import { encodeOpensshPrivateKey } from "@gateway/shared/ssh";
+ * import { compileSample, sampleConfig, sampleIntent } from "@gateway/shared/testing";
  *
  * const decision = decideSsh(compileSample(sampleConfig()), sampleIntent());
  * assert(decision.kind === "allowed");
@@ -24,13 +24,11 @@
  *
  * @module
  */
-import type { Clock } from "../clock.ts";
+import { type Clock, type Random, randomSerial } from "../clock.ts";
 import { AppError } from "../errors.ts";
 import type { AllowedSsh } from "../policy/ssh.ts";
-import { type Random, randomSerial } from "../random.ts";
 import { formatCertificate, issueCertificate } from "../ssh/certificate.ts";
-import { formatKeyId, type KeyIdParts } from "../ssh/key_id.ts";
-import { userCertificate } from "../ssh/user_certificate.ts";
+import { formatKeyId, type KeyIdParts, userCertificate } from "../ssh/user_certificate.ts";
 import type { CaKey } from "./custody.ts";
 import { type CaKeyRing, selectCaKey } from "./model.ts";
 

@@ -2,7 +2,7 @@
  * Loading the CA keys that a config names, from wherever they are kept.
  *
  * ```ts ignore
- * import { loadCaKeys } from "@gateway/shared/ca/load";
+ * import { loadCaKeys } from "@gateway/shared/ca";
  *
  * const settings = { ca_key: "pki/ssh_ca", ca_keys: {} };
  * const keys = await loadCaKeys(settings, { what: "signer config", clock, readEnv: Deno.env.get });
@@ -10,12 +10,11 @@
  *
  * @module
  */
-import type { Clock } from "../clock.ts";
+import { type Clock, within } from "../clock.ts";
 import { AppError } from "../errors.ts";
-import { type FileMode, formatMode, mayOthersWrite } from "../exposed_files.ts";
-import { readNamedText } from "../files.ts";
-import { quoteText } from "../quote.ts";
-import { within } from "../within.ts";
+import { type FileMode, formatMode, mayOthersWrite } from "../files/exposed_files.ts";
+import { readNamedText } from "../files/files.ts";
+import { quoteText } from "../text.ts";
 import { connectToAgent, loadAgentCaKey } from "./agent.ts";
 import type { CaKey } from "./custody.ts";
 import { type CaKeyConfig, type CaKeyRing, type CaKeySettings, planCaKeys } from "./model.ts";

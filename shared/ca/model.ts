@@ -5,7 +5,7 @@
  *
  * ```ts
  * import assert from "node:assert/strict";
- * import { caKeyConfig, planCaKeys, selectCaKey } from "@gateway/shared/ca/model";
+ * import { caKeyConfig, planCaKeys, selectCaKey } from "@gateway/shared/ca";
  *
  * const entry = caKeyConfig.parse({ type: "agent", public_key_path: "ca.pub" });
  * assert.deepEqual(entry, { type: "agent", socket: "", public_key_path: "ca.pub" });

@@ -14,7 +14,7 @@
 import type { Agent } from "node:http";
 import type { TokenCredential } from "@azure/identity";
 import type { KeyClientOptions, KeyVaultKey } from "@azure/keyvault-keys";
-import { collectBytes } from "../bytes.ts";
+import { collectBytes } from "../text.ts";
 import { AppError } from "../errors.ts";
 import { withPlainKeys } from "../json.ts";
 import type { AkvCaKeyConfig } from "./model.ts";

@@ -14,7 +14,7 @@
  */
 import { createPublicKey } from "node:crypto";
 import { AppError } from "../errors.ts";
-import { ECDSA_CURVES, keyAlgorithm, type KeyParts, RSA_BITS } from "../ssh/key_blob.ts";
+import { ECDSA_CURVES, keyAlgorithm, type KeyParts, RSA_BITS } from "../ssh/public_key.ts";
 import { SshWriter } from "../ssh/wire_format.ts";
 
 /** The public key of a vault's answer; numbers are big-endian. */

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { generateKeyPairSync } from "node:crypto";
 import { AppError } from "../errors.ts";
-import { encodeKeyBlob } from "../ssh/key_blob.ts";
+import { encodeKeyBlob } from "../ssh/public_key.ts";
 import { SshReader } from "../ssh/wire_format.ts";
 import { sshKeyOf, sshSignatureOf, vaultAlgorithm, vaultHash, type VaultPublicKey } from "./vault_key.ts";
 

@@ -3,7 +3,7 @@
  *
  * ```ts
  * import assert from "node:assert/strict";
- * import { appendToList, removeFromList } from "@gateway/shared/config/edit";
+ * import { appendToList, removeFromList } from "@gateway/shared/config";
  *
  * const text = '{ "allow": ["^id$" // asked for by ann\n] }';
  * const longer = appendToList(text, ["allow"], "^w$");

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { type Node, parse, type ParseError, parseTree, printParseErrorCode } from "jsonc-parser";
-import { finish } from "../steps.ts";
+import { finish } from "../clock.ts";
 import { escapeKey } from "../testing/escaped_key.ts";
 import { parseJsonc } from "./jsonc.ts";
 

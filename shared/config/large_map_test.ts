@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import * as z from "@zod/zod";
 import fc from "fast-check";
 import { AppError } from "../errors.ts";
-import { finish } from "../steps.ts";
+import { finish } from "../clock.ts";
 import { parseConfigSteps } from "./load.ts";
 
 const HOSTS = z.record(

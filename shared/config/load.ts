@@ -5,7 +5,7 @@
  * ```ts
  * import assert from "node:assert/strict";
  * import * as z from "@zod/zod";
- * import { parseConfig } from "@gateway/shared/config/load";
+ * import { parseConfig } from "@gateway/shared/config";
  *
  * const schema = z.strictObject({ listen: z.string(), hosts: z.record(z.string(), z.string()).default({}) });
  * const options = { what: "signer config", source: "signer.json", schema };
@@ -20,15 +20,20 @@
  */
 import * as z from "@zod/zod";
 import { AppError } from "../errors.ts";
-import { describeReadFailure, readRegularFile } from "../files.ts";
-import { formatKeyPath, type KeyPath } from "../key_path.ts";
-import { finish, type Steps } from "../steps.ts";
-import { withoutComments } from "./comment_keys.ts";
-import { type ConfigObject, createConfigObject, isConfigObject } from "./config_object.ts";
-import { parseJsonc } from "./jsonc.ts";
-import { LargeMap, type WrittenMap } from "./large_map.ts";
-import { describeIssue } from "./problems.ts";
-import { type Shape, shapeAt, shapeOf } from "./shape.ts";
+import { describeReadFailure, readRegularFile } from "../files/files.ts";
+import { formatKeyPath, type KeyPath } from "../text.ts";
+import { finish, type Steps } from "../clock.ts";
+import {
+  type ConfigObject,
+  createConfigObject,
+  describeIssue,
+  isConfigObject,
+  type Shape,
+  shapeAt,
+  shapeOf,
+  withoutComments,
+} from "./problems.ts";
+import { LargeMap, parseJsonc, type WrittenMap } from "./jsonc.ts";
 
 /** A config's kind and rules. */
 export interface ConfigKind<T extends object> {

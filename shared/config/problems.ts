@@ -3,11 +3,8 @@
  *
  * @module
  */
-import type * as z from "@zod/zod";
-import { isConfigObject } from "./config_object.ts";
-import { formatKeyPath, type KeyPath } from "../key_path.ts";
-import { nearMiss } from "./near_miss.ts";
-import { type Shape, shapeAt } from "./shape.ts";
+import * as z from "@zod/zod";
+import { formatKeyPath, type KeyPath } from "../text.ts";
 
 /** One finding of the schema; several for an object with several unknown keys. */
 export type SchemaIssue = z.core.$ZodIssue;
@@ -86,4 +83,148 @@ function valueAt(value: unknown, path: KeyPath): unknown {
     else node = isConfigObject(node) && Object.hasOwn(node, key) ? node[String(key)] : undefined;
   }
   return node;
+}
+
+/** One node of a schema: the part of JSON Schema that configs use. */
+export interface Shape {
+  readonly type?: string;
+  readonly description?: string;
+  readonly default?: unknown;
+  readonly enum?: readonly unknown[];
+  readonly const?: unknown;
+  readonly minimum?: number;
+  readonly maximum?: number;
+  /** The keys of a struct. */
+  readonly properties?: Readonly<Record<string, Shape>>;
+  readonly required?: readonly string[];
+  /** The values of a map; a struct has `false` or nothing. */
+  readonly additionalProperties?: Shape | boolean;
+  /** The entries of a list. */
+  readonly items?: Shape;
+  readonly anyOf?: readonly Shape[];
+}
+
+const SHAPES = new WeakMap<z.ZodType, Shape>();
+
+/** The shape of what a schema accepts, before its transforms; made once. */
+export function shapeOf(schema: z.ZodType): Shape {
+  const known = SHAPES.get(schema);
+  if (known !== undefined) return known;
+  const shape: object = z.toJSONSchema(schema, { io: "input", unrepresentable: "any" });
+  SHAPES.set(schema, shape);
+  return shape;
+}
+
+/** The shape of a map's values, or `undefined` when the node is not a map. */
+export function mapValues(shape: Shape): Shape | undefined {
+  if (shape.properties !== undefined || typeof shape.additionalProperties !== "object") return undefined;
+  return shape.additionalProperties;
+}
+
+/** The shape of a member of a struct or map, or of an entry of a list; `undefined` when the node has none such. */
+export function shapeAt(shape: Shape | undefined, path: KeyPath): Shape | undefined {
+  const [key, ...rest] = path;
+  if (key === undefined || shape === undefined) return shape;
+  for (const branch of shape.anyOf ?? [shape]) {
+    const member = memberShape(branch, key);
+    if (member !== undefined) return shapeAt(member, rest);
+  }
+  return undefined;
+}
+
+function memberShape(shape: Shape, key: PropertyKey): Shape | undefined {
+  if (typeof key === "number") return shape.items;
+  if (shape.properties === undefined) return mapValues(shape);
+  return Object.hasOwn(shape.properties, key) ? shape.properties[String(key)] : undefined;
+}
+
+/** The candidate that differs by few letters only, or by case and separators; `undefined` when none is close. */
+export function nearMiss(name: string, candidates: readonly string[]): string | undefined {
+  const bare = (text: string) => text.toLowerCase().replace(/[-_]/g, "");
+  const limit = name.length < 4 ? 1 : 2;
+  let best: { readonly candidate: string; readonly distance: number } | undefined;
+  for (const candidate of candidates) {
+    // Very long names are not worth the quadratic comparison.
+    const distance = name.length > 64
+      ? Infinity
+      : bare(name) === bare(candidate)
+      ? 0
+      : editDistance(name, candidate);
+    if (distance <= limit && distance < (best?.distance ?? Infinity)) best = { candidate, distance };
+  }
+  return best?.candidate;
+}
+
+/** Letters to insert, delete or replace to make one text the other. */
+function editDistance(a: string, b: string): number {
+  let previous = Array.from({ length: b.length + 1 }, (_, index) => index);
+  for (let i = 0; i < a.length; i++) {
+    const current = [i + 1];
+    for (let j = 0; j < b.length; j++) {
+      const replace = (previous[j] ?? 0) + (a[i] === b[j] ? 0 : 1);
+      current.push(Math.min(replace, (previous[j + 1] ?? 0) + 1, (current[j] ?? 0) + 1));
+    }
+    previous = current;
+  }
+  return previous[b.length] ?? 0;
+}
+
+/**
+ * A copy of a config without its comment keys and without maps that are `null` (the same as absent).
+ *
+ * In a struct, whose keys are known, every `_` key but `_default` is a comment. In a map, whose keys are the
+ * operator's names, a `_` key may be a real entry; dropping it would drop a rule unseen. There only a key
+ * that ends in `_comment` or `_example`, or a plain text or number where the map holds more than that, is a
+ * comment. What is not a comment is checked like everything else.
+ */
+export function withoutComments(value: ConfigObject, shape: Shape): ConfigObject {
+  const node = objectShape(shape);
+  const entryShape = mapValues(node);
+  // Of a value that may be anything nothing is known to be a comment.
+  if (entryShape === undefined && node.properties === undefined) return value;
+  const copy = createConfigObject();
+  for (const [key, member] of Object.entries(value)) {
+    const isComment = entryShape === undefined ? isStructComment(key) : isMapComment(key, member, entryShape);
+    const inner = shapeAt(node, [key]);
+    if (isComment || (member === null && inner !== undefined && mapValues(inner) !== undefined)) continue;
+    copy[key] = strip(member, inner);
+  }
+  return copy;
+}
+
+function strip(value: unknown, shape: Shape | undefined): unknown {
+  if (shape === undefined) return value;
+  if (Array.isArray(value)) return value.map((entry) => strip(entry, shapeAt(shape, [0])));
+  return isConfigObject(value) ? withoutComments(value, shape) : value;
+}
+
+/** Of a choice, the branch that an object belongs to. */
+function objectShape(shape: Shape): Shape {
+  return shape.anyOf?.find((branch) => branch.type === "object") ?? shape;
+}
+
+function isStructComment(key: string): boolean {
+  return key.startsWith("_") && key !== "_default";
+}
+
+function isMapComment(key: string, member: unknown, entry: Shape): boolean {
+  if (!isStructComment(key)) return false;
+  if (key.endsWith("_comment") || key.endsWith("_example")) return true;
+  const holdsMore = entry.type === "object" || entry.type === "array";
+  return holdsMore && (typeof member !== "object" || member === null);
+}
+
+/** An object of a config. It has no prototype, so that a key such as `constructor` is never found by accident. */
+export interface ConfigObject {
+  [key: string]: unknown;
+}
+
+/** An empty {@linkcode ConfigObject}. */
+export function createConfigObject(): ConfigObject {
+  return Object.create(null);
+}
+
+/** Whether a value of a config is an object, and not a list or `null`. */
+export function isConfigObject(value: unknown): value is ConfigObject {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

@@ -4,7 +4,7 @@
  * ```ts
  * import assert from "node:assert/strict";
  * import * as z from "@zod/zod";
- * import { describeConfig } from "@gateway/shared/config/reference";
+ * import { describeConfig } from "@gateway/shared/config";
  *
  * const schema = z.strictObject({ listen: z.string().default(":1").describe("address of the listener") });
  * const page = describeConfig({ title: "demo.json", schema });
@@ -14,7 +14,7 @@
  * @module
  */
 import type * as z from "@zod/zod";
-import { mapValues, type Shape, shapeOf } from "./shape.ts";
+import { mapValues, type Shape, shapeOf } from "./problems.ts";
 
 /** What is described. */
 export interface ConfigReference {

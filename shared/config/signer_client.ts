@@ -3,7 +3,7 @@
  *
  * ```ts
  * import assert from "node:assert/strict";
- * import { signerClientConfig } from "@gateway/shared/config/signer_client";
+ * import { signerClientConfig } from "@gateway/shared/config";
  *
  * assert.equal(signerClientConfig.safeParse({ url: "http://127.0.0.1" }).success, false);
  * ```

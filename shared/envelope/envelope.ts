@@ -14,8 +14,8 @@
  * ```ts
  * import assert from "node:assert/strict";
  * import { mintEnvelope } from "./envelope.ts";
- * import { createEnvelopeKey } from "./key.ts";
- * import { FixedRandom } from "@gateway/shared/testing/fixed_random";
+ * import { createEnvelopeKey } from "./envelope.ts";
+ * import { FixedRandom } from "@gateway/shared/testing";
  *
  * const minted = mintEnvelope({ host: "web01", command: "uptime", stdin: "none" }, {
  *   key: createEnvelopeKey(new Uint8Array(32).fill(1)),
@@ -28,9 +28,13 @@
  *
  * @module
  */
-import type { Random } from "../random.ts";
-import type { EnvelopeKey } from "./key.ts";
-import { MAX_ENVELOPE_TTL_SECONDS, signedBytesV1 } from "./signed_bytes.ts";
+import type { Random } from "../clock.ts";
+import { sign } from "node:crypto";
+import { AppError } from "../errors.ts";
+import { decodeKeyBlob, formatPublicKey } from "../ssh/public_key.ts";
+import { ed25519PublicKey, importEd25519Seed } from "../ssh/openssh_key.ts";
+import { fillSshsigHash, signData, signSshsig, type SshSigner, sshsigSignedBytes } from "../ssh/signature.ts";
+import { SshWriter } from "../ssh/wire_format.ts";
 
 /** The formats that a host's shim may understand. */
 export const ENVELOPE_VERSIONS = ["v1", "v2", "v3"] as const;
@@ -146,4 +150,119 @@ function encodeMessage(
 
 function base64url(bytes: Uint8Array): string {
   return bytes.toBase64({ alphabet: "base64url", omitPadding: true });
+}
+
+export type { SshSigner } from "../ssh/signature.ts";
+
+/** Signs envelopes; the seed does not leave it. */
+export interface EnvelopeKey {
+  /** The Ed25519 public key, 32 bytes. */
+  readonly publicKey: Uint8Array;
+  /** The same key for signatures in OpenSSH's form. */
+  readonly ssh: SshSigner;
+  /** 64 bytes. */
+  sign(data: Uint8Array): Uint8Array;
+  /** The SSHSIG of a message of v2 or v3. */
+  signMessage(message: Uint8Array, version: keyof typeof ENVELOPE_NAMESPACES): Uint8Array;
+}
+
+/** The namespaces of the signatures of v2 and v3. */
+export const ENVELOPE_NAMESPACES = { v2: "gateway-sealed-exec-v2", v3: "gateway-sealed-exec-v3" } as const;
+
+/** The length of a seed file. */
+export const ENVELOPE_SEED_BYTES = 32;
+
+const PUBLIC_KEY_BYTES = 32;
+/** At the end of an SSHSIG of this key. */
+const SIGNATURE_BYTES = 64;
+
+/** The principal that the allowed signers file of v2 and v3 names. */
+export const ENVELOPE_PRINCIPAL = "signer";
+
+/**
+ * The key of a seed.
+ *
+ * @param seed the content of the file: 32 bytes, no more and no less
+ * @throws {AppError} `invalid_config` for any other length
+ */
+export function createEnvelopeKey(seed: Uint8Array): EnvelopeKey {
+  if (seed.length !== ENVELOPE_SEED_BYTES) {
+    throw new AppError(
+      "invalid_config",
+      `Envelope key has ${seed.length} bytes: an Ed25519 seed of exactly ${ENVELOPE_SEED_BYTES} is needed`,
+    );
+  }
+  const key = importEd25519Seed(seed);
+  const publicKey = ed25519PublicKey(seed);
+  const parts = decodeKeyBlob(publicKey);
+  const ssh: SshSigner = { publicKey, sign: (data) => signData(key, parts, data) };
+  // Made once: a preflight has little else to do, and each buffer is work for the garbage collector.
+  const prepare = (namespace: string) => ({
+    signed: sshsigSignedBytes(namespace),
+    sample: signSshsig(ssh, namespace, new Uint8Array()),
+  });
+  const prepared = { v2: prepare(ENVELOPE_NAMESPACES.v2), v3: prepare(ENVELOPE_NAMESPACES.v3) };
+  return {
+    publicKey: publicKey.subarray(-PUBLIC_KEY_BYTES),
+    ssh,
+    sign: (data) => sign(null, data, key),
+    signMessage(message, version) {
+      const { signed, sample } = prepared[version];
+      fillSshsigHash(signed, message);
+      const whole = sample.slice();
+      whole.set(sign(null, signed, key), whole.length - SIGNATURE_BYTES);
+      return whole;
+    },
+  };
+}
+
+/** The line of v1's key file `/etc/gateway/envelope.pub`: standard base64 of 32 bytes, without line end. */
+export function envelopePublicKeyText({ publicKey }: EnvelopeKey): string {
+  return publicKey.toBase64();
+}
+
+/** The line of the key file of v2 and v3, `/etc/gateway/envelope_signers`, without line end. */
+export function envelopeSignersLine(key: EnvelopeKey): string {
+  return allowedSignersLine(key, Object.values(ENVELOPE_NAMESPACES));
+}
+
+/**
+ * A line of OpenSSH's allowed signers format (ssh-keygen(1)), without line end.
+ *
+ * @param namespaces what the key may sign there
+ */
+export function allowedSignersLine({ ssh }: EnvelopeKey, namespaces: readonly string[]): string {
+  const options = `namespaces="${namespaces.join(",")}"`;
+  return `${ENVELOPE_PRINCIPAL} ${options} ${formatPublicKey("ssh-ed25519", ssh.publicKey)}`;
+}
+
+/** The domain of v1, unless a host's shim has another. */
+export const ENVELOPE_DOMAIN = "gateway-sealed-exec-v1";
+
+/** The longest time that an envelope can be good for; a shim refuses more. */
+export const MAX_ENVELOPE_TTL_SECONDS = 300;
+
+/** The fields that are signed, in this order; the expiry in decimal digits. */
+export interface SignedFieldsV1 {
+  /** Hex digits. */
+  readonly nonce: string;
+  /** The logical name of the host. */
+  readonly host: string;
+  /** As the host's shell gets it. */
+  readonly command: string;
+  /** In seconds since the epoch, as written. */
+  readonly expiry: string;
+}
+
+/** The domain, a NUL, and each field as UTF-8 behind its length in 8 bytes, big-endian. */
+export function signedBytesV1(
+  { nonce, host, command, expiry }: SignedFieldsV1,
+  domain: string,
+): Uint8Array<ArrayBuffer> {
+  const writer = new SshWriter().raw(encoder.encode(`${domain}\0`));
+  for (const field of [nonce, host, command, expiry]) {
+    const bytes = encoder.encode(field);
+    writer.u64(BigInt(bytes.length)).raw(bytes);
+  }
+  return writer.bytes();
 }

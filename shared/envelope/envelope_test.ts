@@ -1,17 +1,20 @@
 import assert from "node:assert/strict";
 import { createPublicKey, verify } from "node:crypto";
 import { FixedRandom } from "../testing/fixed_random.ts";
-import { signSshsig } from "../ssh/sshsig.ts";
+import { signSshsig } from "../ssh/signature.ts";
 import { SshReader } from "../ssh/wire_format.ts";
-import { encodeEnvelope, type EnvelopeFormat, isSealable, mintEnvelope } from "./envelope.ts";
-import { ENVELOPE_DOMAIN } from "./signed_bytes.ts";
 import {
   allowedSignersLine,
   createEnvelopeKey,
+  encodeEnvelope,
+  ENVELOPE_DOMAIN,
   ENVELOPE_NAMESPACES,
+  type EnvelopeFormat,
   envelopePublicKeyText,
   envelopeSignersLine,
-} from "./key.ts";
+  isSealable,
+  mintEnvelope,
+} from "./envelope.ts";
 
 const key = createEnvelopeKey(new Uint8Array(32).fill(1));
 const V1: EnvelopeFormat = { version: "v1", domain: ENVELOPE_DOMAIN };

@@ -16,7 +16,7 @@
  * @module
  */
 import { Buffer } from "node:buffer";
-import { trimBlanks } from "../characters.ts";
+import { trimBlanks } from "../text.ts";
 
 /** One whole answer. */
 export interface Answer {

@@ -4,7 +4,7 @@
  * ```ts
  * import assert from "node:assert/strict";
  * import * as z from "@zod/zod";
- * import { readJsonBody } from "@gateway/shared/http/body";
+ * import { readJsonBody } from "@gateway/shared/http";
  *
  * const request = new Request("https://signer/v1/sign", {
  *   method: "POST",
@@ -18,11 +18,10 @@
  */
 import type { IncomingMessage } from "node:http";
 import type * as z from "@zod/zod";
-import { concatBytes } from "../bytes.ts";
+import { concatBytes, formatKeyPath } from "../text.ts";
 import { AppError } from "../errors.ts";
-import { formatKeyPath } from "../key_path.ts";
 import { parseUniqueJson } from "../json.ts";
-import { headerOf, messageOf } from "./node_request.ts";
+import { headerOf, messageOf } from "./exchange.ts";
 
 /** How a body is read. */
 export interface JsonBodyOptions<T> {

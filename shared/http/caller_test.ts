@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { callerFromCertificate } from "./caller.ts";
+import { callerFromCertificate, parseDeniedCallers } from "./caller.ts";
 
 Deno.test.each(
   ["broker-1", "a", "Ops Broker", "brøker", "host:web01", "_default", "\u00a0"].map((name) => ({ name })),
@@ -33,4 +33,18 @@ Deno.test.each<{ readonly name: string; readonly commonName: unknown }>([
   { name: "half of a surrogate pair", commonName: "broker\ud800" },
 ])("callerFromCertificate() refuses $name (I8)", ({ commonName }) => {
   assert.equal(callerFromCertificate(true, commonName), undefined);
+});
+
+Deno.test.each([
+  { name: "nothing of an empty file", text: "", names: [] },
+  { name: "a name a line, without comments and blanks", text: "# lost\na\n\n b c \n", names: ["a", "b c"] },
+])("parseDeniedCallers() gives $name", ({ text, names }) => {
+  assert.deepEqual([...parseDeniedCallers(text)], names);
+});
+
+Deno.test.each([
+  { name: "a last line without its end", text: "agent-1\nage", why: /written in part/ },
+  { name: "a control character", text: "a\nb\0c\n", why: /^line 2/ },
+])("parseDeniedCallers() refuses $name", ({ text, why }) => {
+  assert.throws(() => parseDeniedCallers(text), { code: "invalid_config", message: why });
 });

@@ -11,7 +11,7 @@
  */
 import { connect, type TLSSocket } from "node:tls";
 import { type Answer, type AnswerLimits, AnswerParser } from "./answer_parser.ts";
-import type { TlsIdentity } from "./tls_identity.ts";
+import type { TlsIdentity } from "./tls_material.ts";
 
 /** What {@linkcode ClientConnections} needs. */
 export interface ClientConnectionsOptions extends AnswerLimits, Partial<TlsIdentity> {

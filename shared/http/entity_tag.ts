@@ -3,7 +3,7 @@
  *
  * ```ts
  * import assert from "node:assert/strict";
- * import { entityTagOf, namesEntityTag } from "@gateway/shared/http/entity_tag";
+ * import { entityTagOf, namesEntityTag } from "@gateway/shared/http";
  *
  * const tag = entityTagOf('{"web01":{}}');
  * assert.equal(namesEntityTag(`W/"other", ${tag}`, tag), true);

@@ -2,7 +2,7 @@
  * A client for the JSON services of this system: mutual TLS 1.3, bounded in time and size, no redirects.
  *
  * ```ts ignore
- * import { JsonClient } from "@gateway/shared/http/json_client";
+ * import { JsonClient } from "@gateway/shared/http";
  *
  * const tls = { cert, key, ca };
  * using client = new JsonClient({ what: "the signer", baseUrl: "https://127.0.0.1:9443", ...tls, clock });
@@ -12,14 +12,13 @@
  * @module
  */
 import { Buffer } from "node:buffer";
-import type { Clock } from "../clock.ts";
+import { type Clock, within } from "../clock.ts";
 import { AppError } from "../errors.ts";
 import { parseJson, stringifyJson } from "../json.ts";
-import { askingService } from "../request_context.ts";
-import { within } from "../within.ts";
+import { askingService } from "../service/request_context.ts";
 import { type Answer, AnswerTooLarge } from "./answer_parser.ts";
 import { ClientConnections, type Exchange } from "./client_connections.ts";
-import { checkTlsIdentity } from "./tls_identity.ts";
+import { checkTlsIdentity } from "./tls_material.ts";
 
 /** What {@linkcode JsonClient} needs. */
 export interface JsonClientOptions {

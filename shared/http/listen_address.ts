@@ -3,7 +3,7 @@
  *
  * ```ts
  * import assert from "node:assert/strict";
- * import { parseListenAddress } from "@gateway/shared/http/listen_address";
+ * import { parseListenAddress } from "@gateway/shared/http";
  *
  * assert.deepEqual(parseListenAddress(":9443"), { hostname: "0.0.0.0", port: 9443 });
  * assert.deepEqual(parseListenAddress("[::1]:9443"), { hostname: "::1", port: 9443 });

@@ -7,14 +7,20 @@
 import { createServer as createHttpServer, type Server } from "node:http";
 import { createServer } from "node:https";
 import type { Socket } from "node:net";
-import { systemClock } from "../clock.ts";
-import { AppError } from "../errors.ts";
-import { type ConnectionCounts, type ConnectionLimits, DEFAULT_LIMITS } from "./connection_room.ts";
-import { Connections } from "./connections.ts";
+import { systemClock, within } from "../clock.ts";
+import { AppError, type ErrorCode } from "../errors.ts";
+import {
+  type ConnectionCounts,
+  type ConnectionLimits,
+  Connections,
+  DEFAULT_LIMITS,
+  type Standing,
+} from "./connections.ts";
 import { type ExchangeOptions, Exchanges, type Peers } from "./exchange.ts";
 import { type ListenAddress, parseListenAddress } from "./listen_address.ts";
-import { checkTlsIdentity } from "./tls_identity.ts";
-import { within } from "../within.ts";
+import { checkTlsIdentity } from "./tls_material.ts";
+import type { Metrics } from "../service/metrics.ts";
+import type { Duplex } from "node:stream";
 
 /** What every listener needs. */
 export interface ListenerOptions<Peer> extends ExchangeOptions<Peer> {
@@ -182,4 +188,73 @@ async function closeServer(server: Server, connections: Connections, drainMs: nu
   connections.closeIdle();
   await within({ clock: systemClock, ms: drainMs }, closed).catch(() => connections.closeAll());
   await closed;
+}
+
+/** The metrics of a service's one listener. */
+export class ListenerMetrics {
+  /** Counts an answer; statuses and codes are closed sets. */
+  readonly onAnswer: (status: number, code: ErrorCode | undefined) => void;
+  #listener: Pick<RunningListener, "connections"> | undefined;
+
+  /** Adds them; there are no connections yet. */
+  constructor(metrics: Metrics) {
+    const answers = metrics.counter(
+      "http_server_responses_total",
+      "Answers by status, and by the code of the fault that they tell of",
+      ["status", "code"],
+    );
+    this.onAnswer = (status, code) => answers.inc({ status: String(status), code: code ?? "" });
+    metrics.gauges(
+      "http_server_connections",
+      "Open connections, of peers that have identified themselves and of others",
+      ["standing"],
+      () => this.#counts("open"),
+    );
+    metrics.gauges(
+      "http_server_connections_limit",
+      "How many of them there may be; those of reserved callers have room beyond that",
+      ["standing"],
+      () => this.#counts("limits"),
+    );
+  }
+
+  /** Begins to show the connections of a listener. */
+  watch(listener: Pick<RunningListener, "connections">): void {
+    this.#listener = listener;
+  }
+
+  #counts(of: "open" | "limits") {
+    if (this.#listener === undefined) return [];
+    const { known, strangers } = this.#listener.connections()[of];
+    return [
+      { labels: { standing: "known" }, value: known },
+      { labels: { standing: "stranger" }, value: strangers },
+    ];
+  }
+}
+
+/** A peer of whom nothing is known but its address. */
+export interface UnknownPeer {
+  /** The IP address that the request comes from. */
+  readonly address: string;
+  /**
+   * To be called when a request has proved who sends it: its connection then stays open, for as long as other peers
+   * of whom that is known leave room. Without it each connection ends after its first answer. Under a name it counts
+   * as one of those that this sender has.
+   */
+  readonly trust: (name?: string) => void;
+}
+
+/** Takes everybody in as a stranger. */
+export class UnknownPeers implements Peers<UnknownPeer> {
+  readonly #addresses = new WeakMap<Duplex, string>();
+
+  begin(socket: Socket): Standing {
+    this.#addresses.set(socket, socket.remoteAddress ?? "");
+    return { kind: "stranger" };
+  }
+
+  identify(socket: Duplex, connections: Connections): UnknownPeer {
+    return { address: this.#addresses.get(socket) ?? "", trust: (name) => connections.trust(socket, name) };
+  }
 }

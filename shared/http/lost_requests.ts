@@ -5,7 +5,7 @@
  * @module
  */
 import type { Clock } from "../clock.ts";
-import { REQUEST_ID_HEADER } from "../request_context.ts";
+import { REQUEST_ID_HEADER } from "../service/request_context.ts";
 import type { JsonClient, JsonClientRequest } from "./json_client.ts";
 
 /** Afterwards no host believes what was signed. */

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { FakeClock } from "@gateway/shared/testing/fake_clock";
-import { REQUEST_ID_HEADER } from "../request_context.ts";
+import { FakeClock } from "@gateway/shared/testing";
+import { REQUEST_ID_HEADER } from "../service/request_context.ts";
 import type { JsonClientRequest } from "./json_client.ts";
 import { LostRequests } from "./lost_requests.ts";
 

@@ -3,8 +3,8 @@
  * no authentication: bind it to loopback or a private interface.
  *
  * ```ts ignore
- * import { startMonitor } from "@gateway/shared/http/monitor";
- * import { createMetrics } from "@gateway/shared/metrics";
+ * import { startMonitor } from "@gateway/shared/http";
+ * import { createMetrics } from "@gateway/shared/service";
  *
  * await using monitor = await startMonitor({
  *   listen: "127.0.0.1:9090",
@@ -16,9 +16,8 @@
  * @module
  */
 import { type Clock, every } from "../clock.ts";
-import type { Metrics } from "../metrics.ts";
-import { addProcessMetrics } from "../process_metrics.ts";
-import { addCertificateMetrics } from "./certificate_metrics.ts";
+import { addProcessMetrics, type Metrics } from "../service/metrics.ts";
+import { addCertificateMetrics } from "./keep_fresh.ts";
 import { type RunningListener, startPlainServer } from "./plain_server.ts";
 import type { UpstreamWatch } from "./upstream.ts";
 

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { createMetrics } from "../metrics.ts";
+import { createMetrics } from "../service/metrics.ts";
 import { respondToMonitor } from "./monitor.ts";
 
 const ask = (path: string, isReady: boolean, method = "GET") =>

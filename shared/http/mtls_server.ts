@@ -6,7 +6,7 @@
  * connection has proved who the caller is.
  *
  * ```ts ignore
- * import { startMtlsServer } from "@gateway/shared/http/mtls_server";
+ * import { startMtlsServer } from "@gateway/shared/http";
  *
  * await using server = await startMtlsServer({
  *   listen: "127.0.0.1:9443",
@@ -24,19 +24,19 @@ import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { TLSSocket } from "node:tls";
 import { AppError } from "../errors.ts";
-import type { CallerCn } from "./caller.ts";
-import type { Standing } from "./connection_room.ts";
-import type { ExchangeOptions, Peers } from "./exchange.ts";
 import {
+  type CallerCn,
   describeExpiry,
   findCertificateFault,
   type PeerCertificate,
   PeerCertificates,
-} from "./peer_certificate.ts";
+} from "./caller.ts";
+import type { Standing } from "./connections.ts";
+import type { ExchangeOptions, Peers } from "./exchange.ts";
 import type { ListenerCredentials } from "./tls_material.ts";
 import { type RunningListener, startListener, type TlsServerOptions } from "./listener.ts";
 
-export type { ConnectionCounts, ConnectionLimits } from "./connection_room.ts";
+export type { ConnectionCounts, ConnectionLimits } from "./connections.ts";
 export type { ExchangeOptions } from "./exchange.ts";
 export type { ListenerOptions, ListenerTimeouts, RunningListener, TlsServerOptions } from "./listener.ts";
 

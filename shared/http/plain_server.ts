@@ -5,7 +5,7 @@
  * that the process may have open.
  *
  * ```ts ignore
- * import { startPlainServer } from "@gateway/shared/http/plain_server";
+ * import { startPlainServer } from "@gateway/shared/http";
  *
  * await using server = await startPlainServer({
  *   listen: "127.0.0.1:8080",
@@ -16,13 +16,18 @@
  *
  * @module
  */
-import { type ListenerOptions, type RunningListener, startListener } from "./listener.ts";
-import { type UnknownPeer, UnknownPeers } from "./unknown_peers.ts";
+import {
+  type ListenerOptions,
+  type RunningListener,
+  startListener,
+  type UnknownPeer,
+  UnknownPeers,
+} from "./listener.ts";
 
-export type { ConnectionCounts, ConnectionLimits } from "./connection_room.ts";
+export type { ConnectionCounts, ConnectionLimits } from "./connections.ts";
 export type { ExchangeOptions } from "./exchange.ts";
 export type { ListenerOptions, ListenerTimeouts, RunningListener } from "./listener.ts";
-export type { UnknownPeer } from "./unknown_peers.ts";
+export type { UnknownPeer } from "./listener.ts";
 
 /**
  * Starts the listener; resolves when it accepts connections. Long answers leave as the client takes them.

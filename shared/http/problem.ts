@@ -5,7 +5,7 @@
  * ```ts
  * import assert from "node:assert/strict";
  * import { AppError } from "@gateway/shared/errors";
- * import { problemResponse, readProblem } from "@gateway/shared/http/problem";
+ * import { problemResponse, readProblem } from "@gateway/shared/http";
  *
  * const response = problemResponse(new AppError("unknown_host", 'Cannot freeze host "web1": unknown host'));
  * assert.equal(response.status, 404);
@@ -18,8 +18,8 @@
  */
 import { AppError, ERROR_CODES, type ErrorCode } from "../errors.ts";
 import { stringifyJson } from "../json.ts";
-import { currentRequestId } from "../request_context.ts";
-import { shortenText } from "../visible.ts";
+import { currentRequestId } from "../service/request_context.ts";
+import { shortenText } from "../text.ts";
 
 /** The HTTP status of every error code. */
 export const STATUS = {

@@ -2,7 +2,7 @@
  * Who a process is on a TLS connection, and whom it believes: read from disk and checked to fit together.
  *
  * ```ts ignore
- * import { loadTlsMaterial } from "@gateway/shared/http/tls_material";
+ * import { loadTlsMaterial } from "@gateway/shared/http";
  *
  * const tls = await loadTlsMaterial({
  *   cert: { key: "server_cert", path: "pki/signer.crt" },
@@ -15,10 +15,9 @@
  */
 import { createPrivateKey, X509Certificate } from "node:crypto";
 import { AppError, errorText } from "../errors.ts";
-import { readNamedFile } from "../files.ts";
-import { parseDeniedCallers } from "./denied_callers.ts";
-import { quoteText } from "../quote.ts";
-import { readPemFile } from "./pem_file.ts";
+import { readNamedFile, readNamedText } from "../files/files.ts";
+import { parseDeniedCallers } from "./caller.ts";
+import { quoteText } from "../text.ts";
 
 /** A file and the config key that names it. */
 export interface ConfiguredFile {
@@ -164,4 +163,65 @@ export async function loadDeniedCallers(path: string): Promise<ReadonlySet<strin
     const why = cause instanceof AppError ? errorText(cause) : "the file is not valid UTF-8";
     throw new AppError("invalid_config", `Cannot use denied_callers ${quoteText(path)}: ${why}`, { cause });
   }
+}
+
+/**
+ * Reads a PEM file that a config names.
+ *
+ * @param key the config key that names it, for the message
+ * @throws {AppError} `invalid_config` when the file can't be read or holds no PEM
+ */
+export async function readPemFile(key: string, path: string): Promise<string> {
+  const text = await readNamedText(key, path);
+  if (!text.includes("-----BEGIN ")) {
+    throw new AppError("invalid_config", `Cannot use ${key} ${quoteText(path)}: not a PEM file`);
+  }
+  return text;
+}
+
+/** PEM texts. */
+export interface TlsIdentity {
+  /** A certificate, and what links it to the CA. */
+  readonly cert: string;
+  /** The certificate's private key. */
+  readonly key: string;
+  /** The CAs to trust, and no others; absent where the other side shows no certificate. */
+  readonly ca?: string;
+}
+
+const CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g;
+
+/** @throws {AppError} `invalid_config` when a text is not what it should be, or key and certificate differ */
+export function checkTlsIdentity({ cert, key, ca }: TlsIdentity): void {
+  const [leaf] = parseCertificates("certificate", cert);
+  if (ca !== undefined) checkCaCertificates(ca);
+  let isPair: boolean;
+  try {
+    isPair = leaf?.checkPrivateKey(createPrivateKey(key)) === true;
+  } catch (cause) {
+    throw new AppError("invalid_config", "Cannot use the TLS private key: not an unencrypted PEM key", {
+      cause,
+    });
+  }
+  if (!isPair) {
+    throw new AppError(
+      "invalid_config",
+      "Cannot use the TLS private key: it is not the key of the certificate",
+    );
+  }
+}
+
+/** @throws {AppError} `invalid_config` when the text holds no certificate, or a broken one */
+export function checkCaCertificates(pem: string): void {
+  parseCertificates("CA certificate", pem);
+}
+
+function parseCertificates(what: string, pem: string): readonly X509Certificate[] {
+  const blocks = pem.match(CERTIFICATE) ?? [];
+  try {
+    if (blocks.length > 0) return blocks.map((block) => new X509Certificate(block));
+  } catch (cause) {
+    throw new AppError("invalid_config", `Cannot use the TLS ${what}: malformed`, { cause });
+  }
+  throw new AppError("invalid_config", `Cannot use the TLS ${what}: no PEM certificate in it`);
 }

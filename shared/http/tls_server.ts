@@ -3,7 +3,7 @@
  * out from the request.
  *
  * ```ts ignore
- * import { startTlsServer } from "@gateway/shared/http/tls_server";
+ * import { startTlsServer } from "@gateway/shared/http";
  *
  * await using server = await startTlsServer({
  *   listen: "127.0.0.1:8443",
@@ -16,10 +16,15 @@
  *
  * @module
  */
-import { type RunningTlsListener, startListener, type TlsServerOptions } from "./listener.ts";
-import { type UnknownPeer, UnknownPeers } from "./unknown_peers.ts";
+import {
+  type RunningTlsListener,
+  startListener,
+  type TlsServerOptions,
+  type UnknownPeer,
+  UnknownPeers,
+} from "./listener.ts";
 
-export type { ConnectionCounts, ConnectionLimits } from "./connection_room.ts";
+export type { ConnectionCounts, ConnectionLimits } from "./connections.ts";
 export type { ExchangeOptions } from "./exchange.ts";
 export type {
   ListenerOptions,
@@ -29,7 +34,7 @@ export type {
   TlsCredentials,
   TlsServerOptions,
 } from "./listener.ts";
-export type { UnknownPeer } from "./unknown_peers.ts";
+export type { UnknownPeer } from "./listener.ts";
 
 /**
  * Starts the listener; resolves when it accepts connections. Long answers leave as the client takes them.

@@ -3,8 +3,8 @@
  *
  * ```ts
  * import assert from "node:assert/strict";
- * import { UpstreamWatch } from "@gateway/shared/http/upstream";
- * import { FakeClock } from "@gateway/shared/testing/fake_clock";
+ * import { UpstreamWatch } from "@gateway/shared/http";
+ * import { FakeClock } from "@gateway/shared/testing";
  *
  * const clock = new FakeClock();
  * const client = { request: () => Promise.reject(new Error("refused")) };

@@ -4,7 +4,7 @@
  * be asked anew, such as for a new key.
  *
  * ```ts ignore
- * import { openUpstreams } from "@gateway/shared/http/upstreams";
+ * import { openUpstreams } from "@gateway/shared/http";
  *
  * const signers = openUpstreams({ what: "the signer", urls, ...tls, clock, random });
  * const { status } = await signers.client({}).request({ method: "GET", path: "/v1/hosts" });
@@ -14,8 +14,8 @@
  * @module
  */
 import { AppError } from "../errors.ts";
-import type { Random } from "../random.ts";
-import { currentRequestId, REQUEST_ID_HEADER } from "../request_context.ts";
+import type { Random } from "../clock.ts";
+import { currentRequestId, REQUEST_ID_HEADER } from "../service/request_context.ts";
 import {
   JsonClient,
   type JsonClientOptions,

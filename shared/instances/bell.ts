@@ -3,8 +3,7 @@
  *
  * @module
  */
-import type { Clock } from "../clock.ts";
-import { within } from "../within.ts";
+import { type Clock, within } from "../clock.ts";
 
 /** Rung by what others do, and by who waits for them. */
 export class Bell {

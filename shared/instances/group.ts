@@ -7,11 +7,10 @@
  *
  * @module
  */
-import type { Clock, Elapsed } from "../clock.ts";
+import { type Clock, type Elapsed, within } from "../clock.ts";
 import { AppError, errorText } from "../errors.ts";
-import type { ServiceLogger } from "../log.ts";
-import { quoteText } from "../quote.ts";
-import { within } from "../within.ts";
+import type { ServiceLogger } from "../service/log.ts";
+import { quoteText } from "../text.ts";
 import type {
   Beat,
   Epochs,
@@ -21,13 +20,10 @@ import type {
   News,
   OtherInstance,
   Shared,
-} from "./link.ts";
-import { enter } from "./enter.ts";
+} from "./postgres_link.ts";
+import { enter, Freshness, MAX_AGE_MS, type Moment, Peers, Waiter } from "./freshness.ts";
 import { Bell } from "./bell.ts";
-import { Peers } from "./peers.ts";
-import { Freshness, MAX_AGE_MS, type Moment } from "./freshness.ts";
 import { type Reading, SharedClock } from "./shared_clock.ts";
-import { Waiter } from "./waiters.ts";
 
 /** What handlers ask of the group. */
 export interface InstanceGroup {

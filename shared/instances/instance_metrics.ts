@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Metrics } from "../metrics.ts";
+import type { Metrics } from "../service/metrics.ts";
 import type { SharedGroup } from "./group.ts";
 
 /** What of a group is shown. */

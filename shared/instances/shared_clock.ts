@@ -6,7 +6,7 @@
  */
 import type { Clock, Elapsed } from "../clock.ts";
 import type { Moment } from "./freshness.ts";
-import type { InstanceClock } from "./link.ts";
+import type { InstanceClock } from "./postgres_link.ts";
 
 /** From here on an operator is told that a machine's clock is wrong. */
 export const WARN_OFFSET_MS = 2_000;

@@ -3,7 +3,7 @@
  *
  * ```ts
  * import assert from "node:assert/strict";
- * import { faultOf } from "@gateway/shared/kubernetes/api_answer";
+ * import { faultOf } from "@gateway/shared/kubernetes";
  *
  * const fault = faultOf({ kind: "timed_out" }, 'minting token for gateway/reader on "prod"');
  * assert.equal(fault.code, "upstream_failure");
@@ -16,7 +16,7 @@ import * as z from "@zod/zod";
 import { AppError } from "../errors.ts";
 import { parseJson } from "../json.ts";
 import type { ApiOutcome } from "./api_server.ts";
-import { shortenText, visibleText } from "../visible.ts";
+import { shortenText, visibleText } from "../text.ts";
 
 /** What became of a request to an API server, with a credential from a file. */
 export type ApiAnswer =

@@ -3,7 +3,7 @@
  * others, bounded in time and size, never redirected and never sent twice.
  *
  * ```ts ignore
- * import { ApiServer } from "@gateway/shared/kubernetes/api_server";
+ * import { ApiServer } from "@gateway/shared/kubernetes";
  *
  * using server = new ApiServer({ url: "https://10.0.0.5:6443", ca, clock });
  * const path = "/api/v1/namespaces/prod/pods/web-1";
@@ -13,13 +13,12 @@
  *
  * @module
  */
-import { concatBytes } from "../bytes.ts";
-import type { Clock } from "../clock.ts";
+import { concatBytes } from "../text.ts";
+import { type Clock, within } from "../clock.ts";
 import { AppError } from "../errors.ts";
 import { AnswerTooLarge } from "../http/answer_parser.ts";
 import { ClientConnections } from "../http/client_connections.ts";
-import { checkCaCertificates } from "../http/tls_identity.ts";
-import { within } from "../within.ts";
+import { checkCaCertificates } from "../http/tls_material.ts";
 
 /** What an {@linkcode ApiServer} needs. */
 export interface ApiServerOptions {

@@ -2,7 +2,7 @@
  * The API servers of the clusters of a config, with the credentials that it names.
  *
  * ```ts ignore
- * import { connectClusters } from "@gateway/shared/kubernetes/cluster_api";
+ * import { connectClusters } from "@gateway/shared/kubernetes";
  *
  * const api = connectClusters({ clock });
  * const answer = await api.request({ cluster, ca }, { method: "GET", path: "/version", timeoutMs: 5000, maxBytes: 65_536 });
@@ -10,13 +10,14 @@
  *
  * @module
  */
-import { readNamedText } from "../files.ts";
+import { readNamedFile, readNamedText } from "../files/files.ts";
 import type { Clock } from "../clock.ts";
 import { AppError } from "../errors.ts";
 import { type ApiRequest, ApiServer } from "./api_server.ts";
 import type { CompiledCluster } from "../policy/clusters.ts";
-import { quoteText } from "../quote.ts";
+import { quoteText } from "../text.ts";
 import type { ApiAnswer } from "./api_answer.ts";
+import { X509Certificate } from "node:crypto";
 
 /** The API server of one cluster, as a config describes it. */
 export interface ClusterAddress {
@@ -99,4 +100,28 @@ async function readToken(
     throw new AppError("invalid_config", `Cannot use ${key} ${quoteText(tokenFile)}: not a token`);
   }
   return token;
+}
+
+/**
+ * The CAs of clusters by their names; that the credential for tokens can be read is checked, but it is not kept: it
+ * is read anew for each token.
+ *
+ * @throws {AppError} `invalid_config` naming cluster, key and file
+ */
+export async function loadClusterFiles(
+  clusters: ReadonlyMap<string, CompiledCluster>,
+): Promise<ReadonlyMap<string, string>> {
+  const entries = await Promise.all([...clusters.values()].map(async ({ name, caCert, tokenFile }) => {
+    const keyOf = (key: string) => `kubernetes.clusters.${name}.${key}`;
+    await readNamedFile(keyOf("token_file"), tokenFile);
+    const pem = await readNamedText(keyOf("ca_cert"), caCert);
+    try {
+      new X509Certificate(pem);
+    } catch (cause) {
+      const message = `Cannot use ${keyOf("ca_cert")} ${quoteText(caCert)}: not a certificate in PEM`;
+      throw new AppError("invalid_config", message, { cause });
+    }
+    return [name, pem] as const;
+  }));
+  return new Map(entries);
 }

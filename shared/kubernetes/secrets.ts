@@ -3,7 +3,7 @@
  *
  * ```ts
  * import assert from "node:assert/strict";
- * import { maskObject } from "@gateway/shared/kubernetes/secrets";
+ * import { maskObject } from "@gateway/shared/kubernetes";
  *
  * const secret = { kind: "Secret", metadata: { name: "db" }, data: { password: "aHVudGVyMg==" } };
  * assert.deepEqual(maskObject(secret), {

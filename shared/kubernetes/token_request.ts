@@ -3,7 +3,7 @@
  *
  * ```ts
  * import assert from "node:assert/strict";
- * import { tokenPath } from "@gateway/shared/kubernetes/token_request";
+ * import { tokenPath } from "@gateway/shared/kubernetes";
  *
  * assert.equal(
  *   tokenPath({ namespace: "gateway", serviceAccount: "reader" }),
@@ -16,8 +16,8 @@
 import * as z from "@zod/zod";
 import { AppError } from "../errors.ts";
 import { parseJson } from "../json.ts";
-import type { IssuedToken, TokenWish } from "./token_wish.ts";
 import { type ApiAnswer, faultOf } from "./api_answer.ts";
+import type { CompiledBinding, CompiledCluster } from "../policy/clusters.ts";
 
 /** The Secret that a token ends with. */
 export interface BoundSecret {
@@ -88,4 +88,40 @@ function readId(token: string): string {
     // Older servers give tokens without one, and it only serves to join two logs.
     return "";
   }
+}
+
+/** What a token of a cluster is for. */
+export interface TokenWish {
+  /** As its policy says. */
+  readonly cluster: CompiledCluster;
+  /** The cluster's CAs, PEM. */
+  readonly ca: string;
+  /** The ServiceAccount. */
+  readonly account: Pick<CompiledBinding, "namespace" | "serviceAccount">;
+  /** Whose freeze has to reach it. */
+  readonly holder: TokenHolder;
+  /** By which it can be frozen; absent: nobody is told of it. */
+  readonly serial?: bigint;
+  /** How long it may take, in milliseconds. */
+  readonly waitMs: number;
+}
+
+/** Who gets a token. */
+export interface TokenHolder {
+  /** The effective caller. */
+  readonly caller: string;
+  /** Empty: none. */
+  readonly endUser: string;
+  /** The CN of the connection. */
+  readonly peer: string;
+}
+
+/** A token of a cluster. */
+export interface IssuedToken {
+  /** A secret. */
+  readonly token: string;
+  /** When it ends, RFC 3339. */
+  readonly expiry: string;
+  /** Its id in the API server's log; empty: it has none. */
+  readonly jti: string;
 }

@@ -4,7 +4,7 @@
  *
  * ```ts
  * import assert from "node:assert/strict";
- * import { formatFlags } from "@gateway/shared/permissions/set";
+ * import { formatFlags } from "@gateway/shared/permissions";
  *
  * assert.deepEqual(formatFlags({ read: ["/etc/gateway/signer.json"], net: ["127.0.0.1:9443"] }), [
  *   "--no-prompt",

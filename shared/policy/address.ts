@@ -14,7 +14,7 @@
  * @module
  */
 import { isIP, isIPv4 } from "node:net";
-import { quoteText } from "../quote.ts";
+import { quoteText } from "../text.ts";
 
 const ADDR = /^(?:\[(?<v6>[0-9A-Fa-f:.]+)\]|(?<name>[A-Za-z0-9._-]+)):(?<port>\d{1,5})$/;
 

@@ -4,7 +4,7 @@
  *
  * ```ts
  * import assert from "node:assert/strict";
- * import { describeAsked } from "@gateway/shared/policy/approval_words";
+ * import { describeAsked } from "@gateway/shared/policy";
  *
  * assert.equal(
  *   describeAsked({ host: "web01", command: "", access: ["session:shell"], sudo: true, session_max_seconds: 1800 }),
@@ -14,9 +14,9 @@
  *
  * @module
  */
-import { canonicalSudoUser } from "./sudo_user.ts";
+import { canonicalSudoUser } from "./elevation.ts";
 import type { ApprovalRecord } from "../wire/approval.ts";
-import { visibleText } from "../visible.ts";
+import { visibleText } from "../text.ts";
 
 /**
  * `passage`: to connect through the host · `shell`, `session`: commands that come later, typed or one by one ·

@@ -15,7 +15,7 @@
  *
  * @module
  */
-import { quoteText } from "../quote.ts";
+import { quoteText } from "../text.ts";
 import type { SignRequest, WireDecision } from "../wire/sign.ts";
 import { type CommandVerdict, decideCommand, extendAllowlist } from "./command.ts";
 import type { CompiledBinding, CompiledCluster } from "./compile_cluster.ts";

@@ -4,7 +4,7 @@
  *
  * ```ts
  * import assert from "node:assert/strict";
- * import { clusterPolicy } from "@gateway/shared/policy/cluster_model";
+ * import { clusterPolicy } from "@gateway/shared/policy";
  *
  * const cluster = clusterPolicy.parse({
  *   api_server: "https://10.0.0.5:6443",

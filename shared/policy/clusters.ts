@@ -4,8 +4,8 @@
  *
  * ```ts
  * import assert from "node:assert/strict";
- * import { visibleClusters } from "@gateway/shared/policy/clusters";
- * import { compilePolicy } from "@gateway/shared/policy/compile";
+ * import { visibleClusters } from "@gateway/shared/policy";
+ * import { compilePolicy } from "@gateway/shared/policy";
  *
  * const compiled = compilePolicy({
  *   hosts: {},

@@ -3,8 +3,8 @@
  *
  * ```ts
  * import assert from "node:assert/strict";
- * import { composePolicies, decideCommand } from "@gateway/shared/policy/command";
- * import { compilePattern } from "@gateway/shared/policy/pattern";
+ * import { composePolicies, decideCommand } from "@gateway/shared/policy";
+ * import { compilePattern } from "@gateway/shared/policy";
  *
  * const set = composePolicies([{
  *   mode: "allowlist",
@@ -26,7 +26,7 @@
  */
 import type { Enforcement } from "../wire/sign.ts";
 import type { Pattern } from "./pattern.ts";
-import { finish, type Steps } from "../steps.ts";
+import { finish, type Steps } from "../clock.ts";
 import { parseCommand } from "./shell.ts";
 
 /** How much text is matched in a step: the engine takes up to a microsecond for a character. */

@@ -3,7 +3,7 @@
  *
  * ```ts
  * import assert from "node:assert/strict";
- * import { compilePolicy } from "@gateway/shared/policy/compile";
+ * import { compilePolicy } from "@gateway/shared/policy";
  *
  * const compiled = compilePolicy({
  *   hosts: {},
@@ -18,9 +18,8 @@
  *
  * @module
  */
-import { formatKeyPath } from "../key_path.ts";
-import { quoteText } from "../quote.ts";
-import { finish, type Steps } from "../steps.ts";
+import { formatKeyPath, quoteText } from "../text.ts";
+import { finish, type Steps } from "../clock.ts";
 import { compileCluster, type CompiledCluster } from "./compile_cluster.ts";
 import { compileCommandLibrary } from "./compile_command.ts";
 import { type CompiledHost, compileHost, findHostProblems } from "./compile_host.ts";

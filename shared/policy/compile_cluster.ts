@@ -12,8 +12,7 @@
  *
  * @module
  */
-import { isUnsafe } from "../characters.ts";
-import { quoteText } from "../quote.ts";
+import { isUnsafe, quoteText } from "../text.ts";
 import type { ExtraResource } from "../wire/cluster.ts";
 import {
   type ClusterPolicy,

@@ -13,10 +13,9 @@
  * @module
  */
 import { AppError } from "../errors.ts";
-import { formatKeyPath } from "../key_path.ts";
-import type { Steps } from "../steps.ts";
+import { formatKeyPath, quoteText } from "../text.ts";
+import type { Steps } from "../clock.ts";
 import { type CompiledCommandPolicy, composePolicies, type PolicySet } from "./command.ts";
-import { quoteText } from "../quote.ts";
 import type { CommandPolicy, PolicyConfig } from "./model.ts";
 import { compilePattern, type Pattern } from "./pattern.ts";
 

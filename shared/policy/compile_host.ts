@@ -12,12 +12,9 @@
  *
  * @module
  */
-import { isUnsafe } from "../characters.ts";
-import type { EnvelopeFormat } from "../envelope/envelope.ts";
-import { ENVELOPE_DOMAIN } from "../envelope/signed_bytes.ts";
+import { formatKeyPath, isUnsafe, quoteText } from "../text.ts";
+import { ENVELOPE_DOMAIN, type EnvelopeFormat } from "../envelope/envelope.ts";
 import { AppError } from "../errors.ts";
-import { formatKeyPath } from "../key_path.ts";
-import { quoteText } from "../quote.ts";
 import { parsePublicKey } from "../ssh/public_key.ts";
 import { findAddrFault, findSourceAddressFault } from "./address.ts";
 import { composePolicies, isRestricting, type PolicySet } from "./command.ts";

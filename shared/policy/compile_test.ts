@@ -1,4 +1,4 @@
-import { finish } from "../steps.ts";
+import { finish } from "../clock.ts";
 import assert from "node:assert/strict";
 import { compileSample, sampleConfig, sampleHost } from "../testing/sample_policy.ts";
 import { compilePolicy, findInertPolicies } from "./compile.ts";

@@ -4,7 +4,7 @@
  *
  * ```ts
  * import assert from "node:assert/strict";
- * import { elevateCommand, elevationPrefix } from "@gateway/shared/policy/elevation";
+ * import { elevateCommand, elevationPrefix } from "@gateway/shared/policy";
  *
  * const prefix = elevationPrefix("deploy");
  * assert.equal(prefix, "sudo -n -u deploy");
@@ -14,10 +14,8 @@
  *
  * @module
  */
-import { quoteText } from "../quote.ts";
+import { quoteText, shellQuote, singleQuote } from "../text.ts";
 import { parseScript } from "./shell.ts";
-import { shellQuote, singleQuote } from "../shell_quote.ts";
-import { canonicalSudoUser } from "./sudo_user.ts";
 
 const SUDO_USER = /^[a-zA-Z0-9_][a-zA-Z0-9_.-]{0,31}$/;
 
@@ -102,4 +100,15 @@ function findPlainWords(command: string): readonly string[] | undefined {
   const [name = ""] = only.words;
   // sudo reads a leading word with `=` as an environment assignment.
   return name === "" || name.includes("=") || SHELL_ONLY.has(name) ? undefined : only.words;
+}
+
+/** The account that sudo changes to, in one spelling: empty without sudo, `root` where none is named. */
+export function canonicalSudoUser(sudo: boolean | undefined, sudoUser: string | undefined): string {
+  return sudo === true ? sudoUser || "root" : "";
+}
+
+/** What a request runs as beyond the login on the host, as records have it: `sudo:<account>`, or empty. */
+export function elevationLabel(sudo: boolean | undefined, sudoUser: string | undefined): string {
+  const user = canonicalSudoUser(sudo, sudoUser);
+  return user === "" ? "" : `sudo:${user}`;
 }

@@ -6,7 +6,7 @@
  *
  * ```ts
  * import assert from "node:assert/strict";
- * import { finish } from "../steps.ts";
+ * import { finish } from "../clock.ts";
  * import { compileSample, sampleConfig, sampleIntent } from "../testing/sample_policy.ts";
  * import { NO_GRANTS } from "./grants.ts";
  * import { decideHostCommand } from "./host_command.ts";
@@ -21,14 +21,14 @@
  *
  * @module
  */
-import { quoteText } from "../quote.ts";
-import type { Steps } from "../steps.ts";
+import { quoteText } from "../text.ts";
+import type { Steps } from "../clock.ts";
 import type { Enforcement } from "../wire/sign.ts";
 import { type CommandVerdict, decideCommandSteps, extendAllowlist } from "./command.ts";
 import type { CompiledHost } from "./compile.ts";
 import { needsOwnCertificates } from "./compile_host.ts";
 import { findGrantedPatterns, type LiveGrants } from "./grants.ts";
-import type { SshIntent } from "./ssh_intent.ts";
+import type { SshIntent } from "./ssh_decision.ts";
 import { isWaived } from "./waivers.ts";
 
 /** The outcome for one intent. */

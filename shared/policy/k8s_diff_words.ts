@@ -3,14 +3,14 @@
  *
  * ```ts
  * import assert from "node:assert/strict";
- * import { describeDiff } from "@gateway/shared/policy/k8s_diff_words";
+ * import { describeDiff } from "@gateway/shared/policy";
  *
  * assert.equal(describeDiff({ kind: "changed", changes: [{ path: "spec.replicas", before: "2", after: "3" }] }), "changes 1 field");
  * ```
  *
  * @module
  */
-import { visibleText } from "../visible.ts";
+import { visibleText } from "../text.ts";
 import type { K8sDiff, K8sFieldChange } from "../wire/k8s_diff.ts";
 
 /** A diff in one line, which does not say which fields there are. */

@@ -13,7 +13,7 @@
  *
  * @module
  */
-import { quoteText } from "../quote.ts";
+import { quoteText } from "../text.ts";
 import type { ExtraResource } from "../wire/cluster.ts";
 
 /** What can be done with an object. */

@@ -4,7 +4,7 @@
  *
  * ```ts
  * import assert from "node:assert/strict";
- * import { findLoginShellRisk } from "@gateway/shared/policy/login_shell";
+ * import { findLoginShellRisk } from "@gateway/shared/policy";
  *
  * assert.equal(findLoginShellRisk("/bin/bash"), undefined);
  * assert.match(findLoginShellRisk("/usr/bin/fish") ?? "", /^nothing is proved for/);
@@ -12,8 +12,8 @@
  *
  * @module
  */
-import { formatKeyPath } from "../key_path.ts";
-import type { Steps } from "../steps.ts";
+import { formatKeyPath } from "../text.ts";
+import type { Steps } from "../clock.ts";
 
 const PROVED = ["sh", "bash", "dash", "ash", "busybox", "ksh", "ksh93", "mksh", "yash", "zsh"];
 

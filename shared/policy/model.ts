@@ -4,7 +4,7 @@
  *
  * ```ts
  * import assert from "node:assert/strict";
- * import { commandPolicy } from "@gateway/shared/policy/model";
+ * import { commandPolicy } from "@gateway/shared/policy";
  *
  * const policy = commandPolicy.parse({ mode: "allowlist", allow: ["^uptime$"] });
  * assert.equal(policy.mode, "allowlist");
@@ -13,9 +13,8 @@
  * @module
  */
 import * as z from "@zod/zod";
-import { hasUnseen } from "../characters.ts";
-import { ENVELOPE_VERSIONS, type EnvelopeVersion } from "../envelope/envelope.ts";
-import { ENVELOPE_DOMAIN } from "../envelope/signed_bytes.ts";
+import { hasUnseen } from "../text.ts";
+import { ENVELOPE_DOMAIN, ENVELOPE_VERSIONS, type EnvelopeVersion } from "../envelope/envelope.ts";
 import type { Enforcement } from "../wire/sign.ts";
 import type { KubernetesConfig } from "./cluster_model.ts";
 

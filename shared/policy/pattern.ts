@@ -8,7 +8,7 @@
  *
  * ```ts
  * import assert from "node:assert/strict";
- * import { compilePattern } from "@gateway/shared/policy/pattern";
+ * import { compilePattern } from "@gateway/shared/policy";
  *
  * const uptime = compilePattern("^uptime$");
  * assert.equal(uptime.test("uptime"), true);
@@ -20,8 +20,7 @@
  */
 import { RE2JS, RE2Set } from "re2js";
 import { AppError, errorText } from "../errors.ts";
-import { quoteText } from "../quote.ts";
-import { shortenText } from "../visible.ts";
+import { quoteText, shortenText } from "../text.ts";
 
 /** One compiled pattern. */
 export interface Pattern {

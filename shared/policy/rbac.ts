@@ -3,8 +3,8 @@
  *
  * ```ts
  * import assert from "node:assert/strict";
- * import { compilePolicy } from "@gateway/shared/policy/compile";
- * import { mayUseHost } from "@gateway/shared/policy/ssh";
+ * import { compilePolicy } from "@gateway/shared/policy";
+ * import { mayUseHost } from "@gateway/shared/policy";
  *
  * const compiled = compilePolicy({
  *   hosts: {},

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { compileSample, decideSample, sampleConfig, sampleHost } from "../testing/sample_policy.ts";
 import { compilePolicy } from "./compile.ts";
 import { type HostPolicy, hostPolicy } from "./model.ts";
-import { finish } from "../steps.ts";
+import { finish } from "../clock.ts";
 import { describeSharedPrincipals, findUnsharedPrincipals } from "./shared_principal.ts";
 import { describeUnsealedTwins } from "./unsealed_twin.ts";
 import { toWireDecision } from "./ssh.ts";

@@ -3,7 +3,7 @@
  *
  * ```ts
  * import assert from "node:assert/strict";
- * import { finish } from "../steps.ts";
+ * import { finish } from "../clock.ts";
  * import { findUnsharedPrincipals } from "./shared_principal.ts";
  *
  * const hosts = { web01: { principal: "web" }, web02: { principal: "web", shared_principal: true } };
@@ -13,9 +13,8 @@
  *
  * @module
  */
-import { formatKeyPath } from "../key_path.ts";
-import { quoteText } from "../quote.ts";
-import type { Steps } from "../steps.ts";
+import { formatKeyPath, quoteText } from "../text.ts";
+import type { Steps } from "../clock.ts";
 import type { HostPolicy } from "./model.ts";
 
 /** Hosts as far as their principals go, by name. */

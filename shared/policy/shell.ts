@@ -13,7 +13,7 @@
  *
  * ```ts
  * import assert from "node:assert/strict";
- * import { parseCommand } from "@gateway/shared/policy/shell";
+ * import { parseCommand } from "@gateway/shared/policy";
  *
  * assert.deepEqual(parseCommand("ps aux | grep 'x y'"), {
  *   kind: "commands",

@@ -18,7 +18,7 @@
  *
  * @module
  */
-import { isUnsafe } from "../characters.ts";
+import { isUnsafe } from "../text.ts";
 import { isReservedWord } from "./shell_names.ts";
 
 /** What stands between two commands. */

@@ -17,7 +17,7 @@
  *
  * @module
  */
-import { quoteText } from "../quote.ts";
+import { quoteText } from "../text.ts";
 
 // The last line: zsh's.
 const RESERVED: ReadonlySet<string> = new Set(

@@ -3,8 +3,8 @@
  *
  * ```ts
  * import assert from "node:assert/strict";
- * import { describeSignRequest, intentOf } from "@gateway/shared/policy/sign_request";
- * import { signRequest } from "@gateway/shared/wire/sign";
+ * import { describeSignRequest, intentOf } from "@gateway/shared/policy";
+ * import { signRequest } from "@gateway/shared/wire";
  *
  * const request = signRequest.parse({ host: "web01", role: "target", purpose: "oneshot", command: "uptime" });
  * assert.equal(intentOf(request, "broker-1").caller, "broker-1");
@@ -14,8 +14,8 @@
  * @module
  */
 import type { SignRequest } from "../wire/sign.ts";
-import type { SshIntent } from "./ssh_intent.ts";
-import { elevationLabel } from "./sudo_user.ts";
+import type { SshIntent } from "./ssh_decision.ts";
+import { elevationLabel } from "./elevation.ts";
 
 /** The intent that is decided about, of the effective caller. */
 export function intentOf(request: SignRequest, caller: string): SshIntent {

@@ -6,8 +6,8 @@
  *
  * ```ts
  * import assert from "node:assert/strict";
- * import { compilePolicy } from "@gateway/shared/policy/compile";
- * import { decideSsh, toWireDecision } from "@gateway/shared/policy/ssh";
+ * import { compilePolicy } from "@gateway/shared/policy";
+ * import { decideSsh, toWireDecision } from "@gateway/shared/policy";
  *
  * const compiled = compilePolicy({
  *   hosts: {
@@ -54,23 +54,21 @@
  *
  * @module
  */
-import { quoteText } from "../quote.ts";
-import { finish, type Steps } from "../steps.ts";
+import { isUnsafe, quoteText } from "../text.ts";
+import { finish, type Steps } from "../clock.ts";
 import type { CompiledHost, CompiledPolicy } from "./compile.ts";
-import { elevateCommand, type Elevation, resolveElevation } from "./elevation.ts";
+import { elevateCommand, type Elevation, elevationLabel, resolveElevation } from "./elevation.ts";
 import { type LiveGrants, NO_GRANTS } from "./grants.ts";
 import { decideHostCommand, type HostCommandVerdict } from "./host_command.ts";
 import { stopOnDisconnect } from "./stop_on_disconnect.ts";
-import type { AllowedSsh, DeniedSsh, SshDecision } from "./ssh_decision.ts";
-import { findEarlyDenial, findLateDenial } from "./ssh_gates.ts";
-import type { SshIntent } from "./ssh_intent.ts";
-import { elevationLabel } from "./sudo_user.ts";
+import type { AllowedSsh, DeniedSsh, SshDecision, SshIntent } from "./ssh_decision.ts";
+import { PURPOSES, ROLES, SESSION_MODES, type WireDecision } from "../wire/sign.ts";
+import { isAllowedCaller } from "./rbac.ts";
 
 export { visibleRules } from "./host_rules.ts";
 export { mayComeFrom, mayUseHost, mayUseSome, visibleHosts } from "./rbac.ts";
 export type { AllowedSsh, DeniedSsh, SshDecision } from "./ssh_decision.ts";
-export type { SshIntent } from "./ssh_intent.ts";
-export { toWireDecision } from "./wire_decision.ts";
+export type { SshIntent } from "./ssh_decision.ts";
 
 /**
  * What a bastion's certificate is locked to: any shell ends at once. Forwarding is a channel of its own, which sshd
@@ -188,4 +186,142 @@ function stdinOf(host: CompiledHost, intent: SshIntent): string {
 
 function clampTtl(requested: number, cap: number): number {
   return requested > 0 && requested <= cap ? requested : cap;
+}
+
+/** Says why it does not let an intent pass, or nothing. */
+type Gate = (host: CompiledHost, intent: SshIntent) => string | undefined;
+
+// The order is part of the contract: the first denial is the one that is told and audited.
+const EARLY_GATES: readonly Gate[] = [
+  (_host, { role }) => isOneOf(ROLES, role) ? undefined : `unknown role: ${quoteText(role)}`,
+  (_host, { purpose }) => isOneOf(PURPOSES, purpose) ? undefined : `unknown purpose: ${quoteText(purpose)}`,
+  checkSealedSession,
+  checkSessionMode,
+  checkIdentities,
+  checkCommandText,
+  checkCommandPresent,
+  (host, { caller }) =>
+    isAllowedCaller(host, caller)
+      ? undefined
+      : `caller ${quoteText(caller)} not authorised for ${quoteText(host.name)}`,
+  checkEndUserGroups,
+  (host, { role }) =>
+    role === "bastion" && !host.allowAsBastion
+      ? `host ${quoteText(host.name)} is not allowed as a bastion`
+      : undefined,
+  // Compilation refuses such a host; without this gate a bastion certificate would be a shell past its rules.
+  (host, { role }) =>
+    role !== "target" && host.commands.restricts
+      ? `host ${quoteText(host.name)}: command-policy hosts cannot be used as bastions`
+      : undefined,
+];
+
+const LATE_GATES: readonly Gate[] = [
+  (host, { pty }) => pty && !host.allowPty ? forbids(host, "PTY", "allow_pty") : undefined,
+  (host, { fileTransfer }) =>
+    fileTransfer && !host.allowFileTransfer
+      ? forbids(host, "file transfer", "allow_file_transfer")
+      : undefined,
+];
+
+/** The reason of the first gate that denies before elevation, or undefined. */
+export function findEarlyDenial(host: CompiledHost, intent: SshIntent): string | undefined {
+  return firstDenial(EARLY_GATES, host, intent);
+}
+
+/** The reason of the first gate that denies between elevation and command policy, or undefined. */
+export function findLateDenial(host: CompiledHost, intent: SshIntent): string | undefined {
+  return firstDenial(LATE_GATES, host, intent);
+}
+
+function firstDenial(gates: readonly Gate[], host: CompiledHost, intent: SshIntent): string | undefined {
+  for (const gate of gates) {
+    const reason = gate(host, intent);
+    if (reason !== undefined) return reason;
+  }
+  return undefined;
+}
+
+/** Nothing in an envelope binds what a shell or a program on a terminal reads from the broker. */
+function checkSealedSession(
+  host: CompiledHost,
+  { role, purpose, sessionMode, pty }: SshIntent,
+): string | undefined {
+  if (host.seal === undefined || role !== "target" || purpose !== "session") return undefined;
+  const sealed = `host ${quoteText(host.name)} has sealed_exec: sessions`;
+  if (sessionMode !== "exec") return `${sealed} require mode="exec"`;
+  return pty ? `${sealed} have no PTY; use a one-shot command` : undefined;
+}
+
+function checkSessionMode(
+  _host: CompiledHost,
+  { role, purpose, sessionMode }: SshIntent,
+): string | undefined {
+  if (purpose !== "session" || isOneOf(SESSION_MODES, sessionMode)) return undefined;
+  // The hop in front of a session has no mode of its own.
+  if (role === "bastion" && sessionMode === "") return undefined;
+  return `unknown session mode: ${quoteText(sessionMode)}`;
+}
+
+// Both stand in the KeyId, whose fields are divided by blanks: `x role=bastion` would add a field.
+function checkIdentities(_host: CompiledHost, { caller, endUser }: SshIntent): string | undefined {
+  if (isUnsafe(caller)) return `caller ${quoteText(caller)} contains disallowed characters`;
+  return isUnsafe(endUser) ? `end_user ${quoteText(endUser)} contains disallowed characters` : undefined;
+}
+
+function checkCommandText(host: CompiledHost, { purpose, command }: SshIntent): string | undefined {
+  const isRuled = purpose === "oneshot" || host.commands.restricts;
+  if (isRuled && /[\n\r]/.test(command)) return "command must not contain newline or carriage return";
+  // The host's shell would be given the text up to the NUL, and the rules, or who signs an envelope, saw all of it.
+  const isBound = isRuled || host.seal !== undefined;
+  return isBound && command.includes("\0") ? "command must not contain NUL" : undefined;
+}
+
+// Without a command the certificate would have no force-command, and so be a free shell.
+function checkCommandPresent(_host: CompiledHost, { role, purpose, command }: SshIntent): string | undefined {
+  return purpose === "oneshot" && role === "target" && command.trim() === ""
+    ? "one-shot command must not be empty"
+    : undefined;
+}
+
+function checkEndUserGroups(host: CompiledHost, { endUser, endUserGroups }: SshIntent): string | undefined {
+  if (endUserGroups === null || endUserGroups.some((group) => host.groups.includes(group))) return undefined;
+  return `user ${quoteText(endUser)} not authorised for ${quoteText(host.name)} (groups)`;
+}
+
+function forbids(host: CompiledHost, what: string, key: string): string {
+  return `host ${quoteText(host.name)} does not allow ${what} (${key}=false)`;
+}
+
+function isOneOf(values: readonly string[], value: string): boolean {
+  return values.includes(value);
+}
+
+/** The wire form of a decision. A denial carries no force-command and no ttl. */
+export function toWireDecision(decision: SshDecision): WireDecision {
+  const rule = {
+    ...(decision.matchedRule !== "" && { matched_rule: decision.matchedRule }),
+  };
+  const enforcement = {
+    ...(decision.enforcement !== "" && { enforcement: decision.enforcement }),
+  };
+  switch (decision.kind) {
+    case "denied":
+      return { allowed: false, reason: decision.reason, ...rule, ...enforcement };
+    case "allowed":
+      return {
+        allowed: true,
+        ...(decision.requireApproval && { require_approval: true }),
+        ...rule,
+        ...(decision.forceCommand !== "" && { force_command: decision.forceCommand }),
+        ttl_seconds: decision.ttlSeconds,
+        ...(decision.elevationPrefix !== "" && { elevation: decision.elevationPrefix }),
+        ...enforcement,
+        ...(decision.warning !== "" && { warning: decision.warning }),
+        ...(decision.wouldDeny && { would_deny: true }),
+        ...(decision.wouldRequireApproval && { would_require_approval: true }),
+      };
+    default:
+      return decision satisfies never;
+  }
 }

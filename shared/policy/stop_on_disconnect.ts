@@ -8,7 +8,7 @@
  *
  * ```ts
  * import assert from "node:assert/strict";
- * import { stopOnDisconnect } from "@gateway/shared/policy/stop_on_disconnect";
+ * import { stopOnDisconnect } from "@gateway/shared/policy";
  *
  * const text = stopOnDisconnect("sudo -n", "echo it's");
  * assert(text.startsWith("exec sudo -n -- /bin/sh -c '"));
@@ -17,7 +17,7 @@
  *
  * @module
  */
-import { singleQuote } from "../shell_quote.ts";
+import { singleQuote } from "../text.ts";
 
 /** How long a command may take to obey TERM before KILL, in seconds. */
 export const STOP_GRACE_SECONDS = 2;

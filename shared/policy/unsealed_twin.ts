@@ -3,7 +3,7 @@
  *
  * ```ts
  * import assert from "node:assert/strict";
- * import { finish } from "../steps.ts";
+ * import { finish } from "../clock.ts";
  * import { describeUnsealedTwins } from "./unsealed_twin.ts";
  *
  * const account = { addr: "10.0.0.1:22", user: "deploy" };
@@ -13,9 +13,8 @@
  *
  * @module
  */
-import { formatKeyPath } from "../key_path.ts";
-import { quoteText } from "../quote.ts";
-import type { Steps } from "../steps.ts";
+import { formatKeyPath, quoteText } from "../text.ts";
+import type { Steps } from "../clock.ts";
 import type { HostPolicy } from "./model.ts";
 
 /** What an operator should know of hosts that are the account of a sealed one, each with its key path. */

@@ -12,7 +12,7 @@
  */
 import { LONGEST_GRANT_TTL_SECONDS } from "../wire/grant.ts";
 import { type Grant, type GrantSet, isActive, type LiveGrants } from "./grants.ts";
-import { canonicalSudoUser } from "./sudo_user.ts";
+import { canonicalSudoUser } from "./elevation.ts";
 
 /** The command that would need approval, and who wants to run it how. */
 export interface GatedCommand {

@@ -2,9 +2,8 @@ import assert from "node:assert/strict";
 import fc from "fast-check";
 import { assertLinearWork } from "../testing/linear_work.ts";
 import { createRedactor } from "./redact.ts";
-import { MAX_HELD } from "./rule_stream.ts";
+import { createRedactStreams, MAX_HELD, type OpenRedactStream } from "./stream.ts";
 import { BUILT_IN_RULES } from "./rules.ts";
-import { createRedactStreams, type OpenRedactStream } from "./stream.ts";
 
 const redact = createRedactor(undefined);
 const openStream = createRedactStreams(undefined);

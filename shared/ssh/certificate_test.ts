@@ -11,9 +11,11 @@ import {
   issueCertificate,
   parseCertificate,
   verifyCertificateSignature,
+  writeFlagOptions,
 } from "./certificate.ts";
 import { encodeOpensshPrivateKey } from "./openssh_key.ts";
 import { SshReader, SshWriter } from "./wire_format.ts";
+import { Buffer } from "node:buffer";
 
 // ssh-keygen -q -s ca_ed25519 -I 'agent=broker-1 host=web01 role=target t=1704164645 elev=sudo -n' \
 //   -z 18446744073709551615 -n host:web01 -V 20240102030405Z:20240102031405Z -O clear \
@@ -351,3 +353,20 @@ function verifies(blob: Uint8Array): boolean {
     return false;
   }
 }
+
+Deno.test("writeFlagOptions() puts names in the order of their bytes, whatever letters they have", () => {
+  const letter = fc.constantFrom("a", "b", "-", "Z", "~", "\u007f", "é", "\uffee", "\u{1f600}");
+  const names = fc.uniqueArray(fc.array(letter, { maxLength: 3 }).map((letters) => letters.join("")));
+  fc.assert(fc.property(names, (given) => {
+    const writer = new SshWriter();
+    writeFlagOptions(writer, given);
+    const reader = new SshReader(writer.bytes());
+    const written: string[] = [];
+    while (!reader.done) {
+      written.push(reader.text());
+      assert.equal(reader.text(), "");
+    }
+    const expected = given.map((name) => Buffer.from(name)).sort(Buffer.compare).map(String);
+    assert.deepEqual(written, expected);
+  }));
+});

@@ -5,7 +5,7 @@
  *
  * ```ts
  * import assert from "node:assert/strict";
- * import { encodeOpensshPrivateKey } from "@gateway/shared/ssh/openssh_key";
+ * import { encodeOpensshPrivateKey } from "@gateway/shared/ssh";
  *
  * const pem = encodeOpensshPrivateKey(new Uint8Array(32).fill(1), "ca");
  * assert.ok(pem.startsWith("-----BEGIN OPENSSH PRIVATE KEY-----\n"));
@@ -16,8 +16,8 @@
 
 import { Buffer } from "node:buffer";
 import { createPrivateKey, createPublicKey, type KeyObject } from "node:crypto";
-import { concatBytes } from "../bytes.ts";
-import { encodeKeyBlob } from "./key_blob.ts";
+import { concatBytes } from "../text.ts";
+import { encodeKeyBlob } from "./public_key.ts";
 import { SshWriter } from "./wire_format.ts";
 
 /** The word for the format in PEM. */

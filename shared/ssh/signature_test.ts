@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { generateKeyPairSync } from "node:crypto";
-import { ECDSA_CURVES, encodeKeyBlob } from "./key_blob.ts";
+import { ECDSA_CURVES, encodeKeyBlob } from "./public_key.ts";
 import { encodeOpensshPrivateKey } from "./openssh_key.ts";
-import { parsePrivateKey } from "./private_key.ts";
+import { parsePrivateKey } from "../ca/pem.ts";
 import { verifySignature } from "./signature.ts";
 import { SshReader, SshWriter } from "./wire_format.ts";
 

@@ -3,7 +3,7 @@
  *
  * ```ts
  * import assert from "node:assert/strict";
- * import { SshReader, SshWriter } from "@gateway/shared/ssh/wire_format";
+ * import { SshReader, SshWriter } from "@gateway/shared/ssh";
  *
  * const bytes = new SshWriter().text("ssh-ed25519").u64(7n).bytes();
  * const reader = new SshReader(bytes);

@@ -6,7 +6,7 @@
  *
  * ```ts
  * import assert from "node:assert/strict";
- * import { readText } from "@gateway/shared/state/columns";
+ * import { readText } from "@gateway/shared/state";
  *
  * assert.equal(readText({ host: new TextEncoder().encode("web01") }, "host"), "web01");
  * assert.throws(() => readText({ host: new Uint8Array(1) }, "host"), /column host holds a NUL/);

@@ -3,7 +3,7 @@
  * breaks.
  *
  * ```ts ignore
- * import { PostgresAccess } from "@gateway/shared/state/postgres_access";
+ * import { PostgresAccess } from "@gateway/shared/state";
  *
  * const access = await PostgresAccess.open(schema, database);
  * await access.change((query) => query("INSERT INTO seen VALUES ($1)", ["web01"]));
@@ -12,16 +12,19 @@
  * @module
  */
 import postgres from "postgres";
-import { ChangeLock } from "../change_lock.ts";
-import type { Clock } from "../clock.ts";
+import { ChangeLock } from "./change_lock.ts";
+import { type Clock, within } from "../clock.ts";
 import { AppError, errorText } from "../errors.ts";
-import { readNamedText } from "../files.ts";
-import { readRows, type Row, type RowReader, type StateWarner } from "./columns.ts";
+import { readNamedText } from "../files/files.ts";
+import { type Parameters, readRows, type Row, type RowReader, type StateWarner } from "./columns.ts";
 import { migrate, type PostgresSchema } from "./postgres_schema.ts";
 import { openSession, type PostgresSession } from "./postgres_session.ts";
-import type { StateSettings } from "./postgres_settings.ts";
-import { within } from "../within.ts";
-import { describeTarget, parsePostgresUrl, type PostgresTarget } from "./postgres_url.ts";
+import {
+  describeTarget,
+  parsePostgresUrl,
+  type PostgresTarget,
+  type StateSettings,
+} from "./postgres_settings.ts";
 
 export type { PostgresSession } from "./postgres_session.ts";
 
@@ -289,4 +292,23 @@ async function readPassword(
   if (state_db_password_file === "") return target.password;
   const text = await readNamedText("state_db_password_file", state_db_password_file);
   return text.replace(/\r?\n$/, "");
+}
+
+/**
+ * Inserts rows that have the same columns; none is fine.
+ *
+ * @param conflict an `ON CONFLICT` clause
+ */
+export async function insertRows(
+  query: Query,
+  table: string,
+  rows: readonly Parameters[],
+  conflict = "",
+): Promise<void> {
+  const [first] = rows;
+  if (first === undefined) return;
+  const names = Object.keys(first).join(", ");
+  const text = `INSERT INTO ${table} (${names}) SELECT ${names} FROM ` +
+    `json_populate_recordset(NULL::${table}, $1::text::json) ${conflict}`;
+  await query(text.trimEnd(), [JSON.stringify(rows)]);
 }

@@ -5,11 +5,9 @@
  * @module
  */
 import postgres from "postgres";
-import type { Clock } from "../clock.ts";
-import { within } from "../within.ts";
+import { type Clock, within } from "../clock.ts";
 import type { Row } from "./columns.ts";
-import { connectSocket } from "./postgres_socket.ts";
-import { describeHost, type PostgresHost, type PostgresTarget } from "./postgres_url.ts";
+import { connectSocket, describeHost, type PostgresHost, type PostgresTarget } from "./postgres_settings.ts";
 
 /** How a {@linkcode PostgresSession} is opened. */
 export interface SessionOptions {

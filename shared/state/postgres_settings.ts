@@ -3,7 +3,7 @@
  *
  * ```ts
  * import assert from "node:assert/strict";
- * import { findStateProblems } from "@gateway/shared/state/postgres_settings";
+ * import { findStateProblems } from "@gateway/shared/state";
  *
  * const settings = { state_db: "postgres://db/gateway", state_db_password_file: "", state_db_ca: "" };
  * assert.deepEqual(findStateProblems(settings), [["state_db", "it names no user"]]);
@@ -13,8 +13,9 @@
  */
 import * as z from "@zod/zod";
 import { AppError } from "../errors.ts";
-import type { UsedFile } from "../exposed_files.ts";
-import { describeTarget, isPostgresUrl, parsePostgresUrl } from "./postgres_url.ts";
+import type { UsedFile } from "../files/exposed_files.ts";
+import { createConnection, isIP, type Socket } from "node:net";
+import { connect as connectTls } from "node:tls";
 
 /** What of a config says where the state is. */
 export interface StateSettings {
@@ -79,4 +80,181 @@ export function stateFiles(
     { key: "state_db_password_file", path: state_db_password_file, use: "secret" },
     { key: "state_db_ca", path: state_db_ca, use: "relied_on" },
   ];
+}
+
+/** One server. */
+export type PostgresHost =
+  | { readonly kind: "tcp"; readonly hostname: string; readonly port: number; readonly tls: boolean }
+  /** `path` is the socket itself. */
+  | { readonly kind: "socket"; readonly path: string };
+
+/** A database, and as whom it is used. */
+export interface PostgresTarget {
+  /** Tried in this order; the one that is no standby is used. */
+  readonly hosts: readonly PostgresHost[];
+  /** The account. */
+  readonly user: string;
+  /** Empty: none, or from a file. */
+  readonly password: string;
+  /** Its name on the server. */
+  readonly database: string;
+}
+
+const DEFAULT_PORT = 5432;
+
+/** Whether a `state_db` names a database server and not a file. */
+export function isPostgresUrl(stateDb: string): boolean {
+  return /^postgres(?:ql)?:/i.test(stateDb);
+}
+
+/**
+ * Reads `postgres://user[:password]@host[:port][,host[:port]…]/database`. A host that begins with a slash, written
+ * with `%2F`, is the folder of a Unix socket. Of parameters there is `sslmode`: `disable` turns TLS off for every
+ * host, `verify-full` on; without it loopback addresses are used without TLS, and all others with it.
+ *
+ * @throws {AppError} `invalid_config` saying what is wrong, and nothing of the URL
+ */
+export function parsePostgresUrl(url: string): PostgresTarget {
+  const match = /^postgres(?:ql)?:\/\/(?:([^@/?#]*)@)?([^@/?#]*)\/([^/?#]*)(?:\?([^#]*))?$/i.exec(url);
+  if (match === null) throw refusal("it is not of the form postgres://user@host:5432/database");
+  const [, account = "", list = "", database = "", query = ""] = match;
+  const [user = "", ...password] = account.split(":");
+  const mode = readMode(query);
+  const target: PostgresTarget = {
+    hosts: list.split(",").map((text) => readHost(text, mode)),
+    user: decode(user),
+    password: decode(password.join(":")),
+    database: decode(database),
+  };
+  if (target.user === "") throw refusal("it names no user");
+  if (target.database === "") throw refusal("it names no database");
+  return target;
+}
+
+/** The URL without password. */
+export function describeTarget({ hosts, user, database }: PostgresTarget): string {
+  return `postgres://${encodeURIComponent(user)}@${hosts.map(describeHost).join(",")}/${
+    encodeURIComponent(database)
+  }`;
+}
+
+/** A server as it is named in messages: `db1:5432`, or the path of its socket. */
+export function describeHost(host: PostgresHost): string {
+  if (host.kind === "socket") return host.path;
+  return `${host.hostname.includes(":") ? `[${host.hostname}]` : host.hostname}:${host.port}`;
+}
+
+type Mode = "by_address" | "disable" | "verify-full";
+
+function readMode(query: string): Mode {
+  const parameters = new URLSearchParams(query);
+  if ([...parameters.keys()].some((name) => name !== "sslmode")) {
+    throw refusal("sslmode is the only parameter that it may have");
+  }
+  const [mode, second] = parameters.getAll("sslmode");
+  if (mode === undefined) return "by_address";
+  if (second !== undefined || (mode !== "disable" && mode !== "verify-full")) {
+    throw refusal("sslmode is disable or verify-full");
+  }
+  return mode;
+}
+
+function readHost(text: string, mode: Mode): PostgresHost {
+  const match = /^(\[[0-9A-Fa-f:.]+\]|[^:[\]]+)(?::(\d{1,5}))?$/.exec(text);
+  const hostname = decode((match?.[1] ?? "").replace(/^\[|\]$/g, ""));
+  const port = Number(match?.[2] ?? DEFAULT_PORT);
+  if (hostname === "" || port < 1 || port > 65_535) {
+    throw refusal("a host in it is not of the form host:port");
+  }
+  if (hostname.startsWith("/")) return { kind: "socket", path: `${hostname}/.s.PGSQL.${port}` };
+  if (/[^A-Za-z0-9._:-]/.test(hostname)) throw refusal("a host in it has a character that no host name has");
+  const tls = mode === "by_address" ? !isLoopback(hostname) : mode === "verify-full";
+  return { kind: "tcp", hostname, port, tls };
+}
+
+function isLoopback(hostname: string): boolean {
+  if (hostname.toLowerCase() === "localhost" || hostname === "::1") return true;
+  return isIP(hostname) === 4 && hostname.startsWith("127.");
+}
+
+function decode(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    throw refusal("a % in it is not followed by two hexadecimal digits");
+  }
+}
+
+function refusal(cause: string): AppError {
+  return new AppError("invalid_config", `Cannot use state_db: ${cause}`);
+}
+
+/** What asks a server for TLS (PostgreSQL documentation, "Message Formats": SSLRequest). */
+const SSL_REQUEST = new Uint8Array([0, 0, 0, 8, 4, 210, 22, 47]);
+const YES = "S".charCodeAt(0);
+
+/** What a {@linkcode connectSocket} needs beside the server's address. */
+export interface SocketOptions {
+  /** CAs for TLS, PEM; `undefined`: those of the machine. */
+  readonly ca: string | undefined;
+  /** Aborted when there was time enough. */
+  readonly signal: AbortSignal;
+}
+
+/** @throws when there is no connection, or no TLS with a certificate for the host's name */
+export async function connectSocket(host: PostgresHost, { ca, signal }: SocketOptions): Promise<Socket> {
+  signal.throwIfAborted();
+  const socket = host.kind === "socket"
+    ? createConnection({ path: host.path })
+    : createConnection({ host: host.hostname, port: host.port });
+  const abort = () => void socket.destroy(new Error("it does not answer"));
+  signal.addEventListener("abort", abort, { once: true });
+  try {
+    await event(socket, "connect");
+    if (host.kind === "socket" || !host.tls) return socket;
+    return await upgrade(socket, host.hostname, ca);
+  } catch (error) {
+    socket.destroy();
+    throw error;
+  } finally {
+    signal.removeEventListener("abort", abort);
+  }
+}
+
+async function upgrade(socket: Socket, hostname: string, ca: string | undefined): Promise<Socket> {
+  const answer = new Promise<Uint8Array>((resolve, reject) => {
+    socket.once("data", resolve);
+    socket.once("error", reject);
+    socket.once("close", () => reject(new Error("it closes the connection")));
+  });
+  socket.write(SSL_REQUEST);
+  const bytes = await answer;
+  // More than the one letter would be words of somebody in between, to be taken for the server's under TLS.
+  if (bytes.length !== 1 || bytes[0] !== YES) throw new Error("it has no TLS");
+  socket.removeAllListeners();
+  const secure = connectTls({
+    socket,
+    host: hostname,
+    // For an address there is none, and the certificate is checked for the address.
+    ...(isIP(hostname) === 0 && { servername: hostname }),
+    minVersion: "TLSv1.3",
+    ...(ca !== undefined && { ca }),
+  });
+  await event(secure, "secureConnect");
+  if (!secure.authorized) throw new Error("its certificate is not valid for its name");
+  return secure;
+}
+
+/** Rejects with the error of the socket, also where it just closes. */
+function event(socket: Socket, name: "connect" | "secureConnect"): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const close = () => reject(new Error("it closes the connection"));
+    socket.once("error", reject);
+    socket.once("close", close);
+    socket.once(name, () => {
+      socket.removeListener("error", reject);
+      socket.removeListener("close", close);
+      resolve();
+    });
+  });
 }

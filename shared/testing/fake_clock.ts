@@ -3,7 +3,7 @@
  *
  * ```ts
  * import assert from "node:assert/strict";
- * import { FakeClock } from "@gateway/shared/testing/fake_clock";
+ * import { FakeClock } from "@gateway/shared/testing";
  *
  * const clock = new FakeClock(1000);
  * const slept = clock.sleep(500).then(() => clock.now());

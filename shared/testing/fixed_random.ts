@@ -3,7 +3,7 @@
  *
  * ```ts
  * import assert from "node:assert/strict";
- * import { FixedRandom } from "@gateway/shared/testing/fixed_random";
+ * import { FixedRandom } from "@gateway/shared/testing";
  *
  * const random = new FixedRandom([1, 2, 3]);
  * assert.deepEqual([...random.bytes(2)], [1, 2]);
@@ -12,7 +12,7 @@
  *
  * @module
  */
-import type { Random } from "../random.ts";
+import type { Random } from "../clock.ts";
 
 const ALL_BYTES: readonly number[] = Array.from({ length: 256 }, (_, index) => index);
 

@@ -2,7 +2,7 @@
  * Whether work grows with the input and no faster, found without a clock on the wall.
  *
  * ```ts
- * import { assertLinearWork } from "@gateway/shared/testing/linear_work";
+ * import { assertLinearWork } from "@gateway/shared/testing";
  *
  * assertLinearWork((size) => "a".repeat(size).toUpperCase(), 100_000);
  * ```

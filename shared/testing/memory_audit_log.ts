@@ -3,7 +3,7 @@
  *
  * ```ts
  * import assert from "node:assert/strict";
- * import { MemoryAuditLog } from "@gateway/shared/testing/memory_audit_log";
+ * import { MemoryAuditLog } from "@gateway/shared/testing";
  *
  * const log = new MemoryAuditLog();
  * await log.append({ outcome: "issued" });
@@ -12,7 +12,7 @@
  *
  * @module
  */
-import type { AuditEntry, AuditLog } from "../audit/entry.ts";
+import type { AuditEntry, AuditLog } from "../audit/record.ts";
 import { AppError, AUDIT_UNAVAILABLE } from "../errors.ts";
 
 /** Keeps entries as they were given: no redaction, no chain. */

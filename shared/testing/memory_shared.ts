@@ -11,7 +11,7 @@ import type {
   News,
   OtherInstance,
   Shared,
-} from "../instances/link.ts";
+} from "../instances/postgres_link.ts";
 
 /** What instances share, in memory; it can be down, or slow for one of them. */
 export class MemoryShared {

@@ -3,7 +3,7 @@
  *
  * ```ts
  * import assert from "node:assert/strict";
- * import { refusedMethods } from "@gateway/shared/testing/refused_methods";
+ * import { refusedMethods } from "@gateway/shared/testing";
  *
  * const rows = refusedMethods({ "/v1/things/:id": { GET: () => new Response() } });
  * assert.deepEqual(rows[0], { method: "POST", path: "/v1/things/x", allow: "GET" });

@@ -4,7 +4,7 @@
  *
  * ```ts
  * import assert from "node:assert/strict";
- * import { approvalDecision, UNDECIDED_AT } from "@gateway/shared/wire/approval";
+ * import { approvalDecision, UNDECIDED_AT } from "@gateway/shared/wire";
  *
  * assert.deepEqual(approvalDecision.parse({}), { approve: false, learn: false, ttl_seconds: 0, comment: "" });
  * assert.equal(UNDECIDED_AT, "0001-01-01T00:00:00Z");

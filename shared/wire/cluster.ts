@@ -3,7 +3,7 @@
  *
  * ```ts
  * import assert from "node:assert/strict";
- * import { clustersResponse } from "@gateway/shared/wire/cluster";
+ * import { clustersResponse } from "@gateway/shared/wire";
  *
  * const clusters = clustersResponse.parse({ prod: { api_server: "https://10.0.0.5:6443", ca_cert_pem: "..." } });
  * assert.equal(clusters["prod"]?.api_server, "https://10.0.0.5:6443");

@@ -12,7 +12,7 @@
  * @module
  */
 import * as z from "@zod/zod";
-import { isUnsafe } from "../characters.ts";
+import { isUnsafe } from "../text.ts";
 
 /** What can be frozen. Sessions and serials are killed where they run; new certificates they don't stop. */
 export const FREEZE_KINDS = ["caller", "end_user", "session_id", "serial"] as const;

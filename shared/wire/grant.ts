@@ -13,7 +13,7 @@
  * @module
  */
 import * as z from "@zod/zod";
-import { hasUnseen } from "../characters.ts";
+import { hasUnseen } from "../text.ts";
 
 /** What an operator asks for: more allow patterns on one host, for a time. */
 export interface GrantRequest {

@@ -3,7 +3,7 @@
  *
  * ```ts
  * import assert from "node:assert/strict";
- * import { hostsResponse } from "@gateway/shared/wire/host";
+ * import { hostsResponse } from "@gateway/shared/wire";
  *
  * const hosts = hostsResponse.parse({ web01: { addr: "10.0.0.1:22", user: "deploy", host_key: "ssh-ed25519 AAAA" } });
  * assert.equal(hosts["web01"]?.user, "deploy");
@@ -13,6 +13,7 @@
  */
 import * as z from "@zod/zod";
 import { type Enforcement, ENFORCEMENTS, SESSION_MODES, type SessionMode } from "./sign.ts";
+import { AppError } from "../errors.ts";
 
 /**
  * What a caller may do on a host, as far as the policy's own rules say; temporary grants come on top. Patterns that
@@ -106,3 +107,24 @@ export const hostsResponse: z.ZodType<HostsResponse> = z.record(
     policy: hostRules.optional(),
   }),
 );
+
+/** How many hosts may be named in one request for their rules. */
+export const MAX_RULES_HOSTS = 20;
+
+/** The path that asks for the rules of these hosts. */
+export function rulesPath(hosts: readonly string[]): string {
+  return `/v1/hosts?${new URLSearchParams([["policy", "true"], ...hosts.map((host) => ["host", host])])}`;
+}
+
+/**
+ * The hosts whose rules a request asks for; `undefined` when it asks for the list of hosts as such.
+ *
+ * @throws {AppError} `invalid_request` when it names none, or too many
+ */
+export function readRulesHosts({ url }: Request): readonly string[] | undefined {
+  const query = new URL(url).searchParams;
+  if (query.get("policy") !== "true") return undefined;
+  const hosts = query.getAll("host");
+  if (hosts.length >= 1 && hosts.length <= MAX_RULES_HOSTS) return hosts;
+  throw new AppError("invalid_request", `policy=true needs host=…, 1 to ${MAX_RULES_HOSTS} times`);
+}

@@ -13,8 +13,15 @@
  * @module
  */
 import * as z from "@zod/zod";
-import { hasUnseen, isUnsafe } from "../characters.ts";
-import { isRequestId } from "../request_context.ts";
+import { hasUnseen, isUnsafe } from "../text.ts";
+
+/** The form of a request ID. */
+export const REQUEST_ID: RegExp = /^[A-Za-z0-9._-]{1,64}$/;
+
+/** Whether a text can be the ID of a request. */
+export function isRequestId(text: string): boolean {
+  return REQUEST_ID.test(text);
+}
 
 /** What a list is signed for: the domain of the detached signature and the namespace of the SSHSIG. */
 export const KRL_NAMESPACE = "gateway-krl-v1";

@@ -1,6 +1,6 @@
-import type { AuditEntry } from "@gateway/shared/audit/entry";
+import type { AuditEntry } from "@gateway/shared/audit";
 import { AppError } from "@gateway/shared/errors";
-import type { Peer } from "@gateway/shared/http/mtls_server";
+import type { Peer } from "@gateway/shared/http";
 import type { SignerPorts } from "../ports.ts";
 
 /** The longest body of an admin request. */

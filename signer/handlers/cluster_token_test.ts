@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import type { ApiAnswer } from "@gateway/shared/kubernetes/api_answer";
+import type { ApiAnswer } from "@gateway/shared/kubernetes";
 import { answered, EXPIRY, startClusterSigner, TOKEN } from "../testing/cluster_scene.ts";
 
 const GET = "get pods web/web-1";

@@ -1,6 +1,6 @@
-import type { Peer } from "@gateway/shared/http/mtls_server";
-import { visibleClusters } from "@gateway/shared/policy/clusters";
-import { wantsClusterRules } from "@gateway/shared/wire/cluster";
+import type { Peer } from "@gateway/shared/http";
+import { visibleClusters } from "@gateway/shared/policy";
+import { wantsClusterRules } from "@gateway/shared/wire";
 import type { SignerPorts } from "../ports.ts";
 import { identifyReader } from "./hosts.ts";
 

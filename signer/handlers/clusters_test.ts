@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { sampleCluster } from "@gateway/shared/testing/sample_cluster";
-import { clustersResponse } from "@gateway/shared/wire/cluster";
+import { sampleCluster } from "@gateway/shared/testing";
+import { clustersResponse } from "@gateway/shared/wire";
 import { get, post, startSigner } from "../testing/memory_signer.ts";
 
 const CA = "-----BEGIN CERTIFICATE-----\n";

@@ -1,10 +1,9 @@
 import { AppError, describeFault } from "@gateway/shared/errors";
-import { readJsonBody } from "@gateway/shared/http/body";
-import { isSameIdentity } from "@gateway/shared/identity";
-import { mayUseSome } from "@gateway/shared/policy/ssh";
-import type { Peer } from "@gateway/shared/http/mtls_server";
+import { type Peer, readJsonBody } from "@gateway/shared/http";
+import { isSameIdentity } from "@gateway/shared/text";
+import { mayUseSome } from "@gateway/shared/policy";
 import { formatSubject, listRevocations } from "../freezes.ts";
-import { type FreezeRequest, freezeRequest, unfreezeRequest } from "@gateway/shared/wire/freeze";
+import { type FreezeRequest, freezeRequest, unfreezeRequest } from "@gateway/shared/wire";
 import type { FreezeFacts } from "../live_changes.ts";
 import type { SignerPorts } from "../ports.ts";
 import { answer, MAX_ADMIN_BODY_BYTES, requireAdmin } from "./admin.ts";

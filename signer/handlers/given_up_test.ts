@@ -1,7 +1,7 @@
 /** Requests whose answers nobody has: `POST /v1/revocations/requests`. */
 import assert from "node:assert/strict";
 import { stringifyJson } from "@gateway/shared/json";
-import { inRequest } from "@gateway/shared/request_context";
+import { inRequest } from "@gateway/shared/service";
 import { actionFields } from "../testing/cluster_scene.ts";
 import { FakeSecrets, startLeaseSigner } from "../testing/lease_scene.ts";
 import { post, startSigner } from "../testing/memory_signer.ts";

@@ -1,13 +1,9 @@
-import { isUnsafe } from "@gateway/shared/characters";
+import { isUnsafe, quoteText } from "@gateway/shared/text";
 import { AppError, describeFault } from "@gateway/shared/errors";
-import { readJsonBody } from "@gateway/shared/http/body";
-import type { Peer } from "@gateway/shared/http/mtls_server";
-import { hasAllowlist } from "@gateway/shared/policy/command";
+import { type Peer, readJsonBody } from "@gateway/shared/http";
+import { hasAllowlist, toGrantInfo } from "@gateway/shared/policy";
 import { formatSubject } from "../freezes.ts";
-import { toGrantInfo } from "@gateway/shared/policy/grants";
-import { quoteText } from "@gateway/shared/quote";
-import { grantRequest } from "@gateway/shared/wire/grant";
-import { formatTimestamp } from "@gateway/shared/wire/timestamp";
+import { formatTimestamp, grantRequest } from "@gateway/shared/wire";
 import type { SignerPorts } from "../ports.ts";
 import { answer, MAX_ADMIN_BODY_BYTES, requireAdmin } from "./admin.ts";
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { AppError } from "@gateway/shared/errors";
-import type { InstanceGroup } from "@gateway/shared/instances/group";
+import type { InstanceGroup } from "@gateway/shared/instances";
 import { FailingStore } from "../testing/failing_store.ts";
 import { CONFIG, get, NOW_MS, post, snapshotOf, startSigner } from "../testing/memory_signer.ts";
 

@@ -1,8 +1,8 @@
 import { AppError } from "@gateway/shared/errors";
-import type { Peer } from "@gateway/shared/http/mtls_server";
+import type { Peer } from "@gateway/shared/http";
 import { formatSubject } from "../freezes.ts";
-import { visibleRules } from "@gateway/shared/policy/ssh";
-import { readRulesHosts } from "@gateway/shared/wire/host_rules";
+import { visibleRules } from "@gateway/shared/policy";
+import { readRulesHosts } from "@gateway/shared/wire";
 import type { SignerPorts } from "../ports.ts";
 import { readEffectiveCaller, whyNotBy } from "./on_behalf_of.ts";
 

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { hostsResponse } from "@gateway/shared/wire/host";
+import { hostsResponse } from "@gateway/shared/wire";
 import { CONFIG, get, HOST_KEY, post, snapshotOf, startSigner } from "../testing/memory_signer.ts";
 
 Deno.test("GET /v1/hosts shows what the caller may use and nothing of the policy", async () => {

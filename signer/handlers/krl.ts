@@ -1,7 +1,7 @@
-import type { EnvelopeKey } from "@gateway/shared/envelope/key";
+import type { EnvelopeKey } from "@gateway/shared/envelope";
 import { AppError } from "@gateway/shared/errors";
-import type { Peer } from "@gateway/shared/http/mtls_server";
-import { KRL_SIGNATURE_HEADER, KRL_VERSION_HEADER } from "@gateway/shared/wire/krl";
+import type { Peer } from "@gateway/shared/http";
+import { KRL_SIGNATURE_HEADER, KRL_VERSION_HEADER } from "@gateway/shared/wire";
 import type { SignerPorts } from "../ports.ts";
 import { answer, requireAdmin } from "./admin.ts";
 

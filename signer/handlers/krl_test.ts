@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { createPublicKey, verify } from "node:crypto";
-import { createEnvelopeKey } from "@gateway/shared/envelope/key";
+import { createEnvelopeKey } from "@gateway/shared/envelope";
 import { type Body, get, post, startSigner } from "../testing/memory_signer.ts";
 
 const KEY = createEnvelopeKey(new Uint8Array(32).fill(5));

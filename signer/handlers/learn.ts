@@ -1,5 +1,5 @@
 import { describeFault } from "@gateway/shared/errors";
-import type { GatedCommand } from "@gateway/shared/policy/waivers";
+import type { GatedCommand } from "@gateway/shared/policy";
 import type { SignContext } from "./sign_context.ts";
 
 /** Approve-and-learn: what was issued stands whatever becomes of the waiver, and the log says what became of it. */

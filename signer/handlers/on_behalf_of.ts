@@ -1,9 +1,8 @@
-import { isUnsafe } from "@gateway/shared/characters";
+import { isUnsafe, quoteText } from "@gateway/shared/text";
 import { AppError } from "@gateway/shared/errors";
-import type { Peer } from "@gateway/shared/http/mtls_server";
-import { mayComeFrom } from "@gateway/shared/policy/ssh";
-import { quoteText } from "@gateway/shared/quote";
-import { isHostIdentity } from "@gateway/shared/wire/krl";
+import type { Peer } from "@gateway/shared/http";
+import { mayComeFrom } from "@gateway/shared/policy";
+import { isHostIdentity } from "@gateway/shared/wire";
 import type { Snapshot } from "../snapshot.ts";
 
 /** What a reader of the list is told that asks for anything else. */

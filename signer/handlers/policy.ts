@@ -1,12 +1,9 @@
-import { isUnsafe } from "@gateway/shared/characters";
+import { isUnsafe, quoteText } from "@gateway/shared/text";
 import * as z from "@zod/zod";
-import { appendToList, removeFromList, setValue } from "@gateway/shared/config/edit";
+import { appendToList, removeFromList, setValue } from "@gateway/shared/config";
 import { AppError, errorText } from "@gateway/shared/errors";
-import { readJsonBody } from "@gateway/shared/http/body";
-import type { Peer } from "@gateway/shared/http/mtls_server";
-import type { HostPolicy } from "@gateway/shared/policy/model";
-import { compilePattern } from "@gateway/shared/policy/pattern";
-import { quoteText } from "@gateway/shared/quote";
+import { type Peer, readJsonBody } from "@gateway/shared/http";
+import { compilePattern, type HostPolicy } from "@gateway/shared/policy";
 import { changePolicy, requireNewest } from "../change_policy.ts";
 import type { SignerPorts } from "../ports.ts";
 import type { SignerConfig } from "../config.ts";

@@ -1,12 +1,11 @@
 import { AppError } from "@gateway/shared/errors";
-import { readJsonBody } from "@gateway/shared/http/body";
-import type { Peer } from "@gateway/shared/http/mtls_server";
+import { type Peer, readJsonBody } from "@gateway/shared/http";
 import {
+  formatTimestamp,
   MAX_POLICY_BODY_BYTES,
   type PolicyRequest,
   policyRequest,
-} from "@gateway/shared/wire/policy_version";
-import { formatTimestamp } from "@gateway/shared/wire/timestamp";
+} from "@gateway/shared/wire";
 import { changePolicy } from "../change_policy.ts";
 import { readDocument, writeDocument } from "../policy_source.ts";
 import type { SignerPorts } from "../ports.ts";

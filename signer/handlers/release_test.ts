@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
-import type { AuditEntry } from "@gateway/shared/audit/entry";
+import type { AuditEntry } from "@gateway/shared/audit";
 import { AppError } from "@gateway/shared/errors";
-import { ALONE } from "@gateway/shared/instances/group";
+import { ALONE } from "@gateway/shared/instances";
 import { stringifyJson } from "@gateway/shared/json";
 import { actionFields } from "../testing/cluster_scene.ts";
 import { FakeSecrets, startLeaseSigner } from "../testing/lease_scene.ts";

@@ -1,4 +1,4 @@
-import type { Peer } from "@gateway/shared/http/mtls_server";
+import type { Peer } from "@gateway/shared/http";
 import type { SignerPorts } from "../ports.ts";
 import { answer, requireAdmin } from "./admin.ts";
 

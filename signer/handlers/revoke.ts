@@ -1,14 +1,12 @@
 import { AppError } from "@gateway/shared/errors";
-import { readJsonBody } from "@gateway/shared/http/body";
-import type { Peer } from "@gateway/shared/http/mtls_server";
+import { type Peer, readJsonBody, type TakeResult } from "@gateway/shared/http";
 import {
   revokeKeyIdsRequest,
   revokeRequestsRequest,
   type RevokeResponse,
   type RevokeSerialsRequest,
   revokeSerialsRequest,
-} from "@gateway/shared/wire/krl";
-import type { TakeResult } from "@gateway/shared/token_bucket";
+} from "@gateway/shared/wire";
 import type { RevocationOutcome } from "../krl/revocation_list.ts";
 import { nameSerial } from "../krl/revocations.ts";
 import type { SignerPorts } from "../ports.ts";

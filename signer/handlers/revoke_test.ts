@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { stringifyJson } from "@gateway/shared/json";
-import { ALONE } from "@gateway/shared/instances/group";
+import { ALONE } from "@gateway/shared/instances";
 import { MemoryStore } from "../state/memory.ts";
 import { post, startSigner } from "../testing/memory_signer.ts";
 

@@ -1,5 +1,5 @@
 import { AppError } from "@gateway/shared/errors";
-import { mintEnvelope } from "@gateway/shared/envelope/envelope";
+import { mintEnvelope } from "@gateway/shared/envelope";
 import type { Allowed, SignContext } from "./sign_context.ts";
 
 /**

@@ -1,19 +1,25 @@
-import type { AuditEntry } from "@gateway/shared/audit/entry";
+import type { AuditEntry } from "@gateway/shared/audit";
 import { AppError } from "@gateway/shared/errors";
-import { type IssuedCertificate, issueUserCertificate } from "@gateway/shared/ca/issue";
-import { readJsonBody } from "@gateway/shared/http/body";
-import type { Peer } from "@gateway/shared/http/mtls_server";
-import { describeSignRequest, factsOfRequest, intentOf } from "@gateway/shared/policy/sign_request";
-import { decideSshSteps, mayUseHost, type SshDecision, toWireDecision } from "@gateway/shared/policy/ssh";
-import { parseEd25519PublicKey } from "@gateway/shared/ssh/public_key";
-import type { TakeResult } from "@gateway/shared/token_bucket";
+import { type IssuedCertificate, issueUserCertificate } from "@gateway/shared/ca";
+import { type Peer, readJsonBody, type TakeResult } from "@gateway/shared/http";
 import {
+  decideSshSteps,
+  describeSignRequest,
+  factsOfRequest,
+  intentOf,
+  mayUseHost,
+  type SshDecision,
+  toWireDecision,
+} from "@gateway/shared/policy";
+import { parseEd25519PublicKey } from "@gateway/shared/ssh";
+import {
+  checkCaller,
+  checkSignFields,
   MAX_SIGN_BODY_BYTES,
   type SignRequest,
   signRequest,
   type SignTarget,
-} from "@gateway/shared/wire/sign";
-import { checkCaller, checkSignFields } from "@gateway/shared/wire/sign_fields";
+} from "@gateway/shared/wire";
 import type { SignerPorts } from "../ports.ts";
 import type { SignSource } from "../sign_limit.ts";
 import type { Snapshot } from "../snapshot.ts";

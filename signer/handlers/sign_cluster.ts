@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import type { AuditEntry } from "@gateway/shared/audit/entry";
+import type { AuditEntry } from "@gateway/shared/audit";
 import { AppError } from "@gateway/shared/errors";
 import {
   type AllowedCluster,
@@ -7,14 +7,15 @@ import {
   type CompiledCluster,
   decideCluster,
   type DeniedCluster,
+  describeClusterRequest,
+  factsOfRequest,
   findCluster,
   toWireClusterDecision,
-} from "@gateway/shared/policy/clusters";
-import { describeClusterRequest, factsOfRequest } from "@gateway/shared/policy/sign_request";
-import { quoteText } from "@gateway/shared/quote";
-import { randomSerial } from "@gateway/shared/random";
-import type { K8sDiff, SignRequest, SignTarget } from "@gateway/shared/wire/sign";
-import type { IssuedToken, TokenWish } from "@gateway/shared/kubernetes/token_wish";
+} from "@gateway/shared/policy";
+import { quoteText } from "@gateway/shared/text";
+import { randomSerial } from "@gateway/shared/clock";
+import type { K8sDiff, SignRequest, SignTarget } from "@gateway/shared/wire";
+import type { IssuedToken, TokenWish } from "@gateway/shared/kubernetes";
 import { learnWaiver } from "./learn.ts";
 import {
   isApproved,

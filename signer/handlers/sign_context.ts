@@ -1,11 +1,10 @@
 import { AppError } from "@gateway/shared/errors";
-import { currentRequestId } from "@gateway/shared/request_context";
-import type { Peer } from "@gateway/shared/http/mtls_server";
+import { currentRequestId } from "@gateway/shared/service";
+import type { Peer } from "@gateway/shared/http";
 import { stringifyJson } from "@gateway/shared/json";
-import { factsOfRequest } from "@gateway/shared/policy/sign_request";
-import type { AllowedSsh } from "@gateway/shared/policy/ssh";
-import { within } from "@gateway/shared/within";
-import type { SignRequest, SignResponse } from "@gateway/shared/wire/sign";
+import { type AllowedSsh, factsOfRequest } from "@gateway/shared/policy";
+import { within } from "@gateway/shared/clock";
+import type { SignRequest, SignResponse } from "@gateway/shared/wire";
 import { formatSubject, type Freeze } from "../freezes.ts";
 import type { CertificateNames } from "../krl/listed.ts";
 import type { SignerPorts } from "../ports.ts";

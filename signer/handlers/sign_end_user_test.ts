@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { parseCertificate } from "@gateway/shared/ssh/certificate";
+import { parseCertificate } from "@gateway/shared/ssh";
 import { post, startSigner } from "../testing/memory_signer.ts";
 
 const GATED = { callers: { "broker-1": { allowed_groups: ["web"], require_verified_end_user: true } } };

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { AppError } from "@gateway/shared/errors";
-import type { ApiAnswer } from "@gateway/shared/kubernetes/api_answer";
+import type { ApiAnswer } from "@gateway/shared/kubernetes";
 import { answered, type Asked, MINTED, startClusterSigner, TOKEN } from "../testing/cluster_scene.ts";
 
 const APPLY = "apply deployments.apps web/api";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { createEnvelopeKey } from "@gateway/shared/envelope/key";
-import { parseCertificate } from "@gateway/shared/ssh/certificate";
+import { createEnvelopeKey } from "@gateway/shared/envelope";
+import { parseCertificate } from "@gateway/shared/ssh";
 import { logEnvelopeKey, snapshotWarnings } from "../state.ts";
 import { recorded } from "../testing/live_state_scene.ts";
 import { CONFIG, NOW_MS, snapshotOf, startSigner } from "../testing/memory_signer.ts";

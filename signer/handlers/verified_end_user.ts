@@ -1,6 +1,6 @@
 import { AppError } from "@gateway/shared/errors";
-import { factsOfRequest } from "@gateway/shared/policy/sign_request";
-import type { SignRequest } from "@gateway/shared/wire/sign";
+import { factsOfRequest } from "@gateway/shared/policy";
+import type { SignRequest } from "@gateway/shared/wire";
 import type { SignContext } from "./sign_context.ts";
 
 /** Whether a caller is listed with `require_verified_end_user`: by its own name only, as for self_approve. */

@@ -1,6 +1,6 @@
 /** What other signers have done, taken over again after the store failed in the middle of it. */
 import assert from "node:assert/strict";
-import { FakeClock } from "@gateway/shared/testing/fake_clock";
+import { FakeClock } from "@gateway/shared/testing";
 import { NO_FREEZES } from "../freezes.ts";
 import { FailingStore } from "../testing/failing_store.ts";
 import { RevocationList } from "./revocation_list.ts";

@@ -14,8 +14,8 @@
  *
  * @module
  */
-import { isSameIdentity } from "@gateway/shared/identity";
-import { formatKeyId, type KeyIdParts } from "@gateway/shared/ssh/key_id";
+import { isSameIdentity } from "@gateway/shared/text";
+import { formatKeyId, type KeyIdParts } from "@gateway/shared/ssh";
 import { type CertificateSubject, CLOCK_SKEW_SECONDS, readSerial } from "./revocations.ts";
 
 /** Whose a certificate is and what for: all that its key id tells but the time, and through whom it was asked for. */

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { formatKeyId } from "@gateway/shared/ssh/key_id";
+import { formatKeyId } from "@gateway/shared/ssh";
 import { type CertificateHolder, type FoundBatch, IssuedCertificates } from "./issued.ts";
 import { type CertificateSubject, CLOCK_SKEW_SECONDS } from "./revocations.ts";
 

@@ -1,7 +1,5 @@
-import { formatKeyId, type KeyIdParts } from "@gateway/shared/ssh/key_id";
-import { encodeKrl } from "@gateway/shared/ssh/krl";
-import { SerialSet } from "@gateway/shared/ssh/serial_set";
-import type { Steps } from "@gateway/shared/steps";
+import { encodeKrl, formatKeyId, type KeyIdParts, SerialSet } from "@gateway/shared/ssh";
+import type { Steps } from "@gateway/shared/clock";
 import type { IssuedCertificates } from "./issued.ts";
 import { CLOCK_SKEW_SECONDS, type KeptRevocation, readSerial, REVOCATION_SECONDS } from "./revocations.ts";
 

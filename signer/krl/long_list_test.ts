@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { SshReader } from "@gateway/shared/ssh/wire_format";
-import { FakeClock } from "@gateway/shared/testing/fake_clock";
+import { SshReader } from "@gateway/shared/ssh";
+import { FakeClock } from "@gateway/shared/testing";
 import { NO_FREEZES } from "../freezes.ts";
 import { FailingStore } from "../testing/failing_store.ts";
 import { RevocationList } from "./revocation_list.ts";

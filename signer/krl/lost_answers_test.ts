@@ -1,7 +1,7 @@
 /** What a signer has in its log of requests that were given up elsewhere, or before it was killed. */
 import assert from "node:assert/strict";
 import { AppError } from "@gateway/shared/errors";
-import { FakeClock } from "@gateway/shared/testing/fake_clock";
+import { FakeClock } from "@gateway/shared/testing";
 import { MemoryStore } from "../state/memory.ts";
 import type { StateStore } from "../state/store.ts";
 import type { RecordedAnswer } from "./recorded.ts";

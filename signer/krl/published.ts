@@ -1,7 +1,7 @@
-import type { EnvelopeKey } from "@gateway/shared/envelope/key";
-import { concatBytes } from "@gateway/shared/bytes";
-import { armorSshsig, signSshsig } from "@gateway/shared/ssh/sshsig";
-import { KRL_NAMESPACE } from "@gateway/shared/wire/krl";
+import type { EnvelopeKey } from "@gateway/shared/envelope";
+import { concatBytes } from "@gateway/shared/text";
+import { armorSshsig, signSshsig } from "@gateway/shared/ssh";
+import { KRL_NAMESPACE } from "@gateway/shared/wire";
 
 const DOMAIN = new TextEncoder().encode(`${KRL_NAMESPACE}\0`);
 

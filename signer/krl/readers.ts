@@ -12,8 +12,7 @@
  *
  * @module
  */
-import type { HostKrl, KrlReader } from "@gateway/shared/wire/krl";
-import { formatTimestamp } from "@gateway/shared/wire/timestamp";
+import { formatTimestamp, type HostKrl, type KrlReader } from "@gateway/shared/wire";
 
 /** What a reader said last. */
 export interface ReaderReport {

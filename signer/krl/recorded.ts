@@ -13,9 +13,9 @@
  *
  * @module
  */
-import { readOldCommand } from "@gateway/shared/audit/record";
+import { readOldCommand } from "@gateway/shared/audit";
 import { parseJson } from "@gateway/shared/json";
-import { MAX_TTL_SECONDS } from "@gateway/shared/policy/model";
+import { MAX_TTL_SECONDS } from "@gateway/shared/policy";
 import * as z from "@zod/zod";
 import type { CertificateHolder, IssuedFacts } from "./issued.ts";
 import { nameSerial, namesOfRequest } from "./revocations.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
-import { encodeRecord, formatTime } from "@gateway/shared/audit/record";
-import { describeSignRequest } from "@gateway/shared/policy/sign_request";
-import { signRequest } from "@gateway/shared/wire/sign";
+import { encodeRecord, formatTime } from "@gateway/shared/audit";
+import { describeSignRequest } from "@gateway/shared/policy";
+import { signRequest } from "@gateway/shared/wire";
 import {
   findAnswers,
   readIssuedRecord,

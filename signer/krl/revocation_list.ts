@@ -1,8 +1,6 @@
-import { ChangeLock } from "@gateway/shared/change_lock";
-import type { Clock } from "@gateway/shared/clock";
-import type { ServiceLogger } from "@gateway/shared/log";
-import { finish, finishInSlices } from "@gateway/shared/steps";
-import { within } from "@gateway/shared/within";
+import { ChangeLock } from "@gateway/shared/state";
+import { type Clock, finish, finishInSlices, within } from "@gateway/shared/clock";
+import type { ServiceLogger } from "@gateway/shared/service";
 import type { FreezeSet } from "../freezes.ts";
 import type { SharedContent, SharedDecisions, StateStore } from "../state/store.ts";
 import { AnswerSearch, type AnswerSearchOptions } from "./answer_search.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { SshReader } from "@gateway/shared/ssh/wire_format";
-import { FakeClock } from "@gateway/shared/testing/fake_clock";
+import { SshReader } from "@gateway/shared/ssh";
+import { FakeClock } from "@gateway/shared/testing";
 import { type Freeze, type FreezeSet, NO_FREEZES, withFreeze } from "../freezes.ts";
 import { MemoryStore } from "../state/memory.ts";
 import type { StateStore } from "../state/store.ts";

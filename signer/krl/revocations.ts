@@ -11,7 +11,7 @@
  *
  * @module
  */
-import { MAX_TTL_SECONDS } from "@gateway/shared/policy/model";
+import { MAX_TTL_SECONDS } from "@gateway/shared/policy";
 
 /** What certificates are revoked by. */
 export const REVOCABLE_KINDS = ["caller", "end_user", "serial", "key_id", "request"] as const;

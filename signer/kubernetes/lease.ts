@@ -15,9 +15,9 @@
  * @module
  */
 import { createHash } from "node:crypto";
-import type { FreezeSubject } from "@gateway/shared/wire/freeze";
+import type { FreezeSubject } from "@gateway/shared/wire";
 import { isScopedTo } from "../freezes.ts";
-import type { TokenHolder } from "@gateway/shared/kubernetes/token_wish";
+import type { TokenHolder } from "@gateway/shared/kubernetes";
 
 /** A Secret that tokens are bound to. */
 export interface Lease {

@@ -15,10 +15,9 @@
  * @module
  */
 import { stringifyJson } from "@gateway/shared/json";
-import { formatKeyPath } from "@gateway/shared/key_path";
-import { maskObject } from "@gateway/shared/kubernetes/secrets";
-import { shortenText } from "@gateway/shared/visible";
-import { type K8sDiff, type K8sFieldChange, MAX_K8S_DIFF_BYTES } from "@gateway/shared/wire/sign";
+import { formatKeyPath, shortenText } from "@gateway/shared/text";
+import { maskObject } from "@gateway/shared/kubernetes";
+import { type K8sDiff, type K8sFieldChange, MAX_K8S_DIFF_BYTES } from "@gateway/shared/wire";
 
 type JsonObject = Readonly<Record<string, unknown>>;
 /** The two sides of one place; `undefined`: it is not there. */

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { MAX_K8S_DIFF_BYTES } from "@gateway/shared/wire/sign";
+import { MAX_K8S_DIFF_BYTES } from "@gateway/shared/wire";
 import { diffObjects } from "./object_diff.ts";
 
 const PLAIN = { isSecret: false };

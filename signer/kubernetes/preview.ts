@@ -1,11 +1,10 @@
 import type { Clock } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
 import { parseJson } from "@gateway/shared/json";
-import { FIELD_MANAGER, objectPath } from "@gateway/shared/policy/kubernetes";
-import type { K8sDiff } from "@gateway/shared/wire/sign";
+import { FIELD_MANAGER, objectPath } from "@gateway/shared/policy";
+import type { K8sDiff } from "@gateway/shared/wire";
 import type { Previewer, PreviewWish } from "../ports.ts";
-import { type ApiAnswer, readConflicts, readMessage } from "@gateway/shared/kubernetes/api_answer";
-import type { ClusterApi } from "@gateway/shared/kubernetes/cluster_api";
+import { type ApiAnswer, type ClusterApi, readConflicts, readMessage } from "@gateway/shared/kubernetes";
 import { diffObjects } from "./object_diff.ts";
 
 /** For both requests. An approver without it decides by the manifest, a broker that waits too long gives up. */

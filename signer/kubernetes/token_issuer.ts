@@ -1,19 +1,20 @@
 import type { Clock } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
 import { stringifyJson } from "@gateway/shared/json";
-import type { ServiceLogger } from "@gateway/shared/log";
-import { quoteText } from "@gateway/shared/quote";
+import type { ServiceLogger } from "@gateway/shared/service";
+import { quoteText } from "@gateway/shared/text";
 import type { TokenIssuer } from "../ports.ts";
-import type { IssuedToken, TokenWish } from "@gateway/shared/kubernetes/token_wish";
-import type { ApiAnswer } from "@gateway/shared/kubernetes/api_answer";
-import type { ClusterApi } from "@gateway/shared/kubernetes/cluster_api";
-import type { TokenLeases } from "./token_leases.ts";
 import {
+  type ApiAnswer,
   type BoundSecret,
+  type ClusterApi,
+  type IssuedToken,
   readToken,
   tokenPath,
   tokenRequest,
-} from "@gateway/shared/kubernetes/token_request";
+  type TokenWish,
+} from "@gateway/shared/kubernetes";
+import type { TokenLeases } from "./token_leases.ts";
 
 const MAX_ANSWER_BYTES = 4 << 20;
 

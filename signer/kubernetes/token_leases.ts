@@ -2,16 +2,20 @@ import * as z from "@zod/zod";
 import type { Clock } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
 import { parseJson, stringifyJson } from "@gateway/shared/json";
-import type { ServiceLogger } from "@gateway/shared/log";
-import type { FreezeSubject } from "@gateway/shared/wire/freeze";
+import type { ServiceLogger } from "@gateway/shared/service";
+import type { FreezeSubject } from "@gateway/shared/wire";
 import type { Freeze, RequestIdentity } from "../freezes.ts";
 import { readSerial } from "../krl/revocations.ts";
-import type { TokenWish } from "@gateway/shared/kubernetes/token_wish";
+import {
+  type ApiAnswer,
+  type BoundSecret,
+  type ClusterAddress,
+  type ClusterApi,
+  faultOf,
+  type TokenWish,
+} from "@gateway/shared/kubernetes";
 import type { StateStore } from "../state/store.ts";
-import { type ApiAnswer, faultOf } from "@gateway/shared/kubernetes/api_answer";
-import type { ClusterAddress, ClusterApi } from "@gateway/shared/kubernetes/cluster_api";
 import { isHeldBy, type Lease, leaseKey, leaseName, leasePath, leaseSecret, leasesPath } from "./lease.ts";
-import type { BoundSecret } from "@gateway/shared/kubernetes/token_request";
 
 /** How much longer than its newest token a lease is kept: so often it is written to the store while it is used. */
 const SLACK_MS = 600_000;

@@ -12,10 +12,10 @@
  */
 import { AppError } from "@gateway/shared/errors";
 import { type Freeze, isSameSubject, isScopedTo } from "../freezes.ts";
-import type { Grant } from "@gateway/shared/policy/grants";
+import type { Grant } from "@gateway/shared/policy";
 import { type Lease, leaseKey } from "../kubernetes/lease.ts";
-import type { FreezeSubject } from "@gateway/shared/wire/freeze";
-import { checkStorable } from "@gateway/shared/state/columns";
+import type { FreezeSubject } from "@gateway/shared/wire";
+import { checkStorable } from "@gateway/shared/state";
 import type { IssuedBatch } from "../krl/issued.ts";
 import { CLOCK_SKEW_SECONDS, type KeptRevocation, REVOCATION_SECONDS } from "../krl/revocations.ts";
 import type { StateStore } from "./store.ts";

@@ -11,7 +11,7 @@
  *
  * @module
  */
-import type { StateSchema } from "@gateway/shared/state/schema";
+import type { StateSchema } from "@gateway/shared/state";
 
 /** The statements that lead from one version to the next; the first from an empty file to version 1. */
 export const MIGRATIONS: readonly string[] = [

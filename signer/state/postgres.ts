@@ -10,12 +10,20 @@
  * @module
  */
 import { AppError } from "@gateway/shared/errors";
-import type { Grant } from "@gateway/shared/policy/grants";
-import { inEpoch, PostgresLink, readEpochs } from "@gateway/shared/instances/postgres_link";
-import { insertRow, readInteger, type Row, selectAsBytes, showText } from "@gateway/shared/state/columns";
-import { insertRows } from "@gateway/shared/state/postgres_rows";
-import { PostgresAccess, type PostgresDatabase, type Query } from "@gateway/shared/state/postgres_access";
-import type { FreezeSubject } from "@gateway/shared/wire/freeze";
+import type { Grant } from "@gateway/shared/policy";
+import { inEpoch, PostgresLink, readEpochs } from "@gateway/shared/instances";
+import {
+  insertRow,
+  insertRows,
+  PostgresAccess,
+  type PostgresDatabase,
+  type Query,
+  readInteger,
+  type Row,
+  selectAsBytes,
+  showText,
+} from "@gateway/shared/state";
+import type { FreezeSubject } from "@gateway/shared/wire";
 import { type Freeze, isSameSubject, isScopedTo } from "../freezes.ts";
 import type { Lease } from "../kubernetes/lease.ts";
 import type { IssuedBatch } from "../krl/issued.ts";

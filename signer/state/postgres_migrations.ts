@@ -1,6 +1,6 @@
 /** The schema of the signer in a PostgreSQL database. */
-import { INSTANCE_TABLES } from "@gateway/shared/instances/postgres_link";
-import { type PostgresSchema, SAY_OLDEST } from "@gateway/shared/state/postgres_schema";
+import { INSTANCE_TABLES } from "@gateway/shared/instances";
+import { type PostgresSchema, SAY_OLDEST } from "@gateway/shared/state";
 
 /** Byte by byte, like everything that is decided by. */
 const TEXT = 'text COLLATE "C" NOT NULL';

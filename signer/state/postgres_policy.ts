@@ -1,16 +1,17 @@
 /** The versions of the hosts in a PostgreSQL database. */
 import { createHash } from "node:crypto";
-import { inEpoch } from "@gateway/shared/instances/postgres_link";
+import { inEpoch } from "@gateway/shared/instances";
 import {
   checkStorable,
   insertRow,
+  type PostgresAccess,
+  type Query,
   readInteger,
   readText,
   readTime,
   type Row,
   selectAsBytes,
-} from "@gateway/shared/state/columns";
-import type { PostgresAccess, Query } from "@gateway/shared/state/postgres_access";
+} from "@gateway/shared/state";
 import { POSTGRES_SCHEMA } from "./postgres_migrations.ts";
 import type { PolicyChange, PolicyVersions, SharedDecisions, StoredDocument } from "./store.ts";
 

@@ -13,12 +13,12 @@
  * @module
  */
 import type { Freeze } from "../freezes.ts";
-import type { Grant } from "@gateway/shared/policy/grants";
+import type { Grant } from "@gateway/shared/policy";
 import type { Lease } from "../kubernetes/lease.ts";
 import type { IssuedBatch } from "../krl/issued.ts";
 import { type KeptRevocation, readSerial, REVOCABLE_KINDS } from "../krl/revocations.ts";
-import { quoteText } from "@gateway/shared/quote";
-import { FREEZE_KINDS, type FreezeKind } from "@gateway/shared/wire/freeze";
+import { quoteText } from "@gateway/shared/text";
+import { FREEZE_KINDS, type FreezeKind } from "@gateway/shared/wire";
 import {
   checkStorable,
   type Parameters,
@@ -29,7 +29,7 @@ import {
   readTime,
   type Row,
   type RowReader,
-} from "@gateway/shared/state/columns";
+} from "@gateway/shared/state";
 
 /** The text columns of `grants`. */
 export const GRANT_TEXTS = [

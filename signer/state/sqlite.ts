@@ -11,13 +11,20 @@
  * @module
  */
 import { type Freeze, isSameSubject, isScopedTo } from "../freezes.ts";
-import type { Grant } from "@gateway/shared/policy/grants";
-import type { FreezeSubject } from "@gateway/shared/wire/freeze";
+import type { Grant } from "@gateway/shared/policy";
+import type { FreezeSubject } from "@gateway/shared/wire";
 import type { Lease } from "../kubernetes/lease.ts";
 import type { IssuedBatch } from "../krl/issued.ts";
 import { CLOCK_SKEW_SECONDS, type KeptRevocation, REVOCATION_SECONDS } from "../krl/revocations.ts";
-import { insertInto, readInteger, type Row, selectColumns, showText } from "@gateway/shared/state/columns";
-import { SqliteAccess, type StateFile } from "@gateway/shared/state/sqlite_access";
+import {
+  insertInto,
+  readInteger,
+  type Row,
+  selectColumns,
+  showText,
+  SqliteAccess,
+  type StateFile,
+} from "@gateway/shared/state";
 import { SCHEMA } from "./migrations.ts";
 import {
   CERTIFICATE_INTEGERS,

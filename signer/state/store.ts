@@ -14,13 +14,13 @@
  *
  * @module
  */
-import type { Epochs, InstanceLink, Shared } from "@gateway/shared/instances/link";
+import type { Epochs, InstanceLink, Shared } from "@gateway/shared/instances";
 import type { Freeze } from "../freezes.ts";
-import type { Grant } from "@gateway/shared/policy/grants";
+import type { Grant } from "@gateway/shared/policy";
 import type { IssuedBatch } from "../krl/issued.ts";
 import type { KeptRevocation } from "../krl/revocations.ts";
 import type { Lease } from "../kubernetes/lease.ts";
-import type { FreezeSubject } from "@gateway/shared/wire/freeze";
+import type { FreezeSubject } from "@gateway/shared/wire";
 
 /** What an instance takes over from others, as it was at one moment. */
 export interface SharedContent {

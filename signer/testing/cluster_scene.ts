@@ -1,8 +1,7 @@
-import { sampleCluster } from "@gateway/shared/testing/sample_cluster";
-import type { ClusterPolicy } from "@gateway/shared/policy/cluster_model";
+import { sampleCluster } from "@gateway/shared/testing";
+import type { ClusterPolicy } from "@gateway/shared/policy";
 import type { SignerConfig } from "../config.ts";
-import type { ApiAnswer } from "@gateway/shared/kubernetes/api_answer";
-import type { ClusterApi } from "@gateway/shared/kubernetes/cluster_api";
+import type { ApiAnswer, ClusterApi } from "@gateway/shared/kubernetes";
 import { type MemorySignerOptions, startSigner } from "./memory_signer.ts";
 
 /** A token whose id is `id-1`. */

@@ -1,7 +1,7 @@
 import { AppError } from "@gateway/shared/errors";
 import type { Freeze } from "../freezes.ts";
-import type { Grant } from "@gateway/shared/policy/grants";
-import type { FreezeSubject } from "@gateway/shared/wire/freeze";
+import type { Grant } from "@gateway/shared/policy";
+import type { FreezeSubject } from "@gateway/shared/wire";
 import type { Lease } from "../kubernetes/lease.ts";
 import type { IssuedBatch } from "../krl/issued.ts";
 import type { KeptRevocation } from "../krl/revocations.ts";

@@ -1,5 +1,5 @@
 import { AppError } from "@gateway/shared/errors";
-import type { ApiAnswer } from "@gateway/shared/kubernetes/api_answer";
+import type { ApiAnswer } from "@gateway/shared/kubernetes";
 import { answered, type Asked, MINTED, startClusterSigner } from "./cluster_scene.ts";
 import { post } from "./memory_signer.ts";
 

@@ -1,9 +1,7 @@
 import assert from "node:assert/strict";
-import { ChangeLock } from "@gateway/shared/change_lock";
-import { FakeClock } from "@gateway/shared/testing/fake_clock";
-import { FixedRandom } from "@gateway/shared/testing/fixed_random";
-import { SAMPLE_NOW } from "@gateway/shared/testing/sample_grant";
-import type { FreezeSubject } from "@gateway/shared/wire/freeze";
+import { ChangeLock } from "@gateway/shared/state";
+import { FakeClock, FixedRandom, SAMPLE_NOW } from "@gateway/shared/testing";
+import type { FreezeSubject } from "@gateway/shared/wire";
 import type { ChangeRecords, GrantDraft, WaiverDraft } from "../live_changes.ts";
 import { LiveState } from "../live_state.ts";
 import type { StateStore } from "../state/store.ts";

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { removeLeft, writeFileAtomic } from "@gateway/shared/atomic_file";
+import { removeLeft, writeFileAtomic } from "@gateway/shared/files";
 
 class Folder implements AsyncDisposable {
   readonly path = Deno.makeTempDirSync({ prefix: "atomic-" });

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import type { AuditLog } from "@gateway/shared/audit/entry";
+import type { AuditLog } from "@gateway/shared/audit";
 import { AppError } from "@gateway/shared/errors";
 import { LogFolder } from "./audit_fixture.ts";
 

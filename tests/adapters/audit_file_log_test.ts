@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { MAX_LOGS } from "@gateway/shared/audit/log_set";
+import { MAX_LOGS } from "@gateway/shared/audit";
 import { openFreeAuditLog } from "../../shared/audit/file_log.ts";
 import { assertRefused, LogFolder, NOW, SEED } from "./audit_fixture.ts";
 

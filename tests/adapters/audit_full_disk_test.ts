@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { AuditGate } from "@gateway/shared/audit/gate";
+import { AuditGate } from "@gateway/shared/audit";
 import { LogFolder } from "./audit_fixture.ts";
 import { fill, makeRoom, mayNotMount as ignore, TinyDisk } from "./tiny_disk.ts";
 

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { createAuditKey, GENESIS } from "@gateway/shared/audit/chain";
+import { createAuditKey, GENESIS } from "@gateway/shared/audit";
 import { endOfTurn } from "@gateway/shared/clock";
 import { GroupCommit, type RecordStore } from "../../shared/audit/group_commit.ts";
 import { openForAppend, SegmentedFile } from "../../shared/audit/segments.ts";

@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
-import { createAuditKey } from "@gateway/shared/audit/chain";
-import { verifyAll, verifyFile } from "@gateway/shared/audit/verify";
+import { createAuditKey, verifyAll, verifyFile } from "@gateway/shared/audit";
 import { LogFolder, SEED } from "./audit_fixture.ts";
 
 /** A log with a dozen rotated files, all of one second. */

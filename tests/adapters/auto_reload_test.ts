@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
-import { type Clock, systemClock, systemElapsed } from "@gateway/shared/clock";
-import { systemRandom } from "@gateway/shared/random";
+import { type Clock, systemClock, systemElapsed, systemRandom } from "@gateway/shared/clock";
 import { startSigner } from "../../signer/serve.ts";
 import { freePort } from "../stage/free_port.ts";
 import { editConfig } from "../stage/stage.ts";

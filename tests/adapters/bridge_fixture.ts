@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { type Clock, systemClock } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
-import { createRedactor } from "@gateway/shared/redact/redact";
-import type { ApprovalDecision, ApprovalRecord } from "@gateway/shared/wire/approval";
+import { createRedactor } from "@gateway/shared/redact";
+import type { ApprovalDecision, ApprovalRecord } from "@gateway/shared/wire";
 import { Bridge } from "../../ctl/bridge/bridge.ts";
 import type { Chat } from "../../ctl/bridge/chat.ts";
 import type { IdentityMap } from "../../ctl/bridge/guard.ts";

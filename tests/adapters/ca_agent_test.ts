@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { fileURLToPath } from "node:url";
 import { connectToAgent, loadAgentCaKey } from "../../shared/ca/agent.ts";
-import type { CaKey } from "@gateway/shared/ca/custody";
+import type { CaKey } from "@gateway/shared/ca";
 import { type Clock, systemClock } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
 import {
@@ -9,9 +9,9 @@ import {
   formatCertificate,
   issueCertificate,
   verifyCertificateSignature,
-} from "@gateway/shared/ssh/certificate";
+} from "@gateway/shared/ssh";
 import { userCertificate } from "../../shared/ssh/user_certificate.ts";
-import { FakeClock } from "@gateway/shared/testing/fake_clock";
+import { FakeClock } from "@gateway/shared/testing";
 import { poll } from "../stage/poll.ts";
 import { run } from "../stage/run.ts";
 import { startAgent } from "./ca_agent_fixture.ts";

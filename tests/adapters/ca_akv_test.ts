@@ -1,13 +1,11 @@
 import assert from "node:assert/strict";
 import { fileURLToPath } from "node:url";
 import { loadAkvCaKey } from "../../shared/ca/azure_key_vault.ts";
-import type { AkvCaKeyConfig } from "@gateway/shared/ca/model";
-import type { CaKey } from "@gateway/shared/ca/custody";
+import type { AkvCaKeyConfig, CaKey } from "@gateway/shared/ca";
 import { type Clock, systemClock } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
 import { verifySignature } from "../../shared/ssh/signature.ts";
-import { escapeKey } from "@gateway/shared/testing/escaped_key";
-import { FakeClock } from "@gateway/shared/testing/fake_clock";
+import { escapeKey, FakeClock } from "@gateway/shared/testing";
 import { poll } from "../stage/poll.ts";
 import { run } from "../stage/run.ts";
 import {

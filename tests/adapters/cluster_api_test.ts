@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { systemClock } from "@gateway/shared/clock";
 import { readNamedText } from "@gateway/shared/files";
-import { connectClusters } from "@gateway/shared/kubernetes/cluster_api";
+import { connectClusters } from "@gateway/shared/kubernetes";
 import { HANGS_MS, startUpstream } from "./json_client_fixture.ts";
 import { ca } from "./mtls_fixture.ts";
 

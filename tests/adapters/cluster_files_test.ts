@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { compileSampleCluster } from "@gateway/shared/testing/sample_cluster";
-import { loadClusterFiles } from "@gateway/shared/kubernetes/cluster_files";
+import { compileSampleCluster } from "@gateway/shared/testing";
+import { loadClusterFiles } from "@gateway/shared/kubernetes";
 import { ca } from "./mtls_fixture.ts";
 
 async function load(files: Readonly<Record<string, string>>) {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import * as z from "@zod/zod";
 import { AppError } from "@gateway/shared/errors";
-import { loadConfig } from "@gateway/shared/config/load";
+import { loadConfig } from "@gateway/shared/config";
 
 const schema = z.strictObject({ listen: z.string() });
 

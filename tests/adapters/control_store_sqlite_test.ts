@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
-import { systemClock } from "@gateway/shared/clock";
-import { systemRandom } from "@gateway/shared/random";
+import { systemClock, systemRandom } from "@gateway/shared/clock";
 import { ApprovalRegistry } from "../../control_plane/approval/registry.ts";
 import { MIGRATIONS } from "../../control_plane/state/migrations.ts";
 import { openSqliteControlStore } from "../../control_plane/state/sqlite.ts";

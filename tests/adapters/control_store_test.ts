@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import type { Approval, ApprovalState } from "../../control_plane/approval/approval.ts";
-import { FakeClock } from "@gateway/shared/testing/fake_clock";
+import { FakeClock } from "@gateway/shared/testing";
 import { park, RegistryScene } from "../../control_plane/testing/registry_scene.ts";
 import { MemoryControlStore } from "../../control_plane/state/memory.ts";
 import type { ControlStore, StoredBaseline } from "../../control_plane/state/store.ts";

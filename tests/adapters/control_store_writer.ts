@@ -2,8 +2,7 @@
  * A process that parks, decides and collects approvals until it is killed, and prints each step: `audited` before
  * its effect, the others when they are acknowledged. Arguments: the database.
  */
-import { systemClock } from "@gateway/shared/clock";
-import { systemRandom } from "@gateway/shared/random";
+import { systemClock, systemRandom } from "@gateway/shared/clock";
 import { ApprovalRegistry } from "../../control_plane/approval/registry.ts";
 import { openSqliteControlStore } from "../../control_plane/state/sqlite.ts";
 import { draftOf } from "../../control_plane/testing/sample_approval.ts";

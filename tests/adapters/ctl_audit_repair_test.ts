@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { lockLog } from "../../shared/audit/file_lock.ts";
-import { repairLog } from "@gateway/shared/audit/repair";
+import { repairLog } from "@gateway/shared/audit";
 import { LogFolder, NOW, SEED } from "./audit_fixture.ts";
 import { run } from "./ctl_fixture.ts";
 

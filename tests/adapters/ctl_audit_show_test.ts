@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
-import type { AuditEntry } from "@gateway/shared/audit/entry";
-import { nthLog } from "@gateway/shared/audit/log_set";
+import { type AuditEntry, nthLog } from "@gateway/shared/audit";
 import { LogFolder } from "./audit_fixture.ts";
 import { run, runInTerminal } from "./ctl_fixture.ts";
 

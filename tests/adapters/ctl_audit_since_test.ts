@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { nthLog } from "@gateway/shared/audit/log_set";
+import { nthLog } from "@gateway/shared/audit";
 import { LogFolder, SEED } from "./audit_fixture.ts";
 import { run } from "./ctl_fixture.ts";
 

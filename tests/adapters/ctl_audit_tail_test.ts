@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { nthLog } from "@gateway/shared/audit/log_set";
+import { nthLog } from "@gateway/shared/audit";
 import { poll } from "../stage/poll.ts";
 import { LogFolder } from "./audit_fixture.ts";
 import { run, start } from "./ctl_fixture.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
-import { SAMPLE_HOST_KEY } from "@gateway/shared/testing/sample_policy";
+import { SAMPLE_HOST_KEY } from "@gateway/shared/testing";
 import { createFolder, run, runInTerminal } from "./ctl_fixture.ts";
 import { FakeService } from "./ctl_signer_fixture.ts";
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
-import { SAMPLE_HOST_KEY } from "@gateway/shared/testing/sample_policy";
-import { tryLockFile } from "@gateway/shared/edit_lock";
+import { SAMPLE_HOST_KEY } from "@gateway/shared/testing";
+import { tryLockFile } from "@gateway/shared/files";
 import { createFolder, run } from "./ctl_fixture.ts";
 
 const WEB01 = `"web01": {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { X509Certificate } from "node:crypto";
 import { join } from "node:path";
-import { SAMPLE_HOST_KEY } from "@gateway/shared/testing/sample_policy";
+import { SAMPLE_HOST_KEY } from "@gateway/shared/testing";
 import { createCertificateAuthority } from "../../ctl/init/x509.ts";
 import { createFolder, names, run } from "./ctl_fixture.ts";
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
-import { tryLockFile } from "@gateway/shared/edit_lock";
+import { tryLockFile } from "@gateway/shared/files";
 import { createFolder, run } from "./ctl_fixture.ts";
 
 /** A set-up of init, and `identity` in it. */

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { parse } from "jsonc-parser";
-import { SAMPLE_HOST_KEY } from "@gateway/shared/testing/sample_policy";
+import { SAMPLE_HOST_KEY } from "@gateway/shared/testing";
 import { LogFolder, SEED } from "./audit_fixture.ts";
 import { createFolder, names, run } from "./ctl_fixture.ts";
 

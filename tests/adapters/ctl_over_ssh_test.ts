@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
-import { FakeClock } from "@gateway/shared/testing/fake_clock";
-import { SAMPLE_HOST_KEY } from "@gateway/shared/testing/sample_policy";
+import { FakeClock, SAMPLE_HOST_KEY } from "@gateway/shared/testing";
 import { runOverSsh, sshTo } from "../../ctl/over_ssh.ts";
 import { poll } from "../stage/poll.ts";
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { AppError } from "@gateway/shared/errors";
-import type { PeerHandler } from "@gateway/shared/http/mtls_server";
+import type { PeerHandler } from "@gateway/shared/http";
 import { createFolder, run, runInTerminal } from "./ctl_fixture.ts";
 import { createOperator } from "./ctl_signer_fixture.ts";
 import { issue, startServer } from "./mtls_fixture.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
-import { SAMPLE_HOST_KEY } from "@gateway/shared/testing/sample_policy";
+import { SAMPLE_HOST_KEY } from "@gateway/shared/testing";
 import { createFolder, run } from "./ctl_fixture.ts";
 
 const HOST = `"addr": "10.0.0.1:22", "user": "deploy", "host_key": "${SAMPLE_HOST_KEY}"`;

@@ -1,6 +1,6 @@
 /** What the tests of the commands that ask a service share: one that answers what it is told to. */
 import { join } from "node:path";
-import type { PeerHandler } from "@gateway/shared/http/mtls_server";
+import type { PeerHandler } from "@gateway/shared/http";
 import { createFolder, run } from "./ctl_fixture.ts";
 import { ca, foreignCa, issue, startServer, type TestServer } from "./mtls_fixture.ts";
 

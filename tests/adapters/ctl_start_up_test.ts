@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { fileURLToPath } from "node:url";
-import { VERSION } from "@gateway/shared/version";
+import { VERSION } from "@gateway/shared/service";
 
 /** What every command loads; another library needs a reason to be here, or `await import()` where it is used. */
 const LOADED = ["commander", "ipaddr.js", "jsonc-parser", "re2js", "unbash", "zod"];

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { systemClock } from "@gateway/shared/clock";
-import { FakeClock } from "@gateway/shared/testing/fake_clock";
+import { FakeClock } from "@gateway/shared/testing";
 import { WebFixture } from "../../debate/testing/web_fixture.ts";
 import { startServer } from "../../debate/web/start_server.ts";
 import { freePort } from "../stage/free_port.ts";

@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import { elevateCommand } from "@gateway/shared/policy/elevation";
-import { shellQuote } from "@gateway/shared/shell_quote";
-import { parseScript } from "@gateway/shared/policy/shell";
+import { elevateCommand, parseScript } from "@gateway/shared/policy";
+import { shellQuote } from "@gateway/shared/text";
 import { readCorpus } from "../firewall/corpus.ts";
 import { createDice } from "../firewall/dice.ts";
 import { createGrammar } from "../firewall/grammar.ts";

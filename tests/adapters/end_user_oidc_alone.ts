@@ -1,7 +1,7 @@
 /** Checks a token under the permissions that it was started with; prints what came of it. */
 import { endUserOidcConfig } from "@gateway/shared/oidc/model";
 import { systemClock } from "@gateway/shared/clock";
-import { loadEndUserVerifier } from "@gateway/shared/oidc/verifier";
+import { loadEndUserVerifier } from "@gateway/shared/oidc";
 
 const [issuer = "", token = ""] = Deno.args;
 let result: string;

@@ -2,10 +2,9 @@ import assert from "node:assert/strict";
 import { fileURLToPath } from "node:url";
 import { AppError } from "@gateway/shared/errors";
 import { type Clock, systemClock } from "@gateway/shared/clock";
-import { FakeClock } from "@gateway/shared/testing/fake_clock";
+import { createIssuerKey, createTokenIssuer, FakeClock, type TokenIssuer } from "@gateway/shared/testing";
 import { endUserOidcConfig } from "@gateway/shared/oidc/model";
-import { type EndUserVerifier, loadEndUserVerifier } from "@gateway/shared/oidc/verifier";
-import { createIssuerKey, createTokenIssuer, type TokenIssuer } from "@gateway/shared/testing/token_issuer";
+import { type EndUserVerifier, loadEndUserVerifier } from "@gateway/shared/oidc";
 import { poll } from "../stage/poll.ts";
 import { run } from "../stage/run.ts";
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
-import { createEnvelopeKey } from "@gateway/shared/envelope/key";
-import { encodeOpensshPrivateKey } from "@gateway/shared/ssh/openssh_key";
-import { FakeClock } from "@gateway/shared/testing/fake_clock";
+import { createEnvelopeKey } from "@gateway/shared/envelope";
+import { encodeOpensshPrivateKey } from "@gateway/shared/ssh";
+import { FakeClock } from "@gateway/shared/testing";
 import { openConfigFile } from "../../signer/config_file.ts";
 
 const seedOf = (length: number) => new Uint8Array(length).fill(7);

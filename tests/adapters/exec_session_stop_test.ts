@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { systemClock } from "@gateway/shared/clock";
-import { stopOnDisconnect } from "@gateway/shared/policy/stop_on_disconnect";
+import { stopOnDisconnect } from "@gateway/shared/policy";
 import { createExecLink } from "../../broker/sessions/connect_session.ts";
 import { connectRoute } from "../../broker/ssh/connect_route.ts";
 import { createEphemeralKey } from "../../broker/ssh/ephemeral_key.ts";

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { generateKeyPairSync, type KeyObject, randomBytes } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { Agent, createServer } from "node:https";
-import { type EscapedKey, escapeKey } from "@gateway/shared/testing/escaped_key";
+import { type EscapedKey, escapeKey } from "@gateway/shared/testing";
 import { ca, issue } from "./mtls_fixture.ts";
 import { signDigest } from "./sign_digest.ts";
 

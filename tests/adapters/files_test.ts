@@ -1,13 +1,12 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
-import { loadCaKeys } from "@gateway/shared/ca/load";
+import { loadCaKeys } from "@gateway/shared/ca";
 import { systemClock } from "@gateway/shared/clock";
-import { loadConfig } from "@gateway/shared/config/load";
+import { loadConfig } from "@gateway/shared/config";
 import { ifThere, readRegularFile } from "@gateway/shared/files";
-import { loadTlsMaterial } from "@gateway/shared/http/tls_material";
-import { createMetrics } from "@gateway/shared/metrics";
-import { openServiceAudit } from "@gateway/shared/audit/service_audit";
-import { getServiceLogger } from "@gateway/shared/log";
+import { loadTlsMaterial } from "@gateway/shared/http";
+import { createMetrics, getServiceLogger } from "@gateway/shared/service";
+import { openServiceAudit } from "@gateway/shared/audit";
 import { readApiLogs } from "../../ctl/join/read_api_logs.ts";
 import { readOperatorFile } from "../../ctl/read_file.ts";
 import { poll } from "../stage/poll.ts";

@@ -1,5 +1,5 @@
 /** Adds hosts to the signer's config in the folder of its first argument, and says each that is there, until it is killed. */
-import { SAMPLE_HOST_KEY } from "@gateway/shared/testing/sample_policy";
+import { SAMPLE_HOST_KEY } from "@gateway/shared/testing";
 import { runProgram } from "../../ctl/program.ts";
 
 const [workingFolder = "", prefix = ""] = Deno.args;

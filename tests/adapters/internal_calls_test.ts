@@ -1,8 +1,8 @@
 /** What one service asks of another, asked of the other's own handler: a stand-in accepts what the real one rejects. */
 import assert from "node:assert/strict";
-import type { JsonClient, JsonClientRequest, JsonClientResponse } from "@gateway/shared/http/json_client";
+import type { JsonClient, JsonClientRequest, JsonClientResponse } from "@gateway/shared/http";
 import { LostRequests } from "../../shared/http/lost_requests.ts";
-import { ALONE } from "@gateway/shared/instances/group";
+import { ALONE } from "@gateway/shared/instances";
 import { AppError } from "@gateway/shared/errors";
 import { parseJson, stringifyJson } from "@gateway/shared/json";
 import { ApprovalWaits } from "../../broker/authority/approval_wait.ts";
@@ -16,7 +16,7 @@ import {
   startControlPlane,
 } from "../../control_plane/testing/memory_control_plane.ts";
 import { createPlane } from "../../ctl/bridge/plane.ts";
-import { signRequest } from "@gateway/shared/wire/sign";
+import { signRequest } from "@gateway/shared/wire";
 import { HOST_KEY, ONE_SHOT, post, startSigner } from "../../signer/testing/memory_signer.ts";
 import { createOperator } from "./ctl_signer_fixture.ts";
 import { run } from "./ctl_fixture.ts";

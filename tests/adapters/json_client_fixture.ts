@@ -3,7 +3,7 @@ import { createServer, type ServerOptions } from "node:https";
 import type { RequestListener } from "node:http";
 import { systemClock } from "@gateway/shared/clock";
 import { AppError, describeFault } from "@gateway/shared/errors";
-import { JsonClient, type JsonClientOptions } from "@gateway/shared/http/json_client";
+import { JsonClient, type JsonClientOptions } from "@gateway/shared/http";
 import { broker, ca, serverIdentity } from "./mtls_fixture.ts";
 
 /** Only what hangs takes so long, however busy the machine is. */

@@ -1,9 +1,8 @@
 /** What the tests of the list's puller share: a signer's stand-in that says what it is told, and a host's folder. */
-import { allowedSignersLine, createEnvelopeKey, type EnvelopeKey } from "@gateway/shared/envelope/key";
-import type { MtlsServer } from "@gateway/shared/http/mtls_server";
-import { encodeKrl } from "@gateway/shared/ssh/krl";
-import { SerialSet } from "@gateway/shared/ssh/serial_set";
-import { KRL_NAMESPACE } from "@gateway/shared/wire/krl";
+import { allowedSignersLine, createEnvelopeKey, type EnvelopeKey } from "@gateway/shared/envelope";
+import type { MtlsServer } from "@gateway/shared/http";
+import { encodeKrl, SerialSet } from "@gateway/shared/ssh";
+import { KRL_NAMESPACE } from "@gateway/shared/wire";
 import { PublishedList } from "../../signer/krl/published.ts";
 import { ca, issue, startServer } from "./mtls_fixture.ts";
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { allowedSignersLine, createEnvelopeKey } from "@gateway/shared/envelope/key";
-import { armorSshsig, signSshsig } from "@gateway/shared/ssh/sshsig";
+import { allowedSignersLine, createEnvelopeKey } from "@gateway/shared/envelope";
+import { armorSshsig, signSshsig } from "@gateway/shared/ssh";
 import { isMissing } from "../stage/is_missing.ts";
 import { type Answers, KEY, listOf, type Pulled, PullerHost } from "./krl_puller_fixture.ts";
 

@@ -2,11 +2,9 @@
 import assert from "node:assert/strict";
 import { connect } from "node:net";
 import { AppError } from "@gateway/shared/errors";
-import { addCertificateMetrics } from "../../shared/http/certificate_metrics.ts";
-import { ListenerMetrics } from "@gateway/shared/http/listener_metrics";
-import { startPlainServer } from "@gateway/shared/http/plain_server";
-import { problemResponse } from "@gateway/shared/http/problem";
-import { createMetrics } from "@gateway/shared/metrics";
+import { addCertificateMetrics } from "../../shared/http/keep_fresh.ts";
+import { ListenerMetrics, problemResponse, startPlainServer } from "@gateway/shared/http";
+import { createMetrics } from "@gateway/shared/service";
 import { createCertificateAuthority, issueLeaf } from "../../ctl/init/x509.ts";
 import { poll } from "../stage/poll.ts";
 import { createFolder } from "./ctl_fixture.ts";

@@ -1,10 +1,8 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { parsePemCaKey } from "@gateway/shared/ca/pem";
-import { parseCertificate } from "@gateway/shared/ssh/certificate";
-import { encodeOpensshPrivateKey } from "@gateway/shared/ssh/openssh_key";
-import { FakeClock } from "@gateway/shared/testing/fake_clock";
-import { FixedRandom } from "@gateway/shared/testing/fixed_random";
+import { encodeOpensshPrivateKey, parseCertificate } from "@gateway/shared/ssh";
+import { FakeClock, FixedRandom } from "@gateway/shared/testing";
 import type { CertificateRequest, SignAnswer } from "../../broker/authority/authority.ts";
 import { LocalAuthority } from "../../broker/authority/local.ts";
 import { compileLocalPolicy } from "../../broker/authority/local_policy.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import * as z from "@zod/zod";
 import { AppError } from "@gateway/shared/errors";
-import { readJsonBody } from "@gateway/shared/http/body";
+import { readJsonBody } from "@gateway/shared/http";
 import { broker, RawConnection, startServer, withFetch } from "./mtls_fixture.ts";
 
 const SHORT = { headersMs: 1_000, requestMs: 2_000 };

@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
-import { FRESH_SECONDS } from "@gateway/shared/http/keep_fresh";
-import { keepListenerFresh } from "@gateway/shared/http/keep_listener_fresh";
-import { FakeClock } from "@gateway/shared/testing/fake_clock";
+import { FRESH_SECONDS, keepListenerFresh } from "@gateway/shared/http";
+import { FakeClock } from "@gateway/shared/testing";
 import {
   broker,
   ca,

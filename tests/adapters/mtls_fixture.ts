@@ -5,7 +5,7 @@ import {
   type Peer,
   type PeerHandler,
   startMtlsServer,
-} from "@gateway/shared/http/mtls_server";
+} from "@gateway/shared/http";
 
 /** A certificate and its key, PEM. */
 export interface Identity {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { connect } from "node:tls";
 import { systemClock } from "@gateway/shared/clock";
-import { JsonClient } from "@gateway/shared/http/json_client";
+import { JsonClient } from "@gateway/shared/http";
 import {
   broker,
   ca,

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { AppError } from "@gateway/shared/errors";
-import { startMtlsServer } from "@gateway/shared/http/mtls_server";
+import { startMtlsServer } from "@gateway/shared/http";
 import { broker, ca, hello, RawConnection, serverIdentity, startServer, withFetch } from "./mtls_fixture.ts";
 
 /** For clients that are to be given up. */

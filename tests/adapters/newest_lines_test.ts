@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { newestLines } from "@gateway/shared/audit/newest_lines";
+import { newestLines } from "@gateway/shared/audit";
 
 const MAX_BYTES = 64 * 1024 * 1024;
 

@@ -1,9 +1,7 @@
 /** How the tables of a PostgreSQL database are upgraded while instances of before work on them. */
 import assert from "node:assert/strict";
 import { systemClock } from "@gateway/shared/clock";
-import { insertRow } from "@gateway/shared/state/columns";
-import { PostgresAccess } from "@gateway/shared/state/postgres_access";
-import { migrate } from "@gateway/shared/state/postgres_schema";
+import { insertRow, migrate, PostgresAccess } from "@gateway/shared/state";
 import { POSTGRES_SCHEMA as CONTROL_SCHEMA } from "../../control_plane/state/postgres.ts";
 import { encodeApproval } from "../../control_plane/state/rows.ts";
 import { approvalOf, EVER } from "../../control_plane/testing/sample_approval.ts";

@@ -1,10 +1,9 @@
 /** Nobody is told that a service is ready before it takes connections, or while the one it depends on is silent. */
 import assert from "node:assert/strict";
 import { Server } from "node:net";
-import { systemClock, systemElapsed } from "@gateway/shared/clock";
+import { systemClock, systemElapsed, systemRandom } from "@gateway/shared/clock";
 import { brokerConfig } from "@gateway/broker/config";
-import { loadConfig } from "@gateway/shared/config/load";
-import { systemRandom } from "@gateway/shared/random";
+import { loadConfig } from "@gateway/shared/config";
 import { serveHttp } from "../../broker/serve_http.ts";
 import { startControlPlane } from "../../control_plane/serve.ts";
 import { startSigner } from "../../signer/serve.ts";

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { join } from "node:path";
 import { systemClock } from "@gateway/shared/clock";
-import { createRedactStreams } from "@gateway/shared/redact/stream";
+import { createRedactStreams } from "@gateway/shared/redact";
 import { createRecordingFile } from "../../broker/recording/file.ts";
 import { Recorder } from "../../broker/recording/recorder.ts";
 import { mayNotMount, TinyDisk } from "./tiny_disk.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
-import { systemRandom } from "@gateway/shared/random";
+import { systemRandom } from "@gateway/shared/clock";
 import { FramedOutput } from "../../broker/sessions/framed_output.ts";
 import {
   createFrame,

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import { shellQuote, singleQuote } from "@gateway/shared/shell_quote";
+import { shellQuote, singleQuote } from "@gateway/shared/text";
 
 /** Every shell that a login account of a host may have. */
 const SHELLS: readonly (readonly [string, ...string[]])[] = [

@@ -5,16 +5,18 @@ import {
   type CertificateFields,
   decodeCertificate,
   encodeCertificate,
+  encodeOpensshPrivateKey,
   encodeToBeSigned,
+  fingerprint,
   formatCertificate,
   issueCertificate,
   parseCertificate,
+  parseEd25519PublicKey,
+  parsePublicKey,
   verifyCertificateSignature,
-} from "@gateway/shared/ssh/certificate";
+} from "@gateway/shared/ssh";
 import { describeCertificate } from "../stage/describe_certificate.ts";
-import { encodeOpensshPrivateKey } from "@gateway/shared/ssh/openssh_key";
 import { mustOrMayUseSshKeygen } from "../stage/ssh_keygen.ts";
-import { fingerprint, parseEd25519PublicKey, parsePublicKey } from "@gateway/shared/ssh/public_key";
 
 const VECTORS = new URL("../vectors/ssh/", import.meta.url);
 const ignore = !mustOrMayUseSshKeygen();

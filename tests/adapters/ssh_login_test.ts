@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import type { CertificateFields } from "@gateway/shared/ssh/certificate";
+import type { CertificateFields } from "@gateway/shared/ssh";
 import { createEphemeralKey } from "../../broker/ssh/ephemeral_key.ts";
 import { createTestCa, PRINCIPAL } from "../ssh_target/certificates.ts";
 import { createHostKey } from "../ssh_target/host_key.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { systemClock } from "@gateway/shared/clock";
-import { FakeClock } from "@gateway/shared/testing/fake_clock";
+import { FakeClock } from "@gateway/shared/testing";
 import { createEphemeralKey } from "../../broker/ssh/ephemeral_key.ts";
 import { runCommand } from "../../broker/ssh/run_command.ts";
 import { type ChainRequest, withChain } from "../ssh_target/chain.ts";

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { stopOnDisconnect } from "@gateway/shared/policy/stop_on_disconnect";
+import { stopOnDisconnect } from "@gateway/shared/policy";
 import { DEFAULT_LIMITS } from "../../broker/ssh/limits.ts";
 import { isRunning, readPid } from "../ssh_target/running.ts";
 import { poll } from "../stage/poll.ts";

@@ -1,10 +1,14 @@
 import assert from "node:assert/strict";
-import { mintEnvelope } from "../../shared/envelope/envelope.ts";
-import { allowedSignersLine, createEnvelopeKey, ENVELOPE_NAMESPACES } from "../../shared/envelope/key.ts";
-import { parsePrivateKey } from "@gateway/shared/ssh/private_key";
-import { formatPublicKey } from "@gateway/shared/ssh/public_key";
-import { armorSshsig, signSshsig } from "../../shared/ssh/sshsig.ts";
-import { FixedRandom } from "@gateway/shared/testing/fixed_random";
+import {
+  allowedSignersLine,
+  createEnvelopeKey,
+  ENVELOPE_NAMESPACES,
+  mintEnvelope,
+} from "../../shared/envelope/envelope.ts";
+import { parsePrivateKey } from "@gateway/shared/ca";
+import { formatPublicKey } from "@gateway/shared/ssh";
+import { armorSshsig, signSshsig } from "../../shared/ssh/signature.ts";
+import { FixedRandom } from "@gateway/shared/testing";
 import { mustOrMayUseSshKeygen } from "../stage/ssh_keygen.ts";
 
 const ignore = !mustOrMayUseSshKeygen();

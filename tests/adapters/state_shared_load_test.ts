@@ -1,6 +1,6 @@
 /** What a signer reads of what others have changed: no more than that, and nothing of it is missed. */
 import assert from "node:assert/strict";
-import type { News } from "@gateway/shared/instances/link";
+import type { News } from "@gateway/shared/instances";
 import { poll } from "../stage/poll.ts";
 import { isPostgresMissing, PostgresServer } from "../stage/postgres_server.ts";
 import { batchOf, freezeOf, grantOf, NOW, openShared } from "./state_fixture.ts";

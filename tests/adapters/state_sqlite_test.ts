@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { SqliteAccess } from "@gateway/shared/state/sqlite_access";
+import { SqliteAccess } from "@gateway/shared/state";
 import { MIGRATIONS } from "../../signer/state/migrations.ts";
 import { openSqliteStore } from "../../signer/state/sqlite.ts";
 import type { StateStore } from "../../signer/state/store.ts";

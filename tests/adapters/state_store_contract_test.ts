@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import type { Freeze } from "../../signer/freezes.ts";
-import type { Grant } from "@gateway/shared/policy/grants";
+import type { Grant } from "@gateway/shared/policy";
 import { MemoryStore } from "../../signer/state/memory.ts";
 import type { StateStore } from "../../signer/state/store.ts";
 import { isPostgresMissing, PostgresServer } from "../stage/postgres_server.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
-import { STOP_GRACE_SECONDS, stopOnDisconnect } from "@gateway/shared/policy/stop_on_disconnect";
+import { STOP_GRACE_SECONDS, stopOnDisconnect } from "@gateway/shared/policy";
 import { readPid } from "../ssh_target/running.ts";
 import { poll } from "../stage/poll.ts";
 import { processesOf } from "../ssh_target/session_processes.ts";

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { AppError, type ErrorCode } from "@gateway/shared/errors";
-import { startPlainServer } from "@gateway/shared/http/plain_server";
-import { startTlsServer, type UnknownPeer } from "@gateway/shared/http/tls_server";
+import { startPlainServer, startTlsServer, type UnknownPeer } from "@gateway/shared/http";
 import { poll } from "../stage/poll.ts";
 import { broker, ca, issue, RawConnection, serverIdentity, startServer } from "./mtls_fixture.ts";
 

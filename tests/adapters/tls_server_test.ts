@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { connect } from "node:tls";
 import { AppError } from "@gateway/shared/errors";
-import { startTlsServer, type TlsServerOptions, type UnknownPeer } from "@gateway/shared/http/tls_server";
+import { startTlsServer, type TlsServerOptions, type UnknownPeer } from "@gateway/shared/http";
 import { broker, ca, serverIdentity } from "./mtls_fixture.ts";
 
 async function start(handler: TlsServerOptions<UnknownPeer>["handler"]) {

@@ -1,8 +1,7 @@
 /** Secrets that tokens are bound to, of several signers on one PostgreSQL. */
 import assert from "node:assert/strict";
-import type { ClusterApi } from "@gateway/shared/kubernetes/cluster_api";
-import type { TokenWish } from "@gateway/shared/kubernetes/token_wish";
-import { FakeClock } from "@gateway/shared/testing/fake_clock";
+import type { ClusterApi, TokenWish } from "@gateway/shared/kubernetes";
+import { FakeClock } from "@gateway/shared/testing";
 import type { Freeze } from "../../signer/freezes.ts";
 import { leaseName } from "../../signer/kubernetes/lease.ts";
 import { TokenLeases } from "../../signer/kubernetes/token_leases.ts";

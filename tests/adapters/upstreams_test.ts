@@ -1,10 +1,9 @@
 /** Several services asked like one, over real connections: what is asked of another one, and what is not. */
 import assert from "node:assert/strict";
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { systemClock } from "@gateway/shared/clock";
-import { openUpstreams, type Upstreams } from "@gateway/shared/http/upstreams";
-import { systemRandom } from "@gateway/shared/random";
-import { inRequest } from "@gateway/shared/request_context";
+import { systemClock, systemRandom } from "@gateway/shared/clock";
+import { openUpstreams, type Upstreams } from "@gateway/shared/http";
+import { inRequest } from "@gateway/shared/service";
 import { freePort } from "../stage/free_port.ts";
 import { poll } from "../stage/poll.ts";
 import { HANGS_MS, SHORT_MS, startUpstream, type Upstream } from "./json_client_fixture.ts";

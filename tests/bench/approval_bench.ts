@@ -1,6 +1,5 @@
-import { systemClock } from "@gateway/shared/clock";
+import { systemClock, systemRandom } from "@gateway/shared/clock";
 import { stringifyJson } from "@gateway/shared/json";
-import { systemRandom } from "@gateway/shared/random";
 import { ApprovalRegistry } from "../../control_plane/approval/registry.ts";
 import { openSqliteControlStore } from "../../control_plane/state/sqlite.ts";
 import { draftOf, PUBLIC_KEY } from "../../control_plane/testing/sample_approval.ts";

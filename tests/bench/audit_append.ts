@@ -6,7 +6,7 @@
  */
 import { openFileAuditLog } from "../../shared/audit/file_log.ts";
 import { systemClock } from "@gateway/shared/clock";
-import { createRedactor } from "@gateway/shared/redact/redact";
+import { createRedactor } from "@gateway/shared/redact";
 import { sampleEntry } from "./audit_entry.ts";
 
 const APPENDERS = 16;

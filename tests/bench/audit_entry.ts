@@ -1,4 +1,4 @@
-import type { AuditEntry } from "@gateway/shared/audit/entry";
+import type { AuditEntry } from "@gateway/shared/audit";
 
 /**
  * The record of an issued certificate.

@@ -4,8 +4,7 @@
  *
  * @module
  */
-import { createAuditKey, GENESIS, seal } from "@gateway/shared/audit/chain";
-import { encodeRecord, formatTime } from "@gateway/shared/audit/record";
+import { createAuditKey, encodeRecord, formatTime, GENESIS, seal } from "@gateway/shared/audit";
 import { sampleEntry } from "./audit_entry.ts";
 
 const WRITE_BYTES = 1 << 20;

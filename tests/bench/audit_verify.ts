@@ -4,8 +4,7 @@
  *
  * @module
  */
-import { createAuditKey } from "@gateway/shared/audit/chain";
-import { verifyFile } from "@gateway/shared/audit/verify";
+import { createAuditKey, verifyFile } from "@gateway/shared/audit";
 
 const SAMPLE_MS = 50;
 

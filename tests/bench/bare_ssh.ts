@@ -1,5 +1,5 @@
 import { systemClock } from "@gateway/shared/clock";
-import { signResponse } from "@gateway/shared/wire/sign";
+import { signResponse } from "@gateway/shared/wire";
 import { createEphemeralKey } from "../../broker/ssh/ephemeral_key.ts";
 import { runCommand } from "../../broker/ssh/run_command.ts";
 import { HOST, type Stage } from "../stage/stage.ts";

@@ -1,4 +1,4 @@
-import type { JsonClient } from "@gateway/shared/http/json_client";
+import type { JsonClient } from "@gateway/shared/http";
 import { addMember, clientOf, startMember } from "../cluster/signers.ts";
 import { PostgresServer } from "../stage/postgres_server.ts";
 import type { Stage } from "../stage/stage.ts";

@@ -1,4 +1,4 @@
-import { FakeClock } from "@gateway/shared/testing/fake_clock";
+import { FakeClock } from "@gateway/shared/testing";
 import { runInNewContext } from "node:vm";
 import { setFlagsFromString } from "node:v8";
 import { Guardrails } from "../../control_plane/behavior/guardrails.ts";

@@ -1,8 +1,5 @@
-import type { ClusterRule } from "@gateway/shared/policy/cluster_model";
-import { decideCluster } from "@gateway/shared/policy/clusters";
-import { compilePolicy } from "@gateway/shared/policy/compile";
-import { NO_GRANTS } from "@gateway/shared/policy/grants";
-import { sampleAction, sampleCluster } from "@gateway/shared/testing/sample_cluster";
+import { type ClusterRule, compilePolicy, decideCluster, NO_GRANTS } from "@gateway/shared/policy";
+import { sampleAction, sampleCluster } from "@gateway/shared/testing";
 import { createCertificateAuthority, issueLeaf } from "../../ctl/init/x509.ts";
 import { Agent } from "../demo/agent.ts";
 import { CLUSTER, signRequest } from "../kubernetes/enrol.ts";

@@ -1,4 +1,4 @@
-import type { CallerPolicy, CommandPolicy, HostPolicy, PolicyConfig } from "@gateway/shared/policy/model";
+import type { CallerPolicy, CommandPolicy, HostPolicy, PolicyConfig } from "@gateway/shared/policy";
 
 /** How large a generated policy is. */
 export interface PolicySize {

@@ -1,6 +1,4 @@
-import { compilePattern } from "@gateway/shared/policy/pattern";
-import { compilePolicy } from "@gateway/shared/policy/compile";
-import { decideSsh, type SshIntent } from "@gateway/shared/policy/ssh";
+import { compilePattern, compilePolicy, decideSsh, type SshIntent } from "@gateway/shared/policy";
 import type { Row } from "./row.ts";
 import { median } from "./statistics.ts";
 

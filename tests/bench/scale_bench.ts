@@ -1,8 +1,7 @@
 import { systemClock } from "@gateway/shared/clock";
-import { compilePolicy } from "@gateway/shared/policy/compile";
-import { decideSsh, mayUseHost } from "@gateway/shared/policy/ssh";
+import { compilePolicy, decideSsh, mayUseHost } from "@gateway/shared/policy";
 import { sampleIntent } from "../../shared/testing/sample_policy.ts";
-import { JsonClient } from "@gateway/shared/http/json_client";
+import { JsonClient } from "@gateway/shared/http";
 import type { Stage } from "../stage/stage.ts";
 import { load } from "./http_load.ts";
 import { generatePolicy, hostName, LARGE, type PolicySize, SMALL } from "./large_config.ts";

@@ -1,4 +1,4 @@
-import { createEnvelopeKey } from "@gateway/shared/envelope/key";
+import { createEnvelopeKey } from "@gateway/shared/envelope";
 import { McpProcess } from "../e2e/mcp_process.ts";
 import { SessionClient } from "../e2e/session_client.ts";
 import { FORMATS, InstalledShim, type ShimFormat } from "../shim/installed_shim.ts";
@@ -8,8 +8,7 @@ import { cpuSeconds } from "./processor_times.ts";
 import { load, type LoadOptions } from "./http_load.ts";
 import { quickLogin } from "./quick_login.ts";
 import type { Row } from "./row.ts";
-import type { SectionContext } from "./section.ts";
-import { createStage } from "./section.ts";
+import { createStage, type SectionContext } from "./section.ts";
 import { signLoad } from "./sign_request.ts";
 import { median } from "./statistics.ts";
 

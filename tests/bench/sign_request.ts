@@ -1,5 +1,4 @@
-import { formatPublicKey } from "@gateway/shared/ssh/public_key";
-import { SshWriter } from "@gateway/shared/ssh/wire_format";
+import { formatPublicKey, SshWriter } from "@gateway/shared/ssh";
 import { HOST, type Stage } from "../stage/stage.ts";
 import type { LoadOptions } from "./http_load.ts";
 

@@ -2,8 +2,8 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { createServer, type Server } from "node:https";
 import { parseJson } from "@gateway/shared/json";
-import type { JsonService } from "@gateway/shared/http/upstreams";
-import { REQUEST_ID_HEADER } from "@gateway/shared/request_context";
+import type { JsonService } from "@gateway/shared/http";
+import { REQUEST_ID_HEADER } from "@gateway/shared/service";
 import { freePort } from "../stage/free_port.ts";
 import type { Stage } from "../stage/stage.ts";
 

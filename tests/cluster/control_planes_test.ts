@@ -1,9 +1,7 @@
 /** Three control planes on one PostgreSQL: parked at one, decided at another, collected at a third, once. */
 import assert from "node:assert/strict";
-import type { JsonClient } from "@gateway/shared/http/json_client";
-import { openUpstreams } from "@gateway/shared/http/upstreams";
-import { systemClock } from "@gateway/shared/clock";
-import { systemRandom } from "@gateway/shared/random";
+import { type JsonClient, openUpstreams } from "@gateway/shared/http";
+import { systemClock, systemRandom } from "@gateway/shared/clock";
 import { parseJson } from "@gateway/shared/json";
 import { signBody } from "../bench/sign_request.ts";
 import { isPostgresMissing, PostgresServer } from "../stage/postgres_server.ts";

@@ -1,9 +1,8 @@
 /** A signer is killed, or stands still, under load: what it signed and nobody got ends on the list of each signer. */
 import assert from "node:assert/strict";
-import { systemClock } from "@gateway/shared/clock";
+import { systemClock, systemRandom } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
-import { openUpstreams } from "@gateway/shared/http/upstreams";
-import { systemRandom } from "@gateway/shared/random";
+import { openUpstreams } from "@gateway/shared/http";
 import { isPostgresMissing, PostgresServer } from "../stage/postgres_server.ts";
 import { poll } from "../stage/poll.ts";
 import type { ServiceProcess } from "../stage/service_process.ts";

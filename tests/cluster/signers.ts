@@ -1,8 +1,7 @@
 /** Several signers or control planes that share a database: processes of their own, under their own permissions. */
 import { systemClock } from "@gateway/shared/clock";
-import { JsonClient } from "@gateway/shared/http/json_client";
-import { formatPublicKey } from "@gateway/shared/ssh/public_key";
-import { SshWriter } from "@gateway/shared/ssh/wire_format";
+import { JsonClient } from "@gateway/shared/http";
+import { formatPublicKey, SshWriter } from "@gateway/shared/ssh";
 import { freePort } from "../stage/free_port.ts";
 import { controlPlaneCommand, signerCommand } from "../stage/service_command.ts";
 import type { ServiceProcess } from "../stage/service_process.ts";

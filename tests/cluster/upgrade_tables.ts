@@ -1,6 +1,5 @@
 import { systemClock } from "@gateway/shared/clock";
-import { PostgresAccess } from "@gateway/shared/state/postgres_access";
-import type { PostgresSchema } from "@gateway/shared/state/postgres_schema";
+import { PostgresAccess, type PostgresSchema } from "@gateway/shared/state";
 
 /** What a newer program does as it starts, where programs of before may go on: it adds a column to tables. */
 export async function upgradeTables(

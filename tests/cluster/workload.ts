@@ -1,5 +1,5 @@
 /** Whoever uses several signers and control planes at the same time, and writes down what they were told. */
-import type { JsonClient } from "@gateway/shared/http/json_client";
+import type { JsonClient } from "@gateway/shared/http";
 import type { ApprovalAttempt, Attempt, History } from "./history.ts";
 import { SIGN } from "./signers.ts";
 

@@ -5,7 +5,7 @@
  * @module
  */
 import { AppError } from "@gateway/shared/errors";
-import { problemResponse } from "@gateway/shared/http/problem";
+import { problemResponse } from "@gateway/shared/http";
 import type { Tool, ToolContext, ToolResult } from "../../broker/tools/tool.ts";
 import { McpHttpFixture } from "../../broker/testing/mcp_http_fixture.ts";
 

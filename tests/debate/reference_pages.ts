@@ -5,7 +5,7 @@
  * @module
  */
 import { settingsSchema } from "@gateway/debate/config";
-import { type Shape, shapeOf } from "../../shared/config/shape.ts";
+import { type Shape, shapeOf } from "../../shared/config/problems.ts";
 import { createTools } from "../../debate/tools/catalogue.ts";
 import { BARE_SETTINGS, FakePorts } from "../../debate/tools/testing/tool_bench.ts";
 import { OPERATIONS } from "../../debate/web/operations.ts";

@@ -1,4 +1,4 @@
-import { FakeClock } from "@gateway/shared/testing/fake_clock";
+import { FakeClock } from "@gateway/shared/testing";
 import assert from "node:assert/strict";
 import { parseEnv } from "node:util";
 import { loadSettings } from "../../debate/settings/config.ts";

@@ -1,4 +1,4 @@
-import type { ApprovalRecord } from "@gateway/shared/wire/approval";
+import type { ApprovalRecord } from "@gateway/shared/wire";
 import { poll } from "../stage/poll.ts";
 import { HOST, type StageOptions } from "../stage/stage.ts";
 import type { ToolAnswer } from "./agent.ts";

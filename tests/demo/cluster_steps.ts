@@ -1,6 +1,5 @@
-import type { ApprovalRecord } from "@gateway/shared/wire/approval";
-import { signResponse } from "@gateway/shared/wire/sign";
-import type { JsonClient } from "@gateway/shared/http/json_client";
+import { type ApprovalRecord, signResponse } from "@gateway/shared/wire";
+import type { JsonClient } from "@gateway/shared/http";
 import { CLUSTER, enrolCluster, type EnrolledCluster, signRequest } from "../kubernetes/enrol.ts";
 import { findAssets, stopReal } from "../kubernetes/real.ts";
 import { startCluster } from "../kubernetes/start.ts";

@@ -7,7 +7,7 @@ import { parseArgs } from "node:util";
 import { errorText } from "@gateway/shared/errors";
 import { randomPassword } from "../../ctl/identity/bundle_password.ts";
 import { encodePkcs12 } from "../../ctl/init/pkcs12.ts";
-import { systemRandom } from "@gateway/shared/random";
+import { systemRandom } from "@gateway/shared/clock";
 import { brokerCommand } from "../stage/service_command.ts";
 import { createClusterSteps } from "./cluster_steps.ts";
 import { jsonReporter, type Reporter, type Step, terminalReporter } from "./reporter.ts";

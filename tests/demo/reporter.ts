@@ -1,4 +1,4 @@
-import { visibleText } from "@gateway/shared/visible";
+import { visibleText } from "@gateway/shared/text";
 
 /** What one step of the demo showed. */
 export interface StepResult {

@@ -1,5 +1,5 @@
-import type { JsonClient } from "@gateway/shared/http/json_client";
-import { approvalList, type ApprovalRecord } from "@gateway/shared/wire/approval";
+import type { JsonClient } from "@gateway/shared/http";
+import { approvalList, type ApprovalRecord } from "@gateway/shared/wire";
 import { runBrokerCtl, type Stage } from "../stage/stage.ts";
 import type { Agent } from "./agent.ts";
 

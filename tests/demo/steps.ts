@@ -1,9 +1,8 @@
-import type { JsonClient } from "@gateway/shared/http/json_client";
-import type { PermissionSet } from "@gateway/shared/permissions/set";
-import { parseCertificate } from "@gateway/shared/ssh/certificate";
+import type { JsonClient } from "@gateway/shared/http";
+import type { PermissionSet } from "@gateway/shared/permissions";
+import { formatPublicKey, parseCertificate } from "@gateway/shared/ssh";
 import { describeCertificate } from "../stage/describe_certificate.ts";
-import { formatPublicKey } from "@gateway/shared/ssh/public_key";
-import { signResponse } from "@gateway/shared/wire/sign";
+import { signResponse } from "@gateway/shared/wire";
 import { SSHD_PROBLEM } from "../ssh_target/sshd_problem.ts";
 import { HOST, Stage } from "../stage/stage.ts";
 import { Agent } from "./agent.ts";

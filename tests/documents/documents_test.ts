@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { systemRandom } from "@gateway/shared/random";
+import { systemRandom } from "@gateway/shared/clock";
 import { createLayout } from "../../ctl/init/layout.ts";
 import { createKeyMaterial } from "../../ctl/init/material.ts";
 import { DEFAULT_LISTENERS } from "../../ctl/init/options.ts";

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { formatFlags } from "@gateway/shared/permissions/set";
+import { formatFlags } from "@gateway/shared/permissions";
 import { bridgePermissions } from "../../ctl/bridge/permissions.ts";
 import { readSettings } from "../../ctl/bridge/settings.ts";
 import { CHANNEL, clickOn, FakeSlack, textOf } from "../adapters/fake_slack.ts";

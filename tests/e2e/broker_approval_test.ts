@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { systemClock } from "@gateway/shared/clock";
-import { JsonClient } from "@gateway/shared/http/json_client";
+import { JsonClient } from "@gateway/shared/http";
 import { Client, type ElicitResult } from "@modelcontextprotocol/client";
 import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
 import { issueLeaf } from "../../ctl/init/x509.ts";

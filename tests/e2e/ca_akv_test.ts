@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { loadAkvCaKey } from "../../shared/ca/azure_key_vault.ts";
 import { systemClock } from "@gateway/shared/clock";
-import { formatPublicKey } from "@gateway/shared/ssh/public_key";
+import { formatPublicKey } from "@gateway/shared/ssh";
 import {
   CLIENT_SECRET,
   type FakeKeyKind,

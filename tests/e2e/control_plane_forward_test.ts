@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { parseJson, stringifyJson } from "@gateway/shared/json";
-import { parseCertificate } from "@gateway/shared/ssh/certificate";
+import { parseCertificate } from "@gateway/shared/ssh";
 import { HOST } from "../stage/stage.ts";
 import { FREE, startAsSigner, withControlPlane } from "./control_plane_scene.ts";
 

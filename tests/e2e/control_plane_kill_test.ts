@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import type { ApprovalRecord } from "@gateway/shared/wire/approval";
+import type { ApprovalRecord } from "@gateway/shared/wire";
 import { poll } from "../stage/poll.ts";
 import { type ControlPlaneScene, withControlPlane } from "./control_plane_scene.ts";
 

@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
-import type { JsonClient, JsonClientResponse } from "@gateway/shared/http/json_client";
-import { startMtlsServer } from "@gateway/shared/http/mtls_server";
+import { type JsonClient, type JsonClientResponse, startMtlsServer } from "@gateway/shared/http";
 import { parseJson } from "@gateway/shared/json";
 import { signBody } from "../bench/sign_request.ts";
 import { runBrokerCtl, type Stage, type StageIdentity, type StageOptions } from "../stage/stage.ts";

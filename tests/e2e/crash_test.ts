@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { parseJson } from "@gateway/shared/json";
-import { formatPublicKey } from "@gateway/shared/ssh/public_key";
-import { SshWriter } from "@gateway/shared/ssh/wire_format";
+import { formatPublicKey, SshWriter } from "@gateway/shared/ssh";
 import { readProcFile } from "../stage/proc_file.ts";
 import { poll } from "../stage/poll.ts";
 import { HOST, runBrokerCtl, type Stage } from "../stage/stage.ts";

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { setValue } from "@gateway/shared/config/edit";
+import { setValue } from "@gateway/shared/config";
 import { createFolder, run } from "../adapters/ctl_fixture.ts";
 import { poll } from "../stage/poll.ts";
 import { ROOT } from "../stage/service_command.ts";

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { createIssuerKey, createTokenIssuer, type IssuerKey } from "@gateway/shared/testing/token_issuer";
+import { createIssuerKey, createTokenIssuer, type IssuerKey } from "@gateway/shared/testing";
 import { signBody } from "../bench/sign_request.ts";
 import { poll } from "../stage/poll.ts";
 import { signerCommand } from "../stage/service_command.ts";

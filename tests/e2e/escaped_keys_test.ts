@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { escapeKey } from "@gateway/shared/testing/escaped_key";
+import { escapeKey } from "@gateway/shared/testing";
 import { signBody } from "../bench/sign_request.ts";
 import { HOST, type Stage, type StageIdentity } from "../stage/stage.ts";
 import { withStage } from "../stage/with_stage.ts";

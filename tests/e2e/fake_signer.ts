@@ -1,9 +1,7 @@
-import { readJsonBody } from "@gateway/shared/http/body";
-import { startMtlsServer } from "@gateway/shared/http/mtls_server";
+import { readJsonBody, startMtlsServer } from "@gateway/shared/http";
 import { stringifyJson } from "@gateway/shared/json";
-import { stopOnDisconnect } from "@gateway/shared/policy/stop_on_disconnect";
-import type { HostsResponse } from "@gateway/shared/wire/host";
-import { type SignRequest, signRequest } from "@gateway/shared/wire/sign";
+import { stopOnDisconnect } from "@gateway/shared/policy";
+import { type HostsResponse, type SignRequest, signRequest } from "@gateway/shared/wire";
 import type { CertificatePair } from "../../ctl/init/x509.ts";
 import type { TestCa } from "../ssh_target/certificates.ts";
 

@@ -1,8 +1,6 @@
 import assert from "node:assert/strict";
 import { parseJson } from "@gateway/shared/json";
-import { parseCertificate } from "@gateway/shared/ssh/certificate";
-import { formatPublicKey } from "@gateway/shared/ssh/public_key";
-import { SshWriter } from "@gateway/shared/ssh/wire_format";
+import { formatPublicKey, parseCertificate, SshWriter } from "@gateway/shared/ssh";
 import { poll } from "../stage/poll.ts";
 import { HOST, runBrokerCtl, type Stage } from "../stage/stage.ts";
 import { withStage } from "../stage/with_stage.ts";

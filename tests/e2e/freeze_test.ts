@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
-import { formatPublicKey } from "@gateway/shared/ssh/public_key";
-import { SshWriter } from "@gateway/shared/ssh/wire_format";
+import { formatPublicKey, SshWriter } from "@gateway/shared/ssh";
 import { poll } from "../stage/poll.ts";
 import { HOST, runBrokerCtl, type Stage } from "../stage/stage.ts";
 import { withStage } from "../stage/with_stage.ts";

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { SAMPLE_HOST_KEY } from "@gateway/shared/testing/sample_policy";
+import { SAMPLE_HOST_KEY } from "@gateway/shared/testing";
 import { createFolder, run } from "../adapters/ctl_fixture.ts";
 import { scanHostKey } from "../../ctl/scan_host_key.ts";
 import { freePort } from "../stage/free_port.ts";

@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
-import { entityTagOf, namesEntityTag } from "@gateway/shared/http/entity_tag";
-import { problemResponse } from "@gateway/shared/http/problem";
+import { entityTagOf, namesEntityTag, problemResponse } from "@gateway/shared/http";
 import { AppError } from "@gateway/shared/errors";
-import type { HostsResponse } from "@gateway/shared/wire/host";
+import type { HostsResponse } from "@gateway/shared/wire";
 import { editConfig, HOST } from "../stage/stage.ts";
 import { FREE, startAsSigner, withControlPlane } from "./control_plane_scene.ts";
 

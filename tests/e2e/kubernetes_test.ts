@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { approvalList, type ApprovalRecord } from "@gateway/shared/wire/approval";
+import { approvalList, type ApprovalRecord } from "@gateway/shared/wire";
 import { Agent } from "../demo/agent.ts";
 import { outputOf } from "../demo/tool_output.ts";
 import type { KubernetesObject } from "../kubernetes/api.ts";

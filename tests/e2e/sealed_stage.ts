@@ -1,4 +1,4 @@
-import { createEnvelopeKey } from "@gateway/shared/envelope/key";
+import { createEnvelopeKey } from "@gateway/shared/envelope";
 import type { InstalledShim } from "../shim/installed_shim.ts";
 import { type ConfigEdit, HOST, type Stage } from "../stage/stage.ts";
 

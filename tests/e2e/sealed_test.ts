@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { createEnvelopeKey } from "@gateway/shared/envelope/key";
+import { createEnvelopeKey } from "@gateway/shared/envelope";
 import { FORMATS, InstalledShim, type ShimFormat } from "../shim/installed_shim.ts";
 import { availableKinds } from "../ssh_target/target.ts";
 import { editConfig, HOST, runBrokerCtl, type Stage } from "../stage/stage.ts";

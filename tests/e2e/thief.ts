@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { parseCertificate } from "@gateway/shared/ssh/certificate";
+import { parseCertificate } from "@gateway/shared/ssh";
 import { finish } from "../shim/installed_shim.ts";
 import { HOST, type Stage } from "../stage/stage.ts";
 

@@ -1,10 +1,7 @@
 /** What the firewall believes of a text, as something a shell can be held to. */
 import assert from "node:assert/strict";
-import { composePolicies, decideCommand } from "@gateway/shared/policy/command";
-import { compilePattern } from "@gateway/shared/policy/pattern";
-import { parseCommand } from "@gateway/shared/policy/shell";
+import { compilePattern, composePolicies, decideCommand, parseCommand } from "@gateway/shared/policy";
 import { type CommandOperator, lexShell } from "../../shared/policy/shell_lexer.ts";
-
 import { isReservedWord } from "../../shared/policy/shell_names.ts";
 
 /** A text that the firewall lets pass. */

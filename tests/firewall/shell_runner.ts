@@ -7,7 +7,7 @@
  * `runProcesses` starts the shell again for every text, as sshd does, with stubs that are executables.
  */
 import { join } from "node:path";
-import { shellQuote } from "@gateway/shared/shell_quote";
+import { shellQuote } from "@gateway/shared/text";
 import { FAILING, isFunctionName } from "./belief.ts";
 import type { Shell } from "./shells.ts";
 

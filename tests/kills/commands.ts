@@ -1,6 +1,6 @@
 /** Commands of `broker-ctl` that write, each with the set-up in which it is killed. */
 import { generateIdentity, identityToRecipient } from "age-encryption";
-import { SAMPLE_HOST_KEY } from "@gateway/shared/testing/sample_policy";
+import { SAMPLE_HOST_KEY } from "@gateway/shared/testing";
 import { join } from "node:path";
 import type { SetUpFolder } from "./set_up_folder.ts";
 

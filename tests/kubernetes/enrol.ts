@@ -1,4 +1,4 @@
-import type { ClusterRule } from "@gateway/shared/policy/cluster_model";
+import type { ClusterRule } from "@gateway/shared/policy";
 import { editConfig, runBrokerCtl, type Stage } from "../stage/stage.ts";
 import type { KubernetesObject } from "./api.ts";
 import type { Account, Cluster } from "./cluster.ts";

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { CORE_RESOURCES, parseClusterAction } from "@gateway/shared/policy/kubernetes";
+import { CORE_RESOURCES, parseClusterAction } from "@gateway/shared/policy";
 import { run } from "../adapters/ctl_fixture.ts";
 import { poll } from "../stage/poll.ts";
 import { Stage } from "../stage/stage.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import type { ClusterRule } from "@gateway/shared/policy/cluster_model";
-import { type SignResponse, signResponse } from "@gateway/shared/wire/sign";
+import type { ClusterRule } from "@gateway/shared/policy";
+import { type SignResponse, signResponse } from "@gateway/shared/wire";
 import { poll } from "../stage/poll.ts";
 import { Stage } from "../stage/stage.ts";
 import { enrolCluster, type EnrolledCluster, signRequest } from "./enrol.ts";

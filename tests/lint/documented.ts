@@ -1,23 +1,22 @@
 import { isTest, memberOf, relativePath } from "./files.ts";
 
-/** Everything that `shared` exports, every module of it, and every exported interface anywhere says what it is. */
+/** Every export and every door of `shared` has a docstring. */
 export const documented: Deno.lint.Rule = {
   create(context) {
     const path = relativePath(context.filename);
     const member = path === undefined ? undefined : memberOf(path);
-    if (path === undefined || member === undefined || isTest(path)) return {};
+    if (path === undefined || member !== "shared" || isTest(path)) return {};
     const report = (node: Deno.lint.Node, message: string) => context.report({ node, message });
     return {
       Program(node) {
         const [first] = context.sourceCode.getAllComments();
-        if (member !== "shared" || (first?.type === "Block" && first.value.includes("@module"))) return;
-        report(node, "A module of shared starts with a /** … @module */ comment");
+        if (!/^shared\/(?:[^/]+|[^/]+\/mod)\.ts$/.test(path)) return;
+        if (first?.type === "Block" && first.value.includes("@module")) return;
+        report(node, "A door of shared starts with a /** … @module */ comment");
       },
       ExportNamedDeclaration(node) {
         const { declaration } = node;
-        if (declaration === null || (member !== "shared" && declaration.type !== "TSInterfaceDeclaration")) {
-          return;
-        }
+        if (declaration === null) return;
         if (!hasDocstring(node, context.sourceCode)) {
           report(node, "Say in a /** */ comment what this export gives");
         }

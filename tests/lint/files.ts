@@ -31,25 +31,27 @@ export const MEMBERS = [
 export type Member = (typeof MEMBERS)[number];
 
 /**
- * The topics of `shared`, and which others each may build on; all may use the files beside these folders, which use
- * nothing but each other. What is below does not know who uses it.
+ * The topics of `shared`, each with the topics that it may build on. Files next to these directories may be used by
+ * all topics and use only each other.
  */
 const SHARED_TOPICS: Readonly<Record<string, readonly string[]>> = {
   wire: [],
   ssh: [],
-  config: [],
   redact: [],
-  state: [],
-  instances: ["state"],
-  oidc: [],
-  http: [],
-  audit: ["redact"],
-  // The policy pins host keys, and does not take one that nobody can read.
-  policy: ["wire", "ssh", "envelope"],
-  ca: ["ssh", "policy"],
-  permissions: ["ca", "http", "state"],
-  kubernetes: ["http", "wire", "policy"],
+  files: [],
+  service: ["files", "wire"],
+  config: ["files"],
+  state: ["files"],
+  instances: ["state", "service"],
+  oidc: ["files"],
+  http: ["files", "service"],
+  audit: ["redact", "files", "service"],
   envelope: ["ssh"],
+  // The policy pins host keys, so it rejects unreadable ones.
+  policy: ["wire", "ssh", "envelope"],
+  ca: ["ssh", "policy", "files"],
+  permissions: ["ca", "http", "state", "files"],
+  kubernetes: ["http", "wire", "policy", "files", "service"],
 };
 
 /** The members that work with the services' contracts: they read and write configs, and start processes. */
@@ -65,23 +67,7 @@ const PROGRAMS: Readonly<Record<string, readonly string[]>> = {
 };
 
 /** The topics of `shared` that the debate may use: it has nothing to do with access. */
-const DEBATE_TOPICS = [
-  "no_storage",
-  "config",
-  "http",
-  "errors",
-  "json",
-  "clock",
-  "steps",
-  "atomic_file",
-  "shell_quote",
-  "token_bucket",
-  "visible",
-  "within",
-  "testing/escaped_key",
-  "testing/fake_clock",
-  "testing/linear_work",
-];
+const DEBATE_TOPICS = ["clock", "config", "errors", "files", "http", "json", "service", "testing", "text"];
 
 /** A path relative to the workspace, or `undefined` for a file outside. */
 export function relativePath(fileName: string): string | undefined {

@@ -1,4 +1,4 @@
-import { isHarmless, isPure } from "./adapters.ts";
+import { isHarmless, isHarmlessDoor, isPure } from "./adapters.ts";
 import {
   isContract,
   isForDebate,
@@ -95,11 +95,12 @@ function judge(from: string, imported: Import): string | undefined {
   if (importer === "shared" && !mayBuildOn(from, target)) {
     return `${from} must not know ${target}: the topics of shared are in layers, see SHARED_TOPICS`;
   }
-  return isPure(target) ? undefined : judgePurity(from, target, imported);
+  if (owner !== "shared" || isHarmlessDoor(target, imported.names)) return undefined;
+  return judgePurity(from, target, imported);
 }
 
 /** What a module or an adapter gives to a pure file has to be harmless. */
 function judgePurity(from: string, module: string, { names, isType }: Import): string | undefined {
   if (isType || !isPure(from) || isHarmless(module, names)) return undefined;
-  return `${from} is pure and must not import ${module}; take what it gives as a parameter, or list the file as an adapter`;
+  return `${from} is pure and must not import ${module}; take what it gives as a parameter, or move the file to a place for I/O (tests/lint/adapters.ts)`;
 }

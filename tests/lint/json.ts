@@ -2,7 +2,7 @@ import { isTest, relativePath } from "./files.ts";
 import { globalName, isNameOnly, propertyName } from "./globals.ts";
 
 /** The door; the pages of the debate are read by a browser, from the server that sent them only. */
-const MAY_PARSE = ["shared/json.ts", "shared/strict_json.ts", "debate/web/page/"];
+const MAY_PARSE = ["shared/json.ts", "shared/json.ts", "debate/web/page/"];
 
 const MESSAGE = "The engine misreads JSON from outside: parse it with shared/json.ts";
 

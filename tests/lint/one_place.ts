@@ -2,7 +2,7 @@ import { isTest, relativePath } from "./files.ts";
 
 /** Where the definitions stand, and who looks for fewer characters on purpose. */
 const MAY_NAME_CHARACTERS: readonly string[] = [
-  "shared/characters.ts",
+  "shared/text.ts",
   // What RFC 4253 and authorized_keys(5) leave out of a comment.
   "shared/ssh/public_key.ts",
   // Tells the reader which kind a character is of.
@@ -26,20 +26,20 @@ export const onePlace: Deno.lint.Rule = {
         report(node, `The ${what} of an unknown error is told by ${TOLD_BY[what]}() of shared/errors`);
       },
       Literal(node) {
-        if (node.value === "'\\''" && path !== "shared/shell_quote.ts") {
-          report(node, "Words for a shell are quoted by shared/shell_quote");
+        if (node.value === "'\\''" && path !== "shared/text.ts") {
+          report(node, "Words for a shell are quoted by shared/text");
         }
         // The debate keeps lines and tabs, and has nothing to do with identities.
         const isFree = MAY_NAME_CHARACTERS.includes(path) || path.startsWith("debate/");
         if (!isFree && node.raw.startsWith("/") && CHARACTERS.test(node.raw)) {
-          report(node, "Blank, control and unseen characters are defined by shared/characters");
+          report(node, "Blank, control and unseen characters are defined by shared/text");
         }
       },
       TemplateElement(node) {
-        if (node.raw.endsWith("sudo:") && path !== "shared/policy/sudo_user.ts") {
+        if (node.raw.endsWith("sudo:") && path !== "shared/policy/elevation.ts") {
           report(
             node,
-            "What a request is elevated to is told by elevationLabel() of shared/policy/sudo_user",
+            "What a request is elevated to is told by elevationLabel() of shared/policy/elevation",
           );
         }
       },

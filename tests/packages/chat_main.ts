@@ -6,7 +6,7 @@
  */
 import process from "node:process";
 import { createInterface } from "node:readline";
-import { writeAllSync } from "@gateway/shared/bytes";
+import { writeAllSync } from "@gateway/shared/text";
 import { clickOn, FakeSlack, textOf } from "../adapters/fake_slack.ts";
 import { poll } from "../stage/poll.ts";
 

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { writeAllSync } from "@gateway/shared/bytes";
+import { writeAllSync } from "@gateway/shared/text";
 import { poll } from "../stage/poll.ts";
 import { Deployment, type Instance } from "./instances.ts";
 import { mustRun } from "./machine.ts";

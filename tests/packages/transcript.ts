@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { writeAllSync } from "@gateway/shared/bytes";
+import { writeAllSync } from "@gateway/shared/text";
 import type { Ended, Machine } from "./machine.ts";
 
 const LONGEST = 12;

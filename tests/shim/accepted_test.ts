@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { encodeEnvelope } from "@gateway/shared/envelope/envelope";
+import { encodeEnvelope } from "@gateway/shared/envelope";
 import {
   freshFields,
   HOST,

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { systemClock } from "@gateway/shared/clock";
-import { JsonClient } from "@gateway/shared/http/json_client";
+import { JsonClient } from "@gateway/shared/http";
 import { createFolder, run } from "../adapters/ctl_fixture.ts";
 import { run as runProgram } from "../stage/run.ts";
 import { startAgent } from "../stage/ssh_agent.ts";

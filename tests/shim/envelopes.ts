@@ -4,9 +4,13 @@
  * @module
  */
 import { Buffer } from "node:buffer";
-import { createEnvelopeKey, ENVELOPE_NAMESPACES, type EnvelopeKey } from "@gateway/shared/envelope/key";
-import { ENVELOPE_DOMAIN } from "@gateway/shared/envelope/signed_bytes";
-import { signSshsig } from "../../shared/ssh/sshsig.ts";
+import {
+  createEnvelopeKey,
+  ENVELOPE_DOMAIN,
+  ENVELOPE_NAMESPACES,
+  type EnvelopeKey,
+} from "@gateway/shared/envelope";
+import { signSshsig } from "../../shared/ssh/signature.ts";
 
 /** What an envelope says; every part as its text. */
 export interface EnvelopeFields {

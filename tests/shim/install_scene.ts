@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { envelopeSignersLine } from "@gateway/shared/envelope/key";
-import { SAMPLE_HOST_KEY } from "@gateway/shared/testing/sample_policy";
+import { envelopeSignersLine } from "@gateway/shared/envelope";
+import { SAMPLE_HOST_KEY } from "@gateway/shared/testing";
 import { createFolder, run } from "../adapters/ctl_fixture.ts";
 import { NEXT_KEY, type SIGNER_KEY } from "./installed_shim.ts";
 import { ACCOUNT } from "./sealed_host.ts";

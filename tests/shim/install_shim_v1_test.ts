@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { envelopePublicKeyText } from "@gateway/shared/envelope/key";
+import { envelopePublicKeyText } from "@gateway/shared/envelope";
 import { run } from "../adapters/ctl_fixture.ts";
 import { CLEAN, createConfig, NEEDS, scriptFor, STORE } from "./install_scene.ts";
 import { FORMATS, freshFields, InstalledShim, SIGNER_KEY } from "./installed_shim.ts";

@@ -3,7 +3,7 @@ import {
   type EnvelopeKey,
   envelopePublicKeyText,
   envelopeSignersLine,
-} from "@gateway/shared/envelope/key";
+} from "@gateway/shared/envelope";
 import { type EnvelopeFields, envelopeKey, sealV1, sealV2, sealV3 } from "./envelopes.ts";
 
 /** The name of the host that the shims of the tests stand on. */

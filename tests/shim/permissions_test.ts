@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import manifest from "../../shim/deno.json" with { type: "json" };
-import { InstalledShim } from "./installed_shim.ts";
-import { FORMATS } from "./installed_shim.ts";
+import { FORMATS, InstalledShim } from "./installed_shim.ts";
 
 const LAUNCHER = new URL("../../shim/gateway-shim-v1", import.meta.url).pathname;
 

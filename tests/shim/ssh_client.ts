@@ -1,4 +1,4 @@
-import type { CertificateFields } from "@gateway/shared/ssh/certificate";
+import type { CertificateFields } from "@gateway/shared/ssh";
 import { run } from "../stage/run.ts";
 import type { TestCa } from "../ssh_target/certificates.ts";
 import type { SshTarget } from "../ssh_target/ssh_target.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
-import { allowedSignersLine } from "@gateway/shared/envelope/key";
+import { allowedSignersLine } from "@gateway/shared/envelope";
 import { FORMATS, freshFields, InstalledShim, SIGNER_KEY } from "./installed_shim.ts";
 import { SHIMS } from "./shims.ts";
 

@@ -1,7 +1,12 @@
 import { parsePemCaKey } from "@gateway/shared/ca/pem";
-import { type CertificateFields, formatCertificate, issueCertificate } from "@gateway/shared/ssh/certificate";
-import { encodeOpensshPrivateKey } from "@gateway/shared/ssh/openssh_key";
-import { formatPublicKey, parseEd25519PublicKey } from "@gateway/shared/ssh/public_key";
+import {
+  type CertificateFields,
+  encodeOpensshPrivateKey,
+  formatCertificate,
+  formatPublicKey,
+  issueCertificate,
+  parseEd25519PublicKey,
+} from "@gateway/shared/ssh";
 
 /** The principal that {@linkcode TestCa} writes into certificates unless told otherwise. */
 export const PRINCIPAL = "host:target";

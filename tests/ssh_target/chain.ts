@@ -1,5 +1,5 @@
 import { type Clock, systemClock } from "@gateway/shared/clock";
-import { BASTION_COMMAND } from "@gateway/shared/policy/ssh";
+import { BASTION_COMMAND } from "@gateway/shared/policy";
 import type { SshLimits } from "../../broker/ssh/limits.ts";
 import type { HopLogin, HopLogins } from "../../broker/ssh/connect_route.ts";
 import { createEphemeralKey } from "../../broker/ssh/ephemeral_key.ts";

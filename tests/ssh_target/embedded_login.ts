@@ -4,10 +4,11 @@ import {
   type Certificate,
   CERTIFICATE_ALGORITHM,
   decodeCertificate,
+  formatPublicKey,
+  parsePublicKey,
+  SshReader,
   verifyCertificateSignature,
-} from "@gateway/shared/ssh/certificate";
-import { formatPublicKey, parsePublicKey } from "@gateway/shared/ssh/public_key";
-import { SshReader } from "@gateway/shared/ssh/wire_format";
+} from "@gateway/shared/ssh";
 
 const KNOWN_OPTIONS: readonly string[] = ["force-command", "source-address"];
 

@@ -1,6 +1,5 @@
-import { encodeOpensshPrivateKey } from "@gateway/shared/ssh/openssh_key";
-import { parsePrivateKey } from "@gateway/shared/ssh/private_key";
-import { formatPublicKey } from "@gateway/shared/ssh/public_key";
+import { encodeOpensshPrivateKey, formatPublicKey } from "@gateway/shared/ssh";
+import { parsePrivateKey } from "@gateway/shared/ca";
 
 /** A host key: the private half as OpenSSH stores it, the public one as a line. */
 export interface HostKey {

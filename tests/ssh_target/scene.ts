@@ -1,5 +1,5 @@
 import { systemClock } from "@gateway/shared/clock";
-import type { CertificateFields } from "@gateway/shared/ssh/certificate";
+import type { CertificateFields } from "@gateway/shared/ssh";
 import { createEphemeralKey, type EphemeralKey } from "../../broker/ssh/ephemeral_key.ts";
 import type { SshLimits } from "../../broker/ssh/limits.ts";
 import { runCommand, type RunCommandOptions } from "../../broker/ssh/run_command.ts";

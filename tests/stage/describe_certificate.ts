@@ -3,7 +3,7 @@
  *
  * ```ts
  * import assert from "node:assert/strict";
- * import type { Certificate } from "@gateway/shared/ssh/certificate";
+ * import type { Certificate } from "@gateway/shared/ssh";
  * import { describeCertificate } from "./describe_certificate.ts";
  *
  * const show = (certificate: Certificate) => describeCertificate(certificate, { title: "web01-cert.pub" });
@@ -13,12 +13,10 @@
  * @module
  */
 
-import { visibleText } from "@gateway/shared/visible";
-import { type Certificate, CERTIFICATE_ALGORITHM } from "@gateway/shared/ssh/certificate";
-import type { OptionData } from "../../shared/ssh/certificate_options.ts";
-import { decodeKeyBlob, encodeKeyBlob } from "../../shared/ssh/key_blob.ts";
-import { fingerprint } from "@gateway/shared/ssh/public_key";
-import { SshReader } from "@gateway/shared/ssh/wire_format";
+import { visibleText } from "@gateway/shared/text";
+import { type Certificate, CERTIFICATE_ALGORITHM, fingerprint, SshReader } from "@gateway/shared/ssh";
+import type { OptionData } from "../../shared/ssh/certificate.ts";
+import { decodeKeyBlob, encodeKeyBlob } from "../../shared/ssh/public_key.ts";
 
 /** How a certificate is shown. */
 export interface DescribeOptions {

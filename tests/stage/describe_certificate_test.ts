@@ -4,10 +4,10 @@ import {
   type Certificate,
   type CertificateFields,
   decodeCertificate,
+  encodeOpensshPrivateKey,
   issueCertificate,
-} from "@gateway/shared/ssh/certificate";
+} from "@gateway/shared/ssh";
 import { describeCertificate } from "./describe_certificate.ts";
-import { encodeOpensshPrivateKey } from "@gateway/shared/ssh/openssh_key";
 
 const ca = parsePemCaKey(encodeOpensshPrivateKey(new Uint8Array(32).fill(1), "ca"));
 const fields: CertificateFields = {

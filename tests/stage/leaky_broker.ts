@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { systemClock } from "@gateway/shared/clock";
-import { signResponse } from "@gateway/shared/wire/sign";
+import { signResponse } from "@gateway/shared/wire";
 import { createEphemeralKey, type EphemeralKey } from "../../broker/ssh/ephemeral_key.ts";
 import { runCommand } from "../../broker/ssh/run_command.ts";
 import { PATIENT_LIMITS } from "../ssh_target/patient_limits.ts";

@@ -1,6 +1,6 @@
 import { applyEdits, modify } from "jsonc-parser";
 import { systemClock } from "@gateway/shared/clock";
-import { JsonClient } from "@gateway/shared/http/json_client";
+import { JsonClient } from "@gateway/shared/http";
 import type { SshTarget, SshTargetOptions } from "../ssh_target/ssh_target.ts";
 import { currentUser, startSshTarget } from "../ssh_target/target.ts";
 import {

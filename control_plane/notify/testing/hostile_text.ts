@@ -1,5 +1,5 @@
 import fc from "fast-check";
-import type { ApprovalRecord } from "@gateway/shared/wire/approval";
+import type { ApprovalRecord } from "@gateway/shared/wire";
 import { sampleApproval } from "./sample_approval.ts";
 
 /** Texts that mean something to some renderer, terminal or reader of logs. */

@@ -1,4 +1,4 @@
-import type { LogFields, ServiceLogger } from "@gateway/shared/log";
+import type { LogFields, ServiceLogger } from "@gateway/shared/service";
 
 /** One call of a {@linkcode RecordingLogger}. */
 export interface LogCall {

@@ -1,4 +1,4 @@
-import { type ApprovalRecord, UNDECIDED_AT } from "@gateway/shared/wire/approval";
+import { type ApprovalRecord, UNDECIDED_AT } from "@gateway/shared/wire";
 
 /** The id of {@linkcode sampleApproval}. */
 export const APPROVAL_ID = "0123456789abcdef0123456789abcdef";

@@ -4,7 +4,7 @@
  * @module
  */
 import { errorName } from "@gateway/shared/errors";
-import { within } from "@gateway/shared/within";
+import { within } from "@gateway/shared/clock";
 import { cut } from "../graph/text.ts";
 import { type NodeName, ROLES } from "../graph/state.ts";
 import { type Model, ModelError, type ModelReply, type ModelRequest, type Usage } from "../model.ts";

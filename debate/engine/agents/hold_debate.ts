@@ -4,7 +4,7 @@
  * @module
  */
 import { AppError, errorName } from "@gateway/shared/errors";
-import { Deadline, within } from "@gateway/shared/within";
+import { Deadline, within } from "@gateway/shared/clock";
 import { cut } from "../graph/text.ts";
 import { formatFinalText } from "../graph/final_text.ts";
 import { labelsFor } from "../graph/labels.ts";

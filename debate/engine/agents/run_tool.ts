@@ -5,7 +5,7 @@
  */
 import { AppError, AUDIT_UNAVAILABLE, errorName } from "@gateway/shared/errors";
 import { parseStandardJson } from "@gateway/shared/json";
-import { within } from "@gateway/shared/within";
+import { within } from "@gateway/shared/clock";
 import type { ToolArgs } from "../events.ts";
 import { isObject } from "../graph/json_objects.ts";
 import { cut } from "../graph/text.ts";

@@ -1,4 +1,4 @@
-import { FakeClock } from "@gateway/shared/testing/fake_clock";
+import { FakeClock } from "@gateway/shared/testing";
 import type { ToolPorts, ToolSettings } from "../catalogue.ts";
 import type { HttpAnswer, HttpRequest } from "../http_exchange.ts";
 import type { ProgramRequest, ProgramResult } from "../run_program.ts";

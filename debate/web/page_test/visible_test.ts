@@ -1,4 +1,4 @@
-import { ODD } from "@gateway/shared/visible";
+import { ODD } from "@gateway/shared/text";
 import assert from "node:assert/strict";
 import { codeOf, splitOdd } from "../page/visible.js";
 import { PAGE_FILES } from "../page_files.ts";

@@ -1,0 +1,62 @@
+import assert from "node:assert/strict";
+import { formatStamp, nextSegmentName, sortSegments } from "./segments.ts";
+
+const NOW = Date.UTC(2026, 0, 2, 3, 4, 5, 678);
+
+Deno.test("formatStamp() gives seconds in UTC", () => {
+  assert.equal(formatStamp(NOW), "20260102T030405Z");
+});
+
+Deno.test("sortSegments() orders by time, then by number and not as text (L5)", () => {
+  const names = [
+    "a.log.20260102T030405Z.10",
+    "a.log.20260102T030405Z.2",
+    "a.log.20260102T030405Z",
+    "a.log.20251231T235959Z.11",
+  ];
+  assert.deepEqual(sortSegments("a.log", names).map(({ name }) => name), [
+    "a.log.20251231T235959Z.11",
+    "a.log.20260102T030405Z",
+    "a.log.20260102T030405Z.2",
+    "a.log.20260102T030405Z.10",
+  ]);
+});
+
+Deno.test.each([
+  { name: "the log itself", file: "a.log" },
+  { name: "its lock", file: "a.log.lock" },
+  { name: "torn bytes put aside (L7)", file: "a.log.corrupt-20260102T030405Z" },
+  { name: "torn bytes put aside with a number (L7)", file: "a.log.corrupt-20260102T030405Z.1" },
+  { name: "another log", file: "b.log.20260102T030405Z" },
+  { name: "a log whose name begins alike", file: "a.log2.20260102T030405Z" },
+  { name: "a compressed file", file: "a.log.20260102T030405Z.gz" },
+  { name: "a number with a zero before it", file: "a.log.20260102T030405Z.01" },
+])("sortSegments() leaves out $name", ({ file }) => {
+  assert.deepEqual(sortSegments("a.log", [file]), []);
+});
+
+Deno.test.each([
+  { name: "the time alone for the first", present: [], next: "a.log.20260102T030405Z" },
+  {
+    name: "the time alone after an older one",
+    present: ["a.log.20260102T030404Z.3"],
+    next: "a.log.20260102T030405Z",
+  },
+  {
+    name: "a number in the same second (L4)",
+    present: ["a.log.20260102T030405Z"],
+    next: "a.log.20260102T030405Z.1",
+  },
+  {
+    name: "the number after the highest (L4)",
+    present: ["a.log.20260102T030405Z.9", "a.log.20260102T030405Z.10"],
+    next: "a.log.20260102T030405Z.11",
+  },
+  {
+    name: "the newest time when the clock was set back",
+    present: ["a.log.20260102T040000Z"],
+    next: "a.log.20260102T040000Z.1",
+  },
+])("nextSegmentName() takes $name", ({ present, next }) => {
+  assert.equal(nextSegmentName("a.log", sortSegments("a.log", present), NOW), next);
+});

@@ -1,0 +1,18 @@
+/**
+ * Several instances of a service that share one PostgreSQL database.
+ *
+ * @module
+ */
+
+export { ALONE, type InstanceGroup, SharedGroup } from "./group.ts";
+export { addInstanceMetrics } from "./instance_metrics.ts";
+export {
+  type Epochs,
+  inEpoch,
+  INSTANCE_TABLES,
+  type InstanceLink,
+  type News,
+  PostgresLink,
+  readEpochs,
+  type Shared,
+} from "./postgres_link.ts";

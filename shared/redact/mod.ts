@@ -1,0 +1,9 @@
+/**
+ * Masking of secrets in texts and streams.
+ *
+ * @module
+ */
+
+export { createRedactor, type Redactor } from "./redact.ts";
+export { type RedactConfig, redactConfig } from "./rules.ts";
+export { createRedactStreams, type OpenRedactStream, type RedactStream } from "./stream.ts";

@@ -1,0 +1,24 @@
+/**
+ * What every daemon needs: arguments, signals, logs, metrics, request IDs, version.
+ *
+ * @module
+ */
+
+export type { Histogram } from "./histogram.ts";
+export {
+  configureLogging,
+  formatLogLine,
+  getServiceLogger,
+  type LogFields,
+  type ServiceLogger,
+} from "./log.ts";
+export { createMetrics, type Metrics } from "./metrics.ts";
+export {
+  currentRequestId,
+  inRequest,
+  outgoingHeaders,
+  outsideRequests,
+  REQUEST_ID_HEADER,
+} from "./request_context.ts";
+export { exitCodeOf, parseServiceArguments, waitForStop } from "./service.ts";
+export { describeVersion, VERSION } from "./version.ts";

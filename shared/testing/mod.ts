@@ -1,0 +1,16 @@
+/**
+ * Helpers for tests only.
+ *
+ * @module
+ */
+
+export { type EscapedKey, escapeKey } from "./escaped_key.ts";
+export { FakeClock } from "./fake_clock.ts";
+export { FixedRandom } from "./fixed_random.ts";
+export { assertLinearWork } from "./linear_work.ts";
+export { MemoryAuditLog } from "./memory_audit_log.ts";
+export { refusedMethods } from "./refused_methods.ts";
+export { compileSampleCluster, sampleAction, sampleCluster } from "./sample_cluster.ts";
+export { SAMPLE_NOW, sampleGrant } from "./sample_grant.ts";
+export { compileSample, SAMPLE_HOST_KEY, sampleConfig, sampleHost, sampleIntent } from "./sample_policy.ts";
+export { createIssuerKey, createTokenIssuer, type IssuerKey, type TokenIssuer } from "./token_issuer.ts";

@@ -1,0 +1,299 @@
+import assert from "node:assert/strict";
+import * as fc from "fast-check";
+import {
+  collectBytes,
+  concatBytes,
+  cutText,
+  foldIdentity,
+  formatDuration,
+  formatKeyPath,
+  hasUnseen,
+  isSameIdentity,
+  isUnsafe,
+  quoteText,
+  shellQuote,
+  shortenText,
+  visibleJson,
+  visibleText,
+  writeAll,
+  writeAllSync,
+} from "./text.ts";
+
+Deno.test.each([
+  { name: "leaves plain text", text: "web01", quoted: '"web01"' },
+  { name: "quotes nothing", text: "", quoted: '""' },
+  { name: "escapes quotes and backslashes", text: '"\\', quoted: String.raw`"\"\\"` },
+  {
+    name: "uses the short escapes",
+    text: "\x07\b\f\n\r\t\v",
+    quoted: String.raw`"\a\b\f\n\r\t\v"`,
+  },
+  { name: "writes other controls in hex", text: "\0\x1b[2J\x7f", quoted: String.raw`"\x00\x1b[2J\x7f"` },
+  { name: "writes C1 controls as code points", text: "\x85\x9b", quoted: String.raw`"\u0085\u009b"` },
+  { name: "leaves printable Unicode", text: "café 日本 €", quoted: '"café 日本 €"' },
+  { name: "leaves printable astral characters", text: "😀", quoted: '"😀"' },
+  { name: "escapes separators", text: "\u00a0\u2028\u2029", quoted: String.raw`"\u00a0\u2028\u2029"` },
+  {
+    name: "escapes bidi and zero width",
+    text: "\u202e\u200b\ufeff",
+    quoted: String.raw`"\u202e\u200b\ufeff"`,
+  },
+  { name: "escapes astral format characters", text: "\u{e0001}", quoted: String.raw`"\U000e0001"` },
+  { name: "replaces lone surrogates", text: "a\ud800b", quoted: '"a\ufffdb"' },
+])("quoteText() $name", ({ text, quoted }) => {
+  assert.equal(quoteText(text), quoted);
+});
+
+Deno.test("quoteText() gives one printable line that ends at its own quote only", () => {
+  fc.assert(fc.property(fc.string({ unit: "binary" }), (text) => {
+    assert.match(quoteText(text), /^"(?:[^"\\\p{C}\p{Zl}\p{Zp}]|\\.)*"$/u);
+  }));
+});
+
+Deno.test.each([
+  ...["alice", "al-ice@example.com", "host:web01", "brøker", "日本", "e\u0301", "Zoë", "😀", ""].map((
+    text,
+  ) => ({
+    name: JSON.stringify(text),
+    text,
+    unseen: false,
+    unsafe: false,
+  })),
+  { name: "a space", text: "al ice", unseen: false, unsafe: true },
+  { name: "a no-break space", text: "al\u00a0ice", unseen: false, unsafe: true },
+  { name: "an ideographic space", text: "al\u3000ice", unseen: false, unsafe: true },
+  { name: "a tab", text: "al\tice", unseen: true, unsafe: true },
+  { name: "a line feed", text: "al\nice", unseen: true, unsafe: true },
+  { name: "NUL", text: "al\0ice", unseen: true, unsafe: true },
+  { name: "DEL", text: "al\x7fice", unseen: true, unsafe: true },
+  { name: "NEL", text: "al\x85ice", unseen: true, unsafe: true },
+  { name: "C1", text: "al\x9bice", unseen: true, unsafe: true },
+  { name: "a line separator", text: "al\u2028ice", unseen: true, unsafe: true },
+  { name: "a paragraph separator", text: "al\u2029ice", unseen: true, unsafe: true },
+  { name: "a soft hyphen", text: "al\u00adice", unseen: true, unsafe: true },
+  { name: "a zero-width space", text: "al\u200bice", unseen: true, unsafe: true },
+  { name: "a zero-width joiner", text: "al\u200dice", unseen: true, unsafe: true },
+  { name: "a byte order mark", text: "\ufeffalice", unseen: true, unsafe: true },
+  { name: "a bidi override", text: "\u202eecila", unseen: true, unsafe: true },
+  { name: "a bidi isolate", text: "al\u2066ice", unseen: true, unsafe: true },
+  { name: "a tag", text: "alice\u{e0041}", unseen: true, unsafe: true },
+  { name: "a variation selector", text: "alice\ufe0f", unseen: true, unsafe: true },
+  { name: "a grapheme joiner", text: "al\u034fice", unseen: true, unsafe: true },
+  { name: "a Hangul filler", text: "alice\u3164", unseen: true, unsafe: true },
+  { name: "an empty Braille pattern", text: "alice\u2800", unseen: true, unsafe: true },
+  { name: "private use", text: "alice\ue000", unseen: true, unsafe: true },
+  { name: "private use beyond the BMP", text: "alice\u{f0000}", unseen: true, unsafe: true },
+  { name: "an unassigned character", text: "alice\u0378", unseen: true, unsafe: true },
+  { name: "a lone surrogate", text: "alice\ud800", unseen: true, unsafe: true },
+])("hasUnseen() and isUnsafe() of $name", ({ text, unseen, unsafe }) => {
+  assert.deepEqual([hasUnseen(text), isUnsafe(text)], [unseen, unsafe]);
+});
+
+Deno.test("isUnsafe() finds everything that any reader of records takes for a blank", () => {
+  fc.assert(fc.property(fc.string({ unit: "binary" }), (text) => {
+    if (/[\p{Cc}\s\p{Z}]/u.test(text) || text.trim() !== text || !text.isWellFormed()) {
+      assert.ok(isUnsafe(text));
+    }
+    if (hasUnseen(text)) assert.ok(isUnsafe(text));
+  }));
+});
+
+Deno.test.each([
+  { name: "leaves printable text", text: 'ls -l "é日😀" \\ | wc', shown: 'ls -l "é日😀" \\ | wc' },
+  { name: "shows escape sequences", text: "\x1b]0;owned\x07", shown: String.raw`\x1b]0;owned\x07` },
+  { name: "shows line ends and tabs", text: "a\r\n\tb\0", shown: String.raw`a\x0d\x0a\x09b\x00` },
+  { name: "shows DEL and C1", text: "\x7f\x9b31m", shown: String.raw`\x7f\x9b31m` },
+  { name: "shows bidi controls", text: "\u202egpj\u2069", shown: String.raw`\u{202e}gpj\u{2069}` },
+  { name: "shows zero width characters", text: "a\u200bb\ufeff", shown: String.raw`a\u{200b}b\u{feff}` },
+  { name: "shows the soft hyphen as a code point", text: "a\u00adb", shown: String.raw`a\u{ad}b` },
+  { name: "shows separators", text: "\u2028\u2029", shown: String.raw`\u{2028}\u{2029}` },
+  { name: "shows tag characters", text: "\u{e0041}", shown: String.raw`\u{e0041}` },
+  {
+    name: "shows letters that show nothing",
+    text: "a\u3164\ufe0f\u2800",
+    shown: String.raw`a\u{3164}\u{fe0f}\u{2800}`,
+  },
+  { name: "shows private use", text: "\ue000", shown: String.raw`\u{e000}` },
+  { name: "shows odd blanks", text: "al\u00a0ice \u3000", shown: String.raw`al\xa0ice \u{3000}` },
+  {
+    name: "shows towers of marks",
+    text: "e\u0301\u0302\u0303",
+    shown: "e\u0301\u0302" + String.raw`\u{303}`,
+  },
+  { name: "shows a mark on nothing", text: "\u0301a", shown: String.raw`\u{301}a` },
+  { name: "shows lone surrogates", text: "\udc00", shown: String.raw`\u{dc00}` },
+])("visibleText() $name", ({ text, shown }) => {
+  assert.equal(visibleText(text), shown);
+});
+
+Deno.test("visibleText() leaves nothing that a terminal would act on", () => {
+  fc.assert(fc.property(fc.string({ unit: "binary" }), (text) => {
+    assert.doesNotMatch(visibleText(text), /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/u);
+  }));
+});
+
+Deno.test("visibleJson() keeps the value, and leaves nothing that a terminal would act on", () => {
+  fc.assert(fc.property(fc.jsonValue(), fc.string({ unit: "binary" }), (value, text) => {
+    for (const json of [JSON.stringify({ value, [text]: text }), JSON.stringify({ value, text }, null, 2)]) {
+      const shown = visibleJson(json);
+      assert.deepEqual(JSON.parse(shown), JSON.parse(json));
+      assert.doesNotMatch(shown, /[\p{C}\p{Zl}\p{Zp}]/u);
+    }
+  }));
+});
+
+Deno.test("cutText() and shortenText() leave what is short, and no half of a character", () => {
+  const cut = (text: string, limit: number) => [cutText(text, limit), shortenText(text, limit)];
+  assert.deepEqual(cut("abc", 3), ["abc", "abc"]);
+  assert.deepEqual(cut("abc", 2), ["ab", "ab…"]);
+  assert.deepEqual(cut("a😀", 2), ["a", "a…"]);
+  assert.deepEqual(cut("a😀", 3), ["a😀", "a😀"]);
+});
+
+Deno.test.each([
+  { name: "nothing", word: "", quoted: "''" },
+  { name: "a path", word: "/etc/gateway/signer.json", quoted: "/etc/gateway/signer.json" },
+  { name: "a dash", word: "a-b", quoted: "a-b" },
+  { name: "what zsh takes for the path of a program", word: "=ls", quoted: "'=ls'" },
+  { name: "an option with its value", word: "--lines=5", quoted: "'--lines=5'" },
+  { name: "a blank", word: "a b", quoted: "'a b'" },
+  { name: "a line break", word: "a\nb", quoted: "'a\nb'" },
+  { name: "a quote", word: "a'b", quoted: String.raw`'a'\''b'` },
+  { name: "a substitution", word: "$(id)", quoted: "'$(id)'" },
+  { name: "brackets", word: "[::1]:1", quoted: "'[::1]:1'" },
+  { name: "a home folder", word: "~/x", quoted: "'~/x'" },
+])("shellQuote() writes $name", ({ word, quoted }) => {
+  assert.equal(shellQuote(word), quoted);
+});
+
+Deno.test.each([
+  { milliseconds: 0, text: "0s" },
+  { milliseconds: 300, text: "300ms" },
+  { milliseconds: 1_000, text: "1s" },
+  { milliseconds: 2_500, text: "2.5s" },
+  { milliseconds: 10_000, text: "10s" },
+  { milliseconds: 60_000, text: "1m0s" },
+  { milliseconds: 90_000, text: "1m30s" },
+  { milliseconds: 600_000, text: "10m0s" },
+  { milliseconds: 3_600_000, text: "1h0m0s" },
+  { milliseconds: 5_445_000, text: "1h30m45s" },
+  { milliseconds: 9_223_369_200_000, text: "2562047h0m0s" },
+])("formatDuration() writes $milliseconds ms as $text", ({ milliseconds, text }) => {
+  assert.equal(formatDuration(milliseconds), text);
+});
+
+Deno.test.each([
+  { name: "capitals", left: "ALICE", right: "alice" },
+  { name: "compatibility forms", left: "\uff21\uff4cice", right: "alice" },
+  { name: "a ligature", left: "o\ufb03ce", right: "office" },
+  { name: "composed and decomposed letters", left: "Zo\u00eb", right: "zoe\u0308" },
+  { name: "sharp s, small and capital, and its two letters", left: "stra\u00dfe", right: "STRA\u1e9eE" },
+  { name: "sharp s and its two letters", left: "stra\u00dfe", right: "STRASSE" },
+  { name: "a sigma at the end and elsewhere", left: "\u03c3\u03c2", right: "\u03a3\u03a3" },
+  { name: "the sign for kelvin", left: "\u212a1", right: "k1" },
+  { name: "trailing dots", left: "web.example.", right: "web.example" },
+  { name: "several trailing dots, also as one character", left: "alice\u2026", right: "alice" },
+])("isSameIdentity() takes $name for one", ({ left, right }) => {
+  assert.ok(isSameIdentity(left, right));
+});
+
+Deno.test.each([
+  { name: "another name", left: "alice", right: "bob" },
+  { name: "accents", left: "zoe", right: "zo\u00eb" },
+  { name: "dots elsewhere", left: ".a.b", right: "ab" },
+  { name: "another script", left: "alice", right: "\u0430lice" },
+  { name: "nothing but dots, and no name", left: "...", right: "" },
+])("isSameIdentity() tells apart $name", ({ left, right }) => {
+  assert.ok(!isSameIdentity(left, right));
+});
+
+Deno.test("foldIdentity() folds alike whatever forms a name goes through, and twice as once", () => {
+  fc.assert(fc.property(fc.string({ unit: "binary" }), (name) => {
+    const folded = foldIdentity(name);
+    assert.equal(foldIdentity(folded), folded);
+    assert.equal(folded === "", name === "");
+    for (const form of ["NFC", "NFD"] as const) {
+      assert.equal(foldIdentity(name.normalize(form)), folded);
+    }
+  }));
+});
+
+Deno.test("foldIdentity() gives one form to the capitals and the small letters of each character", () => {
+  for (let code = 0x21; code < 0x30000; code++) {
+    const character = String.fromCodePoint(code);
+    for (const other of [character.toUpperCase(), character.toLowerCase()]) {
+      if (other !== character) assert.ok(isSameIdentity(`x${character}y`, `x${other}y`), code.toString(16));
+    }
+  }
+});
+
+Deno.test.each([
+  { name: "plain names", path: ["hosts", "web01", "addr"], text: "hosts.web01.addr" },
+  { name: "a place in a list", path: ["redact", "patterns", 0, "name"], text: "redact.patterns[0].name" },
+  { name: "a blank", path: ["hosts", "web 01", "jump"], text: 'hosts["web 01"].jump' },
+  { name: "a dot, which is not a step", path: ["hosts", "web.01", "addr"], text: 'hosts["web.01"].addr' },
+  { name: "an at sign", path: ["hosts", "db@1", "addr"], text: 'hosts["db@1"].addr' },
+  { name: "an empty name", path: ["hosts", "", "addr"], text: 'hosts[""].addr' },
+  { name: "a quote", path: ["hosts", 'a"]b', "addr"], text: String.raw`hosts["a\"]b"].addr` },
+  { name: "a bidi override", path: ["hosts", "\u202ea"], text: String.raw`hosts["\u202ea"]` },
+  { name: "an escape", path: ["hosts", "\x1b[2J"], text: String.raw`hosts["\x1b[2J"]` },
+  { name: "a name at the top", path: ["a.b"], text: '["a.b"]' },
+  { name: "a number as a name", path: ["hosts", "0"], text: "hosts.0" },
+  { name: "nothing", path: [], text: "" },
+])("formatKeyPath() of $name", ({ path, text }) => {
+  assert.equal(formatKeyPath(path), text);
+});
+
+Deno.test("formatKeyPath() gives two paths two texts", () => {
+  const step = fc.oneof(fc.nat(3), fc.string({ unit: fc.constantFrom(...'ab.0[]" \\') }));
+  fc.assert(
+    fc.property(fc.array(step, { maxLength: 4 }), fc.array(step, { maxLength: 4 }), (one, other) => {
+      assert.equal(
+        formatKeyPath(one) === formatKeyPath(other),
+        JSON.stringify(one) === JSON.stringify(other),
+      );
+    }),
+    { numRuns: 2000 },
+  );
+});
+
+Deno.test("concatBytes() gives a copy in a buffer of its own", () => {
+  const piece = Uint8Array.of(1, 2);
+  const bytes = concatBytes([piece]);
+  piece.fill(0);
+  assert.deepEqual(bytes, Uint8Array.of(1, 2));
+  assert.equal(bytes.buffer.byteLength, 2);
+  assert.deepEqual(concatBytes([]), new Uint8Array());
+});
+
+Deno.test("collectBytes() gives all up to the bound, and ends the source beyond it", async () => {
+  let isCancelled = false;
+  let next = 0;
+  const source = new ReadableStream<Uint8Array>({
+    pull: (controller) => controller.enqueue(Uint8Array.of(++next)),
+    cancel: () => void (isCancelled = true),
+  });
+  assert.equal(await collectBytes(source, 2), undefined);
+  assert.ok(isCancelled);
+  const three = async function* () {
+    yield* [Uint8Array.of(1), Uint8Array.of(2, 3)];
+  };
+  assert.deepEqual(await collectBytes(three(), 3), Uint8Array.of(1, 2, 3));
+  const endless = async function* () {
+    for (;;) yield "é";
+  };
+  assert.equal(await collectBytes(endless(), 100), undefined);
+});
+
+Deno.test("writeAll() and writeAllSync() write to the last byte, however little is taken at a time", async () => {
+  await fc.assert(fc.asyncProperty(fc.uint8Array(), fc.integer({ min: 1, max: 7 }), async (bytes, most) => {
+    const written: number[] = [];
+    const writeSync = (piece: Uint8Array) => {
+      written.push(...piece.subarray(0, most));
+      return Math.min(most, piece.length);
+    };
+    await writeAll({ write: (piece) => Promise.resolve(writeSync(piece)) }, bytes);
+    writeAllSync({ writeSync }, bytes);
+    assert.deepEqual(written, [...bytes, ...bytes]);
+  }));
+});
