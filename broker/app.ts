@@ -33,7 +33,6 @@ export interface BrokerPorts extends AuthorityPorts {
   readonly mayShareConfig?: boolean;
 }
 
-/** A broker without a frontend. */
 export interface Broker {
   readonly execute: Execute;
   readonly putFile: PutFile;

@@ -2,8 +2,7 @@ import type { AuditEntry } from "@gateway/shared/audit";
 import { AppError, errorText } from "@gateway/shared/errors";
 import type { Events } from "./events.ts";
 
-/** What a step belongs to. */
-export interface AuditedStep {
+interface AuditedStep {
   /** The record of a failure; its outcome is `error` unless it says otherwise. */
   readonly entry: Omit<AuditEntry, "outcome"> & Partial<Pick<AuditEntry, "outcome">>;
   readonly signal: AbortSignal;

@@ -11,7 +11,6 @@ export type CommandLine =
   | { readonly kind: "help" }
   | { readonly kind: "misused"; readonly problem: string };
 
-/** The text of `help`. */
 export const USAGE = `Usage: gateway <command> [options]
 
 Commands:

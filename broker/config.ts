@@ -59,9 +59,7 @@ export interface BrokerConfig {
   readonly signer?: BrokerSignerConfig;
   /** Local mode; empty where `ca_keys` has a `_default`. */
   readonly ca_key: string;
-  /** Local mode. */
   readonly ca_keys: Readonly<Record<string, CaKeyConfig>>;
-  /** Local mode. */
   readonly source_address: string;
   readonly audit_log: string;
   readonly audit_key: string;
@@ -89,13 +87,10 @@ export interface BrokerConfig {
   readonly hosts: Readonly<Record<string, BrokerHost>>;
   /** Remote mode: where hosts and clusters may be that the process is to reach; see `isNetwork`. */
   readonly networks: readonly string[];
-  /** Remote mode: URLs. */
   readonly api_servers: readonly string[];
   /** Local mode: clusters by logical name. */
   readonly kubernetes?: KubernetesConfig;
-  /** Local mode. */
   readonly command_policies: Readonly<Record<string, CommandPolicy>>;
-  /** Local mode. */
   readonly group_command_policies: Readonly<Record<string, readonly string[]>>;
 }
 

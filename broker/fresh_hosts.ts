@@ -49,12 +49,12 @@ export function routeTo(hosts: Hosts, name: string): Route {
 }
 
 /** What it takes to find the way to a host, and to record that there is none. */
-export interface RoutePorts extends HostsPorts {
+interface RoutePorts extends HostsPorts {
   readonly events: Events;
 }
 
 /** Of whom {@linkcode findRoute} is. */
-export interface RouteWish {
+interface RouteWish {
   readonly host: string;
   /** What the records of the request say, once the host is known with its address. */
   readonly describe: (host?: HostInfo) => Omit<AuditEntry, "outcome">;

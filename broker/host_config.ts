@@ -18,9 +18,7 @@ import { type CommandPolicy, commandPolicy } from "@gateway/shared/policy";
 /** A host in the broker's own config. */
 export interface BrokerHost {
   readonly addr: string;
-  /** Local mode needs it. */
   readonly user?: string;
-  /** An authorized_keys line. */
   readonly host_key?: string;
   readonly jump?: string;
   readonly principal?: string;

@@ -1,7 +1,6 @@
 import type { HostInfo } from "@gateway/shared/wire";
 import type { Inventory } from "./inventory.ts";
 
-/** The hosts by logical name. */
 export type Hosts = ReadonlyMap<string, HostInfo>;
 
 /** The broker's view of the hosts. */

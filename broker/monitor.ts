@@ -5,17 +5,16 @@ import type { BrokerConfig } from "./config.ts";
 import type { BrokerFrontend } from "./permissions.ts";
 
 /** The monitor listener of a broker, or nothing where none is configured. */
-export interface BrokerMonitor {
+interface BrokerMonitor {
   /** What `/readyz` answers from now on. */
   setReady(ready: boolean): void;
   close(): Promise<void>;
 }
 
 /** What the listener shows, and where it reports that it could not start. */
-export interface MonitorPorts {
+interface MonitorPorts {
   readonly metrics: Metrics;
   readonly logger: ServiceLogger;
-  /** Whether records can be kept. */
   readonly keepsRecords: () => boolean;
   /** Whom the broker can do nothing without; nobody in local mode. */
   readonly upstream: UpstreamClient | undefined;

@@ -15,7 +15,7 @@ import type { HopLogin, HopLogins } from "./ssh/connect_route.ts";
 import type { EphemeralKey } from "./ssh/ephemeral_key.ts";
 
 /** A certificate to connect with, the decision that a dry run asked for, or that a human has to approve first. */
-export type Obtained = Extract<SignAnswer, { kind: "issued" | "decided" | "needs_approval" }>;
+type Obtained = Extract<SignAnswer, { kind: "issued" | "decided" | "needs_approval" }>;
 
 /** Who asks for the authority to do what, and for how long. */
 export interface Intent {
@@ -61,7 +61,7 @@ export interface ObtainPorts extends HostsPorts {
 }
 
 /** How an answer is waited for. */
-export interface ObtainOptions {
+interface ObtainOptions {
   readonly signal: AbortSignal;
   /** Told what is being waited for. */
   readonly onProgress?: ((text: string) => void) | undefined;
@@ -73,7 +73,6 @@ export interface RouteAuthority {
   /** The way that the hops lead, as it is known now. */
   readonly route: Route;
   readonly hops: HopLogins;
-  /** Of the target's certificate. */
   readonly serial: bigint;
   /** Of the bastions' certificates, those too that were not waited for and are still good. */
   readonly bastionSerials: readonly bigint[];
@@ -85,7 +84,7 @@ export interface RouteAuthority {
 }
 
 /** A token to act on a cluster with, the decision that a dry run asked for, or that a human has to approve first. */
-export type ObtainedToken = Extract<TokenAnswer, { kind: "issued" | "decided" | "needs_approval" }>;
+type ObtainedToken = Extract<TokenAnswer, { kind: "issued" | "decided" | "needs_approval" }>;
 
 /**
  * Gets one certificate, or the decision about it; waits for a human where one has been asked.

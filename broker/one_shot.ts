@@ -21,7 +21,6 @@ import { describeContent } from "./transfer/content.ts";
 import type { KeptBytes } from "./ssh/output_buffer.ts";
 import type { CommandResult, RunCommandOptions } from "./ssh/run_command.ts";
 
-/** One command on one host. */
 export interface OneShotRequest {
   /** Who asks: the constant of the stdio frontend, or the CN of the agent's certificate. */
   readonly caller: string;
@@ -54,7 +53,7 @@ export interface OneShotRequest {
 }
 
 /** A human's yes at the MCP client. */
-export interface Consent {
+interface Consent {
   readonly via: "elicitation";
   /** The policy rule that was shown. */
   readonly rule: string;
@@ -151,7 +150,6 @@ async function runAndRecord(
   return { kind: "executed", output, serial, warnings, host };
 }
 
-/** Asks about the target alone. */
 async function preview(
   ports: OneShotPorts,
   { request, route }: { readonly request: OneShotRequest; readonly route: Route },

@@ -12,7 +12,6 @@ const host = (name: string, jump?: string) => ({
   ...(jump === undefined ? {} : { jump }),
 });
 
-/** `db` behind `inner` behind `outer`. */
 const CHAIN: HostsResponse = { db: host("db", "inner"), inner: host("inner", "outer"), outer: host("outer") };
 
 /** A broker whose authority names its certificates after their hosts. */

@@ -45,8 +45,7 @@ export const BROKER_FRONTENDS = ["serve-http", "serve-mcp", "serve-mcp-http"] as
 /** One of {@linkcode BROKER_FRONTENDS}. */
 export type BrokerFrontend = (typeof BROKER_FRONTENDS)[number];
 
-/** Which broker is asked about. */
-export interface BrokerLocation extends ServiceLocation {
+interface BrokerLocation extends ServiceLocation {
   readonly frontend: BrokerFrontend;
 }
 

@@ -6,7 +6,6 @@ import type { Hosts } from "./hosts_view.ts";
 /** One connection on the way to a host, the host itself included. */
 export interface Hop {
   readonly name: string;
-  /** What its certificate is for. */
   readonly role: "bastion" | "target";
   readonly host: HostInfo;
 }

@@ -1,9 +1,7 @@
 /** Something that runs until it is done or its signal is aborted. */
 export type Run<Request, Result> = (request: Request, signal: AbortSignal) => Promise<Result>;
 
-/** What runs now. */
 export interface Runs {
-  /** The same, kept account of. */
   track<Request, Result>(run: Run<Request, Result>): Run<Request, Result>;
   /** Cancels all of them, and those that would still come; resolves when each has ended and is recorded. */
   cancel(): Promise<void>;

@@ -14,7 +14,6 @@ import { createToolset } from "./tools/toolset.ts";
 /** What the MCP frontend over HTTP needs beside a broker's ports. */
 export interface ServeMcpHttpPorts extends BrokerPorts {
   readonly random: Random;
-  /** Reaches the OpenID provider. */
   readonly fetch: typeof fetch;
 }
 

@@ -10,13 +10,12 @@ import type {
 import type { SshTimings } from "./ssh/timings.ts";
 
 /** How long the parts of a call take. */
-export interface Timings extends SshTimings {
+interface Timings extends SshTimings {
   /** For certificates and decisions, the waits for a human aside. */
   readonly sign: Histogram;
   readonly approval: Histogram;
 }
 
-/** Adds the histograms. */
 export function createTimings(metrics: Metrics): Timings {
   return {
     sign: metrics.histogram(

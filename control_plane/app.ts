@@ -15,7 +15,6 @@ import { handleUiDecide, handleUiDetail, handleUiList, leadToList } from "./hand
 import { LateRecords } from "./late_records.ts";
 import type { ControlPlaneOptions, ControlPlanePorts } from "./ports.ts";
 
-/** The control plane's routes. */
 export const CONTROL_PLANE_ROUTES = routesFor<ControlPlanePorts, { readonly peer: Peer }>()({
   "/v1/sign": {
     POST: (ports, { request, peer }) => ports.timings.sign.measure(() => handleSign(ports, request, peer)),

@@ -17,17 +17,17 @@ import { type RedactConfig, redactConfig } from "@gateway/shared/redact";
 import { type SignerClientConfig, signerClientConfig } from "@gateway/shared/config";
 
 /** Whom a pending approval is told to. */
-export const NOTIFIERS = ["log", "webhook", "teams"] as const;
+const NOTIFIERS = ["log", "webhook", "teams"] as const;
 /** One of {@linkcode NOTIFIERS}. */
 export type NotifierName = (typeof NOTIFIERS)[number];
 
 /** How a message to Teams is laid out; `adaptivecard` is another name of `workflow`. */
-export const TEAMS_FORMATS = ["workflow", "adaptivecard", "messagecard"] as const;
+const TEAMS_FORMATS = ["workflow", "adaptivecard", "messagecard"] as const;
 /** One of {@linkcode TEAMS_FORMATS}. */
-export type TeamsFormat = (typeof TEAMS_FORMATS)[number];
+type TeamsFormat = (typeof TEAMS_FORMATS)[number];
 
 /** What the guardrails do about what they find. */
-export const BEHAVIOR_MODES = ["off", "observe", "enforce"] as const;
+const BEHAVIOR_MODES = ["off", "observe", "enforce"] as const;
 /** One of {@linkcode BEHAVIOR_MODES}. */
 export type BehaviorMode = (typeof BEHAVIOR_MODES)[number];
 

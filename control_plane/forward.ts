@@ -33,7 +33,7 @@ export function forwardedRequest(received: SignRequest, caller: string): SignReq
 }
 
 /** What an approval adds to the request that was stored with it. */
-export interface ApprovalMark {
+interface ApprovalMark {
   readonly id: string;
   readonly approver: string;
   /** 0: nothing is learned. */
@@ -58,7 +58,7 @@ export function targetOf({ target, decision }: SignResponse): ApprovalTarget | u
 }
 
 /** What the signer answered, for what the broker wants to do with it. */
-export type Outcome =
+type Outcome =
   | { readonly kind: "issued"; readonly response: SignResponse; readonly serial: bigint }
   | { readonly kind: "decided"; readonly response: SignResponse; readonly allowed: boolean }
   | { readonly kind: "needs_approval"; readonly rule: string }

@@ -3,7 +3,7 @@ import type { Clock } from "@gateway/shared/clock";
 import { currentRequestId, outsideRequests } from "@gateway/shared/service";
 
 /** What {@linkcode LateRecords} needs. */
-export interface LateRecordsOptions {
+interface LateRecordsOptions {
   /** Appends one record; never rejects. */
   readonly append: (entry: AuditEntry) => Promise<void>;
   readonly clock: Clock;

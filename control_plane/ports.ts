@@ -27,7 +27,6 @@ export interface ControlPlaneOptions {
   readonly lateMs?: number;
 }
 
-/** What the handlers work with. */
 export interface ControlPlanePorts extends ControlPlaneOptions {
   /** How long it takes to answer a sign request, and until a human has decided on one. */
   readonly timings: { readonly sign: Histogram; readonly approval: Histogram };

@@ -8,7 +8,7 @@ import type { ControlPlaneConfig } from "./config.ts";
  * Whether a caller may use the signing path: those in `sign_callers`, or without such a list all but approvers. No host,
  * whose identity lies on that host.
  */
-export function maySign(
+function maySign(
   { sign_callers, approval }: Pick<ControlPlaneConfig, "sign_callers" | "approval">,
   caller: string,
 ): boolean {

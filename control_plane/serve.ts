@@ -34,7 +34,7 @@ import { addInstanceMetrics, ALONE, type Epochs, SharedGroup } from "@gateway/sh
 import { isPostgresUrl, type StateWarner } from "@gateway/shared/state";
 
 /** What a running control plane is made of from outside. */
-export interface ControlPlaneEnvironment {
+interface ControlPlaneEnvironment {
   readonly configPath: string;
   readonly clock: Clock;
   readonly elapsed: Elapsed;
@@ -48,7 +48,7 @@ export interface ControlPlaneEnvironment {
 }
 
 /** A control plane that answers requests. */
-export interface RunningControlPlane {
+interface RunningControlPlane {
   readonly config: ControlPlaneConfig;
   readonly address: MtlsServer["address"];
   /** How many approvals of an earlier process it knows. */

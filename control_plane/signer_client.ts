@@ -41,13 +41,13 @@ interface Unreachable {
 }
 
 /** What came of asking for hosts. */
-export type HostsAnswer =
+type HostsAnswer =
   | SignerAnswer<HostsText>
   /** The broker has them, by this tag. */
   | { readonly kind: "unchanged"; readonly tag: string };
 
 /** A list of hosts as the signer wrote it, and checked. */
-export interface HostsText {
+interface HostsText {
   readonly text: string;
   readonly tag: string | undefined;
 }

@@ -11,7 +11,7 @@ export interface CommandOptions {
 }
 
 /** What the program is to take arguments for. */
-export interface ArgumentRules {
+interface ArgumentRules {
   /**
    * The names of the options without a value, of the program and of the command that the arguments lead to. An option
    * whose value may be left out is none of them: what it is given, it reads itself.

@@ -35,7 +35,6 @@ export interface ClientSection {
   readonly ca?: string;
 }
 
-/** The client config. */
 export interface ClientConfig {
   readonly signer?: ClientSection;
   readonly control_plane?: ClientSection;

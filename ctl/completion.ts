@@ -7,7 +7,7 @@ export const COMPLETION_SHELLS = ["bash", "zsh", "fish"] as const;
 export type CompletionShell = (typeof COMPLETION_SHELLS)[number];
 
 /** What of a command tree can be completed. */
-export interface CompletableCommand extends CommandOptions {
+interface CompletableCommand extends CommandOptions {
   readonly commands: readonly (CompletableCommand & { name(): string; aliases(): readonly string[] })[];
   readonly options: readonly {
     readonly long?: string | undefined;

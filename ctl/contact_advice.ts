@@ -2,7 +2,7 @@ import { AppError } from "@gateway/shared/errors";
 import type { ClientParameters } from "./client_config.ts";
 
 /** Whom it was that did not answer. */
-export interface Contact {
+interface Contact {
   /** As messages name it: `control plane`. */
   readonly name: string;
   readonly parameters: Pick<ClientParameters, "url" | "ca">;

@@ -4,7 +4,6 @@ import type { CommandResult, LineWriter, Terminal } from "./output.ts";
 /** What the program takes from its process. */
 export interface Environment {
   readonly terminal: Terminal;
-  /** Absolute. */
   readonly workingFolder: string;
   readonly variables: Readonly<Record<string, string | undefined>>;
   /** What is typed at a terminal, key by key, until the signal is aborted; absent where there is none. */
@@ -18,7 +17,6 @@ export interface Environment {
 /** A global option. Every command accepts both; only some read them. */
 export type GlobalOption = "config" | "clientConfig";
 
-/** What every command is given. */
 export interface CommandContext extends Environment {
   /**
    * Runs an action and writes what it gives, as text or JSON.

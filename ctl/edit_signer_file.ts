@@ -24,13 +24,11 @@ export interface SignerFileEdit {
   readonly dryRun?: boolean;
 }
 
-/** What an edit came to. */
-export interface SignerFileChange {
+interface SignerFileChange {
   /** The absolute path of the file. */
   readonly file: string;
   /** As it is now, or would be. */
   readonly config: SignerConfig;
-  /** Whether the edit changes anything. */
   readonly changes: boolean;
   /** Of a dry run: what it would change, as `diff -u` shows it. */
   readonly diff: readonly string[];

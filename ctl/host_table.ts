@@ -16,7 +16,7 @@ export interface PolicySummary {
 }
 
 /** A host as far as the table tells of it; what a newer signer adds is passed over. */
-export interface HostSummary {
+interface HostSummary {
   readonly addr: string;
   readonly user: string;
   readonly principal?: string | undefined;

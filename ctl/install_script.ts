@@ -14,7 +14,6 @@ export interface InstallOptions {
   readonly keys?: { readonly how: "replace" | "add"; readonly lines: readonly string[] };
   /** Only looks. */
   readonly check: boolean;
-  /** More options of the installer. */
   readonly more: readonly string[];
 }
 

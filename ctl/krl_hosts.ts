@@ -1,8 +1,7 @@
 import type { KrlReader, KrlStatus } from "@gateway/shared/wire";
 
 /** Where a version of the revocation list holds, and where not yet. */
-export interface KrlSpread {
-  /** The list in force. */
+interface KrlSpread {
   readonly current: number;
   readonly holds: readonly KrlReader[];
   readonly behind: readonly KrlReader[];

@@ -35,7 +35,6 @@ export class RemoteError extends HintedError {}
 export interface LineWriter {
   /** Lines are JSON texts, for programs. */
   readonly json: boolean;
-  /** One line of the result. */
   readonly line: (text: string) => void;
   /** One line about the result, for people, on standard error. */
   readonly note: (text: string) => void;

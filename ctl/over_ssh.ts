@@ -16,7 +16,7 @@ export const MAX_SECONDS = 180;
 const SSH_FAILED = 255;
 
 /** What came of a program on a host. */
-export interface HostOutput {
+interface HostOutput {
   readonly code: number;
   /** What it wrote, standard output first. */
   readonly lines: readonly string[];
@@ -38,7 +38,7 @@ export async function runOverSsh(
 }
 
 /** How a host is logged in to. */
-export interface SshLogin {
+interface SshLogin {
   readonly login: string;
   /** More words for ssh, such as the key to be used. */
   readonly words: readonly string[];

@@ -175,7 +175,6 @@ function mayStartPrograms(command: Command): boolean {
   return STARTS_PROGRAMS.has(path) || starting.some((option) => option in command.opts());
 }
 
-/** The words of a command. */
 function pathOf(command: Command): string {
   const { parent } = command;
   return parent?.parent ? `${pathOf(parent)} ${command.name()}` : command.name();

@@ -19,7 +19,7 @@ import { readOperatorFile } from "./read_file.ts";
 import { type Advice, withHint } from "./with_hint.ts";
 
 /** What is asked of a service, and how its answer is read. */
-export interface ServiceQuestion<T> {
+interface ServiceQuestion<T> {
   /** The command as messages name it: `policy add`. */
   readonly what: string;
   readonly method: JsonClientRequest["method"];
@@ -31,11 +31,8 @@ export interface ServiceQuestion<T> {
   readonly advice?: Readonly<Record<number, string>>;
 }
 
-/** A service's answer. */
-export interface ServiceAnswer<T> {
-  /** All of it, for programs. */
+interface ServiceAnswer<T> {
   readonly body: unknown;
-  /** What the command looks at. */
   readonly data: T;
 }
 

@@ -1,7 +1,7 @@
 import { AppError, errorText } from "@gateway/shared/errors";
 
 /** How a program ended, and what it wrote. */
-export interface ProgramOutput {
+interface ProgramOutput {
   readonly success: boolean;
   readonly stdout: string;
   readonly stderr: string;

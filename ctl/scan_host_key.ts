@@ -4,8 +4,7 @@ import { fingerprint, formatPublicKey, parsePublicKey } from "@gateway/shared/ss
 import { runToEnd } from "./run_program.ts";
 
 /** A host's key as it was seen on the network, and what to compare it by. */
-export interface ScannedKey {
-  /** An authorized_keys line without comment. */
+interface ScannedKey {
   readonly line: string;
   readonly fingerprint: string;
 }

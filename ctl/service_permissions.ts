@@ -14,19 +14,17 @@ export const SERVICES = ["signer", "control-plane", "broker"] as const;
 /** One of {@linkcode SERVICES}. */
 export type Service = (typeof SERVICES)[number];
 
-/** Which process is asked about. */
 export interface ServiceProcess {
   readonly service: Service;
   /** The config file; relative to `workingFolder` when not absolute. */
   readonly configPath: string;
-  /** Where the process runs; absolute. */
   readonly workingFolder: string;
   /** How agents reach the broker; unused for the others. */
   readonly frontend: BrokerFrontend;
 }
 
 /** What a process may do, and the flags of `deno run` that make it so. */
-export interface DerivedPermissions {
+interface DerivedPermissions {
   readonly set: PermissionSet;
   readonly flags: readonly string[];
 }

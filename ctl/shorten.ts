@@ -5,7 +5,7 @@ export const LONGEST_LISTED = 400;
 const MOST_NAMES = 8;
 
 /** A value as a list shows it. */
-export interface ListedText {
+interface ListedText {
   /** Its first characters; all of them unless it was cut. */
   readonly shown: string;
   /** Where it was cut, what to say of it, such as `first 400 of 61440 characters`; undefined: it is whole. */

@@ -7,10 +7,8 @@ import { isToldOf, readServiceCommand } from "./service_process.ts";
 /** The number alone: `kill` would take -1 for every process, and 0 for its own group. */
 const PID = /^[1-9]\d{0,9}$/;
 
-/** What became of a signal. */
-export type Signalled =
+type Signalled =
   | { readonly sent: true; readonly pid: number }
-  /** Nobody was signalled. */
   | { readonly sent: false; readonly why: string };
 
 /**

@@ -2,10 +2,8 @@ import { AppError } from "@gateway/shared/errors";
 import type { BrokerFrontend } from "@gateway/broker/permissions";
 import type { Service } from "./service_permissions.ts";
 
-/** A service to start. */
 export interface StartRequest {
   readonly service: Service;
-  /** The broker's frontend. */
   readonly frontend?: BrokerFrontend;
   readonly config: string;
   /** What is passed on to the service. */

@@ -10,7 +10,7 @@ import { TOOL_ENV_NAMES } from "./tools/catalogue.ts";
 import { PROGRAM_RULES } from "./tools/program_rules.ts";
 
 /** What a server may do, as flags for `deno run`. */
-export interface ServeLocation {
+interface ServeLocation {
   /** Absolute; `.env` is looked for here. */
   readonly workingFolder: string;
 }

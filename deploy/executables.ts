@@ -2,11 +2,8 @@ import { brokerRunOptions } from "@gateway/broker/permissions";
 import { formatV8Flags, type RunOptions } from "@gateway/shared/permissions";
 import { SIGNER_RUN_OPTIONS } from "@gateway/signer/permissions";
 
-/** A program that is shipped. */
-export interface Executable {
-  /** The file's name. */
+interface Executable {
   readonly name: string;
-  /** What it is for. */
   readonly purpose: string;
   /** The member of the workspace whose `deno.json` holds its permissions. */
   readonly member: string;
@@ -90,12 +87,9 @@ export const EXECUTABLES: readonly Executable[] = [
 ];
 
 /** Where {@linkcode compileArguments} reads and writes. */
-export interface CompileFolders {
-  /** The workspace; absolute. */
+interface CompileFolders {
   readonly workspace: string;
-  /** The folder for executables; absolute. */
   readonly output: string;
-  /** Folders to leave out; absolute. */
   readonly excludes: readonly string[];
 }
 

@@ -68,7 +68,6 @@ interface Wanted {
   /** A folder of its own to work in. */
   readonly work: string;
   readonly output: string;
-  /** `server.json`, where it is published. */
   readonly entry: string | undefined;
   /** Deno programs to release; empty: those of this version for each architecture. */
   readonly named: readonly string[];

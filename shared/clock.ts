@@ -58,11 +58,10 @@ export function endOfTurn(): Promise<void> {
 }
 
 /** A task that {@linkcode every} runs; it handles its own failures. */
-export type PeriodicTask = (signal: AbortSignal) => Promise<void> | void;
+type PeriodicTask = (signal: AbortSignal) => Promise<void> | void;
 
 /** When {@linkcode every} runs what. */
-export interface PeriodicOptions {
-  /** Measures the pauses. */
+interface PeriodicOptions {
   readonly clock: Clock;
   /** The pause between the end of one run and the start of the next, in seconds. */
   readonly seconds: number;
@@ -106,7 +105,6 @@ export function randomSerial(random: Random): bigint {
 
 /** What ends a wait before its result is there. */
 export interface Bound {
-  /** Whose time counts. */
   readonly clock: Clock;
   /** How long it may take, in milliseconds; absent is as long as the signal allows. */
   readonly ms?: number | undefined;
@@ -119,7 +117,7 @@ export interface Bound {
 }
 
 /** A {@linkcode Bound} on a step with a result that somebody has to release. */
-export interface StepBound<T> extends Bound {
+interface StepBound<T> extends Bound {
   /** Gets a result that comes when the wait is over, such as a connection to close. What it throws is dropped. */
   readonly release?: (result: T) => unknown;
 }
@@ -135,7 +133,6 @@ export class Deadline implements Disposable {
   readonly #ended = new AbortController();
   readonly #watch: Watch;
 
-  /** Begins to run at once. */
   constructor(bound: Bound) {
     this.#watch = new Watch(bound, (reason) => this.#ended.abort(reason));
   }

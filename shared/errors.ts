@@ -51,7 +51,7 @@ export const ERROR_CODES = [
 export type ErrorCode = (typeof ERROR_CODES)[number];
 
 /** What an {@linkcode AppError} carries beside code and message. */
-export interface AppErrorOptions {
+interface AppErrorOptions {
   /** What caused it; for logs only, never sent to a caller. */
   readonly cause?: unknown;
   /** Seconds after which a retry can succeed; becomes the `Retry-After` header. */
@@ -65,7 +65,6 @@ export interface AppErrorOptions {
 export class AppError extends Error {
   /** Tells it from other errors in a log. */
   override readonly name = "AppError";
-  /** For programs. */
   readonly code: ErrorCode;
   /** Seconds after which a retry can succeed, where that is known. */
   readonly retryAfterSeconds: number | undefined;

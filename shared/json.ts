@@ -190,7 +190,7 @@ const WORDS = [["true", true], ["false", false], ["null", null]] as const;
  * @param toNumber gives the value of a number as it is written
  * @throws {SyntaxError} when the text is not JSON
  */
-export function parseStrictly(
+function parseStrictly(
   text: string,
   toNumber: (literal: string) => unknown,
   { uniqueKeys = false }: { readonly uniqueKeys?: boolean } = {},

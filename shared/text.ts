@@ -50,7 +50,7 @@ function escape(character: string): string {
  * (bidi, zero width, tags), private use, unassigned, lone surrogates; separators of lines; the other default
  * ignorables, such as variation selectors and the Hangul fillers; the Braille pattern without dots.
  */
-export const UNSEEN: string = String.raw`\p{C}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800`;
+const UNSEEN: string = String.raw`\p{C}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800`;
 
 const UNSEEN_CHARACTER = new RegExp(`[${UNSEEN}]`, "u");
 const UNSAFE_CHARACTER = new RegExp(String.raw`[${UNSEEN}\p{Zs}]`, "u");

@@ -2,7 +2,7 @@ import { ENVELOPE_DOMAIN, MAX_ENVELOPE_TTL_SECONDS, signedBytesV1 } from "@gatew
 import { parseStandardJson } from "@gateway/shared/json";
 
 /** What an envelope of format v1 says, before anybody has asked whether it is true. */
-export interface OpenedEnvelope {
+interface OpenedEnvelope {
   readonly nonce: string;
   readonly host: string;
   readonly command: string;
@@ -18,7 +18,7 @@ export type VerifySignature = (
 ) => Promise<boolean>;
 
 /** What is to be done about an envelope. */
-export type Check =
+type Check =
   | {
     /** To be run once its nonce is claimed. */
     readonly kind: "good";
@@ -28,8 +28,7 @@ export type Check =
   | { readonly kind: "refused"; readonly reason: string };
 
 /** What an envelope is checked against. */
-export interface CheckOptions {
-  /** This host's logical name. */
+interface CheckOptions {
   readonly host: string;
   readonly verify: VerifySignature;
   /** In milliseconds since the epoch. */

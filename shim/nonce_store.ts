@@ -1,5 +1,4 @@
-/** What came of a claim. */
-export type Claim = "claimed" | "used" | "failed";
+type Claim = "claimed" | "used" | "failed";
 
 /** Longer than any envelope is good for. */
 const KEEP_MS = 600_000;

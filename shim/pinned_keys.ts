@@ -1,5 +1,5 @@
 /** The key file as it is: its keys, or why it can't be used. */
-export type PinnedKeys =
+type PinnedKeys =
   | {
     readonly kind: "keys";
     /** Ed25519 public keys of 32 bytes; at least one. */

@@ -13,7 +13,6 @@ import { handleRevokeKeyIds, handleRevokeRequests, handleRevokeSerials } from ".
 import { isListReader, READS_ONLY } from "./handlers/on_behalf_of.ts";
 import type { SignerOptions, SignerPorts } from "./ports.ts";
 
-/** The signer's routes. */
 export const SIGNER_ROUTES = routesFor<SignerPorts, { readonly peer: Peer }>()({
   "/v1/sign": {
     POST: (ports, { request, peer }) => ports.timings.sign.measure(() => handleSign(ports, request, peer)),

@@ -5,14 +5,13 @@ import { changedMeanwhile, prepareElsewhere } from "./policy_preparation.ts";
 import type { PolicySource } from "./policy_source.ts";
 
 /** The newest version as a signer knows it. */
-export type Newest = NonNullable<PolicySource["newest"]>;
+type Newest = NonNullable<PolicySource["newest"]>;
 
 /** A change of the hosts in the database. */
-export interface PolicyEdit {
+interface PolicyEdit {
   /** What it was made on; `undefined`: there is none. */
   readonly base: Newest | undefined;
   readonly document: string;
-  /** The CN of whoever asks. */
   readonly by: string;
   /** What is done, for the history. */
   readonly change: string;
@@ -20,8 +19,7 @@ export interface PolicyEdit {
   readonly entry: Omit<AuditEntry, "outcome">;
 }
 
-/** What became of a change. */
-export interface MadeChange {
+interface MadeChange {
   readonly version: number;
   /** How many hosts there are now. */
   readonly hosts: number;

@@ -21,11 +21,9 @@ import {
   type RevocationEntry,
 } from "@gateway/shared/wire";
 
-/** One freeze. */
 export interface Freeze extends FreezeSubject {
   /** Empty: none was given. */
   readonly reason: string;
-  /** The admin's CN. */
   readonly frozenBy: string;
   /** Milliseconds since the epoch. */
   readonly frozenAt: number;
@@ -34,9 +32,7 @@ export interface Freeze extends FreezeSubject {
 /** All freezes in force, by kind and what names a subject; immutable. */
 export type FreezeSet = Readonly<Record<FreezeKind, ReadonlyMap<string, Freeze>>>;
 
-/** Who a request comes from. */
 export interface RequestIdentity {
-  /** The effective caller. */
   readonly caller: string;
   /** Empty: none. */
   readonly endUser: string;
@@ -44,7 +40,6 @@ export interface RequestIdentity {
   readonly peer: string;
 }
 
-/** Nobody is frozen. */
 export const NO_FREEZES: FreezeSet = {
   caller: new Map(),
   end_user: new Map(),
@@ -65,7 +60,6 @@ export function withoutFreeze(set: FreezeSet, subject: FreezeSubject): FreezeSet
   return { ...set, [subject.kind]: rest };
 }
 
-/** Whether a subject is frozen. */
 export function isFrozen(set: FreezeSet, subject: FreezeSubject): boolean {
   return set[subject.kind].has(keyOf(subject));
 }
@@ -117,7 +111,7 @@ export function formatSubject({ kind, value }: FreezeSubject): string {
 }
 
 /** Who reads the revocation list: an admin, or any caller, to whom reasons and admins are nobody's business. */
-export type RevocationReader = "admin" | "caller";
+type RevocationReader = "admin" | "caller";
 
 /** The list of `GET /v1/revocations`, by kind and value. */
 export function listRevocations(set: FreezeSet, reader: RevocationReader): readonly RevocationEntry[] {

@@ -9,7 +9,6 @@ export interface ChangeRecords<Facts> {
   readonly notStored: (facts: Facts, error: unknown) => Promise<void>;
 }
 
-/** A grant to be made. */
 export interface GrantDraft {
   readonly host: string;
   readonly allow: readonly string[];
@@ -29,7 +28,6 @@ export type GrantOutcome =
 
 /** A waiver to be learned from a command whose certificate is issued and recorded. */
 export interface WaiverDraft extends GatedCommand {
-  /** The CN of the connection. */
   readonly peer: string;
   /** Why the command ran: a human had approved it, a waiver spared it that, or it needed no approval. */
   readonly gate: "approved" | "waived" | "none";
@@ -46,7 +44,6 @@ export type WaiverOutcome =
   /** `reason` is for the audit record. */
   | { readonly kind: "skipped"; readonly reason: string };
 
-/** What a freeze does. */
 export interface FreezeFacts {
   readonly newlyFrozen: boolean;
   /** Active grants and waivers that are gone. */

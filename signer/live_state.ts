@@ -44,7 +44,7 @@ import type {
 import type { StateStore } from "./state/store.ts";
 
 /** What a {@linkcode LiveState} works with. */
-export interface LiveStateOptions {
+interface LiveStateOptions {
   readonly store: StateStore;
   readonly clock: Clock;
   readonly random: Random;
@@ -56,13 +56,13 @@ export interface LiveStateOptions {
 }
 
 /** What the operator has set at run time, as one value: read it once, without waiting, and decide by it. */
-export interface LiveView {
+interface LiveView {
   readonly grants: GrantSet;
   readonly freezes: FreezeSet;
 }
 
 /** What a store holds of it. */
-export interface Stored {
+interface Stored {
   readonly freezes: readonly Freeze[];
   readonly grants: readonly Grant[];
 }
@@ -110,7 +110,6 @@ export class LiveState {
     });
   }
 
-  /** What is in force now. */
   get view(): LiveView {
     return this.#view;
   }

@@ -17,7 +17,7 @@ const PREPARE_MS = 5_000;
 const LOOK_MS = 20;
 
 /** What a {@linkcode PolicyPreparation} works with. */
-export interface PreparationOptions {
+interface PreparationOptions {
   readonly policySource: PolicySource;
   readonly state: Pick<SignerState, "current">;
   readonly versions: PolicyVersions;

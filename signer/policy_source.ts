@@ -14,7 +14,7 @@ import type { Snapshot } from "./snapshot.ts";
 import type { PolicyVersions, StoredDocument, StoredPolicy } from "./state/store.ts";
 
 /** What a {@linkcode PolicySource} works with. */
-export interface PolicySourceOptions {
+interface PolicySourceOptions {
   readonly from: SignerConfig["policy_source"];
   readonly configFile: ConfigFile;
   /** Present where the state is in a database that others may share. */
@@ -23,13 +23,11 @@ export interface PolicySourceOptions {
   readonly digest?: (document: string) => string;
 }
 
-/** The newest version, whole. */
 type Newest = StoredPolicy & { readonly document: string };
 type Proposal = Required<StoredDocument>;
 
 const documentShape = z.strictObject({ hosts: z.record(z.string(), z.unknown()) });
 
-/** The document of some hosts. */
 export function writeDocument(hosts: unknown): string {
   return JSON.stringify({ hosts }, null, 1);
 }
@@ -108,7 +106,6 @@ export class PolicySource {
     return isNews ? this.#proposal : undefined;
   }
 
-  /** Whether it is proposed still. */
   isProposed(sha256: string): boolean {
     return this.#proposal?.sha256 === sha256;
   }

@@ -15,7 +15,6 @@ import type { LiveState } from "./live_state.ts";
 import type { SignLimit } from "./sign_limit.ts";
 import type { SignerState } from "./state.ts";
 
-/** Makes tokens of clusters' ServiceAccounts. */
 export interface TokenIssuer {
   /** @throws {AppError} `denied` where the API server refuses, `upstream_failure` where it can't be had */
   issue(wish: TokenWish): Promise<IssuedToken>;
@@ -40,8 +39,7 @@ export interface Previewer {
   preview(wish: PreviewWish): Promise<K8sDiff>;
 }
 
-/** Takes tokens of clusters back. */
-export interface TokenRevoker {
+interface TokenRevoker {
   /**
    * Resolves when it is certain that the subject's tokens will be revoked. Never rejects.
    *
@@ -57,7 +55,6 @@ export interface SignerOptions {
   /** The signers that share the state. */
   readonly instances: InstanceGroup;
   readonly configFile: ConfigFile;
-  /** Where the hosts are. */
   readonly policySource: PolicySource;
   readonly gate: AuditGate;
   /** The certificates that are valid, and the list of those that are revoked. */
@@ -75,7 +72,6 @@ export interface SignerOptions {
   readonly logger: ServiceLogger;
 }
 
-/** What the handlers work with. */
 export interface SignerPorts extends SignerOptions {
   /** How long it takes to answer a sign request, and of that to decide. */
   readonly timings: { readonly sign: Histogram; readonly decision: Histogram };

@@ -59,7 +59,7 @@ const RETRY_POLICY_SECONDS = 5;
 const MAX_READ_BACK_BYTES = 128 * 1024 * 1024;
 
 /** What a running signer is made of from outside. */
-export interface SignerEnvironment {
+interface SignerEnvironment {
   readonly configPath: string;
   readonly clock: Clock;
   readonly elapsed: Elapsed;
@@ -71,8 +71,7 @@ export interface SignerEnvironment {
   readonly logger: ServiceLogger;
 }
 
-/** A signer that answers requests. */
-export interface RunningSigner {
+interface RunningSigner {
   readonly state: SignerState;
   readonly address: MtlsServer["address"];
   /** Stops answering, lets requests under way end, and closes the audit log. */

@@ -22,9 +22,7 @@ const MAX_NAME_LENGTH = 256;
 const USES = ["sign", "dry_run"] as const;
 type Use = (typeof USES)[number];
 
-/** Who sends a sign request. */
 export interface SignSource {
-  /** The CN of the connection. */
   readonly peer: string;
   /** Whether what it says of caller and end user is believed. */
   readonly isForwarder: boolean;

@@ -17,7 +17,7 @@ import { isHostIdentity } from "@gateway/shared/wire";
 import type { Snapshot } from "./snapshot.ts";
 
 /** What a {@linkcode SignerState} works with. */
-export interface SignerStateOptions {
+interface SignerStateOptions {
   readonly initial: Snapshot;
   /** Loads and compiles the config file again. */
   readonly load: (previous: Snapshot) => Promise<Snapshot>;
@@ -31,7 +31,7 @@ export interface SignerStateOptions {
 }
 
 /** A snapshot that is ready, the record of putting it in force, and what has to be on disk first. */
-export interface Change {
+interface Change {
   readonly snapshot: Snapshot;
   readonly entry: AuditEntry;
   /**

@@ -5,7 +5,7 @@ import type { SignerConfig } from "./config.ts";
 import type { SignerState } from "./state.ts";
 
 /** What {@linkcode watchConfig} works with. */
-export interface WatchOptions {
+interface WatchOptions {
   readonly clock: Clock;
   readonly background: AbortController;
   readonly config: Pick<SignerConfig, "auto_reload_seconds">;

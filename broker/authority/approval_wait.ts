@@ -21,8 +21,7 @@ const PAUSE_MS = 2_000;
  */
 const SIGNING_FAILED = 502;
 
-/** What waiting takes. */
-export interface ApprovalWaitPorts {
+interface ApprovalWaitPorts {
   /** Its connections are taken up by waiting: not the client that signs. */
   readonly client: SignerClient;
   readonly clock: Clock;
@@ -31,7 +30,7 @@ export interface ApprovalWaitPorts {
 }
 
 /** An approval that somebody has been asked for. */
-export interface ParkedRequest {
+interface ParkedRequest {
   readonly approvalId: string;
   /** The key that the certificate is to be made for; `""` where no certificate is asked for. */
   readonly publicKey: string;
@@ -39,7 +38,7 @@ export interface ParkedRequest {
 }
 
 /** How a wait ended: with a reply that decides, or without. */
-export type Collected =
+type Collected =
   | { readonly kind: "replied"; readonly reply: SignerReply }
   | { readonly kind: "undecided"; readonly why: UndecidedReason };
 

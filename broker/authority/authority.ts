@@ -62,7 +62,6 @@ export type TokenAnswer =
   }
   | Exclude<SignAnswer, { readonly kind: "issued" }>;
 
-/** How a sign request ended. */
 export type SignAnswer =
   | {
     readonly kind: "issued";

@@ -11,12 +11,11 @@ export interface ExpectedCertificate {
   readonly serial: bigint;
   /** What it was asked for: one command, the commands of a session, or to pass through to another host. */
   readonly use: "command" | "session" | "forwarding";
-  /** The host's logical name. */
   readonly host: string;
 }
 
 /** What a certificate says that its answer does not. */
-export interface CheckedCertificate {
+interface CheckedCertificate {
   /** The shim that the commands of a session go through, as the host calls it; `undefined`: they go through none. */
   readonly shim: string | undefined;
 }

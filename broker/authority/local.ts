@@ -37,7 +37,7 @@ import type { LocalClusters } from "./local_clusters.ts";
 export const LOCAL_CALLER = "local";
 
 /** What a {@linkcode LocalAuthority} works with. */
-export interface LocalAuthorityPorts {
+interface LocalAuthorityPorts {
   readonly policy: CompiledPolicy;
   readonly caKeys: CaKeyRing<CaKey>;
   readonly clusters: Pick<LocalClusters, "list" | "token">;

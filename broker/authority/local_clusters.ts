@@ -28,7 +28,7 @@ import type { Events } from "../events.ts";
 import type { TokenAnswer, TokenRequest } from "./authority.ts";
 
 /** What {@linkcode LocalClusters} work with. */
-export interface LocalClustersPorts {
+interface LocalClustersPorts {
   readonly policy: CompiledPolicy;
   /** The text of each cluster's `ca_cert`, by the cluster's name. */
   readonly cas: ReadonlyMap<string, string>;

@@ -15,7 +15,7 @@ export interface AuthorityPorts {
 }
 
 /** The signer, and who this broker is to it. */
-export interface SignerAccess {
+interface SignerAccess {
   readonly client: SignerClient;
   readonly caller: string;
 }

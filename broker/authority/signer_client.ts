@@ -5,7 +5,6 @@ export interface SignerClient {
   request(options: SignerRequest): Promise<SignerReply>;
 }
 
-/** One request to the signer. */
 export interface SignerRequest {
   readonly method: "GET" | "POST";
   readonly path: string;
@@ -15,7 +14,6 @@ export interface SignerRequest {
   readonly timeoutMs?: number;
 }
 
-/** The signer's reply. */
 export interface SignerReply extends ErrorReply {
   /** By lowercase name. */
   readonly headers?: Readonly<Record<string, string | undefined>>;

@@ -18,7 +18,7 @@ const MAX_BODY_BYTES = 65536;
 const NOT_LISTED = "caller is not in run_callers of the broker's config";
 
 /** What the plain HTTP frontend needs of a broker. */
-export interface HttpFrontendPorts {
+interface HttpFrontendPorts {
   readonly execute: Execute;
   readonly events: Pick<Events, "bestEffort">;
   /** The callers that may run commands; absent: every caller. */

@@ -1,11 +1,9 @@
 import { type EventStore, type JSONRPCMessage, ProtocolErrorCode } from "@modelcontextprotocol/server";
 import { textLength } from "./text_length.ts";
 
-/** How much is kept. */
-export interface KeptEventsLimits {
+interface KeptEventsLimits {
   /** Of one end user, in characters. */
   readonly userLength: number;
-  /** Of all end users together. */
   readonly totalLength: number;
 }
 

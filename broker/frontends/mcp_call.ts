@@ -29,7 +29,7 @@ export interface CallToolOptions {
 }
 
 /** What it takes to ask the human at the client. */
-export interface Chat {
+interface Chat {
   /** Where stateless calls wait for the answer. */
   readonly pausedCalls: PausedCalls;
 }
@@ -40,14 +40,12 @@ const MAX_ERROR_LENGTH = 16_384;
 /** How often a client that wants to know is told that its call still runs, in seconds. */
 const PROGRESS_SECONDS = 5;
 
-/** One `tools/call`. */
-export interface ToolCall {
+interface ToolCall {
   readonly tool: Tool;
   readonly args: unknown;
   readonly mcpReq: ServerContext["mcpReq"];
   /** Who sent it, where the transport knows. */
   readonly authInfo: AuthInfo | undefined;
-  /** What this client can do. */
   readonly capabilities: unknown;
 }
 

@@ -34,7 +34,7 @@ const HTTP_LIMITS =
 const SESSION_HEADER = "mcp-session-id";
 
 /** What the MCP frontend over HTTP needs. */
-export interface McpHttpOptions {
+interface McpHttpOptions {
   readonly tools: Toolset;
   /** What the model is told about all of them. */
   readonly instructions: string;

@@ -12,7 +12,6 @@ import type { Toolset } from "../tools/toolset.ts";
 import { callTool, type CallToolOptions } from "./mcp_call.ts";
 import type { StartedCall } from "./open_requests.ts";
 
-/** What an MCP server serves. */
 export interface McpServerOptions extends CallToolOptions {
   readonly tools: Toolset;
   /** What the model is told about all of them. */

@@ -11,12 +11,10 @@ import { watchEnd } from "./watched_response.ts";
 /** What a client that lost its connection is told to wait before it comes again. */
 const RETRY_MS = 1000;
 
-/** One request within a session. */
-export interface SessionRequest {
+interface SessionRequest {
   readonly request: Request;
   /** Whose request it is: the session's user, but perhaps with a newer token and other groups. */
   readonly authInfo: AuthInfo;
-  /** Of a POST, parsed. */
   readonly body?: unknown;
 }
 

@@ -5,24 +5,20 @@ import { McpSession, type McpSessionParts } from "./mcp_session.ts";
 
 /** How many sessions there may be, and for how long. */
 export interface McpSessionLimits {
-  /** Of one end user. */
   readonly perUser: number;
   readonly total: number;
   /** A session in which nothing happens for so long is ended. */
   readonly idleMs: number;
 }
 
-/** The limits of a broker. */
-export const SESSION_LIMITS: McpSessionLimits = { perUser: 32, total: 1024, idleMs: 30 * 60_000 };
+const SESSION_LIMITS: McpSessionLimits = { perUser: 32, total: 1024, idleMs: 30 * 60_000 };
 
 /** One user's: more than 10 MiB of output, which an answer holds twice, as text and as structure. */
 export const EVENT_LIMITS = { userLength: 24 << 20, totalLength: 64 << 20 };
 
 const SWEEP_SECONDS = 60;
 
-/** What sessions are made with. */
-export interface McpSessionsOptions
-  extends Pick<McpSessionParts, "clock" | "createServer" | "onProtocolError"> {
+interface McpSessionsOptions extends Pick<McpSessionParts, "clock" | "createServer" | "onProtocolError"> {
   readonly clock: Clock;
   readonly random: Random;
   readonly limits?: McpSessionLimits;

@@ -7,7 +7,6 @@ import { type SharedBounds, type StdioStreams, StdioTransport } from "./stdio_tr
 /** Who calls over stdio: the one who started the process; policies, freezes and audit queries use this name. */
 export const STDIO_CALLER = "mcp-stdio";
 
-/** What the stdio frontend needs. */
 export interface McpStdioOptions
   extends Pick<McpServerOptions, "tools" | "instructions" | "onError">, StdioStreams {
   /** Default {@linkcode STDIO_CALLER}. */

@@ -19,7 +19,6 @@ const MAX_SHOWN_ID = 80;
 
 /** What came in one body, or one line. */
 interface Exchange {
-  /** The requests in it. */
   readonly ids: ReadonlySet<RequestId>;
   readonly unanswered: Set<RequestId>;
   readonly calls: ReadonlySet<RequestId>;

@@ -12,13 +12,13 @@ import { HUMAN_MS, inputRequiredResult } from "./elicitation.ts";
 export const MAX_PAUSED = 16;
 
 /** A call of a tool. It does not reject: its failures are results. */
-export type PausableCall = (context: {
+type PausableCall = (context: {
   readonly signal: AbortSignal;
   readonly askHuman: AskHuman;
 }) => Promise<CallToolResult>;
 
 /** What makes a repeated call the same call. */
-export interface CallRequest {
+interface CallRequest {
   /** The tool and its arguments, as one text. */
   readonly identity: string;
   readonly signal: AbortSignal;

@@ -13,7 +13,7 @@
 import * as z from "@zod/zod";
 
 /** A decoded request; `ttl_seconds` 0 means the host's maximum. */
-export interface SshRunRequest {
+interface SshRunRequest {
   readonly host: string;
   readonly command: string;
   readonly ttl_seconds: number;

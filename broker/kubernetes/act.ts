@@ -10,14 +10,13 @@ import { type ActionResult, byteLength, tooLarge } from "./result.ts";
 /** What it takes to act on a cluster. */
 export interface ActPorts {
   readonly clock: Clock;
-  /** Masks secrets in logs. */
   readonly redact: Redactor;
   /** The longest output, in bytes, where the specification allows more. */
   readonly maxOutputBytes: number;
 }
 
 /** An action that may be done. */
-export interface AllowedAction {
+interface AllowedAction {
   readonly connection: ApiConnection;
   /** The token that was made for it: a secret. */
   readonly token: string;
@@ -87,6 +86,6 @@ async function withForce(
 }
 
 /** Whether an action is about Secrets, whose values not everybody may see who may see the rest. */
-export function isSecret({ resource }: Pick<ClusterAction, "resource">): boolean {
+function isSecret({ resource }: Pick<ClusterAction, "resource">): boolean {
   return resource.group === "" && resource.resource === "secrets";
 }

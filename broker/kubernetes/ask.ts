@@ -20,7 +20,6 @@ export interface ApiConnection {
 /** What the requests of one action have in common. */
 export interface Asking {
   readonly connection: ApiConnection;
-  /** A secret. */
   readonly token: string;
   readonly clock: Clock;
   /** When the action has to be over, by the clock. */
@@ -29,7 +28,7 @@ export interface Asking {
 }
 
 /** An answer of the API server that says that it has done what was asked. */
-export interface Answer {
+interface Answer {
   readonly text: string;
   /** What the API server warns of, such as a field that it does not know. */
   readonly warnings: readonly string[];

@@ -12,7 +12,7 @@ export interface OwnedConnection extends ApiConnection {
 }
 
 /** What it takes to know clusters and to reach them. */
-export interface ClustersPorts {
+interface ClustersPorts {
   readonly clock: Clock;
   /** Gives the very list that it gave before where nothing has changed. */
   readonly fetch: () => Promise<ClustersResponse>;

@@ -37,7 +37,6 @@ interface Page {
   readonly warnings: readonly string[];
 }
 
-/** Why items are left out. */
 type Stop = "limit" | "size";
 
 /** The Table of the API server, as kubectl requests it; a server without Tables answers with the list. */

@@ -25,7 +25,7 @@ export interface ActionOptions {
 }
 
 /** What a page of a list asks for beside its selectors. */
-export interface Page {
+interface Page {
   readonly limit: number;
   /** Where the page before has ended. */
   readonly after: string | undefined;
@@ -34,7 +34,6 @@ export interface Page {
 /** A request to the API server, without token and limits. */
 export interface KubernetesRequest {
   readonly method: "GET" | "PATCH" | "DELETE";
-  /** Of the object, for texts. */
   readonly path: string;
   /** Begins with its question mark, or is empty. */
   readonly query: string;
@@ -104,7 +103,6 @@ export function pageRequest(
   };
 }
 
-/** A number that counts. */
 export function positive(number: number | undefined): number | undefined {
   return number !== undefined && number > 0 ? number : undefined;
 }

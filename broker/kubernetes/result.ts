@@ -3,7 +3,6 @@ import type { ClusterAction } from "@gateway/shared/policy";
 import { failure } from "./ask.ts";
 import type { KubernetesRequest } from "./request.ts";
 
-/** What an action came to. */
 export interface ActionResult {
   /** A JSON document, or the text of a log. */
   readonly output: string;

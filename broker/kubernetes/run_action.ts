@@ -12,7 +12,6 @@ import type { Cluster, Clusters } from "./clusters.ts";
 import { checkManifest } from "./manifest.ts";
 import { type ActionOptions, pathOf } from "./request.ts";
 
-/** One action on one cluster. */
 export interface ActionRequest {
   readonly caller: string;
   /** The caller's groups, where the frontend knows any. `null`: no filter by groups. */
@@ -30,7 +29,6 @@ export interface ActionRequest {
   readonly onProgress?: (text: string) => void;
 }
 
-/** What an action came to. */
 export type ActionOutcome =
   | {
     readonly kind: "done";
@@ -45,7 +43,7 @@ export type ActionOutcome =
 export type RunAction = (request: ActionRequest, signal: AbortSignal) => Promise<ActionOutcome>;
 
 /** What it takes to act on clusters. */
-export interface RunActionPorts extends ActPorts {
+interface RunActionPorts extends ActPorts {
   readonly authority: Pick<Authority, "token">;
   readonly clusters: Pick<Clusters, "find">;
   readonly events: Events;

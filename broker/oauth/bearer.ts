@@ -2,7 +2,7 @@ import { AppError } from "@gateway/shared/errors";
 import { problemResponse } from "@gateway/shared/http";
 
 /** What a request brings to prove who sends it. */
-export type BearerCredentials =
+type BearerCredentials =
   | { readonly kind: "token"; readonly token: string }
   | { readonly kind: "missing" }
   /** The token also stands in the URL, where it ends up in logs (RFC 6750 section 2.3). */
@@ -22,10 +22,8 @@ export function readBearer({ headers, url }: Pick<Request, "headers" | "url">): 
 }
 
 /** What a client is told that has to get a token first (RFC 6750 section 3, RFC 9728 section 5.1). */
-export interface Challenge {
-  /** Where the resource's metadata is. */
+interface Challenge {
   readonly metadataUrl: string;
-  /** What a token must carry. */
   readonly scopes: readonly string[];
 }
 

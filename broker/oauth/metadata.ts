@@ -5,7 +5,6 @@ const WELL_KNOWN = "/.well-known/oauth-protected-resource";
 
 /** What the resource says of itself. */
 export interface ProtectedResource {
-  /** Its canonical URL. */
   readonly resourceUrl: string;
   readonly issuer: string;
   readonly scopes: readonly string[];

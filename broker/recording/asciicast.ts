@@ -5,7 +5,7 @@
 import { stringifyJson } from "@gateway/shared/json";
 
 /** The terminal that sessions have, in characters. */
-export const RECORDED_TERMINAL = { width: 220, height: 40 } as const;
+const RECORDED_TERMINAL = { width: 220, height: 40 } as const;
 
 /** What a recording says of its session. */
 export interface RecordingHeader {
@@ -38,7 +38,6 @@ export function encodeHeader({ sessionId, caller, host, serial, startedAt }: Rec
   }) + "\n";
 }
 
-/** One event, with its newline. */
 export function encodeEvent(elapsedMs: number, type: RecordingEvent, data: string): string {
   const seconds = Math.round(elapsedMs * 1000) / 1e6;
   // Players write to a raw terminal, where a line feed alone does not go back to the start of the line.

@@ -11,7 +11,6 @@ type Step = keyof RecordingFile;
 class HangingFile implements RecordingFile {
   readonly asked: Step[] = [];
   hangsAt: Step | undefined;
-  /** The disk answers after all. */
   readonly answer = Promise.withResolvers<void>();
 
   write(): Promise<void> {

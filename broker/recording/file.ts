@@ -1,7 +1,6 @@
 import { join } from "node:path";
 import { writeAll } from "@gateway/shared/text";
 
-/** The file below a recorder. */
 export interface RecordingFile {
   /** Appends all of the bytes; after a failure, any part of them may be in the file. */
   write(bytes: Uint8Array): Promise<void>;

@@ -8,7 +8,7 @@ import type { RecordingFile } from "./file.ts";
 import { DISK_MS, LimitedFile, tookTooLong } from "./limited_file.ts";
 
 /** The largest recording, in bytes; a mark follows, and nothing else. */
-export const MAX_RECORDING_BYTES = 104_857_600;
+const MAX_RECORDING_BYTES = 104_857_600;
 
 /** What {@linkcode Recorder} needs. */
 export interface RecorderOptions {
@@ -19,7 +19,6 @@ export interface RecorderOptions {
   readonly openRedaction: OpenRedactStream;
   /** A failure to record ends the session instead of leaving a gap. */
   readonly strict: boolean;
-  /** Told of each failure. */
   readonly onFailure: (error: unknown) => void;
   /** {@linkcode MAX_RECORDING_BYTES} when absent. */
   readonly maxBytes?: number | undefined;
@@ -75,7 +74,6 @@ export class Recorder {
     return recorder;
   }
 
-  /** Records what was typed, masked. */
   input(text: string): Promise<void> {
     const redact = this.openRedaction();
     return this.#record("i", redact.push(text) + redact.end());

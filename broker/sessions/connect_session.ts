@@ -25,14 +25,12 @@ export interface ConnectSessionOptions {
  */
 export type ConnectSession = (options: ConnectSessionOptions) => Promise<SessionLink>;
 
-/** What sessions are connected with. */
 interface ConnectPorts {
   readonly clock: Clock;
   readonly random: Random;
   readonly timings: SshTimings;
 }
 
-/** Connects sessions over SSH. */
 export function createConnectSession(ports: ConnectPorts): ConnectSession {
   return async (options) => {
     const { hops, signal } = options;

@@ -19,7 +19,6 @@ export interface ExecRequest extends Asker {
   readonly output?: KeptBytes;
 }
 
-/** What the command came to. */
 export interface Executed {
   readonly stdout: Output;
   readonly stderr: Output;

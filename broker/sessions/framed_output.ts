@@ -3,7 +3,6 @@ import type { Frame } from "./shell_protocol.ts";
 
 /** The rest of a frame's line after its word. */
 const FIELD = /^:(\d{1,3})\r?\n/;
-/** The longest such rest. */
 const MAX_FIELD_BYTES = ":255\r\n".length;
 
 /**

@@ -7,7 +7,7 @@ import type { Frame } from "./shell_protocol.ts";
 import { TextTap } from "./text_tap.ts";
 
 /** Where and how much of a command's output is kept. */
-export interface FramedRunOptions {
+interface FramedRunOptions {
   /** The streams that the frame is on. */
   readonly streams: readonly ShellStream[];
   /** The most that is recorded of each, and kept unless something else is asked for. */

@@ -8,11 +8,10 @@ import type { SessionRegistry } from "./registry.ts";
 import { serialsOf, type SessionInfo } from "./session.ts";
 
 /** What the kill switch works with. */
-export interface KillSwitchPorts {
+interface KillSwitchPorts {
   readonly signer: SignerClient;
   readonly registry: Pick<SessionRegistry, "kill">;
   readonly clock: Clock;
-  /** The pause between two polls. */
   readonly seconds: number;
   /** This broker's own name to the signer: its freezing ends every session. */
   readonly brokerCn: string;
@@ -80,7 +79,6 @@ async function tellSigner(
   }
 }
 
-/** What is frozen now. */
 async function fetchFrozen(
   { signer }: KillSwitchPorts,
   signal: AbortSignal,

@@ -15,7 +15,6 @@ export interface Tap {
 
 /** How a command of a session runs. */
 export interface LinkRunOptions {
-  /** Ends the command. */
   readonly signal: AbortSignal;
   /** The host ends the command when its stdin ends (`stop_on_disconnect`); in the mode `exec` alone. */
   readonly stopsAtStdinEnd?: boolean;

@@ -16,7 +16,6 @@ import type { StartRecording } from "./recordings.ts";
 import type { SessionRegistry } from "./registry.ts";
 import { type Asker, Session, type SessionInfo } from "./session.ts";
 
-/** A wish for a session. */
 export interface OpenRequest extends Asker {
   readonly host: string;
   /** `exec` when empty. */

@@ -6,8 +6,7 @@ import { DISK_MS, tookTooLong } from "../recording/limited_file.ts";
 import type { RecordingFile } from "../recording/file.ts";
 import { Recorder } from "../recording/recorder.ts";
 
-/** How sessions are recorded. */
-export interface RecordingOptions {
+interface RecordingOptions {
   /** Creates the file of one session. */
   readonly createFile: (sessionId: string) => Promise<RecordingFile>;
   /** What can't be recorded does not happen; otherwise a failure leaves a gap. */
@@ -15,7 +14,6 @@ export interface RecordingOptions {
   readonly clock: Clock;
   /** Begins a text whose secrets are masked. */
   readonly openRedaction: OpenRedactStream;
-  /** Told of each failure. */
   readonly onFailure: (error: unknown) => void;
 }
 

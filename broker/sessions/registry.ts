@@ -11,20 +11,19 @@ export const SESSION_LIMITS = { total: 200, perCaller: 20 } as const;
 
 /** How long a session may live. */
 export interface Lifetimes {
-  /** Without a command. */
   readonly idleSeconds: number;
   readonly maxSeconds: number;
 }
 
 /** What a {@linkcode SessionRegistry} works with. */
-export interface RegistryPorts {
+interface RegistryPorts {
   readonly clock: Clock;
   readonly events: Pick<Events, "bestEffort">;
   readonly lifetimes: Lifetimes;
 }
 
 /** How a session came to its end, for the audit log. */
-export interface Ending {
+interface Ending {
   readonly outcome: "session_close" | "session_killed";
   readonly err?: string;
 }
@@ -41,7 +40,6 @@ export class SessionRegistry {
     this.#ports = ports;
   }
 
-  /** How many are open. */
   get size(): number {
     return this.#sessions.size;
   }
@@ -157,7 +155,6 @@ export class SessionRegistry {
     return clock.now() - openedAt >= lifetimes.maxSeconds * 1000;
   }
 
-  /** Closes all. */
   async closeAll(): Promise<void> {
     const ending: Ending = { outcome: "session_close", err: "broker stopped" };
     await Promise.all([...this.#sessions.values()].map((session) => this.end(session, ending)));

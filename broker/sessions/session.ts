@@ -24,7 +24,6 @@ export interface SessionInfo {
   readonly id: string;
   /** Who opened it, and alone may use it. */
   readonly caller: string;
-  /** The logical name. */
   readonly host: string;
   readonly mode: SessionMode;
   /** Of the target's certificate; `undefined`: each command gets a certificate of its own. */
@@ -46,12 +45,11 @@ export interface SessionInfo {
 export interface Renewal extends Pick<SessionInfo, "elevationPrefix" | "shim"> {
   readonly link: SessionLink;
   readonly serial: bigint;
-  /** Of the bastions' certificates. */
   readonly bastionSerials: readonly bigint[];
 }
 
 /** What a {@linkcode Session} is made of. */
-export interface SessionParts {
+interface SessionParts {
   readonly info: SessionInfo;
   readonly link: SessionLink;
   /** Absent where nothing is recorded. */
@@ -65,7 +63,6 @@ export interface SessionParts {
 export const MAX_COMMANDS_AT_ONCE = 10;
 /** More than a session uses in the life of a certificate, unless it runs a command each second. */
 const MAX_OTHER_SERIALS = 1000;
-/** How many more may wait. */
 export const MAX_COMMANDS_WAITING = 32;
 
 /** Of all its certificates: one that was replaced opens the host until it expires, a bastion's the bastion. */
@@ -75,7 +72,6 @@ export function serialsOf(
   return serial === undefined ? otherSerials : [...otherSerials, serial];
 }
 
-/** An open session. */
 export class Session {
   readonly recorder: Recorder | undefined;
   readonly openedAt: number;

@@ -5,7 +5,7 @@ import { type Opened, type OpenPorts, type OpenRequest, openSession } from "./op
 import type { Lifetimes } from "./registry.ts";
 
 /** A wish to end a session. */
-export interface CloseRequest {
+interface CloseRequest {
   readonly caller: string;
   readonly sessionId: string;
 }

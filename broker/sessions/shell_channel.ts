@@ -26,8 +26,7 @@ export type ShellStream = "stdout" | "stderr";
 /** Told what the shell prints, in pieces. */
 export type OnOutput = (stream: ShellStream, bytes: Uint8Array) => void;
 
-/** How a shell is started. */
-export interface ShellChannelOptions {
+interface ShellChannelOptions {
   readonly clock: Clock;
   readonly command: string;
   readonly pty: boolean;

@@ -10,24 +10,19 @@ import { createFrame, encodeCommand, encodeStart, LEFT_LOOP } from "./shell_prot
 
 /** How long a shell may take, and how much it may print. */
 export interface ShellLimits extends Pick<SshLimits, "killGraceMs" | "outputBytes"> {
-  /** Until a fresh shell answers. */
   readonly startMs: number;
-  /** For one command. */
   readonly commandMs: number;
 }
 
-/** The limits of the specification. */
 export const SHELL_LIMITS = { startMs: 10_000, commandMs: 120_000 } as const;
 
 /** What a {@linkcode ShellLink} is made of. */
-export interface ShellLinkOptions {
+interface ShellLinkOptions {
   readonly mode: "shell" | "pty";
   readonly clock: Clock;
   readonly random: Random;
   readonly limits: ShellLimits;
-  /** Starts a shell. */
   readonly open: (onOutput: OnOutput, signal: AbortSignal) => Promise<ShellChannel>;
-  /** Closes the connection below. */
   readonly close: () => Promise<void>;
 }
 

@@ -249,7 +249,6 @@ Deno.test.each<{ name: string; prepare: (shell: FakeShell) => void; message: Reg
   await assert.rejects(start({ limits: { startMs: 5 }, prepare }), { message });
 });
 
-/** Keeps what is recorded. */
 class MemoryTap implements Tap {
   readonly events: string[] = [];
   failing: "input" | "output" | undefined;

@@ -14,8 +14,7 @@ import { createRecordings, type StartRecording } from "./recordings.ts";
 import { SESSION_LIMITS, SessionRegistry } from "./registry.ts";
 import { createSessions, reapSessions, type Sessions } from "./sessions.ts";
 
-/** What sessions are started with. */
-export interface StartSessionsPorts extends PreflightPorts {
+interface StartSessionsPorts extends PreflightPorts {
   readonly events: Events;
   readonly clock: Clock;
   readonly random: Random;
@@ -27,8 +26,7 @@ export interface StartSessionsPorts extends PreflightPorts {
   readonly signer: OpenAuthority["signer"];
 }
 
-/** Sessions that are served. */
-export interface StartedSessions {
+interface StartedSessions {
   readonly sessions: Sessions;
   /** Closes them all, each with its record; what runs in them has to have been canceled. */
   close(): Promise<void>;

@@ -1,7 +1,7 @@
 import type { RedactStream } from "@gateway/shared/redact";
 
 /** What {@linkcode TextTap} needs. */
-export interface TextTapOptions {
+interface TextTapOptions {
   readonly write: (text: string) => Promise<void>;
   /** Masks secrets, wherever packets end in them. */
   readonly redact: RedactStream;

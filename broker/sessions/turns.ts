@@ -2,7 +2,7 @@ import { AppError } from "@gateway/shared/errors";
 import { canceledBy } from "../audited.ts";
 
 /** How many may do something at once, and how many more may wait for it. */
-export interface TurnLimits {
+interface TurnLimits {
   readonly atOnce: number;
   readonly waiting: number;
 }

@@ -16,13 +16,11 @@ const USERAUTH_REQUEST = 50;
 /** Who logs in, and with what. */
 export interface CertificateLogin {
   readonly user: string;
-  /** The certificate's binary form. */
   readonly certificate: Uint8Array;
   readonly key: EphemeralKey;
 }
 
-/** Watches over one authentication. */
-export interface CertificateAuthentication {
+interface CertificateAuthentication {
   /** Whether the certificate has been sent: without it a host that says "welcome" is not to be trusted. */
   readonly presented: boolean;
 }

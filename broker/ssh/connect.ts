@@ -37,7 +37,6 @@ export interface ConnectOptions extends SshBounds {
   readonly carrierLost: AbortSignal | undefined;
 }
 
-/** An authenticated connection. */
 export interface SshConnection {
   readonly client: Ssh2Client;
   /** Aborted when the connection is gone; the reason says why. */

@@ -8,7 +8,7 @@ import { quoteText } from "@gateway/shared/text";
 const CONNECTION = "connection: ";
 
 /** What an agent can do something about, or tell somebody who can. */
-export type FailureClass =
+type FailureClass =
   | "certificate refused"
   | "host key"
   | "unreachable"
@@ -25,7 +25,6 @@ export function closedEarly(cause?: unknown): AppError {
   return connectionFailure(CLOSED_EARLY, cause, CLOSED_EARLY);
 }
 
-/** A failure of a class. */
 class ClassifiedFailure extends AppError {
   readonly failureClass: FailureClass;
 

@@ -12,7 +12,7 @@ const ALGORITHMS = {
 } as const;
 
 /** A signature algorithm that a pinned host key can ask for. */
-export type HostKeyAlgorithm = (typeof ALGORITHMS)[keyof typeof ALGORITHMS][number];
+type HostKeyAlgorithm = (typeof ALGORITHMS)[keyof typeof ALGORITHMS][number];
 
 /** The one key that a host may show. */
 export interface HostPin {

@@ -4,7 +4,6 @@ import { canceled } from "./failures.ts";
 /** How long each step of a remote command may take, and how much it may print. */
 export interface SshLimits {
   readonly connectMs: number;
-  /** SSH handshake and authentication together. */
   readonly handshakeMs: number;
   /** Opening the channel, until the host says that the command has been started. */
   readonly channelMs: number;
@@ -38,7 +37,6 @@ export function endedBy(
   };
 }
 
-/** The limits of the specification. */
 export const DEFAULT_LIMITS: SshLimits = {
   connectMs: 10_000,
   handshakeMs: 10_000,

@@ -4,9 +4,7 @@ const FIRST_CAPACITY = 4096;
 
 /** How much is kept of each stream of a command. */
 export interface KeptBytes {
-  /** Of its beginning. */
   readonly headBytes: number;
-  /** Of what comes after that. */
   readonly tailBytes: number;
 }
 
@@ -75,7 +73,6 @@ export class OutputBuffer {
     this.#writeTail(chunk.subarray(first.length));
   }
 
-  /** What was kept so far. */
   output(): Output {
     return {
       head: this.#head.slice(0, this.#headLength),

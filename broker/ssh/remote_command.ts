@@ -5,8 +5,7 @@ import { type KeptBytes, OutputBuffer } from "./output_buffer.ts";
 import type { Ssh2Channel, Ssh2Client } from "./ssh2_library.ts";
 import { protocolOf, remoteIdOf } from "./ssh2_protocol.ts";
 
-/** How a command is held. */
-export interface RemoteCommandOptions {
+interface RemoteCommandOptions {
   /** What is kept of stdout, and of stderr. */
   readonly output: KeptBytes;
   /** The host ends the command when its stdin ends (`stop_on_disconnect`). */

@@ -12,7 +12,7 @@ import { TERMINAL } from "./terminal.ts";
 import type { SshTimings } from "./timings.ts";
 
 /** One command on an open connection. */
-export interface CommandOptions {
+interface CommandOptions {
   readonly clock: Clock;
   readonly command: string;
   readonly pty: boolean;

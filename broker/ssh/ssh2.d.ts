@@ -7,7 +7,6 @@
 import type { EventEmitter } from "node:events";
 import type { Duplex } from "node:stream";
 
-/** A connection to one host. */
 export class Client extends EventEmitter<ClientEvents> {
   /** Begins the handshake; what comes of it is told by events. */
   connect(options: ConnectOptions): this;
@@ -43,9 +42,7 @@ export interface ClientEvents {
   ready: [];
 }
 
-/** How to connect. */
 export interface ConnectOptions {
-  /** The transport, connected already. */
   readonly sock: Duplex;
   readonly username: string;
   /** Milliseconds for handshake and login; 0 means no limit. */
@@ -74,7 +71,6 @@ export type AuthHandler = (
   next: (attempt: { readonly type: "none"; readonly username: string }) => void,
 ) => void;
 
-/** How to run a command. */
 export interface ExecOptions {
   readonly pty?: PseudoTerminal;
 }
@@ -113,7 +109,6 @@ export interface StreamEvents {
   error: [error: Error];
 }
 
-/** The events of a channel. */
 export interface ChannelEvents extends StreamEvents {
   /** The host has closed the channel, and what it sent on it has been read. */
   close: [];

@@ -1,8 +1,7 @@
 import type { Ssh2Channel, Ssh2Client } from "./ssh2_library.ts";
 
 /** The private parts of ssh2 1.17.0 that certificates and signals need. Nothing else looks inside ssh2. */
-export interface Ssh2Protocol {
-  /** Sends the authentication request `none`. */
+interface Ssh2Protocol {
   authNone(username: string): void;
   /** Sends a `signal` request (RFC 4254 section 6.9). */
   signal(channelId: number, name: string): void;

@@ -11,7 +11,6 @@ const MAX_PORT = 65_535;
 /** How long closing may take before the socket is dropped. */
 const CLOSE_MS = 1_000;
 
-/** Where to connect to. */
 export interface HostAddress {
   readonly hostname: string;
   readonly port: number;

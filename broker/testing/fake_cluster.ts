@@ -3,7 +3,6 @@ import type { ApiOutcome, ApiRequest } from "@gateway/shared/kubernetes";
 import type { ClusterAction } from "@gateway/shared/policy";
 import type { ApiConnection } from "../kubernetes/ask.ts";
 
-/** Actions of tests. */
 export const ACTIONS = {
   getPod: {
     verb: "get",

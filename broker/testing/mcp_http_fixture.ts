@@ -17,7 +17,6 @@ export const RESOURCE_URL = "https://gateway.example/mcp";
 /** Both kinds of answers, as a client of the protocol asks for them. */
 export const ACCEPT = "application/json, text/event-stream";
 
-/** A request of a test. */
 export interface TestRequest {
   readonly method?: string;
   /** The user's token; absent: none. */
@@ -45,7 +44,6 @@ export class McpHttpFixture implements AsyncDisposable {
   constructor(
     options: {
       readonly tools?: readonly Tool[];
-      /** Instead of `tools`. */
       readonly toolset?: Toolset;
       readonly verifier?: EndUserVerifier;
     } = {},
@@ -113,7 +111,6 @@ export function initialize(protocolVersion = "2025-11-25"): object {
   return { jsonrpc: "2.0", id: 0, method: "initialize", params };
 }
 
-/** A request within a session. */
 export function rpc(id: number | string, method: string, params: object = {}): object {
   return { jsonrpc: "2.0", id, method, params };
 }
@@ -149,7 +146,6 @@ export function statelessHeaders(method: string, name?: string): Record<string, 
   };
 }
 
-/** One event of a stream. */
 export interface ServerEvent {
   readonly id?: string;
   /** The message; absent in an event that only gives its id. */

@@ -4,7 +4,7 @@ import type { WireDecision } from "@gateway/shared/wire";
 import * as z from "@zod/zod";
 
 /** Why a previewed action may run, or not, as one word for programs. */
-export const REASON_CODES = [
+const REASON_CODES = [
   "allowed",
   "needs_approval",
   "command_denied",
@@ -13,7 +13,7 @@ export const REASON_CODES = [
   "denied",
 ] as const;
 /** One of {@linkcode REASON_CODES}. */
-export type ReasonCode = (typeof REASON_CODES)[number];
+type ReasonCode = (typeof REASON_CODES)[number];
 
 /** As much of a rule or a reason as a result repeats, in characters. */
 const MAX_TEXT = 4000;
@@ -33,7 +33,7 @@ export const decisionView = z.strictObject({
   would_deny: z.boolean().optional().describe("Denied once the policy is enforced"),
 });
 /** Decoded form of {@linkcode decisionView}. */
-export type DecisionView = z.infer<typeof decisionView>;
+type DecisionView = z.infer<typeof decisionView>;
 
 /** The decision about a command as a tool shows it. */
 export function viewDecision(decision: WireDecision, command: string): DecisionView {

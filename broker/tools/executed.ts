@@ -8,8 +8,7 @@ import { contentBudget, READABLE_BYTES, type ToolLimits } from "./limits.ts";
 import { contentOf, isWanted, type OutputWish, readStream } from "./stream_view.ts";
 import type { ToolResult } from "./tool.ts";
 
-/** What a command came to. */
-export interface ExecutedView {
+interface ExecutedView {
   readonly stdout: Output;
   readonly stderr: Output;
   readonly exitCode: number;
@@ -75,7 +74,6 @@ const MAX_WARNING = 1000;
 const MARK_BYTES = 8;
 const OTHER_PARTS = "for another part pass tail or max_output_bytes, or let the command select it";
 
-/** One stream of a result. */
 interface Stream {
   readonly name: "stdout" | "stderr";
   readonly output: Output;

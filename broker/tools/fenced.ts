@@ -6,7 +6,7 @@ import { readStream } from "./stream_view.ts";
 const MARK_BYTES = 8;
 
 /** Text from outside, for a model to read. */
-export interface Fenced {
+interface Fenced {
   /** The text between two lines with a random mark; its beginning and end where it is longer than 64 KiB. */
   readonly block: string;
   /** Says where the rest is; empty if the block has all. */

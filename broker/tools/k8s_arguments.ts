@@ -10,7 +10,6 @@ export const resource = z.string().describe('Kind of object, lowercase plural: "
 /** Only where the plural alone does not say it. */
 export const group = z.string().optional().describe("API group; leave it out, the resource says it");
 
-/** For a preview. */
 export const dryRun = z.boolean().optional().describe(
   "Only tell whether the policy would allow it; the cluster is not asked",
 );

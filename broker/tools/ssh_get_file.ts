@@ -49,7 +49,6 @@ function fitContent(bytes: Uint8Array<ArrayBuffer>, shown: TextContent): TextCon
   return { content: bytes.toBase64(), base64: true };
 }
 
-/** `ssh_get_file`: reads one file. */
 export function createSshGetFileTool(
   { getFile, limits, random }: ResultPorts & { readonly getFile: GetFile },
 ): Tool {

@@ -34,7 +34,6 @@ const descriptionFor = ({ maxFileBytes }: ToolLimits) =>
     "The SHA-256 of the content goes to the audit log.",
   ].join(" ");
 
-/** `ssh_put_file`: writes one file. */
 export function createSshPutFileTool(
   { putFile, limits }: { readonly putFile: PutFile; readonly limits: ToolLimits },
 ): Tool {

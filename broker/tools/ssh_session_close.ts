@@ -2,7 +2,6 @@ import * as z from "@zod/zod";
 import type { Sessions } from "../sessions/sessions.ts";
 import { defineTool, type Tool } from "./tool.ts";
 
-/** `ssh_session_close`: ends a session. */
 export function createSshSessionCloseTool({ sessions }: { readonly sessions: Sessions }): Tool {
   return defineTool({
     name: "ssh_session_close",

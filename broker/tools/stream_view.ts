@@ -42,7 +42,7 @@ export function contentOf(output: Output, wish: OutputWish): string {
 }
 
 /** What the text block shows of a stream. */
-export interface ReadableStreamText {
+interface ReadableStreamText {
   /** Of its beginning; of all of it, when nothing is left out. */
   readonly start: string;
   readonly end: string;

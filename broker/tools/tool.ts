@@ -20,7 +20,7 @@ export interface ToolContext {
 }
 
 /** What a request to the broker says about its caller, and with which it reports. */
-export type RequestCaller =
+type RequestCaller =
   & Pick<ToolContext, "caller" | "callerGroups" | "onProgress">
   & { readonly bearerToken?: string };
 
@@ -53,10 +53,8 @@ export function isVisible(
 /** Asks the human at the client to say yes or no. Never rejects: whatever goes wrong is a no. */
 export type AskHuman = (question: string) => Promise<HumanAnswer>;
 
-/** What the human said. */
 export type HumanAnswer =
   | { readonly kind: "approved" }
-  /** `why` is for the record. */
   | { readonly kind: "declined"; readonly why: string };
 
 /** What a tool gives back: a text for the model, and the same as an object of its output schema. */
@@ -66,8 +64,7 @@ export interface ToolResult {
 }
 
 /** Hints for the client about what a tool does (MCP `ToolAnnotations`). */
-export interface ToolAnnotations {
-  /** It changes nothing. */
+interface ToolAnnotations {
   readonly readOnlyHint: boolean;
   /** It may undo or overwrite something. */
   readonly destructiveHint: boolean;
@@ -78,7 +75,7 @@ export interface ToolAnnotations {
 }
 
 /** A JSON Schema of an object, as `tools/list` shows it. */
-export type ObjectSchema = Readonly<Record<string, unknown>> & { readonly type: "object" };
+type ObjectSchema = Readonly<Record<string, unknown>> & { readonly type: "object" };
 
 /** A tool as a frontend serves it. */
 export interface Tool {
@@ -97,7 +94,7 @@ export interface Tool {
 }
 
 /** A tool as its file writes it. */
-export interface ToolDefinition<Input> {
+interface ToolDefinition<Input> {
   readonly name: string;
   readonly title: string;
   readonly description: string;

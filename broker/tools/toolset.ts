@@ -5,7 +5,6 @@ import type { Tool } from "./tool.ts";
 
 /** The tools of a broker, of which some are offered only at times. */
 export interface Toolset {
-  /** All of them. */
   readonly tools: readonly Tool[];
   /** Resolves when it is known which are offered: clients that ask at once do not all ask again. */
   readonly settled: () => Promise<void>;
@@ -33,7 +32,6 @@ export function createToolset(broker: ToolsetPorts): Toolset {
   };
 }
 
-/** Tools that are offered always. */
 export function fixedTools(tools: readonly Tool[]): Toolset {
   return { tools, settled: () => Promise.resolve(), isOffered: () => true, watch: () => () => {} };
 }

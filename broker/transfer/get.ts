@@ -8,18 +8,16 @@ import {
   type TransferRequest,
 } from "./transfer.ts";
 
-/** A file to be read. */
 export interface GetRequest extends TransferRequest {
   /** Lowers the limit; the limit itself when 0, negative, or above it. */
   readonly maxBytes: number;
 }
 
 /** A file that has been read: all of it. */
-export interface GotFile extends Transferred {
+interface GotFile extends Transferred {
   readonly bytes: Uint8Array<ArrayBuffer>;
 }
 
-/** Reads a file. */
 export type GetFile = (request: GetRequest, signal: AbortSignal) => Promise<GotFile>;
 
 /**

@@ -7,14 +7,12 @@ import {
   type TransferRequest,
 } from "./transfer.ts";
 
-/** A file to be written. */
 export interface PutRequest extends TransferRequest {
   readonly content: Uint8Array;
   /** Octal digits; empty leaves the mode as it is. */
   readonly mode: string;
 }
 
-/** Writes a file. */
 export type PutFile = (request: PutRequest, signal: AbortSignal) => Promise<Transferred>;
 
 /**

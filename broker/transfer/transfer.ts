@@ -10,7 +10,6 @@ import { badRequest, findKernelFolder } from "./command.ts";
 import type { Run } from "../runs.ts";
 import { keptBytes } from "../ssh/output_buffer.ts";
 
-/** Who moves which file. */
 export interface TransferRequest extends
   Pick<
     OneShotRequest,
@@ -27,7 +26,6 @@ export interface TransferPorts {
   readonly maxBytes: number;
 }
 
-/** What both directions give back. */
 export interface Transferred {
   readonly sha256: string;
   /** Of the certificate that moved it. */

@@ -8,7 +8,6 @@ export type ApprovalState =
   | { readonly kind: "pending" }
   | {
     readonly kind: "approved" | "consumed";
-    /** Who approved it. */
     readonly by: string;
     /** When, in milliseconds since the epoch. */
     readonly at: number;
@@ -26,9 +25,7 @@ export type ApprovalState =
 
 /** What the signer said of a request that an approver has to know: where it would run, and for how long. */
 export interface ApprovalTarget {
-  /** The account on the host. */
   readonly user: string;
-  /** `host:port`. */
   readonly addr: string;
   /** The life of the certificate, within the signer's caps; 0: not said. */
   readonly lifeSeconds: number;
@@ -48,7 +45,6 @@ export interface Approval {
   readonly caller: string;
   /** The person it asks for; empty when there is none, or the broker is not trusted to say so. */
   readonly endUser: string;
-  /** The host, or the cluster. */
   readonly host: string;
   readonly command: string;
   readonly sudo: boolean;
@@ -56,7 +52,6 @@ export interface Approval {
   readonly sudoUser: string;
   /** `require_approval:<regex>`, or {@linkcode BEHAVIOR_RULE}. */
   readonly rule: string;
-  /** What the guardrails found. */
   readonly anomalies: readonly string[];
   /** In milliseconds since the epoch. */
   readonly createdAt: number;

@@ -25,12 +25,11 @@ export interface Claim {
 }
 
 /** What a {@linkcode HeldClaim} is made of. */
-export interface HeldClaimOptions {
+interface HeldClaimOptions {
   readonly approval: Approval;
   readonly request: SignRequest;
   /** Claims the approval among the instances that share the store; false when another instance holds it. */
   readonly enter: () => Promise<boolean>;
-  /** Makes the consumption durable. */
   readonly store: () => Promise<void>;
   /** Called once, when the claim is over. */
   readonly onEnd: () => void;

@@ -2,7 +2,7 @@ import { ChangeLock } from "@gateway/shared/state";
 import { type Approval, identityOf } from "./approval.ts";
 
 /** What an {@linkcode Entry} is made of. */
-export interface EntryOptions {
+interface EntryOptions {
   readonly approval: Approval;
   readonly bearerToken: string;
   /** How far the registry's clock was ahead of the one that the approval's times are of, in milliseconds. */

@@ -35,7 +35,6 @@ export type CreateOutcome =
   }
   | ({ readonly kind: "too_many" } & FullLimit);
 
-/** What came of a decision. */
 export type DecideOutcome =
   | {
     readonly kind: "decided";
@@ -49,9 +48,7 @@ export type DecideOutcome =
   | { readonly kind: "not_pending"; readonly status: ApprovalStatus }
   | { readonly kind: "self"; readonly approval: Approval };
 
-/** Who wants to collect. */
 export interface Claimant {
-  /** The CN of its certificate. */
   readonly caller: string;
   /** The key that the result has to be for, as an authorized_keys line; absent: whatever key was asked for. */
   readonly publicKey?: string | undefined;
@@ -59,7 +56,6 @@ export interface Claimant {
 
 type Plain<K extends string> = K extends string ? { readonly kind: K } : never;
 
-/** What came of a poll. */
 export type ClaimOutcome =
   | Plain<"unknown" | "not_owner" | "wrong_key" | "pending" | "issuing" | "denied" | "consumed">
   | {
@@ -70,9 +66,7 @@ export type ClaimOutcome =
   }
   | { readonly kind: "claimed"; readonly claim: Claim };
 
-/** How long to wait. */
 export interface WaitOptions {
   readonly ms: number;
-  /** Ends the wait early. */
   readonly signal: AbortSignal;
 }

@@ -1,12 +1,10 @@
 /** Whom a pending approval counts for. */
 export interface Asker {
-  /** The broker. */
   readonly caller: string;
   /** The person it names; empty: nobody. */
   readonly endUser: string;
 }
 
-/** A limit that is reached. */
 export interface FullLimit {
   readonly limit: number;
   /** Whose requests it bounds: all of the broker, or those that it asks for one person. */

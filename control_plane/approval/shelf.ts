@@ -22,7 +22,6 @@ export class Shelf {
   readonly #pending = new PendingCount();
   #forgotten: string[] = [];
 
-  /** How many are pending. */
   get pendingTotal(): number {
     return this.#pending.total;
   }
@@ -32,7 +31,6 @@ export class Shelf {
     return this.#pending.findFullLimit(asker, maxPerCaller);
   }
 
-  /** All of them. */
   entries(): Iterable<Entry> {
     return this.#byId.values();
   }
@@ -125,7 +123,6 @@ export class Shelf {
     entry.wake();
   }
 
-  /** Takes an entry in. */
   add(entry: Entry): void {
     this.#byId.set(entry.approval.id, entry);
     this.#known.add(entry);

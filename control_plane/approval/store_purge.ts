@@ -5,7 +5,7 @@ import type { ServiceLogger } from "@gateway/shared/service";
 const BATCH = 200;
 
 /** What a {@linkcode StorePurge} needs. */
-export interface StorePurgeOptions {
+interface StorePurgeOptions {
   readonly remove: (ids: readonly string[]) => Promise<void>;
   /** The longest time between two purges, in milliseconds, while something happens. */
   readonly everyMs: number;

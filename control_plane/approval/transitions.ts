@@ -8,7 +8,6 @@ export interface Timing {
   readonly timeoutMs: number;
 }
 
-/** What an approver wants. */
 export interface Verdict {
   readonly approver: string;
   readonly approve: boolean;
@@ -20,8 +19,7 @@ export interface Verdict {
   readonly comment?: string | undefined;
 }
 
-/** What came of it. */
-export type Decided =
+type Decided =
   | { readonly kind: "decided"; readonly approval: Approval }
   /** Who asks never decides. */
   | { readonly kind: "self" }

@@ -9,7 +9,7 @@ export type BaselineStore = Pick<
 >;
 
 /** What a {@linkcode BaselineWriter} needs. */
-export interface BaselineWriterOptions {
+interface BaselineWriterOptions {
   readonly store: BaselineStore;
   readonly clock: Clock;
   readonly logger: ServiceLogger;

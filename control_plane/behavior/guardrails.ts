@@ -25,7 +25,7 @@ export type Verdict =
   };
 
 /** What {@linkcode Guardrails.open} needs. */
-export interface GuardrailsOptions {
+interface GuardrailsOptions {
   readonly config: BehaviorConfig;
   readonly store: BaselineStore;
   readonly clock: Clock;
@@ -86,7 +86,6 @@ export class Guardrails {
     return guardrails;
   }
 
-  /** How many subjects are remembered. */
   get subjects(): number {
     return this.#watch?.tracker.size ?? 0;
   }
@@ -134,7 +133,6 @@ export class Guardrails {
     if (tracker.learn(request, time.now())) writer.changed(request.subject);
   }
 
-  /** Writes the baselines that wait. */
   async close(): Promise<void> {
     await this.#watch?.writer.close();
   }

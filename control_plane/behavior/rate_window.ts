@@ -33,7 +33,6 @@ export class RateWindow {
     this.#stepMs = limit <= FINE_LIMIT ? 1 : COARSE_MS;
   }
 
-  /** How many moments are held. */
   get size(): number {
     return this.#times.length;
   }

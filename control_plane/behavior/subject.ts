@@ -2,7 +2,7 @@ import { parseStandardJson } from "@gateway/shared/json";
 import { digestOf } from "../digest.ts";
 
 /** Who a request is counted for. */
-export interface SubjectIdentity {
+interface SubjectIdentity {
   /** The broker: the CN of its certificate. */
   readonly caller: string;
   /** The person it acts for, as the broker says; empty: none. */

@@ -6,7 +6,6 @@ export const STANDINGS = ["unproven", "proven", "established"] as const;
 /** One of {@linkcode STANDINGS}. */
 export type Standing = (typeof STANDINGS)[number];
 
-/** A subject in the table. */
 export interface Member<T> {
   readonly subject: string;
   readonly broker: string;
@@ -17,7 +16,7 @@ export interface Member<T> {
 }
 
 /** What a table holds, and who is told when it lets go. */
-export interface SubjectTableOptions {
+interface SubjectTableOptions {
   /** The most subjects at a time, at least 1. */
   readonly maxSubjects: number;
   /** A subject not seen for longer is forgotten. */
@@ -63,7 +62,6 @@ export class SubjectTable<T> {
     this.#room = roomOf(options.maxSubjects, reserve);
   }
 
-  /** How many subjects are held. */
   get size(): number {
     return this.#members.size;
   }
@@ -141,7 +139,6 @@ export class SubjectTable<T> {
     return STANDINGS.slice(STANDINGS.indexOf(standing)).reduce((sum, each) => sum + this.#counts[each], 0);
   }
 
-  /** How many may. */
   #limit(standing: Standing): number {
     return STANDINGS.slice(STANDINGS.indexOf(standing)).reduce((sum, each) => sum + this.#room[each], 0);
   }

@@ -3,9 +3,7 @@ import { type RateFinding, RateWindow } from "./rate_window.ts";
 import { brokerOf } from "./subject.ts";
 import { type Member, SubjectTable } from "./subject_table.ts";
 
-/** What the guardrails look at. */
 export interface BehaviorRequest {
-  /** A key of `subjectOf()`. */
   readonly subject: string;
   /** Empty: none. */
   readonly host: string;
@@ -26,7 +24,6 @@ export interface TrackerLimits {
 /** What is unusual about a request; nothing, when both are as usual. */
 export interface Finding {
   readonly rate: RateFinding;
-  /** `new-host:…`, `new-command:…`. */
   readonly novelties: readonly string[];
 }
 
@@ -66,7 +63,6 @@ export class Tracker {
     this.#table = new SubjectTable({ maxSubjects: limits.maxSubjects, idleMs: limits.idleMs, onForget });
   }
 
-  /** How many subjects are remembered. */
   get size(): number {
     return this.#table.size;
   }

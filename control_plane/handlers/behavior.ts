@@ -2,7 +2,7 @@ import type { ControlPlaneConfig } from "../config.ts";
 import { subjectOf } from "../behavior/subject.ts";
 
 /** Who wants what, as the guardrails see it. */
-export interface Behavior {
+interface Behavior {
   readonly subject: string;
   readonly host: string;
   readonly command: string;

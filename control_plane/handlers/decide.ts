@@ -8,9 +8,8 @@ import { describeTarget } from "./park.ts";
 import { type Approval, nothingToLearn } from "../approval/approval.ts";
 
 /** An approver's decision on one approval. */
-export interface DecideRequest {
+interface DecideRequest {
   readonly id: string;
-  /** The approver's CN. */
   readonly approver: string;
   readonly decision: ApprovalDecision;
 }

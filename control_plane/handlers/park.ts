@@ -8,8 +8,7 @@ import { sha256Of } from "../digest.ts";
 import { answer } from "./answer.ts";
 
 /** Why a request waits for a human. */
-export interface ParkReason {
-  /** The policy's rule, or `behavior`. */
+interface ParkReason {
   readonly rule: string;
   readonly anomalies: readonly string[];
   /** Where it would run, as the signer says. */

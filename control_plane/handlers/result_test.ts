@@ -14,7 +14,6 @@ async function startParked(changes: Record<string, unknown> = {}, config = {}) {
   return { plane, id: await plane.park(changes) };
 }
 
-/** One whose request was approved. */
 async function startApproved(changes: Record<string, unknown> = {}, decision: object = {}, config = {}) {
   const { plane, id } = await startParked(changes, config);
   assert.equal((await plane.decide(id, { approve: true, ...decision })).status, 200);

@@ -17,7 +17,7 @@ import { describeTarget, park } from "./park.ts";
 const NO_CREDENTIAL = "signer response missing credential";
 
 /** One request of a broker, as it goes to the signer. */
-export interface Asked {
+interface Asked {
   readonly ports: ControlPlanePorts;
   readonly caller: string;
   readonly request: SignRequest;

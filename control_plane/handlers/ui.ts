@@ -20,7 +20,6 @@ export function leadToList(): Response {
   return new Response(null, { status: 303, headers: { ...pageHeaders(), location: LIST_PATH } });
 }
 
-/** `GET /ui/approvals`. */
 export function handleUiList(ports: ControlPlanePorts, request: Request, peer: Peer): Promise<Response> {
   return withErrorPage(ports, request, peer, async () => {
     await requireApprover(ports, peer, { route: "GET /ui/approvals" });
@@ -29,7 +28,6 @@ export function handleUiList(ports: ControlPlanePorts, request: Request, peer: P
   });
 }
 
-/** `GET /ui/approvals/{id}`. */
 export function handleUiDetail(
   ports: ControlPlanePorts,
   request: Request,

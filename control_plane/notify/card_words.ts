@@ -1,13 +1,10 @@
 import { askedKind, isCommandShown } from "@gateway/shared/policy";
 import type { ApprovalRecord } from "@gateway/shared/wire";
 
-/** The heading of a card. */
 export const TITLE = "Access Broker — Approval Required";
-/** What a card is about. */
 export function explanationOf(record: ApprovalRecord): string {
   const what = isCommandShown(askedKind(record)) ? "command" : "request";
   return `A ${what} waits for the decision of a second person. Nothing runs until someone approves it.`;
 }
 
-/** The label of the link. */
 export const VIEW_REQUEST = "View request";

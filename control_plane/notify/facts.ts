@@ -10,7 +10,7 @@ import type { ApprovalRecord } from "@gateway/shared/wire";
 import { plainLine } from "./text.ts";
 
 /** One line of what an approver has to know. */
-export interface Fact {
+interface Fact {
   readonly name: string;
   /** Bounded, one line, everything in it visible; not escaped for any markup. */
   readonly value: string;

@@ -26,7 +26,7 @@ export interface Notifier {
 }
 
 /** What {@linkcode createNotifier} needs. */
-export interface NotifierOptions {
+interface NotifierOptions {
   readonly config: ApprovalConfig;
   readonly redact: Redactor;
   /** Where it is kept what is to be sent. */
@@ -37,7 +37,6 @@ export interface NotifierOptions {
   /** The one that processes with the same store go by. */
   readonly clock: Clock;
   readonly logger: ServiceLogger;
-  /** Gets `controlplane_notifications_total`. */
   readonly metrics: Metrics;
   /** The value of the variable that `webhook_secret_env` names. */
   readonly secret: string | undefined;

@@ -18,7 +18,7 @@ export type NotificationStore = Pick<
 >;
 
 /** What an {@linkcode Outbox} needs. */
-export interface OutboxOptions {
+interface OutboxOptions {
   readonly store: NotificationStore;
   /** An approval as approvers see it now; `undefined`: this process does not know it, or tells of it with another. */
   readonly find: (id: string) => ApprovalRecord | undefined;

@@ -18,7 +18,6 @@ function scene(
   deliver: (id: string, signal: AbortSignal) => Promise<Attempt>,
   store: ControlStore = new MemoryControlStore(),
 ) {
-  /** What the registry knows. */
   const known = new Map<string, ApprovalRecord>();
   const clock = new FakeClock();
   const logger = new RecordingLogger();

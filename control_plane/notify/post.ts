@@ -11,8 +11,7 @@ export type Attempt =
     readonly mayRetry: boolean;
   };
 
-/** One POST of JSON. */
-export interface Post {
+interface Post {
   readonly fetch: typeof fetch;
   readonly clock: Clock;
   /** Checked by {@linkcode webhookTarget}. */

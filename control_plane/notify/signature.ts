@@ -1,13 +1,11 @@
 import { createHmac, createSecretKey } from "node:crypto";
 import { AppError } from "@gateway/shared/errors";
 
-/** What is signed. */
-export interface SignedMessage {
+interface SignedMessage {
   /** The same for every attempt to deliver the message; holds no dot. */
   readonly id: string;
   /** When this attempt is made, in milliseconds since the epoch. */
   readonly sentAt: number;
-  /** Exactly as it is sent. */
   readonly body: string;
 }
 

@@ -46,7 +46,6 @@ export const MIGRATIONS: readonly string[] = [
 /** Before 1973, and as seconds in the year 5138. */
 const EARLIEST_MS = 100_000_000_000;
 
-/** The control plane's state database. */
 export const SCHEMA: StateSchema = {
   owner: "control plane",
   migrations: MIGRATIONS,

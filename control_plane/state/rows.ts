@@ -22,7 +22,6 @@ import {
 import type { Timing } from "../approval/transitions.ts";
 import type { StoredBaseline } from "./store.ts";
 
-/** The text columns of `approvals`. */
 export const APPROVAL_TEXTS = [
   "id",
   "caller",
@@ -50,7 +49,6 @@ export const FIRST_APPROVAL_INTEGERS = [
   "learn_ttl_seconds",
   "life_seconds",
 ] as const;
-/** The integer columns of `approvals`. */
 export const APPROVAL_INTEGERS = [...FIRST_APPROVAL_INTEGERS, "timeout_ms"] as const;
 /** The columns of `approvals` that a change of state changes. */
 export const STATE_COLUMNS = [
@@ -61,9 +59,7 @@ export const STATE_COLUMNS = [
   "learn_ttl_seconds",
   "comment",
 ] as const;
-/** The text columns of `baselines`. */
 export const BASELINE_TEXTS = ["subject", "hosts", "commands"] as const;
-/** The integer columns of `baselines`. */
 export const BASELINE_INTEGERS = ["last_seen"] as const;
 
 /**
@@ -76,7 +72,6 @@ export function checkApproval(approval: Approval): void {
   checkStorable([id, caller, endUser, host, command, sudoUser, rule, target?.user ?? "", target?.addr ?? ""]);
 }
 
-/** The columns of an approval. */
 export function encodeApproval(approval: Approval): Parameters {
   return {
     id: approval.id,
@@ -149,7 +144,7 @@ export function encodeState(state: ApprovalState): Parameters {
  *
  * @throws {TypeError} saying which column can't be read, or contradicts another
  */
-export function decodeApproval(row: Row): Approval {
+function decodeApproval(row: Row): Approval {
   const caller = readText(row, "caller");
   const endUser = readText(row, "end_user");
   const state = decodeState(row);
@@ -247,7 +242,6 @@ export function checkBaseline({ subject }: StoredBaseline): void {
   checkStorable([subject]);
 }
 
-/** The columns of a baseline. */
 export function encodeBaseline({ subject, lastSeen, hosts, commands }: StoredBaseline): Parameters {
   return { subject, last_seen: lastSeen, hosts: JSON.stringify(hosts), commands: JSON.stringify(commands) };
 }
@@ -257,7 +251,7 @@ export function encodeBaseline({ subject, lastSeen, hosts, commands }: StoredBas
  *
  * @throws {TypeError} saying which column can't be read
  */
-export function decodeBaseline(row: Row): StoredBaseline {
+function decodeBaseline(row: Row): StoredBaseline {
   return {
     subject: readText(row, "subject"),
     lastSeen: readTime(row, "last_seen", 1),
@@ -286,14 +280,12 @@ export function toInteger(time: number): number {
   return Math.max(Number.MIN_SAFE_INTEGER, Math.floor(time));
 }
 
-/** How approvals are read. */
 export const APPROVAL_READER: RowReader<Approval> = {
   decode: decodeApproval,
   key: "id",
   warning: "An approval in state_db can't be read and is left out",
 };
 
-/** How baselines are read. */
 export const BASELINE_READER: RowReader<StoredBaseline> = {
   decode: decodeBaseline,
   key: "subject",

@@ -32,7 +32,6 @@ export interface NotificationClaim {
   readonly limit: number;
 }
 
-/** Approvals that several instances share. */
 export interface SharedApprovals extends Shared {
   /** Those that are not purgeable, the oldest first, as they were at one moment. */
   load(

@@ -8,10 +8,8 @@ export class FakeBaselineStore implements BaselineStore {
   readonly calls: string[] = [];
   /** Why each change is refused; nothing, as long as it works. */
   failure: Error | undefined;
-  /** What each change waits for. */
   gate: Promise<void> = Promise.resolve();
 
-  /** Starts with these. */
   constructor(rows: readonly StoredBaseline[] = []) {
     for (const row of rows) this.rows.set(row.subject, row);
   }

@@ -16,7 +16,6 @@ export const ASKED: AskedFor = {
   end_user_groups: null,
   target_type: "",
 };
-/** Who decided, and when. */
 export const DECIDED = { decided_by: "approver-2", decided_at: "2026-01-02T03:04:35.000Z" } as const;
 
 /** The page of an approval as its reader finds it. */
@@ -27,7 +26,6 @@ export function render(page: Partial<DetailPage> = {}): ReturnType<typeof readHt
   );
 }
 
-/** What a page consists of. */
 export type Elements = ReturnType<typeof readHtml>;
 
 /** The text of the section that a heading names. */

@@ -17,7 +17,6 @@ const ENTITIES: Readonly<Record<string, string>> = {
   "&#xfffd;": "\ufffd",
 };
 
-/** Without an end tag. */
 const VOID = ["meta", "input"];
 const TOKEN =
   /<!doctype html>|<(?<close>\/?)(?<tag>[a-z][a-z0-9]*)(?<attributes>(?: [a-z-]+(?:="[^"<>]*")?)*)>|(?<text>(?:[^<>&"'`\0\r]|&(?:amp|lt|gt|quot|#39|#96|#13|#xfffd);)+|["'`])/y;

@@ -43,7 +43,6 @@ export const ONE_SHOT = {
   public_key: PUBLIC_KEY,
 };
 
-/** What a test replaces. */
 export interface MemoryControlPlaneOptions {
   readonly store?: ControlStore;
   readonly instances?: InstanceGroup;
@@ -142,7 +141,6 @@ export async function startControlPlane(
   };
 }
 
-/** One answer. */
 export interface Answer {
   readonly status: number;
   readonly headers: Headers;

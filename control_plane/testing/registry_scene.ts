@@ -50,7 +50,6 @@ export class RegistryScene {
     });
   }
 
-  /** The audit of a collection. */
   readonly granted = (): Promise<void> => {
     this.audited.push("granted");
     return Promise.resolve();

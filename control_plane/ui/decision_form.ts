@@ -19,7 +19,6 @@ const DEFAULT: Entered = { ttl: "3600", amount: "2", unit: "3600", comment: "" }
 
 /** What a form depends on beside the request's record. */
 export interface FormOptions {
-  /** What the reader had entered. */
   readonly entered?: Entered | undefined;
   /** Why the signer could learn nothing from an approval; absent: it could. */
   readonly nothingToLearn?: string | undefined;

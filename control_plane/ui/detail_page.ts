@@ -19,7 +19,6 @@ import {
 import { showText } from "./shown_text.ts";
 import { formatDuration, formatUtc } from "./text_format.ts";
 
-/** What a request's page shows. */
 export interface DetailPage extends RequestFacts, FormOptions {
   /** Who reads it, by the CN of the certificate. */
   readonly approver: string;

@@ -3,7 +3,6 @@ import { ASKED, DECIDED, type Elements, render, textOf } from "../testing/detail
 import { READ_AT, recordOf } from "../testing/sample_record.ts";
 import { type DetailPage, renderDetailPage } from "./detail_page.ts";
 
-/** The list of facts. */
 function factsOf(elements: Elements): Readonly<Record<string, string>> {
   const [names, values] = ["dt", "dd"].map((wanted) =>
     elements.filter(({ tag }) => tag === wanted).map(({ text }) => text.trim())

@@ -3,11 +3,10 @@ import { LIST_PATH, renderPage } from "./page.ts";
 import { showText } from "./shown_text.ts";
 
 /** A failure as a reader sees it. */
-export interface ErrorPage {
+interface ErrorPage {
   /** The HTTP status. */
   readonly status: number;
   readonly title: string;
-  /** What is wrong. */
   readonly detail: string;
   /** Who reads it, by the CN of the certificate. */
   readonly approver: string;

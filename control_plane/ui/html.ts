@@ -15,7 +15,7 @@ export class Html {
 }
 
 /** What a template takes: text is escaped, `undefined` and `false` are nothing. */
-export type HtmlValue = Html | string | number | undefined | false | readonly HtmlValue[];
+type HtmlValue = Html | string | number | undefined | false | readonly HtmlValue[];
 
 /**
  * A template of HTML whose values are escaped, for text between tags and for attributes in double quotes. Never

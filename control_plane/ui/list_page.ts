@@ -15,7 +15,6 @@ import {
 import { showText } from "./shown_text.ts";
 import { formatCount } from "./text_format.ts";
 
-/** What the list shows. */
 export interface ListPage {
   /** In the order to show them. */
   readonly approvals: readonly ApprovalRecord[];
@@ -76,7 +75,6 @@ ${
 }
 
 interface Table {
-  /** Of its heading. */
   readonly id: string;
   readonly caption: string;
   readonly columns: readonly string[];

@@ -9,7 +9,7 @@ import { formatUtc } from "./text_format.ts";
 export const LIST_PATH = "/ui/approvals";
 
 /** One page: what stands around its content. */
-export interface Page {
+interface Page {
   /** Text; what is not ours in it has to be visible already. */
   readonly title: string;
   /** Who reads it, by the CN of the certificate; absent: the reader has shown none. */
@@ -22,7 +22,7 @@ export interface Page {
 }
 
 /** Content that the script, or the browser where scripts don't run, keeps up to date. */
-export interface LiveContent {
+interface LiveContent {
   /** When this changes, so does the content; and only then is it replaced. */
   readonly state: readonly unknown[];
   /** Said to screen readers after such a change. */
@@ -33,7 +33,6 @@ export interface LiveContent {
   readonly reloadSeconds?: number;
 }
 
-/** A whole page as HTML. */
 export function renderPage({ title, approver, now, main, live }: Page): string {
   const reload = live?.reloadSeconds;
   return markup`<!doctype html>

@@ -6,7 +6,6 @@ export interface Palette {
   readonly well: string;
   readonly text: string;
   readonly muted: string;
-  /** Separates, says nothing. */
   readonly line: string;
   /** The edge of what can be operated. */
   readonly edge: string;

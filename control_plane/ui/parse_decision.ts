@@ -11,7 +11,7 @@ export interface Entered {
 }
 
 /** What the form of a request was sent with. */
-export type DecisionForm =
+type DecisionForm =
   | {
     readonly kind: "decision";
     readonly approve: boolean;
@@ -24,7 +24,6 @@ export type DecisionForm =
   /** Not to be used; what to mend. */
   | { readonly kind: "problem"; readonly detail: string };
 
-/** The fields of the form. */
 const FIELDS = ["decision", "ttl", "amount", "unit", "comment"] as const;
 
 /**

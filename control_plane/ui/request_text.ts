@@ -12,7 +12,6 @@ const STATUS: Readonly<Record<ApprovalStatus, { readonly word: string; readonly 
   expired: { word: "Expired", sign: "–" },
 };
 
-/** A status as a word. */
 export function statusWord(status: ApprovalStatus): string {
   return STATUS[status].word;
 }

@@ -6,7 +6,6 @@ const OWN = "https://control-plane:7443";
 interface Row {
   readonly name: string;
   readonly headers: Record<string, string>;
-  /** The template of the config. */
   readonly template?: string;
   readonly is: RequestOrigin;
 }

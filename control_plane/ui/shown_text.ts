@@ -4,7 +4,7 @@ import { type Html, markup } from "./html.ts";
 import { formatCount } from "./text_format.ts";
 
 /** A part of a text of unknown origin. */
-export type Segment =
+type Segment =
   /** ASCII that is what it looks like. */
   | { readonly kind: "plain"; readonly text: string }
   /** What prints, yet may look like something else: a Cyrillic `а` beside a Latin `a`. */
@@ -44,7 +44,7 @@ export function segmentText(text: string): readonly Segment[] {
 }
 
 /** How much of a text is shown. */
-export interface ShownTextOptions {
+interface ShownTextOptions {
   /** UTF-16 units; what is longer is cut, and the rest is counted. */
   readonly limit?: number;
 }
@@ -90,7 +90,7 @@ function labels(text: string): string {
 }
 
 /** What a reader should know of a text, beside what it says. */
-export interface Peculiarities {
+interface Peculiarities {
   /** What does not show itself, by description, and how often it occurs; most frequent first. */
   readonly odd: readonly { readonly name: string; readonly count: number }[];
   /** How many characters are not ASCII, yet print. */

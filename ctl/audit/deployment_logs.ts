@@ -7,8 +7,7 @@ import { quoteText } from "@gateway/shared/text";
 /** What each instance's log is called in its folder. */
 export const LOG_NAME = "audit.log";
 
-/** The log of one instance. */
-export interface InstanceLog {
+interface InstanceLog {
   readonly instance: string;
   readonly path: string;
 }

@@ -5,13 +5,10 @@ import type { ShownRecord } from "./record.ts";
 
 /** The flags that choose records; all that are given have to hold. */
 export interface FilterFlags {
-  /** A part of the host. */
   readonly host?: string;
-  /** A part of the caller. */
   readonly caller?: string;
   readonly outcome?: string;
   readonly serial?: string;
-  /** A request's id. */
   readonly request?: string;
   /** A time, or a day in UTC; included. */
   readonly since?: string;

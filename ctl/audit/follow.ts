@@ -6,7 +6,6 @@ import type { Clock } from "@gateway/shared/clock";
 import { ifThere, readChunks } from "@gateway/shared/files";
 import { findLastLines } from "./last_lines.ts";
 
-/** How to follow a log. */
 export interface FollowOptions {
   readonly path: string;
   /** How many lines that are there already to begin with. */

@@ -10,8 +10,7 @@ import { mergeByTime } from "./merge_by_time.ts";
 import { type LogRecord, readRecord } from "./record.ts";
 
 /** Which files are read beside the log. */
-export interface LogChoice {
-  /** Those that were rotated away. */
+interface LogChoice {
   readonly all?: boolean;
   /** Those of further processes; or the path is of a folder with the logs of all instances. */
   readonly set?: boolean | "instances";

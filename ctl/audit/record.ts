@@ -76,7 +76,6 @@ const DECODER = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
 /** A line of a log, as text and taken apart. */
 export interface LogRecord {
-  /** The line as it stands. */
   readonly text: string;
   readonly record: ShownRecord;
   /** Whose log it stands in, where several instances' are read. */

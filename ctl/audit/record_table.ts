@@ -2,8 +2,7 @@ import { shortenText } from "../shorten.ts";
 import { EMPTY_CELL, formatRow, INDENT } from "../table.ts";
 import type { ShownRecord } from "./record.ts";
 
-/** How records are shown. */
-export interface RecordTableOptions {
+interface RecordTableOptions {
   /** What the terminal has; undefined: as many as it takes. */
   readonly columns: number | undefined;
   /** Long commands and messages are not cut. */
@@ -13,7 +12,7 @@ export interface RecordTableOptions {
 }
 
 /** Records as rows of a table, one after the other: its columns fit most records. */
-export interface RecordTable {
+interface RecordTable {
   readonly heading: string;
   /** One line; two where the terminal is too narrow to put the detail beside the rest. */
   readonly format: (record: ShownRecord, instance?: string) => readonly string[];
@@ -28,7 +27,6 @@ const NARROW_WIDTHS = [20, 6, 14, 14];
 /** With less than this the detail would be broken into pieces of a few characters. */
 const ENOUGH_COLUMNS = 160;
 
-/** The table for a terminal. */
 export function createRecordTable({ instances = false, ...options }: RecordTableOptions): RecordTable {
   if (!instances) return createTable(options);
   const { columns } = options;

@@ -36,7 +36,6 @@ export class SerialList {
     this.#isSorted = false;
   }
 
-  /** In ascending order. */
   get sorted(): BigUint64Array {
     const items = this.#items.subarray(0, this.#length);
     if (!this.#isSorted) items.sort();
@@ -66,7 +65,6 @@ export interface LogSerials {
 export interface SerialProblem {
   readonly kind: "twice" | "nowhere";
   readonly serial: bigint;
-  /** Where it stands. */
   readonly instances: readonly string[];
 }
 

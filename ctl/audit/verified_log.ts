@@ -1,9 +1,7 @@
 import type { LogHead, LogProblem, VerifyResult } from "@gateway/shared/audit";
 import type { RememberedHead } from "./remembered_heads.ts";
 
-/** A log that was checked. */
 export interface VerifiedLog {
-  /** Its name, without its folder. */
   readonly name: string;
   readonly result: VerifyResult;
   /** The defects that are shown; `result` counts all. */
@@ -12,13 +10,10 @@ export interface VerifiedLog {
   readonly remembered?: RememberedHead | undefined;
 }
 
-/** How logs were checked. */
 export interface VerifyMethod {
-  /** Signatures too. */
   readonly withKey: boolean;
   /** Rotated files too, from the first record ever. */
   readonly all: boolean;
-  /** Heads are remembered. */
   readonly since: boolean;
 }
 

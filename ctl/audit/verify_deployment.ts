@@ -18,14 +18,12 @@ import { describeVerified, isIntact, type VerifiedLog } from "./verified_log.ts"
 import { describeForPrograms, headOf, MAX_REPORTED, verifyLog } from "./verify_log.ts";
 
 /** What is checked, and by what. */
-export interface DeploymentCheck {
+interface DeploymentCheck {
   /** With a folder for each instance. */
   readonly folder: string;
   /** The file of keys: who has to have a log. */
   readonly keys: string;
-  /** From the first record ever. */
   readonly all: boolean;
-  /** The file that remembers heads. */
   readonly since?: string | undefined;
 }
 

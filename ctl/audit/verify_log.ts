@@ -20,16 +20,14 @@ import {
 export const MAX_REPORTED = 1000;
 
 /** What a log is checked by. */
-export interface LogCheck {
+interface LogCheck {
   readonly publicKey: AuditPublicKey | undefined;
   readonly remembered: RememberedHead | undefined;
   /** What it is called; absent: its file's name. */
   readonly name?: string;
-  /** Called with each line. */
   readonly onLine?: (line: Uint8Array) => void;
 }
 
-/** Checks one log. */
 export async function verifyLog(
   path: string,
   { all, since }: VerifyMethod,

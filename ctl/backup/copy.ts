@@ -48,7 +48,6 @@ export async function copyBytes(from: string, to: string): Promise<CopiedFile> {
   return { ...await describeFile(file), ...(real !== from && { link: real }) };
 }
 
-/** Reads a small file likewise. */
 export async function readSource(
   path: string,
 ): Promise<CopiedFile & { readonly content: Uint8Array<ArrayBuffer> }> {
@@ -80,7 +79,7 @@ async function openSource(path: string): Promise<{ readonly file: FileHandle; re
 }
 
 /** All files of a log and of those beside it that other processes of the config write, oldest first. */
-export async function listLogFiles(log: string): Promise<readonly string[]> {
+async function listLogFiles(log: string): Promise<readonly string[]> {
   const files: string[] = [];
   if (await ifThere(Deno.stat(dirname(log))) === undefined) return files;
   for (const path of await listLogSet(log)) {
@@ -98,7 +97,7 @@ export interface LogCopy {
 }
 
 /** The files of a log that could be copied, and why others could not. */
-export interface LogCopies {
+interface LogCopies {
   readonly copies: readonly LogCopy[];
   readonly problems: readonly string[];
 }

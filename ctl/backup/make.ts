@@ -24,7 +24,7 @@ import { type TarFile, writeTar } from "./tar.ts";
 const AGE_SAMPLE_RECIPIENT = "age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p";
 
 /** What a backup is to hold. */
-export interface BackupOptions {
+interface BackupOptions {
   /** The folder of the configs; absolute. */
   readonly setUp: string;
   /** Where it goes; absolute, and not there yet. */
@@ -35,7 +35,7 @@ export interface BackupOptions {
 }
 
 /** A backup, and the public half of the key that signed it. */
-export interface MadeBackup {
+interface MadeBackup {
   readonly manifest: BackupManifest;
   /** 32 bytes in base64. */
   readonly publicKey: string;
@@ -129,7 +129,6 @@ async function fill(
   };
 }
 
-/** The folders of these files. */
 async function describeFolders(paths: readonly string[]): Promise<readonly BackupFolder[]> {
   const folders = [...new Set(paths.map((path) => dirname(path)))].sort();
   return await Promise.all(folders.map(async (path) => {

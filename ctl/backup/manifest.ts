@@ -4,15 +4,13 @@ import { AppError } from "@gateway/shared/errors";
 import { parseJson } from "@gateway/shared/json";
 
 /** What a file of a backup is. */
-export const BACKUP_KINDS = ["config", "audit_log", "state", "denied_callers"] as const;
+const BACKUP_KINDS = ["config", "audit_log", "state", "denied_callers"] as const;
 
 /** One of {@linkcode BACKUP_KINDS}. */
 export type BackupKind = (typeof BACKUP_KINDS)[number];
 
-/** One file of a backup. */
 export interface BackupFile {
   readonly kind: BackupKind;
-  /** Where it was; absolute. */
   readonly path: string;
   /** Where it really is, when a symbolic link is at the path; absolute. */
   readonly link?: string;
@@ -28,7 +26,6 @@ export interface BackupFile {
 
 /** A folder, which is made where it is not there. */
 export interface BackupFolder {
-  /** Absolute. */
   readonly path: string;
   readonly mode: number;
   readonly uid: number;
@@ -37,9 +34,7 @@ export interface BackupFolder {
 
 /** The end of an audit log when it was copied. */
 export interface BackupHead {
-  /** Where the log was; absolute. */
   readonly path: string;
-  /** In decimal digits. */
   readonly seq: string;
   /** SHA-256 of the last line; empty for a log without records. */
   readonly hash: string;

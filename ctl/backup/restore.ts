@@ -20,9 +20,7 @@ import { verifyManifest } from "./signature.ts";
 import { findRestorable, findSources } from "./sources.ts";
 import { readTar, type TarFile } from "./tar.ts";
 
-/** What is to be restored. */
-export interface RestoreOptions {
-  /** The backup's folder; absolute. */
+interface RestoreOptions {
   readonly backup: string;
   /** Another folder for the set-up; absolute. Absent: all goes where it was. */
   readonly folder: string | undefined;
@@ -35,9 +33,8 @@ export interface RestoreOptions {
 }
 
 /** What was restored, and what is still to be done. */
-export interface Restored {
+interface Restored {
   readonly manifest: BackupManifest;
-  /** The folder of the configs. */
   readonly folder: string;
   readonly files: number;
   readonly keys: number;
@@ -180,7 +177,6 @@ function outside(path: string, installation: string): AppError {
   );
 }
 
-/** A line of the plan. */
 function describePlanned({ path, mode, owner, size }: Written): string {
   const account = owner === undefined ? "" : `, owner ${owner.uid}:${owner.gid}`;
   return `${path} (mode ${mode.toString(8).padStart(4, "0")}${account}, ${size} bytes)`;

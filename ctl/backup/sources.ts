@@ -13,11 +13,9 @@ import { clientConfig } from "../client_config.ts";
 export interface SetUpSources {
   readonly configs: readonly string[];
   readonly auditLogs: readonly string[];
-  /** SQLite files. */
   readonly states: readonly string[];
   /** Lists of callers whose certificates are not believed; no secrets. */
   readonly deniedCallers: readonly string[];
-  /** Keys, certificates and tokens. */
   readonly keys: readonly string[];
   /** What the configs name and is not there, or can't be copied from here. */
   readonly leftOut: readonly string[];

@@ -10,8 +10,7 @@ import { describeClicker, findObjection, type IdentityMap } from "./guard.ts";
 import type { Plane } from "./plane.ts";
 import type { BridgeStore, Posted } from "./store.ts";
 
-/** What a bridge works with. */
-export interface BridgePorts {
+interface BridgePorts {
   readonly plane: Plane;
   readonly chat: Chat;
   readonly store: BridgeStore;
@@ -51,7 +50,6 @@ export class Bridge {
   #failures = new Set<string>();
   #formerFailures = new Set<string>();
 
-  /** Does nothing by itself. */
   constructor(ports: BridgePorts) {
     this.#ports = ports;
   }

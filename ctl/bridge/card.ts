@@ -25,17 +25,16 @@ export interface Card {
 }
 
 /** What a card is made with. */
-export interface CardContext {
+interface CardContext {
   readonly nonce: string;
   /** The ids of the identical requests that are decided with it. */
   readonly joined: readonly string[];
   readonly redact: Redactor;
-  /** The page of an approval. */
   readonly pageOf: (approval: string) => string;
 }
 
 /** How long a command is shown, in UTF-16 units, quoted. */
-export const LONGEST_COMMAND = 2_000;
+const LONGEST_COMMAND = 2_000;
 const LONGEST_LINE = 600;
 const MOST_LINES = 40;
 /** How long all lines are, in UTF-16 units. Mattermost takes 16,383 characters, markup and broken lines included. */

@@ -45,9 +45,7 @@ export interface Chat {
   find(card: Card, since: number): Promise<string | undefined>;
   /** Puts another card in the place of a message's. */
   update(message: string, card: Card): Promise<void>;
-  /** Says something below a message. */
   say(message: string, text: string): Promise<void>;
-  /** Who a user is. */
   member(user: string): Promise<Member>;
 }
 

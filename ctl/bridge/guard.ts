@@ -5,8 +5,7 @@ import type { Click, Member } from "./chat.ts";
 /** By the id of a user of the chat, who that is to the brokers. `undefined`: the guard was turned off. */
 export type IdentityMap = ReadonlyMap<string, string> | undefined;
 
-/** Who clicks on what. */
-export interface Question {
+interface Question {
   readonly click: Pick<Click, "user" | "verb">;
   readonly record: Pick<ApprovalRecord, "caller" | "end_user">;
   readonly member: Member;

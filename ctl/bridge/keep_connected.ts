@@ -4,7 +4,7 @@ import type { ServiceLogger } from "@gateway/shared/service";
 import { wantedPauseMs } from "./chat.ts";
 
 /** What {@linkcode keepConnected} needs. */
-export interface KeepConnectedOptions {
+interface KeepConnectedOptions {
   readonly clock: Clock;
   readonly logger: Pick<ServiceLogger, "info" | "warn">;
   readonly signal: AbortSignal;

@@ -13,12 +13,10 @@ import { fenced, messageOf } from "./mattermost_text.ts";
 export interface MattermostOptions {
   readonly url: string;
   readonly channel: string;
-  /** The bot's. */
   readonly token: string;
   readonly clock: Clock;
   readonly logger: ServiceLogger;
   readonly fetch: typeof fetch;
-  /** Ends every request. */
   readonly signal: AbortSignal;
 }
 
@@ -50,7 +48,6 @@ export class MattermostChat implements Chat {
   readonly #fetch: typeof fetch;
   #self = "";
 
-  /** Connects with the first request. */
   constructor(options: MattermostOptions) {
     this.#options = options;
     this.#fetch = boundedFetch(options.fetch, options.signal);

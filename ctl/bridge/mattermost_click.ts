@@ -24,9 +24,8 @@ const WORDS = /^(?<word>approve|deny|learn)(?: (?<time>[0-9a-z.]{1,20}))?$/;
 const NOT_IN_PERSON = ["from_webhook", "from_bot", "from_plugin", "from_oauth_app", "override_username"];
 
 /** Where the bridge is at home. */
-export interface MattermostHome {
+interface MattermostHome {
   readonly channel: string;
-  /** The bot. */
   readonly self: string;
 }
 

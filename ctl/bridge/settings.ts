@@ -4,7 +4,7 @@ import { quoteText } from "@gateway/shared/text";
 import { parseDuration } from "../duration.ts";
 
 /** How the bridge reaches a chat, but for its secrets. */
-export type ChatSettings =
+type ChatSettings =
   | { readonly kind: "slack"; readonly channel: string; readonly apiUrl: string }
   | { readonly kind: "mattermost"; readonly channel: string; readonly url: string };
 
@@ -19,7 +19,6 @@ export interface BridgeSettings {
   /** `undefined`: without a guard. */
   readonly identityMap: string | undefined;
   readonly pollSeconds: number;
-  /** Every `{id}` becomes the approval's. */
   readonly pageUrl: string;
   readonly chat: ChatSettings;
   readonly action: "run" | "check" | "version" | "help";
@@ -58,9 +57,8 @@ export const SECRETS = {
 export const ENV_NAMES: readonly string[] = Object.values(OPTIONS).flatMap(({ variable = [] }) => variable);
 
 /** Where {@linkcode readSettings} looks beside the command line. */
-export interface SettingsSources {
+interface SettingsSources {
   readonly variables: Readonly<Record<string, string | undefined>>;
-  /** Absolute. */
   readonly workingFolder: string;
 }
 

@@ -26,7 +26,6 @@ export interface SlackOptions {
   readonly clock: Clock;
   readonly logger: ServiceLogger;
   readonly fetch: typeof fetch;
-  /** Ends every request. */
   readonly signal: AbortSignal;
 }
 
@@ -77,7 +76,6 @@ export class SlackChat implements Chat {
   readonly #web: WebClient;
   #home: Promise<z.infer<typeof auth>> | undefined;
 
-  /** Connects with the first request. */
   constructor(options: SlackOptions) {
     this.#options = options;
     this.#clientOptions = {

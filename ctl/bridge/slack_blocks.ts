@@ -2,7 +2,7 @@ import { formatDuration } from "@gateway/shared/text";
 import { type Card, LEARN_TIMES, type Verb } from "./card.ts";
 
 /** A part of a message, as Slack has them (Block Kit); only those that are used here. */
-export type Block = Readonly<Record<string, unknown>> & { readonly type: string };
+type Block = Readonly<Record<string, unknown>> & { readonly type: string };
 
 /** Names of the actions: what else is clicked is none of the bridge's. */
 export const ACTIONS = { approve: "gateway_approve", deny: "gateway_deny", learn: "gateway_learn" } as const;
@@ -20,7 +20,6 @@ export function sectionOf(text: string): Block {
   return { type: "section", text: plainText(text), expand: true };
 }
 
-/** A card's message. */
 export function blocksOf(card: Card): readonly Block[] {
   return [
     { type: "header", text: plainText(card.title) },

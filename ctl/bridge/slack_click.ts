@@ -20,8 +20,7 @@ const blockActions = z.object({
 });
 
 /** Where the bridge is at home. */
-export interface SlackHome {
-  /** The workspace. */
+interface SlackHome {
   readonly team: string;
   readonly channel: string;
 }

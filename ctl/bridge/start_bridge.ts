@@ -15,13 +15,12 @@ import { type BridgeSettings, SECRETS } from "./settings.ts";
 import { BridgeStore } from "./store.ts";
 
 /** What {@linkcode runBridge} takes from its process. */
-export interface BridgeProcess {
+interface BridgeProcess {
   readonly clock: Clock;
   readonly random: Random;
   readonly logger: ServiceLogger;
   readonly fetch: typeof fetch;
   readonly readEnv: (name: string) => string | undefined;
-  /** Ends it. */
   readonly signal: AbortSignal;
 }
 

@@ -42,7 +42,6 @@ const SCHEMA: StateSchema = {
 /** An approval that is in the chat, or is about to be. */
 export interface Posted {
   readonly approval: string;
-  /** What its buttons carry. */
   readonly nonce: string;
   /** Of what it asked for when it was posted. */
   readonly content: string;
@@ -76,7 +75,6 @@ export class BridgeStore {
     return new BridgeStore(SqliteAccess.open(SCHEMA, file));
   }
 
-  /** All messages. */
   posted(): Promise<readonly Posted[]> {
     return this.#database.read(() => this.#database.rows(POSTED).map(readPosted));
   }
@@ -93,7 +91,6 @@ export class BridgeStore {
     return this.#change(sql, { approval, message, shown });
   }
 
-  /** Forgets a message. */
   forget(approval: string): Promise<void> {
     return this.#change("DELETE FROM messages WHERE approval = :approval", { approval });
   }
@@ -120,7 +117,6 @@ export class BridgeStore {
     return this.#change("DELETE FROM clicks WHERE is_done = 1 AND taken_at < :before", { before });
   }
 
-  /** Closes the file. */
   close(): Promise<void> {
     return this.#database.close();
   }

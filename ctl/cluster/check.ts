@@ -16,10 +16,9 @@ export interface Finding {
 }
 
 /** What a cluster is checked with. */
-export interface ClusterCheck {
+interface ClusterCheck {
   readonly name: string;
   readonly cluster: ClusterPolicy;
-  /** What is in `token_file`. */
   readonly token: string;
   readonly reviews: Reviews;
   /** Milliseconds since the epoch. */
@@ -137,11 +136,9 @@ async function checkAccount(
 interface Excess {
   readonly findings: readonly Finding[];
   readonly missing: readonly Right[];
-  /** Where was looked. */
   readonly namespaces: readonly string[];
 }
 
-/** Whose rights are looked at. */
 interface Holder {
   readonly user: string;
   /** Why a right is too much. */

@@ -8,7 +8,7 @@ export interface GrantedRule extends RbacRule {
 }
 
 /** What an account may do beside what it needs. */
-export interface RightsComparison {
+interface RightsComparison {
   /** Rights that nothing calls for, each with the namespaces where it holds. */
   readonly excess: readonly GrantedRule[];
   /** Rights that are called for and not there. */

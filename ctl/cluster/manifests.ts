@@ -2,7 +2,6 @@ import type { ClusterPolicy } from "@gateway/shared/policy";
 import { type RbacRule, toRbacRules } from "./rbac_rule.ts";
 import { neededRights, type Right } from "./rights.ts";
 
-/** A ServiceAccount. */
 export interface AccountName {
   readonly namespace: string;
   readonly name: string;
@@ -16,12 +15,10 @@ export interface Manifest {
   readonly [key: string]: unknown;
 }
 
-/** Whose objects are asked for. */
-export interface EnrolledCluster {
+interface EnrolledCluster {
   /** The logical name; the names of roles begin with `gateway-` and it. */
   readonly name: string;
   readonly cluster: ClusterPolicy;
-  /** Whose token is in `token_file`. */
   readonly minter: AccountName;
 }
 

@@ -6,8 +6,7 @@ import type { AccountName } from "./manifests.ts";
 import type { RbacRule } from "./rbac_rule.ts";
 import { readClaims } from "./token_claims.ts";
 
-/** Who a token speaks for. */
-export interface TokenUser {
+interface TokenUser {
   readonly username: string;
   readonly groups: readonly string[];
 }
@@ -17,28 +16,26 @@ export interface AccessQuestion {
   /** Absent: in all namespaces. */
   readonly namespace?: string | undefined;
   readonly group: string;
-  /** With its subresource. */
   readonly resource: string;
   readonly verb: string;
   /** Absent: all of them. */
   readonly name?: string | undefined;
 }
 
-/** Whether something may be done. */
-export interface AccessAnswer {
+interface AccessAnswer {
   readonly allowed: boolean;
   /** Which binding and role allow it, as the API server says; may be empty. */
   readonly reason: string;
 }
 
 /** What may be done with paths that are no objects'. */
-export interface PathRule {
+interface PathRule {
   readonly verbs: readonly string[];
   readonly nonResourceURLs: readonly string[];
 }
 
 /** What may be done in a namespace. */
-export interface RulesAnswer {
+interface RulesAnswer {
   readonly rules: readonly RbacRule[];
   /** What may be done with paths that are no objects' (`/metrics`), in any namespace. */
   readonly paths: readonly PathRule[];
@@ -47,7 +44,7 @@ export interface RulesAnswer {
 }
 
 /** A token that has been made. */
-export interface MintedToken {
+interface MintedToken {
   readonly token: string;
   /** Empty where the API server gives none. */
   readonly jti: string;

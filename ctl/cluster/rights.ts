@@ -12,7 +12,6 @@ export interface Right {
   /** Where; undefined: in all namespaces, and of what has none. */
   readonly namespace: string | undefined;
   readonly group: string;
-  /** With its subresource: `pods/log`. */
   readonly resource: string;
   readonly verb: string;
   /** Of which object; undefined: of all. */
@@ -50,8 +49,7 @@ export function neededRights(cluster: ClusterPolicy): readonly Right[] {
   return withoutCovered([...rights.values()]);
 }
 
-/** Whether one right includes another. */
-export function includesRight(wide: Right, narrow: Right): boolean {
+function includesRight(wide: Right, narrow: Right): boolean {
   return wide.group === narrow.group && wide.resource === narrow.resource && wide.verb === narrow.verb &&
     (wide.namespace === undefined || wide.namespace === narrow.namespace) &&
     (wide.name === undefined || wide.name === narrow.name);

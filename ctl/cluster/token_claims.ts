@@ -2,7 +2,7 @@ import * as z from "@zod/zod";
 import { parseJson } from "@gateway/shared/json";
 
 /** What a token of a ServiceAccount says of itself. Its signature is the API server's to check. */
-export interface TokenClaims {
+interface TokenClaims {
   /** Its id; empty for none. */
   readonly jti: string;
   /** When it ends, in seconds since the epoch; absent: never. */

@@ -288,7 +288,6 @@ async function decide(command: Command, context: CommandContext, wish: Wish): Pr
 }
 
 interface Listed {
-  /** As it came. */
   readonly json: unknown;
   readonly record: ApprovalRecord;
 }

@@ -11,8 +11,7 @@ import { readToken, type RecordedToken } from "../join/recorded_token.ts";
 import { TokenSearch } from "../join/token_uses.ts";
 import type { CommandResult } from "../output.ts";
 
-/** What is joined. */
-export interface JoinRequest {
+interface JoinRequest {
   readonly log: string;
   readonly all?: boolean;
   readonly set?: boolean | "instances";
@@ -89,7 +88,6 @@ async function readTokens(request: JoinRequest, workingFolder: string) {
   return { tokens, chosen, malformed };
 }
 
-/** An event for programs. */
 function describeEvent({ auditId, issuedJti, ...event }: ApiEvent) {
   return { ...event, audit_id: auditId, issued_jti: issuedJti };
 }

@@ -42,7 +42,6 @@ was looked at by hand, and is neither asked nor waited for; each is noted in a f
 trust the former key, or refuse certificates of the next one.
 `;
 
-/** Longer than any certificate lives. */
 const OVERLAP_MS = 16 * 60_000;
 const AT_A_TIME = 8;
 

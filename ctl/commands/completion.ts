@@ -9,7 +9,6 @@ Examples:
   broker-ctl completion fish > ~/.config/fish/completions/broker-ctl.fish
 `;
 
-/** `completion`: what a shell completes. */
 export const addCompletion: AddCommand = (program, context) => {
   program.command("completion")
     .description("Print a program for a shell that completes commands and options.")

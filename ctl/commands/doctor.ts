@@ -156,9 +156,7 @@ interface Facts {
   readonly deniedCallers: string;
   readonly monitor: string;
   readonly hosts: SignerConfig["hosts"];
-  /** Where agents connect. */
   readonly sockets?: BrokerConfig["sockets"];
-  /** Whom it asks. */
   readonly asks?: ControlPlaneConfig["signer"];
   /** The keys that hosts have to trust. */
   readonly ring?: ReturnType<typeof planCaKeys>;

@@ -17,7 +17,7 @@ import type { CommandResult } from "../output.ts";
 import { loadSignerFile } from "../signer_file.ts";
 
 /** What is asked about a cluster. */
-export interface ClusterQuestion {
+interface ClusterQuestion {
   readonly cluster: string;
   /** Undefined: the cluster alone. */
   readonly action: string | undefined;

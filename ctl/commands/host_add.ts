@@ -59,7 +59,6 @@ Examples:
 Sessions that are open on it end at their next command. The host itself trusts the CA until that is taken out there.
 ${CHANGE_HELP}`;
 
-/** `host add` and `host remove`. */
 export const addHostChanges: AddCommand = (host, context) => {
   const switchOf = (flag: string) => `--${flag} [true|false]`;
   addChangeOptions(host.command("add"))

@@ -48,7 +48,6 @@ const NO_KEY = {
     '(umask 077; head -c 32 /dev/urandom > pki/envelope.seed) makes a key; then "envelope_key": "pki/envelope.seed"',
 };
 
-/** `host seal` and `host unseal`. */
 export const addSeal: AddCommand = (host, context) => {
   addChangeOptions(host.command("seal"))
     .description("Have a host run only what the signer signs, command by command.")

@@ -7,7 +7,6 @@ Examples:
   broker-ctl version --verbose
 `;
 
-/** `version`: what this build is. */
 export const addVersion: AddCommand = (program, context) => {
   program.command("version")
     .description("Print the version.")

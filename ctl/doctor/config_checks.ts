@@ -11,7 +11,6 @@ import type { SignerConfig } from "@gateway/signer/config";
 import { findSignerProblems } from "../signer_problems.ts";
 import { fail, type Finding, pass, warn } from "./finding.ts";
 
-/** What any service's config has. */
 type Common = Pick<SignerConfig, "redact" | "monitor_listen" | "denied_callers" | "audit_fail_mode">;
 
 const PRIVATE_RANGES: ReadonlySet<string> = new Set(["loopback", "private", "uniqueLocal", "linkLocal"]);

@@ -19,7 +19,6 @@ export function warn(file: string, check: string, fix: string): Finding {
   return { level: "warn", file, check, fix };
 }
 
-/** Something that defeats a promise. */
 export function fail(file: string, check: string, fix: string): Finding {
   return { level: "fail", file, check, fix };
 }

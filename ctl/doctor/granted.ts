@@ -6,7 +6,6 @@ import { parseStandardJson } from "@gateway/shared/json";
 /** What one flag grants: everything of its kind, or these values. */
 type Values = "all" | readonly string[];
 
-/** What a process was given. */
 export interface Granted {
   /** By the name of the flag, `--allow-read`. */
   readonly flags: ReadonlyMap<string, Values>;
@@ -15,12 +14,11 @@ export interface Granted {
 }
 
 /** What it has and should not, and what it should have and has not; flags as `deno run` takes them. */
-export interface Difference {
+interface Difference {
   readonly more: readonly string[];
   readonly less: readonly string[];
 }
 
-/** Short names of `deno run`. */
 const SHORT: Readonly<Record<string, string>> = {
   "-A": "--allow-all",
   "-R": "--allow-read",
@@ -32,7 +30,6 @@ const SHORT: Readonly<Record<string, string>> = {
   "-P": "--permission-set",
   "-q": "--quiet",
 };
-/** What neither grants nor takes. */
 const NEUTRAL = new Set([
   ...["--quiet", "--no-code-cache", "--v8-flags", "--no-check", "--no-lock", "--frozen", "--no-remote"],
   ...["--no-npm", "--no-config", "--config", "-c", "--ignore-env"],

@@ -3,13 +3,11 @@ import { quoteText } from "@gateway/shared/text";
 import { fail, type Finding, pass, unknown, warn } from "./finding.ts";
 
 /** What was asked of a host, and what it answered. */
-export interface HostAnswer {
-  /** The signer's config. */
+interface HostAnswer {
   readonly file: string;
   readonly name: string;
   /** The CA's key, `<algorithm> <base64>`; undefined: it is not known here. */
   readonly ca: string | undefined;
-  /** What `enrol --status` printed there. */
   readonly lines: readonly string[];
   /** This machine's clock before and behind the answer, in seconds. */
   readonly asked: number;

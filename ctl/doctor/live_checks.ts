@@ -132,7 +132,7 @@ export async function checkHosts(file: string, hosts: SignerConfig["hosts"]): Pr
 }
 
 /** Where hosts are asked over ssh, and by whose login. */
-export interface LookOverSsh {
+interface LookOverSsh {
   readonly login: string;
   readonly sshdConfig: string | undefined;
   /** The public half of the key that signs for a host; undefined where that is not to be had here. */

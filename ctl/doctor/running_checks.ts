@@ -14,9 +14,8 @@ import { compareGranted, type Granted, readEmbedded, readFlags } from "./granted
 const CUT_AT = 120_000;
 
 /** A service that is looked for on this machine. */
-export interface SoughtService {
+interface SoughtService {
   readonly service: Service;
-  /** Its config; absolute. */
   readonly file: string;
   readonly workingFolder: string;
   /** Where it says which process it is; empty: nowhere. */

@@ -4,7 +4,7 @@ import { removeMember, setValue, type ValuePath } from "@gateway/shared/config";
 export type Fields = Readonly<Record<string, unknown>>;
 
 /** Where an entry is, and whether it is there. */
-export interface EntryPlace {
+interface EntryPlace {
   readonly path: ValuePath;
   readonly isNew: boolean;
 }

@@ -3,7 +3,7 @@ import type { Fields } from "./entry.ts";
 import { splitNames, splitPatterns } from "./lists.ts";
 
 /** A flag without a value, or with `=true` or `=false`. */
-export type Switch = true | string;
+type Switch = true | string;
 
 /** The flags that describe a host; what is absent is not spoken of, empty clears the field. */
 export interface HostFlags {

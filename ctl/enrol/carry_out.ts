@@ -5,7 +5,7 @@ import { type EnrolOptions, formatEnrolScript } from "./script.ts";
 import { tryLogin } from "./try_login.ts";
 
 /** What is carried out on which host. */
-export interface CarryOut {
+interface CarryOut {
   readonly name: string;
   readonly host: OwnHost & { readonly user: string };
   /** Whom to log in as, root or who may become root. */
@@ -15,8 +15,7 @@ export interface CarryOut {
   readonly key: CaKey | undefined;
 }
 
-/** What came of it. */
-export interface CarriedOut {
+interface CarriedOut {
   readonly done: boolean;
   readonly tried: boolean;
   readonly lines: readonly string[];

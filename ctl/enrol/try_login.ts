@@ -18,8 +18,7 @@ const SKEW_SECONDS = 30;
 const TRIES = 20;
 const NO_LISTENER = /connection (?:refused|reset|closed)/i;
 
-/** Whose login is tried. */
-export interface LoginTrial {
+interface LoginTrial {
   readonly name: string;
   readonly host: OwnHost & { readonly user: string; readonly principal?: string };
   readonly principal: string;

@@ -12,7 +12,7 @@ export interface Contribution {
 }
 
 /** The part of the signer's config that says which policies hold where. */
-export type PolicyLibrary = Pick<SignerConfig, "command_policies" | "group_command_policies">;
+type PolicyLibrary = Pick<SignerConfig, "command_policies" | "group_command_policies">;
 
 /**
  * The command policies of a host, in the order in which they are asked: those of `_default`, of its groups, and

@@ -13,7 +13,7 @@ const CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g
 const NAME_CONSTRAINTS = "2.5.29.30";
 
 /** Where the CA of identities is. */
-export interface AuthorityFiles {
+interface AuthorityFiles {
   /** `client_ca` of the signer's config; of several the one counts that the key belongs to. */
   readonly clientCa: string;
   /** Its private key; absent: beside it, with `.key` in place of `.crt`. */

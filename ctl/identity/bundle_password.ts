@@ -3,8 +3,7 @@ import { AppError } from "@gateway/shared/errors";
 import type { Random } from "@gateway/shared/clock";
 import { readOperatorFile } from "../read_file.ts";
 
-/** A password of a bundle. */
-export interface BundlePassword {
+interface BundlePassword {
   readonly text: string;
   /** Made here, so that somebody has to be told. */
   readonly isNew: boolean;

@@ -14,7 +14,6 @@ import { type CertificateFacts, readCertificateFacts } from "./certificate_facts
 /** A certificate in a folder of identities; what can't be read of it says why. */
 export type FoundCertificate =
   & {
-    /** Without `.crt`. */
     readonly name: string;
     readonly path: string;
     /** Whether the private key lies beside it. */

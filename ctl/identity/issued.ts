@@ -5,8 +5,7 @@ import { isTrusted, type TrustedAuthority } from "./authority.ts";
 import { readCertificateFacts } from "./certificate_facts.ts";
 import type { IdentityKind } from "./kinds.ts";
 
-/** Whose certificate is looked for. */
-export interface SoughtCertificate {
+interface SoughtCertificate {
   readonly kind: IdentityKind;
   readonly name: string;
   readonly authority: TrustedAuthority;

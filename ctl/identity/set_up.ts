@@ -21,7 +21,6 @@ export interface IdentityFlags {
 
 /** What identities are issued from, and for. */
 export interface IdentitySetUp {
-  /** Absolute. */
   readonly signerFile: string;
   readonly signer: SignerConfig;
   readonly controlPlane: ControlPlaneFile | undefined;

@@ -3,7 +3,6 @@ import { AppError } from "@gateway/shared/errors";
 import { ifThere } from "@gateway/shared/files";
 import { type PathPart, whyUnsafe, whyUnsafeFolder } from "./folder_safety.ts";
 
-/** As many as Linux follows. */
 const MAX_LINKS = 40;
 
 /**

@@ -10,7 +10,6 @@ export function encodeDer(tag: number, ...contents: readonly Uint8Array[]): Uint
   return concatBytes([Uint8Array.of(tag, ...encodeLength(content.length)), content]);
 }
 
-/** SEQUENCE. */
 export function sequence(...elements: readonly Uint8Array[]): Uint8Array {
   return encodeDer(0x30, ...elements);
 }
@@ -20,7 +19,6 @@ export function setOf(...elements: readonly Uint8Array[]): Uint8Array {
   return encodeDer(0x31, ...elements.toSorted((left, right) => left.toHex() < right.toHex() ? -1 : 1));
 }
 
-/** OCTET STRING. */
 export function octetString(content: Uint8Array): Uint8Array {
   return encodeDer(0x04, content);
 }

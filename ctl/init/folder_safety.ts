@@ -10,8 +10,7 @@ export interface PathPart {
 }
 
 /** Who may own what a set-up lies in. */
-export interface Trusted {
-  /** The account that sets up. */
+interface Trusted {
   readonly self: number;
   /** Whoever owns the root of the file system: in a container that may be nobody. */
   readonly root: number;

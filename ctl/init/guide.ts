@@ -12,13 +12,11 @@ export interface Runtime {
   readonly sources: string;
 }
 
-/** A program and its arguments. */
 export interface CommandLine {
   readonly command: string;
   readonly args: readonly string[];
 }
 
-/** What the guide is about. */
 export interface GuideFacts {
   readonly layout: Layout;
   readonly route: BrokerRoute;
@@ -27,7 +25,6 @@ export interface GuideFacts {
   /** What it is reached by from elsewhere. */
   readonly names?: readonly string[];
   readonly runtime: Runtime;
-  /** Of the approver's bundle. */
   readonly approverPassword: string;
 }
 

@@ -7,7 +7,6 @@ import { findHostKey } from "./known_hosts.ts";
 import { type InitHost, parseHost } from "./options.ts";
 import { listAliases, nameOfAlias, parseSshFacts, type SshTargetFacts } from "./ssh_config.ts";
 
-/** What came of an import. */
 export interface ImportedHosts {
   readonly hosts: readonly InitHost[];
   /** Why others were left out, a line each. */

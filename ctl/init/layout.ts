@@ -52,7 +52,6 @@ export const SET_UP_ENTRIES = [
 
 /** Who has a certificate, and the file it is in; each a separate identity. */
 export const IDENTITIES = {
-  /** The signer's listener. */
   signer: { file: "signer", subject: "CN=localhost", usage: "server" },
   /** The control plane's listener, also for approvers' browsers. */
   controlPlane: { file: "control-plane", subject: "CN=localhost", usage: "server" },
@@ -122,7 +121,6 @@ export function isInside({ agentSocket, folder }: Layout): boolean {
   return agentSocket.startsWith(join(folder, "/"));
 }
 
-/** Where an identity's certificate is. */
 export function certificatePath(layout: Layout, identity: Identity): string {
   return join(layout.pki, `${IDENTITIES[identity].file}.crt`);
 }

@@ -8,7 +8,6 @@ import { formatPublicKey, parsePublicKey } from "@gateway/shared/ssh";
 export interface InitHost {
   /** Logical name; safe in a shell, a file name and a principal. */
   readonly name: string;
-  /** `host:port`. */
   readonly addr: string;
   /** The account on the host; safe in a shell and a file name. */
   readonly user: string;
@@ -16,7 +15,6 @@ export interface InitHost {
   readonly hostKey: string;
 }
 
-/** The addresses of a set-up. */
 export interface InitListeners {
   readonly signer: string;
   readonly controlPlane: string;
@@ -26,7 +24,6 @@ export interface InitListeners {
   readonly brokerMonitor: string;
 }
 
-/** The ports by habit. */
 export const DEFAULT_LISTENERS: InitListeners = {
   signer: "127.0.0.1:9443",
   controlPlane: "127.0.0.1:7443",

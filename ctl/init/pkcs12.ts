@@ -15,7 +15,7 @@ import {
 import type { CertificatePair } from "./x509.ts";
 
 /** Options of {@linkcode encodePkcs12}. */
-export interface Pkcs12Options {
+interface Pkcs12Options {
   readonly password: string;
   /** What a browser shows in its list of certificates; ASCII. */
   readonly name: string;

@@ -12,7 +12,6 @@ import type { KeyMaterial } from "./material.ts";
 
 /** A folder or file to be made. */
 export interface PlannedEntry {
-  /** Relative to the set-up's folder. */
   readonly path: string;
   /** The exact permission bits, whatever the umask. */
   readonly mode: number;

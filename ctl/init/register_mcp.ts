@@ -4,7 +4,7 @@ import { runToEnd } from "../run_program.ts";
 import type { CommandLine } from "./guide.ts";
 
 /** Whether a client knows the broker now, and what to say of it. */
-export interface Registration {
+interface Registration {
   readonly registered: boolean;
   readonly lines: readonly string[];
 }

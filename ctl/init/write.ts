@@ -7,7 +7,7 @@ import { SET_UP_ENTRIES } from "./layout.ts";
 import type { PlannedEntry } from "./plan.ts";
 
 /** How {@linkcode writeSetUp} treats what is there. */
-export interface WriteOptions {
+interface WriteOptions {
   /** The set-up's folder, absolute; made when it is not there. */
   readonly folder: string;
   /** Move an existing set-up aside instead of refusing. */
@@ -17,7 +17,7 @@ export interface WriteOptions {
 }
 
 /** What {@linkcode writeSetUp} did. */
-export interface WriteResult {
+interface WriteResult {
   /** The folder that holds the former set-up, when there was one. */
   readonly backup: string | undefined;
 }
@@ -25,7 +25,7 @@ export interface WriteResult {
 const FOLDER_MODE = 0o700;
 
 /** The first thing in a folder that belongs to a set-up, also a dangling link. */
-export async function findSetUp(folder: string): Promise<string | undefined> {
+async function findSetUp(folder: string): Promise<string | undefined> {
   for (const name of SET_UP_ENTRIES) {
     if (await exists(join(folder, name))) return name;
   }

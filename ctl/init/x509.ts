@@ -51,7 +51,6 @@ export interface LeafOptions extends Validity {
    */
   readonly subject: string | x509.JsonName;
   readonly usage: LeafUsage;
-  /** Host names and IP addresses. */
   readonly subjectAltNames?: readonly string[];
 }
 

@@ -20,11 +20,9 @@ export interface ApiEvent {
   readonly object: ApiObject | undefined;
   /** The HTTP status; undefined while there is none. */
   readonly status: number | undefined;
-  /** Where it came from. */
   readonly addresses: readonly string[];
 }
 
-/** What a request was about. */
 export interface ApiObject {
   readonly group: string;
   readonly resource: string;
@@ -34,7 +32,7 @@ export interface ApiObject {
 }
 
 /** What a line of the log is to a search for tokens. */
-export type ApiLine =
+type ApiLine =
   | { readonly kind: "event"; readonly event: ApiEvent }
   /** A request that no token of a ServiceAccount has to do with. */
   | { readonly kind: "other" }

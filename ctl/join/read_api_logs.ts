@@ -10,7 +10,7 @@ import { type ApiEvent, readApiLine } from "./api_event.ts";
 const MAX_LINE_BYTES = 16 * 1024 * 1024;
 
 /** What a reading of the logs came across. */
-export interface ApiLogSummary {
+interface ApiLogSummary {
   /** Lines that are no records. */
   readonly malformed: number;
 }

@@ -3,7 +3,6 @@ import type { ApiEvent } from "./api_event.ts";
 
 /** What one of our records says a token was issued for. */
 export interface RecordedToken {
-  /** The id of the token. */
   readonly jti: string;
   readonly verb: string;
   readonly resource: string;

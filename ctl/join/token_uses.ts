@@ -1,8 +1,7 @@
 import type { ApiEvent } from "./api_event.ts";
 import { isWithin, type RecordedToken } from "./recorded_token.ts";
 
-/** One request with a token. */
-export interface TokenUse {
+interface TokenUse {
   readonly event: ApiEvent;
   /** It is what the token was issued for. */
   readonly asRecorded: boolean;
@@ -66,7 +65,6 @@ export class TokenSearch {
     else if (this.#accounts.has(user) || isOneOf(this.#accounts, impersonated)) this.#unexplained.keep(event);
   }
 
-  /** What became of a token. */
   find(jti: string): TokenUses {
     const found = this.#uses.get(jti);
     if (found === undefined) return NONE;

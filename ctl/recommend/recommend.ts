@@ -14,7 +14,6 @@ export interface SeenCommand {
   readonly command_line?: string;
   /** Empty in old records. */
   readonly host_name?: string;
-  /** Why it came to nothing. */
   readonly err?: string;
 }
 
@@ -32,7 +31,7 @@ export interface Suggestion {
 }
 
 /** What came of looking through a log. */
-export interface Recommendation {
+interface Recommendation {
   readonly suggestions: readonly Suggestion[];
   /** Records of commands on hosts of the policy. */
   readonly looked: number;
@@ -80,7 +79,6 @@ export class Recommender {
     );
   }
 
-  /** Takes a record into account. */
   add(seen: SeenCommand): void {
     const isRefused = REFUSED.has(seen.outcome) ||
       (seen.outcome === "error" && REJECTED.test(seen.err ?? ""));

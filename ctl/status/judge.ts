@@ -3,11 +3,10 @@ import type { ServiceStatus } from "./service_status.ts";
 
 /** Certificates that end so soon are told of: a week leaves time to do something. */
 const SOON_MS = 7 * 86_400_000;
-/** What instances warn of too. */
 const MOST_OFFSET_SECONDS = 2;
 
 /** What is wrong with a deployment, and what an operator may want to know beside that. */
-export interface Verdict {
+interface Verdict {
   readonly problems: readonly string[];
   readonly notes: readonly string[];
 }
@@ -29,7 +28,7 @@ export function judge(services: readonly ServiceStatus[], now: number): Verdict 
 }
 
 /** What a service is called in messages. */
-export function nameOf({ service, instance, address }: ServiceStatus): string {
+function nameOf({ service, instance, address }: ServiceStatus): string {
   return service === undefined ? address : instance === undefined ? `${service} at ${address}` : instance;
 }
 

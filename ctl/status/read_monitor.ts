@@ -41,7 +41,7 @@ export async function readMonitor(address: string): Promise<ServiceStatus> {
 }
 
 /** What a page of a monitor says. */
-export interface MonitorPage {
+interface MonitorPage {
   readonly ok: boolean;
   readonly text: string;
   /** As its header has it; `null` without one. */

@@ -2,7 +2,6 @@
 
 /** One service, as its monitor shows it. What it does not show is `undefined`. */
 export interface ServiceStatus {
-  /** Of its monitor. */
   readonly address: string;
   /** `signer`; undefined: nothing answers there. */
   readonly service?: string;
@@ -26,8 +25,7 @@ export interface ServiceStatus {
   readonly clockOffsetSeconds?: number;
 }
 
-/** Answers of a monitor. */
-export interface MonitorAnswers {
+interface MonitorAnswers {
   readonly address: string;
   readonly ready: { readonly ok: boolean; readonly text: string };
   readonly metrics: string;

@@ -4,7 +4,6 @@ import { formatDetails } from "../approval_text.ts";
 /** The ids of the request on the screen, and of the identical requests that are decided with it. */
 export type Shown = readonly [id: string, ...joined: string[]];
 
-/** What happens to whoever watches. */
 export type WatchEvent =
   | { readonly kind: "list"; readonly pending: readonly ApprovalRecord[]; readonly now: number }
   | { readonly kind: "key"; readonly key: string; readonly now: number }
@@ -16,7 +15,7 @@ export type WatchEvent =
   };
 
 /** What comes of it, in this order. */
-export interface WatchStep {
+interface WatchStep {
   readonly state: WatchState;
   readonly lines: readonly string[];
   readonly action?:
@@ -26,7 +25,6 @@ export interface WatchStep {
 
 /** What is on the screen, and what waits behind it. */
 export interface WatchState {
-  /** Oldest first. */
   readonly pending: readonly ApprovalRecord[];
   /** The one that keys are about: that which was shown last, until it is decided or gone. */
   readonly current?: { readonly shown: Shown; readonly shownAt: number; readonly asked?: "allow" | "deny" };
@@ -34,7 +32,6 @@ export interface WatchState {
   readonly isEmptyTold: boolean;
 }
 
-/** Nothing seen yet. */
 export const NOTHING_WATCHED: WatchState = { pending: [], skipped: new Set(), isEmptyTold: false };
 
 /** Nobody reads in less: a key that comes sooner was meant for what stood there before. */

@@ -10,7 +10,7 @@ import { type FactsOrReason, readFacts } from "./facts.ts";
 import type { JudgedCase } from "./metrics.ts";
 
 /** A case as the file states it. */
-export interface BenchmarkCase {
+interface BenchmarkCase {
   readonly id: string;
   readonly truths: readonly string[];
   readonly run: { readonly kind: "inline"; readonly record: unknown } | {
@@ -21,7 +21,7 @@ export interface BenchmarkCase {
 }
 
 /** Reads a file; throws if it cannot. */
-export type ReadText = (path: string) => Promise<string>;
+type ReadText = (path: string) => Promise<string>;
 
 const cause = z.string("must be a text").refine((text) => text.trim() !== "", "must not be empty");
 

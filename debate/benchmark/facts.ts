@@ -60,7 +60,7 @@ export function readFacts(value: unknown): FactsOrReason {
  * The moderator's leading hypothesis, then the confirmed ones, then the active ones by probability, and by age
  * where that is equal. Rejected ones are not candidates, unless the moderator leads with one.
  */
-export function rankCauses(
+function rankCauses(
   decision: Decision | undefined,
   hypotheses: readonly Hypothesis[],
 ): readonly string[] {

@@ -6,7 +6,6 @@
 import type { FactsOrReason, RunFacts } from "./facts.ts";
 import { compareCauses } from "./similarity.ts";
 
-/** A case to be judged. */
 export interface JudgedCase {
   readonly id: string;
   /** The causes that count as right; at least one. */
@@ -14,7 +13,6 @@ export interface JudgedCase {
   readonly run: FactsOrReason;
 }
 
-/** How one case came out. */
 export interface CaseResult {
   readonly id: string;
   readonly ground_truth: readonly string[];
@@ -43,7 +41,7 @@ export interface Tally {
 }
 
 /** How often diagnoses of about the same confidence are right. */
-export interface ReliabilityBin {
+interface ReliabilityBin {
   readonly from: number;
   readonly to: number;
   readonly cases: number;
@@ -51,7 +49,6 @@ export interface ReliabilityBin {
   readonly accuracy: number | null;
 }
 
-/** How all cases came out. */
 export interface Metrics {
   readonly top1_accuracy: number;
   readonly top3_recall: number;

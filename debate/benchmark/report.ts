@@ -6,7 +6,7 @@
 import { type CaseResult, DEFINITIONS, type Metrics, summarizeCases, type Tally } from "./metrics.ts";
 
 /** The report in the form of its file. */
-export interface BenchmarkReport {
+interface BenchmarkReport {
   /** ISO 8601, UTC. */
   readonly generated_at: string;
   readonly cases_total: number;

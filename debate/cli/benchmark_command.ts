@@ -13,7 +13,6 @@ import type { Environment } from "./environment.ts";
 import { EXIT_CODES, type ExitCode } from "./failure.ts";
 import { safeText } from "./terminal.ts";
 
-/** The options of `benchmark`. */
 export interface BenchmarkFlags {
   readonly cases: string;
   readonly output?: string;

@@ -8,10 +8,8 @@ import { AppError } from "@gateway/shared/errors";
 import { loadSettings, type Settings } from "../settings/config.ts";
 import type { Terminal } from "./terminal.ts";
 
-/** What every command receives. */
 export interface Environment {
   readonly terminal: Terminal;
-  /** Absolute. */
   readonly workingFolder: string;
   readonly variables: Readonly<Record<string, string | undefined>>;
   readonly clock: Clock;

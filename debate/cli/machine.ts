@@ -49,7 +49,6 @@ export async function openProviders(
   });
 }
 
-/** The tools that are enabled. */
 export async function openTools(
   settings: Settings,
   { clock, variables }: Environment,
@@ -62,7 +61,6 @@ export async function openTools(
   );
 }
 
-/** The variables that tools need. */
 export function toolEnv(variables: Environment["variables"]): Readonly<Record<string, string>> {
   return Object.fromEntries(TOOL_ENV_NAMES.flatMap((name) => {
     const value = variables[name];

@@ -18,7 +18,6 @@ export function repeated(value: string, previous: readonly string[] | undefined)
   return [...previous ?? [], value];
 }
 
-/** A whole number within bounds. */
 export function countOf(min: number, max: number): (value: string) => number {
   return (value) => {
     const count = /^\d{1,15}$/.test(value) ? Number(value) : NaN;

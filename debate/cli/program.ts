@@ -65,7 +65,6 @@ function nameOf(program: Command, args: readonly string[]): string {
   return names.join(" ");
 }
 
-/** The whole command tree. */
 export function createProgram(
   environment: Environment,
   args: readonly string[],

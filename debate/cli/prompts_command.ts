@@ -10,7 +10,6 @@ import { type Environment, readSettings } from "./environment.ts";
 import { EXIT_CODES, type ExitCode } from "./failure.ts";
 import { safeLine, safeText } from "./terminal.ts";
 
-/** The options of `prompts`. */
 export interface PromptsFlags {
   readonly show?: string;
   readonly json?: boolean;

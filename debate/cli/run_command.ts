@@ -25,7 +25,6 @@ import { formatBanner, formatCosts, formatHistory, formatResult } from "./run_te
 import { RunView } from "./run_view.ts";
 import { safeText } from "./terminal.ts";
 
-/** The options of `run`. */
 export interface RunFlags extends InputFlags {
   readonly template?: string;
   readonly language?: string;
@@ -39,7 +38,6 @@ export interface RunFlags extends InputFlags {
 
 const RUN_ID_BYTES = 16;
 
-/** Holds a debate. */
 export async function runCommand(
   words: readonly string[],
   flags: RunFlags,
@@ -61,14 +59,13 @@ export async function runCommand(
 }
 
 /** A run to be held while somebody watches. */
-export interface WatchedRun {
+interface WatchedRun {
   readonly topic: string;
   readonly context: CollectedContext;
   readonly settings: Settings;
   readonly flags: Pick<RunFlags, "redactContext" | "showHistory" | "json">;
   /** Whether something of the topic was masked. */
   readonly isMasked: boolean;
-  /** The run that it resumes. */
   readonly parent?: { readonly runId: string; readonly topic: string; readonly prior: PriorRun };
 }
 

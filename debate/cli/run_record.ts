@@ -10,14 +10,12 @@ import { recordOf } from "../runs/fold.ts";
 import { beginHeader } from "../runs/header.ts";
 import { beginRecord, type RunRecord, type StoredEvent } from "../runs/record.ts";
 
-/** The parts of a record. */
-export interface RecordParts {
+interface RecordParts {
   readonly setup: DebateSetup;
   readonly context: CollectedContext;
   readonly events: readonly StoredEvent[];
   /** Milliseconds since the epoch. */
   readonly startedAt: number;
-  /** The run that it resumes. */
   readonly parent: { readonly runId: string; readonly topic: string } | undefined;
 }
 
@@ -31,7 +29,6 @@ export function endingEvents(outcome: DebateOutcome, cost: CostEstimate): readon
   ];
 }
 
-/** The record. */
 export function toRecord(
   { setup, context, events, startedAt, parent }: RecordParts,
 ): RunRecord {

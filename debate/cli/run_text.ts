@@ -10,7 +10,7 @@ import { type Words, wordsFor } from "./words.ts";
 import { createPaint, safeText, type Terminal, wrap } from "./terminal.ts";
 
 /** What the banner shows besides the setup. */
-export interface BannerFacts {
+interface BannerFacts {
   readonly contextCharacters: number;
   readonly isRedacted: boolean;
   readonly tools: number;
@@ -68,7 +68,6 @@ function roleTitle(role: HistoryRole, { roles, operator }: Words): string {
   return name === undefined ? operator : roles[name] ?? name;
 }
 
-/** The whole debate, under headings. */
 export function formatHistory({ history }: DebateOutcome, language: string, terminal: Terminal): string {
   const words = wordsFor(language);
   return history.map(({ role, round, content }) =>
@@ -78,7 +77,6 @@ export function formatHistory({ history }: DebateOutcome, language: string, term
   ).join("");
 }
 
-/** The result. */
 export function formatResult({ finalText }: DebateOutcome, language: string, terminal: Terminal): string {
   const lines = wrap(safeText(finalText), terminal.width);
   return `${title(wordsFor(language).finalResult, terminal)}\n${lines.join("\n")}\n`;

@@ -14,7 +14,6 @@ const INDENT = "  ";
 const MAX_CALL = 400;
 const MAX_RESULT_LINES = 6;
 
-/** Shows events on `err`. */
 export class RunView {
   readonly #terminal: Terminal;
   readonly #paint: Paint;

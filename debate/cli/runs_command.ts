@@ -20,14 +20,12 @@ import { formatRun, formatRunPair, formatRuns, toComparable } from "./runs_text.
 import { readRun, readRuns } from "./stored_runs.ts";
 import { safeText } from "./terminal.ts";
 
-/** The options of `runs list`. */
 export interface ListFlags {
   readonly limit: number;
   readonly search?: string;
   readonly json?: boolean;
 }
 
-/** `debate runs list`. */
 export async function listRuns(flags: ListFlags, environment: Environment): Promise<ExitCode> {
   const { terminal } = environment;
   const { DATA_DIR } = await readSettings(environment);
@@ -51,7 +49,6 @@ function isFound({ run_id, title, topic, conclusion }: RunListItem, search: stri
   );
 }
 
-/** `debate runs show`. */
 export async function showRun(
   id: string,
   flags: { readonly json?: boolean },
@@ -73,7 +70,6 @@ export interface OutputFlags {
   readonly output?: string;
 }
 
-/** `debate runs report`. */
 export async function reportRun(
   id: string,
   flags: OutputFlags & { readonly html?: boolean },
@@ -86,7 +82,6 @@ export async function reportRun(
   return await put(flags.output === undefined ? safeText(report) : report, flags, environment);
 }
 
-/** `debate runs compare`. */
 export async function compareRuns(
   ids: readonly [string, string],
   flags: { readonly json?: boolean },
@@ -105,7 +100,6 @@ export async function compareRuns(
   return EXIT_CODES.ok;
 }
 
-/** The options of `runs resume`. */
 export interface ResumeFlags {
   readonly evidence?: string;
   readonly file?: readonly string[];

@@ -20,7 +20,6 @@ import {
   showRun,
 } from "./runs_command.ts";
 
-/** Adds them. */
 export function addRuns(program: Command, environment: Environment, end: (code: ExitCode) => void): void {
   const runs = program.command("runs")
     .description("Stored runs: list, show, compare, report, export, resume.")

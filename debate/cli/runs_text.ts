@@ -7,7 +7,6 @@ import type { ReadRecord, RunListItem } from "../runs/record.ts";
 import { fieldsOf, numberOf, textOf } from "../runs/values.ts";
 import { safeLine, safeText, type Terminal, wrap } from "./terminal.ts";
 
-/** One line for each run. */
 export function formatRuns(records: readonly RunListItem[], { width }: Pick<Terminal, "width">): string {
   const line = (...[id = "", started = "", status = "", sure = "", rest = ""]: readonly string[]) =>
     `${[id.padEnd(8), started.padEnd(16), status.padEnd(11), sure.padStart(4)].join("  ")}  ${
@@ -45,7 +44,6 @@ export function formatRun(record: ReadRecord, { width }: Pick<Terminal, "width">
   return `${[...head, "", ...wrap(safeText(body), width)].join("\n")}\n`;
 }
 
-/** Two runs side by side. */
 export function formatRunPair(
   pair: readonly [ReadRecord, ReadRecord],
   { width }: Pick<Terminal, "width">,

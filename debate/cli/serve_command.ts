@@ -11,7 +11,6 @@ import { EXIT_CODES, type ExitCode } from "./failure.ts";
 import { openFetch, REPLAY_PIECE_MS, toolEnv } from "./machine.ts";
 import { safeText } from "./terminal.ts";
 
-/** The options of `serve`. */
 export interface ServeFlags {
   readonly host?: string;
   readonly port?: number;

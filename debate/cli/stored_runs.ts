@@ -30,7 +30,6 @@ export async function storeRecord(
   }
 }
 
-/** The ids of all records. */
 async function listIds(folder: string): Promise<readonly string[]> {
   const ids: string[] = [];
   try {

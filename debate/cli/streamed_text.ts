@@ -5,7 +5,6 @@
  */
 import { safeText } from "./terminal.ts";
 
-/** Writes one text. */
 export class StreamedText {
   readonly #write: (text: string) => void;
   readonly #width: number;

@@ -14,7 +14,6 @@ export interface Terminal {
   readonly isLive: boolean;
   readonly outColour: boolean;
   readonly errColour: boolean;
-  /** In columns. */
   readonly width: number;
 }
 
@@ -49,7 +48,6 @@ const CODES = { bold: 1, dim: 2, red: 31, green: 32, yellow: 33, cyan: 36 } as c
 /** Adds a colour or a style to a text. */
 export type Paint = (style: keyof typeof CODES, text: string) => string;
 
-/** Colours, or none. */
 export function createPaint(hasColour: boolean): Paint {
   return hasColour ? (style, text) => `\x1b[${CODES[style]}m${text}\x1b[0m` : (_style, text) => text;
 }

@@ -60,7 +60,6 @@ const ENGLISH = {
     }`,
 };
 
-/** The words of one language. */
 export type Words = Readonly<typeof ENGLISH>;
 
 const SPANISH: Words = {

@@ -21,7 +21,6 @@ export interface GivenFile {
   readonly bytes: Uint8Array;
 }
 
-/** What goes into a context. */
 export interface ContextRequest {
   readonly baseContext?: readonly GivenFile[];
   readonly incident?: GivenFile | undefined;
@@ -29,7 +28,7 @@ export interface ContextRequest {
 }
 
 /** How the context is put together. */
-export interface ContextRules {
+interface ContextRules {
   /** `undefined`: nothing is masked, at the operator's request. */
   readonly redact: ContextRedactor | undefined;
   /** For pauses in which other requests are served. */
@@ -38,7 +37,6 @@ export interface ContextRules {
   readonly allowedRoots: readonly string[];
 }
 
-/** The context of a run. */
 export interface CollectedContext {
   /** Empty when there is no context. */
   readonly text: string;

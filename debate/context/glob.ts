@@ -15,7 +15,7 @@ const MAX_ALTERNATIVES = 64;
 export type PathMatcher = (path: string) => boolean;
 
 /** A matcher, or the reason why the pattern is refused. */
-export type CompiledGlob =
+type CompiledGlob =
   | { readonly kind: "matcher"; readonly matches: PathMatcher }
   | { readonly kind: "refused"; readonly reason: string };
 
@@ -66,7 +66,6 @@ function matchParts(pattern: readonly string[], path: readonly string[]): boolea
   return reachable[pattern.length] === true;
 }
 
-/** `**` may stand for nothing. */
 function closure(pattern: readonly string[], reachable: boolean[]): boolean[] {
   for (const [at, part] of pattern.entries()) {
     if (part === "**" && reachable[at]) reachable[at + 1] = true;

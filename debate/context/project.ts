@@ -10,7 +10,7 @@ import { findInside, isWithin, resolveRoots } from "./roots.ts";
 import { isSecretFile } from "./secret_files.ts";
 
 /** The patterns of files when none are given. */
-export const DEFAULT_PATTERNS: readonly string[] = [
+const DEFAULT_PATTERNS: readonly string[] = [
   "README*",
   "pyproject.toml",
   "requirements*.txt",
@@ -24,9 +24,7 @@ export const DEFAULT_PATTERNS: readonly string[] = [
   "tests/**",
 ];
 
-/** What to collect. */
 export interface ProjectRequest {
-  /** The project's folder. */
   readonly path: string;
   /** Empty: {@linkcode DEFAULT_PATTERNS}. */
   readonly patterns: readonly string[];
@@ -36,9 +34,7 @@ export interface ProjectRequest {
   readonly maxCharsPerFile: number;
 }
 
-/** A file of the project. */
-export interface ProjectFile {
-  /** Relative to the project. */
+interface ProjectFile {
   readonly path: string;
   /** `undefined` for a binary one. */
   readonly text: string | undefined;
@@ -46,7 +42,6 @@ export interface ProjectFile {
   readonly isCut: boolean;
 }
 
-/** What was collected. */
 export interface Project {
   /** The real path of its folder. */
   readonly root: string;
@@ -57,7 +52,7 @@ export interface Project {
 }
 
 /** Masks the secrets of a text. */
-export type MaskText = (text: string) => Promise<string>;
+type MaskText = (text: string) => Promise<string>;
 
 const EXCLUDED_FOLDERS = new Set([
   ".git",

@@ -73,7 +73,6 @@ function* mask(text: string, spans: readonly SecretSpan[], counts: Record<string
   return copied === 0 ? text : parts.join("") + text.slice(copied);
 }
 
-/** The sums, class by class. */
 export function addCounts(all: readonly RedactionCounts[]): RedactionCounts {
   const sum: Record<string, number> = {};
   for (const counts of all) {

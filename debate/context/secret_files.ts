@@ -66,7 +66,6 @@ function anyOf(names: readonly string[]): RegExp {
   return new RegExp(`^(?:${patterns.join("|")})$`, "is");
 }
 
-/** A case-insensitive shell pattern. */
 function anyCase(name: string): string {
   return name.replace(/[a-z]/g, (letter) => `[${letter}${letter.toUpperCase()}]`);
 }

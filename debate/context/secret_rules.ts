@@ -12,7 +12,6 @@ import type { Steps } from "@gateway/shared/clock";
 
 /** A secret's place in a text. */
 export interface SecretSpan {
-  /** The class, for counts. */
   readonly name: string;
   readonly start: number;
   readonly end: number;
@@ -99,7 +98,6 @@ const SETTING = quotedOr(
   (looked, start) => "[{>=`,;".includes(looked.text.charAt(start)) ? undefined : BARE_SETTING(looked, start),
   "setting",
 );
-/** The argument of a command. */
 const ARGUMENT = quotedOr(until(/[\s"']/g), "argument");
 const REST_OF_LINE = until(/[\r\n"']/g);
 
@@ -289,7 +287,6 @@ const RULES_BY_HINT: Readonly<Record<string, readonly SecretRule[]>> = {
   ],
 };
 
-/** Finds hints, including overlapping ones. */
 const HINT = new RegExp(
   Object.keys(RULES_BY_HINT).map((hint) => hint.replaceAll(".", "\\.")).join("|"),
   "gi",

@@ -7,10 +7,8 @@ import type { SampleComparison } from "./graph/samples.ts";
 import type { AgentNode, AgentRole, CallApproval, Decision, Hypothesis, NodeName } from "./graph/state.ts";
 import type { ReasoningEffort, Usage } from "./model.ts";
 
-/** Arguments of a tool call. */
 export type ToolArgs = Readonly<Record<string, unknown>>;
 
-/** How a run can end. */
 export type RunEnd = "completed" | "cancelled" | "error";
 
 /** Tokens of a run; a node without any is absent. */
@@ -34,21 +32,19 @@ export interface CostEstimate {
   readonly has_prices: boolean;
 }
 
-/** Who an event is about. */
 interface AgentFields {
   readonly agent_node: AgentNode;
   readonly agent_role: AgentRole;
 }
 
 /** First event of a resumed run; emitted by the code that starts it, before the debate. */
-export interface RunResumedEvent {
+interface RunResumedEvent {
   readonly type: "run_resumed";
   readonly parent_run_id: string;
   readonly parent_topic: string;
 }
 
-/** The debate begins. */
-export interface RunStartedEvent {
+interface RunStartedEvent {
   readonly type: "run_started";
   readonly round: 1;
   readonly topic: string;
@@ -66,19 +62,18 @@ export interface AgentTurnStartedEvent extends AgentFields {
 }
 
 /** A piece of an agent's text, never empty. Ephemeral. */
-export interface AgentDeltaEvent extends AgentFields {
+interface AgentDeltaEvent extends AgentFields {
   readonly type: "agent_delta";
   readonly delta: string;
 }
 
 /** What an agent said along with its tool calls; never blank. */
-export interface AgentReasoningEvent extends AgentFields {
+interface AgentReasoningEvent extends AgentFields {
   readonly type: "agent_reasoning";
   readonly content: string;
 }
 
-/** An agent's text. */
-export interface AgentCompletedEvent {
+interface AgentCompletedEvent {
   readonly type: "agent_completed";
   readonly node: AgentNode;
   readonly role: AgentRole;
@@ -92,21 +87,21 @@ export interface AgentCompletedEvent {
 }
 
 /** The independent diagnoses were compared; the debate is about where they differ. */
-export interface SamplesComparedEvent extends SampleComparison {
+interface SamplesComparedEvent extends SampleComparison {
   readonly type: "samples_compared";
   readonly node: "diagnostic_agent";
   readonly round: 1;
 }
 
 /** Something about the run that weakens its result, in the language of the debate. */
-export interface RunWarningEvent {
+interface RunWarningEvent {
   readonly type: "run_warning";
   readonly code: "one_model";
   readonly message: string;
 }
 
 /** An agent was skipped because of the moderator's previous directive, or because the diagnoses agree. */
-export interface AgentSkippedEvent extends AgentFields {
+interface AgentSkippedEvent extends AgentFields {
   readonly type: "agent_skipped";
   readonly node: AgentNode;
   readonly role: AgentRole;
@@ -116,7 +111,6 @@ export interface AgentSkippedEvent extends AgentFields {
 /** The whole table of hypotheses after a change; at the start of a resumed run, the table that it inherits. */
 export interface HypothesisUpdateEvent {
   readonly type: "hypothesis_update";
-  /** `user_input_gate`: the operator. */
   readonly node: AgentNode | "moderator_agent" | "user_input_gate";
   /** 0 for hypotheses of the run that this one resumes. */
   readonly round: number;
@@ -132,7 +126,7 @@ export interface ToolApprovalRequestEvent extends AgentFields {
 }
 
 /** A tool call was decided on. Emitted by the approver. */
-export interface ToolApprovalResolvedEvent {
+interface ToolApprovalResolvedEvent {
   readonly type: "tool_approval_resolved";
   readonly call_id: string;
   readonly approved: boolean;
@@ -146,7 +140,7 @@ export interface ToolApprovalResolvedEvent {
 }
 
 /** The operator asks again about a call that was allowed for the whole run. Emitted by the approver. */
-export interface ToolApprovalRevokedEvent {
+interface ToolApprovalRevokedEvent {
   readonly type: "tool_approval_revoked";
   /** That of the call whose approval was for the whole run. */
   readonly call_id: string;
@@ -181,13 +175,12 @@ export interface ToolCallEvent extends AgentFields {
 }
 
 /** The moderator's decision on a round. */
-export interface ModeratorDecisionEvent {
+interface ModeratorDecisionEvent {
   readonly type: "moderator_decision";
   readonly node: "moderator_agent";
   readonly decision: Decision;
   /** The next round if there is one, otherwise this one. */
   readonly round: number;
-  /** Of the run so far. */
   readonly total_tokens: number;
   /** Diagnostic agent and moderator agree to end early. */
   readonly early_out_confirmed: boolean;
@@ -195,23 +188,19 @@ export interface ModeratorDecisionEvent {
   readonly raw?: string;
 }
 
-/** Older rounds were summarised. */
-export interface HistoryCompressedEvent {
+interface HistoryCompressedEvent {
   readonly type: "history_compressed";
-  /** The finished round. */
   readonly round: number;
   readonly summary: string;
 }
 
 /** The debate waits for the operator's comment. */
-export interface AwaitingUserInputEvent {
+interface AwaitingUserInputEvent {
   readonly type: "awaiting_user_input";
-  /** The upcoming round. */
   readonly round: number;
 }
 
-/** The operator's comment. */
-export interface UserCommentEvent {
+interface UserCommentEvent {
   readonly type: "user_comment";
   /**
    * Trimmed, with a line for each change of a hypothesis; empty when the operator had nothing to say or did not answer
@@ -222,7 +211,7 @@ export interface UserCommentEvent {
 }
 
 /** The model of an agent has no setting for reasoning effort; at most once per agent. */
-export interface ReasoningEffortIgnoredEvent {
+interface ReasoningEffortIgnoredEvent {
   readonly type: "reasoning_effort_ignored";
   readonly agent_node: AgentNode | "moderator_agent";
   readonly agent_role: AgentRole;
@@ -230,33 +219,31 @@ export interface ReasoningEffortIgnoredEvent {
   readonly requested_effort: ReasoningEffort;
 }
 
-/** The result of the debate. */
-export interface FinalResultEvent {
+interface FinalResultEvent {
   readonly type: "final_result";
   readonly node: "finalize";
   readonly content: string;
 }
 
 /** The operator stopped the run. Emitted by the run's owner. */
-export interface RunCancelledEvent {
+interface RunCancelledEvent {
   readonly type: "run_cancelled";
 }
 
 /** The run failed; the message is for people. Emitted by the run's owner. */
-export interface ErrorEvent {
+interface ErrorEvent {
   readonly type: "error";
   readonly message: string;
 }
 
 /** The last event of every run, after its record is stored. Emitted by the run's owner. */
-export interface RunFinishedEvent {
+interface RunFinishedEvent {
   readonly type: "run_finished";
   readonly status: RunEnd;
   readonly token_totals: TokenTotals;
   readonly cost_estimate: CostEstimate | null;
 }
 
-/** An event of a run. */
 export type RunEvent =
   | RunResumedEvent
   | RunStartedEvent
@@ -283,7 +270,6 @@ export type RunEvent =
   | ErrorEvent
   | RunFinishedEvent;
 
-/** The kind of an event. */
 export type RunEventType = RunEvent["type"];
 
 /** The types that are sent but not stored. */

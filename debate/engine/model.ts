@@ -15,7 +15,6 @@ export interface ToolCall {
   readonly arguments: string;
 }
 
-/** One message of a conversation. */
 export interface ChatMessage {
   readonly role: "system" | "user" | "assistant" | "tool";
   readonly content: string;
@@ -29,14 +28,12 @@ export interface ChatMessage {
 export interface ToolSchema {
   readonly name: string;
   readonly description: string;
-  /** JSON schema of the arguments. */
   readonly parameters: Readonly<Record<string, unknown>>;
 }
 
 /** How hard a model is asked to think. */
 export type ReasoningEffort = "low" | "medium" | "high";
 
-/** One call of a model. */
 export interface ModelRequest {
   readonly messages: readonly ChatMessage[];
   /** Absent: the model gets no tools. */
@@ -54,7 +51,6 @@ export interface ModelRequest {
   readonly signal: AbortSignal;
   /** Receives the text as it arrives, in non-empty pieces; absent if nobody wants it piece by piece. */
   onDelta?(text: string): void;
-  /** Who calls. */
   readonly purpose: NodeName;
   /** The round, from 1. */
   readonly round: number;
@@ -69,7 +65,6 @@ export interface Usage {
   readonly estimated?: true;
 }
 
-/** A model's reply. */
 export interface ModelReply {
   /** The whole text; empty when there is none. */
   readonly text: string;
@@ -84,7 +79,6 @@ export interface ModelReply {
 
 /** A model that can be called. */
 export interface Model {
-  /** As configured: `<provider>/<model_name>`. */
   readonly id: string;
   /** @throws {ModelError} and nothing else */
   complete(request: ModelRequest): Promise<ModelReply>;
@@ -101,7 +95,6 @@ export type ModelErrorKind =
   | "server"
   /** The provider refuses the request itself, or its answer cannot be read. */
   | "bad_reply"
-  /** The request's signal was aborted. */
   | "canceled";
 
 /**

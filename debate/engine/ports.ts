@@ -32,9 +32,7 @@ export interface DebateModels {
   readonly sample?: Model;
 }
 
-/** Independent diagnoses before the debate. */
 export interface Sampling {
-  /** How many. */
   readonly count: number;
   /** What follows: a debate about where they differ, or only a vote. */
   readonly then: "debate" | "vote";
@@ -48,7 +46,7 @@ export interface DebateEfforts {
 }
 
 /** Time limits in milliseconds, in addition to those of models and tools. */
-export interface DebateTimeouts {
+interface DebateTimeouts {
   /** For one model call; by default 10 minutes. */
   readonly modelMs?: number;
   /** For one tool call, without the wait for approval; by default 5 minutes. */
@@ -63,7 +61,6 @@ export interface PriorRun {
   readonly hypotheses: readonly Hypothesis[];
 }
 
-/** A debate to be held. */
 export interface DebateSetup {
   readonly runId: string;
   readonly topic: string;
@@ -154,14 +151,12 @@ export interface DebatePorts {
   readonly clock: Clock;
   /** A fresh id of 12 hexadecimal digits, for tool calls. */
   newId(): string;
-  /** Cancels the run. */
   readonly signal: AbortSignal;
 }
 
 /** The outcome of a debate; a debate that failed or was cancelled has what was reached by then. */
 export interface DebateOutcome {
   readonly status: RunEnd;
-  /** The last decision. */
   readonly decision: Decision | undefined;
   /** The content of `final_result`; empty unless completed. */
   readonly finalText: string;

@@ -4,7 +4,6 @@
  * @module
  */
 
-/** The modes. */
 export const RUN_MODES = ["debate", "sample_then_debate"] as const;
 
 /** `sample_then_debate`: independent diagnoses first, and a debate only about where they differ. */

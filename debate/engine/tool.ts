@@ -4,7 +4,6 @@
  * @module
  */
 
-/** The result of a tool. */
 export interface ToolResult {
   /** `false` for every failure, including those that the tool itself explains: refused, unreachable, timed out. */
   readonly ok: boolean;
@@ -12,7 +11,6 @@ export interface ToolResult {
   readonly text: string;
 }
 
-/** A call of a tool. */
 export interface ToolContext {
   /** Aborted when the run is cancelled or the engine's own bound on tools has passed; stops whatever the tool started. */
   readonly signal: AbortSignal;

@@ -26,7 +26,6 @@ function listOf(names: Names): string {
   return Object.keys(names).sort().join(", ");
 }
 
-/** A cause as a claim. */
 export function formatClaim({ component, fault, path }: Cause): string {
   const steps = path.length === 0 ? "" : `; path: ${path.join(" > ")}`;
   return `{component: ${component}; fault: ${fault}${steps}}`;

@@ -22,7 +22,6 @@ export const ARM_NAMES: Readonly<Record<Arm, string>> = {
   blind: "control: one agent without tools",
 };
 
-/** The models of a benchmark. */
 export interface ArmModels {
   readonly diagnostic: Model;
   readonly skeptic: Model;

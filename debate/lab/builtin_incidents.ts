@@ -56,7 +56,6 @@ const TEXTS: readonly string[] = [
   upstreamCertificate,
 ];
 
-/** All of them, by id. */
 export function builtinIncidents(): readonly Incident[] {
   return TEXTS.map((text, index) => parseIncident(text, `built-in incident ${index + 1}`));
 }

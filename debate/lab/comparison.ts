@@ -21,12 +21,10 @@ import {
 } from "./statistics.ts";
 import type { Trial } from "./trial.ts";
 
-/** How an arm did. */
 export interface ArmResult {
   readonly arm: Arm;
   readonly name: string;
   readonly trials: number;
-  /** Component, kind and path. */
   readonly right: Share;
   readonly component: Share;
   readonly fault: Share;
@@ -68,7 +66,6 @@ export interface Comparison {
   readonly trials: readonly Trial[];
 }
 
-/** Compares the arms. */
 export function compareArms(
   trials: readonly Trial[],
   incidents: readonly Incident[],

@@ -21,7 +21,6 @@ import { loadIncidents } from "./load_incidents.ts";
 import { newCallId, openProviders } from "../cli/machine.ts";
 import { safeText } from "../cli/terminal.ts";
 
-/** The options of a comparison. */
 export interface ComparisonFlags {
   readonly incidents?: string;
   readonly only?: readonly string[];

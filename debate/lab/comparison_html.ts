@@ -8,7 +8,6 @@ import type { ArmResult, Comparison } from "./comparison.ts";
 import { interval, percent, verdictsOf } from "./comparison_text.ts";
 import { plotCalibration, plotCost, plotShares } from "./plots.ts";
 
-/** The whole file. */
 export function renderComparison(comparison: Comparison): string {
   const { arms, protocol, incidents, generated_at } = comparison;
   const kinds = FAULT_KINDS.filter((kind) => arms.some(({ by_kind }) => by_kind[kind] !== undefined));

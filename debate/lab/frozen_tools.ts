@@ -11,7 +11,6 @@ import type { RecordedAnswer } from "./incident.ts";
 const MAX_LISTED = 60;
 const MAX_TEXT = 8000;
 
-/** The tools of an incident. */
 export function frozenTools(answers: readonly RecordedAnswer[]): readonly Tool[] {
   const byTool = Map.groupBy(answers, ({ tool }) => tool);
   return [...byTool].map(([name, recorded]) => new FrozenTool(name, recorded));

@@ -17,7 +17,6 @@ export interface Cause {
   readonly path: readonly string[];
 }
 
-/** Words of a recorded answer. */
 export interface Quote {
   /** The number of the answer in the list, from 1. */
   readonly result: number;
@@ -39,10 +38,8 @@ export interface RecordedAnswer {
   readonly result: string;
 }
 
-/** Other names by name. */
 export type Names = Readonly<Record<string, readonly string[]>>;
 
-/** An incident. */
 export interface Incident {
   readonly id: string;
   readonly topic: string;
@@ -107,7 +104,6 @@ export function parseIncident(textOfFile: string, source: string): Incident {
   return result.data;
 }
 
-/** What a schema cannot say. */
 function findProblem({ components, states, truth, rivals, tools, proof }: Incident): string | undefined {
   for (const each of [components, states]) {
     const all = Object.entries(each).flatMap((

@@ -27,7 +27,6 @@ right if component, kind of fault and causal path are.
 The exit code is 0 even for poor results, 2 for input that cannot be used.
 `;
 
-/** The laboratory's one command. */
 export function createLab(
   environment: Environment,
   _args: readonly string[],

@@ -9,7 +9,6 @@ import { contextOf } from "./answer_form.ts";
 import type { Arm } from "./arms.ts";
 import type { Incident } from "./incident.ts";
 
-/** What a benchmark will do. */
 export interface Protocol {
   readonly arms: readonly Arm[];
   readonly runs: number;

@@ -13,7 +13,6 @@ export interface Score {
   readonly fault: boolean;
   /** From the right beginning to the right end, in the right order, through nothing that did not happen. */
   readonly path: boolean;
-  /** All of them. */
   readonly right: boolean;
   /** Why the answer claims nothing that can be compared; `null` when it does. */
   readonly problem: string | null;

@@ -42,7 +42,6 @@ const MAX_QUOTED = 80;
 const EARLY_OUT =
   "EARLY_OUT_RECOMMENDED: true\nEARLY_OUT_CONFIDENCE: 0.99\nEARLY_OUT_RATIONALE: It is obvious.";
 
-/** An agent for one trial. */
 export class ScriptedAgent implements Model {
   readonly id: string;
   readonly #play: Play;

@@ -9,7 +9,6 @@ export interface Share {
   readonly value: number;
   readonly low: number;
   readonly high: number;
-  /** Incidents behind it. */
   readonly incidents: number;
 }
 
@@ -72,7 +71,7 @@ function sequence(seed: number): () => number {
 }
 
 /** A forecast and whether it came true. */
-export interface Forecast {
+interface Forecast {
   readonly confidence: number;
   readonly right: boolean;
 }

@@ -18,7 +18,6 @@ import { frozenTools } from "./frozen_tools.ts";
 import type { Incident } from "./incident.ts";
 import { type Score, scoreAnswer } from "./score.ts";
 
-/** How a trial came out. */
 export interface Trial {
   readonly incident: string;
   readonly kind: FaultKind;
@@ -43,7 +42,6 @@ export interface Trial {
   readonly problem: string | null;
 }
 
-/** What trials have in common. */
 export interface TrialRules {
   readonly template: DebateSetup["template"];
   readonly language: string;
@@ -60,16 +58,14 @@ export interface TrialRules {
   readonly timeouts: NonNullable<DebateSetup["timeouts"]>;
 }
 
-/** What trials need from outside. */
-export interface TrialPorts {
+interface TrialPorts {
   readonly clock: Clock;
   readonly newId: () => string;
   readonly signal: AbortSignal;
   readonly warn?: (message: string) => void;
 }
 
-/** Which trial it is. */
-export interface TrialPlan {
+interface TrialPlan {
   readonly incident: Incident;
   readonly arm: Arm;
   readonly run: number;

@@ -10,17 +10,15 @@ import { ModelError } from "../engine/model.ts";
 import type { ProviderName } from "./model_id.ts";
 
 /** A model that can be chosen. */
-export interface ListedModel {
-  /** `<provider>/<name>`, as in the settings. */
+interface ListedModel {
   readonly id: string;
   readonly name: string;
   readonly provider: ProviderName;
 }
 
 /** A provider that could not be asked. */
-export interface CatalogueProblem {
+interface CatalogueProblem {
   readonly provider: ProviderName;
-  /** For people. */
   readonly message: string;
 }
 
@@ -87,8 +85,7 @@ async function askSource(source: ModelSource): Promise<Catalogue> {
   }
 }
 
-/** How to ask a provider. */
-export interface ModelListRequest {
+interface ModelListRequest {
   readonly provider: "hub" | "assist";
   /** The paths to try, one after the other, until the provider knows one. */
   readonly urls: readonly string[];

@@ -14,17 +14,14 @@ import { responsesBody } from "./responses_request.ts";
 export type ChatStream = AsyncIterable<unknown> & { readonly controller: AbortController };
 
 /** An answer: part by part if it is streamed, otherwise whole. */
-export type ChatAnswer = { readonly stream: ChatStream } | { readonly whole: unknown };
+type ChatAnswer = { readonly stream: ChatStream } | { readonly whole: unknown };
 
-/** A protocol. */
 export interface ChatApi {
-  /** Sends a request. */
   send(client: OpenAI, request: ModelRequest, model: ChatModel, signal: AbortSignal): Promise<ChatAnswer>;
   /** Creates a reader for one answer, which turns each part, or the whole, into a chunk of a chat completion. */
   createReader(): (part: unknown) => unknown;
 }
 
-/** `POST /chat/completions`. */
 export const CHAT_COMPLETIONS: ChatApi = {
   async send(client, request, model, signal) {
     const body = chatBody(request, model);
@@ -35,7 +32,6 @@ export const CHAT_COMPLETIONS: ChatApi = {
   createReader: () => (part) => part,
 };
 
-/** `POST /responses`. */
 export const RESPONSES: ChatApi = {
   async send(client, request, model, signal) {
     const body = responsesBody(request, model);

@@ -54,7 +54,6 @@ export interface SentWith {
   isUnanswered?: true;
 }
 
-/** The `fetch` of one attempt. */
 export function exchangeFor(endpoint: ChatEndpoint, bounds: CallBounds, sent: SentWith): typeof fetch {
   const { tokens } = endpoint;
   return async (input, init = {}) => {

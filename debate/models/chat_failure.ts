@@ -7,7 +7,6 @@ import * as z from "@zod/zod";
 import { REFUSABLE, type Refusable } from "./chat_request.ts";
 import { ModelError, type ModelErrorKind } from "../engine/model.ts";
 
-/** A failed request. */
 export interface ChatFailure {
   readonly kind: Exclude<ModelErrorKind, "canceled">;
   /** Continues "Model … gave no reply: ". */
@@ -60,7 +59,7 @@ export function describeFailure(error: unknown, now: number): ChatFailure {
 }
 
 /** Our own error, wherever the library has put it. */
-export function modelErrorIn(error: unknown): ModelError | undefined {
+function modelErrorIn(error: unknown): ModelError | undefined {
   for (let cause = error, depth = 0; cause instanceof Error && depth < 5; cause = cause.cause, depth++) {
     if (cause instanceof ModelError) return cause;
   }

@@ -8,7 +8,7 @@ import * as z from "@zod/zod";
 import { ModelError, type ModelReply, type ToolCall, type Usage } from "../engine/model.ts";
 
 /** Where a reply is cut, in characters. */
-export const MAX_TEXT = 200_000;
+const MAX_TEXT = 200_000;
 
 /** The most tool calls of a reply. */
 const MAX_CALLS = 64;

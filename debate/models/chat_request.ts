@@ -21,11 +21,10 @@ export const REFUSABLE = [
 export type Refusable = (typeof REFUSABLE)[number];
 
 /** The body of a request, streamed or not. */
-export type ChatBody = OpenAI.Chat.ChatCompletionCreateParams;
+type ChatBody = OpenAI.Chat.ChatCompletionCreateParams;
 
 /** The model, and what it is known to refuse. */
 export interface ChatModel {
-  /** The provider's name for it. */
   readonly name: string;
   readonly refused: ReadonlySet<Refusable>;
 }
@@ -33,7 +32,6 @@ export interface ChatModel {
 /** How much of unreadable arguments is sent back to the model, in characters. */
 const MAX_UNREADABLE = 2000;
 
-/** The body. */
 export function chatBody(request: ModelRequest, model: ChatModel): ChatBody {
   const { temperature, reasoningEffort, jsonSchema, tools = [], toolChoice } = request;
   const may = (option: Refusable) => !model.refused.has(option);

@@ -26,13 +26,11 @@ export interface DeviceFlowOptions {
   readonly clock: Clock;
   /** A fresh name for a flow. */
   newId(): string;
-  /** Stores the access token. */
   store(token: string): Promise<void>;
 }
 
 /** The state of a flow, as the web API reports it. */
 export interface DeviceFlowState {
-  /** Our name for the flow. */
   readonly device_code: string;
   /** The code that the operator enters. */
   readonly user_code: string;
@@ -43,7 +41,6 @@ export interface DeviceFlowState {
   /** How long the code is valid from the start, in seconds. */
   readonly expires_in: number;
   readonly status: "pending" | "authorized" | "denied" | "expired" | "error";
-  /** For people. */
   readonly last_error: string | null;
 }
 
@@ -74,7 +71,6 @@ const tokenAnswer = z.looseObject({
   interval: z.number().min(1).max(300).optional().catch(undefined),
 });
 
-/** The pending flows, in memory. */
 export class DeviceFlows {
   readonly #options: DeviceFlowOptions;
   readonly #flows = new Map<string, Flow>();

@@ -4,7 +4,6 @@
  * @module
  */
 
-/** Whether a model accepts `reasoning_effort`. */
 export function takesEffort(name: string): boolean {
   return isReasoner(name) || isThinkingClaude(name);
 }

@@ -8,7 +8,7 @@ import { parseStandardJson } from "@gateway/shared/json";
 import { ModelError } from "../engine/model.ts";
 
 /** What {@linkcode exchangeJson} needs. */
-export interface JsonExchange {
+interface JsonExchange {
   readonly fetch: typeof fetch;
   readonly clock: Clock;
   readonly url: string;
@@ -18,8 +18,7 @@ export interface JsonExchange {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** An answer, whatever its status. */
-export interface JsonAnswer {
+interface JsonAnswer {
   readonly status: number;
   /** `undefined` when it is not JSON. */
   readonly body: unknown;

@@ -5,11 +5,10 @@
  */
 import { AppError } from "@gateway/shared/errors";
 
-/** The provider of a model. */
 export type ProviderName = "hub" | "assist" | "replay";
 
 /** Provider and name of a model's id. */
-export interface ModelId {
+interface ModelId {
   readonly provider: ProviderName;
   readonly name: string;
 }

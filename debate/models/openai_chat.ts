@@ -14,19 +14,15 @@ import { type Model, ModelError, type ModelReply, type ModelRequest } from "../e
 
 /** What an {@linkcode OpenAiChat} needs. */
 export interface OpenAiChatOptions extends ChatEndpoint {
-  /** As configured: `<provider>/<name>`. */
   readonly id: string;
-  /** The provider's name for it. */
   readonly name: string;
   readonly baseUrl: string;
-  /** The protocol that it speaks. */
   readonly api: ChatApi;
   /** The options that the model has refused before; shared by all callers, who add to it. */
   readonly refused: Set<Refusable>;
   readonly clock: Clock;
   /** A number from 0 to 1, so that waits do not coincide. */
   random(): number;
-  /** For the operator's log. */
   warn(message: string): void;
   /** How long a call may take with its retries, in milliseconds. */
   readonly timeoutMs: number;
@@ -46,7 +42,6 @@ const MAX_RETRY_AFTER_MS = 60_000;
 /** How long to wait after the end of a reply for its usage or the end of the stream. */
 const TAIL_MS = 5000;
 
-/** One model. */
 export class OpenAiChat implements Model {
   readonly id: string;
   readonly #what: string;
@@ -204,7 +199,6 @@ export class OpenAiChat implements Model {
   }
 }
 
-/** One attempt of a call. */
 interface Attempt {
   readonly bounds: CallBounds;
   readonly sent: SentWith;

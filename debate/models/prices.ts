@@ -11,10 +11,10 @@ import { LIST_PRICES, type Price } from "./list_prices.ts";
 import type { Usage } from "../engine/model.ts";
 
 /** Prices by the normalised name of the model. */
-export type PriceTable = ReadonlyMap<string, Price>;
+type PriceTable = ReadonlyMap<string, Price>;
 
 /** Which model a role has, by id. */
-export interface RoleModels {
+interface RoleModels {
   readonly diagnostic: string;
   readonly skeptic: string;
   readonly moderator: string;
@@ -25,8 +25,7 @@ export interface RoleModels {
 
 const price = z.number().min(0).max(1_000_000);
 
-/** A file of prices. */
-export const priceFile: ConfigKind<Readonly<Record<string, Price>>> = {
+const priceFile: ConfigKind<Readonly<Record<string, Price>>> = {
   what: "model prices",
   schema: z.record(z.string().min(1), z.strictObject({ input: price, output: price })),
 };

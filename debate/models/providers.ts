@@ -21,8 +21,7 @@ import { listScenarios, loadScenario } from "./scenarios.ts";
 import { SessionTokens } from "./session.ts";
 import { readTokenFile, writeTokenFile } from "./token_file.ts";
 
-/** The settings that concern providers. */
-export type ProviderSettings = Pick<
+type ProviderSettings = Pick<
   Settings,
   | "HUB_TOKEN"
   | "HUB_BASE_URL"
@@ -40,8 +39,7 @@ export type ProviderSettings = Pick<
 >;
 
 /** What gives providers access to the outside world. */
-export interface ProviderPorts {
-  /** Trusts the operator's CAs. */
+interface ProviderPorts {
   readonly fetch: typeof fetch;
   readonly clock: Clock;
   /** A number from 0 to 1. */
@@ -65,11 +63,9 @@ const USER_AGENT = "debate";
 /** For how many models refusals are remembered; their ids come from the clients that start runs. */
 const MAX_REMEMBERED = 200;
 
-/** All providers of one process. */
 export class Providers {
   readonly catalogue: ModelCatalogue;
   readonly deviceFlows: DeviceFlows;
-  /** The sessions of provider B. */
   readonly sessions: SessionTokens;
   readonly #settings: ProviderSettings;
   readonly #ports: ProviderPorts;

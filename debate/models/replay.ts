@@ -9,8 +9,7 @@ import { type Model, ModelError, type ModelReply, type ModelRequest } from "../e
 import { type Scenario, SCRIPTED_NODES, type ScriptedNode, type ScriptedReply } from "./scenario.ts";
 
 /** What a {@linkcode ReplayModel} needs. */
-export interface ReplayOptions {
-  /** As configured: `replay/<scenario>`. */
+interface ReplayOptions {
   readonly id: string;
   readonly scenario: Scenario;
   readonly clock: Clock;

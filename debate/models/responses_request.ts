@@ -14,7 +14,7 @@ import {
 import type { ChatMessage, ModelRequest } from "../engine/model.ts";
 
 /** The body of a request, streamed or not. */
-export type ResponsesBody = OpenAI.Responses.ResponseCreateParams;
+type ResponsesBody = OpenAI.Responses.ResponseCreateParams;
 
 /** The body. The provider is told to store nothing: every request contains the whole conversation. */
 export function responsesBody(request: ModelRequest, model: ChatModel): ResponsesBody {

@@ -10,12 +10,11 @@ import { findNodeAtLocation, type Node, type ParseError, parseTree, printParseEr
 import type { ModelErrorKind } from "../engine/model.ts";
 
 /** A tool call of a script. `{{name}}` inside a text stands for a variable. */
-export interface ScriptedCall {
+interface ScriptedCall {
   readonly name: string;
   readonly arguments: Readonly<Record<string, unknown>>;
 }
 
-/** One reply. */
 export interface ScriptedReply {
   /** The lines; a single text is one line. */
   readonly text: readonly string[];
@@ -42,19 +41,17 @@ export const SCRIPTED_NODES = [
 export type ScriptedNode = (typeof SCRIPTED_NODES)[number];
 
 /** A variable of a script: the topic or the context sets its value in a line `<label>: <value>`. */
-export interface ScenarioVariable {
+interface ScenarioVariable {
   readonly label: string;
   /** Used if there is no such line; if absent, the line is required. */
   readonly default?: string;
 }
 
 /** The replies of a round, by node, each in order. */
-export type ScriptedRound = Readonly<Partial<Record<ScriptedNode, readonly ScriptedReply[]>>>;
+type ScriptedRound = Readonly<Partial<Record<ScriptedNode, readonly ScriptedReply[]>>>;
 
-/** A scenario. */
 export interface Scenario {
   readonly description: string;
-  /** A topic that fits. */
   readonly topic: string;
   readonly variables: Readonly<Record<string, ScenarioVariable>>;
   readonly rounds: readonly ScriptedRound[];

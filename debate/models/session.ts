@@ -22,8 +22,7 @@ export interface SessionOptions {
   readonly clock: Clock;
 }
 
-/** The state of the session. */
-export interface SessionStatus {
+interface SessionStatus {
   readonly isConfigured: boolean;
   /** Whether there is a session, or could be one. */
   readonly isValid: boolean;

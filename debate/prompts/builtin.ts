@@ -14,7 +14,6 @@ import performanceEs from "./builtin/performance.es.yaml" with { type: "text" };
 import securityEn from "./builtin/security.en.yaml" with { type: "text" };
 import securityEs from "./builtin/security.es.yaml" with { type: "text" };
 
-/** The texts by file name. */
 export const BUILTIN_TEXTS: Readonly<Record<string, string>> = {
   "data.en.yaml": dataEn,
   "data.es.yaml": dataEs,

@@ -9,15 +9,12 @@ import * as z from "@zod/zod";
 import { type Document, isMap, isNode, isPair, isScalar, LineCounter, parseDocument } from "yaml";
 import type { PromptTemplate } from "./template.ts";
 
-/** What a file's name states. */
 export interface TemplateId {
   readonly name: string;
   readonly language: string;
 }
 
-/** The file of a template. */
-export interface TemplateFile {
-  /** Its name without the folder. */
+interface TemplateFile {
   readonly name: string;
   /** Its path as messages show it. */
   readonly path: string;

@@ -13,22 +13,19 @@ import type { PromptTemplate } from "./template.ts";
 export type { PromptTemplate } from "./template.ts";
 
 /** A file that cannot be used. */
-export interface TemplateProblem {
+interface TemplateProblem {
   /** Absent when not even the file's name can be read. */
   readonly id?: TemplateId;
-  /** States file, line and reason. */
   readonly message: string;
 }
 
-/** The templates to choose from. */
 export interface TemplateSet {
   /** Sorted by name, then language; one for each pair. */
   readonly templates: readonly PromptTemplate[];
   readonly problems: readonly TemplateProblem[];
 }
 
-/** As `GET /api/prompts` lists it. */
-export type TemplateListItem = Pick<
+type TemplateListItem = Pick<
   PromptTemplate,
   "name" | "language" | "version" | "description" | "source"
 >;

@@ -23,7 +23,6 @@ export function htmlFileName(runId: string): string {
   return `diagnosis-${runId.slice(0, 8)}.html`;
 }
 
-/** The whole file. */
 export function renderHtml(record: ReadRecord): string {
   const words = wordsFor(record.language ?? "");
   const title = record.title ?? record.topic ?? words.noTopic;

@@ -61,7 +61,6 @@ export function formatDuration(seconds: number): string {
   return `${Math.floor(whole / 3600)}h ${Math.floor((whole % 3600) / 60)}m`;
 }
 
-/** The history of each hypothesis. */
 function renderTimeline(hypotheses: readonly Hypothesis[], words: Words): string {
   if (hypotheses.length === 0) return "";
   return [`## ${words.timeline}`, ...hypotheses.map((each) => renderHypothesis(each, words))].join("\n\n");
@@ -111,7 +110,6 @@ function label({ id }: Hypothesis): string {
   return /^h-/i.test(id) ? id : `H-${id}`;
 }
 
-/** The last decision, in short. */
 function renderSummary({ events, hypotheses, status }: ReadRecord, words: Words): string {
   const last = events.findLast(({ type }) => type === "moderator_decision");
   const decision = fieldsOf(last?.decision);

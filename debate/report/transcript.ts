@@ -106,7 +106,6 @@ function renderToolCall(
   ];
 }
 
-/** The number that evidence cites. */
 function numberMark({ number }: StoredEvent): string {
   const known = numberOf(number);
   return known === undefined ? "" : ` #${known}`;
@@ -159,7 +158,6 @@ function renderDecision(event: StoredEvent, words: Words): string {
   ].join("\n");
 }
 
-/** The agent's name for itself. */
 function roleOf({ role, agent_role, node, agent_node }: StoredEvent, words: Words): string {
   return inline(textOf(role) || textOf(agent_role) || textOf(node) || textOf(agent_node)) || words.agent;
 }

@@ -6,7 +6,6 @@
 import { labelLanguage } from "../engine/graph/labels.ts";
 
 const ENGLISH = {
-  /** For what other modules say. */
   language: "en",
   title: "Diagnosis report",
   noTopic: "no topic",
@@ -91,7 +90,6 @@ const ENGLISH = {
   noPrice: "Some models have no known price; MODEL_PRICES_FILE can give one.",
 } as const;
 
-/** The words of one language. */
 export type Words = {
   readonly [K in keyof typeof ENGLISH]: (typeof ENGLISH)[K] extends string ? string : (typeof ENGLISH)[K];
 };

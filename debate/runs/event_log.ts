@@ -23,7 +23,7 @@ interface Page {
 }
 
 /** An event for {@linkcode EventLog.append}: its type, and the whole event as one line of JSON. */
-export interface LogEntry {
+interface LogEntry {
   readonly type: string;
   readonly json: string;
 }
@@ -37,7 +37,6 @@ export class EventLog {
   readonly #clock: Clock;
   readonly #pages: Page[] = [];
   readonly #listeners = new Set<() => void>();
-  /** Where each event ends. */
   readonly #ends: number[] = [];
   /** The index in `#ends` of each stored event, from 1 on. */
   readonly #stored: number[] = [-1];
@@ -56,12 +55,10 @@ export class EventLog {
     return this.#size;
   }
 
-  /** Whether nothing will follow. */
   get isEnded(): boolean {
     return this.#isEnded;
   }
 
-  /** Adds an event. */
   append({ type, json }: LogEntry): void {
     if (this.#isEnded) return;
     const isEphemeral = EPHEMERAL_TYPES.has(type);

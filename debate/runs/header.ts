@@ -6,7 +6,7 @@
 import type { RunEfforts, RunHeader, RunModels } from "./record.ts";
 
 /** What is known of a run when it begins. */
-export interface BeginningRun {
+interface BeginningRun {
   readonly runId: string;
   readonly topic: string;
   /** Milliseconds since the epoch. */
@@ -15,13 +15,10 @@ export interface BeginningRun {
   readonly efforts: RunEfforts;
   readonly template: string;
   readonly language: string;
-  /** Independent diagnoses come first. */
   readonly isSampled: boolean;
-  /** The run that it resumes. */
   readonly parent: { readonly runId: string; readonly topic: string } | undefined;
 }
 
-/** Its header. */
 export function beginHeader(run: BeginningRun): RunHeader {
   const { runId, topic, startedAt, models, efforts, template, language, isSampled, parent } = run;
   return {

@@ -25,8 +25,7 @@ export interface RunOptions {
   readonly pauseBetweenRounds: boolean;
 }
 
-/** What a run needs. */
-export interface LiveRunSetup {
+interface LiveRunSetup {
   readonly header: RunHeader;
   readonly context: CollectedContext;
   readonly options: RunOptions;
@@ -43,7 +42,7 @@ export interface LiveRunSetup {
 type Resolution = "approved" | "rejected" | "timeout";
 
 /** What an operator can answer; `…_for_run` is also about the same call of the same tool later in this run. */
-export type OperatorAnswer = "approved" | "rejected" | "approved_for_run" | "rejected_for_run";
+type OperatorAnswer = "approved" | "rejected" | "approved_for_run" | "rejected_for_run";
 
 interface Answer {
   readonly resolution: Resolution;
@@ -60,7 +59,6 @@ interface WaitingCall {
   readonly resolve: (answer: Answer) => void;
 }
 
-/** A run in progress. */
 export class LiveRun {
   readonly header: RunHeader;
   readonly context: CollectedContext;
@@ -82,7 +80,6 @@ export class LiveRun {
     this.#options = setup.options;
   }
 
-  /** Its record so far. */
   get events(): readonly StoredEvent[] {
     return this.#events;
   }
@@ -210,7 +207,6 @@ export class LiveRun {
     return this.#answerPause === undefined ? undefined : "comment";
   }
 
-  /** Waits for the operator's comment. */
   async waitForComment(): Promise<OperatorWord> {
     // The pause may have been turned off in the meantime.
     if (!this.#options.pauseBetweenRounds) return NO_WORD;

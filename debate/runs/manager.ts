@@ -29,14 +29,14 @@ import {
 import type { RunStore } from "./store.ts";
 
 /** The models of a run, by id. */
-export interface RoleModels extends RunModels {
+interface RoleModels extends RunModels {
   readonly summary: string;
   /** Gives the independent diagnoses before a debate. */
   readonly sample: string;
 }
 
 /** What the manager needs for runs. */
-export interface RunPorts {
+interface RunPorts {
   readonly store: RunStore;
   readonly clock: Clock;
   /** A fresh id of 32 hexadecimal digits. */
@@ -45,7 +45,6 @@ export interface RunPorts {
   readonly newCallId: () => string;
   /** @throws {ModelError | AppError} when there is no such model */
   readonly openModel: (id: string) => Model | Promise<Model>;
-  /** The tools of one run. */
   readonly openTools: () => readonly Tool[];
   readonly audit: DebatePorts["audit"];
   /** Masks secrets in what the operator writes. */
@@ -56,8 +55,7 @@ export interface RunPorts {
   readonly fail: (message: string) => void;
 }
 
-/** A run to start. */
-export interface RunRequest {
+interface RunRequest {
   readonly topic: string;
   readonly context: CollectedContext;
   readonly models: RunModels;
@@ -68,14 +66,12 @@ export interface RunRequest {
   readonly template: PromptTemplate;
   readonly options: RunOptions;
   readonly mode: RunMode;
-  /** The run that it resumes. */
   readonly parent?: { readonly runId: string; readonly topic: string; readonly prior: PriorRun };
 }
 
 const MAX_LIVE = 200;
 const MS = 1000;
 
-/** All runs in progress. */
 export class RunManager {
   readonly #ports: RunPorts;
   readonly #settings: Settings;
@@ -89,7 +85,6 @@ export class RunManager {
     this.#ports = ports;
   }
 
-  /** A run in progress. */
   find(runId: string): LiveRun | undefined {
     return this.#live.get(runId);
   }

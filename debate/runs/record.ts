@@ -15,11 +15,10 @@ import { withoutForeignClaims, withoutOutcome } from "./foreign.ts";
 import type { ReasoningEffort } from "../engine/model.ts";
 import { RUN_MODES, type RunMode } from "../engine/run_mode.ts";
 
-/** Every status of a run. */
 export const RUN_STATUSES = ["running", "completed", "cancelled", "error", "interrupted"] as const;
 
 /** The status of a run. `interrupted`: the server stopped in the middle of it. */
-export type RunStatus = (typeof RUN_STATUSES)[number];
+type RunStatus = (typeof RUN_STATUSES)[number];
 
 /** What the events say, in the form in which they say it. */
 type Fields = Readonly<Record<string, unknown>>;
@@ -41,7 +40,7 @@ export interface StoredEvent {
 }
 
 /** What a run came to, for lists. */
-export interface Conclusion {
+interface Conclusion {
   /** `null` when its evidence was not checked, or it came to no end. */
   readonly outcome: "cause" | "no_confident_cause" | null;
   /** 0 to 1. */
@@ -68,7 +67,6 @@ export interface RunHeader {
   readonly parent_run_id: string | null;
   readonly parent_topic?: string;
   readonly finished_at?: string;
-  /** With one decimal. */
   readonly duration_seconds?: number;
   /** Tokens by node, and in total. */
   readonly token_totals?: Fields;
@@ -93,7 +91,6 @@ export interface RunRecord extends RunHeader {
   /** What was left out of the context, and why. */
   readonly context_notes: readonly string[];
   readonly final_result: string | null;
-  /** The last decision. */
   readonly decision: Fields | null;
   readonly hypotheses: readonly Hypothesis[];
   /** What was said in each round, in short, and the decision. */

@@ -8,13 +8,12 @@ import { errorName } from "@gateway/shared/errors";
 import type { RunStore } from "./store.ts";
 
 /** What is kept, and how that is looked after. */
-export interface Retention {
+interface Retention {
   readonly store: Pick<RunStore, "list" | "expire">;
   /** 0: everything is kept. */
   readonly days: number;
   readonly clock: Clock;
   readonly signal: AbortSignal;
-  /** Writes to the operator's log. */
   readonly tell: (message: string) => void;
 }
 

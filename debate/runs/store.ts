@@ -15,10 +15,8 @@ import { readListItem } from "./list_item.ts";
 import { byTime, formatRecord, type RunListItem, type RunRecord, toListItem } from "./record.ts";
 import { parseJson, readStoredRun, type StoredRun } from "./stored_run.ts";
 
-/** What the store needs. */
-export interface RunStoreOptions {
+interface RunStoreOptions {
   readonly folder: Folder;
-  /** Writes to the operator's log. */
   readonly warn: (message: string) => void;
 }
 
@@ -34,7 +32,6 @@ const JOURNAL = /^([0-9a-f]{32})\.events\.jsonl$/;
 const DECODER = new TextDecoder();
 const ENCODER = new TextEncoder();
 
-/** The records of all runs. */
 export class RunStore {
   readonly #folder: Folder;
   readonly #warn: (message: string) => void;

@@ -8,7 +8,6 @@ import { isObject } from "../engine/graph/json_objects.ts";
 import { withoutForeignClaims } from "./foreign.ts";
 import { formatRecord, type ReadRecord, readRecord } from "./record.ts";
 
-/** A stored record. */
 export interface StoredRun {
   /** The JSON of the file; of an imported run, without what only this server can know. */
   readonly text: string;

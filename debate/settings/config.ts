@@ -96,7 +96,6 @@ export interface Settings {
   readonly LOG_LEVEL: LogLevel;
 }
 
-/** The variables and their meaning. */
 export const settingsSchema: z.ZodType<Settings> = z.strictObject({
   HUB_TOKEN: text("access token of provider A, for models `hub/<name>`"),
   HUB_BASE_URL: url("provider A: base URL of its chat completions API; any compatible server works"),
@@ -262,12 +261,11 @@ export const ENV_NAMES: readonly string[] = [
 ];
 
 /** Where {@linkcode loadSettings} looks. */
-export interface SettingsSources {
+interface SettingsSources {
   /** The process's environment, which takes precedence. An empty variable counts as unset. */
   readonly env: Readonly<Record<string, string | undefined>>;
   /** The text of `.env`, if the file exists. */
   readonly dotEnv?: string;
-  /** Absolute. */
   readonly workingFolder: string;
 }
 

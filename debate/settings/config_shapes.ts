@@ -12,7 +12,6 @@ export const text = (meaning: string): z.ZodDefault<z.ZodString> => z.string().d
 export const flag = (fallback: boolean, meaning: string): z.ZodDefault<z.ZodBoolean> =>
   z.boolean().default(fallback).describe(meaning);
 
-/** A whole number within bounds. */
 export const whole = (min: number, max: number, fallback: number, meaning: string): z.ZodDefault<z.ZodInt> =>
   z.int().min(min).max(max).default(fallback).describe(meaning);
 
@@ -20,11 +19,9 @@ export const whole = (min: number, max: number, fallback: number, meaning: strin
 export const share = (fallback: number, meaning: string): z.ZodDefault<z.ZodNumber> =>
   z.number().min(0).max(1).default(fallback).describe(meaning);
 
-/** A comma-separated list of texts. */
 export const list = (meaning: string, fallback: string[] = []): z.ZodDefault<z.ZodArray<z.ZodString>> =>
   z.array(z.string()).default(fallback).describe(`${meaning}; comma-separated`);
 
-/** The id of a model. */
 export const model = (fallback: string, meaning: string): z.ZodDefault<z.ZodString> =>
   z.string().regex(/^(?:hub|assist|replay)\/./, "must be hub/<name>, assist/<name> or replay/<scenario>")
     .default(fallback).describe(meaning);

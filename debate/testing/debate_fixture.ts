@@ -10,7 +10,6 @@ import { type Script, ScriptedModel } from "./scripted_model.ts";
 /** A decision that ends the debate, as a moderator writes it. */
 export const CLOSING = JSON.stringify(sampleDecision({ status: "final_diagnosis", confidence: 0.9 }));
 
-/** A decision to continue. */
 export const CONTINUE = JSON.stringify(sampleDecision());
 
 /** One hypothesis in the required form. */
@@ -48,7 +47,6 @@ export class FixedTool implements Tool {
   }
 }
 
-/** A debate under test. */
 export class DebateFixture {
   readonly clock = new FakeClock();
   readonly model: ScriptedModel;

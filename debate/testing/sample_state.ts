@@ -9,7 +9,6 @@ import type {
 } from "../engine/graph/state.ts";
 import { startState } from "../engine/graph/flow.ts";
 
-/** A task of four rounds. */
 export const SAMPLE_TASK: DebateTask = {
   topic: "checkout answers slowly",
   context: "",
@@ -20,12 +19,10 @@ export const SAMPLE_TASK: DebateTask = {
   language: "en",
 };
 
-/** A debate at its start. */
 export function sampleState(changes: Partial<DebateState> = {}): DebateState {
   return { ...startState(SAMPLE_TASK, undefined), ...changes };
 }
 
-/** A decision to continue. */
 export function sampleDecision(changes: Partial<Decision> = {}): Decision {
   return {
     status: "continue",

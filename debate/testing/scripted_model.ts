@@ -20,7 +20,6 @@ export type Script = Readonly<Partial<Record<NodeName, readonly Answer[]>>>;
 /** A model that gives scripted answers without delay. */
 export class ScriptedModel implements Model {
   readonly id: string;
-  /** The requests so far. */
   readonly requests: ModelRequest[] = [];
   readonly script: Script;
   readonly #asked = new Map<NodeName, number>();

@@ -6,19 +6,16 @@
  */
 
 /** The form of an operand or of an option's value. `path` is checked by the code that runs the program. */
-export type ValueRule = RegExp | "path" | "text";
+type ValueRule = RegExp | "path" | "text";
 
 /** The arguments that a program, or one of its subcommands, accepts. */
 export interface ArgumentRule {
   /** Options without a value: their names without dashes, separated by blanks. */
   readonly flags?: string;
-  /** Options with a value. */
   readonly values?: Readonly<Record<string, ValueRule>>;
-  /** The first operands. */
   readonly operands?: readonly ValueRule[];
   /** Operands after those; if absent, no more are allowed. */
   readonly rest?: ValueRule;
-  /** The least number of operands. */
   readonly min?: number;
   /** Arguments that are put before all others. */
   readonly always?: readonly string[];
@@ -41,7 +38,7 @@ export interface Argument {
 }
 
 /** The arguments to run a program with. */
-export type CheckedArguments =
+type CheckedArguments =
   | { readonly kind: "arguments"; readonly args: readonly Argument[] }
   | { readonly kind: "refused"; readonly reason: string };
 

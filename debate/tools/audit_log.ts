@@ -16,7 +16,6 @@ export interface ToolAuditLog {
    * @throws {AppError} `audit_unavailable` when it cannot be written
    */
   append(line: AuditLine): Promise<void>;
-  /** Waits for lines under way. */
   close(): Promise<void>;
 }
 

@@ -8,22 +8,17 @@ import { withoutCutWord } from "../engine/graph/text.ts";
 import { ToolFailure } from "./define_tool.ts";
 import { fetchConfigured, type HttpPorts } from "./http_fetch.ts";
 
-/** A configured server. */
-export interface Backend {
-  /** Its name for messages. */
+interface Backend {
   readonly what: string;
-  /** The name of its setting. */
   readonly setting: string;
   /** Its base URL, which may contain credentials; empty if it is not set. */
   readonly baseUrl: string;
 }
 
-/** A request to it. */
-export interface BackendRequest {
+interface BackendRequest {
   /** The encoded path with its leading slash. */
   readonly path: string;
   readonly query?: Readonly<Record<string, string>>;
-  /** Sent as JSON, by POST. */
   readonly body?: unknown;
   /** The server that the model names; refused unless it is the configured one. */
   readonly requestedUrl: string;

@@ -21,7 +21,6 @@ import type { RunProgram } from "./run_program.ts";
 import { createRunSshCommand } from "./run_ssh_command.ts";
 import type { Tool } from "../engine/tool.ts";
 
-/** The settings that tools use. */
 export type ToolSettings = Pick<
   Settings,
   | "TOOLS_ENABLED"
@@ -40,7 +39,6 @@ export type ToolSettings = Pick<
 /** What gives tools access to the outside world; `createToolPorts` creates the ports of this machine. */
 export interface ToolPorts {
   readonly clock: Clock;
-  /** Applied to every result. */
   readonly redact: Redact;
   readonly http: HttpPorts;
   readonly runProgram: RunProgram;

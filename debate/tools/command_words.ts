@@ -6,7 +6,7 @@
  */
 
 /** At least one word, or the reason for a refusal. */
-export type SplitCommand =
+type SplitCommand =
   | { readonly kind: "words"; readonly words: readonly string[] }
   | { readonly kind: "refused"; readonly reason: string };
 

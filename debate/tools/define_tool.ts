@@ -14,7 +14,6 @@ export class ToolFailure extends Error {
   override readonly name = "ToolFailure";
 }
 
-/** What a tool has found. */
 export interface Finding {
   /** `false` when what was asked for did not work. */
   readonly ok: boolean;
@@ -34,8 +33,7 @@ export interface Call {
   readonly seconds: number;
 }
 
-/** The parts of a tool. */
-export interface ToolSpec<T extends TimedArguments> {
+interface ToolSpec<T extends TimedArguments> {
   readonly name: string;
   readonly description: string;
   /** Checks the arguments; has a {@linkcode timeoutArgument}. */
@@ -44,13 +42,11 @@ export interface ToolSpec<T extends TimedArguments> {
   run(args: T, call: Call): Promise<Finding>;
 }
 
-/** Arguments that every tool takes. */
-export interface TimedArguments {
+interface TimedArguments {
   /** In seconds. */
   readonly timeout: number;
 }
 
-/** What every tool needs. */
 export interface ToolServices {
   readonly clock: Clock;
   readonly redact: Redact;
@@ -74,7 +70,6 @@ export function countArgument(
     .describe(`${what}, 1 to ${max}`);
 }
 
-/** A tool from its parts. */
 export function defineTool<T extends TimedArguments>(
   { name, description, schema, run }: ToolSpec<T>,
   { clock, redact }: ToolServices,

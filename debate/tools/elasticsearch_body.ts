@@ -7,11 +7,10 @@
 import { parseStandardJson } from "@gateway/shared/json";
 
 /** A search body that may be sent, or the reason for a refusal. */
-export type CheckedBody =
+type CheckedBody =
   | { readonly kind: "body"; readonly body: Readonly<Record<string, unknown>> }
   | { readonly kind: "refused"; readonly reason: string };
 
-/** The most hits. */
 export const MAX_HITS = 50;
 const MAX_BODY = 50_000;
 const MAX_DEPTH = 40;

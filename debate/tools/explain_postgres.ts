@@ -6,17 +6,16 @@
 import postgres from "postgres";
 
 /** A query to explain; it has passed `checkSql`. */
-export interface ExplainRequest {
+interface ExplainRequest {
   /** The URL with its credentials, which are never in a result. */
   readonly url: string;
   readonly query: string;
   readonly seconds: number;
-  /** Ends the connection. */
   readonly signal: AbortSignal;
 }
 
 /** The lines of a plan, or why there is none; contains nothing of the URL or of the tables' contents. */
-export type ExplainResult =
+type ExplainResult =
   | { readonly kind: "plan"; readonly lines: readonly string[] }
   | { readonly kind: "failed"; readonly reason: string };
 

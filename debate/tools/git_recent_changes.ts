@@ -60,7 +60,6 @@ const LOG = [
   "--stat-count=20",
 ];
 
-/** The tool. */
 export function createGitRecentChanges(
   { runProgram, folders }: { readonly runProgram: RunProgram; readonly folders: ReadableFolders },
   services: ToolServices,

@@ -8,7 +8,6 @@ import { request as requestHttps } from "node:https";
 import { lookup } from "node:dns/promises";
 import { isIP } from "node:net";
 
-/** A request. */
 export interface HttpRequest {
   /** Names host, port and path; a certificate must be for its host. */
   readonly url: URL;
@@ -22,7 +21,6 @@ export interface HttpRequest {
   readonly signal: AbortSignal;
 }
 
-/** An answer. */
 export interface HttpAnswer {
   readonly status: number;
   readonly statusText: string;

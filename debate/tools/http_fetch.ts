@@ -8,14 +8,12 @@ import { ToolFailure } from "./define_tool.ts";
 import { type HttpAnswer, type HttpExchange, HttpExchangeError, type Resolve } from "./http_exchange.ts";
 import { type AllowList, vet } from "./net_guard.ts";
 
-/** How requests are sent. */
 export interface HttpPorts {
   readonly exchange: HttpExchange;
   readonly resolve: Resolve;
 }
 
-/** What to send. */
-export interface Outgoing {
+interface Outgoing {
   readonly method: "GET" | "POST";
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: string;

@@ -20,7 +20,6 @@ const schema = z.strictObject({
   timeout: timeoutArgument(10),
 });
 
-/** The tool. */
 export function createHttpGet(ports: HttpPorts, allowed: AllowList, services: ToolServices): Tool {
   return defineTool({
     name: "http_get",

@@ -20,8 +20,7 @@ export type AddressKind =
   | "multicast"
   | "reserved";
 
-/** An address. */
-export type Address = ipaddr.IPv4 | ipaddr.IPv6;
+type Address = ipaddr.IPv4 | ipaddr.IPv6;
 
 /** The addresses that have the same first bits. */
 export interface Network {
@@ -60,7 +59,6 @@ export function isSingle({ address, prefix }: Network): boolean {
   return prefix === bitsOf(address);
 }
 
-/** The kind of an address. */
 export function classify(address: Address): AddressKind {
   if (METADATA.some((network) => isInside(address, network))) return "metadata";
   const kind = KINDS[address.range()] ?? "reserved";

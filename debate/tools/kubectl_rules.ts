@@ -8,7 +8,7 @@ import { type Argument, type ArgumentRule, checkArguments } from "./argv.ts";
 import { splitCommand } from "./command_words.ts";
 
 /** The arguments for kubectl, or the reason for a refusal. */
-export type CheckedKubectl =
+type CheckedKubectl =
   | { readonly kind: "arguments"; readonly verb: string; readonly args: readonly Argument[] }
   | { readonly kind: "refused"; readonly reason: string };
 

@@ -22,8 +22,7 @@ export interface AllowList {
   readonly networks: readonly Network[];
 }
 
-/** Whether a connection is allowed. */
-export type Verdict =
+type Verdict =
   | { readonly kind: "allowed" }
   | { readonly kind: "refused"; readonly address: string; readonly addressKind: AddressKind | "no" };
 

@@ -14,7 +14,7 @@ import type { Redact } from "./present.ts";
 import { createProgramRunner } from "./run_program.ts";
 
 /** What {@linkcode createToolPorts} needs. */
-export interface ToolPortsOptions {
+interface ToolPortsOptions {
   readonly settings: Pick<Settings, "ALLOWED_PROJECT_ROOTS" | "REQUESTS_CA_BUNDLE" | "SSL_CERT_FILE">;
   readonly clock: Clock;
   readonly redact: Redact;

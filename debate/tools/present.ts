@@ -3,7 +3,6 @@
  *
  * @module
  */
-/** Masks secrets. */
 export type Redact = (text: string) => string;
 
 // Escape sequences of terminals, then controls, format characters (bidi, zero width, tags), lone surrogates:

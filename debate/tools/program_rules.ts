@@ -11,7 +11,7 @@ import { GREP_EXCLUSIONS } from "../context/secret_files.ts";
 import { splitCommand } from "./command_words.ts";
 
 /** A program without or with subcommands. */
-export type ProgramRule = ArgumentRule | { readonly commands: Readonly<Record<string, ArgumentRule>> };
+type ProgramRule = ArgumentRule | { readonly commands: Readonly<Record<string, ArgumentRule>> };
 
 const NUMBER = /^\d{1,9}$/;
 const COUNT = /^(?:[1-9]|10)$/;
@@ -27,7 +27,6 @@ const ADDRESS_WORD = /^[A-Za-z0-9_.:@/]{1,255}$/;
 
 const hostLookup: ArgumentRule = { operands: [HOST, HOST], min: 1 };
 
-/** The rules by program. */
 export const PROGRAM_RULES: Readonly<Record<string, ProgramRule>> = {
   // Processes and the machine
   ps: {
@@ -234,7 +233,7 @@ function needsCount(operands: readonly string[]): string | undefined {
 }
 
 /** A command that may be run once its paths are checked. */
-export type CheckedCommand =
+type CheckedCommand =
   | { readonly kind: "command"; readonly program: string; readonly args: readonly Argument[] }
   | { readonly kind: "refused"; readonly reason: string };
 

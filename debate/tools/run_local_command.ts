@@ -27,7 +27,6 @@ const schema = z.strictObject({
   timeout: timeoutArgument(15),
 });
 
-/** The tool. */
 export function createRunLocalCommand(
   { runProgram, folders }: { readonly runProgram: RunProgram; readonly folders: ReadableFolders },
   services: ToolServices,

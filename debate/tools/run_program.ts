@@ -6,22 +6,18 @@
 import { type Clock, within } from "@gateway/shared/clock";
 import { withoutCutWord } from "../engine/graph/text.ts";
 
-/** A program to run. */
 export interface ProgramRequest {
   /** Its name, which is looked up in {@linkcode PROGRAM_PATH}. */
   readonly program: string;
   readonly args: readonly string[];
-  /** The folder to run in. */
   readonly cwd: string;
   /** Its whole environment, apart from the search path and the locale. */
   readonly env?: Readonly<Record<string, string>>;
   /** The most bytes of both outputs together; a program that writes more is stopped. */
   readonly maxBytes?: number;
-  /** Stops the program when aborted. */
   readonly signal: AbortSignal;
 }
 
-/** How a program ended. */
 export type ProgramResult =
   | { readonly kind: "missing" }
   | {
@@ -36,7 +32,6 @@ export type ProgramResult =
 /** Runs a program to its end. If the signal is aborted, the result contains the output up to then. */
 export type RunProgram = (request: ProgramRequest) => Promise<ProgramResult>;
 
-/** Where programs are looked for. */
 export const PROGRAM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 const BASE_ENV = { PATH: PROGRAM_PATH, LC_ALL: "C.UTF-8", TERM: "dumb", PAGER: "cat" };
@@ -44,7 +39,6 @@ const DEFAULT_MAX_BYTES = 256 * 1024;
 /** How long a grandchild may keep an output open after its parent has ended. */
 const LINGER_MS = 500;
 
-/** A runner on this machine. */
 export function createProgramRunner(clock: Clock): RunProgram {
   return async ({ program, args, cwd, env = {}, maxBytes = DEFAULT_MAX_BYTES, signal }) => {
     signal.throwIfAborted();

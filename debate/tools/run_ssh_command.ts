@@ -24,8 +24,7 @@ import { describeRun } from "./program_finding.ts";
 import type { ProgramResult, RunProgram } from "./run_program.ts";
 import type { Tool } from "../engine/tool.ts";
 
-/** How to reach other machines. */
-export interface SshSettings {
+interface SshSettings {
   /** The account; empty: the current user. */
   readonly defaultUser: string;
   /** The private key; empty: the agent and the standard keys. */
@@ -49,7 +48,6 @@ const schema = z.strictObject({
   timeout: timeoutArgument(15),
 });
 
-/** The tool. */
 export function createRunSshCommand(
   settings: SshSettings,
   runProgram: RunProgram,

@@ -10,7 +10,7 @@
 import { type SqlToken, tokenize } from "./sql_tokens.ts";
 
 /** A statement without comments and without the semicolon at its end, or why it cannot be explained. */
-export type CheckedSql =
+type CheckedSql =
   | { readonly kind: "query"; readonly query: string }
   | { readonly kind: "refused"; readonly reason: string };
 

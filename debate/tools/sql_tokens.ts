@@ -89,7 +89,6 @@ function operatorEnd(text: string, from: number): number {
   return end;
 }
 
-/** Comments nest. */
 function commentEnd(text: string, from: number): number | undefined {
   let depth = 1;
   const marks = /\/\*|\*\//g;

@@ -46,7 +46,6 @@ export type DebateHandler = (request: Request, peer: UnknownPeer) => Promise<Res
 const TEMPLATE = "/api/prompts/:name/:language";
 const RUN = "/api/runs/:id{[0-9a-f]{32}}";
 
-/** What the routes work with. */
 interface RoutePorts extends WebPorts {
   readonly events: EventStreams;
 }
@@ -91,7 +90,6 @@ const PAGE_ROUTES = routes(Object.fromEntries(
   [...PAGE_FILES].map(([path, file]) => [path, { GET: () => pageResponse(file) }]),
 ));
 
-/** All routes, behind the guard. */
 export function createDebateApp(ports: WebPorts): DebateHandler {
   const guard = createGuard(ports);
   const events = new EventStreams(ports, new Subscribers(ports.clock, ports.stopping));

@@ -29,7 +29,6 @@ export class EventStreams {
     return this.#subscribers.follow(this.#write([{ type: "error", message: "There is no such run" }]), null);
   }
 
-  /** Forgets a removed run. */
   forget(runId: string): void {
     this.#replays.delete(runId);
   }

@@ -21,8 +21,7 @@ export interface Form {
   readonly files: ReadonlyMap<string, readonly GivenFile[]>;
 }
 
-/** The limits of a form. */
-export interface FormLimits {
+interface FormLimits {
   /** The largest size of each file, in bytes. */
   readonly maxFileBytes: number;
 }

@@ -14,7 +14,7 @@ import { isCrossSite, isLoopbackHost } from "./same_origin.ts";
 const LIVENESS_PATH = "/healthz";
 
 /** Headers for the response to a request that may pass. */
-export type Passed = Readonly<Record<string, string>>;
+type Passed = Readonly<Record<string, string>>;
 
 /**
  * Lets a request pass, or answers it.
@@ -22,7 +22,7 @@ export type Passed = Readonly<Record<string, string>>;
  * @param address the IP address that it comes from
  * @throws {AppError} `forbidden`; `rate_limited` after too many wrong passwords
  */
-export type Guard = (request: Request, address: string) => Passed | Response;
+type Guard = (request: Request, address: string) => Passed | Response;
 
 /** The guard that the settings call for. */
 export function createGuard({ settings, clock, randomBytes }: WebPorts): Guard {

@@ -25,17 +25,15 @@ const KEY_BYTES = 32;
 const COOKIE_SECONDS = 30 * 24 * 3600;
 
 /** What a {@linkcode GuessLimit} needs. */
-export interface GuessLimitOptions {
+interface GuessLimitOptions {
   readonly clock: Clock;
   /** Returns this many random bytes. */
   readonly randomBytes: (length: number) => Uint8Array;
 }
 
-/** Who guesses. */
-export interface Guesser {
+interface Guesser {
   /** The IP address that the request comes from. */
   readonly address: string;
-  /** The request's `Cookie` header. */
   readonly cookie: string | null;
 }
 

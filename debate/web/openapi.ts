@@ -37,7 +37,7 @@ const FIELD_SCHEMAS = {
 } as const satisfies Record<FormField["type"], object>;
 
 /** OpenAPI 3.1. */
-export function openApi(): object {
+function openApi(): object {
   const paths = Object.entries(OPERATIONS).map(([path, methods]) => [path, {
     ...(path.includes("{") && { parameters: parametersOf(path) }),
     ...Object.fromEntries(
@@ -113,7 +113,6 @@ function schemaOf(schema: z.ZodType): object {
   return own;
 }
 
-/** `GET /api/openapi.json`. */
 export function handleOpenApi(): Response {
   return Response.json(openApi());
 }

@@ -16,11 +16,8 @@ export interface FormField {
 /** What a route does with a method. */
 export interface Operation {
   readonly summary: string;
-  /** The body as JSON. */
   readonly json?: z.ZodType | "record";
-  /** The body as a form. */
   readonly form?: Readonly<Record<string, FormField>>;
-  /** What a success answers with. */
   readonly answer: string;
   /** By default `application/json`. */
   readonly type?: string;

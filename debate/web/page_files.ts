@@ -40,7 +40,7 @@ import themeScript from "./page/theme.js" with { type: "text" };
 import visibleScript from "./page/visible.js" with { type: "text" };
 
 /** A file as it is sent to a browser. */
-export interface PageFile {
+interface PageFile {
   readonly type: string;
   readonly text: string;
 }
@@ -93,7 +93,6 @@ const MODULES = FILES.map(([path]) => path).filter((path) =>
   path.endsWith(".js") && !path.endsWith("/theme.js")
 );
 
-/** The files by path. */
 export const PAGE_FILES: ReadonlyMap<string, PageFile> = new Map([
   ["/", { type: "text/html; charset=utf-8", text: preload(page, MODULES) }],
   ...FILES,

@@ -13,7 +13,6 @@ import type { TemplateSet } from "../prompts/templates.ts";
 import type { RunManager } from "../runs/manager.ts";
 import type { RunStore } from "../runs/store.ts";
 
-/** What a resumed run adds. */
 export type Evidence = Parameters<typeof addEvidence>[1];
 
 /** The state of the logins at the providers. */
@@ -28,7 +27,6 @@ export interface ProviderStatus {
   readonly hub: { readonly isConfigured: boolean; readonly tokenPreview: string | undefined };
 }
 
-/** What the routes need. */
 export interface WebPorts {
   readonly settings: Settings;
   readonly clock: Clock;
@@ -41,7 +39,6 @@ export interface WebPorts {
   readonly collectContext: (request: ContextRequest, redact: boolean) => Promise<CollectedContext>;
   /** The context followed by new evidence, whose secrets are masked. */
   readonly addEvidence: (context: string, evidence: Evidence) => Promise<CollectedContext>;
-  /** Masks secrets in a topic. */
   readonly redact: (text: string) => string;
   /** Masks secrets in all texts of a JSON value; others are served meanwhile. */
   readonly redactAll: (value: unknown) => Promise<unknown>;

@@ -13,8 +13,7 @@ import { RUN_MODES, type RunMode } from "../engine/run_mode.ts";
 import type { RunEfforts, RunModels } from "../runs/record.ts";
 import type { Form } from "./form.ts";
 
-/** A requested run. */
-export interface RunForm {
+interface RunForm {
   readonly topic: string;
   readonly models: RunModels;
   readonly efforts: RunEfforts;

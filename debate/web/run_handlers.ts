@@ -35,7 +35,6 @@ export async function handleListRuns({ manager, store }: WebPorts): Promise<Resp
   });
 }
 
-/** `POST /api/runs`: a form. */
 export async function handleStartRun(ports: WebPorts, request: Request): Promise<Response> {
   const { settings, manager, collectContext, redact, loadTemplates } = ports;
   const form = readRunForm(await readForm(request, { maxFileBytes: settings.MAX_UPLOAD_BYTES }), settings);

@@ -25,12 +25,11 @@ import type { ProviderStatus } from "./ports.ts";
 import { checkExposure, startServer } from "./start_server.ts";
 
 /** What a server needs from outside. */
-export interface DebateEnvironment {
+interface DebateEnvironment {
   readonly settings: Settings;
   readonly clock: Clock;
   /** Returns this many random bytes. */
   readonly randomBytes: (length: number) => Uint8Array;
-  /** Trusts the operator's CAs. */
   readonly fetch: typeof fetch;
   /** The variables of `TOOL_ENV_NAMES` that are set. */
   readonly toolEnv: Readonly<Record<string, string>>;
@@ -40,8 +39,7 @@ export interface DebateEnvironment {
   readonly replayPieceDelayMs?: number;
 }
 
-/** A server that answers requests. */
-export interface DebateServer {
+interface DebateServer {
   /** Its URL for a browser on this machine. */
   readonly url: string;
   /** Ends streams and runs, and waits for requests in progress. The next start marks the runs as interrupted. */

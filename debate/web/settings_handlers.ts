@@ -9,7 +9,6 @@ import { missingSettings } from "./missing_settings.ts";
 import { readText, unprocessable } from "./run_form.ts";
 import type { WebPorts } from "./ports.ts";
 
-/** `GET /api/settings`. */
 export function handleSettings({ settings }: WebPorts): Response {
   return Response.json({
     diagnostic_model: settings.DIAGNOSTIC_MODEL,

@@ -10,8 +10,7 @@ import type { Settings } from "../settings/config.ts";
 import type { DebateHandler } from "./app.ts";
 import { isLoopback } from "./same_origin.ts";
 
-/** A listener that accepts requests. */
-export interface RunningServer {
+interface RunningServer {
   /** Its URL for a browser on this machine. */
   readonly url: string;
   /**
@@ -21,8 +20,7 @@ export interface RunningServer {
   close(): Promise<void>;
 }
 
-/** What a server needs. */
-export interface ServerPorts extends Pick<ListenerOptions<UnknownPeer>, "onError"> {
+interface ServerPorts extends Pick<ListenerOptions<UnknownPeer>, "onError"> {
   readonly clock: Clock;
 }
 

@@ -19,7 +19,6 @@ const KEEP_ALIVE = ENCODER.encode(": keep-alive\n\n");
 /** How soon a browser reconnects; this is also the first sign of life. */
 const GREETING = ENCODER.encode("retry: 1000\n\n");
 
-/** All subscribers of a server. */
 export class Subscribers {
   readonly #clock: Clock;
   readonly #all = new Set<Subscriber>();
@@ -33,7 +32,6 @@ export class Subscribers {
     }, { once: true });
   }
 
-  /** The number of subscribers. */
   get size(): number {
     return this.#all.size;
   }
@@ -93,7 +91,6 @@ class Subscriber implements UnderlyingDefaultSource<Uint8Array> {
   #place: number;
   #controller: ReadableStreamDefaultController<Uint8Array> | undefined;
   #stopListening: () => void = () => {};
-  /** When it last read something. */
   #movedAt: number;
 
   constructor(options: SubscriberOptions) {
@@ -126,13 +123,11 @@ class Subscriber implements UnderlyingDefaultSource<Uint8Array> {
     this.#leave();
   }
 
-  /** Ends the stream. */
   close(): void {
     this.#controller?.close();
     this.cancel();
   }
 
-  /** Checks on an idle stream. */
   look(now: number): void {
     const controller = this.#controller;
     if (controller === undefined) return;

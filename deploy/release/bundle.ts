@@ -8,8 +8,7 @@ import { run } from "./run.ts";
 const OPTIONAL_NATIVE = ["cpu-features", "*.node"] as const;
 
 /** Where bundles come from and go to. */
-export interface BundleFolders {
-  /** The sources to release; absolute. */
+interface BundleFolders {
   readonly sources: string;
   /** The folder where `signer/main.js` and the others go, or the one file; absolute. */
   readonly output: string;

@@ -5,10 +5,9 @@ import type { Architecture } from "./runtimes.ts";
 import { write } from "./stage.ts";
 
 /** What {@linkcode buildDebian} is given beside the package. */
-export interface DebianBuild {
+interface DebianBuild {
   /** The folder with the package's files, where `DEBIAN/` is added; absolute. */
   readonly root: string;
-  /** Where the `.deb` goes; absolute. */
   readonly output: string;
   readonly version: string;
   /** `all` for a package without a program of one architecture. */
@@ -43,7 +42,6 @@ export async function buildDebian(packaged: Package, build: DebianBuild): Promis
   return file;
 }
 
-/** The text of `DEBIAN/control`. */
 export function controlText(
   packaged: Package,
   { version, architecture, kilobytes }: Pick<DebianBuild, "version" | "architecture"> & {

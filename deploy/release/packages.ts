@@ -1,5 +1,4 @@
-/** A file of a package. */
-export interface PackagedFile {
+interface PackagedFile {
   /** Where it comes from: from the sources, or below `bundles/` from the bundles; a folder comes whole. */
   readonly from: string;
   /** Where it goes, without a slash before. */
@@ -15,11 +14,9 @@ export interface PackagedCommand {
   readonly starts: string;
 }
 
-/** A Debian package. */
 export interface Package {
   readonly name: string;
   readonly summary: string;
-  /** Further lines of the description. */
   readonly description: string;
   readonly depends: readonly string[];
   readonly recommends?: readonly string[];
@@ -64,7 +61,6 @@ export const RUNTIME: Package = {
   files: [],
 };
 
-/** Every package but the runtime. */
 export const PACKAGES: readonly Package[] = [
   {
     name: "gateway-common",

@@ -1,6 +1,5 @@
 /** How {@linkcode run} runs a program. */
-export interface RunOptions {
-  /** Absolute. */
+interface RunOptions {
   readonly cwd: string;
   readonly env?: Readonly<Record<string, string>>;
 }

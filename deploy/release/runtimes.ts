@@ -2,7 +2,7 @@ import { join } from "node:path";
 import { run } from "./run.ts";
 
 /** Architectures that are released, as Debian and images call them. */
-export const ARCHITECTURES = ["amd64", "arm64"] as const;
+const ARCHITECTURES = ["amd64", "arm64"] as const;
 
 /** One of {@linkcode ARCHITECTURES}. */
 export type Architecture = (typeof ARCHITECTURES)[number];
@@ -10,7 +10,6 @@ export type Architecture = (typeof ARCHITECTURES)[number];
 /** The Deno program of an architecture. */
 export interface Runtime {
   readonly architecture: Architecture;
-  /** Absolute. */
   readonly path: string;
 }
 

@@ -9,13 +9,11 @@ import type { Sources } from "./sources.ts";
 interface NpmPackage {
   readonly name: string;
   readonly version: string;
-  /** Keys of the graph's packages. */
   readonly dependencies: readonly string[];
 }
 
 interface ModuleGraph {
   readonly modules: readonly { readonly npmPackage?: string }[];
-  /** Also those of other programs. */
   readonly npmPackages: Readonly<Record<string, NpmPackage>>;
 }
 
@@ -53,7 +51,7 @@ function reachable({ modules, npmPackages }: ModuleGraph): readonly NpmPackage[]
 }
 
 /** What the bill is made of. */
-export interface Materials extends Pick<Sources, "version" | "epoch"> {
+interface Materials extends Pick<Sources, "version" | "epoch"> {
   readonly packages: readonly Pick<NpmPackage, "name" | "version">[];
   readonly lock: Lock;
 }

@@ -1,7 +1,7 @@
 import { AppError } from "@gateway/shared/errors";
 
 /** Where the image of the broker is published, and under which name: nobody's but the publisher's to say. */
-export interface Publication {
+interface Publication {
   /** Name in the MCP registry: a domain of the publisher's in reverse, a slash, the server, as `org.example/gateway`. */
   readonly name: string;
   /** The image without tag: registry, namespace and repository. */

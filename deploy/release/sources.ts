@@ -1,7 +1,6 @@
 import { join } from "node:path";
 import { run } from "./run.ts";
 
-/** What is released. */
 export interface Sources {
   /** A copy of the sources, with the version written into them; absolute. */
   readonly folder: string;
@@ -14,8 +13,7 @@ export interface Sources {
 }
 
 /** What {@linkcode copySources} is asked for. */
-export interface SourceRequest {
-  /** The checkout; absolute. */
+interface SourceRequest {
   readonly workspace: string;
   /** Where the copy goes; absolute, empty. */
   readonly folder: string;

@@ -2,12 +2,9 @@ import { dirname, join } from "node:path";
 import type { Package, PackagedCommand } from "./packages.ts";
 
 /** Where {@linkcode stage} reads and writes; absolute. */
-export interface StageFolders {
-  /** The sources to release. */
+interface StageFolders {
   readonly sources: string;
-  /** What was bundled. */
   readonly bundles: string;
-  /** Where the package's `usr/` goes. */
   readonly root: string;
 }
 

@@ -40,7 +40,6 @@ export const GENESIS: ChainHead = { seq: 0, hash: "" };
 
 /** Signs records; the seed does not leave it. */
 export interface AuditKey {
-  /** Checks what this key signs. */
   readonly publicKey: AuditPublicKey;
   /** 64 bytes. */
   sign(bytes: Uint8Array): Uint8Array;
@@ -99,7 +98,7 @@ function fromKeyObject(key: KeyObject): AuditPublicKey {
 }
 
 /** A finished line, without its newline, and the head after it. */
-export interface SealedLine {
+interface SealedLine {
   /** As it goes into the file. */
   readonly line: string;
   /** What the record after it is linked to. */
@@ -128,7 +127,6 @@ export interface ParsedLine {
   readonly prevHash: string;
   /** The line without `ext`, with the value of `sig` emptied. */
   readonly signedBytes: Uint8Array;
-  /** The decoded value of `sig`. */
   readonly signature: Uint8Array;
 }
 

@@ -31,7 +31,7 @@ import { restoreLog } from "./repair.ts";
 import { type AuditWarnings, openForAppend, SegmentedFile, syncFolder } from "./segments.ts";
 
 /** A file of at least so many bytes is rotated before the next record. */
-export const MAX_FILE_BYTES = 104_857_600;
+const MAX_FILE_BYTES = 104_857_600;
 
 /** What {@linkcode openFileAuditLog} needs. */
 export interface FileAuditLogOptions {
@@ -59,8 +59,7 @@ export async function openFileAuditLog(options: FileAuditLogOptions): Promise<Au
   return await explaining(options.path, async () => await openLocked(options, await lockLog(options.path)));
 }
 
-/** A log that was free. */
-export interface FreeAuditLog {
+interface FreeAuditLog {
   readonly log: AuditLog;
   readonly path: string;
 }

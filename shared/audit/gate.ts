@@ -34,7 +34,7 @@ import { createRedactor } from "../redact/redact.ts";
 import { type FileAuditLogOptions, openFileAuditLog, openFreeAuditLog } from "./file_log.ts";
 
 /** Where the gate reports records that it could not keep; a `ServiceLogger` fits. */
-export interface AuditGateLogger {
+interface AuditGateLogger {
   /** Reports that records are kept again. */
   info(message: string, fields?: Readonly<Record<string, unknown>>): void;
   /** Reports one record that was lost, with the facts about it. */
@@ -42,8 +42,7 @@ export interface AuditGateLogger {
 }
 
 /** What an {@linkcode AuditGate} is made of. */
-export interface AuditGateOptions {
-  /** Where records are appended. */
+interface AuditGateOptions {
   readonly log: AuditLog;
   /** Absent and `""` mean `closed`; so does anything that is not `open`. */
   readonly failMode?: AuditFailMode | "" | undefined;
@@ -150,8 +149,7 @@ function ofRequest(entry: AuditEntry): AuditEntry {
 const CHECK_SECONDS = 1;
 
 /** The part of a service's config that is about its audit log. */
-export interface ServiceAuditConfig {
-  /** The log file. */
+interface ServiceAuditConfig {
   readonly audit_log: string;
   /** File with the Ed25519 seed that signs records, at least 32 bytes. */
   readonly audit_key: string;
@@ -162,12 +160,10 @@ export interface ServiceAuditConfig {
 }
 
 /** What {@linkcode openServiceAudit} needs. */
-export interface ServiceAuditOptions {
-  /** The service's own. */
+interface ServiceAuditOptions {
   readonly config: ServiceAuditConfig;
   /** For the time of each record. */
   readonly clock: Clock;
-  /** Where failures are counted. */
   readonly metrics: Metrics;
   /** Told of what the log could not keep. */
   readonly logger: ServiceLogger;

@@ -14,7 +14,6 @@ import type { RecordText } from "./record.ts";
 export interface RecordStore {
   /** Appends all of the bytes; after a failure, any part of them may be in the file. */
   write(bytes: Uint8Array): Promise<void>;
-  /** Makes what was written durable. */
   sync(): Promise<void>;
   /**
    * How many bytes the file at the log's path has.
@@ -26,7 +25,6 @@ export interface RecordStore {
   truncate(size: number): Promise<void>;
   /** Puts the current file aside and starts an empty one; false when it could not, and the old one stays in use. */
   rotate(): Promise<boolean>;
-  /** Releases the file. */
   close(): void;
 }
 

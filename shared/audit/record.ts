@@ -76,7 +76,7 @@ export interface RecordText {
 }
 
 /** How {@linkcode encodeRecord} writes an entry. */
-export interface EncodeOptions {
+interface EncodeOptions {
   /** RFC 3339, UTC; see {@linkcode formatTime}. */
   readonly time: string;
   /** Applied to free text (`command`, `command_line`, `reason`, `err`, `warning`, `anomaly`) before it is truncated. */
@@ -266,9 +266,7 @@ export interface AuditEntry {
   readonly caller?: string;
   /** The host's address, or the name that was asked for where no host has it. */
   readonly host?: string;
-  /** The account on the host. */
   readonly user?: string;
-  /** The principal of the certificate. */
   readonly principal?: string;
   /** The command as it was asked for, masked before it is written. */
   readonly command?: string;
@@ -284,27 +282,18 @@ export interface AuditEntry {
   readonly body_sha256?: string;
   /** What happened, such as `issued` or `denied`. */
   readonly outcome: string;
-  /** The command's exit code. */
   readonly exit_code?: number;
-  /** Why it came to nothing. */
   readonly err?: string;
-  /** `sudo:<user>`. */
   readonly elevation?: string;
-  /** With a terminal. */
   readonly pty?: boolean;
-  /** The rule that decided. */
   readonly policy_rule?: string;
-  /** Nothing was signed or run. */
   readonly dry_run?: boolean;
   /** What enforcement would have done, or what is amiss with the record. */
   readonly warning?: string;
-  /** The approval that it needed. */
   readonly approval_id?: string;
-  /** CN of the approver. */
   readonly approved_by?: string;
   /** How the approver was asked, such as `elicitation`. */
   readonly approved_via?: string;
-  /** What the guardrails found. */
   readonly anomaly?: string;
   /** `ext`: the requested command if `command` describes the request instead; written masked, with its SHA-256. */
   readonly command_line?: string;

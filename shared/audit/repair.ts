@@ -30,10 +30,9 @@ import { MAX_LINE_BYTES } from "./record.ts";
 import { dirname, join } from "node:path";
 
 /** How many bytes of a tail a plan shows. */
-export const PREVIEW_BYTES = 120;
+const PREVIEW_BYTES = 120;
 
-/** What to mend. */
-export interface RepairOptions {
+interface RepairOptions {
   /** The log file, not a rotated one. */
   readonly path: string;
   /** When given, the records that stay must be signed by it and linked. */
@@ -42,7 +41,6 @@ export interface RepairOptions {
 
 /** The records at the beginning of a log. */
 export interface KeptRecords {
-  /** How many there are. */
   readonly records: number;
   /** The number of the last one; undefined when there is none. */
   readonly lastSeq: bigint | undefined;
@@ -205,8 +203,7 @@ async function openLog(path: string, options: OpenFileOptions = {}): Promise<Fil
   }
 }
 
-/** Where a log continues. */
-export interface RestoredLog {
+interface RestoredLog {
   readonly head: ChainHead;
   /** Bytes of good records in the active file. */
   readonly size: number;
@@ -215,7 +212,7 @@ export interface RestoredLog {
 }
 
 /** What {@linkcode restoreLog} needs. */
-export interface RestoreOptions {
+interface RestoreOptions {
   readonly path: string;
   readonly key: AuditPublicKey;
   /** The time that names a file of torn bytes, in milliseconds since the Unix epoch. */

@@ -48,7 +48,7 @@ export async function openForAppend(path: string): Promise<Deno.FsFile> {
 }
 
 /** What a {@linkcode SegmentedFile} is made of. */
-export interface SegmentedFileOptions {
+interface SegmentedFileOptions {
   /** The log file; a rotated one has the time behind its name. */
   readonly path: string;
   /** The log, from {@linkcode openForAppend}. */
@@ -70,7 +70,6 @@ export class SegmentedFile implements RecordStore {
   /** The open file has its rotated name already, and its successor could not be opened yet. */
   #movedAway = false;
 
-  /** Takes over an open log. */
   constructor(options: SegmentedFileOptions) {
     this.#path = options.path;
     this.#file = options.file;
@@ -158,10 +157,9 @@ function statOf(path: string): Deno.FileInfo | undefined {
 }
 
 /** What orders rotated files: time first, then the number. */
-export interface SegmentName {
+interface SegmentName {
   /** As it is in the folder. */
   readonly name: string;
-  /** `YYYYMMDDTHHMMSSZ`, UTC. */
   readonly stamp: string;
   /** 0 when the name has none. */
   readonly number: number;

@@ -166,7 +166,7 @@ class LineBuffer {
 const CHUNK_BYTES = 1024 * 1024;
 
 /** What {@linkcode newestLines} reads. */
-export interface NewestLinesOptions {
+interface NewestLinesOptions {
   /** As much is read, at most; then `onCut` is called. */
   readonly maxBytes: number;
   /** Told that older lines are left unread. */

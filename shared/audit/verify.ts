@@ -35,12 +35,10 @@ import { MAX_LINE_BYTES } from "./record.ts";
 
 /** A defect, and where it is. */
 export interface LogProblem extends ChainProblem {
-  /** The path of the file. */
   readonly file: string;
 }
 
-/** What to verify. */
-export interface VerifyOptions {
+interface VerifyOptions {
   /** The log file; a rotated one is verified by its own name. */
   readonly path: string;
   /** Absent: only the chain is checked, not who wrote it. */
@@ -159,16 +157,14 @@ async function readable<T>(path: string, open: () => Promise<T>): Promise<T> {
   }
 }
 
-/** What a line can fail. */
-export const PROBLEM_KINDS = ["malformed", "too_long", "gap", "prev_hash", "signature"] as const;
+const PROBLEM_KINDS = ["malformed", "too_long", "gap", "prev_hash", "signature"] as const;
 /** One of {@linkcode PROBLEM_KINDS}. */
-export type ProblemKind = (typeof PROBLEM_KINDS)[number];
+type ProblemKind = (typeof PROBLEM_KINDS)[number];
 
 /** A defect of a log. */
 export interface ChainProblem {
   /** The line it was found at, from 1, blank ones counted. */
   readonly line: number;
-  /** For programs. */
   readonly kind: ProblemKind;
   /** For people; begins with `malformed JSON`, `line too long`, `gap or reorder`, `prev_hash mismatch` or
    * `signature invalid`. */
@@ -176,7 +172,7 @@ export interface ChainProblem {
 }
 
 /** How a {@linkcode checkLog} looks at a log. */
-export interface CheckOptions {
+interface CheckOptions {
   /** Absent: signatures are not checked. */
   readonly publicKey?: AuditPublicKey | undefined;
   /** What the first record must be linked to, `""` for the beginning of a log; absent: anything. */
@@ -189,7 +185,7 @@ export interface CheckOptions {
 }
 
 /** What {@linkcode checkLog} found. */
-export interface CheckResult {
+interface CheckResult {
   /** Lines looked at, good or not. */
   readonly entries: number;
   readonly problems: number;

@@ -39,13 +39,12 @@ export interface AgentConnection {
 }
 
 /** How an agent is reached, and which of its keys is the CA. */
-export interface AgentCaKeyOptions {
+interface AgentCaKeyOptions {
   /** The text of the public key file: one line; Ed25519, ECDSA, or RSA of 2048 to 4096 bits. */
   readonly publicKey: string;
   /** Opens a new connection; there is one for each signature. */
   readonly connect: () => Promise<AgentConnection>;
   readonly clock: Clock;
-  /** Ends the loading early. */
   readonly signal?: AbortSignal | undefined;
 }
 

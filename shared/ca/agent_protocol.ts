@@ -24,7 +24,7 @@ const NO_FLAGS = 0;
 const RSA_SHA2_512 = 4;
 
 /** The longest reply that is read, in bytes; OpenSSH's agent has the same limit. */
-export const MAX_REPLY_BYTES = 256 * 1024;
+const MAX_REPLY_BYTES = 256 * 1024;
 
 /** How many bytes of a reply say how long the rest is. */
 export const LENGTH_BYTES = 4;
@@ -77,7 +77,7 @@ export function decodeIdentities(reply: Uint8Array): readonly Uint8Array[] {
 }
 
 /** A signature, and what it says it was made with. */
-export interface AgentSignature {
+interface AgentSignature {
   /** E.g. `rsa-sha2-512`. */
   readonly algorithm: string;
   /** The signature blob: `string` algorithm, `string` signature. */

@@ -30,7 +30,6 @@ import { sshKeyOf, sshSignatureOf, vaultAlgorithm, vaultHash } from "./vault_key
 /** What {@linkcode loadAkvCaKey} takes from outside. */
 export interface AkvPorts extends VaultPorts {
   readonly clock: Clock;
-  /** Ends the loading early. */
   readonly signal?: AbortSignal | undefined;
 }
 

@@ -33,8 +33,7 @@ import type { CaKey } from "./custody.ts";
 import { type CaKeyRing, selectCaKey } from "./model.ts";
 
 /** What a certificate is made of. */
-export interface IssueRequest {
-  /** What the certificate permits. */
+interface IssueRequest {
   readonly decision: AllowedSsh;
   /** The effective caller, for the KeyId. */
   readonly caller: string;
@@ -45,12 +44,11 @@ export interface IssueRequest {
 }
 
 /** What a certificate is made with. */
-export interface IssuePorts {
+interface IssuePorts {
   /** The CA keys by host group. */
   readonly caKeys: CaKeyRing<CaKey>;
   /** For the time that the certificate begins at. */
   readonly clock: Clock;
-  /** For serial and nonce. */
   readonly random: Random;
 }
 
@@ -60,7 +58,6 @@ export interface IssuedCertificate {
   readonly certificate: string;
   /** Unsigned, 64 bits. */
   readonly serial: bigint;
-  /** What the KeyId tells. */
   readonly keyId: Required<KeyIdParts>;
   /** No longer valid at this second since the epoch. */
   readonly validBefore: number;

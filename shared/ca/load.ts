@@ -30,7 +30,7 @@ export interface CaKeyPorts {
 }
 
 /** The config that names the keys, for messages, beside the ports. */
-export interface LoadCaKeysOptions extends CaKeyPorts {
+interface LoadCaKeysOptions extends CaKeyPorts {
   /** As messages name it: `signer config`. */
   readonly what: string;
 }

@@ -25,8 +25,7 @@ import * as z from "@zod/zod";
 export const CA_KEY_TYPES = ["pem", "agent", "akv"] as const;
 
 /** A private key file, for labs. */
-export interface PemCaKeyConfig {
-  /** A key in a file. */
+interface PemCaKeyConfig {
   readonly type: "pem";
   /** The private key file, in a format of OpenSSH or PEM, not encrypted. */
   readonly path: string;
@@ -34,7 +33,6 @@ export interface PemCaKeyConfig {
 
 /** A key in an ssh-agent. */
 export interface AgentCaKeyConfig {
-  /** A key in an ssh-agent. */
   readonly type: "agent";
   /** The agent's unix socket; `""` is what `SSH_AUTH_SOCK` names. */
   readonly socket: string;
@@ -56,11 +54,9 @@ export interface AkvCaKeyConfig {
   readonly credential?: AkvClientSecret;
 }
 
-/** An application's own sign-in. */
-export interface AkvClientSecret {
+interface AkvClientSecret {
   /** The directory that the application is registered in. */
   readonly tenant_id: string;
-  /** The id of the application. */
   readonly client_id: string;
   /** The name of the environment variable that holds the secret. */
   readonly client_secret_env: string;
@@ -182,7 +178,7 @@ function originOf(url: string): string {
 }
 
 /** The name in `ca_keys` of the key for hosts whose groups have none; not a group. */
-export const DEFAULT_CA_KEY = "_default";
+const DEFAULT_CA_KEY = "_default";
 
 /** CA keys by host group: their configs, or the loaded keys. */
 export interface CaKeyRing<K> {

@@ -54,7 +54,6 @@ export interface SshPrivateKey {
   readonly publicKey: Uint8Array;
   /** Signs; gives the signature blob. RSA keys sign as `rsa-sha2-256`. */
   sign(data: Uint8Array): Uint8Array;
-  /** The same on another thread. */
   readonly signAside: AsideSigner;
 }
 
@@ -94,7 +93,6 @@ interface KeyBlock {
   readonly label: string;
   /** What stands between the first line and the last. */
   readonly body: string;
-  /** All of it. */
   readonly text: string;
 }
 

@@ -20,8 +20,7 @@ import { withPlainKeys } from "../json.ts";
 import type { AkvCaKeyConfig } from "./model.ts";
 import type { VaultAlgorithm } from "./vault_key.ts";
 
-/** One key of one vault. */
-export interface Vault {
+interface Vault {
   /** The key in the configured version, or the latest one. */
   getKey(signal: AbortSignal): Promise<KeyVaultKey>;
   /** A function that signs digests with this version of the key and with no other. */

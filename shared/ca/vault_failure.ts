@@ -14,7 +14,7 @@
 import { AppError } from "../errors.ts";
 
 /** A failure for people, for the log, and for programs. */
-export interface VaultFailure {
+interface VaultFailure {
   /** Without address, key id or secret. */
   readonly text: string;
   /** For the log: the name and message of the original, but not its request, which holds the access token. */

@@ -28,7 +28,7 @@ export interface VaultPublicKey {
 }
 
 /** A public key that a vault can sign for. */
-export type VaultKeyParts = Extract<KeyParts, { readonly kind: "rsa" | "ecdsa" }>;
+type VaultKeyParts = Extract<KeyParts, { readonly kind: "rsa" | "ecdsa" }>;
 
 /** How a vault calls the algorithms that we ask it for; SHA-1 is not among them. */
 export type VaultAlgorithm = "RS256" | "ES256" | "ES384" | "ES512";

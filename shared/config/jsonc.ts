@@ -12,7 +12,7 @@ import type { Steps } from "../clock.ts";
 import { type ConfigObject, createConfigObject, isConfigObject } from "./problems.ts";
 
 /** The outcome of {@linkcode parseJsonc}. */
-export type JsoncResult =
+type JsoncResult =
   | {
     readonly kind: "ok";
     /** Without the entries of large maps. */
@@ -23,13 +23,13 @@ export type JsoncResult =
   | { readonly kind: "malformed"; readonly problem: string };
 
 /** From where to where something stands in a text. */
-export interface TextRange {
+interface TextRange {
   readonly start: number;
   readonly end: number;
 }
 
 /** Takes the entries of a large map, also of a text that turns out to be malformed further on. */
-export interface EntryTaker {
+interface EntryTaker {
   /** @param range absent where it is no object */
   take(name: string, entry: unknown, range?: TextRange): void;
   /** Takes the object that begins there unread, where it is known; gives its end then. */
@@ -87,7 +87,6 @@ class MalformedText extends Error {}
 /** An object or list whose end is still to come. */
 interface Container {
   readonly value: ConfigObject | unknown[];
-  /** Where it begins. */
   readonly start: number;
   /** In an object: the newest key. */
   key: string;
@@ -245,7 +244,6 @@ class ConfigReader {
     else if (top.key !== "__proto__") top.value[top.key] = this.#taker === undefined ? value : undefined;
   }
 
-  /** Continues behind a value. */
   #complete(value: unknown, range?: TextRange): void {
     this.#expected = this.#open.length === 0 ? "nothing" : "comma";
     const name = this.#top?.key;
@@ -302,8 +300,7 @@ export interface WrittenMap {
 }
 
 /** What a {@linkcode LargeMap} works with. */
-export interface LargeMapOptions {
-  /** What is being read. */
+interface LargeMapOptions {
   readonly text: string;
   /** The entry with its defaults, in an object of its own; nothing in it after problems, or where it is a comment. */
   readonly check: (name: string, entry: unknown) => ConfigObject;

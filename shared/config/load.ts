@@ -54,7 +54,7 @@ export interface ConfigKind<T extends object> {
 }
 
 /** A config's text, and where it came from. */
-export interface ConfigText<T extends object> extends ConfigKind<T> {
+interface ConfigText<T extends object> extends ConfigKind<T> {
   /** JSON with comments and trailing commas. */
   readonly text: string;
   /** The file's name as messages show it. */
@@ -63,8 +63,7 @@ export interface ConfigText<T extends object> extends ConfigKind<T> {
   readonly previous?: T | undefined;
 }
 
-/** A config's file. */
-export interface ConfigFile<T extends object> extends ConfigKind<T> {
+interface ConfigFile<T extends object> extends ConfigKind<T> {
   /** The file to read; relative to the working folder when not absolute. */
   readonly path: string;
 }
@@ -120,7 +119,6 @@ const WRITTEN = new WeakMap<
 
 /** What a config, or a part of one, is checked by. */
 interface Checks<T extends object> extends ConfigKind<T> {
-  /** Of the whole config. */
   readonly shape: Shape;
   /** What is found wrong is appended. */
   readonly problems: string[];

@@ -19,13 +19,11 @@ import { parseJson } from "../json.ts";
 /** From where to where something stands in a text. */
 export interface Range {
   readonly start: number;
-  /** Exclusive. */
   readonly end: number;
 }
 
 /** An item of a list or a member of an object. */
 export interface Item extends Range {
-  /** Of an object. */
   readonly key?: string;
   readonly value: Range;
 }
@@ -83,7 +81,6 @@ export function readText(written: string): string {
   return written.includes("\\") ? String(parseJson(written)) : written.slice(1, -1);
 }
 
-/** The end of a value. */
 function passValue(text: string, start: number): number {
   if (text[start] === '"') return passText(text, start);
   let at = start;
@@ -128,7 +125,6 @@ function passText(text: string, start: number): number {
   }
 }
 
-/** Behind blanks and comments. */
 function passTrivia(text: string, start: number): number {
   for (let at = start;;) {
     switch (text[at]) {

@@ -7,7 +7,7 @@ import * as z from "@zod/zod";
 import { formatKeyPath, type KeyPath } from "../text.ts";
 
 /** One finding of the schema; several for an object with several unknown keys. */
-export type SchemaIssue = z.core.$ZodIssue;
+type SchemaIssue = z.core.$ZodIssue;
 
 const EXPECTED: Readonly<Record<string, string>> = {
   string: "a string",
@@ -94,12 +94,10 @@ export interface Shape {
   readonly const?: unknown;
   readonly minimum?: number;
   readonly maximum?: number;
-  /** The keys of a struct. */
   readonly properties?: Readonly<Record<string, Shape>>;
   readonly required?: readonly string[];
   /** The values of a map; a struct has `false` or nothing. */
   readonly additionalProperties?: Shape | boolean;
-  /** The entries of a list. */
   readonly items?: Shape;
   readonly anyOf?: readonly Shape[];
 }

@@ -16,9 +16,7 @@
 import type * as z from "@zod/zod";
 import { mapValues, type Shape, shapeOf } from "./problems.ts";
 
-/** What is described. */
-export interface ConfigReference {
-  /** The heading of the page. */
+interface ConfigReference {
   readonly title: string;
   /** The schema of the whole config, with a description for each key. */
   readonly schema: z.ZodType;

@@ -32,16 +32,11 @@ const url = z.url({ protocol: /^https$/, error: "must be an https:// URL" });
 const MOST_URLS = 16;
 
 /** The keys of the block, each with its check. */
-export interface SignerClientShape {
-  /** One signer. */
+interface SignerClientShape {
   readonly url: z.ZodExactOptional<z.ZodURL>;
-  /** Several. */
   readonly urls: z.ZodExactOptional<z.ZodArray<z.ZodURL>>;
-  /** The service's certificate. */
   readonly client_cert: z.ZodType<string>;
-  /** Its private key. */
   readonly client_key: z.ZodType<string>;
-  /** The CA. */
   readonly ca: z.ZodType<string>;
 }
 

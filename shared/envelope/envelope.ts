@@ -51,10 +51,9 @@ export type EnvelopeFormat =
   | { readonly version: "v2" | "v3" };
 
 /** How long an envelope is good for, in seconds. */
-export const ENVELOPE_TTL_SECONDS = 30;
+const ENVELOPE_TTL_SECONDS = 30;
 
-/** What an envelope holds. */
-export interface Envelope {
+interface Envelope {
   /** 32 lowercase hex digits, never used before. */
   readonly nonce: string;
   /** The logical name of the host. */
@@ -170,14 +169,14 @@ export interface EnvelopeKey {
 export const ENVELOPE_NAMESPACES = { v2: "gateway-sealed-exec-v2", v3: "gateway-sealed-exec-v3" } as const;
 
 /** The length of a seed file. */
-export const ENVELOPE_SEED_BYTES = 32;
+const ENVELOPE_SEED_BYTES = 32;
 
 const PUBLIC_KEY_BYTES = 32;
 /** At the end of an SSHSIG of this key. */
 const SIGNATURE_BYTES = 64;
 
 /** The principal that the allowed signers file of v2 and v3 names. */
-export const ENVELOPE_PRINCIPAL = "signer";
+const ENVELOPE_PRINCIPAL = "signer";
 
 /**
  * The key of a seed.
@@ -243,7 +242,7 @@ export const ENVELOPE_DOMAIN = "gateway-sealed-exec-v1";
 export const MAX_ENVELOPE_TTL_SECONDS = 300;
 
 /** The fields that are signed, in this order; the expiry in decimal digits. */
-export interface SignedFieldsV1 {
+interface SignedFieldsV1 {
   /** Hex digits. */
   readonly nonce: string;
   /** The logical name of the host. */

@@ -26,7 +26,7 @@ const LEFT_MS = 10 * 60_000;
 const TEMPORARY = /^\.{1,2}(?<name>.+?)(?:\.[0-9a-f]{16}|\.[0-9a-f]{24}){1,2}$/;
 
 /** How {@linkcode writeFileAtomic} creates the file. */
-export interface WriteFileAtomicOptions {
+interface WriteFileAtomicOptions {
   /** Permission bits; absent: those of the file replaced, or 0600 for a new one. */
   readonly mode?: number | undefined;
   /** The new file belongs to the owner and group of the one that it replaces, which may take a right to change them. */
@@ -81,12 +81,10 @@ export async function removeLeft(path: string): Promise<void> {
 }
 
 /** What a process that was killed has left: a file, or a folder that was to get its name when all was in it. */
-export interface Left {
-  /** Where it is. */
+interface Left {
   readonly path: string;
   /** The name that it was to get. */
   readonly of: string;
-  /** Whether it is a folder. */
   readonly isFolder: boolean;
 }
 

@@ -23,7 +23,6 @@ export type FileUse = "secret" | "config" | "relied_on";
 
 /** A file, and the config key that names it. */
 export interface UsedFile {
-  /** For the message. */
   readonly key: string;
   /** As in the config; empty: there is no file. */
   readonly path: string;
@@ -35,7 +34,6 @@ export interface UsedFile {
 export interface FileMode {
   /** With its type, as `stat` gives it; `null` where there are no modes. */
   readonly mode: number | null;
-  /** The owner. */
   readonly uid: number | null;
 }
 

@@ -36,7 +36,6 @@ const CHUNK_BYTES = 65_536;
 
 /** How a file is opened. */
 export interface OpenFileOptions {
-  /** To write it too. */
   readonly write?: boolean;
   /** Whether the last part of its path may be a symbolic link; true by default. */
   readonly followLinks?: boolean;

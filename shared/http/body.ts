@@ -23,11 +23,9 @@ import { AppError } from "../errors.ts";
 import { parseUniqueJson } from "../json.ts";
 import { headerOf, messageOf } from "./exchange.ts";
 
-/** How a body is read. */
-export interface JsonBodyOptions<T> {
+interface JsonBodyOptions<T> {
   /** The largest body, in bytes; one more is refused. */
   readonly maxBytes: number;
-  /** What it must look like. */
   readonly schema: z.ZodType<T>;
   /** What may be larger than that, and how large, as its content says. */
   readonly larger?: {

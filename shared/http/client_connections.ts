@@ -14,7 +14,7 @@ import { type Answer, type AnswerLimits, AnswerParser } from "./answer_parser.ts
 import type { TlsIdentity } from "./tls_material.ts";
 
 /** What {@linkcode ClientConnections} needs. */
-export interface ClientConnectionsOptions extends AnswerLimits, Partial<TlsIdentity> {
+interface ClientConnectionsOptions extends AnswerLimits, Partial<TlsIdentity> {
   /** The oldest version of TLS that is talked; by default 1.3. */
   readonly minVersion?: "TLSv1.2" | "TLSv1.3";
   /** A name or an address, without brackets; it must be in the server's certificate. */
@@ -63,7 +63,6 @@ export class ClientConnections {
     for (const connection of this.#open) connection.retire();
   }
 
-  /** Ends all connections and exchanges. */
   close(): void {
     const error = new Error("the client was closed");
     for (const pending of this.#waiting.splice(0)) pending.fail(error);
@@ -130,7 +129,6 @@ class PendingExchange implements Exchange {
 interface ConnectionEvents {
   /** It can take the next request. */
   readonly onFree: () => void;
-  /** It is over. */
   readonly onEnd: () => void;
 }
 

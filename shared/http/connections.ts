@@ -10,7 +10,6 @@ import type { Clock } from "../clock.ts";
 import ipaddr from "ipaddr.js";
 
 interface Connection {
-  /** As accepted. */
   readonly socket: Socket;
   /** Aborted when its peer has identified itself or sent the headers of a request: it ends the connection otherwise. */
   readonly identified: AbortController;
@@ -43,8 +42,7 @@ const WAIT_PARTS = 10;
 const OVER = "over";
 
 /** The bounds of {@linkcode Connections}. */
-export interface ConnectionsOptions extends ConnectionLimits {
-  /** Measures how long peers take. */
+interface ConnectionsOptions extends ConnectionLimits {
   readonly clock: Clock;
   /** How long a stranger may take until the headers of its first request have arrived, in milliseconds. */
   readonly identifyMs: number;
@@ -66,7 +64,6 @@ export class Connections {
     this.#room = new ConnectionRoom(limits);
   }
 
-  /** How many are open. */
   get counts(): ConnectionCounts {
     return this.#room.counts;
   }
@@ -178,7 +175,6 @@ export class Connections {
     this.closeIdle();
   }
 
-  /** Ends all connections. */
   closeAll(): void {
     for (const { socket } of this.#open.values()) socket.destroy();
   }
@@ -189,7 +185,7 @@ function keyOf({ remoteAddress, remotePort }: Socket): string {
 }
 
 /** A peer that has proved who it is. */
-export interface KnownPeer {
+interface KnownPeer {
   /** `reserved`: room is kept for it beyond the others, as for operators of a service that others keep busy. */
   readonly kind: "known" | "reserved";
   /** Whose connections count as one peer's; absent: nobody's in particular. */
@@ -205,7 +201,6 @@ export interface ConnectionLimits {
   readonly strangers: number;
   /** Of those, from one IPv4 address or one IPv6 network of 64 bits. */
   readonly strangersPerSource: number;
-  /** Of peers that have. */
   readonly known: number;
   /** So many more of `reserved` ones. */
   readonly reserved: number;
@@ -282,12 +277,10 @@ export class ConnectionRoom<Connection> {
     return this.#known.has(connection);
   }
 
-  /** How many there are. */
   get counts(): ConnectionCounts {
     return { strangers: this.#sourceOf.size, known: this.#known.size };
   }
 
-  /** Forgets a connection. */
   leave(connection: Connection): void {
     this.#leaveShare(this.#known.get(connection));
     this.#known.delete(connection);

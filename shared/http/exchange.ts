@@ -44,7 +44,7 @@ export interface ExchangeOptions<Peer> {
 }
 
 /** Where {@linkcode Exchanges} finds the other end. */
-export interface ExchangePorts<Peer> {
+interface ExchangePorts<Peer> {
   readonly connections: Connections;
   readonly peers: Peers<Peer>;
 }
@@ -179,8 +179,7 @@ const ORIGIN = "https://localhost";
 
 const PARTS = Symbol("parts");
 
-/** Whoever sent a request. */
-export interface RequestClient {
+interface RequestClient {
   /** Aborted when the client goes away. */
   readonly signal: AbortSignal;
 }
@@ -231,7 +230,7 @@ function define<K extends keyof Request>(name: K, get: (parts: Parts) => Request
  * @throws {AppError} `invalid_request` when the request target is not a path, there are two `Host` headers, or a request
  * of HTTP/1.0 has a transfer coding
  */
-export function toRequest(message: IncomingMessage, client: RequestClient): Request {
+function toRequest(message: IncomingMessage, client: RequestClient): Request {
   if (message.url?.startsWith("/") !== true) {
     throw new AppError("invalid_request", "Request target must be a path");
   }
@@ -335,7 +334,7 @@ type Reader = ReadableStreamDefaultReader<Uint8Array>;
  *
  * @param isPaced whether a long answer leaves as the client takes it; otherwise it leaves in one piece, which costs less
  */
-export async function sendResponse(
+async function sendResponse(
   response: Response,
   outgoing: ServerResponse,
   isPaced: boolean,

@@ -32,7 +32,6 @@ export interface JsonClientOptions {
   readonly key: string;
   /** The CAs to trust, and no others, PEM. */
   readonly ca: string;
-  /** Measures the limits. */
   readonly clock: Clock;
   /** For a whole exchange, in milliseconds; default 10,000. */
   readonly timeoutMs?: number;
@@ -52,7 +51,6 @@ export interface JsonClientRequest {
   readonly body?: unknown;
   /** Beside those of the client; a name or value that would begin another header is refused. */
   readonly headers?: Readonly<Record<string, string>>;
-  /** Ends the exchange. */
   readonly signal?: AbortSignal;
   /** For this exchange instead of the client's, in milliseconds. */
   readonly timeoutMs?: number;
@@ -64,7 +62,6 @@ export interface JsonClientResponse {
   readonly status: number;
   /** By lowercase name. */
   readonly headers: Readonly<Record<string, string | undefined>>;
-  /** The whole body. */
   readonly text: string;
   /** The parsed text when the answer says that it is JSON, otherwise `undefined`. */
   readonly body: unknown;

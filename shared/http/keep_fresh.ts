@@ -24,25 +24,20 @@ import type { LabelledValue, Metrics } from "../service/metrics.ts";
 /** How often is looked, in seconds. */
 export const FRESH_SECONDS = 10;
 
-/** What is kept fresh. */
-export interface KeepFreshOptions<T> {
-  /** Measures the pauses. */
+interface KeepFreshOptions<T> {
   readonly clock: Clock;
-  /** Ends it. */
   readonly signal: AbortSignal;
   /** Told of what is taken, and of what is not. */
   readonly logger: Pick<ServiceLogger, "info" | "warn">;
-  /** For the log. */
   readonly what: string;
   /** What is in force at the beginning. */
   readonly current: T;
 }
 
 /** Where fresh material comes from and goes to; what either throws leaves in force what was. */
-export interface FreshMaterial<T> {
+interface FreshMaterial<T> {
   /** Reads and checks what lies in the files. */
   readonly load: () => Promise<T>;
-  /** Puts it into force. */
   readonly take: (material: T) => void;
 }
 

@@ -24,7 +24,6 @@ import type { Duplex } from "node:stream";
 
 /** What every listener needs. */
 export interface ListenerOptions<Peer> extends ExchangeOptions<Peer> {
-  /** `host:port`, as in the config. */
   readonly listen: string;
   /** Connections at a time, by what is known of their peers; default {@linkcode DEFAULT_LIMITS}. */
   readonly limits?: Partial<ConnectionLimits>;
@@ -42,11 +41,8 @@ export interface TlsServerOptions<Peer> extends ListenerOptions<Peer> {
 
 /** What a listener shows of itself, and the CAs that sign peers' certificates, PEM; without: it asks for none. */
 export interface TlsCredentials {
-  /** The certificate chain. */
   readonly cert: string;
-  /** Its private key. */
   readonly key: string;
-  /** The CAs of peers' certificates. */
   readonly clientCa?: string;
 }
 

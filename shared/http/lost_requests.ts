@@ -17,10 +17,9 @@ const BATCH = 100;
 const MOST = 1_000;
 
 /** What {@linkcode LostRequests} needs. */
-export interface LostRequestsOptions {
+interface LostRequestsOptions {
   readonly client: Pick<JsonClient, "request">;
   readonly clock: Clock;
-  /** Ends the attempts. */
   readonly signal: AbortSignal;
 }
 

@@ -24,20 +24,17 @@ import type { UpstreamWatch } from "./upstream.ts";
 export type { ConnectionCounts, ConnectionLimits, RunningListener } from "./plain_server.ts";
 
 /** What {@linkcode startMonitor} needs. */
-export interface MonitorOptions {
-  /** `host:port`, as in the config. */
+interface MonitorOptions {
   readonly listen: string;
   /** Whether the service accepts requests; false before it listens and while it drains. */
   readonly isReady: () => boolean;
   /** What keeps a service that accepts requests from doing what they ask; shown to whoever asks `/readyz`. */
   readonly problem?: () => string | undefined;
-  /** What `/metrics` shows. */
   readonly metrics: Pick<Metrics, "text" | "contentType">;
 }
 
 /** A monitor, and whose it is. */
-export interface ServiceMonitorOptions extends Omit<MonitorOptions, "metrics"> {
-  /** As in `gateway_build_info`. */
+interface ServiceMonitorOptions extends Omit<MonitorOptions, "metrics"> {
   readonly service: string;
   /** What `/metrics` shows; those of the process and of the certificates are added. */
   readonly metrics: Metrics;

@@ -55,7 +55,7 @@ export const STATUS = {
 } as const satisfies Record<ErrorCode, number>;
 
 /** A status that a fault can have. */
-export type Status = (typeof STATUS)[ErrorCode];
+type Status = (typeof STATUS)[ErrorCode];
 
 /** With `type` `about:blank` the title is the status phrase (RFC 9457 section 4.2.1). */
 const TITLE: Readonly<Record<Status, string>> = {
@@ -84,16 +84,14 @@ export interface Problem {
   readonly title: string;
   /** The HTTP status. */
   readonly status: Status;
-  /** For people. */
   readonly detail: string;
-  /** For programs. */
   readonly code: ErrorCode;
   /** Names the request in the log, in audit records, and where it was passed on to. */
   readonly request_id?: string;
 }
 
 /** What {@linkcode problemResponse} cannot know from the error. */
-export interface ProblemOptions {
+interface ProblemOptions {
   /** By default that of the request that is being answered. */
   readonly requestId?: string;
   /** The methods that the path has, for `method_not_allowed`: becomes the `Allow` header. */
@@ -148,12 +146,11 @@ export interface ErrorReply {
   readonly status: number;
   /** The parsed JSON, `undefined` when it is not JSON. */
   readonly body: unknown;
-  /** The body as it came. */
   readonly text: string;
 }
 
 /** What an answer says is wrong. */
-export interface ReadProblem {
+interface ReadProblem {
   /** For people; never empty. */
   readonly detail: string;
   /** One of ours, `undefined` when the answer names none, or one that has another status here. */

@@ -28,11 +28,9 @@ import { problemResponse } from "./problem.ts";
 const METHODS = ["GET", "POST", "DELETE"] as const satisfies readonly RouteMethod[];
 
 /** A method that a route can have a handler for. */
-export type RouteMethod = "GET" | "POST" | "DELETE";
+type RouteMethod = "GET" | "POST" | "DELETE";
 
-/** A request at its route. */
-export interface RoutedRequest<Param extends string = string> {
-  /** As it came. */
+interface RoutedRequest<Param extends string = string> {
   readonly request: Request;
   /** A part of the path, decoded: that of `:id` is `param("id")`. */
   readonly param: (name: Param) => string;
@@ -45,7 +43,7 @@ export type RouteHandler<Ports, Context, Param extends string = string> = (
 ) => Response | Promise<Response>;
 
 /** The methods of one path, in the order in which `Allow` names them. */
-export type RouteMethods<Ports, Context, Param extends string = string> =
+type RouteMethods<Ports, Context, Param extends string = string> =
   & Readonly<Partial<Record<RouteMethod, RouteHandler<Ports, Context, Param>>>>
   & {
     /** Where an answer without its body would lose something. */
@@ -53,14 +51,13 @@ export type RouteMethods<Ports, Context, Param extends string = string> =
   };
 
 /** The names of the parts that a path leaves open. */
-export type ParamOf<Path extends string> = Path extends `${infer Part}/${infer Rest}`
-  ? ParamOf<Part> | ParamOf<Rest>
+type ParamOf<Path extends string> = Path extends `${infer Part}/${infer Rest}` ? ParamOf<Part> | ParamOf<Rest>
   : Path extends `:${infer Name}{${string}` ? Name
   : Path extends `:${infer Name}` ? Name
   : never;
 
 /** The methods of each path. `:name` stands for one part of it, `:name{pattern}` for one that looks like that. */
-export type RouteTable<Ports, Context, Path extends string = string> = {
+type RouteTable<Ports, Context, Path extends string = string> = {
   readonly [Each in Path]: RouteMethods<Ports, Context, string extends Path ? string : ParamOf<Each>>;
 };
 
@@ -71,8 +68,7 @@ export function routesFor<Ports, Context>(): <Path extends string>(
   return (table) => table;
 }
 
-/** What refusals say. */
-export interface RouterTexts {
+interface RouterTexts {
   /** With 404. */
   readonly noRoute: string;
   /** With 405; default `method not allowed`. */
@@ -114,7 +110,6 @@ function given(part: string | undefined, name: string): string {
   return part;
 }
 
-/** As `Allow` names them. */
 function allowedMethods(methods: object): readonly string[] {
   return Object.keys(methods).filter((method) => method !== "HEAD");
 }

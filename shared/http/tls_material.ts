@@ -20,18 +20,14 @@ import { parseDeniedCallers } from "./caller.ts";
 import { quoteText } from "../text.ts";
 
 /** A file and the config key that names it. */
-export interface ConfiguredFile {
-  /** The config key, for messages. */
+interface ConfiguredFile {
   readonly key: string;
-  /** The file. */
   readonly path: string;
 }
 
 /** Who this process is towards somebody else, and whom it believes; PEM. */
 export interface TlsMaterial {
-  /** The certificate chain. */
   readonly cert: string;
-  /** Its private key. */
   readonly key: string;
   /** The CAs that the other side's certificate must come from. */
   readonly ca: string;
@@ -39,9 +35,7 @@ export interface TlsMaterial {
 
 /** Who a listener is, and the CAs that it believes; PEM. */
 export interface ListenerCredentials {
-  /** The certificate chain. */
   readonly cert: string;
-  /** Its private key. */
   readonly key: string;
   /** The CAs that callers' certificates must come from. */
   readonly clientCa: string;
@@ -183,7 +177,6 @@ export async function readPemFile(key: string, path: string): Promise<string> {
 export interface TlsIdentity {
   /** A certificate, and what links it to the CA. */
   readonly cert: string;
-  /** The certificate's private key. */
   readonly key: string;
   /** The CAs to trust, and no others; absent where the other side shows no certificate. */
   readonly ca?: string;

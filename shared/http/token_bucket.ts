@@ -19,8 +19,7 @@ import type { Clock } from "../clock.ts";
 export type TakeResult = { readonly ok: true } | { readonly ok: false; readonly retryAfterSeconds: number };
 
 /** What {@linkcode TokenBuckets} needs. */
-export interface TokenBucketsOptions {
-  /** For when tokens come back. */
+interface TokenBucketsOptions {
   readonly clock: Clock;
   /** The most keys remembered at a time, default 4096. */
   readonly maxKeys?: number;
@@ -41,13 +40,11 @@ export class TokenBuckets {
   readonly #maxKeys: number;
   readonly #buckets = new Map<string, Bucket>();
 
-  /** Full buckets, for any key. */
   constructor(options: TokenBucketsOptions) {
     this.#clock = options.clock;
     this.#maxKeys = options.maxKeys ?? 4096;
   }
 
-  /** How many keys are remembered. */
   get size(): number {
     return this.#buckets.size;
   }

@@ -42,12 +42,11 @@ export interface UpstreamClient {
 }
 
 /** What an {@linkcode UpstreamWatch} needs. */
-export interface UpstreamWatchOptions {
+interface UpstreamWatchOptions {
   /** As messages name it; no address, for anybody may read them. */
   readonly what: string;
   /** With a connection of its own: one that requests wait for would make the service look silent. */
   readonly client: UpstreamClient;
-  /** Measures the silence. */
   readonly clock: Clock;
 }
 

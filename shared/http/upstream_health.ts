@@ -15,7 +15,7 @@ const PATH = "/healthz";
 const UNAUTHENTICATED = 401;
 
 /** What an {@linkcode UpstreamHealth} needs. */
-export interface UpstreamHealthOptions {
+interface UpstreamHealthOptions {
   /** A connection of its own to each: one that hangs must not look healthy, nor one that is busy ill. */
   readonly probes: readonly UpstreamClient[];
   readonly clock: Clock;
@@ -31,7 +31,6 @@ export class UpstreamHealth {
   readonly #notBefore: number[];
   #current: number;
 
-  /** All count as healthy. */
   constructor(options: UpstreamHealthOptions) {
     this.#options = options;
     this.#isDown = options.probes.map(() => false);
@@ -69,7 +68,6 @@ export class UpstreamHealth {
     return [...places.filter(isWell), ...places.filter((place) => !isWell(place))];
   }
 
-  /** It has answered. */
   answered(place: number): void {
     this.#current = place;
     this.#isDown[place] = false;

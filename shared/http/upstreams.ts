@@ -31,7 +31,7 @@ import { UpstreamHealth } from "./upstream_health.ts";
 export type JsonService = Pick<JsonClient, "request">;
 
 /** Where the services are, and who asks. */
-export interface UpstreamsOptions extends Omit<JsonClientOptions, "baseUrl"> {
+interface UpstreamsOptions extends Omit<JsonClientOptions, "baseUrl"> {
   /** At least one. */
   readonly urls: readonly string[];
   /** Chooses which of them is asked at first, and names requests. */
@@ -39,7 +39,7 @@ export interface UpstreamsOptions extends Omit<JsonClientOptions, "baseUrl"> {
 }
 
 /** The limits of one of several clients of the same services. */
-export type PoolLimits = Pick<JsonClientOptions, "maxConnections" | "maxResponseBytes">;
+type PoolLimits = Pick<JsonClientOptions, "maxConnections" | "maxResponseBytes">;
 
 /** Several services, and what is known of their health. */
 export interface Upstreams {

@@ -25,7 +25,6 @@ export class Bell {
     this.#wake();
   }
 
-  /** The state has changed. */
   change(): void {
     this.isChanged = true;
     this.ring();

@@ -62,7 +62,6 @@ export class Peers {
     { readonly name: string; readonly beat: bigint; readonly since: number }
   >();
 
-  /** What they are called. */
   get names(): readonly string[] {
     return [...this.#beats.values()].map(({ name }) => name);
   }
@@ -102,7 +101,6 @@ export class Waiter {
     return this.#done.promise;
   }
 
-  /** Whether all have seen it. */
   get isSettled(): boolean {
     return this.#isSettled;
   }
@@ -136,14 +134,11 @@ export class Waiter {
 const LOOK_MS = 250;
 
 /** What {@linkcode enter} works with. */
-export interface EnterOptions {
+interface EnterOptions {
   /** What an instance is called: `signer`. */
   readonly what: string;
-  /** Its name. */
   readonly name: string;
-  /** The program's. */
   readonly version: string;
-  /** For the pauses. */
   readonly clock: Clock;
   /** For the time that somebody is silent. */
   readonly elapsed: Elapsed;

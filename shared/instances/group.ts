@@ -27,7 +27,6 @@ import { type Reading, SharedClock } from "./shared_clock.ts";
 
 /** What handlers ask of the group. */
 export interface InstanceGroup {
-  /** Whether others share the state. */
   readonly isShared: boolean;
   /**
    * Call it before a decision, and again after the last wait before anything is released.
@@ -58,20 +57,15 @@ export const ALONE: InstanceGroup = {
 };
 
 /** What a {@linkcode SharedGroup} works with. */
-export interface GroupOptions {
-  /** The database. */
+interface GroupOptions {
   readonly shared: Shared;
   /** What an instance is called: `signer`. */
   readonly what: string;
-  /** This one's. */
   readonly name: string;
-  /** The program's. */
   readonly version: string;
   /** Makes the id of a session. */
   readonly newSession: () => string;
-  /** Which can be set. */
   readonly clock: Clock;
-  /** Which can't. */
   readonly elapsed: Elapsed;
   /** Told of what an operator should know. */
   readonly logger: ServiceLogger;
@@ -81,11 +75,9 @@ export interface GroupOptions {
  * Takes over what others have changed; gives the epochs of what it took over. What it has read it keeps only after
  * `confirm` resolves: a server that was replaced without knowing it has less than what is decided by already.
  */
-export type Refresh = (link: InstanceLink, confirm: () => Promise<void>) => Promise<Epochs>;
+type Refresh = (link: InstanceLink, confirm: () => Promise<void>) => Promise<Epochs>;
 
-/** Between two looks. */
 const BEAT_MS = 500;
-/** After a connection that failed. */
 const RETRY_MS = 100;
 /** Longer than {@linkcode MAX_AGE_MS}: whoever was silent for so long refuses by itself. */
 const SILENT_MS = MAX_AGE_MS + 500;
@@ -186,7 +178,6 @@ export class SharedGroup implements InstanceGroup {
     return `what is decided by is too old: ${this.#problem ?? "the state database does not answer in time"}`;
   }
 
-  /** What this one is called. */
   get name(): string {
     return this.#self.name;
   }

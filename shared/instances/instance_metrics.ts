@@ -7,7 +7,7 @@ import type { Metrics } from "../service/metrics.ts";
 import type { SharedGroup } from "./group.ts";
 
 /** What of a group is shown. */
-export type ShownGroup = Pick<SharedGroup, "name" | "members" | "server" | "age"> & {
+type ShownGroup = Pick<SharedGroup, "name" | "members" | "server" | "age"> & {
   readonly clock: Pick<SharedGroup["clock"], "offset">;
 };
 

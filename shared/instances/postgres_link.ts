@@ -184,7 +184,6 @@ function readBigint(row: Row, column: string): bigint {
 
 /** How often something was changed: numbers that only grow. */
 export interface Epochs {
-  /** What is decided by. */
   readonly state: bigint;
   /** Certificates that were issued; nothing of a control plane. */
   readonly certificates: bigint;
@@ -198,7 +197,6 @@ export interface InstanceClock extends Clock {
 
 /** Who an instance is; `session` is new with each start and each return. */
 export interface InstanceIdentity {
-  /** As in its config. */
   readonly name: string;
   /** An id that nobody has had before. */
   readonly session: string;
@@ -206,7 +204,6 @@ export interface InstanceIdentity {
 
 /** Another instance, as it was at its last beat. */
 export interface OtherInstance extends InstanceIdentity {
-  /** Grows with each beat. */
   readonly beat: bigint;
   /** Decides by everything up to this epoch. */
   readonly seen: bigint;
@@ -245,7 +242,6 @@ export interface InstanceLink {
   read<T>(action: (query: Query) => Promise<T>): Promise<T>;
   /** Enters a name that nobody has. */
   enter(self: InstanceIdentity, version: string): Promise<boolean>;
-  /** Those that are entered. */
   list(): Promise<readonly OtherInstance[]>;
   /** Takes an instance off the list, unless it has beaten since. */
   evict(silent: OtherInstance): Promise<void>;

@@ -9,9 +9,9 @@ import type { Moment } from "./freshness.ts";
 import type { InstanceClock } from "./postgres_link.ts";
 
 /** From here on an operator is told that a machine's clock is wrong. */
-export const WARN_OFFSET_MS = 2_000;
+const WARN_OFFSET_MS = 2_000;
 /** From here on an instance decides nothing: its audit records would tell another story than those of the others. */
-export const MAX_OFFSET_MS = 30_000;
+const MAX_OFFSET_MS = 30_000;
 
 /** By how much an estimate grows less certain: two clocks run apart by less. */
 const DRIFT = 0.01;
@@ -20,9 +20,7 @@ const DRIFT = 0.01;
 export interface Reading {
   /** Milliseconds since the epoch. */
   readonly shown: number;
-  /** Before the question was sent. */
   readonly asked: Moment;
-  /** When the answer was there. */
   readonly answered: Moment;
 }
 
@@ -84,7 +82,6 @@ export class SharedClock implements InstanceClock {
     return Math.round(shown + this.#elapsed() - at);
   }
 
-  /** Waits by the machine's clock. */
   sleep(ms: number, signal?: AbortSignal): Promise<void> {
     return this.#clock.sleep(ms, signal);
   }
@@ -100,7 +97,6 @@ export class SharedClock implements InstanceClock {
   }
 }
 
-/** In words. */
 function describeOffset(offset: number): string {
   const seconds = Math.round(Math.abs(offset) / 1000);
   return `this machine's clock is ${seconds} s ${

@@ -21,12 +21,11 @@ import { ClientConnections } from "../http/client_connections.ts";
 import { checkCaCertificates } from "../http/tls_material.ts";
 
 /** What an {@linkcode ApiServer} needs. */
-export interface ApiServerOptions {
+interface ApiServerOptions {
   /** `https://host:port`, with a path prefix if any. */
   readonly url: string;
   /** The cluster's CAs, PEM; nothing else is trusted. */
   readonly ca: string;
-  /** Measures the time limits. */
   readonly clock: Clock;
   /** Connections at a time; default 16. */
   readonly maxConnections?: number;
@@ -40,7 +39,6 @@ export interface ApiRequest {
   readonly path: string;
   /** The bearer token: a secret, for this request alone. */
   readonly token: string;
-  /** Sent as it is. */
   readonly body?: { readonly type: string; readonly bytes: Uint8Array };
   /** What is taken for an answer; default `application/json`. */
   readonly accept?: string;

@@ -34,7 +34,6 @@ export interface ClusterApi {
     at: ClusterAddress,
     request: Omit<ApiRequest, "token"> & { readonly token?: string },
   ): Promise<ApiAnswer>;
-  /** Closes all connections. */
   close(): void;
 }
 

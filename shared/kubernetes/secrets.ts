@@ -29,7 +29,7 @@ const PLAIN_MEMBERS: ReadonlySet<string> = new Set(["apiVersion", "kind", "type"
 type JsonObject = Readonly<Record<string, unknown>>;
 
 /** How an object is known to be a Secret, beside its own word. */
-export interface MaskOptions {
+interface MaskOptions {
   /** It was asked for as one, whatever it says that it is: so are the items of a list. */
   readonly isSecret?: boolean;
 }

@@ -21,7 +21,6 @@ import type { CompiledBinding, CompiledCluster } from "../policy/clusters.ts";
 
 /** The Secret that a token ends with. */
 export interface BoundSecret {
-  /** In the ServiceAccount's namespace. */
   readonly name: string;
   /** Another Secret of the name is not it. */
   readonly uid: string;
@@ -92,11 +91,9 @@ function readId(token: string): string {
 
 /** What a token of a cluster is for. */
 export interface TokenWish {
-  /** As its policy says. */
   readonly cluster: CompiledCluster;
   /** The cluster's CAs, PEM. */
   readonly ca: string;
-  /** The ServiceAccount. */
   readonly account: Pick<CompiledBinding, "namespace" | "serviceAccount">;
   /** Whose freeze has to reach it. */
   readonly holder: TokenHolder;
@@ -108,17 +105,14 @@ export interface TokenWish {
 
 /** Who gets a token. */
 export interface TokenHolder {
-  /** The effective caller. */
   readonly caller: string;
   /** Empty: none. */
   readonly endUser: string;
-  /** The CN of the connection. */
   readonly peer: string;
 }
 
 /** A token of a cluster. */
 export interface IssuedToken {
-  /** A secret. */
   readonly token: string;
   /** When it ends, RFC 3339. */
   readonly expiry: string;

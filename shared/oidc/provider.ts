@@ -12,14 +12,13 @@ import { createLocalJWKSet, errors, type JSONWebKeySet } from "@panva/jose";
 
 /** How a provider's documents are fetched. */
 export interface ProviderPorts {
-  /** Sends the requests. */
   readonly fetch: typeof fetch;
   /** Bounds how long each may take. */
   readonly clock: Clock;
 }
 
 /** What the signer takes from a provider's discovery document (OpenID Connect Discovery 1.0 section 3). */
-export interface Provider {
+interface Provider {
   readonly jwksUri: string;
   /** The signature algorithms that its tokens may have; asymmetric ones only. */
   readonly algorithms: readonly string[];
@@ -73,7 +72,7 @@ export async function discoverProvider(issuer: string, ports: ProviderPorts): Pr
  * @param what how messages call it
  * @throws {AppError} `upstream_failure`
  */
-export async function fetchDocument(
+async function fetchDocument(
   url: string,
   what: string,
   { fetch, clock }: ProviderPorts,

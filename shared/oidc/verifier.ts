@@ -98,14 +98,14 @@ function hasPlainKeys(header: Uint8Array): boolean {
 }
 
 /** A token whose signature is the issuer's. */
-export interface SignedToken {
+interface SignedToken {
   readonly kind: "signed";
   /** The bytes that were signed. */
   readonly payload: Uint8Array;
 }
 
 /** With what a signature is checked. */
-export interface SignatureCheck {
+interface SignatureCheck {
   readonly keys: KeySet;
   readonly algorithms: readonly string[];
   /** Whether the token says which key it was signed with. */
@@ -118,7 +118,7 @@ interface Refusal extends RefusedToken {
 }
 
 /** Checks the signature of a token; looks for newer keys once when none of the known ones fits. */
-export async function verifySignature(
+async function verifySignature(
   token: string,
   check: SignatureCheck,
 ): Promise<SignedToken | RefusedToken> {
@@ -180,7 +180,6 @@ function explain(error: unknown, namesKey: boolean): Refusal {
 
 /** Who the end user is, by a token that can be trusted. */
 export interface VerifiedEndUser {
-  /** The token can be trusted. */
   readonly kind: "verified";
   /** The value of the `user_claim`; it has no blanks and control characters. */
   readonly endUser: string;
@@ -189,8 +188,7 @@ export interface VerifiedEndUser {
 }
 
 /** Why a token says nothing about an end user. */
-export interface RefusedToken {
-  /** The token can't be trusted. */
+interface RefusedToken {
   readonly kind: "refused";
   /** For the audit log; nothing of the token stands in it. */
   readonly reason: string;
@@ -202,7 +200,7 @@ export interface RefusedToken {
 export type EndUserResult = VerifiedEndUser | RefusedToken;
 
 /** The claims of a token (RFC 7519 section 4). */
-export type Claims = Readonly<Record<string, unknown>>;
+type Claims = Readonly<Record<string, unknown>>;
 
 /** A refusal. */
 export function refuse(reason: string, code: RefusedToken["code"] = "invalid_token"): RefusedToken {
@@ -223,7 +221,7 @@ export function parseClaims(payload: Uint8Array): Claims | undefined {
  * Whether a token is one for us at all: right issuer and audience, not expired, not far in the future. Comes
  * before the signature, so that other tokens cost no key lookup, and once more after it.
  */
-export function checkAddress(
+function checkAddress(
   claims: Claims,
   config: EndUserOidcConfig,
   nowMs: number,

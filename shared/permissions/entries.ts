@@ -57,8 +57,7 @@ function join(hostname: string, port: number): string {
   return `${hostname.includes(":") ? `[${hostname}]` : hostname}:${port}`;
 }
 
-/** The files of one service. */
-export interface ServiceFiles {
+interface ServiceFiles {
   /** The absolute folder that relative paths start from. */
   readonly workingFolder: string;
   /** The path of the audit log. */
@@ -126,7 +125,7 @@ function resolveFolders({ workingFolder, outputFolders = {} }: ServiceFiles): re
  * @param state_db the path as in the config; nothing for an empty one
  * @param workingFolder the absolute folder that relative paths start from
  */
-export function stateFilePermissions(state_db: string, workingFolder: string): PermissionSet {
+function stateFilePermissions(state_db: string, workingFolder: string): PermissionSet {
   if (state_db === "") return {};
   const path = resolve(workingFolder, state_db);
   return { read: [path], write: [path] };

@@ -22,9 +22,7 @@ import { AppError } from "../errors.ts";
 
 /** Deno permissions of one process; what is absent is not granted. */
 export interface PermissionSet {
-  /** Absolute paths. */
   readonly read?: readonly string[];
-  /** Absolute paths. */
   readonly write?: readonly string[];
   /** Absolute paths that stay forbidden inside a granted folder. */
   readonly denyWrite?: readonly string[];

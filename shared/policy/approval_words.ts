@@ -23,7 +23,7 @@ import { visibleText } from "../text.ts";
  * `question`: whether a command may run, nothing is signed · `transfer`: a command that moves a file · `action`: on a
  * cluster · `command`.
  */
-export type AskedKind = "passage" | "shell" | "session" | "question" | "transfer" | "action" | "command";
+type AskedKind = "passage" | "shell" | "session" | "question" | "transfer" | "action" | "command";
 
 /** What the words are made of. */
 export type AskedFacts =
@@ -43,7 +43,7 @@ export type AskedFacts =
   >;
 
 /** A part of a sentence: our words, or the text of others. `elevated` is an account that sudo changes to. */
-export type AskedPart =
+type AskedPart =
   | string
   | { readonly kind: "name" | "elevated"; readonly text: string };
 

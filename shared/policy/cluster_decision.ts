@@ -25,7 +25,6 @@ import { type GatedCommand, isWaived } from "./waivers.ts";
 
 /** What a caller wants of a cluster. */
 export interface ClusterIntent extends AskedAction {
-  /** The effective caller. */
   readonly caller: string;
   /** Empty: none. */
   readonly endUser: string;
@@ -53,11 +52,8 @@ export interface DeniedCluster {
 export interface AllowedCluster {
   /** A token, once nothing else is in the way. */
   readonly kind: "allowed";
-  /** In its canonical form. */
   readonly action: ClusterAction;
-  /** The ServiceAccount. */
   readonly binding: CompiledBinding;
-  /** The life of the token. */
   readonly ttlSeconds: number;
   /** A second human has to approve first. */
   readonly requireApproval: boolean;
@@ -81,7 +77,7 @@ export type ClusterDecision =
   | { readonly kind: "mismatch" };
 
 /** The reason that a denial by the rules is told with: the rules are the operator's. */
-export const NOT_ALLOWED = "not allowed by cluster policy";
+const NOT_ALLOWED = "not allowed by cluster policy";
 
 /** The intent of a sign request for a cluster. */
 export function clusterIntentOf(request: SignRequest, caller: string, manifestSha256: string): ClusterIntent {

@@ -48,14 +48,12 @@ export interface ClusterRule {
 export interface ServiceAccountBinding {
   /** Groups of end users; absent or empty: everybody. */
   readonly groups?: readonly string[];
-  /** Where the ServiceAccount is. */
   readonly namespace: string;
-  /** Its name. */
   readonly service_account: string;
 }
 
 /** How tokens can be taken back before they end. */
-export interface TokenBinding {
+interface TokenBinding {
   /** The namespace of all ServiceAccounts, with the Secrets that tokens are bound to, and nothing else. */
   readonly namespace: string;
 }
@@ -70,13 +68,11 @@ export interface ClusterPolicy {
   readonly token_file: string;
   /** The life of tokens; absent or 0: 600. */
   readonly token_ttl_seconds?: number;
-  /** Groups for access control. */
   readonly groups?: readonly string[];
   /** CNs of the callers that may use the cluster; absent or empty: any. */
   readonly allowed_callers?: readonly string[];
   /** The first that fits the end user counts. */
   readonly sa_bindings: readonly ServiceAccountBinding[];
-  /** What may be done. */
   readonly rules: readonly ClusterRule[];
   /** Kinds of objects beside the built-in ones. */
   readonly extra_resources?: readonly ExtraResource[];
@@ -86,7 +82,6 @@ export interface ClusterPolicy {
 
 /** The part of a config that is about Kubernetes. */
 export interface KubernetesConfig {
-  /** Clusters by logical name. */
   readonly clusters: Readonly<Record<string, ClusterPolicy>>;
 }
 

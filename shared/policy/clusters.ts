@@ -40,7 +40,7 @@ export { findListGaps, type ListGap } from "./list_gaps.ts";
 export type { ClusterAction, ClusterResource, ResourceTable } from "./kubernetes.ts";
 
 /** What the gate in front of all other policy says. */
-export type ClusterGate =
+type ClusterGate =
   | { readonly kind: "ok"; readonly cluster: CompiledCluster }
   /** There is no such cluster, or the callers table keeps the caller from it; the reason is for people. */
   | { readonly kind: "closed"; readonly reason: string };

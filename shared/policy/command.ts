@@ -34,7 +34,6 @@ const STEP_CHARACTERS = 4096;
 
 /** One command policy, ready to decide. */
 export interface CompiledCommandPolicy {
-  /** How the patterns are read. */
   readonly mode: "off" | "allowlist" | "denylist";
   /** Whether the policy blocks or only warns. */
   readonly enforcement: Enforcement;

@@ -36,7 +36,6 @@ export { describeSharedPrincipals, type PrincipalHosts } from "./shared_principa
 export interface CompiledCaller {
   /** The groups whose hosts the caller may use; empty: none. */
   readonly groups: ReadonlySet<string>;
-  /** May approve its own commands. */
   readonly selfApprove: boolean;
   /** End user and groups come from a verified token. */
   readonly requireVerifiedEndUser: boolean;
@@ -46,7 +45,6 @@ export interface CompiledCaller {
 
 /** A policy ready to decide; immutable, swapped as a whole. */
 export interface CompiledPolicy {
-  /** Hosts by logical name. */
   readonly hosts: ReadonlyMap<string, CompiledHost>;
   /** Clusters by logical name; none is a host's. */
   readonly clusters: ReadonlyMap<string, CompiledCluster>;
@@ -61,13 +59,13 @@ export interface CompiledPolicy {
 }
 
 /** What became of a {@linkcode PolicyConfig}. */
-export type PolicyCompilation =
+type PolicyCompilation =
   | { readonly kind: "ok"; readonly policy: CompiledPolicy }
   /** Every problem, each with the path of its key. */
   | { readonly kind: "invalid"; readonly problems: readonly string[] };
 
 /** The life of a certificate where neither host nor global config sets a cap, in seconds. */
-export const DEFAULT_TTL_SECONDS = 300;
+const DEFAULT_TTL_SECONDS = 300;
 
 /**
  * Checks and compiles a policy, whole or not at all.

@@ -36,15 +36,12 @@ import type { compilePattern, Pattern } from "./pattern.ts";
 export interface CompiledBinding {
   /** Empty: everybody. */
   readonly groups: ReadonlySet<string>;
-  /** Where the ServiceAccount is. */
   readonly namespace: string;
-  /** Its name. */
   readonly serviceAccount: string;
 }
 
 /** A cluster ready to decide. Absent keys of the config are empty or false here. */
 export interface CompiledCluster {
-  /** Its logical name. */
   readonly name: string;
   /** `https://host:port`, without a slash at its end. */
   readonly apiServer: string;
@@ -52,7 +49,6 @@ export interface CompiledCluster {
   readonly caCert: string;
   /** Path of the file with the token that tokens are made with. */
   readonly tokenFile: string;
-  /** The life of tokens, resolved. */
   readonly tokenTtlSeconds: number;
   /** In the order of the config. */
   readonly groups: readonly string[];
@@ -62,9 +58,7 @@ export interface CompiledCluster {
   readonly bindings: readonly CompiledBinding[];
   /** The namespace of the Secrets that tokens are bound to; empty: they are not bound. */
   readonly leaseNamespace: string;
-  /** Its resources, by plural name. */
   readonly resources: ResourceTable;
-  /** As the operator wrote them. */
   readonly extraResources: readonly ExtraResource[];
   /** The rules, as an allowlist and a denylist of canonical actions. */
   readonly commands: PolicySet;
@@ -77,7 +71,7 @@ export interface CompiledCluster {
 }
 
 /** What {@linkcode compileCluster} works on. */
-export interface ClusterSource {
+interface ClusterSource {
   readonly name: string;
   readonly cluster: ClusterPolicy;
   /** The key path of the cluster, for problems. */

@@ -24,17 +24,13 @@ import { type HostPolicy, type PolicyConfig, SHIM_COMMAND } from "./model.ts";
 
 /** A host ready to decide. Absent keys of the config are empty or false here. */
 export interface CompiledHost {
-  /** Its logical name. */
   readonly name: string;
-  /** `host:port`. */
   readonly addr: string;
-  /** The account on the host. */
   readonly user: string;
   /** The pinned host key, an authorized_keys line. */
   readonly hostKey: string;
   /** Logical name of the bastion, empty for a direct host. */
   readonly jump: string;
-  /** Principal of the certificate. */
   readonly principal: string;
   /** Address or CIDR that the certificate may be used from; empty: any. */
   readonly sourceAddress: string;
@@ -44,11 +40,8 @@ export interface CompiledHost {
   readonly allowAsBastion: boolean;
   /** Empty: any caller. */
   readonly allowedCallers: ReadonlySet<string>;
-  /** Commands may be elevated. */
   readonly allowSudo: boolean;
-  /** The accounts besides root. */
   readonly allowedSudoUsers: ReadonlySet<string>;
-  /** A terminal may be requested. */
   readonly allowPty: boolean;
   /** Files may be read and written. */
   readonly allowFileTransfer: boolean;
@@ -68,18 +61,16 @@ export interface CompiledHost {
 export interface HostSeal {
   /** What the certificates of its sessions are locked to: the shim, and for which host it speaks. */
   readonly forceCommand: string;
-  /** What the shim understands. */
   readonly format: EnvelopeFormat;
 }
 
 /** What {@linkcode compileHost} works on. */
-export interface HostSource {
+interface HostSource {
   readonly name: string;
   readonly host: HostPolicy;
   /** The key path of the host, for problems. */
   readonly path: string;
   readonly library: CommandLibrary;
-  /** The global cap. */
   readonly maxTtlSeconds: number;
 }
 

@@ -36,7 +36,7 @@ export type Elevation =
   | { readonly kind: "denied"; readonly reason: string };
 
 /** What {@linkcode resolveElevation} asks of a host. */
-export interface ElevationPolicy {
+interface ElevationPolicy {
   /** The logical name of the host, for reasons. */
   readonly name: string;
   /** Whether commands may be elevated at all. */

@@ -52,11 +52,9 @@ export interface Grant {
   readonly endUser: string;
   /** Of a waiver: of the command elevated, or of the command not elevated. */
   readonly sudo: boolean;
-  /** As `canonicalSudoUser` gives it. */
   readonly sudoUser: string;
   /** Of a waiver of a file transfer: SHA-256 of what it writes. Empty for all else. */
   readonly contentSha256: string;
-  /** Who gave it. */
   readonly approver: string;
   /** The approval it was learned from; empty: none. */
   readonly approvalId: string;
@@ -68,7 +66,6 @@ export interface Grant {
 
 /** A grant with its patterns ready. */
 export interface ReadyGrant {
-  /** As it is kept. */
   readonly grant: Grant;
   /** Compiled from `allow`, in its order. */
   readonly allow: readonly Pattern[];
@@ -77,7 +74,7 @@ export interface ReadyGrant {
 }
 
 /** What became of a {@linkcode Grant}. */
-export type GrantCompilation =
+type GrantCompilation =
   | { readonly kind: "ok"; readonly grant: ReadyGrant }
   /** Which pattern can't be used, and why. */
   | { readonly kind: "invalid"; readonly problem: string };

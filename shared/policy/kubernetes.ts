@@ -27,11 +27,8 @@ export interface ClusterResource {
   readonly resource: string;
   /** API group; `""` is the core group. */
   readonly group: string;
-  /** API version. */
   readonly version: string;
-  /** `Deployment`. */
   readonly kind: string;
-  /** Its objects are in namespaces. */
   readonly namespaced: boolean;
 }
 
@@ -42,7 +39,6 @@ export type ResourceTable = ReadonlyMap<string, ClusterResource>;
 export interface AskedAction {
   /** `get`, `list`, `logs`, `apply` or `delete`. */
   readonly verb: string;
-  /** Plural name. */
   readonly resource: string;
   /** API group; `""`: that of the table. */
   readonly group: string;
@@ -54,20 +50,17 @@ export interface AskedAction {
 
 /** An action that is well formed. */
 export interface ClusterAction {
-  /** What is done. */
   readonly verb: K8sVerb;
-  /** With what. */
   readonly resource: ClusterResource;
   /** `""`: none, or all of a list. */
   readonly namespace: string;
-  /** `""` for a list. */
   readonly name: string;
   /** `<verb> <resource>[.<group>] <namespace or ->/<name or ->`, which rules are matched against. */
   readonly text: string;
 }
 
 /** What became of an {@linkcode AskedAction}. */
-export type ActionParsing =
+type ActionParsing =
   | { readonly kind: "ok"; readonly action: ClusterAction }
   /** What is wrong with it, for people. */
   | { readonly kind: "invalid"; readonly problem: string };

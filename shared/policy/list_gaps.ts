@@ -25,9 +25,7 @@ import { type ClusterResource, resourceText } from "./kubernetes.ts";
 
 /** A rule that denies, and a list that is not denied and shows what the rule is about. */
 export interface ListGap {
-  /** Of the rule. */
   readonly index: number;
-  /** In its canonical form. */
   readonly list: string;
 }
 

@@ -19,7 +19,7 @@ import type { Enforcement } from "../wire/sign.ts";
 import type { KubernetesConfig } from "./cluster_model.ts";
 
 /** How the rules of a command policy are read; `""` is `off`. */
-export type PolicyMode = "" | "off" | "allowlist" | "denylist";
+type PolicyMode = "" | "off" | "allowlist" | "denylist";
 
 /** One command policy, inline on a host or named in the library. */
 export interface CommandPolicy {
@@ -41,7 +41,6 @@ export interface CommandPolicy {
 export interface HostPolicy {
   /** `host:port` to connect to; empty: brokers cannot connect. */
   readonly addr: string;
-  /** The account on the host. */
   readonly user: string;
   /** The pinned host key, an authorized_keys line; empty: brokers cannot connect. */
   readonly host_key: string;
@@ -61,7 +60,6 @@ export interface HostPolicy {
   readonly allow_sudo?: boolean;
   /** Accounts that sudo may change to; root is implied by `allow_sudo`. */
   readonly allowed_sudo_users?: readonly string[];
-  /** A pseudo-terminal may be requested. */
   readonly allow_pty?: boolean;
   /** Files may be read and written. */
   readonly allow_file_transfer?: boolean;
@@ -83,7 +81,6 @@ export interface HostPolicy {
   readonly shared_principal?: boolean;
   /** Groups for access control and group policies. */
   readonly groups?: readonly string[];
-  /** Rules for this host alone. */
   readonly command_policy?: CommandPolicy;
 }
 
@@ -101,7 +98,6 @@ export interface CallerPolicy {
 
 /** Everything that decides whether a command may run. */
 export interface PolicyConfig {
-  /** Hosts by logical name. */
   readonly hosts: Readonly<Record<string, HostPolicy>>;
   /** Callers by CN; the row `_default` is for every other one. Empty: no restriction by groups. */
   readonly callers: Readonly<Record<string, CallerPolicy>>;

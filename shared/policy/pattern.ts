@@ -64,7 +64,7 @@ function accept<T>(source: string, read: () => T): T {
 }
 
 /** A {@linkcode compilePattern} that compiles each source once, and what it has compiled. */
-export interface PatternReuse {
+interface PatternReuse {
   /** Compiles a source, or gives the pattern that it knows. */
   readonly compile: typeof compilePattern;
   /** The patterns asked for so far, by source. */

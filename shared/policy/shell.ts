@@ -39,7 +39,7 @@ import { findHiddenCommand } from "./shell_names.ts";
 export type { CommandOperator, LexedShell, LexRefusal, SimpleCommand } from "./shell_lexer.ts";
 
 /** The words of every command that the text runs, in source order, or the construct that hides them. */
-export type ParsedCommand =
+type ParsedCommand =
   | { readonly kind: "commands"; readonly commands: readonly (readonly string[])[] }
   | LexRefusal;
 

@@ -34,7 +34,6 @@ export interface SimpleCommand {
 
 /** A text that consists of simple commands only. */
 export interface LexedShell {
-  /** Nothing but simple commands. */
   readonly kind: "lexed";
   /** In source order, at least one. */
   readonly commands: readonly SimpleCommand[];
@@ -44,7 +43,6 @@ export interface LexedShell {
 
 /** A construct that is not accepted. */
 export interface LexRefusal {
-  /** Something else. */
   readonly kind: "refused";
   /** Its name, a few words in lower case. */
   readonly reason: string;
@@ -114,7 +112,6 @@ type Token =
   | { readonly kind: "duplication"; readonly next: number }
   | {
     readonly kind: "word";
-    /** Without its quotes. */
     readonly text: string;
     /** Whether any part of it was quoted; a quoted word is never a reserved one. */
     readonly quoted: boolean;

@@ -225,12 +225,12 @@ const LATE_GATES: readonly Gate[] = [
 ];
 
 /** The reason of the first gate that denies before elevation, or undefined. */
-export function findEarlyDenial(host: CompiledHost, intent: SshIntent): string | undefined {
+function findEarlyDenial(host: CompiledHost, intent: SshIntent): string | undefined {
   return firstDenial(EARLY_GATES, host, intent);
 }
 
 /** The reason of the first gate that denies between elevation and command policy, or undefined. */
-export function findLateDenial(host: CompiledHost, intent: SshIntent): string | undefined {
+function findLateDenial(host: CompiledHost, intent: SshIntent): string | undefined {
   return firstDenial(LATE_GATES, host, intent);
 }
 

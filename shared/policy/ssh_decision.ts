@@ -24,7 +24,6 @@ export interface DeniedSsh {
 export interface AllowedSsh {
   /** A certificate, once nothing else is in the way. */
   readonly kind: "allowed";
-  /** The host it is for. */
   readonly host: CompiledHost;
   /** Whether the host is the target or a hop on the way. */
   readonly role: Role;
@@ -56,7 +55,6 @@ export interface AllowedSsh {
   readonly wouldDeny: boolean;
   /** In audit mode: enforcement would have asked a human. */
   readonly wouldRequireApproval: boolean;
-  /** The certificate permits a terminal. */
   readonly pty: boolean;
 }
 
@@ -65,17 +63,13 @@ export type SshDecision = DeniedSsh | AllowedSsh;
 
 /** What a caller wants. `role`, `purpose` and `sessionMode` are as they came; unknown values are denied. */
 export interface SshIntent {
-  /** The effective caller. */
   readonly caller: string;
   /** Empty: none. */
   readonly endUser: string;
   /** `null`: no filter. `[]`: a user in no group, to whom every host is denied. */
   readonly endUserGroups: readonly string[] | null;
-  /** Logical name. */
   readonly host: string;
-  /** `target` or `bastion`. */
   readonly role: string;
-  /** `oneshot` or `session`. */
   readonly purpose: string;
   /** Of a session: `exec`, `shell` or `pty`. */
   readonly sessionMode: string;
@@ -83,13 +77,10 @@ export interface SshIntent {
   readonly command: string;
   /** The requested life of the certificate; not positive or above the cap: the cap. */
   readonly ttlSeconds: number;
-  /** To be elevated. */
   readonly sudo: boolean;
   /** Empty is root; without `sudo`, and for a bastion, ignored. */
   readonly sudoUser: string;
-  /** With a terminal. */
   readonly pty: boolean;
-  /** To move a file. */
   readonly fileTransfer: boolean;
   /** SHA-256 of what the transfer writes, as the broker says; empty: not said, or nothing is written. */
   readonly contentSha256: string;

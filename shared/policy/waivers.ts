@@ -16,13 +16,10 @@ import { canonicalSudoUser } from "./elevation.ts";
 
 /** The command that would need approval, and who wants to run it how. */
 export interface GatedCommand {
-  /** Logical name. */
   readonly host: string;
-  /** The effective caller. */
   readonly caller: string;
   /** Empty: none. */
   readonly endUser: string;
-  /** To be elevated. */
   readonly sudo: boolean;
   /** As it came; empty is root. */
   readonly sudoUser: string;

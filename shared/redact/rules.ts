@@ -16,7 +16,6 @@ import * as z from "@zod/zod";
 
 /** A rule as text. */
 export interface RedactRule {
-  /** Shown in the mark `[REDACTED:<name>]`. */
   readonly name: string;
   /** RE2; when it has a group named `secret`, only that group is masked. */
   readonly regex: string;
@@ -106,8 +105,7 @@ export const BUILT_IN_RULES: readonly RedactRule[] = [
 ];
 
 /** A rule of the operator, applied after the built-in ones. */
-export interface RedactPattern {
-  /** Shown in the mark `[REDACTED:<name>]`. */
+interface RedactPattern {
   readonly name: string;
   /** RE2; when it has a group named `secret`, only that group is masked. */
   readonly regex: string;

@@ -31,7 +31,6 @@ import type { RedactConfig } from "./rules.ts";
 export interface RedactStream {
   /** Takes the next piece; gives what is certain, of this one and of those before. */
   push(text: string): string;
-  /** Gives what is left. */
   end(): string;
   /** Gives what is left of a text that was cut off, without what may be the beginning of a secret. */
   cut(): string;
@@ -100,7 +99,7 @@ interface Open {
  * One rule on a text that comes in pieces. It looks at whole lines; of a line that is too long, at whole words.
  * What comes before a match that may have begun is given, the rest is held.
  */
-export class RuleStream {
+class RuleStream {
   readonly #rule: LazyRule;
   #held = "";
   /** What has been given of the beginning of a match, as far as the rule is concerned. */
@@ -247,7 +246,7 @@ function crossing(rule: CompiledRule, text: string, probe: string): Open | undef
 }
 
 /** Where the last word of a text that was cut off begins; of a very long one, where its tail does. */
-export function partialWordStart(text: string): number {
+function partialWordStart(text: string): number {
   return Math.max(afterLastBlank(text), text.length - WORD_TAIL);
 }
 
@@ -262,10 +261,10 @@ function quoteAt(text: string, at: number): RegExp | undefined {
 }
 
 /** So many characters are looked at together. */
-export const WINDOW = 65_536;
+const WINDOW = 65_536;
 
 /** One rule, of which nobody knows whether a match has begun, on a text that comes in pieces. */
-export class WindowStream {
+class WindowStream {
   readonly #rule: LazyRule;
   #held = "";
 

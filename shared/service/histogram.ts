@@ -36,23 +36,16 @@ export type Measured = "computing" | "exchange" | "command" | "human";
 
 /** The bounds of a histogram's buckets, in seconds. */
 export const BUCKETS: Readonly<Record<Measured, readonly number[]>> = {
-  /** What the processor does alone. */
   computing: [0.000_01, 0.000_025, 0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.05],
-  /** What takes disk and network. */
   exchange: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30],
-  /** What a remote command does. */
   command: [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600],
-  /** What a human does. */
   human: [1, 5, 10, 30, 60, 120, 300, 600, 900, 1800, 3600],
 };
 
 /** What is measured, and the bounds of its buckets in seconds, ascending. */
-export interface DurationHistogramOptions {
-  /** With its unit. */
+interface DurationHistogramOptions {
   readonly name: string;
-  /** For people; one line. */
   readonly help: string;
-  /** Ascending. */
   readonly bounds: readonly number[];
 }
 

@@ -36,25 +36,20 @@ export type LogFields = Readonly<Record<string, unknown>>;
 
 /** What a service logs with. No method ever throws. */
 export interface ServiceLogger {
-  /** Something happened as it should. */
   info(message: string, fields?: LogFields): void;
   /** Something an operator should look at. */
   warn(message: string, fields?: LogFields): void;
-  /** Something failed. */
   error(message: string, fields?: LogFields): void;
 }
 
 /** One line of the log, before it is written. */
-export interface LogLine {
+interface LogLine {
   /** Milliseconds since the epoch. */
   readonly timestamp: number;
-  /** `info`, `warning` or `error`. */
   readonly level: string;
-  /** Which service wrote it. */
   readonly service: string;
   /** The same words for the same event. */
   readonly message: string;
-  /** The facts about this one. */
   readonly fields: LogFields;
 }
 

@@ -28,17 +28,16 @@ import { VERSION } from "./version.ts";
 export type { Histogram, Measured } from "./histogram.ts";
 
 /** Names and values of a time series' labels. */
-export type Labels = Readonly<Record<string, string>>;
+type Labels = Readonly<Record<string, string>>;
 
 /** Counts events. With labels a series appears with its first event; without, it starts at 0. */
-export interface Counter {
+interface Counter {
   /** Adds to the series of these labels, by default 1. */
   inc(labels?: Labels, by?: number): void;
 }
 
 /** A value that goes up and down. */
-export interface Gauge {
-  /** Replaces the value. */
+interface Gauge {
   set(value: number): void;
 }
 
@@ -46,7 +45,6 @@ export interface Gauge {
 export interface LabelledValue {
   /** One value for each name of the gauge's labels. */
   readonly labels: Labels;
-  /** The value. */
   readonly value: number;
 }
 
@@ -92,7 +90,6 @@ export interface Metrics {
    * @throws {Error} when the name is taken
    */
   histogram(name: string, help: string, measured: Measured): Histogram;
-  /** All metrics, sorted by name. */
   text(): Promise<string>;
 }
 
@@ -173,11 +170,8 @@ function sortSeries(block: string): string {
   return [...lines.slice(0, 2), ...lines.slice(2).sort()].join("\n");
 }
 
-/** Whose process it is. */
-export interface ProcessMetricsOptions {
-  /** As in `gateway_build_info`. */
+interface ProcessMetricsOptions {
   readonly service: string;
-  /** Measures the lag. */
   readonly clock: Clock;
 }
 

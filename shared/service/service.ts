@@ -16,20 +16,14 @@
 import { writeAllSync } from "../text.ts";
 import { AppError } from "../errors.ts";
 
-/** A service's command line. */
-export interface ServiceArguments {
-  /** Path of the config file. */
+interface ServiceArguments {
   readonly config: string;
-  /** Print the version and end. */
   readonly version: boolean;
-  /** Print more of the version. */
   readonly verbose: boolean;
-  /** Print the usage and end. */
   readonly help: boolean;
 }
 
-/** What differs between services. */
-export interface ServiceArgumentsOptions {
+interface ServiceArgumentsOptions {
   /** The config file when the command line names none. */
   readonly defaultConfig: string;
 }
@@ -83,7 +77,7 @@ function parseSwitch(argument: string, value: string | undefined): boolean {
 }
 
 /** The signals that ask a service to end. */
-export const STOP_SIGNALS: readonly Deno.Signal[] = ["SIGINT", "SIGTERM"];
+const STOP_SIGNALS: readonly Deno.Signal[] = ["SIGINT", "SIGTERM"];
 
 /**
  * Resolves with the name of the first signal that arrives. After that the signals have their usual effect
@@ -125,7 +119,7 @@ function writeToStderr(text: string): void {
 }
 
 /** What an operator is told: the message of an {@linkcode AppError}; everything, when it is a defect of ours. */
-export function describeFailure(error: unknown): string {
+function describeFailure(error: unknown): string {
   if (error instanceof AppError) return error.message;
   return error instanceof Error ? `Unexpected failure: ${error.stack ?? error.message}` : String(error);
 }

@@ -15,7 +15,7 @@
 export const VERSION: string = "dev";
 
 /** The source revision this was built from, empty when unknown; the release build rewrites this line. */
-export const REVISION: string = "";
+const REVISION: string = "";
 
 /** The text of `--version`: the version alone, or with toolchain, platform and revision below it. */
 export function describeVersion(options: { readonly verbose: boolean }): string {

@@ -50,7 +50,6 @@ export interface CertificateFields {
   readonly serial: bigint;
   /** What sshd writes to its log when the certificate is used. */
   readonly keyId: string;
-  /** For whom it is valid. */
   readonly principals: readonly string[];
   /** Valid from this second since the epoch on. */
   readonly validAfter: number;
@@ -87,7 +86,6 @@ export interface Certificate extends CertificateFields {
   readonly extensionData: ReadonlyMap<string, Uint8Array>;
   /** The key blob of the CA that claims to have signed it. */
   readonly caPublicKey: Uint8Array;
-  /** The signature blob. */
   readonly signature: Uint8Array;
   /** The algorithm that the signature names, e.g. `ssh-ed25519`. */
   readonly signatureAlgorithm: string;
@@ -102,7 +100,6 @@ const HOST_CERTIFICATE = 2;
 const KEY_BYTES = 32;
 const NONCE_BYTES = 32;
 const FOREVER = 0xffff_ffff_ffff_ffffn;
-/** What OpenSSH accepts: SSHKEY_CERT_MAX_PRINCIPALS. */
 const MAX_PRINCIPALS = 256;
 /** The longest packet of OpenSSH; a longer certificate can't be used. */
 const MAX_CERTIFICATE_BYTES = 256 * 1024;
@@ -312,7 +309,7 @@ const encoder = new TextEncoder();
  * @throws {AppError} `invalid_request` when a value has a NUL
  * @throws {TypeError} when an option that needs a value has none
  */
-export function writeTextOptions(writer: SshWriter, options: Readonly<Record<string, string>>): void {
+function writeTextOptions(writer: SshWriter, options: Readonly<Record<string, string>>): void {
   for (const name of inOrder(Object.keys(options))) {
     const value = options[name] ?? "";
     if (value === "" && NEEDS_VALUE.includes(name)) throw new TypeError(`Option ${name} needs a value`);
@@ -347,7 +344,7 @@ function compareBytes(a: string, b: string): number {
 }
 
 /** Options that were read: the raw data, and a reading of it as values. */
-export interface DecodedOptions {
+interface DecodedOptions {
   readonly data: OptionData;
   /**
    * The values; `""` for an option without one.
@@ -362,7 +359,7 @@ export interface DecodedOptions {
  *
  * @throws {AppError} `invalid_request` when it is malformed, an option is doubled or out of order
  */
-export function decodeOptions(reader: SshReader): DecodedOptions {
+function decodeOptions(reader: SshReader): DecodedOptions {
   const data = new Map<string, Uint8Array>();
   let previous: Uint8Array | undefined;
   while (!reader.done) {

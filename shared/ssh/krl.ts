@@ -27,9 +27,7 @@ export interface Krl {
   readonly version: bigint;
   /** When the list was made, in seconds since the epoch. */
   readonly generatedAt: number;
-  /** For people. */
   readonly comment: string;
-  /** Serials of certificates. */
   readonly serials: SerialSet;
   /** Key ids of certificates, in any order: each revokes every certificate that has it. */
   readonly keyIds: Iterable<string>;
@@ -40,7 +38,6 @@ const FORMAT_VERSION = 1;
 const CERTIFICATES_SECTION = 1;
 const SERIAL_LIST = 0x20;
 const KEY_IDS = 0x23;
-/** Beside the serials. */
 const INITIAL_BYTES = 256;
 
 /**
@@ -80,7 +77,6 @@ export class SerialSet {
     return set;
   }
 
-  /** How many there are. */
   get size(): number {
     return this.#size;
   }

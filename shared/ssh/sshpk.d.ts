@@ -9,7 +9,6 @@ import type { Buffer } from "node:buffer";
 /** A private key taken apart. */
 export interface PrivateKey {
   readonly type: "dsa" | "rsa" | "ecdsa" | "ed25519" | "curve25519";
-  /** In bits. */
   readonly size: number;
   /** Its numbers by name: `d` of ECDSA, `k` of Ed25519 (the seed of 32 bytes). */
   readonly part: Readonly<Record<string, { readonly data: Buffer } | undefined>>;

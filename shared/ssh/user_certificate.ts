@@ -39,7 +39,6 @@ export interface UserCertificateInput {
   /** Random, unsigned, 64 bits. */
   readonly serial: bigint;
   readonly keyId: string;
-  /** The host's principal. */
   readonly principal: string;
   /** Addresses that may use the certificate, as in sshd's `from=`; `""` for any. */
   readonly sourceAddress: string;
@@ -96,7 +95,6 @@ export function userCertificate(input: UserCertificateInput): CertificateFields 
 export interface KeyIdParts {
   /** The effective caller: whoever a forwarder acts for, not the forwarder. */
   readonly caller: string;
-  /** Logical name of the host. */
   readonly host: string;
   /** What the host is to the caller: `target` or `bastion`. */
   readonly role: string;
@@ -106,7 +104,6 @@ export interface KeyIdParts {
   readonly endUser?: string;
   /** `sudo -n` or `sudo -n -u <user>`; `""` without elevation. The one value that has blanks. */
   readonly elevationPrefix?: string;
-  /** Whether a terminal was granted. */
   readonly pty?: boolean;
 }
 

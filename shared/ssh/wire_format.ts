@@ -44,7 +44,6 @@ export class SshReader {
     return this.#bytes.subarray(this.#offset);
   }
 
-  /** Whether everything has been read. */
   get done(): boolean {
     return this.#offset === this.#bytes.length;
   }

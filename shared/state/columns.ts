@@ -34,7 +34,7 @@ export function selectAsBytes(texts: readonly string[], integers: readonly strin
 }
 
 /** A statement with its parameters in order. */
-export interface Statement {
+interface Statement {
   /** With `$1` for the first parameter. */
   readonly text: string;
   /** What stands for `$1` and so on. */

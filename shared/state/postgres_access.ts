@@ -30,9 +30,7 @@ export type { PostgresSession } from "./postgres_session.ts";
 
 /** Where a database is, and who hears of it. */
 export interface PostgresDatabase {
-  /** As the config has them. */
   readonly settings: StateSettings;
-  /** Measures what takes too long. */
   readonly clock: Clock;
   /** Told of what can't be read and is left out. */
   readonly warn: StateWarner;
@@ -50,7 +48,7 @@ export type Query = (
 const TIMEOUT_MS = 2_500;
 
 /** Seconds after which a caller may try again. */
-export const RETRY_SECONDS = 1;
+const RETRY_SECONDS = 1;
 
 /** A service's tables in a database that others use at the same time. */
 export class PostgresAccess {

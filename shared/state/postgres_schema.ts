@@ -11,7 +11,6 @@ import type { PostgresSession } from "./postgres_session.ts";
 export interface PostgresSchema {
   /** The schema's name in the database, and the channel of its notifications. */
   readonly name: string;
-  /** For messages: `signer`. */
   readonly owner: string;
   /**
    * The statements that lead from one version to the next; names of tables without the schema. To change it, append

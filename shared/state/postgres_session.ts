@@ -10,13 +10,12 @@ import type { Row } from "./columns.ts";
 import { connectSocket, describeHost, type PostgresHost, type PostgresTarget } from "./postgres_settings.ts";
 
 /** How a {@linkcode PostgresSession} is opened. */
-export interface SessionOptions {
+interface SessionOptions {
   readonly target: PostgresTarget;
   /** Read for each connection, so that it can be changed. */
   readonly password: () => Promise<string>;
   /** CAs for TLS, PEM; `undefined`: those of the machine. */
   readonly ca: () => Promise<string | undefined>;
-  /** Where its tables are. */
   readonly schema: string;
   /** Shown to whoever looks at the server's connections. */
   readonly applicationName: string;
@@ -28,7 +27,7 @@ export interface SessionOptions {
 }
 
 /** No server took the connection, for the reasons in its message, which is for the operator. */
-export class NoServerError extends Error {
+class NoServerError extends Error {
   override readonly name = "NoServerError";
 }
 

@@ -85,18 +85,15 @@ export function stateFiles(
 /** One server. */
 export type PostgresHost =
   | { readonly kind: "tcp"; readonly hostname: string; readonly port: number; readonly tls: boolean }
-  /** `path` is the socket itself. */
   | { readonly kind: "socket"; readonly path: string };
 
 /** A database, and as whom it is used. */
 export interface PostgresTarget {
   /** Tried in this order; the one that is no standby is used. */
   readonly hosts: readonly PostgresHost[];
-  /** The account. */
   readonly user: string;
   /** Empty: none, or from a file. */
   readonly password: string;
-  /** Its name on the server. */
   readonly database: string;
 }
 
@@ -194,7 +191,7 @@ const SSL_REQUEST = new Uint8Array([0, 0, 0, 8, 4, 210, 22, 47]);
 const YES = "S".charCodeAt(0);
 
 /** What a {@linkcode connectSocket} needs beside the server's address. */
-export interface SocketOptions {
+interface SocketOptions {
   /** CAs for TLS, PEM; `undefined`: those of the machine. */
   readonly ca: string | undefined;
   /** Aborted when there was time enough. */

@@ -9,19 +9,16 @@ import { DatabaseSync } from "node:sqlite";
 
 /** The number in the header of each service's database: four letters, which `file` shows as a number. */
 export const APPLICATION_IDS = {
-  /** `gSig` */
   signer: 0x67536967,
-  /** `gCpl` */
   "control plane": 0x6743706c,
-  /** `gBrg` */
   "approval bridge": 0x67427267,
 } as const;
 
 /** A service that keeps a state database. */
-export type StateOwner = keyof typeof APPLICATION_IDS;
+type StateOwner = keyof typeof APPLICATION_IDS;
 
 /** What another implementation's file is known by. */
-export interface ForeignMark {
+interface ForeignMark {
   /** Finds a row in such a file, and none in ours. */
   readonly query: string;
   /** What is wrong with it; continues a sentence. */
@@ -30,7 +27,6 @@ export interface ForeignMark {
 
 /** The database of one service. */
 export interface StateSchema {
-  /** Whose it is. */
   readonly owner: StateOwner;
   /** The statements that lead from one version to the next; the first from an empty file to version 1. */
   readonly migrations: readonly string[];

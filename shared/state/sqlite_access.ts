@@ -144,8 +144,7 @@ export class SqliteAccess {
   }
 }
 
-/** What to open. */
-export interface DatabaseOptions {
+interface DatabaseOptions {
   readonly path: string;
   readonly schema: StateSchema;
   /** How long to wait for another process that holds the database, in milliseconds. */
@@ -159,7 +158,7 @@ export interface DatabaseOptions {
  * @throws {AppError} `invalid_config` with cause and remedy when it can't be opened, is in use by another process,
  * is damaged, is another program's, or was written by a newer version
  */
-export function openDatabase({ path, schema, lockWaitMs }: DatabaseOptions): DatabaseSync {
+function openDatabase({ path, schema, lockWaitMs }: DatabaseOptions): DatabaseSync {
   let database: DatabaseSync | undefined;
   try {
     createFile(path);
@@ -176,13 +175,13 @@ export function openDatabase({ path, schema, lockWaitMs }: DatabaseOptions): Dat
 }
 
 /** One value of a row with one column. */
-export function readPragma(database: DatabaseSync, pragma: string): unknown {
+function readPragma(database: DatabaseSync, pragma: string): unknown {
   const row = database.prepare(`PRAGMA ${pragma}`).get();
   return row === undefined ? undefined : Object.values(row)[0];
 }
 
 /** What to do about a file that can't be read as it should. */
-export function damageRemedy({ loss }: StateSchema): string {
+function damageRemedy({ loss }: StateSchema): string {
   return `stop the service, keep this file, and put a backup in its place; without one move it away, and ${loss}`;
 }
 

@@ -21,7 +21,6 @@ export class MemoryAuditLog implements AuditLog {
   readonly entries: AuditEntry[] = [];
   /** While true, appends fail the way a full disk makes them fail. */
   failing = false;
-  /** Whether it was closed. */
   closed = false;
 
   /** Keeps the entry, one turn of the event loop later at the earliest, as a disk would. */
@@ -33,12 +32,10 @@ export class MemoryAuditLog implements AuditLog {
     this.entries.push(entry);
   }
 
-  /** Fails while appends fail. */
   check(): void {
     if (this.failing) throw new Error("no space left");
   }
 
-  /** Makes later appends fail. */
   close(): Promise<void> {
     this.closed = true;
     return Promise.resolve();

@@ -36,7 +36,6 @@ export class MemoryShared {
     return [...this.#instances.keys()].sort();
   }
 
-  /** Somebody has changed the state. */
   change(): void {
     this.epochs = { ...this.epochs, state: this.epochs.state + 1n };
     this.#ring("change");

@@ -18,9 +18,7 @@ const METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"] as 
 export interface RefusedMethod {
   /** One that its path does not have. */
   readonly method: string;
-  /** Without anything left open. */
   readonly path: string;
-  /** What `Allow` says. */
   readonly allow: string;
 }
 

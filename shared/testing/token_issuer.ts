@@ -13,7 +13,6 @@ export interface IssuerKey {
   readonly kid: string | undefined;
   /** As in the `alg` of a token (RFC 7518). */
   readonly algorithm: string;
-  /** Signs tokens. */
   readonly privateKey: GenerateKeyPairResult["privateKey"];
   /** The public key, as a key set has it. */
   readonly jwk: JWK;

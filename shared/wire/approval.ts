@@ -27,11 +27,9 @@ export const UNDECIDED_AT = "0001-01-01T00:00:00Z";
 export interface ApprovalRecord {
   /** 32 lowercase hex characters. */
   readonly id: string;
-  /** The broker that asked. */
   readonly caller: string;
   /** The person it asks for; only from brokers that are trusted to say so. */
   readonly end_user?: string | undefined;
-  /** Logical name of the host. */
   readonly host: string;
   /** The exact command, without its sudo prefix. */
   readonly command: string;
@@ -41,11 +39,9 @@ export interface ApprovalRecord {
   readonly sudo_user?: string | undefined;
   /** `require_approval:<regex>`, or `behavior` for an anomaly. */
   readonly rule?: string | undefined;
-  /** Where it stands. */
   readonly status: ApprovalStatus;
   /** RFC 3339, UTC, with a fraction of up to nine digits. */
   readonly created_at: string;
-  /** CN of the approver. */
   readonly decided_by?: string | undefined;
   /** RFC 3339; {@linkcode UNDECIDED_AT} while nobody has decided. */
   readonly decided_at: string;
@@ -62,7 +58,6 @@ export interface ApprovalRecord {
   readonly expires_at?: string | undefined;
   /** The account on the host, before any elevation. */
   readonly account?: string | undefined;
-  /** `host:port`. */
   readonly addr?: string | undefined;
   /** The life of the certificate, within the signer's caps. */
   readonly life_seconds?: number | undefined;
@@ -175,7 +170,6 @@ export const approvalDecision: z.ZodType<ApprovalDecision> = z.object({
 export interface ApprovalParked {
   /** Where to poll: `GET /v1/sign/result/{approval_id}`. */
   readonly approval_id: string;
-  /** Nobody has decided yet. */
   readonly status: "pending";
 }
 

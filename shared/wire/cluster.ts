@@ -21,7 +21,6 @@ export interface ExtraResource {
   readonly group?: string | undefined;
   /** `v1`. */
   readonly version: string;
-  /** `Deployment`. */
   readonly kind: string;
   /** Absent is false: the objects are the whole cluster's. */
   readonly namespaced?: boolean | undefined;

@@ -27,8 +27,7 @@ export interface FreezeSubject {
   readonly value: string;
 }
 
-/** A decoded request to unfreeze. */
-export type UnfreezeRequest = FreezeSubject;
+type UnfreezeRequest = FreezeSubject;
 
 /** A decoded request to freeze. */
 export interface FreezeRequest extends FreezeSubject {
@@ -52,9 +51,7 @@ export const freezeRequest: z.ZodType<FreezeRequest> = z.object({
 /** Decodes an {@linkcode UnfreezeRequest}; unknown fields are dropped. */
 export const unfreezeRequest: z.ZodType<UnfreezeRequest> = z.object(subject);
 
-/** The answer to a freeze. */
-export interface FreezeResponse {
-  /** Always `ok`. */
+interface FreezeResponse {
   readonly status: string;
   /** False when it was frozen already, and only reason, admin and time are new. */
   readonly newly_frozen: boolean;
@@ -87,9 +84,7 @@ export const freezeResponse: z.ZodType<FreezeResponse> = z.object({
   warning: z.string().optional(),
 });
 
-/** The answer to an unfreeze. */
-export interface UnfreezeResponse {
-  /** Always `ok`. */
+interface UnfreezeResponse {
   readonly status: string;
   /** False when there was no such freeze, and nothing changed. */
   readonly was_frozen: boolean;

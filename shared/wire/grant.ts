@@ -19,7 +19,6 @@ import { hasUnseen } from "../text.ts";
 export interface GrantRequest {
   /** RE2 patterns, at least one. Whether they compile is decided later, after host and scope. */
   readonly allow: readonly string[];
-  /** Positive. */
   readonly ttl_seconds: number;
   /** The one caller it is for; empty: any. */
   readonly caller: string;
@@ -42,10 +41,9 @@ export const grantRequest: z.ZodType<GrantRequest> = z.object({
 });
 
 /** The answer to a creation, status 201. */
-export interface GrantCreated {
+interface GrantCreated {
   /** 24 lowercase hex characters. */
   readonly id: string;
-  /** Logical name of the host. */
   readonly host: string;
   /** RFC 3339, UTC, whole seconds. */
   readonly expires_at: string;
@@ -62,7 +60,6 @@ export const grantCreated: z.ZodType<GrantCreated> = z.object({
 export interface GrantInfo {
   /** 24 lowercase hex characters. */
   readonly id: string;
-  /** Logical name of the host. */
   readonly host: string;
   /** Patterns that the grant adds to the host's allowlist. */
   readonly allow?: readonly string[] | undefined;
@@ -78,7 +75,6 @@ export interface GrantInfo {
   readonly sudo_user?: string | undefined;
   /** Of a waiver of a file transfer: SHA-256 of what it writes. */
   readonly content_sha256?: string | undefined;
-  /** Who created it. */
   readonly approver?: string | undefined;
   /** Of a learned waiver: the approval that it was learned from. */
   readonly approval_id?: string | undefined;
@@ -107,9 +103,7 @@ export const grantList: z.ZodType<readonly GrantInfo[]> = z.array(z.object({
   expires_at: z.string(),
 }));
 
-/** The answer to a deletion. */
-export interface GrantRevoked {
-  /** Always `ok`. */
+interface GrantRevoked {
   readonly status: string;
   /** Of the grant that is gone. */
   readonly id: string;

@@ -48,9 +48,7 @@ export interface HostRules {
 
 /** One host as the broker sees it. Nothing of the policy is in it, unless it has been asked for. */
 export interface HostInfo {
-  /** `host:port` to connect to. */
   readonly addr: string;
-  /** The account on the host. */
   readonly user: string;
   /** The pinned host key, an authorized_keys line. */
   readonly host_key: string;

@@ -19,7 +19,7 @@ import { hasUnseen, isUnsafe } from "../text.ts";
 export const REQUEST_ID: RegExp = /^[A-Za-z0-9._-]{1,64}$/;
 
 /** Whether a text can be the ID of a request. */
-export function isRequestId(text: string): boolean {
+function isRequestId(text: string): boolean {
   return REQUEST_ID.test(text);
 }
 
@@ -64,7 +64,7 @@ export interface RevokeRequestsRequest {
 }
 
 /** A decoded request to revoke certificates by key id. */
-export interface RevokeKeyIdsRequest {
+interface RevokeKeyIdsRequest {
   /** Each stands for every certificate that has it. */
   readonly key_ids: readonly string[];
   /** One word, such as a ticket's number. Empty: none. */
@@ -104,7 +104,6 @@ export const revokeKeyIdsRequest: z.ZodType<RevokeKeyIdsRequest> = z.object({
 
 /** The answer to a revocation. */
 export interface RevokeResponse {
-  /** Always `ok`. */
   readonly status: string;
   /** How many certificates that are still valid are revoked by it and were not before. */
   readonly revoked: number;
@@ -124,7 +123,6 @@ export const revokeResponse: z.ZodType<RevokeResponse> = z.object({
 
 /** What is known of one reader of the list. */
 export interface KrlReader {
-  /** The CN of its certificate. */
   readonly caller: string;
   /** The hosts that it fetches the list for. */
   readonly hosts: readonly string[];
@@ -155,7 +153,6 @@ export const hostKrl: z.ZodType<HostKrl> = z.object({
 export interface KrlStatus {
   /** The version of the list in force. */
   readonly version: number;
-  /** By CN. */
   readonly readers: readonly KrlReader[];
 }
 

@@ -23,7 +23,6 @@ export interface PolicyRequest {
   readonly base_version: number;
   /** All hosts by name, as in `hosts` of the signer's config. */
   readonly hosts?: Readonly<Record<string, unknown>> | undefined;
-  /** Those of this version. */
   readonly from_version?: number | undefined;
   /** Only looks whether the signer would take them. */
   readonly dry_run: boolean;
@@ -41,15 +40,13 @@ export const policyRequest: z.ZodType<PolicyRequest> = z.object({
 export interface PolicyChanged {
   /** The number of the version that was made, or would be. */
   readonly version: number;
-  /** How many hosts it has. */
   readonly hosts: number;
 }
 
 /** Decodes a {@linkcode PolicyChanged}. */
 export const policyChanged: z.ZodType<PolicyChanged> = z.object({ version: z.int(), hosts: z.int() });
 
-/** A version in the history. */
-export interface PolicyVersionInfo {
+interface PolicyVersionInfo {
   /** From 1. */
   readonly version: number;
   /** RFC 3339, UTC, whole seconds. */
@@ -67,7 +64,6 @@ export const policyHistory: z.ZodType<readonly PolicyVersionInfo[]> = z.array(z.
 
 /** One version, whole. */
 export interface PolicyVersionHosts extends PolicyVersionInfo {
-  /** All hosts by name. */
   readonly hosts: Readonly<Record<string, unknown>>;
 }
 

@@ -53,11 +53,9 @@ export type Enforcement = (typeof ENFORCEMENTS)[number];
  * (403), not a malformed request (400).
  */
 export interface SignRequest {
-  /** Logical name of the host. */
   readonly host: string;
   /** `target`, or `bastion` for a hop on the way. */
   readonly role: string;
-  /** `oneshot` or `session`. */
   readonly purpose: string;
   /** Of a session: `exec`, `shell` or `pty`. */
   readonly session_mode: string;
@@ -73,9 +71,7 @@ export interface SignRequest {
   readonly sudo_user: string;
   /** The certificate is to permit a terminal. */
   readonly pty: boolean;
-  /** The command moves a file. */
   readonly file_transfer: boolean;
-  /** Decide and sign nothing. */
   readonly dry_run: boolean;
   /** A dry run for a command in a session. */
   readonly preflight: boolean;
@@ -83,7 +79,6 @@ export interface SignRequest {
   readonly on_behalf_of: string;
   /** A second human has approved; only trusted forwarders, and callers with `self_approve`, may say so. */
   readonly approved: boolean;
-  /** The person behind the request. */
   readonly end_user: string;
   /** `null` (or absent): no filter by the end user's groups. `[]`: a user in no group, who may do nothing. */
   readonly end_user_groups: readonly string[] | null;
@@ -135,7 +130,7 @@ export interface SignRequest {
 export const MAX_REASON_CHARACTERS = 500;
 
 /** The longest `content_head`, in UTF-16 units. */
-export const MAX_CONTENT_HEAD_LENGTH = 2000;
+const MAX_CONTENT_HEAD_LENGTH = 2000;
 
 /** The longest `command` by default, in bytes of UTF-8. */
 export const MAX_COMMAND_BYTES: number = 8 * 1024;
@@ -200,9 +195,7 @@ export type SignRequestBody =
 
 /** The policy's answer as it goes over the wire; fields that are empty, false or 0 are absent. */
 export interface WireDecision {
-  /** Whether it may run. */
   readonly allowed: boolean;
-  /** Why it is denied. */
   readonly reason?: string | undefined;
   /** It may run once a second human has approved. */
   readonly require_approval?: boolean | undefined;
@@ -221,7 +214,6 @@ export interface WireDecision {
   readonly enforcement?: Enforcement | undefined;
   /** What enforcement would have done, in audit mode. */
   readonly warning?: string | undefined;
-  /** Enforcement would have denied it. */
   readonly would_deny?: boolean | undefined;
   /** Enforcement would have asked a human. */
   readonly would_require_approval?: boolean | undefined;
@@ -255,9 +247,7 @@ export interface SignResponse {
 
 /** Where a command would run, and as whom before any elevation. */
 export interface SignTarget {
-  /** The account on the host. */
   readonly user: string;
-  /** `host:port`. */
   readonly addr: string;
 }
 

@@ -22,7 +22,6 @@ export async function requireAdmin(
   throw new AppError("forbidden", err);
 }
 
-/** A JSON answer. */
 export function answer(body: unknown, status = 200): Response {
   return new Response(`${JSON.stringify(body)}\n`, {
     status,

@@ -12,7 +12,7 @@ import { answer, MAX_ADMIN_BODY_BYTES, requireAdmin } from "./admin.ts";
 const patternBody: z.ZodType<{ readonly pattern: string }> = z.object({ pattern: z.string().min(1) });
 
 /** What is done to a host's list of allow patterns. */
-export type AllowEdit = "add" | "remove";
+type AllowEdit = "add" | "remove";
 
 /** `POST` and `DELETE /v1/policy/hosts/{host}/allow`: one allow pattern more or less, in force and in the file. */
 export async function handleAllowEdit(

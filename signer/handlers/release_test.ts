@@ -42,7 +42,6 @@ function after(outcome: string, { log }: Signer, happen: () => Promise<void>): v
   };
 }
 
-/** Acknowledged to an admin. */
 const told = (path: string, body: object) => async ({ send }: Signer) => {
   assert.equal((await send(post(path, stringifyJson(body)), "operator")).status, 200);
 };

@@ -63,7 +63,7 @@ export function describeFreeze(freeze: Freeze): string {
 }
 
 /** What was made for a request and has not left yet. */
-export interface Made extends CertificateNames {
+interface Made extends CertificateNames {
   /** Makes it worthless: it will not leave. Never rejects. */
   readonly takeBack: () => Promise<unknown>;
 }

@@ -34,7 +34,6 @@ export interface IssuedBatch {
   readonly serials: readonly bigint[];
 }
 
-/** One certificate of a holder. */
 export interface IssuedFacts extends Pick<IssuedBatch, "issuedAt" | "validBefore"> {
   readonly serial: bigint;
 }
@@ -43,7 +42,7 @@ export interface IssuedFacts extends Pick<IssuedBatch, "issuedAt" | "validBefore
 export type FoundBatch = Pick<IssuedBatch, "serials" | "validBefore">;
 
 /** How much is remembered at a time, in units of 8 bytes: a certificate is one, and one with facts of its own so much more. */
-export interface IssuedLimits {
+interface IssuedLimits {
   readonly total: number;
   readonly perCaller: number;
 }
@@ -119,7 +118,6 @@ export class IssuedCertificates {
     return this.#cost + BATCH_COST < total && (this.#costs.get(caller) ?? 0) + BATCH_COST < perCaller;
   }
 
-  /** Remembers a certificate. */
   add(holder: CertificateHolder, facts: IssuedFacts): void {
     const batches = this.#byEnd.get(facts.validBefore) ?? new Map();
     this.#byEnd.set(facts.validBefore, batches);

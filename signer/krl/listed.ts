@@ -6,7 +6,6 @@ import { CLOCK_SKEW_SECONDS, type KeptRevocation, readSerial, REVOCATION_SECONDS
 /** What a certificate, or a token, can be revoked by. */
 export interface CertificateNames {
   readonly serial: bigint;
-  /** A token has none. */
   readonly keyId?: KeyIdParts;
 }
 

@@ -23,7 +23,6 @@ export class PublishedList {
     return once(this.#detached, key, () => key.sign(concatBytes([DOMAIN, this.bytes])).toBase64());
   }
 
-  /** What `ssh-keygen -Y verify` reads. */
   armoredSignature(key: EnvelopeKey): string {
     return once(this.#armored, key, () => armorSshsig(signSshsig(key.ssh, KRL_NAMESPACE, this.bytes)));
   }

@@ -14,8 +14,7 @@
  */
 import { formatTimestamp, type HostKrl, type KrlReader } from "@gateway/shared/wire";
 
-/** What a reader said last. */
-export interface ReaderReport {
+interface ReaderReport {
   /** The version that it has installed; 0: none. */
   readonly version: number;
   /** Milliseconds since the epoch. */
@@ -49,7 +48,6 @@ export class KrlReaders {
     );
   }
 
-  /** All readers of a config. */
   list(readers: Readonly<Record<string, readonly string[]>>): readonly KrlReader[] {
     return Object.entries(readers).map(([caller, hosts]) => {
       const report = this.#reports.get(caller);

@@ -63,14 +63,13 @@ export interface RecordedAnswer {
 const ANY_ID = /(?: rid=|"request_id":")([A-Za-z0-9._-]{1,64})(?![A-Za-z0-9._-])/g;
 /** Serials; a command or a message may hold the same text. */
 const ANY_SERIAL = /"serial":(\d{1,20})(?!\d)/g;
-/** As `describeSignRequest()` begins. */
 const COMMAND = /^role=(\S+) purpose=\S+(?: session_mode=\S+)?(?: user=(\S+))?(?: |$)/;
 /** Nearly every line that is not of a certificate is known by this. */
 const ISSUED = '"outcome":"issued"';
 const TIME = /^\{"time":"([^"]{20,40})"/;
 
 /** When a line of the audit log was written, in milliseconds since the epoch; `undefined` when it does not say. */
-export function readRecordTime(line: string): number | undefined {
+function readRecordTime(line: string): number | undefined {
   const ms = Date.parse(TIME.exec(line)?.[1] ?? "");
   return Number.isNaN(ms) ? undefined : ms;
 }

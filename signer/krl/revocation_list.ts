@@ -27,7 +27,7 @@ import {
 } from "./revocations.ts";
 
 /** What a {@linkcode RevocationList} works with. */
-export interface RevocationListOptions extends Pick<AnswerSearchOptions, "findAnswers"> {
+interface RevocationListOptions extends Pick<AnswerSearchOptions, "findAnswers"> {
   readonly store: StateStore;
   readonly clock: Clock;
   readonly logger: ServiceLogger;
@@ -42,16 +42,14 @@ export interface RevocationListOptions extends Pick<AnswerSearchOptions, "findAn
 }
 
 /** What other instances have issued and revoked. */
-export type SharedRevocations = Pick<SharedContent, "certificates"> & {
+type SharedRevocations = Pick<SharedContent, "certificates"> & {
   /** Absent where it is as it was taken over last. */
   readonly state?: Pick<SharedDecisions, "revocations" | "krlVersion">;
 };
 
-/** What a revocation did. */
 export interface RevocationOutcome {
   /** How many certificates that are still valid are listed now and were not before. */
   readonly revoked: number;
-  /** The list that has them. */
   readonly version: number;
   /** False: in force, but the store could not take it, and a restart may undo it. */
   readonly persisted: boolean;
@@ -134,7 +132,6 @@ export class RevocationList {
     return list;
   }
 
-  /** The list in force. */
   get current(): PublishedList {
     return this.#versions[0];
   }

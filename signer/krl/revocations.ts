@@ -13,10 +13,8 @@
  */
 import { MAX_TTL_SECONDS } from "@gateway/shared/policy";
 
-/** What certificates are revoked by. */
 export const REVOCABLE_KINDS = ["caller", "end_user", "serial", "key_id", "request"] as const;
 
-/** Whose certificates, or which. */
 export interface CertificateSubject {
   readonly kind: (typeof REVOCABLE_KINDS)[number];
   /** A CN, a user name, a serial in decimal digits, a key id, a request as {@linkcode nameRequest} has it. */
@@ -70,7 +68,6 @@ export function readSerial(text: string): bigint | undefined {
   return serial > 0n && serial < 2n ** 64n ? serial : undefined;
 }
 
-/** The requests among revocations. */
 export function requestsOf(revocations: readonly KeptRevocation[]): readonly string[] {
   return revocations.filter(({ kind }) => kind === "request").map(({ value }) => value);
 }

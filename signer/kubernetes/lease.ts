@@ -21,10 +21,8 @@ import type { TokenHolder } from "@gateway/shared/kubernetes";
 
 /** A Secret that tokens are bound to. */
 export interface Lease {
-  /** Logical name of the cluster. */
   readonly cluster: string;
   readonly namespace: string;
-  /** Of the Secret. */
   readonly name: string;
   /** Empty: the Secret may be there or not. */
   readonly uid: string;
@@ -58,12 +56,10 @@ export function leaseKey({ cluster, name }: Pick<Lease, "cluster" | "name">): st
   return `${cluster} ${name}`;
 }
 
-/** Where the Secret is. */
 export function leasePath({ namespace, name }: Pick<Lease, "namespace" | "name">): string {
   return `${leasesPath(namespace)}/${encodeURIComponent(name)}`;
 }
 
-/** Where Secrets are made. */
 export function leasesPath(namespace: string): string {
   return `/api/v1/namespaces/${encodeURIComponent(namespace)}/secrets`;
 }

@@ -19,7 +19,7 @@ import type { TokenLeases } from "./token_leases.ts";
 const MAX_ANSWER_BYTES = 4 << 20;
 
 /** What an {@linkcode ApiTokenIssuer} works with. */
-export interface TokenIssuerOptions {
+interface TokenIssuerOptions {
   readonly api: ClusterApi;
   readonly leases: TokenLeases;
   readonly clock: Clock;

@@ -29,7 +29,7 @@ const MAX_ANSWER_BYTES = 1 << 20;
 const MAX_LEASES_OF_CALLER = 1_000;
 
 /** What {@linkcode TokenLeases} work with. */
-export interface TokenLeasesOptions {
+interface TokenLeasesOptions {
   readonly store: Pick<StateStore, "survivesRestart" | "loadLeases" | "putLease" | "deleteLease">;
   readonly api: ClusterApi;
   readonly clock: Clock;
@@ -44,12 +44,10 @@ export interface TokenLeasesOptions {
 }
 
 /** What a signer does about the Secrets of others. */
-export interface SharedLeases {
-  /** The name of this one. */
+interface SharedLeases {
   readonly instance: string;
   /** Takes over those of signers that are gone. */
   readonly adopt: () => Promise<readonly Lease[]>;
-  /** What is frozen at present. */
   readonly freezes: () => readonly FreezeSubject[];
 }
 
@@ -284,7 +282,6 @@ export class TokenLeases {
     }
   }
 
-  /** Whether it is gone. */
   #remove(key: string): Promise<boolean> {
     return this.#inTurn(key, async () => {
       const lease = this.#leases.get(key);

@@ -74,7 +74,6 @@ export const MIGRATIONS: readonly string[] = [
   "/* revocations.kind may be 'request' */",
 ];
 
-/** The signer's state database. */
 export const SCHEMA: StateSchema = {
   owner: "signer",
   migrations: MIGRATIONS,

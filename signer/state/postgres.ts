@@ -317,7 +317,6 @@ async function deleteGrantsOf(query: Query, subject: FreezeSubject): Promise<voi
   }
 }
 
-/** Whether there were any. */
 async function deleteFreezes(query: Query, subject: FreezeSubject): Promise<boolean> {
   const { kind } = subject;
   const values = (await query(SELECT_SUBJECTS, [kind])).map((row) => showText(row, "value"));

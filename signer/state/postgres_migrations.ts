@@ -5,7 +5,6 @@ import { type PostgresSchema, SAY_OLDEST } from "@gateway/shared/state";
 /** Byte by byte, like everything that is decided by. */
 const TEXT = 'text COLLATE "C" NOT NULL';
 
-/** What several signers share. */
 export const POSTGRES_SCHEMA: PostgresSchema = {
   name: "signer",
   owner: "signer",

@@ -38,7 +38,6 @@ async function readNewest(query: Query, known: readonly string[]): Promise<Pick<
     : { policy: { version: readInteger(row, "version"), ...readHosts(row, known) } };
 }
 
-/** Likewise, and what is proposed. */
 export async function readPolicies(
   query: Query,
   known: readonly string[],

@@ -31,7 +31,6 @@ import {
   type RowReader,
 } from "@gateway/shared/state";
 
-/** The text columns of `grants`. */
 export const GRANT_TEXTS = [
   "id",
   "host",
@@ -44,14 +43,10 @@ export const GRANT_TEXTS = [
   "approver",
   "approval_id",
 ] as const;
-/** The integer columns of `grants`. */
 export const GRANT_INTEGERS = ["sudo", "granted_at", "expires_at"] as const;
-/** The text columns of `freezes`. */
 export const FREEZE_TEXTS = ["kind", "value", "reason", "frozen_by"] as const;
-/** The integer columns of `freezes`. */
 export const FREEZE_INTEGERS = ["frozen_at"] as const;
 
-/** The text columns of `certificates`. */
 export const CERTIFICATE_TEXTS = [
   "peer",
   "caller",
@@ -61,16 +56,11 @@ export const CERTIFICATE_TEXTS = [
   "elevation",
   "serials",
 ] as const;
-/** The integer columns of `certificates`. */
 export const CERTIFICATE_INTEGERS = ["pty", "issued_at", "valid_before"] as const;
-/** The text columns of `revocations`. */
 export const REVOCATION_TEXTS = ["kind", "value"] as const;
-/** The integer columns of `revocations`. */
 export const REVOCATION_INTEGERS = ["revoked_at"] as const;
 
-/** The text columns of `leases`. */
 export const LEASE_TEXTS = ["cluster", "name", "namespace", "uid", "caller", "end_user", "peers"] as const;
-/** The integer columns of `leases`. */
 export const LEASE_INTEGERS = ["expires_at"] as const;
 
 /** The times in it are in seconds. */
@@ -106,7 +96,7 @@ export function encodeGrant(grant: Grant): Parameters {
  *
  * @throws {TypeError} saying which column can't be read
  */
-export function decodeGrant(row: Row): Grant {
+function decodeGrant(row: Row): Grant {
   return {
     id: readText(row, "id"),
     host: readText(row, "host"),

@@ -69,7 +69,6 @@ export interface PolicyChange {
 
 /** The versions of the hosts that several signers share: none is ever changed or removed. */
 export interface PolicyVersions {
-  /** The newest first. */
   list(): Promise<readonly PolicyChange[]>;
   /** One of them, whole; `undefined` when there is none of this number. */
   find(version: number): Promise<(PolicyChange & { readonly document: string }) | undefined>;

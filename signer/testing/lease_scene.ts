@@ -7,7 +7,6 @@ type SceneOptions = NonNullable<Parameters<typeof startClusterSigner>[0]>;
 
 /** The Secrets of an API server, which a test may make fail, and the tokens bound to them. */
 export class FakeSecrets {
-  /** Name to uid. */
   readonly uids = new Map<string, string>();
   /** Waited for before an answer, by the method and the last part of the path's folder: `POST secrets`. */
   readonly held = new Map<string, Promise<unknown>>();

@@ -44,10 +44,8 @@ export const CALLER = { kind: "caller", value: "broker-1" } as const;
 /** The end user of {@linkcode IDENTITY}, to be frozen. */
 export const USER = { kind: "end_user", value: "alice" } as const;
 
-/** A freeze by an operator. */
 export const freezeOf = (subject: FreezeSubject) => ({ ...subject, reason: "INC-1", frozenBy: "operator" });
 
-/** Records a change. */
 export const recorded: ChangeRecords<unknown> = {
   made: () => Promise.resolve(),
   notStored: () => Promise.resolve(),

@@ -94,7 +94,6 @@ export const ONE_SHOT = {
   public_key: HOST_KEY,
 };
 
-/** What a test replaces. */
 export interface MemorySignerOptions {
   readonly store?: StateStore;
   readonly instances?: InstanceGroup;

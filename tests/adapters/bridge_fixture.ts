@@ -27,7 +27,6 @@ export const PENDING: ApprovalRecord = {
 export class FakePlane {
   records = new Map<string, ApprovalRecord>([[ID, PENDING]]);
   readonly decisions: (ApprovalDecision & { readonly id: string })[] = [];
-  /** Thrown by the next decision. */
   refusal: AppError | undefined;
   isDown = false;
 
@@ -69,7 +68,6 @@ export interface BridgeScene {
   readonly statePath: string;
   /** Ends it and starts another one on the same state. */
   restart(): Promise<void>;
-  /** Ends it. */
   stop(): Promise<void>;
 }
 
@@ -97,7 +95,6 @@ export async function pollUndecided(
   assert.deepEqual(plane.decisions, [], `decided, in the place of ${options.what}`);
 }
 
-/** Bob may approve; Ann asks. */
 export const IDENTITIES: ReadonlyMap<string, string> = new Map([
   ["U0BOB", "bob@example.com"],
   ["U0ANN", "ANN@example.com."],

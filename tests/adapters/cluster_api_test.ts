@@ -11,7 +11,6 @@ async function withTokenFile(
     scene: {
       readonly tokenFile: string;
       readonly ask: () => Promise<string>;
-      /** Which files were read. */
       readonly reads: readonly string[];
     },
   ) => Promise<void>,

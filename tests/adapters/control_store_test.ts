@@ -21,7 +21,6 @@ const STATES: readonly ApprovalState[] = [
   { kind: "denied", by: "bob", at: CREATED_AT + 999, comment: "not on a Friday" },
 ];
 
-/** What every implementation does alike. */
 const CONTRACT: Readonly<Record<string, Check>> = {
   async "an empty store has nothing"(store) {
     assert.deepEqual([await store.loadApprovals(EVER), await store.loadBaselines()], [[], []]);

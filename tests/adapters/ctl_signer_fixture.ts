@@ -31,10 +31,8 @@ export async function createOperator(
   return folder;
 }
 
-/** One request, as it came. */
 export interface SeenRequest {
   readonly method: string;
-  /** Still encoded. */
   readonly path: string;
   /** Undefined when there was none. */
   readonly body: unknown;

@@ -21,7 +21,6 @@ function impatientClock(): Clock {
   };
 }
 
-/** What a provider was asked. */
 interface Call {
   readonly method: string;
   readonly path: string;
@@ -111,7 +110,6 @@ export function openStream(response: ServerResponse, ...texts: string[]): void {
   for (const text of texts) response.write(text);
 }
 
-/** Answers with the text `Yes.`. */
 export const answerYes: Listener = (_call, response) => {
   openStream(response, delta("Yes."), FINISH, USAGE, DONE);
   response.end();

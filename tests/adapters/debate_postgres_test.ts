@@ -21,7 +21,6 @@ function findBin(): string {
 interface Database extends AsyncDisposable {
   /** Of an account as README says it should be. */
   readonly url: string;
-  /** Of the owner, a superuser. */
   readonly ownerUrl: string;
   /** Runs SQL as the owner; gives the rows, unaligned. */
   sql(text: string): Promise<string>;

@@ -34,7 +34,6 @@ export async function realTools(
   };
 }
 
-/** A temporary folder. */
 export async function temporaryFolder(): Promise<AsyncDisposable & { readonly path: string }> {
   const path = await Deno.realPath(await Deno.makeTempDir({ prefix: "gateway-debate-" }));
   return { path, [Symbol.asyncDispose]: () => Deno.remove(path, { recursive: true }) };

@@ -141,7 +141,6 @@ export async function startKeyVault(kind: FakeKeyKind): Promise<FakeKeyVault> {
   return vault;
 }
 
-/** Ends a response with JSON. */
 export function sendJson(response: ServerResponse, status: number, body: unknown): void {
   response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(body));
 }

@@ -14,7 +14,6 @@ interface FakeBlock {
   readonly elements?: readonly FakeElement[];
 }
 
-/** A button or a menu. */
 export interface FakeElement {
   readonly action_id: string;
   readonly value?: string;
@@ -30,14 +29,12 @@ export const CHANNEL = "C0CHANNEL";
 /** Slack as the bridge sees it: the Web API and Socket Mode, over real HTTP and WebSockets. */
 export class FakeSlack implements AsyncDisposable {
   readonly messages = new Map<string, FakeMessage>();
-  /** Envelopes that were acknowledged. */
   readonly acknowledged: string[] = [];
   /** The methods that were called, in order. */
   readonly calls: string[] = [];
   /** What a method answers next, first in first out. */
   readonly faults = new Map<string, Fault[]>();
   readonly users = new Map<string, Readonly<Record<string, unknown>>>();
-  /** What was asked last. */
   lastForm = new URLSearchParams();
   #sockets: WebSocket[] = [];
   #count = 0;
@@ -60,7 +57,6 @@ export class FakeSlack implements AsyncDisposable {
     return [...this.messages.values()].filter(({ thread }) => thread === "");
   }
 
-  /** What was said below messages. */
   get said(): readonly string[] {
     return [...this.messages.values()].filter(({ thread }) => thread !== "").map(textOf);
   }
@@ -86,7 +82,6 @@ export class FakeSlack implements AsyncDisposable {
     this.#sockets.findLast((each) => each.readyState === WebSocket.OPEN)?.send(text);
   }
 
-  /** Cuts every connection. */
   cut(): void {
     for (const socket of this.#sockets) socket.close();
     this.#sockets = [];
@@ -115,7 +110,6 @@ export class FakeSlack implements AsyncDisposable {
     return Response.json(this.answer(method, form));
   }
 
-  /** What Slack answers. */
   answer(method: string, form: URLSearchParams): unknown {
     const ts = form.get("ts") ?? `1700000000.${String(++this.#count).padStart(6, "0")}`;
     const parse = (name: string, fallback: unknown) => JSON.parse(form.get(name) ?? JSON.stringify(fallback));
@@ -164,7 +158,6 @@ function unavailable(): Response {
   return new Response("", { status: 503 });
 }
 
-/** All that a message shows. */
 export function textOf({ blocks }: FakeMessage): string {
   return blocks.map(({ text }) => text?.text ?? "").filter((text) => text !== "").join("\n");
 }

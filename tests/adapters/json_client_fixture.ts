@@ -8,7 +8,6 @@ import { broker, ca, serverIdentity } from "./mtls_fixture.ts";
 
 /** Only what hangs takes so long, however busy the machine is. */
 export const HANGS_MS = 60_000;
-/** For what is to hang. */
 export const SHORT_MS = 500;
 
 /** A server, and how many connections it has had. */

@@ -2,7 +2,6 @@ import assert from "node:assert/strict";
 
 /** A program that writes to one file and says on standard output, a line each, what it was promised is there. */
 export interface Writer {
-  /** The URL of its module. */
   readonly module: string;
   /** The only path it may touch. */
   readonly path: string;

@@ -36,7 +36,6 @@ export interface Answers {
   key?: EnvelopeKey | undefined;
 }
 
-/** What a puller did. */
 export interface Pulled {
   readonly code: number;
   readonly out: string;
@@ -46,7 +45,6 @@ export interface Pulled {
 /** A host: its settings, its list, and the signer that it asks. */
 export class PullerHost implements AsyncDisposable {
   readonly answers: Answers = { list: listOf(1) };
-  /** What it asked for. */
   readonly asked: string[] = [];
   readonly #dir: string;
   readonly #server: MtlsServer;
@@ -88,7 +86,6 @@ export class PullerHost implements AsyncDisposable {
     return `${this.#dir}/state`;
   }
 
-  /** The file that sshd reads. */
   get list(): string {
     return `${this.state}/revoked_keys`;
   }
@@ -111,12 +108,10 @@ export class PullerHost implements AsyncDisposable {
     return `${this.#dir}/conf`;
   }
 
-  /** The puller. */
   get script(): string {
     return SCRIPT;
   }
 
-  /** The signer that it asks. */
   get url(): string {
     return `https://127.0.0.1:${this.#server.address.port}`;
   }
@@ -138,7 +133,6 @@ export class PullerHost implements AsyncDisposable {
     });
   }
 
-  /** Pulls once. */
   async pull(before?: readonly string[], env?: Record<string, string>): Promise<Pulled> {
     const { code, stdout, stderr } = await this.command(before, env).output();
     const decoder = new TextDecoder();

@@ -28,7 +28,6 @@ export async function issue(options: LeafOptions, by: "trusted" | "foreign" = "t
   return { cert: pair.certPem, key: pair.keyPem };
 }
 
-/** A server's certificate for loopback. */
 export const serverIdentity: Identity = await issue({
   subject: "CN=signer",
   usage: "server",
@@ -38,7 +37,6 @@ export const serverIdentity: Identity = await issue({
 /** The certificate of the caller `broker-1`. */
 export const broker: Identity = await issue({ subject: "CN=broker-1", usage: "client" });
 
-/** Answers with the caller's name. */
 export const hello = (_request: Request, { caller }: Peer) => new Response(`hello ${caller}\n`);
 
 /** A listener on a free loopback port, and what it reported to `onError`. */

@@ -25,7 +25,6 @@ interface Received {
 interface Receiver extends AsyncDisposable {
   readonly url: string;
   readonly requests: readonly Received[];
-  /** How many connections are open. */
   readonly connections: () => Promise<number>;
 }
 
@@ -59,7 +58,6 @@ async function startReceiver(behave: Behaviour): Promise<Receiver> {
 interface Scene {
   readonly notifier: Notifier;
   readonly logger: RecordingLogger;
-  /** The counts by result. */
   readonly results: () => Promise<Readonly<Record<string, number>>>;
 }
 

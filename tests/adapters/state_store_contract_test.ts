@@ -8,7 +8,6 @@ import { batchOf, freezeOf, grantOf, leaseOf, NOW, openShared, StateFolder } fro
 
 type Check = (store: StateStore) => Promise<void>;
 
-/** What every implementation does alike. */
 const CONTRACT: Readonly<Record<string, Check>> = {
   async "an empty store has nothing"(store) {
     assert.deepEqual([await store.loadGrants(0), await store.loadFreezes()], [[], []]);

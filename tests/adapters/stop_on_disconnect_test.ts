@@ -25,7 +25,6 @@ function exists(path: string): boolean {
   }
 }
 
-/** How a session has ended. */
 interface Ended {
   readonly code: number;
   readonly stdout: string;

@@ -8,7 +8,6 @@ import { createAuditKey, verifyFile } from "@gateway/shared/audit";
 
 const SAMPLE_MS = 50;
 
-/** What one verification came to. */
 export interface Verification {
   readonly entries: number;
   readonly problems: number;

@@ -1,7 +1,6 @@
 import { processorTimes } from "./processor_times.ts";
 import { timed } from "./timed.ts";
 
-/** How fast commands went. */
 export interface CommandRate {
   readonly perSecond: number;
   /** Of each command in milliseconds, sorted. */

@@ -78,7 +78,6 @@ interface Watched {
    * later, pieces of a text since they left the model, which is before they were made.
    */
   readonly lates: readonly number[];
-  /** How the run ended. */
   readonly status: string | undefined;
 }
 

@@ -15,7 +15,6 @@ const TICK_MS = 30;
 const [side = "", ...numbers] = Deno.args;
 const [subscribers = 0, events = 0, together = 0] = numbers.map(Number);
 
-/** Of the usual length. */
 function eventOf(number: number): string {
   const text = `piece ${number} of a text that a model writes, with some words in it to be long enough`;
   return JSON.stringify({

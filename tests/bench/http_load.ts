@@ -2,7 +2,6 @@ import { once } from "node:events";
 import { Agent, request } from "node:https";
 import { connect, type TLSSocket } from "node:tls";
 
-/** Who sends what to whom. */
 export interface LoadOptions {
   readonly port: number;
   readonly cert: string;
@@ -14,7 +13,6 @@ export interface LoadOptions {
   readonly seconds: number;
 }
 
-/** What a load came to. */
 export interface LoadResult {
   readonly perSecond: number;
   /** Milliseconds from request to the whole answer, sorted. */

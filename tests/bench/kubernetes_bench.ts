@@ -244,7 +244,6 @@ async function signerBytes(stage: Stage): Promise<number> {
   return median(bytes);
 }
 
-/** Of a broker over stdio. */
 async function brokerBytes(stage: Stage): Promise<number> {
   await using _signer = await stage.startSigner();
   const bytes: number[] = [];

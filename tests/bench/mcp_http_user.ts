@@ -2,12 +2,9 @@ import { type Agent, SCOPE } from "../e2e/open_id_server.ts";
 
 /** Where a user connects to, and as whom. */
 export interface McpHttpUserOptions {
-  /** The broker's MCP endpoint. */
   readonly url: string;
-  /** The OpenID provider. */
   readonly issuer: string;
   readonly agent: Agent;
-  /** Trusts the broker. */
   readonly http: Deno.HttpClient;
 }
 

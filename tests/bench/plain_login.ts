@@ -4,7 +4,6 @@ import type { Stage } from "../stage/stage.ts";
 export interface PlainLogin {
   /** Runs a command with `ssh`, with options before the usual ones. */
   ssh(command: string, options?: readonly string[]): Promise<void>;
-  /** Copies a file with `scp`. */
   scp(from: string, to: string): Promise<void>;
   /** A path on the target, as scp has it. */
   remote(path: string): string;

@@ -3,7 +3,6 @@ import { readProcFile } from "../stage/proc_file.ts";
 /** What the processors of the machine have done since its start, in clock ticks of all of them. */
 export interface ProcessorTimes {
   readonly all: number;
-  /** Also waiting for disks. */
   readonly idle: number;
 }
 

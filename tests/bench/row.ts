@@ -10,7 +10,6 @@ export interface Row {
   readonly met: boolean;
 }
 
-/** A table for people. */
 export function formatTable(rows: readonly Row[]): string {
   const cells = [
     ["", "measured", "baseline", "ratio", "target", ""],

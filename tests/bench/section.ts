@@ -10,7 +10,6 @@ export type Section = (context: SectionContext) => Promise<readonly Row[]>;
 export interface SectionContext {
   /** An empty folder of its own, removed afterwards. */
   readonly dir: string;
-  /** Tells people what is happening. */
   readonly say: (text: string) => void;
 }
 

@@ -3,7 +3,6 @@ export function quantile(sorted: readonly number[], share: number): number {
   return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? NaN;
 }
 
-/** The middle value. */
 export function median(values: readonly number[]): number {
   return quantile(values.toSorted((a, b) => a - b), 0.5);
 }

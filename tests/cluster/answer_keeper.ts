@@ -33,7 +33,6 @@ export class AnswerKeeper implements AsyncDisposable {
     return keeper;
   }
 
-  /** Takes connections (again). */
   async listen(): Promise<void> {
     const server = createServer(this.#identity, (request, response) => this.#pass(request, response));
     await new Promise<void>((resolve) => server.listen(this.port, "127.0.0.1", resolve));

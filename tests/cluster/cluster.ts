@@ -24,7 +24,6 @@ export const GATE = {
   value: [`^${GATED}$`],
 } as const;
 
-/** Whether clocks can be set. */
 export function hasClocks(): boolean {
   try {
     return Deno.statSync(CLOCK_LIBRARY).isFile;
@@ -36,7 +35,6 @@ export function hasClocks(): boolean {
 /** One signer or control plane, and its wires. */
 export interface Instance {
   readonly member: Member;
-  /** From whoever uses it. */
   readonly clients: Wire;
   /** To each of the two servers. */
   readonly database: readonly [Wire, Wire];
@@ -47,7 +45,6 @@ export interface Instance {
   process: ServiceProcess | undefined;
 }
 
-/** All of it. */
 export class Cluster implements AsyncDisposable {
   readonly signers: Instance[] = [];
   readonly controlPlanes: Instance[] = [];
@@ -62,7 +59,6 @@ export class Cluster implements AsyncDisposable {
     this.#servers = servers;
   }
 
-  /** Starts everything. */
   static async start(stage: Stage): Promise<Cluster> {
     const primary = await PostgresServer.start();
     const cluster = new Cluster(stage, [primary, await primary.startStandby()]);
@@ -144,7 +140,6 @@ export class Cluster implements AsyncDisposable {
     await setClock(clockFile, seconds);
   }
 
-  /** Waits until it decides again. */
   async isReady({ member }: Instance): Promise<void> {
     const isReady = () => readiness(member).then((text) => text === "200 ready", () => false);
     await poll(isReady, { what: `${member.name} to be ready`, intervalMs: 20 });
@@ -165,7 +160,6 @@ export class Cluster implements AsyncDisposable {
     await old[Symbol.asyncDispose]();
   }
 
-  /** Commits wait meanwhile. */
   async withoutStandby(ms: number): Promise<void> {
     const standby = this.#servers[this.#primary === 0 ? 1 : 0];
     // With all its processes: one that is left would keep it from starting again.

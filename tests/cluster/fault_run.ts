@@ -15,9 +15,7 @@ import { pause, Workload } from "./workload.ts";
 /** What a run is to do. */
 export interface FaultRunOptions {
   readonly rounds: number;
-  /** Whether clocks are set. */
   readonly clocks: boolean;
-  /** Told how far it is. */
   readonly say?: (text: string) => void;
 }
 

@@ -6,7 +6,6 @@ import type { WireFault } from "./wire.ts";
 /** Longer than an instance may decide by what it has, and than the others wait for it. */
 const LONGEST_MS = 4_000;
 
-/** How often what was done. */
 export type FaultCounts = Map<string, number>;
 
 interface Fault {

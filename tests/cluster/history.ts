@@ -1,6 +1,5 @@
 /** What a run has asked for and was told, by the clock of whoever asked. */
 
-/** A request. */
 export interface Attempt {
   readonly subject: string;
   readonly asked: number;
@@ -23,6 +22,5 @@ export interface ApprovalAttempt extends Attempt {
 export interface History {
   readonly freezes: readonly Attempt[];
   readonly unfreezes: readonly Attempt[];
-  /** `done`: a certificate came. */
   readonly signs: readonly Attempt[];
 }

@@ -18,7 +18,6 @@ const TIMEOUT_MS = 1_000;
 
 /** Asks two signers as a broker does, without end: what is lost is asked anew. */
 class Load {
-  /** The serials that were answered. */
   readonly received = new Set<string>();
   readonly refusals: string[] = [];
   lost = 0;

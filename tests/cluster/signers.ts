@@ -7,7 +7,6 @@ import { controlPlaneCommand, signerCommand } from "../stage/service_command.ts"
 import type { ServiceProcess } from "../stage/service_process.ts";
 import { type ConfigEdit, editConfig, HOST, type Stage, type StageIdentity } from "../stage/stage.ts";
 
-/** One of them. */
 export interface Member {
   readonly service: "signer" | "control-plane";
   readonly name: string;
@@ -58,7 +57,6 @@ export async function startMember(
   return await stage.start({ ...await command(configPath), env });
 }
 
-/** What `GET /readyz` says. */
 export async function readiness({ monitor }: Member): Promise<string> {
   const response = await fetch(`http://${monitor}/readyz`);
   return `${response.status} ${(await response.text()).trim()}`;
@@ -90,7 +88,6 @@ export async function clientOf(
   return client;
 }
 
-/** A request for a certificate. */
 export const SIGN = {
   method: "POST",
   path: "/v1/sign",

@@ -11,7 +11,6 @@ export class Wire implements AsyncDisposable {
   readonly port: number = freePort();
   readonly #server: Server;
   readonly #sockets = new Set<Socket>();
-  /** Where new connections go. */
   target: number;
   #fault: WireFault | undefined;
   #delayMs = 0;
@@ -22,7 +21,6 @@ export class Wire implements AsyncDisposable {
     this.#server = createServer((near) => this.#join(near));
   }
 
-  /** Listens. */
   static async open(target: number): Promise<Wire> {
     const wire = new Wire(target);
     await new Promise<void>((resolve) => wire.#server.listen(wire.port, "127.0.0.1", resolve));
@@ -43,7 +41,6 @@ export class Wire implements AsyncDisposable {
     this.#mended = Promise.withResolvers();
   }
 
-  /** Resets all connections. */
   cut(): void {
     for (const socket of this.#sockets) socket.resetAndDestroy();
   }

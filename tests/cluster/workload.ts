@@ -18,19 +18,15 @@ type Ask = Parameters<JsonClient["request"]>[0];
 /** Clients of each instance, by who they are. */
 export interface Clients {
   readonly operators: readonly JsonClient[];
-  /** Of the signers. */
   readonly brokers: readonly JsonClient[];
-  /** Of the control planes. */
   readonly agents: readonly JsonClient[];
   readonly approvers: readonly JsonClient[];
 }
 
-/** One of several, by chance. */
 export function pick<T>(items: readonly T[]): T {
   return items[Math.floor(Math.random() * items.length)] as T;
 }
 
-/** Waits. */
 export function pause(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms));
 }
@@ -41,9 +37,7 @@ export class Workload implements History {
   readonly unfreezes: Attempt[] = [];
   readonly signs: Attempt[] = [];
   readonly approvals: ApprovalAttempt[] = [];
-  /** Of freezes that were acknowledged. */
   readonly reasons: string[] = [];
-  /** Of certificates that came. */
   readonly serials: bigint[] = [];
   /** Approvals of which a decision was acknowledged. */
   readonly decided: string[] = [];
@@ -63,7 +57,6 @@ export class Workload implements History {
     this.#clients = clients;
   }
 
-  /** Begins. */
   start(): void {
     const { brokers, agents } = this.#clients;
     this.#running = Promise.all([

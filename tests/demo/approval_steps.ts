@@ -6,7 +6,6 @@ import { showFreeze } from "./freeze_step.ts";
 import type { Step, StepResult } from "./reporter.ts";
 import { brokerCtl, findApproval, listApprovals, oneLine, type Scene } from "./scene.ts";
 
-/** Commands that need approval. */
 export interface ApprovalCommands {
   /** A folder that is there only when `change` has run. */
   readonly proof: string;

@@ -261,7 +261,6 @@ async function showJoinedAudit(
   };
 }
 
-/** What a tool's answer lists. */
 function namesOf(text: string): readonly string[] {
   const { items } = JSON.parse(outputOf(text)) as {
     readonly items: readonly { readonly metadata: { readonly name: string } }[];

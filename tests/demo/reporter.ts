@@ -7,11 +7,9 @@ export interface StepResult {
   readonly shows: string;
   /** Text to show as it is, such as a certificate. */
   readonly exhibit?: string;
-  /** Facts for programs. */
   readonly facts?: Readonly<Record<string, unknown>>;
 }
 
-/** One step of the demo. */
 export interface Step {
   readonly name: string;
   /** What a spectator is about to see. */

@@ -1,8 +1,6 @@
-/** What a Markdown document names. */
 export interface Named {
   /** What stands between backquotes in running text and tables. */
   readonly spans: readonly string[];
-  /** Where its links lead. */
   readonly links: readonly string[];
   /** The command lines of its `sh` blocks, continuations joined. */
   readonly commands: readonly string[];

@@ -101,7 +101,6 @@ export class BrokerScene implements AsyncDisposable {
     return brokerCommand(this.configPath, frontend);
   }
 
-  /** The broker's audit records. */
   async records(log = "audit.log"): Promise<readonly Record<string, unknown>[]> {
     const text = await Deno.readTextFile(`${this.dir}/audit/${log}`).catch(() => "");
     return text.split("\n").filter((line) => line !== "").map((line) =>

@@ -21,7 +21,6 @@ export class ControlPlaneScene {
     this.stage = stage;
   }
 
-  /** Signs as the broker. */
   async sign(changes: Readonly<Record<string, unknown>> = {}): Promise<JsonClientResponse> {
     const body = { ...JSON.parse(signBody()), ...changes };
     return await this.request("broker", { method: "POST", path: "/v1/sign", body });

@@ -19,7 +19,6 @@ export function spawnDebate(
   }).spawn();
 }
 
-/** Runs it to its end. */
 export async function runDebate(...given: Parameters<typeof spawnDebate>) {
   const { code, stdout, stderr } = await spawnDebate(...given).output();
   return { code, out: new TextDecoder().decode(stdout), err: new TextDecoder().decode(stderr) };

@@ -16,7 +16,6 @@ export const VIEWS = [1280, 390].flatMap((width) =>
 /** A state of the page of a run. */
 export interface Screen {
   readonly name: "found" | "unsure" | "waiting" | "paused" | "stopped" | "old";
-  /** The path of the page. */
   readonly path: string;
 }
 

@@ -21,9 +21,7 @@ export class FakeSigner implements AsyncDisposable {
   readonly requests: SignRequest[] = [];
   /** Waited for before each answer to `GET /v1/hosts`. */
   delay: Promise<void> = Promise.resolve();
-  /** What it knows of hosts. */
   hosts: HostsResponse;
-  /** When set, every answer. */
   answer: (() => Response) | undefined;
   /** Who has to approve commands: nobody, the caller's own human, or one at the control plane that this is then. */
   approval: "none" | "caller" | "control plane" = "none";

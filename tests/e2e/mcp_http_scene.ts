@@ -9,7 +9,6 @@ import { ServiceProcess } from "../stage/service_process.ts";
 import { BrokerScene } from "./broker_scene.ts";
 import { type Agent, OpenIdServer, SCOPE } from "./open_id_server.ts";
 
-/** The programs that have accounts. */
 export const AGENTS = [
   { id: "agent-1", secret: "secret-of-agent-1" },
   { id: "agent-2", secret: "secret-of-agent-2" },
@@ -30,7 +29,6 @@ export class McpHttpScene implements AsyncDisposable {
   readonly scene: BrokerScene;
   readonly provider: OpenIdServer;
   readonly broker: ServiceProcess;
-  /** The groups in everybody's tokens. */
   readonly groups: string[];
   readonly url: string;
   readonly #http: Deno.HttpClient;
@@ -89,7 +87,6 @@ export class McpHttpScene implements AsyncDisposable {
     return client;
   }
 
-  /** Sends one request by hand. */
   send({ method, token, session, body, headers, signal }: RawRequest): Promise<Response> {
     return this.fetch(this.url, {
       method,
@@ -105,7 +102,6 @@ export class McpHttpScene implements AsyncDisposable {
     });
   }
 
-  /** Opens a session by hand. */
   async openSession(token: string): Promise<string> {
     const clientInfo = { name: "test", version: "1" };
     const params = { protocolVersion: "2025-11-25", capabilities: {}, clientInfo };

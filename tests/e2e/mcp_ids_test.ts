@@ -16,7 +16,6 @@ function call(command: string, id = 7): object {
   return { jsonrpc: "2.0", id, method: "tools/call", params };
 }
 
-/** How many commands have started. */
 async function countRuns(dir: string): Promise<number> {
   const text = await Deno.readTextFile(`${dir}/runs`).catch(() => "");
   return text.split("\n").length - 1;

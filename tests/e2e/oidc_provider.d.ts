@@ -6,7 +6,6 @@
 import type { EventEmitter } from "node:events";
 import type { Server } from "node:http";
 
-/** An OpenID provider. */
 export default class Provider extends EventEmitter {
   constructor(issuer: string, configuration: object);
   listen(port: number, hostname: string, onListen: () => void): Server;

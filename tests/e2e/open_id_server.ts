@@ -13,7 +13,6 @@ export interface Agent {
   readonly secret: string;
 }
 
-/** What the server knows. */
 export interface OpenIdServerOptions {
   readonly agents: readonly Agent[];
   /** The groups in everybody's tokens; what it holds may be changed. */

@@ -33,7 +33,6 @@ export async function startPages(options: { readonly approval_url_template?: str
   };
 }
 
-/** The certificate of a caller. */
 export function identityOf(name: string): Promise<Identity> {
   return issue({ subject: `CN=${name}`, usage: "client" });
 }

@@ -38,7 +38,6 @@ export class SessionClient {
     return await this.call("ssh_session_exec", { session_id: sessionId, command });
   }
 
-  /** The broker has ended. */
   #fail(error: unknown): void {
     for (const { reject } of this.#waiting.values()) reject(error);
     this.#waiting.clear();

@@ -23,7 +23,6 @@ export interface SessionScene {
   readonly signer: ServiceProcess;
   readonly mcp: McpProcess;
   readonly client: SessionClient;
-  /** The broker's audit records. */
   records(): Promise<readonly Record<string, unknown>[]>;
 }
 
@@ -31,7 +30,6 @@ export interface SessionScene {
 export async function withSessions(
   { signer: signerEdits = [], broker = [], targetKind, prepare }: {
     readonly signer?: readonly ConfigEdit[];
-    /** Of the broker over stdio. */
     readonly broker?: readonly ConfigEdit[];
     readonly targetKind?: StageOptions["targetKind"];
     /** Adds to the set-up before the signer starts. */

@@ -5,9 +5,7 @@ import { freePort } from "../stage/free_port.ts";
 import { poll } from "../stage/poll.ts";
 import { ROOT } from "../stage/service_command.ts";
 
-/** Starts a service from source. */
 export const START = `${ROOT}ctl/start.sh`;
-/** What it is started with. */
 export const ENV = { DENO: Deno.execPath(), NO_COLOR: "1" };
 
 /** A set-up on free ports, and the monitor of its signer. */

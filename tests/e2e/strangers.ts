@@ -6,7 +6,6 @@ const REQUEST = "GET /v1/hosts HTTP/1.1\r\nHost: x\r\nConnection: keep-alive\r\n
 const BODY =
   "POST /v1/sign HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 60000\r\n\r\n{";
 
-/** One way of holding connections. */
 export interface Way {
   readonly name: string;
   readonly isTls: boolean;
@@ -24,7 +23,6 @@ export const WAYS: readonly Way[] = [
   { name: "a body of one byte now and then", isTls: true, text: BODY, drips: true },
 ];
 
-/** The connections of an attacker. */
 export class Strangers implements Disposable {
   readonly #port: number;
   readonly #caCerts: string[];

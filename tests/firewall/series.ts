@@ -4,7 +4,6 @@ import { createDice } from "./dice.ts";
 import { createGrammar } from "./grammar.ts";
 import { createMutator } from "./mutation.ts";
 
-/** How a series is made. */
 export interface SeriesOptions {
   readonly seed: number;
   /** How many different accepted texts there are to be. */
@@ -12,7 +11,6 @@ export interface SeriesOptions {
   readonly corpus: readonly string[];
 }
 
-/** What became of the texts. */
 export interface Tally {
   readonly made: { corpus: number; grammar: number; mutation: number };
   readonly accepted: { corpus: number; grammar: number; mutation: number };

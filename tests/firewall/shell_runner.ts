@@ -11,7 +11,6 @@ import { shellQuote } from "@gateway/shared/text";
 import { FAILING, isFunctionName } from "./belief.ts";
 import type { Shell } from "./shells.ts";
 
-/** What is to be run. */
 export interface Batch {
   readonly texts: readonly string[];
   /** The names of the stubs; none contains a `/`. */

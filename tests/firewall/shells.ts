@@ -1,11 +1,9 @@
 /** The shells of this machine that the firewall is held against. */
 
-/** A shell of this machine. */
 export interface Shell {
   readonly name: string;
   readonly command: readonly [string, ...string[]];
   readonly locale: string;
-  /** Distributions install it as `/bin/sh`. */
   readonly isSh?: true;
   /** It is given one batch in so many; without it every batch. */
   readonly oneIn?: number;

@@ -4,7 +4,6 @@ import { SAMPLE_HOST_KEY } from "@gateway/shared/testing";
 import { join } from "node:path";
 import type { SetUpFolder } from "./set_up_folder.ts";
 
-/** Something that may be killed. */
 export interface KilledCommand {
   readonly name: string;
   readonly args: readonly string[];

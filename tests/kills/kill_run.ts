@@ -23,7 +23,6 @@ interface Count {
   readonly name: string;
   killed: number;
   ended: number;
-  /** Kills that left something beside. */
   left: number;
   /** The next run did it, or went on with it. */
   again: number;
@@ -107,7 +106,6 @@ async function killOnce(
   expectNone(command, "killed and run again", missing);
 }
 
-/** How it ended. */
 async function runUntil(
   { delay, event }: Moment,
   { args }: KilledCommand,

@@ -26,13 +26,11 @@ export class SetUpFolder {
     this.#kept = join(parent, "kept");
   }
 
-  /** Empties it. */
   async clear(): Promise<void> {
     await Deno.remove(this.path, { recursive: true }).catch(() => {});
     await Deno.mkdir(this.path, { mode: 0o700 });
   }
 
-  /** Remembers it as it is. */
   async keep(): Promise<void> {
     await Deno.remove(this.#kept, { recursive: true }).catch(() => {});
     await copy(this.path, this.#kept);
@@ -70,13 +68,11 @@ export class SetUpFolder {
     }).spawn();
   }
 
-  /** Runs it to its end. */
   async run(args: readonly string[]): Promise<{ readonly success: boolean; readonly said: string }> {
     const { success, stdout, stderr } = await this.start(args).output();
     return { success, said: new TextDecoder().decode(new Uint8Array([...stdout, ...stderr])) };
   }
 
-  /** What is in it. */
   async read(): Promise<Tree> {
     const found = new Map<string, Entry>();
     const enter = async (folder: string): Promise<void> => {

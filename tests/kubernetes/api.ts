@@ -10,7 +10,6 @@ export interface ApiRequest {
   readonly contentType?: string;
 }
 
-/** What an API server answered. */
 export interface ApiAnswer {
   readonly status: number;
   readonly headers: Headers;

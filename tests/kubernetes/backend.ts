@@ -9,7 +9,6 @@ export interface ClusterBackend extends AsyncDisposable {
   readonly apiServer: string;
   /** The CA that the server's certificate is from. */
   readonly caPem: string;
-  /** May do everything. */
   readonly admin: ApiCredential;
   /** The API server's own audit log, one event a line (`audit.k8s.io/v1`, level Metadata). */
   readonly auditLog: string;

@@ -10,7 +10,6 @@ export interface PolicyRule {
   readonly resourceNames?: readonly string[];
 }
 
-/** A ServiceAccount. */
 export interface Account {
   readonly namespace: string;
   readonly name: string;
@@ -50,7 +49,6 @@ export class Cluster implements AsyncDisposable {
   /** Such as `https://127.0.0.1:6443`. */
   readonly apiServer: string;
   readonly caPem: string;
-  /** May do everything. */
   readonly admin: Api;
   readonly auditLog: string;
   readonly #backend: ClusterBackend;

@@ -1,12 +1,10 @@
 import type { Api, ApiAnswer, ApiRequest } from "./api.ts";
 import type { Cluster } from "./cluster.ts";
 
-/** Who asks in a contract. */
 export type Asker = "admin" | "agent" | "minter" | "stranger" | "nobody";
 
 /** One request of a contract, and the status of its answer. */
 export interface Step extends ApiRequest {
-  /** Says the rule; unique. */
   readonly name: string;
   readonly as: Asker;
   readonly status: number;
@@ -16,12 +14,10 @@ export interface Step extends ApiRequest {
   readonly compare?: readonly (readonly string[])[] | "status";
 }
 
-/** Where a contract is played. */
 export interface ContractScene {
   readonly cluster: Cluster;
   readonly namespace: string;
   readonly askers: Readonly<Record<Asker, Api>>;
-  /** Of the custom resource `widgets`. */
   readonly group: string;
   /** Names that differ from run to run, each with what stands for it. */
   readonly names: Readonly<Record<string, string>>;

@@ -119,7 +119,6 @@ export const ACCESS: readonly Step[] = [
   },
 ];
 
-/** Tokens of ServiceAccounts. */
 export const TOKENS: readonly Step[] = [
   ...[
     { name: "599 s are too short", spec: { expirationSeconds: 599 }, status: 422 },

@@ -12,7 +12,6 @@ const configMap = (name: string, data?: unknown, metadata: object = {}) => ({
   ...(data === undefined ? {} : { data }),
 });
 
-/** Server-side apply. */
 export const APPLIES: readonly Step[] = [
   applying({
     name: "an apply that is dry",
@@ -181,7 +180,6 @@ export const LISTS: readonly Step[] = [
   { name: "a second delete", as: "admin", method: "DELETE", path: `${CONFIG_MAPS}/b`, status: 404 },
 ];
 
-/** Logs of containers. */
 export const LOGS: readonly Step[] = [
   ...[
     { name: "all", query: "", says: "one\ntwo\nthree\n", status: 200 },
@@ -233,7 +231,6 @@ export const CUSTOM: readonly Step[] = [
   { name: "custom: is deleted", as: "admin", method: "DELETE", path: `${WIDGETS}/w`, status: 200 },
 ];
 
-/** What goes away slowly. */
 export const ENDINGS: readonly Step[] = [
   {
     name: "a pod on a node is asked to end",

@@ -20,11 +20,8 @@ export interface EnrolOptions {
 /** A cluster that is in the signer's config, with the accounts that `broker-ctl` prints. */
 export interface EnrolledCluster {
   readonly cluster: Cluster;
-  /** Where agents act. */
   readonly namespace: string;
-  /** Whose rights they act with. */
   readonly agent: Account;
-  /** Whose token mints theirs. */
   readonly minter: Account;
   readonly tokenFile: string;
   /** What `broker-ctl` printed, and was applied. */

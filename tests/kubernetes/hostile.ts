@@ -7,7 +7,6 @@ import { readRequest } from "./embedded/embedded.ts";
 
 /** What a server does with a request. */
 export type Treatment =
-  /** Answers, with whatever it likes. */
   | {
     readonly kind: "answer";
     readonly status: number;
@@ -28,7 +27,6 @@ export type Treatment =
 /** A request that the server got. */
 export interface SeenRequest {
   readonly method: string;
-  /** With the query. */
   readonly path: string;
   readonly token: string;
   readonly body: string;
@@ -38,7 +36,6 @@ export interface SeenRequest {
 export interface HostileOptions {
   /** May wait for what a test does in between. */
   readonly treat: (request: SeenRequest, count: number) => Treatment | Promise<Treatment>;
-  /** Who is asked with `pass`. */
   readonly behind?: Cluster;
   /** What is wrong with its certificate. */
   readonly certificate?: "foreign CA" | "other address" | "expired";
@@ -47,7 +44,6 @@ export interface HostileOptions {
 /** An API server that does as it likes. */
 export interface HostileServer extends AsyncDisposable {
   readonly apiServer: string;
-  /** What a config trusts. */
   readonly caPem: string;
   readonly requests: readonly SeenRequest[];
   /** How many bytes of floods were taken. */

@@ -51,7 +51,6 @@ export async function startKubelet(identity: KubeletIdentity, logs: ContainerLog
   };
 }
 
-/** The numbers of a query. */
 export function logOptions(query: URLSearchParams): LogOptions {
   const [tailLines, limitBytes] = [query.get("tailLines"), query.get("limitBytes")];
   return {

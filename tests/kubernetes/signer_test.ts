@@ -43,7 +43,6 @@ class Scene implements AsyncDisposable {
     return new Scene(stage, enrolled, resources.move());
   }
 
-  /** Where agents act. */
   path(resource: string, name = ""): string {
     return `/api/v1/namespaces/${this.enrolled.namespace}/${resource}${name === "" ? "" : `/${name}`}`;
   }

@@ -62,7 +62,6 @@ const AMBIENT: readonly string[] = [
   "shared/service/service.ts",
 ];
 
-/** A browser runs it. */
 const PAGE = "debate/web/page/";
 
 /** What may set timers beside tests. */

@@ -18,7 +18,6 @@ export interface Import {
   readonly names: readonly string[];
 }
 
-/** Who may import whom (architecture.md). */
 export const imports: Deno.lint.Rule = {
   create(context) {
     const from = relativePath(context.filename);

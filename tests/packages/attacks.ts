@@ -1,9 +1,7 @@
 import assert from "node:assert/strict";
 import type { Person } from "./transcript.ts";
 
-/** Where the attacks are played. */
 export interface Scene {
-  /** Whose machine holds the services. */
   readonly gateway: Person;
   /** Has an agent ask for a command on the host web01; the answer, its status last. */
   readonly ask: (agent: string, command: string) => Promise<string>;

@@ -35,12 +35,10 @@ export class Chat implements AsyncDisposable {
     return chat;
   }
 
-  /** Waits for the next message. */
   async read(says: RegExp): Promise<void> {
     await this.#does("read", says);
   }
 
-  /** Somebody clicks on it. */
   async clicks(user: string, says: RegExp): Promise<void> {
     await this.#does(`approve ${user}`, says);
   }

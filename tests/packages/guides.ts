@@ -12,7 +12,6 @@ export interface GuideBlock {
   readonly exit: number;
 }
 
-/** How a guide is followed. */
 export interface Following {
   /** Where its commands are typed; the home folder by default. */
   readonly folder?: string;

@@ -1,6 +1,5 @@
 import { poll } from "../stage/poll.ts";
 
-/** What a program left. */
 export interface Ended {
   readonly code: number;
   readonly stdout: string;
@@ -71,7 +70,6 @@ export class RootFilesystem {
   }
 }
 
-/** A Debian whose systemd runs. */
 export class Machine {
   readonly #child: Deno.ChildProcess;
 

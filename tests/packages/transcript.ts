@@ -8,13 +8,11 @@ const LONGEST = 12;
 export class Transcript {
   readonly #start = performance.now();
 
-  /** A line of its own. */
   say(text: string): void {
     const seconds = ((performance.now() - this.#start) / 1000).toFixed(1).padStart(6);
     writeAllSync(Deno.stdout, `${seconds} s  ${text}\n`);
   }
 
-  /** Somebody at a machine. */
   at(name: string, machine: Machine): Person {
     return new Person(this, name, machine);
   }

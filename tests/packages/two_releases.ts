@@ -5,7 +5,6 @@ export const OLD = "0.1.0";
 /** The one that comes after it. */
 export const NEW = "0.1.1";
 
-/** Makes every package. */
 export async function release(version: string, output: string): Promise<void> {
   const args = ["task", "--quiet", "release", "--version", version, "--output", output, "--allow-dirty"];
   args.push("--runtime", Deno.execPath());

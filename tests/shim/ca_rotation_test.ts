@@ -38,7 +38,6 @@ Deno.test({
       ca: await read("pki/mtls_ca.crt"),
     });
     const publicKey = (await host.sh("cut -d' ' -f1,2 /var/k/user.pub")).trim();
-    /** A certificate of the signer's. */
     const sign = async () => {
       const { status, body, text } = await client.request({
         method: "POST",

@@ -7,7 +7,6 @@ import { ACCOUNT } from "./sealed_host.ts";
 
 /** What the installer says when all is well. */
 export const CLEAN = "gateway-shim is installed, and nothing is to be mended\n";
-/** Where used nonces are. */
 export const STORE = "/var/lib/gateway-shim/nonces";
 /** A key as shims of formats v2 and v3 have it. */
 export const keyLine = (key: typeof SIGNER_KEY) => envelopeSignersLine(key);

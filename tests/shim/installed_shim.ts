@@ -20,7 +20,6 @@ const ROOT = new URL("../../", import.meta.url).pathname;
 /** A format, its shim, and how its envelopes and keys are written. */
 export interface ShimFormat {
   readonly name: "v1" | "v2" | "v3";
-  /** The file in `shim/`. */
   readonly program: string;
   /** Where it reads its keys when it is installed. */
   readonly keyPath: string;
@@ -63,7 +62,6 @@ export interface RunOptions {
   readonly before?: string;
 }
 
-/** What came of a run. */
 export interface RunResult {
   readonly code: number;
   readonly signal: Deno.Signal | null;
@@ -75,10 +73,8 @@ export interface RunResult {
 export class InstalledShim implements AsyncDisposable {
   readonly format: ShimFormat;
   readonly folder: string;
-  /** The words that start it. */
   readonly words: readonly string[];
 
-  /** The folder of used nonces. */
   readonly store: string;
 
   private constructor(format: ShimFormat, folder: string, shell: readonly string[], store: string) {

@@ -11,7 +11,6 @@ import {
 /** The principal that {@linkcode TestCa} writes into certificates unless told otherwise. */
 export const PRINCIPAL = "host:target";
 
-/** A certificate authority for tests. */
 export interface TestCa {
   readonly publicKeyLine: string;
   /** Certifies a key for five minutes and {@linkcode PRINCIPAL}; fields that are given win. */

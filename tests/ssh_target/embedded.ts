@@ -10,7 +10,6 @@ import type { SshTarget, SshTargetOptions } from "./ssh_target.ts";
 
 type Login = Extract<LoginDecision, { kind: "allowed" }>;
 
-/** What a server has running. */
 interface Running {
   readonly connections: Set<Connection>;
   readonly commands: Set<RunningCommand>;

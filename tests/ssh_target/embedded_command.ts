@@ -15,7 +15,6 @@ export interface CommandOptions {
   readonly pty: boolean;
 }
 
-/** A command that runs. */
 export interface RunningCommand {
   /** Sends a signal, by its name without `SIG`, to the command and all that it started. */
   signal(name: string): void;

@@ -1,4 +1,3 @@
-/** A process of a session. */
 export interface SessionProcess {
   readonly pid: number;
   readonly command: string;

@@ -20,7 +20,6 @@ export default ssh2;
 /** A key, of which only the public half is of use here. */
 export interface ParsedKey {
   readonly type: string;
-  /** The public key's binary form. */
   getPublicSSH(): Uint8Array;
 }
 
@@ -33,18 +32,15 @@ declare class Server extends EventEmitter<{ error: [error: Error] }> {
   close(onClosed: () => void): this;
 }
 
-/** How to serve. */
 export interface ServerOptions {
   /** Private keys, as PEM. */
   readonly hostKeys: readonly string[];
 }
 
-/** Where a client comes from. */
 export interface ClientInfo {
   readonly ip: string;
 }
 
-/** A client's connection. */
 export interface Connection extends EventEmitter<ConnectionEvents> {
   end(): this;
 }
@@ -75,7 +71,6 @@ export interface PublicKeyContext extends Verdict {
   readonly key: { readonly algo: string; readonly data: Uint8Array };
   /** Absent, like `blob`, while the client only asks whether the key would do. */
   readonly signature: Uint8Array | undefined;
-  /** What the signature is over. */
   readonly blob: Uint8Array | undefined;
 }
 
@@ -84,7 +79,6 @@ export interface OtherContext extends Verdict {
   readonly method: "hostbased" | "keyboard-interactive" | "none" | "password";
 }
 
-/** The answers to an attempt. */
 export interface Verdict {
   accept(): void;
   reject(methodsLeft: string[]): void;
@@ -104,7 +98,6 @@ export interface SessionEvents {
   signal: [accept: Answer | undefined, reject: Answer | undefined, info: { readonly name: string }];
 }
 
-/** Answers a request. */
 export type Answer = () => void;
 
 /** The channel of a command: its input is read from it, its output is written to it. */

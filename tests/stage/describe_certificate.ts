@@ -18,7 +18,6 @@ import { type Certificate, CERTIFICATE_ALGORITHM, fingerprint, SshReader } from 
 import type { OptionData } from "../../shared/ssh/certificate.ts";
 import { decodeKeyBlob, encodeKeyBlob } from "../../shared/ssh/public_key.ts";
 
-/** How a certificate is shown. */
 export interface DescribeOptions {
   /** The first line, to which a colon is added: a file name. Absent: no such line. */
   readonly title?: string;

@@ -135,7 +135,6 @@ export class PostgresServer implements AsyncDisposable {
     return `postgres://${user}@127.0.0.1:${this.port}/gateway${more}`;
   }
 
-  /** By the Unix socket. */
   get socketUrl(): string {
     return `postgres://gateway@${encodeURIComponent(this.folder)}:${this.port}/gateway`;
   }

@@ -17,7 +17,6 @@ export const START_ENV: Readonly<Record<string, string>> = { MALLOC_ARENA_MAX: "
 export interface ServiceCommand {
   readonly name: "signer" | "control-plane" | BrokerFrontend;
   readonly permissions: PermissionSet;
-  /** Arguments for the deno executable. */
   readonly args: readonly string[];
   /** Environment variables beside those of this process. */
   readonly env?: Readonly<Record<string, string>>;

@@ -29,9 +29,7 @@ export interface StageOptions {
   readonly controlPlane?: boolean;
   /** Changes to `signer.json`: key path to value, before anything starts. */
   readonly signer?: readonly ConfigEdit[];
-  /** Changes to `control-plane.json`. */
   readonly controlPlaneConfig?: readonly ConfigEdit[];
-  /** Changes to `config.json`. */
   readonly broker?: readonly ConfigEdit[];
   /** Services start from bundles in this folder, as packages have them; from source when absent. */
   readonly bundles?: string;

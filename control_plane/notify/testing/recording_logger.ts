@@ -7,7 +7,6 @@ export interface LogCall {
   readonly fields: LogFields;
 }
 
-/** Keeps what is logged. */
 export class RecordingLogger implements ServiceLogger {
   readonly calls: LogCall[] = [];
 

@@ -12,7 +12,6 @@ import { ToolCache } from "./tool_cache.ts";
 const MODEL_MS = 600_000;
 const TOOL_MS = 300_000;
 
-/** One debate. */
 export interface Debate {
   readonly setup: DebateSetup;
   readonly ports: DebatePorts;
@@ -64,8 +63,7 @@ export function effortFor(
 
 const NONE: Usage = { input_tokens: 0, output_tokens: 0, total_tokens: 0 };
 
-/** Sums up what models report. */
-export class UsageMeter {
+class UsageMeter {
   readonly #byNode = new Map<NodeName, Usage>();
 
   /** Counts one call; a total that is missing or too small is input plus output. */
@@ -85,7 +83,6 @@ export class UsageMeter {
     );
   }
 
-  /** The counts so far. */
   totals(): TokenTotals {
     return {
       by_node: Object.fromEntries(this.#byNode),

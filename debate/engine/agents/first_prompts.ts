@@ -9,8 +9,7 @@ import type { ChatMessage } from "../model.ts";
 import type { PromptTemplate } from "../../prompts/template.ts";
 import { buildAgentPrompt, buildModeratorPrompt, buildSamplePrompt } from "./prompt.ts";
 
-/** The messages of an agent. */
-export interface FirstPrompt {
+interface FirstPrompt {
   readonly node: NodeName;
   readonly messages: readonly ChatMessage[];
 }

@@ -5,9 +5,7 @@
  */
 import { labelLanguage } from "../graph/labels.ts";
 
-/** The sentences of one language. */
 export interface Instructions {
-  /** Ends every system message. */
   readonly untrusted: string;
   readonly diagnostic: string;
   /** Follows {@linkcode diagnostic} in the independent diagnoses, so that these can be compared. */

@@ -16,7 +16,7 @@ import { CASTING, type Debate } from "./debate.ts";
 const MAX_RAW = 8000;
 
 /** A decision, and the moderator's text when no decision could be read from it. */
-export interface Moderation {
+interface Moderation {
   readonly decision: Decision;
   readonly raw?: string;
 }

@@ -59,7 +59,6 @@ export function buildSamplePrompt(state: DebateState, template: PromptTemplate):
   return conversation(state, template.diagnosticSystem, [[task, `${ask.diagnostic}\n${ask.sample}`]]);
 }
 
-/** The messages for a decision. */
 export function buildModeratorPrompt(state: DebateState, template: PromptTemplate): readonly ChatMessage[] {
   const labels = labelsFor(state.task.language);
   const ask = instructionsFor(state.task.language);

@@ -19,14 +19,12 @@ import type { Debate } from "./debate.ts";
 const MAX_AUDITED_RESULT = 2000;
 const MAX_SHOWN = 500;
 
-/** Who calls, and when. */
 export interface Caller {
   readonly node: AgentNode;
   readonly round: number;
 }
 
-/** What became of a call. */
-export interface CallOutcome {
+interface CallOutcome {
   readonly text: string;
   readonly error: boolean;
   readonly called: CalledTool;
@@ -147,7 +145,6 @@ function describeFailure(debate: Debate, tool: Tool, error: unknown, tooLate: Er
   return `${tool.name} failed unexpectedly`;
 }
 
-/** Gives the call's number. */
 async function publish(
   debate: Debate,
   { node }: Caller,
@@ -205,7 +202,7 @@ const MAX_LENGTH = 100_000;
 const MAX_DEPTH = 32;
 
 /** The arguments, or what is wrong with them. */
-export type ParsedArguments =
+type ParsedArguments =
   | { readonly kind: "arguments"; readonly args: ToolArgs }
   | { readonly kind: "broken"; readonly problem: string };
 

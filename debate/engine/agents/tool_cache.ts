@@ -9,8 +9,7 @@ import type { AgentRole } from "../graph/state.ts";
 
 const MAX_AGE_MS = 300_000;
 
-/** A cached result. */
-export interface CachedResult {
+interface CachedResult {
   readonly text: string;
   readonly role: AgentRole;
   readonly round: number;
@@ -20,7 +19,6 @@ interface Entry extends CachedResult {
   readonly storedAt: number;
 }
 
-/** The results of one run. */
 export class ToolCache {
   readonly #clock: Clock;
   readonly #entries = new Map<string, Entry>();

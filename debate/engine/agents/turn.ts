@@ -14,7 +14,6 @@ import { buildAgentPrompt, buildSamplePrompt } from "./prompt.ts";
 import { CASTING, type Debate } from "./debate.ts";
 import { type Caller, parseArguments, runTool } from "./run_tool.ts";
 
-/** Lets an agent speak. */
 export async function takeTurn(debate: Debate, state: DebateState, node: AgentNode): Promise<TurnText> {
   const { setup } = debate;
   const speaker = { node, model: setup.models[CASTING[node].role], meteredAs: node };

@@ -29,7 +29,7 @@ const UNSTATED = {
 } as const satisfies Record<HypothesisState, keyof Labels>;
 
 /** When a review was written, and the words of its debate. */
-export interface ReviewOrigin {
+interface ReviewOrigin {
   readonly round: number;
   readonly labels: Labels;
   /** The tool calls of the run so far. */

@@ -21,7 +21,6 @@ export type FaultKind = (typeof FAULT_KINDS)[number];
 
 /** A claim as it was written. */
 export interface Claim {
-  /** Where the fault lies. */
   readonly component: string;
   readonly fault: FaultKind;
   /** From the cause to what is seen; empty if it is not stated. */
@@ -29,7 +28,7 @@ export interface Claim {
 }
 
 /** A claim, or why there is none. */
-export type ClaimReading =
+type ClaimReading =
   | { readonly kind: "claim"; readonly claim: Claim }
   | { readonly kind: "none"; readonly reason: "absent" | "several" | "denied" | "malformed" };
 

@@ -5,8 +5,7 @@
  */
 import type { DebateState, HistoryEntry } from "./state.ts";
 
-/** The history for one agent. */
-export interface HistoryView {
+interface HistoryView {
   /** Empty when there is none. */
   readonly summary: string;
   readonly entries: readonly HistoryEntry[];

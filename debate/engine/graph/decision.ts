@@ -72,7 +72,6 @@ export function unusableDecision(words: {
   };
 }
 
-/** `{"decision": {…}}` and the like. */
 function unwrap(object: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
   const inner = Object.values(object).find(isObject);
   return inner ?? {};

@@ -16,7 +16,6 @@ export interface FoundHypothesis {
   /** On one line; empty when the block only lists the id. */
   readonly text: string;
   readonly probability: number | null;
-  /** Lines with `[tool:<name>#<number>]`. */
   readonly evidence: readonly string[];
 }
 

@@ -25,12 +25,11 @@ import type {
 } from "./state.ts";
 
 /** A node that a directive can leave out. */
-export type SkippableNode = Exclude<AgentNode, "diagnostic_agent">;
+type SkippableNode = Exclude<AgentNode, "diagnostic_agent">;
 
 /** The next step of a debate. */
 export type Step =
   | { readonly kind: "agent"; readonly node: AgentNode }
-  /** The node is skipped. */
   | { readonly kind: "skip"; readonly node: SkippableNode; readonly rationale: string }
   | { readonly kind: "moderate" }
   | { readonly kind: "summarize" }
@@ -130,7 +129,6 @@ function toRoundZero(hypothesis: Hypothesis): Hypothesis {
   };
 }
 
-/** What an agent's turn gave. */
 export interface TurnText {
   readonly text: string;
   /** The agent said nothing and the text only states that, so nothing is read from it. */
@@ -139,7 +137,6 @@ export interface TurnText {
   readonly calls: readonly CalledTool[];
 }
 
-/** After an agent has spoken. */
 export function afterAgent(before: DebateState, node: AgentNode, turn: TurnText): DebateState {
   const state = { ...before, calls: [...before.calls, ...turn.calls] };
   const spoken = say(state, node, turn.text);
@@ -175,7 +172,6 @@ function addDiagnosis(
   return fallback === undefined ? hypotheses : mergeHypotheses(hypotheses, [fallback], origin);
 }
 
-/** After an agent was skipped. */
 export function afterSkip(
   state: DebateState,
   node: SkippableNode,
@@ -280,7 +276,6 @@ export function afterComment(
   return { state: { ...state, done: "user_input_gate", hypotheses, history: told }, content };
 }
 
-/** After the result was emitted. */
 export function afterFinal(state: DebateState): DebateState {
   return { ...state, done: "finalize" };
 }

@@ -20,7 +20,6 @@ export function hypothesisKey(id: string): string {
   return id.normalize("NFC").toLowerCase().replace(/^h[-_]?(?=\d)/, "").replace(/^0+(?=\d)/, "");
 }
 
-/** The hypothesis with an id. */
 export function findById<T extends { readonly id: string }>(
   hypotheses: readonly T[],
   id: string,
@@ -92,7 +91,6 @@ function wordsOf(text: string): ReadonlySet<string> {
   return new Set(plain.match(/[\p{L}\p{N}]{4,}/gu) ?? []);
 }
 
-/** Jaccard's index. */
 function compareWords(a: ReadonlySet<string>, b: ReadonlySet<string>): number {
   const common = a.intersection(b).size;
   return common === 0 ? 0 : common / (a.size + b.size - common);

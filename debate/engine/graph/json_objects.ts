@@ -9,8 +9,7 @@ import { parseStandardJson } from "@gateway/shared/json";
 const MAX_FALSE_STARTS = 16;
 const MAX_OBJECTS = 64;
 
-/** A JSON object. */
-export type JsonObject = Readonly<Record<string, unknown>>;
+type JsonObject = Readonly<Record<string, unknown>>;
 
 /**
  * The JSON objects of a text: first those in fences, then those outside fences, then what lies between the first

@@ -4,10 +4,8 @@
  * @module
  */
 
-/** A language of the labels. */
-export type LabelLanguage = "en" | "es";
+type LabelLanguage = "en" | "es";
 
-/** Spanish for Spanish, otherwise English. */
 export function labelLanguage(language: string): LabelLanguage {
   return /^es(?:[-_]|$)/i.test(language.trim()) ? "es" : "en";
 }
@@ -79,7 +77,6 @@ const ENGLISH = {
     `All roles use the model ${model}: it shares its own blind spots, so agreement says little`,
 };
 
-/** The words of one language. */
 export type Labels = Readonly<typeof ENGLISH>;
 
 const SPANISH: Labels = {

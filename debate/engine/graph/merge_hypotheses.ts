@@ -14,8 +14,7 @@ export const MAX_HYPOTHESES = 60;
 const MAX_EVIDENCE = 20;
 const MAX_TRANSITIONS = 40;
 
-/** Where found hypotheses come from. */
-export interface FindingOrigin {
+interface FindingOrigin {
   readonly round: number;
   readonly agent: NodeName;
   /** The tool calls of the run so far. */

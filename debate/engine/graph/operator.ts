@@ -24,7 +24,6 @@ export interface OperatorWord {
   readonly changes: readonly OperatorChange[];
 }
 
-/** Nothing was said. */
 export const NO_WORD: OperatorWord = { comment: "", changes: [] };
 
 const MAX_TEXT = 2000;

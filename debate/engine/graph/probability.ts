@@ -15,7 +15,7 @@ export function parseShare(text: string): number | undefined {
 }
 
 /** The number, limited to the range from 0 to 1. */
-export function clampShare(value: number): number {
+function clampShare(value: number): number {
   return Math.min(1, Math.max(0, value));
 }
 

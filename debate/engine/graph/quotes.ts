@@ -19,7 +19,7 @@ const MARKS: Readonly<Record<string, string>> = {
  * What a line quotes, in its order. Between double quotes that hold double quotes, as in JSON, it is ambiguous what is
  * quoted: `whole` is everything from the first to the last of them.
  */
-export interface Quotes {
+interface Quotes {
   readonly parts: readonly string[];
   readonly whole: string | undefined;
 }

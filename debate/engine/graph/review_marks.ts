@@ -10,7 +10,6 @@ import { hypothesisKey, ID, MARKER_LINK, MARKER_WORD } from "./hypothesis_id.ts"
 import { findEvidence } from "./extract_hypotheses.ts";
 import { findProbability, withoutProbability } from "./probability.ts";
 
-/** A review of one hypothesis. */
 export interface ReviewMark {
   /** See {@linkcode hypothesisKey}. */
   readonly key: string;
@@ -42,7 +41,6 @@ const PARTLY = String
   .raw`${PARTIAL}[ _-](?:${REJECTED}|${ACCEPTED})|(?:${REJECTED}|${ACCEPTED})[ \t*_\x60,(]{1,6}(?:${PARTIAL}|in part|with reservations|con reservas)`;
 const VERDICT = String
   .raw`(?:(?<partly>${PARTLY})|(?<rejected>${REJECTED})|(?<accepted>${ACCEPTED})|(?<needs>${NEEDS}))(?![\p{L}\p{N}_])`;
-/** An acceptance that is denied. */
 const DENIED = String
   .raw`(?:(?:is|was|can|est[aá]|puede)[ \t]{1,3})?(?:(?:not|no longer|never|cannot|\p{L}{2,6}n['’]t|ya no|no)[ _-](?:(?:yet|longer|fully|be|es|est[aá]|queda|puede ser|ser)[ _-]){0,2})(?:${ACCEPTED})(?![\p{L}\p{N}_])`;
 /** In running text `invalid` usually refers to certificates and input, and a Spanish plural to connections. */

@@ -15,10 +15,8 @@ export const TEXT_KEYS = {
   diagnostic_rebuttal_agent: "rebuttal",
 } as const satisfies Record<AgentNode, keyof RoundTexts>;
 
-/** Nothing was said yet. */
 export const NO_TEXTS: RoundTexts = { diagnostic: "", skeptic: "", rebuttal: "" };
 
-/** The beginning of a text. */
 export function logged(text: string): string {
   return cut(text, MAX_LOGGED_TEXT);
 }

@@ -17,7 +17,6 @@ import { cut, oneLine } from "./text.ts";
 
 /** What the diagnoses have in common. */
 export interface SampleComparison {
-  /** The diagnoses that said something. */
   readonly diagnoses: number;
   /** By hypothesis id, most votes first: how many diagnoses lead with it. */
   readonly votes: readonly { readonly id: string; readonly votes: number }[];

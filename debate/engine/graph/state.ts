@@ -18,7 +18,6 @@ export const NODES = [
   "finalize",
 ] as const;
 
-/** A node of the graph. */
 export type NodeName = (typeof NODES)[number];
 
 /** A node that argues, and may use tools. */
@@ -35,11 +34,10 @@ export const ROLES = {
 /** One of {@linkcode ROLES}. */
 export type AgentRole = (typeof ROLES)[keyof typeof ROLES];
 
-/** The state of a hypothesis. */
 export type HypothesisState = "active" | "rejected" | "confirmed";
 
 /** A change of a hypothesis's state, or its creation. */
-export interface Transition {
+interface Transition {
   readonly round: number;
   /** `null` for the creation. */
   readonly from: HypothesisState | null;
@@ -54,7 +52,6 @@ export const EVIDENCE_STATUSES = [
   "grounded",
   /** It cites no tool call. */
   "uncited",
-  /** It quotes nothing. */
   "unquoted",
   /** A cited call does not exist. */
   "no_such_call",
@@ -64,7 +61,6 @@ export const EVIDENCE_STATUSES = [
   "not_in_result",
   /** The quotes are too short, or repeat what the tool was asked. */
   "too_little",
-  /** The run comes from elsewhere. */
   "unchecked",
 ] as const;
 
@@ -84,9 +80,7 @@ export interface Evidence {
 /** How well the evidence of a hypothesis stands. */
 export interface Grounding {
   readonly level: "none" | "partial" | "full";
-  /** The lines that count. */
   readonly grounded: number;
-  /** The lines that were checked. */
   readonly cited: number;
   /** The distinct results behind the lines that count. */
   readonly results: number;
@@ -111,7 +105,6 @@ export interface Review {
   readonly new_evidence: boolean;
 }
 
-/** A hypothesis. */
 export interface Hypothesis {
   /** As the diagnostic agent wrote it after `HYPOTHESIS-`. */
   readonly id: string;
@@ -130,7 +123,6 @@ export interface Hypothesis {
   readonly transitions: readonly Transition[];
 }
 
-/** What a moderator may decide. */
 export const STATUSES = [
   "continue",
   "final_diagnosis",
@@ -152,7 +144,6 @@ export interface FlowDirective {
   readonly rationale: string;
 }
 
-/** A moderator's decision. */
 export interface Decision {
   readonly status: DecisionStatus;
   /** 0 to 1. */
@@ -188,7 +179,6 @@ export interface DecisionGrounding {
   readonly outcome: "cause" | "no_confident_cause" | null;
 }
 
-/** Who speaks in the history. */
 export type HistoryRole = "diagnostic_agent" | "skeptic_agent" | "diagnostic_rebuttal" | "moderator" | "user";
 
 /** An entry of the history that a resumed run inherits. */
@@ -198,13 +188,11 @@ export interface PriorEntry {
   readonly content: string;
 }
 
-/** An entry of the history. */
 export interface HistoryEntry extends PriorEntry {
   /** 0 for the run that this one resumes. */
   readonly round: number;
 }
 
-/** One round in short. */
 export interface RoundLogEntry {
   readonly round: number;
   /** The three texts are cut at 500 characters. */
@@ -217,9 +205,7 @@ export interface RoundLogEntry {
 /** Who allowed or refused a tool call. */
 export type CallApproval = "auto" | "approved" | "rejected" | "timeout" | "cached";
 
-/** One tool call. */
 export interface ToolLogEntry {
-  /** The id in its events. */
   readonly call_id: string;
   readonly agent: AgentNode;
   readonly tool_name: string;
@@ -239,7 +225,6 @@ export interface CalledTool {
   readonly succeeded: boolean;
   /** What it found, without what it was asked; comparable. */
   readonly found: string;
-  /** What it was asked; comparable. */
   readonly asked: string;
 }
 
@@ -265,7 +250,6 @@ export interface RoundTexts {
   readonly rebuttal: string;
 }
 
-/** What a debate starts with. */
 export interface DebateTask {
   readonly topic: string;
   readonly context: string;
@@ -276,14 +260,12 @@ export interface DebateTask {
   readonly language: string;
 }
 
-/** The state of a debate. */
 export interface DebateState {
   readonly task: DebateTask;
   /** The node that has just finished; `undefined` at the start. */
   readonly done: Exclude<NodeName, "sample_agent"> | undefined;
   /** From 1; beyond `maxRounds` once the last round ended with `continue`. */
   readonly round: number;
-  /** The texts of this round. */
   readonly texts: RoundTexts;
   /** The proposal in this round's diagnosis. */
   readonly earlyOutSignal: EarlyOutSignal;

@@ -36,7 +36,6 @@ export class FakePorts implements ToolPorts {
   answer: (request: HttpRequest) => HttpAnswer | Promise<HttpAnswer> = () => textAnswer("ok");
   result: ProgramResult = { kind: "ended", stopped: undefined, code: 0, stdout: "out\n", stderr: "" };
   explain: ToolPorts["explain"] = () => Promise.resolve({ kind: "plan", lines: ["Seq Scan"] });
-  /** Real paths by path. */
   files: Readonly<Record<string, string>> = {};
 
   readonly http = {
@@ -63,7 +62,6 @@ export class FakePorts implements ToolPorts {
   };
 }
 
-/** An answer of plain text. */
 export function textAnswer(
   text: string,
   { status = 200, headers = {} }: { readonly status?: number; readonly headers?: Record<string, string> } =
@@ -78,12 +76,10 @@ export function textAnswer(
   };
 }
 
-/** An answer of JSON. */
 export function jsonAnswer(value: unknown, status = 200): HttpAnswer {
   return textAnswer(JSON.stringify(value), { status, headers: { "content-type": "application/json" } });
 }
 
-/** Calls a tool. */
 export function call(
   tool: Tool | undefined,
   args: unknown,

@@ -34,7 +34,7 @@ export function evidenceItems({ evidence = [], supporting_evidence = [] }, calls
  * @param {Evidence} line
  * @param {Summary["calls"]} calls
  */
-export function evidenceItem({ text, status, call_ids }, calls, isLinked = true) {
+function evidenceItem({ text, status, call_ids }, calls, isLinked = true) {
   const counts = status === "grounded";
   const links = call_ids.flatMap((id) => [callLink(id, calls, isLinked), " "]);
   const said = text.replace(/\[tool:[^\]\n]{0,80}\]\s*/g, "").trim();

@@ -144,7 +144,6 @@ async function showStored(run, events) {
   doEach(() => endConversation(run));
 }
 
-/** Stops following. */
 export function leaveRun() {
   if (shown !== undefined) {
     shown.source?.close();

@@ -1,7 +1,6 @@
 import { make } from "./api.js";
 import { ODD } from "./odd.js";
 
-/** Finds each odd character. */
 export const EVERY_ODD = new RegExp(`(${ODD})`, "gu");
 
 /**

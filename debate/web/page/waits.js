@@ -94,7 +94,7 @@ export function showAllowed(run) {
  * @param {Pick<SettingsView, "approval_timeout_seconds" | "comment_timeout_seconds"> | undefined} settings
  * @param {number} now
  */
-export function waitOf({ approvals, pausedAt }, settings, now, needsLogin = false) {
+function waitOf({ approvals, pausedAt }, settings, now, needsLogin = false) {
   const [first] = approvals.values();
   if (first !== undefined) {
     const left = timeLeft(first.timestamp, settings?.approval_timeout_seconds, now);

@@ -23,7 +23,6 @@ export interface IncomingRequest {
   readonly peer: { readonly CN: string; readonly O?: string } | undefined;
 }
 
-/** What is written back. */
 export interface OutgoingAnswer {
   readonly status: number;
   readonly contentType?: string;

@@ -76,7 +76,6 @@ export function apply({ live, managers, manifest, manager, force }: Application)
   return { object, managers: fields.size === 0 ? others : insert(managers, others, own) };
 }
 
-/** `metadata.managedFields` of the managers. */
 export function encodeManagers(managers: readonly Manager[]): unknown {
   return managers.map(({ name, operation, apiVersion, subresource, time, fields }) => ({
     manager: name,

@@ -4,7 +4,6 @@ import { apiVersionOf, type Resource } from "./resources.ts";
 import { ApiFailure, badRequest, invalid } from "./status.ts";
 import { groupKind } from "./tokens.ts";
 
-/** A body, as its JSON. */
 export type Json = Readonly<Record<string, unknown>>;
 
 const NAME = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/;

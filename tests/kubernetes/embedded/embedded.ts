@@ -59,7 +59,6 @@ export async function startEmbedded({ now = Date.now }: EmbeddedOptions = {}): P
   };
 }
 
-/** Reads a whole request. */
 export async function readRequest(request: IncomingMessage): Promise<IncomingRequest> {
   const chunks: Uint8Array[] = [];
   for await (const chunk of request) chunks.push(chunk);

@@ -12,7 +12,6 @@ export type Path = readonly Step[];
 /** Fields by their text ({@linkcode pathText}). */
 export type FieldSet = ReadonlyMap<string, Path>;
 
-/** Fields that nobody owns. */
 const UNOWNED = new Set([
   ".apiVersion",
   ".kind",
@@ -45,7 +44,6 @@ export function fieldsOf(object: unknown): FieldSet {
   return set;
 }
 
-/** `.spec.containers[name="app"].image` */
 export function pathText(path: Path): string {
   return path.map((step) =>
     "field" in step

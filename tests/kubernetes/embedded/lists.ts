@@ -4,7 +4,6 @@ import { parseFieldSelector, parseLabelSelector } from "./selectors.ts";
 import { ApiFailure, badRequest } from "./status.ts";
 import type { Store, StoredObject } from "./store.ts";
 
-/** Which objects are asked for. */
 export interface ListRequest {
   readonly target: ApiTarget;
   readonly resource: Resource;

@@ -3,7 +3,6 @@ import { isObject } from "./field_set.ts";
 import { resource } from "./resources.ts";
 import type { Store, StoredObject } from "./store.ts";
 
-/** Who asks. */
 export interface User {
   readonly username: string;
   readonly uid?: string;
@@ -15,7 +14,6 @@ export interface User {
 export interface Attributes {
   readonly verb: string;
   readonly group: string;
-  /** With its subresource: `pods/log`. */
   readonly resource: string;
   /** Empty for the whole cluster. */
   readonly namespace: string;
@@ -23,7 +21,6 @@ export interface Attributes {
   readonly name: string;
 }
 
-/** The answer of RBAC. */
 export interface Authorization {
   readonly allowed: boolean;
   readonly reason?: string;

@@ -12,7 +12,6 @@ const FIELDS: Readonly<Record<string, readonly string[]>> = {
   events: ["reason", "type", "involvedObject.name", "involvedObject.kind"],
 };
 
-/** `app=web,tier!=db,env in (a, b),owner,!legacy` */
 export function parseLabelSelector(text: string): Matches {
   const requirements = splitRequirements(text).map(parseRequirement);
   return (object) => requirements.every((matches) => matches(object.metadata.labels ?? {}));
@@ -39,7 +38,6 @@ function fieldAt(object: StoredObject, path: string): string {
   return value === undefined ? "" : String(value);
 }
 
-/** At commas outside parentheses. */
 function splitRequirements(text: string): readonly string[] {
   return text.match(/(?:\([^)]*\)|[^,(])+/g)?.map((part) => part.trim()).filter((part) => part !== "") ?? [];
 }

@@ -35,7 +35,6 @@ export interface Cause {
   readonly field: string;
 }
 
-/** `pods`, `deployments.apps`. */
 export function qualified({ group, plural }: Pick<Resource, "group" | "plural">): string {
   return group === "" ? plural : `${plural}.${group}`;
 }

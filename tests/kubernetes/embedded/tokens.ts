@@ -12,7 +12,6 @@ const MAX_SECONDS = 2 ** 32;
 /** A token that has been minted. */
 export interface MintedToken {
   readonly id: string;
-  /** The TokenRequest with its status. */
   readonly answer: unknown;
 }
 
