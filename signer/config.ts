@@ -103,8 +103,8 @@ export const signerConfig: z.ZodType<SignerConfig> = z.strictObject({
     .describe("cap of a certificate's life where the host sets none, in seconds; 0 means 300"),
   max_command_bytes: z.int().min(1).max(MAX_SIGN_BODY_BYTES.ssh).default(MAX_COMMAND_BYTES)
     .describe(
-      "length of a command, in bytes; longer ones are rejected before they are parsed. File transfers are exempt: their " +
-        "requests have 65536 bytes",
+      "length of a command, in bytes; longer ones are rejected before they are parsed. The command of a file transfer " +
+        "may have 16384 bytes",
     ),
   sign_rate_limit_per_min: z.int().min(0).default(0)
     .describe(

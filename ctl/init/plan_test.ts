@@ -8,7 +8,7 @@ import { brokerPermissions } from "@gateway/broker/permissions";
 import { signerPermissions } from "@gateway/signer/permissions";
 import { compilePolicy } from "@gateway/shared/policy";
 import { systemRandom } from "@gateway/shared/clock";
-import { parsePrivateKey } from "@gateway/shared/ca";
+import { parsePrivateKey } from "@gateway/shared/ca/pem";
 import { parsePublicKey } from "@gateway/shared/ssh";
 import { clientConfig } from "../client_config.ts";
 import type { BrokerRoute } from "./config_text.ts";

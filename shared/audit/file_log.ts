@@ -4,7 +4,7 @@
  * ```ts
  * import assert from "node:assert/strict";
  * import type { AuditLog } from "@gateway/shared/audit";
- * import { MAX_FILE_BYTES, openFileAuditLog } from "./file_log.ts";
+ * import { openFileAuditLog } from "./file_log.ts";
  * import { systemClock } from "@gateway/shared/clock";
  * import { createRedactor } from "@gateway/shared/redact";
  *
@@ -13,7 +13,6 @@
  *   return await openFileAuditLog({ path, seed, clock: systemClock, redact: createRedactor(undefined) });
  * }
  * assert.equal(openLog.length, 2);
- * assert.equal(MAX_FILE_BYTES, 104_857_600);
  * ```
  *
  * @module

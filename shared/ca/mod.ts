@@ -17,4 +17,3 @@ export {
   planCaKeys,
   selectCaKey,
 } from "./model.ts";
-export { parsePrivateKey } from "./pem.ts";

@@ -5,7 +5,7 @@
  * ```ts
  * import assert from "node:assert/strict";
  * import { encodeOpensshPrivateKey } from "@gateway/shared/ssh";
- * import { parsePrivateKey } from "@gateway/shared/ca";
+ * import { parsePrivateKey } from "@gateway/shared/ca/pem";
  * import { verifySignature } from "./signature.ts";
  *
  * const key = parsePrivateKey(encodeOpensshPrivateKey(new Uint8Array(32).fill(1), "example"));

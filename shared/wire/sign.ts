@@ -135,6 +135,9 @@ const MAX_CONTENT_HEAD_LENGTH = 2000;
 /** The longest `command` by default, in bytes of UTF-8. */
 export const MAX_COMMAND_BYTES: number = 8 * 1024;
 
+/** The longest `command` of a file transfer: it names a path of at most 4096 bytes twice. */
+const MAX_TRANSFER_BYTES = 16 * 1024;
+
 /** The longest `k8s_manifest`, in bytes of UTF-8. */
 export const MAX_K8S_MANIFEST_BYTES: number = 64 * 1024;
 
@@ -300,7 +303,7 @@ const TOKEN_FIELDS = [
  * Rejects what no policy needs to see: unsafe characters, texts that are too long, and what this version does not
  * support.
  *
- * @param maxCommandBytes limit of the command in UTF-8; the command of a file transfer has that of the body alone
+ * @param maxCommandBytes limit of the command in UTF-8; the command of a file transfer may have 16 KiB
  * @throws {AppError} `invalid_request` naming the field; `not_supported`
  */
 export function checkSignFields(request: SignRequest, maxCommandBytes: number = MAX_COMMAND_BYTES): void {
@@ -314,10 +317,11 @@ export function checkSignFields(request: SignRequest, maxCommandBytes: number = 
   if (request.command.includes("\0")) {
     throw new AppError("invalid_request", "invalid command: NUL not allowed");
   }
-  if (!request.file_transfer && Buffer.byteLength(request.command) > maxCommandBytes) {
+  const maxBytes = request.file_transfer ? Math.max(maxCommandBytes, MAX_TRANSFER_BYTES) : maxCommandBytes;
+  if (Buffer.byteLength(request.command) > maxBytes) {
     throw new AppError(
       "invalid_request",
-      `invalid command: longer than ${maxCommandBytes} bytes (max_command_bytes)`,
+      `invalid command: longer than ${maxBytes} bytes (max_command_bytes)`,
     );
   }
   if (!isTargetType(request.target_type)) {

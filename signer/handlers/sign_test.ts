@@ -377,16 +377,33 @@ Deno.test("POST /v1/sign signs with the CA key of the first host group that has 
 Deno.test.each([
   { name: "the default", config: {}, request: { dry_run: true }, status: 400 },
   { name: "a higher limit", config: { max_command_bytes: 65_536 }, request: {}, status: 200 },
-  { name: "a lower limit", config: { max_command_bytes: 5 }, request: { command: "uptime" }, status: 400 },
-  { name: "the exemption of file transfers", config: {}, request: { file_transfer: true }, status: 200 },
-])("POST /v1/sign applies max_command_bytes: $name", async ({ config, request, status }) => {
+  {
+    name: "a lower limit",
+    config: { max_command_bytes: 5 },
+    request: { command: "uptime" },
+    bytes: 5,
+    status: 400,
+  },
+  {
+    name: "the limit of file transfers",
+    config: {},
+    request: { file_transfer: true },
+    bytes: 16_384,
+    status: 400,
+  },
+  {
+    name: "a file transfer within its limit",
+    config: {},
+    request: { file_transfer: true, command: "x".repeat(16_384) },
+    status: 200,
+  },
+])("POST /v1/sign applies max_command_bytes: $name", async ({ config, request, status, bytes = 8192 }) => {
   const hosts = { open01: { ...CONFIG.hosts.open01, allow_file_transfer: true } };
   const signer = await startSigner({ ...config, hosts });
   const command = "x".repeat(60_000);
   const { status: answered, body } = await signer.sign({ host: "open01", command, ...request });
   assert.equal(answered, status);
   if (status !== 400) return;
-  const bytes = "max_command_bytes" in config ? config.max_command_bytes : 8192;
   assert.equal(body.detail, `invalid command: longer than ${bytes} bytes (max_command_bytes)`);
   assert.deepEqual(signer.log.entries, [], "such a request is not recorded: its text would fill the log");
 });

@@ -5,7 +5,7 @@ import {
   ENVELOPE_NAMESPACES,
   mintEnvelope,
 } from "../../shared/envelope/envelope.ts";
-import { parsePrivateKey } from "@gateway/shared/ca";
+import { parsePrivateKey } from "@gateway/shared/ca/pem";
 import { formatPublicKey } from "@gateway/shared/ssh";
 import { armorSshsig, signSshsig } from "../../shared/ssh/signature.ts";
 import { FixedRandom } from "@gateway/shared/testing";

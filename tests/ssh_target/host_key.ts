@@ -1,5 +1,5 @@
 import { encodeOpensshPrivateKey, formatPublicKey } from "@gateway/shared/ssh";
-import { parsePrivateKey } from "@gateway/shared/ca";
+import { parsePrivateKey } from "@gateway/shared/ca/pem";
 
 /** A host key: the private half as OpenSSH stores it, the public one as a line. */
 export interface HostKey {
