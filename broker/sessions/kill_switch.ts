@@ -10,18 +10,22 @@ import { serialsOf, type SessionInfo } from "./session.ts";
 /** What the kill switch works with. */
 interface KillSwitchPorts {
   readonly signer: SignerClient;
-  readonly registry: Pick<SessionRegistry, "kill">;
+  readonly registry: Pick<SessionRegistry, "kill" | "reject">;
   readonly clock: Clock;
   readonly seconds: number;
   /** This broker's own name to the signer: its freezing ends every session. */
   readonly brokerCn: string;
   /** Told of each list that came, when the killing of its sessions has begun. */
   readonly onPolled: () => void;
+  /** Called once if the upstream has no `/v1/revocations`, as the reference's control plane. */
+  readonly onUnsupported: () => void;
   /** Told of each poll that failed, which kills nothing, and of what went wrong in killing. */
   readonly onError: (error: unknown) => void;
 }
 
 const WHY = "frozen (kill switch)";
+/** After so many failed polls in a row, sessions take no new command: a freeze may have been missed. */
+const MAX_FAILED_POLLS = 6;
 
 /**
  * Asks the signer again and again what is frozen, and kills the sessions of that, until the signal is aborted.
@@ -31,9 +35,18 @@ export async function watchRevocations(ports: KillSwitchPorts, signal: AbortSign
   const { clock, seconds, registry, brokerCn } = ports;
   const kills = new Set<Promise<void>>();
   const untold = new Set<bigint>();
+  let failed = 0;
+  let isUnsupported = false;
   await every({ clock, seconds, signal }, async () => {
     try {
       const frozen = await fetchFrozen(ports, signal);
+      failed = 0;
+      registry.reject(undefined);
+      if (frozen === undefined) {
+        if (!isUnsupported) ports.onUnsupported();
+        isUnsupported = true;
+        return;
+      }
       const ids = new Set(frozen.flatMap(({ kind, value }) => kind === "session_id" ? [value] : []));
       // Not awaited: a connection or a recording that hangs must not keep the next freeze from being seen.
       const isFrozen = (session: SessionInfo) => {
@@ -48,7 +61,14 @@ export async function watchRevocations(ports: KillSwitchPorts, signal: AbortSign
       ports.onPolled();
       await tellSigner(ports, untold, signal);
     } catch (error) {
-      if (!signal.aborted) ports.onError(error);
+      if (signal.aborted) return;
+      failed += 1;
+      if (failed === MAX_FAILED_POLLS) {
+        const reason =
+          `freezes could not be read ${failed} times in a row: sessions take no commands until they can be`;
+        registry.reject(reason);
+      }
+      ports.onError(error);
     }
   });
   await Promise.all(kills);
@@ -79,11 +99,13 @@ async function tellSigner(
   }
 }
 
+/** What is frozen; `undefined` if the upstream does not know the route. */
 async function fetchFrozen(
   { signer }: KillSwitchPorts,
   signal: AbortSignal,
-): Promise<readonly RevocationEntry[]> {
+): Promise<readonly RevocationEntry[] | undefined> {
   const reply = await signer.request({ method: "GET", path: "/v1/revocations", signal });
+  if (reply.status === 404) return undefined;
   if (reply.status !== 200) {
     throw new AppError(
       "upstream_failure",

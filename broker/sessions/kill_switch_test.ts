@@ -3,7 +3,7 @@ import { FakeClock } from "@gateway/shared/testing";
 import { createRedactStreams } from "@gateway/shared/redact";
 import { Recorder } from "../recording/recorder.ts";
 import { HOSTS, SERIAL } from "../testing/fake_authority.ts";
-import { SessionFixture } from "../testing/session_fixture.ts";
+import { CALLER, SessionFixture } from "../testing/session_fixture.ts";
 import type { SessionRegistry } from "./registry.ts";
 import { concerns, watchRevocations } from "./kill_switch.ts";
 
@@ -65,6 +65,8 @@ class Scene {
   readonly told: unknown[] = [];
   toldStatus = 200;
 
+  unsupported = 0;
+
   registry: Pick<SessionRegistry, "kill"> = this.broker.registry;
   readonly #stop = new AbortController();
   #watching: Promise<void> = Promise.resolve();
@@ -83,11 +85,15 @@ class Scene {
           return Promise.resolve({ status: this.status, body: this.frozen, text: "no" });
         },
       },
-      registry: { kill: (...args) => this.registry.kill(...args) },
+      registry: {
+        kill: (...args) => this.registry.kill(...args),
+        reject: (reason) => this.broker.registry.reject(reason),
+      },
       clock: this.clock,
       seconds: 10,
       brokerCn: "broker-1",
       onPolled: () => this.polled += 1,
+      onUnsupported: () => this.unsupported += 1,
       onError: (error) => this.errors.push(error),
     }, this.#stop.signal);
     await test(this);
@@ -329,3 +335,28 @@ Deno.test.each([
       assert.deepEqual([scene.polled, scene.broker.registry.size], [1, 0]);
     }),
 );
+
+Deno.test("after six failed polls sessions take no commands, until a poll succeeds", () =>
+  new Scene().watch(async (scene) => {
+    const { registry } = scene.broker;
+    const id = await scene.broker.open();
+    scene.status = 503;
+    for (let poll = 0; poll < 5; poll++) await scene.clock.advance(10_000);
+    assert.ok(registry.findForUse(id, CALLER));
+    await scene.clock.advance(10_000);
+    for (const use of [() => registry.findForUse(id, CALLER), () => registry.enter("alice")]) {
+      assert.throws(use, { code: "state_stale", message: /^freezes could not be read 6 times in a row/ });
+    }
+    scene.status = 200;
+    await scene.clock.advance(10_000);
+    assert.ok(registry.findForUse(id, CALLER));
+  }));
+
+Deno.test("a control plane without /v1/revocations is reported once and stops no session", () =>
+  new Scene().watch(async (scene) => {
+    const id = await scene.broker.open();
+    scene.status = 404;
+    for (let poll = 0; poll < 8; poll++) await scene.clock.advance(10_000);
+    assert.deepEqual([scene.unsupported, scene.errors, scene.polled], [1, [], 0]);
+    assert.ok(scene.broker.registry.findForUse(id, CALLER));
+  }));

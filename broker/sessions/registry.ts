@@ -35,6 +35,7 @@ export class SessionRegistry {
   /** How many are open or being opened, by caller. */
   readonly #places = new Map<string, number>();
   #total = 0;
+  #stale: string | undefined;
 
   constructor(ports: RegistryPorts) {
     this.#ports = ports;
@@ -44,13 +45,19 @@ export class SessionRegistry {
     return this.#sessions.size;
   }
 
+  /** Rejects new sessions and commands with this reason, until `undefined` ends that. */
+  reject(reason: string | undefined): void {
+    this.#stale = reason;
+  }
+
   /**
    * Takes a place for a session, before anything is asked of anybody. The place has to be left again, by
    * {@linkcode SessionRegistry.leave} or by the end of the session that is added in it.
    *
-   * @throws {AppError} `rate_limited`
+   * @throws {AppError} `rate_limited`, `state_stale`
    */
   enter(caller: string): void {
+    this.#requireKnownFreezes();
     const own = this.#places.get(caller) ?? 0;
     const full = this.#total >= SESSION_LIMITS.total
       ? `global session limit reached (${SESSION_LIMITS.total})`
@@ -62,6 +69,10 @@ export class SessionRegistry {
     }
     this.#places.set(caller, own + 1);
     this.#total += 1;
+  }
+
+  #requireKnownFreezes(): void {
+    if (this.#stale !== undefined) throw new AppError("state_stale", this.#stale);
   }
 
   /** Gives a place back that no session was added in. */
@@ -94,9 +105,10 @@ export class SessionRegistry {
    * A caller's session, to run something in it. One that has reached its age takes nothing new, or it would stay
    * busy, and open, for ever.
    *
-   * @throws {AppError} `not_found`, or `forbidden` when it is another's
+   * @throws {AppError} `not_found`, `state_stale`, or `forbidden` when it is another's
    */
   findForUse(id: string, caller: string): Session {
+    this.#requireKnownFreezes();
     const unknown = "unknown or expired session";
     const session = this.find(id, caller, unknown);
     if (this.#isOld(session)) throw new AppError("not_found", `${unknown}: ${quoteText(id)}`);

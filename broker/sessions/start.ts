@@ -102,6 +102,11 @@ function watch(
     clock,
     seconds: config.revocation_poll_seconds,
     onPolled: mark,
+    onUnsupported: () =>
+      logger.warn(
+        "the control plane has no /v1/revocations: a freeze does not end running sessions; " +
+          "the signer still rejects each new command of a frozen caller or end user",
+      ),
     onError(error) {
       failures.inc();
       logger.warn("Cannot learn what is frozen, or cannot kill its sessions; polling continues", { error });
