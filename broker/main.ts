@@ -8,13 +8,8 @@ import { writeAllSync } from "@gateway/shared/text";
 import { systemClock, systemRandom } from "@gateway/shared/clock";
 import { loadConfig } from "@gateway/shared/config";
 import { findExposedFiles } from "@gateway/shared/files";
-import {
-  configureLogging,
-  describeVersion,
-  exitCodeOf,
-  getServiceLogger,
-  waitForStop,
-} from "@gateway/shared/service";
+import { configureLogging, getServiceLogger } from "@gateway/shared/service/log";
+import { describeVersion, exitCodeOf, waitForStop } from "@gateway/shared/service";
 import { type CommandLine, parseCommandLine, USAGE } from "./command_line.ts";
 import { brokerConfig, UNSUPPORTED_BROKER_KEYS } from "./config.ts";
 import { brokerUsedFiles } from "./permissions.ts";

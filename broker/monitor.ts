@@ -1,4 +1,5 @@
-import { startServiceMonitor, type UpstreamClient, UpstreamWatch } from "@gateway/shared/http";
+import { startServiceMonitor } from "@gateway/shared/http/monitor";
+import { type UpstreamClient, UpstreamWatch } from "@gateway/shared/http";
 import type { Clock } from "@gateway/shared/clock";
 import type { Metrics, ServiceLogger } from "@gateway/shared/service";
 import type { BrokerConfig } from "./config.ts";

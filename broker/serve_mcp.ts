@@ -7,7 +7,7 @@ import { describeTools } from "./tools/instructions.ts";
 import { createToolset } from "./tools/toolset.ts";
 
 /** What the stdio frontend needs beside a broker's ports. */
-export interface ServeMcpPorts extends BrokerPorts {
+interface ServeMcpPorts extends BrokerPorts {
   readonly streams: StdioStreams;
 }
 

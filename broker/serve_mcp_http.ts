@@ -12,7 +12,7 @@ import { describeTools } from "./tools/instructions.ts";
 import { createToolset } from "./tools/toolset.ts";
 
 /** What the MCP frontend over HTTP needs beside a broker's ports. */
-export interface ServeMcpHttpPorts extends BrokerPorts {
+interface ServeMcpHttpPorts extends BrokerPorts {
   readonly random: Random;
   readonly fetch: typeof fetch;
 }

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { AppError } from "@gateway/shared/errors";
-import { createMetrics } from "@gateway/shared/service";
+import { createMetrics } from "@gateway/shared/service/metrics";
 import type { Authority, CertificateRequest, SignAnswer } from "./authority/authority.ts";
 import { createTimings, timeAuthority } from "./timings.ts";
 

@@ -1,11 +1,6 @@
 import type { AuditEntry } from "@gateway/shared/audit";
-import {
-  createRouter,
-  type Peer,
-  type PeerHandler,
-  type RouteHandler,
-  routesFor,
-} from "@gateway/shared/http";
+import { createRouter, routesFor } from "@gateway/shared/http/routes";
+import type { Peer, PeerHandler, RouteHandler } from "@gateway/shared/http";
 import { handleDecide, handleListApprovals } from "./handlers/approvals.ts";
 import { handleClusters, handleHosts } from "./handlers/hosts.ts";
 import { handleResult } from "./handlers/result.ts";

@@ -8,14 +8,8 @@ import "@gateway/shared/service/no_storage";
 import { writeAllSync } from "@gateway/shared/text";
 import { systemClock, systemElapsed, systemRandom } from "@gateway/shared/clock";
 import { signerUrls } from "@gateway/shared/config";
-import {
-  configureLogging,
-  describeVersion,
-  exitCodeOf,
-  getServiceLogger,
-  parseServiceArguments,
-  waitForStop,
-} from "@gateway/shared/service";
+import { configureLogging, getServiceLogger } from "@gateway/shared/service/log";
+import { describeVersion, exitCodeOf, parseServiceArguments, waitForStop } from "@gateway/shared/service";
 import { describeStateDb } from "@gateway/shared/state";
 import { startControlPlane } from "./serve.ts";
 

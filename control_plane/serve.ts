@@ -13,10 +13,11 @@ import {
   type MtlsServer,
   openUpstreams,
   startMtlsServer,
-  startServiceMonitor,
   UpstreamWatch,
 } from "@gateway/shared/http";
-import { createMetrics, type ServiceLogger, VERSION } from "@gateway/shared/service";
+import { startServiceMonitor } from "@gateway/shared/http/monitor";
+import { createMetrics } from "@gateway/shared/service/metrics";
+import { type ServiceLogger, VERSION } from "@gateway/shared/service";
 import { createRedactor } from "@gateway/shared/redact";
 import { createControlPlaneApp } from "./app.ts";
 import { ApprovalRegistry } from "./approval/registry.ts";

@@ -1,5 +1,6 @@
 import { AppError } from "@gateway/shared/errors";
-import { createRouter, type Peer, type PeerHandler, routesFor } from "@gateway/shared/http";
+import { createRouter, routesFor } from "@gateway/shared/http/routes";
+import type { Peer, PeerHandler } from "@gateway/shared/http";
 import { handleFreeze, handleRevocations, handleUnfreeze } from "./handlers/freeze.ts";
 import { handleClusters } from "./handlers/clusters.ts";
 import { handleCreateGrant, handleListGrants, handleRevokeGrant } from "./handlers/grants.ts";

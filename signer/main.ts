@@ -7,14 +7,8 @@
 import "@gateway/shared/service/no_storage";
 import { writeAllSync } from "@gateway/shared/text";
 import { systemClock, systemElapsed, systemRandom } from "@gateway/shared/clock";
-import {
-  configureLogging,
-  describeVersion,
-  exitCodeOf,
-  getServiceLogger,
-  parseServiceArguments,
-  waitForStop,
-} from "@gateway/shared/service";
+import { configureLogging, getServiceLogger } from "@gateway/shared/service/log";
+import { describeVersion, exitCodeOf, parseServiceArguments, waitForStop } from "@gateway/shared/service";
 import { startSigner } from "./serve.ts";
 
 const USAGE = `Usage: signer [--config signer.json]

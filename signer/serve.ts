@@ -10,9 +10,10 @@ import {
   type Monitor,
   type MtlsServer,
   startMtlsServer,
-  startServiceMonitor,
 } from "@gateway/shared/http";
-import { createMetrics, type Metrics, type ServiceLogger, VERSION } from "@gateway/shared/service";
+import { startServiceMonitor } from "@gateway/shared/http/monitor";
+import { createMetrics } from "@gateway/shared/service/metrics";
+import { type Metrics, type ServiceLogger, VERSION } from "@gateway/shared/service";
 import { createSignerApp } from "./app.ts";
 import { openConfigFile } from "./config_file.ts";
 import { DecisionTurns } from "./decision_turns.ts";

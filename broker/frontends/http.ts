@@ -1,5 +1,6 @@
 import { AppError } from "@gateway/shared/errors";
-import { createRouter, type Peer, type PeerHandler, readJsonBody, routesFor } from "@gateway/shared/http";
+import { createRouter, routesFor } from "@gateway/shared/http/routes";
+import { type Peer, type PeerHandler, readJsonBody } from "@gateway/shared/http";
 import { stringifyJson } from "@gateway/shared/json";
 import { checkReason, isHostIdentity, LIST_ONLY } from "@gateway/shared/wire";
 import { sshRunRequest, type SshRunResponse } from "./ssh_run.ts";

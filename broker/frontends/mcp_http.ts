@@ -7,7 +7,8 @@ import {
 import * as z from "@zod/zod";
 import type { Clock, Random } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
-import { readJsonBody, refuseMethod, requireJsonType } from "@gateway/shared/http";
+import { readJsonBody, requireJsonType } from "@gateway/shared/http";
+import { refuseMethod } from "@gateway/shared/http/routes";
 import { writableBigint } from "@gateway/shared/json";
 import type { EndUserVerifier } from "@gateway/shared/oidc";
 import { type BearerRefusal, challengeResponse, readBearer } from "../oauth/bearer.ts";

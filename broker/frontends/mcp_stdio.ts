@@ -5,7 +5,7 @@ import { PausedCalls } from "./paused_calls.ts";
 import { type SharedBounds, type StdioStreams, StdioTransport } from "./stdio_transport.ts";
 
 /** Who calls over stdio: the one who started the process; policies, freezes and audit queries use this name. */
-export const STDIO_CALLER = "mcp-stdio";
+const STDIO_CALLER = "mcp-stdio";
 
 export interface McpStdioOptions
   extends Pick<McpServerOptions, "tools" | "instructions" | "onError">, StdioStreams {

@@ -1,4 +1,4 @@
-import { refuseMethod } from "@gateway/shared/http";
+import { refuseMethod } from "@gateway/shared/http/routes";
 
 const METHODS = ["GET", "OPTIONS"] as const;
 const WELL_KNOWN = "/.well-known/oauth-protected-resource";

@@ -1,7 +1,7 @@
 /** The classes of bugs that are known from sessions like these, a test for each that no other file names. */
 import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
-import { createMetrics } from "@gateway/shared/service";
+import { createMetrics } from "@gateway/shared/service/metrics";
 import { systemRandom } from "@gateway/shared/clock";
 import { FakeClock } from "@gateway/shared/testing";
 import type { SignerClient } from "../authority/signer_client.ts";

@@ -24,11 +24,6 @@ export function loadSsh2(): Promise<Ssh2Library> {
   return library;
 }
 
-/** Loads ssh2 ahead of the first command. */
-export async function warmUp(): Promise<void> {
-  await loadSsh2();
-}
-
 async function importSsh2(): Promise<Ssh2Library> {
   // @ts-types="./ssh2.d.ts"
   const { Client } = await import("ssh2");

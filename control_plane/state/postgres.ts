@@ -3,7 +3,6 @@ import { AppError } from "@gateway/shared/errors";
 import { inEpoch, INSTANCE_TABLES, PostgresLink, readEpochs } from "@gateway/shared/instances";
 import {
   insertRow,
-  PostgresAccess,
   type PostgresDatabase,
   type PostgresSchema,
   type Query,
@@ -11,6 +10,7 @@ import {
   SAY_OLDEST,
   selectAsBytes,
 } from "@gateway/shared/state";
+import { PostgresAccess } from "@gateway/shared/state/postgres_access";
 import type { Approval } from "../approval/approval.ts";
 import type { Timing } from "../approval/transitions.ts";
 import {

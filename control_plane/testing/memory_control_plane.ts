@@ -3,7 +3,7 @@ import { AuditGate } from "@gateway/shared/audit";
 import { callerFromCertificate, problemResponse } from "@gateway/shared/http";
 import { ALONE, type InstanceGroup } from "@gateway/shared/instances";
 import { parseJson } from "@gateway/shared/json";
-import { createMetrics } from "@gateway/shared/service";
+import { createMetrics } from "@gateway/shared/service/metrics";
 import { FakeClock, MemoryAuditLog } from "@gateway/shared/testing";
 import type { ApprovalRecord } from "@gateway/shared/wire";
 import { createControlPlaneApp } from "../app.ts";

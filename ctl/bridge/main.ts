@@ -6,13 +6,8 @@
 import "@gateway/shared/service/no_storage";
 import { writeAllSync } from "@gateway/shared/text";
 import { systemClock, systemRandom } from "@gateway/shared/clock";
-import {
-  configureLogging,
-  describeVersion,
-  exitCodeOf,
-  getServiceLogger,
-  waitForStop,
-} from "@gateway/shared/service";
+import { configureLogging, getServiceLogger } from "@gateway/shared/service/log";
+import { describeVersion, exitCodeOf, waitForStop } from "@gateway/shared/service";
 import { ENV_NAMES, readSettings } from "./settings.ts";
 import { runBridge } from "./start_bridge.ts";
 

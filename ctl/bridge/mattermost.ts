@@ -10,7 +10,7 @@ import { parseText, readMattermostClick } from "./mattermost_click.ts";
 import { fenced, messageOf } from "./mattermost_text.ts";
 
 /** What {@linkcode MattermostChat} needs. */
-export interface MattermostOptions {
+interface MattermostOptions {
   readonly url: string;
   readonly channel: string;
   readonly token: string;

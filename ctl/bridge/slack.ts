@@ -18,7 +18,7 @@ import { blocksOf, sectionOf, summaryOf } from "./slack_blocks.ts";
 import { readSlackClick } from "./slack_click.ts";
 
 /** What {@linkcode SlackChat} needs. */
-export interface SlackOptions {
+interface SlackOptions {
   readonly apiUrl: string;
   readonly channel: string;
   readonly botToken: string;

@@ -20,7 +20,7 @@ export interface X509Authority extends CertificatePair {
 }
 
 /** From when to when a certificate is valid, and where its serial comes from. */
-export interface Validity {
+interface Validity {
   /** Default: an hour ago, for machines whose clocks are behind. */
   readonly notBefore?: Date;
   /** Default: ten years after `notBefore` for a CA, {@linkcode LEAF_DAYS} for a leaf. */
@@ -29,7 +29,7 @@ export interface Validity {
 }
 
 /** Options of {@linkcode createCertificateAuthority}. */
-export interface AuthorityOptions extends Validity {
+interface AuthorityOptions extends Validity {
   readonly commonName: string;
   /**
    * Bound it to the names and addresses of the loopback interface (name constraints, RFC 5280 section 4.2.1.10):

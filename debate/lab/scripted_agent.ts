@@ -22,7 +22,7 @@ import type { Cause, Incident, Quote, Rival } from "./incident.ts";
 export const STRENGTHS = ["strong", "middling", "weak"] as const;
 
 /** One of {@linkcode STRENGTHS}. */
-export type Strength = (typeof STRENGTHS)[number];
+type Strength = (typeof STRENGTHS)[number];
 
 /**
  * How an agent is played: with a strength, or `beside` the point: it is sure of something wrong, like a weak one, and what

@@ -3,13 +3,8 @@
  *
  * @module
  */
-import {
-  createRouter,
-  describeProblem,
-  problemResponse,
-  routesFor,
-  type UnknownPeer,
-} from "@gateway/shared/http";
+import { createRouter, routesFor } from "@gateway/shared/http/routes";
+import { describeProblem, problemResponse, type UnknownPeer } from "@gateway/shared/http";
 import { createGuard } from "./guard.ts";
 import { PAGE_FILES, pageResponse } from "./page_files.ts";
 import { handlePreview, handleTemplate } from "./template_handlers.ts";

@@ -4,7 +4,8 @@
  * @module
  */
 import { AppError } from "@gateway/shared/errors";
-import { problemResponse, refuseMethod } from "@gateway/shared/http";
+import { problemResponse } from "@gateway/shared/http";
+import { refuseMethod } from "@gateway/shared/http/routes";
 import { createHash, timingSafeEqual } from "node:crypto";
 import { GuessLimit } from "./guess_limit.ts";
 import type { WebPorts } from "./ports.ts";

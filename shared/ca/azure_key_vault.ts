@@ -28,7 +28,7 @@ import { describeVaultFailure, isTransient } from "./vault_failure.ts";
 import { sshKeyOf, sshSignatureOf, vaultAlgorithm, vaultHash } from "./vault_key.ts";
 
 /** What {@linkcode loadAkvCaKey} takes from outside. */
-export interface AkvPorts extends VaultPorts {
+interface AkvPorts extends VaultPorts {
   readonly clock: Clock;
   readonly signal?: AbortSignal | undefined;
 }

@@ -47,7 +47,7 @@ export function parsePemCaKey(pemText: string): CaKey {
 export type { AsideSigner } from "../ssh/signature.ts";
 
 /** A private key that can be used and not read. */
-export interface SshPrivateKey {
+interface SshPrivateKey {
   /** The key type on the SSH wire, e.g. `ssh-ed25519`. */
   readonly algorithm: string;
   /** The public key blob (RFC 4253 section 6.6). */

@@ -21,7 +21,7 @@ export {
   type TlsServerOptions,
   type UnknownPeer,
 } from "./listener.ts";
-export { type Monitor, startMonitor, startServiceMonitor } from "./monitor.ts";
+export type { Monitor } from "./monitor.ts";
 export {
   type MtlsServer,
   type MtlsServerOptions,
@@ -31,7 +31,7 @@ export {
 } from "./mtls_server.ts";
 export { startPlainServer } from "./plain_server.ts";
 export { describeProblem, type ErrorReply, problemResponse, readProblem, STATUS } from "./problem.ts";
-export { createRouter, refuseMethod, type RouteHandler, routesFor } from "./routes.ts";
+export type { RouteHandler } from "./routes.ts";
 export {
   loadListenerTls,
   loadSignerTls,

@@ -3,8 +3,8 @@
  * no authentication: bind it to loopback or a private interface.
  *
  * ```ts ignore
- * import { startMonitor } from "@gateway/shared/http";
- * import { createMetrics } from "@gateway/shared/service";
+ * import { startMonitor } from "@gateway/shared/http/monitor";
+ * import { createMetrics } from "@gateway/shared/service/metrics";
  *
  * await using monitor = await startMonitor({
  *   listen: "127.0.0.1:9090",

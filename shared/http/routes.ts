@@ -4,7 +4,7 @@
  *
  * ```ts
  * import assert from "node:assert/strict";
- * import { createRouter, routesFor } from "@gateway/shared/http";
+ * import { createRouter, routesFor } from "@gateway/shared/http/routes";
  *
  * const routes = routesFor<Map<string, string>, { readonly caller: string }>()({
  *   "/v1/words/:name": {

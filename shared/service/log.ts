@@ -7,7 +7,7 @@
  *
  * ```ts
  * import assert from "node:assert/strict";
- * import { formatLogLine } from "@gateway/shared/service";
+ * import { formatLogLine } from "@gateway/shared/service/log";
  *
  * const line = formatLogLine({
  *   timestamp: 0,

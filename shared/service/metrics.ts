@@ -3,7 +3,7 @@
  *
  * ```ts
  * import assert from "node:assert/strict";
- * import { createMetrics } from "@gateway/shared/service";
+ * import { createMetrics } from "@gateway/shared/service/metrics";
  *
  * const metrics = createMetrics();
  * const requests = metrics.counter("signer_sign_requests_total", "Sign requests by outcome.", ["outcome"]);

@@ -5,14 +5,8 @@
  */
 
 export type { Histogram } from "./histogram.ts";
-export {
-  configureLogging,
-  formatLogLine,
-  getServiceLogger,
-  type LogFields,
-  type ServiceLogger,
-} from "./log.ts";
-export { createMetrics, type Metrics } from "./metrics.ts";
+export type { LogFields, ServiceLogger } from "./log.ts";
+export type { Metrics } from "./metrics.ts";
 export {
   currentRequestId,
   inRequest,

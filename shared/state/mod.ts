@@ -22,7 +22,7 @@ export {
   showText,
   type StateWarner,
 } from "./columns.ts";
-export { insertRows, PostgresAccess, type PostgresDatabase, type Query } from "./postgres_access.ts";
+export type { PostgresDatabase, Query } from "./postgres_access.ts";
 export { migrate, type PostgresSchema, SAY_OLDEST } from "./postgres_schema.ts";
 export {
   DATABASE_ACCESS_SHAPE,

@@ -3,7 +3,7 @@
  * breaks.
  *
  * ```ts ignore
- * import { PostgresAccess } from "@gateway/shared/state";
+ * import { PostgresAccess } from "@gateway/shared/state/postgres_access";
  *
  * const access = await PostgresAccess.open(schema, database);
  * await access.change((query) => query("INSERT INTO seen VALUES ($1)", ["web01"]));

@@ -173,19 +173,8 @@ export interface ApprovalParked {
   readonly status: "pending";
 }
 
-/** Decodes an {@linkcode ApprovalParked}. */
-export const approvalParked: z.ZodType<ApprovalParked> = z.object({
-  approval_id: z.string(),
-  status: z.literal("pending"),
-});
-
 /** The answer to a poll that has no result yet, status 202. */
 export interface ApprovalWaiting {
   /** `issuing`: another poll is collecting it at this moment. */
   readonly status: "pending" | "issuing";
 }
-
-/** Decodes an {@linkcode ApprovalWaiting}. */
-export const approvalWaiting: z.ZodType<ApprovalWaiting> = z.object({
-  status: z.enum(["pending", "issuing"]),
-});

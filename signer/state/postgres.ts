@@ -14,8 +14,6 @@ import type { Grant } from "@gateway/shared/policy";
 import { inEpoch, PostgresLink, readEpochs } from "@gateway/shared/instances";
 import {
   insertRow,
-  insertRows,
-  PostgresAccess,
   type PostgresDatabase,
   type Query,
   readInteger,
@@ -23,6 +21,7 @@ import {
   selectAsBytes,
   showText,
 } from "@gateway/shared/state";
+import { insertRows, PostgresAccess } from "@gateway/shared/state/postgres_access";
 import type { FreezeSubject } from "@gateway/shared/wire";
 import { type Freeze, isSameSubject, isScopedTo } from "../freezes.ts";
 import type { Lease } from "../kubernetes/lease.ts";

@@ -4,7 +4,6 @@ import { inEpoch } from "@gateway/shared/instances";
 import {
   checkStorable,
   insertRow,
-  type PostgresAccess,
   type Query,
   readInteger,
   readText,
@@ -12,6 +11,7 @@ import {
   type Row,
   selectAsBytes,
 } from "@gateway/shared/state";
+import type { PostgresAccess } from "@gateway/shared/state/postgres_access";
 import { POSTGRES_SCHEMA } from "./postgres_migrations.ts";
 import type { PolicyChange, PolicyVersions, SharedDecisions, StoredDocument } from "./store.ts";
 

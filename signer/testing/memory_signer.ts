@@ -4,7 +4,7 @@ import { parsePemCaKey } from "@gateway/shared/ca/pem";
 import { ChangeLock } from "@gateway/shared/state";
 import { callerFromCertificate, problemResponse } from "@gateway/shared/http";
 import { parseJson } from "@gateway/shared/json";
-import { createMetrics } from "@gateway/shared/service";
+import { createMetrics } from "@gateway/shared/service/metrics";
 import { finish } from "@gateway/shared/clock";
 import { encodeOpensshPrivateKey } from "@gateway/shared/ssh";
 import { FakeClock, FixedRandom, MemoryAuditLog } from "@gateway/shared/testing";

@@ -145,12 +145,13 @@ Deno.test("broker to control plane: the control plane and the signer behind it a
     signer: {
       request: (asked) => client.request(asked).finally(() => asked.method === "POST" && ended.abort()),
     },
-    registry: { kill: (isFrozen) => Promise.resolve(Number(isFrozen(session as never))) },
+    registry: { kill: (isFrozen) => Promise.resolve(Number(isFrozen(session as never))), reject: () => {} },
     ...{
       clock,
       seconds: 1,
       brokerCn: "broker-1",
       onPolled() {},
+      onUnsupported: () => assert.fail("unknown route"),
       onError: (error) => assert.fail(`${error}`),
     },
   }, ended.signal);

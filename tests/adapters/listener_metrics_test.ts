@@ -4,7 +4,7 @@ import { connect } from "node:net";
 import { AppError } from "@gateway/shared/errors";
 import { addCertificateMetrics } from "../../shared/http/keep_fresh.ts";
 import { ListenerMetrics, problemResponse, startPlainServer } from "@gateway/shared/http";
-import { createMetrics } from "@gateway/shared/service";
+import { createMetrics } from "@gateway/shared/service/metrics";
 import { createCertificateAuthority, issueLeaf } from "../../ctl/init/x509.ts";
 import { poll } from "../stage/poll.ts";
 import { createFolder } from "./ctl_fixture.ts";

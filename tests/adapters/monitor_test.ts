@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { AppError } from "@gateway/shared/errors";
-import { startMonitor } from "@gateway/shared/http";
-import { createMetrics } from "@gateway/shared/service";
+import { startMonitor } from "@gateway/shared/http/monitor";
+import { createMetrics } from "@gateway/shared/service/metrics";
 
 Deno.test("startMonitor() listens on a free port and serves all its paths", async () => {
   let ready = false;

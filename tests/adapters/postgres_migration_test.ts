@@ -1,7 +1,8 @@
 /** How the tables of a PostgreSQL database are upgraded while instances of before work on them. */
 import assert from "node:assert/strict";
 import { systemClock } from "@gateway/shared/clock";
-import { insertRow, migrate, PostgresAccess } from "@gateway/shared/state";
+import { insertRow, migrate } from "@gateway/shared/state";
+import { PostgresAccess } from "@gateway/shared/state/postgres_access";
 import { POSTGRES_SCHEMA as CONTROL_SCHEMA } from "../../control_plane/state/postgres.ts";
 import { encodeApproval } from "../../control_plane/state/rows.ts";
 import { approvalOf, EVER } from "../../control_plane/testing/sample_approval.ts";

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { errorText } from "@gateway/shared/errors";
 import { createCertificateAuthority, issueLeaf } from "../../ctl/init/x509.ts";
 import { systemClock } from "@gateway/shared/clock";
-import { PostgresAccess } from "@gateway/shared/state";
+import { PostgresAccess } from "@gateway/shared/state/postgres_access";
 import { POSTGRES_SCHEMA } from "../../signer/state/postgres_migrations.ts";
 import { isPostgresMissing, PostgresServer } from "../stage/postgres_server.ts";
 import { FakeClock } from "@gateway/shared/testing";

@@ -1,5 +1,6 @@
 import { systemClock } from "@gateway/shared/clock";
-import { PostgresAccess, type PostgresSchema } from "@gateway/shared/state";
+import { PostgresAccess } from "@gateway/shared/state/postgres_access";
+import type { PostgresSchema } from "@gateway/shared/state";
 
 /** What a newer program does as it starts, where programs of before may go on: it adds a column to tables. */
 export async function upgradeTables(
