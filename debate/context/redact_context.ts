@@ -1,11 +1,11 @@
 /**
- * Masks secrets in what models get to read, in tool results and in what is stored of them: what looks like one, and
- * the secrets that this service itself was given.
+ * Masks secrets in the texts that models read, in tool results and in stored results: every form of the catalog in
+ * `shared/redact`, and the secrets in the settings of this service.
  *
  * @module
  */
 import { finish, type Steps } from "@gateway/shared/clock";
-import { findSecrets, type SecretSpan } from "./secret_rules.ts";
+import { maskSecrets } from "@gateway/shared/redact";
 
 /** How many secrets of each class were masked. */
 export type RedactionCounts = Readonly<Record<string, number>>;
@@ -24,55 +24,34 @@ export interface ContextRedactor {
 }
 
 const MARK = "[REDACTED]";
-const SPANS_PER_STEP = 1000;
 
 /**
- * Makes a redactor.
+ * Creates a redactor.
  *
- * @param ownSecrets secrets of this service, masked wherever they stand; short ones are left alone, for they are
- * likely to be words
+ * @param ownSecrets secrets of this service, masked wherever they appear; short ones stay, because they may be words
  */
 export function createContextRedactor(ownSecrets: readonly string[]): ContextRedactor {
   const secrets = [...new Set(ownSecrets)].filter((secret) => secret.length >= 6)
     .toSorted((a, b) => b.length - a.length);
-  function* inSteps(text: string): Steps<RedactedText> {
+  function* inSteps(original: string): Steps<RedactedText> {
     const counts: Record<string, number> = {};
-    let masked = text;
+    let masked = original;
     for (const secret of secrets) {
       const parts = masked.split(secret);
       if (parts.length > 1) counts["own-secret"] = (counts["own-secret"] ?? 0) + parts.length - 1;
       masked = parts.join(MARK);
       yield;
     }
-    return { text: yield* mask(masked, yield* findSecrets(masked), counts), counts };
+    const text = yield* maskSecrets(masked, "documents", (name) => {
+      counts[name] = (counts[name] ?? 0) + 1;
+      return MARK;
+    });
+    return { text, counts };
   }
   return Object.assign((text: string) => finish(inSteps(text)), { inSteps });
 }
 
-/** Overlapping spans become one mark, of the class of the first. Text that is already masked is left as it is. */
-function* mask(text: string, spans: readonly SecretSpan[], counts: Record<string, number>): Steps<string> {
-  const parts: string[] = [];
-  let copied = 0;
-  let [start, end, name] = [0, 0, ""];
-  const flush = () => {
-    if (end === start || text.slice(start, end) === MARK) return;
-    counts[name] = (counts[name] ?? 0) + 1;
-    parts.push(text.slice(copied, start), MARK);
-    copied = end;
-  };
-  for (const [index, span] of spans.entries()) {
-    if (index % SPANS_PER_STEP === 0) yield;
-    if (span.start < end) {
-      end = Math.max(end, span.end);
-      continue;
-    }
-    flush();
-    ({ start, end, name } = span);
-  }
-  flush();
-  return copied === 0 ? text : parts.join("") + text.slice(copied);
-}
-
+/** The sums, class by class. */
 export function addCounts(all: readonly RedactionCounts[]): RedactionCounts {
   const sum: Record<string, number> = {};
   for (const counts of all) {

@@ -1,5 +1,5 @@
 /**
- * Masks secrets in text that comes in pieces, as a command's output does: a secret is found wherever the pieces
+ * Masks secrets in text that arrives in pieces, as a command's output does: a secret is found wherever the pieces
  * end.
  *
  * ```ts
@@ -13,239 +13,250 @@
  * assert.equal(stream.end(), "c");
  * ```
  *
- * The pieces together are what `createRedactor` makes of the whole text, with two exceptions, both of which mask
- * more: a value whose quote is not closed within 16,384 characters is masked up to where it is, and so is a word of
- * that length, of which a beginning looks like a secret. Whole lines are given as soon as no secret can have begun
- * in them; of the rest, no more than those 16,384 characters wait for each rule.
+ * The pieces together are what `createRedactor` returns for the whole text, with two exceptions, which mask more:
  *
- * A rule of the operator that can't match a line break is found in lines up to that length. Of one that can, nobody
- * knows whether it has begun: text waits until there are 65,536 characters, and a secret of half as
- * many is found.
+ * - a value whose quote is not closed within 16,384 characters is masked up to its closing quote
+ * - so is a word of that length that contains the beginning of a secret
+ *
+ * A stream returns whole lines as soon as no secret can have begun in them. It holds at most 16,384 characters of the
+ * rest.
+ *
+ * A rule of the operator that can't match a line break works on lines of up to 65,536 characters. Any other rule of
+ * the operator works on windows of 65,536 characters, and finds secrets of up to half of that length.
  *
  * @module
  */
-import { type CompiledRule, compileRules, type LazyRule } from "./redact.ts";
-import type { RedactConfig } from "./rules.ts";
+import { finish } from "../clock.ts";
+import type { Place } from "./catalog.ts";
+import { compileOwnRules, type OwnRule, type RedactConfig } from "./own_rules.ts";
+import { markOf } from "./redact.ts";
+import { type Findings, findSecrets, insert, maskFound } from "./search.ts";
+import { Searched } from "./searched.ts";
 
-/** A text that comes in pieces. */
+/** A text that arrives in pieces. */
 export interface RedactStream {
-  /** Takes the next piece; gives what is certain, of this one and of those before. */
+  /** Takes the next piece, and returns the certain part of this piece and of earlier ones. */
   push(text: string): string;
+  /** Returns the rest. */
   end(): string;
-  /** Gives what is left of a text that was cut off, without what may be the beginning of a secret. */
+  /** Returns the rest of a text that was cut off, without a possible beginning of a secret. */
   cut(): string;
 }
 
 /** Begins a text. */
 export type OpenRedactStream = () => RedactStream;
 
+/** The longest text that a stream of the built-in rules holds. */
+export const MAX_HELD = 16_384;
+/** The size of a window, in which a rule of the operator is applied. */
+const WINDOW = 65_536;
+/** So much of the end of a longer word is held. */
+const WORD_TAIL = 1024;
+/** Rules look back so far at most. */
+const CONTEXT = 200;
+/** The longest end of a secret that consists of more than a character. */
+const REST_LENGTH = 160;
+
 /**
- * The rules of `createRedactor`, for texts that come in pieces.
+ * The rules of `createRedactor`, for texts that arrive in pieces.
  *
  * @throws {AppError} `invalid_config` that names every pattern that is not RE2
  */
-export function createRedactStreams(config: RedactConfig | undefined): OpenRedactStream {
-  const { builtIn, own } = compileRules(config);
+export function createRedactStreams(config: RedactConfig = {}): OpenRedactStream {
+  const own = compileOwnRules(config);
   return () => {
-    const stages: readonly (RuleStream | WindowStream)[] = [
-      ...builtIn.map((rule) => new RuleStream(rule)),
-      ...own.map((rule) => staysInLine(rule.rule.regex) ? new RuleStream(rule) : new WindowStream(rule)),
+    const stages = [
+      ...config.disable_defaults === true ? [] : [new CatalogStream()],
+      ...own.map((rule) => new OwnStream(rule)),
     ];
-    const pass = (text: string, finish: (stage: RuleStream | WindowStream) => string) =>
-      stages.reduce((masked, stage) => stage.push(masked) + finish(stage), text);
+    const pass = (last: "end" | "cut") =>
+      stages.reduce((text, stage, index) => {
+        const given = stage.push(text);
+        // Only the first stage holds the original text, whose last word may be incomplete.
+        if (last === "cut" && index === 0) stage.held = stage.held.slice(0, partialWordStart(stage.held));
+        return given + stage[last]();
+      }, "");
     return {
-      push: (text) => pass(text, () => ""),
-      end: () => pass("", (stage) => stage.end()),
-      cut() {
-        stages[0]?.trim();
-        return pass("", (stage) => stage.cut());
-      },
+      push: (piece) => stages.reduce((text, stage) => stage.push(text), piece),
+      end: () => pass("end"),
+      cut: () => pass("cut"),
     };
   };
 }
 
-/** Whether an expression has nothing in it that a line break could match; `false` when that is not plain to see. */
-function staysInLine(regex: string): boolean {
-  const classes = /\[\^?\]?(?:\\.|\[:\^?\w+:\]|[^\]\\])*\]/g;
-  const isNarrow = (text: string) =>
-    text.startsWith("[^") ? /\\[ns]/.test(text) : !/\\[nsDWHVPpx0-7rvf]|[\n\r]|\[:\^|space/.test(text);
-  const rest = regex.replace(classes, (found) => isNarrow(found) ? "c" : "\n");
-  return !/\n|\\[nsDWHVPpCQx0-7rvf]|\(\?[A-Za-z]*s/.test(rest);
-}
-
-/** So many characters of a line or a secret are held, until it is given in parts or masked without its end. */
-export const MAX_HELD = 16_384;
-
-/** So much of a word of {@linkcode MAX_HELD} characters is held back when its beginning is given. */
-const WORD_TAIL = 1024;
-/** The longest end of a key that is looked for. */
-const KEY_END_LENGTH = 128;
-/** More than a rule has before its secret, where every run of blanks is one. */
-const LEAD_LENGTH = 200;
-
-const KEY_END = /-----END[A-Z0-9 ]*PRIVATE KEY-----/;
-const QUOTES = ['"', "'"];
-
-/** A match that extends beyond the end. */
-interface Open {
-  readonly start: number;
-  /** Where its secret begins, or the end of the text when it has not begun. */
-  readonly secret: number;
-  /** Whatever comes, this is a secret. */
-  readonly isCertain: boolean;
-}
-
-/**
- * One rule on a text that comes in pieces. It looks at whole lines; of a line that is too long, at whole words.
- * What comes before a match that may have begun is given, the rest is held.
- */
-class RuleStream {
-  readonly #rule: LazyRule;
-  #held = "";
-  /** What has been given of the beginning of a match, as far as the rule is concerned. */
-  #lead = "";
-  /** Until then, nothing that comes changes what is known. */
+/** The built-in rules, applied to whole lines; in a line that is too long, to whole words. */
+class CatalogStream {
+  held = "";
+  /** The end of the text before. */
+  #context = "";
+  /** Hints count from here in the context and what is held. */
+  #from = 0;
+  /** Before a match, new pieces make nothing certain. */
   #waitsFor: RegExp | undefined;
-  /** The end of a secret whose mark has been given. */
-  #secretEnd: RegExp | undefined;
+  /** Matches the end of a secret whose mark was returned. */
+  #rest: RegExp | undefined;
 
-  constructor(rule: LazyRule) {
+  push(text: string): string {
+    this.held += text;
+    if (text === "" || this.#isIdle(text)) return "";
+    let given = "";
+    let isForced = false;
+    while (this.#passSecret()) {
+      const lines = this.held.lastIndexOf("\n") + 1;
+      let [end, seen] = [lines, lines];
+      if (this.held.length - lines > MAX_HELD) {
+        seen = end = Math.max(lines, afterLastBlank(this.held));
+        if (end === 0) [end, seen] = [this.held.length - WORD_TAIL, this.held.length];
+      }
+      given += this.#give(seen, end, isForced);
+      if (this.#rest === undefined && (isForced || this.held.length <= MAX_HELD)) break;
+      isForced = this.#rest === undefined;
+    }
+    return given;
+  }
+
+  end(): string {
+    if (!this.#passSecret()) return "";
+    const text = this.#context + this.held;
+    const { found } = finish(findSecrets(new Searched(text), "commands", this.#from));
+    return this.#advance(found, this.held.length);
+  }
+
+  cut(): string {
+    return this.#passSecret() ? this.#give(this.held.length, this.held.length, true) : "";
+  }
+
+  #isIdle(text: string): boolean {
+    if (this.#rest !== undefined || this.held.length > MAX_HELD) return false;
+    return !text.includes("\n") || (this.#waitsFor !== undefined && text.search(this.#waitsFor) < 0);
+  }
+
+  /** Drops the rest of a secret whose mark was returned; `false` if its end has not arrived. */
+  #passSecret(): boolean {
+    if (this.#rest === undefined) return true;
+    this.#rest.lastIndex = 0;
+    const found = this.#rest.exec(this.held);
+    if (found === null) {
+      this.held = this.held.slice(-REST_LENGTH);
+      return false;
+    }
+    const end = found.index + found[0].length;
+    if (this.#from === this.#context.length) this.#setContext(this.held.slice(0, end));
+    this.held = this.held.slice(end);
+    this.#rest = undefined;
+    return true;
+  }
+
+  /**
+   * Searches the first `seen` characters, and returns those up to `end` that are certain.
+   *
+   * @param isForced whether nothing before `end` may be held: a secret that has begun is masked without its end
+   */
+  #give(seen: number, end: number, isForced: boolean): string {
+    this.#waitsFor = undefined;
+    const offset = this.#context.length;
+    const text = this.#context + this.held.slice(0, seen);
+    const { found, open } = finish(
+      findSecrets(new Searched(text, false), "commands", this.#from, offset + end),
+    );
+    const begun = isForced
+      ? open.find(({ secret = Infinity }) => secret < offset + end)
+      : open[0]?.isCertain === true
+      ? open[0]
+      : undefined;
+    if (begun?.secret !== undefined) {
+      insert(found, { ...begun, start: begun.secret, end: offset + end });
+      const kept = this.held.slice(Math.max(0, begun.secret + 1 - offset, end - REST_LENGTH));
+      const given = this.#advance(found, end, { start: open[0]?.hint ?? 0, end: begun.hint });
+      this.#rest = begun.rest;
+      this.held = kept;
+      return given;
+    }
+    if (isForced) {
+      const given = wholeEnd(found, offset + end);
+      return this.#advance(found, given - offset, { start: open[0]?.hint ?? given, end: given });
+    }
+    this.#waitsFor = open[0]?.rest;
+    return this.#advance(found, wholeEnd(found, open[0]?.hint ?? offset + end) - offset);
+  }
+
+  /**
+   * Returns the beginning of what is held, masked.
+   *
+   * @param lead a form of a secret that has begun there, and is remembered
+   */
+  #advance(found: Findings["found"], end: number, lead: Place = { start: 0, end: 0 }): string {
+    if (end <= 0) return "";
+    const offset = this.#context.length;
+    const text = this.#context + this.held.slice(0, end);
+    const places = found.filter((place) => place.start < text.length && place.end > offset)
+      .map((place) => ({ ...place, start: Math.max(place.start, offset) }));
+    const given = finish(maskFound(text, places, markOf)).slice(offset);
+    this.held = this.held.slice(end);
+    if (lead.start >= lead.end) {
+      this.#setContext(text);
+    } else {
+      const begun = text.slice(Math.max(0, lead.start - CONTEXT), lead.end).replace(/\s+/g, " ");
+      this.#context = begun.length <= 3 * CONTEXT
+        ? begun
+        : `${begun.slice(0, 2 * CONTEXT)} ${begun.slice(-CONTEXT)}`;
+      this.#from = 0;
+    }
+    return given;
+  }
+
+  #setContext(before: string): void {
+    this.#context = before.slice(-CONTEXT);
+    this.#from = this.#context.length;
+  }
+}
+
+/** A rule of the operator, applied to whole lines or, if the rule may match a line break, to windows. */
+class OwnStream {
+  readonly #rule: OwnRule;
+  held = "";
+
+  constructor(rule: OwnRule) {
     this.#rule = rule;
   }
 
   push(text: string): string {
-    if (text === "") return "";
-    this.#held += text;
-    if (this.#held.length <= MAX_HELD && this.#isIdle(text)) return "";
-    this.#waitsFor = undefined;
-    let given = "";
-    for (;;) {
-      if (!this.#passSecret()) return given;
-      const end = this.#wholeEnd();
-      const open = this.#findOpen(end);
-      if (open === undefined) return given + this.#give(end);
-      given += this.#give(open.start);
-      const secret = open.secret - Math.max(0, open.start);
-      const isBegun = open.secret < end;
-      if (isBegun && (open.isCertain || this.#held.length > MAX_HELD)) {
-        given += this.#maskOpen(secret);
-      } else if (this.#held.length > MAX_HELD) {
-        return given + this.#giveAhead(end - Math.max(0, open.start));
-      } else {
-        this.#waitsFor = isBegun ? quoteAt(this.#held, secret) ?? /\S/ : /\S/;
-        return given;
+    this.held += text;
+    let end = this.#rule.staysInLine ? this.held.lastIndexOf("\n") + 1 : 0;
+    if (end === 0) {
+      if (this.held.length <= WINDOW) return "";
+      const middle = this.held.length - WINDOW / 2;
+      end = this.held.lastIndexOf("\n", middle) + 1 || middle;
+      for (const match of this.#rule.matches(this.held)) {
+        if (match.start < end) end = Math.max(end, match.end);
       }
     }
-  }
-
-  /** Drops a word at the end, which may be a part of one, or the tail of a long one. */
-  trim(): void {
-    this.#held = this.#held.slice(0, partialWordStart(this.#held));
+    const given = this.#rule.apply(this.held.slice(0, end));
+    this.held = this.held.slice(end);
+    return given;
   }
 
   end(): string {
-    return this.#passSecret() ? this.#give(this.#held.length) : "";
+    const given = this.#rule.apply(this.held);
+    this.held = "";
+    return given;
   }
 
   cut(): string {
-    if (!this.#passSecret()) return "";
-    const end = this.#held.length;
-    const open = this.#findOpen(end);
-    if (open === undefined || open.secret >= end) return this.#give(end);
-    return this.#give(open.start) + this.#maskOpen(open.secret - Math.max(0, open.start));
-  }
-
-  /** Whether a new piece can't make anything certain. What is held is not looked through again for each. */
-  #isIdle(text: string): boolean {
-    if (this.#secretEnd !== undefined) return false;
-    return !text.includes("\n") || this.#waitsFor?.test(text) === false;
-  }
-
-  /** Drops the rest of a secret whose mark has been given; `false` while it has not ended. */
-  #passSecret(): boolean {
-    if (this.#secretEnd === undefined) return true;
-    const found = this.#secretEnd.exec(this.#held);
-    if (found === null) {
-      this.#held = this.#held.slice(-KEY_END_LENGTH);
-      return false;
-    }
-    this.#held = this.#held.slice(found.index + found[0].length);
-    this.#secretEnd = undefined;
-    return true;
-  }
-
-  /** How much can be looked at. */
-  #wholeEnd(): number {
-    const lines = this.#held.lastIndexOf("\n") + 1;
-    if (this.#held.length - lines <= MAX_HELD) return lines;
-    return Math.max(lines, afterLastBlank(this.#held)) || this.#held.length - WORD_TAIL;
-  }
-
-  /** The first match that may extend beyond an end, or crosses it. */
-  #findOpen(end: number): Open | undefined {
-    const rule = this.#rule.for(this.#lead + this.#held);
-    if (rule === undefined) return undefined;
-    const text = this.#lead + this.#held.slice(0, end);
-    const { goesOn = [] } = this.#rule.rule;
-    const probes = goesOn.filter((probe) => !QUOTES.includes(probe) || text.includes(probe));
-    if (/\S$/.test(text)) probes.push("x", this.#held.slice(end));
-    let found: Open | undefined;
-    for (const probe of probes) {
-      const open = crossing(rule, text, probe);
-      if (open !== undefined && open.start < (found?.start ?? Infinity)) found = open;
-    }
-    return found && {
-      ...found,
-      start: found.start - this.#lead.length,
-      secret: found.secret - this.#lead.length,
-    };
-  }
-
-  /** Gives the text before a place in what is held; nothing when that is before it. */
-  #give(end: number): string {
-    if (end <= 0) return "";
-    const text = this.#lead + this.#held.slice(0, end);
-    const given = this.#rule.apply(text).slice(this.#lead.length);
-    this.#held = this.#held.slice(end);
-    this.#lead = "";
-    return given;
-  }
-
-  /** Gives a mark for the open secret that what is held begins with, or has at a place. */
-  #maskOpen(secret: number): string {
-    const mark = this.#rule.for(this.#lead + this.#held)?.mark ?? "";
-    const given = this.#held.slice(0, secret) + mark;
-    this.#secretEnd = quoteAt(this.#held, secret) ??
-      (this.#held.startsWith("-----BEGIN", secret) ? KEY_END : /(?=[\s"'])/);
-    this.#held = this.#held.slice(secret + 1);
-    this.#lead = "";
-    return given;
-  }
-
-  /** Gives what comes before a secret that has not begun, and remembers that it was there. */
-  #giveAhead(end: number): string {
-    const given = this.#held.slice(0, end);
-    const lead = (this.#lead + given).replace(/\s+/g, " ");
-    this.#lead = lead.length <= LEAD_LENGTH ? lead : `${lead.slice(0, LEAD_LENGTH)} `;
-    this.#held = this.#held.slice(end);
-    return given;
+    return this.end();
   }
 }
 
-/** The first match of a text and a probe that begins in the text and ends behind it. */
-function crossing(rule: CompiledRule, text: string, probe: string): Open | undefined {
-  for (const { start, end, secretStart } of rule.matches(text + probe)) {
-    if (end <= text.length || start >= text.length) continue;
-    return {
-      start,
-      secret: Math.min(secretStart, text.length),
-      isCertain: probe === "x" && secretStart < text.length,
-    };
+/** The last position up to `end` that no secret contains together with its hint. */
+function wholeEnd(found: Findings["found"], end: number): number {
+  let whole = end;
+  for (const place of found.toSorted((a, b) => b.hint - a.hint)) {
+    if (place.hint < whole && place.end > whole) whole = place.hint;
   }
-  return undefined;
+  return whole;
 }
 
-/** Where the last word of a text that was cut off begins; of a very long one, where its tail does. */
+/** Where the last word of a text that was cut off begins; of a very long word, where its tail begins. */
 function partialWordStart(text: string): number {
   return Math.max(afterLastBlank(text), text.length - WORD_TAIL);
 }
@@ -253,50 +264,4 @@ function partialWordStart(text: string): number {
 /** Where the last word of a text begins, which may be empty. */
 function afterLastBlank(text: string): number {
   return text.search(/\s\S*$/) + 1;
-}
-
-function quoteAt(text: string, at: number): RegExp | undefined {
-  const char = text.charAt(at);
-  return char === '"' ? /"/ : char === "'" ? /'/ : undefined;
-}
-
-/** So many characters are looked at together. */
-const WINDOW = 65_536;
-
-/** One rule, of which nobody knows whether a match has begun, on a text that comes in pieces. */
-class WindowStream {
-  readonly #rule: LazyRule;
-  #held = "";
-
-  constructor(rule: LazyRule) {
-    this.#rule = rule;
-  }
-
-  push(text: string): string {
-    this.#held += text;
-    if (this.#held.length <= WINDOW) return "";
-    const middle = this.#held.length - WINDOW / 2;
-    let end = this.#held.lastIndexOf("\n", middle) + 1 || middle;
-    for (const match of this.#rule.for(this.#held)?.matches(this.#held) ?? []) {
-      if (match.start < end) end = Math.max(end, match.end);
-    }
-    const given = this.#rule.apply(this.#held.slice(0, end));
-    this.#held = this.#held.slice(end);
-    return given;
-  }
-
-  /** Drops a word at the end, which may be a part of one, or the tail of a long one. */
-  trim(): void {
-    this.#held = this.#held.slice(0, partialWordStart(this.#held));
-  }
-
-  end(): string {
-    const given = this.#rule.apply(this.#held);
-    this.#held = "";
-    return given;
-  }
-
-  cut(): string {
-    return this.end();
-  }
 }

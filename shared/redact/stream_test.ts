@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { assertLinearWork } from "../testing/linear_work.ts";
 import { createRedactor } from "./redact.ts";
 import { createRedactStreams, MAX_HELD, type OpenRedactStream } from "./stream.ts";
-import { BUILT_IN_RULES } from "./rules.ts";
+import { COMMAND_SAMPLES, DOCUMENT_SAMPLES } from "./testing/samples.ts";
 
 const redact = createRedactor(undefined);
 const openStream = createRedactStreams(undefined);
@@ -40,7 +40,7 @@ const SAMPLES: Readonly<Record<string, readonly string[]>> = {
   ],
 };
 
-Deno.test.each(BUILT_IN_RULES.map(({ name }) => ({ name })))(
+Deno.test.each(Object.keys(SAMPLES).map((name) => ({ name })))(
   "createRedactStreams() finds what $name finds, wherever the pieces end",
   ({ name }) => {
     for (const sample of SAMPLES[name] ?? []) {
@@ -52,6 +52,17 @@ Deno.test.each(BUILT_IN_RULES.map(({ name }) => ({ name })))(
       }
       assert.equal(masked([...text]), whole, `${sample} in single characters`);
     }
+  },
+);
+
+Deno.test.each([...COMMAND_SAMPLES, ...DOCUMENT_SAMPLES])(
+  "createRedactStreams() masks $name, wherever the pieces end",
+  ({ text }) => {
+    const whole = redact(text);
+    for (let first = 0; first <= text.length; first++) {
+      assert.equal(masked([text.slice(0, first), text.slice(first)]), whole, `cut at ${first}`);
+    }
+    assert.equal(masked([...text]), whole);
   },
 );
 
@@ -67,6 +78,8 @@ const UNITS = fc.constantFrom(
     "PRIVATE KEY-----",
     "AKIA0123456789ABCDEF",
   ],
+  ...["PGP SECRET KEY BLOCK-----", "password", "api_key", "cookie", "login ", "name:", "value: ", "basic\n"],
+  ...["mariadb", "sk_live_", "hooks.slack.com/", "abc/", "?sig=", "/", "\\", ",", ";", "-P", "to\u212aen"],
   ...["eyJaaaaaaaa", ".bbbbbbbb", "xoxb-0123456789", "[REDACTED:", "\ud800", "é", "|"],
 );
 
@@ -176,6 +189,17 @@ Deno.test("createRedactStreams() finds an operator's secret over lines in a long
 Deno.test("createRedactStreams() has no built-in rules when they are turned off, and no stages to hold a text", () => {
   assert.equal(createRedactStreams({ disable_defaults: true })().push("TOKEN=x"), "TOKEN=x");
 });
+
+Deno.test.each([
+  { name: "keys without end", text: "-----BEGIN PRIVATE KEY-----\n" },
+  { name: "secrets that overlap", text: `TOKEN="a\\" password='b" TOKEN='c\\' password="d' ` },
+  { name: "quotes without end", text: "TOKEN='\\'\n" },
+])("createRedactStreams() takes linear time on $name in one piece", ({ text }) =>
+  assertLinearWork((size) => {
+    const stream = openStream();
+    stream.push(`${text.repeat(Math.ceil(size / text.length))}\n`);
+    stream.end();
+  }, 1 << 18));
 
 Deno.test.each([
   "TOKEN=x ",

@@ -67,7 +67,18 @@ const PROGRAMS: Readonly<Record<string, readonly string[]>> = {
 };
 
 /** The topics of `shared` that the debate may use: it has nothing to do with access. */
-const DEBATE_TOPICS = ["clock", "config", "errors", "files", "http", "json", "service", "testing", "text"];
+const DEBATE_TOPICS = [
+  "clock",
+  "config",
+  "errors",
+  "files",
+  "http",
+  "json",
+  "redact",
+  "service",
+  "testing",
+  "text",
+];
 
 /** A path relative to the workspace, or `undefined` for a file outside. */
 export function relativePath(fileName: string): string | undefined {
