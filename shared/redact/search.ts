@@ -21,7 +21,7 @@ const PLACES_PER_STEP = 1000;
 const MARK = /^\[REDACTED(?::[\w.-]{1,64})?\]$/;
 
 /** A secret that a rule found from one of its hints. */
-export interface Found extends Place {
+interface Found extends Place {
   readonly name: string;
   readonly hint: number;
 }
@@ -35,7 +35,7 @@ export interface Findings {
 }
 
 /** The kinds of texts: in commands, the working directory is not a secret. */
-export type TextKind = "commands" | "documents";
+type TextKind = "commands" | "documents";
 
 const CATALOGS: Readonly<Record<TextKind, Catalog>> = { commands: COMMANDS, documents: DOCUMENTS };
 const HINTS = Object.keys(COMMANDS);
