@@ -1,8 +1,3 @@
-/**
- * `debate`: diagnoses a technical incident by a debate between three agents, on the command line or in a browser.
- *
- * @module
- */
 import "@gateway/shared/service/no_storage";
 import { systemClock } from "@gateway/shared/clock";
 import type { Environment } from "./cli/environment.ts";

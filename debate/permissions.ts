@@ -1,26 +1,17 @@
-/**
- * The exact permissions of a web server, from its settings.
- *
- * @module
- */
 import { AppError } from "@gateway/shared/errors";
 import { dirname } from "node:path";
 import { ENV_NAMES, type Settings } from "./settings/config.ts";
 import { TOOL_ENV_NAMES } from "./tools/catalogue.ts";
 import { PROGRAM_RULES } from "./tools/program_rules.ts";
 
-/** What a server may do, as flags for `deno run`. */
 interface ServeLocation {
-  /** Absolute; `.env` is looked for here. */
   readonly workingFolder: string;
 }
 
 /**
- * The folders and files that the settings name, and `.env`; writing to DATA_DIR and to the folder of the stored
- * token; the programs of the enabled tools. `http_get` and the names of model servers need the whole network;
- * what they may reach is decided by the tools' own guard.
- *
- * @throws {AppError} `invalid_config` when a path holds a comma, at which Deno would split it in two
+ * The folders and files that the settings name, and `.env`; writing to DATA_DIR and to the folder of the
+ * stored token; the programs of the enabled tools. `http_get` and the names of model servers need the whole
+ * network; what they may reach is decided by the tools' own guard.
  */
 export function serveFlags(settings: Settings, { workingFolder }: ServeLocation): readonly string[] {
   const read = [

@@ -1,9 +1,4 @@
-/**
- * Prints the command that starts the web server from source under exactly the permissions that its settings call for,
- * for `start.sh`: Deno can't become another program, a shell can.
- *
- * @module
- */
+/** Prints the command that `start.sh` executes, because Deno cannot replace its own process. */
 import { extname } from "node:path";
 import { fileURLToPath } from "node:url";
 import { singleQuote } from "@gateway/shared/text";

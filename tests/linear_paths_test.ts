@@ -5,7 +5,7 @@ import { readMessage } from "@gateway/shared/kubernetes";
 import { decideSsh } from "@gateway/shared/policy";
 import { createRedactor } from "../shared/redact/redact.ts";
 import { assertLinearWork, compileSample, sampleConfig, sampleIntent } from "@gateway/shared/testing";
-import { saysSomething } from "../debate/engine/graph/quotes.ts";
+import { saysSomething } from "../debate/engine/graph/evidence.ts";
 
 const CHARACTERS = [
   ...Array.from({ length: 95 }, (_, index) => String.fromCharCode(0x20 + index)),

@@ -1,26 +1,19 @@
-/**
- * The input of a benchmark: a JSON array of cases, each with the record of a run or the path of one.
- *
- * @module
- */
 import { AppError } from "@gateway/shared/errors";
 import { parseStandardJson } from "@gateway/shared/json";
 import * as z from "@zod/zod";
+import { parseJson } from "../engine/graph/json_objects.ts";
 import { type FactsOrReason, readFacts } from "./facts.ts";
 import type { JudgedCase } from "./metrics.ts";
 
-/** A case as the file states it. */
 interface BenchmarkCase {
   readonly id: string;
   readonly truths: readonly string[];
   readonly run: { readonly kind: "inline"; readonly record: unknown } | {
     readonly kind: "file";
-    /** Relative to the file of the cases. */
     readonly path: string;
   };
 }
 
-/** Reads a file; throws if it cannot. */
 type ReadText = (path: string) => Promise<string>;
 
 const cause = z.string("must be a text").refine((text) => text.trim() !== "", "must not be empty");
@@ -35,12 +28,6 @@ const caseSchema = z.looseObject({
   run_file: z.string("must be a path").min(1, "must be a path").optional(),
 });
 
-/**
- * Reads cases.
- *
- * @param source the file's name for messages
- * @throws {AppError} `invalid_config` that names each case that is wrong
- */
 export function parseCases(text: string, source: string): readonly BenchmarkCase[] {
   const values = parseArray(text, source);
   const cases: BenchmarkCase[] = [];
@@ -113,11 +100,10 @@ async function readFile(path: string, readText: ReadText): Promise<FactsOrReason
   } catch {
     return { kind: "unusable", reason: `${JSON.stringify(path)} cannot be read` };
   }
-  try {
-    return readFacts(parseStandardJson(text));
-  } catch {
-    return { kind: "unusable", reason: `${JSON.stringify(path)} is not JSON` };
-  }
+  const record = parseJson(text);
+  return record === undefined
+    ? { kind: "unusable", reason: `${JSON.stringify(path)} is not JSON` }
+    : readFacts(record);
 }
 
 function invalid(source: string, reason: string): AppError {

@@ -1,8 +1,5 @@
-/**
- * The facts in a run's record that can be measured.
- *
- * @module
- */
+import { callKey } from "../engine/agents/tool_cache.ts";
+import { fieldsOf, isObject } from "../engine/graph/json_objects.ts";
 import { citedTools } from "../engine/graph/evidence.ts";
 import { findNamed } from "../engine/graph/hypothesis_id.ts";
 import { parseDecision } from "../engine/graph/decision.ts";
@@ -11,28 +8,25 @@ import { type ReadRecord, readRecord, type StoredEvent } from "../runs/record.ts
 
 /** The measurable facts of a run. */
 export interface RunFacts {
-  /** Causes, best first; the first is the prediction. */
   readonly candidates: readonly string[];
   /** The confidence of the last decision; `0` if there is none. */
   readonly confidence: number;
   readonly toolCalls: number;
   /** The number of distinct calls that succeeded and whose tool the evidence cites. */
   readonly usefulToolCalls: number;
-  /** The number of the moderator's decisions. */
   readonly rounds: number;
   readonly tokens: number | null;
   readonly costUsd: number | null;
   readonly durationSeconds: number | null;
 }
 
-/** The facts, or the reason why there are none. */
 export type FactsOrReason =
   | { readonly kind: "facts"; readonly facts: RunFacts }
   | { readonly kind: "unusable"; readonly reason: string };
 
 /** Reads a record of any version, as far as it can be understood. */
 export function readFacts(value: unknown): FactsOrReason {
-  const record = isRecord(value) ? readRecord("", { hypotheses: null, ...value }) : undefined;
+  const record = isObject(value) ? readRecord("", { hypotheses: null, ...value }) : undefined;
   if (record === undefined) return { kind: "unusable", reason: "it is not the record of a run" };
   const { status } = record;
   if (status !== null && status !== "completed") {
@@ -76,7 +70,6 @@ function rankCauses(
   return [...new Set(ranked.map((text) => text.trim()).filter((text) => text !== ""))];
 }
 
-/** The id is not part of the cause. */
 function withoutId(said: string, lead: Hypothesis | undefined): string {
   const text = said.replace(/^[\s"'*_#[(]*(?:HYPOTHESIS|HIP[OÓ]TESIS)[-\s:]*/iu, "");
   const start = text.replace(/^[\s"'*_#[(]*/, "");
@@ -97,7 +90,7 @@ function measureTools(
     const tool = call["tool_name"];
     return didRun(call) && typeof tool === "string" && (cited.has(tool) || namesTool(decided, tool));
   });
-  const different = new Set(useful.map((call) => JSON.stringify([call["tool_name"], sorted(call["args"])])));
+  const different = new Set(useful.map((call) => callKey(String(call["tool_name"]), fieldsOf(call["args"]))));
   return { toolCalls: calls.length, usefulToolCalls: different.size };
 }
 
@@ -110,28 +103,19 @@ function namesTool(text: string, tool: string): boolean {
   return tool.length >= 3 && ` ${text.replace(/[^\w]+/g, " ")} `.includes(` ${tool} `);
 }
 
-function sorted(args: unknown): unknown {
-  if (!isRecord(args)) return args;
-  return Object.entries(args).sort(([a], [b]) => a < b ? -1 : 1);
-}
-
 /** A decision is read as leniently as the moderator's reply was. */
 function readDecision(value: unknown): Decision | undefined {
-  if (!isRecord(value)) return undefined;
+  if (!isObject(value)) return undefined;
   const { decision = value } = value;
   // A whole record also has a status, but not one of a decision's.
-  return isRecord(decision) ? parseDecision(JSON.stringify(decision)) : undefined;
+  return isObject(decision) ? parseDecision(JSON.stringify(decision)) : undefined;
 }
 
 function numberAt(value: unknown, ...keys: readonly string[]): number | null {
-  const found = keys.reduce<unknown>((inner, key) => isRecord(inner) ? inner[key] : undefined, value);
+  const found = keys.reduce<unknown>((inner, key) => isObject(inner) ? inner[key] : undefined, value);
   return amount(found);
 }
 
 function amount(value: unknown): number | null {
   return typeof value === "number" && Number.isFinite(value) && value >= 0 ? value : null;
-}
-
-function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

@@ -1,69 +1,12 @@
-/**
- * How good diagnoses are, against causes that are known. No model is asked: the same records give the same numbers.
- *
- * @module
- */
-import type { FactsOrReason, RunFacts } from "./facts.ts";
-import { compareCauses } from "./similarity.ts";
+import type { FactsOrReason } from "./facts.ts";
 
+/** A case to be judged. */
 export interface JudgedCase {
   readonly id: string;
-  /** The causes that count as right; at least one. */
   readonly truths: readonly string[];
   readonly run: FactsOrReason;
 }
 
-export interface CaseResult {
-  readonly id: string;
-  readonly ground_truth: readonly string[];
-  /** `null` if there is no usable record. */
-  readonly prediction: string | null;
-  readonly similarity: number;
-  readonly top1: boolean;
-  readonly top3: boolean;
-  readonly confidence: number | null;
-  readonly tool_calls: number;
-  readonly useful_tool_calls: number;
-  readonly tool_efficiency: number | null;
-  readonly tokens: number | null;
-  readonly cost_usd: number | null;
-  readonly rounds: number | null;
-  readonly duration_seconds: number | null;
-  /** Why the case counts as wrong without a comparison. */
-  readonly problem: string | null;
-}
-
-/** A sum over the cases that have a value. */
-export interface Tally {
-  readonly cases: number;
-  readonly total: number | null;
-  readonly mean: number | null;
-}
-
-/** How often diagnoses of about the same confidence are right. */
-interface ReliabilityBin {
-  readonly from: number;
-  readonly to: number;
-  readonly cases: number;
-  readonly mean_confidence: number | null;
-  readonly accuracy: number | null;
-}
-
-export interface Metrics {
-  readonly top1_accuracy: number;
-  readonly top3_recall: number;
-  readonly lexical_similarity: number;
-  readonly brier_score: number | null;
-  readonly reliability: readonly ReliabilityBin[];
-  readonly tool_efficiency: number | null;
-  readonly tokens: Tally;
-  readonly cost_usd: Tally;
-  readonly rounds: Tally;
-  readonly duration_seconds: Tally;
-  readonly cases_without_usable_record: number;
-}
-
-/** What the numbers mean; part of every report. */
 export const DEFINITIONS: Readonly<Record<string, string>> = {
   prediction: "the leading hypothesis of the last decision; without one, the best-ranked hypothesis",
   ranking:
@@ -83,11 +26,14 @@ export const DEFINITIONS: Readonly<Record<string, string>> = {
   cases_without_usable_record: "they count as wrong and are not in the brier score; each case says why",
 };
 
+export type CaseResult = Readonly<ReturnType<typeof judgeCase>>;
+export type Metrics = Readonly<ReturnType<typeof summarizeCases>>;
+export type Tally = Readonly<ReturnType<typeof tally>>;
+
 const TOP = 3;
 const BINS = 5;
 
-/** Compares a case's causes with those that are known. */
-export function judgeCase({ id, truths, run }: JudgedCase, threshold: number): CaseResult {
+export function judgeCase({ id, truths, run }: JudgedCase, threshold: number) {
   if (run.kind === "unusable") return { id, ground_truth: truths, ...NOTHING, problem: run.reason };
   const { facts } = run;
   const similarities = facts.candidates.slice(0, TOP).map((candidate) => similarityOf(candidate, truths));
@@ -102,7 +48,10 @@ export function judgeCase({ id, truths, run }: JudgedCase, threshold: number): C
     tool_calls: facts.toolCalls,
     useful_tool_calls: facts.usefulToolCalls,
     tool_efficiency: ratio(facts.usefulToolCalls, facts.toolCalls),
-    ...costs(facts),
+    tokens: facts.tokens,
+    cost_usd: facts.costUsd,
+    rounds: facts.rounds,
+    duration_seconds: facts.durationSeconds,
     problem: null,
   };
 }
@@ -122,21 +71,12 @@ const NOTHING = {
   duration_seconds: null,
 } as const;
 
-function costs(facts: RunFacts) {
-  return {
-    tokens: facts.tokens,
-    cost_usd: facts.costUsd,
-    rounds: facts.rounds,
-    duration_seconds: facts.durationSeconds,
-  };
-}
-
 function similarityOf(candidate: string, truths: readonly string[]): number {
   return Math.max(0, ...truths.map((truth) => compareCauses(candidate, truth)));
 }
 
 /** The metrics over all cases, of which there must be at least one. */
-export function summarizeCases(cases: readonly CaseResult[]): Metrics {
+export function summarizeCases(cases: readonly CaseResult[]) {
   const share = (holds: (result: CaseResult) => boolean) =>
     ratio(cases.filter(holds).length, cases.length) ?? 0;
   const forecasts = cases.flatMap(({ confidence, top1 }) =>
@@ -148,7 +88,7 @@ export function summarizeCases(cases: readonly CaseResult[]): Metrics {
     top3_recall: share(({ top3 }) => top3),
     lexical_similarity: mean(cases.map(({ similarity }) => similarity)) ?? 0,
     brier_score: mean(errors),
-    reliability: Array.from({ length: BINS }, (_, bin) => reliabilityBin(forecasts, bin)),
+    reliability: reliabilityOf(forecasts.map(({ confidence, top1 }) => ({ confidence, right: top1 }))),
     tool_efficiency: ratio(
       sum(cases.map(({ useful_tool_calls }) => useful_tool_calls)),
       sum(cases.map(({ tool_calls }) => tool_calls)),
@@ -161,23 +101,25 @@ export function summarizeCases(cases: readonly CaseResult[]): Metrics {
   };
 }
 
-function reliabilityBin(
-  forecasts: readonly { readonly confidence: number; readonly top1: boolean }[],
-  bin: number,
-): ReliabilityBin {
-  const inside = forecasts.filter(({ confidence }) =>
-    Math.min(BINS - 1, Math.floor(confidence * BINS)) === bin
-  );
-  return {
-    from: bin / BINS,
-    to: (bin + 1) / BINS,
-    cases: inside.length,
-    mean_confidence: mean(inside.map(({ confidence }) => confidence)),
-    accuracy: ratio(inside.filter(({ top1 }) => top1).length, inside.length),
-  };
+/** How often forecasts of about the same confidence were right. */
+export function reliabilityOf(
+  forecasts: readonly { readonly confidence: number; readonly right: boolean }[],
+) {
+  return Array.from({ length: BINS }, (_, bin) => {
+    const inside = forecasts.filter(({ confidence }) =>
+      Math.min(BINS - 1, Math.floor(confidence * BINS)) === bin
+    );
+    return {
+      from: bin / BINS,
+      to: (bin + 1) / BINS,
+      cases: inside.length,
+      mean_confidence: mean(inside.map(({ confidence }) => confidence)),
+      accuracy: ratio(inside.filter(({ right }) => right).length, inside.length),
+    };
+  });
 }
 
-function tally(values: readonly (number | null)[]): Tally {
+function tally(values: readonly (number | null)[]) {
   const known = values.filter((value) => value !== null);
   return { cases: known.length, total: known.length === 0 ? null : round(sum(known)), mean: mean(known) };
 }
@@ -197,4 +139,35 @@ function sum(values: readonly number[]): number {
 /** Rounds to six digits; the rest is noise of floating-point arithmetic. */
 function round(value: number): number {
   return Math.round(value * 1e6) / 1e6;
+}
+
+const STOP_WORDS: ReadonlySet<string> = new Set(
+  [
+    "a an and are as at be because been being but by can could did do does due for from had has have in into is it",
+    "its may might of on or so such than that the their there these they this those to was were when which while",
+    "will with would",
+    "al aunque como con cuando de del desde donde el ella ello en entre era es esa ese eso esta este esto fue ha",
+    "hay la las le les lo los mas muy no o para pero por porque puede que se ser si sin sobre son su sus un una unas",
+    "unos y ya",
+  ].join(" ").split(" "),
+);
+
+/** The words of a text that carry meaning: without accents, in lower case, and singular where that is easy. */
+export function meaningfulWords(text: string): ReadonlySet<string> {
+  const plain = text.normalize("NFKD").replace(/\p{M}/gu, "").toLowerCase();
+  const words = plain.match(/[\p{L}\p{N}]+/gu) ?? [];
+  return new Set(words.filter((word) => !STOP_WORDS.has(word)).map(singular));
+}
+
+function singular(word: string): string {
+  if (word.length <= 3 || !word.endsWith("s") || /(?:ss|us|is)$/.test(word)) return word;
+  if (word.endsWith("ies")) return `${word.slice(0, -3)}y`;
+  return /(?:[nlrdz]|ch|sh|x)es$/.test(word) ? word.slice(0, -2) : word.slice(0, -1);
+}
+
+/** F1 of the two sets of words, 0 to 1; 0 if either set is empty. */
+export function compareCauses(a: string, b: string): number {
+  const [wordsA, wordsB] = [meaningfulWords(a), meaningfulWords(b)];
+  const size = wordsA.size + wordsB.size;
+  return size === 0 ? 0 : 2 * wordsA.intersection(wordsB).size / size;
 }

@@ -1,26 +1,10 @@
-/**
- * The report of a benchmark, as JSON for programs and as a table for people.
- *
- * @module
- */
 import { type CaseResult, DEFINITIONS, type Metrics, summarizeCases, type Tally } from "./metrics.ts";
-
-/** The report in the form of its file. */
-interface BenchmarkReport {
-  /** ISO 8601, UTC. */
-  readonly generated_at: string;
-  readonly cases_total: number;
-  readonly match_threshold: number;
-  readonly metrics: Metrics;
-  readonly definitions: Readonly<Record<string, string>>;
-  readonly cases: readonly CaseResult[];
-}
 
 /** Makes the report. @param now milliseconds since the epoch */
 export function createReport(
   cases: readonly CaseResult[],
   { threshold, now }: { readonly threshold: number; readonly now: number },
-): BenchmarkReport {
+) {
   return {
     generated_at: new Date(now).toISOString(),
     cases_total: cases.length,
@@ -33,8 +17,7 @@ export function createReport(
 
 const MAX_ID = 20;
 
-/** The report as lines for people. */
-export function formatReport(report: BenchmarkReport): readonly string[] {
+export function formatReport(report: ReturnType<typeof createReport>): readonly string[] {
   const { metrics, cases } = report;
   const calls = cases.reduce((sum, { tool_calls }) => sum + tool_calls, 0);
   return [

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { compareCauses, meaningfulWords } from "./similarity.ts";
+import { compareCauses, meaningfulWords } from "./metrics.ts";
 
 Deno.test.each([
   { name: "small letters, no accents", text: "Conexión ÁGIL", words: ["conexion", "agil"] },

@@ -1,8 +1,3 @@
-/**
- * How the program reports errors and which exit code it ends with.
- *
- * @module
- */
 import { AppError } from "@gateway/shared/errors";
 import type { CommanderError } from "commander";
 import { ModelError } from "../engine/model.ts";
@@ -11,10 +6,8 @@ import { safeText, type Terminal } from "./terminal.ts";
 /** Done, whatever the verdict; failed; wrong usage or configuration; interrupted by Ctrl-C. */
 export const EXIT_CODES = { ok: 0, failed: 1, usage: 2, interrupted: 130 } as const;
 
-/** One of {@linkcode EXIT_CODES}. */
 export type ExitCode = (typeof EXIT_CODES)[keyof typeof EXIT_CODES];
 
-/** Input that cannot be used: options, files, settings. */
 const USAGE: ReadonlySet<string> = new Set([
   "invalid_request",
   "invalid_config",
@@ -23,12 +16,10 @@ const USAGE: ReadonlySet<string> = new Set([
   "unsupported_media_type",
 ]);
 
-/** The exit code for an error. */
 export function exitCodeOf(error: unknown): ExitCode {
   return error instanceof AppError && USAGE.has(error.code) ? EXIT_CODES.usage : EXIT_CODES.failed;
 }
 
-/** Writes an error for people, or as one JSON object. */
 export function writeFailure(
   terminal: Pick<Terminal, "err">,
   error: unknown,

@@ -1,9 +1,3 @@
-/**
- * The text of `--help` after the options, for terminals of 80 columns.
- *
- * @module
- */
-
 export const EXAMPLES = `
 Start here, without any token: models named replay/… play a script.
   export DIAGNOSTIC_MODEL=replay/memory_leak SKEPTIC_MODEL=replay/memory_leak

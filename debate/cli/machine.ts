@@ -1,20 +1,13 @@
-/**
- * What gives a run access to this machine and the network.
- *
- * @module
- */
 import { AppError } from "@gateway/shared/errors";
 import type { Settings } from "../settings/config.ts";
 import { type ContextRedactor, createContextRedactor, ownSecrets } from "../context/redact_context.ts";
 import { Providers } from "../models/providers.ts";
-import { createToolAuditLog, type ToolAuditLog } from "../tools/audit_log.ts";
-import { createTools, TOOL_ENV_NAMES } from "../tools/catalogue.ts";
-import { createToolPorts } from "../tools/ports.ts";
-import type { Tool } from "../engine/tool.ts";
+import { createToolAuditLog } from "../tools/audit_log.ts";
+import { createToolPorts, createTools, TOOL_ENV_NAMES } from "../tools/catalogue.ts";
+import type { Tool } from "../engine/ports.ts";
 import type { Environment } from "./environment.ts";
 
 const CALL_ID_BYTES = 6;
-/** About as fast as a model writes. */
 export const REPLAY_PIECE_MS = 20;
 
 /** The redactor of this process, which also knows the process's own secrets. */
@@ -22,7 +15,6 @@ export function openRedactor(settings: Settings): ContextRedactor {
   return createContextRedactor(ownSecrets(settings));
 }
 
-/** A fresh id of 12 hexadecimal digits. */
 export function newCallId({ randomBytes }: Environment): string {
   return randomBytes(CALL_ID_BYTES).toHex();
 }
@@ -31,7 +23,6 @@ export function newCallId({ randomBytes }: Environment): string {
  * The providers of models.
  *
  * @param warn receives notes for the operator
- * @throws {AppError} `invalid_config` when the file of CAs cannot be read
  */
 export async function openProviders(
   settings: Settings,
@@ -69,7 +60,7 @@ export function toolEnv(variables: Environment["variables"]): Readonly<Record<st
 }
 
 /** The log of tool calls; its folder is created if it is missing. */
-export async function openAudit({ DATA_DIR }: Settings, redact: ContextRedactor): Promise<ToolAuditLog> {
+export async function openAudit({ DATA_DIR }: Settings, redact: ContextRedactor) {
   try {
     await Deno.mkdir(DATA_DIR, { recursive: true, mode: 0o700 });
   } catch (cause) {

@@ -1,8 +1,3 @@
-/**
- * Values of options.
- *
- * @module
- */
 import { type Command, InvalidArgumentError } from "commander";
 
 /** An option that may be given once. If its value is empty or looks like an option, the value was forgotten. */
@@ -12,7 +7,6 @@ export function once(value: string, previous: string | undefined): string {
   return value;
 }
 
-/** An option that may be repeated. */
 export function repeated(value: string, previous: readonly string[] | undefined): readonly string[] {
   checkValue(value);
   return [...previous ?? [], value];
@@ -26,7 +20,6 @@ export function countOf(min: number, max: number): (value: string) => number {
   };
 }
 
-/** A number from 0 to 1. */
 export function shareOf(value: string): number {
   const share = /^(?:\d+(?:\.\d*)?|\.\d+)$/.test(value) ? Number(value) : NaN;
   if (share <= 1) return share;

@@ -1,12 +1,6 @@
-/**
- * The command line.
- *
- * @module
- */
 import { AppError } from "@gateway/shared/errors";
 import { Command, CommanderError, Option } from "commander";
-import { benchmarkCommand, type BenchmarkFlags } from "./benchmark_command.ts";
-import type { Environment } from "./environment.ts";
+import { type Environment, readSettings, writeOutput } from "./environment.ts";
 import { EXIT_CODES, type ExitCode, exitCodeOf, toUsageError, writeFailure } from "./failure.ts";
 import {
   BENCHMARK_EXAMPLES,
@@ -16,13 +10,19 @@ import {
   RUN_EXAMPLES,
   SERVE_EXAMPLES,
 } from "./help.ts";
-import { loginCommand } from "./login_command.ts";
 import { addJson, countOf, once, repeated, shareOf } from "./options.ts";
-import { promptsCommand, type PromptsFlags } from "./prompts_command.ts";
 import { runCommand, type RunFlags } from "./run_command.ts";
-import { RUN_MODES } from "../engine/run_mode.ts";
+import { RUN_MODES } from "../engine/model.ts";
 import { addRuns } from "./runs_commands.ts";
-import { serveCommand, type ServeFlags } from "./serve_command.ts";
+import { openFetch, openProviders, REPLAY_PIECE_MS, toolEnv } from "./machine.ts";
+import { safeLine, safeText } from "./terminal.ts";
+import { BUILTIN_TEXTS, listTemplates, loadTemplates } from "../prompts/templates.ts";
+import { writersFrom } from "../settings/config.ts";
+import { startDebateServer } from "../web/serve.ts";
+import { dirname, resolve } from "node:path";
+import { loadRun, parseCases } from "../benchmark/cases.ts";
+import { type CaseResult, judgeCase } from "../benchmark/metrics.ts";
+import { createReport, formatReport } from "../benchmark/report.ts";
 
 /** Builds a command tree. A command reports its exit code to `end`. */
 type CreateProgram = (
@@ -52,7 +52,6 @@ export async function runProgram(
   }
 }
 
-/** The command that was meant, as it is typed. */
 function nameOf(program: Command, args: readonly string[]): string {
   const names = [program.name()];
   let { commands } = program;
@@ -167,4 +166,169 @@ function refuseSlip(words: readonly string[], args: readonly string[]): void {
     "invalid_request",
     `There is no command ${JSON.stringify(topic)}; for a topic of one word: debate run ${topic}`,
   );
+}
+
+async function loginCommand(environment: Environment): Promise<ExitCode> {
+  const { terminal, signal } = environment;
+  const settings = await readSettings(environment);
+  const { ASSIST_DEVICE_CODE_URL, ASSIST_DEVICE_TOKEN_URL, ASSIST_CLIENT_ID } = settings;
+  const missing = Object.entries({ ASSIST_DEVICE_CODE_URL, ASSIST_DEVICE_TOKEN_URL, ASSIST_CLIENT_ID })
+    .filter(([, value]) => value === "").map(([name]) => name);
+  if (missing.length > 0) {
+    throw new AppError(
+      "invalid_config",
+      `Cannot log in: set ${
+        missing.join(", ")
+      }; debate login --help explains. Or put a token into ASSIST_TOKEN`,
+    );
+  }
+  const { deviceFlows } = await openProviders(
+    settings,
+    environment,
+    (message) => terminal.err(`note: ${safeText(message)}\n`),
+  );
+  const started = await deviceFlows.start(signal);
+  terminal.err(
+    `Open  ${safeLine(started.verification_uri, 2048)}\n` +
+      `Enter ${safeLine(started.user_code, 64)}\n\n` +
+      `Waiting for you to grant access, ${
+        Math.round(started.expires_in / 60)
+      } minutes at most; Ctrl-C gives up.\n`,
+  );
+  try {
+    const ended = await deviceFlows.wait(started.device_code, signal);
+    if (ended?.status !== "authorized") {
+      throw new AppError(
+        "upstream_failure",
+        `Not logged in: ${ended?.last_error ?? "the login was forgotten"}`,
+      );
+    }
+  } catch (error) {
+    if (!signal.aborted) throw error;
+    terminal.err("Stopped; nothing was stored.\n");
+    return EXIT_CODES.interrupted;
+  }
+  terminal.out(`Logged in. The token is in ${safeText(settings.ASSIST_TOKEN_FILE)}, for you alone.\n`);
+  if (settings.ASSIST_TOKEN !== "") terminal.err("note: ASSIST_TOKEN is set and takes precedence over it\n");
+  return EXIT_CODES.ok;
+}
+
+interface PromptsFlags {
+  readonly show?: string;
+  readonly json?: boolean;
+}
+
+const MAX_DESCRIPTION = 200;
+
+/** Lists the templates and what is wrong with files that cannot be used; or prints a built-in one to start from. */
+async function promptsCommand(flags: PromptsFlags, environment: Environment): Promise<ExitCode> {
+  const { terminal } = environment;
+  if (flags.show !== undefined) {
+    terminal.out(findBuiltin(flags.show));
+    return EXIT_CODES.ok;
+  }
+  const { PROMPTS_DIR } = await readSettings(environment);
+  const set = await loadTemplates(PROMPTS_DIR);
+  const templates = listTemplates(set);
+  if (flags.json === true) {
+    terminal.out(`${JSON.stringify({ templates, problems: set.problems.map(({ message }) => message) })}\n`);
+  } else {
+    const width = Math.max(...templates.map(({ name }) => name.length));
+    terminal.out(`${"Name".padEnd(width)}  Lang  Source   Version  Description\n`);
+    for (const { name, language, source, version, description } of templates) {
+      const cells = [name.padEnd(width), language.padEnd(4), source.padEnd(7), String(version).padEnd(7)];
+      terminal.out(`${cells.join("  ")}  ${safeLine(description, MAX_DESCRIPTION)}\n`);
+    }
+    terminal.err(`\nYour own are read from ${safeText(PROMPTS_DIR)}\n`);
+  }
+  for (const { message } of set.problems) terminal.err(`error: ${safeText(message)}\n`);
+  return set.problems.length === 0 ? EXIT_CODES.ok : EXIT_CODES.usage;
+}
+
+function findBuiltin(id: string): string {
+  const text = Object.hasOwn(BUILTIN_TEXTS, `${id}.yaml`) ? BUILTIN_TEXTS[`${id}.yaml`] : undefined;
+  if (text !== undefined) return text;
+  const known = Object.keys(BUILTIN_TEXTS).map((name) => name.replace(/\.yaml$/, "")).join(", ");
+  throw new AppError(
+    "invalid_request",
+    `There is no built-in template ${JSON.stringify(id)}; there are ${known}`,
+  );
+}
+
+interface ServeFlags {
+  readonly host?: string;
+  readonly port?: number;
+}
+
+async function serveCommand(flags: ServeFlags, environment: Environment): Promise<ExitCode> {
+  const { terminal, clock, randomBytes, variables, signal } = environment;
+  const settings = await readSettings(environment, {
+    WEB_HOST: flags.host,
+    WEB_PORT: flags.port?.toString(),
+  });
+  const { LOG_LEVEL } = settings;
+  const server = await startDebateServer({
+    settings,
+    clock,
+    randomBytes,
+    fetch: await openFetch(settings),
+    toolEnv: toolEnv(variables),
+    log: writersFrom(
+      LOG_LEVEL,
+      (message) => terminal.err(`${new Date(clock.now()).toISOString()} ${safeText(message)}\n`),
+    ),
+    replayPieceDelayMs: REPLAY_PIECE_MS,
+  });
+  writersFrom(LOG_LEVEL, terminal.err).INFO(`The debate service is at ${server.url}\nCtrl-C stops it.\n`);
+  await aborted(signal);
+  await server.close();
+  return EXIT_CODES.ok;
+}
+
+function aborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve();
+    else signal.addEventListener("abort", () => resolve(), { once: true });
+  });
+}
+
+interface BenchmarkFlags {
+  readonly cases: string;
+  readonly output?: string;
+  readonly threshold: number;
+  readonly json?: boolean;
+}
+
+/** Judges the cases. Bad diagnoses are a result, not a failure. */
+async function benchmarkCommand(flags: BenchmarkFlags, environment: Environment): Promise<ExitCode> {
+  const { terminal, clock, workingFolder } = environment;
+  const path = resolve(workingFolder, flags.cases);
+  const cases = parseCases(await readCases(path, flags.cases), flags.cases);
+  const results: CaseResult[] = [];
+  for (const each of cases) {
+    // One at a time, because records can be large.
+    const judged = await loadRun(each, (file) => Deno.readTextFile(resolve(dirname(path), file)));
+    results.push(judgeCase(judged, flags.threshold));
+  }
+  const report = createReport(results, { threshold: flags.threshold, now: clock.now() });
+  const json = `${JSON.stringify(report, null, 2)}\n`;
+  if (flags.output !== undefined) await writeOutput(flags.output, json, environment);
+  terminal.out(flags.json === true ? json : `${formatReport(report).map(safeText).join("\n")}\n`);
+  if (flags.output !== undefined) terminal.err(`\nThe whole report is in ${safeText(flags.output)}\n`);
+  return EXIT_CODES.ok;
+}
+
+async function readCases(path: string, shown: string): Promise<string> {
+  try {
+    return new TextDecoder("utf-8", { fatal: true }).decode(await Deno.readFile(path));
+  } catch (cause) {
+    const reason = cause instanceof Deno.errors.NotFound
+      ? "there is no such file"
+      : cause instanceof TypeError
+      ? "it is not UTF-8 text"
+      : "it cannot be read";
+    throw new AppError("invalid_config", `Cannot load benchmark cases ${JSON.stringify(shown)}: ${reason}`, {
+      cause,
+    });
+  }
 }

@@ -1,36 +1,33 @@
-/**
- * `debate run`: one debate, from the command line.
- *
- * @module
- */
 import { AppError } from "@gateway/shared/errors";
-import type { DebateOutcome, DebateSetup, PriorRun } from "../engine/ports.ts";
+import type { DebateOutcome, DebateSetup } from "../engine/ports.ts";
 import { holdDebate } from "../engine/agents/hold_debate.ts";
-import type { Settings } from "../settings/config.ts";
-import type { CollectedContext } from "../context/collect.ts";
-import { EPHEMERAL, type RunEvent } from "../engine/events.ts";
-import type { StoredEvent } from "../runs/record.ts";
+import { type Settings, writersFrom } from "../settings/config.ts";
+import { type CostEstimate, EPHEMERAL, type RunEvent } from "../engine/events.ts";
+import { beginRecord, type StoredEvent } from "../runs/record.ts";
 import { storeRecord } from "./stored_runs.ts";
 import { NO_WORD } from "../engine/graph/operator.ts";
-import { writersFrom } from "../settings/log_level.ts";
 import { estimateCost, loadPrices } from "../models/prices.ts";
-import type { Providers } from "../models/providers.ts";
 import { loadTemplates, type PromptTemplate, selectTemplate } from "../prompts/templates.ts";
 import { type Environment, readSettings } from "./environment.ts";
 import { EXIT_CODES, type ExitCode, writeFailure } from "./failure.ts";
 import { newCallId, openAudit, openProviders, openRedactor, openTools } from "./machine.ts";
-import { type InputFlags, readContext, readTopic } from "./run_input.ts";
-import { endingEvents, toRecord } from "./run_record.ts";
-import { formatBanner, formatCosts, formatHistory, formatResult } from "./run_text.ts";
+import { recordOf } from "../runs/fold.ts";
+import { endingEvents, modelIds, type RunRequest, toHeader, toSetup } from "../runs/setup.ts";
 import { RunView } from "./run_view.ts";
-import { safeText } from "./terminal.ts";
+import { createPaint, safeText, type Terminal, wrap } from "./terminal.ts";
+import { type HistoryRole, ROLES } from "../engine/graph/state.ts";
+import { type Words, wordsFor } from "./words.ts";
+import type { Clock } from "@gateway/shared/clock";
+import { collectContext, type CollectedContext, type GivenFile } from "../context/collect.ts";
+import { labelLanguage } from "../engine/graph/labels.ts";
+import type { ContextRedactor } from "../context/redact_context.ts";
 
+/** The options of `run`. */
 export interface RunFlags extends InputFlags {
   readonly template?: string;
   readonly language?: string;
   readonly mode?: string;
   readonly earlyOutThreshold?: number;
-  /** `false` with `--no-compress-history`. */
   readonly compressHistory: boolean;
   readonly showHistory?: boolean;
   readonly json?: boolean;
@@ -58,18 +55,12 @@ export async function runCommand(
   return await holdOnTerminal({ topic, context, settings, flags, isMasked: topic !== said }, environment);
 }
 
-/** A run to be held while somebody watches. */
-interface WatchedRun {
-  readonly topic: string;
-  readonly context: CollectedContext;
+interface WatchedRun extends Pick<RunRequest, "topic" | "context" | "parent"> {
   readonly settings: Settings;
   readonly flags: Pick<RunFlags, "redactContext" | "showHistory" | "json">;
-  /** Whether something of the topic was masked. */
   readonly isMasked: boolean;
-  readonly parent?: { readonly runId: string; readonly topic: string; readonly prior: PriorRun };
 }
 
-/** Holds a run, shows it, and stores its record. */
 export async function holdOnTerminal(run: WatchedRun, environment: Environment): Promise<ExitCode> {
   const { topic, context, settings, flags, parent } = run;
   const { terminal, clock, randomBytes, signal } = environment;
@@ -80,16 +71,28 @@ export async function holdOnTerminal(run: WatchedRun, environment: Environment):
   const audit = await openAudit(settings, redact);
   const view = new RunView(terminal, settings.PROMPT_LANGUAGE);
   const { WARNING: warn, ERROR: fail } = writersFrom(settings.LOG_LEVEL, view.note);
-  const setup: DebateSetup = {
-    runId: randomBytes(RUN_ID_BYTES).toHex(),
+  const providers = await openProviders(settings, environment, warn);
+  const request: RunRequest = {
     topic,
-    context: context.text,
-    models: await openModels(settings, await openProviders(settings, environment, warn)),
-    ...toRules(settings),
-    template,
+    context,
+    models: {
+      diagnostic: settings.DIAGNOSTIC_MODEL,
+      skeptic: settings.SKEPTIC_MODEL,
+      moderator: settings.MODERATOR_MODEL,
+    },
+    efforts: {
+      diagnostic: settings.DIAGNOSTIC_REASONING_EFFORT,
+      skeptic: settings.SKEPTIC_REASONING_EFFORT,
+      moderator: settings.MODERATOR_REASONING_EFFORT,
+    },
+    templateName: template.name,
     language: settings.PROMPT_LANGUAGE,
-    ...(parent !== undefined && { initial: parent.prior }),
+    template,
+    mode: settings.DEBATE_MODE,
+    ...(parent !== undefined && { parent }),
   };
+  const runId = randomBytes(RUN_ID_BYTES).toHex();
+  const setup = await toSetup(runId, request, settings, (id) => providers.model(id));
   const note = (text: string) => terminal.err(`note: ${safeText(text)}\n`);
   terminal.err(formatBanner(setup, {
     contextCharacters: context.text.length,
@@ -127,20 +130,12 @@ export async function holdOnTerminal(run: WatchedRun, environment: Environment):
   view.close();
   await audit.close();
   const finishedAt = clock.now();
-  const { diagnostic, skeptic, moderator, summary, sample = diagnostic } = setup.models;
-  const ids = {
-    diagnostic: diagnostic.id,
-    skeptic: skeptic.id,
-    moderator: moderator.id,
-    summary: summary.id,
-    sample: sample.id,
-  };
-  const cost = estimateCost(outcome.usage, ids, prices);
+  const cost = estimateCost(outcome.usage, modelIds(request, settings), prices);
   if (outcome.usage.total.total_tokens > 0) {
     terminal.err(formatCosts(outcome, cost, finishedAt - startedAt, setup.language));
   }
   for (const event of endingEvents(outcome, cost)) emit(event);
-  const record = toRecord({ setup, context, events, startedAt, parent });
+  const record = recordOf(beginRecord(toHeader(request, runId, startedAt), context), events);
   await storeRecord(settings.DATA_DIR, record, note);
   if (flags.json === true) {
     terminal.out(`${JSON.stringify(record, null, 2)}\n`);
@@ -186,41 +181,167 @@ async function readTemplate(
   return template;
 }
 
-async function openModels(settings: Settings, providers: Providers): Promise<DebateSetup["models"]> {
-  return {
-    diagnostic: await providers.model(settings.DIAGNOSTIC_MODEL),
-    skeptic: await providers.model(settings.SKEPTIC_MODEL),
-    moderator: await providers.model(settings.MODERATOR_MODEL),
-    summary: await providers.model(settings.SUMMARY_MODEL || settings.MODERATOR_MODEL),
-    sample: await providers.model(settings.SAMPLE_MODEL || settings.DIAGNOSTIC_MODEL),
-  };
-}
-
-/** The settings that decide how a debate is held. */
-function toRules(settings: Settings) {
-  return {
-    efforts: {
-      diagnostic: settings.DIAGNOSTIC_REASONING_EFFORT,
-      skeptic: settings.SKEPTIC_REASONING_EFFORT,
-      moderator: settings.MODERATOR_REASONING_EFFORT,
-    },
-    maxRounds: settings.MAX_ROUNDS,
-    confidenceThreshold: settings.CONFIDENCE_THRESHOLD,
-    earlyOut: { enabled: settings.EARLY_OUT_ENABLED, threshold: settings.EARLY_OUT_THRESHOLD },
-    compressHistory: settings.COMPRESS_HISTORY,
-    ...(settings.DEBATE_MODE === "sample_then_debate" && {
-      sampling: { count: settings.SAMPLES, then: "debate" as const },
-    }),
-    toolBudget: settings.MAX_TOOL_CALLS_PER_AGENT,
-    maxConsecutiveErrors: settings.MAX_CONSECUTIVE_ERRORS,
-    timeouts: {
-      modelMs: settings.MODEL_TIMEOUT_SECONDS * 1000,
-      ...(settings.RUN_TIMEOUT_SECONDS > 0 && { runMs: settings.RUN_TIMEOUT_SECONDS * 1000 }),
-    },
-  };
-}
-
 function describeRedactions(counts: Readonly<Record<string, number>>): readonly string[] {
   const total = Object.values(counts).reduce((sum, count) => sum + count, 0);
   return total === 0 ? [] : [`${total} ${total === 1 ? "secret was" : "secrets were"} masked in the context`];
+}
+
+interface BannerFacts {
+  readonly contextCharacters: number;
+  readonly isRedacted: boolean;
+  readonly tools: number;
+}
+
+function formatBanner(setup: DebateSetup, facts: BannerFacts, terminal: Terminal): string {
+  const { models, maxRounds, confidenceThreshold, earlyOut, compressHistory, template } = setup;
+  const words = wordsFor(setup.language);
+  const context = facts.contextCharacters === 0
+    ? words.noContext
+    : words.contextValue(facts.contextCharacters, facts.isRedacted);
+  const rows: readonly (readonly [string, string])[] = [
+    [words.topic, setup.topic],
+    [words.diagnostic, models.diagnostic.id],
+    [words.skeptic, models.skeptic.id],
+    [words.moderator, models.moderator.id],
+    [words.rounds, words.roundsValue(maxRounds, compressHistory)],
+    [
+      words.confidence,
+      words.confidenceValue(confidenceThreshold, earlyOut.enabled ? earlyOut.threshold : undefined),
+    ],
+    [words.template, `${template.name} (${template.language})`],
+    [words.context, context],
+    [words.tools, facts.tools === 0 ? words.noTools : words.toolsValue(facts.tools)],
+  ];
+  const inner = Math.max(30, terminal.width - 4);
+  const lines = rows.flatMap(([name, value]) => {
+    const wrapped = wrap(safeText(value).replace(/\s+/g, " "), inner - 12);
+    return wrapped.map((line, index) => `${(index === 0 ? name : "").padEnd(12)}${line}`);
+  });
+  return box(words.debate, lines, inner, terminal);
+}
+
+function box(title: string, lines: readonly string[], inner: number, terminal: Terminal): string {
+  const paint = createPaint(terminal.errColour);
+  // A frame helps only readers at a terminal.
+  if (!terminal.isLive) return lines.map((line) => `${line}\n`).join("");
+  const bar = paint("dim", "│");
+  const top = paint("dim", `╭─ ${title} ${"─".repeat(Math.max(0, inner - title.length - 1))}╮`);
+  const rows = lines.map((line) => `${bar} ${line.slice(0, inner).padEnd(inner)} ${bar}`);
+  return `${[top, ...rows, paint("dim", `╰${"─".repeat(inner + 2)}╯`)].join("\n")}\n`;
+}
+
+const HISTORY_ROLES = {
+  diagnostic_agent: ROLES.diagnostic_agent,
+  skeptic_agent: ROLES.skeptic_agent,
+  diagnostic_rebuttal: ROLES.diagnostic_rebuttal_agent,
+  moderator: ROLES.moderator_agent,
+  user: undefined,
+} as const satisfies Record<HistoryRole, string | undefined>;
+
+function roleTitle(role: HistoryRole, { roles, operator }: Words): string {
+  const name = HISTORY_ROLES[role];
+  return name === undefined ? operator : roles[name] ?? name;
+}
+
+function formatHistory({ history }: DebateOutcome, language: string, terminal: Terminal): string {
+  const words = wordsFor(language);
+  return history.map(({ role, round, content }) =>
+    `${title(`${words.round} ${round}: ${roleTitle(role, words)}`, terminal)}\n${
+      safeText(content).trim()
+    }\n\n`
+  ).join("");
+}
+
+function formatResult({ finalText }: DebateOutcome, language: string, terminal: Terminal): string {
+  const lines = wrap(safeText(finalText), terminal.width);
+  return `${title(wordsFor(language).finalResult, terminal)}\n${lines.join("\n")}\n`;
+}
+
+function title(text: string, terminal: Terminal): string {
+  return `${createPaint(terminal.outColour)("bold", text)}\n${"-".repeat(text.length)}`;
+}
+
+function formatCosts(
+  { usage, history }: DebateOutcome,
+  { total_usd }: CostEstimate,
+  milliseconds: number,
+  language: string,
+): string {
+  const rounds = Math.max(0, ...history.map(({ round }) => round));
+  const { input_tokens, output_tokens } = usage.total;
+  const seconds = (milliseconds / 1000).toFixed(1);
+  const { costs } = wordsFor(language);
+  return `\n${costs(rounds, seconds, input_tokens, output_tokens, total_usd?.toFixed(4))}\n`;
+}
+
+interface InputFlags {
+  readonly file?: string;
+  readonly baseContext?: readonly string[];
+  readonly redactContext: boolean;
+  readonly project?: string;
+  readonly include?: readonly string[];
+  readonly maxFiles: number;
+  readonly maxCharsPerFile: number;
+}
+
+const DEFAULT_TOPICS = {
+  en: "Diagnose the technical problem that the context describes.",
+  es: "Diagnostica el problema técnico que describe el contexto.",
+} as const;
+
+const MAX_TOPIC = 20_000;
+
+function readTopic(words: readonly string[], flags: InputFlags, language: string): string {
+  const topic = words.join(" ").trim();
+  if (topic.length > MAX_TOPIC) {
+    throw new AppError(
+      "invalid_request",
+      `The topic is longer than ${MAX_TOPIC} characters: use --file for it`,
+    );
+  }
+  if (topic !== "") return topic;
+  const { file, baseContext = [], project } = flags;
+  if (file === undefined && baseContext.length === 0 && project === undefined) {
+    throw new AppError(
+      "invalid_request",
+      'There is nothing to debate: give a topic, as in debate "The API has been slow since noon", or --file, --base-context or --project',
+    );
+  }
+  return DEFAULT_TOPICS[labelLanguage(language)];
+}
+
+async function readContext(
+  flags: InputFlags,
+  settings: Settings,
+  { redact, clock }: { readonly redact: ContextRedactor; readonly clock: Clock },
+): Promise<CollectedContext> {
+  const { file, baseContext = [], project, include = [], maxFiles, maxCharsPerFile } = flags;
+  if (project === undefined && include.length > 0) {
+    throw new AppError("invalid_request", "--include has no effect without --project");
+  }
+  return await collectContext({
+    baseContext: await Promise.all(baseContext.map(readFile)),
+    incident: file === undefined ? undefined : await readFile(file),
+    project: project === undefined
+      ? undefined
+      : { path: project, patterns: include, maxFiles, maxCharsPerFile },
+  }, {
+    redact: flags.redactContext ? redact : undefined,
+    clock,
+    allowedRoots: settings.ALLOWED_PROJECT_ROOTS,
+  });
+}
+
+/** A file that the user names. @throws {AppError} `invalid_request` when it cannot be read */
+export async function readFile(path: string): Promise<GivenFile> {
+  try {
+    return { name: path, bytes: await Deno.readFile(path) };
+  } catch (cause) {
+    const reason = cause instanceof Deno.errors.NotFound
+      ? "there is no such file"
+      : cause instanceof Deno.errors.IsADirectory
+      ? "it is a folder"
+      : "access is refused";
+    throw new AppError("invalid_request", `Cannot read ${JSON.stringify(path)}: ${reason}`, { cause });
+  }
 }

@@ -1,12 +1,5 @@
-/**
- * Shows a run in progress: on a terminal the agents' text appears as they write it, elsewhere each turn is
- * shown when it is over.
- *
- * @module
- */
 import type { RunEvent, ToolArgs } from "../engine/events.ts";
 import { type Decision, type DecisionGrounding, type Hypothesis, ROLES } from "../engine/graph/state.ts";
-import { StreamedText } from "./streamed_text.ts";
 import { type Words, wordsFor } from "./words.ts";
 import { createPaint, exactLine, type Paint, safeLine, safeText, type Terminal, wrap } from "./terminal.ts";
 
@@ -20,11 +13,9 @@ export class RunView {
   readonly #words: Words;
   #round = 1;
   #hasRoundTitle = false;
-  /** The agent whose title was shown last. */
   #speaker = "";
   #streamed: StreamedText | undefined;
 
-  /** @param language of the run */
   constructor(terminal: Terminal, language: string) {
     this.#terminal = terminal;
     this.#words = wordsFor(language);
@@ -100,7 +91,6 @@ export class RunView {
     this.#write(lines.map((line) => `${INDENT}${this.#paint("yellow", line)}\n`).join(""));
   };
 
-  /** Ends an unfinished line before something else is written. */
   close(): void {
     this.#endStream();
   }
@@ -210,4 +200,75 @@ function showArgs(args: ToolArgs): string {
   return Object.entries(args).map(([name, value]) =>
     `${name}=${typeof value === "string" ? value : JSON.stringify(value)}`
   ).join(" ");
+}
+
+export class StreamedText {
+  readonly #write: (text: string) => void;
+  readonly #width: number;
+  readonly #indent: string;
+  #column = 0;
+  #word = "";
+  #blank = "";
+  #isEmpty = true;
+
+  constructor(write: (text: string) => void, options: { readonly width: number; readonly indent: string }) {
+    this.#write = write;
+    this.#width = Math.max(20, options.width - options.indent.length);
+    this.#indent = options.indent;
+  }
+
+  get isEmpty(): boolean {
+    return this.#isEmpty;
+  }
+
+  push(piece: string): void {
+    for (const [part] of piece.matchAll(/\n|[^\S\n]+|\S+/g)) {
+      if (part === "\n") this.#breakLine();
+      else if (part.trim() === "") {
+        this.#flushWord();
+        this.#blank += part.replace(/\t/g, "  ");
+      } else this.#word += part;
+    }
+  }
+
+  end(): void {
+    this.#flushWord();
+    this.interrupt();
+  }
+
+  /**
+   * Ends the line before something else is written; the text continues below, with the word that is not
+   * complete yet.
+   */
+  interrupt(): void {
+    if (this.#column > 0) this.#write("\n");
+    this.#column = 0;
+    this.#blank = "";
+  }
+
+  #breakLine(): void {
+    this.#flushWord();
+    this.#blank = "";
+    // Models often begin with empty lines.
+    if (this.#isEmpty) return;
+    this.#write("\n");
+    this.#column = 0;
+  }
+
+  #flushWord(): void {
+    if (this.#word === "") return;
+    // Whole words only, so that no character is split.
+    const word = safeText(this.#word);
+    this.#word = "";
+    if (this.#column > 0 && this.#column + this.#blank.length + word.length > this.#width) {
+      this.#write("\n");
+      this.#column = 0;
+      this.#blank = "";
+    }
+    const text = `${this.#blank}${word}`;
+    this.#write(this.#column === 0 ? `${this.#indent}${text}` : text);
+    this.#column += text.length;
+    this.#blank = "";
+    this.#isEmpty = false;
+  }
 }

@@ -1,10 +1,5 @@
-/**
- * Stored runs as text. What a record says may come from anywhere, so nothing of it reaches the terminal as it is.
- *
- * @module
- */
 import type { ReadRecord, RunListItem } from "../runs/record.ts";
-import { fieldsOf, numberOf, textOf } from "../runs/values.ts";
+import { fieldsOf, numberOf, textOf } from "../engine/graph/json_objects.ts";
 import { safeLine, safeText, type Terminal, wrap } from "./terminal.ts";
 
 export function formatRuns(records: readonly RunListItem[], { width }: Pick<Terminal, "width">): string {
@@ -28,7 +23,6 @@ export function formatRuns(records: readonly RunListItem[], { width }: Pick<Term
   ].map((each) => `${each}\n`).join("");
 }
 
-/** The most characters of a fact that are shown. */
 const MAX_FACT = 400;
 
 /** A run in short: who took part, what it came to, and what is left to do. */
@@ -67,7 +61,6 @@ export function formatRunPair(
   return `${lines.join("\n")}\n`;
 }
 
-/** What of two runs is compared, for programs. */
 export function toComparable(record: ReadRecord): Readonly<Record<string, unknown>> {
   const {
     run_id,

@@ -1,14 +1,8 @@
-/**
- * The records in DATA_DIR, for commands. A server may be using the folder: nothing of it is changed but by adding a record.
- *
- * @module
- */
 import { writeFileAtomic } from "@gateway/shared/files";
 import { AppError, errorName } from "@gateway/shared/errors";
 import { openToRead } from "../runs/disk_folder.ts";
-import { readListItem } from "../runs/list_item.ts";
+import { readListItem, readStoredRun, type StoredRun } from "../runs/store.ts";
 import { byTime, formatRecord, type RunListItem, type RunRecord } from "../runs/record.ts";
-import { readStoredRun, type StoredRun } from "../runs/stored_run.ts";
 
 const RECORD = /^([0-9a-f]{32})\.json$/;
 /** So that a slip does not name somebody else's run. */
@@ -55,11 +49,6 @@ export async function readRuns(folder: string): Promise<readonly RunListItem[]> 
   return items.sort(byTime);
 }
 
-/**
- * The run whose id begins with a text.
- *
- * @throws {AppError} `not_found` when there is none, or more than one
- */
 export async function readRun(folder: string, prefix: string): Promise<StoredRun> {
   const shown = JSON.stringify(prefix.slice(0, 40));
   if (!/^[0-9a-f]+$/.test(prefix) || prefix.length < MIN_PREFIX) {

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { StreamedText } from "./streamed_text.ts";
+import { StreamedText } from "./run_view.ts";
 
 function stream(pieces: readonly string[], width = 24): string {
   let written = "";

@@ -1,9 +1,3 @@
-/**
- * What the program writes to. Results go to `out`, progress and notes to `err`.
- *
- * @module
- */
-
 import { cutText, visibleText } from "@gateway/shared/text";
 
 /** A terminal, or the pipes that take its place. */
@@ -28,7 +22,6 @@ export function safeText(text: string): string {
   });
 }
 
-/** The same on one line of at most `length` characters. */
 export function safeLine(text: string, length: number): string {
   const line = safeText(text.slice(0, 4 * length)).replace(/\s+/g, " ").trim();
   return line.length <= length ? line : `${line.slice(0, Math.max(0, length - 1)).toWellFormed()}…`;
@@ -45,7 +38,6 @@ export function exactLine(text: string, length: number): string {
 
 const CODES = { bold: 1, dim: 2, red: 31, green: 32, yellow: 33, cyan: 36 } as const;
 
-/** Adds a colour or a style to a text. */
 export type Paint = (style: keyof typeof CODES, text: string) => string;
 
 export function createPaint(hasColour: boolean): Paint {

@@ -1,8 +1,3 @@
-/**
- * The words around a run on the terminal, in the languages of the debate.
- *
- * @module
- */
 import { labelLanguage } from "../engine/graph/labels.ts";
 
 const ENGLISH = {
@@ -118,7 +113,6 @@ const SPANISH: Words = {
     }`,
 };
 
-/** The words for the language of a run. */
 export function wordsFor(language: string): Words {
   return labelLanguage(language) === "es" ? SPANISH : ENGLISH;
 }

@@ -1,8 +1,3 @@
-/**
- * What a debate knows about an incident before it begins: base context, the incident itself, and a project's files.
- *
- * @module
- */
 import { type Clock, finishInSlices } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
 import { fence } from "../engine/graph/text.ts";
@@ -21,36 +16,29 @@ export interface GivenFile {
   readonly bytes: Uint8Array;
 }
 
+/** What goes into a context. */
 export interface ContextRequest {
   readonly baseContext?: readonly GivenFile[];
   readonly incident?: GivenFile | undefined;
   readonly project?: ProjectRequest | undefined;
 }
 
-/** How the context is put together. */
 interface ContextRules {
   /** `undefined`: nothing is masked, at the operator's request. */
   readonly redact: ContextRedactor | undefined;
-  /** For pauses in which other requests are served. */
   readonly clock: Clock;
-  /** The folders that projects may lie in. */
   readonly allowedRoots: readonly string[];
 }
 
+/** The context of a run. */
 export interface CollectedContext {
-  /** Empty when there is no context. */
   readonly text: string;
   /** The secrets that were masked, by class. */
   readonly redactions: RedactionCounts;
-  /** What was left out, and why; one line each. */
   readonly notes: readonly string[];
 }
 
-/**
- * Puts a context together: base context in the order given, the incident, the project.
- *
- * @throws {AppError} `invalid_request` when a file is not UTF-8 text, or the project cannot be read
- */
+/** Puts a context together: base context in the order given, the incident, the project. */
 export async function collectContext(
   request: ContextRequest,
   rules: ContextRules,
@@ -80,7 +68,6 @@ export async function collectContext(
  * The context of a resumed run: that of the previous run, followed by the new evidence.
  *
  * @param context already redacted, unless its run asked for no redaction
- * @throws {AppError} `invalid_request` when a file is not UTF-8 text
  */
 export async function addEvidence(
   context: string,
@@ -156,7 +143,6 @@ function formatProject({ root, files, notes }: Project): string {
   ].join("\n\n");
 }
 
-/** File names may hold line breaks. */
 function oneLine(text: string): string {
   return text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, "\ufffd");
 }

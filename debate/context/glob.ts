@@ -1,20 +1,14 @@
 /**
- * File patterns: `*` and `?` within a name, `**` for any number of folders, `{a,b}` for alternatives. They come
- * from whoever starts a run, so they are not turned into regular expressions.
- *
- * `picomatch` does that: on a name of 201 characters its `*a*a*a*ab` took 0.96 s, and 36 s with one more star,
- * where this takes 0.5 ms. Its expressions use lookahead, so `re2js` cannot run them either.
- *
- * @module
+ * File patterns: `*` and `?` within a name, `**` for any number of directories, `{a,b}` for alternatives.
+ * Users write them, so they are not turned into regular expressions: `picomatch` took 36 s for `*a*a*a*a*ab`
+ * on a name of 201 characters. This matcher takes 0.5 ms.
  */
 
 const MAX_PATTERN = 300;
 const MAX_ALTERNATIVES = 64;
 
-/** Whether a path, relative and with `/`, matches. */
 export type PathMatcher = (path: string) => boolean;
 
-/** A matcher, or the reason why the pattern is refused. */
 type CompiledGlob =
   | { readonly kind: "matcher"; readonly matches: PathMatcher }
   | { readonly kind: "refused"; readonly reason: string };

@@ -1,15 +1,9 @@
-/**
- * The part of a project that models see: some of its text files, cut to size.
- *
- * @module
- */
 import { AppError } from "@gateway/shared/errors";
 import { cut, withoutCutWord } from "../engine/graph/text.ts";
 import { compileGlob, type PathMatcher } from "./glob.ts";
 import { findInside, isWithin, resolveRoots } from "./roots.ts";
 import { isSecretFile } from "./secret_files.ts";
 
-/** The patterns of files when none are given. */
 const DEFAULT_PATTERNS: readonly string[] = [
   "README*",
   "pyproject.toml",
@@ -24,13 +18,12 @@ const DEFAULT_PATTERNS: readonly string[] = [
   "tests/**",
 ];
 
+/** What to collect. */
 export interface ProjectRequest {
   readonly path: string;
   /** Empty: {@linkcode DEFAULT_PATTERNS}. */
   readonly patterns: readonly string[];
-  /** 20 unless given otherwise; at least 1. */
   readonly maxFiles: number;
-  /** 12,000 unless given otherwise; at least 1. */
   readonly maxCharsPerFile: number;
 }
 
@@ -38,20 +31,16 @@ interface ProjectFile {
   readonly path: string;
   /** `undefined` for a binary one. */
   readonly text: string | undefined;
-  /** Whether the file is longer than `text`. */
   readonly isCut: boolean;
 }
 
+/** What was collected. */
 export interface Project {
-  /** The real path of its folder. */
   readonly root: string;
-  /** In the order of their paths. */
   readonly files: readonly ProjectFile[];
-  /** What was left out, and why; one line each. */
   readonly notes: readonly string[];
 }
 
-/** Masks the secrets of a text. */
 type MaskText = (text: string) => Promise<string>;
 
 const EXCLUDED_FOLDERS = new Set([
@@ -75,7 +64,6 @@ const EXCLUDED_FOLDERS = new Set([
 const MAX_ENTRIES = 20_000;
 const MAX_DEPTH = 32;
 const MAX_NOTED_LINKS = 5;
-/** The most bytes of one character in UTF-8. */
 const BYTES_PER_CHARACTER = 4;
 /** How much more of a file is read than shown, so that a secret is masked before it is cut. */
 const LOOKAHEAD_BYTES = 16_384;
@@ -85,7 +73,6 @@ const LOOKAHEAD_BYTES = 16_384;
  *
  * @param allowedRoots the folders that projects may lie in
  * @param mask applied to each file before it is cut
- * @throws {AppError} `invalid_request` when the folder is not within them, or a limit is less than 1
  */
 export async function collectProject(
   request: ProjectRequest,
@@ -135,7 +122,6 @@ function compilePatterns(patterns: readonly string[], notes: string[]): readonly
   });
 }
 
-/** The first paths that match, pattern by pattern; then sorted. */
 function select(
   paths: readonly string[],
   matchers: readonly PathMatcher[],
@@ -168,7 +154,6 @@ class Walk {
     this.#notes = notes;
   }
 
-  /** In the order of their paths. */
   async run(): Promise<readonly string[]> {
     await this.#enter("", 0);
     if (this.#entries > MAX_ENTRIES) {

@@ -1,9 +1,3 @@
-/**
- * Masks secrets in the texts that models read, in tool results and in stored results: every form of the catalog in
- * `shared/redact`, and the secrets in the settings of this service.
- *
- * @module
- */
 import { finish, type Steps } from "@gateway/shared/clock";
 import { maskSecrets } from "@gateway/shared/redact";
 

@@ -1,13 +1,7 @@
-/**
- * Masks secrets in every text of a JSON value.
- *
- * @module
- */
 import { type Clock, finish, finishInSlices, type Steps } from "@gateway/shared/clock";
 import type { ContextRedactor } from "./redact_context.ts";
 
 const MARK = "[REDACTED]";
-/** What is shorter is no secret by itself. */
 const MIN_SECRET = 6;
 /** A longer text says by itself what it is; the name that it stands under adds nothing. */
 const MAX_NAMED = 500;
@@ -20,7 +14,6 @@ export function redactValue(value: unknown, redact: (text: string) => string): u
   }));
 }
 
-/** The same of a large value; others are served meanwhile. */
 export function redactLargeValue(value: unknown, redactor: ContextRedactor, clock: Clock): Promise<unknown> {
   const steps = inSteps(value, function* (text) {
     return (yield* redactor.inSteps(text)).text;

@@ -1,8 +1,4 @@
-/**
- * The folders that may be read from. A path is judged by where it really leads, after links are resolved.
- *
- * @module
- */
+/** A path is judged by its target after all links are resolved. */
 
 /** The real paths of the folders; those that do not exist are left out. */
 export async function resolveRoots(paths: readonly string[]): Promise<readonly string[]> {

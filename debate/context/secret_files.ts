@@ -1,9 +1,4 @@
-/**
- * Files that hold secrets by their nature: no tool and no collector reads them, wherever they lie, and no program
- * that searches folders finds them.
- *
- * @module
- */
+/** Files that no tool and no collector reads, in any directory. */
 
 /** Names of files; `*` stands for anything, and case does not count. */
 const FILES = [
@@ -35,13 +30,11 @@ const FILES = [
   "*.tfstate.backup",
 ];
 
-/** Folders in which nothing is read. */
 const FOLDERS = [".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", "gcloud", "secrets"];
 
 const FILE = anyOf(FILES);
 const FOLDER = anyOf(FOLDERS);
 
-/** Examples are made to be read. */
 const HARMLESS = /\.(?:example|sample|template|dist|pub)$/i;
 
 /** Whether a path names such a file, or one in such a folder. */

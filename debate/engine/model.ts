@@ -1,9 +1,3 @@
-/**
- * A language model as the debate sees it: it takes messages and returns one reply. Providers, retries, prices and
- * sessions are hidden behind it.
- *
- * @module
- */
 import type { NodeName } from "./graph/state.ts";
 
 /** A tool call that a model asks for. */
@@ -15,10 +9,10 @@ export interface ToolCall {
   readonly arguments: string;
 }
 
+/** One message of a conversation. */
 export interface ChatMessage {
   readonly role: "system" | "user" | "assistant" | "tool";
   readonly content: string;
-  /** The tool calls that an assistant asked for. */
   readonly toolCalls?: readonly ToolCall[];
   /** In a message of role `tool`: the id of the call that it answers. */
   readonly toolCallId?: string;
@@ -31,19 +25,17 @@ export interface ToolSchema {
   readonly parameters: Readonly<Record<string, unknown>>;
 }
 
-/** How hard a model is asked to think. */
 export type ReasoningEffort = "low" | "medium" | "high";
 
+/** One call of a model. */
 export interface ModelRequest {
   readonly messages: readonly ChatMessage[];
-  /** Absent: the model gets no tools. */
   readonly tools?: readonly ToolSchema[];
   /**
    * `none`: the tools are described, because the messages refer to them, but may not be called any more. A
    * provider that cannot express this leaves the tools out.
    */
   readonly toolChoice?: "none";
-  /** A provider leaves it out for models that refuse one. */
   readonly temperature: number | undefined;
   readonly reasoningEffort?: ReasoningEffort;
   /** JSON schema that the text must match, for providers with structured output; others leave it out. */
@@ -52,7 +44,6 @@ export interface ModelRequest {
   /** Receives the text as it arrives, in non-empty pieces; absent if nobody wants it piece by piece. */
   onDelta?(text: string): void;
   readonly purpose: NodeName;
-  /** The round, from 1. */
   readonly round: number;
 }
 
@@ -65,13 +56,12 @@ export interface Usage {
   readonly estimated?: true;
 }
 
+/** A model's reply. */
 export interface ModelReply {
-  /** The whole text; empty when there is none. */
   readonly text: string;
   readonly toolCalls: readonly ToolCall[];
   /** `undefined` when the provider did not say. */
   readonly usage: Usage | undefined;
-  /** The provider ended it at its limit of length. */
   readonly isCut?: true;
   /** Whether an effort was requested although this model has no such setting. */
   readonly effortIgnored?: boolean;
@@ -80,15 +70,11 @@ export interface ModelReply {
 /** A model that can be called. */
 export interface Model {
   readonly id: string;
-  /** @throws {ModelError} and nothing else */
   complete(request: ModelRequest): Promise<ModelReply>;
 }
 
-/** Why a model gave no reply. */
 export type ModelErrorKind =
-  /** There is no token, or it was refused. */
   | "auth"
-  /** Too many requests, even after retries. */
   | "rate"
   | "timeout"
   /** The provider failed or cannot be reached, even after retries; or broke off in the middle. */
@@ -104,7 +90,6 @@ export type ModelErrorKind =
 export class ModelError extends Error {
   override readonly name = "ModelError";
   readonly kind: ModelErrorKind;
-  /** The usage of the failed call, if it was reported. */
   readonly usage: Usage | undefined;
 
   constructor(
@@ -117,3 +102,8 @@ export class ModelError extends Error {
     this.usage = options.usage;
   }
 }
+
+export const RUN_MODES = ["debate", "sample_then_debate"] as const;
+
+/** `sample_then_debate`: independent diagnoses first, and a debate only about where they differ. */
+export type RunMode = (typeof RUN_MODES)[number];

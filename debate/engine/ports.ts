@@ -1,16 +1,11 @@
-/**
- * What a debate needs and what it returns.
- *
- * @module
- */
 import type { Clock } from "@gateway/shared/clock";
 import type { Emit, RunEnd, TokenTotals, ToolArgs } from "./events.ts";
 import type {
   AgentNode,
   AgentRole,
   CallApproval,
+  DebateTask,
   Decision,
-  EarlyOutRule,
   HistoryEntry,
   Hypothesis,
   PriorEntry,
@@ -19,8 +14,7 @@ import type {
 } from "./graph/state.ts";
 import type { OperatorWord } from "./graph/operator.ts";
 import type { Model, ReasoningEffort } from "./model.ts";
-import type { PromptTemplate } from "../prompts/template.ts";
-import type { Tool } from "./tool.ts";
+import type { PromptTemplate } from "../prompts/parse_template.ts";
 
 /** The models by role; `summary` is the moderator's model unless configured. */
 export interface DebateModels {
@@ -32,6 +26,7 @@ export interface DebateModels {
   readonly sample?: Model;
 }
 
+/** Independent diagnoses before the debate. */
 export interface Sampling {
   readonly count: number;
   /** What follows: a debate about where they differ, or only a vote. */
@@ -47,11 +42,9 @@ export interface DebateEfforts {
 
 /** Time limits in milliseconds, in addition to those of models and tools. */
 interface DebateTimeouts {
-  /** For one model call; by default 10 minutes. */
   readonly modelMs?: number;
   /** For one tool call, without the wait for approval; by default 5 minutes. */
   readonly toolMs?: number;
-  /** For the whole run, including all waits; by default unlimited. */
   readonly runMs?: number;
 }
 
@@ -61,21 +54,12 @@ export interface PriorRun {
   readonly hypotheses: readonly Hypothesis[];
 }
 
-export interface DebateSetup {
+/** A debate to be held. */
+export interface DebateSetup extends DebateTask {
   readonly runId: string;
-  readonly topic: string;
-  /** Empty if there is none. Already redacted. */
-  readonly context: string;
   readonly models: DebateModels;
   readonly efforts: DebateEfforts;
-  readonly maxRounds: number;
-  readonly confidenceThreshold: number;
-  readonly earlyOut: EarlyOutRule;
-  readonly compressHistory: boolean;
   readonly template: PromptTemplate;
-  /** The language of labels and instructions: Spanish for `es`, otherwise English. */
-  readonly language: string;
-  /** The most tool calls of one agent in one round. */
   readonly toolBudget: number;
   /** After this many consecutive batches of tool calls with an error, an agent has to answer without tools. */
   readonly maxConsecutiveErrors: number;
@@ -87,7 +71,6 @@ export interface DebateSetup {
 
 /** A tool call that waits for permission to run. */
 export interface ApprovalCall {
-  /** The id of the call in all of its events. */
   readonly call_id: string;
   readonly tool_name: string;
   readonly args: ToolArgs;
@@ -97,7 +80,6 @@ export interface ApprovalCall {
   readonly signal: AbortSignal;
 }
 
-/** `auto`: no approval was needed. */
 export type ApprovalAnswer = Exclude<CallApproval, "cached">;
 
 /** An approval of other arguments than those that were asked for. */
@@ -110,7 +92,6 @@ export interface EditedApproval {
 
 /** One line of the audit log. */
 export interface AuditLine {
-  /** ISO 8601, UTC. */
   readonly timestamp: string;
   readonly run_id: string;
   readonly agent: AgentNode;
@@ -118,7 +99,6 @@ export interface AuditLine {
   readonly args: ToolArgs;
   /** What the agent asked for, if the operator approved other arguments. */
   readonly proposed_args?: ToolArgs;
-  /** The first 2000 characters. */
   readonly result: string;
   readonly error: boolean;
   readonly approval: CallApproval;
@@ -133,11 +113,11 @@ export interface DebatePorts {
    * `tool_approval_resolved` itself.
    */
   approve(call: ApprovalCall): Promise<ApprovalAnswer | EditedApproval>;
-  /** Asked after each round: whether to wait for the operator. */
   isPaused(): boolean;
   /**
-   * Waits for the operator's comment and changes of hypotheses; empty when there are none, or they did not arrive in time. The debate emits
-   * `awaiting_user_input` right after the call, and `user_comment` with the answer.
+   * Waits for the operator's comment and changes of hypotheses; empty when there are none, or they did not
+   * arrive in time. The debate emits `awaiting_user_input` right after the call, and `user_comment` with the
+   * answer.
    *
    * @param round the upcoming one
    */
@@ -146,10 +126,8 @@ export interface DebatePorts {
   audit(line: AuditLine): void | Promise<void>;
   /** Writes to the operator's log; is never given secrets. */
   warn?(message: string): void;
-  /** The same, for what ends the run. */
   fail?(message: string): void;
   readonly clock: Clock;
-  /** A fresh id of 12 hexadecimal digits, for tool calls. */
   newId(): string;
   readonly signal: AbortSignal;
 }
@@ -158,13 +136,41 @@ export interface DebatePorts {
 export interface DebateOutcome {
   readonly status: RunEnd;
   readonly decision: Decision | undefined;
-  /** The content of `final_result`; empty unless completed. */
   readonly finalText: string;
   readonly hypotheses: readonly Hypothesis[];
   readonly history: readonly HistoryEntry[];
   readonly roundLog: readonly RoundLogEntry[];
   readonly toolLog: readonly ToolLogEntry[];
   readonly usage: TokenTotals;
-  /** The reason for people; only with status `error`. */
   readonly error?: string;
+}
+
+/** The result of a tool. */
+export interface ToolResult {
+  /** `false` for every failure, including those that the tool itself explains: refused, unreachable, timed out. */
+  readonly ok: boolean;
+  /** For the model and the operator; cut to 4000 characters and redacted by the tool. */
+  readonly text: string;
+}
+
+/** A call of a tool. */
+export interface ToolContext {
+  /** Aborted when the run is cancelled or the engine's own bound on tools has passed; stops whatever the tool started. */
+  readonly signal: AbortSignal;
+  readonly runId: string;
+}
+
+/** A tool that an agent may call. */
+export interface Tool {
+  readonly name: string;
+  /** What it does and when to use it, for the model. */
+  readonly description: string;
+  readonly parameters: Readonly<Record<string, unknown>>;
+  /**
+   * Runs the tool. An expected failure is a result with `ok: false`; an exception is a defect, shown to the
+   * model only as such.
+   *
+   * @param args a JSON object that the model wrote, not checked yet
+   */
+  run(args: unknown, context: ToolContext): Promise<ToolResult>;
 }

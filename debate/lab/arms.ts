@@ -1,18 +1,10 @@
-/**
- * The ways of diagnosing that are compared. All have the same budget of tokens.
- *
- * @module
- */
 import type { Model } from "../engine/model.ts";
 import type { DebateModels, DebateSetup } from "../engine/ports.ts";
 
-/** The arms; `blind` is a control: one agent without tools. */
 export const ARMS = ["single", "vote", "debate_one", "debate_three", "sample_then_debate", "blind"] as const;
 
-/** One of {@linkcode ARMS}. */
 export type Arm = (typeof ARMS)[number];
 
-/** What each arm is, for reports. */
 export const ARM_NAMES: Readonly<Record<Arm, string>> = {
   single: "one agent",
   vote: "three diagnoses and a vote",
@@ -22,6 +14,7 @@ export const ARM_NAMES: Readonly<Record<Arm, string>> = {
   blind: "control: one agent without tools",
 };
 
+/** The models of a benchmark. */
 export interface ArmModels {
   readonly diagnostic: Model;
   readonly skeptic: Model;
@@ -32,7 +25,6 @@ const SAMPLES = 3;
 /** So that a single agent can spend what a debate spends. */
 const SINGLE_TOOLS = 3;
 
-/** The parts of a setup in which arms differ. */
 export function setupOf(
   arm: Arm,
   { diagnostic, skeptic, moderator }: ArmModels,

@@ -1,8 +1,3 @@
-/**
- * The incidents that are part of the program.
- *
- * @module
- */
 import { type Incident, parseIncident } from "./incident.ts";
 import backupTimezone from "./incidents/backup_timezone.yaml" with { type: "text" };
 import connectionPoolLeak from "./incidents/connection_pool_leak.yaml" with { type: "text" };

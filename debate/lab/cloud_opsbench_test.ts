@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
-import { formatClaim } from "./answer_form.ts";
-import { type CloudCase, importCloudCases } from "./cloud_opsbench.ts";
-import { frozenTools } from "./frozen_tools.ts";
+import { formatClaim } from "./incident.ts";
+import { type CloudCase, importCloudCases } from "./load_incidents.ts";
+import { frozenTools } from "./trial.ts";
 import { scoreAnswer } from "./score.ts";
 
 /** A case in the shape of the data set. */

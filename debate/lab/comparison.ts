@@ -1,59 +1,14 @@
-/**
- * The comparison of arms over all trials.
- *
- * @module
- */
-import { FAULT_KINDS, type FaultKind } from "../engine/graph/claim.ts";
+import { reliabilityOf } from "../benchmark/metrics.ts";
+import { FAULT_KINDS } from "../engine/graph/claim.ts";
 import { type Arm, ARM_NAMES } from "./arms.ts";
 import type { Cause, Incident } from "./incident.ts";
 import type { Protocol } from "./protocol.ts";
 import { scoreAnswer } from "./score.ts";
-import {
-  brierOf,
-  type CalibrationBin,
-  calibrationOf,
-  type Difference,
-  differenceOf,
-  mean,
-  round,
-  type Share,
-  shareOf,
-} from "./statistics.ts";
+import { brierOf, type Difference, differenceOf, mean, round, type Share, shareOf } from "./statistics.ts";
 import type { Trial } from "./trial.ts";
-
-export interface ArmResult {
-  readonly arm: Arm;
-  readonly name: string;
-  readonly trials: number;
-  readonly right: Share;
-  readonly component: Share;
-  readonly fault: Share;
-  /** Called the cause, and wrong: the harm that a tool can do. */
-  readonly confidently_wrong: Share;
-  readonly confidently_right: Share;
-  /** Called a cause where nothing is broken; absent without such incidents. */
-  readonly false_alarms?: Share;
-  /** Right where a wrong cause is tempting; absent without such incidents. */
-  readonly tempting?: Share;
-  /** Compared with the first arm on the same incidents; absent for itself. */
-  readonly against_first?: Difference;
-  /** The same for answers that are called the cause and wrong: more is worse. */
-  readonly harm_against_first?: Difference;
-  readonly brier: number | null;
-  readonly calibration: readonly CalibrationBin[];
-  readonly tokens_mean: number;
-  readonly cost_usd: number | null;
-  readonly tool_calls_mean: number;
-  /** Calls whose results the evidence of the answer quotes, of all calls; `null` without calls. */
-  readonly tool_efficiency: number | null;
-  readonly out_of_budget: number;
-  readonly failed: number;
-  readonly by_kind: Readonly<Partial<Record<FaultKind, Share>>>;
-}
 
 /** The whole comparison, in the form of its file. */
 export interface Comparison {
-  /** ISO 8601, UTC. */
   readonly generated_at: string;
   readonly protocol: Protocol;
   readonly incidents: number;
@@ -65,6 +20,13 @@ export interface Comparison {
   readonly notes: readonly string[];
   readonly trials: readonly Trial[];
 }
+
+export type ArmResult = Readonly<ReturnType<typeof toResult>> & {
+  /** Compared with the first arm on the same incidents; absent for itself. */
+  readonly against_first?: Difference;
+  /** The same for answers that are called the cause and wrong: more is worse. */
+  readonly harm_against_first?: Difference;
+};
 
 export function compareArms(
   trials: readonly Trial[],
@@ -93,7 +55,7 @@ export function compareArms(
   };
 }
 
-function toResult(arm: Arm, trials: readonly Trial[], incidents: readonly Incident[]): ArmResult {
+function toResult(arm: Arm, trials: readonly Trial[], incidents: readonly Incident[]) {
   const share = (holds: (trial: Trial) => boolean, of: readonly Trial[] = trials) =>
     shareOf([...byIncident(of).values()].map((own) => mean(own.map((trial) => Number(holds(trial))))));
   const all = (holds: (trial: Trial) => boolean) =>
@@ -123,14 +85,14 @@ function toResult(arm: Arm, trials: readonly Trial[], incidents: readonly Incide
     ...(alarms !== undefined && { false_alarms: alarms }),
     ...(tempted !== undefined && { tempting: tempted }),
     brier: brierOf(forecasts),
-    calibration: calibrationOf(forecasts),
+    calibration: reliabilityOf(forecasts),
     tokens_mean: Math.round(mean(trials.map(({ tokens }) => tokens))),
     cost_usd: costs.length === 0 ? null : round(costs.reduce((sum, cost) => sum + cost, 0)),
     tool_calls_mean: round(mean(trials.map(({ tool_calls }) => tool_calls))),
     tool_efficiency: calls === 0 ? null : round(useful / calls),
     out_of_budget: trials.filter(({ ending }) => ending === "out_of_budget").length,
     failed: trials.filter(({ ending }) => ending === "error").length,
-    by_kind: Object.fromEntries(FAULT_KINDS.flatMap((kind) => {
+    by_kind: Object.fromEntries<Share | undefined>(FAULT_KINDS.flatMap((kind) => {
       const found = share(isRight, trials.filter((trial) => trial.kind === kind));
       return found === undefined ? [] : [[kind, found]];
     })),

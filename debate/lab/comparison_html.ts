@@ -1,12 +1,7 @@
-/**
- * A comparison of arms as one HTML file with plots, which loads nothing.
- *
- * @module
- */
+import { escapeHtml } from "../report/html.ts";
 import { FAULT_KINDS } from "../engine/graph/claim.ts";
 import type { ArmResult, Comparison } from "./comparison.ts";
 import { interval, percent, verdictsOf } from "./comparison_text.ts";
-import { plotCalibration, plotCost, plotShares } from "./plots.ts";
 
 export function renderComparison(comparison: Comparison): string {
   const { arms, protocol, incidents, generated_at } = comparison;
@@ -22,10 +17,9 @@ export function renderComparison(comparison: Comparison): string {
 </head>
 <body>
 <h1>Does debating help?</h1>
-<ul>${verdictsOf(comparison).map((verdict) => `<li>${escape(verdict)}</li>`).join("")}</ul>
-${comparison.notes.map((note) => `<p class="note">${escape(note)}</p>`).join("")}
+<ul>${verdictsOf(comparison).map((verdict) => `<li>${escapeHtml(verdict)}</li>`).join("")}</ul>
+${comparison.notes.map((note) => `<p class="note">${escapeHtml(note)}</p>`).join("")}
 <h2>Right: component, kind of fault and causal path</h2>
-${plotShares(arms.map(({ name, right }) => ({ name, share: right })))}
 ${
     table(
       [
@@ -55,7 +49,6 @@ ${
 <h2>Calibration: is it as often right as it says?</h2>
 <div class="plots">${arms.map((arm) => plotCalibration(arm.name, arm.calibration, arm.brier)).join("")}</div>
 <h2>What it costs</h2>
-${plotCost(arms.map(({ name, tokens_mean, right }) => ({ name, tokens: tokens_mean, right: right.value })))}
 ${
     table(
       [
@@ -138,18 +131,56 @@ function costRow(arm: ArmResult): readonly string[] {
 
 function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
   const cells = (tag: string, row: readonly string[]) =>
-    row.map((cell) => `<${tag}>${escape(cell)}</${tag}>`).join("");
+    row.map((cell) => `<${tag}>${escapeHtml(cell)}</${tag}>`).join("");
   return `<div class="wide"><table><thead><tr>${cells("th", head)}</tr></thead><tbody>${
     rows.map((row) => `<tr>${cells("td", row)}</tr>`).join("")
   }</tbody></table></div>`;
-}
-
-function escape(text: string): string {
-  return text.replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
 }
 
 const STYLE =
   `:root{color-scheme:light dark}body{font:1rem/1.5 system-ui,sans-serif;max-width:70rem;margin:0 auto;padding:1rem;overflow-wrap:break-word}` +
   `.wide{overflow-x:auto}table{border-collapse:collapse;margin:1rem 0}th,td{border:1px solid #8888;padding:.25rem .75rem;text-align:left;vertical-align:top}` +
   `.plots{display:flex;flex-wrap:wrap;gap:1rem}svg{max-width:100%;height:auto;font:12px system-ui,sans-serif}svg text{fill:currentColor}` +
-  `.axis{stroke:#8888;stroke-width:1}.bar{fill:#2a78c8}.whisker{stroke:currentColor;stroke-width:2}.dot{fill:#c8502a}.ideal{stroke:#8888;stroke-dasharray:4}.note{color:GrayText}`;
+  `.axis{stroke:#8888;stroke-width:1}.dot{fill:#c8502a}.ideal{stroke:#8888;stroke-dasharray:4}.note{color:GrayText}`;
+
+const SIDE = 200;
+const EDGE = 36;
+
+/** How often forecasts came true against how sure they were; a dot's size is the number of runs. */
+function plotCalibration(name: string, bins: ArmResult["calibration"], brier: number | null): string {
+  const at = (value: number) => fixed(EDGE + value * SIDE);
+  const up = (value: number) => fixed(20 + (1 - value) * SIDE);
+  const most = Math.max(1, ...bins.map(({ cases }) => cases));
+  const dots = bins.flatMap(({ mean_confidence: said, accuracy: right, cases }) =>
+    said === null || right === null ? [] : [
+      `<circle class="dot" cx="${at(said)}" cy="${up(right)}" r="${
+        fixed(3 + 6 * Math.sqrt(cases / most))
+      }"></circle>` +
+      `<text x="${at(said)}" y="${
+        fixed(Number(up(right)) + (right > 0.5 ? 20 : -11))
+      }" text-anchor="middle">${cases}</text>`,
+    ]
+  );
+  const score = brier === null ? "" : `Brier ${brier.toFixed(3)}`;
+  return svg(SIDE + 2 * EDGE, SIDE + 60, `Calibration of ${name}, ${score}`, [
+    `<text x="0" y="12">${escapeHtml(name)}</text>`,
+    `<text x="${EDGE + 8}" y="38">${score}</text>`,
+    `<rect class="axis" fill="none" x="${EDGE}" y="20" width="${SIDE}" height="${SIDE}"></rect>`,
+    `<line class="ideal" x1="${at(0)}" y1="${up(0)}" x2="${at(1)}" y2="${up(1)}"></line>`,
+    ...dots,
+    `<text x="${EDGE + SIDE / 2}" y="${SIDE + 38}" text-anchor="middle">said</text>`,
+    `<text x="14" y="${20 + SIDE / 2}" text-anchor="middle" transform="rotate(-90 14 ${
+      20 + SIDE / 2
+    })">right</text>`,
+  ]);
+}
+
+function svg(width: number, height: number, label: string, parts: readonly string[]): string {
+  return `<svg viewBox="0 0 ${width} ${height}" width="${width}" height="${height}" role="img" aria-label="${
+    escapeHtml(label)
+  }">${parts.join("")}</svg>`;
+}
+
+function fixed(value: number): string {
+  return String(Math.round(value * 10) / 10);
+}

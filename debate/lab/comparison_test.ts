@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { builtinIncidents } from "./builtin_incidents.ts";
-import { formatClaim } from "./answer_form.ts";
+import { formatClaim } from "./incident.ts";
 import { compareArms } from "./comparison.ts";
 import { renderComparison } from "./comparison_html.ts";
 import { formatComparison } from "./comparison_text.ts";
@@ -8,7 +8,8 @@ import type { Arm } from "./arms.ts";
 import { collectTemplates, selectTemplate } from "../prompts/templates.ts";
 import { hashIncidents, hashProtocol, REGISTERED, withPrompts } from "./protocol.ts";
 import { scoreAnswer } from "./score.ts";
-import { brierOf, calibrationOf, differenceOf, shareOf } from "./statistics.ts";
+import { reliabilityOf } from "../benchmark/metrics.ts";
+import { brierOf, differenceOf, shareOf } from "./statistics.ts";
 import type { Trial } from "./trial.ts";
 
 const INCIDENTS = builtinIncidents();
@@ -150,7 +151,7 @@ Deno.test("more runs of the same incidents make no interval narrower", async () 
 Deno.test("the HTML file has plots, loads nothing, and shows what comes from outside as text", async () => {
   const hostile = trial(0, "single", false, { answer: '"><script>alert(1)</script>' });
   const html = renderComparison(await compare([hostile, ...TRIALS.slice(1)]));
-  assert.equal(html.match(/<svg /g)?.length, 4);
+  assert.equal(html.match(/<svg /g)?.length, 2);
   assert.doesNotMatch(html, /<script|<img|<b>note|<[^>]*(?:src|href)=/);
   assert.match(html, /default-src 'none'/);
   assert.match(html, /Calibration of one agent, Brier 0\.\d{3}/);
@@ -162,6 +163,6 @@ Deno.test("statistics of nothing and of certainty", () => {
   assert.equal(brierOf([]), null);
   assert.equal(shareOf([1, 1, 1, 1])?.low, 0.510109);
   assert.equal(brierOf([{ confidence: 1, right: false }, { confidence: 0, right: false }]), 0.5);
-  const bins = calibrationOf([{ confidence: 1, right: true }, { confidence: 0.85, right: false }]);
-  assert.deepEqual(bins.at(-1), { from: 0.8, to: 1, trials: 2, said: 0.925, right: 0.5 });
+  const bins = reliabilityOf([{ confidence: 1, right: true }, { confidence: 0.85, right: false }]);
+  assert.deepEqual(bins.at(-1), { from: 0.8, to: 1, cases: 2, mean_confidence: 0.925, accuracy: 0.5 });
 });

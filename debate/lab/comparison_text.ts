@@ -1,12 +1,6 @@
-/**
- * A comparison of arms as lines for people.
- *
- * @module
- */
 import type { ArmResult, Comparison } from "./comparison.ts";
 import type { Difference, Share } from "./statistics.ts";
 
-/** The comparison, for terminals of 80 columns. */
 export function formatComparison(comparison: Comparison): readonly string[] {
   const { arms, protocol, incidents } = comparison;
   return [
@@ -33,7 +27,6 @@ export function formatComparison(comparison: Comparison): readonly string[] {
   ];
 }
 
-/** What the numbers allow to be said. */
 export function verdictsOf({ arms, right_for_another_incident: other }: Comparison): readonly string[] {
   const [first] = arms;
   const verdicts = arms.flatMap(({ arm, against_first: right, harm_against_first: harm }) => {
@@ -86,12 +79,10 @@ function row(...cells: readonly string[]): string {
   ).join(" ").trimEnd();
 }
 
-/** `83 %`. */
 export function percent(share: number): string {
   return `${Math.round(share * 100)} %`;
 }
 
-/** `70-91 %`. */
 export function interval({ low, high }: Share): string {
   return `${Math.round(low * 100)}-${Math.round(high * 100)} %`;
 }

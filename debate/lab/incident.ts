@@ -1,91 +1,44 @@
-/**
- * An incident of the benchmark: what the agents are told, what tools answer, and what is true.
- *
- * @module
- */
 import { AppError } from "@gateway/shared/errors";
 import { parse } from "yaml";
 import * as z from "@zod/zod";
-import { FAULT_KINDS, type FaultKind, normalName } from "../engine/graph/claim.ts";
-
-/** A cause: where, of which kind, and how it leads to what is seen. */
-export interface Cause {
-  /** The name in the incident's list; `none` when nothing is broken. */
-  readonly component: string;
-  readonly fault: FaultKind;
-  /** States, from the cause to what is seen. */
-  readonly path: readonly string[];
-}
-
-export interface Quote {
-  /** The number of the answer in the list, from 1. */
-  readonly result: number;
-  readonly quote: string;
-}
-
-/** A wrong cause that somebody could believe. */
-export interface Rival extends Cause {
-  /** It is what most people would think of first. */
-  readonly tempting: boolean;
-  readonly for: Quote;
-  readonly against: Quote;
-}
-
-/** An answer that a tool gave when the incident was recorded. */
-export interface RecordedAnswer {
-  readonly tool: string;
-  readonly args: Readonly<Record<string, unknown>>;
-  readonly result: string;
-}
-
-export type Names = Readonly<Record<string, readonly string[]>>;
-
-export interface Incident {
-  readonly id: string;
-  readonly topic: string;
-  readonly context: string;
-  /** Where the fault could lie; more than one thing of each. */
-  readonly components: Names;
-  readonly states: Names;
-  readonly tools: readonly RecordedAnswer[];
-  readonly truth: Cause;
-  /** The incident comes from elsewhere, where faults have other kinds: any kind is right, but `none`. */
-  readonly anyFault?: true;
-  readonly proof: readonly Quote[];
-  readonly rivals: readonly Rival[];
-}
+import { FAULT_KINDS, normalName } from "../engine/graph/claim.ts";
 
 const text = z.string().trim().min(1);
 const cause = { component: text, fault: z.enum(FAULT_KINDS), path: z.array(text) };
 const quote = z.strictObject({ result: z.int().min(1), quote: text });
 const names = z.record(z.string().regex(/^[a-z0-9][a-z0-9/._-]*$/i), z.array(text));
 
-const schema: z.ZodType<Incident> = z.strictObject({
+const causeSchema = z.strictObject(cause);
+const recorded = z.strictObject({
+  tool: z.string().regex(/^\w{1,64}$/),
+  args: z.record(z.string(), z.unknown()).default({}),
+  result: z.string(),
+});
+const rival = z.strictObject({ ...cause, tempting: z.boolean().default(false), for: quote, against: quote });
+const schema = z.strictObject({
   id: z.string().regex(/^[\w.-]{1,80}$/),
   topic: text,
   context: text,
   components: names,
   states: names,
-  tools: z.array(z.strictObject({
-    tool: z.string().regex(/^\w{1,64}$/),
-    args: z.record(z.string(), z.unknown()).default({}),
-    result: z.string(),
-  })).min(1),
-  truth: z.strictObject(cause),
+  tools: z.array(recorded).min(1),
+  truth: causeSchema,
   proof: z.array(quote).min(1),
-  rivals: z.array(z.strictObject({
-    ...cause,
-    tempting: z.boolean().default(false),
-    for: quote,
-    against: quote,
-  })),
+  rivals: z.array(rival),
 });
+
+export type Cause = Readonly<z.infer<typeof causeSchema>>;
+export type Quote = Readonly<z.infer<typeof quote>>;
+export type Rival = Readonly<z.infer<typeof rival>>;
+export type RecordedAnswer = Readonly<z.infer<typeof recorded>>;
+/** The ids of components or states, each with other names for it. */
+export type Names = Readonly<z.infer<typeof names>>;
+export type Incident = Readonly<z.infer<typeof schema>> & { readonly anyFault?: true };
 
 /**
  * Reads an incident: YAML or JSON.
  *
  * @param source the file's name for messages
- * @throws {AppError} `invalid_config`
  */
 export function parseIncident(textOfFile: string, source: string): Incident {
   let value: unknown;
@@ -125,4 +78,28 @@ function findProblem({ components, states, truth, rivals, tools, proof }: Incide
 
 function invalid(source: string, problem: string): AppError {
   return new AppError("invalid_config", `Cannot load incident ${JSON.stringify(source)}: ${problem}`);
+}
+
+/** The context of a run: what is known, and the form of the answer. */
+export function contextOf(incident: Incident): string {
+  return [
+    incident.context.trim(),
+    "",
+    "Form of the answer: the Text of every hypothesis begins with one claim, and prose follows it:",
+    "{component: <name>; fault: <kind>; path: <state> > <state> > <state>}",
+    `Names of components: ${listOf(incident.components)}`,
+    `Kinds of faults: ${[...FAULT_KINDS].sort().join(", ")}`,
+    `States: ${listOf(incident.states)}`,
+    "The path begins with the state that started it and ends with what is complained about; leave out states that did not occur.",
+    "If nothing is broken, the claim is {component: none; fault: none}.",
+  ].join("\n");
+}
+
+function listOf(names: Names): string {
+  return Object.keys(names).sort().join(", ");
+}
+
+export function formatClaim({ component, fault, path }: Cause): string {
+  const steps = path.length === 0 ? "" : `; path: ${path.join(" > ")}`;
+  return `{component: ${component}; fault: ${fault}${steps}}`;
 }

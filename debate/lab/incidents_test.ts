@@ -1,10 +1,9 @@
 import assert from "node:assert/strict";
 import { checkEvidence, toCalledTool } from "../engine/graph/evidence.ts";
 import { FAULT_KINDS } from "../engine/graph/claim.ts";
-import { formatClaim } from "./answer_form.ts";
+import { formatClaim, type Incident, type Quote } from "./incident.ts";
 import { builtinIncidents } from "./builtin_incidents.ts";
-import { frozenTools } from "./frozen_tools.ts";
-import type { Incident, Quote } from "./incident.ts";
+import { frozenTools } from "./trial.ts";
 import { scoreAnswer } from "./score.ts";
 
 const INCIDENTS = builtinIncidents();

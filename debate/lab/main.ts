@@ -1,8 +1,3 @@
-/**
- * The benchmark laboratory: `deno task debate:lab`. It is not part of the packages.
- *
- * @module
- */
 import "@gateway/shared/service/no_storage";
 import { runProgram } from "../cli/program.ts";
 import { runHere } from "../main.ts";

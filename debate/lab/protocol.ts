@@ -1,19 +1,14 @@
-/**
- * What is compared, and how, fixed before anything is run: whoever changes an incident afterwards changes the hash.
- *
- * @module
- */
-import { allFirstPrompts } from "../engine/agents/first_prompts.ts";
-import type { PromptTemplate } from "../prompts/template.ts";
-import { contextOf } from "./answer_form.ts";
+import { sorted } from "../engine/agents/tool_cache.ts";
+import { allFirstPrompts } from "../engine/agents/prompt.ts";
+import type { PromptTemplate } from "../prompts/parse_template.ts";
+import { contextOf, type Incident } from "./incident.ts";
 import type { Arm } from "./arms.ts";
-import type { Incident } from "./incident.ts";
 
+/** What a benchmark will do. */
 export interface Protocol {
   readonly arms: readonly Arm[];
   readonly runs: number;
   readonly token_budget: number;
-  /** Tool calls of one agent in one round. */
   readonly tool_budget: number;
   readonly max_rounds: number;
   readonly confidence_threshold: number;
@@ -37,7 +32,6 @@ export async function hashProtocol(protocol: Protocol, incidents: readonly Incid
   return await hash({ protocol, incidents: await hashIncidents(incidents), forms });
 }
 
-/** A protocol with the hash of its prompts. */
 export async function withPrompts(
   protocol: Omit<Protocol, "prompts_sha256">,
   template: PromptTemplate,
@@ -57,13 +51,6 @@ export async function withPrompts(
 async function hash(value: unknown): Promise<string> {
   const bytes = new TextEncoder().encode(JSON.stringify(sorted(value)));
   return new Uint8Array(await crypto.subtle.digest("SHA-256", bytes)).toHex();
-}
-
-function sorted(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map(sorted);
-  if (typeof value !== "object" || value === null) return value;
-  const entries = Object.entries(value).sort(([a], [b]) => a < b ? -1 : 1);
-  return Object.fromEntries(entries.map(([key, member]) => [key, sorted(member)]));
 }
 
 /** {@linkcode hashIncidents} of the built-in incidents. A new one says that results are not comparable with older ones. */

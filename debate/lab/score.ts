@@ -1,9 +1,4 @@
-/**
- * Whether a hypothesis claims what is true. Claims are compared as data: no word of prose earns anything, and whatever is
- * not clearly one claim earns nothing.
- *
- * @module
- */
+/** Claims are compared as data. Prose, lists and denials earn nothing. */
 import { type Claim, normalName, readClaim } from "../engine/graph/claim.ts";
 import type { Cause, Incident, Names } from "./incident.ts";
 

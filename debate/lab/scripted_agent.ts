@@ -1,9 +1,3 @@
-/**
- * Agents of three strengths that need no network, and one that deceives. They know the incident, so they measure nothing
- * about models; they show what the debate makes of good work, of half a work, of none, and of work that only looks good.
- *
- * @module
- */
 import { readClaim } from "../engine/graph/claim.ts";
 import {
   type ChatMessage,
@@ -12,8 +6,7 @@ import {
   type ModelReply,
   type ModelRequest,
 } from "../engine/model.ts";
-import { formatClaim } from "./answer_form.ts";
-import type { Cause, Incident, Quote, Rival } from "./incident.ts";
+import { type Cause, formatClaim, type Incident, type Quote, type Rival } from "./incident.ts";
 
 /**
  * `strong` looks and quotes what it found; `middling` believes the first thing that fits and gives way to evidence;
@@ -21,7 +14,6 @@ import type { Cause, Incident, Quote, Rival } from "./incident.ts";
  */
 export const STRENGTHS = ["strong", "middling", "weak"] as const;
 
-/** One of {@linkcode STRENGTHS}. */
 type Strength = (typeof STRENGTHS)[number];
 
 /**
@@ -30,7 +22,6 @@ type Strength = (typeof STRENGTHS)[number];
  */
 export const PLAYS = [...STRENGTHS, "beside"] as const;
 
-/** One of {@linkcode PLAYS}. */
 export type Play = (typeof PLAYS)[number];
 
 /** How an agent is played whose model has this id, as `replay/strong`. */
@@ -84,7 +75,6 @@ export class ScriptedAgent implements Model {
     return say(this.#diagnose(messages));
   }
 
-  /** The numbers of the recorded answers that it asks for. */
   #wanted(isSkeptic: boolean): readonly number[] {
     const { proof, rivals } = this.#incident;
     const against = rivals.map((rival) => rival.against);
@@ -170,7 +160,6 @@ export class ScriptedAgent implements Model {
     }).join("\n\n") || "There is nothing to review.";
   }
 
-  /** Whoever is not weak gives up what was refuted. */
   #rebut(messages: readonly ChatMessage[]): string {
     if (this.#play === "weak" || this.#play === "beside") return "The diagnosis stands.";
     const prompt = messages.at(-1)?.content ?? "";
@@ -236,7 +225,6 @@ interface Listed {
 
 const LISTED = /^- (\S+) \[(active|rejected|confirmed)\](?: \[P=([\d.]+)\])?: (.*)$/gm;
 
-/** The table of hypotheses in a prompt. */
 function hypothesesIn(messages: readonly ChatMessage[]): readonly Listed[] {
   const prompt = messages.find(({ role }) => role === "user")?.content ?? "";
   return [...prompt.matchAll(LISTED)].map(([, id = "", state = "", share = "0", text = ""]) => (
@@ -254,7 +242,6 @@ function decision(status: string, id: string, confidence: number): string {
   return JSON.stringify({ status, confidence, leading_hypothesis: id, next_step: "look again" });
 }
 
-/** About a line, and no word in part. */
 function firstWords(text: string): string {
   const [line = ""] = text.trim().split("\n");
   return line.length <= MAX_QUOTED ? line : line.slice(0, line.lastIndexOf(" ", MAX_QUOTED));

@@ -1,8 +1,4 @@
-/**
- * Numbers over trials, with how sure they are. Runs of one incident are not independent, so the incident is what counts.
- *
- * @module
- */
+/** Runs of one incident are not independent, so statistics count incidents. */
 
 /** A share with its 95 % interval. */
 export interface Share {
@@ -12,7 +8,6 @@ export interface Share {
   readonly incidents: number;
 }
 
-/** A 95 % quantile of the normal distribution, two-sided. */
 const Z = 1.959964;
 
 /** Wilson's interval for the mean of shares, one for each incident; `undefined` without any. */
@@ -70,7 +65,6 @@ function sequence(seed: number): () => number {
   };
 }
 
-/** A forecast and whether it came true. */
 interface Forecast {
   readonly confidence: number;
   readonly right: boolean;
@@ -82,39 +76,10 @@ export function brierOf(forecasts: readonly Forecast[]): number | null {
   return round(mean(forecasts.map(({ confidence, right }) => (confidence - Number(right)) ** 2)));
 }
 
-/** Forecasts of about the same confidence. */
-export interface CalibrationBin {
-  readonly from: number;
-  readonly to: number;
-  readonly trials: number;
-  readonly said: number | null;
-  readonly right: number | null;
-}
-
-const BINS = 5;
-
-/** How often forecasts of about the same confidence come true. */
-export function calibrationOf(forecasts: readonly Forecast[]): readonly CalibrationBin[] {
-  return Array.from({ length: BINS }, (_, bin) => {
-    const inside = forecasts.filter(({ confidence }) =>
-      Math.min(BINS - 1, Math.floor(confidence * BINS)) === bin
-    );
-    return {
-      from: bin / BINS,
-      to: (bin + 1) / BINS,
-      trials: inside.length,
-      said: inside.length === 0 ? null : round(mean(inside.map(({ confidence }) => confidence))),
-      right: inside.length === 0 ? null : round(mean(inside.map(({ right }) => Number(right)))),
-    };
-  });
-}
-
-/** The mean; 0 of nothing. */
 export function mean(values: readonly number[]): number {
   return values.length === 0 ? 0 : values.reduce((sum, value) => sum + value, 0) / values.length;
 }
 
-/** Six digits; the rest is noise. */
 export function round(value: number): number {
   return Math.round(value * 1e6) / 1e6;
 }

@@ -1,47 +1,19 @@
-/**
- * One trial: an incident, diagnosed once in one way, and how the answer compares with the truth.
- *
- * @module
- */
 import type { Clock } from "@gateway/shared/clock";
 import { holdDebate } from "../engine/agents/hold_debate.ts";
 import { CAPS, groundingOf } from "../engine/graph/evidence.ts";
-import type { FaultKind } from "../engine/graph/claim.ts";
 import { NO_WORD } from "../engine/graph/operator.ts";
 import type { Hypothesis } from "../engine/graph/state.ts";
 import type { TokenTotals } from "../engine/events.ts";
-import type { DebateOutcome, DebateSetup } from "../engine/ports.ts";
-import { contextOf } from "./answer_form.ts";
+import type { DebateOutcome, DebateSetup, Tool, ToolResult } from "../engine/ports.ts";
+import { contextOf, type Incident, type RecordedAnswer } from "./incident.ts";
 import { type Arm, type ArmModels, setupOf } from "./arms.ts";
-import { TokenBudget } from "./budget.ts";
-import { frozenTools } from "./frozen_tools.ts";
-import type { Incident } from "./incident.ts";
-import { type Score, scoreAnswer } from "./score.ts";
+import { scoreAnswer } from "./score.ts";
+import { type Model, ModelError, type ModelReply, type ModelRequest } from "../engine/model.ts";
+import { callKey } from "../engine/agents/tool_cache.ts";
 
-export interface Trial {
-  readonly incident: string;
-  readonly kind: FaultKind;
-  readonly arm: Arm;
-  /** From 1. */
-  readonly run: number;
-  /** The text of the hypothesis that leads; empty if none does. */
-  readonly answer: string;
-  readonly score: Score;
-  /** 0 to 1, limited by the evidence that counts. */
-  readonly confidence: number;
-  /** The run calls it the cause. */
-  readonly confident: boolean;
-  readonly tokens: number;
-  readonly cost_usd: number | null;
-  readonly tool_calls: number;
-  /** Different calls whose results the evidence quotes. */
-  readonly useful_tool_calls: number;
-  readonly rounds: number;
-  readonly seconds: number;
-  readonly ending: "completed" | "out_of_budget" | "error" | "cancelled";
-  readonly problem: string | null;
-}
+export type Trial = Readonly<Awaited<ReturnType<typeof holdTrial>>>;
 
+/** What trials have in common. */
 export interface TrialRules {
   readonly template: DebateSetup["template"];
   readonly language: string;
@@ -73,7 +45,7 @@ interface TrialPlan {
 }
 
 /** Holds a trial. A model that fails makes a wrong answer, not a missing one. */
-export async function holdTrial(plan: TrialPlan, rules: TrialRules, ports: TrialPorts): Promise<Trial> {
+export async function holdTrial(plan: TrialPlan, rules: TrialRules, ports: TrialPorts) {
   const { incident, arm, run, models } = plan;
   const budget = new TokenBudget(rules.tokenBudget);
   const bound = {
@@ -152,4 +124,102 @@ function leadOf({ decision, hypotheses }: DebateOutcome): Hypothesis | undefined
   if (decision !== undefined) return hypotheses.find(({ id }) => id === decision.grounding?.hypothesis_id);
   return hypotheses.filter(({ state }) => state !== "rejected")
     .toSorted((a, b) => (b.probability ?? 0) - (a.probability ?? 0))[0];
+}
+
+/** What is left; the call that crosses the limit is the last one. */
+class TokenBudget {
+  readonly #limit: number;
+  #spent = 0;
+
+  constructor(limit: number) {
+    this.#limit = limit;
+  }
+
+  get isOver(): boolean {
+    return this.#spent >= this.#limit;
+  }
+
+  get spent(): number {
+    return this.#spent;
+  }
+
+  bound(model: Model): Model {
+    return {
+      id: model.id,
+      complete: async (request) => {
+        if (this.isOver) throw new ModelError("canceled", "The budget of tokens is used up");
+        try {
+          const reply = await model.complete(request);
+          this.#spent += tokensOf(request, reply);
+          return reply;
+        } catch (error) {
+          if (error instanceof ModelError) this.#spent += error.usage?.total_tokens ?? 0;
+          throw error;
+        }
+      },
+    };
+  }
+}
+
+const CHARACTERS_PER_TOKEN = 4;
+
+function tokensOf({ messages }: ModelRequest, { usage, text, toolCalls }: ModelReply): number {
+  if (usage !== undefined && usage.total_tokens > 0) return usage.total_tokens;
+  const written = text.length + toolCalls.reduce((sum, call) => sum + call.arguments.length, 0);
+  const read = messages.reduce((sum, { content }) => sum + content.length, 0);
+  return Math.ceil((read + written) / CHARACTERS_PER_TOKEN);
+}
+
+/** What was recorded can be asked for exactly; a scan of it all is not what is measured. */
+const MAX_LISTED = 60;
+const MAX_TEXT = 8000;
+
+export function frozenTools(answers: readonly RecordedAnswer[]): readonly Tool[] {
+  const byTool = Map.groupBy(answers, ({ tool }) => tool);
+  return [...byTool].map(([name, recorded]) => new FrozenTool(name, recorded));
+}
+
+class FrozenTool implements Tool {
+  readonly name: string;
+  readonly description: string;
+  readonly parameters: Readonly<Record<string, unknown>>;
+  readonly #answers: ReadonlyMap<string, RecordedAnswer>;
+  readonly #recorded: readonly RecordedAnswer[];
+
+  constructor(name: string, recorded: readonly RecordedAnswer[]) {
+    this.name = name;
+    this.#recorded = recorded;
+    this.#answers = new Map(recorded.map((each) => [keyOf(name, each.args), each]));
+    this.description = `Gives what ${name} returned during the incident. Recorded arguments: ${this.#list()}`;
+    const keys = [...new Set(recorded.flatMap(({ args }) => Object.keys(args)))];
+    this.parameters = {
+      type: "object",
+      properties: Object.fromEntries(keys.map((key) => [key, { description: "as recorded" }])),
+    };
+  }
+
+  run(args: unknown): Promise<ToolResult> {
+    const asked = typeof args === "object" && args !== null && !Array.isArray(args) ? { ...args } : {};
+    const found = this.#answers.get(keyOf(this.name, asked));
+    if (found === undefined) {
+      const text = `Tool error: nothing was recorded for these arguments; recorded are ${this.#list()}`;
+      return Promise.resolve({ ok: false, text });
+    }
+    // The first line names the request: evidence must not be quoted from it.
+    const text = `${this.name} ${JSON.stringify(found.args)}\n${
+      found.result.slice(0, MAX_TEXT).toWellFormed()
+    }`;
+    return Promise.resolve({ ok: true, text });
+  }
+
+  #list(): string {
+    const listed = this.#recorded.slice(0, MAX_LISTED).map(({ args }) => JSON.stringify(args)).join(" ");
+    const more = this.#recorded.length - MAX_LISTED;
+    return more > 0 ? `${listed} and ${more} more` : listed;
+  }
+}
+
+function keyOf(name: string, args: Readonly<Record<string, unknown>>): string {
+  const said = Object.entries(args).filter(([, value]) => value !== "" && value !== null && value !== false);
+  return callKey(name, Object.fromEntries(said));
 }

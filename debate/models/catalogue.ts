@@ -1,22 +1,15 @@
-/**
- * The models that can be chosen.
- *
- * @module
- */
 import type { Clock } from "@gateway/shared/clock";
 import * as z from "@zod/zod";
 import { exchangeJson } from "./json_exchange.ts";
 import { ModelError } from "../engine/model.ts";
-import type { ProviderName } from "./model_id.ts";
+import type { ProviderName } from "./families.ts";
 
-/** A model that can be chosen. */
 interface ListedModel {
   readonly id: string;
   readonly name: string;
   readonly provider: ProviderName;
 }
 
-/** A provider that could not be asked. */
 interface CatalogueProblem {
   readonly provider: ProviderName;
   readonly message: string;
@@ -31,7 +24,6 @@ export interface Catalogue {
 /** Lists the models of one provider; their ids begin with its prefix. */
 export interface ModelSource {
   readonly provider: ProviderName;
-  /** @throws {ModelError} or anything else, whose message is not shown */
   list(): Promise<readonly ListedModel[]>;
 }
 
@@ -39,7 +31,6 @@ const FRESH_MS = 300_000;
 /** A provider that failed is asked again sooner, but not for every page view. */
 const FRESH_AFTER_PROBLEM_MS = 30_000;
 
-/** The models of all providers, remembered for five minutes. */
 export class ModelCatalogue {
   readonly #sources: readonly ModelSource[];
   readonly #clock: Clock;
@@ -96,7 +87,6 @@ interface ModelListRequest {
 
 const MAX_MODELS = 1000;
 
-/** Models that are not for conversations. */
 const NOT_FOR_CHAT = /embedding|trajectory-compaction/i;
 
 const entryShape = z.looseObject({
@@ -112,11 +102,6 @@ const answerShape = z.union([
   z.looseObject({ models: entries }).transform(({ models }) => models),
 ]);
 
-/**
- * Asks a provider for its models.
- *
- * @throws {ModelError} when it does not answer with a list
- */
 export async function fetchModels(request: ModelListRequest): Promise<readonly ListedModel[]> {
   const { provider, urls, headers, fetch, clock } = request;
   let status = 0;

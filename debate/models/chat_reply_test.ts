@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import { ReplyAssembler } from "./chat_reply.ts";
+import { ReplyAssembler } from "./chat_completions.ts";
 import { ModelError, type ModelReply } from "../engine/model.ts";
 
 const chunk = (delta: unknown, rest: Record<string, unknown> = {}) => ({

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { chatBody, type Refusable } from "./chat_request.ts";
+import { chatBody, type Refusable } from "./chat_completions.ts";
 import type { ModelRequest } from "../engine/model.ts";
 
 const base: ModelRequest = {

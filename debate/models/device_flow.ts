@@ -1,19 +1,14 @@
 /**
- * The device authorization grant (RFC 8628): an operator grants access in a browser, anywhere, and this
- * program gets an access token. The token goes into the store and nowhere else; the client that starts a flow only
- * sees our own name for it, since the provider's code would let anybody fetch the token.
- *
- * The exchanges are our own, although `oauth4webapi` has them: it takes `authorization_pending` and `slow_down` for
- * broken answers when they have status 200, as GitHub's do, and so would end each login at the first check. It
- * also checks neither an answer's length nor the scheme of `verification_uri`, which the page shows as a link.
- *
- * @module
+ * The device authorization grant (RFC 8628). The token goes into the store and nowhere else. The client that
+ * starts a flow sees only our own name for it, because the provider's code lets anyone fetch the token.
+ * `oauth4webapi` is not used: it rejects `authorization_pending` with status 200, which GitHub sends, and it
+ * checks neither the length of an answer nor the scheme of `verification_uri`.
  */
 import type { Clock } from "@gateway/shared/clock";
 import * as z from "@zod/zod";
 import { exchangeJson } from "./json_exchange.ts";
 import { ModelError } from "../engine/model.ts";
-import { isToken } from "./token_file.ts";
+import { isToken } from "./tokens.ts";
 
 /** What {@linkcode DeviceFlows} needs. */
 export interface DeviceFlowOptions {
@@ -24,7 +19,6 @@ export interface DeviceFlowOptions {
   readonly scope: string;
   readonly fetch: typeof fetch;
   readonly clock: Clock;
-  /** A fresh name for a flow. */
   newId(): string;
   store(token: string): Promise<void>;
 }
@@ -32,9 +26,7 @@ export interface DeviceFlowOptions {
 /** The state of a flow, as the web API reports it. */
 export interface DeviceFlowState {
   readonly device_code: string;
-  /** The code that the operator enters. */
   readonly user_code: string;
-  /** Where to enter it; an http: or https: URL. */
   readonly verification_uri: string;
   /** Seconds between two checks; more frequent checks do not reach the provider. */
   readonly interval: number;
@@ -79,11 +71,6 @@ export class DeviceFlows {
     this.#options = options;
   }
 
-  /**
-   * Starts a flow.
-   *
-   * @throws {ModelError} `auth` when the settings for it are missing, or what the exchange throws
-   */
   async start(signal?: AbortSignal): Promise<DeviceFlowState> {
     const { deviceCodeUrl, tokenUrl, clientId, scope, clock } = this.#options;
     if (deviceCodeUrl === "" || tokenUrl === "" || clientId === "") {
@@ -136,11 +123,6 @@ export class DeviceFlows {
     return await flow.checking;
   }
 
-  /**
-   * Checks until a flow is no longer pending.
-   *
-   * @throws the signal's reason when it is aborted
-   */
   async wait(code: string, signal: AbortSignal): Promise<DeviceFlowState | undefined> {
     for (;;) {
       const state = await this.check(code);

@@ -1,8 +1,4 @@
-/**
- * What the names of models tell about their families: which accept a temperature, and which a reasoning effort.
- *
- * @module
- */
+import { AppError } from "@gateway/shared/errors";
 
 export function takesEffort(name: string): boolean {
   return isReasoner(name) || isThinkingClaude(name);
@@ -41,4 +37,24 @@ function isThinkingClaude(name: string): boolean {
 
 function segmentsOf(name: string): readonly string[] {
   return name.toLowerCase().split(/[/.-]/);
+}
+
+export type ProviderName = "hub" | "assist" | "replay";
+
+interface ModelId {
+  readonly provider: ProviderName;
+  readonly name: string;
+}
+
+export function parseModelId(id: string): ModelId {
+  const match = /^(hub|assist|replay)\/([\x21-\x7e]{1,200})$/.exec(id);
+  const [, provider, name] = match ?? [];
+  if ((provider !== "hub" && provider !== "assist" && provider !== "replay") || name === undefined) {
+    const shown = JSON.stringify(id.slice(0, 100));
+    throw new AppError(
+      "invalid_request",
+      `Cannot use model ${shown}: it must be hub/<name>, assist/<name> or replay/<scenario>`,
+    );
+  }
+  return { provider, name };
 }

@@ -1,6 +1,6 @@
 import { AppError } from "@gateway/shared/errors";
 import assert from "node:assert/strict";
-import { parseModelId } from "./model_id.ts";
+import { parseModelId } from "./families.ts";
 
 Deno.test("parseModelId() takes provider and name apart", () => {
   assert.deepEqual(parseModelId("hub/openai/gpt-4o"), { provider: "hub", name: "openai/gpt-4o" });

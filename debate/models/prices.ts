@@ -1,25 +1,16 @@
-/**
- * What a run costs, estimated from its tokens.
- *
- * @module
- */
 import { type ConfigKind, loadConfig } from "@gateway/shared/config";
 import * as z from "@zod/zod";
 import type { CostEstimate, NodeCost, TokenTotals } from "../engine/events.ts";
 import { type NodeName, NODES } from "../engine/graph/state.ts";
-import { LIST_PRICES, type Price } from "./list_prices.ts";
 import type { Usage } from "../engine/model.ts";
 
-/** Prices by the normalised name of the model. */
 type PriceTable = ReadonlyMap<string, Price>;
 
-/** Which model a role has, by id. */
 interface RoleModels {
   readonly diagnostic: string;
   readonly skeptic: string;
   readonly moderator: string;
   readonly summary: string;
-  /** Absent: the diagnostic agent's. */
   readonly sample?: string;
 }
 
@@ -30,7 +21,6 @@ const priceFile: ConfigKind<Readonly<Record<string, Price>>> = {
   schema: z.record(z.string().min(1), z.strictObject({ input: price, output: price })),
 };
 
-/** List prices; the operator's own take precedence. */
 export function priceTable(own: Readonly<Record<string, Price>> = {}): PriceTable {
   const table = new Map<string, Price>();
   for (const [name, price] of [...Object.entries(LIST_PRICES), ...Object.entries(own)]) {
@@ -39,11 +29,6 @@ export function priceTable(own: Readonly<Record<string, Price>> = {}): PriceTabl
   return table;
 }
 
-/**
- * List prices; those of a file take precedence.
- *
- * @throws {AppError} `invalid_config` when the file does not match the schema
- */
 export async function loadPrices(path: string): Promise<PriceTable> {
   return priceTable(path === "" ? {} : await loadConfig({ ...priceFile, path }));
 }
@@ -62,7 +47,6 @@ export function findPrice(id: string, prices: PriceTable): Price | undefined {
   return prices.get(longest);
 }
 
-/** The cost of a run's tokens. */
 export function estimateCost(totals: TokenTotals, models: RoleModels, prices: PriceTable): CostEstimate {
   const by_node: Partial<Record<NodeName, NodeCost>> = {};
   let total: number | undefined;
@@ -99,3 +83,50 @@ function round(usd: number): number {
 function normalise(name: string): string {
   return name.slice(name.lastIndexOf("/") + 1).toLowerCase().replace(/[._:\s]/g, "-");
 }
+
+/** In US dollars per million tokens. */
+export interface Price {
+  readonly input: number;
+  readonly output: number;
+}
+
+const at = (input: number, output: number): Price => ({ input, output });
+
+/** By the model's name, which also covers its dated and longer variants that are not listed themselves. */
+const LIST_PRICES: Readonly<Record<string, Price>> = {
+  "gpt-4o": at(2.5, 10),
+  "gpt-4o-mini": at(0.15, 0.6),
+  "gpt-4.1": at(2, 8),
+  "gpt-4.1-mini": at(0.4, 1.6),
+  "gpt-4.1-nano": at(0.1, 0.4),
+  "gpt-4-turbo": at(10, 30),
+  "gpt-5": at(1.25, 10),
+  "gpt-5-mini": at(0.25, 2),
+  "gpt-5-nano": at(0.05, 0.4),
+  "gpt-5-pro": at(15, 120),
+  "o1": at(15, 60),
+  "o1-mini": at(1.1, 4.4),
+  "o1-pro": at(150, 600),
+  "o3": at(2, 8),
+  "o3-mini": at(1.1, 4.4),
+  "o3-pro": at(20, 80),
+  "o4-mini": at(1.1, 4.4),
+  "claude-3-haiku": at(0.25, 1.25),
+  "claude-3.5-haiku": at(0.8, 4),
+  "claude-haiku-4.5": at(1, 5),
+  "claude-3.5-sonnet": at(3, 15),
+  "claude-3.7-sonnet": at(3, 15),
+  "claude-sonnet-4": at(3, 15),
+  "claude-3-opus": at(15, 75),
+  "claude-opus-4": at(15, 75),
+  "claude-opus-4.5": at(5, 25),
+  "claude-opus-4.6": at(5, 25),
+  "gemini-2.0-flash": at(0.1, 0.4),
+  "gemini-2.5-flash": at(0.3, 2.5),
+  "gemini-2.5-pro": at(1.25, 10),
+  "deepseek-v3": at(0.27, 1.1),
+  "deepseek-r1": at(0.55, 2.19),
+  "grok-3": at(3, 15),
+  "grok-3-mini": at(0.3, 0.5),
+  "mistral-large": at(2, 6),
+};

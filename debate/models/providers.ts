@@ -1,50 +1,22 @@
-/**
- * The providers of models, by the prefix of a model's id: `hub/…` (provider A), `assist/…` (provider B) and
- * `replay/…` (scripted). Their URLs and logins are settings; requests do not carry another program's name.
- *
- * @module
- */
 import type { Clock } from "@gateway/shared/clock";
 import type { Settings } from "../settings/config.ts";
 import { fetchModels, ModelCatalogue, type ModelSource } from "./catalogue.ts";
-import { CHAT_COMPLETIONS, type ChatApi, RESPONSES } from "./chat_api.ts";
-import type { TokenSource } from "./chat_exchange.ts";
-import type { Refusable } from "./chat_request.ts";
+import { OpenAiChat } from "./chat.ts";
+import { CHAT_COMPLETIONS, type Refusable } from "./chat_completions.ts";
 import { DeviceFlows } from "./device_flow.ts";
-import { speaksResponses } from "./families.ts";
-import { checkToken, fixedToken } from "./fixed_token.ts";
+import { parseModelId, speaksResponses } from "./families.ts";
+import { below } from "./json_exchange.ts";
 import { type Model, ModelError } from "../engine/model.ts";
-import { parseModelId } from "./model_id.ts";
-import { OpenAiChat } from "./openai_chat.ts";
 import { ReplayModel } from "./replay.ts";
-import { listScenarios, loadScenario } from "./scenarios.ts";
+import { RESPONSES } from "./responses.ts";
+import { listScenarios, loadScenario } from "./scenario.ts";
 import { SessionTokens } from "./session.ts";
-import { readTokenFile, writeTokenFile } from "./token_file.ts";
+import { checkToken, fixedToken, readTokenFile, type TokenSource, writeTokenFile } from "./tokens.ts";
 
-type ProviderSettings = Pick<
-  Settings,
-  | "HUB_TOKEN"
-  | "HUB_BASE_URL"
-  | "ASSIST_TOKEN"
-  | "ASSIST_TOKEN_FILE"
-  | "ASSIST_BASE_URL"
-  | "ASSIST_SESSION_URL"
-  | "ASSIST_DEVICE_CODE_URL"
-  | "ASSIST_DEVICE_TOKEN_URL"
-  | "ASSIST_CLIENT_ID"
-  | "ASSIST_SCOPE"
-  | "ASSIST_HEADERS"
-  | "REPLAY_DIR"
-  | "MODEL_TIMEOUT_SECONDS"
->;
-
-/** What gives providers access to the outside world. */
 interface ProviderPorts {
   readonly fetch: typeof fetch;
   readonly clock: Clock;
-  /** A number from 0 to 1. */
   random(): number;
-  /** A fresh name for a pending login. */
   newId(): string;
   /** Writes to the operator's log; is never given secrets. */
   warn(message: string): void;
@@ -67,12 +39,12 @@ export class Providers {
   readonly catalogue: ModelCatalogue;
   readonly deviceFlows: DeviceFlows;
   readonly sessions: SessionTokens;
-  readonly #settings: ProviderSettings;
+  readonly #settings: Settings;
   readonly #ports: ProviderPorts;
   readonly #hubTokens: TokenSource;
   readonly #refused = new Map<string, Set<Refusable>>();
 
-  constructor(settings: ProviderSettings, ports: ProviderPorts) {
+  constructor(settings: Settings, ports: ProviderPorts) {
     const { fetch, clock } = ports;
     this.#settings = settings;
     this.#ports = ports;
@@ -98,44 +70,49 @@ export class Providers {
     this.catalogue = new ModelCatalogue(this.#sources(), clock);
   }
 
-  /**
-   * The model with an id. Each run needs its own, since a scripted model remembers what it has said.
-   *
-   * @throws {AppError} `invalid_request` for an id that no provider has, `not_found` or `invalid_config` for a
-   * scenario that does not exist or is broken. Anything else that is missing becomes an error of the model's calls.
-   */
+  /** The model with an id. Each run needs its own, since a scripted model remembers what it has said. */
   async model(id: string): Promise<Model> {
-    const { HUB_BASE_URL, ASSIST_BASE_URL, REPLAY_DIR } = this.#settings;
+    const { clock, fetch, random, warn, replayPieceDelayMs: pieceDelayMs = 0 } = this.#ports;
     const { provider, name } = parseModelId(id);
-    switch (provider) {
-      case "hub":
-        return this.#chat({ id, name, baseUrl: HUB_BASE_URL, variable: "HUB_BASE_URL" }, {
-          api: CHAT_COMPLETIONS,
-          tokens: this.#hubTokens,
-          headers: HUB_HEADERS,
-        });
-      case "assist":
-        return this.#chat({ id, name, baseUrl: ASSIST_BASE_URL, variable: "ASSIST_BASE_URL" }, {
-          api: speaksResponses(name) ? RESPONSES : CHAT_COMPLETIONS,
-          tokens: this.sessions,
-          headers: this.#assistHeaders(),
-        });
-      case "replay":
-        return new ReplayModel({
-          id,
-          scenario: await loadScenario(name, REPLAY_DIR),
-          clock: this.#ports.clock,
-          pieceDelayMs: this.#ports.replayPieceDelayMs ?? 0,
-        });
+    if (provider === "replay") {
+      const scenario = await loadScenario(name, this.#settings.REPLAY_DIR);
+      return new ReplayModel({ id, scenario, clock, pieceDelayMs });
     }
-    return provider satisfies never;
+    const { baseUrl, variable, tokens, headers } = this.#access(provider);
+    if (baseUrl === "") {
+      const text = `Model ${JSON.stringify(id)} gave no reply: its provider has no URL; set ${variable}`;
+      return { id, complete: () => Promise.reject(new ModelError("auth", text)) };
+    }
+    return new OpenAiChat({
+      id,
+      name,
+      baseUrl,
+      api: provider === "assist" && speaksResponses(name) ? RESPONSES : CHAT_COMPLETIONS,
+      tokens,
+      headers,
+      refused: this.#refusedBy(id),
+      fetch,
+      clock,
+      random,
+      warn,
+      timeoutMs: this.#settings.MODEL_TIMEOUT_SECONDS * 1000,
+      idleMs: IDLE_MS,
+    });
   }
 
-  /**
-   * The access token of provider B: from the settings, or else stored by a login.
-   *
-   * @throws {ModelError} `auth` when the stored one cannot be read
-   */
+  #access(provider: "hub" | "assist") {
+    const { HUB_BASE_URL, ASSIST_BASE_URL } = this.#settings;
+    return provider === "hub"
+      ? { baseUrl: HUB_BASE_URL, variable: "HUB_BASE_URL", tokens: this.#hubTokens, headers: HUB_HEADERS }
+      : {
+        baseUrl: ASSIST_BASE_URL,
+        variable: "ASSIST_BASE_URL",
+        tokens: this.sessions,
+        headers: this.#assistHeaders(),
+      };
+  }
+
+  /** The access token of provider B: from the settings, or else stored by a login. */
   async assistToken(): Promise<string | undefined> {
     const { ASSIST_TOKEN, ASSIST_TOKEN_FILE } = this.#settings;
     if (ASSIST_TOKEN !== "") return checkToken("ASSIST_TOKEN", ASSIST_TOKEN);
@@ -145,37 +122,6 @@ export class Providers {
       const text = "the stored access token cannot be read; run `debate login`";
       throw new ModelError("auth", text, { cause });
     }
-  }
-
-  #chat(
-    { id, name, baseUrl, variable }: {
-      readonly id: string;
-      readonly name: string;
-      readonly baseUrl: string;
-      readonly variable: string;
-    },
-    access: {
-      readonly api: ChatApi;
-      readonly tokens: TokenSource;
-      readonly headers: Readonly<Record<string, string>>;
-    },
-  ): Model {
-    // The client library would use its vendor's server instead.
-    if (baseUrl === "") return new UnreachableModel(id, variable);
-    const { fetch, clock, random, warn } = this.#ports;
-    return new OpenAiChat({
-      id,
-      name,
-      baseUrl,
-      ...access,
-      refused: this.#refusedBy(id),
-      fetch,
-      clock,
-      random,
-      warn,
-      timeoutMs: this.#settings.MODEL_TIMEOUT_SECONDS * 1000,
-      idleMs: IDLE_MS,
-    });
   }
 
   #refusedBy(id: string): Set<Refusable> {
@@ -198,27 +144,25 @@ export class Providers {
   #sources(): readonly ModelSource[] {
     const { HUB_BASE_URL, HUB_TOKEN, ASSIST_BASE_URL, REPLAY_DIR } = this.#settings;
     const { fetch, clock } = this.#ports;
-    const bearer = async (tokens: TokenSource) => ({
-      authorization: `Bearer ${await tokens.token(new AbortController().signal)}`,
-    });
+    const list = async (provider: "hub" | "assist", urls: readonly string[]) => {
+      const { tokens, headers } = this.#access(provider);
+      const authorization = `Bearer ${await tokens.token(new AbortController().signal)}`;
+      return await fetchModels({ provider, urls, headers: { ...headers, authorization }, fetch, clock });
+    };
     return [
       {
         provider: "hub",
         list: async () => {
           if (HUB_BASE_URL === "" || HUB_TOKEN === "") return [];
-          const headers = { ...HUB_HEADERS, ...await bearer(this.#hubTokens) };
           // Not every provider lists its models under the base URL of its completions.
-          const urls = [below(HUB_BASE_URL, "models"), new URL("/v1/models", HUB_BASE_URL).href];
-          return await fetchModels({ provider: "hub", urls, headers, fetch, clock });
+          return await list("hub", [below(HUB_BASE_URL, "models"), new URL("/v1/models", HUB_BASE_URL).href]);
         },
       },
       {
         provider: "assist",
         list: async () => {
           if (ASSIST_BASE_URL === "" || await this.assistToken() === undefined) return [];
-          const headers = { ...this.#assistHeaders(), ...await bearer(this.sessions) };
-          const urls = [below(ASSIST_BASE_URL, "models")];
-          return await fetchModels({ provider: "assist", urls, headers, fetch, clock });
+          return await list("assist", [below(ASSIST_BASE_URL, "models")]);
         },
       },
       {
@@ -235,26 +179,3 @@ export class Providers {
 }
 
 const HUB_HEADERS = { "user-agent": USER_AGENT };
-
-function below(baseUrl: string, path: string): string {
-  return `${baseUrl.replace(/(?<!\/)\/+$/, "")}/${path}`;
-}
-
-/** A model of which every call fails and says which setting is missing. */
-class UnreachableModel implements Model {
-  readonly id: string;
-  readonly #variable: string;
-
-  /** @param variable the setting that is missing */
-  constructor(id: string, variable: string) {
-    this.id = id;
-    this.#variable = variable;
-  }
-
-  complete(): Promise<never> {
-    const text = `Model ${
-      JSON.stringify(this.id)
-    } gave no reply: its provider has no URL; set ${this.#variable}`;
-    return Promise.reject(new ModelError("auth", text));
-  }
-}

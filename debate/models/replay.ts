@@ -1,14 +1,7 @@
-/**
- * A model that needs no network: it says what a scenario scripts, in that order, with real tool calls in
- * between. It is used by the demo and tests, and shows whether a prompt template contains what it should.
- *
- * @module
- */
 import type { Clock } from "@gateway/shared/clock";
 import { type Model, ModelError, type ModelReply, type ModelRequest } from "../engine/model.ts";
-import { type Scenario, SCRIPTED_NODES, type ScriptedNode, type ScriptedReply } from "./scenario.ts";
+import type { Scenario, ScriptedReply } from "./scenario.ts";
 
-/** What a {@linkcode ReplayModel} needs. */
 interface ReplayOptions {
   readonly id: string;
   readonly scenario: Scenario;
@@ -17,7 +10,6 @@ interface ReplayOptions {
   readonly pieceDelayMs: number;
 }
 
-/** The approximate length of a piece of text, in characters. */
 const PIECE_LENGTH = 24;
 
 /**
@@ -72,7 +64,8 @@ export class ReplayModel implements Model {
     // A script has no part for independent diagnoses: each plays the first diagnosis from its beginning.
     const isSample = purpose === "sample_agent";
     const node = isSample ? "diagnostic_agent" : purpose;
-    const part = isScripted(node) ? rounds[round - 1]?.[node] : undefined;
+    const parts: Readonly<Record<string, readonly ScriptedReply[]>> = rounds[round - 1] ?? {};
+    const part = parts[node];
     if (part === undefined) throw this.#problem(request, "has no part in the script");
     const mayCall = tools.length > 0 && toolChoice !== "none";
     const key = `${round} ${purpose}`;
@@ -126,10 +119,6 @@ export class ReplayModel implements Model {
 
 /** Whole words, so that a text grows like a model's. */
 const PIECE = new RegExp(String.raw`[\s\S]{1,${PIECE_LENGTH}}(?:\s+|$)|\S+\s*`, "g");
-
-function isScripted(node: string): node is ScriptedNode {
-  return SCRIPTED_NODES.some((known) => known === node);
-}
 
 function fillValue(value: unknown, fill: (text: string) => string): unknown {
   if (typeof value === "string") return fill(value);

@@ -9,9 +9,8 @@ import {
   stream,
   until,
 } from "../testing/chat_provider.ts";
-import { RESPONSES } from "./chat_api.ts";
+import { RESPONSES, responsesBody } from "./responses.ts";
 import type { ModelRequest } from "../engine/model.ts";
-import { responsesBody } from "./responses_request.ts";
 
 const modelOfResponses = (...answers: (() => Response)[]) =>
   modelOf(answers, { api: RESPONSES, name: "gpt-5.5" });

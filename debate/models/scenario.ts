@@ -1,65 +1,15 @@
-/**
- * A scenario: what a scripted model says, reply by reply. Checked strictly, with line and reason for each problem,
- * since people write scenarios to try out their prompt templates.
- *
- * @module
- */
+import { parseConfig } from "@gateway/shared/config";
 import { AppError } from "@gateway/shared/errors";
 import * as z from "@zod/zod";
-import { findNodeAtLocation, type Node, type ParseError, parseTree, printParseErrorCode } from "jsonc-parser";
-import type { ModelErrorKind } from "../engine/model.ts";
-
-/** A tool call of a script. `{{name}}` inside a text stands for a variable. */
-interface ScriptedCall {
-  readonly name: string;
-  readonly arguments: Readonly<Record<string, unknown>>;
-}
-
-export interface ScriptedReply {
-  /** The lines; a single text is one line. */
-  readonly text: readonly string[];
-  readonly tool_calls: readonly ScriptedCall[];
-  readonly usage?: { readonly input_tokens: number; readonly output_tokens: number };
-  /** What the messages of the request must contain somewhere. */
-  readonly expect: readonly string[];
-  /** The delay before its first piece, in milliseconds. */
-  readonly delay_ms: number;
-  /** The model fails with this after its text. */
-  readonly error?: { readonly kind: ModelErrorKind; readonly message: string };
-}
-
-/** Who has a part in a script. */
-export const SCRIPTED_NODES = [
-  "diagnostic_agent",
-  "skeptic_agent",
-  "diagnostic_rebuttal_agent",
-  "moderator_agent",
-  "summarize_history",
-] as const;
-
-/** One of {@linkcode SCRIPTED_NODES}. */
-export type ScriptedNode = (typeof SCRIPTED_NODES)[number];
-
-/** A variable of a script: the topic or the context sets its value in a line `<label>: <value>`. */
-interface ScenarioVariable {
-  readonly label: string;
-  /** Used if there is no such line; if absent, the line is required. */
-  readonly default?: string;
-}
-
-/** The replies of a round, by node, each in order. */
-type ScriptedRound = Readonly<Partial<Record<ScriptedNode, readonly ScriptedReply[]>>>;
-
-export interface Scenario {
-  readonly description: string;
-  readonly topic: string;
-  readonly variables: Readonly<Record<string, ScenarioVariable>>;
-  readonly rounds: readonly ScriptedRound[];
-}
+import { join } from "node:path";
+import certificateExpired from "./scenarios/certificate_expired.json" with { type: "json" };
+import memoryLeak from "./scenarios/memory_leak.json" with { type: "json" };
+import slowQuery from "./scenarios/slow_query.json" with { type: "json" };
 
 const lines = z.union([z.string().transform((text) => [text]), z.array(z.string())], {
   error: "expected a text, or a list of lines",
 }).default([]);
+
 const tokens = z.int().min(0).max(100_000_000);
 
 const reply = z.strictObject({
@@ -79,116 +29,86 @@ const reply = z.strictObject({
 
 const replies = z.array(reply).min(1).exactOptional();
 
-const schema: z.ZodType<Scenario> = z.strictObject({
+const round = z.strictObject({
+  diagnostic_agent: replies,
+  skeptic_agent: replies,
+  diagnostic_rebuttal_agent: replies,
+  moderator_agent: replies,
+  summarize_history: replies,
+});
+
+const schema = z.strictObject({
   description: z.string().default(""),
   topic: z.string().default(""),
+  /** A variable takes its value from the line of the prompt that starts with its label. */
   variables: z.record(
     z.string().regex(/^\w+$/),
     z.strictObject({ label: z.string().trim().min(1), default: z.string().exactOptional() }),
   ).default({}),
-  rounds: z.array(z.strictObject({
-    diagnostic_agent: replies,
-    skeptic_agent: replies,
-    diagnostic_rebuttal_agent: replies,
-    moderator_agent: replies,
-    summarize_history: replies,
-  })).min(1).max(10),
+  rounds: z.array(round).min(1).max(10),
+}).superRefine(({ variables, rounds }, context) => {
+  for (const [, name = ""] of JSON.stringify(rounds).matchAll(/\{\{(\w+)\}\}/g)) {
+    if (Object.hasOwn(variables, name)) continue;
+    context.addIssue({ code: "custom", path: ["rounds"], message: `variable "${name}" is not declared` });
+  }
 });
 
-const MAX_PROBLEMS = 20;
+export type ScriptedReply = Readonly<z.infer<typeof reply>>;
+export type Scenario = Readonly<z.infer<typeof schema>>;
+
+export function parseScenario(text: string, source: string): Scenario {
+  return parseConfig({ what: "scenario", schema, text, source });
+}
+
+const SHIPPED: Readonly<Record<string, unknown>> = {
+  certificate_expired: certificateExpired,
+  memory_leak: memoryLeak,
+  slow_query: slowQuery,
+};
+
+const NAME = /^[\w-]{1,64}$/;
 
 /**
- * Reads a scenario: JSON, comments and trailing commas allowed.
+ * Loads a scenario. A file of the folder takes precedence over a built-in one.
  *
- * @param source the file's name for messages
- * @throws {AppError} `invalid_config` with line and reason for each problem
+ * @param folder empty if there is none
  */
-export function parseScenario(text: string, source: string): Scenario {
-  const root = parseText(text, source);
-  const result = schema.safeParse(valueOf(root));
-  const problems = result.success
-    ? openVariables(text, result.data)
-    : result.error.issues.map((issue) => problemAt(text, root, issue));
-  if (!result.success || problems.length > 0) throw invalid(source, problems);
-  return result.data;
+export async function loadScenario(name: string, folder: string): Promise<Scenario> {
+  const text = NAME.test(name) ? await readOwn(name, folder) : undefined;
+  if (text !== undefined) return parseScenario(text, `${name}.json`);
+  if (Object.hasOwn(SHIPPED, name)) return parseScenario(JSON.stringify(SHIPPED[name]), name);
+  const known = (await listScenarios(folder)).join(", ");
+  throw new AppError("not_found", `There is no scenario ${JSON.stringify(name)}; there are ${known}`);
 }
 
-function parseText(text: string, source: string): Node {
-  if (text.trim() === "") throw invalid(source, ["line 1: it is empty"]);
-  const problems: ParseError[] = [];
-  let root: Node | undefined;
+/** The names of all scenarios, sorted. A folder that does not exist contributes none. */
+export async function listScenarios(folder: string): Promise<readonly string[]> {
+  const names = new Set(Object.keys(SHIPPED));
   try {
-    root = parseTree(text, problems, { allowTrailingComma: true });
+    for await (const { name } of folder === "" ? [] : Deno.readDir(folder)) {
+      const stem = name.replace(/\.json$/, "");
+      if (stem !== name && NAME.test(stem)) names.add(stem);
+    }
   } catch (error) {
-    // The parser recurses once per level.
-    if (error instanceof RangeError) throw invalid(source, ["line 1: nested too deeply"]);
-    throw error;
+    if (!isMissing(error)) throw unreadable(folder, error);
   }
-  const [first] = problems;
-  if (root !== undefined && first === undefined) return root;
-  const code = first === undefined ? "ValueExpected" : printParseErrorCode(first.error);
-  throw invalid(source, [`line ${lineAt(text, first?.offset ?? 0)}: not JSON, ${code}`]);
+  return [...names].sort();
 }
 
-function problemAt(text: string, root: Node, issue: z.core.$ZodIssue): string {
-  const path = issue.path.filter((key) => typeof key !== "symbol");
-  const names = issue.code === "unrecognized_keys" ? issue.keys : [];
-  const node = nearest(root, [...path, ...names.slice(0, 1)]);
-  const where = path.length === 0 ? "" : ` ${formatPath(path)}:`;
-  const reason = names.length === 0
-    ? issue.message
-    : `unknown key ${names.map((name) => `"${name}"`).join(", ")}`;
-  return `line ${lineAt(text, node.offset)}:${where} ${reason}`;
-}
-
-/** The node at a path, or the closest one above it, since a missing key has no position of its own. */
-function nearest(root: Node, path: readonly (string | number)[]): Node {
-  for (let length = path.length; length > 0; length--) {
-    const node = findNodeAtLocation(root, path.slice(0, length));
-    // The key itself, since its value may start several lines below.
-    if (node !== undefined) return node.parent?.type === "property" ? node.parent : node;
-  }
-  return root;
-}
-
-/** Every `{{name}}` must be declared; otherwise a typo would be sent to a tool as it is. */
-function openVariables(text: string, scenario: Scenario): readonly string[] {
-  return [...text.matchAll(/\{\{(\w+)\}\}/g)]
-    .filter(([, name = ""]) => !Object.hasOwn(scenario.variables, name))
-    .map(({ index, 1: name }) => `line ${lineAt(text, index)}: variable "${name}" is not declared`);
-}
-
-/** The value of a tree. The parser's own function would treat `__proto__` as the prototype. */
-function valueOf(node: Node): unknown {
-  switch (node.type) {
-    case "object":
-      return Object.fromEntries(
-        (node.children ?? []).flatMap(({ children: [key, value] = [] }) =>
-          key === undefined || value === undefined ? [] : [[String(key.value), valueOf(value)]]
-        ),
-      );
-    case "array":
-      return (node.children ?? []).map(valueOf);
-    default:
-      return node.value;
+async function readOwn(name: string, folder: string): Promise<string | undefined> {
+  if (folder === "") return undefined;
+  try {
+    return await Deno.readTextFile(join(folder, `${name}.json`));
+  } catch (error) {
+    if (isMissing(error)) return undefined;
+    throw unreadable(join(folder, `${name}.json`), error);
   }
 }
 
-function formatPath(path: readonly (string | number)[]): string {
-  return path.map((key, index) => typeof key === "number" ? `[${key}]` : index === 0 ? key : `.${key}`).join(
-    "",
-  );
+function isMissing(error: unknown): boolean {
+  return error instanceof Deno.errors.NotFound || error instanceof Deno.errors.NotADirectory;
 }
 
-function lineAt(text: string, offset: number): number {
-  return text.slice(0, offset).split("\n").length;
-}
-
-function invalid(source: string, problems: readonly string[]): AppError {
-  const head = `Cannot load scenario ${JSON.stringify(source)}:`;
-  const [first = ""] = problems;
-  if (problems.length === 1) return new AppError("invalid_config", `${head} ${first}`);
-  const more = problems.length > MAX_PROBLEMS ? [`and ${problems.length - MAX_PROBLEMS} more`] : [];
-  const shown = [`${head} ${problems.length} problems`, ...problems.slice(0, MAX_PROBLEMS), ...more];
-  return new AppError("invalid_config", shown.join("\n  "));
+function unreadable(path: string, cause: unknown): AppError {
+  return new AppError("invalid_config", `Cannot read ${JSON.stringify(path)}`, { cause });
 }

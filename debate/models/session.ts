@@ -1,11 +1,6 @@
-/**
- * Short-lived session tokens, which are issued for a long-lived access token and renewed before they expire.
- *
- * @module
- */
 import type { Clock } from "@gateway/shared/clock";
 import * as z from "@zod/zod";
-import type { TokenSource } from "./chat_exchange.ts";
+import type { TokenSource } from "./tokens.ts";
 import { exchangeJson } from "./json_exchange.ts";
 import { ModelError } from "../engine/model.ts";
 
@@ -22,16 +17,6 @@ export interface SessionOptions {
   readonly clock: Clock;
 }
 
-interface SessionStatus {
-  readonly isConfigured: boolean;
-  /** Whether there is a session, or could be one. */
-  readonly isValid: boolean;
-  /** How long it is still valid, in seconds; `undefined` if there is no session. */
-  readonly expiresInSeconds: number | undefined;
-  /** Why there is no session, for people. */
-  readonly problem: string | undefined;
-}
-
 interface Session {
   readonly accessToken: string;
   readonly token: string;
@@ -39,13 +24,11 @@ interface Session {
   readonly expiresAt: number;
 }
 
-/** A session that expires sooner than this is replaced. */
 const MARGIN_MS = 60_000;
 
 /** The lifetime of a session if the provider does not state one. */
 const ASSUMED_MS = 1_500_000;
 
-/** The session tokens of a provider. */
 export class SessionTokens implements TokenSource {
   readonly remedy: string;
   readonly #options: SessionOptions;
@@ -78,7 +61,7 @@ export class SessionTokens implements TokenSource {
   }
 
   /** Requests a session if there is none, and reports the outcome. */
-  async status(): Promise<SessionStatus> {
+  async status() {
     try {
       const isConfigured = await this.#options.accessToken() !== undefined;
       if (!isConfigured) return { ...NOTHING, problem: `There is no access token; ${this.remedy}` };
@@ -136,7 +119,7 @@ export class SessionTokens implements TokenSource {
   }
 }
 
-const NOTHING: SessionStatus = {
+const NOTHING = {
   isConfigured: false,
   isValid: false,
   expiresInSeconds: undefined,

@@ -1,14 +1,8 @@
-/**
- * Parses the file of a prompt template strictly, with line and reason for each problem: a typo would only show as a
- * worse debate.
- *
- * @module
- */
 import { AppError } from "@gateway/shared/errors";
 import * as z from "@zod/zod";
 import { type Document, isMap, isNode, isPair, isScalar, LineCounter, parseDocument } from "yaml";
-import type { PromptTemplate } from "./template.ts";
 
+/** What a file's name states. */
 export interface TemplateId {
   readonly name: string;
   readonly language: string;
@@ -16,7 +10,6 @@ export interface TemplateId {
 
 interface TemplateFile {
   readonly name: string;
-  /** Its path as messages show it. */
   readonly path: string;
   readonly text: string;
   readonly source: PromptTemplate["source"];
@@ -49,11 +42,6 @@ export function parseFileName(fileName: string): TemplateId | undefined {
   return name === undefined || language === undefined ? undefined : { name, language };
 }
 
-/**
- * Reads a template.
- *
- * @throws {AppError} `invalid_config` with the file, and line and reason for each problem
- */
 export function parseTemplate(file: TemplateFile): PromptTemplate {
   const id = parseFileName(file.name);
   if (id === undefined) {
@@ -135,4 +123,16 @@ function invalid(file: TemplateFile, problems: readonly string[]): AppError {
   if (problems.length === 1) return new AppError("invalid_config", `${head} ${first}`);
   const shown = [`${head} ${problems.length} problems`, ...problems.slice(0, MAX_PROBLEMS)];
   return new AppError("invalid_config", shown.join("\n  "));
+}
+
+/** A prompt template, one name in one language. */
+export interface PromptTemplate {
+  readonly name: string;
+  readonly language: string;
+  readonly version: number;
+  readonly description: string;
+  readonly source: "builtin" | "custom";
+  readonly diagnosticSystem: string;
+  readonly skepticSystem: string;
+  readonly moderatorSystem: string;
 }

@@ -1,26 +1,26 @@
-/**
- * The templates to choose from: the built-in ones, and those of the operator's folder, which replace them by name
- * and language. They are read anew whenever they are asked for, so that a change needs no restart;
- * the built-in ones are read once.
- *
- * @module
- */
 import { AppError } from "@gateway/shared/errors";
-import { BUILTIN_TEXTS } from "./builtin.ts";
-import { parseFileName, parseTemplate, type TemplateId } from "./parse_template.ts";
-import type { PromptTemplate } from "./template.ts";
+import { parseFileName, parseTemplate, type PromptTemplate, type TemplateId } from "./parse_template.ts";
+import dataEn from "./builtin/data.en.yaml" with { type: "text" };
+import dataEs from "./builtin/data.es.yaml" with { type: "text" };
+import defaultEn from "./builtin/default.en.yaml" with { type: "text" };
+import defaultEs from "./builtin/default.es.yaml" with { type: "text" };
+import errorsEn from "./builtin/errors.en.yaml" with { type: "text" };
+import errorsEs from "./builtin/errors.es.yaml" with { type: "text" };
+import performanceEn from "./builtin/performance.en.yaml" with { type: "text" };
+import performanceEs from "./builtin/performance.es.yaml" with { type: "text" };
+import securityEn from "./builtin/security.en.yaml" with { type: "text" };
+import securityEs from "./builtin/security.es.yaml" with { type: "text" };
 
-export type { PromptTemplate } from "./template.ts";
+export type { PromptTemplate } from "./parse_template.ts";
 
-/** A file that cannot be used. */
 interface TemplateProblem {
   /** Absent when not even the file's name can be read. */
   readonly id?: TemplateId;
   readonly message: string;
 }
 
+/** The templates to choose from. */
 export interface TemplateSet {
-  /** Sorted by name, then language; one for each pair. */
   readonly templates: readonly PromptTemplate[];
   readonly problems: readonly TemplateProblem[];
 }
@@ -39,7 +39,6 @@ const MAX_FILES = 500;
 export interface CustomFile {
   readonly name: string;
   readonly path: string;
-  /** Its text, or the reason why it cannot be read. */
   readonly content: { readonly text: string } | { readonly unreadable: string };
 }
 
@@ -65,7 +64,6 @@ export function readBuiltinTemplates(): readonly PromptTemplate[] {
   );
 }
 
-/** The templates of the program and of files. */
 export function collectTemplates(
   files: readonly CustomFile[],
   builtin: readonly PromptTemplate[] = readBuiltinTemplates(),
@@ -94,7 +92,6 @@ export function collectTemplates(
   return { templates: [...templates.values()].sort(order), problems };
 }
 
-/** What a list shows of the templates. */
 export function listTemplates({ templates }: TemplateSet): readonly TemplateListItem[] {
   return templates.map(({ name, language, version, description, source }) => ({
     name,
@@ -108,9 +105,6 @@ export function listTemplates({ templates }: TemplateSet): readonly TemplateList
 /**
  * The template for a name and a language; when there is none, the name in English, then `default` in the
  * language, then `default` in English. The result says which it is.
- *
- * @throws {AppError} `invalid_config` when the operator's file for the chosen template is broken: the template
- * that it should replace is not what was asked for
  */
 export function selectTemplate(
   { templates, problems }: TemplateSet,
@@ -175,3 +169,16 @@ function keyOf({ name, language }: TemplateId): string {
 function compare(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0;
 }
+
+export const BUILTIN_TEXTS: Readonly<Record<string, string>> = {
+  "data.en.yaml": dataEn,
+  "data.es.yaml": dataEs,
+  "default.en.yaml": defaultEn,
+  "default.es.yaml": defaultEs,
+  "errors.en.yaml": errorsEn,
+  "errors.es.yaml": errorsEs,
+  "performance.en.yaml": performanceEn,
+  "performance.es.yaml": performanceEs,
+  "security.en.yaml": securityEn,
+  "security.es.yaml": securityEs,
+};

@@ -1,14 +1,8 @@
-/**
- * The report of a run as one HTML file that needs nothing else: the answer first, then the Markdown report, which is
- * already free of HTML and of anything that would be loaded from elsewhere.
- *
- * @module
- */
 import markdownIt from "markdown-it";
 import type { ReadRecord } from "../runs/record.ts";
 import { percent } from "./transcript.ts";
 import { renderReport } from "./report.ts";
-import { fieldsOf, numberOf, textOf } from "../runs/values.ts";
+import { fieldsOf, numberOf, textOf } from "../engine/graph/json_objects.ts";
 import { explainEvidence } from "../engine/graph/grounding.ts";
 import { type Words, wordsFor } from "./words.ts";
 
@@ -18,7 +12,6 @@ const PARSER = markdownIt("commonmark", { maxNesting: 100 }).enable("table").dis
   "image",
 ]);
 
-/** The file name under which a browser saves it. */
 export function htmlFileName(runId: string): string {
   return `diagnosis-${runId.slice(0, 8)}.html`;
 }
@@ -32,7 +25,7 @@ export function renderHtml(record: ReadRecord): string {
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta http-equiv="content-security-policy" content="default-src 'none'; style-src 'unsafe-inline'">
-<title>${escape(title)}</title>
+<title>${escapeHtml(title)}</title>
 <style>${STYLE}</style>
 </head>
 <body>
@@ -68,13 +61,15 @@ function renderAnswer(record: ReadRecord): string {
     [words.fix, textOf(decision.recommended_fix)],
   ];
   const evidence = (lead?.evidence ?? []).map(({ text, status }) =>
-    `<li>${escape(text)} <i>(${escape(explainEvidence(status, words.language))})</i></li>`
+    `<li>${escapeHtml(text)} <i>(${escapeHtml(explainEvidence(status, words.language))})</i></li>`
   );
   const rows = facts.filter(([, value]) => value !== "").map(([name, value]) =>
-    `<dt>${escape(name)}</dt><dd>${escape(value)}</dd>`
+    `<dt>${escapeHtml(name)}</dt><dd>${escapeHtml(value)}</dd>`
   );
-  const list = evidence.length === 0 ? "" : `<h2>${escape(words.evidence)}</h2><ul>${evidence.join("")}</ul>`;
-  const imported = record.imported ? `<p><b>${escape(words.imported)}</b></p>` : "";
+  const list = evidence.length === 0
+    ? ""
+    : `<h2>${escapeHtml(words.evidence)}</h2><ul>${evidence.join("")}</ul>`;
+  const imported = record.imported ? `<p><b>${escapeHtml(words.imported)}</b></p>` : "";
   return `<section class="answer">${imported}<dl>${rows.join("")}</dl>${list}</section>`;
 }
 
@@ -87,7 +82,7 @@ function confidenceText(decision: Readonly<Record<string, unknown>>, words: Word
   return [percent(confidence), `${limited}${textOf(reason)}`].filter((each) => each !== "").join(" – ");
 }
 
-function escape(text: string): string {
+export function escapeHtml(text: string): string {
   return text.replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
 }
 

@@ -1,13 +1,7 @@
 /**
- * Foreign text inside a Markdown document: models, tools and operators write what they like, and it must stay
- * where it is put.
- *
- * Their Markdown is parsed and rewritten in one plain form, so that every viewer reads the report as it was
- * read here. `markdown-it` is the parser because its time is linear: 60 KB of `_a` take it 0.3 s, `marked` 25 s and
- * `mdast-util-from-markdown` 3 s for a third of that; 60 KB of `[](` take `commonmark` 47 s; endless `> - `
- * overflows the stack of `marked`.
- *
- * @module
+ * Models, tools and operators write any Markdown. It is parsed and rewritten in one plain form, so that it
+ * cannot leave its place in the report. `markdown-it` takes linear time: 60 KB of `_a` take it 0.3 s and
+ * `marked` 25 s; 60 KB of `[](` take `commonmark` 47 s.
  */
 import markdownIt, { type Token } from "markdown-it";
 
@@ -24,7 +18,6 @@ export function inline(text: string): string {
   return escape(text.replace(/\s+/g, " ").replace(/\p{Cc}/gu, "").trim());
 }
 
-/** The unchanged text in a fence that it cannot close. */
 export function fenced(text: string, language = ""): string {
   const longest = (text.match(/`+/g) ?? []).reduce((most, run) => Math.max(most, run.length), 2);
   const fence = "`".repeat(longest + 1);
@@ -42,7 +35,6 @@ export function embedded(text: string): string {
   return isTooDeep ? fenced(text) : new Blocks(tokens).write();
 }
 
-/** Writes blocks, in the order of their tokens. */
 class Blocks {
   readonly #tokens: readonly Token[];
   #at = 0;
@@ -55,7 +47,6 @@ class Blocks {
     return this.#until(undefined);
   }
 
-  /** The blocks before the token that closes them. */
   #until(close: string | undefined): string {
     let text = "";
     for (let token = this.#next(); token !== undefined && token.type !== close; token = this.#next()) {

@@ -1,17 +1,11 @@
-/**
- * The report of a run for people, as Markdown: who took part, what was said, and what the result was.
- *
- * @module
- */
 import { explainEvidence } from "../engine/graph/grounding.ts";
 import type { Evidence, Hypothesis, Review } from "../engine/graph/state.ts";
 import type { ReadRecord } from "../runs/record.ts";
 import { inline } from "./markdown_text.ts";
 import { confidenceOf, percent, renderTranscript } from "./transcript.ts";
-import { fieldsOf, numberOf, textOf } from "../runs/values.ts";
+import { fieldsOf, numberOf, textOf } from "../engine/graph/json_objects.ts";
 import { type Words, wordsFor } from "./words.ts";
 
-/** The whole report, in the language of the run. */
 export function renderReport(record: ReadRecord): string {
   const words = wordsFor(record.language ?? "");
   const sections = [
@@ -25,7 +19,6 @@ export function renderReport(record: ReadRecord): string {
   return `${sections.filter((section) => section !== "").join("\n\n")}\n`;
 }
 
-/** The file name under which a browser saves the report. */
 export function reportFileName(runId: string): string {
   return `diagnosis-${runId.slice(0, 8)}.md`;
 }
@@ -53,7 +46,6 @@ function renderFacts(record: ReadRecord, words: Words): string {
   );
 }
 
-/** `45s`, `2m 5s`, `1h 3m`. */
 export function formatDuration(seconds: number): string {
   const whole = Math.max(0, Math.round(seconds));
   if (whole < 60) return `${whole}s`;
@@ -96,7 +88,7 @@ function checkOf(line: string, evidence: readonly Evidence[], { language }: Word
 
 function renderReview(review: Review, words: Words): string {
   const { round, agent, verdict, reason, evidence, new_evidence } = review;
-  const agreement = verdict === "accepted" && !new_evidence ? `, ${words.agreement}` : "";
+  const agreement = verdict === "accepted" && !new_evidence ? `, ${words.noNewEvidence}` : "";
   const lines = evidence.map((line) =>
     `${inline(line.text)} (${explainEvidence(line.status, words.language)})`
   );
@@ -137,7 +129,6 @@ function outcomeOf({ grounding }: Readonly<Record<string, unknown>>, words: Word
   return outcome === "cause" || outcome === "no_confident_cause" ? words[outcome] : "";
 }
 
-/** The tokens of each agent and their cost. */
 function renderCost({ token_totals, cost_estimate }: ReadRecord, words: Words): string {
   const byNode = fieldsOf(fieldsOf(token_totals).by_node);
   if (Object.keys(byNode).length === 0) return "";

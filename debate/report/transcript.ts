@@ -1,14 +1,8 @@
-/**
- * The events of a run in chronological order, as Markdown.
- *
- * @module
- */
 import type { StoredEvent } from "../runs/record.ts";
 import { embedded, fenced, inline } from "./markdown_text.ts";
-import { fieldsOf, numberOf, textOf, textsOf } from "../runs/values.ts";
+import { fieldsOf, numberOf, textOf, textsOf } from "../engine/graph/json_objects.ts";
 import type { Words } from "./words.ts";
 
-/** What was said and done, round by round. */
 export function renderTranscript(events: readonly StoredEvent[], words: Words): string {
   const decided = resolutions(events);
   const sections: string[] = [];
@@ -111,7 +105,6 @@ function numberMark({ number }: StoredEvent): string {
   return known === undefined ? "" : ` #${known}`;
 }
 
-/** Which of the independent diagnoses it is. */
 function sampleMark({ sample }: StoredEvent): string {
   const known = numberOf(sample);
   return known === undefined ? "" : ` ${known}`;
@@ -146,7 +139,7 @@ function renderDecision(event: StoredEvent, words: Words): string {
   ];
   const lists: readonly (readonly [string, readonly string[]])[] = [
     [words.statedEvidence, textsOf(decision.evidence)],
-    [words.missing, textsOf(decision.missing_evidence)],
+    [words.missingEvidence, textsOf(decision.missing_evidence)],
     [words.rejected, textsOf(decision.rejected_hypotheses)],
     [words.validation, textsOf(decision.validation)],
   ];
@@ -162,12 +155,10 @@ function roleOf({ role, agent_role, node, agent_node }: StoredEvent, words: Word
   return inline(textOf(role) || textOf(agent_role) || textOf(node) || textOf(agent_node)) || words.agent;
 }
 
-/** `83%`; empty when the share is not known. */
 export function percent(share: number | undefined): string {
   return share === undefined ? "" : `${Math.round(share * 100)}%`;
 }
 
-/** The confidence of a decision, with what limits it. */
 export function confidenceOf(decision: Readonly<Record<string, unknown>>, words: Words): string {
   const confidence = numberOf(decision.confidence);
   const { stated_confidence, reason } = fieldsOf(decision.grounding);

@@ -1,11 +1,7 @@
-/**
- * The words of a report, in the languages of the debate. Names of agents and values of fields stay as they are stored.
- *
- * @module
- */
-import { labelLanguage } from "../engine/graph/labels.ts";
+import { COMMON, labelLanguage } from "../engine/graph/labels.ts";
 
 const ENGLISH = {
+  ...COMMON.en,
   language: "en",
   title: "Diagnosis report",
   noTopic: "no topic",
@@ -15,7 +11,6 @@ const ENGLISH = {
   started: "Started",
   ended: "Ended",
   duration: "Duration",
-  status: "Status",
   resumedFrom: "Resumed from",
   diagnosticModel: "Diagnostic model",
   skepticModel: "Skeptic model",
@@ -46,23 +41,12 @@ const ENGLISH = {
   failed: "ERROR",
   at: "at",
   forRun: "for the whole run, before",
-  confidence: "Confidence",
   stated: "was stated",
-  risk: "Risk",
   earlyEnd: "Early end",
   agreed: "agreed with the diagnostic agent",
   nextRound: "Next round",
   withoutSkeptic: "without the skeptic",
   withoutRebuttal: "without the rebuttal",
-  leading: "Leading hypothesis",
-  nextStep: "Next step",
-  fix: "Recommended fix",
-  stopReason: "Stop reason",
-  evidence: "Evidence",
-  statedEvidence: "Evidence, as the moderator states it",
-  missing: "Missing evidence",
-  rejected: "Rejected hypotheses",
-  validation: "Validation",
   agent: "Agent",
   timeline: "Hypothesis timeline",
   probability: "probability",
@@ -70,10 +54,8 @@ const ENGLISH = {
   beforeRun: "Before this run",
   rejectedBecause: "Rejected because",
   review: "Review",
-  agreement: "agreement without new evidence",
   summary: "Executive summary",
   noDecision: "The run came to no decision.",
-  outcome: "Outcome",
   cause: "cause found",
   no_confident_cause: "no confident cause",
   finalStatus: "Final status",
@@ -95,6 +77,7 @@ export type Words = {
 };
 
 const SPANISH: Words = {
+  ...COMMON.es,
   language: "es",
   title: "Informe de diagnóstico",
   noTopic: "sin tema",
@@ -104,7 +87,6 @@ const SPANISH: Words = {
   started: "Inicio",
   ended: "Fin",
   duration: "Duración",
-  status: "Estado",
   resumedFrom: "Reanuda",
   diagnosticModel: "Modelo de diagnóstico",
   skepticModel: "Modelo escéptico",
@@ -135,23 +117,12 @@ const SPANISH: Words = {
   failed: "ERROR",
   at: "a las",
   forRun: "para toda la ejecución, antes",
-  confidence: "Confianza",
   stated: "según el moderador",
-  risk: "Riesgo",
   earlyEnd: "Cierre anticipado",
   agreed: "acordado con el agente de diagnóstico",
   nextRound: "Próxima ronda",
   withoutSkeptic: "sin el escéptico",
   withoutRebuttal: "sin la réplica",
-  leading: "Hipótesis principal",
-  nextStep: "Siguiente paso",
-  fix: "Arreglo recomendado",
-  stopReason: "Motivo del cierre",
-  evidence: "Evidencia",
-  statedEvidence: "Evidencia, según el moderador",
-  missing: "Evidencia que falta",
-  rejected: "Hipótesis rechazadas",
-  validation: "Validación",
   agent: "Agente",
   timeline: "Evolución de las hipótesis",
   probability: "probabilidad",
@@ -159,10 +130,8 @@ const SPANISH: Words = {
   beforeRun: "Antes de esta ejecución",
   rejectedBecause: "Rechazada porque",
   review: "Revisión",
-  agreement: "acuerdo sin evidencia nueva",
   summary: "Resumen ejecutivo",
   noDecision: "La ejecución no llegó a ninguna decisión.",
-  outcome: "Resultado",
   cause: "causa encontrada",
   no_confident_cause: "sin causa segura",
   finalStatus: "Estado final",
@@ -179,7 +148,6 @@ const SPANISH: Words = {
   noPrice: "Algunos modelos no tienen precio conocido; MODEL_PRICES_FILE puede darlo.",
 };
 
-/** The words for the language of a run. */
 export function wordsFor(language: string): Words {
   return labelLanguage(language) === "es" ? SPANISH : ENGLISH;
 }

@@ -1,13 +1,11 @@
 /**
- * The folder of the run records on a disk. Only one process at a time may use it: another one would take the
- * runs of the first for interrupted.
- *
- * @module
+ * Only one process at a time may use the directory: another server would mark the runs of the first as
+ * interrupted.
  */
 import { writeFileAtomic } from "@gateway/shared/files";
 import { AppError, errorText } from "@gateway/shared/errors";
 import { join } from "node:path";
-import type { FileEnds, Folder } from "./folder.ts";
+import type { FileEnds, Folder } from "./store.ts";
 
 const LOCK = ".lock";
 const TAIL_BYTES = 16;
@@ -15,8 +13,6 @@ const TAIL_BYTES = 16;
 /**
  * Opens a folder, creating it if needed, for its owner alone, since records contain what is known about an
  * incident.
- *
- * @throws {AppError} `invalid_config` when it cannot be used, or another process is using it
  */
 export async function openDiskFolder(path: string): Promise<Folder> {
   try {
@@ -45,7 +41,6 @@ async function takeLock(path: string): Promise<Deno.FsFile> {
   );
 }
 
-/** A folder that another process may be writing to. */
 export function openToRead(path: string): Pick<Folder, "names" | "read" | "readEnds"> {
   return {
     async names() {

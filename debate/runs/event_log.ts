@@ -1,9 +1,4 @@
-/**
- * The events of one run as the bytes sent to its subscribers: each is written once, and all subscribers read the
- * same memory at their own pace. Nothing is buffered for a single subscriber.
- *
- * @module
- */
+/** Each event is encoded once. All subscribers read the same memory at their own pace. */
 import type { Clock } from "@gateway/shared/clock";
 import { EPHEMERAL } from "../engine/events.ts";
 
@@ -16,7 +11,6 @@ const ENCODER = new TextEncoder();
 const EPHEMERAL_TYPES: ReadonlySet<string> = EPHEMERAL;
 
 interface Page {
-  /** The position of its first byte in the log. */
   readonly start: number;
   readonly bytes: Uint8Array;
   used: number;
@@ -50,7 +44,6 @@ export class EventLog {
     this.#clock = clock;
   }
 
-  /** The number of bytes so far. */
   get size(): number {
     return this.#size;
   }
@@ -71,7 +64,6 @@ export class EventLog {
     this.#tellSoon();
   }
 
-  /** Ends the log. Subscribers are notified at once. */
   end(): void {
     this.#isEnded = true;
     this.#tell();

@@ -1,11 +1,6 @@
-/**
- * The record of a run is what its events say: nothing else is stored about how it went.
- *
- * @module
- */
 import { skippedText } from "../engine/graph/flow.ts";
-import { logged, NO_TEXTS, TEXT_KEYS } from "../engine/graph/round_log.ts";
-import { fieldsOf, textOf } from "./values.ts";
+import { logged, NO_TEXTS, TEXT_KEYS } from "../engine/graph/state.ts";
+import { fieldsOf, textOf } from "../engine/graph/json_objects.ts";
 import {
   conclusionOf,
   lastHypotheses,
@@ -75,7 +70,6 @@ export function toldBy(
   };
 }
 
-/** The last decision in the events. */
 export function lastDecision(events: readonly StoredEvent[]): RunRecord["decision"] {
   const decision = events.findLast(({ type }) => type === "moderator_decision")?.decision;
   return decision === undefined || decision === null ? null : fieldsOf(decision);
@@ -95,12 +89,10 @@ function endOf(startedAt: string, finished: StoredEvent | undefined): Partial<Ru
   };
 }
 
-/** The place of an agent's text. */
 function keyOf(node: string) {
   return Object.entries(TEXT_KEYS).find(([each]) => each === node)?.[1];
 }
 
-/** The rounds that a decision ended. */
 function roundsOf(events: readonly StoredEvent[], language: string): RunRecord["round_log"] {
   const rounds: Readonly<Record<string, unknown>>[] = [];
   let texts = { ...NO_TEXTS };

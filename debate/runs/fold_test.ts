@@ -1,6 +1,6 @@
 import { FakeClock } from "@gateway/shared/testing";
 import assert from "node:assert/strict";
-import { endingEvents } from "../cli/run_record.ts";
+import { endingEvents } from "./setup.ts";
 import { EPHEMERAL } from "../engine/events.ts";
 import type { DebateSetup } from "../engine/ports.ts";
 import { CLOSING, CONTINUE, DebateFixture, FixedTool } from "../testing/debate_fixture.ts";
@@ -12,7 +12,7 @@ import samples from "../testing/stored_runs/samples_in_spanish.json" with { type
 import { hanging, WebFixture } from "../testing/web_fixture.ts";
 import { ModelError } from "../engine/model.ts";
 import { recordOf } from "./fold.ts";
-import { interruptedRecord } from "./interrupted.ts";
+import { interruptedRecord } from "./store.ts";
 import { beginRecord, formatRecord, type RunHeader, type RunRecord, type StoredEvent } from "./record.ts";
 
 const HEADER: RunHeader = {

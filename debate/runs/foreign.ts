@@ -1,11 +1,9 @@
 /**
- * A record from elsewhere without what only this server can know: which evidence counts, and so what is confirmed and
- * found. It is what everybody is shown, also of records that were imported before this was done.
- *
- * @module
+ * Removes claims that only this server can check from an imported record: which evidence counts, and which
+ * hypothesis is confirmed.
  */
 import { labelLanguage } from "../engine/graph/labels.ts";
-import { fieldsOf, numberOf, textOf } from "./values.ts";
+import { fieldsOf, isObject, numberOf, textOf } from "../engine/graph/json_objects.ts";
 
 type Fields = Readonly<Record<string, unknown>>;
 
@@ -21,21 +19,20 @@ export function withoutForeignClaims<T extends Fields>(record: T): T {
   const { conclusion, decision, hypotheses, events, final_result: final } = record;
   return {
     ...record,
-    ...(isFields(conclusion) && { conclusion: withoutOutcome(conclusion) }),
+    ...(isObject(conclusion) && { conclusion: withoutOutcome(conclusion) }),
     ...(typeof final === "string" && { final_result: withReason(final, reason) }),
-    ...(isFields(decision) && { decision: undecided(decision, reason) }),
+    ...(isObject(decision) && { decision: undecided(decision, reason) }),
     ...(Array.isArray(hypotheses) && { hypotheses: hypotheses.map(unchecked) }),
     ...(Array.isArray(events) && { events: events.map((event) => unclaimed(event, reason)) }),
   };
 }
 
-/** What a list shows of it. */
 export function withoutOutcome<T extends Fields>(conclusion: T): T & { outcome: null; confidence: number } {
   return { ...conclusion, outcome: null, confidence: share(conclusion.confidence) };
 }
 
 function unclaimed(event: unknown, reason: string): unknown {
-  if (!isFields(event)) return event;
+  if (!isObject(event)) return event;
   if (event.type === "moderator_decision") {
     return { ...event, decision: undecided(fieldsOf(event.decision), reason) };
   }
@@ -63,7 +60,7 @@ function undecided(decision: Fields, reason: string): Fields {
 }
 
 function unchecked(hypothesis: unknown): unknown {
-  if (!isFields(hypothesis)) return hypothesis;
+  if (!isObject(hypothesis)) return hypothesis;
   const { state, evidence, reviews } = hypothesis;
   return {
     ...hypothesis,
@@ -74,14 +71,14 @@ function unchecked(hypothesis: unknown): unknown {
 }
 
 function uncheckedReview(review: unknown): unknown {
-  if (!isFields(review)) return review;
+  if (!isObject(review)) return review;
   const { evidence } = review;
   const lines = Array.isArray(evidence) ? evidence.map(uncheckedLine) : [];
   return { ...review, new_evidence: false, evidence: lines };
 }
 
 function uncheckedLine(line: unknown): unknown {
-  return isFields(line) ? { ...line, status: "unchecked" } : line;
+  return isObject(line) ? { ...line, status: "unchecked" } : line;
 }
 
 function withReason(text: string, reason: string): string {
@@ -90,8 +87,4 @@ function withReason(text: string, reason: string): string {
 
 function share(value: unknown): number {
   return Math.min(1, Math.max(0, numberOf(value) ?? 0));
-}
-
-function isFields(value: unknown): value is Fields {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

@@ -1,9 +1,4 @@
-/**
- * The record of a run that comes from elsewhere: what it says is kept, and nothing of it is trusted.
- *
- * @module
- */
-import { fieldsOf } from "./values.ts";
+import { fieldsOf } from "../engine/graph/json_objects.ts";
 import { lastDecision } from "./fold.ts";
 import { withoutForeignClaims } from "./foreign.ts";
 import { conclusionOf, type ReadRecord } from "./record.ts";

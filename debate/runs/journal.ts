@@ -1,17 +1,11 @@
 /**
- * The events of a run in progress, one JSON line each, in a file next to its record.
- *
- * A journal is used because rewriting the record costs as much as everything before it and would happen once
- * a round at best, so that a killed server would lose the current round. A line costs one append and survives
- * the process as soon as it is written; the last one may be torn and is then ignored.
- *
- * @module
+ * Events of a run in progress, one JSON line each. Rewriting the record for each event would cost too much.
+ * The last line may be torn and is then ignored.
  */
 import { errorName } from "@gateway/shared/errors";
-import { parseStandardJson } from "@gateway/shared/json";
+import { parseJson } from "../engine/graph/json_objects.ts";
 import { readEvents, type StoredEvent } from "./record.ts";
 
-/** Appends bytes to the journal's file. */
 export type Append = (bytes: Uint8Array) => Promise<void>;
 
 const ENCODER = new TextEncoder();
@@ -64,13 +58,5 @@ export class Journal {
 
 /** The events of a journal; torn or damaged lines are ignored. */
 export function readJournal(text: string): readonly StoredEvent[] {
-  return readEvents(
-    text.split("\n").map((line) => {
-      try {
-        return parseStandardJson(line);
-      } catch {
-        return undefined;
-      }
-    }),
-  );
+  return readEvents(text.split("\n").map(parseJson));
 }

@@ -1,8 +1,3 @@
-/**
- * A run in progress: its events so far, what it waits for, and how it is stopped.
- *
- * @module
- */
 import { type Clock, within } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
 import { redactValue } from "../context/redact_value.ts";
@@ -19,9 +14,7 @@ import { beginRecord, type RunHeader, type RunRecord, type StoredEvent } from ".
 
 /** What an operator may change during a run. */
 export interface RunOptions {
-  /** Whether the listed tools need the operator's approval. */
   readonly requireApproval: boolean;
-  /** Whether the run waits for a comment after each round. */
   readonly pauseBetweenRounds: boolean;
 }
 
@@ -31,7 +24,6 @@ interface LiveRunSetup {
   readonly options: RunOptions;
   readonly journal: Journal;
   readonly clock: Clock;
-  /** The tools that wait for the operator. */
   readonly approvalTools: ReadonlySet<string>;
   readonly approvalTimeoutMs: number;
   readonly commentTimeoutMs: number;
@@ -46,9 +38,7 @@ type OperatorAnswer = "approved" | "rejected" | "approved_for_run" | "rejected_f
 
 interface Answer {
   readonly resolution: Resolution;
-  /** Also for the same call later in this run. */
   readonly forRun?: true;
-  /** What is approved in place of what was asked for. */
   readonly args?: ToolArgs;
 }
 
@@ -88,7 +78,6 @@ export class LiveRun {
     return this.#options;
   }
 
-  /** Aborted when the run is to stop. */
   get signal(): AbortSignal {
     return this.#cancel.signal;
   }
@@ -105,24 +94,20 @@ export class LiveRun {
     this.log.append({ type, json });
   }
 
-  /** An event with its time, as it is stored. */
   stamp(event: RunEvent): StoredEvent {
     return { ...event, timestamp: new Date(this.#setup.clock.now()).toISOString() };
   }
 
-  /** Sends the last events, which are already in the record. */
   conclude(events: readonly StoredEvent[]): void {
     this.#events.push(...events);
     for (const event of events) this.log.append({ type: event.type, json: JSON.stringify(event) });
     this.log.end();
   }
 
-  /** Waits until the journal has been written. */
   settle(): Promise<void> {
     return this.#setup.journal.settle();
   }
 
-  /** The record as it is now. */
   toRecord(): RunRecord {
     return recordOf(beginRecord(this.header, this.context), this.#events);
   }
@@ -159,11 +144,10 @@ export class LiveRun {
   }
 
   /**
-   * Passes on the operator's decision about a tool call. The first one counts, but an approval for the whole run can be
-   * taken back.
+   * Passes on the operator's decision about a tool call. The first one counts, but an approval for the whole
+   * run can be taken back.
    *
    * @param edited what is approved in place of what was asked for; for this call only
-   * @throws {AppError} `not_found` when the call is not waiting for it
    */
   decide(callId: string, answer: OperatorAnswer, edited?: ToolArgs): void {
     const waiting = this.#approvals.get(callId);
@@ -201,7 +185,6 @@ export class LiveRun {
     this.emit({ type: "tool_approval_revoked", ...call });
   }
 
-  /** What the operator is asked for now. */
   get waitsFor(): "approval" | "comment" | undefined {
     if (this.#approvals.size > 0) return "approval";
     return this.#answerPause === undefined ? undefined : "comment";
@@ -218,11 +201,7 @@ export class LiveRun {
     return word;
   }
 
-  /**
-   * Passes on the operator's comment and changes; empty for none. The first ones count.
-   *
-   * @throws {AppError} `conflict` when the run does not wait for one
-   */
+  /** Passes on the operator's comment and changes; empty for none. The first ones count. */
   comment(word: OperatorWord): void {
     const answer = this.#answerPause;
     if (answer === undefined) {
@@ -246,7 +225,6 @@ export class LiveRun {
     return this.#options;
   }
 
-  /** Stops the run as soon as it can. */
   cancel(): void {
     this.#cancel.abort(new AppError("canceled", "The run was cancelled"));
   }

@@ -1,73 +1,33 @@
-/**
- * Starts runs, keeps track of those in progress, and stores their results.
- *
- * @module
- */
 import type { Clock } from "@gateway/shared/clock";
 import { AppError, errorName, errorText } from "@gateway/shared/errors";
 import { holdDebate } from "../engine/agents/hold_debate.ts";
-import type { DebateOutcome, DebatePorts, DebateSetup, PriorRun } from "../engine/ports.ts";
-import type { CollectedContext } from "../context/collect.ts";
+import type { DebateOutcome, DebatePorts, Tool } from "../engine/ports.ts";
 import type { Settings } from "../settings/config.ts";
-import type { CostEstimate, RunEnd, RunEvent, TokenTotals } from "../engine/events.ts";
+import type { CostEstimate, RunEnd, TokenTotals } from "../engine/events.ts";
 import type { OperatorWord } from "../engine/graph/operator.ts";
 import { type Model, ModelError } from "../engine/model.ts";
-import type { PromptTemplate } from "../prompts/template.ts";
-import type { RunMode } from "../engine/run_mode.ts";
-import type { Tool } from "../engine/tool.ts";
 import { recordOf } from "./fold.ts";
-import { beginHeader } from "./header.ts";
 import { LiveRun, type RunOptions } from "./live_run.ts";
-import {
-  beginRecord,
-  type RunEfforts,
-  type RunHeader,
-  type RunModels,
-  type RunRecord,
-  type StoredEvent,
-} from "./record.ts";
+import { beginRecord, type RunRecord, type StoredEvent } from "./record.ts";
+import { endingEvents, modelIds, NO_TOKENS, type RunRequest, toHeader, toSetup } from "./setup.ts";
 import type { RunStore } from "./store.ts";
 
-/** The models of a run, by id. */
-interface RoleModels extends RunModels {
-  readonly summary: string;
-  /** Gives the independent diagnoses before a debate. */
-  readonly sample: string;
-}
-
-/** What the manager needs for runs. */
 interface RunPorts {
   readonly store: RunStore;
   readonly clock: Clock;
-  /** A fresh id of 32 hexadecimal digits. */
   readonly newRunId: () => string;
-  /** A fresh id of 12 hexadecimal digits. */
   readonly newCallId: () => string;
-  /** @throws {ModelError | AppError} when there is no such model */
   readonly openModel: (id: string) => Model | Promise<Model>;
   readonly openTools: () => readonly Tool[];
   readonly audit: DebatePorts["audit"];
   /** Masks secrets in what the operator writes. */
   readonly redact: (text: string) => string;
-  readonly estimateCost: (totals: TokenTotals, models: RoleModels) => CostEstimate | null;
+  readonly estimateCost: (totals: TokenTotals, models: ReturnType<typeof modelIds>) => CostEstimate | null;
   readonly warn: (message: string) => void;
-  /** Tells what went wrong for good. */
   readonly fail: (message: string) => void;
 }
 
-interface RunRequest {
-  readonly topic: string;
-  readonly context: CollectedContext;
-  readonly models: RunModels;
-  readonly efforts: RunEfforts;
-  /** The name of the template that was requested. */
-  readonly templateName: string;
-  readonly language: string;
-  readonly template: PromptTemplate;
-  readonly options: RunOptions;
-  readonly mode: RunMode;
-  readonly parent?: { readonly runId: string; readonly topic: string; readonly prior: PriorRun };
-}
+type ServerRun = RunRequest & { readonly options: RunOptions };
 
 const MAX_LIVE = 200;
 const MS = 1000;
@@ -89,13 +49,8 @@ export class RunManager {
     return this.#live.get(runId);
   }
 
-  /**
-   * Starts a run, and returns its id as soon as its record is stored.
-   *
-   * @throws {AppError} `rate_limited` when too many are in progress, `canceled` when the server is stopping,
-   * `internal` when the record cannot be written
-   */
-  async start(request: RunRequest): Promise<string> {
+  /** Starts a run, and returns its id as soon as its record is stored. */
+  async start(request: ServerRun): Promise<string> {
     if (this.#isClosing) throw new AppError("canceled", "The server is stopping");
     if (this.#live.size + this.#starting >= MAX_LIVE) {
       throw new AppError(
@@ -127,7 +82,7 @@ export class RunManager {
     await Promise.all(this.#held);
   }
 
-  async #open(request: RunRequest): Promise<LiveRun> {
+  async #open(request: ServerRun): Promise<LiveRun> {
     const { clock, store, newRunId, redact } = this.#ports;
     const { APPROVAL_REQUIRED_TOOLS, APPROVAL_TIMEOUT_SECONDS, COMMENT_TIMEOUT_SECONDS } = this.#settings;
     const header = toHeader(request, newRunId(), clock.now());
@@ -146,7 +101,7 @@ export class RunManager {
     });
   }
 
-  async #hold(run: LiveRun, request: RunRequest): Promise<void> {
+  async #hold(run: LiveRun, request: ServerRun): Promise<void> {
     const { parent } = request;
     if (parent !== undefined) {
       run.emit({ type: "run_resumed", parent_run_id: parent.runId, parent_topic: parent.topic });
@@ -164,10 +119,10 @@ export class RunManager {
     run.conclude(ending);
   }
 
-  async #debate(run: LiveRun, request: RunRequest): Promise<Outcome> {
-    const { openTools, audit, redact, clock, newCallId, warn, fail } = this.#ports;
+  async #debate(run: LiveRun, request: ServerRun): Promise<Outcome> {
+    const { openModel, openTools, audit, redact, clock, newCallId, warn, fail } = this.#ports;
     try {
-      const setup = await this.#toSetup(run.header.run_id, request);
+      const setup = await toSetup(run.header.run_id, request, this.#settings, openModel);
       return await holdDebate(setup, {
         emit: (event) => run.emit(event),
         tools: openTools(),
@@ -184,79 +139,23 @@ export class RunManager {
     } catch (error) {
       if (run.signal.aborted) return { status: "cancelled" };
       const isKnown = error instanceof ModelError || error instanceof AppError;
-      if (!isKnown) {
-        fail(`run ${run.header.run_id} failed: ${errorName(error)}`);
-      }
+      if (!isKnown) fail(`run ${run.header.run_id} failed: ${errorName(error)}`);
       return { status: "error", error: isKnown ? error.message : "The run failed unexpectedly" };
     }
   }
 
-  async #toSetup(runId: string, request: RunRequest): Promise<DebateSetup> {
-    const { openModel } = this.#ports;
-    const settings = this.#settings;
-    const ids = modelIds(request, settings);
-    const { parent } = request;
-    return {
-      runId,
-      topic: request.topic,
-      context: request.context.text,
-      models: {
-        diagnostic: await openModel(ids.diagnostic),
-        skeptic: await openModel(ids.skeptic),
-        moderator: await openModel(ids.moderator),
-        summary: await openModel(ids.summary),
-        sample: await openModel(ids.sample),
-      },
-      ...(request.mode === "sample_then_debate" && {
-        sampling: { count: settings.SAMPLES, then: "debate" as const },
-      }),
-      efforts: request.efforts,
-      maxRounds: settings.MAX_ROUNDS,
-      confidenceThreshold: settings.CONFIDENCE_THRESHOLD,
-      earlyOut: { enabled: settings.EARLY_OUT_ENABLED, threshold: settings.EARLY_OUT_THRESHOLD },
-      compressHistory: settings.COMPRESS_HISTORY,
-      template: request.template,
-      language: request.language,
-      toolBudget: settings.MAX_TOOL_CALLS_PER_AGENT,
-      maxConsecutiveErrors: settings.MAX_CONSECUTIVE_ERRORS,
-      timeouts: {
-        modelMs: settings.MODEL_TIMEOUT_SECONDS * MS,
-        ...(settings.RUN_TIMEOUT_SECONDS > 0 && { runMs: settings.RUN_TIMEOUT_SECONDS * MS }),
-      },
-      ...(parent !== undefined && { initial: parent.prior }),
-    };
-  }
-
   /** Stores the record with its last events, and returns these events. */
-  async #store(run: LiveRun, request: RunRequest, outcome: Outcome): Promise<readonly StoredEvent[]> {
-    const { store, fail } = this.#ports;
-    const record = this.#conclude(run, request, outcome);
+  async #store(run: LiveRun, request: ServerRun, outcome: Outcome): Promise<readonly StoredEvent[]> {
+    const { store, fail, estimateCost } = this.#ports;
+    const cost = estimateCost(outcome.usage ?? NO_TOKENS, modelIds(request, this.#settings));
+    const ending = endingEvents(outcome, cost).map((event) => run.stamp(event));
     try {
-      await store.finish(record);
-      return record.events.slice(run.events.length);
+      await store.finish(recordOf(beginRecord(run.header, run.context), [...run.events, ...ending]));
+      return ending;
     } catch (error) {
-      fail(
-        `cannot store run ${run.header.run_id}: ${errorText(error)}`,
-      );
-      const told: RunEvent = { type: "error", message: UNSAVED };
-      return [run.stamp(told), ...record.events.slice(run.events.length)];
+      fail(`cannot store run ${run.header.run_id}: ${errorText(error)}`);
+      return [run.stamp({ type: "error", message: UNSAVED }), ...ending];
     }
-  }
-
-  #conclude(run: LiveRun, request: RunRequest, outcome: Outcome): RunRecord {
-    const { estimateCost } = this.#ports;
-    const usage = outcome.usage ?? NO_TOKENS;
-    const cost = estimateCost(usage, modelIds(request, this.#settings));
-    const ending: RunEvent[] = [];
-    if (outcome.status === "cancelled") ending.push({ type: "run_cancelled" });
-    if (outcome.status === "error") {
-      ending.push({ type: "error", message: outcome.error ?? "The run failed" });
-    }
-    ending.push({ type: "run_finished", status: outcome.status, token_totals: usage, cost_estimate: cost });
-    return recordOf(
-      beginRecord(run.header, run.context),
-      [...run.events, ...ending.map((event) => run.stamp(event))],
-    );
   }
 }
 
@@ -268,11 +167,6 @@ function maskWord({ comment, changes }: OperatorWord, redact: (text: string) => 
 /** The outcome of a run; only its status if it did not get as far as a debate. */
 type Outcome = { readonly status: RunEnd } & Partial<DebateOutcome>;
 
-const NO_TOKENS: TokenTotals = {
-  by_node: {},
-  total: { input_tokens: 0, output_tokens: 0, total_tokens: 0 },
-};
-
 const UNSAVED = "The record of this run could not be stored: export its report before the server stops";
 
 async function begin(store: RunStore, record: RunRecord) {
@@ -281,24 +175,4 @@ async function begin(store: RunStore, record: RunRecord) {
   } catch (cause) {
     throw new AppError("internal", "The record of the run cannot be written: is DATA_DIR full?", { cause });
   }
-}
-
-function toHeader(request: RunRequest, runId: string, startedAt: number): RunHeader {
-  const { templateName: template, mode, parent } = request;
-  return beginHeader({
-    ...request,
-    parent,
-    runId,
-    startedAt,
-    template,
-    isSampled: mode === "sample_then_debate",
-  });
-}
-
-function modelIds({ models }: RunRequest, { SUMMARY_MODEL, SAMPLE_MODEL }: Settings): RoleModels {
-  return {
-    ...models,
-    summary: SUMMARY_MODEL || models.moderator,
-    sample: SAMPLE_MODEL || models.diagnostic,
-  };
 }

@@ -1,8 +1,3 @@
-/**
- * What a resumed run gets from the previous one.
- *
- * @module
- */
 import type { PriorRun } from "../engine/ports.ts";
 import { OPERATOR } from "../engine/graph/merge_hypotheses.ts";
 import type { HistoryRole, Hypothesis, PriorEntry } from "../engine/graph/state.ts";

@@ -1,19 +1,11 @@
-/**
- * The record of a run: one JSON object per file. Records of other versions, or made by hand, are read as far as
- * possible.
- *
- * @module
- */
-import { parseStandardJson } from "@gateway/shared/json";
 import * as z from "@zod/zod";
 import type { CollectedContext } from "../context/collect.ts";
 import type { RedactionCounts } from "../context/redact_context.ts";
-import { isObject } from "../engine/graph/json_objects.ts";
-import { type Evidence, EVIDENCE_STATUSES, type Hypothesis } from "../engine/graph/state.ts";
+import { isObject, parseJson } from "../engine/graph/json_objects.ts";
+import { type Evidence, EVIDENCE_STATUSES, type Hypothesis, NODES } from "../engine/graph/state.ts";
 import { cut } from "../engine/graph/text.ts";
 import { withoutForeignClaims, withoutOutcome } from "./foreign.ts";
-import type { ReasoningEffort } from "../engine/model.ts";
-import { RUN_MODES, type RunMode } from "../engine/run_mode.ts";
+import { type ReasoningEffort, RUN_MODES, type RunMode } from "../engine/model.ts";
 
 export const RUN_STATUSES = ["running", "completed", "cancelled", "error", "interrupted"] as const;
 
@@ -30,7 +22,6 @@ export interface RunModels {
   readonly moderator: string;
 }
 
-/** How hard each of them is asked to think. */
 export type RunEfforts = Readonly<Record<keyof RunModels, ReasoningEffort | "none">>;
 
 /** An event as it is stored, of any version, so that only its type is certain. */
@@ -39,13 +30,10 @@ export interface StoredEvent {
   readonly [field: string]: unknown;
 }
 
-/** What a run came to, for lists. */
 interface Conclusion {
   /** `null` when its evidence was not checked, or it came to no end. */
   readonly outcome: "cause" | "no_confident_cause" | null;
-  /** 0 to 1. */
   readonly confidence: number;
-  /** The leading hypothesis; may be empty. */
   readonly cause: string;
 }
 
@@ -101,36 +89,6 @@ export interface RunRecord extends RunHeader {
   readonly events: readonly StoredEvent[];
 }
 
-/** A record as it was read; missing or malformed fields are absent. */
-export interface ReadRecord extends RunListItem {
-  readonly reasoning_effort: Readonly<Partial<Record<keyof RunModels, string>>>;
-  readonly mode: RunMode | null;
-  readonly parent_topic: string | null;
-  readonly context: string;
-  readonly hypotheses: readonly Hypothesis[];
-  readonly events: readonly StoredEvent[];
-}
-
-/** One entry of the list; `null` for what the record does not contain. */
-export interface RunListItem {
-  readonly run_id: string;
-  readonly title: string | null;
-  readonly topic: string | null;
-  readonly timestamp: string | null;
-  readonly finished_at: string | null;
-  readonly duration_seconds: number | null;
-  readonly status: RunStatus | null;
-  readonly models: Readonly<Partial<Record<keyof RunModels, string>>> | null;
-  readonly template: string | null;
-  readonly language: string | null;
-  readonly parent_run_id: string | null;
-  readonly token_totals: Readonly<Record<string, unknown>> | null;
-  readonly cost_estimate: Readonly<Record<string, unknown>> | null;
-  readonly conclusion: Conclusion | null;
-  readonly imported: boolean;
-  readonly imported_at: string | null;
-}
-
 /** What a decision amounts to; `undefined` when there is none. */
 export function conclusionOf(
   decision: Fields | null,
@@ -150,7 +108,6 @@ export function conclusionOf(
 
 const MAX_CAUSE = 300;
 
-/** The record of a run that begins. */
 export function beginRecord(header: RunHeader, { text, redactions, notes }: CollectedContext): RunRecord {
   return {
     ...header,
@@ -198,16 +155,10 @@ const LIST_FIELDS = {
 
 const listSchema = z.object(LIST_FIELDS);
 
-const nodeSchema = z.enum([
-  "sample_agent",
-  "diagnostic_agent",
-  "skeptic_agent",
-  "diagnostic_rebuttal_agent",
-  "moderator_agent",
-  "summarize_history",
-  "user_input_gate",
-  "finalize",
-]);
+/** One entry of the list; `null` for what the record does not contain. */
+export type RunListItem = Readonly<z.infer<typeof listSchema>> & { readonly run_id: string };
+
+const nodeSchema = z.enum(NODES);
 const stateSchema = z.enum(["active", "rejected", "confirmed"]);
 
 const evidenceSchema: z.ZodType<readonly Evidence[]> = z.array(z.object({
@@ -256,6 +207,13 @@ const recordSchema = z.object({
   events: z.array(z.unknown()).catch([]),
 });
 
+/** A record as it was read; missing or malformed fields are absent. */
+export type ReadRecord = Readonly<Omit<z.infer<typeof recordSchema>, "hypotheses" | "events">> & {
+  readonly run_id: string;
+  readonly hypotheses: readonly Hypothesis[];
+  readonly events: readonly StoredEvent[];
+};
+
 const eventSchema: z.ZodType<StoredEvent> = z.looseObject({ type: z.string() });
 
 /** The list's entry for a header; `undefined` if it is not an object. The id is that of the file. */
@@ -289,17 +247,14 @@ export function readRecord(runId: string, value: unknown): ReadRecord | undefine
   return { ...result.data, run_id: runId, events, hypotheses: readHypotheses(listed) };
 }
 
-/** The hypotheses in a list that may contain anything. */
 export function readHypotheses(values: readonly unknown[]): readonly Hypothesis[] {
   return values.flatMap((value) => hypothesisSchema.safeParse(value).data ?? []);
 }
 
-/** The events in a list that may contain anything. */
 export function readEvents(values: readonly unknown[]): readonly StoredEvent[] {
   return values.flatMap((value) => eventSchema.safeParse(value).data ?? []);
 }
 
-/** The last table of hypotheses in the events. */
 export function lastHypotheses(events: readonly StoredEvent[]): readonly unknown[] {
   const table = events.findLast(({ type }) => type === "hypothesis_update")?.hypotheses;
   return Array.isArray(table) ? table : [];
@@ -313,19 +268,13 @@ export function formatRecord(record: object): string {
 const AFTER_HEADER = '\n  "context": ';
 
 /**
- * Reads the header from the first part of a record's file. Strings contain no line feeds,
- * and deeper keys are indented more: the first such line ends the header.
- *
- * @returns `undefined` if it is not in that part, or the file has another layout
+ * Reads the header from the first part of a record's file. Strings contain no line feeds, and deeper keys are
+ * indented more: the first such line ends the header.
  */
 export function parseHead(head: string): unknown {
   const end = head.indexOf(AFTER_HEADER);
   if (end < 0) return undefined;
-  try {
-    return parseStandardJson(`${head.slice(0, end).replace(/,\s*$/, "")}}`);
-  } catch {
-    return undefined;
-  }
+  return parseJson(`${head.slice(0, end).replace(/,\s*$/, "")}}`);
 }
 
 /** Newest first; those of the same time in the order of their ids. */

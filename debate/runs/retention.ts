@@ -1,16 +1,9 @@
-/**
- * Deletes runs that are older than the operator wants to keep. The log of tool calls stays.
- *
- * @module
- */
 import { type Clock, every } from "@gateway/shared/clock";
 import { errorName } from "@gateway/shared/errors";
 import type { RunStore } from "./store.ts";
 
-/** What is kept, and how that is looked after. */
 interface Retention {
   readonly store: Pick<RunStore, "list" | "expire">;
-  /** 0: everything is kept. */
   readonly days: number;
   readonly clock: Clock;
   readonly signal: AbortSignal;

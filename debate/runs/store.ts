@@ -1,28 +1,28 @@
-/**
- * Keeps the records of runs in a folder: `<run_id>.json`, and `<run_id>.events.jsonl` while a run lasts.
- *
- * The list is answered from an index of headers, built once from the first bytes of each file and kept: files that
- * appear or disappear are noticed by their names each time.
- *
- * @module
- */
 import { AppError, errorName } from "@gateway/shared/errors";
 import * as z from "@zod/zod";
-import type { Folder } from "./folder.ts";
-import { interruptedRecord } from "./interrupted.ts";
-import { type Append, Journal } from "./journal.ts";
-import { readListItem } from "./list_item.ts";
-import { byTime, formatRecord, type RunListItem, type RunRecord, toListItem } from "./record.ts";
-import { parseJson, readStoredRun, type StoredRun } from "./stored_run.ts";
+import { type Append, Journal, readJournal } from "./journal.ts";
+import {
+  byTime,
+  formatRecord,
+  parseHead,
+  readEvents,
+  type ReadRecord,
+  readRecord,
+  type RunListItem,
+  type RunRecord,
+  type StoredEvent,
+  toListItem,
+} from "./record.ts";
+import { isObject, parseJson } from "../engine/graph/json_objects.ts";
+import { withoutForeignClaims } from "./foreign.ts";
+import { toldBy } from "./fold.ts";
 
 interface RunStoreOptions {
   readonly folder: Folder;
   readonly warn: (message: string) => void;
 }
 
-/** How many files are read at the same time. */
 const LOOKS = 32;
-/** Records kept in memory because they could not be written. */
 const MAX_UNSAVED = 20;
 
 const RECORD = /^([0-9a-f]{32})\.json$/;
@@ -38,7 +38,6 @@ export class RunStore {
   /** By run id; `undefined` for a file that is not a record. */
   readonly #index = new Map<string, RunListItem | undefined>();
   readonly #unsaved = new Map<string, string>();
-  /** How often each run is held. */
   readonly #held = new Map<string, number>();
   #sorted: readonly RunListItem[] | undefined;
 
@@ -65,12 +64,6 @@ export class RunStore {
     return this.#sorted;
   }
 
-  /**
-   * Reads a run.
-   *
-   * @returns `undefined` when there is none
-   * @throws {AppError} `not_found` when its file is damaged
-   */
   async read(runId: string): Promise<StoredRun | undefined> {
     const unsaved = this.#unsaved.get(runId);
     const bytes = unsaved === undefined ? await this.#folder.read(`${runId}.json`) : undefined;
@@ -88,11 +81,6 @@ export class RunStore {
     return new Journal(append, this.#warn);
   }
 
-  /**
-   * Writes the final record.
-   *
-   * @throws what the folder reports; the record is then kept in memory, and the journal stays
-   */
   async finish(record: RunRecord): Promise<void> {
     try {
       await this.#write(record);
@@ -105,7 +93,6 @@ export class RunStore {
     });
   }
 
-  /** Writes a record that comes from elsewhere. */
   async add(runId: string, record: object): Promise<void> {
     await this.#folder.write(`${runId}.json`, ENCODER.encode(formatRecord(record)));
     this.#put(runId, toListItem(runId, record));
@@ -149,7 +136,6 @@ export class RunStore {
     return true;
   }
 
-  /** Removes a run; it may be missing. */
   async delete(runId: string): Promise<void> {
     await this.#folder.remove(`${runId}.json`);
     await this.#folder.remove(`${runId}.events.jsonl`);
@@ -158,7 +144,6 @@ export class RunStore {
     this.#sorted = undefined;
   }
 
-  /** Releases the folder for another process. */
   async close(): Promise<void> {
     await this.#folder.close();
   }
@@ -226,7 +211,6 @@ export class RunStore {
     }
   }
 
-  /** Removes what a killed server left behind. */
   async #sweep(names: readonly string[]): Promise<void> {
     for (const name of names) {
       const runId = JOURNAL.exec(name)?.[1];
@@ -240,3 +224,84 @@ export class RunStore {
 }
 
 const objectSchema = z.record(z.string(), z.unknown());
+
+/** Enough for the header of all but the most talkative topics. */
+const HEAD_BYTES = 8192;
+
+/** Reads the header from the first bytes of a file, or where they do not hold it, from all of it. */
+export async function readListItem(
+  folder: Pick<Folder, "read" | "readEnds">,
+  runId: string,
+): Promise<RunListItem | "missing" | undefined> {
+  const name = `${runId}.json`;
+  const ends = await folder.readEnds(name, HEAD_BYTES);
+  if (ends === undefined) return "missing";
+  const isWhole = DECODER.decode(ends.tail).trimEnd().endsWith("}");
+  const header = isWhole ? parseHead(DECODER.decode(ends.head)) : undefined;
+  return toListItem(runId, header ?? parseJson(DECODER.decode(await folder.read(name))));
+}
+
+/** A stored record. */
+export interface StoredRun {
+  /** The JSON of the file; of an imported run, without what only this server can know. */
+  readonly text: string;
+  readonly record: ReadRecord;
+}
+
+/** Reads the text of a record's file; `undefined` if it is damaged. */
+export function readStoredRun(runId: string, text: string): StoredRun | undefined {
+  const value = parseJson(text);
+  const record = readRecord(runId, value);
+  if (record === undefined || !isObject(value)) return undefined;
+  return { text: record.imported ? formatRecord(withoutForeignClaims(value)) : text, record };
+}
+
+const NO_TOKENS = { input_tokens: 0, output_tokens: 0, total_tokens: 0 };
+
+export const INTERRUPTED = "The server stopped during the run";
+
+/**
+ * The record with the events of its journal, ended like every run. Everything else in it is unchanged and in
+ * the same order.
+ */
+export function interruptedRecord(record: unknown, journal: string): Readonly<Record<string, unknown>> {
+  if (typeof record !== "object" || record === null) throw new TypeError("Not a record");
+  const before = "events" in record && Array.isArray(record.events) ? readEvents(record.events) : [];
+  const told = before.length > 0 ? before : readJournal(journal);
+  const isEnded = told.some(({ type }) => type === "run_finished");
+  const events = isEnded ? told : [...told, ...END];
+  const language = "language" in record && typeof record.language === "string" ? record.language : "";
+  return { ...record, status: "interrupted", ...toldBy(events, language) };
+}
+
+const END: readonly StoredEvent[] = [
+  { type: "error", message: INTERRUPTED },
+  {
+    type: "run_finished",
+    status: "interrupted",
+    token_totals: { by_node: {}, total: NO_TOKENS },
+    cost_estimate: null,
+  },
+];
+
+/** The two ends of a file. */
+export interface FileEnds {
+  readonly head: Uint8Array;
+  readonly tail: Uint8Array;
+  readonly size: number;
+}
+
+/** Files by name; none of them is a path. */
+export interface Folder {
+  names(): Promise<readonly string[]>;
+  /** `undefined` when there is no such file. */
+  read(name: string): Promise<Uint8Array | undefined>;
+  /** Up to `headBytes` bytes of the file's beginning, and the last few. */
+  readEnds(name: string, headBytes: number): Promise<FileEnds | undefined>;
+  /** Writes durably and atomically: a reader, even after a crash, finds the old content or the new one. */
+  write(name: string, bytes: Uint8Array): Promise<void>;
+  /** Appends; what is appended survives a crash of the process, but not of the machine. */
+  append(name: string, bytes: Uint8Array): Promise<void>;
+  remove(name: string): Promise<void>;
+  close(): Promise<void>;
+}

@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import { MemoryFolder } from "../testing/memory_folder.ts";
-import { INTERRUPTED } from "./interrupted.ts";
+import { INTERRUPTED, RunStore } from "./store.ts";
 import { beginRecord, formatRecord, type RunHeader, type RunRecord } from "./record.ts";
-import { RunStore } from "./store.ts";
 
 const ID = "1".repeat(32);
 

@@ -1,29 +1,68 @@
-/**
- * The settings: environment variables, with a `.env` file behind them. Each is described once, in the schema.
- *
- * @module
- */
 import { AppError } from "@gateway/shared/errors";
 import { type ConfigKind, parseConfig } from "@gateway/shared/config";
+import { parseStandardJson } from "@gateway/shared/json";
 import * as z from "@zod/zod";
 import { parseEnv } from "node:util";
-import { parseStandardJson } from "@gateway/shared/json";
-import {
-  effort,
-  flag,
-  isHttpUrl,
-  isSafeUrl,
-  list,
-  model,
-  safeUrl,
-  share,
-  text,
-  url,
-  whole,
-} from "./config_shapes.ts";
-import { LOG_LEVELS, type LogLevel } from "./log_level.ts";
-import type { ReasoningEffort } from "../engine/model.ts";
-import { RUN_MODES, type RunMode } from "../engine/run_mode.ts";
+import { type ReasoningEffort, RUN_MODES, type RunMode } from "../engine/model.ts";
+
+const text = (meaning: string): z.ZodDefault<z.ZodString> => z.string().default("").describe(meaning);
+
+const flag = (fallback: boolean, meaning: string): z.ZodDefault<z.ZodBoolean> =>
+  z.boolean().default(fallback).describe(meaning);
+
+const whole = (min: number, max: number, fallback: number, meaning: string): z.ZodDefault<z.ZodInt> =>
+  z.int().min(min).max(max).default(fallback).describe(meaning);
+
+const share = (fallback: number, meaning: string): z.ZodDefault<z.ZodNumber> =>
+  z.number().min(0).max(1).default(fallback).describe(meaning);
+
+const list = (meaning: string, fallback: string[] = []): z.ZodDefault<z.ZodArray<z.ZodString>> =>
+  z.array(z.string()).default(fallback).describe(`${meaning}; comma-separated`);
+
+const model = (fallback: string, meaning: string): z.ZodDefault<z.ZodString> =>
+  z.string().regex(/^(?:hub|assist|replay)\/./, "must be hub/<name>, assist/<name> or replay/<scenario>")
+    .default(fallback).describe(meaning);
+
+const url = (meaning: string): z.ZodDefault<z.ZodString> =>
+  z.string().refine((value) => value === "" || isHttpUrl(value), "must be an http: or https: URL")
+    .default("").describe(meaning);
+
+/** A URL to which a long-lived token is sent; may be empty. */
+const safeUrl = (meaning: string): z.ZodDefault<z.ZodString> =>
+  z.string().refine(
+    (value) => value === "" || isSafeUrl(value),
+    "must be an https: URL, or http: on loopback",
+  )
+    .default("").describe(meaning);
+
+export const EFFORTS = ["none", "low", "medium", "high"] as const;
+
+const effort = (role: string): z.ZodType<(typeof EFFORTS)[number]> =>
+  z.enum(EFFORTS).default("none").describe(`how hard the ${role} is asked to think`);
+
+function isHttpUrl(value: string): boolean {
+  return /^https?:\/\//i.test(value) && URL.canParse(value);
+}
+
+/** Whether nobody on the way can read what is sent to a URL of the web. */
+function isSafeUrl(value: string): boolean {
+  if (!isHttpUrl(value)) return false;
+  const { protocol, hostname } = new URL(value);
+  return protocol === "https:" || /^(?:localhost|127\.\d+\.\d+\.\d+|\[::1\])$/.test(hostname);
+}
+
+export const LOG_LEVELS = ["DEBUG", "INFO", "WARNING", "ERROR"] as const;
+
+export type LogLevel = (typeof LOG_LEVELS)[number];
+
+/** A writer for each level; those below the least severe one write nothing. */
+export function writersFrom(
+  least: LogLevel,
+  write: (message: string) => void,
+): Readonly<Record<LogLevel, (message: string) => void>> {
+  const at = (level: LogLevel) => LOG_LEVELS.indexOf(level) >= LOG_LEVELS.indexOf(least) ? write : () => {};
+  return { DEBUG: at("DEBUG"), INFO: at("INFO"), WARNING: at("WARNING"), ERROR: at("ERROR") };
+}
 
 /** The settings, by the names of their variables. */
 export interface Settings {
@@ -250,30 +289,22 @@ const ALIASES: Readonly<Record<string, string>> = {
 
 const VARIABLES = z.toJSONSchema(settingsSchema, { io: "input", unrepresentable: "any" }).properties ?? {};
 
-/** The variables that the default paths are derived from. */
 const FOLDER_VARIABLES = ["HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME"];
 
-/** The environment variables that {@linkcode loadSettings} reads. */
 export const ENV_NAMES: readonly string[] = [
   ...Object.keys(VARIABLES),
   ...Object.values(ALIASES),
   ...FOLDER_VARIABLES,
 ];
 
-/** Where {@linkcode loadSettings} looks. */
 interface SettingsSources {
   /** The process's environment, which takes precedence. An empty variable counts as unset. */
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** The text of `.env`, if the file exists. */
   readonly dotEnv?: string;
   readonly workingFolder: string;
 }
 
-/**
- * The checked settings, with default paths filled in. Unknown names are ignored.
- *
- * @throws {AppError} `invalid_config` that names every variable that is wrong; it shows no values except numbers
- */
+/** The checked settings, with default paths filled in. Unknown names are ignored. */
 export function loadSettings({ env, dotEnv = "", workingFolder }: SettingsSources): Settings {
   const file = parseEnv(dotEnv);
   const values: Record<string, unknown> = {};

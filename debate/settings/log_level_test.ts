@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { LOG_LEVELS, writersFrom } from "./log_level.ts";
+import { LOG_LEVELS, writersFrom } from "./config.ts";
 
 Deno.test.each(
   [

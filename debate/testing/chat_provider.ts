@@ -1,9 +1,9 @@
 import { FakeClock } from "@gateway/shared/testing";
 import assert from "node:assert/strict";
-import { CHAT_COMPLETIONS } from "../models/chat_api.ts";
-import { fixedToken } from "../models/fixed_token.ts";
+import { CHAT_COMPLETIONS } from "../models/chat_completions.ts";
+import { fixedToken } from "../models/tokens.ts";
 import { ModelError, type ModelRequest } from "../engine/model.ts";
-import { OpenAiChat, type OpenAiChatOptions } from "../models/openai_chat.ts";
+import { OpenAiChat, type OpenAiChatOptions } from "../models/chat.ts";
 
 type Answer = (request: Request) => Response | Promise<Response>;
 

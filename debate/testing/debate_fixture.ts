@@ -1,15 +1,22 @@
 import { FakeClock } from "@gateway/shared/testing";
-import type { AuditLine, DebateOutcome, DebatePorts, DebateSetup } from "../engine/ports.ts";
+import type {
+  AuditLine,
+  DebateOutcome,
+  DebatePorts,
+  DebateSetup,
+  Tool,
+  ToolResult,
+} from "../engine/ports.ts";
 import { NO_WORD } from "../engine/graph/operator.ts";
 import { holdDebate } from "../engine/agents/hold_debate.ts";
 import type { RunEvent, RunEventType } from "../engine/events.ts";
-import type { Tool, ToolResult } from "../engine/tool.ts";
 import { sampleDecision } from "./sample_state.ts";
 import { type Script, ScriptedModel } from "./scripted_model.ts";
 
 /** A decision that ends the debate, as a moderator writes it. */
 export const CLOSING = JSON.stringify(sampleDecision({ status: "final_diagnosis", confidence: 0.9 }));
 
+/** A decision to continue. */
 export const CONTINUE = JSON.stringify(sampleDecision());
 
 /** One hypothesis in the required form. */
@@ -47,6 +54,7 @@ export class FixedTool implements Tool {
   }
 }
 
+/** A debate under test. */
 export class DebateFixture {
   readonly clock = new FakeClock();
   readonly model: ScriptedModel;

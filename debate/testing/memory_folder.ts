@@ -1,4 +1,4 @@
-import type { Folder } from "../runs/folder.ts";
+import type { Folder } from "../runs/store.ts";
 
 /** The store's folder in memory; it can be told to fail. */
 export class MemoryFolder implements Folder {

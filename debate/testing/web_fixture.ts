@@ -8,15 +8,15 @@ import { redactLargeValue } from "../context/redact_value.ts";
 import type { DeviceFlowState } from "../models/device_flow.ts";
 import type { Model } from "../engine/model.ts";
 import { collectTemplates } from "../prompts/templates.ts";
-import type { AuditLine } from "../engine/ports.ts";
+import type { AuditLine, Tool } from "../engine/ports.ts";
 import { RunManager } from "../runs/manager.ts";
 import { RunStore } from "../runs/store.ts";
-import type { Tool } from "../engine/tool.ts";
 import type { WebPorts } from "../web/ports.ts";
 import { CLOSING, CONTINUE, SHORT_SCRIPT } from "./debate_fixture.ts";
 import { MemoryFolder } from "./memory_folder.ts";
 import { call, never, ScriptedModel } from "./scripted_model.ts";
 
+/** What differs between tests. */
 export interface WebFixtureOptions {
   readonly env?: Readonly<Record<string, string>>;
   /** If it is an error, there is no such model. */
@@ -131,6 +131,7 @@ export class WebFixture {
     return new WebFixture(store, { folder, clock, env, model, tools }, login);
   }
 
+  /** Sends a request. */
   send(method: string, path: string, init: RequestInit = {}): Promise<Response> {
     const headers = new Headers(this.headers);
     for (const [name, value] of new Headers(init.headers)) headers.set(name, value);
@@ -208,8 +209,10 @@ export async function problemOf(response: Response) {
 /** A debate that does not end by itself. */
 export const hanging = () => new ScriptedModel({ ...SHORT_SCRIPT, diagnostic_agent: [() => never()] });
 
+/** A debate of two rounds. */
 export const twoRounds = () => new ScriptedModel({ ...SHORT_SCRIPT, moderator_agent: [CONTINUE, CLOSING] });
 
+/** A tool that needs approval. */
 export const GUARDED_TOOL = "run_kubectl";
 
 /** A debate whose diagnostic agent first calls {@linkcode GUARDED_TOOL}. */

@@ -1,29 +1,14 @@
-/**
- * `audit.jsonl`: one line for each tool call, written before anybody sees its result.
- *
- * @module
- */
+/** `audit.jsonl`: one line for each tool call, written before anyone sees the result. */
 import { AppError, AUDIT_UNAVAILABLE } from "@gateway/shared/errors";
 import { redactValue } from "../context/redact_value.ts";
 import type { AuditLine } from "../engine/ports.ts";
-import type { Redact } from "./present.ts";
-
-/** The audit log of the service; several processes may write to the same file. */
-export interface ToolAuditLog {
-  /**
-   * Appends a line, durably.
-   *
-   * @throws {AppError} `audit_unavailable` when it cannot be written
-   */
-  append(line: AuditLine): Promise<void>;
-  close(): Promise<void>;
-}
+import type { Redact } from "./define_tool.ts";
 
 /** A log that keeps no file open between lines, so that the file may be moved away at any time. */
-export function createToolAuditLog(path: string, redact: Redact): ToolAuditLog {
+export function createToolAuditLog(path: string, redact: Redact) {
   let last: Promise<void> = Promise.resolve();
   return {
-    append(line) {
+    append(line: AuditLine): Promise<void> {
       const { args, proposed_args } = line;
       const masked = {
         ...line,

@@ -1,11 +1,6 @@
-/**
- * The servers that the operator configured: Prometheus, Loki, Elasticsearch.
- *
- * @module
- */
-import { parseStandardJson } from "@gateway/shared/json";
+import { parseJson } from "../engine/graph/json_objects.ts";
 import { withoutCutWord } from "../engine/graph/text.ts";
-import { ToolFailure } from "./define_tool.ts";
+import { refuse } from "./define_tool.ts";
 import { fetchConfigured, type HttpPorts } from "./http_fetch.ts";
 
 interface Backend {
@@ -16,7 +11,6 @@ interface Backend {
 }
 
 interface BackendRequest {
-  /** The encoded path with its leading slash. */
   readonly path: string;
   readonly query?: Readonly<Record<string, string>>;
   readonly body?: unknown;
@@ -28,12 +22,6 @@ interface BackendRequest {
 const MAX_ANSWER_BYTES = 4 * 1024 * 1024;
 const MAX_SHOWN_ERROR = 500;
 
-/**
- * The answer as JSON.
- *
- * @throws {ToolFailure} when the server is not configured, is not the one that the model names, does not answer, or
- * answers with anything but 2xx and JSON
- */
 export async function askBackend(
   backend: Backend,
   { path, query = {}, body, requestedUrl, signal }: BackendRequest,
@@ -58,23 +46,15 @@ export async function askBackend(
     signal,
   }, ports);
   if (answer.isCut) {
-    throw new ToolFailure(
-      `The answer of ${backend.what} is larger than ${MAX_ANSWER_BYTES} bytes: ask for less`,
-    );
+    refuse(`The answer of ${backend.what} is larger than ${MAX_ANSWER_BYTES} bytes: ask for less`);
   }
   const encoding = answer.headers["content-encoding"] ?? "identity";
-  if (encoding !== "identity") {
-    throw new ToolFailure(`${backend.what} compressed its answer although not asked to`);
-  }
+  if (encoding !== "identity") refuse(`${backend.what} compressed its answer although not asked to`);
   const text = new TextDecoder().decode(answer.body);
   if (answer.status < 200 || answer.status > 299) {
-    throw new ToolFailure(`${backend.what} answered ${answer.status}: ${firstWords(text)}`);
+    refuse(`${backend.what} answered ${answer.status}: ${firstWords(text)}`);
   }
-  try {
-    return parseStandardJson(text);
-  } catch {
-    throw new ToolFailure(`${backend.what} answered with something other than JSON`);
-  }
+  return parseJson(text) ?? refuse(`${backend.what} answered with something other than JSON`);
 }
 
 function firstWords(text: string): string {
@@ -82,10 +62,10 @@ function firstWords(text: string): string {
 }
 
 function configuredUrl({ what, setting, baseUrl }: Backend, requestedUrl: string): URL {
-  if (baseUrl === "") throw new ToolFailure(`${what} is not configured: the operator has to set ${setting}`);
+  if (baseUrl === "") refuse(`${what} is not configured: the operator has to set ${setting}`);
   const base = new URL(baseUrl);
   if (requestedUrl !== "" && !isSame(requestedUrl, base)) {
-    throw new ToolFailure(`Only the configured server can be asked: leave base_url out`);
+    refuse(`Only the configured server can be asked: leave base_url out`);
   }
   return base;
 }

@@ -1,23 +1,20 @@
-/**
- * What all tools have in common: arguments are checked, time is bounded, the result starts with a line that
- * names the request, and all text that leaves is redacted and bounded.
- *
- * @module
- */
 import { type Clock, Deadline, within } from "@gateway/shared/clock";
 import * as z from "@zod/zod";
-import { present, type Redact } from "./present.ts";
-import type { Tool, ToolContext } from "../engine/tool.ts";
+import type { Tool, ToolContext } from "../engine/ports.ts";
+import type { ProgramResult } from "./run_program.ts";
 
 /** The reason why a tool could not do what was asked; the message is for the model and the operator. */
 export class ToolFailure extends Error {
   override readonly name = "ToolFailure";
 }
 
+export function refuse(reason: string): never {
+  throw new ToolFailure(reason);
+}
+
+/** What a tool has found. */
 export interface Finding {
-  /** `false` when what was asked for did not work. */
   readonly ok: boolean;
-  /** What was done, on one line. */
   readonly title: string;
   readonly body: string;
 }
@@ -29,24 +26,21 @@ export interface Call {
    * more seconds to return what it has found so far.
    */
   readonly signal: AbortSignal;
-  /** The bound, in seconds. */
   readonly seconds: number;
 }
 
 interface ToolSpec<T extends TimedArguments> {
   readonly name: string;
   readonly description: string;
-  /** Checks the arguments; has a {@linkcode timeoutArgument}. */
   readonly schema: z.ZodType<T>;
-  /** @throws {ToolFailure} when it cannot do what was asked */
   run(args: T, call: Call): Promise<Finding>;
 }
 
 interface TimedArguments {
-  /** In seconds. */
   readonly timeout: number;
 }
 
+/** What every tool needs. */
 export interface ToolServices {
   readonly clock: Clock;
   readonly redact: Redact;
@@ -55,7 +49,6 @@ export interface ToolServices {
 const MAX_TIMEOUT_SECONDS = 60;
 const GRACE_MS = 2000;
 
-/** The argument `timeout`, in seconds; at most a minute. */
 export function timeoutArgument(seconds: number): z.ZodType<number> {
   return z.number().positive().default(seconds).describe(`seconds to wait, at most ${MAX_TIMEOUT_SECONDS}`);
 }
@@ -112,4 +105,80 @@ function listIssues(error: z.ZodError): string {
     path.length === 0 ? message : `${path.join(".")}: ${message}`
   )
     .join("; ");
+}
+
+/**
+ * The outputs; those of a stopped program contain what it had written by then.
+ *
+ * @param command for the heading
+ * @param program its name
+ */
+export function describeRun(
+  command: string,
+  program: string,
+  result: ProgramResult,
+  { seconds }: Call,
+): Finding {
+  if (result.kind === "missing") {
+    throw new ToolFailure(`The program ${program} is not installed, or the service may not run it`);
+  }
+  const { stopped, code, stdout, stderr } = result;
+  const end = stopped === "signal"
+    ? `stopped after ${seconds} s`
+    : stopped === "output"
+    ? "stopped, too much output"
+    : `exit code ${code}`;
+  return {
+    // A program that writes too much has answered; one that does not end has not.
+    ok: stopped === "output" || (stopped === undefined && code === 0),
+    title: `${command}: ${end}`,
+    body:
+      [stdout.trimEnd(), stderr.trim() === "" ? "" : `stderr:\n${stderr.trimEnd()}`].filter((part) =>
+        part !== ""
+      )
+        .join("\n") || "(no output)",
+  };
+}
+
+export type Redact = (text: string) => string;
+
+// Escape sequences of terminals, then controls, format characters (bidi, zero width, tags), lone surrogates:
+// they hide from the operator what the model reads.
+// deno-lint-ignore no-control-regex -- it looks for control characters
+const ESCAPES = /\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[ -/]*[0-~])/g;
+const INVISIBLE = /(?![\n\t])[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu;
+
+/** Visible text without secrets, bounded. Redaction comes before the cut, which could split a secret. */
+export function present(text: string, redact: Redact): string {
+  return truncate(redact(visible(text)).trimEnd());
+}
+
+export function visible(text: string): string {
+  return text.replace(/\r\n?/g, "\n").replace(ESCAPES, "").replace(INVISIBLE, "\ufffd");
+}
+
+/** The longest text of a tool, in UTF-16 units, including the line that reports the cut. */
+export const MAX_RESULT = 4000;
+
+/**
+ * Removes the middle of a text that is too long: two thirds are from the beginning, one third from the end, and
+ * between them is a line with the numbers of omitted and of all characters. A text of at most `max` is left as
+ * it is.
+ */
+export function truncate(text: string, max: number = MAX_RESULT): string {
+  if (text.length <= max) return text;
+  const room = max - marker(text.length, text.length).length;
+  const head = withoutHalf(text.slice(0, Math.floor(room * 2 / 3)), "end");
+  const tail = withoutHalf(text.slice(text.length - (room - Math.floor(room * 2 / 3))), "start");
+  return head + marker(text.length - head.length - tail.length, text.length) + tail;
+}
+
+function marker(omitted: number, total: number): string {
+  return `\n[... ${omitted} of ${total} characters omitted ...]\n`;
+}
+
+/** Drops half of a surrogate pair at a cut. */
+function withoutHalf(text: string, side: "start" | "end"): string {
+  if (side === "end") return /[\ud800-\udbff]$/.test(text) ? text.slice(0, -1) : text;
+  return /^[\udc00-\udfff]/.test(text) ? text.slice(1) : text;
 }

@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import * as z from "@zod/zod";
-import { defineTool, type Finding, timeoutArgument, ToolFailure } from "./define_tool.ts";
+import { defineTool, type Finding, MAX_RESULT, timeoutArgument, ToolFailure } from "./define_tool.ts";
 import { FakePorts } from "./testing/tool_bench.ts";
-import { MAX_RESULT } from "./present.ts";
 
 const schema = z.strictObject({ word: z.string().max(5), timeout: timeoutArgument(10) });
 

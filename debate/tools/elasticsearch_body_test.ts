@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
-import { checkIndex, checkSearchBody, MAX_HITS } from "./elasticsearch_body.ts";
+import { ToolFailure } from "./define_tool.ts";
+import { checkIndex, checkSearchBody, MAX_HITS } from "./query_elasticsearch.ts";
 
 Deno.test.each([
   { name: "the size asked for", text: "{}", size: 5, sent: 5 },
@@ -10,8 +11,7 @@ Deno.test.each([
   { name: "the size asked for when the body's is negative", text: '{"size": -1}', size: 5, sent: 5 },
 ])("checkSearchBody() sends $name", ({ text, size, sent }) => {
   const checked = checkSearchBody(text, size);
-  assert.ok(checked.kind === "body");
-  assert.equal(checked.body.size, sent);
+  assert.equal(checked.size, sent);
 });
 
 Deno.test("checkSearchBody() passes queries and aggregations", () => {
@@ -21,7 +21,7 @@ Deno.test("checkSearchBody() passes queries and aggregations", () => {
     sort: [{ "@timestamp": "desc" }],
     size: 3,
   };
-  assert.deepEqual(checkSearchBody(JSON.stringify(body), 20), { kind: "body", body });
+  assert.deepEqual(checkSearchBody(JSON.stringify(body), 20), body);
 });
 
 Deno.test.each([
@@ -43,7 +43,7 @@ Deno.test.each([
   { name: "deep nesting", text: `{"query": ${'{"a":'.repeat(50)}1${"}".repeat(50)}}` },
   { name: "a long text", text: `{"query": "${"x".repeat(50_001)}"}` },
 ])("checkSearchBody() refuses $name", ({ text }) => {
-  assert.equal(checkSearchBody(text, 20).kind, "refused");
+  assert.throws(() => checkSearchBody(text, 20), ToolFailure);
 });
 
 Deno.test.each(["logs", "logs-*", "logs-2026.01.01,app_1", "*"].map((index) => ({ name: index, index })))(
@@ -71,6 +71,6 @@ Deno.test.each([
 ].map((index) => ({ name: JSON.stringify(index.slice(0, 20)), index })))(
   "checkIndex() refuses $name",
   ({ index }) => {
-    assert.notEqual(checkIndex(index), undefined);
+    assert.throws(() => checkIndex(index), ToolFailure);
   },
 );

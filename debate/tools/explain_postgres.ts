@@ -1,11 +1,5 @@
-/**
- * Plans from PostgreSQL.
- *
- * @module
- */
 import postgres from "postgres";
 
-/** A query to explain; it has passed `checkSql`. */
 interface ExplainRequest {
   /** The URL with its credentials, which are never in a result. */
   readonly url: string;

@@ -1,24 +1,20 @@
 /**
- * `git_recent_changes`: the last commits of a repository and the files that they changed.
- *
- * A repository's own configuration can name programs to run. `git log` is called in a way that runs none: no
- * pager, no external diff or text conversion, no signatures, no fetching of missing objects.
- *
- * @module
+ * The configuration of a repository can name programs. `git log` runs without pager, external diff, text
+ * conversion, signatures and fetching, so that it starts none of them.
  */
 import * as z from "@zod/zod";
 import {
   type Call,
   countArgument,
   defineTool,
+  describeRun,
+  refuse,
   timeoutArgument,
-  ToolFailure,
   type ToolServices,
 } from "./define_tool.ts";
-import { describeRun } from "./program_finding.ts";
 import type { ReadableFolders } from "./run_local_command.ts";
 import type { ProgramResult, RunProgram } from "./run_program.ts";
-import type { Tool } from "../engine/tool.ts";
+import type { Tool } from "../engine/ports.ts";
 
 const MAX_COUNT = 50;
 
@@ -81,7 +77,7 @@ export function createGitRecentChanges(
       const [base] = await folders.roots();
       const repository = await folders.find(path.startsWith("/") ? path : `${base ?? ""}/${path}`);
       if (repository === undefined) {
-        throw new ToolFailure(
+        refuse(
           `${JSON.stringify(path)} does not exist, or is not within the folders of ALLOWED_PROJECT_ROOTS`,
         );
       }
@@ -97,7 +93,7 @@ export function createGitRecentChanges(
       }
       for (const folder of where.stdout.trim().split("\n")) {
         if (await folders.find(folder) !== undefined) continue;
-        throw new ToolFailure(
+        refuse(
           `The repository of ${JSON.stringify(path)} is not within the folders of ALLOWED_PROJECT_ROOTS`,
         );
       }

@@ -1,17 +1,13 @@
-/**
- * One HTTP request to one address: no redirects, no decompression, bounded in size.
- *
- * @module
- */
+import { concatBytes } from "@gateway/shared/text";
 import { type IncomingMessage, request as requestHttp } from "node:http";
 import { request as requestHttps } from "node:https";
 import { lookup } from "node:dns/promises";
 import { isIP } from "node:net";
 
+/** A request. */
 export interface HttpRequest {
   /** Names host, port and path; a certificate must be for its host. */
   readonly url: URL;
-  /** The IP address to connect to. */
   readonly address: string;
   readonly method: "GET" | "POST";
   readonly headers: Readonly<Record<string, string>>;
@@ -21,6 +17,7 @@ export interface HttpRequest {
   readonly signal: AbortSignal;
 }
 
+/** An answer. */
 export interface HttpAnswer {
   readonly status: number;
   readonly statusText: string;
@@ -28,7 +25,6 @@ export interface HttpAnswer {
   readonly headers: Readonly<Record<string, string>>;
   /** The body as it arrived: a `content-encoding` is not decoded. */
   readonly body: Uint8Array;
-  /** Whether the body is longer than `maxBytes`. */
   readonly isCut: boolean;
 }
 
@@ -44,12 +40,6 @@ export class HttpExchangeError extends Error {
   }
 }
 
-/**
- * Sends a request.
- *
- * @throws {HttpExchangeError} when there is no answer
- * @throws the signal's reason when it is aborted
- */
 export type HttpExchange = (request: HttpRequest) => Promise<HttpAnswer>;
 
 /**
@@ -58,7 +48,6 @@ export type HttpExchange = (request: HttpRequest) => Promise<HttpAnswer>;
  */
 export type Resolve = (host: string) => Promise<readonly string[]>;
 
-/** The system's resolver, including its hosts file. */
 export const systemResolve: Resolve = async (host) => {
   try {
     return (await lookup(host.replace(/^\[(.*)\]$/, "$1"), { all: true })).map(({ address }) => address);
@@ -142,7 +131,7 @@ async function readBody(response: IncomingMessage, maxBytes: number) {
     if (size > maxBytes) break;
   }
   return {
-    bytes: new Uint8Array(await new Blob(chunks as BlobPart[]).arrayBuffer()),
+    bytes: concatBytes(chunks),
     isCut: size > maxBytes,
   };
 }

@@ -1,13 +1,12 @@
 /**
- * Requests to URLs of a model's choice: every hop's name is resolved once, its addresses are checked, and the
- * connection goes to a checked address. A name that resolves differently the next time has no effect.
- *
- * @module
+ * Each name is resolved once per hop. The addresses are checked, and the connection goes to a checked
+ * address: DNS rebinding has no effect.
  */
-import { ToolFailure } from "./define_tool.ts";
+import { refuse } from "./define_tool.ts";
 import { type HttpAnswer, type HttpExchange, HttpExchangeError, type Resolve } from "./http_exchange.ts";
 import { type AllowList, vet } from "./net_guard.ts";
 
+/** How requests are sent. */
 export interface HttpPorts {
   readonly exchange: HttpExchange;
   readonly resolve: Resolve;
@@ -30,26 +29,16 @@ const MAX_REDIRECTS = 3;
 const MAX_ADDRESSES = 4;
 const USER_AGENT = "diagnosis-debate";
 
-/**
- * Reads a URL that a model wrote.
- *
- * @throws {ToolFailure} when it is not a URL, not `http:` or `https:`, or contains credentials
- */
 export function parseHttpUrl(text: string, base?: URL): URL {
-  if (!URL.canParse(text, base)) throw new ToolFailure(`Not a URL: ${JSON.stringify(text)}`);
+  if (!URL.canParse(text, base)) refuse(`Not a URL: ${JSON.stringify(text)}`);
   const url = new URL(text, base);
   if (url.protocol !== "http:" && url.protocol !== "https:") {
-    throw new ToolFailure(`Only http: and https: are possible, not ${url.protocol}`);
+    refuse(`Only http: and https: are possible, not ${url.protocol}`);
   }
-  if (url.username !== "" || url.password !== "") throw new ToolFailure("A URL must not contain credentials");
+  if (url.username !== "" || url.password !== "") refuse("A URL must not contain credentials");
   return url;
 }
 
-/**
- * Gets a URL, following at most three redirects.
- *
- * @throws {ToolFailure} when an address may not be reached, no server answers, or there are more redirects
- */
 export async function fetchGuarded(
   start: URL,
   outgoing: Outgoing,
@@ -60,7 +49,7 @@ export async function fetchGuarded(
     const addresses = await resolveHost(url, ports.resolve);
     const verdict = vet(url.hostname, addresses, allowed);
     if (verdict.kind === "refused") {
-      throw new ToolFailure(
+      refuse(
         `${url.host} is not reachable for this tool: ${verdict.address} is ${verdict.addressKind}. ` +
           "The operator can allow it in HTTP_ALLOWED_HOSTS",
       );
@@ -72,13 +61,12 @@ export async function fetchGuarded(
     }
     url = parseHttpUrl(location, url);
   }
-  throw new ToolFailure(`More than ${MAX_REDIRECTS} redirects`);
+  return refuse(`More than ${MAX_REDIRECTS} redirects`);
 }
 
 /**
- * Sends a request to a server that the operator configured, wherever it is. A redirect is an answer like any other.
- *
- * @throws {ToolFailure} when it does not answer
+ * Sends a request to a server that the operator configured, wherever it is. A redirect is an answer like any
+ * other.
  */
 export async function fetchConfigured(url: URL, outgoing: Outgoing, ports: HttpPorts): Promise<HttpAnswer> {
   return await exchangeWithAny(url, await resolveHost(url, ports.resolve), outgoing, ports.exchange);
@@ -86,9 +74,7 @@ export async function fetchConfigured(url: URL, outgoing: Outgoing, ports: HttpP
 
 async function resolveHost(url: URL, resolve: Resolve): Promise<readonly string[]> {
   const addresses = await resolve(url.hostname);
-  if (addresses.length === 0) {
-    throw new ToolFailure(`The name ${url.hostname} does not resolve to an address`);
-  }
+  if (addresses.length === 0) refuse(`The name ${url.hostname} does not resolve to an address`);
   return addresses;
 }
 
@@ -116,5 +102,5 @@ async function exchangeWithAny(
       if (!error.isBeforeSending) break;
     }
   }
-  throw new ToolFailure(`${url.host} does not answer: ${failure?.message}`);
+  return refuse(`${url.host} does not answer: ${failure?.message}`);
 }

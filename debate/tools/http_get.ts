@@ -1,14 +1,9 @@
-/**
- * `http_get`: health endpoints and APIs.
- *
- * @module
- */
 import * as z from "@zod/zod";
 import { withoutCutWord } from "../engine/graph/text.ts";
-import { defineTool, type Finding, timeoutArgument, ToolFailure, type ToolServices } from "./define_tool.ts";
+import { defineTool, type Finding, refuse, timeoutArgument, type ToolServices } from "./define_tool.ts";
 import { type FetchedAnswer, fetchGuarded, type HttpPorts, parseHttpUrl } from "./http_fetch.ts";
 import type { AllowList } from "./net_guard.ts";
-import type { Tool } from "../engine/tool.ts";
+import type { Tool } from "../engine/ports.ts";
 
 const MAX_BODY_BYTES = 256 * 1024;
 
@@ -43,9 +38,7 @@ function show(start: URL, { url, status, statusText, headers, body, isCut }: Fet
   const encoding = headers["content-encoding"] ?? "identity";
   if (encoding !== "identity") {
     // Never decompressed, since a small answer can expand to gigabytes.
-    throw new ToolFailure(
-      `${start.host} answered ${status}, compressed (${encoding}) although not asked to; not shown`,
-    );
+    refuse(`${start.host} answered ${status}, compressed (${encoding}) although not asked to; not shown`);
   }
   const lines = [
     ...(url.href === start.href ? [] : [`final URL: ${url.href}`]),

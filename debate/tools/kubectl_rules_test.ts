@@ -1,11 +1,16 @@
 import assert from "node:assert/strict";
-import { checkKubectl } from "./kubectl_rules.ts";
+import { ToolFailure } from "./define_tool.ts";
+import { checkKubectl } from "./run_kubectl.ts";
 
 const LIMIT = "--request-timeout=20s";
 
 function argv(text: string): readonly string[] | string {
-  const checked = checkKubectl(text, 20);
-  return checked.kind === "refused" ? checked.reason : checked.args.map((argument) => argument.text);
+  try {
+    return checkKubectl(text, 20).map((argument) => argument.text);
+  } catch (error) {
+    assert.ok(error instanceof ToolFailure);
+    return error.message;
+  }
 }
 
 Deno.test.each([

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { assertLinearWork } from "@gateway/shared/testing";
-import { MAX_RESULT, present, truncate, visible } from "./present.ts";
+import { MAX_RESULT, present, truncate, visible } from "./define_tool.ts";
 
 Deno.test.each([
   { name: "colours", text: "\x1b[31mred\x1b[0m", shown: "red" },

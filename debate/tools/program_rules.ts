@@ -1,16 +1,12 @@
 /**
- * The programs that `run_local_command` and `run_ssh_command` may run, with options that only read.
- *
- * Some options are left out on purpose: those that write, delete, follow, repeat endlessly, run another
- * program, read a list of files from a file, or send something elsewhere. `zgrep` is a shell script.
- *
- * @module
+ * Only options that read. Options are left out on purpose if they write, delete, follow, repeat endlessly,
+ * run another program, read a list of files from a file, or send data elsewhere. `zgrep` is a shell script.
  */
-import { type Argument, type ArgumentRule, checkArguments } from "./argv.ts";
+import { type Argument, type ArgumentRule, checkArguments, shapes } from "./argv.ts";
+import { refuse, ToolFailure } from "./define_tool.ts";
 import { GREP_EXCLUSIONS } from "../context/secret_files.ts";
 import { splitCommand } from "./command_words.ts";
 
-/** A program without or with subcommands. */
 type ProgramRule = ArgumentRule | { readonly commands: Readonly<Record<string, ArgumentRule>> };
 
 const NUMBER = /^\d{1,9}$/;
@@ -52,25 +48,16 @@ export const PROGRAM_RULES: Readonly<Record<string, ProgramRule>> = {
   },
   journalctl: {
     flags: "a b e k m q r x all no-pager quiet reverse catalog utc list-boots disk-usage no-hostname dmesg",
-    values: {
-      n: NUMBER,
-      u: UNIT,
-      p: NAMES,
-      o: /^(?:short|short-iso|short-precise|short-full|json|cat|verbose)$/,
-      g: "text",
-      t: NAME,
-      S: TIME,
-      U: TIME,
-      lines: NUMBER,
-      unit: UNIT,
-      priority: NAMES,
-      output: /^(?:short|short-iso|short-precise|short-full|json|cat|verbose)$/,
-      grep: "text",
-      identifier: NAME,
-      since: TIME,
-      until: TIME,
-      boot: /^-?\d{1,3}$/,
-    },
+    values: shapes(
+      [NUMBER, "n lines"],
+      [UNIT, "u unit"],
+      [NAMES, "p priority"],
+      [/^(?:short|short-iso|short-precise|short-full|json|cat|verbose)$/, "o output"],
+      ["text", "g grep"],
+      [NAME, "t identifier"],
+      [TIME, "S U since until"],
+      [/^-?\d{1,3}$/, "boot"],
+    ),
     always: ["--no-pager"],
     unless: { options: ["n", "lines", "list-boots", "disk-usage"], add: ["-n", "200"] },
   },
@@ -81,15 +68,7 @@ export const PROGRAM_RULES: Readonly<Record<string, ProgramRule>> = {
           name,
           {
             flags: "a l q all full failed no-legend plain",
-            values: {
-              n: NUMBER,
-              t: NAMES,
-              p: NAMES,
-              type: NAMES,
-              state: NAMES,
-              property: NAMES,
-              lines: NUMBER,
-            },
+            values: shapes([NUMBER, "n lines"], [NAMES, "t p type state property"]),
             rest: UNIT,
             always: ["--no-pager"],
           },
@@ -136,15 +115,7 @@ export const PROGRAM_RULES: Readonly<Record<string, ProgramRule>> = {
   grep: {
     flags:
       "E F G c h H i I l L n o q r s v w x count ignore-case invert-match line-number recursive word-regexp extended-regexp fixed-strings",
-    values: {
-      A: NUMBER,
-      B: NUMBER,
-      C: NUMBER,
-      m: NUMBER,
-      include: /^[A-Za-z0-9_.*?-]{1,100}$/,
-      exclude: /^[A-Za-z0-9_.*?-]{1,100}$/,
-      "max-count": NUMBER,
-    },
+    values: shapes([NUMBER, "A B C m max-count"], [/^[A-Za-z0-9_.*?-]{1,100}$/, "include exclude"]),
     // -e is left out: with it, the first operand would be a file.
     operands: ["text"],
     rest: "path",
@@ -155,22 +126,14 @@ export const PROGRAM_RULES: Readonly<Record<string, ProgramRule>> = {
   find: {
     style: "find",
     flags: "print empty mount xdev not o a",
-    values: {
-      maxdepth: NUMBER,
-      mindepth: NUMBER,
-      name: "text",
-      iname: "text",
-      path: "text",
-      type: /^[bcdflps]$/,
-      size: SIZE,
-      mtime: SIZE,
-      mmin: SIZE,
-      ctime: SIZE,
-      cmin: SIZE,
-      user: NAME,
-      group: NAME,
-      perm: /^[/-]?[0-7ugoarwxst=+,]{1,30}$/,
-    },
+    values: shapes(
+      [NUMBER, "maxdepth mindepth"],
+      ["text", "name iname path"],
+      [/^[bcdflps]$/, "type"],
+      [SIZE, "size mtime mmin ctime cmin"],
+      [NAME, "user group"],
+      [/^[/-]?[0-7ugoarwxst=+,]{1,30}$/, "perm"],
+    ),
     rest: "path",
     min: 1,
   },
@@ -227,45 +190,25 @@ export const PROGRAM_RULES: Readonly<Record<string, ProgramRule>> = {
   },
 };
 
-/** An interval without a count never ends. */
-function needsCount(operands: readonly string[]): string | undefined {
-  return operands.length === 1 ? "an interval needs a count after it" : undefined;
+function needsCount(operands: readonly string[]): void {
+  if (operands.length === 1) refuse("an interval needs a count after it");
 }
 
-/** A command that may be run once its paths are checked. */
-type CheckedCommand =
-  | { readonly kind: "command"; readonly program: string; readonly args: readonly Argument[] }
-  | { readonly kind: "refused"; readonly reason: string };
-
-/** Checks a command line that a model wrote. */
-export function checkCommand(text: string): CheckedCommand {
-  const split = splitCommand(text);
-  if (split.kind === "refused") return split;
-  const [program = "", ...words] = split.words;
+export function checkCommand(text: string): { readonly program: string; readonly args: readonly Argument[] } {
+  const [program = "", ...words] = splitCommand(text);
   if (!Object.hasOwn(PROGRAM_RULES, program)) {
-    return refused(
-      `${JSON.stringify(program)} is not among the programs: ${Object.keys(PROGRAM_RULES).join(", ")}`,
-    );
+    refuse(`${JSON.stringify(program)} is not among the programs: ${Object.keys(PROGRAM_RULES).join(", ")}`);
   }
   const rule = PROGRAM_RULES[program] ?? {};
-  if (!("commands" in rule)) return prefixed(program, [], checkArguments(words, rule));
-  const [command = "", ...others] = words;
-  if (!Object.hasOwn(rule.commands, command)) {
-    return refused(`${program} needs one of: ${Object.keys(rule.commands).join(", ")}`);
+  try {
+    if (!("commands" in rule)) return { program, args: checkArguments(words, rule) };
+    const [command = "", ...others] = words;
+    if (!Object.hasOwn(rule.commands, command)) {
+      refuse(`it needs one of: ${Object.keys(rule.commands).join(", ")}`);
+    }
+    const checked = checkArguments(others, rule.commands[command] ?? {});
+    return { program, args: [{ kind: "word", text: command }, ...checked] };
+  } catch (error) {
+    throw error instanceof ToolFailure ? new ToolFailure(`${program}: ${error.message}`) : error;
   }
-  const checked = checkArguments(others, rule.commands[command] ?? {});
-  return prefixed(program, [{ kind: "word", text: command }], checked);
-}
-
-function prefixed(
-  program: string,
-  first: readonly Argument[],
-  checked: ReturnType<typeof checkArguments>,
-): CheckedCommand {
-  if (checked.kind === "refused") return refused(`${program}: ${checked.reason}`);
-  return { kind: "command", program, args: [...first, ...checked.args] };
-}
-
-function refused(reason: string): CheckedCommand {
-  return { kind: "refused", reason };
 }

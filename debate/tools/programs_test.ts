@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
-import { createTools, type ToolSettings } from "./catalogue.ts";
+import type { Settings } from "../settings/config.ts";
+import { createTools } from "./catalogue.ts";
 import { BARE_SETTINGS, call, FakePorts } from "./testing/tool_bench.ts";
 
-function setUp(name: string, settings: Partial<ToolSettings> = {}) {
+function setUp(name: string, settings: Partial<Settings> = {}) {
   const ports = new FakePorts();
   return {
     ports,

@@ -1,14 +1,9 @@
-/**
- * `query_loki`: a LogQL range query over the last minutes.
- *
- * @module
- */
 import * as z from "@zod/zod";
 import { askBackend } from "./backend.ts";
-import { countArgument, defineTool, timeoutArgument, ToolFailure, type ToolServices } from "./define_tool.ts";
+import { countArgument, defineTool, refuse, timeoutArgument, type ToolServices } from "./define_tool.ts";
 import type { HttpPorts } from "./http_fetch.ts";
 import { formatLabels } from "./query_prometheus.ts";
-import type { Tool } from "../engine/tool.ts";
+import type { Tool } from "../engine/ports.ts";
 
 const MAX_LIMIT = 500;
 const MAX_MINUTES = 7 * 24 * 60;
@@ -30,7 +25,6 @@ const stream = z.object({
 });
 const answerShape = z.object({ data: z.object({ resultType: z.string(), result: z.array(stream) }) });
 
-/** The tool; with an empty `baseUrl` it is not configured. */
 export function createQueryLoki(baseUrl: string, ports: HttpPorts, services: ToolServices): Tool {
   const backend = { what: "Loki", setting: "LOKI_URL", baseUrl };
   return defineTool({
@@ -52,7 +46,7 @@ export function createQueryLoki(baseUrl: string, ports: HttpPorts, services: Too
         signal,
       }, ports);
       const answer = answerShape.safeParse(json);
-      if (!answer.success) throw new ToolFailure("Loki answered in an unknown form");
+      if (!answer.success) return refuse("Loki answered in an unknown form");
       const { resultType, result } = answer.data.data;
       const count = result.reduce((sum, { values }) => sum + values.length, 0);
       const isMetric = resultType === "matrix";
@@ -68,7 +62,6 @@ export function createQueryLoki(baseUrl: string, ports: HttpPorts, services: Too
   }, services);
 }
 
-/** Nanoseconds as a time; anything else unchanged. */
 function formatTime(time: string | number): string {
   const text = String(time);
   if (!/^\d{16,19}$/.test(text)) return text;

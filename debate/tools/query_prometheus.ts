@@ -1,13 +1,8 @@
-/**
- * `query_prometheus`: a PromQL instant query.
- *
- * @module
- */
 import * as z from "@zod/zod";
 import { askBackend } from "./backend.ts";
-import { defineTool, timeoutArgument, ToolFailure, type ToolServices } from "./define_tool.ts";
+import { defineTool, refuse, timeoutArgument, type ToolServices } from "./define_tool.ts";
 import type { HttpPorts } from "./http_fetch.ts";
-import type { Tool } from "../engine/tool.ts";
+import type { Tool } from "../engine/ports.ts";
 
 const MAX_SERIES = 25;
 
@@ -35,7 +30,6 @@ const answerShape = z.object({
   warnings: z.array(z.string()).optional(),
 });
 
-/** The tool; with an empty `baseUrl` it is not configured. */
 export function createQueryPrometheus(baseUrl: string, ports: HttpPorts, services: ToolServices): Tool {
   const backend = { what: "Prometheus", setting: "PROMETHEUS_URL", baseUrl };
   return defineTool({
@@ -50,7 +44,7 @@ export function createQueryPrometheus(baseUrl: string, ports: HttpPorts, service
         signal,
       }, ports);
       const answer = answerShape.safeParse(json);
-      if (!answer.success) throw new ToolFailure("Prometheus answered in an unknown form");
+      if (!answer.success) return refuse("Prometheus answered in an unknown form");
       const { data, warnings = [] } = answer.data;
       const lines = formatResult(data);
       const rest = lines.length - MAX_SERIES;
@@ -87,7 +81,6 @@ function formatResult(data: z.infer<typeof answerShape>["data"]): readonly strin
   }
 }
 
-/** Labels in the notation of PromQL. */
 export function formatLabels({ __name__: name = "", ...labels }: Readonly<Record<string, string>>): string {
   return `${name}{${
     Object.entries(labels).map(([key, value]) => `${key}=${JSON.stringify(value)}`).join(", ")

@@ -1,13 +1,8 @@
-/**
- * `run_db_explain`: how the database would run a query. PostgreSQL only.
- *
- * @module
- */
 import * as z from "@zod/zod";
-import { defineTool, timeoutArgument, ToolFailure, type ToolServices } from "./define_tool.ts";
+import { defineTool, refuse, timeoutArgument, type ToolServices } from "./define_tool.ts";
 import type { Explain } from "./explain_postgres.ts";
 import { checkSql } from "./sql_check.ts";
-import type { Tool } from "../engine/tool.ts";
+import type { Tool } from "../engine/ports.ts";
 
 const schema = z.strictObject({
   query: z.string().min(1).describe("one SELECT or WITH statement; it is planned, not run"),
@@ -15,7 +10,6 @@ const schema = z.strictObject({
   timeout: timeoutArgument(20),
 });
 
-/** The tool; with an empty `databaseUrl` it is not configured. */
 export function createRunDbExplain(databaseUrl: string, explain: Explain, services: ToolServices): Tool {
   return defineTool({
     name: "run_db_explain",
@@ -23,17 +17,14 @@ export function createRunDbExplain(databaseUrl: string, explain: Explain, servic
       "Shows the plan of a query (EXPLAIN, without ANALYZE) from the configured PostgreSQL database.",
     schema,
     async run({ query, database_url: requested }, { signal, seconds }) {
-      if (databaseUrl === "") {
-        throw new ToolFailure("No database is configured: the operator has to set DATABASE_URL");
-      }
+      if (databaseUrl === "") refuse("No database is configured: the operator has to set DATABASE_URL");
       if (requested !== "" && requested !== databaseUrl) {
-        throw new ToolFailure("Only the configured database can be asked: leave database_url out");
+        refuse("Only the configured database can be asked: leave database_url out");
       }
       const checked = checkSql(query);
-      if (checked.kind === "refused") throw new ToolFailure(checked.reason);
-      const result = await explain({ url: databaseUrl, query: checked.query, seconds, signal });
-      if (result.kind === "failed") throw new ToolFailure(`EXPLAIN gave no plan: ${result.reason}`);
-      return { ok: true, title: `EXPLAIN ${checked.query}`, body: result.lines.join("\n") };
+      const result = await explain({ url: databaseUrl, query: checked, seconds, signal });
+      if (result.kind === "failed") refuse(`EXPLAIN gave no plan: ${result.reason}`);
+      return { ok: true, title: `EXPLAIN ${checked}`, body: result.lines.join("\n") };
     },
   }, services);
 }

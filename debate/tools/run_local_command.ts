@@ -1,16 +1,10 @@
-/**
- * `run_local_command`: programs that inspect this machine.
- *
- * @module
- */
 import * as z from "@zod/zod";
 import { isSecretFile } from "../context/secret_files.ts";
 import type { Argument } from "./argv.ts";
-import { defineTool, timeoutArgument, ToolFailure, type ToolServices } from "./define_tool.ts";
-import { describeRun } from "./program_finding.ts";
+import { defineTool, describeRun, refuse, timeoutArgument, type ToolServices } from "./define_tool.ts";
 import { checkCommand, PROGRAM_RULES } from "./program_rules.ts";
 import type { RunProgram } from "./run_program.ts";
-import type { Tool } from "../engine/tool.ts";
+import type { Tool } from "../engine/ports.ts";
 
 /** The folders that may be read. */
 export interface ReadableFolders {
@@ -40,12 +34,10 @@ export function createRunLocalCommand(
       "Only options that read are possible, and only files in the folders that the operator allowed.",
     schema,
     async run({ command }, call) {
-      const checked = checkCommand(command);
-      if (checked.kind === "refused") throw new ToolFailure(checked.reason);
-      const { program } = checked;
+      const { program, args: checked } = checkCommand(command);
       const [cwd] = await folders.roots();
-      if (cwd === undefined) throw new ToolFailure("None of the folders in ALLOWED_PROJECT_ROOTS exists");
-      const args = await Promise.all(checked.args.map((argument) => resolveArgument(argument, cwd, folders)));
+      if (cwd === undefined) refuse("None of the folders in ALLOWED_PROJECT_ROOTS exists");
+      const args = await Promise.all(checked.map((argument) => resolveArgument(argument, cwd, folders)));
       const result = await runProgram({ program, args, cwd, signal: call.signal });
       return describeRun(command, program, result, call);
     },
@@ -60,10 +52,8 @@ async function resolveArgument(
   if (kind === "word") return text;
   const path = await folders.find(text.startsWith("/") ? text : `${cwd}/${text}`);
   if (path === undefined) {
-    throw new ToolFailure(
-      `${JSON.stringify(text)} does not exist, or is not within the folders of ALLOWED_PROJECT_ROOTS`,
-    );
+    refuse(`${JSON.stringify(text)} does not exist, or is not within the folders of ALLOWED_PROJECT_ROOTS`);
   }
-  if (isSecretFile(path)) throw new ToolFailure(`${JSON.stringify(text)} may hold secrets and is not read`);
+  if (isSecretFile(path)) refuse(`${JSON.stringify(text)} may hold secrets and is not read`);
   return path;
 }

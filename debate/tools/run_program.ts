@@ -1,13 +1,8 @@
-/**
- * Child processes: never a shell, with a fixed environment, bounded in time and output, and fully cleaned up.
- *
- * @module
- */
 import { type Clock, within } from "@gateway/shared/clock";
 import { withoutCutWord } from "../engine/graph/text.ts";
 
+/** A program to run. */
 export interface ProgramRequest {
-  /** Its name, which is looked up in {@linkcode PROGRAM_PATH}. */
   readonly program: string;
   readonly args: readonly string[];
   readonly cwd: string;
@@ -111,7 +106,6 @@ async function killGroup(child: Deno.ChildProcess): Promise<void> {
   }
 }
 
-/** One output, kept as far as the common budget allows. */
 class Output {
   readonly done: Promise<void>;
   readonly #reader: ReadableStreamDefaultReader<Uint8Array>;

@@ -1,11 +1,7 @@
 /**
- * `run_ssh_command`: programs that inspect another machine.
- *
- * It runs the system's `ssh`, which supports all features of known_hosts: hashed names, certificate
- * authorities, revoked keys. The remote side does have a shell; it gets every word in single quotes, and only
- * words that no shell reads differently.
- *
- * @module
+ * Uses the system's `ssh`, which supports hashed names, certificate authorities and revoked keys in
+ * known_hosts. The remote side has a shell: it gets each word in single quotes, and only words that all
+ * shells read alike.
  */
 import { shellQuote } from "@gateway/shared/text";
 import * as z from "@zod/zod";
@@ -14,15 +10,15 @@ import type { Argument } from "./argv.ts";
 import {
   type Call,
   defineTool,
+  describeRun,
   type Finding,
+  refuse,
   timeoutArgument,
-  ToolFailure,
   type ToolServices,
 } from "./define_tool.ts";
 import { checkCommand } from "./program_rules.ts";
-import { describeRun } from "./program_finding.ts";
 import type { ProgramResult, RunProgram } from "./run_program.ts";
-import type { Tool } from "../engine/tool.ts";
+import type { Tool } from "../engine/ports.ts";
 
 interface SshSettings {
   /** The account; empty: the current user. */
@@ -61,11 +57,10 @@ export function createRunSshCommand(
     schema,
     async run({ host, command, user, key_path: keyPath, port }, call) {
       if (keyPath !== "" && keyPath !== settings.keyPath) {
-        throw new ToolFailure("Only the configured key is used: leave key_path out");
+        refuse("Only the configured key is used: leave key_path out");
       }
-      const checked = checkCommand(command);
-      if (checked.kind === "refused") throw new ToolFailure(checked.reason);
-      const remote = [checked.program, ...checked.args.map(remoteWord)].map(shellQuote).join(" ");
+      const { program, args } = checkCommand(command);
+      const remote = [program, ...args.map(remoteWord)].map(shellQuote).join(" ");
       const account = user === "" ? settings.defaultUser : user;
       const result = await runProgram({
         program: "ssh",
@@ -137,18 +132,15 @@ function accountOption(account: string): readonly string[] {
 function remoteWord({ kind, text }: Argument): string {
   // In some shells, quotes and backslashes have a meaning within single quotes, and in csh so does an
   // exclamation mark.
-  if (/['\\!\n]/.test(text)) {
-    throw new ToolFailure("quotes, backslashes and ! are not possible in a remote command");
-  }
+  if (/['\\!\n]/.test(text)) refuse("quotes, backslashes and ! are not possible in a remote command");
   if (kind === "word") return text;
   if (!text.startsWith("/") || text.split("/").includes("..")) {
-    throw new ToolFailure(`${JSON.stringify(text)}: a remote path must be absolute and must not contain ..`);
+    refuse(`${JSON.stringify(text)}: a remote path must be absolute and must not contain ..`);
   }
-  if (isSecretFile(text)) throw new ToolFailure(`${JSON.stringify(text)} may hold secrets and is not read`);
+  if (isSecretFile(text)) refuse(`${JSON.stringify(text)} may hold secrets and is not read`);
   return text;
 }
 
-/** The exit code 255 comes from `ssh` itself. */
 function describe(command: string, result: ProgramResult, call: Call): Finding {
   const finding = describeRun(command, "ssh", result, call);
   if (result.kind !== "ended" || result.stopped !== undefined || result.code !== 255) return finding;
@@ -158,19 +150,17 @@ function describe(command: string, result: ProgramResult, call: Call): Finding {
       stderr,
     )
   ) {
-    throw new ToolFailure(
-      "The host's key does not match known_hosts, or is missing there: the operator has to add it",
-    );
+    refuse("The host's key does not match known_hosts, or is missing there: the operator has to add it");
   }
   if (/Permission denied|Too many authentication failures/.test(stderr)) {
-    throw new ToolFailure("The host did not accept the key: check account and key");
+    refuse("The host did not accept the key: check account and key");
   }
   if (
     /Connection refused|timed out|No route|Could not resolve|Network is unreachable|closed by|reset by/.test(
       stderr,
     )
   ) {
-    throw new ToolFailure(`The host cannot be reached: ${stderr.trim()}`);
+    refuse(`The host cannot be reached: ${stderr.trim()}`);
   }
   return finding;
 }

@@ -1,18 +1,8 @@
 /**
- * Which statements may be explained: one query that only reads, and calls only harmless functions.
- *
- * While planning, the server evaluates what does not change: it calls functions that it considers stable when it
- * plans, and some of those read whole tables or files. Their results can appear in an error, in a condition of the
- * plan, or in the time that it takes. Therefore only the functions of a list may be called.
- *
- * @module
+ * While it plans, the server calls functions that it considers stable, and some of them read whole tables or
+ * files. Results can appear in an error, in the plan, or in the time it takes. Only listed functions pass.
  */
-import { type SqlToken, tokenize } from "./sql_tokens.ts";
-
-/** A statement without comments and without the semicolon at its end, or why it cannot be explained. */
-type CheckedSql =
-  | { readonly kind: "query"; readonly query: string }
-  | { readonly kind: "refused"; readonly reason: string };
+import { refuse } from "./define_tool.ts";
 
 const MAX_LENGTH = 20_000;
 
@@ -53,29 +43,24 @@ const OPERATORS = new Set(
     .split(" "),
 );
 
-/** Checks a statement that a model wrote. */
-export function checkSql(text: string): CheckedSql {
-  if (text.length > MAX_LENGTH) return refused(`the query is longer than ${MAX_LENGTH} characters`);
-  if (text.includes("\0")) return refused("the query contains a NUL");
+export function checkSql(text: string): string {
+  if (text.length > MAX_LENGTH) refuse(`the query is longer than ${MAX_LENGTH} characters`);
+  if (text.includes("\0")) refuse("the query contains a NUL");
   const all = tokenize(text);
-  if (all === undefined) return refused("a comment, a string or a quoted name is not closed");
+  if (all === undefined) return refuse("a comment, a string or a quoted name is not closed");
   const end = all.findLastIndex((token) => token.text !== ";");
   const tokens = all.slice(0, end + 1);
-  if (tokens.length === 0) return refused("there is no query");
+  if (tokens.length === 0) refuse("there is no query");
   if (!["select", "with", "values", "table"].includes(wordOf(tokens[0]))) {
-    return refused("only SELECT and WITH can be explained");
+    refuse("only SELECT and WITH can be explained");
   }
   for (const [index, token] of tokens.entries()) {
     const problem = problemOf(token, tokens.slice(Math.max(0, index - 3), index), tokens[index + 1]);
-    if (problem !== undefined) return refused(problem);
+    if (problem !== undefined) refuse(problem);
   }
-  return {
-    kind: "query",
-    query: tokens.map((token, index) => gapBefore(token, tokens[index - 1]) + token.text).join(""),
-  };
+  return tokens.map((token, index) => gapBefore(token, tokens[index - 1]) + token.text).join("");
 }
 
-/** Removes comments; what was separate stays separate. */
 function gapBefore(token: SqlToken, before: SqlToken | undefined): string {
   return before === undefined || before.end === token.start ? "" : " ";
 }
@@ -127,11 +112,112 @@ function isKnownOperator(text: string): boolean {
   return /^[<>=*/]+[+-]+$/.test(text) && isKnownOperator(text.replace(/(?<![+-])[+-]+$/, ""));
 }
 
-/** In lower case; empty for anything but a word. */
 function wordOf(token: SqlToken | undefined): string {
   return token?.kind === "word" ? token.text.replace(/[A-Z]/g, (letter) => letter.toLowerCase()) : "";
 }
 
-function refused(reason: string): CheckedSql {
-  return { kind: "refused", reason };
+/** A token as it is written. Comments and blanks are not tokens. */
+interface SqlToken {
+  readonly kind: "word" | "quoted name" | "string" | "number" | "operator" | "mark";
+  readonly text: string;
+  readonly start: number;
+  readonly end: number;
+}
+
+const BLANKS = /[ \t\n\r\f\v]+|--[^\r\n]*/y;
+/** Every character beyond ASCII belongs to a name, even a blank. */
+const WORD = /[A-Za-z_\u0080-\uffff][\w$\u0080-\uffff]*/y;
+/** What follows directly is the next token: `1.lower(x)` contains a call. */
+const NUMBER = /(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?/y;
+const OPERATOR_CHARACTERS = "+-*/<>=~!@#%^&|`?";
+const DOLLAR_TAG = /\$(?:[A-Za-z_\u0080-\uffff][\w\u0080-\uffff]*)?\$/y;
+const PARAMETER = /\$\d+/y;
+
+/** The tokens; `undefined` when a comment, a string or a quoted name never ends. */
+function tokenize(text: string): readonly SqlToken[] | undefined {
+  const tokens: SqlToken[] = [];
+  for (let at = 0; at < text.length;) {
+    const blank = matchAt(BLANKS, text, at);
+    if (blank > at) {
+      at = blank;
+      continue;
+    }
+    if (text.startsWith("/*", at)) {
+      const end = commentEnd(text, at + 2);
+      if (end === undefined) return undefined;
+      at = end;
+      continue;
+    }
+    const token = tokenAt(text, at);
+    if (token === undefined) return undefined;
+    tokens.push({ ...token, text: text.slice(at, token.end), start: at });
+    at = token.end;
+  }
+  return tokens;
+}
+
+function tokenAt(text: string, at: number): Pick<SqlToken, "kind" | "end"> | undefined {
+  const character = text.charAt(at);
+  // E'…' has escapes; B'…', X'…' and N'…' are strings like others, and so is U&'…', whose prefix may stand alone.
+  const prefix = /^[ebxn]$/i.test(character) && text.charAt(at + 1) === "'" ? character : "";
+  if (prefix !== "" || character === "'") {
+    return closed("string", quoteEnd(text, at + prefix.length + 1, prefix.toLowerCase() === "e"));
+  }
+  if (character === '"') return closed("quoted name", quoteEnd(text, at + 1, false));
+  if (character === "$") {
+    const parameter = matchAt(PARAMETER, text, at);
+    if (parameter > at) return { kind: "mark", end: parameter };
+    const tag = text.slice(at, matchAt(DOLLAR_TAG, text, at));
+    if (tag === "") return { kind: "mark", end: at + 1 };
+    const end = text.indexOf(tag, at + tag.length);
+    return closed("string", end < 0 ? undefined : end + tag.length);
+  }
+  for (const [kind, pattern] of [["word", WORD], ["number", NUMBER]] as const) {
+    const end = matchAt(pattern, text, at);
+    if (end > at) return { kind, end };
+  }
+  if (OPERATOR_CHARACTERS.includes(character)) return { kind: "operator", end: operatorEnd(text, at) };
+  if (text.startsWith("::", at)) return { kind: "mark", end: at + 2 };
+  return { kind: "mark", end: at + 1 };
+}
+
+function closed(kind: SqlToken["kind"], end: number | undefined): Pick<SqlToken, "kind" | "end"> | undefined {
+  return end === undefined ? undefined : { kind, end };
+}
+
+/** The end of a match at a position; the position itself if there is no match. */
+function matchAt(pattern: RegExp, text: string, at: number): number {
+  pattern.lastIndex = at;
+  return pattern.test(text) ? pattern.lastIndex : at;
+}
+
+function operatorEnd(text: string, from: number): number {
+  let end = from;
+  while (end < text.length && OPERATOR_CHARACTERS.includes(text.charAt(end))) {
+    if (end > from && /^(?:--|\/\*)/.test(text.slice(end, end + 2))) break;
+    end++;
+  }
+  return end;
+}
+
+function commentEnd(text: string, from: number): number | undefined {
+  let depth = 1;
+  const marks = /\/\*|\*\//g;
+  marks.lastIndex = from;
+  for (let mark = marks.exec(text); mark !== null; mark = marks.exec(text)) {
+    depth += mark[0] === "/*" ? 1 : -1;
+    if (depth === 0) return mark.index + 2;
+  }
+  return undefined;
+}
+
+function quoteEnd(text: string, from: number, hasEscapes: boolean): number | undefined {
+  const quote = text.charAt(from - 1);
+  for (let at = from; at < text.length; at++) {
+    const character = text.charAt(at);
+    if (hasEscapes && character === "\\") at++;
+    else if (character === quote && text.charAt(at + 1) === quote) at++;
+    else if (character === quote) return at + 1;
+  }
+  return undefined;
 }

@@ -1,16 +1,20 @@
-/**
- * The routes of the debate's web server.
- *
- * @module
- */
 import { createRouter, routesFor } from "@gateway/shared/http/routes";
 import { describeProblem, problemResponse, type UnknownPeer } from "@gateway/shared/http";
 import { createGuard } from "./guard.ts";
 import { PAGE_FILES, pageResponse } from "./page_files.ts";
-import { handlePreview, handleTemplate } from "./template_handlers.ts";
+import {
+  handleAuthStatus,
+  handleLogin,
+  handleModels,
+  handlePreview,
+  handlePrompts,
+  handleRefresh,
+  handleSettings,
+  handleTemplate,
+} from "./settings_handlers.ts";
 import { handleOpenApi } from "./openapi.ts";
 import type { WebPorts } from "./ports.ts";
-import { EventStreams } from "./event_streams.ts";
+import { EventStreams, Subscribers } from "./subscribers.ts";
 import {
   handleApproval,
   handleComment,
@@ -25,15 +29,6 @@ import {
   handleStartRun,
   handleTitle,
 } from "./run_handlers.ts";
-import {
-  handleAuthStatus,
-  handleLogin,
-  handleModels,
-  handlePrompts,
-  handleRefresh,
-  handleSettings,
-} from "./settings_handlers.ts";
-import { Subscribers } from "./subscribers.ts";
 
 /** Answers a request; never rejects. A caller with valid credentials, where they are required, is trusted. */
 export type DebateHandler = (request: Request, peer: UnknownPeer) => Promise<Response>;
@@ -135,7 +130,6 @@ const HEADERS = {
   "cross-origin-resource-policy": "same-origin",
 };
 
-/** Headers of every response, unless the response sets its own. */
 function secure(response: Response): Response {
   const { headers } = response;
   // A file to save is no page, and may do nothing if somebody opens it here.

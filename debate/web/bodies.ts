@@ -1,8 +1,3 @@
-/**
- * The JSON bodies of requests.
- *
- * @module
- */
 import * as z from "@zod/zod";
 
 const MAX_COMMENT = 20_000;
@@ -10,7 +5,6 @@ const MAX_TITLE = 200;
 const MAX_CHANGES = 50;
 const MAX_HYPOTHESIS = 2000;
 
-/** An operator's decision about a tool call. */
 export const approvalBody = z.object({
   call_id: z.string().describe("that of the event tool_approval_request"),
   approved: z.boolean(),
@@ -24,7 +18,6 @@ export const approvalBody = z.object({
 
 const id = z.string().min(1).max(80).describe("that of the hypothesis");
 
-/** What an operator says between two rounds. */
 export const commentBody = z.object({
   comment: z.string().max(MAX_COMMENT, `must not be longer than ${MAX_COMMENT} characters`).default(""),
   changes: z.array(z.discriminatedUnion("kind", [
@@ -34,7 +27,6 @@ export const commentBody = z.object({
   ])).max(MAX_CHANGES).default([]).describe("hypotheses to examine further, to leave, or to take up"),
 });
 
-/** A title in place of the beginning of the topic. */
 export const titleBody = z.object({
   title: z.string().max(MAX_TITLE, `must not be longer than ${MAX_TITLE} characters`),
 });
@@ -47,7 +39,6 @@ export const optionsBody = z.object({
 
 const MAX_TEMPLATE = 262_144;
 
-/** The text of a prompt template, to be looked at. */
 export const previewBody = z.object({
   file: z.string().max(100).describe("the name of its file, `name.language.yaml`"),
   text: z.string().max(MAX_TEMPLATE),

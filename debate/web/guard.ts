@@ -1,31 +1,23 @@
-/**
- * Keeps strangers out by checking, in this order, their credentials, the name that they use for us, and their page.
- *
- * @module
- */
 import { AppError } from "@gateway/shared/errors";
 import { problemResponse } from "@gateway/shared/http";
 import { refuseMethod } from "@gateway/shared/http/routes";
 import { createHash, timingSafeEqual } from "node:crypto";
 import { GuessLimit } from "./guess_limit.ts";
 import type { WebPorts } from "./ports.ts";
-import { isCrossSite, isLoopbackHost } from "./same_origin.ts";
+import { isIPv4 } from "node:net";
 
 /** The only path without credentials: it shows that the server is alive, and nothing more. */
 const LIVENESS_PATH = "/healthz";
 
-/** Headers for the response to a request that may pass. */
 type Passed = Readonly<Record<string, string>>;
 
 /**
  * Lets a request pass, or answers it.
  *
  * @param address the IP address that it comes from
- * @throws {AppError} `forbidden`; `rate_limited` after too many wrong passwords
  */
 type Guard = (request: Request, address: string) => Passed | Response;
 
-/** The guard that the settings call for. */
 export function createGuard({ settings, clock, randomBytes }: WebPorts): Guard {
   const { WEB_USERNAME, WEB_PASSWORD, WEB_ALLOW_OPEN } = settings;
   const hasCredentials = WEB_USERNAME !== "";
@@ -70,10 +62,8 @@ function tellAlive(method: string): Response {
   return refuseMethod(["GET"], "Method not allowed");
 }
 
-/** Whether the value of an `Authorization` header is right. */
 type CheckCredentials = (authorization: string | null) => boolean;
 
-/** The challenge in a response with status 401. */
 const CHALLENGE = 'Basic realm="debate", charset="UTF-8"';
 
 /** Checks in a time that reveals nothing about the credentials. */
@@ -96,4 +86,34 @@ function decode(encoded: string): Uint8Array | undefined {
 
 function digest(bytes: Uint8Array): Uint8Array {
   return createHash("sha256").update(bytes).digest();
+}
+
+/**
+ * Another site can make a browser send requests here with stored credentials, and it can make its own name
+ * resolve to our address (DNS rebinding).
+ */
+
+/** Whether a request that changes something comes from another site's page, as its browser says. */
+function isCrossSite(headers: Headers): boolean {
+  const site = headers.get("sec-fetch-site");
+  if (site !== null && site !== "same-origin" && site !== "none") return true;
+  const origin = headers.get("origin");
+  // Programs other than browsers do not send it.
+  if (origin === null) return false;
+  const host = headers.get("host");
+  const own = host === null ? undefined : URL.parse(`http://${host}`)?.host;
+  const theirs = URL.parse(origin);
+  if (theirs === null || own === undefined) return true;
+  // Behind a proxy that terminates TLS, it is https: without a port.
+  return theirs.host !== own && theirs.host !== URL.parse(`https://${host}`)?.host;
+}
+
+function isLoopbackHost(host: string | null): boolean {
+  const name = host === null || /[/?#@\\\s]/.test(host) ? undefined : URL.parse(`http://${host}`)?.hostname;
+  return name !== undefined && isLoopback(name.replace(/^\[|\]$/g, ""));
+}
+
+/** Whether an address to listen on can be reached only from this machine. */
+export function isLoopback(hostname: string): boolean {
+  return hostname === "localhost" || hostname === "::1" || (isIPv4(hostname) && hostname.startsWith("127."));
 }

@@ -1,21 +1,16 @@
 /**
- * How often a password may be guessed. Each address has a number of guesses per minute, and so have all
- * together, so that using many addresses does not help. Both would let a stranger lock out everybody whose
- * requests come through the same reverse proxy; therefore a browser that was right once is recognised by a
- * cookie and has its own guesses, which nobody else can use up. A client without cookies, such as a script,
- * shares the guesses of its address.
- *
- * @module
+ * Each address has a number of guesses per minute, and all addresses together have one. An attacker behind
+ * the same reverse proxy could lock out everyone. Therefore a browser that was right once gets a cookie and
+ * its own guesses. Clients without cookies share the guesses of their address.
  */
 import type { Clock } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
 import { TokenBuckets } from "@gateway/shared/http";
 import { createHmac, timingSafeEqual } from "node:crypto";
-import { parseAddress } from "../tools/ip_address.ts";
+import { parseAddress } from "../tools/net_guard.ts";
 
 /** Wrong passwords per minute from one address or one known browser. */
 export const CALLER_GUESSES = 10;
-/** Wrong passwords per minute from all unknown clients together. */
 export const ALL_GUESSES = 100;
 
 const COOKIE = "debate_browser";
@@ -24,15 +19,12 @@ const ID_BYTES = 9;
 const KEY_BYTES = 32;
 const COOKIE_SECONDS = 30 * 24 * 3600;
 
-/** What a {@linkcode GuessLimit} needs. */
 interface GuessLimitOptions {
   readonly clock: Clock;
-  /** Returns this many random bytes. */
   readonly randomBytes: (length: number) => Uint8Array;
 }
 
 interface Guesser {
-  /** The IP address that the request comes from. */
   readonly address: string;
   readonly cookie: string | null;
 }
@@ -51,13 +43,7 @@ export class GuessLimit {
     this.#key = options.randomBytes(KEY_BYTES);
   }
 
-  /**
-   * Judges a guess, unless there were too many; then nothing is revealed about it.
-   *
-   * @returns whether it is right, and for a browser that is not known yet the `Set-Cookie` header that makes it
-   * known
-   * @throws {AppError} `rate_limited`
-   */
+  /** Judges a guess, unless there were too many; then nothing is revealed about it. */
   judge(
     guesser: Guesser,
     isRight: () => boolean,

@@ -1,14 +1,12 @@
 import assert from "node:assert/strict";
-import { missingSettings, type ModelSettings } from "./missing_settings.ts";
+import { loadSettings } from "../settings/config.ts";
+import { missingSettings } from "./settings_handlers.ts";
 
-const NONE: ModelSettings = {
+const NONE = {
+  ...loadSettings({ env: { HOME: "/home/op" }, workingFolder: "/" }),
   DIAGNOSTIC_MODEL: "replay/a",
   SKEPTIC_MODEL: "replay/a",
   MODERATOR_MODEL: "replay/a",
-  SUMMARY_MODEL: "",
-  SAMPLE_MODEL: "",
-  HUB_BASE_URL: "",
-  ASSIST_BASE_URL: "",
 };
 const URLS = { HUB_BASE_URL: "https://hub.example", ASSIST_BASE_URL: "https://assist.example" };
 

@@ -46,6 +46,6 @@ Deno.test("a form with a mode that does not exist is refused", async () => {
   const problem = await problemOf(await web.form("/api/runs", { topic: "x", mode: "vote" }));
   assert.deepEqual([problem.status, problem.detail], [
     400,
-    "Field mode: must be debate or sample_then_debate",
+    "Field mode: must be debate, sample_then_debate",
   ]);
 });

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { DEBATE_ROUTES } from "./app.ts";
 import { WebFixture } from "../testing/web_fixture.ts";
-import { OPERATIONS } from "./operations.ts";
+import { OPERATIONS } from "./openapi.ts";
 import runForm from "./run_form.ts" with { type: "text" };
 import runHandlers from "./run_handlers.ts" with { type: "text" };
 import settingsHandlers from "./settings_handlers.ts" with { type: "text" };
@@ -19,7 +19,7 @@ Deno.test("every route and method of the server is described, and nothing else",
 
 Deno.test("every field that a form is read for is described, and nothing else", () => {
   const read = [runForm, runHandlers, settingsHandlers].flatMap((source) =>
-    [...source.matchAll(/\bread\w+\(form, "(\w+)"|form\.files\.get\("(\w+)"\)/g)].map(([, one, other]) =>
+    [...source.matchAll(/\bread\w+\(\s*form,\s*"(\w+)"|form\.files\.get\("(\w+)"\)/g)].map(([, one, other]) =>
       one ?? other
     )
   );

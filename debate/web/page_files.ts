@@ -93,6 +93,7 @@ const MODULES = FILES.map(([path]) => path).filter((path) =>
   path.endsWith(".js") && !path.endsWith("/theme.js")
 );
 
+/** The files by path. */
 export const PAGE_FILES: ReadonlyMap<string, PageFile> = new Map([
   ["/", { type: "text/html; charset=utf-8", text: preload(page, MODULES) }],
   ...FILES,

@@ -1,13 +1,8 @@
-/**
- * What gives the routes access to the outside world.
- *
- * @module
- */
 import type { Clock } from "@gateway/shared/clock";
 import type { Settings } from "../settings/config.ts";
 import type { addEvidence, CollectedContext, ContextRequest } from "../context/collect.ts";
 import type { Catalogue } from "../models/catalogue.ts";
-import type { Price } from "../models/list_prices.ts";
+import type { Price } from "../models/prices.ts";
 import type { DeviceFlowState } from "../models/device_flow.ts";
 import type { TemplateSet } from "../prompts/templates.ts";
 import type { RunManager } from "../runs/manager.ts";
@@ -27,15 +22,13 @@ export interface ProviderStatus {
   readonly hub: { readonly isConfigured: boolean; readonly tokenPreview: string | undefined };
 }
 
+/** What the routes need. */
 export interface WebPorts {
   readonly settings: Settings;
   readonly clock: Clock;
   readonly store: RunStore;
   readonly manager: RunManager;
-  /**
-   * @param redact whether secrets are masked
-   * @throws {AppError} `invalid_request` that says what to correct
-   */
+  /** @param redact whether secrets are masked */
   readonly collectContext: (request: ContextRequest, redact: boolean) => Promise<CollectedContext>;
   /** The context followed by new evidence, whose secrets are masked. */
   readonly addEvidence: (context: string, evidence: Evidence) => Promise<CollectedContext>;
@@ -55,8 +48,6 @@ export interface WebPorts {
   /** Called with the errors that are answered with status 500 or higher. */
   readonly onError: (error: unknown, requestId: string) => void;
   readonly newRequestId: () => string;
-  /** Returns this many random bytes. */
   readonly randomBytes: (length: number) => Uint8Array;
-  /** Aborted when the server stops, which ends streams. */
   readonly stopping: AbortSignal;
 }

@@ -19,6 +19,7 @@ import { renderReport, reportFileName } from "../report/report.ts";
 import { importedRecord, isPresentable } from "../runs/imported.ts";
 import { selectTemplate } from "../prompts/templates.ts";
 import { approvalBody, commentBody, optionsBody, titleBody } from "./bodies.ts";
+import { EFFORTS } from "../settings/config.ts";
 import { type Form, readForm } from "./form.ts";
 import type { Evidence, WebPorts } from "./ports.ts";
 import { readOptions, readRunForm, readText } from "./run_form.ts";
@@ -27,7 +28,6 @@ const NO_RUN = "There is no such run";
 /** How long a run's journal may take to be written before the run is shown without it. */
 const JOURNAL_MS = 2_000;
 
-/** `GET /api/runs`: newest first, with what each waits for. */
 export async function handleListRuns({ manager, store }: WebPorts): Promise<Response> {
   const runs = await store.list();
   return Response.json({
@@ -194,8 +194,7 @@ function readEvidence(form: Form): Evidence {
 }
 
 function toEfforts({ reasoning_effort: efforts }: ReadRecord): RunEfforts {
-  const known = (effort: string | undefined) =>
-    effort === "low" || effort === "medium" || effort === "high" ? effort : "none";
+  const known = (effort: string | undefined) => EFFORTS.find((each) => each === effort) ?? "none";
   return {
     diagnostic: known(efforts.diagnostic),
     skeptic: known(efforts.skeptic),
@@ -270,12 +269,6 @@ function liveRun({ manager }: WebPorts, runId: string): LiveRun {
 
 const MAX_BODY_BYTES = 256 * 1024;
 
-/**
- * Reads a body.
- *
- * @throws {AppError} `unprocessable` when it is not JSON or does not match the schema, which clients expect as
- * status 422; otherwise as `readJsonBody()`
- */
 async function readJson<T>(request: Request, schema: z.ZodType<T>, maxBytes = MAX_BODY_BYTES): Promise<T> {
   requireJsonType(request);
   try {

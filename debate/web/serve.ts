@@ -1,15 +1,11 @@
-/**
- * Assembles the web server.
- *
- * @module
- */
-import type { Clock } from "@gateway/shared/clock";
+import { type Clock, within } from "@gateway/shared/clock";
+import { AppError } from "@gateway/shared/errors";
+import { type ListenerOptions, startPlainServer, type UnknownPeer } from "@gateway/shared/http";
 import { createDebateApp, type DebateHandler } from "./app.ts";
-import type { Settings } from "../settings/config.ts";
+import type { LogLevel, Settings } from "../settings/config.ts";
 import { addEvidence, collectContext } from "../context/collect.ts";
 import { createContextRedactor, ownSecrets } from "../context/redact_context.ts";
 import { redactLargeValue } from "../context/redact_value.ts";
-import type { LogLevel } from "../settings/log_level.ts";
 import { estimateCost, findPrice, loadPrices } from "../models/prices.ts";
 import { Providers } from "../models/providers.ts";
 import { tokenPreview } from "../models/session.ts";
@@ -19,19 +15,15 @@ import { RunManager } from "../runs/manager.ts";
 import { retain } from "../runs/retention.ts";
 import { RunStore } from "../runs/store.ts";
 import { createToolAuditLog } from "../tools/audit_log.ts";
-import { createTools } from "../tools/catalogue.ts";
-import { createToolPorts } from "../tools/ports.ts";
+import { createToolPorts, createTools } from "../tools/catalogue.ts";
 import type { ProviderStatus } from "./ports.ts";
-import { checkExposure, startServer } from "./start_server.ts";
+import { isLoopback } from "./guard.ts";
 
-/** What a server needs from outside. */
 interface DebateEnvironment {
   readonly settings: Settings;
   readonly clock: Clock;
-  /** Returns this many random bytes. */
   readonly randomBytes: (length: number) => Uint8Array;
   readonly fetch: typeof fetch;
-  /** The variables of `TOOL_ENV_NAMES` that are set. */
   readonly toolEnv: Readonly<Record<string, string>>;
   /** Writes to the operator's log; is never given secrets. */
   readonly log: Readonly<Record<LogLevel, (message: string) => void>>;
@@ -39,19 +31,8 @@ interface DebateEnvironment {
   readonly replayPieceDelayMs?: number;
 }
 
-interface DebateServer {
-  /** Its URL for a browser on this machine. */
-  readonly url: string;
-  /** Ends streams and runs, and waits for requests in progress. The next start marks the runs as interrupted. */
-  close(): Promise<void>;
-}
-
-/**
- * Starts a server. If a part of it fails, it ends before it answers any request.
- *
- * @throws {AppError} `invalid_config` that says what to correct
- */
-export async function startDebateServer(environment: DebateEnvironment): Promise<DebateServer> {
+/** Starts a server. If a part of it fails, it ends before it answers any request. */
+export async function startDebateServer(environment: DebateEnvironment) {
   const { settings, clock, log } = environment;
   const warn = log.WARNING;
   checkExposure(settings);
@@ -164,9 +145,42 @@ async function describeProviders(settings: Settings, providers: Providers): Prom
   };
 }
 
-/** A description for the log, with the cause. */
 function describe(error: unknown): string {
   if (!(error instanceof Error)) return typeof error;
   const cause = error.cause instanceof Error ? ` (${error.cause.name}: ${error.cause.message})` : "";
   return `${error.name}: ${error.message}${cause}`;
+}
+
+interface ServerPorts extends Pick<ListenerOptions<UnknownPeer>, "onError"> {
+  readonly clock: Clock;
+}
+
+const GRACE_MS = 5000;
+
+function checkExposure(
+  { WEB_HOST, WEB_USERNAME, WEB_ALLOW_OPEN }: Pick<Settings, "WEB_HOST" | "WEB_USERNAME" | "WEB_ALLOW_OPEN">,
+): void {
+  if (WEB_USERNAME !== "" || WEB_ALLOW_OPEN || isLoopback(WEB_HOST)) return;
+  throw new AppError(
+    "invalid_config",
+    `Cannot listen on ${
+      JSON.stringify(WEB_HOST)
+    } without credentials: set WEB_USERNAME and WEB_PASSWORD, or ` +
+      "WEB_HOST=127.0.0.1, or WEB_ALLOW_OPEN=true if something else keeps strangers out",
+  );
+}
+
+export async function startServer(
+  { WEB_HOST, WEB_PORT }: Pick<Settings, "WEB_HOST" | "WEB_PORT">,
+  handler: DebateHandler,
+  { clock, onError }: ServerPorts,
+) {
+  const host = WEB_HOST.includes(":") ? `[${WEB_HOST}]` : WEB_HOST;
+  const server = await startPlainServer({ listen: `${host}:${WEB_PORT}`, handler, onError });
+  return {
+    url: `http://${host}:${server.address.port}`,
+    async close() {
+      await within({ clock, ms: GRACE_MS }, server.close()).catch(() => {});
+    },
+  };
 }

@@ -1,13 +1,19 @@
 import { AppError } from "@gateway/shared/errors";
+import { readJsonBody, requireJsonType } from "@gateway/shared/http";
 import type { Catalogue } from "../models/catalogue.ts";
 import type { DeviceFlowState } from "../models/device_flow.ts";
 import { ModelError } from "../engine/model.ts";
 import memoryLeak from "../models/scenarios/memory_leak.json" with { type: "json" };
 import { listTemplates } from "../prompts/templates.ts";
 import { readForm } from "./form.ts";
-import { missingSettings } from "./missing_settings.ts";
 import { readText, unprocessable } from "./run_form.ts";
-import type { WebPorts } from "./ports.ts";
+import type { ProviderStatus, WebPorts } from "./ports.ts";
+import type { Settings } from "../settings/config.ts";
+import { parseModelId } from "../models/families.ts";
+import { stringify } from "yaml";
+import { firstPrompts } from "../engine/agents/prompt.ts";
+import { parseTemplate, type PromptTemplate } from "../prompts/parse_template.ts";
+import { previewBody } from "./bodies.ts";
 
 export function handleSettings({ settings }: WebPorts): Response {
   return Response.json({
@@ -104,4 +110,77 @@ async function answer(ask: () => Promise<DeviceFlowState | undefined>): Promise<
 
 function failed(error: string): Response {
   return Response.json({ status: "error", error, last_error: error });
+}
+
+/** The names of the settings that the models of the settings need, and that are empty. */
+export function missingSettings(settings: Settings, { hub, assist }: ProviderStatus): readonly string[] {
+  const { DIAGNOSTIC_MODEL, SKEPTIC_MODEL, MODERATOR_MODEL, SUMMARY_MODEL, SAMPLE_MODEL } = settings;
+  const ids = [DIAGNOSTIC_MODEL, SKEPTIC_MODEL, MODERATOR_MODEL, SUMMARY_MODEL, SAMPLE_MODEL].filter((id) =>
+    id !== ""
+  );
+  const used = new Set(ids.map((id) => parseModelId(id).provider));
+  const needed: readonly (readonly [name: string, isMissing: boolean])[] = [
+    ["HUB_BASE_URL", used.has("hub") && settings.HUB_BASE_URL === ""],
+    ["HUB_TOKEN", used.has("hub") && !hub.isConfigured],
+    ["ASSIST_BASE_URL", used.has("assist") && settings.ASSIST_BASE_URL === ""],
+    ["ASSIST_TOKEN", used.has("assist") && !assist.isConfigured],
+  ];
+  return needed.flatMap(([name, isMissing]) => isMissing ? [name] : []);
+}
+
+/** `GET /api/prompts/{name}/{language}`: a template as the text of a file, to start another one from. */
+export async function handleTemplate(
+  { loadTemplates }: WebPorts,
+  name: string,
+  language: string,
+): Promise<Response> {
+  const { templates } = await loadTemplates();
+  const template = templates.find((each) => each.name === name && each.language === language);
+  if (template === undefined) throw new AppError("not_found", "There is no such template");
+  return Response.json({ file: `${name}.${language}.yaml`, source: template.source, text: toYaml(template) });
+}
+
+function toYaml(template: PromptTemplate): string {
+  const { name, language, version, description } = template;
+  return stringify({
+    name,
+    language,
+    version,
+    description,
+    diagnostic_system: template.diagnosticSystem,
+    skeptic_system: template.skepticSystem,
+    moderator_system: template.moderatorSystem,
+  }, { lineWidth: 0, blockQuote: "literal" });
+}
+
+const MAX_BYTES = 512 * 1024;
+
+/**
+ * `POST /api/prompts/preview`: what is wrong with the text of a template, or else what each agent would be sent in the
+ * first round. Nothing is stored: templates come from files that the operator of the server puts there.
+ */
+export async function handlePreview({ settings }: WebPorts, request: Request): Promise<Response> {
+  requireJsonType(request);
+  const { file, text, topic } = await readJsonBody(request, { maxBytes: MAX_BYTES, schema: previewBody });
+  const template = read(file, text);
+  if (template instanceof AppError) return Response.json({ problem: template.message, prompts: [] });
+  const prompts = firstPrompts({
+    topic,
+    context: "",
+    maxRounds: settings.MAX_ROUNDS,
+    confidenceThreshold: settings.CONFIDENCE_THRESHOLD,
+    earlyOut: { enabled: settings.EARLY_OUT_ENABLED, threshold: settings.EARLY_OUT_THRESHOLD },
+    compressHistory: settings.COMPRESS_HISTORY,
+    language: template.language,
+  }, template);
+  return Response.json({ problem: null, prompts });
+}
+
+function read(file: string, text: string): PromptTemplate | AppError {
+  try {
+    return parseTemplate({ name: file, path: file, text, source: "custom" });
+  } catch (error) {
+    if (error instanceof AppError && error.code === "invalid_config") return error;
+    throw error;
+  }
 }

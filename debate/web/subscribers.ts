@@ -1,11 +1,8 @@
-/**
- * Streams of events to subscribers: each follows the log of a run at its own pace, from where it left off.
- *
- * @module
- */
 import { type Clock, every } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
-import type { EventLog } from "../runs/event_log.ts";
+import { EventLog } from "../runs/event_log.ts";
+import type { StoredEvent } from "../runs/record.ts";
+import type { WebPorts } from "./ports.ts";
 
 /** A stream without events for this long sends a sign of life. */
 const KEEP_ALIVE_MS = 15_000;
@@ -23,7 +20,6 @@ export class Subscribers {
   readonly #clock: Clock;
   readonly #all = new Set<Subscriber>();
 
-  /** @param signal ends all streams */
   constructor(clock: Clock, signal: AbortSignal) {
     this.#clock = clock;
     every({ clock, seconds: LOOK_SECONDS, signal }, () => this.#look());
@@ -40,7 +36,6 @@ export class Subscribers {
    * A response that follows a log.
    *
    * @param lastEventId the id of the last event that the subscriber has; `null` for none
-   * @throws {AppError} `rate_limited` when there are too many subscribers
    */
   follow(log: EventLog, lastEventId: string | null): Response {
     const place = log.placeAfter(lastEventId);
@@ -145,5 +140,68 @@ class Subscriber implements UnderlyingDefaultSource<Uint8Array> {
   #leave(): void {
     this.#stopListening();
     this.#options.onClose();
+  }
+}
+
+/** How many finished runs are kept in the form for subscribers, since many clients may look at one at once. */
+const MAX_REPLAYS = 4;
+
+/** Streams of events, of runs in progress and of stored ones. */
+export class EventStreams {
+  readonly #ports: WebPorts;
+  readonly #subscribers: Subscribers;
+  readonly #replays = new Map<string, Promise<EventLog | undefined>>();
+
+  constructor(ports: WebPorts, subscribers: Subscribers) {
+    this.#ports = ports;
+    this.#subscribers = subscribers;
+  }
+
+  /** `GET /api/runs/{run_id}/events`. If there is no such run, the answer is a single event. */
+  async handle(request: Request, runId: string): Promise<Response> {
+    const lastEventId = request.headers.get("last-event-id");
+    const live = this.#ports.manager.find(runId);
+    const log = live?.log ?? await this.#replay(runId);
+    if (log !== undefined) return this.#subscribers.follow(log, lastEventId);
+    // Otherwise the browser of an open page would reconnect forever.
+    if (lastEventId !== null) return new Response(null, { status: 204 });
+    return this.#subscribers.follow(this.#write([{ type: "error", message: "There is no such run" }]), null);
+  }
+
+  forget(runId: string): void {
+    this.#replays.delete(runId);
+  }
+
+  #replay(runId: string): Promise<EventLog | undefined> {
+    const known = this.#replays.get(runId);
+    if (known !== undefined) return known;
+    const replay = this.#read(runId);
+    const [oldest] = this.#replays.keys();
+    if (this.#replays.size >= MAX_REPLAYS && oldest !== undefined) this.#replays.delete(oldest);
+    this.#replays.set(runId, replay);
+    // Only runs that were found are kept.
+    const forget = () => {
+      if (this.#replays.get(runId) === replay) this.#replays.delete(runId);
+    };
+    replay.then((log) => log === undefined && forget(), forget);
+    return replay;
+  }
+
+  async #read(runId: string): Promise<EventLog | undefined> {
+    try {
+      const stored = await this.#ports.store.read(runId);
+      return stored === undefined ? undefined : this.#write(stored.record.events);
+    } catch (error) {
+      // A damaged record.
+      if (error instanceof AppError) return this.#write([{ type: "error", message: error.message }]);
+      throw error;
+    }
+  }
+
+  #write(events: readonly StoredEvent[]): EventLog {
+    const log = new EventLog(this.#ports.clock);
+    for (const event of events) log.append({ type: event.type, json: JSON.stringify(event) });
+    log.end();
+    return log;
   }
 }

@@ -243,7 +243,7 @@ Deno.test("scenarios of the own folder come beside those that ship, and before t
     }
     await assert.rejects(
       providers.model("replay/broken"),
-      /broken\.json": 2 problems\n {2}line 1: rounds: .*\n {2}line 2: unknown key "round"/,
+      /broken\.json": 2 problems\n {2}missing key "rounds"\n {2}unknown key "round"/,
     );
     const { models } = await providers.catalogue.list();
     assert.deepEqual(models.map(({ name }) => name), [

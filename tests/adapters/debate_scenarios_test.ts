@@ -6,8 +6,7 @@ import { holdDebate } from "../../debate/engine/agents/hold_debate.ts";
 import { loadSettings } from "../../debate/settings/config.ts";
 import type { RunEvent } from "../../debate/engine/events.ts";
 import { Providers } from "../../debate/models/providers.ts";
-import { createTools } from "../../debate/tools/catalogue.ts";
-import { createToolPorts } from "../../debate/tools/ports.ts";
+import { createToolPorts, createTools } from "../../debate/tools/catalogue.ts";
 import { SHIPPED_SCENARIOS, type ShippedScenario, startScenario } from "../debate/scenario_fixture.ts";
 
 interface Played {

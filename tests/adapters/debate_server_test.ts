@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { systemClock } from "@gateway/shared/clock";
 import { FakeClock } from "@gateway/shared/testing";
 import { WebFixture } from "../../debate/testing/web_fixture.ts";
-import { startServer } from "../../debate/web/start_server.ts";
+import { startServer } from "../../debate/web/serve.ts";
 import { freePort } from "../stage/free_port.ts";
 
 Deno.test("startServer() tells the handler the address that a request comes from, whatever its headers say", async () => {

@@ -1,12 +1,12 @@
+import type { Settings } from "../../debate/settings/config.ts";
 import { systemClock } from "@gateway/shared/clock";
-import { createTools, type ToolSettings } from "../../debate/tools/catalogue.ts";
-import { createToolPorts } from "../../debate/tools/ports.ts";
+import { createToolPorts, createTools } from "../../debate/tools/catalogue.ts";
 import { BARE_SETTINGS } from "../../debate/tools/testing/tool_bench.ts";
-import type { ToolResult } from "../../debate/engine/tool.ts";
+import type { ToolResult } from "../../debate/engine/ports.ts";
 
 /** What the tools of a test are made with. */
 export interface RealToolsOptions {
-  readonly settings?: Partial<ToolSettings>;
+  readonly settings?: Partial<Settings>;
   readonly roots?: readonly string[];
   readonly ca?: string;
   readonly env?: Readonly<Record<string, string>>;

@@ -8,7 +8,7 @@ import { settingsSchema } from "@gateway/debate/config";
 import { type Shape, shapeOf } from "../../shared/config/problems.ts";
 import { createTools } from "../../debate/tools/catalogue.ts";
 import { BARE_SETTINGS, FakePorts } from "../../debate/tools/testing/tool_bench.ts";
-import { OPERATIONS } from "../../debate/web/operations.ts";
+import { OPERATIONS } from "../../debate/web/openapi.ts";
 
 const DEBATE = new URL("../../debate/", import.meta.url);
 
@@ -75,15 +75,26 @@ interface Struct {
 
 const STRUCT =
   /(?:\/\*\*((?:(?!\*\/)[^])*)\*\/\n)?(?:export )?interface (\w+)(?: extends (\w+))? \{\n([^]*?)\n\}/g;
-const FIELD = /(?:\/\*\*((?:(?!\*\/)[^])*)\*\/\s*)?readonly (\w+\??): ([^;]+);/g;
+/** A case of a union type. */
+const CASE = /(?:\/\*\*((?:(?!\*\/)[^])*)\*\/\n)? {2}\| (?:(\w+) & )?\{([^{}]*)\}/g;
+const FIELD = /(?:\/\*\*((?:(?!\*\/)[^])*)\*\/\s*)?readonly (\w+\??): ([^;]+)(?:;|$)/g;
 
-/** The interfaces of a module. Their fields are as this project writes them: `readonly name: Type;`. */
+/** The interfaces of a module, and the cases of its union types. Fields are written as `readonly name: Type;`. */
 function structsOf(source: string): readonly Struct[] {
-  return [...source.matchAll(STRUCT)].map(([, about, name = "", parent, body = ""]) => ({
+  const cases = [...source.matchAll(CASE)].map(([, about, parent, body]) => ({
+    name: "",
+    about,
+    parent,
+    body,
+  }));
+  const interfaces = [...source.matchAll(STRUCT)].map(([, about, name = "", parent, body]) => (
+    { name, about, parent, body }
+  ));
+  return [...interfaces, ...cases].map(({ name, about, parent, body = "" }) => ({
     name,
     parent,
     about: oneLine(about),
-    fields: [...body.matchAll(FIELD)].map(([, said, field = "", type = ""]) => (
+    fields: [...body.trim().matchAll(FIELD)].map(([, said, field = "", type = ""]) => (
       { name: field, type: oneLine(type), about: oneLine(said) }
     )),
   }));

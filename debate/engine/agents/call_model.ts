@@ -1,8 +1,3 @@
-/**
- * One model call: its time and its text are bounded, its tokens are counted, and it ends with the run.
- *
- * @module
- */
 import { errorName } from "@gateway/shared/errors";
 import { within } from "@gateway/shared/clock";
 import { cut } from "../graph/text.ts";
@@ -13,7 +8,6 @@ import { type Debate, effortFor } from "./debate.ts";
 /** The most characters of one reply; a model that writes more is stopped. */
 export const MAX_REPLY = 60_000;
 
-/** How many tool calls of one reply are considered. */
 const MAX_TOOL_CALLS = 64;
 
 /** What a call needs besides what the run provides. */
@@ -22,16 +16,9 @@ export interface ModelCall extends Pick<ModelRequest, "messages" | "tools" | "to
   readonly round: number;
   readonly model: Model;
   readonly temperature: number;
-  /** Receives the text as it arrives. */
   readonly onDelta?: (text: string) => void;
 }
 
-/**
- * Calls a model.
- *
- * @throws {ModelError} when it gives no reply
- * @throws the reason of the run's signal
- */
 export async function callModel(debate: Debate, call: ModelCall): Promise<ModelReply> {
   const { node, model } = call;
   const stream = new BoundedStream(call.onDelta);

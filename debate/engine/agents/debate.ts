@@ -1,8 +1,3 @@
-/**
- * What the parts of one debate share while it runs.
- *
- * @module
- */
 import type { TokenTotals } from "../events.ts";
 import type { AgentNode, NodeName, ToolLogEntry } from "../graph/state.ts";
 import type { ReasoningEffort, Usage } from "../model.ts";
@@ -12,6 +7,7 @@ import { ToolCache } from "./tool_cache.ts";
 const MODEL_MS = 600_000;
 const TOOL_MS = 300_000;
 
+/** One debate. */
 export interface Debate {
   readonly setup: DebateSetup;
   readonly ports: DebatePorts;
@@ -22,11 +18,9 @@ export interface Debate {
   readonly meter: UsageMeter;
   readonly cache: ToolCache;
   readonly toolLog: ToolLogEntry[];
-  /** The nodes for which an ignored effort has been reported. */
   readonly ignoredEfforts: Set<AgentNode | "moderator_agent">;
 }
 
-/** Sets up what a debate starts with. */
 export function openDebate(setup: DebateSetup, ports: DebatePorts, signal: AbortSignal): Debate {
   return {
     setup,
@@ -52,7 +46,6 @@ export const CASTING = {
   { role: keyof DebateEfforts; temperature: number }
 >;
 
-/** The reasoning effort requested for a node, if any. */
 export function effortFor(
   { setup }: Debate,
   node: AgentNode | "moderator_agent",
@@ -91,7 +84,6 @@ class UsageMeter {
   }
 }
 
-/** Reads a provider's number, which may be anything. */
 function count(value: number): number {
   return Number.isSafeInteger(value) && value > 0 ? value : 0;
 }

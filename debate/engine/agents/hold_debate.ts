@@ -1,14 +1,9 @@
-/**
- * Holds a debate: asks the graph which step comes next, takes it, and emits events about what happened.
- *
- * @module
- */
 import { AppError, errorName } from "@gateway/shared/errors";
 import { Deadline, within } from "@gateway/shared/clock";
 import { cut } from "../graph/text.ts";
 import { formatFinalText } from "../graph/final_text.ts";
 import { labelsFor } from "../graph/labels.ts";
-import { type DebateState, type DebateTask, ROLES } from "../graph/state.ts";
+import { type DebateState, type DebateTask, type Decision, ROLES } from "../graph/state.ts";
 import {
   afterAgent,
   afterComment,
@@ -20,15 +15,19 @@ import {
   startState,
   type Step,
   stepLimit,
+  type TurnText,
 } from "../graph/flow.ts";
 import type { HypothesisUpdateEvent } from "../events.ts";
-import { ModelError } from "../model.ts";
-import type { DebateOutcome, DebatePorts, DebateSetup } from "../ports.ts";
-import { moderate } from "./moderate.ts";
-import { type Debate, openDebate } from "./debate.ts";
-import { summarize } from "./summarize.ts";
-import { samplingOf, takeSamples } from "./take_samples.ts";
-import { takeTurn } from "./turn.ts";
+import { type ChatMessage, ModelError } from "../model.ts";
+import type { DebateOutcome, DebatePorts, DebateSetup, Sampling } from "../ports.ts";
+import { CASTING, type Debate, openDebate } from "./debate.ts";
+import { takeSample, takeTurn } from "./turn.ts";
+import { DECISION_SCHEMA, parseDecision, unusableDecision } from "../graph/decision.ts";
+import { callModel, type ModelCall } from "./call_model.ts";
+import { DECISION_SKELETON, instructionsFor } from "./instructions.ts";
+import { buildModeratorPrompt, buildSummaryPrompt } from "./prompt.ts";
+import { entriesToSummarize, withSummary } from "../graph/compression.ts";
+import { afterSamples, afterVote } from "../graph/samples.ts";
 
 const MAX_COMMENT = 20_000;
 
@@ -154,7 +153,6 @@ function tellHypotheses(
   debate.ports.emit({ type: "hypothesis_update", node, round: before.round, hypotheses });
 }
 
-/** Scripts are no models. */
 function warnOfOneModel({ setup, ports }: Debate): void {
   const { diagnostic, skeptic, moderator } = setup.models;
   const isOne = diagnostic.id === skeptic.id && skeptic.id === moderator.id;
@@ -190,4 +188,133 @@ function describeError(debate: Debate, error: unknown): string {
     `run ${debate.setup.runId} failed: ${errorName(error)}`,
   );
   return "The run failed unexpectedly";
+}
+
+const MAX_RAW = 8000;
+
+async function moderate(
+  debate: Debate,
+  state: DebateState,
+): Promise<{ readonly decision: Decision; readonly raw?: string }> {
+  const { setup } = debate;
+  const ask = instructionsFor(setup.language);
+  const messages = buildModeratorPrompt(state, setup.template);
+  const call: ModelCall = {
+    node: "moderator_agent",
+    round: state.round,
+    model: setup.models.moderator,
+    temperature: CASTING.moderator_agent.temperature,
+    messages,
+  };
+  const first = await askForText(debate, { ...call, jsonSchema: DECISION_SCHEMA });
+  const decision = parseDecision(first);
+  if (decision !== undefined) return { decision };
+
+  const said: readonly ChatMessage[] = first.trim() === ""
+    ? []
+    : [{ role: "assistant", content: cut(first, MAX_RAW) }];
+  const reminder: ChatMessage = { role: "user", content: `${ask.jsonOnly}\n${DECISION_SKELETON}` };
+  const second = await askForText(debate, { ...call, messages: [...messages, ...said, reminder] });
+  const corrected = parseDecision(second);
+  if (corrected !== undefined) return { decision: corrected };
+
+  const labels = labelsFor(setup.language);
+  const { unusable: missing, unusableNextStep: nextStep } = labels;
+  const raw = cut((second.trim() === "" ? first : second).toWellFormed(), MAX_RAW);
+  return { decision: unusableDecision({ missing, nextStep, stopReason: missing }), raw };
+}
+
+/** The reply's text; empty when the provider refuses the request as it is, or its reply cannot be read. */
+async function askForText(debate: Debate, call: ModelCall): Promise<string> {
+  try {
+    return (await callModel(debate, call)).text;
+  } catch (error) {
+    if (error instanceof ModelError && error.kind === "bad_reply") return "";
+    throw error;
+  }
+}
+
+const TEMPERATURE = 0.3;
+const MAX_SUMMARY = 8000;
+
+/** The state with a new summary, if one is due and the model provides one. */
+async function summarize(debate: Debate, state: DebateState): Promise<DebateState> {
+  const entries = entriesToSummarize(state);
+  if (entries.length === 0) return state;
+  const summary = await askForSummary(debate, state, entries);
+  if (summary === "") return state;
+  debate.ports.emit({ type: "history_compressed", round: state.round - 1, summary });
+  return withSummary(state, summary);
+}
+
+async function askForSummary(
+  debate: Debate,
+  state: DebateState,
+  entries: ReturnType<typeof entriesToSummarize>,
+) {
+  const model = debate.setup.models.summary;
+  try {
+    const { text, isCut } = await callModel(debate, {
+      node: "summarize_history",
+      round: state.round - 1,
+      model,
+      temperature: TEMPERATURE,
+      messages: buildSummaryPrompt(state, entries),
+    });
+    if (text.trim() === "") {
+      debate.ports.warn?.(`model "${model.id}" gave an empty summary; the history stays in full`);
+    }
+    if (isCut) {
+      debate.ports.warn?.(`model "${model.id}" gave a summary without its end; the history stays in full`);
+      return "";
+    }
+    return cut(text.trim().toWellFormed(), MAX_SUMMARY);
+  } catch (error) {
+    debate.signal.throwIfAborted();
+    if (!(error instanceof ModelError)) throw error;
+    debate.ports.warn?.(`no summary, the history stays in full: ${error.message}`);
+    return "";
+  }
+}
+
+/** The diagnoses that a debate begins with; `undefined` if it begins without, or continues another run. */
+function samplingOf({ sampling, initial }: DebateSetup): Sampling | undefined {
+  return initial === undefined ? sampling : undefined;
+}
+
+/** The state after all diagnoses, and after the vote if that is all that follows. */
+async function takeSamples(
+  debate: Debate,
+  before: DebateState,
+  { count, then }: Sampling,
+): Promise<DebateState> {
+  const { emit } = debate.ports;
+  const turns: TurnText[] = [];
+  for (let sample = 1; sample <= count; sample++) {
+    debate.signal.throwIfAborted();
+    const turn = await takeSample(debate, before);
+    turns.push(turn);
+    const { total_tokens } = debate.meter.totals().total;
+    const node = "diagnostic_agent";
+    emit({ type: "agent_completed", node, role: ROLES[node], content: turn.text, sample, total_tokens });
+  }
+  const { state, comparison } = afterSamples(before, turns);
+  emit({ type: "samples_compared", node: "diagnostic_agent", round: 1, ...comparison });
+  const { hypotheses } = state;
+  if (hypotheses.length > 0) {
+    emit({ type: "hypothesis_update", node: "diagnostic_agent", round: 1, hypotheses });
+  }
+  if (then === "debate") return state;
+  const voted = afterVote(state, comparison);
+  if (voted.decision !== undefined) {
+    emit({
+      type: "moderator_decision",
+      node: "moderator_agent",
+      decision: voted.decision,
+      round: 1,
+      total_tokens: debate.meter.totals().total.total_tokens,
+      early_out_confirmed: false,
+    });
+  }
+  return voted;
 }

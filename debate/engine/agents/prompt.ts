@@ -1,22 +1,17 @@
-/**
- * Prompts: a system message that says who the agent is, and one message of labelled blocks.
- *
- * @module
- */
 import { viewHistory } from "../graph/compression.ts";
 import { cut, fence } from "../graph/text.ts";
 import { explainEvidence } from "../graph/grounding.ts";
 import { type Labels, labelsFor } from "../graph/labels.ts";
-import type { AgentNode, DebateState, HistoryEntry } from "../graph/state.ts";
+import type { AgentNode, DebateState, DebateTask, HistoryEntry, NodeName } from "../graph/state.ts";
 import type { ChatMessage } from "../model.ts";
-import type { PromptTemplate } from "../../prompts/template.ts";
+import type { PromptTemplate } from "../../prompts/parse_template.ts";
 import { DECISION_SKELETON, instructionsFor } from "./instructions.ts";
+import { startState } from "../graph/flow.ts";
 
 const MAX_SUMMARIZED_ENTRY = 2000;
 
 type Block = readonly [label: string, text: string];
 
-/** The messages for an agent's turn. */
 export function buildAgentPrompt(
   state: DebateState,
   node: AgentNode,
@@ -134,4 +129,23 @@ function formatHypotheses({ hypotheses, task }: DebateState): string {
     ...evidence.map((line) => `    - ${line.text} (${explainEvidence(line.status, task.language)})`),
     ...(rejected_reason === null ? [] : [`    ${labels.rejectedBecause}: ${rejected_reason}`]),
   ]).join("\n");
+}
+
+interface FirstPrompt {
+  readonly node: NodeName;
+  readonly messages: readonly ChatMessage[];
+}
+
+export function firstPrompts(task: DebateTask, template: PromptTemplate): readonly FirstPrompt[] {
+  const state = startState(task, undefined);
+  const agents = ["diagnostic_agent", "skeptic_agent", "diagnostic_rebuttal_agent"] as const;
+  return [
+    ...agents.map((node) => ({ node, messages: buildAgentPrompt(state, node, template) })),
+    { node: "moderator_agent", messages: buildModeratorPrompt(state, template) },
+  ];
+}
+
+export function allFirstPrompts(task: DebateTask, template: PromptTemplate): readonly FirstPrompt[] {
+  const messages = buildSamplePrompt(startState(task, undefined), template);
+  return [...firstPrompts(task, template), { node: "sample_agent", messages }];
 }

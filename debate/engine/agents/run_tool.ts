@@ -1,33 +1,23 @@
-/**
- * One tool call: checked, approved, run, audited and reported. Nobody sees a result before it is in the audit log.
- *
- * @module
- */
+/** No one sees the result of a tool call before it is in the audit log. */
 import { AppError, AUDIT_UNAVAILABLE, errorName } from "@gateway/shared/errors";
-import { parseStandardJson } from "@gateway/shared/json";
 import { within } from "@gateway/shared/clock";
 import type { ToolArgs } from "../events.ts";
-import { isObject } from "../graph/json_objects.ts";
+import { isObject, parseJson } from "../graph/json_objects.ts";
 import { cut } from "../graph/text.ts";
 import { toCalledTool } from "../graph/evidence.ts";
-import { type AgentNode, type CallApproval, type CalledTool, ROLES } from "../graph/state.ts";
+import { type AgentNode, type CallApproval, ROLES } from "../graph/state.ts";
 import type { ToolCall } from "../model.ts";
-import type { Tool, ToolResult } from "../tool.ts";
+import type { Tool, ToolResult } from "../ports.ts";
 import { instructionsFor } from "./instructions.ts";
 import type { Debate } from "./debate.ts";
 
 const MAX_AUDITED_RESULT = 2000;
 const MAX_SHOWN = 500;
 
+/** Who calls, and when. */
 export interface Caller {
   readonly node: AgentNode;
   readonly round: number;
-}
-
-interface CallOutcome {
-  readonly text: string;
-  readonly error: boolean;
-  readonly called: CalledTool;
 }
 
 interface Settled {
@@ -35,7 +25,6 @@ interface Settled {
   /** What the agent asked for, if the operator approved something else. */
   readonly proposed?: ToolArgs;
   readonly text: string;
-  /** What the tool itself said, where the text says more. */
   readonly original?: string;
   readonly error: boolean;
   readonly approval: CallApproval;
@@ -43,13 +32,8 @@ interface Settled {
   readonly durationMs: number | null;
 }
 
-/**
- * Handles a model's tool call, whatever is wrong with it.
- *
- * @throws {AppError} `audit_unavailable`
- * @throws the reason of the run's signal
- */
-export async function runTool(debate: Debate, caller: Caller, call: ToolCall): Promise<CallOutcome> {
+/** Handles a model's tool call, whatever is wrong with it. */
+export async function runTool(debate: Debate, caller: Caller, call: ToolCall) {
   const callId = debate.ports.newId();
   const settled = await settle(debate, caller, call, callId);
   const number = await publish(debate, caller, call.name, callId, settled);
@@ -91,7 +75,6 @@ async function settle(debate: Debate, caller: Caller, call: ToolCall, callId: st
   return { ...done, args: shown, proposed: args, approval: "approved", text, original: done.text };
 }
 
-/** Only an approval lets a call pass. */
 async function askApproval(debate: Debate, { node }: Caller, tool: Tool, args: ToolArgs, callId: string) {
   const answer = await within(
     { clock: debate.ports.clock, signal: debate.signal },
@@ -201,21 +184,15 @@ async function publish(
 const MAX_LENGTH = 100_000;
 const MAX_DEPTH = 32;
 
-/** The arguments, or what is wrong with them. */
 type ParsedArguments =
   | { readonly kind: "arguments"; readonly args: ToolArgs }
   | { readonly kind: "broken"; readonly problem: string };
 
-/** Reads arguments; an empty text stands for an empty object. */
 export function parseArguments(text: string): ParsedArguments {
   if (text.length > MAX_LENGTH) return broken(`the arguments are longer than ${MAX_LENGTH} characters`);
   if (text.trim() === "") return { kind: "arguments", args: {} };
-  let value: unknown;
-  try {
-    value = parseStandardJson(text);
-  } catch {
-    return broken("the arguments are not valid JSON");
-  }
+  const value = parseJson(text);
+  if (value === undefined) return broken("the arguments are not valid JSON");
   if (!isObject(value)) return broken("the arguments must be a JSON object");
   if (!isShallow(value, MAX_DEPTH)) return broken(`the arguments nest deeper than ${MAX_DEPTH} levels`);
   return { kind: "arguments", args: value };

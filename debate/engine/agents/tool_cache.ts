@@ -1,8 +1,3 @@
-/**
- * Results of tools that other agents of the same round can reuse. Failures are never kept.
- *
- * @module
- */
 import type { Clock } from "@gateway/shared/clock";
 import type { ToolArgs } from "../events.ts";
 import type { AgentRole } from "../graph/state.ts";
@@ -50,7 +45,7 @@ export function callKey(tool: string, args: ToolArgs): string {
 }
 
 /** The same value with the keys of every object in one order. Recursion is bounded: see `parseArguments`. */
-function sorted(value: unknown): unknown {
+export function sorted(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(sorted);
   if (typeof value !== "object" || value === null) return value;
   const entries = Object.entries(value).sort(([a], [b]) => a < b ? -1 : 1);

@@ -1,9 +1,3 @@
-/**
- * One agent's turn: model calls, with tools in between, until there is a text. It always ends: every round of
- * tools costs some of the budget, and without budget the tools are withdrawn.
- *
- * @module
- */
 import { type AgentNode, type CalledTool, type DebateState, ROLES } from "../graph/state.ts";
 import type { TurnText } from "../graph/flow.ts";
 import { cut, fence } from "../graph/text.ts";
@@ -20,7 +14,6 @@ export async function takeTurn(debate: Debate, state: DebateState, node: AgentNo
   return await new Turn(debate, speaker, state.round, buildAgentPrompt(state, node, setup.template)).take();
 }
 
-/** Lets an agent diagnose without knowing of the other diagnoses. */
 export async function takeSample(debate: Debate, state: DebateState): Promise<TurnText> {
   const { models, template } = debate.setup;
   const speaker = {
@@ -31,7 +24,6 @@ export async function takeSample(debate: Debate, state: DebateState): Promise<Tu
   return await new Turn(debate, speaker, state.round, buildSamplePrompt(state, template)).take();
 }
 
-/** Who speaks, with which model, and whose tokens they are. */
 interface Speaker {
   readonly node: AgentNode;
   readonly model: Model;

@@ -1,8 +1,3 @@
-/**
- * How reviews and decisions change the hypotheses.
- *
- * @module
- */
 import { cut, oneLine } from "./text.ts";
 import { checkEvidence, groundingOf } from "./evidence.ts";
 import { findAllNamed, findLeading, hypothesisKey } from "./hypothesis_id.ts";
@@ -32,7 +27,6 @@ const UNSTATED = {
 interface ReviewOrigin {
   readonly round: number;
   readonly labels: Labels;
-  /** The tool calls of the run so far. */
   readonly calls: readonly CalledTool[];
 }
 

@@ -1,11 +1,3 @@
-/**
- * What a hypothesis claims, in a form that can be compared without understanding prose: the text of a hypothesis may
- * begin with `{component: …; fault: …; path: … > …}`.
- *
- * @module
- */
-
-/** The kinds of faults; `none`: nothing is broken. */
 export const FAULT_KINDS = [
   "resource_leak",
   "configuration",
@@ -16,7 +8,6 @@ export const FAULT_KINDS = [
   "none",
 ] as const;
 
-/** One of {@linkcode FAULT_KINDS}. */
 export type FaultKind = (typeof FAULT_KINDS)[number];
 
 /** A claim as it was written. */
@@ -27,7 +18,6 @@ export interface Claim {
   readonly path: readonly string[];
 }
 
-/** A claim, or why there is none. */
 type ClaimReading =
   | { readonly kind: "claim"; readonly claim: Claim }
   | { readonly kind: "none"; readonly reason: "absent" | "several" | "denied" | "malformed" };
@@ -37,7 +27,6 @@ const MAX_PATH = 12;
 const HEAD = new RegExp(String.raw`^[\s\x60*_"'>-]{0,6}\{([^{}]{1,${MAX_CLAIM}})\}([^]*)$`);
 /** Another claim further on, or one that is not at the beginning. */
 const CLAIM = /\{[^{}]{0,800}?compon(?:ent|ente)\s{0,3}[:=]/giu;
-/** What takes a claim back right behind it. */
 const DENIAL = new RegExp(
   [
     String.raw`^[\s\x60*_"',.;:–—-]{0,8}(?:(?:this|that|it|which|esto|eso|esta hip[oó]tesis)\s+)?(?:`,
@@ -59,7 +48,6 @@ const KEYS: Readonly<Record<string, "component" | "fault" | "path">> = {
   camino: "path",
 };
 
-/** Reads the claim at the beginning of a hypothesis. */
 export function readClaim(text: string): ClaimReading {
   const claims = [...text.slice(0, 20_000).matchAll(CLAIM)].length;
   if (claims === 0) return { kind: "none", reason: "absent" };

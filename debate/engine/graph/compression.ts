@@ -1,24 +1,12 @@
-/**
- * Which part of the history a prompt gets. Nothing is lost: what no summary covers is given in full.
- *
- * @module
- */
 import type { DebateState, HistoryEntry } from "./state.ts";
 
-interface HistoryView {
-  /** Empty when there is none. */
-  readonly summary: string;
-  readonly entries: readonly HistoryEntry[];
-}
-
-/** The first round counter at which older rounds are summarised. */
 const FIRST_COMPRESSED_ROUND = 3;
 
 /**
  * The history for the agents of this round: the summary, the last round and everything that the summary does not
  * cover. What agents have said in this round is not included, since they get it separately.
  */
-export function viewHistory(state: DebateState): HistoryView {
+export function viewHistory(state: DebateState) {
   const entries = state.history.filter((entry) => {
     if (entry.round === state.round && entry.role !== "user") return false;
     return entry.round > state.summarizedThrough || entry.round >= state.round - 1;
@@ -35,7 +23,6 @@ export function entriesToSummarize(state: DebateState): readonly HistoryEntry[] 
   return state.history.filter(({ round }) => round > state.summarizedThrough && round < state.round);
 }
 
-/** The state with a summary of everything before this round. */
 export function withSummary(state: DebateState, summary: string): DebateState {
   return { ...state, historySummary: summary, summarizedThrough: state.round - 1 };
 }

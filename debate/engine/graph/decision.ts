@@ -1,9 +1,3 @@
-/**
- * The moderator's decision, read from whatever the moderator wrote. What can be understood is used; a text that
- * cannot be read becomes a decision that says so, and never ends the run with an error.
- *
- * @module
- */
 import { cut } from "./text.ts";
 import { findJsonObjects, isObject } from "./json_objects.ts";
 import { parseShare } from "./probability.ts";
@@ -50,7 +44,6 @@ export function parseDecision(text: string): Decision | undefined {
   return undefined;
 }
 
-/** The substitute for a decision that could not be read. */
 export function unusableDecision(words: {
   readonly missing: string;
   readonly nextStep: string;
@@ -97,7 +90,6 @@ function readDecision(object: Readonly<Record<string, unknown>>): Decision | und
   };
 }
 
-/** Other words that models use for a status. */
 const STATUS_WORDS: ReadonlyMap<string, DecisionStatus> = new Map([
   ...STATUSES.map((status) => [status, status] as const),
   ["continue_debate", "continue"],

@@ -1,15 +1,9 @@
-/**
- * The diagnostic agent's proposal to end early, and who has to agree to it.
- *
- * @module
- */
 import { cut, linesOf, oneLine } from "./text.ts";
 import { groundingOf } from "./evidence.ts";
 import { findLeading } from "./hypothesis_id.ts";
 import { parseShare } from "./probability.ts";
 import type { Decision, EarlyOutRule, EarlyOutSignal, Hypothesis } from "./state.ts";
 
-/** No proposal to end early. */
 export const NO_EARLY_OUT: EarlyOutSignal = { recommended: false, confidence: 0, rationale: "" };
 
 const MAX_RATIONALE = 1000;

@@ -1,10 +1,7 @@
 /**
- * Evidence that is checked: a line counts when the tool calls that it cites exist, succeeded, and hold what it quotes.
- * What agents say about tools proves nothing.
- *
- * @module
+ * A line of evidence counts if the tool calls that it cites exist, succeeded, and contain the words that it
+ * quotes.
  */
-import { findQuotes, holds, saysSomething, toComparable } from "./quotes.ts";
 import type { CalledTool, Evidence, EvidenceStatus, Grounding, Hypothesis } from "./state.ts";
 
 const MAX_ASKED = 20_000;
@@ -32,15 +29,12 @@ interface Citation {
   readonly number: number | undefined;
 }
 
-/** `[tool:http_get#3]`. */
 const CITATION = /\[tool:\s?([\w.-]{1,64})(?:\s?[#:,\s]\s?(?:call|llamada)?\s?#?(\d{1,6}))?\s?\]/gi;
 
-/** Whether a line cites a tool. */
 export function citesTool(line: string): boolean {
   return line.search(CITATION) >= 0;
 }
 
-/** The names of the tools that a line cites. */
 export function citedTools(line: string): readonly string[] {
   return citationsOf(line).map(({ tool }) => tool);
 }
@@ -52,7 +46,6 @@ function citationsOf(line: string): readonly Citation[] {
   }));
 }
 
-/** Checks a line of evidence against the calls so far. */
 export function checkEvidence(text: string, round: number, calls: readonly CalledTool[]): Evidence {
   const { status, used } = check(text, calls);
   // The same result once more, as from the cache, is not a second one.
@@ -145,4 +138,84 @@ function contraryResults({ reviews }: Pick<Hypothesis, "reviews">): ReadonlySet<
 
 function resultsOf(lines: readonly Evidence[]): ReadonlySet<string> {
   return new Set(lines.flatMap(({ call_ids }) => call_ids));
+}
+
+const MAX_QUOTES = 8;
+const MARKS: Readonly<Record<string, string>> = {
+  "`": "`",
+  '"': '"',
+  "“": "”",
+  "„": "“",
+  "«": "»",
+  "”": "”",
+};
+
+/**
+ * What a line quotes, in its order. Between double quotes that hold double quotes, as in JSON, it is ambiguous what is
+ * quoted: `whole` is everything from the first to the last of them.
+ */
+interface Quotes {
+  readonly parts: readonly string[];
+  readonly whole: string | undefined;
+}
+
+function findQuotes(line: string): Quotes {
+  const parts: string[] = [];
+  for (let index = 0; index < line.length && parts.length < MAX_QUOTES; index++) {
+    const closing = MARKS[line.charAt(index)];
+    if (closing === undefined) continue;
+    const end = line.indexOf(closing, index + 1);
+    if (end < 0) continue;
+    parts.push(line.slice(index + 1, end));
+    index = end;
+  }
+  const first = line.indexOf('"');
+  const last = line.lastIndexOf('"');
+  return { parts, whole: parts.length > 1 && last > first ? line.slice(first + 1, last) : undefined };
+}
+
+/**
+ * A text in the form in which quotes are compared: models change case, blanks, dashes, quotation marks and the composition
+ * of characters when they copy. Letters that only look alike stay different.
+ */
+function toComparable(text: string): string {
+  return text.normalize("NFKC").replace(/[\p{Cf}\ufffd"'`´‘’‚‛“”„‟«»‹›\\]/gu, "").replace(/\p{Pd}|−/gu, "-")
+    .toLowerCase().replace(/\s+/g, " ").trim();
+}
+
+/** Whether a text holds a quote, both comparable: as whole words and whole numbers, so that `98 MB` is not in `1498 MB`. */
+function holds(text: string, quote: string): boolean {
+  if (quote === "") return false;
+  for (let at = text.indexOf(quote); at >= 0; at = text.indexOf(quote, at + 1)) {
+    const before = text.slice(Math.max(0, at - 2), at);
+    const after = text.slice(at + quote.length, at + quote.length + 2);
+    if (
+      !(continues(before.slice(-1), quote.charAt(0)) || /\d[.,]$/.test(before) && /^\d/.test(quote)) &&
+      !(continues(quote.slice(-1), after.charAt(0)) || /^[.,]\d/.test(after) && /\d$/.test(quote))
+    ) return true;
+  }
+  return false;
+}
+
+function continues(left: string, right: string): boolean {
+  return /[\p{L}\p{N}]/u.test(left) && /[\p{L}\p{N}]/u.test(right);
+}
+
+const MIN_CHARACTERS = 8;
+
+/**
+ * Whether a quote says something that was not in the question: tools repeat their arguments, so words of them
+ * prove nothing. What is left needs eight letters or digits, in two words, or in one that holds a figure.
+ *
+ * @param asked the arguments, comparable
+ */
+export function saysSomething(quote: string, asked: string): boolean {
+  const words = quote.split(/[\s|]+/).map((word) =>
+    word.replace(/^[^\p{L}\p{N}]+|(?<![^\p{L}\p{N}%])[^\p{L}\p{N}%]+$/gu, "")
+  )
+    .filter((word) => !asked.includes(word));
+  const characters = words.join("").match(/[\p{L}\p{N}]/gu)?.length ?? 0;
+  if (characters < MIN_CHARACTERS) return false;
+  const telling = new Set(words.filter((word) => word.length > 2 || /\d/.test(word)));
+  return telling.size > 1 || words.some((word) => /\d/.test(word) && /\D/.test(word));
 }

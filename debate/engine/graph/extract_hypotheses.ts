@@ -1,10 +1,3 @@
-/**
- * Reads hypotheses from a diagnosis: blocks of a heading `### HYPOTHESIS-<id> [P=0.6]`, a line `Text: …`, and
- * lines of evidence that cite a tool. It tolerates what models write: bold headings, a title after the id,
- * `Texto:`, `[P=60%]`.
- *
- * @module
- */
 import { cut, linesOf, oneLine } from "./text.ts";
 import { citesTool } from "./evidence.ts";
 import { ID, MARKER_LINK, MARKER_WORD } from "./hypothesis_id.ts";
@@ -90,7 +83,6 @@ function readBlock(id: string, tail: string, body: readonly string[]): FoundHypo
   };
 }
 
-/** The lines that cite a tool. */
 export function findEvidence(lines: readonly string[]): readonly string[] {
   const evidence = lines.filter(citesTool).map((line) =>
     cut(line.slice(0, 4 * MAX_EVIDENCE_TEXT).replace(/^[\s>*•+-]{1,12}/, "").trim(), MAX_EVIDENCE_TEXT)

@@ -1,8 +1,3 @@
-/**
- * The result of a debate in plain text.
- *
- * @module
- */
 import { explainEvidence } from "./grounding.ts";
 import { findLeading } from "./hypothesis_id.ts";
 import { type Labels, labelsFor } from "./labels.ts";

@@ -1,10 +1,18 @@
-/**
- * The course of a debate: which step comes next, and how each step changes the state.
- *
- * @module
- */
 import { applyDecision, applyRebuttal, applySkeptic } from "./apply_review.ts";
-import { loggedTexts, NO_TEXTS, TEXT_KEYS } from "./round_log.ts";
+import {
+  type AgentNode,
+  type CalledTool,
+  type DebateState,
+  type DebateTask,
+  type Decision,
+  type HistoryEntry,
+  type HistoryRole,
+  type Hypothesis,
+  loggedTexts,
+  NO_TEXTS,
+  type PriorEntry,
+  TEXT_KEYS,
+} from "./state.ts";
 import { isEarlyOutConfirmed, NO_EARLY_OUT, parseEarlyOut } from "./early_out.ts";
 import { groundingOf } from "./evidence.ts";
 import { limitConfidence, withOutcome } from "./grounding.ts";
@@ -12,22 +20,9 @@ import { extractHypotheses, fallbackHypothesis } from "./extract_hypotheses.ts";
 import { type Labels, labelsFor } from "./labels.ts";
 import { mergeHypotheses } from "./merge_hypotheses.ts";
 import { applyOperator, type OperatorWord } from "./operator.ts";
-import type {
-  AgentNode,
-  CalledTool,
-  DebateState,
-  DebateTask,
-  Decision,
-  HistoryEntry,
-  HistoryRole,
-  Hypothesis,
-  PriorEntry,
-} from "./state.ts";
 
-/** A node that a directive can leave out. */
 type SkippableNode = Exclude<AgentNode, "diagnostic_agent">;
 
-/** The next step of a debate. */
 export type Step =
   | { readonly kind: "agent"; readonly node: AgentNode }
   | { readonly kind: "skip"; readonly node: SkippableNode; readonly rationale: string }
@@ -85,7 +80,6 @@ function isOver({ decision, earlyOutConfirmed, round, task }: DebateState): bool
     round > task.maxRounds;
 }
 
-/** The agents' names in the history. */
 const HISTORY_ROLES = {
   diagnostic_agent: "diagnostic_agent",
   skeptic_agent: "skeptic_agent",
@@ -129,11 +123,11 @@ function toRoundZero(hypothesis: Hypothesis): Hypothesis {
   };
 }
 
+/** What an agent's turn gave. */
 export interface TurnText {
   readonly text: string;
   /** The agent said nothing and the text only states that, so nothing is read from it. */
   readonly isPlaceholder: boolean;
-  /** The tool calls of this turn. */
   readonly calls: readonly CalledTool[];
 }
 

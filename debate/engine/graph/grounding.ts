@@ -1,9 +1,3 @@
-/**
- * The confidence of a decision, limited by the evidence of the hypothesis that it names. A moderator's number is an
- * opinion; how much of the evidence counts is a fact.
- *
- * @module
- */
 import { CAPS, groundingOf } from "./evidence.ts";
 import { findLeading } from "./hypothesis_id.ts";
 import { labelLanguage } from "./labels.ts";
@@ -98,7 +92,6 @@ const WORDS: Readonly<Record<"en" | "es", Words>> = {
   },
 };
 
-/** Why a line does not count, for agents and people. */
 export function explainEvidence(status: EvidenceStatus, language: string): string {
   return EXPLAINED[labelLanguage(language)][status];
 }

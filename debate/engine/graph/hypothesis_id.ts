@@ -1,8 +1,3 @@
-/**
- * How texts refer to hypotheses. An id is whatever follows `HYPOTHESIS-`; `1`, `01`, `H1` and `H-1` are the same.
- *
- * @module
- */
 import { oneLine } from "./text.ts";
 import type { Hypothesis } from "./state.ts";
 
@@ -15,7 +10,6 @@ export const MARKER_LINK = String.raw`(?:[-‐-―]|[ \t](?=(?:H-?)?\d))`;
 /** The whole id, so that a search for `1` does not find `10`. */
 export const ID = String.raw`[\p{L}\p{N}_-]{1,40}(?![\p{L}\p{N}_-])`;
 
-/** What two references to the same hypothesis have in common. */
 export function hypothesisKey(id: string): string {
   return id.normalize("NFC").toLowerCase().replace(/^h[-_]?(?=\d)/, "").replace(/^0+(?=\d)/, "");
 }
@@ -69,7 +63,6 @@ export function findAllNamed(hypotheses: readonly Hypothesis[], text: string): r
   return [findNamed(hypotheses, text)].filter((hypothesis) => hypothesis !== undefined);
 }
 
-/** The same, or else the most similarly worded hypothesis. */
 export function findLeading(hypotheses: readonly Hypothesis[], text: string): Hypothesis | undefined {
   const named = findNamed(hypotheses, text);
   if (named !== undefined) return named;

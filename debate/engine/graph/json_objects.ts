@@ -1,8 +1,3 @@
-/**
- * JSON objects inside other text.
- *
- * @module
- */
 import { parseStandardJson } from "@gateway/shared/json";
 
 /** The most braces that never close; for each one the rest of the text has to be read. */
@@ -57,16 +52,36 @@ function findClosing(text: string, start: number): number | undefined {
 }
 
 function parseObject(text: string): JsonObject | undefined {
-  if (text === "") return undefined;
+  const value = parseJson(text);
+  return isObject(value) ? value : undefined;
+}
+
+/** The JSON of a text; `undefined` if it is not JSON. */
+export function parseJson(text: string): unknown {
   try {
-    const value: unknown = parseStandardJson(text);
-    return isObject(value) ? value : undefined;
+    return parseStandardJson(text);
   } catch {
     return undefined;
   }
 }
 
-/** Whether a value is an object and not an array. */
 export function isObject(value: unknown): value is JsonObject {
   return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+export function fieldsOf(value: unknown): JsonObject {
+  return isObject(value) ? value : {};
+}
+
+export function textOf(value: unknown): string {
+  return typeof value === "string" ? value : "";
+}
+
+/** A number; `undefined` for anything else. */
+export function numberOf(value: unknown): number | undefined {
+  return typeof value === "number" && Number.isFinite(value) ? value : undefined;
+}
+
+export function textsOf(value: unknown): readonly string[] {
+  return Array.isArray(value) ? value.filter((each) => typeof each === "string") : [];
 }

@@ -1,29 +1,48 @@
-/**
- * The words between the parts of prompts and results, in the languages of the debate.
- *
- * @module
- */
-
 type LabelLanguage = "en" | "es";
 
 export function labelLanguage(language: string): LabelLanguage {
   return /^es(?:[-_]|$)/i.test(language.trim()) ? "es" : "en";
 }
 
+/** The words that prompts, results and reports share. */
+export const COMMON = {
+  en: {
+    status: "Status",
+    confidence: "Confidence",
+    risk: "Risk",
+    leading: "Leading hypothesis",
+    evidence: "Evidence",
+    statedEvidence: "Evidence, as the moderator states it",
+    missingEvidence: "Missing evidence",
+    rejected: "Rejected hypotheses",
+    nextStep: "Next step",
+    fix: "Recommended fix",
+    validation: "Validation",
+    stopReason: "Stop reason",
+    noNewEvidence: "agreement without new evidence",
+    outcome: "Outcome",
+  },
+  es: {
+    status: "Estado",
+    confidence: "Confianza",
+    risk: "Riesgo",
+    leading: "Hipótesis principal",
+    evidence: "Evidencia",
+    statedEvidence: "Evidencia, según el moderador",
+    missingEvidence: "Evidencia que falta",
+    rejected: "Hipótesis rechazadas",
+    nextStep: "Siguiente paso",
+    fix: "Arreglo recomendado",
+    validation: "Validación",
+    stopReason: "Motivo del cierre",
+    noNewEvidence: "acuerdo sin evidencia nueva",
+    outcome: "Resultado",
+  },
+};
+
 const ENGLISH = {
-  status: "Status",
-  confidence: "Confidence",
-  risk: "Risk",
-  leading: "Leading hypothesis",
+  ...COMMON.en,
   underDebate: "Hypotheses under debate",
-  evidence: "Evidence",
-  statedEvidence: "Evidence, as the moderator states it",
-  missingEvidence: "Missing evidence",
-  rejected: "Rejected hypotheses",
-  nextStep: "Next step",
-  fix: "Recommended fix",
-  validation: "Validation",
-  stopReason: "Stop reason",
   none: "None.",
   notDetermined: "Not determined",
   notRecommended: "Not recommended",
@@ -55,8 +74,6 @@ const ENGLISH = {
   earlyOutConfirmed: "Ended early: diagnostic agent and moderator agree",
   noReason: "no reason was stated",
   accepted: "accepted",
-  noNewEvidence: "agreement without new evidence",
-  outcome: "Outcome",
   causeFound: "Cause found",
   noConfidentCause: "No confident cause",
   stated: "stated by the moderator",
@@ -80,19 +97,8 @@ const ENGLISH = {
 export type Labels = Readonly<typeof ENGLISH>;
 
 const SPANISH: Labels = {
-  status: "Estado",
-  confidence: "Confianza",
-  risk: "Riesgo",
-  leading: "Hipótesis principal",
+  ...COMMON.es,
   underDebate: "Hipótesis en debate",
-  evidence: "Evidencia",
-  statedEvidence: "Evidencia, según el moderador",
-  missingEvidence: "Evidencia que falta",
-  rejected: "Hipótesis rechazadas",
-  nextStep: "Siguiente paso",
-  fix: "Arreglo recomendado",
-  validation: "Validación",
-  stopReason: "Motivo del cierre",
   none: "Ninguna.",
   notDetermined: "Sin determinar",
   notRecommended: "Sin recomendación",
@@ -124,8 +130,6 @@ const SPANISH: Labels = {
   earlyOutConfirmed: "Cierre anticipado: el diagnóstico y el moderador coinciden",
   noReason: "no se dio ningún motivo",
   accepted: "aceptada",
-  noNewEvidence: "acuerdo sin evidencia nueva",
-  outcome: "Resultado",
   causeFound: "Causa encontrada",
   noConfidentCause: "Sin causa segura",
   stated: "según el moderador",
@@ -145,7 +149,6 @@ const SPANISH: Labels = {
     `Todos los papeles usan el modelo ${model}: comparte sus propios puntos ciegos, así que el acuerdo dice poco`,
 };
 
-/** The words for the language of a debate. */
 export function labelsFor(language: string): Labels {
   return labelLanguage(language) === "es" ? SPANISH : ENGLISH;
 }

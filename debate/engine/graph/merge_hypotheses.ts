@@ -1,15 +1,8 @@
-/**
- * The table of hypotheses over the debate. Listing a hypothesis again does not change its state: a
- * rejected one is reopened only by new evidence that counts, from a tool call of this turn.
- *
- * @module
- */
 import { checkEvidence } from "./evidence.ts";
 import type { FoundHypothesis } from "./extract_hypotheses.ts";
 import { hypothesisKey } from "./hypothesis_id.ts";
 import type { CalledTool, Evidence, Hypothesis, HypothesisState, NodeName } from "./state.ts";
 
-/** The most hypotheses of a debate. */
 export const MAX_HYPOTHESES = 60;
 const MAX_EVIDENCE = 20;
 const MAX_TRANSITIONS = 40;
@@ -17,9 +10,7 @@ const MAX_TRANSITIONS = 40;
 interface FindingOrigin {
   readonly round: number;
   readonly agent: NodeName;
-  /** The tool calls of the run so far. */
   readonly calls: readonly CalledTool[];
-  /** The ids of those of this turn. */
   readonly newCalls: ReadonlySet<string>;
 }
 
@@ -39,7 +30,6 @@ export function mergeHypotheses(
   return [...table.values()];
 }
 
-/** Who an operator is among the nodes. */
 export const OPERATOR = "user_input_gate" satisfies NodeName;
 
 /** Whether the operator has dropped it: its last change is theirs. */

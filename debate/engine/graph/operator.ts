@@ -1,25 +1,17 @@
-/**
- * What an operator makes of the hypotheses between two rounds.
- *
- * @module
- */
 import { hypothesisKey } from "./hypothesis_id.ts";
 import type { Labels } from "./labels.ts";
 import { MAX_HYPOTHESES, moveTo, OPERATOR } from "./merge_hypotheses.ts";
 import type { Hypothesis } from "./state.ts";
 import { cut, oneLine } from "./text.ts";
 
-/** A change that an operator makes. */
 export type OperatorChange =
   /** It is examined further, also if it was rejected. Reviewers may reject it again. */
   | { readonly kind: "pin"; readonly id: string }
-  /** It is rejected, and no agent reopens it. */
   | { readonly kind: "drop"; readonly id: string }
   | { readonly kind: "add"; readonly text: string };
 
 /** What an operator says between two rounds. */
 export interface OperatorWord {
-  /** Empty when there is none. */
   readonly comment: string;
   readonly changes: readonly OperatorChange[];
 }

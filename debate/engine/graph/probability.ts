@@ -1,8 +1,3 @@
-/**
- * Numbers from 0 to 1 as models write them: `0.6`, `.6`, `0,6`, `60%`; and where a text states one.
- *
- * @module
- */
 import { linesOf } from "./text.ts";
 
 /** The number that a text states, with a percentage divided by 100; `undefined` if it is not a number. */
@@ -67,7 +62,6 @@ export function findProbabilityLine(lines: readonly string[]): number | undefine
   return undefined;
 }
 
-/** A line without the probability that it states. */
 export function withoutProbability(text: string): string {
   const line = firstLine(text);
   if (BRACKETED.test(line)) return text.replace(BRACKETED, "");

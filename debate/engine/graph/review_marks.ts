@@ -1,31 +1,21 @@
-/**
- * What a review says about each hypothesis. A verdict belongs to the marker before it and not to anything beyond
- * the next one; a denial or a supposition is not a verdict.
- *
- * @module
- */
 import { cut, linesOf, oneLine } from "./text.ts";
 import type { Verdict } from "./state.ts";
 import { hypothesisKey, ID, MARKER_LINK, MARKER_WORD } from "./hypothesis_id.ts";
 import { findEvidence } from "./extract_hypotheses.ts";
 import { findProbability, withoutProbability } from "./probability.ts";
 
+/** A review of one hypothesis. */
 export interface ReviewMark {
-  /** See {@linkcode hypothesisKey}. */
   readonly key: string;
   readonly verdict: Verdict | undefined;
-  /** 0 to 1. */
   readonly probability: number | undefined;
-  /** Empty if no reason is stated. */
   readonly reason: string;
-  /** The lines that cite a tool. */
   readonly evidence: readonly string[];
 }
 
 const MAX_MARKS = 300;
 const MAX_LISTED = 20;
 const MAX_SEGMENT = 3000;
-/** How much prose after a marker is read. */
 const MAX_PROSE = 500;
 const MAX_REASON = 500;
 
@@ -72,7 +62,6 @@ const REASON =
 const DOUBT =
   /(?:^|[^\p{L}])(?:not|\p{L}{2,6}n['’]t|cannot|never|no|nor|neither|without|hardly|nunca|ni|sin|tampoco|jam[aá]s|if|unless|until|would|could|might|may|should|si|podr[ií]an?|deber[ií]an?|hasta)(?![\p{L}])/iu;
 
-/** What is said right after a marker. */
 function adjacent(said: string): RegExp {
   return new RegExp(
     String
@@ -148,7 +137,6 @@ function idsOf({ groups }: RegExpExecArray): string {
   return bracketed ?? plain ?? bare ?? "";
 }
 
-/** A new heading begins a new subject. */
 function untilHeading(segment: string): string {
   const heading = segment.search(/\n[ \t]{0,3}#{1,6}[ \t]/);
   return heading < 0 ? segment : segment.slice(0, heading);

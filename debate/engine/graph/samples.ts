@@ -1,17 +1,10 @@
-/**
- * Independent diagnoses of the same incident, made one table: hypotheses that claim the same are one, and where all
- * diagnoses lead with the same one there is nothing to debate.
- *
- * @module
- */
 import { claimKey } from "./claim.ts";
 import { groundingOf } from "./evidence.ts";
 import { extractHypotheses, fallbackHypothesis, type FoundHypothesis } from "./extract_hypotheses.ts";
 import { labelsFor } from "./labels.ts";
 import { mergeHypotheses } from "./merge_hypotheses.ts";
 import { limitConfidence, withOutcome } from "./grounding.ts";
-import type { DebateState, Decision, Hypothesis } from "./state.ts";
-import { loggedTexts } from "./round_log.ts";
+import { type DebateState, type Decision, type Hypothesis, loggedTexts } from "./state.ts";
 import type { TurnText } from "./flow.ts";
 import { cut, oneLine } from "./text.ts";
 
@@ -32,7 +25,6 @@ interface Group {
   readonly key: string | undefined;
   readonly best: FoundHypothesis;
   readonly evidence: readonly string[];
-  /** One for each diagnosis that names it. */
   readonly shares: readonly number[];
   readonly votes: number;
 }
@@ -87,7 +79,6 @@ function hypothesesOf({ text }: TurnText, round: number): readonly FoundHypothes
   return found.length > 0 ? found : [fallbackHypothesis(text, round)].filter((each) => each !== undefined);
 }
 
-/** The hypotheses of all diagnoses: by votes, then by probability. */
 function groupClaims(diagnoses: readonly (readonly FoundHypothesis[])[]): readonly Group[] {
   const groups = new Map<string, Group>();
   for (const found of diagnoses) {
@@ -118,7 +109,6 @@ function leadOf(found: readonly FoundHypothesis[]): FoundHypothesis | undefined 
   return found.toSorted((a, b) => (b.probability ?? 0) - (a.probability ?? 0))[0];
 }
 
-/** Whoever does not name a hypothesis gives it no probability. */
 function toFinding({ best, evidence, shares }: Group, id: string, diagnoses: number): FoundHypothesis {
   const sum = shares.reduce((total, share) => total + share, 0);
   const probability = diagnoses === 0 ? null : Math.round(sum / diagnoses * 1000) / 1000;

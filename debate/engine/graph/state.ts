@@ -1,10 +1,4 @@
-/**
- * The state of a debate. Everything here is a value: a step takes a state and returns another.
- *
- * What is sent and stored (hypotheses, decisions, log entries) has the form of the JSON; the rest does not.
- *
- * @module
- */
+import { cut } from "./text.ts";
 
 /** The nodes of the graph, in the order of a round; `sample_agent` gives the independent diagnoses before a debate. */
 export const NODES = [
@@ -20,10 +14,8 @@ export const NODES = [
 
 export type NodeName = (typeof NODES)[number];
 
-/** A node that argues, and may use tools. */
 export type AgentNode = "diagnostic_agent" | "skeptic_agent" | "diagnostic_rebuttal_agent";
 
-/** The names of nodes, whatever the language of the debate. */
 export const ROLES = {
   diagnostic_agent: "Primary Diagnosis",
   skeptic_agent: "Skeptical Reviewer",
@@ -31,12 +23,10 @@ export const ROLES = {
   moderator_agent: "Moderator",
 } as const satisfies Record<AgentNode | "moderator_agent", string>;
 
-/** One of {@linkcode ROLES}. */
 export type AgentRole = (typeof ROLES)[keyof typeof ROLES];
 
 export type HypothesisState = "active" | "rejected" | "confirmed";
 
-/** A change of a hypothesis's state, or its creation. */
 interface Transition {
   readonly round: number;
   /** `null` for the creation. */
@@ -48,32 +38,25 @@ interface Transition {
 
 /** Whether a line of evidence counts, or why it does not. */
 export const EVIDENCE_STATUSES = [
-  /** The cited results hold what is quoted. */
   "grounded",
-  /** It cites no tool call. */
   "uncited",
   "unquoted",
-  /** A cited call does not exist. */
   "no_such_call",
   /** A cited call failed, was refused or found nothing to run. */
   "failed_call",
-  /** A quote is not in the cited results. */
   "not_in_result",
   /** The quotes are too short, or repeat what the tool was asked. */
   "too_little",
   "unchecked",
 ] as const;
 
-/** One of {@linkcode EVIDENCE_STATUSES}. */
 export type EvidenceStatus = (typeof EVIDENCE_STATUSES)[number];
 
 /** A line of evidence after its check. */
 export interface Evidence {
   readonly text: string;
-  /** When it was stated, or last repeated. */
   readonly round: number;
   readonly status: EvidenceStatus;
-  /** The `call_id`s of the calls that it cites. */
   readonly call_ids: readonly string[];
 }
 
@@ -82,15 +65,12 @@ export interface Grounding {
   readonly level: "none" | "partial" | "full";
   readonly grounded: number;
   readonly cited: number;
-  /** The distinct results behind the lines that count. */
   readonly results: number;
   /** The results that the skeptic holds against it and that its lines do not cite. */
   readonly contrary: number;
-  /** The lines that cite a failed call. */
   readonly failed: number;
 }
 
-/** What a reviewer can say of a hypothesis. */
 export type Verdict = "accepted" | "rejected" | "needs_evidence";
 
 /** What a reviewer said of a hypothesis. */
@@ -105,8 +85,8 @@ export interface Review {
   readonly new_evidence: boolean;
 }
 
+/** A hypothesis. */
 export interface Hypothesis {
-  /** As the diagnostic agent wrote it after `HYPOTHESIS-`. */
   readonly id: string;
   readonly text: string;
   readonly state: HypothesisState;
@@ -131,10 +111,8 @@ export const STATUSES = [
   "structured_uncertainty",
 ] as const;
 
-/** One of {@linkcode STATUSES}. */
 export type DecisionStatus = (typeof STATUSES)[number];
 
-/** How dangerous the situation, or the fix, is. */
 export type RiskLevel = "low" | "medium" | "high";
 
 /** What the next round may leave out. */
@@ -144,11 +122,10 @@ export interface FlowDirective {
   readonly rationale: string;
 }
 
+/** A moderator's decision. */
 export interface Decision {
   readonly status: DecisionStatus;
-  /** 0 to 1. */
   readonly confidence: number;
-  /** May be empty. */
   readonly leading_hypothesis: string;
   readonly evidence: readonly string[];
   readonly missing_evidence: readonly string[];
@@ -173,7 +150,6 @@ export interface DecisionGrounding {
   readonly stated_confidence: number;
   /** `null`: no limit. */
   readonly cap: number | null;
-  /** Why, in the language of the debate. */
   readonly reason: string;
   /** `null` while the debate goes on. */
   readonly outcome: "cause" | "no_confident_cause" | null;
@@ -188,23 +164,21 @@ export interface PriorEntry {
   readonly content: string;
 }
 
+/** An entry of the history. */
 export interface HistoryEntry extends PriorEntry {
   /** 0 for the run that this one resumes. */
   readonly round: number;
 }
 
-export interface RoundLogEntry {
+/** One round in short. */
+export interface RoundLogEntry extends RoundTexts {
   readonly round: number;
-  /** The three texts are cut at 500 characters. */
-  readonly diagnostic: string;
-  readonly skeptic: string;
-  readonly rebuttal: string;
   readonly moderator: Decision;
 }
 
-/** Who allowed or refused a tool call. */
 export type CallApproval = "auto" | "approved" | "rejected" | "timeout" | "cached";
 
+/** One tool call. */
 export interface ToolLogEntry {
   readonly call_id: string;
   readonly agent: AgentNode;
@@ -217,7 +191,6 @@ export interface ToolLogEntry {
 
 /** A tool call as evidence sees it. */
 export interface CalledTool {
-  /** From 1, in the order of the run. */
   readonly number: number;
   readonly call_id: string;
   readonly tool_name: string;
@@ -243,13 +216,13 @@ export interface EarlyOutRule {
   readonly threshold: number;
 }
 
-/** The three texts of a round. */
-export interface RoundTexts {
+interface RoundTexts {
   readonly diagnostic: string;
   readonly skeptic: string;
   readonly rebuttal: string;
 }
 
+/** What a debate starts with. */
 export interface DebateTask {
   readonly topic: string;
   readonly context: string;
@@ -260,6 +233,7 @@ export interface DebateTask {
   readonly language: string;
 }
 
+/** The state of a debate. */
 export interface DebateState {
   readonly task: DebateTask;
   /** The node that has just finished; `undefined` at the start. */
@@ -267,7 +241,6 @@ export interface DebateState {
   /** From 1; beyond `maxRounds` once the last round ended with `continue`. */
   readonly round: number;
   readonly texts: RoundTexts;
-  /** The proposal in this round's diagnosis. */
   readonly earlyOutSignal: EarlyOutSignal;
   readonly earlyOutConfirmed: boolean;
   /** Why the first round is not debated: the independent diagnoses before it agree. Empty otherwise. */
@@ -275,11 +248,28 @@ export interface DebateState {
   /** The last decision of this run; never that of the run that it resumes. */
   readonly decision: Decision | undefined;
   readonly hypotheses: readonly Hypothesis[];
-  /** The tool calls so far, for checking evidence. */
   readonly calls: readonly CalledTool[];
   readonly history: readonly HistoryEntry[];
   readonly historySummary: string;
   /** The last round that the summary covers; -1 when there is none. */
   readonly summarizedThrough: number;
   readonly roundLog: readonly RoundLogEntry[];
+}
+
+const MAX_LOGGED_TEXT = 500;
+
+export const TEXT_KEYS = {
+  diagnostic_agent: "diagnostic",
+  skeptic_agent: "skeptic",
+  diagnostic_rebuttal_agent: "rebuttal",
+} as const satisfies Record<AgentNode, keyof RoundTexts>;
+
+export const NO_TEXTS: RoundTexts = { diagnostic: "", skeptic: "", rebuttal: "" };
+
+export function logged(text: string): string {
+  return cut(text, MAX_LOGGED_TEXT);
+}
+
+export function loggedTexts({ diagnostic, skeptic, rebuttal }: RoundTexts): RoundTexts {
+  return { diagnostic: logged(diagnostic), skeptic: logged(skeptic), rebuttal: logged(rebuttal) };
 }

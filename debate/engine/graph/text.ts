@@ -1,9 +1,3 @@
-/**
- * Bounded text: cut, on one line, or within a fence.
- *
- * @module
- */
-
 /** The first `max` UTF-16 units of a text, or one less rather than half a character. */
 export function cut(text: string, max: number): string {
   if (text.length <= max) return text;
@@ -11,7 +5,6 @@ export function cut(text: string, max: number): string {
   return text.slice(0, last >= 0xd800 && last <= 0xdbff ? max - 1 : max);
 }
 
-/** The longest word that is dropped. */
 const MAX_CUT_WORD = 1024;
 
 /**
@@ -22,7 +15,6 @@ export function withoutCutWord(text: string): string {
   return text.slice(0, Math.max(text.search(/\s\S*$/) + 1, text.length - MAX_CUT_WORD));
 }
 
-/** The lines of a text, whichever characters end them. */
 export function linesOf(text: string): readonly string[] {
   return text.split(/\r\n|[\n\r\u2028\u2029]/);
 }

@@ -1,23 +1,12 @@
 import { FakeClock } from "@gateway/shared/testing";
-import type { ToolPorts, ToolSettings } from "../catalogue.ts";
+import { loadSettings } from "../../settings/config.ts";
+import type { ToolPorts } from "../catalogue.ts";
 import type { HttpAnswer, HttpRequest } from "../http_exchange.ts";
 import type { ProgramRequest, ProgramResult } from "../run_program.ts";
-import type { Tool, ToolContext, ToolResult } from "../../engine/tool.ts";
+import type { Tool, ToolContext, ToolResult } from "../../engine/ports.ts";
 
 /** Settings in which nothing is configured. */
-export const BARE_SETTINGS: ToolSettings = {
-  TOOLS_ENABLED: true,
-  ENABLED_TOOLS: [],
-  HTTP_ALLOWED_HOSTS: [],
-  PROMETHEUS_URL: "",
-  LOKI_URL: "",
-  ELASTICSEARCH_URL: "",
-  DATABASE_URL: "",
-  SSH_DEFAULT_USER: "",
-  SSH_KEY_PATH: "",
-  SSH_KNOWN_HOSTS: "",
-  SSH_CONNECT_TIMEOUT: 15,
-};
+export const BARE_SETTINGS = loadSettings({ env: { HOME: "/home/op" }, workingFolder: "/" });
 
 /** Ports that record requests and give scripted answers. */
 export class FakePorts implements ToolPorts {
@@ -36,6 +25,7 @@ export class FakePorts implements ToolPorts {
   answer: (request: HttpRequest) => HttpAnswer | Promise<HttpAnswer> = () => textAnswer("ok");
   result: ProgramResult = { kind: "ended", stopped: undefined, code: 0, stdout: "out\n", stderr: "" };
   explain: ToolPorts["explain"] = () => Promise.resolve({ kind: "plan", lines: ["Seq Scan"] });
+  /** Real paths by path. */
   files: Readonly<Record<string, string>> = {};
 
   readonly http = {
@@ -62,6 +52,7 @@ export class FakePorts implements ToolPorts {
   };
 }
 
+/** An answer of plain text. */
 export function textAnswer(
   text: string,
   { status = 200, headers = {} }: { readonly status?: number; readonly headers?: Record<string, string> } =
@@ -76,10 +67,12 @@ export function textAnswer(
   };
 }
 
+/** An answer of JSON. */
 export function jsonAnswer(value: unknown, status = 200): HttpAnswer {
   return textAnswer(JSON.stringify(value), { status, headers: { "content-type": "application/json" } });
 }
 
+/** Calls a tool. */
 export function call(
   tool: Tool | undefined,
   args: unknown,

@@ -11,8 +11,8 @@ import {
   stream,
   until,
 } from "../testing/chat_provider.ts";
-import { fixedToken } from "./fixed_token.ts";
-import type { OpenAiChatOptions } from "./openai_chat.ts";
+import { fixedToken } from "./tokens.ts";
+import type { OpenAiChatOptions } from "./chat.ts";
 
 Deno.test("OpenAiChat sends what the protocol wants, and nothing about this machine", async () => {
   const { model, requests } = modelOf([() => said("Because.")]);

@@ -1,9 +1,59 @@
-/**
- * Turns replies of the responses protocol into chunks of a chat completion, so that the same bounds apply to both.
- *
- * @module
- */
 import * as z from "@zod/zod";
+import type { ChatMessage, ModelRequest } from "../engine/model.ts";
+import { providerFailure } from "./chat.ts";
+import {
+  type ChatApi,
+  type ChatModel,
+  readableArguments,
+  sendsEffort,
+  sendsTemperature,
+  sendsTools,
+} from "./chat_completions.ts";
+
+export const RESPONSES: ChatApi = {
+  path: "responses",
+  body: responsesBody,
+  createReader() {
+    const reader = new ResponsesReader();
+    return (part) => reader.read(part);
+  },
+};
+
+/** The body. The provider is told to store nothing: every request contains the whole conversation. */
+export function responsesBody(request: ModelRequest, model: ChatModel) {
+  const { temperature, reasoningEffort, jsonSchema, tools = [], toolChoice } = request;
+  const withTools = sendsTools(request, model);
+  return {
+    model: model.name,
+    input: request.messages.flatMap(inputItems),
+    store: false,
+    stream: request.onDelta !== undefined,
+    ...(temperature !== undefined && sendsTemperature(request, model) ? { temperature } : {}),
+    ...(reasoningEffort !== undefined && sendsEffort(model)
+      ? { reasoning: { effort: reasoningEffort } }
+      : {}),
+    // By default strict is true, and then every argument is required.
+    ...(withTools ? { tools: tools.map((tool) => ({ type: "function", strict: false, ...tool })) } : {}),
+    ...(withTools && toolChoice !== undefined ? { tool_choice: toolChoice } : {}),
+    ...(jsonSchema !== undefined && !model.refused.has("response_format")
+      ? {
+        text: { format: { type: "json_schema", name: "decision", strict: true, schema: { ...jsonSchema } } },
+      }
+      : {}),
+  };
+}
+
+function inputItems(message: ChatMessage): readonly object[] {
+  const { role, content, toolCalls = [], toolCallId = "" } = message;
+  if (role === "tool") return [{ type: "function_call_output", call_id: toolCallId, output: content }];
+  const calls = toolCalls.map(({ id, name, arguments: text }) => ({
+    type: "function_call",
+    call_id: id,
+    name,
+    arguments: readableArguments(text),
+  }));
+  return content === "" && calls.length > 0 ? calls : [{ role, content }, ...calls];
+}
 
 const contentPart = z.looseObject({ text: z.string().catch(""), refusal: z.string().catch("") });
 
@@ -41,27 +91,11 @@ const wholeShape = z.looseObject({ object: z.literal("response"), status: z.stri
 
 type Item = z.infer<typeof itemShape>;
 
-/** A failure that the provider reports in a stream; `describeFailure()` reads it like one with a status. */
-class ProviderError extends Error {
-  readonly status = undefined;
-  readonly code: string;
-
-  constructor(code: string) {
-    super("the provider failed");
-    this.code = code || "failed";
-  }
-}
-
-/** Reads one reply, event by event or whole. */
-export class ResponsesReader {
+class ResponsesReader {
   #hasText = false;
   #callCount = 0;
 
-  /**
-   * The chunk for an event, or for a whole response; `undefined` if it adds nothing.
-   *
-   * @throws when it reports that the provider has failed
-   */
+  /** The chunk for an event, or for a whole response; `undefined` if it adds nothing. */
   read(value: unknown): unknown {
     const whole = wholeShape.safeParse(value).data;
     const event = whole === undefined
@@ -82,7 +116,7 @@ export class ResponsesReader {
       case "response.failed":
       case "response.cancelled":
       case "error":
-        throw new ProviderError(event.response?.error?.code ?? event.code);
+        throw providerFailure(event.response?.error?.code ?? event.code);
       default:
         return undefined;
     }

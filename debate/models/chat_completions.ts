@@ -1,19 +1,108 @@
-/**
- * Assembles a chat completion from its chunks or from one piece. Providers differ in what they send, and any
- * of them may send nonsense: what cannot be understood counts as absent, and nothing grows without bound.
- *
- * @module
- */
+import { isObject, parseJson } from "../engine/graph/json_objects.ts";
 import * as z from "@zod/zod";
-import { ModelError, type ModelReply, type ToolCall, type Usage } from "../engine/model.ts";
+import {
+  type ChatMessage,
+  ModelError,
+  type ModelReply,
+  type ModelRequest,
+  type ToolCall,
+  type Usage,
+} from "../engine/model.ts";
+import { takesEffort, takesTemperature } from "./families.ts";
 
-/** Where a reply is cut, in characters. */
+/** A protocol of OpenAI: chat completions or responses. */
+export interface ChatApi {
+  readonly path: string;
+  body(request: ModelRequest, model: ChatModel): object;
+  /** Creates a reader for one answer. It turns each event, or the whole answer, into a chunk of a chat completion. */
+  createReader(): (part: unknown) => unknown;
+}
+
+export const CHAT_COMPLETIONS: ChatApi = {
+  path: "chat/completions",
+  body: chatBody,
+  createReader: () => (part) => part,
+};
+
+/** Options that a model may refuse although its protocol has them. The request is then sent without them. */
+export const REFUSABLE = [
+  "temperature",
+  "reasoning_effort",
+  "response_format",
+  "stream_options",
+  "tool_choice",
+] as const;
+
+export type Refusable = (typeof REFUSABLE)[number];
+
+/** The model, and what it is known to refuse. */
+export interface ChatModel {
+  readonly name: string;
+  readonly refused: ReadonlySet<Refusable>;
+}
+
+/** How much of unreadable arguments is sent back to the model, in characters. */
+const MAX_UNREADABLE = 2000;
+
+export function chatBody(request: ModelRequest, model: ChatModel) {
+  const { temperature, reasoningEffort, jsonSchema, tools = [], toolChoice } = request;
+  const may = (option: Refusable) => !model.refused.has(option);
+  const withTools = sendsTools(request, model);
+  return {
+    model: model.name,
+    messages: request.messages.map(messageParam),
+    ...(temperature !== undefined && sendsTemperature(request, model) ? { temperature } : {}),
+    ...(reasoningEffort !== undefined && sendsEffort(model) ? { reasoning_effort: reasoningEffort } : {}),
+    ...(withTools ? { tools: tools.map((tool) => ({ type: "function", function: { ...tool } })) } : {}),
+    ...(withTools && toolChoice !== undefined ? { tool_choice: toolChoice } : {}),
+    ...(jsonSchema !== undefined && may("response_format")
+      ? {
+        response_format: {
+          type: "json_schema",
+          json_schema: { name: "decision", strict: true, schema: { ...jsonSchema } },
+        },
+      }
+      : {}),
+    ...(request.onDelta === undefined ? { stream: false } : {
+      stream: true,
+      ...(may("stream_options") ? { stream_options: { include_usage: true } } : {}),
+    }),
+  };
+}
+
+export function sendsEffort({ name, refused }: ChatModel): boolean {
+  return takesEffort(name) && !refused.has("reasoning_effort");
+}
+
+export function sendsTemperature({ reasoningEffort }: ModelRequest, model: ChatModel): boolean {
+  const withEffort = reasoningEffort !== undefined && sendsEffort(model);
+  return !model.refused.has("temperature") && takesTemperature(model.name, withEffort);
+}
+
+/** Whether tools are described. Unless calls can be forbidden, a description would invite them. */
+export function sendsTools({ tools = [], toolChoice }: ModelRequest, { refused }: ChatModel): boolean {
+  return tools.length > 0 && (toolChoice === undefined || !refused.has("tool_choice"));
+}
+
+function messageParam({ role, content, toolCalls = [], toolCallId = "" }: ChatMessage) {
+  if (role === "tool") return { role, content, tool_call_id: toolCallId };
+  if (role !== "assistant" || toolCalls.length === 0) return { role, content };
+  const tool_calls = toolCalls.map(({ id, name, arguments: text }) => (
+    { id, type: "function", function: { name, arguments: readableArguments(text) } }
+  ));
+  return { role, content: content || null, tool_calls };
+}
+
+/** Some servers parse the arguments of earlier calls, and would refuse the whole conversation for a broken one. */
+export function readableArguments(text: string): string {
+  if (isObject(parseJson(text))) return text;
+  return text.trim() === "" ? "{}" : JSON.stringify({ unreadable: text.slice(0, MAX_UNREADABLE) });
+}
+
 const MAX_TEXT = 200_000;
 
-/** The most tool calls of a reply. */
 const MAX_CALLS = 64;
 
-/** The most characters in the arguments of all of them. */
 const MAX_ARGUMENTS = 500_000;
 
 const count = z.int().nonnegative();
@@ -92,17 +181,10 @@ export class ReplyAssembler {
     return this.#hasMessage;
   }
 
-  /** The usage, as far as the provider has reported it. */
   get usage(): Usage | undefined {
     return this.#usage;
   }
 
-  /**
-   * Adds a chunk, or a whole completion.
-   *
-   * @returns the text that it adds, often none
-   * @throws {ModelError} `bad_reply` when there are too many tool calls, or too long ones
-   */
   add(value: unknown): string {
     const chunk = chunkShape.safeParse(value).data;
     if (chunk === undefined) return "";
@@ -125,7 +207,6 @@ export class ReplyAssembler {
    * The reply.
    *
    * @param turn makes ids for calls that came without one: no two calls of a conversation may share theirs
-   * @throws {ModelError} `bad_reply` when the provider withheld everything
    */
   finish(turn: number): ModelReply {
     if (this.#finishReason === "content_filter" && this.#text === "" && this.#calls.length === 0) {
@@ -167,7 +248,6 @@ export class ReplyAssembler {
     }
   }
 
-  /** The call that a piece continues, or a new one. */
   #openCall({ id, index, name }: { id: string; index: number | undefined; name: string }): OpenCall {
     const known = index === undefined ? this.#calls.at(-1) : this.#callByIndex.get(index);
     // Some providers send no index, others the same one for all calls: a different id, or a further name,

@@ -1,19 +1,35 @@
-/**
- * The access token that `debate login` has stored, in a file for its owner alone.
- *
- * @module
- */
 import { writeFileAtomic } from "@gateway/shared/files";
 import { AppError } from "@gateway/shared/errors";
 import { dirname } from "node:path";
+import { ModelError } from "../engine/model.ts";
+
+/** The access of one provider, per HTTP request. */
+export interface TokenSource {
+  token(signal: AbortSignal): Promise<string>;
+  /** Called when the provider has refused a token. Returns whether there may be a better one now. */
+  refused(token: string): boolean;
+  /** What an operator can do about a refused token, as the end of a sentence. */
+  readonly remedy: string;
+}
+
+/** The token of a variable, sent as it is. Empty: there is no token. */
+export function fixedToken(variable: string, token: string): TokenSource {
+  return {
+    token: () => new Promise((resolve) => resolve(checkToken(variable, token))),
+    refused: () => false,
+    remedy: `check ${variable}`,
+  };
+}
+
+export function checkToken(variable: string, token: string): string {
+  if (token === "") throw new ModelError("auth", `there is no access token; set ${variable}`);
+  if (!isToken(token)) throw new ModelError("auth", `${variable} does not hold a valid token`);
+  return token;
+}
 
 const MAX_LENGTH = 4096;
 
-/**
- * The token; `undefined` when the file does not exist or is empty.
- *
- * @throws {AppError} `invalid_config` when the file cannot be read or holds something else
- */
+/** The token; `undefined` when the file does not exist or is empty. */
 export async function readTokenFile(path: string): Promise<string | undefined> {
   let text: string;
   try {
@@ -29,11 +45,7 @@ export async function readTokenFile(path: string): Promise<string | undefined> {
   return text;
 }
 
-/**
- * Stores a token. The folder is created if it is missing.
- *
- * @throws {AppError} `invalid_config` when the file cannot be written
- */
+/** Stores a token. The folder is created if it is missing. */
 export async function writeTokenFile(path: string, token: string): Promise<void> {
   if (!isToken(token)) throw new TypeError("Not a token");
   try {
@@ -44,7 +56,6 @@ export async function writeTokenFile(path: string, token: string): Promise<void>
   }
 }
 
-/** Whether a text can be sent as a token. */
 export function isToken(text: string): boolean {
   return text.length <= MAX_LENGTH && /^[\x21-\x7e]+$/.test(text);
 }
