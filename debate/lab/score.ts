@@ -3,7 +3,7 @@ import { type Claim, normalName, readClaim } from "../engine/graph/claim.ts";
 import type { Cause, Incident, Names } from "./incident.ts";
 
 /** How an answer compares with the truth. */
-export interface Score {
+interface Score {
   readonly component: boolean;
   readonly fault: boolean;
   /** From the right beginning to the right end, in the right order, through nothing that did not happen. */

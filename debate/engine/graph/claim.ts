@@ -8,7 +8,7 @@ export const FAULT_KINDS = [
   "none",
 ] as const;
 
-export type FaultKind = (typeof FAULT_KINDS)[number];
+type FaultKind = (typeof FAULT_KINDS)[number];
 
 /** A claim as it was written. */
 export interface Claim {
