@@ -51,7 +51,11 @@ Deno.test("signer and broker answer 401 to whoever does not prove one name", asy
   await Deno.writeTextFile(caPath, authority.certPem);
   try {
     // The signer must still trust the broker of the set-up: both CAs, one bundle.
-    await withStage({ broker: [{ path: ["client_ca"], value: caPath }] }, async (stage) => {
+    const broker = [
+      { path: ["client_ca"], value: caPath },
+      { path: ["run_callers"], value: ["broker-local"] },
+    ];
+    await withStage({ broker }, async (stage) => {
       const bundle = `${authority.certPem}\n${await Deno.readTextFile(stage.init.mtls_ca)}`;
       await Deno.writeTextFile(`${stage.init.folder}/pki/mtls_ca_bundle.crt`, bundle);
       await Deno.writeTextFile(

@@ -37,7 +37,7 @@ for (const mode of ["exec", "shell"]) {
         if (kind === "session_id") {
           const isRevoked = async () => {
             const text = await Deno.readTextFile(stage.init.signer_audit_log);
-            return text.includes(`"command":"revoked serial=${serial} reason=session-frozen `);
+            return text.includes(`"command":"revoked serial=${serial} reason=session-frozen"`);
           };
           await poll(isRevoked, { what: "the certificate of the session to be revoked" });
         }

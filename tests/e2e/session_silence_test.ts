@@ -17,7 +17,7 @@ async function withRelay(test: (scene: SessionScene, relay: Relay) => Promise<vo
     relay = ends.use(new Relay(stage.target.port));
     const edit = { path: ["hosts", HOST, "addr"], value: `127.0.0.1:${relay.port}` };
     await editConfig(stage.init.signer_config, [edit, ALLOW_FILES]);
-    await editConfig(stage.init.mcp_config, [edit]);
+    await editConfig(stage.init.mcp_config, [{ path: ["networks", -1], value: edit.value }]);
   };
   await withSessions({ targetKind: "openssh", prepare }, async (scene) => {
     if (relay === undefined) throw new TypeError("The relay was not started");
