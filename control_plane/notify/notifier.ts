@@ -4,7 +4,7 @@ import { stringifyJson } from "@gateway/shared/json";
 import type { Metrics, ServiceLogger } from "@gateway/shared/service";
 import type { Redactor } from "@gateway/shared/redact";
 import type { ApprovalRecord } from "@gateway/shared/wire";
-import { type ApprovalConfig, webhookUrlProblem } from "../config.ts";
+import { type ApprovalConfig, webhookUrlProblem } from "../config/config.ts";
 import { createApprovalLink } from "./approval_link.ts";
 import { pendingLine } from "./log_line.ts";
 import { CLAIM_MS, type NotificationResult, type NotificationStore, Outbox } from "./outbox.ts";

@@ -7,7 +7,7 @@ import { formatLogLine } from "@gateway/shared/service/log";
 import { createRedactor } from "@gateway/shared/redact";
 import { FakeClock } from "@gateway/shared/testing";
 import type { ApprovalRecord } from "@gateway/shared/wire";
-import { type ApprovalConfig, controlPlaneConfig } from "../config.ts";
+import { type ApprovalConfig, controlPlaneConfig } from "../config/config.ts";
 import { MemoryControlStore } from "../state/memory.ts";
 import { createNotifier } from "./notifier.ts";
 import { HOSTILE_TEXTS } from "./testing/hostile_text.ts";

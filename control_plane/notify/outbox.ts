@@ -2,7 +2,6 @@ import { type Clock, within } from "@gateway/shared/clock";
 import { errorName } from "@gateway/shared/errors";
 import { outsideRequests, type ServiceLogger } from "@gateway/shared/service";
 import type { ApprovalRecord } from "@gateway/shared/wire";
-import type { ControlStore } from "../state/store.ts";
 import type { Attempt } from "./post.ts";
 
 /** What becomes of a notification; what is postponed is tried again. */
@@ -11,11 +10,35 @@ export type NotificationResult = "sent" | "failed" | "dropped" | "postponed";
 /** Tries once to deliver a notification; bounded in time, also by the signal. */
 export type Delivery = (signal: AbortSignal) => Promise<Attempt>;
 
+/** Which notifications an instance takes over. */
+export interface NotificationClaim {
+  /** Those that somebody was to send before now, in milliseconds since the epoch. */
+  readonly now: number;
+  /** Until then nobody else sends them. */
+  readonly until: number;
+  /** How many at most, those that have waited longest. */
+  readonly limit: number;
+}
+
 /** Where it is kept which notifications are to be sent, and by whom. */
-export type NotificationStore = Pick<
-  ControlStore,
-  "claimNotifications" | "endNotification" | "survivesRestart" | "shared"
->;
+export interface NotificationStore {
+  /** Whether what is kept outlives the process. */
+  readonly survivesRestart: boolean;
+
+  /** Present where other instances may send them too. */
+  readonly shared?: object;
+
+  /**
+   * Takes over notifications of pending approvals that nobody sends any more, each for one of those that ask at the
+   * same time.
+   *
+   * @returns their ids
+   */
+  claimNotifications(claim: NotificationClaim): Promise<readonly string[]>;
+
+  /** Notes that approvers were told of an approval, or that this is given up. */
+  endNotification(id: string): Promise<void>;
+}
 
 /** What an {@linkcode Outbox} needs. */
 interface OutboxOptions {

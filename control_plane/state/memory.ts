@@ -1,8 +1,11 @@
 import { AppError } from "@gateway/shared/errors";
-import type { Approval } from "../approval/approval.ts";
-import { isPurgeable, type Timing } from "../approval/transitions.ts";
+import type { Approval } from "../approvals/approval.ts";
+import { isPurgeable, type Timing } from "../approvals/transitions.ts";
 import { checkApproval, checkBaseline, checkState } from "./rows.ts";
-import type { ControlStore, Keeping, NotificationClaim, StoredBaseline } from "./store.ts";
+import type { Keeping } from "../approvals/outcomes.ts";
+import type { Baseline } from "../guardrails/tracker.ts";
+import type { NotificationClaim } from "../notify/outbox.ts";
+import type { ControlStore } from "./store.ts";
 
 /** A {@linkcode ControlStore} in memory: what the control plane uses without `state_db`. */
 export class MemoryControlStore implements ControlStore {
@@ -10,7 +13,7 @@ export class MemoryControlStore implements ControlStore {
   readonly #approvals = new Map<string, Approval>();
   /** Until when who inserted or claimed it tells approvers of an approval, by its id. */
   readonly #notifyUntil = new Map<string, number>();
-  readonly #baselines = new Map<string, StoredBaseline>();
+  readonly #baselines = new Map<string, Baseline>();
   #isClosed = false;
 
   loadApprovals(timing: Timing): Promise<readonly Approval[]> {
@@ -69,11 +72,11 @@ export class MemoryControlStore implements ControlStore {
     return this.#run(() => void this.#notifyUntil.delete(id));
   }
 
-  loadBaselines(): Promise<readonly StoredBaseline[]> {
+  loadBaselines(): Promise<readonly Baseline[]> {
     return this.#run(() => [...this.#baselines.values()]);
   }
 
-  putBaseline(baseline: StoredBaseline): Promise<void> {
+  putBaseline(baseline: Baseline): Promise<void> {
     return this.#run(() => {
       checkBaseline(baseline);
       this.#baselines.set(baseline.subject, baseline);

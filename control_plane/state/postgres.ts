@@ -11,8 +11,8 @@ import {
   selectAsBytes,
 } from "@gateway/shared/state";
 import { PostgresAccess } from "@gateway/shared/state/postgres_access";
-import type { Approval } from "../approval/approval.ts";
-import type { Timing } from "../approval/transitions.ts";
+import type { Approval } from "../approvals/approval.ts";
+import type { Timing } from "../approvals/transitions.ts";
 import {
   APPROVAL_INTEGERS,
   APPROVAL_READER,
@@ -33,7 +33,10 @@ import {
   STATE_COLUMNS,
   toInteger,
 } from "./rows.ts";
-import type { ControlStore, Keeping, NotificationClaim, SharedApprovals, StoredBaseline } from "./store.ts";
+import type { Keeping } from "../approvals/outcomes.ts";
+import type { Baseline } from "../guardrails/tracker.ts";
+import type { NotificationClaim } from "../notify/outbox.ts";
+import type { ControlStore, SharedApprovals } from "./store.ts";
 
 const columns = (texts: readonly string[], integers: readonly string[]) =>
   [
@@ -196,7 +199,7 @@ class PostgresControlStore implements ControlStore {
     });
   }
 
-  async loadBaselines(): Promise<readonly StoredBaseline[]> {
+  async loadBaselines(): Promise<readonly Baseline[]> {
     const baselines = await this.#access.read(async (query) =>
       this.#access.readable(await query(SELECT_BASELINES), BASELINE_READER)
     );
@@ -204,7 +207,7 @@ class PostgresControlStore implements ControlStore {
     return baselines;
   }
 
-  async findBaseline(subject: string): Promise<StoredBaseline | undefined> {
+  async findBaseline(subject: string): Promise<Baseline | undefined> {
     const [baseline] = await this.#access.read(async (query) =>
       this.#access.readable(await query(`${SELECT_BASELINES} WHERE subject = $1`, [subject]), BASELINE_READER)
     );
@@ -212,7 +215,7 @@ class PostgresControlStore implements ControlStore {
     return baseline;
   }
 
-  async putBaseline(baseline: StoredBaseline): Promise<void> {
+  async putBaseline(baseline: Baseline): Promise<void> {
     checkBaseline(baseline);
     const left = this.#left.get(baseline.subject);
     const written = await this.#access.change(async (query) => {
@@ -263,9 +266,9 @@ function stateBefore({ state }: Approval): { readonly status: string; readonly c
 
 /** What two instances know of a subject. Neither forgets for the other: of what is not known nothing is unusual. */
 function merged(
-  stored: StoredBaseline,
-  { subject, lastSeen, hosts, commands }: StoredBaseline,
-): StoredBaseline {
+  stored: Baseline,
+  { subject, lastSeen, hosts, commands }: Baseline,
+): Baseline {
   return {
     subject,
     lastSeen: Math.max(stored.lastSeen, lastSeen),
@@ -275,7 +278,7 @@ function merged(
 }
 
 /** Whether the one that holds the other holds nothing more. */
-function isEqual(whole: StoredBaseline, part: StoredBaseline): boolean {
+function isEqual(whole: Baseline, part: Baseline): boolean {
   return whole.lastSeen === part.lastSeen && whole.hosts.length === part.hosts.length &&
     whole.commands.length === part.commands.length;
 }

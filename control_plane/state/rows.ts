@@ -18,9 +18,9 @@ import {
   hasAskedFor,
   type StoredRequest,
   withoutToken,
-} from "../approval/approval.ts";
-import type { Timing } from "../approval/transitions.ts";
-import type { StoredBaseline } from "./store.ts";
+} from "../approvals/approval.ts";
+import type { Timing } from "../approvals/transitions.ts";
+import type { Baseline } from "../guardrails/tracker.ts";
 
 export const APPROVAL_TEXTS = [
   "id",
@@ -238,11 +238,11 @@ function readJson<T>(text: string, column: string, schema: z.ZodType<T>): T {
  *
  * @throws {AppError} `internal`
  */
-export function checkBaseline({ subject }: StoredBaseline): void {
+export function checkBaseline({ subject }: Baseline): void {
   checkStorable([subject]);
 }
 
-export function encodeBaseline({ subject, lastSeen, hosts, commands }: StoredBaseline): Parameters {
+export function encodeBaseline({ subject, lastSeen, hosts, commands }: Baseline): Parameters {
   return { subject, last_seen: lastSeen, hosts: JSON.stringify(hosts), commands: JSON.stringify(commands) };
 }
 
@@ -251,7 +251,7 @@ export function encodeBaseline({ subject, lastSeen, hosts, commands }: StoredBas
  *
  * @throws {TypeError} saying which column can't be read
  */
-function decodeBaseline(row: Row): StoredBaseline {
+function decodeBaseline(row: Row): Baseline {
   return {
     subject: readText(row, "subject"),
     lastSeen: readTime(row, "last_seen", 1),
@@ -286,7 +286,7 @@ export const APPROVAL_READER: RowReader<Approval> = {
   warning: "An approval in state_db can't be read and is left out",
 };
 
-export const BASELINE_READER: RowReader<StoredBaseline> = {
+export const BASELINE_READER: RowReader<Baseline> = {
   decode: decodeBaseline,
   key: "subject",
   warning: "A baseline in state_db can't be read and is left out",

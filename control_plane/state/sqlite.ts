@@ -1,7 +1,7 @@
 import { AppError } from "@gateway/shared/errors";
 import { insertInto, readText, selectColumns, SqliteAccess, type StateFile } from "@gateway/shared/state";
-import type { Approval } from "../approval/approval.ts";
-import type { Timing } from "../approval/transitions.ts";
+import type { Approval } from "../approvals/approval.ts";
+import type { Timing } from "../approvals/transitions.ts";
 import { SCHEMA } from "./migrations.ts";
 import {
   APPROVAL_INTEGERS,
@@ -21,7 +21,10 @@ import {
   keptAt,
   STATE_COLUMNS,
 } from "./rows.ts";
-import type { ControlStore, Keeping, NotificationClaim, StoredBaseline } from "./store.ts";
+import type { Keeping } from "../approvals/outcomes.ts";
+import type { Baseline } from "../guardrails/tracker.ts";
+import type { NotificationClaim } from "../notify/outbox.ts";
+import type { ControlStore } from "./store.ts";
 
 /**
  * Opens the store, for this process alone until it is closed.
@@ -98,13 +101,13 @@ class SqliteControlStore implements ControlStore {
     return this.#database.change(() => void this.#database.run(END_NOTIFICATION, { id }));
   }
 
-  loadBaselines(): Promise<readonly StoredBaseline[]> {
+  loadBaselines(): Promise<readonly Baseline[]> {
     return this.#database.read(() =>
       this.#database.readable(this.#database.rows(SELECT_BASELINES), BASELINE_READER)
     );
   }
 
-  putBaseline(baseline: StoredBaseline): Promise<void> {
+  putBaseline(baseline: Baseline): Promise<void> {
     return this.#database.change(() => {
       checkBaseline(baseline);
       this.#database.run(PUT_BASELINE, encodeBaseline(baseline));

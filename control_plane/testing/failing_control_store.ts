@@ -1,8 +1,11 @@
 import { AppError } from "@gateway/shared/errors";
-import type { Approval } from "../approval/approval.ts";
-import type { Timing } from "../approval/transitions.ts";
+import type { Approval } from "../approvals/approval.ts";
+import type { Timing } from "../approvals/transitions.ts";
 import { MemoryControlStore } from "../state/memory.ts";
-import type { ControlStore, Keeping, NotificationClaim, StoredBaseline } from "../state/store.ts";
+import type { Keeping } from "../approvals/outcomes.ts";
+import type { Baseline } from "../guardrails/tracker.ts";
+import type { NotificationClaim } from "../notify/outbox.ts";
+import type { ControlStore } from "../state/store.ts";
 
 /** A change of approvals that a test can make fail or wait. */
 export type ApprovalChange =
@@ -53,11 +56,11 @@ export class FailingControlStore implements ControlStore {
     return this.#run("endNotification", () => this.#store.endNotification(id));
   }
 
-  loadBaselines(): Promise<readonly StoredBaseline[]> {
+  loadBaselines(): Promise<readonly Baseline[]> {
     return this.#store.loadBaselines();
   }
 
-  putBaseline(baseline: StoredBaseline): Promise<void> {
+  putBaseline(baseline: Baseline): Promise<void> {
     return this.#store.putBaseline(baseline);
   }
 

@@ -8,8 +8,8 @@ import { parseJson, stringifyJson } from "@gateway/shared/json";
 import { ApprovalWaits } from "../../broker/authority/approval_wait.ts";
 import { RemoteAuthority } from "../../broker/authority/remote.ts";
 import { watchRevocations } from "../../broker/sessions/kill_switch.ts";
-import { approvedRequest, forwardedRequest } from "../../control_plane/forward.ts";
-import { SignerClient } from "../../control_plane/signer_client.ts";
+import { approvedRequest, forwardedRequest } from "../../control_plane/routes/forward.ts";
+import { SignerClient } from "../../control_plane/routes/signer_client.ts";
 import { MemoryControlStore } from "../../control_plane/state/memory.ts";
 import {
   type MemoryControlPlaneOptions,

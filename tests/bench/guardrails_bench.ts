@@ -1,8 +1,8 @@
 import { FakeClock } from "@gateway/shared/testing";
 import { runInNewContext } from "node:vm";
 import { setFlagsFromString } from "node:v8";
-import { Guardrails } from "../../control_plane/behavior/guardrails.ts";
-import { subjectOf } from "../../control_plane/behavior/subject.ts";
+import { Guardrails } from "../../control_plane/guardrails/guardrails.ts";
+import { subjectOf } from "../../control_plane/guardrails/subject.ts";
 import { MemoryControlStore } from "../../control_plane/state/memory.ts";
 import type { Row } from "./row.ts";
 import { median } from "./statistics.ts";

@@ -5,7 +5,7 @@ import {
   type SignRequest,
   type SignResponse,
 } from "@gateway/shared/wire";
-import type { ApprovalTarget } from "./approval/approval.ts";
+import type { ApprovalTarget } from "../approvals/approval.ts";
 
 /**
  * What the signer is asked on a broker's behalf: the broker's request without what only the control plane may

@@ -3,9 +3,9 @@ import { AppError, describeFault } from "@gateway/shared/errors";
 import { elevationLabel } from "@gateway/shared/policy";
 import { quoteText } from "@gateway/shared/text";
 import { type ApprovalDecision, type ApprovalRecord, checkReason } from "@gateway/shared/wire";
-import type { ControlPlanePorts } from "../ports.ts";
+import type { ControlPlanePorts } from "./ports.ts";
 import { describeTarget } from "./park.ts";
-import { type Approval, nothingToLearn } from "../approval/approval.ts";
+import { type Approval, nothingToLearn } from "../approvals/approval.ts";
 
 /** An approver's decision on one approval. */
 interface DecideRequest {

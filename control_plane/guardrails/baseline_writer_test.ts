@@ -1,14 +1,14 @@
 import assert from "node:assert/strict";
 import { FakeClock } from "@gateway/shared/testing";
 import { FakeBaselineStore } from "../testing/baseline_store.ts";
-import type { StoredBaseline } from "../state/store.ts";
+import type { Baseline } from "./tracker.ts";
 import { BaselineWriter } from "./baseline_writer.ts";
 
-const baselineOf = (subject: string, fields: Partial<StoredBaseline> = {}): StoredBaseline => {
+const baselineOf = (subject: string, fields: Partial<Baseline> = {}): Baseline => {
   return { subject, lastSeen: 0, hosts: ["web01"], commands: ["uptime"], ...fields };
 };
 
-function start(rows: readonly StoredBaseline[] = []) {
+function start(rows: readonly Baseline[] = []) {
   const store = new FakeBaselineStore(rows);
   const clock = new FakeClock();
   const live = new Map(rows.map((row) => [row.subject, row]));
@@ -28,7 +28,7 @@ function start(rows: readonly StoredBaseline[] = []) {
     writer,
     live,
     counts,
-    change(subject: string, fields: Partial<StoredBaseline> = {}) {
+    change(subject: string, fields: Partial<Baseline> = {}) {
       live.set(subject, baselineOf(subject, fields));
       writer.changed(subject);
     },

@@ -1,5 +1,5 @@
 import { parseStandardJson } from "@gateway/shared/json";
-import { digestOf } from "../digest.ts";
+import { digestOf } from "../approvals/digest.ts";
 
 /** Who a request is counted for. */
 interface SubjectIdentity {

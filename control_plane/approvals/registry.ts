@@ -1,7 +1,7 @@
 import { parseEd25519PublicKey } from "@gateway/shared/ssh";
 import { within } from "@gateway/shared/clock";
 import type { ApprovalRecord } from "@gateway/shared/wire";
-import { SteadyTime } from "../steady_time.ts";
+import { SteadyTime } from "./steady_time.ts";
 import { type Approval, type ApprovalDraft, askerOf, identityOf, withoutToken } from "./approval.ts";
 import { type Claim, HeldClaim } from "./claim.ts";
 import { Entry } from "./entry.ts";

@@ -1,5 +1,5 @@
-import type { ControlPlaneConfig } from "../config.ts";
-import { subjectOf } from "../behavior/subject.ts";
+import type { ControlPlaneConfig } from "../config/config.ts";
+import { subjectOf } from "../guardrails/subject.ts";
 
 /** Who wants what, as the guardrails see it. */
 interface Behavior {

@@ -1,6 +1,6 @@
 import { isSameIdentity } from "@gateway/shared/text";
 import type { ApprovalStatus, K8sDiff, SignRequest } from "@gateway/shared/wire";
-import { digestOf } from "../digest.ts";
+import { digestOf } from "./digest.ts";
 import type { Asker } from "./pending_count.ts";
 
 /** What became of an approval so far; that it expires is not kept but follows from the time. */

@@ -1,17 +1,17 @@
 import { AppError } from "@gateway/shared/errors";
 import { describeProblem, type Peer, readBodyBytes } from "@gateway/shared/http";
 import type { ApprovalRecord } from "@gateway/shared/wire";
-import type { ControlPlanePorts } from "../ports.ts";
-import { type Approval, nothingToLearn } from "../approval/approval.ts";
-import { mayApprove, requireApprover } from "../roles.ts";
-import { type DetailPage, renderDetailPage } from "../ui/detail_page.ts";
-import { renderErrorPage } from "../ui/error_page.ts";
-import { renderListPage } from "../ui/list_page.ts";
-import { LIST_PATH, pageHeaders } from "../ui/page.ts";
-import { entered, parseDecisionForm } from "../ui/parse_decision.ts";
-import { isOwnRequest } from "../ui/request_text.ts";
-import { checkSameOrigin, originOf } from "../ui/same_origin.ts";
-import { decideApproval } from "./decide.ts";
+import type { ControlPlanePorts } from "../routes/ports.ts";
+import { type Approval, nothingToLearn } from "../approvals/approval.ts";
+import { mayApprove, requireApprover } from "../routes/roles.ts";
+import { type DetailPage, renderDetailPage } from "./detail_page.ts";
+import { renderErrorPage } from "./error_page.ts";
+import { renderListPage } from "./list_page.ts";
+import { LIST_PATH, pageHeaders } from "./page.ts";
+import { entered, parseDecisionForm } from "./parse_decision.ts";
+import { isOwnRequest } from "./request_text.ts";
+import { checkSameOrigin, originOf } from "../routes/same_origin.ts";
+import { decideApproval } from "../routes/decide.ts";
 
 const MAX_FORM_BYTES = 16 * 1024;
 

@@ -2,10 +2,10 @@ import type { AuditEntry, AuditGate } from "@gateway/shared/audit";
 import type { Clock } from "@gateway/shared/clock";
 import type { InstanceGroup } from "@gateway/shared/instances";
 import type { Histogram, Metrics, ServiceLogger } from "@gateway/shared/service";
-import type { ApprovalRegistry } from "./approval/registry.ts";
-import type { Guardrails } from "./behavior/guardrails.ts";
-import type { ControlPlaneConfig } from "./config.ts";
-import type { Notifier } from "./notify/notifier.ts";
+import type { ApprovalRegistry } from "../approvals/registry.ts";
+import type { Guardrails } from "../guardrails/guardrails.ts";
+import type { ControlPlaneConfig } from "../config/config.ts";
+import type { Notifier } from "../notify/notifier.ts";
 import type { SignerClient } from "./signer_client.ts";
 
 /** What the control plane's routes are given from outside. */

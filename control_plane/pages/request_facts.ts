@@ -1,6 +1,6 @@
 import { describeSpan } from "@gateway/shared/policy";
 import type { ApprovalRecord, SignRequest } from "@gateway/shared/wire";
-import { BEHAVIOR_RULE } from "../approval/approval.ts";
+import { BEHAVIOR_RULE } from "../approvals/approval.ts";
 import { type Html, markup } from "./html.ts";
 import { parseTime, showAge, showElevation, showRule, showTimeLeft } from "./request_text.ts";
 import { showText } from "./shown_text.ts";

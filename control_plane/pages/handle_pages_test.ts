@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { allow, gate } from "../testing/fake_signer.ts";
 import { startControlPlane } from "../testing/memory_control_plane.ts";
-import { pageHeaders } from "../ui/page.ts";
+import { pageHeaders } from "./page.ts";
 
 const FORM = "application/x-www-form-urlencoded";
 const BROWSER = { accept: "text/html,application/xhtml+xml,*/*;q=0.8" };

@@ -1,7 +1,7 @@
 import { type Peer, readJsonBody } from "@gateway/shared/http";
-import type { ControlPlanePorts } from "../ports.ts";
-import { requireSigner } from "../roles.ts";
-import { faultOf } from "../signer_client.ts";
+import type { ControlPlanePorts } from "./ports.ts";
+import { requireSigner } from "./roles.ts";
+import { faultOf } from "./signer_client.ts";
 import { isSameIdentity } from "@gateway/shared/text";
 import { revokeRequestsRequest, revokeSerialsRequest } from "@gateway/shared/wire";
 import { answer } from "./answer.ts";

@@ -1,6 +1,6 @@
 import { askedKind, askedParts, askedTitle, canonicalSudoUser } from "@gateway/shared/policy";
 import type { ApprovalRecord, ApprovalStatus } from "@gateway/shared/wire";
-import { hasAskedFor } from "../approval/approval.ts";
+import { hasAskedFor } from "../approvals/approval.ts";
 import { type Html, markup } from "./html.ts";
 import { showText } from "./shown_text.ts";
 import { formatDuration, formatUtc } from "./text_format.ts";

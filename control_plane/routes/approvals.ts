@@ -1,9 +1,9 @@
 import { AppError } from "@gateway/shared/errors";
 import { type Peer, readJsonBody, requireJsonType } from "@gateway/shared/http";
 import { approvalDecision } from "@gateway/shared/wire";
-import type { ControlPlanePorts } from "../ports.ts";
-import { requireApprover } from "../roles.ts";
-import { checkSameOrigin, originOf } from "../ui/same_origin.ts";
+import type { ControlPlanePorts } from "./ports.ts";
+import { requireApprover } from "./roles.ts";
+import { checkSameOrigin, originOf } from "./same_origin.ts";
 import { answer } from "./answer.ts";
 import { decideApproval } from "./decide.ts";
 

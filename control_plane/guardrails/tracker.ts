@@ -1,4 +1,4 @@
-import { digestOf } from "../digest.ts";
+import { digestOf } from "../approvals/digest.ts";
 import { type RateFinding, RateWindow } from "./rate_window.ts";
 import { brokerOf } from "./subject.ts";
 import { type Member, SubjectTable } from "./subject_table.ts";
@@ -30,7 +30,7 @@ export interface Finding {
 /** What is remembered of a subject, and for how long it has been so. */
 export interface Baseline {
   readonly subject: string;
-  /** In milliseconds, on the tracker's time. */
+  /** In milliseconds: on the tracker's time, or in the store since the epoch. */
   readonly lastSeen: number;
   readonly hosts: readonly string[];
   readonly commands: readonly string[];

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { AppError } from "@gateway/shared/errors";
 import { FakeClock } from "@gateway/shared/testing";
-import type { BehaviorConfig, BehaviorMode } from "../config.ts";
-import type { StoredBaseline } from "../state/store.ts";
+import type { BehaviorConfig, BehaviorMode } from "../config/config.ts";
+import type { Baseline } from "./tracker.ts";
 import { FakeBaselineStore } from "../testing/baseline_store.ts";
 import { Guardrails } from "./guardrails.ts";
 import { subjectOf } from "./subject.ts";
@@ -332,7 +332,7 @@ class SharedBaselineStore extends FakeBaselineStore {
   readonly asked: string[] = [];
   isDown = false;
 
-  findBaseline(subject: string): Promise<StoredBaseline | undefined> {
+  findBaseline(subject: string): Promise<Baseline | undefined> {
     this.asked.push(subject);
     if (this.isDown) return Promise.reject(new AppError("internal", "no database"));
     return Promise.resolve(this.rows.get(subject));

@@ -1,10 +1,10 @@
 import { AppError, describeFault, errorText } from "@gateway/shared/errors";
 import type { SignRequest, SignResponse } from "@gateway/shared/wire";
-import type { ControlPlanePorts } from "../ports.ts";
-import type { Approval } from "../approval/approval.ts";
-import type { Claim } from "../approval/claim.ts";
-import { approvedRequest, outcomeOf } from "../forward.ts";
-import { faultOf } from "../signer_client.ts";
+import type { ControlPlanePorts } from "./ports.ts";
+import type { Approval } from "../approvals/approval.ts";
+import type { Claim } from "../approvals/claim.ts";
+import { approvedRequest, outcomeOf } from "./forward.ts";
+import { faultOf } from "./signer_client.ts";
 import { answer } from "./answer.ts";
 import { behaviorOf } from "./behavior.ts";
 import { entryOf } from "./decide.ts";

@@ -2,9 +2,9 @@ import { AppError } from "@gateway/shared/errors";
 import { elevationLabel } from "@gateway/shared/policy";
 import type { ApprovalParked, K8sDiff, SignRequest } from "@gateway/shared/wire";
 import type { AuditEntry } from "@gateway/shared/audit";
-import type { ControlPlanePorts } from "../ports.ts";
-import type { ApprovalDraft, ApprovalTarget } from "../approval/approval.ts";
-import { sha256Of } from "../digest.ts";
+import type { ControlPlanePorts } from "./ports.ts";
+import type { ApprovalDraft, ApprovalTarget } from "../approvals/approval.ts";
+import { sha256Of } from "../approvals/digest.ts";
 import { answer } from "./answer.ts";
 
 /** Why a request waits for a human. */

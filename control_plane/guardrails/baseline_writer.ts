@@ -1,12 +1,25 @@
 import type { Clock } from "@gateway/shared/clock";
 import { outsideRequests, type ServiceLogger } from "@gateway/shared/service";
-import type { ControlStore, StoredBaseline } from "../state/store.ts";
+import type { Baseline } from "./tracker.ts";
 
-/** The part of the store that keeps baselines. */
-export type BaselineStore = Pick<
-  ControlStore,
-  "loadBaselines" | "findBaseline" | "putBaseline" | "deleteBaselines"
->;
+/** The part of the store that keeps baselines. Times of last sight are milliseconds since the epoch there. */
+export interface BaselineStore {
+  /** All baselines; unreadable ones are left out with a warning. */
+  loadBaselines(): Promise<readonly Baseline[]>;
+
+  /** The baseline of a subject that another process may have put; absent where no other shares the store. */
+  findBaseline?(subject: string): Promise<Baseline | undefined>;
+
+  /**
+   * Keeps a baseline, in the place of an older one of its subject; what another instance has put since is kept with it.
+   *
+   * @throws {AppError} `internal` when it was not kept
+   */
+  putBaseline(baseline: Baseline): Promise<void>;
+
+  /** Removes the baselines of these subjects, in one change, unless another instance has put one since. */
+  deleteBaselines(subjects: readonly string[]): Promise<void>;
+}
 
 /** What a {@linkcode BaselineWriter} needs. */
 interface BaselineWriterOptions {
@@ -16,7 +29,7 @@ interface BaselineWriterOptions {
   /** Told of every change that could not be kept, for metrics. */
   readonly onStoreError: () => void;
   /** The baseline of a subject as it is now, if it has one. */
-  readonly read: (subject: string) => StoredBaseline | undefined;
+  readonly read: (subject: string) => Baseline | undefined;
   /** How old the time of the last sight may grow in the store, in milliseconds. */
   readonly refreshMs: number;
 }
@@ -54,7 +67,7 @@ export class BaselineWriter {
   }
 
   /** Notes what the store has, before it is remembered. */
-  loaded(baselines: readonly StoredBaseline[]): void {
+  loaded(baselines: readonly Baseline[]): void {
     for (const { subject, lastSeen } of baselines) {
       this.#stored.set(subject, lastSeen);
       // It is remembered again, and its removal may be under way.

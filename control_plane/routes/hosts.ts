@@ -1,8 +1,8 @@
 import { type Peer, readIfNoneMatch } from "@gateway/shared/http";
 import { readRulesHosts, wantsClusterRules } from "@gateway/shared/wire";
-import type { ControlPlanePorts } from "../ports.ts";
-import { requireSigner } from "../roles.ts";
-import { faultOf } from "../signer_client.ts";
+import type { ControlPlanePorts } from "./ports.ts";
+import { requireSigner } from "./roles.ts";
+import { faultOf } from "./signer_client.ts";
 import { answer, jsonAnswer } from "./answer.ts";
 
 /**

@@ -2,7 +2,7 @@ import { AppError } from "@gateway/shared/errors";
 import type { Peer } from "@gateway/shared/http";
 import { checkCaller, isHostIdentity } from "@gateway/shared/wire";
 import type { ControlPlanePorts } from "./ports.ts";
-import type { ControlPlaneConfig } from "./config.ts";
+import type { ControlPlaneConfig } from "../config/config.ts";
 
 /**
  * Whether a caller may use the signing path: those in `sign_callers`, or without such a list all but approvers. No host,

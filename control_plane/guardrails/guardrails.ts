@@ -1,8 +1,7 @@
 import type { Clock } from "@gateway/shared/clock";
 import type { ServiceLogger } from "@gateway/shared/service";
-import type { BehaviorConfig, BehaviorMode } from "../config.ts";
-import type { StoredBaseline } from "../state/store.ts";
-import { SteadyTime } from "../steady_time.ts";
+import type { BehaviorConfig, BehaviorMode } from "../config/config.ts";
+import { SteadyTime } from "../approvals/steady_time.ts";
 import { type BaselineStore, BaselineWriter } from "./baseline_writer.ts";
 import { type Baseline, type BehaviorRequest, type Finding, Tracker } from "./tracker.ts";
 
@@ -143,7 +142,7 @@ export class Guardrails {
     if (tracker.learnUsual(request, time.now())) writer.changed(request.subject);
   }
 
-  #restore(stored: readonly StoredBaseline[]): void {
+  #restore(stored: readonly Baseline[]): void {
     if (this.#watch === undefined) return;
     const { time, tracker, writer, idleMs } = this.#watch;
     const now = time.now();
