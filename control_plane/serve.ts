@@ -27,7 +27,6 @@ import { configWarnings } from "./config/config_warnings.ts";
 import { createNotifier, notificationMs } from "./notify/notifier.ts";
 import { controlPlaneUsedFiles } from "./config/permissions.ts";
 import { SignerClient } from "./routes/signer_client.ts";
-import { MemoryControlStore } from "./state/memory.ts";
 import { openPostgresControlStore } from "./state/postgres.ts";
 import { openSqliteControlStore } from "./state/sqlite.ts";
 import type { ControlStore, SharedApprovals } from "./state/store.ts";
@@ -251,7 +250,6 @@ async function openState(
 ): Promise<OpenState> {
   const { state_db } = config;
   const warn: StateWarner = (message, fields) => logger.warn(message, fields);
-  if (state_db === "") return { store: new MemoryControlStore() };
   if (!isPostgresUrl(state_db)) return { store: openSqliteControlStore({ path: state_db, warn }) };
   const name = config.instance === "" ? readHostname() : config.instance;
   const store = await openPostgresControlStore({ settings: config, clock, warn });

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { AppError } from "@gateway/shared/errors";
 import { ALONE } from "@gateway/shared/instances";
-import { MemoryControlStore } from "../state/memory.ts";
+import { openMemoryStore } from "../testing/failing_control_store.ts";
 import { gate } from "../testing/fake_signer.ts";
 import { startControlPlane } from "../testing/memory_control_plane.ts";
 
@@ -58,7 +58,7 @@ Deno.test("POST /v1/sign parks what the policy wants approved: 202", async () =>
 
 Deno.test("POST /v1/sign parks nothing where the database can't be seen, and does not wait for it: 503", async () => {
   const stale = new AppError("state_stale", "does not know", { retryAfterSeconds: 1 });
-  const store = new MemoryControlStore();
+  const store = openMemoryStore();
   store.insertApproval = () => new Promise(() => {});
   const requireFresh = () => {
     throw stale;
@@ -103,8 +103,7 @@ Deno.test("POST /v1/sign bounds what waits for one end user: the others of the b
 });
 
 Deno.test("POST /v1/sign that cannot be stored is 500 and nobody is asked", async () => {
-  const { MemoryControlStore } = await import("../state/memory.ts");
-  const store = new MemoryControlStore();
+  const store = openMemoryStore();
   const plane = await startControlPlane({}, { store });
   await store.close();
   plane.signer.reply = gate;

@@ -3,7 +3,7 @@ import { AppError } from "@gateway/shared/errors";
 import { FailingControlStore } from "../testing/failing_control_store.ts";
 import { allow, type FakeReply, gate, refusal, SERIAL } from "../testing/fake_signer.ts";
 import { PUBLIC_KEY, startControlPlane } from "../testing/memory_control_plane.ts";
-import { MemoryControlStore } from "../state/memory.ts";
+import { openMemoryStore } from "../testing/failing_control_store.ts";
 
 const OTHER_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMD";
 
@@ -258,7 +258,7 @@ Deno.test("GET /v1/sign/result/{id} withholds what the store can't note as colle
 Deno.test("GET /v1/sign/result/{id} signs nothing while another control plane collects it", async () => {
   const claims: string[] = [];
   let isFree = false;
-  const store = Object.assign(new MemoryControlStore(), {
+  const store = Object.assign(openMemoryStore(), {
     claimCollection: (id: string) => Promise.resolve(claims.push(`claim ${id}`) > 0 && isFree),
     releaseCollection: (id: string) => Promise.resolve(void claims.push(`release ${id}`)),
   });

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { allow, gate, refusal } from "../testing/fake_signer.ts";
-import { MemoryControlStore } from "../state/memory.ts";
+import { openMemoryStore } from "../testing/failing_control_store.ts";
 import { startControlPlane } from "../testing/memory_control_plane.ts";
 
 const enforce = (rate_limit_per_min = 0) => ({ behavior: { mode: "enforce", rate_limit_per_min } });
@@ -192,10 +192,10 @@ Deno.test("the end users of a trusted broker are subjects of their own", async (
 
 Deno.test("enforce: the first request here of a subject that another control plane knows is compared with that", async () => {
   const other = { hosts: ["web09"], commands: ["uptime"], lastSeen: 1_700_000_000_000 };
-  class Shared extends MemoryControlStore {
-    findBaseline = (subject: string) => Promise.resolve({ subject, ...other });
-  }
-  const plane = await startControlPlane(enforce(), { store: new Shared() });
+  const store = Object.assign(openMemoryStore(), {
+    findBaseline: (subject: string) => Promise.resolve({ subject, ...other }),
+  });
+  const plane = await startControlPlane(enforce(), { store });
   assert.equal((await plane.sign({ command: "uptime" })).status, 202);
   assert.deepEqual(plane.notified[0]?.anomalies, ["new-host:web01"]);
 });

@@ -33,7 +33,7 @@ import type { ControlStore } from "./store.ts";
  * process, is damaged, is another program's, or was written by a newer version
  */
 export function openSqliteControlStore(file: StateFile): ControlStore {
-  return new SqliteControlStore(SqliteAccess.open(SCHEMA, file));
+  return new SqliteControlStore(SqliteAccess.open(SCHEMA, file), file.path !== "");
 }
 
 const SELECT_APPROVALS = `SELECT ${selectColumns(APPROVAL_TEXTS, APPROVAL_INTEGERS)} FROM approvals
@@ -53,10 +53,11 @@ const PUT_BASELINE = `${insertInto("baselines", [...BASELINE_TEXTS, ...BASELINE_
 const DELETE_BASELINES = "DELETE FROM baselines WHERE subject IN (SELECT value FROM json_each(:subjects))";
 
 class SqliteControlStore implements ControlStore {
-  readonly survivesRestart = true;
+  readonly survivesRestart: boolean;
   readonly #database: SqliteAccess;
 
-  constructor(database: SqliteAccess) {
+  constructor(database: SqliteAccess, survivesRestart: boolean) {
+    this.survivesRestart = survivesRestart;
     this.#database = database;
   }
 

@@ -1,7 +1,7 @@
 import { AppError } from "@gateway/shared/errors";
 import type { Approval } from "../approvals/approval.ts";
 import type { Timing } from "../approvals/transitions.ts";
-import { MemoryControlStore } from "../state/memory.ts";
+import { openSqliteControlStore } from "../state/sqlite.ts";
 import type { Keeping } from "../approvals/outcomes.ts";
 import type { Baseline } from "../guardrails/tracker.ts";
 import type { NotificationClaim } from "../notify/outbox.ts";
@@ -15,6 +15,9 @@ export type ApprovalChange =
   | "claimNotifications"
   | "endNotification";
 
+/** A store without a file. */
+export const openMemoryStore = (): ControlStore => openSqliteControlStore({ path: "", warn() {} });
+
 /** A store over memory whose disk fails, or is slow, where a test says so. */
 export class FailingControlStore implements ControlStore {
   readonly survivesRestart = true;
@@ -26,9 +29,9 @@ export class FailingControlStore implements ControlStore {
   readonly held = new Map<ApprovalChange, Promise<unknown>>();
   /** Runs before every change, which fails when it rejects. */
   before: (change: ApprovalChange) => Promise<void> = () => Promise.resolve();
-  readonly #store: MemoryControlStore;
+  readonly #store: ControlStore;
 
-  constructor(store: MemoryControlStore = new MemoryControlStore()) {
+  constructor(store: ControlStore = openMemoryStore()) {
     this.#store = store;
   }
 

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import type { Approval, ApprovalState } from "../../control_plane/approvals/approval.ts";
 import { FakeClock } from "@gateway/shared/testing";
 import { park, RegistryScene } from "../../control_plane/testing/registry_scene.ts";
-import { MemoryControlStore } from "../../control_plane/state/memory.ts";
+import { openMemoryStore } from "../../control_plane/testing/failing_control_store.ts";
 import type { Baseline } from "../../control_plane/guardrails/tracker.ts";
 import type { ControlStore } from "../../control_plane/state/store.ts";
 import { approvalOf, CREATED_AT, EVER } from "../../control_plane/testing/sample_approval.ts";
@@ -247,7 +247,7 @@ function baselineOf(fields: Partial<Baseline> = {}): Baseline {
 const ids = (approvals: readonly Approval[]) => approvals.map(({ id }) => id);
 
 for (const [name, check] of Object.entries(CONTRACT)) {
-  Deno.test(`MemoryControlStore: ${name}`, () => check(new MemoryControlStore()));
+  Deno.test(`SqliteControlStore in memory: ${name}`, () => check(openMemoryStore()));
 
   Deno.test(`SqliteControlStore: ${name}`, async () => {
     using folder = new ControlFolder();
@@ -413,9 +413,9 @@ Deno.test({
   },
 });
 
-Deno.test("only SQLite outlives the process", async () => {
+Deno.test("only a store in a file outlives the process", async () => {
   using folder = new ControlFolder();
   const store = folder.open();
-  assert.deepEqual([new MemoryControlStore().survivesRestart, store.survivesRestart], [false, true]);
+  assert.deepEqual([openMemoryStore().survivesRestart, store.survivesRestart], [false, true]);
   await store.close();
 });
