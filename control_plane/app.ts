@@ -2,9 +2,14 @@ import type { AuditEntry } from "@gateway/shared/audit";
 import { createRouter, routesFor } from "@gateway/shared/http/routes";
 import type { Peer, PeerHandler, RouteHandler } from "@gateway/shared/http";
 import { handleDecide, handleListApprovals } from "./routes/approvals.ts";
-import { handleClusters, handleHosts } from "./routes/hosts.ts";
+import {
+  handleClusters,
+  handleHosts,
+  handleRevocations,
+  handleRevokeRequests,
+  handleRevokeSerials,
+} from "./routes/hosts.ts";
 import { handleResult } from "./routes/result.ts";
-import { handleRevocations, handleRevokeRequests, handleRevokeSerials } from "./routes/revocations.ts";
 import { handleSign } from "./routes/sign.ts";
 import { handleUiDecide, handleUiDetail, handleUiList, leadToList } from "./pages/handle_pages.ts";
 import { LateRecords } from "./routes/late_records.ts";

@@ -1,5 +1,4 @@
-import { renderUnauthenticatedPage } from "./pages/error_page.ts";
-import { pageHeaders } from "./pages/page.ts";
+import { pageHeaders, renderUnauthenticatedPage } from "./pages/page.ts";
 import { openServiceAudit } from "@gateway/shared/audit";
 import type { Clock, Elapsed, Random } from "@gateway/shared/clock";
 import { loadConfig, signerUrls } from "@gateway/shared/config";
@@ -22,8 +21,7 @@ import { createRedactor } from "@gateway/shared/redact";
 import { createControlPlaneApp } from "./app.ts";
 import { ApprovalRegistry } from "./approvals/registry.ts";
 import { Guardrails } from "./guardrails/guardrails.ts";
-import { type ControlPlaneConfig, controlPlaneConfig } from "./config/config.ts";
-import { configWarnings } from "./config/config_warnings.ts";
+import { configWarnings, type ControlPlaneConfig, controlPlaneConfig } from "./config/config.ts";
 import { createNotifier, notificationMs } from "./notify/notifier.ts";
 import { controlPlaneUsedFiles } from "./config/permissions.ts";
 import { SignerClient } from "./routes/signer_client.ts";

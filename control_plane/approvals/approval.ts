@@ -1,7 +1,7 @@
 import { isSameIdentity } from "@gateway/shared/text";
 import type { ApprovalStatus, K8sDiff, SignRequest } from "@gateway/shared/wire";
-import { digestOf } from "./digest.ts";
 import type { Asker } from "./pending_count.ts";
+import { createHash } from "node:crypto";
 
 /** What became of an approval so far; that it expires is not kept but follows from the time. */
 export type ApprovalState =
@@ -161,4 +161,17 @@ export function identityOf(approval: Omit<ApprovalDraft, "bearerToken">): string
 export function withoutToken(request: StoredRequest): StoredRequest {
   const { bearer_token: _token, ...stored } = { bearer_token: "", ...request };
   return stored;
+}
+
+/**
+ * 43 characters that stand for a text of any length, and for no other. Lone surrogates count: they are
+ * escaped first, where encoding them as UTF-8 would make them all one.
+ */
+export function digestOf(text: string): string {
+  return createHash("sha256").update(JSON.stringify(text)).digest("base64url");
+}
+
+/** SHA-256 of a text as UTF-8, 64 lowercase hex digits, as other programs compute it. */
+export function sha256Of(text: string): string {
+  return createHash("sha256").update(text).digest("hex");
 }

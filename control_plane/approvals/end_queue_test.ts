@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import * as fc from "fast-check";
-import { EndQueue } from "./end_queue.ts";
+import { EndQueue } from "./shelf.ts";
 
 interface Item {
   readonly end: number;

@@ -1,7 +1,6 @@
 import { maskText } from "@gateway/shared/kubernetes";
 import { type ApprovalRecord, UNDECIDED_AT } from "@gateway/shared/wire";
-import { type Approval, expiresAt, statusOf, type StoredRequest } from "./approval.ts";
-import { sha256Of } from "./digest.ts";
+import { type Approval, expiresAt, sha256Of, statusOf, type StoredRequest } from "./approval.ts";
 import type { Timing } from "./transitions.ts";
 
 const NANOSECONDS = 1_000_000_000n;

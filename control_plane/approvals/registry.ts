@@ -4,7 +4,7 @@ import type { ApprovalRecord } from "@gateway/shared/wire";
 import { SteadyTime } from "./steady_time.ts";
 import { type Approval, type ApprovalDraft, askerOf, identityOf, withoutToken } from "./approval.ts";
 import { type Claim, HeldClaim } from "./claim.ts";
-import { Entry } from "./entry.ts";
+import { Entry, Shelf } from "./shelf.ts";
 import type {
   Claimant,
   ClaimOutcome,
@@ -14,7 +14,6 @@ import type {
   WaitOptions,
 } from "./outcomes.ts";
 import { toRecord } from "./record.ts";
-import { Shelf } from "./shelf.ts";
 import { StorePurge } from "./store_purge.ts";
 import { consume, decide, type Timing, type Verdict } from "./transitions.ts";
 

@@ -1,9 +1,8 @@
 import type { ApprovalStatus } from "@gateway/shared/wire";
-import { type ApprovalState, askerOf, statusOf } from "./approval.ts";
-import { EndQueue } from "./end_queue.ts";
-import type { Entry } from "./entry.ts";
+import { type Approval, type ApprovalState, askerOf, identityOf, statusOf } from "./approval.ts";
 import { type Asker, type FullLimit, PendingCount } from "./pending_count.ts";
 import { isPurgeable, type Timing } from "./transitions.ts";
+import { ChangeLock } from "@gateway/shared/state";
 
 /** A decision names each request of a group, and its body is bounded. */
 const MOST_FOLLOWERS = 99;
@@ -168,4 +167,144 @@ function isDecidedAlike(left: ApprovalState, right: ApprovalState): boolean {
   if (left.kind === "pending" || right.kind === "pending") return left.kind === right.kind;
   return (left.kind === "denied") === (right.kind === "denied") && left.by === right.by &&
     left.at === right.at;
+}
+
+/** A queue in the order of ends: to take what has ended is as cheap with ten thousand in it as with ten. */
+export class EndQueue<T> {
+  readonly #endOf: (item: T) => number;
+  #items: { readonly item: T; readonly end: number }[] = [];
+  #taken = 0;
+
+  /** @param endOf stays the same for an item */
+  constructor(endOf: (item: T) => number) {
+    this.#endOf = endOf;
+  }
+
+  /** Adds an item in its place, behind those of the same end. */
+  add(item: T): void {
+    const end = this.#endOf(item);
+    let [from, to] = [this.#taken, this.#items.length];
+    while (from < to) {
+      const middle = (from + to) >>> 1;
+      if ((this.#items[middle]?.end ?? Infinity) > end) to = middle;
+      else from = middle + 1;
+    }
+    this.#items.splice(from, 0, { item, end });
+  }
+
+  /** Takes those that have ended before this time, the first of them first. */
+  *takeEndedBefore(time: number): Generator<T> {
+    for (let first = this.#items[this.#taken]; first !== undefined && first.end < time;) {
+      this.#drop();
+      yield first.item;
+      first = this.#items[this.#taken];
+    }
+  }
+
+  #drop(): void {
+    this.#taken += 1;
+    // Half of it is behind us: to move the other half costs as much as was taken since the last time.
+    if (this.#taken * 2 < this.#items.length) return;
+    this.#items = this.#items.slice(this.#taken);
+    this.#taken = 0;
+  }
+}
+
+/** What an {@linkcode Entry} is made of. */
+interface EntryOptions {
+  readonly approval: Approval;
+  readonly bearerToken: string;
+  /** How far the registry's clock was ahead of the one that the approval's times are of, in milliseconds. */
+  readonly skew: number;
+  /** How long it waits where the approval does not say it. */
+  readonly timeoutMs: number;
+}
+
+/** One approval in the registry, with what lives only as long as the process. */
+export class Entry {
+  /** As it is in the store. */
+  approval: Approval;
+  /** Empty once it can't be needed any more. */
+  bearerToken: string;
+  /** Whether it is among the pending ones. */
+  isCounted = false;
+  /** Whether a poll is collecting it. */
+  isClaimed = false;
+  /** Whether a poll was told that it has expired. */
+  isExpiryTold = false;
+  /** The same for every request that can be decided with this one. */
+  readonly identity: string;
+  /** The one that it is decided with; `undefined`: it is the first of its kind, or alone. */
+  lead: Entry | undefined;
+  /** Those that are decided with it, the oldest first. */
+  readonly followers: Entry[] = [];
+  /** Held by one decision at a time. */
+  readonly decisions: ChangeLock = new ChangeLock();
+  /** How far the registry's clock was ahead of the one that the approval's times are of, in milliseconds. */
+  readonly skew: number;
+  /** How long it waits for its decision, and a decision for its collection. */
+  readonly timeoutMs: number;
+  #heldAt: number | undefined;
+  readonly #waiters = new Set<() => void>();
+
+  constructor({ approval, bearerToken, skew, timeoutMs }: EntryOptions) {
+    this.approval = approval;
+    this.bearerToken = bearerToken;
+    this.skew = skew;
+    this.timeoutMs = approval.timeoutMs ?? timeoutMs;
+    this.identity = identityOf(approval);
+  }
+
+  /** The last moment at which it can be decided, by the registry's clock. */
+  get decidableUntil(): number {
+    return this.approval.createdAt + this.skew + this.timeoutMs;
+  }
+
+  /** The last moment at which it is known, by the registry's clock. */
+  get knownUntil(): number {
+    return this.decidableUntil + this.timeoutMs;
+  }
+
+  /** All that are decided with it, itself included, the first of them first. */
+  get group(): readonly Entry[] {
+    const first = this.lead ?? this;
+    return [first, ...first.followers];
+  }
+
+  /** Whether a change to it is on its way. */
+  get isHeld(): boolean {
+    return this.#heldAt !== undefined;
+  }
+
+  /** The time that counts for it, by the clock of its own times. */
+  timeAt(now: number): number {
+    return (this.#heldAt ?? now) - this.skew;
+  }
+
+  /**
+   * Stops its time while a change to it is on its way: what was decided or claimed in time neither expires nor
+   * is purged before that is done, and nobody sees it expired and then approved.
+   */
+  hold(now: number): void {
+    this.#heldAt = now;
+  }
+
+  /** Moves its time forward to the time of all entries. */
+  letGo(): void {
+    this.#heldAt = undefined;
+  }
+
+  /** Calls back, once, when something has become of it. */
+  addWaiter(wake: () => void): void {
+    this.#waiters.add(wake);
+  }
+
+  removeWaiter(wake: () => void): void {
+    this.#waiters.delete(wake);
+  }
+
+  wake(): void {
+    for (const wake of this.#waiters) wake();
+    this.#waiters.clear();
+  }
 }

@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
-import { controlPlaneConfig } from "./config.ts";
-import { configWarnings } from "./config_warnings.ts";
+import { configWarnings, controlPlaneConfig } from "./config.ts";
 
 const approval = { callers: ["approver-1"], approval_url_template: "https://cp:7443/ui/approvals/{id}" };
 const GOOD = {

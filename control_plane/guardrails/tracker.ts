@@ -1,4 +1,4 @@
-import { digestOf } from "../approvals/digest.ts";
+import { digestOf } from "../approvals/approval.ts";
 import { type RateFinding, RateWindow } from "./rate_window.ts";
 import { brokerOf } from "./subject.ts";
 import { type Member, SubjectTable } from "./subject_table.ts";

@@ -1,12 +1,10 @@
 import assert from "node:assert/strict";
 import { FakeClock } from "@gateway/shared/testing";
 import type { ApprovalRecord } from "@gateway/shared/wire";
-import { openMemoryStore } from "../testing/failing_control_store.ts";
+import { FailingControlStore, openMemoryStore } from "../testing/failing_control_store.ts";
 import type { ControlStore } from "../state/store.ts";
-import { FailingControlStore } from "../testing/failing_control_store.ts";
 import { approvalOf } from "../testing/sample_approval.ts";
-import { CLAIM_MS, type Delivery, type NotificationResult, Outbox } from "./outbox.ts";
-import type { Attempt } from "./post.ts";
+import { type Attempt, CLAIM_MS, type Delivery, type NotificationResult, Outbox } from "./outbox.ts";
 import { RecordingLogger } from "./testing/recording_logger.ts";
 import { sampleApproval } from "./testing/sample_approval.ts";
 

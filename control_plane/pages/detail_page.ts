@@ -2,10 +2,15 @@ import type { ApprovalRecord } from "@gateway/shared/wire";
 import { cutText, visibleText } from "@gateway/shared/text";
 import { type FormOptions, renderDecisionForm } from "./decision_form.ts";
 import { type Html, markup } from "./html.ts";
-import { renderManifest } from "./request_manifest.ts";
+import {
+  renderCommand,
+  renderContent,
+  renderFacts,
+  renderKeyFacts,
+  renderManifest,
+  type RequestFacts,
+} from "./request_facts.ts";
 import { LIST_PATH, renderPage } from "./page.ts";
-import { renderCommand, renderContent } from "./request_command.ts";
-import { renderFacts, renderKeyFacts, type RequestFacts } from "./request_facts.ts";
 import {
   isOwnRequest,
   parseTime,

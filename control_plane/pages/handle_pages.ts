@@ -3,14 +3,12 @@ import { describeProblem, type Peer, readBodyBytes } from "@gateway/shared/http"
 import type { ApprovalRecord } from "@gateway/shared/wire";
 import type { ControlPlanePorts } from "../routes/ports.ts";
 import { type Approval, nothingToLearn } from "../approvals/approval.ts";
-import { mayApprove, requireApprover } from "../routes/roles.ts";
+import { checkSameOrigin, mayApprove, originOf, requireApprover } from "../routes/roles.ts";
 import { type DetailPage, renderDetailPage } from "./detail_page.ts";
-import { renderErrorPage } from "./error_page.ts";
+import { LIST_PATH, pageHeaders, renderErrorPage } from "./page.ts";
 import { renderListPage } from "./list_page.ts";
-import { LIST_PATH, pageHeaders } from "./page.ts";
 import { entered, parseDecisionForm } from "./parse_decision.ts";
 import { isOwnRequest } from "./request_text.ts";
-import { checkSameOrigin, originOf } from "../routes/same_origin.ts";
 import { decideApproval } from "../routes/decide.ts";
 
 const MAX_FORM_BYTES = 16 * 1024;

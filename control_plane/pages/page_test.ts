@@ -1,9 +1,8 @@
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { readHtml } from "../testing/html_reader.ts";
-import { renderErrorPage } from "./error_page.ts";
+import { pageHeaders, renderErrorPage, renderPage } from "./page.ts";
 import { markup } from "./html.ts";
-import { pageHeaders, renderPage } from "./page.ts";
 import { SCRIPT } from "./script.ts";
 import { STYLE } from "./style.ts";
 

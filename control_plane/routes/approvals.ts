@@ -2,8 +2,7 @@ import { AppError } from "@gateway/shared/errors";
 import { type Peer, readJsonBody, requireJsonType } from "@gateway/shared/http";
 import { approvalDecision } from "@gateway/shared/wire";
 import type { ControlPlanePorts } from "./ports.ts";
-import { requireApprover } from "./roles.ts";
-import { checkSameOrigin, originOf } from "./same_origin.ts";
+import { checkSameOrigin, originOf, requireApprover } from "./roles.ts";
 import { answer } from "./answer.ts";
 import { decideApproval } from "./decide.ts";
 

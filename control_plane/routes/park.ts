@@ -3,8 +3,7 @@ import { elevationLabel } from "@gateway/shared/policy";
 import type { ApprovalParked, K8sDiff, SignRequest } from "@gateway/shared/wire";
 import type { AuditEntry } from "@gateway/shared/audit";
 import type { ControlPlanePorts } from "./ports.ts";
-import type { ApprovalDraft, ApprovalTarget } from "../approvals/approval.ts";
-import { sha256Of } from "../approvals/digest.ts";
+import { type ApprovalDraft, type ApprovalTarget, sha256Of } from "../approvals/approval.ts";
 import { answer } from "./answer.ts";
 
 /** Why a request waits for a human. */

@@ -1,9 +1,8 @@
 import assert from "node:assert/strict";
 import { AppError } from "@gateway/shared/errors";
-import { FailingControlStore } from "../testing/failing_control_store.ts";
+import { FailingControlStore, openMemoryStore } from "../testing/failing_control_store.ts";
 import { allow, type FakeReply, gate, refusal, SERIAL } from "../testing/fake_signer.ts";
 import { PUBLIC_KEY, startControlPlane } from "../testing/memory_control_plane.ts";
-import { openMemoryStore } from "../testing/failing_control_store.ts";
 
 const OTHER_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMD";
 

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { checkSameOrigin, originOf, type RequestOrigin } from "./same_origin.ts";
+import { checkSameOrigin, originOf, type RequestOrigin } from "./roles.ts";
 
 const OWN = "https://control-plane:7443";
 

@@ -10,7 +10,7 @@ import { forwardedRequest, outcomeOf, targetOf } from "./forward.ts";
 import { requireSigner } from "./roles.ts";
 import { faultOf, type SignerAnswer } from "./signer_client.ts";
 import { answer } from "./answer.ts";
-import { behaviorOf } from "./behavior.ts";
+import { behaviorOf } from "../guardrails/subject.ts";
 import { describeTarget, park } from "./park.ts";
 
 /** The text that clients know for an answer of the signer that holds nothing. */
