@@ -1,14 +1,19 @@
 import type { AuditEntry } from "@gateway/shared/audit";
 import { createRouter, routesFor } from "@gateway/shared/http/routes";
 import type { Peer, PeerHandler, RouteHandler } from "@gateway/shared/http";
-import { handleDecide, handleListApprovals } from "./handlers/approvals.ts";
-import { handleClusters, handleHosts } from "./handlers/hosts.ts";
-import { handleResult } from "./handlers/result.ts";
-import { handleRevocations, handleRevokeRequests, handleRevokeSerials } from "./handlers/revocations.ts";
-import { handleSign } from "./handlers/sign.ts";
-import { handleUiDecide, handleUiDetail, handleUiList, leadToList } from "./handlers/ui.ts";
-import { LateRecords } from "./late_records.ts";
-import type { ControlPlaneOptions, ControlPlanePorts } from "./ports.ts";
+import { handleDecide, handleListApprovals } from "./routes/approvals.ts";
+import {
+  handleClusters,
+  handleHosts,
+  handleRevocations,
+  handleRevokeRequests,
+  handleRevokeSerials,
+} from "./routes/hosts.ts";
+import { handleResult } from "./routes/result.ts";
+import { handleSign } from "./routes/sign.ts";
+import { handleUiDecide, handleUiDetail, handleUiList, leadToList } from "./pages/handle_pages.ts";
+import { LateRecords } from "./routes/late_records.ts";
+import type { ControlPlaneOptions, ControlPlanePorts } from "./routes/ports.ts";
 
 export const CONTROL_PLANE_ROUTES = routesFor<ControlPlanePorts, { readonly peer: Peer }>()({
   "/v1/sign": {

@@ -1,5 +1,4 @@
-import { renderUnauthenticatedPage } from "./ui/error_page.ts";
-import { pageHeaders } from "./ui/page.ts";
+import { pageHeaders, renderUnauthenticatedPage } from "./pages/page.ts";
 import { openServiceAudit } from "@gateway/shared/audit";
 import type { Clock, Elapsed, Random } from "@gateway/shared/clock";
 import { loadConfig, signerUrls } from "@gateway/shared/config";
@@ -20,14 +19,12 @@ import { createMetrics } from "@gateway/shared/service/metrics";
 import { type ServiceLogger, VERSION } from "@gateway/shared/service";
 import { createRedactor } from "@gateway/shared/redact";
 import { createControlPlaneApp } from "./app.ts";
-import { ApprovalRegistry } from "./approval/registry.ts";
-import { Guardrails } from "./behavior/guardrails.ts";
-import { type ControlPlaneConfig, controlPlaneConfig } from "./config.ts";
-import { configWarnings } from "./config_warnings.ts";
+import { ApprovalRegistry } from "./approvals/registry.ts";
+import { Guardrails } from "./guardrails/guardrails.ts";
+import { configWarnings, type ControlPlaneConfig, controlPlaneConfig } from "./config/config.ts";
 import { createNotifier, notificationMs } from "./notify/notifier.ts";
-import { controlPlaneUsedFiles } from "./permissions.ts";
-import { SignerClient } from "./signer_client.ts";
-import { MemoryControlStore } from "./state/memory.ts";
+import { controlPlaneUsedFiles } from "./config/permissions.ts";
+import { SignerClient } from "./routes/signer_client.ts";
 import { openPostgresControlStore } from "./state/postgres.ts";
 import { openSqliteControlStore } from "./state/sqlite.ts";
 import type { ControlStore, SharedApprovals } from "./state/store.ts";
@@ -251,7 +248,6 @@ async function openState(
 ): Promise<OpenState> {
   const { state_db } = config;
   const warn: StateWarner = (message, fields) => logger.warn(message, fields);
-  if (state_db === "") return { store: new MemoryControlStore() };
   if (!isPostgresUrl(state_db)) return { store: openSqliteControlStore({ path: state_db, warn }) };
   const name = config.instance === "" ? readHostname() : config.instance;
   const store = await openPostgresControlStore({ settings: config, clock, warn });

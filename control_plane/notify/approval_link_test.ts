@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { AppError } from "@gateway/shared/errors";
-import { createApprovalLink } from "./approval_link.ts";
+import { createApprovalLink } from "./teams.ts";
 import { APPROVAL_ID } from "./testing/sample_approval.ts";
 
 Deno.test.each([

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import { pendingLine } from "./log_line.ts";
+import { pendingLine } from "./notifier.ts";
 import { anyApproval } from "./testing/hostile_text.ts";
 import { APPROVAL_ID, sampleApproval } from "./testing/sample_approval.ts";
 

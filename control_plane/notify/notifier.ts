@@ -4,14 +4,13 @@ import { stringifyJson } from "@gateway/shared/json";
 import type { Metrics, ServiceLogger } from "@gateway/shared/service";
 import type { Redactor } from "@gateway/shared/redact";
 import type { ApprovalRecord } from "@gateway/shared/wire";
-import { type ApprovalConfig, webhookUrlProblem } from "../config.ts";
-import { createApprovalLink } from "./approval_link.ts";
-import { pendingLine } from "./log_line.ts";
-import { CLAIM_MS, type NotificationResult, type NotificationStore, Outbox } from "./outbox.ts";
-import { postJson } from "./post.ts";
+import { type ApprovalConfig, webhookUrlProblem } from "../config/config.ts";
+import { createApprovalLink, teamsMessageCard, teamsWorkflowMessage } from "./teams.ts";
+import { CLAIM_MS, type NotificationResult, type NotificationStore, Outbox, postJson } from "./outbox.ts";
 import { createWebhookSigner, type WebhookSigner } from "./signature.ts";
-import { teamsMessageCard } from "./teams_message_card.ts";
-import { teamsWorkflowMessage } from "./teams_workflow.ts";
+import { askedKind, describeAsked, elevationLabel, isCommandShown } from "@gateway/shared/policy";
+import { quoteText } from "@gateway/shared/text";
+import { cutWithNote, MAX_COMMAND_LENGTH, MAX_VALUE_LENGTH } from "./facts.ts";
 
 /** Tells approvers that a request waits for them. */
 export interface Notifier {
@@ -184,4 +183,34 @@ function redactRecord(record: ApprovalRecord, redact: Redactor): ApprovalRecord 
 function wholeWords(head: string, { content_bytes = Infinity }: ApprovalRecord): string {
   const isCut = content_bytes > new TextEncoder().encode(head).length;
   return isCut ? head.slice(0, head.search(/\s\S*$/) + 1) : head;
+}
+
+const BARE = /^[\w.@:/+-]*$/;
+
+/**
+ * A pending approval as one line of `key=value`. The command is always quoted, other values where they hold more
+ * than the characters of names, so that nothing in a value looks like another key.
+ */
+export function pendingLine(record: ApprovalRecord): string {
+  const { id, caller, end_user = "", host, command, sudo, sudo_user, access, rule = "", reason = "" } =
+    record;
+  const fields = Object.entries({ id, caller, user: end_user, host }).map(([key, value]) =>
+    field(key, value)
+  );
+  return [
+    "[approval] PENDING",
+    ...fields,
+    `cmd=${quoteText(cutWithNote(command, MAX_COMMAND_LENGTH))}`,
+    field("elevation", elevationLabel(sudo, sudo_user) || "none"),
+    ...(access === undefined ? [] : [field("access", access.join("+"))]),
+    field("rule", rule),
+    // Where no command says it.
+    ...(isCommandShown(askedKind(record)) ? [] : [`asks=${quoteText(describeAsked(record))}`]),
+    ...(reason === "" ? [] : [`reason=${quoteText(reason)}`]),
+  ].join(" ");
+}
+
+function field(key: string, value: string): string {
+  const text = cutWithNote(value, MAX_VALUE_LENGTH);
+  return `${key}=${BARE.test(text) ? text : quoteText(text)}`;
 }

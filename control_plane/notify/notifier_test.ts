@@ -7,8 +7,8 @@ import { formatLogLine } from "@gateway/shared/service/log";
 import { createRedactor } from "@gateway/shared/redact";
 import { FakeClock } from "@gateway/shared/testing";
 import type { ApprovalRecord } from "@gateway/shared/wire";
-import { type ApprovalConfig, controlPlaneConfig } from "../config.ts";
-import { MemoryControlStore } from "../state/memory.ts";
+import { type ApprovalConfig, controlPlaneConfig } from "../config/config.ts";
+import { openMemoryStore } from "../testing/failing_control_store.ts";
 import { createNotifier } from "./notifier.ts";
 import { HOSTILE_TEXTS } from "./testing/hostile_text.ts";
 import { RecordingLogger } from "./testing/recording_logger.ts";
@@ -41,7 +41,7 @@ function scene(config: ApprovalConfig, { secret, status = 200 }: { secret?: stri
     return Promise.resolve(new Response(null, { status }));
   };
   const redact = createRedactor(undefined);
-  const kept = { store: new MemoryControlStore(), find: () => undefined };
+  const kept = { store: openMemoryStore(), find: () => undefined };
   const notifier = createNotifier({ config, redact, ...kept, fetch, clock, logger, metrics, secret });
   /** Notifies, waits, and gives what was posted last. */
   const bodyOf = async (record: ApprovalRecord): Promise<unknown> => {
@@ -271,7 +271,7 @@ Deno.test.each([...POSTING, { name: "log", block: { notifier: "log" } }])(
       redact: () => {
         throw new Error("hunter2");
       },
-      store: new MemoryControlStore(),
+      store: openMemoryStore(),
       find: () => undefined,
       fetch: () => Promise.reject(new Error("unused")),
       clock: new FakeClock(),

@@ -1,9 +1,7 @@
 import { type Clock, within } from "@gateway/shared/clock";
-import { errorName } from "@gateway/shared/errors";
+import { AppError, errorName } from "@gateway/shared/errors";
 import { outsideRequests, type ServiceLogger } from "@gateway/shared/service";
 import type { ApprovalRecord } from "@gateway/shared/wire";
-import type { ControlStore } from "../state/store.ts";
-import type { Attempt } from "./post.ts";
 
 /** What becomes of a notification; what is postponed is tried again. */
 export type NotificationResult = "sent" | "failed" | "dropped" | "postponed";
@@ -11,11 +9,35 @@ export type NotificationResult = "sent" | "failed" | "dropped" | "postponed";
 /** Tries once to deliver a notification; bounded in time, also by the signal. */
 export type Delivery = (signal: AbortSignal) => Promise<Attempt>;
 
+/** Which notifications an instance takes over. */
+export interface NotificationClaim {
+  /** Those that somebody was to send before now, in milliseconds since the epoch. */
+  readonly now: number;
+  /** Until then nobody else sends them. */
+  readonly until: number;
+  /** How many at most, those that have waited longest. */
+  readonly limit: number;
+}
+
 /** Where it is kept which notifications are to be sent, and by whom. */
-export type NotificationStore = Pick<
-  ControlStore,
-  "claimNotifications" | "endNotification" | "survivesRestart" | "shared"
->;
+export interface NotificationStore {
+  /** Whether what is kept outlives the process. */
+  readonly survivesRestart: boolean;
+
+  /** Present where other instances may send them too. */
+  readonly shared?: object;
+
+  /**
+   * Takes over notifications of pending approvals that nobody sends any more, each for one of those that ask at the
+   * same time.
+   *
+   * @returns their ids
+   */
+  claimNotifications(claim: NotificationClaim): Promise<readonly string[]>;
+
+  /** Notes that approvers were told of an approval, or that this is given up. */
+  endNotification(id: string): Promise<void>;
+}
 
 /** What an {@linkcode Outbox} needs. */
 interface OutboxOptions {
@@ -221,4 +243,79 @@ export class Outbox {
 
 function hasExpired({ expires_at }: ApprovalRecord, now: number): boolean {
   return expires_at !== undefined && Date.parse(expires_at) <= now;
+}
+
+/** How one attempt to deliver a notification ended. */
+export type Attempt =
+  | { readonly kind: "sent" }
+  | {
+    readonly kind: "failed";
+    /** For the log: without the address, whose path is often the receiver's secret. */
+    readonly reason: string;
+    readonly mayRetry: boolean;
+  };
+
+interface Post {
+  readonly fetch: typeof fetch;
+  readonly clock: Clock;
+  /** Checked by {@linkcode webhookTarget}. */
+  readonly url: URL;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string;
+  readonly signal: AbortSignal;
+}
+
+const TIMEOUT_MS = 5000;
+const MAX_ANSWER_BYTES = 4096;
+
+/** Posts, follows no redirect, and never rejects. What is answered with 2xx counts as sent, whatever else comes. */
+export async function postJson({ fetch, clock, url, headers, body, signal }: Post): Promise<Attempt> {
+  let status: number | undefined;
+  try {
+    const late = () => new AppError("timeout", `no answer within ${TIMEOUT_MS / 1000} seconds`);
+    await within({ clock, ms: TIMEOUT_MS, signal, late }, async (signal) => {
+      const response = await fetch(url, {
+        method: "POST",
+        headers: { "content-type": "application/json", ...headers },
+        body,
+        redirect: "manual",
+        signal,
+      });
+      status = response.status;
+      await drain(response.body);
+    });
+  } catch (error) {
+    if (status === undefined) return { kind: "failed", reason: describe(error), mayRetry: true };
+  }
+  return judge(status ?? 0);
+}
+
+function judge(status: number): Attempt {
+  if (status >= 200 && status < 300) return { kind: "sent" };
+  const reason = status >= 300 && status < 400
+    ? `answered ${status}; redirects are not followed`
+    : `answered ${status}`;
+  return { kind: "failed", reason, mayRetry: status >= 500 || status === 429 };
+}
+
+/** So that the connection can serve again; an answer that does not end is cut off. */
+async function drain(body: ReadableStream<Uint8Array> | null): Promise<void> {
+  if (body === null) return;
+  const reader = body.getReader();
+  let length = 0;
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return;
+    length += value.length;
+    if (length > MAX_ANSWER_BYTES) return await reader.cancel();
+  }
+}
+
+/** The platform's texts hold the whole address; the part after the last colon is what went wrong. */
+function describe(error: unknown): string {
+  if (error instanceof AppError) return error.message;
+  if (!(error instanceof Error)) return "connection failed";
+  const { message } = error.cause instanceof Error ? error.cause : error;
+  const detail = /: ([^:/]+)$/.exec(message)?.[1];
+  return `connection failed: ${detail ?? error.name}`;
 }

@@ -1,12 +1,10 @@
 import assert from "node:assert/strict";
 import { FakeClock } from "@gateway/shared/testing";
 import type { ApprovalRecord } from "@gateway/shared/wire";
-import { MemoryControlStore } from "../state/memory.ts";
+import { FailingControlStore, openMemoryStore } from "../testing/failing_control_store.ts";
 import type { ControlStore } from "../state/store.ts";
-import { FailingControlStore } from "../testing/failing_control_store.ts";
 import { approvalOf } from "../testing/sample_approval.ts";
-import { CLAIM_MS, type Delivery, type NotificationResult, Outbox } from "./outbox.ts";
-import type { Attempt } from "./post.ts";
+import { type Attempt, CLAIM_MS, type Delivery, type NotificationResult, Outbox } from "./outbox.ts";
 import { RecordingLogger } from "./testing/recording_logger.ts";
 import { sampleApproval } from "./testing/sample_approval.ts";
 
@@ -16,7 +14,7 @@ const REFUSED: Attempt = { kind: "failed", reason: "answered 404", mayRetry: fal
 
 function scene(
   deliver: (id: string, signal: AbortSignal) => Promise<Attempt>,
-  store: ControlStore = new MemoryControlStore(),
+  store: ControlStore = openMemoryStore(),
 ) {
   const known = new Map<string, ApprovalRecord>();
   const clock = new FakeClock();
@@ -259,7 +257,7 @@ Deno.test("Outbox sends at once all that was left over, as far as there is room"
 });
 
 Deno.test("Outbox leaves to others of a shared store what they have, until their time is over", async () => {
-  const memory = new MemoryControlStore();
+  const memory = openMemoryStore();
   const shared = Object.assign(memory, {
     shared: { schema: 0, connect: () => Promise.reject(), load: () => Promise.reject() },
   });

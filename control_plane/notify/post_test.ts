@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { FakeClock } from "@gateway/shared/testing";
-import { postJson } from "./post.ts";
+import { postJson } from "./outbox.ts";
 
 const URL_WITH_SECRET = new URL("https://hooks.example/workflows/s3cret-path?sig=s3cret-query");
 

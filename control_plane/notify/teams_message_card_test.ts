@@ -1,9 +1,8 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { stringifyJson } from "@gateway/shared/json";
-import { createApprovalLink } from "./approval_link.ts";
+import { createApprovalLink, teamsMessageCard } from "./teams.ts";
 import { factsOf } from "./facts.ts";
-import { teamsMessageCard } from "./teams_message_card.ts";
 import { anyApproval } from "./testing/hostile_text.ts";
 import { APPROVAL_ID, sampleApproval } from "./testing/sample_approval.ts";
 

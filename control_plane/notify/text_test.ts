@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { anyText, HOSTILE_TEXTS } from "./testing/hostile_text.ts";
-import { cutWithNote, escapeHtml, escapeMarkdown, plainLine } from "./text.ts";
+import { cutWithNote, escapeHtml, escapeMarkdown, plainLine } from "./facts.ts";
 
 const MARKDOWN_CONTROL = "\\`*_[]()#~>|<!&";
 const lines = anyText.map((text) => plainLine(text, 10_000));

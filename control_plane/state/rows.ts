@@ -18,9 +18,8 @@ import {
   hasAskedFor,
   type StoredRequest,
   withoutToken,
-} from "../approval/approval.ts";
-import type { Timing } from "../approval/transitions.ts";
-import type { StoredBaseline } from "./store.ts";
+} from "../approvals/approval.ts";
+import type { Baseline } from "../guardrails/tracker.ts";
 
 export const APPROVAL_TEXTS = [
   "id",
@@ -93,28 +92,6 @@ export function encodeApproval(approval: Approval): Parameters {
     k8s_diff: approval.k8sDiff === undefined ? "" : JSON.stringify(approval.k8sDiff),
     ...encodeState(approval.state),
   };
-}
-
-/** An approval's row, with what the store alone knows of it. */
-export function encodeKept(approval: Approval, notifyUntil: number | undefined): Parameters {
-  return {
-    ...encodeApproval(approval),
-    notify_until: notifyUntil === undefined ? 0 : toInteger(notifyUntil),
-  };
-}
-
-/**
- * A statement that takes over notifications: of pending approvals, those that have waited longest first.
- *
- * How it names the time, the new end, how many, and the ids it gives; and how it keeps several apart that
- *   run at the same time
- */
-export function claimStatement(
-  { now, until, limit, ids, lock }: Readonly<Record<"now" | "until" | "limit" | "ids" | "lock", string>>,
-): string {
-  return `UPDATE approvals SET notify_until = ${until} WHERE id IN (
-    SELECT id FROM approvals WHERE notify_until > 0 AND notify_until < ${now} AND status = 'pending'
-    ORDER BY notify_until LIMIT ${limit} ${lock}) RETURNING ${ids}`;
 }
 
 /**
@@ -238,11 +215,11 @@ function readJson<T>(text: string, column: string, schema: z.ZodType<T>): T {
  *
  * @throws {AppError} `internal`
  */
-export function checkBaseline({ subject }: StoredBaseline): void {
+export function checkBaseline({ subject }: Baseline): void {
   checkStorable([subject]);
 }
 
-export function encodeBaseline({ subject, lastSeen, hosts, commands }: StoredBaseline): Parameters {
+export function encodeBaseline({ subject, lastSeen, hosts, commands }: Baseline): Parameters {
   return { subject, last_seen: lastSeen, hosts: JSON.stringify(hosts), commands: JSON.stringify(commands) };
 }
 
@@ -251,7 +228,7 @@ export function encodeBaseline({ subject, lastSeen, hosts, commands }: StoredBas
  *
  * @throws {TypeError} saying which column can't be read
  */
-function decodeBaseline(row: Row): StoredBaseline {
+function decodeBaseline(row: Row): Baseline {
   return {
     subject: readText(row, "subject"),
     lastSeen: readTime(row, "last_seen", 1),
@@ -260,33 +237,13 @@ function decodeBaseline(row: Row): StoredBaseline {
   };
 }
 
-/**
- * A condition in SQL: the approval is not purgeable, as `isPurgeable()` has it.
- *
- * @param now how the statement names {@linkcode keptAt}'s first
- * @param createdFrom how it names the second
- */
-export function isKept(now: string, createdFrom: string): string {
-  return `CASE WHEN timeout_ms = 0 THEN created_at >= ${createdFrom} ELSE created_at + 2 * timeout_ms >= ${now} END`;
-}
-
-/** The values for {@linkcode isKept}: the time, and when the oldest one that has no timeout of its own was created. */
-export function keptAt({ now, timeoutMs }: Timing): { readonly now: number; readonly createdFrom: number } {
-  return { now: toInteger(now), createdFrom: toInteger(now - 2 * timeoutMs) };
-}
-
-/** Of a time that may be before all times. */
-export function toInteger(time: number): number {
-  return Math.max(Number.MIN_SAFE_INTEGER, Math.floor(time));
-}
-
 export const APPROVAL_READER: RowReader<Approval> = {
   decode: decodeApproval,
   key: "id",
   warning: "An approval in state_db can't be read and is left out",
 };
 
-export const BASELINE_READER: RowReader<StoredBaseline> = {
+export const BASELINE_READER: RowReader<Baseline> = {
   decode: decodeBaseline,
   key: "subject",
   warning: "A baseline in state_db can't be read and is left out",

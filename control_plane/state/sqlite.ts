@@ -1,27 +1,61 @@
-import { AppError } from "@gateway/shared/errors";
-import { insertInto, readText, selectColumns, SqliteAccess, type StateFile } from "@gateway/shared/state";
-import type { Approval } from "../approval/approval.ts";
-import type { Timing } from "../approval/transitions.ts";
-import { SCHEMA } from "./migrations.ts";
-import {
-  APPROVAL_INTEGERS,
-  APPROVAL_READER,
-  APPROVAL_TEXTS,
-  BASELINE_INTEGERS,
-  BASELINE_READER,
-  BASELINE_TEXTS,
-  checkApproval,
-  checkBaseline,
-  checkState,
-  claimStatement,
-  encodeBaseline,
-  encodeKept,
-  encodeState,
-  isKept,
-  keptAt,
-  STATE_COLUMNS,
-} from "./rows.ts";
-import type { ControlStore, Keeping, NotificationClaim, StoredBaseline } from "./store.ts";
+import { selectColumns, SqliteAccess, type StateFile, type StateSchema } from "@gateway/shared/state";
+import { type ControlStore, SqlControlStore, type Steps } from "./store.ts";
+
+/**
+ * The schema of the control plane's state database. `user_version` counts the migrations that were applied; to
+ * change the schema, append one, and never edit one that was released. Times are milliseconds since the epoch.
+ */
+export const MIGRATIONS: readonly string[] = [
+  `CREATE TABLE approvals (
+    id TEXT PRIMARY KEY,
+    caller TEXT NOT NULL DEFAULT '',
+    end_user TEXT NOT NULL DEFAULT '',
+    host TEXT NOT NULL DEFAULT '',
+    command TEXT NOT NULL DEFAULT '',
+    sudo INTEGER NOT NULL DEFAULT 0,
+    sudo_user TEXT NOT NULL DEFAULT '',
+    rule TEXT NOT NULL DEFAULT '',
+    anomalies TEXT NOT NULL DEFAULT '[]',
+    status TEXT NOT NULL,
+    consumed INTEGER NOT NULL DEFAULT 0,
+    created_at INTEGER NOT NULL,
+    decided_at INTEGER NOT NULL DEFAULT 0,
+    decided_by TEXT NOT NULL DEFAULT '',
+    learn_ttl_seconds INTEGER NOT NULL DEFAULT 0,
+    request_json TEXT NOT NULL
+  );
+  CREATE INDEX approvals_created ON approvals (created_at);
+  CREATE TABLE baselines (
+    subject TEXT PRIMARY KEY,
+    last_seen INTEGER NOT NULL,
+    hosts TEXT NOT NULL DEFAULT '[]',
+    commands TEXT NOT NULL DEFAULT '[]'
+  );`,
+  `ALTER TABLE approvals ADD COLUMN lead TEXT NOT NULL DEFAULT '';
+  ALTER TABLE approvals ADD COLUMN account TEXT NOT NULL DEFAULT '';
+  ALTER TABLE approvals ADD COLUMN addr TEXT NOT NULL DEFAULT '';
+  ALTER TABLE approvals ADD COLUMN life_seconds INTEGER NOT NULL DEFAULT 0;
+  ALTER TABLE approvals ADD COLUMN comment TEXT NOT NULL DEFAULT '';`,
+  `ALTER TABLE approvals ADD COLUMN k8s_diff TEXT NOT NULL DEFAULT '';`,
+  // 0: nobody has said, and the control plane that has the file says it.
+  `ALTER TABLE approvals ADD COLUMN timeout_ms INTEGER NOT NULL DEFAULT 0;`,
+  // Until when who inserted or claimed it tells approvers of it. 0: they were told, or don't have to be.
+  `ALTER TABLE approvals ADD COLUMN notify_until INTEGER NOT NULL DEFAULT 0;
+  CREATE INDEX approvals_notify ON approvals (notify_until) WHERE notify_until > 0;`,
+];
+
+/** Before 1973, and as seconds in the year 5138. */
+const EARLIEST_MS = 100_000_000_000;
+
+const SCHEMA: StateSchema = {
+  owner: "control plane",
+  migrations: MIGRATIONS,
+  loss: "its approvals and baselines are gone: what waited has to be asked for again",
+  foreign: {
+    query: `SELECT 1 FROM approvals WHERE created_at < ${EARLIEST_MS}`,
+    cause: "it is of another implementation: it keeps times in seconds, this program in milliseconds",
+  },
+};
 
 /**
  * Opens the store, for this process alone until it is closed.
@@ -30,94 +64,29 @@ import type { ControlStore, Keeping, NotificationClaim, StoredBaseline } from ".
  * process, is damaged, is another program's, or was written by a newer version
  */
 export function openSqliteControlStore(file: StateFile): ControlStore {
-  return new SqliteControlStore(SqliteAccess.open(SCHEMA, file));
-}
-
-const SELECT_APPROVALS = `SELECT ${selectColumns(APPROVAL_TEXTS, APPROVAL_INTEGERS)} FROM approvals
-  ORDER BY created_at, rowid`;
-const INSERT_APPROVAL = insertInto("approvals", [...APPROVAL_TEXTS, ...APPROVAL_INTEGERS, "notify_until"]);
-const UPDATE_APPROVAL = `UPDATE approvals SET ${STATE_COLUMNS.map((name) => `${name} = :${name}`).join(", ")}
-  WHERE id = :id`;
-const DELETE_OLD_APPROVALS = `DELETE FROM approvals WHERE NOT ${isKept(":now", ":createdFrom")}`;
-const DELETE_APPROVALS = "DELETE FROM approvals WHERE id IN (SELECT value FROM json_each(:ids))";
-const CLAIM_NOTIFICATIONS = claimStatement({
-  ...{ now: ":now", until: ":until", limit: ":limit", ids: selectColumns(["id"], []), lock: "" },
-});
-const END_NOTIFICATION = "UPDATE approvals SET notify_until = 0 WHERE id = :id";
-const SELECT_BASELINES = `SELECT ${selectColumns(BASELINE_TEXTS, BASELINE_INTEGERS)} FROM baselines`;
-const PUT_BASELINE = `${insertInto("baselines", [...BASELINE_TEXTS, ...BASELINE_INTEGERS])}
-  ON CONFLICT (subject) DO UPDATE SET last_seen = :last_seen, hosts = :hosts, commands = :commands`;
-const DELETE_BASELINES = "DELETE FROM baselines WHERE subject IN (SELECT value FROM json_each(:subjects))";
-
-class SqliteControlStore implements ControlStore {
-  readonly survivesRestart = true;
-  readonly #database: SqliteAccess;
-
-  constructor(database: SqliteAccess) {
-    this.#database = database;
-  }
-
-  loadApprovals(timing: Timing): Promise<readonly Approval[]> {
-    return this.#database.change(() => {
-      this.#database.run(DELETE_OLD_APPROVALS, { ...keptAt(timing) });
-      return this.#database.readable(this.#database.rows(SELECT_APPROVALS), APPROVAL_READER);
-    });
-  }
-
-  insertApproval(approval: Approval, { notifyUntil }: Keeping = {}): Promise<void> {
-    return this.#database.change(() => {
-      checkApproval(approval);
-      checkState(approval.state);
-      this.#database.run(INSERT_APPROVAL, encodeKept(approval, notifyUntil));
-    });
-  }
-
-  updateApproval(...approvals: readonly Approval[]): Promise<void> {
-    return this.#database.change(() => {
-      for (const { id, state } of approvals) {
-        checkState(state);
-        if (this.#database.run(UPDATE_APPROVAL, { id, ...encodeState(state) }) === 1) continue;
-        throw new AppError("internal", "There is no approval with this id");
-      }
-    });
-  }
-
-  deleteApprovals(ids: readonly string[]): Promise<void> {
-    return this.#database.change(() => {
-      this.#database.run(DELETE_APPROVALS, { ids: JSON.stringify(ids) });
-    });
-  }
-
-  claimNotifications(claim: NotificationClaim): Promise<readonly string[]> {
-    return this.#database.change(() =>
-      this.#database.rows(CLAIM_NOTIFICATIONS, { ...claim }).map((row) => readText(row, "id"))
-    );
-  }
-
-  endNotification(id: string): Promise<void> {
-    return this.#database.change(() => void this.#database.run(END_NOTIFICATION, { id }));
-  }
-
-  loadBaselines(): Promise<readonly StoredBaseline[]> {
-    return this.#database.read(() =>
-      this.#database.readable(this.#database.rows(SELECT_BASELINES), BASELINE_READER)
-    );
-  }
-
-  putBaseline(baseline: StoredBaseline): Promise<void> {
-    return this.#database.change(() => {
-      checkBaseline(baseline);
-      this.#database.run(PUT_BASELINE, encodeBaseline(baseline));
-    });
-  }
-
-  deleteBaselines(subjects: readonly string[]): Promise<void> {
-    return this.#database.change(() => {
-      this.#database.run(DELETE_BASELINES, { subjects: JSON.stringify(subjects) });
-    });
-  }
-
-  close(): Promise<void> {
-    return this.#database.close();
-  }
+  const access = SqliteAccess.open(SCHEMA, file);
+  const run = <T>(steps: Steps<T>): T => {
+    let step = steps.next();
+    while (step.done !== true) {
+      const { text, parameters } = step.value;
+      const named = parameters.map((value, index) => [`${index + 1}`, value] as const);
+      step = steps.next(access.rows(text, Object.fromEntries(named)));
+    }
+    return step.value;
+  };
+  const change = <T>(steps: Steps<T>) => access.change(() => run(steps));
+  return new SqlControlStore({
+    survivesRestart: file.path !== "",
+    select: selectColumns,
+    order: "rowid",
+    isUnwanted: "TRUE",
+    ownColumns: () => ({}),
+    listed: "value FROM json_each($1)",
+    skipLocked: "",
+    read: (steps) => access.read(() => run(steps)),
+    change,
+    announce: change,
+    readable: (rows, reader) => access.readable(rows, reader),
+    close: () => access.close(),
+  });
 }

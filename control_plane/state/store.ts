@@ -1,36 +1,27 @@
+import { AppError } from "@gateway/shared/errors";
 import type { Epochs, InstanceLink, Shared } from "@gateway/shared/instances";
-import type { Approval } from "../approval/approval.ts";
-import type { Timing } from "../approval/transitions.ts";
-
-/** What the guardrails know of one subject. */
-export interface StoredBaseline {
-  readonly subject: string;
-  /** In milliseconds since the epoch. */
-  readonly lastSeen: number;
-  readonly hosts: readonly string[];
-  readonly commands: readonly string[];
-}
-
-/** How a new approval is kept. */
-export interface Keeping {
-  /** Where others share the store, none of them removes it before; milliseconds since the epoch. */
-  readonly keptUntil?: number;
-  /**
-   * Approvers are to be told of it: until then whoever inserts it sees to that, later anybody who claims it;
-   * milliseconds since the epoch. Absent: nobody has to be told.
-   */
-  readonly notifyUntil?: number;
-}
-
-/** Which notifications an instance takes over. */
-export interface NotificationClaim {
-  /** Those that somebody was to send before now, in milliseconds since the epoch. */
-  readonly now: number;
-  /** Until then nobody else sends them. */
-  readonly until: number;
-  /** How many at most, those that have waited longest. */
-  readonly limit: number;
-}
+import { insertRow, type Parameters, readText, type Row, type RowReader } from "@gateway/shared/state";
+import type { Approval } from "../approvals/approval.ts";
+import type { ApprovalStore, Keeping } from "../approvals/outcomes.ts";
+import type { Timing } from "../approvals/transitions.ts";
+import type { BaselineStore } from "../guardrails/baseline_writer.ts";
+import type { Baseline } from "../guardrails/tracker.ts";
+import type { NotificationClaim, NotificationStore } from "../notify/outbox.ts";
+import {
+  APPROVAL_INTEGERS,
+  APPROVAL_READER,
+  APPROVAL_TEXTS,
+  BASELINE_INTEGERS,
+  BASELINE_READER,
+  BASELINE_TEXTS,
+  checkApproval,
+  checkBaseline,
+  checkState,
+  encodeApproval,
+  encodeBaseline,
+  encodeState,
+  STATE_COLUMNS,
+} from "./rows.ts";
 
 export interface SharedApprovals extends Shared {
   /** Those that are not purgeable, the oldest first, as they were at one moment. */
@@ -45,76 +36,225 @@ export interface SharedApprovals extends Shared {
  * promise resolves: a process killed later does not lose it. A change that rejects has not been made, as far
  * as the store can tell. Times are kept to the millisecond.
  */
-export interface ControlStore {
-  /** Whether what is kept outlives the process. */
-  readonly survivesRestart: boolean;
-
+export interface ControlStore extends ApprovalStore, NotificationStore, BaselineStore {
   /** Present where other instances may change it too: each change of an approval is made by one of them then. */
   readonly shared?: SharedApprovals;
 
-  /**
-   * The approvals that are not purgeable, the oldest first; unreadable ones are left out with a warning. The others
-   * are removed: call it before anything else. Each has its own timeout; the given one is for those that have none.
-   */
-  loadApprovals(timing: Timing): Promise<readonly Approval[]>;
-
-  /**
-   * Keeps a new approval.
-   *
-   * @throws {AppError} `internal` when it was not kept, also when there is one of its id, or when a text in it
-   * could come back shorter than it was
-   */
-  insertApproval(approval: Approval, keeping?: Keeping): Promise<void>;
-
-  /**
-   * Keeps the new states of approvals, of all or of none; nothing else of them changes.
-   *
-   * @throws {AppError} `internal` when they were not kept, also when there is no approval of such an id; `conflict`
-   * and `gone` where another instance has decided or collected one of them
-   */
-  updateApproval(...approvals: readonly Approval[]): Promise<void>;
-
-  /**
-   * Claims the right to have an approval signed, for 30 s by the clock of the database. Absent where no other instance
-   * shares the store.
-   *
-   * @returns false when another instance has claimed it, or when the approval is not there to be collected
-   */
-  claimCollection?(id: string): Promise<boolean>;
-
-  /** Releases the claim on an approval that was not collected. */
-  releaseCollection?(id: string): Promise<void>;
-
-  /** Removes the approvals of these ids that nobody wants kept, in one change. */
-  deleteApprovals(ids: readonly string[]): Promise<void>;
-
-  /**
-   * Takes over notifications of pending approvals that nobody sends any more, each for one of those that ask at the
-   * same time.
-   *
-   * @returns their ids
-   */
-  claimNotifications(claim: NotificationClaim): Promise<readonly string[]>;
-
-  /** Notes that approvers were told of an approval, or that this is given up. */
-  endNotification(id: string): Promise<void>;
-
-  /** All baselines; unreadable ones are left out with a warning. */
-  loadBaselines(): Promise<readonly StoredBaseline[]>;
-
-  /** The baseline of a subject that another process may have put; absent where no other shares the store. */
-  findBaseline?(subject: string): Promise<StoredBaseline | undefined>;
-
-  /**
-   * Keeps a baseline, in the place of an older one of its subject; what another instance has put since is kept with it.
-   *
-   * @throws {AppError} `internal` when it was not kept
-   */
-  putBaseline(baseline: StoredBaseline): Promise<void>;
-
-  /** Removes the baselines of these subjects, in one change, unless another instance has put one since. */
-  deleteBaselines(subjects: readonly string[]): Promise<void>;
-
   /** Releases the store; it can't be used any more. */
   close(): Promise<void>;
+}
+
+/** The statements of one transaction, in order. Each gives the rows that it returns. */
+export type Steps<T> = Generator<
+  { readonly text: string; readonly parameters: readonly (string | number)[] },
+  T,
+  readonly Row[]
+>;
+
+/** A database, and how it writes what SQLite and PostgreSQL write differently. */
+interface ControlDatabase {
+  readonly survivesRestart: boolean;
+  /** The columns of a `SELECT` that `readText()` and `readInteger()` can read. */
+  readonly select: (texts: readonly string[], integers: readonly string[]) => string;
+  /** The column that keeps the order of approvals of one millisecond. */
+  readonly order: string;
+  /** The condition that no other instance wants an approval kept. */
+  readonly isUnwanted: string;
+  /** Columns of a new approval that only this database has. */
+  readonly ownColumns: (approval: Approval, keeping: Keeping) => Parameters;
+  /** The texts of a JSON list in `$1`. */
+  readonly listed: string;
+  /** Keeps claims of several instances at the same time apart. */
+  readonly skipLocked: string;
+  read<T>(steps: Steps<T>): Promise<T>;
+  change<T>(steps: Steps<T>): Promise<T>;
+  /** Changes approvals, and wakes the instances that share them. */
+  announce<T>(steps: Steps<T>): Promise<T>;
+  /** The rows as values; an unreadable one is left out with a warning. */
+  readable<T>(rows: readonly Row[], reader: RowReader<T>): readonly T[];
+  close(): Promise<void>;
+}
+
+/** The condition that an approval is not purgeable, as `isPurgeable()` has it, for the parameters of {@linkcode keptAt}. */
+const IS_KEPT = "CASE WHEN timeout_ms = 0 THEN created_at >= $2 ELSE created_at + 2 * timeout_ms >= $1 END";
+const UPDATE_APPROVAL = `UPDATE approvals SET ${
+  STATE_COLUMNS.map((name, index) => `${name} = $${index + 4}`).join(", ")
+} WHERE id = $1 AND status = $2 AND consumed = $3 RETURNING 1`;
+const LOCK_BASELINE = "ON CONFLICT (subject) DO UPDATE SET last_seen = baselines.last_seen";
+const UPDATE_BASELINE = "UPDATE baselines SET last_seen = $2, hosts = $3, commands = $4 WHERE subject = $1";
+
+/** The one store of a control plane: over SQLite for one process, over PostgreSQL for several. */
+export class SqlControlStore implements ControlStore {
+  readonly #database: ControlDatabase;
+  /**
+   * The last sight of each baseline as this instance has read or written it, and whether there is more in it than this
+   * instance knows. A later one is of another instance.
+   */
+  readonly #left = new Map<string, { readonly lastSeen: number; readonly isShared: boolean }>();
+
+  constructor(database: ControlDatabase) {
+    this.#database = database;
+  }
+
+  get survivesRestart(): boolean {
+    return this.#database.survivesRestart;
+  }
+
+  loadApprovals(timing: Timing): Promise<readonly Approval[]> {
+    return this.#database.change(this.#purgeAndSelect(timing));
+  }
+
+  *#purgeAndSelect(timing: Timing): Steps<readonly Approval[]> {
+    const text = `DELETE FROM approvals WHERE NOT ${IS_KEPT} AND ${this.#database.isUnwanted}`;
+    yield { text, parameters: keptAt(timing) };
+    return yield* this.selectApprovals(timing);
+  }
+
+  /** Reads the approvals that are not purgeable, the oldest first. */
+  *selectApprovals(timing: Timing): Steps<readonly Approval[]> {
+    const { select, order } = this.#database;
+    const text = `SELECT ${select(APPROVAL_TEXTS, APPROVAL_INTEGERS)} FROM approvals WHERE ${IS_KEPT}
+      ORDER BY approvals.created_at, ${order}`;
+    return this.#database.readable(yield { text, parameters: keptAt(timing) }, APPROVAL_READER);
+  }
+
+  async insertApproval(approval: Approval, keeping: Keeping = {}): Promise<void> {
+    checkApproval(approval);
+    checkState(approval.state);
+    const row = insertRow("approvals", {
+      ...encodeApproval(approval),
+      notify_until: keeping.notifyUntil === undefined ? 0 : toInteger(keeping.notifyUntil),
+      ...this.#database.ownColumns(approval, keeping),
+    });
+    await this.#database.announce(single(row.text, ...row.parameters));
+  }
+
+  async updateApproval(...approvals: readonly Approval[]): Promise<void> {
+    for (const { state } of approvals) checkState(state);
+    await this.#database.announce(updateStates(approvals));
+  }
+
+  async deleteApprovals(ids: readonly string[]): Promise<void> {
+    const { isUnwanted, listed } = this.#database;
+    const text = `DELETE FROM approvals WHERE ${isUnwanted} AND id IN (SELECT ${listed})`;
+    await this.#database.change(single(text, JSON.stringify(ids)));
+  }
+
+  async claimNotifications({ now, until, limit }: NotificationClaim): Promise<readonly string[]> {
+    const { select, skipLocked } = this.#database;
+    const text = `UPDATE approvals SET notify_until = $2 WHERE id IN (
+      SELECT id FROM approvals WHERE notify_until > 0 AND notify_until < $1 AND status = 'pending'
+      ORDER BY notify_until LIMIT $3 ${skipLocked}) RETURNING ${select(["id"], [])}`;
+    const claimed = await this.#database.change(single(text, toInteger(now), toInteger(until), limit));
+    return claimed.map((row) => readText(row, "id"));
+  }
+
+  async endNotification(id: string): Promise<void> {
+    await this.#database.change(single("UPDATE approvals SET notify_until = 0 WHERE id = $1", id));
+  }
+
+  async loadBaselines(): Promise<readonly Baseline[]> {
+    return this.#known(await this.#database.read(single(this.#selectBaselines())));
+  }
+
+  /** Reads the baseline of one subject. */
+  async readBaseline(subject: string): Promise<Baseline | undefined> {
+    const text = `${this.#selectBaselines()} WHERE subject = $1`;
+    return this.#known(await this.#database.read(single(text, subject)))[0];
+  }
+
+  async putBaseline(baseline: Baseline): Promise<void> {
+    checkBaseline(baseline);
+    this.#left.set(baseline.subject, await this.#database.change(this.#mergeBaseline(baseline)));
+  }
+
+  async deleteBaselines(subjects: readonly string[]): Promise<void> {
+    await this.#database.change(this.#dropBaselines(subjects));
+    for (const subject of subjects) this.#left.delete(subject);
+  }
+
+  close(): Promise<void> {
+    return this.#database.close();
+  }
+
+  *#mergeBaseline(baseline: Baseline): Steps<{ readonly lastSeen: number; readonly isShared: boolean }> {
+    const left = this.#left.get(baseline.subject);
+    // Locks the row, also one that is new: of two that write at the same time the second adds to the first.
+    const { text, parameters } = insertRow("baselines", encodeBaseline(baseline));
+    const columns = this.#database.select(BASELINE_TEXTS, BASELINE_INTEGERS);
+    const found = yield { text: `${text} ${LOCK_BASELINE} RETURNING ${columns}`, parameters };
+    const [stored = baseline] = this.#database.readable(found, BASELINE_READER);
+    const isShared = left === undefined || left.isShared || left.lastSeen !== stored.lastSeen;
+    const kept = isShared ? merged(stored, baseline) : baseline;
+    const { subject = "", last_seen = 0, hosts = "", commands = "" } = encodeBaseline(kept);
+    yield { text: UPDATE_BASELINE, parameters: [subject, last_seen, hosts, commands] };
+    // What this instance has put alone it may replace.
+    return { lastSeen: kept.lastSeen, isShared: isShared && !isEqual(kept, baseline) };
+  }
+
+  *#dropBaselines(subjects: readonly string[]): Steps<void> {
+    for (const subject of subjects) {
+      const lastSeen = this.#left.get(subject)?.lastSeen ?? Number.MIN_SAFE_INTEGER;
+      yield {
+        text: "DELETE FROM baselines WHERE subject = $1 AND last_seen <= $2",
+        parameters: [subject, lastSeen],
+      };
+    }
+  }
+
+  #selectBaselines(): string {
+    return `SELECT ${this.#database.select(BASELINE_TEXTS, BASELINE_INTEGERS)} FROM baselines`;
+  }
+
+  #known(rows: readonly Row[]): readonly Baseline[] {
+    const baselines = this.#database.readable(rows, BASELINE_READER);
+    for (const { subject, lastSeen } of baselines) this.#left.set(subject, { lastSeen, isShared: false });
+    return baselines;
+  }
+}
+
+/** A transaction of one statement. */
+export function* single(text: string, ...parameters: readonly (string | number)[]): Steps<readonly Row[]> {
+  return yield { text, parameters };
+}
+
+/** Of two that decide or collect the same approval, in whatever instances, one finds it as it has to be for that. */
+function* updateStates(approvals: readonly Approval[]): Steps<void> {
+  for (const { id, state } of approvals) {
+    const before = state.kind === "consumed" ? "approved" : "pending";
+    const after = encodeState(state);
+    const values = STATE_COLUMNS.map((name) => after[name] ?? "");
+    const changed = yield { text: UPDATE_APPROVAL, parameters: [id, before, 0, ...values] };
+    if (changed.length > 0) continue;
+    const found = yield { text: "SELECT 1 FROM approvals WHERE id = $1", parameters: [id] };
+    if (found.length === 0) throw new AppError("internal", "There is no approval with this id");
+    if (state.kind === "consumed") throw new AppError("gone", "approval already used");
+    throw new AppError("conflict", "approval already decided");
+  }
+}
+
+/** The parameters of {@linkcode IS_KEPT}: the time, and when the oldest one without a timeout was created. */
+function keptAt({ now, timeoutMs }: Timing): readonly number[] {
+  return [toInteger(now), toInteger(now - 2 * timeoutMs)];
+}
+
+/** Of a time that may be before all times. */
+export function toInteger(time: number): number {
+  return Math.max(Number.MIN_SAFE_INTEGER, Math.floor(time));
+}
+
+/** What two instances know of a subject. Neither forgets for the other: of what is not known nothing is unusual. */
+function merged(stored: Baseline, { subject, lastSeen, hosts, commands }: Baseline): Baseline {
+  return {
+    subject,
+    lastSeen: Math.max(stored.lastSeen, lastSeen),
+    hosts: [...new Set([...stored.hosts, ...hosts])],
+    commands: [...new Set([...stored.commands, ...commands])],
+  };
+}
+
+/** Whether the one that holds the other holds nothing more. */
+function isEqual(whole: Baseline, part: Baseline): boolean {
+  return whole.lastSeen === part.lastSeen && whole.hosts.length === part.hosts.length &&
+    whole.commands.length === part.commands.length;
 }

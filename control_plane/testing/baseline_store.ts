@@ -1,26 +1,26 @@
-import type { BaselineStore } from "../behavior/baseline_writer.ts";
-import type { StoredBaseline } from "../state/store.ts";
+import type { BaselineStore } from "../guardrails/baseline_writer.ts";
+import type { Baseline } from "../guardrails/tracker.ts";
 
 /** Baselines in memory; it can be told to fail, and to hold back its answers. */
 export class FakeBaselineStore implements BaselineStore {
-  readonly rows = new Map<string, StoredBaseline>();
+  readonly rows = new Map<string, Baseline>();
   /** Every put and delete in order, as `put <subject>` and `delete <subject> …`. */
   readonly calls: string[] = [];
   /** Why each change is refused; nothing, as long as it works. */
   failure: Error | undefined;
   gate: Promise<void> = Promise.resolve();
 
-  constructor(rows: readonly StoredBaseline[] = []) {
+  constructor(rows: readonly Baseline[] = []) {
     for (const row of rows) this.rows.set(row.subject, row);
   }
 
-  loadBaselines(): Promise<readonly StoredBaseline[]> {
+  loadBaselines(): Promise<readonly Baseline[]> {
     return this.failure === undefined
       ? Promise.resolve([...this.rows.values()])
       : Promise.reject(this.failure);
   }
 
-  putBaseline(baseline: StoredBaseline): Promise<void> {
+  putBaseline(baseline: Baseline): Promise<void> {
     return this.#change(`put ${baseline.subject}`, () => this.rows.set(baseline.subject, baseline));
   }
 

@@ -1,7 +1,7 @@
-import { type DetailPage, renderDetailPage } from "../ui/detail_page.ts";
-import type { AskedFor } from "../ui/request_facts.ts";
-import { SCRIPT } from "../ui/script.ts";
-import { STYLE } from "../ui/style.ts";
+import { type DetailPage, renderDetailPage } from "../pages/detail_page.ts";
+import type { AskedFor } from "../pages/request_facts.ts";
+import { SCRIPT } from "../pages/script.ts";
+import { STYLE } from "../pages/style.ts";
 import { readHtml } from "./html_reader.ts";
 import { READ_AT, recordOf } from "./sample_record.ts";
 

@@ -1,8 +1,11 @@
 import { AppError } from "@gateway/shared/errors";
-import type { Approval } from "../approval/approval.ts";
-import type { Timing } from "../approval/transitions.ts";
-import { MemoryControlStore } from "../state/memory.ts";
-import type { ControlStore, Keeping, NotificationClaim, StoredBaseline } from "../state/store.ts";
+import type { Approval } from "../approvals/approval.ts";
+import type { Timing } from "../approvals/transitions.ts";
+import { openSqliteControlStore } from "../state/sqlite.ts";
+import type { Keeping } from "../approvals/outcomes.ts";
+import type { Baseline } from "../guardrails/tracker.ts";
+import type { NotificationClaim } from "../notify/outbox.ts";
+import type { ControlStore } from "../state/store.ts";
 
 /** A change of approvals that a test can make fail or wait. */
 export type ApprovalChange =
@@ -11,6 +14,9 @@ export type ApprovalChange =
   | "deleteApprovals"
   | "claimNotifications"
   | "endNotification";
+
+/** A store without a file. */
+export const openMemoryStore = (): ControlStore => openSqliteControlStore({ path: "", warn() {} });
 
 /** A store over memory whose disk fails, or is slow, where a test says so. */
 export class FailingControlStore implements ControlStore {
@@ -23,9 +29,9 @@ export class FailingControlStore implements ControlStore {
   readonly held = new Map<ApprovalChange, Promise<unknown>>();
   /** Runs before every change, which fails when it rejects. */
   before: (change: ApprovalChange) => Promise<void> = () => Promise.resolve();
-  readonly #store: MemoryControlStore;
+  readonly #store: ControlStore;
 
-  constructor(store: MemoryControlStore = new MemoryControlStore()) {
+  constructor(store: ControlStore = openMemoryStore()) {
     this.#store = store;
   }
 
@@ -53,11 +59,11 @@ export class FailingControlStore implements ControlStore {
     return this.#run("endNotification", () => this.#store.endNotification(id));
   }
 
-  loadBaselines(): Promise<readonly StoredBaseline[]> {
+  loadBaselines(): Promise<readonly Baseline[]> {
     return this.#store.loadBaselines();
   }
 
-  putBaseline(baseline: StoredBaseline): Promise<void> {
+  putBaseline(baseline: Baseline): Promise<void> {
     return this.#store.putBaseline(baseline);
   }
 

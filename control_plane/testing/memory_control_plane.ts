@@ -7,11 +7,11 @@ import { createMetrics } from "@gateway/shared/service/metrics";
 import { FakeClock, MemoryAuditLog } from "@gateway/shared/testing";
 import type { ApprovalRecord } from "@gateway/shared/wire";
 import { createControlPlaneApp } from "../app.ts";
-import { ApprovalRegistry } from "../approval/registry.ts";
-import { Guardrails } from "../behavior/guardrails.ts";
-import { type ControlPlaneConfig, controlPlaneConfig } from "../config.ts";
-import { SignerClient } from "../signer_client.ts";
-import { MemoryControlStore } from "../state/memory.ts";
+import { ApprovalRegistry } from "../approvals/registry.ts";
+import { Guardrails } from "../guardrails/guardrails.ts";
+import { type ControlPlaneConfig, controlPlaneConfig } from "../config/config.ts";
+import { SignerClient } from "../routes/signer_client.ts";
+import { openMemoryStore } from "./failing_control_store.ts";
 import type { ControlStore } from "../state/store.ts";
 import { FakeSigner } from "./fake_signer.ts";
 
@@ -67,7 +67,7 @@ export async function startControlPlane(
     onAppendFailure: () => counts.failures++,
     onBlocked: () => counts.blocked++,
   });
-  const store = options.store ?? new MemoryControlStore();
+  const store = options.store ?? openMemoryStore();
   const registry = await ApprovalRegistry.open({
     store,
     clock,

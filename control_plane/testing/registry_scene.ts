@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { systemRandom } from "@gateway/shared/clock";
 import { FakeClock } from "@gateway/shared/testing";
-import type { Approval, ApprovalDraft } from "../approval/approval.ts";
-import type { Claim } from "../approval/claim.ts";
-import type { DecideOutcome, RegistryOptions } from "../approval/outcomes.ts";
-import { ApprovalRegistry } from "../approval/registry.ts";
-import type { Verdict } from "../approval/transitions.ts";
+import type { Approval, ApprovalDraft } from "../approvals/approval.ts";
+import type { Claim } from "../approvals/claim.ts";
+import type { DecideOutcome, RegistryOptions } from "../approvals/outcomes.ts";
+import { ApprovalRegistry } from "../approvals/registry.ts";
+import type { Verdict } from "../approvals/transitions.ts";
 import { FailingControlStore } from "./failing_control_store.ts";
 import { draftOf } from "./sample_approval.ts";
 

@@ -59,10 +59,12 @@ export async function inEpoch<T>(
   const [row] = await query("UPDATE epochs SET value = value + 1 WHERE topic = $1 RETURNING value", [topic]);
   if (row === undefined) throw new TypeError(`there is no epoch of ${topic}`);
   // Nobody hears of it before the commit.
-  const [result] = await Promise.all([
-    action(readBigint(row, "value")),
-    ...(topic === "state" ? [query(`NOTIFY ${schema}`)] : []),
-  ]);
+  const done = action(readBigint(row, "value"));
+  const told = topic === "state" ? query(`NOTIFY ${schema}`) : undefined;
+  // After a failed statement the server rejects all others. The failure of the action is the cause.
+  told?.catch(() => {});
+  const result = await done;
+  await told;
   return result;
 }
 

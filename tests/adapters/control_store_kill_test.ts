@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import type { ApprovalState } from "../../control_plane/approval/approval.ts";
+import type { ApprovalState } from "../../control_plane/approvals/approval.ts";
 import { ControlFolder } from "./control_store_fixture.ts";
 import { runUntilKilled } from "./killed_writer.ts";
 import { EVER } from "../../control_plane/testing/sample_approval.ts";

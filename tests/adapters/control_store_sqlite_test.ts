@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import { systemClock, systemRandom } from "@gateway/shared/clock";
-import { ApprovalRegistry } from "../../control_plane/approval/registry.ts";
-import { MIGRATIONS } from "../../control_plane/state/migrations.ts";
-import { openSqliteControlStore } from "../../control_plane/state/sqlite.ts";
+import { ApprovalRegistry } from "../../control_plane/approvals/registry.ts";
+import { MIGRATIONS, openSqliteControlStore } from "../../control_plane/state/sqlite.ts";
 import { approvalOf, CREATED_AT, draftOf, EVER } from "../../control_plane/testing/sample_approval.ts";
 import { ControlFolder } from "./control_store_fixture.ts";
 import { fill, makeRoom, mayNotMount, TinyDisk } from "./tiny_disk.ts";

@@ -1,9 +1,10 @@
 import assert from "node:assert/strict";
-import type { Approval, ApprovalState } from "../../control_plane/approval/approval.ts";
+import type { Approval, ApprovalState } from "../../control_plane/approvals/approval.ts";
 import { FakeClock } from "@gateway/shared/testing";
 import { park, RegistryScene } from "../../control_plane/testing/registry_scene.ts";
-import { MemoryControlStore } from "../../control_plane/state/memory.ts";
-import type { ControlStore, StoredBaseline } from "../../control_plane/state/store.ts";
+import { openMemoryStore } from "../../control_plane/testing/failing_control_store.ts";
+import type { Baseline } from "../../control_plane/guardrails/tracker.ts";
+import type { ControlStore } from "../../control_plane/state/store.ts";
 import { approvalOf, CREATED_AT, EVER } from "../../control_plane/testing/sample_approval.ts";
 import { isPostgresMissing, PostgresServer } from "../stage/postgres_server.ts";
 import { ControlFolder, openShared } from "./control_store_fixture.ts";
@@ -239,14 +240,14 @@ const CONTRACT: Readonly<Record<string, Check>> = {
   },
 };
 
-function baselineOf(fields: Partial<StoredBaseline> = {}): StoredBaseline {
+function baselineOf(fields: Partial<Baseline> = {}): Baseline {
   return { subject: "a", lastSeen: CREATED_AT + 5, hosts: ["web01"], commands: ["uptime", "ls"], ...fields };
 }
 
 const ids = (approvals: readonly Approval[]) => approvals.map(({ id }) => id);
 
 for (const [name, check] of Object.entries(CONTRACT)) {
-  Deno.test(`MemoryControlStore: ${name}`, () => check(new MemoryControlStore()));
+  Deno.test(`SqliteControlStore in memory: ${name}`, () => check(openMemoryStore()));
 
   Deno.test(`SqliteControlStore: ${name}`, async () => {
     using folder = new ControlFolder();
@@ -412,9 +413,9 @@ Deno.test({
   },
 });
 
-Deno.test("only SQLite outlives the process", async () => {
+Deno.test("only a store in a file outlives the process", async () => {
   using folder = new ControlFolder();
   const store = folder.open();
-  assert.deepEqual([new MemoryControlStore().survivesRestart, store.survivesRestart], [false, true]);
+  assert.deepEqual([openMemoryStore().survivesRestart, store.survivesRestart], [false, true]);
   await store.close();
 });

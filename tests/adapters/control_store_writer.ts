@@ -3,7 +3,7 @@
  * its effect, the others when they are acknowledged. Arguments: the database.
  */
 import { systemClock, systemRandom } from "@gateway/shared/clock";
-import { ApprovalRegistry } from "../../control_plane/approval/registry.ts";
+import { ApprovalRegistry } from "../../control_plane/approvals/registry.ts";
 import { openSqliteControlStore } from "../../control_plane/state/sqlite.ts";
 import { draftOf } from "../../control_plane/testing/sample_approval.ts";
 

@@ -11,7 +11,7 @@ import { openServiceAudit } from "@gateway/shared/audit";
 import { readApiLogs } from "../../ctl/join/read_api_logs.ts";
 import { readOperatorFile } from "../../ctl/read_file.ts";
 import { poll } from "../stage/poll.ts";
-import { controlPlaneConfig } from "../../control_plane/config.ts";
+import { controlPlaneConfig } from "../../control_plane/config/config.ts";
 import { openConfigFile } from "../../signer/config_file.ts";
 
 const readEnv = () => undefined;

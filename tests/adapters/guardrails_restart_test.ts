@@ -1,8 +1,8 @@
 /** The guardrails over a real database: what they write is what they read at the next start. */
 import assert from "node:assert/strict";
 import { FakeClock } from "@gateway/shared/testing";
-import { Guardrails } from "../../control_plane/behavior/guardrails.ts";
-import { subjectOf } from "../../control_plane/behavior/subject.ts";
+import { Guardrails } from "../../control_plane/guardrails/guardrails.ts";
+import { subjectOf } from "../../control_plane/guardrails/subject.ts";
 import { ControlFolder } from "./control_store_fixture.ts";
 
 const DAY_MS = 86_400_000;

@@ -8,9 +8,9 @@ import { parseJson, stringifyJson } from "@gateway/shared/json";
 import { ApprovalWaits } from "../../broker/authority/approval_wait.ts";
 import { RemoteAuthority } from "../../broker/authority/remote.ts";
 import { watchRevocations } from "../../broker/sessions/kill_switch.ts";
-import { approvedRequest, forwardedRequest } from "../../control_plane/forward.ts";
-import { SignerClient } from "../../control_plane/signer_client.ts";
-import { MemoryControlStore } from "../../control_plane/state/memory.ts";
+import { approvedRequest, forwardedRequest } from "../../control_plane/routes/forward.ts";
+import { SignerClient } from "../../control_plane/routes/signer_client.ts";
+import { openMemoryStore } from "../../control_plane/testing/failing_control_store.ts";
 import {
   type MemoryControlPlaneOptions,
   startControlPlane,
@@ -103,7 +103,7 @@ Deno.test("control plane to signer: the signer accepts each call of SignerClient
 });
 
 Deno.test("a certificate whose approval another control plane has collected meanwhile is revoked", async () => {
-  const store = new MemoryControlStore();
+  const store = openMemoryStore();
   const { signer, plane } = await startBoth({ store, instances: { ...ALONE, isShared: true } });
   const id = await plane.park({ command: GATED.command });
   assert.equal((await plane.decide(id, { approve: true }, "approver-local")).status, 200);

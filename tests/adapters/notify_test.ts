@@ -6,7 +6,7 @@ import { createMetrics } from "@gateway/shared/service/metrics";
 import type { Metrics } from "@gateway/shared/service";
 import { createRedactor } from "@gateway/shared/redact";
 import { FakeClock } from "@gateway/shared/testing";
-import { MemoryControlStore } from "../../control_plane/state/memory.ts";
+import { openMemoryStore } from "../../control_plane/testing/failing_control_store.ts";
 import { createNotifier, type Notifier } from "../../control_plane/notify/notifier.ts";
 import { createWebhookSigner } from "../../control_plane/notify/signature.ts";
 import { RecordingLogger } from "../../control_plane/notify/testing/recording_logger.ts";
@@ -79,7 +79,7 @@ function notifierFor(
   const logger = new RecordingLogger();
   const metrics = createMetrics();
   const redact = createRedactor(undefined);
-  const kept = { store: new MemoryControlStore(), find: () => undefined };
+  const kept = { store: openMemoryStore(), find: () => undefined };
   return {
     notifier: createNotifier({ config, redact, ...kept, fetch, clock, logger, metrics, secret: SECRET }),
     logger,

@@ -1,8 +1,10 @@
 import assert from "node:assert/strict";
 import { DatabaseSync } from "node:sqlite";
 import { errorText } from "@gateway/shared/errors";
-import { MIGRATIONS as CONTROL_MIGRATIONS } from "../../control_plane/state/migrations.ts";
-import { openSqliteControlStore } from "../../control_plane/state/sqlite.ts";
+import {
+  MIGRATIONS as CONTROL_MIGRATIONS,
+  openSqliteControlStore,
+} from "../../control_plane/state/sqlite.ts";
 import { approvalOf, EVER } from "../../control_plane/testing/sample_approval.ts";
 import { MIGRATIONS } from "../../signer/state/migrations.ts";
 import { openSqliteStore } from "../../signer/state/sqlite.ts";

@@ -1,6 +1,6 @@
 import { systemClock, systemRandom } from "@gateway/shared/clock";
 import { stringifyJson } from "@gateway/shared/json";
-import { ApprovalRegistry } from "../../control_plane/approval/registry.ts";
+import { ApprovalRegistry } from "../../control_plane/approvals/registry.ts";
 import { openSqliteControlStore } from "../../control_plane/state/sqlite.ts";
 import { draftOf, PUBLIC_KEY } from "../../control_plane/testing/sample_approval.ts";
 import type { Row } from "./row.ts";

@@ -1,9 +1,9 @@
 import { FakeClock } from "@gateway/shared/testing";
 import { runInNewContext } from "node:vm";
 import { setFlagsFromString } from "node:v8";
-import { Guardrails } from "../../control_plane/behavior/guardrails.ts";
-import { subjectOf } from "../../control_plane/behavior/subject.ts";
-import { MemoryControlStore } from "../../control_plane/state/memory.ts";
+import { Guardrails } from "../../control_plane/guardrails/guardrails.ts";
+import { subjectOf } from "../../control_plane/guardrails/subject.ts";
+import { openMemoryStore } from "../../control_plane/testing/failing_control_store.ts";
 import type { Row } from "./row.ts";
 import { median } from "./statistics.ts";
 
@@ -25,7 +25,7 @@ function openGuardrails(mode: "observe" | "enforce"): Promise<Guardrails> {
       subject_ttl_minutes: 1440,
       max_distinct_per_subject: 1024,
     },
-    store: new MemoryControlStore(),
+    store: openMemoryStore(),
     clock: new FakeClock(),
     logger: { info() {}, warn() {}, error() {} },
   });

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import axe from "axe-core";
 import type { Page } from "playwright-core";
 import { signRequest } from "@gateway/shared/wire";
-import { withoutToken } from "../../control_plane/approval/approval.ts";
+import { withoutToken } from "../../control_plane/approvals/approval.ts";
 import { draftOf } from "../../control_plane/testing/sample_approval.ts";
 import { HOSTILE } from "../../control_plane/testing/sample_record.ts";
 import { browserTest, TestBrowser } from "./chromium.ts";

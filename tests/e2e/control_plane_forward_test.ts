@@ -36,6 +36,7 @@ const EVERYTHING = {
   k8s_namespace: "prod",
   k8s_name: "web-1",
   k8s_manifest: "{}",
+  k8s_force_fields: ["spec.replicas"],
 };
 
 const CLAIMS = {

@@ -1,4 +1,4 @@
-import type { ApprovalDraft } from "../../control_plane/approval/approval.ts";
+import type { ApprovalDraft } from "../../control_plane/approvals/approval.ts";
 import { startControlPlane } from "../../control_plane/testing/memory_control_plane.ts";
 import { draftOf } from "../../control_plane/testing/sample_approval.ts";
 import { type Identity, issue, startServer } from "../adapters/mtls_fixture.ts";

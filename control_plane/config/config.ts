@@ -1,0 +1,228 @@
+/**
+ * `control-plane.json`: the one description of its keys. The control plane loads it, and its permission set is
+ * derived from it.
+ *
+ * ```ts
+ * import assert from "node:assert/strict";
+ * import { controlPlaneConfig } from "@gateway/control-plane/config";
+ *
+ * assert.equal(controlPlaneConfig.safeParse({ listen: 7443 }).success, false);
+ * ```
+ *
+ * @module
+ */
+import * as z from "@zod/zod";
+import { DATABASE_ACCESS_SHAPE, findStateProblems } from "@gateway/shared/state";
+import { type RedactConfig, redactConfig } from "@gateway/shared/redact";
+import { type SignerClientConfig, signerClientConfig } from "@gateway/shared/config";
+
+/** Whom a pending approval is told to. */
+const NOTIFIERS = ["log", "webhook", "teams"] as const;
+/** One of {@linkcode NOTIFIERS}. */
+export type NotifierName = (typeof NOTIFIERS)[number];
+
+/** How a message to Teams is laid out; `adaptivecard` is another name of `workflow`. */
+const TEAMS_FORMATS = ["workflow", "adaptivecard", "messagecard"] as const;
+/** One of {@linkcode TEAMS_FORMATS}. */
+type TeamsFormat = (typeof TEAMS_FORMATS)[number];
+
+/** What the guardrails do about what they find. */
+const BEHAVIOR_MODES = ["off", "observe", "enforce"] as const;
+/** One of {@linkcode BEHAVIOR_MODES}. */
+export type BehaviorMode = (typeof BEHAVIOR_MODES)[number];
+
+/** The `approval` block after defaults. */
+export interface ApprovalConfig {
+  readonly notifier: NotifierName;
+  readonly webhook_url: string;
+  /** Name of the environment variable that holds the secret webhooks are signed with; empty: unsigned. */
+  readonly webhook_secret_env: string;
+  readonly timeout_seconds: number;
+  readonly callers: readonly string[];
+  readonly teams_format: TeamsFormat;
+  readonly approval_url_template: string;
+  readonly max_pending_per_caller: number;
+}
+
+/** The `behavior` block after defaults. */
+export interface BehaviorConfig {
+  readonly mode: BehaviorMode;
+  /** 0 means no limit. */
+  readonly rate_limit_per_min: number;
+  readonly max_subjects: number;
+  readonly subject_ttl_minutes: number;
+  readonly max_distinct_per_subject: number;
+}
+
+/** The control plane's config after defaults. Paths are as written; relative ones are relative to the working directory. */
+export interface ControlPlaneConfig {
+  readonly listen: string;
+  readonly server_cert: string;
+  readonly server_key: string;
+  readonly client_ca: string;
+  readonly denied_callers: string;
+  readonly sign_callers: readonly string[];
+  readonly signer: SignerClientConfig;
+  readonly approval: ApprovalConfig;
+  readonly behavior: BehaviorConfig;
+  readonly trusted_forwarders: readonly string[];
+  readonly audit_log: string;
+  readonly audit_key: string;
+  readonly audit_fail_mode: "closed" | "open" | "";
+  readonly monitor_listen: string;
+  readonly redact?: RedactConfig;
+  readonly state_db: string;
+  readonly state_db_password_file: string;
+  readonly state_db_ca: string;
+  /** Empty: the host's name. */
+  readonly instance: string;
+}
+
+/** A year: whoever has not decided by then will not. */
+const LONGEST_TIMEOUT_SECONDS = 366 * 86_400;
+
+const path = z.string().min(1);
+const names = z.array(z.string()).default([])
+  // An empty CN never is anyone.
+  .transform((list) => list.filter((name) => name !== ""));
+
+/** Zero means the default, as in the reference; what is below is a mistake. */
+const orDefault = (fallback: number) =>
+  z.int().min(0).default(fallback).transform((value) => value > 0 ? value : fallback);
+
+const approvalConfig: z.ZodType<ApprovalConfig> = z.strictObject({
+  notifier: z.enum(["", ...NOTIFIERS]).default("log").transform((name) => name === "" ? "log" : name)
+    .describe("where pending approvals are announced"),
+  webhook_url: z.string().default("").describe(
+    "where webhook and teams post to; https, or http on this machine",
+  ),
+  webhook_secret_env: z.string().default("").describe(
+    "name of the environment variable with the secret (whsec_…) that webhooks are signed with; if empty, they are not signed",
+  ),
+  // Not positive is the default, as in the reference.
+  timeout_seconds: z.int().max(LONGEST_TIMEOUT_SECONDS).default(120).transform((value) =>
+    value > 0 ? value : 120
+  ).describe(
+    "how long a request waits for a decision, and a decision for its collection, in seconds; what waits already keeps its own",
+  ),
+  callers: names.describe("CNs of those who may decide; empty means nobody"),
+  teams_format: z.enum(["", ...TEAMS_FORMATS]).default("workflow").transform((name) =>
+    name === "" ? "workflow" : name
+  )
+    .describe("layout of messages to Teams"),
+  approval_url_template: z.string().default("").describe(
+    "address of a request's page, for notifications; {id} becomes its id. Its origin is the only one that a browser's decision may name",
+  ),
+  max_pending_per_caller: orDefault(100).describe(
+    "how many pending requests one caller may have, and each of its end users a quarter of them; 0 means 100",
+  ),
+});
+
+const behaviorConfig: z.ZodType<BehaviorConfig> = z.strictObject({
+  mode: z.enum(["", ...BEHAVIOR_MODES]).default("off").transform((name) => name === "" ? "off" : name)
+    .describe("off, observe (audit only) or enforce"),
+  rate_limit_per_min: z.int().min(0).default(0).describe(
+    "requests a minute for each subject; 0 means no limit",
+  ),
+  max_subjects: orDefault(4096).describe("how many subjects are remembered; 0 means 4096"),
+  subject_ttl_minutes: orDefault(1440).describe(
+    "idle time after which a subject may be forgotten; 0 means 1440",
+  ),
+  max_distinct_per_subject: orDefault(1024).describe(
+    "how many hosts, and how many commands, are remembered for each subject; beyond that, nothing counts as new; 0 means 1024",
+  ),
+});
+
+/** Checks a {@linkcode ControlPlaneConfig}; unknown keys are refused. */
+export const controlPlaneConfig: z.ZodType<ControlPlaneConfig> = z.strictObject({
+  listen: z.string().min(1).default(":7443").describe("address of the mTLS listener, host:port"),
+  server_cert: path.describe("PEM file, the listener's certificate"),
+  server_key: path.describe("PEM file, the listener's private key"),
+  client_ca: path.describe("PEM file, the CA that signs the certificates of brokers and approvers"),
+  denied_callers: z.string().default("").describe(
+    "file with the CNs, one a line, whose certificates are refused although client_ca signed them; looked at every " +
+      "10 seconds; empty means none",
+  ),
+  sign_callers: names.describe(
+    "CNs of the brokers that may ask for signing; empty means every caller that is not an approver",
+  ),
+  signer: signerClientConfig.describe("the signer that requests are forwarded to"),
+  approval: approvalConfig.prefault({}).describe("approval by a second human"),
+  behavior: behaviorConfig.prefault({}).describe("guardrails against unusual requests"),
+  trusted_forwarders: names.describe("CNs of the brokers that are trusted to name their end users"),
+  audit_log: path.describe("the audit log; its folder must be the log's own"),
+  audit_key: path.describe("file whose first 32 bytes are the Ed25519 seed that signs audit records"),
+  audit_fail_mode: z.enum(["", "closed", "open"]).default("closed")
+    .describe("closed: no audit record, no approval; open: log and proceed"),
+  monitor_listen: z.string().default("").describe("address of the monitor listener; empty means none"),
+  redact: redactConfig.exactOptional().describe(
+    "masking of secrets in audit texts and notifications; absent means the built-in rules",
+  ),
+  state_db: z.string().default("").describe(
+    "what keeps approvals and baselines over restarts: an SQLite file for one control plane; or, shared by several, " +
+      "postgres://user@host:5432,host:5432/database, where the host that is no standby is used, with TLS but for " +
+      "loopback and Unix sockets (%2Frun%2Fpostgresql as host) unless it ends in ?sslmode=disable; empty means memory " +
+      "only",
+  ),
+  ...DATABASE_ACCESS_SHAPE,
+  instance: z.string().regex(/^[A-Za-z0-9._-]{0,64}$/).default("").describe(
+    "the name of this one of the control planes that share a database; empty means the host's name",
+  ),
+}).superRefine(({ approval, ...settings }, context) => {
+  for (const [key, message] of findStateProblems(settings)) {
+    context.addIssue({ code: "custom", path: [key], message, input: undefined });
+  }
+  if (approval.notifier === "log") return;
+  const problem = webhookUrlProblem(approval.webhook_url);
+  if (problem !== undefined) {
+    context.addIssue({ code: "custom", path: ["approval", "webhook_url"], message: problem });
+  }
+});
+
+/** What is wrong with the address that notifications go to; `undefined` when nothing is. */
+export function webhookUrlProblem(url: string): string | undefined {
+  if (url === "") return "is needed for notifier webhook and teams";
+  const parsed = URL.parse(url);
+  if (parsed?.protocol === "https:") return undefined;
+  if (parsed?.protocol === "http:" && isLoopback(parsed.hostname)) return undefined;
+  return "must be an https:// URL, or http:// on this machine";
+}
+
+function isLoopback(hostname: string): boolean {
+  return hostname === "localhost" || hostname === "[::1]" || /^127(?:\.\d{1,3}){3}$/.test(hostname);
+}
+
+/** What an operator should know of a config that is valid and yet weak. */
+export function configWarnings(config: ControlPlaneConfig): readonly string[] {
+  const { approval, sign_callers, behavior, state_db, trusted_forwarders } = config;
+  const warnings: string[] = [];
+  if (approval.callers.length === 0) {
+    warnings.push("approval.callers is empty: nobody can decide, and what needs approval expires");
+  }
+  if (approval.callers.length > 0 && approval.approval_url_template === "") {
+    warnings.push(
+      "approval.approval_url_template is empty: notifications have no link, and a browser that names the origin of " +
+        "a decision can't decide",
+    );
+  }
+  if (sign_callers.length === 0) {
+    warnings.push(
+      "sign_callers is empty: every certificate of client_ca but the approvers' may ask for signing",
+    );
+  }
+  const both = sign_callers.filter((caller) => approval.callers.includes(caller));
+  if (both.length > 0) {
+    warnings.push(
+      `in sign_callers and in approval.callers: ${both.join(", ")}: may decide on what others ask`,
+    );
+  }
+  const strangers = trusted_forwarders.filter((caller) =>
+    sign_callers.length > 0 && !sign_callers.includes(caller)
+  );
+  if (strangers.length > 0) {
+    warnings.push(`in trusted_forwarders and not in sign_callers: ${strangers.join(", ")}: has no effect`);
+  }
+  if (behavior.mode === "off") warnings.push("behavior.mode is off: unusual requests are not noticed");
+  if (state_db === "") warnings.push("state_db is not set: approvals are gone with the process");
+  return warnings;
+}

@@ -1,0 +1,215 @@
+import assert from "node:assert/strict";
+import { FakeClock } from "@gateway/shared/testing";
+import { FakeBaselineStore } from "../testing/baseline_store.ts";
+import type { Baseline } from "./tracker.ts";
+import { BaselineWriter } from "./baseline_writer.ts";
+
+const baselineOf = (subject: string, fields: Partial<Baseline> = {}): Baseline => {
+  return { subject, lastSeen: 0, hosts: ["web01"], commands: ["uptime"], ...fields };
+};
+
+function start(rows: readonly Baseline[] = []) {
+  const store = new FakeBaselineStore(rows);
+  const clock = new FakeClock();
+  const live = new Map(rows.map((row) => [row.subject, row]));
+  const counts = { errors: 0, warnings: 0 };
+  const writer = new BaselineWriter({
+    store,
+    clock,
+    logger: { info() {}, warn: () => counts.warnings++, error() {} },
+    onStoreError: () => counts.errors++,
+    read: (subject) => live.get(subject),
+    refreshMs: 1000,
+  });
+  writer.loaded(rows);
+  return {
+    store,
+    clock,
+    writer,
+    live,
+    counts,
+    change(subject: string, fields: Partial<Baseline> = {}) {
+      live.set(subject, baselineOf(subject, fields));
+      writer.changed(subject);
+    },
+    forget(subject: string) {
+      live.delete(subject);
+      writer.forgotten(subject);
+    },
+  };
+}
+
+const failure = new Error("database is locked");
+
+Deno.test("changes of a subject within a second are one write, of what it is then", async () => {
+  const { store, clock, change } = start();
+  change("a");
+  change("b");
+  change("a", { hosts: ["web01", "db01"] });
+  await clock.advance(999);
+  assert.deepEqual(store.calls, []);
+  await clock.advance(1);
+  assert.deepEqual(store.calls, ["put a", "put b"]);
+  assert.deepEqual(store.rows.get("a")?.hosts, ["web01", "db01"]);
+});
+
+Deno.test("the writer rests when there is nothing to write, and starts again", async () => {
+  const { store, clock, change } = start();
+  change("a");
+  await clock.advance(1000);
+  assert.equal(clock.sleeping, 0);
+  change("b");
+  await clock.advance(1000);
+  assert.deepEqual(store.calls, ["put a", "put b"]);
+});
+
+Deno.test("at most 64 baselines are written at a time, the process is not held up for long", async () => {
+  const { store, clock, change } = start();
+  for (let i = 0; i < 100; i++) change(String(i));
+  await clock.advance(1000);
+  assert.equal(store.rows.size, 64);
+  await clock.advance(1000);
+  assert.equal(store.rows.size, 100);
+});
+
+Deno.test("a subject forgotten before it was written never reaches the store", async () => {
+  const { store, clock, writer, change, forget } = start();
+  change("a");
+  forget("a");
+  assert.equal(writer.waiting, 0);
+  await clock.advance(5000);
+  assert.deepEqual(store.calls, []);
+});
+
+Deno.test("a subject forgotten after it was written is removed", async () => {
+  const { store, clock, change, forget } = start([baselineOf("old")]);
+  change("a");
+  await clock.advance(1000);
+  forget("a");
+  forget("old");
+  await clock.advance(1000);
+  assert.deepEqual(store.calls, ["put a", "delete a old"]);
+  assert.equal(store.rows.size, 0);
+});
+
+Deno.test("a subject forgotten while it is being written is removed afterwards", async () => {
+  const { store, clock, change, forget } = start();
+  const gate = Promise.withResolvers<void>();
+  store.gate = gate.promise;
+  change("a");
+  await clock.advance(1000);
+  forget("a");
+  gate.resolve();
+  await clock.advance(1000);
+  assert.deepEqual(store.calls, ["put a", "delete a"]);
+  assert.equal(store.rows.size, 0);
+});
+
+Deno.test("a subject that is back before it was removed stays", async () => {
+  const { store, clock, change, forget } = start([baselineOf("a")]);
+  forget("a");
+  change("a", { hosts: ["db01"] });
+  await clock.advance(1000);
+  assert.deepEqual(store.calls, ["put a"]);
+  assert.deepEqual(store.rows.get("a")?.hosts, ["db01"]);
+});
+
+Deno.test("a subject that is met again in the store before it was removed there stays", async () => {
+  const { store, clock, writer, live, forget } = start([baselineOf("a")]);
+  forget("a");
+  writer.loaded([baselineOf("a")]);
+  live.set("a", baselineOf("a"));
+  await clock.advance(60_000);
+  assert.deepEqual([...store.rows.keys()], ["a"]);
+});
+
+Deno.test("a subject that is back while it is being removed is written again", async () => {
+  const { store, clock, change, forget } = start([baselineOf("a")]);
+  const gate = Promise.withResolvers<void>();
+  store.gate = gate.promise;
+  forget("a");
+  await clock.advance(1000);
+  change("a");
+  gate.resolve();
+  await clock.advance(1000);
+  assert.deepEqual(store.calls, ["delete a", "put a"]);
+  assert.equal(store.rows.size, 1);
+});
+
+Deno.test("what a failing store did not take is tried again, less and less often", async () => {
+  const { store, clock, counts, change } = start();
+  store.failure = failure;
+  change("a");
+  await clock.advance(1000 + 2000 + 4000);
+  assert.equal(store.calls.length, 3);
+  assert.deepEqual(counts, { errors: 3, warnings: 3 });
+  await clock.advance(3_600_000);
+  assert.ok(store.calls.length < 70, `${store.calls.length} tries in an hour`);
+  store.failure = undefined;
+  await clock.advance(60_000);
+  assert.equal(store.rows.size, 1);
+  assert.equal(clock.sleeping, 0);
+});
+
+Deno.test("a baseline that the store never takes does not hold up the others", async () => {
+  const { store, clock, change, live } = start();
+  const put = store.putBaseline.bind(store);
+  store.putBaseline = (baseline) => baseline.subject === "bad" ? Promise.reject(failure) : put(baseline);
+  change("bad");
+  for (let i = 0; i < 100; i++) change(`good${i}`);
+  await clock.advance(10_000);
+  assert.equal(store.rows.size, 100);
+  assert.equal(live.size, 101);
+});
+
+Deno.test("what waits for a store that hangs is bounded by what is remembered", async () => {
+  const { store, clock, writer, change, forget } = start();
+  const gate = Promise.withResolvers<void>();
+  store.gate = gate.promise;
+  for (let i = 0; i < 10_000; i++) {
+    change(String(i));
+    if (i >= 10) forget(String(i - 10));
+    if (i === 5000) await clock.advance(1000);
+    assert.ok(writer.waiting <= 11);
+  }
+  gate.resolve();
+  await writer.close();
+  assert.deepEqual([...store.rows.keys()].toSorted(), Array.from({ length: 10 }, (_, i) => String(9990 + i)));
+});
+
+Deno.test("seen() writes when the store's time is older than it may be, or in the future", async () => {
+  const { store, clock, writer, live } = start([baselineOf("a"), baselineOf("b", { lastSeen: 9000 })]);
+  live.set("a", baselineOf("a", { lastSeen: 1000 }));
+  for (const now of [1, 500, 999]) writer.seen("a", now);
+  writer.seen("nobody", 5000);
+  assert.equal(writer.waiting, 0);
+  writer.seen("a", 1000);
+  writer.seen("b", 8000);
+  await clock.advance(1000);
+  assert.deepEqual(store.calls, ["put a", "put b"]);
+  writer.seen("a", 1999);
+  assert.equal(writer.waiting, 0);
+});
+
+Deno.test("close() writes what waits, at once and all of it", async () => {
+  const { store, clock, writer, change } = start();
+  for (let i = 0; i < 1000; i++) change(String(i));
+  await writer.close();
+  assert.equal(store.rows.size, 1000);
+  assert.equal(clock.sleeping, 0);
+  change("late");
+  assert.equal(clock.sleeping, 0);
+});
+
+Deno.test("close() gives up on a store that fails, and says so", async () => {
+  const { store, writer, counts, change } = start();
+  store.failure = failure;
+  for (let i = 0; i < 1000; i++) change(String(i));
+  await writer.close();
+  assert.equal(store.calls.length, 1);
+  assert.deepEqual(counts, { errors: 1, warnings: 2 });
+});
+
+Deno.test("close() without any change resolves", async () => {
+  await start().writer.close();
+});

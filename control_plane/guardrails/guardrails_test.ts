@@ -1,0 +1,377 @@
+import assert from "node:assert/strict";
+import { AppError } from "@gateway/shared/errors";
+import { FakeClock } from "@gateway/shared/testing";
+import type { BehaviorConfig, BehaviorMode } from "../config/config.ts";
+import type { Baseline } from "./tracker.ts";
+import { FakeBaselineStore } from "../testing/baseline_store.ts";
+import { Guardrails } from "./guardrails.ts";
+import { subjectOf } from "./subject.ts";
+
+const CONFIG: BehaviorConfig = {
+  mode: "enforce",
+  rate_limit_per_min: 0,
+  max_subjects: 4096,
+  subject_ttl_minutes: 1440,
+  max_distinct_per_subject: 1024,
+};
+const DAY_MS = 86_400_000;
+const SUBJECT = subjectOf({ caller: "broker-1", endUser: "", trusted: false });
+const USUAL = { subject: SUBJECT, host: "web01", command: "uptime" };
+const UNUSUAL = { subject: SUBJECT, host: "db01", command: "psql -c 'drop table users'" };
+
+async function start(
+  config: Partial<BehaviorConfig> = {},
+  store = new FakeBaselineStore(),
+  clock = new FakeClock(),
+) {
+  let errors = 0;
+  const guardrails = await Guardrails.open({
+    config: { ...CONFIG, ...config },
+    store,
+    clock,
+    logger: { info() {}, warn() {}, error() {} },
+    onStoreError: () => errors++,
+  });
+  const check = (request = USUAL) => guardrails.check(request);
+  const anomaliesOf = (request = USUAL) => {
+    const verdict = guardrails.check(request);
+    return verdict.kind === "normal" ? [] : verdict.anomalies;
+  };
+  return { guardrails, store, clock, check, anomaliesOf, errors: () => errors };
+}
+
+Deno.test("check() is normal for the first request, and finds what differs once that was issued", async () => {
+  const { check, anomaliesOf } = await start();
+  const first = check();
+  assert.equal(first.kind, "normal");
+  first.learn();
+  assert.deepEqual(anomaliesOf(), []);
+  assert.deepEqual(anomaliesOf(UNUSUAL), ["new-host:db01", "new-command:psql"]);
+});
+
+Deno.test("a subject whose first request was denied stays unknown: denied requests are never learned", async () => {
+  const { check, anomaliesOf } = await start();
+  assert.equal(check(UNUSUAL).kind, "normal");
+  check(USUAL).learn();
+  assert.deepEqual(anomaliesOf(UNUSUAL), ["new-host:db01", "new-command:psql"]);
+});
+
+Deno.test("in enforce an anomaly is learned when its approval was collected, not by its verdict (A8)", async () => {
+  const { guardrails, check, anomaliesOf } = await start();
+  check().learn();
+  const verdict = check(UNUSUAL);
+  assert.equal(verdict.kind, "anomalous");
+  verdict.learn();
+  assert.deepEqual(anomaliesOf(UNUSUAL), ["new-host:db01", "new-command:psql"]);
+  guardrails.learn(UNUSUAL);
+  assert.deepEqual(anomaliesOf(UNUSUAL), []);
+  assert.deepEqual(anomaliesOf(), [], "and what was known still is");
+});
+
+Deno.test("in observe an anomaly is learned when the request was issued", async () => {
+  const { check, anomaliesOf } = await start({ mode: "observe" });
+  check().learn();
+  const verdict = check(UNUSUAL);
+  assert.equal(verdict.kind, "anomalous");
+  assert.deepEqual(anomaliesOf(UNUSUAL), ["new-host:db01", "new-command:psql"]);
+  verdict.learn();
+  assert.deepEqual(anomaliesOf(UNUSUAL), []);
+});
+
+Deno.test("with mode off everything is normal, nothing is kept and the store is not touched", async () => {
+  const store = new FakeBaselineStore();
+  store.failure = new Error("must not be asked");
+  const { guardrails, check } = await start({ mode: "off", rate_limit_per_min: 1 }, store);
+  for (const request of [USUAL, UNUSUAL, UNUSUAL]) {
+    const verdict = check(request);
+    assert.equal(verdict.kind, "normal");
+    verdict.learn();
+    guardrails.learn(request);
+  }
+  assert.equal(guardrails.subjects, 0);
+  await guardrails.close();
+  assert.deepEqual(store.calls, []);
+});
+
+Deno.test.each<{ mode: BehaviorMode }>([{ mode: "observe" }, { mode: "enforce" }])(
+  "beyond the rate, $mode says so first, with the time to wait in whole seconds",
+  async ({ mode }) => {
+    const { clock, check } = await start({ mode, rate_limit_per_min: 2 });
+    check().learn();
+    await clock.advance(10_500);
+    check();
+    const { learn: _, ...verdict } = check(UNUSUAL);
+    assert.deepEqual(verdict, {
+      kind: "anomalous",
+      rateExceeded: true,
+      anomalies: ["rate-exceeded", "new-host:db01", "new-command:psql"],
+      retryAfterSeconds: 60,
+    });
+    await clock.advance(59_500);
+    const { learn: __, ...later } = check();
+    assert.deepEqual(later, {
+      kind: "anomalous",
+      rateExceeded: true,
+      anomalies: ["rate-exceeded"],
+      retryAfterSeconds: 1,
+    });
+  },
+);
+
+Deno.test("who waits for retryAfterSeconds may pass", async () => {
+  const { clock, check } = await start({ rate_limit_per_min: 3 });
+  for (let i = 0; i < 50; i++) {
+    const verdict = check();
+    if (verdict.kind === "anomalous") {
+      await clock.advance(1000 * verdict.retryAfterSeconds);
+      assert.equal(check().kind, "normal");
+    }
+    await clock.advance(700);
+  }
+});
+
+Deno.test("an anomaly within the rate has no time to wait", async () => {
+  const { check } = await start();
+  check().learn();
+  const verdict = check(UNUSUAL);
+  assert(verdict.kind === "anomalous");
+  assert.equal(verdict.rateExceeded, false);
+  assert.equal(verdict.retryAfterSeconds, 0);
+});
+
+Deno.test("learn() of a verdict counts once, however often it is called", async () => {
+  const { guardrails, store, check } = await start({ max_subjects: 16 });
+  const verdict = check();
+  for (let i = 0; i < 10; i++) verdict.learn();
+  // Learned three times it would be established, and out of reach for the subjects that come now.
+  for (let i = 0; i < 100; i++) {
+    const subject = subjectOf({ caller: "broker-1", endUser: `user-${i}`, trusted: true });
+    guardrails.learn({ ...USUAL, subject });
+    guardrails.learn({ ...USUAL, subject });
+  }
+  await guardrails.close();
+  assert.equal(store.rows.has(SUBJECT), false);
+});
+
+Deno.test("in enforce a request beyond the rate teaches nothing, even of a subject that is unknown", async () => {
+  const { check } = await start({ rate_limit_per_min: 1 });
+  check(USUAL);
+  check(UNUSUAL).learn();
+  const verdict = check(USUAL);
+  assert.deepEqual(verdict.kind === "anomalous" && verdict.anomalies, ["rate-exceeded"]);
+});
+
+Deno.test("what is usual is not written again", async () => {
+  const { store, clock, check } = await start();
+  for (let i = 0; i < 3; i++) {
+    check().learn();
+    await clock.advance(5000);
+  }
+  assert.equal(store.calls.length, 1);
+});
+
+Deno.test("requests that were first together pass together, but only one becomes usual in enforce", async () => {
+  const { check, anomaliesOf } = await start();
+  const verdicts = [check(USUAL), check(UNUSUAL)];
+  assert.deepEqual(verdicts.map(({ kind }) => kind), ["normal", "normal"]);
+  for (const verdict of verdicts) verdict.learn();
+  assert.deepEqual(anomaliesOf(UNUSUAL), ["new-host:db01", "new-command:psql"]);
+});
+
+Deno.test("made-up end users of a broker that is not trusted do not escape its rate and history (I12)", async () => {
+  const { check } = await start({ rate_limit_per_min: 5 });
+  const kinds = Array.from({ length: 6 }, (_, i) => {
+    return check({
+      ...USUAL,
+      subject: subjectOf({ caller: "broker-1", endUser: `user-${i}`, trusted: false }),
+    }).kind;
+  });
+  assert.deepEqual(kinds, ["normal", "normal", "normal", "normal", "normal", "anomalous"]);
+});
+
+Deno.test("a trusted broker that makes up end users pushes out no other broker's (A10)", async () => {
+  const { guardrails, anomaliesOf } = await start({ max_subjects: 256, rate_limit_per_min: 60 });
+  const quiet = Array.from({ length: 40 }, (_, i) => {
+    return subjectOf({ caller: "broker-1", endUser: `user-${i}`, trusted: true });
+  });
+  for (const subject of quiet) {
+    for (let i = 0; i < 3; i++) guardrails.check({ ...USUAL, subject }).learn();
+  }
+  for (let i = 0; i < 20_000; i++) {
+    const subject = subjectOf({ caller: "broker-2", endUser: `made-up-${i}`, trusted: true });
+    for (let j = 0; j < 1 + i % 4; j++) guardrails.check({ ...USUAL, subject }).learn();
+    assert.ok(guardrails.subjects <= 256);
+  }
+  for (const subject of quiet) {
+    assert.deepEqual(anomaliesOf({ ...UNUSUAL, subject }), ["new-host:db01", "new-command:psql"]);
+  }
+  await guardrails.close();
+});
+
+Deno.test("a restart brings baselines back, and no rates", async () => {
+  const store = new FakeBaselineStore();
+  const clock = new FakeClock();
+  const before = await start({ rate_limit_per_min: 1 }, store, clock);
+  before.check().learn();
+  before.guardrails.learn({ ...USUAL, host: "web02" });
+  assert.deepEqual(before.anomaliesOf(), ["rate-exceeded"]);
+  await before.guardrails.close();
+  const after = await start({ rate_limit_per_min: 1 }, store, clock);
+  assert.deepEqual(after.anomaliesOf({ ...UNUSUAL, host: "web02" }), ["new-command:psql"]);
+});
+
+Deno.test("what is kept holds no secret of a command", async () => {
+  const { guardrails, store } = await start();
+  guardrails.learn({ ...USUAL, command: "PGPASSWORD=hunter2 psql" });
+  await guardrails.close();
+  assert.ok(!JSON.stringify([...store.rows]).includes("hunter2"));
+});
+
+Deno.test("a kill loses at most what the last second changed", async () => {
+  const store = new FakeBaselineStore();
+  const { guardrails, clock, check } = await start({}, store);
+  check().learn();
+  await clock.advance(1000);
+  guardrails.learn(UNUSUAL);
+  const after = await start({}, store, clock);
+  assert.deepEqual(after.anomaliesOf(UNUSUAL), ["new-host:db01", "new-command:psql"]);
+  await guardrails.close();
+});
+
+Deno.test.each([
+  { name: "that are idle for too long", idle: 2, maxSubjects: 32 },
+  { name: "beyond max_subjects, those seen last stay", idle: 0, maxSubjects: 18 },
+])("a start removes baselines $name", async ({ idle, maxSubjects }) => {
+  const clock = new FakeClock();
+  const subjects = Array.from({ length: 20 }, (_, i) => JSON.stringify([`broker-${i}`]));
+  const store = new FakeBaselineStore(subjects.map((subject, i) => {
+    return { subject, lastSeen: clock.now() - DAY_MS + i - idle, hosts: ["web01"], commands: [] };
+  }));
+  const { guardrails } = await start({ max_subjects: maxSubjects }, store, clock);
+  assert.equal(guardrails.subjects, 18);
+  await guardrails.close();
+  assert.deepEqual([...store.rows.keys()], subjects.slice(2));
+});
+
+Deno.test("a subject that is seen stays known over a restart, also when it does nothing new", async () => {
+  const store = new FakeBaselineStore();
+  const clock = new FakeClock();
+  const { guardrails, check } = await start({}, store, clock);
+  check().learn();
+  for (let day = 0; day < 3; day += 0.5) {
+    await clock.advance(DAY_MS / 2);
+    check();
+  }
+  // Without close(): killed.
+  await clock.advance(DAY_MS / 2);
+  const after = await start({}, store, clock);
+  assert.deepEqual(after.anomaliesOf(UNUSUAL), ["new-host:db01", "new-command:psql"]);
+  await guardrails.close();
+});
+
+Deno.test("a store that can't be read stops the start", async () => {
+  const store = new FakeBaselineStore();
+  store.failure = new Error("database is damaged");
+  await assert.rejects(start({}, store), store.failure);
+});
+
+Deno.test("a store that can't be written delays and refuses nothing", async () => {
+  const { store, clock, check, anomaliesOf, errors, guardrails } = await start();
+  store.failure = new Error("disk full");
+  check().learn();
+  await clock.advance(10_000);
+  assert.ok(errors() > 0);
+  assert.deepEqual(anomaliesOf(UNUSUAL), ["new-host:db01", "new-command:psql"]);
+  await guardrails.close();
+});
+
+Deno.test("a clock that is set back neither blocks a subject for long nor frees it early", async () => {
+  const { clock, check } = await start({ rate_limit_per_min: 1 });
+  check();
+  await clock.advance(-DAY_MS);
+  const verdict = check();
+  assert(verdict.kind === "anomalous");
+  assert.equal(verdict.retryAfterSeconds, 60);
+  await clock.advance(59_999);
+  assert.equal(check().kind, "anomalous");
+  await clock.advance(60_000);
+  assert.equal(check().kind, "normal");
+});
+
+Deno.test("a clock that is set back makes no subject idle, now or at the next start", async () => {
+  const store = new FakeBaselineStore();
+  const { guardrails, clock, check, anomaliesOf } = await start({}, store);
+  check().learn();
+  await clock.advance(-10 * DAY_MS);
+  assert.deepEqual(anomaliesOf(UNUSUAL), ["new-host:db01", "new-command:psql"]);
+  await guardrails.close();
+  assert.equal(store.rows.get(SUBJECT)?.lastSeen, clock.now());
+  const after = await start({}, store, clock);
+  assert.deepEqual(after.anomaliesOf(UNUSUAL), ["new-host:db01", "new-command:psql"]);
+});
+
+Deno.test("a baseline of the future, of a clock that was wrong, counts as seen at the start", async () => {
+  const clock = new FakeClock();
+  const lastSeen = clock.now() + 100 * DAY_MS;
+  const store = new FakeBaselineStore([{
+    subject: SUBJECT,
+    lastSeen,
+    hosts: ["web01"],
+    commands: ["uptime"],
+  }]);
+  const { clock: _, check, anomaliesOf, guardrails } = await start({}, store, clock);
+  await clock.advance(DAY_MS);
+  assert.deepEqual(anomaliesOf(UNUSUAL), ["new-host:db01", "new-command:psql"]);
+  await clock.advance(DAY_MS + 1);
+  assert.equal(check(UNUSUAL).kind, "normal", "and is idle as early as any other");
+  await guardrails.close();
+});
+
+/** A store that other control planes write to. */
+class SharedBaselineStore extends FakeBaselineStore {
+  readonly asked: string[] = [];
+  isDown = false;
+
+  findBaseline(subject: string): Promise<Baseline | undefined> {
+    this.asked.push(subject);
+    if (this.isDown) return Promise.reject(new AppError("internal", "no database"));
+    return Promise.resolve(this.rows.get(subject));
+  }
+}
+
+const theirs = (lastSeen: number) => ({ subject: SUBJECT, lastSeen, hosts: ["web01"], commands: ["uptime"] });
+
+Deno.test("a subject that another control plane has learned is not unknown here, and is read once", async () => {
+  const store = new SharedBaselineStore();
+  const { guardrails, anomaliesOf, clock, check } = await start({}, store);
+  await guardrails.meet(UNUSUAL);
+  assert.deepEqual(anomaliesOf(UNUSUAL), [], "nobody knows it");
+  store.rows.set(SUBJECT, theirs(clock.now()));
+  await Promise.all([guardrails.meet(UNUSUAL), guardrails.meet(USUAL)]);
+  assert.deepEqual(anomaliesOf(UNUSUAL), ["new-host:db01", "new-command:psql"]);
+  assert.deepEqual(anomaliesOf(USUAL), []);
+  await guardrails.meet(UNUSUAL);
+  assert.equal(store.asked.length, 3);
+  assert.equal(check(USUAL).kind, "normal");
+});
+
+Deno.test("what another has not seen for too long is forgotten, here too", async () => {
+  const store = new SharedBaselineStore();
+  const clock = new FakeClock(10 * DAY_MS);
+  const { guardrails, anomaliesOf } = await start({}, store, clock);
+  store.rows.set(SUBJECT, theirs(clock.now() - 2 * DAY_MS));
+  await guardrails.meet(UNUSUAL);
+  assert.deepEqual(anomaliesOf(UNUSUAL), []);
+});
+
+Deno.test("where nobody can tell what others have learned, enforce lets nothing pass; observe goes on", async () => {
+  const store = new SharedBaselineStore();
+  store.isDown = true;
+  const enforcing = await start({}, store);
+  await assert.rejects(enforcing.guardrails.meet(USUAL), { code: "internal" });
+  enforcing.check().learn();
+  await enforcing.guardrails.meet(USUAL);
+  const observing = await start({ mode: "observe" }, store);
+  await observing.guardrails.meet(USUAL);
+  await (await start({ mode: "off" }, store)).guardrails.meet(USUAL);
+});

@@ -1,0 +1,100 @@
+import { askedKind, askedTitle, isCommandShown } from "@gateway/shared/policy";
+import type { ApprovalRecord } from "@gateway/shared/wire";
+import { AppError } from "@gateway/shared/errors";
+import { escapeHtml, escapeMarkdown, factsOf, plainLine } from "./facts.ts";
+
+const TITLE = "Access Broker — Approval Required";
+function explanationOf(record: ApprovalRecord): string {
+  const what = isCommandShown(askedKind(record)) ? "command" : "request";
+  return `A ${what} waits for the decision of a second person. Nothing runs until someone approves it.`;
+}
+
+const VIEW_REQUEST = "View request";
+
+/** The address of the page where a request is decided on; `undefined` when none is configured. */
+type ApprovalLink = (id: string) => string | undefined;
+
+const APPROVAL_ID = /^[0-9a-f]{32}$/;
+
+/**
+ * Links made from `approval_url_template`: every `{id}` becomes the request's id.
+ *
+ * @param template the operator's; empty means no link
+ * @throws {AppError} `invalid_config` when it is not an http or https address
+ */
+export function createApprovalLink(template: string): ApprovalLink {
+  if (template === "") return () => undefined;
+  const protocol = URL.parse(template)?.protocol;
+  if (protocol !== "https:" && protocol !== "http:") {
+    throw new AppError(
+      "invalid_config",
+      `Cannot use approval.approval_url_template ${
+        JSON.stringify(template)
+      }: must be an https:// or http:// address`,
+    );
+  }
+  // What is not an id of ours has no page, and must not become part of an address.
+  return (id) => APPROVAL_ID.test(id) ? template.replaceAll("{id}", id) : undefined;
+}
+
+const MAX_SUMMARY_PART = 150;
+
+/**
+ * A message for a Teams or Outlook connector, the older format. Its section says that it is not Markdown; HTML tags
+ * still count in connector cards, so texts are escaped as HTML.
+ */
+export function teamsMessageCard(record: ApprovalRecord, link: ApprovalLink): object {
+  const url = link(record.id);
+  const what = askedTitle(askedKind(record)) ?? record.command;
+  const [asked, host] = [what, record.host].map((text) => plainLine(text, MAX_SUMMARY_PART));
+  return {
+    "@type": "MessageCard",
+    "@context": "http://schema.org/extensions",
+    themeColor: "FFA500",
+    summary: escapeHtml(`Approval required: ${asked} on ${host}`),
+    sections: [{
+      activityTitle: TITLE,
+      activitySubtitle: explanationOf(record),
+      facts: factsOf(record).map(({ name, value }) => ({ name, value: escapeHtml(value) })),
+      markdown: false,
+    }],
+    ...(url === undefined ? {} : {
+      potentialAction: [{
+        "@type": "OpenUri",
+        name: VIEW_REQUEST,
+        targets: [{ os: "default", uri: url }],
+      }],
+    }),
+  };
+}
+
+/**
+ * A message for a Teams workflow: an Adaptive Card 1.4, whose facts are Markdown
+ * (https://adaptivecards.io/explorer/FactSet.html).
+ */
+export function teamsWorkflowMessage(record: ApprovalRecord, link: ApprovalLink): object {
+  const url = link(record.id);
+  return {
+    type: "message",
+    attachments: [{
+      contentType: "application/vnd.microsoft.card.adaptive",
+      contentUrl: null,
+      content: {
+        $schema: "http://adaptivecards.io/schemas/adaptive-card.json",
+        type: "AdaptiveCard",
+        version: "1.4",
+        body: [
+          { type: "TextBlock", size: "Medium", weight: "Bolder", color: "Warning", wrap: true, text: TITLE },
+          { type: "TextBlock", wrap: true, text: explanationOf(record) },
+          { type: "FactSet", facts: factsOf(record).map(toFact) },
+        ],
+        ...(url === undefined ? {} : { actions: [{ type: "Action.OpenUrl", title: VIEW_REQUEST, url }] }),
+      },
+    }],
+  };
+}
+
+/** The schema wants `title`; `name` is what existing flows read. */
+function toFact({ name, value }: { readonly name: string; readonly value: string }) {
+  return { title: name, name, value: escapeMarkdown(value) };
+}

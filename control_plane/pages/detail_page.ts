@@ -1,0 +1,146 @@
+import type { ApprovalRecord } from "@gateway/shared/wire";
+import { cutText, visibleText } from "@gateway/shared/text";
+import { type FormOptions, renderDecisionForm } from "./decision_form.ts";
+import { type Html, markup } from "./html.ts";
+import {
+  renderCommand,
+  renderContent,
+  renderFacts,
+  renderKeyFacts,
+  renderManifest,
+  type RequestFacts,
+} from "./request_facts.ts";
+import { LIST_PATH, renderPage } from "./page.ts";
+import {
+  isOwnRequest,
+  parseTime,
+  showAge,
+  showAsked,
+  showStatus,
+  showTimeLeft,
+  showWhat,
+  statusWord,
+} from "./request_text.ts";
+import { showText } from "./shown_text.ts";
+import { formatDuration, formatUtc } from "./text_format.ts";
+
+export interface DetailPage extends RequestFacts, FormOptions {
+  /** Who reads it, by the CN of the certificate. */
+  readonly approver: string;
+  /** Why the reader's decision was not taken. */
+  readonly problem?: string | undefined;
+  /** What the reader may decide next, once this one is not pending any more. */
+  readonly next?: ApprovalRecord | undefined;
+}
+
+/** UTF-16 units of the next request's command. */
+const MOST_OF_A_COMMAND = 120;
+
+/** `GET /ui/approvals/{id}`: everything to decide upon, and the form to do so. */
+export function renderDetailPage(page: DetailPage): string {
+  const { approval, approver, now, problem, next } = page;
+  const { id, host, status, decided_by, expires_at, reason, content_sha256, joined, collected } = approval;
+  const word = statusWord(status);
+  return renderPage({
+    title: `${problem === undefined ? "" : "Not done – "}${word}: ${
+      visibleText(cutText(host, 60))
+    } – Approvals`,
+    approver,
+    now,
+    live: {
+      state: [id, status, decided_by, expires_at, joined, collected, next?.id],
+      news: decided_by === undefined ? word : `${word} by ${visibleText(decided_by)}`,
+      // Only what can still expire can still change.
+      refreshSeconds: expires_at === undefined ? 0 : 3,
+    },
+    main: markup`${problem !== undefined && renderProblem(problem)}
+<div class="head"><h1 tabindex="-1">Approval request</h1>${showStatus(status)}</div>
+<p class="lead">${renderLead(approval)}</p>
+${reason !== undefined && renderReason(reason)}
+${renderCommand(approval)}
+${content_sha256 !== undefined && renderContent(approval)}
+${renderManifest(approval)}
+${renderKeyFacts(page)}
+<section class="panel brief" aria-labelledby="decision"><h2 id="decision">Decision</h2>
+${status === "pending" ? renderPending(page) : renderDecided(page)}
+</section>
+<section class="panel" aria-labelledby="request"><h2 id="request">Request</h2>
+${renderFacts(page)}
+</section>
+${next !== undefined && renderNext(next, now)}
+<p><a href="${LIST_PATH}">All approvals</a></p>`,
+  });
+}
+
+function renderProblem(problem: string): Html {
+  return markup`<p class="problem" id="problem" role="alert" tabindex="-1">Not done: ${
+    showText(problem)
+  }.</p>`;
+}
+
+function renderLead(approval: ApprovalRecord): Html {
+  const { caller, end_user } = approval;
+  return markup`<b>${showText(caller)}</b>${
+    end_user !== undefined && markup`, for <b>${showText(end_user)}</b>,`
+  } asks ${showAsked(approval)}.`;
+}
+
+/** Whoever asks can write here what they like. */
+function renderReason(reason: string): Html {
+  return markup`<p class="reason"><span class="muted">Reason given:</span> <q>${showText(reason)}</q></p>`;
+}
+
+function renderNext(approval: ApprovalRecord, now: number): Html {
+  const { id, host, expires_at } = approval;
+  return markup`<p><a id="next" href="${LIST_PATH}/${
+    encodeURIComponent(id.toWellFormed())
+  }">Next request that waits</a>: ${showWhat(approval, MOST_OF_A_COMMAND)} on ${showText(host)}${
+    expires_at !== undefined && markup`, time left: ${showTimeLeft(parseTime(expires_at), now)}`
+  }</p>`;
+}
+
+function renderPending({ approval, approver, entered, nothingToLearn, isElsewhere }: DetailPage): Html {
+  if (isOwnRequest(approval, approver)) {
+    return markup`<p>This is your own request, so somebody else has to decide it: nobody approves what they
+asked for themselves.</p>`;
+  }
+  return renderDecisionForm(approval, { entered, nothingToLearn, isElsewhere });
+}
+
+function renderDecided({ approval, now }: DetailPage): Html {
+  const { status, comment } = approval;
+  return markup`<p>${renderVerdict(approval, now)}</p>${
+    comment !== undefined && markup`\n<p><span class="muted">Comment:</span> <q>${showText(comment)}</q></p>`
+  }${renderLearned(approval)}${status === "approved" && renderCollected(approval, now)}`;
+}
+
+function renderCollected({ joined = [], collected = 0, expires_at }: ApprovalRecord, now: number): Html {
+  const left = expires_at !== undefined &&
+    markup`; time left: ${showTimeLeft(parseTime(expires_at), now)}`;
+  if (joined.length === 0) {
+    return expires_at === undefined
+      ? markup`\n<p>The broker has collected it.</p>`
+      : markup`\n<p>The broker has not collected it yet${left}.</p>`;
+  }
+  return markup`\n<p>Of ${joined.length + 1} requests ${collected} collected it${left}.</p>`;
+}
+
+/** The signer learns when the approval is collected, and for no longer than its own config allows. */
+function renderLearned({ status, learn_ttl, expires_at }: ApprovalRecord): Html | undefined {
+  if (learn_ttl === undefined) return undefined;
+  if (status === "expired") return markup`\n<p>Nothing was learned.</p>`;
+  const time = formatDuration(Number(learn_ttl / 1_000_000n));
+  return expires_at === undefined
+    ? markup`\n<p>The signer was to learn it: from then on the same needs no approval for ${time}, or less where the signer
+allows less.</p>`
+    : markup`\n<p>Once it is collected the signer is to learn it, for ${time}.</p>`;
+}
+
+function renderVerdict({ status, decided_by, decided_at }: ApprovalRecord, now: number): Html {
+  if (decided_by === undefined) return markup`Nobody decided in time.`;
+  const decided = parseTime(decided_at);
+  const verb = status === "denied" ? "Denied" : "Approved";
+  return markup`${verb} by <b>${showText(decided_by)}</b> ${showAge(decided, now)} ago, on ${
+    formatUtc(decided)
+  }${status === "expired" && ", but not collected in time"}.`;
+}

@@ -1,0 +1,303 @@
+import assert from "node:assert/strict";
+import { allow, gate } from "../testing/fake_signer.ts";
+import { startControlPlane } from "../testing/memory_control_plane.ts";
+import { pageHeaders } from "./page.ts";
+
+const FORM = "application/x-www-form-urlencoded";
+const BROWSER = { accept: "text/html,application/xhtml+xml,*/*;q=0.8" };
+const OUR_PAGE = { ...BROWSER, host: "cp:7443", "sec-fetch-site": "same-origin", origin: "null" };
+
+async function startPages(config = {}) {
+  const plane = await startControlPlane(config);
+  plane.signer.reply = gate;
+  const id = await plane.park({ command: "rm <b>x</b>" });
+  const request = (method: string, path: string, init: RequestInit, cn: string) =>
+    plane.send(new Request(`https://localhost${path}`, { ...init, method }), cn);
+  return {
+    ...plane,
+    id,
+    page: (path: string, cn = "approver-1", method = "GET", headers: Record<string, string> = BROWSER) =>
+      request(method, path, { headers }, cn),
+    submit: (
+      body: string,
+      { path = `/ui/approvals/${id}`, cn = "approver-1", headers = {} }: Submission = {},
+    ) => request("POST", path, { body, headers: { "content-type": FORM, ...OUR_PAGE, ...headers } }, cn),
+    status: () => {
+      const approval = plane.registry.find(id);
+      return approval === undefined ? undefined : plane.registry.describe(approval);
+    },
+  };
+}
+
+interface Submission {
+  readonly path?: string;
+  readonly cn?: string;
+  readonly headers?: Record<string, string>;
+}
+
+Deno.test("GET /ui/approvals lists what waits, under the headers of a page", async () => {
+  const { page, id } = await startPages();
+  const { status, headers, text } = await page("/ui/approvals");
+  assert.equal(status, 200);
+  assert.match(text, /<title>\(1\) Approvals<\/title>/);
+  assert.ok(text.includes(`/ui/approvals/${id}`) && text.includes("rm &lt;b&gt;x&lt;/b&gt;"));
+  for (const [name, value] of Object.entries(pageHeaders())) assert.equal(headers.get(name), value);
+  assert.equal(headers.get("access-control-allow-origin"), null);
+});
+
+Deno.test("GET /ui/approvals/{id} shows a request, with what it asked for beyond its record", async () => {
+  const { page, park } = await startPages();
+  const { status, headers, text } = await page(`/ui/approvals/${await park({ pty: true, ttl_seconds: 90 })}`);
+  assert.equal(status, 200);
+  assert.match(text, /one command, with a terminal/);
+  assert.match(text, /1 min 30 s/);
+  for (const [name, value] of Object.entries(pageHeaders())) assert.equal(headers.get(name), value);
+});
+
+Deno.test("the pages hold no key and no token", async () => {
+  const { page, park } = await startPages();
+  const { text } = await page(`/ui/approvals/${await park({ bearer_token: "secret-token" })}`);
+  assert.doesNotMatch(text, /secret-token|ssh-ed25519/);
+});
+
+Deno.test.each(["/ui/approvals", "/ui/approvals/x"])("HEAD %s is answered", async (path) => {
+  const { page } = await startPages();
+  const { status, text } = await page(path, "approver-1", "HEAD");
+  assert.deepEqual([status, text], [path.endsWith("x") ? 404 : 200, ""]);
+});
+
+Deno.test.each([
+  { method: "GET", path: "/ui/approvals" },
+  { method: "GET", path: "/ui/approvals/x" },
+  { method: "POST", path: "/ui/approvals/x" },
+])("$method $path is 403 for those who are not approvers, and recorded", async ({ method, path }) => {
+  const { page, log } = await startPages();
+  const { status, headers, text } = await page(path, "broker-1", method, OUR_PAGE);
+  assert.equal(status, 403);
+  assert.equal(headers.get("content-security-policy"), pageHeaders()["content-security-policy"]);
+  assert.match(text, /not authorised/);
+  assert.match(text, /approval\.callers/);
+  assert.doesNotMatch(text, /rm &lt;b/);
+  const entry = log.entries.at(-1);
+  assert.deepEqual([entry?.caller, entry?.outcome], ["broker-1", "denied"]);
+});
+
+Deno.test("GET /ui/approvals/{id} of an unknown id is 404, as a page for browsers and as a problem for programs", async () => {
+  const { page } = await startPages();
+  const asPage = await page("/ui/approvals/0123");
+  assert.equal(asPage.status, 404);
+  assert.match(asPage.headers.get("content-type") ?? "", /^text\/html/);
+  assert.match(asPage.text, /approval not found/);
+  const asProblem = await page("/ui/approvals/0123", "approver-1", "GET", { accept: "*/*" });
+  assert.deepEqual([asProblem.status, asProblem.body.code, asProblem.body.detail], [
+    404,
+    "not_found",
+    "approval not found",
+  ]);
+});
+
+Deno.test("GET /ui/approvals/{id} of a purged request is 404", async () => {
+  const { page, id, clock } = await startPages();
+  await clock.advance(241_000);
+  await page("/ui/approvals");
+  assert.equal((await page(`/ui/approvals/${id}`)).status, 404);
+});
+
+Deno.test("GET /ui/approvals/{id} does not escape from its attributes, whatever the id", async () => {
+  const { page } = await startPages();
+  const { status, text } = await page(`/ui/approvals/${encodeURIComponent('"><script>alert(1)</script>')}`);
+  assert.equal(status, 404);
+  assert.doesNotMatch(text, /<script>alert/);
+});
+
+Deno.test.each([
+  {
+    name: "approve",
+    body: "decision=approve&ttl=3600",
+    status: "approved",
+    learn: undefined,
+    outcome: "approval-decision-allow",
+  },
+  {
+    name: "deny",
+    body: "decision=deny&ttl=3600",
+    status: "denied",
+    learn: undefined,
+    outcome: "approval-denied",
+  },
+  {
+    name: "learn",
+    body: "decision=learn&ttl=other&amount=2&unit=3600",
+    status: "approved",
+    learn: 7_200_000_000_000n,
+    outcome: "approval-decision-allow-learn",
+  },
+])(
+  "POST /ui/approvals/{id} with $name decides and leads back to the page",
+  async ({ body, status, learn, outcome }) => {
+    const { submit, status: recordOf, id, log } = await startPages();
+    const answer = await submit(body);
+    assert.deepEqual([answer.status, answer.headers.get("location"), answer.text], [
+      303,
+      `/ui/approvals/${id}`,
+      "",
+    ]);
+    const record = recordOf();
+    assert.deepEqual([record?.status, record?.decided_by, record?.learn_ttl], [status, "approver-1", learn]);
+    const entry = log.entries.at(-1);
+    assert.deepEqual([entry?.outcome, entry?.approved_by, entry?.approval_id], [outcome, "approver-1", id]);
+  },
+);
+
+Deno.test("the page of what was only unusual offers nothing to learn, and its form refuses it all the same: 400", async () => {
+  const { sign, signer, park, page, submit, registry } = await startPages({ behavior: { mode: "enforce" } });
+  signer.reply = allow;
+  assert.equal((await sign()).status, 200);
+  const path = `/ui/approvals/${await park({ command: "df", host: "web02" })}`;
+  assert.doesNotMatch((await page(path)).text, /value="learn"/);
+  const { status, text } = await submit("decision=learn&ttl=900", { path });
+  assert.equal(status, 400);
+  assert.match(text, /role="alert"[^>]*>Not done: <[^>]*>nothing to learn: /);
+  assert.equal(registry.pendingCount(), 2);
+});
+
+Deno.test("the page of a decided request leads to the oldest other that its reader may decide", async () => {
+  const { park, page, submit, clock, id } = await startPages();
+  const next = async (cn = "approver-1") =>
+    /id="next" href="\/ui\/approvals\/([0-9a-f]+)"/.exec((await page(`/ui/approvals/${id}`, cn)).text)?.[1];
+  await clock.advance(1000);
+  const own = await park({}, "both");
+  await clock.advance(1000);
+  const other = await park();
+  assert.equal(await next(), undefined, "not while it is pending");
+  await submit("decision=deny");
+  assert.deepEqual([await next(), await next("both")], [own, other]);
+  await submit("decision=deny", { path: `/ui/approvals/${own}` });
+  assert.equal(await next(), other);
+  await submit("decision=deny", { path: `/ui/approvals/${other}` });
+  assert.equal(await next(), undefined);
+});
+
+Deno.test.each<{ name: string; headers: Record<string, string>; status: number }>([
+  { name: "of our page", headers: {}, status: 303 },
+  { name: "of our page with its origin", headers: { origin: "https://cp:7443" }, status: 303 },
+  { name: "of another site", headers: { "sec-fetch-site": "cross-site" }, status: 403 },
+  { name: "of a sibling", headers: { "sec-fetch-site": "same-site" }, status: 403 },
+  { name: "of another origin", headers: { origin: "https://evil.example" }, status: 403 },
+  {
+    name: "of another origin that is also the Host",
+    headers: { origin: "https://evil.example", host: "evil.example" },
+    status: 403,
+  },
+  { name: "typed as an address", headers: { "sec-fetch-site": "none", origin: "" }, status: 403 },
+])("POST /ui/approvals/{id} $name is $status (CSRF)", async ({ headers, status }) => {
+  const { submit, registry } = await startPages();
+  const answer = await submit("decision=approve", { headers });
+  assert.equal(answer.status, status);
+  assert.equal(registry.pendingCount(), status === 303 ? 0 : 1);
+});
+
+Deno.test("POST /ui/approvals/{id} without a word about where it comes from is 403", async () => {
+  const { send, id, registry } = await startPages();
+  const request = new Request(`https://localhost/ui/approvals/${id}`, {
+    method: "POST",
+    body: "decision=approve",
+    headers: { "content-type": FORM, host: "cp:7443" },
+  });
+  assert.equal((await send(request, "approver-1")).status, 403);
+  assert.equal(registry.pendingCount(), 1);
+});
+
+Deno.test.each(["application/json", "text/plain", "multipart/form-data", ""])(
+  "POST /ui/approvals/{id} of type %s is 415",
+  async (type) => {
+    const { submit, registry } = await startPages();
+    assert.equal((await submit("decision=approve", { headers: { "content-type": type } })).status, 415);
+    assert.equal(registry.pendingCount(), 1);
+  },
+);
+
+Deno.test.each(["/", "/ui", "/ui/", "/ui/approvals/"])("GET %s leads to the list", async (path) => {
+  const plane = await startControlPlane();
+  const { status, headers } = await plane.get(path, "approver-1");
+  assert.deepEqual([status, headers.get("location")], [303, "/ui/approvals"]);
+});
+
+Deno.test("POST /ui/approvals/{id} of more than 16 KiB is 413", async () => {
+  const { submit, registry } = await startPages();
+  assert.equal((await submit(`decision=approve&x=${"x".repeat(16_384)}`)).status, 413);
+  assert.equal(registry.pendingCount(), 1);
+});
+
+Deno.test("POST /ui/approvals/{id} without a time to learn is 400: the page again, with what was entered", async () => {
+  const { submit, registry } = await startPages();
+  const { status, text, headers } = await submit("decision=learn&ttl=other&amount=%22%3E%3Cb%3E&unit=60");
+  assert.equal(status, 400);
+  assert.equal(headers.get("content-security-policy"), pageHeaders()["content-security-policy"]);
+  assert.match(text, /role="alert"[^>]*>Not done: .*Say for how long to learn/);
+  assert.match(text, /name="amount" id="amount" value="&quot;&gt;&lt;b&gt;"/);
+  assert.match(text, /value="other" selected/);
+  assert.equal(registry.pendingCount(), 1);
+});
+
+Deno.test("POST /ui/approvals/{id} of one's own request is 403 (four-eyes), recorded, and says so", async () => {
+  const { submit, park, log, registry } = await startPages();
+  const own = await park({}, "both");
+  const { status, text } = await submit("decision=approve", { path: `/ui/approvals/${own}`, cn: "both" });
+  assert.equal(status, 403);
+  assert.match(text, /self-approval not allowed/);
+  assert.match(text, /your own request/);
+  assert.doesNotMatch(text, /<form/);
+  assert.equal(log.entries.at(-1)?.outcome, "self-approval-rejected");
+  assert.equal(registry.pendingCount(), 2);
+});
+
+Deno.test("POST /ui/approvals/{id} of a decided request is 409, and shows who was faster", async () => {
+  const { submit, id, decide, status } = await startPages();
+  await decide(id, { approve: false }, "approver-2");
+  const answer = await submit("decision=approve");
+  assert.equal(answer.status, 409);
+  assert.match(answer.text, /is not pending: it is denied/);
+  assert.match(answer.text, /Denied by <b>.*approver-2/);
+  assert.equal(status()?.status, "denied");
+});
+
+Deno.test("POST /ui/approvals/{id} of an expired request is 409", async () => {
+  const { submit, clock } = await startPages();
+  await clock.advance(121_000);
+  const { status, text } = await submit("decision=approve");
+  assert.equal(status, 409);
+  assert.match(text, /Nobody decided in time/);
+});
+
+Deno.test("POST /ui/approvals/{id} of an unknown request is 409, as for programs", async () => {
+  const { submit } = await startPages();
+  const { status, text } = await submit("decision=approve", { path: "/ui/approvals/0123" });
+  assert.equal(status, 409);
+  assert.match(text, /is unknown/);
+});
+
+Deno.test("POST /ui/approvals/{id} approves nothing that can't be recorded: 500 audit unavailable", async () => {
+  const { submit, log, status } = await startPages();
+  log.failing = true;
+  const answer = await submit("decision=approve");
+  assert.equal(answer.status, 500);
+  assert.match(answer.text, /Not done: .*audit unavailable/);
+  assert.equal(status()?.status, "pending");
+});
+
+Deno.test("POST /ui/approvals/{id} tells a program of a problem as a problem", async () => {
+  const { submit } = await startPages();
+  const headers = { accept: "*/*", "content-type": "text/plain" };
+  const { body, status } = await submit("decision=approve", { headers });
+  assert.deepEqual([status, body.code], [415, "unsupported_media_type"]);
+});
+
+Deno.test.each([
+  { method: "POST", path: "/ui/approvals", allow: "GET" },
+  { method: "DELETE", path: "/ui/approvals/x", allow: "GET, POST" },
+])("$method $path is 405", async ({ method, path, allow }) => {
+  const { page } = await startPages();
+  const { status, headers } = await page(path, "approver-1", method);
+  assert.deepEqual([status, headers.get("allow")], [405, allow]);
+});

@@ -1,0 +1,163 @@
+import { createHash } from "node:crypto";
+import { Html, markup } from "./html.ts";
+import { SCRIPT } from "./script.ts";
+import { showText } from "./shown_text.ts";
+import { STYLE } from "./style.ts";
+import { formatUtc } from "./text_format.ts";
+
+/** Where the list is; a request is one segment below. */
+export const LIST_PATH = "/ui/approvals";
+
+/** One page: what stands around its content. */
+interface Page {
+  /** Text; what is not ours in it has to be visible already. */
+  readonly title: string;
+  /** Who reads it, by the CN of the certificate; absent: the reader has shown none. */
+  readonly approver?: string | undefined;
+  /** Milliseconds since the epoch. */
+  readonly now: number;
+  readonly main: Html;
+  /** What the content depends on; absent: it never changes. */
+  readonly live?: LiveContent;
+}
+
+/** Content that the script, or the browser where scripts don't run, keeps up to date. */
+interface LiveContent {
+  /** When this changes, so does the content; and only then is it replaced. */
+  readonly state: readonly unknown[];
+  /** Said to screen readers after such a change. */
+  readonly news: string;
+  /** How often the script looks for changes; 0: the content is final. */
+  readonly refreshSeconds: number;
+  /** How often the page is reloaded where scripts don't run; absent: never, because something is entered there. */
+  readonly reloadSeconds?: number;
+}
+
+export function renderPage({ title, approver, now, main, live }: Page): string {
+  const reload = live?.reloadSeconds;
+  return markup`<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<meta name="robots" content="noindex">
+<title>${title}</title>
+<style>${new Html(STYLE)}</style>
+${
+    reload !== undefined && markup`<noscript><meta http-equiv="refresh" content="${reload}"></noscript>\n`
+  }</head>
+<body data-now="${now}">
+<a class="skip" href="#main">Skip to the content</a>
+<header class="bar"><div>
+<p class="brand">Control plane</p>
+<nav aria-label="Pages"><a href="${LIST_PATH}">Approvals</a></nav>
+${approver !== undefined && markup`<p class="who">You are <b>${showText(approver)}</b></p>`}
+</div></header>
+<main id="main" tabindex="-1"${live !== undefined && dataOf(live)}>
+${main}
+</main>
+<p id="news" class="unseen" role="status"></p>
+<footer class="foot"><div>
+<p id="sync">As of ${formatUtc(now)}.</p>
+${
+    reload !== undefined &&
+    markup`<noscript><p>This page is reloaded every ${reload} seconds.</p></noscript>\n`
+  }</div></footer>
+<script>${new Html(SCRIPT)}</script>
+</body>
+</html>
+`.toString();
+}
+
+function dataOf({ state, news, refreshSeconds }: LiveContent): Html {
+  const digest = createHash("sha256").update(JSON.stringify(state)).digest("base64url");
+  return markup` data-state="${digest}" data-news="${news}" data-refresh="${refreshSeconds}"`;
+}
+
+const CONTENT_SECURITY_POLICY = [
+  "default-src 'none'",
+  `script-src '${sourceHash(SCRIPT)}'`,
+  `style-src '${sourceHash(STYLE)}'`,
+  "connect-src 'self'",
+  "form-action 'self'",
+  "base-uri 'none'",
+  "frame-ancestors 'none'",
+].join("; ");
+
+function sourceHash(source: string): string {
+  return `sha256-${createHash("sha256").update(source).digest("base64")}`;
+}
+
+/**
+ * The headers of every page: it runs our script and our style sheet and nothing else, loads nothing, is framed by
+ * nobody, sends forms and requests only home, tells nobody where the reader comes from, and is kept nowhere.
+ */
+export function pageHeaders(): Record<string, string> {
+  return {
+    "content-type": "text/html; charset=utf-8",
+    "content-security-policy": CONTENT_SECURITY_POLICY,
+    "x-frame-options": "DENY",
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cache-control": "no-store",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+  };
+}
+
+/** A failure as a reader sees it. */
+interface ErrorPage {
+  /** The HTTP status. */
+  readonly status: number;
+  readonly title: string;
+  readonly detail: string;
+  /** Who reads it, by the CN of the certificate. */
+  readonly approver: string;
+  readonly isApprover: boolean;
+  /** Milliseconds since the epoch. */
+  readonly now: number;
+}
+
+const NOT_AN_APPROVER =
+  "These pages are for those whose certificate is named in approval.callers of the control plane’s config. " +
+  "If you have several certificates, the browser may have chosen another one: close it and choose again.";
+const FORGOTTEN = "A request is kept for about twice the time that approvers have to decide it.";
+
+/** A page for what can't be shown or done. */
+export function renderErrorPage({ status, title, detail, approver, isApprover, now }: ErrorPage): string {
+  const advice = isApprover ? (status === 404 ? FORGOTTEN : undefined) : NOT_AN_APPROVER;
+  return renderPage({
+    title: `${title} – Approvals`,
+    approver,
+    now,
+    main: markup`<h1 tabindex="-1">${title}</h1>
+<div class="panel">
+<p class="problem" role="alert">${showText(detail)}</p>
+${advice !== undefined && markup`<p>${advice}</p>\n`}<p><a href="${LIST_PATH}">All approvals</a></p>
+</div>`,
+  });
+}
+
+/** The page for a browser that has shown no valid client certificate. */
+export function renderUnauthenticatedPage(
+  { title, detail, now }: Pick<ErrorPage, "title" | "detail" | "now">,
+): string {
+  return renderPage({
+    title: `${title} – Approvals`,
+    now,
+    main: markup`<h1 tabindex="-1">Client certificate required</h1>
+<div class="panel">
+<p class="problem" role="alert">${showText(detail)}</p>
+<ol>
+<li>On the machine with the installation’s CA key, <code>broker-ctl init</code> created <code>pki/approver.p12</code>, and
+<code>broker-ctl identity add approver NAME --p12</code> issues a certificate for each further approver. Ask the operator
+of this control plane for yours.</li>
+<li>Import the file into the browser. Firefox: Settings, Privacy &amp; Security, View Certificates, Your Certificates,
+Import. Chrome and Edge: Settings, Privacy and security, Security, Manage certificates. Safari: open the file with
+Keychain Access.</li>
+<li>Close all windows of the browser, open this page again and choose the certificate.</li>
+</ol>
+</div>`,
+  });
+}

@@ -1,0 +1,278 @@
+import { askedKind, describeDiff, describeSpan, isCommandShown } from "@gateway/shared/policy";
+import type { ApprovalRecord, K8sDiff, K8sFieldChange, SignRequest } from "@gateway/shared/wire";
+import { BEHAVIOR_RULE } from "../approvals/approval.ts";
+import { type Html, markup } from "./html.ts";
+import { parseTime, showAge, showElevation, showRule, showTimeLeft } from "./request_text.ts";
+import { findPeculiarities, showText } from "./shown_text.ts";
+import { formatCount, formatDuration, formatUtc } from "./text_format.ts";
+import { parseJson, parseStandardJson, stringifyJson } from "@gateway/shared/json";
+
+/** What the certificate is to be good for, beside what the record says. */
+export type AskedFor = Pick<
+  SignRequest,
+  | "role"
+  | "purpose"
+  | "session_mode"
+  | "ttl_seconds"
+  | "pty"
+  | "file_transfer"
+  | "end_user_groups"
+  | "target_type"
+>;
+
+/** UTF-16 units of a rule where room is scarce; the whole is in the list below. */
+const MOST_OF_A_RULE = 120;
+
+/** What there is to know of a request. */
+export interface RequestFacts {
+  readonly approval: ApprovalRecord;
+  readonly asked?: AskedFor | undefined;
+  /** Milliseconds since the epoch. */
+  readonly now: number;
+}
+
+/** What to decide upon, beside what is asked: as whom, where, for how long, why it waits, and since when. */
+export function renderKeyFacts({ approval, now }: RequestFacts): Html {
+  const { account, addr, created_at, expires_at, status, joined = [], sudo, target_type } = approval;
+  const isElevated = sudo === true;
+  return markup`<dl class="facts key">
+${
+    fact(
+      "Runs as",
+      markup`${
+        account !== undefined
+          ? showText(account)
+          : target_type === "k8s"
+          ? "a ServiceAccount that the signer does not name"
+          : "the host’s account"
+      }${isElevated && markup`, then ${showElevation(approval)}`}`,
+    )
+  }
+${addr !== undefined && fact("Address", showText(addr))}
+${fact("Why it waits", showWhy(approval))}
+${
+    joined.length > 0 &&
+    fact("Asked for", `${joined.length + 1} times; the decision is for these ${joined.length + 1} requests`)
+  }
+${
+    fact(
+      "Age",
+      markup`${showAge(parseTime(created_at), now)}${
+        status === "pending" && expires_at !== undefined &&
+        markup`; time left: <b>${showTimeLeft(parseTime(expires_at), now)}</b>`
+      }`,
+    )
+  }
+</dl>`;
+}
+
+function showWhy({ rule, anomalies = [] }: ApprovalRecord): Html {
+  const unusual = anomalies.map((each, index) => [index > 0 && ", ", showAnomaly(each)]);
+  const isRule = rule !== undefined && rule !== BEHAVIOR_RULE;
+  return markup`${
+    isRule &&
+    markup`policy rule ${showRule(rule, MOST_OF_A_RULE)}`
+  }${isRule && anomalies.length > 0 && "; "}${anomalies.length > 0 && markup`it is unusual: ${unusual}`}${
+    !isRule && anomalies.length === 0 && "it is unusual"
+  }`;
+}
+
+/** Who asks for what, and why somebody has to decide, as a list. */
+export function renderFacts({ approval, asked, now }: RequestFacts): Html {
+  const { caller, end_user, host, id, created_at, life_seconds, rule, anomalies = [], joined = [] } =
+    approval;
+  const created = parseTime(created_at);
+  const groups = asked?.end_user_groups ?? undefined;
+  const ttlSeconds = asked?.ttl_seconds ?? 0;
+  return markup`<dl class="facts">
+${fact("Asked by", showText(caller))}
+${fact("On behalf of", end_user === undefined ? "nobody whom a trusted broker names" : showText(end_user))}
+${groups !== undefined && fact("Groups, as the broker says", showList(groups))}
+${fact(asked?.target_type === "k8s" ? "Cluster" : "Host", showText(host))}
+${fact("Elevation", showElevation(approval))}
+${asked !== undefined && fact("Kind", showKind(asked))}
+${ttlSeconds > 0 && fact("Wants access for", formatDuration(ttlSeconds * 1000))}
+${life_seconds !== undefined && fact("Certificate", `lives ${describeSpan(life_seconds)}`)}
+${rule !== undefined && fact("Matched rule", showRule(rule))}
+${
+    anomalies.length > 0 &&
+    fact("Unusual", markup`<ul>${anomalies.map((each) => markup`<li>${showAnomaly(each)}</li>`)}</ul>`)
+  }
+${fact("Asked", markup`${showAge(created, now)} ago, on ${formatUtc(created)}`)}
+${fact("Request", markup`<code>${showText(id)}</code>`)}
+${
+    joined.length > 0 &&
+    fact(
+      "Decided with it",
+      markup`<ul>${joined.map((each) => markup`<li><code>${showText(each)}</code></li>`)}</ul>`,
+    )
+  }
+</dl>`;
+}
+
+function fact(name: string, value: Html | string): Html {
+  return markup`<div><dt>${name}</dt><dd>${value}</dd></div>`;
+}
+
+function showList(names: readonly string[]): Html | string {
+  if (names.length === 0) return "none";
+  return markup`${names.map((name, index) => [index > 0 && ", ", showText(name)])}`;
+}
+
+function showKind({ role, purpose, session_mode, pty, file_transfer }: AskedFor): Html | string {
+  if (role === "bastion") return "to connect through it to other hosts";
+  const mode = session_mode === "" ? undefined : markup`, mode ${showText(session_mode)}`;
+  return markup`${purpose === "session" ? "session" : "one command"}${mode}${pty && ", with a terminal"}${
+    file_transfer && ", transfers a file"
+  }`;
+}
+
+const ANOMALIES: Readonly<Record<string, string>> = {
+  "new-host": "first request for host ",
+  "new-command": "first request to run ",
+};
+
+function showAnomaly(anomaly: string): Html {
+  const end = anomaly.indexOf(":");
+  const kind = anomaly.slice(0, end);
+  if (!Object.hasOwn(ANOMALIES, kind)) return showText(anomaly);
+  return markup`${ANOMALIES[kind]}${showText(anomaly.slice(end + 1))}`;
+}
+
+/** UTF-16 units that fit into the box without scrolling, about. */
+const FITS = 800;
+/** More kinds of peculiar characters than this are counted together. */
+const MOST_KINDS = 12;
+
+/** The exact command, and what a reader could overlook in it. */
+export function renderCommand(approval: ApprovalRecord): Html {
+  const { command } = approval;
+  return markup`<section class="panel brief" aria-labelledby="command"><h2 id="command">${
+    approval.target_type === "k8s" ? "Action on the cluster" : "Command"
+  }</h2>
+${renderWarning(command)}${
+    command === ""
+      ? markup`<p class="muted">None: access is asked for, not a command.</p>`
+      : markup`<code class="command" tabindex="0" role="region" aria-label="Exact command">${
+        showText(command)
+      }</code>`
+  }${command.length > FITS && renderLength(command)}${
+    command !== "" && !isCommandShown(askedKind(approval)) &&
+    markup`\n<p class="warning">Named with the request only: nothing limits it to this command.</p>`
+  }
+</section>`;
+}
+
+/** What a transfer writes, as its broker says. */
+export function renderContent({ content_sha256, content_bytes = 0, content_head }: ApprovalRecord): Html {
+  const isCut = content_head !== undefined && new TextEncoder().encode(content_head).length < content_bytes;
+  return markup`<section class="panel brief" aria-labelledby="content"><h2 id="content">What is written, as the broker says</h2>
+${
+    content_head === undefined
+      ? markup`<p class="muted">${
+        content_bytes === 0 ? "Nothing: the file is emptied." : "It is not text."
+      }</p>`
+      : markup`<code class="command head" tabindex="0" role="region" aria-label="First lines of the content">${
+        content_head.split("\n").map((line, index) => [index > 0 && "\n", showLine(line, 40)])
+      }</code>`
+  }
+<p class="note">${isCut && "Only the first lines, of "}${
+    formatCount(content_bytes)
+  } bytes, SHA-256 <code>${content_sha256}</code></p>
+</section>`;
+}
+
+/** A line of a file, which ends without surprise, and begins with blanks and tabs without one. */
+function showLine(line: string, maxIndent: number): Html {
+  const indent = /^[ \t]*/.exec(line)?.[0].slice(0, maxIndent) ?? "";
+  return markup`${indent}${showText(line.slice(indent.length))}`;
+}
+
+function renderLength(command: string): Html {
+  const lines = command.split("\n").length;
+  return markup`\n<p class="note">${formatCount(command.length)} characters${
+    lines > 1 && ` in ${formatCount(lines)} lines`
+  }. The box scrolls: read to its end.</p>`;
+}
+
+function renderWarning(command: string): Html | undefined {
+  const { odd, foreign } = findPeculiarities(command);
+  if (odd.length === 0 && foreign === 0) return undefined;
+  const others = odd.length - MOST_KINDS;
+  return markup`<div class="warning">${
+    odd.length > 0 &&
+    markup`<p>Not everything in this command shows itself. In boxes:</p>
+<ul>
+${odd.slice(0, MOST_KINDS).map(({ name, count }) => markup`<li>${name}, ${times(count)}</li>\n`)}${
+      others > 0 && markup`<li>${others} more kinds</li>\n`
+    }</ul>`
+  }${
+    foreign > 0 &&
+    markup`<p>With a dotted line below: ${formatCount(foreign)} ${
+      foreign === 1 ? "character that is" : "characters that are"
+    } not ASCII and may look like another.</p>`
+  }</div>
+`;
+}
+
+function times(count: number): string {
+  return count === 1 ? "once" : `${formatCount(count)} times`;
+}
+
+/** What an apply would change, field by field, and all of its manifest below. */
+export function renderManifest(
+  { k8s_manifest, k8s_manifest_sha256, k8s_diff, k8s_force_fields }: ApprovalRecord,
+): Html | undefined {
+  if (k8s_manifest === undefined) return undefined;
+  return markup`<section class="panel brief" aria-labelledby="change"><h2 id="change">What it would change</h2>
+${k8s_diff === undefined ? markup`<p class="warning">The signer has not said.</p>` : renderDiff(k8s_diff)}
+${
+    k8s_force_fields !== undefined &&
+    markup`<p class="warning">It takes these fields over from other managers: ${
+      k8s_force_fields.map((field, index) => markup`${index > 0 && ", "}<code>${showText(field)}</code>`)
+    }</p>`
+  }
+<details${
+    k8s_diff?.kind === "changed" || k8s_diff?.kind === "unchanged" ? "" : " open"
+  }><summary>The manifest</summary>
+<code class="command head" tabindex="0" role="region" aria-label="Manifest">${
+    layOut(k8s_manifest).split("\n").map((line, index) => [index > 0 && "\n", showLine(line, 80)])
+  }</code>
+<p class="note">Exactly this is sent, with values of Secrets; another manifest needs another approval. SHA-256 <code>${k8s_manifest_sha256}</code></p>
+</details>
+</section>`;
+}
+
+function renderDiff(diff: K8sDiff): Html {
+  const { changes = [], omitted = 0 } = diff;
+  return markup`<p${
+    diff.kind === "unknown" && markup` class="warning"`
+  }>As the signer found it when it was asked, it ${
+    diff.kind === "unknown" ? markup`is not known: ${showText(describeDiff(diff))}` : describeDiff(diff)
+  }.</p>${
+    changes.length > 0 &&
+    markup`<div class="changes" tabindex="0" role="region" aria-label="Changed fields"><dl class="facts">
+${changes.map((change) => markup`${renderChange(change)}\n`)}</dl></div>`
+  }${omitted > 0 && markup`<p class="warning">${formatCount(omitted)} more are not shown.</p>`}`;
+}
+
+function renderChange({ path, before, after }: K8sFieldChange): Html {
+  return markup`<div><dt><code>${showText(path)}</code></dt><dd>${
+    before !== undefined && markup`<del><code>${showText(before)}</code></del>`
+  }${before !== undefined && after !== undefined && " → "}${
+    after !== undefined && markup`<ins><code>${showText(after)}</code></ins>`
+  }${after === undefined && " goes"}</dd></div>`;
+}
+
+/** In lines, where that shows the same values: an integer may be longer than a number. */
+function layOut(text: string): string {
+  try {
+    const value = parseStandardJson(text);
+    return JSON.stringify(value) === stringifyJson(parseJson(text)) ? JSON.stringify(value, null, 2) : text;
+  } catch (error) {
+    if (error instanceof SyntaxError || error instanceof RangeError) return text;
+    throw error;
+  }
+}
+
+/** A line, which begins with blanks without surprise. */
