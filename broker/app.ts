@@ -8,25 +8,22 @@ import type { Metrics } from "@gateway/shared/service";
 import { loadAuthority } from "./authority/load.ts";
 import type { Authority } from "./authority/authority.ts";
 import type { AuthorityPorts } from "./authority/open_authority.ts";
-import type { BrokerConfig } from "./config.ts";
-import { countEvents, type Events } from "./events.ts";
-import { type Execute, execute } from "./execute.ts";
+import type { BrokerConfig } from "./config/config.ts";
+import { countEvents, type Events } from "./request/events.ts";
+import { type Execute, execute } from "./request/execute.ts";
 import { Clusters } from "./kubernetes/clusters.ts";
 import { connectTo } from "./kubernetes/connect.ts";
 import { type RunAction, runAction } from "./kubernetes/run_action.ts";
-import type { Hosts, HostsView } from "./hosts_view.ts";
-import { Inventory } from "./inventory.ts";
-import { runOneShot } from "./one_shot.ts";
-import { trackRuns } from "./runs.ts";
+import { type Hosts, type HostsView, Inventory } from "./request/inventory.ts";
+import { runOneShot } from "./request/one_shot.ts";
+import { trackRuns } from "./request/runs.ts";
 import type { Sessions } from "./sessions/sessions.ts";
 import { startSessions } from "./sessions/start.ts";
 import { createEphemeralKey } from "./ssh/ephemeral_key.ts";
 import { runCommand, type RunCommandOptions } from "./ssh/run_command.ts";
-import { createTimings, timeAuthority } from "./timings.ts";
+import { createTimings, timeAuthority } from "./request/timings.ts";
 import type { ToolLimits } from "./tools/limits.ts";
-import { type GetFile, getFile } from "./transfer/get.ts";
-import { type PutFile, putFile } from "./transfer/put.ts";
-import type { TransferPorts } from "./transfer/transfer.ts";
+import { type GetFile, getFile, type PutFile, putFile, type TransferPorts } from "./request/transfer.ts";
 
 /** What a broker is made of besides its config. */
 export interface BrokerPorts extends AuthorityPorts {

@@ -2,7 +2,7 @@ import { loadCaKeys } from "@gateway/shared/ca";
 import { connectClusters, loadClusterFiles } from "@gateway/shared/kubernetes";
 import { describeUnconnectable, findInertPolicies } from "@gateway/shared/policy";
 import { finish } from "@gateway/shared/clock";
-import { type BrokerConfig, localPolicy } from "../config.ts";
+import { type BrokerConfig, localPolicy } from "../config/config.ts";
 import { LOCAL_CALLER, LocalAuthority } from "./local.ts";
 import { LocalClusters } from "./local_clusters.ts";
 import { compileLocalPolicy } from "./local_policy.ts";

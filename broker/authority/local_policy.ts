@@ -1,6 +1,6 @@
 import { AppError } from "@gateway/shared/errors";
 import { type CompiledPolicy, compilePolicy } from "@gateway/shared/policy";
-import { localPolicy, type LocalPolicyConfig } from "../config.ts";
+import { localPolicy, type LocalPolicyConfig } from "../config/config.ts";
 
 /**
  * The policy of a broker in local mode, compiled by the same code as the signer's.

@@ -4,7 +4,7 @@ import type { CaKey, CaKeyRing } from "@gateway/shared/ca";
 import { parsePemCaKey } from "@gateway/shared/ca/pem";
 import { encodeOpensshPrivateKey, parseCertificate, verifyCertificateSignature } from "@gateway/shared/ssh";
 import { FakeClock, FixedRandom, MemoryAuditLog, SAMPLE_HOST_KEY } from "@gateway/shared/testing";
-import type { BrokerHost } from "../host_config.ts";
+import type { BrokerHost } from "../config/host_config.ts";
 import type { CertificateRequest } from "./authority.ts";
 import { checkCertificate } from "./certificate_check.ts";
 import { LocalAuthority } from "./local.ts";

@@ -1,7 +1,7 @@
 import type { Clock, Random } from "@gateway/shared/clock";
 import type { ServiceLogger } from "@gateway/shared/service";
 import type { UpstreamClient } from "@gateway/shared/http";
-import type { Events } from "../events.ts";
+import type { AuditGate } from "@gateway/shared/audit";
 import type { Authority } from "./authority.ts";
 import type { SignerClient } from "./signer_client.ts";
 
@@ -31,4 +31,4 @@ export interface OpenAuthority {
 }
 
 /** Opens an authority that has been loaded, once there is somewhere to record what it does. */
-export type OpenWith = (events: Events) => OpenAuthority;
+export type OpenWith = (events: Pick<AuditGate, "require">) => OpenAuthority;

@@ -4,12 +4,12 @@ import { type Peer, type PeerHandler, readJsonBody } from "@gateway/shared/http"
 import { stringifyJson } from "@gateway/shared/json";
 import { checkReason, isHostIdentity, LIST_ONLY } from "@gateway/shared/wire";
 import { sshRunRequest, type SshRunResponse } from "./ssh_run.ts";
-import type { Events } from "../events.ts";
-import type { Execute, ExecuteResult } from "../execute.ts";
-import { approvalRequired } from "../obtain.ts";
-import { describeRequest } from "../one_shot.ts";
+import type { Events } from "../request/events.ts";
+import type { Execute, ExecuteResult } from "../request/execute.ts";
+import { approvalRequired } from "../request/obtain.ts";
+import { describeRequest } from "../request/one_shot.ts";
 import { failureClassOf } from "../ssh/failures.ts";
-import { outputText } from "../output_text.ts";
+import { outputText } from "../request/output_text.ts";
 import { markedHead } from "../ssh/output_buffer.ts";
 import { guardInput } from "../tools/input_guard.ts";
 

@@ -7,7 +7,7 @@ import {
   statelessHeaders,
   statelessRpc,
 } from "../testing/mcp_http_fixture.ts";
-import { MAX_OUTPUT_BYTES } from "../config.ts";
+import { MAX_OUTPUT_BYTES } from "../config/config.ts";
 import { TEST_LIMITS } from "../testing/broker_fixture.ts";
 import { sent } from "../testing/fake_runner.ts";
 import { renderExecuted } from "../tools/executed.ts";

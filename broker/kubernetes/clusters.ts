@@ -3,7 +3,7 @@ import { AppError, errorText } from "@gateway/shared/errors";
 import { buildResourceTable, type ResourceTable } from "@gateway/shared/policy";
 import { quoteText } from "@gateway/shared/text";
 import type { ClusterInfo, ClustersResponse } from "@gateway/shared/wire";
-import { Inventory, type RefreshOptions } from "../inventory.ts";
+import { Inventory, type RefreshOptions } from "../request/inventory.ts";
 import type { ApiConnection } from "./ask.ts";
 
 /** A connection that somebody has to close. */

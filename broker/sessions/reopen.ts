@@ -1,5 +1,5 @@
 import { within } from "@gateway/shared/clock";
-import type { Route } from "../route.ts";
+import type { Route } from "../request/route.ts";
 import { obtainSession, type OpenPorts } from "./open.ts";
 import { checkRoute } from "./preflight.ts";
 import type { Asker, Renewal, Session } from "./session.ts";

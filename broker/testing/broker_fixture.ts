@@ -1,12 +1,10 @@
 import { AuditGate } from "@gateway/shared/audit";
 import { FakeClock, FixedRandom, MemoryAuditLog } from "@gateway/shared/testing";
-import { countEvents, type Events } from "../events.ts";
-import { type Execute, execute, type ExecuteRequest } from "../execute.ts";
-import { Inventory } from "../inventory.ts";
-import { runOneShot } from "../one_shot.ts";
-import { type GetFile, getFile } from "../transfer/get.ts";
-import { type PutFile, putFile } from "../transfer/put.ts";
-import type { TransferPorts } from "../transfer/transfer.ts";
+import { countEvents, type Events } from "../request/events.ts";
+import { type Execute, execute, type ExecuteRequest } from "../request/execute.ts";
+import { Inventory } from "../request/inventory.ts";
+import { runOneShot } from "../request/one_shot.ts";
+import { type GetFile, getFile, type PutFile, putFile, type TransferPorts } from "../request/transfer.ts";
 import type { ToolLimits } from "../tools/limits.ts";
 import { FakeAuthority } from "./fake_authority.ts";
 import { FakeRunner } from "./fake_runner.ts";

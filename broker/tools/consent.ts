@@ -1,10 +1,10 @@
 import { AppError } from "@gateway/shared/errors";
 import { canonicalSudoUser } from "@gateway/shared/policy";
 import { quoteText, visibleText } from "@gateway/shared/text";
-import type { Events } from "../events.ts";
-import type { Execute, ExecuteRequest, ExecuteResult } from "../execute.ts";
-import { approvalRequired } from "../obtain.ts";
-import { describeRequest } from "../one_shot.ts";
+import type { Events } from "../request/events.ts";
+import type { Execute, ExecuteRequest, ExecuteResult } from "../request/execute.ts";
+import { approvalRequired } from "../request/obtain.ts";
+import { describeRequest } from "../request/one_shot.ts";
 import type { ToolContext } from "./tool.ts";
 
 /** What it takes to execute with a human at the client. */

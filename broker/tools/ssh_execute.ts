@@ -2,9 +2,9 @@ import { formatDuration } from "@gateway/shared/text";
 import * as z from "@zod/zod";
 import { DEFAULT_LIMITS } from "../ssh/limits.ts";
 import { MAX_FIELD_BYTES } from "./input_guard.ts";
-import { approvalRequired } from "../obtain.ts";
+import { approvalRequired } from "../request/obtain.ts";
 import { executeWithConsent, type WithConsentPorts } from "./consent.ts";
-import type { ExecuteResult } from "../execute.ts";
+import type { ExecuteResult } from "../request/execute.ts";
 import {
   describeOutput,
   EXECUTED_FIELDS,

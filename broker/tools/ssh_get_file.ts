@@ -3,8 +3,8 @@ import { jsonLength } from "./json_length.ts";
 import type { ResultPorts } from "./executed.ts";
 import { fence } from "./fenced.ts";
 import { READABLE_BYTES, RESULT_BYTES, type ToolLimits } from "./limits.ts";
-import { encodeContent, type TextContent } from "../transfer/content.ts";
-import type { GetFile } from "../transfer/get.ts";
+import { encodeContent, type TextContent } from "../request/file_content.ts";
+import type { GetFile } from "../request/transfer.ts";
 import { callerOf, defineTool, reasonArgument, type Tool } from "./tool.ts";
 
 const input = z.strictObject({

@@ -8,7 +8,7 @@ import {
   SESSION_MODES,
 } from "@gateway/shared/wire";
 import * as z from "@zod/zod";
-import type { Hosts } from "../hosts_view.ts";
+import type { Hosts } from "../request/inventory.ts";
 import { jsonLength } from "./json_length.ts";
 import { READABLE_BYTES, RESULT_BYTES } from "./limits.ts";
 import { describeRules } from "./rules_words.ts";

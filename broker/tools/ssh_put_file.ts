@@ -1,7 +1,7 @@
 import { visibleText } from "@gateway/shared/text";
 import * as z from "@zod/zod";
-import { decodeContent } from "../transfer/content.ts";
-import type { PutFile } from "../transfer/put.ts";
+import { decodeContent } from "../request/file_content.ts";
+import type { PutFile } from "../request/transfer.ts";
 import type { ToolLimits } from "./limits.ts";
 import { callerOf, defineTool, reasonArgument, type Tool } from "./tool.ts";
 

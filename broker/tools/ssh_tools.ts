@@ -1,6 +1,5 @@
 import type { Sessions } from "../sessions/sessions.ts";
-import type { GetFile } from "../transfer/get.ts";
-import type { PutFile } from "../transfer/put.ts";
+import type { GetFile, PutFile } from "../request/transfer.ts";
 import type { WithConsentPorts } from "./consent.ts";
 import type { ResultPorts } from "./executed.ts";
 import { createSshExecuteTool } from "./ssh_execute.ts";

@@ -1,5 +1,5 @@
 import { visibleLines } from "@gateway/shared/text";
-import { outputText } from "../output_text.ts";
+import { outputText } from "../request/output_text.ts";
 import { type KeptBytes, keptBytes, missingBytes, type Output } from "../ssh/output_buffer.ts";
 import { jsonEnd, jsonLength, jsonStart } from "./json_length.ts";
 import { READABLE_BYTES, type ToolLimits } from "./limits.ts";

@@ -15,7 +15,7 @@ export interface Toolset {
 }
 
 /** What the tools of a broker need of it. */
-interface ToolsetPorts extends SshToolsPorts, K8sToolsPorts {
+export interface ToolsetPorts extends SshToolsPorts, K8sToolsPorts {
   readonly clusters: Pick<Clusters, "isEmpty" | "watch">;
 }
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { systemClock, systemRandom } from "@gateway/shared/clock";
 import { createMetrics } from "@gateway/shared/service/metrics";
-import { createTimings } from "../../broker/timings.ts";
+import { createTimings } from "../../broker/request/timings.ts";
 import { createConnectSession } from "../../broker/sessions/connect_session.ts";
 import type { SessionLink } from "../../broker/sessions/link.ts";
 import { createEphemeralKey } from "../../broker/ssh/ephemeral_key.ts";

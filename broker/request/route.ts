@@ -1,7 +1,7 @@
 import { AppError } from "@gateway/shared/errors";
 import { quoteText } from "@gateway/shared/text";
 import type { HostInfo } from "@gateway/shared/wire";
-import type { Hosts } from "./hosts_view.ts";
+import type { Hosts } from "./inventory.ts";
 
 /** One connection on the way to a host, the host itself included. */
 export interface Hop {

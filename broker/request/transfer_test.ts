@@ -4,8 +4,7 @@ import { AppError } from "@gateway/shared/errors";
 import { BrokerFixture, MAX_TRANSFER_BYTES, MAX_TTL_SECONDS } from "../testing/broker_fixture.ts";
 import { SERIAL } from "../testing/fake_authority.ts";
 import { printed, sent } from "../testing/fake_runner.ts";
-import type { GetRequest } from "./get.ts";
-import type { PutRequest } from "./put.ts";
+import type { GetRequest, PutRequest } from "./transfer.ts";
 
 const ALL_BYTES = Uint8Array.from({ length: 256 }, (_, byte) => byte);
 const who = { caller: "agent-1", callerGroups: null, host: "web01", ttlSeconds: 0, path: "/tmp/a" };

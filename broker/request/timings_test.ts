@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { AppError } from "@gateway/shared/errors";
 import { createMetrics } from "@gateway/shared/service/metrics";
-import type { Authority, CertificateRequest, SignAnswer } from "./authority/authority.ts";
+import type { Authority, CertificateRequest, SignAnswer } from "../authority/authority.ts";
 import { createTimings, timeAuthority } from "./timings.ts";
 
 const NEVER = new AbortController().signal;

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { cutText } from "@gateway/shared/text";
 import type { SignRequest } from "@gateway/shared/wire";
-import { badRequest } from "./command.ts";
+import { badRequest } from "./file_command.ts";
 
 /** A file's bytes as text, where they are, else in base64. */
 export interface TextContent {

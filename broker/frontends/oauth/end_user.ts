@@ -1,6 +1,6 @@
 import type { AuthInfo } from "@modelcontextprotocol/server";
 import type { VerifiedEndUser } from "@gateway/shared/oidc";
-import type { ToolContext } from "../tools/tool.ts";
+import type { ToolContext } from "../../tools/tool.ts";
 
 /** Who sends one request, by the token that is in this request. The MCP library hands it on to the tool call. */
 export class AuthenticatedEndUser implements AuthInfo {

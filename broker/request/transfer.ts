@@ -2,12 +2,19 @@ import { createHash } from "node:crypto";
 import { AppError } from "@gateway/shared/errors";
 import { quoteText, shortenText } from "@gateway/shared/text";
 import type { WireDecision } from "@gateway/shared/wire";
-import type { Events } from "../events.ts";
-import { approvalRequired } from "../obtain.ts";
-import { describeRequest, type OneShotRequest, type OneShotResult } from "../one_shot.ts";
-import { outputText } from "../output_text.ts";
-import { badRequest, findKernelFolder } from "./command.ts";
-import type { Run } from "../runs.ts";
+import type { Events } from "./events.ts";
+import { approvalRequired } from "./obtain.ts";
+import { describeRequest, type OneShotRequest, type OneShotResult } from "./one_shot.ts";
+import { outputText } from "./output_text.ts";
+import {
+  badRequest,
+  checkMode,
+  checkPath,
+  findKernelFolder,
+  getCommand,
+  putCommand,
+} from "./file_command.ts";
+import type { Run } from "./runs.ts";
 import { keptBytes } from "../ssh/output_buffer.ts";
 
 export interface TransferRequest extends
@@ -121,4 +128,69 @@ export async function recordTransfer(
   const moved = { ...request, command, sudo: false, sudoUser: "", pty: false, dryRun: false };
   await events.require({ ...describeRequest(moved, host), serial, outcome });
   return { sha256, serial, warnings };
+}
+
+export interface GetRequest extends TransferRequest {
+  /** Lowers the limit; the limit itself when 0, negative, or above it. */
+  readonly maxBytes: number;
+}
+
+/** A file that has been read: all of it. */
+interface GotFile extends Transferred {
+  readonly bytes: Uint8Array<ArrayBuffer>;
+}
+
+export type GetFile = (request: GetRequest, signal: AbortSignal) => Promise<GotFile>;
+
+/**
+ * Reads a file from a host. A file above the limit is an error: nothing is ever cut off.
+ *
+ * @throws {AppError} `invalid_request` for a path that won't do or a file above the limit, and whatever stops a
+ * one-shot
+ */
+export async function getFile(
+  ports: TransferPorts,
+  request: GetRequest,
+  signal: AbortSignal,
+): Promise<GotFile> {
+  const { maxBytes: asked, ...transfer } = request;
+  checkPath(transfer.path);
+  const maxBytes = asked > 0 && asked < ports.maxBytes ? asked : ports.maxBytes;
+  const command = getCommand(transfer.path, maxBytes);
+  const executed = await runTransfer(ports, transfer, { command, verb: "read" }, signal);
+  const { stdout } = executed.output;
+  // Also what a host sends that pays no heed to the command, and what the capture of output has cut.
+  if (stdout.totalBytes > maxBytes) throw badRequest(`file exceeds the transfer limit of ${maxBytes} bytes`);
+  const bytes = keptBytes(stdout);
+  return { ...await recordTransfer(ports, transfer, { executed, outcome: "file_get", bytes }), bytes };
+}
+
+export interface PutRequest extends TransferRequest {
+  readonly content: Uint8Array;
+  /** Octal digits; empty leaves the mode as it is. */
+  readonly mode: string;
+}
+
+export type PutFile = (request: PutRequest, signal: AbortSignal) => Promise<Transferred>;
+
+/**
+ * Writes a file on a host, in place of what it held. The command that does it is fixed, so this is not atomic:
+ * who reads the file meanwhile sees a part of it, and so does everybody after a failure in the middle.
+ *
+ * @throws {AppError} `invalid_request` before anything is signed, and whatever stops a one-shot
+ */
+export async function putFile(
+  ports: TransferPorts,
+  request: PutRequest,
+  signal: AbortSignal,
+): Promise<Transferred> {
+  const { content, mode, ...transfer } = request;
+  checkPath(transfer.path);
+  checkMode(mode, transfer.path);
+  if (content.length > ports.maxBytes) {
+    throw badRequest(`content is ${content.length} bytes, the transfer limit is ${ports.maxBytes}`);
+  }
+  const command = putCommand(transfer.path, mode);
+  const executed = await runTransfer(ports, transfer, { command, stdin: content, verb: "write" }, signal);
+  return await recordTransfer(ports, transfer, { executed, outcome: "file_put", bytes: content });
 }

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { AppError } from "@gateway/shared/errors";
-import type { Authority, CertificateRequest } from "./authority/authority.ts";
+import type { Authority, CertificateRequest } from "../authority/authority.ts";
 import { type ObtainPorts, obtainRoute, obtainToken } from "./obtain.ts";
 
 const { signal } = new AbortController();

@@ -1,5 +1,5 @@
 import { type Clock, within } from "@gateway/shared/clock";
-import type { RecordingFile } from "./file.ts";
+import type { RecordingFile } from "./recording_file.ts";
 
 /** How long a disk may take to do one thing, in milliseconds. One that takes longer may never answer. */
 export const DISK_MS = 10_000;

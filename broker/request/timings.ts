@@ -6,8 +6,8 @@ import type {
   SignAnswer,
   SignOptions,
   TokenRequest,
-} from "./authority/authority.ts";
-import type { SshTimings } from "./ssh/timings.ts";
+} from "../authority/authority.ts";
+import type { SshTimings } from "../ssh/timings.ts";
 
 /** How long the parts of a call take. */
 interface Timings extends SshTimings {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { trackRuns } from "./runs.ts";
-import { BrokerFixture } from "./testing/broker_fixture.ts";
-import { hangUntilAborted } from "./testing/fake_runner.ts";
+import { BrokerFixture } from "../testing/broker_fixture.ts";
+import { hangUntilAborted } from "../testing/fake_runner.ts";
 
 const request = {
   caller: "agent-1",

@@ -4,7 +4,7 @@ import { type Clock, within } from "@gateway/shared/clock";
 import { AppError, errorName } from "@gateway/shared/errors";
 import type { OpenRedactStream, RedactStream } from "@gateway/shared/redact";
 import { encodeEvent, encodeHeader, type RecordingEvent, type RecordingHeader } from "./asciicast.ts";
-import type { RecordingFile } from "./file.ts";
+import type { RecordingFile } from "./recording_file.ts";
 import { DISK_MS, LimitedFile, tookTooLong } from "./limited_file.ts";
 
 /** The largest recording, in bytes; a mark follows, and nothing else. */

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { AppError } from "@gateway/shared/errors";
-import type { SignAnswer } from "./authority/authority.ts";
-import { ASKED, BrokerFixture, MAX_TTL_SECONDS } from "./testing/broker_fixture.ts";
-import { SERIAL } from "./testing/fake_authority.ts";
-import { hangUntilAborted, printed, sent } from "./testing/fake_runner.ts";
+import type { SignAnswer } from "../authority/authority.ts";
+import { ASKED, BrokerFixture, MAX_TTL_SECONDS } from "../testing/broker_fixture.ts";
+import { SERIAL } from "../testing/fake_authority.ts";
+import { hangUntilAborted, printed, sent } from "../testing/fake_runner.ts";
 
 Deno.test("execute() runs the command with the certificate it got and returns what was printed", async () => {
   const broker = new BrokerFixture();

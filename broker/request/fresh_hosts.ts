@@ -5,7 +5,7 @@ import { quoteText } from "@gateway/shared/text";
 import type { HostInfo } from "@gateway/shared/wire";
 import { audited } from "./audited.ts";
 import type { Events } from "./events.ts";
-import type { Hosts, HostsView } from "./hosts_view.ts";
+import type { Hosts, HostsView } from "./inventory.ts";
 import { buildRoute, type Route } from "./route.ts";
 
 /** What it takes to know the hosts as they are now. */

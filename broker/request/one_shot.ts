@@ -17,9 +17,9 @@ import {
   type TargetIntent,
 } from "./obtain.ts";
 import { type Route, targetOf } from "./route.ts";
-import { describeContent } from "./transfer/content.ts";
-import type { KeptBytes } from "./ssh/output_buffer.ts";
-import type { CommandResult, RunCommandOptions } from "./ssh/run_command.ts";
+import { describeContent } from "./file_content.ts";
+import type { KeptBytes } from "../ssh/output_buffer.ts";
+import type { CommandResult, RunCommandOptions } from "../ssh/run_command.ts";
 
 export interface OneShotRequest {
   /** Who asks: the constant of the stdio frontend, or the CN of the agent's certificate. */

@@ -2,8 +2,8 @@ import { startServiceMonitor } from "@gateway/shared/http/monitor";
 import { type UpstreamClient, UpstreamWatch } from "@gateway/shared/http";
 import type { Clock } from "@gateway/shared/clock";
 import type { Metrics, ServiceLogger } from "@gateway/shared/service";
-import type { BrokerConfig } from "./config.ts";
-import type { BrokerFrontend } from "./permissions.ts";
+import type { BrokerConfig } from "../config/config.ts";
+import type { BrokerFrontend } from "../config/permissions.ts";
 
 /** The monitor listener of a broker, or nothing where none is configured. */
 interface BrokerMonitor {

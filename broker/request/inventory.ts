@@ -1,4 +1,5 @@
 import { type Clock, every } from "@gateway/shared/clock";
+import type { HostInfo } from "@gateway/shared/wire";
 
 /** How an inventory keeps itself fresh between calls. */
 export interface RefreshOptions {
@@ -70,3 +71,8 @@ export class Inventory<Info> {
     return known;
   }
 }
+
+export type Hosts = ReadonlyMap<string, HostInfo>;
+
+/** The broker's view of the hosts. */
+export type HostsView = Inventory<HostInfo>;

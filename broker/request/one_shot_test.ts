@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { AppError } from "@gateway/shared/errors";
 import type { HostsResponse } from "@gateway/shared/wire";
-import type { CertificateRequest, SignAnswer } from "./authority/authority.ts";
-import { BrokerFixture, MAX_TTL_SECONDS } from "./testing/broker_fixture.ts";
-import { SERIAL } from "./testing/fake_authority.ts";
+import type { CertificateRequest, SignAnswer } from "../authority/authority.ts";
+import { BrokerFixture, MAX_TTL_SECONDS } from "../testing/broker_fixture.ts";
+import { SERIAL } from "../testing/fake_authority.ts";
 
 const host = (name: string, jump?: string) => ({
   addr: `${name}.test:22`,

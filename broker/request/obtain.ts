@@ -8,11 +8,11 @@ import type {
   SignOptions,
   TokenAnswer,
   TokenRequest,
-} from "./authority/authority.ts";
+} from "../authority/authority.ts";
 import { type HostsPorts, refreshHosts, routeTo } from "./fresh_hosts.ts";
 import { type Hop, type Route, targetOf } from "./route.ts";
-import type { HopLogin, HopLogins } from "./ssh/connect_route.ts";
-import type { EphemeralKey } from "./ssh/ephemeral_key.ts";
+import type { HopLogin, HopLogins } from "../ssh/connect_route.ts";
+import type { EphemeralKey } from "../ssh/ephemeral_key.ts";
 
 /** A certificate to connect with, the decision that a dry run asked for, or that a human has to approve first. */
 type Obtained = Extract<SignAnswer, { kind: "issued" | "decided" | "needs_approval" }>;

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { ASKED, BrokerFixture } from "./testing/broker_fixture.ts";
-import { HOSTS, ISSUED_UPTIME } from "./testing/fake_authority.ts";
+import { ASKED, BrokerFixture } from "../testing/broker_fixture.ts";
+import { HOSTS, ISSUED_UPTIME } from "../testing/fake_authority.ts";
 
 Deno.test("execute() tells and records that a human has to approve, and connects nowhere", async () => {
   const broker = new BrokerFixture();

@@ -1,5 +1,5 @@
 import { type OneShotPorts, type OneShotRequest, type OneShotResult, runOneShot } from "./one_shot.ts";
-import type { Output } from "./ssh/output_buffer.ts";
+import type { Output } from "../ssh/output_buffer.ts";
 
 /** One command on one host that reads nothing. */
 export type ExecuteRequest = Omit<OneShotRequest, "fileTransfer" | "stdin">;

@@ -3,7 +3,7 @@ import { createHash } from "node:crypto";
 import { FakeClock } from "@gateway/shared/testing";
 import { createRedactStreams } from "@gateway/shared/redact";
 import { encodeHeader } from "./asciicast.ts";
-import type { RecordingFile } from "./file.ts";
+import type { RecordingFile } from "./recording_file.ts";
 import { Recorder, type RecorderOptions } from "./recorder.ts";
 
 const HEADER = { sessionId: "s1", caller: "agent-1", host: "web01", serial: 7n, startedAt: 1_000_000 };
