@@ -9,13 +9,12 @@ import { loadAuthority } from "./authority/load.ts";
 import type { Authority } from "./authority/authority.ts";
 import type { AuthorityPorts } from "./authority/open_authority.ts";
 import type { BrokerConfig } from "./config/config.ts";
-import { countEvents, type Events } from "./request/events.ts";
+import { countEvents, type Events } from "./request/records.ts";
 import { type Execute, execute } from "./request/execute.ts";
 import { Clusters } from "./kubernetes/clusters.ts";
 import { connectTo } from "./kubernetes/connect.ts";
 import { type RunAction, runAction } from "./kubernetes/run_action.ts";
 import { type Hosts, type HostsView, Inventory } from "./request/inventory.ts";
-import { runOneShot } from "./request/one_shot.ts";
 import { trackRuns } from "./request/runs.ts";
 import type { Sessions } from "./sessions/sessions.ts";
 import { startSessions } from "./sessions/start.ts";
@@ -31,7 +30,7 @@ export interface BrokerPorts extends AuthorityPorts {
   readonly mayShareConfig?: boolean;
 }
 
-export interface Broker {
+interface Broker {
   readonly execute: Execute;
   readonly putFile: PutFile;
   readonly getFile: GetFile;
@@ -88,7 +87,7 @@ export async function createBroker(config: BrokerConfig, ports: BrokerPorts): Pr
     maxTtlSeconds,
   };
   const transfer: TransferPorts = {
-    runOneShot: (request, signal) => runOneShot(oneShot, request, signal),
+    execute: (request, signal) => execute(oneShot, request, signal),
     events,
     maxBytes: config.file_transfer_max_bytes,
   };

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { AppError } from "@gateway/shared/errors";
 import type { SignAnswer } from "../authority/authority.ts";
 import { ASKED, BrokerFixture, MAX_TTL_SECONDS } from "../testing/broker_fixture.ts";
-import { SERIAL } from "../testing/fake_authority.ts";
+import { HOSTS, SERIAL } from "../testing/fake_authority.ts";
 import { hangUntilAborted, printed, sent } from "../testing/fake_runner.ts";
 
 Deno.test("execute() runs the command with the certificate it got and returns what was printed", async () => {
@@ -15,6 +15,7 @@ Deno.test("execute() runs the command with the certificate it got and returns wh
     exitCode: 3,
     serial: SERIAL,
     warnings: [],
+    host: HOSTS["web01"],
   });
   const [run] = broker.runner.runs;
   assert.deepEqual(run?.hops.map(({ key: _key, ...hop }) => hop), [{

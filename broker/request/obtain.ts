@@ -1,21 +1,10 @@
 import { AppError } from "@gateway/shared/errors";
 import { quoteText } from "@gateway/shared/text";
 import type { Purpose, SignRequest, WireDecision } from "@gateway/shared/wire";
-import type {
-  Authority,
-  CertificateRequest,
-  SignAnswer,
-  SignOptions,
-  TokenAnswer,
-  TokenRequest,
-} from "../authority/authority.ts";
-import { type HostsPorts, refreshHosts, routeTo } from "./fresh_hosts.ts";
-import { type Hop, type Route, targetOf } from "./route.ts";
+import type { Authority, CertificateRequest, SignAnswer, SignOptions } from "../authority/authority.ts";
+import { type Hop, type HostsPorts, refreshHosts, type Route, routeTo, targetOf } from "./route.ts";
 import type { HopLogin, HopLogins } from "../ssh/connect_route.ts";
 import type { EphemeralKey } from "../ssh/ephemeral_key.ts";
-
-/** A certificate to connect with, the decision that a dry run asked for, or that a human has to approve first. */
-type Obtained = Extract<SignAnswer, { kind: "issued" | "decided" | "needs_approval" }>;
 
 /** Who asks for the authority to do what, and for how long. */
 export interface Intent {
@@ -35,7 +24,7 @@ export interface Intent {
 }
 
 /** The fields of a sign request that no bastion's has. */
-export type TargetIntent = Partial<
+type TargetIntent = Partial<
   Pick<
     SignRequest,
     | "command"
@@ -83,127 +72,104 @@ export interface RouteAuthority {
   readonly shim: string | undefined;
 }
 
-/** A token to act on a cluster with, the decision that a dry run asked for, or that a human has to approve first. */
-type ObtainedToken = Extract<TokenAnswer, { kind: "issued" | "decided" | "needs_approval" }>;
+/** The answers that give a caller nothing. */
+type Refused = Extract<SignAnswer, { kind: "rejected" | "undecided" | "not_granted" }>;
+
+/** Two instances that stop one after the other can lose one answer each. */
+const MAX_ATTEMPTS = 3;
 
 /**
- * Gets one certificate, or the decision about it; waits for a human where one has been asked.
+ * Requests a certificate, a token or a decision, and waits for a human if an approval has been requested. A lost
+ * answer is requested again: nobody has the certificate that may have been signed.
  *
  * @throws {AppError} `denied` when the authority or the human refuses, `approval_required` when the human has
  * not decided, `upstream_failure` when there is no usable answer
  */
-export function obtain(
-  authority: Pick<Authority, "sign">,
-  request: CertificateRequest,
-  options: ObtainOptions,
-): Promise<Obtained> {
-  const what = `signing cert for ${quoteText(request.host)}`;
-  return settle(what, (signing) => authority.sign(request, signing), options);
-}
-
-/**
- * Gets a token for one action on a cluster, or the decision about it; waits for a human where one has been asked.
- *
- * @throws {AppError} as {@linkcode obtain} does
- */
-export function obtainToken(
-  authority: Pick<Authority, "token">,
-  request: TokenRequest,
-  options: ObtainOptions,
-): Promise<ObtainedToken> {
-  const what = `token for ${quoteText(request.host)}`;
-  return askAnew(() => settle(what, (signing) => authority.token(request, signing), options));
-}
-
-/** One may be lost with each of two instances that end one after the other. */
-const MAX_ATTEMPTS = 3;
-
-/** Asks anew where nobody has the answer: what may have been signed then is for a key that is gone. */
-async function askAnew<T>(ask: () => Promise<T>): Promise<T> {
-  for (let attempt = 1;; attempt++) {
-    try {
-      return await ask();
-    } catch (cause) {
-      if (!(cause instanceof AppError) || cause.code !== "answer_lost") throw cause;
-      if (attempt === MAX_ATTEMPTS) throw new AppError("upstream_failure", cause.message, { cause });
-    }
-  }
-}
-
-/** The certificate, or the decision about it, and the key that it is for. */
-function obtainForKey(
-  { authority, createKey }: Pick<ObtainPorts, "authority" | "createKey">,
-  { hop, intent }: { readonly hop: Pick<Hop, "name" | "role">; readonly intent: Intent },
-  options: ObtainOptions,
-): Promise<{ readonly answer: Obtained; readonly key: EphemeralKey }> {
-  return askAnew(async () => {
-    const key = createKey();
-    const request = createSignRequest(hop, intent, key.publicKeyLine);
-    return { answer: await obtain(authority, request, options), key };
-  });
-}
-
-/** The answers that leave a caller with nothing. */
-type Refused = Extract<SignAnswer, { kind: "rejected" | "undecided" | "not_granted" }>;
-
-async function settle<Granted extends { readonly kind: "issued" | "decided" | "needs_approval" }>(
+export async function ask<Granted extends { readonly kind: "issued" | "decided" | "needs_approval" }>(
   what: string,
-  ask: (options: SignOptions) => Promise<Granted | Refused>,
+  request: (options: SignOptions, attempt: number) => Promise<Granted | Refused>,
   { signal, onProgress }: ObtainOptions,
 ): Promise<Granted> {
-  let answer: Granted | Refused;
-  try {
-    answer = await ask({
-      signal,
-      onWaiting: (approvalId) => onProgress?.(`waiting for approval ${approvalId}`),
-    });
-  } catch (cause) {
-    if (!(cause instanceof AppError) || !["upstream_failure", "answer_lost"].includes(cause.code)) {
-      throw cause;
+  const onWaiting = (approvalId: string) => onProgress?.(`waiting for approval ${approvalId}`);
+  for (let attempt = 1;; attempt++) {
+    let answer: Granted | Refused;
+    try {
+      answer = await request({ signal, onWaiting }, attempt);
+    } catch (cause) {
+      if (!(cause instanceof AppError) || !["upstream_failure", "answer_lost"].includes(cause.code)) {
+        throw cause;
+      }
+      if (cause.code === "answer_lost" && attempt < MAX_ATTEMPTS) continue;
+      throw new AppError("upstream_failure", `upstream failure: ${what}: ${cause.message}`, { cause });
     }
-    throw new AppError(cause.code, `upstream failure: ${what}: ${cause.message}`, { cause });
-  }
-  switch (answer.kind) {
-    case "rejected":
-      throw new AppError("denied", `${what}: signing rejected (${answer.status}): ${answer.detail}`);
-    case "undecided":
-      throw new AppError("approval_required", `${what}: ${describeUndecided(answer)}`);
-    case "not_granted":
-      throw new AppError("denied", `${what}: approval not granted (${answer.status}): ${answer.detail}`);
-    default:
-      return answer;
+    switch (answer.kind) {
+      case "rejected":
+        throw new AppError("denied", `${what}: signing rejected (${answer.status}): ${answer.detail}`);
+      case "undecided":
+        throw new AppError("approval_required", `${what}: ${describeUndecided(answer)}`);
+      case "not_granted":
+        throw new AppError("denied", `${what}: approval not granted (${answer.status}): ${answer.detail}`);
+      default:
+        return answer;
+    }
   }
 }
 
+type Gated = Extract<SignAnswer, { kind: "needs_approval" }>;
+
+/** Requests a certificate, or the decision about it, for a key of its own in each attempt. */
+async function askForHop(
+  { authority, createKey }: ObtainPorts,
+  { hop, intent }: { readonly hop: Hop; readonly intent: Intent },
+  options: ObtainOptions,
+) {
+  let key = createKey();
+  const answer = await ask(`signing cert for ${quoteText(hop.name)}`, (signing, attempt) => {
+    if (attempt > 1) key = createKey();
+    return authority.sign(createSignRequest(hop, intent, key.publicKeyLine), signing);
+  }, options);
+  return { answer, key };
+}
+
 /**
- * Gets a certificate, each for a key of its own, for every hop of a route in the order of dialling. A human who is
- * waited for may take longer than what is known of the hosts, or than the bastions' certificates, is good for: the
- * route is found again then.
+ * Gets a certificate, each for a key of its own, for every hop of a route in the order of dialing. An approval can
+ * take longer than the host list or the bastions' certificates stay valid: after such a wait the route is looked up
+ * again.
  *
- * @throws {AppError} as {@linkcode obtain}, {@linkcode refreshHosts} and {@linkcode routeTo} do
+ * @throws {AppError} as {@linkcode ask}, {@linkcode refreshHosts} and {@linkcode routeTo} do
  */
 export async function obtainRoute(
   ports: ObtainPorts,
   { route: known, intent }: { readonly route: Route; readonly intent: Intent },
   options: ObtainOptions,
-): Promise<RouteAuthority | Extract<Obtained, { kind: "needs_approval" }>> {
+): Promise<RouteAuthority | Gated> {
   const early = await obtainBastions(ports, { route: known, intent }, options);
-  const { name } = targetOf(known);
-  const { answer, key } = await obtainForKey(
-    ports,
-    { hop: { name, role: "target" }, intent },
-    options,
-  );
+  const { answer, key } = await askForHop(ports, { hop: targetOf(known), intent }, options);
   if (answer.kind === "needs_approval") return answer;
   if (answer.kind === "decided") throw noCertificate();
   const { certificate, serial, decision, elevationPrefix, shim, waited } = answer;
-  const route = waited ? routeTo(await refreshHosts(ports, options.signal), name) : known;
+  const route = waited ? routeTo(await refreshHosts(ports, options.signal), targetOf(known).name) : known;
   const bastions = waited ? await obtainBastions(ports, { route, intent }, options) : early;
   const target = loginOf(targetOf(route), certificate, key);
   const [first, ...others] = [...bastions.map(({ login }) => login), target];
   const hops: HopLogins = [first ?? target, ...others];
   const bastionSerials = [...new Set([...early, ...bastions].map(({ serial }) => serial))];
   return { kind: "issued", route, hops, serial, bastionSerials, decision, elevationPrefix, shim };
+}
+
+/**
+ * Gets the decision about a dry run.
+ *
+ * @throws {AppError} as {@linkcode ask} does
+ */
+export async function obtainDecision(
+  ports: ObtainPorts,
+  { hop, intent }: { readonly hop: Hop; readonly intent: Intent },
+  options: ObtainOptions,
+): Promise<Gated | Extract<SignAnswer, { kind: "decided" }>> {
+  const { answer } = await askForHop(ports, { hop, intent }, options);
+  if (answer.kind === "issued") throw new TypeError("A dry run was answered with a certificate");
+  return answer;
 }
 
 async function obtainBastions(
@@ -214,18 +180,10 @@ async function obtainBastions(
   const bastions = [];
   for (const hop of route) {
     if (hop.role === "target") continue;
-    const { answer, key } = await obtainForKey(ports, { hop, intent }, options);
-    switch (answer.kind) {
-      case "issued":
-        bastions.push({ login: loginOf(hop, answer.certificate, key), serial: answer.serial });
-        break;
-      case "needs_approval":
-        throw approvalRequired(hop.name, answer.rule);
-      case "decided":
-        throw noCertificate();
-      default:
-        answer satisfies never;
-    }
+    const { answer, key } = await askForHop(ports, { hop, intent }, options);
+    if (answer.kind === "needs_approval") throw approvalRequired(hop.name, answer.rule);
+    if (answer.kind === "decided") throw noCertificate();
+    bastions.push({ login: loginOf(hop, answer.certificate, key), serial: answer.serial });
   }
   return bastions;
 }

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { AppError } from "@gateway/shared/errors";
 import type { Authority, CertificateRequest } from "../authority/authority.ts";
-import { type ObtainPorts, obtainRoute, obtainToken } from "./obtain.ts";
+import { ask, type ObtainPorts, obtainRoute } from "./obtain.ts";
 
 const { signal } = new AbortController();
 const HOST = { addr: "10.0.0.1:22", user: "deploy", host_key: "k" };
@@ -59,7 +59,8 @@ Deno.test("a certificate whose answer was lost is asked for anew, each time for 
 Deno.test("a token whose answer was lost is asked for anew", async () => {
   const { asked, ports } = losing(1);
   const request = { host: "prod", command: "get pods" } as never;
-  assert.equal((await obtainToken(ports.authority, request, { signal })).kind, "issued");
+  const answer = await ask("token", (options) => ports.authority.token(request, options), { signal });
+  assert.equal(answer.kind, "issued");
   assert.equal(asked.length, 2);
 });
 

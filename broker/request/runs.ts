@@ -1,5 +1,5 @@
 /** Something that runs until it is done or its signal is aborted. */
-export type Run<Request, Result> = (request: Request, signal: AbortSignal) => Promise<Result>;
+type Run<Request, Result> = (request: Request, signal: AbortSignal) => Promise<Result>;
 
 export interface Runs {
   track<Request, Result>(run: Run<Request, Result>): Run<Request, Result>;

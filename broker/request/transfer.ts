@@ -2,9 +2,8 @@ import { createHash } from "node:crypto";
 import { AppError } from "@gateway/shared/errors";
 import { quoteText, shortenText } from "@gateway/shared/text";
 import type { WireDecision } from "@gateway/shared/wire";
-import type { Events } from "./events.ts";
-import { approvalRequired } from "./obtain.ts";
-import { describeRequest, type OneShotRequest, type OneShotResult } from "./one_shot.ts";
+import type { Events } from "./records.ts";
+import { describeRequest, type Execute, type ExecuteRequest, type ExecuteResult } from "./execute.ts";
 import { outputText } from "./output_text.ts";
 import {
   badRequest,
@@ -14,12 +13,11 @@ import {
   getCommand,
   putCommand,
 } from "./file_command.ts";
-import type { Run } from "./runs.ts";
 import { keptBytes } from "../ssh/output_buffer.ts";
 
-export interface TransferRequest extends
+interface TransferRequest extends
   Pick<
-    OneShotRequest,
+    ExecuteRequest,
     "caller" | "callerGroups" | "bearerToken" | "host" | "ttlSeconds" | "reason" | "onProgress"
   > {
   readonly path: string;
@@ -27,13 +25,13 @@ export interface TransferRequest extends
 
 /** What it takes to move a file. */
 export interface TransferPorts {
-  readonly runOneShot: Run<OneShotRequest, OneShotResult>;
+  readonly execute: Execute;
   readonly events: Pick<Events, "require">;
   /** The largest file, in bytes. */
   readonly maxBytes: number;
 }
 
-export interface Transferred {
+interface Transferred {
   readonly sha256: string;
   /** Of the certificate that moved it. */
   readonly serial: bigint;
@@ -42,7 +40,7 @@ export interface Transferred {
 }
 
 /** The one shot of a transfer: never with sudo or a terminal, and there is nobody to ask for an approval. */
-type Executed = Extract<OneShotResult, { readonly kind: "executed" }>;
+type Executed = Extract<ExecuteResult, { readonly kind: "executed" }>;
 
 /** As much of what a host says to a failure as an error text repeats, in characters. */
 const MAX_DETAIL = 1000;
@@ -53,8 +51,8 @@ const MAX_DETAIL = 1000;
  * @throws {AppError} `invalid_request` for a path in a folder of the kernel that no allow rule names
  * @throws {AppError} `upstream_failure` when it fails on the host, and whatever stops a one-shot
  */
-export async function runTransfer(
-  { runOneShot }: TransferPorts,
+async function runTransfer(
+  { execute }: TransferPorts,
   { path, ...who }: TransferRequest,
   { command, stdin, verb }: {
     readonly command: string;
@@ -75,7 +73,7 @@ export async function runTransfer(
   };
   const folder = findKernelFolder(path);
   if (folder !== undefined) {
-    const preview = await runOneShot({ ...request, dryRun: true }, signal);
+    const preview = await execute({ ...request, dryRun: true }, signal);
     if (preview.kind !== "decided" || !names(preview.decision, folder)) {
       throw badRequest(
         `path is in ${folder}, where only what an allow rule of the policy names is transferred; ` +
@@ -83,24 +81,15 @@ export async function runTransfer(
       );
     }
   }
-  const result = await runOneShot(request, signal);
-  switch (result.kind) {
-    case "executed": {
-      const { exitCode, stderr } = result.output;
-      if (exitCode === 0) return result;
-      const shown = shortenText(outputText(keptBytes(stderr)).trim(), MAX_DETAIL);
-      throw new AppError(
-        "upstream_failure",
-        `upstream failure: remote ${verb} failed (exit ${exitCode}): ${quoteText(shown)}`,
-      );
-    }
-    case "needs_approval":
-      throw approvalRequired(request.host, result.rule);
-    case "decided":
-      throw new TypeError("A dry run was not asked for");
-    default:
-      return result satisfies never;
-  }
+  const result = await execute(request, signal);
+  if (result.kind !== "executed") throw new TypeError("A dry run was not asked for");
+  const { exitCode, stderr } = result;
+  if (exitCode === 0) return result;
+  const shown = shortenText(outputText(keptBytes(stderr)).trim(), MAX_DETAIL);
+  throw new AppError(
+    "upstream_failure",
+    `upstream failure: remote ${verb} failed (exit ${exitCode}): ${quoteText(shown)}`,
+  );
 }
 
 /** Whether the rule that allows a command has the folder in its text. */
@@ -113,7 +102,7 @@ function names({ allowed, matched_rule = "" }: WireDecision, folder: string): bo
  *
  * @throws {AppError} `audit_unavailable` when it can't be recorded and the fail mode is closed
  */
-export async function recordTransfer(
+async function recordTransfer(
   { events }: TransferPorts,
   request: TransferRequest,
   { executed, outcome, bytes }: {
@@ -158,7 +147,7 @@ export async function getFile(
   const maxBytes = asked > 0 && asked < ports.maxBytes ? asked : ports.maxBytes;
   const command = getCommand(transfer.path, maxBytes);
   const executed = await runTransfer(ports, transfer, { command, verb: "read" }, signal);
-  const { stdout } = executed.output;
+  const { stdout } = executed;
   // Also what a host sends that pays no heed to the command, and what the capture of output has cut.
   if (stdout.totalBytes > maxBytes) throw badRequest(`file exceeds the transfer limit of ${maxBytes} bytes`);
   const bytes = keptBytes(stdout);

@@ -3,7 +3,7 @@ import { quoteText } from "@gateway/shared/text";
 import { AppError } from "@gateway/shared/errors";
 import type { KeptBytes, Output } from "../ssh/output_buffer.ts";
 import type { CommandResult } from "../ssh/run_command.ts";
-import { audited, canceledBy } from "../request/audited.ts";
+import { audited, canceledBy } from "../request/records.ts";
 import type { OpenPorts } from "./open.ts";
 import { NO_LINK } from "./link.ts";
 import { type Cleared, ONE_SHOT_INSTEAD, preflight } from "./preflight.ts";

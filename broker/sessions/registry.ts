@@ -2,7 +2,7 @@ import type { AuditEntry } from "@gateway/shared/audit";
 import type { Clock } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
 import { quoteText } from "@gateway/shared/text";
-import type { Events } from "../request/events.ts";
+import type { Events } from "../request/records.ts";
 import type { RecordingSummary } from "./recorder.ts";
 import type { Session, SessionInfo } from "./session.ts";
 

@@ -3,7 +3,7 @@ import type { Metrics, ServiceLogger } from "@gateway/shared/service";
 import { createRedactStreams } from "@gateway/shared/redact";
 import type { OpenAuthority } from "../authority/open_authority.ts";
 import type { BrokerConfig } from "../config/config.ts";
-import type { Events } from "../request/events.ts";
+import type { Events } from "../request/records.ts";
 import { createRecordingFile } from "./recording_file.ts";
 import type { Runs } from "../request/runs.ts";
 import type { SshTimings } from "../ssh/timings.ts";

@@ -1,9 +1,8 @@
 import { AuditGate } from "@gateway/shared/audit";
 import { FakeClock, FixedRandom, MemoryAuditLog } from "@gateway/shared/testing";
-import { countEvents, type Events } from "../request/events.ts";
+import { countEvents, type Events } from "../request/records.ts";
 import { type Execute, execute, type ExecuteRequest } from "../request/execute.ts";
 import { Inventory } from "../request/inventory.ts";
-import { runOneShot } from "../request/one_shot.ts";
 import { type GetFile, getFile, type PutFile, putFile, type TransferPorts } from "../request/transfer.ts";
 import type { ToolLimits } from "../tools/limits.ts";
 import { FakeAuthority } from "./fake_authority.ts";
@@ -74,7 +73,7 @@ export class BrokerFixture {
     };
     this.execute = (request, signal) => execute(ports, request, signal);
     const transfer: TransferPorts = {
-      runOneShot: (request, signal) => runOneShot(ports, request, signal),
+      execute: (request, signal) => execute(ports, request, signal),
       events: this.events,
       maxBytes: MAX_TRANSFER_BYTES,
     };

@@ -1,8 +1,6 @@
 import type { Sessions } from "../sessions/sessions.ts";
 import type { GetFile, PutFile } from "../request/transfer.ts";
-import type { WithConsentPorts } from "./consent.ts";
-import type { ResultPorts } from "./executed.ts";
-import { createSshExecuteTool } from "./ssh_execute.ts";
+import { createSshExecuteTool, type SshExecutePorts } from "./ssh_execute.ts";
 import { createSshGetFileTool } from "./ssh_get_file.ts";
 import { createSshListServersTool, type ListServersPorts } from "./ssh_list_servers.ts";
 import { createSshPutFileTool } from "./ssh_put_file.ts";
@@ -12,7 +10,7 @@ import { createSshSessionOpenTool } from "./ssh_session_open.ts";
 import type { Tool } from "./tool.ts";
 
 /** What the tools for SSH hosts need of a broker. */
-export interface SshToolsPorts extends WithConsentPorts, ResultPorts, ListServersPorts {
+export interface SshToolsPorts extends SshExecutePorts, ListServersPorts {
   readonly putFile: PutFile;
   readonly getFile: GetFile;
   readonly sessions: Sessions;

@@ -1,6 +1,7 @@
 import { AppError } from "@gateway/shared/errors";
 import { MAX_REASON_CHARACTERS } from "@gateway/shared/wire";
 import * as z from "@zod/zod";
+import type { AskHuman } from "../request/execute.ts";
 import { guardInput } from "./input_guard.ts";
 
 /** On whose behalf a tool runs, and for how long it is wanted. */
@@ -49,13 +50,6 @@ export function isVisible(
 ): boolean {
   return callerGroups === null || groups.some((group) => callerGroups.includes(group));
 }
-
-/** Asks the human at the client to say yes or no. Never rejects: whatever goes wrong is a no. */
-export type AskHuman = (question: string) => Promise<HumanAnswer>;
-
-export type HumanAnswer =
-  | { readonly kind: "approved" }
-  | { readonly kind: "declined"; readonly why: string };
 
 /** What a tool gives back: a text for the model, and the same as an object of its output schema. */
 export interface ToolResult {

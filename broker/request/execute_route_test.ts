@@ -33,7 +33,7 @@ function issue({ host, role }: CertificateRequest): SignAnswer {
   };
 }
 
-Deno.test("runOneShot() gets a certificate for each hop in the order of dialling, and connects after that", async () => {
+Deno.test("execute() gets a certificate for each hop in the order of dialling, and connects after that", async () => {
   const broker = chained();
   broker.authority.answer = (request) => {
     assert.deepEqual(broker.runner.runs, []);
@@ -71,13 +71,13 @@ Deno.test("runOneShot() gets a certificate for each hop in the order of dialling
   ]);
 });
 
-Deno.test("runOneShot() uses a key of its own for every hop", async () => {
+Deno.test("execute() uses a key of its own for every hop", async () => {
   const broker = chained();
   await broker.run({ host: "db" });
   assert.equal(new Set(broker.runner.runs[0]?.hops.map(({ key }) => key)).size, 3);
 });
 
-Deno.test("runOneShot() asks a bastion's certificate for nothing but the way, for the same end user", async () => {
+Deno.test("execute() asks a bastion's certificate for nothing but the way, for the same end user", async () => {
   const broker = chained();
   await broker.run({
     host: "db",
@@ -104,13 +104,13 @@ Deno.test("runOneShot() asks a bastion's certificate for nothing but the way, fo
   assert.deepEqual([command, sudo, pty, approved, bearer_token], ["uptime", true, true, true, "secret"]);
 });
 
-Deno.test("runOneShot() writes the token into no record", async () => {
+Deno.test("execute() writes the token into no record", async () => {
   const broker = chained();
   await broker.run({ host: "db", bearerToken: "secret-token" });
   assert.ok(!JSON.stringify(broker.log.entries, (_key, value) => String(value)).includes("secret-token"));
 });
 
-Deno.test("runOneShot() asks about the target alone in a dry run", async () => {
+Deno.test("execute() asks about the target alone in a dry run", async () => {
   const broker = chained();
   broker.authority.answer = () => ({ kind: "decided", decision: { allowed: true } });
   await broker.run({ host: "db", dryRun: true });
@@ -131,7 +131,7 @@ Deno.test.each<{ name: string; answer: SignAnswer; code: string; message: string
     message: 'command on "inner" requires human approval (r); ' +
       "approve it in-chat (if enabled), via the control plane, or with broker-ctl",
   },
-])("runOneShot() goes no further when a bastion $name", async ({ answer, code, message }) => {
+])("execute() goes no further when a bastion $name", async ({ answer, code, message }) => {
   const broker = chained();
   broker.authority.answer = (request) => request.host === "inner" ? answer : issue(request);
   await assert.rejects(broker.run({ host: "db" }), { code, message });
@@ -153,7 +153,7 @@ Deno.test.each([
     hosts: { db: host("db", "a"), a: host("a", "b"), b: host("b", "a") },
     message: 'bastion cycle at "a"',
   },
-])("runOneShot() refuses $name before anything is signed", async ({ hosts, message }) => {
+])("execute() refuses $name before anything is signed", async ({ hosts, message }) => {
   const broker = chained(hosts);
   await assert.rejects(broker.run({ host: "db" }), { code: "denied", message });
   assert.deepEqual(broker.authority.requests, []);
@@ -162,7 +162,7 @@ Deno.test.each([
   ]);
 });
 
-Deno.test("runOneShot() gets new certificates for the bastions after a wait for a human (K15)", async () => {
+Deno.test("execute() gets new certificates for the bastions after a wait for a human (K15)", async () => {
   const broker = chained();
   broker.authority.answer = (request) => {
     if (request.role === "target") {
@@ -178,7 +178,7 @@ Deno.test("runOneShot() gets new certificates for the bastions after a wait for 
 });
 
 Deno.test.each(["frozen", "denied"] as const)(
-  "runOneShot() tells a broker that is %s what the signer says of it",
+  "execute() tells a broker that is %s what the signer says of it",
   async (code) => {
     const broker = chained();
     broker.authority.list = () => {

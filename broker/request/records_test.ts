@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { AppError } from "@gateway/shared/errors";
-import { countEvents, type Events } from "./events.ts";
+import { countEvents, type Events } from "./records.ts";
 
 /** Keeps the order in which things happened. */
 function fixture(fails: boolean) {
