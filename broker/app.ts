@@ -6,22 +6,20 @@ import { createRedactor } from "@gateway/shared/redact";
 import { createMetrics } from "@gateway/shared/service/metrics";
 import type { Metrics } from "@gateway/shared/service";
 import { loadAuthority } from "./authority/load.ts";
-import type { Authority } from "./authority/authority.ts";
-import type { AuthorityPorts } from "./authority/open_authority.ts";
+import type { Authority, AuthorityPorts } from "./authority/authority.ts";
 import type { BrokerConfig } from "./config/config.ts";
 import { countEvents, type Events } from "./request/records.ts";
 import { type Execute, execute } from "./request/execute.ts";
-import { Clusters } from "./kubernetes/clusters.ts";
-import { connectTo } from "./kubernetes/connect.ts";
+import { Clusters, connectTo } from "./kubernetes/clusters.ts";
 import { type RunAction, runAction } from "./kubernetes/run_action.ts";
 import { type Hosts, type HostsView, Inventory } from "./request/inventory.ts";
 import { trackRuns } from "./request/runs.ts";
 import type { Sessions } from "./sessions/sessions.ts";
 import { startSessions } from "./sessions/start.ts";
-import { createEphemeralKey } from "./ssh/ephemeral_key.ts";
+import { createEphemeralKey } from "./ssh/certificate_auth.ts";
 import { runCommand, type RunCommandOptions } from "./ssh/run_command.ts";
 import { createTimings, timeAuthority } from "./request/timings.ts";
-import type { ToolLimits } from "./tools/limits.ts";
+import type { ToolLimits } from "./tools/tool.ts";
 import { type GetFile, getFile, type PutFile, putFile, type TransferPorts } from "./request/transfer.ts";
 
 /** What a broker is made of besides its config. */

@@ -8,7 +8,7 @@ import type { BrokerHost } from "../config/host_config.ts";
 import type { CertificateRequest } from "./authority.ts";
 import { checkCertificate } from "./certificate_check.ts";
 import { LocalAuthority } from "./local.ts";
-import { compileLocalPolicy } from "./local_policy.ts";
+import { compileLocalPolicy } from "./load_local.ts";
 
 const NOW_MS = 1_700_000_000_000;
 const SERIAL = 0xfefefefefefefefen;

@@ -9,7 +9,7 @@ import { describeRequest, type Execute, type ExecuteResult } from "../request/ex
 import { failureClassOf } from "../ssh/failures.ts";
 import { outputText } from "../request/output_text.ts";
 import { markedHead } from "../ssh/output_buffer.ts";
-import { guardInput } from "../tools/input_guard.ts";
+import { guardInput } from "../tools/tool.ts";
 
 /** The largest request body, in bytes. */
 const MAX_BODY_BYTES = 65536;

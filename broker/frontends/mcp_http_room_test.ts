@@ -14,8 +14,7 @@ import { renderExecuted } from "../tools/executed.ts";
 import type { Tool } from "../tools/tool.ts";
 import { EVENT_LIMITS } from "./mcp_sessions.ts";
 import { MAX_HELD_LENGTH } from "./answer_room.ts";
-import { textLength } from "./text_length.ts";
-import { MAX_RESUMED } from "./user_limit.ts";
+import { MAX_RESUMED, textLength } from "./user_limit.ts";
 
 /** What a command comes to that has printed as much as is kept of it where the config says the most. */
 const LONGEST = renderExecuted(

@@ -7,7 +7,7 @@ import type {
   SignOptions,
   TokenRequest,
 } from "../authority/authority.ts";
-import type { SshTimings } from "../ssh/timings.ts";
+import type { SshTimings } from "../ssh/run_command.ts";
 
 /** How long the parts of a call take. */
 interface Timings extends SshTimings {

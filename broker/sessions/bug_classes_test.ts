@@ -4,7 +4,7 @@ import { Buffer } from "node:buffer";
 import { createMetrics } from "@gateway/shared/service/metrics";
 import { systemRandom } from "@gateway/shared/clock";
 import { FakeClock } from "@gateway/shared/testing";
-import type { SignerClient } from "../authority/signer_client.ts";
+import type { SignerClient } from "../authority/authority.ts";
 import { brokerConfig } from "../config/config.ts";
 import { createTimings } from "../request/timings.ts";
 import { SessionFixture } from "../testing/session_fixture.ts";

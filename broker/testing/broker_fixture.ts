@@ -4,7 +4,7 @@ import { countEvents, type Events } from "../request/records.ts";
 import { type Execute, execute, type ExecuteRequest } from "../request/execute.ts";
 import { Inventory } from "../request/inventory.ts";
 import { type GetFile, getFile, type PutFile, putFile, type TransferPorts } from "../request/transfer.ts";
-import type { ToolLimits } from "../tools/limits.ts";
+import type { ToolLimits } from "../tools/tool.ts";
 import { FakeAuthority } from "./fake_authority.ts";
 import { FakeRunner } from "./fake_runner.ts";
 

@@ -1,7 +1,7 @@
 import { formatDuration } from "@gateway/shared/text";
 import * as z from "@zod/zod";
 import { DEFAULT_LIMITS } from "../ssh/limits.ts";
-import { MAX_FIELD_BYTES } from "./input_guard.ts";
+import { callerOf, defineTool, MAX_FIELD_BYTES, reasonArgument, type Tool, type ToolLimits } from "./tool.ts";
 import type { Execute } from "../request/execute.ts";
 import {
   describeOutput,
@@ -13,8 +13,6 @@ import {
 } from "./executed.ts";
 import { keptFor, readOutputWish } from "./stream_view.ts";
 import { decisionView, renderDecision, viewDecision } from "./dry_run.ts";
-import type { ToolLimits } from "./limits.ts";
-import { callerOf, defineTool, reasonArgument, type Tool } from "./tool.ts";
 
 const inputFor = (limits: ToolLimits) =>
   z.strictObject({

@@ -1,5 +1,8 @@
 import { AppError } from "@gateway/shared/errors";
 import { problemResponse } from "@gateway/shared/http";
+import type { AuthInfo } from "@modelcontextprotocol/server";
+import type { VerifiedEndUser } from "@gateway/shared/oidc";
+import type { ToolContext } from "../../tools/tool.ts";
 
 /** What a request brings to prove who sends it. */
 type BearerCredentials =
@@ -63,4 +66,28 @@ function formatChallenge({ metadataUrl, scopes }: Challenge, { code }: BearerRef
   // Who has sent no token is told of no error (RFC 6750 section 3.1).
   if (code !== "no_token") parameters.push(`error="${code}"`);
   return `Bearer ${parameters.join(", ")}`;
+}
+
+/** Who sends one request, by the token that is in this request. The MCP library hands it on to the tool call. */
+export class AuthenticatedEndUser implements AuthInfo {
+  /** A secret: passed on to the signer, and to nobody else. */
+  readonly token: string;
+  readonly clientId = "";
+  readonly scopes: string[] = [];
+  readonly name: string;
+  readonly groups: readonly string[] | null;
+
+  constructor(token: string, { endUser, groups }: Pick<VerifiedEndUser, "endUser" | "groups">) {
+    this.token = token;
+    this.name = endUser;
+    this.groups = groups;
+  }
+}
+
+/** On whose behalf a call runs. */
+export function callerOf(
+  authInfo: AuthInfo | undefined,
+): Pick<ToolContext, "caller" | "callerGroups" | "bearerToken"> {
+  if (!(authInfo instanceof AuthenticatedEndUser)) throw new TypeError("A call came without its end user");
+  return { caller: authInfo.name, callerGroups: authInfo.groups, bearerToken: authInfo.token };
 }
