@@ -6,27 +6,21 @@ import { createRedactor } from "@gateway/shared/redact";
 import { createMetrics } from "@gateway/shared/service/metrics";
 import type { Metrics } from "@gateway/shared/service";
 import { loadAuthority } from "./authority/load.ts";
-import type { Authority } from "./authority/authority.ts";
-import type { AuthorityPorts } from "./authority/open_authority.ts";
-import type { BrokerConfig } from "./config.ts";
-import { countEvents, type Events } from "./events.ts";
-import { type Execute, execute } from "./execute.ts";
-import { Clusters } from "./kubernetes/clusters.ts";
-import { connectTo } from "./kubernetes/connect.ts";
+import type { Authority, AuthorityPorts } from "./authority/authority.ts";
+import type { BrokerConfig } from "./config/config.ts";
+import { countEvents, type Events } from "./request/records.ts";
+import { type Execute, execute } from "./request/execute.ts";
+import { Clusters, connectTo } from "./kubernetes/clusters.ts";
 import { type RunAction, runAction } from "./kubernetes/run_action.ts";
-import type { Hosts, HostsView } from "./hosts_view.ts";
-import { Inventory } from "./inventory.ts";
-import { runOneShot } from "./one_shot.ts";
-import { trackRuns } from "./runs.ts";
+import { type Hosts, type HostsView, Inventory } from "./request/inventory.ts";
+import { trackRuns } from "./request/runs.ts";
 import type { Sessions } from "./sessions/sessions.ts";
 import { startSessions } from "./sessions/start.ts";
-import { createEphemeralKey } from "./ssh/ephemeral_key.ts";
+import { createEphemeralKey } from "./ssh/certificate_auth.ts";
 import { runCommand, type RunCommandOptions } from "./ssh/run_command.ts";
-import { createTimings, timeAuthority } from "./timings.ts";
-import type { ToolLimits } from "./tools/limits.ts";
-import { type GetFile, getFile } from "./transfer/get.ts";
-import { type PutFile, putFile } from "./transfer/put.ts";
-import type { TransferPorts } from "./transfer/transfer.ts";
+import { createTimings, timeAuthority } from "./request/timings.ts";
+import type { ToolLimits } from "./tools/tool.ts";
+import { type GetFile, getFile, type PutFile, putFile, type TransferPorts } from "./request/transfer.ts";
 
 /** What a broker is made of besides its config. */
 export interface BrokerPorts extends AuthorityPorts {
@@ -34,7 +28,7 @@ export interface BrokerPorts extends AuthorityPorts {
   readonly mayShareConfig?: boolean;
 }
 
-export interface Broker {
+interface Broker {
   readonly execute: Execute;
   readonly putFile: PutFile;
   readonly getFile: GetFile;
@@ -91,7 +85,7 @@ export async function createBroker(config: BrokerConfig, ports: BrokerPorts): Pr
     maxTtlSeconds,
   };
   const transfer: TransferPorts = {
-    runOneShot: (request, signal) => runOneShot(oneShot, request, signal),
+    execute: (request, signal) => execute(oneShot, request, signal),
     events,
     maxBytes: config.file_transfer_max_bytes,
   };

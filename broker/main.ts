@@ -10,9 +10,9 @@ import { loadConfig } from "@gateway/shared/config";
 import { findExposedFiles } from "@gateway/shared/files";
 import { configureLogging, getServiceLogger } from "@gateway/shared/service/log";
 import { describeVersion, exitCodeOf, waitForStop } from "@gateway/shared/service";
-import { type CommandLine, parseCommandLine, USAGE } from "./command_line.ts";
-import { brokerConfig, UNSUPPORTED_BROKER_KEYS } from "./config.ts";
-import { brokerUsedFiles } from "./permissions.ts";
+import { type CommandLine, parseCommandLine, USAGE } from "./config/command_line.ts";
+import { brokerConfig, UNSUPPORTED_BROKER_KEYS } from "./config/config.ts";
+import { brokerUsedFiles } from "./config/permissions.ts";
 
 const EXIT = { ok: 0, misused: 2 } as const;
 

@@ -1,10 +1,10 @@
 import { AppError } from "@gateway/shared/errors";
 import { keepListenerFresh, ListenerMetrics, loadListenerTls, startMtlsServer } from "@gateway/shared/http";
 import { type BrokerPorts, createBroker } from "./app.ts";
-import type { BrokerConfig } from "./config.ts";
+import type { BrokerConfig } from "./config/config.ts";
 import { createHttpFrontend } from "./frontends/http.ts";
 import { openMcpSockets } from "./frontends/mcp_sockets.ts";
-import { startBrokerMonitor } from "./monitor.ts";
+import { startBrokerMonitor } from "./frontends/monitor.ts";
 
 /** Serves the HTTP frontend until `stopped` resolves. */
 export async function serveHttp(

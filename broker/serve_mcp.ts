@@ -1,8 +1,7 @@
-import type { BrokerConfig } from "./config.ts";
+import type { BrokerConfig } from "./config/config.ts";
 import { type BrokerPorts, createBroker } from "./app.ts";
-import { serveMcpStdio } from "./frontends/mcp_stdio.ts";
-import type { StdioStreams } from "./frontends/stdio_transport.ts";
-import { startBrokerMonitor } from "./monitor.ts";
+import { serveMcpStdio, type StdioStreams } from "./frontends/mcp_stdio.ts";
+import { startBrokerMonitor } from "./frontends/monitor.ts";
 import { describeTools } from "./tools/instructions.ts";
 import { createToolset } from "./tools/toolset.ts";
 

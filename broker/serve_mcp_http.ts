@@ -4,10 +4,10 @@ import { keepFresh, ListenerMetrics, loadTlsKeyPair, startTlsServer } from "@gat
 import { loadEndUserVerifier } from "@gateway/shared/oidc";
 import type { Random } from "@gateway/shared/clock";
 import { type BrokerPorts, createBroker } from "./app.ts";
-import type { BrokerConfig } from "./config.ts";
+import type { BrokerConfig } from "./config/config.ts";
 import { createMcpHttp } from "./frontends/mcp_http.ts";
 import { openMcpSockets } from "./frontends/mcp_sockets.ts";
-import { startBrokerMonitor } from "./monitor.ts";
+import { startBrokerMonitor } from "./frontends/monitor.ts";
 import { describeTools } from "./tools/instructions.ts";
 import { createToolset } from "./tools/toolset.ts";
 

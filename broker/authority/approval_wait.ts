@@ -1,8 +1,7 @@
 import type { Clock } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
 import { readProblem } from "@gateway/shared/http";
-import type { SignOptions, UndecidedReason } from "./authority.ts";
-import type { SignerClient, SignerReply } from "./signer_client.ts";
+import type { SignerClient, SignerReply, SignOptions, UndecidedReason } from "./authority.ts";
 
 /** Requests that wait at a time, in all; each holds a connection to the control plane. */
 export const MAX_WAITING = 64;

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { AppError } from "@gateway/shared/errors";
 import { FakeClock } from "@gateway/shared/testing";
 import { ApprovalWaits, MAX_WAITING, MAX_WAITING_OF_ONE } from "./approval_wait.ts";
-import type { SignerReply, SignerRequest } from "./signer_client.ts";
+import type { SignerReply, SignerRequest } from "./authority.ts";
 
 const PENDING: SignerReply = { status: 202, body: { status: "pending" }, text: "" };
 const GIVEN: SignerReply = { status: 200, body: { certificate: "c" }, text: "" };

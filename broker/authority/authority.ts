@@ -1,4 +1,8 @@
 import type { ClustersResponse, HostsResponse, SignRequestBody, WireDecision } from "@gateway/shared/wire";
+import type { ErrorReply, UpstreamClient } from "@gateway/shared/http";
+import type { Clock, Random } from "@gateway/shared/clock";
+import type { ServiceLogger } from "@gateway/shared/service";
+import type { AuditGate } from "@gateway/shared/audit";
 
 /** Who says which hosts there are and who signs: a signer over the network, or one in the process. */
 export interface Authority {
@@ -95,3 +99,50 @@ export type SignAnswer =
 
 /** Why an approval is not waited for (any longer). */
 export type UndecidedReason = "not_configured" | "too_many" | "deadline";
+
+/** The part of an HTTP client that is used here. */
+export interface SignerClient {
+  request(options: SignerRequest): Promise<SignerReply>;
+}
+
+export interface SignerRequest {
+  readonly method: "GET" | "POST";
+  readonly path: string;
+  readonly body?: unknown;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly signal?: AbortSignal;
+  readonly timeoutMs?: number;
+}
+
+export interface SignerReply extends ErrorReply {
+  /** By lowercase name. */
+  readonly headers?: Readonly<Record<string, string | undefined>>;
+}
+
+/** What an authority is made of besides the config. */
+export interface AuthorityPorts {
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly logger: ServiceLogger;
+  /** The value of an environment variable; asked for what a CA key of local mode names. */
+  readonly readEnv: (name: string) => string | undefined;
+}
+
+/** The signer, and who this broker is to it. */
+interface SignerAccess {
+  readonly client: SignerClient;
+  readonly caller: string;
+}
+
+/** An authority to work with until it is closed. */
+export interface OpenAuthority {
+  readonly authority: Authority;
+  /** For whoever asks the signer for more than hosts and certificates; nobody in local mode. */
+  readonly signer: SignerAccess | undefined;
+  /** For asking whether the other side answers, on a connection that nothing else waits for; nobody in local mode. */
+  readonly upstream: UpstreamClient | undefined;
+  close(): void;
+}
+
+/** Opens an authority that has been loaded, once there is somewhere to record what it does. */
+export type OpenWith = (events: Pick<AuditGate, "require">) => OpenAuthority;

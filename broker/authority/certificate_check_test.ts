@@ -7,7 +7,7 @@ import {
   issueCertificate,
   parseEd25519PublicKey,
 } from "@gateway/shared/ssh";
-import { createEphemeralKey } from "../ssh/ephemeral_key.ts";
+import { createEphemeralKey } from "../ssh/certificate_auth.ts";
 import { checkCertificate } from "./certificate_check.ts";
 
 const SERIAL = 18446744073709551615n;

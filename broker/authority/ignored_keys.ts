@@ -1,5 +1,5 @@
-import type { BrokerConfig } from "../config.ts";
-import type { BrokerHost } from "../host_config.ts";
+import type { BrokerConfig } from "../config/config.ts";
+import type { BrokerHost } from "../config/host_config.ts";
 
 /** The keys of a host that only local mode looks at. */
 const POLICY_FIELDS = [

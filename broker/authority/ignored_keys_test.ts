@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { brokerConfig } from "../config.ts";
+import { brokerConfig } from "../config/config.ts";
 import { describeIgnoredKeys } from "./ignored_keys.ts";
 
 const BASE = { audit_log: "log/audit.log", audit_key: "seed" };

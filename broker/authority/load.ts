@@ -2,10 +2,10 @@ import { X509Certificate } from "node:crypto";
 import { AppError } from "@gateway/shared/errors";
 import { callerFromCertificate, keepFresh, loadSignerTls, openUpstreams } from "@gateway/shared/http";
 import { signerUrls } from "@gateway/shared/config";
-import type { BrokerConfig, BrokerSignerConfig } from "../config.ts";
+import type { BrokerConfig, BrokerSignerConfig } from "../config/config.ts";
 import { ApprovalWaits, MAX_WAITING } from "./approval_wait.ts";
 import { describeIgnoredKeys } from "./ignored_keys.ts";
-import type { AuthorityPorts, OpenWith } from "./open_authority.ts";
+import type { AuthorityPorts, OpenWith } from "./authority.ts";
 import { RemoteAuthority } from "./remote.ts";
 
 /**

@@ -1,12 +1,17 @@
 import { loadCaKeys } from "@gateway/shared/ca";
 import { connectClusters, loadClusterFiles } from "@gateway/shared/kubernetes";
-import { describeUnconnectable, findInertPolicies } from "@gateway/shared/policy";
+import {
+  type CompiledPolicy,
+  compilePolicy,
+  describeUnconnectable,
+  findInertPolicies,
+} from "@gateway/shared/policy";
 import { finish } from "@gateway/shared/clock";
-import { type BrokerConfig, localPolicy } from "../config.ts";
+import { type BrokerConfig, localPolicy, type LocalPolicyConfig } from "../config/config.ts";
 import { LOCAL_CALLER, LocalAuthority } from "./local.ts";
 import { LocalClusters } from "./local_clusters.ts";
-import { compileLocalPolicy } from "./local_policy.ts";
-import type { AuthorityPorts, OpenWith } from "./open_authority.ts";
+import type { AuthorityPorts, OpenWith } from "./authority.ts";
+import { AppError } from "@gateway/shared/errors";
 
 /**
  * Loads the CA keys and compiles the policy of a broker in local mode.
@@ -39,4 +44,15 @@ export async function loadLocal(config: BrokerConfig, ports: AuthorityPorts): Pr
       close: () => api.close(),
     };
   };
+}
+
+/**
+ * The policy of a broker in local mode, compiled by the same code as the signer's.
+ *
+ * @throws {AppError} `invalid_config` with every problem, one a line
+ */
+export function compileLocalPolicy(config: LocalPolicyConfig): CompiledPolicy {
+  const compiled = compilePolicy(localPolicy(config));
+  if (compiled.kind === "ok") return compiled.policy;
+  throw new AppError("invalid_config", `Cannot use broker config: ${compiled.problems.join("\n  ")}`);
 }

@@ -1,3 +1,4 @@
+import type { AuditGate } from "@gateway/shared/audit";
 import { type CaKey, type CaKeyRing, issueUserCertificate } from "@gateway/shared/ca";
 import type { Clock, Random } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
@@ -22,7 +23,6 @@ import {
   type SignRequest,
   signRequest,
 } from "@gateway/shared/wire";
-import type { Events } from "../events.ts";
 import type {
   Authority,
   CertificateRequest,
@@ -44,7 +44,7 @@ interface LocalAuthorityPorts {
   readonly clock: Clock;
   readonly random: Random;
   /** There is no signer's audit log: each certificate is in the broker's before it is released. */
-  readonly events: Pick<Events, "require">;
+  readonly events: Pick<AuditGate, "require">;
 }
 
 /** A request that the policy has been asked about. */

@@ -1,4 +1,5 @@
 import { createHash } from "node:crypto";
+import type { AuditGate } from "@gateway/shared/audit";
 import { type Clock, type Random, randomSerial } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
 import { STATUS } from "@gateway/shared/http";
@@ -24,7 +25,6 @@ import {
 } from "@gateway/shared/policy";
 import { quoteText } from "@gateway/shared/text";
 import { checkSignFields, type ClustersResponse, type SignRequest, signRequest } from "@gateway/shared/wire";
-import type { Events } from "../events.ts";
 import type { TokenAnswer, TokenRequest } from "./authority.ts";
 
 /** What {@linkcode LocalClusters} work with. */
@@ -36,7 +36,7 @@ interface LocalClustersPorts {
   readonly clock: Clock;
   readonly random: Random;
   /** There is no signer's audit log: each token is in the broker's before it is used. */
-  readonly events: Pick<Events, "require">;
+  readonly events: Pick<AuditGate, "require">;
   /** Who asks for tokens in local mode. */
   readonly caller: string;
 }

@@ -5,7 +5,7 @@ import type { ApiAnswer, ClusterApi } from "@gateway/shared/kubernetes";
 import { FakeClock, FixedRandom, MemoryAuditLog, sampleCluster } from "@gateway/shared/testing";
 import type { TokenRequest } from "./authority.ts";
 import { LocalClusters } from "./local_clusters.ts";
-import { compileLocalPolicy } from "./local_policy.ts";
+import { compileLocalPolicy } from "./load_local.ts";
 
 const SERIAL = 0xfefefefefefefefen;
 const { signal } = new AbortController();

@@ -4,11 +4,11 @@ import type { CaKey, CaKeyRing } from "@gateway/shared/ca";
 import { parsePemCaKey } from "@gateway/shared/ca/pem";
 import { encodeOpensshPrivateKey, parseCertificate, verifyCertificateSignature } from "@gateway/shared/ssh";
 import { FakeClock, FixedRandom, MemoryAuditLog, SAMPLE_HOST_KEY } from "@gateway/shared/testing";
-import type { BrokerHost } from "../host_config.ts";
+import type { BrokerHost } from "../config/host_config.ts";
 import type { CertificateRequest } from "./authority.ts";
 import { checkCertificate } from "./certificate_check.ts";
 import { LocalAuthority } from "./local.ts";
-import { compileLocalPolicy } from "./local_policy.ts";
+import { compileLocalPolicy } from "./load_local.ts";
 
 const NOW_MS = 1_700_000_000_000;
 const SERIAL = 0xfefefefefefefefen;

@@ -15,12 +15,14 @@ import type {
   Authority,
   CertificateRequest,
   SignAnswer,
+  SignerClient,
+  SignerReply,
+  SignerRequest,
   SignOptions,
   TokenAnswer,
   TokenRequest,
 } from "./authority.ts";
 import { checkCertificate, type ExpectedCertificate } from "./certificate_check.ts";
-import type { SignerClient, SignerReply, SignerRequest } from "./signer_client.ts";
 
 // The id becomes a part of a path and of a text that scripts read.
 const parkedResponse = z.object({ approval_id: z.string().regex(/^[\w-]{1,64}$/) });

@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import { AppError } from "@gateway/shared/errors";
-import type { CertificateRequest, SignAnswer } from "./authority.ts";
+import type { CertificateRequest, SignAnswer, SignerReply } from "./authority.ts";
 import { connect, replying, ScriptedSigner } from "../testing/scripted_signer.ts";
-import type { SignerReply } from "./signer_client.ts";
 
 const request: CertificateRequest = {
   host: "web01",

@@ -4,7 +4,7 @@ import {
   type InputRequiredResult,
 } from "@modelcontextprotocol/server";
 import * as z from "@zod/zod";
-import type { HumanAnswer } from "../tools/tool.ts";
+import type { HumanAnswer } from "../request/execute.ts";
 
 /** How long a human may take to answer. */
 export const HUMAN_MS = 600_000;

@@ -4,14 +4,12 @@ import { type Peer, type PeerHandler, readJsonBody } from "@gateway/shared/http"
 import { stringifyJson } from "@gateway/shared/json";
 import { checkReason, isHostIdentity, LIST_ONLY } from "@gateway/shared/wire";
 import { sshRunRequest, type SshRunResponse } from "./ssh_run.ts";
-import type { Events } from "../events.ts";
-import type { Execute, ExecuteResult } from "../execute.ts";
-import { approvalRequired } from "../obtain.ts";
-import { describeRequest } from "../one_shot.ts";
+import type { Events } from "../request/records.ts";
+import { describeRequest, type Execute, type ExecuteResult } from "../request/execute.ts";
 import { failureClassOf } from "../ssh/failures.ts";
-import { outputText } from "../output_text.ts";
+import { outputText } from "../request/output_text.ts";
 import { markedHead } from "../ssh/output_buffer.ts";
-import { guardInput } from "../tools/input_guard.ts";
+import { guardInput } from "../tools/tool.ts";
 
 /** The largest request body, in bytes. */
 const MAX_BODY_BYTES = 65536;
@@ -65,27 +63,15 @@ async function handleRun(
     throw new AppError("forbidden", NOT_LISTED);
   }
   try {
-    return respond(run.host, await execute(asked, request.signal));
+    return respond(await execute(asked, request.signal));
   } catch (error) {
     // The listener turns faults into answers, and logs them under a request id.
     throw hideUpstream(error);
   }
 }
 
-function respond(host: string, result: ExecuteResult): Response {
-  switch (result.kind) {
-    case "executed":
-      return respondExecuted(result);
-    case "needs_approval":
-      throw approvalRequired(host, result.rule);
-    case "decided":
-      throw new TypeError("A dry run was not asked for");
-    default:
-      return result satisfies never;
-  }
-}
-
-function respondExecuted(result: Extract<ExecuteResult, { kind: "executed" }>): Response {
+function respond(result: ExecuteResult): Response {
+  if (result.kind !== "executed") throw new TypeError("A dry run was not asked for");
   const body: SshRunResponse = {
     stdout: outputText(markedHead(result.stdout)),
     stderr: outputText(markedHead(result.stderr)),

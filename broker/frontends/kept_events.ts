@@ -1,5 +1,5 @@
 import { type EventStore, type JSONRPCMessage, ProtocolErrorCode } from "@modelcontextprotocol/server";
-import { textLength } from "./text_length.ts";
+import { textLength } from "./user_limit.ts";
 
 interface KeptEventsLimits {
   /** Of one end user, in characters. */

@@ -9,7 +9,8 @@ import type {
   InputRequiredResult,
   ServerContext,
 } from "@modelcontextprotocol/server";
-import type { AskHuman, Tool, ToolContext } from "../tools/tool.ts";
+import type { AskHuman } from "../request/execute.ts";
+import type { Tool, ToolContext } from "../tools/tool.ts";
 import { canElicit, elicitationParams, HUMAN_MS, readElicitation, readInput } from "./elicitation.ts";
 import type { PausedCalls } from "./paused_calls.ts";
 

@@ -11,9 +11,14 @@ import { readJsonBody, requireJsonType } from "@gateway/shared/http";
 import { refuseMethod } from "@gateway/shared/http/routes";
 import { writableBigint } from "@gateway/shared/json";
 import type { EndUserVerifier } from "@gateway/shared/oidc";
-import { type BearerRefusal, challengeResponse, readBearer } from "../oauth/bearer.ts";
-import { AuthenticatedEndUser, callerOf } from "../oauth/end_user.ts";
-import { metadataPaths, metadataUrl, type ProtectedResource, respondToMetadata } from "../oauth/metadata.ts";
+import {
+  AuthenticatedEndUser,
+  type BearerRefusal,
+  callerOf,
+  challengeResponse,
+  readBearer,
+} from "./oauth/bearer.ts";
+import { metadataPaths, metadataUrl, type ProtectedResource, respondToMetadata } from "./oauth/metadata.ts";
 import type { Tool } from "../tools/tool.ts";
 import type { Toolset } from "../tools/toolset.ts";
 import { AnswerRoom, RequestAnswers } from "./answer_room.ts";

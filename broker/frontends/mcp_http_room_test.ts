@@ -7,15 +7,14 @@ import {
   statelessHeaders,
   statelessRpc,
 } from "../testing/mcp_http_fixture.ts";
-import { MAX_OUTPUT_BYTES } from "../config.ts";
+import { MAX_OUTPUT_BYTES } from "../config/config.ts";
 import { TEST_LIMITS } from "../testing/broker_fixture.ts";
 import { sent } from "../testing/fake_runner.ts";
 import { renderExecuted } from "../tools/executed.ts";
 import type { Tool } from "../tools/tool.ts";
 import { EVENT_LIMITS } from "./mcp_sessions.ts";
 import { MAX_HELD_LENGTH } from "./answer_room.ts";
-import { textLength } from "./text_length.ts";
-import { MAX_RESUMED } from "./user_limit.ts";
+import { MAX_RESUMED, textLength } from "./user_limit.ts";
 
 /** What a command comes to that has printed as much as is kept of it where the config says the most. */
 const LONGEST = renderExecuted(

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import fc from "fast-check";
 import { AppError } from "@gateway/shared/errors";
 import { FakeClock } from "@gateway/shared/testing";
-import { AuthenticatedEndUser } from "../oauth/end_user.ts";
+import { AuthenticatedEndUser } from "./oauth/bearer.ts";
 import { initialize, McpHttpFixture, rpc } from "../testing/mcp_http_fixture.ts";
 import { fixedTools } from "../tools/toolset.ts";
 import { createMcpServer } from "./mcp_server.ts";

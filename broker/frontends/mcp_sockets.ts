@@ -3,8 +3,9 @@ import { endOfTurn } from "@gateway/shared/clock";
 import { AppError, errorText } from "@gateway/shared/errors";
 import { ifThere, mayOthersWrite } from "@gateway/shared/files";
 import { quoteText } from "@gateway/shared/text";
-import type { Broker, BrokerPorts } from "../app.ts";
-import { type BrokerSocket, socketAside } from "../config.ts";
+import type { ServiceLogger } from "@gateway/shared/service";
+import type { ToolsetPorts } from "../tools/toolset.ts";
+import { type BrokerSocket, socketAside } from "../config/config.ts";
 import type { McpStdio, McpStdioOptions } from "./mcp_stdio.ts";
 import { limitCalls, MAX_CALLS } from "./user_limit.ts";
 
@@ -24,8 +25,8 @@ const PAUSE_MS = 50;
  */
 export async function openMcpSockets(
   sockets: readonly BrokerSocket[],
-  broker: Broker,
-  ports: BrokerPorts,
+  broker: ToolsetPorts,
+  ports: SocketPorts,
 ): Promise<AsyncDisposable> {
   await using opened = new AsyncDisposableStack();
   if (sockets.length > 0) {
@@ -52,13 +53,15 @@ export async function openMcpSockets(
   return opened.move();
 }
 
+type SocketPorts = Pick<McpStdioOptions, "clock" | "random"> & { readonly logger: ServiceLogger };
+
 /** What a connection adds to the options of its server. */
 type Client = Pick<McpStdioOptions, "input" | "output" | "caller" | "bounds" | "onProtocolError">;
 
 function serveSocket(
   listener: Deno.UnixListener,
   { path, caller }: BrokerSocket,
-  { clock, logger, serve }: BrokerPorts & { readonly serve: (client: Client) => McpStdio },
+  { clock, logger, serve }: SocketPorts & { readonly serve: (client: Client) => McpStdio },
 ): AsyncDisposable {
   const connections = new Set<McpStdio>();
   const hasRoom = () =>

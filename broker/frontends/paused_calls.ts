@@ -5,7 +5,7 @@ import {
   ProtocolError,
   ProtocolErrorCode,
 } from "@modelcontextprotocol/server";
-import type { AskHuman, HumanAnswer } from "../tools/tool.ts";
+import type { AskHuman, HumanAnswer } from "../request/execute.ts";
 import { HUMAN_MS, inputRequiredResult } from "./elicitation.ts";
 
 /** Calls of one client that wait for its human at a time. */

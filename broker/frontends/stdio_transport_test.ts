@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { escapeKey } from "@gateway/shared/testing";
 import { LinePipe } from "../testing/line_pipe.ts";
-import { StdioTransport } from "./stdio_transport.ts";
+import { StdioTransport } from "./mcp_stdio.ts";
 
 function connect() {
   const pipe = new LinePipe();

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { textLength } from "./text_length.ts";
+import { textLength } from "./user_limit.ts";
 
 Deno.test.each([
   { name: "counts the characters of strings", value: "x".repeat(1000), least: 1000, most: 1050 },

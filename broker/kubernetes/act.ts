@@ -2,10 +2,19 @@ import type { Clock } from "@gateway/shared/clock";
 import { maskText, readConflicts } from "@gateway/shared/kubernetes";
 import type { ClusterAction } from "@gateway/shared/policy";
 import type { Redactor } from "@gateway/shared/redact";
-import { ACTION_MS, type ApiConnection, ask, type Asking, failure, readObject } from "./ask.ts";
+import {
+  ACTION_MS,
+  type ActionResult,
+  type ApiConnection,
+  ask,
+  type Asking,
+  byteLength,
+  failure,
+  readObject,
+  tooLarge,
+} from "./ask.ts";
 import { list } from "./list.ts";
 import { type ActionOptions, type KubernetesRequest, MAX_ANSWER_BYTES, requestFor } from "./request.ts";
-import { type ActionResult, byteLength, tooLarge } from "./result.ts";
 
 /** What it takes to act on a cluster. */
 export interface ActPorts {

@@ -4,6 +4,7 @@ import { parseJson } from "@gateway/shared/json";
 import type { ApiOutcome, ApiRequest } from "@gateway/shared/kubernetes";
 import { cutText, shortenText } from "@gateway/shared/text";
 import type { KubernetesRequest } from "./request.ts";
+import type { ClusterAction } from "@gateway/shared/policy";
 
 /** How long an action may take, all of its requests together, in milliseconds. */
 export const ACTION_MS = 30_000;
@@ -148,3 +149,32 @@ function readWarnings(header = ""): readonly string[] {
     cutText(text.replaceAll(/\\(.)/g, "$1"), MAX_DETAIL)
   );
 }
+
+export interface ActionResult {
+  /** A JSON document, or the text of a log. */
+  readonly output: string;
+  /** What whoever asked should know beside it. */
+  readonly warnings: readonly string[];
+}
+
+/** An answer that does not fit, and what to ask for instead. */
+export function tooLarge(
+  { verb }: Pick<ClusterAction, "verb">,
+  request: Pick<KubernetesRequest, "method" | "path">,
+  maxBytes: number,
+): AppError {
+  return failure(request, `response exceeds ${maxBytes}-byte limit${NARROWER[verb]}`);
+}
+
+/** How many bytes a text takes as UTF-8. */
+export function byteLength(text: string): number {
+  return new TextEncoder().encode(text).length;
+}
+
+const NARROWER = {
+  get: "",
+  list: "; narrow it with namespace, label_selector, field_selector or limit",
+  logs: "; narrow it with tail_lines, since_seconds or container",
+  apply: "; the change may have been made all the same",
+  delete: "; it may have been deleted all the same",
+} as const satisfies Record<ClusterAction["verb"], string>;

@@ -3,11 +3,12 @@ import { AppError, errorText } from "@gateway/shared/errors";
 import { buildResourceTable, type ResourceTable } from "@gateway/shared/policy";
 import { quoteText } from "@gateway/shared/text";
 import type { ClusterInfo, ClustersResponse } from "@gateway/shared/wire";
-import { Inventory, type RefreshOptions } from "../inventory.ts";
+import { Inventory, type RefreshOptions } from "../request/inventory.ts";
 import type { ApiConnection } from "./ask.ts";
+import { ApiServer } from "@gateway/shared/kubernetes";
 
 /** A connection that somebody has to close. */
-export interface OwnedConnection extends ApiConnection {
+interface OwnedConnection extends ApiConnection {
   close(): void;
 }
 
@@ -141,4 +142,9 @@ export class Clusters {
 
 function isSame(left: ClusterInfo, right: ClusterInfo): boolean {
   return left.api_server === right.api_server && left.ca_cert_pem === right.ca_cert_pem;
+}
+
+/** The connections to a cluster's API server. */
+export function connectTo(clock: Clock): (cluster: ClusterInfo) => OwnedConnection {
+  return ({ api_server: url, ca_cert_pem: ca }) => new ApiServer({ url, ca, clock });
 }

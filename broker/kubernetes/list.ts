@@ -2,7 +2,16 @@ import { stringifyJson } from "@gateway/shared/json";
 import { maskObject } from "@gateway/shared/kubernetes";
 import type { ClusterAction } from "@gateway/shared/policy";
 import { visibleText } from "@gateway/shared/text";
-import { ask, type Asking, failure, isObject, readObject } from "./ask.ts";
+import {
+  type ActionResult,
+  ask,
+  type Asking,
+  byteLength,
+  failure,
+  isObject,
+  readObject,
+  tooLarge,
+} from "./ask.ts";
 import {
   type ActionOptions,
   type KubernetesRequest,
@@ -10,7 +19,6 @@ import {
   pageRequest,
   positive,
 } from "./request.ts";
-import { type ActionResult, byteLength, tooLarge } from "./result.ts";
 
 /** How many items are asked for at a time. */
 const PAGE_ITEMS = 100;

@@ -2,11 +2,11 @@ import { createHash } from "node:crypto";
 import type { AuditEntry } from "@gateway/shared/audit";
 import { AppError, errorText } from "@gateway/shared/errors";
 import { type AskedAction, type ClusterAction, parseClusterAction } from "@gateway/shared/policy";
+import { quoteText } from "@gateway/shared/text";
 import type { WireDecision } from "@gateway/shared/wire";
-import { audited } from "../audited.ts";
+import { audited, describeDecision, type Events, recordPreview } from "../request/records.ts";
 import type { Authority, TokenRequest } from "../authority/authority.ts";
-import type { Events } from "../events.ts";
-import { approvalRequired, obtainToken } from "../obtain.ts";
+import { approvalRequired, ask } from "../request/obtain.ts";
 import { act, type ActPorts } from "./act.ts";
 import type { Cluster, Clusters } from "./clusters.ts";
 import { checkManifest } from "./manifest.ts";
@@ -71,16 +71,16 @@ export async function runAction(
     events,
     refused,
     () =>
-      obtainToken(authority, createTokenRequest(request, action), {
-        signal,
-        onProgress: request.onProgress,
-      }),
+      ask(
+        `token for ${quoteText(request.cluster)}`,
+        (signing) => authority.token(createTokenRequest(request, action), signing),
+        { signal, onProgress: request.onProgress },
+      ),
   );
   switch (answer.kind) {
     case "decided": {
       const { decision } = answer;
-      const outcome = decision.allowed ? "dry_run_allowed" : "dry_run_denied";
-      await events.bestEffort({ ...entry, ...describeDecision(decision), outcome });
+      await recordPreview(events, entry, decision);
       return { kind: "decided", action: action.text, decision };
     }
     case "needs_approval": {
@@ -162,10 +162,6 @@ function createTokenRequest(request: ActionRequest, action: ClusterAction): Toke
     ...(request.bearerToken === undefined ? {} : { bearer_token: request.bearerToken }),
     ...(request.reason ? { reason: request.reason } : {}),
   };
-}
-
-function describeDecision(decision: WireDecision | undefined): Pick<AuditEntry, "policy_rule" | "warning"> {
-  return { policy_rule: decision?.matched_rule ?? "", warning: decision?.warning ?? "" };
 }
 
 /** What every record of an action says. Of an unknown cluster, `command` does not hold the action; `ext` does. */

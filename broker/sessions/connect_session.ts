@@ -1,10 +1,9 @@
 import type { Clock, Random } from "@gateway/shared/clock";
 import type { SessionMode } from "@gateway/shared/wire";
-import type { SshConnection } from "../ssh/connect.ts";
-import { connectRoute, type HopLogins } from "../ssh/connect_route.ts";
+import { connectRoute, type HopLogins } from "../ssh/connect.ts";
+import type { SshConnection } from "../ssh/transport.ts";
 import { DEFAULT_LIMITS } from "../ssh/limits.ts";
-import { runOn } from "../ssh/run_command.ts";
-import type { SshTimings } from "../ssh/timings.ts";
+import { runOn, type SshTimings } from "../ssh/run_command.ts";
 import type { SessionLink } from "./link.ts";
 import { openShellChannel } from "./shell_channel.ts";
 import { SHELL_LIMITS, ShellLink } from "./shell_session.ts";

@@ -3,11 +3,10 @@ import { quoteText } from "@gateway/shared/text";
 import { AppError } from "@gateway/shared/errors";
 import type { KeptBytes, Output } from "../ssh/output_buffer.ts";
 import type { CommandResult } from "../ssh/run_command.ts";
-import { audited, canceledBy } from "../audited.ts";
-import type { OpenPorts } from "./open.ts";
+import { audited, canceledBy } from "../request/records.ts";
+import { type OpenPorts, reopenSession } from "./open.ts";
 import { NO_LINK } from "./link.ts";
 import { type Cleared, ONE_SHOT_INSTEAD, preflight } from "./preflight.ts";
-import { reopenSession } from "./reopen.ts";
 import type { Asker, Session, SessionInfo } from "./session.ts";
 import { explainShimRefusal } from "./shim_refusal.ts";
 

@@ -3,7 +3,7 @@ import { AppError } from "@gateway/shared/errors";
 import { readProblem } from "@gateway/shared/http";
 import { isSameIdentity } from "@gateway/shared/text";
 import { MAX_REVOKED, type RevocationEntry, revocationList } from "@gateway/shared/wire";
-import type { SignerClient } from "../authority/signer_client.ts";
+import type { SignerClient } from "../authority/authority.ts";
 import type { SessionRegistry } from "./registry.ts";
 import { serialsOf, type SessionInfo } from "./session.ts";
 

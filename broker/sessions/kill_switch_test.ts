@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { FakeClock } from "@gateway/shared/testing";
 import { createRedactStreams } from "@gateway/shared/redact";
-import { Recorder } from "../recording/recorder.ts";
+import { Recorder } from "./recorder.ts";
 import { HOSTS, SERIAL } from "../testing/fake_authority.ts";
 import { CALLER, SessionFixture } from "../testing/session_fixture.ts";
 import type { SessionRegistry } from "./registry.ts";

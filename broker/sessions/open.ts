@@ -2,19 +2,17 @@ import type { AuditEntry } from "@gateway/shared/audit";
 import { AppError, errorText } from "@gateway/shared/errors";
 import { elevationLabel } from "@gateway/shared/policy";
 import { quoteText } from "@gateway/shared/text";
-import type { Random } from "@gateway/shared/clock";
+import { type Random, within } from "@gateway/shared/clock";
 import { type HostInfo, SESSION_MODES, type SessionMode } from "@gateway/shared/wire";
-import type { Events } from "../events.ts";
-import { findRoute } from "../fresh_hosts.ts";
-import { approvalRequired, clampTtl, obtainRoute, type RouteAuthority } from "../obtain.ts";
-import { type Route, routeSignature, targetOf } from "../route.ts";
-import { audited } from "../audited.ts";
+import { audited, type Events } from "../request/records.ts";
+import { findRoute, type Route, routeSignature, targetOf } from "../request/route.ts";
+import { approvalRequired, clampTtl, obtainRoute, type RouteAuthority } from "../request/obtain.ts";
 import type { ConnectSession } from "./connect_session.ts";
 import { NO_LINK } from "./link.ts";
-import { hasOwnCertificates, type PreflightPorts } from "./preflight.ts";
+import { checkRoute, hasOwnCertificates, type PreflightPorts } from "./preflight.ts";
 import type { StartRecording } from "./recordings.ts";
 import type { SessionRegistry } from "./registry.ts";
-import { type Asker, Session, type SessionInfo } from "./session.ts";
+import { type Asker, type Renewal, Session, type SessionInfo } from "./session.ts";
 
 export interface OpenRequest extends Asker {
   readonly host: string;
@@ -162,7 +160,7 @@ async function establish(
  *
  * @throws {AppError} with a text that a caller may see
  */
-export async function obtainSession(
+async function obtainSession(
   ports: OpenPorts,
   { request, mode, id, route }: {
     readonly request: OpenRequest;
@@ -216,4 +214,50 @@ function describe(request: OpenRequest, mode: string, host?: HostInfo): Omit<Aud
     elevation: elevationLabel(request.sudo, request.sudoUser),
     pty: mode === "pty",
   };
+}
+
+/**
+ * Connects an exec session again, because its host was sealed or unsealed, or its sessions get certificates again: the
+ * session has none that fits. Nothing of such a session is kept on the host, so the caller need not know. The new
+ * certificate is in the audit log before it is used.
+ *
+ * @throws {AppError} with a text that a caller may see; the session is what it was then
+ */
+export async function reopenSession(
+  ports: OpenPorts,
+  { session, asker, route }: { readonly session: Session; readonly asker: Asker; readonly route: Route },
+  signal: AbortSignal,
+): Promise<void> {
+  const { link } = session;
+  const renewing = session.renew(link, (ended) => connectAnew(ports, { session, asker, route }, ended));
+  // It goes on for the other commands of the session when this one is canceled.
+  await within({ clock: ports.clock, signal }, renewing);
+}
+
+async function connectAnew(
+  ports: OpenPorts,
+  { session: { info, entry }, asker, route: known }: {
+    readonly session: Session;
+    readonly asker: Asker;
+    readonly route: Route;
+  },
+  signal: AbortSignal,
+): Promise<Renewal> {
+  const { host, mode, sudo, sudoUser } = info;
+  const { route, hops, serial, bastionSerials, elevationPrefix, shim } = await obtainSession(ports, {
+    request: { ...asker, host, mode, ttlSeconds: 0, sudo, sudoUser },
+    mode,
+    id: info.id,
+    route: known,
+  }, signal);
+  checkRoute(route, info);
+  const link = await ports.connect({ hops, mode, elevationPrefix, signal });
+  try {
+    const warning = `opened again: the host is ${shim === undefined ? "not sealed" : "sealed"} now`;
+    await ports.events.require({ ...entry, serial, outcome: "session_open", warning });
+  } catch (error) {
+    await link.close();
+    throw error;
+  }
+  return { link, serial, bastionSerials, elevationPrefix, shim };
 }

@@ -3,9 +3,15 @@ import { quoteText } from "@gateway/shared/text";
 import { within } from "@gateway/shared/clock";
 import type { HostInfo, SessionMode, WireDecision } from "@gateway/shared/wire";
 import type { SignAnswer } from "../authority/authority.ts";
-import type { HostsPorts } from "../fresh_hosts.ts";
-import { createSignRequest, type ObtainPorts, obtainRoute, type RouteAuthority } from "../obtain.ts";
-import { buildRoute, type Hop, type Route, routeSignature, targetOf } from "../route.ts";
+import {
+  buildRoute,
+  type Hop,
+  type HostsPorts,
+  type Route,
+  routeSignature,
+  targetOf,
+} from "../request/route.ts";
+import { createSignRequest, type ObtainPorts, obtainRoute, type RouteAuthority } from "../request/obtain.ts";
 import type { Asker, SessionInfo } from "./session.ts";
 
 /** What it takes to ask again. */

@@ -1,10 +1,10 @@
 import { type Clock, within } from "@gateway/shared/clock";
 import { AppError, errorName } from "@gateway/shared/errors";
 import type { OpenRedactStream } from "@gateway/shared/redact";
-import type { RecordingHeader } from "../recording/asciicast.ts";
-import { DISK_MS, tookTooLong } from "../recording/limited_file.ts";
-import type { RecordingFile } from "../recording/file.ts";
-import { Recorder } from "../recording/recorder.ts";
+import type { RecordingHeader } from "./asciicast.ts";
+import { DISK_MS, tookTooLong } from "./limited_file.ts";
+import type { RecordingFile } from "./recording_file.ts";
+import { Recorder } from "./recorder.ts";
 
 interface RecordingOptions {
   /** Creates the file of one session. */

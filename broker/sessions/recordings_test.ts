@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { FakeClock } from "@gateway/shared/testing";
 import { createRedactStreams } from "@gateway/shared/redact";
-import { DISK_MS } from "../recording/limited_file.ts";
-import type { RecordingFile } from "../recording/file.ts";
+import { DISK_MS } from "./limited_file.ts";
+import type { RecordingFile } from "./recording_file.ts";
 import { createRecordings } from "./recordings.ts";
 
 const HEADER = { sessionId: "a", caller: "alice", host: "web01", serial: 1n, startedAt: 0 };

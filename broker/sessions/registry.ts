@@ -2,8 +2,8 @@ import type { AuditEntry } from "@gateway/shared/audit";
 import type { Clock } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
 import { quoteText } from "@gateway/shared/text";
-import type { Events } from "../events.ts";
-import type { RecordingSummary } from "../recording/recorder.ts";
+import type { Events } from "../request/records.ts";
+import type { RecordingSummary } from "./recorder.ts";
 import type { Session, SessionInfo } from "./session.ts";
 
 /** How many sessions there may be, those that are being opened included. */

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import type { Recorder } from "../recording/recorder.ts";
+import type { Recorder } from "./recorder.ts";
 import { printed, sent } from "../testing/fake_runner.ts";
 import { LIFETIMES, SessionFixture } from "../testing/session_fixture.ts";
 import { reapSessions } from "./sessions.ts";

@@ -3,7 +3,7 @@ import type { Clock } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
 import { quoteText } from "@gateway/shared/text";
 import type { SessionMode } from "@gateway/shared/wire";
-import type { Recorder } from "../recording/recorder.ts";
+import type { Recorder } from "./recorder.ts";
 import { NO_LINK, type SessionLink } from "./link.ts";
 import { Turns } from "./turns.ts";
 

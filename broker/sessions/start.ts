@@ -1,12 +1,12 @@
 import type { Clock, Random } from "@gateway/shared/clock";
 import type { Metrics, ServiceLogger } from "@gateway/shared/service";
 import { createRedactStreams } from "@gateway/shared/redact";
-import type { OpenAuthority } from "../authority/open_authority.ts";
-import type { BrokerConfig } from "../config.ts";
-import type { Events } from "../events.ts";
-import { createRecordingFile } from "../recording/file.ts";
-import type { Runs } from "../runs.ts";
-import type { SshTimings } from "../ssh/timings.ts";
+import type { OpenAuthority } from "../authority/authority.ts";
+import type { BrokerConfig } from "../config/config.ts";
+import type { Events } from "../request/records.ts";
+import { createRecordingFile } from "./recording_file.ts";
+import type { Runs } from "../request/runs.ts";
+import type { SshTimings } from "../ssh/run_command.ts";
 import { createConnectSession } from "./connect_session.ts";
 import { watchRevocations } from "./kill_switch.ts";
 import type { PreflightPorts } from "./preflight.ts";

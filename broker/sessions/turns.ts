@@ -1,5 +1,5 @@
 import { AppError } from "@gateway/shared/errors";
-import { canceledBy } from "../audited.ts";
+import { canceledBy } from "../request/records.ts";
 
 /** How many may do something at once, and how many more may wait for it. */
 interface TurnLimits {

@@ -2,13 +2,14 @@ import { AppError } from "@gateway/shared/errors";
 import {
   CERTIFICATE_ALGORITHM,
   encodeCertificate,
+  formatPublicKey,
   parseCertificate,
   parseEd25519PublicKey,
   SshWriter,
 } from "@gateway/shared/ssh";
-import type { EphemeralKey } from "./ephemeral_key.ts";
 import type { Ssh2Client, Ssh2Library } from "./ssh2_library.ts";
 import { protocolOf, sessionIdOf } from "./ssh2_protocol.ts";
+import { generateKeyPairSync, sign } from "node:crypto";
 
 const SIGNATURE_ALGORITHM = "ssh-ed25519";
 const USERAUTH_REQUEST = 50;
@@ -84,4 +85,26 @@ function encodeRequest(login: CertificateLogin, sessionId: Uint8Array): Uint8Arr
   const signed = new SshWriter().string(sessionId).raw(request).bytes();
   const signature = new SshWriter().text(SIGNATURE_ALGORITHM).string(login.key.sign(signed)).bytes();
   return new SshWriter().raw(request).string(signature).bytes();
+}
+
+const ALGORITHM = "ssh-ed25519";
+const ED25519_KEY_LENGTH = 32;
+
+/** A key pair for one connection. */
+export interface EphemeralKey {
+  /** The public key as a line of authorized_keys, without comment. */
+  readonly publicKeyLine: string;
+  /** The Ed25519 signature of the data: 64 bytes. */
+  sign(data: Uint8Array): Uint8Array;
+}
+
+/** Makes an Ed25519 key whose private half exists only inside the returned object's `sign`. */
+export function createEphemeralKey(): EphemeralKey {
+  const { privateKey, publicKey } = generateKeyPairSync("ed25519");
+  // The SubjectPublicKeyInfo of an Ed25519 key (RFC 8410) ends with the key itself.
+  const point = publicKey.export({ format: "der", type: "spki" }).subarray(-ED25519_KEY_LENGTH);
+  return {
+    publicKeyLine: formatPublicKey(ALGORITHM, new SshWriter().text(ALGORITHM).string(point).bytes()),
+    sign: (data) => sign(null, data, privateKey),
+  };
 }

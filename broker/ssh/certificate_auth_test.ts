@@ -7,8 +7,12 @@ import {
   issueCertificate,
   parseEd25519PublicKey,
 } from "@gateway/shared/ssh";
-import { parseCertificateFor, presentCertificate } from "./certificate_auth.ts";
-import { createEphemeralKey, type EphemeralKey } from "./ephemeral_key.ts";
+import {
+  createEphemeralKey,
+  type EphemeralKey,
+  parseCertificateFor,
+  presentCertificate,
+} from "./certificate_auth.ts";
 import { loadSsh2, type Ssh2Client } from "./ssh2_library.ts";
 import { sessionIdOf } from "./ssh2_protocol.ts";
 

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { createPublicKey, verify } from "node:crypto";
 import { inspect } from "node:util";
 import { parseEd25519PublicKey } from "@gateway/shared/ssh";
-import { createEphemeralKey } from "./ephemeral_key.ts";
+import { createEphemeralKey } from "./certificate_auth.ts";
 
 Deno.test("createEphemeralKey() signs with the key that it shows", () => {
   const key = createEphemeralKey();

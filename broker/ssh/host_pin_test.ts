@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { AppError } from "@gateway/shared/errors";
 import { formatPublicKey, parsePublicKey } from "@gateway/shared/ssh";
-import { createEphemeralKey } from "./ephemeral_key.ts";
+import { createEphemeralKey } from "./certificate_auth.ts";
 import { parseHostPin } from "./host_pin.ts";
 
 const line = createEphemeralKey().publicKeyLine;

@@ -1,15 +1,13 @@
 import { type Bound, type Clock, within } from "@gateway/shared/clock";
 import { formatDuration } from "@gateway/shared/text";
 import { AppError } from "@gateway/shared/errors";
-import type { SshConnection } from "./connect.ts";
-import { connectRoute, type HopLogins } from "./connect_route.ts";
-import { exitCodeOf, type RemoteExit } from "./exit_status.ts";
+import { connectRoute, type HopLogins } from "./connect.ts";
+import type { SshConnection } from "./transport.ts";
+import { exitCodeOf, RemoteCommand, type RemoteExit } from "./remote_command.ts";
 import { executionFailure } from "./failures.ts";
 import { DEFAULT_LIMITS, endedBy, type SshLimits } from "./limits.ts";
 import type { KeptBytes, Output } from "./output_buffer.ts";
-import { RemoteCommand } from "./remote_command.ts";
-import { TERMINAL } from "./terminal.ts";
-import type { SshTimings } from "./timings.ts";
+import type { Histogram } from "@gateway/shared/service";
 
 /** One command on an open connection. */
 interface CommandOptions {
@@ -166,3 +164,19 @@ function stopsOf(
   const failure = (cause: unknown) => executionFailure(`connection lost: ${NO_STATUS}`, cause);
   return endedBy("execution", signal, lost, failure);
 }
+
+export interface SshTimings {
+  /** From the first byte until the login, through all bastions. */
+  readonly connect: Histogram;
+  readonly exec: Histogram;
+}
+
+/** The pseudo-terminal that the broker asks for. */
+export const TERMINAL = {
+  term: "xterm-256color",
+  cols: 220,
+  rows: 40,
+  width: 0,
+  height: 0,
+  modes: { ECHO: 0, TTY_OP_ISPEED: 14_400, TTY_OP_OSPEED: 14_400 },
+} as const;

@@ -1,9 +1,24 @@
 import { connect, isIPv6, type Socket } from "node:net";
+import type { Duplex } from "node:stream";
 import { type Clock, within } from "@gateway/shared/clock";
-import type { SshConnection, Transport } from "./connect.ts";
 import { canceled, connectionFailure, forwardFailure, socketFailure } from "./failures.ts";
 import { endedBy, type SshBounds } from "./limits.ts";
-import type { Ssh2Channel } from "./ssh2_library.ts";
+import type { Ssh2Channel, Ssh2Client } from "./ssh2_library.ts";
+
+/** What SSH is spoken over: a socket, or a channel through another connection. */
+export interface Transport {
+  readonly stream: Duplex;
+  /** Ends it after what has been written to it, and resolves when it is gone. */
+  close(): Promise<void>;
+}
+
+export interface SshConnection {
+  readonly client: Ssh2Client;
+  /** Aborted when the connection is gone; the reason says why. */
+  readonly lost: AbortSignal;
+  /** Ends the connection, and resolves when its socket is closed. */
+  close(): Promise<void>;
+}
 
 const ADDRESS = /^(?:\[(?<v6>[^\]]+)\]|(?<name>[^\s:\[\]]+)):(?<port>\d{1,5})$/;
 const MAX_PORT = 65_535;

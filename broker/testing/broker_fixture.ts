@@ -1,13 +1,10 @@
 import { AuditGate } from "@gateway/shared/audit";
 import { FakeClock, FixedRandom, MemoryAuditLog } from "@gateway/shared/testing";
-import { countEvents, type Events } from "../events.ts";
-import { type Execute, execute, type ExecuteRequest } from "../execute.ts";
-import { Inventory } from "../inventory.ts";
-import { runOneShot } from "../one_shot.ts";
-import { type GetFile, getFile } from "../transfer/get.ts";
-import { type PutFile, putFile } from "../transfer/put.ts";
-import type { TransferPorts } from "../transfer/transfer.ts";
-import type { ToolLimits } from "../tools/limits.ts";
+import { countEvents, type Events } from "../request/records.ts";
+import { type Execute, execute, type ExecuteRequest } from "../request/execute.ts";
+import { Inventory } from "../request/inventory.ts";
+import { type GetFile, getFile, type PutFile, putFile, type TransferPorts } from "../request/transfer.ts";
+import type { ToolLimits } from "../tools/tool.ts";
 import { FakeAuthority } from "./fake_authority.ts";
 import { FakeRunner } from "./fake_runner.ts";
 
@@ -76,7 +73,7 @@ export class BrokerFixture {
     };
     this.execute = (request, signal) => execute(ports, request, signal);
     const transfer: TransferPorts = {
-      runOneShot: (request, signal) => runOneShot(ports, request, signal),
+      execute: (request, signal) => execute(ports, request, signal),
       events: this.events,
       maxBytes: MAX_TRANSFER_BYTES,
     };

@@ -1,4 +1,4 @@
-import type { StdioStreams } from "../frontends/stdio_transport.ts";
+import type { StdioStreams } from "../frontends/mcp_stdio.ts";
 
 /** A client's end of the standard streams. */
 export class LinePipe {

@@ -1,7 +1,7 @@
 import { systemClock } from "@gateway/shared/clock";
 import { ApprovalWaits } from "../authority/approval_wait.ts";
 import { RemoteAuthority } from "../authority/remote.ts";
-import type { SignerClient, SignerReply, SignerRequest } from "../authority/signer_client.ts";
+import type { SignerClient, SignerReply, SignerRequest } from "../authority/authority.ts";
 
 /** A signer that gives one reply to everything, and keeps what it was asked. */
 export class ScriptedSigner {

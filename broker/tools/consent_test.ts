@@ -3,7 +3,8 @@ import type { SignAnswer } from "../authority/authority.ts";
 import { BrokerFixture } from "../testing/broker_fixture.ts";
 import { SERIAL } from "../testing/fake_authority.ts";
 import { createSshExecuteTool } from "./ssh_execute.ts";
-import type { HumanAnswer, ToolContext } from "./tool.ts";
+import type { HumanAnswer } from "../request/execute.ts";
+import type { ToolContext } from "./tool.ts";
 
 const NEEDED: SignAnswer = { kind: "needs_approval", rule: "require_approval:^reboot" };
 const ISSUED: SignAnswer = {

@@ -2,11 +2,17 @@ import type { Random } from "@gateway/shared/clock";
 import { shortenText, visibleText } from "@gateway/shared/text";
 import * as z from "@zod/zod";
 import type { Output } from "../ssh/output_buffer.ts";
-import { endLine } from "./fenced.ts";
-import { jsonEnd, jsonLength, jsonStart } from "./json_length.ts";
-import { contentBudget, READABLE_BYTES, type ToolLimits } from "./limits.ts";
-import { contentOf, isWanted, type OutputWish, readStream } from "./stream_view.ts";
-import type { ToolResult } from "./tool.ts";
+import {
+  contentOf,
+  endLine,
+  isWanted,
+  jsonEnd,
+  jsonLength,
+  jsonStart,
+  type OutputWish,
+  readStream,
+} from "./stream_view.ts";
+import { contentBudget, READABLE_BYTES, type ToolLimits, type ToolResult } from "./tool.ts";
 
 interface ExecutedView {
   readonly stdout: Output;

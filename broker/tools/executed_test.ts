@@ -5,7 +5,7 @@ import { FixedRandom } from "@gateway/shared/testing";
 import { MARK, TEST_LIMITS } from "../testing/broker_fixture.ts";
 import { keepOf, printed } from "../testing/fake_runner.ts";
 import { describeOutput, renderExecuted } from "./executed.ts";
-import { RESULT_BYTES } from "./limits.ts";
+import { RESULT_BYTES } from "./tool.ts";
 import { keptFor, readOutputWish } from "./stream_view.ts";
 
 const LIMITS = { ...TEST_LIMITS, maxOutputBytes: 1000 };

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { guardInput, MAX_FIELD_BYTES } from "./input_guard.ts";
+import { guardInput, MAX_FIELD_BYTES } from "./tool.ts";
 
 Deno.test.each([
   { name: "an empty text", value: "" },

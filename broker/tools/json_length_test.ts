@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import { jsonEnd, jsonLength, jsonStart } from "./json_length.ts";
+import { jsonEnd, jsonLength, jsonStart } from "./stream_view.ts";
 
 const texts = fc.string({ unit: "binary", maxLength: 60 });
 const sizeOf = (text: string) => new TextEncoder().encode(JSON.stringify(text)).length - 2;

@@ -1,9 +1,8 @@
 import * as z from "@zod/zod";
 import { DEFAULT_TAIL_LINES } from "../kubernetes/request.ts";
 import { cluster, dryRun } from "./k8s_arguments.ts";
-import { guardInput } from "./input_guard.ts";
+import { defineTool, guardInput, reasonArgument, type Tool } from "./tool.ts";
 import { ACTION_RULES, actionOutput, type ActionToolPorts, answerAction } from "./k8s_result.ts";
-import { defineTool, reasonArgument, type Tool } from "./tool.ts";
 
 const input = z.strictObject({
   cluster,

@@ -4,10 +4,8 @@ import * as z from "@zod/zod";
 import type { ActionOutcome, ActionRequest, RunAction } from "../kubernetes/run_action.ts";
 import { decisionView, renderDecision, viewDecision } from "./dry_run.ts";
 import type { ResultPorts } from "./executed.ts";
-import { fence } from "./fenced.ts";
-import { jsonLength } from "./json_length.ts";
-import { contentBudget } from "./limits.ts";
-import { callerOf, type ToolContext, type ToolResult } from "./tool.ts";
+import { fence, jsonLength } from "./stream_view.ts";
+import { callerOf, contentBudget, type ToolContext, type ToolResult } from "./tool.ts";
 
 /** What a tool that acts on clusters needs of a broker. */
 export interface ActionToolPorts extends ResultPorts {

@@ -1,10 +1,8 @@
 import { formatDuration } from "@gateway/shared/text";
 import * as z from "@zod/zod";
 import { DEFAULT_LIMITS } from "../ssh/limits.ts";
-import { MAX_FIELD_BYTES } from "./input_guard.ts";
-import { approvalRequired } from "../obtain.ts";
-import { executeWithConsent, type WithConsentPorts } from "./consent.ts";
-import type { ExecuteResult } from "../execute.ts";
+import { callerOf, defineTool, MAX_FIELD_BYTES, reasonArgument, type Tool, type ToolLimits } from "./tool.ts";
+import type { Execute } from "../request/execute.ts";
 import {
   describeOutput,
   EXECUTED_FIELDS,
@@ -13,10 +11,8 @@ import {
   type ResultPorts,
   UNANSWERED,
 } from "./executed.ts";
-import { keptFor, type OutputWish, readOutputWish } from "./stream_view.ts";
+import { keptFor, readOutputWish } from "./stream_view.ts";
 import { decisionView, renderDecision, viewDecision } from "./dry_run.ts";
-import type { ToolLimits } from "./limits.ts";
-import { callerOf, defineTool, reasonArgument, type Tool, type ToolResult } from "./tool.ts";
 
 const inputFor = (limits: ToolLimits) =>
   z.strictObject({
@@ -57,8 +53,12 @@ const descriptionFor = (limits: ToolLimits) =>
     UNANSWERED,
   ].join(" ");
 
+export interface SshExecutePorts extends ResultPorts {
+  readonly execute: Execute;
+}
+
 /** `ssh_execute`: one command, with a certificate made for it. */
-export function createSshExecuteTool(ports: WithConsentPorts & ResultPorts): Tool {
+export function createSshExecuteTool(ports: SshExecutePorts): Tool {
   const { limits } = ports;
   return defineTool({
     name: "ssh_execute",
@@ -70,7 +70,7 @@ export function createSshExecuteTool(ports: WithConsentPorts & ResultPorts): Too
     guarded: ["server", "command", "sudo_user"],
     async handle(args, context) {
       const wish = readOutputWish(args, limits);
-      const result = await executeWithConsent(ports, {
+      const result = await ports.execute({
         ...callerOf(context),
         host: args.server,
         command: args.command,
@@ -81,32 +81,12 @@ export function createSshExecuteTool(ports: WithConsentPorts & ResultPorts): Too
         dryRun: args.dry_run ?? false,
         reason: args.reason,
         output: keptFor(wish),
-      }, context);
-      return render(ports, { server: args.server, command: args.command, wish, result });
-    },
-  });
-}
-
-function render(
-  ports: ResultPorts,
-  { server, command, wish, result }: {
-    readonly server: string;
-    readonly command: string;
-    readonly wish: OutputWish;
-    readonly result: ExecuteResult;
-  },
-): ToolResult {
-  switch (result.kind) {
-    case "executed":
-      return renderExecuted(ports, result, wish);
-    case "decided": {
-      const decision = viewDecision(result.decision, command);
+        askHuman: context.askHuman,
+      }, context.signal);
+      if (result.kind === "executed") return renderExecuted(ports, result, wish);
+      const decision = viewDecision(result.decision, args.command);
       const structured = { stdout: "", stderr: "", exit_code: 0, serial: 0n, decision };
       return { text: renderDecision(decision), structured };
-    }
-    case "needs_approval":
-      throw approvalRequired(server, result.rule);
-    default:
-      return result satisfies never;
-  }
+    },
+  });
 }

@@ -2,11 +2,10 @@ import assert from "node:assert/strict";
 import { BrokerFixture, MARK } from "../testing/broker_fixture.ts";
 import { SERIAL } from "../testing/fake_authority.ts";
 import { printed, sent } from "../testing/fake_runner.ts";
-import type { GetFile } from "../transfer/get.ts";
+import type { GetFile } from "../request/transfer.ts";
 import { stringifyJson } from "@gateway/shared/json";
-import { RESULT_BYTES } from "./limits.ts";
-import { createSshGetFileTool } from "./ssh_get_file.ts";
-import { createSshPutFileTool } from "./ssh_put_file.ts";
+import { RESULT_BYTES } from "./tool.ts";
+import { createSshGetFileTool, createSshPutFileTool } from "./ssh_files.ts";
 
 const context = {
   caller: "mcp-stdio",

@@ -8,11 +8,10 @@ import {
   SESSION_MODES,
 } from "@gateway/shared/wire";
 import * as z from "@zod/zod";
-import type { Hosts } from "../hosts_view.ts";
-import { jsonLength } from "./json_length.ts";
-import { READABLE_BYTES, RESULT_BYTES } from "./limits.ts";
+import type { Hosts } from "../request/inventory.ts";
+import { jsonLength } from "./stream_view.ts";
+import { defineTool, isVisible, READABLE_BYTES, RESULT_BYTES, type Tool } from "./tool.ts";
 import { describeRules } from "./rules_words.ts";
-import { defineTool, isVisible, type Tool } from "./tool.ts";
 
 /** What the tool needs of a broker. */
 export interface ListServersPorts {

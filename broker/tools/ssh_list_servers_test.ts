@@ -4,7 +4,7 @@ import { type HostRules, MAX_RULES_HOSTS } from "@gateway/shared/wire";
 import * as z from "@zod/zod";
 import { BrokerFixture } from "../testing/broker_fixture.ts";
 import { HOSTS } from "../testing/fake_authority.ts";
-import { RESULT_BYTES } from "./limits.ts";
+import { RESULT_BYTES } from "./tool.ts";
 import { createSshListServersTool } from "./ssh_list_servers.ts";
 
 const hosts = new Map(Object.entries(HOSTS));

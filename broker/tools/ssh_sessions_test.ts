@@ -4,9 +4,11 @@ import { SERIAL } from "../testing/fake_authority.ts";
 import { printed } from "../testing/fake_runner.ts";
 import { SessionFixture } from "../testing/session_fixture.ts";
 import { createSshExecuteTool } from "./ssh_execute.ts";
-import { createSshSessionCloseTool } from "./ssh_session_close.ts";
-import { createSshSessionExecTool } from "./ssh_session_exec.ts";
-import { createSshSessionOpenTool } from "./ssh_session_open.ts";
+import {
+  createSshSessionCloseTool,
+  createSshSessionExecTool,
+  createSshSessionOpenTool,
+} from "./ssh_sessions.ts";
 
 const context = {
   caller: "mcp-stdio",

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import * as z from "@zod/zod";
 import { BrokerFixture } from "../testing/broker_fixture.ts";
 import { SessionFixture } from "../testing/session_fixture.ts";
-import { createSshTools } from "./ssh_tools.ts";
+import { createSshTools } from "./toolset.ts";
 
 const tools = createSshTools(Object.assign(new BrokerFixture(), { sessions: new SessionFixture().sessions }));
 const schema = z.object({ properties: z.record(z.string(), z.record(z.string(), z.unknown())) });

@@ -1,8 +1,8 @@
 import { visibleLines } from "@gateway/shared/text";
-import { outputText } from "../output_text.ts";
+import { outputText } from "../request/output_text.ts";
 import { type KeptBytes, keptBytes, missingBytes, type Output } from "../ssh/output_buffer.ts";
-import { jsonEnd, jsonLength, jsonStart } from "./json_length.ts";
-import { READABLE_BYTES, type ToolLimits } from "./limits.ts";
+import { READABLE_BYTES, type ToolLimits } from "./tool.ts";
+import type { Random } from "@gateway/shared/clock";
 
 /** How much of a command's output its caller wants. */
 export interface OutputWish {
@@ -115,4 +115,91 @@ function wholeAtStart(bytes: Uint8Array<ArrayBuffer>): Uint8Array<ArrayBuffer> {
 
 function isContinuation(byte: number): boolean {
   return byte >= 0x80 && byte <= 0xbf;
+}
+
+/** The text cannot contain the mark, because it was sent before the mark is drawn. */
+const MARK_BYTES = 8;
+
+/** Text from outside, for a model to read. */
+interface Fenced {
+  /** The text between two lines with a random mark; its beginning and end where it is longer than 64 KiB. */
+  readonly block: string;
+  /** Says where the rest is; empty if the block has all. */
+  readonly note: readonly string[];
+}
+
+/** Puts UTF-8 text between marks, so that no line of the text can pass for the end of it. */
+export function fence(name: string, bytes: Uint8Array<ArrayBuffer>, random: Random): Fenced {
+  const mark = random.bytes(MARK_BYTES).toHex();
+  const { start, end, leftOut } = readStream(
+    { head: bytes, tail: new Uint8Array(0), totalBytes: bytes.length },
+    { maxBytes: bytes.length, tail: false },
+  );
+  const lines = countLines(new TextDecoder().decode(bytes)) - countLines(start) - countLines(end);
+  const cut = `[cut ${mark}: about ${leftOut} bytes in ${Math.max(1, lines)} lines are left out here]\n`;
+  return {
+    block: `[${name} ${mark} ${bytes.length} bytes]\n${endLine(start)}${
+      leftOut === 0 ? "" : cut + endLine(end)
+    }[end ${mark}]`,
+    note: leftOut === 0 ? [] : [
+      `[note] structuredContent has all ${bytes.length} bytes; this text has at most ${READABLE_BYTES}`,
+    ],
+  };
+}
+
+/** Ends a text with a line feed, unless it is empty. */
+export function endLine(text: string): string {
+  return text === "" || text.endsWith("\n") ? text : `${text}\n`;
+}
+
+function countLines(text: string): number {
+  return endLine(text).split("\n").length - 1;
+}
+
+/** How many bytes a text takes as a JSON string, without its quotes. No lone surrogates, which would be escaped. */
+export function jsonLength(text: string): number {
+  let length = 0;
+  for (let index = 0; index < text.length; index += 1) length += jsonCost(text.charCodeAt(index));
+  return length;
+}
+
+/** The longest start of a text that takes no more than so many bytes as a JSON string. */
+export function jsonStart(text: string, maxLength: number): string {
+  let length = 0;
+  let end = 0;
+  while (end < text.length) {
+    length += jsonCost(text.charCodeAt(end));
+    if (length > maxLength) break;
+    end += 1;
+  }
+  return text.slice(0, isLowSurrogate(text, end) ? end - 1 : end);
+}
+
+/** The longest end of a text that takes no more than so many bytes as a JSON string. */
+export function jsonEnd(text: string, maxLength: number): string {
+  let length = 0;
+  let start = text.length;
+  while (start > 0) {
+    length += jsonCost(text.charCodeAt(start - 1));
+    if (length > maxLength) break;
+    start -= 1;
+  }
+  return text.slice(isLowSurrogate(text, start) ? start + 1 : start);
+}
+
+/** Of one UTF-16 unit; each half of a pair stands for half of its character. */
+function jsonCost(unit: number): number {
+  if (unit < 0x20) return SHORT_ESCAPES.has(unit) ? 2 : 6;
+  if (unit < 0x80) return unit === 0x22 || unit === 0x5c ? 2 : 1;
+  if (unit < 0x800) return 2;
+  return unit >= 0xd800 && unit <= 0xdfff ? 2 : 3;
+}
+
+/** Backspace, tab, line feed, form feed, carriage return. */
+const SHORT_ESCAPES: ReadonlySet<number> = new Set([0x08, 0x09, 0x0a, 0x0c, 0x0d]);
+
+/** Whether a character would be cut in two there. */
+function isLowSurrogate(text: string, index: number): boolean {
+  const unit = text.charCodeAt(index);
+  return index > 0 && unit >= 0xdc00 && unit <= 0xdfff;
 }

@@ -1,7 +1,8 @@
 import { AppError } from "@gateway/shared/errors";
 import { MAX_REASON_CHARACTERS } from "@gateway/shared/wire";
 import * as z from "@zod/zod";
-import { guardInput } from "./input_guard.ts";
+import type { AskHuman } from "../request/execute.ts";
+import { quoteText } from "@gateway/shared/text";
 
 /** On whose behalf a tool runs, and for how long it is wanted. */
 export interface ToolContext {
@@ -49,13 +50,6 @@ export function isVisible(
 ): boolean {
   return callerGroups === null || groups.some((group) => callerGroups.includes(group));
 }
-
-/** Asks the human at the client to say yes or no. Never rejects: whatever goes wrong is a no. */
-export type AskHuman = (question: string) => Promise<HumanAnswer>;
-
-export type HumanAnswer =
-  | { readonly kind: "approved" }
-  | { readonly kind: "declined"; readonly why: string };
 
 /** What a tool gives back: a text for the model, and the same as an object of its output schema. */
 export interface ToolResult {
@@ -144,4 +138,53 @@ function describeIssues(error: z.ZodError): string {
     path.length === 0 ? message : `${path.join(".")}: ${message}`
   )
     .join("; ");
+}
+
+/** The longest argument, in bytes of UTF-8. */
+export const MAX_FIELD_BYTES = 65536;
+
+/**
+ * Refuses a text that is too long or holds a NUL, which would end it early in C programs.
+ *
+ * @throws {AppError} `invalid_request`
+ */
+export function guardInput(field: string, value: unknown): void {
+  if (typeof value !== "string") return;
+  if (new TextEncoder().encode(value).length > MAX_FIELD_BYTES) {
+    throw new AppError(
+      "invalid_request",
+      `field ${quoteText(field)} exceeds the limit of ${MAX_FIELD_BYTES} bytes`,
+    );
+  }
+  if (value.includes("\0")) {
+    throw new AppError("invalid_request", `field ${quoteText(field)} contains null bytes`);
+  }
+}
+
+/** What bounds the use of the tools, as their broker is configured. */
+export interface ToolLimits {
+  /** The most that a result holds of stdout, and of stderr, in bytes. */
+  readonly maxOutputBytes: number;
+  /** The largest file, in bytes. */
+  readonly maxFileBytes: number;
+  /** The longest life of a certificate. */
+  readonly maxTtlSeconds: number;
+  /** How long a call waits for a human's approval; 0: not at all. */
+  readonly approvalWaitSeconds: number;
+  readonly sessionIdleSeconds: number;
+  readonly sessionMaxSeconds: number;
+}
+
+/** What a result of the default settings may take as JSON, in bytes: some clients refuse, or hang up at, more. */
+export const RESULT_BYTES = 1_048_576;
+
+/** What the text block shows of a stream at most, in bytes of JSON: the text is for reading. */
+export const READABLE_BYTES = 65_536;
+
+/**
+ * What both streams together may take in the structured content, in bytes of JSON. Quotes, line ends and controls are
+ * longer there than on the host: a fifth is for them, what is beyond that is cut off.
+ */
+export function contentBudget({ maxOutputBytes }: Pick<ToolLimits, "maxOutputBytes">): number {
+  return Math.floor(maxOutputBytes * 2.2);
 }

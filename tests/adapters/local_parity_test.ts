@@ -5,8 +5,8 @@ import { encodeOpensshPrivateKey, parseCertificate } from "@gateway/shared/ssh";
 import { FakeClock, FixedRandom } from "@gateway/shared/testing";
 import type { CertificateRequest, SignAnswer } from "../../broker/authority/authority.ts";
 import { LocalAuthority } from "../../broker/authority/local.ts";
-import { compileLocalPolicy } from "../../broker/authority/local_policy.ts";
-import type { BrokerHost } from "../../broker/host_config.ts";
+import { compileLocalPolicy } from "../../broker/authority/load_local.ts";
+import type { BrokerHost } from "../../broker/config/host_config.ts";
 import { HOST_KEY, NOW_MS, startSigner } from "../../signer/testing/memory_signer.ts";
 
 const { signal } = new AbortController();

@@ -3,8 +3,8 @@ import { connect } from "node:net";
 // @ts-types="../ssh_target/ssh2_server.d.ts"
 import type { Connection } from "ssh2";
 import { systemClock } from "@gateway/shared/clock";
-import { connectRoute } from "../../broker/ssh/connect_route.ts";
-import { createEphemeralKey } from "../../broker/ssh/ephemeral_key.ts";
+import { connectRoute } from "../../broker/ssh/connect.ts";
+import { createEphemeralKey } from "../../broker/ssh/certificate_auth.ts";
 import { failureClassOf } from "../../broker/ssh/failures.ts";
 import { runOn as runOnOpen } from "../../broker/ssh/run_command.ts";
 import { PATIENT_LIMITS } from "../ssh_target/patient_limits.ts";

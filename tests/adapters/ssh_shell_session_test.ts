@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { systemClock, systemRandom } from "@gateway/shared/clock";
 import { createMetrics } from "@gateway/shared/service/metrics";
-import { createTimings } from "../../broker/timings.ts";
+import { createTimings } from "../../broker/request/timings.ts";
 import { createConnectSession } from "../../broker/sessions/connect_session.ts";
 import type { SessionLink } from "../../broker/sessions/link.ts";
-import { createEphemeralKey } from "../../broker/ssh/ephemeral_key.ts";
+import { createEphemeralKey } from "../../broker/ssh/certificate_auth.ts";
 import { keptBytes } from "../../broker/ssh/output_buffer.ts";
 import { createTestCa, PRINCIPAL } from "../ssh_target/certificates.ts";
 import { createOpensshTarget, findSshd } from "../ssh_target/openssh.ts";

@@ -69,7 +69,7 @@ const OPTIONS = new Set([...Object.values(PROGRAMS).flatMap(optionsOf), ...await
 /** Those of the programs that have no subcommand tree of their own; the usage text is what there is. */
 async function otherOptions(): Promise<string[]> {
   const sources = [
-    "broker/command_line.ts",
+    "broker/config/command_line.ts",
     "ctl/bridge/main.ts",
     "deploy/installed/gateway-setup",
     "tests/demo/main.ts",

@@ -8,7 +8,6 @@ const IO_PLACES: readonly string[] = [
   "broker/authority/",
   "broker/frontends/",
   "broker/kubernetes/",
-  "broker/recording/",
   "broker/sessions/",
   "broker/ssh/",
   "control_plane/notify/",

@@ -1,8 +1,8 @@
 // @ts-types="./ssh2_server.d.ts"
 import ssh2, { type Connection, type ServerChannel } from "ssh2";
 import { systemClock } from "@gateway/shared/clock";
-import type { HopLogins } from "../../broker/ssh/connect_route.ts";
-import { createEphemeralKey, type EphemeralKey } from "../../broker/ssh/ephemeral_key.ts";
+import type { HopLogins } from "../../broker/ssh/connect.ts";
+import { createEphemeralKey, type EphemeralKey } from "../../broker/ssh/certificate_auth.ts";
 import type { SshLimits } from "../../broker/ssh/limits.ts";
 import { runCommand } from "../../broker/ssh/run_command.ts";
 import { createTestCa } from "./certificates.ts";

@@ -1,6 +1,6 @@
 import { systemClock } from "@gateway/shared/clock";
 import type { CertificateFields } from "@gateway/shared/ssh";
-import { createEphemeralKey, type EphemeralKey } from "../../broker/ssh/ephemeral_key.ts";
+import { createEphemeralKey, type EphemeralKey } from "../../broker/ssh/certificate_auth.ts";
 import type { SshLimits } from "../../broker/ssh/limits.ts";
 import { runCommand, type RunCommandOptions } from "../../broker/ssh/run_command.ts";
 import { PATIENT_LIMITS } from "./patient_limits.ts";

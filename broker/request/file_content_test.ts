@@ -1,0 +1,76 @@
+import assert from "node:assert/strict";
+import fc from "fast-check";
+import { decodeContent, describeContent, encodeContent } from "./file_content.ts";
+
+Deno.test.each([
+  {
+    name: "text as UTF-8",
+    content: "größe\n",
+    base64: false,
+    bytes: [103, 114, 195, 182, 195, 159, 101, 10],
+  },
+  { name: "empty text", content: "", base64: false, bytes: [] },
+  { name: "empty base64", content: "", base64: true, bytes: [] },
+  { name: "text that looks like base64", content: "AAE=", base64: false, bytes: [65, 65, 69, 61] },
+  { name: "base64", content: "AAEC/w==", base64: true, bytes: [0, 1, 2, 255] },
+  { name: "base64 with line ends", content: "AAEC\r\n/w==\n", base64: true, bytes: [0, 1, 2, 255] },
+])("decodeContent() takes $name", ({ content, base64, bytes }) => {
+  assert.deepEqual([...decodeContent(content, { base64 })], bytes);
+});
+
+Deno.test.each([
+  { name: "base64 without padding", content: "AAEC/w" },
+  { name: "base64 with a blank", content: "AAEC /w==" },
+  { name: "base64 of the URL alphabet", content: "AAEC_w==" },
+  { name: "base64 with more behind its end", content: "AA==AA==" },
+  { name: "text for base64", content: "hello, world" },
+])("decodeContent() refuses $name", ({ content }) => {
+  assert.throws(() => decodeContent(content, { base64: true }), {
+    code: "invalid_request",
+    message: /^bad request: invalid base64 content: /,
+  });
+});
+
+Deno.test("decodeContent() refuses text that UTF-8 cannot hold", () => {
+  assert.throws(() => decodeContent("a\udc00", { base64: false }), {
+    code: "invalid_request",
+    message: "bad request: content is not well-formed Unicode: send it as base64",
+  });
+});
+
+Deno.test.each([
+  { name: "nothing as text", bytes: [], expected: { content: "", base64: false } },
+  { name: "UTF-8 as text", bytes: [0xc3, 0xb6, 0x0a], expected: { content: "ö\n", base64: false } },
+  {
+    name: "a byte order mark and all",
+    bytes: [0xef, 0xbb, 0xbf, 0x61],
+    expected: { content: "\ufeffa", base64: false },
+  },
+  { name: "a NUL as base64", bytes: [0x61, 0], expected: { content: "YQA=", base64: true } },
+  { name: "what is not UTF-8 as base64", bytes: [0xff], expected: { content: "/w==", base64: true } },
+])("encodeContent() shows $name", ({ bytes, expected }) => {
+  assert.deepEqual(encodeContent(Uint8Array.from(bytes)), expected);
+});
+
+Deno.test.each([
+  { name: "text", content: "a\nb\n", head: "a\nb\n" },
+  { name: "the first twenty lines", content: "x\n".repeat(30), head: `${"x\n".repeat(19)}x` },
+  {
+    name: "the start of a long line, no character in half",
+    content: "é".repeat(1000) + "\u{1f600}".repeat(1000),
+    head: "é".repeat(1000) + "\u{1f600}".repeat(250),
+  },
+  { name: "nothing of what is not text", content: "a\0b", head: "" },
+])("describeContent() shows an approver $name", ({ content, head }) => {
+  const bytes = new TextEncoder().encode(content);
+  const { content_head, content_bytes, content_sha256 } = describeContent(bytes);
+  assert.deepEqual([content_head, content_bytes], [head, bytes.length]);
+  assert.match(content_sha256, /^[0-9a-f]{64}$/);
+});
+
+Deno.test("decodeContent() undoes encodeContent()", () => {
+  fc.assert(fc.property(fc.uint8Array({ maxLength: 64 }), (bytes) => {
+    const { content, base64 } = encodeContent(bytes);
+    assert.deepEqual([...decodeContent(content, { base64 })], [...bytes]);
+  }));
+});
