@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
 import { compareGranted, readEmbedded as readEmbeddedSet, readFlags } from "../ctl/doctor/granted.ts";
-import { derivePermissions, type ServiceProcess } from "../ctl/service_permissions.ts";
+import { derivePermissions, type ServiceProcess } from "../ctl/setup/service_permissions.ts";
 import { formatV8Flags } from "@gateway/shared/permissions";
 import { compileArguments, EXECUTABLES } from "../deploy/executables.ts";
 import { findNpmExcludes } from "../deploy/npm_excludes.ts";

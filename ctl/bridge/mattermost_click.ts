@@ -2,7 +2,7 @@ import * as z from "@zod/zod";
 import { AppError } from "@gateway/shared/errors";
 import { parseJson } from "@gateway/shared/json";
 import { LONGEST_LEARN_TTL_SECONDS } from "@gateway/shared/wire";
-import { parseDuration } from "../duration.ts";
+import { parseDuration } from "../kit/duration.ts";
 import type { Verb } from "./card.ts";
 import type { Click } from "./chat.ts";
 

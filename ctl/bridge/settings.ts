@@ -1,7 +1,7 @@
 import { resolve } from "node:path";
 import { AppError } from "@gateway/shared/errors";
 import { quoteText } from "@gateway/shared/text";
-import { parseDuration } from "../duration.ts";
+import { parseDuration } from "../kit/duration.ts";
 
 /** How the bridge reaches a chat, but for its secrets. */
 type ChatSettings =

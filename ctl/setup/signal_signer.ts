@@ -1,0 +1,44 @@
+import { AppError } from "@gateway/shared/errors";
+import { quoteText } from "@gateway/shared/text";
+import { readOperatorFile } from "../kit/files.ts";
+import { runToEnd } from "../kit/run_program.ts";
+import { isToldOf, readServiceCommand } from "./service_process.ts";
+
+/** The number alone: `kill` would take -1 for every process, and 0 for its own group. */
+const PID = /^[1-9]\d{0,9}$/;
+
+type Signalled =
+  | { readonly sent: true; readonly pid: number }
+  | { readonly sent: false; readonly why: string };
+
+/**
+ * Sends SIGHUP to the process that a file names, if it is the signer of this config: a number in a file outlives its
+ * process, and can be another's by now.
+ *
+ * @param config the signer's config, absolute
+ * @throws {AppError} for a file that is not there or no pid file; `not_supported` without `ps`
+ */
+export async function signalSigner(pidFile: string, config: string): Promise<Signalled> {
+  const pid = new TextDecoder().decode(await readOperatorFile(pidFile, "pid file")).trim();
+  if (!PID.test(pid)) {
+    throw new AppError(
+      "invalid_request",
+      `Cannot use ${quoteText(pidFile)}: expected the number of a process`,
+    );
+  }
+  const { stdout } = await runToEnd("ps", ["-ww", "-o", "args=", "-p", pid]);
+  const args = stdout.trim();
+  if (args === "") return { sent: false, why: `process ${pid} is not there any more` };
+  if (!isSignerOf(args, config)) {
+    return { sent: false, why: `process ${pid} is not the signer of ${quoteText(config)}` };
+  }
+  const { success, stderr } = await runToEnd("kill", ["-HUP", pid]);
+  if (!success) return { sent: false, why: `process ${pid} can't be signalled: ${stderr.trim()}` };
+  return { sent: true, pid: Number(pid) };
+}
+
+/** Whether a command line, its words joined by blanks, is that of a signer with this config. */
+export function isSignerOf(args: string, config: string): boolean {
+  const process = readServiceCommand(args);
+  return process?.service === "signer" && !process.isAmbiguous && isToldOf(process, config);
+}
