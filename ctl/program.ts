@@ -35,7 +35,7 @@ import { addReload } from "./setup/reload.ts";
 import { addRevoke } from "./incident/revoke.ts";
 import { addStatus } from "./doctor/status.ts";
 import { addVersion } from "./setup/version.ts";
-import type { AddCommand, CommandContext, Environment, GlobalOption } from "./kit/context.ts";
+import type { AddCommand, CommandContext, Environment, GlobalOption, Use } from "./kit/context.ts";
 import { CLIENT_ENV_NAMES } from "./kit/client_config.ts";
 import { clientConfigPlaces } from "./kit/find_client.ts";
 import { warningsOfEnds } from "./identities/ends_soon.ts";
@@ -89,24 +89,6 @@ const COMMANDS: readonly AddCommand[] = [
   addVersion,
 ];
 
-/** The commands that may have to start `ssh` or `ssh-keyscan`, whatever their options. */
-const STARTS_PROGRAMS: ReadonlySet<string> = new Set([
-  "host add",
-  "host enrol",
-  "host install-shim",
-  "host unenrol",
-  "ca rotate begin",
-  "ca rotate status",
-  "ca rotate finish",
-]);
-
-/** Options for which a command has to start a program. */
-const STARTING_OPTIONS: Readonly<Record<string, readonly string[]>> = {
-  doctor: ["live", "over"],
-  init: ["importSshConfig", "registerMcp"],
-  reload: ["pidFile"],
-};
-
 const EXAMPLES = `
 Start here:
   broker-ctl init --dir gateway
@@ -145,18 +127,17 @@ export async function runProgram(args: readonly string[], environment: Environme
   const program = createProgram({
     ...environment,
     run: async (command, uses, action) => {
+      if (!uses.includes("programs")) environment.dropPrograms?.();
       const result = await action();
       writeResult(terminal, { json }, result);
       if (result.failed === true) exitCode = EXIT_CODES.failed;
       await warnOfEnds(command, uses, environment);
     },
     stream: async (action) => {
+      environment.dropPrograms?.();
       await action(createLineWriter(terminal, { json }));
     },
   }, args.some((word) => /^--?verbose$/.test(word)));
-  program.hook("preAction", (_, command) => {
-    if (!mayStartPrograms(command)) environment.dropPrograms?.();
-  });
   const normalized = normalizeArguments(args, rulesOf(program, args));
   json = normalized.includes("--json");
   try {
@@ -174,17 +155,6 @@ export async function runProgram(args: readonly string[], environment: Environme
     writeError(terminal, { json }, shown);
     return exitCodeOf(shown);
   }
-}
-
-function mayStartPrograms(command: Command): boolean {
-  const path = pathOf(command);
-  const starting = STARTING_OPTIONS[path] ?? [];
-  return STARTS_PROGRAMS.has(path) || starting.some((option) => option in command.opts());
-}
-
-function pathOf(command: Command): string {
-  const { parent } = command;
-  return parent?.parent ? `${pathOf(parent)} ${command.name()}` : command.name();
 }
 
 /**
@@ -226,7 +196,7 @@ export function createProgram(context: CommandContext, verbose = false): Command
 /** On standard error, after what the command has to say. */
 async function warnOfEnds(
   command: Command,
-  uses: readonly GlobalOption[],
+  uses: readonly Use[],
   environment: Environment,
 ): Promise<void> {
   const { workingFolder, terminal, variables } = environment;

@@ -26,7 +26,6 @@ import {
 } from "./file_checks.ts";
 import { countFindings, fail, type Finding, formatFindings } from "./finding.ts";
 import { checkHosts, checkHostSettings, checkService } from "./live_checks.ts";
-import { checkRunning } from "./running_checks.ts";
 import { checkUpstreams } from "./upstream_checks.ts";
 import { rotatedKeys } from "../hosts/next_ca.ts";
 import type { CommandResult } from "../kit/output.ts";
@@ -56,11 +55,11 @@ Looks at configs, certificates, file modes and room for records, and says of eac
 mended. Without names of configs: the signer's, and control-plane.json, config.json and mcp.json beside it. --security
 looks at what the configs say alone. --live asks the monitors of the services (ready? which version? which time?),
 each service that a control plane or a broker asks, by its certificate, and each host that is not behind another for
-its SSH server; and compares what the processes of the services on this machine may do with what their configs call
-for. With --over ssh it logs in to each, as root or --login with sudo, and changes nothing: does the host trust the
-CA, does sshd have a setting that defeats a certificate's promise, which login shell does the account have, is the
-clock right? What is well is counted only; --json has all. Exit code 1: something fails, or could not be looked at
-(unknown), such as files that only root may read.
+its SSH server. It does not check the permissions of running processes. With --over ssh it logs in to each, as root or
+--login with sudo, and changes nothing: does the host trust the CA, does sshd have a setting that defeats a
+certificate's promise, which login shell does the account have, is the clock right? What is well is counted only;
+--json has all. Exit code 1: something fails, or could not be looked at (unknown), such as files that only root may
+read.
 `;
 
 /** `doctor`: what is wrong with a set-up, and how it is mended. */
@@ -77,8 +76,12 @@ export const addDoctor: AddCommand = (program, context) => {
     .option("--broker <file>", "a broker's config; repeat for more", repeated)
     .option("--backup <folder>", "also check a backup: its signature, and its age (at most a week)", once)
     .addHelpText("after", EXAMPLES)
-    .action((_flags, command) =>
-      context.run(command, ["config"], () => diagnose(command.optsWithGlobals() as DoctorFlags, context))
+    .action(({ over }: DoctorFlags, command) =>
+      context.run(
+        command,
+        ["config", ...over === undefined ? [] : ["programs"] as const],
+        () => diagnose(command.optsWithGlobals() as DoctorFlags, context),
+      )
     );
 };
 
@@ -197,12 +200,6 @@ async function diagnosePart(
     await checkRoom(part.path, facts.auditLog, workingFolder),
     ...live === true && (part.kind !== "broker" || facts.monitor !== "")
       ? await checkService(part.path, facts.monitor, describeVersion({ verbose: false }))
-      : [],
-    ...live === true
-      ? await checkRunning({
-        ...{ file: part.path, workingFolder, monitor: facts.monitor },
-        service: part.kind === "control_plane" ? "control-plane" : part.kind,
-      })
       : [],
     ...live === true && facts.asks !== undefined
       ? await checkUpstreams(part.path, facts.asks, workingFolder)

@@ -97,7 +97,7 @@ export const addHostChanges: AddCommand = (host, context) => {
     .option("--force", "change a host that is there")
     .addHelpText("after", ADD_EXAMPLES)
     .action((flags: AddFlags, command) =>
-      context.run(command, changeUses(flags), () => add(flags, command, context))
+      context.run(command, ["programs", ...changeUses(flags)], () => add(flags, command, context))
     );
   addChangeOptions(host.command("remove"))
     .aliases(["rm", "del"])

@@ -65,7 +65,7 @@ export const addCa: AddCommand = (program, context) => {
       .option("--except <host>", "leave this host out; repeat for more", repeated)
       .addHelpText("after", EXAMPLES)
       .action((_flags, command: Command) =>
-        context.run(command, ["config", "clientConfig"], async () =>
+        context.run(command, ["config", "clientConfig", "programs"], async () =>
           await action(await open(command.optsWithGlobals() as RotateFlags, context), command, context))
       );
   add("begin", "Make the next key, and have hosts trust both.", begin);

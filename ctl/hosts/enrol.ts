@@ -67,7 +67,7 @@ export const addHostEnrol: AddCommand = (host, context) => {
       .action((name: string, _flags, command: Command) =>
         context.run(
           command,
-          ["config"],
+          ["config", "programs"],
           () => enrol(name, mode, command.optsWithGlobals() as EnrolFlags, context),
         )
       );

@@ -85,7 +85,7 @@ export const addInstallShim: AddCommand = (host, context) => {
     .action((name: string, _flags, command: Command) =>
       context.run(
         command,
-        ["config"],
+        ["config", "programs"],
         () => installShim(name, command.optsWithGlobals() as InstallFlags, context),
       )
     );

@@ -17,18 +17,22 @@ export interface Environment {
 /** A global option. Every command accepts both; only some read them. */
 export type GlobalOption = "config" | "clientConfig";
 
+/** What a command may do: read the file of a global option, or start programs such as `ssh`. */
+export type Use = GlobalOption | "programs";
+
 export interface CommandContext extends Environment {
   /**
    * Runs an action and writes what it gives, as text or JSON.
    *
-   * @param uses the global options that the command reads; the certificates that they lead to are checked for expiry
+   * @param uses Without `programs`, the process gives up the right to start programs before the action. The
+   * certificates in the files of the global options are checked for expiry.
    */
   readonly run: (
     command: Command,
-    uses: readonly GlobalOption[],
+    uses: readonly Use[],
     action: () => Promise<CommandResult>,
   ) => Promise<void>;
-  /** Runs an action that writes line by line instead. */
+  /** Runs an action that writes line by line instead, without the right to start programs. */
   readonly stream: (action: (writer: LineWriter) => Promise<void>) => Promise<void>;
 }
 

@@ -108,7 +108,11 @@ export const addInit: AddCommand = (program, context) => {
     .option(...address("monitor-control-plane", "the control plane's monitor", "controlPlaneMonitor"), once)
     .option(...address("monitor-broker", "the broker's monitor", "brokerMonitor"), once)
     .addHelpText("after", EXAMPLES)
-    .action((flags: InitFlags, command) => context.run(command, [], () => init(flags, context)));
+    .action((flags: InitFlags, command) => {
+      const { importSshConfig, registerMcp } = flags;
+      const uses = importSshConfig === undefined && registerMcp !== true ? [] : ["programs"] as const;
+      return context.run(command, uses, () => init(flags, context));
+    });
 };
 
 function address(flag: string, what: string, listener: keyof InitListeners): [string, string] {

@@ -33,13 +33,17 @@ export const addReload: AddCommand = (program, context) => {
     .description("Have the signer read its config again.")
     .option("--pid-file <file>", "send SIGHUP to the signer that this file names, instead of asking", once)
     .addHelpText("after", EXAMPLES)
-    .action((_flags, command) =>
-      context.run(command, ["config", "clientConfig"], async () => {
-        const signalled = await signal(command.optsWithGlobals(), context);
-        if (signalled !== undefined) return signalled;
-        const { hosts, status } = await askReload(command, context);
-        return { json: { hosts, status }, lines: [`signer reloaded via HTTP (hosts: ${hosts})`] };
-      })
+    .action(({ pidFile }: ReloadFlags, command) =>
+      context.run(
+        command,
+        ["config", "clientConfig", ...pidFile === undefined ? [] : ["programs"] as const],
+        async () => {
+          const signalled = await signal(command.optsWithGlobals(), context);
+          if (signalled !== undefined) return signalled;
+          const { hosts, status } = await askReload(command, context);
+          return { json: { hosts, status }, lines: [`signer reloaded via HTTP (hosts: ${hosts})`] };
+        },
+      )
     );
 };
 

@@ -2,7 +2,6 @@ import { AppError } from "@gateway/shared/errors";
 import { quoteText } from "@gateway/shared/text";
 import { readOperatorFile } from "../kit/files.ts";
 import { runToEnd } from "../kit/run_program.ts";
-import { isToldOf, readServiceCommand } from "./service_process.ts";
 
 /** The number alone: `kill` would take -1 for every process, and 0 for its own group. */
 const PID = /^[1-9]\d{0,9}$/;
@@ -37,8 +36,20 @@ export async function signalSigner(pidFile: string, config: string): Promise<Sig
   return { sent: true, pid: Number(pid) };
 }
 
-/** Whether a command line, its words joined by blanks, is that of a signer with this config. */
+/**
+ * The start of each service's command line: `signer/main.js` from source and from a package, else a program of that name.
+ * A name that is only a word of another program does not count.
+ */
+const SERVICE =
+  /(?<=^|[ /])(?<name>signer|control[-_]plane|broker|gateway|mcp-broker(?:-http)?)(?:\/main\.[jt]s|(?<! \k<name>))(?: serve-(?:http|mcp-http|mcp))? --?config[ =]/g;
+
+/**
+ * Whether a command line, its words joined by spaces, is that of a signer with this config. A line that can be read as
+ * two services is rejected: a value of an option may look like a service.
+ */
 export function isSignerOf(args: string, config: string): boolean {
-  const process = readServiceCommand(args);
-  return process?.service === "signer" && !process.isAmbiguous && isToldOf(process, config);
+  const [service, ...more] = args.matchAll(SERVICE);
+  if (service?.groups?.["name"] !== "signer" || more.length > 0) return false;
+  const told = args.slice(service.index + service[0].length);
+  return told === config || told.startsWith(`${config} -`);
 }
