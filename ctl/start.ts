@@ -9,8 +9,7 @@ import { fileURLToPath } from "node:url";
 import type { BrokerFrontend } from "@gateway/broker/permissions";
 import { singleQuote, writeAllSync } from "@gateway/shared/text";
 import { derivePermissions, memberOf, type Service } from "./setup/service_permissions.ts";
-import { exitCodeOf, writeError } from "./kit/output.ts";
-import { hintMissingConfig } from "./kit/hint.ts";
+import { exitCodeOf, hintMissingConfig, writeError } from "./kit/output.ts";
 import { parseStart, type StartRequest } from "./setup/start_arguments.ts";
 
 if (import.meta.main) {

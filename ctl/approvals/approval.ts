@@ -287,16 +287,11 @@ async function decide(command: Command, context: CommandContext, wish: Wish): Pr
   throw new AppError("upstream_failure", `${what} failed: the control plane says that it is ${status} now`);
 }
 
-interface Listed {
-  readonly json: unknown;
-  readonly record: ApprovalRecord;
-}
-
 async function fetchAll(
   command: Command,
   context: CommandContext,
   what: string,
-): Promise<readonly Listed[]> {
+): Promise<readonly { readonly json: unknown; readonly record: ApprovalRecord }[]> {
   const { body, data } = await askControlPlane(command, context, {
     what,
     method: "GET",

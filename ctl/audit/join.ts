@@ -25,11 +25,6 @@ interface JoinRequest {
   readonly matches: (record: ShownRecord) => boolean;
 }
 
-interface TokenOfRecord {
-  readonly line: LogRecord;
-  readonly token: RecordedToken;
-}
-
 /** Shows the records of tokens of clusters, each with what the API server's own audit log says of its token. */
 export async function joinAudits(request: JoinRequest, context: CommandContext): Promise<CommandResult> {
   const { workingFolder } = context;
@@ -74,7 +69,7 @@ export async function joinAudits(request: JoinRequest, context: CommandContext):
 /** All tokens that the log tells of, and the records among them that are asked for. */
 async function readTokens(request: JoinRequest, workingFolder: string) {
   const tokens = new Map<string, RecordedToken>();
-  const chosen: TokenOfRecord[] = [];
+  const chosen: { readonly line: LogRecord; readonly token: RecordedToken }[] = [];
   let malformed = 0;
   for await (const line of readLogs(resolve(workingFolder, request.log), request)) {
     if (line === undefined) malformed++;

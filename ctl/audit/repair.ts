@@ -11,8 +11,7 @@ import {
 import { once } from "../kit/arguments.ts";
 import { loadAuditKey } from "./instance_keys.ts";
 import type { AddCommand, CommandContext } from "../kit/context.ts";
-import type { CommandResult } from "../kit/output.ts";
-import { type Advice, withHint } from "../kit/hint.ts";
+import { type Advice, type CommandResult, withHint } from "../kit/output.ts";
 
 interface RepairFlags {
   readonly log: string;

@@ -8,11 +8,6 @@ import type { AddCommand, CommandContext } from "../kit/context.ts";
 import { type CommandResult, createLineWriter, HintedError } from "../kit/output.ts";
 import { readOperatorFile } from "../kit/files.ts";
 
-interface BackupFlags {
-  readonly config?: string;
-  readonly recipient?: readonly string[];
-}
-
 interface RestoreFlags {
   readonly dir?: string;
   readonly identity?: string;
@@ -92,7 +87,7 @@ export const addBackup: AddCommand = (program, context) => {
 
 async function backup(
   folder: string,
-  { config, recipient = [] }: BackupFlags,
+  { config, recipient = [] }: { readonly config?: string; readonly recipient?: readonly string[] },
   { workingFolder }: CommandContext,
 ): Promise<CommandResult> {
   const target = resolve(workingFolder, folder);

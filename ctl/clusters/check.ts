@@ -6,11 +6,10 @@ import { checkCluster, type Finding } from "./check_rights.ts";
 import { clusterOf } from "./entry.ts";
 import { Reviews } from "./reviews.ts";
 import type { AddCommand, CommandContext } from "../kit/context.ts";
-import type { CommandResult } from "../kit/output.ts";
+import { type Advice, type CommandResult, withHint } from "../kit/output.ts";
 import { readOperatorFile } from "../kit/files.ts";
 import { loadSignerFile } from "../kit/signer_file.ts";
 import { INDENT } from "../kit/table.ts";
-import { type Advice, withHint } from "../kit/hint.ts";
 
 const EXAMPLES = `
 Examples:

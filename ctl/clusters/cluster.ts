@@ -1,6 +1,6 @@
 import { resolve } from "node:path";
 import type { Command } from "commander";
-import { removeMember, setValue } from "@gateway/shared/config";
+import { setValue } from "@gateway/shared/config";
 import { AppError } from "@gateway/shared/errors";
 import { ifThere } from "@gateway/shared/files";
 import { type ClusterPolicy, MAX_TOKEN_TTL_SECONDS } from "@gateway/shared/policy";
@@ -17,6 +17,7 @@ import { addRemoteOptions, askSigner, refuseRemoteFlags, REMOTE_HELP } from "../
 import { loadSignerFile } from "../kit/signer_file.ts";
 import {
   addChangeOptions,
+  addRemove,
   CHANGE_HELP,
   type ChangeFlags,
   changeUses,
@@ -110,14 +111,11 @@ export const addCluster: AddCommand = (cluster, context) => {
         () => runChange(command, context, addition(name, flags, context.workingFolder)),
       )
     );
-  addChangeOptions(cluster.command("remove"))
-    .alias("rm")
-    .description("Take a cluster out of the signer's config.")
-    .argument("<name>", "which")
-    .addHelpText("after", REMOVE_EXAMPLES)
-    .action((name: string, flags: ChangeFlags, command) =>
-      context.run(command, changeUses(flags), () => runChange(command, context, removal(name)))
-    );
+  addRemove(cluster, context, {
+    ...{ what: "cluster", argument: "<name>", aliases: ["rm"], help: REMOVE_EXAMPLES },
+    path: ["kubernetes", "clusters"],
+    check: clusterOf,
+  });
 };
 
 async function listRemote(command: Command, context: CommandContext): Promise<CommandResult> {
@@ -185,16 +183,6 @@ function addition(name: string, flags: AddFlags, workingFolder: string): SignerC
         ],
       };
     },
-  };
-}
-
-function removal(name: string): SignerChange {
-  return {
-    edit: (text, config) => {
-      clusterOf(config, name);
-      return removeMember(text, pathOf(name));
-    },
-    describe: () => ({ json: { name, removed: true }, lines: [`cluster ${quoteText(name)} removed`] }),
   };
 }
 

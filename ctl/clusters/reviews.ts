@@ -5,11 +5,6 @@ import type { ApiOutcome, ApiServer } from "@gateway/shared/kubernetes";
 import type { AccountName } from "./manifests.ts";
 import type { RbacRule } from "./rbac_rule.ts";
 
-interface TokenUser {
-  readonly username: string;
-  readonly groups: readonly string[];
-}
-
 /** What is asked about: one verb on one kind of object. */
 export interface AccessQuestion {
   /** Absent: in all namespaces. */
@@ -86,7 +81,7 @@ export class Reviews {
   }
 
   /** @throws {AppError} `upstream_failure` saying what is wrong with the API server or the token */
-  async whoAmI(token: string): Promise<TokenUser> {
+  async whoAmI(token: string): Promise<{ readonly username: string; readonly groups: readonly string[] }> {
     const path = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
     const body = { apiVersion: "authentication.k8s.io/v1", kind: "SelfSubjectReview" };
     const { status } = await this.#post({ path, token, body, schema: selfReview });

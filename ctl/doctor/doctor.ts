@@ -165,17 +165,11 @@ interface Facts {
   readonly ring?: ReturnType<typeof planCaKeys>;
 }
 
-/** What was found of a part, and the folders in which commands write for it. */
-interface Diagnosed {
-  readonly findings: readonly Finding[];
-  readonly folders: readonly string[];
-}
-
 async function diagnosePart(
   part: Part,
   { security, live, over, login = "root", sshdConfig }: DoctorFlags,
   context: CommandContext,
-): Promise<Diagnosed> {
+): Promise<{ readonly findings: readonly Finding[]; readonly folders: readonly string[] }> {
   const { workingFolder } = context;
   let facts: Facts;
   try {

@@ -4,7 +4,6 @@ import { AppError } from "@gateway/shared/errors";
 import { MAX_TTL_SECONDS } from "@gateway/shared/policy";
 import { fingerprint, parsePublicKey } from "@gateway/shared/ssh";
 import type { SignerConfig } from "@gateway/signer/config";
-import { removeMember } from "@gateway/shared/config";
 import { countOf, once, repeated } from "../kit/arguments.ts";
 import { describeOutOfReach } from "./broker_reach.ts";
 import type { AddCommand, CommandContext } from "../kit/context.ts";
@@ -15,10 +14,12 @@ import { isPlainName } from "../kit/addresses.ts";
 import { scanHostKey } from "./scan_host_key.ts";
 import {
   addChangeOptions,
+  addRemove,
   CHANGE_HELP,
   type ChangeFlags,
   changeUses,
   type DescribedChange,
+  requireEntry,
   runChange,
   type SignerChange,
 } from "../kit/signer_change.ts";
@@ -99,14 +100,10 @@ export const addHostChanges: AddCommand = (host, context) => {
     .action((flags: AddFlags, command) =>
       context.run(command, ["programs", ...changeUses(flags)], () => add(flags, command, context))
     );
-  addChangeOptions(host.command("remove"))
-    .aliases(["rm", "del"])
-    .description("Take a host out of the signer's config.")
-    .argument("<name>", "which")
-    .addHelpText("after", REMOVE_EXAMPLES)
-    .action((name: string, flags: ChangeFlags, command) =>
-      context.run(command, changeUses(flags), () => runChange(command, context, removal(name)))
-    );
+  addRemove(host, context, {
+    ...{ what: "host", argument: "<name>", aliases: ["rm", "del"], help: REMOVE_EXAMPLES, path: ["hosts"] },
+    check: ({ hosts }, name) => requireEntry(hosts, "host", name),
+  });
 };
 
 async function add(flags: AddFlags, command: Command, context: CommandContext) {
@@ -239,16 +236,4 @@ async function readKey(
     throw new AppError("invalid_request", `The key has more than ${MAX_KEY_BYTES} bytes`);
   }
   return { line: new TextDecoder().decode(bytes).trim() };
-}
-
-function removal(name: string): SignerChange {
-  return {
-    edit(text, { hosts }) {
-      if (!Object.hasOwn(hosts, name)) {
-        throw new AppError("not_found", `There is no host ${quoteText(name)} in the config`);
-      }
-      return removeMember(text, ["hosts", name]);
-    },
-    describe: () => ({ json: { name, removed: true }, lines: [`host ${quoteText(name)} removed`] }),
-  };
 }

@@ -11,11 +11,10 @@ import type { AddCommand, CommandContext } from "../kit/context.ts";
 import { carryOut, CONFIRM_SECONDS } from "./carry_out.ts";
 import { type EnrolOptions, formatEnrolScript } from "./enrol_script.ts";
 import { caLine, rotatedKeys, rotationFiles } from "./next_ca.ts";
-import type { CommandResult } from "../kit/output.ts";
+import { type CommandResult, withHint } from "../kit/output.ts";
 import { MAX_SECONDS } from "../kit/over_ssh.ts";
 import { readOperatorFile } from "../kit/files.ts";
 import { loadSignerHosts } from "../kit/signer_file.ts";
-import { withHint } from "../kit/hint.ts";
 
 interface EnrolFlags {
   readonly config?: string;

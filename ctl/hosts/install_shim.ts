@@ -14,11 +14,10 @@ import type { SignerConfig } from "@gateway/signer/config";
 import { once } from "../kit/arguments.ts";
 import type { AddCommand, CommandContext } from "../kit/context.ts";
 import { formatInstallScript, type InstallOptions, parseSignerKeys } from "./install_script.ts";
-import { type CommandResult, HintedError } from "../kit/output.ts";
+import { type CommandResult, HintedError, withHint } from "../kit/output.ts";
 import { runOverSsh } from "../kit/over_ssh.ts";
 import { readOperatorFile } from "../kit/files.ts";
 import { loadSignerHosts } from "../kit/signer_file.ts";
-import { withHint } from "../kit/hint.ts";
 
 interface InstallFlags {
   readonly config?: string;

@@ -14,7 +14,7 @@ import {
   runChange,
   type SignerChange,
 } from "../kit/signer_change.ts";
-import { withHint } from "../kit/hint.ts";
+import { withHint } from "../kit/output.ts";
 
 interface SealFlags extends ChangeFlags {
   readonly envelope?: EnvelopeVersion;

@@ -6,7 +6,7 @@ import { ifThere } from "@gateway/shared/files";
 import { quoteText } from "@gateway/shared/text";
 import { readOperatorFile } from "../kit/files.ts";
 import type { X509Authority } from "./x509.ts";
-import { requireOwn } from "./own_folder.ts";
+import { requireOwn } from "./folder.ts";
 import { permits } from "./name_constraints.ts";
 
 const CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g;

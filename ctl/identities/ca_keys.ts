@@ -1,7 +1,6 @@
 import { isAbsolute } from "node:path";
 import { Option } from "commander";
 import { CA_KEY_TYPES, type CaKeyConfig } from "@gateway/shared/ca";
-import { removeMember } from "@gateway/shared/config";
 import { AppError } from "@gateway/shared/errors";
 import { quoteText } from "@gateway/shared/text";
 import { once } from "../kit/arguments.ts";
@@ -10,9 +9,11 @@ import { type Fields, writeFields } from "../kit/entries.ts";
 import { loadSignerFile } from "../kit/signer_file.ts";
 import {
   addChangeOptions,
+  addRemove,
   CHANGE_HELP,
   type ChangeFlags,
   changeUses,
+  requireEntry,
   runChange,
   type SignerChange,
 } from "../kit/signer_change.ts";
@@ -73,14 +74,11 @@ export const addCaKeys: AddCommand = (program, context) => {
     .action((flags: AddFlags, command) =>
       context.run(command, changeUses(flags), () => runChange(command, context, addition(flags)))
     );
-  addChangeOptions(keys.command("remove"))
-    .alias("rm")
-    .description("Take a CA key out of the signer's config.")
-    .argument("<group>", "which")
-    .addHelpText("after", REMOVE_EXAMPLES)
-    .action((name: string, flags: ChangeFlags, command) =>
-      context.run(command, changeUses(flags), () => runChange(command, context, removal(name)))
-    );
+  addRemove(keys, context, {
+    ...{ what: "CA key", label: "ca-key", argument: "<group>", aliases: ["rm"], help: REMOVE_EXAMPLES },
+    path: ["ca_keys"],
+    check: ({ ca_keys }, name) => requireEntry(ca_keys, "CA key", name),
+  });
 };
 
 function addition({ name, force = false, ...flags }: AddFlags): SignerChange {
@@ -133,18 +131,6 @@ function refuseWithoutSocket({ type, socket }: Pick<AddFlags, "type" | "socket">
     "A CA key in an agent needs --socket, the path that the agent listens at. Your shell's own: " +
       '--socket "$SSH_AUTH_SOCK"; the signer has to be able to use it, such as /run/gateway-ca-agent/agent.sock',
   );
-}
-
-function removal(name: string): SignerChange {
-  return {
-    edit(text, { ca_keys }) {
-      if (!Object.hasOwn(ca_keys, name)) {
-        throw new AppError("not_found", `There is no CA key ${quoteText(name)} in the config`);
-      }
-      return removeMember(text, ["ca_keys", name]);
-    },
-    describe: () => ({ json: { name, removed: true }, lines: [`ca-key ${quoteText(name)} removed`] }),
-  };
 }
 
 function formatKeys(

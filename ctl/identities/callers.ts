@@ -1,4 +1,4 @@
-import { removeMember, setValue } from "@gateway/shared/config";
+import { setValue } from "@gateway/shared/config";
 import { AppError } from "@gateway/shared/errors";
 import { quoteText } from "@gateway/shared/text";
 import type { SignerConfig } from "@gateway/signer/config";
@@ -8,9 +8,11 @@ import { splitNames, writeFields } from "../kit/entries.ts";
 import { loadSignerFile } from "../kit/signer_file.ts";
 import {
   addChangeOptions,
+  addRemove,
   CHANGE_HELP,
   type ChangeFlags,
   changeUses,
+  requireEntry,
   runChange,
   type SignerChange,
 } from "../kit/signer_change.ts";
@@ -69,14 +71,15 @@ export const addCallers: AddCommand = (program, context) => {
     .action((flags: AddFlags, command) =>
       context.run(command, changeUses(flags), () => runChange(command, context, addition(flags)))
     );
-  addChangeOptions(callers.command("remove"))
-    .alias("rm")
-    .description("Take a caller out of the signer's config.")
-    .argument("<cn>", "which")
-    .addHelpText("after", REMOVE_EXAMPLES)
-    .action((name: string, flags: ChangeFlags, command) =>
-      context.run(command, changeUses(flags), () => runChange(command, context, removal(name)))
-    );
+  addRemove(callers, context, {
+    ...{ what: "caller", argument: "<cn>", aliases: ["rm"], help: REMOVE_EXAMPLES, path: ["callers"] },
+    check({ callers }, name) {
+      requireEntry(callers, "caller", name);
+      if (Object.keys(callers).length > 1) return;
+      const why = "it is the last one, and without any every caller sees every host";
+      throw new AppError("conflict", `Cannot remove caller ${quoteText(name)}: ${why}`);
+    },
+  });
 };
 
 function addition({ name, groups, onlyVia, force = false }: AddFlags): SignerChange {
@@ -104,22 +107,6 @@ function addition({ name, groups, onlyVia, force = false }: AddFlags): SignerCha
         ...(isFirst ? ["it is the only one: every other caller sees nothing from then on"] : []),
       ],
     }),
-  };
-}
-
-function removal(name: string): SignerChange {
-  return {
-    edit(text, { callers }) {
-      if (!Object.hasOwn(callers, name)) {
-        throw new AppError("not_found", `There is no caller ${quoteText(name)} in the config`);
-      }
-      if (Object.keys(callers).length === 1) {
-        const why = "it is the last one, and without any every caller sees every host";
-        throw new AppError("conflict", `Cannot remove caller ${quoteText(name)}: ${why}`);
-      }
-      return removeMember(text, ["callers", name]);
-    },
-    describe: () => ({ json: { name, removed: true }, lines: [`caller ${quoteText(name)} removed`] }),
   };
 }
 

@@ -2,7 +2,7 @@ import { dirname, join, resolve } from "node:path";
 import { type ControlPlaneConfig, controlPlaneConfig } from "@gateway/control-plane/config";
 import { appendToList, loadConfig, parseConfig } from "@gateway/shared/config";
 import { ifThere } from "@gateway/shared/files";
-import { editLocked } from "./locked_text.ts";
+import { editLocked } from "../kit/files.ts";
 
 /** A control plane's config and where it is. */
 export interface ControlPlaneFile {

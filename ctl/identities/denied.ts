@@ -2,8 +2,7 @@ import { resolve } from "node:path";
 import { AppError, errorText } from "@gateway/shared/errors";
 import { parseDeniedCallers } from "@gateway/shared/http";
 import { quoteText } from "@gateway/shared/text";
-import { editLocked } from "./locked_text.ts";
-import { readOperatorFile } from "../kit/files.ts";
+import { editLocked, readOperatorFile } from "../kit/files.ts";
 
 /** The list of callers that listeners refuse, as the signer's config names it. */
 export interface DeniedList {

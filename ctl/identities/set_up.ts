@@ -6,8 +6,7 @@ import type { SignerConfig } from "@gateway/signer/config";
 import type { CommandContext } from "../kit/context.ts";
 import { loadSignerFile } from "../kit/signer_file.ts";
 import { type DeniedList, readDenied } from "./denied.ts";
-import { type FoundCertificate, identityFolder, listCertificates } from "./folder.ts";
-import { requireOwn } from "./own_folder.ts";
+import { type FoundCertificate, identityFolder, listCertificates, requireOwn } from "./folder.ts";
 import { type ControlPlaneFile, findControlPlane } from "./control_plane_file.ts";
 
 /** The flags of all that is done with identities. */

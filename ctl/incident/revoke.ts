@@ -62,13 +62,9 @@ export const addRevoke: AddCommand = (program, context) => {
     );
 };
 
-interface Wish {
-  readonly path: string;
-  readonly request: unknown;
-  readonly subject: string;
-}
-
-function readRequest({ serial, keyId, reason: text = "" }: RevokeFlags): Wish {
+function readRequest(
+  { serial, keyId, reason: text = "" }: RevokeFlags,
+): { readonly path: string; readonly request: unknown; readonly subject: string } {
   const reason = asOneWord(text);
   if ((serial === undefined) === (keyId === undefined)) {
     throw new AppError("invalid_request", "Name one: --serial or --key-id");

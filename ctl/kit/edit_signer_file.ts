@@ -10,7 +10,7 @@ import {
   UNSUPPORTED_SIGNER_KEYS,
 } from "@gateway/signer/config";
 import { diffLines } from "./diff.ts";
-import { hintMissingConfig } from "./hint.ts";
+import { hintMissingConfig } from "./output.ts";
 import { findSignerProblems } from "./signer_file.ts";
 
 /** An edit of the signer's config. */

@@ -59,14 +59,12 @@ function withoutMargin(pattern: string): string {
 /** What flags say of the fields of an entry: absent is not spoken of, empty clears the field. */
 export type Fields = Readonly<Record<string, unknown>>;
 
-/** Where an entry is, and whether it is there. */
-interface EntryPlace {
-  readonly path: ValuePath;
-  readonly isNew: boolean;
-}
-
 /** The text with the fields in an entry: all else of the entry, comments included, stays as it is. */
-export function writeFields(text: string, { path, isNew }: EntryPlace, fields: Fields): string {
+export function writeFields(
+  text: string,
+  { path, isNew }: { readonly path: ValuePath; readonly isNew: boolean },
+  fields: Fields,
+): string {
   if (isNew) return setValue(text, path, withoutEmpty(fields));
   return Object.entries(fields).reduce((text, [key, value]) => {
     if (value === undefined) return text;

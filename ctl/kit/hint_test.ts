@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { AppError } from "@gateway/shared/errors";
-import { HintedError } from "./output.ts";
-import { type Advice, withHint } from "./hint.ts";
+import { type Advice, HintedError, withHint } from "./output.ts";
 
 const ADVICE: Advice = { when: ({ code }) => code === "conflict", hint: "stop it first" };
 

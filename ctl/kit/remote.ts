@@ -14,9 +14,8 @@ import type { ClientParameters, ClientSection, ClientService } from "./client_co
 import { adviseOnContact } from "./contact_advice.ts";
 import type { Environment } from "./context.ts";
 import { findClient, type RemoteFlags } from "./find_client.ts";
-import { HintedError, RemoteError } from "./output.ts";
+import { type Advice, HintedError, RemoteError, withHint } from "./output.ts";
 import { readOperatorFile } from "./files.ts";
-import { type Advice, withHint } from "./hint.ts";
 
 /** What is asked of a service, and how its answer is read. */
 interface ServiceQuestion<T> {

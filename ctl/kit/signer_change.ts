@@ -1,6 +1,8 @@
 import type { Command } from "commander";
 import * as z from "@zod/zod";
+import { removeMember } from "@gateway/shared/config";
 import { AppError } from "@gateway/shared/errors";
+import { quoteText } from "@gateway/shared/text";
 import type { ClientSection } from "./client_config.ts";
 import type { CommandContext, GlobalOption } from "./context.ts";
 import { changeSignerFile, type SignerFileEdit } from "./edit_signer_file.ts";
@@ -48,6 +50,46 @@ export function addChangeOptions(command: Command): Command {
 /** The global options that an edit reads. */
 export function changeUses(flags: ChangeFlags): readonly GlobalOption[] {
   return flags.reload === true ? ["config", "clientConfig"] : ["config"];
+}
+
+/** A kind of entries in the signer's config, such as hosts. */
+interface EntryKind {
+  /** Its name in the description of the command. */
+  readonly what: string;
+  /** Its name in the output, if that is another one. */
+  readonly label?: string;
+  readonly argument: string;
+  readonly aliases: readonly string[];
+  readonly help: string;
+  readonly path: readonly string[];
+  /** Rejects a name that is not in the config, or must stay in it. */
+  readonly check: (config: SignerConfig, name: string) => void;
+}
+
+/** Adds the command `remove`, which removes one entry from the signer's config. */
+export function addRemove(parent: Command, context: CommandContext, kind: EntryKind): void {
+  const { what, label = what, argument, aliases, help, path, check } = kind;
+  const removal = (name: string): SignerChange => ({
+    edit(text, config) {
+      check(config, name);
+      return removeMember(text, [...path, name]);
+    },
+    describe: () => ({ json: { name, removed: true }, lines: [`${label} ${quoteText(name)} removed`] }),
+  });
+  addChangeOptions(parent.command("remove"))
+    .aliases([...aliases])
+    .description(`Take a ${what} out of the signer's config.`)
+    .argument(argument, "which")
+    .addHelpText("after", help)
+    .action((name: string, flags: ChangeFlags, command: Command) =>
+      context.run(command, changeUses(flags), () => runChange(command, context, removal(name)))
+    );
+}
+
+/** @throws {AppError} `not_found` for a name without an entry */
+export function requireEntry(entries: object, what: string, name: string): void {
+  if (Object.hasOwn(entries, name)) return;
+  throw new AppError("not_found", `There is no ${what} ${quoteText(name)} in the config`);
 }
 
 /**

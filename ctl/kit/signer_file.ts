@@ -8,7 +8,7 @@ import {
   UNSUPPORTED_SIGNER_KEYS,
 } from "@gateway/signer/config";
 import { AppError } from "@gateway/shared/errors";
-import { hintMissingConfig } from "./hint.ts";
+import { hintMissingConfig } from "./output.ts";
 import { findPolicyProblems } from "@gateway/shared/policy";
 
 /**

@@ -27,8 +27,7 @@ import {
 import { planSetUp } from "./plan.ts";
 import { renewalUnits } from "./renewal_units.ts";
 import { checkFree, writeSetUp } from "./write.ts";
-import type { CommandResult } from "../kit/output.ts";
-import { type Advice, withHint } from "../kit/hint.ts";
+import { type Advice, type CommandResult, withHint } from "../kit/output.ts";
 import { shellQuote, visibleText } from "@gateway/shared/text";
 import { runToEnd } from "../kit/run_program.ts";
 
@@ -241,14 +240,10 @@ async function init(flags: InitFlags, context: CommandContext): Promise<CommandR
   };
 }
 
-/** Whether a client knows the broker now, and what to say of it. */
-interface Registration {
-  readonly registered: boolean;
-  readonly lines: readonly string[];
-}
-
 /** Has the `claude` of this machine take up the broker as an MCP server; a failure leaves the set-up as it is. */
-async function registerMcp({ command, args }: CommandLine): Promise<Registration> {
+async function registerMcp(
+  { command, args }: CommandLine,
+): Promise<{ readonly registered: boolean; readonly lines: readonly string[] }> {
   const words = ["mcp", "add", "gateway", "--", command, ...args];
   const failure = await tryToRegister(words);
   if (failure === undefined) {

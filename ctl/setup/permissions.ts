@@ -3,7 +3,7 @@ import { Argument, Option } from "commander";
 import { BROKER_FRONTENDS, type BrokerFrontend } from "@gateway/broker/permissions";
 import { formatJson } from "@gateway/shared/permissions";
 import type { AddCommand } from "../kit/context.ts";
-import { hintMissingConfig } from "../kit/hint.ts";
+import { hintMissingConfig } from "../kit/output.ts";
 import { derivePermissions, type Service, SERVICES } from "./service_permissions.ts";
 
 const EXAMPLES = `

@@ -23,18 +23,14 @@ export interface ServiceProcess {
   readonly frontend: BrokerFrontend;
 }
 
-/** What a process may do, and the flags of `deno run` that make it so. */
-interface DerivedPermissions {
-  readonly set: PermissionSet;
-  readonly flags: readonly string[];
-}
-
 /**
  * Loads a service's config and derives what its process may do.
  *
  * @throws {AppError} `invalid_config` when the config is broken
  */
-export async function derivePermissions(process: ServiceProcess): Promise<DerivedPermissions> {
+export async function derivePermissions(
+  process: ServiceProcess,
+): Promise<{ readonly set: PermissionSet; readonly flags: readonly string[] }> {
   const path = resolve(process.workingFolder, process.configPath);
   const location = { ...process, configPath: path };
   switch (process.service) {
