@@ -4,8 +4,7 @@
  * @module
  */
 import { writeAllSync } from "@gateway/shared/text";
-import { ENV_NAMES } from "./find_client.ts";
-import { readKeys } from "./read_keys.ts";
+import { ENV_NAMES } from "./kit/find_client.ts";
 import { runProgram } from "./program.ts";
 
 if (import.meta.main) {
@@ -21,4 +20,26 @@ if (import.meta.main) {
     workingFolder: Deno.cwd(),
     variables: Object.fromEntries(ENV_NAMES.map((name) => [name, Deno.env.get(name)])),
   });
+}
+
+/**
+ * The keys that are typed at the terminal of standard input, one by one, until the signal is aborted. Meanwhile it
+ * shows none of them, and passes control-C on as a key.
+ */
+async function* readKeys(signal: AbortSignal): AsyncGenerator<string> {
+  Deno.stdin.setRaw(true);
+  const reader = Deno.stdin.readable.getReader();
+  const stop = () => void reader.cancel();
+  signal.addEventListener("abort", stop, { once: true });
+  const decoder = new TextDecoder();
+  try {
+    while (!signal.aborted) {
+      const { done, value } = await reader.read();
+      if (done) return;
+      yield* decoder.decode(value, { stream: true });
+    }
+  } finally {
+    signal.removeEventListener("abort", stop);
+    Deno.stdin.setRaw(false);
+  }
 }

@@ -3,44 +3,51 @@ import { Command, CommanderError } from "commander";
 import { visibleText } from "@gateway/shared/text";
 import { AppError } from "@gateway/shared/errors";
 import { describeVersion } from "@gateway/shared/service";
-import { normalizeArguments, once, rulesOf } from "./arguments.ts";
-import { addApproval } from "./commands/approval.ts";
-import { addRepair } from "./commands/audit_repair.ts";
-import { addPublicKey } from "./commands/audit_public_key.ts";
-import { addShow } from "./commands/audit_show.ts";
-import { addTail } from "./commands/audit_tail.ts";
-import { addVerify } from "./commands/audit_verify.ts";
-import { addBackup } from "./commands/backup.ts";
-import { addCa } from "./commands/ca.ts";
-import { addCaKeys } from "./commands/ca_keys.ts";
-import { addCallers } from "./commands/callers.ts";
-import { addCluster } from "./commands/cluster.ts";
-import { addCheck } from "./commands/cluster_check.ts";
-import { addEnrol } from "./commands/cluster_enrol.ts";
-import { addCompletion } from "./commands/completion.ts";
-import { addEnvelope } from "./commands/envelope.ts";
-import { addFreeze } from "./commands/freeze.ts";
-import { addHost } from "./commands/host.ts";
-import { addDoctor } from "./commands/doctor.ts";
-import { addIdentity } from "./commands/identity.ts";
-import { addInit } from "./commands/init.ts";
-import { addMigrate } from "./commands/migrate.ts";
-import { addPermissions } from "./commands/permissions.ts";
-import { addVersions } from "./commands/policy_versions.ts";
-import { addExplain } from "./commands/policy_explain.ts";
-import { addRecommend } from "./commands/policy_recommend.ts";
-import { addGrants } from "./commands/policy_grants.ts";
-import { addRules } from "./commands/policy_rules.ts";
-import { addReload } from "./commands/reload.ts";
-import { addRevoke } from "./commands/revoke.ts";
-import { addStatus } from "./commands/status.ts";
-import { addVersion } from "./commands/version.ts";
-import type { AddCommand, CommandContext, Environment, GlobalOption } from "./context.ts";
-import { CLIENT_ENV_NAMES } from "./client_config.ts";
-import { clientConfigPlaces } from "./find_client.ts";
-import { warningsOfEnds } from "./identity/ends_soon.ts";
-import { EXIT_CODES, type ExitCode, exitCodeOf } from "./exit_code.ts";
-import { createLineWriter, HintedError, writeError, writeResult } from "./output.ts";
+import { normalizeArguments, once, rulesOf } from "./kit/arguments.ts";
+import { addApproval } from "./approvals/approval.ts";
+import { addRepair } from "./audit/repair.ts";
+import { addPublicKey } from "./audit/public_key.ts";
+import { addShow } from "./audit/show.ts";
+import { addTail } from "./audit/tail.ts";
+import { addVerify } from "./audit/verify.ts";
+import { addBackup } from "./backup/backup.ts";
+import { addCa } from "./hosts/ca.ts";
+import { addCaKeys } from "./identities/ca_keys.ts";
+import { addCallers } from "./identities/callers.ts";
+import { addCluster } from "./clusters/cluster.ts";
+import { addCheck } from "./clusters/check.ts";
+import { addEnrol } from "./clusters/enrol.ts";
+import { addCompletion } from "./setup/completion.ts";
+import { addEnvelope } from "./setup/envelope.ts";
+import { addFreeze } from "./incident/freeze.ts";
+import { addHost } from "./hosts/host.ts";
+import { addDoctor } from "./doctor/doctor.ts";
+import { addIdentity } from "./identities/identity.ts";
+import { addInit } from "./setup/init.ts";
+import { addMigrate } from "./setup/migrate.ts";
+import { addPermissions } from "./setup/permissions.ts";
+import { addVersions } from "./policy/versions.ts";
+import { addExplain } from "./policy/explain.ts";
+import { addRecommend } from "./policy/recommend.ts";
+import { addGrants } from "./policy/grants.ts";
+import { addRules } from "./policy/rules.ts";
+import { addReload } from "./setup/reload.ts";
+import { addRevoke } from "./incident/revoke.ts";
+import { addStatus } from "./doctor/status.ts";
+import { addVersion } from "./setup/version.ts";
+import type { AddCommand, CommandContext, Environment, GlobalOption, Use } from "./kit/context.ts";
+import { CLIENT_ENV_NAMES } from "./kit/client_config.ts";
+import { clientConfigPlaces } from "./kit/find_client.ts";
+import { warningsOfEnds } from "./identities/ends_soon.ts";
+import {
+  createLineWriter,
+  EXIT_CODES,
+  type ExitCode,
+  exitCodeOf,
+  HintedError,
+  writeError,
+  writeResult,
+} from "./kit/output.ts";
 
 const LONGEST_HELP_LINE = 100;
 
@@ -82,24 +89,6 @@ const COMMANDS: readonly AddCommand[] = [
   addVersion,
 ];
 
-/** The commands that may have to start `ssh` or `ssh-keyscan`, whatever their options. */
-const STARTS_PROGRAMS: ReadonlySet<string> = new Set([
-  "host add",
-  "host enrol",
-  "host install-shim",
-  "host unenrol",
-  "ca rotate begin",
-  "ca rotate status",
-  "ca rotate finish",
-]);
-
-/** Options for which a command has to start a program. */
-const STARTING_OPTIONS: Readonly<Record<string, readonly string[]>> = {
-  doctor: ["live", "over"],
-  init: ["importSshConfig", "registerMcp"],
-  reload: ["pidFile"],
-};
-
 const EXAMPLES = `
 Start here:
   broker-ctl init --dir gateway
@@ -138,18 +127,17 @@ export async function runProgram(args: readonly string[], environment: Environme
   const program = createProgram({
     ...environment,
     run: async (command, uses, action) => {
+      if (!uses.includes("programs")) environment.dropPrograms?.();
       const result = await action();
       writeResult(terminal, { json }, result);
       if (result.failed === true) exitCode = EXIT_CODES.failed;
       await warnOfEnds(command, uses, environment);
     },
     stream: async (action) => {
+      environment.dropPrograms?.();
       await action(createLineWriter(terminal, { json }));
     },
   }, args.some((word) => /^--?verbose$/.test(word)));
-  program.hook("preAction", (_, command) => {
-    if (!mayStartPrograms(command)) environment.dropPrograms?.();
-  });
   const normalized = normalizeArguments(args, rulesOf(program, args));
   json = normalized.includes("--json");
   try {
@@ -167,17 +155,6 @@ export async function runProgram(args: readonly string[], environment: Environme
     writeError(terminal, { json }, shown);
     return exitCodeOf(shown);
   }
-}
-
-function mayStartPrograms(command: Command): boolean {
-  const path = pathOf(command);
-  const starting = STARTING_OPTIONS[path] ?? [];
-  return STARTS_PROGRAMS.has(path) || starting.some((option) => option in command.opts());
-}
-
-function pathOf(command: Command): string {
-  const { parent } = command;
-  return parent?.parent ? `${pathOf(parent)} ${command.name()}` : command.name();
 }
 
 /**
@@ -219,7 +196,7 @@ export function createProgram(context: CommandContext, verbose = false): Command
 /** On standard error, after what the command has to say. */
 async function warnOfEnds(
   command: Command,
-  uses: readonly GlobalOption[],
+  uses: readonly Use[],
   environment: Environment,
 ): Promise<void> {
   const { workingFolder, terminal, variables } = environment;

@@ -162,6 +162,10 @@ Deno.test.each([
   { args: ["ca", "rotate", "status"], drops: 0 },
   { args: ["ca", "rotate", "finish"], drops: 0 },
   { args: ["host", "add", "--name", "web02"], drops: 0 },
+  { args: ["host", "remove", "web02"], drops: 1 },
+  { args: ["audit", "show", "--log", "audit.log"], drops: 1 },
+  { args: ["doctor", "--live"], drops: 1 },
+  { args: ["doctor", "--live", "--over", "ssh"], drops: 0 },
 ])(
   "runProgram() keeps the right to start programs for $args only where it may be needed: $drops",
   async ({ args, drops }) => {

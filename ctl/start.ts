@@ -8,11 +8,9 @@ import { extname, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { BrokerFrontend } from "@gateway/broker/permissions";
 import { singleQuote, writeAllSync } from "@gateway/shared/text";
-import { derivePermissions, memberOf, type Service } from "./service_permissions.ts";
-import { exitCodeOf } from "./exit_code.ts";
-import { hintMissingConfig } from "./missing_config.ts";
-import { writeError } from "./output.ts";
-import { parseStart, type StartRequest } from "./start_arguments.ts";
+import { derivePermissions, memberOf, type Service } from "./setup/service_permissions.ts";
+import { exitCodeOf, hintMissingConfig, writeError } from "./kit/output.ts";
+import { parseStart, type StartRequest } from "./setup/start_arguments.ts";
 
 if (import.meta.main) {
   try {

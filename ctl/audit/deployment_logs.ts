@@ -1,5 +1,5 @@
-import { join } from "node:path";
-import { listSegments } from "@gateway/shared/audit";
+import { dirname, join } from "node:path";
+import { listSegments, logsOfSet } from "@gateway/shared/audit";
 import { AppError } from "@gateway/shared/errors";
 import { ifThere } from "@gateway/shared/files";
 import { quoteText } from "@gateway/shared/text";
@@ -42,4 +42,11 @@ function refuseLink(path: string): AppError {
     "invalid_config",
     `Cannot use ${quoteText(path)}: it is a link; put the log itself into the folder`,
   );
+}
+
+/** The paths of a log and of those beside it that are there; the log's own when there is none at all. */
+export async function listLogSet(path: string): Promise<readonly string[]> {
+  const names = await ifThere(Array.fromAsync(Deno.readDir(dirname(path)), ({ name }) => name)) ?? [];
+  const logs = logsOfSet(path, names);
+  return logs.length === 0 ? [path] : logs;
 }

@@ -1,6 +1,6 @@
 import { AppError } from "@gateway/shared/errors";
 import { quoteText } from "@gateway/shared/text";
-import { parseSerial } from "../freeze_subject.ts";
+import { parseSerial } from "../kit/freeze_subject.ts";
 import type { ShownRecord } from "./record.ts";
 
 /** The flags that choose records; all that are given have to hold. */

@@ -2,11 +2,11 @@ import type { Stats } from "node:fs";
 import type { FileHandle } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { listSegments, MAX_LINE_BYTES, openLogFile, splitLines } from "@gateway/shared/audit";
-import type { Clock } from "@gateway/shared/clock";
-import { ifThere, readChunks } from "@gateway/shared/files";
-import { findLastLines } from "./last_lines.ts";
+import { type Clock, every } from "@gateway/shared/clock";
+import { ifThere, readAt, readChunks } from "@gateway/shared/files";
+import { listLogSet } from "./deployment_logs.ts";
 
-export interface FollowOptions {
+interface FollowOptions {
   readonly path: string;
   /** How many lines that are there already to begin with. */
   readonly lines: number;
@@ -141,4 +141,45 @@ class OpenLog {
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
   }
+}
+
+const LOOK_SECONDS = 1;
+
+/** Follows a log and those beside it, as {@linkcode followLog} does; of one that begins later, every line. */
+export async function followSet(options: FollowOptions): Promise<void> {
+  const { path, clock } = options;
+  const failed = new AbortController();
+  const signal = AbortSignal.any([failed.signal, ...(options.signal === undefined ? [] : [options.signal])]);
+  const followed = new Map<string, Promise<void>>();
+  const follow = async (lines: number) => {
+    for (const log of await listLogSet(path)) {
+      if (followed.has(log)) continue;
+      const following = followLog({ ...options, path: log, lines, signal });
+      following.catch(() => failed.abort());
+      followed.set(log, following);
+    }
+  };
+  await follow(options.lines);
+  await every({ clock, seconds: LOOK_SECONDS, signal }, () => follow(Infinity));
+  await Promise.all(followed.values());
+}
+
+const NEWLINE = 0x0a;
+const CHUNK_BYTES = 65_536;
+
+/** The offset at which the last whole lines of a file begin; an unfinished line at the end does not count. */
+export async function findLastLines(file: FileHandle, lines: number): Promise<number> {
+  // The newline that ends the last of them is met first, the one before the first of them last.
+  let wanted = lines + 1;
+  for (let end = (await file.stat()).size; end > 0;) {
+    const start = Math.max(0, end - CHUNK_BYTES);
+    const chunk = await readAt(file, start, end - start);
+    for (let index = chunk.lastIndexOf(NEWLINE); index >= 0;) {
+      wanted--;
+      if (wanted === 0) return start + index + 1;
+      index = index === 0 ? -1 : chunk.lastIndexOf(NEWLINE, index - 1);
+    }
+    end = start;
+  }
+  return 0;
 }

@@ -1,6 +1,8 @@
-import { type AuditPublicKey, createAuditPublicKey } from "@gateway/shared/audit";
+import { type AuditPublicKey, createAuditKey, createAuditPublicKey } from "@gateway/shared/audit";
 import { AppError } from "@gateway/shared/errors";
 import { quoteText } from "@gateway/shared/text";
+import { resolve } from "node:path";
+import { readOperatorFile } from "../kit/files.ts";
 
 /** What an instance is an instance of. */
 export const LOG_SERVICES = ["signer", "control-plane", "broker"] as const;
@@ -67,4 +69,17 @@ export function parseInstanceKeys(text: string, source: string): readonly Instan
     throw new AppError("invalid_config", `Cannot use ${quoteText(source)}: it names no instance`);
   }
   return keys;
+}
+
+/**
+ * The key that checks a log, from the seed file that the service signs with; undefined when none is named.
+ *
+ * @throws {AppError} `not_found` or `invalid_config` when the file can't be used
+ */
+export async function loadAuditKey(
+  path: string | undefined,
+  workingFolder: string,
+): Promise<AuditPublicKey | undefined> {
+  if (path === undefined) return undefined;
+  return createAuditKey(await readOperatorFile(resolve(workingFolder, path), "audit key")).publicKey;
 }

@@ -1,5 +1,4 @@
-import { shortenText } from "../shorten.ts";
-import { EMPTY_CELL, formatRow, INDENT } from "../table.ts";
+import { EMPTY_CELL, formatRow, INDENT, shortenText } from "../kit/table.ts";
 import type { ShownRecord } from "./record.ts";
 
 interface RecordTableOptions {

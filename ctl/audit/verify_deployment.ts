@@ -1,8 +1,8 @@
 import { resolve } from "node:path";
 import { AppError } from "@gateway/shared/errors";
-import type { CommandContext } from "../context.ts";
-import type { CommandResult } from "../output.ts";
-import { readOperatorFile } from "../read_file.ts";
+import type { CommandContext } from "../kit/context.ts";
+import type { CommandResult } from "../kit/output.ts";
+import { readOperatorFile } from "../kit/files.ts";
 import { listDeploymentLogs, LOG_NAME } from "./deployment_logs.ts";
 import { type InstanceKey, parseInstanceKeys } from "./instance_keys.ts";
 import { describeHeadFile, readHeads, type RememberedHead, writeHeads } from "./remembered_heads.ts";

@@ -7,7 +7,7 @@ import { listSegments } from "@gateway/shared/audit";
 import { quoteText, writeAll } from "@gateway/shared/text";
 import type { Clock } from "@gateway/shared/clock";
 import { AppError, errorText } from "@gateway/shared/errors";
-import { listLogSet } from "../audit/list_log_set.ts";
+import { listLogSet } from "../audit/deployment_logs.ts";
 
 const ROOT = 0;
 const CHUNK_BYTES = 1024 * 1024;
@@ -96,12 +96,6 @@ export interface LogCopy {
   readonly copied: CopiedFile;
 }
 
-/** The files of a log that could be copied, and why others could not. */
-interface LogCopies {
-  readonly copies: readonly LogCopy[];
-  readonly problems: readonly string[];
-}
-
 /**
  * Copies a log while it is being written: whole records, and no file twice that was rotated meanwhile.
  *
@@ -110,7 +104,7 @@ interface LogCopies {
 export async function copyLog(
   log: string,
   nameCopy: (path: string) => string,
-): Promise<LogCopies> {
+): Promise<{ readonly copies: readonly LogCopy[]; readonly problems: readonly string[] }> {
   for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
     const files = await listLogFiles(log);
     const copies: LogCopy[] = [];

@@ -5,7 +5,7 @@ import { type Clock, systemRandom } from "@gateway/shared/clock";
 import { AppError, errorText } from "@gateway/shared/errors";
 import { ifThere, removeLeft, writeFileAtomic } from "@gateway/shared/files";
 import { quoteText } from "@gateway/shared/text";
-import { HintedError } from "../output.ts";
+import { HintedError } from "../kit/output.ts";
 import {
   type CopiedFile,
   copyBytes,

@@ -6,8 +6,8 @@ import { ifThere, readRegularFile, writeFileAtomic } from "@gateway/shared/files
 import { AppError, errorText } from "@gateway/shared/errors";
 import { quoteText } from "@gateway/shared/text";
 import { systemRandom } from "@gateway/shared/clock";
-import { HintedError } from "../output.ts";
-import { readOperatorFile } from "../read_file.ts";
+import { HintedError } from "../kit/output.ts";
+import { readOperatorFile } from "../kit/files.ts";
 import { copyBytes, digestFile } from "./copy.ts";
 import {
   type BackupFile,

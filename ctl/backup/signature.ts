@@ -4,8 +4,8 @@ import { type AuditKey, createAuditKey, createAuditPublicKey } from "@gateway/sh
 import { concatBytes, quoteText } from "@gateway/shared/text";
 import { AppError } from "@gateway/shared/errors";
 import { systemRandom } from "@gateway/shared/clock";
-import { HintedError } from "../output.ts";
-import { readOperatorFile } from "../read_file.ts";
+import { HintedError } from "../kit/output.ts";
+import { readOperatorFile } from "../kit/files.ts";
 
 /** `manifest.json` of a backup has its signature in this file: Ed25519, in base64. */
 export const SIGNATURE = "manifest.sig";

@@ -7,7 +7,7 @@ import { ifThere } from "@gateway/shared/files";
 import { quoteText } from "@gateway/shared/text";
 import { signerConfig } from "@gateway/signer/config";
 import * as z from "@zod/zod";
-import { clientConfig } from "../client_config.ts";
+import { clientConfig } from "../kit/client_config.ts";
 
 /** What a set-up consists of; all paths are absolute. */
 export interface SetUpSources {

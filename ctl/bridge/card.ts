@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import type { Redactor } from "@gateway/shared/redact";
 import { visibleText } from "@gateway/shared/text";
 import type { ApprovalRecord } from "@gateway/shared/wire";
-import { formatDetails } from "../approval_text.ts";
+import { formatDetails } from "../approvals/text.ts";
 
 /** What can be decided in a chat. */
 export type Verb =

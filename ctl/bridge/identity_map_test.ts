@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { parseIdentityMap } from "./identity_map.ts";
+import { parseIdentityMap } from "./guard.ts";
 
 const USER = /^U[A-Z0-9]+$/;
 

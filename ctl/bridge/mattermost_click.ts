@@ -2,7 +2,7 @@ import * as z from "@zod/zod";
 import { AppError } from "@gateway/shared/errors";
 import { parseJson } from "@gateway/shared/json";
 import { LONGEST_LEARN_TTL_SECONDS } from "@gateway/shared/wire";
-import { parseDuration } from "../duration.ts";
+import { parseDuration } from "../kit/duration.ts";
 import type { Verb } from "./card.ts";
 import type { Click } from "./chat.ts";
 
@@ -23,14 +23,11 @@ const WORDS = /^(?<word>approve|deny|learn)(?: (?<time>[0-9a-z.]{1,20}))?$/;
 /** Who writes by way of a webhook or of a bot can write in any name. */
 const NOT_IN_PERSON = ["from_webhook", "from_bot", "from_plugin", "from_oauth_app", "override_username"];
 
-/** Where the bridge is at home. */
-interface MattermostHome {
-  readonly channel: string;
-  readonly self: string;
-}
-
 /** The decision in an answer below a message: `approve`, `deny` or `learn 2h`, and nothing else in it. */
-export function readMattermostClick(event: unknown, { channel, self }: MattermostHome): Click | undefined {
+export function readMattermostClick(
+  event: unknown,
+  { channel, self }: { readonly channel: string; readonly self: string },
+): Click | undefined {
   const text = posted.safeParse(event).data?.data.post;
   const { data } = answer.safeParse(text === undefined ? undefined : parseText(text));
   if (data === undefined || data.channel_id !== channel || data.user_id === self) return undefined;

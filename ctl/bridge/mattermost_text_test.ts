@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { fenced, LONGEST_ROW, messageOf } from "./mattermost_text.ts";
+import { fenced, LONGEST_ROW, messageOf } from "./mattermost.ts";
 
 const CARD = {
   approval: "a",

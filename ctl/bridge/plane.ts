@@ -2,7 +2,7 @@ import { AppError } from "@gateway/shared/errors";
 import { type JsonClient, readProblem } from "@gateway/shared/http";
 import { quoteText } from "@gateway/shared/text";
 import { type ApprovalDecision, approvalList, type ApprovalRecord } from "@gateway/shared/wire";
-import { adviseOnContact } from "../contact_advice.ts";
+import { adviseOnContact } from "../kit/contact_advice.ts";
 import type { BridgeSettings } from "./settings.ts";
 
 /** It becomes part of addresses, and of what buttons carry. */

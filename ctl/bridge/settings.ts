@@ -1,7 +1,7 @@
 import { resolve } from "node:path";
 import { AppError } from "@gateway/shared/errors";
 import { quoteText } from "@gateway/shared/text";
-import { parseDuration } from "../duration.ts";
+import { parseDuration } from "../kit/duration.ts";
 
 /** How the bridge reaches a chat, but for its secrets. */
 type ChatSettings =
@@ -24,12 +24,7 @@ export interface BridgeSettings {
   readonly action: "run" | "check" | "version" | "help";
 }
 
-interface Option {
-  readonly variable?: string;
-  readonly fallback?: string;
-}
-
-const OPTIONS: Readonly<Record<string, Option>> = {
+const OPTIONS: Readonly<Record<string, { readonly variable?: string; readonly fallback?: string }>> = {
   "cp-url": { variable: "BRIDGE_CP_URL" },
   cert: { variable: "BRIDGE_CERT", fallback: "pki/approver.crt" },
   key: { variable: "BRIDGE_KEY", fallback: "pki/approver.key" },

@@ -19,14 +19,11 @@ const blockActions = z.object({
   })).length(1),
 });
 
-/** Where the bridge is at home. */
-interface SlackHome {
-  readonly team: string;
-  readonly channel: string;
-}
-
 /** The click that an envelope brings; `undefined` for everything else, what other workspaces and channels bring included. */
-export function readSlackClick(payload: unknown, { team, channel }: SlackHome): Click | undefined {
+export function readSlackClick(
+  payload: unknown,
+  { team, channel }: { readonly team: string; readonly channel: string },
+): Click | undefined {
   const { data } = blockActions.safeParse(payload);
   const [action] = data?.actions ?? [];
   if (data === undefined || action === undefined) return undefined;

@@ -8,7 +8,7 @@ import { compilePolicy, findPolicyProblems } from "@gateway/shared/policy";
 import { quoteText } from "@gateway/shared/text";
 import { createRedactor } from "@gateway/shared/redact";
 import type { SignerConfig } from "@gateway/signer/config";
-import { findSignerProblems } from "../signer_problems.ts";
+import { findSignerProblems } from "../kit/signer_file.ts";
 import { fail, type Finding, pass, warn } from "./finding.ts";
 
 type Common = Pick<SignerConfig, "redact" | "monitor_listen" | "denied_callers" | "audit_fail_mode">;

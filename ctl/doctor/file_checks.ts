@@ -15,7 +15,7 @@ import { AppError, errorText } from "@gateway/shared/errors";
 import { parseDeniedCallers } from "@gateway/shared/http";
 import { quoteText } from "@gateway/shared/text";
 import type { BrokerConfig } from "@gateway/broker/config";
-import { describeEnd, readCertificateFacts } from "../identity/certificate_facts.ts";
+import { describeEnd, readCertificateFacts } from "../identities/certificate_facts.ts";
 import { parseManifest } from "../backup/manifest.ts";
 import { backupSeedPath, readBackupKey, verifyManifest } from "../backup/signature.ts";
 import { fail, type Finding, pass, unknown, warn } from "./finding.ts";

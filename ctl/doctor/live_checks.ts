@@ -4,12 +4,12 @@ import { errorText } from "@gateway/shared/errors";
 import { parseListenAddress } from "@gateway/shared/http";
 import { quoteText } from "@gateway/shared/text";
 import type { SignerConfig } from "@gateway/signer/config";
-import { caLine, type PublicHalf } from "../enrol/next_ca.ts";
-import { formatEnrolScript } from "../enrol/script.ts";
-import { reachable } from "../init/options.ts";
-import { runOverSsh } from "../over_ssh.ts";
-import { askMonitor } from "../status/read_monitor.ts";
-import { readStatus } from "../status/service_status.ts";
+import { caLine, type PublicHalf } from "../hosts/next_ca.ts";
+import { formatEnrolScript } from "../hosts/enrol_script.ts";
+import { reachable } from "../kit/addresses.ts";
+import { runOverSsh } from "../kit/over_ssh.ts";
+import { askMonitor } from "./read_monitor.ts";
+import { readStatus } from "./service_status.ts";
 import { fail, type Finding, pass, unknown, warn } from "./finding.ts";
 import { judgeHost } from "./host_settings.ts";
 

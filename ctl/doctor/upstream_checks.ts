@@ -3,7 +3,7 @@ import { systemClock } from "@gateway/shared/clock";
 import { type SignerClientConfig, signerUrls } from "@gateway/shared/config";
 import { describeFault, errorText } from "@gateway/shared/errors";
 import { JsonClient, loadTlsMaterial, type TlsMaterial } from "@gateway/shared/http";
-import { adviseOnContact } from "../contact_advice.ts";
+import { adviseOnContact } from "../kit/contact_advice.ts";
 import { fail, type Finding, pass, unknown } from "./finding.ts";
 
 const WAIT_MS = 5_000;

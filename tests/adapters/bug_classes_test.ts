@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { editPath } from "@gateway/signer/config";
-import { SET_UP_ENTRIES } from "../../ctl/init/layout.ts";
+import { SET_UP_ENTRIES } from "../../ctl/setup/layout.ts";
 import manifest from "../../deno.json" with { type: "json" };
 import { openConfigFile } from "../../signer/config_file.ts";
 

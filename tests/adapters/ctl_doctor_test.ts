@@ -382,7 +382,6 @@ Deno.test("doctor --live does not know what a listener is that says no version a
     (at) => edit(at("signer.json"), ["monitor_listen"], `127.0.0.1:${pretender.port}`),
     "--live",
   );
-  // Other findings depend on the processes that run on this machine.
   const unknown = wrong
     .filter(({ level, check }) => level === "unknown" && / does not say which /.test(check))
     .map(({ check }) => check);

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { X509Certificate } from "node:crypto";
 import { join } from "node:path";
 import { SAMPLE_HOST_KEY } from "@gateway/shared/testing";
-import { createCertificateAuthority } from "../../ctl/init/x509.ts";
+import { createCertificateAuthority } from "../../ctl/identities/x509.ts";
 import { createFolder, names, run } from "./ctl_fixture.ts";
 
 const authority = await createCertificateAuthority({ commonName: "test CA" });

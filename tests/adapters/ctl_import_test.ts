@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import { createHmac } from "node:crypto";
 import { join } from "node:path";
-import { findHostKey } from "../../ctl/init/known_hosts.ts";
-import { listAliases } from "../../ctl/init/ssh_config.ts";
+import { findHostKey, listAliases } from "../../ctl/setup/import_ssh_config.ts";
 import { createFolder, run } from "./ctl_fixture.ts";
 
 const ED = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIIqI4910CfGV/VLbLTy6XXLKZwm/HZQSG/N0iAG0D29c";

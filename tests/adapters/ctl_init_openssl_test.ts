@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
-import { createCertificateAuthority, issueLeaf } from "../../ctl/init/x509.ts";
+import { createCertificateAuthority, issueLeaf } from "../../ctl/identities/x509.ts";
 import { createFolder, run } from "./ctl_fixture.ts";
 
 async function openssl(...args: string[]) {

@@ -5,11 +5,11 @@ import { brokerConfig } from "@gateway/broker/config";
 import { loadConfig } from "@gateway/shared/config";
 import { tryLockFile } from "@gateway/shared/files";
 import { systemRandom } from "@gateway/shared/clock";
-import { createLayout } from "../../ctl/init/layout.ts";
-import { createKeyMaterial } from "../../ctl/init/material.ts";
-import { DEFAULT_LISTENERS } from "../../ctl/init/options.ts";
-import { planSetUp } from "../../ctl/init/plan.ts";
-import { writeSetUp } from "../../ctl/init/write.ts";
+import { createLayout } from "../../ctl/setup/layout.ts";
+import { createKeyMaterial } from "../../ctl/setup/material.ts";
+import { DEFAULT_LISTENERS } from "../../ctl/setup/options.ts";
+import { planSetUp } from "../../ctl/setup/plan.ts";
+import { writeSetUp } from "../../ctl/setup/write.ts";
 import { createFolder, names, run } from "./ctl_fixture.ts";
 
 const CLOCK = { now: () => Date.UTC(2026, 0, 2, 3, 4, 5), sleep: () => Promise.resolve() };

@@ -5,7 +5,7 @@ import { AppError } from "@gateway/shared/errors";
 import { addCertificateMetrics } from "../../shared/http/keep_fresh.ts";
 import { ListenerMetrics, problemResponse, startPlainServer } from "@gateway/shared/http";
 import { createMetrics } from "@gateway/shared/service/metrics";
-import { createCertificateAuthority, issueLeaf } from "../../ctl/init/x509.ts";
+import { createCertificateAuthority, issueLeaf } from "../../ctl/identities/x509.ts";
 import { poll } from "../stage/poll.ts";
 import { createFolder } from "./ctl_fixture.ts";
 

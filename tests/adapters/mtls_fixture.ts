@@ -1,4 +1,4 @@
-import { createCertificateAuthority, issueLeaf, type LeafOptions } from "../../ctl/init/x509.ts";
+import { createCertificateAuthority, issueLeaf, type LeafOptions } from "../../ctl/identities/x509.ts";
 import {
   type MtlsServer,
   type MtlsServerOptions,

@@ -1,7 +1,7 @@
 /** What can be wrong with a PostgreSQL database, and what operators are told of it. */
 import assert from "node:assert/strict";
 import { errorText } from "@gateway/shared/errors";
-import { createCertificateAuthority, issueLeaf } from "../../ctl/init/x509.ts";
+import { createCertificateAuthority, issueLeaf } from "../../ctl/identities/x509.ts";
 import { systemClock } from "@gateway/shared/clock";
 import { PostgresAccess } from "@gateway/shared/state/postgres_access";
 import { POSTGRES_SCHEMA } from "../../signer/state/postgres_migrations.ts";

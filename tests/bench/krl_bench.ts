@@ -1,5 +1,5 @@
 import { Agent, request } from "node:https";
-import { createCertificateAuthority, issueLeaf } from "../../ctl/init/x509.ts";
+import { createCertificateAuthority, issueLeaf } from "../../ctl/identities/x509.ts";
 import { openSqliteStore } from "../../signer/state/sqlite.ts";
 import { KrlHost } from "../stage/krl_host.ts";
 import { logIn, steal } from "../stage/leaky_broker.ts";

@@ -1,6 +1,6 @@
 import { type ClusterRule, compilePolicy, decideCluster, NO_GRANTS } from "@gateway/shared/policy";
 import { sampleAction, sampleCluster } from "@gateway/shared/testing";
-import { createCertificateAuthority, issueLeaf } from "../../ctl/init/x509.ts";
+import { createCertificateAuthority, issueLeaf } from "../../ctl/identities/x509.ts";
 import { Agent } from "../demo/agent.ts";
 import { CLUSTER, signRequest } from "../kubernetes/enrol.ts";
 import { freePort } from "../stage/free_port.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { systemClock } from "@gateway/shared/clock";
 import { JsonClient } from "@gateway/shared/http";
-import { createCertificateAuthority, issueLeaf, type LeafOptions } from "../../ctl/init/x509.ts";
+import { createCertificateAuthority, issueLeaf, type LeafOptions } from "../../ctl/identities/x509.ts";
 import { HOST, type Stage } from "../stage/stage.ts";
 import { withStage } from "../stage/with_stage.ts";
 

@@ -3,7 +3,7 @@ import { systemClock } from "@gateway/shared/clock";
 import { JsonClient } from "@gateway/shared/http";
 import { Client, type ElicitResult } from "@modelcontextprotocol/client";
 import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
-import { issueLeaf } from "../../ctl/init/x509.ts";
+import { issueLeaf } from "../../ctl/identities/x509.ts";
 import { denoDir } from "../stage/deno_dir.ts";
 import { poll } from "../stage/poll.ts";
 import { ServiceProcess } from "../stage/service_process.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { systemClock } from "@gateway/shared/clock";
 import { JsonClient } from "@gateway/shared/http";
-import { issueLeaf } from "../../ctl/init/x509.ts";
+import { issueLeaf } from "../../ctl/identities/x509.ts";
 import { createHostKey } from "../ssh_target/host_key.ts";
 import { terminalTest } from "../ssh_target/terminals.ts";
 import { poll } from "../stage/poll.ts";

@@ -1,6 +1,6 @@
 import type { BrokerSocket } from "@gateway/broker/config";
 import { parseJson } from "@gateway/shared/json";
-import { createCertificateAuthority, issueLeaf, type X509Authority } from "../../ctl/init/x509.ts";
+import { createCertificateAuthority, issueLeaf, type X509Authority } from "../../ctl/identities/x509.ts";
 import { createTestCa, PRINCIPAL } from "../ssh_target/certificates.ts";
 import type { SshTarget } from "../ssh_target/ssh_target.ts";
 import { currentUser, startSshTarget } from "../ssh_target/target.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { systemClock } from "@gateway/shared/clock";
 import { JsonClient } from "@gateway/shared/http";
-import { issueLeaf } from "../../ctl/init/x509.ts";
+import { issueLeaf } from "../../ctl/identities/x509.ts";
 import { readPid } from "../ssh_target/running.ts";
 import { poll } from "../stage/poll.ts";
 import { processesOf, sessionOf } from "../ssh_target/session_processes.ts";

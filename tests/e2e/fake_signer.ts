@@ -2,7 +2,7 @@ import { readJsonBody, startMtlsServer } from "@gateway/shared/http";
 import { stringifyJson } from "@gateway/shared/json";
 import { stopOnDisconnect } from "@gateway/shared/policy";
 import { type HostsResponse, type SignRequest, signRequest } from "@gateway/shared/wire";
-import type { CertificatePair } from "../../ctl/init/x509.ts";
+import type { CertificatePair } from "../../ctl/identities/x509.ts";
 import type { TestCa } from "../ssh_target/certificates.ts";
 
 /** The serial of every certificate: the largest there is, which no `number` holds. */

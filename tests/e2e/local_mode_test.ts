@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { systemClock } from "@gateway/shared/clock";
 import { JsonClient } from "@gateway/shared/http";
-import { issueLeaf } from "../../ctl/init/x509.ts";
+import { issueLeaf } from "../../ctl/identities/x509.ts";
 import { PRINCIPAL } from "../ssh_target/certificates.ts";
 import { ServiceProcess } from "../stage/service_process.ts";
 import { editConfig } from "../stage/stage.ts";

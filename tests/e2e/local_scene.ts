@@ -2,7 +2,7 @@ import { parsePemCaKey } from "@gateway/shared/ca/pem";
 import { parseJson } from "@gateway/shared/json";
 import type { BrokerFrontend } from "@gateway/broker/permissions";
 import { encodeOpensshPrivateKey, formatPublicKey } from "@gateway/shared/ssh";
-import { createCertificateAuthority, issueLeaf, type X509Authority } from "../../ctl/init/x509.ts";
+import { createCertificateAuthority, issueLeaf, type X509Authority } from "../../ctl/identities/x509.ts";
 import { PRINCIPAL } from "../ssh_target/certificates.ts";
 import type { SshTarget } from "../ssh_target/ssh_target.ts";
 import { currentUser, startSshTarget } from "../ssh_target/target.ts";

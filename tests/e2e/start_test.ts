@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { createFolder, names, run } from "../adapters/ctl_fixture.ts";
 import { commandOf, readProcFile } from "../stage/proc_file.ts";
 import { ROOT, START_ENV } from "../stage/service_command.ts";
-import { derivePermissions } from "../../ctl/service_permissions.ts";
+import { derivePermissions } from "../../ctl/setup/service_permissions.ts";
 import { McpProcess } from "./mcp_process.ts";
 import { createSetUp, ENV, isReady, START, startSigner } from "./started_signer.ts";
 

@@ -1,6 +1,6 @@
 import { createServer } from "node:https";
 import type { ServerResponse } from "node:http";
-import { createCertificateAuthority, issueLeaf } from "../../ctl/init/x509.ts";
+import { createCertificateAuthority, issueLeaf } from "../../ctl/identities/x509.ts";
 import { Api } from "./api.ts";
 import type { Cluster } from "./cluster.ts";
 import { readRequest } from "./embedded/embedded.ts";

@@ -1,4 +1,4 @@
-import { createCertificateAuthority, issueLeaf } from "../../ctl/init/x509.ts";
+import { createCertificateAuthority, issueLeaf } from "../../ctl/identities/x509.ts";
 import { freePort } from "../stage/free_port.ts";
 import { poll } from "../stage/poll.ts";
 import { readProcFile } from "../stage/proc_file.ts";

@@ -63,23 +63,23 @@ Deno.test.each<Row>([
 ])("a pure file may use $name", check);
 
 Deno.test.each<Row>([
-  { name: "Date.now", file: "ctl/commands/a.ts", source: "Date.now();", rule: "ambient" },
-  { name: "Date.now in brackets", file: "ctl/commands/a.ts", source: 'Date["now"]();', rule: "ambient" },
+  { name: "Date.now", file: "ctl/setup/a.ts", source: "Date.now();", rule: "ambient" },
+  { name: "Date.now in brackets", file: "ctl/setup/a.ts", source: 'Date["now"]();', rule: "ambient" },
   {
     name: "Date.now by globalThis",
-    file: "ctl/commands/a.ts",
+    file: "ctl/setup/a.ts",
     source: "globalThis.Date.now();",
     rule: "ambient",
   },
-  { name: "Date.now taken out", file: "ctl/commands/a.ts", source: "const { now } = Date;", rule: "ambient" },
-  { name: "new Date()", file: "ctl/commands/a.ts", source: "new Date();", rule: "ambient" },
-  { name: "Date()", file: "ctl/commands/a.ts", source: "Date();", rule: "ambient" },
-  { name: "Math.random", file: "ctl/commands/a.ts", source: "Math.random();", rule: "ambient" },
-  { name: "crypto.randomUUID", file: "ctl/commands/a.ts", source: "crypto.randomUUID();", rule: "ambient" },
-  { name: "the environment", file: "ctl/commands/a.ts", source: 'Deno.env.get("X");', rule: "ambient" },
+  { name: "Date.now taken out", file: "ctl/setup/a.ts", source: "const { now } = Date;", rule: "ambient" },
+  { name: "new Date()", file: "ctl/setup/a.ts", source: "new Date();", rule: "ambient" },
+  { name: "Date()", file: "ctl/setup/a.ts", source: "Date();", rule: "ambient" },
+  { name: "Math.random", file: "ctl/setup/a.ts", source: "Math.random();", rule: "ambient" },
+  { name: "crypto.randomUUID", file: "ctl/setup/a.ts", source: "crypto.randomUUID();", rule: "ambient" },
+  { name: "the environment", file: "ctl/setup/a.ts", source: 'Deno.env.get("X");', rule: "ambient" },
   {
     name: "the environment taken out",
-    file: "ctl/commands/a.ts",
+    file: "ctl/setup/a.ts",
     source: "const { env } = Deno;",
     rule: "ambient",
   },
@@ -95,42 +95,42 @@ Deno.test.each<Row>([
 ])("gateway/ambient lets $name be", check);
 
 Deno.test.each<Row>([
-  { name: "setTimeout", file: "ctl/commands/a.ts", source: "setTimeout(() => {}, 1);", rule: "timers" },
+  { name: "setTimeout", file: "ctl/setup/a.ts", source: "setTimeout(() => {}, 1);", rule: "timers" },
   { name: "setInterval", file: "signer/main.ts", source: "setInterval(() => {}, 1);", rule: "timers" },
-  { name: "setImmediate", file: "ctl/commands/a.ts", source: "setImmediate(() => {});", rule: "timers" },
+  { name: "setImmediate", file: "ctl/setup/a.ts", source: "setImmediate(() => {});", rule: "timers" },
   {
     name: "setTimeout by globalThis",
-    file: "ctl/commands/a.ts",
+    file: "ctl/setup/a.ts",
     source: "globalThis.setTimeout(() => {}, 1);",
     rule: "timers",
   },
   {
     name: "setTimeout by another name",
-    file: "ctl/commands/a.ts",
+    file: "ctl/setup/a.ts",
     source: "const later = setTimeout;",
     rule: "timers",
   },
   {
     name: "setTimeout taken out",
-    file: "ctl/commands/a.ts",
+    file: "ctl/setup/a.ts",
     source: "const { setTimeout: later } = globalThis;",
     rule: "timers",
   },
   {
     name: "AbortSignal.timeout",
-    file: "ctl/commands/a.ts",
+    file: "ctl/setup/a.ts",
     source: "AbortSignal.timeout(1);",
     rule: "timers",
   },
   {
     name: "AbortSignal.timeout taken out",
-    file: "ctl/commands/a.ts",
+    file: "ctl/setup/a.ts",
     source: "const { timeout } = AbortSignal;",
     rule: "timers",
   },
   {
     name: "node:timers",
-    file: "ctl/commands/a.ts",
+    file: "ctl/setup/a.ts",
     source: 'import { setTimeout } from "node:timers/promises";',
     rule: "timers",
   },
@@ -148,7 +148,7 @@ Deno.test.each<Row>([
 ])("gateway/timers lets $name be", check);
 
 Deno.test.each<Row>([
-  { name: "by its path", file: "ctl/commands/a.ts", source: 'await Deno.chown("x", 1, 1);', rule: "owners" },
+  { name: "by its path", file: "ctl/setup/a.ts", source: 'await Deno.chown("x", 1, 1);', rule: "owners" },
   {
     name: "at once",
     file: "shared/files/files.ts",

@@ -58,7 +58,7 @@ Deno.test.each<Row>([
   },
   {
     name: "the debate's contract in the operators' tool",
-    file: "ctl/commands/a.ts",
+    file: "ctl/setup/a.ts",
     source: 'import "@gateway/debate/config";',
     rule: "imports",
   },
@@ -238,7 +238,7 @@ Deno.test.each<Row>([
     file: "shared/policy/a.ts",
     source: `${MODULE}import type { Clock } from "../clock.ts";`,
   },
-  { name: "adapters in an adapter", file: "ctl/commands/a.ts", source: 'import "../read_file.ts";' },
+  { name: "adapters in an adapter", file: "ctl/setup/a.ts", source: 'import "../read_file.ts";' },
   {
     name: "adapters in a file that joins them",
     file: "broker/serve_mcp.ts",

@@ -7,10 +7,10 @@ Deno.test.each<Row>([
   { name: "JSON.parse handed on", file: "ctl/a.ts", source: "texts.map(JSON.parse);" },
   { name: "JSON.parse in brackets", file: "ctl/a.ts", source: 'JSON["parse"](a);' },
   { name: "JSON.parse under a computed name", file: "ctl/a.ts", source: "JSON[name](a);" },
-  { name: "JSON.parse by globalThis", file: "ctl/commands/a.ts", source: "globalThis.JSON.parse(a);" },
+  { name: "JSON.parse by globalThis", file: "ctl/setup/a.ts", source: "globalThis.JSON.parse(a);" },
   {
     name: "JSON.parse by globalThis in brackets",
-    file: "ctl/commands/a.ts",
+    file: "ctl/setup/a.ts",
     source: 'globalThis["JSON"].parse(a);',
   },
   { name: "JSON.parse with ?.", file: "ctl/a.ts", source: "JSON?.parse(a);" },
@@ -20,7 +20,7 @@ Deno.test.each<Row>([
   { name: "JSON as an argument", file: "ctl/a.ts", source: "read(JSON);" },
   {
     name: "JSON taken out of globalThis",
-    file: "ctl/commands/a.ts",
+    file: "ctl/setup/a.ts",
     source: "const { JSON: json } = globalThis;",
   },
   { name: "a Response that parses", file: "broker/a.ts", source: "await response.json();" },
@@ -29,7 +29,7 @@ Deno.test.each<Row>([
   { name: "a Blob that parses", file: "broker/a.ts", source: 'await new Response(blob)["json"]();' },
   {
     name: "a stream that parses",
-    file: "ctl/commands/a.ts",
+    file: "ctl/setup/a.ts",
     source: 'import { json } from "node:stream/consumers";',
   },
 ].map((row) => ({ ...row, rule: "json" })))("gateway/json refuses $name", check);
@@ -41,7 +41,7 @@ Deno.test.each<Row>([
   { name: "pages for a browser", file: "debate/web/page/a.js", source: "JSON.parse(await response.json());" },
   {
     name: "what writes",
-    file: "ctl/commands/a.ts",
+    file: "ctl/setup/a.ts",
     source: "JSON.stringify(a); globalThis.JSON.stringify(a);",
   },
   { name: "an answer", file: "signer/a.ts", source: "Response.json({}); c.json(problem, 400);" },

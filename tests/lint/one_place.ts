@@ -8,7 +8,7 @@ const MAY_NAME_CHARACTERS: readonly string[] = [
   // Tells the reader which kind a character is of.
   "control_plane/pages/character_names.ts",
   // What a permission flag of Deno can't hold.
-  "ctl/commands/init.ts",
+  "ctl/setup/init.ts",
 ];
 
 const CHARACTERS = /\\p\{(?:C[cfo]?|Z[lps]?)\}|\\(?:x00-\\x[12]|u0000-\\u00[12])/;

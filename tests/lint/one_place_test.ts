@@ -16,7 +16,7 @@ Deno.test.each<Omit<Row, "file">>([
 ])("gateway/one-place refuses $name", (row) => check({ ...row, file: "signer/a.ts", rule: "one-place" }));
 
 Deno.test.each<Omit<Row, "file"> & { readonly file?: string }>([
-  { name: "the definition itself", file: "ctl/commands/init.ts", source: String.raw`/[\p{Cc},]/u.test(a);` },
+  { name: "the definition itself", file: "ctl/setup/init.ts", source: String.raw`/[\p{Cc},]/u.test(a);` },
   { name: "the debate's texts", file: "debate/a.ts", source: String.raw`/[\p{Cc}]/u.test(a);` },
   { name: "tests", file: "signer/a_test.ts", source: "f(error instanceof Error ? error.message : '');" },
   { name: "a part of a known error", source: "f(error instanceof AppError ? error.message : 'x');" },

@@ -2,7 +2,7 @@ import { Buffer } from "node:buffer";
 import type { IncomingMessage } from "node:http";
 import { createServer } from "node:https";
 import type { TLSSocket } from "node:tls";
-import { createCertificateAuthority, issueLeaf } from "../../../ctl/init/x509.ts";
+import { createCertificateAuthority, issueLeaf } from "../../../ctl/identities/x509.ts";
 import type { ClusterBackend } from "../backend.ts";
 import type { ContainerLogs } from "../kubelet.ts";
 import { ApiServer, type IncomingRequest } from "./api_server.ts";

@@ -1,0 +1,119 @@
+import { basename, resolve } from "node:path";
+import { AppError } from "@gateway/shared/errors";
+import { once } from "../kit/arguments.ts";
+import { loadAuditKey } from "./instance_keys.ts";
+import { listLogSet } from "./deployment_logs.ts";
+import { describeHeadFile, readHeads, writeHeads } from "./remembered_heads.ts";
+import { verifyDeployment } from "./verify_deployment.ts";
+import { describeForPrograms, headOf, verifyLog } from "./verify_log.ts";
+import { describeVerified, isIntact, type VerifiedLog } from "./verified_log.ts";
+import type { AddCommand, CommandContext } from "../kit/context.ts";
+import type { CommandResult } from "../kit/output.ts";
+
+interface VerifyFlags {
+  readonly log?: string;
+  readonly key?: string;
+  readonly all?: boolean;
+  /** A folder: the logs of a deployment. */
+  readonly set?: boolean | string;
+  readonly keys?: string;
+  readonly since?: string;
+}
+
+const EXAMPLES = `
+Examples:
+  broker-ctl audit verify --log log/signer/audit.log --key pki/signer_audit.seed
+  broker-ctl audit verify --log log/broker/audit.log --key pki/broker_audit.seed --all
+  broker-ctl audit verify --log log/signer/audit.log --key pki/signer_audit.seed --since ~/heads/signer.json
+  broker-ctl audit verify --log log/mcp/audit.log --key pki/mcp_audit.seed --set
+  broker-ctl audit verify --set logs --keys ~/keys/instances --since ~/heads/deployment.json
+
+Each record names the hash of the one before it and is signed. Without --key only the hashes are checked:
+that finds a record changed or taken out, but not a log rewritten from end to end.
+No log can show by itself that its end was cut off, or that it was emptied: for that somebody has to remember how
+far it went. --since remembers: the first run makes the file, each later one refuses a log that does not contain
+what the file remembers, and renews it only when all is well. It looks through rotated files too, of which the
+oldest may be gone. Keep the file where the service's account can't write.
+--set is for a broker over stdio, of which several processes may run: audit.log and, beside it, audit-2.log,
+audit-3.log and so on, each a chain of its own.
+--set <folder> is for a deployment of several instances, with <folder>/<instance>/audit.log of each and the rotated
+files beside it. --keys names who has to have a log, and by what key: a line of broker-ctl audit public-key for each,
+in a file that none of them can write. It fails where one is missing, empty or unknown, where a serial was
+issued twice, and where a control plane or broker was given one that no signer's log has. Links are not followed.
+`;
+
+/** `audit verify`: what a log proves, and what it does not. */
+export const addVerify: AddCommand = (audit, context) => {
+  audit.command("verify")
+    .description("Say what an audit log proves: that it is whole and unchanged. Exit code 1 when it is not.")
+    .option("--log <file>", "the audit log", once)
+    .option("--key <file>", "the seed file that the service signs with (its audit_key)", once)
+    .option("--all", "the rotated files too, from the first record ever")
+    .option(
+      "--set [folder]",
+      "also the logs of further processes next to it; or those of all instances",
+      once,
+    )
+    .option("--keys <file>", "with --set <folder>: the instances and their public keys", once)
+    .option(
+      "--since <file>",
+      "compare it with the end that this file remembers, and remember the new one",
+      once,
+    )
+    .addHelpText("after", EXAMPLES)
+    .action((flags: VerifyFlags, command) => context.run(command, [], () => verify(flags, context)));
+};
+
+async function verify(flags: VerifyFlags, context: CommandContext): Promise<CommandResult> {
+  const { log, key, keys, set, all = false, since } = flags;
+  if (typeof set !== "string") {
+    if (keys !== undefined) throw usage("--keys goes with --set <folder>; the key of one log is --key");
+    if (log === undefined) throw usage("--log <file> or --set <folder> is needed");
+    return await verifyOne({ ...flags, log }, context);
+  }
+  if (log !== undefined || key !== undefined) {
+    throw usage("--set <folder> is of all instances: neither --log nor --key goes with it");
+  }
+  if (keys === undefined) throw usage("--set <folder> needs --keys, which says whose logs have to be there");
+  return await verifyDeployment({ folder: set, keys, all, since }, context);
+}
+
+function usage(message: string): AppError {
+  return new AppError("invalid_request", message);
+}
+
+async function verifyOne(
+  flags: VerifyFlags & { readonly log: string },
+  context: CommandContext,
+): Promise<CommandResult> {
+  const inFolder = (path: string) => resolve(context.workingFolder, path);
+  const path = inFolder(flags.log);
+  const publicKey = await loadAuditKey(flags.key, context.workingFolder);
+  const headPath = flags.since === undefined ? undefined : inFolder(flags.since);
+  const heads = headPath === undefined ? undefined : await readHeads(headPath);
+  const method = { withKey: publicKey !== undefined, all: flags.all === true, since: headPath !== undefined };
+  const logs: VerifiedLog[] = [];
+  for (const log of flags.set === true ? await listLogSet(path) : [path]) {
+    const remembered = heads?.find((head) => head.log === basename(log));
+    logs.push(await verifyLog(log, method, { publicKey, remembered }));
+  }
+  const gone = (heads ?? []).filter((head) => logs.every(({ name }) => name !== head.log));
+  const ok = gone.length === 0 && logs.every(isIntact);
+  if (ok && headPath !== undefined) await writeHeads(headPath, logs.map(headOf));
+  const shown = logs.map((log) => describeForPrograms(log, method));
+  return {
+    json: flags.set === true ? { ok, logs: shown, gone: gone.map(({ log }) => log) } : { ...shown[0], ok },
+    lines: [
+      ...logs.flatMap((log) => {
+        const lines = describeVerified(log, method);
+        return flags.set === true ? lines.map((line) => `${log.name}: ${line}`) : lines;
+      }),
+      ...gone.map(({ log }) =>
+        `ERROR: ${log} is remembered and was not checked: ` +
+        (flags.set === true ? "it is gone" : "it is another log than this one, or --set is missing")
+      ),
+      ...(headPath === undefined ? [] : [describeHeadFile(headPath, { ok, isNew: heads === undefined })]),
+    ],
+    failed: !ok,
+  };
+}

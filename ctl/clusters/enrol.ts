@@ -1,0 +1,103 @@
+import { AppError } from "@gateway/shared/errors";
+import { type ClusterPolicy, isLabel, isSubdomain } from "@gateway/shared/policy";
+import { quoteText, shellQuote, visibleText } from "@gateway/shared/text";
+import { once } from "../kit/arguments.ts";
+import { clusterOf } from "./entry.ts";
+import { type AccountName, boundAccounts, enrolManifests, type Manifest } from "./manifests.ts";
+import type { AddCommand, CommandContext } from "../kit/context.ts";
+import type { CommandResult } from "../kit/output.ts";
+import { loadSignerFile } from "../kit/signer_file.ts";
+
+interface EnrolFlags {
+  readonly config?: string;
+  readonly print?: boolean;
+  readonly minter?: string;
+}
+
+const DEFAULT_MINTER = "gateway-minter";
+
+const EXAMPLES = `
+Examples:
+  broker-ctl cluster enrol prod --print | kubectl apply -f -
+  broker-ctl cluster enrol prod --print --minter gateway/minter --config /etc/gateway/signer.json
+
+Prints what the cluster has to have for the rules of the signer's config, and no more: the account whose token is in
+token_file, which may make tokens of the accounts of sa_bindings and nothing else; those accounts; and the roles for
+what the rules allow. RBAC has no deny: a rule that denies a part of what another one allows is the signer's alone.
+--json prints the same as one List, which kubectl apply takes as well. The cluster itself is not asked and not changed.
+`;
+
+/** `cluster enrol`: the accounts and roles that a cluster has to have, as manifests. */
+export const addEnrol: AddCommand = (cluster, context) => {
+  cluster.command("enrol")
+    .description("Print the accounts and roles that a cluster has to have, for kubectl apply.")
+    .argument("<name>", "which")
+    .option("--print", "print the manifests")
+    .option(
+      "--minter <account>",
+      `<namespace>/<name> of the account of token_file (default: ${DEFAULT_MINTER} beside the first account)`,
+      once,
+    )
+    .addHelpText("after", EXAMPLES)
+    .action((name: string, _flags, command) =>
+      context.run(command, ["config"], () => enrol(name, command.optsWithGlobals() as EnrolFlags, context))
+    );
+};
+
+async function enrol(
+  name: string,
+  flags: EnrolFlags,
+  { workingFolder }: CommandContext,
+): Promise<CommandResult> {
+  if (flags.print !== true) {
+    throw new AppError("invalid_request", "Nothing to do without --print: the cluster itself is not changed");
+  }
+  const cluster = clusterOf(await loadSignerFile(flags.config, workingFolder), name);
+  const minter = readMinter(flags.minter, cluster);
+  const manifests = enrolManifests({ name, cluster, minter });
+  return {
+    json: { apiVersion: "v1", kind: "List", items: manifests },
+    lines: [...introduce(name, cluster, minter), ...await formatManifests(manifests)],
+  };
+}
+
+/** @throws {AppError} `invalid_request` for what is not an account */
+function readMinter(text: string | undefined, cluster: ClusterPolicy): AccountName {
+  const namespace = boundAccounts(cluster)[0]?.namespace ?? "default";
+  if (text === undefined) return { namespace, name: DEFAULT_MINTER };
+  const [, of, name] = /^([^/]+)\/([^/]+)$/.exec(text) ?? [];
+  if (of === undefined || name === undefined || !isLabel(of) || !isSubdomain(name)) {
+    throw new AppError(
+      "invalid_request",
+      `Cannot use minter ${quoteText(text)}: expected <namespace>/<name>`,
+    );
+  }
+  return { namespace: of, name };
+}
+
+function introduce(
+  name: string,
+  { api_server, token_file, rules }: ClusterPolicy,
+  minter: AccountName,
+): readonly string[] {
+  const file = shellQuote(token_file);
+  return [
+    `What cluster ${quoteText(name)} (${api_server}) has to have, and no more. Apply it as an administrator:`,
+    `  broker-ctl cluster enrol ${shellQuote(name)} --print | kubectl apply -f -`,
+    "Then write the token that makes tokens, for the signer's account alone, and renew it before it ends:",
+    `  (umask 077 && kubectl -n ${minter.namespace} create token ${minter.name} --duration=720h > ${file})`,
+    `  broker-ctl cluster check ${shellQuote(name)}`,
+    ...(rules.some(({ effect }) => effect === "deny")
+      ? ["RBAC has no deny: what a rule denies of what another one allows, the signer alone denies."]
+      : []),
+  ].map((line) => `# ${visibleText(line)}`);
+}
+
+async function formatManifests(manifests: readonly Manifest[]): Promise<readonly string[]> {
+  // Nobody else of this program needs it.
+  const { stringify } = await import("yaml");
+  return manifests.flatMap((manifest) => [
+    "---",
+    ...stringify(manifest, { lineWidth: 0, aliasDuplicateObjects: false }).trimEnd().split("\n"),
+  ]);
+}

@@ -1,0 +1,338 @@
+import { type Command, Option } from "commander";
+import * as z from "@zod/zod";
+import { planCaKeys, selectCaKey } from "@gateway/shared/ca";
+import { systemClock, systemRandom } from "@gateway/shared/clock";
+import { AppError } from "@gateway/shared/errors";
+import { ifThere, readRegularText } from "@gateway/shared/files";
+import { quoteText } from "@gateway/shared/text";
+import type { SignerConfig } from "@gateway/signer/config";
+import { once, repeated } from "../kit/arguments.ts";
+import type { AddCommand, CommandContext } from "../kit/context.ts";
+import { carryOut } from "./carry_out.ts";
+import { caLine, type PublicHalf, type RotatedKeys, rotatedKeys, rotationFiles } from "./next_ca.ts";
+import { type EnrolOptions, formatEnrolScript } from "./enrol_script.ts";
+import { createFile, replaceFile } from "../kit/files.ts";
+import type { CommandResult } from "../kit/output.ts";
+import { runOverSsh } from "../kit/over_ssh.ts";
+import { addRemoteOptions, askSigner } from "../kit/remote.ts";
+import { loadSignerFile } from "../kit/signer_file.ts";
+
+interface RotateFlags {
+  readonly config?: string;
+  readonly over?: "ssh";
+  readonly login?: string;
+  readonly sshdConfig?: string;
+  readonly except?: readonly string[];
+}
+
+const EXAMPLES = `
+Examples:
+  broker-ctl ca rotate begin --over ssh --config gateway/signer.json
+  broker-ctl ca rotate status --over ssh --config gateway/signer.json
+  broker-ctl ca rotate finish --over ssh --config gateway/signer.json --client-config gateway/broker-ctl.json
+
+For the default CA key, in a file or in an ssh-agent, whose certificates go on throughout:
+begin makes the next key beside it, and has each host trust both. For a key in an agent, first add the next one to the
+same agent, and put its public key beside public_key_path, with .next behind its name; take the former one out of the
+agent at the end. finish refuses unless every host does; then the signer
+signs with the next one, by a reload. Certificates of the former one are good for up to 15 minutes: finish again after
+that takes it from the hosts, each after a login with a new certificate. Each step can be run again where it was ended.
+Hosts behind a bastion: broker-ctl host enrol prints what is to be run there. --except names a host that is given up, or
+was looked at by hand, and is neither asked nor waited for; each is noted in a file beside the key, for it may go on to
+trust the former key, or refuse certificates of the next one.
+`;
+
+const OVERLAP_MS = 16 * 60_000;
+const AT_A_TIME = 8;
+
+/** `ca rotate`: another SSH CA, without a moment in which hosts refuse certificates. */
+export const addCa: AddCommand = (program, context) => {
+  const rotate = program.command("ca").description("Change the key that hosts trust.")
+    .command("rotate").description("Change it in steps, while certificates go on.").addHelpText(
+      "after",
+      EXAMPLES,
+    );
+  const add = (
+    name: string,
+    description: string,
+    action: (rotation: Rotation, command: Command, context: CommandContext) => Promise<CommandResult>,
+  ) =>
+    addRemoteOptions(rotate.command(name))
+      .description(description)
+      .addOption(new Option("--over <way>", "do it on the hosts too").choices(["ssh"]))
+      .option("--login <account>", "with --over: whom to log in as (default: root)", once)
+      .option("--sshd-config <file>", "what sshd of the hosts is started with, if not its own", once)
+      .option("--except <host>", "leave this host out; repeat for more", repeated)
+      .addHelpText("after", EXAMPLES)
+      .action((_flags, command: Command) =>
+        context.run(command, ["config", "clientConfig", "programs"], async () =>
+          await action(await open(command.optsWithGlobals() as RotateFlags, context), command, context))
+      );
+  add("begin", "Make the next key, and have hosts trust both.", begin);
+  add("status", "Say which hosts trust which key.", status);
+  add("finish", "Sign with the next key, and later have hosts trust it alone.", finish);
+};
+
+interface Rotation {
+  readonly flags: RotateFlags;
+  readonly keys: RotatedKeys;
+  readonly hosts: readonly (readonly [name: string, host: Host])[];
+  /** Those of them that are left out. */
+  readonly except: readonly string[];
+}
+
+type Host = SignerConfig["hosts"][string] & { readonly principal: string };
+
+async function open(flags: RotateFlags, context: CommandContext): Promise<Rotation> {
+  const config = await loadSignerFile(flags.config, context.workingFolder);
+  const ring = planCaKeys(config);
+  if (ring === undefined) throw new AppError("invalid_config", "There is no CA key in the signer's config");
+  const { fallback } = ring;
+  const keys = rotatedKeys(fallback, context);
+  if (keys === undefined) {
+    throw new AppError(
+      "not_supported",
+      "Cannot rotate: the default CA key is neither in a file nor in an agent",
+    );
+  }
+  // Hosts of a group with a key of its own are not concerned.
+  const hosts = Object.entries(config.hosts).filter(([, { groups = [] }]) =>
+    selectCaKey(ring, groups) === fallback
+  )
+    .map(([name, host]) => [name, { ...host, principal: host.principal ?? "" }] as const);
+  const { except = [] } = flags;
+  const unknown = except.find((name) => !hosts.some(([known]) => known === name));
+  if (unknown !== undefined) {
+    throw new AppError("not_found", `Option '--except': no host ${quoteText(unknown)} trusts that key`);
+  }
+  return {
+    flags,
+    keys,
+    hosts: hosts.filter(([name]) => !except.includes(name)),
+    except,
+  };
+}
+
+async function begin({ flags, keys, hosts }: Rotation): Promise<CommandResult> {
+  const { next, old } = rotationFiles(keys.path);
+  if (await keys.readPublic(old) !== undefined) {
+    throw new AppError("conflict", "The rotation before is not over: broker-ctl ca rotate finish");
+  }
+  const current = await mustRead(keys, keys.path);
+  if (await keys.readPublic(next) === undefined) await keys.make(next);
+  const nextKey = await keys.load(next);
+  const ca = [current, nextKey].map(caLine);
+  // At the end hosts are told to trust the former key no more.
+  if (ca[0] === ca[1]) {
+    throw new AppError("conflict", `${quoteText(next)} is the key that signs now: put another one there`);
+  }
+  const results = await onHosts(hosts, flags, (name, host) =>
+    carryOut({
+      name,
+      host,
+      login: flags.login ?? "root",
+      options: optionsOf(host, flags, { mode: "add", ca }),
+      key: nextKey,
+    }));
+  return report(results, { step: "begin", next: caLine(nextKey) }, [
+    `the next CA is in ${next}: ${caLine(nextKey)}`,
+    ...flags.over === undefined
+      ? ["next: broker-ctl host enrol for each host, or this again with --over ssh"]
+      : [],
+  ]);
+}
+
+async function status({ flags, keys, hosts }: Rotation): Promise<CommandResult> {
+  const { next, old, switched } = rotationFiles(keys.path);
+  const step = await keys.readPublic(next) !== undefined
+    ? "begun: the former key signs"
+    : await keys.readPublic(old) === undefined
+    ? "no rotation is under way"
+    : `the next key signs, since ${
+      await ifThere(readRegularText(switched)) ?? "its reload, which is still to be done"
+    }`;
+  const results = await onHosts(hosts, flags, (name, host) => trustOf(name, host, flags, keys));
+  return report(results, { step }, [step]);
+}
+
+async function finish(
+  { flags, keys, hosts, except }: Rotation,
+  command: Command,
+  context: CommandContext,
+): Promise<CommandResult> {
+  if (flags.over === undefined) {
+    throw new AppError("invalid_request", "Cannot finish without looking at the hosts: --over ssh");
+  }
+  const { path } = keys;
+  const { next, old, switched } = rotationFiles(path);
+  const nextKey = await keys.readPublic(next);
+  if (nextKey === undefined && await keys.readPublic(old) === undefined) {
+    throw new AppError("conflict", "No rotation is under way: broker-ctl ca rotate begin");
+  }
+  if (nextKey !== undefined) {
+    // An agent may have lost it since.
+    await keys.load(next);
+    const results = await onHosts(hosts, flags, (name, host) => trustOf(name, host, flags, keys));
+    const behind = results.filter(({ trustsNext }) => trustsNext !== true);
+    if (behind.length > 0) {
+      return report(behind.map((each) => ({ ...each, done: false })), { step: "begin" }, [
+        "nothing was changed: these hosts do not trust the next key, and would refuse its certificates",
+      ]);
+    }
+    await noteExcepted(path, except, "was not asked whether it trusts the next key");
+    await switchKeys(path, { next, old, nextKey });
+  }
+  if (await ifThere(Deno.stat(switched)) === undefined) {
+    await askSigner(command, context, {
+      what: "reload",
+      method: "POST",
+      path: "/v1/reload",
+      schema: z.unknown(),
+    });
+    await createFile(switched, new Date(systemClock.now()).toISOString(), 0o644);
+  }
+  let since = Date.parse((await readRegularText(switched)).trim());
+  if (Number.isNaN(since)) {
+    // A time that can't be read is no time that has passed: the wait begins anew.
+    since = systemClock.now();
+    await replaceFile(switched, new Date(since).toISOString());
+  }
+  const minutes = Math.ceil((since + OVERLAP_MS - systemClock.now()) / 60_000);
+  if (minutes > 0) {
+    const line =
+      `the next key signs; certificates of the former one are good for up to ${minutes} minutes: finish again then`;
+    return { json: { step: "switched", minutes }, lines: [line] };
+  }
+  const [current, former] = [await keys.load(path), await mustRead(keys, old)];
+  const results = await onHosts(hosts, flags, (name, host) =>
+    carryOut({
+      name,
+      host,
+      login: flags.login ?? "root",
+      options: optionsOf(host, flags, { mode: "add", ca: [caLine(current)], dropCa: [caLine(former)] }),
+      key: current,
+    }));
+  if (results.every(({ done }) => done)) {
+    await noteExcepted(path, except, "may still trust the former key");
+    await Deno.remove(switched);
+    await Deno.rename(old, `${path}.retired-${systemRandom.bytes(4).toHex()}`);
+  }
+  return report(results, { step: "finished", except }, [
+    `hosts trust ${caLine(current)}`,
+    ...except.map((name) => `${name} was left out: until it is enrolled anew it may trust the former key`),
+  ]);
+}
+
+/** What nobody looked at is to be known after the former key is gone. */
+async function noteExcepted(path: string, except: readonly string[], what: string): Promise<void> {
+  const time = new Date(systemClock.now()).toISOString();
+  const lines = except.map((name) => `${time} ${name} ${what}\n`).join("");
+  if (lines !== "") await Deno.writeTextFile(`${path}.excepted`, lines, { append: true, mode: 0o600 });
+}
+
+/** The former key is kept under another name before the next one takes its place; goes on where it was ended halfway. */
+async function switchKeys(
+  path: string,
+  { next, old, nextKey }: { readonly next: string; readonly old: string; readonly nextKey: PublicHalf },
+): Promise<void> {
+  const [text, nextText] = [await readRegularText(path), await readRegularText(next)];
+  if (text !== nextText) {
+    const kept = await ifThere(readRegularText(old));
+    if (kept === undefined) await createFile(old, text, 0o600);
+    else if (kept !== text) {
+      throw new AppError("conflict", `${quoteText(old)} is another key: put it away first`);
+    }
+    // Owner and mode stay: the signer can read it as it could read the former one.
+    await replaceFile(path, nextText);
+  }
+  const pub = `${path}.pub`;
+  if (await ifThere(Deno.stat(pub)) !== undefined) await replaceFile(pub, `${caLine(nextKey)}\n`);
+  await Deno.remove(next);
+}
+
+interface HostResult {
+  readonly name: string;
+  readonly done: boolean;
+  readonly lines: readonly string[];
+  readonly trustsNext?: boolean;
+}
+
+/** What a host trusts, of the key that signs and the one that comes or went. */
+async function trustOf(
+  name: string,
+  host: Host,
+  flags: RotateFlags,
+  { path, readPublic }: RotatedKeys,
+): Promise<Omit<HostResult, "name">> {
+  const script = formatEnrolScript(optionsOf(host, flags, { mode: "status", ca: [] }));
+  const { code, lines } = await runOverSsh(name, host, {
+    script: `${script.join("\n")}\n`,
+    login: flags.login ?? "root",
+  });
+  if (code !== 0) return { done: false, lines };
+  const { next, old } = rotationFiles(path);
+  const trusts = async (file: string) => {
+    const key = await readPublic(file);
+    if (key === undefined) return undefined;
+    const [algorithm = "", blob = ""] = caLine(key).split(" ");
+    return lines.includes(`ca: ${algorithm} ${blob}`);
+  };
+  const [current, coming, former] = [await trusts(path), await trusts(next), await trusts(old)];
+  const words = { "the key that signs": current, "the next key": coming, "the former key": former };
+  const said = Object.entries(words).flatMap(([what, isTrusted]) =>
+    isTrusted === undefined ? [] : [`${isTrusted ? "trusts" : "does NOT trust"} ${what}`]
+  );
+  return { done: current === true && coming !== false, lines: said, trustsNext: coming === true };
+}
+
+function optionsOf(
+  { user, principal }: Host,
+  { sshdConfig }: RotateFlags,
+  rest: Pick<EnrolOptions, "mode" | "ca" | "dropCa">,
+): EnrolOptions {
+  return { user, principal, sshdConfig, ...rest };
+}
+
+/** One host that fails does not keep the others from their turn; names of one machine take turns on it. */
+async function onHosts(
+  hosts: Rotation["hosts"],
+  { over }: RotateFlags,
+  action: (name: string, host: Host) => Promise<Omit<HostResult, "name">>,
+): Promise<readonly HostResult[]> {
+  if (over === undefined) return [];
+  const machines = [...Map.groupBy(hosts, ([, { addr }]) => addr).values()];
+  const results: HostResult[] = [];
+  for (let start = 0; start < machines.length; start += AT_A_TIME) {
+    await Promise.all(
+      machines.slice(start, start + AT_A_TIME).map(async (names) => {
+        for (const [name, host] of names) {
+          try {
+            results.push({ name, ...await action(name, host) });
+          } catch (error) {
+            if (!(error instanceof AppError)) throw error;
+            results.push({ name, done: false, lines: [error.message] });
+          }
+        }
+      }),
+    );
+  }
+  return results;
+}
+
+function report(results: readonly HostResult[], json: object, lines: readonly string[]): CommandResult {
+  const failed = results.some(({ done }) => !done);
+  return {
+    json: { ...json, hosts: results },
+    lines: [
+      ...lines,
+      ...results.map(({ name, done, lines }) => `${done ? "ok  " : "FAIL"} ${name}: ${lines.join("; ")}`),
+    ],
+    failed,
+  };
+}
+
+async function mustRead({ readPublic }: RotatedKeys, path: string): Promise<PublicHalf> {
+  const key = await readPublic(path);
+  if (key === undefined) throw new AppError("not_found", `There is no key ${quoteText(path)}`);
+  return key;
+}

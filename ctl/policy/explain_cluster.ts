@@ -1,0 +1,171 @@
+import { AppError } from "@gateway/shared/errors";
+import {
+  type AskedAction,
+  type ClusterDecision,
+  type ClusterIntent,
+  type ClusterPolicy,
+  type ClusterRule,
+  type CompiledCluster,
+  type CompiledPolicy,
+  compilePolicy,
+  decideCluster,
+  findCluster,
+  parseClusterAction,
+  toWireClusterDecision,
+} from "@gateway/shared/policy";
+import { clusterOf } from "../clusters/entry.ts";
+import type { CommandResult } from "../kit/output.ts";
+import { loadSignerFile } from "../kit/signer_file.ts";
+import { quoteText } from "@gateway/shared/text";
+import { EMPTY_CELL, formatTable } from "../kit/table.ts";
+
+/** What is asked about a cluster. */
+interface ClusterQuestion {
+  readonly cluster: string;
+  /** Undefined: the cluster alone. */
+  readonly action: string | undefined;
+  /** Undefined: a caller that may use it. */
+  readonly caller: string | undefined;
+  readonly endUser: string;
+  readonly endUserGroups: readonly string[] | null;
+}
+
+/**
+ * `policy explain --cluster`: decides as the signer does.
+ *
+ * @throws {AppError} `invalid_config`, `not_found` or `invalid_request`
+ */
+export async function explainCluster(
+  question: ClusterQuestion,
+  { config: path, workingFolder }: { readonly config: string | undefined; readonly workingFolder: string },
+): Promise<CommandResult> {
+  const config = await loadSignerFile(path, workingFolder);
+  const compiled = compilePolicy(config);
+  if (compiled.kind === "invalid") {
+    throw new AppError("invalid_config", `Cannot use signer config: ${compiled.problems.join("\n  ")}`);
+  }
+  const source = clusterOf(config, question.cluster);
+  const cluster = compiled.policy.clusters.get(question.cluster);
+  if (cluster === undefined) throw new TypeError("a cluster of the config is one of the policy");
+  const about = {
+    cluster: cluster.name,
+    api_server: cluster.apiServer,
+    groups: cluster.groups,
+    rules: source.rules,
+    sa_bindings: source.sa_bindings,
+  };
+  const lines = formatCluster(cluster, source);
+  if (question.action === undefined) return { json: about, lines };
+  const { action, decision } = decide(compiled.policy, cluster, { ...question, action: question.action });
+  return {
+    json: {
+      ...about,
+      action,
+      decision: decision.kind === "mismatch" ? decision : {
+        ...toWireClusterDecision(decision),
+        // The operator may know what an agent is not told.
+        matched_rule: decision.matchedRule,
+      },
+    },
+    lines: [...lines, ...formatClusterDecision(action, decision)],
+  };
+}
+
+function decide(
+  policy: CompiledPolicy,
+  cluster: CompiledCluster,
+  { action, caller, endUser, endUserGroups }: ClusterQuestion & { readonly action: string },
+): { readonly action: string; readonly decision: ClusterDecision } {
+  const asked = readAction(action);
+  const parsed = parseClusterAction(cluster.resources, asked);
+  const command = parsed.kind === "ok" ? parsed.action.text : action;
+  if (caller !== undefined) {
+    const gate = findCluster(policy, caller, cluster.name);
+    if (gate.kind === "closed") {
+      return { action: command, decision: { kind: "denied", reason: gate.reason, matchedRule: "" } };
+    }
+  }
+  const [allowed = ""] = cluster.allowedCallers;
+  const intent: ClusterIntent = {
+    ...asked,
+    caller: caller ?? allowed,
+    endUser,
+    endUserGroups,
+    command,
+    manifestSha256: "",
+  };
+  return { action: command, decision: decideCluster(cluster, intent) };
+}
+
+/**
+ * Reads an action as it is written in records: `get deployments.apps prod/api`, `list pods prod`, `get nodes -/n1`. The
+ * group may be left out, and a list needs no place.
+ *
+ * @throws {AppError} `invalid_request` for what can't be read; whether there is such an action is decided later
+ */
+export function readAction(text: string): AskedAction {
+  const [verb = "", whole = "", place = "-", ...more] = text.trim().split(/\s+/);
+  const [namespace = "", name = "-", ...rest] = place.split("/");
+  if (whole === "" || more.length > 0 || rest.length > 0) {
+    throw new AppError(
+      "invalid_request",
+      `Cannot read action ${quoteText(text)}: expected "<verb> <resource>[.<group>] [<namespace>[/<name>]]"`,
+    );
+  }
+  const [resource = "", ...group] = whole.split(".");
+  return { verb, resource, group: group.join("."), namespace: orNone(namespace), name: orNone(name) };
+}
+
+function orNone(part: string): string {
+  return part === "-" ? "" : part;
+}
+
+/** What holds for a cluster, whatever the action. */
+function formatCluster(cluster: CompiledCluster, { rules }: ClusterPolicy): readonly string[] {
+  const { name, apiServer, groups, bindings, tokenTtlSeconds, leaseNamespace } = cluster;
+  return [
+    `Cluster:   ${name} (${apiServer})`,
+    `Groups:    ${groups.length === 0 ? EMPTY_CELL : groups.join(", ")}`,
+    "Rules:",
+    ...formatTable(["EFFECT", "VERBS", "RESOURCES", "NAMESPACES", "NAMES", ""], rules.map(formatRule))
+      .map((line) => `  ${line}`),
+    "Accounts:",
+    ...bindings.map(({ namespace, serviceAccount, groups }) =>
+      `  ${namespace}/${serviceAccount}  for ${groups.size === 0 ? "everybody" : [...groups].join(", ")}`
+    ),
+    `Tokens:    ${tokenTtlSeconds}s, ${
+      leaseNamespace === "" ? "can't be taken back before they end" : "taken back by a freeze"
+    }`,
+  ];
+}
+
+/** What is decided about an action. */
+function formatClusterDecision(action: string, decision: ClusterDecision): readonly string[] {
+  return ["", `Action:    ${action}`, ...describe(decision)];
+}
+
+function describe(decision: ClusterDecision): readonly string[] {
+  switch (decision.kind) {
+    case "mismatch":
+      return ["Decision:  ERROR (the command is not the action)"];
+    case "denied":
+      return [`Decision:  DENIED (${decision.matchedRule || EMPTY_CELL})`, `Reason:    ${decision.reason}`];
+    case "allowed": {
+      const { requireApproval, matchedRule, binding, ttlSeconds, reveal } = decision;
+      return [
+        `Decision:  ALLOWED${requireApproval ? ", requires approval" : ""} (${matchedRule})`,
+        `Account:   ${binding.namespace}/${binding.serviceAccount}`,
+        `Valid for: ${ttlSeconds}s`,
+        ...(reveal ? ["Secrets:   their values are shown"] : []),
+      ];
+    }
+    default:
+      return decision satisfies never;
+  }
+}
+
+function formatRule({ effect, verbs, resources, namespaces, names, reveal }: ClusterRule): readonly string[] {
+  const all = (values: readonly string[] | undefined) =>
+    values === undefined || values.length === 0 ? "*" : values.join(",");
+  return [effect, all(verbs), all(resources), all(namespaces), all(names), reveal === true ? "reveal" : ""];
+}

@@ -1,0 +1,269 @@
+import { join, resolve } from "node:path";
+import { fileURLToPath } from "node:url";
+import { systemClock, systemRandom } from "@gateway/shared/clock";
+import { AppError, errorText } from "@gateway/shared/errors";
+import { parseListenAddress } from "@gateway/shared/http";
+import { once, repeated } from "../kit/arguments.ts";
+import type { AddCommand, CommandContext } from "../kit/context.ts";
+import { formatEnrolScript } from "../hosts/enrol_script.ts";
+import type { ConfigChoices } from "./config_text.ts";
+import { type CommandLine, formatGuide, mcpClientEntry, type Runtime, startCommands } from "./guide.ts";
+import { reachable } from "../kit/addresses.ts";
+import { LOCAL_NAMES } from "../identities/kinds.ts";
+import { approvalsUrl, createLayout, describeLayout } from "./layout.ts";
+import { type ImportedHosts, importSshConfig } from "./import_ssh_config.ts";
+import { createKeyMaterial } from "./material.ts";
+import {
+  DEFAULT_LISTENERS,
+  DEFAULT_NETWORKS,
+  type InitHost,
+  type InitListeners,
+  parseHosts,
+  parseListener,
+  parseNames,
+  parseNetworks,
+  publicAddress,
+} from "./options.ts";
+import { planSetUp } from "./plan.ts";
+import { renewalUnits } from "./renewal_units.ts";
+import { checkFree, writeSetUp } from "./write.ts";
+import { type Advice, type CommandResult, withHint } from "../kit/output.ts";
+import { shellQuote, visibleText } from "@gateway/shared/text";
+import { runToEnd } from "../kit/run_program.ts";
+
+interface InitFlags {
+  readonly dir?: string;
+  readonly force?: boolean;
+  readonly direct?: boolean;
+  readonly host?: readonly string[];
+  readonly network?: readonly string[];
+  readonly importSshConfig?: true | string;
+  readonly registerMcp?: boolean;
+  readonly socket?: string;
+  readonly name?: readonly string[];
+  readonly listen?: string;
+  readonly listenSigner?: string;
+  readonly listenControlPlane?: string;
+  readonly listenBroker?: string;
+  readonly monitorSigner?: string;
+  readonly monitorControlPlane?: string;
+  readonly monitorBroker?: string;
+}
+
+const EXAMPLES = `
+Examples:
+  broker-ctl init --dir gateway
+  broker-ctl init --dir gateway \\
+      --host "web01=10.0.0.5:22,user=deploy,key=$(ssh-keyscan -t ed25519 10.0.0.5 | cut -d' ' -f2-)"
+  broker-ctl init --dir gateway --name gw.example.org --listen 0.0.0.0
+  broker-ctl init --dir gateway --import-ssh-config      # the hosts that you log in to already
+  broker-ctl init --dir gateway --register-mcp           # and have claude take the broker as an MCP server
+  broker-ctl init --dir gateway --force     # new keys; the old set-up is kept in gateway/backup-<time>
+
+Makes a certificate authority for SSH and one for the services, a certificate for each of signer, control
+plane, broker, operator, approver and agent, the keys of the audit logs, and the configs. All listen on this
+machine alone, or with --name gw.example.org --listen 0.0.0.0 for others too; the CA can vouch for those names
+and no others. Certificates end after 90 days: broker-ctl identity renew --due renews them, and gateway/systemd
+has a timer for that. Brokers ask the control plane, where a human approves what the policy says; with --direct they
+ask the signer, and what needs approval is refused.
+The folder, and all that leads to it, must belong to you or root, and be writable for nobody else; a folder in
+/tmp will do, /tmp itself and a link will not.
+A host key that you take with ssh-keyscan is worth what the network between was worth: compare its
+fingerprint, or read the key on the host from /etc/ssh/ssh_host_ed25519_key.pub.
+`;
+
+const OCCUPIED: Advice = {
+  when: ({ code, retryAfterSeconds }) => code === "conflict" && retryAfterSeconds === undefined,
+  hint: "--force replaces it, keys included, and keeps the former one in a backup folder",
+};
+
+/** `init`: a working set-up for this machine in one folder. */
+export const addInit: AddCommand = (program, context) => {
+  program.command("init")
+    .description("Make keys and configs for a set-up on this machine.")
+    .option("--dir <folder>", "where (default: the working folder)", once)
+    .option("--force", "replace a set-up that is there, all keys included; stop its services first")
+    .option("--host <host>", "a host, as name=addr,user=account,key=<public key>; repeat for more", repeated)
+    .option(
+      "--network <network>",
+      "where brokers may reach hosts that are added later, as 10.0.0.0/8:22 or *.example.com:22 " +
+        "(default: private addresses, port 22); repeat for more",
+      repeated,
+    )
+    .option("--import-ssh-config [file]", "the hosts of your ssh config, too (default: ~/.ssh/config)")
+    .option("--register-mcp", "have claude take the broker up, as by claude mcp add")
+    .option(
+      "--socket <path>",
+      "the agent's socket, for an agent with an account of its own (default: run/agent.sock, for this account)",
+      once,
+    )
+    .option("--direct", "have the brokers ask the signer, without control plane and approvals")
+    .option("--name <name>", "what it is reached by from other machines; repeat for more", repeated)
+    .option("--listen <address>", "with --name: where the services listen, such as 0.0.0.0", once)
+    .option(...address("listen-signer", "the signer", "signer"), once)
+    .option(...address("listen-control-plane", "the control plane", "controlPlane"), once)
+    .option(...address("listen-broker", "the broker over HTTP", "broker"), once)
+    .option(...address("monitor-signer", "the signer's monitor", "signerMonitor"), once)
+    .option(...address("monitor-control-plane", "the control plane's monitor", "controlPlaneMonitor"), once)
+    .option(...address("monitor-broker", "the broker's monitor", "brokerMonitor"), once)
+    .addHelpText("after", EXAMPLES)
+    .action((flags: InitFlags, command) => {
+      const { importSshConfig, registerMcp } = flags;
+      const uses = importSshConfig === undefined && registerMcp !== true ? [] : ["programs"] as const;
+      return context.run(command, uses, () => init(flags, context));
+    });
+};
+
+function address(flag: string, what: string, listener: keyof InitListeners): [string, string] {
+  return [`--${flag} <addr>`, `${what} (default: ${DEFAULT_LISTENERS[listener]})`];
+}
+
+/**
+ * An absolute path that may stand in configs, commands and permission flags.
+ *
+ * @throws {AppError} `invalid_request` for one that would break them
+ */
+function readPath(text: string, workingFolder: string): string {
+  const path = resolve(workingFolder, text);
+  if (/[\p{Cc},]/u.test(path)) {
+    throw new AppError(
+      "invalid_request",
+      `Cannot set up ${
+        JSON.stringify(path)
+      }: a path with a comma or a control character can't be granted to a process`,
+    );
+  }
+  return path;
+}
+
+/** @throws {AppError} `invalid_request` where nobody knows whose config is meant */
+async function importHosts(
+  { importSshConfig: file }: InitFlags,
+  { workingFolder, variables }: CommandContext,
+): Promise<ImportedHosts> {
+  if (file === undefined) return { hosts: [], notes: [] };
+  const home = variables["HOME"];
+  if (file !== true) return await importSshConfig(resolve(workingFolder, file));
+  if (home) return await importSshConfig(join(home, ".ssh", "config"));
+  throw new AppError("invalid_request", "There is no HOME: name the file, --import-ssh-config <file>");
+}
+
+function readChoices(flags: InitFlags, imported: readonly InitHost[]): ConfigChoices {
+  const named = parseHosts(flags.host ?? []);
+  const defaults = flags.listen === undefined ? DEFAULT_LISTENERS : listenersOn(flags.listen);
+  const names = parseNames(flags.name ?? []);
+  const service = (text: string) => parseListener(text, names);
+  return {
+    names,
+    route: flags.direct === true ? "signer" : "control_plane",
+    hosts: [...named, ...imported.filter(({ name }) => !named.some((host) => host.name === name))],
+    networks: parseNetworks(flags.network ?? DEFAULT_NETWORKS),
+    listeners: {
+      signer: service(flags.listenSigner ?? defaults.signer),
+      controlPlane: service(flags.listenControlPlane ?? defaults.controlPlane),
+      broker: service(flags.listenBroker ?? defaults.broker),
+      signerMonitor: parseListener(flags.monitorSigner ?? defaults.signerMonitor),
+      controlPlaneMonitor: parseListener(flags.monitorControlPlane ?? defaults.controlPlaneMonitor),
+      brokerMonitor: parseListener(flags.monitorBroker ?? defaults.brokerMonitor),
+    },
+  };
+}
+
+/** All but the monitors, which show what they show to whoever asks. */
+function listenersOn(host: string): InitListeners {
+  const at = (listen: string) => `${host}:${listen.split(":").at(-1)}`;
+  const { signer, controlPlane, broker } = DEFAULT_LISTENERS;
+  return { ...DEFAULT_LISTENERS, signer: at(signer), controlPlane: at(controlPlane), broker: at(broker) };
+}
+
+/** What certificates of listeners are for: the names, and the addresses listened on. */
+function certifiedNames({ names = [], listeners }: ConfigChoices): readonly string[] {
+  const hosts = [listeners.signer, listeners.controlPlane, listeners.broker]
+    .map((listen) => parseListenAddress(reachable(listen)).hostname);
+  return [...new Set([...names, ...hosts])].filter((name) => !LOCAL_NAMES.includes(name));
+}
+
+function currentRuntime(): Runtime {
+  // Compiled, or bundled as packages and images have it: either way the services are programs by their names.
+  if (Deno.build.standalone || !import.meta.url.endsWith(".ts")) return { deno: undefined, sources: "" };
+  const sources = fileURLToPath(new URL("../..", import.meta.url)).replace(/[/\\]$/, "");
+  return { deno: Deno.execPath(), sources };
+}
+
+async function init(flags: InitFlags, context: CommandContext): Promise<CommandResult> {
+  const folder = readPath(flags.dir ?? ".", context.workingFolder);
+  const socket = flags.socket === undefined ? undefined : readPath(flags.socket, context.workingFolder);
+  const layout = createLayout(folder, socket);
+  const { hosts, notes } = await importHosts(flags, context);
+  const choices = readChoices(flags, hosts);
+  const options = { folder, force: flags.force === true, clock: systemClock, random: systemRandom };
+  await withHint(OCCUPIED, () => checkFree(options));
+  const material = await createKeyMaterial(systemRandom, certifiedNames(choices));
+  const runtime = currentRuntime();
+  const plan = [...renewalUnits(layout, runtime), ...planSetUp(layout, choices, material)];
+  const { backup } = await withHint(OCCUPIED, () => writeSetUp(plan, options));
+  const { sshCaPublic, approverPassword } = material;
+  const facts = { ...choices, layout, runtime, approverPassword, backup };
+  const registration = flags.registerMcp === true ? await registerMcp(mcpClientEntry(facts)) : undefined;
+  return {
+    json: {
+      ...describeLayout(layout),
+      approver_bundle_password: approverPassword,
+      backup,
+      ...(flags.importSshConfig !== undefined &&
+        { hosts: choices.hosts.map(({ name }) => name), left_out: notes }),
+      route: choices.route,
+      approvals_url: approvalsUrl(publicAddress(choices.listeners.controlPlane, choices.names ?? [])),
+      ssh_ca_public_key: sshCaPublic,
+      enrolment: Object.fromEntries(
+        choices.hosts.map(({ name, user }) => [
+          name,
+          formatEnrolScript({
+            mode: "add",
+            user,
+            principal: `host:${name}`,
+            ca: [sshCaPublic],
+            sshdConfig: undefined,
+          }),
+        ]),
+      ),
+      start: startCommands(facts),
+      mcp_server: mcpClientEntry(facts),
+      ...(registration !== undefined && { mcp_registered: registration.registered }),
+    },
+    lines: [
+      ...notes,
+      ...(notes.length > 0 ? [""] : []),
+      ...formatGuide(facts),
+      ...(registration === undefined ? [] : ["", ...registration.lines]),
+    ],
+  };
+}
+
+/** Has the `claude` of this machine take up the broker as an MCP server; a failure leaves the set-up as it is. */
+async function registerMcp(
+  { command, args }: CommandLine,
+): Promise<{ readonly registered: boolean; readonly lines: readonly string[] }> {
+  const words = ["mcp", "add", "gateway", "--", command, ...args];
+  const failure = await tryToRegister(words);
+  if (failure === undefined) {
+    return { registered: true, lines: ["claude has the broker as the MCP server gateway now."] };
+  }
+  return {
+    registered: false,
+    lines: [
+      `claude did not take the broker as an MCP server: ${visibleText(failure)}`,
+      "When that is mended:",
+      `   claude ${words.map(shellQuote).join(" ")}`,
+    ],
+  };
+}
+
+async function tryToRegister(words: readonly string[]): Promise<string | undefined> {
+  try {
+    const { success, stdout, stderr } = await runToEnd("claude", words);
+    return success ? undefined : `${stdout}${stderr}`.trim().split("\n").at(-1);
+  } catch (error) {
+    return errorText(error);
+  }
+}

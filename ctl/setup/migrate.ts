@@ -1,0 +1,209 @@
+import { basename, dirname, join, relative, resolve } from "node:path";
+import { systemClock } from "@gateway/shared/clock";
+import { loadConfig, setValue, type ValuePath } from "@gateway/shared/config";
+import { AppError } from "@gateway/shared/errors";
+import { ifThere } from "@gateway/shared/files";
+import { quoteText } from "@gateway/shared/text";
+import * as z from "@zod/zod";
+import { once } from "../kit/arguments.ts";
+import { copyBytes, copyDatabase, copyLog } from "../backup/copy.ts";
+import { findSources, type SetUpSources } from "../backup/sources.ts";
+import type { AddCommand, CommandContext } from "../kit/context.ts";
+import { checkFolder } from "./check_folder.ts";
+import type { CommandResult } from "../kit/output.ts";
+
+interface MigrateFlags {
+  readonly to?: string;
+  readonly dryRun?: boolean;
+}
+
+const EXAMPLES = `
+Examples:
+  broker-ctl migrate /etc/gateway --dry-run
+  broker-ctl migrate /etc/gateway --to /srv/gateway
+
+Reads an installation of the Go reference: signer.json, control-plane.json, config.json and broker-ctl.json in the
+directory, and the files that they name. Relative paths are relative to the directory. If the configs are in several
+directories, copy them to one first. Stop the services of the reference: two processes must not continue the same audit
+log. The command writes only the new directory, which must not exist; its files belong to you. To undo, delete it.
+
+Copies configs (comments included), CA keys, certificates, audit seeds, audit logs with their rotated files, and the
+signer's grants and freezes. Prints each changed value, what needs your decision, and what is not carried over.
+`;
+
+/** `migrate`: our installation from one of the reference. */
+export const addMigrate: AddCommand = (program, context) => {
+  program.command("migrate")
+    .description("Convert an installation of the Go reference.")
+    .argument("<directory>", "directory with the reference's configs")
+    .option("--to <directory>", "directory of the new installation (default: gateway)", once)
+    .option("--dry-run", "show the changes, and write nothing")
+    .addHelpText("after", EXAMPLES)
+    .action((directory: string, flags: MigrateFlags, command) =>
+      context.run(command, [], () => migrate(directory, flags, context))
+    );
+};
+
+async function migrate(
+  directory: string,
+  { to = "gateway", dryRun = false }: MigrateFlags,
+  { workingFolder }: CommandContext,
+): Promise<CommandResult> {
+  const [from, target] = [resolve(workingFolder, directory), resolve(workingFolder, to)];
+  if (await ifThere(Deno.lstat(target)) !== undefined) {
+    throw new AppError(
+      "conflict",
+      `Cannot migrate to ${quoteText(target)}: it exists; name another with --to`,
+    );
+  }
+  await checkFolder(target);
+  const sources = await findSources(from);
+  if (sources.configs.length === 0) {
+    throw new AppError("not_found", `Cannot migrate ${quoteText(from)}: there is no config of a service`);
+  }
+  const plan = await planMigration(from, target, sources);
+  if (!dryRun) await write(plan, target);
+  const { changes, decisions, lost } = plan;
+  return {
+    json: { from, to: target, dry_run: dryRun, changes, decisions, not_carried_over: lost },
+    lines: [
+      ...changes.map((line) => `change: ${line}`),
+      ...decisions.map((line) => `decide: ${line}`),
+      ...lost.map((line) => `not carried over: ${line}`),
+      ...(dryRun ? ["nothing was written (--dry-run)"] : [
+        `${plan.copies.size} files and ${plan.texts.size} configs written to ${target}`,
+        `Next: broker-ctl doctor --config ${join(target, "signer.json")}`,
+      ]),
+    ],
+  };
+}
+
+type FileKind = "key" | "log" | "state";
+
+interface Plan {
+  /** Config texts by the name of the file. */
+  readonly texts: Map<string, string>;
+  /** The files that are copied, and their new paths below the new directory. */
+  readonly copies: Map<string, { readonly kind: FileKind; readonly place: string }>;
+  /** Further directories that services write to. */
+  readonly folders: Set<string>;
+  readonly changes: string[];
+  readonly decisions: string[];
+  readonly lost: string[];
+}
+
+async function planMigration(from: string, target: string, sources: SetUpSources): Promise<Plan> {
+  const plan: Plan = {
+    texts: new Map(),
+    copies: new Map(),
+    folders: new Set(),
+    changes: [],
+    decisions: [],
+    lost: [],
+  };
+  const keys = new Set([...sources.keys, ...sources.deniedCallers].filter((path) => !path.endsWith(".env")));
+  const placeOf = (path: string) => {
+    const place = relative(from, path);
+    return place.startsWith("..") ? join("pki", "outside", path) : place;
+  };
+  for (const path of keys) plan.copies.set(path, { kind: "key", place: placeOf(path) });
+  for (const config of sources.configs) {
+    const name = basename(config);
+    const stem = basename(name, ".json");
+    let text = await Deno.readTextFile(config);
+    const set = (path: ValuePath, value: unknown, why = "") => {
+      text = setValue(text, path, value);
+      plan.changes.push(`${name}: ${path.join(".")} = ${JSON.stringify(value)}${why}`);
+    };
+    // findSources() has checked it; without the defaults, what is here is in the text.
+    const written = await loadConfig({ path: config, what: name, schema: z.looseObject({}) });
+    for (const [path, value] of stringsOf(written)) {
+      const [key = "", file] = [path.at(-1), resolve(from, value)];
+      if (key === "audit_log" || key === "state_db") {
+        if (/^postgres(?:ql)?:/.test(value) || value === "") continue;
+        // A directory for each service, because a service may write to all of it.
+        const place = join(key === "audit_log" ? "log" : "state", stem, basename(value));
+        set(path, join(target, place));
+        plan.folders.add(dirname(place));
+        if (key === "audit_log") plan.copies.set(file, { kind: "log", place });
+        else if (stem === "signer") plan.copies.set(file, { kind: "state", place });
+        else {plan.lost.push(
+            `approvals in ${file}: the reference stores their times in another unit; request them again`,
+          );}
+      } else if (keys.has(file)) set(path, join(target, placeOf(file)));
+      else if (key.endsWith("_dir") && value !== "") set(path, file, " (stays where it is)");
+    }
+    if (stem === "signer") migrateSigner(written, plan, target, set);
+    plan.texts.set(name, text);
+  }
+  plan.lost.push(
+    ...sources.leftOut,
+    ...sources.keys.filter((path) => path.endsWith(".env")).map((path) => `variables of a unit in ${path}`),
+    "systemd units, session recordings, and files in subdirectories of pki that no config names",
+  );
+  return plan;
+}
+
+function migrateSigner(
+  config: Readonly<Record<string, unknown>>,
+  { folders, decisions }: Plan,
+  target: string,
+  set: (path: ValuePath, value: unknown, why?: string) => void,
+): void {
+  const membersOf = (key: string) => isObject(config[key]) ? Object.entries(config[key]) : [];
+  if (!config["state_db"]) {
+    folders.add("state/signer");
+    set(["state_db"], join(target, "state/signer/signer.db"), " (freezes survive a restart)");
+  }
+  for (const [name, host] of membersOf("hosts")) {
+    if (isObject(host) && host["sealed_exec"] === true && host["envelope"] === undefined) {
+      set(["hosts", name, "envelope"], "v1", " (the shim on the host reads only v1)");
+    }
+  }
+  const admins = Array.isArray(config["reload_callers"]) ? config["reload_callers"] : [];
+  for (const [caller] of membersOf("callers").filter(([name]) => admins.includes(name))) {
+    decisions.push(
+      `${
+        quoteText(caller)
+      } is a broker and in reload_callers: an attacker who compromises it can lift freezes. ` +
+        "Run broker-ctl identity add operator <name>, then remove it from reload_callers",
+    );
+  }
+}
+
+function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+function stringsOf(value: unknown, path: ValuePath = []): readonly (readonly [ValuePath, string])[] {
+  if (typeof value === "string") return [[path, value]];
+  if (!isObject(value)) return [];
+  return Object.entries(value).flatMap(([key, member]) => stringsOf(member, [...path, key]));
+}
+
+/** Writes everything next to the new directory first, so that a failure leaves none. */
+async function write({ texts, copies, folders }: Plan, target: string): Promise<void> {
+  await Deno.mkdir(dirname(target), { recursive: true });
+  const staging = await Deno.makeTempDir({ dir: dirname(target), prefix: ".migrate-" });
+  try {
+    for (const folder of [...folders, ...[...copies.values()].map(({ place }) => dirname(place))]) {
+      await Deno.mkdir(join(staging, folder), { recursive: true, mode: 0o700 });
+    }
+    for (const [path, { kind, place }] of copies) {
+      const copy = join(staging, place);
+      if (kind === "key") await copyBytes(path, copy);
+      else if (kind === "state") await ifThere(copyDatabase(path, copy, systemClock));
+      else {
+        const { problems } = await copyLog(path, (file) => join(dirname(copy), basename(file)));
+        if (problems.length > 0) throw new AppError("invalid_config", problems.join("; "));
+      }
+    }
+    for (const [name, text] of texts) await Deno.writeTextFile(join(staging, name), text, { mode: 0o640 });
+    // The services must load what was written.
+    await findSources(staging);
+    await Deno.rename(staging, target);
+  } catch (error) {
+    await Deno.remove(staging, { recursive: true });
+    throw error;
+  }
+}

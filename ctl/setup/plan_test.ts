@@ -1,0 +1,263 @@
+import assert from "node:assert/strict";
+import { X509Certificate } from "node:crypto";
+import { brokerConfig } from "@gateway/broker/config";
+import { controlPlaneConfig } from "@gateway/control-plane/config";
+import { parseConfig } from "@gateway/shared/config";
+import { signerConfig } from "@gateway/signer/config";
+import { brokerPermissions } from "@gateway/broker/permissions";
+import { signerPermissions } from "@gateway/signer/permissions";
+import { compilePolicy } from "@gateway/shared/policy";
+import { systemRandom } from "@gateway/shared/clock";
+import { parsePrivateKey } from "@gateway/shared/ca/pem";
+import { parsePublicKey } from "@gateway/shared/ssh";
+import { clientConfig } from "../kit/client_config.ts";
+import type { BrokerRoute } from "./config_text.ts";
+import { createLayout } from "./layout.ts";
+import { createKeyMaterial } from "./material.ts";
+import { DEFAULT_LISTENERS, DEFAULT_NETWORKS, parseHosts } from "./options.ts";
+import { type PlannedEntry, planSetUp } from "./plan.ts";
+
+const KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIO0Gnb+kCpVhi8T8PX2F2Vhmcu0T9vqTZy9GlkSGn1JF";
+
+const material = await createKeyMaterial(systemRandom);
+
+function plan(folder = "/srv/gate way", route: BrokerRoute = "control_plane", addr = "10.0.0.5") {
+  const hosts = parseHosts([`web01=${addr},user=deploy,key=${KEY}`]);
+  return planSetUp(createLayout(folder), {
+    route,
+    listeners: DEFAULT_LISTENERS,
+    networks: DEFAULT_NETWORKS,
+    hosts,
+  }, material);
+}
+
+function textOf(entries: readonly PlannedEntry[], path: string): string {
+  const content = entries.find((entry) => entry.path === path)?.content;
+  assert.ok(typeof content === "string", path);
+  return content;
+}
+
+function configs(folder?: string, route?: BrokerRoute) {
+  const entries = plan(folder, route);
+  const read = { what: "config", source: "test" };
+  return {
+    signer: parseConfig({ ...read, text: textOf(entries, "signer.json"), schema: signerConfig }),
+    controlPlane: parseConfig({
+      ...read,
+      text: textOf(entries, "control-plane.json"),
+      schema: controlPlaneConfig,
+    }),
+    broker: parseConfig({ ...read, text: textOf(entries, "config.json"), schema: brokerConfig }),
+    mcp: parseConfig({ ...read, text: textOf(entries, "mcp.json"), schema: brokerConfig }),
+    client: parseConfig({ ...read, text: textOf(entries, "broker-ctl.json"), schema: clientConfig }),
+  };
+}
+
+/** Every string in a value that is a path or a file. */
+function strings(value: unknown): string[] {
+  if (typeof value === "string") return [value];
+  return typeof value === "object" && value !== null ? Object.values(value).flatMap(strings) : [];
+}
+
+Deno.test("planSetUp() gives hosts no session certificate, which would be locked to nothing", () => {
+  const { signer } = configs();
+  assert.equal(signer.hosts["web01"]?.unsealed_sessions, false);
+  const compiled = compilePolicy(signer);
+  assert(compiled.kind === "ok");
+  assert.equal(compiled.policy.hosts.get("web01")?.commands.restricts, true);
+});
+
+Deno.test("planSetUp() gives every entry its exact mode", () => {
+  const modes = Object.fromEntries(plan().map(({ path, mode }) => [path, mode.toString(8)]));
+  assert.deepEqual(modes, {
+    pki: "700",
+    log: "700",
+    "log/signer": "700",
+    "log/control-plane": "700",
+    "state": "700",
+    "log/broker": "700",
+    "log/mcp": "700",
+    "pki/ssh_ca": "600",
+    "pki/ssh_ca.pub": "644",
+    "pki/mtls_ca.crt": "644",
+    "pki/denied_callers": "644",
+    "pki/mtls_ca.key": "600",
+    "pki/signer.crt": "644",
+    "pki/signer.key": "600",
+    "pki/control-plane.crt": "644",
+    "pki/control-plane.key": "600",
+    "pki/control-plane-client.crt": "644",
+    "pki/control-plane-client.key": "600",
+    "pki/broker-server.crt": "644",
+    "pki/broker-server.key": "600",
+    "pki/broker.crt": "644",
+    "pki/broker.key": "600",
+    "pki/operator.crt": "644",
+    "pki/operator.key": "600",
+    "pki/approver.crt": "644",
+    "pki/approver.key": "600",
+    "pki/approver.p12": "600",
+    "pki/agent.crt": "644",
+    "pki/agent.key": "600",
+    "pki/signer_audit.seed": "600",
+    "pki/control_plane_audit.seed": "600",
+    "pki/broker_audit.seed": "600",
+    "pki/mcp_audit.seed": "600",
+    "pki/envelope.seed": "600",
+    "broker-ctl.json": "640",
+    "config.json": "640",
+    "mcp.json": "640",
+    "control-plane.json": "640",
+    "signer.json": "640",
+  });
+  assert.equal(plan().at(-1)?.path, "signer.json");
+});
+
+Deno.test("planSetUp() keeps private keys out of what others may read", () => {
+  for (const { path, mode, content } of plan()) {
+    if ((mode & 0o077) !== 0) assert.doesNotMatch(String(content), /PRIVATE KEY/, path);
+  }
+});
+
+Deno.test("planSetUp() writes only absolute paths into configs", () => {
+  const files = new Set(plan().map(({ path }) => `/srv/gate way/${path}`));
+  const paths = strings(configs()).filter((text) => /\.(?:crt|key|seed|log|json|pub)$|ssh_ca/.test(text));
+  assert.equal(paths.length, 34);
+  for (const path of paths) {
+    assert.ok(files.has(path) || path.endsWith("/audit.log"), path);
+  }
+});
+
+Deno.test("planSetUp() writes configs that load in a folder whose name needs escapes", () => {
+  const folder = '/srv/a "b" \\ c /* é';
+  assert.equal(configs(folder).signer.ca_key, `${folder}/pki/ssh_ca`);
+});
+
+Deno.test("planSetUp() makes a policy that compiles, and starts with looking only", () => {
+  const { signer } = configs();
+  assert.equal(compilePolicy(signer).kind, "ok");
+  assert.deepEqual(
+    signer.group_command_policies,
+    Object.assign(Object.create(null), { _default: ["starter"] }),
+  );
+  const starter = signer.command_policies["starter"];
+  assert.equal(starter?.mode, "allowlist");
+  assert.ok(starter?.allow?.every((pattern) => pattern.startsWith("^") && pattern.endsWith("$")));
+});
+
+Deno.test("planSetUp() separates who runs, who administers and who approves", () => {
+  const { signer, controlPlane, broker, client } = configs();
+  const names = Object.values(material.leaves).map(({ certPem }) => new X509Certificate(certPem).subject);
+  assert.deepEqual(names, [
+    "CN=localhost",
+    "CN=localhost",
+    "CN=control-plane-local",
+    "CN=localhost",
+    "CN=broker-local",
+    "CN=operator-local",
+    "CN=approver-local",
+    "CN=agent-local",
+  ]);
+  assert.deepEqual(signer.reload_callers, ["operator-local"]);
+  assert.equal(
+    JSON.stringify(signer.callers),
+    '{"broker-local":{"allowed_groups":["local"],"only_via":["control-plane-local"]}}',
+  );
+  assert.match(broker.signer?.client_cert ?? "", /pki\/broker\.crt$/);
+  assert.match(client.signer?.cert ?? "", /pki\/operator\.crt$/);
+  assert.deepEqual(signer.trusted_forwarders, ["control-plane-local"]);
+  assert.match(controlPlane.signer.client_cert, /pki\/control-plane-client\.crt$/);
+  assert.deepEqual(controlPlane.sign_callers, ["broker-local"]);
+  assert.deepEqual(controlPlane.approval.callers, ["approver-local"]);
+  assert.match(client.control_plane?.cert ?? "", /pki\/approver\.crt$/);
+});
+
+Deno.test("planSetUp() listens on this machine alone", () => {
+  const { signer, controlPlane, broker } = configs();
+  const addresses = [signer, controlPlane, broker].map((config) => [config.listen, config.monitor_listen]);
+  assert.deepEqual(addresses, [
+    ["127.0.0.1:9443", "127.0.0.1:9160"],
+    ["127.0.0.1:7443", "127.0.0.1:9170"],
+    ["127.0.0.1:8443", "127.0.0.1:9180"],
+  ]);
+});
+
+Deno.test("planSetUp() gives the services what their permissions can be derived from, each its own", () => {
+  const { signer, broker } = configs();
+  const workingFolder = "/srv/gate way";
+  const ours = signerPermissions(signer, { configPath: "signer.json", workingFolder });
+  assert.equal(ours.denyWrite, undefined);
+  const theirs = brokerPermissions(broker, {
+    configPath: "config.json",
+    workingFolder,
+    frontend: "serve-http",
+  });
+  assert.equal(theirs.denyWrite, undefined);
+  const both = (ours.read ?? []).filter((path) => theirs.read?.includes(path));
+  assert.deepEqual(both, ["/srv/gate way/pki/denied_callers", "/srv/gate way/pki/mtls_ca.crt"]);
+  assert.deepEqual(theirs.net, [
+    "10.0.0.0/8:22",
+    "100.64.0.0/10:22",
+    "127.0.0.0/8:22",
+    "127.0.0.1:7443",
+    "127.0.0.1:8443",
+    "127.0.0.1:9180",
+    "172.16.0.0/12:22",
+    "192.168.0.0/16:22",
+    "unix:/srv/gate way/run/agent.sock",
+    "unix:/srv/gate way/run/agent.sock.new/s",
+  ]);
+});
+
+Deno.test("planSetUp() adds the address of a host outside the networks to the brokers' networks", () => {
+  const entries = plan(undefined, undefined, "192.0.2.5:2222");
+  for (const file of ["config.json", "mcp.json"]) {
+    const text = textOf(entries, file);
+    const { networks, hosts } = parseConfig({ what: "config", source: "test", text, schema: brokerConfig });
+    assert.deepEqual([networks, Object.keys(hosts)], [[...DEFAULT_NETWORKS, "192.0.2.5:2222"], []]);
+  }
+});
+
+Deno.test.each<{ name: string; route: BrokerRoute; url: string; wait: number }>([
+  { name: "the control plane, and waits", route: "control_plane", url: "https://127.0.0.1:7443", wait: 120 },
+  { name: "the signer, and does not wait", route: "signer", url: "https://127.0.0.1:9443", wait: 0 },
+])("planSetUp() has both brokers ask $name", ({ route, url, wait }) => {
+  const { broker, mcp, controlPlane, signer } = configs(undefined, route);
+  const isThrough = route === "control_plane";
+  assert.deepEqual(
+    signer.callers["broker-local"]?.only_via,
+    isThrough ? ["control-plane-local"] : undefined,
+  );
+  for (const { signer: asked } of [broker, mcp]) {
+    assert.deepEqual([asked?.url, asked?.approval_wait_seconds], [url, wait]);
+  }
+  assert.equal(controlPlane.signer.url, "https://127.0.0.1:9443");
+});
+
+Deno.test("createKeyMaterial() makes keys that belong together, and new ones each time", async () => {
+  const key = parsePrivateKey(material.sshCa);
+  assert.deepEqual(parsePublicKey(material.sshCaPublic).blob, key.publicKey);
+  const ca = new X509Certificate(material.mtlsCa.certPem);
+  assert.ok(ca.raw.toHex().includes("0603551d1e0101ff"), "name constraints, critical");
+  for (const { certPem } of Object.values(material.leaves)) {
+    assert.ok(new X509Certificate(certPem).verify(ca.publicKey));
+  }
+  assert.equal(material.signerAuditSeed.length, 32);
+  const seeds = [
+    material.signerAuditSeed,
+    material.controlPlaneAuditSeed,
+    material.brokerAuditSeed,
+    material.mcpAuditSeed,
+    material.envelopeSeed,
+  ];
+  assert.equal(new Set(seeds.map((seed) => seed.toHex())).size, 5);
+  const other = await createKeyMaterial(systemRandom);
+  assert.notEqual(other.sshCa, material.sshCa);
+  assert.notEqual(other.mtlsCa.keyPem, material.mtlsCa.keyPem);
+});
+
+Deno.test("planSetUp() gives each service an audit key of its own", () => {
+  const { signer, controlPlane, broker, mcp } = configs();
+  const keys = [signer, controlPlane, broker, mcp].map((config) => config.audit_key);
+  assert.deepEqual(new Set(keys).size, 4, keys.join());
+});
