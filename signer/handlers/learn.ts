@@ -1,6 +1,6 @@
 import { describeFault } from "@gateway/shared/errors";
 import type { GatedCommand } from "@gateway/shared/policy";
-import type { SignContext } from "./sign_context.ts";
+import type { SignContext } from "./judge.ts";
 
 /** Approve-and-learn: what was issued stands whatever becomes of the waiver, and the log says what became of it. */
 export async function learnWaiver(

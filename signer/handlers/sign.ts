@@ -1,19 +1,10 @@
 import type { AuditEntry } from "@gateway/shared/audit";
-import { AppError } from "@gateway/shared/errors";
 import { type IssuedCertificate, issueUserCertificate } from "@gateway/shared/ca";
+import { mintEnvelope } from "@gateway/shared/envelope";
+import { AppError } from "@gateway/shared/errors";
 import { type Peer, readJsonBody, type TakeResult } from "@gateway/shared/http";
+import { intentOf, toWireClusterDecision, toWireDecision } from "@gateway/shared/policy";
 import {
-  decideSshSteps,
-  describeSignRequest,
-  factsOfRequest,
-  intentOf,
-  mayUseHost,
-  type SshDecision,
-  toWireDecision,
-} from "@gateway/shared/policy";
-import { parseEd25519PublicKey } from "@gateway/shared/ssh";
-import {
-  checkCaller,
   checkSignFields,
   MAX_SIGN_BODY_BYTES,
   type SignRequest,
@@ -22,27 +13,11 @@ import {
 } from "@gateway/shared/wire";
 import type { SignerPorts } from "../ports.ts";
 import type { SignSource } from "../sign_limit.ts";
-import type { Snapshot } from "../snapshot.ts";
+import { describeCommand, refuse, refuseFrozen, release, respond } from "./answer.ts";
+import { authorize } from "./authorize.ts";
+import { type AllowedCommand, type Denied, isForwarder, judge, type SignContext } from "./judge.ts";
 import { learnWaiver } from "./learn.ts";
-import { whyNotBy } from "./on_behalf_of.ts";
-import { sealCommand } from "./seal_command.ts";
-import { needsVerifiedEndUser, verifyEndUser, withoutToken } from "./verified_end_user.ts";
-import { describeAskedAction, findActionDenial, handleClusterSign, refuseAction } from "./sign_cluster.ts";
-import {
-  type Allowed,
-  describeFreeze,
-  findFreeze,
-  isApproved,
-  isForwarder,
-  NEEDS_APPROVAL_NOW,
-  refuseFrozen,
-  release,
-  respond,
-  type SignContext,
-} from "./sign_context.ts";
-
-const NOT_VERIFIED = "its end users have to be verified now";
-const NO_FORWARDER = "on_behalf_of not allowed for this caller";
+import { actOnCluster } from "./sign_cluster.ts";
 
 /** `POST /v1/sign`. */
 export async function handleSign(ports: SignerPorts, request: Request, peer: Peer): Promise<Response> {
@@ -61,75 +36,34 @@ async function sign(ports: SignerPorts, httpRequest: Request, peer: Peer): Promi
   const snapshot = ports.state.current;
   const received = await readLimited(ports, httpRequest, {
     peer: peer.caller,
-    isForwarder: snapshot.trustedForwarders.has(peer.caller),
+    isForwarder: isForwarder({ snapshot, peer }),
     perMinute: snapshot.config.sign_rate_limit_per_min,
   });
   checkSignFields(received, snapshot.config.max_command_bytes);
-  const caller = received.on_behalf_of === ""
-    ? peer.caller
-    : await effectiveCaller(ports, snapshot, received, peer);
-  // A certificate may name a caller with a blank, who then reads what it may and gets no certificate.
-  checkCaller(caller);
-  let seen = { grants: ports.live.view.grants, snapshot };
-  const judgeAgain = (): Promise<string | undefined> | undefined => {
-    const isSame = ports.live.view.grants === seen.grants && ports.state.current === seen.snapshot;
-    if (isSame) return undefined;
-    seen = { grants: ports.live.view.grants, snapshot: ports.state.current };
-    const now = { ...context, snapshot: seen.snapshot };
-    if (needsVerifiedEndUser(now) && !needsVerifiedEndUser(asked)) return Promise.resolve(NOT_VERIFIED);
-    return findDenial(now);
-  };
-  const asked: SignContext = { ports, snapshot, peer, request: received, caller, judgeAgain };
-  const request = needsVerifiedEndUser(asked) ? await verifyEndUser(asked) : withoutToken(received);
-  const context: SignContext = { ...asked, request };
-  ports.knownSubjects.add("caller", peer.caller);
-  if (caller !== peer.caller) ports.knownSubjects.add("caller", caller);
-  ports.knownSubjects.add("end_user", request.end_user);
-  const frozen = findFreeze(context);
-  if (frozen !== undefined) return await refuseFrozen(context, { why: describeFreeze(frozen) });
-  const err = whyNotBy(snapshot, caller, peer);
-  if (err !== undefined) {
-    const refuseIt = request.target_type === "k8s" ? refuseAction : refuse;
-    await refuseIt(context, { outcome: "denied", err });
-    throw new AppError("denied", err);
+  const context = await authorize(ports, snapshot, received, peer);
+  const verdict = await judge(context);
+  switch (verdict.kind) {
+    case "frozen":
+      return await refuseFrozen(context, verdict.reason);
+    case "closed":
+      await refuse(context, { outcome: "denied", err: verdict.reason });
+      throw new AppError("denied", verdict.reason);
+    case "mismatch":
+      throw new AppError("invalid_request", verdict.reason);
+    case "denied":
+      return await deny(context, verdict);
+    case "action":
+      return await actOnCluster(context, verdict);
+    case "command":
+      if (context.request.dry_run) return await answerDryRun(context, verdict);
+      if (verdict.needsApproval) return await askApproval(context, verdict);
+      return await issue(context, verdict);
+    default:
+      return verdict satisfies never;
   }
-  if (request.target_type === "k8s") return await handleClusterSign(context);
-  const publicKey = parseEd25519PublicKey(request.public_key);
-  if (mayUseHost(snapshot.policy, caller, request.host) !== "ok") {
-    await refuse(context, { outcome: "denied", err: "host not authorised" });
-    throw new AppError("denied", "host not authorised");
-  }
-  const decided = ports.timings.decision.start();
-  const decision = await decideInTurn(context);
-  decided(decision.kind);
-  if (decision.kind === "denied") return await deny(context, decision);
-  if (request.dry_run) return await answerDryRun(context, decision);
-  if (decision.requireApproval && !isApproved(context)) return await askApproval(context, decision);
-  return await issue(context, decision, publicKey);
 }
 
-/** Decides again on what was allowed: policy and grants may have been changed, and that acknowledged, meanwhile. */
-async function findDenial(context: SignContext): Promise<string | undefined> {
-  const { snapshot, peer, request, caller } = context;
-  const { policy } = snapshot;
-  if (caller !== peer.caller && !isForwarder(context)) return NO_FORWARDER;
-  const whyNot = whyNotBy(snapshot, caller, peer);
-  if (whyNot !== undefined) return whyNot;
-  if (request.target_type === "k8s") return findActionDenial(context);
-  if (mayUseHost(policy, caller, request.host) !== "ok") return "host not authorised";
-  const decision = await decideInTurn(context);
-  if (decision.kind === "denied") return decision.reason;
-  return decision.requireApproval && !isApproved(context) ? NEEDS_APPROVAL_NOW : undefined;
-}
-
-function decideInTurn({ ports, snapshot, request, caller }: SignContext): Promise<SshDecision> {
-  return ports.turns.run(
-    caller,
-    decideSshSteps(snapshot.policy, intentOf(request, caller), ports.live.grants),
-  );
-}
-
-/** The request, within the limits of whom it counts for; what can't be granted any more is not read at all. */
+/** Reads the request within the caller's limits. A caller without tokens has its body left unread. */
 async function readLimited(ports: SignerPorts, request: Request, source: SignSource): Promise<SignRequest> {
   requireToken(ports, source, ports.signLimit.check(source));
   let received: SignRequest;
@@ -155,66 +89,70 @@ function requireToken(ports: SignerPorts, { perMinute }: SignSource, taken: Take
   });
 }
 
-async function effectiveCaller(
-  ports: SignerPorts,
-  snapshot: Snapshot,
-  request: SignRequest,
-  peer: Peer,
-): Promise<string> {
-  if (snapshot.trustedForwarders.has(peer.caller)) return request.on_behalf_of;
-  const err = NO_FORWARDER;
-  await ports.recordOutcome({
-    caller: peer.caller,
-    host: request.host,
-    ...(request.target_type === "k8s" ? describeAskedAction(request) : describeAsked(request, snapshot)),
-    outcome: "denied",
-    err,
-  });
-  throw new AppError("denied", err);
-}
-
-async function deny(
-  context: SignContext,
-  decision: Extract<SshDecision, { kind: "denied" }>,
-): Promise<Response> {
-  const { request } = context;
+async function deny(context: SignContext, { decision, cluster }: Denied): Promise<Response> {
+  const isDryRun = context.request.dry_run;
   await refuse(context, {
-    outcome: request.dry_run ? "dry_run_denied" : "denied",
+    outcome: isDryRun ? "dry_run_denied" : "denied",
     err: decision.reason,
-    // As existing readers of the log have it: of a denial the reason alone, of a dry run its rule as well.
-    rule: request.dry_run ? decision.matchedRule : "",
-    host: decision.host?.addr,
-    user: decision.host?.user,
-    principal: decision.host?.principal,
+    // Readers of the log expect no rule in a denied SSH request. A cluster's caller is not told the rule.
+    rule: isDryRun || cluster !== undefined ? decision.matchedRule : "",
+    ...(cluster === undefined ? { host: decision.host } : { cluster }),
   });
-  if (request.dry_run) return respond({ decision: toWireDecision(decision) });
-  throw new AppError("denied", decision.reason);
+  if (!isDryRun) throw new AppError("denied", decision.reason);
+  return respond({
+    decision: cluster === undefined ? toWireDecision(decision) : toWireClusterDecision(decision),
+  });
 }
 
-async function answerDryRun(context: SignContext, decision: Allowed): Promise<Response> {
-  await context.ports.recordOutcome(allowedEntry(context, decision, { outcome: "dry_run_allowed" }));
-  // Not before: requests whose records share a write come from it together, and signing at one go is cheaper.
-  const envelope = sealCommand(context, decision);
+async function answerDryRun(context: SignContext, allowed: AllowedCommand): Promise<Response> {
+  await context.ports.recordOutcome(allowedEntry(context, allowed, { outcome: "dry_run_allowed" }));
+  // After the record: requests whose records share a write sign their envelopes in one go, which is cheaper.
+  const envelope = sealCommand(context, allowed);
   // A session runs the command of a preflight without another request.
-  return await release(context, {
-    decision: toWireDecision(decision),
+  return await release(context, allowed, {
+    decision: toWireDecision(allowed.decision),
     envelope,
-    target: targetOf(context, decision),
+    target: targetOf(context, allowed),
   });
 }
 
-async function askApproval(context: SignContext, decision: Allowed): Promise<Response> {
-  await context.ports.recordOutcome(allowedEntry(context, decision, { outcome: "approval-required" }));
-  return await release(context, { decision: toWireDecision(decision), target: targetOf(context, decision) });
+/**
+ * The envelope of a command that a session on a sealed host is about to run. A command that waits for a human has no
+ * envelope, because the host asks nobody again.
+ *
+ * @throws {AppError} `denied` without a key, which loading the config refuses
+ */
+function sealCommand(
+  { ports, snapshot, request }: SignContext,
+  { decision: { host, sealedCommand, sealedStdin, requireApproval } }: AllowedCommand,
+): string | undefined {
+  if (!request.preflight || requireApproval || host.seal === undefined || sealedCommand === "") {
+    return undefined;
+  }
+  const { envelopeKey: key } = snapshot;
+  if (key === undefined) throw new AppError("denied", "the signer has no envelope key");
+  return mintEnvelope(
+    { host: host.name, command: sealedCommand, stdin: sealedStdin },
+    { key, format: host.seal.format, now: ports.clock.now(), random: ports.random },
+  );
 }
 
-/** What an approver has to know; who asks a signer itself has it from the list of hosts. */
-function targetOf(context: SignContext, { host: { user, addr } }: Allowed): SignTarget | undefined {
-  return isForwarder(context) ? { user, addr } : undefined;
+async function askApproval(context: SignContext, allowed: AllowedCommand): Promise<Response> {
+  await context.ports.recordOutcome(allowedEntry(context, allowed, { outcome: "approval-required" }));
+  return await release(context, allowed, {
+    decision: toWireDecision(allowed.decision),
+    target: targetOf(context, allowed),
+  });
 }
 
-async function issue(context: SignContext, decision: Allowed, publicKey: Uint8Array): Promise<Response> {
+/** The address for an approver. A caller without a forwarder has the address from the list of hosts. */
+function targetOf(context: SignContext, { decision: { host } }: AllowedCommand): SignTarget | undefined {
+  return isForwarder(context) ? { user: host.user, addr: host.addr } : undefined;
+}
+
+async function issue(context: SignContext, allowed: AllowedCommand): Promise<Response> {
   const { ports, snapshot, request, caller } = context;
+  const { decision, publicKey } = allowed;
   if (!ports.krl.hasRoomFor(caller)) {
     ports.countOutcome("rate-limited");
     throw new AppError("rate_limited", "too many certificates of this caller are still valid", {
@@ -233,9 +171,9 @@ async function issue(context: SignContext, decision: Allowed, publicKey: Uint8Ar
     throw error;
   }
   const { certificate, serial, keyId } = issued;
-  await ports.recordOutcome(allowedEntry(context, decision, { outcome: "issued", serial }));
+  await ports.recordOutcome(allowedEntry(context, allowed, { outcome: "issued", serial }));
   const { issuedAt, ...holder } = keyId;
-  // Before the last look at the freezes: one that comes later finds it here.
+  // Before the request is judged again: a later freeze finds the certificate here.
   ports.krl.add({ ...holder, peer: context.peer.caller }, {
     serial,
     issuedAt,
@@ -250,7 +188,7 @@ async function issue(context: SignContext, decision: Allowed, publicKey: Uint8Ar
   if (request.learn_ttl_seconds > 0 && isForwarder(context)) {
     await learnWaiver(context, decision, intentOf(request, caller));
   }
-  return await release(context, {
+  return await release(context, allowed, {
     certificate,
     serial,
     elevation_prefix: decision.elevationPrefix === "" ? undefined : decision.elevationPrefix,
@@ -258,34 +196,9 @@ async function issue(context: SignContext, decision: Allowed, publicKey: Uint8Ar
   }, { serial, keyId, takeBack: () => ports.krl.revoke([{ kind: "serial", value: serial.toString() }]) });
 }
 
-/** Records a refusal; where the decision found the host, its address replaces the requested name. */
-function refuse(
-  { ports, snapshot, request, caller }: SignContext,
-  facts: {
-    readonly outcome: string;
-    readonly err: string;
-    readonly rule?: string;
-    readonly host?: string | undefined;
-    readonly user?: string | undefined;
-    readonly principal?: string | undefined;
-  },
-): Promise<void> {
-  return ports.recordOutcome({
-    caller,
-    host: facts.host ?? request.host,
-    addr: facts.host ?? "",
-    user: facts.user ?? "",
-    principal: facts.principal ?? "",
-    ...describeAsked(request, snapshot),
-    outcome: facts.outcome,
-    err: facts.err,
-    policy_rule: facts.rule ?? "",
-  });
-}
-
 function allowedEntry(
   { request, snapshot, caller }: SignContext,
-  decision: Allowed,
+  { decision }: AllowedCommand,
   facts: { readonly outcome: string; readonly serial?: bigint },
 ): AuditEntry {
   return {
@@ -294,21 +207,9 @@ function allowedEntry(
     addr: decision.host.addr,
     user: decision.host.user,
     principal: decision.host.principal,
-    ...describeAsked(request, snapshot),
+    ...describeCommand(request, snapshot),
     policy_rule: decision.matchedRule,
     warning: decision.warning,
     ...facts,
-  };
-}
-
-/** What every record says of a request, with the command that is certified and the version of the hosts that decided. */
-function describeAsked(
-  request: SignRequest,
-  { policyVersion }: Snapshot,
-): Pick<AuditEntry, "command" | "command_line" | "policy_version"> {
-  return {
-    command: describeSignRequest(request),
-    ...factsOfRequest(request),
-    policy_version: policyVersion?.version,
   };
 }

@@ -1,105 +1,24 @@
-import { createHash } from "node:crypto";
 import type { AuditEntry } from "@gateway/shared/audit";
-import { AppError } from "@gateway/shared/errors";
-import {
-  type AllowedCluster,
-  clusterIntentOf,
-  type CompiledCluster,
-  decideCluster,
-  type DeniedCluster,
-  describeClusterRequest,
-  factsOfRequest,
-  findCluster,
-  toWireClusterDecision,
-} from "@gateway/shared/policy";
-import { quoteText } from "@gateway/shared/text";
 import { randomSerial } from "@gateway/shared/clock";
-import type { K8sDiff, SignRequest, SignTarget } from "@gateway/shared/wire";
+import { AppError } from "@gateway/shared/errors";
 import type { IssuedToken, TokenWish } from "@gateway/shared/kubernetes";
+import { toWireClusterDecision } from "@gateway/shared/policy";
+import { quoteText } from "@gateway/shared/text";
+import type { K8sDiff, SignTarget } from "@gateway/shared/wire";
+import { describeAction, refuse, release } from "./answer.ts";
+import { type AllowedAction, isForwarder, type SignContext } from "./judge.ts";
 import { learnWaiver } from "./learn.ts";
-import {
-  isApproved,
-  isForwarder,
-  NEEDS_APPROVAL_NOW,
-  release,
-  respond,
-  type SignContext,
-} from "./sign_context.ts";
 
 /** Less than what control planes and brokers wait for a signer: a token that nobody waits for any more is lost. */
 const ISSUE_MS = 8_000;
 /** With what the preview itself takes at most, no more than that either. */
 const PREVIEW_TOKEN_MS = 4_000;
 
-/** A decision that a token can be made of, and where. */
-interface AllowedAction {
-  readonly cluster: CompiledCluster;
-  readonly decision: AllowedCluster;
-}
-
-/** `POST /v1/sign` for a cluster, from the point where caller and end user are known and not frozen. */
-export async function handleClusterSign(context: SignContext): Promise<Response> {
-  const { ports, snapshot, request, caller } = context;
-  const gate = findCluster(snapshot.policy, caller, request.host);
-  if (gate.kind === "closed") {
-    await refuseAction(context, { outcome: "denied", err: gate.reason });
-    throw new AppError("denied", gate.reason);
-  }
-  const { cluster } = gate;
-  const decided = ports.timings.decision.start();
-  const intent = clusterIntentOf(request, caller, manifestDigest(request));
-  const decision = decideCluster(cluster, intent, ports.live.grants);
-  decided(decision.kind);
-  switch (decision.kind) {
-    case "mismatch":
-      throw new AppError("invalid_request", "command is not the canonical form of the k8s action");
-    case "denied":
-      return await deny(context, cluster, decision);
-    case "allowed":
-      break;
-    default:
-      return decision satisfies never;
-  }
-  const allowed: AllowedAction = { cluster, decision };
-  if (request.dry_run) return await answerDryRun(context, allowed);
-  if (decision.requireApproval && !isApproved(context)) return await askApproval(context, allowed);
+/** Answers a Kubernetes action that passes every gate. */
+export async function actOnCluster(context: SignContext, allowed: AllowedAction): Promise<Response> {
+  if (context.request.dry_run) return await answerDryRun(context, allowed);
+  if (allowed.needsApproval) return await askApproval(context, allowed);
   return await issue(context, allowed);
-}
-
-/** Decides again on an action that was allowed. */
-export function findActionDenial(context: SignContext): string | undefined {
-  const { ports, snapshot, request, caller } = context;
-  const gate = findCluster(snapshot.policy, caller, request.host);
-  if (gate.kind === "closed") return gate.reason;
-  const intent = clusterIntentOf(request, caller, manifestDigest(request));
-  const decision = decideCluster(gate.cluster, intent, ports.live.grants);
-  switch (decision.kind) {
-    case "mismatch":
-      return "command is not the canonical form of the k8s action";
-    case "denied":
-      return decision.reason;
-    case "allowed":
-      return decision.requireApproval && !isApproved(context) ? NEEDS_APPROVAL_NOW : undefined;
-    default:
-      return decision satisfies never;
-  }
-}
-
-async function deny(
-  context: SignContext,
-  cluster: CompiledCluster,
-  decision: DeniedCluster,
-): Promise<Response> {
-  const isDryRun = context.request.dry_run;
-  await refuseAction(context, {
-    outcome: isDryRun ? "dry_run_denied" : "denied",
-    err: decision.reason,
-    // The caller is not told: without it here nobody could explain the denial.
-    rule: decision.matchedRule,
-    cluster,
-  });
-  if (isDryRun) return respond({ decision: toWireClusterDecision(decision) });
-  throw new AppError("denied", decision.reason);
 }
 
 async function answerDryRun(context: SignContext, allowed: AllowedAction): Promise<Response> {
@@ -108,7 +27,7 @@ async function answerDryRun(context: SignContext, allowed: AllowedAction): Promi
   await context.ports.recordOutcome(
     entryOf(context, allowed, { outcome: "dry_run_allowed", jti: previewed?.jti ?? "" }),
   );
-  return await release(context, {
+  return await release(context, allowed, {
     decision: toWireClusterDecision(allowed.decision),
     target: context.request.preflight ? targetOf(context, allowed) : undefined,
     k8s_diff: previewed?.diff,
@@ -128,7 +47,7 @@ async function askApproval(context: SignContext, allowed: AllowedAction): Promis
   await context.ports.recordOutcome(
     entryOf(context, allowed, { outcome: "approval-required", jti: previewed?.jti ?? "" }),
   );
-  return await release(context, {
+  return await release(context, allowed, {
     decision: toWireClusterDecision(allowed.decision),
     target: targetOf(context, allowed),
     k8s_diff: previewed?.diff,
@@ -187,7 +106,7 @@ async function issue(context: SignContext, allowed: AllowedAction): Promise<Resp
   if (request.learn_ttl_seconds > 0 && isForwarder(context) && !decision.force) {
     await learnWaiver(context, decision, decision.gated);
   }
-  return await release(context, {
+  return await release(context, allowed, {
     k8s_token: issued.token,
     k8s_token_expiry: issued.expiry,
     serial,
@@ -202,7 +121,7 @@ async function mint(context: SignContext, allowed: AllowedAction, serial: bigint
     return await context.ports.tokens.issue({ ...wishOf(context, allowed, ISSUE_MS), serial });
   } catch (error) {
     if (error instanceof AppError) {
-      await refuseAction(context, {
+      await refuse(context, {
         outcome: "denied",
         err: error.message,
         rule: decision.matchedRule,
@@ -227,27 +146,6 @@ function wishOf(
   };
 }
 
-/** Records a refusal; where there is such a cluster, its API server replaces the requested name. */
-export function refuseAction(
-  { ports, request, caller }: SignContext,
-  { outcome, err, rule = "", cluster }: {
-    readonly outcome: string;
-    readonly err: string;
-    readonly rule?: string;
-    readonly cluster?: CompiledCluster;
-  },
-): Promise<void> {
-  return ports.recordOutcome({
-    caller,
-    host: cluster?.apiServer ?? request.host,
-    addr: cluster?.apiServer ?? "",
-    ...describeAskedAction(request),
-    outcome,
-    err,
-    policy_rule: rule,
-  });
-}
-
 function entryOf(
   { request, caller }: SignContext,
   { cluster, decision }: AllowedAction,
@@ -258,7 +156,7 @@ function entryOf(
     host: cluster.apiServer,
     addr: cluster.apiServer,
     // As the API server names it, also where the caller left the group to us.
-    ...describeAskedAction({
+    ...describeAction({
       ...request,
       k8s_group: decision.action.resource.group,
       k8s_namespace: decision.action.namespace,
@@ -267,21 +165,4 @@ function entryOf(
     ...(decision.force && { warning: `force_fields=${quoteText(request.k8s_force_fields.join(","))}` }),
     ...facts,
   };
-}
-
-/** What every record says of an action. */
-export function describeAskedAction(
-  request: SignRequest,
-): Pick<AuditEntry, "command" | "command_line" | "target_type" | "body_sha256"> {
-  const digest = manifestDigest(request);
-  return {
-    command: describeClusterRequest(request),
-    ...factsOfRequest(request),
-    target_type: "k8s",
-    ...(digest !== "" && { body_sha256: digest }),
-  };
-}
-
-function manifestDigest({ k8s_manifest }: SignRequest): string {
-  return k8s_manifest === "" ? "" : createHash("sha256").update(k8s_manifest, "utf8").digest("hex");
 }

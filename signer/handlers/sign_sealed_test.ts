@@ -228,3 +228,20 @@ Deno.test("a sealed host without envelope is warned of, with how to set v1", () 
   );
   assert.doesNotMatch(warningsOf({ ...silent, envelope: "v2" }).join(), /sealed01/);
 });
+
+Deno.test("POST /v1/sign withholds an envelope if a reload requires approval meanwhile, also of an approved preflight", async () => {
+  const signer = await startSealed();
+  const { sealed01 } = HOSTS;
+  const command_policy = { ...sealed01.command_policy, require_approval: ["^uptime$"] };
+  const hosts = { ...HOSTS, sealed01: { ...sealed01, command_policy } };
+  const config = { ...CONFIG, hosts, envelope_key: "envelope.seed" };
+  signer.setNext(() => Promise.resolve(snapshotOf(config, { envelopeKey })));
+  const append = signer.log.append.bind(signer.log);
+  signer.log.append = async (entry) => {
+    await append(entry);
+    if (entry.outcome === "dry_run_allowed") await signer.state.reload("operator");
+  };
+  const fields = { ...PREFLIGHT, on_behalf_of: "broker-1", approved: true };
+  const { body } = await signer.sign(fields, "control-plane");
+  assert.deepEqual([body.detail, body["envelope"]], ["it needs an approval now", undefined]);
+});
