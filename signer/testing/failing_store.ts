@@ -1,12 +1,12 @@
 import { AppError } from "@gateway/shared/errors";
-import type { Freeze } from "../freezes.ts";
+import type { Freeze } from "../live/freezes.ts";
 import type { Grant } from "@gateway/shared/policy";
 import type { FreezeSubject } from "@gateway/shared/wire";
-import type { Lease } from "../kubernetes/lease.ts";
-import type { IssuedBatch } from "../krl/issued.ts";
-import type { KeptRevocation } from "../krl/revocations.ts";
-import { MemoryStore } from "../state/memory.ts";
-import type { StateStore } from "../state/store.ts";
+import type { Lease } from "../live/lease.ts";
+import type { IssuedBatch } from "../live/krl/issued.ts";
+import type { KeptRevocation } from "../live/krl/revocations.ts";
+import { MemoryStore } from "../live/state/memory.ts";
+import type { StateStore } from "../live/store.ts";
 
 /** A change of the store that a test can make fail or wait. */
 export type StoreMethod =

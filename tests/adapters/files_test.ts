@@ -12,7 +12,7 @@ import { readApiLogs } from "../../ctl/join/read_api_logs.ts";
 import { readOperatorFile } from "../../ctl/read_file.ts";
 import { poll } from "../stage/poll.ts";
 import { controlPlaneConfig } from "../../control_plane/config.ts";
-import { openConfigFile } from "../../signer/config_file.ts";
+import { openConfigFile } from "../../signer/config/config_file.ts";
 
 const readEnv = () => undefined;
 

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
-import type { Freeze } from "../../signer/freezes.ts";
+import type { Freeze } from "../../signer/live/freezes.ts";
 import type { Grant } from "@gateway/shared/policy";
-import { MemoryStore } from "../../signer/state/memory.ts";
-import type { StateStore } from "../../signer/state/store.ts";
+import { MemoryStore } from "../../signer/live/state/memory.ts";
+import type { StateStore } from "../../signer/live/store.ts";
 import { isPostgresMissing, PostgresServer } from "../stage/postgres_server.ts";
 import { batchOf, freezeOf, grantOf, leaseOf, NOW, openShared, StateFolder } from "./state_fixture.ts";
 
