@@ -32,7 +32,6 @@ import { PolicySource } from "./live/policy_source.ts";
 import { SignLimit } from "./sign/sign_limit.ts";
 import { clusterAddress, type Snapshot } from "./config/snapshot.ts";
 import { logEnvelopeKey, SignerState, snapshotWarnings } from "./live/signer_state.ts";
-import { MemoryStore } from "./live/state/memory.ts";
 import { openPostgresStore } from "./live/state/postgres.ts";
 import { digestOf } from "./live/state/postgres_policy.ts";
 import { openSqliteStore } from "./live/state/sqlite.ts";
@@ -320,7 +319,6 @@ async function openState(
   const { clock, elapsed, random, logger } = environment;
   const { state_db } = config;
   const warn: StateWarner = (message, fields) => logger.warn(message, fields);
-  if (state_db === "") return { store: new MemoryStore() };
   if (!isPostgresUrl(state_db)) return { store: openSqliteStore({ path: state_db, warn }) };
   const name = instanceName(config, environment);
   const store = await openPostgresStore({ settings: config, clock, warn }, name);

@@ -19,7 +19,7 @@ import { APPLICATION_IDS, findDifference, ownerOf, type StateSchema } from "./sc
 
 /** Where a database is, and who hears of it. */
 export interface StateFile {
-  /** The file; made when there is none, in a folder that exists. */
+  /** The file, which is created in an existing directory; empty: memory, which ends with the process. */
   readonly path: string;
   /** Told of what can't be read and is left out. */
   readonly warn: StateWarner;
@@ -161,9 +161,12 @@ interface DatabaseOptions {
 function openDatabase({ path, schema, lockWaitMs }: DatabaseOptions): DatabaseSync {
   let database: DatabaseSync | undefined;
   try {
-    createFile(path);
-    database = new DatabaseSync(path, { timeout: lockWaitMs, enableForeignKeyConstraints: true });
-    prepare(database, schema);
+    if (path !== "") createFile(path);
+    database = new DatabaseSync(path === "" ? ":memory:" : path, {
+      timeout: lockWaitMs,
+      enableForeignKeyConstraints: true,
+    });
+    prepare(database, schema, path === "" ? "memory" : "wal");
     return database;
   } catch (error) {
     database?.close();
@@ -209,7 +212,7 @@ function createFile(path: string): void {
   }
 }
 
-function prepare(database: DatabaseSync, schema: StateSchema): void {
+function prepare(database: DatabaseSync, schema: StateSchema, journal: "wal" | "memory"): void {
   // Before the first access, so that no other process ever gets in.
   readPragma(database, "locking_mode = EXCLUSIVE");
   const version = identify(database, schema);
@@ -217,7 +220,7 @@ function prepare(database: DatabaseSync, schema: StateSchema): void {
   const check = String(readPragma(database, "integrity_check(1)")).replaceAll(/\s+/g, " ");
   if (check !== "ok") throw new Refusal(`it is damaged: ${check}`, damageRemedy(schema));
   const mode = readPragma(database, "journal_mode = WAL");
-  if (mode !== "wal") throw new Error(`its journal mode stays ${String(mode)}`);
+  if (mode !== journal) throw new Error(`its journal mode stays ${String(mode)}`);
   // NORMAL would be enough for a grant. A revocation is a deny: after a loss of power the grant must not be
   // back, so every commit waits for the disk.
   database.exec("PRAGMA synchronous = FULL");

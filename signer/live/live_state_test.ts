@@ -2,8 +2,7 @@ import assert from "node:assert/strict";
 import { AppError, errorText } from "@gateway/shared/errors";
 import { SAMPLE_NOW, sampleGrant } from "@gateway/shared/testing";
 import type { WaiverDraft } from "./live_changes.ts";
-import { MemoryStore } from "./state/memory.ts";
-import { FailingStore } from "../testing/failing_store.ts";
+import { FailingStore, memoryStore } from "../testing/failing_store.ts";
 import {
   CALLER,
   freezeOf,
@@ -116,7 +115,7 @@ Deno.test("a grant or waiver that could not be stored does not exist", async () 
 });
 
 Deno.test("revokeGrant() ends a grant now and after a restart", async () => {
-  const store = new MemoryStore();
+  const store = memoryStore();
   const { live, ids, create } = await openLiveState(store);
   const { id } = await create();
   assert.equal(await live.revokeGrant(id, recorded), true);
@@ -233,7 +232,7 @@ Deno.test("purgeExpired() forgets what has expired, in memory and in the store",
 });
 
 Deno.test("open() leaves out grants of the frozen, and those whose patterns can't be used", async () => {
-  const store = new MemoryStore();
+  const store = memoryStore();
   await store.putFreeze({ ...freezeOf(CALLER), frozenAt: SAMPLE_NOW });
   await store.insertGrant(sampleGrant({ id: "frozen", caller: "broker-1" }));
   await store.insertGrant(sampleGrant({ id: "bad", allow: ["("] }));
@@ -246,13 +245,13 @@ Deno.test("open() leaves out grants of the frozen, and those whose patterns can'
 });
 
 Deno.test("open() fails when a freeze can't be read", async () => {
-  const store = new MemoryStore();
+  const store = memoryStore();
   store.loadFreezes = () => Promise.reject(new AppError("invalid_config", "Cannot use state_db"));
   await assert.rejects(openLiveState(store), { code: "invalid_config" });
 });
 
 Deno.test("survivesRestart is that of the store; close() waits for the changes under way", async () => {
-  const store = new MemoryStore();
+  const store = memoryStore();
   const { live } = await openLiveState(store);
   assert.equal(live.survivesRestart, false);
   const created = live.createGrant(GRANT, recorded);

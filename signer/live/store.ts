@@ -1,16 +1,6 @@
 /**
- * What has to survive a restart: runtime grants, learned waivers, freezes, and which certificates are revoked. One interface, asynchronous, so
- * that a store on another machine fits it; decisions are made from memory and never wait for it.
- *
- * ```ts
- * import assert from "node:assert/strict";
- * import { MemoryStore } from "./state/memory.ts";
- * import type { StateStore } from "./store.ts";
- *
- * const store: StateStore = new MemoryStore();
- * await store.putFreeze({ kind: "caller", value: "broker-1", reason: "", frozenBy: "operator", frozenAt: 0 });
- * assert.equal((await store.loadFreezes()).length, 1);
- * ```
+ * State that survives a restart: runtime grants, learned waivers, freezes, certificates, revocations and leases. Decisions
+ * are made from memory and never wait for the store.
  *
  * @module
  */

@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
-import { FailingStore } from "../testing/failing_store.ts";
+import { FailingStore, memoryStore } from "../testing/failing_store.ts";
 import { FakeSecrets, startLeaseSigner } from "../testing/lease_scene.ts";
 import { post, snapshotOf } from "../testing/memory_signer.ts";
-import { MemoryStore } from "./state/memory.ts";
 import { leaseName } from "./lease.ts";
 
 const PLACE = { cluster: "prod", namespace: "gateway" };
@@ -73,7 +72,7 @@ Deno.test("a freeze of a serial takes that token back, with the others of its ho
 });
 
 Deno.test("a freeze of a serial that an earlier process may have issued takes back all that it issued", async () => {
-  const store = new MemoryStore();
+  const store = memoryStore();
   const secrets = new FakeSecrets();
   await (await startLeaseSigner({ store, secrets })).get("alice");
   const next = await startLeaseSigner({ store, secrets, randomBytes: VARIED });
@@ -96,7 +95,7 @@ Deno.test("a freeze of a serial that an earlier process may have issued takes ba
 });
 
 Deno.test("a freeze of a serial that nobody can have issued any more takes nothing back", async () => {
-  const store = new MemoryStore();
+  const store = memoryStore();
   const secrets = new FakeSecrets();
   await (await startLeaseSigner({ store, secrets })).get("alice");
   const next = await startLeaseSigner({ store, secrets });
@@ -219,7 +218,7 @@ Deno.test("an account that is not there is told, after one more attempt", async 
 });
 
 Deno.test("what a killed process left is swept by the next one, in its time", async () => {
-  const store = new MemoryStore();
+  const store = memoryStore();
   const killed = await startLeaseSigner({ store });
   // Killed between Secret and token: the uid was never stored.
   killed.secrets.held.set("POST serviceaccounts", new Promise(() => {}));
@@ -255,7 +254,7 @@ Deno.test("a Secret in use is not swept, and one write to the store serves for t
 });
 
 Deno.test("what a freeze has to reach after a restart, it reaches", async () => {
-  const store = new MemoryStore();
+  const store = memoryStore();
   const secrets = new FakeSecrets();
   const signer = await startLeaseSigner({ store, secrets });
   await signer.get("alice");

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { stringifyJson } from "@gateway/shared/json";
 import { ALONE } from "@gateway/shared/instances";
-import { MemoryStore } from "../live/state/memory.ts";
+import { memoryStore } from "../testing/failing_store.ts";
 import { post, startSigner } from "../testing/memory_signer.ts";
 
 type Signer = Awaited<ReturnType<typeof startSigner>>;
@@ -153,7 +153,7 @@ Deno.test("POST /v1/revocations/serials by a broker is kept for the instance tha
 });
 
 Deno.test("POST /v1/revocations/serials says that what is kept for another instance is not stored", async () => {
-  const store = new MemoryStore();
+  const store = memoryStore();
   const signer = await startSigner({}, { store, instances: { ...ALONE, isShared: true } });
   store.putRevocations = (revocations) =>
     revocations.length > 0 ? Promise.reject(new Error("the disk is full")) : Promise.resolve(1);

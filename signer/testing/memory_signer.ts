@@ -32,7 +32,7 @@ import {
   type Snapshot,
 } from "../config/snapshot.ts";
 import { SignerState } from "../live/signer_state.ts";
-import { MemoryStore } from "../live/state/memory.ts";
+import { memoryStore } from "./failing_store.ts";
 import type { StateStore } from "../live/store.ts";
 
 export const HOST_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIIoI43F0CfGV/VLbTCz6XXLKZwm/HZQSG/N0iAG0D28c";
@@ -125,7 +125,7 @@ export async function startSigner(
   const lock = new ChangeLock();
   const state = new SignerState({ initial: snapshot, load: () => next(), gate, logger, clock, lock });
   const random = new FixedRandom(options.randomBytes ?? [0xfe]);
-  const store = options.store ?? new MemoryStore();
+  const store = options.store ?? memoryStore();
   const live = await LiveState.open({
     store,
     clock,

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { AppError } from "@gateway/shared/errors";
 import { FakeClock } from "@gateway/shared/testing";
-import { MemoryStore } from "../state/memory.ts";
+import { memoryStore } from "../../testing/failing_store.ts";
 import type { StateStore } from "../store.ts";
 import type { RecordedAnswer } from "./recorded.ts";
 import { RevocationList } from "./revocation_list.ts";
@@ -12,7 +12,7 @@ const NOW = 1_700_000_000_000;
 const NO_FREEZES = { caller: new Map(), end_user: new Map(), session_id: new Map(), serial: new Map() };
 
 /** A list over a log that has answers by request. */
-async function open(log: Readonly<Record<string, RecordedAnswer>>, store: StateStore = new MemoryStore()) {
+async function open(log: Readonly<Record<string, RecordedAnswer>>, store: StateStore = memoryStore()) {
   const clock = new FakeClock(NOW);
   const seen: { lost: RecordedAnswer[]; reads: number; held?: Promise<void> } = { lost: [], reads: 0 };
   const list = await RevocationList.open({
@@ -39,7 +39,7 @@ const answer = (serial: bigint): RecordedAnswer => ({
 const request = (id: string) => ({ kind: "request", value: `${id} broker-1`, revokedAt: NOW }) as const;
 
 Deno.test("a signer that was killed finds in its log what was given up meanwhile", async () => {
-  const store = new MemoryStore();
+  const store = memoryStore();
   await store.putRevocations([request("r-1"), request("r-2")]);
   const { list, seen } = await open({ "r-2 broker-1": answer(7n) }, store);
   assert.equal(list.isListed({ serial: 7n }), false);

@@ -2,9 +2,8 @@ import assert from "node:assert/strict";
 import { SshReader } from "@gateway/shared/ssh";
 import { FakeClock } from "@gateway/shared/testing";
 import { type Freeze, type FreezeSet, NO_FREEZES, withFreeze } from "../freezes.ts";
-import { MemoryStore } from "../state/memory.ts";
 import type { StateStore } from "../store.ts";
-import { FailingStore } from "../../testing/failing_store.ts";
+import { FailingStore, memoryStore } from "../../testing/failing_store.ts";
 import type { CertificateHolder } from "./issued.ts";
 import type { RecordedCertificate } from "./recorded.ts";
 import type { PublishedList } from "./published.ts";
@@ -193,7 +192,7 @@ Deno.test("the version grows over restarts with a clock that was set back", asyn
 });
 
 Deno.test("without a state_db the version is the clock's milliseconds", async () => {
-  const { list, clock, add } = await open(new MemoryStore());
+  const { list, clock, add } = await open(memoryStore());
   assert.equal(list.current.version, NOW);
   add(7n);
   await clock.advance(5_000);
@@ -241,7 +240,7 @@ const issuedElsewhere = (serial: bigint, issuedAt: number) => ({
 });
 
 Deno.test("a caller's revocation holds for what was issued before and shows up later, at another signer too", async () => {
-  const store = new MemoryStore();
+  const store = memoryStore();
   const { list } = await open(store);
   await list.revoke([CALLER]);
   const revocations = await store.loadRevocations(0);
@@ -253,7 +252,7 @@ Deno.test("a caller's revocation holds for what was issued before and shows up l
 });
 
 Deno.test("revoke() finds what was issued by a clock that is ahead, and so do others", async () => {
-  const store = new MemoryStore();
+  const store = memoryStore();
   const { list } = await open(store);
   const ahead = issuedElsewhere(7n, NOW / 1000 + 20);
   await list.takeOver({ ...ahead, state: { revocations: [], krlVersion: 0 } });
@@ -267,7 +266,7 @@ Deno.test("revoke() finds what was issued by a clock that is ahead, and so do ot
 });
 
 Deno.test("what a killed signer finds in its audit log, of a caller that is frozen, is revoked for others as well", async () => {
-  const store = new MemoryStore();
+  const store = memoryStore();
   const freezes = withFreeze(NO_FREEZES, { ...CALLER_FREEZE, frozenAt: NOW });
   const recorded = { caller: "broker-1", endUser: "", host: "10.0.0.1:22", role: "target", serial: 7n };
   await open(store, { freezes, records: [{ ...recorded, recordedAt: NOW }] });
@@ -275,7 +274,7 @@ Deno.test("what a killed signer finds in its audit log, of a caller that is froz
 });
 
 Deno.test("a list that changes by what others have issued has a version that no other list has", async () => {
-  const store = new MemoryStore();
+  const store = memoryStore();
   const { list } = await open(store);
   await list.revoke([CALLER]);
   const revocations = await store.loadRevocations(0);

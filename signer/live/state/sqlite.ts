@@ -1,6 +1,7 @@
 /**
- * State in an SQLite file. Needs read and write permission on that file and no other: SQLite itself makes the
- * `-wal` file beside it, so the operating system's user needs the folder.
+ * State in an SQLite file, or, for an empty path, in memory. A file needs read and
+ * write permission on that file and no other. SQLite itself creates the `-wal` file next to it, so the operating
+ * system's user needs write access to the directory.
  *
  * ```ts ignore
  * import { openSqliteStore } from "./sqlite.ts";
@@ -57,7 +58,7 @@ import type { StateStore } from "../store.ts";
  * process, is damaged, is another program's, or was written by a newer version
  */
 export function openSqliteStore(file: StateFile): StateStore {
-  return new SqliteStore(SqliteAccess.open(SCHEMA, file));
+  return new SqliteStore(file);
 }
 
 const SELECT_GRANTS = `SELECT ${selectColumns(GRANT_TEXTS, GRANT_INTEGERS)} FROM grants
@@ -88,11 +89,12 @@ const SELECT_SUBJECTS = `SELECT ${selectColumns(["value"], [])} FROM freezes WHE
 const DELETE_FREEZE = "DELETE FROM freezes WHERE kind = :kind AND value = :value";
 
 class SqliteStore implements StateStore {
-  readonly survivesRestart = true;
+  readonly survivesRestart: boolean;
   readonly #database: SqliteAccess;
 
-  constructor(database: SqliteAccess) {
-    this.#database = database;
+  constructor(file: StateFile) {
+    this.survivesRestart = file.path !== "";
+    this.#database = SqliteAccess.open(SCHEMA, file);
   }
 
   loadGrants(now: number): Promise<readonly Grant[]> {
