@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { AppError, errorText } from "@gateway/shared/errors";
 import { SAMPLE_NOW, sampleGrant } from "@gateway/shared/testing";
-import type { WaiverDraft } from "./live_changes.ts";
+import type { WaiverDraft } from "./live_state.ts";
 import { FailingStore, memoryStore } from "../testing/failing_store.ts";
 import {
   CALLER,

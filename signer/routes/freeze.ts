@@ -4,7 +4,7 @@ import { isSameIdentity } from "@gateway/shared/text";
 import { mayUseSome } from "@gateway/shared/policy";
 import { formatSubject, listRevocations } from "../live/freezes.ts";
 import { type FreezeRequest, freezeRequest, unfreezeRequest } from "@gateway/shared/wire";
-import type { FreezeFacts } from "../live/live_changes.ts";
+import type { FreezeFacts } from "../live/live_state.ts";
 import type { SignerPorts } from "../sign/ports.ts";
 import { answer, MAX_ADMIN_BODY_BYTES, requireAdmin } from "./admin.ts";
 

@@ -1,8 +1,8 @@
 import { AppError } from "@gateway/shared/errors";
 import type { Peer } from "@gateway/shared/http";
 import { formatSubject } from "../live/freezes.ts";
-import { visibleRules } from "@gateway/shared/policy";
-import { readRulesHosts } from "@gateway/shared/wire";
+import { visibleClusters, visibleRules } from "@gateway/shared/policy";
+import { readRulesHosts, wantsClusterRules } from "@gateway/shared/wire";
 import type { SignerPorts } from "../sign/ports.ts";
 import { readEffectiveCaller, SUBJECT_IS_FROZEN, whyNotBy } from "../sign/on_behalf_of.ts";
 
@@ -12,7 +12,7 @@ import { readEffectiveCaller, SUBJECT_IS_FROZEN, whyNotBy } from "../sign/on_beh
  *
  * @throws {AppError} `forbidden` and `invalid_request` for the header, `frozen`, `denied`
  */
-export async function identifyReader(ports: SignerPorts, request: Request, peer: Peer): Promise<string> {
+async function identifyReader(ports: SignerPorts, request: Request, peer: Peer): Promise<string> {
   const snapshot = ports.state.current;
   ports.policySource.requireCurrent(snapshot);
   const caller = readEffectiveCaller(snapshot, request, peer);
@@ -42,4 +42,14 @@ export async function handleHosts(ports: SignerPorts, request: Request, peer: Pe
   const named = readRulesHosts(request);
   if (named !== undefined) return Response.json(visibleRules(snapshot.policy, caller, named));
   return snapshot.hostLists.answer(caller, request.headers.get("if-none-match"));
+}
+
+/**
+ * `GET /v1/clusters`: the clusters that the caller, or the broker a trusted forwarder names, may use, with
+ * `?policy=true` also what their rules allow, in words; `{}`: none.
+ */
+export async function handleClusters(ports: SignerPorts, request: Request, peer: Peer): Promise<Response> {
+  const caller = await identifyReader(ports, request, peer);
+  const { policy, clusterCas } = ports.state.current;
+  return Response.json(visibleClusters(policy, caller, clusterCas, wantsClusterRules(request)));
 }

@@ -3,7 +3,14 @@ import { type Clock, finish, finishInSlices, within } from "@gateway/shared/cloc
 import type { ServiceLogger } from "@gateway/shared/service";
 import type { FreezeSet } from "../freezes.ts";
 import type { SharedContent, SharedDecisions, StateStore } from "../store.ts";
-import { AnswerSearch, type AnswerSearchOptions } from "./answer_search.ts";
+import {
+  AnswerSearch,
+  type AnswerSearchOptions,
+  type RecordedAnswer,
+  type RecordedCertificate,
+  toIssued,
+  withoutKnown,
+} from "./recorded.ts";
 import {
   addToBatches,
   type CertificateHolder,
@@ -13,8 +20,6 @@ import {
   type OpenBatches,
 } from "./issued.ts";
 import { type CertificateNames, ListedNames } from "./listed.ts";
-import { PublishedList } from "./published.ts";
-import { type RecordedAnswer, type RecordedCertificate, toIssued, withoutKnown } from "./recorded.ts";
 import {
   type CertificateSubject,
   CLOCK_SKEW_SECONDS,
@@ -25,6 +30,10 @@ import {
   requestsOf,
   REVOCATION_SECONDS,
 } from "./revocations.ts";
+import type { EnvelopeKey } from "@gateway/shared/envelope";
+import { concatBytes } from "@gateway/shared/text";
+import { armorSshsig, signSshsig } from "@gateway/shared/ssh";
+import { KRL_NAMESPACE } from "@gateway/shared/wire";
 
 /** What a {@linkcode RevocationList} works with. */
 interface RevocationListOptions extends Pick<AnswerSearchOptions, "findAnswers"> {
@@ -391,4 +400,37 @@ export class RevocationList {
     this.#isStoreBroken = true;
     this.#options.logger.error("what was issued or revoked is in force, but not stored", { error });
   };
+}
+
+const DOMAIN = new TextEncoder().encode(`${KRL_NAMESPACE}\0`);
+
+/** One version of the revocation list, and its signatures, each made when it is first asked for. */
+export class PublishedList {
+  readonly version: number;
+  /** As `RevokedKeys` of sshd_config(5) reads it. */
+  readonly bytes: Uint8Array<ArrayBuffer>;
+  readonly #detached = new WeakMap<EnvelopeKey, string>();
+  readonly #armored = new WeakMap<EnvelopeKey, string>();
+
+  constructor(version: number, bytes: Uint8Array<ArrayBuffer>) {
+    this.version = version;
+    this.bytes = bytes;
+  }
+
+  /** Base64 of the Ed25519 signature over the domain, a NUL, and the list. */
+  detachedSignature(key: EnvelopeKey): string {
+    return once(this.#detached, key, () => key.sign(concatBytes([DOMAIN, this.bytes])).toBase64());
+  }
+
+  armoredSignature(key: EnvelopeKey): string {
+    return once(this.#armored, key, () => armorSshsig(signSshsig(key.ssh, KRL_NAMESPACE, this.bytes)));
+  }
+}
+
+function once(made: WeakMap<EnvelopeKey, string>, key: EnvelopeKey, make: () => string): string {
+  const known = made.get(key);
+  if (known !== undefined) return known;
+  const text = make();
+  made.set(key, text);
+  return text;
 }

@@ -6,8 +6,7 @@ import type { StateStore } from "../store.ts";
 import { FailingStore, memoryStore } from "../../testing/failing_store.ts";
 import type { CertificateHolder } from "./issued.ts";
 import type { RecordedCertificate } from "./recorded.ts";
-import type { PublishedList } from "./published.ts";
-import { RevocationList } from "./revocation_list.ts";
+import { type PublishedList, RevocationList } from "./revocation_list.ts";
 import { type CertificateSubject, REVOCATION_SECONDS } from "./revocations.ts";
 
 const NOW = 1_700_000_000_000;
