@@ -1,18 +1,17 @@
 import { AppError } from "@gateway/shared/errors";
 import { createRouter, routesFor } from "@gateway/shared/http/routes";
 import type { Peer, PeerHandler } from "@gateway/shared/http";
-import { handleFreeze, handleRevocations, handleUnfreeze } from "./handlers/freeze.ts";
-import { handleClusters } from "./handlers/clusters.ts";
-import { handleCreateGrant, handleListGrants, handleRevokeGrant } from "./handlers/grants.ts";
-import { handleHosts } from "./handlers/hosts.ts";
-import { handleAllowEdit, handlePolicyRead } from "./handlers/policy.ts";
-import { handlePolicyChange, handlePolicyVersion, handlePolicyVersions } from "./handlers/policy_versions.ts";
-import { handleReload } from "./handlers/reload.ts";
-import { handleSign } from "./handlers/sign.ts";
-import { handleKrl, handleKrlSignature, handleKrlStatus } from "./handlers/krl.ts";
-import { handleRevokeKeyIds, handleRevokeRequests, handleRevokeSerials } from "./handlers/revoke.ts";
-import { isListReader, READS_ONLY } from "./handlers/on_behalf_of.ts";
-import type { SignerOptions, SignerPorts } from "./ports.ts";
+import { handleFreeze, handleRevocations, handleUnfreeze } from "./routes/freeze.ts";
+import { handleClusters, handleHosts } from "./routes/hosts.ts";
+import { handleCreateGrant, handleListGrants, handleRevokeGrant } from "./routes/grants.ts";
+import { handleAllowEdit, handlePolicyRead } from "./routes/policy.ts";
+import { handlePolicyChange, handlePolicyVersion, handlePolicyVersions } from "./routes/policy_versions.ts";
+import { handleReload } from "./routes/admin.ts";
+import { handleSign } from "./sign/sign.ts";
+import { handleKrl, handleKrlSignature, handleKrlStatus } from "./routes/krl.ts";
+import { handleRevokeKeyIds, handleRevokeRequests, handleRevokeSerials } from "./routes/revoke.ts";
+import { isListReader, READS_ONLY } from "./sign/on_behalf_of.ts";
+import type { SignerOptions, SignerPorts } from "./sign/ports.ts";
 
 export const SIGNER_ROUTES = routesFor<SignerPorts, { readonly peer: Peer }>()({
   "/v1/sign": {

@@ -87,7 +87,7 @@ export { describeSharedPrincipals } from "./shared_principal.ts";
 export { parseCommand, parseScript } from "./shell.ts";
 export { describeClusterRequest, describeSignRequest, factsOfRequest, intentOf } from "./sign_request.ts";
 export { BASTION_COMMAND, decideSsh, decideSshSteps, toWireDecision } from "./ssh.ts";
-export type { AllowedSsh, SshDecision, SshIntent } from "./ssh_decision.ts";
+export type { AllowedSsh, DeniedSsh, SshDecision, SshIntent } from "./ssh_decision.ts";
 export { readStopOnDisconnect, STOP_GRACE_SECONDS, stopOnDisconnect } from "./stop_on_disconnect.ts";
 export { describeUnsealedTwins } from "./unsealed_twin.ts";
 export { clampWaiverTtl, findSameScope, type GatedCommand, unlearnable, waiverScope } from "./waivers.ts";

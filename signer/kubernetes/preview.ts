@@ -1,9 +1,8 @@
 import type { Clock } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
 import { parseJson } from "@gateway/shared/json";
-import { FIELD_MANAGER, objectPath } from "@gateway/shared/policy";
+import { type ClusterAction, type CompiledCluster, FIELD_MANAGER, objectPath } from "@gateway/shared/policy";
 import type { K8sDiff } from "@gateway/shared/wire";
-import type { Previewer, PreviewWish } from "../ports.ts";
 import { type ApiAnswer, type ClusterApi, readConflicts, readMessage } from "@gateway/shared/kubernetes";
 import { diffObjects } from "./object_diff.ts";
 
@@ -12,8 +11,20 @@ const PREVIEW_MS = 4_000;
 /** The largest object that an API server keeps has 1.5 MB. */
 const MAX_ANSWER_BYTES = 4 << 20;
 
+interface PreviewWish {
+  readonly cluster: CompiledCluster;
+  /** The cluster's CAs, PEM. */
+  readonly ca: string;
+  readonly action: ClusterAction;
+  readonly manifest: string;
+  /** A token of the ServiceAccount that the apply would be done as. */
+  readonly token: string;
+  /** The fields that the apply may take over from other managers. */
+  readonly forceFields: readonly string[];
+}
+
 /** Finds out by the API server itself what an apply would change: it has no effect there. */
-export class ApiPreviewer implements Previewer {
+export class ApiPreviewer {
   readonly #options: { readonly api: ClusterApi; readonly clock: Clock };
 
   constructor(options: { readonly api: ClusterApi; readonly clock: Clock }) {

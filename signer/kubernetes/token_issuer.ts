@@ -3,7 +3,6 @@ import { AppError } from "@gateway/shared/errors";
 import { stringifyJson } from "@gateway/shared/json";
 import type { ServiceLogger } from "@gateway/shared/service";
 import { quoteText } from "@gateway/shared/text";
-import type { TokenIssuer } from "../ports.ts";
 import {
   type ApiAnswer,
   type BoundSecret,
@@ -14,7 +13,7 @@ import {
   tokenRequest,
   type TokenWish,
 } from "@gateway/shared/kubernetes";
-import type { TokenLeases } from "./token_leases.ts";
+import type { TokenLeases } from "../live/token_leases.ts";
 
 const MAX_ANSWER_BYTES = 4 << 20;
 
@@ -27,13 +26,14 @@ interface TokenIssuerOptions {
 }
 
 /** Makes tokens by asking the clusters' API servers. */
-export class ApiTokenIssuer implements TokenIssuer {
+export class ApiTokenIssuer {
   readonly #options: TokenIssuerOptions;
 
   constructor(options: TokenIssuerOptions) {
     this.#options = options;
   }
 
+  /** @throws {AppError} `denied` where the API server refuses, `upstream_failure` if it does not answer */
   async issue(wish: TokenWish): Promise<IssuedToken> {
     const { account, cluster } = wish;
     const doing = `minting token for ${account.namespace}/${account.serviceAccount} on ${

@@ -1,6 +1,6 @@
 import { sampleCluster } from "@gateway/shared/testing";
 import type { ClusterPolicy } from "@gateway/shared/policy";
-import type { SignerConfig } from "../config.ts";
+import type { SignerConfig } from "../config/config.ts";
 import type { ApiAnswer, ClusterApi } from "@gateway/shared/kubernetes";
 import { type MemorySignerOptions, startSigner } from "./memory_signer.ts";
 

@@ -1,12 +1,12 @@
 import { AppError } from "@gateway/shared/errors";
-import type { Freeze } from "../freezes.ts";
+import type { Freeze } from "../live/freezes.ts";
 import type { Grant } from "@gateway/shared/policy";
 import type { FreezeSubject } from "@gateway/shared/wire";
-import type { Lease } from "../kubernetes/lease.ts";
-import type { IssuedBatch } from "../krl/issued.ts";
-import type { KeptRevocation } from "../krl/revocations.ts";
-import { MemoryStore } from "../state/memory.ts";
-import type { StateStore } from "../state/store.ts";
+import type { Lease } from "../live/lease.ts";
+import type { IssuedBatch } from "../live/krl/issued.ts";
+import type { KeptRevocation } from "../live/krl/revocations.ts";
+import { openSqliteStore } from "../live/state/sqlite.ts";
+import type { StateStore } from "../live/store.ts";
 
 /** A change of the store that a test can make fail or wait. */
 export type StoreMethod =
@@ -21,6 +21,11 @@ export type StoreMethod =
   | "deleteLease"
   | "checkpoint";
 
+/** A store as the signer opens it without `state_db`. */
+export function memoryStore(): StateStore {
+  return openSqliteStore({ path: "", warn() {} });
+}
+
 /** A store over memory whose disk fails, or is slow, where a test says so. */
 export class FailingStore implements StateStore {
   readonly survivesRestart = true;
@@ -30,9 +35,9 @@ export class FailingStore implements StateStore {
   readonly failing = new Set<StoreMethod>();
   /** These wait for the promise first. */
   readonly held = new Map<StoreMethod, Promise<unknown>>();
-  readonly #store: MemoryStore;
+  readonly #store: StateStore;
 
-  constructor(store: MemoryStore = new MemoryStore()) {
+  constructor(store: StateStore = memoryStore()) {
     this.#store = store;
   }
 

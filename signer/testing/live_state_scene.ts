@@ -2,9 +2,8 @@ import assert from "node:assert/strict";
 import { ChangeLock } from "@gateway/shared/state";
 import { FakeClock, FixedRandom, SAMPLE_NOW } from "@gateway/shared/testing";
 import type { FreezeSubject } from "@gateway/shared/wire";
-import type { ChangeRecords, GrantDraft, WaiverDraft } from "../live_changes.ts";
-import { LiveState } from "../live_state.ts";
-import type { StateStore } from "../state/store.ts";
+import { type ChangeRecords, type GrantDraft, LiveState, type WaiverDraft } from "../live/live_state.ts";
+import type { StateStore } from "../live/store.ts";
 import { FailingStore } from "./failing_store.ts";
 
 /** A grant for everyone on `web01`. */

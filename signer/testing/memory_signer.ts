@@ -9,31 +9,31 @@ import { finish } from "@gateway/shared/clock";
 import { encodeOpensshPrivateKey } from "@gateway/shared/ssh";
 import { FakeClock, FixedRandom, MemoryAuditLog } from "@gateway/shared/testing";
 import { createSignerApp } from "../app.ts";
-import { type SignerConfig, signerConfig } from "../config.ts";
-import type { ConfigFile } from "../config_file.ts";
-import { DecisionTurns } from "../decision_turns.ts";
+import { type SignerConfig, signerConfig } from "../config/config.ts";
+import type { ConfigFile } from "../config/config_file.ts";
+import { DecisionTurns } from "../sign/decision_turns.ts";
 import type { ClusterApi } from "@gateway/shared/kubernetes";
 import { ApiPreviewer } from "../kubernetes/preview.ts";
-import { TokenLeases } from "../kubernetes/token_leases.ts";
+import { TokenLeases } from "../live/token_leases.ts";
 import { ApiTokenIssuer } from "../kubernetes/token_issuer.ts";
-import { KnownSubjects } from "../known_subjects.ts";
-import { KrlReaders } from "../krl/readers.ts";
-import { PolicySource } from "../policy_source.ts";
-import { findAnswers } from "../krl/recorded.ts";
-import { RevocationList } from "../krl/revocation_list.ts";
+import { KnownSubjects } from "../sign/known_subjects.ts";
+import { KrlReaders } from "../live/krl/readers.ts";
+import { PolicySource } from "../live/policy_source.ts";
+import { findAnswers } from "../live/krl/recorded.ts";
+import { RevocationList } from "../live/krl/revocation_list.ts";
 import { ALONE, type InstanceGroup } from "@gateway/shared/instances";
-import { LiveState } from "../live_state.ts";
-import { SignLimit } from "../sign_limit.ts";
+import { LiveState } from "../live/live_state.ts";
+import { SignLimit } from "../sign/sign_limit.ts";
 import {
   clusterAddress,
   compileSnapshot,
   type LoadedParts,
   parseSignerConfig,
   type Snapshot,
-} from "../snapshot.ts";
-import { SignerState } from "../state.ts";
-import { MemoryStore } from "../state/memory.ts";
-import type { StateStore } from "../state/store.ts";
+} from "../config/snapshot.ts";
+import { SignerState } from "../live/signer_state.ts";
+import { memoryStore } from "./failing_store.ts";
+import type { StateStore } from "../live/store.ts";
 
 export const HOST_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIIoI43F0CfGV/VLbTCz6XXLKZwm/HZQSG/N0iAG0D28c";
 const CA_KEY = parsePemCaKey(encodeOpensshPrivateKey(new Uint8Array(32).fill(1), "ca"));
@@ -125,7 +125,7 @@ export async function startSigner(
   const lock = new ChangeLock();
   const state = new SignerState({ initial: snapshot, load: () => next(), gate, logger, clock, lock });
   const random = new FixedRandom(options.randomBytes ?? [0xfe]);
-  const store = options.store ?? new MemoryStore();
+  const store = options.store ?? memoryStore();
   const live = await LiveState.open({
     store,
     clock,

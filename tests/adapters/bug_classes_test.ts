@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { editPath } from "@gateway/signer/config";
 import { SET_UP_ENTRIES } from "../../ctl/setup/layout.ts";
 import manifest from "../../deno.json" with { type: "json" };
-import { openConfigFile } from "../../signer/config_file.ts";
+import { openConfigFile } from "../../signer/config/config_file.ts";
 
 const inRepository = (name: string) => Deno.readTextFile(new URL(`../../${name}`, import.meta.url));
 

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { createEnvelopeKey } from "@gateway/shared/envelope";
 import { encodeOpensshPrivateKey } from "@gateway/shared/ssh";
 import { FakeClock } from "@gateway/shared/testing";
-import { openConfigFile } from "../../signer/config_file.ts";
+import { openConfigFile } from "../../signer/config/config_file.ts";
 
 const seedOf = (length: number) => new Uint8Array(length).fill(7);
 

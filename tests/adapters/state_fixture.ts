@@ -1,15 +1,15 @@
 /** What the tests of the state store share: a folder with a database in it, and grants and freezes to keep. */
 import { DatabaseSync } from "node:sqlite";
 import { errorText } from "@gateway/shared/errors";
-import type { Freeze } from "../../signer/freezes.ts";
-import type { Lease } from "../../signer/kubernetes/lease.ts";
-import type { IssuedBatch } from "../../signer/krl/issued.ts";
+import type { Freeze } from "../../signer/live/freezes.ts";
+import type { Lease } from "../../signer/live/lease.ts";
+import type { IssuedBatch } from "../../signer/live/krl/issued.ts";
 import type { Grant } from "@gateway/shared/policy";
 import { systemClock } from "@gateway/shared/clock";
 import type { StateSettings } from "@gateway/shared/state";
-import { openPostgresStore } from "../../signer/state/postgres.ts";
-import { openSqliteStore } from "../../signer/state/sqlite.ts";
-import type { StateStore } from "../../signer/state/store.ts";
+import { openPostgresStore } from "../../signer/live/state/postgres.ts";
+import { openSqliteStore } from "../../signer/live/state/sqlite.ts";
+import type { StateStore } from "../../signer/live/store.ts";
 
 export const NOW: number = Date.UTC(2026, 0, 2, 3, 4, 5);
 

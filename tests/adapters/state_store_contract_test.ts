@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
-import type { Freeze } from "../../signer/freezes.ts";
+import type { Freeze } from "../../signer/live/freezes.ts";
 import type { Grant } from "@gateway/shared/policy";
-import { MemoryStore } from "../../signer/state/memory.ts";
-import type { StateStore } from "../../signer/state/store.ts";
+import { memoryStore } from "../../signer/testing/failing_store.ts";
+import type { StateStore } from "../../signer/live/store.ts";
 import { isPostgresMissing, PostgresServer } from "../stage/postgres_server.ts";
 import { batchOf, freezeOf, grantOf, leaseOf, NOW, openShared, StateFolder } from "./state_fixture.ts";
 
@@ -257,7 +257,12 @@ const ids = (grants: readonly Grant[]) => grants.map(({ id }) => id);
 const sorted = (freezes: readonly Freeze[]) => [...freezes].sort((a, b) => a.kind < b.kind ? -1 : 1);
 
 for (const [name, check] of Object.entries(CONTRACT)) {
-  Deno.test(`MemoryStore: ${name}`, () => check(new MemoryStore()));
+  Deno.test(`SqliteStore in memory: ${name}`, async () => {
+    const store = memoryStore();
+    await check(store);
+    assert.equal(store.survivesRestart, false);
+    await store.close();
+  });
 
   Deno.test(`SqliteStore: ${name}`, async () => {
     using folder = new StateFolder();

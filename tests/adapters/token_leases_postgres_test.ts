@@ -2,9 +2,9 @@
 import assert from "node:assert/strict";
 import type { ClusterApi, TokenWish } from "@gateway/shared/kubernetes";
 import { FakeClock } from "@gateway/shared/testing";
-import type { Freeze } from "../../signer/freezes.ts";
-import { leaseName } from "../../signer/kubernetes/lease.ts";
-import { TokenLeases } from "../../signer/kubernetes/token_leases.ts";
+import type { Freeze } from "../../signer/live/freezes.ts";
+import { leaseName } from "../../signer/live/lease.ts";
+import { TokenLeases } from "../../signer/live/token_leases.ts";
 import { FakeSecrets } from "../../signer/testing/lease_scene.ts";
 import { isPostgresMissing, PostgresServer } from "../stage/postgres_server.ts";
 import { freezeOf, NOW, openShared } from "./state_fixture.ts";

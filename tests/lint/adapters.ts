@@ -34,10 +34,10 @@ const IO_PLACES: readonly string[] = [
   "shared/service/",
   "shared/state/",
   "shim/",
-  "signer/config_file.ts",
-  "signer/snapshot.ts",
-  "signer/state/",
-  "signer/watch_config.ts",
+  "signer/config/config_file.ts",
+  "signer/config/snapshot.ts",
+  "signer/live/state/",
+  "signer/live/watch_config.ts",
 ];
 
 /** Where the files of a member are joined to a program. */

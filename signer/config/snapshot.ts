@@ -1,0 +1,203 @@
+import { type CaKey, type CaKeyPorts, type CaKeyRing, loadCaKeys } from "@gateway/shared/ca";
+import { parseConfigSteps } from "@gateway/shared/config";
+import type { EndUserOidcConfig } from "@gateway/shared/oidc/model";
+import { AppError } from "@gateway/shared/errors";
+import { createEnvelopeKey, type EnvelopeKey } from "@gateway/shared/envelope";
+import { readNamedFile } from "@gateway/shared/files";
+import type { EndUserVerifier } from "@gateway/shared/oidc";
+import { type CompiledPolicy, compilePolicySteps, visibleHosts } from "@gateway/shared/policy";
+import { quoteText } from "@gateway/shared/text";
+import { finish, finishInSlices, type Steps } from "@gateway/shared/clock";
+import { type ClusterAddress, loadClusterFiles } from "@gateway/shared/kubernetes";
+import {
+  findHostsWithoutKey,
+  LARGE_SIGNER_KEYS,
+  type SignerConfig,
+  signerConfig,
+  UNSUPPORTED_SIGNER_KEYS,
+} from "./config.ts";
+import { entityTagOf, namesEntityTag } from "@gateway/shared/http";
+
+/**
+ * Everything that decides a request, compiled and checked as a whole. A request reads it once; a reload
+ * replaces it by one assignment.
+ */
+export interface Snapshot {
+  readonly config: SignerConfig;
+  readonly policy: CompiledPolicy;
+  /** The version of the hosts in the database; absent where they are in the file, or there is none yet. */
+  readonly policyVersion?: { readonly version: number };
+  /** What callers see of the policy's hosts. */
+  readonly hostLists: HostLists;
+  readonly caKeys: CaKeyRing<CaKey>;
+  /** Absent without `envelope_key`. */
+  readonly envelopeKey: EnvelopeKey | undefined;
+  /** The text of each cluster's `ca_cert`, by the cluster's name. */
+  readonly clusterCas: ReadonlyMap<string, string>;
+  /** Absent without `end_user_oidc`: callers that need it are refused. */
+  readonly endUsers: EndUserVerifier | undefined;
+  readonly reloadCallers: ReadonlySet<string>;
+  readonly trustedForwarders: ReadonlySet<string>;
+  readonly krlCallers: ReadonlySet<string>;
+}
+
+/** What a {@linkcode Snapshot} is loaded with. */
+export interface SnapshotPorts extends CaKeyPorts {
+  readonly fetch: typeof fetch;
+}
+
+/** The parts of a snapshot that are not in its config's text. */
+export type LoadedParts = Pick<Snapshot, "caKeys" | "clusterCas" | "endUsers" | "envelopeKey">;
+
+/**
+ * Checks the text of a `signer.json` key by key.
+ *
+ * @param source the file's name, for messages
+ * @param previous the config that is replaced: hosts that are written as before are taken over
+ * @throws {AppError} `invalid_config` with every problem found, one a line
+ */
+export function parseSignerConfig(
+  text: string,
+  source: string,
+  previous?: SignerConfig,
+): Steps<SignerConfig> {
+  return parseConfigSteps({
+    text,
+    source,
+    previous,
+    what: "signer config",
+    schema: signerConfig,
+    unsupported: UNSUPPORTED_SIGNER_KEYS,
+    large: LARGE_SIGNER_KEYS,
+  });
+}
+
+/**
+ * Loads what a config names: CA keys, the CAs of clusters, the envelope key, and the verifier of end users. The previous
+ * verifier is kept while its settings are the same, but fetches the provider's keys again.
+ *
+ * @throws {AppError} `invalid_config`
+ */
+export async function loadSnapshot(
+  config: SignerConfig,
+  ports: SnapshotPorts,
+  previous?: Snapshot,
+): Promise<Snapshot> {
+  // Before keys are loaded: a broken policy is told at once.
+  const compiling = compile(config, previous?.policy);
+  const policy = previous === undefined ? finish(compiling) : await finishInSlices(compiling, ports.clock);
+  const oidc = config.end_user_oidc;
+  const isSame = JSON.stringify(oidc) === JSON.stringify(previous?.config.end_user_oidc);
+  const endUsers = oidc === undefined || isSame ? previous?.endUsers : await loadEndUsers(oidc, ports);
+  if (isSame) endUsers?.expireKeys();
+  const caKeys = await loadCaKeys(config, { ...ports, what: "signer config" });
+  const envelopeKey = await loadEnvelopeKey(config.envelope_key);
+  const clusterCas = await loadClusterFiles(policy.clusters);
+  return createSnapshot(config, policy, {
+    caKeys,
+    clusterCas,
+    envelopeKey,
+    endUsers: oidc === undefined ? undefined : endUsers,
+  });
+}
+
+async function loadEnvelopeKey(path: string): Promise<EnvelopeKey | undefined> {
+  if (path === "") return undefined;
+  const seed = await readNamedFile("envelope_key", path);
+  try {
+    return createEnvelopeKey(seed);
+  } catch (error) {
+    if (!(error instanceof AppError)) throw error;
+    throw new AppError(error.code, `Cannot use envelope_key ${quoteText(path)}: ${error.message}`);
+  }
+}
+
+async function loadEndUsers(oidc: EndUserOidcConfig, ports: SnapshotPorts): Promise<EndUserVerifier> {
+  // The libraries for tokens are loaded only where tokens are.
+  const { loadEndUserVerifier } = await import("@gateway/shared/oidc");
+  return await loadEndUserVerifier(oidc, ports);
+}
+
+/**
+ * Compiles a config that is already checked key by key.
+ *
+ * @throws {AppError} `invalid_config` with every problem of the policy, one a line
+ */
+export function compileSnapshot(config: SignerConfig, parts: LoadedParts): Snapshot {
+  return createSnapshot(config, finish(compile(config)), parts);
+}
+
+function createSnapshot(config: SignerConfig, policy: CompiledPolicy, parts: LoadedParts): Snapshot {
+  return {
+    config,
+    policy,
+    hostLists: new HostLists(policy),
+    ...parts,
+    reloadCallers: namedCallers(config.reload_callers),
+    trustedForwarders: namedCallers(config.trusted_forwarders),
+    krlCallers: namedCallers(Object.keys(config.krl_callers)),
+  };
+}
+
+function* compile(config: SignerConfig, previous?: CompiledPolicy): Steps<CompiledPolicy> {
+  const compiled = yield* compilePolicySteps(config, previous);
+  yield;
+  const unsealable = findHostsWithoutKey(config);
+  if (compiled.kind === "ok" && unsealable.length === 0) return compiled.policy;
+  const problems = [...(compiled.kind === "ok" ? [] : compiled.problems), ...unsealable];
+  throw new AppError("invalid_config", `Cannot use signer config: ${problems.join("\n  ")}`);
+}
+
+/** An empty string in a list of CNs matches nobody: no caller has an empty CN, and none shall by accident. */
+function namedCallers(names: readonly string[]): ReadonlySet<string> {
+  return new Set(names.filter((name) => name !== ""));
+}
+
+/** Where a cluster is by a snapshot; `undefined`: it has no such cluster. */
+export function clusterAddress({ policy, clusterCas }: Snapshot, name: string): ClusterAddress | undefined {
+  const cluster = policy.clusters.get(name);
+  return cluster && { cluster, ca: clusterCas.get(name) ?? "" };
+}
+
+/** A forwarder can name callers without end. */
+const MAX_TAGS = 1024;
+
+/**
+ * The answers to `GET /v1/hosts` under one policy. Tags are kept for each caller, the lists are not: a list of 10,000
+ * hosts is 2 MB, and a client that kept the one it got does not need it again.
+ */
+class HostLists {
+  readonly #policy: CompiledPolicy;
+  readonly #tags = new Map<string, string>();
+
+  constructor(policy: CompiledPolicy) {
+    this.#policy = policy;
+  }
+
+  /** What a caller sees, or 304 where it names the tag of just that. */
+  answer(caller: string, ifNoneMatch: string | null): Response {
+    const known = this.#tags.get(caller);
+    if (known !== undefined && namesEntityTag(ifNoneMatch, known)) return answer(304, known, null);
+    const text = JSON.stringify(visibleHosts(this.#policy, caller));
+    const tag = known ?? this.#keep(caller, entityTagOf(text));
+    return namesEntityTag(ifNoneMatch, tag) ? answer(304, tag, null) : answer(200, tag, text);
+  }
+
+  #keep(caller: string, tag: string): string {
+    if (this.#tags.size >= MAX_TAGS) this.#tags.clear();
+    this.#tags.set(caller, tag);
+    return tag;
+  }
+}
+
+function answer(status: 200 | 304, tag: string, body: string | null): Response {
+  return new Response(body, {
+    status,
+    headers: {
+      etag: tag,
+      // Whoever keeps it has to ask each time: a freeze is never answered by a copy.
+      "cache-control": "private, no-cache",
+      ...(body === null ? {} : { "content-type": "application/json" }),
+    },
+  });
+}

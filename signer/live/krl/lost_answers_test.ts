@@ -1,0 +1,128 @@
+/** What a signer has in its log of requests that were given up elsewhere, or before it was killed. */
+import assert from "node:assert/strict";
+import { AppError } from "@gateway/shared/errors";
+import { FakeClock } from "@gateway/shared/testing";
+import { memoryStore } from "../../testing/failing_store.ts";
+import type { StateStore } from "../store.ts";
+import type { RecordedAnswer } from "./recorded.ts";
+import { RevocationList } from "./revocation_list.ts";
+import { REVOCATION_SECONDS } from "./revocations.ts";
+
+const NOW = 1_700_000_000_000;
+const NO_FREEZES = { caller: new Map(), end_user: new Map(), session_id: new Map(), serial: new Map() };
+
+/** A list over a log that has answers by request. */
+async function open(log: Readonly<Record<string, RecordedAnswer>>, store: StateStore = memoryStore()) {
+  const clock = new FakeClock(NOW);
+  const seen: { lost: RecordedAnswer[]; reads: number; held?: Promise<void> } = { lost: [], reads: 0 };
+  const list = await RevocationList.open({
+    ...{ store, clock, logger: { info() {}, warn() {}, error() {} }, onStoreError() {}, forwarders: [] },
+    readRecords: async function* () {},
+    async *findAnswers(requests, since) {
+      assert.equal(since, clock.now() - REVOCATION_SECONDS * 1000);
+      seen.reads++;
+      await seen.held;
+      for (const name of requests) {
+        const answer = log[name];
+        if (answer !== undefined) yield answer;
+      }
+    },
+    onLost: (answers) => Promise.resolve(void seen.lost.push(...answers)),
+  }, NO_FREEZES);
+  return { list, store, seen, clock };
+}
+
+const answer = (serial: bigint): RecordedAnswer => ({
+  ...{ caller: "broker-1", serial, isToken: false },
+  reason: "answer-lost",
+});
+const request = (id: string) => ({ kind: "request", value: `${id} broker-1`, revokedAt: NOW }) as const;
+
+Deno.test("a signer that was killed finds in its log what was given up meanwhile", async () => {
+  const store = memoryStore();
+  await store.putRevocations([request("r-1"), request("r-2")]);
+  const { list, seen } = await open({ "r-2 broker-1": answer(7n) }, store);
+  assert.equal(list.isListed({ serial: 7n }), false);
+  await list.seekGivenUp();
+  assert.equal(list.isListed({ serial: 7n }), true);
+  assert.deepEqual(seen, { lost: [answer(7n)], reads: 1 });
+  assert.ok(list.isGivenUp("broker-1", "r-1"));
+  assert.ok(!list.isGivenUp("broker-2", "r-1") && !list.isGivenUp("broker-1", undefined));
+  await list.close();
+});
+
+Deno.test("a signer that hears of it from another looks into its log once, and holds nobody up for it", async () => {
+  const { list, seen } = await open({ "r-1 broker-1": answer(7n) });
+  const { promise, resolve } = Promise.withResolvers<void>();
+  seen.held = promise;
+  const state = { revocations: [request("r-1")], krlVersion: list.current.version };
+  await list.takeOver({ certificates: [], state });
+  assert.ok(list.isGivenUp("broker-1", "r-1"), "at once");
+  await list.takeOver({ certificates: [], state });
+  resolve();
+  await list.close();
+  assert.ok(list.isListed({ serial: 7n }));
+  assert.equal(seen.reads, 1);
+});
+
+Deno.test("what is given up while the log is read is looked for next, all of it at once", async () => {
+  const { list, seen } = await open({ "r-2 broker-1": answer(7n), "r-3 broker-1": answer(8n) });
+  const { promise, resolve } = Promise.withResolvers<void>();
+  seen.held = promise;
+  const all = ["r-1", "r-2", "r-3"].map((id) => list.giveUp("broker-1", [id]));
+  while (seen.reads === 0 || !list.isGivenUp("broker-1", "r-3")) await Promise.resolve();
+  for (let turn = 0; turn < 100; turn++) await Promise.resolve();
+  resolve();
+  await Promise.all(all);
+  assert.equal(seen.reads, 2);
+  assert.ok(list.isListed({ serial: 7n }) && list.isListed({ serial: 8n }));
+  await list.close();
+});
+
+Deno.test("where the log can't be read, whoever gives up is told, and it is looked for again", async () => {
+  const { list, seen } = await open({ "r-1 broker-1": answer(7n) });
+  seen.held = Promise.reject(new AppError("internal", "no log"));
+  await assert.rejects(list.giveUp("broker-1", ["r-1"]), { code: "internal" });
+  assert.ok(list.isGivenUp("broker-1", "r-1"));
+  await list.sweep();
+  assert.equal(list.isListed({ serial: 7n }), false);
+  delete seen.held;
+  await list.sweep();
+  assert.equal(list.isListed({ serial: 7n }), true);
+  await list.close();
+});
+
+Deno.test("what was given up is forgotten when no host believes it, and hosts hear nothing of it", async () => {
+  const { list, clock } = await open({});
+  await list.giveUp("broker-1", ["r-1"]);
+  const { version } = list.current;
+  await clock.advance((REVOCATION_SECONDS + 1) * 1000);
+  await list.sweep();
+  assert.ok(!list.isGivenUp("broker-1", "r-1"));
+  assert.equal(list.current.version, version);
+  await list.close();
+});
+
+Deno.test("a caller gives up so many requests and no more, and takes nothing from others", async () => {
+  const { list } = await open({});
+  for (let batch = 0; batch < 100; batch++) {
+    await list.giveUp("broker-1", Array.from({ length: 100 }, (_, index) => `r-${batch}-${index}`));
+  }
+  assert.deepEqual([list.mayGiveUp("broker-1", 1), list.mayGiveUp("1", 1)], [false, true]);
+  // A caller can have a blank in its name.
+  await list.giveUp("x 1", ["r-1"]);
+  assert.ok(list.mayGiveUp("1", 10_000));
+  await list.giveUp("1", ["r-1"]);
+  assert.ok(list.isGivenUp("1", "r-1"));
+  await list.close();
+});
+
+Deno.test("a broker's id finds what its control plane asked for under a longer one", async () => {
+  const { list } = await open({});
+  await list.giveUp("broker-1", ["call.0123456789ab"]);
+  assert.ok(list.isGivenUp("broker-1", "call.0123456789ab.ba9876543210"));
+  for (const id of ["call", "call.ba9876543210", "call.0123456789ab.x", "xcall.0123456789ab"]) {
+    assert.ok(!list.isGivenUp("broker-1", id), id);
+  }
+  await list.close();
+});

@@ -1,0 +1,396 @@
+import assert from "node:assert/strict";
+import { SshReader } from "@gateway/shared/ssh";
+import { FakeClock } from "@gateway/shared/testing";
+import { type Freeze, type FreezeSet, NO_FREEZES, withFreeze } from "../freezes.ts";
+import type { StateStore } from "../store.ts";
+import { FailingStore, memoryStore } from "../../testing/failing_store.ts";
+import type { CertificateHolder } from "./issued.ts";
+import type { RecordedCertificate } from "./recorded.ts";
+import { type PublishedList, RevocationList } from "./revocation_list.ts";
+import { type CertificateSubject, REVOCATION_SECONDS } from "./revocations.ts";
+
+const NOW = 1_700_000_000_000;
+const HOLDER: CertificateHolder = {
+  peer: "broker-1",
+  caller: "broker-1",
+  endUser: "",
+  host: "web01",
+  role: "target",
+  elevationPrefix: "",
+  pty: false,
+};
+const CALLER: CertificateSubject = { kind: "caller", value: "broker-1" };
+const CALLER_FREEZE = { kind: "caller", value: "broker-1", reason: "", frozenBy: "operator" } as const;
+
+async function open(
+  store: StateStore = new FailingStore(),
+  { now = NOW, freezes = NO_FREEZES, records = [] }: {
+    now?: number;
+    freezes?: FreezeSet;
+    records?: readonly RecordedCertificate[];
+  } = {},
+) {
+  const clock = new FakeClock(now);
+  const counts = { errors: 0, logged: 0 };
+  const list = await RevocationList.open({
+    store,
+    clock,
+    logger: { info() {}, warn() {}, error: () => counts.logged++ },
+    onStoreError: () => counts.errors++,
+    forwarders: ["control-plane"],
+    readRecords: async function* (since) {
+      for (const record of records) if (record.recordedAt >= since) yield record;
+    },
+    findAnswers: async function* () {},
+    onLost: () => Promise.resolve(),
+  }, freezes);
+  const add = (serial: bigint, changes: Partial<CertificateHolder> = {}, ttl = 300) =>
+    list.add({ ...HOLDER, ...changes }, {
+      serial,
+      issuedAt: Math.floor(clock.now() / 1000),
+      validBefore: Math.floor(clock.now() / 1000) + ttl,
+    });
+  return { list, clock, counts, add };
+}
+
+/** The serials and key ids that a list has. */
+function contentOf({ bytes, version }: PublishedList): readonly (bigint | string)[] {
+  const reader = new SshReader(bytes);
+  reader.raw(12);
+  assert.equal(reader.u64(), BigInt(version), "the version that is announced is the one that is signed");
+  reader.raw(16);
+  reader.string();
+  reader.string();
+  const found: (bigint | string)[] = [];
+  while (!reader.done) {
+    reader.raw(1);
+    const section = reader.nested();
+    section.string();
+    section.string();
+    while (!section.done) {
+      const [type] = section.raw(1);
+      const inside = section.nested();
+      while (!inside.done) found.push(type === 0x20 ? inside.u64() : inside.text());
+    }
+  }
+  return found;
+}
+
+Deno.test("revoke() of a caller lists its certificates and no others, in a new version", async () => {
+  const { list, add } = await open();
+  const before = list.current;
+  add(7n);
+  add(8n, { caller: "broker-2", peer: "broker-2" });
+  add(9n);
+  assert.deepEqual(await list.revoke([CALLER]), { revoked: 2, version: before.version + 1, persisted: true });
+  assert.deepEqual(contentOf(list.current), [7n, 9n]);
+  assert.deepEqual(contentOf(before), [], "the version before stays as it was");
+  assert.equal(list.version(before.version), before, "whoever fetched it can still ask for its signature");
+});
+
+Deno.test("revoke() of what is listed already, or of nothing, makes no new version", async () => {
+  const { list, add } = await open();
+  const { version } = list.current;
+  assert.deepEqual(await list.revoke([CALLER]), { revoked: 0, version, persisted: true });
+  add(7n);
+  await list.revoke([CALLER]);
+  assert.deepEqual(await list.revoke([CALLER, { kind: "serial", value: "7" }]), {
+    revoked: 0,
+    version: version + 1,
+    persisted: true,
+  });
+});
+
+Deno.test("revoke() lists serials and key ids that this signer does not know, and nothing for what can't be a serial", async () => {
+  const { list } = await open();
+  const { revoked } = await list.revoke([
+    { kind: "serial", value: "18446744073709551615" },
+    { kind: "key_id", value: "agent=a host=b role=target t=1" },
+    ...["0", "18446744073709551616", "abc"].map((value): CertificateSubject => ({ kind: "serial", value })),
+  ]);
+  assert.equal(revoked, 0);
+  assert.deepEqual(contentOf(list.current), [2n ** 64n - 1n, "agent=a host=b role=target t=1"]);
+});
+
+Deno.test("a certificate with the serial 0, which no list can hold, does not keep others from being revoked", async () => {
+  const { list, add } = await open();
+  add(0n);
+  add(7n);
+  await list.revoke([CALLER]);
+  assert.deepEqual(contentOf(list.current), [7n]);
+});
+
+Deno.test("what is listed leaves the list 60 s after its certificate has ended", async () => {
+  const { list, clock, add } = await open();
+  add(7n, {}, 300);
+  add(8n, {}, 900);
+  const { version } = await list.revoke([CALLER]);
+  await clock.advance(359_000);
+  await list.sweep();
+  assert.equal(list.current.version, version);
+  await clock.advance(1_000);
+  await list.sweep();
+  assert.deepEqual(contentOf(list.current), [8n]);
+  await clock.advance(600_000);
+  await list.sweep();
+  assert.deepEqual(contentOf(list.current), []);
+});
+
+Deno.test("what was issued and revoked is there after a restart, also without its freeze", async () => {
+  const store = new FailingStore();
+  const first = await open(store);
+  first.add(7n);
+  first.add(8n, { caller: "broker-2", peer: "broker-2" });
+  await first.list.revoke([CALLER, { kind: "key_id", value: "a t=1" }]);
+  first.add(9n, { caller: "broker-2", peer: "broker-2" });
+  await first.list.close();
+  const second = await open(store, { now: NOW + 1000 });
+  assert.deepEqual(contentOf(second.list.current), [7n, "a t=1"]);
+  assert.equal((await second.list.revoke([{ kind: "caller", value: "broker-2" }])).revoked, 2);
+});
+
+Deno.test("certificates are stored within 250 ms, and before a revocation that is of them", async () => {
+  const store = new FailingStore();
+  const { list, clock, add } = await open(store);
+  add(7n);
+  assert.deepEqual(await store.loadCertificates(NOW), []);
+  await clock.advance(250);
+  assert.deepEqual((await store.loadCertificates(NOW)).map(({ serials }) => serials), [[7n]]);
+  add(8n);
+  await list.revoke([CALLER]);
+  const second = await open(store);
+  assert.deepEqual(contentOf(second.list.current), [7n, 8n], "a process killed after that loses nothing");
+});
+
+Deno.test("a certificate issued while others are being stored is stored as well", async () => {
+  const store = new FailingStore();
+  const { list, add, clock } = await open(store);
+  const disk = Promise.withResolvers<void>();
+  store.held.set("addCertificates", disk.promise);
+  add(7n);
+  await clock.advance(250);
+  add(8n);
+  disk.resolve();
+  await list.close();
+  const stored = await store.loadCertificates(NOW);
+  assert.deepEqual(stored.flatMap(({ serials }) => serials), [7n, 8n]);
+});
+
+Deno.test("the version grows over restarts with a clock that was set back", async () => {
+  const store = new FailingStore();
+  const first = await open(store);
+  first.add(7n);
+  const { version } = await first.list.revoke([CALLER]);
+  const second = await open(store, { now: NOW - 3_600_000 });
+  assert.ok(second.list.current.version > version);
+  const third = await open(store, { now: NOW - 7_200_000 });
+  assert.ok(third.list.current.version > second.list.current.version);
+  third.add(8n);
+  assert.equal((await third.list.revoke([CALLER])).version, third.list.current.version);
+  assert.ok(third.list.current.version > second.list.current.version + 1);
+});
+
+Deno.test("without a state_db the version is the clock's milliseconds", async () => {
+  const { list, clock, add } = await open(memoryStore());
+  assert.equal(list.current.version, NOW);
+  add(7n);
+  await clock.advance(5_000);
+  assert.equal((await list.revoke([CALLER])).version, NOW + 5_000);
+});
+
+Deno.test.each<{ name: string; freeze: Pick<Freeze, "kind" | "value">; expected: readonly bigint[] }>([
+  { name: "caller", freeze: { kind: "caller", value: "broker-1" }, expected: [7n] },
+  { name: "serial", freeze: { kind: "serial", value: "9" }, expected: [9n] },
+  { name: "session", freeze: { kind: "session_id", value: "9" }, expected: [] },
+])(
+  "a freeze of a $name is in the list at the next start, where nothing but the freeze was stored",
+  async ({ freeze, expected }) => {
+    const store = new FailingStore();
+    const first = await open(store);
+    first.add(7n);
+    await first.list.close();
+    const freezes = withFreeze(NO_FREEZES, { ...freeze, reason: "", frozenBy: "operator", frozenAt: NOW });
+    const second = await open(store, { freezes });
+    assert.deepEqual(contentOf(second.list.current), expected);
+    const later = await open(store, { freezes, now: NOW + 961_000 });
+    assert.deepEqual(contentOf(later.list.current), [], "no host believes the certificate any more");
+  },
+);
+
+Deno.test("a revocation that the store can't take is in force, says so, and is stored once it can be", async () => {
+  const store = new FailingStore();
+  const { list, counts, add } = await open(store);
+  store.failing.add("addCertificates").add("putRevocations");
+  add(7n);
+  assert.equal((await list.revoke([CALLER])).persisted, false);
+  assert.deepEqual(contentOf(list.current), [7n]);
+  add(8n);
+  assert.equal((await list.revoke([CALLER])).persisted, false);
+  assert.deepEqual(counts, { errors: 2, logged: 1 });
+  assert.deepEqual(contentOf((await open(store)).list.current), []);
+  store.failing.clear();
+  await list.sweep();
+  assert.deepEqual(contentOf((await open(store)).list.current), [7n, 8n]);
+});
+
+/** What another instance has issued, at a second of its own clock. */
+const issuedElsewhere = (serial: bigint, issuedAt: number) => ({
+  certificates: [{ holder: HOLDER, issuedAt, validBefore: issuedAt + 300, serials: [serial] }],
+});
+
+Deno.test("a caller's revocation holds for what was issued before and shows up later, at another signer too", async () => {
+  const store = memoryStore();
+  const { list } = await open(store);
+  await list.revoke([CALLER]);
+  const revocations = await store.loadRevocations(0);
+  assert.deepEqual(revocations, [{ ...CALLER, revokedAt: NOW }]);
+  const other = await open(store);
+  const krlVersion = await store.loadKrlVersion();
+  await other.list.takeOver({ ...issuedElsewhere(7n, NOW / 1000), state: { revocations, krlVersion } });
+  assert.deepEqual(contentOf(other.list.current), [7n]);
+});
+
+Deno.test("revoke() finds what was issued by a clock that is ahead, and so do others", async () => {
+  const store = memoryStore();
+  const { list } = await open(store);
+  const ahead = issuedElsewhere(7n, NOW / 1000 + 20);
+  await list.takeOver({ ...ahead, state: { revocations: [], krlVersion: 0 } });
+  assert.equal((await list.revoke([CALLER])).revoked, 1);
+  const other = await open(store);
+  await other.list.takeOver({
+    ...ahead,
+    state: { revocations: await store.loadRevocations(0), krlVersion: 0 },
+  });
+  assert.deepEqual(contentOf(other.list.current), [7n]);
+});
+
+Deno.test("what a killed signer finds in its audit log, of a caller that is frozen, is revoked for others as well", async () => {
+  const store = memoryStore();
+  const freezes = withFreeze(NO_FREEZES, { ...CALLER_FREEZE, frozenAt: NOW });
+  const recorded = { caller: "broker-1", endUser: "", host: "10.0.0.1:22", role: "target", serial: 7n };
+  await open(store, { freezes, records: [{ ...recorded, recordedAt: NOW }] });
+  assert.deepEqual(await store.loadRevocations(0), [{ ...CALLER, revokedAt: NOW }]);
+});
+
+Deno.test("a list that changes by what others have issued has a version that no other list has", async () => {
+  const store = memoryStore();
+  const { list } = await open(store);
+  await list.revoke([CALLER]);
+  const revocations = await store.loadRevocations(0);
+  // The other signers are ahead: what their lists are called must not be taken for this one.
+  await store.putRevocations([], NOW + 60_000);
+  await list.takeOver({ certificates: [], state: { revocations, krlVersion: NOW + 60_000 } });
+  assert.equal(list.current.version, NOW + 60_000);
+  await store.putRevocations([], NOW + 70_000);
+  // What was revoked is known: nobody changed it.
+  await list.takeOver(issuedElsewhere(7n, NOW / 1000));
+  assert.deepEqual(contentOf(list.current), [7n]);
+  assert.equal(list.current.version, NOW + 70_001);
+  assert.equal(await store.loadKrlVersion(), NOW + 70_001);
+});
+
+Deno.test("newerThan() answers at once with what is newer, else when there is news", async () => {
+  const { list, add } = await open();
+  const { version } = list.current;
+  assert.equal(await list.newerThan(version - 1), list.current);
+  const waiting = list.newerThan(version);
+  add(7n);
+  await list.revoke([CALLER]);
+  assert.equal(await waiting, list.current);
+  assert.equal(list.current.version, version + 1);
+});
+
+Deno.test("newerThan() gives up after 25 s, when the reader goes away, and at the end", async () => {
+  const { list, clock } = await open();
+  const { version } = list.current;
+  const slow = list.newerThan(version);
+  await clock.advance(25_000);
+  assert.equal(await slow, undefined);
+  const gone = new AbortController();
+  const left = list.newerThan(version, gone.signal);
+  gone.abort();
+  assert.equal(await left, undefined);
+  const last = list.newerThan(version);
+  list.release();
+  assert.equal(await last, undefined);
+  assert.equal(await list.newerThan(version), undefined, "also one that comes while the signer stops");
+});
+
+Deno.test("newerThan() does not believe a reader that names a version from the future", async () => {
+  const { list, clock, add } = await open();
+  const waiting = list.newerThan(Number.MAX_SAFE_INTEGER);
+  add(7n);
+  const { version } = await list.revoke([CALLER]);
+  assert.ok(version < NOW + 1000);
+  await clock.advance(25_000);
+  assert.equal(await waiting, undefined);
+});
+
+const RECORD: RecordedCertificate = {
+  caller: "broker-1",
+  endUser: "alice",
+  host: "10.0.0.1:22",
+  role: "target",
+  serial: 7n,
+  recordedAt: NOW - 1000,
+};
+
+Deno.test.each<{ name: string; subject: CertificateSubject }>([
+  { name: "its caller", subject: CALLER },
+  { name: "its end user", subject: { kind: "end_user", value: "alice" } },
+  {
+    name: "the forwarder that it may have come through",
+    subject: { kind: "caller", value: "control-plane" },
+  },
+])("a certificate that only the audit log tells of is revoked with $name", async ({ subject }) => {
+  const { list } = await open(new FailingStore(), { records: [RECORD] });
+  assert.equal((await list.revoke([subject])).revoked, 1);
+  assert.deepEqual(contentOf(list.current), [7n]);
+});
+
+Deno.test("a certificate that only the audit log tells of is listed at once where its caller is frozen", async () => {
+  const freeze: Freeze = { ...CALLER, kind: "caller", reason: "", frozenBy: "op", frozenAt: NOW - 500 };
+  const { list } = await open(new FailingStore(), {
+    records: [RECORD],
+    freezes: withFreeze(NO_FREEZES, freeze),
+  });
+  assert.deepEqual(contentOf(list.current), [7n]);
+});
+
+Deno.test("what the audit log tells of is stored, and the next start does not add it again", async () => {
+  const store = new FailingStore();
+  await open(store, { records: [RECORD] });
+  const stored = await store.loadCertificates(NOW);
+  assert.deepEqual(stored.map(({ holder: { peer }, serials }) => ({ peer, serials })), [
+    { peer: "broker-1", serials: [7n] },
+    { peer: "control-plane", serials: [7n] },
+  ]);
+  await open(store, { records: [RECORD, { ...RECORD, serial: 8n }] });
+  assert.deepEqual(
+    (await store.loadCertificates(NOW)).flatMap(({ serials }) => serials),
+    [7n, 7n, 8n, 8n],
+  );
+});
+
+Deno.test("records are read back until there are many in turn of stored certificates", async () => {
+  const store = new FailingStore();
+  const record = (serial: number) => ({ ...RECORD, serial: BigInt(serial), recordedAt: NOW - serial });
+  const stored = Array.from({ length: 3000 }, (_, index) => record(index + 1));
+  await open(store, { records: stored.filter(({ serial }) => serial !== 500n && serial !== 2900n) });
+  // Another signer of the same store has issued since: what this one had no time to store is found all the same.
+  await store.addCertificates([{
+    holder: HOLDER,
+    issuedAt: NOW / 1000,
+    validBefore: NOW / 1000 + 60,
+    serials: [1n],
+  }]);
+  const { list } = await open(store, { records: stored });
+  assert.deepEqual(list.findOwn(RECORD.caller, [500n, 2900n]), [500n]);
+});
+
+Deno.test("records that are older than any certificate are not asked for", async () => {
+  const { list } = await open(new FailingStore(), {
+    records: [{ ...RECORD, recordedAt: NOW - 1000 * REVOCATION_SECONDS - 1 }],
+  });
+  assert.equal((await list.revoke([CALLER])).revoked, 0);
+});

@@ -1,0 +1,261 @@
+import assert from "node:assert/strict";
+import { AppError, errorText } from "@gateway/shared/errors";
+import { SAMPLE_NOW, sampleGrant } from "@gateway/shared/testing";
+import type { WaiverDraft } from "./live_state.ts";
+import { FailingStore, memoryStore } from "../testing/failing_store.ts";
+import {
+  CALLER,
+  freezeOf,
+  GRANT,
+  IDENTITY,
+  openLiveState,
+  recorded,
+  restart,
+  USER,
+  WAIVER,
+} from "../testing/live_state_scene.ts";
+
+const unrecorded = {
+  made: () => Promise.reject(new AppError("audit_unavailable", "audit unavailable")),
+  notStored: () => assert.fail("nothing was recorded"),
+};
+
+Deno.test("createGrant() gives a grant with an id of 24 hex characters that ends with its ttl", async () => {
+  const { live, clock, ids, create } = await openLiveState();
+  const grant = await create({ caller: "broker-1", ttlSeconds: 60 });
+  assert.equal(grant.id, "000102030405060708090a0b");
+  assert.deepEqual([grant.grantedAt, grant.expiresAt], [SAMPLE_NOW, SAMPLE_NOW + 60_000]);
+  await clock.advance(59_999);
+  assert.deepEqual(ids(), [grant.id]);
+  await clock.advance(1);
+  assert.deepEqual(ids(), []);
+  assert.equal(live.grants.now, SAMPLE_NOW + 60_000);
+});
+
+Deno.test.each([
+  { name: "for a frozen caller", draft: { caller: "broker-1" }, kind: "frozen" },
+  { name: "for a frozen end user", draft: { endUser: "alice" }, kind: "frozen" },
+  {
+    name: "for a frozen scope, before its patterns are looked at",
+    draft: { caller: "broker-1", allow: ["("] },
+    kind: "frozen",
+  },
+  { name: "with an invalid pattern", draft: { allow: ["^id$", "("] }, kind: "invalid_pattern" },
+])("createGrant() refuses one $name, and neither records nor stores it (K5)", async ({ draft, kind }) => {
+  const store = new FailingStore();
+  const { live, ids, freeze } = await openLiveState(store);
+  await freeze(CALLER);
+  await freeze(USER);
+  const outcome = await live.createGrant({ ...GRANT, ...draft }, unrecorded);
+  assert.equal(outcome.kind, kind);
+  assert.deepEqual([ids(), store.calls.includes("insertGrant")], [[], false]);
+});
+
+Deno.test("a grant for everyone is possible while somebody is frozen", async () => {
+  const { create, freeze, ids } = await openLiveState();
+  await freeze(CALLER);
+  await create();
+  assert.equal(ids().length, 1);
+});
+
+// The record comes first: what could not be recorded has not happened.
+Deno.test("no change has an effect that could not be recorded", async () => {
+  const store = new FailingStore();
+  const { live, ids, create, freeze } = await openLiveState(store);
+  const { id } = await create();
+  await freeze(USER);
+  store.calls.length = 0;
+  const changes = [
+    () => live.createGrant(GRANT, unrecorded),
+    () => live.revokeGrant(id, unrecorded),
+    () => live.learnWaiver({ ...WAIVER, endUser: "" }, unrecorded),
+    () => live.freeze(freezeOf(CALLER), unrecorded),
+    () => live.unfreeze(USER, unrecorded),
+  ];
+  for (const change of changes) await assert.rejects(change, { code: "audit_unavailable" });
+  assert.deepEqual([ids(), store.calls], [[id], []]);
+  assert.deepEqual([live.findFreeze(IDENTITY)?.kind, live.view.freezes.caller.size], ["end_user", 0]);
+});
+
+// The record came first: it says what has not happened until another takes it back.
+Deno.test("a change that the store could not take is taken back in the records, before the next has its turn", async () => {
+  const store = new FailingStore();
+  const { live, create, freeze } = await openLiveState(store);
+  const { id } = await create();
+  await freeze(USER);
+  const methods = ["insertGrant", "deleteGrant", "putFreeze", "deleteFreeze"] as const;
+  for (const method of methods) store.failing.add(method);
+  const records: string[] = [];
+  const say = (what: string) => ({
+    made: () => Promise.resolve(void records.push(what)),
+    async notStored(_: unknown, error: unknown) {
+      await Promise.resolve();
+      records.push(`not ${what}: ${errorText(error)}`);
+    },
+  });
+  const changes = {
+    granted: live.createGrant(GRANT, say("granted")),
+    revoked: live.revokeGrant(id, say("revoked")),
+    learned: live.learnWaiver({ ...WAIVER, endUser: "" }, say("learned")),
+    frozen: live.freeze(freezeOf(CALLER), say("frozen")),
+    unfrozen: live.unfreeze(USER, say("unfrozen")),
+  };
+  await Promise.allSettled(Object.values(changes));
+  const why = "The state database could not be used";
+  assert.deepEqual(records, Object.keys(changes).flatMap((what) => [what, `not ${what}: ${why}`]));
+});
+
+Deno.test("a grant or waiver that could not be stored does not exist", async () => {
+  const store = new FailingStore();
+  const { live, counts, ids, learn } = await openLiveState(store);
+  store.failing.add("insertGrant");
+  await assert.rejects(() => live.createGrant(GRANT, recorded), { code: "internal" });
+  await assert.rejects(() => learn(), { code: "internal" });
+  assert.deepEqual([ids(), counts.errors], [[], 2]);
+});
+
+Deno.test("revokeGrant() ends a grant now and after a restart", async () => {
+  const store = memoryStore();
+  const { live, ids, create } = await openLiveState(store);
+  const { id } = await create();
+  assert.equal(await live.revokeGrant(id, recorded), true);
+  assert.deepEqual([ids(), await store.loadGrants(0)], [[], []]);
+  assert.equal(await live.revokeGrant(id, recorded), false);
+});
+
+Deno.test("revokeGrant() knows no expired grant", async () => {
+  const { live, clock, create } = await openLiveState();
+  const { id } = await create();
+  await clock.advance(60_000);
+  assert.equal(await live.revokeGrant(id, recorded), false);
+});
+
+Deno.test("revokeGrant() keeps a grant that the store could not delete (K22)", async () => {
+  const store = new FailingStore();
+  const { live, counts, ids, create } = await openLiveState(store);
+  const { id } = await create();
+  store.failing.add("deleteGrant");
+  await assert.rejects(() => live.revokeGrant(id, recorded), { code: "internal" });
+  assert.deepEqual(
+    [ids(), counts.errors],
+    [[id], 1],
+    "gone from memory alone it would be back after a restart",
+  );
+  store.failing.clear();
+  assert.equal(await live.revokeGrant(id, recorded), true);
+  assert.deepEqual((await restart(store)).ids(), []);
+});
+
+Deno.test("learnWaiver() binds to command, elevation, caller and end user (A4, I25)", async () => {
+  const outcome = await (await openLiveState()).learn();
+  assert(outcome.kind === "created");
+  assert.deepEqual(outcome.grant, {
+    ...sampleGrant(),
+    id: "000102030405060708090a0b",
+    allow: [],
+    waiveApproval: ["^systemctl restart nginx$"],
+    caller: "broker-1",
+    endUser: "alice",
+    sudo: true,
+    sudoUser: "root",
+    approver: "boss",
+    approvalId: "a1",
+  });
+});
+
+Deno.test("learnWaiver() again refreshes the one waiver of the scope", async () => {
+  const store = new FailingStore();
+  const { live, clock, learn } = await openLiveState(store);
+  await learn();
+  await learn({ endUser: "" });
+  await clock.advance(30_000);
+  await learn({ sudoUser: "root" });
+  const waivers = live.listGrants();
+  assert.deepEqual(waivers.map(({ endUser }) => endUser), ["", "alice"]);
+  assert.equal(waivers[1]?.expiresAt, SAMPLE_NOW + 90_000);
+  assert.deepEqual((await restart(store)).ids(), waivers.map(({ id }) => id));
+});
+
+Deno.test("learnWaiver() refreshes when a waiver of the same scope had spared the approval", async () => {
+  const { live, clock, learn } = await openLiveState();
+  await learn();
+  await clock.advance(30_000);
+  assert.equal((await learn({ gate: "waived" })).kind, "created");
+  assert.deepEqual(live.listGrants().map(({ expiresAt }) => expiresAt), [SAMPLE_NOW + 90_000]);
+});
+
+Deno.test.each<{ name: string; draft: Partial<WaiverDraft>; reason: string }>([
+  { name: "that needed no approval", draft: { gate: "none" }, reason: "not require_approval" },
+  { name: "that another waiver had spared it", draft: { gate: "waived" }, reason: "not require_approval" },
+  {
+    name: "that writes a file, nobody says with what content",
+    draft: { fileTransfer: true },
+    reason: "a file transfer or an apply without the digest of its content",
+  },
+  { name: "of a frozen caller (A13)", draft: { caller: "frozen" }, reason: "subject is frozen" },
+  { name: "of a frozen end user (A13)", draft: { endUser: "frozen" }, reason: "subject is frozen" },
+  { name: "through a frozen forwarder (K6)", draft: { peer: "frozen" }, reason: "subject is frozen" },
+])("learnWaiver() learns nothing from a command $name", async ({ draft, reason }) => {
+  const store = new FailingStore();
+  const { ids, learn, freeze } = await openLiveState(store);
+  await freeze({ kind: "caller", value: "frozen" });
+  await freeze({ kind: "end_user", value: "frozen" });
+  assert.deepEqual(await learn(draft), { kind: "skipped", reason });
+  assert.deepEqual([ids(), store.calls.includes("insertGrant")], [[], false]);
+});
+
+Deno.test("learnWaiver() shortens a life above the cap", async () => {
+  const { live, learn } = await openLiveState();
+  await learn({ ttlSeconds: 100, maxTtlSeconds: 10 });
+  await learn({ ttlSeconds: 1e15, command: "x" });
+  const [capped, endless] = live.listGrants().map(({ expiresAt }) => expiresAt);
+  assert.equal(capped, SAMPLE_NOW + 10_000);
+  assert.doesNotThrow(() => new Date(endless ?? NaN).toISOString());
+});
+
+Deno.test("purgeExpired() forgets what has expired, in memory and in the store", async () => {
+  const store = new FailingStore();
+  const { live, clock, counts, create } = await openLiveState(store);
+  await create({ ttlSeconds: 1 });
+  const { id } = await create({ ttlSeconds: 60 });
+  await clock.advance(1_000);
+  store.failing.add("purgeExpired");
+  await live.purgeExpired();
+  assert.deepEqual([...live.view.grants.byId.keys()], [id]);
+  assert.deepEqual([counts.errors, (await store.loadGrants(0)).length], [1, 2]);
+  store.failing.clear();
+  await live.purgeExpired();
+  assert.deepEqual((await store.loadGrants(0)).map((grant) => grant.id), [id], "asked again");
+  await clock.advance(59_000);
+  await live.purgeExpired();
+  assert.deepEqual([live.view.grants.byId.size, await store.loadGrants(0)], [0, []]);
+});
+
+Deno.test("open() leaves out grants of the frozen, and those whose patterns can't be used", async () => {
+  const store = memoryStore();
+  await store.putFreeze({ ...freezeOf(CALLER), frozenAt: SAMPLE_NOW });
+  await store.insertGrant(sampleGrant({ id: "frozen", caller: "broker-1" }));
+  await store.insertGrant(sampleGrant({ id: "bad", allow: ["("] }));
+  await store.insertGrant(sampleGrant({ id: "expired", expiresAt: SAMPLE_NOW }));
+  await store.insertGrant(sampleGrant({ id: "good" }));
+  const { live, ids, counts } = await openLiveState(store);
+  assert.deepEqual([ids(), counts.warnings], [["good"], 1]);
+  await live.unfreeze(CALLER, recorded);
+  assert.deepEqual([ids(), (await restart(store)).ids()], [["good"], ["good"]]);
+});
+
+Deno.test("open() fails when a freeze can't be read", async () => {
+  const store = memoryStore();
+  store.loadFreezes = () => Promise.reject(new AppError("invalid_config", "Cannot use state_db"));
+  await assert.rejects(openLiveState(store), { code: "invalid_config" });
+});
+
+Deno.test("survivesRestart is that of the store; close() waits for the changes under way", async () => {
+  const store = memoryStore();
+  const { live } = await openLiveState(store);
+  assert.equal(live.survivesRestart, false);
+  const created = live.createGrant(GRANT, recorded);
+  await live.close();
+  assert.equal((await created).kind, "created");
+  await assert.rejects(store.loadGrants(0));
+});
