@@ -7,7 +7,7 @@ import { ALLOW_PTY, type SessionScene, withSessions } from "./session_scene.ts";
 
 /** More than the last page of a file takes on a disk that is full otherwise. */
 const BEYOND_A_PAGE = "x".repeat(8_000);
-const PRINTS_MUCH = "head -c 8192 /dev/zero | tr '\\0' x; echo";
+const PRINTS_MUCH = "head -c 8000 /dev/zero | tr '\\0' x; echo";
 
 async function withRecordings(
   { folder, strict }: { readonly folder: string; readonly strict: boolean },
