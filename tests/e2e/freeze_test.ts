@@ -4,7 +4,7 @@ import { poll } from "../stage/poll.ts";
 import { HOST, runBrokerCtl, type Stage } from "../stage/stage.ts";
 import { withStage } from "../stage/with_stage.ts";
 
-const ROUNDS = 200;
+const ROUNDS = 60;
 const CONNECTIONS = 32;
 const SUBJECT = { kind: "caller", value: "broker-local" };
 const UNLIMITED = { path: ["sign_rate_limit_per_min"] };
