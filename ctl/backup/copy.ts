@@ -7,7 +7,7 @@ import { listSegments } from "@gateway/shared/audit";
 import { quoteText, writeAll } from "@gateway/shared/text";
 import type { Clock } from "@gateway/shared/clock";
 import { AppError, errorText } from "@gateway/shared/errors";
-import { listLogSet } from "../audit/deployment_logs.ts";
+import { listLogSet } from "../audit/logs.ts";
 
 const ROOT = 0;
 const CHUNK_BYTES = 1024 * 1024;
