@@ -15,8 +15,7 @@ import {
 import { AppError, errorText } from "@gateway/shared/errors";
 import { parseDeniedCallers } from "@gateway/shared/http";
 import { quoteText } from "@gateway/shared/text";
-import { parseManifest } from "../backup/manifest.ts";
-import { backupSeedPath, readBackupKey, verifyManifest } from "../backup/signature.ts";
+import { backupSeedPath, parseManifest, readBackupKey, verifyManifest } from "../backup/manifest.ts";
 import { describeEnd, readCertificateFacts } from "../identities/certificate_facts.ts";
 import { about, fail, type Finding, type Found, pass, unknown, warn } from "./findings.ts";
 
