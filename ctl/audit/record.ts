@@ -1,36 +1,10 @@
 import * as z from "@zod/zod";
 import { parseLine, readOldCommand } from "@gateway/shared/audit";
+import { AppError } from "@gateway/shared/errors";
 import { parseJson } from "@gateway/shared/json";
-
-/** What is shown of an audit record. */
-export interface ShownRecord {
-  readonly time: string;
-  readonly seq: bigint;
-  readonly caller: string;
-  readonly host: string;
-  readonly outcome: string;
-  readonly serial: bigint;
-  /** `k8s`: it is about a cluster. */
-  readonly target_type: string;
-  /** Without the request's ID, which old records have at its end. */
-  readonly command: string;
-  readonly session_id: string;
-  readonly elevation: string;
-  readonly pty: boolean;
-  readonly policy_rule: string;
-  readonly dry_run: boolean;
-  readonly approved_by: string;
-  readonly anomaly: string;
-  readonly warning: string;
-  readonly err: string;
-  /** What follows is of the object `ext`. */
-  readonly command_line: string;
-  readonly request_id: string;
-  readonly host_name: string;
-  readonly policy_version: number;
-  readonly reason: string;
-  readonly jti: string;
-}
+import { quoteText } from "@gateway/shared/text";
+import { parseSerial } from "../kit/freeze_subject.ts";
+import { EMPTY_CELL, formatRow, INDENT, shortenText } from "../kit/table.ts";
 
 const text = z.string().default("");
 const flag = z.boolean().default(false);
@@ -47,13 +21,14 @@ const ext = z.object({
 });
 const NO_EXT = ext.parse({});
 
-const shownRecord: z.ZodType<ShownRecord> = z.object({
+const shownRecord = z.object({
   time: text,
   seq: integer,
   caller: text,
   host: text,
   outcome: text,
   serial: integer,
+  // `k8s` for a cluster.
   target_type: text,
   command: text,
   session_id: text,
@@ -67,25 +42,134 @@ const shownRecord: z.ZodType<ShownRecord> = z.object({
   err: text,
   ext: ext.optional(),
 }).transform(({ ext, ...record }) =>
+  // Old records have the ID of the request at the end of the command.
   ext === undefined
     ? { ...NO_EXT, ...record, ...readOldCommand(record.command) }
     : { ...record, ...ext, session_id: record.session_id || ext.session_id }
 );
 
-const DECODER = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+export type ShownRecord = z.infer<typeof shownRecord>;
 
-/** A line of a log, as text and taken apart. */
 export interface LogRecord {
   readonly text: string;
   readonly record: ShownRecord;
-  /** Whose log it stands in, where several instances' are read. */
+  /** The instance whose log has the record, if several logs are read. */
   readonly instance?: string;
 }
 
-/** Reads a line without its newline; undefined when it is not a record. Signatures are not checked. */
+const DECODER = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+
+/** Reads a line without its newline; undefined for a line that is not a record. Signatures are not checked. */
 export function readRecord(line: Uint8Array): LogRecord | undefined {
   if (parseLine(line) === undefined) return undefined;
   const text = DECODER.decode(line);
   const { data: record } = shownRecord.safeParse(parseJson(text));
   return record === undefined ? undefined : { text, record };
+}
+
+/** The flags that select records; `since` is a time or a day in UTC. */
+export type FilterFlags = {
+  readonly [Name in "host" | "caller" | "outcome" | "serial" | "request" | "since"]?: string;
+};
+
+const DAY = /^\d{4}-\d{2}-\d{2}$/;
+const TIME = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(?:\.\d+)?(?:Z|[+-]\d{2}:\d{2})$/i;
+
+/** @throws {AppError} `invalid_request` for an invalid serial or time */
+export function createFilter(flags: FilterFlags): (record: ShownRecord) => boolean {
+  const { host = "", caller = "", outcome, request } = flags;
+  const serial = flags.serial === undefined ? undefined : parseSerial(flags.serial);
+  const since = flags.since === undefined ? undefined : parseTime(flags.since);
+  return (record) =>
+    record.host.includes(host) &&
+    record.caller.includes(caller) &&
+    (outcome === undefined || record.outcome === outcome) &&
+    (serial === undefined || record.serial === serial) &&
+    (request === undefined || record.request_id === request) &&
+    (since === undefined || Date.parse(record.time) >= since);
+}
+
+function parseTime(text: string): number {
+  const ms = DAY.test(text) || TIME.test(text) ? Date.parse(text) : NaN;
+  // Date.parse reads February 31 as March 3.
+  const day = new Date(`${text.slice(0, 10)}T00:00:00Z`);
+  const isDay = !Number.isNaN(day.getTime()) && day.toISOString().slice(0, 10) === text.slice(0, 10);
+  if (isDay && !Number.isNaN(ms)) return ms;
+  throw new AppError(
+    "invalid_request",
+    `Cannot read time ${quoteText(text)}: expected 2026-01-31 or 2026-01-31T08:00:00Z`,
+  );
+}
+
+const TITLES = ["TIME", "SEQ", "CALLER", "HOST", "OUTCOME", "SERIAL", "DETAIL"];
+const WIDTHS = [20, 6, 14, 20, 14, 20];
+// The host is last, because only hosts can be long.
+const NARROW_TITLES = ["TIME", "SEQ", "OUTCOME", "CALLER", "HOST"];
+const NARROW_WIDTHS = [20, 6, 14, 14];
+const INSTANCE_WIDTH = 16;
+/** On a narrower terminal, the detail gets a line of its own. */
+const ENOUGH_COLUMNS = 160;
+
+/** A table whose rows are formatted one after the other. */
+export function createRecordTable({ columns = Infinity, full, instances = false }: {
+  /** Undefined: unlimited. */
+  readonly columns: number | undefined;
+  /** Long commands and messages are not truncated. */
+  readonly full: boolean;
+  /** The first column shows the instance. */
+  readonly instances?: boolean;
+}) {
+  const show = full ? (text: string) => text : shortenText;
+  const isNarrow = columns - (instances ? INSTANCE_WIDTH : 0) < ENOUGH_COLUMNS;
+  const named = (name: string, line: string) =>
+    instances ? formatRow([name, line], [INSTANCE_WIDTH - 2]) : line;
+  return {
+    heading: named(
+      "INSTANCE",
+      isNarrow ? formatRow(NARROW_TITLES, NARROW_WIDTHS) : formatRow(TITLES, WIDTHS),
+    ),
+    format(record: ShownRecord, instance = ""): readonly string[] {
+      const { caller, host, outcome } = record;
+      const [time, seq] = [shortTime(record.time), record.seq.toString()];
+      const serial = record.serial === 0n ? "" : record.serial.toString();
+      const detail = describe(record, show);
+      if (!isNarrow) {
+        const cells = [time, seq, caller, host, outcome, serial].map(orDash);
+        return [named(orDash(instance), formatRow([...cells, detail], WIDTHS))];
+      }
+      const row = formatRow([time, seq, outcome, caller, host].map(orDash), NARROW_WIDTHS);
+      const facts = [serial && `[serial: ${serial}]`, detail].filter(Boolean).join(" ");
+      return [named(orDash(instance), row), ...(facts === "" ? [] : [`${INDENT}${facts}`])];
+    },
+  };
+}
+
+/** A time without fractions of a second. */
+export function shortTime(time: string): string {
+  return time.replace(/\.\d+Z$/, "Z");
+}
+
+function orDash(cell: string): string {
+  return cell || EMPTY_CELL;
+}
+
+function describe(record: ShownRecord, show: (text: string) => string): string {
+  const tag = (name: string, value: string) => value === "" ? "" : `[${name}: ${show(value)}]`;
+  return [
+    show(record.command),
+    tag("command", record.command_line),
+    tag("session", record.session_id),
+    tag("host", record.host_name === record.host ? "" : record.host_name),
+    record.elevation && `[${record.elevation}]`,
+    record.pty ? "[pty]" : "",
+    tag("rule", record.policy_rule),
+    record.dry_run ? "[dry-run]" : "",
+    tag("approved-by", record.approved_by),
+    tag("anomaly", record.anomaly),
+    tag("warning", record.warning),
+    tag("err", record.err),
+    tag("reason", record.reason),
+    tag("policy", record.policy_version === 0 ? "" : `${record.policy_version}`),
+    tag("request", record.request_id),
+  ].filter((part) => part !== "").join(" ");
 }

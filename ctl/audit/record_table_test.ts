@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
-import type { ShownRecord } from "./record.ts";
-import { createRecordTable } from "./record_table.ts";
+import { createRecordTable, type ShownRecord } from "./record.ts";
 
 const RECORD: ShownRecord = {
   time: "2026-01-02T03:04:05.678Z",

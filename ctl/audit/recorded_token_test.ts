@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
-import type { ApiEvent, ApiObject } from "./api_event.ts";
-import { isWithin, readToken } from "./recorded_token.ts";
+import { type ApiEvent, isWithin, readToken } from "./tokens.ts";
+
+type ApiObject = NonNullable<ApiEvent["object"]>;
 
 const OBJECT: ApiObject = { group: "", resource: "pods", subresource: "", namespace: "prod", name: "web-1" };
 const EVENT: ApiEvent = {

@@ -1,17 +1,11 @@
 import { resolve } from "node:path";
+import { type KeptRecords, planRepair, repairLog } from "@gateway/shared/audit";
 import { systemClock } from "@gateway/shared/clock";
 import { visibleText } from "@gateway/shared/text";
-import {
-  type KeptRecords,
-  planRepair,
-  repairLog,
-  type RepairOutcome,
-  type RepairPlan,
-} from "@gateway/shared/audit";
 import { once } from "../kit/arguments.ts";
-import { loadAuditKey } from "./instance_keys.ts";
 import type { AddCommand, CommandContext } from "../kit/context.ts";
 import { type Advice, type CommandResult, withHint } from "../kit/output.ts";
+import { loadAuditKey } from "./keys.ts";
 
 interface RepairFlags {
   readonly log: string;
@@ -35,7 +29,6 @@ const RUNNING: Advice = {
   hint: "stop the service first; at its start it mends a torn last record by itself",
 };
 
-/** `audit repair`: cuts from a log what follows its last record. */
 export const addRepair: AddCommand = (audit, context) => {
   audit.command("repair")
     .description("Mend an audit log that a crash has left with a torn end.")
@@ -46,16 +39,20 @@ export const addRepair: AddCommand = (audit, context) => {
     .action((flags: RepairFlags, command) => context.run(command, [], () => repair(flags, context)));
 };
 
-async function repair(flags: RepairFlags, context: CommandContext): Promise<CommandResult> {
-  const path = resolve(context.workingFolder, flags.log);
-  const options = { path, publicKey: await loadAuditKey(flags.key, context.workingFolder) };
-  const outcome = await withHint<RepairPlan | RepairOutcome>(
+async function repair(
+  { log, key, apply = false }: RepairFlags,
+  { workingFolder }: CommandContext,
+): Promise<CommandResult> {
+  const options = {
+    path: resolve(workingFolder, log),
+    publicKey: key === undefined ? undefined : await loadAuditKey(key, workingFolder),
+  };
+  const outcome = await withHint(
     RUNNING,
-    () => flags.apply === true ? repairLog(options, systemClock.now()) : planRepair(options),
+    async () => apply ? await repairLog(options, systemClock.now()) : await planRepair(options),
   );
-  const { kind } = outcome;
   const json = {
-    status: kind,
+    status: outcome.kind,
     kept_records: outcome.records,
     last_seq: outcome.lastSeq ?? null,
     kept_bytes: outcome.keptBytes,
@@ -63,31 +60,30 @@ async function repair(flags: RepairFlags, context: CommandContext): Promise<Comm
   switch (outcome.kind) {
     case "clean":
       return { json, lines: [`OK: ${outcome.records} records, nothing to repair`] };
-    case "refused":
-      return {
-        json: { ...json, reason: outcome.reason },
-        lines: [`FAIL: ${outcome.reason}; nothing was changed`],
-        failed: true,
-      };
+    case "refused": {
+      const { reason } = outcome;
+      return { json: { ...json, reason }, lines: [`FAIL: ${reason}; nothing was changed`], failed: true };
+    }
     case "torn": {
-      const { tailBytes, preview } = outcome;
-      const shown = visibleText(new TextDecoder().decode(preview));
+      const { tailBytes, keptBytes } = outcome;
+      const preview = visibleText(new TextDecoder().decode(outcome.preview));
+      const more = outcome.preview.length < tailBytes ? "…" : "";
       return {
-        json: { ...json, tail_bytes: tailBytes, preview: shown },
+        json: { ...json, tail_bytes: tailBytes, preview },
         lines: [
           describeKept(outcome),
-          `torn: ${tailBytes} bytes from byte ${outcome.keptBytes} on: ${shown}${
-            preview.length < tailBytes ? "…" : ""
-          }`,
-          `nothing was changed; with --apply these bytes move to ${flags.log}.corrupt-<time>`,
+          `torn: ${tailBytes} bytes from byte ${keptBytes} on: ${preview}${more}`,
+          `nothing was changed; with --apply these bytes move to ${log}.corrupt-<time>`,
         ],
       };
     }
-    case "repaired":
+    case "repaired": {
+      const { tailBytes, movedTo } = outcome;
       return {
-        json: { ...json, tail_bytes: outcome.tailBytes, moved_to: outcome.movedTo },
-        lines: [describeKept(outcome), `repaired: ${outcome.tailBytes} bytes moved to ${outcome.movedTo}`],
+        json: { ...json, tail_bytes: tailBytes, moved_to: movedTo },
+        lines: [describeKept(outcome), `repaired: ${tailBytes} bytes moved to ${movedTo}`],
       };
+    }
     default:
       return outcome satisfies never;
   }

@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
-import type { ApiEvent } from "./api_event.ts";
-import { TokenSearch } from "./token_uses.ts";
+import { type ApiEvent, TokenSearch } from "./tokens.ts";
 
 const AGENT = "system:serviceaccount:broker:agent";
 const MINTER = "system:serviceaccount:broker:minter";
@@ -124,7 +123,7 @@ Deno.test.each<{ name: string; events: readonly ApiEvent[]; unexplained: string[
     unexplained: [],
   },
 ])("TokenSearch judges $name", ({ events, unexplained }) => {
-  assert.deepEqual(idsOf(search(...events).unexplained), unexplained);
+  assert.deepEqual(idsOf(search(...events).unexplained.events), unexplained);
 });
 
 Deno.test("TokenSearch takes a token of a check for explained, as long as it asks what it may do", () => {
@@ -140,15 +139,15 @@ Deno.test("TokenSearch takes a token of a check for explained, as long as it ask
     use("5", { jti: "checks", ...review("subjectaccessreviews") }),
     use("6", { jti: "checks" }),
   ];
-  assert.deepEqual(idsOf(searchWith(["checks"], events).unexplained), ["5", "6"]);
-  assert.deepEqual(idsOf(searchWith([], events).unexplained), ["2", "3", "4", "5", "6"]);
+  assert.deepEqual(idsOf(searchWith(["checks"], events).unexplained.events), ["5", "6"]);
+  assert.deepEqual(idsOf(searchWith([], events).unexplained.events), ["2", "3", "4", "5", "6"]);
 });
 
 Deno.test("TokenSearch keeps so many requests that nothing explains, and says that there are more", () => {
   const foreign = Array.from({ length: 1001 }, (_, index) => use(`f${index}`, { jti: "foreign" }));
   const found = search(issue("1", "ours"), ...foreign);
-  assert.deepEqual([found.unexplained.length, found.isCut], [1000, true]);
-  assert.equal(search(issue("1", "ours"), ...foreign.slice(0, 1000)).isCut, false);
+  assert.deepEqual([found.unexplained.events.length, found.unexplained.isCut], [1000, true]);
+  assert.equal(search(issue("1", "ours"), ...foreign.slice(0, 1000)).unexplained.isCut, false);
 });
 
 Deno.test("TokenSearch keeps what a token was not issued for, however much else was done with it", () => {

@@ -1,14 +1,36 @@
-import type { LogHead, LogProblem, VerifyResult } from "@gateway/shared/audit";
-import type { RememberedHead } from "./remembered_heads.ts";
+import { basename } from "node:path";
+import * as z from "@zod/zod";
+import {
+  type AuditPublicKey,
+  type LogHead,
+  type LogProblem,
+  verifyAll,
+  verifyFile,
+  verifyKept,
+} from "@gateway/shared/audit";
+import { systemClock } from "@gateway/shared/clock";
+import { AppError, errorText } from "@gateway/shared/errors";
+import { ifThere, readRegularText, writeFileAtomic } from "@gateway/shared/files";
+import { parseJson, stringifyJson } from "@gateway/shared/json";
+import { quoteText } from "@gateway/shared/text";
 
-export interface VerifiedLog {
-  readonly name: string;
-  readonly result: VerifyResult;
-  /** The defects that are shown; `result` counts all. */
-  readonly problems: readonly LogProblem[];
-  /** What it was held against; absent at its first check, or when nothing is to be remembered. */
-  readonly remembered?: RememberedHead | undefined;
-}
+/** A log that is broken in every line must not fill the memory. */
+export const MAX_REPORTED = 1000;
+
+const headFile = z.strictObject({
+  heads: z.array(z.strictObject({
+    // Without its directory: logs are also verified where they were copied to.
+    log: z.string().min(1),
+    seq: z.union([z.int(), z.bigint()]).transform(BigInt),
+    hash: z.string().regex(/^(?:[0-9a-f]{64})?$/),
+    verified_at: z.string().regex(/^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}Z$/),
+  })).min(1),
+});
+
+/** The end that a log had when it was last verified. */
+type RememberedHead = z.infer<typeof headFile>["heads"][number];
+
+export type VerifiedLog = Awaited<ReturnType<typeof verifyLog>>;
 
 export interface VerifyMethod {
   readonly withKey: boolean;
@@ -17,55 +39,144 @@ export interface VerifyMethod {
   readonly since: boolean;
 }
 
-/** Whether it is intact, and what was remembered of it is still in it. */
-export function isIntact(log: VerifiedLog): boolean {
-  return log.result.problems === 0 && !hasLostHead(log);
+/** The file of `--since`, which remembers the ends of logs. */
+export interface HeadFile {
+  /** The remembered end of a log. */
+  readonly find: (log: string) => RememberedHead | undefined;
+  /** The remembered logs that were not verified. */
+  readonly listGone: (logs: readonly VerifiedLog[]) => readonly string[];
+  /** Remembers the new ends if all logs are in order. @returns lines for the operator */
+  readonly close: (logs: readonly VerifiedLog[], ok: boolean) => Promise<readonly string[]>;
 }
 
-/** Whether the log does not contain what was seen of it. */
-export function hasLostHead({ remembered, result }: VerifiedLog): boolean {
-  return remembered !== undefined && result.entriesSince === undefined;
+/**
+ * Opens the file of `--since`; without a path, nothing is remembered.
+ *
+ * @throws {AppError} `invalid_config` when it is another file, or can't be written; then the former one is still there
+ */
+export async function openHeads(path: string | undefined): Promise<HeadFile> {
+  const heads = path === undefined ? undefined : await readHeads(path);
+  return {
+    find: (log) => heads?.find((head) => head.log === log),
+    listGone: (logs) =>
+      (heads ?? []).map(({ log }) => log).filter((log) => logs.every(({ name }) => name !== log)),
+    async close(logs, ok) {
+      if (path === undefined) return [];
+      const file = quoteText(path);
+      if (!ok) return [heads === undefined ? `${file} was not written` : `${file} was left as it is`];
+      const verified_at = new Date(systemClock.now()).toISOString().replace(/\.\d+/, "");
+      const fresh = logs.map(({ name, result: { head } }) => ({ log: name, ...head, verified_at }));
+      try {
+        await writeFileAtomic(path, new TextEncoder().encode(`${stringifyJson({ heads: fresh })}\n`));
+      } catch (cause) {
+        const message = `Cannot write remembered heads ${file}: ${errorText(cause)}`;
+        throw new AppError("invalid_config", message, { cause });
+      }
+      return [
+        heads === undefined
+          ? `${file} is new and remembers this end: from the next run on it shows when anything is taken away`
+          : `${file} remembers this end now`,
+      ];
+    },
+  };
 }
 
-/** What is left open of an intact log, for people. */
-export function findOpenQuestions(
-  { result, remembered }: VerifiedLog,
-  method: VerifyMethod,
-): readonly string[] {
+async function readHeads(path: string): Promise<readonly RememberedHead[] | undefined> {
+  const text = await ifThere(readRegularText(path));
+  if (text === undefined) return undefined;
+  try {
+    return headFile.parse(parseJson(text)).heads;
+  } catch (cause) {
+    throw new AppError(
+      "invalid_config",
+      `Cannot read remembered heads ${quoteText(path)}: not a file that audit verify --since has written`,
+      { cause },
+    );
+  }
+}
+
+export async function verifyLog(
+  path: string,
+  { all, since }: VerifyMethod,
+  { publicKey, heads, name = basename(path), onLine }: {
+    readonly publicKey: AuditPublicKey | undefined;
+    readonly heads: HeadFile;
+    readonly name?: string;
+    readonly onLine?: (line: Uint8Array) => void;
+  },
+) {
+  const remembered = heads.find(name);
+  const problems: LogProblem[] = [];
+  const result = await (all ? verifyAll : since ? verifyKept : verifyFile)({
+    path,
+    publicKey,
+    since: remembered?.hash,
+    onProblem(problem) {
+      if (problems.length < MAX_REPORTED) problems.push(problem);
+    },
+    onLine,
+  });
+  const lost = result.entriesSince === undefined ? remembered : undefined;
+  return {
+    name,
+    result,
+    /** The first problems; `result` counts all. */
+    problems,
+    remembered,
+    /** The remembered end, if the log does not contain it. */
+    lost,
+    isIntact: result.problems === 0 && lost === undefined,
+  };
+}
+
+/** The result of a check for programs. */
+export function describeForPrograms(log: VerifiedLog, method: VerifyMethod) {
+  const { name, result, problems, remembered, lost, isIntact: ok } = log;
+  return {
+    log: name,
+    ok,
+    entries: result.entries,
+    problem_count: result.problems,
+    signatures: method.withKey,
+    problems,
+    head: result.head,
+    since: remembered === undefined
+      ? null
+      : { ...remembered, contained: lost === undefined, entries_since: result.entriesSince ?? null },
+    not_proved: ok ? findOpenQuestions(log, method) : [],
+  };
+}
+
+/** What the check of an intact log does not prove. */
+function findOpenQuestions({ result, remembered }: VerifiedLog, method: VerifyMethod): readonly string[] {
+  const later = method.since ? "; the next run will tell" : " (pass --since)";
   return [
     ...(method.withKey ? [] : ["who wrote it: anybody can make a log whose hashes fit (pass --key)"]),
     ...(result.isFromBeginning ? [] : ["what was in the files before its first record (pass --all)"]),
     remembered !== undefined
       ? "that nothing was written after the remembered head and taken away again before now"
-      : `that nothing was taken from its end: a log that was cut or emptied is as whole as a shorter one${
-        method.since ? "; the next run will tell" : " (pass --since)"
-      }`,
+      : `that nothing was taken from its end: a log that was cut or emptied is as whole as a shorter one${later}`,
   ];
 }
 
-/** What the check came to, for people: what it proves, then what it does not. */
+/** The result of a check for people: what it proves, then what it does not. */
 export function describeVerified(log: VerifiedLog, method: VerifyMethod): readonly string[] {
-  const { name, result, problems, remembered } = log;
-  if (isIntact(log)) {
+  const { name, problems, remembered, lost, isIntact } = log;
+  const { entries, problems: count, head, entriesSince } = log.result;
+  if (isIntact) {
+    const scope = method.all ? " across all rotated segments" : "";
+    const signatures = method.withKey ? ", all signatures valid" : "; signatures not checked (pass --key)";
     return [
-      describeIntact(result.entries, method),
-      `head: ${describeHead(result.head)}`,
+      `OK: ${entries} entries, chain intact${scope}${signatures}`,
+      `head: ${describeHead(head)}`,
       ...(remembered === undefined ? [] : [
-        `since ${remembered.verified_at}: nothing of what was there then (${
-          describeHead(remembered)
-        }) was changed or ` +
-        `taken away; ${result.entriesSince} entries came after it`,
+        `since ${remembered.verified_at}: nothing of what was there then (${describeHead(remembered)}) ` +
+        `was changed or taken away; ${entriesSince} entries came after it`,
       ]),
       ...findOpenQuestions(log, method).map((question) => `not proved: ${question}`),
     ];
   }
-  const lost = hasLostHead(log) && remembered !== undefined
-    ? [
-      `ERROR: ${name} does not contain what was its end at ${remembered.verified_at} ` +
-      `(${describeHead(remembered)}): it was cut, emptied, replaced or changed since`,
-    ]
-    : [];
-  const isWrongKey = problems.length > 0 && result.problems === result.entries &&
+  const isWrongKey = problems.length > 0 && count === entries &&
     problems.every(({ kind }) => kind === "signature");
   return [
     ...(isWrongKey
@@ -73,19 +184,16 @@ export function describeVerified(log: VerifiedLog, method: VerifyMethod): readon
         `ERROR: every record of ${name} fails: probably the wrong key`,
         "fix: pass the key of the service that wrote the log (audit_key in its config)",
       ]
-      : problems.map(({ file, line, message }) => `ERROR: ${file}:${line}: ${message}`)),
-    ...(!isWrongKey && result.problems > problems.length
-      ? [`… and ${result.problems - problems.length} more`]
-      : []),
-    ...lost,
-    `FAIL: ${result.entries} entries checked, ${result.problems + lost.length} error(s) found`,
+      : [
+        ...problems.map(({ file, line, message }) => `ERROR: ${file}:${line}: ${message}`),
+        ...(count > problems.length ? [`… and ${count - problems.length} more`] : []),
+      ]),
+    ...(lost === undefined ? [] : [
+      `ERROR: ${name} does not contain what was its end at ${lost.verified_at} ` +
+      `(${describeHead(lost)}): it was cut, emptied, replaced or changed since`,
+    ]),
+    `FAIL: ${entries} entries checked, ${count + (lost === undefined ? 0 : 1)} error(s) found`,
   ];
-}
-
-function describeIntact(entries: number, { all, withKey }: VerifyMethod): string {
-  const scope = all ? " across all rotated segments" : "";
-  const signatures = withKey ? ", all signatures valid" : "; signatures not checked (pass --key)";
-  return `OK: ${entries} entries, chain intact${scope}${signatures}`;
 }
 
 function describeHead({ seq, hash }: LogHead): string {

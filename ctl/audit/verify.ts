@@ -1,20 +1,24 @@
-import { basename, resolve } from "node:path";
+import { resolve } from "node:path";
 import { AppError } from "@gateway/shared/errors";
 import { once } from "../kit/arguments.ts";
-import { loadAuditKey } from "./instance_keys.ts";
-import { listLogSet } from "./deployment_logs.ts";
-import { describeHeadFile, readHeads, writeHeads } from "./remembered_heads.ts";
-import { verifyDeployment } from "./verify_deployment.ts";
-import { describeForPrograms, headOf, verifyLog } from "./verify_log.ts";
-import { describeVerified, isIntact, type VerifiedLog } from "./verified_log.ts";
 import type { AddCommand, CommandContext } from "../kit/context.ts";
 import type { CommandResult } from "../kit/output.ts";
+import { loadAuditKey } from "./keys.ts";
+import { listLogSet } from "./logs.ts";
+import {
+  describeForPrograms,
+  describeVerified,
+  openHeads,
+  type VerifiedLog,
+  verifyLog,
+} from "./verified_log.ts";
+import { verifyDeployment } from "./verify_deployment.ts";
 
 interface VerifyFlags {
   readonly log?: string;
   readonly key?: string;
   readonly all?: boolean;
-  /** A folder: the logs of a deployment. */
+  /** A text is the directory with the logs of all instances. */
   readonly set?: boolean | string;
   readonly keys?: string;
   readonly since?: string;
@@ -42,7 +46,6 @@ in a file that none of them can write. It fails where one is missing, empty or u
 issued twice, and where a control plane or broker was given one that no signer's log has. Links are not followed.
 `;
 
-/** `audit verify`: what a log proves, and what it does not. */
 export const addVerify: AddCommand = (audit, context) => {
   audit.command("verify")
     .description("Say what an audit log proves: that it is whole and unchanged. Exit code 1 when it is not.")
@@ -83,36 +86,30 @@ function usage(message: string): AppError {
 }
 
 async function verifyOne(
-  flags: VerifyFlags & { readonly log: string },
-  context: CommandContext,
+  { log, key, all = false, set, since }: VerifyFlags & { readonly log: string },
+  { workingFolder }: CommandContext,
 ): Promise<CommandResult> {
-  const inFolder = (path: string) => resolve(context.workingFolder, path);
-  const path = inFolder(flags.log);
-  const publicKey = await loadAuditKey(flags.key, context.workingFolder);
-  const headPath = flags.since === undefined ? undefined : inFolder(flags.since);
-  const heads = headPath === undefined ? undefined : await readHeads(headPath);
-  const method = { withKey: publicKey !== undefined, all: flags.all === true, since: headPath !== undefined };
+  const inFolder = (path: string) => resolve(workingFolder, path);
+  const publicKey = key === undefined ? undefined : await loadAuditKey(key, workingFolder);
+  const heads = await openHeads(since === undefined ? undefined : inFolder(since));
+  const method = { withKey: publicKey !== undefined, all, since: since !== undefined };
   const logs: VerifiedLog[] = [];
-  for (const log of flags.set === true ? await listLogSet(path) : [path]) {
-    const remembered = heads?.find((head) => head.log === basename(log));
-    logs.push(await verifyLog(log, method, { publicKey, remembered }));
+  for (const path of set === true ? await listLogSet(inFolder(log)) : [inFolder(log)]) {
+    logs.push(await verifyLog(path, method, { publicKey, heads }));
   }
-  const gone = (heads ?? []).filter((head) => logs.every(({ name }) => name !== head.log));
-  const ok = gone.length === 0 && logs.every(isIntact);
-  if (ok && headPath !== undefined) await writeHeads(headPath, logs.map(headOf));
+  const gone = heads.listGone(logs);
+  const ok = gone.length === 0 && logs.every(({ isIntact }) => isIntact);
+  const note = await heads.close(logs, ok);
   const shown = logs.map((log) => describeForPrograms(log, method));
+  const why = set === true ? "it is gone" : "it is another log than this one, or --set is missing";
   return {
-    json: flags.set === true ? { ok, logs: shown, gone: gone.map(({ log }) => log) } : { ...shown[0], ok },
+    json: set === true ? { ok, logs: shown, gone } : { ...shown[0], ok },
     lines: [
-      ...logs.flatMap((log) => {
-        const lines = describeVerified(log, method);
-        return flags.set === true ? lines.map((line) => `${log.name}: ${line}`) : lines;
-      }),
-      ...gone.map(({ log }) =>
-        `ERROR: ${log} is remembered and was not checked: ` +
-        (flags.set === true ? "it is gone" : "it is another log than this one, or --set is missing")
+      ...logs.flatMap((log) =>
+        describeVerified(log, method).map((line) => set === true ? `${log.name}: ${line}` : line)
       ),
-      ...(headPath === undefined ? [] : [describeHeadFile(headPath, { ok, isNew: heads === undefined })]),
+      ...gone.map((log) => `ERROR: ${log} is remembered and was not checked: ${why}`),
+      ...note,
     ],
     failed: !ok,
   };

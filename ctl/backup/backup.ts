@@ -8,15 +8,6 @@ import type { AddCommand, CommandContext } from "../kit/context.ts";
 import { type CommandResult, createLineWriter, HintedError } from "../kit/output.ts";
 import { readOperatorFile } from "../kit/files.ts";
 
-interface RestoreFlags {
-  readonly dir?: string;
-  readonly identity?: string;
-  readonly withoutKeys?: boolean;
-  readonly publicKey?: string;
-  readonly trustUnsigned?: boolean;
-  readonly json?: boolean;
-}
-
 const BACKUP_EXAMPLES = `
 Examples:
   broker-ctl backup /mnt/backup/monday --config /etc/gateway/signer.json
@@ -53,7 +44,6 @@ where it ended.
 Freezes, revocations, grants and approvals made after the backup are lost: freeze these identities again.
 `;
 
-/** `backup` and `restore`: an installation to a directory, and back. */
 export const addBackup: AddCommand = (program, context) => {
   program.command("backup")
     .description("Copy configs, state and audit logs to a new directory.")
@@ -87,17 +77,16 @@ export const addBackup: AddCommand = (program, context) => {
 
 async function backup(
   folder: string,
-  { config, recipient = [] }: { readonly config?: string; readonly recipient?: readonly string[] },
+  { config = "signer.json", recipient = [] }: {
+    readonly config?: string;
+    readonly recipient?: readonly string[];
+  },
   { workingFolder }: CommandContext,
 ): Promise<CommandResult> {
   const target = resolve(workingFolder, folder);
-  const setUp = dirname(resolve(workingFolder, config ?? "signer.json"));
-  const { manifest, publicKey } = await makeBackup({
-    setUp,
-    target,
-    recipients: recipient,
-    clock: systemClock,
-  });
+  const setUp = dirname(resolve(workingFolder, config));
+  const options = { setUp, target, recipients: recipient, clock: systemClock };
+  const { manifest, publicKey } = await makeBackup(options);
   const count = (kind: string) => manifest.files.filter((file) => file.kind === kind).length;
   const { keys, left_out: leftOut, heads, problems = [] } = manifest;
   const lists = count("denied_callers");
@@ -105,10 +94,10 @@ async function backup(
     json: { folder: target, public_key: publicKey, ...manifest },
     lines: [
       `backup of ${setUp} in ${target}: ${count("config")} configs, ${count("state")} states, ` +
-      `${lists} ${lists === 1 ? "list" : "lists"} of denied callers, ` +
-      `${count("audit_log")} files of audit logs, ${
-        keys === undefined ? "no keys" : `${keys.count} keys (encrypted)`
-      }`,
+      `${lists} ${lists === 1 ? "list" : "lists"} of denied callers, ${
+        count("audit_log")
+      } files of audit logs, ` +
+      (keys === undefined ? "no keys" : `${keys.count} keys (encrypted)`),
       ...heads.map(({ path, seq, hash }) =>
         `${path} ends with record ${seq}${hash === "" ? "" : `, ${hash}`}`
       ),
@@ -123,30 +112,38 @@ async function backup(
 
 async function restore(
   folder: string,
-  { dir, identity, withoutKeys, publicKey, trustUnsigned, json = false }: RestoreFlags,
+  { dir, identity, withoutKeys = false, publicKey, trustUnsigned = false, json = false }: {
+    readonly dir?: string;
+    readonly identity?: string;
+    readonly withoutKeys?: boolean;
+    readonly publicKey?: string;
+    readonly trustUnsigned?: boolean;
+    readonly json?: boolean;
+  },
   { workingFolder, terminal }: CommandContext,
 ): Promise<CommandResult> {
-  if (identity !== undefined && withoutKeys === true) {
+  const at = (path: string) => resolve(workingFolder, path);
+  if (identity !== undefined && withoutKeys) {
     throw new AppError("invalid_request", "Cannot use --identity with --without-keys: pass one of them");
   }
-  if ((publicKey === undefined) !== (trustUnsigned === true)) {
+  if ((publicKey === undefined) !== trustUnsigned) {
     throw new HintedError(
       new AppError("invalid_request", "Cannot restore: pass either --public-key or --trust-unsigned"),
       "pass --public-key KEY, which backup printed; or --trust-unsigned if nobody else could write the backup",
     );
   }
+  const identities = withoutKeys
+    ? undefined
+    : identity === undefined
+    ? []
+    : await readIdentities(at(identity));
+  const { line } = createLineWriter(terminal, { json });
   const { manifest, folder: target, files, keys, plan, missing, problems } = await restoreBackup({
-    backup: resolve(workingFolder, folder),
-    folder: dir === undefined ? undefined : resolve(workingFolder, dir),
-    identities: withoutKeys === true
-      ? undefined
-      : identity === undefined
-      ? []
-      : await readIdentities(resolve(workingFolder, identity)),
+    backup: at(folder),
+    folder: dir === undefined ? undefined : at(dir),
+    identities,
     publicKey,
-    onPlan: (lines) => {
-      if (!json) { for (const line of lines) createLineWriter(terminal, { json }).line(`plan: ${line}`); }
-    },
+    onPlan: (lines) => json ? undefined : lines.forEach((each) => line(`plan: ${each}`)),
   });
   const ok = problems.length === 0;
   return {

@@ -7,15 +7,12 @@ import { listSegments } from "@gateway/shared/audit";
 import { quoteText, writeAll } from "@gateway/shared/text";
 import type { Clock } from "@gateway/shared/clock";
 import { AppError, errorText } from "@gateway/shared/errors";
-import { listLogSet } from "../audit/deployment_logs.ts";
+import { findLastLines, listLogSet } from "../audit/logs.ts";
 
 const ROOT = 0;
-const CHUNK_BYTES = 1024 * 1024;
-/** A service that changes its files faster than they can be copied is somebody's defect. */
 const MAX_ATTEMPTS = 20;
-/** Two changes of a file within this time may leave it with one and the same time. */
+/** Two changes of a file within this time can leave the same time in the file system. */
 const COARSE_TIME_MS = 50;
-const NEWLINE = 10;
 
 /** SHA-256 of a file, in hexadecimal, and its size. */
 export async function digestFile(path: string): Promise<{ readonly sha256: string; readonly size: number }> {
@@ -29,16 +26,15 @@ export async function digestFile(path: string): Promise<{ readonly sha256: strin
   return { sha256: hash.digest("hex"), size };
 }
 
-/** A file as it was when it was copied: what has its name may be another one by now. */
 export interface CopiedFile {
   readonly mode: number;
   readonly uid: number;
   readonly gid: number;
-  /** Where it really is, when a symbolic link is at the path; absolute. */
+  /** The real path, if a symbolic link was at the path; absolute. */
   readonly link?: string;
 }
 
-/** Copies bytes as they are, durably, for the owner alone. @throws {AppError} `invalid_config` for what is no file */
+/** Copies a file durably, for its owner alone. @throws {AppError} `invalid_config` if it is not a regular file */
 export async function copyBytes(from: string, to: string): Promise<CopiedFile> {
   const { file, real } = await openSource(from);
   await using _file = file;
@@ -61,7 +57,7 @@ async function describeFile(file: FileHandle): Promise<CopiedFile> {
   return { mode: mode & 0o777, uid, gid };
 }
 
-/** Services own folders that root backs up: no link of theirs leads to a file of others, and no pipe is waited for. */
+/** Services own directories that root backs up: a link there must not lead to other files, nor a pipe block root. */
 async function openSource(path: string): Promise<{ readonly file: FileHandle; readonly real: string }> {
   const refuse = (why: string) => new AppError("invalid_config", `Cannot copy ${quoteText(path)}: ${why}`);
   const { isSymlink } = await Deno.lstat(path);
@@ -78,7 +74,7 @@ async function openSource(path: string): Promise<{ readonly file: FileHandle; re
   return { file, real };
 }
 
-/** All files of a log and of those beside it that other processes of the config write, oldest first. */
+/** All files of a log and of the logs of further processes, oldest first. */
 async function listLogFiles(log: string): Promise<readonly string[]> {
   const files: string[] = [];
   if (await ifThere(Deno.stat(dirname(log))) === undefined) return files;
@@ -89,7 +85,6 @@ async function listLogFiles(log: string): Promise<readonly string[]> {
   return files;
 }
 
-/** A file of a log, and its copy. */
 export interface LogCopy {
   readonly path: string;
   readonly copy: string;
@@ -97,9 +92,9 @@ export interface LogCopy {
 }
 
 /**
- * Copies a log while it is being written: whole records, and no file twice that was rotated meanwhile.
+ * Copies a log while it is being written: whole records, and each file once although it may be rotated meanwhile.
  *
- * @param nameCopy gives the path of the copy of a file; it is asked again for another attempt
+ * @param nameCopy names a new copy; it is called again for each attempt
  */
 export async function copyLog(
   log: string,
@@ -128,28 +123,17 @@ export async function copyLog(
   return { copies: [], problems: [`Cannot copy audit log ${quoteText(log)}: it is rotated all the time`] };
 }
 
-/** A record that is being written is not there yet. */
+/** Removes an incomplete record at the end. */
 async function cutAfterLastLine(path: string): Promise<void> {
-  using file = await Deno.open(path, { read: true, write: true });
-  const { size } = await file.stat();
-  for (let end = size; end > 0; end = Math.max(0, end - CHUNK_BYTES)) {
-    const start = Math.max(0, end - CHUNK_BYTES);
-    const bytes = new Uint8Array(end - start);
-    await file.seek(start, Deno.SeekMode.Start);
-    for (let read = 0; read < bytes.length;) read += await file.read(bytes.subarray(read)) ?? bytes.length;
-    const last = bytes.lastIndexOf(NEWLINE);
-    if (last !== -1 || start === 0) {
-      await file.truncate(start + last + 1);
-      await file.sync();
-      return;
-    }
-  }
+  await using file = await openFile(path, { write: true, followLinks: false });
+  await file.truncate(await findLastLines(file, 0));
+  await file.sync();
 }
 
 /**
- * Copies a SQLite database that a running service holds the lock of: no other process can open it, but its files can
- * be read. The database's own file changes only when the log of changes beside it is taken over; where that happened
- * meanwhile the copy is made again. The copy is one file, checked as a whole.
+ * Copies a SQLite database that a running service has locked: no other process can open it, but its files can be read.
+ * The database's own file changes only at a checkpoint of its log of changes; after one, the copy is made again. The
+ * copy is one file, checked as a whole.
  *
  * @throws {AppError} `invalid_config` for a database that is damaged
  */
@@ -169,14 +153,14 @@ export async function copyDatabase(from: string, to: string, clock: Clock): Prom
   throw new AppError("conflict", `Cannot copy state_db ${quoteText(from)}: it changes all the time`);
 }
 
-/** What changes when changes are taken over into the database's file, and the log of them begins anew. */
+/** A text that differs after each checkpoint. */
 async function stampOf(path: string): Promise<{ readonly text: string; readonly changed: number }> {
   const { ino, size, mtime } = await Deno.stat(path);
   const changed = mtime?.getTime() ?? 0;
   return { text: [ino, size, changed, await saltOf(`${path}-wal`)].join(" "), changed };
 }
 
-/** The header of a log of changes: its salts are new with each beginning. */
+/** The header of a log of changes: its salts change when the log restarts. */
 async function saltOf(path: string): Promise<string> {
   const source = await ifThere(openSource(path));
   if (source === undefined) return "";
@@ -185,7 +169,7 @@ async function saltOf(path: string): Promise<string> {
   return header.subarray(0, bytesRead).toHex();
 }
 
-/** Takes the log of changes over into the copy. */
+/** Writes the log of changes into the copy, and checks it. */
 function settle(from: string, path: string): void {
   try {
     using database = new DatabaseSync(path);

@@ -15,41 +15,43 @@ import {
   type LogCopy,
   readSource,
 } from "./copy.ts";
-import type { BackupFile, BackupFolder, BackupHead, BackupKind, BackupManifest } from "./manifest.ts";
-import { backupSeedPath, ensureBackupKey, SIGNATURE, signManifest } from "./signature.ts";
-import { findSources } from "./sources.ts";
+import {
+  type BackupFile,
+  type BackupManifest,
+  backupSeedPath,
+  ensureBackupKey,
+  SIGNATURE,
+  signManifest,
+} from "./manifest.ts";
+import { findSources, type SetUpSources } from "./sources.ts";
 import { type TarFile, writeTar } from "./tar.ts";
 
 /** Documentation of age and of earlier versions shows this key. Its private half belongs to an unknown person. */
 const AGE_SAMPLE_RECIPIENT = "age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p";
 
-/** What a backup is to hold. */
 interface BackupOptions {
-  /** The folder of the configs; absolute. */
+  /** The directory of the configs; absolute. */
   readonly setUp: string;
-  /** Where it goes; absolute, and not there yet. */
+  /** Absolute, and absent. */
   readonly target: string;
-  /** Who can read the keys: age recipients; none: they are left out. */
+  /** The age recipients that can read the keys; without recipients, the keys are left out. */
   readonly recipients: readonly string[];
   readonly clock: Clock;
 }
 
-/** A backup, and the public half of the key that signed it. */
-interface MadeBackup {
-  readonly manifest: BackupManifest;
-  /** 32 bytes in base64. */
-  readonly publicKey: string;
-}
-
 /**
- * Copies a set-up, also while its services run. The folder has its name only when all of it is there and durable.
+ * Copies an installation, also while its services run. The directory gets its name when all of it is durable.
  *
- * @throws {AppError} `conflict` when something of that name is there, `invalid_config` for what can't be copied whole
+ * @returns the manifest, and in base64 the public half of the key that signed it
+ * @throws {AppError} `conflict` when the target exists, `invalid_config` for what can't be copied whole
  */
-export async function makeBackup(options: BackupOptions): Promise<MadeBackup> {
+export async function makeBackup(
+  options: BackupOptions,
+): Promise<{ readonly manifest: BackupManifest; readonly publicKey: string }> {
   const { target, setUp } = options;
+  const shown = `Cannot make a backup in ${quoteText(target)}`;
   if (await ifThere(Deno.lstat(target)) !== undefined) {
-    throw new AppError("conflict", `Cannot make a backup in ${quoteText(target)}: it is there`);
+    throw new AppError("conflict", `${shown}: it is there`);
   }
   const sources = await findSources(setUp);
   if (sources.configs.length === 0) {
@@ -69,43 +71,40 @@ export async function makeBackup(options: BackupOptions): Promise<MadeBackup> {
   } catch (cause) {
     await Deno.remove(folder, { recursive: true }).catch(() => {});
     if (cause instanceof AppError) throw cause;
-    const message = `Cannot make a backup in ${quoteText(target)}: ${
-      errorText(cause)
-    }; nothing of it is there`;
-    throw new AppError("internal", message, { cause });
+    throw new AppError("internal", `${shown}: ${errorText(cause)}; nothing of it is there`, { cause });
   }
 }
 
 async function fill(
   folder: string,
   { setUp, recipients, clock }: BackupOptions,
-  sources: Awaited<ReturnType<typeof findSources>>,
+  sources: SetUpSources,
 ): Promise<BackupManifest> {
   const made_at = new Date(clock.now()).toISOString();
   let count = 0;
   const nextCopy = () => join(folder, "files", String(++count).padStart(4, "0"));
   const files: BackupFile[] = [];
-  const heads: BackupHead[] = [];
-  const add = async (kind: BackupKind, path: string, copy: string, copied: CopiedFile) => {
+  const heads: BackupManifest["heads"] = [];
+  const problems: string[] = [];
+  const add = async (kind: BackupFile["kind"], path: string, copy: string, copied: CopiedFile) => {
     files.push({ kind, path, stored: `files/${basename(copy)}`, ...copied, ...await digestFile(copy) });
   };
-  for (const path of sources.configs) {
-    const copy = nextCopy();
-    await add("config", path, copy, await copyBytes(path, copy));
+  for (
+    const [kind, paths] of [["config", sources.configs], ["denied_callers", sources.deniedCallers]] as const
+  ) {
+    for (const path of paths) {
+      const copy = nextCopy();
+      await add(kind, path, copy, await copyBytes(path, copy));
+    }
   }
-  for (const path of sources.deniedCallers) {
-    const copy = nextCopy();
-    await add("denied_callers", path, copy, await copyBytes(path, copy));
-  }
-  // First what decides, then the records of it: what is not on record yet is in force nowhere.
+  // State before audit logs: no decision is in force before its record.
   for (const path of sources.states) {
     if (await ifThere(Deno.stat(path)) === undefined) continue;
     const copy = nextCopy();
     await add("state", path, copy, await copyDatabase(path, copy, clock));
   }
-  const problems: string[] = [];
   for (const log of sources.auditLogs) {
-    // Users of a machine write some of them: what they do to theirs must not keep the others from being backed up.
+    // Users of a machine write some of the logs: a user's own log must not block the backup of the others.
     const logs = await copyLog(log, nextCopy);
     problems.push(...logs.problems);
     for (const { path, copy, copied } of logs.copies) await add("audit_log", path, copy, copied);
@@ -113,15 +112,17 @@ async function fill(
   }
   const keyFiles = [...new Set([...sources.keys, backupSeedPath(setUp)])];
   const keys = await packKeys(folder, keyFiles, recipients);
+  const placed = [...files.map(({ link, path }) => link ?? path), ...(keys === undefined ? [] : keyFiles)];
+  const folders = [...new Set(placed.map((path) => dirname(path)))].sort().map(async (path) => {
+    const { mode, uid, gid } = await Deno.stat(path);
+    return { path, mode: (mode ?? 0o700) & 0o7777, uid: uid ?? 0, gid: gid ?? 0 };
+  });
   return {
     format: 1,
     made_at,
     set_up: setUp,
     files,
-    folders: await describeFolders([
-      ...files.map(({ link, path }) => link ?? path),
-      ...(keys === undefined ? [] : keyFiles),
-    ]),
+    folders: await Promise.all(folders),
     heads,
     ...(keys !== undefined && { keys }),
     left_out: sources.leftOut,
@@ -129,33 +130,27 @@ async function fill(
   };
 }
 
-async function describeFolders(paths: readonly string[]): Promise<readonly BackupFolder[]> {
-  const folders = [...new Set(paths.map((path) => dirname(path)))].sort();
-  return await Promise.all(folders.map(async (path) => {
-    const { mode, uid, gid } = await Deno.stat(path);
-    return { path, mode: (mode ?? 0o700) & 0o7777, uid: uid ?? 0, gid: gid ?? 0 };
-  }));
-}
-
 /**
- * The end of each log of a config: of the file that is written, or of the last one that was rotated away.
+ * Finds the end of each log of a config: in the current file, or in the newest rotated one.
  *
- * @param problems is told of logs that are not intact; they have no end
+ * @param problems receives the logs that are not intact; they have no end
  */
 async function findHeads(
   log: string,
   copies: readonly LogCopy[],
   problems: string[],
-): Promise<readonly BackupHead[]> {
-  const heads: BackupHead[] = [];
+): Promise<BackupManifest["heads"]> {
+  const heads: BackupManifest["heads"] = [];
   const names = copies.map(({ path }) => basename(path));
   for (const path of logsOfSet(log, names)) {
-    let head: BackupHead = { path, seq: "0", hash: "" };
+    let head = { path, seq: "0", hash: "" };
     let problem: string | undefined;
     for (const { copy } of copies.filter((one) => one.path === path || one.path.startsWith(`${path}.`))) {
-      const onProblem = ({ line, message }: { readonly line: number; readonly message: string }) =>
-        void (problem ??= `Audit log ${quoteText(path)} is not intact: line ${line}: ${message}`);
-      const { head: { seq, hash } } = await verifyFile({ path: copy, onProblem });
+      const { head: { seq, hash } } = await verifyFile({
+        path: copy,
+        onProblem: ({ line, message }) =>
+          void (problem ??= `Audit log ${quoteText(path)} is not intact: line ${line}: ${message}`),
+      });
       if (hash !== "") head = { path, seq: String(seq), hash };
     }
     if (problem === undefined) heads.push(head);
@@ -174,27 +169,22 @@ async function packKeys(
   for (const path of paths) files.push({ ...await readSource(path), path });
   const { Encrypter } = await import("age-encryption");
   const encrypter = new Encrypter();
-  for (const recipient of recipients) addRecipient(encrypter, recipient);
+  for (const recipient of recipients) {
+    const refuse = (why: string, cause?: unknown) =>
+      new AppError("invalid_request", `Cannot use recipient ${quoteText(recipient)}: ${why}`, { cause });
+    if (recipient === AGE_SAMPLE_RECIPIENT) {
+      throw new HintedError(
+        refuse("it is the sample key of age's README, not yours"),
+        'create a key with "age-keygen -o identity.txt", then pass --recipient "$(age-keygen -y identity.txt)"',
+      );
+    }
+    try {
+      encrypter.addRecipient(recipient);
+    } catch (cause) {
+      throw refuse("expected age1…", cause);
+    }
+  }
   const sealed = await encrypter.encrypt(writeTar(files));
   await writeFileAtomic(join(folder, "keys.age"), sealed);
   return { count: files.length, sha256: createHash("sha256").update(sealed).digest("hex") };
-}
-
-function addRecipient(encrypter: { addRecipient(text: string): void }, recipient: string): void {
-  if (recipient === AGE_SAMPLE_RECIPIENT) {
-    throw new HintedError(
-      new AppError(
-        "invalid_request",
-        `Cannot use recipient ${quoteText(recipient)}: it is the sample key of age's README, not yours`,
-      ),
-      'create a key with "age-keygen -o identity.txt", then pass --recipient "$(age-keygen -y identity.txt)"',
-    );
-  }
-  try {
-    encrypter.addRecipient(recipient);
-  } catch (cause) {
-    throw new AppError("invalid_request", `Cannot use recipient ${quoteText(recipient)}: expected age1…`, {
-      cause,
-    });
-  }
 }

@@ -1,63 +1,13 @@
-import { normalize } from "node:path";
+import { dirname, join, normalize } from "node:path";
 import * as z from "@zod/zod";
+import { type AuditKey, createAuditKey, createAuditPublicKey } from "@gateway/shared/audit";
+import { systemRandom } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
+import { ifThere, readRegularFile, writeFileAtomic } from "@gateway/shared/files";
 import { parseJson } from "@gateway/shared/json";
-
-/** What a file of a backup is. */
-const BACKUP_KINDS = ["config", "audit_log", "state", "denied_callers"] as const;
-
-/** One of {@linkcode BACKUP_KINDS}. */
-export type BackupKind = (typeof BACKUP_KINDS)[number];
-
-export interface BackupFile {
-  readonly kind: BackupKind;
-  readonly path: string;
-  /** Where it really is, when a symbolic link is at the path; absolute. */
-  readonly link?: string;
-  /** Where its content is, below the backup's folder. */
-  readonly stored: string;
-  readonly mode: number;
-  readonly uid: number;
-  readonly gid: number;
-  readonly size: number;
-  /** In hexadecimal. */
-  readonly sha256: string;
-}
-
-/** A folder, which is made where it is not there. */
-export interface BackupFolder {
-  readonly path: string;
-  readonly mode: number;
-  readonly uid: number;
-  readonly gid: number;
-}
-
-/** The end of an audit log when it was copied. */
-export interface BackupHead {
-  readonly path: string;
-  readonly seq: string;
-  /** SHA-256 of the last line; empty for a log without records. */
-  readonly hash: string;
-}
-
-/** `manifest.json`: what a backup holds, written last. */
-export interface BackupManifest {
-  readonly format: 1;
-  /** RFC 3339. */
-  readonly made_at: string;
-  /** The folder of the configs; absolute. */
-  readonly set_up: string;
-  readonly files: readonly BackupFile[];
-  /** The folders that files and keys were in; absent in backups of earlier versions. */
-  readonly folders?: readonly BackupFolder[];
-  readonly heads: readonly BackupHead[];
-  /** How many files `keys.age` holds, and its SHA-256; absent: none were asked for. */
-  readonly keys?: { readonly count: number; readonly sha256: string };
-  /** What the configs name and is not here. */
-  readonly left_out: readonly string[];
-  /** Of which logs it has not all, or not what they were; absent: of none. */
-  readonly problems?: readonly string[];
-}
+import { concatBytes, quoteText } from "@gateway/shared/text";
+import { readOperatorFile } from "../kit/files.ts";
+import { HintedError } from "../kit/output.ts";
 
 const sha256 = z.string().regex(/^[0-9a-f]{64}$/);
 const path = z.string().startsWith("/").refine(
@@ -66,45 +16,128 @@ const path = z.string().startsWith("/").refine(
 );
 const id = z.int().min(0).max(2 ** 32 - 1);
 
-const manifest: z.ZodType<BackupManifest> = z.strictObject({
+const backupFile = z.strictObject({
+  kind: z.enum(["config", "audit_log", "state", "denied_callers"]),
+  path,
+  // The real place, if the path is a symbolic link.
+  link: path.exactOptional(),
+  stored: z.string().regex(/^files\/\d{4,9}$/),
+  mode: z.int().min(0).max(0o777),
+  uid: id,
+  gid: id,
+  size: z.int().min(0),
+  sha256,
+});
+
+const manifest = z.strictObject({
   format: z.literal(1),
   made_at: z.iso.datetime(),
+  // The directory of the configs.
   set_up: path,
-  files: z.array(z.strictObject({
-    kind: z.enum(BACKUP_KINDS),
-    path,
-    link: path.exactOptional(),
-    stored: z.string().regex(/^files\/\d{4,9}$/),
-    mode: z.int().min(0).max(0o777),
-    uid: id,
-    gid: id,
-    size: z.int().min(0),
-    sha256,
-  })),
+  files: z.array(backupFile),
+  // The directories of files and keys; absent in backups of earlier versions.
   folders: z.array(z.strictObject({ path, mode: z.int().min(0).max(0o7777), uid: id, gid: id }))
     .exactOptional(),
+  // The end of each audit log; the hash is of the last line, and empty for a log without records.
   heads: z.array(z.strictObject({ path, seq: z.string().regex(/^\d{1,20}$/), hash: z.string() })),
+  // Absent if no keys were requested.
   keys: z.strictObject({ count: z.int().min(0), sha256 }).exactOptional(),
   left_out: z.array(z.string()),
+  // Audit logs that are incomplete, or were not intact.
   problems: z.array(z.string()).exactOptional(),
 });
 
-/** @throws {AppError} `invalid_config` for what is no manifest, or one of a later format */
+export type BackupFile = z.infer<typeof backupFile>;
+
+/** `manifest.json`: what a backup holds, written last. */
+export type BackupManifest = z.infer<typeof manifest>;
+
+/** @throws {AppError} `invalid_config` for another text, and for a manifest of a later format */
 export function parseManifest(text: string): BackupManifest {
-  const { data, error } = manifest.safeParse(readJson(text));
-  if (data !== undefined) return data;
+  let cause: unknown;
+  try {
+    const { data, error } = manifest.safeParse(parseJson(text));
+    if (data !== undefined) return data;
+    cause = error;
+  } catch (error) {
+    cause = error;
+  }
+  const message = "Cannot read the backup: its manifest.json is broken, or of a later version";
+  throw new AppError("invalid_config", message, { cause });
+}
+
+/** The file with the Ed25519 signature of `manifest.json`, in base64. */
+export const SIGNATURE = "manifest.sig";
+/** With it, a signature of a backup is not a signature of anything else. */
+const DOMAIN = new TextEncoder().encode("gateway-backup-v1\0");
+const SEED_BYTES = 32;
+
+/** The Ed25519 seed that signs the backups of an installation. */
+export function backupSeedPath(installation: string): string {
+  return join(installation, "pki", "backup.seed");
+}
+
+/** @throws {AppError} `not_found` or `invalid_config` */
+export async function readBackupKey(path: string): Promise<AuditKey> {
+  const seed = await readOperatorFile(path, "the seed that signs backups");
+  if (seed.length === SEED_BYTES) return createAuditKey(seed);
   throw new AppError(
     "invalid_config",
-    "Cannot read the backup: its manifest.json is broken, or of a later version",
-    {
-      cause: error,
-    },
+    `Cannot use ${quoteText(path)}: expected 32 bytes, not ${seed.length}`,
   );
 }
 
-function readJson(text: string): unknown {
+/** Creates the seed if the file is absent. Two backups that create it at the same time use the same one. */
+export async function ensureBackupKey(path: string): Promise<AuditKey> {
+  if (await ifThere(Deno.lstat(path)) === undefined) {
+    await Deno.mkdir(dirname(path), { recursive: true, mode: 0o700 });
+    const temporary = join(dirname(path), `.backup.seed.${systemRandom.bytes(8).toHex()}`);
+    await writeFileAtomic(temporary, systemRandom.bytes(SEED_BYTES));
+    try {
+      await Deno.link(temporary, path);
+    } catch (error) {
+      if (!(error instanceof Deno.errors.AlreadyExists)) throw error;
+    } finally {
+      await Deno.remove(temporary);
+    }
+  }
+  return await readBackupKey(path);
+}
+
+/** The content of {@linkcode SIGNATURE}. */
+export function signManifest(manifest: Uint8Array, key: AuditKey): string {
+  return `${key.sign(concatBytes([DOMAIN, manifest])).toBase64()}\n`;
+}
+
+/**
+ * Checks that the holder of the seed signed `manifest.json`, and thereby the hashes of all other files of the backup.
+ *
+ * @param publicKey 32 bytes in base64
+ * @throws {AppError} `invalid_request` for a text that is no key, `invalid_config` for a missing or false signature
+ */
+export async function verifyManifest(backup: string, manifest: Uint8Array, publicKey: string): Promise<void> {
+  const key = decode(publicKey);
+  if (key?.length !== SEED_BYTES) {
+    const message = `Cannot use public key ${quoteText(publicKey)}: expected 44 base64 characters`;
+    throw new AppError("invalid_request", message);
+  }
+  const refuse = (why: string) =>
+    new AppError("invalid_config", `Cannot trust backup ${quoteText(backup)}: ${why}`);
+  const file = await ifThere(readRegularFile(join(backup, SIGNATURE)));
+  if (file === undefined) throw refuse("it is not signed");
+  const signature = decode(new TextDecoder().decode(file).trim());
+  const isSigned = signature?.length === 64 &&
+    createAuditPublicKey(key).verify(concatBytes([DOMAIN, manifest]), signature);
+  if (isSigned) return;
+  throw new HintedError(
+    refuse(`${SIGNATURE} is not a signature by ${publicKey}`),
+    "use another copy of the backup: this one was changed, or belongs to another installation",
+  );
+}
+
+function decode(text: string): Uint8Array<ArrayBuffer> | undefined {
   try {
-    return parseJson(text);
+    return Uint8Array.fromBase64(text, { lastChunkHandling: "strict" });
   } catch {
     return undefined;
   }

@@ -2,27 +2,20 @@ import { createHash } from "node:crypto";
 import { constants, open } from "node:fs/promises";
 import { basename, dirname, join, relative, resolve } from "node:path";
 import { logsOfSet, syncFolder, verifyAll } from "@gateway/shared/audit";
-import { ifThere, readRegularFile, writeFileAtomic } from "@gateway/shared/files";
-import { AppError, errorText } from "@gateway/shared/errors";
-import { quoteText } from "@gateway/shared/text";
 import { systemRandom } from "@gateway/shared/clock";
-import { HintedError } from "../kit/output.ts";
+import { AppError, errorText } from "@gateway/shared/errors";
+import { formatMode, ifThere, readRegularFile, writeFileAtomic } from "@gateway/shared/files";
+import { quoteText } from "@gateway/shared/text";
 import { readOperatorFile } from "../kit/files.ts";
+import { HintedError } from "../kit/output.ts";
 import { copyBytes, digestFile } from "./copy.ts";
-import {
-  type BackupFile,
-  type BackupFolder,
-  type BackupHead,
-  type BackupManifest,
-  parseManifest,
-} from "./manifest.ts";
-import { verifyManifest } from "./signature.ts";
+import { type BackupFile, type BackupManifest, parseManifest, verifyManifest } from "./manifest.ts";
 import { findRestorable, findSources } from "./sources.ts";
 import { readTar, type TarFile } from "./tar.ts";
 
 interface RestoreOptions {
   readonly backup: string;
-  /** Another folder for the set-up; absolute. Absent: all goes where it was. */
+  /** Another directory for the installation; absolute. Absent: files return to their places. */
   readonly folder: string | undefined;
   /** age identities that open the keys; empty: the backup must hold no keys; undefined: leave the keys out. */
   readonly identities: readonly string[] | undefined;
@@ -32,25 +25,12 @@ interface RestoreOptions {
   readonly onPlan: (plan: readonly string[]) => void;
 }
 
-/** What was restored, and what is still to be done. */
-interface Restored {
-  readonly manifest: BackupManifest;
-  readonly folder: string;
-  readonly files: number;
-  readonly keys: number;
-  /** What was planned, a line for each file. */
-  readonly plan: readonly string[];
-  /** What the configs name and is not there, and what the backup has not as it was. */
-  readonly missing: readonly string[];
-  /** Defects of the audit logs; none means that each ends where it ended in the backup. */
-  readonly problems: readonly string[];
-}
-
-/** A file as it is to be: from bytes, or from a copy that may be too large for memory. */
+/** A file to be written: from bytes, or from a copy that may be too large for memory. */
 interface Written {
   readonly path: string;
   readonly mode: number;
-  readonly owner?: { readonly uid: number; readonly gid: number };
+  readonly uid: number;
+  readonly gid: number;
   readonly from: Uint8Array | string;
   readonly size: number;
   readonly sha256: string;
@@ -58,14 +38,12 @@ interface Written {
 }
 
 /**
- * Puts a backup back. All of it is checked before anything is written. A file that is there as the backup has it stays,
- * so that a restore that was killed goes on; any other one is a reason to write nothing. Configs come last.
+ * Restores a backup. Everything is checked before anything is written. A file that already equals the backup's stays, so
+ * that a restore that was killed can continue; any other file in the way stops the restore. Configs come last.
  *
- * @throws {AppError} `invalid_config` for a backup that is damaged, `conflict` when something else is in its place
+ * @throws {AppError} `invalid_config` for a backup that is damaged, `conflict` when another file is in the way
  */
-export async function restoreBackup(
-  { backup, folder, identities, publicKey, onPlan }: RestoreOptions,
-): Promise<Restored> {
+export async function restoreBackup({ backup, folder, identities, publicKey, onPlan }: RestoreOptions) {
   const signed = await readOperatorFile(join(backup, "manifest.json"), "backup");
   if (publicKey !== undefined) await verifyManifest(backup, signed, publicKey);
   const manifest = parseManifest(new TextDecoder().decode(signed));
@@ -78,35 +56,35 @@ export async function restoreBackup(
     if (file.kind === "config") configs.push({ path: file.path, from });
   }
   const isRestorable = await findRestorable(manifest.set_up, configs);
+  for (const { path } of [...manifest.files, ...keys]) {
+    if (isRestorable(path)) continue;
+    throw invalid(
+      `Cannot restore ${quoteText(path)}: it is outside of the installation ${quoteText(manifest.set_up)} ` +
+        "and of the state and log directories in its configs; nothing was written",
+    );
+  }
   const files: Written[] = [];
   const links: (readonly [path: string, to: string])[] = [];
   for (const file of manifest.files) {
     const { mode, uid, gid, kind, link, path } = file;
-    if (!isRestorable(path)) throw outside(path, manifest.set_up);
     const isConfig = kind === "config";
     // A link is restored only if it leads to where a restore may write. Else a file takes its place.
     const isLink = folder === undefined && link !== undefined &&
       (isRestorable(link) || isConfig && basename(link) === basename(path));
     if (isLink) links.push([path, link]);
-    files.push({
-      path: isLink ? link : move(path),
-      mode,
-      owner: { uid, gid },
-      isConfig,
-      ...(isConfig
-        ? describeBytes(rewrite(await readStored(backup, file), manifest.set_up, target))
-        : { from: join(backup, file.stored), size: file.size, sha256: file.sha256 }),
-    });
+    const content = isConfig
+      ? describeBytes(rewrite(await readStored(backup, file), manifest.set_up, target))
+      : { from: join(backup, file.stored), size: file.size, sha256: file.sha256 };
+    files.push({ path: isLink ? link : move(path), mode, uid, gid, isConfig, ...content });
   }
   for (const { path, mode, uid, gid, content } of keys) {
-    if (!isRestorable(path)) throw outside(path, manifest.set_up);
-    files.push({ path: move(path), mode, owner: { uid, gid }, isConfig: false, ...describeBytes(content) });
+    files.push({ path: move(path), mode, uid, gid, isConfig: false, ...describeBytes(content) });
   }
   if (folder !== undefined) { for (const { path } of files) await refuseLinks(folder, path); }
   for (const [path, to] of links) await checkLink(path, to);
   const absent: Written[] = [];
   for (const file of files) if (!await isThere(file)) absent.push(file);
-  // A service that ran here has changes of its own beside its database: they are not those of this one.
+  // A log of changes that another service left here does not belong to this database.
   for (const { path, kind } of manifest.files) {
     const changes = `${move(path)}-wal`;
     if (kind === "state" && await ifThere(Deno.lstat(changes)) !== undefined) throw occupied(changes);
@@ -115,7 +93,11 @@ export async function restoreBackup(
     `backup of ${manifest.made_at}, ${
       publicKey === undefined ? "signature not checked (--trust-unsigned)" : `signed by ${publicKey}`
     }`,
-    ...files.map((file) => `${absent.includes(file) ? "write" : "keep"} ${describePlanned(file)}`),
+    ...files.map((file) => {
+      const { path, mode, uid, gid, size } = file;
+      const verb = absent.includes(file) ? "write" : "keep";
+      return `${verb} ${path} (mode ${formatMode(mode)}, owner ${uid}:${gid}, ${size} bytes)`;
+    }),
     ...links.map(([path, to]) => `link ${path} -> ${to}`),
   ];
   onPlan(plan);
@@ -139,7 +121,7 @@ export async function restoreBackup(
       "fix that and run the command again, restored files stay";
     throw new AppError("internal", message, { cause });
   }
-  const problems = [];
+  const problems: string[] = [];
   for (const head of manifest.heads) problems.push(...await checkLog(head, move(head.path)));
   const { leftOut } = await findSources(target);
   return {
@@ -148,41 +130,37 @@ export async function restoreBackup(
     files: manifest.files.length,
     keys: keys.length,
     plan,
+    /** Files that the configs name and that are absent, and defects of the backup itself. */
     missing: [...leftOut, ...manifest.problems ?? []],
+    /** Defects of the audit logs; without any, each log ends where it ended in the backup. */
     problems,
   };
 }
 
-/** Where a path of the backup goes. */
+function invalid(message: string): AppError {
+  return new AppError("invalid_config", message);
+}
+
+function occupied(path: string): AppError {
+  const why = "is there and is not the backup's; nothing was written";
+  return new AppError("conflict", `Cannot restore: ${quoteText(path)} ${why}`);
+}
+
+function changed(path: string): AppError {
+  return invalid(`The backup's copy of ${quoteText(path)} was changed during the restore`);
+}
+
+/** The new place of a path of the backup. */
 function createMove(from: string, to: string): (path: string) => string {
   if (from === to) return (path) => path;
   return (path) => {
     if (path.startsWith(`${from}/`)) return join(to, relative(from, path));
-    throw new AppError(
-      "not_supported",
-      `Cannot restore to ${quoteText(to)}: ${quoteText(path)} was outside of the set-up's folder ${
-        quoteText(from)
-      }`,
-    );
+    const why = `${quoteText(path)} was outside of the set-up's folder ${quoteText(from)}`;
+    throw new AppError("not_supported", `Cannot restore to ${quoteText(to)}: ${why}`);
   };
 }
 
-function outside(path: string, installation: string): AppError {
-  return new AppError(
-    "invalid_config",
-    `Cannot restore ${quoteText(path)}: it is outside of the installation ${
-      quoteText(installation)
-    } and of the ` +
-      "state and log directories in its configs; nothing was written",
-  );
-}
-
-function describePlanned({ path, mode, owner, size }: Written): string {
-  const account = owner === undefined ? "" : `, owner ${owner.uid}:${owner.gid}`;
-  return `${path} (mode ${mode.toString(8).padStart(4, "0")}${account}, ${size} bytes)`;
-}
-
-/** A config names its files by absolute paths: those in the folder of the set-up move with it. */
+/** Configs have absolute paths: the paths in the directory of the installation move with it. */
 function rewrite(content: Uint8Array, from: string, to: string): Uint8Array {
   const inString = (path: string) => JSON.stringify(`${path}/`).slice(0, -1);
   return new TextEncoder().encode(
@@ -194,31 +172,22 @@ function describeBytes(from: Uint8Array) {
   return { from, size: from.length, sha256: createHash("sha256").update(from).digest("hex") };
 }
 
-/** Reads a copy once more, which somebody who can write the backup may have replaced since it was checked. */
+/** Reads a copy again: an attacker who can write the backup may have replaced it after the check. */
 async function readStored(backup: string, { stored, path, sha256 }: BackupFile): Promise<Uint8Array> {
   const content = await readRegularFile(join(backup, stored));
   if (describeBytes(content).sha256 !== sha256) throw changed(path);
   return content;
 }
 
-function changed(path: string): AppError {
-  return new AppError(
-    "invalid_config",
-    `The backup's copy of ${quoteText(path)} was changed during the restore`,
-  );
-}
-
-/** The path of a copy that is as it was written. */
+/** @returns the path of a copy that is intact */
 async function checkStored(backup: string, { stored, path, sha256, size }: BackupFile): Promise<string> {
   const file = join(backup, stored);
+  const shown = `The backup's copy of ${quoteText(path)}`;
   const info = await ifThere(Deno.lstat(file));
-  if (info !== undefined && !info.isFile) {
-    throw new AppError("invalid_config", `The backup's copy of ${quoteText(path)} is no file of its own`);
-  }
+  if (info?.isFile === false) throw invalid(`${shown} is no file of its own`);
   const digest = await ifThere(digestFile(file));
   if (digest?.sha256 === sha256 && digest.size === size) return file;
-  const why = digest === undefined ? "it is not there" : "it is not what was written";
-  throw new AppError("invalid_config", `The backup's copy of ${quoteText(path)} is damaged: ${why}`);
+  throw invalid(`${shown} is damaged: it is not ${digest === undefined ? "there" : "what was written"}`);
 }
 
 async function openKeys(
@@ -226,8 +195,7 @@ async function openKeys(
   { keys }: BackupManifest,
   identities: readonly string[] | undefined,
 ): Promise<readonly TarFile[]> {
-  if (identities === undefined) return [];
-  if (keys === undefined && identities.length === 0) return [];
+  if (identities === undefined || keys === undefined && identities.length === 0) return [];
   if (keys === undefined) {
     throw new AppError("invalid_request", "The backup holds no keys: it was made without --recipient");
   }
@@ -238,8 +206,8 @@ async function openKeys(
     );
   }
   const sealed = await readOperatorFile(join(backup, "keys.age"), "the backup's keys");
-  if (createHash("sha256").update(sealed).digest("hex") !== keys.sha256) {
-    throw new AppError("invalid_config", "The backup's keys are damaged: they are not what was written");
+  if (describeBytes(sealed).sha256 !== keys.sha256) {
+    throw invalid("The backup's keys are damaged: they are not what was written");
   }
   const { Decrypter } = await import("age-encryption");
   const decrypter = new Decrypter();
@@ -249,12 +217,12 @@ async function openKeys(
     if (files.length !== keys.count) throw new RangeError("the archive has another number of files");
     return files;
   } catch (cause) {
-    const why = errorText(cause);
-    throw new AppError("invalid_request", `Cannot open the backup's keys with --identity: ${why}`, { cause });
+    const message = `Cannot open the backup's keys with --identity: ${errorText(cause)}`;
+    throw new AppError("invalid_request", message, { cause });
   }
 }
 
-/** Whether a file is there as it would be written. */
+/** Whether the file is there already, with the same content. */
 async function isThere({ path, size, sha256 }: Written): Promise<boolean> {
   const info = await ifThere(Deno.lstat(path));
   if (info === undefined) return false;
@@ -262,23 +230,16 @@ async function isThere({ path, size, sha256 }: Written): Promise<boolean> {
   throw occupied(path);
 }
 
-function occupied(path: string): AppError {
-  return new AppError(
-    "conflict",
-    `Cannot restore: ${quoteText(path)} is there and is not the backup's; nothing was written`,
-  );
-}
-
-/** A file has its name only when all of it is there. */
-async function write({ path, mode, owner, from, sha256 }: Written): Promise<void> {
+/** The file gets its name when all of it is written. */
+async function write({ path, from, sha256, ...owner }: Written): Promise<void> {
   await Deno.mkdir(dirname(path), { recursive: true, mode: 0o700 });
   const temporary = join(dirname(path), `.${basename(path)}.${systemRandom.bytes(8).toHex()}`);
   try {
     if (typeof from === "string") await copyBytes(from, temporary);
     else await writeFileAtomic(temporary, from);
-    // Somebody who can write the backup may have replaced the copy since it was checked.
+    // An attacker who can write the backup may have replaced the copy after the check.
     if ((await digestFile(temporary)).sha256 !== sha256) throw changed(path);
-    await give(temporary, { mode, owner });
+    await give(temporary, owner);
     await Deno.rename(temporary, path);
   } catch (error) {
     await Deno.remove(temporary).catch(() => {});
@@ -287,17 +248,11 @@ async function write({ path, mode, owner, from, sha256 }: Written): Promise<void
   await syncFolder(path);
 }
 
-/** The mode and, for root, the owner of a file or folder that was just made; of nothing that a link leads to. */
-async function give(
-  path: string,
-  { mode, owner }: {
-    readonly mode: number;
-    readonly owner: { readonly uid: number; readonly gid: number } | undefined;
-  },
-): Promise<void> {
+/** Sets mode and, as root, owner of a new file or directory. A link is not followed. */
+async function give(path: string, { mode, uid, gid }: Pick<Written, "mode" | "uid" | "gid">): Promise<void> {
   const file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW);
   try {
-    if (owner !== undefined && Deno.uid() === 0) await file.chown(owner.uid, owner.gid);
+    if (Deno.uid() === 0) await file.chown(uid, gid);
     await file.chmod(mode);
     await file.sync();
   } finally {
@@ -305,42 +260,41 @@ async function give(
   }
 }
 
-/** Folders that are not there, as they were; a folder above all of them is for its owner alone. */
-async function makeFolders(folders: readonly BackupFolder[], files: readonly string[]): Promise<void> {
+/** Creates absent directories as they were; a directory above all of them is for its owner alone. */
+async function makeFolders(
+  folders: NonNullable<BackupManifest["folders"]>,
+  files: readonly string[],
+): Promise<void> {
   const wanted = new Set(files.map((path) => dirname(path)));
-  for (const { path, mode, uid, gid } of folders.toSorted((a, b) => a.path.length - b.path.length)) {
+  for (const { path, ...owner } of folders.toSorted((a, b) => a.path.length - b.path.length)) {
     if (!wanted.has(path) || await ifThere(Deno.lstat(path)) !== undefined) continue;
     await Deno.mkdir(path, { recursive: true, mode: 0o700 });
-    await give(path, { mode, owner: { uid, gid } });
+    await give(path, owner);
   }
 }
 
-/** Below the folder that was named nothing may lead out of it. */
+/** Below the directory of `--dir`, no link may lead out of it. */
 async function refuseLinks(folder: string, path: string): Promise<void> {
   for (let at = dirname(path); at.length > folder.length; at = dirname(at)) {
-    if ((await ifThere(Deno.lstat(at)))?.isSymlink === true) {
-      throw new AppError(
-        "conflict",
-        `Cannot restore: ${quoteText(at)} is a symbolic link; nothing was written`,
-      );
-    }
+    if ((await ifThere(Deno.lstat(at)))?.isSymlink !== true) continue;
+    const message = `Cannot restore: ${quoteText(at)} is a symbolic link; nothing was written`;
+    throw new AppError("conflict", message);
   }
 }
 
-/** What is in the place of a link has to be that link. */
+/** Only the link itself may be in the place of a link. */
 async function checkLink(path: string, to: string): Promise<void> {
   const info = await ifThere(Deno.lstat(path));
   if (info === undefined) return;
-  if (
-    info.isSymlink && await ifThere(Deno.readLink(path).then((link) => resolve(dirname(path), link))) === to
-  ) {
-    return;
-  }
-  throw occupied(path);
+  const leadsTo = info.isSymlink ? await ifThere(Deno.readLink(path)) : undefined;
+  if (leadsTo === undefined || resolve(dirname(path), leadsTo) !== to) throw occupied(path);
 }
 
-/** A log has to be whole, and to end where it did. */
-async function checkLog({ seq, hash, path: from }: BackupHead, path: string): Promise<readonly string[]> {
+/** Checks that a log is intact and ends where it ended in the backup. */
+async function checkLog(
+  { seq, hash, path: from }: BackupManifest["heads"][number],
+  path: string,
+): Promise<readonly string[]> {
   const names = await ifThere(Array.fromAsync(Deno.readDir(dirname(path)), ({ name }) => name)) ?? [];
   if (logsOfSet(path, names).length === 0) return hash === "" ? [] : [`${from} is missing`];
   const problems: string[] = [];

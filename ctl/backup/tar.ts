@@ -1,9 +1,8 @@
 import { normalize } from "node:path";
 import { concatBytes } from "@gateway/shared/text";
 
-/** A small file of an archive. */
+/** A small file of an archive. Its path is absolute; the archive has it without the leading slash. */
 export interface TarFile {
-  /** Absolute; the archive has it without the leading slash. */
   readonly path: string;
   readonly mode: number;
   readonly uid: number;
@@ -12,7 +11,7 @@ export interface TarFile {
 }
 
 const BLOCK = 512;
-/** Where the fields of a header are (POSIX.1-1988 ustar): offset and length. */
+/** Offset and length of the fields of a header (POSIX.1-1988 ustar). */
 const FIELDS = {
   name: [0, 100],
   mode: [100, 8],
@@ -27,7 +26,7 @@ const FIELDS = {
 } as const;
 
 /**
- * Files as a tar archive, which `tar` and {@linkcode readTar} read.
+ * Writes a tar archive, which `tar` and {@linkcode readTar} read.
  *
  * @throws {RangeError} for a path too long for the format
  */
@@ -42,25 +41,20 @@ export function writeTar(files: readonly TarFile[]): Uint8Array<ArrayBuffer> {
 
 function writeHeader({ path, mode, uid, gid }: Omit<TarFile, "content">, size: number): Uint8Array {
   const header = new Uint8Array(BLOCK);
-  const put = (field: keyof typeof FIELDS, text: string) =>
-    header.set(new TextEncoder().encode(text), FIELDS[field][0]);
   const octal = (value: number, digits: number) => `${value.toString(8).padStart(digits, "0")}\0`;
+  const put = (fields: { readonly [Name in keyof typeof FIELDS]?: string }) => {
+    for (const [name, text] of Object.entries(fields)) {
+      header.set(new TextEncoder().encode(text), FIELDS[name as keyof typeof FIELDS][0]);
+    }
+  };
   const [prefix, name] = splitPath(path.slice(1));
-  put("name", name);
-  put("prefix", prefix);
-  put("mode", octal(mode, 7));
-  put("uid", octal(uid, 7));
-  put("gid", octal(gid, 7));
-  put("size", octal(size, 11));
-  put("mtime", octal(0, 11));
-  put("type", "0");
-  put("magic", "ustar\x0000");
-  put("checksum", " ".repeat(8));
-  put("checksum", `${octal(header.reduce((sum, byte) => sum + byte, 0), 6)} `);
+  put({ name, prefix, mode: octal(mode, 7), uid: octal(uid, 7), gid: octal(gid, 7), size: octal(size, 11) });
+  put({ mtime: octal(0, 11), type: "0", magic: "ustar\x0000", checksum: " ".repeat(8) });
+  put({ checksum: `${octal(header.reduce((sum, byte) => sum + byte, 0), 6)} ` });
   return header;
 }
 
-/** A name has 100 bytes at most, and 155 before its slash. */
+/** A name has at most 100 bytes, and at most 155 before its slash. */
 function splitPath(path: string): readonly [prefix: string, name: string] {
   const length = (text: string) => new TextEncoder().encode(text).length;
   if (length(path) <= FIELDS.name[1]) return ["", path];
@@ -71,23 +65,16 @@ function splitPath(path: string): readonly [prefix: string, name: string] {
   throw new RangeError(`the path ${JSON.stringify(path)} is too long for an archive`);
 }
 
-/**
- * The files of an archive of {@linkcode writeTar}.
- *
- * @throws {RangeError} for anything else
- */
+/** Reads an archive of {@linkcode writeTar}. @throws {RangeError} for any other bytes */
 export function readTar(archive: Uint8Array<ArrayBuffer>): readonly TarFile[] {
   const files: TarFile[] = [];
-  let offset = 0;
-  while (offset + BLOCK <= archive.length) {
+  const decoder = new TextDecoder("utf-8", { fatal: true });
+  for (let offset = 0; offset + BLOCK <= archive.length;) {
     const header = archive.subarray(offset, offset + BLOCK);
     if (header.every((byte) => byte === 0)) return files;
     const field = (name: keyof typeof FIELDS) => {
       const [start, length] = FIELDS[name];
-      return new TextDecoder("utf-8", { fatal: true }).decode(header.subarray(start, start + length)).replace(
-        /\0.*$/s,
-        "",
-      );
+      return decoder.decode(header.subarray(start, start + length)).replace(/\0.*$/s, "");
     };
     const octal = (name: keyof typeof FIELDS) => {
       const text = field(name).trim();
@@ -103,13 +90,8 @@ export function readTar(archive: Uint8Array<ArrayBuffer>): readonly TarFile[] {
     if (end > archive.length) throw new RangeError("the archive is cut off");
     const path = `/${field("prefix") === "" ? "" : `${field("prefix")}/`}${field("name")}`;
     if (normalize(path) !== path) throw new RangeError("a path of the archive climbs");
-    files.push({
-      path,
-      mode: octal("mode") & 0o777,
-      uid: octal("uid"),
-      gid: octal("gid"),
-      content: archive.slice(start, end),
-    });
+    const [mode, content] = [octal("mode") & 0o777, archive.slice(start, end)];
+    files.push({ path, mode, uid: octal("uid"), gid: octal("gid"), content });
     offset = start + Math.ceil((end - start) / BLOCK) * BLOCK;
   }
   throw new RangeError("the archive is cut off");

@@ -1,10 +1,10 @@
 import { type Clock, every } from "@gateway/shared/clock";
 import { AppError, errorText } from "@gateway/shared/errors";
-import type { ServiceLogger } from "@gateway/shared/service";
 import type { Redactor } from "@gateway/shared/redact";
+import type { ServiceLogger } from "@gateway/shared/service";
 import { shortenText, visibleText } from "@gateway/shared/text";
 import type { ApprovalRecord } from "@gateway/shared/wire";
-import { type Card, cardDigest, contentDigest, makeCard, makeLostCard } from "./card.ts";
+import { type Card, cardDigest, contentDigest, makeCard } from "./card.ts";
 import { type Chat, type Click, wantedPauseMs } from "./chat.ts";
 import { describeClicker, findObjection, type IdentityMap } from "./guard.ts";
 import type { Plane } from "./plane.ts";
@@ -18,35 +18,33 @@ interface BridgePorts {
   readonly logger: ServiceLogger;
   readonly redact: Redactor;
   readonly pageOf: (approval: string) => string;
-  /** Read for each click. @throws {AppError} when it can't be: then nobody approves */
+  /** Read for each click. If it can't be read, nobody approves. */
   readonly readIdentities: () => Promise<IdentityMap>;
-  /** What no one can guess. */
   readonly makeNonce: () => string;
 }
 
 const CLICKS_KEPT_MS = 7 * 86_400_000;
-/** How long before a message was begun its like is looked for: clocks differ. */
+/** The search for a lost message begins this much earlier, because clocks differ. */
 const FIND_SLACK_MS = 60_000;
-/** What is said below messages is said once to each user; a chat is not to be filled by clicking. */
+/** Each answer is posted once for each user, so that clicks cannot flood the chat. */
 const MOST_SAID = 1_000;
-/** Part of it can be another's words. */
 const LONGEST_SAID = 1_000;
 
 /**
- * Shows in a chat what waits for approval, and takes decisions from there. Clicks are decided one after another, each on
- * the list as it is then, and wait for no message: who has a thousand requests posted keeps nobody from denying them.
+ * Shows pending approvals in a chat, and decides by clicks. Clicks are decided one after the other, each by a fresh list,
+ * and do not wait for posts: a flood of requests must not keep anyone from denying them.
  */
 export class Bridge {
   readonly #ports: BridgePorts;
   readonly #said = new Set<string>();
   #deciding: Promise<void> = Promise.resolve();
   #polling: Promise<void> = Promise.resolve();
-  /** The message that is on its way to the chat. */
+  /** The post in progress. */
   #posting: Promise<void> = Promise.resolve();
-  /** The poll that has not begun yet: one is enough for all who want one. */
+  /** The next poll, which all callers share. */
   #nextPoll: Promise<void> | undefined;
   #notBefore = 0;
-  /** What failed in this turn and in the one before: the same is logged once. */
+  /** The failures of this poll and the former one: a lasting failure is logged once. */
   #failures = new Set<string>();
   #formerFailures = new Set<string>();
 
@@ -54,7 +52,7 @@ export class Bridge {
     this.#ports = ports;
   }
 
-  /** Works until the signal is aborted; what was clicked before the last end comes first. */
+  /** Runs until the signal is aborted; clicks from before a restart come first. */
   async run(
     { signal, pollSeconds }: { readonly signal: AbortSignal; readonly pollSeconds: number },
   ): Promise<void> {
@@ -68,7 +66,7 @@ export class Bridge {
     await this.#polling;
   }
 
-  /** Brings the chat to where the control plane is. Never rejects. */
+  /** Updates the chat from the control plane. Never rejects. */
   poll(): Promise<void> {
     this.#nextPoll ??= this.#polling = this.#polling.then(() => {
       this.#nextPoll = undefined;
@@ -94,7 +92,7 @@ export class Bridge {
     }
   }
 
-  /** Takes a click; resolves when it can't be lost any more, before it is decided. */
+  /** Records a click; resolves when it is durable, before the decision. */
   async take(click: Click): Promise<void> {
     const { clock, store } = this.#ports;
     if (!await store.take(click, clock.now())) return;
@@ -107,7 +105,7 @@ export class Bridge {
     return this.#deciding;
   }
 
-  /** A message that the chat does not take must not keep the others back; only a chat that wants a pause does. */
+  /** A message that the chat rejects must not stop the others; only a requested pause does. */
   async #apart(action: () => Promise<void>): Promise<void> {
     try {
       await action();
@@ -132,7 +130,7 @@ export class Bridge {
     const card = this.#cardOf(posted, record);
     let { message, shown } = posted;
     if (message === "") {
-      // The last attempt to post it ended without an answer: it may be there.
+      // The last post got no answer: the message may exist.
       message = await this.#find(card, posted.begunAt) ?? "";
       shown = "";
       if (message === "") {
@@ -147,7 +145,7 @@ export class Bridge {
       try {
         await chat.update(message, card);
       } catch (error) {
-        // A message that was taken away can't be changed; what still waits is posted anew.
+        // A deleted message can't be changed; a pending request is posted again.
         if (!(error instanceof AppError && error.code === "not_found")) throw error;
         await store.forget(posted.approval);
         return;
@@ -157,7 +155,7 @@ export class Bridge {
     if (record === undefined) await store.forget(posted.approval);
   }
 
-  /** Where the bridge may not look, a request is rather shown twice than not at all. */
+  /** Without the right to read the channel, a request is shown twice rather than not at all. */
   async #find(card: Card, begunAt: number): Promise<string | undefined> {
     try {
       return await this.#ports.chat.find(card, begunAt - FIND_SLACK_MS);
@@ -173,7 +171,7 @@ export class Bridge {
     const approval = record.id;
     const [nonce, joined] = [makeNonce(), record.joined ?? []];
     const card = this.#cardOf({ approval, nonce, joined }, record);
-    // First: who is killed between the two looks for it instead of posting it again.
+    // Recorded first: after a kill in between, the bridge looks for the message instead of posting it again.
     await store.begin({ approval, nonce, joined, content: contentDigest(record), begunAt: clock.now() });
     const posting = chat.post(card).then((message) => store.show(approval, message, cardDigest(card)));
     this.#posting = posting.catch(() => {});
@@ -193,8 +191,7 @@ export class Bridge {
     record: ApprovalRecord | undefined,
   ): Card {
     const { redact, pageOf } = this.#ports;
-    if (record === undefined) return makeLostCard(approval, { nonce, pageOf });
-    return makeCard(record, { nonce, joined, redact, pageOf });
+    return makeCard(approval, record, { nonce, joined, redact, pageOf });
   }
 
   async #decide(click: Click): Promise<void> {
@@ -219,13 +216,13 @@ export class Bridge {
       return this.#say(click, `${click.user}: not decided: ${why}`);
     };
     const posted = await this.#findPosted(click);
-    // Not said below it: the message is none of the bridge's.
+    // Without an answer: the message is not the bridge's.
     if (posted === undefined) return logger.warn("click on an unknown message", { user: click.user });
     if (click.nonce !== undefined && click.nonce !== posted.nonce) {
       return await refuse("the button is not this message's");
     }
     const record = (await plane.list()).find(({ id }) => id === posted.approval);
-    // What became of it, the message itself will say.
+    // The message itself shows the result.
     if (record?.status !== "pending") return;
     if (contentDigest(record) !== posted.content) {
       return await refuse("what is asked is not what is shown here");
@@ -245,14 +242,14 @@ export class Bridge {
       approve: verb.kind !== "deny",
       learn: isLearned,
       ttl_seconds: isLearned ? verb.ttlSeconds : 0,
-      // Not what has joined since the message was posted.
+      // Without the requests that joined after the post.
       shown_ids: [record.id, ...posted.joined.filter((id) => record.joined?.includes(id) === true)],
       comment: describeClicker({ chat: chat.name, user, identities }),
     });
     logger.info("decided", { approval: record.id, verb: verb.kind, user });
   }
 
-  /** The chat's answer, with the message's name, may still be under way when somebody clicks on it: a nonce tells then. */
+  /** A click can arrive before the chat's answer to the post: then the nonce identifies the message. */
   async #findPosted({ message: clicked, nonce: carried }: Click): Promise<Posted | undefined> {
     const look = async () =>
       (await this.#ports.store.posted()).find(({ message, nonce }) =>
@@ -264,7 +261,7 @@ export class Bridge {
     return await look();
   }
 
-  /** A decision that failed is said, or else it would pass for one that counts. Once: chats can be flooded. */
+  /** Reports a failed decision, which users would otherwise take for a decision. */
   async #say({ message, user }: Click, text: string): Promise<void> {
     const key = JSON.stringify([message, user, text]);
     if (this.#said.has(key)) return;

@@ -19,7 +19,7 @@ function cardOf(changes: Partial<ApprovalRecord>): Card {
     redact: createRedactor(undefined),
     pageOf: (id: string) => `https://gw/${id}`,
   };
-  return makeCard({ ...PENDING, ...changes }, context);
+  return makeCard(PENDING.id, { ...PENDING, ...changes }, context);
 }
 
 Deno.test("makeCard() offers to approve what it shows whole", () => {

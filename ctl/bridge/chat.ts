@@ -1,58 +1,128 @@
-import { AppError } from "@gateway/shared/errors";
+import type { Clock } from "@gateway/shared/clock";
+import { AppError, errorText } from "@gateway/shared/errors";
+import { withPlainKeys } from "@gateway/shared/json";
+import type { ServiceLogger } from "@gateway/shared/service";
+import { collectBytes } from "@gateway/shared/text";
 import type { Card, Verb } from "./card.ts";
 
-/** A decision that somebody in the chat has made. */
+/** A decision that a user of the chat made. */
 export interface Click {
-  /** The same when the chat delivers it again, and no other's. */
+  /** Equal if the chat delivers the click again; unique otherwise. */
   readonly key: string;
-  /** The message that it was made on. */
+  /** The message of the click. */
   readonly message: string;
-  /** What the button carried; absent where the chat has no buttons, and the message alone says what is meant. */
+  /** What the button carried; absent in a chat without buttons. */
   readonly nonce?: string;
-  /** The user's id in the chat. */
+  /** The user's ID in the chat. */
   readonly user: string;
   readonly verb: Verb;
 }
 
-/** Who somebody in the chat is. `outsider`: of another workspace or server. */
+/** `outsider`: of another workspace or server. */
 export type Member = "person" | "program" | "outsider" | "gone";
 
-/** What the bridge asks of a chat. An identity of a message is the chat's own. */
+/** What the bridge requests from a chat. The chat names its messages. */
 export interface Chat {
-  /** As people call it, in the audit log too. */
+  /** For people, and for the audit log. */
   readonly name: string;
+  /** Checks the credentials. @returns the bridge's own account, for the log */
+  connect(): Promise<string>;
   /**
-   * Finds out whether the credentials serve.
+   * Passes clicks on until the signal is aborted, and reconnects whenever the connection ends; never rejects.
    *
-   * @returns who the bridge is there, for the log
-   * @throws {AppError} when they don't
-   */
-  connect(signal: AbortSignal): Promise<string>;
-  /**
-   * Passes clicks on until the signal is aborted, and connects again whenever that ends; never rejects.
-   *
-   * @param take resolves once the click can't be lost any more: only then the chat is told that it has arrived
+   * @param take resolves when the click is durable: only then the chat gets its acknowledgment
    */
   listen(take: (click: Click) => Promise<void>, signal: AbortSignal): Promise<void>;
   /**
    * Posts a card.
    *
    * @returns the message
-   * @throws {AppError} `rate_limited` or `invalid_request` where nothing was posted; else nobody knows
+   * @throws {AppError} `rate_limited` or `invalid_request` if nothing was posted; any other error leaves that open
    */
   post(card: Card): Promise<string>;
-  /** The message with a card that was posted lately and whose answer was lost; `undefined`: there is none. */
+  /** Finds the message of a card whose post got no answer. */
   find(card: Card, since: number): Promise<string | undefined>;
-  /** Puts another card in the place of a message's. */
   update(message: string, card: Card): Promise<void>;
   say(message: string, text: string): Promise<void>;
   member(user: string): Promise<Member>;
 }
 
-const LONGEST_PAUSE_SECONDS = 300;
+/** What each chat is created with. */
+export interface ChatOptions {
+  readonly channel: string;
+  readonly clock: Clock;
+  readonly logger: ServiceLogger;
+  readonly fetch: typeof fetch;
+  readonly signal: AbortSignal;
+}
 
-/** How long a chat is left alone after a failure, in milliseconds: as long as it wants, within reason. */
+const MOST_BYTES = 4 * 1024 * 1024;
+
+/** A `fetch` that reads answers up to 4 MiB, makes them safe for `JSON.parse`, and follows no redirect. */
+export function boundedFetch(fetch: typeof globalThis.fetch, signal: AbortSignal): typeof globalThis.fetch {
+  return async (input, init) => {
+    const signals = init?.signal ? [signal, init.signal] : [signal];
+    const response = await fetch(input, { ...init, redirect: "error", signal: AbortSignal.any(signals) });
+    const { body, status, statusText, headers } = response;
+    const bytes = body === null ? new Uint8Array() : await collectBytes(body, MOST_BYTES);
+    if (bytes === undefined) {
+      throw new AppError("upstream_failure", `the chat's answer is larger than ${MOST_BYTES} bytes`);
+    }
+    const isEmpty = status === 204 || status === 304;
+    return new Response(isEmpty ? null : plain(new TextDecoder().decode(bytes)), {
+      ...{ status, statusText, headers },
+    });
+  };
+}
+
+/** A text that is not JSON stays unchanged, and its parser rejects it. */
+function plain(text: string): string {
+  try {
+    return withPlainKeys(text);
+  } catch (error) {
+    if (error instanceof SyntaxError) return text;
+    throw error;
+  }
+}
+
+const LONGEST_WANTED_SECONDS = 300;
+const FIRST_PAUSE_MS = 1_000;
+const LONGEST_PAUSE_MS = 30_000;
+
+/** The pause that a chat requested with a failure, in milliseconds; it is bounded. */
 export function wantedPauseMs(error: unknown): number {
   if (!(error instanceof AppError) || error.code !== "rate_limited") return 0;
-  return Math.min(Math.max(error.retryAfterSeconds ?? 1, 0), LONGEST_PAUSE_SECONDS) * 1000;
+  return Math.min(Math.max(error.retryAfterSeconds ?? 1, 0), LONGEST_WANTED_SECONDS) * 1000;
+}
+
+/**
+ * Keeps a connection until the signal is aborted: reconnects when it ends, with growing pauses after failures.
+ *
+ * @param hold connects, calls `connected`, and resolves or rejects when the connection is over
+ */
+export async function keepConnected(
+  { clock, logger }: Pick<ChatOptions, "clock" | "logger">,
+  signal: AbortSignal,
+  hold: (connected: () => void) => Promise<void>,
+): Promise<void> {
+  let pauseMs = FIRST_PAUSE_MS;
+  let lastFailure = "";
+  while (!signal.aborted) {
+    let wantedMs = 0;
+    try {
+      await hold(() => {
+        logger.info("connected to the chat");
+        pauseMs = FIRST_PAUSE_MS;
+        lastFailure = "";
+      });
+    } catch (error) {
+      if (signal.aborted) return;
+      wantedMs = wantedPauseMs(error);
+      const failure = errorText(error);
+      if (failure !== lastFailure) logger.warn("no connection to the chat; trying on", { error });
+      lastFailure = failure;
+    }
+    await clock.sleep(Math.max(pauseMs, wantedMs), signal).catch(() => {});
+    pauseMs = Math.min(pauseMs * 2, LONGEST_PAUSE_MS);
+  }
 }

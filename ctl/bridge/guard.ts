@@ -1,34 +1,27 @@
+import * as z from "@zod/zod";
+import { parseConfig } from "@gateway/shared/config";
+import { AppError } from "@gateway/shared/errors";
 import { foldIdentity, hasUnseen, isSameIdentity, quoteText } from "@gateway/shared/text";
 import type { ApprovalRecord } from "@gateway/shared/wire";
 import type { Click, Member } from "./chat.ts";
-import { AppError } from "@gateway/shared/errors";
-import { parseConfig } from "@gateway/shared/config";
-import * as z from "@zod/zod";
 
-/** By the id of a user of the chat, who that is to the brokers. `undefined`: the guard was turned off. */
+/** The brokers' name of a user, by the user's ID in the chat. `undefined`: the guard is turned off. */
 export type IdentityMap = ReadonlyMap<string, string> | undefined;
 
-interface Question {
+const MAY_NOT_DECIDE = {
+  program: "programs do not decide",
+  outsider: "who belongs to another workspace does not decide",
+  gone: "this account is closed",
+} as const satisfies Record<Exclude<Member, "person">, string>;
+
+/** Why a user may not decide; `undefined` if they may. Any person may deny: the guard is about approvals. */
+export function findObjection({ click, record, member, identities }: {
   readonly click: Pick<Click, "user" | "verb">;
   readonly record: Pick<ApprovalRecord, "caller" | "end_user">;
   readonly member: Member;
   readonly identities: IdentityMap;
-}
-
-/** Why somebody may not decide; `undefined` when he may. To deny harms nobody: the guard is about approval alone. */
-export function findObjection({ click, record, member, identities }: Question): string | undefined {
-  switch (member) {
-    case "program":
-      return "programs do not decide";
-    case "outsider":
-      return "who belongs to another workspace does not decide";
-    case "gone":
-      return "this account is closed";
-    case "person":
-      break;
-    default:
-      return member satisfies never;
-  }
+}): string | undefined {
+  if (member !== "person") return MAY_NOT_DECIDE[member];
   if (click.verb.kind === "deny" || identities === undefined) return undefined;
   const identity = identities.get(click.user);
   if (identity === undefined) return "who this account is, the bridge's identity map does not say";
@@ -46,20 +39,18 @@ export function findObjection({ click, record, member, identities }: Question): 
   return undefined;
 }
 
-/** Without domain or realm: what is left of `ann@example.com`, `CORP\ann` and `corp/ann`. */
+/** The name without domain or realm: `ann` of `ann@example.com`, `CORP\ann` and `corp/ann`. */
 function bareName(identity: string): string {
   const [name = ""] = (foldIdentity(identity).split(/[\\/]/).at(-1) ?? "").split("@", 1);
   return name;
 }
 
-/** The comment of a decision, for the audit log and the page: it is this bridge that says so, and nobody else. */
-export function describeClicker(
-  { chat, user, identities }: {
-    readonly chat: string;
-    readonly user: string;
-    readonly identities: IdentityMap;
-  },
-): string {
+/** The comment of a decision, for the audit log and the page. It is the bridge's own claim. */
+export function describeClicker({ chat, user, identities }: {
+  readonly chat: string;
+  readonly user: string;
+  readonly identities: IdentityMap;
+}): string {
   const identity = identities?.get(user);
   const who = identity === undefined ? "not in its identity map" : `${identity} by its identity map`;
   return `the chat bridge says: ${chat} user ${user}, ${
@@ -71,10 +62,10 @@ const identityMap = z.record(z.string(), z.string());
 const LONGEST_IDENTITY = 256;
 
 /**
- * Reads an identity map: `{ "<user id of the chat>": "<end user as brokers name them>" }`.
+ * Reads an identity map: `{ "<user ID in the chat>": "<end user as brokers name them>" }`.
  *
- * @param userId what ids of users look like in this chat: another key would never match, and nobody would notice
- * @throws {AppError} `invalid_config` for anything else, one without entries included
+ * @param userId the form of user IDs in this chat: another key would never match, and nobody would notice
+ * @throws {AppError} `invalid_config` for any other text, and for an empty map
  */
 export function parseIdentityMap(text: string, path: string, userId: RegExp): ReadonlyMap<string, string> {
   const entries = Object.entries(

@@ -1,26 +1,19 @@
 import * as z from "@zod/zod";
-import { type Clock, within } from "@gateway/shared/clock";
+import { within } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
-import type { ServiceLogger } from "@gateway/shared/service";
-import { boundedFetch } from "./bounded_fetch.ts";
-import type { Card } from "./card.ts";
-import type { Chat, Click, Member } from "./chat.ts";
-import { keepConnected } from "./keep_connected.ts";
-import { parseText, readMattermostClick } from "./mattermost_click.ts";
+import { parseJson } from "@gateway/shared/json";
+import { LONGEST_LEARN_TTL_SECONDS } from "@gateway/shared/wire";
+import { parseDuration } from "../kit/duration.ts";
+import type { Card, Verb } from "./card.ts";
+import { boundedFetch, type Chat, type ChatOptions, type Click, keepConnected, type Member } from "./chat.ts";
 
-/** What {@linkcode MattermostChat} needs. */
-interface MattermostOptions {
+interface MattermostOptions extends ChatOptions {
   readonly url: string;
-  readonly channel: string;
   readonly token: string;
-  readonly clock: Clock;
-  readonly logger: ServiceLogger;
-  readonly fetch: typeof fetch;
-  readonly signal: AbortSignal;
 }
 
 const TIMEOUT_MS = 15_000;
-/** A socket that is silent for so long is taken for dead. */
+/** A socket that is silent for longer is dead. */
 const SILENT_MS = 60_000;
 
 const user = z.object({
@@ -37,9 +30,26 @@ const posts = z.object({
   ),
 });
 
+const id = z.string().regex(/^[a-z0-9]{26}$/);
+const posted = z.object({ event: z.literal("posted"), data: z.object({ post: z.string().max(100_000) }) });
+const answer = z.object({
+  id,
+  user_id: id,
+  channel_id: id,
+  root_id: id,
+  // Not empty for messages of the server.
+  type: z.literal(""),
+  message: z.string().max(100),
+  props: z.record(z.string(), z.unknown()).nullish(),
+});
+
+const WORDS = /^(?<word>approve|deny|learn)(?: (?<time>[0-9a-z.]{1,20}))?$/;
+/** Webhooks and bots can write under any name. */
+const NOT_IN_PERSON = ["from_webhook", "from_bot", "from_plugin", "from_oauth_app", "override_username"];
+
 /**
- * A channel of Mattermost, for a bot. Its buttons would need a server that Mattermost can reach, so people decide by
- * answering below the message, in words.
+ * A channel of Mattermost. Its buttons would need a server that Mattermost can reach, so people decide by words in the
+ * message's thread.
  */
 export class MattermostChat implements Chat {
   readonly name = "Mattermost";
@@ -64,8 +74,7 @@ export class MattermostChat implements Chat {
   }
 
   async listen(take: (click: Click) => Promise<void>, signal: AbortSignal): Promise<void> {
-    const { clock, logger } = this.#options;
-    await keepConnected({ clock, logger, signal }, (connected) => this.#hold(take, connected, signal));
+    await keepConnected(this.#options, signal, (connected) => this.#hold(take, connected, signal));
   }
 
   async post(card: Card): Promise<string> {
@@ -121,7 +130,7 @@ export class MattermostChat implements Chat {
     socket.onmessage = ({ data }) => {
       heardAt = clock.now();
       const event = typeof data === "string" ? parseText(data) : undefined;
-      if (isHello(event)) connected();
+      if (hello.safeParse(event).success) connected();
       const click = readMattermostClick(event, { channel, self });
       if (click !== undefined) {
         take(click).catch((error) => logger.warn("an answer was not taken", { error }));
@@ -167,6 +176,11 @@ export class MattermostChat implements Chat {
   }
 }
 
+const MENDS: Readonly<Record<number, string>> = {
+  401: ": MATTERMOST_TOKEN is none that it knows",
+  403: ": the bot is not in the channel, or may not do this",
+};
+
 function refusalOf({ status, headers }: Response): AppError {
   if (status === 429) {
     const seconds = Number(headers.get("retry-after") ?? headers.get("x-ratelimit-reset"));
@@ -177,24 +191,17 @@ function refusalOf({ status, headers }: Response): AppError {
     return new AppError("not_found", "Mattermost knows no such thing, or the bot is not in the channel");
   }
   const code = status >= 400 && status < 500 ? "invalid_request" : "upstream_failure";
-  const mend = status === 401
-    ? ": MATTERMOST_TOKEN is none that it knows"
-    : status === 403
-    ? ": the bot is not in the channel, or may not do this"
-    : "";
-  return new AppError(code, `Mattermost answered ${status}${mend}`);
+  return new AppError(code, `Mattermost answered ${status}${MENDS[status] ?? ""}`);
 }
 
-function isHello(event: unknown): boolean {
-  return typeof event === "object" && event !== null && "event" in event && event.event === "hello";
-}
+const hello = z.object({ event: z.literal("hello") });
 
-/** How long a row of a block of code is, in characters. */
+/** The length of a row of a code block, in characters. */
 export const LONGEST_ROW = 100;
-/** No line of a card begins with it, so that no row that goes on passes for one. */
+/** No line of a card begins with it, so that a continued row cannot pass for a line. */
 const GOES_ON = `${" ".repeat(9)}↳ `;
 
-/** A card as Markdown; what others wrote is a block of code, in which nothing is markup and nobody is called. */
+/** A card as Markdown. Foreign text is in a code block, where nothing is markup or a mention. */
 export function messageOf({ title, lines, note, page, verbs }: Card): string {
   const words = verbs.map((verb) => verb === "learn" ? "`learn 8h` (or another time)" : `\`${verb}\``);
   return [
@@ -206,14 +213,14 @@ export function messageOf({ title, lines, note, page, verbs }: Card): string {
   ].join("\n\n");
 }
 
-/** A block of code whose fence is longer than any in the text. */
+/** A code block whose fence is longer than any in the text. */
 export function fenced(text: string): string {
   const longest = Math.max(2, ...Array.from(text.matchAll(/`+/g), ([run]) => run.length));
   const fence = "`".repeat(longest + 1);
   return `${fence}text\n${text}\n${fence}`;
 }
 
-/** Blocks of code are not broken by Mattermost: what is beyond their right edge is not seen. */
+/** Mattermost does not wrap code blocks: text beyond the right edge is hidden. */
 function breakLine(line: string): readonly string[] {
   const characters = Array.from(line);
   const rows = [characters.slice(0, LONGEST_ROW).join("")];
@@ -222,4 +229,40 @@ function breakLine(line: string): readonly string[] {
     rows.push(GOES_ON + characters.slice(start, start + length).join(""));
   }
   return rows;
+}
+
+/** The decision in an answer that consists of `approve`, `deny` or `learn 2h`. */
+function readMattermostClick(
+  event: unknown,
+  { channel, self }: { readonly channel: string; readonly self: string },
+): Click | undefined {
+  const text = posted.safeParse(event).data?.data.post;
+  const { data } = answer.safeParse(text === undefined ? undefined : parseText(text));
+  if (data === undefined || data.channel_id !== channel || data.user_id === self) return undefined;
+  if (NOT_IN_PERSON.some((name) => data.props?.[name] !== undefined)) return undefined;
+  const { word, time } = WORDS.exec(data.message.trim().toLowerCase())?.groups ?? {};
+  const verb = verbOf(word, time);
+  if (verb === undefined) return undefined;
+  return { key: data.id, message: data.root_id, user: data.user_id, verb };
+}
+
+function verbOf(word: string | undefined, time: string | undefined): Verb | undefined {
+  if (word === "approve" || word === "deny") return time === undefined ? { kind: word } : undefined;
+  if (word !== "learn" || time === undefined) return undefined;
+  try {
+    const ttlSeconds = parseDuration(time);
+    return ttlSeconds <= LONGEST_LEARN_TTL_SECONDS ? { kind: "learn", ttlSeconds } : undefined;
+  } catch (error) {
+    if (error instanceof AppError) return undefined;
+    throw error;
+  }
+}
+
+function parseText(text: string): unknown {
+  try {
+    return parseJson(text);
+  } catch (error) {
+    if (error instanceof SyntaxError) return undefined;
+    throw error;
+  }
 }

@@ -5,19 +5,14 @@ import { type ApprovalDecision, approvalList, type ApprovalRecord } from "@gatew
 import { adviseOnContact } from "../kit/contact_advice.ts";
 import type { BridgeSettings } from "./settings.ts";
 
-/** It becomes part of addresses, and of what buttons carry. */
+/** URLs and buttons contain it. */
 const APPROVAL_ID = /^[0-9a-f]{32}$/;
 
-/** What the bridge asks of the control plane, as an approver. */
-export interface Plane {
-  /** @throws {AppError} when it can't be asked */
-  list(): Promise<readonly ApprovalRecord[]>;
-  /** @throws {AppError} when it refuses, or when nobody knows whether it was decided */
-  decide(id: string, decision: ApprovalDecision): Promise<void>;
-}
+/** The control plane as an approver sees it. */
+export type Plane = ReturnType<typeof createPlane>;
 
-/** The control plane behind a client. */
-export function createPlane(client: Pick<JsonClient, "request">): Plane {
+/** The methods throw an {@linkcode AppError}; after `decide`, the decision may still have been made. */
+export function createPlane(client: Pick<JsonClient, "request">) {
   const ask = async (request: Parameters<JsonClient["request"]>[0]) => {
     const reply = await client.request(request);
     if (reply.status === 200) return reply;
@@ -25,20 +20,20 @@ export function createPlane(client: Pick<JsonClient, "request">): Plane {
     throw new AppError(code, `the control plane answered ${reply.status}: ${detail}`);
   };
   return {
-    async list() {
+    async list(): Promise<readonly ApprovalRecord[]> {
       const { data } = approvalList.safeParse((await ask({ method: "GET", path: "/v1/approvals" })).body);
       if (data === undefined || !data.every(({ id }) => APPROVAL_ID.test(id))) {
         throw new AppError("upstream_failure", "the answer is not a control plane's");
       }
       return data;
     },
-    async decide(id, body) {
+    async decide(id: string, body: ApprovalDecision): Promise<void> {
       await ask({ method: "POST", path: `/v1/approvals/${encodeURIComponent(id)}`, body });
     },
   };
 }
 
-/** The same failure, with what to mend; for the operator alone, as it names files. */
+/** Adds a fix to a failure, for the operator only: it names files. */
 export function explainPlaneFailure(
   error: unknown,
   { cpUrl: url, ca, cert }: Pick<BridgeSettings, "cpUrl" | "ca" | "cert">,

@@ -1,14 +1,15 @@
 import { resolve } from "node:path";
 import { AppError } from "@gateway/shared/errors";
+import type { UsedFile } from "@gateway/shared/files";
+import { mergeSets, type PermissionSet, urlPermissions } from "@gateway/shared/permissions";
 import { quoteText } from "@gateway/shared/text";
 import { parseDuration } from "../kit/duration.ts";
 
-/** How the bridge reaches a chat, but for its secrets. */
 type ChatSettings =
   | { readonly kind: "slack"; readonly channel: string; readonly apiUrl: string }
   | { readonly kind: "mattermost"; readonly channel: string; readonly url: string };
 
-/** What the bridge is told on the command line and by its environment; paths are absolute. */
+/** The settings from the command line and the environment; paths are absolute. */
 export interface BridgeSettings {
   /** `https://host:port` */
   readonly cpUrl: string;
@@ -16,7 +17,7 @@ export interface BridgeSettings {
   readonly key: string;
   readonly ca: string;
   readonly state: string;
-  /** `undefined`: without a guard. */
+  /** `undefined`: the guard is off. */
   readonly identityMap: string | undefined;
   readonly pollSeconds: number;
   readonly pageUrl: string;
@@ -42,29 +43,25 @@ const OPTIONS: Readonly<Record<string, { readonly variable?: string; readonly fa
 
 const SWITCHES = ["no-identity-guard", "check", "version", "help", "h"] as const;
 
-/** The variables with secrets, by chat. There is no option for them: command lines are seen by everybody. */
+/** The variables with secrets. There is no option for them, because every user can see command lines. */
 export const SECRETS = {
   slack: ["SLACK_BOT_TOKEN", "SLACK_APP_TOKEN"],
   mattermost: ["MATTERMOST_TOKEN"],
 } as const;
 
-/** The variables that stand for options. */
 export const ENV_NAMES: readonly string[] = Object.values(OPTIONS).flatMap(({ variable = [] }) => variable);
 
-/** Where {@linkcode readSettings} looks beside the command line. */
-interface SettingsSources {
-  readonly variables: Readonly<Record<string, string | undefined>>;
-  readonly workingFolder: string;
-}
-
 /**
- * Reads the command line; what is not on it comes from the environment.
+ * Reads the command line; an absent option comes from the environment.
  *
- * @throws {AppError} `invalid_request` for what can't be used, and without an identity map unless that is wished
+ * @throws {AppError} `invalid_request` for an unusable value, and without an identity map unless the guard is off
  */
 export function readSettings(
   args: readonly string[],
-  { variables, workingFolder }: SettingsSources,
+  { variables, workingFolder }: {
+    readonly variables: Readonly<Record<string, string | undefined>>;
+    readonly workingFolder: string;
+  },
 ): BridgeSettings {
   const { values, switches } = parse(args);
   const read = (name: string) => {
@@ -149,7 +146,7 @@ function readChat(read: (name: string) => string, need: (name: string) => string
   }
 }
 
-/** A name would lead elsewhere once the channel is renamed. */
+/** A name would mean another channel after a rename. */
 function readId(option: string, value: string, form: RegExp, like: string): string {
   if (form.test(value) || value === "") return value;
   throw refusal(`--${option} ${quoteText(value)}: expected the channel's id, such as ${like}`);
@@ -173,7 +170,7 @@ function readPage(template: string): string {
 
 const LONGEST_POLL_SECONDS = 3600;
 
-/** Nothing, and less, is what it is by default, as existing scripts expect. */
+/** Zero and negative times mean the default, as existing scripts expect. */
 function readPoll(text: string): number {
   const seconds = /^(?:-.*|0[a-z]*)$/.test(text) ? 5 : parseDuration(text);
   if (seconds <= LONGEST_POLL_SECONDS) return seconds;
@@ -182,4 +179,38 @@ function readPoll(text: string): number {
 
 function refusal(problem: string): AppError {
   return new AppError("invalid_request", `Cannot start the approval bridge: ${problem}`);
+}
+
+/** The bridge reads the files of its settings, writes its state, and connects to the control plane and the chat. */
+export function bridgePermissions(settings: BridgeSettings): PermissionSet {
+  const { cert, key, ca, state, identityMap, cpUrl, chat } = settings;
+  return mergeSets(
+    { read: [cert, key, ca, state, ...(identityMap === undefined ? [] : [identityMap])] },
+    {
+      write: [state],
+      net: urlPermissions(cpUrl),
+      env: [...ENV_NAMES, ...SECRETS[chat.kind]],
+      ignoreEnv: "all",
+    },
+    chat.kind === "slack"
+      // Slack's library reads the version of the system when it is loaded.
+      ? { net: slackAddresses(chat.apiUrl), sys: ["osRelease"] }
+      : { net: urlPermissions(chat.url) },
+  );
+}
+
+/** The files that other users must not change: anyone in the identity map may approve. */
+export function bridgeUsedFiles({ key, ca, identityMap = "", state }: BridgeSettings): readonly UsedFile[] {
+  return [
+    { key: "--key", path: key, use: "secret" },
+    { key: "--ca", path: ca, use: "relied_on" },
+    { key: "--identity-map", path: identityMap, use: "relied_on" },
+    { key: "--state", path: state, use: "secret" },
+  ];
+}
+
+/** Slack names a new socket each time, below the domain of its API. */
+function slackAddresses(apiUrl: string): readonly string[] {
+  const [address = ""] = urlPermissions(apiUrl);
+  return /^[a-z]/.test(address) && !address.startsWith("localhost:") ? [address, `*.${address}`] : [address];
 }

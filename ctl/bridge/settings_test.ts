@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { bridgePermissions } from "./permissions.ts";
-import { readSettings } from "./settings.ts";
+
+import { bridgePermissions, readSettings } from "./settings.ts";
 
 const SLACK = ["--cp-url", "gw.example:7443", "--slack-channel", "C0123", "--identity-map=map.json"];
 

@@ -7,34 +7,24 @@ import {
   type WebClientOptions,
 } from "@slack/web-api";
 import * as z from "@zod/zod";
-import { type Clock, within } from "@gateway/shared/clock";
+import { within } from "@gateway/shared/clock";
 import { AppError, errorText } from "@gateway/shared/errors";
-import type { ServiceLogger } from "@gateway/shared/service";
-import { boundedFetch } from "./bounded_fetch.ts";
 import type { Card } from "./card.ts";
-import type { Chat, Click, Member } from "./chat.ts";
-import { keepConnected } from "./keep_connected.ts";
-import { blocksOf, sectionOf, summaryOf } from "./slack_blocks.ts";
-import { readSlackClick } from "./slack_click.ts";
+import { boundedFetch, type Chat, type ChatOptions, type Click, keepConnected, type Member } from "./chat.ts";
+import { blocksOf, readSlackClick, sectionOf, summaryOf } from "./slack_messages.ts";
 
-/** What {@linkcode SlackChat} needs. */
-interface SlackOptions {
+interface SlackOptions extends ChatOptions {
   readonly apiUrl: string;
-  readonly channel: string;
   readonly botToken: string;
   readonly appToken: string;
-  readonly clock: Clock;
-  readonly logger: ServiceLogger;
-  readonly fetch: typeof fetch;
-  readonly signal: AbortSignal;
 }
 
 const TIMEOUT_MS = 15_000;
 const START_MS = 30_000;
-/** Slack says these of a message that is not there any more. */
+/** The message no longer exists. */
 const GONE: readonly string[] = ["message_not_found", "cant_update_message", "thread_not_found"];
 
-/** Asked with the token of the app; everything else is with the bot's. */
+/** It needs the token of the app; every other method needs the bot's token. */
 const OPEN = "apps.connections.open";
 
 const auth = z.object({
@@ -57,7 +47,7 @@ const userInfo = z.object({
   }),
 });
 
-/** The libraries' own log could tell tokens and what others wrote; what fails is thrown as well. */
+/** The libraries' own log could contain tokens and foreign text. Failures are thrown as well. */
 const SILENT = {
   debug() {},
   info() {},
@@ -68,7 +58,7 @@ const SILENT = {
   setName() {},
 };
 
-/** A channel of Slack: the Web API, and Socket Mode for clicks, so that nothing of the bridge's is open to the internet. */
+/** A channel of Slack: the Web API, and Socket Mode for clicks, so that the bridge needs no listener. */
 export class SlackChat implements Chat {
   readonly name = "Slack";
   readonly #options: SlackOptions;
@@ -82,7 +72,7 @@ export class SlackChat implements Chat {
       slackApiUrl: options.apiUrl,
       fetch: boundedFetch(options.fetch, options.signal),
       timeout: TIMEOUT_MS,
-      // Whether and when something is tried again, the bridge decides.
+      // The bridge decides about retries.
       retryConfig: { retries: 0 },
       rejectRateLimitedCalls: true,
       allowAbsoluteUrls: false,
@@ -93,7 +83,7 @@ export class SlackChat implements Chat {
   async connect(): Promise<string> {
     const { channel, appToken: token, logger } = this.#options;
     const { team_id, user_id } = await this.#whoAmI();
-    // All that is asked later is asked once here, so that it fails at the start where the app may not ask it.
+    // Tries every method once, so that missing rights show at the start.
     await this.#ask("users.info", { user: user_id }, userInfo);
     await this.#ask(OPEN, { token }, z.object({}));
     await this.#ask("conversations.history", { channel, limit: 1 }, history).catch((error) => {
@@ -106,8 +96,7 @@ export class SlackChat implements Chat {
   }
 
   async listen(take: (click: Click) => Promise<void>, signal: AbortSignal): Promise<void> {
-    const { clock, logger } = this.#options;
-    await keepConnected({ clock, logger, signal }, (connected) => this.#hold(take, connected, signal));
+    await keepConnected(this.#options, signal, (connected) => this.#hold(take, connected, signal));
   }
 
   async post(card: Card): Promise<string> {
@@ -126,7 +115,7 @@ export class SlackChat implements Chat {
       oldest: String(since / 1000),
       limit: 200,
     }, history);
-    // Its buttons tell: nobody else knows what they carry.
+    // Only the bridge knows the nonces of its buttons.
     return messages.find(({ bot_id: author, blocks }) =>
       author !== undefined && author === bot_id && JSON.stringify(blocks ?? []).includes(`.${nonce}`)
     )?.ts;
@@ -167,7 +156,7 @@ export class SlackChat implements Chat {
     const client = new SocketModeClient({
       appToken,
       logger: SILENT,
-      // Its own way to connect again gives up, by an error that ends the process, where Slack answers nonsense.
+      // The library's own reconnect ends the process if Slack's answer is malformed.
       autoReconnectEnabled: false,
       clientOptions: this.#clientOptions,
     });
@@ -178,7 +167,7 @@ export class SlackChat implements Chat {
         if (click !== undefined) await take(click);
         else logger.warn("what came from Slack is none of this channel's buttons");
         await ack();
-        // Slack delivers it again where nothing was acknowledged.
+        // Without an acknowledgment, Slack delivers it again.
       })().catch((error) => logger.warn("a click was not taken", { error }));
     });
     try {
@@ -194,7 +183,6 @@ export class SlackChat implements Chat {
     }
   }
 
-  /** Asked once; what fails is asked again. */
   #whoAmI(): Promise<z.infer<typeof auth>> {
     this.#home ??= this.#ask("auth.test", {}, auth).catch((error) => {
       this.#home = undefined;
@@ -213,7 +201,7 @@ export class SlackChat implements Chat {
   }
 }
 
-/** What went wrong, without the body of the answer, and without the causes, which hold addresses with tickets. */
+/** Reports a failure without the answer's body and without its causes, which have URLs with tickets. */
 function fail(error: unknown, method: string): never {
   if (error instanceof AppError) throw error;
   if (error instanceof WebAPIRateLimitedError) {
@@ -228,21 +216,18 @@ function fail(error: unknown, method: string): never {
   throw new AppError("upstream_failure", "Slack did not answer as it should");
 }
 
+const BAD_TOKEN: readonly string[] = [
+  ...["invalid_auth", "not_authed", "token_revoked", "token_expired"],
+  ...["account_inactive", "not_allowed_token_type"],
+];
+
 function mendOf(problem: string, token: string): string {
-  switch (problem) {
-    case "invalid_auth":
-    case "not_authed":
-    case "token_revoked":
-    case "token_expired":
-    case "account_inactive":
-    case "not_allowed_token_type":
-      return `: ${token} is not one that serves; take it anew from the app's settings`;
-    case "missing_scope":
-      return ": give the app the scopes that ctl/README.md names, and install it again";
-    case "not_in_channel":
-    case "channel_not_found":
-      return ": invite the bot to the channel, whose id is --slack-channel";
-    default:
-      return "";
+  if (BAD_TOKEN.includes(problem)) {
+    return `: ${token} is not one that serves; take it anew from the app's settings`;
   }
+  if (problem === "missing_scope") {
+    return ": give the app the scopes that ctl/README.md names, and install it again";
+  }
+  const isOutside = problem === "not_in_channel" || problem === "channel_not_found";
+  return isOutside ? ": invite the bot to the channel, whose id is --slack-channel" : "";
 }

@@ -1,6 +1,6 @@
 /**
- * Prints the command that starts the bridge under exactly the permissions that its settings call for, for `start.sh`:
- * Deno can't become another program, a shell can.
+ * Prints the command that starts the bridge under exactly the permissions that its settings need. `start.sh` runs it,
+ * because only a shell can become another program.
  *
  * @module
  */
@@ -9,8 +9,7 @@ import { fileURLToPath } from "node:url";
 import { singleQuote, writeAllSync } from "@gateway/shared/text";
 import { formatFlags } from "@gateway/shared/permissions";
 import { exitCodeOf } from "@gateway/shared/service";
-import { bridgePermissions } from "./permissions.ts";
-import { ENV_NAMES, readSettings } from "./settings.ts";
+import { bridgePermissions, ENV_NAMES, readSettings } from "./settings.ts";
 
 function describeCommand(args: readonly string[]): string {
   const variables = Object.fromEntries(ENV_NAMES.map((name) => [name, Deno.env.get(name)]));

@@ -1,6 +1,5 @@
 import {
   insertInto,
-  readFlag,
   readInteger,
   readText,
   type Row,
@@ -9,7 +8,6 @@ import {
   type StateFile,
   type StateSchema,
 } from "@gateway/shared/state";
-import type { Verb } from "./card.ts";
 import type { Click } from "./chat.ts";
 
 const SCHEMA: StateSchema = {
@@ -33,36 +31,22 @@ const SCHEMA: StateSchema = {
       taken_at INTEGER NOT NULL,
       is_done INTEGER NOT NULL DEFAULT 0
     );`,
-    // The ids of the identical requests that the message shows, separated by spaces.
+    // The IDs of the identical requests that the message shows, separated by spaces.
     "ALTER TABLE messages ADD COLUMN joined TEXT NOT NULL DEFAULT '';",
   ],
   loss: "what waits is posted once more, and the buttons of the messages before do nothing",
 };
 
-/** An approval that is in the chat, or is about to be. */
-export interface Posted {
-  readonly approval: string;
-  readonly nonce: string;
-  /** Of what it asked for when it was posted. */
-  readonly content: string;
-  /** The identical requests that its buttons decide too: those of the time when it was posted, and none that came later. */
-  readonly joined: readonly string[];
-  /** Empty: it was to be posted, and nobody knows what came of it. */
-  readonly message: string;
-  /** What the message looks like; empty: not known. */
-  readonly shown: string;
-  /** Milliseconds since the epoch. */
-  readonly begunAt: number;
-}
-
 const TEXTS = ["approval", "nonce", "content", "joined", "message", "shown"] as const;
 const CLICK_TEXTS = ["key", "message", "nonce", "user", "verb"] as const;
 const POSTED = `SELECT ${selectColumns(TEXTS, ["begun_at"])} FROM messages ORDER BY begun_at, rowid`;
-const CLICKS = `SELECT ${selectColumns(CLICK_TEXTS, ["ttl_seconds", "is_done"])} FROM clicks
+const CLICKS = `SELECT ${selectColumns(CLICK_TEXTS, ["ttl_seconds"])} FROM clicks
   WHERE is_done = 0 ORDER BY taken_at, rowid`;
-const VERBS: readonly string[] = ["approve", "deny", "learn"];
 
-/** What the bridge must not forget when it ends, however that happens; every change is on the disk when it resolves. */
+/** An approval whose message is in the chat, or is being posted. */
+export type Posted = ReturnType<typeof readPosted>;
+
+/** The bridge's durable memory: a change is on the disk when it resolves. */
 export class BridgeStore {
   readonly #database: SqliteAccess;
 
@@ -79,81 +63,83 @@ export class BridgeStore {
     return this.#database.read(() => this.#database.rows(POSTED).map(readPosted));
   }
 
-  /** Notes that something is about to be posted. */
-  begin({ approval, nonce, content, joined, begunAt }: Omit<Posted, "message" | "shown">): Promise<void> {
+  /** Records that a message is about to be posted. */
+  async begin(
+    { approval, nonce, content, joined, begunAt }: Omit<Posted, "message" | "shown">,
+  ): Promise<void> {
     const row = { approval, nonce, content, joined: joined.join(" "), begun_at: begunAt };
-    return this.#change(insertInto("messages", Object.keys(row)), row);
+    await this.#change(insertInto("messages", Object.keys(row)), row);
   }
 
-  /** Notes what a message is, and what it looks like. */
-  show(approval: string, message: string, shown: string): Promise<void> {
+  /** Records a message and its look. */
+  async show(approval: string, message: string, shown: string): Promise<void> {
     const sql = "UPDATE messages SET message = :message, shown = :shown WHERE approval = :approval";
-    return this.#change(sql, { approval, message, shown });
+    await this.#change(sql, { approval, message, shown });
   }
 
-  forget(approval: string): Promise<void> {
-    return this.#change("DELETE FROM messages WHERE approval = :approval", { approval });
+  async forget(approval: string): Promise<void> {
+    await this.#change("DELETE FROM messages WHERE approval = :approval", { approval });
   }
 
-  /** Notes a click. @returns whether it is new */
+  /** Records a click. @returns whether it is new */
   async take({ key, message, nonce = "", user, verb }: Click, takenAt: number): Promise<boolean> {
-    const row = { key, message, nonce, user, verb: verb.kind, ttl_seconds: ttlOf(verb), taken_at: takenAt };
+    const ttl_seconds = verb.kind === "learn" ? verb.ttlSeconds : 0;
+    const row = { key, message, nonce, user, verb: verb.kind, ttl_seconds, taken_at: takenAt };
     const sql = `${insertInto("clicks", Object.keys(row))} ON CONFLICT (key) DO NOTHING`;
-    return await this.#database.change(() => this.#database.run(sql, row)) === 1;
+    return await this.#change(sql, row) === 1;
   }
 
-  /** The clicks that nothing has come of yet. */
+  /** The clicks that are not decided yet. */
   undone(): Promise<readonly Click[]> {
     return this.#database.read(() => this.#database.rows(CLICKS).map(readClick));
   }
 
-  /** Notes that something has come of a click. */
-  done(key: string): Promise<void> {
-    return this.#change("UPDATE clicks SET is_done = 1 WHERE key = :key", { key });
+  /** Records that a click was decided. */
+  async done(key: string): Promise<void> {
+    await this.#change("UPDATE clicks SET is_done = 1 WHERE key = :key", { key });
   }
 
-  /** Forgets the clicks that no chat delivers again. */
-  forgetClicks(before: number): Promise<void> {
-    return this.#change("DELETE FROM clicks WHERE is_done = 1 AND taken_at < :before", { before });
+  /** Removes the clicks that no chat delivers again. */
+  async forgetClicks(before: number): Promise<void> {
+    await this.#change("DELETE FROM clicks WHERE is_done = 1 AND taken_at < :before", { before });
   }
 
   close(): Promise<void> {
     return this.#database.close();
   }
 
-  async #change(sql: string, parameters: Record<string, string | number>): Promise<void> {
-    await this.#database.change(() => this.#database.run(sql, parameters));
+  #change(sql: string, parameters: Record<string, string | number>) {
+    return this.#database.change(() => this.#database.run(sql, parameters));
   }
 }
 
-function ttlOf(verb: Verb): number {
-  return verb.kind === "learn" ? verb.ttlSeconds : 0;
-}
-
-function readPosted(row: Row): Posted {
+function readPosted(row: Row) {
   return {
     approval: readText(row, "approval"),
     nonce: readText(row, "nonce"),
+    /** The digest of the request's content when it was posted. */
     content: readText(row, "content"),
-    joined: readText(row, "joined").split(" ").filter(Boolean),
+    /** The identical requests that the buttons decide too: those at the time of the post, and no later ones. */
+    joined: readText(row, "joined").split(" ").filter(Boolean) as readonly string[],
+    /** Empty: a post was begun, and its result is unknown. */
     message: readText(row, "message"),
+    /** The digest of the message's look; empty: unknown. */
     shown: readText(row, "shown"),
     begunAt: readInteger(row, "begun_at"),
   };
 }
 
 function readClick(row: Row): Click {
-  readFlag(row, "is_done");
   const kind = readText(row, "verb");
   const nonce = readText(row, "nonce");
-  if (!VERBS.includes(kind)) throw new TypeError("column verb is no verb");
+  if (kind !== "approve" && kind !== "deny" && kind !== "learn") {
+    throw new TypeError("column verb is no verb");
+  }
   return {
     key: readText(row, "key"),
     message: readText(row, "message"),
     ...(nonce !== "" && { nonce }),
     user: readText(row, "user"),
-    verb: kind === "learn"
-      ? { kind, ttlSeconds: readInteger(row, "ttl_seconds") }
-      : { kind: kind as "approve" | "deny" },
+    verb: kind === "learn" ? { kind, ttlSeconds: readInteger(row, "ttl_seconds") } : { kind },
   };
 }

@@ -9,104 +9,88 @@ import { quoteText } from "@gateway/shared/text";
 import { createRedactor } from "@gateway/shared/redact";
 import type { SignerConfig } from "@gateway/signer/config";
 import { findSignerProblems } from "../kit/signer_file.ts";
-import { fail, type Finding, pass, warn } from "./finding.ts";
-
-type Common = Pick<SignerConfig, "redact" | "monitor_listen" | "denied_callers" | "audit_fail_mode">;
+import { fail, type Found, pass, warn } from "./findings.ts";
 
 const PRIVATE_RANGES: ReadonlySet<string> = new Set(["loopback", "private", "uniqueLocal", "linkLocal"]);
 const ON_THIS_MACHINE = /^(?:localhost|127(?:\.\d+){3}|\[::1\]):\d+$/;
-/** So many names are shown of a longer list. */
+/** How many entries of a longer list are shown. */
 const SHOWN = 3;
 
-/** What is to be said of a signer's config. */
-export function checkSigner(file: string, config: SignerConfig): readonly Finding[] {
+export function checkSigner(config: SignerConfig): readonly Found[] {
+  const { sign_rate_limit_per_min, krl_callers, hosts } = config;
   return [
-    ...checkLoads(file, [...findSignerProblems(config), ...maskingProblems(config)]),
-    checkCallers(file, config),
-    ...checkCustody(file, config, opensNothing(config)),
-    config.sign_rate_limit_per_min > 0
-      ? pass(file, "sign_rate_limit_per_min bounds each caller")
-      : warn(file, "sign_rate_limit_per_min is 0: no caller is bounded", "set it, such as 600"),
-    checkState(file, config.state_db, "grants and freezes"),
-    checkPrincipals(file, config),
-    checkSessions(file, config),
-    ...config.krl_callers === undefined || Object.keys(config.krl_callers).length > 0 ||
-        Object.keys(config.hosts).length === 0
-      ? [pass(file, "hosts fetch the revocation list")]
-      : [warn(
-        file,
+    ...checkLoads([...findSignerProblems(config), ...maskingProblems(config)]),
+    checkCallers(config),
+    ...checkCustody(config, opensNothing(config)),
+    sign_rate_limit_per_min > 0
+      ? pass("sign_rate_limit_per_min bounds each caller")
+      : warn("sign_rate_limit_per_min is 0: no caller is bounded", "set it, such as 600"),
+    checkState(config.state_db, "grants and freezes"),
+    checkPrincipals(config),
+    checkSessions(config),
+    krl_callers === undefined || Object.keys(krl_callers).length > 0 || Object.keys(hosts).length === 0
+      ? pass("hosts fetch the revocation list")
+      : warn(
         "no host fetches the revocation list: it believes a stolen certificate until that ends",
         "broker-ctl host krl, for each host",
-      )],
-    ...checkCommon(file, config),
+      ),
+    ...checkCommon(config),
   ];
 }
 
-/** What is to be said of a control plane's config. */
-export function checkControlPlane(file: string, config: ControlPlaneConfig): readonly Finding[] {
+export function checkControlPlane(config: ControlPlaneConfig): readonly Found[] {
   return [
-    ...checkLoads(file, maskingProblems(config)),
+    ...checkLoads(maskingProblems(config)),
     config.approval.callers.length === 0 || config.sign_callers.length > 0
-      ? pass(file, "sign_callers names the brokers")
+      ? pass("sign_callers names the brokers")
       : fail(
-        file,
         "sign_callers is empty: every certificate of client_ca that is not an approver's may request certificates",
         "list the CNs of the brokers in sign_callers",
       ),
-    checkState(file, config.state_db, "approvals"),
-    ...checkCommon(file, config),
+    checkState(config.state_db, "approvals"),
+    ...checkCommon(config),
   ];
 }
 
-/** What is to be said of a broker's config. */
-export function checkBroker(file: string, config: BrokerConfig): readonly Finding[] {
+export function checkBroker(config: BrokerConfig): readonly Found[] {
   const isLocal = config.signer === undefined;
   return [
-    ...checkLoads(file, [
-      ...isLocal ? findPolicyProblems(localPolicy(config)) : [],
-      ...maskingProblems(config),
-    ]),
-    ...isLocal ? checkCustody(file, config, false) : [],
-    ...checkAgents(file, config),
-    ...checkCommon(file, {
-      ...config,
-      denied_callers: config.client_ca === "" ? "-" : config.denied_callers,
-    }),
+    ...checkLoads([...isLocal ? findPolicyProblems(localPolicy(config)) : [], ...maskingProblems(config)]),
+    ...isLocal ? checkCustody(config, false) : [],
+    checkAgents(config),
+    ...checkCommon({ ...config, denied_callers: config.client_ca === "" ? "-" : config.denied_callers }),
   ];
 }
 
-/** Which agents run as an account that can read the broker's keys. */
-function checkAgents(file: string, { server_cert, sockets }: BrokerConfig): readonly Finding[] {
+/** An agent that runs as the broker's account can read the broker's keys. */
+function checkAgents({ server_cert, sockets }: BrokerConfig): Found {
   if (server_cert === "") {
-    const fix =
-      "start serve-http with sockets, and connect the agent with gateway connect from an account of its own";
-    return [
-      warn(
-        file,
-        "the account that starts serve-mcp with this config, and so the agent, can read its keys",
-        fix,
-      ),
-    ];
+    return warn(
+      "the account that starts serve-mcp with this config, and so the agent, can read its keys",
+      "start serve-http with sockets, and connect the agent with gateway connect from an account of its own",
+    );
   }
   const own = sockets.filter(({ mode }) => mode === "0600").map(({ caller }) => quoteText(caller)).join(", ");
-  if (own === "") return [pass(file, "no agent needs the broker's account")];
-  const fix =
-    "give the agent an account of its own, and its socket mode 0660 in a directory of that account's group";
-  return [
-    warn(file, `agents that run as the broker's account can read its keys (socket mode 0600): ${own}`, fix),
-  ];
+  if (own === "") return pass("no agent needs the broker's account");
+  return warn(
+    `agents that run as the broker's account can read its keys (socket mode 0600): ${own}`,
+    "give the agent an account of its own, and its socket mode 0660 in a directory of that account's group",
+  );
 }
 
-/** What is well-formed key by key can still be something that no service takes. */
-function checkLoads(file: string, problems: readonly string[]): readonly Finding[] {
-  if (problems.length === 0) return [pass(file, "the service takes it")];
-  const fix = "mend what it says: a service that runs keeps what it has, and does not start again";
+/** A service can reject a config whose keys are all well-formed. */
+function checkLoads(problems: readonly string[]): readonly Found[] {
+  if (problems.length === 0) return [pass("the service takes it")];
   const more = problems.length - SHOWN;
-  return [...problems.slice(0, SHOWN), ...more > 0 ? [`${more} more problems`] : []]
-    .map((problem) => fail(file, `the service does not take it: ${problem}`, fix));
+  return [...problems.slice(0, SHOWN), ...more > 0 ? [`${more} more problems`] : []].map((problem) =>
+    fail(
+      `the service does not take it: ${problem}`,
+      "mend what it says: a service that runs keeps what it has, and does not start again",
+    )
+  );
 }
 
-function maskingProblems({ redact }: Pick<Common, "redact">): readonly string[] {
+function maskingProblems({ redact }: Pick<SignerConfig, "redact">): readonly string[] {
   try {
     createRedactor(redact);
     return [];
@@ -116,142 +100,126 @@ function maskingProblems({ redact }: Pick<Common, "redact">): readonly string[] 
   }
 }
 
-function checkCallers(file: string, { callers }: SignerConfig): Finding {
+function checkCallers({ callers }: SignerConfig): Found {
   if (Object.keys(callers).length === 0) {
     return warn(
-      file,
       "there are no callers: every certificate of client_ca may use every host",
       "name the brokers in callers",
     );
   }
   const fallback = Object.hasOwn(callers, "_default") ? callers["_default"] : undefined;
-  // Absent and null: every group. An empty list: none.
+  // Absent and null mean every group, an empty list means none.
   const groups = fallback?.allowed_groups;
   return fallback === undefined || (Array.isArray(groups) && groups.length === 0)
-    ? pass(file, "callers names who may use which hosts")
-    : warn(file, "callers._default grants groups to whoever is not named", "set its allowed_groups to []");
+    ? pass("callers names who may use which hosts")
+    : warn("callers._default grants groups to whoever is not named", "set its allowed_groups to []");
 }
 
-/** Whether the CA key logs in to no machine but this one, as after an untouched `init`. */
+/** Whether the CA key opens only this machine, as after an unchanged `init`. */
 function opensNothing({ listen, hosts, policy_source }: SignerConfig): boolean {
-  return policy_source === "file" &&
-    [listen, ...Object.values(hosts).map(({ addr }) => addr)].every((address) =>
-      ON_THIS_MACHINE.test(address)
-    );
+  const addresses = [listen, ...Object.values(hosts).map(({ addr }) => addr)];
+  return policy_source === "file" && addresses.every((address) => ON_THIS_MACHINE.test(address));
 }
 
 function checkCustody(
-  file: string,
   config: Pick<SignerConfig, "ca_key" | "ca_keys">,
   isLab: boolean,
-): readonly Finding[] {
-  const plan = planCaKeys(config);
-  const files = Object.entries(config.ca_keys).filter(([, { type }]) => type === "pem").map(([group]) =>
-    group
+): readonly Found[] {
+  const found = Object.entries(config.ca_keys).filter(([, { type }]) => type === "pem").map(([group]) =>
+    fail(
+      `ca_keys.${group} is a key in a file: anyone who can read it can log in to the hosts that trust it`,
+      "move the key to an agent or a vault: broker-ctl ca-keys add, with --force",
+    )
   );
-  const legacy = config.ca_key !== "" && !Object.hasOwn(config.ca_keys, "_default");
-  const findings = [
-    ...files.map((group) =>
-      fail(
-        file,
-        `ca_keys.${group} is a key in a file: anyone who can read it can log in to the hosts that trust it`,
-        "move the key to an agent or a vault: broker-ctl ca-keys add, with --force",
-      )
-    ),
-    ...legacy
-      ? [
-        isLab
-          ? warn(
-            file,
-            "ca_key is a key in a file, and no host on another machine is configured yet",
-            "before you add one, move the key to an agent or a vault: broker-ctl ca-keys add --name _default",
-          )
-          : fail(
-            file,
-            "ca_key is a key in a file: anyone who can read it can log in to every enrolled host",
-            "move the key to an agent or a vault: broker-ctl ca-keys add --name _default",
-          ),
-      ]
-      : [],
-    ...plan === undefined ? [warn(file, "there is no default CA key", "set ca_keys._default")] : [],
-  ];
-  return findings.length > 0 ? findings : [pass(file, "CA keys are in an agent or a vault")];
+  if (config.ca_key !== "" && !Object.hasOwn(config.ca_keys, "_default")) {
+    const fix = "move the key to an agent or a vault: broker-ctl ca-keys add --name _default";
+    found.push(
+      isLab
+        ? warn(
+          "ca_key is a key in a file, and no host on another machine is configured yet",
+          `before you add one, ${fix}`,
+        )
+        : fail("ca_key is a key in a file: anyone who can read it can log in to every enrolled host", fix),
+    );
+  }
+  if (planCaKeys(config) === undefined) {
+    found.push(warn("there is no default CA key", "set ca_keys._default"));
+  }
+  return found.length > 0 ? found : [pass("CA keys are in an agent or a vault")];
 }
 
-function checkState(file: string, path: string, what: string): Finding {
+function checkState(path: string, what: string): Found {
   return path === ""
-    ? warn(file, `state_db is empty: ${what} are lost with a restart`, "name a file")
-    : pass(file, `${what} survive a restart`);
+    ? warn(`state_db is empty: ${what} are lost with a restart`, "name a file")
+    : pass(`${what} survive a restart`);
 }
 
-function checkPrincipals(file: string, { hosts }: SignerConfig): Finding {
+function firstOf(texts: readonly string[]): string {
+  const more = texts.length > SHOWN ? ` and ${texts.length - SHOWN} more` : "";
+  return `${texts.slice(0, SHOWN).join(", ")}${more}`;
+}
+
+function checkPrincipals({ hosts }: SignerConfig): Found {
   const byPrincipal = Map.groupBy(Object.entries(hosts), ([, { principal }]) => principal ?? "");
   const shared = [...byPrincipal].filter(([principal, hosts]) => principal !== "" && hosts.length > 1);
-  if (shared.length === 0) return pass(file, "each host has a principal of its own");
-  const shown = shared.slice(0, SHOWN).map(([principal, hosts]) =>
-    `${quoteText(principal)} (${hosts.slice(0, SHOWN).map(([name]) => name).join(", ")}${
-      hosts.length > SHOWN ? ", …" : ""
-    })`
-  );
-  const more = shared.length > SHOWN ? ` and ${shared.length - SHOWN} more` : "";
+  if (shared.length === 0) return pass("each host has a principal of its own");
+  const shown = shared.map(([principal, hosts]) => {
+    const names = hosts.slice(0, SHOWN).map(([name]) => name).join(", ");
+    return `${quoteText(principal)} (${names}${hosts.length > SHOWN ? ", …" : ""})`;
+  });
   return warn(
-    file,
-    `hosts share principals: a certificate for one opens the others: ${shown.join(", ")}${more}`,
+    `hosts share principals: a certificate for one opens the others: ${firstOf(shown)}`,
     "give each host its own, and broker-ctl host enrol it",
   );
 }
 
-/** A certificate of such a session is locked to nothing: command rules are the broker's to keep. */
-function checkSessions(file: string, config: SignerConfig): Finding {
+/** A certificate for a session is not locked to a command: only the broker enforces the command rules there. */
+function checkSessions(config: SignerConfig): Found {
   const compiled = compilePolicy(config);
   const hosts = compiled.kind === "invalid" ? [] : [...compiled.policy.hosts.values()];
   const open = hosts.filter(({ unsealedSessions, seal, commands }) =>
     unsealedSessions && seal === undefined && commands.restricts
   ).map(({ name }) => name);
-  if (open.length === 0) return pass(file, "command rules bind sessions");
+  if (open.length === 0) return pass("command rules bind sessions");
   return warn(
-    file,
-    `an attacker who compromises a broker runs any command on hosts with command rules, in sessions: ${
-      open.slice(0, SHOWN).join(", ")
-    }${open.length > SHOWN ? ` and ${open.length - SHOWN} more` : ""}`,
+    "an attacker who compromises a broker runs any command on hosts with command rules, in sessions: " +
+      firstOf(open),
     'set "unsealed_sessions": false on the host, or seal it: broker-ctl host seal',
   );
 }
 
 function checkCommon(
-  file: string,
-  { redact, monitor_listen, denied_callers, audit_fail_mode }: Common,
-): readonly Finding[] {
-  const isEmpty = redact?.disable_defaults === true && (redact.patterns ?? []).length === 0;
+  { redact, monitor_listen, denied_callers, audit_fail_mode }: Pick<
+    SignerConfig,
+    "redact" | "monitor_listen" | "denied_callers" | "audit_fail_mode"
+  >,
+): readonly Found[] {
   return [
-    isEmpty
+    redact?.disable_defaults === true && (redact.patterns ?? []).length === 0
       ? warn(
-        file,
         "redact has no rule: secrets in commands stay in the audit log",
         "remove disable_defaults, or name patterns",
       )
-      : pass(file, "secrets are masked"),
+      : pass("secrets are masked"),
     isOpen(monitor_listen)
       ? fail(
-        file,
         `monitor_listen ${quoteText(monitor_listen)} shows metrics to anybody`,
         "listen on loopback or a private address",
       )
-      : pass(file, "the monitor is private"),
+      : pass("the monitor is private"),
     denied_callers === ""
       ? warn(
-        file,
         "there is no denied_callers: a lost certificate is good until it ends",
         "name the list that broker-ctl identity revoke makes",
       )
-      : pass(file, "certificates can be revoked"),
+      : pass("certificates can be revoked"),
     audit_fail_mode === "open"
-      ? warn(file, "audit_fail_mode is open: what can't be recorded happens all the same", "closed")
-      : pass(file, "nothing happens without its record"),
+      ? warn("audit_fail_mode is open: what can't be recorded happens all the same", "closed")
+      : pass("nothing happens without its record"),
   ];
 }
 
-/** Whether an address is reached from where anybody may be. */
+/** Whether other networks can reach an address. */
 function isOpen(listen: string): boolean {
   if (listen === "") return false;
   const { hostname } = parseListenAddress(listen);

@@ -1,34 +1,32 @@
 import { dirname, join, resolve } from "node:path";
 import { Option } from "commander";
-import { type BrokerConfig, brokerConfig, UNSUPPORTED_BROKER_KEYS } from "@gateway/broker/config";
+import type { BrokerConfig } from "@gateway/broker/config";
 import { brokerUsedFiles } from "@gateway/broker/permissions";
-import { type ControlPlaneConfig, controlPlaneConfig } from "@gateway/control-plane/config";
 import { controlPlaneUsedFiles } from "@gateway/control-plane/permissions";
 import { planCaKeys, selectCaKey } from "@gateway/shared/ca";
-import { loadConfig } from "@gateway/shared/config";
+import { loadConfig, type SignerClientConfig } from "@gateway/shared/config";
 import { AppError } from "@gateway/shared/errors";
-import { ifThere } from "@gateway/shared/files";
-import { describeVersion } from "@gateway/shared/service";
-import { type SignerConfig, signerConfig, UNSUPPORTED_SIGNER_KEYS } from "@gateway/signer/config";
+import { ifThere, type UsedFile } from "@gateway/shared/files";
+import type { SignerConfig } from "@gateway/signer/config";
 import { signerUsedFiles } from "@gateway/signer/permissions";
+import { rotatedKeys } from "../hosts/next_ca.ts";
 import { once, repeated } from "../kit/arguments.ts";
+import { CONFIG_KINDS } from "../kit/config_kinds.ts";
 import type { AddCommand, CommandContext } from "../kit/context.ts";
+import type { CommandResult } from "../kit/output.ts";
 import { checkBroker, checkControlPlane, checkSigner } from "./config_checks.ts";
 import {
   checkBackup,
-  checkCertificates,
+  checkCertificate,
   checkDenied,
   checkExposure,
   checkLeft,
   checkRoom,
   checkSocketGroups,
-  type NamedCertificate,
 } from "./file_checks.ts";
-import { countFindings, fail, type Finding, formatFindings } from "./finding.ts";
-import { checkHosts, checkHostSettings, checkService } from "./live_checks.ts";
-import { checkUpstreams } from "./upstream_checks.ts";
-import { rotatedKeys } from "../hosts/next_ca.ts";
-import type { CommandResult } from "../kit/output.ts";
+import { about, countFindings, fail, type Finding, formatFindings, type Found } from "./findings.ts";
+import { checkHosts, checkHostSettings } from "./host_checks.ts";
+import { checkService, checkUpstreams } from "./service_checks.ts";
 
 interface DoctorFlags {
   readonly config?: string;
@@ -62,7 +60,6 @@ certificate's promise, which login shell does the account have, is the clock rig
 read.
 `;
 
-/** `doctor`: what is wrong with a set-up, and how it is mended. */
 export const addDoctor: AddCommand = (program, context) => {
   program.command("doctor")
     .description("Find what is wrong with a set-up, and how it is mended.")
@@ -93,14 +90,14 @@ async function diagnose(flags: DoctorFlags, context: CommandContext): Promise<Co
   const findings: Finding[] = [];
   const folders = new Set<string>();
   for (const part of await findParts(flags, workingFolder)) {
-    const diagnosed = await diagnosePart(part, flags, context);
-    findings.push(...diagnosed.findings);
-    for (const folder of diagnosed.folders) folders.add(folder);
+    const { found, paths } = await diagnosePart(part, flags, context);
+    findings.push(...about(part.path, found));
+    for (const path of paths) folders.add(dirname(path));
   }
   if (flags.backup !== undefined) {
     const backup = resolve(workingFolder, flags.backup);
     const config = resolve(workingFolder, flags.config ?? flags.signer ?? "signer.json");
-    findings.push(await checkBackup(backup, dirname(config)));
+    findings.push(...about(backup, [await checkBackup(backup, dirname(config))]));
     folders.add(dirname(backup));
   }
   findings.push(...await checkLeft(folders));
@@ -113,7 +110,7 @@ async function diagnose(flags: DoctorFlags, context: CommandContext): Promise<Co
 }
 
 interface Part {
-  readonly kind: "signer" | "control_plane" | "broker";
+  readonly kind: keyof typeof LOADERS;
   readonly path: string;
 }
 
@@ -122,172 +119,117 @@ async function findParts(
   { config, signer, controlPlane, broker = [] }: DoctorFlags,
   workingFolder: string,
 ): Promise<readonly Part[]> {
-  const at = (path: string) => resolve(workingFolder, path);
-  const named: readonly Part[] = [
-    ...signer === undefined ? [] : [{ kind: "signer" as const, path: at(signer) }],
-    ...controlPlane === undefined ? [] : [{ kind: "control_plane" as const, path: at(controlPlane) }],
-    ...broker.map((path) => ({ kind: "broker" as const, path: at(path) })),
+  const part = (kind: Part["kind"]) => (path: string): Part => ({ kind, path: resolve(workingFolder, path) });
+  const named = [
+    ...[signer ?? []].flat().map(part("signer")),
+    ...[controlPlane ?? []].flat().map(part("control_plane")),
+    ...broker.map(part("broker")),
   ];
   if (named.length > 0) return named;
-  const main = at(config ?? "signer.json");
-  const beside: readonly Part[] = [
-    { kind: "control_plane", path: join(dirname(main), "control-plane.json") },
-    { kind: "broker", path: join(dirname(main), "config.json") },
-    { kind: "broker", path: join(dirname(main), "mcp.json") },
-  ];
-  const there = await Promise.all(
-    beside.map(async (part) => await ifThere(Deno.stat(part.path)) !== undefined),
-  );
-  const parts = beside.filter((_part, index) => there[index]);
-  // A named one that is not there is a finding.
-  if (config === undefined && await ifThere(Deno.stat(main)) === undefined) {
-    if (parts.length > 0) return parts;
-    throw new AppError(
-      "not_found",
-      "There is no config to look at: --config, --signer, --control-plane or --broker names one",
-    );
+  const main = resolve(workingFolder, config ?? "signer.json");
+  const beside = (kind: Part["kind"], name: string) => part(kind)(join(dirname(main), name));
+  const parts: Part[] = [];
+  for (
+    const each of [
+      { kind: "signer" as const, path: main },
+      beside("control_plane", "control-plane.json"),
+      beside("broker", "config.json"),
+      beside("broker", "mcp.json"),
+    ]
+  ) {
+    // A config that the operator named and that is absent is a finding.
+    const isNamed = each.kind === "signer" && config !== undefined;
+    if (isNamed || await ifThere(Deno.stat(each.path)) !== undefined) parts.push(each);
   }
-  return [{ kind: "signer", path: main }, ...parts];
+  if (parts.length > 0) return parts;
+  throw new AppError(
+    "not_found",
+    "There is no config to look at: --config, --signer, --control-plane or --broker names one",
+  );
 }
 
-/** What of a part is looked at beside its config. */
 interface Facts {
-  readonly config: readonly Finding[];
-  readonly certificates: readonly NamedCertificate[];
-  readonly used: Parameters<typeof checkExposure>[1];
-  readonly auditLog: string;
-  readonly deniedCallers: string;
-  readonly monitor: string;
-  readonly hosts: SignerConfig["hosts"];
+  readonly config: Pick<
+    SignerConfig,
+    "server_cert" | "server_key" | "client_ca" | "audit_log" | "denied_callers" | "monitor_listen"
+  >;
+  readonly found: readonly Found[];
+  readonly used: readonly UsedFile[];
+  readonly signer?: SignerClientConfig | undefined;
+  readonly hosts?: SignerConfig["hosts"];
   readonly sockets?: BrokerConfig["sockets"];
-  readonly asks?: ControlPlaneConfig["signer"];
   /** The keys that hosts have to trust. */
   readonly ring?: ReturnType<typeof planCaKeys>;
 }
 
+const LOADERS = {
+  async signer(path: string): Promise<Facts> {
+    const config = await loadConfig({ path, ...CONFIG_KINDS.signer });
+    const [used, { hosts }] = [signerUsedFiles(config, path), config];
+    return { config, found: checkSigner(config), used, hosts, ring: planCaKeys(config) };
+  },
+  async control_plane(path: string): Promise<Facts> {
+    const config = await loadConfig({ path, ...CONFIG_KINDS.controlPlane });
+    const used = controlPlaneUsedFiles(config, path);
+    return { config, found: checkControlPlane(config), used, signer: config.signer };
+  },
+  async broker(path: string): Promise<Facts> {
+    const config = await loadConfig({ path, ...CONFIG_KINDS.broker });
+    const { server_cert, sockets, signer } = config;
+    const frontend = server_cert === "" ? "serve-mcp" : "serve-http";
+    const used = brokerUsedFiles(config, { configPath: path, frontend });
+    return { config, found: checkBroker(config), used, sockets, signer };
+  },
+} as const;
+
+/** The findings of one config, and the paths of the files that the service uses. */
 async function diagnosePart(
-  part: Part,
+  { kind, path }: Part,
   { security, live, over, login = "root", sshdConfig }: DoctorFlags,
   context: CommandContext,
-): Promise<{ readonly findings: readonly Finding[]; readonly folders: readonly string[] }> {
+): Promise<{ readonly found: readonly Found[]; readonly paths: readonly string[] }> {
   const { workingFolder } = context;
+  const at = (name: string) => name === "" ? "" : resolve(workingFolder, name);
   let facts: Facts;
   try {
-    facts = await loadPart(part);
+    facts = await LOADERS[kind](path);
   } catch (error) {
     if (!(error instanceof AppError)) throw error;
-    const found = fail(
-      part.path,
-      `the config can't be used: ${error.message.replaceAll("\n", " ")}`,
-      "mend what it says",
-    );
-    return { findings: [found], folders: [dirname(part.path)] };
+    const check = `the config can't be used: ${error.message.replaceAll("\n", " ")}`;
+    return { found: [fail(check, "mend what it says")], paths: [path] };
   }
-  if (security === true) return { findings: facts.config, folders: [] };
-  const named = facts.used.filter(({ path }) => path !== "").map(({ path }) => resolve(workingFolder, path));
-  const findings = [
-    ...facts.config,
-    ...await checkCertificates(part.path, facts.certificates, workingFolder),
-    ...await checkExposure(part.path, facts.used, workingFolder),
-    ...await checkSocketGroups(part.path, facts.sockets ?? [], { used: facts.used, workingFolder }),
-    ...await checkDenied(part.path, facts.deniedCallers, workingFolder),
-    await checkRoom(part.path, facts.auditLog, workingFolder),
-    ...live === true && (part.kind !== "broker" || facts.monitor !== "")
-      ? await checkService(part.path, facts.monitor, describeVersion({ verbose: false }))
-      : [],
-    ...live === true && facts.asks !== undefined
-      ? await checkUpstreams(part.path, facts.asks, workingFolder)
-      : [],
-    ...live === true ? await checkHosts(part.path, facts.hosts) : [],
-    ...over === undefined ? [] : await checkHostSettings(part.path, facts.hosts, {
-      ...{ login, sshdConfig },
-      caOf: async ({ groups = [] }) => {
-        const keys = facts.ring && rotatedKeys(selectCaKey(facts.ring, groups), context);
-        return await keys?.readPublic(keys.path);
-      },
-    }),
+  if (security === true) return { found: facts.found, paths: [] };
+  const { config, hosts = {}, signer } = facts;
+  const used = facts.used.filter(({ path }) => path !== "").map((file) => ({ ...file, path: at(file.path) }));
+  const certificates = [
+    { key: "server_cert", path: at(config.server_cert), keyPath: at(config.server_key) },
+    { key: "client_ca", path: at(config.client_ca), keyPath: "" },
+    ...signer === undefined ? [] : [
+      { key: "signer.client_cert", path: at(signer.client_cert), keyPath: at(signer.client_key) },
+      { key: "signer.ca", path: at(signer.ca), keyPath: "" },
+    ],
   ];
-  return { findings, folders: [part.path, ...named].map((path) => dirname(path)) };
-}
-
-async function loadPart({ kind, path }: Part): Promise<Facts> {
-  switch (kind) {
-    case "signer": {
-      const load = {
-        path,
-        what: "signer config",
-        schema: signerConfig,
-        unsupported: UNSUPPORTED_SIGNER_KEYS,
-      };
-      const config: SignerConfig = await loadConfig(load);
-      return {
-        config: checkSigner(path, config),
-        certificates: listenerOf(config),
-        used: signerUsedFiles(config, path),
-        auditLog: config.audit_log,
-        deniedCallers: config.denied_callers,
-        monitor: config.monitor_listen,
-        hosts: config.hosts,
-        ring: planCaKeys(config),
-      };
+  const found = [
+    ...facts.found,
+    ...await Promise.all(certificates.filter(({ path }) => path !== "").map(checkCertificate)),
+    ...await checkExposure(used),
+    ...await checkSocketGroups(facts.sockets ?? [], used, workingFolder),
+    ...config.denied_callers === "" ? [] : [await checkDenied(at(config.denied_callers))],
+    await checkRoom(resolve(workingFolder, config.audit_log)),
+  ];
+  if (live === true) {
+    if (kind !== "broker" || config.monitor_listen !== "") {
+      found.push(...await checkService(config.monitor_listen));
     }
-    case "control_plane": {
-      const config: ControlPlaneConfig = await loadConfig({
-        path,
-        what: "control plane config",
-        schema: controlPlaneConfig,
-      });
-      return {
-        config: checkControlPlane(path, config),
-        certificates: [...listenerOf(config), ...clientOf(config.signer)],
-        used: controlPlaneUsedFiles(config, path),
-        auditLog: config.audit_log,
-        deniedCallers: config.denied_callers,
-        monitor: config.monitor_listen,
-        hosts: {},
-        asks: config.signer,
-      };
-    }
-    case "broker": {
-      const load = {
-        path,
-        what: "broker config",
-        schema: brokerConfig,
-        unsupported: UNSUPPORTED_BROKER_KEYS,
-      };
-      const config: BrokerConfig = await loadConfig(load);
-      const frontend = config.server_cert === "" ? "serve-mcp" : "serve-http";
-      return {
-        config: checkBroker(path, config),
-        certificates: [...listenerOf(config), ...config.signer === undefined ? [] : clientOf(config.signer)],
-        used: brokerUsedFiles(config, { configPath: path, frontend }),
-        auditLog: config.audit_log,
-        deniedCallers: config.denied_callers,
-        monitor: config.monitor_listen,
-        hosts: {},
-        sockets: config.sockets,
-        ...config.signer === undefined ? {} : { asks: config.signer },
-      };
-    }
-    default:
-      return kind satisfies never;
+    if (signer !== undefined) found.push(...await checkUpstreams(signer, workingFolder));
+    found.push(...await checkHosts(hosts));
   }
-}
-
-function listenerOf(
-  { server_cert, server_key, client_ca }: Pick<SignerConfig, "server_cert" | "server_key" | "client_ca">,
-): readonly NamedCertificate[] {
-  return [{ key: "server_cert", path: server_cert, keyPath: server_key }, {
-    key: "client_ca",
-    path: client_ca,
-  }];
-}
-
-function clientOf(
-  { client_cert, client_key, ca }: ControlPlaneConfig["signer"],
-): readonly NamedCertificate[] {
-  return [
-    { key: "signer.client_cert", path: client_cert, keyPath: client_key },
-    { key: "signer.ca", path: ca },
-  ];
+  if (over !== undefined) {
+    const caOf = async ({ groups = [] }: SignerConfig["hosts"][string]) => {
+      const keys = facts.ring && rotatedKeys(selectCaKey(facts.ring, groups), context);
+      return await keys?.readPublic(keys.path);
+    };
+    found.push(...await checkHostSettings(hosts, { login, sshdConfig, caOf }));
+  }
+  return { found, paths: [path, ...used.map((file) => file.path)] };
 }

@@ -1,16 +1,19 @@
 import { dirname, join, resolve } from "node:path";
-import { controlPlaneConfig } from "@gateway/control-plane/config";
 import { systemClock } from "@gateway/shared/clock";
 import { loadConfig } from "@gateway/shared/config";
 import { AppError } from "@gateway/shared/errors";
 import { ifThere } from "@gateway/shared/files";
+import { quoteText } from "@gateway/shared/text";
+import { CONFIG_KINDS } from "../kit/config_kinds.ts";
 import type { AddCommand, CommandContext } from "../kit/context.ts";
 import type { CommandResult } from "../kit/output.ts";
 import { loadSignerFile } from "../kit/signer_file.ts";
-import { judge } from "./judge.ts";
-import { readMonitor } from "./read_monitor.ts";
-import type { ServiceStatus } from "./service_status.ts";
 import { EMPTY_CELL, formatTable } from "../kit/table.ts";
+import { readMonitor, type ServiceStatus } from "./monitor.ts";
+
+/** An operator needs about a week to replace a certificate. */
+const SOON_MS = 7 * 86_400_000;
+const MOST_OFFSET_SECONDS = 2;
 
 const EXAMPLES = `
 Examples:
@@ -24,7 +27,6 @@ and how far its clock is off. Without addresses: the monitor of the signer's con
 it. Exit code 1: something is wrong; what it is stands below the table.
 `;
 
-/** `status`: how the instances of a deployment are. */
 export const addStatus: AddCommand = (program, context) => {
   program.command("status")
     .description("Show how signers, control planes and brokers are, all of a deployment at once.")
@@ -52,53 +54,96 @@ async function showStatus(
     ? monitors
     : await findMonitors(resolve(workingFolder, config ?? "signer.json"));
   const services = await Promise.all([...new Set(addresses)].map(readMonitor));
-  const verdict = judge(services, systemClock.now());
+  const { problems, notes } = judge(services, systemClock.now());
   return {
-    json: { services, ...verdict },
+    json: { services, problems, notes },
     lines: [
       ...formatTable(HEADING, services.map(cellsOf), terminal.columns),
-      ...[
-        "",
-        ...verdict.notes.map((note) => `note: ${note}`),
-        ...verdict.problems.map((each) => `wrong: ${each}`),
-      ],
-      ...(verdict.problems.length === 0 ? ["nothing is wrong"] : []),
+      "",
+      ...notes.map((note) => `note: ${note}`),
+      ...problems.map((each) => `wrong: ${each}`),
+      ...(problems.length === 0 ? ["nothing is wrong"] : []),
     ],
-    failed: verdict.problems.length > 0,
+    failed: problems.length > 0,
   };
 }
 
-function cellsOf(status: ServiceStatus): readonly string[] {
-  const { service, instance, address, isReady, version, certificate } = status;
-  const seconds = (value: number | undefined) => value === undefined ? EMPTY_CELL : `${value.toFixed(1)} s`;
+function cellsOf({ isReady, certificate, ...status }: ServiceStatus): readonly string[] {
+  const seconds = (value: number | undefined) => value === undefined ? undefined : `${value.toFixed(1)} s`;
   return [
-    ...[
-      service ?? EMPTY_CELL,
-      instance ?? EMPTY_CELL,
-      address,
-      isReady ? "yes" : "NO",
-      version ?? EMPTY_CELL,
-    ],
-    ...[seconds(status.stateAgeSeconds), status.database ?? EMPTY_CELL, `${status.krlVersion ?? EMPTY_CELL}`],
-    certificate === undefined ? EMPTY_CELL : new Date(certificate.endsAt).toISOString().slice(0, 10),
+    ...[status.service, status.instance, status.address, isReady ? "yes" : "NO", status.version],
+    ...[seconds(status.stateAgeSeconds), status.database, status.krlVersion],
+    ...[certificate && new Date(certificate.endsAt).toISOString().slice(0, 10)],
     seconds(status.clockOffsetSeconds),
-  ];
+  ].map((cell) => `${cell ?? EMPTY_CELL}`);
 }
 
 /** @throws {AppError} when a config can't be used, or names no monitor */
 async function findMonitors(signerPath: string): Promise<readonly string[]> {
   const signer = await loadSignerFile(signerPath, "/");
   const path = join(dirname(signerPath), "control-plane.json");
-  const isThere = await ifThere(Deno.stat(path)) !== undefined;
-  const controlPlane = isThere
-    ? await loadConfig({ path, what: "control plane config", schema: controlPlaneConfig })
-    : undefined;
+  const controlPlane = await ifThere(Deno.stat(path)) === undefined
+    ? undefined
+    : await loadConfig({ path, ...CONFIG_KINDS.controlPlane });
   const found = [signer.monitor_listen, controlPlane?.monitor_listen ?? ""].filter((each) => each !== "");
-  if (found.length === 0) {
-    throw new AppError(
-      "not_found",
-      `No monitor to ask: set monitor_listen in ${signerPath}, or name addresses`,
-    );
-  }
-  return found;
+  if (found.length > 0) return found;
+  const message = `No monitor to ask: set monitor_listen in ${signerPath}, or name addresses`;
+  throw new AppError("not_found", message);
+}
+
+/** Judges services by their own statuses, and by the instances that each of them sees. */
+export function judge(services: readonly ServiceStatus[], now: number) {
+  const groups = Map.groupBy(
+    services.filter(({ service }) => service !== undefined),
+    ({ service }) => service,
+  );
+  const perGroup = [...groups].map(([service = "", members]) => judgeGroup(service, members));
+  return {
+    problems: [
+      ...services.flatMap((each) => judgeOne(each, now)),
+      ...perGroup.flatMap(({ problems }) => problems),
+    ],
+    notes: perGroup.flatMap(({ notes }) => notes),
+  };
+}
+
+function nameOf({ service, instance, address }: ServiceStatus): string {
+  return service === undefined ? address : instance ?? `${service} at ${address}`;
+}
+
+function judgeOne(status: ServiceStatus, now: number): readonly string[] {
+  const { certificate, clockOffsetSeconds = 0 } = status;
+  const left = (certificate?.endsAt ?? Infinity) - now;
+  const end = left > 0 ? `ends in ${Math.ceil(left / 86_400_000)} days` : "has ended";
+  return [
+    ...(status.problem === "" ? [] : [status.problem]),
+    ...(left > SOON_MS ? [] : [`${certificate?.name} ${end}`]),
+    ...(Math.abs(clockOffsetSeconds) <= MOST_OFFSET_SECONDS
+      ? []
+      : [`its clock is ${clockOffsetSeconds.toFixed(1)} s off; run a time service`]),
+  ].map((problem) => `${nameOf(status)}: ${problem}`);
+}
+
+/** Instances of one service share a database, or there is one instance. */
+function judgeGroup(service: string, members: readonly ServiceStatus[]) {
+  const named = new Set(members.flatMap(({ instance }) => instance ?? []));
+  const seen = new Set(members.flatMap((each) => each.members));
+  // An instance without a database cannot know the others.
+  const problems = members.filter(({ isReady }) => isReady).flatMap((status) =>
+    [...named.difference(new Set(status.members))].map((other) =>
+      `${nameOf(status)}: does not see ${quoteText(other)}; ` +
+      "they use different databases, or it has just come or gone"
+    )
+  );
+  const versions = new Set(members.map(({ version = "unknown" }) => version));
+  const unasked = [...seen.difference(named)];
+  const lists = new Set(members.flatMap(({ krlVersion }) => krlVersion ?? []));
+  return {
+    problems,
+    notes: [
+      ...(unasked.length === 0 ? [] : [`${unasked.map(quoteText).join(", ")} lives too, and was not asked`]),
+      ...(versions.size < 2 ? [] : [`versions ${[...versions].toSorted().join(" and ")} run`]),
+      ...(lists.size < 2 ? [] : ["the revocation lists are not the same; ask again"]),
+    ].map((note) => `${service}: ${note}`),
+  };
 }

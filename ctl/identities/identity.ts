@@ -15,7 +15,7 @@ import { addIdentityRevoke } from "./revoke.ts";
 import { MAX_LINE_BYTES, openLogFile, splitLines } from "@gateway/shared/audit";
 import { ifThere, readChunks } from "@gateway/shared/files";
 import { readRecord } from "../audit/record.ts";
-import { findLastLines } from "../audit/follow.ts";
+import { findLastLines } from "../audit/logs.ts";
 
 const LIST_EXAMPLES = `
 Examples:

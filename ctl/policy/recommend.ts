@@ -3,8 +3,8 @@ import { type CompiledHost, type CompiledPolicy, compilePolicy, decideCommand } 
 import { AppError } from "@gateway/shared/errors";
 import { quoteText } from "@gateway/shared/text";
 import { countOf, once } from "../kit/arguments.ts";
-import { createFilter } from "../audit/filter.ts";
-import { readLogs } from "../audit/read_logs.ts";
+import { createFilter } from "../audit/record.ts";
+import { readLogs } from "../audit/logs.ts";
 import type { AddCommand, CommandContext } from "../kit/context.ts";
 import type { CommandResult } from "../kit/output.ts";
 import { loadSignerFile } from "../kit/signer_file.ts";

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { followLog } from "../../ctl/audit/follow.ts";
+import { followLog } from "../../ctl/audit/logs.ts";
 import { LogFolder } from "./audit_fixture.ts";
 
 /** What happens to a log between two looks at it. */

@@ -8,7 +8,7 @@ import { loadTlsMaterial } from "@gateway/shared/http";
 import { createMetrics } from "@gateway/shared/service/metrics";
 import { getServiceLogger } from "@gateway/shared/service/log";
 import { openServiceAudit } from "@gateway/shared/audit";
-import { readApiLogs } from "../../ctl/audit/api_logs.ts";
+import { readApiLogs } from "../../ctl/audit/tokens.ts";
 import { readOperatorFile } from "../../ctl/kit/files.ts";
 import { poll } from "../stage/poll.ts";
 import { controlPlaneConfig } from "../../control_plane/config/config.ts";

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { formatFlags } from "@gateway/shared/permissions";
-import { bridgePermissions } from "../../ctl/bridge/permissions.ts";
-import { readSettings } from "../../ctl/bridge/settings.ts";
+import { bridgePermissions, readSettings } from "../../ctl/bridge/settings.ts";
 import { CHANNEL, clickOn, FakeSlack, textOf } from "../adapters/fake_slack.ts";
 import { poll } from "../stage/poll.ts";
 import { ROOT } from "../stage/service_command.ts";

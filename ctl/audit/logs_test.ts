@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { mergeByTime } from "./read_logs.ts";
+import { mergeByTime } from "./logs.ts";
 import type { LogRecord } from "./record.ts";
 
 /** A log; `x` is a line that is not a record. */

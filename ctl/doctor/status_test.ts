@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
-import { judge } from "./judge.ts";
-import { type ServiceStatus, silentStatus } from "./service_status.ts";
+import { type ServiceStatus, silentStatus } from "./monitor.ts";
+import { judge } from "./status.ts";
 
 const NOW = Date.UTC(2030, 0, 1);
 const DAY = 86_400_000;
 const one = (name: string, more: Partial<ServiceStatus> = {}): ServiceStatus => ({
-  ...{ address: `${name}:9160`, service: "signer", instance: name, version: "1", isReady: true, problem: "" },
+  ...{ ...silentStatus(`${name}:9160`, ""), service: "signer", instance: name, version: "1", isReady: true },
   ...{ members: ["a", "b"], krlVersion: 5, ...more },
 });
 
@@ -67,7 +67,7 @@ Deno.test.each([
     services: [
       one("a"),
       one("b"),
-      one("c", { service: "control-plane", members: [], instance: undefined as never }),
+      one("c", { service: "control-plane", members: [], instance: undefined }),
     ],
     problems: [],
     notes: [],

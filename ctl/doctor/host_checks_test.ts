@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { judgeHost } from "./host_settings.ts";
+import { judgeHost } from "./host_checks.ts";
 
 const GOOD = [
   "ca: ssh-ed25519 AAAA",
@@ -15,7 +15,7 @@ const GOOD = [
 ];
 
 function judge(lines: readonly string[], ca: string | undefined = "ssh-ed25519 AAAA") {
-  return judgeHost({ file: "signer.json", name: "web01", ca, lines, asked: 1000, answered: 1002 })
+  return judgeHost({ name: "web01", ca, lines, asked: 1000, answered: 1002 })
     .filter(({ level }) => level !== "pass").map(({ level, check }) => `${level} ${check}`);
 }
 
@@ -51,7 +51,7 @@ Deno.test("judgeHost() takes nothing that a host does not say for good", () => {
   assert.equal(judge([]).length, 10);
   assert.match(judge(GOOD, "none").join(), /does not trust/);
   const { level } = judgeHost({
-    ...{ file: "f", name: "web01", ca: undefined, lines: GOOD, asked: 1000, answered: 1000 },
+    ...{ name: "web01", ca: undefined, lines: GOOD, asked: 1000, answered: 1000 },
   })[0]!;
   assert.equal(level, "unknown");
 });

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { boundedFetch } from "./bounded_fetch.ts";
+import { boundedFetch } from "./chat.ts";
 
 const CHUNK = new TextEncoder().encode("x".repeat(1 << 20));
 

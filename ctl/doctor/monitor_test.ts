@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { readStatus } from "./service_status.ts";
+import { readStatus } from "./monitor.ts";
 
 const METRICS = `# HELP gateway_build_info Always 1; what runs
 # TYPE gateway_build_info gauge
@@ -22,6 +22,7 @@ Deno.test("readStatus() reads what a signer shows", () => {
     ...{ address: "h:1", isReady: true, problem: "", members: ["signer-1", "signer-2"] },
     ...{ service: "signer", version: "1.2.0", instance: "signer-1", stateAgeSeconds: 0.25 },
     ...{ database: "db1:5432 primary", krlVersion: 1_790_000_000_000, clockOffsetSeconds: -0.5 },
+    processId: undefined,
     certificate: { name: "client_ca", endsAt: 1_000_000 },
   });
 });

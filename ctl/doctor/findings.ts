@@ -1,44 +1,38 @@
-/** What is found of one thing. */
+/** One thing that was checked. */
 export interface Finding {
   readonly level: "pass" | "warn" | "unknown" | "fail";
-  /** The file that it is about; empty: none. */
   readonly file: string;
-  /** What was looked at, and what is wrong with it. */
   readonly check: string;
-  /** How it is mended; empty where nothing is wrong. */
+  /** Empty for `pass`. */
   readonly fix: string;
 }
 
-/** Something that is as it should be. */
-export function pass(file: string, check: string): Finding {
-  return { level: "pass", file, check, fix: "" };
+/** A finding whose file {@linkcode about} adds. */
+export type Found = Omit<Finding, "file">;
+
+const create = (level: Finding["level"]) => (check: string, fix: string): Found => ({ level, check, fix });
+
+export const pass = (check: string): Found => ({ level: "pass", check, fix: "" });
+/** Something that the operator has to decide. */
+export const warn = create("warn");
+export const fail = create("fail");
+/** Something that could not be checked. */
+export const unknown = create("unknown");
+
+export function about(file: string, found: readonly Found[]): readonly Finding[] {
+  return found.map(({ level, check, fix }) => ({ level, file, check, fix }));
 }
 
-/** Something that an operator has to decide on. */
-export function warn(file: string, check: string, fix: string): Finding {
-  return { level: "warn", file, check, fix };
-}
-
-export function fail(file: string, check: string, fix: string): Finding {
-  return { level: "fail", file, check, fix };
-}
-
-/** Something that could not be looked at: nobody knows whether it is as it should be. */
-export function unknown(file: string, check: string, fix: string): Finding {
-  return { level: "unknown", file, check, fix };
-}
-
-/** How many there are of each level. */
 export function countFindings(findings: readonly Finding[]): Readonly<Record<Finding["level"], number>> {
   const count = (level: Finding["level"]) => findings.filter((each) => each.level === level).length;
   return { pass: count("pass"), warn: count("warn"), unknown: count("unknown"), fail: count("fail") };
 }
 
-/** For a terminal: what fails first, then what is not known, then what is warned of; what is well is only counted. */
+/** Failures first, then unknown results, then warnings; passed checks are only counted. */
 export function formatFindings(findings: readonly Finding[]): readonly string[] {
   const shown = (["fail", "unknown", "warn"] as const).flatMap((level) =>
     findings.filter((each) => each.level === level).flatMap(({ file, check, fix }) => [
-      `[${level.toUpperCase()}] ${file === "" ? "" : `${file}: `}${check}`,
+      `[${level.toUpperCase()}] ${file}: ${check}`,
       `       fix: ${fix}`,
     ])
   );

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { blocksOf } from "./slack_blocks.ts";
+import { blocksOf } from "./slack_messages.ts";
 
 Deno.test("blocksOf() has Slack show all of a text, for what is behind 'see more' is approved unseen", () => {
   const command = `command    "true ${" ".repeat(1_900)}; rm -rf /"`;

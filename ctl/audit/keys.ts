@@ -1,0 +1,97 @@
+import { resolve } from "node:path";
+import { Option } from "commander";
+import { type AuditPublicKey, createAuditKey, createAuditPublicKey } from "@gateway/shared/audit";
+import { AppError } from "@gateway/shared/errors";
+import { quoteText } from "@gateway/shared/text";
+import { once } from "../kit/arguments.ts";
+import type { AddCommand } from "../kit/context.ts";
+import { readOperatorFile } from "../kit/files.ts";
+
+const SERVICES = ["signer", "control-plane", "broker"] as const;
+/** A name that is safe as the name of a directory. */
+const INSTANCE = /^(?!\.{1,2}$)[A-Za-z0-9._-]{1,64}$/;
+const KEY = /^[A-Za-z0-9+/]{43}=$/;
+
+/** An instance that must have a log, and the key that must have signed the log's records. */
+export interface InstanceKey {
+  readonly service: (typeof SERVICES)[number];
+  /** As in its config; also the name of the directory with its log. */
+  readonly instance: string;
+  readonly publicKey: AuditPublicKey;
+}
+
+/**
+ * Reads a file of keys: a line for each instance; empty lines and comments (`#`) are ignored.
+ *
+ * @param source the file's name, for messages
+ * @throws {AppError} `invalid_config` for any other line, or if two instances share a name or a key
+ */
+export function parseInstanceKeys(text: string, source: string): readonly InstanceKey[] {
+  const refuse = (problem: string) =>
+    new AppError("invalid_config", `Cannot use ${quoteText(source)}: ${problem}`);
+  const keys: InstanceKey[] = [];
+  for (const [index, line] of text.split("\n").entries()) {
+    if (/^\s*(?:#|$)/.test(line)) continue;
+    const refuseLine = (problem: string) => refuse(`line ${index + 1}: ${problem}`);
+    const [service = "", instance = "", key = "", ...more] = line.trim().split(/\s+/);
+    const known = SERVICES.find((name) => name === service);
+    if (known === undefined || !INSTANCE.test(instance) || !KEY.test(key) || more.length > 0) {
+      throw refuseLine("not a line that broker-ctl audit public-key has written");
+    }
+    const bytes = Uint8Array.fromBase64(key);
+    if (bytes.toBase64() !== key) throw refuseLine("the key is spelt in another way than it is written");
+    for (const other of keys) {
+      // Some file systems ignore case in the names of directories.
+      if (other.instance.toLowerCase() === instance.toLowerCase()) {
+        throw refuseLine(`a second key of ${instance}`);
+      }
+      if (other.publicKey.bytes.toBase64() === key) {
+        throw refuseLine(
+          `${instance} has the key of ${other.instance}: one's log would pass for the other's; ` +
+            "give each a seed of its own in audit_key",
+        );
+      }
+    }
+    keys.push({ service: known, instance, publicKey: createAuditPublicKey(bytes) });
+  }
+  if (keys.length === 0) throw refuse("it names no instance");
+  return keys;
+}
+
+/**
+ * Derives the key that checks a log from the seed file that the service signs with.
+ *
+ * @throws {AppError} `not_found` or `invalid_config` when the file can't be used
+ */
+export async function loadAuditKey(path: string, workingFolder: string): Promise<AuditPublicKey> {
+  return createAuditKey(await readOperatorFile(resolve(workingFolder, path), "audit key")).publicKey;
+}
+
+const EXAMPLES = `
+Examples:
+  broker-ctl audit public-key --service signer --instance signer-1 --key /etc/gateway/signer_audit.seed
+
+Run it on the machine of the instance, where its seed is, and put the line into the file for audit verify --keys. The
+line is no secret; whoever can change the file decides whose records count.
+`;
+
+export const addPublicKey: AddCommand = (audit, context) => {
+  audit.command("public-key")
+    .description("Show the public key of an instance's audit log, as audit verify --keys reads it.")
+    .addOption(
+      new Option("--service <service>", "what it is an instance of").choices(SERVICES).makeOptionMandatory(),
+    )
+    .requiredOption("--instance <name>", "its name, as in instance of its config", once)
+    .requiredOption("--key <file>", "the seed file that it signs with (its audit_key)", once)
+    .addHelpText("after", EXAMPLES)
+    .action((flags: { readonly service: string; readonly instance: string; readonly key: string }, command) =>
+      context.run(command, [], async () => {
+        const { service, instance, key } = flags;
+        if (!INSTANCE.test(instance)) {
+          throw new AppError("invalid_request", `Cannot use the instance name ${quoteText(instance)}`);
+        }
+        const public_key = (await loadAuditKey(key, context.workingFolder)).bytes.toBase64();
+        return { json: { service, instance, public_key }, lines: [`${service} ${instance} ${public_key}`] };
+      })
+    );
+};

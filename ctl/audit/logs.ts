@@ -1,0 +1,297 @@
+import type { FileHandle } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { listSegments, logsOfSet, MAX_LINE_BYTES, openLogFile, splitLines } from "@gateway/shared/audit";
+import { type Clock, every } from "@gateway/shared/clock";
+import { AppError } from "@gateway/shared/errors";
+import { ifThere, readAt, readChunks } from "@gateway/shared/files";
+import { quoteText } from "@gateway/shared/text";
+import { type LogRecord, readRecord } from "./record.ts";
+
+/** The name of each instance's log in the directory of the instance. */
+export const LOG_NAME = "audit.log";
+
+/**
+ * Lists the logs in a directory that has a directory for each instance, by name. Links are rejected: a link could show
+ * one log under two names.
+ *
+ * @throws {AppError} `not_found` for a missing directory, `invalid_config` for a link in it
+ */
+export async function listDeploymentLogs(folder: string) {
+  const entries = await ifThere(Array.fromAsync(Deno.readDir(folder)));
+  if (entries === undefined) {
+    throw new AppError("not_found", `Cannot read folder of audit logs ${quoteText(folder)}: no such folder`);
+  }
+  const logs: { readonly instance: string; readonly path: string }[] = [];
+  for (const { name: instance, isDirectory, isSymlink } of entries) {
+    if (isSymlink) throw refuseLink(join(folder, instance));
+    if (!isDirectory) continue;
+    const path = join(folder, instance, LOG_NAME);
+    const info = await ifThere(Deno.lstat(path));
+    if (info?.isSymlink === true) throw refuseLink(path);
+    // Immediately after a rotation there are only rotated files.
+    if (info !== undefined || (await listSegments(path)).length > 0) logs.push({ instance, path });
+  }
+  return logs.sort((one, other) => one.instance < other.instance ? -1 : 1);
+}
+
+function refuseLink(path: string): AppError {
+  const message = `Cannot use ${quoteText(path)}: it is a link; put the log itself into the folder`;
+  return new AppError("invalid_config", message);
+}
+
+/** The paths of a log and of further processes' logs next to it; the path itself if no log is there. */
+export async function listLogSet(path: string): Promise<readonly string[]> {
+  const names = await ifThere(Array.fromAsync(Deno.readDir(dirname(path)), ({ name }) => name)) ?? [];
+  const logs = logsOfSet(path, names);
+  return logs.length === 0 ? [path] : logs;
+}
+
+type Records = AsyncGenerator<LogRecord | undefined>;
+
+/** Which logs are read besides `path`. */
+export interface LogChoice {
+  /** Rotated files too. */
+  readonly all?: boolean;
+  /** The logs of further processes too; `instances`: the path is a directory with the logs of all instances. */
+  readonly set?: boolean | "instances";
+}
+
+/**
+ * Reads the records of one log or several by time; `undefined` stands for a line that is not a record.
+ *
+ * @throws {AppError} `not_found` when there is no such log
+ */
+export async function* readLogs(path: string, { all, set }: LogChoice): Records {
+  const readLog = async (log: string) => all === true ? readAll(log) : readFile(await openLog(log));
+  if (set !== "instances") {
+    return yield* mergeByTime(
+      await Promise.all((set === true ? await listLogSet(path) : [path]).map(readLog)),
+    );
+  }
+  const logs = await listDeploymentLogs(path);
+  if (logs.length === 0) throw missing(join(path, "*", LOG_NAME));
+  const named = async function* (records: Records, instance: string): Records {
+    for await (const record of records) yield record && { ...record, instance };
+  };
+  yield* mergeByTime(
+    await Promise.all(logs.map(async (log) => named(await readLog(log.path), log.instance))),
+  );
+}
+
+/** The records of a log and of its rotated files, oldest first. */
+async function* readAll(path: string): Records {
+  // The log is opened first: if it is rotated afterwards, its identity shows that a rotated file is the same.
+  const log = await ifThere(openLogFile(path));
+  const identity = log && await identify(log);
+  const names = await ifThere(listSegments(path)) ?? [];
+  if (log === undefined && names.length === 0) throw missing(path);
+  for (const { name } of names) {
+    const segment = await openLog(join(dirname(path), name));
+    if (await identify(segment) === identity) await segment.close();
+    else yield* readFile(segment);
+  }
+  if (log !== undefined) yield* readFile(log);
+}
+
+async function* readFile(opened: FileHandle): Records {
+  await using file = opened;
+  for await (const { bytes, tooLong } of splitLines(readChunks(file), MAX_LINE_BYTES)) {
+    if (bytes.length > 0) yield tooLong ? undefined : readRecord(bytes);
+  }
+}
+
+async function openLog(path: string): Promise<FileHandle> {
+  const file = await ifThere(openLogFile(path));
+  if (file === undefined) throw missing(path);
+  return file;
+}
+
+async function identify(file: FileHandle): Promise<string> {
+  const { dev, ino } = await file.stat();
+  return `${dev}:${ino}`;
+}
+
+function missing(path: string): AppError {
+  return new AppError("not_found", `Cannot read audit log ${quoteText(path)}: no such file`);
+}
+
+/** Merges logs by time; the records of each log stay in their order. */
+export async function* mergeByTime(logs: readonly AsyncIterable<LogRecord | undefined>[]): Records {
+  const heads: {
+    readonly records: AsyncIterator<LogRecord | undefined>;
+    readonly record: LogRecord | undefined;
+    readonly time: number;
+  }[] = [];
+  const take = async (records: AsyncIterator<LogRecord | undefined>) => {
+    const { value: record, done } = await records.next();
+    // A line without a time must not hold up the rest of its log.
+    if (done !== true) heads.push({ records, record, time: record && Date.parse(record.record.time) || 0 });
+  };
+  for (const log of logs) await take(log[Symbol.asyncIterator]());
+  for (;;) {
+    const [first, ...others] = heads;
+    if (first === undefined) return;
+    const next = others.reduce((next, head) => head.time < next.time ? head : next, first);
+    heads.splice(heads.indexOf(next), 1);
+    yield next.record;
+    await take(next.records);
+  }
+}
+
+/** The offset at which the last whole lines of a file begin. */
+export async function findLastLines(file: FileHandle, lines: number): Promise<number> {
+  // One newline more: the newline before the first of these lines.
+  let wanted = lines + 1;
+  for (let end = (await file.stat()).size; end > 0;) {
+    const start = Math.max(0, end - CHUNK_BYTES);
+    const chunk = await readAt(file, start, end - start);
+    for (let index = chunk.lastIndexOf(NEWLINE); index >= 0;) {
+      wanted--;
+      if (wanted === 0) return start + index + 1;
+      index = index === 0 ? -1 : chunk.lastIndexOf(NEWLINE, index - 1);
+    }
+    end = start;
+  }
+  return 0;
+}
+
+const NEWLINE = 0x0a;
+const CHUNK_BYTES = 65_536;
+const PAUSE_MS = 500;
+const LOOK_SECONDS = 1;
+
+interface FollowOptions {
+  readonly path: string;
+  /** How many of the existing lines are delivered first. */
+  readonly lines: number;
+  readonly clock: Clock;
+  readonly signal?: AbortSignal | undefined;
+  /** Called for each whole line, without its newline; the bytes are valid during the call. */
+  readonly onLine: (line: Uint8Array) => void;
+  /** Called if there is no log yet. */
+  readonly onMissing: () => void;
+}
+
+/**
+ * Delivers the last lines of a log and then each new line until the signal is aborted. It waits for a log that is
+ * missing. After a rotation it delivers the rest of the log, then the files rotated since, then the new log.
+ */
+export async function followLog({ path, lines, clock, signal, onLine, onMissing }: FollowOptions) {
+  let current = await ifThere(OpenLog.open(path));
+  if (current === undefined) onMissing();
+  else await current.skipTo(lines);
+  try {
+    while (signal?.aborted !== true) {
+      // The name before the lines: once another file has the name, nobody writes to this file.
+      const next: OpenLog | undefined = await ifThere(OpenLog.open(path));
+      await current?.deliver(onLine);
+      if (next === undefined || current?.identity === next.identity) {
+        await next?.close();
+        await clock.sleep(PAUSE_MS, signal).catch((error) => {
+          if (signal?.aborted !== true) throw error;
+        });
+        continue;
+      }
+      if (current !== undefined) {
+        await deliverBetween(current, next, path, onLine);
+        await current.close();
+      }
+      current = next;
+    }
+  } finally {
+    await current?.close();
+  }
+}
+
+/** Delivers the files that were filled and rotated between a log and its successor. */
+async function deliverBetween(
+  current: OpenLog,
+  next: OpenLog,
+  path: string,
+  onLine: FollowOptions["onLine"],
+): Promise<void> {
+  let isLater = false;
+  for (const { name } of await listSegments(path)) {
+    await using segment = await ifThere(OpenLog.open(join(dirname(path), name)));
+    // The successor can be rotated by now: later files come after it.
+    if (segment?.identity === next.identity) return;
+    if (isLater) await segment?.deliver(onLine);
+    isLater ||= segment?.identity === current.identity;
+  }
+}
+
+/** A file, and how far its lines were delivered. */
+class OpenLog {
+  readonly #file: FileHandle;
+  readonly identity: string;
+  /** The end of the last whole line that was delivered. */
+  #offset = 0;
+  /** The next bytes belong to a line that is too long for a record. */
+  #insideLongLine = false;
+
+  private constructor(file: FileHandle, identity: string) {
+    this.#file = file;
+    this.identity = identity;
+  }
+
+  static async open(path: string): Promise<OpenLog> {
+    const file = await openLogFile(path);
+    return new OpenLog(file, await identify(file));
+  }
+
+  async skipTo(lines: number): Promise<void> {
+    this.#offset = await findLastLines(this.#file, lines);
+  }
+
+  async deliver(onLine: (line: Uint8Array) => void): Promise<void> {
+    const { size } = await this.#file.stat();
+    // A writer takes back an incomplete line. A log that is shorter than that was started again.
+    if (size < this.#offset) {
+      this.#offset = 0;
+      this.#insideLongLine = false;
+    }
+    if (size === this.#offset) return;
+    let [end, rest] = [this.#offset, 0];
+    const chunks = async function* (file: FileHandle, start: number) {
+      for await (const chunk of readChunks(file, start)) {
+        end += chunk.length;
+        yield chunk;
+      }
+    };
+    for await (const line of splitLines(chunks(this.#file, this.#offset), MAX_LINE_BYTES)) {
+      if (line.terminated) {
+        if (!this.#insideLongLine) onLine(line.bytes);
+        this.#insideLongLine = false;
+      } else if (line.tooLong || this.#insideLongLine) this.#insideLongLine = true;
+      else rest = line.bytes.length;
+    }
+    // An incomplete line is read again, because its writer may take it back.
+    this.#offset = end - rest;
+  }
+
+  close(): Promise<void> {
+    return this.#file.close();
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+}
+
+/** Follows a log and the logs next to it; of a log that begins later, it delivers every line. */
+export async function followSet(options: FollowOptions): Promise<void> {
+  const failed = new AbortController();
+  const signal = AbortSignal.any([failed.signal, ...(options.signal === undefined ? [] : [options.signal])]);
+  const followed = new Map<string, Promise<void>>();
+  const follow = async (lines: number) => {
+    for (const path of await listLogSet(options.path)) {
+      if (followed.has(path)) continue;
+      const following = followLog({ ...options, path, lines, signal });
+      following.catch(() => failed.abort());
+      followed.set(path, following);
+    }
+  };
+  await follow(options.lines);
+  await every({ clock: options.clock, seconds: LOOK_SECONDS, signal }, () => follow(Infinity));
+  await Promise.all(followed.values());
+}
