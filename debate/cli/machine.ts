@@ -1,7 +1,7 @@
 import { AppError } from "@gateway/shared/errors";
 import type { Settings } from "../settings/config.ts";
 import { type ContextRedactor, createContextRedactor, ownSecrets } from "../context/redact_context.ts";
-import { Providers } from "../models/providers.ts";
+import { openProviders as openModels, type Providers } from "../models/providers.ts";
 import { createToolAuditLog } from "../tools/audit_log.ts";
 import { createToolPorts, createTools, TOOL_ENV_NAMES } from "../tools/catalogue.ts";
 import type { Tool } from "../engine/ports.ts";
@@ -30,7 +30,7 @@ export async function openProviders(
   warn: (message: string) => void,
 ): Promise<Providers> {
   const { clock, randomBytes, terminal } = environment;
-  return new Providers(settings, {
+  return openModels(settings, {
     fetch: await openFetch(settings),
     clock,
     random: () => (randomBytes(1)[0] ?? 0) / 256,
