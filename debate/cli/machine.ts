@@ -1,9 +1,9 @@
 import { AppError } from "@gateway/shared/errors";
 import type { Settings } from "../settings/config.ts";
 import { type ContextRedactor, createContextRedactor, ownSecrets } from "../context/redact_context.ts";
-import { Providers } from "../models/providers.ts";
+import { openProviders as openModels, type Providers } from "../models/providers.ts";
 import { createToolAuditLog } from "../tools/audit_log.ts";
-import { createToolPorts, createTools, TOOL_ENV_NAMES } from "../tools/catalogue.ts";
+import { createToolPorts, createTools, readCa, TOOL_ENV_NAMES } from "../tools/catalogue.ts";
 import type { Tool } from "../engine/ports.ts";
 import type { Environment } from "./environment.ts";
 
@@ -30,7 +30,7 @@ export async function openProviders(
   warn: (message: string) => void,
 ): Promise<Providers> {
   const { clock, randomBytes, terminal } = environment;
-  return new Providers(settings, {
+  return openModels(settings, {
     fetch: await openFetch(settings),
     clock,
     random: () => (randomBytes(1)[0] ?? 0) / 256,
@@ -71,18 +71,16 @@ export async function openAudit({ DATA_DIR }: Settings, redact: ContextRedactor)
   return createToolAuditLog(`${DATA_DIR}/audit.jsonl`, (text) => redact(text).text);
 }
 
-/**
- * A client that trusts the CAs of the settings. @throws {AppError} `invalid_config` when their file cannot be
- * used
- */
-export async function openFetch({ REQUESTS_CA_BUNDLE, SSL_CERT_FILE }: Settings): Promise<typeof fetch> {
-  const path = REQUESTS_CA_BUNDLE || SSL_CERT_FILE;
-  if (path === "") return fetch;
+/** A client that trusts the CAs of the settings. @throws {AppError} `invalid_config` when they cannot be used */
+export async function openFetch(settings: Settings): Promise<typeof fetch> {
+  const ca = await readCa(settings);
+  if (ca === undefined) return fetch;
   try {
-    const client = Deno.createHttpClient({ caCerts: [await Deno.readTextFile(path)] });
+    const client = Deno.createHttpClient({ caCerts: [ca] });
     return (input, init) => fetch(input, { ...init, client });
   } catch (cause) {
-    const name = REQUESTS_CA_BUNDLE === "" ? "SSL_CERT_FILE" : "REQUESTS_CA_BUNDLE";
-    throw new AppError("invalid_config", `Cannot use ${name} ${JSON.stringify(path)}`, { cause });
+    throw new AppError("invalid_config", "Cannot use the CAs of REQUESTS_CA_BUNDLE or SSL_CERT_FILE", {
+      cause,
+    });
   }
 }

@@ -238,9 +238,9 @@ const HISTORY_ROLES = {
   user: undefined,
 } as const satisfies Record<HistoryRole, string | undefined>;
 
-function roleTitle(role: HistoryRole, { roles, operator }: Words): string {
+function roleTitle(role: HistoryRole, words: Words): string {
   const name = HISTORY_ROLES[role];
-  return name === undefined ? operator : roles[name] ?? name;
+  return name === undefined ? words.operator : words.role(name);
 }
 
 function formatHistory({ history }: DebateOutcome, language: string, terminal: Terminal): string {
@@ -270,8 +270,14 @@ function formatCosts(
   const rounds = Math.max(0, ...history.map(({ round }) => round));
   const { input_tokens, output_tokens } = usage.total;
   const seconds = (milliseconds / 1000).toFixed(1);
-  const { costs } = wordsFor(language);
-  return `\n${costs(rounds, seconds, input_tokens, output_tokens, total_usd?.toFixed(4))}\n`;
+  const words = wordsFor(language);
+  const parts = [
+    words.rounded(rounds),
+    `${seconds} s`,
+    words.tokens(input_tokens, output_tokens),
+    words.cost(total_usd?.toFixed(4)),
+  ];
+  return `\n${parts.join(", ")}\n`;
 }
 
 interface InputFlags {

@@ -106,7 +106,7 @@ export class RunView {
     }
     if (this.#speaker === role) return;
     this.#speaker = role;
-    this.#write(`\n${this.#paint("bold", this.#words.roles[role] ?? role)}\n`);
+    this.#write(`\n${this.#paint("bold", this.#words.role(role))}\n`);
   }
 
   /** Shows a text that was not already shown piece by piece. */

@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
-import { formatClaim } from "./incident.ts";
-import { type CloudCase, importCloudCases } from "./load_incidents.ts";
+import { type CloudCase, formatClaim, importCloudCases } from "./incidents.ts";
 import { frozenTools } from "./trial.ts";
 import { scoreAnswer } from "./score.ts";
 

@@ -1,38 +1,87 @@
+/** Runs of one incident are not independent, so statistics count incidents. */
 import { reliabilityOf } from "../benchmark/metrics.ts";
+import { allFirstPrompts } from "../engine/agents/prompt.ts";
+import { sorted } from "../engine/agents/tool_cache.ts";
 import { FAULT_KINDS } from "../engine/graph/claim.ts";
-import { type Arm, ARM_NAMES } from "./arms.ts";
-import type { Cause, Incident } from "./incident.ts";
-import type { Protocol } from "./protocol.ts";
+import type { PromptTemplate } from "../prompts/parse_template.ts";
+import { type Cause, contextOf, type Incident } from "./incidents.ts";
 import { scoreAnswer } from "./score.ts";
-import { brierOf, type Difference, differenceOf, mean, round, type Share, shareOf } from "./statistics.ts";
-import type { Trial } from "./trial.ts";
+import type { Arm, Trial } from "./trial.ts";
 
-/** The whole comparison, in the form of its file. */
-export interface Comparison {
-  readonly generated_at: string;
-  readonly protocol: Protocol;
-  readonly incidents: number;
-  readonly incidents_sha256: string;
-  readonly protocol_sha256: string;
-  readonly arms: readonly ArmResult[];
-  /** Answers that are right for another incident's truth; anything but 0 says that the score can be fooled. */
-  readonly right_for_another_incident: number;
-  readonly notes: readonly string[];
-  readonly trials: readonly Trial[];
-}
-
-export type ArmResult = Readonly<ReturnType<typeof toResult>> & {
-  /** Compared with the first arm on the same incidents; absent for itself. */
-  readonly against_first?: Difference;
-  /** The same for answers that are called the cause and wrong: more is worse. */
-  readonly harm_against_first?: Difference;
+const ARM_NAMES: Readonly<Record<Arm, string>> = {
+  single: "one agent",
+  vote: "three diagnoses and a vote",
+  debate_one: "debate, one model in all roles",
+  debate_three: "debate, three models",
+  sample_then_debate: "three diagnoses, debate where they differ",
+  blind: "control: one agent without tools",
 };
 
+/** The plan of a benchmark. Its hash is published before the first run. */
+export interface Protocol {
+  readonly arms: readonly Arm[];
+  readonly runs: number;
+  readonly token_budget: number;
+  readonly tool_budget: number;
+  readonly max_rounds: number;
+  readonly confidence_threshold: number;
+  readonly early_out: { readonly enabled: boolean; readonly threshold: number };
+  readonly model_timeout_seconds: number;
+  readonly template: string;
+  readonly language: string;
+  /** Covers the text of the template and the program's additions to it. */
+  readonly prompts_sha256: string;
+  readonly models: { readonly diagnostic: string; readonly skeptic: string; readonly moderator: string };
+}
+
+/** {@linkcode hashIncidents} of the built-in incidents. Results with another hash are not comparable. */
+export const REGISTERED = "bfc2419dab8d0f480dd46fe26761911817a2aff66370ca0260ff9b4a94897175";
+
+/** The SHA-256 of the incidents, in hexadecimal, independent of their order and of the order of keys. */
+export function hashIncidents(incidents: readonly Incident[]): Promise<string> {
+  return hash(incidents.toSorted((a, b) => a.id < b.id ? -1 : 1));
+}
+
+export async function hashProtocol(protocol: Protocol, incidents: readonly Incident[]): Promise<string> {
+  const forms = Object.fromEntries(incidents.map((each) => [each.id, contextOf(each)]));
+  return await hash({ protocol, incidents: await hashIncidents(incidents), forms });
+}
+
+export async function withPrompts(
+  protocol: Omit<Protocol, "prompts_sha256">,
+  template: PromptTemplate,
+): Promise<Protocol> {
+  const prompts = allFirstPrompts({
+    topic: "",
+    context: "",
+    maxRounds: protocol.max_rounds,
+    confidenceThreshold: protocol.confidence_threshold,
+    earlyOut: protocol.early_out,
+    compressHistory: true,
+    language: protocol.language,
+  }, template);
+  return { ...protocol, prompts_sha256: await hash(prompts) };
+}
+
+async function hash(value: unknown): Promise<string> {
+  const bytes = new TextEncoder().encode(JSON.stringify(sorted(value)));
+  return new Uint8Array(await crypto.subtle.digest("SHA-256", bytes)).toHex();
+}
+
+export type Comparison = Readonly<ReturnType<typeof compareArms>>;
+
+/** The whole comparison, in the form of its file. */
 export function compareArms(
   trials: readonly Trial[],
   incidents: readonly Incident[],
-  facts: Pick<Comparison, "generated_at" | "protocol" | "incidents_sha256" | "protocol_sha256" | "notes">,
-): Comparison {
+  facts: {
+    readonly generated_at: string;
+    readonly protocol: Protocol;
+    readonly incidents_sha256: string;
+    readonly protocol_sha256: string;
+    readonly notes: readonly string[];
+  },
+) {
   const [first] = facts.protocol.arms;
   const firstTrials = trials.filter(({ arm }) => arm === first);
   return {
@@ -41,38 +90,37 @@ export function compareArms(
     arms: facts.protocol.arms.flatMap((arm) => {
       const own = trials.filter((trial) => trial.arm === arm);
       if (own.length === 0) return [];
-      const result = toResult(arm, own, incidents);
-      const against = differenceOf(pairsOf(own, firstTrials, ({ score }) => score.right));
-      const harm = differenceOf(
-        pairsOf(own, firstTrials, ({ confident, score }) => confident && !score.right),
-      );
-      return arm === first || against === undefined || harm === undefined
-        ? [result]
-        : [{ ...result, against_first: against, harm_against_first: harm }];
+      const against = differenceOf(pairsOf(own, firstTrials, isRight));
+      const harm = differenceOf(pairsOf(own, firstTrials, isHarm));
+      return [{
+        ...toResult(arm, own, incidents),
+        /** Compared with the first arm on the same incidents. */
+        ...(arm !== first && against !== undefined && { against_first: against }),
+        /** The same for wrong answers that are called the cause: more is worse. */
+        ...(arm !== first && harm !== undefined && { harm_against_first: harm }),
+      }];
     }),
     right_for_another_incident: rightForAnother(trials, incidents),
     trials,
   };
 }
 
+const isRight = ({ score }: Trial) => score.right;
+const isHarm = ({ confident, score }: Trial) => confident && !score.right;
+
 function toResult(arm: Arm, trials: readonly Trial[], incidents: readonly Incident[]) {
   const share = (holds: (trial: Trial) => boolean, of: readonly Trial[] = trials) =>
     shareOf([...byIncident(of).values()].map((own) => mean(own.map((trial) => Number(holds(trial))))));
   const all = (holds: (trial: Trial) => boolean) =>
     share(holds) ?? { value: 0, low: 0, high: 1, incidents: 0 };
-  const tempting = new Set(
-    incidents.filter(({ rivals }) => rivals.some((rival) => rival.tempting)).map(({ id }) => id),
+  const sum = (count: (trial: Trial) => number) => trials.reduce((total, trial) => total + count(trial), 0);
+  const tempting = incidents.filter(({ rivals }) => rivals.some((rival) => rival.tempting)).map(({ id }) =>
+    id
   );
-  const isRight = ({ score }: Trial) => score.right;
-  const alarms = share(
-    ({ confident, score }) => confident && !score.right,
-    trials.filter(({ kind }) => kind === "none"),
-  );
-  const tempted = share(isRight, trials.filter(({ incident }) => tempting.has(incident)));
+  const alarms = share(isHarm, trials.filter(({ kind }) => kind === "none"));
+  const tempted = share(isRight, trials.filter(({ incident }) => tempting.includes(incident)));
   const forecasts = trials.map(({ confidence, score }) => ({ confidence, right: score.right }));
-  const calls = trials.reduce((sum, { tool_calls }) => sum + tool_calls, 0);
-  const useful = trials.reduce((sum, { useful_tool_calls }) => sum + useful_tool_calls, 0);
-  const costs = trials.map(({ cost_usd }) => cost_usd).filter((cost) => cost !== null);
+  const calls = sum(({ tool_calls }) => tool_calls);
   return {
     arm,
     name: ARM_NAMES[arm],
@@ -80,16 +128,18 @@ function toResult(arm: Arm, trials: readonly Trial[], incidents: readonly Incide
     right: all(isRight),
     component: all(({ score }) => score.component),
     fault: all(({ score }) => score.fault),
-    confidently_wrong: all(({ confident, score }) => confident && !score.right),
+    confidently_wrong: all(isHarm),
     confidently_right: all(({ confident, score }) => confident && score.right),
     ...(alarms !== undefined && { false_alarms: alarms }),
     ...(tempted !== undefined && { tempting: tempted }),
     brier: brierOf(forecasts),
     calibration: reliabilityOf(forecasts),
     tokens_mean: Math.round(mean(trials.map(({ tokens }) => tokens))),
-    cost_usd: costs.length === 0 ? null : round(costs.reduce((sum, cost) => sum + cost, 0)),
+    cost_usd: trials.every(({ cost_usd }) => cost_usd === null)
+      ? null
+      : round(sum(({ cost_usd }) => cost_usd ?? 0)),
     tool_calls_mean: round(mean(trials.map(({ tool_calls }) => tool_calls))),
-    tool_efficiency: calls === 0 ? null : round(useful / calls),
+    tool_efficiency: calls === 0 ? null : round(sum(({ useful_tool_calls }) => useful_tool_calls) / calls),
     out_of_budget: trials.filter(({ ending }) => ending === "out_of_budget").length,
     failed: trials.filter(({ ending }) => ending === "error").length,
     by_kind: Object.fromEntries<Share | undefined>(FAULT_KINDS.flatMap((kind) => {
@@ -103,11 +153,7 @@ function byIncident(trials: readonly Trial[]): ReadonlyMap<string, readonly Tria
   return Map.groupBy(trials, ({ incident }) => incident);
 }
 
-function pairsOf(
-  ours: readonly Trial[],
-  theirs: readonly Trial[],
-  holds: (trial: Trial) => boolean,
-): readonly (readonly [number, number])[] {
+function pairsOf(ours: readonly Trial[], theirs: readonly Trial[], holds: (trial: Trial) => boolean) {
   const others = byIncident(theirs);
   const rate = (trials: readonly Trial[]) => mean(trials.map((trial) => Number(holds(trial))));
   return [...byIncident(ours)].flatMap(([incident, own]) => {
@@ -116,19 +162,76 @@ function pairsOf(
   });
 }
 
-/** A control of the score: the answer to one incident is no answer to another with a fault, unless both had the same. */
+/** Answers that are right for the truth of another incident: anything but 0 says that the score can be fooled. */
 function rightForAnother(trials: readonly Trial[], incidents: readonly Incident[]): number {
-  const broken = incidents.filter(({ truth }) => truth.fault !== "none");
+  const key = ({ component, fault, path }: Cause) => JSON.stringify([component, fault, path].flat());
   return trials.filter(({ answer, incident }) => {
     const own = incidents.find(({ id }) => id === incident);
-    return broken.some((other) =>
-      other.id !== incident && !(own !== undefined && isSame(own.truth, other.truth)) &&
-      scoreAnswer(answer, other).right
+    return incidents.some((other) =>
+      other.truth.fault !== "none" && other.id !== incident &&
+      !(own !== undefined && key(own.truth) === key(other.truth)) && scoreAnswer(answer, other).right
     );
   }).length;
 }
 
-function isSame(one: Cause, other: Cause): boolean {
-  const key = ({ component, fault, path }: Cause) => JSON.stringify([component, fault, path].flat());
-  return key(one) === key(other);
+/** A value with its 95 % interval. */
+export type Interval = Readonly<Record<"value" | "low" | "high", number>>;
+type Share = Interval & { readonly incidents: number };
+
+const Z = 1.959964;
+
+/** Wilson's interval for the mean of shares, one for each incident; `undefined` without any. */
+export function shareOf(perIncident: readonly number[]): Share | undefined {
+  const n = perIncident.length;
+  if (n === 0) return undefined;
+  const p = mean(perIncident);
+  const denominator = 1 + Z ** 2 / n;
+  const centre = (p + Z ** 2 / (2 * n)) / denominator;
+  const half = Z * Math.sqrt(p * (1 - p) / n + Z ** 2 / (4 * n ** 2)) / denominator;
+  const [low, high] = [round(Math.max(0, centre - half)), round(Math.min(1, centre + half))];
+  return { value: round(p), low, high, incidents: n };
+}
+
+const RESAMPLES = 4000;
+
+/** The mean difference of pairs, one pair for each incident; the interval by resampling incidents, always the same way. */
+export function differenceOf(pairs: readonly (readonly [number, number])[]): Interval | undefined {
+  if (pairs.length === 0) return undefined;
+  const differences = pairs.map(([ours, theirs]) => ours - theirs);
+  const random = sequence(0x9e3779b9);
+  const draw = () => differences[Math.floor(random() * differences.length)] ?? 0;
+  const means = Array.from({ length: RESAMPLES }, () => mean(differences.map(draw))).sort((a, b) => a - b);
+  const at = (index: number) => round(means[index] ?? 0);
+  return {
+    value: round(mean(differences)),
+    low: at(Math.floor(RESAMPLES * 0.025)),
+    high: at(Math.ceil(RESAMPLES * 0.975) - 1),
+  };
+}
+
+/** Pseudorandom numbers from 0 to 1 (mulberry32). */
+function sequence(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
+  };
+}
+
+/** The mean squared error of forecasts: 0 is perfect, 0.25 is the score of always saying 0.5. */
+export function brierOf(
+  forecasts: readonly { readonly confidence: number; readonly right: boolean }[],
+): number | null {
+  if (forecasts.length === 0) return null;
+  return round(mean(forecasts.map(({ confidence, right }) => (confidence - Number(right)) ** 2)));
+}
+
+function mean(values: readonly number[]): number {
+  return values.length === 0 ? 0 : values.reduce((sum, value) => sum + value, 0) / values.length;
+}
+
+function round(value: number): number {
+  return Math.round(value * 1e6) / 1e6;
 }

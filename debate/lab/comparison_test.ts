@@ -1,16 +1,20 @@
 import assert from "node:assert/strict";
-import { builtinIncidents } from "./builtin_incidents.ts";
-import { formatClaim } from "./incident.ts";
-import { compareArms } from "./comparison.ts";
-import { renderComparison } from "./comparison_html.ts";
-import { formatComparison } from "./comparison_text.ts";
-import type { Arm } from "./arms.ts";
+import { builtinIncidents, formatClaim } from "./incidents.ts";
+import {
+  brierOf,
+  compareArms,
+  differenceOf,
+  hashIncidents,
+  hashProtocol,
+  REGISTERED,
+  shareOf,
+  withPrompts,
+} from "./comparison.ts";
+import { formatComparison, renderComparison } from "./comparison_report.ts";
 import { collectTemplates, selectTemplate } from "../prompts/templates.ts";
-import { hashIncidents, hashProtocol, REGISTERED, withPrompts } from "./protocol.ts";
 import { scoreAnswer } from "./score.ts";
 import { reliabilityOf } from "../benchmark/metrics.ts";
-import { brierOf, differenceOf, shareOf } from "./statistics.ts";
-import type { Trial } from "./trial.ts";
+import type { Arm, Trial } from "./trial.ts";
 
 const INCIDENTS = builtinIncidents();
 const PROTOCOL = {

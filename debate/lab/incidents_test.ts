@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import { checkEvidence, toCalledTool } from "../engine/graph/evidence.ts";
 import { FAULT_KINDS } from "../engine/graph/claim.ts";
-import { formatClaim, type Incident, type Quote } from "./incident.ts";
-import { builtinIncidents } from "./builtin_incidents.ts";
+import { builtinIncidents, formatClaim, type Incident, type Quote } from "./incidents.ts";
 import { frozenTools } from "./trial.ts";
 import { scoreAnswer } from "./score.ts";
 

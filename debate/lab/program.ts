@@ -1,26 +1,18 @@
+import { AppError } from "@gateway/shared/errors";
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { type Environment, readSettings, writeOutput } from "../cli/environment.ts";
 import { EXIT_CODES, type ExitCode } from "../cli/failure.ts";
+import { newCallId, openProviders } from "../cli/machine.ts";
 import { addJson, countOf, once, repeated } from "../cli/options.ts";
 import { newProgram } from "../cli/program.ts";
-import { type Arm, type ArmModels, ARMS } from "./arms.ts";
-import { type Play, playOf, PLAYS, ScriptedAgent } from "./scripted_agent.ts";
-import { AppError } from "@gateway/shared/errors";
-import { builtinIncidents } from "./builtin_incidents.ts";
-import { compareArms } from "./comparison.ts";
-import { renderComparison } from "./comparison_html.ts";
-import { formatComparison } from "./comparison_text.ts";
-import type { Incident } from "./incident.ts";
-import { hashIncidents, hashProtocol, type Protocol, REGISTERED, withPrompts } from "./protocol.ts";
-import { holdTrial, type Trial, type TrialRules } from "./trial.ts";
-import type { Settings } from "../settings/config.ts";
-import { estimateCost, loadPrices } from "../models/prices.ts";
-import type { Providers } from "../models/providers.ts";
-import type { PromptTemplate } from "../prompts/parse_template.ts";
-import { loadTemplates, selectTemplate } from "../prompts/templates.ts";
-import { loadIncidents } from "./load_incidents.ts";
-import { newCallId, openProviders } from "../cli/machine.ts";
 import { safeText } from "../cli/terminal.ts";
+import { loadPrices } from "../models/prices.ts";
+import { loadTemplates, selectTemplate } from "../prompts/templates.ts";
+import { compareArms, hashIncidents, hashProtocol, REGISTERED, withPrompts } from "./comparison.ts";
+import { formatComparison, renderComparison } from "./comparison_report.ts";
+import { builtinIncidents, loadIncidents } from "./incidents.ts";
+import { type Play, playOf, PLAYS, scriptedAgent } from "./scripted_agent.ts";
+import { type Arm, ARMS, holdTrial, type Trial } from "./trial.ts";
 
 const EXAMPLES = `
 Examples:
@@ -47,18 +39,11 @@ export function createLab(
   _args: readonly string[],
   end: (code: ExitCode) => void,
 ): Command {
-  const program = newProgram(
-    "debate-lab",
-    "Compare ways of diagnosing on recorded incidents.",
-    environment,
-  )
+  const offline =
+    "scripted agents instead of models; the diagnosis is strong, middling or weak, or its quotes are beside the point (middling)";
+  const program = newProgram("debate-lab", "Compare ways of diagnosing on recorded incidents.", environment)
     .option("--run", "with the models of the settings")
-    .addOption(
-      new Option(
-        "--offline [play]",
-        "scripted agents instead of models; the diagnosis is strong, middling or weak, or its quotes are beside the point (middling)",
-      ).choices(PLAYS),
-    )
+    .addOption(new Option("--offline [play]", offline).choices(PLAYS))
     .option(
       "--incidents <directory>",
       "own incidents, or cases of Cloud-OpsBench (default: the built-in 24)",
@@ -96,7 +81,7 @@ interface ComparisonFlags {
   readonly arm?: readonly Arm[];
   readonly runs: number;
   readonly budget: number;
-  /** How the diagnostic agent is played; `true` if it isn't said. */
+  /** The play of the diagnostic agent; `true` if the option has no value. */
   readonly offline?: Play | true;
   readonly run?: boolean;
   readonly register?: boolean;
@@ -116,11 +101,46 @@ async function comparisonCommand(flags: ComparisonFlags, environment: Environmen
       "Say what to do: --run compares with the models of the settings, --offline with scripted agents, --register prints the protocol",
     );
   }
-  const settings = await readSettings(environment, offlineModels(flags));
-  const incidents = select(await readIncidents(flags, environment), flags.only);
-  const { PROMPT_TEMPLATE, PROMPT_LANGUAGE, PROMPTS_DIR } = settings;
-  const template = selectTemplate(await loadTemplates(PROMPTS_DIR), PROMPT_TEMPLATE, PROMPT_LANGUAGE);
-  const protocol = await toProtocol(flags, settings, template);
+  const settings = await readSettings(
+    environment,
+    flags.offline === undefined ? {} : {
+      DIAGNOSTIC_MODEL: `replay/${flags.offline === true ? "middling" : flags.offline}`,
+      // In debates of three models the others are strong, to show what they make of the diagnosis.
+      SKEPTIC_MODEL: "replay/strong",
+      MODERATOR_MODEL: "replay/strong",
+    },
+  );
+  const all = flags.incidents === undefined
+    ? builtinIncidents()
+    : await loadIncidents(flags.incidents, environment.workingFolder);
+  const missing = flags.only?.find((id) => !all.some((each) => each.id === id));
+  if (missing !== undefined) {
+    const known = all.slice(0, 60).map(({ id }) => id).join(", ");
+    throw new AppError(
+      "invalid_request",
+      `There is no incident ${JSON.stringify(missing)}; there are ${known}`,
+    );
+  }
+  const incidents = all.filter(({ id }) => flags.only?.includes(id) ?? true);
+  const { PROMPT_TEMPLATE, PROMPT_LANGUAGE, DIAGNOSTIC_MODEL, SKEPTIC_MODEL, MODERATOR_MODEL } = settings;
+  const template = selectTemplate(
+    await loadTemplates(settings.PROMPTS_DIR),
+    PROMPT_TEMPLATE,
+    PROMPT_LANGUAGE,
+  );
+  const protocol = await withPrompts({
+    arms: ARMS.filter((each) => flags.arm?.includes(each) ?? true),
+    runs: flags.runs,
+    token_budget: flags.budget,
+    tool_budget: settings.MAX_TOOL_CALLS_PER_AGENT,
+    max_rounds: settings.MAX_ROUNDS,
+    confidence_threshold: settings.CONFIDENCE_THRESHOLD,
+    early_out: { enabled: settings.EARLY_OUT_ENABLED, threshold: settings.EARLY_OUT_THRESHOLD },
+    model_timeout_seconds: settings.MODEL_TIMEOUT_SECONDS,
+    template: PROMPT_TEMPLATE,
+    language: PROMPT_LANGUAGE,
+    models: { diagnostic: DIAGNOSTIC_MODEL, skeptic: SKEPTIC_MODEL, moderator: MODERATOR_MODEL },
+  }, template);
   const hashes = {
     incidents_sha256: await hashIncidents(incidents),
     protocol_sha256: await hashProtocol(protocol, incidents),
@@ -135,8 +155,20 @@ async function comparisonCommand(flags: ComparisonFlags, environment: Environmen
       `The protocol is not the registered one: its SHA-256 is ${hashes.protocol_sha256}`,
     );
   }
-  const rules = await toRules(protocol, template, settings);
-  const providers = await openProviders(settings, environment, (message) => note(environment, message));
+  const prices = await loadPrices(settings.MODEL_PRICES_FILE);
+  const rules = {
+    template,
+    language: protocol.language,
+    maxRounds: protocol.max_rounds,
+    confidenceThreshold: protocol.confidence_threshold,
+    earlyOut: protocol.early_out,
+    toolBudget: protocol.tool_budget,
+    tokenBudget: protocol.token_budget,
+    prices,
+    timeouts: { modelMs: protocol.model_timeout_seconds * 1000 },
+  };
+  const note = (message: string) => terminal.err(`note: ${safeText(message)}\n`);
+  const providers = await openProviders(settings, environment, note);
   const trials: Trial[] = [];
   const planned = incidents.flatMap((incident) =>
     protocol.arms.flatMap((arm) =>
@@ -145,141 +177,48 @@ async function comparisonCommand(flags: ComparisonFlags, environment: Environmen
   );
   for (const [index, plan] of planned.entries()) {
     signal.throwIfAborted();
-    const models = await openModels(protocol, providers, plan.incident, plan.run);
+    const open = async (id: string) => {
+      const play = playOf(id);
+      return play === undefined ? await providers.model(id) : scriptedAgent(play, plan.incident, plan.run);
+    };
+    const models = {
+      diagnostic: await open(DIAGNOSTIC_MODEL),
+      skeptic: await open(SKEPTIC_MODEL),
+      moderator: await open(MODERATOR_MODEL),
+    };
     const ports = { clock, newId: () => newCallId(environment), signal };
     const trial = await holdTrial({ ...plan, models }, rules, ports);
     signal.throwIfAborted();
     trials.push(trial);
-    terminal.err(safeText(
-      `${index + 1}/${planned.length} ${trial.incident} ${trial.arm} ${trial.run}: ${
-        trial.score.right ? "right" : "wrong"
-      } at ${trial.confidence.toFixed(2)}, ${trial.tokens} tokens${
-        trial.problem === null ? "" : `, ${trial.problem}`
-      }\n`,
-    ));
+    const { incident, arm, run, score, confidence, tokens, problem } = trial;
+    const told = `${score.right ? "right" : "wrong"} at ${confidence.toFixed(2)}, ${tokens} tokens`;
+    const why = problem === null ? "" : `, ${problem}`;
+    terminal.err(safeText(`${index + 1}/${planned.length} ${incident} ${arm} ${run}: ${told}${why}\n`));
   }
+  const isBuiltin = flags.incidents === undefined && flags.only === undefined;
+  const isOne = DIAGNOSTIC_MODEL === SKEPTIC_MODEL && SKEPTIC_MODEL === MODERATOR_MODEL;
+  const isScripted = Object.values(protocol.models).some((id) => playOf(id) !== undefined);
+  const notes: readonly (readonly [boolean, string])[] = [
+    [
+      isScripted,
+      "scripted agents know the incidents: these numbers say what the engine does, and nothing about models",
+    ],
+    [isOne, "all roles have one model, so debate_three is debate_one"],
+    [flags.runs < 3, "fewer than 3 runs of each incident"],
+    [
+      isBuiltin && hashes.incidents_sha256 !== REGISTERED,
+      "the built-in incidents are not those that were registered",
+    ],
+  ];
   const comparison = compareArms(trials, incidents, {
     generated_at: new Date(clock.now()).toISOString(),
     protocol,
     ...hashes,
-    notes: notesOf(flags, settings, hashes.incidents_sha256),
+    notes: notes.flatMap(([holds, text]) => holds ? [text] : []),
   });
   const json = `${JSON.stringify(comparison, null, 2)}\n`;
   if (flags.output !== undefined) await writeOutput(flags.output, json, environment);
-  if (flags.report !== undefined) {
-    await writeOutput(flags.report, renderComparison(comparison), environment);
-  }
+  if (flags.report !== undefined) await writeOutput(flags.report, renderComparison(comparison), environment);
   terminal.out(flags.json === true ? json : `${formatComparison(comparison).map(safeText).join("\n")}\n`);
   return EXIT_CODES.ok;
-}
-
-/** In debates of three models the others are strong: what they make of the diagnosis is what is shown. */
-function offlineModels({ offline }: ComparisonFlags): Readonly<Record<string, string>> {
-  if (offline === undefined) return {};
-  const play = offline === true ? "middling" : offline;
-  return {
-    DIAGNOSTIC_MODEL: `replay/${play}`,
-    SKEPTIC_MODEL: "replay/strong",
-    MODERATOR_MODEL: "replay/strong",
-  };
-}
-
-async function readIncidents({ incidents }: ComparisonFlags, environment: Environment) {
-  return incidents === undefined
-    ? builtinIncidents()
-    : await loadIncidents(incidents, environment.workingFolder);
-}
-
-function select(incidents: readonly Incident[], only: readonly string[] | undefined): readonly Incident[] {
-  if (only === undefined) return incidents;
-  const unknown = only.find((id) => !incidents.some((each) => each.id === id));
-  if (unknown !== undefined) {
-    const known = incidents.slice(0, 60).map(({ id }) => id).join(", ");
-    throw new AppError(
-      "invalid_request",
-      `There is no incident ${JSON.stringify(unknown)}; there are ${known}`,
-    );
-  }
-  return incidents.filter(({ id }) => only.includes(id));
-}
-
-async function toProtocol(
-  { arm, runs, budget }: ComparisonFlags,
-  settings: Settings,
-  template: PromptTemplate,
-): Promise<Protocol> {
-  return await withPrompts({
-    arms: ARMS.filter((each) => arm === undefined || arm.includes(each)),
-    runs,
-    token_budget: budget,
-    tool_budget: settings.MAX_TOOL_CALLS_PER_AGENT,
-    max_rounds: settings.MAX_ROUNDS,
-    confidence_threshold: settings.CONFIDENCE_THRESHOLD,
-    early_out: { enabled: settings.EARLY_OUT_ENABLED, threshold: settings.EARLY_OUT_THRESHOLD },
-    model_timeout_seconds: settings.MODEL_TIMEOUT_SECONDS,
-    template: settings.PROMPT_TEMPLATE,
-    language: settings.PROMPT_LANGUAGE,
-    models: {
-      diagnostic: settings.DIAGNOSTIC_MODEL,
-      skeptic: settings.SKEPTIC_MODEL,
-      moderator: settings.MODERATOR_MODEL,
-    },
-  }, template);
-}
-
-async function toRules(
-  protocol: Protocol,
-  template: PromptTemplate,
-  { MODEL_PRICES_FILE }: Settings,
-): Promise<TrialRules> {
-  const prices = await loadPrices(MODEL_PRICES_FILE);
-  return {
-    template,
-    language: protocol.language,
-    maxRounds: protocol.max_rounds,
-    confidenceThreshold: protocol.confidence_threshold,
-    earlyOut: protocol.early_out,
-    toolBudget: protocol.tool_budget,
-    tokenBudget: protocol.token_budget,
-    costOf: (usage, models) => estimateCost(usage, models, prices).total_usd,
-    timeouts: { modelMs: protocol.model_timeout_seconds * 1000 },
-  };
-}
-
-async function openModels(
-  { models }: Protocol,
-  providers: Providers,
-  incident: Incident,
-  run: number,
-): Promise<ArmModels> {
-  const open = async (id: string) => {
-    const play = playOf(id);
-    return play === undefined ? await providers.model(id) : new ScriptedAgent(play, incident, run);
-  };
-  return {
-    diagnostic: await open(models.diagnostic),
-    skeptic: await open(models.skeptic),
-    moderator: await open(models.moderator),
-  };
-}
-
-function notesOf(flags: ComparisonFlags, settings: Settings, hash: string): readonly string[] {
-  const { DIAGNOSTIC_MODEL: one, SKEPTIC_MODEL: two, MODERATOR_MODEL: three } = settings;
-  const scripted = [one, two, three].some((id) => playOf(id) !== undefined);
-  return [
-    ...(scripted
-      ? [
-        "scripted agents know the incidents: these numbers say what the engine does, and nothing about models",
-      ]
-      : []),
-    ...(one === two && two === three ? ["all roles have one model, so debate_three is debate_one"] : []),
-    ...(flags.runs < 3 ? ["fewer than 3 runs of each incident"] : []),
-    ...(flags.incidents === undefined && flags.only === undefined && hash !== REGISTERED
-      ? ["the built-in incidents are not those that were registered"]
-      : []),
-  ];
-}
-
-function note({ terminal }: Environment, message: string): void {
-  terminal.err(`note: ${safeText(message)}\n`);
 }

@@ -1,49 +1,32 @@
 /** Claims are compared as data. Prose, lists and denials earn nothing. */
-import { type Claim, normalName, readClaim } from "../engine/graph/claim.ts";
-import type { Cause, Incident, Names } from "./incident.ts";
+import { normalName, readClaim } from "../engine/graph/claim.ts";
+import type { Incident } from "./incidents.ts";
 
-/** How an answer compares with the truth. */
-interface Score {
-  readonly component: boolean;
-  readonly fault: boolean;
-  /** From the right beginning to the right end, in the right order, through nothing that did not happen. */
-  readonly path: boolean;
-  readonly right: boolean;
-  /** Why the answer claims nothing that can be compared; `null` when it does. */
-  readonly problem: string | null;
-}
-
-const NOTHING = { component: false, fault: false, path: false, right: false } as const;
-
-/** Compares the text of a hypothesis with the truth of an incident. */
+/** Compares the text of a hypothesis with the truth; `problem` says why an answer cannot be compared. */
 export function scoreAnswer(
   answer: string,
-  incident: Pick<Incident, "components" | "states" | "truth" | "anyFault">,
-): Score {
+  { truth, components, states, anyFault }: Pick<Incident, "components" | "states" | "truth" | "anyFault">,
+) {
+  const score = (component: boolean, fault: boolean, path: boolean, problem: string | null = null) => (
+    { component, fault, path, right: component && fault && path, problem }
+  );
   const reading = readClaim(answer);
-  if (reading.kind === "none") return { ...NOTHING, problem: `claim ${reading.reason}` };
-  const { truth } = incident;
+  if (reading.kind === "none") return score(false, false, false, `claim ${reading.reason}`);
   const { claim } = reading;
-  if (truth.fault === "none" || claim.fault === "none") return scoreNoFault(claim, truth);
-  const name = resolve(claim.component, incident.components);
-  const component = name === truth.component;
-  const fault = incident.anyFault === true || claim.fault === truth.fault;
-  const path = isPath(claim.path.map((state) => resolve(state, incident.states)), truth.path);
+  if (truth.fault === "none" || claim.fault === "none") {
+    // An answer that nothing is broken must not name something broken as well.
+    const isNone = (text: string) => ["none", "ninguno", "ninguna"].includes(normalName(text));
+    if (claim.fault !== truth.fault) return score(false, false, false);
+    return score(isNone(claim.component), true, claim.path.every(isNone));
+  }
+  const name = resolve(claim.component, components);
+  const path = isPath(claim.path.map((state) => resolve(state, states)), truth.path);
   const problem = name === undefined ? "unknown component" : null;
-  return { component, fault, path, right: component && fault && path, problem };
+  return score(name === truth.component, anyFault === true || claim.fault === truth.fault, path, problem);
 }
 
-/** Whoever says that nothing is broken must not name something broken as well. */
-function scoreNoFault(claim: Claim, truth: Cause): Score {
-  const isNone = (text: string) => ["none", "ninguno", "ninguna"].includes(normalName(text));
-  if (claim.fault !== "none" || truth.fault !== "none") return { ...NOTHING, problem: null };
-  const component = isNone(claim.component);
-  const path = claim.path.every(isNone);
-  return { component, fault: true, path, right: component && path, problem: null };
-}
-
-/** The thing that a name stands for. It is compared whole, so that a list of all names is none of them. */
-function resolve(said: string, names: Names): string | undefined {
+/** The thing that a name stands for. The name is compared whole, so that a list of all names matches none. */
+function resolve(said: string, names: Incident["states"]): string | undefined {
   const name = normalName(said);
   return Object.entries(names).find(([id, others]) =>
     [id, ...others].some((each) => normalName(each) === name)
@@ -51,7 +34,7 @@ function resolve(said: string, names: Names): string | undefined {
     ?.[0];
 }
 
-/** States in between may be left out; none may be added, and none may change its place. */
+/** The path has the right ends and order. States in between may be left out; none may be added. */
 function isPath(said: readonly (string | undefined)[], truth: readonly string[]): boolean {
   const places = said.map((state) => state === undefined ? -1 : truth.indexOf(state));
   if (truth.length === 0) return said.length === 0;

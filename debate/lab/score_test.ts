@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
-import { builtinIncidents } from "./builtin_incidents.ts";
 import { FAULT_KINDS } from "../engine/graph/claim.ts";
-import { formatClaim } from "./incident.ts";
+import { builtinIncidents, formatClaim } from "./incidents.ts";
 import { scoreAnswer } from "./score.ts";
 
 const INCIDENTS = builtinIncidents();

@@ -6,25 +6,18 @@ import {
   type ModelReply,
   type ModelRequest,
 } from "../engine/model.ts";
-import { type Cause, formatClaim, type Incident, type Quote, type Rival } from "./incident.ts";
+import { type Cause, formatClaim, type Incident, type Quote } from "./incidents.ts";
 
 /**
- * `strong` looks and quotes what it found; `middling` believes the first thing that fits and gives way to evidence;
- * `weak` is sure of something wrong, and its evidence is made up.
+ * How an agent is played. `strong` looks and quotes what it found; `middling` believes the first thing that fits and
+ * gives way to evidence; `weak` is sure of something wrong, and its evidence is made up; `beside` is sure of
+ * something wrong like `weak`, and its quotes are in the results but say nothing about it.
  */
 export const STRENGTHS = ["strong", "middling", "weak"] as const;
-
-type Strength = (typeof STRENGTHS)[number];
-
-/**
- * How an agent is played: with a strength, or `beside` the point: it is sure of something wrong, like a weak one, and what
- * it quotes is in the results, but says nothing about it.
- */
 export const PLAYS = [...STRENGTHS, "beside"] as const;
-
 export type Play = (typeof PLAYS)[number];
 
-/** How an agent is played whose model has this id, as `replay/strong`. */
+/** The play of a model with this id, such as `replay/strong`. */
 export function playOf(id: string): Play | undefined {
   return PLAYS.find((play) => id === `replay/${play}`);
 }
@@ -32,200 +25,146 @@ export function playOf(id: string): Play | undefined {
 const MAX_QUOTED = 80;
 const EARLY_OUT =
   "EARLY_OUT_RECOMMENDED: true\nEARLY_OUT_CONFIDENCE: 0.99\nEARLY_OUT_RATIONALE: It is obvious.";
+const MADE_UP = '- [tool:http_get#99] "everything points at this component": obvious';
 
-export class ScriptedAgent implements Model {
-  readonly id: string;
-  readonly #play: Play;
-  readonly #incident: Incident;
-  readonly #rival: Rival | undefined;
+/** @param run decides which rival a weaker agent believes, from 1 */
+export function scriptedAgent(play: Play, incident: Incident, run: number): Model {
+  const { truth, proof, rivals, tools } = incident;
+  const rival = rivals.find(({ tempting }) => tempting) ?? rivals[(run - 1) % Math.max(1, rivals.length)];
+  const isCareless = play === "weak" || play === "beside";
 
-  /** @param run decides which rival a weaker agent believes, from 1 */
-  constructor(play: Play, incident: Incident, run: number) {
-    this.id = `replay/${play}`;
-    this.#play = play;
-    this.#incident = incident;
-    const { rivals } = incident;
-    this.#rival = rivals.find(({ tempting }) => tempting) ?? rivals[(run - 1) % Math.max(1, rivals.length)];
-  }
-
-  complete(request: ModelRequest): Promise<ModelReply> {
-    if (request.signal.aborted) return Promise.reject(new ModelError("canceled", "The call was canceled"));
-    const reply = this.#answer(request);
-    const read = request.messages.reduce((sum, { content }) => sum + content.length, 0);
-    const [input_tokens, output_tokens] = [Math.ceil(read / 4), Math.ceil(reply.text.length / 4) + 8];
-    const usage = { input_tokens, output_tokens, total_tokens: input_tokens + output_tokens };
-    return Promise.resolve({ ...reply, usage });
-  }
-
-  #answer(request: ModelRequest): Omit<ModelReply, "usage"> {
-    const { purpose, messages, tools = [], toolChoice } = request;
-    if (purpose === "moderator_agent") return say(this.#decide(messages));
-    if (purpose === "summarize_history") return say("Nothing to add.");
-    const hasLooked = messages.some(({ role }) => role === "tool");
-    const mayLook = tools.length > 0 && toolChoice !== "none" && purpose !== "diagnostic_rebuttal_agent";
-    const wanted = this.#wanted(purpose === "skeptic_agent");
-    if (!hasLooked && mayLook && wanted.length > 0) {
-      return {
-        text: "",
-        toolCalls: wanted.map((each) => this.#call(each)),
-      };
-    }
-    if (purpose === "skeptic_agent") return say(this.#review(messages));
-    if (purpose === "diagnostic_rebuttal_agent") return say(this.#rebut(messages));
-    return say(this.#diagnose(messages));
-  }
-
-  #wanted(isSkeptic: boolean): readonly number[] {
-    const { proof, rivals } = this.#incident;
-    const against = rivals.map((rival) => rival.against);
-    switch (this.#play) {
-      case "strong":
-        return different(isSkeptic ? [...against, ...proof] : proof);
-      case "middling":
-        return different([this.#rival?.for, isSkeptic ? this.#rival?.against : proof[0]]);
-      case "weak":
-        return isSkeptic ? [] : different([this.#rival?.for]);
-      case "beside":
-        return different(this.#beside());
-    }
-  }
-
-  /** The first lines of two results that are neither for the cause in which it believes nor against it. */
-  #beside(): readonly Quote[] {
-    const { tools, proof } = this.#incident;
-    const telling = [this.#rival?.for, this.#rival?.against, ...proof].map((each) => each?.result);
+  /** The first lines of two results that are neither for the believed cause nor against it. */
+  function besidePoint(): readonly Quote[] {
+    const telling = [rival?.for, rival?.against, ...proof].map((each) => each?.result);
     return tools.map(({ result }, index) => ({ result: index + 1, quote: firstWords(result) }))
       .toSorted((a, b) => Number(telling.includes(a.result)) - Number(telling.includes(b.result)))
-      .filter(({ result }) => result !== this.#rival?.against.result).slice(0, 2);
+      .filter(({ result }) => result !== rival?.against.result).slice(0, 2);
   }
 
-  #call(number: number): ModelReply["toolCalls"][number] {
-    const { tool, args } = this.#incident.tools[number - 1] ?? { tool: "none", args: {} };
-    return { id: `call_${number}`, name: tool, arguments: JSON.stringify(args) };
-  }
-
-  #diagnose(messages: readonly ChatMessage[]): string {
-    const { truth, proof } = this.#incident;
-    const rival = this.#rival;
-    const ids = new Ids(messages);
-    const cite = (quotes: readonly (Quote | undefined)[]) =>
-      quotes.flatMap((each) => this.#cite(each, messages) ?? []);
-    const block = (cause: Cause, share: number, lines: readonly string[]) =>
-      [
-        `### HYPOTHESIS-${ids.of(cause)} [P=${share}]`,
-        `Text: ${formatClaim(cause)} As the evidence shows.`,
-        ...lines,
-      ].join("\n");
-    switch (this.#play) {
+  function wantedBy(isSkeptic: boolean): readonly (Quote | undefined)[] {
+    switch (play) {
       case "strong":
-        return [block(truth, 0.9, cite(proof)), ...(rival === undefined ? [] : [block(rival, 0.1, [])])].join(
-          "\n\n",
-        );
+        return isSkeptic ? [...rivals.map((each) => each.against), ...proof] : proof;
       case "middling":
-        return [
-          ...(rival === undefined ? [] : [block(rival, 0.6, cite([rival.for]))]),
-          block(truth, 0.3, cite([proof[0]])),
-        ].join("\n\n");
+        return [rival?.for, isSkeptic ? rival?.against : proof[0]];
       case "weak":
-        return [
-          block(rival ?? truth, 0.97, [
-            '- [tool:http_get#99] "everything points at this component": obvious',
-          ]),
-          EARLY_OUT,
-        ].join("\n\n");
+        return isSkeptic ? [] : [rival?.for];
       case "beside":
-        return [block(rival ?? truth, 0.97, cite(this.#beside())), EARLY_OUT].join("\n\n");
+        return besidePoint();
     }
   }
 
-  #review(messages: readonly ChatMessage[]): string {
-    const { rivals, proof, truth } = this.#incident;
+  /** Lines of evidence from the answers that were seen in this turn. */
+  function cite(messages: readonly ChatMessage[], quotes: readonly (Quote | undefined)[]): readonly string[] {
+    return quotes.flatMap((quote) => {
+      const answer = quote && tools[quote.result - 1];
+      if (answer === undefined) return [];
+      const seen = messages.find(({ role, content }) =>
+        role === "tool" && content.includes(answer.result.slice(0, 60))
+      );
+      const number = /#(\d+)/.exec(seen?.content ?? "")?.[1];
+      return number === undefined
+        ? []
+        : [`- [tool:${answer.tool}#${number}] \`${quote?.quote}\`: as recorded`];
+    });
+  }
+
+  function diagnose(messages: readonly ChatMessage[]): string {
+    const known = hypothesesIn(messages);
+    let last = known.length;
+    const block = (cause: Cause | undefined, share: number, lines: readonly string[]) => {
+      if (cause === undefined) return "";
+      const id = known.find(({ text }) => isSame(cause, text))?.id ?? `H-${++last}`;
+      const text = `Text: ${formatClaim(cause)} As the evidence shows.`;
+      return [`### HYPOTHESIS-${id} [P=${share}]`, text, ...lines].join("\n");
+    };
+    const blocks = {
+      strong: () => [block(truth, 0.9, cite(messages, proof)), block(rival, 0.1, [])],
+      middling: () => [
+        block(rival, 0.6, cite(messages, [rival?.for])),
+        block(truth, 0.3, cite(messages, [proof[0]])),
+      ],
+      weak: () => [block(rival ?? truth, 0.97, [MADE_UP]), EARLY_OUT],
+      beside: () => [block(rival ?? truth, 0.97, cite(messages, besidePoint())), EARLY_OUT],
+    };
+    return blocks[play]().filter((each) => each !== "").join("\n\n");
+  }
+
+  function review(messages: readonly ChatMessage[]): string {
     return hypothesesIn(messages).map(({ id, text }) => {
-      const rival = rivals.find((each) => isSame(each, text));
-      const head = (verdict: string, share: number) => `[hypothesis:${id}] ${verdict} [P=${share}]`;
-      if (this.#play === "weak") return `${head("accepted", 0.95)}\nReason: it sounds right`;
-      if (this.#play === "beside") {
-        const lines = this.#beside().flatMap((each) => this.#cite(each, messages) ?? []);
-        return `${head("accepted", 0.95)}\nReason: it was measured\n${lines.join("\n")}`;
+      const say = (verdict: string, share: number, reason: string, lines: readonly string[] = []) =>
+        [`[hypothesis:${id}] ${verdict} [P=${share}]`, `Reason: ${reason}`, ...lines].join("\n");
+      if (play === "weak") return say("accepted", 0.95, "it sounds right");
+      if (play === "beside") {
+        return `${say("accepted", 0.95, "it was measured")}\n${cite(messages, besidePoint()).join("\n")}`;
       }
-      const refutes = this.#cite(rival?.against, messages);
-      if (rival !== undefined && refutes !== undefined) {
-        return `${head("rejected", 0.03)}\nReason: the measurements contradict it\n${refutes}`;
+      const refutes = cite(messages, [rivals.find((each) => isSame(each, text))?.against]);
+      if (refutes.length > 0) return say("rejected", 0.03, "the measurements contradict it", refutes);
+      if (play !== "strong" || !isSame(truth, text)) {
+        return say("needs_evidence", 0.4, "more has to be measured");
       }
-      if (this.#play === "strong" && isSame(truth, text)) {
-        const lines = proof.flatMap((each) => this.#cite(each, messages) ?? []);
-        return `${head("accepted", 0.92)}\nReason: nothing else explains it\n${lines.join("\n")}`;
-      }
-      return `${head("needs_evidence", 0.4)}\nReason: more has to be measured`;
+      return `${say("accepted", 0.92, "nothing else explains it")}\n${cite(messages, proof).join("\n")}`;
     }).join("\n\n") || "There is nothing to review.";
   }
 
-  #rebut(messages: readonly ChatMessage[]): string {
-    if (this.#play === "weak" || this.#play === "beside") return "The diagnosis stands.";
+  function rebut(messages: readonly ChatMessage[]): string {
     const prompt = messages.at(-1)?.content ?? "";
-    const lost = hypothesesIn(messages).filter(({ id }) => prompt.includes(`[hypothesis:${id}] rejected`));
+    const lost = hypothesesIn(messages).filter(({ id }) =>
+      !isCareless && prompt.includes(`[hypothesis:${id}] rejected`)
+    );
     return lost.map(({ id }) => `[hypothesis:${id}] rejected\nReason: the critique is right`).join("\n\n") ||
       "The diagnosis stands.";
   }
 
-  #decide(messages: readonly ChatMessage[]): string {
+  function decide(messages: readonly ChatMessage[]): string {
+    const say = (status: string, id: string, confidence: number) =>
+      JSON.stringify({ status, confidence, leading_hypothesis: id, next_step: "look again" });
     const open = hypothesesIn(messages).filter(({ state }) => state !== "rejected");
-    const known = open.find(({ text }) => isSame(this.#incident.truth, text));
     const likeliest = open.toSorted((a, b) => b.share - a.share)[0];
-    switch (this.#play) {
-      case "strong":
-        return known === undefined
-          ? decision("continue", "", 0.2)
-          : decision("final_diagnosis", known.id, 0.93);
-      case "middling":
-        return likeliest === undefined
-          ? decision("structured_uncertainty", "", 0.1)
-          : decision(likeliest.share >= 0.8 ? "final_diagnosis" : "continue", likeliest.id, likeliest.share);
-      case "weak":
-      case "beside":
-        return decision("final_diagnosis", likeliest?.id ?? "", 0.99);
+    if (isCareless) return say("final_diagnosis", likeliest?.id ?? "", 0.99);
+    if (play === "strong") {
+      const known = open.find(({ text }) => isSame(truth, text));
+      return known === undefined ? say("continue", "", 0.2) : say("final_diagnosis", known.id, 0.93);
     }
+    if (likeliest === undefined) return say("structured_uncertainty", "", 0.1);
+    return say(likeliest.share >= 0.8 ? "final_diagnosis" : "continue", likeliest.id, likeliest.share);
   }
 
-  /** A line of evidence, if the answer that it quotes was seen in this turn. */
-  #cite(quote: Quote | undefined, messages: readonly ChatMessage[]): string | undefined {
-    const answer = quote === undefined ? undefined : this.#incident.tools[quote.result - 1];
-    if (quote === undefined || answer === undefined) return undefined;
-    const seen = messages.find(({ role, content }) =>
-      role === "tool" && content.includes(answer.result.slice(0, 60))
-    );
-    const number = /#(\d+)/.exec(seen?.content ?? "")?.[1];
-    return number === undefined
-      ? undefined
-      : `- [tool:${answer.tool}#${number}] \`${quote.quote}\`: as recorded`;
-  }
-}
-
-/** The ids of hypotheses: those that the debate knows, and new ones. */
-class Ids {
-  readonly #known: readonly Listed[];
-  #last: number;
-
-  constructor(messages: readonly ChatMessage[]) {
-    this.#known = hypothesesIn(messages);
-    this.#last = this.#known.length;
+  function answer(
+    { purpose, messages, tools: offered = [], toolChoice }: ModelRequest,
+  ): Omit<ModelReply, "usage"> {
+    const say = (text: string) => ({ text, toolCalls: [] });
+    if (purpose === "moderator_agent") return say(decide(messages));
+    if (purpose === "summarize_history") return say("Nothing to add.");
+    if (purpose === "diagnostic_rebuttal_agent") return say(rebut(messages));
+    const hasLooked = messages.some(({ role }) => role === "tool");
+    const wanted = new Set(wantedBy(purpose === "skeptic_agent").flatMap((each) => each?.result ?? []));
+    if (!hasLooked && offered.length > 0 && toolChoice !== "none" && wanted.size > 0) {
+      const toolCalls = [...wanted].map((number) => {
+        const { tool: name, args } = tools[number - 1] ?? { tool: "none", args: {} };
+        return { id: `call_${number}`, name, arguments: JSON.stringify(args) };
+      });
+      return { text: "", toolCalls };
+    }
+    return say(purpose === "skeptic_agent" ? review(messages) : diagnose(messages));
   }
 
-  of(cause: Cause): string {
-    return this.#known.find(({ text }) => isSame(cause, text))?.id ?? `H-${++this.#last}`;
-  }
-}
-
-interface Listed {
-  readonly id: string;
-  readonly state: string;
-  readonly share: number;
-  readonly text: string;
+  return {
+    id: `replay/${play}`,
+    complete(request) {
+      if (request.signal.aborted) return Promise.reject(new ModelError("canceled", "The call was canceled"));
+      const reply = answer(request);
+      const read = request.messages.reduce((sum, { content }) => sum + content.length, 0);
+      const [input_tokens, output_tokens] = [Math.ceil(read / 4), Math.ceil(reply.text.length / 4) + 8];
+      const usage = { input_tokens, output_tokens, total_tokens: input_tokens + output_tokens };
+      return Promise.resolve({ ...reply, usage });
+    },
+  };
 }
 
 const LISTED = /^- (\S+) \[(active|rejected|confirmed)\](?: \[P=([\d.]+)\])?: (.*)$/gm;
 
-function hypothesesIn(messages: readonly ChatMessage[]): readonly Listed[] {
+function hypothesesIn(messages: readonly ChatMessage[]) {
   const prompt = messages.find(({ role }) => role === "user")?.content ?? "";
   return [...prompt.matchAll(LISTED)].map(([, id = "", state = "", share = "0", text = ""]) => (
     { id, state, share: Number(share), text }
@@ -238,19 +177,7 @@ function isSame(cause: Cause, text: string): boolean {
     reading.claim.fault === cause.fault;
 }
 
-function decision(status: string, id: string, confidence: number): string {
-  return JSON.stringify({ status, confidence, leading_hypothesis: id, next_step: "look again" });
-}
-
 function firstWords(text: string): string {
   const [line = ""] = text.trim().split("\n");
   return line.length <= MAX_QUOTED ? line : line.slice(0, line.lastIndexOf(" ", MAX_QUOTED));
-}
-
-function different(quotes: readonly (Quote | undefined)[]): readonly number[] {
-  return [...new Set(quotes.flatMap((each) => each?.result ?? []))];
-}
-
-function say(text: string): Omit<ModelReply, "usage"> {
-  return { text, toolCalls: [] };
 }

@@ -1,11 +1,10 @@
 import { FakeClock } from "@gateway/shared/testing";
 import assert from "node:assert/strict";
 import { collectTemplates, selectTemplate } from "../prompts/templates.ts";
-import { type Arm, ARMS } from "./arms.ts";
-import { builtinIncidents } from "./builtin_incidents.ts";
-import type { Incident } from "./incident.ts";
-import { type Play, ScriptedAgent, STRENGTHS } from "./scripted_agent.ts";
-import { holdTrial, type Trial, type TrialRules } from "./trial.ts";
+import { priceTable } from "../models/prices.ts";
+import { builtinIncidents, type Incident } from "./incidents.ts";
+import { type Play, scriptedAgent, STRENGTHS } from "./scripted_agent.ts";
+import { type Arm, ARMS, holdTrial, type Trial, type TrialRules } from "./trial.ts";
 
 const RULES: TrialRules = {
   template: selectTemplate(collectTemplates([]), "default", "en"),
@@ -15,7 +14,7 @@ const RULES: TrialRules = {
   earlyOut: { enabled: true, threshold: 0.9 },
   toolBudget: 8,
   tokenBudget: 200_000,
-  costOf: () => null,
+  prices: priceTable(),
   timeouts: {},
 };
 
@@ -26,7 +25,7 @@ function hold(
   rules: Partial<TrialRules> = {},
   run = 1,
 ): Promise<Trial> {
-  const agent = (play: Play) => new ScriptedAgent(play, incident, run);
+  const agent = (play: Play) => scriptedAgent(play, incident, run);
   const models = { diagnostic: agent(diagnostic), skeptic: agent(skeptic), moderator: agent(moderator) };
   let ids = 0;
   return holdTrial({ incident, arm, run, models }, { ...RULES, ...rules }, {

@@ -1,6 +1,6 @@
 import { FakeClock } from "@gateway/shared/testing";
 import assert from "node:assert/strict";
-import { fetchModels, ModelCatalogue, type ModelSource } from "./catalogue.ts";
+import { fetchModels, modelCatalogue, type ModelSource } from "./providers.ts";
 import { ModelError } from "../engine/model.ts";
 
 /** A source that numbers its answers, and fails when told. */
@@ -14,11 +14,12 @@ function countingSource(provider: ModelSource["provider"], problem?: () => Error
   return { provider, list };
 }
 
-const idsOf = async (catalogue: ModelCatalogue) => (await catalogue.list()).models.map(({ id }) => id);
+const idsOf = async (catalogue: ReturnType<typeof modelCatalogue>) =>
+  (await catalogue.list()).models.map(({ id }) => id);
 
-Deno.test("ModelCatalogue remembers for five minutes, and asks anew when told", async () => {
+Deno.test("modelCatalogue() remembers for five minutes, and asks anew when told", async () => {
   const clock = new FakeClock();
-  const catalogue = new ModelCatalogue([countingSource("hub"), countingSource("replay")], clock);
+  const catalogue = modelCatalogue([countingSource("hub"), countingSource("replay")], clock);
   assert.deepEqual(await idsOf(catalogue), ["hub/m1", "replay/m1"]);
   await clock.advance(299_999);
   assert.deepEqual(await idsOf(catalogue), ["hub/m1", "replay/m1"]);
@@ -28,16 +29,16 @@ Deno.test("ModelCatalogue remembers for five minutes, and asks anew when told", 
   assert.deepEqual(await idsOf(catalogue), ["hub/m3", "replay/m3"]);
 });
 
-Deno.test("ModelCatalogue asks once for all who wait", async () => {
-  const catalogue = new ModelCatalogue([countingSource("hub")], new FakeClock());
+Deno.test("modelCatalogue() asks once for all who wait", async () => {
+  const catalogue = modelCatalogue([countingSource("hub")], new FakeClock());
   await Promise.all([catalogue.list(), catalogue.refresh(), catalogue.list()]);
   assert.deepEqual(await idsOf(catalogue), ["hub/m1"]);
 });
 
-Deno.test("ModelCatalogue says which provider failed, keeps the others, and asks again sooner", async () => {
+Deno.test("modelCatalogue() says which provider failed, keeps the others, and asks again sooner", async () => {
   const clock = new FakeClock();
   let problem: Error | undefined = new ModelError("server", "the provider gives no list");
-  const catalogue = new ModelCatalogue(
+  const catalogue = modelCatalogue(
     [countingSource("hub", () => problem), countingSource("assist")],
     clock,
   );

@@ -1,6 +1,7 @@
 import { type Clock, within } from "@gateway/shared/clock";
 import { collectBytes } from "@gateway/shared/text";
 import * as z from "@zod/zod";
+import { parseJson } from "../engine/graph/json_objects.ts";
 import {
   type Model,
   ModelError,
@@ -9,12 +10,9 @@ import {
   type ModelRequest,
 } from "../engine/model.ts";
 import { type ChatApi, REFUSABLE, type Refusable, ReplyAssembler, sendsEffort } from "./chat_completions.ts";
-import { parseJson } from "../engine/graph/json_objects.ts";
-import { eventsOf } from "./event_stream.ts";
-import { below, UNREACHABLE } from "./json_exchange.ts";
+import { below, eventsOf, UNREACHABLE } from "./exchange.ts";
 import type { TokenSource } from "./tokens.ts";
 
-/** What an {@linkcode OpenAiChat} needs. */
 export interface OpenAiChatOptions {
   readonly id: string;
   readonly name: string;
@@ -35,28 +33,21 @@ export interface OpenAiChatOptions {
 const MAX_RETRIES = 3;
 const FIRST_BACKOFF_MS = 500;
 const MAX_BACKOFF_MS = 8000;
-
 /** If the provider asks for a longer pause than this, the call is not retried. */
 const MAX_RETRY_AFTER_MS = 60_000;
-
-/** How long to wait after the end of a reply for its usage or the end of the stream. */
+/** The wait after the end of a reply for its usage or the end of the stream. */
 const TAIL_MS = 5000;
-
 /** The longest answer to one HTTP request. A stream has about 50 times the bytes of its text. */
 const MAX_BYTES = 32 * 1024 * 1024;
-
 /** An answer in one piece may take this many times longer to begin than a stream, because the model thinks first. */
 const WHOLE_FACTOR = 2;
 
 const BROKEN_OFF = "the provider broke off in mid-reply";
 const NO_COMPLETION = "the provider sent something that is not a chat completion";
 
-interface CallBounds {
+interface Attempt {
   readonly signal: AbortSignal;
   readonly onSilence: () => Error;
-}
-
-interface Attempt extends CallBounds {
   readonly assembler: ReplyAssembler;
   onText(): void;
   token?: string;
@@ -64,38 +55,14 @@ interface Attempt extends CallBounds {
 }
 
 /** A model that speaks a protocol of OpenAI, at any compatible server. */
-export class OpenAiChat implements Model {
-  readonly id: string;
-  readonly #what: string;
-  readonly #options: OpenAiChatOptions;
+export function openAiChat(options: OpenAiChatOptions): Model {
+  const { id, api, tokens, refused, clock, warn, timeoutMs: ms, idleMs } = options;
+  const what = `Model ${JSON.stringify(id)}`;
 
-  constructor(options: OpenAiChatOptions) {
-    this.id = options.id;
-    this.#what = `Model ${JSON.stringify(options.id)}`;
-    this.#options = options;
-  }
-
-  async complete(request: ModelRequest): Promise<ModelReply> {
-    const { clock, timeoutMs: ms, idleMs } = this.#options;
-    const what = this.#what;
-    const silence = new AbortController();
-    const onSilence = () => {
-      const error = new ModelError("timeout", `${what} fell silent for ${idleMs / 1000} s in mid-reply`);
-      silence.abort(error);
-      return error;
-    };
-    const signal = AbortSignal.any([request.signal, silence.signal]);
-    const late = () => new ModelError("timeout", `${what} gave no reply within ${ms / 1000} s`);
-    const aborted = (reason: unknown) =>
-      silence.signal.aborted ? reason : new ModelError("canceled", `The call of ${what} was canceled`);
-    return await within(
-      { clock, ms, signal, late, aborted },
-      (signal) => this.#complete(request, { signal, onSilence }),
-    );
-  }
-
-  async #complete(request: ModelRequest, bounds: CallBounds): Promise<ModelReply> {
-    const { clock, tokens, refused, warn } = this.#options;
+  async function persist(
+    request: ModelRequest,
+    bounds: Pick<Attempt, "signal" | "onSilence">,
+  ): Promise<ModelReply> {
     const { signal } = bounds;
     let isSpoken = false;
     let renewals = 1;
@@ -103,8 +70,8 @@ export class OpenAiChat implements Model {
     for (let retries = 0;;) {
       const attempt: Attempt = { ...bounds, assembler: new ReplyAssembler(), onText: () => isSpoken = true };
       try {
-        const reply = await this.#attempt(request, attempt);
-        const isIgnored = request.reasoningEffort !== undefined && !sendsEffort(this.#options);
+        const reply = await tryOnce(request, attempt);
+        const isIgnored = request.reasoningEffort !== undefined && !sendsEffort(options);
         return isIgnored ? { ...reply, effortIgnored: true } : reply;
       } catch (error) {
         signal.throwIfAborted();
@@ -118,46 +85,44 @@ export class OpenAiChat implements Model {
           continue;
         }
         if (isUnanswered && !isSpoken && repeats-- > 0) {
-          warn(`${this.#what}: ${failure.message}; trying once more`);
+          warn(`${what}: ${failure.message}; trying once more`);
           continue;
         }
-        const waitMs = this.#waitMs(failure, retries);
+        const waitMs = waitMsOf(failure, retries);
         // Text that was shown cannot be withdrawn, and a second reply would not continue the first.
-        if (isSpoken || waitMs === undefined) throw this.#errorOf(failure, attempt);
+        if (isSpoken || waitMs === undefined) throw errorOf(failure, attempt);
         retries++;
-        warn(`${this.#what}: ${failure.message}; trying again in ${(waitMs / 1000).toFixed(1)} s`);
+        warn(`${what}: ${failure.message}; trying again in ${(waitMs / 1000).toFixed(1)} s`);
         await clock.sleep(waitMs, signal);
       }
     }
   }
 
-  async #attempt(request: ModelRequest, attempt: Attempt): Promise<ModelReply> {
-    const { api, clock } = this.#options;
+  async function tryOnce(request: ModelRequest, attempt: Attempt): Promise<ModelReply> {
     const isStream = request.onDelta !== undefined;
+    const { assembler } = attempt;
     const over = new AbortController();
     try {
-      const response = await this.#send(JSON.stringify(api.body(request, this.#options)), isStream, attempt);
-      const chunks = this.#chunksOf(response, attempt, over.signal);
+      const response = await send(JSON.stringify(api.body(request, options)), isStream, attempt);
+      const chunks = chunksOf(response, attempt, over.signal);
       if (!response.ok) throw failureOf(response, await readText(chunks), clock.now());
-      if (
-        isStream && /^(?:application\/json|text\/html)\b/i.test(response.headers.get("content-type") ?? "")
-      ) {
+      const type = response.headers.get("content-type") ?? "";
+      if (isStream && /^(?:application\/json|text\/html)\b/i.test(type)) {
         await response.body?.cancel();
         throw new ModelError("bad_reply", "the provider does not stream");
       }
-      if (isStream) await this.#readStream(chunks, request, attempt, over);
+      if (isStream) await readStream(chunks, request, attempt, over);
       else {
-        attempt.assembler.add(api.createReader()(parseJson(await readText(chunks))));
-        if (!attempt.assembler.hasMessage) throw new ModelError("bad_reply", NO_COMPLETION);
+        assembler.add(api.createReader()(parseJson(await readText(chunks))));
+        if (!assembler.hasMessage) throw new ModelError("bad_reply", NO_COMPLETION);
       }
-      return attempt.assembler.finish(request.messages.length);
+      return assembler.finish(request.messages.length);
     } finally {
       over.abort();
     }
   }
 
-  async #send(body: string, isStream: boolean, attempt: Attempt): Promise<Response> {
-    const { api, baseUrl, clock, fetch, headers, idleMs, tokens } = this.#options;
+  async function send(body: string, isStream: boolean, attempt: Attempt): Promise<Response> {
     const { signal } = attempt;
     const token = await tokens.token(signal);
     signal.throwIfAborted();
@@ -167,11 +132,11 @@ export class OpenAiChat implements Model {
     return await within(
       { clock, signal, ms, late: () => unanswered(attempt, ms), release },
       (signal) =>
-        fetch(below(baseUrl, api.path), {
+        options.fetch(below(options.baseUrl, api.path), {
           method: "POST",
           body,
           headers: {
-            ...headers,
+            ...options.headers,
             accept: isStream ? "text/event-stream" : "application/json",
             "content-type": "application/json",
             authorization: `Bearer ${token}`,
@@ -184,15 +149,18 @@ export class OpenAiChat implements Model {
   }
 
   /** The bytes of an answer. Ends the call if they stop in the middle, and fails if there are too many. */
-  async *#chunksOf({ body }: Response, attempt: Attempt, over: AbortSignal): AsyncGenerator<Uint8Array> {
-    const { clock, idleMs: ms } = this.#options;
+  async function* chunksOf(
+    { body }: Response,
+    attempt: Attempt,
+    over: AbortSignal,
+  ): AsyncGenerator<Uint8Array> {
     const reader = body?.getReader();
     if (reader === undefined) return;
     const signal = AbortSignal.any([attempt.signal, over]);
     try {
       for (let length = 0;;) {
-        const late = length === 0 ? () => unanswered(attempt, ms) : attempt.onSilence;
-        const { done, value } = await within({ clock, ms, signal, late }, reader.read());
+        const late = length === 0 ? () => unanswered(attempt, idleMs) : attempt.onSilence;
+        const { done, value } = await within({ clock, ms: idleMs, signal, late }, reader.read());
         if (done) return;
         length += value.length;
         if (length > MAX_BYTES) {
@@ -205,13 +173,13 @@ export class OpenAiChat implements Model {
     }
   }
 
-  async #readStream(
+  async function readStream(
     chunks: AsyncIterable<Uint8Array>,
-    request: ModelRequest,
+    { onDelta }: ModelRequest,
     { assembler, signal, onText }: Attempt,
     over: AbortController,
   ): Promise<void> {
-    const toChunk = this.#options.api.createReader();
+    const toChunk = api.createReader();
     let isLast = false;
     try {
       for await (const data of eventsOf(chunks)) {
@@ -220,12 +188,12 @@ export class OpenAiChat implements Model {
         const text = assembler.add(toChunk(readEvent(data)));
         if (text !== "") {
           onText();
-          request.onDelta?.(text);
+          onDelta?.(text);
         }
         if (assembler.isFull) return;
         if (isLast || !assembler.isFinished) continue;
         isLast = true;
-        this.#options.clock.sleep(TAIL_MS, over.signal).then(() => over.abort(), () => {});
+        clock.sleep(TAIL_MS, over.signal).then(() => over.abort(), () => {});
       }
     } catch (error) {
       // The reply is complete; only its usage is lost.
@@ -234,22 +202,39 @@ export class OpenAiChat implements Model {
     if (!assembler.isFinished) throw new ModelError("server", BROKEN_OFF);
   }
 
-  /** How long to wait before another try; `undefined` for never. */
-  #waitMs({ mayRetry, retryAfterMs }: ChatFailure, retries: number): number | undefined {
+  /** The wait before another try; `undefined` for no more tries. */
+  function waitMsOf({ mayRetry, retryAfterMs }: ChatFailure, retries: number): number | undefined {
     if (!mayRetry || retries >= MAX_RETRIES) return undefined;
     if (retryAfterMs !== undefined) return retryAfterMs <= MAX_RETRY_AFTER_MS ? retryAfterMs : undefined;
-    return Math.min(FIRST_BACKOFF_MS * 2 ** retries, MAX_BACKOFF_MS) * (1 - this.#options.random() / 4);
+    return Math.min(FIRST_BACKOFF_MS * 2 ** retries, MAX_BACKOFF_MS) * (1 - options.random() / 4);
   }
 
-  #errorOf(cause: ChatFailure, { token, assembler: { usage } }: Attempt): ModelError {
+  function errorOf(cause: ChatFailure, { token, assembler: { usage } }: Attempt): ModelError {
     // Without a token, the failure comes from the token source, whose message already names the remedy.
-    const isRefused = cause.kind === "auth" && token !== undefined;
-    const remedy = isRefused ? `; ${this.#options.tokens.remedy}` : "";
+    const remedy = cause.kind === "auth" && token !== undefined ? `; ${tokens.remedy}` : "";
     const pause = cause.retryAfterMs;
     const later = pause === undefined ? "" : `; it asks for a pause of ${Math.ceil(pause / 1000)} s`;
-    const text = `${this.#what} gave no reply: ${cause.message}${remedy}${later}`;
+    const text = `${what} gave no reply: ${cause.message}${remedy}${later}`;
     return new ModelError(cause.kind, text, { cause, ...(usage === undefined ? {} : { usage }) });
   }
+
+  return {
+    id,
+    async complete(request) {
+      const silence = new AbortController();
+      const onSilence = () => {
+        const error = new ModelError("timeout", `${what} fell silent for ${idleMs / 1000} s in mid-reply`);
+        silence.abort(error);
+        return error;
+      };
+      const signal = AbortSignal.any([request.signal, silence.signal]);
+      const late = () => new ModelError("timeout", `${what} gave no reply within ${ms / 1000} s`);
+      const aborted = (reason: unknown) =>
+        silence.signal.aborted ? reason : new ModelError("canceled", `The call of ${what} was canceled`);
+      const bounds = { clock, ms, signal, late, aborted };
+      return await within(bounds, (signal) => persist(request, { signal, onSilence }));
+    },
+  };
 }
 
 function unanswered(attempt: Attempt, ms: number): ModelError {
@@ -261,17 +246,12 @@ async function readText(chunks: AsyncIterable<Uint8Array>): Promise<string> {
   return new TextDecoder().decode(await collectBytes(chunks, MAX_BYTES));
 }
 
-const errorShape = z.object({
-  error: z.looseObject({
-    code: z.string().catch(""),
-    param: z.string().catch(""),
-    message: z.string().catch(""),
-  }),
-});
+const word = z.string().catch("");
+const errorShape = z.object({ error: z.looseObject({ code: word, param: word, message: word }) });
 
 function readEvent(data: string): unknown {
   const event = parseJson(data);
-  if (event === undefined) throw new ChatFailure("bad_reply", NO_COMPLETION, { mayRetry: true });
+  if (event === undefined) throw fail("bad_reply", NO_COMPLETION, { mayRetry: true });
   const failed = errorShape.safeParse(event).data;
   if (failed === undefined) return event;
   throw providerFailure(failed.error.code);
@@ -282,64 +262,45 @@ export function providerFailure(code: string): ModelError {
 }
 
 class ChatFailure extends ModelError {
-  readonly mayRetry: boolean;
-  readonly retryAfterMs: number | undefined;
-  readonly refused: Refusable | undefined;
+  mayRetry = false;
+  retryAfterMs: number | undefined;
+  refused: Refusable | undefined;
+}
 
-  constructor(
-    kind: ModelErrorKind,
-    message: string,
-    options: {
-      readonly mayRetry: boolean;
-      readonly retryAfterMs?: number | undefined;
-      readonly refused?: Refusable | undefined;
-    },
-  ) {
-    super(kind, message);
-    this.mayRetry = options.mayRetry;
-    this.retryAfterMs = options.retryAfterMs;
-    this.refused = options.refused;
-  }
+function fail(kind: ModelErrorKind, message: string, more: Partial<ChatFailure> = {}): ChatFailure {
+  return Object.assign(new ChatFailure(kind, message), more);
 }
 
 function toFailure(error: unknown): ChatFailure {
   if (error instanceof ChatFailure) return error;
-  if (!(error instanceof ModelError)) return new ChatFailure("server", UNREACHABLE, { mayRetry: true });
-  return new ChatFailure(error.kind, error.message, { mayRetry: error.kind === "server" });
+  if (!(error instanceof ModelError)) return fail("server", UNREACHABLE, { mayRetry: true });
+  return fail(error.kind, error.message, { mayRetry: error.kind === "server" });
 }
 
 function failureOf({ status, headers }: Response, text: string, now: number): ChatFailure {
   const error = errorShape.safeParse(parseJson(text)).data?.error ?? { code: "", param: "", message: text };
   const label = labelOf(error.code, `HTTP ${status}`);
   const later = { mayRetry: true, retryAfterMs: retryAfterMs(headers, now) };
-  const never = { mayRetry: false };
-  switch (status) {
-    case 401:
-    case 403:
-      return new ChatFailure("auth", `the provider refuses the access token${label}`, never);
-    case 404:
-      return new ChatFailure(
-        "bad_reply",
-        `the provider does not know it, or the base URL is wrong${label}`,
-        never,
-      );
-    case 429:
-      return error.code === "insufficient_quota"
-        ? new ChatFailure("rate", `the quota is used up${label}`, never)
-        : new ChatFailure("rate", `too many requests${label}`, later);
+  if (status === 401 || status === 403) return fail("auth", `the provider refuses the access token${label}`);
+  if (status === 404) {
+    return fail("bad_reply", `the provider does not know it, or the base URL is wrong${label}`);
+  }
+  if (status === 429) {
+    return error.code === "insufficient_quota"
+      ? fail("rate", `the quota is used up${label}`)
+      : fail("rate", `too many requests${label}`, later);
   }
   if (status >= 500 || status === 408 || status === 409) {
-    return new ChatFailure("server", `the provider failed${label}`, later);
+    return fail("server", `the provider failed${label}`, later);
   }
   if (status < 400) {
-    const text = `the provider redirects${label}; set the base URL to where that leads`;
-    return new ChatFailure("bad_reply", text, never);
+    return fail("bad_reply", `the provider redirects${label}; set the base URL to where that leads`);
   }
   if (status === 413 || error.code === "context_length_exceeded") {
-    return new ChatFailure("bad_reply", `the conversation is too long for it${label}`, never);
+    return fail("bad_reply", `the conversation is too long for it${label}`);
   }
   const refused = status === 400 || status === 422 ? refusedOption(error) : undefined;
-  return new ChatFailure("bad_reply", `the provider refuses the request${label}`, { ...never, refused });
+  return fail("bad_reply", `the provider refuses the request${label}`, { refused });
 }
 
 /** Status and code. The provider's own words may hold anything, and are not shown. */

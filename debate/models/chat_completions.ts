@@ -5,7 +5,6 @@ import {
   ModelError,
   type ModelReply,
   type ModelRequest,
-  type ToolCall,
   type Usage,
 } from "../engine/model.ts";
 import { takesEffort, takesTemperature } from "./families.ts";
@@ -45,43 +44,44 @@ export interface ChatModel {
 const MAX_UNREADABLE = 2000;
 
 export function chatBody(request: ModelRequest, model: ChatModel) {
-  const { temperature, reasoningEffort, jsonSchema, tools = [], toolChoice } = request;
-  const may = (option: Refusable) => !model.refused.has(option);
-  const withTools = sendsTools(request, model);
+  const { effort, schema, tools, common } = optionsOf(request, model);
   return {
     model: model.name,
     messages: request.messages.map(messageParam),
-    ...(temperature !== undefined && sendsTemperature(request, model) ? { temperature } : {}),
-    ...(reasoningEffort !== undefined && sendsEffort(model) ? { reasoning_effort: reasoningEffort } : {}),
-    ...(withTools ? { tools: tools.map((tool) => ({ type: "function", function: { ...tool } })) } : {}),
-    ...(withTools && toolChoice !== undefined ? { tool_choice: toolChoice } : {}),
-    ...(jsonSchema !== undefined && may("response_format")
-      ? {
-        response_format: {
-          type: "json_schema",
-          json_schema: { name: "decision", strict: true, schema: { ...jsonSchema } },
-        },
-      }
-      : {}),
+    ...common,
+    ...(effort === undefined ? {} : { reasoning_effort: effort }),
+    ...(tools.length > 0 && { tools: tools.map((tool) => ({ type: "function", function: { ...tool } })) }),
+    ...(schema === undefined ? {} : {
+      response_format: { type: "json_schema", json_schema: { name: "decision", strict: true, schema } },
+    }),
     ...(request.onDelta === undefined ? { stream: false } : {
       stream: true,
-      ...(may("stream_options") ? { stream_options: { include_usage: true } } : {}),
+      ...(model.refused.has("stream_options") ? {} : { stream_options: { include_usage: true } }),
     }),
+  };
+}
+
+/** The options of a request that the model does not refuse, for every protocol. */
+export function optionsOf(request: ModelRequest, model: ChatModel) {
+  const { temperature, reasoningEffort, jsonSchema, tools: all = [], toolChoice } = request;
+  const { name, refused } = model;
+  const effort = sendsEffort(model) ? reasoningEffort : undefined;
+  const takes = !refused.has("temperature") && takesTemperature(name, effort !== undefined);
+  // Unless calls can be forbidden, a description of the tools would invite them.
+  const tools = toolChoice !== undefined && refused.has("tool_choice") ? [] : all;
+  return {
+    effort,
+    tools,
+    schema: jsonSchema === undefined || refused.has("response_format") ? undefined : { ...jsonSchema },
+    common: {
+      ...(temperature !== undefined && takes && { temperature }),
+      ...(tools.length > 0 && toolChoice !== undefined && { tool_choice: toolChoice }),
+    },
   };
 }
 
 export function sendsEffort({ name, refused }: ChatModel): boolean {
   return takesEffort(name) && !refused.has("reasoning_effort");
-}
-
-export function sendsTemperature({ reasoningEffort }: ModelRequest, model: ChatModel): boolean {
-  const withEffort = reasoningEffort !== undefined && sendsEffort(model);
-  return !model.refused.has("temperature") && takesTemperature(model.name, withEffort);
-}
-
-/** Whether tools are described. Unless calls can be forbidden, a description would invite them. */
-export function sendsTools({ tools = [], toolChoice }: ModelRequest, { refused }: ChatModel): boolean {
-  return tools.length > 0 && (toolChoice === undefined || !refused.has("tool_choice"));
 }
 
 function messageParam({ role, content, toolCalls = [], toolCallId = "" }: ChatMessage) {
@@ -100,9 +100,7 @@ export function readableArguments(text: string): string {
 }
 
 const MAX_TEXT = 200_000;
-
 const MAX_CALLS = 64;
-
 const MAX_ARGUMENTS = 500_000;
 
 const count = z.int().nonnegative();
@@ -150,21 +148,19 @@ const chunkShape = z.looseObject({
   usage: usageShape.optional().catch(undefined),
 });
 
-interface OpenCall {
-  id: string;
-  name: string;
-  arguments: string;
-}
+type OpenCall = Record<"id" | "name" | "arguments", string>;
 
 /** A reply in the making. Its errors continue "Model … gave no reply: ". */
 export class ReplyAssembler {
+  /** The token counts of the provider, as far as they have arrived. */
+  usage: Usage | undefined;
+  /** Whether any part of a reply has arrived, empty or not. */
+  hasMessage = false;
   readonly #calls: OpenCall[] = [];
   readonly #callByIndex = new Map<number, OpenCall>();
   #argumentsLength = 0;
   #text = "";
-  #usage: Usage | undefined;
   #finishReason: string | undefined;
-  #hasMessage = false;
 
   /** Whether the text is as long as a reply may be; nothing more is added then. */
   get isFull(): boolean {
@@ -176,69 +172,48 @@ export class ReplyAssembler {
     return this.#finishReason !== undefined;
   }
 
-  /** Whether any part of a reply has arrived, empty or not. */
-  get hasMessage(): boolean {
-    return this.#hasMessage;
-  }
-
-  get usage(): Usage | undefined {
-    return this.#usage;
-  }
-
+  /** Adds a chunk and returns its text. */
   add(value: unknown): string {
     const chunk = chunkShape.safeParse(value).data;
-    if (chunk === undefined) return "";
-    if (chunk.usage !== undefined) this.#usage = usageOf(chunk.usage);
-    const choice = chunk.choices.map((entry) => choiceShape.safeParse(entry).data).find((entry) =>
+    if (chunk?.usage !== undefined) this.usage = usageOf(chunk.usage);
+    const choice = chunk?.choices.map((entry) => choiceShape.safeParse(entry).data).find((entry) =>
       entry?.index === 0
     );
     if (choice === undefined) return "";
-    if (choice.finish_reason !== null && choice.finish_reason !== "") {
-      this.#finishReason = choice.finish_reason;
-    }
+    this.#finishReason = choice.finish_reason || this.#finishReason;
     const piece = choice.delta ?? choice.message;
     if (piece === undefined) return "";
-    this.#hasMessage = true;
+    this.hasMessage = true;
     for (const call of piece.tool_calls) this.#addCall(call);
-    return this.#addText(piece.content + piece.refusal);
+    const [text, room] = [piece.content + piece.refusal, MAX_TEXT - this.#text.length];
+    const added = text.length <= room ? text : text.slice(0, room).toWellFormed();
+    this.#text += added;
+    return added;
   }
 
-  /**
-   * The reply.
-   *
-   * @param turn makes ids for calls that came without one: no two calls of a conversation may share theirs
-   */
+  /** @param turn part of the ids of calls that came without one: no two calls of a conversation may share an id */
   finish(turn: number): ModelReply {
+    const { usage } = this;
     if (this.#finishReason === "content_filter" && this.#text === "" && this.#calls.length === 0) {
-      throw new ModelError("bad_reply", "the provider withheld it (content_filter)", {
-        ...(this.#usage === undefined ? {} : { usage: this.#usage }),
-      });
+      const counted = usage === undefined ? {} : { usage };
+      throw new ModelError("bad_reply", "the provider withheld it (content_filter)", counted);
     }
     const ids = new Set<string>();
-    const toolCalls: ToolCall[] = [];
-    for (const call of this.#calls) {
-      // A call without a name can be neither run nor answered.
-      if (call.name === "") continue;
-      const id = call.id === "" || ids.has(call.id) ? `call_${turn}_${toolCalls.length}` : call.id;
+    // A call without a name can be neither run nor answered.
+    const toolCalls = this.#calls.filter(({ name }) => name !== "").map((call, index) => {
+      const id = call.id === "" || ids.has(call.id) ? `call_${turn}_${index}` : call.id;
       ids.add(id);
-      toolCalls.push({ ...call, id });
-    }
+      return { ...call, id };
+    });
     const isCut = this.#finishReason === "length" || this.isFull;
-    return { text: this.#text, toolCalls, usage: this.#usage, ...(isCut ? { isCut } : {}) };
-  }
-
-  #addText(text: string): string {
-    const room = MAX_TEXT - this.#text.length;
-    const piece = text.length <= room ? text : text.slice(0, room).toWellFormed();
-    this.#text += piece;
-    return piece;
+    return { text: this.#text, toolCalls, usage, ...(isCut ? { isCut } : {}) };
   }
 
   #addCall(value: unknown): void {
     const call = callShape.safeParse(value).data;
     if (call === undefined) return;
     const { id, index, function: { name, arguments: text } } = call;
-    const open = this.#openCall({ id, index, name });
+    const open = this.#openCall(id, index, name);
     open.id ||= id;
     open.name ||= name;
     open.arguments += text;
@@ -248,7 +223,7 @@ export class ReplyAssembler {
     }
   }
 
-  #openCall({ id, index, name }: { id: string; index: number | undefined; name: string }): OpenCall {
+  #openCall(id: string, index: number | undefined, name: string): OpenCall {
     const known = index === undefined ? this.#calls.at(-1) : this.#callByIndex.get(index);
     // Some providers send no index, others the same one for all calls: a different id, or a further name,
     // starts a new call.

@@ -6,11 +6,10 @@
  */
 import type { Clock } from "@gateway/shared/clock";
 import * as z from "@zod/zod";
-import { exchangeJson } from "./json_exchange.ts";
 import { ModelError } from "../engine/model.ts";
+import { exchangeJson } from "./exchange.ts";
 import { isToken } from "./tokens.ts";
 
-/** What {@linkcode DeviceFlows} needs. */
 export interface DeviceFlowOptions {
   readonly deviceCodeUrl: string;
   readonly tokenUrl: string;
@@ -30,7 +29,7 @@ export interface DeviceFlowState {
   readonly verification_uri: string;
   /** Seconds between two checks; more frequent checks do not reach the provider. */
   readonly interval: number;
-  /** How long the code is valid from the start, in seconds. */
+  /** The lifetime of the code from the start, in seconds. */
   readonly expires_in: number;
   readonly status: "pending" | "authorized" | "denied" | "expired" | "error";
   readonly last_error: string | null;
@@ -41,12 +40,13 @@ interface Flow {
   readonly secretCode: string;
   readonly expiresAt: number;
   nextPollAt: number;
-  checking: Promise<DeviceFlowState> | undefined;
+  checking?: Promise<DeviceFlowState> | undefined;
 }
 
 const GRANT_TYPE = "urn:ietf:params:oauth:grant-type:device_code";
 const SLOW_DOWN_SECONDS = 5;
 const MAX_FLOWS = 16;
+const EXPIRED = "The code has expired; start again";
 
 const startAnswer = z.looseObject({
   device_code: z.string().min(1).max(4096),
@@ -63,134 +63,99 @@ const tokenAnswer = z.looseObject({
   interval: z.number().min(1).max(300).optional().catch(undefined),
 });
 
-export class DeviceFlows {
-  readonly #options: DeviceFlowOptions;
-  readonly #flows = new Map<string, Flow>();
+export function deviceFlows(options: DeviceFlowOptions) {
+  const { deviceCodeUrl, tokenUrl, clientId, scope, fetch, clock, newId, store } = options;
+  const flows = new Map<string, Flow>();
 
-  constructor(options: DeviceFlowOptions) {
-    this.#options = options;
-  }
-
-  async start(signal?: AbortSignal): Promise<DeviceFlowState> {
-    const { deviceCodeUrl, tokenUrl, clientId, scope, clock } = this.#options;
-    if (deviceCodeUrl === "" || tokenUrl === "" || clientId === "") {
-      throw new ModelError(
-        "auth",
-        "Cannot log in: set ASSIST_DEVICE_CODE_URL, ASSIST_DEVICE_TOKEN_URL and ASSIST_CLIENT_ID, or put a token into ASSIST_TOKEN",
-      );
-    }
-    const form = { client_id: clientId, ...(scope === "" ? {} : { scope }) };
-    const { status, body } = await this.#post(deviceCodeUrl, form, signal);
-    const answer = startAnswer.safeParse(body).data;
-    if (status !== 200 || answer === undefined) {
-      throw new ModelError(
-        "bad_reply",
-        `Cannot log in: the provider refused to start a device flow (HTTP ${status})`,
-      );
-    }
-    const { device_code: secretCode, user_code, verification_uri, interval, expires_in } = answer;
-    const now = clock.now();
-    const flow: Flow = {
-      state: {
-        device_code: this.#options.newId(),
-        user_code,
-        verification_uri,
-        interval,
-        expires_in,
-        status: "pending",
-        last_error: null,
-      },
-      secretCode,
-      expiresAt: now + expires_in * 1000,
-      nextPollAt: now + interval * 1000,
-      checking: undefined,
-    };
-    this.#remember(flow, now);
-    return flow.state;
-  }
-
-  /** Checks the state of a flow; `undefined` for one that is unknown, or forgotten. */
-  async check(code: string): Promise<DeviceFlowState | undefined> {
-    const flow = this.#flows.get(code);
-    if (flow === undefined || flow.state.status !== "pending") return flow?.state;
-    const now = this.#options.clock.now();
-    if (now >= flow.expiresAt) {
-      return settle(flow, "expired", "The code has expired; start again");
-    }
-    if (flow.checking === undefined && now < flow.nextPollAt) return flow.state;
-    // One check at a time: a second one could use up the code and lose the token.
-    flow.checking ??= this.#poll(flow).finally(() => flow.checking = undefined);
-    return await flow.checking;
-  }
-
-  async wait(code: string, signal: AbortSignal): Promise<DeviceFlowState | undefined> {
-    for (;;) {
-      const state = await this.check(code);
-      if (state?.status !== "pending") return state;
-      await this.#options.clock.sleep(state.interval * 1000, signal);
-    }
-  }
-
-  async #poll(flow: Flow): Promise<DeviceFlowState> {
-    const { clock, tokenUrl, clientId } = this.#options;
+  async function poll(flow: Flow): Promise<DeviceFlowState> {
     flow.nextPollAt = clock.now() + flow.state.interval * 1000;
     try {
       const form = { client_id: clientId, device_code: flow.secretCode, grant_type: GRANT_TYPE };
-      const { status, body } = await this.#post(tokenUrl, form);
+      const { status, body } = await exchangeJson({ fetch, clock, url: tokenUrl, form });
       const answer = tokenAnswer.safeParse(body).data;
-      if (answer?.access_token !== undefined) return await this.#authorize(flow, answer.access_token);
-      return read(flow, status, answer);
+      if (answer?.access_token === undefined) return read(flow, status, answer);
+      const isStored = await store(answer.access_token).then(() => true, () => false);
+      return isStored
+        ? update(flow, { status: "authorized", last_error: null })
+        : update(flow, { status: "error", last_error: "Access was granted, but the token cannot be stored" });
     } catch (error) {
       // The provider may be available again at the next check.
       const why = error instanceof ModelError ? error.message : "the exchange failed";
-      return flow.state = { ...flow.state, last_error: `No answer yet: ${why}` };
+      return update(flow, { last_error: `No answer yet: ${why}` });
     }
   }
 
-  async #authorize(flow: Flow, token: string): Promise<DeviceFlowState> {
-    try {
-      await this.#options.store(token);
-    } catch {
-      return settle(flow, "error", "Access was granted, but the token cannot be stored");
-    }
-    return settle(flow, "authorized", null);
+  /** Checks the state of a flow; `undefined` for one that is unknown, or forgotten. */
+  async function check(code: string): Promise<DeviceFlowState | undefined> {
+    const flow = flows.get(code);
+    if (flow === undefined || flow.state.status !== "pending") return flow?.state;
+    const now = clock.now();
+    if (now >= flow.expiresAt) return update(flow, { status: "expired", last_error: EXPIRED });
+    if (flow.checking === undefined && now < flow.nextPollAt) return flow.state;
+    // One check at a time: a second one could use up the code and lose the token.
+    flow.checking ??= poll(flow).finally(() => flow.checking = undefined);
+    return await flow.checking;
   }
 
-  async #post(url: string, form: Readonly<Record<string, string>>, signal?: AbortSignal) {
-    const { fetch, clock } = this.#options;
-    return await exchangeJson({ fetch, clock, url, headers: {}, form, signal });
-  }
-
-  #remember(flow: Flow, now: number): void {
-    for (const [code, { expiresAt }] of this.#flows) {
-      if (expiresAt <= now || this.#flows.size >= MAX_FLOWS) this.#flows.delete(code);
-    }
-    this.#flows.set(flow.state.device_code, flow);
-  }
+  return {
+    check,
+    async start(signal?: AbortSignal): Promise<DeviceFlowState> {
+      if (deviceCodeUrl === "" || tokenUrl === "" || clientId === "") {
+        throw new ModelError(
+          "auth",
+          "Cannot log in: set ASSIST_DEVICE_CODE_URL, ASSIST_DEVICE_TOKEN_URL and ASSIST_CLIENT_ID, or put a token into ASSIST_TOKEN",
+        );
+      }
+      const form = { client_id: clientId, ...(scope === "" ? {} : { scope }) };
+      const { status, body } = await exchangeJson({ fetch, clock, url: deviceCodeUrl, form, signal });
+      const answer = startAnswer.safeParse(body).data;
+      if (status !== 200 || answer === undefined) {
+        const text = `Cannot log in: the provider refused to start a device flow (HTTP ${status})`;
+        throw new ModelError("bad_reply", text);
+      }
+      const { device_code: secretCode, user_code, verification_uri, interval, expires_in } = answer;
+      const now = clock.now();
+      for (const [code, { expiresAt }] of flows) {
+        if (expiresAt <= now || flows.size >= MAX_FLOWS) flows.delete(code);
+      }
+      const told = { device_code: newId(), user_code, verification_uri, interval, expires_in };
+      const state: DeviceFlowState = { ...told, status: "pending", last_error: null };
+      const [expiresAt, nextPollAt] = [now + expires_in * 1000, now + interval * 1000];
+      flows.set(state.device_code, { state, secretCode, expiresAt, nextPollAt });
+      return state;
+    },
+    async wait(code: string, signal: AbortSignal): Promise<DeviceFlowState | undefined> {
+      for (;;) {
+        const state = await check(code);
+        if (state?.status !== "pending") return state;
+        await clock.sleep(state.interval * 1000, signal);
+      }
+    },
+  };
 }
 
 function read(flow: Flow, status: number, answer: z.infer<typeof tokenAnswer> | undefined): DeviceFlowState {
   switch (answer?.error) {
     case "authorization_pending":
-      return flow.state = { ...flow.state, last_error: null };
+      return update(flow, { last_error: null });
     case "slow_down": {
       const interval = Math.max(flow.state.interval + SLOW_DOWN_SECONDS, answer.interval ?? 0);
       flow.nextPollAt += (interval - flow.state.interval) * 1000;
-      return flow.state = { ...flow.state, interval, last_error: null };
+      return update(flow, { interval, last_error: null });
     }
     case "expired_token":
-      return settle(flow, "expired", "The code has expired; start again");
+      return update(flow, { status: "expired", last_error: EXPIRED });
     case "access_denied":
-      return settle(flow, "denied", "Access was denied");
+      return update(flow, { status: "denied", last_error: "Access was denied" });
   }
   if (status >= 500 || status === 429) {
-    return flow.state = { ...flow.state, last_error: `No answer yet: the provider failed (HTTP ${status})` };
+    return update(flow, { last_error: `No answer yet: the provider failed (HTTP ${status})` });
   }
   const code = /^[a-z_]{1,64}$/.exec(answer?.error ?? "")?.[0];
   const why = code === undefined ? `HTTP ${status}` : `HTTP ${status}, ${code}`;
-  return settle(flow, "error", `The provider ended the flow (${why}); start again`);
+  return update(flow, { status: "error", last_error: `The provider ended the flow (${why}); start again` });
 }
 
-function settle(flow: Flow, status: DeviceFlowState["status"], last_error: string | null): DeviceFlowState {
-  return flow.state = { ...flow.state, status, last_error };
+function update(flow: Flow, change: Partial<DeviceFlowState>): DeviceFlowState {
+  return flow.state = { ...flow.state, ...change };
 }

@@ -1,6 +1,6 @@
 import { FakeClock } from "@gateway/shared/testing";
 import assert from "node:assert/strict";
-import { type DeviceFlowOptions, DeviceFlows } from "./device_flow.ts";
+import { type DeviceFlowOptions, deviceFlows } from "./device_flow.ts";
 import { ModelError } from "../engine/model.ts";
 
 const STARTED = {
@@ -20,7 +20,7 @@ function flowsOf(
   const forms: Record<string, string>[] = [];
   const stored: string[] = [];
   let ids = 0;
-  const flows = new DeviceFlows({
+  const flows = deviceFlows({
     deviceCodeUrl: "https://login.test/code",
     tokenUrl: "https://login.test/token",
     clientId: "our-client",
@@ -61,7 +61,7 @@ const error = (code: string, rest: Record<string, unknown> = {}, status = 400) =
 const pending = error("authorization_pending");
 const granted = () => Response.json({ access_token: "access-token-1", token_type: "bearer" });
 
-Deno.test("DeviceFlows stores the token when the operator has permitted the access", async () => {
+Deno.test("deviceFlows() stores the token when the operator has permitted the access", async () => {
   const { flows, clock, forms, stored, check } = flowsOf([pending, granted]);
   const started = await flows.start();
   assert.deepEqual(started, {
@@ -87,7 +87,7 @@ Deno.test("DeviceFlows stores the token when the operator has permitted the acce
   assert.equal(forms.length, 2);
 });
 
-Deno.test("DeviceFlows understands a provider that tells what is pending with status 200", async () => {
+Deno.test("deviceFlows() understands a provider that tells what is pending with status 200", async () => {
   const { flows, clock, check } = flowsOf([
     error("authorization_pending", {}, 200),
     error("slow_down", { interval: 7 }, 200),
@@ -103,7 +103,7 @@ Deno.test("DeviceFlows understands a provider that tells what is pending with st
   assert.deepEqual(states, ["pending 5", "pending 10", "authorized 10"]);
 });
 
-Deno.test("DeviceFlows asks the provider no more often than it wants, slower when it says so", async () => {
+Deno.test("deviceFlows() asks the provider no more often than it wants, slower when it says so", async () => {
   const { flows, clock, forms, check } = flowsOf([
     error("slow_down"),
     error("slow_down", { interval: 30 }),
@@ -142,7 +142,7 @@ Deno.test.each([
     status: "error",
     text: /HTTP 200/,
   },
-])("DeviceFlows ends for $name", async ({ answer, status, text }) => {
+])("deviceFlows() ends for $name", async ({ answer, status, text }) => {
   const { flows, clock, check, forms, stored } = flowsOf([answer]);
   await flows.start();
   await clock.advance(5000);
@@ -165,7 +165,7 @@ Deno.test.each([
     },
     text: /cannot be reached/,
   },
-])("DeviceFlows continues when the provider $name", async ({ answer, text }) => {
+])("deviceFlows() continues when the provider $name", async ({ answer, text }) => {
   const { flows, clock, check } = flowsOf([answer, granted]);
   await flows.start();
   await clock.advance(5000);
@@ -176,7 +176,7 @@ Deno.test.each([
   assert.equal((await check()).status, "authorized");
 });
 
-Deno.test("DeviceFlows expires on its own clock", async () => {
+Deno.test("deviceFlows() expires on its own clock", async () => {
   const { flows, clock, check, forms } = flowsOf([granted]);
   await flows.start();
   await clock.advance(900_000);
@@ -184,7 +184,7 @@ Deno.test("DeviceFlows expires on its own clock", async () => {
   assert.equal(forms.length, 0);
 });
 
-Deno.test("DeviceFlows asks once when it is checked twice at once", async () => {
+Deno.test("deviceFlows() asks once when it is checked twice at once", async () => {
   const { flows, clock, check, forms, stored } = flowsOf([granted]);
   await flows.start();
   await clock.advance(5000);
@@ -194,7 +194,7 @@ Deno.test("DeviceFlows asks once when it is checked twice at once", async () => 
   assert.equal(stored.length, 1);
 });
 
-Deno.test("DeviceFlows says so when the token cannot be stored", async () => {
+Deno.test("deviceFlows() says so when the token cannot be stored", async () => {
   const { flows, clock, check } = flowsOf([granted], {
     store: () => Promise.reject(new Error("access-token-1")),
   });
@@ -205,7 +205,7 @@ Deno.test("DeviceFlows says so when the token cannot be stored", async () => {
   assert.match(last_error ?? "", /cannot be stored/);
 });
 
-Deno.test("DeviceFlows knows no flow of another name, and forgets the oldest", async () => {
+Deno.test("deviceFlows() knows no flow of another name, and forgets the oldest", async () => {
   const { flows } = flowsOf([pending]);
   assert.equal(await flows.check("secret-device-code"), undefined);
   for (let count = 0; count < 17; count++) await flows.start();
@@ -247,7 +247,7 @@ Deno.test.each([
     kind: "bad_reply",
     text: /refused to start a device flow/,
   },
-])("DeviceFlows does not start when $name", async ({ options, kind, text }) => {
+])("deviceFlows() does not start when $name", async ({ options, kind, text }) => {
   const { flows } = flowsOf([pending], options);
   await assert.rejects(flows.start(), (error) => {
     assert.ok(error instanceof ModelError);

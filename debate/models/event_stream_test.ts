@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { eventsOf } from "./event_stream.ts";
+import { eventsOf } from "./exchange.ts";
 
 const read = (text: string, size: number) => {
   const bytes = new TextEncoder().encode(text);

@@ -11,23 +11,17 @@ export function takesTemperature(name: string, withEffort: boolean): boolean {
 
 /** Whether a model of provider B is reached by the responses protocol; it refuses chat completions. */
 export function speaksResponses(name: string): boolean {
-  const segments = segmentsOf(name);
-  return segments.some((segment, index) =>
-    segment === "gpt" && segments[index + 1] === "5" && segments[index + 2] === "5"
-  );
+  return segmentsOf(name).includes("-gpt-5-5-");
 }
 
 /** The o series and gpt-5. Names are compared by whole segments, so `gpt-4o` is not `o4`. */
 function isReasoner(name: string): boolean {
-  const segments = segmentsOf(name);
-  return segments.some((segment, index) =>
-    /^o[134]$/.test(segment) || (segment === "gpt" && segments[index + 1] === "5")
-  );
+  return /-(?:o[134]|gpt-5)-/.test(segmentsOf(name));
 }
 
 /** Sonnet and Opus from version 4 on, and Sonnet 3.7, with the version on either side of the word. */
 function isThinkingClaude(name: string): boolean {
-  const segments = segmentsOf(name);
+  const segments = segmentsOf(name).split("-");
   if (!segments.includes("claude")) return false;
   if (!segments.includes("sonnet") && !segments.includes("opus")) return false;
   // A date such as 20250514 is not a version.
@@ -35,26 +29,21 @@ function isThinkingClaude(name: string): boolean {
   return major >= 4 || (major === 3 && minor === 7);
 }
 
-function segmentsOf(name: string): readonly string[] {
-  return name.toLowerCase().split(/[/.-]/);
+/** The segments of a name in one form: each has a dash on both sides. */
+function segmentsOf(name: string): string {
+  return `-${name.toLowerCase().replace(/[/.]/g, "-")}-`;
 }
 
 export type ProviderName = "hub" | "assist" | "replay";
 
-interface ModelId {
-  readonly provider: ProviderName;
-  readonly name: string;
-}
-
-export function parseModelId(id: string): ModelId {
-  const match = /^(hub|assist|replay)\/([\x21-\x7e]{1,200})$/.exec(id);
-  const [, provider, name] = match ?? [];
-  if ((provider !== "hub" && provider !== "assist" && provider !== "replay") || name === undefined) {
-    const shown = JSON.stringify(id.slice(0, 100));
-    throw new AppError(
-      "invalid_request",
-      `Cannot use model ${shown}: it must be hub/<name>, assist/<name> or replay/<scenario>`,
-    );
-  }
-  return { provider, name };
+export function parseModelId(id: string): { readonly provider: ProviderName; readonly name: string } {
+  const [, prefix, name = ""] = /^(\w+)\/([\x21-\x7e]{1,200})$/.exec(id) ?? [];
+  const provider = (["hub", "assist", "replay"] as const).find((each) => each === prefix);
+  if (provider !== undefined) return { provider, name };
+  throw new AppError(
+    "invalid_request",
+    `Cannot use model ${
+      JSON.stringify(id.slice(0, 100))
+    }: it must be hub/<name>, assist/<name> or replay/<scenario>`,
+  );
 }

@@ -1,120 +1,65 @@
 import type { Clock } from "@gateway/shared/clock";
-import type { Settings } from "../settings/config.ts";
-import { fetchModels, ModelCatalogue, type ModelSource } from "./catalogue.ts";
-import { OpenAiChat } from "./chat.ts";
-import { CHAT_COMPLETIONS, type Refusable } from "./chat_completions.ts";
-import { DeviceFlows } from "./device_flow.ts";
-import { parseModelId, speaksResponses } from "./families.ts";
-import { below } from "./json_exchange.ts";
+import * as z from "@zod/zod";
 import { type Model, ModelError } from "../engine/model.ts";
-import { ReplayModel } from "./replay.ts";
+import type { Settings } from "../settings/config.ts";
+import { openAiChat } from "./chat.ts";
+import { CHAT_COMPLETIONS, type Refusable } from "./chat_completions.ts";
+import { deviceFlows } from "./device_flow.ts";
+import { below, exchangeJson } from "./exchange.ts";
+import { parseModelId, type ProviderName, speaksResponses } from "./families.ts";
+import { listScenarios, loadScenario, ReplayModel } from "./replay.ts";
 import { RESPONSES } from "./responses.ts";
-import { listScenarios, loadScenario } from "./scenario.ts";
-import { SessionTokens } from "./session.ts";
-import { checkToken, fixedToken, readTokenFile, type TokenSource, writeTokenFile } from "./tokens.ts";
+import { checkToken, fixedToken, readTokenFile, sessionTokens, writeTokenFile } from "./tokens.ts";
 
-interface ProviderPorts {
+/** The longest silence inside a stream. Models that think for long are silent before their first word. */
+const IDLE_MS = 120_000;
+const USER_AGENT = "debate";
+/** The number of models whose refusals are remembered; clients that start runs choose their ids. */
+const MAX_REMEMBERED = 200;
+
+export type Providers = ReturnType<typeof openProviders>;
+
+export function openProviders(settings: Settings, ports: {
   readonly fetch: typeof fetch;
   readonly clock: Clock;
   random(): number;
   newId(): string;
   /** Writes to the operator's log; is never given secrets. */
   warn(message: string): void;
-  /** Between two pieces of a scripted text, in milliseconds; default 0, at once. */
+  /** The pause between two pieces of a scripted text, in milliseconds. */
   readonly replayPieceDelayMs?: number;
-}
-
-/**
- * The longest silence inside a stream. Models that think for long are silent before their first word, not after
- * it.
- */
-const IDLE_MS = 120_000;
-
-const USER_AGENT = "debate";
-
-/** For how many models refusals are remembered; their ids come from the clients that start runs. */
-const MAX_REMEMBERED = 200;
-
-export class Providers {
-  readonly catalogue: ModelCatalogue;
-  readonly deviceFlows: DeviceFlows;
-  readonly sessions: SessionTokens;
-  readonly #settings: Settings;
-  readonly #ports: ProviderPorts;
-  readonly #hubTokens: TokenSource;
-  readonly #refused = new Map<string, Set<Refusable>>();
-
-  constructor(settings: Settings, ports: ProviderPorts) {
-    const { fetch, clock } = ports;
-    this.#settings = settings;
-    this.#ports = ports;
-    this.#hubTokens = fixedToken("HUB_TOKEN", settings.HUB_TOKEN);
-    this.sessions = new SessionTokens({
-      url: settings.ASSIST_SESSION_URL,
-      headers: this.#assistHeaders(),
-      accessToken: () => this.assistToken(),
-      remedy: "set ASSIST_TOKEN or run `debate login`",
-      fetch,
-      clock,
-    });
-    this.deviceFlows = new DeviceFlows({
-      deviceCodeUrl: settings.ASSIST_DEVICE_CODE_URL,
-      tokenUrl: settings.ASSIST_DEVICE_TOKEN_URL,
-      clientId: settings.ASSIST_CLIENT_ID,
-      scope: settings.ASSIST_SCOPE,
-      fetch,
-      clock,
-      newId: ports.newId,
-      store: (token) => writeTokenFile(settings.ASSIST_TOKEN_FILE, token),
-    });
-    this.catalogue = new ModelCatalogue(this.#sources(), clock);
-  }
-
-  /** The model with an id. Each run needs its own, since a scripted model remembers what it has said. */
-  async model(id: string): Promise<Model> {
-    const { clock, fetch, random, warn, replayPieceDelayMs: pieceDelayMs = 0 } = this.#ports;
-    const { provider, name } = parseModelId(id);
-    if (provider === "replay") {
-      const scenario = await loadScenario(name, this.#settings.REPLAY_DIR);
-      return new ReplayModel({ id, scenario, clock, pieceDelayMs });
-    }
-    const { baseUrl, variable, tokens, headers } = this.#access(provider);
-    if (baseUrl === "") {
-      const text = `Model ${JSON.stringify(id)} gave no reply: its provider has no URL; set ${variable}`;
-      return { id, complete: () => Promise.reject(new ModelError("auth", text)) };
-    }
-    return new OpenAiChat({
-      id,
-      name,
-      baseUrl,
-      api: provider === "assist" && speaksResponses(name) ? RESPONSES : CHAT_COMPLETIONS,
-      tokens,
+}) {
+  const { HUB_BASE_URL, HUB_TOKEN, ASSIST_BASE_URL, ASSIST_TOKEN, ASSIST_TOKEN_FILE, REPLAY_DIR } = settings;
+  const { fetch, clock, random, newId, warn, replayPieceDelayMs: pieceDelayMs = 0 } = ports;
+  const refusals = new Map<string, Set<Refusable>>();
+  const headers = { "user-agent": USER_AGENT };
+  const own = Object.entries(settings.ASSIST_HEADERS).map(([name, value]) => [name.toLowerCase(), value]);
+  const assistHeaders: Readonly<Record<string, string>> = { ...headers, ...Object.fromEntries(own) };
+  const sessions = sessionTokens({
+    url: settings.ASSIST_SESSION_URL,
+    headers: assistHeaders,
+    accessToken: assistToken,
+    remedy: "set ASSIST_TOKEN or run `debate login`",
+    fetch,
+    clock,
+  });
+  const access = {
+    hub: {
+      baseUrl: HUB_BASE_URL,
+      variable: "HUB_BASE_URL",
+      tokens: fixedToken("HUB_TOKEN", HUB_TOKEN),
       headers,
-      refused: this.#refusedBy(id),
-      fetch,
-      clock,
-      random,
-      warn,
-      timeoutMs: this.#settings.MODEL_TIMEOUT_SECONDS * 1000,
-      idleMs: IDLE_MS,
-    });
-  }
-
-  #access(provider: "hub" | "assist") {
-    const { HUB_BASE_URL, ASSIST_BASE_URL } = this.#settings;
-    return provider === "hub"
-      ? { baseUrl: HUB_BASE_URL, variable: "HUB_BASE_URL", tokens: this.#hubTokens, headers: HUB_HEADERS }
-      : {
-        baseUrl: ASSIST_BASE_URL,
-        variable: "ASSIST_BASE_URL",
-        tokens: this.sessions,
-        headers: this.#assistHeaders(),
-      };
-  }
+    },
+    assist: {
+      baseUrl: ASSIST_BASE_URL,
+      variable: "ASSIST_BASE_URL",
+      tokens: sessions,
+      headers: assistHeaders,
+    },
+  };
 
   /** The access token of provider B: from the settings, or else stored by a login. */
-  async assistToken(): Promise<string | undefined> {
-    const { ASSIST_TOKEN, ASSIST_TOKEN_FILE } = this.#settings;
+  async function assistToken(): Promise<string | undefined> {
     if (ASSIST_TOKEN !== "") return checkToken("ASSIST_TOKEN", ASSIST_TOKEN);
     try {
       return await readTokenFile(ASSIST_TOKEN_FILE);
@@ -124,58 +69,178 @@ export class Providers {
     }
   }
 
-  #refusedBy(id: string): Set<Refusable> {
-    const known = this.#refused.get(id);
-    if (known !== undefined) return known;
-    if (this.#refused.size >= MAX_REMEMBERED) this.#refused.clear();
-    const refused = new Set<Refusable>();
-    this.#refused.set(id, refused);
-    return refused;
-  }
-
-  #assistHeaders(): Readonly<Record<string, string>> {
-    const own = Object.entries(this.#settings.ASSIST_HEADERS).map((
-      [name, value],
-    ) => [name.toLowerCase(), value]);
-    return { "user-agent": USER_AGENT, ...Object.fromEntries(own) };
+  async function list(provider: "hub" | "assist", ...urls: readonly string[]) {
+    const { tokens, headers } = access[provider];
+    const authorization = `Bearer ${await tokens.token(new AbortController().signal)}`;
+    return await fetchModels({ provider, urls, headers: { ...headers, authorization }, fetch, clock });
   }
 
   /** A provider that is not configured is not a problem: it has no models. */
-  #sources(): readonly ModelSource[] {
-    const { HUB_BASE_URL, HUB_TOKEN, ASSIST_BASE_URL, REPLAY_DIR } = this.#settings;
-    const { fetch, clock } = this.#ports;
-    const list = async (provider: "hub" | "assist", urls: readonly string[]) => {
-      const { tokens, headers } = this.#access(provider);
-      const authorization = `Bearer ${await tokens.token(new AbortController().signal)}`;
-      return await fetchModels({ provider, urls, headers: { ...headers, authorization }, fetch, clock });
-    };
-    return [
-      {
-        provider: "hub",
-        list: async () => {
-          if (HUB_BASE_URL === "" || HUB_TOKEN === "") return [];
-          // Not every provider lists its models under the base URL of its completions.
-          return await list("hub", [below(HUB_BASE_URL, "models"), new URL("/v1/models", HUB_BASE_URL).href]);
-        },
+  const sources: readonly ModelSource[] = [
+    {
+      provider: "hub",
+      async list() {
+        if (HUB_BASE_URL === "" || HUB_TOKEN === "") return [];
+        // Not every provider lists its models under the base URL of its completions.
+        return await list("hub", below(HUB_BASE_URL, "models"), new URL("/v1/models", HUB_BASE_URL).href);
       },
-      {
-        provider: "assist",
-        list: async () => {
-          if (ASSIST_BASE_URL === "" || await this.assistToken() === undefined) return [];
-          return await list("assist", [below(ASSIST_BASE_URL, "models")]);
-        },
+    },
+    {
+      provider: "assist",
+      async list() {
+        if (ASSIST_BASE_URL === "" || await assistToken() === undefined) return [];
+        return await list("assist", below(ASSIST_BASE_URL, "models"));
       },
-      {
-        provider: "replay",
-        list: async () =>
-          (await listScenarios(REPLAY_DIR)).map((name) => ({
-            id: `replay/${name}`,
-            name: name.replaceAll("_", " "),
-            provider: "replay",
-          })),
+    },
+    {
+      provider: "replay",
+      async list() {
+        const names = await listScenarios(REPLAY_DIR);
+        return names.map((name) => (
+          { id: `replay/${name}`, name: name.replaceAll("_", " "), provider: "replay" }
+        ));
       },
-    ];
+    },
+  ];
+
+  return {
+    sessions,
+    assistToken,
+    catalogue: modelCatalogue(sources, clock),
+    deviceFlows: deviceFlows({
+      deviceCodeUrl: settings.ASSIST_DEVICE_CODE_URL,
+      tokenUrl: settings.ASSIST_DEVICE_TOKEN_URL,
+      clientId: settings.ASSIST_CLIENT_ID,
+      scope: settings.ASSIST_SCOPE,
+      fetch,
+      clock,
+      newId,
+      store: (token) => writeTokenFile(ASSIST_TOKEN_FILE, token),
+    }),
+    /** The model with an id. Each run needs its own, because a scripted model remembers what it has said. */
+    async model(id: string): Promise<Model> {
+      const { provider, name } = parseModelId(id);
+      if (provider === "replay") {
+        return new ReplayModel({ id, scenario: await loadScenario(name, REPLAY_DIR), clock, pieceDelayMs });
+      }
+      const { variable, ...reach } = access[provider];
+      if (reach.baseUrl === "") {
+        const text = `Model ${JSON.stringify(id)} gave no reply: its provider has no URL; set ${variable}`;
+        return { id, complete: () => Promise.reject(new ModelError("auth", text)) };
+      }
+      if (!refusals.has(id) && refusals.size >= MAX_REMEMBERED) refusals.clear();
+      const refused = refusals.get(id) ?? new Set();
+      refusals.set(id, refused);
+      return openAiChat({
+        ...reach,
+        id,
+        name,
+        api: provider === "assist" && speaksResponses(name) ? RESPONSES : CHAT_COMPLETIONS,
+        refused,
+        fetch,
+        clock,
+        random,
+        warn,
+        timeoutMs: settings.MODEL_TIMEOUT_SECONDS * 1000,
+        idleMs: IDLE_MS,
+      });
+    },
+  };
+}
+
+interface ListedModel {
+  readonly id: string;
+  readonly name: string;
+  readonly provider: ProviderName;
+}
+
+/** The models that can be chosen, and the providers that could not be asked. */
+export interface Catalogue {
+  readonly models: readonly ListedModel[];
+  readonly problems: readonly { readonly provider: ProviderName; readonly message: string }[];
+}
+
+/** Lists the models of one provider; their ids begin with its prefix. */
+export interface ModelSource {
+  readonly provider: ProviderName;
+  list(): Promise<readonly ListedModel[]>;
+}
+
+const FRESH_MS = 300_000;
+/** A provider that failed is asked again sooner, but not for every page view. */
+const FRESH_AFTER_PROBLEM_MS = 30_000;
+
+/** The models. The failure of one provider does not affect the others. */
+export function modelCatalogue(sources: readonly ModelSource[], clock: Clock) {
+  let known: { readonly catalogue: Catalogue; readonly until: number } | undefined;
+  let pending: Promise<Catalogue> | undefined;
+
+  async function ask(): Promise<Catalogue> {
+    const lists = await Promise.all(sources.map(askSource));
+    const models = lists.flatMap((each) => each.models);
+    const problems = lists.flatMap((each) => each.problems);
+    const freshMs = problems.length > 0 ? FRESH_AFTER_PROBLEM_MS : FRESH_MS;
+    known = { catalogue: { models, problems }, until: clock.now() + freshMs };
+    return known.catalogue;
+  }
+
+  /** Concurrent callers wait for the same answer. */
+  const refresh = () => pending ??= ask().finally(() => pending = undefined);
+
+  return {
+    refresh,
+    async list(): Promise<Catalogue> {
+      return known !== undefined && clock.now() < known.until ? known.catalogue : await refresh();
+    },
+  };
+}
+
+async function askSource(source: ModelSource): Promise<Catalogue> {
+  try {
+    return { models: await source.list(), problems: [] };
+  } catch (error) {
+    const message = error instanceof ModelError ? error.message : "its models cannot be listed";
+    return { models: [], problems: [{ provider: source.provider, message }] };
   }
 }
 
-const HUB_HEADERS = { "user-agent": USER_AGENT };
+const MAX_MODELS = 1000;
+const NOT_FOR_CHAT = /embedding|trajectory-compaction/i;
+
+const entryShape = z.looseObject({
+  id: z.string().regex(/^[\x21-\x7e]{1,200}$/),
+  display_name: z.string().min(1).max(200).optional().catch(undefined),
+  name: z.string().min(1).max(200).optional().catch(undefined),
+});
+
+const entries = z.array(z.unknown());
+const answerShape = z.union([
+  entries,
+  z.looseObject({ data: entries }).transform(({ data }) => data),
+  z.looseObject({ models: entries }).transform(({ models }) => models),
+]);
+
+/** Tries one path after the other, until the provider knows one. */
+export async function fetchModels({ provider, urls, ...request }: {
+  readonly provider: "hub" | "assist";
+  readonly urls: readonly string[];
+  readonly headers: Readonly<Record<string, string>>;
+  readonly fetch: typeof fetch;
+  readonly clock: Clock;
+}): Promise<readonly ListedModel[]> {
+  let status = 0;
+  for (const url of urls) {
+    const answer = await exchangeJson({ ...request, url });
+    status = answer.status;
+    if (status === 404) continue;
+    const list = answerShape.safeParse(answer.body).data;
+    if (status !== 200 || list === undefined) break;
+    return list.slice(0, MAX_MODELS).flatMap((value) => {
+      const entry = entryShape.safeParse(value).data;
+      if (entry === undefined || NOT_FOR_CHAT.test(entry.id)) return [];
+      const { id, display_name, name } = entry;
+      return [{ id: `${provider}/${id}`, name: display_name ?? name ?? id, provider }];
+    });
+  }
+  throw new ModelError("server", `the provider does not list its models (HTTP ${status})`);
+}

@@ -2,8 +2,7 @@ import { FakeClock } from "@gateway/shared/testing";
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { ModelError, type ModelRequest } from "../engine/model.ts";
-import { ReplayModel } from "./replay.ts";
-import { parseScenario } from "./scenario.ts";
+import { parseScenario, ReplayModel } from "./replay.ts";
 
 function replayOf(scenario: Record<string, unknown>, pieceDelayMs = 0) {
   const clock = new FakeClock();

@@ -1,14 +1,7 @@
 import * as z from "@zod/zod";
 import type { ChatMessage, ModelRequest } from "../engine/model.ts";
 import { providerFailure } from "./chat.ts";
-import {
-  type ChatApi,
-  type ChatModel,
-  readableArguments,
-  sendsEffort,
-  sendsTemperature,
-  sendsTools,
-} from "./chat_completions.ts";
+import { type ChatApi, type ChatModel, optionsOf, readableArguments } from "./chat_completions.ts";
 
 export const RESPONSES: ChatApi = {
   path: "responses",
@@ -21,25 +14,19 @@ export const RESPONSES: ChatApi = {
 
 /** The body. The provider is told to store nothing: every request contains the whole conversation. */
 export function responsesBody(request: ModelRequest, model: ChatModel) {
-  const { temperature, reasoningEffort, jsonSchema, tools = [], toolChoice } = request;
-  const withTools = sendsTools(request, model);
+  const { effort, schema, tools, common } = optionsOf(request, model);
   return {
     model: model.name,
     input: request.messages.flatMap(inputItems),
     store: false,
     stream: request.onDelta !== undefined,
-    ...(temperature !== undefined && sendsTemperature(request, model) ? { temperature } : {}),
-    ...(reasoningEffort !== undefined && sendsEffort(model)
-      ? { reasoning: { effort: reasoningEffort } }
-      : {}),
+    ...common,
+    ...(effort === undefined ? {} : { reasoning: { effort } }),
     // By default strict is true, and then every argument is required.
-    ...(withTools ? { tools: tools.map((tool) => ({ type: "function", strict: false, ...tool })) } : {}),
-    ...(withTools && toolChoice !== undefined ? { tool_choice: toolChoice } : {}),
-    ...(jsonSchema !== undefined && !model.refused.has("response_format")
-      ? {
-        text: { format: { type: "json_schema", name: "decision", strict: true, schema: { ...jsonSchema } } },
-      }
-      : {}),
+    ...(tools.length > 0 && { tools: tools.map((tool) => ({ type: "function", strict: false, ...tool })) }),
+    ...(schema === undefined ? {} : {
+      text: { format: { type: "json_schema", name: "decision", strict: true, schema } },
+    }),
   };
 }
 
@@ -72,11 +59,7 @@ const responseShape = z.looseObject({
   output: z.array(z.unknown()).catch([]),
   incomplete_details: z.looseObject({ reason: z.string().catch("") }).optional().catch(undefined),
   error: z.looseObject({ code: z.string().catch("") }).optional().catch(undefined),
-  usage: z.looseObject({
-    input_tokens: z.unknown().optional(),
-    output_tokens: z.unknown().optional(),
-    total_tokens: z.unknown().optional(),
-  }).optional().catch(undefined),
+  usage: z.record(z.string(), z.unknown()).optional().catch(undefined),
 });
 
 const eventShape = z.looseObject({
@@ -88,8 +71,6 @@ const eventShape = z.looseObject({
 });
 
 const wholeShape = z.looseObject({ object: z.literal("response"), status: z.string() });
-
-type Item = z.infer<typeof itemShape>;
 
 class ResponsesReader {
   #hasText = false;
@@ -157,7 +138,7 @@ function toChunk(choice: Readonly<Record<string, unknown>>) {
   return { choices: [{ index: 0, ...choice }] };
 }
 
-function itemsOf(items: readonly unknown[]): readonly Item[] {
+function itemsOf(items: readonly unknown[]): readonly z.infer<typeof itemShape>[] {
   return items.flatMap((item) => itemShape.safeParse(item).data ?? []);
 }
 

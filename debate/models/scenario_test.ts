@@ -1,6 +1,6 @@
 import { AppError } from "@gateway/shared/errors";
 import assert from "node:assert/strict";
-import { loadScenario, parseScenario } from "./scenario.ts";
+import { loadScenario, parseScenario } from "./replay.ts";
 
 function problemOf(text: string): string {
   try {

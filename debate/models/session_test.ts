@@ -1,7 +1,7 @@
 import { FakeClock } from "@gateway/shared/testing";
 import assert from "node:assert/strict";
 import { ModelError } from "../engine/model.ts";
-import { type SessionOptions, SessionTokens, tokenPreview } from "./session.ts";
+import { type SessionOptions, sessionTokens, tokenPreview } from "./tokens.ts";
 
 const signal = new AbortController().signal;
 
@@ -12,7 +12,7 @@ function sessionsOf(options: Partial<SessionOptions> & { answer?: (count: number
   const endOf = () => Math.floor(clock.now() / 1000) + 1500;
   const answer = options.answer ??
     ((count) => Response.json({ token: `tid=session-${count};exp=${endOf()};x=1` }));
-  const sessions = new SessionTokens({
+  const sessions = sessionTokens({
     url: "https://session.test/token",
     headers: { "user-agent": "debate" },
     accessToken: () => Promise.resolve("long-lived-token"),
@@ -35,7 +35,7 @@ async function failureOf(promise: Promise<unknown>): Promise<ModelError> {
   return result.reason;
 }
 
-Deno.test("SessionTokens asks once, and again when less than a minute is left", async () => {
+Deno.test("sessionTokens() asks once, and again when less than a minute is left", async () => {
   const { clock, requests, name } = sessionsOf();
   assert.equal(await name(), "session-1");
   await clock.advance(1440_000);
@@ -60,7 +60,7 @@ Deno.test.each([
     answer: { token: `exp=${Date.UTC(2026, 0, 2, 3, 9, 5) / 1000}`, expires_at: 9 },
     seconds: 300,
   },
-])("SessionTokens takes the end from $name", async ({ answer, seconds }) => {
+])("sessionTokens() takes the end from $name", async ({ answer, seconds }) => {
   const { sessions } = sessionsOf({ answer: () => Response.json(answer) });
   assert.deepEqual(await sessions.status(), {
     isConfigured: true,
@@ -70,13 +70,13 @@ Deno.test.each([
   });
 });
 
-Deno.test("SessionTokens asks once for all who wait", async () => {
+Deno.test("sessionTokens() asks once for all who wait", async () => {
   const { requests, name } = sessionsOf();
   assert.deepEqual(await Promise.all([name(), name(), name()]), ["session-1", "session-1", "session-1"]);
   assert.equal(requests.length, 1);
 });
 
-Deno.test("SessionTokens takes a new session for a new access token, also while it asks for the old one", async () => {
+Deno.test("sessionTokens() takes a new session for a new access token, also while it asks for the old one", async () => {
   let accessToken = "old";
   const late = Promise.withResolvers<Response>();
   const { sessions, requests, name } = sessionsOf({
@@ -97,7 +97,7 @@ Deno.test("SessionTokens takes a new session for a new access token, also while 
   assert.equal(requests.length, 2, "the late one does not replace it");
 });
 
-Deno.test("SessionTokens drops a session that is refused", async () => {
+Deno.test("sessionTokens() drops a session that is refused", async () => {
   const { sessions, name } = sessionsOf();
   const token = await sessions.token(signal);
   assert.equal(sessions.refused(token), true);
@@ -106,7 +106,7 @@ Deno.test("SessionTokens drops a session that is refused", async () => {
   assert.equal(await name(), "session-2");
 });
 
-Deno.test("SessionTokens sends the access token as it is where there are no sessions", async () => {
+Deno.test("sessionTokens() sends the access token as it is where there are no sessions", async () => {
   const { sessions, requests } = sessionsOf({ url: "" });
   assert.equal(await sessions.token(signal), "long-lived-token");
   assert.equal(sessions.refused("long-lived-token"), false);
@@ -147,7 +147,7 @@ Deno.test.each([
     kind: "server",
     text: /cannot be reached/,
   },
-])("SessionTokens explains $name, and asks again the next time", async ({ answer, kind, text }) => {
+])("sessionTokens() explains $name, and asks again the next time", async ({ answer, kind, text }) => {
   const { sessions } = sessionsOf({
     answer: (count) => count === 1 ? answer() : Response.json({ token: "session-2" }),
   });
@@ -157,7 +157,7 @@ Deno.test.each([
   assert.equal(await sessions.token(signal), "session-2");
 });
 
-Deno.test("SessionTokens gives up on a provider that does not answer", async () => {
+Deno.test("sessionTokens() gives up on a provider that does not answer", async () => {
   const { sessions, clock } = sessionsOf({
     fetch: (_input, init) =>
       new Promise((_resolve, reject) =>
@@ -170,7 +170,7 @@ Deno.test("SessionTokens gives up on a provider that does not answer", async () 
   assert.equal(clock.sleeping, 0);
 });
 
-Deno.test("SessionTokens says what to do without an access token", async () => {
+Deno.test("sessionTokens() says what to do without an access token", async () => {
   const { sessions } = sessionsOf({ accessToken: () => Promise.resolve(undefined) });
   assert.equal((await failureOf(sessions.token(signal))).message, "there is no access token; log in");
   assert.deepEqual(await sessions.status(), {
@@ -181,7 +181,7 @@ Deno.test("SessionTokens says what to do without an access token", async () => {
   });
 });
 
-Deno.test("SessionTokens.status() says why there is no session", async () => {
+Deno.test("sessionTokens().status() says why there is no session", async () => {
   const { sessions } = sessionsOf({ answer: () => Response.json({}, { status: 401 }) });
   const { isConfigured, isValid, problem } = await sessions.status();
   assert.deepEqual({ isConfigured, isValid }, { isConfigured: true, isValid: false });

@@ -1,14 +1,17 @@
-import { writeFileAtomic } from "@gateway/shared/files";
+import type { Clock } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
+import { writeFileAtomic } from "@gateway/shared/files";
+import * as z from "@zod/zod";
 import { dirname } from "node:path";
 import { ModelError } from "../engine/model.ts";
+import { exchangeJson } from "./exchange.ts";
 
 /** The access of one provider, per HTTP request. */
 export interface TokenSource {
   token(signal: AbortSignal): Promise<string>;
   /** Called when the provider has refused a token. Returns whether there may be a better one now. */
   refused(token: string): boolean;
-  /** What an operator can do about a refused token, as the end of a sentence. */
+  /** The operator's remedy for a refused token, as the end of a sentence. */
   readonly remedy: string;
 }
 
@@ -27,7 +30,14 @@ export function checkToken(variable: string, token: string): string {
   return token;
 }
 
-const MAX_LENGTH = 4096;
+export function isToken(text: string): boolean {
+  return /^[\x21-\x7e]{1,4096}$/.test(text);
+}
+
+/** The start of a token, by which its owner recognizes it; empty for a short token. */
+export function tokenPreview(token: string): string {
+  return token.length < 20 ? "…" : `${token.slice(0, 4)}…`;
+}
 
 /** The token; `undefined` when the file does not exist or is empty. */
 export async function readTokenFile(path: string): Promise<string | undefined> {
@@ -38,16 +48,12 @@ export async function readTokenFile(path: string): Promise<string | undefined> {
     if (cause instanceof Deno.errors.NotFound) return undefined;
     throw new AppError("invalid_config", `Cannot read the token file ${JSON.stringify(path)}`, { cause });
   }
-  if (text === "") return undefined;
-  if (!isToken(text)) {
-    throw new AppError("invalid_config", `The token file ${JSON.stringify(path)} holds no token`);
-  }
-  return text;
+  if (text === "" || isToken(text)) return text || undefined;
+  throw new AppError("invalid_config", `The token file ${JSON.stringify(path)} holds no token`);
 }
 
-/** Stores a token. The folder is created if it is missing. */
+/** Stores a token. The directory is created if it is missing. */
 export async function writeTokenFile(path: string, token: string): Promise<void> {
-  if (!isToken(token)) throw new TypeError("Not a token");
   try {
     await Deno.mkdir(dirname(path), { recursive: true, mode: 0o700 });
     await writeFileAtomic(path, new TextEncoder().encode(`${token}\n`), { mode: 0o600 });
@@ -56,6 +62,102 @@ export async function writeTokenFile(path: string, token: string): Promise<void>
   }
 }
 
-export function isToken(text: string): boolean {
-  return text.length <= MAX_LENGTH && /^[\x21-\x7e]+$/.test(text);
+export interface SessionOptions {
+  /** The URL that issues a session token for an access token; empty: the access token is used as it is. */
+  readonly url: string;
+  readonly headers: Readonly<Record<string, string>>;
+  /** The current access token; `undefined` if there is none. */
+  accessToken(): Promise<string | undefined>;
+  readonly remedy: string;
+  readonly fetch: typeof fetch;
+  readonly clock: Clock;
+}
+
+interface Session {
+  readonly token: string;
+  /** Milliseconds since the epoch. */
+  readonly expiresAt: number;
+}
+
+const MARGIN_MS = 60_000;
+/** The lifetime of a session if the provider does not state one. */
+const ASSUMED_MS = 1_500_000;
+const NOTHING = { isConfigured: false, isValid: false, expiresInSeconds: undefined, problem: undefined };
+
+const sessionAnswer = z.looseObject({
+  // A text that could break a header is not accepted as a token.
+  token: z.string().regex(/^[\x21-\x7e]{1,16384}$/),
+  expires_at: z.int().positive().optional().catch(undefined),
+});
+
+/** Short-lived session tokens of a long-lived access token. */
+export function sessionTokens({ url, headers, accessToken, remedy, fetch, clock }: SessionOptions) {
+  let session: (Session & { readonly of: string }) | undefined;
+  let pending: { readonly of: string; readonly session: Promise<Session> } | undefined;
+
+  async function open(access: string): Promise<Session> {
+    const authorized = { ...headers, authorization: `token ${access}` };
+    const { status, body } = await exchangeJson({ fetch, clock, url, headers: authorized });
+    if (status === 401 || status === 403 || status === 404) {
+      const text = `the provider refused a session for the access token (HTTP ${status}); ${remedy}`;
+      throw new ModelError("auth", text);
+    }
+    const answer = sessionAnswer.safeParse(body).data;
+    if (status !== 200 || answer === undefined) {
+      throw new ModelError("server", `the provider did not issue a session (HTTP ${status})`);
+    }
+    const { token, expires_at } = answer;
+    const endSeconds = Number(/(?:^|;)exp=(\d{1,12})(?:;|$)/.exec(token)?.[1] ?? expires_at);
+    return { token, expiresAt: Number.isNaN(endSeconds) ? clock.now() + ASSUMED_MS : endSeconds * 1000 };
+  }
+
+  /** Concurrent callers share one exchange, which continues if one of them cancels. */
+  function sessionFor(access: string): Promise<Session> {
+    const isGood = session?.of === access && session.expiresAt - clock.now() >= MARGIN_MS;
+    if (session !== undefined && isGood) return Promise.resolve(session);
+    if (pending?.of === access) return pending.session;
+    const opening = { of: access, session: open(access) };
+    pending = opening;
+    const settle = (opened?: Session) => {
+      if (pending !== opening) return;
+      pending = undefined;
+      if (opened !== undefined) session = { ...opened, of: access };
+    };
+    opening.session.then(settle, () => settle());
+    return opening.session;
+  }
+
+  async function current(): Promise<string> {
+    const access = await accessToken();
+    if (access === undefined) throw new ModelError("auth", `there is no access token; ${remedy}`);
+    return url === "" ? access : (await sessionFor(access)).token;
+  }
+
+  return {
+    remedy,
+    async token(signal: AbortSignal): Promise<string> {
+      signal.throwIfAborted();
+      return await current();
+    },
+    refused(token: string): boolean {
+      if (session?.token !== token) return session !== undefined;
+      session = undefined;
+      return true;
+    },
+    /** Requests a session if there is none, and reports the outcome. */
+    async status() {
+      try {
+        if (await accessToken() === undefined) {
+          return { ...NOTHING, problem: `There is no access token; ${remedy}` };
+        }
+        await current();
+        const restMs = session && session.expiresAt - clock.now();
+        const expiresInSeconds = restMs && Math.max(0, Math.floor(restMs / 1000));
+        return { isConfigured: true, isValid: true, expiresInSeconds, problem: undefined };
+      } catch (error) {
+        const problem = error instanceof ModelError ? error.message : "the stored token cannot be read";
+        return { ...NOTHING, isConfigured: true, problem: `No session: ${problem}` };
+      }
+    },
+  };
 }

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { CHAT_COMPLETIONS } from "../models/chat_completions.ts";
 import { fixedToken } from "../models/tokens.ts";
 import { ModelError, type ModelRequest } from "../engine/model.ts";
-import { OpenAiChat, type OpenAiChatOptions } from "../models/chat.ts";
+import { openAiChat, type OpenAiChatOptions } from "../models/chat.ts";
 
 type Answer = (request: Request) => Response | Promise<Response>;
 
@@ -12,7 +12,7 @@ export function modelOf(answers: readonly Answer[], options: Partial<OpenAiChatO
   const requests: Request[] = [];
   const warnings: string[] = [];
   const clock = new FakeClock();
-  const model = new OpenAiChat({
+  const model = openAiChat({
     id: "hub/some-model",
     name: "some-model",
     baseUrl: "https://models.test/v1",

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { ToolFailure } from "./define_tool.ts";
-import { splitCommand } from "./command_words.ts";
+import { splitCommand } from "./argv.ts";
 
 Deno.test.each([
   { text: "ls -l /tmp", words: ["ls", "-l", "/tmp"] },

@@ -1,7 +1,12 @@
 import { type Clock, Deadline, within } from "@gateway/shared/clock";
 import * as z from "@zod/zod";
+import { cut } from "../engine/graph/text.ts";
 import type { Tool, ToolContext } from "../engine/ports.ts";
-import type { ProgramResult } from "./run_program.ts";
+import type { Settings } from "../settings/config.ts";
+import type { Explain } from "./explain_postgres.ts";
+import type { HttpPorts } from "./http_fetch.ts";
+import type { AllowList } from "./net_guard.ts";
+import type { ProgramResult, RunProgram } from "./run_program.ts";
 
 /** The reason why a tool could not do what was asked; the message is for the model and the operator. */
 export class ToolFailure extends Error {
@@ -12,38 +17,41 @@ export function refuse(reason: string): never {
   throw new ToolFailure(reason);
 }
 
-/** What a tool has found. */
-export interface Finding {
+interface Finding {
   readonly ok: boolean;
   readonly title: string;
   readonly body: string;
 }
 
-/** A tool's call, with its bound in time. */
-export interface Call {
+/** The access of tools to the outside world; `createToolPorts` creates the ports of this machine. */
+export interface ToolPorts {
+  readonly clock: Clock;
+  readonly redact: Redact;
+  readonly http: HttpPorts;
+  readonly runProgram: RunProgram;
+  readonly explain: Explain;
+  /** The directories that may be read, by real path. Programs run in the first; `find` returns a path inside one. */
+  readonly folders: {
+    roots(): Promise<readonly string[]>;
+    find(path: string): Promise<string | undefined>;
+  };
+  readonly env: Readonly<Record<string, string>>;
+}
+
+interface ToolWorld {
+  readonly ports: ToolPorts;
+  readonly settings: Settings;
+  readonly allowed: AllowList;
+}
+
+/** A call of a tool, with its bound in time. */
+export interface Call extends ToolWorld {
   /**
    * Aborted when the time is up, with a {@linkcode ToolFailure}, or when the run is over. The tool then has two
-   * more seconds to return what it has found so far.
+   * more seconds to return its findings so far.
    */
   readonly signal: AbortSignal;
   readonly seconds: number;
-}
-
-interface ToolSpec<T extends TimedArguments> {
-  readonly name: string;
-  readonly description: string;
-  readonly schema: z.ZodType<T>;
-  run(args: T, call: Call): Promise<Finding>;
-}
-
-interface TimedArguments {
-  readonly timeout: number;
-}
-
-/** What every tool needs. */
-export interface ToolServices {
-  readonly clock: Clock;
-  readonly redact: Redact;
 }
 
 const MAX_TIMEOUT_SECONDS = 60;
@@ -53,7 +61,7 @@ export function timeoutArgument(seconds: number): z.ZodType<number> {
   return z.number().positive().default(seconds).describe(`seconds to wait, at most ${MAX_TIMEOUT_SECONDS}`);
 }
 
-/** An argument that says how many; what is beyond the limits gets the nearest one, and the title shows which. */
+/** A count; a value beyond the limits is replaced by the nearest limit, and the title shows which. */
 export function countArgument(
   initial: number,
   max: number,
@@ -63,56 +71,52 @@ export function countArgument(
     .describe(`${what}, 1 to ${max}`);
 }
 
-export function defineTool<T extends TimedArguments>(
-  { name, description, schema, run }: ToolSpec<T>,
-  { clock, redact }: ToolServices,
-): Tool {
-  const attempt = async (raw: unknown, { signal }: ToolContext): Promise<Finding> => {
-    const checked = schema.safeParse(raw);
-    if (!checked.success) throw new ToolFailure(`Invalid arguments: ${listIssues(checked.error)}`);
-    const seconds = Math.min(checked.data.timeout, MAX_TIMEOUT_SECONDS);
-    const late = () => new ToolFailure(`No answer within ${seconds} s`);
-    return await within({ clock, signal, ms: seconds * 1000 + GRACE_MS, late }, async (ended) => {
-      using deadline = new Deadline({ clock, signal: ended, ms: seconds * 1000, late });
-      return await run(checked.data, { signal: deadline.signal, seconds });
-    });
-  };
-  return {
-    name,
-    description,
-    parameters: parametersOf(schema),
-    async run(raw, context) {
-      const start = clock.now();
-      try {
-        const { ok, title, body } = await attempt(raw, context);
-        const heading = `${title.replace(/\s+/g, " ")} [${Math.max(0, clock.now() - start)} ms]`;
-        return { ok, text: present(`${heading}\n${body}`, redact) };
-      } catch (error) {
-        if (context.signal.aborted || !(error instanceof ToolFailure)) throw error;
-        return { ok: false, text: present(`${name} failed: ${error.message}`, redact) };
-      }
-    },
-  };
-}
-
-function parametersOf(schema: z.ZodType): Readonly<Record<string, unknown>> {
+/** A tool that is opened with its world. */
+export function defineTool<T extends { readonly timeout: number }>({ name, description, schema, run }: {
+  readonly name: string;
+  readonly description: string;
+  readonly schema: z.ZodType<T>;
+  run(args: T, call: Call): Promise<Finding>;
+}): (world: ToolWorld) => Tool {
   const { $schema: _, ...parameters } = z.toJSONSchema(schema, { io: "input" });
-  return parameters;
+  return (world) => {
+    const { clock, redact } = world.ports;
+    const attempt = async (raw: unknown, { signal }: ToolContext): Promise<Finding> => {
+      const checked = schema.safeParse(raw);
+      if (!checked.success) {
+        return refuse(`Invalid arguments: ${checked.error.issues.map(describe).join("; ")}`);
+      }
+      const seconds = Math.min(checked.data.timeout, MAX_TIMEOUT_SECONDS);
+      const late = () => new ToolFailure(`No answer within ${seconds} s`);
+      return await within({ clock, signal, ms: seconds * 1000 + GRACE_MS, late }, async (ended) => {
+        using deadline = new Deadline({ clock, signal: ended, ms: seconds * 1000, late });
+        return await run(checked.data, { ...world, signal: deadline.signal, seconds });
+      });
+    };
+    return {
+      name,
+      description,
+      parameters,
+      async run(raw, context) {
+        const start = clock.now();
+        try {
+          const { ok, title, body } = await attempt(raw, context);
+          const heading = `${title.replace(/\s+/g, " ")} [${Math.max(0, clock.now() - start)} ms]`;
+          return { ok, text: present(`${heading}\n${body}`, redact) };
+        } catch (error) {
+          if (context.signal.aborted || !(error instanceof ToolFailure)) throw error;
+          return { ok: false, text: present(`${name} failed: ${error.message}`, redact) };
+        }
+      },
+    };
+  };
 }
 
-function listIssues(error: z.ZodError): string {
-  return error.issues.map(({ path, message }) =>
-    path.length === 0 ? message : `${path.join(".")}: ${message}`
-  )
-    .join("; ");
+function describe({ path, message }: z.core.$ZodIssue): string {
+  return path.length === 0 ? message : `${path.join(".")}: ${message}`;
 }
 
-/**
- * The outputs; those of a stopped program contain what it had written by then.
- *
- * @param command for the heading
- * @param program its name
- */
+/** The outputs of a program; those of a stopped program contain what it had written by then. */
 export function describeRun(
   command: string,
   program: string,
@@ -120,23 +124,16 @@ export function describeRun(
   { seconds }: Call,
 ): Finding {
   if (result.kind === "missing") {
-    throw new ToolFailure(`The program ${program} is not installed, or the service may not run it`);
+    return refuse(`The program ${program} is not installed, or the service may not run it`);
   }
   const { stopped, code, stdout, stderr } = result;
-  const end = stopped === "signal"
-    ? `stopped after ${seconds} s`
-    : stopped === "output"
-    ? "stopped, too much output"
-    : `exit code ${code}`;
+  const ends = { signal: `stopped after ${seconds} s`, output: "stopped, too much output" };
+  const outputs = [stdout.trimEnd(), stderr.trim() === "" ? "" : `stderr:\n${stderr.trimEnd()}`];
   return {
     // A program that writes too much has answered; one that does not end has not.
     ok: stopped === "output" || (stopped === undefined && code === 0),
-    title: `${command}: ${end}`,
-    body:
-      [stdout.trimEnd(), stderr.trim() === "" ? "" : `stderr:\n${stderr.trimEnd()}`].filter((part) =>
-        part !== ""
-      )
-        .join("\n") || "(no output)",
+    title: `${command}: ${stopped === undefined ? `exit code ${code}` : ends[stopped]}`,
+    body: outputs.filter((part) => part !== "").join("\n") || "(no output)",
   };
 }
 
@@ -157,28 +154,20 @@ export function visible(text: string): string {
   return text.replace(/\r\n?/g, "\n").replace(ESCAPES, "").replace(INVISIBLE, "\ufffd");
 }
 
-/** The longest text of a tool, in UTF-16 units, including the line that reports the cut. */
+/** The longest text of a tool, in UTF-16 units, including the line that reports the omission. */
 export const MAX_RESULT = 4000;
 
-/**
- * Removes the middle of a text that is too long: two thirds are from the beginning, one third from the end, and
- * between them is a line with the numbers of omitted and of all characters. A text of at most `max` is left as
- * it is.
- */
+/** Removes the middle of a text that is too long: two thirds of the rest are from the beginning. */
 export function truncate(text: string, max: number = MAX_RESULT): string {
   if (text.length <= max) return text;
   const room = max - marker(text.length, text.length).length;
-  const head = withoutHalf(text.slice(0, Math.floor(room * 2 / 3)), "end");
-  const tail = withoutHalf(text.slice(text.length - (room - Math.floor(room * 2 / 3))), "start");
+  const first = Math.floor(room * 2 / 3);
+  // Half of a surrogate pair at a cut is dropped.
+  const head = cut(text, first);
+  const tail = text.slice(text.length - (room - first)).replace(/^[\udc00-\udfff]/, "");
   return head + marker(text.length - head.length - tail.length, text.length) + tail;
 }
 
 function marker(omitted: number, total: number): string {
   return `\n[... ${omitted} of ${total} characters omitted ...]\n`;
-}
-
-/** Drops half of a surrogate pair at a cut. */
-function withoutHalf(text: string, side: "start" | "end"): string {
-  if (side === "end") return /[\ud800-\udbff]$/.test(text) ? text.slice(0, -1) : text;
-  return /^[\udc00-\udfff]/.test(text) ? text.slice(1) : text;
 }

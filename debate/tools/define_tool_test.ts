@@ -1,20 +1,24 @@
 import assert from "node:assert/strict";
 import * as z from "@zod/zod";
-import { defineTool, type Finding, MAX_RESULT, timeoutArgument, ToolFailure } from "./define_tool.ts";
-import { FakePorts } from "./testing/tool_bench.ts";
+import { defineTool, MAX_RESULT, timeoutArgument, ToolFailure } from "./define_tool.ts";
+import { BARE_SETTINGS, FakePorts } from "./testing/tool_bench.ts";
 
 const schema = z.strictObject({ word: z.string().max(5), timeout: timeoutArgument(10) });
 
 function make(
   ports: FakePorts,
-  run: (word: string, signal: AbortSignal, seconds: number) => Promise<Finding>,
+  run: (
+    word: string,
+    signal: AbortSignal,
+    seconds: number,
+  ) => Promise<{ ok: boolean; title: string; body: string }>,
 ) {
   return defineTool({
     name: "echo",
     description: "",
     schema,
     run: ({ word }, { signal, seconds }) => run(word, signal, seconds),
-  }, ports);
+  })({ ports, settings: BARE_SETTINGS, allowed: { hosts: new Set(), networks: [] } });
 }
 
 const context = () => ({ signal: new AbortController().signal, runId: "run" });

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { ToolFailure } from "./define_tool.ts";
-import { checkIndex, checkSearchBody, MAX_HITS } from "./query_elasticsearch.ts";
+import { checkIndex, checkSearchBody, MAX_HITS } from "./http_tools.ts";
 
 Deno.test.each([
   { name: "the size asked for", text: "{}", size: 5, sent: 5 },

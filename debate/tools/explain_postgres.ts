@@ -1,20 +1,45 @@
+import * as z from "@zod/zod";
 import postgres from "postgres";
+import { defineTool, refuse, timeoutArgument } from "./define_tool.ts";
+import { checkSql } from "./sql_check.ts";
 
-interface ExplainRequest {
-  /** The URL with its credentials, which are never in a result. */
+export const runDbExplain = defineTool({
+  name: "run_db_explain",
+  description:
+    "Shows the plan of a query (EXPLAIN, without ANALYZE) from the configured PostgreSQL database.",
+  schema: z.strictObject({
+    query: z.string().min(1).describe("one SELECT or WITH statement; it is planned, not run"),
+    database_url: z.string().max(4096).default("").describe(
+      "leave out: only the configured database is asked",
+    ),
+    timeout: timeoutArgument(20),
+  }),
+  async run({ query, database_url: requested }, { settings, ports, signal, seconds }) {
+    const url = settings.DATABASE_URL;
+    if (url === "") refuse("No database is configured: the operator has to set DATABASE_URL");
+    if (requested !== "" && requested !== url) {
+      refuse("Only the configured database can be asked: leave database_url out");
+    }
+    const checked = checkSql(query);
+    const result = await ports.explain({ url, query: checked, seconds, signal });
+    if (result.kind === "failed") return refuse(`EXPLAIN gave no plan: ${result.reason}`);
+    return { ok: true, title: `EXPLAIN ${checked}`, body: result.lines.join("\n") };
+  },
+});
+
+/**
+ * Asks the database for a plan; the query itself is not run. The result contains nothing of the URL with its
+ * credentials, or of the contents of the tables.
+ */
+export type Explain = (request: {
   readonly url: string;
   readonly query: string;
   readonly seconds: number;
   readonly signal: AbortSignal;
-}
-
-/** The lines of a plan, or why there is none; contains nothing of the URL or of the tables' contents. */
-type ExplainResult =
+}) => Promise<
   | { readonly kind: "plan"; readonly lines: readonly string[] }
-  | { readonly kind: "failed"; readonly reason: string };
-
-/** Asks the database for a plan; the query itself is not run. */
-export type Explain = (request: ExplainRequest) => Promise<ExplainResult>;
+  | { readonly kind: "failed"; readonly reason: string }
+>;
 
 /** Explains over a connection of its own, in a read-only transaction. */
 export const explainPostgres: Explain = async ({ url, query, seconds, signal }) => {

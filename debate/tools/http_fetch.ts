@@ -2,27 +2,162 @@
  * Each name is resolved once per hop. The addresses are checked, and the connection goes to a checked
  * address: DNS rebinding has no effect.
  */
-import { refuse } from "./define_tool.ts";
-import { type HttpAnswer, type HttpExchange, HttpExchangeError, type Resolve } from "./http_exchange.ts";
-import { type AllowList, vet } from "./net_guard.ts";
-
-/** How requests are sent. */
-export interface HttpPorts {
-  readonly exchange: HttpExchange;
-  readonly resolve: Resolve;
-}
+import { concatBytes } from "@gateway/shared/text";
+import { lookup } from "node:dns/promises";
+import { type IncomingMessage, request as requestHttp } from "node:http";
+import { request as requestHttps } from "node:https";
+import { isIP } from "node:net";
+import { parseJson } from "../engine/graph/json_objects.ts";
+import { withoutCutWord } from "../engine/graph/text.ts";
+import { type Call, refuse } from "./define_tool.ts";
+import { vet } from "./net_guard.ts";
 
 interface Outgoing {
   readonly method: "GET" | "POST";
   readonly headers?: Readonly<Record<string, string>>;
-  readonly body?: string;
+  readonly body?: string | undefined;
+  /** The most bytes of the answer's body; the rest is not read. */
   readonly maxBytes: number;
+}
+
+export interface HttpRequest extends Outgoing {
+  /** Names host, port and path; a certificate must be for its host. */
+  readonly url: URL;
+  readonly address: string;
+  readonly headers: Readonly<Record<string, string>>;
   readonly signal: AbortSignal;
 }
 
-/** An answer, and the URL that it came from in the end. */
-export interface FetchedAnswer extends HttpAnswer {
-  readonly url: URL;
+export interface HttpAnswer {
+  readonly status: number;
+  readonly statusText: string;
+  /** Names are in lower case; of a repeated header, the first one counts. */
+  readonly headers: Readonly<Record<string, string>>;
+  /** The body as it arrived: a `content-encoding` is not decoded. */
+  readonly body: Uint8Array;
+  readonly isCut: boolean;
+}
+
+export interface HttpPorts {
+  readonly exchange: (request: HttpRequest) => Promise<HttpAnswer>;
+  /** The addresses of a host, or none; an IP address stands for itself. */
+  readonly resolve: (host: string) => Promise<readonly string[]>;
+}
+
+/** No answer: the name of the system's error, or what is wrong with the certificate. */
+export class HttpExchangeError extends Error {
+  override readonly name = "HttpExchangeError";
+  /** Whether nothing has been sent yet, so that another address may be tried. */
+  readonly isBeforeSending: boolean;
+
+  constructor(message: string, options: { readonly isBeforeSending: boolean; readonly cause?: unknown }) {
+    super(message, { cause: options.cause });
+    this.isBeforeSending = options.isBeforeSending;
+  }
+}
+
+/** @param ca the CAs to trust, PEM; by default the built-in ones */
+export function createHttpPorts(ca: string | undefined): HttpPorts {
+  return { exchange: (request) => exchange(request, ca), resolve: resolveName };
+}
+
+async function resolveName(host: string): Promise<readonly string[]> {
+  try {
+    return (await lookup(withoutBrackets(host), { all: true })).map(({ address }) => address);
+  } catch {
+    return [];
+  }
+}
+
+function withoutBrackets(host: string): string {
+  return host.replace(/^\[(.*)\]$/, "$1");
+}
+
+function exchange(
+  { url, address, method, headers, body, maxBytes, signal }: HttpRequest,
+  ca: string | undefined,
+): Promise<HttpAnswer> {
+  return new Promise((resolve, reject) => {
+    signal.throwIfAborted();
+    const isTls = url.protocol === "https:";
+    const host = withoutBrackets(url.hostname);
+    let isSent = false;
+    const request = (isTls ? requestHttps : requestHttp)({
+      host: address,
+      port: url.port === "" ? (isTls ? 443 : 80) : Number(url.port),
+      path: url.pathname + url.search,
+      method,
+      headers: {
+        ...headers,
+        host: url.host,
+        "accept-encoding": "identity",
+        ...(body === undefined ? {} : { "content-length": String(new TextEncoder().encode(body).length) }),
+      },
+      setHost: false,
+      agent: false,
+      // Without the name, the certificate would have to be for the address.
+      ...(isTls && isIP(host) === 0 ? { servername: host } : {}),
+      ...(isTls && ca !== undefined ? { ca } : {}),
+    });
+    const onAbort = () => {
+      request.destroy();
+      reject(signal.reason);
+    };
+    const settle = () => signal.removeEventListener("abort", onAbort);
+    const fail = (cause: unknown, isBeforeSending: boolean) => {
+      settle();
+      request.destroy();
+      reject(new HttpExchangeError(describe(cause), { isBeforeSending, cause }));
+    };
+    signal.addEventListener("abort", onAbort, { once: true });
+    request.on("error", (cause) => fail(cause, !isSent));
+    request.on("socket", (socket) => {
+      socket.once(isTls ? "secureConnect" : "connect", () => isSent = true);
+    });
+    request.on("response", (response) => {
+      readAnswer(response, maxBytes).then((answer) => {
+        settle();
+        request.destroy();
+        resolve(answer);
+      }, (cause) => fail(cause, false));
+    });
+    request.end(body);
+  });
+}
+
+async function readAnswer(response: IncomingMessage, maxBytes: number): Promise<HttpAnswer> {
+  const chunks: Uint8Array[] = [];
+  let size = 0;
+  for await (const chunk of response as AsyncIterable<Uint8Array>) {
+    chunks.push(chunk.subarray(0, maxBytes - size));
+    size += chunk.length;
+    if (size > maxBytes) break;
+  }
+  const { statusCode = 0, statusMessage = "" } = response;
+  const headers = Object.entries(response.headers)
+    .map(([name, value]) => [name, (Array.isArray(value) ? value[0] : value) ?? ""]);
+  return {
+    status: statusCode,
+    statusText: statusMessage,
+    headers: Object.fromEntries(headers),
+    body: concatBytes(chunks),
+    isCut: size > maxBytes,
+  };
+}
+
+const REASONS: Readonly<Record<string, string>> = {
+  ECONNREFUSED: "connection refused",
+  ECONNRESET: "connection reset",
+  EHOSTUNREACH: "no route to the host",
+  ENETUNREACH: "no route to the network",
+  ETIMEDOUT: "connecting timed out",
+  EPIPE: "connection closed",
+};
+
+function describe(error: unknown): string {
+  if (!(error instanceof Error)) return "connection failed";
+  const { code } = error as Error & { readonly code?: unknown };
+  return (typeof code === "string" ? REASONS[code] : undefined) ?? error.message;
 }
 
 const MAX_REDIRECTS = 3;
@@ -39,22 +174,19 @@ export function parseHttpUrl(text: string, base?: URL): URL {
   return url;
 }
 
-export async function fetchGuarded(
-  start: URL,
-  outgoing: Outgoing,
-  { ports, allowed }: { readonly ports: HttpPorts; readonly allowed: AllowList },
-): Promise<FetchedAnswer> {
+/** Follows redirects; the answer names the URL that it came from in the end. */
+export async function fetchGuarded(start: URL, outgoing: Outgoing, call: Call) {
   let url = start;
   for (let hop = 0; hop <= MAX_REDIRECTS; hop++) {
-    const addresses = await resolveHost(url, ports.resolve);
-    const verdict = vet(url.hostname, addresses, allowed);
+    const addresses = await resolveHost(url, call);
+    const verdict = vet(url.hostname, addresses, call.allowed);
     if (verdict.kind === "refused") {
       refuse(
         `${url.host} is not reachable for this tool: ${verdict.address} is ${verdict.addressKind}. ` +
           "The operator can allow it in HTTP_ALLOWED_HOSTS",
       );
     }
-    const answer = await exchangeWithAny(url, addresses, outgoing, ports.exchange);
+    const answer = await exchangeWithAny(url, addresses, outgoing, call);
     const location = answer.headers["location"];
     if (![301, 302, 303, 307, 308].includes(answer.status) || location === undefined) {
       return { ...answer, url };
@@ -64,16 +196,8 @@ export async function fetchGuarded(
   return refuse(`More than ${MAX_REDIRECTS} redirects`);
 }
 
-/**
- * Sends a request to a server that the operator configured, wherever it is. A redirect is an answer like any
- * other.
- */
-export async function fetchConfigured(url: URL, outgoing: Outgoing, ports: HttpPorts): Promise<HttpAnswer> {
-  return await exchangeWithAny(url, await resolveHost(url, ports.resolve), outgoing, ports.exchange);
-}
-
-async function resolveHost(url: URL, resolve: Resolve): Promise<readonly string[]> {
-  const addresses = await resolve(url.hostname);
+async function resolveHost(url: URL, { ports }: Call): Promise<readonly string[]> {
+  const addresses = await ports.http.resolve(url.hostname);
   if (addresses.length === 0) refuse(`The name ${url.hostname} does not resolve to an address`);
   return addresses;
 }
@@ -81,21 +205,14 @@ async function resolveHost(url: URL, resolve: Resolve): Promise<readonly string[
 async function exchangeWithAny(
   url: URL,
   addresses: readonly string[],
-  { method, headers = {}, body, maxBytes, signal }: Outgoing,
-  exchange: HttpExchange,
+  outgoing: Outgoing,
+  { ports, signal }: Call,
 ): Promise<HttpAnswer> {
+  const headers = { "user-agent": USER_AGENT, ...outgoing.headers };
   let failure: HttpExchangeError | undefined;
   for (const address of addresses.slice(0, MAX_ADDRESSES)) {
     try {
-      return await exchange({
-        url,
-        address,
-        method,
-        headers: { "user-agent": USER_AGENT, ...headers },
-        ...(body === undefined ? {} : { body }),
-        maxBytes,
-        signal,
-      });
+      return await ports.http.exchange({ ...outgoing, url, address, headers, signal });
     } catch (error) {
       if (!(error instanceof HttpExchangeError)) throw error;
       failure = error;
@@ -103,4 +220,71 @@ async function exchangeWithAny(
     }
   }
   return refuse(`${url.host} does not answer: ${failure?.message}`);
+}
+
+const MAX_ANSWER_BYTES = 4 * 1024 * 1024;
+const MAX_SHOWN_ERROR = 500;
+
+/**
+ * Asks a server that the operator configured, wherever it is, for JSON. A redirect is an answer like any other.
+ *
+ * @param requestedUrl the server that the model names; refused unless it is the configured one
+ */
+export async function askBackend(
+  backend: { readonly what: string; readonly setting: "PROMETHEUS_URL" | "LOKI_URL" | "ELASTICSEARCH_URL" },
+  { path, query = {}, body, requestedUrl }: {
+    readonly path: string;
+    readonly query?: Readonly<Record<string, string>>;
+    readonly body?: unknown;
+    readonly requestedUrl: string;
+  },
+  call: Call,
+): Promise<unknown> {
+  const { what, setting } = backend;
+  const baseUrl = call.settings[setting];
+  if (baseUrl === "") refuse(`${what} is not configured: the operator has to set ${setting}`);
+  const base = new URL(baseUrl);
+  if (requestedUrl !== "" && !isSame(requestedUrl, base)) {
+    refuse(`Only the configured server can be asked: leave base_url out`);
+  }
+  const url = new URL(base);
+  url.username = "";
+  url.password = "";
+  url.hash = "";
+  url.pathname = pathOf(base) + path;
+  for (const [name, value] of Object.entries(query)) url.searchParams.set(name, value);
+  const answer = await exchangeWithAny(url, await resolveHost(url, call), {
+    method: body === undefined ? "GET" : "POST",
+    headers: {
+      accept: "application/json",
+      ...(body === undefined ? {} : { "content-type": "application/json" }),
+      ...credentialsOf(base),
+    },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    maxBytes: MAX_ANSWER_BYTES,
+  }, call);
+  if (answer.isCut) refuse(`The answer of ${what} is larger than ${MAX_ANSWER_BYTES} bytes: ask for less`);
+  const encoding = answer.headers["content-encoding"] ?? "identity";
+  if (encoding !== "identity") refuse(`${what} compressed its answer although not asked to`);
+  const text = new TextDecoder().decode(answer.body);
+  if (answer.status < 200 || answer.status > 299) {
+    const shown = text.length <= MAX_SHOWN_ERROR ? text : withoutCutWord(text.slice(0, MAX_SHOWN_ERROR));
+    refuse(`${what} answered ${answer.status}: ${shown}`);
+  }
+  return parseJson(text) ?? refuse(`${what} answered with something other than JSON`);
+}
+
+function isSame(requested: string, base: URL): boolean {
+  const url = URL.parse(requested);
+  return url?.origin === base.origin && pathOf(url) === pathOf(base);
+}
+
+function pathOf({ pathname }: URL): string {
+  return pathname.replace(/(?<!\/)\/+$/, "");
+}
+
+function credentialsOf({ username, password }: URL): Readonly<Record<string, string>> {
+  if (username === "" && password === "") return {};
+  const pair = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`;
+  return { authorization: `Basic ${new TextEncoder().encode(pair).toBase64()}` };
 }

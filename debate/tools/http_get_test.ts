@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
-import { createHttpGet } from "./http_get.ts";
-import { HttpExchangeError } from "./http_exchange.ts";
+import { HttpExchangeError } from "./http_fetch.ts";
+import { httpGet } from "./http_tools.ts";
 import { compileAllowList } from "./net_guard.ts";
-import { call, FakePorts, textAnswer } from "./testing/tool_bench.ts";
+import { BARE_SETTINGS, call, FakePorts, textAnswer } from "./testing/tool_bench.ts";
 
 const PUBLIC = "93.184.216.34";
 
@@ -18,7 +18,7 @@ function setUp(allowed: readonly string[] = []) {
     "rebind.test": [[PUBLIC], ["127.0.0.1"]],
     "mixed.test": [[PUBLIC, "127.0.0.1"]],
   };
-  return { ports, tool: createHttpGet(ports.http, compileAllowList(allowed), ports) };
+  return { ports, tool: httpGet({ ports, settings: BARE_SETTINGS, allowed: compileAllowList(allowed) }) };
 }
 
 const redirect = (location: string) => textAnswer("", { status: 302, headers: { location } });

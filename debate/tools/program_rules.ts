@@ -2,10 +2,9 @@
  * Only options that read. Options are left out on purpose if they write, delete, follow, repeat endlessly,
  * run another program, read a list of files from a file, or send data elsewhere. `zgrep` is a shell script.
  */
-import { type Argument, type ArgumentRule, checkArguments, shapes } from "./argv.ts";
+import { type Argument, type ArgumentRule, checkArguments, shapes, splitCommand } from "./argv.ts";
 import { refuse, ToolFailure } from "./define_tool.ts";
 import { GREP_EXCLUSIONS } from "../context/secret_files.ts";
-import { splitCommand } from "./command_words.ts";
 
 type ProgramRule = ArgumentRule | { readonly commands: Readonly<Record<string, ArgumentRule>> };
 
@@ -22,6 +21,14 @@ const SOCKET_WORD = /^[A-Za-z0-9_.:*=/[\]()!<>-]{1,255}$/;
 const ADDRESS_WORD = /^[A-Za-z0-9_.:@/]{1,255}$/;
 
 const hostLookup: ArgumentRule = { operands: [HOST, HOST], min: 1 };
+
+const ends: ArgumentRule = {
+  flags: "q v",
+  values: shapes([SIZE, "n c lines bytes"]),
+  dashNumber: "n",
+  rest: "path",
+  min: 1,
+};
 
 export const PROGRAM_RULES: Readonly<Record<string, ProgramRule>> = {
   // Processes and the machine
@@ -97,20 +104,8 @@ export const PROGRAM_RULES: Readonly<Record<string, ProgramRule>> = {
   },
   stat: { flags: "L f t", values: { c: "text" }, rest: "path", min: 1 },
   cat: { flags: "A b e E n s t T v", rest: "path", min: 1 },
-  head: {
-    flags: "q v",
-    values: { n: SIZE, c: SIZE, lines: SIZE, bytes: SIZE },
-    dashNumber: "n",
-    rest: "path",
-    min: 1,
-  },
-  tail: {
-    flags: "q v",
-    values: { n: SIZE, c: SIZE, lines: SIZE, bytes: SIZE },
-    dashNumber: "n",
-    rest: "path",
-    min: 1,
-  },
+  head: ends,
+  tail: ends,
   wc: { flags: "c l L m w bytes lines words", rest: "path", min: 1 },
   grep: {
     flags:

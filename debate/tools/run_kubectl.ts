@@ -1,44 +1,30 @@
 import * as z from "@zod/zod";
-import { defineTool, describeRun, refuse, timeoutArgument, type ToolServices } from "./define_tool.ts";
-import type { RunProgram } from "./run_program.ts";
-import type { Tool } from "../engine/ports.ts";
-import { type Argument, type ArgumentRule, checkArguments, shapes } from "./argv.ts";
-import { splitCommand } from "./command_words.ts";
+import { type Argument, type ArgumentRule, checkArguments, shapes, splitCommand } from "./argv.ts";
+import { defineTool, describeRun, refuse, timeoutArgument } from "./define_tool.ts";
+import { pickEnv } from "./program_tools.ts";
 
-const schema = z.strictObject({
-  kubectl_args: z.string().min(1).describe("the arguments after kubectl, for instance: get pods -n prod"),
-  timeout: timeoutArgument(20),
+export const runKubectl = defineTool({
+  name: "run_kubectl",
+  description:
+    "Runs kubectl, read-only: get, describe, logs, top, events, explain, version, api-resources, cluster-info, config view. " +
+    "Secrets are not shown; output is not followed.",
+  schema: z.strictObject({
+    kubectl_args: z.string().min(1).describe("the arguments after kubectl, for instance: get pods -n prod"),
+    timeout: timeoutArgument(20),
+  }),
+  async run({ kubectl_args: text }, call) {
+    const env = pickEnv(call, "HOME", "KUBECONFIG", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT");
+    const result = await call.ports.runProgram({
+      program: "kubectl",
+      args: checkKubectl(text, call.seconds).map((argument) => argument.text),
+      cwd: "/",
+      // A kuberc file could add options to verbs.
+      env: { ...env, KUBERC: "off", KUBECTL_KUBERC: "false" },
+      signal: call.signal,
+    });
+    return describeRun(`kubectl ${text}`, "kubectl", result, call);
+  },
 });
-
-/**
- * The tool.
- *
- * @param env the variables by which kubectl finds its clusters: `HOME`, `KUBECONFIG`, and those of a pod
- */
-export function createRunKubectl(
-  env: Readonly<Record<string, string>>,
-  runProgram: RunProgram,
-  services: ToolServices,
-): Tool {
-  return defineTool({
-    name: "run_kubectl",
-    description:
-      "Runs kubectl, read-only: get, describe, logs, top, events, explain, version, api-resources, cluster-info, config view. " +
-      "Secrets are not shown; output is not followed.",
-    schema,
-    async run({ kubectl_args: text }, call) {
-      const result = await runProgram({
-        program: "kubectl",
-        args: checkKubectl(text, call.seconds).map((argument) => argument.text),
-        cwd: "/",
-        // A kuberc file could add options to verbs.
-        env: { ...env, KUBERC: "off", KUBECTL_KUBERC: "false" },
-        signal: call.signal,
-      });
-      return describeRun(`kubectl ${text}`, "kubectl", result, call);
-    },
-  }, services);
-}
 
 /**
  * Only verbs that read, with options that refer to the operator's own clusters. Secrets are never read, not
@@ -54,8 +40,6 @@ const PATH_EXPRESSION = /^[A-Za-z0-9_.[\]{}'"@?()=*:\\/ -]{1,500}$/;
 const OUTPUT = /^(?:json|yaml|wide|name|jsonpath=[^\n]{0,1000}|custom-columns=[^\n]{0,1000})$/;
 const FORMAT = /^(?:json|yaml)$/;
 
-const GLOBAL_VALUES = { n: NAME, namespace: NAME, context: NAME };
-
 const selection = {
   flags: "A all-namespaces show-labels no-headers ignore-not-found show-kind",
   values: shapes([SELECTOR, "l selector field-selector L label-columns"], [PATH_EXPRESSION, "sort-by"], [
@@ -68,7 +52,7 @@ const VERBS: Readonly<Record<string, ArgumentRule>> = {
   get: { ...selection, operands: [/^[A-Za-z0-9.,/_:-]{1,500}$/], rest: NAME, min: 1, check: refuseSecrets },
   describe: {
     flags: "A all-namespaces",
-    values: { l: SELECTOR, selector: SELECTOR, "show-events": /^(?:true|false)$/ },
+    values: shapes([SELECTOR, "l selector"], [/^(?:true|false)$/, "show-events"]),
     operands: [/^[A-Za-z0-9.,/_:-]{1,500}$/],
     rest: NAME,
     min: 1,
@@ -107,25 +91,20 @@ const VERBS: Readonly<Record<string, ArgumentRule>> = {
 
 export function checkKubectl(text: string, seconds: number): readonly Argument[] {
   const all = splitCommand(text);
-  const { verb, words } = takeVerb(all[0] === "kubectl" ? all.slice(1) : all);
+  const given = all[0] === "kubectl" ? all.slice(1) : all;
+  let at = 0;
+  while (given[at]?.startsWith("-")) at += /^(?:-n|--namespace|--context)$/.test(given[at] ?? "") ? 2 : 1;
+  const verb = given[at];
   if (verb === undefined || !Object.hasOwn(VERBS, verb)) {
     return refuse(`only these verbs are possible: ${Object.keys(VERBS).join(", ")}`);
   }
   const rule = VERBS[verb] ?? {};
-  const checked = checkArguments(words, {
+  const checked = checkArguments(given.toSpliced(at, 1), {
     ...rule,
-    values: { ...rule.values, ...GLOBAL_VALUES },
+    values: { ...rule.values, ...shapes([NAME, "n namespace context"]) },
     always: [...(rule.always ?? []), `--request-timeout=${Math.ceil(seconds)}s`],
   });
   return [{ kind: "word", text: verb }, ...checked];
-}
-
-function takeVerb(
-  words: readonly string[],
-): { readonly verb: string | undefined; readonly words: readonly string[] } {
-  let at = 0;
-  while (words[at]?.startsWith("-")) at += /^(?:-n|--namespace|--context)$/.test(words[at] ?? "") ? 2 : 1;
-  return { verb: words[at], words: words.toSpliced(at, 1) };
 }
 
 /** Types come first, comma-separated, or as `type/name` anywhere; a type may include its group: `secrets.v1.`. */

@@ -1,7 +1,7 @@
 import type { Clock } from "@gateway/shared/clock";
 import type { Settings } from "../settings/config.ts";
 import type { addEvidence, CollectedContext, ContextRequest } from "../context/collect.ts";
-import type { Catalogue } from "../models/catalogue.ts";
+import type { Catalogue } from "../models/providers.ts";
 import type { Price } from "../models/prices.ts";
 import type { DeviceFlowState } from "../models/device_flow.ts";
 import type { TemplateSet } from "../prompts/templates.ts";

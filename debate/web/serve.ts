@@ -7,8 +7,8 @@ import { addEvidence, collectContext } from "../context/collect.ts";
 import { createContextRedactor, ownSecrets } from "../context/redact_context.ts";
 import { redactLargeValue } from "../context/redact_value.ts";
 import { estimateCost, findPrice, loadPrices } from "../models/prices.ts";
-import { Providers } from "../models/providers.ts";
-import { tokenPreview } from "../models/session.ts";
+import { openProviders, type Providers } from "../models/providers.ts";
+import { tokenPreview } from "../models/tokens.ts";
 import { loadTemplates, readBuiltinTemplates } from "../prompts/templates.ts";
 import { openDiskFolder } from "../runs/disk_folder.ts";
 import { RunManager } from "../runs/manager.ts";
@@ -42,7 +42,14 @@ export async function startDebateServer(environment: DebateEnvironment) {
   const prices = await loadPrices(settings.MODEL_PRICES_FILE);
   const toolPorts = await createToolPorts({ settings, clock, redact, env: environment.toolEnv });
   const tools = createTools(settings, toolPorts);
-  const providers = openProviders(environment);
+  const providers = openProviders(settings, {
+    fetch: environment.fetch,
+    clock,
+    warn,
+    random: () => new DataView(environment.randomBytes(4).slice().buffer).getUint32(0) / 2 ** 32,
+    newId: () => newId(16),
+    replayPieceDelayMs: environment.replayPieceDelayMs ?? 0,
+  });
   const builtinTemplates = readBuiltinTemplates();
 
   await using opened = new AsyncDisposableStack();
@@ -113,18 +120,6 @@ export async function startDebateServer(environment: DebateEnvironment) {
       return closing.disposeAsync();
     },
   };
-}
-
-function openProviders({ settings, ...environment }: DebateEnvironment): Providers {
-  const { fetch, clock, randomBytes, log, replayPieceDelayMs } = environment;
-  return new Providers(settings, {
-    fetch,
-    clock,
-    warn: log.WARNING,
-    random: () => new DataView(randomBytes(4).slice().buffer).getUint32(0) / 2 ** 32,
-    newId: () => randomBytes(16).toHex(),
-    ...(replayPieceDelayMs !== undefined && { replayPieceDelayMs }),
-  });
 }
 
 async function describeProviders(settings: Settings, providers: Providers): Promise<ProviderStatus> {

@@ -1,6 +1,6 @@
 import { AppError } from "@gateway/shared/errors";
 import { readJsonBody, requireJsonType } from "@gateway/shared/http";
-import type { Catalogue } from "../models/catalogue.ts";
+import type { Catalogue } from "../models/providers.ts";
 import type { DeviceFlowState } from "../models/device_flow.ts";
 import { ModelError } from "../engine/model.ts";
 import memoryLeak from "../models/scenarios/memory_leak.json" with { type: "json" };

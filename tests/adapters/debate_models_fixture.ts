@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { loadSettings } from "../../debate/settings/config.ts";
 import { ModelError, type ModelRequest } from "../../debate/engine/model.ts";
-import { Providers } from "../../debate/models/providers.ts";
+import { openProviders } from "../../debate/models/providers.ts";
 
 /** Pauses before another attempt are shorter; bounds on an exchange that nobody answers are at least as long. */
 const BOUND_MS = 5000;
@@ -63,7 +63,7 @@ export function providersOf(env: Record<string, string>, home = "/nonexistent") 
   const client = Deno.createHttpClient({ poolMaxIdlePerHost: 0 });
   const warnings: string[] = [];
   let ids = 0;
-  const providers = new Providers(loadSettings({ env: { HOME: home, ...env }, workingFolder: "/" }), {
+  const providers = openProviders(loadSettings({ env: { HOME: home, ...env }, workingFolder: "/" }), {
     fetch: (input, init) => fetch(input, { ...init, client }),
     clock: impatientClock(),
     random: () => 0,

@@ -3,7 +3,7 @@ import * as z from "@zod/zod";
 import assert from "node:assert/strict";
 import { loadSettings } from "../../debate/settings/config.ts";
 import type { ChatMessage, ModelRequest } from "../../debate/engine/model.ts";
-import { Providers } from "../../debate/models/providers.ts";
+import { openProviders } from "../../debate/models/providers.ts";
 
 /** What the responses protocol takes, and nothing of the other one. */
 const responsesRequest = z.strictObject({
@@ -142,7 +142,7 @@ function providersAt(url: string) {
     HUB_TOKEN: "assist-token",
     HUB_BASE_URL: url,
   };
-  const providers = new Providers(loadSettings({ env, workingFolder: "/" }), {
+  const providers = openProviders(loadSettings({ env, workingFolder: "/" }), {
     fetch: (input, init) => fetch(input, { ...init, client }),
     clock: systemClock,
     random: () => 0,

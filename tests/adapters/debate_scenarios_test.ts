@@ -5,7 +5,7 @@ import type { AuditLine, DebateOutcome } from "../../debate/engine/ports.ts";
 import { holdDebate } from "../../debate/engine/agents/hold_debate.ts";
 import { loadSettings } from "../../debate/settings/config.ts";
 import type { RunEvent } from "../../debate/engine/events.ts";
-import { Providers } from "../../debate/models/providers.ts";
+import { openProviders } from "../../debate/models/providers.ts";
 import { createToolPorts, createTools } from "../../debate/tools/catalogue.ts";
 import { SHIPPED_SCENARIOS, type ShippedScenario, startScenario } from "../debate/scenario_fixture.ts";
 
@@ -25,7 +25,7 @@ async function play(scenario: ShippedScenario, isBroken = false): Promise<Played
     const newId = () => `id-${++ids}`;
     const clock = systemClock;
     const redact = (text: string) => text;
-    const providers = new Providers(settings, { fetch, clock, random: () => 0, newId, warn: () => {} });
+    const providers = openProviders(settings, { fetch, clock, random: () => 0, newId, warn: () => {} });
     const model = () => providers.model(`replay/${scenario}`);
     const events: RunEvent[] = [];
     const audit: AuditLine[] = [];

@@ -57,7 +57,10 @@ export async function callModel(debate: Debate, call: ModelCall): Promise<ModelR
 /** How many characters a token has, about, in English and in what tools print. */
 const CHARACTERS_PER_TOKEN = 4;
 
-function estimateUsage({ messages, tools = [] }: ModelCall, { text, toolCalls }: ModelReply): Usage {
+export function estimateUsage(
+  { messages, tools = [] }: Pick<ModelRequest, "messages" | "tools">,
+  { text, toolCalls }: ModelReply,
+): Usage {
   const tokens = (texts: readonly string[]) =>
     Math.ceil(texts.reduce((sum, each) => sum + each.length, 0) / CHARACTERS_PER_TOKEN);
   const asked = messages.flatMap((

@@ -1,6 +1,6 @@
 import { CAPS, groundingOf } from "./evidence.ts";
 import { findLeading } from "./hypothesis_id.ts";
-import { labelLanguage } from "./labels.ts";
+import { vocabulary } from "./labels.ts";
 import type { Decision, DecisionGrounding, EvidenceStatus, Grounding, Hypothesis } from "./state.ts";
 
 /** The decision with at most the confidence that the evidence allows, and why. */
@@ -9,7 +9,7 @@ export function limitConfidence(
   hypotheses: readonly Hypothesis[],
   language: string,
 ): Decision & { readonly grounding: DecisionGrounding } {
-  const words = WORDS[labelLanguage(language)];
+  const words = wordsFor(language);
   const lead = findLeading(hypotheses, decision.leading_hypothesis);
   const found = lead === undefined || lead.state === "rejected" ? NO_GROUNDING : groundingOf(lead);
   const cap = CAPS[found.level];
@@ -48,73 +48,74 @@ export function withOutcome<T extends Decision & { readonly grounding: DecisionG
 
 const NO_GROUNDING: Grounding = { level: "none", grounded: 0, cited: 0, results: 0, contrary: 0, failed: 0 };
 
-interface Words extends Record<Grounding["level"], (id: string, found: Grounding) => string> {
-  readonly noLead: string;
-  readonly leadRejected: (id: string) => string;
-}
-
-const WORDS: Readonly<Record<"en" | "es", Words>> = {
-  en: {
-    noLead: "the decision names no hypothesis of the debate",
-    leadRejected: (id) => `${id} was rejected in the debate`,
-    none: (id, { cited, failed }) =>
+const wordsFor = vocabulary({
+  noLead: [
+    "the decision names no hypothesis of the debate",
+    "la decisión no nombra ninguna hipótesis del debate",
+  ],
+  leadRejected: [
+    (id: string) => `${id} was rejected in the debate`,
+    (id: string) => `${id} fue rechazada en el debate`,
+  ],
+  none: [
+    (id: string, { cited, failed }: Grounding) =>
       failed > 0
         ? `no evidence of ${id} counts: ${failed} of ${cited} cited tool calls failed`
         : cited > 0
         ? `no evidence of ${id} counts: what it cites is not in the tool results`
         : `${id} cites no tool result`,
-    partial: (id, { grounded, cited, results }) =>
-      grounded < cited
-        ? `only ${grounded} of ${cited} lines of evidence of ${id} are in the tool results that they cite`
-        : results > 1
-        ? `the skeptic holds a tool result against ${id} that its evidence does not account for`
-        : `all evidence of ${id} comes from a single tool result, a second one is missing`,
-    full: (id, { grounded, results }) =>
-      `all evidence of ${id} is in the tool results that it cites (lines: ${grounded}, results: ${results})`,
-  },
-  es: {
-    noLead: "la decisión no nombra ninguna hipótesis del debate",
-    leadRejected: (id) => `${id} fue rechazada en el debate`,
-    none: (id, { cited, failed }) =>
+    (id: string, { cited, failed }: Grounding) =>
       failed > 0
         ? `ninguna evidencia de ${id} cuenta: fallaron ${failed} de ${cited} llamadas citadas`
         : cited > 0
         ? `ninguna evidencia de ${id} cuenta: lo que cita no está en los resultados`
         : `${id} no cita ningún resultado de herramientas`,
-    partial: (id, { grounded, cited, results }) =>
+  ],
+  partial: [
+    (id: string, { grounded, cited, results }: Grounding) =>
+      grounded < cited
+        ? `only ${grounded} of ${cited} lines of evidence of ${id} are in the tool results that they cite`
+        : results > 1
+        ? `the skeptic holds a tool result against ${id} that its evidence does not account for`
+        : `all evidence of ${id} comes from a single tool result, a second one is missing`,
+    (id: string, { grounded, cited, results }: Grounding) =>
       grounded < cited
         ? `solo ${grounded} de ${cited} líneas de evidencia de ${id} están en los resultados que citan`
         : results > 1
         ? `el escéptico opone a ${id} un resultado que su evidencia no tiene en cuenta`
         : `toda la evidencia de ${id} sale de un solo resultado, falta un segundo`,
-    full: (id, { grounded, results }) =>
+  ],
+  full: [
+    (id: string, { grounded, results }: Grounding) =>
+      `all evidence of ${id} is in the tool results that it cites (lines: ${grounded}, results: ${results})`,
+    (id: string, { grounded, results }: Grounding) =>
       `toda la evidencia de ${id} está en los resultados que cita (líneas: ${grounded}, resultados: ${results})`,
-  },
-};
+  ],
+});
+
+const explanations = vocabulary({
+  grounded: ["counts", "cuenta"],
+  uncited: ["does not count: it cites no tool call", "no cuenta: no cita ninguna llamada"],
+  unquoted: ["does not count: it quotes nothing from the result", "no cuenta: no copia nada del resultado"],
+  no_such_call: ["does not count: there is no such tool call", "no cuenta: esa llamada no existe"],
+  failed_call: [
+    "does not count: the cited call failed or was not run",
+    "no cuenta: la llamada citada falló o no se ejecutó",
+  ],
+  not_in_result: [
+    "does not count: the cited result does not hold the quote",
+    "no cuenta: el resultado citado no contiene la cita",
+  ],
+  too_little: [
+    "does not count: the quote is too short, or repeats what the tool was asked",
+    "no cuenta: la cita es demasiado corta o repite lo que se preguntó",
+  ],
+  unchecked: [
+    "not checked here: the run was imported",
+    "aquí no se ha comprobado: la ejecución fue importada",
+  ],
+});
 
 export function explainEvidence(status: EvidenceStatus, language: string): string {
-  return EXPLAINED[labelLanguage(language)][status];
+  return explanations(language)[status];
 }
-
-const EXPLAINED: Readonly<Record<"en" | "es", Readonly<Record<EvidenceStatus, string>>>> = {
-  en: {
-    grounded: "counts",
-    uncited: "does not count: it cites no tool call",
-    unquoted: "does not count: it quotes nothing from the result",
-    no_such_call: "does not count: there is no such tool call",
-    failed_call: "does not count: the cited call failed or was not run",
-    not_in_result: "does not count: the cited result does not hold the quote",
-    too_little: "does not count: the quote is too short, or repeats what the tool was asked",
-    unchecked: "not checked here: the run was imported",
-  },
-  es: {
-    grounded: "cuenta",
-    uncited: "no cuenta: no cita ninguna llamada",
-    unquoted: "no cuenta: no copia nada del resultado",
-    no_such_call: "no cuenta: esa llamada no existe",
-    failed_call: "no cuenta: la llamada citada falló o no se ejecutó",
-    not_in_result: "no cuenta: el resultado citado no contiene la cita",
-    too_little: "no cuenta: la cita es demasiado corta o repite lo que se preguntó",
-    unchecked: "aquí no se ha comprobado: la ejecución fue importada",
-  },
-};

@@ -1,0 +1,217 @@
+import { escapeHtml } from "../report/html.ts";
+import { FAULT_KINDS } from "../engine/graph/claim.ts";
+import type { Comparison, Interval } from "./comparison.ts";
+
+type ArmResult = Comparison["arms"][number];
+type Columns<T> = readonly (readonly [head: string, cell: (row: T) => string])[];
+
+const percent = (share: number) => `${Math.round(share * 100)} %`;
+const interval = ({ low, high }: Interval) => `${Math.round(low * 100)}-${Math.round(high * 100)} %`;
+
+export function formatComparison(comparison: Comparison): readonly string[] {
+  const { arms, protocol, incidents, incidents_sha256, protocol_sha256 } = comparison;
+  const widths = [19, 6, 11, 11, 6, 8, 7];
+  const row = (...cells: readonly string[]) =>
+    cells.map((cell, index) => index === 0 ? cell.padEnd(19) : cell.padStart(widths[index] ?? 0)).join(" ")
+      .trimEnd();
+  return [
+    `${incidents} incidents, ${protocol.runs} runs each, at most ${protocol.token_budget} tokens a run`,
+    `incidents ${incidents_sha256.slice(0, 16)}, protocol ${protocol_sha256.slice(0, 16)}`,
+    "",
+    row("Arm", "right", "95 %", "sure+wrong", "Brier", "tokens", "useful"),
+    ...arms.map(({ arm, right, confidently_wrong, brier, tokens_mean, tool_efficiency: useful }) =>
+      row(
+        arm,
+        percent(right.value),
+        interval(right),
+        percent(confidently_wrong.value),
+        brier?.toFixed(3) ?? "-",
+        String(tokens_mean),
+        useful === null ? "-" : percent(useful),
+      )
+    ),
+    "",
+    ...verdictsOf(comparison),
+    ...comparison.notes.map((note) => `Note: ${note}`),
+  ];
+}
+
+function verdictsOf({ arms, right_for_another_incident: other }: Comparison): readonly string[] {
+  const [first] = arms;
+  const verdicts = arms.flatMap(({ arm, against_first: right, harm_against_first: harm }) => {
+    if (right === undefined || arm === "blind") return [];
+    const head = `${arm} against ${first?.arm}:`;
+    const meaning = right.low > 0 ? "better" : right.high < 0 ? "worse" : "no difference shown";
+    const told = [`${head} right ${points(right)}, ${meaning}`];
+    // Nobody is helped by answers that are surer and wrong.
+    if (harm === undefined || (harm.low <= 0 && harm.high >= 0)) return told;
+    return [...told, `${head} sure and wrong ${points(harm)}, ${harm.low > 0 ? "worse" : "better"}`];
+  });
+  const fooled = other === 0 ? "" : " (the score is fooled)";
+  return [
+    ...verdicts,
+    ...arms.flatMap(controlsOf),
+    `Control, answers that are right for another incident: ${other}${fooled}`,
+  ];
+}
+
+function controlsOf(
+  { arm, false_alarms: alarms, right, out_of_budget, failed }: ArmResult,
+): readonly string[] {
+  const lines = [];
+  if (arm === "blind") {
+    lines.push(`Control, right without any tool: ${percent(right.value)} ${interval(right)}`);
+  } else if (alarms !== undefined && alarms.value > 0) {
+    lines.push(
+      `${arm}: sure of a cause where nothing is broken: ${percent(alarms.value)} ${interval(alarms)}`,
+    );
+  }
+  if (out_of_budget + failed > 0) lines.push(`${arm}: ${out_of_budget} runs out of tokens, ${failed} failed`);
+  return lines;
+}
+
+function points({ value, low, high }: Interval): string {
+  const signed = (each: number) => `${each > 0 ? "+" : ""}${Math.round(each * 100)}`;
+  return `${signed(value)} points (${signed(low)} to ${signed(high)})`;
+}
+
+const RIGHT: Columns<ArmResult> = [
+  ["Arm", ({ name }) => name],
+  ["Right", ({ right }) => percent(right.value)],
+  ["95 %", ({ right }) => interval(right)],
+  ["Component", ({ component }) => percent(component.value)],
+  ["Kind", ({ fault }) => percent(fault.value)],
+  ["Sure and right", ({ confidently_right: sure }) => percent(sure.value)],
+  ["Sure and wrong", ({ confidently_wrong: sure }) => percent(sure.value)],
+  ["Tempting cause resisted", ({ tempting }) => tempting === undefined ? "–" : percent(tempting.value)],
+  ["False alarms", ({ false_alarms: alarms }) => alarms === undefined ? "–" : percent(alarms.value)],
+];
+
+const COSTS: Columns<ArmResult> = [
+  ["Arm", ({ name }) => name],
+  ["Tokens, mean", ({ tokens_mean }) => String(tokens_mean)],
+  ["Cost of all runs", ({ cost_usd }) => cost_usd === null ? "unknown" : `$${cost_usd.toFixed(4)}`],
+  ["Tool calls, mean", ({ tool_calls_mean }) => tool_calls_mean.toFixed(1)],
+  ["Useful calls", ({ tool_efficiency: useful }) => useful === null ? "–" : percent(useful)],
+  ["Out of tokens", ({ out_of_budget }) => String(out_of_budget)],
+  ["Failed", ({ failed }) => String(failed)],
+  ["Brier score", ({ brier }) => brier?.toFixed(3) ?? "–"],
+];
+
+const RUNS: Columns<Comparison["trials"][number]> = [
+  ["Incident", ({ incident }) => incident],
+  ["Arm", ({ arm }) => arm],
+  ["Run", ({ run }) => String(run)],
+  ["Right", ({ score }) => score.right ? "yes" : "no"],
+  ["Confidence", ({ confidence }) => confidence.toFixed(2)],
+  ["Sure", ({ confident }) => confident ? "yes" : "no"],
+  ["Tokens", ({ tokens }) => String(tokens)],
+  ["Answer", ({ answer, problem }) => answer.slice(0, 200).toWellFormed() || problem || "none"],
+];
+
+export function renderComparison(comparison: Comparison): string {
+  const { arms, protocol, incidents, generated_at, trials } = comparison;
+  const kinds = FAULT_KINDS.filter((kind) => arms.some(({ by_kind }) => by_kind[kind] !== undefined));
+  const byKind: Columns<ArmResult> = [
+    ["Arm", ({ name }) => name],
+    ...kinds.map((kind) =>
+      [
+        kind.replace("_", " "),
+        ({ by_kind: { [kind]: share } }: ArmResult) =>
+          share === undefined ? "–" : `${percent(share.value)} (${interval(share)})`,
+      ] as const
+    ),
+  ];
+  const facts = [
+    ["Made", generated_at],
+    ["Incidents", `${incidents}, SHA-256 ${comparison.incidents_sha256}`],
+    ["Protocol", `SHA-256 ${comparison.protocol_sha256}`],
+    ["Runs of each incident", String(protocol.runs)],
+    [
+      "Budget",
+      `${protocol.token_budget} tokens a run, ${protocol.max_rounds} rounds, ${protocol.tool_budget} tool calls a turn`,
+    ],
+    ["Sure from", String(protocol.confidence_threshold)],
+    ["Models", Object.entries(protocol.models).map(([role, id]) => `${role} ${id}`).join(", ")],
+    ["Template", `${protocol.template} (${protocol.language})`],
+  ] as const;
+  return `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="content-security-policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<title>Does debating help? ${incidents} incidents</title>
+<style>${STYLE}</style>
+</head>
+<body>
+<h1>Does debating help?</h1>
+<ul>${verdictsOf(comparison).map((verdict) => `<li>${escapeHtml(verdict)}</li>`).join("")}</ul>
+${comparison.notes.map((note) => `<p class="note">${escapeHtml(note)}</p>`).join("")}
+<h2>Right: component, kind of fault and causal path</h2>
+${table(RIGHT, arms)}
+<h2>Calibration: is it as often right as it says?</h2>
+<div class="plots">${arms.map(plotCalibration).join("")}</div>
+<h2>What it costs</h2>
+${table(COSTS, arms)}
+<h2>By kind of fault</h2>
+${table(byKind, arms)}
+<h2>How it was done</h2>
+${table([["", ([name]) => name], ["", ([, value]) => value]], facts)}
+<p class="note">Intervals count incidents, not runs: runs of one incident are not independent. An answer is right only as one
+claim about listed names; prose earns nothing. Brier: 0 is perfect, 0.25 is what saying 0.5 always gives.</p>
+<h2>All runs</h2>
+${table(RUNS, trials)}
+</body>
+</html>
+`;
+}
+
+function table<T>(columns: Columns<T>, rows: readonly T[]): string {
+  const cells = (tag: string, texts: readonly string[]) =>
+    `<tr>${texts.map((text) => `<${tag}>${escapeHtml(text)}</${tag}>`).join("")}</tr>`;
+  const head = cells("th", columns.map(([name]) => name));
+  const body = rows.map((row) => cells("td", columns.map(([, cell]) => cell(row)))).join("");
+  return `<div class="wide"><table><thead>${head}</thead><tbody>${body}</tbody></table></div>`;
+}
+
+const STYLE =
+  `:root{color-scheme:light dark}body{font:1rem/1.5 system-ui,sans-serif;max-width:70rem;margin:0 auto;padding:1rem;overflow-wrap:break-word}` +
+  `.wide{overflow-x:auto}table{border-collapse:collapse;margin:1rem 0}th,td{border:1px solid #8888;padding:.25rem .75rem;text-align:left;vertical-align:top}` +
+  `.plots{display:flex;flex-wrap:wrap;gap:1rem}svg{max-width:100%;height:auto;font:12px system-ui,sans-serif}svg text{fill:currentColor}` +
+  `.axis{stroke:#8888;stroke-width:1}.dot{fill:#c8502a}.ideal{stroke:#8888;stroke-dasharray:4}.note{color:GrayText}`;
+
+const SIDE = 200;
+const EDGE = 36;
+
+/** The share of true forecasts by their confidence; the size of a dot is the number of runs. */
+function plotCalibration({ name, calibration, brier }: ArmResult): string {
+  const fixed = (value: number) => String(Math.round(value * 10) / 10);
+  const at = (value: number) => fixed(EDGE + value * SIDE);
+  const up = (value: number) => fixed(20 + (1 - value) * SIDE);
+  const text = (x: string | number, y: string | number, said: string | number, more = "") =>
+    `<text x="${x}" y="${y}"${more}>${said}</text>`;
+  const middle = ' text-anchor="middle"';
+  const most = Math.max(1, ...calibration.map(({ cases }) => cases));
+  const dots = calibration.flatMap(({ mean_confidence: said, accuracy: right, cases }) => {
+    if (said === null || right === null) return [];
+    const size = fixed(3 + 6 * Math.sqrt(cases / most));
+    const below = fixed(Number(up(right)) + (right > 0.5 ? 20 : -11));
+    const dot = `<circle class="dot" cx="${at(said)}" cy="${up(right)}" r="${size}"></circle>`;
+    return [dot + text(at(said), below, cases, middle)];
+  });
+  const score = brier === null ? "" : `Brier ${brier.toFixed(3)}`;
+  const [width, height] = [SIDE + 2 * EDGE, SIDE + 60];
+  const label = escapeHtml(`Calibration of ${name}, ${score}`);
+  return [
+    `<svg viewBox="0 0 ${width} ${height}" width="${width}" height="${height}" role="img" aria-label="${label}">`,
+    text(0, 12, escapeHtml(name)),
+    text(EDGE + 8, 38, score),
+    `<rect class="axis" fill="none" x="${EDGE}" y="20" width="${SIDE}" height="${SIDE}"></rect>`,
+    `<line class="ideal" x1="${at(0)}" y1="${up(0)}" x2="${at(1)}" y2="${up(1)}"></line>`,
+    ...dots,
+    text(EDGE + SIDE / 2, SIDE + 38, "said", middle),
+    text(14, 20 + SIDE / 2, "right", `${middle} transform="rotate(-90 14 ${20 + SIDE / 2})"`),
+    "</svg>",
+  ].join("");
+}

@@ -1,0 +1,211 @@
+import { AppError } from "@gateway/shared/errors";
+
+import * as z from "@zod/zod";
+import { relative, resolve } from "node:path";
+import { parseAllDocuments } from "yaml";
+import { FAULT_KINDS, normalName } from "../engine/graph/claim.ts";
+import { isObject, parseJson } from "../engine/graph/json_objects.ts";
+import BUILTIN from "./incidents.yaml" with { type: "text" };
+
+const text = z.string().trim().min(1);
+const cause = { component: text, fault: z.enum(FAULT_KINDS), path: z.array(text) };
+const quote = z.strictObject({ result: z.int().min(1), quote: text });
+/** The ids of components or states, each with its other names. */
+const names = z.record(z.string().regex(/^[a-z0-9][a-z0-9/._-]*$/i), z.array(text));
+const recorded = z.strictObject({
+  tool: z.string().regex(/^\w{1,64}$/),
+  args: z.record(z.string(), z.unknown()).default({}),
+  result: z.string(),
+});
+const rival = z.strictObject({ ...cause, tempting: z.boolean().default(false), for: quote, against: quote });
+const schema = z.strictObject({
+  id: z.string().regex(/^[\w.-]{1,80}$/),
+  topic: text,
+  context: text,
+  components: names,
+  states: names,
+  tools: z.array(recorded).min(1),
+  truth: z.strictObject(cause),
+  proof: z.array(quote).min(1),
+  rivals: z.array(rival),
+});
+
+export type Incident = Readonly<z.infer<typeof schema>> & { readonly anyFault?: true };
+export type Cause = Incident["truth"];
+export type Quote = Incident["proof"][number];
+export type RecordedAnswer = Incident["tools"][number];
+
+function invalid(source: string, problem: string): AppError {
+  return new AppError("invalid_config", `Cannot load incidents ${JSON.stringify(source)}: ${problem}`);
+}
+
+export const builtinIncidents = () => parseIncidents(BUILTIN, "built-in incidents");
+
+/** Reads the documents of a YAML file. @param source the file's name for messages */
+function parseIncidents(yaml: string, source: string): readonly Incident[] {
+  return [parseAllDocuments(yaml)].flat().map((document) => {
+    const [broken] = document.errors;
+    if (broken !== undefined) throw invalid(source, broken.message.split("\n")[0] ?? "");
+    const { data, error } = schema.safeParse(document.toJS({ maxAliasCount: 0 }));
+    const [issue] = error?.issues ?? [];
+    const problem = data === undefined
+      ? `${issue?.path.join(".")} ${issue?.message}`.trim()
+      : findProblem(data);
+    if (data === undefined || problem !== undefined) throw invalid(source, problem ?? "");
+    return data;
+  });
+}
+
+function findProblem({ components, states, truth, rivals, tools, proof }: Incident): string | undefined {
+  for (const each of [components, states]) {
+    const all = Object.entries(each)
+      .flatMap(([name, others]) => [...new Set([name, ...others].map(normalName))]);
+    const twice = all.find((name, index) => all.indexOf(name) !== index);
+    if (twice !== undefined) return `the name "${twice}" stands for two things`;
+  }
+  for (const { component, fault, path } of [truth, ...rivals]) {
+    if ((fault === "none") !== (component === "none")) return "nothing is broken, or something is";
+    if (fault !== "none" && !Object.hasOwn(components, component)) return `no component "${component}"`;
+    const unknown = path.find((state) => !Object.hasOwn(states, state));
+    if (unknown !== undefined) return `no state "${unknown}"`;
+  }
+  const quotes = [...proof, ...rivals.flatMap((each) => [each.for, each.against])];
+  const missing = quotes.find(({ result }) => tools[result - 1] === undefined);
+  return missing && `there is no result ${missing.result}`;
+}
+
+/** The context of a run: the known facts, and the form of the answer. */
+export function contextOf({ context, components, states }: Incident): string {
+  const listOf = (all: Incident["states"]) => Object.keys(all).sort().join(", ");
+  return [
+    context.trim(),
+    "",
+    "Form of the answer: the Text of every hypothesis begins with one claim, and prose follows it:",
+    "{component: <name>; fault: <kind>; path: <state> > <state> > <state>}",
+    `Names of components: ${listOf(components)}`,
+    `Kinds of faults: ${[...FAULT_KINDS].sort().join(", ")}`,
+    `States: ${listOf(states)}`,
+    "The path begins with the state that started it and ends with what is complained about; leave out states that did not occur.",
+    "If nothing is broken, the claim is {component: none; fault: none}.",
+  ].join("\n");
+}
+
+export function formatClaim({ component, fault, path }: Cause): string {
+  const steps = path.length === 0 ? "" : `; path: ${path.join(" > ")}`;
+  return `{component: ${component}; fault: ${fault}${steps}}`;
+}
+
+const MAX_DEPTH = 6;
+const MAX_CASES = 2000;
+const MAX_BYTES = 50_000_000;
+
+/** Loads the incidents in the order of their paths. @throws {AppError} `invalid_config` that names the file */
+export async function loadIncidents(folder: string, workingFolder: string): Promise<readonly Incident[]> {
+  const root = resolve(workingFolder, folder);
+  const found = { yaml: new Array<string>(), cases: new Array<string>() };
+  await look(root, 0);
+  const own: Incident[] = [];
+  for (const path of found.yaml.sort()) own.push(...parseIncidents(await read(path), relative(root, path)));
+  const cases: CloudCase[] = [];
+  for (const path of found.cases.sort()) {
+    cases.push({
+      path: relative(root, path) || folder,
+      metadata: await read(`${path}/metadata.json`),
+      toolCache: await read(`${path}/tool_cache.json`),
+    });
+  }
+  const all = [...own, ...importCloudCases(cases)];
+  const twice = all.find(({ id }, index) => all.findIndex((each) => each.id === id) !== index);
+  if (twice !== undefined) throw invalid(folder, `two incidents are called ${JSON.stringify(twice.id)}`);
+  if (all.length > 0) return all;
+  throw invalid(folder, "it has no *.yaml, and no folder with metadata.json and tool_cache.json");
+
+  /** Links are not followed, because they could lead anywhere and in circles. */
+  async function look(path: string, depth: number): Promise<void> {
+    const files = new Set<string>();
+    const folders: string[] = [];
+    try {
+      for await (const { name, isFile, isDirectory } of Deno.readDir(path)) {
+        if (isFile) files.add(name);
+        if (isDirectory && depth < MAX_DEPTH && !name.startsWith(".")) folders.push(name);
+      }
+    } catch (cause) {
+      const isMissing = cause instanceof Deno.errors.NotFound;
+      throw invalid(folder, isMissing ? "there is no such folder" : "it cannot be read");
+    }
+    for (const name of folders) await look(`${path}/${name}`, depth + 1);
+    if (files.has("metadata.json") && files.has("tool_cache.json")) found.cases.push(path);
+    for (const name of files) if (name.endsWith(".yaml")) found.yaml.push(`${path}/${name}`);
+    if (found.cases.length + found.yaml.length > MAX_CASES) {
+      throw invalid(folder, `it has more than ${MAX_CASES} incidents`);
+    }
+  }
+}
+
+async function read(path: string): Promise<string> {
+  const { size } = await Deno.stat(path);
+  if (size > MAX_BYTES) throw invalid(path, `it is larger than ${MAX_BYTES} bytes`);
+  return await Deno.readTextFile(path);
+}
+
+/** The two files of a case of Cloud-OpsBench, and its path in the data set, such as `boutique/admission/1`. */
+export type CloudCase = Readonly<Record<"path" | "metadata" | "toolCache", string>>;
+
+const word = z.string().trim().min(1).max(200);
+const metadataSchema = z.looseObject({
+  namespace: word.default("default"),
+  query: z.string().min(1).max(4000),
+  result: z.looseObject({ fault_object: word, root_cause: word }),
+});
+
+/** Reads cases. The names to choose from are those of all cases that are read together. */
+export function importCloudCases(cases: readonly CloudCase[]): readonly Incident[] {
+  const all = cases.map(readCase);
+  const components = spellings(all.map(({ result }) => result.fault_object));
+  const states = spellings(all.map(({ result }) => result.root_cause));
+  return all.map(({ id, query, namespace, result, tools }) => ({
+    id,
+    topic: query,
+    context: `A Kubernetes cluster; the application runs in the namespace ${namespace}.`,
+    components: components.names,
+    states: states.names,
+    tools,
+    // Cloud-OpsBench has other kinds of faults; the state says what happened.
+    truth: {
+      component: components.of(result.fault_object),
+      fault: "configuration",
+      path: [states.of(result.root_cause)],
+    },
+    anyFault: true,
+    proof: [],
+    rivals: [],
+  }));
+}
+
+function readCase({ path, metadata, toolCache }: CloudCase) {
+  const parse = (json: string) => parseJson(json) ?? invalidFile();
+  const invalidFile = () => {
+    throw invalid(path, "a file of it is not JSON");
+  };
+  const facts = metadataSchema.safeParse(parse(metadata)).data;
+  const cache = parse(toolCache);
+  if (facts === undefined || !isObject(cache)) throw invalid(path, "it is not a case of Cloud-OpsBench");
+  const tools = Object.entries(cache).flatMap(([key, answer]) => {
+    const [, tool = "", json = ""] = /^(\w{1,64}):(\{[^]*\})$/.exec(key) ?? [];
+    const args = parseJson(json);
+    const result = typeof answer === "string" ? answer : JSON.stringify(answer);
+    return isObject(args) ? [{ tool, args: { ...args }, result }] : [];
+  });
+  if (tools.length === 0) throw invalid(path, "its tool cache is empty");
+  return { ...facts, id: path.replace(/[^\w-]+/g, ".").replace(/^\.|\.$/g, "").slice(-80), tools };
+}
+
+/** Two spellings of a name are one thing, under the first spelling. */
+function spellings(all: readonly string[]) {
+  const first = new Map<string, string>();
+  for (const each of all) first.set(normalName(each), first.get(normalName(each)) ?? each);
+  return {
+    names: Object.fromEntries([...first.values()].map((each) => [each, new Array<string>()])),
+    of: (name: string) => first.get(normalName(name)) ?? name,
+  };
+}

@@ -1,0 +1,77 @@
+import { type Clock, within } from "@gateway/shared/clock";
+import { collectBytes } from "@gateway/shared/text";
+import { parseJson } from "../engine/graph/json_objects.ts";
+import { ModelError } from "../engine/model.ts";
+
+const TIMEOUT_MS = 10_000;
+const MAX_BYTES = 4 * 1024 * 1024;
+
+export const UNREACHABLE = "the provider cannot be reached, or the connection broke";
+
+/**
+ * Sends a request and reads the answer; with a form the request is a POST. Redirects are not followed, because they
+ * would carry tokens along.
+ */
+export async function exchangeJson(request: {
+  readonly fetch: typeof fetch;
+  readonly clock: Clock;
+  readonly url: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly form?: Readonly<Record<string, string>>;
+  readonly signal?: AbortSignal | undefined;
+}): Promise<{ readonly status: number; readonly body: unknown }> {
+  const { clock, url, headers = {}, form, signal } = request;
+  const late = () => new ModelError("timeout", `the provider did not answer within ${TIMEOUT_MS / 1000} s`);
+  const aborted = () => new ModelError("canceled", "the exchange with the provider was canceled");
+  try {
+    return await within({ clock, ms: TIMEOUT_MS, signal, late, aborted }, async (signal) => {
+      const { status, body } = await request.fetch(url, {
+        headers: { ...headers, accept: "application/json" },
+        redirect: "manual",
+        signal,
+        ...(form === undefined ? {} : { method: "POST", body: new URLSearchParams(form) }),
+      });
+      const bytes = await collectBytes(body ?? ReadableStream.from([]), MAX_BYTES);
+      if (bytes !== undefined) return { status, body: parseJson(new TextDecoder().decode(bytes)) };
+      throw new ModelError("bad_reply", `the provider's answer is longer than ${MAX_BYTES} bytes`);
+    });
+  } catch (cause) {
+    if (cause instanceof ModelError) throw cause;
+    throw new ModelError("server", UNREACHABLE, { cause });
+  }
+}
+
+/** The URL of a path below a base URL, which may end in a slash. */
+export function below(baseUrl: string, path: string): string {
+  return `${baseUrl.replace(/(?<!\/)\/+$/, "")}/${path}`;
+}
+
+/**
+ * The data of each event of a stream (HTML Living Standard, 9.2.6). `eventsource-parser` scans an unfinished line
+ * again with each chunk, so that a line without end takes quadratic time.
+ */
+export async function* eventsOf(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<string> {
+  let data: string[] = [];
+  for await (const line of linesOf(chunks)) {
+    if (line === "" && data.length > 0) {
+      yield data.join("\n");
+      data = [];
+    } else if (line.startsWith("data:")) data.push(line.slice(line.startsWith("data: ") ? 6 : 5));
+  }
+  if (data.length > 0) yield data.join("\n");
+}
+
+async function* linesOf(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<string> {
+  const decoder = new TextDecoder();
+  const unfinished: string[] = [];
+  let endedInReturn = false;
+  for await (const chunk of chunks) {
+    const text = decoder.decode(chunk, { stream: true });
+    if (text === "") continue;
+    const lines = (endedInReturn ? text.replace(/^\n/, "") : text).split(/\r\n|[\r\n]/);
+    endedInReturn = text.endsWith("\r");
+    for (const line of lines.slice(0, -1)) yield unfinished.splice(0).join("") + line;
+    unfinished.push(lines.at(-1) ?? "");
+  }
+  yield unfinished.join("") + decoder.decode();
+}

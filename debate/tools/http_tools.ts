@@ -1,0 +1,286 @@
+import * as z from "@zod/zod";
+import { isObject, parseJson } from "../engine/graph/json_objects.ts";
+import { withoutCutWord } from "../engine/graph/text.ts";
+import { countArgument, defineTool, refuse, timeoutArgument } from "./define_tool.ts";
+import { askBackend, fetchGuarded, parseHttpUrl } from "./http_fetch.ts";
+
+const MAX_BODY_BYTES = 256 * 1024;
+
+const TEXT_TYPE =
+  /^(?:text\/|application\/(?:[\w.-]+\+)?(?:json|xml|yaml)\b|application\/(?:x-ndjson|javascript|openmetrics-text|problem\+json|x-yaml))/i;
+
+export const httpGet = defineTool({
+  name: "http_get",
+  description:
+    "Sends one HTTP GET, for instance to a health endpoint, and shows status, type and the text of the answer. " +
+    "Addresses in private networks are reachable only where the operator allowed them.",
+  schema: z.strictObject({
+    url: z.string().max(4096).describe("http: or https: URL, without credentials"),
+    timeout: timeoutArgument(10),
+  }),
+  async run({ url: asked }, call) {
+    const start = parseHttpUrl(asked);
+    const answer = await fetchGuarded(start, { method: "GET", maxBytes: MAX_BODY_BYTES }, call);
+    const { url, status, statusText, headers, body, isCut } = answer;
+    const type = headers["content-type"] ?? "";
+    const encoding = headers["content-encoding"] ?? "identity";
+    if (encoding !== "identity") {
+      // Never decompressed, since a small answer can expand to gigabytes.
+      refuse(`${start.host} answered ${status}, compressed (${encoding}) although not asked to; not shown`);
+    }
+    const isText = (type === "" || TEXT_TYPE.test(type)) && !body.subarray(0, 8192).includes(0);
+    const text = new TextDecoder().decode(body);
+    const lines = [
+      ...(url.href === start.href ? [] : [`final URL: ${url.href}`]),
+      `content-type: ${type === "" ? "none" : type}`,
+      ...(isCut ? [`only the first ${MAX_BODY_BYTES} bytes were read`] : []),
+      "",
+      !isText ? `(${body.length} bytes that are not text, not shown)` : isCut ? withoutCutWord(text) : text,
+    ];
+    // A status of 500 is a valid result: it shows the state of the service.
+    return { ok: true, title: `GET ${start.href}: ${status} ${statusText}`, body: lines.join("\n") };
+  },
+});
+
+/** The arguments of a tool that asks a configured server. */
+const BACKEND_ARGUMENTS = {
+  base_url: z.string().max(2048).default("").describe("leave out: only the configured server is asked"),
+  timeout: timeoutArgument(15),
+};
+
+const MAX_SERIES = 25;
+
+const sample = z.tuple([z.number(), z.string()]);
+const labels = z.record(z.string(), z.string());
+const prometheusAnswer = z.object({
+  data: z.discriminatedUnion("resultType", [
+    z.object({
+      resultType: z.literal("vector"),
+      result: z.array(z.object({ metric: labels, value: sample.optional() })),
+    }),
+    z.object({
+      resultType: z.literal("matrix"),
+      result: z.array(z.object({ metric: labels, values: z.array(sample).optional() })),
+    }),
+    z.object({ resultType: z.enum(["scalar", "string"]), result: sample }),
+  ]),
+  warnings: z.array(z.string()).optional(),
+});
+
+export const queryPrometheus = defineTool({
+  name: "query_prometheus",
+  description: `Evaluates a PromQL expression now and shows up to ${MAX_SERIES} series as labels => value.`,
+  schema: z.strictObject({
+    query: z.string().min(1).max(8192).describe("PromQL expression"),
+    ...BACKEND_ARGUMENTS,
+  }),
+  async run({ query, base_url: requestedUrl }, call) {
+    const json = await askBackend({ what: "Prometheus", setting: "PROMETHEUS_URL" }, {
+      path: "/api/v1/query",
+      query: { query, timeout: `${Math.ceil(call.seconds)}s` },
+      requestedUrl,
+    }, call);
+    const answer = prometheusAnswer.safeParse(json).data;
+    if (answer === undefined) return refuse("Prometheus answered in an unknown form");
+    const { data, warnings = [] } = answer;
+    const lines = formatResult(data);
+    const rest = lines.length - MAX_SERIES;
+    return {
+      ok: true,
+      title: `PromQL ${query}: ${data.resultType}, ${lines.length} ${lines.length === 1 ? "line" : "lines"}`,
+      body: [
+        ...(lines.length === 0 ? ["(no series)"] : lines.slice(0, MAX_SERIES)),
+        ...(rest > 0 ? [`(${rest} more, not shown)`] : []),
+        ...warnings.map((warning) => `warning: ${warning}`),
+      ].join("\n"),
+    };
+  },
+});
+
+function formatResult(data: z.infer<typeof prometheusAnswer>["data"]): readonly string[] {
+  switch (data.resultType) {
+    case "vector":
+      return data.result.map(({ metric, value }) =>
+        `${formatLabels(metric)} => ${value?.[1] ?? "(histogram)"}`
+      );
+    case "matrix":
+      return data.result.map(({ metric, values = [] }) =>
+        `${formatLabels(metric)} => ${values.map(([time, value]) => `${value} @${time}`).join(", ")}`
+      );
+    case "scalar":
+    case "string":
+      return [data.result[1]];
+    default:
+      return data satisfies never;
+  }
+}
+
+function formatLabels({ __name__: name = "", ...labels }: Readonly<Record<string, string>>): string {
+  return `${name}{${
+    Object.entries(labels).map(([key, value]) => `${key}=${JSON.stringify(value)}`).join(", ")
+  }}`;
+}
+
+const MAX_LINES = 500;
+const MAX_MINUTES = 7 * 24 * 60;
+
+const lokiAnswer = z.object({
+  data: z.object({
+    resultType: z.string(),
+    result: z.array(z.object({
+      stream: labels.optional(),
+      metric: labels.optional(),
+      // [nanoseconds, line] for streams, [seconds, value] for metrics; newer servers add a third member.
+      values: z.array(z.tuple([z.union([z.string(), z.number()]), z.string()], z.unknown())),
+    })),
+  }),
+});
+
+export const queryLoki = defineTool({
+  name: "query_loki",
+  description: "Runs a LogQL query over the last minutes and shows the newest log lines by label set.",
+  schema: z.strictObject({
+    query: z.string().min(1).max(8192).describe("LogQL query"),
+    base_url: BACKEND_ARGUMENTS.base_url,
+    minutes: z.int().min(1).max(MAX_MINUTES).default(15).describe("how far back to look"),
+    limit: countArgument(50, MAX_LINES, "how many of the newest lines"),
+    timeout: BACKEND_ARGUMENTS.timeout,
+  }),
+  async run({ query, base_url: requestedUrl, minutes, limit }, call) {
+    const end = BigInt(call.ports.clock.now()) * 1_000_000n;
+    const json = await askBackend({ what: "Loki", setting: "LOKI_URL" }, {
+      path: "/loki/api/v1/query_range",
+      query: {
+        query,
+        start: String(end - BigInt(minutes) * 60_000_000_000n),
+        end: String(end),
+        limit: String(limit),
+        direction: "backward",
+      },
+      requestedUrl,
+    }, call);
+    const answer = lokiAnswer.safeParse(json).data;
+    if (answer === undefined) return refuse("Loki answered in an unknown form");
+    const { resultType, result } = answer.data;
+    const count = result.reduce((sum, { values }) => sum + values.length, 0);
+    const isMetric = resultType === "matrix";
+    return {
+      ok: true,
+      title: `LogQL ${query}, last ${minutes} min: ${count} ${isMetric ? "samples" : "lines"}`,
+      body: count === 0 ? "(nothing)" : result.flatMap(({ stream, metric, values }) => [
+        formatLabels(stream ?? metric ?? {}),
+        ...values.map(([time, line]) => isMetric ? `  ${line} @${time}` : `  ${formatTime(time)} ${line}`),
+      ]).join("\n"),
+    };
+  },
+});
+
+function formatTime(time: string | number): string {
+  const text = String(time);
+  if (!/^\d{16,19}$/.test(text)) return text;
+  return new Date(Number(BigInt(text) / 1_000_000n)).toISOString();
+}
+
+export const MAX_HITS = 50;
+
+const elasticsearchAnswer = z.object({
+  timed_out: z.boolean().optional(),
+  hits: z.object({
+    total: z.union([z.number(), z.object({ value: z.number(), relation: z.string() })]).optional(),
+    hits: z.array(z.object({
+      _index: z.string().optional(),
+      _source: z.unknown().optional(),
+      fields: z.unknown().optional(),
+    })),
+  }),
+  aggregations: z.unknown().optional(),
+});
+
+export const queryElasticsearch = defineTool({
+  name: "query_elasticsearch",
+  description:
+    "Searches an Elasticsearch index, read-only, without scripts. Shows the source of each hit, then aggregations.",
+  schema: z.strictObject({
+    index: z.string().min(1).max(1024).describe("index, or several separated by commas; * is a wildcard"),
+    query_json: z.string().describe("the body of _search as JSON text: query, sort, aggs, _source, ..."),
+    base_url: BACKEND_ARGUMENTS.base_url,
+    size: z.int().min(0).default(20).describe(`number of hits, at most ${MAX_HITS}`),
+    timeout: BACKEND_ARGUMENTS.timeout,
+  }),
+  async run({ index, query_json: text, base_url: requestedUrl, size }, call) {
+    checkIndex(index);
+    const json = await askBackend({ what: "Elasticsearch", setting: "ELASTICSEARCH_URL" }, {
+      path: `/${index.split(",").map(encodeURIComponent).join(",")}/_search`,
+      body: { ...checkSearchBody(text, size), timeout: `${Math.ceil(call.seconds)}s` },
+      requestedUrl,
+    }, call);
+    const answer = elasticsearchAnswer.safeParse(json).data;
+    if (answer === undefined) return refuse("Elasticsearch answered in an unknown form");
+    const { timed_out: isPartial = false, hits: { total, hits }, aggregations } = answer;
+    return {
+      ok: true,
+      title: `search ${index}: ${formatTotal(total)}, ${hits.length} shown`,
+      body: [
+        ...(isPartial ? ["(timed out: partial result)"] : []),
+        ...hits.map(({ _index, _source, fields }) =>
+          `${_index ?? ""} ${JSON.stringify(_source ?? fields ?? null)}`
+        ),
+        ...(hits.length === 0 ? ["(no hits)"] : []),
+        ...(aggregations === undefined ? [] : [`aggregations: ${JSON.stringify(aggregations, null, 1)}`]),
+      ].join("\n"),
+    };
+  },
+});
+
+function formatTotal(total: z.infer<typeof elasticsearchAnswer>["hits"]["total"]): string {
+  if (total === undefined) return "hits not counted";
+  if (typeof total === "number") return `${total} hits`;
+  return `${total.relation === "gte" ? "at least " : ""}${total.value} hits`;
+}
+
+const MAX_BODY = 50_000;
+const MAX_DEPTH = 40;
+
+/** Only searches of the named index pass: no scripts, and no reading of other indexes. */
+const TOP_LEVEL =
+  "query post_filter sort from size aggs aggregations _source fields docvalue_fields collapse min_score search_after track_total_hits"
+    .split(" ");
+const FORBIDDEN = /script|^runtime_mappings$|^_index$|^indexed_shape$|^percolate$/i;
+
+/** Checks a search body. The number of hits is `size`, unless the body has its own, and at most {@linkcode MAX_HITS}. */
+export function checkSearchBody(text: string, size: number): Readonly<Record<string, unknown>> {
+  if (text.length > MAX_BODY) refuse(`query_json is longer than ${MAX_BODY} characters`);
+  const body = parseJson(text);
+  if (body === undefined) refuse("query_json is not valid JSON");
+  if (!isObject(body)) return refuse("query_json must be a JSON object, the body of _search");
+  const unknown = Object.keys(body).find((key) => !TOP_LEVEL.includes(key));
+  if (unknown !== undefined) {
+    refuse(`query_json may not have ${JSON.stringify(unknown)}, only ${TOP_LEVEL.join(", ")}`);
+  }
+  refuseForbidden(body, MAX_DEPTH);
+  const { size: own } = body;
+  const wanted = typeof own === "number" && Number.isInteger(own) && own >= 0 ? own : size;
+  return { ...body, size: Math.min(wanted, MAX_HITS) };
+}
+
+export function checkIndex(index: string): void {
+  const parts = index.split(",");
+  if (parts.length <= 20 && parts.every((part) => /^[a-z0-9*][a-z0-9*._-]{0,254}$/.test(part))) return;
+  return refuse(
+    "index must be names of lower-case letters, digits, * . _ - that start with a letter, a digit or *",
+  );
+}
+
+function refuseForbidden(value: unknown, depth: number): void {
+  if (typeof value !== "object" || value === null) return;
+  if (depth === 0) refuse(`query_json nests deeper than ${MAX_DEPTH} levels`);
+  if (!Array.isArray(value) && "index" in value && ("id" in value || "path" in value)) {
+    refuse("query_json may not look up documents of another index");
+  }
+  for (const [key, member] of Object.entries(value)) {
+    if (!Array.isArray(value) && FORBIDDEN.test(key)) {
+      refuse(`query_json may not have ${JSON.stringify(key)}`);
+    }
+    refuseForbidden(member, depth - 1);
+  }
+}
