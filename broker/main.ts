@@ -74,16 +74,16 @@ async function serve({ frontend, config: path }: Extract<CommandLine, { kind: "s
   switch (frontend) {
     // Each frontend's libraries are loaded only where it is served.
     case "serve-http": {
-      const [config, { serveHttp }] = await Promise.all([loading, import("./serve_http.ts")]);
+      const [config, { serveHttp }] = await Promise.all([loading, import("./serve.ts")]);
       return await serveHttp(config, ports, stopped);
     }
     case "serve-mcp": {
-      const [config, { serveMcp }] = await Promise.all([loading, import("./serve_mcp.ts")]);
+      const [config, { serveMcp }] = await Promise.all([loading, import("./serve.ts")]);
       const streams = { input: Deno.stdin.readable, output: Deno.stdout.writable };
       return await serveMcp(config, { ...ports, streams }, stopped);
     }
     case "serve-mcp-http": {
-      const [config, { serveMcpHttp }] = await Promise.all([loading, import("./serve_mcp_http.ts")]);
+      const [config, { serveMcpHttp }] = await Promise.all([loading, import("./serve.ts")]);
       return await serveMcpHttp(config, { ...ports, fetch }, stopped);
     }
     default:

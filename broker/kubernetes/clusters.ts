@@ -3,7 +3,7 @@ import { AppError, errorText } from "@gateway/shared/errors";
 import { buildResourceTable, type ResourceTable } from "@gateway/shared/policy";
 import { quoteText } from "@gateway/shared/text";
 import type { ClusterInfo, ClustersResponse } from "@gateway/shared/wire";
-import { Inventory, type RefreshOptions } from "../request/inventory.ts";
+import { Inventory, type RefreshOptions } from "../request/route.ts";
 import type { ApiConnection } from "./ask.ts";
 import { ApiServer } from "@gateway/shared/kubernetes";
 

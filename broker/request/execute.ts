@@ -3,9 +3,9 @@ import { AppError } from "@gateway/shared/errors";
 import { canonicalSudoUser, elevationLabel } from "@gateway/shared/policy";
 import { quoteText, visibleText } from "@gateway/shared/text";
 import type { HostInfo, WireDecision } from "@gateway/shared/wire";
-import type { KeptBytes } from "../ssh/output_buffer.ts";
+import type { KeptBytes } from "../ssh/output.ts";
 import type { CommandResult, RunCommandOptions } from "../ssh/run_command.ts";
-import { describeContent } from "./file_content.ts";
+import { describeContent } from "./transfer.ts";
 import {
   approvalRequired,
   clampTtl,
@@ -24,7 +24,7 @@ export interface ExecuteRequest {
   /** The caller's groups, if the frontend knows any. `null`: no filter by groups. */
   readonly callerGroups: readonly string[] | null;
   /** The caller's own token: a secret, for the signer only. */
-  readonly bearerToken?: string;
+  readonly bearerToken?: string | undefined;
   readonly host: string;
   readonly command: string;
   /** The certificate's lifetime; the maximum when 0, negative, or above it. */
@@ -48,7 +48,7 @@ export interface ExecuteRequest {
   /** Absent if there is no human at the client. */
   readonly askHuman?: AskHuman | undefined;
   /** Called with the event that a long request waits for. */
-  readonly onProgress?: (text: string) => void;
+  readonly onProgress?: ((text: string) => void) | undefined;
 }
 
 /** Asks the human at the client to say yes or no. Never rejects: every failure is a no. */

@@ -4,7 +4,7 @@ import type { Purpose, SignRequest, WireDecision } from "@gateway/shared/wire";
 import type { Authority, CertificateRequest, SignAnswer, SignOptions } from "../authority/authority.ts";
 import { type Hop, type HostsPorts, refreshHosts, type Route, routeTo, targetOf } from "./route.ts";
 import type { HopLogin, HopLogins } from "../ssh/connect.ts";
-import type { EphemeralKey } from "../ssh/certificate_auth.ts";
+import type { EphemeralKey } from "../ssh/login.ts";
 
 /** Who asks for the authority to do what, and for how long. */
 export interface Intent {

@@ -1,6 +1,15 @@
 import type { AuditEntry } from "@gateway/shared/audit";
 import { AppError, errorText } from "@gateway/shared/errors";
 import type { WireDecision } from "@gateway/shared/wire";
+import type { Histogram, Metrics } from "@gateway/shared/service";
+import type {
+  Authority,
+  CertificateRequest,
+  SignAnswer,
+  SignOptions,
+  TokenRequest,
+} from "../authority/authority.ts";
+import type { SshTimings } from "../ssh/run_command.ts";
 
 /** What happened, for the audit log and the counters. */
 export interface Events {
@@ -78,4 +87,98 @@ export async function recordPreview(
 ): Promise<void> {
   const outcome = decision.allowed ? "dry_run_allowed" : "dry_run_denied";
   await events.bestEffort({ ...entry, ...describeDecision(decision), outcome });
+}
+
+/** Something that runs until it is done or its signal is aborted. */
+type Run<Request, Result> = (request: Request, signal: AbortSignal) => Promise<Result>;
+
+export interface Runs {
+  track<Request, Result>(run: Run<Request, Result>): Run<Request, Result>;
+  /** Cancels all of them, and those that would still come; resolves when each has ended and is recorded. */
+  cancel(): Promise<void>;
+}
+
+/** Keeps account of what runs, so that a broker that stops leaves nothing behind on a host. */
+export function trackRuns(): Runs {
+  const stop = new AbortController();
+  const running = new Set<Promise<unknown>>();
+  return {
+    track: (run) => (request, signal) => {
+      const tracked = run(request, AbortSignal.any([signal, stop.signal]));
+      running.add(tracked);
+      const forget = () => running.delete(tracked);
+      tracked.then(forget, forget);
+      return tracked;
+    },
+    async cancel() {
+      stop.abort();
+      await Promise.allSettled(running);
+    },
+  };
+}
+
+/** How long the parts of a call take. */
+interface Timings extends SshTimings {
+  /** For certificates and decisions, the waits for a human aside. */
+  readonly sign: Histogram;
+  readonly approval: Histogram;
+}
+
+export function createTimings(metrics: Metrics): Timings {
+  return {
+    sign: metrics.histogram(
+      "broker_sign_duration_seconds",
+      "What the signer or control plane takes for a certificate or a decision",
+      "exchange",
+    ),
+    approval: metrics.histogram(
+      "broker_approval_wait_seconds",
+      "Waits for a human's approval, until its result is there or nobody waits any longer",
+      "human",
+    ),
+    connect: metrics.histogram(
+      "broker_connect_duration_seconds",
+      "From the first byte to a host until the login, through all bastions",
+      "exchange",
+    ),
+    exec: metrics.histogram(
+      "broker_exec_duration_seconds",
+      "What remote commands take, once connected",
+      "command",
+    ),
+  };
+}
+
+/** An authority whose answers are timed: as an approval from when it is waited for, as signing otherwise. */
+export function timeAuthority(authority: Authority, { sign, approval }: Timings): Authority {
+  const timed = <Request, Answer extends { readonly kind: SignAnswer["kind"] }>(
+    ask: (request: Request, options: SignOptions) => Promise<Answer>,
+  ) =>
+  async (request: Request, options: SignOptions): Promise<Answer> => {
+    let waited: ((result?: string) => void) | undefined;
+    const onWaiting = (id: string) => {
+      waited ??= approval.start();
+      options.onWaiting?.(id);
+    };
+    const signed = sign.start();
+    try {
+      const answer = await ask(request, { ...options, onWaiting });
+      (waited ?? signed)(answer.kind);
+      return answer;
+    } catch (error) {
+      (waited ?? signed)(codeOf(error));
+      throw error;
+    }
+  };
+  return {
+    hosts: () => authority.hosts(),
+    rules: (hosts, signal) => authority.rules(hosts, signal),
+    clusters: () => authority.clusters(),
+    sign: timed((request: CertificateRequest, options) => authority.sign(request, options)),
+    token: timed((request: TokenRequest, options) => authority.token(request, options)),
+  };
+}
+
+function codeOf(error: unknown): string {
+  return error instanceof AppError ? error.code : "internal";
 }

@@ -5,11 +5,13 @@ import {
   formatPublicKey,
   parseCertificate,
   parseEd25519PublicKey,
+  parsePublicKey,
   SshWriter,
 } from "@gateway/shared/ssh";
-import type { Ssh2Client, Ssh2Library } from "./ssh2_library.ts";
-import { protocolOf, sessionIdOf } from "./ssh2_protocol.ts";
+import { protocolOf, sessionIdOf, type Ssh2Client, type Ssh2Library } from "./ssh2_library.ts";
 import { generateKeyPairSync, sign } from "node:crypto";
+import { quoteText } from "@gateway/shared/text";
+import { connectionFailure } from "./failures.ts";
 
 const SIGNATURE_ALGORITHM = "ssh-ed25519";
 const USERAUTH_REQUEST = 50;
@@ -107,4 +109,55 @@ export function createEphemeralKey(): EphemeralKey {
     publicKeyLine: formatPublicKey(ALGORITHM, new SshWriter().text(ALGORITHM).string(point).bytes()),
     sign: (data) => sign(null, data, privateKey),
   };
+}
+
+/** The only algorithms to ask the host for, by the pinned key's type. RSA with SHA-1 (`ssh-rsa`) is not one. */
+const ALGORITHMS = {
+  "ssh-ed25519": ["ssh-ed25519"],
+  "ecdsa-sha2-nistp256": ["ecdsa-sha2-nistp256"],
+  "ecdsa-sha2-nistp384": ["ecdsa-sha2-nistp384"],
+  "ecdsa-sha2-nistp521": ["ecdsa-sha2-nistp521"],
+  "ssh-rsa": ["rsa-sha2-512", "rsa-sha2-256"],
+} as const;
+
+/** A signature algorithm that a pinned host key can ask for. */
+type HostKeyAlgorithm = (typeof ALGORITHMS)[keyof typeof ALGORITHMS][number];
+
+/** The one key that a host may show. */
+export interface HostPin {
+  readonly algorithms: readonly HostKeyAlgorithm[];
+  /** Whether a key that the host shows, in binary form, is the pinned one, byte for byte. */
+  matches(blob: Uint8Array): boolean;
+}
+
+/**
+ * Reads a pinned host key: a line of authorized_keys, known_hosts or ssh-keyscan. There is no trust on first
+ * use, so an empty pin is an error like a broken one.
+ *
+ * @param host its logical name, for error texts
+ * @throws {AppError} `upstream_failure`
+ */
+export function parseHostPin(line: string, host: string): HostPin {
+  const { algorithm, blob } = parseLine(line, host);
+  if (!isSupported(algorithm)) throw unusable(host, "the key type is not supported");
+  return {
+    algorithms: ALGORITHMS[algorithm],
+    matches: (other) => Buffer.from(blob).equals(other),
+  };
+}
+
+function parseLine(line: string, host: string): ReturnType<typeof parsePublicKey> {
+  try {
+    return parsePublicKey(line);
+  } catch (cause) {
+    throw unusable(host, "parsing host key failed", cause);
+  }
+}
+
+function unusable(host: string, text: string, cause?: unknown) {
+  return connectionFailure(`host key for ${quoteText(host)}: ${text}`, cause, "host key");
+}
+
+function isSupported(algorithm: string): algorithm is keyof typeof ALGORITHMS {
+  return Object.hasOwn(ALGORITHMS, algorithm);
 }
