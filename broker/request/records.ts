@@ -1,75 +1,52 @@
 import type { AuditEntry } from "@gateway/shared/audit";
 import { AppError, errorText } from "@gateway/shared/errors";
+import type { Metrics } from "@gateway/shared/service";
 import type { WireDecision } from "@gateway/shared/wire";
-import type { Histogram, Metrics } from "@gateway/shared/service";
-import type {
-  Authority,
-  CertificateRequest,
-  SignAnswer,
-  SignOptions,
-  TokenRequest,
-} from "../authority/authority.ts";
-import type { SshTimings } from "../ssh/run_command.ts";
+import type { Authority, SignOptions } from "../authority/authority.ts";
 
-/** What happened, for the audit log and the counters. */
+/** The audit log and the counters of outcomes. */
 export interface Events {
   /**
-   * Records what may not have an effect unrecorded.
+   * Records an action before it has an effect.
    *
-   * @throws {AppError} `audit_unavailable` when it can't be recorded and the fail mode is closed
+   * @throws {AppError} `audit_unavailable` if the record cannot be written and the fail mode is closed
    */
   require(entry: AuditEntry): Promise<void>;
-  /** Records what nothing hangs on: refusals, errors, dry runs. */
+  /** Records refusals, errors and dry runs. Never fails. */
   bestEffort(entry: AuditEntry): Promise<void>;
 }
 
-/** Wraps the audit gate so that each event is also counted by outcome, recorded or not. */
+/** Counts each event by outcome, even if the event could not be recorded. */
 export function countEvents(events: Events, count: (outcome: string) => void): Events {
   return {
-    async require(entry) {
-      try {
-        await events.require(entry);
-      } finally {
-        count(entry.outcome);
-      }
-    },
-    async bestEffort(entry) {
-      await events.bestEffort(entry);
-      count(entry.outcome);
-    },
+    require: (entry) => events.require(entry).finally(() => count(entry.outcome)),
+    bestEffort: (entry) => events.bestEffort(entry).finally(() => count(entry.outcome)),
   };
 }
 
-interface AuditedStep {
-  /** The record of a failure; its outcome is `error` unless it says otherwise. */
-  readonly entry: Omit<AuditEntry, "outcome"> & Partial<Pick<AuditEntry, "outcome">>;
-  readonly signal: AbortSignal;
-}
-
-/** Takes a step and records its failure. An aborted signal whose reason is a fault says what to tell. */
+/** Runs a step and records its failure, by default with the outcome `error`. */
 export async function audited<T>(
   events: Events,
-  { entry, signal }: AuditedStep,
+  { entry, signal }: {
+    readonly entry: Omit<AuditEntry, "outcome"> & Partial<Pick<AuditEntry, "outcome">>;
+    readonly signal: AbortSignal;
+  },
   step: () => Promise<T>,
 ): Promise<T> {
   try {
     return await step();
   } catch (cause) {
     const error = signal.aborted ? canceledBy(signal, cause) : cause;
-    await events.bestEffort({
-      outcome: "error",
-      ...entry,
-      err: errorText(error),
-    });
+    await events.bestEffort({ outcome: "error", ...entry, err: errorText(error) });
     throw error;
   }
 }
 
-/** What ended a step that was under way. */
+/** The error of a step that an aborted signal ended. A fault as the signal's reason is that error. */
 export function canceledBy({ reason }: AbortSignal, cause?: unknown): AppError {
-  // Who canceled, the agent or its connection, makes no difference to anybody who looks for it in the log.
-  const says = reason instanceof AppError && reason.code !== "canceled";
-  return says ? reason : new AppError("canceled", "canceled", { cause });
+  // The log does not distinguish a cancel by the agent from a lost connection of the agent.
+  const isFault = reason instanceof AppError && reason.code !== "canceled";
+  return isFault ? reason : new AppError("canceled", "canceled", { cause });
 }
 
 /** The fields of a record that name the rule and the warning of a decision. */
@@ -79,26 +56,16 @@ export function describeDecision(
   return { policy_rule: decision?.matched_rule ?? "", warning: decision?.warning ?? "" };
 }
 
-/** Records the decision of a dry run. */
-export async function recordPreview(
-  events: Pick<Events, "bestEffort">,
-  entry: Omit<AuditEntry, "outcome">,
-  decision: WireDecision,
-): Promise<void> {
-  const outcome = decision.allowed ? "dry_run_allowed" : "dry_run_denied";
-  await events.bestEffort({ ...entry, ...describeDecision(decision), outcome });
-}
-
-/** Something that runs until it is done or its signal is aborted. */
+/** An action that runs until it is done or its signal is aborted. */
 type Run<Request, Result> = (request: Request, signal: AbortSignal) => Promise<Result>;
 
+/** The running actions, so that a broker that stops leaves no command running on a host. */
 export interface Runs {
   track<Request, Result>(run: Run<Request, Result>): Run<Request, Result>;
-  /** Cancels all of them, and those that would still come; resolves when each has ended and is recorded. */
+  /** Cancels all actions, later ones too. Resolves when each has ended and is recorded. */
   cancel(): Promise<void>;
 }
 
-/** Keeps account of what runs, so that a broker that stops leaves nothing behind on a host. */
 export function trackRuns(): Runs {
   const stop = new AbortController();
   const running = new Set<Promise<unknown>>();
@@ -117,14 +84,8 @@ export function trackRuns(): Runs {
   };
 }
 
-/** How long the parts of a call take. */
-interface Timings extends SshTimings {
-  /** For certificates and decisions, the waits for a human aside. */
-  readonly sign: Histogram;
-  readonly approval: Histogram;
-}
-
-export function createTimings(metrics: Metrics): Timings {
+/** The histograms of the parts of a call. */
+export function createTimings(metrics: Metrics) {
   return {
     sign: metrics.histogram(
       "broker_sign_duration_seconds",
@@ -149,24 +110,28 @@ export function createTimings(metrics: Metrics): Timings {
   };
 }
 
-/** An authority whose answers are timed: as an approval from when it is waited for, as signing otherwise. */
-export function timeAuthority(authority: Authority, { sign, approval }: Timings): Authority {
-  const timed = <Request, Answer extends { readonly kind: SignAnswer["kind"] }>(
+/** Times the answers of an authority: as signing, or as an approval from the moment that a human is waited for. */
+export function timeAuthority(
+  authority: Authority,
+  { sign, approval }: Pick<ReturnType<typeof createTimings>, "sign" | "approval">,
+): Authority {
+  const timed = <Request, Answer extends { readonly kind: string }>(
     ask: (request: Request, options: SignOptions) => Promise<Answer>,
   ) =>
   async (request: Request, options: SignOptions): Promise<Answer> => {
-    let waited: ((result?: string) => void) | undefined;
+    let end = sign.start();
+    let isWaiting = false;
     const onWaiting = (id: string) => {
-      waited ??= approval.start();
+      if (!isWaiting) end = approval.start();
+      isWaiting = true;
       options.onWaiting?.(id);
     };
-    const signed = sign.start();
     try {
       const answer = await ask(request, { ...options, onWaiting });
-      (waited ?? signed)(answer.kind);
+      end(answer.kind);
       return answer;
     } catch (error) {
-      (waited ?? signed)(codeOf(error));
+      end(error instanceof AppError ? error.code : "internal");
       throw error;
     }
   };
@@ -174,11 +139,7 @@ export function timeAuthority(authority: Authority, { sign, approval }: Timings)
     hosts: () => authority.hosts(),
     rules: (hosts, signal) => authority.rules(hosts, signal),
     clusters: () => authority.clusters(),
-    sign: timed((request: CertificateRequest, options) => authority.sign(request, options)),
-    token: timed((request: TokenRequest, options) => authority.token(request, options)),
+    sign: timed((request, options) => authority.sign(request, options)),
+    token: timed((request, options) => authority.token(request, options)),
   };
-}
-
-function codeOf(error: unknown): string {
-  return error instanceof AppError ? error.code : "internal";
 }

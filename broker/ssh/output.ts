@@ -1,54 +1,52 @@
 import { concatBytes } from "@gateway/shared/text";
 
-const FIRST_CAPACITY = 4096;
-
-/** How much is kept of each stream of a command. */
+/** The bytes to keep of each stream of a command. */
 export interface KeptBytes {
   readonly headBytes: number;
   readonly tailBytes: number;
 }
 
-/** What was kept of a stream. */
+/** The kept bytes of a stream. */
 export interface Output {
-  /** Its first bytes. */
   readonly head: Uint8Array<ArrayBuffer>;
-  /** Its last bytes, without those of the head. */
+  /** The last bytes, without the bytes of the head. */
   readonly tail: Uint8Array<ArrayBuffer>;
-  /** How many there were; where that is more than what was kept, those between head and tail are missing. */
+  /** All bytes of the stream: the bytes between head and tail may be missing. */
   readonly totalBytes: number;
 }
 
-/** How many bytes are missing between the head and the tail. */
+/** The number of bytes that are missing between head and tail. */
 export function missingBytes({ head, tail, totalBytes }: Output): number {
   return totalBytes - head.length - tail.length;
 }
 
-/** All that was kept, in one piece: what is missing is not marked. */
+/** All kept bytes in one piece, without a mark for missing bytes. */
 export function keptBytes({ head, tail }: Output): Uint8Array<ArrayBuffer> {
   return concatBytes([head, tail]);
 }
 
-/** The head, and a visible mark after it when there was more. */
+/** The head, with a visible mark after it if the stream was longer. */
 export function markedHead({ head, totalBytes }: Output): Uint8Array<ArrayBuffer> {
-  const limit = head.length;
-  return concatBytes([head, new TextEncoder().encode(totalBytes > limit ? truncationMark(limit) : "")]);
+  const mark = totalBytes > head.length ? truncationMark(head.length) : "";
+  return concatBytes([head, new TextEncoder().encode(mark)]);
 }
 
-/** What says that a stream was cut off. */
 export function truncationMark(limit: number): string {
   return `\n[output truncated: limit of ${limit} bytes exceeded]\n`;
 }
 
+const FIRST_CAPACITY = 4096;
+
 /**
  * Keeps the first and the last bytes of a stream and drops the rest, so that a flood costs no more memory than the
- * limits. Bytes are copied: a chunk can be one byte long and hold on to a whole packet.
+ * limits. Bytes are copied, because a chunk of one byte can hold a whole packet in memory.
  */
 export class OutputBuffer {
   readonly #headBytes: number;
   readonly #tailBytes: number;
   #head = new Uint8Array(0);
   #headLength = 0;
-  /** A ring: the byte number `n` after the head is at `n % tailBytes`. */
+  /** A ring: byte number `n` after the head is at `n % tailBytes`. */
   #tail = new Uint8Array(0);
   #tailTotal = 0;
 
@@ -57,12 +55,10 @@ export class OutputBuffer {
     this.#tailBytes = tailBytes;
   }
 
-  /** How many bytes there were. */
   get totalBytes(): number {
     return this.#headLength + this.#tailTotal;
   }
 
-  /** Takes the next bytes of the stream. */
   write(chunk: Uint8Array): void {
     const first = chunk.subarray(0, this.#headBytes - this.#headLength);
     if (first.length > 0) {
@@ -70,40 +66,31 @@ export class OutputBuffer {
       this.#head.set(first, this.#headLength);
       this.#headLength += first.length;
     }
-    this.#writeTail(chunk.subarray(first.length));
+    const rest = chunk.subarray(first.length);
+    const max = this.#tailBytes;
+    this.#tailTotal += rest.length;
+    const last = rest.subarray(Math.max(0, rest.length - max));
+    if (last.length === 0) return;
+    this.#tail = reserve(this.#tail, Math.min(max, this.#tailTotal), max);
+    const at = (this.#tailTotal - last.length) % max;
+    const untilEnd = last.subarray(0, max - at);
+    this.#tail.set(untilEnd, at);
+    this.#tail.set(last.subarray(untilEnd.length), 0);
   }
 
   output(): Output {
+    const max = this.#tailBytes;
+    const at = this.#tailTotal <= max ? 0 : this.#tailTotal % max;
+    const tail = this.#tail.subarray(0, Math.min(max, this.#tailTotal));
     return {
       head: this.#head.slice(0, this.#headLength),
-      tail: this.#readTail(),
+      tail: concatBytes([tail.subarray(at), tail.subarray(0, at)]),
       totalBytes: this.totalBytes,
     };
   }
-
-  #writeTail(chunk: Uint8Array): void {
-    const max = this.#tailBytes;
-    const total = this.#tailTotal + chunk.length;
-    const last = chunk.subarray(Math.max(0, chunk.length - max));
-    if (last.length > 0) {
-      this.#tail = reserve(this.#tail, Math.min(max, total), max);
-      const at = (total - last.length) % max;
-      const untilEnd = last.subarray(0, max - at);
-      this.#tail.set(untilEnd, at);
-      this.#tail.set(last.subarray(untilEnd.length), 0);
-    }
-    this.#tailTotal = total;
-  }
-
-  #readTail(): Uint8Array<ArrayBuffer> {
-    const max = this.#tailBytes;
-    if (max === 0 || this.#tailTotal <= max) return this.#tail.slice(0, Math.min(max, this.#tailTotal));
-    const at = this.#tailTotal % max;
-    return concatBytes([this.#tail.subarray(at), this.#tail.subarray(0, at)]);
-  }
 }
 
-/** The same bytes with room for so many; grows by doubling, to the limit at most. */
+/** The same bytes with room for so many. The capacity doubles, up to the limit. */
 function reserve(bytes: Uint8Array<ArrayBuffer>, length: number, limit: number): Uint8Array<ArrayBuffer> {
   if (length <= bytes.length) return bytes;
   const grown = new Uint8Array(Math.min(limit, Math.max(FIRST_CAPACITY, length, bytes.length * 2)));
@@ -114,9 +101,9 @@ function reserve(bytes: Uint8Array<ArrayBuffer>, length: number, limit: number):
 const REPLACEMENT = [0xef, 0xbf, 0xbd] as const;
 
 /**
- * The output of a remote command as text: UTF-8, with one U+FFFD for each byte that is not part of a valid
- * sequence. (`TextDecoder` alone gives one for each broken sequence, so the text's length would say less about
- * what the host sent.) A byte order mark is kept.
+ * The output of a remote command as text: UTF-8, with one U+FFFD for each byte outside of a valid sequence, so that the
+ * length of the text shows the length of the output. (`TextDecoder` writes one U+FFFD for each broken sequence.) A byte
+ * order mark is kept.
  */
 export function outputText(bytes: Uint8Array): string {
   let repaired: Uint8Array | undefined;
@@ -142,30 +129,24 @@ export function outputText(bytes: Uint8Array): string {
   return decoder.decode(repaired.subarray(0, used + bytes.length - copied));
 }
 
-/** The length of the valid sequence that starts here (RFC 3629 section 4), 0 when there is none. */
+/** The length of the valid sequence at this index (RFC 3629 section 4), or 0. */
 function sequenceLength(bytes: Uint8Array, at: number): number {
-  const first = byteAt(bytes, at);
+  const first = bytes[at] ?? 0;
   if (first < 0x80) return 1;
-  const second = byteAt(bytes, at + 1);
+  // A missing byte counts as 0, which is not part of a longer sequence.
+  const [second, third, fourth] = [bytes[at + 1] ?? 0, bytes[at + 2] ?? 0, bytes[at + 3] ?? 0];
   if (first >= 0xc2 && first <= 0xdf) return isTail(second) ? 2 : 0;
   if (first >= 0xe0 && first <= 0xef) {
     const low = first === 0xe0 ? 0xa0 : 0x80;
     const high = first === 0xed ? 0x9f : 0xbf;
-    return second >= low && second <= high && isTail(byteAt(bytes, at + 2)) ? 3 : 0;
+    return second >= low && second <= high && isTail(third) ? 3 : 0;
   }
   if (first >= 0xf0 && first <= 0xf4) {
     const low = first === 0xf0 ? 0x90 : 0x80;
     const high = first === 0xf4 ? 0x8f : 0xbf;
-    const valid = second >= low && second <= high && isTail(byteAt(bytes, at + 2)) &&
-      isTail(byteAt(bytes, at + 3));
-    return valid ? 4 : 0;
+    return second >= low && second <= high && isTail(third) && isTail(fourth) ? 4 : 0;
   }
   return 0;
-}
-
-/** The byte there, or 0, which is not part of a longer sequence, past the end. */
-function byteAt(bytes: Uint8Array, at: number): number {
-  return bytes[at] ?? 0;
 }
 
 function isTail(byte: number): boolean {
