@@ -1,137 +1,109 @@
 import { openServiceAudit } from "@gateway/shared/audit";
 import { AppError, describeFault } from "@gateway/shared/errors";
-import type { UpstreamClient } from "@gateway/shared/http";
-import type { Random } from "@gateway/shared/clock";
+import { ApiServer } from "@gateway/shared/kubernetes";
 import { createRedactor } from "@gateway/shared/redact";
 import { createMetrics } from "@gateway/shared/service/metrics";
-import type { Metrics } from "@gateway/shared/service";
+import type { AuthorityPorts } from "./authority/authority.ts";
 import { loadAuthority } from "./authority/load.ts";
-import type { Authority, AuthorityPorts } from "./authority/authority.ts";
 import type { BrokerConfig } from "./config/config.ts";
-import { countEvents, type Events } from "./request/records.ts";
+import { Clusters } from "./kubernetes/clusters.ts";
+import { runAction } from "./kubernetes/run_action.ts";
 import { type Execute, execute } from "./request/execute.ts";
-import { Clusters, connectTo } from "./kubernetes/clusters.ts";
-import { type RunAction, runAction } from "./kubernetes/run_action.ts";
-import { type Hosts, type HostsView, Inventory } from "./request/inventory.ts";
-import { trackRuns } from "./request/runs.ts";
-import type { Sessions } from "./sessions/sessions.ts";
+import { countEvents, createTimings, timeAuthority, trackRuns } from "./request/records.ts";
+import { Inventory } from "./request/route.ts";
+import { type GetFile, getFile, type PutFile, putFile } from "./request/transfer.ts";
 import { startSessions } from "./sessions/start.ts";
-import { createEphemeralKey } from "./ssh/certificate_auth.ts";
+import { createEphemeralKey } from "./ssh/login.ts";
 import { runCommand, type RunCommandOptions } from "./ssh/run_command.ts";
-import { createTimings, timeAuthority } from "./request/timings.ts";
-import type { ToolLimits } from "./tools/tool.ts";
-import { type GetFile, getFile, type PutFile, putFile, type TransferPorts } from "./request/transfer.ts";
 
-/** What a broker is made of besides its config. */
 export interface BrokerPorts extends AuthorityPorts {
-  /** Whether several processes may run with one config, each with an audit log of its own; by default only one may. */
+  /** Several processes may run with one config, each with its own audit log. By default only one process may. */
   readonly mayShareConfig?: boolean;
 }
 
-interface Broker {
-  readonly execute: Execute;
-  readonly putFile: PutFile;
-  readonly getFile: GetFile;
-  readonly sessions: Sessions;
-  readonly runAction: RunAction;
-  readonly clusters: Pick<Clusters, "isEmpty" | "watch">;
-  readonly currentClusters: () => ReturnType<Clusters["current"]>;
-  readonly currentHosts: () => Promise<Hosts>;
-  /** What may be done on hosts, as the authority tells. */
-  readonly hostRules: Authority["rules"];
-  readonly limits: ToolLimits;
-  readonly random: Random;
-  readonly metrics: Metrics;
-  readonly events: Events;
-  /** Whether the audit log is in its place, or need not be. */
-  readonly keepsRecords: () => boolean;
-  /** The signer or a control plane in front of it, to be asked whether it answers; nobody in local mode. */
-  readonly upstream: UpstreamClient | undefined;
-  /**
-   * Fetches the first lists of hosts and clusters and keeps them fresh from then on.
-   *
-   * @throws {AppError} `upstream_failure`: without a list of hosts there is nothing to serve
-   */
-  loadHosts(): Promise<Hosts>;
-  /** Ends the commands that run and all sessions, waits for their records, and closes the audit log. */
-  close(): Promise<void>;
-}
-
 /**
- * Wires a broker of its config: reads credentials, opens the audit log. It does not talk to anybody yet.
+ * Wires a broker from its config: reads credentials and opens the audit log. It sends no request yet.
  *
  * @throws {AppError} `invalid_config` or `audit_unavailable`, with a text for the operator
  */
-export async function createBroker(config: BrokerConfig, ports: BrokerPorts): Promise<Broker> {
-  const { clock, logger, mayShareConfig } = ports;
+export async function createBroker(config: BrokerConfig, ports: BrokerPorts) {
+  const { clock, logger, random, mayShareConfig } = ports;
+  const { max_ttl_seconds: maxTtlSeconds, max_output_bytes: maxOutputBytes } = config;
+  const maxFileBytes = config.file_transfer_max_bytes;
   const openAuthority = await loadAuthority(config, ports);
   const metrics = createMetrics();
   const counter = metrics.counter("broker_events_total", "Audit events by outcome", ["outcome"]);
   const gate = await openServiceAudit({ config, clock, metrics, logger, mayShareConfig });
   const events = countEvents(gate, (outcome) => counter.inc({ outcome }));
-  const opened = openAuthority(events);
+  const { signer, upstream, ...opened } = openAuthority(events);
   const timings = createTimings(metrics);
   const authority = timeAuthority(opened.authority, timings);
   const hosts = new Inventory(() => authority.hosts());
-  const clusters = new Clusters({ clock, fetch: () => authority.clusters(), connect: connectTo(clock) });
-  const { max_ttl_seconds: maxTtlSeconds } = config;
-  const oneShot = {
-    authority,
-    hosts,
+  const clusters = new Clusters({
     clock,
-    createKey: createEphemeralKey,
-    runCommand: (options: RunCommandOptions) => runCommand({ ...options, timings }),
-    events,
-    maxTtlSeconds,
-  };
-  const transfer: TransferPorts = {
-    execute: (request, signal) => execute(oneShot, request, signal),
-    events,
-    maxBytes: config.file_transfer_max_bytes,
-  };
-  const actions = {
-    authority,
-    clusters,
-    events,
-    clock,
-    redact: createRedactor(config.redact),
-    maxOutputBytes: config.max_output_bytes,
-  };
-  const runs = trackRuns();
-  const sessions = startSessions(config, {
-    ...oneShot,
-    ...ports,
-    signer: opened.signer,
-    metrics,
-    timings,
-    runs,
+    fetch: () => authority.clusters(),
+    connect: ({ api_server: url, ca_cert_pem: ca }) => new ApiServer({ url, ca, clock }),
   });
-
+  const runs = trackRuns();
+  const requests = {
+    ...{ authority, hosts, clock, events, maxTtlSeconds, createKey: createEphemeralKey },
+    runCommand: (options: RunCommandOptions) => runCommand({ ...options, timings }),
+  };
+  const run: Execute = (request, signal) => execute(requests, request, signal);
+  const transfer = { execute: run, events, maxBytes: maxFileBytes };
+  const actions = {
+    ...{ authority, clusters, events, clock, maxOutputBytes },
+    redact: createRedactor(config.redact),
+  };
+  const sessions = startSessions(config, { ...requests, ...ports, signer, metrics, timings, runs });
   const stop = new AbortController();
   let refreshing: Promise<unknown> = Promise.resolve();
   return {
-    execute: runs.track((request, signal) => execute(oneShot, request, signal)),
-    putFile: runs.track((request, signal) => putFile(transfer, request, signal)),
-    getFile: runs.track((request, signal) => getFile(transfer, request, signal)),
+    execute: runs.track(run),
+    putFile: runs.track<Parameters<PutFile>[0], Awaited<ReturnType<PutFile>>>((request, signal) =>
+      putFile(transfer, request, signal)
+    ),
+    getFile: runs.track<Parameters<GetFile>[0], Awaited<ReturnType<GetFile>>>((request, signal) =>
+      getFile(transfer, request, signal)
+    ),
     sessions: sessions.sessions,
-    runAction: runs.track((request, signal) => runAction(actions, request, signal)),
+    runAction: runs.track((request: Parameters<typeof runAction>[1], signal) =>
+      runAction(actions, request, signal)
+    ),
     clusters,
-    currentClusters: () => clusters.current(),
+    currentClusters: () => clusters.inventory.current(),
     currentHosts: () => hosts.current(),
-    hostRules: runs.track((names, signal) => authority.rules(names, signal)),
-    limits: limitsOf(config),
-    random: ports.random,
+    hostRules: runs.track((names: readonly string[], signal) => authority.rules(names, signal)),
+    limits: {
+      maxOutputBytes,
+      maxFileBytes,
+      maxTtlSeconds,
+      approvalWaitSeconds: config.signer?.approval_wait_seconds ?? 0,
+      sessionIdleSeconds: config.session_idle_seconds,
+      sessionMaxSeconds: config.session_max_seconds,
+    },
+    random,
     metrics,
     events,
+    /** Whether records can be written, or need not be. */
     keepsRecords: () => gate.isOpen,
-    upstream: opened.upstream,
+    /** The client for readiness checks of the signer or control plane. Absent in local mode. */
+    upstream,
+    /**
+     * Fetches the first lists of hosts and clusters, and refreshes them from then on.
+     *
+     * @throws {AppError} `upstream_failure`: a broker without a list of hosts is useless
+     */
     async loadHosts() {
-      const loaded = await loadFirst(hosts);
-      // Without them there are hosts to serve: their tools come when the list does.
-      await clusters.refresh().catch((error) => {
+      const loaded = await hosts.refresh().catch((cause) => {
+        const text = `initial host load from signer: ${describeFault(cause)}`;
+        throw new AppError("upstream_failure", text, { cause });
+      });
+      // The broker serves hosts without clusters. The tools for clusters appear with the list.
+      await clusters.inventory.refresh().catch((error) => {
         logger.warn("Cannot load cluster list, there are no clusters until it can be loaded", { error });
       });
-      // In local mode the lists are the config's: they do not change.
+      // In local mode the lists come from the config and never change.
       if (config.signer === undefined) return loaded;
       const refresh = (what: string) => ({
         clock,
@@ -142,10 +114,11 @@ export async function createBroker(config: BrokerConfig, ports: BrokerPorts): Pr
       });
       refreshing = Promise.all([
         hosts.refreshEvery(refresh("host")),
-        clusters.refreshEvery(refresh("cluster")),
+        clusters.inventory.refreshEvery(refresh("cluster")),
       ]);
       return loaded;
     },
+    /** Ends running commands and all sessions, waits for their records, and closes the audit log. */
     async close() {
       stop.abort();
       await runs.cancel();
@@ -156,25 +129,4 @@ export async function createBroker(config: BrokerConfig, ports: BrokerPorts): Pr
       await gate.close();
     },
   };
-}
-
-function limitsOf(config: BrokerConfig): ToolLimits {
-  return {
-    maxOutputBytes: config.max_output_bytes,
-    maxFileBytes: config.file_transfer_max_bytes,
-    maxTtlSeconds: config.max_ttl_seconds,
-    approvalWaitSeconds: config.signer?.approval_wait_seconds ?? 0,
-    sessionIdleSeconds: config.session_idle_seconds,
-    sessionMaxSeconds: config.session_max_seconds,
-  };
-}
-
-async function loadFirst(hosts: HostsView): Promise<Hosts> {
-  try {
-    return await hosts.refresh();
-  } catch (cause) {
-    throw new AppError("upstream_failure", `initial host load from signer: ${describeFault(cause)}`, {
-      cause,
-    });
-  }
 }

@@ -70,22 +70,16 @@ async function serve({ frontend, config: path }: Extract<CommandLine, { kind: "s
     for (const exposed of await findExposedFiles(files)) logger.warn(exposed);
     return config;
   };
-  const loading = load();
+  const [config, { serveHttp, serveMcp, serveMcpHttp }] = await Promise.all([load(), import("./serve.ts")]);
   switch (frontend) {
-    // Each frontend's libraries are loaded only where it is served.
-    case "serve-http": {
-      const [config, { serveHttp }] = await Promise.all([loading, import("./serve_http.ts")]);
+    case "serve-http":
       return await serveHttp(config, ports, stopped);
-    }
     case "serve-mcp": {
-      const [config, { serveMcp }] = await Promise.all([loading, import("./serve_mcp.ts")]);
       const streams = { input: Deno.stdin.readable, output: Deno.stdout.writable };
       return await serveMcp(config, { ...ports, streams }, stopped);
     }
-    case "serve-mcp-http": {
-      const [config, { serveMcpHttp }] = await Promise.all([loading, import("./serve_mcp_http.ts")]);
+    case "serve-mcp-http":
       return await serveMcpHttp(config, { ...ports, fetch }, stopped);
-    }
     default:
       return frontend satisfies never;
   }

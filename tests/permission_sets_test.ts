@@ -8,7 +8,7 @@ import { controlPlanePermissions } from "@gateway/control-plane/permissions";
 import { formatJson, mergeSets } from "@gateway/shared/permissions";
 import { signerPermissions } from "@gateway/signer/permissions";
 import { compilePolicy } from "@gateway/shared/policy";
-import { compileLocalPolicy } from "../broker/authority/load_local.ts";
+import { compileLocalPolicy } from "../broker/authority/local.ts";
 import brokerManifest from "../broker/deno.json" with { type: "json" };
 import { bridgePermissions, readSettings } from "../ctl/bridge/settings.ts";
 import ctlManifest from "../ctl/deno.json" with { type: "json" };

@@ -6,7 +6,7 @@ import { compilePolicy, decideSsh } from "@gateway/shared/policy";
 import { formatKeyId } from "../shared/ssh/user_certificate.ts";
 import { compileSample, sampleConfig, sampleHost, sampleIntent } from "@gateway/shared/testing";
 import { checkCaller, checkSignFields, freezeRequest, grantRequest, signRequest } from "@gateway/shared/wire";
-import { checkPath } from "../broker/request/file_command.ts";
+import { checkPath } from "../broker/request/transfer.ts";
 
 const OIDC = endUserOidcConfig.parse({ issuer: "https://idp.example", audience: "broker" });
 const REQUEST = { host: "web01", role: "target", purpose: "oneshot", command: "uptime" };

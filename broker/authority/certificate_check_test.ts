@@ -7,8 +7,8 @@ import {
   issueCertificate,
   parseEd25519PublicKey,
 } from "@gateway/shared/ssh";
-import { createEphemeralKey } from "../ssh/certificate_auth.ts";
-import { checkCertificate } from "./certificate_check.ts";
+import { createEphemeralKey } from "../ssh/login.ts";
+import { checkCertificate } from "./remote.ts";
 
 const SERIAL = 18446744073709551615n;
 const ca = parsePemCaKey(encodeOpensshPrivateKey(new Uint8Array(32).fill(1), "ca"));

@@ -4,8 +4,7 @@ import { AppError } from "@gateway/shared/errors";
 import type { ApiAnswer, ClusterApi } from "@gateway/shared/kubernetes";
 import { FakeClock, FixedRandom, MemoryAuditLog, sampleCluster } from "@gateway/shared/testing";
 import type { TokenRequest } from "./authority.ts";
-import { LocalClusters } from "./local_clusters.ts";
-import { compileLocalPolicy } from "./load_local.ts";
+import { compileLocalPolicy, LocalClusters } from "./local.ts";
 
 const SERIAL = 0xfefefefefefefefen;
 const { signal } = new AbortController();

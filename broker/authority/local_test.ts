@@ -6,9 +6,8 @@ import { encodeOpensshPrivateKey, parseCertificate, verifyCertificateSignature }
 import { FakeClock, FixedRandom, MemoryAuditLog, SAMPLE_HOST_KEY } from "@gateway/shared/testing";
 import type { BrokerHost } from "../config/host_config.ts";
 import type { CertificateRequest } from "./authority.ts";
-import { checkCertificate } from "./certificate_check.ts";
-import { LocalAuthority } from "./local.ts";
-import { compileLocalPolicy } from "./load_local.ts";
+import { checkCertificate } from "./remote.ts";
+import { compileLocalPolicy, LocalAuthority } from "./local.ts";
 
 const NOW_MS = 1_700_000_000_000;
 const SERIAL = 0xfefefefefefefefen;

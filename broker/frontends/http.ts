@@ -7,8 +7,7 @@ import { sshRunRequest, type SshRunResponse } from "./ssh_run.ts";
 import type { Events } from "../request/records.ts";
 import { describeRequest, type Execute, type ExecuteResult } from "../request/execute.ts";
 import { failureClassOf } from "../ssh/failures.ts";
-import { outputText } from "../request/output_text.ts";
-import { markedHead } from "../ssh/output_buffer.ts";
+import { markedHead, outputText } from "../ssh/output.ts";
 import { guardInput } from "../tools/tool.ts";
 
 /** The largest request body, in bytes. */

@@ -20,7 +20,7 @@ function scene() {
   );
   const know = async (...names: readonly string[]) => {
     fixture.authority.clusterList = () => Object.fromEntries(names.map((name) => [name, CLUSTER]));
-    await clusters.refresh();
+    await clusters.inventory.refresh();
   };
   return { tools, know, authority: fixture.authority };
 }

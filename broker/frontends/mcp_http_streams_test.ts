@@ -13,7 +13,7 @@ import {
 } from "../testing/mcp_http_fixture.ts";
 import { until } from "../testing/raw_mcp_client.ts";
 import { SessionFixture } from "../testing/session_fixture.ts";
-import { createSshSessionExecTool } from "../tools/ssh_sessions.ts";
+import { createSshSessionExecTool } from "../tools/ssh_commands.ts";
 
 Deno.test("createMcpHttp() runs on when the connection of a session is lost, and keeps the result", async () => {
   await using frontend = new McpHttpFixture();

@@ -4,7 +4,7 @@ import { AppError } from "@gateway/shared/errors";
 import { FakeClock } from "@gateway/shared/testing";
 import { AuthenticatedEndUser } from "./oauth/bearer.ts";
 import { initialize, McpHttpFixture, rpc } from "../testing/mcp_http_fixture.ts";
-import { fixedTools } from "../tools/toolset.ts";
+import { fixedTools } from "../testing/broker_fixture.ts";
 import { createMcpServer } from "./mcp_server.ts";
 import type { McpSession } from "./mcp_session.ts";
 import { type McpSessionLimits, McpSessions } from "./mcp_sessions.ts";

@@ -1,66 +1,62 @@
 import type { Clock } from "@gateway/shared/clock";
-import { maskText, readConflicts } from "@gateway/shared/kubernetes";
+import { stringifyJson } from "@gateway/shared/json";
+import { maskObject, maskText, readConflicts } from "@gateway/shared/kubernetes";
 import type { ClusterAction } from "@gateway/shared/policy";
 import type { Redactor } from "@gateway/shared/redact";
+import { visibleText } from "@gateway/shared/text";
 import {
   ACTION_MS,
+  type ActionOptions,
   type ActionResult,
-  type ApiConnection,
   ask,
   type Asking,
   byteLength,
   failure,
+  isObject,
+  type KubernetesRequest,
+  MAX_ANSWER_BYTES,
+  pageRequest,
+  positive,
   readObject,
+  requestFor,
   tooLarge,
 } from "./ask.ts";
-import { list } from "./list.ts";
-import { type ActionOptions, type KubernetesRequest, MAX_ANSWER_BYTES, requestFor } from "./request.ts";
 
-/** What it takes to act on a cluster. */
 export interface ActPorts {
   readonly clock: Clock;
   readonly redact: Redactor;
-  /** The longest output, in bytes, where the specification allows more. */
+  /** The longest output, in bytes, if the specification allows more. */
   readonly maxOutputBytes: number;
 }
 
-/** An action that may be done. */
-interface AllowedAction {
-  readonly connection: ApiConnection;
-  /** The token that was made for it: a secret. */
-  readonly token: string;
-  readonly action: ClusterAction;
-  readonly options: ActionOptions;
-  /** The rule that allows it lets values of Secrets be seen. */
-  readonly reveal: boolean;
-}
-
 /**
- * Does what is allowed, with the token that was made for it.
+ * Acts on a cluster with the token that was issued for the action.
  *
- * @throws {AppError} `upstream_failure`, `canceled`, or `invalid_request` for what no API server takes
+ * @throws {AppError} `upstream_failure`, `canceled`, or `invalid_request` if no API server accepts the request
  */
 export async function act(
   { clock, redact, maxOutputBytes }: ActPorts,
-  { connection, token, action, options, reveal }: AllowedAction,
+  { connection, token, action, options, reveal }: Pick<Asking, "connection" | "token"> & {
+    readonly action: ClusterAction;
+    readonly options: ActionOptions;
+    /** The rule that allows the action reveals values of Secrets. */
+    readonly reveal: boolean;
+  },
   signal: AbortSignal,
 ): Promise<ActionResult> {
   const asking: Asking = { connection, token, clock, endsAt: clock.now() + ACTION_MS, signal };
-  const isMasked = isSecret(action) && !reveal;
-  const maxBytes = Math.min(
-    maxOutputBytes,
-    action.verb === "logs" ? MAX_ANSWER_BYTES.logs : MAX_ANSWER_BYTES.object,
-  );
-  if (action.verb === "list") return await list(asking, action, { ...options, maxBytes, isMasked });
+  const { verb, resource } = action;
+  const isMasked = resource.group === "" && resource.resource === "secrets" && !reveal;
+  const maxBytes = Math.min(maxOutputBytes, MAX_ANSWER_BYTES[verb === "logs" ? "logs" : "object"]);
+  if (verb === "list") return await list(asking, action, { ...options, maxBytes, isMasked });
   const request = await withForce(asking, requestFor(action, options, maxBytes), options);
-  if (action.verb === "logs") {
-    const answer = await ask(asking, request, { maxBytes, accept: "*/*" });
-    if (answer === undefined) throw tooLarge(action, request, maxBytes);
-    return { output: redact(answer.text), warnings: answer.warnings };
-  }
-  const answer = await ask(asking, request, { maxBytes: isMasked ? MAX_ANSWER_BYTES.object : maxBytes });
+  const answer = await ask(asking, request, {
+    maxBytes: isMasked && verb !== "logs" ? MAX_ANSWER_BYTES.object : maxBytes,
+    ...(verb === "logs" && { accept: "*/*" }),
+  });
   if (answer === undefined) throw tooLarge(action, request, maxBytes);
   const { text, warnings } = answer;
+  if (verb === "logs") return { output: redact(text), warnings };
   if (!isMasked) {
     readObject(request, text);
     return { output: text, warnings };
@@ -74,8 +70,8 @@ export async function act(
 }
 
 /**
- * Forces an apply if all fields that conflict at this moment are named: force itself knows no fields. If any other field
- * conflicts, the apply is sent without force, and fails as it would for everybody.
+ * Forces an apply if all fields that conflict at this moment are named: force itself knows no fields. If any other
+ * field conflicts, the apply is sent without force and fails with that conflict.
  */
 async function withForce(
   { connection, token, clock, endsAt, signal }: Asking,
@@ -94,7 +90,177 @@ async function withForce(
   return isNamed ? { ...request, query: `${query}&force=true` } : request;
 }
 
-/** Whether an action is about Secrets, whose values not everybody may see who may see the rest. */
-function isSecret({ resource }: Pick<ClusterAction, "resource">): boolean {
-  return resource.group === "" && resource.resource === "secrets";
+export interface ListWish
+  extends Pick<ActionOptions, "labelSelector" | "fieldSelector" | "limit" | "asTable"> {
+  /** The longest output, in bytes. */
+  readonly maxBytes: number;
+  /** The items are Secrets, whose values must not be shown. */
+  readonly isMasked: boolean;
+}
+
+interface PageText {
+  readonly head: string;
+  readonly items: readonly string[];
+  readonly separator: string;
+  readonly tail: string;
+}
+
+interface Page extends PageText {
+  /** The start of the next page. `undefined`: this is the last page. */
+  readonly next: string | undefined;
+  /** The number of later items. 0: the API server does not report it. */
+  readonly toCome: number;
+  readonly warnings: readonly string[];
+}
+
+/** The most items to request at a time. */
+const PAGE_ITEMS = 100;
+/** The Table of the API server, as kubectl requests it. A server without Tables answers with the list. */
+const TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
+/** The columns of a Table of Secrets that cannot hold a value. */
+const PLAIN_COLUMNS: ReadonlySet<unknown> = new Set(["Name", "Type", "Data", "Age"]);
+
+/**
+ * Lists objects page by page, as one list. A warning reports omitted items.
+ *
+ * @throws {AppError} `upstream_failure`, or `canceled`
+ */
+export async function list(asking: Asking, action: ClusterAction, wish: ListWish): Promise<ActionResult> {
+  const most = positive(wish.limit) ?? Infinity;
+  const warnings = new Set<string>();
+  const shown: string[] = [];
+  let first: Page | undefined;
+  let room = wish.maxBytes;
+  let pageItems = PAGE_ITEMS;
+  let after: string | undefined;
+  for (;;) {
+    const limit = Math.min(pageItems, most - shown.length);
+    const request = pageRequest(action, wish, { limit, after });
+    const page = await askPage(asking, action, { request, wish });
+    if (page === undefined) {
+      if (limit === 1) throw tooLarge(action, request, wish.maxBytes);
+      pageItems = Math.max(1, Math.floor(limit / 4));
+      continue;
+    }
+    for (const warning of page.warnings) warnings.add(warning);
+    if (first === undefined) room -= byteLength(page.head + page.tail);
+    first ??= page;
+    let stop: "limit" | "size" | undefined;
+    const before = shown.length;
+    for (const item of page.items) {
+      const size = byteLength(item + page.separator);
+      if (shown.length >= most) stop = "limit";
+      else if (size > room) stop = "size";
+      if (stop !== undefined) break;
+      room -= size;
+      shown.push(item);
+    }
+    if (page.next !== undefined && shown.length >= most) stop ??= "limit";
+    if (stop !== undefined) {
+      if (shown.length === 0) throw tooLarge(action, request, wish.maxBytes);
+      const left = page.items.length - (shown.length - before) + page.toCome;
+      warnings.add(describeStop(stop, page, { shown: shown.length, left, maxBytes: wish.maxBytes }));
+    }
+    if (stop !== undefined || page.next === undefined) {
+      return { output: first.head + shown.join(first.separator) + first.tail, warnings: [...warnings] };
+    }
+    after = page.next;
+  }
+}
+
+/** @returns `undefined` if the page is larger than the largest answer */
+async function askPage(
+  asking: Asking,
+  action: ClusterAction,
+  { request, wish }: { readonly request: KubernetesRequest; readonly wish: ListWish },
+): Promise<Page | undefined> {
+  const maxBytes = MAX_ANSWER_BYTES.object;
+  const answer = await ask(asking, request, { maxBytes, ...(wish.asTable === true && { accept: TABLE }) });
+  if (answer === undefined) return undefined;
+  const body = readObject(request, answer.text);
+  const { continue: next, remainingItemCount: toCome } = objectOr(body["metadata"]);
+  const page = body["kind"] === "Table" ? readTable(body, action, wish) : readList(body, wish);
+  if (page === undefined) throw failure(request, "the answer is not a list");
+  return {
+    ...page,
+    next: typeof next === "string" && next !== "" ? next : undefined,
+    toCome: typeof toCome === "number" ? toCome : 0,
+    warnings: answer.warnings,
+  };
+}
+
+function objectOr(value: unknown): Readonly<Record<string, unknown>> {
+  return isObject(value) ? value : {};
+}
+
+/** JSON with one item on each line, so that truncation between lines is truncation between items. */
+function readList(
+  { items, metadata, ...others }: Readonly<Record<string, unknown>>,
+  { isMasked }: ListWish,
+): PageText | undefined {
+  if (!Array.isArray(items)) return undefined;
+  const { continue: _next, remainingItemCount: _toCome, ...meta } = objectOr(metadata);
+  return {
+    head: `${stringifyJson({ ...others, metadata: meta }).slice(0, -1)},"items":[\n`,
+    items: items.map((item) =>
+      stringifyJson(withoutManagedFields(isMasked ? maskObject(item, { isSecret: true }) : item))
+    ),
+    separator: ",\n",
+    tail: "\n]}\n",
+  };
+}
+
+/** The managers of fields are half of a pod and useless to a model. */
+function withoutManagedFields(item: unknown): unknown {
+  if (!isObject(item) || !isObject(item["metadata"])) return item;
+  const { managedFields: _, ...metadata } = item["metadata"];
+  return { ...item, metadata };
+}
+
+/** One line for each item, with tabs between the columns that `kubectl get` shows. */
+function readTable(
+  { columnDefinitions, rows }: Readonly<Record<string, unknown>>,
+  { namespace, resource }: ClusterAction,
+  { isMasked }: ListWish,
+): PageText | undefined {
+  if (!Array.isArray(columnDefinitions) || !Array.isArray(rows)) return undefined;
+  const columns = columnDefinitions.flatMap((column: unknown, index) =>
+    isObject(column) && !column["priority"] && (!isMasked || PLAIN_COLUMNS.has(column["name"]))
+      ? [{ index, name: showCell(column["name"]).toUpperCase() }]
+      : []
+  );
+  const isAcross = resource.namespaced && namespace === "";
+  const lineOf = (cells: readonly string[], where: string) =>
+    (isAcross ? [where, ...cells] : cells).join("\t");
+  return {
+    head: `${lineOf(columns.map(({ name }) => name), "NAMESPACE")}\n`,
+    items: rows.map((row: unknown) => {
+      const { cells, object } = objectOr(row);
+      const { namespace: where } = objectOr(objectOr(object)["metadata"]);
+      const shown = columns.map(({ index }) => showCell(Array.isArray(cells) ? cells[index] : undefined));
+      return lineOf(shown, showCell(where));
+    }),
+    separator: "\n",
+    tail: "\n",
+  };
+}
+
+/** A value with its line ends and tabs written out. */
+function showCell(value: unknown): string {
+  if (value === undefined || value === null) return "<none>";
+  return visibleText(typeof value === "string" ? value : stringifyJson(value));
+}
+
+function describeStop(
+  stop: "limit" | "size",
+  { next, toCome }: Page,
+  { shown, left, maxBytes }: { readonly shown: number; readonly left: number; readonly maxBytes: number },
+): string {
+  // With a selector the API server does not count the later items.
+  const isLeast = next !== undefined && toCome === 0;
+  const more = left > 0 ? `${isLeast ? "at least " : ""}${left} more remain` : "more remain";
+  return stop === "limit"
+    ? `the list stops at the limit of ${shown}; ${more}`
+    : `the list stops after ${shown} items, at ${maxBytes} bytes; ${more}: ` +
+      "narrow it with namespace, label_selector or field_selector";
 }

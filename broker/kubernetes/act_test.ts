@@ -6,7 +6,7 @@ import { createRedactor } from "@gateway/shared/redact";
 import { FakeClock } from "@gateway/shared/testing";
 import { ACTIONS, answered, FakeConnection } from "../testing/fake_cluster.ts";
 import { act } from "./act.ts";
-import type { ActionOptions } from "./request.ts";
+import type { ActionOptions } from "./ask.ts";
 
 const MAX = 1000;
 const TOKEN = "token-1";

@@ -2,60 +2,145 @@ import type { Clock } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
 import { parseJson } from "@gateway/shared/json";
 import type { ApiOutcome, ApiRequest } from "@gateway/shared/kubernetes";
+import { type ClusterAction, FIELD_MANAGER, objectPath } from "@gateway/shared/policy";
 import { cutText, shortenText } from "@gateway/shared/text";
-import type { KubernetesRequest } from "./request.ts";
-import type { ClusterAction } from "@gateway/shared/policy";
 
-/** How long an action may take, all of its requests together, in milliseconds. */
+/** The time for all requests of an action together, in milliseconds. */
 export const ACTION_MS = 30_000;
-
-/** As much of what an API server says to a failure, or as a warning, as a text repeats, in characters. */
+export const DEFAULT_TAIL_LINES = 200;
+/** The largest answer of the API server in general, and of its logs, in bytes. */
+export const MAX_ANSWER_BYTES = { object: 4 << 20, logs: 512 << 10 } as const;
+/** The longest error or warning of an API server in a result, in characters. */
 const MAX_DETAIL = 1000;
 const MAX_WARNINGS = 20;
 
-/** The part of a connection to an API server that is used here. */
+/** Narrows an action. Absent, empty and non-positive values have no effect. */
+export interface ActionOptions {
+  readonly labelSelector?: string | undefined;
+  readonly fieldSelector?: string | undefined;
+  /** The most items of a list in all. */
+  readonly limit?: number | undefined;
+  /** A list as a Table of the API server instead of JSON. */
+  readonly asTable?: boolean | undefined;
+  readonly container?: string | undefined;
+  readonly tailLines?: number | undefined;
+  readonly sinceSeconds?: number | undefined;
+  /** The manifest of an apply, sent unchanged. */
+  readonly manifest?: string | undefined;
+  /** The fields that an apply may take over from other managers. */
+  readonly forceFields?: readonly string[] | undefined;
+}
+
+/** A request to the API server, without token and limits. */
+export interface KubernetesRequest {
+  readonly method: "GET" | "PATCH" | "DELETE";
+  readonly path: string;
+  /** Begins with its question mark, or is empty. */
+  readonly query: string;
+  readonly body?: { readonly type: string; readonly bytes: Uint8Array };
+}
+
+/**
+ * The request of an action that is not a list.
+ *
+ * @throws {AppError} `invalid_request` if the object needs a namespace
+ */
+export function requestFor(
+  action: ClusterAction,
+  options: ActionOptions,
+  maxBytes: number,
+): KubernetesRequest {
+  const path = pathOf(action);
+  switch (action.verb) {
+    case "get":
+      return { method: "GET", path, query: "" };
+    case "logs":
+      return {
+        method: "GET",
+        path: `${path}/log`,
+        query: queryOf({
+          container: options.container,
+          tailLines: positive(options.tailLines) ?? DEFAULT_TAIL_LINES,
+          sinceSeconds: positive(options.sinceSeconds),
+          // One byte more than the limit shows that there is more.
+          limitBytes: maxBytes + 1,
+        }),
+      };
+    case "delete":
+      return { method: "DELETE", path, query: "" };
+    case "apply": {
+      const bytes = new TextEncoder().encode(options.manifest ?? "");
+      const body = { type: "application/apply-patch+yaml", bytes };
+      return { method: "PATCH", path, query: queryOf({ fieldManager: FIELD_MANAGER }), body };
+    }
+    case "list":
+      throw new TypeError("A list has pages");
+    default:
+      return action.verb satisfies never;
+  }
+}
+
+/** The request for one page of a list, after the page whose `continue` value is given. */
+export function pageRequest(
+  action: ClusterAction,
+  { labelSelector, fieldSelector }: ActionOptions,
+  { limit, after }: { readonly limit: number; readonly after: string | undefined },
+): KubernetesRequest {
+  const query = queryOf({ labelSelector, fieldSelector, limit, continue: after });
+  return { method: "GET", path: pathOf(action), query };
+}
+
+export function positive(number: number | undefined): number | undefined {
+  return number !== undefined && number > 0 ? number : undefined;
+}
+
+/** @throws {AppError} `invalid_request` if the object needs a namespace */
+export function pathOf(action: ClusterAction): string {
+  const { verb, resource, namespace } = action;
+  if (resource.namespaced && namespace === "" && verb !== "list") {
+    throw new AppError("invalid_request", `k8s ${verb} of ${resource.resource} requires a namespace`);
+  }
+  return objectPath(action);
+}
+
+function queryOf(parameters: Readonly<Record<string, string | number | undefined>>): string {
+  const given = Object.entries(parameters)
+    .filter(([, value]) => value !== undefined && value !== "")
+    .map(([key, value]) => `${key}=${encodeURIComponent(String(value).toWellFormed())}`);
+  return given.length === 0 ? "" : `?${given.join("&")}`;
+}
+
 export interface ApiConnection {
   request(request: ApiRequest): Promise<ApiOutcome>;
 }
 
-/** What the requests of one action have in common. */
+/** The same for all requests of one action. */
 export interface Asking {
   readonly connection: ApiConnection;
   readonly token: string;
   readonly clock: Clock;
-  /** When the action has to be over, by the clock. */
+  /** The end of the action, by the clock. */
   readonly endsAt: number;
   readonly signal: AbortSignal;
-}
-
-/** An answer of the API server that says that it has done what was asked. */
-interface Answer {
-  readonly text: string;
-  /** What the API server warns of, such as a field that it does not know. */
-  readonly warnings: readonly string[];
 }
 
 /**
  * Sends a request.
  *
- * @returns `undefined` when the answer is larger than allowed
- * @throws {AppError} `upstream_failure` when the API server refuses, or there is no whole answer; `canceled`
+ * @returns `undefined` if the answer is larger than allowed
+ * @throws {AppError} `upstream_failure` if the API server rejects the request or there is no whole answer; `canceled`
  */
 export async function ask(
   { connection, token, clock, endsAt, signal }: Asking,
   request: KubernetesRequest,
   { maxBytes, accept }: { readonly maxBytes: number; readonly accept?: string },
-): Promise<Answer | undefined> {
+): Promise<{ readonly text: string; readonly warnings: readonly string[] } | undefined> {
   const { method, path, query, body } = request;
   const outcome = await connection.request({
-    method,
-    path: `${path}${query}`,
-    token,
-    ...(body === undefined ? {} : { body }),
-    ...(accept === undefined ? {} : { accept }),
+    ...{ method, path: `${path}${query}`, token, maxBytes, signal },
+    ...(body !== undefined && { body }),
+    ...(accept !== undefined && { accept }),
     timeoutMs: Math.max(1, endsAt - clock.now()),
-    maxBytes,
-    signal,
   });
   switch (outcome.kind) {
     case "answered":
@@ -88,7 +173,6 @@ export async function ask(
   }
 }
 
-/** What to say of a request that came to nothing. */
 export function failure(
   { method, path }: Pick<KubernetesRequest, "method" | "path">,
   what: string,
@@ -97,15 +181,10 @@ export function failure(
   return new AppError("upstream_failure", `k8s: ${method} ${path}: ${what}`, { cause });
 }
 
-/**
- * An answer as the JSON object that it has to be.
- *
- * @throws {AppError} `upstream_failure`
- */
-export function readObject(
-  request: Pick<KubernetesRequest, "method" | "path">,
-  text: string,
-): Readonly<Record<string, unknown>> {
+type JsonObject = Readonly<Record<string, unknown>>;
+
+/** @throws {AppError} `upstream_failure` if the answer is not a JSON object */
+export function readObject(request: Pick<KubernetesRequest, "method" | "path">, text: string): JsonObject {
   let value: unknown;
   try {
     value = parseJson(text);
@@ -117,8 +196,8 @@ export function readObject(
   throw failure(request, "the answer is not a JSON object");
 }
 
-/** Whether a value is an object of JSON, and no array. */
-export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+/** Whether a value is a JSON object and no array. */
+export function isObject(value: unknown): value is JsonObject {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
@@ -135,11 +214,11 @@ function describeRefusal(status: number, text: string): string {
 function messageOf(text: string): string | undefined {
   try {
     const status = parseJson(text);
-    if (isObject(status) && typeof status["message"] === "string") return status["message"];
+    return isObject(status) && typeof status["message"] === "string" ? status["message"] : undefined;
   } catch (error) {
-    if (!(error instanceof SyntaxError)) throw error;
+    if (error instanceof SyntaxError) return undefined;
+    throw error;
   }
-  return undefined;
 }
 
 /** The texts of a `Warning` header (RFC 7234 section 5.5). */
@@ -151,13 +230,12 @@ function readWarnings(header = ""): readonly string[] {
 }
 
 export interface ActionResult {
-  /** A JSON document, or the text of a log. */
+  /** A JSON document, a table, or the text of a log. */
   readonly output: string;
-  /** What whoever asked should know beside it. */
   readonly warnings: readonly string[];
 }
 
-/** An answer that does not fit, and what to ask for instead. */
+/** The error for an answer that is too large, with the arguments that narrow it. */
 export function tooLarge(
   { verb }: Pick<ClusterAction, "verb">,
   request: Pick<KubernetesRequest, "method" | "path">,
@@ -166,7 +244,6 @@ export function tooLarge(
   return failure(request, `response exceeds ${maxBytes}-byte limit${NARROWER[verb]}`);
 }
 
-/** How many bytes a text takes as UTF-8. */
 export function byteLength(text: string): number {
   return new TextEncoder().encode(text).length;
 }

@@ -1,43 +1,34 @@
-import { type Clock, within } from "@gateway/shared/clock";
-import { AppError, errorText } from "@gateway/shared/errors";
+import type { Clock } from "@gateway/shared/clock";
+import { AppError } from "@gateway/shared/errors";
 import { buildResourceTable, type ResourceTable } from "@gateway/shared/policy";
 import { quoteText } from "@gateway/shared/text";
 import type { ClusterInfo, ClustersResponse } from "@gateway/shared/wire";
-import { Inventory, type RefreshOptions } from "../request/inventory.ts";
+import { Inventory } from "../request/route.ts";
 import type { ApiConnection } from "./ask.ts";
-import { ApiServer } from "@gateway/shared/kubernetes";
 
-/** A connection that somebody has to close. */
-interface OwnedConnection extends ApiConnection {
-  close(): void;
-}
+type OwnedConnection = ApiConnection & { close(): void };
 
-/** What it takes to know clusters and to reach them. */
 interface ClustersPorts {
   readonly clock: Clock;
-  /** Gives the very list that it gave before where nothing has changed. */
+  /** Returns the same object if nothing has changed. */
   readonly fetch: () => Promise<ClustersResponse>;
-  /** @throws {AppError} `invalid_config` when the cluster's URL or CA can't be used */
+  /** @throws {AppError} `invalid_config` if the cluster's URL or CA is unusable */
   readonly connect: (cluster: ClusterInfo) => OwnedConnection;
 }
 
-/** A cluster as it is known now. */
+/** A cluster as it is known at this moment. */
 export interface Cluster {
   readonly info: ClusterInfo;
-  /** What kinds of objects it has. */
+  /** The kinds of objects in the cluster. */
   readonly table: ResourceTable;
-  /**
-   * The way to its API server.
-   *
-   * @throws {AppError} `upstream_failure` when what is known of it leads nowhere
-   */
+  /** @throws {AppError} `upstream_failure` if the cluster's URL or CA is unusable */
   connection(): ApiConnection;
 }
 
 /** The clusters that this broker may use, with one set of connections for each. */
 export class Clusters {
   readonly #ports: ClustersPorts;
-  readonly #inventory: Inventory<ClusterInfo>;
+  readonly inventory: Inventory<ClusterInfo>;
   readonly #connections = new Map<
     string,
     { readonly info: ClusterInfo; readonly connection: OwnedConnection }
@@ -47,64 +38,34 @@ export class Clusters {
 
   constructor(ports: ClustersPorts) {
     this.#ports = ports;
-    this.#inventory = new Inventory(async () => {
+    this.inventory = new Inventory(async () => {
       const list = await ports.fetch();
       this.#learn(list);
       return list;
     });
   }
 
-  /** Whether there is no cluster, as far as is known. */
+  /** Whether the last list has no cluster. */
   get isEmpty(): boolean {
     return this.#isEmpty;
   }
 
-  /** Calls back whenever the first cluster has come or the last one has gone; the result ends that. */
+  /** Calls back when the first cluster appears or the last one disappears. The result ends the callbacks. */
   watch(onChange: () => void): () => void {
     this.#watchers.add(onChange);
     return () => this.#watchers.delete(onChange);
   }
 
-  /** What is known, without asking; the first call waits for the first list. */
-  current(): Promise<ReadonlyMap<string, ClusterInfo>> {
-    return this.#inventory.current();
-  }
-
-  /** Asks for the list; rejects with what the authority says. */
-  refresh(): Promise<ReadonlyMap<string, ClusterInfo>> {
-    return this.#inventory.refresh();
-  }
-
-  /** Refreshes again and again until the signal is aborted. */
-  refreshEvery(options: RefreshOptions): Promise<void> {
-    return this.#inventory.refreshEvery(options);
-  }
-
-  /**
-   * A cluster as the authority knows it now: one that was removed must not be used once more.
-   *
-   * @throws {AppError} `denied` or `frozen` when this broker may not have the list, `upstream_failure` when it can't
-   * be had, `unknown_host` when there is no such cluster
-   */
+  /** @throws {AppError} `unknown_host`, or as {@linkcode Inventory.fresh} does */
   async find(name: string, signal: AbortSignal): Promise<Cluster> {
-    let known: ReadonlyMap<string, ClusterInfo>;
-    try {
-      // Nobody's signal ends the asking itself: others wait for the same answer.
-      known = await within({ clock: this.#ports.clock, signal }, this.#inventory.refresh());
-    } catch (cause) {
-      const text = `refreshing cluster list: ${errorText(cause)}`;
-      if (cause instanceof AppError && (cause.code === "denied" || cause.code === "frozen")) {
-        throw new AppError(cause.code, text, { cause });
-      }
-      throw new AppError("upstream_failure", `upstream failure: ${text}`, { cause });
-    }
+    const known = await this.inventory.fresh("cluster list", { clock: this.#ports.clock, signal });
     const info = known.get(name);
     if (info === undefined) throw new AppError("unknown_host", `unknown cluster: ${quoteText(name)}`);
     const { table } = buildResourceTable(info.extra_resources ?? []);
     return { info, table, connection: () => this.#connect(name, info) };
   }
 
-  /** Closes all connections; requests under way fail. */
+  /** Closes all connections. Pending requests fail. */
   close(): void {
     for (const { connection } of this.#connections.values()) connection.close();
     this.#connections.clear();
@@ -120,13 +81,12 @@ export class Clusters {
       return connection;
     } catch (cause) {
       if (!(cause instanceof AppError)) throw cause;
-      throw new AppError("upstream_failure", `cannot use cluster ${quoteText(name)}: ${cause.message}`, {
-        cause,
-      });
+      const text = `cannot use cluster ${quoteText(name)}: ${cause.message}`;
+      throw new AppError("upstream_failure", text, { cause });
     }
   }
 
-  /** Nothing is left that leads to a cluster that is gone, or to where it was. */
+  /** Closes the connections to clusters that were removed or have moved. */
   #learn(list: ClustersResponse): void {
     for (const [name, { info, connection }] of this.#connections) {
       if (Object.hasOwn(list, name) && list[name] !== undefined && isSame(list[name], info)) continue;
@@ -142,9 +102,4 @@ export class Clusters {
 
 function isSame(left: ClusterInfo, right: ClusterInfo): boolean {
   return left.api_server === right.api_server && left.ca_cert_pem === right.ca_cert_pem;
-}
-
-/** The connections to a cluster's API server. */
-export function connectTo(clock: Clock): (cluster: ClusterInfo) => OwnedConnection {
-  return ({ api_server: url, ca_cert_pem: ca }) => new ApiServer({ url, ca, clock });
 }

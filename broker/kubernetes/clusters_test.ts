@@ -14,21 +14,21 @@ Deno.test("Clusters tells when the first cluster comes and when the last one goe
   const lists: ClustersResponse[] = [{}, { a: CLUSTER }, { a: CLUSTER, b: CLUSTER }, { b: CLUSTER }, {}, {}];
   for (const list of lists) {
     fixture.authority.clusterList = () => list;
-    await fixture.clusters.refresh();
+    await fixture.clusters.inventory.refresh();
   }
   assert.deepEqual(told, [false, true]);
   end();
   fixture.authority.clusterList = () => ({ a: CLUSTER });
-  await fixture.clusters.refresh();
+  await fixture.clusters.inventory.refresh();
   assert.deepEqual(told, [false, true]);
 });
 
 Deno.test("Clusters keeps what it knows when the list can't be had", async () => {
   const fixture = new ClusterFixture();
-  await fixture.clusters.refresh();
+  await fixture.clusters.inventory.refresh();
   fixture.authority.clusterList = () => Promise.reject(new AppError("upstream_failure", "gone"));
-  await assert.rejects(fixture.clusters.refresh());
-  assert.deepEqual([...(await fixture.clusters.current()).keys()], ["prod"]);
+  await assert.rejects(fixture.clusters.inventory.refresh());
+  assert.deepEqual([...(await fixture.clusters.inventory.current()).keys()], ["prod"]);
   assert.equal(fixture.clusters.isEmpty, false);
   await assert.rejects(
     fixture.clusters.find("prod", signal),
@@ -51,7 +51,7 @@ Deno.test("Clusters connects once, and anew when address or CA are others", asyn
   }
   assert.deepEqual([fixture.connected.length, fixture.closed], [3, 2]);
   fixture.authority.clusterList = () => ({});
-  await fixture.clusters.refresh();
+  await fixture.clusters.inventory.refresh();
   assert.equal(fixture.closed, 3);
 });
 

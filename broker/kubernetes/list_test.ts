@@ -3,7 +3,7 @@ import type { ApiRequest } from "@gateway/shared/kubernetes";
 import type { ClusterAction } from "@gateway/shared/policy";
 import { FakeClock } from "@gateway/shared/testing";
 import { ACTIONS, answered, FakeConnection } from "../testing/fake_cluster.ts";
-import { list, type ListWish } from "./list.ts";
+import { list, type ListWish } from "./act.ts";
 
 /** An API server with so many pods, each of which takes so many bytes. */
 class Pods extends FakeConnection {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { AppError } from "@gateway/shared/errors";
 import { ACTIONS } from "../testing/fake_cluster.ts";
-import { checkManifest } from "./manifest.ts";
+import { checkManifest } from "./run_action.ts";
 
 const ACTION = ACTIONS.applyDeployment;
 const MANIFEST = {

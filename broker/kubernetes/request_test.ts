@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import type { ClusterAction } from "@gateway/shared/policy";
 import { ACTIONS } from "../testing/fake_cluster.ts";
-import { type ActionOptions, pageRequest, requestFor } from "./request.ts";
+import { type ActionOptions, pageRequest, requestFor } from "./ask.ts";
 
 Deno.test.each<{ name: string; action: ClusterAction; options?: ActionOptions; line: string }>([
   { name: "get", action: ACTIONS.getPod, line: "GET /api/v1/namespaces/prod/pods/web-1" },

@@ -1,48 +1,33 @@
 import { createHash } from "node:crypto";
 import type { AuditEntry } from "@gateway/shared/audit";
 import { AppError, errorText } from "@gateway/shared/errors";
+import { parseJson } from "@gateway/shared/json";
 import { type AskedAction, type ClusterAction, parseClusterAction } from "@gateway/shared/policy";
-import { quoteText } from "@gateway/shared/text";
-import type { WireDecision } from "@gateway/shared/wire";
-import { audited, describeDecision, type Events, recordPreview } from "../request/records.ts";
-import type { Authority, TokenRequest } from "../authority/authority.ts";
+import { cutText, quoteText } from "@gateway/shared/text";
+import { MAX_K8S_MANIFEST_BYTES, type WireDecision } from "@gateway/shared/wire";
+import type { Authority, TokenAnswer, TokenRequest } from "../authority/authority.ts";
+import { type ExecuteRequest, perform } from "../request/execute.ts";
 import { approvalRequired, ask } from "../request/obtain.ts";
+import type { Events } from "../request/records.ts";
 import { act, type ActPorts } from "./act.ts";
+import { type ActionOptions, type ActionResult, isObject, pathOf } from "./ask.ts";
 import type { Cluster, Clusters } from "./clusters.ts";
-import { checkManifest } from "./manifest.ts";
-import { type ActionOptions, pathOf } from "./request.ts";
 
-export interface ActionRequest {
-  readonly caller: string;
-  /** The caller's groups, where the frontend knows any. `null`: no filter by groups. */
-  readonly callerGroups: readonly string[] | null;
-  /** The caller's own token: a secret, for the signer and nobody else. */
-  readonly bearerToken?: string;
+export interface ActionRequest
+  extends
+    Pick<ExecuteRequest, "caller" | "callerGroups" | "bearerToken" | "dryRun" | "reason" | "onProgress"> {
   readonly cluster: string;
   readonly asked: AskedAction;
   readonly options: ActionOptions;
-  /** Asks for the decision alone: no token, no connection. */
-  readonly dryRun: boolean;
-  /** Why, in the caller's words: for whoever has to approve it. */
-  readonly reason?: string | undefined;
-  /** Told what a long request is waiting for. */
-  readonly onProgress?: (text: string) => void;
 }
 
 export type ActionOutcome =
-  | {
-    readonly kind: "done";
-    /** A JSON document, or the text of a log. */
-    readonly output: string;
-    readonly serial: bigint;
-    readonly warnings: readonly string[];
-  }
+  | ActionResult & { readonly kind: "executed"; readonly serial: bigint }
   | { readonly kind: "decided"; readonly action: string; readonly decision: WireDecision };
 
 /** Acts on a cluster, or previews the decision about it. */
 export type RunAction = (request: ActionRequest, signal: AbortSignal) => Promise<ActionOutcome>;
 
-/** What it takes to act on clusters. */
 interface RunActionPorts extends ActPorts {
   readonly authority: Pick<Authority, "token">;
   readonly clusters: Pick<Clusters, "find">;
@@ -50,8 +35,7 @@ interface RunActionPorts extends ActPorts {
 }
 
 /**
- * The one way of an action: know the cluster as it is now, check what is asked, get a token made for it (which may mean
- * to wait for a human), do it, record it, return it.
+ * Finds the cluster, checks the action, gets a token for it (which may mean to wait for a human), acts and records.
  *
  * @throws {AppError} `invalid_request`, `unknown_host`, `denied`, `frozen`, `approval_required`, `upstream_failure`,
  * `audit_unavailable` or `canceled`, with a text that a caller may see
@@ -61,55 +45,32 @@ export async function runAction(
   request: ActionRequest,
   signal: AbortSignal,
 ): Promise<ActionOutcome> {
-  const { authority, events } = ports;
+  const { cluster: name, onProgress } = request;
   const cluster = await findCluster(ports, request, signal);
   const action = parseAction(cluster, request);
   const entry = describeAction(request, { cluster, action });
-  // Whatever fails on the way to a token is a refusal, as queries for such records expect.
-  const refused = { entry: { ...entry, outcome: "denied" }, signal };
-  const answer = await audited(
-    events,
-    refused,
-    () =>
-      ask(
-        `token for ${quoteText(request.cluster)}`,
-        (signing) => authority.token(createTokenRequest(request, action), signing),
-        { signal, onProgress: request.onProgress },
-      ),
-  );
-  switch (answer.kind) {
-    case "decided": {
-      const { decision } = answer;
-      await recordPreview(events, entry, decision);
-      return { kind: "decided", action: action.text, decision };
-    }
-    case "needs_approval": {
-      const error = approvalRequired(request.cluster, answer.rule);
-      await events.bestEffort({ ...entry, outcome: "denied", policy_rule: answer.rule, err: error.message });
-      throw error;
-    }
-    case "issued":
-      break;
-    default:
-      return answer satisfies never;
-  }
-  const { token, serial, decision, waited } = answer;
-  const issued = { ...entry, serial };
-  const { output, warnings } = await audited(events, { entry: issued, signal }, async () => {
-    // While a human took his time the cluster may have gone, or be somewhere else.
-    const now = waited ? await ports.clusters.find(request.cluster, signal) : cluster;
-    const reveal = decision?.reveal === true;
-    // A signer of an earlier version decides without the fields, and says nothing of force.
-    const options = decision?.force === true ? request.options : { ...request.options, forceFields: [] };
-    return await act(ports, { connection: now.connection(), token, action, options, reveal }, signal);
-  });
-  await events.require({ ...issued, ...describeDecision(decision), outcome: "executed" });
-  return {
-    kind: "done",
-    output,
-    serial,
-    warnings: [...(decision?.warning ? [decision.warning] : []), ...warnings],
-  };
+  const wanted = createTokenRequest(request, action);
+  const result = await perform<Extract<TokenAnswer, { kind: "issued" }>, ActionResult>(ports.events, {
+    describe: () => entry,
+    // Queries for denied actions expect every failure before the token as a denial.
+    refused: "denied",
+    gated: (rule) => ({ policy_rule: rule, err: approvalRequired(name, rule).message }),
+    obtain: () =>
+      ask(`token for ${quoteText(name)}`, (signing) => ports.authority.token(wanted, signing), {
+        signal,
+        onProgress,
+      }),
+    async run({ token, decision, waited }) {
+      // During a wait for a human the cluster may have been removed or moved.
+      const { connection } = waited ? await ports.clusters.find(name, signal) : cluster;
+      // An older signer decides without the fields, and sends no force.
+      const options = decision?.force === true ? request.options : { ...request.options, forceFields: [] };
+      const reveal = decision?.reveal === true;
+      return await act(ports, { connection: connection(), token, action, options, reveal }, signal);
+    },
+  }, signal);
+  if (result.kind === "needs_approval") throw approvalRequired(name, result.rule);
+  return result.kind === "decided" ? { ...result, action: action.text } : result;
 }
 
 async function findCluster(
@@ -135,7 +96,7 @@ function parseAction({ table }: Cluster, { asked, options, dryRun }: ActionReque
   const parsed = parseClusterAction(table, asked);
   if (parsed.kind === "invalid") throw new AppError("invalid_request", parsed.problem);
   const { action } = parsed;
-  // Nothing is asked for that no API server takes.
+  // An action that no API server accepts is rejected before a token is requested.
   pathOf(action);
   if (action.verb === "apply" && !dryRun) checkManifest(options.manifest ?? "", action);
   return action;
@@ -143,6 +104,7 @@ function parseAction({ table }: Cluster, { asked, options, dryRun }: ActionReque
 
 function createTokenRequest(request: ActionRequest, action: ClusterAction): TokenRequest {
   const { resource, group } = action.resource;
+  const { manifest = "", forceFields = [] } = request.options;
   return {
     host: request.cluster,
     role: "target",
@@ -151,41 +113,126 @@ function createTokenRequest(request: ActionRequest, action: ClusterAction): Toke
     target_type: "k8s",
     k8s_verb: action.verb,
     k8s_resource: resource,
-    ...(group === "" ? {} : { k8s_group: group }),
-    ...(action.namespace === "" ? {} : { k8s_namespace: action.namespace }),
-    ...(action.name === "" ? {} : { k8s_name: action.name }),
-    ...(action.verb === "apply" ? { k8s_manifest: request.options.manifest ?? "" } : {}),
-    ...(request.options.forceFields?.length ? { k8s_force_fields: request.options.forceFields } : {}),
-    ...(request.dryRun ? { dry_run: true } : {}),
+    ...(group !== "" && { k8s_group: group }),
+    ...(action.namespace !== "" && { k8s_namespace: action.namespace }),
+    ...(action.name !== "" && { k8s_name: action.name }),
+    ...(action.verb === "apply" && { k8s_manifest: manifest }),
+    ...(forceFields.length > 0 && { k8s_force_fields: forceFields }),
+    ...(request.dryRun && { dry_run: true }),
     end_user: request.caller,
     end_user_groups: request.callerGroups,
-    ...(request.bearerToken === undefined ? {} : { bearer_token: request.bearerToken }),
-    ...(request.reason ? { reason: request.reason } : {}),
+    ...(request.bearerToken !== undefined && { bearer_token: request.bearerToken }),
+    ...(request.reason && { reason: request.reason }),
   };
 }
 
-/** What every record of an action says. Of an unknown cluster, `command` does not hold the action; `ext` does. */
+/** The fields of every record. For an unknown cluster, only `ext` holds the action: nobody has checked it. */
 function describeAction(
-  { caller, cluster: name, asked, dryRun, options }: ActionRequest,
+  { caller, cluster: name, asked, dryRun, options: { manifest } }: ActionRequest,
   known?: { readonly cluster: Cluster; readonly action: ClusterAction },
 ): Omit<AuditEntry, "outcome"> {
-  const { manifest } = options;
+  const { verb, resource, group, namespace, name: object } = asked;
+  const requested = `${verb} ${resource}${group && `.${group}`} ${namespace || "-"}/${object || "-"}`;
+  const server = known?.cluster.info.api_server;
   return {
     caller,
-    host: known?.cluster.info.api_server ?? name,
+    host: server ?? name,
     host_name: name,
-    addr: known?.cluster.info.api_server ?? "",
+    addr: server ?? "",
     command: known === undefined ? "target=k8s" : `target=k8s action=${known.action.text}`,
-    command_line: known?.action.text ?? describeAsked(asked),
+    command_line: known?.action.text ?? requested,
     target_type: "k8s",
     dry_run: dryRun,
-    ...(known?.action.verb === "apply" && manifest !== undefined
-      ? { body_sha256: createHash("sha256").update(manifest).digest("hex") }
-      : {}),
+    ...(known?.action.verb === "apply" && manifest !== undefined && {
+      body_sha256: createHash("sha256").update(manifest).digest("hex"),
+    }),
   };
 }
 
-/** An action as it was requested: nobody has checked it, and the group may be missing. */
-function describeAsked({ verb, resource, group, namespace, name }: AskedAction): string {
-  return `${verb} ${resource}${group && `.${group}`} ${namespace || "-"}/${name || "-"}`;
+/**
+ * Line breaks of YAML, as which the API server reads a manifest, and not of JSON: kube-apiserver 1.36 reads the first
+ * as a space, and drops the spaces next to the others. Their escapes are safe.
+ */
+const YAML_BREAK = /[\u0085\u2028\u2029]/;
+
+/** The longest wrong value in an error, in characters. */
+const MAX_SHOWN = 100;
+
+/**
+ * Checks that a manifest is one JSON document of exactly the requested object, and has only one reading: policy, human
+ * and API server must see the same.
+ *
+ * @throws {AppError} `invalid_request`
+ */
+export function checkManifest(text: string, { resource, namespace, name }: ClusterAction): void {
+  if (text.trim() === "") throw invalid("k8s apply requires a manifest");
+  if (new TextEncoder().encode(text).length > MAX_K8S_MANIFEST_BYTES) {
+    throw invalid(`the manifest exceeds the limit of ${MAX_K8S_MANIFEST_BYTES} bytes`);
+  }
+  const manifest = parseManifest(text);
+  const apiVersion = resource.group === "" ? resource.version : `${resource.group}/${resource.version}`;
+  const metadata = manifest["metadata"];
+  if (!isObject(metadata)) throw invalid("the manifest has no metadata object");
+  expect("apiVersion", manifest["apiVersion"], apiVersion);
+  expect("kind", manifest["kind"], resource.kind);
+  expect("metadata.name", metadata["name"], name);
+  // Absent, it is the namespace of the request. An object without namespace must not appear to be in one.
+  if (Object.hasOwn(metadata, "namespace")) expect("metadata.namespace", metadata["namespace"], namespace);
+}
+
+function parseManifest(text: string): Readonly<Record<string, unknown>> {
+  let manifest: unknown;
+  let keys: number;
+  try {
+    manifest = parseJson(text);
+    keys = countKeys(manifest);
+  } catch (cause) {
+    if (cause instanceof SyntaxError) throw invalid(`the manifest is not ${describeOther(text)}`, cause);
+    if (cause instanceof RangeError) throw invalid("the manifest is nested too deeply", cause);
+    throw cause;
+  }
+  if (!isObject(manifest)) throw invalid("the manifest is not a JSON object");
+  // The API server reads YAML, in which a duplicate key may be an error or may win.
+  if (keys !== countColons(text)) throw invalid("the manifest has an object with a key twice");
+  if (YAML_BREAK.test(text)) {
+    throw invalid(
+      "the manifest has a line break that YAML reads otherwise: write it as \\u0085, \\u2028 or \\u2029",
+    );
+  }
+  return manifest;
+}
+
+/** The problem of a text that is not JSON, with the accepted form. */
+function describeOther(text: string): string {
+  const start = text.trimStart();
+  if (!start.startsWith("{") && !start.startsWith("[")) return "JSON (send JSON, not YAML)";
+  if (/\}\s*(?:---\s*)?\{/.test(text)) return "one JSON document (apply objects one by one)";
+  return "valid JSON";
+}
+
+/** Outside strings a JSON text has one colon for each key. */
+function countColons(text: string): number {
+  return (text.match(/"(?:[^"\\]|\\[^]?)*"?|:/g) ?? []).filter((token) => token === ":").length;
+}
+
+function countKeys(value: unknown): number {
+  // The API server reads a number beyond 64 bits as another number, such as 0.
+  const isBeyond = typeof value === "bigint"
+    ? BigInt.asIntN(64, value) !== value
+    : typeof value === "number" && Math.abs(value) > 2 ** 63;
+  if (isBeyond) throw invalid("the manifest has a number beyond 64 bits");
+  if (Array.isArray(value)) return value.reduce((sum: number, item) => sum + countKeys(item), 0);
+  if (!isObject(value)) return 0;
+  return Object.values(value).reduce((sum: number, member) => sum + 1 + countKeys(member), 0);
+}
+
+function expect(what: string, found: unknown, expected: string): void {
+  if (found === expected) return;
+  const told = typeof found === "string" ? quoteText(cutText(found, MAX_SHOWN)) : "missing or not a text";
+  const wanted = expected === "" ? "none" : quoteText(expected);
+  throw invalid(`the manifest's ${what} does not match the arguments: ${told}, expected ${wanted}`);
+}
+
+function invalid(message: string, cause?: unknown): AppError {
+  return new AppError("invalid_request", `bad request: ${message}`, { cause });
 }

@@ -40,7 +40,7 @@ Deno.test("runAction() asks for a token for exactly the action, acts with it and
   const fixture = new ClusterFixture();
   fixture.authority.tokenAnswer = () => ISSUED;
   const result = await fixture.run({ callerGroups: ["a"], bearerToken: "secret", reason: "why" });
-  assert.deepEqual(result, { kind: "done", output: '{"kind":"Pod"}', serial: SERIAL, warnings: ["w"] });
+  assert.deepEqual(result, { kind: "executed", output: '{"kind":"Pod"}', serial: SERIAL, warnings: ["w"] });
   assert.deepEqual(fixture.authority.tokenRequests, [{
     host: "prod",
     role: "target",
@@ -186,7 +186,7 @@ Deno.test("runAction() refuses an unknown cluster, and records that", async () =
 
 Deno.test("runAction() does nothing, and records the action, if a frozen agent cannot list the clusters", async () => {
   const fixture = new ClusterFixture();
-  await fixture.clusters.refresh();
+  await fixture.clusters.inventory.refresh();
   fixture.authority.clusterList = () => Promise.reject(new AppError("frozen", "subject is frozen"));
   await assert.rejects(fixture.run(), (error) => error instanceof AppError && error.code === "frozen");
   const [record] = fixture.log.entries;

@@ -2,20 +2,79 @@ import type { AuditEntry } from "@gateway/shared/audit";
 import { AppError } from "@gateway/shared/errors";
 import { canonicalSudoUser, elevationLabel } from "@gateway/shared/policy";
 import { quoteText, visibleText } from "@gateway/shared/text";
-import type { HostInfo, WireDecision } from "@gateway/shared/wire";
-import type { KeptBytes } from "../ssh/output_buffer.ts";
+import type { HostInfo, SignRequest, WireDecision } from "@gateway/shared/wire";
+import type { KeptBytes } from "../ssh/output.ts";
 import type { CommandResult, RunCommandOptions } from "../ssh/run_command.ts";
-import { describeContent } from "./file_content.ts";
 import {
   approvalRequired,
   clampTtl,
-  type Intent,
   obtainDecision,
   type ObtainPorts,
   obtainRoute,
+  type RouteAuthority,
 } from "./obtain.ts";
-import { audited, describeDecision, type Events, recordPreview } from "./records.ts";
+import { audited, describeDecision, type Events } from "./records.ts";
 import { findRoute, targetOf } from "./route.ts";
+
+/** The fields of an audit record that are the same in every outcome. */
+type Entry = Omit<AuditEntry, "outcome">;
+
+type Decided = { readonly kind: "decided"; readonly decision: WireDecision };
+type Gated = { readonly kind: "needs_approval"; readonly rule: string };
+type Issued = {
+  readonly kind: "issued";
+  readonly serial: bigint;
+  readonly decision: WireDecision | undefined;
+};
+
+/** The parts of a result that are recorded and returned for every action. */
+type Ran = { readonly exitCode?: number; readonly warnings?: readonly string[] };
+
+/** An action that ran, with the serial of its certificate or token and the warnings of a policy in audit mode. */
+type Executed<Result> = Result & {
+  readonly kind: "executed";
+  readonly serial: bigint;
+  readonly warnings: readonly string[];
+};
+
+/**
+ * The steps of every action on a host or cluster: authority, run, record, return.
+ *
+ * @param steps `describe` returns the fields of every record, `refused` the outcome of a failure before `run`, and
+ * `gated` the further fields of the record of an action that a human has to approve
+ */
+export async function perform<Grant extends Issued, Result extends object>(
+  events: Events,
+  { describe, refused, gated, obtain, run }: {
+    readonly describe: (grant?: Grant) => Entry;
+    readonly refused: "denied" | "error";
+    readonly gated: (rule: string) => Pick<AuditEntry, "err" | "policy_rule">;
+    readonly obtain: () => Promise<Grant | Decided | Gated>;
+    readonly run: (grant: Grant) => Promise<Result & Ran>;
+  },
+  signal: AbortSignal,
+): Promise<Executed<Result> | Decided | Gated> {
+  const asked = describe();
+  const grant = await audited(events, { entry: { ...asked, outcome: refused }, signal }, obtain);
+  if (grant.kind === "decided") {
+    const { decision } = grant;
+    const outcome = decision.allowed ? "dry_run_allowed" : "dry_run_denied";
+    await events.bestEffort({ ...asked, ...describeDecision(decision), outcome });
+    return { kind: "decided", decision };
+  }
+  if (grant.kind === "needs_approval") {
+    await events.bestEffort({ ...asked, outcome: refused, ...gated(grant.rule) });
+    return grant;
+  }
+  const { serial, decision } = grant;
+  const entry = { ...describe(grant), serial };
+  const result = await audited(events, { entry, signal }, () => run(grant));
+  const { exitCode, warnings = [] } = result;
+  const exit = exitCode !== undefined && { exit_code: exitCode };
+  await events.require({ ...entry, outcome: "executed", ...exit, ...describeDecision(decision) });
+  const warning = decision?.warning ? [decision.warning] : [];
+  return { ...result, kind: "executed", serial, warnings: [...warning, ...warnings] };
+}
 
 /** One command on one host. */
 export interface ExecuteRequest {
@@ -24,7 +83,7 @@ export interface ExecuteRequest {
   /** The caller's groups, if the frontend knows any. `null`: no filter by groups. */
   readonly callerGroups: readonly string[] | null;
   /** The caller's own token: a secret, for the signer only. */
-  readonly bearerToken?: string;
+  readonly bearerToken?: string | undefined;
   readonly host: string;
   readonly command: string;
   /** The certificate's lifetime; the maximum when 0, negative, or above it. */
@@ -35,20 +94,20 @@ export interface ExecuteRequest {
   readonly pty: boolean;
   /** Requests the decision only: no certificate, no connection. */
   readonly dryRun: boolean;
-  /** The command moves a file: the host has to permit that. */
-  readonly fileTransfer?: boolean;
-  /** What the command reads; absent: nothing. */
-  readonly stdin?: Uint8Array;
+  /** The command moves a file, which the host has to permit: the facts about the content to write. */
+  readonly fileTransfer?: Partial<Pick<SignRequest, "content_sha256" | "content_bytes" | "content_head">>;
+  /** The input of the command; absent: nothing. */
+  readonly stdin?: Uint8Array | undefined;
   /** The reason in the caller's words, for the approver. */
   readonly reason?: string | undefined;
-  /** What is kept of its output; absent: its beginning, up to the limit of the specification. */
+  /** The part of the output to keep; absent: the beginning, up to the limit of the specification. */
   readonly output?: KeptBytes;
   /** A human has approved exactly this request. */
   readonly consent?: { readonly via: "elicitation"; readonly rule: string };
   /** Absent if there is no human at the client. */
   readonly askHuman?: AskHuman | undefined;
   /** Called with the event that a long request waits for. */
-  readonly onProgress?: (text: string) => void;
+  readonly onProgress?: ((text: string) => void) | undefined;
 }
 
 /** Asks the human at the client to say yes or no. Never rejects: every failure is a no. */
@@ -58,32 +117,14 @@ export type HumanAnswer =
   | { readonly kind: "approved" }
   | { readonly kind: "declined"; readonly why: string };
 
-/** The end of a request that nothing has stopped. */
-export type ExecuteResult =
-  | CommandResult & {
-    readonly kind: "executed";
-    readonly serial: bigint;
-    /** The warnings of a policy in audit mode. */
-    readonly warnings: readonly string[];
-    /** The host as it was known when the command ran. */
-    readonly host: HostInfo;
-  }
-  | { readonly kind: "decided"; readonly decision: WireDecision };
+/** The result of a command, with the host as it was known when the command ran. */
+export type ExecuteResult = Executed<CommandResult & { readonly host: HostInfo }> | Decided;
 
-/** The policy requires a human's approval, and no human has been asked yet. */
-interface Gated {
-  readonly kind: "needs_approval";
-  readonly rule: string;
-  readonly host: HostInfo;
-}
-
-/** Runs one command, or previews the decision about it. */
 export type Execute = (request: ExecuteRequest, signal: AbortSignal) => Promise<ExecuteResult>;
 
-interface ExecutePorts extends ObtainPorts {
+export interface ExecutePorts extends ObtainPorts {
   readonly runCommand: (options: RunCommandOptions) => Promise<CommandResult>;
   readonly events: Events;
-  /** The longest certificate lifetime to request. */
   readonly maxTtlSeconds: number;
 }
 
@@ -99,129 +140,93 @@ export async function execute(
   request: ExecuteRequest,
   signal: AbortSignal,
 ): Promise<ExecuteResult> {
-  const first = await attempt(ports, request, signal);
-  if (first.kind !== "needs_approval") return first;
-  if (request.askHuman === undefined) throw approvalRequired(request.host, first.rule);
-  const consented = { ...request, consent: { via: "elicitation", rule: first.rule } as const };
-  const answer = await request.askHuman(questionFor(request, first.rule));
-  if (answer.kind === "approved") {
-    const second = await attempt(ports, consented, signal);
-    if (second.kind !== "needs_approval") return second;
-    throw approvalRequired(request.host, second.rule, "approved");
+  const { host: name, consent, askHuman } = request;
+  const describe = (host?: HostInfo) => describeRequest(request, host);
+  const route = await findRoute(ports, { host: name, describe, signal });
+  if (request.command === "") throw new AppError("invalid_request", "bad request: command is required");
+  const known = targetOf(route).host;
+  if (consent !== undefined) {
+    const { rule } = consent;
+    await ports.events.require({ ...describe(known), outcome: "approval_granted", policy_rule: rule });
   }
+  const intent = intentOf(request, ports.maxTtlSeconds);
+  const gated = (rule: string) =>
+    approvalRequired(name, rule, consent === undefined ? "unasked" : "approved");
+  const result = await perform<RouteAuthority, CommandResult & { readonly host: HostInfo }>(ports.events, {
+    describe: (grant) => describe(grant === undefined ? known : targetOf(grant.route).host),
+    refused: "error",
+    gated: (rule) => ({ err: gated(rule).message }),
+    obtain: async () =>
+      request.dryRun
+        ? await obtainDecision(ports, { hop: targetOf(route), intent }, { ...request, signal })
+        : await obtainRoute(ports, { route, intent }, { ...request, signal }),
+    run: (grant) => run(ports, request, grant, signal),
+  }, signal);
+  if (result.kind !== "needs_approval") return result;
+  const { rule } = result;
+  if (consent !== undefined || askHuman === undefined) throw gated(rule);
+  const consented = { ...request, consent: { via: "elicitation", rule } } as const;
+  const answer = await askHuman(questionFor(request, rule));
+  if (answer.kind === "approved") return await execute(ports, consented, signal);
   await ports.events.bestEffort({
-    ...describeRequest(consented, first.host),
+    ...describeRequest(consented, known),
     outcome: "approval_declined",
-    policy_rule: first.rule,
+    policy_rule: rule,
     err: answer.why,
   });
   throw new AppError(
     "denied",
-    `approval declined: ${quoteText(request.command)} was not run on ${quoteText(request.host)}`,
+    `approval declined: ${quoteText(request.command)} was not run on ${quoteText(name)}`,
   );
-}
-
-/** The steps of a request: route, authority, connect and run, record, return. */
-async function attempt(
-  ports: ExecutePorts,
-  request: ExecuteRequest,
-  signal: AbortSignal,
-): Promise<ExecuteResult | Gated> {
-  const { events, maxTtlSeconds } = ports;
-  const { consent, onProgress } = request;
-  const describe = (host?: HostInfo) => describeRequest(request, host);
-  const route = await findRoute(ports, { host: request.host, describe, signal });
-  if (request.command === "") throw new AppError("invalid_request", "bad request: command is required");
-  const known = targetOf(route).host;
-  const asked = describe(known);
-  if (consent !== undefined) {
-    await events.require({ ...asked, outcome: "approval_granted", policy_rule: consent.rule });
-  }
-  const intent = intentOf(request, maxTtlSeconds);
-  const options = { signal, onProgress };
-  const obtained = await audited(
-    events,
-    { entry: asked, signal },
-    async () =>
-      request.dryRun
-        ? await obtainDecision(ports, { hop: targetOf(route), intent }, options)
-        : await obtainRoute(ports, { route, intent }, options),
-  );
-  if (obtained.kind === "needs_approval") {
-    const { rule } = obtained;
-    const { message } = approvalRequired(request.host, rule, consent === undefined ? "unasked" : "approved");
-    await events.bestEffort({ ...asked, outcome: "error", err: message });
-    return { kind: "needs_approval", rule, host: known };
-  }
-  if (obtained.kind === "decided") {
-    await recordPreview(events, asked, obtained.decision);
-    return { kind: "decided", decision: obtained.decision };
-  }
-  const { host } = targetOf(obtained.route);
-  const { hops, serial, decision } = obtained;
-  const entry = { ...describe(host), serial };
-  const result = await audited(events, { entry, signal }, () => run(ports, { request, hops, host }, signal));
-  const { exitCode } = result;
-  await events.require({ ...entry, outcome: "executed", exit_code: exitCode, ...describeDecision(decision) });
-  return { kind: "executed", ...result, serial, warnings: decision?.warning ? [decision.warning] : [], host };
 }
 
 async function run(
   { clock, runCommand }: ExecutePorts,
-  { request, hops, host }: Pick<RunCommandOptions, "hops"> & {
-    readonly request: ExecuteRequest;
-    readonly host: HostInfo;
-  },
+  { command, pty, stdin, output, fileTransfer }: ExecuteRequest,
+  { hops, route }: RouteAuthority,
   signal: AbortSignal,
-): Promise<CommandResult> {
-  const { command, pty, stdin, output, fileTransfer = false } = request;
+) {
+  const { host } = targetOf(route);
+  // The signer does not wrap transfers: they end with their own input.
+  const stopsAtStdinEnd = host.stop_on_disconnect === true && !pty && fileTransfer === undefined;
   try {
-    return await runCommand({
-      ...{ clock, hops, command, pty, signal },
-      ...(stdin === undefined ? {} : { stdin }),
-      ...(output === undefined ? {} : { output }),
-      // The signer does not wrap transfers: they end with their own input.
-      stopsAtStdinEnd: host.stop_on_disconnect === true && !pty && !fileTransfer,
-    });
+    const options = { clock, hops, command, pty, stdin, output, stopsAtStdinEnd, signal };
+    return { ...await runCommand(options), host };
   } catch (cause) {
     if (!(cause instanceof AppError) || cause.code !== "upstream_failure") throw cause;
     throw new AppError("upstream_failure", `upstream failure: ${cause.message}`, { cause });
   }
 }
 
-function intentOf(request: ExecuteRequest, maxTtlSeconds: number): Intent {
-  const { caller, callerGroups, bearerToken, reason } = request;
+function intentOf(request: ExecuteRequest, maxTtlSeconds: number) {
+  const { caller, callerGroups, bearerToken, reason, fileTransfer } = request;
   return {
-    ...{ caller, callerGroups, bearerToken, reason, purpose: "oneshot" },
+    ...{ caller, callerGroups, bearerToken, reason, purpose: "oneshot" as const },
     ttlSeconds: clampTtl(request.ttlSeconds, maxTtlSeconds),
     target: {
       command: request.command,
-      ...(request.sudo ? { sudo: true } : {}),
-      ...(request.sudoUser === "" ? {} : { sudo_user: request.sudoUser }),
-      ...(request.pty ? { pty: true } : {}),
-      ...(request.fileTransfer ? { file_transfer: true } : {}),
-      ...(request.fileTransfer && request.stdin !== undefined ? describeContent(request.stdin) : {}),
-      ...(request.dryRun ? { dry_run: true } : {}),
-      ...(request.consent === undefined ? {} : { approved: true }),
+      ...(request.sudo && { sudo: true }),
+      ...(request.sudoUser !== "" && { sudo_user: request.sudoUser }),
+      ...(request.pty && { pty: true }),
+      ...(fileTransfer !== undefined && { file_transfer: true, ...fileTransfer }),
+      ...(request.dryRun && { dry_run: true }),
+      ...(request.consent !== undefined && { approved: true }),
     },
   };
 }
 
-/** The fields of every record of the request; `host` is the address once the host is known. */
-export function describeRequest(
-  request: Omit<ExecuteRequest, "stdin">,
-  host?: HostInfo,
-): Omit<AuditEntry, "outcome"> {
+/** The fields of every record of a request. The address is absent until the host is known. */
+export function describeRequest(request: Omit<ExecuteRequest, "stdin">, host?: HostInfo): Entry {
   return {
     caller: request.caller,
     host: host?.addr ?? request.host,
     host_name: request.host,
-    ...(host === undefined ? {} : { user: host.user, addr: host.addr }),
+    ...(host !== undefined && { user: host.user, addr: host.addr }),
     command: request.command,
     elevation: elevationLabel(request.sudo, request.sudoUser),
     pty: request.pty,
     dry_run: request.dryRun,
-    ...(request.consent === undefined ? {} : { approved_via: request.consent.via }),
+    ...(request.consent !== undefined && { approved_via: request.consent.via }),
   };
 }
 

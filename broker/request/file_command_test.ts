@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { checkMode, checkPath, findKernelFolder, getCommand, putCommand } from "./file_command.ts";
+import { checkMode, checkPath, findKernelFolder, getCommand, putCommand } from "./transfer.ts";
 
 Deno.test.each([
   { name: "a file", path: "/tmp/a", mode: "", command: "cat > '/tmp/a'" },

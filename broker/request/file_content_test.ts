@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import { decodeContent, describeContent, encodeContent } from "./file_content.ts";
+import { decodeContent, describeContent, encodeContent } from "./transfer.ts";
 
 Deno.test.each([
   {

@@ -1,12 +1,13 @@
+import type { Clock } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
 import { quoteText } from "@gateway/shared/text";
-import type { Purpose, SignRequest, WireDecision } from "@gateway/shared/wire";
+import type { HostInfo, Purpose, SignRequest, WireDecision } from "@gateway/shared/wire";
 import type { Authority, CertificateRequest, SignAnswer, SignOptions } from "../authority/authority.ts";
-import { type Hop, type HostsPorts, refreshHosts, type Route, routeTo, targetOf } from "./route.ts";
 import type { HopLogin, HopLogins } from "../ssh/connect.ts";
-import type { EphemeralKey } from "../ssh/certificate_auth.ts";
+import type { EphemeralKey } from "../ssh/login.ts";
+import { buildRoute, type Hop, type Inventory, type Route, targetOf } from "./route.ts";
 
-/** Who asks for the authority to do what, and for how long. */
+/** The caller of a sign request, and the action that the caller requests. */
 export interface Intent {
   readonly caller: string;
   /** `null`: no filter by groups. */
@@ -15,65 +16,45 @@ export interface Intent {
   readonly bearerToken?: string | undefined;
   readonly purpose: Purpose;
   readonly ttlSeconds: number;
-  /** The ID of the session that it is for. */
   readonly sessionId?: string;
-  /** Why, in the caller's words: for whoever has to approve it. */
+  /** The reason in the caller's words, for the approver. */
   readonly reason?: string | undefined;
-  /** What is asked of the target alone: bastions only forward. */
-  readonly target: TargetIntent;
+  /** The fields for the target only: bastions only forward. */
+  readonly target: Partial<SignRequest>;
 }
 
-/** The fields of a sign request that no bastion's has. */
-type TargetIntent = Partial<
-  Pick<
-    SignRequest,
-    | "command"
-    | "session_mode"
-    | "session_max_seconds"
-    | "sudo"
-    | "sudo_user"
-    | "pty"
-    | "file_transfer"
-    | "dry_run"
-    | "preflight"
-    | "approved"
-    | "content_sha256"
-    | "content_bytes"
-    | "content_head"
-  >
->;
-
-/** Where certificates and the keys for them come from. */
-export interface ObtainPorts extends HostsPorts {
+export interface ObtainPorts {
   readonly authority: Authority;
+  readonly hosts: Inventory<HostInfo>;
+  readonly clock: Clock;
   readonly createKey: () => EphemeralKey;
 }
 
-/** How an answer is waited for. */
-interface ObtainOptions {
-  readonly signal: AbortSignal;
-  /** Told what is being waited for. */
-  readonly onProgress?: ((text: string) => void) | undefined;
-}
-
-/** What it takes to connect to a host, through all of its bastions. */
+/** The logins to a host and to all of its bastions. */
 export interface RouteAuthority {
   readonly kind: "issued";
-  /** The way that the hops lead, as it is known now. */
+  /** The route of the logins: after a wait for a human it may differ from the route before. */
   readonly route: Route;
   readonly hops: HopLogins;
   readonly serial: bigint;
-  /** Of the bastions' certificates, those too that were not waited for and are still good. */
+  /** The serials of all bastion certificates, of unused certificates too, which are still valid. */
   readonly bastionSerials: readonly bigint[];
   readonly decision: WireDecision | undefined;
-  /** The prefix for the commands of an elevated session; empty for none. */
+  /** The prefix for the commands of an elevated session. Empty: no prefix. */
   readonly elevationPrefix: string;
-  /** Of a session on a sealed host: the shim that the target's certificate is locked to. */
+  /** The shim that the target's certificate is locked to, in a session on a sealed host. */
   readonly shim: string | undefined;
 }
 
-/** The answers that give a caller nothing. */
+interface ObtainOptions {
+  readonly signal: AbortSignal;
+  /** Called with the event that a long request waits for. */
+  readonly onProgress?: ((text: string) => void) | undefined;
+}
+
 type Refused = Extract<SignAnswer, { kind: "rejected" | "undecided" | "not_granted" }>;
+type Keyed = Exclude<SignAnswer, Refused> & { readonly key: EphemeralKey };
+type Gated = Extract<SignAnswer, { kind: "needs_approval" }>;
 
 /** Two instances that stop one after the other can lose one answer each. */
 const MAX_ATTEMPTS = 3;
@@ -87,14 +68,14 @@ const MAX_ATTEMPTS = 3;
  */
 export async function ask<Granted extends { readonly kind: "issued" | "decided" | "needs_approval" }>(
   what: string,
-  request: (options: SignOptions, attempt: number) => Promise<Granted | Refused>,
+  request: (options: SignOptions) => Promise<Granted | Refused>,
   { signal, onProgress }: ObtainOptions,
 ): Promise<Granted> {
   const onWaiting = (approvalId: string) => onProgress?.(`waiting for approval ${approvalId}`);
   for (let attempt = 1;; attempt++) {
     let answer: Granted | Refused;
     try {
-      answer = await request({ signal, onWaiting }, attempt);
+      answer = await request({ signal, onWaiting });
     } catch (cause) {
       if (!(cause instanceof AppError) || !["upstream_failure", "answer_lost"].includes(cause.code)) {
         throw cause;
@@ -106,7 +87,7 @@ export async function ask<Granted extends { readonly kind: "issued" | "decided" 
       case "rejected":
         throw new AppError("denied", `${what}: signing rejected (${answer.status}): ${answer.detail}`);
       case "undecided":
-        throw new AppError("approval_required", `${what}: ${describeUndecided(answer)}`);
+        throw new AppError("approval_required", `${what}: ${UNDECIDED[answer.why](answer.approvalId)}`);
       case "not_granted":
         throw new AppError("denied", `${what}: approval not granted (${answer.status}): ${answer.detail}`);
       default:
@@ -115,28 +96,43 @@ export async function ask<Granted extends { readonly kind: "issued" | "decided" 
   }
 }
 
-type Gated = Extract<SignAnswer, { kind: "needs_approval" }>;
+// Scripts read the ID with the pattern `(id …)`.
+const UNDECIDED = {
+  not_configured: (id: string) =>
+    `operation requires human approval (id ${id}); client is not configured to wait`,
+  too_many: (id: string) =>
+    `operation requires human approval (id ${id}); too many requests wait for approval already`,
+  deadline: (id: string) => `approval not granted within deadline (id ${id})`,
+} as const;
 
-/** Requests a certificate, or the decision about it, for a key of its own in each attempt. */
-async function askForHop(
+/** Requests a certificate, or the decision about it. Each attempt has its own key. */
+function askForHop(
   { authority, createKey }: ObtainPorts,
   { hop, intent }: { readonly hop: Hop; readonly intent: Intent },
   options: ObtainOptions,
-) {
-  let key = createKey();
-  const answer = await ask(`signing cert for ${quoteText(hop.name)}`, (signing, attempt) => {
-    if (attempt > 1) key = createKey();
-    return authority.sign(createSignRequest(hop, intent, key.publicKeyLine), signing);
+): Promise<Keyed> {
+  return ask<Keyed>(`signing cert for ${quoteText(hop.name)}`, async (signing) => {
+    const key = createKey();
+    return { ...await authority.sign(createSignRequest(hop, intent, key.publicKeyLine), signing), key };
   }, options);
-  return { answer, key };
+}
+
+/** @throws {AppError} as {@linkcode ask} does */
+export async function obtainDecision(
+  ports: ObtainPorts,
+  request: { readonly hop: Hop; readonly intent: Intent },
+  options: ObtainOptions,
+): Promise<Exclude<Keyed, { kind: "issued" }>> {
+  const answer = await askForHop(ports, request, options);
+  if (answer.kind === "issued") throw new TypeError("A dry run was answered with a certificate");
+  return answer;
 }
 
 /**
- * Gets a certificate, each for a key of its own, for every hop of a route in the order of dialing. An approval can
- * take longer than the host list or the bastions' certificates stay valid: after such a wait the route is looked up
- * again.
+ * Gets a certificate for every hop of a route, in the order of dialing. An approval can take longer than the host list
+ * or the bastions' certificates stay valid: after such a wait the route is looked up again.
  *
- * @throws {AppError} as {@linkcode ask}, {@linkcode refreshHosts} and {@linkcode routeTo} do
+ * @throws {AppError} as {@linkcode ask}, {@linkcode Inventory.fresh} and {@linkcode buildRoute} do
  */
 export async function obtainRoute(
   ports: ObtainPorts,
@@ -144,51 +140,51 @@ export async function obtainRoute(
   options: ObtainOptions,
 ): Promise<RouteAuthority | Gated> {
   const early = await obtainBastions(ports, { route: known, intent }, options);
-  const { answer, key } = await askForHop(ports, { hop: targetOf(known), intent }, options);
-  if (answer.kind === "needs_approval") return answer;
-  if (answer.kind === "decided") throw noCertificate();
-  const { certificate, serial, decision, elevationPrefix, shim, waited } = answer;
-  const route = waited ? routeTo(await refreshHosts(ports, options.signal), targetOf(known).name) : known;
-  const bastions = waited ? await obtainBastions(ports, { route, intent }, options) : early;
-  const target = loginOf(targetOf(route), certificate, key);
-  const [first, ...others] = [...bastions.map(({ login }) => login), target];
-  const hops: HopLogins = [first ?? target, ...others];
+  const target = await obtainLogin(ports, { hop: targetOf(known), intent }, options);
+  if (target.kind === "needs_approval") return target;
+  const { serial, decision, elevationPrefix, shim, waited } = target;
+  let [route, bastions] = [known, early];
+  if (waited) {
+    const wait = { clock: ports.clock, signal: options.signal };
+    route = buildRoute(await ports.hosts.fresh("host list", wait), targetOf(known).name);
+    bastions = await obtainBastions(ports, { route, intent }, options);
+  }
+  const last = loginTo(targetOf(route), target);
+  const [first = last, ...others] = [...bastions.map(({ login }) => login), last];
   const bastionSerials = [...new Set([...early, ...bastions].map(({ serial }) => serial))];
-  return { kind: "issued", route, hops, serial, bastionSerials, decision, elevationPrefix, shim };
-}
-
-/**
- * Gets the decision about a dry run.
- *
- * @throws {AppError} as {@linkcode ask} does
- */
-export async function obtainDecision(
-  ports: ObtainPorts,
-  { hop, intent }: { readonly hop: Hop; readonly intent: Intent },
-  options: ObtainOptions,
-): Promise<Gated | Extract<SignAnswer, { kind: "decided" }>> {
-  const { answer } = await askForHop(ports, { hop, intent }, options);
-  if (answer.kind === "issued") throw new TypeError("A dry run was answered with a certificate");
-  return answer;
+  return {
+    ...{ kind: "issued", route, hops: [first, ...others], serial, bastionSerials },
+    ...{ decision, elevationPrefix, shim },
+  };
 }
 
 async function obtainBastions(
   ports: ObtainPorts,
   { route, intent }: { readonly route: Route; readonly intent: Intent },
   options: ObtainOptions,
-): Promise<readonly { readonly login: HopLogin; readonly serial: bigint }[]> {
+) {
   const bastions = [];
-  for (const hop of route) {
-    if (hop.role === "target") continue;
-    const { answer, key } = await askForHop(ports, { hop, intent }, options);
-    if (answer.kind === "needs_approval") throw approvalRequired(hop.name, answer.rule);
-    if (answer.kind === "decided") throw noCertificate();
-    bastions.push({ login: loginOf(hop, answer.certificate, key), serial: answer.serial });
+  for (const hop of route.slice(0, -1)) {
+    const granted = await obtainLogin(ports, { hop, intent }, options);
+    if (granted.kind === "needs_approval") throw approvalRequired(hop.name, granted.rule);
+    bastions.push({ login: loginTo(hop, granted), serial: granted.serial });
   }
   return bastions;
 }
 
-/** The sign request for one hop. */
+async function obtainLogin(...request: Parameters<typeof askForHop>) {
+  const answer = await askForHop(...request);
+  if (answer.kind !== "decided") return answer;
+  throw new AppError("upstream_failure", "upstream failure: signing service returned no certificate");
+}
+
+function loginTo(
+  { name, host: { addr, host_key: hostKey, user } }: Hop,
+  { certificate, key }: Pick<HopLogin, "certificate" | "key">,
+): HopLogin {
+  return { name, addr, hostKey, user, certificate, key };
+}
+
 export function createSignRequest(
   { name, role }: Pick<Hop, "name" | "role">,
   intent: Intent,
@@ -202,22 +198,22 @@ export function createSignRequest(
     public_key: publicKey,
     end_user: intent.caller,
     end_user_groups: intent.callerGroups,
-    ...(intent.bearerToken === undefined ? {} : { bearer_token: intent.bearerToken }),
-    ...(intent.reason ? { reason: intent.reason } : {}),
-    ...(intent.sessionId === undefined ? {} : { session_id: intent.sessionId }),
-    ...(role === "target" ? intent.target : {}),
+    ...(intent.bearerToken !== undefined && { bearer_token: intent.bearerToken }),
+    ...(intent.reason && { reason: intent.reason }),
+    ...(intent.sessionId !== undefined && { session_id: intent.sessionId }),
+    ...(role === "target" && intent.target),
   };
 }
 
-/** The life of a certificate to ask for: the maximum where none, a negative one or more is asked for. */
+/** The lifetime to request: the maximum if the caller requests none, a negative one or more. */
 export function clampTtl(ttlSeconds: number, maxTtlSeconds: number): number {
   return ttlSeconds > 0 && ttlSeconds <= maxTtlSeconds ? ttlSeconds : maxTtlSeconds;
 }
 
 /**
- * What to say where a human has to approve and nobody has been asked.
+ * The refusal of an action that a human has to approve.
  *
- * @param asked `approved`: the one in the chat has approved, and the signer takes no notice
+ * @param asked `approved`: the human in the chat has approved, and the signer does not accept that approval
  */
 export function approvalRequired(
   host: string,
@@ -232,26 +228,4 @@ export function approvalRequired(
     "approval_required",
     `command on ${quoteText(host)} requires human approval (${rule}); ${remedy}`,
   );
-}
-
-// Scripts read the id with the pattern `(id …)`.
-function describeUndecided({ approvalId, why }: Extract<SignAnswer, { kind: "undecided" }>): string {
-  switch (why) {
-    case "not_configured":
-      return `operation requires human approval (id ${approvalId}); client is not configured to wait`;
-    case "too_many":
-      return `operation requires human approval (id ${approvalId}); too many requests wait for approval already`;
-    case "deadline":
-      return `approval not granted within deadline (id ${approvalId})`;
-    default:
-      return why satisfies never;
-  }
-}
-
-function loginOf({ name, host }: Hop, certificate: string, key: EphemeralKey): HopLogin {
-  return { name, addr: host.addr, hostKey: host.host_key, user: host.user, certificate, key };
-}
-
-function noCertificate(): AppError {
-  return new AppError("upstream_failure", "upstream failure: signing service returned no certificate");
 }

@@ -1,66 +1,52 @@
 import type { AuditEntry } from "@gateway/shared/audit";
 import { AppError, errorText } from "@gateway/shared/errors";
+import type { Metrics } from "@gateway/shared/service";
 import type { WireDecision } from "@gateway/shared/wire";
+import type { Authority, SignOptions } from "../authority/authority.ts";
 
-/** What happened, for the audit log and the counters. */
+/** The audit log and the counters of outcomes. */
 export interface Events {
   /**
-   * Records what may not have an effect unrecorded.
+   * Records an action before it has an effect.
    *
-   * @throws {AppError} `audit_unavailable` when it can't be recorded and the fail mode is closed
+   * @throws {AppError} `audit_unavailable` if the record cannot be written and the fail mode is closed
    */
   require(entry: AuditEntry): Promise<void>;
-  /** Records what nothing hangs on: refusals, errors, dry runs. */
+  /** Records refusals, errors and dry runs. Never fails. */
   bestEffort(entry: AuditEntry): Promise<void>;
 }
 
-/** Wraps the audit gate so that each event is also counted by outcome, recorded or not. */
+/** Counts each event by outcome, even if the event could not be recorded. */
 export function countEvents(events: Events, count: (outcome: string) => void): Events {
   return {
-    async require(entry) {
-      try {
-        await events.require(entry);
-      } finally {
-        count(entry.outcome);
-      }
-    },
-    async bestEffort(entry) {
-      await events.bestEffort(entry);
-      count(entry.outcome);
-    },
+    require: (entry) => events.require(entry).finally(() => count(entry.outcome)),
+    bestEffort: (entry) => events.bestEffort(entry).finally(() => count(entry.outcome)),
   };
 }
 
-interface AuditedStep {
-  /** The record of a failure; its outcome is `error` unless it says otherwise. */
-  readonly entry: Omit<AuditEntry, "outcome"> & Partial<Pick<AuditEntry, "outcome">>;
-  readonly signal: AbortSignal;
-}
-
-/** Takes a step and records its failure. An aborted signal whose reason is a fault says what to tell. */
+/** Runs a step and records its failure, by default with the outcome `error`. */
 export async function audited<T>(
   events: Events,
-  { entry, signal }: AuditedStep,
+  { entry, signal }: {
+    readonly entry: Omit<AuditEntry, "outcome"> & Partial<Pick<AuditEntry, "outcome">>;
+    readonly signal: AbortSignal;
+  },
   step: () => Promise<T>,
 ): Promise<T> {
   try {
     return await step();
   } catch (cause) {
     const error = signal.aborted ? canceledBy(signal, cause) : cause;
-    await events.bestEffort({
-      outcome: "error",
-      ...entry,
-      err: errorText(error),
-    });
+    await events.bestEffort({ outcome: "error", ...entry, err: errorText(error) });
     throw error;
   }
 }
 
-/** What ended a step that was under way. */
+/** The error of a step that an aborted signal ended. A fault as the signal's reason is that error. */
 export function canceledBy({ reason }: AbortSignal, cause?: unknown): AppError {
-  // Who canceled, the agent or its connection, makes no difference to anybody who looks for it in the log.
-  const says = reason instanceof AppError && reason.code !== "canceled";
-  return says ? reason : new AppError("canceled", "canceled", { cause });
+  // The log does not distinguish a cancel by the agent from a lost connection of the agent.
+  const isFault = reason instanceof AppError && reason.code !== "canceled";
+  return isFault ? reason : new AppError("canceled", "canceled", { cause });
 }
 
 /** The fields of a record that name the rule and the warning of a decision. */
@@ -70,12 +56,90 @@ export function describeDecision(
   return { policy_rule: decision?.matched_rule ?? "", warning: decision?.warning ?? "" };
 }
 
-/** Records the decision of a dry run. */
-export async function recordPreview(
-  events: Pick<Events, "bestEffort">,
-  entry: Omit<AuditEntry, "outcome">,
-  decision: WireDecision,
-): Promise<void> {
-  const outcome = decision.allowed ? "dry_run_allowed" : "dry_run_denied";
-  await events.bestEffort({ ...entry, ...describeDecision(decision), outcome });
+/** An action that runs until it is done or its signal is aborted. */
+type Run<Request, Result> = (request: Request, signal: AbortSignal) => Promise<Result>;
+
+/** The running actions, so that a broker that stops leaves no command running on a host. */
+export interface Runs {
+  track<Request, Result>(run: Run<Request, Result>): Run<Request, Result>;
+  /** Cancels all actions, later ones too. Resolves when each has ended and is recorded. */
+  cancel(): Promise<void>;
+}
+
+export function trackRuns(): Runs {
+  const stop = new AbortController();
+  const running = new Set<Promise<unknown>>();
+  return {
+    track: (run) => (request, signal) => {
+      const tracked = run(request, AbortSignal.any([signal, stop.signal]));
+      running.add(tracked);
+      const forget = () => running.delete(tracked);
+      tracked.then(forget, forget);
+      return tracked;
+    },
+    async cancel() {
+      stop.abort();
+      await Promise.allSettled(running);
+    },
+  };
+}
+
+/** The histograms of the parts of a call. */
+export function createTimings(metrics: Metrics) {
+  return {
+    sign: metrics.histogram(
+      "broker_sign_duration_seconds",
+      "What the signer or control plane takes for a certificate or a decision",
+      "exchange",
+    ),
+    approval: metrics.histogram(
+      "broker_approval_wait_seconds",
+      "Waits for a human's approval, until its result is there or nobody waits any longer",
+      "human",
+    ),
+    connect: metrics.histogram(
+      "broker_connect_duration_seconds",
+      "From the first byte to a host until the login, through all bastions",
+      "exchange",
+    ),
+    exec: metrics.histogram(
+      "broker_exec_duration_seconds",
+      "What remote commands take, once connected",
+      "command",
+    ),
+  };
+}
+
+/** Times the answers of an authority: as signing, or as an approval from the moment that a human is waited for. */
+export function timeAuthority(
+  authority: Authority,
+  { sign, approval }: Pick<ReturnType<typeof createTimings>, "sign" | "approval">,
+): Authority {
+  const timed = <Request, Answer extends { readonly kind: string }>(
+    ask: (request: Request, options: SignOptions) => Promise<Answer>,
+  ) =>
+  async (request: Request, options: SignOptions): Promise<Answer> => {
+    let end = sign.start();
+    let isWaiting = false;
+    const onWaiting = (id: string) => {
+      if (!isWaiting) end = approval.start();
+      isWaiting = true;
+      options.onWaiting?.(id);
+    };
+    try {
+      const answer = await ask(request, { ...options, onWaiting });
+      end(answer.kind);
+      return answer;
+    } catch (error) {
+      end(error instanceof AppError ? error.code : "internal");
+      throw error;
+    }
+  };
+  return {
+    hosts: () => authority.hosts(),
+    rules: (hosts, signal) => authority.rules(hosts, signal),
+    clusters: () => authority.clusters(),
+    sign: timed((request, options) => authority.sign(request, options)),
+    token: timed((request, options) => authority.token(request, options)),
+  };
 }

@@ -1,129 +1,160 @@
+import type { AuditEntry } from "@gateway/shared/audit";
+import { type Clock, every, within } from "@gateway/shared/clock";
 import { AppError, errorText } from "@gateway/shared/errors";
 import { quoteText } from "@gateway/shared/text";
 import type { HostInfo } from "@gateway/shared/wire";
-import type { Hosts, HostsView } from "./inventory.ts";
-import type { AuditEntry } from "@gateway/shared/audit";
-import { type Clock, within } from "@gateway/shared/clock";
 import { audited, type Events } from "./records.ts";
 
-/** One connection on the way to a host, the host itself included. */
+/** The bound of a request that waits for a list. */
+interface Wait {
+  readonly clock: Clock;
+  readonly signal: AbortSignal;
+}
+
+/** The hosts, or the clusters, by logical name: the last list that was fetched. */
+export class Inventory<Info> {
+  readonly #fetch: () => Promise<Readonly<Record<string, Info>>>;
+  #known: ReadonlyMap<string, Info> | undefined;
+  #list: Readonly<Record<string, Info>> | undefined;
+  #inFlight: Promise<ReadonlyMap<string, Info>> | undefined;
+  #next: Promise<ReadonlyMap<string, Info>> | undefined;
+
+  /** @param fetch returns the same object if nothing has changed, so that the list is not read again */
+  constructor(fetch: () => Promise<Readonly<Record<string, Info>>>) {
+    this.#fetch = fetch;
+  }
+
+  /** The last list. Only the first call waits. */
+  current(): Promise<ReadonlyMap<string, Info>> {
+    return this.#known === undefined ? this.refresh() : Promise.resolve(this.#known);
+  }
+
+  /** Fetches the list. Overlapping calls share one fetch. If the fetch fails, the last list stays. */
+  refresh(): Promise<ReadonlyMap<string, Info>> {
+    this.#inFlight ??= this.#load().finally(() => this.#inFlight = undefined);
+    return this.#inFlight;
+  }
+
+  /** Like {@linkcode Inventory.refresh}, but does not use a fetch that started before the call. */
+  refreshAnew(): Promise<ReadonlyMap<string, Info>> {
+    if (this.#inFlight === undefined) return this.refresh();
+    this.#next ??= this.#inFlight.catch(() => {}).then(() => {
+      this.#next = undefined;
+      return this.refresh();
+    });
+    return this.#next;
+  }
+
+  /**
+   * The list for one request. A host or cluster that was removed must not be used again.
+   *
+   * @throws {AppError} `denied` or `frozen` if this broker may not read the list, else `upstream_failure`
+   */
+  async fresh(what: string, { clock, signal }: Wait): Promise<ReadonlyMap<string, Info>> {
+    try {
+      // The signal ends the wait and not the fetch: other requests wait for the same answer.
+      return await within({ clock, signal }, this.refresh());
+    } catch (cause) {
+      const text = `refreshing ${what}: ${errorText(cause)}`;
+      if (cause instanceof AppError && (cause.code === "denied" || cause.code === "frozen")) {
+        throw new AppError(cause.code, text, { cause });
+      }
+      throw new AppError("upstream_failure", `upstream failure: ${text}`, { cause });
+    }
+  }
+
+  refreshEvery(
+    { onError, ...options }: Wait & {
+      readonly seconds: number;
+      readonly onError: (error: unknown) => void;
+    },
+  ): Promise<void> {
+    return every(options, () => this.refresh().then(() => {}, onError));
+  }
+
+  async #load(): Promise<ReadonlyMap<string, Info>> {
+    const list = await this.#fetch();
+    if (this.#known !== undefined && list === this.#list) return this.#known;
+    // A map, because a host may have the name of a member of every object.
+    this.#known = new Map(Object.entries(list));
+    this.#list = list;
+    return this.#known;
+  }
+}
+
+export type Hosts = ReadonlyMap<string, HostInfo>;
+
+/** One connection on the way to a host. */
 export interface Hop {
   readonly name: string;
   readonly role: "bastion" | "target";
   readonly host: HostInfo;
 }
 
-/** In the order of dialling: the outermost bastion first, the target last. */
+/** In the order of dialing: the outermost bastion first, the target last. */
 export type Route = readonly [Hop, ...Hop[]];
 
 /**
- * The way to a host, along `jump` until a host is reached directly.
+ * The way to a host: follows `jump` up to a host that is reached directly.
  *
- * @throws {AppError} `unknown_host` when the target or a bastion is not among the hosts, `invalid_config` when one has
- * no address or host key, or when the bastions lead in a circle
+ * @throws {AppError} `unknown_host`, or `denied` if the chain of a known host is broken, which only its operator can fix
  */
 export function buildRoute(hosts: Hosts, name: string): Route {
   const target = hosts.get(name);
   if (target === undefined) throw new AppError("unknown_host", `unknown host: ${quoteText(name)}`);
-  requireConnectable(name, target);
-  let route: Route = [{ name, role: "target", host: target }];
+  let route: Route = [connectable({ name, role: "target", host: target })];
   const seen = new Set([name]);
   for (let jump = target.jump ?? ""; jump !== "";) {
-    if (seen.has(jump)) throw new AppError("invalid_config", `bastion cycle at ${quoteText(jump)}`);
+    if (seen.has(jump)) throw new AppError("denied", `bastion cycle at ${quoteText(jump)}`);
     seen.add(jump);
     const host = hosts.get(jump);
-    if (host === undefined) throw new AppError("unknown_host", `unknown host in chain: ${quoteText(jump)}`);
-    requireConnectable(jump, host);
-    route = [{ name: jump, role: "bastion", host }, ...route];
+    if (host === undefined) throw new AppError("denied", `unknown host in chain: ${quoteText(jump)}`);
+    route = [connectable({ name: jump, role: "bastion", host }), ...route];
     jump = host.jump ?? "";
   }
   return route;
 }
 
-function requireConnectable(name: string, { addr, host_key }: HostInfo): void {
+function connectable(hop: Hop): Hop {
+  const { name, host: { addr, host_key } } = hop;
   const missing = addr === "" ? "addr" : host_key === "" ? "host_key" : undefined;
-  if (missing === undefined) return;
-  throw new AppError("invalid_config", `cannot connect to host ${quoteText(name)}: it has no ${missing}`);
+  if (missing === undefined) return hop;
+  throw new AppError("denied", `cannot connect to host ${quoteText(name)}: it has no ${missing}`);
 }
 
-/** The hop of the host that was asked for. */
 export function targetOf(route: Route): Hop {
   return route.at(-1) ?? route[0];
 }
 
-/** A text that changes when any hop leads elsewhere: another name, address, account, pinned key or bastion. */
+/** Changes with the name, address, account, pinned key or bastion of any hop. */
 export function routeSignature(route: Route): string {
   return JSON.stringify(
     route.map(({ name, host }) => [name, host.addr, host.user, host.host_key, host.jump ?? ""]),
   );
 }
 
-/** What it takes to know the hosts as they are now. */
-export interface HostsPorts {
-  readonly hosts: HostsView;
-  readonly clock: Clock;
-}
-
 /**
- * Always asks again: a host that was removed must not be used once more.
+ * The way to a host in the signer's list of this moment. A failure is recorded.
  *
- * @throws {AppError} `denied` or `frozen` when this broker may not have the list, else `upstream_failure`
- */
-export async function refreshHosts({ hosts, clock }: HostsPorts, signal: AbortSignal): Promise<Hosts> {
-  try {
-    // Nobody's signal ends the asking itself: others wait for the same answer.
-    return await within({ clock, signal }, hosts.refresh());
-  } catch (cause) {
-    const text = `refreshing host list: ${errorText(cause)}`;
-    if (cause instanceof AppError && (cause.code === "denied" || cause.code === "frozen")) {
-      throw new AppError(cause.code, text, { cause });
-    }
-    throw new AppError("upstream_failure", `upstream failure: ${text}`, { cause });
-  }
-}
-
-/**
- * The way to a host.
- *
- * @throws {AppError} `unknown_host`, or `denied` when its bastions lead nowhere
- */
-export function routeTo(hosts: Hosts, name: string): Route {
-  if (!hosts.has(name)) throw new AppError("unknown_host", `unknown host: ${quoteText(name)}`);
-  try {
-    return buildRoute(hosts, name);
-  } catch (cause) {
-    if (!(cause instanceof AppError)) throw cause;
-    // The host is known: what its chain lacks is the operator's to mend, not a name to spell otherwise.
-    throw new AppError("denied", cause.message, { cause });
-  }
-}
-
-/** What it takes to find the way to a host, and to record that there is none. */
-interface RoutePorts extends HostsPorts {
-  readonly events: Events;
-}
-
-/** Of whom {@linkcode findRoute} is. */
-interface RouteWish {
-  readonly host: string;
-  /** What the records of the request say, once the host is known with its address. */
-  readonly describe: (host?: HostInfo) => Omit<AuditEntry, "outcome">;
-  readonly signal: AbortSignal;
-}
-
-/**
- * The way to a host as the signer knows it now. Where there is none, that is on record.
- *
- * @throws {AppError} as {@linkcode refreshHosts} and {@linkcode routeTo} do
+ * @param describe the fields of the record; the host is absent until it is known
+ * @throws {AppError} as {@linkcode Inventory.fresh} and {@linkcode buildRoute} do
  */
 export async function findRoute(
-  ports: RoutePorts,
-  { host: name, describe, signal }: RouteWish,
+  { hosts: inventory, events, clock }: {
+    readonly hosts: Inventory<HostInfo>;
+    readonly events: Events;
+    readonly clock: Clock;
+  },
+  { host: name, describe, signal }: {
+    readonly host: string;
+    readonly describe: (host?: HostInfo) => Omit<AuditEntry, "outcome">;
+    readonly signal: AbortSignal;
+  },
 ): Promise<Route> {
-  const { events } = ports;
-  const hosts = await audited(events, { entry: describe(), signal }, () => refreshHosts(ports, signal));
+  const list = () => inventory.fresh("host list", { clock, signal });
+  const hosts = await audited(events, { entry: describe(), signal }, list);
   try {
-    return routeTo(hosts, name);
+    return buildRoute(hosts, name);
   } catch (error) {
     const host = hosts.get(name);
     const err = host === undefined ? "unknown host" : errorText(error);

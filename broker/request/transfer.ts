@@ -1,19 +1,10 @@
 import { createHash } from "node:crypto";
 import { AppError } from "@gateway/shared/errors";
-import { quoteText, shortenText } from "@gateway/shared/text";
-import type { WireDecision } from "@gateway/shared/wire";
+import { cutText, isUnsafe, quoteText, shortenText, singleQuote } from "@gateway/shared/text";
+import type { SignRequest, WireDecision } from "@gateway/shared/wire";
+import { keptBytes, type Output, outputText } from "../ssh/output.ts";
+import { describeRequest, type Execute, type ExecuteRequest } from "./execute.ts";
 import type { Events } from "./records.ts";
-import { describeRequest, type Execute, type ExecuteRequest, type ExecuteResult } from "./execute.ts";
-import { outputText } from "./output_text.ts";
-import {
-  badRequest,
-  checkMode,
-  checkPath,
-  findKernelFolder,
-  getCommand,
-  putCommand,
-} from "./file_command.ts";
-import { keptBytes } from "../ssh/output_buffer.ts";
 
 interface TransferRequest extends
   Pick<
@@ -23,7 +14,6 @@ interface TransferRequest extends
   readonly path: string;
 }
 
-/** What it takes to move a file. */
 export interface TransferPorts {
   readonly execute: Execute;
   readonly events: Pick<Events, "require">;
@@ -33,43 +23,96 @@ export interface TransferPorts {
 
 interface Transferred {
   readonly sha256: string;
-  /** Of the certificate that moved it. */
   readonly serial: bigint;
-  /** What an audit-mode policy has to say. */
+  /** The warnings of a policy in audit mode. */
   readonly warnings: readonly string[];
 }
 
-/** The one shot of a transfer: never with sudo or a terminal, and there is nobody to ask for an approval. */
-type Executed = Extract<ExecuteResult, { readonly kind: "executed" }>;
+export interface GetRequest extends TransferRequest {
+  /** Lowers the limit. The limit itself when 0, negative, or above it. */
+  readonly maxBytes: number;
+}
 
-/** As much of what a host says to a failure as an error text repeats, in characters. */
-const MAX_DETAIL = 1000;
+export type GetFile = (
+  request: GetRequest,
+  signal: AbortSignal,
+) => Promise<Transferred & { readonly bytes: Uint8Array<ArrayBuffer> }>;
 
 /**
- * Runs the command of a transfer.
+ * Reads a whole file from a host. A file above the limit is an error and is never truncated.
  *
- * @throws {AppError} `invalid_request` for a path in a folder of the kernel that no allow rule names
- * @throws {AppError} `upstream_failure` when it fails on the host, and whatever stops a one-shot
+ * @throws {AppError} `invalid_request` for an unusable path or a file above the limit, else as a one-shot command
  */
-async function runTransfer(
-  { execute }: TransferPorts,
+export async function getFile(
+  ports: TransferPorts,
+  { maxBytes: asked, ...request }: GetRequest,
+  signal: AbortSignal,
+): ReturnType<GetFile> {
+  const maxBytes = asked > 0 && asked < ports.maxBytes ? asked : ports.maxBytes;
+  checkPath(request.path);
+  const command = getCommand(request.path, maxBytes);
+  return await transfer(ports, request, {
+    ...{ command, verb: "read", outcome: "file_get", signal },
+    bytesOf(stdout) {
+      // A host can ignore the command and send more, and the capture of output truncates.
+      if (stdout.totalBytes <= maxBytes) return keptBytes(stdout);
+      throw badRequest(`file exceeds the transfer limit of ${maxBytes} bytes`);
+    },
+  });
+}
+
+export interface PutRequest extends TransferRequest {
+  readonly content: Uint8Array;
+  /** Octal digits. Empty leaves the mode unchanged. */
+  readonly mode: string;
+}
+
+export type PutFile = (request: PutRequest, signal: AbortSignal) => Promise<Transferred>;
+
+/**
+ * Writes a file on a host and replaces its content. The command is fixed and therefore not atomic: other processes can
+ * read a part of the file meanwhile, and after a failure the file can be incomplete.
+ *
+ * @throws {AppError} `invalid_request` before anything is signed, else as a one-shot command
+ */
+export async function putFile(
+  ports: TransferPorts,
+  { content, mode, ...request }: PutRequest,
+  signal: AbortSignal,
+): Promise<Transferred> {
+  checkPath(request.path);
+  checkMode(mode, request.path);
+  if (content.length > ports.maxBytes) {
+    throw badRequest(`content is ${content.length} bytes, the transfer limit is ${ports.maxBytes}`);
+  }
+  const command = putCommand(request.path, mode);
+  const { bytes: _, ...transferred } = await transfer(ports, request, {
+    ...{ command, verb: "write", outcome: "file_put", stdin: content, signal },
+    bytesOf: () => content,
+  });
+  return transferred;
+}
+
+/** The longest text of a host in an error, in characters. */
+const MAX_DETAIL = 1000;
+
+/** Runs the command of a transfer, and records the moved bytes before the caller gets them. */
+async function transfer<Bytes extends Uint8Array>(
+  { execute, events }: TransferPorts,
   { path, ...who }: TransferRequest,
-  { command, stdin, verb }: {
+  { command, stdin, verb, outcome, bytesOf, signal }: {
     readonly command: string;
     readonly stdin?: Uint8Array;
     readonly verb: "read" | "write";
+    readonly outcome: "file_put" | "file_get";
+    readonly bytesOf: (stdout: Output) => Bytes;
+    readonly signal: AbortSignal;
   },
-  signal: AbortSignal,
-): Promise<Executed> {
+): Promise<Transferred & { readonly bytes: Bytes }> {
+  const fileTransfer = stdin === undefined ? {} : describeContent(stdin);
   const request = {
-    ...who,
-    command,
-    sudo: false,
-    sudoUser: "",
-    pty: false,
-    dryRun: false,
-    fileTransfer: true,
-    ...(stdin === undefined ? {} : { stdin }),
+    ...{ ...who, command, stdin, fileTransfer },
+    ...{ sudo: false, sudoUser: "", pty: false, dryRun: false },
   };
   const folder = findKernelFolder(path);
   if (folder !== undefined) {
@@ -83,13 +126,23 @@ async function runTransfer(
   }
   const result = await execute(request, signal);
   if (result.kind !== "executed") throw new TypeError("A dry run was not asked for");
-  const { exitCode, stderr } = result;
-  if (exitCode === 0) return result;
-  const shown = shortenText(outputText(keptBytes(stderr)).trim(), MAX_DETAIL);
-  throw new AppError(
-    "upstream_failure",
-    `upstream failure: remote ${verb} failed (exit ${exitCode}): ${quoteText(shown)}`,
-  );
+  const { exitCode, stdout, stderr, serial, warnings, host } = result;
+  if (exitCode !== 0) {
+    const shown = quoteText(shortenText(outputText(keptBytes(stderr)).trim(), MAX_DETAIL));
+    throw new AppError(
+      "upstream_failure",
+      `upstream failure: remote ${verb} failed (exit ${exitCode}): ${shown}`,
+    );
+  }
+  const bytes = bytesOf(stdout);
+  const sha256 = sha256Of(bytes);
+  const moved = { ...request, command: `path=${path} bytes=${bytes.length} sha256=${sha256}` };
+  await events.require({ ...describeRequest(moved, host), serial, outcome });
+  return { sha256, serial, warnings, bytes };
+}
+
+function sha256Of(bytes: Uint8Array): string {
+  return createHash("sha256").update(bytes).digest("hex");
 }
 
 /** Whether the rule that allows a command has the folder in its text. */
@@ -98,88 +151,119 @@ function names({ allowed, matched_rule = "" }: WireDecision, folder: string): bo
 }
 
 /**
- * Records which bytes were moved, before anybody hears of it.
- *
- * @throws {AppError} `audit_unavailable` when it can't be recorded and the fail mode is closed
+ * The command that writes its stdin to a file. Command policies and rules on the hosts are written against this
+ * text: it must not change.
  */
-async function recordTransfer(
-  { events }: TransferPorts,
-  request: TransferRequest,
-  { executed, outcome, bytes }: {
-    readonly executed: Executed;
-    readonly outcome: "file_put" | "file_get";
-    readonly bytes: Uint8Array;
-  },
-): Promise<Transferred> {
-  const { serial, warnings, host } = executed;
-  const sha256 = createHash("sha256").update(bytes).digest("hex");
-  const command = `path=${request.path} bytes=${bytes.length} sha256=${sha256}`;
-  const moved = { ...request, command, sudo: false, sudoUser: "", pty: false, dryRun: false };
-  await events.require({ ...describeRequest(moved, host), serial, outcome });
-  return { sha256, serial, warnings };
+export function putCommand(path: string, mode: string): string {
+  const quoted = singleQuote(path);
+  return `cat > ${quoted}${mode === "" ? "" : ` && chmod ${mode} ${quoted}`}`;
 }
 
-export interface GetRequest extends TransferRequest {
-  /** Lowers the limit; the limit itself when 0, negative, or above it. */
-  readonly maxBytes: number;
+/** The command that prints a file, and one byte beyond the limit. Command policies are written against this text. */
+export function getCommand(path: string, maxBytes: number): string {
+  return `head -c ${maxBytes + 1} < ${singleQuote(path)}`;
 }
-
-/** A file that has been read: all of it. */
-interface GotFile extends Transferred {
-  readonly bytes: Uint8Array<ArrayBuffer>;
-}
-
-export type GetFile = (request: GetRequest, signal: AbortSignal) => Promise<GotFile>;
 
 /**
- * Reads a file from a host. A file above the limit is an error: nothing is ever cut off.
+ * Rejects a path that would break the audit record of the transfer, whose fields are separated by spaces, or that
+ * cannot be written exactly.
  *
- * @throws {AppError} `invalid_request` for a path that won't do or a file above the limit, and whatever stops a
- * one-shot
+ * @throws {AppError} `invalid_request`
  */
-export async function getFile(
-  ports: TransferPorts,
-  request: GetRequest,
-  signal: AbortSignal,
-): Promise<GotFile> {
-  const { maxBytes: asked, ...transfer } = request;
-  checkPath(transfer.path);
-  const maxBytes = asked > 0 && asked < ports.maxBytes ? asked : ports.maxBytes;
-  const command = getCommand(transfer.path, maxBytes);
-  const executed = await runTransfer(ports, transfer, { command, verb: "read" }, signal);
-  const { stdout } = executed;
-  // Also what a host sends that pays no heed to the command, and what the capture of output has cut.
-  if (stdout.totalBytes > maxBytes) throw badRequest(`file exceeds the transfer limit of ${maxBytes} bytes`);
-  const bytes = keptBytes(stdout);
-  return { ...await recordTransfer(ports, transfer, { executed, outcome: "file_get", bytes }), bytes };
-}
-
-export interface PutRequest extends TransferRequest {
-  readonly content: Uint8Array;
-  /** Octal digits; empty leaves the mode as it is. */
-  readonly mode: string;
-}
-
-export type PutFile = (request: PutRequest, signal: AbortSignal) => Promise<Transferred>;
-
-/**
- * Writes a file on a host, in place of what it held. The command that does it is fixed, so this is not atomic:
- * who reads the file meanwhile sees a part of it, and so does everybody after a failure in the middle.
- *
- * @throws {AppError} `invalid_request` before anything is signed, and whatever stops a one-shot
- */
-export async function putFile(
-  ports: TransferPorts,
-  request: PutRequest,
-  signal: AbortSignal,
-): Promise<Transferred> {
-  const { content, mode, ...transfer } = request;
-  checkPath(transfer.path);
-  checkMode(mode, transfer.path);
-  if (content.length > ports.maxBytes) {
-    throw badRequest(`content is ${content.length} bytes, the transfer limit is ${ports.maxBytes}`);
+export function checkPath(path: string): void {
+  if (path === "") throw badRequest("path is required");
+  if (path.includes("\0")) throw badRequest("path contains null bytes");
+  if (/[\r\n]/.test(path)) throw badRequest("path contains newline characters");
+  if (!path.isWellFormed()) throw badRequest("path is not well-formed Unicode");
+  if (isUnsafe(path)) throw badRequest("path contains whitespace or control characters");
+  const [folder, network = ""] = absoluteParts(path);
+  if (folder === "dev" && ["tcp", "udp"].includes(network)) {
+    throw badRequest(`path is in /dev/${network}, which is a network connection to some shells`);
   }
-  const command = putCommand(transfer.path, mode);
-  const executed = await runTransfer(ports, transfer, { command, stdin: content, verb: "write" }, signal);
-  return await recordTransfer(ports, transfer, { executed, outcome: "file_put", bytes: content });
+}
+
+/**
+ * The directory of the kernel that contains a path, such as `/proc`. The files there are devices and switches: a read
+ * may never end, and a write changes the machine. Symbolic links are not resolved.
+ */
+export function findKernelFolder(path: string): string | undefined {
+  const [first = ""] = absoluteParts(path);
+  return ["dev", "proc", "sys"].includes(first) ? `/${first}` : undefined;
+}
+
+/** The parts of a path below `/`. A relative path that climbs counts as if it began at `/`. */
+function absoluteParts(path: string): readonly string[] {
+  const parts: string[] = [];
+  for (const part of path.split("/")) {
+    if (part === "..") parts.pop();
+    else if (part !== "" && part !== ".") parts.push(part);
+  }
+  return path.startsWith("/") || path.split("/").includes("..") ? parts : [];
+}
+
+/**
+ * Rejects a malformed mode, and a path that chmod would read as an option.
+ *
+ * @throws {AppError} `invalid_request`
+ */
+export function checkMode(mode: string, path: string): void {
+  if (mode === "") return;
+  if (!/^[0-7]{3,4}$/.test(mode)) {
+    throw badRequest(`invalid mode ${quoteText(mode)} (expect 3-4 octal digits)`);
+  }
+  if (path.startsWith("-")) throw badRequest('path begins with "-": with a mode, write it as "./-…"');
+}
+
+function badRequest(text: string): AppError {
+  return new AppError("invalid_request", `bad request: ${text}`);
+}
+
+/**
+ * The bytes of a content argument.
+ *
+ * @throws {AppError} `invalid_request` if it is not base64 (RFC 4648 section 4, padded; line ends are ignored), or not
+ * well-formed text
+ */
+export function decodeContent(content: string, { base64 }: { readonly base64: boolean }): Uint8Array {
+  if (!base64) {
+    if (content.isWellFormed()) return new TextEncoder().encode(content);
+    throw badRequest("content is not well-formed Unicode: send it as base64");
+  }
+  const text = content.replaceAll(/[\r\n]/g, "");
+  // The decoder would skip spaces.
+  if (/\s/.test(text)) throw badRequest("invalid base64 content: blanks in it");
+  try {
+    return Uint8Array.fromBase64(text, { lastChunkHandling: "strict" });
+  } catch {
+    throw badRequest("invalid base64 content: expect the standard alphabet with padding");
+  }
+}
+
+/** The part of a file that an approver reads. */
+const HEAD_LINES = 20;
+const HEAD_LENGTH = 1500;
+
+/** The facts about content to write, for approvers and learned waivers. */
+export function describeContent(
+  bytes: Uint8Array,
+): Pick<SignRequest, "content_sha256" | "content_bytes" | "content_head"> {
+  const { content, base64 } = encodeContent(bytes);
+  return {
+    content_sha256: sha256Of(bytes),
+    content_bytes: bytes.length,
+    content_head: base64 ? "" : cutText(content.split("\n", HEAD_LINES).join("\n"), HEAD_LENGTH),
+  };
+}
+
+/** UTF-8 without NUL as text, with its byte order mark, and all other bytes in base64. */
+export function encodeContent(bytes: Uint8Array): { readonly content: string; readonly base64: boolean } {
+  if (!bytes.includes(0)) {
+    try {
+      const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+      return { content: decoder.decode(bytes), base64: false };
+    } catch {
+      // The bytes are not UTF-8.
+    }
+  }
+  return { content: bytes.toBase64(), base64: true };
 }

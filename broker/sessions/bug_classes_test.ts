@@ -6,12 +6,12 @@ import { systemRandom } from "@gateway/shared/clock";
 import { FakeClock } from "@gateway/shared/testing";
 import type { SignerClient } from "../authority/authority.ts";
 import { brokerConfig } from "../config/config.ts";
-import { createTimings } from "../request/timings.ts";
+import { createTimings } from "../request/records.ts";
 import { SessionFixture } from "../testing/session_fixture.ts";
 import type { OnOutput, ShellChannel } from "./shell_channel.ts";
 import { ShellLink } from "./shell_session.ts";
 import { startSessions } from "./start.ts";
-import { markedHead } from "../ssh/output_buffer.ts";
+import { markedHead } from "../ssh/output.ts";
 
 const NEVER = new AbortController().signal;
 

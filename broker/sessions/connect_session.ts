@@ -1,8 +1,7 @@
 import type { Clock, Random } from "@gateway/shared/clock";
 import type { SessionMode } from "@gateway/shared/wire";
-import { connectRoute, type HopLogins } from "../ssh/connect.ts";
-import type { SshConnection } from "../ssh/transport.ts";
-import { DEFAULT_LIMITS } from "../ssh/limits.ts";
+import { connectRoute, type HopLogins, type SshConnection } from "../ssh/connect.ts";
+import { DEFAULT_LIMITS } from "../ssh/failures.ts";
 import { runOn, type SshTimings } from "../ssh/run_command.ts";
 import type { SessionLink } from "./link.ts";
 import { openShellChannel } from "./shell_channel.ts";

@@ -1,7 +1,7 @@
 import { stopOnDisconnect } from "@gateway/shared/policy";
 import { quoteText } from "@gateway/shared/text";
 import { AppError } from "@gateway/shared/errors";
-import type { KeptBytes, Output } from "../ssh/output_buffer.ts";
+import type { KeptBytes, Output } from "../ssh/output.ts";
 import type { CommandResult } from "../ssh/run_command.ts";
 import { audited, canceledBy } from "../request/records.ts";
 import { type OpenPorts, reopenSession } from "./open.ts";

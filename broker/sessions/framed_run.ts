@@ -1,4 +1,4 @@
-import { type KeptBytes, OutputBuffer, truncationMark } from "../ssh/output_buffer.ts";
+import { type KeptBytes, OutputBuffer, truncationMark } from "../ssh/output.ts";
 import type { CommandResult } from "../ssh/run_command.ts";
 import { FramedOutput } from "./framed_output.ts";
 import type { Tap } from "./link.ts";

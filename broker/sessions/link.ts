@@ -1,5 +1,5 @@
 import type { RedactStream } from "@gateway/shared/redact";
-import type { KeptBytes } from "../ssh/output_buffer.ts";
+import type { KeptBytes } from "../ssh/output.ts";
 import type { CommandResult } from "../ssh/run_command.ts";
 
 /** Where a command's input and output are recorded; a `Recorder` fits. */

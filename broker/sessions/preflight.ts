@@ -3,14 +3,7 @@ import { quoteText } from "@gateway/shared/text";
 import { within } from "@gateway/shared/clock";
 import type { HostInfo, SessionMode, WireDecision } from "@gateway/shared/wire";
 import type { SignAnswer } from "../authority/authority.ts";
-import {
-  buildRoute,
-  type Hop,
-  type HostsPorts,
-  type Route,
-  routeSignature,
-  targetOf,
-} from "../request/route.ts";
+import { buildRoute, type Hop, type Route, routeSignature, targetOf } from "../request/route.ts";
 import { createSignRequest, type ObtainPorts, obtainRoute, type RouteAuthority } from "../request/obtain.ts";
 import type { Asker, SessionInfo } from "./session.ts";
 
@@ -120,7 +113,7 @@ export function checkRoute(route: Route, { host, routeSignature: known }: Sessio
 }
 
 async function currentRoute(
-  { hosts: view, clock }: HostsPorts,
+  { hosts: view, clock }: PreflightPorts,
   session: SessionInfo,
   signal: AbortSignal,
 ): Promise<Route> {

@@ -1,5 +1,5 @@
 import { every } from "@gateway/shared/clock";
-import type { Runs } from "../request/runs.ts";
+import type { Runs } from "../request/records.ts";
 import { execInSession, type ExecRequest, type Executed } from "./exec.ts";
 import { type Opened, type OpenPorts, type OpenRequest, openSession } from "./open.ts";
 import type { Lifetimes } from "./registry.ts";

@@ -1,10 +1,8 @@
 import { type Clock, within } from "@gateway/shared/clock";
 import { formatDuration } from "@gateway/shared/text";
-import type { SshConnection } from "../ssh/transport.ts";
-import { executionFailure } from "../ssh/failures.ts";
-import { endedBy, type SshLimits } from "../ssh/limits.ts";
-import type { Ssh2Channel } from "../ssh/ssh2_library.ts";
-import { protocolOf, remoteIdOf } from "../ssh/ssh2_protocol.ts";
+import type { SshConnection } from "../ssh/connect.ts";
+import { endedBy, executionFailure, type SshLimits } from "../ssh/failures.ts";
+import { protocolOf, remoteIdOf, type Ssh2Channel } from "../ssh/ssh2_library.ts";
 import { TERMINAL } from "../ssh/run_command.ts";
 
 /** A running shell: what goes in, and whether it is still there. */

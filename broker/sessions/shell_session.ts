@@ -1,7 +1,6 @@
 import { type Clock, type Random, within } from "@gateway/shared/clock";
 import { formatDuration } from "@gateway/shared/text";
-import { canceled, executionFailure } from "../ssh/failures.ts";
-import { endedBy, type SshLimits } from "../ssh/limits.ts";
+import { canceled, endedBy, executionFailure, type SshLimits } from "../ssh/failures.ts";
 import type { CommandResult } from "../ssh/run_command.ts";
 import { FramedRun } from "./framed_run.ts";
 import type { LinkRunOptions, SessionLink } from "./link.ts";

@@ -6,7 +6,7 @@ import { createRedactStreams } from "@gateway/shared/redact";
 import type { Tap } from "./link.ts";
 import type { OnOutput, ShellChannel } from "./shell_channel.ts";
 import { type ShellLimits, ShellLink } from "./shell_session.ts";
-import { markedHead, type Output } from "../ssh/output_buffer.ts";
+import { markedHead, type Output } from "../ssh/output.ts";
 
 const LIMITS: ShellLimits = { startMs: 1000, commandMs: 1000, killGraceMs: 1, outputBytes: 100 };
 /** Short bounds pass at once, long ones never, however busy the machine is. */

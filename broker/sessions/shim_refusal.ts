@@ -1,6 +1,6 @@
 import { quoteText, shortenText, visibleText } from "@gateway/shared/text";
 import type { CommandResult } from "../ssh/run_command.ts";
-import { keptBytes, type Output } from "../ssh/output_buffer.ts";
+import { keptBytes, type Output } from "../ssh/output.ts";
 
 /** The exit code of a shim that refuses a command. */
 const REFUSED = 126;

@@ -1,26 +1,75 @@
+import { connect, isIPv6 } from "node:net";
 import type { Duplex } from "node:stream";
-import type { AppError } from "@gateway/shared/errors";
 import { within } from "@gateway/shared/clock";
+import type { AppError } from "@gateway/shared/errors";
+import {
+  atAddress,
+  atBastion,
+  canceled,
+  closedEarly,
+  connectionFailure,
+  endedBy,
+  forwardFailure,
+  socketFailure,
+  type SshBounds,
+} from "./failures.ts";
 import {
   type CertificateLogin,
   type EphemeralKey,
+  type HostPin,
   parseCertificateFor,
+  parseHostPin,
   presentCertificate,
-} from "./certificate_auth.ts";
-import { atAddress, atBastion, closedEarly, connectionFailure, socketFailure } from "./failures.ts";
-import { type HostPin, parseHostPin } from "./host_pin.ts";
-import { endedBy, type SshBounds } from "./limits.ts";
-import { loadSsh2, type Ssh2Client } from "./ssh2_library.ts";
-import {
-  connectTcp,
-  connectThrough,
-  type HostAddress,
-  parseHostAddress,
-  type SshConnection,
-  type Transport,
-} from "./transport.ts";
+} from "./login.ts";
+import { loadSsh2, type Ssh2Channel, type Ssh2Client, type Ssh2Library } from "./ssh2_library.ts";
 
-/** Modern algorithms only, the fastest first; compression is off. */
+/** One host on the way, and the login to it. */
+export interface HopLogin {
+  /** The logical name, for error texts. */
+  readonly name: string;
+  /** `host:port` for a connection from the hop before. */
+  readonly addr: string;
+  /** The pinned host key, as a line of authorized_keys or known_hosts. */
+  readonly hostKey: string;
+  readonly user: string;
+  /** The certificate for `key`, as a line. */
+  readonly certificate: string;
+  readonly key: EphemeralKey;
+}
+
+/** The outermost bastion first, the target last. */
+export type HopLogins = readonly [HopLogin, ...HopLogin[]];
+
+export interface SshConnection {
+  readonly client: Ssh2Client;
+  /** Aborted when the connection is lost. The reason is the cause. */
+  readonly lost: AbortSignal;
+  /** Ends the connection, and resolves when its socket is closed. */
+  close(): Promise<void>;
+}
+
+/** The carrier of SSH: a socket, or a channel through another connection. */
+interface Transport {
+  readonly stream: Duplex;
+  /** Sends the written bytes, ends the transport, and resolves when it is closed. */
+  close(): Promise<void>;
+}
+
+interface HostAddress {
+  readonly hostname: string;
+  readonly port: number;
+}
+
+/** A hop whose texts have been parsed. */
+interface Leg {
+  readonly address: HostAddress;
+  readonly pin: HostPin;
+  readonly login: CertificateLogin;
+  /** The name of a bastion. `undefined` for the target. */
+  readonly bastion: string | undefined;
+}
+
+/** Modern algorithms only, the fastest first. Compression is off. */
 const ALGORITHMS = {
   kex: [
     "curve25519-sha256",
@@ -35,55 +84,183 @@ const ALGORITHMS = {
   compress: ["none"],
 } as const;
 
-/** Who the host has to be, and as whom to log in. */
-interface ConnectOptions extends SshBounds {
-  readonly pin: HostPin;
-  readonly login: CertificateLogin;
-  /** Aborted when what carries the transport is gone. */
-  readonly carrierLost: AbortSignal | undefined;
+const ADDRESS = /^(?:\[(?<v6>[^\]]+)\]|(?<name>[^\s:\[\]]+)):(?<port>\d{1,5})$/;
+const MAX_PORT = 65_535;
+/** The time for a socket to close before it is destroyed. */
+const CLOSE_MS = 1_000;
+/** The reported originator. The bastion does not need our own address. */
+const ORIGIN = "127.0.0.1";
+
+/**
+ * Connects to the last hop through all others: each hop is dialed from the one before, must show its own pinned key, and
+ * gets its own certificate. No bastion can read the traffic that passes through it.
+ *
+ * @returns the connection to the last hop. It is lost with any of the others, and closing it closes all
+ * @throws {AppError} `upstream_failure` with a text that begins with `connection: `, or `canceled` when the signal
+ * is aborted; nothing is left open then
+ */
+export async function connectRoute(hops: HopLogins, bounds: SshBounds): Promise<SshConnection> {
+  // All hops are parsed before the first connection.
+  const [first, ...others] = hops.map((hop, index) => parseHop(hop, index < hops.length - 1));
+  if (first === undefined) throw new TypeError("A route has no hop");
+  let reached = await extend(undefined, first, bounds);
+  for (const leg of others) reached = await extend(reached, leg, bounds);
+  return reached;
+}
+
+function parseHop({ name, addr, hostKey, user, certificate, key }: HopLogin, isBastion: boolean): Leg {
+  const bastion = isBastion ? name : undefined;
+  try {
+    const login = { user, key, certificate: parseCertificateFor(key, certificate) };
+    return { bastion, login, pin: parseHostPin(hostKey, name), address: parseHostAddress(addr) };
+  } catch (error) {
+    throw bastion === undefined ? error : atBastion(bastion, error);
+  }
 }
 
 /**
- * Checks that the host at the other end of a transport shows the pinned key, and logs in with the certificate.
- * The transport is closed with the connection, also with one that does not come about.
+ * Parses `host:port`. An IPv6 address is in brackets.
  *
- * @throws {AppError} `upstream_failure`, or `canceled` when the signal is aborted; nothing is left open then
+ * @throws {AppError} `upstream_failure`
  */
-async function connectOver(transport: Transport, options: ConnectOptions): Promise<SshConnection> {
-  const { clock, limits, signal, carrierLost } = options;
+export function parseHostAddress(addr: string): HostAddress {
+  const { v6, name, port: digits } = ADDRESS.exec(addr)?.groups ?? {};
+  const hostname = v6 ?? name;
+  const port = Number(digits);
+  if (hostname !== undefined && (v6 !== undefined) === isIPv6(hostname) && port >= 1 && port <= MAX_PORT) {
+    return { hostname, port };
+  }
+  const cause = new TypeError(`Not host:port: ${JSON.stringify(addr)}`);
+  throw connectionFailure("host address is not host:port", cause);
+}
+
+/** Connects to the next hop. If that fails, the connections so far are closed. */
+async function extend(
+  reached: SshConnection | undefined,
+  leg: Leg,
+  bounds: SshBounds,
+): Promise<SshConnection> {
+  const { address, bastion } = leg;
+  try {
+    const transport = reached === undefined
+      ? await connectTcp(address, bounds)
+      : await connectThrough(reached, address, bounds);
+    const { client, lost, close } = await connectOver(transport, leg, { ...bounds, carrier: reached?.lost });
+    if (reached === undefined) return { client, lost, close };
+    return {
+      client,
+      lost: AbortSignal.any([lost, reached.lost]),
+      close: () => close().then(() => reached.close()),
+    };
+  } catch (cause) {
+    await reached?.close();
+    const error = atAddress(address, cause);
+    throw bastion === undefined ? error : atBastion(bastion, error);
+  }
+}
+
+async function connectTcp(
+  { hostname, port }: HostAddress,
+  { clock, limits, signal }: SshBounds,
+): Promise<Transport> {
+  if (signal?.aborted) throw canceled("connection", signal.reason);
+  // Without noDelay the second of two small packets waits for the host's delayed acknowledgement, some 40 ms.
+  const socket = connect({ host: hostname, port, noDelay: true });
+  try {
+    await within(
+      {
+        clock,
+        ms: limits.connectMs,
+        late: () => connectionFailure("connect timeout", undefined, "timeout"),
+        signal,
+        aborted: (reason) => canceled("connection", reason),
+      },
+      new Promise<void>((resolve, reject) => {
+        socket.once("connect", resolve);
+        // This listener stays: an error event without a listener ends the process, even after the connection.
+        socket.on("error", (error) => reject(socketFailure(error)));
+      }),
+    );
+  } catch (error) {
+    socket.destroy();
+    throw error;
+  }
+  return {
+    stream: socket,
+    async close() {
+      if (socket.closed) return;
+      const closed = new Promise<void>((resolve) => socket.once("close", () => resolve()));
+      // Sends the written bytes first, but does not wait for the host to close its side.
+      socket.destroySoon();
+      await within({ clock, ms: CLOSE_MS }, closed).catch(() => {});
+      socket.destroy();
+    },
+  };
+}
+
+/** Makes a bastion connect to an address (`direct-tcpip`, RFC 4254 section 7.2). */
+async function connectThrough(
+  bastion: SshConnection,
+  { hostname, port }: HostAddress,
+  { clock, limits, signal }: SshBounds,
+): Promise<Transport> {
+  const opening = new Promise<Ssh2Channel>((resolve, reject) => {
+    bastion.client.forwardOut(ORIGIN, 0, hostname, port, (error, channel) => {
+      if (error !== undefined) return reject(error);
+      channel.on("error", () => {});
+      // A socket closes by itself. A channel would stay half open, and the loss of the host unnoticed.
+      channel.once("end", () => channel.close());
+      resolve(channel);
+    });
+  }).catch((cause) => {
+    throw forwardFailure(cause);
+  });
+  const lost = (cause: unknown) => connectionFailure("the bastion closed the connection", cause);
+  // A channel that the bastion opens after this wait is closed with the connection to the bastion.
+  const channel = await within({
+    clock,
+    ms: limits.channelMs,
+    late: () =>
+      connectionFailure("the bastion took too long to connect to the next host", undefined, "timeout"),
+    ...endedBy("connection", signal, bastion.lost, lost),
+  }, opening);
+  return { stream: channel, close: () => Promise.resolve(channel.close()) };
+}
+
+/** Checks the pinned host key and logs in with the certificate. The transport is closed with the connection. */
+async function connectOver(
+  transport: Transport,
+  leg: Leg,
+  { clock, limits, signal, carrier }: SshBounds & { readonly carrier: AbortSignal | undefined },
+): Promise<SshConnection> {
   const library = await loadSsh2();
   const client = new library.Client();
-  const lost = watchLoss(client);
+  const lost = new AbortController();
+  // This listener stays: ssh2 reports errors after the end, too, and an error without a listener ends the process.
+  client.on("error", (error) => lost.abort(error));
+  client.on("close", () => lost.abort(new Error("The host closed the connection")));
   const close = async () => {
     client.end();
     await transport.close();
   };
+  const carrierLost = (cause: unknown) =>
+    connectionFailure("the host closed the connection in the SSH handshake", cause);
   try {
     await within({
       clock,
       ms: limits.handshakeMs,
       late: () => connectionFailure("SSH handshake timeout", undefined, "timeout"),
-      ...endedBy(
-        "connection",
-        signal,
-        carrierLost,
-        (cause) => connectionFailure("the host closed the connection in the SSH handshake", cause),
-      ),
-    }, logIn(client, transport.stream, library, options));
-    return { client, lost, close };
+      ...endedBy("connection", signal, carrier, carrierLost),
+    }, logIn(client, transport.stream, library, leg));
+    return { client, lost: lost.signal, close };
   } catch (error) {
     await close();
     throw error;
   }
 }
 
-/** Resolves once the host is the pinned one and has accepted the certificate. */
-function logIn(
-  client: Ssh2Client,
-  stream: Duplex,
-  library: Awaited<ReturnType<typeof loadSsh2>>,
-  { pin, login }: ConnectOptions,
-): Promise<void> {
+/** Resolves when the host has shown the pinned key and accepted the certificate. */
+function logIn(client: Ssh2Client, sock: Duplex, library: Ssh2Library, { pin, login }: Leg): Promise<void> {
   return new Promise((resolve, reject) => {
     let hostKey: "unseen" | "pinned" | "other" = "unseen";
     let encrypted = false;
@@ -93,22 +270,16 @@ function logIn(
       encrypted = true;
     });
     client.on("ready", () => {
-      // A host can send "success" at any time; it counts only after what has to go before it.
+      // A host can send "success" at any time. It counts only after key exchange, pinned key and certificate.
       if (hostKey === "pinned" && encrypted && authentication.presented) resolve();
       else reject(connectionFailure("the host skipped authentication"));
     });
     client.connect({
-      sock: stream,
+      sock,
       username: login.user,
       readyTimeout: 0,
-      algorithms: {
-        kex: [...ALGORITHMS.kex],
-        cipher: [...ALGORITHMS.cipher],
-        hmac: [...ALGORITHMS.hmac],
-        compress: [...ALGORITHMS.compress],
-        serverHostKey: [...pin.algorithms],
-      },
-      hostVerifier: (key: Uint8Array) => {
+      algorithms: { ...ALGORITHMS, serverHostKey: pin.algorithms },
+      hostVerifier: (key) => {
         hostKey = pin.matches(key) ? "pinned" : "other";
         return hostKey === "pinned";
       },
@@ -132,117 +303,8 @@ function loginFailure(error: Error, hostKey: "unseen" | "pinned" | "other"): App
     return closedEarly(error);
   }
   const level = "level" in error ? error.level : undefined;
-  switch (level) {
-    case "client-socket":
-      return socketFailure(error);
-    case "handshake":
-      // These texts of ssh2 say which algorithm the two sides do not have in common, and no more.
-      return connectionFailure(
-        /^Handshake failed: no matching [\w >-]+$/.test(error.message)
-          ? `SSH handshake failed: ${error.message.slice("Handshake failed: ".length)}`
-          : "SSH handshake failed",
-        error,
-      );
-    default:
-      return connectionFailure("SSH handshake failed", error);
-  }
-}
-
-function watchLoss(client: Ssh2Client): AbortSignal {
-  const controller = new AbortController();
-  // This listener stays: ssh2 reports errors after the end, too, and one without a listener ends the process.
-  client.on("error", (error) => controller.abort(error));
-  client.on("close", () => controller.abort(new Error("The host closed the connection")));
-  return controller.signal;
-}
-
-/** One host on the way, and what it takes to log in to it. */
-export interface HopLogin {
-  /** The logical name, for error texts. */
-  readonly name: string;
-  /** `host:port`, as the host before it is to reach it */
-  readonly addr: string;
-  /** The pinned host key, as a line of authorized_keys or known_hosts. */
-  readonly hostKey: string;
-  readonly user: string;
-  /** The certificate for `key`, as a line. */
-  readonly certificate: string;
-  readonly key: EphemeralKey;
-}
-
-/** The outermost bastion first, the target last. */
-export type HopLogins = readonly [HopLogin, ...HopLogin[]];
-
-/**
- * Connects to the last of the hops through all the others: each is dialled by the one before it, shows its own
- * pinned key and is logged in to with its own certificate, and no bastion can read what passes through it.
- *
- * @returns the connection to the last one; it is lost with any of the others, and closing it closes all
- * @throws {AppError} `upstream_failure` with a text that begins with `connection: `, or `canceled` when the signal
- * is aborted; nothing is left open then
- */
-export async function connectRoute(hops: HopLogins, bounds: SshBounds): Promise<SshConnection> {
-  // Whatever is wrong with any of them is known before the first connection.
-  const [first, ...others] = legsOf(hops);
-  let reached = await extend(undefined, first, bounds);
-  for (const leg of others) reached = await extend(reached, leg, bounds);
-  return reached;
-}
-
-/** A hop whose texts have been read. */
-interface Leg extends Pick<ConnectOptions, "pin" | "login"> {
-  readonly address: HostAddress;
-  /** The bastion's name; `undefined` for the target. */
-  readonly bastion: string | undefined;
-}
-
-function legsOf([first, ...others]: HopLogins): readonly [Leg, ...Leg[]] {
-  const isTarget = (index: number) => index === others.length;
-  return [readLeg(first, isTarget(0)), ...others.map((hop, index) => readLeg(hop, isTarget(index + 1)))];
-}
-
-function readLeg(hop: HopLogin, isTarget: boolean): Leg {
-  const { user, key } = hop;
-  const bastion = isTarget ? undefined : hop.name;
-  try {
-    const certificate = parseCertificateFor(key, hop.certificate);
-    return {
-      bastion,
-      pin: parseHostPin(hop.hostKey, hop.name),
-      address: parseHostAddress(hop.addr),
-      login: { user, key, certificate },
-    };
-  } catch (error) {
-    throw bastion === undefined ? error : atBastion(bastion, error);
-  }
-}
-
-/** Goes one hop further. When that fails, what has been reached is closed. */
-async function extend(
-  reached: SshConnection | undefined,
-  { address, pin, login, bastion }: Leg,
-  bounds: SshBounds,
-): Promise<SshConnection> {
-  try {
-    const transport = reached === undefined
-      ? await connectTcp(address, bounds)
-      : await connectThrough(reached, address, bounds);
-    const connection = await connectOver(transport, { ...bounds, pin, login, carrierLost: reached?.lost });
-    return reached === undefined ? connection : carriedBy(reached, connection);
-  } catch (cause) {
-    await reached?.close();
-    const error = atAddress(address, cause);
-    throw bastion === undefined ? error : atBastion(bastion, error);
-  }
-}
-
-function carriedBy(carrier: SshConnection, { client, lost, close }: SshConnection): SshConnection {
-  return {
-    client,
-    lost: AbortSignal.any([lost, carrier.lost]),
-    async close() {
-      await close();
-      await carrier.close();
-    },
-  };
+  if (level === "client-socket") return socketFailure(error);
+  // These texts of ssh2 name only the kind of algorithm that the two sides do not share.
+  const mismatch = level === "handshake" && /^Handshake failed: (no matching [\w >-]+)$/.exec(error.message);
+  return connectionFailure(mismatch ? `SSH handshake failed: ${mismatch[1]}` : "SSH handshake failed", error);
 }

@@ -1,29 +1,75 @@
 import { isIPv6 } from "node:net";
+import type { Bound, Clock } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
 import { quoteText } from "@gateway/shared/text";
 
-// Who reads these texts is an agent: they hold no address, no port and no text of the operating system or of
-// the host. What happened exactly is in the cause, for the log.
+/** The time limit of each step of a remote command, and the limit of its output. */
+export interface SshLimits {
+  readonly connectMs: number;
+  readonly handshakeMs: number;
+  /** From opening the channel until the host confirms the start of the command. */
+  readonly channelMs: number;
+  readonly commandMs: number;
+  /** The time for a host to end a command whose stdin has ended, if the host does that. */
+  readonly stopMs: number;
+  /** The time for a command to obey TERM, and then KILL. */
+  readonly killGraceMs: number;
+  /** The kept bytes of stdout, and of stderr, by default. */
+  readonly outputBytes: number;
+}
+
+export const DEFAULT_LIMITS: SshLimits = {
+  connectMs: 10_000,
+  handshakeMs: 10_000,
+  channelMs: 10_000,
+  commandMs: 600_000,
+  // The host gives the command 2 s to obey TERM.
+  stopMs: 4_000,
+  killGraceMs: 1_000,
+  outputBytes: 10_485_760,
+};
+
+/** The bounds of the steps of one request. The signal cancels every step. */
+export interface SshBounds {
+  readonly clock: Clock;
+  readonly limits: SshLimits;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** Ends a step when its caller cancels it, or when the connection under it is lost. */
+export function endedBy(
+  step: "connection" | "execution",
+  signal: AbortSignal | undefined,
+  lost: AbortSignal | undefined,
+  failure: (cause: unknown) => Error,
+): Pick<Bound, "signal" | "aborted"> {
+  return {
+    signal: AbortSignal.any([signal, lost].filter((stop) => stop !== undefined)),
+    aborted: (reason) => signal?.aborted ? canceled(step, reason) : failure(reason),
+  };
+}
+
+export function canceled(step: "connection" | "execution", reason: unknown): AppError {
+  return new AppError("canceled", `${step}: canceled`, { cause: reason });
+}
+
+// Agents read these texts: they hold no address, no port and no text of the operating system or of the host. The
+// details are in the cause, for the log.
 
 const CONNECTION = "connection: ";
-
-/** What an agent can do something about, or tell somebody who can. */
-type FailureClass =
-  | "certificate refused"
-  | "host key"
-  | "unreachable"
-  | "timeout"
-  | typeof CLOSED_EARLY;
 
 /** sshd writes "Exceeded MaxStartups" before its identification and closes. SSH libraries drop that text. */
 const CLOSED_EARLY =
   "the host closed the connection in the SSH handshake, perhaps because sshd reached MaxStartups. Retry in a few seconds. " +
   "If it repeats, ask the host's operator to raise MaxStartups or PerSourceMaxStartups";
 
-/** The host ended the connection before it showed its host key. */
-export function closedEarly(cause?: unknown): AppError {
-  return connectionFailure(CLOSED_EARLY, cause, CLOSED_EARLY);
-}
+/** The failures that an agent or its user can act on. */
+type FailureClass =
+  | "certificate refused"
+  | "host key"
+  | "unreachable"
+  | "timeout"
+  | typeof CLOSED_EARLY;
 
 class ClassifiedFailure extends AppError {
   readonly failureClass: FailureClass;
@@ -34,19 +80,33 @@ class ClassifiedFailure extends AppError {
   }
 }
 
-/** The class of a failure, also where it is told in other words; `undefined` for none of them. */
+/** The class of a failure or of its causes. `undefined`: it has none. */
 export function failureClassOf(error: unknown): FailureClass | undefined {
   let at = error;
   while (at instanceof AppError && !(at instanceof ClassifiedFailure)) at = at.cause;
   return at instanceof ClassifiedFailure ? at.failureClass : undefined;
 }
 
-/** The connection could not be made. */
+function failure(text: string, cause: unknown, failureClass: FailureClass | undefined): AppError {
+  return failureClass === undefined
+    ? new AppError("upstream_failure", text, { cause })
+    : new ClassifiedFailure(text, cause, failureClass);
+}
+
 export function connectionFailure(text: string, cause?: unknown, failureClass?: FailureClass): AppError {
   return failure(`${CONNECTION}${text}`, cause, failureClass);
 }
 
-/** Says in the cause, for the log, where a connection was to lead. */
+export function executionFailure(text: string, cause?: unknown, failureClass?: FailureClass): AppError {
+  return failure(`execution: ${text}`, cause, failureClass);
+}
+
+/** The host ended the connection before it showed its host key. */
+export function closedEarly(cause?: unknown): AppError {
+  return connectionFailure(CLOSED_EARLY, cause, CLOSED_EARLY);
+}
+
+/** Adds the address to the cause, for the log. */
 export function atAddress(
   { hostname, port }: { readonly hostname: string; readonly port: number },
   error: unknown,
@@ -57,28 +117,12 @@ export function atAddress(
   return failure(error.message, cause, failureClassOf(error));
 }
 
-/** Says at which bastion a connection failed. */
+/** Adds the name of the bastion to the text. */
 export function atBastion(name: string, error: unknown): unknown {
   if (!(error instanceof AppError) || !error.message.startsWith(CONNECTION)) return error;
   const text = `${CONNECTION}bastion ${quoteText(name)}: ${error.message.slice(CONNECTION.length)}`;
   if (error.code === "upstream_failure") return failure(text, error.cause, failureClassOf(error));
   return new AppError(error.code, text, { cause: error.cause });
-}
-
-/** The command could not be run to its end. */
-export function executionFailure(text: string, cause?: unknown, failureClass?: FailureClass): AppError {
-  return failure(`execution: ${text}`, cause, failureClass);
-}
-
-function failure(text: string, cause: unknown, failureClass: FailureClass | undefined): AppError {
-  return failureClass === undefined
-    ? new AppError("upstream_failure", text, { cause })
-    : new ClassifiedFailure(text, cause, failureClass);
-}
-
-/** Whoever asked for the command has taken the request back. */
-export function canceled(step: "connection" | "execution", reason: unknown): AppError {
-  return new AppError("canceled", `${step}: canceled`, { cause: reason });
 }
 
 const SOCKET_ERRORS: ReadonlyMap<string, readonly [string, FailureClass]> = new Map([
@@ -92,13 +136,11 @@ const SOCKET_ERRORS: ReadonlyMap<string, readonly [string, FailureClass]> = new 
   ["EAI_AGAIN", ["host name not found", "unreachable"]],
 ]);
 
-/** Why a socket failed, without saying where it was to lead. */
+/** The failure of a socket, without its address. */
 export function socketFailure(error: unknown): AppError {
   if (error instanceof Deno.errors.NotCapable) {
-    return connectionFailure(
-      "host address is not among those that this broker may connect to (networks in its config)",
-      error,
-    );
+    const text = "host address is not among those that this broker may connect to (networks in its config)";
+    return connectionFailure(text, error);
   }
   const code = error instanceof Error && "code" in error ? String(error.code) : "";
   const [text, failureClass] = SOCKET_ERRORS.get(code) ?? ["connect failed", "unreachable"];
@@ -111,12 +153,9 @@ const FORWARD_REFUSALS: ReadonlyMap<unknown, string> = new Map([
   [2, "the bastion could not connect to the next host"],
 ]);
 
-/** Why a bastion did not connect to the next host; what it says itself may name the address. */
+/** The refusal of a bastion to connect to the next host. The bastion's own text may hold the address. */
 export function forwardFailure(error: unknown): AppError {
   const reason = error instanceof Error && "reason" in error ? error.reason : undefined;
-  return connectionFailure(
-    FORWARD_REFUSALS.get(reason) ?? "the bastion did not connect to the next host",
-    error,
-    "unreachable",
-  );
+  const text = FORWARD_REFUSALS.get(reason) ?? "the bastion did not connect to the next host";
+  return connectionFailure(text, error, "unreachable");
 }

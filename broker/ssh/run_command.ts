@@ -1,38 +1,40 @@
-import { type Bound, type Clock, within } from "@gateway/shared/clock";
-import { formatDuration } from "@gateway/shared/text";
+import { type Clock, within } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
-import { connectRoute, type HopLogins } from "./connect.ts";
-import type { SshConnection } from "./transport.ts";
-import { exitCodeOf, RemoteCommand, type RemoteExit } from "./remote_command.ts";
-import { executionFailure } from "./failures.ts";
-import { DEFAULT_LIMITS, endedBy, type SshLimits } from "./limits.ts";
-import type { KeptBytes, Output } from "./output_buffer.ts";
 import type { Histogram } from "@gateway/shared/service";
+import { formatDuration } from "@gateway/shared/text";
+import { connectRoute, type HopLogins, type SshConnection } from "./connect.ts";
+import { DEFAULT_LIMITS, endedBy, executionFailure, type SshBounds, type SshLimits } from "./failures.ts";
+import { type KeptBytes, type Output, OutputBuffer } from "./output.ts";
+import { protocolOf, remoteIdOf, type Ssh2Channel, type Ssh2Client } from "./ssh2_library.ts";
 
 /** One command on an open connection. */
 interface CommandOptions {
   readonly clock: Clock;
   readonly command: string;
   readonly pty: boolean;
-  /** What the command reads; absent: nothing. */
-  readonly stdin?: Uint8Array;
-  /** The host ends the command when its stdin ends (`stop_on_disconnect`); never with a terminal or with `stdin`. */
+  /** The input of the command. Absent: nothing. */
+  readonly stdin?: Uint8Array | undefined;
+  /** The host ends the command when its stdin ends (`stop_on_disconnect`). Never with a terminal or with `stdin`. */
   readonly stopsAtStdinEnd?: boolean;
-  /** Cancels, in whatever step it is; the remote command is ended. */
+  /** Cancels every step, and ends the remote command. */
   readonly signal?: AbortSignal;
   readonly limits?: SshLimits;
-  /** What is kept of each stream; absent: the first bytes, as many as the limits say. */
-  readonly output?: KeptBytes;
+  /** The bytes to keep of each stream. Absent: the first bytes, up to the limit. */
+  readonly output?: KeptBytes | undefined;
 }
 
-/** One command on one host, over a connection of its own. */
+export interface SshTimings {
+  /** From the first byte until the login, through all bastions. */
+  readonly connect: Histogram;
+  readonly exec: Histogram;
+}
+
+/** One command on one host, over its own connection. */
 export interface RunCommandOptions extends CommandOptions {
   readonly hops: HopLogins;
-  /** Where it is measured, if anywhere. */
   readonly timings?: SshTimings;
 }
 
-/** What the command printed, as the host sent it, and how it ended. */
 export interface CommandResult {
   readonly stdout: Output;
   /** Empty with a pseudo-terminal, which has one stream. */
@@ -40,6 +42,16 @@ export interface CommandResult {
   /** 128 + n when signal n killed the command. */
   readonly exitCode: number;
 }
+
+/** The pseudo-terminal that the broker requests. */
+export const TERMINAL = {
+  term: "xterm-256color",
+  cols: 220,
+  rows: 40,
+  width: 0,
+  height: 0,
+  modes: { ECHO: 0, TTY_OP_ISPEED: 14_400, TTY_OP_OSPEED: 14_400 },
+} as const;
 
 /**
  * Connects, runs one command and closes the connection. Every step has its own time limit.
@@ -50,100 +62,81 @@ export interface CommandResult {
 export async function runCommand(options: RunCommandOptions): Promise<CommandResult> {
   const { hops, clock, signal, limits = DEFAULT_LIMITS, timings } = options;
   const connect = () => connectRoute(hops, { clock, limits, signal });
-  const connection = await (timings === undefined ? connect() : timings.connect.measure(connect));
+  const connection = await (timings?.connect.measure(connect) ?? connect());
   try {
     const run = () => runOn(connection, options);
-    return await (timings === undefined ? run() : timings.exec.measure(run));
+    return await (timings?.exec.measure(run) ?? run());
   } finally {
     await connection.close();
   }
 }
 
 /**
- * Runs one command in a channel of its own on an open connection, which stays open. Several can run at once.
+ * Runs one command in its own channel on an open connection, which stays open. Several commands can run at once.
  *
  * @throws {AppError} `upstream_failure` with a text that begins with `execution: `, or `canceled` when the signal
  * is aborted; in both cases the remote command has been told to end
  */
 export async function runOn(connection: SshConnection, options: CommandOptions): Promise<CommandResult> {
-  const { limits = DEFAULT_LIMITS } = options;
-  const command = await startCommand(connection, options, limits);
-  return await finishCommand(connection, command, options, limits);
-}
-
-async function startCommand(
-  connection: SshConnection,
-  options: CommandOptions,
-  limits: SshLimits,
-): Promise<RemoteCommand> {
-  const { clock, command, pty, stdin, signal, stopsAtStdinEnd = false } = options;
-  const { output = { headBytes: limits.outputBytes, tailBytes: 0 } } = options;
-  const refused = pty
-    ? "the host refused the pseudo-terminal or the command"
-    : "the host refused the command";
-  const starting = new Promise<RemoteCommand>((resolve, reject) => {
-    connection.client.exec(command, pty ? { pty: TERMINAL } : {}, (error, channel) => {
-      if (error !== undefined) return reject(error);
-      resolve(new RemoteCommand(connection.client, channel, { output, stopsAtStdinEnd, stdin }));
-    });
-  }).catch((cause) => {
-    throw executionFailure(refused, cause);
+  const { clock, signal, limits = DEFAULT_LIMITS } = options;
+  const bound = (ms: number, what: string) => ({
+    clock,
+    ms,
+    late: () => executionFailure(`${what} timeout (limit: ${formatDuration(ms)})`, undefined, "timeout"),
+    ...endedBy(
+      "execution",
+      signal,
+      connection.lost,
+      (cause) => executionFailure(`connection lost: ${NO_STATUS}`, cause),
+    ),
   });
+  const starting = startCommand(connection, options, limits);
+  let command: RemoteCommand;
   try {
-    return await within({
-      clock,
-      ms: limits.channelMs,
-      late: () =>
-        executionFailure(
-          `channel open timeout (limit: ${formatDuration(limits.channelMs)})`,
-          undefined,
-          "timeout",
-        ),
-      ...stopsOf(connection, signal),
-    }, starting);
+    command = await within(bound(limits.channelMs, "channel open"), starting);
   } catch (error) {
     if (connection.lost.aborted) throw error;
-    // The host may have started the command just before or after the wait ended. On a connection that stays open
-    // it can still start, with nobody left to wait for it.
+    // The host may have started the command at the end of the wait. On a connection that stays open it can still
+    // start later, without anybody who waits for it.
     const release = (command: RemoteCommand) => command.terminate({ clock, limits });
     const late = await within({ clock, ms: limits.killGraceMs, release }, starting).catch(() => undefined);
-    throw late === undefined ? error : await endCommand(connection, late, options, error);
+    throw late === undefined ? error : await endCommand(connection, late, { options, error });
   }
-}
-
-async function finishCommand(
-  connection: SshConnection,
-  command: RemoteCommand,
-  options: CommandOptions,
-  limits: SshLimits,
-): Promise<CommandResult> {
-  const { clock, signal } = options;
   let exit: RemoteExit | undefined;
   try {
-    exit = await within({
-      clock,
-      ms: limits.commandMs,
-      late: () =>
-        executionFailure(
-          `SSH execution timeout (limit: ${formatDuration(limits.commandMs)})`,
-          undefined,
-          "timeout",
-        ),
-      ...stopsOf(connection, signal),
-    }, command.ended);
+    exit = await within(bound(limits.commandMs, "SSH execution"), command.ended);
   } catch (error) {
-    throw await endCommand(connection, command, options, error);
+    throw await endCommand(connection, command, { options, error });
   }
   if (exit === undefined) throw executionFailure(NO_STATUS);
   return { stdout: command.stdout.output(), stderr: command.stderr.output(), exitCode: exitCodeOf(exit) };
 }
 
-/** Ends the command, and gives the error with what is known of the end as its cause, for the log. */
+function startCommand(
+  { client }: SshConnection,
+  { command, pty, stdin, output, stopsAtStdinEnd = false }: CommandOptions,
+  { outputBytes }: SshLimits,
+): Promise<RemoteCommand> {
+  const kept = output ?? { headBytes: outputBytes, tailBytes: 0 };
+  return new Promise<RemoteCommand>((resolve, reject) => {
+    client.exec(command, pty ? { pty: TERMINAL } : {}, (error, channel) => {
+      if (error !== undefined) return reject(error);
+      resolve(new RemoteCommand(client, channel, { output: kept, stopsAtStdinEnd, stdin }));
+    });
+  }).catch((cause) => {
+    const what = pty ? "the pseudo-terminal or the command" : "the command";
+    throw executionFailure(`the host refused ${what}`, cause);
+  });
+}
+
+/** Ends the command. If the host does not confirm the end, the cause of the error says so, for the log. */
 async function endCommand(
   connection: SshConnection,
   command: RemoteCommand,
-  { clock, stopsAtStdinEnd, limits = DEFAULT_LIMITS }: CommandOptions,
-  error: unknown,
+  { options: { clock, stopsAtStdinEnd, limits = DEFAULT_LIMITS }, error }: {
+    readonly options: CommandOptions;
+    readonly error: unknown;
+  },
 ): Promise<unknown> {
   if (!connection.lost.aborted && await command.terminate({ clock, limits })) return error;
   if (!(error instanceof AppError)) return error;
@@ -157,26 +150,103 @@ const MAY_RUN_ON =
   `${UNCONFIRMED}: it may run on; stop_on_disconnect in the signer's policy of this host ends ` +
   "commands with their connection";
 
-function stopsOf(
-  { lost }: SshConnection,
-  signal: AbortSignal | undefined,
-): Pick<Bound, "signal" | "aborted"> {
-  const failure = (cause: unknown) => executionFailure(`connection lost: ${NO_STATUS}`, cause);
-  return endedBy("execution", signal, lost, failure);
+/** A command that the host has started. */
+class RemoteCommand {
+  readonly stdout: OutputBuffer;
+  readonly stderr: OutputBuffer;
+  /** Resolves when the channel is closed and all output has arrived. `undefined`: the host did not report the end. */
+  readonly ended: Promise<RemoteExit | undefined>;
+  readonly #client: Ssh2Client;
+  readonly #channel: Ssh2Channel;
+  readonly #stopsAtStdinEnd: boolean;
+
+  /** Must be called in the callback that gets the channel, or early events are lost. */
+  constructor(
+    client: Ssh2Client,
+    channel: Ssh2Channel,
+    { output, stopsAtStdinEnd, stdin }: {
+      readonly output: KeptBytes;
+      readonly stopsAtStdinEnd: boolean;
+      readonly stdin: Uint8Array | undefined;
+    },
+  ) {
+    this.stdout = new OutputBuffer(output);
+    this.stderr = new OutputBuffer(output);
+    this.#client = client;
+    this.#channel = channel;
+    this.#stopsAtStdinEnd = stopsAtStdinEnd;
+    this.ended = this.#collect();
+    // A command that ends with its stdin keeps it open for as long as it may run.
+    if (stdin !== undefined) channel.end(stdin);
+    else if (!stopsAtStdinEnd) channel.end();
+  }
+
+  /**
+   * Ends the command: by the end of its stdin if the host acts on that, then by TERM, then by KILL. At last the channel
+   * is closed, which hangs up a pseudo-terminal and breaks the pipes of any other command.
+   *
+   * @returns whether the host has confirmed the end. OpenSSH obeys no signal for a command that the certificate forces:
+   * without a pseudo-terminal, such a command runs on if it neither reads nor writes
+   */
+  async terminate({ clock, limits: { stopMs, killGraceMs } }: SshBounds): Promise<boolean> {
+    const endedWithin = (ms: number) =>
+      within({ clock, ms }, this.ended)
+        .then((exit) => exit === undefined ? "unknown" : "known", () => "running");
+    if (this.#stopsAtStdinEnd) {
+      this.#channel.end();
+      const exit = await endedWithin(stopMs);
+      if (exit !== "running") return exit === "known";
+    }
+    for (const name of ["TERM", "KILL"]) {
+      // Not channel.signal(): ssh2 sends nothing after the end of stdin.
+      protocolOf(this.#client).signal(remoteIdOf(this.#channel), name);
+      const exit = await endedWithin(killGraceMs);
+      if (exit !== "running") return exit === "known";
+    }
+    this.#channel.close();
+    return false;
+  }
+
+  #collect(): Promise<RemoteExit | undefined> {
+    const channel = this.#channel;
+    let exit: RemoteExit | undefined;
+    channel.on("exit", (status, signal) => {
+      exit = status === null
+        ? { kind: "signal", name: signal.replace(/^SIG/, "") }
+        : { kind: "status", status };
+    });
+    channel.on("error", () => {});
+    channel.stderr.on("error", () => {});
+    channel.on("data", (chunk) => this.stdout.write(chunk));
+    channel.stderr.on("data", (chunk) => this.stderr.write(chunk));
+    const closed = new Promise<void>((resolve) => channel.once("close", resolve));
+    const stderrEnded = new Promise<void>((resolve) => channel.stderr.once("end", resolve));
+    return Promise.all([closed, stderrEnded]).then(() => exit);
+  }
 }
 
-export interface SshTimings {
-  /** From the first byte until the login, through all bastions. */
-  readonly connect: Histogram;
-  readonly exec: Histogram;
-}
+/** A status, or the name of the signal that killed the command, without `SIG` (RFC 4254 section 6.10). */
+type RemoteExit =
+  | { readonly kind: "status"; readonly status: number }
+  | { readonly kind: "signal"; readonly name: string };
 
-/** The pseudo-terminal that the broker asks for. */
-export const TERMINAL = {
-  term: "xterm-256color",
-  cols: 220,
-  rows: 40,
-  width: 0,
-  height: 0,
-  modes: { ECHO: 0, TTY_OP_ISPEED: 14_400, TTY_OP_OSPEED: 14_400 },
-} as const;
+const SIGNAL_NUMBERS: ReadonlyMap<string, number> = new Map(
+  Object.entries({
+    HUP: 1,
+    INT: 2,
+    QUIT: 3,
+    ILL: 4,
+    ABRT: 6,
+    FPE: 8,
+    KILL: 9,
+    SEGV: 11,
+    PIPE: 13,
+    ALRM: 14,
+    TERM: 15,
+  }),
+);
+
+/** The exit code as a shell shows it. A signal without a number gives 128. */
+export function exitCodeOf(exit: RemoteExit): number {
+  return exit.kind === "status" ? exit.status : 128 + (SIGNAL_NUMBERS.get(exit.name) ?? 0);
+}

@@ -2,9 +2,10 @@ import { AuditGate } from "@gateway/shared/audit";
 import { FakeClock, FixedRandom, MemoryAuditLog } from "@gateway/shared/testing";
 import { countEvents, type Events } from "../request/records.ts";
 import { type Execute, execute, type ExecuteRequest } from "../request/execute.ts";
-import { Inventory } from "../request/inventory.ts";
+import { Inventory } from "../request/route.ts";
 import { type GetFile, getFile, type PutFile, putFile, type TransferPorts } from "../request/transfer.ts";
-import type { ToolLimits } from "../tools/tool.ts";
+import type { Tool, ToolLimits } from "../tools/tool.ts";
+import type { Toolset } from "../tools/toolset.ts";
 import { FakeAuthority } from "./fake_authority.ts";
 import { FakeRunner } from "./fake_runner.ts";
 
@@ -96,4 +97,8 @@ export class BrokerFixture {
       ...request,
     }, signal);
   }
+}
+
+export function fixedTools(tools: readonly Tool[]): Toolset {
+  return { tools, settled: () => Promise.resolve(), isOffered: () => true, watch: () => () => {} };
 }

@@ -35,7 +35,7 @@ export class ClusterFixture {
   readonly runAction: RunAction;
   readonly random = new FixedRandom([0xab]);
   readonly limits = TEST_LIMITS;
-  readonly currentClusters = () => this.clusters.current();
+  readonly currentClusters = () => this.clusters.inventory.current();
 
   constructor() {
     this.authority.clusterList = () => ({ prod: CLUSTER });

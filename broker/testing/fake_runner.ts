@@ -1,4 +1,4 @@
-import { keptBytes, type Output, OutputBuffer } from "../ssh/output_buffer.ts";
+import { keptBytes, type Output, OutputBuffer } from "../ssh/output.ts";
 import type { CommandResult, RunCommandOptions } from "../ssh/run_command.ts";
 
 /** A stream that a host has sent, all of it kept. */

@@ -5,11 +5,11 @@ import { parseJson } from "@gateway/shared/json";
 import { FakeClock } from "@gateway/shared/testing";
 import { createMcpHttp, type McpHttp } from "../frontends/mcp_http.ts";
 import { describeTools } from "../tools/instructions.ts";
-import { createSshExecuteTool } from "../tools/ssh_execute.ts";
-import { createSshListServersTool } from "../tools/ssh_list_servers.ts";
+import { createSshExecuteTool } from "../tools/ssh_commands.ts";
+import { createSshListServersTool } from "../tools/ssh_servers.ts";
 import type { Tool } from "../tools/tool.ts";
-import { fixedTools, type Toolset } from "../tools/toolset.ts";
-import { BrokerFixture, TEST_LIMITS } from "./broker_fixture.ts";
+import type { Toolset } from "../tools/toolset.ts";
+import { BrokerFixture, fixedTools, TEST_LIMITS } from "./broker_fixture.ts";
 
 /** The URL of the frontend in tests. */
 export const RESOURCE_URL = "https://gateway.example/mcp";

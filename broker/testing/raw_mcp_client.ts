@@ -3,10 +3,10 @@ import { systemRandom } from "@gateway/shared/clock";
 import { FakeClock } from "@gateway/shared/testing";
 import { serveMcpStdio } from "../frontends/mcp_stdio.ts";
 import { describeTools } from "../tools/instructions.ts";
-import { createSshExecuteTool } from "../tools/ssh_execute.ts";
-import { createSshListServersTool } from "../tools/ssh_list_servers.ts";
-import { fixedTools, type Toolset } from "../tools/toolset.ts";
-import { BrokerFixture, TEST_LIMITS } from "./broker_fixture.ts";
+import { createSshExecuteTool } from "../tools/ssh_commands.ts";
+import { createSshListServersTool } from "../tools/ssh_servers.ts";
+import type { Toolset } from "../tools/toolset.ts";
+import { BrokerFixture, fixedTools, TEST_LIMITS } from "./broker_fixture.ts";
 import { LinePipe } from "./line_pipe.ts";
 
 /** The protocol generations: with sessions, and stateless. */

@@ -3,9 +3,8 @@ import { FakeClock, FixedRandom, MemoryAuditLog } from "@gateway/shared/testing"
 import type { Random } from "@gateway/shared/clock";
 import type { SignAnswer } from "../authority/authority.ts";
 import type { Recorder } from "../sessions/recorder.ts";
-import { countEvents } from "../request/records.ts";
-import { Inventory } from "../request/inventory.ts";
-import { type Runs, trackRuns } from "../request/runs.ts";
+import { countEvents, type Runs, trackRuns } from "../request/records.ts";
+import { Inventory } from "../request/route.ts";
 import type { ConnectSessionOptions } from "../sessions/connect_session.ts";
 import type { ExecRequest } from "../sessions/exec.ts";
 import type { OpenRequest } from "../sessions/open.ts";

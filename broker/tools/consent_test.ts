@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import type { SignAnswer } from "../authority/authority.ts";
 import { BrokerFixture } from "../testing/broker_fixture.ts";
 import { SERIAL } from "../testing/fake_authority.ts";
-import { createSshExecuteTool } from "./ssh_execute.ts";
+import { createSshExecuteTool } from "./ssh_commands.ts";
 import type { HumanAnswer } from "../request/execute.ts";
 import type { ToolContext } from "./tool.ts";
 

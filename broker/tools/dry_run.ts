@@ -3,25 +3,20 @@ import { shortenText, visibleText } from "@gateway/shared/text";
 import type { WireDecision } from "@gateway/shared/wire";
 import * as z from "@zod/zod";
 
-/** Why a previewed action may run, or not, as one word for programs. */
-const REASON_CODES = [
-  "allowed",
-  "needs_approval",
-  "command_denied",
-  "shell_parse_error",
-  "allowlist_no_match",
-  "denied",
-] as const;
-/** One of {@linkcode REASON_CODES}. */
-type ReasonCode = (typeof REASON_CODES)[number];
-
-/** As much of a rule or a reason as a result repeats, in characters. */
+/** The longest rule or reason in a result, in characters. */
 const MAX_TEXT = 4000;
 
-/** A policy decision as a tool shows it; fields that are empty, false or 0 are absent. */
+/** A policy decision in a tool result. Fields that are empty, false or 0 are absent. */
 export const decisionView = z.strictObject({
   allowed: z.boolean(),
-  reason_code: z.enum(REASON_CODES),
+  reason_code: z.enum([
+    "allowed",
+    "needs_approval",
+    "command_denied",
+    "shell_parse_error",
+    "allowlist_no_match",
+    "denied",
+  ]),
   reason: z.string().optional().describe("Why it is denied"),
   require_approval: z.boolean().optional().describe("A human has to approve before it runs"),
   matched_rule: z.string().optional().describe("The policy rule that decided"),
@@ -32,64 +27,51 @@ export const decisionView = z.strictObject({
   warning: z.string().optional(),
   would_deny: z.boolean().optional().describe("Denied once the policy is enforced"),
 });
-/** Decoded form of {@linkcode decisionView}. */
 type DecisionView = z.infer<typeof decisionView>;
 
-/** The decision about a command as a tool shows it. */
 export function viewDecision(decision: WireDecision, command: string): DecisionView {
-  const {
-    reason,
-    require_approval,
-    matched_rule,
-    enforcement,
-    force_command = "",
-    ttl_seconds,
-    warning,
-    would_deny,
-  } = decision;
-  // The watcher is long, and says nothing of what was asked.
+  const { allowed, reason, require_approval, matched_rule, enforcement, force_command = "" } = decision;
+  const { ttl_seconds, warning, would_deny } = decision;
+  // The wrapper that watches the connection is long and does not concern the caller.
   const watched = readStopOnDisconnect(force_command, command);
-  const runs = watched ?? force_command;
-  return {
-    allowed: decision.allowed,
-    reason_code: reasonCode(decision),
-    ...(reason ? { reason: shortenText(reason, MAX_TEXT) } : {}),
-    ...(require_approval ? { require_approval } : {}),
-    ...(matched_rule ? { matched_rule: shortenText(matched_rule, MAX_TEXT) } : {}),
-    ...(enforcement ? { enforcement } : {}),
-    ...(runs ? { force_command: runs } : {}),
-    ...(watched === undefined ? {} : { stops_on_disconnect: true }),
-    ...(ttl_seconds ? { ttl_seconds } : {}),
-    ...(warning ? { warning: shortenText(warning, MAX_TEXT) } : {}),
-    ...(would_deny ? { would_deny } : {}),
+  const fields = {
+    reason: reason && shortenText(reason, MAX_TEXT),
+    require_approval,
+    matched_rule: matched_rule && shortenText(matched_rule, MAX_TEXT),
+    enforcement,
+    force_command: watched ?? force_command,
+    stops_on_disconnect: watched !== undefined,
+    ttl_seconds,
+    warning: warning && shortenText(warning, MAX_TEXT),
+    would_deny,
   };
+  const present = Object.fromEntries(Object.entries(fields).filter(([, value]) => value));
+  return decisionView.parse({ allowed, reason_code: reasonCode(decision), ...present });
 }
 
 /** The decision as lines for the model. */
 export function renderDecision(view: DecisionView): string {
+  // A value may quote a command: it stays on one line, without hidden characters.
+  const line = (label: string, text: string | undefined) =>
+    text ? [`${label}: ${visibleText(shortenText(text, MAX_TEXT))}`] : [];
+  const denied = line("[dry-run] DENIED", view.reason);
   const gate = view.require_approval ? " (requires human approval before executing)" : "";
-  const reason = view.reason ? `: ${readable(view.reason)}` : "";
-  const lines = [
-    view.allowed ? `[dry-run] ALLOWED${gate}` : `[dry-run] DENIED${reason}`,
+  return [
+    view.allowed ? `[dry-run] ALLOWED${gate}` : denied[0] ?? "[dry-run] DENIED",
     `reason_code: ${view.reason_code}`,
-  ];
-  if (view.matched_rule) lines.push(`rule: ${readable(view.matched_rule)}`);
-  if (view.warning) lines.push(`warning: ${readable(view.warning)}`);
-  if (view.force_command) lines.push(`force-command: ${readable(view.force_command)}`);
-  if (view.stops_on_disconnect) lines.push("ends with its connection (stop_on_disconnect)");
-  if (view.ttl_seconds) lines.push(`ttl: ${view.ttl_seconds}s`);
-  return lines.join("\n");
+    ...line("rule", view.matched_rule),
+    ...line("warning", view.warning),
+    ...line("force-command", view.force_command),
+    ...(view.stops_on_disconnect ? ["ends with its connection (stop_on_disconnect)"] : []),
+    ...(view.ttl_seconds ? [`ttl: ${view.ttl_seconds}s`] : []),
+  ].join("\n");
 }
 
-/** One line, of which nothing hides: a command that was asked about stands in it. */
-function readable(text: string): string {
-  return visibleText(shortenText(text, MAX_TEXT));
-}
-
-function reasonCode(decision: WireDecision): ReasonCode {
-  if (decision.allowed) return decision.require_approval ? "needs_approval" : "allowed";
-  const rule = decision.matched_rule ?? "";
-  if (rule.startsWith("deny:")) return "command_denied";
-  if (rule.startsWith("shell-parse:")) return "shell_parse_error";
-  return rule === "allowlist:no-match" ? "allowlist_no_match" : "denied";
+function reasonCode(
+  { allowed, require_approval, matched_rule = "" }: WireDecision,
+): DecisionView["reason_code"] {
+  if (allowed) return require_approval ? "needs_approval" : "allowed";
+  if (matched_rule.startsWith("deny:")) return "command_denied";
+  if (matched_rule.startsWith("shell-parse:")) return "shell_parse_error";
+  return matched_rule === "allowlist:no-match" ? "allowlist_no_match" : "denied";
 }

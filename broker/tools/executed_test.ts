@@ -4,9 +4,16 @@ import { stringifyJson } from "@gateway/shared/json";
 import { FixedRandom } from "@gateway/shared/testing";
 import { MARK, TEST_LIMITS } from "../testing/broker_fixture.ts";
 import { keepOf, printed } from "../testing/fake_runner.ts";
-import { describeOutput, renderExecuted } from "./executed.ts";
+import {
+  describeOutput,
+  jsonEnd,
+  jsonLength,
+  jsonStart,
+  keptFor,
+  readOutputWish,
+  renderExecuted,
+} from "./executed.ts";
 import { RESULT_BYTES } from "./tool.ts";
-import { keptFor, readOutputWish } from "./stream_view.ts";
 
 const LIMITS = { ...TEST_LIMITS, maxOutputBytes: 1000 };
 /** More than the readable part of a stream. */
@@ -148,4 +155,28 @@ Deno.test("each result has a mark of its own, and the description explains it", 
   );
   assert.notEqual(texts[0], texts[1]);
   assert.match(describeOutput(TEST_LIMITS), /the mark is random and new in every result/);
+});
+
+const texts = fc.string({ unit: "binary", maxLength: 60 });
+const sizeOf = (text: string) => new TextEncoder().encode(JSON.stringify(text)).length - 2;
+
+Deno.test("jsonLength() is what the text takes in JSON", () => {
+  fc.assert(fc.property(texts, (text) => assert.equal(jsonLength(text), sizeOf(text))));
+  const every = String.fromCharCode(...Array.from({ length: 0xd800 }, (_, code) => code));
+  assert.equal(jsonLength(every), sizeOf(every));
+});
+
+Deno.test("jsonStart() and jsonEnd() fit, cut no character in two, and leave out no more than they must", () => {
+  fc.assert(fc.property(texts, fc.nat(80), (text, max) => {
+    const characters = [...text];
+    const start = [...jsonStart(text, max)];
+    const end = [...jsonEnd(text, max)];
+    assert.deepEqual(start, characters.slice(0, start.length));
+    assert.deepEqual(end, characters.slice(characters.length - end.length));
+    assert.ok(sizeOf(start.join("")) <= max && sizeOf(end.join("")) <= max);
+    if (start.length < characters.length) {
+      assert.ok(sizeOf(characters.slice(0, start.length + 1).join("")) > max);
+      assert.ok(sizeOf(characters.slice(-end.length - 1).join("")) > max);
+    }
+  }));
 });

@@ -3,7 +3,7 @@ import { MAX_WAITING, MAX_WAITING_OF_ONE } from "../authority/approval_wait.ts";
 import { SHELL_LIMITS } from "../sessions/shell_session.ts";
 import { SESSION_LIMITS } from "../sessions/registry.ts";
 import { MAX_COMMANDS_AT_ONCE, MAX_COMMANDS_WAITING } from "../sessions/session.ts";
-import { DEFAULT_LIMITS } from "../ssh/limits.ts";
+import { DEFAULT_LIMITS } from "../ssh/failures.ts";
 import { MAX_FIELD_BYTES, READABLE_BYTES, RESULT_BYTES, type ToolLimits } from "./tool.ts";
 
 /** What an MCP server tells the model about all of its tools. */

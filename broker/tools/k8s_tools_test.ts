@@ -4,8 +4,8 @@ import { MARK } from "../testing/broker_fixture.ts";
 import { CLUSTER, ClusterFixture } from "../testing/cluster_fixture.ts";
 import { SERIAL } from "../testing/fake_authority.ts";
 import { answered } from "../testing/fake_cluster.ts";
-import { createK8sTools } from "./toolset.ts";
-import { jsonLength } from "./stream_view.ts";
+import { createK8sTools } from "./k8s_tools.ts";
+import { jsonLength } from "./executed.ts";
 import { RESULT_BYTES } from "./tool.ts";
 
 const tools = createK8sTools(new ClusterFixture());

@@ -4,7 +4,7 @@ import { stringifyJson } from "@gateway/shared/json";
 import { BrokerFixture, MARK, MAX_TTL_SECONDS } from "../testing/broker_fixture.ts";
 import { SERIAL } from "../testing/fake_authority.ts";
 import { printed } from "../testing/fake_runner.ts";
-import { createSshExecuteTool } from "./ssh_execute.ts";
+import { createSshExecuteTool } from "./ssh_commands.ts";
 
 const context = {
   caller: "mcp-stdio",

@@ -3,12 +3,12 @@ import { BrokerFixture, MARK } from "../testing/broker_fixture.ts";
 import { SERIAL } from "../testing/fake_authority.ts";
 import { printed } from "../testing/fake_runner.ts";
 import { SessionFixture } from "../testing/session_fixture.ts";
-import { createSshExecuteTool } from "./ssh_execute.ts";
 import {
+  createSshExecuteTool,
   createSshSessionCloseTool,
   createSshSessionExecTool,
   createSshSessionOpenTool,
-} from "./ssh_sessions.ts";
+} from "./ssh_commands.ts";
 
 const context = {
   caller: "mcp-stdio",

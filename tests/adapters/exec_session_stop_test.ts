@@ -3,7 +3,7 @@ import { systemClock } from "@gateway/shared/clock";
 import { stopOnDisconnect } from "@gateway/shared/policy";
 import { createExecLink } from "../../broker/sessions/connect_session.ts";
 import { connectRoute } from "../../broker/ssh/connect.ts";
-import { createEphemeralKey } from "../../broker/ssh/certificate_auth.ts";
+import { createEphemeralKey } from "../../broker/ssh/login.ts";
 import { PATIENT_LIMITS } from "../ssh_target/patient_limits.ts";
 import { readPid } from "../ssh_target/running.ts";
 import { poll } from "../stage/poll.ts";

@@ -4,8 +4,7 @@ import { parsePemCaKey } from "@gateway/shared/ca/pem";
 import { encodeOpensshPrivateKey, parseCertificate } from "@gateway/shared/ssh";
 import { FakeClock, FixedRandom } from "@gateway/shared/testing";
 import type { CertificateRequest, SignAnswer } from "../../broker/authority/authority.ts";
-import { LocalAuthority } from "../../broker/authority/local.ts";
-import { compileLocalPolicy } from "../../broker/authority/load_local.ts";
+import { compileLocalPolicy, LocalAuthority } from "../../broker/authority/local.ts";
 import type { BrokerHost } from "../../broker/config/host_config.ts";
 import { HOST_KEY, NOW_MS, startSigner } from "../../signer/testing/memory_signer.ts";
 

@@ -4,7 +4,7 @@ import { Server } from "node:net";
 import { systemClock, systemElapsed, systemRandom } from "@gateway/shared/clock";
 import { brokerConfig } from "@gateway/broker/config";
 import { loadConfig } from "@gateway/shared/config";
-import { serveHttp } from "../../broker/serve_http.ts";
+import { serveHttp } from "../../broker/serve.ts";
 import { startControlPlane } from "../../control_plane/serve.ts";
 import { startSigner } from "../../signer/serve.ts";
 import { freePort } from "../stage/free_port.ts";

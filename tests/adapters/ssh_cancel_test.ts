@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import type { SshLimits } from "../../broker/ssh/limits.ts";
+import type { SshLimits } from "../../broker/ssh/failures.ts";
 import { isRunning, readPid } from "../ssh_target/running.ts";
 import { poll } from "../stage/poll.ts";
 import { endProcessTree } from "../ssh_target/process_tree.ts";

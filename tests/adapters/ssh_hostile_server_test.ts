@@ -4,7 +4,7 @@ import { connect } from "node:net";
 import type { Connection } from "ssh2";
 import { systemClock } from "@gateway/shared/clock";
 import { connectRoute } from "../../broker/ssh/connect.ts";
-import { createEphemeralKey } from "../../broker/ssh/certificate_auth.ts";
+import { createEphemeralKey } from "../../broker/ssh/login.ts";
 import { failureClassOf } from "../../broker/ssh/failures.ts";
 import { runOn as runOnOpen } from "../../broker/ssh/run_command.ts";
 import { PATIENT_LIMITS } from "../ssh_target/patient_limits.ts";

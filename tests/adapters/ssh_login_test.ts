@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import type { CertificateFields } from "@gateway/shared/ssh";
-import { createEphemeralKey } from "../../broker/ssh/certificate_auth.ts";
+import { createEphemeralKey } from "../../broker/ssh/login.ts";
 import { createTestCa, PRINCIPAL } from "../ssh_target/certificates.ts";
 import { createHostKey } from "../ssh_target/host_key.ts";
 import { withTarget } from "../ssh_target/scene.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { systemClock } from "@gateway/shared/clock";
 import { FakeClock } from "@gateway/shared/testing";
-import { createEphemeralKey } from "../../broker/ssh/certificate_auth.ts";
+import { createEphemeralKey } from "../../broker/ssh/login.ts";
 import { runCommand } from "../../broker/ssh/run_command.ts";
 import { type ChainRequest, withChain } from "../ssh_target/chain.ts";
 import { createHostKey } from "../ssh_target/host_key.ts";

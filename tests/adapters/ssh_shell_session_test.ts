@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { systemClock, systemRandom } from "@gateway/shared/clock";
 import { createMetrics } from "@gateway/shared/service/metrics";
-import { createTimings } from "../../broker/request/timings.ts";
+import { createTimings } from "../../broker/request/records.ts";
 import { createConnectSession } from "../../broker/sessions/connect_session.ts";
 import type { SessionLink } from "../../broker/sessions/link.ts";
-import { createEphemeralKey } from "../../broker/ssh/certificate_auth.ts";
-import { keptBytes } from "../../broker/ssh/output_buffer.ts";
+import { createEphemeralKey } from "../../broker/ssh/login.ts";
+import { keptBytes } from "../../broker/ssh/output.ts";
 import { createTestCa, PRINCIPAL } from "../ssh_target/certificates.ts";
 import { createOpensshTarget, findSshd } from "../ssh_target/openssh.ts";
 import { currentUser } from "../ssh_target/target.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { stopOnDisconnect } from "@gateway/shared/policy";
-import { DEFAULT_LIMITS } from "../../broker/ssh/limits.ts";
+import { DEFAULT_LIMITS } from "../../broker/ssh/failures.ts";
 import { isRunning, readPid } from "../ssh_target/running.ts";
 import { poll } from "../stage/poll.ts";
 import { type Scene, type SceneRequest, withTarget } from "../ssh_target/scene.ts";

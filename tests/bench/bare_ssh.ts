@@ -1,6 +1,6 @@
 import { systemClock } from "@gateway/shared/clock";
 import { signResponse } from "@gateway/shared/wire";
-import { createEphemeralKey } from "../../broker/ssh/certificate_auth.ts";
+import { createEphemeralKey } from "../../broker/ssh/login.ts";
 import { runCommand } from "../../broker/ssh/run_command.ts";
 import { HOST, type Stage } from "../stage/stage.ts";
 import { timed } from "./timed.ts";

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { createEphemeralKey } from "../../broker/ssh/certificate_auth.ts";
+import { createEphemeralKey } from "../../broker/ssh/login.ts";
 import { FORMATS, InstalledShim } from "../shim/installed_shim.ts";
 import { availableKinds } from "../ssh_target/target.ts";
 import { editConfig, HOST, type Stage } from "../stage/stage.ts";

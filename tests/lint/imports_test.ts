@@ -241,7 +241,7 @@ Deno.test.each<Row>([
   { name: "adapters in an adapter", file: "ctl/setup/a.ts", source: 'import "../read_file.ts";' },
   {
     name: "adapters in a file that joins them",
-    file: "broker/serve_mcp.ts",
+    file: "broker/serve.ts",
     source: 'import "@gateway/shared/http";',
   },
   {

@@ -1,8 +1,8 @@
 import { type Clock, systemClock } from "@gateway/shared/clock";
 import { BASTION_COMMAND } from "@gateway/shared/policy";
-import type { SshLimits } from "../../broker/ssh/limits.ts";
+import type { SshLimits } from "../../broker/ssh/failures.ts";
 import type { HopLogin, HopLogins } from "../../broker/ssh/connect.ts";
-import { createEphemeralKey } from "../../broker/ssh/certificate_auth.ts";
+import { createEphemeralKey } from "../../broker/ssh/login.ts";
 import { runCommand } from "../../broker/ssh/run_command.ts";
 import { createTestCa } from "./certificates.ts";
 import { PATIENT_LIMITS } from "./patient_limits.ts";

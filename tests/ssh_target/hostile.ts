@@ -2,8 +2,8 @@
 import ssh2, { type Connection, type ServerChannel } from "ssh2";
 import { systemClock } from "@gateway/shared/clock";
 import type { HopLogins } from "../../broker/ssh/connect.ts";
-import { createEphemeralKey, type EphemeralKey } from "../../broker/ssh/certificate_auth.ts";
-import type { SshLimits } from "../../broker/ssh/limits.ts";
+import { createEphemeralKey, type EphemeralKey } from "../../broker/ssh/login.ts";
+import type { SshLimits } from "../../broker/ssh/failures.ts";
 import { runCommand } from "../../broker/ssh/run_command.ts";
 import { createTestCa } from "./certificates.ts";
 import { PATIENT_LIMITS } from "./patient_limits.ts";

@@ -1,4 +1,4 @@
-import { DEFAULT_LIMITS, type SshLimits } from "../../broker/ssh/limits.ts";
+import { DEFAULT_LIMITS, type SshLimits } from "../../broker/ssh/failures.ts";
 
 /** The broker's limits, with time for a busy machine to connect; for tests of something else than these limits. */
 export const PATIENT_LIMITS: SshLimits = {

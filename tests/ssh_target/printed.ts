@@ -1,4 +1,4 @@
-import { markedHead } from "../../broker/ssh/output_buffer.ts";
+import { markedHead } from "../../broker/ssh/output.ts";
 import type { CommandResult } from "../../broker/ssh/run_command.ts";
 
 /** What a command printed, as plain bytes. */

@@ -3,7 +3,7 @@
  * with the host and the certificate from stdin, and writes what the command printed.
  */
 import { systemClock } from "@gateway/shared/clock";
-import { createEphemeralKey } from "../../broker/ssh/certificate_auth.ts";
+import { createEphemeralKey } from "../../broker/ssh/login.ts";
 import { runCommand } from "../../broker/ssh/run_command.ts";
 
 const key = createEphemeralKey();

@@ -1,7 +1,7 @@
 import { systemClock } from "@gateway/shared/clock";
 import type { CertificateFields } from "@gateway/shared/ssh";
-import { createEphemeralKey, type EphemeralKey } from "../../broker/ssh/certificate_auth.ts";
-import type { SshLimits } from "../../broker/ssh/limits.ts";
+import { createEphemeralKey, type EphemeralKey } from "../../broker/ssh/login.ts";
+import type { SshLimits } from "../../broker/ssh/failures.ts";
 import { runCommand, type RunCommandOptions } from "../../broker/ssh/run_command.ts";
 import { PATIENT_LIMITS } from "./patient_limits.ts";
 import { createTestCa, PRINCIPAL, type TestCa } from "./certificates.ts";

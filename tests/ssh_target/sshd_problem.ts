@@ -1,7 +1,7 @@
 import { systemClock } from "@gateway/shared/clock";
 import { errorText } from "@gateway/shared/errors";
 import { userInfo } from "node:os";
-import { createEphemeralKey } from "../../broker/ssh/certificate_auth.ts";
+import { createEphemeralKey } from "../../broker/ssh/login.ts";
 import { runCommand } from "../../broker/ssh/run_command.ts";
 import { readProcFile } from "../stage/proc_file.ts";
 import { createTestCa, PRINCIPAL } from "./certificates.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { systemClock } from "@gateway/shared/clock";
 import { signResponse } from "@gateway/shared/wire";
-import { createEphemeralKey, type EphemeralKey } from "../../broker/ssh/certificate_auth.ts";
+import { createEphemeralKey, type EphemeralKey } from "../../broker/ssh/login.ts";
 import { runCommand } from "../../broker/ssh/run_command.ts";
 import { PATIENT_LIMITS } from "../ssh_target/patient_limits.ts";
 import { printedBy } from "../ssh_target/printed.ts";

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { exitCodeOf } from "./remote_command.ts";
+import { exitCodeOf } from "./run_command.ts";
 
 Deno.test.each([0, 1, 126, 255, 4_294_967_295].map((status) => ({ status })))(
   "exitCodeOf() passes the status $status on",

@@ -4,17 +4,22 @@ import { parsePemCaKey } from "@gateway/shared/ca/pem";
 import {
   encodeOpensshPrivateKey,
   formatCertificate,
+  formatPublicKey,
   issueCertificate,
   parseEd25519PublicKey,
+  parsePublicKey,
 } from "@gateway/shared/ssh";
 import {
   createEphemeralKey,
   type EphemeralKey,
   parseCertificateFor,
+  parseHostPin,
   presentCertificate,
-} from "./certificate_auth.ts";
-import { loadSsh2, type Ssh2Client } from "./ssh2_library.ts";
-import { sessionIdOf } from "./ssh2_protocol.ts";
+} from "./login.ts";
+import { loadSsh2, sessionIdOf, type Ssh2Client } from "./ssh2_library.ts";
+import { createPublicKey, verify } from "node:crypto";
+import { inspect } from "node:util";
+import { AppError } from "@gateway/shared/errors";
 
 const ca = parsePemCaKey(encodeOpensshPrivateKey(new Uint8Array(32).fill(1), "ca"));
 
@@ -94,4 +99,68 @@ Deno.test("presentCertificate() sends nothing before the key exchange, and nothi
   assert.throws(() => protocol.authNone("other"), TypeError);
   assert.throws(() => sessionIdOf(protocol), TypeError);
   assert.equal(authentication.presented, false);
+});
+
+Deno.test("createEphemeralKey() signs with the key that it shows", () => {
+  const key = createEphemeralKey();
+  const x = parseEd25519PublicKey(key.publicKeyLine).toBase64({ alphabet: "base64url", omitPadding: true });
+  const publicKey = createPublicKey({ key: { kty: "OKP", crv: "Ed25519", x }, format: "jwk" });
+  const data = Uint8Array.of(1, 2, 3);
+  assert.ok(verify(null, data, publicKey, key.sign(data)));
+  assert.equal(key.sign(data).length, 64);
+});
+
+Deno.test("createEphemeralKey() makes another key each time", () => {
+  assert.notEqual(createEphemeralKey().publicKeyLine, createEphemeralKey().publicKeyLine);
+});
+
+Deno.test("createEphemeralKey() shows no private half", () => {
+  const key = createEphemeralKey();
+  assert.deepEqual(JSON.parse(JSON.stringify(key)), { publicKeyLine: key.publicKeyLine });
+  assert.doesNotMatch(inspect(key, { depth: null, showHidden: true }), /private/i);
+});
+
+const line = createEphemeralKey().publicKeyLine;
+const { blob } = parsePublicKey(line);
+
+Deno.test.each([
+  { name: "authorized_keys", text: line },
+  { name: "authorized_keys with comment and line end", text: `${line} root@web01\n` },
+  { name: "known_hosts", text: `[web01.example.com]:2222,10.0.0.1 ${line}` },
+  {
+    name: "ssh-keyscan with its comment",
+    text: `# web01.example.com:22 SSH-2.0-OpenSSH_9.2\nweb01 ${line}\n`,
+  },
+])("parseHostPin() reads a line of $name", ({ text }) => {
+  const pin = parseHostPin(text, "web01");
+  assert.deepEqual(pin.algorithms, ["ssh-ed25519"]);
+  assert.ok(pin.matches(blob));
+});
+
+Deno.test("parseHostPin() matches nothing but the same bytes", () => {
+  const pin = parseHostPin(line, "web01");
+  const other = blob.slice();
+  other[other.length - 1] = (other.at(-1) ?? 0) ^ 1;
+  assert.ok(!pin.matches(other));
+  assert.ok(!pin.matches(blob.subarray(0, -1)));
+  assert.ok(!pin.matches(new Uint8Array([...blob, 0])));
+  assert.ok(!pin.matches(new Uint8Array(0)));
+});
+
+Deno.test.each([
+  { name: "nothing", text: "" },
+  { name: "blanks", text: " \n" },
+  { name: "a comment only", text: "# none yet" },
+  { name: "a key that is cut off", text: line.slice(0, -8) },
+  { name: "a type that is not in the key", text: formatPublicKey("ssh-rsa", blob) },
+  { name: "two keys", text: `${line}\n${createEphemeralKey().publicKeyLine}` },
+  { name: "a marker", text: `@cert-authority * ${line}` },
+  { name: "a fingerprint", text: "SHA256:n95OCUO6+kyqSXipnPy/uKPWwz3FER8bfxF/KzYC/Kk" },
+])("parseHostPin() refuses $name", ({ text }) => {
+  assert.throws(() => parseHostPin(text, "web01"), (error: unknown) => {
+    assert.ok(error instanceof AppError);
+    assert.equal(error.code, "upstream_failure");
+    assert.equal(error.message, 'connection: host key for "web01": parsing host key failed');
+    return true;
+  });
 });

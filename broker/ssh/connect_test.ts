@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { parseHostAddress } from "./transport.ts";
+import { parseHostAddress } from "./connect.ts";
 
 Deno.test.each([
   { addr: "10.0.0.21:22", hostname: "10.0.0.21", port: 22 },

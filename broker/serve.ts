@@ -1,0 +1,200 @@
+import type { Clock } from "@gateway/shared/clock";
+import { AppError } from "@gateway/shared/errors";
+import {
+  keepFresh,
+  keepListenerFresh,
+  ListenerMetrics,
+  loadListenerTls,
+  loadTlsKeyPair,
+  startMtlsServer,
+  startTlsServer,
+} from "@gateway/shared/http";
+import type { ServiceLogger } from "@gateway/shared/service";
+import { type BrokerPorts, createBroker } from "./app.ts";
+import type { BrokerConfig } from "./config/config.ts";
+import type { BrokerFrontend } from "./config/permissions.ts";
+import { openMcpSockets } from "./frontends/mcp_sockets.ts";
+import type { StdioStreams } from "./frontends/mcp_stdio.ts";
+import { startBrokerMonitor } from "./frontends/monitor.ts";
+
+type Broker = Awaited<ReturnType<typeof createBroker>>;
+
+/** A listener that serves, and the parts of it that are renewed and ended. */
+interface Listening {
+  readonly server: Awaited<ReturnType<typeof startTlsServer>>;
+  readonly keepFresh: (
+    options: { readonly clock: Clock; readonly signal: AbortSignal; readonly logger: ServiceLogger },
+  ) => Promise<void>;
+  /** Called before the listener closes. */
+  readonly drain?: () => void;
+  /** Called after the listener has closed. */
+  readonly close?: () => Promise<void>;
+}
+
+/** Serves the HTTP frontend until `stopped` resolves. */
+export async function serveHttp(config: BrokerConfig, ports: BrokerPorts, stopped: Promise<unknown>) {
+  // The libraries of a frontend are loaded only by the process that serves it.
+  const frontend = import("./frontends/http.ts");
+  requireKeys(config, "HTTP", ["server_cert", "server_key", "client_ca"]);
+  const current = await loadListenerTls(config);
+  const { createHttpFrontend } = await frontend;
+  await serveListener(config, ports, stopped, {
+    frontend: "serve-http",
+    name: "broker (http)",
+    async listen(broker, options) {
+      const handler = createHttpFrontend({ ...broker, runCallers: config.run_callers });
+      const server = await startMtlsServer({ ...options, ...current, handler });
+      return { server, keepFresh: (watch) => keepListenerFresh({ ...watch, current }, config, server) };
+    },
+  });
+}
+
+/**
+ * Serves MCP over HTTPS until `stopped` resolves, to end users who show a token of the OpenID provider with every
+ * request. The provider must answer at the start.
+ */
+export async function serveMcpHttp(
+  config: BrokerConfig,
+  ports: BrokerPorts & { readonly fetch: typeof fetch },
+  stopped: Promise<unknown>,
+) {
+  const modules = loadMcp(import("./frontends/mcp_http.ts"));
+  const { oauth } = config;
+  const keys = ["server_cert", "server_key", "resource_url", "oauth"] as const;
+  requireKeys(config, "MCP over HTTP", keys);
+  if (oauth === undefined) throw new TypeError("Config has no oauth");
+  const load = () =>
+    loadTlsKeyPair({
+      cert: { key: "server_cert", path: config.server_cert },
+      key: { key: "server_key", path: config.server_key },
+    });
+  const current = await load();
+  const { loadEndUserVerifier } = await import("@gateway/shared/oidc");
+  const verifier = await loadEndUserVerifier(oauth, ports, "oauth");
+  const { createMcpHttp, mcpOptions } = await modules;
+  await serveListener(config, ports, stopped, {
+    frontend: "serve-mcp-http",
+    name: "mcp-broker (http)",
+    async listen(broker, options) {
+      const mcp = createMcpHttp({
+        ...ports,
+        ...mcpOptions(broker, ports.logger),
+        resource: { resourceUrl: config.resource_url, issuer: oauth.issuer, scopes: oauth.required_scopes },
+        verifier,
+        onRefusal: (reason) => ports.logger.warn("Bearer token refused", { reason }),
+      });
+      const server = await startTlsServer({
+        ...{ ...options, ...current, timeouts: { requestMs: 15_000, idleMs: 120_000 } },
+        handler: (request, { trust }) => mcp.fetch(request, trust),
+      });
+      return {
+        ...{ server, drain: () => mcp.drain(), close: () => mcp.close() },
+        keepFresh: (watch) =>
+          keepFresh({ ...watch, what: "the listener's certificate", current }, {
+            ...{ load, take: (tls) => server.renew(tls) },
+          }),
+      };
+    },
+  });
+}
+
+/**
+ * Serves MCP on the standard streams until the client closes its end or `stopped` resolves. The client is answered
+ * before the first host list has arrived. Without a list the broker ends.
+ */
+export async function serveMcp(
+  config: BrokerConfig,
+  ports: BrokerPorts & { readonly streams: StdioStreams },
+  stopped: Promise<unknown>,
+) {
+  const { logger, streams, clock, random } = ports;
+  const modules = loadMcp(import("./frontends/mcp_stdio.ts"));
+  // Every window of an MCP client starts its own broker, all with one config.
+  const broker = await createBroker(config, { ...ports, mayShareConfig: true });
+  const { serveMcpStdio, mcpOptions } = await modules;
+  const mcp = serveMcpStdio({
+    ...{ ...streams, clock, random, ...mcpOptions(broker, logger) },
+    askInChat: config.approval_via_elicitation,
+  });
+  const monitor = await startBrokerMonitor(config, { ...ports, ...broker, frontend: "serve-mcp" });
+  const announce = async () => {
+    const hosts = await broker.loadHosts();
+    monitor.setReady(true);
+    logger.info(`mcp-broker (stdio) ready; ${hosts.size} hosts configured`);
+  };
+  const ended = Promise.race([mcp.ended, stopped]);
+  try {
+    await Promise.race([ended, announce()]);
+    await ended;
+  } finally {
+    monitor.setReady(false);
+    await mcp.close();
+    await broker.close();
+    await monitor.close();
+  }
+}
+
+async function serveListener(
+  config: BrokerConfig,
+  ports: BrokerPorts,
+  stopped: Promise<unknown>,
+  { frontend, name, listen }: {
+    readonly frontend: BrokerFrontend;
+    readonly name: string;
+    readonly listen: (
+      broker: Broker,
+      options: Pick<Parameters<typeof startTlsServer>[0], "listen" | "onAnswer" | "onError">,
+    ) => Promise<Listening>;
+  },
+): Promise<void> {
+  const { logger, clock } = ports;
+  const broker = await createBroker(config, ports);
+  try {
+    const hosts = await broker.loadHosts();
+    await using _sockets = await openMcpSockets(config.sockets, broker, ports);
+    const traffic = new ListenerMetrics(broker.metrics);
+    const { server, keepFresh, drain, close } = await listen(broker, {
+      listen: config.listen,
+      onAnswer: traffic.onAnswer,
+      onError: (error, requestId) => logger.error("Request failed", { request_id: requestId, error }),
+    });
+    traffic.watch(server);
+    const monitor = await startBrokerMonitor(config, { ...ports, ...broker, frontend });
+    const stop = new AbortController();
+    const fresh = keepFresh({ clock, signal: stop.signal, logger });
+    monitor.setReady(true);
+    logger.info(`${name} ready; ${hosts.size} hosts configured`, { ...server.address });
+    await stopped;
+    monitor.setReady(false);
+    stop.abort();
+    await fresh;
+    drain?.();
+    await server.close();
+    await close?.();
+    await monitor.close();
+  } finally {
+    await broker.close();
+  }
+}
+
+/** Loads an MCP frontend and the tools that it serves. */
+async function loadMcp<Frontend>(frontend: Promise<Frontend>) {
+  const [loaded, { createToolset }, { describeTools }] = await Promise.all([
+    frontend,
+    import("./tools/toolset.ts"),
+    import("./tools/instructions.ts"),
+  ]);
+  const mcpOptions = (broker: Broker, logger: ServiceLogger) => ({
+    tools: createToolset(broker),
+    instructions: describeTools(broker.limits),
+    onError: (error: unknown) => logger.warn("Tool call failed", { error }),
+    onProtocolError: (error: Error) => logger.warn("MCP message refused", { error: error.message }),
+  });
+  return { ...loaded, mcpOptions };
+}
+
+function requireKeys(config: BrokerConfig, what: string, keys: readonly (keyof BrokerConfig)[]): void {
+  const missing = keys.filter((key) => config[key] === "" || config[key] === undefined);
+  if (missing.length === 0) return;
+  throw new AppError("invalid_config", `Cannot serve ${what}: broker config has no ${missing.join(", ")}`);
+}

@@ -1,0 +1,216 @@
+import { stringifyJson } from "@gateway/shared/json";
+import { quoteText, visibleText } from "@gateway/shared/text";
+import {
+  type HostInfo,
+  type HostRules,
+  type HostsResponse,
+  MAX_RULES_HOSTS,
+  SESSION_MODES,
+} from "@gateway/shared/wire";
+import * as z from "@zod/zod";
+import type { Hosts } from "../request/route.ts";
+import { jsonLength } from "./executed.ts";
+import { defineTool, isVisible, READ, READABLE_BYTES, RESULT_BYTES, type Tool } from "./tool.ts";
+
+export interface ListServersPorts {
+  readonly currentHosts: () => Promise<Hosts>;
+  /** The rules of hosts, if the signer sends rules. */
+  readonly hostRules: (names: readonly string[], signal: AbortSignal) => Promise<HostsResponse>;
+}
+
+/** The most bytes of servers in a result, so that the result fits with the JSON around them. */
+const PAGE_BYTES = RESULT_BYTES - READABLE_BYTES - 16_384;
+
+/** The hosts as they were last listed. The result never has an address, account or key. */
+export function createSshListServersTool({ currentHosts, hostRules }: ListServersPorts): Tool {
+  return defineTool({
+    name: "ssh_list_servers",
+    title: "List servers",
+    description: [
+      "List the servers you may use and what each permits. Call this first: server names of the other tools come",
+      "from here. allow_sudo, allow_pty and allow_file_transfer say which options work on a server; where a flag is",
+      "false, do not try. policy: true also says in words which commands may run, which a human has to approve, and",
+      "what holds for sudo, sessions and files; look there before you try a command that may be refused. What is",
+      "denied by name, and temporary grants, are not shown: ssh_execute with dry_run tells about one command.",
+    ].join(" "),
+    annotations: { ...READ, openWorldHint: false },
+    input: z.strictObject({
+      policy: z.boolean().optional().describe(
+        `Also what you may run there; ${MAX_RULES_HOSTS} servers at a time`,
+      ),
+      server: z.string().optional().describe("Only the server of this name"),
+      after: z.string().optional().describe("Only servers after this name: next_after of the call before"),
+    }),
+    output: z.strictObject({
+      servers: z.array(z.strictObject({
+        name: z.string().describe("Name to pass as server"),
+        allow_sudo: z.boolean().describe("Commands may run through sudo"),
+        allow_pty: z.boolean().describe("Commands may have a terminal"),
+        allow_file_transfer: z.boolean().describe("Files may be read and written"),
+        jump: z.string().optional().describe("The bastion in front of it"),
+        policy: z.strictObject({
+          in_words: z.array(z.string()).describe("The rules, a line each"),
+          commands: z.enum(["any", "allowlist", "denylist"]),
+          enforcement: z.enum(["enforce", "audit"]).describe(
+            "audit: what the rules refuse runs with a warning",
+          ),
+          shell_parse: z.boolean().describe("Each command of a line is judged for itself"),
+          allow: z.array(z.string()).optional().describe("RE2 patterns; a command must match one"),
+          allow_omitted: z.int().optional().describe("How many patterns are not shown"),
+          some_denied: z.boolean().optional()
+            .describe("Some commands are denied all the same; which, is not shown"),
+          require_approval: z.array(z.string()).optional()
+            .describe("RE2 patterns of commands that a human has to approve"),
+          require_approval_omitted: z.int().optional(),
+          sudo_users: z.array(z.string()).optional().describe("Accounts that sudo may change to"),
+          session_modes: z.array(z.enum(SESSION_MODES)),
+          file_transfer: z.boolean()
+            .describe("Files may be moved where the rules allow the command behind that"),
+          max_ttl_seconds: z.int(),
+        }).optional().describe("Only with policy; absent where the signer does not tell"),
+      })),
+      next_after: z.string().optional().describe("There are more servers: call again with this as after"),
+    }),
+    guarded: ["server", "after"],
+    async handle({ policy = false, server, after = "" }, { callerGroups, signal }) {
+      const visible = [...await currentHosts()]
+        .filter(([name, host]) => isVisible(host, callerGroups) && name > after)
+        .filter(([name]) => server === undefined || name === server)
+        .sort(([left], [right]) => left < right ? -1 : 1);
+      const wanted = policy ? visible.slice(0, MAX_RULES_HOSTS) : visible;
+      const names = wanted.map(([name]) => name);
+      const rules = new Map(
+        Object.entries(policy && names.length > 0 ? await hostRules(names, signal) : {}),
+      );
+      const servers = firstPage(wanted.map(([name, host]) => describe(name, host, rules.get(name)?.policy)));
+      const last = servers.at(-1);
+      const more = last !== undefined && servers.length < visible.length ? last.name : undefined;
+      return {
+        text: renderServers(servers, { policy, more }),
+        structured: more === undefined ? { servers } : { servers, next_after: more },
+      };
+    },
+  });
+}
+
+function describe(name: string, host: HostInfo, rules: HostRules | undefined) {
+  return {
+    name,
+    allow_sudo: host.allow_sudo ?? false,
+    allow_pty: host.allow_pty ?? false,
+    allow_file_transfer: host.allow_file_transfer ?? false,
+    ...(host.jump ? { jump: host.jump } : {}),
+    ...(rules === undefined ? {} : { policy: { in_words: describeRules(rules), ...rules } }),
+  };
+}
+
+type Server = ReturnType<typeof describe>;
+
+/** As many servers as fit into one result, at least one. */
+function firstPage(servers: readonly Server[]): readonly Server[] {
+  let room = PAGE_BYTES;
+  for (const [index, server] of servers.entries()) {
+    room -= jsonLength(stringifyJson(server));
+    if (room < 0 && index > 0) return servers.slice(0, index);
+  }
+  return servers;
+}
+
+/** As many servers as a model can read. The first server is always shown in full. */
+function renderServers(
+  servers: readonly Server[],
+  { policy, more }: { readonly policy: boolean; readonly more: string | undefined },
+): string {
+  const lines: string[] = [];
+  let room = READABLE_BYTES;
+  for (const [index, server] of servers.entries()) {
+    const line = renderServer(server, policy);
+    room -= jsonLength(line);
+    if (room < 0 && index > 0) {
+      lines.push(`[note] structuredContent has ${servers.length - index} more servers\n`);
+      break;
+    }
+    lines.push(line);
+  }
+  if (more !== undefined) {
+    lines.push(`[note] there are more servers: call again with after ${quoteText(more)}\n`);
+  }
+  return lines.join("");
+}
+
+function renderServer(server: Server, policy: boolean): string {
+  const via = server.jump === undefined ? "" : ` via=${server.jump}`;
+  const line = `${server.name} (sudo=${server.allow_sudo} pty=${server.allow_pty} ` +
+    `file_transfer=${server.allow_file_transfer}${via})\n`;
+  if (!policy) return line;
+  const words = server.policy?.in_words ?? ["the signer does not tell what may run here"];
+  return line + words.map((text) => `  ${text}\n`).join("");
+}
+
+/** The rules of a host in words, one line each. */
+export function describeRules(rules: HostRules): readonly string[] {
+  const { require_approval = [], require_approval_omitted = 0, sudo_users, session_modes } = rules;
+  const isGated = require_approval.length + require_approval_omitted > 0;
+  return [
+    ...describeCommands(rules),
+    ...(isGated ? ["a human has to approve:", ...require_approval.map(item)] : []),
+    ...(require_approval_omitted > 0 ? [`- and what ${require_approval_omitted} more patterns match`] : []),
+    sudo_users === undefined ? "no sudo" : `sudo to ${sudo_users.map(visibleText).join(", ")}`,
+    session_modes.length === 0 ? "no sessions" : `sessions: ${session_modes.join(", ")}`,
+    rules.file_transfer ? "file transfer where the rules above allow it" : "no file transfer",
+    `certificates of at most ${rules.max_ttl_seconds} s`,
+  ];
+}
+
+function describeCommands(
+  { commands, enforcement, shell_parse, allow = [], allow_omitted = 0, some_denied = false }: HostRules,
+): readonly string[] {
+  const which = {
+    any: ["any command"],
+    denylist: ["any command but some that are denied, which are not shown"],
+    allowlist: [
+      "only these commands:",
+      ...allow.map(item),
+      ...(allow_omitted > 0 ? [`- and what ${allow_omitted} more patterns match, which are not shown`] : []),
+      ...(some_denied ? ["some of them are denied nevertheless, which is not shown"] : []),
+    ],
+  }[commands];
+  const parsed =
+    "each command of a line is judged for itself; redirections, substitutions, assignments and the like are refused";
+  return [
+    ...which,
+    ...(shell_parse ? [parsed] : []),
+    ...(enforcement === "audit" ? ["for now, what these rules refuse runs with a warning"] : []),
+  ];
+}
+
+function item(source: string): string {
+  return `- ${describePattern(source)}`;
+}
+
+/** Text without special meaning in a pattern, or with a backslash that removes the meaning. */
+const LITERAL = String.raw`(?<text>(?:[^\\^$.|?*+()[\]{}]|\\[^0-9A-Za-z])+)`;
+
+/** Patterns that have a short description, the most specific first. */
+const SHAPES: readonly (readonly [RegExp, (text: string) => string])[] = [
+  [
+    new RegExp(String.raw`^\^${LITERAL}(?:\(\?:|\()(?: \.\*)\)\?\$$`),
+    (text) => `${text}, alone or with arguments`,
+  ],
+  [
+    new RegExp(String.raw`^\^${LITERAL}(?:\(\?:|\()(?: \|\$|\$\| )\)$`),
+    (text) => `${text}, alone or with arguments`,
+  ],
+  [new RegExp(String.raw`^\^${LITERAL}\$$`), (text) => `exactly ${text}`],
+  [new RegExp(String.raw`^\^${LITERAL}(?:\.\*\$?)?$`), (text) => `what begins with ${text}`],
+  [new RegExp(`^${LITERAL}$`), (text) => `what contains ${text}`],
+];
+
+/** An RE2 pattern in words if it is simple, else the pattern itself. */
+export function describePattern(source: string): string {
+  for (const [shape, describe] of SHAPES) {
+    const text = shape.exec(source)?.groups?.["text"];
+    if (text !== undefined) return describe(`"${visibleText(text.replaceAll(/\\(.)/gu, "$1"))}"`);
+  }
+  return `what matches /${visibleText(source)}/ (RE2)`;
+}
