@@ -33,7 +33,7 @@ import {
   waiverScope,
 } from "@gateway/shared/policy";
 import type { FreezeSubject } from "@gateway/shared/wire";
-import type { StateStore } from "./store.ts";
+import type { StateStore } from "./state/store.ts";
 
 /** What a {@linkcode LiveState} works with. */
 interface LiveStateOptions {

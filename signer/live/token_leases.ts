@@ -14,7 +14,7 @@ import {
   faultOf,
   type TokenWish,
 } from "@gateway/shared/kubernetes";
-import type { StateStore } from "./store.ts";
+import type { StateStore } from "./state/store.ts";
 import { isHeldBy, type Lease, leaseKey, leaseName, leasePath, leaseSecret, leasesPath } from "./lease.ts";
 
 /** How much longer than its newest token a lease is kept: so often it is written to the store while it is used. */

@@ -9,7 +9,7 @@ import {
 import { changePolicy } from "./change_policy.ts";
 import { readDocument, writeDocument } from "../live/policy_source.ts";
 import type { SignerPorts } from "../sign/ports.ts";
-import type { PolicyChange, PolicyVersions } from "../live/store.ts";
+import type { PolicyChange, PolicyVersions } from "../live/state/postgres.ts";
 import { answer, requireAdmin } from "./admin.ts";
 
 /** `GET /v1/policy/versions`: who changed the hosts in the database when, the newest first. */

@@ -33,7 +33,7 @@ import {
 } from "../config/snapshot.ts";
 import { SignerState } from "../live/signer_state.ts";
 import { memoryStore } from "./failing_store.ts";
-import type { StateStore } from "../live/store.ts";
+import type { StateStore } from "../live/state/store.ts";
 
 export const HOST_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIIoI43F0CfGV/VLbTCz6XXLKZwm/HZQSG/N0iAG0D28c";
 const CA_KEY = parsePemCaKey(encodeOpensshPrivateKey(new Uint8Array(32).fill(1), "ca"));
