@@ -51,6 +51,9 @@ interface RevocationListOptions extends Pick<AnswerSearchOptions, "findAnswers">
   readonly forwarders: Iterable<string>;
 }
 
+/** What the audit log has of certificates and tokens. */
+export type LogReader = Pick<RevocationListOptions, "readRecords" | "findAnswers">;
+
 /** What other instances have issued and revoked. */
 type SharedRevocations = Pick<SharedContent, "certificates"> & {
   /** Absent where it is as it was taken over last. */
