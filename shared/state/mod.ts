@@ -39,6 +39,7 @@ export {
   type Statement,
   type Steps,
 } from "./sql.ts";
+export { Durable } from "./durable.ts";
 export type { PostgresDatabase, Query } from "./postgres_access.ts";
 export { migrate, type PostgresSchema, SAY_OLDEST } from "./postgres_schema.ts";
 export {
