@@ -16,45 +16,13 @@
  */
 import { AppError } from "../errors.ts";
 import { parseStandardJson } from "../json.ts";
+import { quoteText } from "../text.ts";
 
 /** A row as the database gives it: by column, integers as bigint, texts as bytes. */
 export type Row = Readonly<Record<string, unknown>>;
 
 /** What a statement is given for a named parameter. */
 export type Parameters = Record<string, string | number>;
-
-/** The columns of a `SELECT`, such that {@linkcode readText} and {@linkcode readInteger} can read them. */
-export function selectColumns(texts: readonly string[], integers: readonly string[]): string {
-  return [...texts.map((name) => `CAST(${name} AS BLOB) AS ${name}`), ...integers].join(", ");
-}
-
-/** Likewise for PostgreSQL. */
-export function selectAsBytes(texts: readonly string[], integers: readonly string[]): string {
-  return [...texts.map((name) => `convert_to(${name}, 'UTF8') AS ${name}`), ...integers].join(", ");
-}
-
-/** A statement with its parameters in order. */
-interface Statement {
-  /** With `$1` for the first parameter. */
-  readonly text: string;
-  /** What stands for `$1` and so on. */
-  readonly parameters: readonly (string | number)[];
-}
-
-/** An `INSERT` of a row for PostgreSQL. */
-export function insertRow(table: string, row: Parameters): Statement {
-  const names = Object.keys(row);
-  const places = names.map((_, index) => `$${index + 1}`);
-  return {
-    text: `INSERT INTO ${table} (${names.join(", ")}) VALUES (${places.join(", ")})`,
-    parameters: Object.values(row),
-  };
-}
-
-/** An `INSERT` of these columns, each from the parameter of its name. */
-export function insertInto(table: string, names: readonly string[]): string {
-  return `INSERT INTO ${table} (${names.join(", ")}) VALUES (${names.map((name) => `:${name}`).join(", ")})`;
-}
 
 /**
  * The text of a column.
@@ -174,4 +142,108 @@ export function readRows<T>(
       return [];
     }
   });
+}
+
+/** Rows as values; one that can't be read stops everything, because a deny that is left out would pass. */
+export function readAll<T>(
+  rows: readonly Row[],
+  decode: (row: Row) => T,
+  unreadable: (error: unknown) => AppError,
+): readonly T[] {
+  try {
+    return rows.map(decode);
+  } catch (error) {
+    throw unreadable(error);
+  }
+}
+
+/** A column, and how its value is kept. */
+export interface Column<V> {
+  readonly name: string;
+  readonly isText: boolean;
+  readonly encode: (value: V) => string | number;
+  /** Throws `TypeError` if the column cannot be read. */
+  readonly decode: (row: Row) => V;
+}
+
+/** A text as it is. */
+export function textColumn(name: string): Column<string> {
+  return { name, isText: true, encode: String, decode: (row) => readText(row, name) };
+}
+
+/** One of a fixed set of words. */
+export function wordColumn<W extends string>(name: string, words: readonly W[]): Column<W> {
+  const decode = (row: Row) => {
+    const text = readText(row, name);
+    const word = words.find((known) => known === text);
+    if (word === undefined) throw new TypeError(`unknown ${name} ${quoteText(text)}`);
+    return word;
+  };
+  return { name, isText: true, encode: String, decode };
+}
+
+/** A list of texts, kept as JSON. */
+export function listColumn(name: string): Column<readonly string[]> {
+  return { name, isText: true, encode: JSON.stringify, decode: (row) => readStrings(row, name) };
+}
+
+/** An integer. */
+export function integerColumn(name: string): Column<number> {
+  return { name, isText: false, encode: Number, decode: (row) => readInteger(row, name) };
+}
+
+/** A boolean, kept as 0 or 1. */
+export function flagColumn(name: string): Column<boolean> {
+  return { name, isText: false, encode: Number, decode: (row) => readFlag(row, name) };
+}
+
+/** A time in milliseconds, kept in units of `unitMs` and rounded down. */
+export function timeColumn(name: string, unitMs: number): Column<number> {
+  const encode = (ms: number) => Math.floor(ms / unitMs);
+  return { name, isText: false, encode, decode: (row) => readTime(row, name, unitMs) };
+}
+
+/** A table whose rows are values of one type: each column is declared once. */
+export class Table<T extends object> {
+  /** The table's name. */
+  readonly name: string;
+  readonly #columns: readonly (readonly [keyof T, Column<T[keyof T]>])[];
+
+  /** @param columns the columns by the property that each one keeps */
+  constructor(name: string, columns: { readonly [K in keyof T]: Column<T[K]> }) {
+    this.name = name;
+    this.#columns = Object.entries(columns) as [keyof T, Column<T[keyof T]>][];
+  }
+
+  /** The names of the text columns. */
+  get texts(): readonly string[] {
+    return this.#columns.filter(([, { isText }]) => isText).map(([, { name }]) => name);
+  }
+
+  /** The names of the integer columns. */
+  get integers(): readonly string[] {
+    return this.#columns.filter(([, { isText }]) => !isText).map(([, { name }]) => name);
+  }
+
+  /**
+   * The columns of a value.
+   *
+   * @throws {AppError} `internal` if a database could give a text back shorter than it took it
+   */
+  encode(value: T): Parameters {
+    const row = Object.fromEntries(
+      this.#columns.map(([key, { name, encode }]) => [name, encode(value[key])]),
+    );
+    checkStorable(Object.values(row).filter((each) => typeof each === "string"));
+    return row;
+  }
+
+  /**
+   * The value of a row.
+   *
+   * @throws {TypeError} naming the column that cannot be read
+   */
+  decode(row: Row): T {
+    return Object.fromEntries(this.#columns.map(([key, { decode }]) => [key, decode(row)])) as T;
+  }
 }

@@ -7,8 +7,10 @@
 export { ChangeLock } from "./change_lock.ts";
 export {
   checkStorable,
-  insertInto,
-  insertRow,
+  type Column,
+  flagColumn,
+  integerColumn,
+  listColumn,
   type Parameters,
   readFlag,
   readInteger,
@@ -17,11 +19,27 @@ export {
   readTime,
   type Row,
   type RowReader,
-  selectAsBytes,
-  selectColumns,
   showText,
   type StateWarner,
+  Table,
+  textColumn,
+  timeColumn,
+  wordColumn,
 } from "./columns.ts";
+export {
+  deleteFrom,
+  type Dialect,
+  insertInto,
+  insertRow,
+  insertRows,
+  POSTGRES,
+  selectAsBytes,
+  selectColumns,
+  SQLITE,
+  type Statement,
+  type Steps,
+} from "./sql.ts";
+export { Durable } from "./durable.ts";
 export type { PostgresDatabase, Query } from "./postgres_access.ts";
 export { migrate, type PostgresSchema, SAY_OLDEST } from "./postgres_schema.ts";
 export {

@@ -16,7 +16,8 @@ import { ChangeLock } from "./change_lock.ts";
 import { type Clock, within } from "../clock.ts";
 import { AppError, errorText } from "../errors.ts";
 import { readNamedText } from "../files/files.ts";
-import { type Parameters, readRows, type Row, type RowReader, type StateWarner } from "./columns.ts";
+import { readAll, readRows, type Row, type RowReader, type StateWarner } from "./columns.ts";
+import type { Steps } from "./sql.ts";
 import { migrate, type PostgresSchema } from "./postgres_schema.ts";
 import { openSession, type PostgresSession } from "./postgres_session.ts";
 import {
@@ -151,13 +152,20 @@ export class PostgresAccess {
     return readRows(rows, reader, this.#database.warn);
   }
 
-  /** What to throw where a row can't be read and must not be left out. */
-  unreadable(what: string, cause: unknown): AppError {
-    return new AppError(
-      "invalid_config",
-      `Cannot use state_db ${describeTarget(this.#target)}: ${what} can't be read: ${errorText(cause)}`,
-      { cause },
-    );
+  /**
+   * The rows of a query as values.
+   *
+   * @throws {AppError} `invalid_config` if one cannot be read
+   */
+  readAll<T>(rows: readonly Row[], what: string, decode: (row: Row) => T): readonly T[] {
+    return readAll(rows, decode, (cause) => {
+      const problem = `${what} can't be read: ${errorText(cause)}`;
+      return new AppError(
+        "invalid_config",
+        `Cannot use state_db ${describeTarget(this.#target)}: ${problem}`,
+        { cause },
+      );
+    });
   }
 
   /** Closes the connection after what is under way, also a second time. */
@@ -292,21 +300,12 @@ async function readPassword(
   return text.replace(/\r?\n$/, "");
 }
 
-/**
- * Inserts rows that have the same columns; none is fine.
- *
- * @param conflict an `ON CONFLICT` clause
- */
-export async function insertRows(
-  query: Query,
-  table: string,
-  rows: readonly Parameters[],
-  conflict = "",
-): Promise<void> {
-  const [first] = rows;
-  if (first === undefined) return;
-  const names = Object.keys(first).join(", ");
-  const text = `INSERT INTO ${table} (${names}) SELECT ${names} FROM ` +
-    `json_populate_recordset(NULL::${table}, $1::text::json) ${conflict}`;
-  await query(text.trimEnd(), [JSON.stringify(rows)]);
+/** Runs a transaction's statements, for an action. */
+export async function perform<T>(query: Query, steps: Steps<T>): Promise<T> {
+  let step = steps.next();
+  while (step.done !== true) {
+    const statements = step.value;
+    step = steps.next(await Promise.all(statements.map(({ text, parameters }) => query(text, parameters))));
+  }
+  return step.value;
 }

@@ -14,7 +14,8 @@
 import { DatabaseSync } from "node:sqlite";
 import { AppError, errorText } from "../errors.ts";
 import { quoteText } from "../text.ts";
-import { type Parameters, readRows, type Row, type RowReader, type StateWarner } from "./columns.ts";
+import { type Parameters, readAll, readRows, type Row, type RowReader, type StateWarner } from "./columns.ts";
+import type { Steps } from "./sql.ts";
 import { APPLICATION_IDS, findDifference, ownerOf, type StateSchema } from "./schema.ts";
 
 /** Where a database is, and who hears of it. */
@@ -112,12 +113,37 @@ export class SqliteAccess {
     return readRows(rows, reader, this.#file.warn);
   }
 
-  /** What to throw where a row can't be read and must not be left out. */
-  unreadable(what: string, cause: unknown): AppError {
-    const message = `Cannot use state_db ${quoteText(this.#file.path)}: ${what} can't be read: ${
-      errorText(cause)
-    }`;
-    return new AppError("invalid_config", `${message}; ${damageRemedy(this.#schema)}`, { cause });
+  /**
+   * The rows of a query as values, for an action.
+   *
+   * @throws {AppError} `invalid_config` if one cannot be read
+   */
+  readAll<T>(rows: readonly Row[], what: string, decode: (row: Row) => T): readonly T[] {
+    return readAll(rows, decode, (cause) => {
+      const place = `Cannot use state_db ${quoteText(this.#file.path)}`;
+      const problem = `${what} can't be read: ${errorText(cause)}`;
+      return new AppError("invalid_config", `${place}: ${problem}; ${damageRemedy(this.#schema)}`, { cause });
+    });
+  }
+
+  /** Runs a transaction's statements, for an action. */
+  perform<T>(steps: Steps<T>): T {
+    let step = steps.next();
+    while (step.done !== true) {
+      step = steps.next(
+        step.value.map(({ text, parameters = [] }) =>
+          this.rows(
+            text,
+            Object.fromEntries(
+              parameters.entries().map(
+                ([index, value]) => [`${index + 1}`, value],
+              ),
+            ),
+          )
+        ),
+      );
+    }
+    return step.value;
   }
 
   /** Runs a statement, for an action; gives the number of rows it changed. */

@@ -1,7 +1,7 @@
 import { writeAll } from "@gateway/shared/text";
 import { readConfigText } from "@gateway/shared/config";
 import { ifThere, tryLockFile } from "@gateway/shared/files";
-import { AppError } from "@gateway/shared/errors";
+import { AppError, errorText } from "@gateway/shared/errors";
 import { finish, finishInSlices } from "@gateway/shared/clock";
 import { editPath, type SignerConfig } from "./config.ts";
 import { loadSnapshot, parseSignerConfig, type Snapshot, type SnapshotPorts } from "./snapshot.ts";
@@ -77,5 +77,15 @@ async function replaceConfigFile(path: string, text: string): Promise<void> {
     await renamed.sync();
   } catch (cause) {
     throw new AppError("internal", "The config file could not be written", { cause });
+  }
+}
+
+/** A text that changes whenever a file is written or replaced; the error text if the file cannot be read. */
+export async function stampOf(path: string): Promise<string> {
+  try {
+    const { dev, ino, size, mtime } = await Deno.stat(path);
+    return [dev, ino, size, mtime?.getTime()].join();
+  } catch (error) {
+    return errorText(error);
   }
 }

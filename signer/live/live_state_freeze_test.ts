@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import type { FreezeSubject } from "@gateway/shared/wire";
 import type { LiveState } from "./live_state.ts";
-import { FailingStore } from "../testing/failing_store.ts";
+import { failingStore } from "../testing/failing_store.ts";
 import {
   CALLER,
   GRANT,
@@ -25,7 +25,7 @@ Deno.test.each<FreezeSubject>([CALLER, USER, { kind: "caller", value: "control-p
 );
 
 Deno.test("freeze() takes exactly the active grants and waivers of its subject (K4)", async () => {
-  const store = new FailingStore();
+  const store = failingStore();
   const { live, clock, ids, create, learn, freeze } = await openLiveState(store);
   await create({ caller: "broker-1", ttlSeconds: 1 });
   const any = await create();
@@ -43,7 +43,7 @@ Deno.test("freeze() takes exactly the active grants and waivers of its subject (
 });
 
 Deno.test("freeze() and unfreeze() take a name however it is written, also after a restart; grants are exact", async () => {
-  const store = new FailingStore();
+  const store = failingStore();
   const { live, ids, create, freeze } = await openLiveState(store);
   const [any, , bob] = [await create(), await create({ endUser: "Alice" }), await create({ endUser: "bob" })];
   assert.deepEqual(await freeze({ kind: "end_user", value: "ALICE." }), {
@@ -62,7 +62,7 @@ Deno.test("freeze() and unfreeze() take a name however it is written, also after
 });
 
 Deno.test("freeze() is in force and in the store before it resolves, in this order: memory, store, checkpoint (K2)", async () => {
-  const store = new FailingStore();
+  const store = failingStore();
   const { live, freeze } = await openLiveState(store);
   const { promise: slow, resolve } = Promise.withResolvers<void>();
   store.held.set("checkpoint", slow);
@@ -77,7 +77,7 @@ Deno.test("freeze() is in force and in the store before it resolves, in this ord
 });
 
 Deno.test("freeze() does not wait for other freezes if the database hangs", async () => {
-  const store = new FailingStore();
+  const store = failingStore();
   const { live, freeze } = await openLiveState(store);
   const { promise: hung, resolve } = Promise.withResolvers<void>();
   store.held.set("putFreeze", hung);
@@ -95,7 +95,7 @@ Deno.test("freeze() does not wait for other freezes if the database hangs", asyn
 });
 
 Deno.test("freeze() that the store can't keep is in force all the same, takes the grants, and says so", async () => {
-  const store = new FailingStore();
+  const store = failingStore();
   const { live, counts, ids, create, freeze } = await openLiveState(store);
   await create({ caller: "broker-1" });
   store.failing.add("putFreeze");
@@ -113,7 +113,7 @@ Deno.test.each<{ name: string; retry: (live: LiveState) => Promise<void> }>([
   { name: "at the next look", retry: (live) => live.storeFreezes() },
   { name: "at the end", retry: (live) => live.close() },
 ])("a freeze that the store could not keep is stored once it can be: $name", async ({ retry }) => {
-  const store = new FailingStore();
+  const store = failingStore();
   const { live, create, freeze } = await openLiveState(store);
   await create({ caller: "broker-1" });
   store.failing.add("putFreeze");
@@ -133,7 +133,7 @@ Deno.test.each<{ name: string; retry: (live: LiveState) => Promise<void> }>([
 });
 
 Deno.test("freeze() whose checkpoint fails is enforced, says that it is not durable, and is tried again (K3)", async () => {
-  const store = new FailingStore();
+  const store = failingStore();
   const { live, counts, ids, create, freeze } = await openLiveState(store);
   await create({ caller: "broker-1" });
   store.failing.add("checkpoint");
@@ -148,7 +148,7 @@ Deno.test("freeze() whose checkpoint fails is enforced, says that it is not dura
 });
 
 Deno.test("unfreeze() lets requests pass again, also after a restart, and tells whether there was a freeze", async () => {
-  const store = new FailingStore();
+  const store = failingStore();
   const { live, freeze } = await openLiveState(store);
   await freeze(CALLER);
   const facts: boolean[] = [];
@@ -161,7 +161,7 @@ Deno.test("unfreeze() lets requests pass again, also after a restart, and tells 
 });
 
 Deno.test("unfreeze() that the store can't keep leaves the subject frozen", async () => {
-  const store = new FailingStore();
+  const store = failingStore();
   const { live, freeze } = await openLiveState(store);
   await freeze(CALLER);
   store.failing.add("deleteFreeze");
@@ -170,7 +170,7 @@ Deno.test("unfreeze() that the store can't keep leaves the subject frozen", asyn
 });
 
 Deno.test("unfreeze() of a subject that is not frozen leaves its grants alone", async () => {
-  const store = new FailingStore();
+  const store = failingStore();
   const { live, ids, create } = await openLiveState(store);
   const { id } = await create({ caller: "broker-1" });
   assert.equal(await live.unfreeze(CALLER, recorded), false);
@@ -183,7 +183,7 @@ Deno.test.each<{ name: string; first: "freeze" | "grant" | "waiver" }>([
   { name: "a grant", first: "grant" },
   { name: "a waiver", first: "waiver" },
 ])("changes that meet run one after another: $name first", async ({ first }) => {
-  const store = new FailingStore();
+  const store = failingStore();
   const { live, ids, learn, freeze } = await openLiveState(store);
   for (const method of ["putFreeze", "insertGrant"] as const) {
     store.held.set(method, new Promise((done) => setTimeout(done, 0)));

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { AppError, errorText } from "@gateway/shared/errors";
 import { SAMPLE_NOW, sampleGrant } from "@gateway/shared/testing";
 import type { WaiverDraft } from "./live_state.ts";
-import { FailingStore, memoryStore } from "../testing/failing_store.ts";
+import { failingStore, memoryStore } from "../testing/failing_store.ts";
 import {
   CALLER,
   freezeOf,
@@ -42,7 +42,7 @@ Deno.test.each([
   },
   { name: "with an invalid pattern", draft: { allow: ["^id$", "("] }, kind: "invalid_pattern" },
 ])("createGrant() refuses one $name, and neither records nor stores it (K5)", async ({ draft, kind }) => {
-  const store = new FailingStore();
+  const store = failingStore();
   const { live, ids, freeze } = await openLiveState(store);
   await freeze(CALLER);
   await freeze(USER);
@@ -60,7 +60,7 @@ Deno.test("a grant for everyone is possible while somebody is frozen", async () 
 
 // The record comes first: what could not be recorded has not happened.
 Deno.test("no change has an effect that could not be recorded", async () => {
-  const store = new FailingStore();
+  const store = failingStore();
   const { live, ids, create, freeze } = await openLiveState(store);
   const { id } = await create();
   await freeze(USER);
@@ -79,7 +79,7 @@ Deno.test("no change has an effect that could not be recorded", async () => {
 
 // The record came first: it says what has not happened until another takes it back.
 Deno.test("a change that the store could not take is taken back in the records, before the next has its turn", async () => {
-  const store = new FailingStore();
+  const store = failingStore();
   const { live, create, freeze } = await openLiveState(store);
   const { id } = await create();
   await freeze(USER);
@@ -106,7 +106,7 @@ Deno.test("a change that the store could not take is taken back in the records, 
 });
 
 Deno.test("a grant or waiver that could not be stored does not exist", async () => {
-  const store = new FailingStore();
+  const store = failingStore();
   const { live, counts, ids, learn } = await openLiveState(store);
   store.failing.add("insertGrant");
   await assert.rejects(() => live.createGrant(GRANT, recorded), { code: "internal" });
@@ -131,7 +131,7 @@ Deno.test("revokeGrant() knows no expired grant", async () => {
 });
 
 Deno.test("revokeGrant() keeps a grant that the store could not delete (K22)", async () => {
-  const store = new FailingStore();
+  const store = failingStore();
   const { live, counts, ids, create } = await openLiveState(store);
   const { id } = await create();
   store.failing.add("deleteGrant");
@@ -164,7 +164,7 @@ Deno.test("learnWaiver() binds to command, elevation, caller and end user (A4, I
 });
 
 Deno.test("learnWaiver() again refreshes the one waiver of the scope", async () => {
-  const store = new FailingStore();
+  const store = failingStore();
   const { live, clock, learn } = await openLiveState(store);
   await learn();
   await learn({ endUser: "" });
@@ -196,7 +196,7 @@ Deno.test.each<{ name: string; draft: Partial<WaiverDraft>; reason: string }>([
   { name: "of a frozen end user (A13)", draft: { endUser: "frozen" }, reason: "subject is frozen" },
   { name: "through a frozen forwarder (K6)", draft: { peer: "frozen" }, reason: "subject is frozen" },
 ])("learnWaiver() learns nothing from a command $name", async ({ draft, reason }) => {
-  const store = new FailingStore();
+  const store = failingStore();
   const { ids, learn, freeze } = await openLiveState(store);
   await freeze({ kind: "caller", value: "frozen" });
   await freeze({ kind: "end_user", value: "frozen" });
@@ -214,7 +214,7 @@ Deno.test("learnWaiver() shortens a life above the cap", async () => {
 });
 
 Deno.test("purgeExpired() forgets what has expired, in memory and in the store", async () => {
-  const store = new FailingStore();
+  const store = failingStore();
   const { live, clock, counts, create } = await openLiveState(store);
   await create({ ttlSeconds: 1 });
   const { id } = await create({ ttlSeconds: 60 });

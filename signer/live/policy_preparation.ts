@@ -9,7 +9,7 @@ import { AppError } from "@gateway/shared/errors";
 import type { ServiceLogger } from "@gateway/shared/service";
 import type { PolicySource } from "./policy_source.ts";
 import type { SignerState } from "./signer_state.ts";
-import type { PolicyVersions, StoredDocument } from "./store.ts";
+import type { PolicyVersions, StoredDocument } from "./state/postgres.ts";
 
 /** A signer that needs longer refuses to decide until it is ready: the change does not wait for it. One that is gone is off the list sooner. */
 const PREPARE_MS = 5_000;

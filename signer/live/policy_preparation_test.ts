@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { FakeClock } from "@gateway/shared/testing";
 import { PolicyPreparation, prepareElsewhere } from "./policy_preparation.ts";
 import { PolicySource, writeDocument } from "./policy_source.ts";
-import { digestOf } from "./state/postgres_policy.ts";
-import type { PolicyVersions } from "./store.ts";
+import { digestOf } from "./state/postgres.ts";
+import type { PolicyVersions } from "./state/postgres.ts";
 import { CONFIG, snapshotOf } from "../testing/memory_signer.ts";
 
 const { hosts: HOSTS, ...REST } = CONFIG;

@@ -11,7 +11,7 @@ import * as z from "@zod/zod";
 import { findMisplacedHosts, type SignerConfig } from "../config/config.ts";
 import type { ConfigFile } from "../config/config_file.ts";
 import type { Snapshot } from "../config/snapshot.ts";
-import type { PolicyVersions, StoredDocument, StoredPolicy } from "./store.ts";
+import type { PolicyVersions, StoredDocument, StoredPolicy } from "./state/postgres.ts";
 
 /** What a {@linkcode PolicySource} works with. */
 interface PolicySourceOptions {

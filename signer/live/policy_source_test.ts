@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import type { ConfigFile } from "../config/config_file.ts";
 import { PolicySource, readDocument, writeDocument } from "./policy_source.ts";
-import { digestOf } from "./state/postgres_policy.ts";
-import type { StoredPolicy } from "./store.ts";
+import { digestOf } from "./state/postgres.ts";
+import type { StoredPolicy } from "./state/postgres.ts";
 import { CONFIG, snapshotOf } from "../testing/memory_signer.ts";
 
 const { hosts: HOSTS, ...REST } = CONFIG;

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { endOfTurn } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
 import { sampleCluster } from "@gateway/shared/testing";
 import { CONFIG, get, post, snapshotOf, startSigner } from "../testing/memory_signer.ts";
@@ -92,7 +93,7 @@ Deno.test("SignerState.reload() runs changes one after another: a slow one can't
   signer.setNext(() => slow);
   const first = signer.state.reload("first");
   const second = signer.state.reload("second");
-  await Promise.resolve();
+  await endOfTurn();
   signer.setNext(() => Promise.resolve(snapshotOf({ ...CONFIG, hosts: {} })));
   resolve(snapshotOf(CONFIG));
   assert.deepEqual(await Promise.all([first, second]), [3, 0]);
@@ -105,7 +106,7 @@ Deno.test("a reload that loaded before a pattern was removed does not bring it b
   const loads = [slow, Promise.resolve(snapshotOf({ ...CONFIG, hosts: {} }))];
   signer.setNext(() => loads.shift() ?? Promise.reject(new Error("loaded too often")));
   const reload = signer.state.reload("operator");
-  await Promise.resolve();
+  await endOfTurn();
   const removal = new Request("https://signer/v1/policy/hosts/web01/allow", {
     method: "DELETE",
     body: JSON.stringify({ pattern: "^uptime$" }),

@@ -14,7 +14,7 @@ import {
   faultOf,
   type TokenWish,
 } from "@gateway/shared/kubernetes";
-import type { StateStore } from "./store.ts";
+import type { StateStore } from "./state/store.ts";
 import { isHeldBy, type Lease, leaseKey, leaseName, leasePath, leaseSecret, leasesPath } from "./lease.ts";
 
 /** How much longer than its newest token a lease is kept: so often it is written to the store while it is used. */
@@ -30,7 +30,12 @@ const MAX_LEASES_OF_CALLER = 1_000;
 
 /** What {@linkcode TokenLeases} work with. */
 interface TokenLeasesOptions {
-  readonly store: Pick<StateStore, "survivesRestart" | "loadLeases" | "putLease" | "deleteLease">;
+  readonly store: Pick<
+    StateStore,
+    "survivesRestart" | "loadLeases" | "putLease" | "deleteLease" | "shared"
+  >;
+  /** The name of this signer among those that share the store; each has its own Secrets. Empty: there is one signer. */
+  readonly instance: string;
   readonly api: ClusterApi;
   readonly clock: Clock;
   readonly logger: ServiceLogger;
@@ -39,15 +44,6 @@ interface TokenLeasesOptions {
   /** Where a cluster is by the config in force; `undefined`: it is in it no more. */
   readonly addressOf: (cluster: string) => ClusterAddress | undefined;
   readonly isFrozen: (identity: RequestIdentity) => boolean;
-  /** Present where several signers share the store. */
-  readonly shared?: SharedLeases;
-}
-
-/** What a signer does about the Secrets of others. */
-interface SharedLeases {
-  readonly instance: string;
-  /** Takes over those of signers that are gone. */
-  readonly adopt: () => Promise<readonly Lease[]>;
   readonly freezes: () => readonly FreezeSubject[];
 }
 
@@ -114,7 +110,7 @@ export class TokenLeases {
   ): Promise<BoundSecret> {
     const { cluster, ca, holder, serial } = wish;
     const place = { cluster: cluster.name, namespace: cluster.leaseNamespace };
-    const name = leaseName(place, holder, this.#options.shared?.instance);
+    const name = leaseName(place, holder, this.#options.instance);
     this.#addresses.set(cluster.name, { cluster, ca });
     return this.#inTurn(leaseKey({ cluster: cluster.name, name }), async (key) => {
       const known = this.#leases.get(key);
@@ -206,13 +202,13 @@ export class TokenLeases {
 
   /** What a signer left that is gone has to end like its own: a freeze may have come after its end. */
   async #adopt(): Promise<void> {
-    const { shared, logger, onStoreError } = this.#options;
+    const { store: { shared }, logger, onStoreError, freezes } = this.#options;
     if (shared === undefined) return;
     try {
-      const adopted = await shared.adopt();
+      const adopted = await shared.adoptLeases();
       if (adopted.length === 0) return;
       this.#take(adopted);
-      for (const subject of shared.freezes()) await this.revoke(subject);
+      for (const subject of freezes()) await this.revoke(subject);
     } catch (error) {
       onStoreError();
       logger.warn("Secrets of signers that are gone are not taken over yet", { error });

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { FailingStore, memoryStore } from "../testing/failing_store.ts";
+import { failingStore, memoryStore } from "../testing/failing_store.ts";
 import { FakeSecrets, startLeaseSigner } from "../testing/lease_scene.ts";
 import { post, snapshotOf } from "../testing/memory_signer.ts";
 import { leaseName } from "./lease.ts";
@@ -165,7 +165,7 @@ Deno.test("a freeze while the Secret is made deletes it, and no token leaves", a
 });
 
 Deno.test("a freeze of a serial counts also while the store takes in that its Secret is used for longer", async () => {
-  const store = new FailingStore();
+  const store = failingStore();
   const signer = await startLeaseSigner({ store, randomBytes: VARIED });
   const { body: { serial } } = await signer.get("alice");
   await signer.clock.advance(601_000);
@@ -242,7 +242,7 @@ Deno.test("what a killed process left is swept by the next one, in its time", as
 });
 
 Deno.test("a Secret in use is not swept, and one write to the store serves for ten minutes", async () => {
-  const store = new FailingStore();
+  const store = failingStore();
   const signer = await startLeaseSigner({ store });
   for (let minute = 0; minute < 30; minute++) {
     assert.equal((await signer.get("alice")).status, 200);
@@ -272,7 +272,7 @@ Deno.test("what a freeze has to reach after a restart, it reaches", async () => 
 });
 
 Deno.test("without room in the store there is neither a Secret nor a token", async () => {
-  const store = new FailingStore();
+  const store = failingStore();
   store.failing.add("putLease");
   const signer = await startLeaseSigner({ store });
   const { status, body } = await signer.get("alice");
@@ -281,7 +281,7 @@ Deno.test("without room in the store there is neither a Secret nor a token", asy
 });
 
 Deno.test("a freeze deletes the Secret also where the store can't be told", async () => {
-  const store = new FailingStore();
+  const store = failingStore();
   const signer = await startLeaseSigner({ store });
   await signer.get("alice");
   store.failing.add("putLease").add("deleteLease");

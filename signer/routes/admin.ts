@@ -1,25 +1,37 @@
 import type { AuditEntry } from "@gateway/shared/audit";
 import { AppError } from "@gateway/shared/errors";
-import type { Peer } from "@gateway/shared/http";
-import type { SignerPorts } from "../sign/ports.ts";
+import { type Peer, readJsonBody } from "@gateway/shared/http";
+import type * as z from "@zod/zod";
+import type { Authority, Call } from "../sign/authority.ts";
 
-/** The longest body of an admin request. */
-export const MAX_ADMIN_BODY_BYTES: number = 16 * 1024;
+type Denied = Omit<AuditEntry, "caller" | "err">;
 
 /**
- * Lets the callers in `reload_callers` pass, by their own certificate only; records everybody else.
+ * Lets the callers in `reload_callers` pass, by their own certificate only; records all others.
  *
  * @throws {AppError} `forbidden`
  */
 export async function requireAdmin(
-  ports: SignerPorts,
-  peer: Peer,
-  denied: Omit<AuditEntry, "caller" | "err">,
+  { state, gate }: Authority,
+  { caller }: Peer,
+  denied: Denied,
 ): Promise<void> {
-  if (ports.state.current.reloadCallers.has(peer.caller)) return;
+  if (state.current.reloadCallers.has(caller)) return;
   const err = "caller is not in reload_callers";
-  await ports.gate.bestEffort({ ...denied, caller: peer.caller, err });
+  await gate.bestEffort({ ...denied, caller, err });
   throw new AppError("forbidden", err);
+}
+
+/** The body of an admin's request. */
+export async function readAdminBody<T>(
+  authority: Authority,
+  { request, peer }: Call,
+  denied: Denied,
+  schema: z.ZodType<T>,
+  maxBytes = 16 * 1024,
+): Promise<T> {
+  await requireAdmin(authority, peer, denied);
+  return await readJsonBody(request, { maxBytes, schema });
 }
 
 export function answer(body: unknown, status = 200): Response {
@@ -30,8 +42,8 @@ export function answer(body: unknown, status = 200): Response {
 }
 
 /** `POST /v1/reload`: reads `signer.json` again; for the callers in `reload_callers` only. */
-export async function handleReload(ports: SignerPorts, peer: Peer): Promise<Response> {
-  await requireAdmin(ports, peer, { command: "reload", outcome: "reload-denied" });
-  const hosts = await ports.state.reload(peer.caller);
+export async function handleReload(authority: Authority, { peer }: Call): Promise<Response> {
+  await requireAdmin(authority, peer, { command: "reload", outcome: "reload-denied" });
+  const hosts = await authority.state.reload(peer.caller);
   return answer({ status: "ok", hosts });
 }

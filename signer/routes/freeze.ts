@@ -1,18 +1,18 @@
 import { AppError, describeFault } from "@gateway/shared/errors";
-import { type Peer, readJsonBody } from "@gateway/shared/http";
 import { isSameIdentity } from "@gateway/shared/text";
 import { mayUseSome } from "@gateway/shared/policy";
 import { formatSubject, listRevocations } from "../live/freezes.ts";
 import { type FreezeRequest, freezeRequest, unfreezeRequest } from "@gateway/shared/wire";
 import type { FreezeFacts } from "../live/live_state.ts";
-import type { SignerPorts } from "../sign/ports.ts";
-import { answer, MAX_ADMIN_BODY_BYTES, requireAdmin } from "./admin.ts";
+import type { Authority, Call } from "../sign/authority.ts";
+import { answer, readAdminBody } from "./admin.ts";
 
 /** `POST /v1/freeze`: the kill switch. */
-export async function handleFreeze(ports: SignerPorts, request: Request, peer: Peer): Promise<Response> {
-  await requireAdmin(ports, peer, { command: "freeze", outcome: "policy-denied" });
-  const body = await readJsonBody(request, { maxBytes: MAX_ADMIN_BODY_BYTES, schema: freezeRequest });
-  if (!ports.live.survivesRestart && !body.allow_volatile) {
+export async function handleFreeze(authority: Authority, call: Call): Promise<Response> {
+  const { peer } = call;
+  const denied = { command: "freeze", outcome: "policy-denied" };
+  const body = await readAdminBody(authority, call, denied, freezeRequest);
+  if (!authority.live.survivesRestart && !body.allow_volatile) {
     throw new AppError(
       "conflict",
       "A freeze would be gone with the process: set state_db, or send allow_volatile (broker-ctl --volatile)",
@@ -23,16 +23,16 @@ export async function handleFreeze(ports: SignerPorts, request: Request, peer: P
     caller: peer.caller,
     command: describeFreeze(body, grantsRevoked),
   });
-  const outcome = await ports.live.freeze({ kind, value, reason, frozenBy: peer.caller }, {
-    made: (facts) => ports.gate.require({ ...recordOf(facts), outcome: "frozen" }),
+  const outcome = await authority.live.freeze({ kind, value, reason, frozenBy: peer.caller }, {
+    made: (facts) => authority.gate.require({ ...recordOf(facts), outcome: "frozen" }),
     notStored: (facts, error) =>
-      ports.gate.bestEffort({
+      authority.gate.bestEffort({
         ...recordOf(facts),
         outcome: "policy-failed",
         err: `in force, but a restart undoes it: ${describeFault(error)}`,
       }),
   });
-  if (ports.instances.isShared && outcome.kept === "memory") {
+  if (authority.instances.isShared && outcome.kept === "memory") {
     throw new AppError(
       "state_stale",
       `${
@@ -42,33 +42,36 @@ export async function handleFreeze(ports: SignerPorts, request: Request, peer: P
     );
   }
   // Every instance refuses, and has stored what it has issued: all of it is revoked.
-  const silent = await ports.instances.settled();
+  const silent = await authority.instances.settled();
   const revocation = body.kind === "session_id"
     ? undefined
-    : await ports.krl.revoke([{ kind: body.kind, value }]);
-  const tokens = await ports.leases.revoke(body);
+    : await authority.krl.revoke([{ kind: body.kind, value }]);
+  const tokens = await authority.leases.revoke(body);
   return answer({
     status: "ok",
     newly_frozen: outcome.newlyFrozen,
     grants_revoked: outcome.grantsRevoked,
-    ...(revocation !== undefined && ports.state.current.envelopeKey !== undefined &&
+    ...(revocation !== undefined && authority.state.current.envelopeKey !== undefined &&
       { certificates_revoked: revocation.revoked, krl_version: revocation.version }),
-    ...(ports.state.current.policy.clusters.size > 0 && { tokens_revoked: tokens }),
+    ...(authority.state.current.policy.clusters.size > 0 && { tokens_revoked: tokens }),
     ...(silent.length > 0 && { silent_signers: silent }),
     persisted: outcome.kept === "memory" || revocation?.persisted === false ? false : undefined,
-    warning: ports.knownSubjects.warningFor(body),
+    warning: authority.knownSubjects.warningFor(body),
   });
 }
 
 /** `POST /v1/unfreeze`. */
-export async function handleUnfreeze(ports: SignerPorts, request: Request, peer: Peer): Promise<Response> {
-  await requireAdmin(ports, peer, { command: "unfreeze", outcome: "policy-denied" });
-  const subject = await readJsonBody(request, { maxBytes: MAX_ADMIN_BODY_BYTES, schema: unfreezeRequest });
-  const record = { caller: peer.caller, command: `unfrozen kind=${subject.kind} value=${subject.value}` };
-  const wasFrozen = await ports.live.unfreeze(subject, {
-    made: () => ports.gate.require({ ...record, outcome: "unfrozen" }),
+export async function handleUnfreeze(authority: Authority, call: Call): Promise<Response> {
+  const denied = { command: "unfreeze", outcome: "policy-denied" };
+  const subject = await readAdminBody(authority, call, denied, unfreezeRequest);
+  const record = {
+    caller: call.peer.caller,
+    command: `unfrozen kind=${subject.kind} value=${subject.value}`,
+  };
+  const wasFrozen = await authority.live.unfreeze(subject, {
+    made: () => authority.gate.require({ ...record, outcome: "unfrozen" }),
     notStored: ({ wasFrozen }, error) =>
-      ports.gate.bestEffort({
+      authority.gate.bestEffort({
         ...record,
         outcome: "policy-failed",
         err: `${wasFrozen ? "still" : "not"} frozen, nothing has changed: ${describeFault(error)}`,
@@ -81,10 +84,13 @@ export async function handleUnfreeze(ports: SignerPorts, request: Request, peer:
  * `GET /v1/revocations`: all that is frozen for forwarders, and for admins also who froze it and why. A broker receives
  * what its sessions can be about, and no other caller's freeze; a CN that may use no host or cluster receives its own.
  */
-export function handleRevocations(ports: SignerPorts, { caller }: Peer): Response {
-  ports.instances.requireFresh();
-  const { reloadCallers, trustedForwarders, policy } = ports.state.current;
-  const entries = listRevocations(ports.live.view.freezes, reloadCallers.has(caller) ? "admin" : "caller");
+export function handleRevocations(authority: Authority, { peer: { caller } }: Call): Response {
+  authority.instances.requireFresh();
+  const { reloadCallers, trustedForwarders, policy } = authority.state.current;
+  const entries = listRevocations(
+    authority.live.view.freezes,
+    reloadCallers.has(caller) ? "admin" : "caller",
+  );
   if (reloadCallers.has(caller) || trustedForwarders.has(caller)) return answer(entries);
   const isBroker = mayUseSome(policy, caller);
   return answer(

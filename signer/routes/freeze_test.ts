@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { FailingStore } from "../testing/failing_store.ts";
+import { failingStore } from "../testing/failing_store.ts";
 import { get, post, startSigner } from "../testing/memory_signer.ts";
 
 const VOLATILE = { allow_volatile: true };
@@ -172,7 +172,7 @@ Deno.test("POST /v1/freeze changes nothing when it can't be recorded", async () 
 });
 
 Deno.test("POST /v1/freeze that the store can't take is in force at once; answer and log say that a restart undoes it", async () => {
-  const store = new FailingStore();
+  const store = failingStore();
   const signer = await startSigner({}, { store });
   await signer.sign({});
   store.failing.add("putFreeze");
@@ -192,7 +192,7 @@ Deno.test("POST /v1/freeze that the store can't take is in force at once; answer
 });
 
 Deno.test("POST /v1/unfreeze that the store can't take changes nothing, and the log says so", async () => {
-  const store = new FailingStore();
+  const store = failingStore();
   const signer = await startSigner({}, { store });
   const subject = { kind: "caller", value: "broker-1" };
   await freeze(signer, subject);
@@ -208,7 +208,7 @@ Deno.test("POST /v1/unfreeze that the store can't take changes nothing, and the 
 });
 
 Deno.test("POST /v1/freeze answers 200 with persisted: false if the disk fills during the checkpoint (K3)", async () => {
-  const store = new FailingStore();
+  const store = failingStore();
   const signer = await startSigner({}, { store });
   store.failing.add("checkpoint");
   const { status, body } = await freeze(signer, { kind: "caller", value: "broker-1", ...VOLATILE });

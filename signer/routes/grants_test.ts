@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { AppError } from "@gateway/shared/errors";
 import type { InstanceGroup } from "@gateway/shared/instances";
-import { FailingStore } from "../testing/failing_store.ts";
+import { failingStore } from "../testing/failing_store.ts";
 import { CONFIG, get, NOW_MS, post, snapshotOf, startSigner } from "../testing/memory_signer.ts";
 
 type Signer = Awaited<ReturnType<typeof startSigner>>;
@@ -47,7 +47,7 @@ Deno.test("a grant allows a command until it is revoked", async () => {
 });
 
 Deno.test("a grant, a waiver and a revocation that the store can't take are taken back in the log, by the same id", async () => {
-  const store = new FailingStore();
+  const store = failingStore();
   const signer = await startSigner({}, { randomBytes: DISTINCT, store });
   const kept = String((await grant(signer, HOUR)).body["id"]);
   store.failing.add("insertGrant").add("deleteGrant");

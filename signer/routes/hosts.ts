@@ -1,10 +1,9 @@
 import { AppError } from "@gateway/shared/errors";
-import type { Peer } from "@gateway/shared/http";
 import { formatSubject } from "../live/freezes.ts";
 import { visibleClusters, visibleRules } from "@gateway/shared/policy";
 import { readRulesHosts, wantsClusterRules } from "@gateway/shared/wire";
-import type { SignerPorts } from "../sign/ports.ts";
-import { readEffectiveCaller, SUBJECT_IS_FROZEN, whyNotBy } from "../sign/on_behalf_of.ts";
+import type { Authority, Call } from "../sign/authority.ts";
+import { readEffectiveCaller, SUBJECT_IS_FROZEN, whyNotBy } from "../sign/judge.ts";
 
 /**
  * Whom a listing is for: the caller, or the broker that a trusted forwarder names. Whether it may have one at all is
@@ -12,21 +11,21 @@ import { readEffectiveCaller, SUBJECT_IS_FROZEN, whyNotBy } from "../sign/on_beh
  *
  * @throws {AppError} `forbidden` and `invalid_request` for the header, `frozen`, `denied`
  */
-async function identifyReader(ports: SignerPorts, request: Request, peer: Peer): Promise<string> {
-  const snapshot = ports.state.current;
-  ports.policySource.requireCurrent(snapshot);
+async function identifyReader(authority: Authority, { request, peer }: Call): Promise<string> {
+  const snapshot = authority.state.current;
+  authority.policySource.requireCurrent(snapshot);
   const caller = readEffectiveCaller(snapshot, request, peer);
-  ports.knownSubjects.add("caller", caller);
-  ports.instances.requireFresh();
-  const freeze = ports.live.findFreeze({ caller, endUser: "", peer: peer.caller });
+  authority.knownSubjects.add("caller", caller);
+  authority.instances.requireFresh();
+  const freeze = authority.live.findFreeze({ caller, endUser: "", peer: peer.caller });
   if (freeze !== undefined) {
     const err = `frozen: ${formatSubject(freeze)}`;
-    await ports.gate.bestEffort({ caller, outcome: "frozen_denied", err });
+    await authority.gate.bestEffort({ caller, outcome: "frozen_denied", err });
     throw new AppError("frozen", SUBJECT_IS_FROZEN);
   }
   const err = whyNotBy(snapshot, caller, peer);
   if (err !== undefined) {
-    await ports.gate.bestEffort({ caller, outcome: "denied", err });
+    await authority.gate.bestEffort({ caller, outcome: "denied", err });
     throw new AppError("denied", err);
   }
   return caller;
@@ -36,20 +35,20 @@ async function identifyReader(ports: SignerPorts, request: Request, peer: Peer):
  * `GET /v1/hosts`: the hosts that the caller, or the broker a trusted forwarder names, may use; with
  * `?policy=true&host=…` only those that are named, with their rules.
  */
-export async function handleHosts(ports: SignerPorts, request: Request, peer: Peer): Promise<Response> {
-  const caller = await identifyReader(ports, request, peer);
-  const snapshot = ports.state.current;
-  const named = readRulesHosts(request);
+export async function handleHosts(authority: Authority, call: Call): Promise<Response> {
+  const caller = await identifyReader(authority, call);
+  const snapshot = authority.state.current;
+  const named = readRulesHosts(call.request);
   if (named !== undefined) return Response.json(visibleRules(snapshot.policy, caller, named));
-  return snapshot.hostLists.answer(caller, request.headers.get("if-none-match"));
+  return snapshot.hostLists.answer(caller, call.request.headers.get("if-none-match"));
 }
 
 /**
  * `GET /v1/clusters`: the clusters that the caller, or the broker a trusted forwarder names, may use, with
  * `?policy=true` also what their rules allow, in words; `{}`: none.
  */
-export async function handleClusters(ports: SignerPorts, request: Request, peer: Peer): Promise<Response> {
-  const caller = await identifyReader(ports, request, peer);
-  const { policy, clusterCas } = ports.state.current;
-  return Response.json(visibleClusters(policy, caller, clusterCas, wantsClusterRules(request)));
+export async function handleClusters(authority: Authority, call: Call): Promise<Response> {
+  const caller = await identifyReader(authority, call);
+  const { policy, clusterCas } = authority.state.current;
+  return Response.json(visibleClusters(policy, caller, clusterCas, wantsClusterRules(call.request)));
 }

@@ -1,6 +1,6 @@
 import type { AuditEntry } from "@gateway/shared/audit";
 import { within } from "@gateway/shared/clock";
-import { AppError } from "@gateway/shared/errors";
+import { AppError, describeFault } from "@gateway/shared/errors";
 import { stringifyJson } from "@gateway/shared/json";
 import {
   type CompiledCluster,
@@ -8,12 +8,12 @@ import {
   describeClusterRequest,
   describeSignRequest,
   factsOfRequest,
+  type GatedCommand,
 } from "@gateway/shared/policy";
 import { currentRequestId } from "@gateway/shared/service";
 import type { SignRequest, SignResponse } from "@gateway/shared/wire";
 import type { CertificateNames } from "../live/krl/listed.ts";
 import type { Snapshot } from "../config/snapshot.ts";
-import { SUBJECT_IS_FROZEN } from "./on_behalf_of.ts";
 import {
   type AllowedAction,
   type AllowedCommand,
@@ -21,6 +21,7 @@ import {
   manifestDigest,
   requireKnown,
   type SignContext,
+  SUBJECT_IS_FROZEN,
 } from "./judge.ts";
 
 /** A certificate or token that has not left yet. */
@@ -43,21 +44,23 @@ export async function release(
   body: SignResponse,
   made?: Made,
 ): Promise<Response> {
-  const { ports } = context;
+  const { authority } = context;
   const { serial } = made ?? {};
   let { basis } = judged;
   try {
     for (;;) {
-      requireKnown(ports);
+      requireKnown(authority);
       // A revocation outlives the freeze that caused it.
-      if (made !== undefined && ports.krl.isListed(made)) {
+      if (made !== undefined && authority.krl.isListed(made)) {
         return await refuseFrozen(context, "revoked before it left", serial);
       }
-      if (ports.krl.isGivenUp(context.caller, currentRequestId())) {
+      if (authority.krl.isGivenUp(context.caller, currentRequestId())) {
         return await refuseLate(context, "nobody waits for it any more", serial);
       }
-      if (ports.state.current === basis.snapshot && ports.live.view === basis.view) return respond(body);
-      const again = await judge({ ...context, snapshot: ports.state.current });
+      if (authority.state.current === basis.snapshot && authority.live.view === basis.view) {
+        return respond(body);
+      }
+      const again = await judge({ ...context, snapshot: authority.state.current });
       switch (again.kind) {
         case "command":
         case "action":
@@ -80,7 +83,7 @@ export async function release(
     }
   } catch (error) {
     // The revocation goes on after the answer: the caller must not wait while the database hangs.
-    await within({ clock: ports.clock, ms: TAKE_BACK_MS }, made?.takeBack() ?? Promise.resolve())
+    await within({ clock: authority.clock, ms: TAKE_BACK_MS }, made?.takeBack() ?? Promise.resolve())
       .catch(() => {});
     throw error;
   }
@@ -88,12 +91,12 @@ export async function release(
 
 /** @throws {AppError} `frozen`, after the refusal is recorded */
 export async function refuseFrozen(context: SignContext, err: string, serial?: bigint): Promise<never> {
-  await context.ports.recordOutcome(lateEntry(context, "frozen_denied", err, serial), "frozen-denied");
+  await context.authority.recordOutcome(lateEntry(context, "frozen_denied", err, serial), "frozen-denied");
   throw new AppError("frozen", SUBJECT_IS_FROZEN);
 }
 
 async function refuseLate(context: SignContext, err: string, serial?: bigint): Promise<never> {
-  await context.ports.recordOutcome(lateEntry(context, "denied", err, serial));
+  await context.authority.recordOutcome(lateEntry(context, "denied", err, serial));
   throw new AppError("denied", err);
 }
 
@@ -109,7 +112,7 @@ function lateEntry(
 
 /** Records a refusal. The address of a known host or cluster replaces the requested name. */
 export function refuse(
-  { ports, snapshot, request, caller }: SignContext,
+  { authority, snapshot, request, caller }: SignContext,
   { outcome, err, rule = "", host, cluster }: {
     readonly outcome: string;
     readonly err: string;
@@ -119,7 +122,7 @@ export function refuse(
   },
 ): Promise<void> {
   const address = cluster?.apiServer ?? host?.addr;
-  return ports.recordOutcome({
+  return authority.recordOutcome({
     caller,
     host: address ?? request.host,
     addr: address ?? "",
@@ -160,4 +163,68 @@ export function describeAction(
 /** Status 200, for answers that allow nothing; all others go through {@linkcode release}. */
 export function respond(body: SignResponse): Response {
   return new Response(stringifyJson(body) + "\n", { headers: { "content-type": "application/json" } });
+}
+
+/** Approve-and-learn: what was issued stands whatever becomes of the waiver, and the log says what became of it. */
+export async function learnWaiver(
+  { authority, snapshot, peer, request, caller }: SignContext,
+  decision: { readonly requireApproval: boolean; readonly approvalWaived: boolean },
+  gated: GatedCommand,
+): Promise<void> {
+  const facts = {
+    caller,
+    host: request.host,
+    host_name: request.host,
+    approval_id: request.learn_approval_id,
+    approved_by: request.learn_approver,
+  };
+  let recorded = "";
+  try {
+    // A freeze that another signer has acknowledged takes the subject's waivers away for good.
+    authority.instances.requireFresh();
+    const outcome = await authority.live.learnWaiver({
+      host: gated.host,
+      caller: gated.caller,
+      endUser: gated.endUser,
+      sudo: gated.sudo,
+      sudoUser: gated.sudoUser,
+      command: gated.command,
+      fileTransfer: gated.fileTransfer,
+      contentSha256: gated.contentSha256,
+      peer: peer.caller,
+      gate: decision.requireApproval ? "approved" : decision.approvalWaived ? "waived" : "none",
+      ttlSeconds: request.learn_ttl_seconds,
+      maxTtlSeconds: snapshot.config.max_grant_ttl_seconds,
+      approver: request.learn_approver,
+      approvalId: request.learn_approval_id,
+    }, {
+      async made({ id, waiveApproval, contentSha256 }) {
+        await authority.gate.require({
+          ...facts,
+          command: `approval-waiver ${id}`,
+          ...(contentSha256 !== "" && { body_sha256: contentSha256 }),
+          policy_rule: `waive_approval:${waiveApproval.join(",")}`,
+          outcome: "approval-waiver-created",
+        });
+        recorded = id;
+      },
+      // What is thrown then is recorded below, as every other failure is.
+      notStored: () => Promise.resolve(),
+    });
+    if (outcome.kind === "skipped") {
+      await authority.gate.bestEffort({
+        ...facts,
+        command: "approval-waiver ",
+        outcome: "approval-waiver-skipped",
+        err: outcome.reason,
+      });
+    }
+  } catch (error) {
+    await authority.gate.bestEffort({
+      ...facts,
+      command: `approval-waiver ${recorded}`,
+      outcome: "approval-waiver-failed",
+      err: describeFault(error),
+    });
+  }
 }

@@ -29,8 +29,9 @@ Deno.test("what was signed for a request whose answer nobody has is revoked, and
   }]);
   assert.deepEqual([listed(signer, lost.body.serial), listed(signer, other.body.serial)], [true, false]);
   assert.deepEqual(
-    signer.log.entries.slice(-2).map(({ caller, command, outcome }) => [caller, command, outcome]),
-    ["r-1", "r-9"].map((id) => ["broker-1", `revoked request=${id} reason=answer-lost`, "revoked"]),
+    signer.log.entries.slice(-3).map(({ caller, command, outcome }) => [caller, command, outcome]),
+    ["request=r-1", "request=r-9", `serial=${lost.body.serial}`]
+      .map((what) => ["broker-1", `revoked ${what} reason=answer-lost`, "revoked"]),
   );
   assert.equal((await giveUp(signer, ["r-1"], "broker-1")).body["revoked"], 0, "again");
 });

@@ -1,3 +1,4 @@
+import { AppError } from "@gateway/shared/errors";
 import type { Peer } from "@gateway/shared/http";
 import {
   type AllowedCluster,
@@ -8,22 +9,24 @@ import {
   decideSshSteps,
   type DeniedCluster,
   type DeniedSsh,
+  factsOfRequest,
   findCluster,
   intentOf,
+  mayComeFrom,
   mayUseHost,
 } from "@gateway/shared/policy";
 import { parseEd25519PublicKey } from "@gateway/shared/ssh";
-import type { SignRequest } from "@gateway/shared/wire";
+import { isUnsafe, quoteText } from "@gateway/shared/text";
+import { checkCaller, isHostIdentity, type SignRequest } from "@gateway/shared/wire";
 import { createHash } from "node:crypto";
 import { formatSubject } from "../live/freezes.ts";
 import type { LiveState } from "../live/live_state.ts";
-import type { SignerPorts } from "./ports.ts";
+import type { Authority } from "./authority.ts";
 import type { Snapshot } from "../config/snapshot.ts";
-import { whyNotBy } from "./on_behalf_of.ts";
 
 /** One sign request, and the policy that judges it. */
 export interface SignContext {
-  readonly ports: SignerPorts;
+  readonly authority: Authority;
   readonly snapshot: Snapshot;
   readonly peer: Peer;
   /** Without the end user's token. */
@@ -75,12 +78,12 @@ type Verdict = AllowedCommand | AllowedAction | Stopped | Denied;
  * a malformed public key
  */
 export async function judge(context: SignContext): Promise<Verdict> {
-  const { ports, snapshot, peer, request, caller } = context;
+  const { authority, snapshot, peer, request, caller } = context;
   if (!mayForward(context)) return closed("on_behalf_of not allowed for this caller");
-  requireKnown(ports);
-  const basis = { snapshot, view: ports.live.view };
+  requireKnown(authority);
+  const basis = { snapshot, view: authority.live.view };
   // The peer too: a freeze of a forwarder stops all that it forwards (K6).
-  const freeze = ports.live.findFreeze({ caller, endUser: request.end_user, peer: peer.caller });
+  const freeze = authority.live.findFreeze({ caller, endUser: request.end_user, peer: peer.caller });
   if (freeze !== undefined) return { kind: "frozen", reason: `frozen: ${formatSubject(freeze)}` };
   if (needsVerifiedEndUser(context) && !context.hasVerifiedEndUser) {
     return closed("its end users have to be verified now");
@@ -90,22 +93,22 @@ export async function judge(context: SignContext): Promise<Verdict> {
   if (request.target_type === "k8s") return judgeAction(context, basis);
   const publicKey = parseEd25519PublicKey(request.public_key);
   if (mayUseHost(snapshot.policy, caller, request.host) !== "ok") return closed("host not authorised");
-  const decided = ports.timings.decision.start();
-  const steps = decideSshSteps(snapshot.policy, intentOf(request, caller), ports.live.grants);
-  const decision = await ports.turns.run(caller, steps);
+  const decided = authority.timings.decision.start();
+  const steps = decideSshSteps(snapshot.policy, intentOf(request, caller), authority.live.grants);
+  const decision = await authority.turns.run(caller, steps);
   decided(decision.kind);
   if (decision.kind === "denied") return { kind: "denied", decision };
   return { kind: "command", decision, publicKey, needsApproval: needsApproval(context, decision), basis };
 }
 
 function judgeAction(context: SignContext, basis: Passed["basis"]): Verdict {
-  const { ports, snapshot, request, caller } = context;
+  const { authority, snapshot, request, caller } = context;
   const gate = findCluster(snapshot.policy, caller, request.host);
   if (gate.kind === "closed") return closed(gate.reason);
   const { cluster } = gate;
-  const decided = ports.timings.decision.start();
+  const decided = authority.timings.decision.start();
   const intent = clusterIntentOf(request, caller, manifestDigest(request));
-  const decision = decideCluster(cluster, intent, ports.live.grants);
+  const decision = decideCluster(cluster, intent, authority.live.grants);
   decided(decision.kind);
   switch (decision.kind) {
     case "mismatch":
@@ -124,7 +127,7 @@ function closed(reason: string): Stopped {
 }
 
 /** @throws {AppError} `state_stale` */
-export function requireKnown({ instances, policySource, state }: SignerPorts): void {
+export function requireKnown({ instances, policySource, state }: Authority): void {
   instances.requireFresh();
   policySource.requireCurrent(state.current);
 }
@@ -159,4 +162,95 @@ function needsApproval(context: SignContext, decision: { readonly requireApprova
 /** SHA-256 of the request's manifest; empty without a manifest. */
 export function manifestDigest({ k8s_manifest }: SignRequest): string {
   return k8s_manifest === "" ? "" : createHash("sha256").update(k8s_manifest, "utf8").digest("hex");
+}
+
+/**
+ * Finds out whose request it is: the effective caller and the end user. The end user's token goes no further.
+ *
+ * @throws {AppError} `denied` if the caller needs a verified end user and the token does not verify one
+ */
+export async function authorize(
+  authority: Authority,
+  snapshot: Snapshot,
+  { bearer_token: token, ...received }: SignRequest,
+  peer: Peer,
+): Promise<SignContext> {
+  const request: SignRequest = { ...received, bearer_token: "" };
+  const asked = { authority, snapshot, peer, request, caller: peer.caller, hasVerifiedEndUser: false };
+  // The judge denies the request: what the peer says of others stays unread.
+  if (!mayForward(asked)) return asked;
+  const caller = request.on_behalf_of === "" ? peer.caller : request.on_behalf_of;
+  // A certificate may name a caller with a blank. Such a caller may read lists, and gets no certificate.
+  checkCaller(caller);
+  const named = { ...asked, caller };
+  const context = needsVerifiedEndUser(named) ? await verifyEndUser(named, token) : named;
+  authority.knownSubjects.add("caller", peer.caller);
+  if (caller !== peer.caller) authority.knownSubjects.add("caller", caller);
+  authority.knownSubjects.add("end_user", context.request.end_user);
+  return context;
+}
+
+/** Replaces the end user and groups of the request by those of the token. */
+async function verifyEndUser(context: SignContext, token: string): Promise<SignContext> {
+  const { snapshot, request } = context;
+  if (snapshot.endUsers === undefined) return await refuseEndUser(context, "no end_user_oidc is configured");
+  if (token === "") return await refuseEndUser(context, "no bearer token");
+  const result = await snapshot.endUsers.verify(token);
+  if (result.kind === "refused") return await refuseEndUser(context, result.reason);
+  // Groups that the token does not vouch for could only widen.
+  if (result.groups === null && request.end_user_groups !== null) {
+    return await refuseEndUser(context, "groups were sent, and no groups_claim is configured");
+  }
+  const verified = { ...request, end_user: result.endUser, end_user_groups: result.groups };
+  return { ...context, request: verified, hasVerifiedEndUser: true };
+}
+
+async function refuseEndUser({ authority, request, caller }: SignContext, err: string): Promise<never> {
+  const entry = {
+    caller,
+    host: request.host,
+    ...factsOfRequest(request),
+    outcome: "end_user_unverified",
+    err,
+  };
+  await authority.recordOutcome(entry, "end-user-unverified");
+  throw new AppError("denied", "end-user identity could not be verified");
+}
+
+/** What a reader of the list is told that asks for anything else. */
+export const READS_ONLY = "callers in krl_callers may fetch the revocation list only";
+
+/** The answer to a frozen caller. Only admins see which freeze it is. */
+export const SUBJECT_IS_FROZEN = "subject is frozen";
+
+/** What a caller with `only_via` is told that comes by another way. */
+const DIRECT_NOT_ALLOWED = "direct requests not allowed for this caller";
+
+/** Whether a caller is a host, whose identity lies on that host: it must be good for nothing but the list. */
+export function isListReader({ krlCallers }: Pick<Snapshot, "krlCallers">, caller: string): boolean {
+  return krlCallers.has(caller) || isHostIdentity(caller);
+}
+
+/** Why nothing is issued or listed for a caller by this way, whatever its groups; `undefined`: something may be. */
+export function whyNotBy(snapshot: Snapshot, caller: string, peer: Peer): string | undefined {
+  if (isListReader(snapshot, caller)) return READS_ONLY;
+  return mayComeFrom(snapshot.policy, caller, peer.caller) ? undefined : DIRECT_NOT_ALLOWED;
+}
+
+/**
+ * The caller that a request is of: the broker that a trusted forwarder names in `X-On-Behalf-Of`, else the peer.
+ *
+ * @throws {AppError} `forbidden` when anybody else names one, `invalid_request` when it can't be a name
+ */
+export function readEffectiveCaller(snapshot: Snapshot, request: Request, peer: Peer): string {
+  const onBehalfOf = request.headers.get("x-on-behalf-of") ?? "";
+  if (onBehalfOf === "") return peer.caller;
+  if (!snapshot.trustedForwarders.has(peer.caller)) {
+    throw new AppError("forbidden", "X-On-Behalf-Of not allowed for this caller");
+  }
+  if (!isUnsafe(onBehalfOf)) return onBehalfOf;
+  throw new AppError(
+    "invalid_request",
+    `X-On-Behalf-Of ${quoteText(onBehalfOf)} contains disallowed characters`,
+  );
 }

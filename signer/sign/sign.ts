@@ -11,36 +11,43 @@ import {
   signRequest,
   type SignTarget,
 } from "@gateway/shared/wire";
-import type { SignerPorts } from "./ports.ts";
-import type { SignSource } from "./sign_limit.ts";
-import { describeCommand, refuse, refuseFrozen, release, respond } from "./answer.ts";
-import { authorize } from "./authorize.ts";
-import { type AllowedCommand, type Denied, isForwarder, judge, type SignContext } from "./judge.ts";
-import { learnWaiver } from "./learn.ts";
+import type { Authority, Call } from "./authority.ts";
+import type { SignSource } from "./limits.ts";
+import { describeCommand, learnWaiver, refuse, refuseFrozen, release, respond } from "./answer.ts";
+import {
+  type AllowedCommand,
+  authorize,
+  type Denied,
+  isForwarder,
+  judge,
+  type SignContext,
+} from "./judge.ts";
 import { actOnCluster } from "./sign_cluster.ts";
 
 /** `POST /v1/sign`. */
-export async function handleSign(ports: SignerPorts, request: Request, peer: Peer): Promise<Response> {
-  try {
-    return await sign(ports, request, peer);
-  } catch (error) {
-    // Also where a certificate was made and recorded: it did not leave.
-    if (error instanceof AppError && error.code === "state_stale") {
-      await ports.recordOutcome({ caller: peer.caller, outcome: "stale_denied", err: error.message });
+export function handleSign(authority: Authority, { request, peer }: Call): Promise<Response> {
+  return authority.timings.sign.measure(async () => {
+    try {
+      return await sign(authority, request, peer);
+    } catch (error) {
+      // Also if a certificate was made and recorded: it did not leave.
+      if (error instanceof AppError && error.code === "state_stale") {
+        await authority.recordOutcome({ caller: peer.caller, outcome: "stale_denied", err: error.message });
+      }
+      throw error;
     }
-    throw error;
-  }
+  });
 }
 
-async function sign(ports: SignerPorts, httpRequest: Request, peer: Peer): Promise<Response> {
-  const snapshot = ports.state.current;
-  const received = await readLimited(ports, httpRequest, {
+async function sign(authority: Authority, httpRequest: Request, peer: Peer): Promise<Response> {
+  const snapshot = authority.state.current;
+  const received = await readLimited(authority, httpRequest, {
     peer: peer.caller,
     isForwarder: isForwarder({ snapshot, peer }),
     perMinute: snapshot.config.sign_rate_limit_per_min,
   });
   checkSignFields(received, snapshot.config.max_command_bytes);
-  const context = await authorize(ports, snapshot, received, peer);
+  const context = await authorize(authority, snapshot, received, peer);
   const verdict = await judge(context);
   switch (verdict.kind) {
     case "frozen":
@@ -64,8 +71,8 @@ async function sign(ports: SignerPorts, httpRequest: Request, peer: Peer): Promi
 }
 
 /** Reads the request within the caller's limits. A caller without tokens has its body left unread. */
-async function readLimited(ports: SignerPorts, request: Request, source: SignSource): Promise<SignRequest> {
-  requireToken(ports, source, ports.signLimit.check(source));
+async function readLimited(authority: Authority, request: Request, source: SignSource): Promise<SignRequest> {
+  requireToken(authority, source, authority.signLimit.check(source));
   let received: SignRequest;
   try {
     received = await readJsonBody(request, {
@@ -74,16 +81,16 @@ async function readLimited(ports: SignerPorts, request: Request, source: SignSou
       larger: { maxBytes: MAX_SIGN_BODY_BYTES.k8s, mayBe: ({ target_type }) => target_type === "k8s" },
     });
   } catch (error) {
-    requireToken(ports, source, ports.signLimit.takeUnread(source));
+    requireToken(authority, source, authority.signLimit.takeUnread(source));
     throw error;
   }
-  requireToken(ports, source, ports.signLimit.take(source, received));
+  requireToken(authority, source, authority.signLimit.take(source, received));
   return received;
 }
 
-function requireToken(ports: SignerPorts, { perMinute }: SignSource, taken: TakeResult): void {
+function requireToken(authority: Authority, { perMinute }: SignSource, taken: TakeResult): void {
   if (taken.ok) return;
-  ports.countOutcome("rate-limited");
+  authority.countOutcome("rate-limited");
   throw new AppError("rate_limited", `sign requests exceed ${perMinute} a minute`, {
     retryAfterSeconds: taken.retryAfterSeconds,
   });
@@ -105,7 +112,7 @@ async function deny(context: SignContext, { decision, cluster }: Denied): Promis
 }
 
 async function answerDryRun(context: SignContext, allowed: AllowedCommand): Promise<Response> {
-  await context.ports.recordOutcome(allowedEntry(context, allowed, { outcome: "dry_run_allowed" }));
+  await context.authority.recordOutcome(allowedEntry(context, allowed, { outcome: "dry_run_allowed" }));
   // After the record: requests whose records share a write sign their envelopes in one go, which is cheaper.
   const envelope = sealCommand(context, allowed);
   // A session runs the command of a preflight without another request.
@@ -123,7 +130,7 @@ async function answerDryRun(context: SignContext, allowed: AllowedCommand): Prom
  * @throws {AppError} `denied` without a key, which loading the config refuses
  */
 function sealCommand(
-  { ports, snapshot, request }: SignContext,
+  { authority, snapshot, request }: SignContext,
   { decision: { host, sealedCommand, sealedStdin, requireApproval } }: AllowedCommand,
 ): string | undefined {
   if (!request.preflight || requireApproval || host.seal === undefined || sealedCommand === "") {
@@ -133,12 +140,12 @@ function sealCommand(
   if (key === undefined) throw new AppError("denied", "the signer has no envelope key");
   return mintEnvelope(
     { host: host.name, command: sealedCommand, stdin: sealedStdin },
-    { key, format: host.seal.format, now: ports.clock.now(), random: ports.random },
+    { key, format: host.seal.format, now: authority.clock.now(), random: authority.random },
   );
 }
 
 async function askApproval(context: SignContext, allowed: AllowedCommand): Promise<Response> {
-  await context.ports.recordOutcome(allowedEntry(context, allowed, { outcome: "approval-required" }));
+  await context.authority.recordOutcome(allowedEntry(context, allowed, { outcome: "approval-required" }));
   return await release(context, allowed, {
     decision: toWireDecision(allowed.decision),
     target: targetOf(context, allowed),
@@ -151,10 +158,10 @@ function targetOf(context: SignContext, { decision: { host } }: AllowedCommand):
 }
 
 async function issue(context: SignContext, allowed: AllowedCommand): Promise<Response> {
-  const { ports, snapshot, request, caller } = context;
+  const { authority, snapshot, request, caller } = context;
   const { decision, publicKey } = allowed;
-  if (!ports.krl.hasRoomFor(caller)) {
-    ports.countOutcome("rate-limited");
+  if (!authority.krl.hasRoomFor(caller)) {
+    authority.countOutcome("rate-limited");
     throw new AppError("rate_limited", "too many certificates of this caller are still valid", {
       retryAfterSeconds: 30,
     });
@@ -164,23 +171,23 @@ async function issue(context: SignContext, allowed: AllowedCommand): Promise<Res
     const { caKeys } = snapshot;
     issued = await issueUserCertificate(
       { decision, caller, endUser: request.end_user, publicKey },
-      { caKeys, clock: ports.clock, random: ports.random },
+      { caKeys, clock: authority.clock, random: authority.random },
     );
   } catch (error) {
     if (error instanceof AppError) await refuse(context, { outcome: "denied", err: error.message });
     throw error;
   }
   const { certificate, serial, keyId } = issued;
-  await ports.recordOutcome(allowedEntry(context, allowed, { outcome: "issued", serial }));
+  await authority.recordOutcome(allowedEntry(context, allowed, { outcome: "issued", serial }));
   const { issuedAt, ...holder } = keyId;
   // Before the request is judged again: a later freeze finds the certificate here.
-  ports.krl.add({ ...holder, peer: context.peer.caller }, {
+  authority.krl.add({ ...holder, peer: context.peer.caller }, {
     serial,
     issuedAt,
     validBefore: issued.validBefore,
   });
   if (decision.requireApproval && !isForwarder(context)) {
-    await ports.gate.bestEffort({
+    await authority.gate.bestEffort({
       ...{ caller, host: request.host, host_name: request.host, addr: decision.host.addr, serial },
       outcome: "self_approved",
     });
@@ -193,7 +200,7 @@ async function issue(context: SignContext, allowed: AllowedCommand): Promise<Res
     serial,
     elevation_prefix: decision.elevationPrefix === "" ? undefined : decision.elevationPrefix,
     decision: toWireDecision(decision),
-  }, { serial, keyId, takeBack: () => ports.krl.revoke([{ kind: "serial", value: serial.toString() }]) });
+  }, { serial, keyId, takeBack: () => authority.krl.revoke([{ kind: "serial", value: serial.toString() }]) });
 }
 
 function allowedEntry(

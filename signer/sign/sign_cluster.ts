@@ -5,9 +5,9 @@ import type { IssuedToken, TokenWish } from "@gateway/shared/kubernetes";
 import { toWireClusterDecision } from "@gateway/shared/policy";
 import { quoteText } from "@gateway/shared/text";
 import type { K8sDiff, SignTarget } from "@gateway/shared/wire";
-import { describeAction, refuse, release } from "./answer.ts";
+import { issueToken, previewApply } from "../kubernetes/api.ts";
+import { describeAction, learnWaiver, refuse, release } from "./answer.ts";
 import { type AllowedAction, isForwarder, type SignContext } from "./judge.ts";
-import { learnWaiver } from "./learn.ts";
 
 /** Less than what control planes and brokers wait for a signer: a token that nobody waits for any more is lost. */
 const ISSUE_MS = 8_000;
@@ -24,7 +24,7 @@ export async function actOnCluster(context: SignContext, allowed: AllowedAction)
 async function answerDryRun(context: SignContext, allowed: AllowedAction): Promise<Response> {
   // A preflight: a control plane asks before it asks a human for reasons of its own.
   const previewed = context.request.preflight ? await preview(context, allowed) : undefined;
-  await context.ports.recordOutcome(
+  await context.authority.recordOutcome(
     entryOf(context, allowed, { outcome: "dry_run_allowed", jti: previewed?.jti ?? "" }),
   );
   return await release(context, allowed, {
@@ -44,7 +44,7 @@ function targetOf(context: SignContext, { cluster, decision }: AllowedAction): S
 
 async function askApproval(context: SignContext, allowed: AllowedAction): Promise<Response> {
   const previewed = await preview(context, allowed);
-  await context.ports.recordOutcome(
+  await context.authority.recordOutcome(
     entryOf(context, allowed, { outcome: "approval-required", jti: previewed?.jti ?? "" }),
   );
   return await release(context, allowed, {
@@ -59,17 +59,17 @@ async function preview(
   context: SignContext,
   allowed: AllowedAction,
 ): Promise<{ readonly diff: K8sDiff; readonly jti: string } | undefined> {
-  const { ports, snapshot, request } = context;
+  const { authority, snapshot, request } = context;
   const { cluster, decision: { action } } = allowed;
   const { k8s_manifest: manifest } = request;
   if (action.verb !== "apply" || manifest === "" || !isForwarder(context)) return undefined;
   let jti = "";
   try {
-    const issued = await ports.tokens.issue(wishOf(context, allowed, PREVIEW_TOKEN_MS));
+    const issued = await issueToken(authority, wishOf(context, allowed, PREVIEW_TOKEN_MS));
     jti = issued.jti;
     const ca = snapshot.clusterCas.get(cluster.name) ?? "";
     return {
-      diff: await ports.previewer.preview({
+      diff: await previewApply(authority, {
         ...{ cluster, ca, action, manifest, token: issued.token },
         forceFields: request.k8s_force_fields,
       }),
@@ -79,7 +79,7 @@ async function preview(
     if (!(error instanceof AppError)) throw error;
     if (error.code === "conflict") {
       const outcome = request.dry_run ? "dry_run_denied" : "denied";
-      await ports.recordOutcome({ ...entryOf(context, allowed, { outcome, jti }), err: error.message });
+      await authority.recordOutcome({ ...entryOf(context, allowed, { outcome, jti }), err: error.message });
       // An approver would be asked in vain.
       throw new AppError(
         "invalid_request",
@@ -92,13 +92,13 @@ async function preview(
 }
 
 async function issue(context: SignContext, allowed: AllowedAction): Promise<Response> {
-  const { ports, request, caller } = context;
+  const { authority, request, caller } = context;
   const { decision } = allowed;
-  const serial = randomSerial(ports.random);
+  const serial = randomSerial(authority.random);
   const issued = await mint(context, allowed, serial);
-  await ports.recordOutcome(entryOf(context, allowed, { outcome: "issued", serial, jti: issued.jti }));
+  await authority.recordOutcome(entryOf(context, allowed, { outcome: "issued", serial, jti: issued.jti }));
   if (decision.requireApproval && !isForwarder(context)) {
-    await ports.gate.bestEffort({
+    await authority.gate.bestEffort({
       ...{ caller, host: request.host, host_name: request.host, addr: allowed.cluster.apiServer, serial },
       outcome: "self_approved",
     });
@@ -111,14 +111,14 @@ async function issue(context: SignContext, allowed: AllowedAction): Promise<Resp
     k8s_token_expiry: issued.expiry,
     serial,
     decision: toWireClusterDecision(decision),
-  }, { serial, takeBack: () => ports.leases.revoke({ kind: "serial", value: serial.toString() }) });
+  }, { serial, takeBack: () => authority.leases.revoke({ kind: "serial", value: serial.toString() }) });
 }
 
 /** @throws {AppError} once that is recorded: `denied` where the API server refuses, `upstream_failure` else */
 async function mint(context: SignContext, allowed: AllowedAction, serial: bigint): Promise<IssuedToken> {
   const { cluster, decision } = allowed;
   try {
-    return await context.ports.tokens.issue({ ...wishOf(context, allowed, ISSUE_MS), serial });
+    return await issueToken(context.authority, { ...wishOf(context, allowed, ISSUE_MS), serial });
   } catch (error) {
     if (error instanceof AppError) {
       await refuse(context, {

@@ -3,8 +3,8 @@ import { ChangeLock } from "@gateway/shared/state";
 import { FakeClock, FixedRandom, SAMPLE_NOW } from "@gateway/shared/testing";
 import type { FreezeSubject } from "@gateway/shared/wire";
 import { type ChangeRecords, type GrantDraft, LiveState, type WaiverDraft } from "../live/live_state.ts";
-import type { StateStore } from "../live/store.ts";
-import { FailingStore } from "./failing_store.ts";
+import type { StateStore } from "../live/state/store.ts";
+import { failingStore } from "./failing_store.ts";
 
 /** A grant for everyone on `web01`. */
 export const GRANT: GrantDraft = {
@@ -51,7 +51,7 @@ export const recorded: ChangeRecords<unknown> = {
 };
 
 /** Opens the live state of a store, with the changes that tests make most. */
-export async function openLiveState(store: StateStore = new FailingStore()) {
+export async function openLiveState(store: StateStore = failingStore()) {
   const clock = new FakeClock(SAMPLE_NOW);
   const counts = { errors: 0, warnings: 0 };
   const live = await LiveState.open({

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { AuditGate, encodeRecord, formatTime } from "@gateway/shared/audit";
 import { parsePemCaKey } from "@gateway/shared/ca/pem";
-import { ChangeLock } from "@gateway/shared/state";
 import { callerFromCertificate, problemResponse } from "@gateway/shared/http";
 import { parseJson } from "@gateway/shared/json";
 import { createMetrics } from "@gateway/shared/service/metrics";
@@ -9,31 +8,15 @@ import { finish } from "@gateway/shared/clock";
 import { encodeOpensshPrivateKey } from "@gateway/shared/ssh";
 import { FakeClock, FixedRandom, MemoryAuditLog } from "@gateway/shared/testing";
 import { createSignerApp } from "../app.ts";
+import { openAuthority } from "../sign/authority.ts";
 import { type SignerConfig, signerConfig } from "../config/config.ts";
 import type { ConfigFile } from "../config/config_file.ts";
-import { DecisionTurns } from "../sign/decision_turns.ts";
 import type { ClusterApi } from "@gateway/shared/kubernetes";
-import { ApiPreviewer } from "../kubernetes/preview.ts";
-import { TokenLeases } from "../live/token_leases.ts";
-import { ApiTokenIssuer } from "../kubernetes/token_issuer.ts";
-import { KnownSubjects } from "../sign/known_subjects.ts";
-import { KrlReaders } from "../live/krl/readers.ts";
-import { PolicySource } from "../live/policy_source.ts";
 import { findAnswers } from "../live/krl/recorded.ts";
-import { RevocationList } from "../live/krl/revocation_list.ts";
 import { ALONE, type InstanceGroup } from "@gateway/shared/instances";
-import { LiveState } from "../live/live_state.ts";
-import { SignLimit } from "../sign/sign_limit.ts";
-import {
-  clusterAddress,
-  compileSnapshot,
-  type LoadedParts,
-  parseSignerConfig,
-  type Snapshot,
-} from "../config/snapshot.ts";
-import { SignerState } from "../live/signer_state.ts";
+import { compileSnapshot, type LoadedParts, parseSignerConfig, type Snapshot } from "../config/snapshot.ts";
 import { memoryStore } from "./failing_store.ts";
-import type { StateStore } from "../live/store.ts";
+import type { StateStore } from "../live/state/store.ts";
 
 export const HOST_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIIoI43F0CfGV/VLbTCz6XXLKZwm/HZQSG/N0iAG0D28c";
 const CA_KEY = parsePemCaKey(encodeOpensshPrivateKey(new Uint8Array(32).fill(1), "ca"));
@@ -113,7 +96,7 @@ export async function startSigner(
   const log = new MemoryAuditLog();
   const metrics = createMetrics();
   const clock = new FakeClock(NOW_MS);
-  const counts = { failures: 0, blocked: 0, store: 0 };
+  const counts = { failures: 0, blocked: 0 };
   const logger = { info() {}, warn() {}, error() {} };
   const gate = new AuditGate({
     log,
@@ -121,22 +104,30 @@ export async function startSigner(
     onAppendFailure: () => counts.failures++,
     onBlocked: () => counts.blocked++,
   });
-  let next: () => Promise<Snapshot> = () => Promise.resolve(snapshot);
-  const lock = new ChangeLock();
-  const state = new SignerState({ initial: snapshot, load: () => next(), gate, logger, clock, lock });
-  const random = new FixedRandom(options.randomBytes ?? [0xfe]);
-  const store = options.store ?? memoryStore();
-  const live = await LiveState.open({
-    store,
-    clock,
-    random,
-    logger,
-    lock,
-    onStoreError: () => counts.store++,
-  });
-  const krl = await RevocationList.open(
-    {
-      ...{ store, clock, logger, onStoreError: () => counts.store++, forwarders: [] },
+  let next = () => Promise.resolve(snapshot);
+  const file = { text: JSON.stringify({ ...CONFIG, ...changes }, null, 2) };
+  const configFile: ConfigFile = {
+    read: () => Promise.resolve(file.text),
+    parse: (text) => Promise.resolve(finish(parseSignerConfig(text, "signer.json"))),
+    compile: async (text) =>
+      // A reload compiles what the file has, an edit what it is about to have.
+      text === file.text ? await next() : compileSnapshot(await configFile.parse(text), PARTS),
+    replace(expected, text) {
+      if (file.text !== expected) return Promise.resolve(false);
+      file.text = text;
+      return Promise.resolve(true);
+    },
+  };
+  const authority = await openAuthority({
+    ...{ initial: snapshot, configFile, gate, metrics, clock, logger },
+    store: options.store ?? memoryStore(),
+    instances: options.instances ?? ALONE,
+    random: new FixedRandom(options.randomBytes ?? [0xfe]),
+    clusters: {
+      request: options.clusterApi ?? (() => Promise.resolve({ kind: "unreachable", cause: "no API server" })),
+      close() {},
+    },
+    log: {
       readRecords: async function* () {},
       async *findAnswers(requests) {
         const time = formatTime(clock.now());
@@ -146,58 +137,9 @@ export async function startSigner(
         }));
         yield* findAnswers(lines, requests, 0);
       },
-      async onLost(answers) {
-        for (const { serial, isToken } of answers) {
-          if (isToken) await leases.revoke({ kind: "serial", value: serial.toString() });
-        }
-      },
     },
-    live.view.freezes,
-  );
-  const file = { text: JSON.stringify({ ...CONFIG, ...changes }, null, 2) };
-  const configFile: ConfigFile = {
-    read: () => Promise.resolve(file.text),
-    parse: (text) => Promise.resolve(finish(parseSignerConfig(text, "signer.json"))),
-    compile: async (text) => compileSnapshot(await configFile.parse(text), PARTS),
-    replace(expected, text) {
-      if (file.text !== expected) return Promise.resolve(false);
-      file.text = text;
-      return Promise.resolve(true);
-    },
-  };
-  const api: ClusterApi = {
-    request: options.clusterApi ?? (() => Promise.resolve({ kind: "unreachable", cause: "no API server" })),
-    close() {},
-  };
-  const leases = await TokenLeases.open({
-    store,
-    api,
-    clock,
-    logger,
-    onStoreError: () => counts.store++,
-    addressOf: (name) => clusterAddress(state.current, name),
-    isFrozen: (identity) => live.findFreeze(identity) !== undefined,
-  });
-  const handler = createSignerApp({
-    state,
-    gate,
-    metrics,
-    clock,
-    logger,
-    signLimit: new SignLimit({ clock }),
-    turns: new DecisionTurns({ clock }),
-    knownSubjects: new KnownSubjects(),
-    tokens: new ApiTokenIssuer({ logger, clock, leases, api }),
-    leases,
-    previewer: new ApiPreviewer({ api, clock }),
-    random,
-    live,
-    instances: options.instances ?? ALONE,
-    krl,
-    krlReaders: new KrlReaders(),
-    configFile,
-    policySource: new PolicySource({ from: "file", configFile }),
-  });
+  }, new AsyncDisposableStack());
+  const handler = createSignerApp(authority);
   const fetch = async (request: Request, cn = "broker-1") => {
     const caller = callerFromCertificate(true, cn);
     assert.ok(caller);
@@ -219,10 +161,10 @@ export async function startSigner(
     metrics,
     clock,
     counts,
-    state,
-    live,
-    leases,
-    krl,
+    state: authority.state,
+    live: authority.live,
+    leases: authority.leases,
+    krl: authority.krl,
     file,
     fetch,
     send,

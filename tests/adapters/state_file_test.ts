@@ -7,7 +7,7 @@ import {
 } from "../../control_plane/state/sqlite.ts";
 import { approvalOf, EVER } from "../../control_plane/testing/sample_approval.ts";
 import { MIGRATIONS } from "../../signer/live/state/migrations.ts";
-import { openSqliteStore } from "../../signer/live/state/sqlite.ts";
+import { openSqliteStore } from "../../signer/live/state/store.ts";
 import { freezeOf, StateFolder } from "./state_fixture.ts";
 
 const SIGNER_ID = 0x67536967;

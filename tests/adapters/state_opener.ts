@@ -1,6 +1,6 @@
 /** A process that opens a state database and says how that went. Arguments: path, and `stay` to keep it until stdin ends. */
 import { errorText } from "@gateway/shared/errors";
-import { openSqliteStore } from "../../signer/live/state/sqlite.ts";
+import { openSqliteStore } from "../../signer/live/state/store.ts";
 
 async function main(path: string, stay: boolean): Promise<void> {
   const say = (text: string) => Deno.stdout.writeSync(new TextEncoder().encode(`${text}\n`));

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import type { Freeze } from "../../signer/live/freezes.ts";
 import type { Grant } from "@gateway/shared/policy";
 import { memoryStore } from "../../signer/testing/failing_store.ts";
-import type { StateStore } from "../../signer/live/store.ts";
+import type { StateStore } from "../../signer/live/state/store.ts";
 import { isPostgresMissing, PostgresServer } from "../stage/postgres_server.ts";
 import { batchOf, freezeOf, grantOf, leaseOf, NOW, openShared, StateFolder } from "./state_fixture.ts";
 

@@ -51,7 +51,7 @@ class Scene implements AsyncDisposable {
       addressOf: () => ({ cluster: wishOf("").cluster, ca: "" }),
       isFrozen: ({ endUser }) =>
         this.frozen.some(({ kind, value }) => kind === "end_user" && value === endUser),
-      shared: { instance, adopt: () => store.shared.adoptLeases(), freezes: () => this.frozen },
+      ...{ instance, freezes: () => this.frozen },
     });
   }
 

@@ -1,6 +1,6 @@
 import { Agent, request } from "node:https";
 import { createCertificateAuthority, issueLeaf } from "../../ctl/identities/x509.ts";
-import { openSqliteStore } from "../../signer/live/state/sqlite.ts";
+import { openSqliteStore } from "../../signer/live/state/store.ts";
 import { KrlHost } from "../stage/krl_host.ts";
 import { logIn, steal } from "../stage/leaky_broker.ts";
 import { editConfig, type Stage } from "../stage/stage.ts";

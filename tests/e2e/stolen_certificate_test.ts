@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { openSqliteStore } from "../../signer/live/state/sqlite.ts";
+import { openSqliteStore } from "../../signer/live/state/store.ts";
 import { availableKinds } from "../ssh_target/target.ts";
 import { KrlHost, mayNotPull } from "../stage/krl_host.ts";
 import { poll } from "../stage/poll.ts";

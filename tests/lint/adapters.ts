@@ -37,7 +37,6 @@ const IO_PLACES: readonly string[] = [
   "signer/config/config_file.ts",
   "signer/config/snapshot.ts",
   "signer/live/state/",
-  "signer/live/watch_config.ts",
 ];
 
 /** Where the files of a member are joined to a program. */

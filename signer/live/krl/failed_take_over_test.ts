@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { FakeClock } from "@gateway/shared/testing";
 import { NO_FREEZES } from "../freezes.ts";
-import { FailingStore } from "../../testing/failing_store.ts";
+import { failingStore } from "../../testing/failing_store.ts";
 import { RevocationList } from "./revocation_list.ts";
 
 const NOW = 1_700_000_000_000;
@@ -14,7 +14,7 @@ const HOLDER = {
 const CERTIFICATES = [{ holder: HOLDER, issuedAt: ISSUED_AT, validBefore: ISSUED_AT + 300, serials: [7n] }];
 
 async function open() {
-  const store = new FailingStore();
+  const store = failingStore();
   const list = await RevocationList.open({
     ...{ store, clock: new FakeClock(NOW), logger: { info() {}, warn() {}, error() {} } },
     ...{ onStoreError() {}, forwarders: [], readRecords: async function* () {} },

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { SshReader } from "@gateway/shared/ssh";
 import { FakeClock } from "@gateway/shared/testing";
 import { NO_FREEZES } from "../freezes.ts";
-import { FailingStore } from "../../testing/failing_store.ts";
+import { failingStore } from "../../testing/failing_store.ts";
 import { RevocationList } from "./revocation_list.ts";
 
 const NOW = 1_700_000_000_000;
@@ -15,7 +15,7 @@ async function open() {
   let asked = 0;
   const turn = { happen: () => {}, count: 0 };
   const list = await RevocationList.open({
-    store: new FailingStore(),
+    store: failingStore(),
     clock: {
       // So that every step takes a slice.
       now: () => clock.now() + ++asked,

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { AppError } from "@gateway/shared/errors";
 import { FakeClock } from "@gateway/shared/testing";
 import { memoryStore } from "../../testing/failing_store.ts";
-import type { StateStore } from "../store.ts";
+import type { StateStore } from "../state/store.ts";
 import type { RecordedAnswer } from "./recorded.ts";
 import { RevocationList } from "./revocation_list.ts";
 import { REVOCATION_SECONDS } from "./revocations.ts";

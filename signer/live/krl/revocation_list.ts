@@ -2,7 +2,8 @@ import { ChangeLock } from "@gateway/shared/state";
 import { type Clock, finish, finishInSlices, within } from "@gateway/shared/clock";
 import type { ServiceLogger } from "@gateway/shared/service";
 import type { FreezeSet } from "../freezes.ts";
-import type { SharedContent, SharedDecisions, StateStore } from "../store.ts";
+import type { SharedContent } from "../state/postgres.ts";
+import type { StateStore } from "../state/store.ts";
 import {
   AnswerSearch,
   type AnswerSearchOptions,
@@ -50,10 +51,13 @@ interface RevocationListOptions extends Pick<AnswerSearchOptions, "findAnswers">
   readonly forwarders: Iterable<string>;
 }
 
+/** What the audit log has of certificates and tokens. */
+export type LogReader = Pick<RevocationListOptions, "readRecords" | "findAnswers">;
+
 /** What other instances have issued and revoked. */
 type SharedRevocations = Pick<SharedContent, "certificates"> & {
   /** Absent where it is as it was taken over last. */
-  readonly state?: Pick<SharedDecisions, "revocations" | "krlVersion">;
+  readonly state?: { readonly revocations: readonly KeptRevocation[]; readonly krlVersion: number };
 };
 
 export interface RevocationOutcome {

@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { SshReader } from "@gateway/shared/ssh";
 import { FakeClock } from "@gateway/shared/testing";
 import { type Freeze, type FreezeSet, NO_FREEZES, withFreeze } from "../freezes.ts";
-import type { StateStore } from "../store.ts";
-import { FailingStore, memoryStore } from "../../testing/failing_store.ts";
+import type { StateStore } from "../state/store.ts";
+import { failingStore, memoryStore } from "../../testing/failing_store.ts";
 import type { CertificateHolder } from "./issued.ts";
 import type { RecordedCertificate } from "./recorded.ts";
 import { type PublishedList, RevocationList } from "./revocation_list.ts";
@@ -23,7 +23,7 @@ const CALLER: CertificateSubject = { kind: "caller", value: "broker-1" };
 const CALLER_FREEZE = { kind: "caller", value: "broker-1", reason: "", frozenBy: "operator" } as const;
 
 async function open(
-  store: StateStore = new FailingStore(),
+  store: StateStore = failingStore(),
   { now = NOW, freezes = NO_FREEZES, records = [] }: {
     now?: number;
     freezes?: FreezeSet;
@@ -137,7 +137,7 @@ Deno.test("what is listed leaves the list 60 s after its certificate has ended",
 });
 
 Deno.test("what was issued and revoked is there after a restart, also without its freeze", async () => {
-  const store = new FailingStore();
+  const store = failingStore();
   const first = await open(store);
   first.add(7n);
   first.add(8n, { caller: "broker-2", peer: "broker-2" });
@@ -150,7 +150,7 @@ Deno.test("what was issued and revoked is there after a restart, also without it
 });
 
 Deno.test("certificates are stored within 250 ms, and before a revocation that is of them", async () => {
-  const store = new FailingStore();
+  const store = failingStore();
   const { list, clock, add } = await open(store);
   add(7n);
   assert.deepEqual(await store.loadCertificates(NOW), []);
@@ -163,7 +163,7 @@ Deno.test("certificates are stored within 250 ms, and before a revocation that i
 });
 
 Deno.test("a certificate issued while others are being stored is stored as well", async () => {
-  const store = new FailingStore();
+  const store = failingStore();
   const { list, add, clock } = await open(store);
   const disk = Promise.withResolvers<void>();
   store.held.set("addCertificates", disk.promise);
@@ -177,7 +177,7 @@ Deno.test("a certificate issued while others are being stored is stored as well"
 });
 
 Deno.test("the version grows over restarts with a clock that was set back", async () => {
-  const store = new FailingStore();
+  const store = failingStore();
   const first = await open(store);
   first.add(7n);
   const { version } = await first.list.revoke([CALLER]);
@@ -205,7 +205,7 @@ Deno.test.each<{ name: string; freeze: Pick<Freeze, "kind" | "value">; expected:
 ])(
   "a freeze of a $name is in the list at the next start, where nothing but the freeze was stored",
   async ({ freeze, expected }) => {
-    const store = new FailingStore();
+    const store = failingStore();
     const first = await open(store);
     first.add(7n);
     await first.list.close();
@@ -218,7 +218,7 @@ Deno.test.each<{ name: string; freeze: Pick<Freeze, "kind" | "value">; expected:
 );
 
 Deno.test("a revocation that the store can't take is in force, says so, and is stored once it can be", async () => {
-  const store = new FailingStore();
+  const store = failingStore();
   const { list, counts, add } = await open(store);
   store.failing.add("addCertificates").add("putRevocations");
   add(7n);
@@ -343,14 +343,14 @@ Deno.test.each<{ name: string; subject: CertificateSubject }>([
     subject: { kind: "caller", value: "control-plane" },
   },
 ])("a certificate that only the audit log tells of is revoked with $name", async ({ subject }) => {
-  const { list } = await open(new FailingStore(), { records: [RECORD] });
+  const { list } = await open(failingStore(), { records: [RECORD] });
   assert.equal((await list.revoke([subject])).revoked, 1);
   assert.deepEqual(contentOf(list.current), [7n]);
 });
 
 Deno.test("a certificate that only the audit log tells of is listed at once where its caller is frozen", async () => {
   const freeze: Freeze = { ...CALLER, kind: "caller", reason: "", frozenBy: "op", frozenAt: NOW - 500 };
-  const { list } = await open(new FailingStore(), {
+  const { list } = await open(failingStore(), {
     records: [RECORD],
     freezes: withFreeze(NO_FREEZES, freeze),
   });
@@ -358,7 +358,7 @@ Deno.test("a certificate that only the audit log tells of is listed at once wher
 });
 
 Deno.test("what the audit log tells of is stored, and the next start does not add it again", async () => {
-  const store = new FailingStore();
+  const store = failingStore();
   await open(store, { records: [RECORD] });
   const stored = await store.loadCertificates(NOW);
   assert.deepEqual(stored.map(({ holder: { peer }, serials }) => ({ peer, serials })), [
@@ -373,7 +373,7 @@ Deno.test("what the audit log tells of is stored, and the next start does not ad
 });
 
 Deno.test("records are read back until there are many in turn of stored certificates", async () => {
-  const store = new FailingStore();
+  const store = failingStore();
   const record = (serial: number) => ({ ...RECORD, serial: BigInt(serial), recordedAt: NOW - serial });
   const stored = Array.from({ length: 3000 }, (_, index) => record(index + 1));
   await open(store, { records: stored.filter(({ serial }) => serial !== 500n && serial !== 2900n) });
@@ -389,7 +389,7 @@ Deno.test("records are read back until there are many in turn of stored certific
 });
 
 Deno.test("records that are older than any certificate are not asked for", async () => {
-  const { list } = await open(new FailingStore(), {
+  const { list } = await open(failingStore(), {
     records: [{ ...RECORD, recordedAt: NOW - 1000 * REVOCATION_SECONDS - 1 }],
   });
   assert.equal((await list.revoke([CALLER])).revoked, 0);

@@ -1,19 +1,8 @@
-/**
- * The schema of the state database. `user_version` counts the migrations that were applied; to change the
- * schema, append one, and never edit one that was released.
- *
- * ```ts
- * import assert from "node:assert/strict";
- * import { MIGRATIONS } from "./migrations.ts";
- *
- * assert.ok(MIGRATIONS.length >= 2);
- * ```
- *
- * @module
- */
-import type { StateSchema } from "@gateway/shared/state";
+/** The signer's tables in both databases. To change them, append a migration; never edit one that was released. */
+import { INSTANCE_TABLES } from "@gateway/shared/instances";
+import { type PostgresSchema, SAY_OLDEST, type StateSchema } from "@gateway/shared/state";
 
-/** The statements that lead from one version to the next; the first from an empty file to version 1. */
+/** The migrations of an SQLite file, whose `user_version` counts those that were applied. */
 export const MIGRATIONS: readonly string[] = [
   `CREATE TABLE grants (
     id TEXT PRIMARY KEY,
@@ -78,4 +67,91 @@ export const SCHEMA: StateSchema = {
   owner: "signer",
   migrations: MIGRATIONS,
   loss: "its grants, waivers and freezes are gone: freeze again who was frozen",
+};
+
+/** Byte by byte, like everything that is decided by. */
+const TEXT = 'text COLLATE "C" NOT NULL';
+
+export const POSTGRES_SCHEMA: PostgresSchema = {
+  name: "signer",
+  owner: "signer",
+  migrations: [
+    `${INSTANCE_TABLES}
+    CREATE TABLE grants (
+      id ${TEXT} PRIMARY KEY,
+      host ${TEXT},
+      allow ${TEXT},
+      waive_approval ${TEXT},
+      caller ${TEXT},
+      end_user ${TEXT},
+      sudo int8 NOT NULL,
+      sudo_user ${TEXT},
+      content_sha256 ${TEXT},
+      approver ${TEXT},
+      approval_id ${TEXT},
+      granted_at int8 NOT NULL,
+      expires_at int8 NOT NULL
+    );
+    CREATE INDEX grants_expires ON grants (expires_at);
+    CREATE TABLE freezes (
+      kind ${TEXT},
+      value ${TEXT},
+      reason ${TEXT},
+      frozen_by ${TEXT},
+      frozen_at int8 NOT NULL,
+      PRIMARY KEY (kind, value)
+    );
+    CREATE TABLE certificates (
+      peer ${TEXT},
+      caller ${TEXT},
+      end_user ${TEXT},
+      host ${TEXT},
+      role ${TEXT},
+      elevation ${TEXT},
+      pty int8 NOT NULL,
+      issued_at int8 NOT NULL,
+      valid_before int8 NOT NULL,
+      serials ${TEXT},
+      instance ${TEXT},
+      epoch int8 NOT NULL
+    );
+    CREATE INDEX certificates_epoch ON certificates (epoch);
+    CREATE INDEX certificates_valid ON certificates (valid_before);
+    CREATE TABLE revocations (
+      kind ${TEXT},
+      value ${TEXT},
+      revoked_at int8 NOT NULL,
+      PRIMARY KEY (kind, value)
+    );
+    CREATE TABLE krl (version int8 NOT NULL);
+    INSERT INTO krl VALUES (0);
+    CREATE TABLE leases (
+      cluster ${TEXT},
+      name ${TEXT},
+      namespace ${TEXT},
+      uid ${TEXT},
+      caller ${TEXT},
+      end_user ${TEXT},
+      peers ${TEXT},
+      expires_at int8 NOT NULL,
+      PRIMARY KEY (cluster, name)
+    );`,
+    `CREATE TABLE policy_versions (
+      version int8 NOT NULL PRIMARY KEY,
+      document ${TEXT},
+      sha256 ${TEXT},
+      made_by ${TEXT},
+      change ${TEXT},
+      made_at int8 NOT NULL
+    );`,
+    `ALTER TABLE leases ADD COLUMN instance ${TEXT} DEFAULT '';`,
+    `CREATE TABLE policy_proposals (
+      document ${TEXT},
+      sha256 ${TEXT} PRIMARY KEY
+    );
+    ALTER TABLE instances ADD COLUMN prepared ${TEXT} DEFAULT '';`,
+    "COMMENT ON COLUMN revocations.kind IS 'caller, end_user, serial, key_id, request';",
+    SAY_OLDEST,
+  ],
+  oldest: 6,
 };

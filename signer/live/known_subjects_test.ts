@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import type { FreezeSubject } from "@gateway/shared/wire";
-import { KnownSubjects } from "./known_subjects.ts";
+import { KnownSubjects } from "./freezes.ts";
 
 function known() {
   const subjects = new KnownSubjects();

@@ -1,14 +1,12 @@
 /**
- * How many sign requests a minute are answered, of whom.
+ * How much of the signer each caller may use.
  *
- * A broker has one bucket, whatever end user it names: it could invent them. Behind a trusted forwarder each end
- * user of each broker has a bucket, so that one of them does not starve the others, and each broker one of
- * {@linkcode FORWARDED_CALLER_SHARE} times as much, so that inventing end users does not help. Pure dry runs
- * draw from buckets of their own: whoever only asks takes nothing from those who act. So do revocations.
- *
- * @module
+ * A broker has one bucket whatever end user it names, because it could invent end users. Behind a trusted forwarder, each
+ * end user of each broker has a bucket, so that one end user does not starve the others. Each broker has a bucket of
+ * {@linkcode FORWARDED_CALLER_SHARE} times as much, so that inventing end users does not help. Dry runs and revocations
+ * draw from buckets of their own.
  */
-import type { Clock } from "@gateway/shared/clock";
+import type { Clock, Steps } from "@gateway/shared/clock";
 import { type TakeResult, TokenBuckets } from "@gateway/shared/http";
 import type { SignRequest } from "@gateway/shared/wire";
 
@@ -90,4 +88,69 @@ export class SignLimit {
 /** No separator to forge: names of forwarded requests are not checked yet. */
 function keyOf(...parts: readonly string[]): string {
   return JSON.stringify(parts.map((part) => part.slice(0, MAX_NAME_LENGTH)));
+}
+
+/** How long decisions compute before other requests are answered, in milliseconds. */
+const SLICE_MS = 1;
+
+/** For how long, in milliseconds. */
+const PAUSE_MS = 1;
+
+/** Computes a while; returns whether the decision is there. */
+type Decision = (isOver: () => boolean) => boolean;
+
+/**
+ * Computes decisions in slices, the callers in turn: a caller with many or long commands delays neither the decisions of
+ * other callers nor the routes that decide nothing, such as freeze.
+ */
+export class DecisionTurns {
+  readonly #clock: Clock;
+  /** By caller; the first is next. */
+  readonly #waiting = new Map<string, Decision[]>();
+  #isServing = false;
+
+  constructor({ clock }: { readonly clock: Clock }) {
+    this.#clock = clock;
+  }
+
+  /** The result of the steps, once the caller's turns have finished them. */
+  run<T>(caller: string, steps: Steps<T>): Promise<T> {
+    return new Promise((resolve, reject) => {
+      const decision: Decision = (isOver) => {
+        try {
+          for (;;) {
+            const step = steps.next();
+            if (step.done === true) resolve(step.value);
+            if (step.done === true || isOver()) return step.done === true;
+          }
+        } catch (error) {
+          reject(error);
+          return true;
+        }
+      };
+      const own = this.#waiting.get(caller);
+      if (own === undefined) this.#waiting.set(caller, [decision]);
+      else own.push(decision);
+      if (!this.#isServing) void this.#serve();
+    });
+  }
+
+  async #serve(): Promise<void> {
+    this.#isServing = true;
+    let from = this.#clock.now();
+    // The clock may be set back.
+    const isOver = () => Math.abs(this.#clock.now() - from) >= SLICE_MS;
+    for (;;) {
+      const [next] = this.#waiting;
+      if (next === undefined) break;
+      const [caller, decisions] = next;
+      if (decisions[0]?.(isOver) === true) decisions.shift();
+      this.#waiting.delete(caller);
+      if (decisions.length > 0) this.#waiting.set(caller, decisions);
+      if (!isOver()) continue;
+      await this.#clock.sleep(PAUSE_MS);
+      from = this.#clock.now();
+    }
+    this.#isServing = false;
+  }
 }

@@ -1,0 +1,101 @@
+/**
+ * A view in memory of what a store keeps. Decisions read the view and never wait for the store.
+ *
+ * A change that allows something is stored before it is in the view. A change that denies something is in the view first,
+ * because a deny cannot wait for room on a disk; it stays in force if the store fails, and is offered to the store again.
+ *
+ * ```ts
+ * import assert from "node:assert/strict";
+ * import { Durable } from "@gateway/shared/state";
+ *
+ * const stored: string[] = [];
+ * const frozen = new Durable<ReadonlySet<string>, string>(new Set(), { onStoreError: () => {} });
+ * await frozen.change(async () => {
+ *   frozen.view = new Set([...frozen.view, "alice"]);
+ *   frozen.enforce("alice");
+ *   await frozen.retry(async (name) => void stored.push(name));
+ * });
+ * assert.deepEqual([stored, frozen.unstored], [["alice"], []]);
+ * ```
+ *
+ * @module
+ */
+import { ChangeLock } from "./change_lock.ts";
+
+/** The lock of the changes, and who counts failures of the store. */
+interface DurableOptions {
+  /** Shared with changes of other views that one decision reads; by default the view has its own lock. */
+  readonly lock?: ChangeLock;
+  /** Called for each write that the store could not make. */
+  readonly onStoreError: () => void;
+}
+
+/** A view of type `View`, and the denies of type `Deny` that are in force before they are stored. */
+export class Durable<View, Deny = never> {
+  /** Read it once, without waiting, and decide by it. Only a change or a take-over replaces it. */
+  view: View;
+  readonly #lock: ChangeLock;
+  readonly #onStoreError: () => void;
+  #unstored: readonly Deny[] = [];
+
+  constructor(view: View, { lock = new ChangeLock(), onStoreError }: DurableOptions) {
+    this.view = view;
+    this.#lock = lock;
+    this.#onStoreError = onStoreError;
+  }
+
+  /** The denies that the store does not have yet, the oldest first. */
+  get unstored(): readonly Deny[] {
+    return this.#unstored;
+  }
+
+  /** Runs a change when all earlier ones have ended. */
+  change<T>(change: () => Promise<T>): Promise<T> {
+    return this.#lock.run(change);
+  }
+
+  /** Runs a write to the store; a failure is counted and thrown. */
+  async write<T>(write: () => Promise<T>): Promise<T> {
+    try {
+      return await write();
+    } catch (error) {
+      this.#onStoreError();
+      throw error;
+    }
+  }
+
+  /** Remembers denies until the store has them. */
+  enforce(...denies: readonly Deny[]): void {
+    this.#unstored = [...this.#unstored, ...denies];
+  }
+
+  /** Forgets denies that the store has, or that are lifted. */
+  settle(isSettled: (deny: Deny) => boolean): void {
+    this.#unstored = this.#unstored.filter((deny) => !isSettled(deny));
+  }
+
+  /** Offers the store each deny that it does not have, up to the first failure. */
+  async retry(write: (deny: Deny) => Promise<void>): Promise<void> {
+    for (const deny of this.#unstored) {
+      try {
+        await this.write(() => write(deny));
+      } catch {
+        return;
+      }
+      this.settle((other) => other === deny);
+    }
+  }
+
+  /**
+   * Takes over what other instances have stored. No change of this instance comes between the load and the new view.
+   *
+   * @param merge makes the view of what was loaded and of the denies that the store does not have
+   */
+  takeOver<T>(load: () => Promise<T>, merge: (loaded: T, unstored: readonly Deny[]) => View): Promise<T> {
+    return this.change(async () => {
+      const loaded = await load();
+      this.view = merge(loaded, this.#unstored);
+      return loaded;
+    });
+  }
+}

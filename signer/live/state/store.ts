@@ -1,0 +1,400 @@
+import { AppError } from "@gateway/shared/errors";
+import type { Grant } from "@gateway/shared/policy";
+import {
+  deleteFrom,
+  type Dialect,
+  insertRow,
+  insertRows,
+  type Parameters,
+  readInteger,
+  type Row,
+  type RowReader,
+  showText,
+  SQLITE,
+  SqliteAccess,
+  type StateFile,
+  type Statement,
+  type Steps,
+  type Table,
+} from "@gateway/shared/state";
+import type { FreezeSubject } from "@gateway/shared/wire";
+import { type Freeze, isSameSubject, isScopedTo } from "../freezes.ts";
+import type { Lease } from "../lease.ts";
+import type { IssuedBatch } from "../krl/issued.ts";
+import { CLOCK_SKEW_SECONDS, type KeptRevocation, REVOCATION_SECONDS } from "../krl/revocations.ts";
+import { SCHEMA } from "./migrations.ts";
+import type { SharedState } from "./postgres.ts";
+import { CERTIFICATES, FREEZES, GRANTS, LEASES, REVOCATIONS } from "./tables.ts";
+
+/** Whom a change concerns: all instances at once, those that look for certificates, or this instance alone. */
+export type Topic = "state" | "certificates" | "own";
+
+/** A database, and what it does differently from the other one. */
+export interface SignerDatabase {
+  readonly dialect: Dialect;
+  readonly survivesRestart: boolean;
+  /** Columns of certificates and leases that name this instance; none in a database of one signer. */
+  readonly own: Parameters;
+  /** The column by which certificates are in the order in which they were added. */
+  readonly order: string;
+  /** The condition under which a lease may replace the one of its name. */
+  readonly mayReplaceLease: string;
+  read<T>(steps: Steps<T>): Promise<T>;
+  change<T>(topic: Topic, steps: (more: Parameters) => Steps<T>): Promise<T>;
+  readable<T>(rows: readonly Row[], reader: RowReader<T>): readonly T[];
+  readAll<T>(rows: readonly Row[], what: string, decode: (row: Row) => T): readonly T[];
+  checkpoint(): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** The store of a signer, and what several signers share. */
+export type StateStore = Omit<SqlStateStore, "certificates" | "decisions" | "leases"> & {
+  /** Absent in a database of one signer. */
+  readonly shared?: SharedState;
+};
+
+/** A query, and what its rows mean. */
+interface Selection<T> extends Statement {
+  readonly read: (rows: readonly Row[]) => T;
+}
+
+/** What all instances decide by, whole. */
+interface Decisions {
+  readonly freezes: readonly Freeze[];
+  readonly grants: readonly Grant[];
+  readonly revocations: readonly KeptRevocation[];
+  readonly krlVersion: number;
+}
+
+/** A grant that can't be read grants nothing. */
+const GRANT_READER: RowReader<Grant> = {
+  decode: (row) => GRANTS.decode(row),
+  key: "id",
+  warning: "A grant in state_db can't be read and has no effect",
+};
+/** An instance that writes last may have revoked first: the later time stays. */
+const LATER_REVOCATION = `ON CONFLICT (kind, value) DO UPDATE SET revoked_at = CASE
+  WHEN excluded.revoked_at > revocations.revoked_at THEN excluded.revoked_at ELSE revocations.revoked_at END`;
+
+/**
+ * Grants, freezes, certificates, revocations and leases that survive a restart. Decisions are made from memory and never
+ * wait for the store. Every change is all or nothing, and committed when its promise resolves: a process that is killed
+ * later does not lose it. A change that rejects has not been made, as far as the store can tell.
+ */
+export class SqlStateStore {
+  readonly #database: SignerDatabase;
+
+  constructor(database: SignerDatabase) {
+    this.#database = database;
+  }
+
+  /** Whether what is kept outlives the process. */
+  get survivesRestart(): boolean {
+    return this.#database.survivesRestart;
+  }
+
+  /** The grants and waivers that expire after `now`, the oldest first; unreadable ones are left out. */
+  loadGrants(now: number): Promise<readonly Grant[]> {
+    return this.#load(this.#grants(now));
+  }
+
+  /** Keeps a grant, and in the same change removes those it replaces. */
+  async insertGrant(grant: Grant, replaces: readonly string[] = []): Promise<void> {
+    const deletions = replaces.map((id) => deleteFrom("grants", { id }));
+    await this.#change("state", [...deletions, insertRow("grants", GRANTS.encode(grant))]);
+  }
+
+  /** Removes a grant; false if there is none with this id. */
+  async deleteGrant(id: string): Promise<boolean> {
+    return (await this.#change("state", [deleteFrom("grants", { id })])).length > 0;
+  }
+
+  /** Removes grants that have expired, and what is known of certificates that no host accepts any more. */
+  async purgeExpired(now: number): Promise<number> {
+    const purged = await this.#change("own", [
+      { text: "DELETE FROM certificates WHERE valid_before <= $1", parameters: [lastEnd(now)] },
+      {
+        text: "DELETE FROM revocations WHERE revoked_at <= $1",
+        parameters: [toSeconds(now) - REVOCATION_SECONDS],
+      },
+      { text: "DELETE FROM grants WHERE expires_at <= $1 RETURNING 1", parameters: [toSeconds(now)] },
+    ]);
+    return purged.length;
+  }
+
+  /** @throws {AppError} `invalid_config` if a freeze cannot be read */
+  loadFreezes(): Promise<readonly Freeze[]> {
+    return this.#load(this.#all(FREEZES, "a freeze"));
+  }
+
+  /** Keeps a freeze in the place of older ones of its subject, and removes the grants and waivers of the subject. */
+  async putFreeze(freeze: Freeze): Promise<void> {
+    const insertion = insertRow("freezes", FREEZES.encode(freeze));
+    const { dialect } = this.#database;
+    await this.#database.change("state", function* () {
+      yield* deleteFreezes(dialect, freeze);
+      yield [insertion];
+      yield* deleteGrantsOf(dialect, freeze);
+    });
+  }
+
+  /** Removes a freeze, and the grants that its subject may still have; false if the subject was not frozen. */
+  deleteFreeze(subject: FreezeSubject): Promise<boolean> {
+    const { dialect } = this.#database;
+    return this.#database.change("state", function* () {
+      const wasFrozen = yield* deleteFreezes(dialect, subject);
+      if (wasFrozen) yield* deleteGrantsOf(dialect, subject);
+      return wasFrozen;
+    });
+  }
+
+  /** The certificates that a host may still accept, in batches as they were added. */
+  loadCertificates(now: number): Promise<readonly IssuedBatch[]> {
+    return this.#database.read(this.certificates(now));
+  }
+
+  /** Keeps certificates that were issued. */
+  async addCertificates(batches: readonly IssuedBatch[]): Promise<void> {
+    const rows = batches.map(({ holder, ...batch }) => CERTIFICATES.encode({ ...holder, ...batch }));
+    if (rows.length === 0) return;
+    const { dialect, change } = this.#database;
+    await change("certificates", function* (more) {
+      yield insertRows(dialect, "certificates", rows.map((row) => ({ ...row, ...more })));
+    });
+  }
+
+  /**
+   * The revocations that were made after `since`.
+   *
+   * @throws {AppError} `invalid_config` if one cannot be read
+   */
+  loadRevocations(since: number): Promise<readonly KeptRevocation[]> {
+    return this.#load(this.#revocations(since));
+  }
+
+  /**
+   * Keeps revocations, the later one of each subject.
+   *
+   * @param version if the list changes: the lowest number that its next version may have
+   * @returns the version of the list; a changed list has another version than every list of any instance before
+   */
+  async putRevocations(revocations: readonly KeptRevocation[], version?: number): Promise<number> {
+    const rows = latestOf(revocations).map((revocation) => REVOCATIONS.encode(revocation));
+    const versions = await this.#change("state", [
+      ...insertRows(this.#database.dialect, "revocations", rows, LATER_REVOCATION),
+      ...(version === undefined ? [] : [
+        { text: "INSERT INTO krl SELECT 0 WHERE NOT EXISTS (SELECT 1 FROM krl)" },
+        {
+          text: "UPDATE krl SET version = CASE WHEN version < $1 THEN $1 ELSE version + 1 END",
+          parameters: [version],
+        },
+      ]),
+      this.#krlVersion,
+    ]);
+    return this.#krlVersion.read(versions);
+  }
+
+  /** The last version that was kept; 0 if there is none. */
+  loadKrlVersion(): Promise<number> {
+    return this.#load(this.#krlVersion);
+  }
+
+  /**
+   * All leases of this instance.
+   *
+   * @throws {AppError} `invalid_config` if one cannot be read: its Secret would stay for ever
+   */
+  loadLeases(): Promise<readonly Lease[]> {
+    const { instance } = this.#database.own;
+    return this.#load(instance === undefined ? this.leases() : this.leases("instance = $1", instance));
+  }
+
+  /**
+   * Keeps a lease in the place of an older one of the same cluster and name.
+   *
+   * @throws {AppError} `conflict` if another instance has its name for another Secret
+   */
+  async putLease(lease: Lease): Promise<void> {
+    const row = { ...LEASES.encode(lease), ...this.#database.own };
+    const { text, parameters } = insertRow("leases", row);
+    const values = Object.keys(row).map((name) => `${name} = excluded.${name}`).join(", ");
+    const replace =
+      `ON CONFLICT (cluster, name) DO UPDATE SET ${values} WHERE ${this.#database.mayReplaceLease}`;
+    const kept = await this.#change("own", [{ text: `${text} ${replace} RETURNING 1`, parameters }]);
+    if (kept.length === 0) {
+      throw new AppError("conflict", "another signer has made the Secret of this name anew");
+    }
+  }
+
+  async deleteLease({ cluster, name }: Pick<Lease, "cluster" | "name">): Promise<void> {
+    await this.#change("own", [deleteFrom("leases", { cluster, name, ...this.#database.own })]);
+  }
+
+  /**
+   * Resolves when every change so far is where a loss of power can't reach it.
+   *
+   * @throws {AppError} `internal` if that is not certain; the changes stand for as long as the machine runs
+   */
+  checkpoint(): Promise<void> {
+    return this.#database.checkpoint();
+  }
+
+  close(): Promise<void> {
+    return this.#database.close();
+  }
+
+  /** The certificates that a host may still accept; `$2` is the first parameter of a further condition. */
+  *certificates(
+    now: number,
+    others = "TRUE",
+    ...parameters: readonly (string | number)[]
+  ): Steps<readonly IssuedBatch[]> {
+    const condition = `valid_before > $1 AND ${others} ORDER BY ${this.#database.order}`;
+    const found = yield* read(
+      this.#all(CERTIFICATES, "a certificate that was issued", condition, lastEnd(now), ...parameters),
+    );
+    return found.map(({ issuedAt, validBefore, serials, ...holder }) => ({
+      holder,
+      issuedAt,
+      validBefore,
+      serials,
+    }));
+  }
+
+  *decisions(now: number): Steps<Decisions> {
+    const freezes = this.#all(FREEZES, "a freeze");
+    const grants = this.#grants(now);
+    const revocations = this.#revocations(now - REVOCATION_SECONDS * 1000);
+    const rows = yield [freezes, grants, revocations, this.#krlVersion];
+    return {
+      freezes: freezes.read(rows[0] ?? []),
+      grants: grants.read(rows[1] ?? []),
+      revocations: revocations.read(rows[2] ?? []),
+      krlVersion: this.#krlVersion.read(rows[3] ?? []),
+    };
+  }
+
+  #grants(now: number): Selection<readonly Grant[]> {
+    return {
+      ...this.#all(GRANTS, "a grant", "expires_at > $1 ORDER BY granted_at, grants.id", toSeconds(now)),
+      read: (rows) => this.#database.readable(rows, GRANT_READER).filter(({ expiresAt }) => expiresAt > now),
+    };
+  }
+
+  #revocations(since: number): Selection<readonly KeptRevocation[]> {
+    return this.#all(REVOCATIONS, "a revocation", "revoked_at > $1", toSeconds(since));
+  }
+
+  get #krlVersion(): Selection<number> {
+    const version = (row: Row) => readInteger(row, "version");
+    return {
+      text: "SELECT version FROM krl",
+      read: (rows) => Math.max(0, ...this.#database.readAll(rows, "the revocation list's version", version)),
+    };
+  }
+
+  /** @param what a row, for the error if one cannot be read: a deny is never left out */
+  #all<T extends object>(
+    table: Table<T>,
+    what: string,
+    condition = "TRUE",
+    ...parameters: readonly (string | number)[]
+  ): Selection<readonly T[]> {
+    const columns = this.#database.dialect.select(table.texts, table.integers);
+    return {
+      text: `SELECT ${columns} FROM ${table.name} WHERE ${condition}`,
+      parameters,
+      read: (rows) => this.#database.readAll(rows, what, (row) => table.decode(row)),
+    };
+  }
+
+  #load<T>(selection: Selection<T>): Promise<T> {
+    return this.#database.read(read(selection));
+  }
+
+  /** Leases that meet a condition. */
+  leases(condition = "TRUE", ...parameters: readonly (string | number)[]): Selection<readonly Lease[]> {
+    return this.#all(LEASES, "a Secret that tokens are bound to", condition, ...parameters);
+  }
+
+  /** Runs statements as one change, and gives the rows of the last one. */
+  #change(topic: Topic, statements: readonly Statement[]): Promise<readonly Row[]> {
+    return this.#database.change(topic, function* () {
+      return (yield statements).at(-1) ?? [];
+    });
+  }
+}
+
+function* read<T>(selection: Selection<T>): Steps<T> {
+  const [rows = []] = yield [selection];
+  return selection.read(rows);
+}
+
+/** A database cannot fold names as `isScopedTo()` does. */
+function* deleteGrantsOf({ select }: Dialect, subject: FreezeSubject): Steps<void> {
+  const columns = select(["id", "caller", "end_user"], []);
+  const [rows = []] = yield [{
+    text: `SELECT ${columns} FROM grants WHERE grants.caller <> '' OR grants.end_user <> ''`,
+  }];
+  const doomed = rows.filter((row) =>
+    isScopedTo({ caller: showText(row, "caller"), endUser: showText(row, "end_user") }, subject)
+  );
+  if (doomed.length > 0) yield doomed.map((row) => deleteFrom("grants", { id: showText(row, "id") }));
+}
+
+function* deleteFreezes({ select }: Dialect, subject: FreezeSubject): Steps<boolean> {
+  const { kind } = subject;
+  const text = `SELECT ${select(["value"], [])} FROM freezes WHERE kind = $1`;
+  const [rows = []] = yield [{ text, parameters: [kind] }];
+  const same = rows.map((row) => showText(row, "value"))
+    .filter((value) => isSameSubject({ kind, value }, subject));
+  if (same.length > 0) yield same.map((value) => deleteFrom("freezes", { kind, value }));
+  return same.length > 0;
+}
+
+/** One revocation of each subject, because a statement can't change a row twice. */
+function latestOf(revocations: readonly KeptRevocation[]): readonly KeptRevocation[] {
+  const latest = new Map<string, KeptRevocation>();
+  for (const revocation of revocations) {
+    const key = `${revocation.kind} ${revocation.value}`;
+    if (revocation.revokedAt > (latest.get(key)?.revokedAt ?? -Infinity)) latest.set(key, revocation);
+  }
+  return [...latest.values()];
+}
+
+/** The end, in seconds, of the last certificates that no host accepts now. */
+function lastEnd(now: number): number {
+  return toSeconds(now) - CLOCK_SKEW_SECONDS;
+}
+
+function toSeconds(ms: number): number {
+  return Math.floor(ms / 1000);
+}
+
+/**
+ * Opens an SQLite file, or a store in memory for an empty path, for this process alone until it is closed. SQLite creates
+ * the `-wal` file next to the file, so the operating system's user needs write access to the directory.
+ *
+ * @throws {AppError} `invalid_config` with cause and fix if the file cannot be opened, is in use by another process, is
+ * damaged, belongs to another program, or was written by a newer version
+ */
+export function openSqliteStore(file: StateFile): StateStore {
+  const access = SqliteAccess.open(SCHEMA, file);
+  return new SqlStateStore({
+    dialect: SQLITE,
+    survivesRestart: file.path !== "",
+    own: {},
+    order: "rowid",
+    mayReplaceLease: "TRUE",
+    read: (steps) => access.read(() => access.perform(steps)),
+    // Certificates are stored four times a second. The audit log has those that a loss of power takes away.
+    change: (topic, steps) =>
+      topic === "certificates"
+        ? access.changeUnsynced(() => access.perform(steps({})))
+        : access.change(() => access.perform(steps({}))),
+    readable: (rows, reader) => access.readable(rows, reader),
+    readAll: (rows, what, decode) => access.readAll(rows, what, decode),
+    checkpoint: () => access.checkpoint(),
+    close: () => access.close(),
+  });
+}

@@ -1,0 +1,89 @@
+/** The tables of a signer's state database: what each row means. Times in it are whole seconds, rounded down. */
+import type { Grant } from "@gateway/shared/policy";
+import {
+  type Column,
+  flagColumn,
+  integerColumn,
+  listColumn,
+  readText,
+  Table,
+  textColumn,
+  timeColumn,
+  wordColumn,
+} from "@gateway/shared/state";
+import { FREEZE_KINDS } from "@gateway/shared/wire";
+import type { Freeze } from "../freezes.ts";
+import type { Lease } from "../lease.ts";
+import type { CertificateHolder, IssuedBatch } from "../krl/issued.ts";
+import { type KeptRevocation, readSerial, REVOCABLE_KINDS } from "../krl/revocations.ts";
+
+const seconds = (name: string) => timeColumn(name, 1000);
+
+export const GRANTS = new Table<Grant>("grants", {
+  id: textColumn("id"),
+  host: textColumn("host"),
+  allow: listColumn("allow"),
+  waiveApproval: listColumn("waive_approval"),
+  caller: textColumn("caller"),
+  endUser: textColumn("end_user"),
+  sudo: flagColumn("sudo"),
+  sudoUser: textColumn("sudo_user"),
+  contentSha256: textColumn("content_sha256"),
+  approver: textColumn("approver"),
+  approvalId: textColumn("approval_id"),
+  grantedAt: seconds("granted_at"),
+  expiresAt: seconds("expires_at"),
+});
+
+export const FREEZES = new Table<Freeze>("freezes", {
+  kind: wordColumn("kind", FREEZE_KINDS),
+  value: textColumn("value"),
+  reason: textColumn("reason"),
+  frozenBy: textColumn("frozen_by"),
+  frozenAt: seconds("frozen_at"),
+});
+
+/** Certificates of one holder that were issued in the same second for as long. */
+export const CERTIFICATES = new Table<CertificateHolder & Omit<IssuedBatch, "holder">>("certificates", {
+  peer: textColumn("peer"),
+  caller: textColumn("caller"),
+  endUser: textColumn("end_user"),
+  host: textColumn("host"),
+  role: textColumn("role"),
+  elevationPrefix: textColumn("elevation"),
+  pty: flagColumn("pty"),
+  issuedAt: integerColumn("issued_at"),
+  validBefore: integerColumn("valid_before"),
+  serials: serialsColumn("serials"),
+});
+
+export const REVOCATIONS = new Table<KeptRevocation>("revocations", {
+  kind: wordColumn("kind", REVOCABLE_KINDS),
+  value: textColumn("value"),
+  revokedAt: seconds("revoked_at"),
+});
+
+export const LEASES = new Table<Lease>("leases", {
+  cluster: textColumn("cluster"),
+  name: textColumn("name"),
+  namespace: textColumn("namespace"),
+  uid: textColumn("uid"),
+  caller: textColumn("caller"),
+  endUser: textColumn("end_user"),
+  peers: listColumn("peers"),
+  expiresAt: seconds("expires_at"),
+});
+
+function serialsColumn(name: string): Column<readonly bigint[]> {
+  const decode = (text: string) => {
+    const serial = readSerial(text);
+    if (serial === undefined) throw new TypeError(`column ${name} is not a list of serials`);
+    return serial;
+  };
+  return {
+    name,
+    isText: true,
+    encode: (serials) => serials.join(" "),
+    decode: (row) => readText(row, name).split(" ").map(decode),
+  };
+}

@@ -1,0 +1,166 @@
+import type { AuditEntry, AuditGate } from "@gateway/shared/audit";
+import type { Clock, Random } from "@gateway/shared/clock";
+import type { Peer } from "@gateway/shared/http";
+import { ALONE, type InstanceGroup, type SharedGroup } from "@gateway/shared/instances";
+import type { ClusterApi } from "@gateway/shared/kubernetes";
+import type { Metrics, ServiceLogger } from "@gateway/shared/service";
+import { ChangeLock } from "@gateway/shared/state";
+import type { ConfigFile } from "../config/config_file.ts";
+import { clusterAddress, type Snapshot } from "../config/snapshot.ts";
+import { KnownSubjects } from "../live/freezes.ts";
+import { type LogReader, RevocationList } from "../live/krl/revocation_list.ts";
+import { KrlReaders } from "../live/krl/readers.ts";
+import { LiveState } from "../live/live_state.ts";
+import { PolicySource } from "../live/policy_source.ts";
+import { SignerState } from "../live/signer_state.ts";
+import { digestOf } from "../live/state/postgres.ts";
+import type { StateStore } from "../live/state/store.ts";
+import { TokenLeases } from "../live/token_leases.ts";
+import { DecisionTurns, SignLimit } from "./limits.ts";
+
+/** What an {@linkcode Authority} is made of from outside. */
+interface AuthorityParts {
+  readonly initial: Snapshot;
+  readonly configFile: ConfigFile;
+  readonly store: StateStore;
+  /** The signers that share the store. */
+  readonly group?: SharedGroup | undefined;
+  readonly instances?: InstanceGroup;
+  readonly gate: AuditGate;
+  readonly log: LogReader;
+  readonly clusters: ClusterApi;
+  readonly metrics: Metrics;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly logger: ServiceLogger;
+}
+
+/** A routed request, with the parts that its path leaves open. */
+export interface Call<Part extends string = never> {
+  readonly request: Request;
+  readonly peer: Peer;
+  readonly param: (name: Part) => string;
+}
+
+export type Authority = Awaited<ReturnType<typeof openAuthority>>;
+
+/**
+ * Opens everything that the signer decides by and keeps: the policy, grants, freezes, certificates, revocations and
+ * tokens. Every route depends on this one object.
+ *
+ * @param opened closes what is opened here
+ * @throws {AppError} `invalid_config` if the store has a deny that cannot be read, or hosts are where they must not be
+ */
+export async function openAuthority(parts: AuthorityParts, opened: AsyncDisposableStack) {
+  const { initial, configFile, store, group, gate, log, clusters, metrics, random, logger } = parts;
+  const { config } = initial;
+  // Instances compare times of one clock.
+  const clock = group?.clock ?? parts.clock;
+  const lock = new ChangeLock();
+  const storeErrors = metrics.counter(
+    "statedb_errors_total",
+    "Changes that the state database could not make",
+  );
+  const durable = { store, clock, logger, onStoreError: () => storeErrors.inc() };
+  const live = await LiveState.open({ ...durable, random, lock });
+  opened.defer(() => live.close());
+  const krl = await RevocationList.open({
+    ...durable,
+    ...log,
+    forwarders: config.trusted_forwarders,
+    async onLost(answers) {
+      for (const { caller, serial, isToken, reason } of answers) {
+        const command = `revoked serial=${serial} reason=${reason}`;
+        await gate.bestEffort({ caller, serial, command, outcome: "revoked" });
+        if (isToken) await leases.revoke({ kind: "serial", value: serial.toString() });
+      }
+    },
+  }, live.view.freezes);
+  opened.defer(() => krl.close());
+  metrics.gauge("krl_version", "The version of the list of revoked certificates", () => krl.current.version);
+  const policySource = new PolicySource({
+    ...{ from: config.policy_source, configFile, versions: store.shared?.policy, digest: digestOf },
+  });
+  policySource.checkFile(config);
+  const state: SignerState = new SignerState({
+    ...{ initial, gate, logger, lock, clock: parts.clock },
+    load: (previous) => policySource.load(previous),
+    onReload: addReloadMetrics(metrics, parts.clock),
+  });
+  const leases = await TokenLeases.open({
+    ...durable,
+    api: clusters,
+    instance: group?.name ?? "",
+    addressOf: (name) => clusterAddress(state.current, name),
+    isFrozen: (identity) => live.findFreeze(identity) !== undefined,
+    freezes: () => Object.values(live.view.freezes).flatMap((each) => [...each.values()]),
+  });
+  opened.defer(() => leases.close());
+  const requests = metrics.counter(
+    "signer_sign_requests_total",
+    "Sign requests by audit outcome, and rate-limited ones",
+    ["outcome"],
+  );
+  const countOutcome = (outcome: string) => requests.inc({ outcome });
+  const instances = parts.instances ?? group ?? ALONE;
+  return {
+    ...{
+      state,
+      live,
+      krl,
+      leases,
+      policySource,
+      configFile,
+      instances,
+      gate,
+      clusters,
+      clock,
+      random,
+      logger,
+    },
+    krlReaders: new KrlReaders(),
+    knownSubjects: new KnownSubjects(),
+    signLimit: new SignLimit({ clock: parts.clock }),
+    turns: new DecisionTurns({ clock: parts.clock }),
+    timings: {
+      sign: metrics.histogram(
+        "signer_sign_duration_seconds",
+        "Sign requests, all that they take",
+        "exchange",
+      ),
+      decision: metrics.histogram(
+        "signer_decision_duration_seconds",
+        "What the policy takes to decide on one",
+        "computing",
+      ),
+    },
+    countOutcome,
+    /**
+     * Makes the record of a sign request durable, then counts the request, under another label if there is one.
+     *
+     * @throws {AppError} `audit_unavailable` in fail mode closed: the result must be withheld
+     */
+    async recordOutcome(entry: AuditEntry, label = entry.outcome): Promise<void> {
+      await gate.require(entry);
+      countOutcome(label);
+    },
+  };
+}
+
+/** The start counts as a successful reload. */
+function addReloadMetrics(metrics: Metrics, clock: Clock): (succeeded: boolean) => void {
+  const successful = metrics.gauge(
+    "config_last_reload_successful",
+    "Whether the last reload went well: 1 or 0",
+  );
+  const time = metrics.gauge(
+    "config_last_reload_success_timestamp_seconds",
+    "When the config in force was loaded, since the epoch",
+  );
+  const mark = (succeeded: boolean) => {
+    successful.set(succeeded ? 1 : 0);
+    if (succeeded) time.set(Math.floor(clock.now() / 1000));
+  };
+  mark(true);
+  return mark;
+}
