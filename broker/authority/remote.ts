@@ -252,7 +252,7 @@ function decode<T>(schema: z.ZodType<T>, body: unknown, what: string): T {
 const FORWARDING = "permit-port-forwarding";
 
 /** What a certificate must agree with. */
-export interface ExpectedCertificate {
+interface ExpectedCertificate {
   /** The ephemeral key that was sent, an authorized_keys line. */
   readonly publicKey: string;
   /** The serial beside the certificate in the answer. */

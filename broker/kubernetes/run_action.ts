@@ -21,7 +21,7 @@ export interface ActionRequest
   readonly options: ActionOptions;
 }
 
-export type ActionOutcome =
+type ActionOutcome =
   | ActionResult & { readonly kind: "executed"; readonly serial: bigint }
   | { readonly kind: "decided"; readonly action: string; readonly decision: WireDecision };
 

@@ -122,7 +122,7 @@ export type ExecuteResult = Executed<CommandResult & { readonly host: HostInfo }
 
 export type Execute = (request: ExecuteRequest, signal: AbortSignal) => Promise<ExecuteResult>;
 
-export interface ExecutePorts extends ObtainPorts {
+interface ExecutePorts extends ObtainPorts {
   readonly runCommand: (options: RunCommandOptions) => Promise<CommandResult>;
   readonly events: Events;
   readonly maxTtlSeconds: number;

@@ -63,7 +63,7 @@ export const MAX_WARNING = 1000;
 const MARK_BYTES = 8;
 
 /** The part of a command's output that its caller requests. */
-export interface OutputWish {
+interface OutputWish {
   /** For each stream, in bytes. */
   readonly maxBytes: number;
   /** The end of the stream instead of the beginning. */

@@ -32,7 +32,7 @@ type RememberedHead = z.infer<typeof headFile>["heads"][number];
 
 export type VerifiedLog = Awaited<ReturnType<typeof verifyLog>>;
 
-export interface VerifyMethod {
+interface VerifyMethod {
   readonly withKey: boolean;
   /** Rotated files too, from the first record ever. */
   readonly all: boolean;
@@ -40,7 +40,7 @@ export interface VerifyMethod {
 }
 
 /** The file of `--since`, which remembers the ends of logs. */
-export interface HeadFile {
+interface HeadFile {
   /** The remembered end of a log. */
   readonly find: (log: string) => RememberedHead | undefined;
   /** The remembered logs that were not verified. */

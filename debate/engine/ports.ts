@@ -17,7 +17,7 @@ import type { Model, ReasoningEffort } from "./model.ts";
 import type { PromptTemplate } from "../prompts/parse_template.ts";
 
 /** The models by role; `summary` is the moderator's model unless configured. */
-export interface DebateModels {
+interface DebateModels {
   readonly diagnostic: Model;
   readonly skeptic: Model;
   readonly moderator: Model;

@@ -18,7 +18,7 @@ const ARM_NAMES: Readonly<Record<Arm, string>> = {
 };
 
 /** The plan of a benchmark. Its hash is published before the first run. */
-export interface Protocol {
+interface Protocol {
   readonly arms: readonly Arm[];
   readonly runs: number;
   readonly token_budget: number;

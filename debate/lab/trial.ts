@@ -26,7 +26,7 @@ const RULES_OF_ARMS: Readonly<
   blind: { models: 1, tools: 0, sampling: { count: 1, then: "vote" } },
 };
 
-export type ArmModels = Readonly<Record<"diagnostic" | "skeptic" | "moderator", Model>>;
+type ArmModels = Readonly<Record<"diagnostic" | "skeptic" | "moderator", Model>>;
 export type Trial = Readonly<Awaited<ReturnType<typeof holdTrial>>>;
 
 export interface TrialRules

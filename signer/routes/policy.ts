@@ -276,7 +276,7 @@ interface MadeChange {
 }
 
 /** @throws {AppError} `conflict` when the database has no hosts yet */
-export function requireNewest({ newest }: PolicySource): Newest {
+function requireNewest({ newest }: PolicySource): Newest {
   if (newest !== undefined) return newest;
   throw new AppError("conflict", "the database has no hosts yet: broker-ctl policy import");
 }
@@ -288,7 +288,7 @@ export function requireNewest({ newest }: PolicySource): Newest {
  * @throws {AppError} `invalid_config` when the hosts can't be used, `conflict` when another version came first,
  * `audit_unavailable`: nothing has changed then; `state_stale` where it is not certain that it is in force
  */
-export async function changePolicy(
+async function changePolicy(
   authority: Authority,
   { base, document, by, change, entry }: PolicyEdit,
 ): Promise<MadeChange> {

@@ -133,7 +133,7 @@ export function requireKnown({ instances, policySource, state }: Authority): voi
 }
 
 /** Whether the peer may send the request for the caller that it names. */
-export function mayForward(context: Pick<SignContext, "request" | "snapshot" | "peer">): boolean {
+function mayForward(context: Pick<SignContext, "request" | "snapshot" | "peer">): boolean {
   return context.request.on_behalf_of === "" || isForwarder(context);
 }
 
@@ -143,7 +143,7 @@ export function isForwarder({ snapshot, peer }: Pick<SignContext, "snapshot" | "
 }
 
 /** Whether the caller's own entry has `require_verified_end_user`; `_default` never counts. */
-export function needsVerifiedEndUser(
+function needsVerifiedEndUser(
   { snapshot, caller }: Pick<SignContext, "snapshot" | "caller">,
 ): boolean {
   return caller !== "_default" && snapshot.policy.callers.get(caller)?.requireVerifiedEndUser === true;

@@ -11,7 +11,7 @@ export const FAULT_KINDS = [
 type FaultKind = (typeof FAULT_KINDS)[number];
 
 /** A claim as it was written. */
-export interface Claim {
+interface Claim {
   readonly component: string;
   readonly fault: FaultKind;
   /** From the cause to what is seen; empty if it is not stated. */

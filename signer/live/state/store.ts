@@ -27,7 +27,7 @@ import type { SharedState } from "./postgres.ts";
 import { CERTIFICATES, FREEZES, GRANTS, LEASES, REVOCATIONS } from "./tables.ts";
 
 /** Whom a change concerns: all instances at once, those that look for certificates, or this instance alone. */
-export type Topic = "state" | "certificates" | "own";
+type Topic = "state" | "certificates" | "own";
 
 /** A database, and what it does differently from the other one. */
 export interface SignerDatabase {
