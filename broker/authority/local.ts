@@ -59,7 +59,7 @@ import { stringifyJson } from "@gateway/shared/json";
 import { quoteText } from "@gateway/shared/text";
 
 /** Who asks for certificates in local mode: the name in their KeyIds, and the caller of policy. */
-export const LOCAL_CALLER = "local";
+const LOCAL_CALLER = "local";
 
 /** What a {@linkcode LocalAuthority} works with. */
 interface LocalAuthorityPorts {
