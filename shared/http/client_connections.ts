@@ -1,231 +1,169 @@
 /**
- * TLS connections to one server, each with one request at a time, kept open between requests.
+ * HTTP/1.1 over TLS to one server, by undici's `Pool`. Each request is sent once, and its answer is read whole.
  *
- * Not those of `node:https`: when a connection that was used before ends without an answer, Deno 2.9.6 sends the
- * request again, also a POST, even when it was ended here. What was signed or decided would be so twice. And they cost
- * as much as signing itself. Not `fetch`: with a client certificate it does not send again, but `caCerts` stand beside
- * the public roots, which stay trusted, and a server that offers no more than TLS 1.2 is talked to, which no option
- * forbids.
+ * Neither `node:https` nor `fetch` can do this. If a reused connection ends without an answer, `node:https` of Deno
+ * 2.9.6 sends the request again, even a POST. `fetch` trusts the public roots in addition to `caCerts`, and accepts
+ * TLS 1.2.
  *
  * @module
  */
-import { connect, type TLSSocket } from "node:tls";
-import { type Answer, type AnswerLimits, AnswerParser } from "./answer_parser.ts";
+import { Buffer } from "node:buffer";
+// @ts-types="./undici/pool.d.ts"
+import Pool from "undici/lib/dispatcher/pool.js";
 import type { TlsIdentity } from "./tls_material.ts";
 
 /** What {@linkcode ClientConnections} needs. */
-interface ClientConnectionsOptions extends AnswerLimits, Partial<TlsIdentity> {
-  /** The oldest version of TLS that is talked; by default 1.3. */
+interface ClientConnectionsOptions extends Partial<TlsIdentity> {
+  /** `https://host:port`, with a path prefix if any. The host must be a name in the server's certificate. */
+  readonly url: URL;
+  /** The oldest accepted version of TLS, by default 1.3. */
   readonly minVersion?: "TLSv1.2" | "TLSv1.3";
-  /** A name or an address, without brackets; it must be in the server's certificate. */
-  readonly host: string;
-  readonly port: number;
-  /** Connections at a time; who finds none waits. */
+  /** The most connections at a time; further requests wait. */
   readonly maxConnections: number;
-  /** After so long without a byte an unused connection is given up; less than what the server allows. */
-  readonly idleMs: number;
 }
 
-/** An exchange under way. */
-export interface Exchange {
-  /** @throws when there is no answer: it was ended, or the connection was, or what came is not an answer */
-  readonly answer: Promise<Answer>;
-  /** Whether the other side may have got any of it. */
-  readonly isSent: boolean;
-  /** Ends it; nothing is sent again. */
-  end(error: Error): void;
+interface ClientRequest {
+  readonly method: string;
+  /** With its leading slash and its query, and encoded; appended to the prefix. */
+  readonly path: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body?: Uint8Array;
+  /** The largest answer, in bytes. */
+  readonly maxBytes: number;
 }
+
+/** One whole answer. */
+export interface Answer {
+  readonly status: number;
+  /** By lowercase name; several of one name with commas between. */
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: Uint8Array;
+}
+
+/** A request under way. */
+export interface Exchange {
+  /** @throws when the request or its connection was ended, or the answer is malformed or too large */
+  readonly answer: Promise<Answer>;
+  /** Whether the server may have received a part of the request. */
+  readonly isSent: boolean;
+}
+
+/** An answer whose end another reader could see elsewhere. */
+class MalformedAnswer extends Error {
+  override readonly name = "MalformedAnswer";
+}
+
+/** A body beyond the limit. */
+export class AnswerTooLarge extends Error {
+  override readonly name = "AnswerTooLarge";
+}
+
+/** Less than the time after which our servers, API servers and balancers close an unused connection. */
+const IDLE_MS = 30_000;
+const MAX_HEAD_BYTES = 16_384;
+// A line break in one of them would begin another header.
+const TARGET = /^\/[\x21-\x7e]*$/;
+const HEADER_NAME = /^[A-Za-z0-9-]+$/;
+const HEADER_VALUE = /^[\x20-\x7e\x80-\xff]*$/;
 
 /** The connections of one client. */
 export class ClientConnections {
   #options: ClientConnectionsOptions;
-  readonly #open = new Set<Connection>();
-  readonly #idle: Connection[] = [];
-  readonly #waiting: PendingExchange[] = [];
+  #pool: Pool;
+  /** Also those whose credentials were renewed, until their last request has ended. */
+  readonly #open = new Set<Pool>();
 
   constructor(options: ClientConnectionsOptions) {
     this.#options = options;
+    this.#pool = this.#openPool();
   }
 
-  /** Sends a request, once, on a connection that is free or new, or when one becomes free. */
-  send(request: Uint8Array, limits: AnswerLimits = this.#options): Exchange {
-    const pending = new PendingExchange(request, limits, (ended) => this.#forget(ended));
-    const connection = this.#idle.pop();
-    if (connection !== undefined) connection.start(pending);
-    else if (this.#open.size < this.#options.maxConnections) this.#connect(pending);
-    else this.#waiting.push(pending);
-    return pending;
+  /**
+   * Sends a request when a connection is free, unless the signal is aborted before; an abort later closes the
+   * connection.
+   *
+   * @throws {TypeError} when the path or a header could be read as something else
+   */
+  send({ method, path, headers, body, maxBytes }: ClientRequest, signal: AbortSignal): Exchange {
+    const target = this.#options.url.pathname.replace(/(?<!\/)\/+$/, "") + path;
+    if (!TARGET.test(target)) throw new TypeError("not a request target");
+    for (const [name, value] of Object.entries(headers)) {
+      if (!HEADER_NAME.test(name) || !HEADER_VALUE.test(value)) throw new TypeError("not a header");
+    }
+    const { promise: answer, resolve, reject } = Promise.withResolvers<Answer>();
+    const exchange = { answer, isSent: false };
+    const pieces: Uint8Array[] = [];
+    let length = 0;
+    let head: Pick<Answer, "status" | "headers"> | undefined;
+    this.#pool.dispatch({ method, path: target, headers, body: body ?? null }, {
+      onRequestStart(controller) {
+        const end = () => controller.abort(signal.reason);
+        if (signal.aborted) return end();
+        signal.addEventListener("abort", end, { once: true });
+        exchange.isSent = true;
+      },
+      onResponseStart(controller, status, fields) {
+        const flat = Object.entries(fields).map(([name, value]) => [name, [value].flat().join(", ")]);
+        head = { status, headers: Object.assign(Object.create(null), Object.fromEntries(flat)) };
+        const fault = faultOf(head, maxBytes);
+        if (fault !== undefined) controller.abort(fault);
+      },
+      onResponseData(controller, chunk) {
+        length += chunk.length;
+        if (length > maxBytes) controller.abort(new AnswerTooLarge());
+        else pieces.push(chunk);
+      },
+      onResponseEnd() {
+        const [first = new Uint8Array()] = pieces;
+        if (head !== undefined) resolve({ ...head, body: pieces.length > 1 ? Buffer.concat(pieces) : first });
+      },
+      onResponseError: (_, error) => reject(error),
+    });
+    return exchange;
   }
 
-  /** Shows other credentials from the next connection on; those that are open end with the answer on them. */
+  /** Uses other credentials from now on; requests under way end on the connections before. */
   renew(tls: Pick<ClientConnectionsOptions, "cert" | "key" | "ca">): void {
+    const before = this.#pool;
     this.#options = { ...this.#options, ...tls };
-    for (const connection of this.#open) connection.retire();
+    this.#pool = this.#openPool();
+    before.close().finally(() => this.#open.delete(before));
   }
 
+  /** Closes all connections; requests under way fail. */
   close(): void {
-    const error = new Error("the client was closed");
-    for (const pending of this.#waiting.splice(0)) pending.fail(error);
-    for (const connection of this.#open) connection.fail(error);
+    for (const pool of this.#open) void pool.destroy(new Error("the client was closed"));
   }
 
-  #connect(pending: PendingExchange): void {
-    const connection = new Connection(this.#options, {
-      onFree: () => {
-        const next = this.#waiting.shift();
-        if (next === undefined) this.#idle.push(connection);
-        else connection.start(next);
-      },
-      onEnd: () => {
-        this.#open.delete(connection);
-        const index = this.#idle.indexOf(connection);
-        if (index >= 0) this.#idle.splice(index, 1);
-        const next = this.#waiting.shift();
-        if (next !== undefined) this.#connect(next);
-      },
+  #openPool(): Pool {
+    const { url, cert, key, ca, minVersion = "TLSv1.3", maxConnections } = this.#options;
+    const pool = new Pool(url.origin, {
+      connections: maxConnections,
+      pipelining: 1,
+      allowH2: false,
+      // A resumed session would not check the server's certificate again.
+      maxCachedSessions: 0,
+      maxHeaderSize: MAX_HEAD_BYTES,
+      keepAliveTimeout: IDLE_MS,
+      keepAliveMaxTimeout: IDLE_MS,
+      // The caller's signal bounds the whole exchange.
+      headersTimeout: 0,
+      bodyTimeout: 0,
+      connect: { cert, key, ca, minVersion, rejectUnauthorized: true },
     });
-    this.#open.add(connection);
-    connection.start(pending);
-  }
-
-  #forget(pending: PendingExchange): void {
-    const index = this.#waiting.indexOf(pending);
-    if (index >= 0) this.#waiting.splice(index, 1);
+    this.#open.add(pool);
+    return pool;
   }
 }
 
-class PendingExchange implements Exchange {
-  readonly request: Uint8Array;
-  readonly limits: AnswerLimits;
-  readonly answer: Promise<Answer>;
-  /** The connection that it is on. */
-  connection: Connection | undefined;
-  isSent = false;
-  readonly #result = Promise.withResolvers<Answer>();
-  readonly #onEnd: (pending: PendingExchange) => void;
-
-  constructor(request: Uint8Array, limits: AnswerLimits, onEnd: (pending: PendingExchange) => void) {
-    this.request = request;
-    this.limits = limits;
-    this.answer = this.#result.promise;
-    this.#onEnd = onEnd;
-  }
-
-  end(error: Error): void {
-    this.#onEnd(this);
-    this.fail(error);
-    this.connection?.fail(error);
-  }
-
-  succeed(answer: Answer): void {
-    this.#result.resolve(answer);
-  }
-
-  fail(error: Error): void {
-    this.#result.reject(error);
-  }
-}
-
-interface ConnectionEvents {
-  /** It can take the next request. */
-  readonly onFree: () => void;
-  readonly onEnd: () => void;
-}
-
-class Connection {
-  readonly #socket: TLSSocket;
-  readonly #events: ConnectionEvents;
-  #pending: PendingExchange | undefined;
-  #parser: AnswerParser | undefined;
-  #isSecure = false;
-  #isOver = false;
-  #isRetired = false;
-
-  constructor(options: ClientConnectionsOptions, events: ConnectionEvents) {
-    this.#events = events;
-    // No session is kept: a resumed one would not check the server's certificate again.
-    this.#socket = connect({
-      host: options.host,
-      port: options.port,
-      ...(options.cert !== undefined && { cert: options.cert }),
-      ...(options.key !== undefined && { key: options.key }),
-      ca: options.ca,
-      minVersion: options.minVersion ?? "TLSv1.3",
-      rejectUnauthorized: true,
-      ALPNProtocols: ["http/1.1"],
-    });
-    this.#socket.setNoDelay(true);
-    this.#socket.setTimeout(options.idleMs, () => {
-      if (this.#pending === undefined) this.fail(new Error("idle"));
-    });
-    this.#socket.on("secureConnect", () => this.#onSecure());
-    this.#socket.on("data", (bytes: Uint8Array) => this.#onData(bytes));
-    this.#socket.on("error", (error: Error) => this.fail(error));
-    this.#socket.on("end", () => this.fail(new Error("the server ended the connection")));
-    this.#socket.on("close", () => this.fail(new Error("the connection closed")));
-  }
-
-  /** Sends a request; the connection must be free. */
-  start(pending: PendingExchange): void {
-    this.#pending = pending;
-    pending.connection = this;
-    this.#parser = new AnswerParser(pending.limits);
-    this.#socket.ref();
-    if (this.#isSecure) this.#write(pending);
-  }
-
-  /** Ends the connection, at once or after the answer to what is on it. */
-  retire(): void {
-    this.#isRetired = true;
-    if (this.#pending === undefined) this.fail(new Error("retired"));
-  }
-
-  /** Ends the connection and what is on it. */
-  fail(error: Error): void {
-    if (this.#isOver) return;
-    this.#isOver = true;
-    this.#socket.destroy();
-    this.#pending?.fail(error);
-    this.#pending = undefined;
-    this.#events.onEnd();
-  }
-
-  #onSecure(): void {
-    if (this.#isOver) return;
-    if (this.#socket.authorized !== true) {
-      return this.fail(new Error("the server's certificate was not verified"));
-    }
-    this.#isSecure = true;
-    if (this.#pending !== undefined) this.#write(this.#pending);
-  }
-
-  #write(pending: PendingExchange): void {
-    // Before it is: what is written may arrive whatever is told of it.
-    pending.isSent = true;
-    this.#socket.write(pending.request);
-  }
-
-  #onData(bytes: Uint8Array): void {
-    const pending = this.#pending;
-    if (this.#isOver) return;
-    // An answer before the question would be taken for that of the next one.
-    if (pending === undefined || this.#parser === undefined) return this.fail(new Error("unexpected bytes"));
-    let answer: Answer | undefined;
-    try {
-      answer = this.#parser.push(bytes);
-    } catch (error) {
-      return this.fail(error instanceof Error ? error : new Error(String(error)));
-    }
-    if (answer === undefined) return;
-    this.#pending = undefined;
-    this.#parser = undefined;
-    pending.connection = undefined;
-    pending.succeed(answer);
-    if (!answer.isReusable || this.#isRetired) {
-      return this.fail(new Error("the server closes the connection"));
-    }
-    // An unused connection keeps no process alive.
-    this.#socket.unref();
-    this.#events.onFree();
-  }
+/** undici would also read an answer up to the end of its connection, which anyone on the path can cut short. */
+function faultOf(
+  { status, headers }: Pick<Answer, "status" | "headers">,
+  maxBytes: number,
+): Error | undefined {
+  const { "content-length": length, "transfer-encoding": coding } = headers;
+  if (status < 200 || status > 599) return new MalformedAnswer("the status is not final");
+  if (status === 204 || status === 304 || coding?.toLowerCase() === "chunked") return undefined;
+  if (coding !== undefined || length === undefined) return new MalformedAnswer("the body's end is unknown");
+  return Number(length) > maxBytes ? new AnswerTooLarge() : undefined;
 }

@@ -16,8 +16,7 @@ import { type Clock, within } from "../clock.ts";
 import { AppError } from "../errors.ts";
 import { parseJson, stringifyJson } from "../json.ts";
 import { askingService } from "../service/request_context.ts";
-import { type Answer, AnswerTooLarge } from "./answer_parser.ts";
-import { ClientConnections, type Exchange } from "./client_connections.ts";
+import { type Answer, AnswerTooLarge, ClientConnections, type Exchange } from "./client_connections.ts";
 import { checkTlsIdentity } from "./tls_material.ts";
 
 /** What {@linkcode JsonClient} needs. */
@@ -70,20 +69,13 @@ export interface JsonClientResponse {
 /** There is no answer, and the other side certainly has not got the request. */
 export class UnsentError extends AppError {}
 
-/** Half the time after which our servers close a connection that nobody uses: what is sent then would be lost. */
-const IDLE_MS = 30_000;
 const JSON_TYPE = /^application\/(?:[\w.-]+\+)?json\s*(?:;|$)/i;
-// Checked before they are put together: a line break in one of them would begin another header.
-const TARGET = /^\/[\x21-\x7e]*$/;
-const HEADER_NAME = /^[A-Za-z0-9-]+$/;
-const HEADER_VALUE = /^[\x20-\x7e\x80-\xff]*$/;
 
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
 /** Connections to one service, kept open between requests. A request is sent once, whatever becomes of it. */
 export class JsonClient implements Disposable {
   readonly #what: string;
-  readonly #prefix: string;
   readonly #authority: string;
   readonly #timeoutMs: number;
   readonly #maxBytes: number;
@@ -105,20 +97,16 @@ export class JsonClient implements Disposable {
     }
     checkTlsIdentity(options);
     this.#what = options.what ?? "the service";
-    this.#prefix = url.pathname.replace(/(?<!\/)\/+$/, "");
     this.#authority = url.host;
     this.#timeoutMs = options.timeoutMs ?? 10_000;
     this.#clock = options.clock;
     this.#maxBytes = options.maxResponseBytes ?? 1 << 20;
     this.#connections = new ClientConnections({
-      host: url.hostname.replace(/^\[|\]$/g, ""),
-      port: url.port === "" ? 443 : Number(url.port),
+      url,
       cert: options.cert,
       key: options.key,
       ca: options.ca,
       maxConnections: options.maxConnections ?? 64,
-      maxBytes: this.#maxBytes,
-      idleMs: IDLE_MS,
     });
   }
 
@@ -142,9 +130,8 @@ export class JsonClient implements Disposable {
     let exchange: Exchange | undefined;
     try {
       const answer = await within({ clock: this.#clock, ms, signal, late, aborted }, (ended) => {
-        const sent = exchange = this.#connections.send(this.#encode(request, passedOn));
-        ended.addEventListener("abort", () => sent.end(ended.reason), { once: true });
-        return sent.answer;
+        exchange = this.#connections.send(this.#encode(request, passedOn), ended);
+        return exchange.answer;
       });
       return this.#decode(answer);
     } catch (cause) {
@@ -183,20 +170,14 @@ export class JsonClient implements Disposable {
   }
 
   #encode(
-    { method, path, body, headers = {} }: JsonClientRequest,
+    { method, path, body, headers }: JsonClientRequest,
     passedOn: Readonly<Record<string, string>>,
-  ): Uint8Array {
-    const target = this.#prefix + path;
-    if (!TARGET.test(target)) throw new TypeError("not a request target");
-    let head = `${method} ${target} HTTP/1.1\r\nhost: ${this.#authority}\r\naccept: application/json\r\n`;
-    for (const [name, value] of Object.entries({ ...passedOn, ...headers })) {
-      if (!HEADER_NAME.test(name) || !HEADER_VALUE.test(value)) throw new TypeError("not a header");
-      head += `${name}: ${value}\r\n`;
-    }
-    if (body === undefined) return Buffer.from(`${head}\r\n`, "latin1");
-    const bytes = Buffer.from(stringifyJson(body));
-    head += `content-type: application/json\r\ncontent-length: ${bytes.length}\r\n\r\n`;
-    return Buffer.concat([Buffer.from(head, "latin1"), bytes]);
+  ): Parameters<ClientConnections["send"]>[0] {
+    const common = { method, path, maxBytes: this.#maxBytes };
+    const fields = { accept: "application/json", ...passedOn, ...headers };
+    if (body === undefined) return { ...common, headers: fields };
+    const json = { ...fields, "content-type": "application/json" };
+    return { ...common, headers: json, body: Buffer.from(stringifyJson(body)) };
   }
 
   #decode({ status, headers, body }: Answer): JsonClientResponse {
