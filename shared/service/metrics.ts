@@ -18,14 +18,14 @@
 import PromCounter from "prom-client/lib/counter.js";
 // @ts-types="./prom_client/gauge.d.ts"
 import PromGauge from "prom-client/lib/gauge.js";
+// @ts-types="./prom_client/histogram.d.ts"
+import PromHistogram from "prom-client/lib/histogram.js";
 // @ts-types="./prom_client/registry.d.ts"
 import Registry from "prom-client/lib/registry.js";
-import { BUCKETS, DurationHistogram, type Histogram, type Measured } from "./histogram.ts";
 import process from "node:process";
 import { type Clock, every } from "../clock.ts";
+import { AppError } from "../errors.ts";
 import { VERSION } from "./version.ts";
-
-export type { Histogram, Measured } from "./histogram.ts";
 
 /** Names and values of a time series' labels. */
 type Labels = Readonly<Record<string, string>>;
@@ -40,6 +40,33 @@ interface Counter {
 interface Gauge {
   set(value: number): void;
 }
+
+/** How long something takes, in seconds, by what came of it. */
+export interface Histogram {
+  /** Adds a duration that was measured elsewhere. */
+  observe(seconds: number, result?: string): void;
+  /** Begins to measure a duration; what it gives ends that. */
+  start(): (result?: string) => void;
+  /**
+   * Measures a step; its result is `ok`, or the code of what it throws. The set of codes is closed, so that no caller
+   * can make a series of his own.
+   *
+   * @param describe the result of what it gives, out of a closed set as well
+   * @throws what the step throws
+   */
+  measure<T>(step: () => Promise<T>, describe?: (value: T) => string): Promise<T>;
+}
+
+/** What is measured, which says how long it may take. */
+type Measured = "computing" | "exchange" | "command" | "human";
+
+/** The bounds of a histogram's buckets, in seconds. */
+const BUCKETS: Readonly<Record<Measured, readonly number[]>> = {
+  computing: [0.000_01, 0.000_025, 0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.05],
+  exchange: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30],
+  command: [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600],
+  human: [1, 5, 10, 30, 60, 120, 300, 600, 900, 1800, 3600],
+};
 
 /** A value of a gauge with labels, for the moment of a scrape. */
 export interface LabelledValue {
@@ -96,7 +123,6 @@ export interface Metrics {
 /** An empty set of metrics. */
 export function createMetrics(): Metrics {
   const registry = new Registry();
-  const histograms = new Map<string, DurationHistogram>();
   return {
     contentType: registry.contentType,
     counter(name, help, labelNames = []) {
@@ -140,33 +166,56 @@ export function createMetrics(): Metrics {
       });
     },
     histogram(name, help, measured) {
-      if (histograms.has(name) || registry.getSingleMetric(name) !== undefined) {
-        throw new Error(`${name} is taken`);
-      }
-      const histogram = new DurationHistogram({ name, help, bounds: BUCKETS[measured] });
-      histograms.set(name, histogram);
-      return histogram;
+      const bounds = [...BUCKETS[measured]];
+      return durations(
+        new PromHistogram({ name, help, labelNames: ["result"], buckets: bounds, registers: [registry] }),
+      );
     },
-    text: () => writeSorted(registry, histograms),
+    text: () => writeSorted(registry),
   };
 }
 
-async function writeSorted(
-  registry: Registry,
-  histograms: ReadonlyMap<string, DurationHistogram>,
-): Promise<string> {
-  const names = [...registry.getMetricsAsArray().map(({ name }) => name), ...histograms.keys()].sort();
+/** The result of what has not failed. */
+const OK = "ok";
+
+function durations(histogram: PromHistogram<"result">): Histogram {
+  const observe = (seconds: number, result = OK) => histogram.observe({ result }, seconds);
+  const start = () => {
+    const startedAt = performance.now();
+    return (result?: string) => observe((performance.now() - startedAt) / 1000, result);
+  };
+  return {
+    observe,
+    start,
+    async measure(step, describe = () => OK) {
+      const end = start();
+      let result = "internal";
+      try {
+        const value = await step();
+        result = describe(value);
+        return value;
+      } catch (error) {
+        if (error instanceof AppError) result = error.code;
+        throw error;
+      } finally {
+        end(result);
+      }
+    },
+  };
+}
+
+async function writeSorted(registry: Registry): Promise<string> {
+  const names = registry.getMetricsAsArray().map(({ name }) => name).sort();
   const blocks = await Promise.all(
-    names.map(async (name) =>
-      histograms.get(name)?.text() ?? sortSeries(await registry.getSingleMetricAsString(name))
-    ),
+    names.map(async (name) => sortSeries(await registry.getSingleMetricAsString(name))),
   );
   return blocks.map((block) => `${block}\n`).join("");
 }
 
-/** HELP and TYPE stay in front, the series follow in the order of their labels. */
+/** HELP and TYPE stay in front, the series follow in the order of their labels; buckets stay in ascending order. */
 function sortSeries(block: string): string {
   const lines = block.split("\n");
+  if (lines[1]?.endsWith(" histogram")) return block;
   return [...lines.slice(0, 2), ...lines.slice(2).sort()].join("\n");
 }
 

@@ -4,9 +4,8 @@
  * @module
  */
 
-export type { Histogram } from "./histogram.ts";
 export type { LogFields, ServiceLogger } from "./log.ts";
-export type { Metrics } from "./metrics.ts";
+export type { Histogram, Metrics } from "./metrics.ts";
 export {
   currentRequestId,
   inRequest,
