@@ -18,7 +18,7 @@
  */
 import type { IncomingMessage } from "node:http";
 import type * as z from "@zod/zod";
-import { concatBytes, formatKeyPath } from "../text.ts";
+import { collectBytes, concatBytes, formatKeyPath } from "../text.ts";
 import { AppError } from "../errors.ts";
 import { parseUniqueJson } from "../json.ts";
 import { headerOf, messageOf } from "./exchange.ts";
@@ -144,22 +144,12 @@ function readMessage(message: IncomingMessage, maxBytes: number): Promise<readon
 }
 
 async function readStream(body: Request["body"], maxBytes: number): Promise<readonly Uint8Array[]> {
-  const chunks: Uint8Array[] = [];
-  const reader = body?.getReader();
-  let length = 0;
-  for (;;) {
-    const chunk = await reader?.read().catch((cause) => {
-      throw brokeOff(cause);
-    });
-    if (chunk === undefined || chunk.done) return chunks;
-    length += chunk.value.length;
-    chunks.push(chunk.value);
-    if (length > maxBytes) {
-      // Not awaited: the answer must not wait for a sender who does not stop.
-      reader?.cancel().catch(() => {});
-      throw tooLarge(maxBytes);
-    }
-  }
+  if (body === null) return [];
+  const bytes = await collectBytes(body, maxBytes).catch((cause) => {
+    throw brokeOff(cause);
+  });
+  if (bytes === undefined) throw tooLarge(maxBytes);
+  return [bytes];
 }
 
 function tooLarge(maxBytes: number, cause?: unknown): AppError {
