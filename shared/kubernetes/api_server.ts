@@ -15,8 +15,8 @@
  */
 import { type Clock, within } from "../clock.ts";
 import { AppError } from "../errors.ts";
-import { AnswerTooLarge, ClientConnections } from "../http/client_connections.ts";
-import { checkCaCertificates } from "../http/tls_material.ts";
+import { AnswerTooLarge, ClientConnections } from "../http/client.ts";
+import { checkCaCertificates } from "../http/tls_files.ts";
 
 /** What an {@linkcode ApiServer} needs. */
 interface ApiServerOptions {

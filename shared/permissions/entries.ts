@@ -1,6 +1,6 @@
 import { BlockList, isIP, isIPv4 } from "node:net";
 import { AppError } from "../errors.ts";
-import { parseListenAddress } from "../http/listen_address.ts";
+import { parseListenAddress } from "../http/listener.ts";
 import { dirname, isAbsolute, resolve, sep } from "node:path";
 import { mergeSets, type PermissionSet } from "./set.ts";
 import {

@@ -53,8 +53,6 @@ const AMBIENT: readonly string[] = [
   "deploy/gateway.ts",
   "deploy/release.ts",
   "shared/clock.ts",
-  "shared/http/exchange.ts",
-  "shared/http/mtls_server.ts",
   "shared/http/listener.ts",
   "shared/service/request_context.ts",
   "shared/service/service.ts",

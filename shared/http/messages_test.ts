@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import * as z from "@zod/zod";
 import { AppError, type ErrorCode } from "../errors.ts";
-import { readJsonBody, requireJsonType } from "./body.ts";
+import { readJsonBody, requireJsonType } from "./messages.ts";
 
 const schema = z.object({
   host: z.string(),

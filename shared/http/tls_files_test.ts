@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { FakeClock } from "../testing/fake_clock.ts";
-import { FRESH_SECONDS, keepFresh } from "./keep_fresh.ts";
+import { FRESH_SECONDS, keepFresh } from "./tls_files.ts";
 
 Deno.test("keepFresh() takes what has changed and is sound, and says once what is not", async () => {
   const clock = new FakeClock();
