@@ -12,7 +12,7 @@
  */
 import { type Clock, within } from "../clock.ts";
 import { AppError } from "../errors.ts";
-import { type FileMode, formatMode, mayOthersWrite } from "../files/exposed_files.ts";
+import { type FileMode, formatMode, mayOthersWrite } from "../files/files.ts";
 import { readNamedText } from "../files/files.ts";
 import { quoteText } from "../text.ts";
 import { connectToAgent, loadAgentCaKey } from "./agent.ts";

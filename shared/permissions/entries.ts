@@ -10,7 +10,7 @@ import {
   type StateSettings,
 } from "../state/postgres_settings.ts";
 import { type CaKeyConfig, type CaKeySettings, planCaKeys } from "../ca/model.ts";
-import type { UsedFile } from "../files/exposed_files.ts";
+import type { UsedFile } from "../files/files.ts";
 import { formatKeyPath } from "../text.ts";
 
 /**

@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
 import { endOfTurn } from "../clock.ts";
 import { AppError } from "../errors.ts";
-import { createAuditKey, GENESIS, hashLine, parseLine } from "./chain.ts";
+import { createAuditKey, GENESIS, hashLine, parseLine } from "./record.ts";
 import { type ChainProblem, checkLog } from "./verify.ts";
-import { GroupCommit, type GroupCommitOptions, type RecordStore } from "./group_commit.ts";
+import { GroupCommit, type GroupCommitOptions, type RecordStore } from "./log.ts";
 
 const KEY = createAuditKey(new Uint8Array(32).fill(7));
 
@@ -81,7 +81,6 @@ function setUp(options: Partial<GroupCommitOptions> = {}) {
     size: 0,
     terminated: true,
     maxFileBytes: 1e9,
-    endOfTurn,
     ...options,
   });
   return { disk, log };

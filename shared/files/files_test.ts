@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
-import { describeExposure, type FileUse } from "./exposed_files.ts";
+import { describeExposure, type UsedFile } from "./files.ts";
 
 const SERVICE = 990;
 
-const FILES: readonly { use: FileUse; mode: number; uid?: number; may: string }[] = [
+const FILES: readonly { use: UsedFile["use"]; mode: number; uid?: number; may: string }[] = [
   { use: "secret", mode: 0o600, may: "" },
   { use: "secret", mode: 0o400, may: "" },
   { use: "secret", mode: 0o640, may: "read" },

@@ -1,5 +1,5 @@
 import { systemClock } from "../clock.ts";
-import { openFileAuditLog } from "./file_log.ts";
+import { openFileAuditLog } from "./log.ts";
 
 // Needs a disk: `deno bench --allow-read=<folder> --allow-write=<folder>` with TMPDIR set to that folder.
 const folder = Deno.makeTempDirSync({ prefix: "audit-bench-" });
