@@ -1,5 +1,5 @@
 /**
- * What every daemon needs: arguments, signals, logs, metrics, request IDs, version.
+ * The parts of every daemon: arguments, signals, logs, metrics, request ids, version.
  *
  * @module
  */
