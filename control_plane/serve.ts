@@ -28,7 +28,7 @@ import { SignerClient } from "./routes/signer_client.ts";
 import { openPostgresControlStore } from "./state/postgres.ts";
 import { openSqliteControlStore } from "./state/sqlite.ts";
 import type { ControlStore, SharedApprovals } from "./state/store.ts";
-import { addInstanceMetrics, ALONE, type Epochs, SharedGroup } from "@gateway/shared/instances";
+import { ALONE, type Epochs, SharedGroup } from "@gateway/shared/instances";
 import { isPostgresUrl, type StateWarner } from "@gateway/shared/state";
 
 /** What a running control plane is made of from outside. */
@@ -92,7 +92,7 @@ export async function startControlPlane(environment: ControlPlaneEnvironment): P
   const instances = group ?? ALONE;
   // What instances compare is of one clock.
   const time = group?.clock ?? clock;
-  addInstanceMetrics(metrics, group);
+  group?.addMetrics(metrics);
   opened.defer(() => store.close());
   opened.defer(() => group?.leave());
   const storeErrors = metrics.counter(

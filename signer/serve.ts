@@ -10,7 +10,7 @@ import {
   startMtlsServer,
 } from "@gateway/shared/http";
 import { startServiceMonitor } from "@gateway/shared/http/monitor";
-import { addInstanceMetrics, SharedGroup } from "@gateway/shared/instances";
+import { SharedGroup } from "@gateway/shared/instances";
 import { connectClusters } from "@gateway/shared/kubernetes";
 import { type ServiceLogger, VERSION } from "@gateway/shared/service";
 import { createMetrics } from "@gateway/shared/service/metrics";
@@ -73,7 +73,7 @@ export async function startSigner(environment: SignerEnvironment): Promise<Runni
   const gate = await openServiceAudit({ config, clock, metrics, logger });
   opened.defer(() => gate.close());
   const { store, group, shared } = await openState(config, environment);
-  addInstanceMetrics(metrics, group);
+  group?.addMetrics(metrics);
   opened.defer(() => group?.leave());
   const clusters = connectClusters({ clock });
   opened.defer(() => clusters.close());
