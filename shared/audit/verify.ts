@@ -1,24 +1,6 @@
 /**
  * Checks audit logs: one file, or a log with its rotated files.
  *
- * ```ts
- * import assert from "node:assert/strict";
- * import { createAuditKey } from "@gateway/shared/audit";
- * import { verifyAll } from "@gateway/shared/audit";
- *
- * async function defects(path: string, seed: Uint8Array): Promise<readonly string[]> {
- *   const found: string[] = [];
- *   const { publicKey } = createAuditKey(seed);
- *   await verifyAll({
- *     path,
- *     publicKey,
- *     onProblem: ({ file, line, message }) => found.push(`${file}: line ${line}: ${message}`),
- *   });
- *   return found;
- * }
- * assert.equal(defects.length, 2);
- * ```
- *
  * Not protected without a remembered head (`since`): if the last records, the newest files or all files are removed, the
  * rest is a valid chain. So is a log that an attacker with the seed has written. The last line of a log in use may be
  * incomplete.

@@ -1,13 +1,6 @@
 /**
  * Files: bounded reads, locks, exposed modes, and failures in words for operators.
  *
- * ```ts ignore
- * import { ifThere, readNamedFile } from "@gateway/shared/files";
- *
- * const seed = await readNamedFile("audit_key", "/etc/gateway/audit.seed");
- * const isOld = await ifThere(Deno.stat("/etc/gateway/backup")) !== undefined;
- * ```
- *
  * @module
  */
 import { constants, type FileHandle, open } from "node:fs/promises";

@@ -2,14 +2,6 @@
  * Clients for the services of this system and for API servers: HTTP/1.1 over TLS, trusting only the given CAs, bounded
  * in time and size. They follow no redirects and send each request once.
  *
- * ```ts ignore
- * import { JsonClient } from "@gateway/shared/http";
- *
- * const tls = { cert, key, ca };
- * using client = new JsonClient({ what: "the signer", baseUrl: "https://127.0.0.1:9443", ...tls, clock });
- * const { status, body } = await client.request({ method: "GET", path: "/v1/hosts" });
- * ```
- *
  * Neither `node:https` nor `fetch` can do this. If a reused connection ends without an answer, `node:https` of Deno
  * 2.9.6 sends the request again, even a POST. `fetch` trusts the public roots in addition to `caCerts`, and accepts
  * TLS 1.2.

@@ -1,16 +1,6 @@
 /**
  * Limits of a listener: how many connections its peers may have, and how many requests a minute.
  *
- * ```ts
- * import assert from "node:assert/strict";
- * import { FakeClock } from "@gateway/shared/testing";
- * import { TokenBuckets } from "@gateway/shared/http";
- *
- * const buckets = new TokenBuckets({ clock: new FakeClock() });
- * assert.deepEqual(buckets.take("broker-1", 1), { ok: true });
- * assert.deepEqual(buckets.take("broker-1", 1), { ok: false, retryAfterSeconds: 60 });
- * ```
- *
  * @module
  */
 import type { Clock } from "../clock.ts";

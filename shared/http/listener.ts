@@ -3,19 +3,6 @@
  * handshake with every client, so that a client without a valid certificate gets an HTTP response (401) instead of a
  * broken connection.
  *
- * ```ts ignore
- * import { startMtlsServer } from "@gateway/shared/http";
- *
- * await using server = await startMtlsServer({
- *   listen: "127.0.0.1:9443",
- *   cert,
- *   key,
- *   clientCa,
- *   handler: (_request, { caller }) => new Response(`hello ${caller}\n`),
- *   onError: (error, requestId) => logger.error("request failed", { error, request_id: requestId }),
- * });
- * ```
- *
  * `Deno.serve` would not do: it does not report its connections, so a client could silently hold all file handles.
  *
  * @module

@@ -2,19 +2,6 @@
  * The messages of an exchange: `node:http` requests as web requests, their bodies, and web responses as `node:http`
  * responses. Bodies are bounded while they arrive, before anything is parsed.
  *
- * ```ts
- * import assert from "node:assert/strict";
- * import * as z from "@zod/zod";
- * import { readJsonBody } from "@gateway/shared/http";
- *
- * const request = new Request("https://signer/v1/sign", {
- *   method: "POST",
- *   body: '{"host":"web01"}',
- * });
- * const body = await readJsonBody(request, { maxBytes: 65536, schema: z.object({ host: z.string() }) });
- * assert.equal(body.host, "web01");
- * ```
- *
  * @module
  */
 import { Buffer } from "node:buffer";

@@ -1,21 +1,6 @@
 /**
  * Certificates and keys: read from files, checked to fit each other, and replaced while a service runs.
  *
- * ```ts ignore
- * import { keepFresh, loadTlsMaterial } from "@gateway/shared/http";
- *
- * const load = () =>
- *   loadTlsMaterial({
- *     cert: { key: "server_cert", path: "pki/signer.crt" },
- *     key: { key: "server_key", path: "pki/signer.key" },
- *     ca: { key: "client_ca", path: "pki/mtls_ca.crt" },
- *   });
- * await keepFresh({ clock, signal, logger, what: "the certificates", current: await load() }, {
- *   load,
- *   take: (tls) => client.renew(tls),
- * });
- * ```
- *
  * @module
  */
 import { createPrivateKey, X509Certificate } from "node:crypto";

@@ -4,14 +4,6 @@
  * again only if repeating changes nothing. Otherwise it fails with `answer_lost`, and the caller asks again, for
  * instance for a new key. The signers then revoke the result of the lost request.
  *
- * ```ts ignore
- * import { openUpstreams } from "@gateway/shared/http";
- *
- * const signers = openUpstreams({ what: "the signer", urls, ...tls, clock, random });
- * const { status } = await signers.client({}).request({ method: "GET", path: "/v1/hosts" });
- * signers.close();
- * ```
- *
  * @module
  */
 import { type Clock, every, type Random } from "../clock.ts";

@@ -2,18 +2,6 @@
  * The current request: its id, which agent, broker, control plane and signer share, and its place in a W3C trace. It
  * follows asynchronous work, so that logs, records and requests to other services can name it.
  *
- * ```ts
- * import assert from "node:assert/strict";
- * import { currentRequestId, inRequest, outgoingHeaders } from "@gateway/shared/service";
- *
- * const seen = await inRequest({ name: "POST", id: "call-1" }, async () => {
- *   await Promise.resolve();
- *   return [currentRequestId(), outgoingHeaders()["x-request-id"]];
- * });
- * assert.deepEqual(seen, ["call-1", "call-1"]);
- * assert.equal(currentRequestId(), undefined);
- * ```
- *
  * With `OTEL_DENO=true`, each request and each request to another service is a span, and the headers name that span.
  * Otherwise a trace context is passed on unchanged.
  *

@@ -1,15 +1,6 @@
 /**
  * The command line, the end and the version of every service, and the texts for operators when it fails.
  *
- * ```ts
- * import assert from "node:assert/strict";
- * import { parseServiceArguments } from "@gateway/shared/service";
- *
- * const options = parseServiceArguments(["-config", "/etc/gateway/signer.json"], { defaultConfig: "signer.json" });
- * assert.equal(options.config, "/etc/gateway/signer.json");
- * assert.equal(options.version, false);
- * ```
- *
  * @module
  */
 import { writeAllSync } from "../text.ts";
