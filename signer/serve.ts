@@ -27,7 +27,7 @@ const MAX_READ_BACK_BYTES = 128 * 1024 * 1024;
  * @throws {AppError} `invalid_config` with the problem and how to fix it
  */
 export async function startSigner(environment: Environment) {
-  const { configPath, clock, random, logger, readEnv } = environment;
+  const { configPath, clock, random, logger, readEnv, fetch } = environment;
   const configFile = openConfigFile(configPath, { clock, fetch, readEnv });
   // Before the first read, so that the watch finds every later change.
   const seen = await stampOf(configPath);
@@ -71,6 +71,7 @@ export async function startSigner(environment: Environment) {
     // Before the server is closed: readers that wait for a newer list would hold it up.
     opened.defer(() => authority.krl.release());
     return {
+      state,
       address,
       facts: { hosts: state.current.policy.hosts.size },
       // A failed reload is logged and audited where it happens. The previous config stays in force.

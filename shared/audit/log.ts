@@ -109,7 +109,7 @@ async function tryOpen(options: FileAuditLogOptions): Promise<AuditLog | undefin
       store.close();
       throw error;
     }
-    return new FileAuditLog(options, lock, commit);
+    return auditLog(options, lock, commit);
   } catch (cause) {
     lock?.[Symbol.dispose]();
     if (cause instanceof AppError) throw cause;
@@ -118,43 +118,33 @@ async function tryOpen(options: FileAuditLogOptions): Promise<AuditLog | undefin
   }
 }
 
-class FileAuditLog implements AuditLog {
-  readonly #options: FileAuditLogOptions;
-  readonly #lock: Disposable;
-  readonly #commit: GroupCommit;
-  #closing: Promise<void> | undefined;
-  /** A file without a name, which shows whether the disk accepts more bytes. */
-  #probe: Deno.FsFile | undefined;
-
-  constructor(options: FileAuditLogOptions, lock: Disposable, commit: GroupCommit) {
-    this.#options = options;
-    this.#lock = lock;
-    this.#commit = commit;
-  }
-
-  append(entry: AuditEntry): Promise<void> {
-    const { clock, redact } = this.#options;
-    return Promise.try(() =>
-      this.#commit.append(encodeRecord(entry, { time: formatTime(clock.now()), redact }))
-    );
-  }
-
-  check(): void {
-    this.#commit.check();
-    this.#probe ??= openUnnamed(dirname(this.#options.path));
-    try {
-      writeAllSync(this.#probe, new Uint8Array(4096));
-    } finally {
-      this.#probe.truncateSync(0);
-    }
-  }
-
-  close(): Promise<void> {
-    return this.#closing ??= this.#commit.close().finally(() => {
-      this.#probe?.close();
-      this.#lock[Symbol.dispose]();
-    });
-  }
+function auditLog(
+  { path, clock, redact }: FileAuditLogOptions,
+  lock: Disposable,
+  commit: GroupCommit,
+): AuditLog {
+  let closing: Promise<void> | undefined;
+  // A file without a name, which shows whether the disk accepts more bytes.
+  let probe: Deno.FsFile | undefined;
+  return {
+    append: (entry) =>
+      Promise.try(() => commit.append(encodeRecord(entry, { time: formatTime(clock.now()), redact }))),
+    check() {
+      commit.check();
+      probe ??= openUnnamed(dirname(path));
+      try {
+        writeAllSync(probe, new Uint8Array(4096));
+      } finally {
+        probe.truncateSync(0);
+      }
+    },
+    close() {
+      return closing ??= commit.close().finally(() => {
+        probe?.close();
+        lock[Symbol.dispose]();
+      });
+    },
+  };
 }
 
 /** The file below a {@linkcode GroupCommit}. */

@@ -201,11 +201,7 @@ const DECODER = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
 /** A client for a JSON service with mutual TLS 1.3. It keeps connections open between requests. */
 export class JsonClient implements Disposable {
-  readonly #what: string;
-  readonly #authority: string;
-  readonly #timeoutMs: number;
-  readonly #maxBytes: number;
-  readonly #clock: Clock;
+  readonly #options: Required<JsonClientOptions>;
   readonly #connections: ClientConnections;
 
   /**
@@ -220,11 +216,8 @@ export class JsonClient implements Disposable {
       throw new AppError("invalid_config", `Cannot use URL ${JSON.stringify(baseUrl)}: expected https://…`);
     }
     checkTlsIdentity(options);
-    this.#what = options.what ?? "the service";
-    this.#authority = url.host;
-    this.#timeoutMs = options.timeoutMs ?? 10_000;
-    this.#clock = options.clock;
-    this.#maxBytes = options.maxResponseBytes ?? 1 << 20;
+    const defaults = { what: "the service", timeoutMs: 10_000, maxResponseBytes: 1 << 20, maxConnections };
+    this.#options = { ...defaults, ...options };
     this.#connections = new ClientConnections({ url, cert, key, ca, maxConnections });
   }
 
@@ -239,19 +232,19 @@ export class JsonClient implements Disposable {
   }
 
   async #exchange(
-    { method, path, body, headers, signal, timeoutMs: ms = this.#timeoutMs }: JsonClientRequest,
+    { method, path, body, headers, signal, timeoutMs: ms = this.#options.timeoutMs }: JsonClientRequest,
     passedOn: Readonly<Record<string, string>>,
   ): Promise<JsonClientResponse> {
-    const what = this.#what;
+    const { what, clock, maxResponseBytes: maxBytes } = this.#options;
     const late = () => this.#failure(`Timed out contacting ${what}`);
     const aborted = () => new AppError("canceled", `Contacting ${what} was canceled`);
     let exchange: ReturnType<ClientConnections["send"]> | undefined;
     try {
-      const answer = await within({ clock: this.#clock, ms, signal, late, aborted }, (ended) => {
+      const answer = await within({ clock, ms, signal, late, aborted }, (ended) => {
         const request = {
           method,
           path,
-          maxBytes: this.#maxBytes,
+          maxBytes,
           headers: {
             accept: "application/json",
             ...passedOn,
@@ -272,7 +265,7 @@ export class JsonClient implements Disposable {
       }
       if (cause instanceof AppError) throw cause;
       const message = cause instanceof AnswerTooLarge
-        ? `The answer of ${what} is larger than ${this.#maxBytes} bytes`
+        ? `The answer of ${what} is larger than ${maxBytes} bytes`
         : `Failed contacting ${what}`;
       throw this.#failure(message, cause);
     }
@@ -284,7 +277,7 @@ export class JsonClient implements Disposable {
     try {
       return { status, headers, text, body: parseJson(text) };
     } catch (cause) {
-      throw this.#failure(`The answer of ${this.#what} is not valid JSON`, cause);
+      throw this.#failure(`The answer of ${this.#options.what} is not valid JSON`, cause);
     }
   }
 
@@ -314,6 +307,6 @@ export class JsonClient implements Disposable {
 
   /** Names the server for the log. */
   #asking(cause: unknown): AppError {
-    return new AppError("upstream_failure", `asking ${this.#authority}`, { cause });
+    return new AppError("upstream_failure", `asking ${URL.parse(this.#options.baseUrl)?.host}`, { cause });
   }
 }

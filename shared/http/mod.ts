@@ -27,7 +27,6 @@ export {
   type UnknownPeer,
 } from "./listener.ts";
 export { readBodyBytes, readJsonBody, requireJsonType } from "./messages.ts";
-export type { Monitor } from "./monitor.ts";
 export {
   describeProblem,
   entityTagOf,

@@ -31,9 +31,6 @@ interface ServiceMonitorOptions extends Omit<MonitorOptions, "metrics"> {
   readonly clock: Clock;
 }
 
-/** A running monitor. */
-export type Monitor = Pick<RunningListener, "close">;
-
 /** The pause between two reads of the certificates, in seconds. */
 const CERTIFICATE_SECONDS = 60;
 /** Clients stay strangers: each connection ends after its response. */
@@ -54,7 +51,9 @@ export function startMonitor(options: MonitorOptions): Promise<RunningListener> 
  *
  * @throws {AppError} `invalid_config` if it cannot listen on the address, or a certificate cannot be read
  */
-export async function startServiceMonitor(options: ServiceMonitorOptions): Promise<Monitor> {
+export async function startServiceMonitor(
+  options: ServiceMonitorOptions,
+): Promise<{ readonly close: () => Promise<void> }> {
   const { metrics, upstream, certificates, clock } = options;
   const readCertificates = await addCertificateMetrics(metrics, certificates);
   const monitor = await startMonitor({ problem: () => upstream?.problem(), ...options });

@@ -29,7 +29,7 @@ export interface UpstreamClient {
   }): Promise<{ readonly status: number }>;
 }
 
-/** Any status but 401 (it rejects our certificate) means that the service can work: also 404. */
+/** Every status but 401, which rejects our certificate, shows a working service. */
 async function probe(client: UpstreamClient, timeoutMs: number, signal: AbortSignal): Promise<boolean> {
   try {
     return (await client.request({ method: "GET", path: "/healthz", timeoutMs, signal })).status !== 401;
@@ -45,7 +45,7 @@ const WATCH_TIMEOUT_MS = 4_000;
 
 /** Probes a service for the `/readyz` of another service. */
 export class UpstreamWatch {
-  readonly #options: { readonly what: string; readonly client: UpstreamClient; readonly clock: Clock };
+  readonly #options: ConstructorParameters<typeof UpstreamWatch>[0];
   #answeredAt: number;
 
   /** Starts as if the service had just answered. `what` names it without its address, because anyone may read it. */
@@ -279,7 +279,7 @@ const MOST = 1_000;
 
 /** Reports requests without an answer (`POST /v1/revocations/requests`) until a signer has received the report. */
 export class LostRequests {
-  readonly #options: { readonly client: JsonService; readonly clock: Clock; readonly signal: AbortSignal };
+  readonly #options: ConstructorParameters<typeof LostRequests>[0];
   #waiting: readonly { readonly id: string; readonly onBehalfOf: string; readonly since: number }[] = [];
   #isRunning = false;
 
