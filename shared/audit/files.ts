@@ -83,16 +83,6 @@ export async function syncFolder(path: string): Promise<void> {
   await folder.sync();
 }
 
-/** The file at a path; `undefined` if there is none. */
-export function statOf(path: string): Deno.FileInfo | undefined {
-  try {
-    return Deno.statSync(path);
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return undefined;
-    throw error;
-  }
-}
-
 /**
  * Opens a log for appending; creates it, readable for its owner only. Also for reading, because opening a pipe for
  * writing only would wait for its reader.

@@ -17,7 +17,6 @@ import {
   nthLog,
   openForAppend,
   openUnnamed,
-  statOf,
   syncFolder,
   tryLockLog,
 } from "./files.ts";
@@ -380,5 +379,14 @@ export class SegmentedFile {
       next.close();
       throw error;
     }
+  }
+}
+
+function statOf(path: string): Deno.FileInfo | undefined {
+  try {
+    return Deno.statSync(path);
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return undefined;
+    throw error;
   }
 }
