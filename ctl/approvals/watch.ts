@@ -2,27 +2,18 @@ import { type Clock, systemClock } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
 import { visibleText } from "@gateway/shared/text";
 import type { ApprovalRecord } from "@gateway/shared/wire";
-import type { CommandContext } from "../kit/context.ts";
+import type { Environment } from "../kit/context.ts";
 import { HintedError } from "../kit/output.ts";
 import { formatDetails } from "./text.ts";
 
 const POLL_MS = 1_000;
 
 /** What of the control plane is watched, and how it is told a decision. */
-export interface Watched {
+interface Watched {
   readonly pending: () => Promise<readonly ApprovalRecord[]>;
   /** @returns what to say of it */
   readonly decide: (shown: Shown, approve: boolean) => Promise<string>;
 }
-
-export const WATCH_EXAMPLES = `
-Examples:
-  broker-ctl approval watch
-
-Shows each request that waits, all of it, one after another: a allows and d denies it, after a second key, s leaves it
-for later, q quits. A key is about the request that was shown last, never about one that comes while you read; one that
-comes too soon after it was shown counts for nothing. To learn, or to give a reason: broker-ctl approval allow.
-`;
 
 /**
  * Watches until the one at the terminal quits, or the context's signal ends it.
@@ -30,7 +21,7 @@ comes too soon after it was shown counts for nothing. To learn, or to give a rea
  * @throws {AppError} `invalid_request` without a terminal
  */
 export async function watchApprovals(
-  { terminal, keys, signal }: CommandContext,
+  { terminal, keys, signal }: Environment,
   { pending, decide }: Watched,
   clock: Clock = systemClock,
 ): Promise<void> {

@@ -1,22 +1,24 @@
 import { AppError } from "@gateway/shared/errors";
 import { type ClusterPolicy, isLabel, isSubdomain } from "@gateway/shared/policy";
 import { quoteText, shellQuote, visibleText } from "@gateway/shared/text";
-import { once } from "../kit/arguments.ts";
 import { clusterOf } from "./entry.ts";
 import { type AccountName, boundAccounts, enrolManifests, type Manifest } from "./manifests.ts";
-import type { AddCommand, CommandContext } from "../kit/context.ts";
-import type { CommandResult } from "../kit/output.ts";
+import { command } from "../kit/command.ts";
 import { loadSignerFile } from "../kit/signer_file.ts";
-
-interface EnrolFlags {
-  readonly config?: string;
-  readonly print?: boolean;
-  readonly minter?: string;
-}
 
 const DEFAULT_MINTER = "gateway-minter";
 
-const EXAMPLES = `
+/** `cluster enrol`: the accounts and roles that a cluster needs, as manifests. */
+export const ENROL = command({
+  name: "enrol",
+  summary: "Print the accounts and roles that a cluster has to have, for kubectl apply.",
+  takes: {
+    "<name>": "which",
+    "--print": "print the manifests",
+    "--minter <account>":
+      `<namespace>/<name> of the account of token_file (default: ${DEFAULT_MINTER} beside the first account)`,
+  },
+  help: `
 Examples:
   broker-ctl cluster enrol prod --print | kubectl apply -f -
   broker-ctl cluster enrol prod --print --minter gateway/minter --config /etc/gateway/signer.json
@@ -25,43 +27,26 @@ Prints what the cluster has to have for the rules of the signer's config, and no
 token_file, which may make tokens of the accounts of sa_bindings and nothing else; those accounts; and the roles for
 what the rules allow. RBAC has no deny: a rule that denies a part of what another one allows is the signer's alone.
 --json prints the same as one List, which kubectl apply takes as well. The cluster itself is not asked and not changed.
-`;
+`,
+  async run(flags, { workingFolder }) {
+    const { name, print = false } = flags;
+    if (!print) {
+      throw new AppError(
+        "invalid_request",
+        "Nothing to do without --print: the cluster itself is not changed",
+      );
+    }
+    const cluster = clusterOf(await loadSignerFile(flags.config, workingFolder), name);
+    const minter = readMinter(flags.minter, cluster);
+    const manifests = enrolManifests({ name, cluster, minter });
+    return {
+      json: { apiVersion: "v1", kind: "List", items: manifests },
+      lines: [...introduce(name, cluster, minter), ...await formatManifests(manifests)],
+    };
+  },
+});
 
-/** `cluster enrol`: the accounts and roles that a cluster has to have, as manifests. */
-export const addEnrol: AddCommand = (cluster, context) => {
-  cluster.command("enrol")
-    .description("Print the accounts and roles that a cluster has to have, for kubectl apply.")
-    .argument("<name>", "which")
-    .option("--print", "print the manifests")
-    .option(
-      "--minter <account>",
-      `<namespace>/<name> of the account of token_file (default: ${DEFAULT_MINTER} beside the first account)`,
-      once,
-    )
-    .addHelpText("after", EXAMPLES)
-    .action((name: string, _flags, command) =>
-      context.run(command, ["config"], () => enrol(name, command.optsWithGlobals() as EnrolFlags, context))
-    );
-};
-
-async function enrol(
-  name: string,
-  flags: EnrolFlags,
-  { workingFolder }: CommandContext,
-): Promise<CommandResult> {
-  if (flags.print !== true) {
-    throw new AppError("invalid_request", "Nothing to do without --print: the cluster itself is not changed");
-  }
-  const cluster = clusterOf(await loadSignerFile(flags.config, workingFolder), name);
-  const minter = readMinter(flags.minter, cluster);
-  const manifests = enrolManifests({ name, cluster, minter });
-  return {
-    json: { apiVersion: "v1", kind: "List", items: manifests },
-    lines: [...introduce(name, cluster, minter), ...await formatManifests(manifests)],
-  };
-}
-
-/** @throws {AppError} `invalid_request` for what is not an account */
+/** @throws {AppError} `invalid_request` for another text than an account */
 function readMinter(text: string | undefined, cluster: ClusterPolicy): AccountName {
   const namespace = boundAccounts(cluster)[0]?.namespace ?? "default";
   if (text === undefined) return { namespace, name: DEFAULT_MINTER };
@@ -94,7 +79,7 @@ function introduce(
 }
 
 async function formatManifests(manifests: readonly Manifest[]): Promise<readonly string[]> {
-  // Nobody else of this program needs it.
+  // No other command needs this library.
   const { stringify } = await import("yaml");
   return manifests.flatMap((manifest) => [
     "---",

@@ -13,39 +13,30 @@ import {
   issueCertificate,
 } from "@gateway/shared/ssh";
 
-/** What is carried out on which host. */
-interface CarryOut {
-  readonly name: string;
-  readonly host: OwnHost & { readonly user: string };
-  /** Whom to log in as, root or who may become root. */
-  readonly login: string;
-  readonly options: EnrolOptions;
-  /** With what a login is tried; absent: none is. */
-  readonly key: CaKey | undefined;
-}
-
-interface CarriedOut {
-  readonly done: boolean;
-  readonly tried: boolean;
-  readonly lines: readonly string[];
-}
-
 const SEE_LOG = "its sshd wrote why: journalctl -t sshd -n 20, or its auth log, there";
-/** So long a change waits to be kept: whoever is cut off by it can't undo it. */
+/** The host waits this long for an order to keep a change: an operator who is locked out can't undo it. */
 export const CONFIRM_SECONDS = 120;
 
 /**
- * Changes what a host trusts, tries a login, and has the change taken back where that fails; the host does so by itself
- * where nobody tells it to keep it.
+ * Changes the keys that a host trusts, tries a login, and undoes the change if the login fails. The host undoes it by
+ * itself unless it is told to keep it.
+ *
+ * @param key signs the certificate of the login; absent: no login is tried
  */
-export async function carryOut({ name, host, login, options, key }: CarryOut): Promise<CarriedOut> {
+export async function carryOut({ name, host, login, options, key }: {
+  readonly name: string;
+  readonly host: LoginHost;
+  readonly login: string;
+  readonly options: EnrolOptions;
+  readonly key: CaKey | undefined;
+}) {
   const onHost = (options: EnrolOptions) =>
-    runOverSsh(name, host, { script: `${formatEnrolScript(options).join("\n")}\n`, login });
+    runOverSsh(name, host, { script: formatEnrolScript(options).join("\n"), login });
   const tried = options.mode === "add" && key !== undefined;
   const { code, lines } = await onHost({ ...options, ...tried && { confirmSeconds: CONFIRM_SECONDS } });
   if (code !== 0 || !tried) return { done: code === 0, tried: false, lines };
   try {
-    await tryLogin({ name, host, principal: options.principal, caKey: key });
+    await tryLogin(name, host, options.principal, key);
   } catch (error) {
     if (!(error instanceof AppError)) throw error;
     const undone = await onHost({ ...options, mode: "undo" });
@@ -61,24 +52,18 @@ export async function carryOut({ name, host, login, options, key }: CarryOut): P
 
 const SECONDS = 120;
 const SKEW_SECONDS = 30;
-/** So often a host is tried that has read its config anew, once a second: until then nothing listens there. */
+/** Once a second: an sshd that reloads its config does not listen for a moment. */
 const TRIES = 20;
 const NO_LISTENER = /connection (?:refused|reset|closed)/i;
 
-interface LoginTrial {
-  readonly name: string;
-  readonly host: OwnHost & { readonly user: string; readonly principal?: string };
-  readonly principal: string;
-  readonly caKey: CaKey;
-}
+type LoginHost = OwnHost & { readonly user: string };
 
 /**
- * Logs in to a host with a certificate as brokers get them, that is good for two minutes and one command, `echo`. Waits
- * for an sshd that is just starting anew.
+ * Logs in to a host with a certificate of two minutes and one command, `echo`. Waits for an sshd that restarts.
  *
- * @throws {AppError} `upstream_failure` when the host does not let it in
+ * @throws {AppError} `upstream_failure` if the host rejects the certificate
  */
-async function tryLogin({ name, host, principal, caKey }: LoginTrial): Promise<void> {
+async function tryLogin(name: string, host: LoginHost, principal: string, caKey: CaKey): Promise<void> {
   const seed = systemRandom.bytes(32);
   const answer = `gateway-${systemRandom.bytes(8).toHex()}`;
   const now = Math.floor(systemClock.now() / 1000);
@@ -104,12 +89,12 @@ async function tryLogin({ name, host, principal, caKey }: LoginTrial): Promise<v
       IdentityAgent: "none",
       PreferredAuthentications: "publickey",
     };
-    const login = {
-      login: host.user,
-      words: ["-i", key, ...Object.entries(options).flatMap(([name, value]) => ["-o", `${name}=${value}`])],
-      command: "true",
-      input: "",
-    };
+    const words = [
+      "-i",
+      key,
+      ...Object.entries(options).flatMap(([name, value]) => ["-o", `${name}=${value}`]),
+    ];
+    const login = { login: host.user, words, command: "true", input: "" };
     let why = "";
     for (let tries = 1; tries <= TRIES; tries++) {
       const { stdout, stderr } = await sshTo(name, host, login);

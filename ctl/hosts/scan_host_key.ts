@@ -3,22 +3,16 @@ import { quoteText } from "@gateway/shared/text";
 import { fingerprint, formatPublicKey, parsePublicKey } from "@gateway/shared/ssh";
 import { runToEnd } from "../kit/run_program.ts";
 
-/** A host's key as it was seen on the network, and what to compare it by. */
-interface ScannedKey {
-  readonly line: string;
-  readonly fingerprint: string;
-}
-
 const ADDRESS = /^(?:\[(?<v6>[0-9A-Fa-f:.]+)\]|(?<name>[A-Za-z0-9][A-Za-z0-9._-]*))(?::(?<port>\d{1,5}))?$/;
 const TIMEOUT_SECONDS = 10;
 
 /**
- * Asks a host for its Ed25519 key, with `ssh-keyscan`. It is worth what the network between is worth.
+ * Asks a host for its Ed25519 key, with `ssh-keyscan`. An attacker in the network can answer with another key.
  *
  * @param addr `host:port`; an IPv6 address is in brackets
- * @throws {AppError} `upstream_failure` when there is no such key to be had
+ * @throws {AppError} `upstream_failure` if no such key is found
  */
-export async function scanHostKey(addr: string): Promise<ScannedKey> {
+export async function scanHostKey(addr: string) {
   const { v6, name, port = "22" } = ADDRESS.exec(addr)?.groups ?? {};
   const host = v6 ?? name;
   if (host === undefined) {
@@ -36,7 +30,7 @@ export async function scanHostKey(addr: string): Promise<ScannedKey> {
 }
 
 /** A line is the host's name, the algorithm and the key; comments begin with `#`. */
-function readLine(line: string): ScannedKey | undefined {
+function readLine(line: string) {
   const [host = "", algorithm = "", key = ""] = line.split(" ");
   if (host.startsWith("#") || algorithm !== "ssh-ed25519") return undefined;
   try {

@@ -30,7 +30,7 @@ export interface CommandContext extends Environment {
   readonly run: (
     command: Command,
     uses: readonly Use[],
-    action: () => Promise<CommandResult>,
+    action: () => Promise<CommandResult | void>,
   ) => Promise<void>;
   /** Runs an action that writes line by line instead, without the right to start programs. */
   readonly stream: (action: (writer: LineWriter) => Promise<void>) => Promise<void>;

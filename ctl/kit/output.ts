@@ -111,15 +111,15 @@ export interface Advice {
 }
 
 /**
- * Runs an action, whose error says what to do about it.
+ * Runs an action, and adds the advice to its error.
  *
- * @throws {HintedError} for an error that the advice is about; any other as it comes
+ * @throws {HintedError} for an error that the advice is about; any other error unchanged
  */
-export async function withHint<T>({ when, hint }: Advice, action: () => Promise<T>): Promise<T> {
+export async function withHint<T>(advice: Advice | undefined, action: () => Promise<T>): Promise<T> {
   try {
     return await action();
   } catch (error) {
-    if (error instanceof AppError && when(error)) throw new HintedError(error, hint);
+    if (error instanceof AppError && advice?.when(error)) throw new HintedError(error, advice.hint);
     throw error;
   }
 }

@@ -30,6 +30,21 @@ export function formatTable(
   return cells.slice(1).flatMap((row) => formatParagraph(heading, row, columns));
 }
 
+/** A table, or the one line `none` if there are no rows. */
+export function tableOr(
+  none: string,
+  heading: readonly string[],
+  rows: readonly (readonly string[])[],
+  columns?: number,
+): readonly string[] {
+  return rows.length === 0 ? [none] : formatTable(heading, rows, columns);
+}
+
+/** The entries of an object, sorted by name. */
+export function byName<T>(entries: Readonly<Record<string, T>>): readonly (readonly [string, T])[] {
+  return Object.entries(entries).toSorted(([left], [right]) => left < right ? -1 : 1);
+}
+
 function formatParagraph(
   heading: readonly string[],
   [first = "", ...others]: readonly string[],
@@ -98,7 +113,8 @@ export function shortenText(text: string): string {
 }
 
 /** Names with commas; of more than eight the first ones, and how many are not shown. */
-export function joinNames(names: readonly string[]): string {
+export function joinNames(names: readonly string[] | null = []): string {
+  if (names === null || names.length === 0) return EMPTY_CELL;
   if (names.length <= MOST_NAMES) return names.join(",");
   return `${names.slice(0, MOST_NAMES).join(",")},…[first ${MOST_NAMES} of ${names.length}]`;
 }

@@ -1,7 +1,9 @@
+import { AppError } from "@gateway/shared/errors";
 import {
   type CommandVerdict,
   type CompiledHost,
   type CompiledPolicy,
+  compilePolicy,
   decideCommand,
   decideSsh,
   mayUseHost,
@@ -10,27 +12,32 @@ import {
   type SshIntent,
 } from "@gateway/shared/policy";
 
-/** What the rules say of one simple command, enforcement left aside. */
-export interface StepVerdict {
-  /** Its words, joined by blanks: what the patterns are matched against. */
+/** @throws {AppError} `invalid_config` with the problems of the policy */
+export function compile(config: Parameters<typeof compilePolicy>[0]): CompiledPolicy {
+  const compiled = compilePolicy(config);
+  if (compiled.kind === "ok") return compiled.policy;
+  throw new AppError("invalid_config", `Cannot use signer config: ${compiled.problems.join("\n  ")}`);
+}
+
+/** The verdict of the rules on one simple command, without enforcement. */
+interface StepVerdict {
+  /** Its words, joined by spaces: the text that patterns are matched against. */
   readonly command: string;
   readonly verdict: CommandVerdict;
 }
 
-/** A whole intent, and the commands in its text. */
 export interface Explanation {
   readonly decision: SshDecision;
-  /** Empty when no rule is asked: a host without rules, the opening of a session. */
+  /** Empty for a host without rules, and for the opening of a session. */
   readonly steps: readonly StepVerdict[];
 }
 
-/** An intent of which the caller may be left open. */
 export interface OpenIntent extends Omit<SshIntent, "caller"> {
   /** Absent: any caller that may use the host. */
   readonly caller?: string;
 }
 
-/** Decides as the signer does, in the order of its gates; grants, waivers and freezes are not looked at. */
+/** Decides as the signer does, in the order of its gates, but without grants, waivers and freezes. */
 export function explainIntent(policy: CompiledPolicy, host: CompiledHost, intent: OpenIntent): Explanation {
   const { caller } = intent;
   const steps = listSteps(host, intent.command);
@@ -41,14 +48,14 @@ export function explainIntent(policy: CompiledPolicy, host: CompiledHost, intent
   return { decision: decideSsh(policy, { ...intent, caller: caller ?? allowed }), steps };
 }
 
-/** The simple commands in a text, each with what the rules of a host say of it. */
+/** The simple commands in a text, each with the verdict of a host's rules. */
 export function listSteps({ commands }: CompiledHost, command: string): readonly StepVerdict[] {
   if (!commands.restricts || command === "") return [];
   const parsed = commands.parses ? parseCommand(command) : undefined;
   if (parsed === undefined || parsed.kind === "refused") {
     return [{ command, verdict: decideCommand(commands, command) }];
   }
-  // Each has been parsed: its text now is what the patterns see, and no shell's any more.
+  // Each command has been parsed already: patterns match its words, and no shell reads them again.
   const rules = { ...commands, parses: false };
   return parsed.commands.map((words) => {
     const text = words.join(" ");
