@@ -38,7 +38,7 @@ what the rules allow. RBAC has no deny: a rule that denies a part of what anothe
     }
     const cluster = clusterOf(await loadSignerFile(flags.config, workingFolder), name);
     const minter = readMinter(flags.minter, cluster);
-    const manifests = enrolManifests({ name, cluster, minter });
+    const manifests = enrolManifests(name, cluster, minter);
     return {
       json: { apiVersion: "v1", kind: "List", items: manifests },
       lines: [...introduce(name, cluster, minter), ...await formatManifests(manifests)],

@@ -1,5 +1,5 @@
 import type { ClusterPolicy } from "@gateway/shared/policy";
-import { type RbacRule, toRbacRules } from "./rbac_rule.ts";
+import { type RbacRule, toRbacRules } from "./rbac.ts";
 import { neededRights, type Right } from "./rights.ts";
 
 export interface AccountName {
@@ -15,25 +15,28 @@ export interface Manifest {
   readonly [key: string]: unknown;
 }
 
-interface EnrolledCluster {
-  /** The logical name; the names of roles begin with `gateway-` and it. */
-  readonly name: string;
-  readonly cluster: ClusterPolicy;
-  readonly minter: AccountName;
-}
-
 const RBAC = "rbac.authorization.k8s.io";
 
-/** What a cluster has to have for a config, and no more: accounts, and the rights of the minter and of the others. */
-export function enrolManifests({ name, cluster, minter }: EnrolledCluster): readonly Manifest[] {
+/** The objects that a cluster needs for a config: accounts, and the rights of the minter and of the others. */
+export function enrolManifests(
+  name: string,
+  cluster: ClusterPolicy,
+  minter: AccountName,
+): readonly Manifest[] {
   const accounts = boundAccounts(cluster);
   const lease = cluster.token_binding?.namespace;
   const rights = Map.groupBy(neededRights(cluster), ({ namespace }) => namespace);
   const namespaces = [...rights.keys()].flatMap((namespace) => namespace === undefined ? [] : [namespace])
     .sort();
   return [
-    ...(lease === undefined ? [] : [namespaceManifest(lease)]),
-    ...[minter, ...accounts].map(accountManifest),
+    ...(lease === undefined ? [] : [{ apiVersion: "v1", kind: "Namespace", metadata: { name: lease } }]),
+    ...[minter, ...accounts].map(({ namespace, name }) => ({
+      apiVersion: "v1",
+      kind: "ServiceAccount",
+      metadata: { name, namespace },
+      // Tokens are made one by one; a pod that runs as the account must not get one automatically.
+      automountServiceAccountToken: false,
+    })),
     ...mintingRights(cluster).flatMap(([namespace, rights]) =>
       grant({ name: `gateway-${name}-mint`, namespace, rules: toRbacRules(rights), accounts: [minter] })
     ),
@@ -52,7 +55,7 @@ export function boundAccounts({ sa_bindings }: ClusterPolicy): readonly AccountN
   return [...accounts.values()];
 }
 
-/** What the minter of a cluster has to be allowed, by namespace. */
+/** The rights that the minter of a cluster needs, by namespace. */
 export function mintingRights(cluster: ClusterPolicy): readonly (readonly [string, readonly Right[]])[] {
   const lease = cluster.token_binding?.namespace;
   const byNamespace = Map.groupBy(boundAccounts(cluster), ({ namespace }) => namespace);
@@ -60,39 +63,22 @@ export function mintingRights(cluster: ClusterPolicy): readonly (readonly [strin
     const right = { namespace, group: "" };
     return [namespace, [
       ...accounts.map(({ name }) => ({ ...right, resource: "serviceaccounts/token", verb: "create", name })),
-      ...(namespace !== lease ? [] : ["create", "delete"].map((verb) => ({
+      ...(namespace === lease ? ["create", "delete"] : []).map((verb) => ({
         ...right,
         resource: "secrets",
         verb,
-        name: undefined,
-      }))),
+      })),
     ]];
   });
 }
 
-function namespaceManifest(name: string): Manifest {
-  return { apiVersion: "v1", kind: "Namespace", metadata: { name } };
-}
-
-function accountManifest({ namespace, name }: AccountName): Manifest {
-  return {
-    apiVersion: "v1",
-    kind: "ServiceAccount",
-    metadata: { name, namespace },
-    // Its tokens are made one by one; a pod that runs as it shall not get one by itself.
-    automountServiceAccountToken: false,
-  };
-}
-
-interface Grant {
+function grant({ name, namespace, rules, accounts }: {
   readonly name: string;
-  /** Undefined: everywhere. */
+  /** Undefined: all namespaces. */
   readonly namespace: string | undefined;
   readonly rules: readonly RbacRule[];
   readonly accounts: readonly AccountName[];
-}
-
-function grant({ name, namespace, rules, accounts }: Grant): readonly Manifest[] {
+}): readonly Manifest[] {
   const metadata = { name, ...(namespace === undefined ? {} : { namespace }) };
   const kind = namespace === undefined ? "ClusterRole" : "Role";
   return [

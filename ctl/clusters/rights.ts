@@ -7,46 +7,43 @@ import {
   type K8sVerb,
 } from "@gateway/shared/policy";
 
-/** What a ServiceAccount needs to do in a cluster, in the terms of RBAC. */
+/** One verb on one kind of object, in the terms of RBAC. */
 export interface Right {
-  /** Where; undefined: in all namespaces, and of what has none. */
-  readonly namespace: string | undefined;
+  /** Undefined: all namespaces, and objects without a namespace. */
+  readonly namespace?: string | undefined;
   readonly group: string;
   readonly resource: string;
   readonly verb: string;
-  /** Of which object; undefined: of all. */
-  readonly name: string | undefined;
+  /** Undefined: all objects. */
+  readonly name?: string | undefined;
 }
 
-/** What an API server is asked for an action. */
+/** The requests to the API server for an action. */
 const REQUESTS: Readonly<
   Record<K8sVerb, { readonly verbs: readonly string[]; readonly subresource: string }>
 > = {
   get: { verbs: ["get"], subresource: "" },
   list: { verbs: ["list"], subresource: "" },
   logs: { verbs: ["get"], subresource: "/log" },
-  // Whoever may patch an object is answered with all of it: get adds nothing, and shows an approver what would
-  // change. create is for an object that is not there yet.
+  // The answer to a patch is the whole object: get adds no right, and lets an approver see the change. create is for a
+  // new object.
   apply: { verbs: ["create", "get", "patch"], subresource: "" },
   delete: { verbs: ["delete"], subresource: "" },
 };
 
-/** In a rule: an object without a namespace, a list of all namespaces, or a list where a name would be. */
+/** In a rule: an object without a namespace, a list of all namespaces, or a list in place of a name. */
 const NONE = "-";
 
-/** The rights without which a cluster's rules could not be used, each once; what a rule denies is left out. */
-export function neededRights(cluster: ClusterPolicy): readonly Right[] {
-  const { table } = buildResourceTable(cluster.extra_resources ?? []);
-  const denials = cluster.rules.filter(({ effect }) => effect === "deny");
-  const rights = new Map<string, Right>();
-  for (const rule of cluster.rules) {
-    if (rule.effect === "deny") continue;
-    for (const action of actionsOf(rule, [...table.values()])) {
-      if (denials.some((denial) => covers(denial, action))) continue;
-      for (const right of rightsFor(action)) rights.set(JSON.stringify(right), right);
-    }
-  }
-  return withoutCovered([...rights.values()]);
+/** The rights that a cluster's rules need, each once, without those that a rule denies. */
+export function neededRights({ extra_resources = [], rules }: ClusterPolicy): readonly Right[] {
+  const table = [...buildResourceTable(extra_resources).table.values()];
+  const denials = rules.filter(({ effect }) => effect === "deny");
+  const rights = rules.filter(({ effect }) => effect !== "deny")
+    .flatMap((rule) => actionsOf(rule, table))
+    .filter((action) => !denials.some((denial) => covers(denial, action)))
+    .flatMap(rightsFor);
+  const unique = [...new Map(rights.map((right) => [JSON.stringify(right), right])).values()];
+  return unique.filter((right) => !unique.some((other) => other !== right && includesRight(other, right)));
 }
 
 function includesRight(wide: Right, narrow: Right): boolean {
@@ -55,7 +52,7 @@ function includesRight(wide: Right, narrow: Right): boolean {
     (wide.name === undefined || wide.name === narrow.name);
 }
 
-/** One kind of action; undefined stands for every one. */
+/** One kind of action; undefined stands for every value. */
 interface Action {
   readonly verb: K8sVerb;
   readonly resource: ClusterResource;
@@ -76,12 +73,12 @@ function actionsOf(rule: ClusterRule, table: readonly ClusterResource[]): readon
     .filter(isPossible);
 }
 
-/** The values of a part of a rule; undefined: it matches everything. */
+/** The values of a part of a rule; undefined: the part matches everything. */
 function listed(values: readonly string[] | undefined): readonly string[] | undefined {
   return values === undefined || values.length === 0 || values.includes("*") ? undefined : values;
 }
 
-/** Whether there are such actions: a list has no name, what is not in a namespace has none. */
+/** A list has no name, and an object outside of namespaces has no namespace. */
 function isPossible({ verb, resource, namespace, name }: Action): boolean {
   if (verb === "logs" && (resource.resource !== "pods" || resource.group !== "")) return false;
   if (verb === "list" ? name !== undefined && name !== NONE : name === NONE) return false;
@@ -89,7 +86,7 @@ function isPossible({ verb, resource, namespace, name }: Action): boolean {
   return namespace === undefined || namespace === NONE;
 }
 
-/** Whether a rule matches every action of a kind. */
+/** Checks if a rule matches every action of a kind. */
 function covers(rule: ClusterRule, { verb, resource, namespace, name }: Action): boolean {
   const matches = (values: readonly string[] | undefined, value: string | undefined) => {
     const all = listed(values);
@@ -110,8 +107,4 @@ function rightsFor({ verb, resource, namespace, name }: Action): readonly Right[
     verb: each,
     name: name === NONE ? undefined : name,
   }));
-}
-
-function withoutCovered(rights: readonly Right[]): readonly Right[] {
-  return rights.filter((right) => !rights.some((other) => other !== right && includesRight(other, right)));
 }

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import type { ClusterPolicy, ClusterRule } from "@gateway/shared/policy";
-import { formatRbacRule, toRbacRules } from "./rbac_rule.ts";
+import { formatRbacRule, toRbacRules } from "./rbac.ts";
 import { neededRights } from "./rights.ts";
 
 function clusterOf(...rules: readonly ClusterRule[]): ClusterPolicy {
