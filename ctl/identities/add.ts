@@ -106,7 +106,7 @@ no folder that another user may write to, and with --pki in no other than that o
       : readCertificateFacts(issued).notAfter;
     const certPem = issued ?? await certify(authority, publicKey, {
       subject: [{ OU: [kind] }, { CN: [name] }],
-      usage: IDENTITY_KINDS[kind].usage,
+      usage: IDENTITY_KINDS[kind],
       subjectAltNames: names,
       notAfter,
     });

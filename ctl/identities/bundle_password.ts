@@ -3,30 +3,18 @@ import { AppError } from "@gateway/shared/errors";
 import type { Random } from "@gateway/shared/clock";
 import { readOperatorFile } from "../kit/files.ts";
 
-interface BundlePassword {
-  readonly text: string;
-  /** Made here, so that somebody has to be told. */
-  readonly isNew: boolean;
-}
-
-/** What can be guessed at for as long as one likes, by whoever has the file. */
+/** An attacker who has the file can guess without limit. */
 const SHORTEST = 12;
 const RANDOM_BYTES = 15;
 
 /**
- * A password of one's own from a file's first line, or a fresh one of 120 bits.
+ * The password in a file's first line, or a new one.
  *
- * @throws {AppError} `not_found` or `invalid_config` for a file that can't be read, or a password that browsers would
- * read otherwise or that is short
+ * @throws {AppError} `not_found` or `invalid_config` for an unreadable file, and for a password that is short or that
+ * browsers encode differently
  */
-export async function bundlePassword(
-  file: string | undefined,
-  workingFolder: string,
-  random: Random,
-): Promise<BundlePassword> {
-  if (file === undefined) {
-    return { text: randomPassword(random), isNew: true };
-  }
+export async function bundlePassword(file: string | undefined, workingFolder: string, random: Random) {
+  if (file === undefined) return { text: randomPassword(random), isNew: true };
   const bytes = await readOperatorFile(resolve(workingFolder, file), "the password");
   const [text = ""] = new TextDecoder().decode(bytes).split(/\r?\n/);
   if (/^[\x20-\x7e]*$/.test(text) && text.length >= SHORTEST) return { text, isNew: false };

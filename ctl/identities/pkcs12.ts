@@ -14,10 +14,9 @@ import {
 } from "./der.ts";
 import type { CertificatePair } from "./x509.ts";
 
-/** Options of {@linkcode encodePkcs12}. */
 interface Pkcs12Options {
   readonly password: string;
-  /** What a browser shows in its list of certificates; ASCII. */
+  /** The label in a browser's list of certificates; ASCII. */
   readonly name: string;
   readonly random: Random;
 }
@@ -25,7 +24,7 @@ interface Pkcs12Options {
 const ITERATIONS = 10_000;
 const SALT_BYTES = 16;
 const BLOCK_BYTES = 64;
-/** What the KDF of RFC 7292 appendix B makes the key for: a MAC. */
+/** The purpose of the key in the KDF of RFC 7292 appendix B: a MAC. */
 const MAC_PURPOSE = 3;
 
 const OID = {
@@ -48,7 +47,7 @@ const OID = {
  */
 export function encodePkcs12(pair: CertificatePair, options: Pkcs12Options): Uint8Array {
   const der = decodePem(pair.certPem);
-  // The same in both bags: by it a browser finds the key of the certificate.
+  // The same in both bags: a browser finds the key of the certificate by it.
   const keyId = createHash("sha256").update(der).digest();
   const attributes = setOf(
     sequence(objectIdentifier(OID.friendlyName), setOf(bmpString(options.name))),
@@ -63,13 +62,10 @@ export function encodePkcs12(pair: CertificatePair, options: Pkcs12Options): Uin
   return sequence(integer(3), data(safe), signSafe(safe, options));
 }
 
-function bag(type: string, value: Uint8Array, attributes: Uint8Array): Uint8Array {
-  return sequence(objectIdentifier(type), explicit(0, value), attributes);
-}
+const bag = (type: string, value: Uint8Array, attributes: Uint8Array) =>
+  sequence(objectIdentifier(type), explicit(0, value), attributes);
 
-function data(content: Uint8Array): Uint8Array {
-  return sequence(objectIdentifier(OID.data), explicit(0, octetString(content)));
-}
+const data = (content: Uint8Array) => sequence(objectIdentifier(OID.data), explicit(0, octetString(content)));
 
 /** EncryptedPrivateKeyInfo of RFC 5958, PBES2 of RFC 8018. */
 function encryptKey(pkcs8: Uint8Array, { password, random }: Pkcs12Options): Uint8Array {
@@ -93,7 +89,7 @@ function signSafe(safe: Uint8Array, { password, random }: Pkcs12Options): Uint8A
   return sequence(digestInfo, octetString(salt), integer(ITERATIONS));
 }
 
-/** The KDF of RFC 7292 appendix B.2 for one block: SHA-256 gives as many bytes as are wanted. */
+/** The KDF of RFC 7292 appendix B.2 for one block: SHA-256 returns enough bytes. */
 function deriveMacKey(password: string, salt: Uint8Array): Uint8Array {
   const purpose = new Uint8Array(BLOCK_BYTES).fill(MAC_PURPOSE);
   const secret = concatBytes([encodeBmp(password), Uint8Array.of(0, 0)]);
@@ -102,7 +98,7 @@ function deriveMacKey(password: string, salt: Uint8Array): Uint8Array {
   return key;
 }
 
-/** The bytes again and again, up to the end of a block. */
+/** Repeats the bytes up to the end of a block. */
 function fillBlocks(bytes: Uint8Array): Uint8Array {
   const length = Math.ceil(bytes.length / BLOCK_BYTES) * BLOCK_BYTES;
   return Uint8Array.from({ length }, (_, index) => bytes[index % bytes.length] ?? 0);
