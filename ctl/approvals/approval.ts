@@ -13,7 +13,7 @@ import {
 import { type Call, command, type CommandGroup, oneOf } from "../kit/command.ts";
 import type { Use } from "../kit/context.ts";
 import { parseDuration } from "../kit/duration.ts";
-import { HintedError } from "../kit/output.ts";
+import { HintedError, invalid } from "../kit/output.ts";
 import { askControlPlane, joinPath, remoteHelp, remoteOptions } from "../kit/remote.ts";
 import { INDENT } from "../kit/table.ts";
 import { describeLearnTime, formatDetails, formatSummary } from "./text.ts";
@@ -202,13 +202,11 @@ function commentOf(reason = ""): Partial<ApprovalDecision> {
  */
 function readLearning(learn: boolean, ttl: string | undefined): number | undefined {
   if (!learn && ttl === undefined) return undefined;
-  if (!learn) {
-    throw new AppError("invalid_request", "Option '--ttl' means nothing to 'allow' without --learn");
-  }
+  if (!learn) throw invalid("Option '--ttl' means nothing to 'allow' without --learn");
   const seconds = parseDuration(ttl ?? "1h");
   if (seconds <= LONGEST_LEARN_TTL_SECONDS) return seconds;
   const [wanted, most] = [seconds, LONGEST_LEARN_TTL_SECONDS].map((each) => formatDuration(each * 1000));
-  throw new AppError("invalid_request", `Cannot learn for ${wanted}: at most ${most}`);
+  throw invalid(`Cannot learn for ${wanted}: at most ${most}`);
 }
 
 /** Posts a decision on a request, and on identical requests with it. */
@@ -224,9 +222,7 @@ async function decide(
 ): Promise<unknown> {
   const [id = "", ...others] = ids;
   const misplaced = others.find((each) => !/^[0-9a-f]{32}$/.test(each));
-  if (misplaced !== undefined) {
-    throw new AppError("invalid_request", `Cannot decide ${quoteText(misplaced)}: it is not a request ID`);
-  }
+  if (misplaced !== undefined) throw invalid(`Cannot decide ${quoteText(misplaced)}: it is not a request ID`);
   const answer = await askControlPlane(call, {
     what,
     method: "POST",

@@ -3,7 +3,7 @@ import { AppError } from "@gateway/shared/errors";
 import { visibleText } from "@gateway/shared/text";
 import type { ApprovalRecord } from "@gateway/shared/wire";
 import type { Environment } from "../kit/context.ts";
-import { HintedError } from "../kit/output.ts";
+import { HintedError, invalid } from "../kit/output.ts";
 import { formatDetails } from "./text.ts";
 
 const POLL_MS = 1_000;
@@ -27,7 +27,7 @@ export async function watchApprovals(
 ): Promise<void> {
   if (keys === undefined) {
     throw new HintedError(
-      new AppError("invalid_request", "Cannot watch: standard input is no terminal"),
+      invalid("Cannot watch: standard input is no terminal"),
       "broker-ctl approval list --status pending --json is for programs",
     );
   }

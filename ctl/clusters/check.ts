@@ -1,12 +1,11 @@
 import { resolve } from "node:path";
 import { systemClock } from "@gateway/shared/clock";
-import { AppError } from "@gateway/shared/errors";
 import { ApiServer } from "@gateway/shared/kubernetes";
 import { checkCluster, type Finding } from "./check_rights.ts";
 import { clusterOf } from "./entry.ts";
 import { Reviews } from "./reviews.ts";
 import { command } from "../kit/command.ts";
-import { type Advice, withHint } from "../kit/output.ts";
+import { type Advice, badConfig, withHint } from "../kit/output.ts";
 import { readOperatorFile } from "../kit/files.ts";
 import { loadSignerFile } from "../kit/signer_file.ts";
 import { INDENT } from "../kit/table.ts";
@@ -47,7 +46,7 @@ Exit code 1 where something is amiss. Relative paths of the config are taken fro
     };
     const [ca, token] = [await read("ca_cert"), (await read("token_file")).trim()];
     if (!/^[\x21-\x7e]+$/.test(token)) {
-      throw new AppError("invalid_config", "Cannot use token_file: expected one token and nothing else");
+      throw badConfig("Cannot use token_file: expected one token and nothing else");
     }
     using server = new ApiServer({ url: cluster.api_server, ca, clock: systemClock });
     const reviews = new Reviews(server);

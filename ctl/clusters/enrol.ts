@@ -1,10 +1,10 @@
-import { AppError } from "@gateway/shared/errors";
 import { type ClusterPolicy, isLabel, isSubdomain } from "@gateway/shared/policy";
 import { quoteText, shellQuote, visibleText } from "@gateway/shared/text";
 import { clusterOf } from "./entry.ts";
 import { type AccountName, boundAccounts, enrolManifests, type Manifest } from "./manifests.ts";
 import { command } from "../kit/command.ts";
 import { loadSignerFile } from "../kit/signer_file.ts";
+import { invalid } from "../kit/output.ts";
 
 const DEFAULT_MINTER = "gateway-minter";
 
@@ -30,12 +30,7 @@ what the rules allow. RBAC has no deny: a rule that denies a part of what anothe
 `,
   async run(flags, { workingFolder }) {
     const { name, print = false } = flags;
-    if (!print) {
-      throw new AppError(
-        "invalid_request",
-        "Nothing to do without --print: the cluster itself is not changed",
-      );
-    }
+    if (!print) throw invalid("Nothing to do without --print: the cluster itself is not changed");
     const cluster = clusterOf(await loadSignerFile(flags.config, workingFolder), name);
     const minter = readMinter(flags.minter, cluster);
     const manifests = enrolManifests(name, cluster, minter);
@@ -52,10 +47,7 @@ function readMinter(text: string | undefined, cluster: ClusterPolicy): AccountNa
   if (text === undefined) return { namespace, name: DEFAULT_MINTER };
   const [, of, name] = /^([^/]+)\/([^/]+)$/.exec(text) ?? [];
   if (of === undefined || name === undefined || !isLabel(of) || !isSubdomain(name)) {
-    throw new AppError(
-      "invalid_request",
-      `Cannot use minter ${quoteText(text)}: expected <namespace>/<name>`,
-    );
+    throw invalid(`Cannot use minter ${quoteText(text)}: expected <namespace>/<name>`);
   }
   return { namespace: of, name };
 }

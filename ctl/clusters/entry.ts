@@ -14,7 +14,7 @@ import { quoteText } from "@gateway/shared/text";
 import type { ExtraResource } from "@gateway/shared/wire";
 import type { SignerConfig } from "@gateway/signer/config";
 import { count, type Given, repeat } from "../kit/command.ts";
-import { HintedError } from "../kit/output.ts";
+import { HintedError, invalid } from "../kit/output.ts";
 
 /** The options that describe a cluster. */
 export const ENTRY = {
@@ -156,5 +156,5 @@ export function actionPattern(text: string): string {
 }
 
 function refusal(what: string, why: string): AppError {
-  return new AppError("invalid_request", `Cannot ${what}: ${why}`);
+  return invalid(`Cannot ${what}: ${why}`);
 }

@@ -11,7 +11,7 @@ import type { SignerConfig } from "@gateway/signer/config";
 import { isPlainName } from "../kit/addresses.ts";
 import { count, type Given, repeat, required } from "../kit/command.ts";
 import { type Fields, splitNames, splitPatterns, writeFields } from "../kit/entries.ts";
-import { HintedError } from "../kit/output.ts";
+import { conflict, HintedError, invalid } from "../kit/output.ts";
 import {
   addition,
   changing,
@@ -178,20 +178,20 @@ function readFields(flags: Given<typeof FIELDS>, hostKey: string | undefined): F
 function readSwitch(value: true | string | undefined, flag: string): boolean | undefined {
   if (value === undefined || value === true) return value;
   if (value === "true" || value === "false") return value === "true";
-  throw new AppError("invalid_request", `Option '${flag}' is ${flag}, ${flag}=true or ${flag}=false`);
+  throw invalid(`Option '${flag}' is ${flag}, ${flag}=true or ${flag}=false`);
 }
 
 function requireFields(name: string, { addr, user, host_key: key }: Fields): void {
   if (!isPlainName(name)) {
     const may = "the name of a new host may hold letters, digits, dots, dashes and underscores";
-    throw new AppError("invalid_request", `Cannot add host ${quoteText(name)}: ${may}`);
+    throw invalid(`Cannot add host ${quoteText(name)}: ${may}`);
   }
   const missing = [
     ...(addr ? [] : ["--addr"]),
     ...(user ? [] : ["--user"]),
     ...(key ? [] : ["one of --host-key and --scan"]),
   ];
-  if (missing.length > 0) throw new AppError("invalid_request", `A new host needs ${missing.join(", ")}`);
+  if (missing.length > 0) throw invalid(`A new host needs ${missing.join(", ")}`);
 }
 
 /** The key that the flags give; one that the network shows has a fingerprint. */
@@ -207,8 +207,7 @@ function refuseOtherKey(name: string, former: string | undefined, key: GivenKey 
   const known = fingerprint(parsePublicKey(former).blob);
   if (known === key.fingerprint) return;
   throw new HintedError(
-    new AppError(
-      "conflict",
+    conflict(
       `The network shows the key ${key.fingerprint} for host ${quoteText(name)}, ` +
         `the config has ${known}: somebody may stand in between`,
     ),
@@ -219,14 +218,14 @@ function refuseOtherKey(name: string, former: string | undefined, key: GivenKey 
 async function readKey(
   { hostKey, scan = false, newKey, addr }: Given<typeof FIELDS>,
 ): Promise<GivenKey | undefined> {
-  const refuse = (problem: string) => new AppError("invalid_request", problem);
+  const refuse = (problem: string) => invalid(problem);
   if (newKey !== undefined && !scan) throw refuse("Option '--new-key' means nothing without --scan");
   if (hostKey !== undefined && scan) throw refuse("Options '--host-key' and '--scan' exclude each other");
   if (scan) {
     if (addr === undefined) throw refuse("Option '--scan' needs --addr");
     const { line, fingerprint } = await scanHostKey(addr);
     if (newKey !== undefined && newKey !== fingerprint) {
-      throw new AppError("conflict", `The network shows the key ${fingerprint}, not ${quoteText(newKey)}`);
+      throw conflict(`The network shows the key ${fingerprint}, not ${quoteText(newKey)}`);
     }
     const note = `its key is ${fingerprint}, as the network shows it: compare it with the host's own`;
     return { line, fingerprint, note };

@@ -5,7 +5,7 @@ import { ifThere, readRegularText } from "@gateway/shared/files";
 import { quoteText } from "@gateway/shared/text";
 import { type Call, command, type CommandGroup, type Given, oneOf, repeat } from "../kit/command.ts";
 import { createFile, replaceFile } from "../kit/files.ts";
-import type { CommandResult } from "../kit/output.ts";
+import { type CommandResult, conflict, invalid } from "../kit/output.ts";
 import { runOverSsh } from "../kit/over_ssh.ts";
 import { SIGNER, usesSigner } from "../kit/remote.ts";
 import { askReload } from "../kit/signer_change.ts";
@@ -109,16 +109,14 @@ async function open(flags: Given<typeof TAKES>, call: Call): Promise<Rotation> {
 async function begin({ flags, keys, hosts }: Rotation): Promise<CommandResult> {
   const { next, old } = rotationFiles(keys.path);
   if (await keys.readPublic(old) !== undefined) {
-    throw new AppError("conflict", "The rotation before is not over: broker-ctl ca rotate finish");
+    throw conflict("The rotation before is not over: broker-ctl ca rotate finish");
   }
   const current = await mustRead(keys, keys.path);
   if (await keys.readPublic(next) === undefined) await keys.make(next);
   const nextKey = await keys.load(next);
   const ca = [current, nextKey].map(caLine);
   // At the end hosts are told to trust the former key no more.
-  if (ca[0] === ca[1]) {
-    throw new AppError("conflict", `${quoteText(next)} is the key that signs now: put another one there`);
-  }
+  if (ca[0] === ca[1]) throw conflict(`${quoteText(next)} is the key that signs now: put another one there`);
   const results = await trustOnHosts(hosts, flags, nextKey, { ca });
   return report(results, { step: "begin", next: caLine(nextKey) }, [
     `the next CA is in ${next}: ${caLine(nextKey)}`,
@@ -142,14 +140,12 @@ async function status({ flags, keys, hosts }: Rotation): Promise<CommandResult> 
 }
 
 async function finish({ flags, keys, hosts, except }: Rotation, call: Call): Promise<CommandResult> {
-  if (flags.over === undefined) {
-    throw new AppError("invalid_request", "Cannot finish without looking at the hosts: --over ssh");
-  }
+  if (flags.over === undefined) throw invalid("Cannot finish without looking at the hosts: --over ssh");
   const { path } = keys;
   const { next, old, switched } = rotationFiles(path);
   const nextKey = await keys.readPublic(next);
   if (nextKey === undefined && await keys.readPublic(old) === undefined) {
-    throw new AppError("conflict", "No rotation is under way: broker-ctl ca rotate begin");
+    throw conflict("No rotation is under way: broker-ctl ca rotate begin");
   }
   if (nextKey !== undefined) {
     // An agent may have lost it since.
@@ -211,7 +207,7 @@ async function switchKeys(
     const kept = await ifThere(readRegularText(old));
     if (kept === undefined) await createFile(old, text, 0o600);
     else if (kept !== text) {
-      throw new AppError("conflict", `${quoteText(old)} is another key: put it away first`);
+      throw conflict(`${quoteText(old)} is another key: put it away first`);
     }
     // Owner and mode stay: the signer can read it as it could read the former one.
     await replaceFile(path, nextText);

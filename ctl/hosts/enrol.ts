@@ -1,13 +1,12 @@
 import { resolve } from "node:path";
 import { systemClock } from "@gateway/shared/clock";
 import { type CaKey, loadCaKeys, selectCaKey } from "@gateway/shared/ca";
-import { AppError } from "@gateway/shared/errors";
 import { quoteText } from "@gateway/shared/text";
 import { formatPublicKey, parsePublicKey } from "@gateway/shared/ssh";
 import type { SignerConfig } from "@gateway/signer/config";
 import { type Call, command, type Given, oneOf } from "../kit/command.ts";
 import { readOperatorFile } from "../kit/files.ts";
-import { withHint } from "../kit/output.ts";
+import { badConfig, invalid, withHint } from "../kit/output.ts";
 import { MAX_SECONDS } from "../kit/over_ssh.ts";
 import { loadSignerHosts } from "../kit/signer_file.ts";
 import { type Host, hostOf } from "./add.ts";
@@ -65,13 +64,11 @@ when nothing else was enrolled there by this program. What others had the host t
 
 async function enrol(mode: "add" | "remove", flags: Given<typeof TAKES>, call: Call) {
   const { name, print = false, over, login = "root", sshdConfig } = flags;
-  if (print && over !== undefined) {
-    throw new AppError("invalid_request", "Options '--print' and '--over' exclude each other");
-  }
+  if (print && over !== undefined) throw invalid("Options '--print' and '--over' exclude each other");
   const config = await loadSignerHosts(flags.config, call.workingFolder);
   const host = hostOf(config, name);
   const { user, principal = "" } = host;
-  if (principal === "") throw new AppError("invalid_config", `Host ${quoteText(name)} has no principal`);
+  if (principal === "") throw badConfig(`Host ${quoteText(name)} has no principal`);
   const { lines: ca, key } = await findCa(config, host, flags.caPub, call);
   const options: EnrolOptions = { mode, user, principal, ca, sshdConfig };
   if (over === undefined) {

@@ -12,7 +12,7 @@ import { collectBytes, quoteText, singleQuote } from "@gateway/shared/text";
 import type { SignerConfig } from "@gateway/signer/config";
 import { command, type Given, oneOf } from "../kit/command.ts";
 import { readOperatorFile } from "../kit/files.ts";
-import { HintedError, withHint } from "../kit/output.ts";
+import { badConfig, HintedError, invalid, withHint } from "../kit/output.ts";
 import { runOverSsh } from "../kit/over_ssh.ts";
 import { loadSignerHosts } from "../kit/signer_file.ts";
 import { hostOf } from "./add.ts";
@@ -103,14 +103,14 @@ async function readVerifier(
 ): Promise<string | undefined> {
   if (format !== "v1") {
     if (verifier === undefined) return undefined;
-    throw new AppError("invalid_request", "Option '--verifier' is for hosts with envelope v1");
+    throw invalid("Option '--verifier' is for hosts with envelope v1");
   }
   if (verifier !== undefined) {
     const bytes = await readOperatorFile(resolve(workingFolder, verifier), "the verifier");
     return new TextDecoder().decode(bytes);
   }
   if (check === true) return undefined;
-  const fault = new AppError("invalid_request", "A host with envelope v1 needs --verifier");
+  const fault = invalid("A host with envelope v1 needs --verifier");
   const hint = "deno bundle --platform=deno -o gateway-shim-verify.mjs shim/main.ts writes it";
   throw new HintedError(fault, hint);
 }
@@ -128,25 +128,21 @@ async function findKeys(
   workingFolder: string,
 ): Promise<ShimKeys> {
   if (pubkey !== undefined && addPubkey !== undefined) {
-    throw new AppError("invalid_request", "Options '--pubkey' and '--add-pubkey' exclude each other");
+    throw invalid("Options '--pubkey' and '--add-pubkey' exclude each other");
   }
   const path = pubkey ?? addPubkey;
   if (path !== undefined) {
     const bytes = path === "-"
       ? await collectBytes(Deno.stdin.readable, MAX_KEYS_BYTES)
       : await readOperatorFile(resolve(workingFolder, path), "the keys");
-    if (bytes === undefined) {
-      throw new AppError("invalid_config", `Cannot use the keys: over ${MAX_KEYS_BYTES} bytes`);
-    }
+    if (bytes === undefined) throw badConfig(`Cannot use the keys: over ${MAX_KEYS_BYTES} bytes`);
     const lines = parseSignerKeys(new TextDecoder().decode(bytes), format);
     return { how: pubkey === undefined ? "add" : "replace", lines };
   }
   const hint = "run it where the seed is, or: --pubkey with the line that broker-ctl envelope pubkey" +
     (format === "v1" ? " prints" : " --signers prints");
   return await withHint({ when: () => true, hint }, async () => {
-    if (envelope_key === "") {
-      throw new AppError("invalid_config", "There is no envelope_key in the signer's config");
-    }
+    if (envelope_key === "") throw badConfig("There is no envelope_key in the signer's config");
     const key = createEnvelopeKey(
       await readOperatorFile(resolve(workingFolder, envelope_key), "envelope_key"),
     );
@@ -168,11 +164,9 @@ export function parseSignerKeys(text: string, format: EnvelopeVersion): readonly
   const keyLine = format === "v1" ? PUBLIC_KEY : ALLOWED_SIGNER;
   const lines = text.split("\n").map((line) => line.trim());
   const bad = lines.findIndex((line) => line !== "" && !line.startsWith("#") && !keyLine.test(line));
-  if (bad >= 0) {
-    throw new AppError("invalid_config", `Cannot use the keys: line ${bad + 1} is none of format ${format}`);
-  }
+  if (bad >= 0) throw badConfig(`Cannot use the keys: line ${bad + 1} is none of format ${format}`);
   const keys = lines.filter((line) => keyLine.test(line));
-  if (keys.length === 0) throw new AppError("invalid_config", "Cannot use the keys: there is none");
+  if (keys.length === 0) throw badConfig("Cannot use the keys: there is none");
   return keys;
 }
 
@@ -189,9 +183,7 @@ export function formatInstallScript({ format, verifier, accounts, keys, check, m
   readonly more: readonly string[];
 }): readonly string[] {
   const verifierLines = verifier?.trimEnd().split("\n") ?? [];
-  if (verifierLines.includes(END)) {
-    throw new AppError("invalid_config", "Cannot use the verifier: not a bundle");
-  }
+  if (verifierLines.includes(END)) throw badConfig("Cannot use the verifier: not a bundle");
   const words = [
     ...["--src", '"$work/gateway-shim"', "--format", format],
     ...verifier === undefined ? [] : ["--verifier", '"$work/verifier"'],

@@ -9,6 +9,7 @@ import { command, required } from "../kit/command.ts";
 import { editSignerFile } from "../kit/signer_change.ts";
 import { readOperatorFile } from "../kit/files.ts";
 import { loadSignerHosts } from "../kit/signer_file.ts";
+import { badConfig, conflict, invalid } from "../kit/output.ts";
 
 const KRL_YEARS = 10;
 
@@ -37,7 +38,7 @@ writes /etc/gateway/krl there. shim/KRL.md describes how to keep a login that do
       throw new AppError("not_found", `unknown host: ${quoteText(name)}`);
     }
     if (config.envelope_key === "") {
-      throw new AppError("invalid_config", "Cannot sign a list: the signer's config has no envelope_key");
+      throw badConfig("Cannot sign a list: the signer's config has no envelope_key");
     }
     const at = (file: string) => resolve(workingFolder, file);
     const [ca, key, seed] = await Promise.all([
@@ -95,7 +96,7 @@ function readUrl(text: string): string {
   if (url?.protocol === "https:" && url.pathname === "/" && url.origin === text.replace(/\/$/, "")) {
     return url.origin;
   }
-  throw new AppError("invalid_request", `Cannot use --url ${quoteText(text)}: expected https://name:port`);
+  throw invalid(`Cannot use --url ${quoteText(text)}: expected https://name:port`);
 }
 
 /** @throws {AppError} `conflict` when there is such a folder: it may be in use */
@@ -104,7 +105,7 @@ async function writeFolder(folder: string, files: Readonly<Record<string, string
     await Deno.mkdir(folder, { mode: 0o700 });
   } catch (error) {
     if (!(error instanceof Deno.errors.AlreadyExists)) throw error;
-    throw new AppError("conflict", `Cannot make ${quoteText(folder)}: it exists; name another with --out`);
+    throw conflict(`Cannot make ${quoteText(folder)}: it exists; name another with --out`);
   }
   for (const [name, text] of Object.entries(files)) {
     await Deno.writeTextFile(join(folder, name), text, { mode: 0o600, createNew: true });

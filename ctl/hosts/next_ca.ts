@@ -8,6 +8,7 @@ import { encodeOpensshPrivateKey, formatPublicKey, parsePublicKey } from "@gatew
 import type { SignerConfig } from "@gateway/signer/config";
 import type { Environment } from "../kit/context.ts";
 import { createFile } from "../kit/files.ts";
+import { badConfig } from "../kit/output.ts";
 
 /** The files of a rotation, in the directory of the key that signs now. */
 export function rotationFiles(path: string) {
@@ -17,7 +18,7 @@ export function rotationFiles(path: string) {
 /** @throws {AppError} `invalid_config` for a config without a CA key */
 export function planKeys(config: SignerConfig) {
   const ring = planCaKeys(config);
-  if (ring === undefined) throw new AppError("invalid_config", "There is no CA key in the signer's config");
+  if (ring === undefined) throw badConfig("There is no CA key in the signer's config");
   return ring;
 }
 

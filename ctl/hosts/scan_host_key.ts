@@ -2,6 +2,7 @@ import { AppError } from "@gateway/shared/errors";
 import { quoteText } from "@gateway/shared/text";
 import { fingerprint, formatPublicKey, parsePublicKey } from "@gateway/shared/ssh";
 import { runToEnd } from "../kit/run_program.ts";
+import { invalid } from "../kit/output.ts";
 
 const ADDRESS = /^(?:\[(?<v6>[0-9A-Fa-f:.]+)\]|(?<name>[A-Za-z0-9][A-Za-z0-9._-]*))(?::(?<port>\d{1,5}))?$/;
 const TIMEOUT_SECONDS = 10;
@@ -15,9 +16,7 @@ const TIMEOUT_SECONDS = 10;
 export async function scanHostKey(addr: string) {
   const { v6, name, port = "22" } = ADDRESS.exec(addr)?.groups ?? {};
   const host = v6 ?? name;
-  if (host === undefined) {
-    throw new AppError("invalid_request", `Cannot scan ${quoteText(addr)}: expected host:port`);
-  }
+  if (host === undefined) throw invalid(`Cannot scan ${quoteText(addr)}: expected host:port`);
   const args = ["-T", String(TIMEOUT_SECONDS), "-p", port, "-t", "ed25519", "--", host];
   const { stdout, stderr } = await runToEnd("ssh-keyscan", args);
   const key = stdout.split("\n").map(readLine).find((key) => key !== undefined);

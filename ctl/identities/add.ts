@@ -1,7 +1,7 @@
 import { join, resolve } from "node:path";
 import { systemRandom } from "@gateway/shared/clock";
 import { appendToList } from "@gateway/shared/config";
-import { AppError } from "@gateway/shared/errors";
+import type { AppError } from "@gateway/shared/errors";
 import { ifThere, readRegularText } from "@gateway/shared/files";
 import { quoteText } from "@gateway/shared/text";
 import { command, count, repeat } from "../kit/command.ts";
@@ -33,6 +33,7 @@ import {
   PKI,
   refuseDenied,
 } from "./set_up.ts";
+import { conflict, invalid } from "../kit/output.ts";
 
 /** `identity add`: a certificate for a new name. */
 export const ADD = command({
@@ -71,7 +72,7 @@ no folder that another user may write to, and with --pki in no other than that o
     const setUp = await openOwnSetUp(flags, workingFolder);
     const holder = checkFree(kind, name, setUp);
     const { p12 = false, csr, passwordFile, san = [] } = flags;
-    const refuse = (problem: string) => new AppError("invalid_request", problem);
+    const refuse = (problem: string) => invalid(problem);
     if (p12 && csr !== undefined) {
       throw refuse("Options '--p12' and '--csr' exclude each other: the key is not here");
     }
@@ -166,7 +167,7 @@ function checkFree(
 
 function alreadyThere(path: string, name: string): AppError {
   const fix = "broker-ctl identity renew makes it last longer";
-  return new AppError("conflict", `There is ${quoteText(path)} for ${quoteText(name)}; ${fix}`);
+  return conflict(`There is ${quoteText(path)} for ${quoteText(name)}; ${fix}`);
 }
 
 /** Checks if a config does not name the identity yet. */

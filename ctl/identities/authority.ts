@@ -1,7 +1,6 @@
 import { resolve } from "node:path";
 import { X509Certificate } from "node:crypto";
 import { systemClock } from "@gateway/shared/clock";
-import { AppError } from "@gateway/shared/errors";
 import { ifThere, readRegularText } from "@gateway/shared/files";
 import { quoteText } from "@gateway/shared/text";
 import { readOperatorFile } from "../kit/files.ts";
@@ -10,6 +9,7 @@ import { readCertificateFacts } from "./certificate_facts.ts";
 import type { IdentityKind } from "./kinds.ts";
 import { requireOwn } from "./set_up.ts";
 import { permits } from "./name_constraints.ts";
+import { badConfig, conflict, invalid } from "../kit/output.ts";
 
 const CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g;
 const NAME_CONSTRAINTS = "2.5.29.30";
@@ -40,16 +40,13 @@ export async function openAuthority(
   ])).map((bytes) => new TextDecoder().decode(bytes)) as [string, string];
   const blocks = certs.match(CERTIFICATE) ?? [];
   const { loadAuthority } = await import("./x509.ts");
-  let failure: unknown = new AppError(
-    "invalid_config",
-    `Cannot use client_ca ${quoteText(ca)}: no certificate in it`,
-  );
+  let failure: unknown = badConfig(`Cannot use client_ca ${quoteText(ca)}: no certificate in it`);
   for (const block of blocks) {
     try {
       const authority = await loadAuthority(`${block}\n`, keyPem);
       const end = new Date(new X509Certificate(block).validTo);
       if (end.getTime() < systemClock.now()) {
-        throw new AppError("invalid_config", `Cannot use the CA: it expired at ${end.toISOString()}`);
+        throw badConfig(`Cannot use the CA: it expired at ${end.toISOString()}`);
       }
       return { ...authority, trusted: blocks };
     } catch (error) {
@@ -66,10 +63,7 @@ export function checkNames({ certificate }: X509Authority, names: readonly strin
   const refused = names.filter((name) => !permits(new Uint8Array(constraints.value), name));
   if (refused.length === 0) return;
   const bound = "it is bound to the names that init --name was given, and to this machine";
-  throw new AppError(
-    "invalid_request",
-    `The CA can't vouch for ${refused.map(quoteText).join(", ")}: ${bound}`,
-  );
+  throw invalid(`The CA can't vouch for ${refused.map(quoteText).join(", ")}: ${bound}`);
 }
 
 /** The end of a new certificate: never after its CA, whose end ends the trust. */
@@ -107,7 +101,7 @@ export async function findIssued(
     if (!await isSought(pem, sought) || (found !== undefined && found !== pem)) {
       const wanted = `which is no certificate of this CA for ${quoteText(sought.name)} and its key`;
       const fix = "broker-ctl identity renew makes one last longer";
-      throw new AppError("conflict", `There is ${quoteText(path)}, ${wanted}; ${fix}`);
+      throw conflict(`There is ${quoteText(path)}, ${wanted}; ${fix}`);
     }
     found = pem;
   }

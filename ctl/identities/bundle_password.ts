@@ -1,7 +1,7 @@
 import { resolve } from "node:path";
-import { AppError } from "@gateway/shared/errors";
 import type { Random } from "@gateway/shared/clock";
 import { readOperatorFile } from "../kit/files.ts";
+import { badConfig } from "../kit/output.ts";
 
 /** An attacker who has the file can guess without limit. */
 const SHORTEST = 12;
@@ -18,8 +18,7 @@ export async function bundlePassword(file: string | undefined, workingFolder: st
   const bytes = await readOperatorFile(resolve(workingFolder, file), "the password");
   const [text = ""] = new TextDecoder().decode(bytes).split(/\r?\n/);
   if (/^[\x20-\x7e]*$/.test(text) && text.length >= SHORTEST) return { text, isNew: false };
-  throw new AppError(
-    "invalid_config",
+  throw badConfig(
     `Cannot use the password: expected ${SHORTEST} or more printable ASCII characters in the first line`,
   );
 }

@@ -1,12 +1,12 @@
 import { isAbsolute } from "node:path";
 import { CA_KEY_TYPES, type CaKeyConfig } from "@gateway/shared/ca";
-import { AppError } from "@gateway/shared/errors";
 import { quoteText } from "@gateway/shared/text";
 import { command, type CommandGroup, oneOf, required } from "../kit/command.ts";
 import { writeFields } from "../kit/entries.ts";
 import { addition, changing, type Collection, removing } from "../kit/signer_change.ts";
 import { loadSignerFile } from "../kit/signer_file.ts";
 import { byName, EMPTY_CELL, tableOr } from "../kit/table.ts";
+import { invalid } from "../kit/output.ts";
 
 const KEYS: Collection<CaKeyConfig> = {
   what: "CA key",
@@ -60,9 +60,7 @@ takes it. A key that lies elsewhere is one more permission of the signer: start 
     const { name, type, path, vaultUrl, keyName, publicKeyPath, socket } = given;
     return addition(KEYS, given, {
       edit(text, there) {
-        if (there === undefined && type === undefined) {
-          throw new AppError("invalid_request", "A new CA key needs --type");
-        }
+        if (there === undefined && type === undefined) throw invalid("A new CA key needs --type");
         refuseWithoutSocket(given, there);
         // The keys of one type mean nothing to another type.
         const isNew = there === undefined || (type !== undefined && type !== there.type);
@@ -110,8 +108,7 @@ function refuseWithoutSocket(
   const isAgent = type === "agent" || (type === undefined && there?.type === "agent");
   const kept = there?.type === "agent" ? there.socket : "";
   if (!isAgent || (socket ?? kept) !== "") return;
-  throw new AppError(
-    "invalid_request",
+  throw invalid(
     "A CA key in an agent needs --socket, the path that the agent listens at. Your shell's own: " +
       '--socket "$SSH_AUTH_SOCK"; the signer has to be able to use it, such as /run/gateway-ca-agent/agent.sock',
   );

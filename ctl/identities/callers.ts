@@ -1,5 +1,4 @@
 import { setValue } from "@gateway/shared/config";
-import { AppError } from "@gateway/shared/errors";
 import { quoteText } from "@gateway/shared/text";
 import type { SignerConfig } from "@gateway/signer/config";
 import { command, type CommandGroup, repeat, required } from "../kit/command.ts";
@@ -7,6 +6,7 @@ import { splitNames, writeFields } from "../kit/entries.ts";
 import { addition, changing, type Collection, removing, requireEntry } from "../kit/signer_change.ts";
 import { loadSignerFile } from "../kit/signer_file.ts";
 import { byName, EMPTY_CELL, tableOr } from "../kit/table.ts";
+import { conflict } from "../kit/output.ts";
 
 const CALLERS_OF: Collection<SignerConfig["callers"][string]> = {
   what: "caller",
@@ -85,7 +85,7 @@ every caller would see every host. A caller that must be stopped now is frozen: 
     requireEntry(CALLERS_OF, config, name);
     if (Object.keys(config.callers).length > 1) return;
     const why = "it is the last one, and without any every caller sees every host";
-    throw new AppError("conflict", `Cannot remove caller ${quoteText(name)}: ${why}`);
+    throw conflict(`Cannot remove caller ${quoteText(name)}: ${why}`);
   },
 });
 

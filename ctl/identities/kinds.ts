@@ -1,8 +1,8 @@
-import { AppError } from "@gateway/shared/errors";
 import { hasUnseen, quoteText } from "@gateway/shared/text";
 import { HOST_IDENTITY_SUFFIX, isHostIdentity } from "@gateway/shared/wire";
 import type { ControlPlaneConfig } from "@gateway/control-plane/config";
 import type { SignerConfig } from "@gateway/signer/config";
+import { conflict, invalid } from "../kit/output.ts";
 
 export type LeafUsage = "client" | "server" | "both";
 
@@ -26,14 +26,13 @@ const NAME = /^[A-Za-z0-9][A-Za-z0-9._@-]{0,62}$/;
 export function parseKind(text: string): IdentityKind {
   if (Object.hasOwn(IDENTITY_KINDS, text)) return text as IdentityKind;
   const kinds = Object.keys(IDENTITY_KINDS).join(", ");
-  throw new AppError("invalid_request", `Cannot add a ${quoteText(text)}: expected one of ${kinds}`);
+  throw invalid(`Cannot add a ${quoteText(text)}: expected one of ${kinds}`);
 }
 
 /** @throws {AppError} `invalid_request` for a name that is unsafe as a file, a caller or a word of a shell */
 export function checkName(name: string): string {
   if (NAME.test(name) && !isHostIdentity(name) && !hasUnseen(name)) return name;
-  throw new AppError(
-    "invalid_request",
+  throw invalid(
     `Cannot use the name ${quoteText(name)}: expected letters, digits, dots, dashes, underscores and @, ` +
       `and not ${HOST_IDENTITY_SUFFIX} at the end, which hosts have`,
   );
@@ -74,8 +73,5 @@ export function roleOf(
 /** @throws {AppError} `conflict` if the name has the rights of another kind */
 export function checkRole(kind: IdentityKind, name: string, role: ReturnType<typeof roleOf>): void {
   if (role === undefined || role === kind) return;
-  throw new AppError(
-    "conflict",
-    `Cannot add ${kind} ${quoteText(name)}: the configs give that name the rights of a ${role}`,
-  );
+  throw conflict(`Cannot add ${kind} ${quoteText(name)}: the configs give that name the rights of a ${role}`);
 }

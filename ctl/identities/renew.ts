@@ -9,6 +9,7 @@ import { checkNames, endIn, isTrusted, openAuthority, type TrustedAuthority } fr
 import { endsWithin, readCertificateFacts } from "./certificate_facts.ts";
 import { LEAF_DAYS, RENEW_DAYS } from "./kinds.ts";
 import { CA_KEY, type FoundCertificate, openOwnSetUp, PKI, refuseDenied } from "./set_up.ts";
+import { badConfig, invalid } from "../kit/output.ts";
 
 /** `identity renew`: the next certificate for the same key. */
 export const RENEW = command({
@@ -35,10 +36,7 @@ its key, and it signs what the former one signed.
 `,
   async run({ names, due = false, within = RENEW_DAYS, days = LEAF_DAYS, ...flags }, { workingFolder }) {
     if ((names.length > 0) === due) {
-      throw new AppError(
-        "invalid_request",
-        "Name whose certificates to renew, or --due for all that end soon",
-      );
+      throw invalid("Name whose certificates to renew, or --due for all that end soon");
     }
     const { signer, certificates, denied } = await openOwnSetUp(flags, workingFolder);
     const now = systemClock.now();
@@ -85,11 +83,11 @@ its key, and it signs what the former one signed.
 
 /** @returns the end of the new certificate */
 async function renewOne(found: FoundCertificate, authority: TrustedAuthority, days: number): Promise<string> {
-  if (found.kind === "broken") throw new AppError("invalid_config", found.problem);
+  if (found.kind === "broken") throw badConfig(found.problem);
   const { path, pem, facts, hasKey } = found;
-  if (facts.isAuthority) throw new AppError("invalid_request", "it is a CA, which is not renewed by this");
+  if (facts.isAuthority) throw invalid("it is a CA, which is not renewed by this");
   // Otherwise an account that may write to the directory could have anything signed.
-  if (!isTrusted(pem, authority)) throw new AppError("invalid_config", "no CA of client_ca signed it");
+  if (!isTrusted(pem, authority)) throw badConfig("no CA of client_ca signed it");
   const { certify, readLeaf, readPublicKey } = await import("./x509.ts");
   const { publicKey: known, ...leaf } = readLeaf(pem);
   checkNames(authority, leaf.subjectAltNames ?? []);

@@ -2,13 +2,13 @@ import { basename, dirname, join, resolve } from "node:path";
 import { brokerConfig, UNSUPPORTED_BROKER_KEYS } from "@gateway/broker/config";
 import { systemClock } from "@gateway/shared/clock";
 import { loadConfig } from "@gateway/shared/config";
-import { AppError, errorText } from "@gateway/shared/errors";
+import { errorText } from "@gateway/shared/errors";
 import { ifThere } from "@gateway/shared/files";
 import { quoteText } from "@gateway/shared/text";
 import { type FreezeRequest, freezeRequest, freezeResponse } from "@gateway/shared/wire";
 import { asOneWord } from "../kit/arguments.ts";
 import { type Call, command } from "../kit/command.ts";
-import { HintedError } from "../kit/output.ts";
+import { badConfig, HintedError, invalid } from "../kit/output.ts";
 import { askSigner, REMOTE_HELP, SIGNER, usesSigner } from "../kit/remote.ts";
 import { addDenied, type IdentitySetUp, openOwnSetUp, PKI } from "./set_up.ts";
 
@@ -39,17 +39,14 @@ ${REMOTE_HELP}`,
     const requests = (["caller", "end_user"] as const).map((kind) => {
       const { data } = freezeRequest.safeParse({ kind, value: name, reason, allow_volatile: true });
       if (data !== undefined) return data;
-      throw new AppError(
-        "invalid_request",
-        "Cannot revoke: the name must be one word, and --reason have no control characters",
-      );
+      throw invalid("Cannot revoke: the name must be one word, and --reason have no control characters");
     });
     const setUp = await openOwnSetUp(flags, call.workingFolder);
     const { denied } = setUp;
     if (denied === undefined) {
       const list = quoteText(join(setUp.folder, "denied_callers"));
       throw new HintedError(
-        new AppError("invalid_config", "Cannot revoke: the signer's config has no denied_callers"),
+        badConfig("Cannot revoke: the signer's config has no denied_callers"),
         `"denied_callers": ${list} in the config of each service, an empty file of that name, and a restart`,
       );
     }

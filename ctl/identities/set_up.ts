@@ -12,7 +12,7 @@ import {
 import { parseDeniedCallers } from "@gateway/shared/http";
 import { quoteText } from "@gateway/shared/text";
 import { editLocked, readOperatorFile } from "../kit/files.ts";
-import { HintedError } from "../kit/output.ts";
+import { badConfig, conflict, HintedError, invalid } from "../kit/output.ts";
 import { loadSignerFile } from "../kit/signer_file.ts";
 import { readCertificateFacts } from "./certificate_facts.ts";
 
@@ -52,8 +52,7 @@ export async function openSetUp(flags: SetUpFlags, workingFolder: string) {
 async function requireIn(pki: string, folder: string): Promise<void> {
   const [wanted, named] = await Promise.all([pki, folder].map((path) => ifThere(Deno.realPath(path))));
   if (wanted !== undefined && wanted === named) return;
-  throw new AppError(
-    "invalid_config",
+  throw badConfig(
     `The signer's config has its client_ca in ${quoteText(folder)}, not in ${quoteText(pki)} (--pki)`,
   );
 }
@@ -147,7 +146,7 @@ async function readDenied(deniedCallers: string, workingFolder: string) {
 export function refuseDenied(denied: DeniedList | undefined, name: string): void {
   if (denied?.names.has(name) !== true) return;
   const message = `${quoteText(name)} was revoked, and its key may be somewhere: use another name`;
-  throw new AppError("conflict", message);
+  throw conflict(message);
 }
 
 /**
@@ -163,7 +162,7 @@ export async function addDenied({ path }: DeniedList, name: string, note: string
     const edited = isNew ? `${text}# ${note}\n${name}\n` : text;
     // A name that begins with # would be a comment, and its holder trusted on.
     if (parseDeniedCallers(edited).has(name)) return [edited, isNew];
-    throw new AppError("invalid_request", `${quoteText(name)} can't be on the list`);
+    throw invalid(`${quoteText(name)} can't be on the list`);
   });
 }
 

@@ -21,7 +21,7 @@ import {
 import { asOneWord } from "../kit/arguments.ts";
 import { type Call, command, type CommandGroup, type Given } from "../kit/command.ts";
 import { parseSerial } from "../kit/freeze_subject.ts";
-import type { CommandResult } from "../kit/output.ts";
+import { type CommandResult, invalid } from "../kit/output.ts";
 import { asking, askSigner, REMOTE_HELP, SIGNER, usesSigner } from "../kit/remote.ts";
 import { EMPTY_CELL, tableOr } from "../kit/table.ts";
 
@@ -183,13 +183,11 @@ async function freeze(
   { reason = "", volatile = false, wait = false }: Given<typeof REASON & typeof VOLATILE & typeof WAIT>,
 ): Promise<CommandResult> {
   if (wait && subject.kind === "session_id") {
-    throw new AppError("invalid_request", "Cannot wait for a session: freeze its --serial, or its --caller");
+    throw invalid("Cannot wait for a session: freeze its --serial, or its --caller");
   }
   const wish = { ...subject, reason: asOneWord(reason), allow_volatile: volatile };
   const { data: request } = freezeRequest.safeParse(wish);
-  if (request === undefined) {
-    throw new AppError("invalid_request", "Cannot freeze: --reason must have no control characters");
-  }
+  if (request === undefined) throw invalid("Cannot freeze: --reason must have no control characters");
   const { body, data } = await askSigner(call, {
     ...{ what, method: "POST", path: "/v1/freeze", body: request, schema: freezeResponse } as const,
     advice: {
@@ -238,15 +236,11 @@ function readSubject(flags: Given<typeof SUBJECT>): FreezeSubject {
   });
   const [subject] = subjects;
   if (subject === undefined || subjects.length > 1) {
-    throw new AppError(
-      "invalid_request",
-      "Name one subject: --caller, --end-user, --session-id or --serial",
-    );
+    throw invalid("Name one subject: --caller, --end-user, --session-id or --serial");
   }
   if (subject.kind === "serial") return { ...subject, value: parseSerial(subject.value).toString() };
   if (!unfreezeRequest.safeParse(subject).success) {
-    throw new AppError(
-      "invalid_request",
+    throw invalid(
       `Cannot use ${subject.kind} ${quoteText(subject.value)}: it must not be empty or contain blanks`,
     );
   }
@@ -263,9 +257,7 @@ function describe({ kind, value }: FreezeSubject): string {
 }
 
 function readRequest(serial: string | undefined, keyId: string | undefined, reason: string) {
-  if ((serial === undefined) === (keyId === undefined)) {
-    throw new AppError("invalid_request", "Name one: --serial or --key-id");
-  }
+  if ((serial === undefined) === (keyId === undefined)) throw invalid("Name one: --serial or --key-id");
   if (serial !== undefined) {
     const { data: request } = revokeSerialsRequest.safeParse({ serials: [parseSerial(serial)], reason });
     if (request === undefined) throw badReason();
@@ -276,14 +268,11 @@ function readRequest(serial: string | undefined, keyId: string | undefined, reas
     return { path: "/v1/revocations/key-ids", body: request, subject: `key_id=${JSON.stringify(keyId)}` };
   }
   if (revokeKeyIdsRequest.safeParse({ key_ids: [keyId] }).success) throw badReason();
-  throw new AppError(
-    "invalid_request",
-    "Cannot revoke: --key-id is empty, too long or has control characters",
-  );
+  throw invalid("Cannot revoke: --key-id is empty, too long or has control characters");
 }
 
 function badReason(): AppError {
-  return new AppError("invalid_request", "Cannot revoke: --reason must have no control characters");
+  return invalid("Cannot revoke: --reason must have no control characters");
 }
 
 /** Hosts poll within this time. */

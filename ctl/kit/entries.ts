@@ -1,6 +1,5 @@
-import { AppError } from "@gateway/shared/errors";
 import { quoteText } from "@gateway/shared/text";
-import { HintedError } from "./output.ts";
+import { HintedError, invalid } from "./output.ts";
 import { removeMember, setValue, type ValuePath } from "@gateway/shared/config";
 
 /** Names with commas between, from a flag that may be repeated; one empty value clears. */
@@ -25,10 +24,7 @@ export function splitPatterns(
     const parts = splitAtCommas(value);
     if (value.startsWith("^") && value.endsWith("$") && !parts.every((part) => part.startsWith("^"))) {
       throw new HintedError(
-        new AppError(
-          "invalid_request",
-          `Cannot split ${flag} ${quoteText(value)}: a pattern after a comma does not start with "^"`,
-        ),
+        invalid(`Cannot split ${flag} ${quoteText(value)}: a pattern after a comma does not start with "^"`),
         `repeat ${flag} for each pattern, and write a comma that is part of a pattern as "\\,"`,
       );
     }

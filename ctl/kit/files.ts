@@ -11,6 +11,7 @@ import {
   writeFileAtomic,
 } from "@gateway/shared/files";
 import { quoteText } from "@gateway/shared/text";
+import { conflict } from "./output.ts";
 
 const encoder = new TextEncoder();
 
@@ -73,8 +74,7 @@ export async function editLocked<T>(
   edit: (text: string) => readonly [edited: string, result: T],
   read: () => Promise<string> = () => readRegularText(path),
 ): Promise<T> {
-  const refuse = (why: string) =>
-    new AppError("conflict", `${quoteText(path)} ${why}: nothing was written, try again`);
+  const refuse = (why: string) => conflict(`${quoteText(path)} ${why}: nothing was written, try again`);
   using lock = await tryLockFile(path);
   if (lock === undefined) throw refuse("is being edited by somebody else");
   const text = await read();

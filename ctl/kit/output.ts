@@ -18,6 +18,11 @@ export interface CommandResult {
   readonly failed?: boolean;
 }
 
+/** The command line can't be understood: exit code 2. */
+export const invalid = (message: string): AppError => new AppError("invalid_request", message);
+export const conflict = (message: string): AppError => new AppError("conflict", message);
+export const badConfig = (message: string): AppError => new AppError("invalid_config", message);
+
 /** An error with advice on what to do about it. */
 export class HintedError extends AppError {
   readonly hint: string;

@@ -2,7 +2,7 @@ import { collectBytes, quoteText } from "@gateway/shared/text";
 import { type Clock, Deadline, systemClock } from "@gateway/shared/clock";
 import { AppError, errorText } from "@gateway/shared/errors";
 import type { SignerConfig } from "@gateway/signer/config";
-import { HintedError } from "./output.ts";
+import { HintedError, invalid } from "./output.ts";
 
 /** A host as the signer's config has it. */
 export type OwnHost = Pick<SignerConfig["hosts"][string], "addr" | "host_key" | "jump">;
@@ -70,7 +70,7 @@ export async function sshTo(
   },
 ) {
   if (!/^[A-Za-z_][\w.-]*$/.test(login)) {
-    throw new AppError("invalid_request", `Cannot log in as ${quoteText(login)}: not the name of an account`);
+    throw invalid(`Cannot log in as ${quoteText(login)}: not the name of an account`);
   }
   if (jump !== undefined) {
     throw new AppError(
@@ -81,7 +81,7 @@ export async function sshTo(
   const { hostname, port } = new URL(`ssh://${addr}`);
   const host = hostname.replace(/^\[|\]$/g, "");
   if (!/^[A-Za-z0-9:][A-Za-z0-9_.:-]*$/.test(host)) {
-    throw new AppError("invalid_request", `Cannot log in to ${quoteText(addr)}: not the address of a host`);
+    throw invalid(`Cannot log in to ${quoteText(addr)}: not the address of a host`);
   }
   const knownHosts = await Deno.makeTempFile({ prefix: "known-hosts-" });
   try {

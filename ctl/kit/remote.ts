@@ -13,7 +13,7 @@ import type { ClientParameters, ClientSection, ClientService } from "./client_co
 import { adviseOnContact } from "./contact_advice.ts";
 import type { Use } from "./context.ts";
 import { findClient } from "./find_client.ts";
-import { type Advice, HintedError, RemoteError, withHint } from "./output.ts";
+import { type Advice, HintedError, invalid, RemoteError, withHint } from "./output.ts";
 import { readOperatorFile } from "./files.ts";
 
 /** A question to a service. */
@@ -99,7 +99,7 @@ export const usesSigner = (): readonly Use[] => ["config", "clientConfig"];
 export function refuseRemoteFlags(flags: ClientSection, where: string): void {
   for (const name of ["url", "cert", "key", "ca"] as const) {
     if (flags[name] === undefined) continue;
-    throw new AppError("invalid_request", `Option '--${name}' means nothing ${where}`);
+    throw invalid(`Option '--${name}' means nothing ${where}`);
   }
 }
 
@@ -110,9 +110,7 @@ export function refuseRemoteFlags(flags: ClientSection, where: string): void {
  */
 export function joinPath(...segments: readonly string[]): string {
   return segments.map((segment) => {
-    if (/^\.{0,2}$/.test(segment)) {
-      throw new AppError("invalid_request", `Cannot ask about ${quoteText(segment)}: expected a name`);
-    }
+    if (/^\.{0,2}$/.test(segment)) throw invalid(`Cannot ask about ${quoteText(segment)}: expected a name`);
     return `/${encodeURIComponent(segment.toWellFormed())}`;
   }).join("");
 }

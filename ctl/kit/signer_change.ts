@@ -15,9 +15,12 @@ import { diffLines } from "./diff.ts";
 import { editLocked } from "./files.ts";
 import {
   type Advice,
+  badConfig,
   type CommandResult,
+  conflict,
   HintedError,
   hintMissingConfig,
+  invalid,
   RemoteError,
   withHint,
 } from "./output.ts";
@@ -86,9 +89,7 @@ async function runChange(
   { edit, describe }: SignerChange,
 ): Promise<CommandResult> {
   const { config: path, dryRun = false, reload = false } = flags;
-  if (dryRun && reload) {
-    throw new AppError("invalid_request", "Options '--dry-run' and '--reload' exclude each other");
-  }
+  if (dryRun && reload) throw invalid("Options '--dry-run' and '--reload' exclude each other");
   if (!reload) refuseRemoteFlags(flags, "without --reload");
   const { config, diff, file } = await editSignerFile({
     path,
@@ -156,9 +157,7 @@ export async function editSignerFile({ path, workingFolder, edit, dryRun = false
     // Hosts that are written as before are not checked again.
     const config = parse(edited, before);
     const problems = findSignerProblems(config);
-    if (problems.length > 0) {
-      throw new AppError("invalid_config", `Cannot use signer config: ${problems.join("\n  ")}`);
-    }
+    if (problems.length > 0) throw badConfig(`Cannot use signer config: ${problems.join("\n  ")}`);
     return [edited, { file, config, diff: diffLines(text, edited, file) }] as const;
   };
   const read = () => hintMissingConfig(() => readConfigText(file, "signer config"));
@@ -204,7 +203,7 @@ export function addition<E>(
       isNew = there === undefined;
       if (isNew || force) return edit(text, there, config);
       const message = `Cannot add ${what} ${quoteText(name)}: it is there; --force changes it`;
-      throw new AppError("conflict", message);
+      throw conflict(message);
     },
     async describe(config, file) {
       const { json, facts, lines = [] } = await describe(

@@ -7,8 +7,7 @@ import {
   signerConfig,
   UNSUPPORTED_SIGNER_KEYS,
 } from "@gateway/signer/config";
-import { AppError } from "@gateway/shared/errors";
-import { hintMissingConfig } from "./output.ts";
+import { conflict, hintMissingConfig } from "./output.ts";
 import { findPolicyProblems } from "@gateway/shared/policy";
 
 /**
@@ -39,8 +38,7 @@ export async function loadSignerHosts(
 ): Promise<SignerConfig> {
   const config = await loadSignerFile(path, workingFolder);
   if (config.policy_source === "file") return config;
-  throw new AppError(
-    "conflict",
+  throw conflict(
     'the hosts are in the database (policy_source "database"), not in this file: broker-ctl policy export shows them, ' +
       "broker-ctl host list --remote asks a signer",
   );

@@ -1,4 +1,3 @@
-import { AppError } from "@gateway/shared/errors";
 import {
   type CommandVerdict,
   type CompiledHost,
@@ -11,12 +10,13 @@ import {
   type SshDecision,
   type SshIntent,
 } from "@gateway/shared/policy";
+import { badConfig } from "../kit/output.ts";
 
 /** @throws {AppError} `invalid_config` with the problems of the policy */
 export function compile(config: Parameters<typeof compilePolicy>[0]): CompiledPolicy {
   const compiled = compilePolicy(config);
   if (compiled.kind === "ok") return compiled.policy;
-  throw new AppError("invalid_config", `Cannot use signer config: ${compiled.problems.join("\n  ")}`);
+  throw badConfig(`Cannot use signer config: ${compiled.problems.join("\n  ")}`);
 }
 
 /** The verdict of the rules on one simple command, without enforcement. */

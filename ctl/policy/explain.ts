@@ -11,7 +11,7 @@ import { quoteText } from "@gateway/shared/text";
 import { SESSION_MODES } from "@gateway/shared/wire";
 import type { SignerConfig } from "@gateway/signer/config";
 import { command, type Given, oneOf } from "../kit/command.ts";
-import { HintedError } from "../kit/output.ts";
+import { HintedError, invalid } from "../kit/output.ts";
 import { loadSignerHosts } from "../kit/signer_file.ts";
 import { EMPTY_CELL, formatRow, formatTable } from "../kit/table.ts";
 import { compile, explainIntent, type Explanation, type OpenIntent } from "./decide.ts";
@@ -118,11 +118,9 @@ Exit code 0 whatever the decision; a script reads decision.allowed of --json.
 /** @throws {AppError} `invalid_request` for no or two targets, and for an action on a host */
 function readTarget({ host, cluster, action }: Flags): { kind: "host" | "cluster"; name: string } {
   if (cluster !== undefined && host === undefined) return { kind: "cluster", name: cluster };
-  if (host === undefined || cluster !== undefined) {
-    throw new AppError("invalid_request", "Name one target: --host or --cluster");
-  }
+  if (host === undefined || cluster !== undefined) throw invalid("Name one target: --host or --cluster");
   if (action === undefined) return { kind: "host", name: host };
-  throw new AppError("invalid_request", "Option '--action' means nothing to a host");
+  throw invalid("Option '--action' means nothing to a host");
 }
 
 /**
@@ -136,9 +134,9 @@ function readIntent(flags: Flags, host: string): OpenIntent | undefined {
     refuseFlags(flags, INTENT_FLAGS, "without --command");
     return undefined;
   }
-  if (command === "") throw new AppError("invalid_request", "Cannot explain an empty command");
+  if (command === "") throw invalid("Cannot explain an empty command");
   if (flags.sudoUser !== undefined && flags.sudo !== true) {
-    throw new AppError("invalid_request", "Option '--sudo-user' means nothing without --sudo");
+    throw invalid("Option '--sudo-user' means nothing without --sudo");
   }
   return {
     ...(flags.caller !== undefined && { caller: flags.caller }),
@@ -161,7 +159,7 @@ function readIntent(flags: Flags, host: string): OpenIntent | undefined {
 function refuseFlags(flags: Flags, names: Partial<Record<keyof Flags, string>>, where: string): void {
   for (const [key, flag] of Object.entries(names) as [keyof Flags, string][]) {
     if (flags[key] === undefined) continue;
-    throw new AppError("invalid_request", `Option '${flag}' means nothing ${where}`);
+    throw invalid(`Option '${flag}' means nothing ${where}`);
   }
 }
 

@@ -1,4 +1,3 @@
-import { AppError } from "@gateway/shared/errors";
 import {
   type AskedAction,
   type ClusterDecision,
@@ -13,7 +12,7 @@ import {
 } from "@gateway/shared/policy";
 import { clusterOf } from "../clusters/entry.ts";
 import { compile } from "./decide.ts";
-import type { CommandResult } from "../kit/output.ts";
+import { type CommandResult, invalid } from "../kit/output.ts";
 import { loadSignerFile } from "../kit/signer_file.ts";
 import { quoteText } from "@gateway/shared/text";
 import { EMPTY_CELL, formatTable } from "../kit/table.ts";
@@ -97,8 +96,7 @@ export function readAction(text: string): AskedAction {
   const [verb = "", whole = "", place = "-", ...more] = text.trim().split(/\s+/);
   const [namespace = "", name = "-", ...rest] = place.split("/");
   if (whole === "" || more.length > 0 || rest.length > 0) {
-    throw new AppError(
-      "invalid_request",
+    throw invalid(
       `Cannot read action ${quoteText(text)}: expected "<verb> <resource>[.<group>] [<namespace>[/<name>]]"`,
     );
   }

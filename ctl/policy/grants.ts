@@ -1,5 +1,4 @@
 import * as z from "@zod/zod";
-import { AppError } from "@gateway/shared/errors";
 import { elevationLabel } from "@gateway/shared/policy";
 import { formatDuration, quoteText } from "@gateway/shared/text";
 import {
@@ -15,6 +14,7 @@ import { command, type CommandData, type Given, repeat, required } from "../kit/
 import { parseDuration } from "../kit/duration.ts";
 import { asking, askSigner, joinPath, REMOTE_HELP, SIGNER, usesSigner } from "../kit/remote.ts";
 import { shortenText, tableOr } from "../kit/table.ts";
+import { invalid } from "../kit/output.ts";
 
 const RULE_NOTE = `
 The signer rewrites its signer.json, comments and all else kept, and applies it at once; with policy_source
@@ -173,11 +173,9 @@ export const GRANTS: readonly CommandData[] = [GRANT, LIST, REVOKE];
 /** @throws {AppError} `invalid_request` for no or two targets, and for an action on a host */
 function readTarget({ host, cluster, action }: Given<typeof GRANT_TAKES>): string {
   if (host === undefined && cluster !== undefined) return cluster;
-  if (host === undefined || cluster !== undefined) {
-    throw new AppError("invalid_request", "Name one target: --host or --cluster");
-  }
+  if (host === undefined || cluster !== undefined) throw invalid("Name one target: --host or --cluster");
   if (action === undefined) return host;
-  throw new AppError("invalid_request", "Option '--action' means nothing to a host");
+  throw invalid("Option '--action' means nothing to a host");
 }
 
 /** @throws {AppError} `invalid_request` for a grant that every signer would reject */
@@ -185,14 +183,12 @@ function readWish(
   { ttl = "1h", caller = "", endUser = "", ...flags }: Given<typeof GRANT_TAKES>,
 ): GrantRequest {
   const allow = [...flags.allow ?? [], ...(flags.action ?? []).map(actionPattern)];
-  if (allow.length === 0) {
-    throw new AppError("invalid_request", "Name what is granted: --allow, or --action of a cluster");
-  }
+  if (allow.length === 0) throw invalid("Name what is granted: --allow, or --action of a cluster");
   const wish = { allow, ttl_seconds: parseDuration(ttl), caller, end_user: endUser };
   const { data, error } = grantRequest.safeParse(wish);
   if (data !== undefined) return data;
   const { path, message } = error.issues[0] ?? { path: [], message: "not understood" };
-  throw new AppError("invalid_request", `Cannot grant: ${path.join(".")}: ${message}`);
+  throw invalid(`Cannot grant: ${path.join(".")}: ${message}`);
 }
 
 function describeScope({ caller, end_user: endUser, waive_approval: waives }: GrantInfo): string {

@@ -1,7 +1,6 @@
 import { resolve } from "node:path";
 import * as z from "@zod/zod";
 import { parseConfig } from "@gateway/shared/config";
-import { AppError } from "@gateway/shared/errors";
 import { quoteText } from "@gateway/shared/text";
 import { policyChanged, policyHistory, type PolicyRequest, policyVersionHosts } from "@gateway/shared/wire";
 import {
@@ -15,7 +14,7 @@ import {
 } from "../kit/command.ts";
 import { diffLines } from "../kit/diff.ts";
 import { readOperatorFile } from "../kit/files.ts";
-import { type CommandResult, RemoteError } from "../kit/output.ts";
+import { type CommandResult, conflict, invalid, RemoteError } from "../kit/output.ts";
 import { askSigner, joinPath, REMOTE_HELP, SIGNER } from "../kit/remote.ts";
 import { tableOr } from "../kit/table.ts";
 
@@ -66,7 +65,7 @@ first signer gets policy_source "database": until then they decide by their file
     const schema = z.looseObject({ hosts: z.record(z.string(), z.unknown()).default({}) });
     const { hosts } = parseConfig({ what: "hosts", source: path, text, schema });
     if (Object.keys(hosts).length === 0) {
-      throw new AppError("invalid_request", `${quoteText(path)} has no hosts: nothing was changed`);
+      throw invalid(`${quoteText(path)} has no hosts: nothing was changed`);
     }
     const base = await ask.newest();
     const changes = diffHosts(base === 0 ? {} : await ask.hostsIfReadable(base), hosts);
@@ -77,8 +76,7 @@ first signer gets policy_source "database": until then they decide by their file
       };
     }
     if (base > 0 && !replace && !dryRun) {
-      throw new AppError(
-        "conflict",
+      throw conflict(
         `the database has other hosts already (version ${base}): nothing was changed; --dry-run shows the difference, ` +
           "--replace puts these in their place",
       );
