@@ -1,10 +1,7 @@
-/** How many unchanged lines are shown around a change. */
+/** The unchanged lines around a change. */
 const CONTEXT = 3;
 
-/**
- * What an edit changes, as `diff -u` shows it: one block from the first line that differs to the last. An edit of ours
- * is in one place, so that the lines between are few.
- */
+/** The difference as `diff -u` shows it, in one block: an edit is in one place. */
 export function diffLines(before: string, after: string, name: string): readonly string[] {
   if (before === after) return [];
   const [old, next] = [before.split("\n"), after.split("\n")];

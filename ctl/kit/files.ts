@@ -15,27 +15,18 @@ import { conflict } from "./output.ts";
 
 const encoder = new TextEncoder();
 
-/**
- * Reads a file that the operator named.
- *
- * @throws {AppError} `not_found` or `invalid_config`, with the path and why
- */
+/** Reads a file that the operator named. @throws {AppError} `not_found` or `invalid_config`, with path and reason */
 export async function readOperatorFile(path: string, what: string): Promise<Uint8Array<ArrayBuffer>> {
   try {
     return await readRegularFile(path);
   } catch (cause) {
     const code = cause instanceof Deno.errors.NotFound ? "not_found" : "invalid_config";
-    throw new AppError(code, `Cannot read ${what} ${JSON.stringify(path)}: ${describeReadFailure(cause)}`, {
-      cause,
-    });
+    const message = `Cannot read ${what} ${JSON.stringify(path)}: ${describeReadFailure(cause)}`;
+    throw new AppError(code, message, { cause });
   }
 }
 
-/**
- * Makes a file as one step, and never takes the place of another.
- *
- * @throws {AppError} `conflict` when there is one
- */
+/** Creates a file as one step. @throws {AppError} `conflict` if the file exists */
 export async function createFile(path: string, text: string | Uint8Array, mode: number): Promise<void> {
   const temporary = join(dirname(path), `.${basename(path)}.${systemRandom.bytes(12).toHex()}`);
   try {

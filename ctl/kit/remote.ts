@@ -9,7 +9,7 @@ import { AppError } from "@gateway/shared/errors";
 import { systemClock } from "@gateway/shared/clock";
 import { quoteText } from "@gateway/shared/text";
 import { type Call, command, type CommandData, type CommandSpec, type Given, type Takes } from "./command.ts";
-import type { ClientParameters, ClientSection, ClientService } from "./client_config.ts";
+import { type ClientParameters, type ClientSection, type ClientService, SERVICES } from "./client_config.ts";
 import { adviseOnContact } from "./contact_advice.ts";
 import type { Use } from "./context.ts";
 import { findClient } from "./find_client.ts";
@@ -33,20 +33,6 @@ const TIMEOUT_MS = 10_000;
 // The policy of 10,000 hosts has several megabytes.
 const MAX_RESPONSE_BYTES = 64 * 1024 * 1024;
 
-/** The names of the services in messages, and the lists that must name the CN of the certificate. */
-const SERVICES = {
-  signer: {
-    name: "signer",
-    variable: "BROKER_CTL_SIGNER_URL",
-    role: "reload_callers of the signer's config",
-  },
-  control_plane: {
-    name: "control plane",
-    variable: "BROKER_CTL_CP_URL",
-    role: "approval.callers of the control plane's config",
-  },
-} as const satisfies Record<ClientService, Readonly<Record<string, string>>>;
-
 function adviseOn(status: number, service: ClientService): string | undefined {
   const { name, role } = SERVICES[service];
   const advice: Readonly<Record<number, string>> = {
@@ -66,11 +52,10 @@ const MISSING_FILE: Advice = {
 
 /** How to find the service, for the help of every command that asks it. */
 export function remoteHelp(service: ClientService): string {
+  const { role, prefix } = SERVICES[service];
   return `
-The certificate's CN must be in ${SERVICES[service].role}. Each parameter comes from its
-flag, else from ${
-    SERVICES[service].variable
-  }, _CERT, _KEY, _CA, else from the client config: --client-config, else
+The certificate's CN must be in ${role}. Each parameter comes from its
+flag, else from ${prefix}URL, _CERT, _KEY, _CA, else from the client config: --client-config, else
 BROKER_CTL_CONFIG, else ~/.config/broker-ctl/config.json, else /etc/gateway/broker-ctl.json.
 `;
 }
@@ -95,7 +80,7 @@ export const SIGNER = remoteOptions("signer");
 /** The files that a command reads to ask the signer: without --url, the signer's config has the address. */
 export const usesSigner = (): readonly Use[] => ["config", "clientConfig"];
 
-/** @throws {AppError} `invalid_request` for a flag that finds a service, if the command asks none */
+/** @throws {AppError} `invalid_request` for a flag that finds a service */
 export function refuseRemoteFlags(flags: ClientSection, where: string): void {
   for (const name of ["url", "cert", "key", "ca"] as const) {
     if (flags[name] === undefined) continue;

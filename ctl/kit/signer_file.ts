@@ -10,12 +10,7 @@ import {
 import { conflict, hintMissingConfig } from "./output.ts";
 import { findPolicyProblems } from "@gateway/shared/policy";
 
-/**
- * Loads the signer's config as the signer would.
- *
- * @param path as the operator named it; `signer.json` in the working folder when absent
- * @throws {AppError} `invalid_config` when it is broken
- */
+/** Loads the signer's config, by default `signer.json`. @throws {AppError} `invalid_config` for a broken config */
 export async function loadSignerFile(path: string | undefined, workingFolder: string): Promise<SignerConfig> {
   return await hintMissingConfig(() =>
     loadConfig({
@@ -27,11 +22,7 @@ export async function loadSignerFile(path: string | undefined, workingFolder: st
   );
 }
 
-/**
- * Likewise, for a question about the hosts in it.
- *
- * @throws {AppError} `invalid_config` when it is broken, `conflict` when the hosts are in the signers' database
- */
+/** Loads the signer's config and its hosts. @throws {AppError} also `conflict` if the hosts are in the database */
 export async function loadSignerHosts(
   path: string | undefined,
   workingFolder: string,
@@ -44,7 +35,7 @@ export async function loadSignerHosts(
   );
 }
 
-/** Why the signer would not load a config whose keys are well-formed, each with the path of its key. */
+/** The problems of a well-formed config that keep the signer from loading it, each with the path of its key. */
 export function findSignerProblems(config: SignerConfig): readonly string[] {
   const misplaced = findMisplacedHosts(config);
   return [
