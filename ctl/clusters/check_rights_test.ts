@@ -1,9 +1,8 @@
 import assert from "node:assert/strict";
 import { sampleCluster } from "@gateway/shared/testing";
-import { checkCluster, type Finding } from "./check_rights.ts";
-import { formatRbacRule, toRbacRules } from "./rbac.ts";
+import { checkCluster, type Finding } from "./check.ts";
+import { formatRbacRule, neededRights, type Right, toRbacRules } from "./rights.ts";
 import type { Reviews } from "./reviews.ts";
-import { neededRights, type Right } from "./rights.ts";
 
 const CLUSTER = sampleCluster();
 const OPEN = [{

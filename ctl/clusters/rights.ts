@@ -108,3 +108,159 @@ function rightsFor({ verb, resource, namespace, name }: Action): readonly Right[
     name: name === NONE ? undefined : name,
   }));
 }
+
+/** A rule of a Role or ClusterRole. */
+export interface RbacRule {
+  readonly apiGroups: readonly string[];
+  readonly resources: readonly string[];
+  readonly resourceNames?: readonly string[];
+  readonly verbs: readonly string[];
+}
+
+/** A rule of an account, and the namespaces that `SelfSubjectRulesReview` lists it in. */
+export interface GrantedRule extends RbacRule {
+  readonly namespaces: readonly string[];
+}
+
+/** Rights as rules, few and in a fixed order, without their namespaces. */
+export function toRbacRules(rights: readonly Right[]): readonly RbacRule[] {
+  const byVerb = merge(
+    rights,
+    ({ group, resource, verb }) => [group, resource, verb],
+    (right, same) => {
+      const names = same.flatMap(({ name }) => name === undefined ? [] : [name]);
+      return { ...right, names: names.length < same.length ? undefined : sorted(names) };
+    },
+  );
+  const byResource = merge(
+    byVerb,
+    ({ group, resource, names }) => [group, resource, names],
+    (right, same) => ({ ...right, verbs: sorted(same.map(({ verb }) => verb)) }),
+  );
+  const rules = merge(
+    byResource,
+    ({ group, names, verbs }) => [group, names, verbs],
+    ({ group, names, verbs }, same): RbacRule => ({
+      apiGroups: [group],
+      resources: sorted(same.map(({ resource }) => resource)),
+      ...(names === undefined ? {} : { resourceNames: names }),
+      verbs,
+    }),
+  );
+  return rules.toSorted((left, right) => formatRbacRule(left) < formatRbacRule(right) ? -1 : 1);
+}
+
+/** A rule as one line of YAML. */
+export function formatRbacRule({ apiGroups, resources, resourceNames, verbs }: RbacRule): string {
+  const list = (values: readonly string[]) => `[${values.map((value) => JSON.stringify(value)).join(", ")}]`;
+  const names = resourceNames === undefined ? "" : `, resourceNames: ${list(resourceNames)}`;
+  return `{apiGroups: ${list(apiGroups)}, resources: ${list(resources)}${names}, verbs: ${list(verbs)}}`;
+}
+
+function merge<T, U>(
+  items: readonly T[],
+  keyOf: (item: T) => unknown,
+  combine: (first: T, same: readonly T[]) => U,
+): readonly U[] {
+  const groups = Map.groupBy(items, (item) => JSON.stringify(keyOf(item)));
+  return [...groups.values()].flatMap((same) => same.slice(0, 1).map((first) => combine(first, same)));
+}
+
+function sorted(values: readonly string[]): readonly string[] {
+  return [...new Set(values)].sort();
+}
+
+/** Every account may ask about itself. */
+const HARMLESS: ReadonlySet<string> = new Set([
+  "create selfsubjectaccessreviews.authorization.k8s.io",
+  "create selfsubjectrulesreviews.authorization.k8s.io",
+  "create selfsubjectreviews.authentication.k8s.io",
+]);
+
+/**
+ * Compares the rights of an account with those that it needs.
+ *
+ * @param granted the rules of each namespace
+ * @returns the rules that nothing needs, and the rights that are needed and missing
+ */
+export function compareRights(
+  granted: ReadonlyMap<string, readonly RbacRule[]>,
+  needed: readonly Right[],
+): { readonly excess: readonly GrantedRule[]; readonly missing: readonly Right[] } {
+  const listed = [...granted].flatMap(([namespace, rules]) => {
+    const here = needed.filter((right) => right.namespace === undefined || right.namespace === namespace);
+    return rules.flatMap(split).filter((rule) => !isNeeded(rule, here)).map((rule) => ({
+      ...rule,
+      namespace,
+    }));
+  });
+  const byRule = merge(
+    listed,
+    ({ namespace: _, ...rule }) => rule,
+    ({ namespace: _, ...rule }, same): GrantedRule => ({
+      ...rule,
+      namespaces: [...new Set(same.map(({ namespace }) => namespace))],
+    }),
+  );
+  const excess = merge(
+    byRule,
+    ({ verbs: _, ...rest }) => rest,
+    (rule, same) => ({ ...rule, verbs: same.flatMap(({ verbs }) => verbs) }),
+  );
+  const missing = needed.filter((right) => {
+    // A right in all namespaces has to be in each one that was asked about.
+    const rules = right.namespace === undefined
+      ? [...granted.values()]
+      : [granted.get(right.namespace) ?? []];
+    return !rules.every((rules) => rules.some((rule) => gives(rule, right)));
+  });
+  return { excess, missing };
+}
+
+/** One rule for each group, resource and verb. */
+function split({ apiGroups, resources, verbs, resourceNames }: RbacRule): readonly RbacRule[] {
+  const names = resourceNames === undefined || resourceNames.length === 0 ? {} : { resourceNames };
+  return apiGroups.flatMap((group) =>
+    resources.flatMap((resource) =>
+      verbs.map((verb) => ({ apiGroups: [group], resources: [resource], ...names, verbs: [verb] }))
+    )
+  );
+}
+
+/** Checks if all that a rule for one group, resource and verb gives is needed; a wildcard never is. */
+function isNeeded(
+  { apiGroups: [apiGroup], resources: [resourceName], verbs: [apiVerb], resourceNames }: RbacRule,
+  needed: readonly Right[],
+): boolean {
+  if (HARMLESS.has(`${apiVerb} ${resourceName}.${apiGroup}`)) return true;
+  const rights = needed.filter(({ group, resource, verb }) =>
+    group === apiGroup && resource === resourceName && verb === apiVerb
+  );
+  return rights.some(({ name }) => name === undefined) ||
+    resourceNames?.every((each) => rights.some(({ name }) => name === each)) === true;
+}
+
+function gives({ apiGroups, resources, verbs, resourceNames = [] }: RbacRule, right: Right): boolean {
+  const [, subresource] = right.resource.split("/");
+  const has = (values: readonly string[], value: string) => values.includes("*") || values.includes(value);
+  return has(apiGroups, right.group) && has(verbs, right.verb) &&
+    (has(resources, right.resource) ||
+      (subresource !== undefined && resources.includes(`*/${subresource}`))) &&
+    (resourceNames.length === 0 || (right.name !== undefined && resourceNames.includes(right.name)));
+}
+
+/** Every account may read the versions and kinds of the API, its health, and the keys of its tokens. */
+const OPEN_PATHS =
+  /^\/(?:healthz|livez|readyz|version\/?|apis?(?:\/\*)?|openapi(?:\/\*)?|\.well-known\/openid-configuration\/?|openid\/v1\/jwks\/?)$/;
+
+/** The paths outside of objects that nothing needs: `get /metrics`. */
+export function excessPaths(
+  rules: readonly { readonly verbs: readonly string[]; readonly nonResourceURLs: readonly string[] }[],
+): readonly string[] {
+  const found = rules.flatMap(({ verbs, nonResourceURLs }) =>
+    nonResourceURLs.flatMap((path) =>
+      verbs.filter((verb) => verb !== "get" || !OPEN_PATHS.test(path)).map((verb) => `${verb} ${path}`)
+    )
+  );
+  return [...new Set(found)];
+}

@@ -5,7 +5,7 @@ import { AppError } from "@gateway/shared/errors";
 import { ifThere } from "@gateway/shared/files";
 import { isInNetwork } from "@gateway/shared/permissions";
 import { MAX_TTL_SECONDS } from "@gateway/shared/policy";
-import { fingerprint, parsePublicKey } from "@gateway/shared/ssh";
+import { fingerprint, formatPublicKey, parsePublicKey } from "@gateway/shared/ssh";
 import { collectBytes, quoteText } from "@gateway/shared/text";
 import type { SignerConfig } from "@gateway/signer/config";
 import { isPlainName } from "../kit/addresses.ts";
@@ -20,7 +20,7 @@ import {
   removing,
   requireEntry,
 } from "../kit/signer_change.ts";
-import { scanHostKey } from "./scan_host_key.ts";
+import { runToEnd } from "../kit/run_program.ts";
 
 export type Host = SignerConfig["hosts"][string];
 
@@ -269,4 +269,40 @@ async function loadBroker(path: string): Promise<BrokerConfig | undefined> {
 function reaches({ signer, networks, api_servers }: BrokerConfig, addr: string): boolean {
   if (signer === undefined || (networks.length === 0 && api_servers.length === 0)) return true;
   return networks.some((network) => isInNetwork(addr, network));
+}
+
+const ADDRESS = /^(?:\[(?<v6>[0-9A-Fa-f:.]+)\]|(?<name>[A-Za-z0-9][A-Za-z0-9._-]*))(?::(?<port>\d{1,5}))?$/;
+const TIMEOUT_SECONDS = 10;
+
+/**
+ * Asks a host for its Ed25519 key, with `ssh-keyscan`. An attacker in the network can answer with another key.
+ *
+ * @param addr `host:port`; an IPv6 address is in brackets
+ * @throws {AppError} `upstream_failure` if no such key is found
+ */
+export async function scanHostKey(addr: string) {
+  const { v6, name, port = "22" } = ADDRESS.exec(addr)?.groups ?? {};
+  const host = v6 ?? name;
+  if (host === undefined) throw invalid(`Cannot scan ${quoteText(addr)}: expected host:port`);
+  const args = ["-T", String(TIMEOUT_SECONDS), "-p", port, "-t", "ed25519", "--", host];
+  const { stdout, stderr } = await runToEnd("ssh-keyscan", args);
+  const key = stdout.split("\n").map(readLine).find((key) => key !== undefined);
+  if (key !== undefined) return key;
+  const why = stderr.split("\n").findLast((line) => line !== "" && !line.startsWith("#"));
+  throw new AppError(
+    "upstream_failure",
+    `No Ed25519 host key at ${quoteText(addr)}${why === undefined ? "" : `: ${why}`}`,
+  );
+}
+
+/** A line is the host's name, the algorithm and the key; comments begin with `#`. */
+function readLine(line: string) {
+  const [host = "", algorithm = "", key = ""] = line.split(" ");
+  if (host.startsWith("#") || algorithm !== "ssh-ed25519") return undefined;
+  try {
+    const { blob } = parsePublicKey(`${algorithm} ${key}`);
+    return { line: formatPublicKey(algorithm, blob).trim(), fingerprint: fingerprint(blob) };
+  } catch {
+    return undefined;
+  }
 }

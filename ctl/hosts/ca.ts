@@ -11,7 +11,7 @@ import { SIGNER, usesSigner } from "../kit/remote.ts";
 import { askReload } from "../kit/signer_change.ts";
 import { loadSignerFile } from "../kit/signer_file.ts";
 import type { Host } from "./add.ts";
-import { carryOut } from "./carry_out.ts";
+import { carryOut } from "./enrol.ts";
 import { type EnrolOptions, formatEnrolScript } from "./enrol_script.ts";
 import {
   caLine,

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { formatHosts, labelPolicy } from "./list.ts";
+import { formatHosts, labelPolicy } from "./host.ts";
 
 Deno.test.each<{ policy: Parameters<typeof labelPolicy>[0]; label: string }>([
   { policy: undefined, label: "—" },

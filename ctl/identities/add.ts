@@ -8,7 +8,7 @@ import { command, count, repeat } from "../kit/command.ts";
 import { createFile, readOperatorFile } from "../kit/files.ts";
 import { editSignerFile } from "../kit/signer_change.ts";
 import { checkNames, endIn, findIssued, openAuthority } from "./authority.ts";
-import { bundlePassword } from "./bundle_password.ts";
+import { bundlePassword, encodePkcs12 } from "./pkcs12.ts";
 import { readCertificateFacts } from "./certificate_facts.ts";
 import {
   checkName,
@@ -21,7 +21,6 @@ import {
   parseKind,
   roleOf,
 } from "./kinds.ts";
-import { encodePkcs12 } from "./pkcs12.ts";
 import {
   addCaller,
   CA_KEY,

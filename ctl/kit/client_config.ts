@@ -32,7 +32,7 @@ export type ClientParameters = Readonly<Record<"url" | "cert" | "key" | "ca", st
 /** The parameters that a file or the flags give; an absent key has a default. */
 export type ClientSection = Partial<ClientParameters>;
 
-export type ClientConfig = { readonly [S in ClientService]?: ClientSection };
+type ClientConfig = { readonly [S in ClientService]?: ClientSection };
 
 const section = z.looseObject({
   url: z.string().exactOptional().describe("host:port or https:// URL of the service"),

@@ -7,8 +7,8 @@ import {
   signerConfig,
   UNSUPPORTED_SIGNER_KEYS,
 } from "@gateway/signer/config";
-import { conflict, hintMissingConfig } from "./output.ts";
-import { findPolicyProblems } from "@gateway/shared/policy";
+import { badConfig, conflict, hintMissingConfig } from "./output.ts";
+import { type CompiledPolicy, compilePolicy, findPolicyProblems } from "@gateway/shared/policy";
 
 /** Loads the signer's config, by default `signer.json`. @throws {AppError} `invalid_config` for a broken config */
 export async function loadSignerFile(path: string | undefined, workingFolder: string): Promise<SignerConfig> {
@@ -43,4 +43,11 @@ export function findSignerProblems(config: SignerConfig): readonly string[] {
     ...findHostsWithoutKey(config),
     ...misplaced === undefined ? [] : [misplaced],
   ];
+}
+
+/** @throws {AppError} `invalid_config` with the problems of the policy */
+export function compileSigner(config: Parameters<typeof compilePolicy>[0]): CompiledPolicy {
+  const compiled = compilePolicy(config);
+  if (compiled.kind === "ok") return compiled.policy;
+  throw badConfig(`Cannot use signer config: ${compiled.problems.join("\n  ")}`);
 }

@@ -3,8 +3,14 @@ import {
   type CommandPolicy,
   type CommandVerdict,
   type CompiledHost,
+  type CompiledPolicy,
+  decideCommand,
+  decideSsh,
   type HostPolicy,
+  mayUseHost,
+  parseCommand,
   type SshDecision,
+  type SshIntent,
   toWireDecision,
 } from "@gateway/shared/policy";
 import { quoteText } from "@gateway/shared/text";
@@ -12,9 +18,8 @@ import { SESSION_MODES } from "@gateway/shared/wire";
 import type { SignerConfig } from "@gateway/signer/config";
 import { command, type Given, oneOf } from "../kit/command.ts";
 import { HintedError, invalid } from "../kit/output.ts";
-import { loadSignerHosts } from "../kit/signer_file.ts";
+import { compileSigner, loadSignerHosts } from "../kit/signer_file.ts";
 import { EMPTY_CELL, formatRow, formatTable } from "../kit/table.ts";
-import { compile, explainIntent, type Explanation, type OpenIntent } from "./decide.ts";
 import { explainCluster } from "./explain_cluster.ts";
 
 const TAKES = {
@@ -89,7 +94,7 @@ Exit code 0 whatever the decision; a script reads decision.allowed of --json.
     }
     const intent = readIntent(flags, target.name);
     const config = await loadSignerHosts(flags.config, workingFolder);
-    const policy = compile(config);
+    const policy = compileSigner(config);
     const host = policy.hosts.get(target.name);
     if (host === undefined) {
       const message = `Cannot explain host ${quoteText(target.name)}: unknown host`;
@@ -273,4 +278,52 @@ function describePolicy(policy: CommandPolicy): string {
     ...(policy.enforcement === "audit" ? ["audit"] : []),
   ];
   return parts.length === 0 ? "off" : parts.join(" ");
+}
+
+/** The verdict of the rules on one simple command, without enforcement. */
+interface StepVerdict {
+  /** Its words, joined by spaces: the text that patterns are matched against. */
+  readonly command: string;
+  readonly verdict: CommandVerdict;
+}
+
+interface Explanation {
+  readonly decision: SshDecision;
+  /** Empty for a host without rules, and for the opening of a session. */
+  readonly steps: readonly StepVerdict[];
+}
+
+interface OpenIntent extends Omit<SshIntent, "caller"> {
+  /** Absent: any caller that may use the host. */
+  readonly caller?: string;
+}
+
+/** Decides as the signer does, in the order of its gates, but without grants, waivers and freezes. */
+function explainIntent(policy: CompiledPolicy, host: CompiledHost, intent: OpenIntent): Explanation {
+  const { caller } = intent;
+  const steps = listSteps(host, intent.command);
+  if (caller !== undefined && mayUseHost(policy, caller, host.name) !== "ok") {
+    return { decision: denyByGroups(host), steps };
+  }
+  const [allowed = ""] = host.allowedCallers;
+  return { decision: decideSsh(policy, { ...intent, caller: caller ?? allowed }), steps };
+}
+
+/** The simple commands in a text, each with the verdict of a host's rules. */
+export function listSteps({ commands }: CompiledHost, command: string): readonly StepVerdict[] {
+  if (!commands.restricts || command === "") return [];
+  const parsed = commands.parses ? parseCommand(command) : undefined;
+  if (parsed === undefined || parsed.kind === "refused") {
+    return [{ command, verdict: decideCommand(commands, command) }];
+  }
+  // Each command has been parsed already: patterns match its words, and no shell reads them again.
+  const rules = { ...commands, parses: false };
+  return parsed.commands.map((words) => {
+    const text = words.join(" ");
+    return { command: text, verdict: decideCommand(rules, text) };
+  });
+}
+
+function denyByGroups(host: CompiledHost): SshDecision {
+  return { kind: "denied", reason: "host not authorised", matchedRule: "", enforcement: "", host };
 }

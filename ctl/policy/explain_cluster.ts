@@ -11,9 +11,8 @@ import {
   toWireClusterDecision,
 } from "@gateway/shared/policy";
 import { clusterOf } from "../clusters/entry.ts";
-import { compile } from "./decide.ts";
 import { type CommandResult, invalid } from "../kit/output.ts";
-import { loadSignerFile } from "../kit/signer_file.ts";
+import { compileSigner, loadSignerFile } from "../kit/signer_file.ts";
 import { quoteText } from "@gateway/shared/text";
 import { EMPTY_CELL, formatTable } from "../kit/table.ts";
 
@@ -38,7 +37,7 @@ export async function explainCluster(
   workingFolder: string,
 ): Promise<CommandResult> {
   const config = await loadSignerFile(path, workingFolder);
-  const policy = compile(config);
+  const policy = compileSigner(config);
   const source = clusterOf(config, question.cluster);
   const cluster = policy.clusters.get(question.cluster);
   if (cluster === undefined) throw new TypeError("a cluster of the config is one of the policy");

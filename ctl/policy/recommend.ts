@@ -5,8 +5,8 @@ import { quoteText } from "@gateway/shared/text";
 import { createFilter } from "../audit/record.ts";
 import { readLogs } from "../audit/logs.ts";
 import { command, count, required } from "../kit/command.ts";
-import { loadSignerFile } from "../kit/signer_file.ts";
-import { compile, listSteps } from "./decide.ts";
+import { compileSigner, loadSignerFile } from "../kit/signer_file.ts";
+import { listSteps } from "./explain.ts";
 
 const MAX_COUNT = 1_000_000;
 
@@ -38,7 +38,7 @@ log is not verified, and what agents ask for is up to them: take nothing over th
 `,
   async run({ config, audit, all = false, host, since, minCount = 1 }, { workingFolder }) {
     const isSince = createFilter(since === undefined ? {} : { since });
-    const policy = compile(await loadSignerFile(config, workingFolder));
+    const policy = compileSigner(await loadSignerFile(config, workingFolder));
     if (host !== undefined && !policy.hosts.has(host)) {
       throw new AppError("not_found", `There is no host ${quoteText(host)} in the config`);
     }

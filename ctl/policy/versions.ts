@@ -12,7 +12,7 @@ import {
   type Given,
   type Takes,
 } from "../kit/command.ts";
-import { diffLines } from "../kit/diff.ts";
+import { diffLines } from "../kit/signer_change.ts";
 import { readOperatorFile } from "../kit/files.ts";
 import { type CommandResult, conflict, invalid, RemoteError } from "../kit/output.ts";
 import { askSigner, joinPath, REMOTE_HELP, SIGNER } from "../kit/remote.ts";
