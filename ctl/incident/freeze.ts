@@ -3,7 +3,6 @@ import { AppError } from "@gateway/shared/errors";
 import { quoteText } from "@gateway/shared/text";
 import {
   FREEZE_KINDS,
-  type FreezeKind,
   freezeRequest,
   freezeResponse,
   type FreezeSubject,
@@ -217,34 +216,17 @@ async function freeze(
   return wait ? await waitForHosts(call, result, data.krl_version) : result;
 }
 
-const FLAGS = {
-  caller: "caller",
-  end_user: "endUser",
-  session_id: "sessionId",
-  serial: "serial",
-} as const satisfies Record<FreezeKind, keyof Given<typeof SUBJECT>>;
-
-/**
- * The one subject that the flags name.
- *
- * @throws {AppError} `invalid_request` for no or several subjects, and for an impossible value
- */
-function readSubject(flags: Given<typeof SUBJECT>): FreezeSubject {
-  const subjects = FREEZE_KINDS.flatMap((kind) => {
-    const value = flags[FLAGS[kind]];
-    return value === undefined ? [] : [{ kind, value }];
-  });
-  const [subject] = subjects;
-  if (subject === undefined || subjects.length > 1) {
+/** @throws {AppError} `invalid_request` for no or several subjects, and for an impossible value */
+function readSubject({ caller, endUser, sessionId, serial }: Given<typeof SUBJECT>): FreezeSubject {
+  const values = { caller, end_user: endUser, session_id: sessionId, serial };
+  const [kind, ...others] = FREEZE_KINDS.filter((kind) => values[kind] !== undefined);
+  if (kind === undefined || others.length > 0) {
     throw invalid("Name one subject: --caller, --end-user, --session-id or --serial");
   }
-  if (subject.kind === "serial") return { ...subject, value: parseSerial(subject.value).toString() };
-  if (!unfreezeRequest.safeParse(subject).success) {
-    throw invalid(
-      `Cannot use ${subject.kind} ${quoteText(subject.value)}: it must not be empty or contain blanks`,
-    );
-  }
-  return subject;
+  const value = values[kind] ?? "";
+  if (kind === "serial") return { kind, value: parseSerial(value).toString() };
+  if (unfreezeRequest.safeParse({ kind, value }).success) return { kind, value };
+  throw invalid(`Cannot use ${kind} ${quoteText(value)}: it must not be empty or contain blanks`);
 }
 
 function bySubject(left: RevocationEntry, right: RevocationEntry): number {

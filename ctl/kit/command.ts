@@ -36,6 +36,11 @@ export function required(value: string | Value<unknown>): Required<unknown> {
   return { ...typeof value === "string" ? { text: value } : value, isRequired: true };
 }
 
+/** The option of a name in {@linkcode Given}: `--end-user` of `endUser`. */
+export function optionOf(name: string): string {
+  return `--${name.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
+}
+
 type Camel<S extends string> = S extends `${infer First}-${infer Rest}` ? `${First}${Capitalize<Camel<Rest>>}`
   : S;
 type NameOf<F> = F extends `${infer Flag} ${string}` ? NameOf<Flag>

@@ -16,7 +16,7 @@ import {
 import { quoteText } from "@gateway/shared/text";
 import { SESSION_MODES } from "@gateway/shared/wire";
 import type { SignerConfig } from "@gateway/signer/config";
-import { command, type Given, oneOf } from "../kit/command.ts";
+import { command, type Given, oneOf, optionOf } from "../kit/command.ts";
 import { HintedError, invalid } from "../kit/output.ts";
 import { compileSigner, loadSignerHosts } from "../kit/signer_file.ts";
 import { EMPTY_CELL, formatRow, formatTable } from "../kit/table.ts";
@@ -43,25 +43,18 @@ const TAKES = {
 type Flags = Given<typeof TAKES>;
 
 /** Options without a meaning for a cluster. */
-const HOST_FLAGS = {
-  command: "--command",
-  sessionMode: "--session-mode",
-  sudo: "--sudo",
-  sudoUser: "--sudo-user",
-  pty: "--pty",
-  fileTransfer: "--file-transfer",
-} as const satisfies Partial<Record<keyof Flags, string>>;
+const HOST_FLAGS = ["command", "sessionMode", "sudo", "sudoUser", "pty", "fileTransfer"] as const;
 
 /** Options that matter to a decision only. */
-const INTENT_FLAGS = {
-  caller: "--caller",
-  endUser: "--end-user",
-  endUserGroups: "--end-user-groups",
-  sudo: "--sudo",
-  sudoUser: "--sudo-user",
-  pty: "--pty",
-  fileTransfer: "--file-transfer",
-} as const satisfies Partial<Record<keyof Flags, string>>;
+const INTENT_FLAGS = [
+  "caller",
+  "endUser",
+  "endUserGroups",
+  "sudo",
+  "sudoUser",
+  "pty",
+  "fileTransfer",
+] as const;
 
 /** `policy explain`: the signer's decision, and its rule. */
 export const EXPLAIN = command({
@@ -161,11 +154,9 @@ function readIntent(flags: Flags, host: string): OpenIntent | undefined {
   };
 }
 
-function refuseFlags(flags: Flags, names: Partial<Record<keyof Flags, string>>, where: string): void {
-  for (const [key, flag] of Object.entries(names) as [keyof Flags, string][]) {
-    if (flags[key] === undefined) continue;
-    throw invalid(`Option '${flag}' means nothing ${where}`);
-  }
+function refuseFlags(flags: Flags, names: readonly (keyof Flags)[], where: string): void {
+  const name = names.find((name) => flags[name] !== undefined);
+  if (name !== undefined) throw invalid(`Option '${optionOf(name)}' means nothing ${where}`);
 }
 
 function readGroups(text: string | undefined): readonly string[] | null {
