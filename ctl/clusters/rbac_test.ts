@@ -1,7 +1,5 @@
 import assert from "node:assert/strict";
-import { compareRights } from "./compare_rights.ts";
-import { formatRbacRule, type RbacRule } from "./rbac_rule.ts";
-import type { Right } from "./rights.ts";
+import { compareRights, formatRbacRule, type RbacRule, type Right } from "./rights.ts";
 
 const GET_PODS: Right = { namespace: "prod", group: "", resource: "pods", verb: "get", name: undefined };
 const HARMLESS: RbacRule = {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { INSTALLER_TEXT, SHIM_TEXT, SHIM_V1_TEXT } from "@gateway/shim/texts";
-import { formatInstallScript, parseSignerKeys } from "./install_script.ts";
+import { formatInstallScript, parseSignerKeys } from "./install_shim.ts";
 
 const KEY =
   'signer namespaces="gateway-sealed-exec-v2" ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIIqI4910CfGV/VLbLTy6XXLKZwm/HZQSG/N0iAG0D29c';

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
-import { formatHosts, labelPolicy, type PolicySummary } from "./host_table.ts";
+import { formatHosts, labelPolicy } from "./host.ts";
 
-Deno.test.each<{ policy: PolicySummary | undefined; label: string }>([
+Deno.test.each<{ policy: Parameters<typeof labelPolicy>[0]; label: string }>([
   { policy: undefined, label: "—" },
   { policy: {}, label: "—" },
   { policy: { mode: "", allow: ["a"] }, label: "—" },
