@@ -5,7 +5,7 @@ import { parseJson, stringifyJson } from "@gateway/shared/json";
 import type { ServiceLogger } from "@gateway/shared/service";
 import type { FreezeSubject } from "@gateway/shared/wire";
 import type { Freeze, RequestIdentity } from "./freezes.ts";
-import { readSerial } from "./krl/revocations.ts";
+import { readSerial } from "./krl/certificates.ts";
 import {
   type ApiAnswer,
   type BoundSecret,

@@ -5,6 +5,7 @@ import { compilePattern, type HostPolicy } from "@gateway/shared/policy";
 import { isUnsafe, quoteText } from "@gateway/shared/text";
 import {
   formatTimestamp,
+  type HostKrl,
   MAX_POLICY_BODY_BYTES,
   type PolicyRequest,
   policyRequest,
@@ -91,19 +92,30 @@ export async function handlePolicyRead(authority: Authority, { peer }: Call): Pr
     command: `policy-hosts-read hosts=${count}`,
     outcome: "policy-read",
   });
-  const krl = authority.krlReaders.byHost(authority.state.current.config.krl_callers, {
-    version: authority.krl.current.version,
-    now: authority.clock.now(),
-  });
+  const krl = installedLists(authority);
   return answer(
     Object.fromEntries(
-      Object.entries(hosts).map(([name, host]) => [name, { ...describeHost(host), krl: krl.get(name) }]),
+      Object.entries(hosts).map(([name, host]) => [
+        name,
+        { principal: "", command_policy: {}, ...host, krl: krl.get(name) },
+      ]),
     ),
   );
 }
 
-function describeHost(host: HostPolicy): HostPolicy {
-  return { principal: "", command_policy: {}, ...host };
+/** The version of the revocation list that each host of the config has installed. */
+function installedLists({ state, krl, clock }: Authority): ReadonlyMap<string, HostKrl> {
+  return new Map(
+    Object.entries(state.current.config.krl_callers).flatMap(([caller, hosts]) => {
+      const report = krl.reports.get(caller);
+      const installed: HostKrl = report === undefined ? { current: false } : {
+        version: report.version,
+        age_seconds: Math.max(0, Math.floor((clock.now() - report.at) / 1000)),
+        current: report.version === krl.current.version,
+      };
+      return hosts.map((host) => [host, installed] as const);
+    }),
+  );
 }
 
 function hostOf({ hosts }: Pick<SignerConfig, "hosts">, name: string): HostPolicy {

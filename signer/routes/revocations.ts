@@ -2,8 +2,10 @@ import type { EnvelopeKey } from "@gateway/shared/envelope";
 import { AppError } from "@gateway/shared/errors";
 import { type Peer, readJsonBody, type TakeResult } from "@gateway/shared/http";
 import {
+  formatTimestamp,
   KRL_SIGNATURE_HEADER,
   KRL_VERSION_HEADER,
+  type KrlReader,
   revokeKeyIdsRequest,
   revokeRequestsRequest,
   type RevokeResponse,
@@ -11,7 +13,7 @@ import {
   revokeSerialsRequest,
 } from "@gateway/shared/wire";
 import type { RevocationOutcome } from "../live/krl/revocation_list.ts";
-import { nameSerial } from "../live/krl/revocations.ts";
+import { nameSerial } from "../live/krl/certificates.ts";
 import type { Authority, Call } from "../sign/authority.ts";
 import { readEffectiveCaller } from "../sign/judge.ts";
 import { answer, readAdminBody, requireAdmin } from "./admin.ts";
@@ -33,7 +35,7 @@ export async function handleRevokeSerials(authority: Authority, { request, peer 
     maxBytes: MAX_BODY_BYTES,
     schema: revokeSerialsRequest,
   });
-  const revoked = isAdmin ? serials : authority.krl.findOwn(caller, serials);
+  const revoked = isAdmin ? serials : authority.krl.issued.findOwn(caller, serials);
   await Promise.all(
     revoked.map((serial) =>
       authority.gate.require({
@@ -150,7 +152,7 @@ export async function handleKrl(authority: Authority, { request, peer }: Call): 
   const key = await requireReader(authority, peer, "krl");
   const after = readVersion(request, "after", 0);
   if (authority.state.current.krlCallers.has(peer.caller)) {
-    authority.krlReaders.saw(peer.caller, { version: after, at: authority.clock.now() });
+    authority.krl.reports.set(peer.caller, { version: after, at: authority.clock.now() });
   }
   const list = await authority.krl.newerThan(after, request.signal);
   // Its version would be taken for newer than that of a list with more in it.
@@ -185,7 +187,13 @@ export async function handleKrlSignature(authority: Authority, { request, peer }
 export async function handleKrlStatus(authority: Authority, { peer }: Call): Promise<Response> {
   await requireAdmin(authority, peer, { command: "krl-hosts", outcome: "policy-denied" });
   const { krl_callers } = authority.state.current.config;
-  return answer({ version: authority.krl.current.version, readers: authority.krlReaders.list(krl_callers) });
+  const readers = Object.entries(krl_callers).map(([caller, hosts]): KrlReader => {
+    const report = authority.krl.reports.get(caller);
+    return report === undefined
+      ? { caller, hosts }
+      : { caller, hosts, version: report.version, seen_at: formatTimestamp(report.at) };
+  }).sort((left, right) => left.caller < right.caller ? -1 : 1);
+  return answer({ version: authority.krl.current.version, readers });
 }
 
 /** Lets the callers in `krl_callers` and the admins pass; a frozen reader too, for it reads only what denies. */

@@ -12,7 +12,7 @@ import {
 } from "@gateway/shared/policy";
 import { currentRequestId } from "@gateway/shared/service";
 import type { SignRequest, SignResponse } from "@gateway/shared/wire";
-import type { CertificateNames } from "../live/krl/listed.ts";
+import type { CertificateNames } from "../live/krl/certificates.ts";
 import type { Snapshot } from "../config/snapshot.ts";
 import {
   type AllowedAction,
@@ -51,7 +51,7 @@ export async function release(
     for (;;) {
       requireKnown(authority);
       // A revocation outlives the freeze that caused it.
-      if (made !== undefined && authority.krl.isListed(made)) {
+      if (made !== undefined && authority.krl.listed.has(made)) {
         return await refuseFrozen(context, "revoked before it left", serial);
       }
       if (authority.krl.isGivenUp(context.caller, currentRequestId())) {

@@ -9,7 +9,6 @@ import type { ConfigFile } from "../config/config_file.ts";
 import { clusterAddress, type Snapshot } from "../config/snapshot.ts";
 import { KnownSubjects } from "../live/freezes.ts";
 import { type LogReader, RevocationList } from "../live/krl/revocation_list.ts";
-import { KrlReaders } from "../live/krl/readers.ts";
 import { LiveState } from "../live/live_state.ts";
 import { PolicySource } from "../live/policy_source.ts";
 import { SignerState } from "../live/signer_state.ts";
@@ -118,7 +117,6 @@ export async function openAuthority(parts: AuthorityParts, opened: AsyncDisposab
       random,
       logger,
     },
-    krlReaders: new KrlReaders(),
     knownSubjects: new KnownSubjects(),
     signLimit: new SignLimit({ clock: parts.clock }),
     turns: new DecisionTurns({ clock: parts.clock }),

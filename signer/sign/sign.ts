@@ -160,7 +160,7 @@ function targetOf(context: SignContext, { decision: { host } }: AllowedCommand):
 async function issue(context: SignContext, allowed: AllowedCommand): Promise<Response> {
   const { authority, snapshot, request, caller } = context;
   const { decision, publicKey } = allowed;
-  if (!authority.krl.hasRoomFor(caller)) {
+  if (!authority.krl.issued.hasRoomFor(caller)) {
     authority.countOutcome("rate-limited");
     throw new AppError("rate_limited", "too many certificates of this caller are still valid", {
       retryAfterSeconds: 30,

@@ -20,8 +20,8 @@ import {
 import type { FreezeSubject } from "@gateway/shared/wire";
 import { type Freeze, isSameSubject, isScopedTo } from "../freezes.ts";
 import type { Lease } from "../lease.ts";
-import type { IssuedBatch } from "../krl/issued.ts";
-import { CLOCK_SKEW_SECONDS, type KeptRevocation, REVOCATION_SECONDS } from "../krl/revocations.ts";
+import type { IssuedBatch } from "../krl/certificates.ts";
+import { CLOCK_SKEW_SECONDS, type KeptRevocation, REVOCATION_SECONDS } from "../krl/certificates.ts";
 import { SCHEMA } from "./migrations.ts";
 import type { SharedState } from "./postgres.ts";
 import { CERTIFICATES, FREEZES, GRANTS, LEASES, REVOCATIONS } from "./tables.ts";

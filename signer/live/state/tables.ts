@@ -14,8 +14,8 @@ import {
 import { FREEZE_KINDS } from "@gateway/shared/wire";
 import type { Freeze } from "../freezes.ts";
 import type { Lease } from "../lease.ts";
-import type { CertificateHolder, IssuedBatch } from "../krl/issued.ts";
-import { type KeptRevocation, readSerial, REVOCABLE_KINDS } from "../krl/revocations.ts";
+import type { CertificateHolder, IssuedBatch } from "../krl/certificates.ts";
+import { type KeptRevocation, readSerial, REVOCABLE_KINDS } from "../krl/certificates.ts";
 
 const seconds = (name: string) => timeColumn(name, 1000);
 
