@@ -1,5 +1,6 @@
 import type { AuditEntry } from "@gateway/shared/audit";
 import { appendToList, removeFromList, setValue } from "@gateway/shared/config";
+import type { Clock } from "@gateway/shared/clock";
 import { AppError, errorText } from "@gateway/shared/errors";
 import { compilePattern, type HostPolicy } from "@gateway/shared/policy";
 import { isUnsafe, quoteText } from "@gateway/shared/text";
@@ -12,11 +13,15 @@ import {
 } from "@gateway/shared/wire";
 import * as z from "@zod/zod";
 import type { SignerConfig } from "../config/config.ts";
-import { changedMeanwhile, prepareElsewhere } from "../live/policy_preparation.ts";
-import { type PolicySource, readDocument, writeDocument } from "../live/policy_source.ts";
-import type { PolicyChange, PolicyVersions } from "../live/state/postgres.ts";
+import { type PolicySource, readDocument, writeDocument } from "../live/policy.ts";
+import { digestOf, type PolicyChange, type PolicyVersions } from "../live/state/postgres.ts";
 import type { Authority, Call } from "../sign/authority.ts";
 import { answer, readAdminBody, requireAdmin } from "./admin.ts";
+
+/** A signer that needs longer to prepare a change decides nothing until it is ready: the change does not wait for it. */
+const PREPARE_MS = 5_000;
+
+const LOOK_MS = 20;
 
 const patternBody: z.ZodType<{ readonly pattern: string }> = z.object({ pattern: z.string().min(1) });
 
@@ -311,7 +316,7 @@ async function changePolicy(
   }
   const { policy } = await policySource.prepare(document, state.current);
   if (policySource.from === "database" && instances.isShared) {
-    await prepareElsewhere(versions, { document, sha256: policySource.digest(document), clock });
+    await prepareElsewhere(versions, { document, sha256: digestOf(document), clock });
   }
   const version = (base?.version ?? 0) + 1;
   const made = { version, hosts: policy.hosts.size };
@@ -330,5 +335,30 @@ async function changePolicy(
     {
       retryAfterSeconds: 1,
     },
+  );
+}
+
+/**
+ * Waits until the other signers can put a document in force at once, or for as long as is sensible.
+ *
+ * @throws {AppError} `conflict` when somebody else's change came between
+ */
+export async function prepareElsewhere(
+  versions: PolicyVersions,
+  { document, sha256, clock }: { readonly document: string; readonly sha256: string; readonly clock: Clock },
+): Promise<void> {
+  await versions.propose(document);
+  for (let waited = 0; waited < PREPARE_MS; waited += LOOK_MS) {
+    const prepared = await versions.findPrepared(sha256);
+    if (prepared === "all") return;
+    if (prepared === "replaced") throw changedMeanwhile();
+    await clock.sleep(LOOK_MS);
+  }
+}
+
+function changedMeanwhile(): AppError {
+  return new AppError(
+    "conflict",
+    "the policy was changed meanwhile, by somebody else: nothing is changed; look at the newest version and try again",
   );
 }

@@ -10,9 +10,7 @@ import { clusterAddress, type Snapshot } from "../config/snapshot.ts";
 import { KnownSubjects } from "../live/freezes.ts";
 import { type LogReader, RevocationList } from "../live/krl/revocation_list.ts";
 import { LiveState } from "../live/live_state.ts";
-import { PolicySource } from "../live/policy_source.ts";
-import { SignerState } from "../live/signer_state.ts";
-import { digestOf } from "../live/state/postgres.ts";
+import { PolicySource, SignerState } from "../live/policy.ts";
 import type { StateStore } from "../live/state/store.ts";
 import { TokenLeases } from "../live/token_leases.ts";
 import { DecisionTurns, SignLimit } from "./limits.ts";
@@ -78,7 +76,7 @@ export async function openAuthority(parts: AuthorityParts, opened: AsyncDisposab
   opened.defer(() => krl.close());
   metrics.gauge("krl_version", "The version of the list of revoked certificates", () => krl.current.version);
   const policySource = new PolicySource({
-    ...{ from: config.policy_source, configFile, versions: store.shared?.policy, digest: digestOf },
+    ...{ from: config.policy_source, configFile, versions: store.shared?.policy, logger },
   });
   policySource.checkFile(config);
   const state: SignerState = new SignerState({
