@@ -19,12 +19,11 @@ import {
 } from "@gateway/shared/state";
 import type { FreezeSubject } from "@gateway/shared/wire";
 import { type Freeze, isSameSubject, isScopedTo } from "../freezes.ts";
-import type { Lease } from "../lease.ts";
 import type { IssuedBatch } from "../krl/certificates.ts";
 import { CLOCK_SKEW_SECONDS, type KeptRevocation, REVOCATION_SECONDS } from "../krl/certificates.ts";
 import { SCHEMA } from "./migrations.ts";
 import type { SharedState } from "./postgres.ts";
-import { CERTIFICATES, FREEZES, GRANTS, LEASES, REVOCATIONS } from "./tables.ts";
+import { CERTIFICATES, FREEZES, GRANTS, type Lease, LEASES, REVOCATIONS } from "./tables.ts";
 
 /** Whom a change concerns: all instances at once, those that look for certificates, or this instance alone. */
 type Topic = "state" | "certificates" | "own";

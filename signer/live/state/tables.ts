@@ -13,9 +13,24 @@ import {
 } from "@gateway/shared/state";
 import { FREEZE_KINDS } from "@gateway/shared/wire";
 import type { Freeze } from "../freezes.ts";
-import type { Lease } from "../lease.ts";
 import type { CertificateHolder, IssuedBatch } from "../krl/certificates.ts";
 import { type KeptRevocation, readSerial, REVOCABLE_KINDS } from "../krl/certificates.ts";
+
+/** A Secret that tokens of a cluster are bound to: one for each caller and end user. */
+export interface Lease {
+  readonly cluster: string;
+  readonly namespace: string;
+  readonly name: string;
+  /** Empty: the Secret may be there or not. */
+  readonly uid: string;
+  readonly caller: string;
+  /** Empty: none. */
+  readonly endUser: string;
+  /** The CNs of the connections that received tokens: a freeze of a forwarder stops what it forwarded. */
+  readonly peers: readonly string[];
+  /** From when no token needs it, in milliseconds since the epoch; 0: it has to be deleted now. */
+  readonly expiresAt: number;
+}
 
 const seconds = (name: string) => timeColumn(name, 1000);
 
