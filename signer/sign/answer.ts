@@ -9,14 +9,16 @@ import {
   describeSignRequest,
   factsOfRequest,
   type GatedCommand,
+  toWireClusterDecision,
+  toWireDecision,
 } from "@gateway/shared/policy";
 import { currentRequestId } from "@gateway/shared/service";
+import { quoteText } from "@gateway/shared/text";
 import type { SignRequest, SignResponse } from "@gateway/shared/wire";
 import type { CertificateNames } from "../live/krl/certificates.ts";
 import type { Snapshot } from "../config/snapshot.ts";
 import {
-  type AllowedAction,
-  type AllowedCommand,
+  type Allowed,
   judge,
   manifestDigest,
   requireKnown,
@@ -25,7 +27,14 @@ import {
 } from "./judge.ts";
 
 /** A certificate or token that has not left yet. */
-interface Made extends CertificateNames {
+export interface Made extends CertificateNames {
+  /** The id of a token; empty for a certificate. */
+  readonly jti: string;
+  /** What a waiver can be learned from; `undefined`: nothing. */
+  readonly learnable: GatedCommand | undefined;
+  readonly body: Partial<SignResponse>;
+  /** Lets a later freeze find it. */
+  readonly remember: () => void;
   /** Revokes it. Never rejects. */
   readonly takeBack: () => Promise<unknown>;
 }
@@ -40,7 +49,7 @@ const TAKE_BACK_MS = 1_000;
  */
 export async function release(
   context: SignContext,
-  judged: AllowedCommand | AllowedAction,
+  judged: Allowed,
   body: SignResponse,
   made?: Made,
 ): Promise<Response> {
@@ -135,8 +144,52 @@ export function refuse(
   });
 }
 
-/** The request in an audit record, with the command that is certified and the policy version that decided. */
-export function describeCommand(
+/** Runs an action; a refusal is recorded before it is thrown. */
+export async function recordingRefusal<T>(
+  context: SignContext,
+  facts: Partial<Parameters<typeof refuse>[1]>,
+  action: () => Promise<T>,
+): Promise<T> {
+  try {
+    return await action();
+  } catch (error) {
+    if (error instanceof AppError) await refuse(context, { outcome: "denied", err: error.message, ...facts });
+    throw error;
+  }
+}
+
+/** The record of a request that passes every gate. */
+export function allowedEntry(
+  { request, snapshot, caller }: SignContext,
+  allowed: Allowed,
+  { jti, ...facts }: { readonly outcome: string; readonly serial?: bigint; readonly jti: string },
+): AuditEntry {
+  const policy_rule = allowed.decision.matchedRule;
+  if (allowed.kind === "command") {
+    const { host, warning } = allowed.decision;
+    const { addr, user, principal } = host;
+    const command = describeCommand(request, snapshot);
+    return { caller, host: addr, addr, user, principal, ...command, policy_rule, warning, ...facts };
+  }
+  const { cluster: { apiServer: addr }, decision: { action, force } } = allowed;
+  // The group as the API server names it, also if the caller left it to the signer.
+  const asked = { ...request, k8s_group: action.resource.group, k8s_namespace: action.namespace };
+  const warning = `force_fields=${quoteText(request.k8s_force_fields.join(","))}`;
+  return {
+    ...{ caller, host: addr, addr, ...describeAction(asked), policy_rule, ...(force && { warning }) },
+    ...facts,
+    jti,
+  };
+}
+
+export function decisionOf(allowed: Allowed): SignResponse["decision"] {
+  return allowed.kind === "command"
+    ? toWireDecision(allowed.decision)
+    : toWireClusterDecision(allowed.decision);
+}
+
+/** A command in an audit record, with the policy version that decided. */
+function describeCommand(
   request: SignRequest,
   { policyVersion }: Snapshot,
 ): Pick<AuditEntry, "command" | "command_line" | "policy_version"> {
@@ -148,7 +201,7 @@ export function describeCommand(
 }
 
 /** A Kubernetes action in an audit record. */
-export function describeAction(
+function describeAction(
   request: SignRequest,
 ): Pick<AuditEntry, "command" | "command_line" | "target_type" | "body_sha256"> {
   const digest = manifestDigest(request);
@@ -183,14 +236,7 @@ export async function learnWaiver(
     // A freeze that another signer has acknowledged takes the subject's waivers away for good.
     authority.instances.requireFresh();
     const outcome = await authority.live.learnWaiver({
-      host: gated.host,
-      caller: gated.caller,
-      endUser: gated.endUser,
-      sudo: gated.sudo,
-      sudoUser: gated.sudoUser,
-      command: gated.command,
-      fileTransfer: gated.fileTransfer,
-      contentSha256: gated.contentSha256,
+      ...gated,
       peer: peer.caller,
       gate: decision.requireApproval ? "approved" : decision.approvalWaived ? "waived" : "none",
       ttlSeconds: request.learn_ttl_seconds,

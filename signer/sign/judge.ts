@@ -58,6 +58,9 @@ export interface AllowedAction extends Passed {
   readonly cluster: CompiledCluster;
 }
 
+/** A request that passes every gate. */
+export type Allowed = AllowedCommand | AllowedAction;
+
 interface Stopped {
   readonly kind: "frozen" | "closed" | "mismatch";
   readonly reason: string;
@@ -68,7 +71,7 @@ export type Denied =
   | { readonly kind: "denied"; readonly decision: DeniedSsh; readonly cluster?: undefined }
   | { readonly kind: "denied"; readonly decision: DeniedCluster; readonly cluster: CompiledCluster };
 
-type Verdict = AllowedCommand | AllowedAction | Stopped | Denied;
+type Verdict = Allowed | Stopped | Denied;
 
 /**
  * Applies every gate to a request: forwarder, freezes, verified end user, caller, host or cluster, rules, approval. The
