@@ -21,6 +21,7 @@ import {
   type Allowed,
   judge,
   manifestDigest,
+  recordOutcome,
   requireKnown,
   type SignContext,
   SUBJECT_IS_FROZEN,
@@ -100,12 +101,12 @@ export async function release(
 
 /** @throws {AppError} `frozen`, after the refusal is recorded */
 export async function refuseFrozen(context: SignContext, err: string, serial?: bigint): Promise<never> {
-  await context.authority.recordOutcome(lateEntry(context, "frozen_denied", err, serial), "frozen-denied");
+  await recordOutcome(context.authority, lateEntry(context, "frozen_denied", err, serial), "frozen-denied");
   throw new AppError("frozen", SUBJECT_IS_FROZEN);
 }
 
 async function refuseLate(context: SignContext, err: string, serial?: bigint): Promise<never> {
-  await context.authority.recordOutcome(lateEntry(context, "denied", err, serial));
+  await recordOutcome(context.authority, lateEntry(context, "denied", err, serial));
   throw new AppError("denied", err);
 }
 
@@ -131,7 +132,7 @@ export function refuse(
   },
 ): Promise<void> {
   const address = cluster?.apiServer ?? host?.addr;
-  return authority.recordOutcome({
+  return recordOutcome(authority, {
     caller,
     host: address ?? request.host,
     addr: address ?? "",

@@ -1,4 +1,4 @@
-import type { AuditEntry, AuditGate } from "@gateway/shared/audit";
+import type { AuditGate } from "@gateway/shared/audit";
 import type { Clock, Random } from "@gateway/shared/clock";
 import type { Peer } from "@gateway/shared/http";
 import { ALONE, type InstanceGroup, type SharedGroup } from "@gateway/shared/instances";
@@ -98,23 +98,10 @@ export async function openAuthority(parts: AuthorityParts, opened: AsyncDisposab
     "Sign requests by audit outcome, and rate-limited ones",
     ["outcome"],
   );
-  const countOutcome = (outcome: string) => requests.inc({ outcome });
   const instances = parts.instances ?? group ?? ALONE;
   return {
-    ...{
-      state,
-      live,
-      krl,
-      leases,
-      policySource,
-      configFile,
-      instances,
-      gate,
-      clusters,
-      clock,
-      random,
-      logger,
-    },
+    ...{ state, live, krl, leases, policySource, configFile },
+    ...{ instances, gate, clusters, clock, random, logger, requests },
     knownSubjects: new KnownSubjects(),
     signLimit: new SignLimit({ clock: parts.clock }),
     turns: new DecisionTurns({ clock: parts.clock }),
@@ -129,16 +116,6 @@ export async function openAuthority(parts: AuthorityParts, opened: AsyncDisposab
         "What the policy takes to decide on one",
         "computing",
       ),
-    },
-    countOutcome,
-    /**
-     * Makes the record of a sign request durable, then counts the request, under another label if there is one.
-     *
-     * @throws {AppError} `audit_unavailable` in fail mode closed: the result must be withheld
-     */
-    async recordOutcome(entry: AuditEntry, label = entry.outcome): Promise<void> {
-      await gate.require(entry);
-      countOutcome(label);
     },
   };
 }

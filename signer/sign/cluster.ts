@@ -4,7 +4,7 @@ import type { TokenWish } from "@gateway/shared/kubernetes";
 import type { K8sDiff } from "@gateway/shared/wire";
 import { issueToken, previewApply } from "../kubernetes/api.ts";
 import { allowedEntry, type Made, recordingRefusal } from "./answer.ts";
-import { type AllowedAction, isForwarder, type SignContext } from "./judge.ts";
+import { type AllowedAction, isForwarder, recordOutcome, type SignContext } from "./judge.ts";
 
 /** Control planes and brokers wait longer for a signer: a token that nobody waits for any more is lost. */
 const ISSUE_MS = 8_000;
@@ -36,7 +36,7 @@ export async function preview(
     if (!(error instanceof AppError)) throw error;
     if (error.code === "conflict") {
       const outcome = request.dry_run ? "dry_run_denied" : "denied";
-      await authority.recordOutcome({
+      await recordOutcome(authority, {
         ...allowedEntry(context, allowed, { outcome, jti }),
         err: error.message,
       });

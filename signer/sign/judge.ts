@@ -1,3 +1,4 @@
+import type { AuditEntry } from "@gateway/shared/audit";
 import { AppError } from "@gateway/shared/errors";
 import type { Peer } from "@gateway/shared/http";
 import {
@@ -129,6 +130,20 @@ function closed(reason: string): Stopped {
   return { kind: "closed", reason };
 }
 
+/**
+ * Makes the record of a sign request durable, then counts the request, under another label if there is one.
+ *
+ * @throws {AppError} `audit_unavailable` in fail mode closed: the result must be withheld
+ */
+export async function recordOutcome(
+  { gate, requests }: Authority,
+  entry: AuditEntry,
+  outcome = entry.outcome,
+): Promise<void> {
+  await gate.require(entry);
+  requests.inc({ outcome });
+}
+
 /** @throws {AppError} `state_stale` */
 export function requireKnown({ instances, policySource, state }: Authority): void {
   instances.requireFresh();
@@ -216,7 +231,7 @@ async function refuseEndUser({ authority, request, caller }: SignContext, err: s
     outcome: "end_user_unverified",
     err,
   };
-  await authority.recordOutcome(entry, "end-user-unverified");
+  await recordOutcome(authority, entry, "end-user-unverified");
   throw new AppError("denied", "end-user identity could not be verified");
 }
 

@@ -30,6 +30,7 @@ import {
   type Denied,
   isForwarder,
   judge,
+  recordOutcome,
   type SignContext,
 } from "./judge.ts";
 import type { SignSource } from "./limits.ts";
@@ -42,7 +43,7 @@ export function handleSign(authority: Authority, { request, peer }: Call): Promi
     } catch (error) {
       // Also if a certificate was made and recorded: it did not leave.
       if (error instanceof AppError && error.code === "state_stale") {
-        await authority.recordOutcome({ caller: peer.caller, outcome: "stale_denied", err: error.message });
+        await recordOutcome(authority, { caller: peer.caller, outcome: "stale_denied", err: error.message });
       }
       throw error;
     }
@@ -97,7 +98,7 @@ async function readLimited(authority: Authority, request: Request, source: SignS
 
 function requireToken(authority: Authority, { perMinute }: SignSource, taken: TakeResult): void {
   if (taken.ok) return;
-  authority.countOutcome("rate-limited");
+  authority.requests.inc({ outcome: "rate-limited" });
   throw new AppError("rate_limited", `sign requests exceed ${perMinute} a minute`, {
     retryAfterSeconds: taken.retryAfterSeconds,
   });
@@ -126,7 +127,7 @@ async function answerAllowed(context: SignContext, allowed: Allowed): Promise<Re
   const isForApprover = !request.dry_run || request.preflight || allowed.kind === "command";
   const previewed = allowed.kind === "action" && isForApprover ? await preview(context, allowed) : undefined;
   const outcome = request.dry_run ? "dry_run_allowed" : "approval-required";
-  await authority.recordOutcome(allowedEntry(context, allowed, { outcome, jti: previewed?.jti ?? "" }));
+  await recordOutcome(authority, allowedEntry(context, allowed, { outcome, jti: previewed?.jti ?? "" }));
   // After the record: requests whose records share a write sign their envelopes in one go, which is cheaper.
   const envelope = allowed.kind === "command" && request.dry_run ? sealCommand(context, allowed) : undefined;
   return await release(context, allowed, {
@@ -177,7 +178,7 @@ async function issue(context: SignContext, allowed: Allowed): Promise<Response> 
     ? await makeCertificate(context, allowed)
     : await makeToken(context, allowed);
   const { serial, jti } = made;
-  await authority.recordOutcome(allowedEntry(context, allowed, { outcome: "issued", serial, jti }));
+  await recordOutcome(authority, allowedEntry(context, allowed, { outcome: "issued", serial, jti }));
   // Before the request is judged again: a later freeze finds the certificate.
   made.remember();
   if (allowed.decision.requireApproval && !isForwarder(context)) {
@@ -196,7 +197,7 @@ async function makeCertificate(context: SignContext, { decision, publicKey }: Al
   const { authority, snapshot: { caKeys }, request, caller, peer } = context;
   const { krl, clock, random } = authority;
   if (!krl.issued.hasRoomFor(caller)) {
-    authority.countOutcome("rate-limited");
+    authority.requests.inc({ outcome: "rate-limited" });
     throw new AppError("rate_limited", "too many certificates of this caller are still valid", {
       retryAfterSeconds: 30,
     });

@@ -26,7 +26,6 @@ import { LEASES } from "./tables.ts";
 import { type SignerDatabase, SqlStateStore, type StateStore } from "./store.ts";
 
 export type SharedState = ReturnType<typeof shareState>;
-export type SharedContent = Awaited<ReturnType<SharedState["load"]>>;
 export type PolicyVersions = ReturnType<typeof openPolicyVersions>;
 export type PolicyChange = ReturnType<typeof readChange>;
 

@@ -19,8 +19,13 @@ import {
 } from "@gateway/shared/state";
 import type { FreezeSubject } from "@gateway/shared/wire";
 import { type Freeze, isSameSubject, isScopedTo } from "../freezes.ts";
-import type { IssuedBatch } from "../krl/certificates.ts";
-import { CLOCK_SKEW_SECONDS, type KeptRevocation, REVOCATION_SECONDS } from "../krl/certificates.ts";
+import {
+  CLOCK_SKEW_SECONDS,
+  type IssuedBatch,
+  type KeptRevocation,
+  readSerial,
+  REVOCATION_SECONDS,
+} from "../krl/certificates.ts";
 import { SCHEMA } from "./migrations.ts";
 import type { SharedState } from "./postgres.ts";
 import { CERTIFICATES, FREEZES, GRANTS, type Lease, LEASES, REVOCATIONS } from "./tables.ts";
@@ -154,7 +159,9 @@ export class SqlStateStore {
 
   /** Keeps certificates that were issued. */
   async addCertificates(batches: readonly IssuedBatch[]): Promise<void> {
-    const rows = batches.map(({ holder, ...batch }) => CERTIFICATES.encode({ ...holder, ...batch }));
+    const rows = batches.map(({ holder, ...batch }) =>
+      CERTIFICATES.encode({ ...holder, ...batch, serials: batch.serials.join(" ") })
+    );
     if (rows.length === 0) return;
     const { dialect, change } = this.#database;
     await change("certificates", function* (more) {
@@ -249,15 +256,13 @@ export class SqlStateStore {
     ...parameters: readonly (string | number)[]
   ): Steps<readonly IssuedBatch[]> {
     const condition = `valid_before > $1 AND ${others} ORDER BY ${this.#database.order}`;
-    const found = yield* read(
-      this.#all(CERTIFICATES, "a certificate that was issued", condition, lastEnd(now), ...parameters),
-    );
-    return found.map(({ issuedAt, validBefore, serials, ...holder }) => ({
-      holder,
-      issuedAt,
-      validBefore,
-      serials,
-    }));
+    const what = "a certificate that was issued";
+    const selection = this.#all(CERTIFICATES, what, condition, lastEnd(now), ...parameters);
+    const [rows = []] = yield [selection];
+    return this.#database.readAll(rows, what, (row) => {
+      const { issuedAt, validBefore, serials, ...holder } = CERTIFICATES.decode(row);
+      return { holder, issuedAt, validBefore, serials: serials.split(" ").map(toSerial) };
+    });
   }
 
   *decisions(now: number): Steps<Decisions> {
@@ -364,6 +369,12 @@ function latestOf(revocations: readonly KeptRevocation[]): readonly KeptRevocati
 /** The end, in seconds, of the last certificates that no host accepts now. */
 function lastEnd(now: number): number {
   return toSeconds(now) - CLOCK_SKEW_SECONDS;
+}
+
+function toSerial(text: string): bigint {
+  const serial = readSerial(text);
+  if (serial === undefined) throw new TypeError("column serials is not a list of serials");
+  return serial;
 }
 
 function toSeconds(ms: number): number {
