@@ -33,7 +33,7 @@ import {
   recordOutcome,
   type SignContext,
 } from "./judge.ts";
-import type { SignSource } from "./limits.ts";
+import { requireTaken, type SignSource } from "./limits.ts";
 
 /** `POST /v1/sign`. */
 export function handleSign(authority: Authority, { request, peer }: Call): Promise<Response> {
@@ -96,12 +96,9 @@ async function readLimited(authority: Authority, request: Request, source: SignS
   return received;
 }
 
-function requireToken(authority: Authority, { perMinute }: SignSource, taken: TakeResult): void {
-  if (taken.ok) return;
-  authority.requests.inc({ outcome: "rate-limited" });
-  throw new AppError("rate_limited", `sign requests exceed ${perMinute} a minute`, {
-    retryAfterSeconds: taken.retryAfterSeconds,
-  });
+function requireToken({ requests }: Authority, { perMinute }: SignSource, taken: TakeResult): void {
+  if (!taken.ok) requests.inc({ outcome: "rate-limited" });
+  requireTaken(taken, `sign requests exceed ${perMinute} a minute`);
 }
 
 async function deny(context: SignContext, { decision, cluster }: Denied): Promise<Response> {
@@ -198,9 +195,8 @@ async function makeCertificate(context: SignContext, { decision, publicKey }: Al
   const { krl, clock, random } = authority;
   if (!krl.issued.hasRoomFor(caller)) {
     authority.requests.inc({ outcome: "rate-limited" });
-    throw new AppError("rate_limited", "too many certificates of this caller are still valid", {
-      retryAfterSeconds: 30,
-    });
+    const message = "too many certificates of this caller are still valid";
+    throw new AppError("rate_limited", message, { retryAfterSeconds: 30 });
   }
   const wish = { decision, caller, endUser: request.end_user, publicKey };
   const { certificate, serial, keyId, validBefore } = await recordingRefusal(
