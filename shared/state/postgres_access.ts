@@ -142,7 +142,7 @@ export class PostgresAccess {
    *
    * @throws {AppError} `internal` when it is closed
    */
-  ended(): Promise<void> {
+  checkpoint(): Promise<void> {
     return this.#run(() => Promise.resolve(), Infinity);
   }
 

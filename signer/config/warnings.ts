@@ -34,32 +34,32 @@ export function snapshotWarnings(snapshot: Snapshot): readonly string[] {
 export function* findWarnings(snapshot: Snapshot): Steps<readonly string[]> {
   const { config, caKeys, policy } = snapshot;
   const warnings: string[] = [];
-  if ([caKeys.fallback, ...caKeys.byGroup.values()].some(({ backend }) => backend === "pem")) {
-    warnings.push("a CA key is a file on this machine: for labs, not for production");
-  }
-  const needsVerifier = [...policy.callers.values()].some((caller) => caller.requireVerifiedEndUser);
-  if (needsVerifier && snapshot.endUsers === undefined) {
-    warnings.push(
-      "a caller has require_verified_end_user, but there is no end_user_oidc: it gets no certificate",
+  const warnIf = (condition: boolean, warning: string) => void (condition && warnings.push(warning));
+  warnIf(
+    [caKeys.fallback, ...caKeys.byGroup.values()].some(({ backend }) => backend === "pem"),
+    "a CA key is a file on this machine: for labs, not for production",
+  );
+  warnIf(
+    [...policy.callers.values()].some((caller) => caller.requireVerifiedEndUser) &&
+      snapshot.endUsers === undefined,
+    "a caller has require_verified_end_user, but there is no end_user_oidc: it gets no certificate",
+  );
+  for (const [cn, { only_via = [] }] of Object.entries(config.callers)) {
+    warnIf(
+      only_via.length > 0 && !only_via.some((forwarder) => snapshot.trustedForwarders.has(forwarder)),
+      `callers.${cn}.only_via names nobody of trusted_forwarders: it gets no certificate`,
     );
   }
-  for (const [cn, { only_via = [] }] of Object.entries(config.callers)) {
-    if (only_via.some((forwarder) => snapshot.trustedForwarders.has(forwarder))) continue;
-    if (only_via.length > 0) {
-      warnings.push(`callers.${cn}.only_via names nobody of trusted_forwarders: it gets no certificate`);
-    }
-  }
   for (const [cn, hosts] of Object.entries(config.krl_callers)) {
-    for (const host of hosts.filter((name) => !Object.hasOwn(config.hosts, name))) {
-      warnings.push(`krl_callers.${cn} names ${host}, which is not in hosts`);
+    for (const host of hosts) {
+      warnIf(!Object.hasOwn(config.hosts, host), `krl_callers.${cn} names ${host}, which is not in hosts`);
     }
   }
-  if (config.state_db === "") {
-    warnings.push("state_db is not set: grants and freezes are gone with the process");
-  }
+  const isVolatile = config.state_db === "";
+  warnIf(isVolatile, "state_db is not set: grants and freezes are gone with the process");
   for (const { name, leaseNamespace } of policy.clusters.values()) {
-    if (leaseNamespace === "" || config.state_db !== "") continue;
-    warnings.push(
+    warnIf(
+      leaseNamespace !== "" && isVolatile,
       `kubernetes.clusters.${name}.token_binding without state_db: Secrets of a process that is killed stay in ${leaseNamespace}`,
     );
   }
@@ -72,30 +72,28 @@ export function* findWarnings(snapshot: Snapshot): Steps<readonly string[]> {
       );
     }
   }
-  if (config.sign_rate_limit_per_min === 0) {
-    warnings.push("sign_rate_limit_per_min is not set: callers are not limited");
-  }
-  if (Object.keys(config.callers).length === 0) {
-    warnings.push("callers is empty: every certificate of client_ca may use every host");
-  }
-  for (const name of Object.keys(config.krl_callers).filter((name) => !isHostIdentity(name))) {
-    warnings.push(
-      `krl_callers: ${
-        quoteText(name)
-      } does not end with ".krl": to a broker (serve-http) its holder is an agent`,
-    );
+  warnIf(
+    config.sign_rate_limit_per_min === 0,
+    "sign_rate_limit_per_min is not set: callers are not limited",
+  );
+  warnIf(
+    Object.keys(config.callers).length === 0,
+    "callers is empty: every certificate of client_ca may use every host",
+  );
+  for (const name of Object.keys(config.krl_callers)) {
+    const problem = `does not end with ".krl": to a broker (serve-http) its holder is an agent`;
+    warnIf(!isHostIdentity(name), `krl_callers: ${quoteText(name)} ${problem}`);
   }
   const silent = Object.entries(config.hosts)
     .filter(([, { sealed_exec, envelope }]) => sealed_exec === true && envelope === undefined)
     .map(([name]) => name);
-  if (silent.length > 0) {
-    warnings.push(
-      `sealed_exec without envelope signs envelopes v2 (hosts ${
-        silent.join(", ")
-      }): if the shim there is of another ` +
-        'build, set "envelope": "v1" and its "envelope_domain"; otherwise name the version that the shim reads, such as "v2"',
-    );
-  }
+  warnIf(
+    silent.length > 0,
+    `sealed_exec without envelope signs envelopes v2 (hosts ${
+      silent.join(", ")
+    }): if the shim there is of another ` +
+      'build, set "envelope": "v1" and its "envelope_domain"; otherwise name the version that the shim reads, such as "v2"',
+  );
   for (const path of yield* findInertPolicies(config)) {
     warnings.push(`${path}: mode is "off", so that its allow and deny patterns have no effect`);
   }

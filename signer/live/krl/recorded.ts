@@ -34,18 +34,10 @@ export interface RecordedCertificate {
 
 const issuedRecord = z.object({
   caller: z.string().min(1),
-  host: z.string().min(1),
+  host: z.string().default(""),
   command: z.string(),
   outcome: z.literal("issued"),
-  serial: z.union([z.int().positive(), z.bigint().positive()]),
-  target_type: z.literal("").optional(),
-});
-
-const answeredRecord = z.object({
-  caller: z.string().min(1),
-  command: z.string(),
-  outcome: z.literal("issued"),
-  serial: z.union([z.int().positive(), z.bigint().positive()]),
+  serial: z.union([z.int().positive(), z.bigint().positive()]).transform(BigInt),
   target_type: z.string().default(""),
   ext: z.object({ request_id: z.string().default("") }).optional(),
 });
@@ -74,15 +66,23 @@ function readRecordTime(line: string): number | undefined {
   return Number.isNaN(ms) ? undefined : ms;
 }
 
-/** The certificate that a line of the audit log is of; `undefined` when it is of something else. */
+/** What a line of the audit log has of a certificate or token; `undefined` if it is of something else. */
+function readIssued(line: string): z.infer<typeof issuedRecord> | undefined {
+  try {
+    return line.includes(ISSUED) ? issuedRecord.safeParse(parseJson(line)).data : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** The certificate that a line of the audit log is of; `undefined` if it is of something else. */
 export function readIssuedRecord(line: string): RecordedCertificate | undefined {
   const recordedAt = readRecordTime(line);
-  if (!line.includes(ISSUED) || recordedAt === undefined) return undefined;
-  const { success, data } = issuedRecord.safeParse(readLine(line));
+  const data = readIssued(line);
   const [, role, endUser = ""] = COMMAND.exec(data?.command ?? "") ?? [];
-  if (!success || role === undefined) return undefined;
-  const { caller, host, serial } = data;
-  return { caller, endUser, host, role, serial: BigInt(serial), recordedAt };
+  if (data === undefined || recordedAt === undefined || role === undefined) return undefined;
+  const { caller, host, serial, target_type } = data;
+  return target_type === "" && host !== "" ? { caller, endUser, host, role, serial, recordedAt } : undefined;
 }
 
 /**
@@ -135,11 +135,10 @@ export async function* findAnswers(
   for await (const line of lines) {
     if ((readRecordTime(line) ?? since) < since) return;
     // A log has hundreds of thousands of records: others are not taken apart.
-    if (!line.includes(ISSUED) || !mentions(line, ids)) continue;
-    const { success, data } = answeredRecord.safeParse(readLine(line));
-    if (!success) continue;
-    const { caller, target_type, command, ext = readOldCommand(command) } = data;
-    const answer = { caller, serial: BigInt(data.serial), isToken: target_type === "k8s" };
+    const data = mentions(line, ids) ? readIssued(line) : undefined;
+    if (data === undefined) continue;
+    const { caller, serial, target_type, command, ext = readOldCommand(command) } = data;
+    const answer = { caller, serial, isToken: target_type === "k8s" };
     if (ext.request_id !== "" && namesOfRequest(caller, ext.request_id).some((name) => wanted.has(name))) {
       yield { ...answer, reason: "answer-lost" };
     } else if (wanted.has(nameSerial(caller, answer.serial))) {
@@ -153,14 +152,6 @@ function mentions(line: string, ids: ReadonlySet<string>): boolean {
   return line.matchAll(ANY_ID).some(([, id = ""]) =>
     namesOfRequest("", id).some((name) => ids.has(name.slice(0, -1)))
   ) || line.matchAll(ANY_SERIAL).some(([, serial]) => ids.has(`serial=${serial}`));
-}
-
-function readLine(line: string): unknown {
-  try {
-    return parseJson(line);
-  } catch {
-    return undefined;
-  }
 }
 
 /**

@@ -54,6 +54,7 @@ export async function openPostgresStore(
 ): Promise<StateStore & { readonly shared: SharedState }> {
   const access = await PostgresAccess.open(POSTGRES_SCHEMA, database);
   const signerDatabase: SignerDatabase = {
+    access,
     dialect: POSTGRES,
     survivesRestart: true,
     own: { instance },
@@ -72,11 +73,6 @@ export async function openPostgresStore(
           (epoch) => perform(query, steps({ instance, epoch: Number(epoch) })),
         );
       }),
-    readable: (rows, reader) => access.readable(rows, reader),
-    readAll: (rows, what, decode) => access.readAll(rows, what, decode),
-    // A commit is on the disk, and on that of a synchronous standby.
-    checkpoint: () => access.ended(),
-    close: () => access.close(),
   };
   const store = new SqlStateStore(signerDatabase);
   return Object.assign(store, { shared: shareState(access, store, signerDatabase, instance) });
