@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { ChangeLock } from "./change_lock.ts";
+import { ChangeLock } from "./durable.ts";
 
 Deno.test("ChangeLock.run() lets changes run one after another, in their order", async () => {
   const lock = new ChangeLock();

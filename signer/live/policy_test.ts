@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import type { ConfigFile } from "../config/config_file.ts";
-import { PolicySource, readDocument, writeDocument } from "./policy_source.ts";
+import { PolicySource, readDocument, writeDocument } from "./policy.ts";
 import { digestOf } from "./state/postgres.ts";
 import type { StoredPolicy } from "./state/postgres.ts";
 import { CONFIG, snapshotOf } from "../testing/memory_signer.ts";
@@ -8,6 +8,7 @@ import { CONFIG, snapshotOf } from "../testing/memory_signer.ts";
 const { hosts: HOSTS, ...REST } = CONFIG;
 const SETTINGS = { ...REST, state_db: "postgres://signer@127.0.0.1/gateway", policy_source: "database" };
 const DOCUMENT = writeDocument(HOSTS);
+const LOGGER = { warn() {} };
 
 /** A config file, and how often it was compiled. */
 function fileOf(settings: Readonly<Record<string, unknown>> = SETTINGS) {
@@ -30,7 +31,7 @@ function storedAs(version: number, document = DOCUMENT): StoredPolicy {
 
 Deno.test("PolicySource decides by nothing but the newest version in force", async () => {
   const { configFile } = fileOf();
-  const source = new PolicySource({ from: "database", configFile, digest: digestOf });
+  const source = new PolicySource({ from: "database", configFile, logger: LOGGER });
   const empty = snapshotOf(SETTINGS);
   assert.match(source.problemOf(empty) ?? "", /no hosts yet: broker-ctl policy import/);
   assert.throws(() => source.requireCurrent(empty), { code: "state_stale" });
@@ -48,7 +49,7 @@ Deno.test("PolicySource decides by nothing but the newest version in force", asy
 
 Deno.test("PolicySource compiles a change once, unless the file has changed meanwhile", async () => {
   const { file, configFile } = fileOf();
-  const source = new PolicySource({ from: "database", configFile, digest: digestOf });
+  const source = new PolicySource({ from: "database", configFile, logger: LOGGER });
   const prepared = await source.prepare(DOCUMENT, snapshotOf(SETTINGS));
   source.learn(storedAs(1));
   assert.equal((await source.load(prepared)).policy, prepared.policy);
@@ -71,7 +72,7 @@ Deno.test.each([
   { name: "is more than hosts", document: '{"hosts":{},"reload_callers":["x"]}', says: /"hosts" alone/ },
   { name: "was altered", document: "{}", sha256: "00", says: /it was changed by hand/ },
 ])("PolicySource names a version that $name, and decides by none", async ({ document, sha256, says }) => {
-  const source = new PolicySource({ from: "database", configFile: fileOf().configFile, digest: digestOf });
+  const source = new PolicySource({ from: "database", configFile: fileOf().configFile, logger: LOGGER });
   source.learn(storedAs(2));
   const former = await source.load(snapshotOf(SETTINGS));
   source.learn({ ...storedAs(3, document), ...(sha256 !== undefined && { sha256 }) });
@@ -85,20 +86,21 @@ Deno.test("PolicySource refuses hosts in the file, and another source than at th
   const source = new PolicySource({
     from: "database",
     configFile: fileOf({ ...SETTINGS, hosts: HOSTS }).configFile,
+    logger: LOGGER,
   });
   source.learn(storedAs(1));
   await assert.rejects(source.prepare(DOCUMENT, snapshotOf(SETTINGS)), { message: /the file has some/ });
   const back = new PolicySource({
     from: "database",
     configFile: fileOf({ ...SETTINGS, policy_source: "file" }).configFile,
-    digest: digestOf,
+    logger: LOGGER,
   });
   back.learn(storedAs(1));
   await assert.rejects(back.load(snapshotOf(SETTINGS)), { message: /policy_source is read at start only/ });
 });
 
 Deno.test("a signer with its hosts in its file refuses from the second version on", () => {
-  const source = new PolicySource({ from: "file", configFile: fileOf().configFile });
+  const source = new PolicySource({ from: "file", configFile: fileOf().configFile, logger: LOGGER });
   const snapshot = snapshotOf(CONFIG);
   source.learn(storedAs(1));
   source.requireCurrent(snapshot);

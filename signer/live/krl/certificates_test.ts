@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { formatKeyId } from "@gateway/shared/ssh";
-import { type CertificateHolder, type FoundBatch, IssuedCertificates } from "./issued.ts";
-import { type CertificateSubject, CLOCK_SKEW_SECONDS } from "./revocations.ts";
+import { type CertificateHolder, type FoundBatch, IssuedCertificates } from "./certificates.ts";
+import { type CertificateSubject, CLOCK_SKEW_SECONDS } from "./certificates.ts";
 
 const HOLDER: CertificateHolder = {
   peer: "control-plane",
