@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { metadataPaths, metadataUrl, respondToMetadata } from "./metadata.ts";
+import { metadataPaths, metadataUrl, respondToMetadata } from "./oauth.ts";
 
 const WELL_KNOWN = "/.well-known/oauth-protected-resource";
 const RESOURCE = {

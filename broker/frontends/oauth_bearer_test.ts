@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { type BearerRefusal, challengeResponse, readBearer } from "./bearer.ts";
+import { type BearerRefusal, challengeResponse, readBearer } from "./oauth.ts";
 
 const URL = "https://localhost/mcp";
 
@@ -10,7 +10,7 @@ Deno.test.each([
   { name: "several blanks and a tab between", value: "Bearer  \tabc.def.ghi" },
 ])("readBearer() takes $name", ({ value }) => {
   const headers = new Headers({ authorization: value });
-  assert.deepEqual(readBearer({ headers, url: URL }), { kind: "token", token: "abc.def.ghi" });
+  assert.deepEqual(readBearer({ headers, url: URL }), "abc.def.ghi");
 });
 
 Deno.test.each<{ name: string; headers: [string, string][]; url?: string }>([
@@ -26,12 +26,15 @@ Deno.test.each<{ name: string; headers: [string, string][]; url?: string }>([
   { name: "a token in another header", headers: [["x-access-token", "abc"], ["cookie", "access_token=abc"]] },
   { name: "a token in the URL", headers: [], url: `${URL}?access_token=abc` },
 ])("readBearer() finds no token in $name", ({ headers, url = URL }) => {
-  assert.deepEqual(readBearer({ headers: new Headers(headers), url }), { kind: "missing" });
+  assert.deepEqual(readBearer({ headers: new Headers(headers), url }), { code: "no_token" });
 });
 
 Deno.test("readBearer() refuses a token that stands in the URL as well", () => {
   const headers = new Headers({ authorization: "Bearer abc" });
-  assert.deepEqual(readBearer({ headers, url: `${URL}?access_token=abc` }), { kind: "in_url" });
+  assert.deepEqual(readBearer({ headers, url: `${URL}?access_token=abc` }), {
+    code: "invalid_request",
+    reason: "a token must not be in the URL",
+  });
 });
 
 const METADATA_URL = "https://gateway.example/.well-known/oauth-protected-resource/mcp";
@@ -63,13 +66,18 @@ Deno.test.each<{ refusal: BearerRefusal; status: number; detail: string; header:
     header: `Bearer ${METADATA}, scope="mcp ssh", error="insufficient_scope"`,
   },
 ])("challengeResponse() answers $status to $refusal.code", async ({ refusal, status, detail, header }) => {
-  const response = challengeResponse({ metadataUrl: METADATA_URL, scopes: ["mcp", "ssh"] }, refusal);
+  const response = challengeResponse(
+    { resourceUrl: "https://gateway.example/mcp", scopes: ["mcp", "ssh"] },
+    refusal,
+  );
   assert.equal(response.status, status);
   assert.equal(response.headers.get("www-authenticate"), header);
   assert.equal((await response.json()).detail, detail);
 });
 
 Deno.test("challengeResponse() names no scope where none is required", () => {
-  const response = challengeResponse({ metadataUrl: METADATA_URL, scopes: [] }, { code: "no_token" });
+  const response = challengeResponse({ resourceUrl: "https://gateway.example/mcp", scopes: [] }, {
+    code: "no_token",
+  });
   assert.equal(response.headers.get("www-authenticate"), `Bearer ${METADATA}`);
 });
