@@ -29,8 +29,7 @@ import { type Clock, every } from "../clock.ts";
 import { readNamedFile } from "../files/files.ts";
 import type { ServiceLogger } from "../service/log.ts";
 import type { Metrics } from "../service/metrics.ts";
-import type { RedactConfig } from "../redact/own_rules.ts";
-import { createRedactor } from "../redact/redact.ts";
+import { createRedactor, type RedactConfig } from "../redact/redact.ts";
 import { type FileAuditLogOptions, openFileAuditLog, openFreeAuditLog } from "./file_log.ts";
 
 /** Where the gate reports records that it could not keep; a `ServiceLogger` fits. */

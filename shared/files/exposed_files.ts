@@ -31,7 +31,7 @@ export interface UsedFile {
 }
 
 /** What the file system knows of a file. */
-export interface FileMode {
+interface FileMode {
   /** With its type, as `stat` gives it; `null` where there are no modes. */
   readonly mode: number | null;
   readonly uid: number | null;

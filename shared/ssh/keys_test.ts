@@ -11,7 +11,7 @@ import {
   type KeyParts,
   parseEd25519PublicKey,
   parsePublicKey,
-} from "./public_key.ts";
+} from "./keys.ts";
 import { SshWriter } from "./wire_format.ts";
 
 // ssh-keygen -t ed25519, ssh-keygen -t ecdsa -b 256
