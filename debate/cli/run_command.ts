@@ -5,7 +5,7 @@ import { type Settings, writersFrom } from "../settings/config.ts";
 import { type CostEstimate, EPHEMERAL, type RunEvent } from "../engine/events.ts";
 import { beginRecord, type StoredEvent } from "../runs/record.ts";
 import { storeRecord } from "./stored_runs.ts";
-import { NO_WORD } from "../engine/graph/operator.ts";
+import { NO_WORD } from "../engine/graph/hypotheses.ts";
 import { estimateCost, loadPrices } from "../models/prices.ts";
 import { loadTemplates, type PromptTemplate, selectTemplate } from "../prompts/templates.ts";
 import { type Environment, readSettings } from "./environment.ts";

@@ -7,7 +7,7 @@ import { AppError } from "@gateway/shared/errors";
 import { addEvidence } from "../context/collect.ts";
 import { renderHtml } from "../report/html.ts";
 import { renderReport } from "../report/report.ts";
-import { priorRun } from "../runs/prior_run.ts";
+import { priorRun } from "../runs/foreign.ts";
 import type { RunListItem } from "../runs/record.ts";
 import { openRedactor } from "./machine.ts";
 import { holdOnTerminal, readFile } from "./run_command.ts";

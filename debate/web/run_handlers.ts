@@ -3,7 +3,7 @@ import { readJsonBody, requireJsonType } from "@gateway/shared/http";
 import { within } from "@gateway/shared/clock";
 import * as z from "@zod/zod";
 import type { LiveRun } from "../runs/live_run.ts";
-import { priorRun } from "../runs/prior_run.ts";
+import { importedRecord, isPresentable, priorRun } from "../runs/foreign.ts";
 import {
   lastHypotheses,
   readHypotheses,
@@ -16,7 +16,6 @@ import type { ToolArgs } from "../engine/events.ts";
 import { findById } from "../engine/graph/hypothesis_id.ts";
 import { htmlFileName, renderHtml } from "../report/html.ts";
 import { renderReport, reportFileName } from "../report/report.ts";
-import { importedRecord, isPresentable } from "../runs/imported.ts";
 import { selectTemplate } from "../prompts/templates.ts";
 import { approvalBody, commentBody, optionsBody, titleBody } from "./bodies.ts";
 import { EFFORTS } from "../settings/config.ts";

@@ -1,7 +1,7 @@
 import { AppError, errorName } from "@gateway/shared/errors";
 import { Deadline, within } from "@gateway/shared/clock";
 import { cut } from "../graph/text.ts";
-import { formatFinalText } from "../graph/final_text.ts";
+import { DECISION_SCHEMA, formatFinalText, parseDecision, unusableDecision } from "../graph/decision.ts";
 import { labelsFor } from "../graph/labels.ts";
 import { type DebateState, type DebateTask, type Decision, ROLES } from "../graph/state.ts";
 import {
@@ -11,22 +11,20 @@ import {
   afterModerator,
   afterSkip,
   afterSummary,
+  entriesToSummarize,
   nextStep,
   startState,
   type Step,
   stepLimit,
   type TurnText,
+  withSummary,
 } from "../graph/flow.ts";
 import type { HypothesisUpdateEvent } from "../events.ts";
 import { type ChatMessage, ModelError } from "../model.ts";
 import type { DebateOutcome, DebatePorts, DebateSetup, Sampling } from "../ports.ts";
-import { CASTING, type Debate, openDebate } from "./debate.ts";
+import { callModel, CASTING, type Debate, type ModelCall, openDebate } from "./debate.ts";
 import { takeSample, takeTurn } from "./turn.ts";
-import { DECISION_SCHEMA, parseDecision, unusableDecision } from "../graph/decision.ts";
-import { callModel, type ModelCall } from "./call_model.ts";
-import { DECISION_SKELETON, instructionsFor } from "./instructions.ts";
-import { buildModeratorPrompt, buildSummaryPrompt } from "./prompt.ts";
-import { entriesToSummarize, withSummary } from "../graph/compression.ts";
+import { buildModeratorPrompt, buildSummaryPrompt, DECISION_SKELETON, instructionsFor } from "./prompt.ts";
 import { afterSamples, afterVote } from "../graph/samples.ts";
 
 const MAX_COMMENT = 20_000;

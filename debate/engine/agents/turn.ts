@@ -2,10 +2,8 @@ import { type AgentNode, type CalledTool, type DebateState, ROLES } from "../gra
 import type { TurnText } from "../graph/flow.ts";
 import { cut, fence } from "../graph/text.ts";
 import type { ChatMessage, Model, ModelReply, ToolCall, ToolSchema } from "../model.ts";
-import { callModel, MAX_REPLY } from "./call_model.ts";
-import { type Instructions, instructionsFor } from "./instructions.ts";
-import { buildAgentPrompt, buildSamplePrompt } from "./prompt.ts";
-import { CASTING, type Debate } from "./debate.ts";
+import { callModel, CASTING, type Debate, MAX_REPLY } from "./debate.ts";
+import { buildAgentPrompt, buildSamplePrompt, type Instructions, instructionsFor } from "./prompt.ts";
 import { type Caller, parseArguments, runTool } from "./run_tool.ts";
 
 export async function takeTurn(debate: Debate, state: DebateState, node: AgentNode): Promise<TurnText> {

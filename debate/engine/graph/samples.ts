@@ -1,9 +1,9 @@
 import { claimKey } from "./claim.ts";
 import { groundingOf } from "./evidence.ts";
-import { extractHypotheses, fallbackHypothesis, type FoundHypothesis } from "./extract_hypotheses.ts";
+import { extractHypotheses, fallbackHypothesis, type FoundHypothesis } from "./review_marks.ts";
 import { labelsFor } from "./labels.ts";
-import { mergeHypotheses } from "./merge_hypotheses.ts";
-import { limitConfidence, withOutcome } from "./grounding.ts";
+import { mergeHypotheses } from "./hypotheses.ts";
+import { limitConfidence, withOutcome } from "./decision.ts";
 import { type DebateState, type Decision, type Hypothesis, loggedTexts } from "./state.ts";
 import type { TurnText } from "./flow.ts";
 import { cut, oneLine } from "./text.ts";
