@@ -1,7 +1,7 @@
 import { AppError, errorName } from "@gateway/shared/errors";
 import { Deadline, within } from "@gateway/shared/clock";
 import { cut } from "../graph/text.ts";
-import { DECISION_SCHEMA, formatFinalText, parseDecision, unusableDecision } from "../graph/decision.ts";
+import { DECISION_SCHEMA, formatFinalText, NO_DECISION, parseDecision } from "../graph/decision.ts";
 import { labelsFor } from "../graph/labels.ts";
 import { type DebateState, type DebateTask, type Decision, ROLES } from "../graph/state.ts";
 import {
@@ -205,8 +205,8 @@ async function moderate(
     messages,
   };
   const first = await askForText(debate, { ...call, jsonSchema: DECISION_SCHEMA });
-  const decision = parseDecision(first);
-  if (decision !== undefined) return { decision };
+  const firstDecision = parseDecision(first);
+  if (firstDecision !== undefined) return { decision: firstDecision };
 
   const said: readonly ChatMessage[] = first.trim() === ""
     ? []
@@ -216,10 +216,10 @@ async function moderate(
   const corrected = parseDecision(second);
   if (corrected !== undefined) return { decision: corrected };
 
-  const labels = labelsFor(setup.language);
-  const { unusable: missing, unusableNextStep: nextStep } = labels;
+  const { unusable, unusableNextStep: next_step } = labelsFor(setup.language);
   const raw = cut((second.trim() === "" ? first : second).toWellFormed(), MAX_RAW);
-  return { decision: unusableDecision({ missing, nextStep, stopReason: missing }), raw };
+  const decision = { ...NO_DECISION, missing_evidence: [unusable], next_step, stop_reason: unusable };
+  return { decision, raw };
 }
 
 /** The reply's text; empty when the provider refuses the request as it is, or its reply cannot be read. */

@@ -53,37 +53,27 @@ function strict(properties: Readonly<Record<string, unknown>>): Readonly<Record<
 /** Reads a decision; `undefined` if the text does not contain one with a status. */
 export function parseDecision(text: string): Decision | undefined {
   for (const object of findJsonObjects(text)) {
-    const decision = readDecision(object) ?? readDecision(unwrap(object));
+    const decision = readDecision(object) ?? readDecision(Object.values(object).find(isObject) ?? {});
     if (decision !== undefined) return decision;
   }
   return undefined;
 }
 
-export function unusableDecision(words: {
-  readonly missing: string;
-  readonly nextStep: string;
-  readonly stopReason: string;
-}): Decision {
-  return {
-    status: "structured_uncertainty",
-    confidence: 0,
-    leading_hypothesis: "",
-    evidence: [],
-    missing_evidence: [words.missing],
-    rejected_hypotheses: [],
-    next_step: words.nextStep,
-    recommended_fix: null,
-    validation: [],
-    stop_reason: words.stopReason,
-    risk_level: "medium",
-    flow_directive: null,
-  };
-}
-
-function unwrap(object: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
-  const inner = Object.values(object).find(isObject);
-  return inner ?? {};
-}
+/** A decision that decides nothing. */
+export const NO_DECISION: Decision = {
+  status: "structured_uncertainty",
+  confidence: 0,
+  leading_hypothesis: "",
+  evidence: [],
+  missing_evidence: [],
+  rejected_hypotheses: [],
+  next_step: "",
+  recommended_fix: null,
+  validation: [],
+  stop_reason: null,
+  risk_level: "medium",
+  flow_directive: null,
+};
 
 function readDecision(object: Readonly<Record<string, unknown>>): Decision | undefined {
   const get = (key: string) => Object.hasOwn(object, key) ? object[key] : undefined;
@@ -107,19 +97,16 @@ function readDecision(object: Readonly<Record<string, unknown>>): Decision | und
 
 const STATUS_WORDS: ReadonlyMap<string, DecisionStatus> = new Map([
   ...STATUSES.map((status) => [status, status] as const),
-  ["continue_debate", "continue"],
-  ["next_round", "continue"],
-  ["final", "final_diagnosis"],
-  ["diagnosis", "final_diagnosis"],
-  ["resolved", "final_diagnosis"],
-  ["more_data", "needs_more_data"],
-  ["need_more_data", "needs_more_data"],
-  ["fix", "propose_fix"],
-  ["proposed_fix", "propose_fix"],
-  ["uncertain", "structured_uncertainty"],
-  ["uncertainty", "structured_uncertainty"],
-  ["inconclusive", "structured_uncertainty"],
+  ...alias("continue", "continue_debate next_round"),
+  ...alias("final_diagnosis", "final diagnosis resolved"),
+  ...alias("needs_more_data", "more_data need_more_data"),
+  ...alias("propose_fix", "fix proposed_fix"),
+  ...alias("structured_uncertainty", "uncertain uncertainty inconclusive"),
 ]);
+
+function alias(status: DecisionStatus, words: string) {
+  return words.split(" ").map((word) => [word, status] as const);
+}
 
 function readStatus(value: unknown): DecisionStatus | undefined {
   if (typeof value !== "string" || value.length > 60) return undefined;

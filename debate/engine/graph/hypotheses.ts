@@ -1,22 +1,20 @@
 import { checkEvidence, groundingOf } from "./evidence.ts";
-import { type FoundHypothesis, parseReview, type ReviewMark } from "./review_marks.ts";
-import { findAllNamed, findLeading, hypothesisKey } from "./hypothesis_id.ts";
-import type {
-  CalledTool,
-  Decision,
-  Evidence,
-  Hypothesis,
-  HypothesisState,
-  NodeName,
-  Review,
-  Verdict,
-} from "./state.ts";
-import { cut, oneLine } from "./text.ts";
+import { findAllNamed, findById, findLeading, hypothesisKey } from "./hypothesis_id.ts";
 import type { Labels } from "./labels.ts";
+import { type FoundHypothesis, parseReview, type ReviewMark } from "./review_marks.ts";
+import type { CalledTool, Decision, Evidence, Hypothesis, NodeName, Review, Verdict } from "./state.ts";
+import { cut, oneLine } from "./text.ts";
 
-export const MAX_HYPOTHESES = 60;
+const MAX_HYPOTHESES = 60;
 const MAX_EVIDENCE = 20;
 const MAX_TRANSITIONS = 40;
+const MAX_NOTE = 500;
+const MAX_REVIEWS = 30;
+const MAX_TEXT = 2000;
+
+export const OPERATOR = "user_input_gate" satisfies NodeName;
+
+type Hypotheses = readonly Hypothesis[];
 
 interface FindingOrigin {
   readonly round: number;
@@ -27,10 +25,10 @@ interface FindingOrigin {
 
 /** The table with the hypotheses found; known ones keep their place, id, round and proposer. */
 export function mergeHypotheses(
-  known: readonly Hypothesis[],
+  known: Hypotheses,
   found: readonly FoundHypothesis[],
   origin: FindingOrigin,
-): readonly Hypothesis[] {
+): Hypotheses {
   const table = new Map(known.map((hypothesis) => [hypothesisKey(hypothesis.id), hypothesis]));
   for (const finding of found) {
     const key = hypothesisKey(finding.id);
@@ -41,49 +39,52 @@ export function mergeHypotheses(
   return [...table.values()];
 }
 
-export const OPERATOR = "user_input_gate" satisfies NodeName;
-
-/** Whether the operator has dropped it: its last change is theirs. */
-export function isDropped({ state, transitions }: Hypothesis): boolean {
+/** Whether the operator has dropped a hypothesis: its last change is theirs. */
+function isDropped({ state, transitions }: Hypothesis): boolean {
   return state === "rejected" && transitions.at(-1)?.agent === OPERATOR;
 }
 
 /** A hypothesis in another state, with the change recorded in its history. */
 export function moveTo(
   hypothesis: Hypothesis,
-  to: HypothesisState,
-  by: { readonly round: number; readonly agent: NodeName; readonly note: string },
+  to: Hypothesis["state"],
+  { round, agent, note }: { readonly round: number; readonly agent: NodeName; readonly note: string },
 ): Hypothesis {
-  const transition = { round: by.round, from: hypothesis.state, to, agent: by.agent, note: by.note };
+  const transition = { round, from: hypothesis.state, to, agent, note };
   return {
     ...hypothesis,
     state: to,
-    rejected_reason: to === "rejected" ? by.note : null,
+    rejected_reason: to === "rejected" ? note : null,
     transitions: [...hypothesis.transitions, transition].slice(-MAX_TRANSITIONS),
   };
 }
 
-function create(finding: FoundHypothesis, { round, agent, calls }: FindingOrigin): Hypothesis {
+function create(
+  { id, text, evidence, probability }: FoundHypothesis,
+  { round, agent, calls }: Omit<FindingOrigin, "newCalls">,
+  note = "proposed",
+): Hypothesis {
   return {
-    id: finding.id,
-    text: finding.text,
+    id,
+    text,
     state: "active",
     proposer: agent,
     round,
-    supporting_evidence: finding.evidence,
-    evidence: finding.evidence.map((line) => checkEvidence(line, round, calls)),
+    supporting_evidence: evidence,
+    evidence: evidence.map((line) => checkEvidence(line, round, calls)),
     reviews: [],
     rejected_reason: null,
-    probability: finding.probability,
-    transitions: [{ round, from: null, to: "active", agent, note: "proposed" }],
+    probability,
+    transitions: [{ round, from: null, to: "active", agent, note }],
   };
 }
 
 function update(before: Hypothesis, finding: FoundHypothesis, origin: FindingOrigin): Hypothesis {
+  const { round, agent, calls, newCalls } = origin;
   const fresh = finding.evidence.filter((line) => !before.supporting_evidence.includes(line));
-  const stated = finding.evidence.map((line) => checkEvidence(line, origin.round, origin.calls));
+  const stated = finding.evidence.map((line) => checkEvidence(line, round, calls));
   const proof = stated.find(({ text, status, call_ids }) =>
-    fresh.includes(text) && status === "grounded" && call_ids.some((id) => origin.newCalls.has(id))
+    fresh.includes(text) && status === "grounded" && call_ids.some((id) => newCalls.has(id))
   );
   const isReopened = before.state === "rejected" && !isDropped(before) && proof !== undefined;
   const merged: Hypothesis = {
@@ -95,11 +96,10 @@ function update(before: Hypothesis, finding: FoundHypothesis, origin: FindingOri
     text: finding.text !== "" && (before.state === "active" || isReopened) ? finding.text : before.text,
   };
   if (!isReopened) return merged;
-  const { round, agent } = origin;
   return moveTo(merged, "active", { round, agent, note: `reopened with new evidence: ${proof.text}` });
 }
 
-/** A repeated line is judged anew unless it counted already: its call may be of the run that this one resumes. */
+/** A repeated line is judged again unless it counted already: its call may be of the run that this one resumes. */
 function mergeEvidence(before: readonly Evidence[], stated: readonly Evidence[]): readonly Evidence[] {
   const merged = new Map(before.map((each) => [each.text, each]));
   for (const each of stated) {
@@ -109,78 +109,80 @@ function mergeEvidence(before: readonly Evidence[], stated: readonly Evidence[])
   return [...merged.values()].slice(-MAX_EVIDENCE);
 }
 
-const MAX_NOTE = 500;
-const MAX_REVIEWS = 30;
-/** The note of a change for which the reviewer gives no reason. */
-const UNSTATED = {
-  rejected: "noReason",
-  confirmed: "accepted",
-  active: "needsEvidence",
-} as const satisfies Record<HypothesisState, keyof Labels>;
-
-/** When a review was written, and the words of its debate. */
 interface ReviewOrigin {
   readonly round: number;
   readonly labels: Labels;
   readonly calls: readonly CalledTool[];
 }
 
-/**
- * The skeptic may reject and confirm hypotheses and change their probability. The last verdict on each one
- * counts; one that asks for evidence takes a confirmation back. Nobody's word confirms what
- * is not fully grounded.
- */
-export function applySkeptic(
-  hypotheses: readonly Hypothesis[],
+type Judged = ReviewMark & { readonly verdict: Verdict };
+
+/** The marks of each hypothesis; the last verdict on it counts. */
+function withMarks(
+  hypotheses: Hypotheses,
   text: string,
-  origin: ReviewOrigin,
-): readonly Hypothesis[] {
+  judge: (hypothesis: Hypothesis, last: Judged | undefined, marks: readonly ReviewMark[]) => Hypothesis,
+): Hypotheses {
   const marks = parseReview(text);
+  return hypotheses.map((hypothesis) => {
+    const key = hypothesisKey(hypothesis.id);
+    const own = marks.filter((mark) => mark.key === key);
+    return judge(hypothesis, own.findLast((mark): mark is Judged => mark.verdict !== undefined), own);
+  });
+}
+
+/**
+ * The skeptic may reject and confirm hypotheses and change their probability. A verdict that asks for evidence
+ * withdraws a confirmation. Nobody's word confirms a hypothesis that is not fully grounded.
+ */
+export function applySkeptic(hypotheses: Hypotheses, text: string, origin: ReviewOrigin): Hypotheses {
   const { round, labels } = origin;
   const agent = "skeptic_agent";
-  return hypotheses.map((hypothesis) => {
-    const { verdict, probability } = lastWord(marks, hypothesis);
-    const weighed = probability === undefined || probability === hypothesis.probability
-      ? hypothesis
-      : { ...hypothesis, probability };
-    if (verdict === undefined) return weighed;
-    const review = toReview(hypothesis, verdict, agent, origin);
-    const reviewed = withReview(weighed, { ...review, probability: probability ?? null });
-    const to = judge(review.verdict, reviewed);
+  const unstated = { rejected: labels.noReason, confirmed: labels.accepted, active: labels.needsEvidence };
+  return withMarks(hypotheses, text, (hypothesis, last, marks) => {
+    const stated = marks.findLast((mark) => mark.probability !== undefined)?.probability;
+    const weighed = { ...hypothesis, probability: stated ?? hypothesis.probability };
+    if (last === undefined) return weighed;
+    const { review, reviewed } = withReview(weighed, { ...last, probability: stated }, agent, origin);
+    const to = stateAfter(review.verdict, reviewed);
     if (to === hypothesis.state) return reviewed;
-    const reason = review.reason || labels[UNSTATED[to]];
+    const reason = review.reason || unstated[to];
     const note = to === "confirmed" && !review.new_evidence ? `${reason} (${labels.noNewEvidence})` : reason;
     return moveTo(reviewed, to, { round, agent, note });
   });
 }
 
-function toReview(
+/** The rebuttal may give up a hypothesis; defending one changes nothing. */
+export function applyRebuttal(hypotheses: Hypotheses, text: string, origin: ReviewOrigin): Hypotheses {
+  const agent = "diagnostic_rebuttal_agent";
+  return withMarks(hypotheses, text, (hypothesis, last) => {
+    if (last?.verdict !== "rejected" || hypothesis.state === "rejected") return hypothesis;
+    const { reviewed } = withReview(hypothesis, last, agent, origin);
+    const note = last.reason || origin.labels.noReason;
+    return moveTo(reviewed, "rejected", { round: origin.round, agent, note });
+  });
+}
+
+function withReview(
   hypothesis: Hypothesis,
-  { verdict, probability, reason, evidence }: ReviewMark & { readonly verdict: Verdict },
+  { verdict, probability, reason, evidence: lines }: Omit<Judged, "key">,
   agent: NodeName,
   { round, calls }: ReviewOrigin,
-): Review {
-  const checked = evidence.map((line) => checkEvidence(line, round, calls));
+) {
+  const evidence = lines.map((line) => checkEvidence(line, round, calls));
   const cited = new Set(hypothesis.evidence.flatMap(({ call_ids }) => call_ids));
-  const isNew = checked.some(({ status, call_ids }) =>
+  const new_evidence = evidence.some(({ status, call_ids }) =>
     status === "grounded" && call_ids.some((id) => !cited.has(id))
   );
+  const said = { verdict, probability: probability ?? null, reason };
+  const review: Review = { round, agent, ...said, evidence, new_evidence };
   return {
-    round,
-    agent,
-    verdict,
-    probability: probability ?? null,
-    reason,
-    evidence: checked,
-    new_evidence: isNew,
+    review,
+    reviewed: { ...hypothesis, reviews: [...hypothesis.reviews, review].slice(-MAX_REVIEWS) },
   };
 }
 
-function withReview(hypothesis: Hypothesis, review: Review): Hypothesis {
-  return { ...hypothesis, reviews: [...hypothesis.reviews, review].slice(-MAX_REVIEWS) };
-}
-
-function judge(verdict: Verdict, hypothesis: Hypothesis): HypothesisState {
+function stateAfter(verdict: Verdict, hypothesis: Hypothesis): Hypothesis["state"] {
   const { state: before } = hypothesis;
   if (isDropped(hypothesis)) return before;
   switch (verdict) {
@@ -193,48 +195,28 @@ function judge(verdict: Verdict, hypothesis: Hypothesis): HypothesisState {
   }
 }
 
-/** The rebuttal may give up a hypothesis; defending one changes nothing. */
-export function applyRebuttal(
-  hypotheses: readonly Hypothesis[],
-  text: string,
-  origin: ReviewOrigin,
-): readonly Hypothesis[] {
-  const marks = parseReview(text);
-  const { round, labels } = origin;
-  const agent = "diagnostic_rebuttal_agent";
-  return hypotheses.map((hypothesis) => {
-    const { verdict } = lastWord(marks, hypothesis);
-    if (verdict?.verdict !== "rejected" || hypothesis.state === "rejected") return hypothesis;
-    const reviewed = withReview(hypothesis, toReview(hypothesis, verdict, agent, origin));
-    return moveTo(reviewed, "rejected", { round, agent, note: verdict.reason || labels.noReason });
-  });
-}
-
 /**
- * Rejects what the moderator lists, and confirms its leading hypothesis if it closes with enough confidence and is
- * fully grounded.
+ * Rejects the hypotheses that the moderator lists, and confirms its leading hypothesis if the decision closes the
+ * debate with enough confidence and the hypothesis is fully grounded.
  */
 export function applyDecision(
-  hypotheses: readonly Hypothesis[],
-  decision: Decision,
-  { round, labels, confidenceThreshold }: Omit<ReviewOrigin, "calls"> & {
+  hypotheses: Hypotheses,
+  { leading_hypothesis, rejected_hypotheses, status, confidence }: Decision,
+  { round, labels, confidenceThreshold }: Pick<ReviewOrigin, "round" | "labels"> & {
     readonly confidenceThreshold: number;
   },
-): readonly Hypothesis[] {
-  const lead = findLeading(hypotheses, decision.leading_hypothesis);
-  const rejected = new Map(
-    decision.rejected_hypotheses.flatMap((text) =>
-      findAllNamed(hypotheses, text)
-        .filter((hypothesis) => hypothesis !== lead)
-        .map((hypothesis) => [hypothesis, cut(oneLine(text), MAX_NOTE)] as const)
-    ),
-  );
-  const closes = decision.status === "final_diagnosis" || decision.status === "propose_fix";
-  const confirms = closes && decision.confidence >= confidenceThreshold && lead !== undefined &&
+): Hypotheses {
+  const lead = findLeading(hypotheses, leading_hypothesis);
+  const rejected = new Map(rejected_hypotheses.flatMap((text) =>
+    findAllNamed(hypotheses, text)
+      .map((hypothesis) => [hypothesis, cut(oneLine(text), MAX_NOTE)] as const)
+  ));
+  const closes = status === "final_diagnosis" || status === "propose_fix";
+  const confirms = closes && confidence >= confidenceThreshold && lead !== undefined &&
     groundingOf(lead).level === "full";
   const by = { round, agent: "moderator_agent" } as const;
   return hypotheses.map((hypothesis) => {
-    const note = rejected.get(hypothesis);
+    const note = hypothesis === lead ? undefined : rejected.get(hypothesis);
     if (note !== undefined && hypothesis.state !== "rejected") {
       return moveTo(hypothesis, "rejected", { ...by, note });
     }
@@ -245,26 +227,13 @@ export function applyDecision(
   });
 }
 
-function lastWord(marks: readonly ReviewMark[], { id }: Hypothesis) {
-  const key = hypothesisKey(id);
-  const own = marks.filter((mark) => mark.key === key);
-  return {
-    verdict: own.findLast(hasVerdict),
-    probability: own.findLast((mark) => mark.probability !== undefined)?.probability,
-  };
-}
-
-function hasVerdict(mark: ReviewMark): mark is ReviewMark & { readonly verdict: Verdict } {
-  return mark.verdict !== undefined;
-}
-
 export type OperatorChange =
-  /** It is examined further, also if it was rejected. Reviewers may reject it again. */
+  /** The hypothesis is examined further, also if it was rejected. Reviewers may reject it again. */
   | { readonly kind: "pin"; readonly id: string }
   | { readonly kind: "drop"; readonly id: string }
   | { readonly kind: "add"; readonly text: string };
 
-/** What an operator says between two rounds. */
+/** The words of an operator between two rounds. */
 export interface OperatorWord {
   readonly comment: string;
   readonly changes: readonly OperatorChange[];
@@ -272,68 +241,35 @@ export interface OperatorWord {
 
 export const NO_WORD: OperatorWord = { comment: "", changes: [] };
 
-const MAX_TEXT = 2000;
-
-/** The table after the operator's changes, and what the agents are told of them. Changes of unknown ids do nothing. */
+/** The table after the operator's changes, and what the agents are told of them. Unknown ids change nothing. */
 export function applyOperator(
-  before: readonly Hypothesis[],
+  before: Hypotheses,
   changes: readonly OperatorChange[],
-  { round, labels }: { readonly round: number; readonly labels: Labels },
-): { readonly hypotheses: readonly Hypothesis[]; readonly said: readonly string[] } {
+  { round, labels }: Pick<ReviewOrigin, "round" | "labels">,
+): { readonly hypotheses: Hypotheses; readonly said: readonly string[] } {
   let hypotheses = before;
   const said: string[] = [];
-  const move = (id: string, to: "active" | "rejected", note: string) => {
-    const key = hypothesisKey(id);
-    const found = hypotheses.find((each) => hypothesisKey(each.id) === key);
-    if (found === undefined) return;
-    // A confirmation is for reviewers to give and to take back.
-    const next = to === "active" && found.state === "confirmed" ? "confirmed" : to;
-    const moved = moveTo(found, next, { round, agent: OPERATOR, note });
+  for (const change of changes) {
+    if (change.kind === "add") {
+      const text = cut(oneLine(change.text.toWellFormed()), MAX_TEXT);
+      if (text === "" || hypotheses.length >= MAX_HYPOTHESES) continue;
+      const numbers = hypotheses.map(({ id }) => hypothesisKey(id)).filter((key) => /^\d{1,6}$/.test(key));
+      const id = `H-${Math.max(0, ...numbers.map(Number)) + 1}`;
+      const origin = { round, agent: OPERATOR, calls: [] } as const;
+      const added = create({ id, text, evidence: [], probability: null }, origin, labels.operatorAdded);
+      hypotheses = [...hypotheses, added];
+      said.push(`${labels.operatorAdded}: ${id}: ${text}`);
+      continue;
+    }
+    const found = findById(hypotheses, change.id);
+    if (found === undefined) continue;
+    const isPin = change.kind === "pin";
+    const note = isPin ? labels.operatorPinned : labels.operatorDropped;
+    // A confirmation is for reviewers to give and to withdraw.
+    const to = !isPin ? "rejected" : found.state === "confirmed" ? "confirmed" : "active";
+    const moved = moveTo(found, to, { round, agent: OPERATOR, note });
     hypotheses = hypotheses.map((each) => each === found ? moved : each);
     said.push(`${note}: ${found.id}`);
-  };
-  for (const change of changes) {
-    switch (change.kind) {
-      case "pin":
-        move(change.id, "active", labels.operatorPinned);
-        break;
-      case "drop":
-        move(change.id, "rejected", labels.operatorDropped);
-        break;
-      case "add": {
-        const text = cut(oneLine(change.text.toWellFormed()), MAX_TEXT);
-        if (text === "" || hypotheses.length >= MAX_HYPOTHESES) break;
-        const id = nextId(hypotheses);
-        hypotheses = [...hypotheses, propose(id, text, round, labels.operatorAdded)];
-        said.push(`${labels.operatorAdded}: ${id}: ${text}`);
-        break;
-      }
-      default:
-        change satisfies never;
-    }
   }
   return { hypotheses, said };
-}
-
-function nextId(hypotheses: readonly Hypothesis[]): string {
-  const numbers = hypotheses.map(({ id }) => hypothesisKey(id)).filter((key) => /^\d{1,6}$/.test(key)).map(
-    Number,
-  );
-  return `H-${Math.max(0, ...numbers) + 1}`;
-}
-
-function propose(id: string, text: string, round: number, note: string): Hypothesis {
-  return {
-    id,
-    text,
-    state: "active",
-    proposer: OPERATOR,
-    round,
-    supporting_evidence: [],
-    evidence: [],
-    reviews: [],
-    rejected_reason: null,
-    probability: null,
-    transitions: [{ round, from: null, to: "active", agent: OPERATOR, note }],
-  };
 }
