@@ -2,6 +2,7 @@
  * Removes claims that only this server can check from an imported record: which evidence counts, and which
  * hypothesis is confirmed.
  */
+import { isShallow } from "../engine/agents/run_tool.ts";
 import { labelLanguage } from "../engine/graph/labels.ts";
 import { fieldsOf, isObject, numberOf, textOf } from "../engine/graph/json_objects.ts";
 import { lastDecision } from "./fold.ts";
@@ -112,11 +113,6 @@ function hasLongTable({ events, hypotheses }: Readonly<Record<string, unknown>>)
 
 function isLonger(value: unknown, most: number): boolean {
   return Array.isArray(value) && value.length > most;
-}
-
-function isShallow(value: unknown, depth: number): boolean {
-  if (typeof value !== "object" || value === null) return true;
-  return depth > 0 && Object.values(value).every((member) => isShallow(member, depth - 1));
 }
 
 function isSmall(value: unknown): boolean {
