@@ -177,7 +177,7 @@ export async function readRuns(folder: string): Promise<readonly RunListItem[]> 
   return items.sort(byTime);
 }
 
-export async function readRun(folder: string, prefix: string): Promise<StoredRun> {
+async function readRun(folder: string, prefix: string): Promise<StoredRun> {
   const shown = JSON.stringify(prefix.slice(0, 40));
   if (!/^[0-9a-f]+$/.test(prefix) || prefix.length < MIN_PREFIX) {
     throw new AppError("invalid_request", `Not the id of a run, or its first ${MIN_PREFIX} digits: ${shown}`);

@@ -310,7 +310,7 @@ export interface Folder {
  * The last line may be torn and is then ignored.
  */
 
-export type Append = (bytes: Uint8Array) => Promise<void>;
+type Append = (bytes: Uint8Array) => Promise<void>;
 
 /** Writes lines in order; lines that arrive during a write are combined into the next one. */
 export class Journal {
@@ -359,6 +359,6 @@ export class Journal {
 }
 
 /** The events of a journal; torn or damaged lines are ignored. */
-export function readJournal(text: string): readonly StoredEvent[] {
+function readJournal(text: string): readonly StoredEvent[] {
   return readEvents(text.split("\n").map(parseJson));
 }

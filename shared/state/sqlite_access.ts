@@ -356,7 +356,7 @@ function resultCode(error: unknown): number {
 }
 
 /** The number in the header of each service's database: four letters, which `file` shows as a number. */
-export const APPLICATION_IDS = {
+const APPLICATION_IDS = {
   signer: 0x67536967,
   "control plane": 0x6743706c,
   "approval bridge": 0x67427267,
@@ -385,13 +385,13 @@ export interface StateSchema {
 }
 
 /** Whose database has this number; `undefined` for nobody's of ours. */
-export function ownerOf(applicationId: number): StateOwner | undefined {
+function ownerOf(applicationId: number): StateOwner | undefined {
   const owners = Object.keys(APPLICATION_IDS) as StateOwner[];
   return owners.find((owner) => APPLICATION_IDS[owner] === applicationId);
 }
 
 /** How the tables of a file differ from those of a version of the schema; `undefined` when they don't. */
-export function findDifference(
+function findDifference(
   database: DatabaseSync,
   { owner, migrations }: StateSchema,
   version: number,

@@ -216,7 +216,7 @@ const ENGLISH = {
   silent: (toolCalls: number) => `(The agent gave no answer after ${toolCalls} tool calls.)`,
 };
 
-export type Instructions = Readonly<typeof ENGLISH>;
+type Instructions = Readonly<typeof ENGLISH>;
 
 const SPANISH: Instructions = {
   untrusted:

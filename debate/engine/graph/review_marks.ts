@@ -284,7 +284,7 @@ function readBlock(id: string, tail: string, body: readonly string[]): FoundHypo
   };
 }
 
-export function findEvidence(lines: readonly string[]): readonly string[] {
+function findEvidence(lines: readonly string[]): readonly string[] {
   const evidence = lines.filter(citesTool).map((line) =>
     cut(line.slice(0, 4 * MAX_EVIDENCE_TEXT).replace(/^[\s>*•+-]{1,12}/, "").trim(), MAX_EVIDENCE_TEXT)
   );
