@@ -12,7 +12,7 @@ import { type Execute, execute } from "./request/execute.ts";
 import { countEvents, createTimings, timeAuthority, trackRuns } from "./request/records.ts";
 import { Inventory } from "./request/route.ts";
 import { type GetFile, getFile, type PutFile, putFile } from "./request/transfer.ts";
-import { startSessions } from "./sessions/start.ts";
+import { startSessions } from "./sessions/sessions.ts";
 import { createEphemeralKey } from "./ssh/login.ts";
 import { runCommand, type RunCommandOptions } from "./ssh/run_command.ts";
 

@@ -4,40 +4,37 @@ import { visibleText } from "@gateway/shared/text";
 import { AppError } from "@gateway/shared/errors";
 import { describeVersion } from "@gateway/shared/service";
 import { normalizeArguments, once, rulesOf } from "./kit/arguments.ts";
-import { addApproval } from "./approvals/approval.ts";
+import { APPROVAL } from "./approvals/approval.ts";
 import { addRepair } from "./audit/repair.ts";
 import { addPublicKey } from "./audit/keys.ts";
 import { addShow, addTail } from "./audit/show.ts";
 import { addVerify } from "./audit/verify.ts";
 import { addBackup } from "./backup/backup.ts";
-import { addCa } from "./hosts/ca.ts";
-import { addCaKeys } from "./identities/ca_keys.ts";
-import { addCallers } from "./identities/callers.ts";
-import { addCluster } from "./clusters/cluster.ts";
-import { addCheck } from "./clusters/check.ts";
-import { addEnrol } from "./clusters/enrol.ts";
+import { CA } from "./hosts/ca.ts";
+import { CA_KEYS } from "./identities/ca_keys.ts";
+import { CALLERS } from "./identities/callers.ts";
+import { CLUSTER } from "./clusters/cluster.ts";
 import { addCompletion } from "./setup/completion.ts";
 import { addEnvelope } from "./setup/envelope.ts";
-import { addFreeze } from "./incident/freeze.ts";
-import { addHost } from "./hosts/host.ts";
+import { FREEZE, REVOCATIONS, REVOKE, SESSION, UNFREEZE } from "./incident/freeze.ts";
+import { HOST } from "./hosts/host.ts";
 import { addDoctor } from "./doctor/doctor.ts";
-import { addIdentity } from "./identities/identity.ts";
+import { IDENTITY } from "./identities/identity.ts";
 import { addInit } from "./setup/init.ts";
 import { addMigrate } from "./setup/migrate.ts";
 import { addPermissions } from "./setup/permissions.ts";
-import { addVersions } from "./policy/versions.ts";
-import { addExplain } from "./policy/explain.ts";
-import { addRecommend } from "./policy/recommend.ts";
-import { addGrants } from "./policy/grants.ts";
-import { addRules } from "./policy/rules.ts";
-import { addReload } from "./setup/reload.ts";
-import { addRevoke } from "./incident/revoke.ts";
+import { VERSIONS } from "./policy/versions.ts";
+import { EXPLAIN } from "./policy/explain.ts";
+import { RECOMMEND } from "./policy/recommend.ts";
+import { GRANTS, RULES } from "./policy/grants.ts";
+import { RELOAD } from "./setup/reload.ts";
 import { addStatus } from "./doctor/status.ts";
 import { addVersion } from "./setup/version.ts";
-import type { AddCommand, CommandContext, Environment, GlobalOption, Use } from "./kit/context.ts";
+import { addEntry, type CommandEntry } from "./kit/command.ts";
+import type { CommandContext, Environment, GlobalOption, Use } from "./kit/context.ts";
 import { CLIENT_ENV_NAMES } from "./kit/client_config.ts";
 import { clientConfigPlaces } from "./kit/find_client.ts";
-import { warningsOfEnds } from "./identities/ends_soon.ts";
+import { warningsOfEnds } from "./identities/certificate_facts.ts";
 import {
   createLineWriter,
   EXIT_CODES,
@@ -50,40 +47,37 @@ import {
 
 const LONGEST_HELP_LINE = 100;
 
-/** Commands that are words behind one word: `audit verify`. */
-function group(name: string, description: string, commands: readonly AddCommand[]): AddCommand {
-  return (program, context) => {
-    const parent = program.command(name).description(description);
-    for (const add of commands) add(parent, context);
-  };
-}
-
-const COMMANDS: readonly AddCommand[] = [
+const COMMANDS: readonly CommandEntry[] = [
   addInit,
   addMigrate,
   addPermissions,
-  addHost,
-  addCallers,
-  addCaKeys,
-  addCa,
-  addIdentity,
+  HOST,
+  CALLERS,
+  CA_KEYS,
+  CA,
+  IDENTITY,
   addDoctor,
   addStatus,
-  group("cluster", "See, change, enrol and check Kubernetes clusters.", [addCluster, addEnrol, addCheck]),
-  group("policy", "Explain and change what may run where.", [
-    addExplain,
-    addRecommend,
-    addRules,
-    addVersions,
-    addGrants,
-  ]),
-  addApproval,
-  addFreeze,
+  CLUSTER,
+  {
+    name: "policy",
+    summary: "Explain and change what may run where.",
+    commands: [EXPLAIN, RECOMMEND, ...RULES, ...VERSIONS, ...GRANTS],
+  },
+  APPROVAL,
+  FREEZE,
+  UNFREEZE,
+  SESSION,
+  REVOCATIONS,
   addEnvelope,
-  addRevoke,
-  group("audit", "Read, check and mend audit logs.", [addTail, addShow, addVerify, addPublicKey, addRepair]),
+  REVOKE,
+  {
+    name: "audit",
+    summary: "Read, check and mend audit logs.",
+    commands: [addTail, addShow, addVerify, addPublicKey, addRepair],
+  },
   addBackup,
-  addReload,
+  RELOAD,
   addCompletion,
   addVersion,
 ];
@@ -128,8 +122,8 @@ export async function runProgram(args: readonly string[], environment: Environme
     run: async (command, uses, action) => {
       if (!uses.includes("programs")) environment.dropPrograms?.();
       const result = await action();
-      writeResult(terminal, { json }, result);
-      if (result.failed === true) exitCode = EXIT_CODES.failed;
+      if (result !== undefined) writeResult(terminal, { json }, result);
+      if (result?.failed === true) exitCode = EXIT_CODES.failed;
       await warnOfEnds(command, uses, environment);
     },
     stream: async (action) => {
@@ -188,7 +182,7 @@ export function createProgram(context: CommandContext, verbose = false): Command
     .helpOption("-h, --help", "explain the program or a command")
     .addHelpText("after", EXAMPLES)
     .helpCommand("help [command]", "explain the program or a command");
-  for (const add of COMMANDS) add(program, context);
+  for (const entry of COMMANDS) addEntry(program, context, entry);
   return program;
 }
 

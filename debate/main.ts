@@ -1,7 +1,7 @@
 import "@gateway/shared/service/no_storage";
 import { systemClock } from "@gateway/shared/clock";
 import type { Environment } from "./cli/environment.ts";
-import type { ExitCode } from "./cli/failure.ts";
+import type { ExitCode } from "./cli/options.ts";
 import { runProgram } from "./cli/program.ts";
 import { ENV_NAMES } from "./settings/config.ts";
 import { TOOL_ENV_NAMES } from "./tools/catalogue.ts";

@@ -3,7 +3,7 @@ import { extname } from "node:path";
 import { fileURLToPath } from "node:url";
 import { singleQuote } from "@gateway/shared/text";
 import { readSettings } from "./cli/environment.ts";
-import { exitCodeOf, writeFailure } from "./cli/failure.ts";
+import { exitCodeOf, writeFailure } from "./cli/options.ts";
 import { ENV_NAMES } from "./settings/config.ts";
 import { serveFlags } from "./permissions.ts";
 import { PROGRAM_PATH } from "./tools/run_program.ts";

@@ -1,83 +1,69 @@
 /**
- * The one door for JSON. It keeps 64-bit integers exact in both directions: certificate serials are random 64-bit
- * numbers, which `JSON.parse` and `JSON.stringify` would corrupt. And it reads what a text says whatever was read
- * before it, which `JSON.parse` does not when a key is written with a backslash.
- *
- * ```ts
- * import assert from "node:assert/strict";
- * import { parseJson, stringifyJson } from "@gateway/shared/json";
- *
- * const value = parseJson('{"serial":18446744073709551615,"ttl":60}');
- * assert.deepEqual(value, { serial: 18446744073709551615n, ttl: 60 });
- * assert.equal(stringifyJson(value), '{"serial":18446744073709551615,"ttl":60}');
- * ```
+ * The only door for JSON. It keeps 64-bit integers exact, which `JSON.parse` and `JSON.stringify` corrupt: certificate
+ * serials are random 64-bit numbers. Its result never depends on JSON that was parsed before. `JSON.parse` of Deno's
+ * engine can confuse keys that are written with a backslash.
  *
  * @module
  */
 
-/** What the engine has and the compiler's library does not describe yet (ECMAScript 2026, JSON source text access). */
-interface JsonSourceText {
+/** ECMAScript 2026, JSON source text access, which the compiler's library lacks. */
+const json = JSON as JSON & {
   rawJSON(text: string): unknown;
-  parse(text: string, reviver: (key: string, value: unknown, context: NumberSource) => unknown): unknown;
-}
+  parse(
+    text: string,
+    reviver: (key: string, value: unknown, context: { readonly source?: string }) => unknown,
+  ): unknown;
+};
 
-interface NumberSource {
-  /** The literal as written; only for numbers, strings, booleans and null. */
-  readonly source?: string;
-}
-
-const json = JSON as JSON & JsonSourceText;
-
-/** The shortest texts with a number that needs the slow way: 16 digits in a row, or an exponent that may overflow. */
+/** 16 digits in a row, or an exponent that may overflow. */
 const NEEDS_REVIVER = /\d{16}|\d[eE]\+?\d{3}/;
 
 /**
- * Parses JSON. An integer outside the safe range of `number` becomes a `bigint`, every other number a
- * `number`. A lone surrogate in a string or a key becomes U+FFFD, so that every string can be encoded as
- * UTF-8 and hashed. The last of several equal keys counts.
+ * Parses JSON. An integer outside the safe range of `number` becomes a `bigint`. A lone surrogate becomes U+FFFD, so that
+ * every string can be encoded as UTF-8 and hashed. The last of several equal keys counts.
  *
- * @throws {SyntaxError} when the text is not JSON, nests too deeply, or holds a number beyond any `number`
+ * @throws {SyntaxError} if the text is not JSON, nests too deeply, or has a number beyond any `number`
  */
 export function parseJson(text: string): unknown {
   const wellFormed = replaceLoneSurrogates(text);
   if (hasEscapedKey(wellFormed)) return parseStrictly(wellFormed, toExactNumber);
   if (!NEEDS_REVIVER.test(wellFormed)) return JSON.parse(wellFormed);
   try {
-    return json.parse(wellFormed, exactNumber);
+    return json.parse(
+      wellFormed,
+      (_key: string, value: unknown, { source }: { readonly source?: string }) =>
+        typeof value === "number" && source !== undefined ? toExactNumber(source, value) : value,
+    );
   } catch (error) {
-    // The reviver recurses, unlike the parser; overflowing the stack is the sender's doing, not our fault.
+    // Unlike the parser, the reviver recurses. A stack overflow is the sender's fault.
     if (error instanceof RangeError) throw new SyntaxError("JSON is nested too deeply", { cause: error });
     throw error;
   }
 }
 
 /**
- * Parses a request from outside as {@linkcode parseJson} does, but rejects an object with two equal keys. Programs
- * disagree on which one counts, so a proxy or an approver could see another request than the one that is decided.
+ * {@linkcode parseJson} for a request from outside: rejects an object with two equal keys. Programs disagree on which
+ * one counts, so a proxy or an approver could see another request than the decided one.
  *
- * @throws {SyntaxError} also when an object has two equal keys
+ * @throws {SyntaxError} also for two equal keys
  */
 export function parseUniqueJson(text: string): unknown {
   return parseStrictly(replaceLoneSurrogates(text), toExactNumber, { uniqueKeys: true });
 }
 
-/**
- * Parses JSON as `JSON.parse` would without its defect: every number becomes a `number`, and lone surrogates stay.
- *
- * @throws {SyntaxError} when the text is not JSON
- */
+/** Parses JSON as `JSON.parse` should: every number becomes a `number`, and lone surrogates stay. */
 export function parseStandardJson(text: string): unknown {
   return hasEscapedKey(text) ? parseStrictly(text, Number) : JSON.parse(text);
 }
 
 /**
- * The same JSON, safe for a library that calls `JSON.parse`: no key in it is written with a backslash, nor in a text
- * that begins or ends with it.
+ * The same JSON for a library that calls `JSON.parse`: no key in it is written with a backslash, nor in a text that
+ * begins or ends with it.
  *
- * @throws {SyntaxError} when the text is not JSON, or a key can't be written otherwise
+ * @throws {SyntaxError} if the text is not JSON, or a key needs a backslash
  */
 export function withPlainKeys(text: string): string {
-  // What ends with a string may continue with a colon.
+  // A text that ends with a string may continue with a colon.
   if (!hasEscapedKey(`${text}:`)) return text;
   const plain = JSON.stringify(parseStandardJson(text));
   if (hasEscapedKey(`${plain}:`)) {
@@ -87,21 +73,16 @@ export function withPlainKeys(text: string): string {
 }
 
 /**
- * Writes JSON on one line. A `bigint` is written as its digits; members that are `undefined` are left out.
- * Exact for what {@linkcode parseJson} gives.
+ * Writes JSON on one line. A `bigint` becomes its digits.
  *
- * @throws {TypeError} when the value is `undefined`, a function or a symbol, or refers to itself
+ * @throws {TypeError} for `undefined`, a function, a symbol, or a value that contains itself
  */
 export function stringifyJson(value: unknown): string {
-  const text: string | undefined = hasBigint(value)
-    ? JSON.stringify(value, writeBigint)
-    : JSON.stringify(value);
+  const write = (_key: string, member: unknown) =>
+    typeof member === "bigint" ? writableBigint(member) : member;
+  const text: string | undefined = JSON.stringify(value, mayHaveBigint(value) ? write : undefined);
   if (text === undefined) throw new TypeError(`Cannot write ${typeof value} as JSON`);
   return text;
-}
-
-function exactNumber(_key: string, value: unknown, { source }: NumberSource): unknown {
-  return typeof value === "number" && source !== undefined ? toExactNumber(source, value) : value;
 }
 
 function toExactNumber(literal: string, value: number = Number(literal)): number | bigint {
@@ -111,28 +92,22 @@ function toExactNumber(literal: string, value: number = Number(literal)): number
   return value;
 }
 
-/** What `JSON.stringify`, which knows no `bigint`, writes as the digits of one. */
+/** A value that `JSON.stringify` writes as the digits of the integer. */
 export function writableBigint(integer: bigint): unknown {
   return json.rawJSON(integer.toString());
 }
 
-function writeBigint(_key: string, value: unknown): unknown {
-  return typeof value === "bigint" ? writableBigint(value) : value;
-}
-
-/** A look at two levels decides for the common shapes; what lies deeper takes the replacer, which is always right. */
-function hasBigint(value: unknown): boolean {
-  if (typeof value === "bigint") return true;
-  if (typeof value !== "object" || value === null) return false;
-  for (const member of Object.values(value)) {
-    if (typeof member === "bigint" || (typeof member === "object" && member !== null)) return true;
-  }
-  return false;
+/** Flat objects of other values, the common case, need no replacer. */
+function mayHaveBigint(value: unknown): boolean {
+  const isDeep = (member: unknown) =>
+    typeof member === "bigint" || (typeof member === "object" && member !== null);
+  if (typeof value !== "object" || value === null) return isDeep(value);
+  return Object.values(value).some(isDeep);
 }
 
 /**
- * Text that was decoded from UTF-8 has lone surrogates only as escapes, so they can be found before parsing,
- * in keys too. Every escape is matched whole: in `\\ud800` the `u` belongs to no escape.
+ * Text that was decoded from UTF-8 has lone surrogates only as escapes. Every escape is matched whole: in `\\ud800` the
+ * `u` belongs to no escape.
  */
 function replaceLoneSurrogates(text: string): string {
   if (!text.includes("\\ud") && !text.includes("\\uD")) return text.toWellFormed();
@@ -142,9 +117,9 @@ function replaceLoneSurrogates(text: string): string {
   );
 }
 
-/** Whether a key is written with a backslash. Exact for JSON; anything else has no right answer. */
+/** Whether a key is written with a backslash. Exact for JSON. */
 export function hasEscapedKey(text: string): boolean {
-  // What is outside of strings has no backslash, so the next one is always inside.
+  // Outside of strings JSON has no backslash.
   for (let at = text.indexOf("\\"); at !== -1;) {
     const end = endOfString(text, at);
     if (end === undefined) return false;
@@ -154,7 +129,7 @@ export function hasEscapedKey(text: string): boolean {
   return false;
 }
 
-/** Where the text continues after the string that starts here, or in which this is; `undefined` when it does not end. */
+/** The offset after the string that starts or continues here; `undefined` if it does not end. */
 function endOfString(text: string, start: number): number | undefined {
   let quote = text.indexOf('"', start + 1);
   while (quote !== -1 && isEscaped(text, quote)) quote = text.indexOf('"', quote + 1);
@@ -173,7 +148,7 @@ function skipBlanks(text: string, start: number): number {
   return at;
 }
 
-/** A list or object that has begun, and the key that the next value belongs to. */
+/** An unfinished list or object, and the key of its next value. */
 interface Open {
   readonly value: unknown[] | Record<string, unknown>;
   key: string;
@@ -184,11 +159,8 @@ const NUMBER = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
 const WORDS = [["true", true], ["false", false], ["null", null]] as const;
 
 /**
- * Parses JSON (RFC 8259) without the engine's parser of objects: several times as slow, at any depth. The last of
+ * Parses JSON (RFC 8259) without the engine's parser of objects, at any depth. It is several times slower. The last of
  * several equal keys counts, unless keys must be unique.
- *
- * @param toNumber gives the value of a number as it is written
- * @throws {SyntaxError} when the text is not JSON
  */
 function parseStrictly(
   text: string,
@@ -203,7 +175,8 @@ function parseStrictly(
     if (first === "{" || first === "[") {
       const isList = first === "[";
       scanner.skip();
-      const begun: Open = { value: isList ? [] : emptyObject(), key: "" };
+      // Without prototype, a key cannot be the setter of one, and the engine does not share keys between objects.
+      const begun: Open = { value: isList ? [] : Object.create(null), key: "" };
       if (scanner.peek() !== (isList ? "]" : "}")) {
         if (!isList) begun.key = scanner.key();
         open.push(begun);
@@ -212,7 +185,7 @@ function parseStrictly(
       scanner.skip();
       value = close(begun.value);
     } else value = first === '"' ? scanner.string() : scanner.word(toNumber);
-    // Behind a value.
+    // After a value.
     for (;;) {
       const next = scanner.peek();
       const top = open.at(-1);
@@ -231,12 +204,7 @@ function parseStrictly(
   }
 }
 
-/** Without prototype, a key can't be the setter of one, and the engine does not remember keys for other objects. */
-function emptyObject(): Record<string, unknown> {
-  return Object.create(null);
-}
-
-/** Adds a value, and gives whether to a list. */
+/** Adds a value; returns whether the container is a list. */
 function put({ value: container, key }: Open, value: unknown): boolean {
   if (!Array.isArray(container)) {
     container[key] = value;
@@ -250,7 +218,6 @@ function close(container: Open["value"]): unknown {
   return Array.isArray(container) ? container : Object.setPrototypeOf(container, Object.prototype);
 }
 
-/** Walks over the tokens of a text. */
 class Scanner {
   readonly #text: string;
   #at = 0;
@@ -259,13 +226,13 @@ class Scanner {
     this.#text = text;
   }
 
-  /** The first character of the next token; `undefined` at the end. */
+  /** Returns the first character of the next token; `undefined` at the end. */
   peek(): string | undefined {
     this.#at = skipBlanks(this.#text, this.#at);
     return this.#text[this.#at];
   }
 
-  /** Goes past the character that was peeked at. */
+  /** Skips the character of `peek`. */
   skip(): void {
     this.#at++;
   }
@@ -280,7 +247,7 @@ class Scanner {
   string(): string {
     const start = this.#at;
     this.#at = endOfString(this.#text, start) ?? this.fail();
-    // What the engine misreads are keys, and a string alone is not one.
+    // The engine misreads only keys, and a string alone is none.
     const value: unknown = JSON.parse(this.#text.slice(start, this.#at));
     return typeof value === "string" ? value : this.fail();
   }

@@ -1,14 +1,5 @@
 /**
- * Text and bytes: quoting, visible forms of unseen characters, identities, durations, shell words.
- *
- * ```ts
- * import assert from "node:assert/strict";
- * import { quoteText, shellQuote, visibleText } from "@gateway/shared/text";
- *
- * assert.equal(quoteText("a\tb"), String.raw`"a\tb"`);
- * assert.equal(shellQuote("a b"), "'a b'");
- * assert.equal(visibleText("a\u202eb"), String.raw`a\u{202e}b`);
- * ```
+ * Text and bytes: quoting, visible forms of invisible characters, identities, durations, shell words.
  *
  * @module
  */
@@ -28,9 +19,8 @@ const SHORT: Readonly<Record<string, string>> = {
 const UNPRINTABLE = /["\\]|[^\p{L}\p{M}\p{N}\p{P}\p{S} ]/gu;
 
 /**
- * A text in double quotes. `"` and `\` get a backslash; controls become `\a \b \f \n \r \t \v` or `\x1b`;
- * whatever else does not print (format characters, separators other than the space, unassigned code points)
- * is written like `\u200b` or `\U000e0001`; a lone surrogate becomes U+FFFD first.
+ * A text in double quotes, escaped as by Go's strconv.Quote: `\n`, `\x1b`, `\u200b`, `\U000e0001`. A lone surrogate
+ * becomes U+FFFD.
  */
 export function quoteText(text: string): string {
   return `"${text.toWellFormed().replace(UNPRINTABLE, escape)}"`;
@@ -46,46 +36,39 @@ function escape(character: string): string {
 }
 
 /**
- * As part of a character class: what shows nothing of itself or steers what is shown. Controls, format characters
- * (bidi, zero width, tags), private use, unassigned, lone surrogates; separators of lines; the other default
- * ignorables, such as variation selectors and the Hangul fillers; the Braille pattern without dots.
+ * The part of a character class with characters that show nothing or change the display of others: controls, format
+ * characters (bidi, zero width, tags), private use, unassigned, lone surrogates, line separators, other default
+ * ignorables (variation selectors, Hangul fillers), and the Braille pattern without dots.
  */
 const UNSEEN: string = String.raw`\p{C}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800`;
 
 const UNSEEN_CHARACTER = new RegExp(`[${UNSEEN}]`, "u");
 const UNSAFE_CHARACTER = new RegExp(String.raw`[${UNSEEN}\p{Zs}]`, "u");
 
-/** Whether a text holds what no reader sees: as a name it could pass for another. */
+/** Whether a text has invisible characters: as a name it could look like another. */
 export function hasUnseen(text: string): boolean {
   return UNSEEN_CHARACTER.test(text);
 }
 
-/**
- * Whether a text can't stand as one word in an audit record or a KeyId, whose fields are divided by blanks: it holds
- * a blank of any kind, or is not what it looks like.
- */
+/** Whether a text is unsafe as one word of an audit record or a KeyId: it has a space or an invisible character. */
 export function isUnsafe(text: string): boolean {
   return UNSAFE_CHARACTER.test(text);
 }
 
-/** A text without the spaces and tabs at its ends. Other white space stays, unlike with `trim()`. */
+/** Removes spaces and tabs at both ends. Unlike with `trim()`, other white space stays. */
 export function trimBlanks(text: string): string {
   return text.replace(/^[ \t]+|(?<![ \t])[ \t]+$/g, "");
 }
 
 /**
- * As a regular expression with the flag `u`: one character that does not show itself, is a blank other than the
- * space, or is a mark that stands on nothing or as a third on one letter.
+ * A regular expression, for the flag `u`, of one character that is invisible, a space other than the ASCII space, or a
+ * mark without a base or as the third of one letter.
  */
 export const ODD: string = String.raw`(?:[${UNSEEN}]|(?! )\p{Zs}|\p{M}(?<=\p{M}{3}|^\p{M}))`;
 
 const EVERY_ODD = new RegExp(ODD, "gu");
 
-/**
- * One character written out: C0, DEL and C1 as `\x1b`, all others as `\u{202e}`.
- *
- * @param character one code point, or a lone surrogate
- */
+/** One code point, or a lone surrogate, as an escape: C0, DEL and C1 as `\x1b`, all others as `\u{202e}`. */
 export function escapeCharacter(character: string): string {
   const code = character.codePointAt(0) ?? 0;
   const hex = code.toString(16);
@@ -93,15 +76,14 @@ export function escapeCharacter(character: string): string {
 }
 
 /**
- * The text with every character that steers a terminal or hides other text written out as by
- * {@linkcode escapeCharacter}. The result is one line. A backslash stays as it is, so the text is for eyes,
- * not for parsing back.
+ * Escapes every character that controls a terminal or hides other text. The result is one line for eyes: a backslash
+ * stays as it is.
  */
 export function visibleText(text: string): string {
   return text.replace(EVERY_ODD, escapeCharacter);
 }
 
-/** The same as {@linkcode visibleText} line by line: line ends and tabs stay, and CR LF ends a line. */
+/** {@linkcode visibleText} for several lines: line ends and tabs stay, and CR LF ends a line. */
 export function visibleLines(text: string): string {
   return text.replaceAll("\r\n", "\n").replace(
     EVERY_ODD,
@@ -109,25 +91,23 @@ export function visibleLines(text: string): string {
   );
 }
 
-/** The same JSON value in one line in which nothing steers a terminal or hides other text. */
+/** The same JSON value in one line, without characters that control a terminal or hide other text. */
 export function visibleJson(json: string): string {
-  // C0 can stand between tokens only, where a blank means the same; everything else in strings only.
-  return json.replace(EVERY_ODD, (character) => character < " " ? " " : escapeUnits(character));
+  // C0 occurs only between tokens, where a space means the same. All others occur only in strings.
+  return json.replace(
+    EVERY_ODD,
+    (character) =>
+      character < " " ? " " : character.split("")
+        .map((unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`).join(""),
+  );
 }
 
-function escapeUnits(character: string): string {
-  return Array.from(
-    { length: character.length },
-    (_, index) => `\\u${character.charCodeAt(index).toString(16).padStart(4, "0")}`,
-  ).join("");
-}
-
-/** The start of a text, at most that many UTF-16 units and no half of a character. */
+/** The start of a text, at most `limit` UTF-16 units, without half of a character. */
 export function cutText(text: string, limit: number): string {
   return text.length <= limit ? text : text.slice(0, limit).replace(/[\ud800-\udbff]$/, "");
 }
 
-/** The same with `…` in the place of what is cut off. */
+/** {@linkcode cutText} with `…` for the omitted text. */
 export function shortenText(text: string, limit: number): string {
   return text.length <= limit ? text : `${cutText(text, limit)}…`;
 }
@@ -135,12 +115,12 @@ export function shortenText(text: string, limit: number): string {
 // `=` is left out: zsh rewrites a word that begins with it.
 const BARE_WORD = /^[A-Za-z0-9@%_+:,./-]+$/;
 
-/** A word as a POSIX shell has to be given it: bare where that is safe, else in single quotes. */
+/** A word for a POSIX shell: bare if that is safe, else in single quotes. */
 export function shellQuote(word: string): string {
   return BARE_WORD.test(word) ? word : singleQuote(word);
 }
 
-/** A text as one word of a POSIX shell, in single quotes whatever is in it. */
+/** A text as one word of a POSIX shell, always in single quotes. */
 export function singleQuote(text: string): string {
   return `'${text.replaceAll("'", "'\\''")}'`;
 }
@@ -155,36 +135,31 @@ export function formatDuration(milliseconds: number): string {
   return minutes > 0 ? `${minutes}m${seconds}` : seconds;
 }
 
-/** Names for which everything below changes no more than capitals and dots. */
 const ASCII = /^[\0-\x7f]*$/;
-/** Of a name that has something before them: what is nothing but dots is a name too. */
+/** A name may consist of dots alone. */
 const TRAILING_DOTS = /(?<=[^.])\.+$/;
 
-/**
- * The form in which names are the same that differ by Unicode compatibility form (NFKC), by case, or by trailing
- * dots. Empty only for the empty name. Not for showing.
- */
+/** The common form of names that differ by Unicode compatibility form (NFKC), by case, or by trailing dots. */
 export function foldIdentity(name: string): string {
   if (ASCII.test(name)) return name.toLowerCase().replace(TRAILING_DOTS, "");
   return foldCase(name.normalize("NFKC")).normalize("NFKC").replace(TRAILING_DOTS, "");
 }
 
-/** Whether two names are taken for one. */
+/** Whether two names count as one. */
 export function isSameIdentity(left: string, right: string): boolean {
   return foldIdentity(left) === foldIdentity(right);
 }
 
-/** Full case folding, and wider where capitals are shared, as by `ı` and `i`: too many stopped is the safe side. */
+/** Full case folding, and more for shared capitals such as `ı` and `i`: blocking too much is safe. */
 function foldCase(text: string): string {
-  // By way of small letters first: the capital sharp s has no other way to its two letters. Character by character at
-  // last: a sigma at a word's end is the same as any other.
+  // The capital sharp s becomes two letters only via small letters. A final sigma becomes a sigma only by itself.
   return Array.from(text.toLowerCase().toUpperCase(), (character) => character.toLowerCase()).join("");
 }
 
-/** The keys and list positions from the top of a config to one of its values. */
+/** The keys and list indexes from the top of a config to one of its values. */
 export type KeyPath = readonly PropertyKey[];
 
-/** `hosts.web01.addr`, `redact.patterns[0].name`; a key with other characters, a dot too, is quoted: `hosts["web.01"]`. */
+/** `hosts.web01.addr`, `redact.patterns[0].name`; a key with other characters is quoted: `hosts["web.01"]`. */
 export function formatKeyPath(path: KeyPath): string {
   let text = "";
   for (const key of path) {
@@ -195,11 +170,7 @@ export function formatKeyPath(path: KeyPath): string {
   return text;
 }
 
-/**
- * All of them, one after the other, always in a buffer of their own.
- *
- * Not `Buffer.concat`: its result may lie in a pool that others share, and its `slice` is not a copy.
- */
+/** Joins bytes in a new buffer. `Buffer.concat` may use a shared pool, and its `slice` is not a copy. */
 export function concatBytes(pieces: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
   const bytes = new Uint8Array(pieces.reduce((sum, piece) => sum + piece.length, 0));
   let offset = 0;
@@ -210,10 +181,7 @@ export function concatBytes(pieces: readonly Uint8Array[]): Uint8Array<ArrayBuff
   return bytes;
 }
 
-/**
- * Reads to the end of a source; `undefined` as soon as it gives more than `maxBytes`, and then it is told that no
- * more is wanted: a stream is cancelled.
- */
+/** Reads to the end of a source; `undefined` after more than `maxBytes`, and then a stream is canceled. */
 export async function collectBytes(
   source: AsyncIterable<Uint8Array | string>,
   maxBytes: number,
@@ -229,7 +197,7 @@ export async function collectBytes(
   return concatBytes(pieces);
 }
 
-/** Writes all of it: a file or pipe may take a part at a time. */
+/** Writes all bytes. A file or pipe may accept only a part at a time. */
 export async function writeAll(
   target: { write(bytes: Uint8Array): Promise<number> },
   bytes: Uint8Array,
@@ -237,7 +205,7 @@ export async function writeAll(
   for (let rest = bytes; rest.length > 0;) rest = rest.subarray(await target.write(rest));
 }
 
-/** The same without a turn of the event loop; a text is written as UTF-8. */
+/** {@linkcode writeAll} without a turn of the event loop. A text is written as UTF-8. */
 export function writeAllSync(
   target: { writeSync(bytes: Uint8Array): number },
   content: Uint8Array | string,

@@ -8,11 +8,10 @@ import type { ServiceLogger } from "@gateway/shared/service";
 import { createSignerApp } from "./app.ts";
 import { openConfigFile, stampOf } from "./config/config_file.ts";
 import { signerUsedFiles } from "./config/permissions.ts";
+import { logEnvelopeKey, snapshotWarnings } from "./config/warnings.ts";
 import { findAnswers, readIssuedRecords } from "./live/krl/recorded.ts";
 import type { LogReader } from "./live/krl/revocation_list.ts";
-import { logEnvelopeKey, type SignerState, snapshotWarnings } from "./live/signer_state.ts";
-import { PolicyPreparation } from "./live/policy_preparation.ts";
-import type { PolicySource } from "./live/policy_source.ts";
+import type { PolicySource, SignerState } from "./live/policy.ts";
 import { openPostgresStore, type SharedState } from "./live/state/postgres.ts";
 import { openSqliteStore } from "./live/state/store.ts";
 import { type Authority, openAuthority } from "./sign/authority.ts";
@@ -114,13 +113,12 @@ function periodicTasks(
 
 /** Takes over what the other signers of the database change, from here on. */
 async function followOthers(
-  { live, krl, leases, policySource, state, clock, logger }: Authority,
+  { live, krl, leases, policySource, state, clock }: Authority,
   group: SharedGroup,
   shared: SharedState,
   opened: AsyncDisposableStack,
 ): Promise<void> {
-  const preparation = new PolicyPreparation({ policySource, state, logger, versions: shared.policy });
-  opened.defer(() => preparation.ended());
+  opened.defer(() => policySource.prepared());
   opened.defer(() => group.stop());
   await group.start(async (link, confirm) => {
     const { seen } = group;
@@ -136,7 +134,7 @@ async function followOthers(
     await leases.revokeNew(content.state.freezes);
     // A policy that cannot be used is not decided by: the others need not wait for this signer.
     if (policySource.learn(content.state.policy)) await reloadPolicy(state, policySource);
-    preparation.learn(content.state.proposal);
+    policySource.learnProposal(content.state.proposal, state);
     return content.epochs;
   });
   const { from, newest } = policySource;

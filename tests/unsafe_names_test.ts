@@ -3,7 +3,7 @@ import { callerFromCertificate } from "@gateway/shared/http";
 import { decideEndUser } from "@gateway/shared/oidc";
 import { endUserOidcConfig } from "@gateway/shared/oidc/model";
 import { compilePolicy, decideSsh } from "@gateway/shared/policy";
-import { formatKeyId } from "../shared/ssh/user_certificate.ts";
+import { formatKeyId } from "../shared/ssh/certificate.ts";
 import { compileSample, sampleConfig, sampleHost, sampleIntent } from "@gateway/shared/testing";
 import { checkCaller, checkSignFields, freezeRequest, grantRequest, signRequest } from "@gateway/shared/wire";
 import { checkPath } from "../broker/request/transfer.ts";

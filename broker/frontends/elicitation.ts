@@ -1,15 +1,21 @@
+import { type Clock, type Random, within } from "@gateway/shared/clock";
 import {
+  type CallToolResult,
   type ElicitRequestFormParams,
   inputRequired,
   type InputRequiredResult,
+  ProtocolError,
+  ProtocolErrorCode,
+  type ServerContext,
 } from "@modelcontextprotocol/server";
 import * as z from "@zod/zod";
-import type { HumanAnswer } from "../request/execute.ts";
+import type { AskHuman, HumanAnswer } from "../request/execute.ts";
 
-/** How long a human may take to answer. */
+/** The time limit for the human's answer. */
 export const HUMAN_MS = 600_000;
-
-/** The name of the one input that is asked for. */
+/** The calls of one client that wait for its human at a time. */
+export const MAX_PAUSED = 16;
+/** The name of the input in a stateless question. */
 const INPUT = "approval";
 
 const APPROVED = z.object({ action: z.literal("accept"), content: z.object({ approve: z.literal(true) }) });
@@ -18,7 +24,7 @@ const CAN_ELICIT = z.object({
   elicitation: z.object({ form: z.unknown().optional(), url: z.unknown().optional() }),
 });
 
-/** Whether a client's capabilities say that it can show a human a form; a bare `elicitation` means forms. */
+/** Whether a client can show a form to a human. A bare `elicitation` means forms. */
 export function canElicit(capabilities: unknown): boolean {
   const declared = CAN_ELICIT.safeParse(capabilities);
   if (!declared.success) return false;
@@ -26,8 +32,7 @@ export function canElicit(capabilities: unknown): boolean {
   return form !== undefined || url === undefined;
 }
 
-/** The question as `elicitation/create` puts it. */
-export function elicitationParams(question: string): ElicitRequestFormParams {
+function elicitationParams(question: string): ElicitRequestFormParams {
   return {
     mode: "form",
     message: question,
@@ -39,30 +44,128 @@ export function elicitationParams(question: string): ElicitRequestFormParams {
   };
 }
 
-/** The question as the result of a call, which the client is to repeat with the answer and this state. */
-export function inputRequiredResult(question: string, requestState: string): InputRequiredResult {
-  const inputRequests = { [INPUT]: inputRequired.elicit(elicitationParams(question)) };
-  return inputRequired({ inputRequests, requestState });
-}
-
-/** The answer among the inputs of a repeated call. */
-export function readInput(responses: Readonly<Record<string, unknown>> | undefined): HumanAnswer {
-  return readElicitation(
-    responses !== undefined && Object.hasOwn(responses, INPUT) ? responses[INPUT] : undefined,
-  );
-}
-
-/** What an elicitation result means: only `accept` with `approve: true` is a yes. */
+/** Only `accept` with `approve: true` approves. */
 export function readElicitation(result: unknown): HumanAnswer {
   if (APPROVED.safeParse(result).success) return { kind: "approved" };
-  const { data } = ANSWERED.safeParse(result);
-  switch (data?.action) {
-    case "accept":
-      return { kind: "declined", why: "declined: approve is not true" };
-    case "decline":
-    case "cancel":
-      return { kind: "declined", why: `declined: ${data.action}` };
-    default:
-      return { kind: "declined", why: "declined: no answer that can be read" };
+  const action = ANSWERED.safeParse(result).data?.action ?? "no answer that can be read";
+  return { kind: "declined", why: `declined: ${action === "accept" ? "approve is not true" : action}` };
+}
+
+/** Reads the answer among the inputs of a repeated call. */
+export function readInput(responses: Readonly<Record<string, unknown>> | undefined): HumanAnswer {
+  return readElicitation(responses && Object.hasOwn(responses, INPUT) ? responses[INPUT] : undefined);
+}
+
+/** Asks by a request from the server, which only the protocol generation with sessions allows. */
+export function askByRequest({ send, signal }: ServerContext["mcpReq"], clock: Clock): AskHuman {
+  return async (question) => {
+    const params = { ...elicitationParams(question) };
+    const tooLate = new Error("no answer in time");
+    try {
+      // The library's own timer must not end the wait first.
+      const answer = await within(
+        { clock, ms: HUMAN_MS, signal, late: () => tooLate },
+        (signal) => send({ method: "elicitation/create", params }, { signal, timeout: 2 * HUMAN_MS }),
+      );
+      return readElicitation(answer);
+    } catch (error) {
+      if (error === tooLate) return { kind: "declined", why: tooLate.message };
+      return signal.aborted ? { kind: "declined", why: "canceled" } : readElicitation(undefined);
+    }
+  };
+}
+
+interface CallRequest {
+  /** The tool and its arguments. A repeated call must have the same identity. */
+  readonly identity: string;
+  readonly signal: AbortSignal;
+}
+
+interface PausedCall {
+  readonly identity: string;
+  readonly stop: AbortController;
+  readonly result: Promise<CallToolResult>;
+  readonly answer: (answer: HumanAnswer) => void;
+}
+
+/**
+ * Calls of the stateless protocol generation that wait for a human. A server of that generation sends no requests: the
+ * question is the result of the call, and the client repeats the call with the answer. The call waits here, and the
+ * client has only a random name for it, so that an answer reaches exactly the call that asked, once.
+ */
+export class PausedCalls {
+  readonly #clock: Clock;
+  readonly #random: Random;
+  readonly #paused = new Map<string, PausedCall>();
+
+  constructor({ clock, random }: { readonly clock: Clock; readonly random: Random }) {
+    this.#clock = clock;
+    this.#random = random;
   }
+
+  /** Runs a call until its result or its question. A call, which never rejects, may ask once. */
+  async begin(
+    { identity, signal }: CallRequest,
+    call: (context: { signal: AbortSignal; askHuman: AskHuman }) => Promise<CallToolResult>,
+  ): Promise<CallToolResult | InputRequiredResult> {
+    const stop = new AbortController();
+    const asked = Promise.withResolvers<{ question: string; answer: PausedCall["answer"] }>();
+    const result = call({
+      signal: stop.signal,
+      askHuman: (question) => new Promise((answer) => asked.resolve({ question, answer })),
+    });
+    using _link = linkAbort(signal, stop);
+    const next = await Promise.race([result.then((done) => ({ done })), asked.promise]);
+    if ("done" in next) return next.done;
+    const { question, answer } = next;
+    if (!signal.aborted && this.#paused.size < MAX_PAUSED) {
+      const requestState = this.#pause({ identity, stop, result, answer });
+      const inputRequests = { [INPUT]: inputRequired.elicit(elicitationParams(question)) };
+      return inputRequired({ inputRequests, requestState });
+    }
+    answer({ kind: "declined", why: signal.aborted ? "canceled" : "too many calls wait for an answer" });
+    return await result;
+  }
+
+  /**
+   * Continues the call that this state names.
+   *
+   * @throws {ProtocolError} when no such call waits
+   */
+  async resume(state: unknown, request: CallRequest, given: HumanAnswer): Promise<CallToolResult> {
+    const paused = typeof state === "string" ? this.#paused.get(state) : undefined;
+    if (typeof state !== "string" || paused === undefined) {
+      throw new ProtocolError(ProtocolErrorCode.InvalidParams, "Invalid or expired requestState");
+    }
+    this.#paused.delete(state);
+    using _link = linkAbort(request.signal, paused.stop);
+    const isSame = request.identity === paused.identity;
+    paused.answer(isSame ? given : { kind: "declined", why: "the answer came with another call" });
+    return await paused.result;
+  }
+
+  /** Declines all waiting calls. Resolves when they have ended. */
+  async close(): Promise<void> {
+    const all = [...this.#paused.values()];
+    this.#paused.clear();
+    for (const { answer } of all) answer({ kind: "declined", why: "the client has gone" });
+    await Promise.allSettled(all.map(({ result }) => result));
+  }
+
+  #pause(call: PausedCall): string {
+    const state = this.#random.bytes(16).toHex();
+    this.#paused.set(state, call);
+    within({ clock: this.#clock, ms: HUMAN_MS }, call.result)
+      .catch(() => call.answer({ kind: "declined", why: "no answer in time" }))
+      .finally(() => this.#paused.delete(state));
+    return state;
+  }
+}
+
+/** A request that is under way cancels its call. */
+function linkAbort(signal: AbortSignal, controller: AbortController): Disposable {
+  const abort = () => controller.abort(signal.reason);
+  if (signal.aborted) abort();
+  signal.addEventListener("abort", abort);
+  return { [Symbol.dispose]: () => signal.removeEventListener("abort", abort) };
 }

@@ -1,13 +1,13 @@
 import { AppError } from "@gateway/shared/errors";
-import { createRouter, routesFor } from "@gateway/shared/http/routes";
 import { type Peer, type PeerHandler, readJsonBody } from "@gateway/shared/http";
+import { createRouter, routesFor } from "@gateway/shared/http/routes";
 import { stringifyJson } from "@gateway/shared/json";
 import { checkReason, isHostIdentity, LIST_ONLY } from "@gateway/shared/wire";
-import { sshRunRequest, type SshRunResponse } from "./ssh_run.ts";
-import type { Events } from "../request/records.ts";
-import { describeRequest, type Execute, type ExecuteResult } from "../request/execute.ts";
-import { failureClassOf } from "../ssh/failures.ts";
+import * as z from "@zod/zod";
+import { describeRequest, type Execute } from "../request/execute.ts";
 import { markedHead, outputText } from "../ssh/output.ts";
+import type { Events } from "../request/records.ts";
+import { failureClassOf } from "../ssh/failures.ts";
 import { guardInput } from "../tools/tool.ts";
 
 /** The largest request body, in bytes. */
@@ -15,7 +15,17 @@ const MAX_BODY_BYTES = 65536;
 
 const NOT_LISTED = "caller is not in run_callers of the broker's config";
 
-/** What the plain HTTP frontend needs of a broker. */
+/** The body of `POST /v1/ssh_run`. `ttl_seconds` 0 means the host's maximum. Unknown fields are dropped. */
+const SSH_RUN = z.object({
+  host: z.string(),
+  command: z.string(),
+  ttl_seconds: z.int().default(0),
+  sudo: z.boolean().default(false),
+  sudo_user: z.string().default(""),
+  pty: z.boolean().default(false),
+  reason: z.string().default(""),
+});
+
 interface HttpFrontendPorts {
   readonly execute: Execute;
   readonly events: Pick<Events, "bestEffort">;
@@ -23,12 +33,11 @@ interface HttpFrontendPorts {
   readonly runCallers?: readonly string[] | undefined;
 }
 
-/** The routes of the plain HTTP frontend. */
 export const BROKER_ROUTES = routesFor<HttpFrontendPorts, { readonly peer: Peer }>()({
   "/v1/ssh_run": { POST: (ports, { request, peer }) => handleRun(ports, request, peer) },
 });
 
-/** The plain HTTP frontend: `POST /v1/ssh_run` for agents with a client certificate. */
+/** The frontend for agents that speak plain HTTP with a client certificate. */
 export function createHttpFrontend(ports: HttpFrontendPorts): PeerHandler {
   const answer = createRouter(BROKER_ROUTES, ports, { noRoute: "not found" });
   return (request, peer) => {
@@ -42,46 +51,33 @@ async function handleRun(
   request: Request,
   { caller }: Peer,
 ): Promise<Response> {
-  const run = await readJsonBody(request, { maxBytes: MAX_BODY_BYTES, schema: sshRunRequest });
+  const run = await readJsonBody(request, { maxBytes: MAX_BODY_BYTES, schema: SSH_RUN });
   for (const field of ["host", "command", "sudo_user"] as const) guardInput(field, run[field]);
   checkReason(run.reason, "reason");
-  const asked = {
-    caller,
-    callerGroups: null,
-    host: run.host,
-    command: run.command,
-    ttlSeconds: run.ttl_seconds,
-    sudo: run.sudo,
-    sudoUser: run.sudo_user,
-    pty: run.pty,
-    dryRun: false,
-    reason: run.reason,
-  };
+  const { ttl_seconds: ttlSeconds, sudo_user: sudoUser, ...same } = run;
+  const asked = { ...same, caller, callerGroups: null, ttlSeconds, sudoUser, dryRun: false };
   if (runCallers?.includes(caller) === false) {
     await events.bestEffort({ ...describeRequest(asked), outcome: "denied", err: NOT_LISTED });
     throw new AppError("forbidden", NOT_LISTED);
   }
-  try {
-    return respond(await execute(asked, request.signal));
-  } catch (error) {
-    // The listener turns faults into answers, and logs them under a request id.
+  const result = await execute(asked, request.signal).catch((error) => {
+    // The listener answers faults, and logs them under a request ID.
     throw hideUpstream(error);
-  }
-}
-
-function respond(result: ExecuteResult): Response {
+  });
   if (result.kind !== "executed") throw new TypeError("A dry run was not asked for");
-  const body: SshRunResponse = {
-    stdout: outputText(markedHead(result.stdout)),
-    stderr: outputText(markedHead(result.stderr)),
-    exit_code: result.exitCode,
-    serial: result.serial,
-    ...(result.warnings.length === 0 ? {} : { warnings: result.warnings }),
+  const { stdout, stderr, exitCode, serial, warnings } = result;
+  // A command that ends with another status than 0 is still a 200.
+  const body = {
+    stdout: outputText(markedHead(stdout)),
+    stderr: outputText(markedHead(stderr)),
+    exit_code: exitCode,
+    serial,
+    ...(warnings.length === 0 ? {} : { warnings }),
   };
   return new Response(stringifyJson(body), { headers: { "content-type": "application/json" } });
 }
 
-/** Which machine behind the broker failed, and how exactly, is for the log (the cause). */
+/** Keeps the failed machine and the details for the log (the cause). */
 function hideUpstream(error: unknown): unknown {
   if (!(error instanceof AppError) || error.code !== "upstream_failure") return error;
   const failureClass = failureClassOf(error);

@@ -1,19 +1,24 @@
 import assert from "node:assert/strict";
-import { AppError } from "@gateway/shared/errors";
-import { accepts, allowedHostnames, checkBatch, checkHost, checkOrigin } from "./http_headers.ts";
+import { LIST, McpHttpFixture } from "../testing/mcp_http_fixture.ts";
+import { accepts } from "./mcp_http.ts";
 
-const ALLOWED = allowedHostnames("https://gateway.example:8443/mcp");
-const isForbidden = (error: unknown) => error instanceof AppError && error.code === "forbidden";
+/** The challenge for a missing token comes after the checks of Host and Origin. */
+async function statusOf(headers: Record<string, string>): Promise<number | string> {
+  await using frontend = new McpHttpFixture();
+  return await frontend.send({ headers, body: LIST }).then(({ status }) => status, ({ message }) => message);
+}
 
 Deno.test.each([
-  { host: "gateway.example" },
-  { host: "gateway.example:8443" },
-  { host: "GATEWAY.example" },
-  { host: "localhost:8443" },
-  { host: "127.0.0.1:8443" },
-  { host: "[::1]:8443" },
-])("checkHost() lets $host pass", ({ host }) => {
-  checkHost(new Headers({ host }), ALLOWED);
+  { headers: { host: "gateway.example" } },
+  { headers: { host: "gateway.example:8443" } },
+  { headers: { host: "GATEWAY.example" } },
+  { headers: { host: "localhost:8443" } },
+  { headers: { host: "127.0.0.1:8443" } },
+  { headers: { host: "[::1]:8443" } },
+  { headers: { origin: "https://gateway.example:8443" } },
+  { headers: { origin: "http://localhost:6274" } },
+])("createMcpHttp() lets $headers pass", async ({ headers }) => {
+  assert.equal(await statusOf(headers), 401);
 });
 
 Deno.test.each([
@@ -23,20 +28,8 @@ Deno.test.each([
   { host: "127.0.0.1.nip.example" },
   { host: "gateway.example, evil.example" },
   { host: "" },
-])("checkHost() refuses '$host'", ({ host }) => {
-  assert.throws(() => checkHost(new Headers({ host }), ALLOWED), isForbidden);
-});
-
-Deno.test("checkHost() refuses a request that names no host", () => {
-  assert.throws(() => checkHost(new Headers(), ALLOWED), isForbidden);
-});
-
-Deno.test.each([
-  { name: "no origin", headers: {} },
-  { name: "the resource's own", headers: { origin: "https://gateway.example:8443" } },
-  { name: "a page on this machine", headers: { origin: "http://localhost:6274" } },
-])("checkOrigin() lets pass $name", ({ headers }) => {
-  checkOrigin(new Headers(headers), ALLOWED);
+])("createMcpHttp() refuses the Host '$host'", async ({ host }) => {
+  assert.equal(await statusOf({ host }), "Forbidden: invalid Host header");
 });
 
 Deno.test.each([
@@ -45,8 +38,8 @@ Deno.test.each([
   { origin: "https://gateway.example.evil.example" },
   { origin: "chrome-extension://abcdef" },
   { origin: "not a URL" },
-])("checkOrigin() refuses $origin", ({ origin }) => {
-  assert.throws(() => checkOrigin(new Headers({ origin }), ALLOWED), isForbidden);
+])("createMcpHttp() refuses the Origin $origin", async ({ origin }) => {
+  assert.equal(await statusOf({ origin }), "Forbidden: invalid Origin header");
 });
 
 const BOTH = ["application/json", "text/event-stream"];
@@ -64,19 +57,15 @@ Deno.test.each([
 });
 
 Deno.test.each([
-  { name: "a batch without a version", version: undefined, body: [] },
-  { name: "a batch of an old version", version: "2025-03-26", body: [] },
-  { name: "one message of a new version", version: "2025-11-25", body: {} },
-])("checkBatch() lets pass $name", ({ version, body }) => {
-  checkBatch(new Headers(version === undefined ? {} : { "mcp-protocol-version": version }), body);
+  { version: undefined, refused: false },
+  { version: "2025-03-26", refused: false },
+  { version: "2025-06-18", refused: true },
+  { version: "2025-11-25", refused: true },
+  { version: "2026-07-28", refused: true },
+])("createMcpHttp() on a batch of version $version: refused is $refused", async ({ version, refused }) => {
+  await using frontend = new McpHttpFixture();
+  const headers = version === undefined ? {} : { "mcp-protocol-version": version };
+  const { code, message } = await frontend.refusalOf({ token: "alice", headers, body: [LIST] });
+  assert.equal(code, "invalid_request");
+  assert.equal(/know no batches$/.test(message), refused, message);
 });
-
-Deno.test.each([{ version: "2025-06-18" }, { version: "2025-11-25" }, { version: "2026-07-28" }])(
-  "checkBatch() refuses a batch of version $version",
-  ({ version }) => {
-    assert.throws(
-      () => checkBatch(new Headers({ "mcp-protocol-version": version }), []),
-      (error) => error instanceof AppError && error.code === "invalid_request",
-    );
-  },
-);

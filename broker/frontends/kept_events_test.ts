@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import type { EventStore, JSONRPCMessage } from "@modelcontextprotocol/server";
-import { isEventId, KeptEvents } from "./kept_events.ts";
+import { isEventId, KeptEvents } from "./user_budget.ts";
 
-const ROOMY = { userLength: 100_000, totalLength: 100_000 };
+const ROOMY = [100_000, 100_000] as const;
 const message = (text: string): JSONRPCMessage => ({ jsonrpc: "2.0", id: text, result: {} });
 const long = (id: string, length = 20_000): JSONRPCMessage => ({
   jsonrpc: "2.0",
@@ -15,8 +15,8 @@ const COST = costOf(message("a1"));
 const NOTE = 600;
 
 function costOf(event: JSONRPCMessage): number {
-  const kept = new KeptEvents(ROOMY);
-  kept.storeOf("s", "alice").storeEvent("a", event);
+  const kept = new KeptEvents(...ROOMY);
+  kept.open("alice").storeEvent("a", event);
   return kept.length;
 }
 
@@ -32,7 +32,7 @@ async function replay(store: EventStore, lastId: string) {
 }
 
 Deno.test("KeptEvents gives what came after an event, of the same stream", async () => {
-  const store = new KeptEvents(ROOMY).storeOf("s", "alice");
+  const store = new KeptEvents(...ROOMY).open("alice");
   const first = await store.storeEvent("a", message("a1"));
   await store.storeEvent("b", message("b1"));
   const second = await store.storeEvent("a", message("a2"));
@@ -42,8 +42,8 @@ Deno.test("KeptEvents gives what came after an event, of the same stream", async
 });
 
 Deno.test("KeptEvents of one session shows nothing to another, whatever id it names", async () => {
-  const kept = new KeptEvents(ROOMY);
-  const [mine, other] = [kept.storeOf("s1", "alice"), kept.storeOf("s2", "bob")];
+  const kept = new KeptEvents(...ROOMY);
+  const [mine, other] = [kept.open("alice"), kept.open("bob")];
   const first = await mine.storeEvent("a", message("a1"));
   await mine.storeEvent("a", message("a2"));
   assert.deepEqual((await replay(other, first)).sent, []);
@@ -58,8 +58,8 @@ Deno.test.each([{ id: "" }, { id: "a" }, { id: "_1" }, { id: "a_" }, { id: "a_x"
 );
 
 Deno.test("KeptEvents drops the oldest of a user beyond the limit, and an old id still serves", async () => {
-  const kept = new KeptEvents({ userLength: 2 * COST, totalLength: 100 * COST });
-  const [store, other] = [kept.storeOf("s1", "alice"), kept.storeOf("s2", "bob")];
+  const kept = new KeptEvents(2 * COST, 100 * COST);
+  const [store, other] = [kept.open("alice"), kept.open("bob")];
   const others = await other.storeEvent("b", message("b0"));
   await other.storeEvent("b", message("b1"));
   const first = await store.storeEvent("a", message("a1"));
@@ -69,8 +69,8 @@ Deno.test("KeptEvents drops the oldest of a user beyond the limit, and an old id
 });
 
 Deno.test("KeptEvents drops the oldest of all beyond the limit of all", async () => {
-  const kept = new KeptEvents({ userLength: 100 * COST, totalLength: 2 * COST });
-  const [one, two] = [kept.storeOf("s1", "alice"), kept.storeOf("s2", "bob")];
+  const kept = new KeptEvents(100 * COST, 2 * COST);
+  const [one, two] = [kept.open("alice"), kept.open("bob")];
   await one.storeEvent("a", message("a1"));
   await two.storeEvent("b", message("b1"));
   await two.storeEvent("b", message("b2"));
@@ -92,8 +92,8 @@ async function replayed(store: EventStore): Promise<readonly string[]> {
 }
 
 Deno.test("KeptEvents keeps a note in the place of an answer that is longer than the limit, and what was there", async () => {
-  const kept = new KeptEvents({ userLength: 10_000, totalLength: 10_000 });
-  const store = kept.storeOf("s", "alice");
+  const kept = new KeptEvents(10_000, 10_000);
+  const store = kept.open("alice");
   await store.storeEvent("a", long("a1", 5000));
   await store.storeEvent("a", long("a2"));
   await store.storeEvent("a", message("a3"));
@@ -102,9 +102,9 @@ Deno.test("KeptEvents keeps a note in the place of an answer that is longer than
 });
 
 Deno.test("KeptEvents puts notes in the places of a user's oldest answers, in all sessions of the user", async () => {
-  const kept = new KeptEvents({ userLength: 50_000, totalLength: 1_000_000 });
-  const [one, two] = [kept.storeOf("s1", "alice"), kept.storeOf("s2", "alice")];
-  const other = kept.storeOf("s3", "bob");
+  const kept = new KeptEvents(50_000, 1_000_000);
+  const [one, two] = [kept.open("alice"), kept.open("alice")];
+  const other = kept.open("bob");
   await other.storeEvent("a", long("b1"));
   await one.storeEvent("a", long("a1"));
   await one.storeEvent("a", message("a2"));
@@ -117,11 +117,11 @@ Deno.test("KeptEvents puts notes in the places of a user's oldest answers, in al
 
 Deno.test("KeptEvents keeps no more than its limits, whatever one user or all of them make it keep", async () => {
   const limits = { userLength: 50_000, totalLength: 80_000 };
-  const kept = new KeptEvents(limits);
+  const kept = new KeptEvents(limits.userLength, limits.totalLength);
   for (const user of ["alice", "bob", "carol"]) {
     const before = kept.length;
     for (let session = 0; session < 4; session++) {
-      const store = kept.storeOf(`${user} ${session}`, user);
+      const store = kept.open(user);
       for (let event = 0; event < 100; event++) {
         await store.storeEvent("a", long(`${event}`, event % 3 * 10_000));
         assert.ok(kept.length <= limits.totalLength);
@@ -132,30 +132,30 @@ Deno.test("KeptEvents keeps no more than its limits, whatever one user or all of
 });
 
 Deno.test("KeptEvents takes nothing from other users for one who has the most", async () => {
-  const kept = new KeptEvents({ userLength: 50_000, totalLength: 100_000 });
-  const [alice, bob] = [kept.storeOf("s1", "alice"), kept.storeOf("s2", "bob")];
+  const kept = new KeptEvents(50_000, 100_000);
+  const [alice, bob] = [kept.open("alice"), kept.open("bob")];
   await bob.storeEvent("a", long("b1", 40_000));
   for (let event = 0; event < 200; event++) await alice.storeEvent("a", long(`a${event}`, 40_000));
   assert.deepEqual(await replayed(bob), ["b1"]);
 });
 
 Deno.test("KeptEvents holds nothing of sessions that it has forgotten", async () => {
-  const kept = new KeptEvents(ROOMY);
-  for (const session of ["s1", "s2"]) {
-    const store = kept.storeOf(session, "alice");
+  const kept = new KeptEvents(...ROOMY);
+  const stores = [kept.open("alice"), kept.open("alice")];
+  for (const store of stores) {
     await store.storeEvent("a", long("a1"));
     await store.storeEvent("a", message("a2"));
   }
-  for (const session of ["s1", "s2"]) kept.forget(session);
+  for (const store of stores) store.close();
   assert.equal(kept.length, 0);
 });
 
 Deno.test("KeptEvents forgets a session, also what its calls say after its end", async () => {
-  const kept = new KeptEvents({ userLength: 100 * COST, totalLength: 2 * COST });
-  const [gone, other] = [kept.storeOf("s1", "alice"), kept.storeOf("s2", "bob")];
+  const kept = new KeptEvents(100 * COST, 2 * COST);
+  const [gone, other] = [kept.open("alice"), kept.open("bob")];
   await other.storeEvent("b", message("b1"));
   await gone.storeEvent("a", message("a1"));
-  kept.forget("s1");
+  gone.close();
   for (const text of ["a2", "a3", "a4"]) await gone.storeEvent("a", message(text));
   assert.deepEqual((await replay(gone, "a_0")).sent, []);
   assert.equal((await replay(other, "b_0")).sent.length, 1);

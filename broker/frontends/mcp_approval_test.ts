@@ -3,8 +3,7 @@ import type { SignAnswer } from "../authority/authority.ts";
 import { SERIAL } from "../testing/fake_authority.ts";
 import { hangUntilAborted } from "../testing/fake_runner.ts";
 import { type Generation, GENERATIONS, RawMcpClient, until } from "../testing/raw_mcp_client.ts";
-import { HUMAN_MS } from "./elicitation.ts";
-import { MAX_PAUSED } from "./paused_calls.ts";
+import { HUMAN_MS, MAX_PAUSED } from "./elicitation.ts";
 
 const CALL = { name: "ssh_execute", arguments: { server: "web01", command: "reboot" } };
 const QUESTION = {

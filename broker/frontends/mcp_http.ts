@@ -3,110 +3,92 @@ import {
   createMcpHandler,
   isInitializeRequest,
   isLegacyRequest,
+  localhostAllowedHostnames,
+  validateHostHeader,
+  validateOriginHeader,
 } from "@modelcontextprotocol/server";
-import * as z from "@zod/zod";
 import type { Clock, Random } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
 import { readJsonBody, requireJsonType } from "@gateway/shared/http";
 import { refuseMethod } from "@gateway/shared/http/routes";
 import { writableBigint } from "@gateway/shared/json";
 import type { EndUserVerifier } from "@gateway/shared/oidc";
+import * as z from "@zod/zod";
+import type { Toolset } from "../tools/toolset.ts";
+import { announceTools, createMcpServer, type McpServerOptions } from "./mcp_server.ts";
+import { type McpSession, McpSessions } from "./mcp_sessions.ts";
 import {
   AuthenticatedEndUser,
   type BearerRefusal,
-  callerOf,
   challengeResponse,
+  metadataPaths,
+  type ProtectedResource,
   readBearer,
-} from "./oauth/bearer.ts";
-import { metadataPaths, metadataUrl, type ProtectedResource, respondToMetadata } from "./oauth/metadata.ts";
-import type { Tool } from "../tools/tool.ts";
-import type { Toolset } from "../tools/toolset.ts";
-import { AnswerRoom, RequestAnswers } from "./answer_room.ts";
-import { accepts, allowedHostnames, checkBatch, checkHost, checkOrigin } from "./http_headers.ts";
-import { announceTools, createMcpServer, type McpServerOptions } from "./mcp_server.ts";
-import type { McpSession } from "./mcp_session.ts";
-import { isEventId } from "./kept_events.ts";
-import { McpSessions } from "./mcp_sessions.ts";
-import { limitCalls, MAX_CALLS, MAX_EXCHANGES, MAX_RESUMED, UserLimit } from "./user_limit.ts";
-import { watchEnd } from "./watched_response.ts";
+  respondToMetadata,
+} from "./oauth.ts";
+import { isEventId, textLength, USER_BOUNDS, UserBudget } from "./user_budget.ts";
 
-/** The largest request body, in bytes: what a file transfer's content needs. */
+/** The largest request body, in bytes: a file transfer's content fits. */
 export const MAX_BODY_BYTES = 1 << 20;
 
-/** What this frontend adds to the limits that a model is told. */
+/** The limits of this frontend, for the model. */
 const HTTP_LIMITS =
-  `Over HTTP a user has at most ${MAX_CALLS} calls at once, and a request ${MAX_BODY_BYTES} bytes.`;
+  `Over HTTP a user has at most ${USER_BOUNDS.calls} calls at once, and a request ${MAX_BODY_BYTES} bytes.`;
 
 const SESSION_HEADER = "mcp-session-id";
+/** The first protocol revision without batches. */
+const WITHOUT_BATCHES = "2025-06-18";
 
-/** What the MCP frontend over HTTP needs. */
 interface McpHttpOptions {
   readonly tools: Toolset;
-  /** What the model is told about all of them. */
   readonly instructions: string;
   readonly resource: ProtectedResource;
   readonly verifier: Pick<EndUserVerifier, "verify">;
   readonly clock: Clock;
   readonly random: Random;
-  /** Told of every fault of a call; its text is not for the model. */
+  /** Called on each failure of a call. The text of a fault is not for the model. */
   readonly onError: (error: unknown) => void;
-  /** Told of messages that are refused. */
+  /** Called on each rejected message. */
   readonly onProtocolError: (error: Error) => void;
-  /** Told why a token is refused; nothing of the token stands in it. */
+  /** Called with the reason when a token is rejected. The reason contains nothing of the token. */
   readonly onRefusal: (reason: string) => void;
 }
 
 /** The MCP frontend over HTTP. */
 export interface McpHttp {
   /**
-   * Answers one request. What it throws is for the listener to answer.
+   * Answers one request. The listener answers its errors.
    *
-   * @param trust called with the name of the end user when its token is found to be good
+   * @param trust called with the name of the end user after the token is verified
    */
   fetch(request: Request, trust?: (name: string) => void): Promise<Response>;
-  /** Takes no more requests, and ends the streams on which nobody waits for an answer: a listener can close. */
+  /** Rejects further requests, and ends the streams without an answer, so that a listener can close. */
   drain(): void;
-  /** Ends all sessions; what runs is cancelled, and has ended when this resolves. */
+  /** Ends all sessions and cancels all calls. */
   close(): Promise<void>;
 }
 
 /**
- * Serves MCP to clients that bring a token of an OpenID provider with every request: in sessions (protocol
- * revisions up to 2025-11-25), or stateless (2026-07-28).
+ * Serves MCP to clients that send a token of an OpenID provider with every request: in sessions (protocol revisions up
+ * to 2025-11-25), or stateless (2026-07-28).
  */
 export function createMcpHttp(options: McpHttpOptions): McpHttp {
-  const { resource, onProtocolError } = options;
-  const hostnames = allowedHostnames(resource.resourceUrl);
+  const { resource, tools, onProtocolError } = options;
+  const hostnames = [new URL(resource.resourceUrl).hostname, ...localhostAllowedHostnames()];
   const publicPaths = metadataPaths(resource.resourceUrl);
-  const challenge = { metadataUrl: metadataUrl(resource.resourceUrl), scopes: resource.scopes };
-  const exchanges = new UserLimit(MAX_EXCHANGES, "requests");
-  const resumed = new UserLimit(MAX_RESUMED, "resumed streams");
-  const room = new AnswerRoom();
-  const answersOf = new WeakMap<AuthInfo, RequestAnswers>();
-  const calls = new Set<Promise<unknown>>();
+  const budget = new UserBudget();
   let draining = false;
-  const tools: Toolset = {
-    ...options.tools,
-    tools: limitCalls(options.tools.tools).map(withExactNumbers),
-  };
-  const serverFor = (era: McpServerOptions["era"], onCall?: McpServerOptions["onCall"]) =>
+  const serverFor = (era: McpServerOptions["era"], onCall: McpServerOptions["onCall"] = () => {}) =>
     createMcpServer({
-      tools,
+      ...{ tools, era, onCall, clock: options.clock, onError: options.onError },
       instructions: `${options.instructions} ${HTTP_LIMITS}`,
-      caller(authInfo) {
-        const answers = authInfo === undefined ? undefined : answersOf.get(authInfo);
-        if (answers === undefined) throw new TypeError("A call came without its request");
-        return { ...callerOf(authInfo), holdAnswer: (length, signal) => answers.hold(length, signal) };
-      },
-      era,
-      clock: options.clock,
-      onError: options.onError,
-      onCall(call) {
-        const { ended } = call;
-        calls.add(ended);
-        const forget = () => calls.delete(ended);
-        ended.then(forget, forget);
-        onCall?.(call);
+      async run(tool, args, context, authInfo) {
+        const { name, groups, token, exchange } = endUserOf(authInfo);
+        using _call = budget.take(name, "calls");
+        const caller = { caller: name, callerGroups: groups, bearerToken: token };
+        const { text, structured } = await tool.call(args, { ...caller, ...context });
+        await budget.hold(name, exchange, textLength({ text, structured }), context.signal);
+        return { text, structured: exactMembers(structured) };
       },
     });
   const sessions = new McpSessions({
@@ -123,24 +105,11 @@ export function createMcpHttp(options: McpHttpOptions): McpHttp {
   });
   const endAnnouncing = tools.watch(() => stateless.notify.toolsChanged());
 
-  async function authenticate(request: Request): Promise<AuthenticatedEndUser | Response> {
-    const refuse = (refusal: BearerRefusal) => {
-      if (refusal.code !== "no_token") options.onRefusal(refusal.reason);
-      return challengeResponse(challenge, refusal);
-    };
-    const bearer = readBearer(request);
-    switch (bearer.kind) {
-      case "missing":
-        return refuse({ code: "no_token" });
-      case "in_url":
-        return refuse({ code: "invalid_request", reason: "a token must not be in the URL" });
-      case "token": {
-        const result = await options.verifier.verify(bearer.token);
-        return result.kind === "verified" ? new AuthenticatedEndUser(bearer.token, result) : refuse(result);
-      }
-      default:
-        return bearer satisfies never;
-    }
+  async function authenticate(request: Request): Promise<AuthenticatedEndUser | BearerRefusal> {
+    const token = readBearer(request);
+    if (typeof token !== "string") return token;
+    const result = await options.verifier.verify(token);
+    return result.kind === "verified" ? new AuthenticatedEndUser(token, result) : result;
   }
 
   async function post(request: Request, endUser: AuthenticatedEndUser): Promise<Response> {
@@ -149,14 +118,16 @@ export function createMcpHttp(options: McpHttpOptions): McpHttp {
     if (!accepts(request.headers.get("accept"), ["application/json", "text/event-stream"])) {
       throw new AppError("invalid_request", "Accept must allow application/json and text/event-stream");
     }
-    checkBatch(request.headers, body);
+    const version = request.headers.get("mcp-protocol-version");
+    if (Array.isArray(body) && version !== null && version >= WITHOUT_BATCHES) {
+      throw new AppError("invalid_request", `protocol version ${WITHOUT_BATCHES} and later know no batches`);
+    }
     if (!await isLegacyRequest(request, body)) {
       return await stateless.fetch(request, { authInfo: endUser, parsedBody: body });
     }
-    if (isInitializeRequest(body) && !request.headers.has(SESSION_HEADER)) {
-      return await sessions.open(endUser.name).handle({ request, authInfo: endUser, body });
-    }
-    return await findSession(request, endUser).handle({ request, authInfo: endUser, body });
+    const isNew = isInitializeRequest(body) && !request.headers.has(SESSION_HEADER);
+    const session = isNew ? sessions.open(endUser.name) : findSession(request, endUser);
+    return await session.handle(request, endUser, body);
   }
 
   function findSession(request: Request, { name }: AuthenticatedEndUser): McpSession {
@@ -174,9 +145,8 @@ export function createMcpHttp(options: McpHttpOptions): McpHttp {
       throw new AppError("invalid_request", "Last-Event-ID is not one of this server's");
     }
     const session = findSession(request, endUser);
-    if (lastEventId === null) return await session.handle({ request, authInfo: endUser });
-    const end = resumed.begin(endUser.name);
-    return await answering(() => session.handle({ request, authInfo: endUser }), end);
+    if (lastEventId !== null) endUser.exchange.add(budget.take(endUser.name, "resumed streams"));
+    return await session.handle(request, endUser);
   }
 
   async function leave(request: Request, endUser: AuthenticatedEndUser): Promise<Response> {
@@ -186,27 +156,35 @@ export function createMcpHttp(options: McpHttpOptions): McpHttp {
 
   const methods = new Map([["GET", get], ["POST", post], ["DELETE", leave]]);
 
-  async function serve(request: Request, endUser: AuthenticatedEndUser): Promise<Response> {
-    const method = methods.get(request.method);
-    return method === undefined ? refuseMethod([...methods.keys()]) : await method(request, endUser);
-  }
-
   return {
     async fetch(request, trust) {
       if (draining) throw new AppError("canceled", "the broker is stopping");
-      checkHost(request.headers, hostnames);
+      const { headers } = request;
+      // A page can make its own name point here (DNS rebinding).
+      if (!validateHostHeader(headers.get("host"), hostnames).ok) {
+        throw new AppError("forbidden", "Forbidden: invalid Host header");
+      }
       if (publicPaths.has(new URL(request.url).pathname)) return respondToMetadata(request.method, resource);
-      checkOrigin(request.headers, hostnames);
+      // Programs send no Origin, and pages of other hosts send theirs.
+      if (!validateOriginHeader(headers.get("origin"), hostnames).ok) {
+        throw new AppError("forbidden", "Forbidden: invalid Origin header");
+      }
       const endUser = await authenticate(request);
-      if (endUser instanceof Response) return endUser;
+      if (!(endUser instanceof AuthenticatedEndUser)) {
+        if (endUser.code !== "no_token") options.onRefusal(endUser.reason);
+        return challengeResponse(resource, endUser);
+      }
       trust?.(endUser.name);
-      const end = exchanges.begin(endUser.name);
-      const answers = new RequestAnswers(room, endUser.name);
-      answersOf.set(endUser, answers);
-      return await answering(() => serve(request, endUser), () => {
-        answers.end();
-        end();
-      });
+      const { exchange } = endUser;
+      using failed = new DisposableStack();
+      failed.use(exchange);
+      exchange.add(budget.take(endUser.name, "requests"));
+      const method = methods.get(request.method);
+      const response = method === undefined
+        ? refuseMethod([...methods.keys()])
+        : await method(request, endUser);
+      failed.move();
+      return exchange.endWith(response);
     },
     drain() {
       draining = true;
@@ -216,43 +194,34 @@ export function createMcpHttp(options: McpHttpOptions): McpHttp {
       draining = true;
       endAnnouncing();
       await Promise.all([sessions.close(), stateless.close()]);
-      await Promise.allSettled(calls);
     },
   };
 }
 
-/** Tells when an answer has been taken, or there is none. */
-async function answering(answer: () => Promise<Response>, onEnd: () => void): Promise<Response> {
-  try {
-    return watchEnd(await answer(), onEnd);
-  } catch (error) {
-    onEnd();
-    throw error;
-  }
+function endUserOf(authInfo: AuthInfo | undefined): AuthenticatedEndUser {
+  if (authInfo instanceof AuthenticatedEndUser) return authInfo;
+  throw new TypeError("A call came without its end user");
 }
 
-function withExactNumbers(tool: Tool): Tool {
-  return {
-    ...tool,
-    async call(args, context) {
-      const { text, structured } = await tool.call(args, context);
-      return { text, structured: exactMembers(structured) };
-    },
-  };
+/** Whether an `Accept` header allows all of these media types (RFC 9110 section 12.5.1). */
+export function accepts(header: string | null, types: readonly string[]): boolean {
+  const ranges = (header ?? "").split(",").map((range) => range.split(";", 1)[0]?.trim().toLowerCase());
+  return types.every((type) =>
+    [type, `${type.split("/", 1)[0]}/*`, "*/*"].some((range) => ranges.includes(range))
+  );
 }
 
 /**
- * The same value with each `bigint` as something that `JSON.stringify` writes as its digits: the MCP library
- * writes its HTTP answers with that, which by itself knows no `bigint`.
+ * Makes each `bigint` writable as its digits: the MCP library encodes its HTTP answers with `JSON.stringify`, which
+ * rejects `bigint`.
  */
 function exactNumbers(value: unknown): unknown {
   if (typeof value === "bigint") return writableBigint(value);
   if (Array.isArray(value)) return value.map(exactNumbers);
-  if (typeof value !== "object" || value === null) return value;
-  return exactMembers(value);
+  return typeof value !== "object" || value === null ? value : exactMembers(value);
 }
 
-/** {@linkcode exactNumbers} of an object's members. */
+/** {@linkcode exactNumbers} for an object's members. */
 export function exactMembers(object: object): Readonly<Record<string, unknown>> {
   return Object.fromEntries(Object.entries(object).map(([key, member]) => [key, exactNumbers(member)]));
 }

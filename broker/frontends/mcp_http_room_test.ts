@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { AppError } from "@gateway/shared/errors";
 import { FixedRandom } from "@gateway/shared/testing";
 import {
   CALL_RPC,
@@ -10,11 +11,10 @@ import {
 import { MAX_OUTPUT_BYTES } from "../config/config.ts";
 import { TEST_LIMITS } from "../testing/broker_fixture.ts";
 import { sent } from "../testing/fake_runner.ts";
+import { until } from "../testing/raw_mcp_client.ts";
 import { renderExecuted } from "../tools/executed.ts";
 import type { Tool } from "../tools/tool.ts";
-import { EVENT_LIMITS } from "./mcp_sessions.ts";
-import { MAX_HELD_LENGTH } from "./answer_room.ts";
-import { MAX_RESUMED, textLength } from "./user_limit.ts";
+import { textLength, USER_BOUNDS } from "./user_budget.ts";
 
 /** What a command comes to that has printed as much as is kept of it where the config says the most. */
 const LONGEST = renderExecuted(
@@ -28,7 +28,7 @@ const LONGEST = renderExecuted(
   },
   { maxBytes: MAX_OUTPUT_BYTES, tail: false },
 );
-const FIT = Math.floor(MAX_HELD_LENGTH / textLength(LONGEST));
+const FIT = Math.floor(USER_BOUNDS.sending / textLength(LONGEST));
 const CALLS = FIT + 2;
 
 const LONG_TOOL: Tool = {
@@ -118,6 +118,32 @@ Deno.test("createMcpHttp() answers a call that is canceled while its answer wait
   await next.values[0]?.body?.cancel();
 });
 
+Deno.test("createMcpHttp() runs so many calls of a user at a time, and counts a failed call as ended", async () => {
+  const gate = Promise.withResolvers<never>();
+  let running = 0;
+  const call = () => {
+    running += 1;
+    return gate.promise;
+  };
+  await using frontend = new McpHttpFixture({ tools: [{ ...LONG_TOOL, call }] });
+  const send = async (token: string) => {
+    const response = await frontend.send({
+      token,
+      headers: statelessHeaders("tools/call", "ssh_execute"),
+      body: statelessRpc(1, "tools/call", { name: "ssh_execute", arguments: {} }),
+    });
+    return await response.text();
+  };
+  const calls = Array.from({ length: USER_BOUNDS.calls }, () => send("alice"));
+  await until(() => running === USER_BOUNDS.calls);
+  assert.match(await send("alice"), /too many calls at once \(32\); wait for one to end/);
+  const others = send("bob");
+  await until(() => running === USER_BOUNDS.calls + 1);
+  gate.reject(new AppError("upstream_failure", "failed"));
+  await Promise.all([...calls, others]);
+  assert.match(await send("alice"), /failed/);
+});
+
 Deno.test("createMcpHttp() lets a user take up so many streams again at a time, and no other user less", async () => {
   await using frontend = new McpHttpFixture();
   const resume = async (token: string, number: number) =>
@@ -131,7 +157,9 @@ Deno.test("createMcpHttp() lets a user take up so many streams again at a time, 
     bob: await frontend.open("bob"),
   };
   const streams: Response[] = [];
-  for (let number = 0; number < MAX_RESUMED; number++) streams.push(await resume("alice", number));
+  for (let number = 0; number < USER_BOUNDS["resumed streams"]; number++) {
+    streams.push(await resume("alice", number));
+  }
   const late = { token: "alice", session: sessions["alice"] ?? "", headers: { "last-event-id": "late_1" } };
   assert.equal((await frontend.refusalOf(late)).code, "rate_limited");
   await (await resume("bob", 0)).body?.cancel();
@@ -141,5 +169,5 @@ Deno.test("createMcpHttp() lets a user take up so many streams again at a time, 
 });
 
 Deno.test("the answer to a command that has printed as much as is kept of it is kept for a lost client", () => {
-  assert.ok(textLength(LONGEST) < EVENT_LIMITS.userLength);
+  assert.ok(textLength(LONGEST) < USER_BOUNDS.kept);
 });

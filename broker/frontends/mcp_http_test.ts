@@ -18,7 +18,7 @@ import {
 } from "../testing/mcp_http_fixture.ts";
 import { until } from "../testing/raw_mcp_client.ts";
 import { MAX_BODY_BYTES } from "./mcp_http.ts";
-import { MAX_EXCHANGES } from "./user_limit.ts";
+import { USER_BOUNDS } from "./user_budget.ts";
 
 Deno.test.each<{ name: string; request: TestRequest; status: number; detail: string }>([
   { name: "no token", request: { body: LIST }, status: 401, detail: "no bearer token" },
@@ -284,11 +284,11 @@ Deno.test("createMcpHttp() bounds the requests of one user that are not answered
   frontend.broker.runner.answer = hangUntilAborted;
   const session = await frontend.open("alice");
   const streams: Response[] = [];
-  for (let call = 0; call < MAX_EXCHANGES; call++) {
+  for (let call = 0; call < USER_BOUNDS.requests; call++) {
     const body = rpc(call, "tools/call", CALL);
     streams.push(await frontend.send({ token: "alice", session, body }));
     const cancel = { jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId: call } };
-    if (streams.length < MAX_EXCHANGES) await frontend.send({ token: "alice", session, body: cancel });
+    if (streams.length < USER_BOUNDS.requests) await frontend.send({ token: "alice", session, body: cancel });
   }
   assert.equal((await frontend.refusalOf({ token: "alice", session, body: LIST })).code, "rate_limited");
   await (await frontend.send({ token: "bob", body: initialize() })).text();
@@ -298,7 +298,7 @@ Deno.test("createMcpHttp() bounds the requests of one user that are not answered
 
 Deno.test("createMcpHttp() counts a request that is refused as ended", async () => {
   await using frontend = new McpHttpFixture();
-  for (let request = 0; request <= MAX_EXCHANGES; request++) {
+  for (let request = 0; request <= USER_BOUNDS.requests; request++) {
     assert.equal((await frontend.refusalOf({ token: "alice", session: "x" })).code, "not_found");
   }
 });
@@ -329,7 +329,7 @@ Deno.test("createMcpHttp() ends a session on DELETE: 204, its calls cancelled, i
   assert.equal((await frontend.refusalOf({ token: "alice", session, body: LIST })).code, "not_found");
 });
 
-Deno.test("createMcpHttp() has ended what runs when it is closed, and opens no session any more", async () => {
+Deno.test("createMcpHttp() cancels all calls when it is closed, and opens no session any more", async () => {
   const frontend = new McpHttpFixture();
   // As a remote command, which takes its time to end.
   frontend.broker.runner.answer = (options) =>
@@ -348,6 +348,7 @@ Deno.test("createMcpHttp() has ended what runs when it is closed, and opens no s
   ];
   await until(() => frontend.broker.runner.runs.length === 2);
   await frontend.frontend.close();
+  await until(() => frontend.broker.counted.length === 2);
   assert.deepEqual(frontend.broker.counted, ["error", "error"]);
   await Promise.all(answers);
   assert.equal((await frontend.refusalOf({ token: "alice", body: initialize() })).code, "canceled");

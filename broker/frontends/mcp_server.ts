@@ -1,46 +1,66 @@
-import { quoteText, shortenText } from "@gateway/shared/text";
-import { VERSION } from "@gateway/shared/service";
+import { type Clock, every } from "@gateway/shared/clock";
+import { AppError } from "@gateway/shared/errors";
+import { stringifyJson } from "@gateway/shared/json";
+import { currentRequestId, inRequest, VERSION } from "@gateway/shared/service";
+import { quoteText, shortenText, visibleLines } from "@gateway/shared/text";
 import {
+  type AuthInfo,
+  type CallToolResult,
   CLIENT_CAPABILITIES_META_KEY,
-  type ListToolsResult,
+  type InputRequiredResult,
   McpServer,
   ProtocolError,
   ProtocolErrorCode,
+  type ServerContext,
 } from "@modelcontextprotocol/server";
-import type { Tool } from "../tools/tool.ts";
+import type { Tool, ToolContext, ToolResult } from "../tools/tool.ts";
 import type { Toolset } from "../tools/toolset.ts";
-import { callTool, type CallToolOptions } from "./mcp_call.ts";
+import { askByRequest, canElicit, type PausedCalls, readInput } from "./elicitation.ts";
 import type { StartedCall } from "./open_requests.ts";
 
-export interface McpServerOptions extends CallToolOptions {
+export interface McpServerOptions {
   readonly tools: Toolset;
-  /** What the model is told about all of them. */
+  /** Tells the model about all tools. */
   readonly instructions: string;
-  /** Told of every call that begins. */
+  /** Runs a tool for the caller that the frontend knows; over HTTP from the request. */
+  readonly run: (
+    tool: Tool,
+    args: unknown,
+    context: Pick<ToolContext, "signal" | "askHuman" | "onProgress">,
+    authInfo: AuthInfo | undefined,
+  ) => Promise<ToolResult>;
+  /** The protocol generation of the client: with sessions, or stateless. */
+  readonly era: "legacy" | "modern";
+  readonly clock: Clock;
+  /** The calls that wait for the human at the client; absent if nobody may be asked. */
+  readonly pausedCalls?: PausedCalls | undefined;
+  /** Called on every call that begins. */
   readonly onCall: (call: StartedCall) => void;
+  /** Called on each failure of a call. The text of a fault is not for the model. */
+  readonly onError: (error: unknown) => void;
 }
 
-/** As much of a wrong name as an error repeats, in characters. */
+/** The part of a wrong name that an error repeats, in characters. */
 const MAX_SHOWN_NAME = 200;
+/** The longest error that a model receives, in characters. */
+const MAX_ERROR_LENGTH = 16_384;
+/** The interval of progress messages. */
+const PROGRESS_SECONDS = 5;
 
-/** Lists that clients ask for without looking at the capabilities; ours are empty. */
-const EMPTY_LISTS: Readonly<Record<string, Readonly<Record<string, readonly never[]>>>> = {
-  "prompts/list": { prompts: [] },
-  "resources/list": { resources: [] },
-  "resources/templates/list": { resourceTemplates: [] },
-};
+/** Clients request these lists without a look at the capabilities. */
+const EMPTY_LISTS = new Map<string, object>([
+  ["prompts/list", { prompts: [] }],
+  ["resources/list", { resources: [] }],
+  ["resources/templates/list", { resourceTemplates: [] }],
+]);
 
 /**
- * Makes the MCP server of one connection. Its two tool methods are handled here and not by the SDK's tool
- * registry: the registry checks structured results against their schema and so accepts no `bigint`, and its
- * texts for unknown tools and wrong arguments are not the ones that clients of the reference look for.
+ * Creates the MCP server of one connection. It handles the two tool methods itself instead of the SDK's tool registry:
+ * the registry accepts no `bigint` in structured results, and clients of the reference look for other error texts.
  */
 export function createMcpServer(options: McpServerOptions): McpServer {
   const { isOffered, settled } = options.tools;
-  const tools = new Map(
-    options.tools.tools.toSorted((left, right) => left.name < right.name ? -1 : 1)
-      .map((tool) => [tool.name, tool]),
-  );
+  const tools = new Map(options.tools.tools.map((tool) => [tool.name, tool]));
   const mcp = new McpServer(
     { name: "gateway", title: "Gateway (SSH & Kubernetes, ephemeral credentials)", version: VERSION },
     { capabilities: { tools: { listChanged: true } }, instructions: options.instructions },
@@ -56,7 +76,11 @@ export function createMcpServer(options: McpServerOptions): McpServer {
   server.setRequestHandler("tools/list", async () => {
     requireInitialized("tools/list");
     await settled();
-    return { tools: [...tools.values()].filter(({ name }) => isOffered(name)).map(describeTool) };
+    const offered = [...tools.values()].filter(({ name }) => isOffered(name));
+    return {
+      tools: offered.toSorted((left, right) => left.name < right.name ? -1 : 1)
+        .map(({ call: _, annotations, ...tool }) => ({ ...tool, annotations: { ...annotations } })),
+    };
   });
   server.setRequestHandler("tools/call", async ({ params }, { mcpReq, http }) => {
     requireInitialized("tools/call");
@@ -68,38 +92,101 @@ export function createMcpServer(options: McpServerOptions): McpServer {
         `unknown tool ${quoteText(shortenText(params.name, MAX_SHOWN_NAME))}`,
       );
     }
-    const call = callTool(options, {
-      tool,
-      args: params.arguments,
-      mcpReq,
-      authInfo: http?.authInfo,
-      capabilities: options.era === "modern"
-        ? Reflect.get(mcpReq.envelope ?? {}, CLIENT_CAPABILITIES_META_KEY)
-        : server.getClientCapabilities(),
-    });
+    const capabilities = options.era === "modern"
+      ? Reflect.get(mcpReq.envelope ?? {}, CLIENT_CAPABILITIES_META_KEY)
+      : server.getClientCapabilities();
+    const answer = () =>
+      answerCall(options, { tool, args: params.arguments, mcpReq, authInfo: http?.authInfo, capabilities });
+    const { traceparent, tracestate } = mcpReq._meta ?? {};
+    // Over HTTP the listener has begun the request, with the trace of the headers.
+    const call = currentRequestId() === undefined
+      ? inRequest({ name: "tools/call", traceparent, tracestate }, answer)
+      : answer();
     options.onCall({ id: mcpReq.id, signal: mcpReq.signal, ended: call });
     return await call;
   });
-  // Revision 2026-07-28 wants 404 for what is not declared, which the SDK answers where no handler is.
+  // Revision 2026-07-28 requires 404 for unknown methods, which the SDK answers without a fallback.
   if (options.era === "modern") return mcp;
   server.fallbackRequestHandler = ({ method }) => {
-    const list = EMPTY_LISTS[method];
-    if (list !== undefined && Object.hasOwn(EMPTY_LISTS, method)) return Promise.resolve({ ...list });
+    const list = EMPTY_LISTS.get(method);
+    if (list !== undefined) return Promise.resolve({ ...list });
     throw new ProtocolError(ProtocolErrorCode.MethodNotFound, "Method not found");
   };
   return mcp;
 }
 
-/** Tells a client whenever other tools are offered than before, until its connection ends. */
+/** Notifies a client of each change of the offered tools, until its connection ends. */
 export function announceTools({ server }: McpServer, tools: Toolset): void {
   const end = tools.watch(() => {
-    // A client that is gone, or has not begun, asks when it comes.
+    // A client that has gone, or has not begun, requests the list when it comes.
     if (server.getNegotiatedProtocolVersion() !== undefined) server.sendToolListChanged().catch(() => {});
   });
   server.onclose = end;
 }
 
-function describeTool(tool: Tool): ListToolsResult["tools"][number] {
-  const { name, title, description, inputSchema, outputSchema, annotations } = tool;
-  return { name, title, description, inputSchema, outputSchema, annotations: { ...annotations } };
+/** Answers a call with the tool's result, its failure, or a question for the human at the client. */
+async function answerCall(
+  { run: runTool, clock, era, pausedCalls, onError }: McpServerOptions,
+  { tool, args, mcpReq, authInfo, capabilities }: {
+    readonly tool: Tool;
+    readonly args: unknown;
+    readonly mcpReq: ServerContext["mcpReq"];
+    readonly authInfo: AuthInfo | undefined;
+    readonly capabilities: unknown;
+  },
+): Promise<CallToolResult | InputRequiredResult> {
+  const { signal } = mcpReq;
+  const run = async (asking: Pick<ToolContext, "signal" | "askHuman">): Promise<CallToolResult> => {
+    const ended = new AbortController();
+    try {
+      const context = { ...asking, ...reportProgress(mcpReq, clock, ended.signal) };
+      const { text, structured } = await runTool(tool, args, context, authInfo);
+      return { content: [{ type: "text", text }], structuredContent: structured };
+    } catch (error) {
+      onError(error);
+      // A failure is a result, so that the model reads it. It may contain text of a host or a service.
+      const message = error instanceof AppError ? error.message : "internal error";
+      const text = visibleLines(shortenText(message, MAX_ERROR_LENGTH));
+      return { content: [{ type: "text", text }], isError: true };
+    } finally {
+      // Without a reason, each call would create an error with a stack that nobody reads.
+      ended.abort("ended");
+    }
+  };
+  if (pausedCalls === undefined) return await run({ signal });
+  if (era === "legacy") {
+    return await run(
+      canElicit(capabilities) ? { signal, askHuman: askByRequest(mcpReq, clock) } : { signal },
+    );
+  }
+  // The order of the arguments does not matter.
+  const sorted = Object.entries(args ?? {}).toSorted(([left], [right]) => left < right ? -1 : 1);
+  const request = { identity: stringifyJson([tool.name, sorted]), signal };
+  const state = mcpReq.requestState();
+  if (state !== undefined) return await pausedCalls.resume(state, request, readInput(mcpReq.inputResponses));
+  return canElicit(capabilities) ? await pausedCalls.begin(request, run) : await run({ signal });
+}
+
+/** Reports progress to a client that wants it, also of a silent call, because many clients give it up. */
+function reportProgress(
+  { _meta, notify }: ServerContext["mcpReq"],
+  clock: Clock,
+  ended: AbortSignal,
+): Pick<ToolContext, "onProgress"> {
+  const progressToken = _meta?.progressToken;
+  if (progressToken === undefined) return {};
+  let progress = 0;
+  const onProgress = (message: string) => {
+    progress += 1;
+    // A client that has gone ends the call by other means.
+    notify({ method: "notifications/progress", params: { progressToken, progress, message } }).catch(
+      () => {},
+    );
+  };
+  let seconds = 0;
+  void every({ clock, seconds: PROGRESS_SECONDS, signal: ended }, () => {
+    seconds += PROGRESS_SECONDS;
+    onProgress(`running for ${seconds} s`);
+  });
+  return { onProgress };
 }

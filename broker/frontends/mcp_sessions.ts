@@ -1,43 +1,140 @@
+import { type McpServer, WebStandardStreamableHTTPServerTransport } from "@modelcontextprotocol/server";
 import { type Clock, every, type Random } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
-import { KeptEvents } from "./kept_events.ts";
-import { McpSession, type McpSessionParts } from "./mcp_session.ts";
+import type { AuthenticatedEndUser } from "./oauth.ts";
+import { OpenRequests, type StartedCall } from "./open_requests.ts";
+import { KeptEvents } from "./user_budget.ts";
 
-/** How many sessions there may be, and for how long. */
-export interface McpSessionLimits {
-  readonly perUser: number;
-  readonly total: number;
-  /** A session in which nothing happens for so long is ended. */
-  readonly idleMs: number;
-}
-
-const SESSION_LIMITS: McpSessionLimits = { perUser: 32, total: 1024, idleMs: 30 * 60_000 };
-
-/** One user's: more than 10 MiB of output, which an answer holds twice, as text and as structure. */
-export const EVENT_LIMITS = { userLength: 24 << 20, totalLength: 64 << 20 };
-
+/** The pause of a client that lost its connection, before it comes again. */
+const RETRY_MS = 1000;
+const VERSION_HEADER = "mcp-protocol-version";
 const SWEEP_SECONDS = 60;
+const SESSION_LIMITS = { perUser: 32, total: 1024, idleMs: 30 * 60_000 };
 
-interface McpSessionsOptions extends Pick<McpSessionParts, "clock" | "createServer" | "onProtocolError"> {
+interface McpSessionsOptions {
   readonly clock: Clock;
   readonly random: Random;
-  readonly limits?: McpSessionLimits;
+  /** Creates the server of a session, which reports every call that begins. */
+  readonly createServer: (onCall: (call: StartedCall) => void) => McpServer;
+  /** Called on each rejected message. */
+  readonly onProtocolError: (error: Error) => void;
+  readonly limits?: typeof SESSION_LIMITS;
 }
 
-/** The open sessions. Each belongs to the end user who opened it, and answers to nobody else. */
+/** A session of the protocol generation with sessions: one client of one end user. */
+export class McpSession {
+  readonly id: string;
+  readonly user: string;
+  readonly #clock: Clock;
+  readonly #transport: WebStandardStreamableHTTPServerTransport;
+  readonly #server: McpServer;
+  readonly #ready: Promise<void>;
+  readonly #requests = new OpenRequests();
+  readonly #events: ReturnType<KeptEvents["open"]>;
+  /** Requests, streams, and running calls, also those whose client has gone. */
+  #busy = 0;
+  #lastUsedMs: number;
+
+  constructor(id: string, user: string, kept: KeptEvents, options: McpSessionsOptions) {
+    this.id = id;
+    this.user = user;
+    this.#clock = options.clock;
+    this.#lastUsedMs = this.#clock.now();
+    this.#events = kept.open(user);
+    const transport = new WebStandardStreamableHTTPServerTransport({
+      sessionIdGenerator: () => id,
+      eventStore: this.#events,
+      retryInterval: RETRY_MS,
+    });
+    this.#transport = transport;
+    transport.onerror = options.onProtocolError;
+    const { send } = transport;
+    transport.send = (message, options) =>
+      send.call(transport, message, options).finally(() => this.#requests.sent(message));
+    this.#server = options.createServer((call) => {
+      this.#requests.watch(call);
+      const busy = this.#begin();
+      const end = () => busy[Symbol.dispose]();
+      call.ended.then(end, end);
+    });
+    this.#ready = this.#server.connect(transport);
+  }
+
+  get isBusy(): boolean {
+    return this.#busy > 0;
+  }
+
+  /** The time without activity. */
+  get idleMs(): number {
+    return this.isBusy ? 0 : Math.max(0, this.#clock.now() - this.#lastUsedMs);
+  }
+
+  /**
+   * Answers a request of the session's user, whose token and groups may be new.
+   *
+   * @throws {AppError} `invalid_request` for an ID that is in use
+   */
+  async handle(request: Request, authInfo: AuthenticatedEndUser, body?: unknown): Promise<Response> {
+    authInfo.exchange.add(this.#begin());
+    await this.#ready;
+    using rejected = new DisposableStack();
+    rejected.use(this.#requests.begin(Array.isArray(body) ? body : [body]));
+    const parsed = body === undefined ? {} : { parsedBody: body };
+    const headers = new Headers(request.headers);
+    // The transport compares `Accept` literally, and the frontend has checked it.
+    headers.set("accept", "application/json, text/event-stream");
+    const version = this.#server.server.getNegotiatedProtocolVersion();
+    // A client that names no version speaks the negotiated one.
+    if (version !== undefined && !headers.has(VERSION_HEADER)) headers.set(VERSION_HEADER, version);
+    const { url, method } = request;
+    const response = await this.#transport.handleRequest(new Request(url, { method, headers }), {
+      authInfo,
+      ...parsed,
+    });
+    if (response.ok) rejected.move();
+    return response;
+  }
+
+  /** Ends the stream without an answer, which its client would hold open forever. */
+  endStandingStream(): void {
+    this.#transport.closeStandaloneSSEStream();
+  }
+
+  /** Ends the session and cancels its calls. */
+  async close(): Promise<void> {
+    this.#events.close();
+    await this.#server.close();
+  }
+
+  #begin(): Disposable {
+    this.#busy += 1;
+    return {
+      [Symbol.dispose]: () => {
+        this.#busy -= 1;
+        this.#lastUsedMs = this.#clock.now();
+      },
+    };
+  }
+}
+
+/** The open sessions. Each belongs to the end user who opened it, and answers nobody else. */
 export class McpSessions {
   readonly #options: McpSessionsOptions;
-  readonly #limits: McpSessionLimits;
+  readonly #limits: typeof SESSION_LIMITS;
   readonly #sessions = new Map<string, McpSession>();
-  readonly #kept = new KeptEvents(EVENT_LIMITS);
+  readonly #kept = new KeptEvents();
   readonly #stop = new AbortController();
   readonly #sweeping: Promise<void>;
 
   constructor(options: McpSessionsOptions) {
     this.#options = options;
     this.#limits = options.limits ?? SESSION_LIMITS;
-    const { clock } = options;
-    this.#sweeping = every({ clock, seconds: SWEEP_SECONDS, signal: this.#stop.signal }, () => this.#sweep());
+    const sweep = { clock: options.clock, seconds: SWEEP_SECONDS, signal: this.#stop.signal };
+    this.#sweeping = every(sweep, () => {
+      for (const session of this.#sessions.values()) {
+        if (session.idleMs >= this.#limits.idleMs) this.#discard(session);
+      }
+    });
   }
 
   get size(): number {
@@ -45,34 +142,28 @@ export class McpSessions {
   }
 
   /**
-   * Opens a session. A user who has the most that one may have loses the one unused for longest instead: clients
-   * that go away without a word are more common than those that need so many.
+   * Opens a session. At the limit of the user it replaces the one that is unused for longest, because most clients
+   * leave without a DELETE.
    *
-   * @throws {AppError} `rate_limited` when none can make room
+   * @throws {AppError} `rate_limited` when no session can be replaced
    */
   open(user: string): McpSession {
     this.#stop.signal.throwIfAborted();
+    const { perUser, total } = this.#limits;
     const own = [...this.#sessions.values()].filter((session) => session.user === user);
-    if (own.length >= this.#limits.perUser) {
+    if (own.length >= perUser) {
       const [oldest] = own.filter(({ isBusy }) => !isBusy).sort((left, right) => right.idleMs - left.idleMs);
-      if (oldest === undefined) throw tooMany(`session limit of this user reached (${this.#limits.perUser})`);
+      if (oldest === undefined) throw tooMany(`session limit of this user reached (${perUser})`);
       this.#discard(oldest);
     }
-    if (this.#sessions.size >= this.#limits.total) {
-      throw tooMany(`session limit reached (${this.#limits.total})`);
-    }
+    if (this.#sessions.size >= total) throw tooMany(`session limit reached (${total})`);
     const id = this.#options.random.bytes(20).toHex();
-    const events = this.#kept.storeOf(id, user);
-    const session = new McpSession({ ...this.#options, id, user, events });
+    const session = new McpSession(id, user, this.#kept, this.#options);
     this.#sessions.set(id, session);
     return session;
   }
 
-  /**
-   * The user's session of this id.
-   *
-   * @throws {AppError} `not_found`; `forbidden` when it is somebody else's
-   */
+  /** @throws {AppError} `not_found`, or `forbidden` for another user's session */
   find(id: string, user: string): McpSession {
     const session = this.#sessions.get(id);
     if (session === undefined) throw new AppError("not_found", "session not found");
@@ -80,29 +171,21 @@ export class McpSessions {
     return session;
   }
 
-  /** Ends a session; what it runs is cancelled. */
   async end(session: McpSession): Promise<void> {
     this.#sessions.delete(session.id);
-    this.#kept.forget(session.id);
     await session.close();
   }
 
-  /** Ends the streams that would otherwise never end; sessions stay open. */
+  /** Ends the streams that would never end otherwise. The sessions stay open. */
   endStandingStreams(): void {
     for (const session of this.#sessions.values()) session.endStandingStream();
   }
 
-  /** Ends all sessions; none can be opened any more. */
+  /** Ends all sessions and accepts no new session. */
   async close(): Promise<void> {
     this.#stop.abort(new AppError("canceled", "the broker is stopping"));
     await Promise.all([...this.#sessions.values()].map((session) => this.end(session)));
     await this.#sweeping;
-  }
-
-  #sweep(): void {
-    for (const session of this.#sessions.values()) {
-      if (session.idleMs >= this.#limits.idleMs) this.#discard(session);
-    }
   }
 
   #discard(session: McpSession): void {

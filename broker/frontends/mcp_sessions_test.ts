@@ -2,34 +2,29 @@ import assert from "node:assert/strict";
 import fc from "fast-check";
 import { AppError } from "@gateway/shared/errors";
 import { FakeClock } from "@gateway/shared/testing";
-import { AuthenticatedEndUser } from "./oauth/bearer.ts";
+import { AuthenticatedEndUser } from "./oauth.ts";
 import { initialize, McpHttpFixture, rpc } from "../testing/mcp_http_fixture.ts";
 import { fixedTools } from "../testing/broker_fixture.ts";
 import { createMcpServer } from "./mcp_server.ts";
-import type { McpSession } from "./mcp_session.ts";
-import { type McpSessionLimits, McpSessions } from "./mcp_sessions.ts";
+import { type McpSession, McpSessions } from "./mcp_sessions.ts";
 
 const MINUTE_MS = 60_000;
-
-function authInfoOf({ user }: McpSession): AuthenticatedEndUser {
-  return new AuthenticatedEndUser("t", { endUser: user, groups: null });
-}
 
 class Scene implements AsyncDisposable {
   readonly clock = new FakeClock();
   readonly sessions: McpSessions;
   #random = 0;
 
-  constructor(limits: Partial<McpSessionLimits> = {}) {
+  constructor() {
     this.sessions = new McpSessions({
       clock: this.clock,
       random: { bytes: (length) => new Uint8Array(length).fill(this.#random++) },
-      limits: { perUser: 2, total: 3, idleMs: 30 * MINUTE_MS, ...limits },
+      limits: { perUser: 2, total: 3, idleMs: 30 * MINUTE_MS },
       createServer: (onCall) =>
         createMcpServer({
           tools: fixedTools([]),
           instructions: "",
-          caller: () => ({ caller: "x", callerGroups: null, bearerToken: undefined }),
+          run: () => Promise.reject(new Error("no tool")),
           era: "legacy",
           clock: this.clock,
           onCall,
@@ -42,18 +37,22 @@ class Scene implements AsyncDisposable {
   /** Opens a session and a stream in it that stays. */
   async openBusy(user: string) {
     const session = this.sessions.open(user);
-    const authInfo = authInfoOf(session);
     const post = new Request("https://localhost/", {
       method: "POST",
       headers: { "content-type": "application/json" },
     });
-    await (await session.handle({ request: post, authInfo, body: initialize() })).text();
+    await (await this.respond(session, post, initialize())).text();
     return { session, stream: await this.openStream(session) };
   }
 
   async openStream(session: McpSession): Promise<Response> {
     const request = new Request("https://localhost/", { headers: { "mcp-session-id": session.id } });
-    return await session.handle({ request, authInfo: authInfoOf(session) });
+    return await this.respond(session, request);
+  }
+
+  async respond(session: McpSession, request: Request, body?: object): Promise<Response> {
+    const endUser = new AuthenticatedEndUser("t", { endUser: session.user, groups: null });
+    return endUser.exchange.endWith(await session.handle(request, endUser, body));
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -2,21 +2,26 @@ import { dirname } from "node:path";
 import { endOfTurn } from "@gateway/shared/clock";
 import { AppError, errorText } from "@gateway/shared/errors";
 import { ifThere, mayOthersWrite } from "@gateway/shared/files";
-import { quoteText } from "@gateway/shared/text";
 import type { ServiceLogger } from "@gateway/shared/service";
-import type { ToolsetPorts } from "../tools/toolset.ts";
+import { quoteText } from "@gateway/shared/text";
 import { type BrokerSocket, socketAside } from "../config/config.ts";
-import type { McpStdio, McpStdioOptions } from "./mcp_stdio.ts";
-import { limitCalls, MAX_CALLS } from "./user_limit.ts";
+import type { ToolsetPorts } from "../tools/toolset.ts";
+import type { McpStdioOptions, serveMcpStdio } from "./mcp_stdio.ts";
 
 /** Connections of one socket at a time. */
 const MAX_CONNECTIONS = 16;
-/** The longest message over a socket, in bytes: as over HTTP, what a file transfer's content needs. */
+/** The longest message, in bytes: a file transfer's content fits, as over HTTP. */
 const MAX_MESSAGE_BYTES = 1 << 20;
-/** Requests of one socket that run or have an answer that is not read; more than calls, so that a cancel is read. */
-const MAX_OPEN_REQUESTS = MAX_CALLS + 8;
-/** How long a socket waits for room, or after a failed accept, in milliseconds. */
+/** Requests of one socket without an answer that is read. More than calls, so that the broker reads a cancellation. */
+const MAX_OPEN_REQUESTS = 40;
+/** The pause of a socket without room, and after a failed accept, in milliseconds. */
 const PAUSE_MS = 50;
+
+type McpStdio = ReturnType<typeof serveMcpStdio>;
+type SocketPorts = Pick<McpStdioOptions, "clock" | "random"> & { readonly logger: ServiceLogger };
+type Client = Pick<McpStdioOptions, "input" | "output" | "caller" | "onProtocolError"> & {
+  readonly turn: (length: number) => Promise<void>;
+};
 
 /**
  * Serves MCP on all of these sockets. It loads the libraries for MCP only if there are sockets.
@@ -30,38 +35,36 @@ export async function openMcpSockets(
 ): Promise<AsyncDisposable> {
   await using opened = new AsyncDisposableStack();
   if (sockets.length > 0) {
-    const [{ serveMcpStdio }, { createToolset }, { describeTools }] = await Promise.all([
+    const [{ serveMcpStdio }, { UserBudget }, { createToolset }, { describeTools }] = await Promise.all([
       import("./mcp_stdio.ts"),
+      import("./user_budget.ts"),
       import("../tools/toolset.ts"),
       import("../tools/instructions.ts"),
     ]);
-    const toolset = createToolset(broker);
-    const tools = { ...toolset, tools: limitCalls(toolset.tools) };
-    const serve = (options: Client) =>
+    const tools = createToolset(broker);
+    const budget = new UserBudget();
+    const serve = ({ turn, ...client }: Client) =>
       serveMcpStdio({
         ...ports,
-        ...options,
+        ...client,
         tools,
         instructions: describeTools(broker.limits),
+        bounds: { maxLineBytes: MAX_MESSAGE_BYTES, turn, budget },
         askInChat: false,
         onError: (error) => ports.logger.warn("Tool call failed", { error }),
       });
     for (const socket of sockets) {
-      opened.use(serveSocket(await listenOn(socket), socket, { ...ports, serve }));
+      opened.use(serveSocket(await listenOn(socket), socket, ports, serve));
     }
   }
   return opened.move();
 }
 
-type SocketPorts = Pick<McpStdioOptions, "clock" | "random"> & { readonly logger: ServiceLogger };
-
-/** What a connection adds to the options of its server. */
-type Client = Pick<McpStdioOptions, "input" | "output" | "caller" | "bounds" | "onProtocolError">;
-
 function serveSocket(
   listener: Deno.UnixListener,
   { path, caller }: BrokerSocket,
-  { clock, logger, serve }: SocketPorts & { readonly serve: (client: Client) => McpStdio },
+  { clock, logger }: SocketPorts,
+  serve: (client: Client) => McpStdio,
 ): AsyncDisposable {
   const connections = new Set<McpStdio>();
   const hasRoom = () =>
@@ -82,9 +85,9 @@ function serveSocket(
       input: connection.readable,
       output: connection.writable,
       caller,
-      bounds: { maxLineBytes: MAX_MESSAGE_BYTES, turn },
+      turn,
       onProtocolError({ message }) {
-        // Once a connection: a client that sends nothing but garbage would fill the log.
+        // Once per connection: a client that sends only garbage would fill the log.
         if (!isLogged) logger.warn("MCP message rejected", { caller, error: message });
         isLogged = true;
       },
@@ -102,7 +105,7 @@ function serveSocket(
           .catch((error) => logger.warn("MCP connection failed", { caller, error }))
           .finally(() => handling.delete(handled));
         handling.add(handled);
-        // An account that does nothing but connect must not take every turn of the event loop.
+        // An account that only connects must not take every turn of the event loop.
         await endOfTurn();
       } catch (error) {
         if (closed) return;
@@ -154,7 +157,7 @@ async function listenOn({ path, mode }: BrokerSocket): Promise<Deno.UnixListener
   }
 }
 
-/** Whether a process accepts connections there. After kill -9 a socket is left that no process serves. */
+/** Whether a process accepts connections there. `kill -9` leaves a socket that no process serves. */
 async function isServed(path: string): Promise<boolean> {
   try {
     (await Deno.connect({ transport: "unix", path })).close();

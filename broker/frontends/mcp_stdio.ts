@@ -1,9 +1,4 @@
 import { serveStdio } from "@modelcontextprotocol/server/stdio";
-import type { Clock, Random } from "@gateway/shared/clock";
-import { announceTools, createMcpServer, type McpServerOptions } from "./mcp_server.ts";
-import { PausedCalls } from "./paused_calls.ts";
-import { AppError } from "@gateway/shared/errors";
-import { parseJson, stringifyJson } from "@gateway/shared/json";
 import {
   INVALID_REQUEST,
   type JSONRPCMessage,
@@ -11,99 +6,85 @@ import {
   parseJSONRPCMessage,
   type Transport,
 } from "@modelcontextprotocol/server";
+import type { Clock, Random } from "@gateway/shared/clock";
+import { AppError } from "@gateway/shared/errors";
+import { parseJson, stringifyJson } from "@gateway/shared/json";
+import { PausedCalls } from "./elicitation.ts";
+import { announceTools, createMcpServer, type McpServerOptions } from "./mcp_server.ts";
 import { OpenRequests } from "./open_requests.ts";
+import type { UserBudget } from "./user_budget.ts";
 
-/** Who calls over stdio: the one who started the process; policies, freezes and audit queries use this name. */
+/** The caller over stdio, whose process the user has started. Policies, freezes and audit queries use this name. */
 const STDIO_CALLER = "mcp-stdio";
-
-export interface McpStdioOptions
-  extends Pick<McpServerOptions, "tools" | "instructions" | "onError">, StdioStreams {
-  /** Default {@linkcode STDIO_CALLER}. */
-  readonly caller?: string;
-  /** Absent: the client has the broker for itself. */
-  readonly bounds?: SharedBounds;
-  readonly clock: Clock;
-  readonly random: Random;
-  /** Whether the human at the client may be asked for approvals. */
-  readonly askInChat: boolean;
-  /** Told of lines that are not messages, and of writes that failed. */
-  readonly onProtocolError: (error: Error) => void;
-}
-
-/** An MCP server on the standard streams. */
-export interface McpStdio {
-  /** Resolves when the client has closed its end. */
-  readonly ended: Promise<void>;
-  /** How many requests are under way or have an answer that the client has not taken. */
-  readonly openRequests: number;
-  /** Ends the connection; what runs is cancelled, and has ended when this resolves. */
-  close(): Promise<void>;
-}
-
-/**
- * Serves one client, in whichever protocol generation it opens with: with sessions (`initialize`) or stateless
- * (2026-07-28).
- */
-export function serveMcpStdio(options: McpStdioOptions): McpStdio {
-  const transport = new StdioTransport(options, options.bounds);
-  const { caller = STDIO_CALLER } = options;
-  const pausedCalls = new PausedCalls(options);
-  const calls = new Set<Promise<unknown>>();
-  const handle = serveStdio(({ era }) => {
-    const server = createMcpServer({
-      tools: options.tools,
-      instructions: options.instructions,
-      caller: () => ({ caller, callerGroups: null, bearerToken: undefined }),
-      era,
-      clock: options.clock,
-      ...(options.askInChat ? { chat: { pausedCalls } } : {}),
-      onCall(call) {
-        transport.requests.watch(call);
-        const { ended } = call;
-        calls.add(ended);
-        const forget = () => calls.delete(ended);
-        ended.then(forget, forget);
-      },
-      onError: options.onError,
-    });
-    announceTools(server, options.tools);
-    return server;
-  }, { transport, onerror: options.onProtocolError });
-  return {
-    ended: transport.ended,
-    get openRequests() {
-      return transport.requests.size;
-    },
-    async close() {
-      await handle.close();
-      await pausedCalls.close();
-      await Promise.allSettled(calls);
-    },
-  };
-}
-
-/** The longest line that is accepted, in bytes. */
+/** The longest line, in bytes. */
 const MAX_LINE_BYTES = 10 * 1024 * 1024;
 
-/** The two ends of the connection. */
 export interface StdioStreams {
   readonly input: ReadableStream<Uint8Array>;
   readonly output: WritableStream<Uint8Array>;
 }
 
-/** What bounds a client that shares its broker with others. */
+/** Bounds for a client that shares its broker with other clients. */
 interface SharedBounds {
-  /** The longest line that is accepted, in bytes. */
   readonly maxLineBytes: number;
-  /** Awaited before a message of so many characters is parsed. */
+  /** Awaited before a message of this length, in characters, is parsed. */
   readonly turn: (length: number) => Promise<void>;
+  readonly budget: UserBudget;
+}
+
+export interface McpStdioOptions
+  extends Pick<McpServerOptions, "tools" | "instructions" | "onError">, StdioStreams {
+  readonly caller?: string;
+  /** Absent for a client that has the broker for itself. */
+  readonly bounds?: SharedBounds;
+  readonly clock: Clock;
+  readonly random: Random;
+  /** Whether the human at the client may be asked for approvals. */
+  readonly askInChat: boolean;
+  /** Called on each line that is not a message, and on each failed write. */
+  readonly onProtocolError: (error: Error) => void;
 }
 
 /**
- * JSON-RPC messages as lines. In place of the SDK's stdio transport (2.4.0), because that one reads with `JSON.parse`
- * past the one door for JSON and writes with `JSON.stringify`, which fails at a 64-bit serial; answers nothing to a line
- * that is not a message, and takes an id of 64 bits for another one; and puts all that it has of a line together again
- * for each piece that comes: 9 MiB in pieces of 64 KiB took it 7 s, here they take 0.05 s.
+ * Serves one client, in the protocol generation that it begins with: with sessions (`initialize`) or stateless
+ * (2026-07-28).
+ */
+export function serveMcpStdio(options: McpStdioOptions) {
+  const { tools, instructions, onError, clock, bounds, caller = STDIO_CALLER } = options;
+  const transport = new StdioTransport(options, bounds);
+  const pausedCalls = options.askInChat ? new PausedCalls(options) : undefined;
+  const handle = serveStdio(({ era }) => {
+    const server = createMcpServer({
+      ...{ tools, instructions, onError, clock, era, pausedCalls },
+      async run(tool, args, context) {
+        using _call = bounds?.budget.take(caller, "calls");
+        return await tool.call(args, { ...context, caller, callerGroups: null, bearerToken: undefined });
+      },
+      onCall: (call) => transport.requests.watch(call),
+    });
+    announceTools(server, tools);
+    return server;
+  }, { transport, onerror: options.onProtocolError });
+  return {
+    /** Resolves when the client has closed its end. */
+    ended: transport.ended,
+    /** The number of requests without an answer that the client has read. */
+    get openRequests() {
+      return transport.requests.size;
+    },
+    /** Ends the connection and cancels its calls. */
+    async close(): Promise<void> {
+      await handle.close();
+      await pausedCalls?.close();
+    },
+  };
+}
+
+/**
+ * JSON-RPC messages as lines. The SDK's stdio transport (2.4.0) has these faults: it reads with `JSON.parse` and writes
+ * with `JSON.stringify`, which fails at a 64-bit serial. It does not answer a line that is not a message, and reads an
+ * ID of 64 bits as another ID. It joins all pieces of a line again for each new piece: 9 MiB in pieces of 64 KiB took
+ * 7 s, and take 0.05 s here.
  */
 export class StdioTransport implements Transport {
   onclose?: (() => void) | undefined;
@@ -113,6 +94,8 @@ export class StdioTransport implements Transport {
   readonly #reader: ReadableStreamDefaultReader<Uint8Array>;
   readonly #writer: WritableStreamDefaultWriter<Uint8Array>;
   readonly #ended = Promise.withResolvers<void>();
+  /** Resolves when the input has ended, the output is gone, or the connection was closed here. */
+  readonly ended = this.#ended.promise;
   readonly #lines: LineBuffer;
   readonly #turn: SharedBounds["turn"] | undefined;
   #closed = false;
@@ -124,13 +107,8 @@ export class StdioTransport implements Transport {
     this.#writer = output.getWriter();
   }
 
-  /** Resolves when the connection is over: the input has ended, the output is gone, or it was closed here. */
-  get ended(): Promise<void> {
-    return this.#ended.promise;
-  }
-
   start(): Promise<void> {
-    this.#pump().catch((error) => this.onerror?.(toError(error))).finally(() => this.close());
+    this.#pump().catch((error) => this.onerror?.(error)).finally(() => this.close());
     return Promise.resolve();
   }
 
@@ -138,14 +116,15 @@ export class StdioTransport implements Transport {
     await this.#write(message).finally(() => this.requests.sent(message));
   }
 
-  async close(): Promise<void> {
-    if (this.#closed) return;
-    this.#closed = true;
-    // Not awaited: a read of the standard input that is under way can't be ended.
-    this.#reader.cancel().catch(() => {});
-    this.onclose?.();
-    this.#ended.resolve();
-    await Promise.resolve();
+  close(): Promise<void> {
+    if (!this.#closed) {
+      this.#closed = true;
+      // Not awaited: a read of the standard input cannot be ended.
+      this.#reader.cancel().catch(() => {});
+      this.onclose?.();
+      this.#ended.resolve();
+    }
+    return Promise.resolve();
   }
 
   async #pump(): Promise<void> {
@@ -155,36 +134,35 @@ export class StdioTransport implements Transport {
       for (const line of this.#lines.push(value)) {
         await this.#turn?.(line.length);
         if (this.#closed) return;
-        await this.#receive(line);
+        if (line.trim() !== "") await this.#receive(line);
       }
     }
   }
 
   async #receive(line: string): Promise<void> {
-    if (line.trim() === "") return;
     let message: JSONRPCMessage;
     try {
       message = parseJSONRPCMessage(parseJson(line));
     } catch (cause) {
-      const isJson = !(cause instanceof SyntaxError);
-      this.onerror?.(new Error(isJson ? "Line is not a JSON-RPC message" : "Line is not JSON", { cause }));
-      const error = isJson
-        ? { code: INVALID_REQUEST, message: "Invalid Request" }
-        : { code: PARSE_ERROR, message: "Parse error" };
-      await this.#write({ jsonrpc: "2.0", id: null, error });
-      return;
+      const [text, code, answer] = cause instanceof SyntaxError
+        ? ["Line is not JSON", PARSE_ERROR, "Parse error"]
+        : ["Line is not a JSON-RPC message", INVALID_REQUEST, "Invalid Request"];
+      return await this.#refuse(null, new Error(text, { cause }), { code, message: answer });
     }
     try {
       this.requests.begin([message]);
     } catch (error) {
       if (!(error instanceof AppError) || !("id" in message)) throw error;
-      this.onerror?.(error);
-      // With its own id: a client that has lost its first request of that id must not take that one's answer for this.
+      // With its ID, so that a client that has lost its first request does not take its answer for this request's.
       const refusal = { code: INVALID_REQUEST, message: `Invalid Request: ${error.message}` };
-      await this.#write({ jsonrpc: "2.0", id: message.id, error: refusal });
-      return;
+      return await this.#refuse(message.id, error, refusal);
     }
     this.onmessage?.(message);
+  }
+
+  async #refuse(id: unknown, reason: Error, error: object): Promise<void> {
+    this.onerror?.(reason);
+    await this.#write({ jsonrpc: "2.0", id, error });
   }
 
   async #write(message: unknown): Promise<void> {
@@ -199,8 +177,8 @@ export class StdioTransport implements Transport {
 }
 
 /**
- * Splits a stream of bytes into lines. It copies what it keeps: a chunk that is read holds its whole buffer, so that a
- * client that sends byte by byte would hold 64 KiB for each byte.
+ * Splits a stream of bytes into lines. It copies the bytes, because a chunk keeps its whole buffer: a client that sends
+ * single bytes would hold 64 KiB for each byte.
  */
 class LineBuffer {
   readonly #maxBytes: number;
@@ -211,13 +189,15 @@ class LineBuffer {
     this.#maxBytes = maxBytes;
   }
 
-  /** The lines that this chunk completes. */
   *push(chunk: Uint8Array): Generator<string> {
     let from = 0;
     for (let end = chunk.indexOf(0x0a); end !== -1; end = chunk.indexOf(0x0a, from)) {
       this.#keep(chunk.subarray(from, end));
       from = end + 1;
-      yield this.#take();
+      const line = new TextDecoder().decode(this.#kept.subarray(0, this.#length));
+      this.#kept = new Uint8Array(0);
+      this.#length = 0;
+      yield line;
     }
     this.#keep(chunk.subarray(from));
   }
@@ -233,15 +213,4 @@ class LineBuffer {
     this.#kept.set(part, this.#length);
     this.#length = length;
   }
-
-  #take(): string {
-    const text = new TextDecoder().decode(this.#kept.subarray(0, this.#length));
-    this.#kept = new Uint8Array(0);
-    this.#length = 0;
-    return text;
-  }
-}
-
-function toError(value: unknown): Error {
-  return value instanceof Error ? value : new Error(String(value));
 }

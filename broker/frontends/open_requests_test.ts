@@ -81,9 +81,9 @@ Deno.test.each<{ name: string; message: unknown }>([
 Deno.test("OpenRequests forgets what the library did not take, and what is cancelled before it was one", () => {
   const requests = new OpenRequests();
   const abandon = requests.begin([call(7)]);
-  abandon();
+  abandon[Symbol.dispose]();
   requests.begin([call(7)]);
-  abandon();
+  abandon[Symbol.dispose]();
   assert.throws(() => requests.begin([call(7)]), IN_USE, "it is another one's by now");
   requests.begin([ping(8)]);
   requests.begin([cancel(8), cancel("no"), cancel(null), { method: "notifications/cancelled" }]);

@@ -118,7 +118,7 @@ export type HumanAnswer =
   | { readonly kind: "declined"; readonly why: string };
 
 /** The result of a command, with the host as it was known when the command ran. */
-export type ExecuteResult = Executed<CommandResult & { readonly host: HostInfo }> | Decided;
+type ExecuteResult = Executed<CommandResult & { readonly host: HostInfo }> | Decided;
 
 export type Execute = (request: ExecuteRequest, signal: AbortSignal) => Promise<ExecuteResult>;
 

@@ -8,7 +8,7 @@ import type { EphemeralKey } from "../ssh/login.ts";
 import { buildRoute, type Hop, type Inventory, type Route, targetOf } from "./route.ts";
 
 /** The caller of a sign request, and the action that the caller requests. */
-interface Intent {
+export interface Intent {
   readonly caller: string;
   /** `null`: no filter by groups. */
   readonly callerGroups: readonly string[] | null;

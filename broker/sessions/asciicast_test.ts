@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { encodeEvent, encodeHeader } from "./asciicast.ts";
+import { encodeEvent, encodeHeader } from "./recorder.ts";
 
 const HEADER = {
   sessionId: "0123456789abcdef01234567",

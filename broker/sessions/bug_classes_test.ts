@@ -8,9 +8,8 @@ import type { SignerClient } from "../authority/authority.ts";
 import { brokerConfig } from "../config/config.ts";
 import { createTimings } from "../request/records.ts";
 import { SessionFixture } from "../testing/session_fixture.ts";
-import type { OnOutput, ShellChannel } from "./shell_channel.ts";
-import { ShellLink } from "./shell_session.ts";
-import { startSessions } from "./start.ts";
+import { type OnOutput, type ShellChannel, ShellLink } from "./shell_session.ts";
+import { startSessions } from "./sessions.ts";
 import { markedHead } from "../ssh/output.ts";
 
 const NEVER = new AbortController().signal;

@@ -1,9 +1,7 @@
 import assert from "node:assert/strict";
 import { FakeClock } from "@gateway/shared/testing";
 import { createRedactStreams } from "@gateway/shared/redact";
-import { DISK_MS } from "./limited_file.ts";
-import type { RecordingFile } from "./recording_file.ts";
-import { Recorder } from "./recorder.ts";
+import { DISK_MS, Recorder, type RecordingFile } from "./recorder.ts";
 
 type Step = keyof RecordingFile;
 

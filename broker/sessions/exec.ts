@@ -1,82 +1,77 @@
-import { stopOnDisconnect } from "@gateway/shared/policy";
-import { quoteText } from "@gateway/shared/text";
 import { AppError } from "@gateway/shared/errors";
-import type { KeptBytes, Output } from "../ssh/output.ts";
-import type { CommandResult } from "../ssh/run_command.ts";
+import { stopOnDisconnect } from "@gateway/shared/policy";
+import { quoteText, shortenText, visibleText } from "@gateway/shared/text";
 import { audited, canceledBy } from "../request/records.ts";
+import { targetOf } from "../request/route.ts";
+import { type KeptBytes, keptBytes } from "../ssh/output.ts";
+import type { CommandResult } from "../ssh/run_command.ts";
 import { type OpenPorts, reopenSession } from "./open.ts";
-import { NO_LINK } from "./link.ts";
 import { type Cleared, ONE_SHOT_INSTEAD, preflight } from "./preflight.ts";
-import type { Asker, Session, SessionInfo } from "./session.ts";
-import { explainShimRefusal } from "./shim_refusal.ts";
+import {
+  type Asker,
+  type LinkRunOptions,
+  NO_LINK,
+  type Session,
+  type SessionInfo,
+  type SessionLink,
+} from "./session.ts";
 
-/** One command in an open session. */
 export interface ExecRequest extends Asker {
   readonly sessionId: string;
   readonly command: string;
-  /** What is kept of its output; absent: its beginning, up to the limit of the specification. */
+  /** Default: the beginning of each stream, up to the limit of the specification. */
   readonly output?: KeptBytes;
 }
 
-export interface Executed {
-  readonly stdout: Output;
-  readonly stderr: Output;
-  readonly exitCode: number;
-  /** Of the certificate that the session was opened with, or of the command's own. */
-  readonly serial: bigint;
-  /** What an audit-mode policy has to say. */
-  readonly warnings: readonly string[];
-}
-
-/**
- * Runs a command in a session, after asking again whether it may. Whose session it is comes before anything else.
- *
- * @throws {AppError} with a text that a caller may see
- */
+/** Runs a command in a session after a new decision about it. A caller may see the text of its `AppError`. */
 export async function execInSession(
   ports: OpenPorts,
   request: ExecRequest,
   signal: AbortSignal,
-): Promise<Executed> {
+): Promise<CommandResult & { readonly serial: bigint; readonly warnings: readonly string[] }> {
   const { registry, events } = ports;
   const { command } = request;
   const session = registry.findForUse(request.sessionId, request.caller);
-  checkCommand(session.info, command);
-  const recorded = <T>(outcome: string, signal: AbortSignal, step: () => Promise<T>) =>
-    audited(events, { entry: { ...session.entry, command, outcome }, signal }, step);
+  if (command === "") throw new AppError("invalid_request", "command is required");
+  if (session.info.mode !== "exec" && /[\r\n]/.test(command)) {
+    throw new AppError("invalid_request", "command contains newlines; not allowed in shell/pty sessions");
+  }
   return await session.use(signal, async (signal) => {
-    await recorded("error", signal, () => checkLink(session));
+    const recorded = <T>(step: () => Promise<T>, outcome = "error") =>
+      audited(events, { entry: { ...session.entry, command, outcome }, signal }, step);
     const clear = () =>
       recorded(
-        "session_exec_denied",
-        signal,
         () => preflight(ports, { session: session.info, asker: request, command }, signal),
+        "session_exec_denied",
       );
+    // Nobody is asked about a command that cannot run.
+    await recorded(() => Promise.resolve(refuseBroken(session)));
     let cleared = await clear();
     if (!fits(session, cleared)) {
-      const { route } = cleared;
-      await recorded("error", signal, async () => {
-        refuseApproved(session.info, cleared);
-        await reopenSession(ports, { session, asker: request, route }, signal);
+      await recorded(() => {
+        refuseApproved(session, cleared);
+        return reopenSession(ports, session, { asker: request, route: cleared.route }, signal);
       });
-      // The envelope is good for seconds, and to connect may have taken them.
+      // An envelope is valid for seconds, and the connection may have taken them.
       cleared = await clear();
     }
     const { decision, own } = cleared;
     if (own !== undefined) session.keepOwn(own);
+    // Concurrent commands can replace the connection from here on.
     const { info, link, recorder } = session;
-    await recorded("error", signal, () => Promise.resolve(refuseMismatch({ info, link }, cleared)));
+    await recorded(() => Promise.resolve(refuseMismatch({ info, link }, cleared)));
     const serial = own?.serial ?? info.serial;
     if (serial === undefined) throw new TypeError("The command of a session has no certificate");
     const entry = { ...session.entry, command, serial };
     const result = await audited(events, { entry, signal }, async () => {
-      if (own === undefined) return await run({ info, link, recorder }, { cleared, request }, signal);
+      const line = await commandLine(info, command, cleared);
+      const stopsAtStdinEnd = info.mode === "exec" && stopsOnDisconnect(cleared);
+      const options = { signal, stopsAtStdinEnd, tap: recorder, output: request.output };
+      const runOn = (link: SessionLink) => run(link, line, options);
+      if (own === undefined) return await runOn(link);
       const { hops, elevationPrefix } = own;
       const ownLink = await ports.connect({ hops, mode: "exec", elevationPrefix, signal });
-      return await session.runOwn(
-        ownLink,
-        (link) => run({ info, link, recorder }, { cleared, request }, signal),
-      );
+      return await session.runOwn(ownLink, () => runOn(ownLink));
     });
     const refusal = info.shim === undefined ? undefined : explainShimRefusal(result, info.shim);
     const warnings = [decision.warning ?? "", refusal ?? ""].filter((text) => text !== "");
@@ -87,24 +82,22 @@ export async function execInSession(
       policy_rule: decision.matched_rule ?? "",
       warning: warnings.join("; "),
     });
-    return {
-      stdout: result.stdout,
-      stderr: result.stderr,
-      exitCode: result.exitCode,
-      serial,
-      warnings,
-    };
+    return { ...result, serial, warnings };
   });
 }
 
-/** Whether the signer's answer is for a session like this: a plain shell must not be sent an envelope. */
+/** Whether the decision fits the connection: a plain shell must not receive an envelope. */
 function fits({ info, link }: Pick<Session, "info" | "link">, { envelope, own }: Cleared): boolean {
   if (own !== undefined || info.mode !== "exec") return true;
   return link !== NO_LINK && (info.shim !== undefined) === (envelope !== undefined);
 }
 
-/** What a human has approved comes without an envelope, so that it would run once at most where it was asked for. */
-function refuseApproved({ shim }: SessionInfo, { waited }: Cleared): void {
+function refuseBroken({ link: { broken } }: Session): void {
+  if (broken !== undefined) throw new AppError("upstream_failure", `session execution: ${broken}`);
+}
+
+/** An approved command has no envelope, because it may run once at most. */
+function refuseApproved({ info: { shim } }: Pick<Session, "info">, { waited }: Cleared): void {
   if (shim === undefined || !waited) return;
   throw new AppError(
     "approval_required",
@@ -112,73 +105,100 @@ function refuseApproved({ shim }: SessionInfo, { waited }: Cleared): void {
   );
 }
 
-/** After a session has been opened anew, something between it and the signer is at fault. */
+/** If a new connection does not fit either, a service between the broker and the signer is at fault. */
 function refuseMismatch(session: Pick<Session, "info" | "link">, cleared: Cleared): void {
   if (fits(session, cleared)) return;
-  const { info } = session;
-  refuseApproved(info, cleared);
+  refuseApproved(session, cleared);
+  const host = quoteText(session.info.host);
   throw new AppError(
     "upstream_failure",
-    info.shim === undefined
-      ? `session execution: the signer sent an envelope for ${
-        quoteText(info.host)
-      }, whose certificates it does not seal`
-      : `session execution: ${
-        quoteText(info.host)
-      } is sealed, but the signer's answer has no envelope; a control ` +
-        "plane that does not pass envelopes on has to be upgraded",
+    "session execution: " +
+      (session.info.shim === undefined
+        ? `the signer sent an envelope for ${host}, whose certificates it does not seal`
+        : `${host} is sealed, but the signer's answer has no envelope; a control plane that does not pass ` +
+          "envelopes on has to be upgraded"),
   );
 }
 
-function checkCommand({ mode }: SessionInfo, command: string): void {
-  if (command === "") throw new AppError("invalid_request", "command is required");
-  if (mode !== "exec" && /[\r\n]/.test(command)) {
-    throw new AppError("invalid_request", "command contains newlines; not allowed in shell/pty sessions");
-  }
-}
-
-/** Nobody is asked about a command that can't be run. */
-function checkLink({ link }: Session): Promise<void> {
-  const { broken } = link;
-  if (broken === undefined) return Promise.resolve();
-  return Promise.reject(new AppError("upstream_failure", `session execution: ${broken}`));
-}
-
-async function run(
-  { info, link, recorder }: Pick<Session, "info" | "link" | "recorder">,
-  { cleared, request }: { readonly cleared: Cleared; readonly request: ExecRequest },
-  signal: AbortSignal,
-): Promise<CommandResult> {
-  const line = await commandLine(info, request.command, cleared);
+async function run(link: SessionLink, line: string, options: LinkRunOptions): Promise<CommandResult> {
   // The connection of a session that has just been killed may still be open.
-  if (signal.aborted) throw canceledBy(signal);
+  if (options.signal.aborted) throw canceledBy(options.signal);
   try {
-    return await link.run(line, {
-      signal,
-      stopsAtStdinEnd: isStopped(info, cleared),
-      tap: recorder,
-      output: request.output,
-    });
+    return await link.run(line, options);
   } catch (cause) {
     if (!(cause instanceof AppError) || cause.code !== "upstream_failure") throw cause;
     throw new AppError("upstream_failure", `session ${cause.message}`, { cause });
   }
 }
 
-/** Whether the command watches its standard input, as the signer has it for one-shots of such a host. */
-function isStopped({ mode }: SessionInfo, { host }: Cleared): boolean {
-  return mode === "exec" && host.stop_on_disconnect === true;
+function stopsOnDisconnect({ route }: Cleared): boolean {
+  return targetOf(route).host.stop_on_disconnect === true;
 }
 
-/** A sealed host opens the envelope itself, elevation included; a shell has been elevated as a whole. */
-async function commandLine(info: SessionInfo, command: string, cleared: Cleared): Promise<string> {
-  const { mode, elevationPrefix } = info;
-  // The host runs what a command's own certificate is locked to, whatever it is sent.
+async function commandLine(
+  { mode, elevationPrefix }: SessionInfo,
+  command: string,
+  cleared: Cleared,
+): Promise<string> {
+  // A shell is elevated as a whole. With its own certificate the host runs the command that it is locked to.
   if (mode !== "exec" || cleared.own !== undefined) return command;
+  // A sealed host opens the envelope, and elevates by it.
   if (cleared.envelope !== undefined) return cleared.envelope;
-  if (isStopped(info, cleared)) return stopOnDisconnect(elevationPrefix, command);
+  if (stopsOnDisconnect(cleared)) return stopOnDisconnect(elevationPrefix, command);
   if (elevationPrefix === "") return command;
-  // Loaded only where commands are elevated: it brings the parser of commands with it.
+  // Only elevated commands need the parser of commands.
   const { elevateCommand } = await import("@gateway/shared/policy");
   return elevateCommand(elevationPrefix, command);
+}
+
+/** The exit code of a shim that refuses a command. */
+const REFUSED = 126;
+/** The exit code of a shell that does not find a program. */
+const NOT_FOUND = 127;
+const MAX_REASON = 200;
+/** The last line of the shim. The account's shell may print before it. */
+const REFUSAL = /(?:^|\n)[^\s:]+: refused: (?<reason>[^\n]+)\n?$/;
+
+/** The first pattern that matches the shim's reason selects the remedy. */
+const REMEDIES: readonly { readonly says: RegExp; readonly remedy: string }[] = [
+  { says: /replay|already used/i, remedy: "if it did not run, send it again: an envelope is good once" },
+  {
+    says: /expir|clock|future/i,
+    remedy:
+      "the clocks of signer and host differ, or the way took longer than 30 seconds: an operator has to look",
+  },
+  { says: /nonce|store|record/i, remedy: "an operator has to look at the shim's store of used envelopes" },
+  {
+    says: /signature|\bkeys?\b|cannot read/i,
+    remedy: "an operator has to give the host the signer's key (broker-ctl envelope pubkey)",
+  },
+  {
+    says: /another host|host mismatch/i,
+    remedy: "an operator has to find out why the certificate and the envelope name two hosts",
+  },
+];
+const OTHER_REMEDY =
+  "an operator has to compare the host's shim with envelope, envelope_domain and shim_command in the signer's config";
+/** An agent must know this before it acts on text from a host. */
+const FORGEABLE = "a command can print the same";
+
+/** Explains to an agent that the shim of a sealed host refused its command; `undefined` for other results. */
+export function explainShimRefusal(
+  { exitCode, stdout, stderr }: CommandResult,
+  shim: string,
+): string | undefined {
+  if (stdout.totalBytes > 0) return undefined;
+  const printed = new TextDecoder().decode(keptBytes(stderr));
+  if (exitCode === NOT_FOUND && printed.includes(shim)) {
+    return `the host is sealed, but its shell says that it does not find ${
+      quoteText(shim)
+    }, so that no command ran ` +
+      `(${FORGEABLE}): an operator has to install the shim`;
+  }
+  const reason = exitCode === REFUSED ? REFUSAL.exec(printed)?.groups?.["reason"] : undefined;
+  if (reason === undefined) return undefined;
+  const said = quoteText(shortenText(visibleText(reason), MAX_REASON));
+  const remedy = REMEDIES.find(({ says }) => says.test(reason))?.remedy ?? OTHER_REMEDY;
+  return "the sealed host answered as its shim does when it refuses a command, which then did not run " +
+    `(${FORGEABLE}): ${said}; ${remedy}`;
 }

@@ -4,7 +4,7 @@ import { HOSTS, ISSUED_UPTIME, SERIAL } from "../testing/fake_authority.ts";
 import { FakeLink } from "../testing/fake_link.ts";
 import { printed } from "../testing/fake_runner.ts";
 import { SessionFixture } from "../testing/session_fixture.ts";
-import { explainShimRefusal } from "./shim_refusal.ts";
+import { explainShimRefusal } from "./exec.ts";
 
 /** A broker and a signer that seals web01 or does not, as `host` says at the moment. */
 function sealable(host: { sealed: boolean; envelopes?: boolean; prefix?: string; waited?: boolean }) {

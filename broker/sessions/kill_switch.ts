@@ -1,125 +1,128 @@
 import { type Clock, every } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
 import { readProblem } from "@gateway/shared/http";
+import type { Metrics, ServiceLogger } from "@gateway/shared/service";
 import { isSameIdentity } from "@gateway/shared/text";
 import { MAX_REVOKED, type RevocationEntry, revocationList } from "@gateway/shared/wire";
 import type { SignerClient } from "../authority/authority.ts";
 import type { SessionRegistry } from "./registry.ts";
 import { serialsOf, type SessionInfo } from "./session.ts";
 
-/** What the kill switch works with. */
 interface KillSwitchPorts {
   readonly signer: SignerClient;
   readonly registry: Pick<SessionRegistry, "kill" | "reject">;
   readonly clock: Clock;
   readonly seconds: number;
-  /** This broker's own name to the signer: its freezing ends every session. */
+  /** The signer's name of this broker. A freeze of it ends every session. */
   readonly brokerCn: string;
-  /** Told of each list that came, when the killing of its sessions has begun. */
-  readonly onPolled: () => void;
-  /** Called once if the upstream has no `/v1/revocations`, as the reference's control plane. */
-  readonly onUnsupported: () => void;
-  /** Told of each poll that failed, which kills nothing, and of what went wrong in killing. */
-  readonly onError: (error: unknown) => void;
+  readonly metrics: Pick<Metrics, "counter" | "gauge">;
+  readonly logger: Pick<ServiceLogger, "warn">;
 }
 
-const WHY = "frozen (kill switch)";
-/** After so many failed polls in a row, sessions take no new command: a freeze may have been missed. */
+/** After so many failed polls in a row, sessions accept no command, because a freeze may have been missed. */
 const MAX_FAILED_POLLS = 6;
 
-/**
- * Asks the signer again and again what is frozen, and kills the sessions of that, until the signal is aborted.
- * Resolves when the sessions that are being killed then have ended as well.
- */
-export async function watchRevocations(ports: KillSwitchPorts, signal: AbortSignal): Promise<void> {
-  const { clock, seconds, registry, brokerCn } = ports;
+/** Polls the freezes and kills frozen sessions until the signal is aborted and all killed sessions have ended. */
+export async function watchRevocations(
+  { signer, registry, clock, seconds, brokerCn, metrics, logger }: KillSwitchPorts,
+  signal: AbortSignal,
+): Promise<void> {
+  const failures = metrics.counter(
+    "broker_revocation_poll_errors_total",
+    "Polls of what is frozen that failed",
+  );
+  const success = metrics.gauge(
+    "broker_revocation_poll_last_success_timestamp_seconds",
+    "When what is frozen was last known, or the start",
+  );
+  const mark = () => success.set(Math.floor(clock.now() / 1000));
+  mark();
+  const onError = (error: unknown) => {
+    failures.inc();
+    logger.warn("Cannot learn what is frozen, or cannot kill its sessions; polling continues", { error });
+  };
   const kills = new Set<Promise<void>>();
-  const untold = new Set<bigint>();
+  const unrevoked = new Set<bigint>();
   let failed = 0;
   let isUnsupported = false;
   await every({ clock, seconds, signal }, async () => {
     try {
-      const frozen = await fetchFrozen(ports, signal);
+      const frozen = await fetchFrozen(signer, signal);
       failed = 0;
       registry.reject(undefined);
       if (frozen === undefined) {
-        if (!isUnsupported) ports.onUnsupported();
+        // The reference's control plane.
+        if (!isUnsupported) {
+          logger.warn(
+            "the control plane has no /v1/revocations: a freeze does not end running sessions; " +
+              "the signer still rejects each new command of a frozen caller or end user",
+          );
+        }
         isUnsupported = true;
         return;
       }
       const ids = new Set(frozen.flatMap(({ kind, value }) => kind === "session_id" ? [value] : []));
-      // Not awaited: a connection or a recording that hangs must not keep the next freeze from being seen.
       const isFrozen = (session: SessionInfo) => {
-        // Whose certificate it is, the signer does not know: hosts would believe it until its end.
-        if (ids.has(session.id)) { for (const serial of serialsOf(session)) untold.add(serial); }
+        // The signer does not know the certificates of a session: hosts would trust them until they expire.
+        if (ids.has(session.id)) { for (const serial of serialsOf(session)) unrevoked.add(serial); }
         return frozen.some((entry) => concerns(entry, session, brokerCn));
       };
-      const kill = registry.kill(isFrozen, WHY)
-        .then(() => {}, ports.onError)
+      // Not awaited: a connection or a recording that hangs must not delay the next poll.
+      const kill = registry.kill(isFrozen, "frozen (kill switch)")
+        .catch(onError)
         .finally(() => kills.delete(kill));
       kills.add(kill);
-      ports.onPolled();
-      await tellSigner(ports, untold, signal);
+      mark();
+      const refused = await revokeSerials(signer, unrevoked, signal);
+      if (refused !== undefined) onError(refused);
     } catch (error) {
       if (signal.aborted) return;
       failed += 1;
       if (failed === MAX_FAILED_POLLS) {
-        const reason =
-          `freezes could not be read ${failed} times in a row: sessions take no commands until they can be`;
-        registry.reject(reason);
+        registry.reject(
+          `freezes could not be read ${failed} times in a row: sessions take no commands until they can be`,
+        );
       }
-      ports.onError(error);
+      onError(error);
     }
   });
   await Promise.all(kills);
 }
 
-/** Has the signer revoke the certificates of sessions that were ended; what it was not told is told next time. */
-async function tellSigner(
-  { signer, onError }: KillSwitchPorts,
-  untold: Set<bigint>,
+/** Revokes the certificates of ended sessions at the signer. After a failure the next poll tries again. */
+async function revokeSerials(
+  signer: SignerClient,
+  unrevoked: Set<bigint>,
   signal: AbortSignal,
-): Promise<void> {
-  const serials = [...untold].slice(0, MAX_REVOKED);
-  if (serials.length === 0) return;
+): Promise<AppError | undefined> {
+  const serials = [...unrevoked].slice(0, MAX_REVOKED);
+  if (serials.length === 0) return undefined;
   const body = { serials, reason: "session-frozen" };
   const reply = await signer.request({ method: "POST", path: "/v1/revocations/serials", body, signal });
-  if (reply.status >= 500 || reply.status === 429) {
-    throw new AppError(
-      "upstream_failure",
-      `revocation failed (${reply.status}): ${readProblem(reply).detail}`,
-    );
-  }
-  for (const serial of serials) untold.delete(serial);
-  // A signer, or a control plane before it, that knows no such route; asking again changes nothing.
-  if (reply.status !== 200) {
-    onError(
-      new AppError("upstream_failure", `revocation refused (${reply.status}): ${readProblem(reply).detail}`),
-    );
-  }
+  if (reply.status >= 500 || reply.status === 429) throw failure("revocation failed", reply);
+  for (const serial of serials) unrevoked.delete(serial);
+  // A signer or control plane without the route would give the same answer again.
+  return reply.status === 200 ? undefined : failure("revocation refused", reply);
 }
 
-/** What is frozen; `undefined` if the upstream does not know the route. */
+/** Fetches the freezes; `undefined` if the upstream does not have the route. */
 async function fetchFrozen(
-  { signer }: KillSwitchPorts,
+  signer: SignerClient,
   signal: AbortSignal,
 ): Promise<readonly RevocationEntry[] | undefined> {
   const reply = await signer.request({ method: "GET", path: "/v1/revocations", signal });
   if (reply.status === 404) return undefined;
-  if (reply.status !== 200) {
-    throw new AppError(
-      "upstream_failure",
-      `revocations refused (${reply.status}): ${readProblem(reply).detail}`,
-    );
-  }
-  const list = revocationList.safeParse(reply.body);
-  if (list.success) return list.data;
-  throw new AppError("upstream_failure", "signer returned something that is not a list of revocations", {
-    cause: list.error,
-  });
+  if (reply.status !== 200) throw failure("revocations refused", reply);
+  const { data, error: cause } = revocationList.safeParse(reply.body);
+  if (data !== undefined) return data;
+  const text = "signer returned something that is not a list of revocations";
+  throw new AppError("upstream_failure", text, { cause });
 }
 
-/** Whether a session is one of what is frozen. */
+function failure(what: string, reply: Awaited<ReturnType<SignerClient["request"]>>): AppError {
+  return new AppError("upstream_failure", `${what} (${reply.status}): ${readProblem(reply).detail}`);
+}
+
 export function concerns(
   { kind, value }: Pick<RevocationEntry, "kind" | "value">,
   session: Pick<SessionInfo, "caller" | "id" | "serial" | "otherSerials">,

@@ -59,7 +59,8 @@ class Scene {
   frozen: unknown = [];
   status = 200;
   polls = 0;
-  polled = 0;
+  /** The start counts as the first. */
+  polled = -1;
   readonly errors: unknown[] = [];
   /** What the signer was told to revoke. */
   readonly told: unknown[] = [];
@@ -92,9 +93,16 @@ class Scene {
       clock: this.clock,
       seconds: 10,
       brokerCn: "broker-1",
-      onPolled: () => this.polled += 1,
-      onUnsupported: () => this.unsupported += 1,
-      onError: (error) => this.errors.push(error),
+      metrics: {
+        counter: () => ({ inc() {} }),
+        gauge: () => ({ set: () => void (this.polled += 1), inc() {}, dec() {} }),
+      },
+      logger: {
+        warn: (message, fields) => {
+          if (message.startsWith("the control plane has no /v1/revocations")) this.unsupported += 1;
+          else this.errors.push(fields?.["error"]);
+        },
+      },
     }, this.#stop.signal);
     await test(this);
     await this.stop();
@@ -344,7 +352,7 @@ Deno.test("after six failed polls sessions take no commands, until a poll succee
     for (let poll = 0; poll < 5; poll++) await scene.clock.advance(10_000);
     assert.ok(registry.findForUse(id, CALLER));
     await scene.clock.advance(10_000);
-    for (const use of [() => registry.findForUse(id, CALLER), () => registry.enter("alice")]) {
+    for (const use of [() => registry.findForUse(id, CALLER), () => registry.enter("id", "alice")]) {
       assert.throws(use, { code: "state_stale", message: /^freezes could not be read 6 times in a row/ });
     }
     scene.status = 200;

@@ -1,13 +1,12 @@
+import { within } from "@gateway/shared/clock";
 import { AppError, errorText } from "@gateway/shared/errors";
 import { quoteText } from "@gateway/shared/text";
-import { within } from "@gateway/shared/clock";
-import type { HostInfo, SessionMode, WireDecision } from "@gateway/shared/wire";
+import type { SessionMode, WireDecision } from "@gateway/shared/wire";
 import type { SignAnswer } from "../authority/authority.ts";
-import { buildRoute, type Hop, type Route, routeSignature, targetOf } from "../request/route.ts";
 import { createSignRequest, type ObtainPorts, obtainRoute, type RouteAuthority } from "../request/obtain.ts";
+import { buildRoute, type Hop, type Route, routeSignature, targetOf } from "../request/route.ts";
 import type { Asker, SessionInfo } from "./session.ts";
 
-/** What it takes to ask again. */
 export interface PreflightPorts extends ObtainPorts {
   readonly maxTtlSeconds: number;
 }
@@ -15,26 +14,24 @@ export interface PreflightPorts extends ObtainPorts {
 /** A command that a session may run now. */
 export interface Cleared {
   readonly decision: WireDecision;
-  /** The command as a sealed host will have it; absent on others. */
-  readonly envelope: string | undefined;
-  /** The host as it is now. */
-  readonly host: HostInfo;
-  /** The way to it, which is that of the session. */
+  /** The command in the form that a sealed host accepts; absent on other hosts. */
+  readonly envelope?: string | undefined;
+  /** The current route, which has the signature of the session's route. */
   readonly route: Route;
-  /** It came after a wait for a human. */
+  /** Whether a human has approved the command. */
   readonly waited: boolean;
-  /** The certificates of this command alone, where the host's sessions have none; they are locked to it. */
+  /** The certificates that are locked to this command, on a host whose sessions have none. */
   readonly own?: RouteAuthority;
 }
 
-/** What to do with a command that a human has to approve. */
+/** The advice for a command that needs a human's approval. */
 export const ONE_SHOT_INSTEAD = "use ssh_execute for approval-gated commands";
 
 const REOPEN = "close this session and open a new one";
 
 /**
- * Whether a session may run a command as hosts and policy are now: the way to the host is what it was, every
- * bastion on it may still be used, and the command is allowed. The first objection ends it.
+ * Decides a command by the current hosts and policy: the route is unchanged, every bastion on it may still be used,
+ * and the command is allowed.
  *
  * @throws {AppError} `denied`, `approval_required`, `upstream_failure`, or `canceled`
  */
@@ -48,65 +45,78 @@ export async function preflight(
   signal: AbortSignal,
 ): Promise<Cleared> {
   let route = await currentRoute(ports, session, signal);
+  const intent = { ...asker, sessionId: session.id, ttlSeconds: ports.maxTtlSeconds };
   if (hasOwnCertificates(session.mode, route)) {
-    return await obtainOwn(ports, { session, asker, command, route }, signal);
+    // The signer decides when it issues. An additional preflight would count the command twice.
+    const target = { command, ...elevationOf(session) };
+    const oneshot = { ...intent, purpose: "oneshot" as const, target };
+    const own = await saying(
+      "session command",
+      () => obtainRoute(ports, { route, intent: oneshot }, { signal }),
+    );
+    if (own.kind === "needs_approval") throw commandGated(own.rule);
+    checkRoute(own.route, session);
+    return { decision: own.decision ?? { allowed: true }, route: own.route, waited: false, own };
   }
   let waited = false;
-  const ask = async (hop: Hop, what: string) => {
-    const answer = await saying(what, () => askAgain(ports, { hop, session, asker, command }, signal));
-    waited ||= answer.kind === "decided" && answer.waited === true;
+  const decide = async (hop: Hop, what: string, gated: (rule: string) => AppError) => {
+    const target = { session_mode: session.mode, command, ...elevationOf(session), ...ptyOf(session) };
+    const key = ports.createKey().publicKeyLine;
+    const request = createSignRequest(hop, { ...intent, purpose: "session", target }, key);
+    const asked = { ...request, dry_run: true, preflight: true };
+    const answer = await saying(
+      what,
+      async () => checkDecided(await ports.authority.sign(asked, { signal })),
+    );
+    if (answer.kind !== "decided") throw gated("rule" in answer ? answer.rule : `id ${answer.approvalId}`);
+    waited ||= answer.waited === true;
     return answer;
   };
   for (const hop of route) {
-    if (hop.role === "bastion") {
-      checkBastion(hop.name, await ask(hop, `session bastion preflight for ${quoteText(hop.name)}`));
+    if (hop.role !== "bastion") continue;
+    const bastion = `session bastion ${quoteText(hop.name)}`;
+    const gated = () =>
+      new AppError(
+        "approval_required",
+        `${bastion} requires human approval; ${REOPEN} after policy is updated`,
+      );
+    const { decision } = await decide(hop, `session bastion preflight for ${quoteText(hop.name)}`, gated);
+    if (!decision.allowed) {
+      const why = decision.reason ? `: ${decision.reason}` : " by signer policy";
+      throw new AppError("denied", `${bastion} not allowed${why}`);
     }
+    if (decision.require_approval) throw gated();
   }
-  const cleared = checkTarget(await ask(targetOf(route), "session command policy preflight"));
-  // A human took their time: the way to the host may be another by now.
+  const { decision, envelope } = await decide(
+    targetOf(route),
+    "session command policy preflight",
+    commandGated,
+  );
+  const { allowed, reason = "", matched_rule: rule = "" } = decision;
+  if (!allowed) {
+    const why = reason === "" ? `not allowed by command_policy (${rule})` : `not allowed: ${reason}`;
+    throw new AppError("denied", `session command ${why}`);
+  }
+  if (decision.require_approval) throw commandGated(rule);
+  // The route may have changed while a human decided.
   if (waited) route = await currentRoute(ports, session, signal);
-  return { ...cleared, host: targetOf(route).host, route, waited };
+  return { decision, envelope, route, waited };
 }
 
-/** Whether each command of a session on this route gets certificates of its own. */
+/** Whether each command of a session on this route gets its own certificates. */
 export function hasOwnCertificates(mode: SessionMode, route: Route): boolean {
   return mode === "exec" && targetOf(route).host.unsealed_sessions === false;
 }
 
-/** The signer decides when it issues: a preflight before would count the command twice. */
-async function obtainOwn(
-  ports: PreflightPorts,
-  { session, asker, command, route: known }: {
-    readonly session: SessionInfo;
-    readonly asker: Asker;
-    readonly command: string;
-    readonly route: Route;
-  },
-  signal: AbortSignal,
-): Promise<Cleared> {
-  const { id: sessionId, sudo, sudoUser } = session;
-  const intent = {
-    ...asker,
-    sessionId,
-    purpose: "oneshot" as const,
-    ttlSeconds: ports.maxTtlSeconds,
-    target: { command, ...(sudo ? { sudo } : {}), ...(sudoUser === "" ? {} : { sudo_user: sudoUser }) },
-  };
-  const own = await saying("session command", () => obtainRoute(ports, { route: known, intent }, { signal }));
-  if (own.kind === "needs_approval") throw commandGated(own.rule);
-  const { route, decision = { allowed: true } } = own;
-  checkRoute(route, session);
-  return { decision, envelope: undefined, host: targetOf(route).host, route, waited: false, own };
+export function elevationOf({ sudo, sudoUser }: Pick<SessionInfo, "sudo" | "sudoUser">) {
+  return { ...(sudo ? { sudo } : {}), ...(sudoUser === "" ? {} : { sudo_user: sudoUser }) };
 }
 
-function commandGated(rule: string): AppError {
-  return new AppError(
-    "approval_required",
-    `session command requires human approval (${rule}); ${ONE_SHOT_INSTEAD}`,
-  );
+export function ptyOf({ mode }: Pick<SessionInfo, "mode">) {
+  return mode === "pty" ? { pty: true } : {};
 }
 
-/** @throws {AppError} `denied` for another way than that of the session */
+/** @throws {AppError} `denied` if the route is not the session's */
 export function checkRoute(route: Route, { host, routeSignature: known }: SessionInfo): void {
   if (routeSignature(route) === known) return;
   throw new AppError("denied", `session host connectivity changed for ${quoteText(host)}; ${REOPEN}`);
@@ -125,84 +135,29 @@ async function currentRoute(
   return route;
 }
 
-async function askAgain(
-  { authority, createKey, maxTtlSeconds }: PreflightPorts,
-  { hop, session, asker, command }: {
-    readonly hop: Hop;
-    readonly session: SessionInfo;
-    readonly asker: Asker;
-    readonly command: string;
-  },
-  signal: AbortSignal,
-): Promise<SignAnswer> {
-  const { id: sessionId, mode, sudo, sudoUser } = session;
-  const request = createSignRequest(hop, {
-    ...asker,
-    sessionId,
-    purpose: "session",
-    ttlSeconds: maxTtlSeconds,
-    target: {
-      session_mode: mode,
-      command,
-      ...(sudo ? { sudo } : {}),
-      ...(sudoUser === "" ? {} : { sudo_user: sudoUser }),
-      ...(mode === "pty" ? { pty: true } : {}),
-    },
-  }, createKey().publicKeyLine);
-  return await authority.sign({ ...request, dry_run: true, preflight: true }, { signal });
+function commandGated(rule: string): AppError {
+  return new AppError(
+    "approval_required",
+    `session command requires human approval (${rule}); ${ONE_SHOT_INSTEAD}`,
+  );
 }
 
-function checkBastion(name: string, answer: SignAnswer): void {
-  const bastion = `session bastion ${quoteText(name)}`;
-  const gated = `${bastion} requires human approval; ${REOPEN} after policy is updated`;
-  const { decision } = decisionOf(answer, {
-    failed: `session bastion preflight for ${quoteText(name)}`,
-    gated: () => gated,
-  });
-  if (!decision.allowed) {
-    throw new AppError(
-      "denied",
-      `${bastion} not allowed${decision.reason ? `: ${decision.reason}` : " by signer policy"}`,
-    );
-  }
-  if (decision.require_approval) throw new AppError("approval_required", gated);
-}
-
-function checkTarget(answer: SignAnswer): Pick<Cleared, "decision" | "envelope"> {
-  const gated = (rule: string) => commandGated(rule).message;
-  const { decision, envelope } = decisionOf(answer, { failed: "session command policy preflight", gated });
-  const { allowed, reason = "", matched_rule: rule = "" } = decision;
-  if (!allowed) {
-    const why = reason === "" ? `not allowed by command_policy (${rule})` : `not allowed: ${reason}`;
-    throw new AppError("denied", `session command ${why}`);
-  }
-  if (decision.require_approval) throw commandGated(rule);
-  return { decision, envelope };
-}
-
-function decisionOf(
+function checkDecided(
   answer: SignAnswer,
-  { failed, gated }: { readonly failed: string; readonly gated: (rule: string) => string },
-): Extract<SignAnswer, { kind: "decided" }> {
+): Extract<SignAnswer, { kind: "decided" | "needs_approval" | "undecided" }> {
   switch (answer.kind) {
-    case "decided":
-      return answer;
-    case "needs_approval":
-      throw new AppError("approval_required", gated(answer.rule));
-    case "undecided":
-      throw new AppError("approval_required", gated(`id ${answer.approvalId}`));
     case "not_granted":
     case "rejected":
-      throw new AppError("denied", `${failed}: signing rejected (${answer.status}): ${answer.detail}`);
+      throw new AppError("denied", `signing rejected (${answer.status}): ${answer.detail}`);
     case "issued":
-      // Nobody asked for a certificate: whoever sends one does not know what a preflight is.
-      throw new AppError("upstream_failure", `${failed}: signing service returned no decision`);
+      // The signer does not know preflights.
+      throw new AppError("upstream_failure", "signing service returned no decision");
     default:
-      return answer satisfies never;
+      return answer;
   }
 }
 
-/** Takes a step, and says in its error what it was for. */
+/** Prefixes the error of a step with its purpose. */
 async function saying<T>(what: string, step: () => Promise<T>): Promise<T> {
   try {
     return await step();

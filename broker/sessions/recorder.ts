@@ -1,47 +1,150 @@
 import { Buffer } from "node:buffer";
 import { createHash } from "node:crypto";
+import { join } from "node:path";
 import { type Clock, within } from "@gateway/shared/clock";
 import { AppError, errorName } from "@gateway/shared/errors";
-import type { OpenRedactStream, RedactStream } from "@gateway/shared/redact";
-import { encodeEvent, encodeHeader, type RecordingEvent, type RecordingHeader } from "./asciicast.ts";
-import type { RecordingFile } from "./recording_file.ts";
-import { DISK_MS, LimitedFile, tookTooLong } from "./limited_file.ts";
+import { stringifyJson } from "@gateway/shared/json";
+import { createRedactStreams, type OpenRedactStream, type RedactStream } from "@gateway/shared/redact";
+import type { Metrics, ServiceLogger } from "@gateway/shared/service";
+import { writeAll } from "@gateway/shared/text";
+import type { BrokerConfig } from "../config/config.ts";
 
-/** The largest recording, in bytes; a mark follows, and nothing else. */
+/** The time limit of one file operation, in milliseconds. A disk that exceeds it may never answer. */
+export const DISK_MS = 10_000;
+/** The largest recording, in bytes, without the mark that follows. */
 const MAX_RECORDING_BYTES = 104_857_600;
 
-/** What {@linkcode Recorder} needs. */
+interface RecordingHeader {
+  readonly sessionId: string;
+  readonly caller: string;
+  readonly host: string;
+  readonly serial: bigint;
+  /** Milliseconds since the epoch. */
+  readonly startedAt: number;
+}
+
+/** Encodes the first line of an asciicast v2 file (docs.asciinema.org/manual/asciicast/v2). */
+export function encodeHeader({ sessionId, caller, host, serial, startedAt }: RecordingHeader): string {
+  return stringifyJson({
+    version: 2,
+    width: 220,
+    height: 40,
+    timestamp: Math.floor(startedAt / 1000),
+    title: `session ${sessionId} — ${caller}@${host}`,
+    env: { TERM: "xterm-256color" },
+    gateway: {
+      session_id: sessionId,
+      caller,
+      host,
+      serial,
+      started_at: new Date(startedAt).toISOString().replace(/\.\d{3}Z$/, "Z"),
+    },
+  }) + "\n";
+}
+
+/** Encodes typed input (`i`), terminal output (`o`) or text of the error stream (`e`). */
+export function encodeEvent(elapsedMs: number, type: "i" | "o" | "e", data: string): string {
+  const seconds = Math.round(elapsedMs * 1000) / 1e6;
+  // Players write to a raw terminal, where a line feed alone does not go back to the start of the line.
+  const shown = type === "i" ? data : data.replace(/\r?\n/g, "\r\n");
+  // UTF-8 cannot encode a lone surrogate.
+  return `[${seconds}, "${type}", ${stringifyJson(shown.toWellFormed())}]\n`;
+}
+
+export interface RecordingFile {
+  /** Appends all of the bytes. After a failure the file may contain a part of them. */
+  write(bytes: Uint8Array): Promise<void>;
+  truncate(size: number): Promise<void>;
+  /** Syncs and releases the file. */
+  close(): Promise<void>;
+}
+
+/** Creates a recording that only its owner can read. An existing recording is never overwritten. */
+export async function createRecordingFile(directory: string, sessionId: string): Promise<RecordingFile> {
+  const path = join(directory, `${sessionId}.cast`);
+  const file = await Deno.open(path, { write: true, createNew: true, mode: 0o600 });
+  return {
+    write: (bytes) => writeAll(file, bytes),
+    async truncate(size) {
+      await file.truncate(size);
+      await file.seek(size, Deno.SeekMode.Start);
+    },
+    async close() {
+      try {
+        await file.syncData();
+      } finally {
+        file.close();
+      }
+    },
+  };
+}
+
 export interface RecorderOptions {
   readonly file: RecordingFile;
   readonly header: RecordingHeader;
   readonly clock: Clock;
-  /** Begins a text whose secrets are masked. */
   readonly openRedaction: OpenRedactStream;
   /** A failure to record ends the session instead of leaving a gap. */
   readonly strict: boolean;
   readonly onFailure: (error: unknown) => void;
-  /** {@linkcode MAX_RECORDING_BYTES} when absent. */
-  readonly maxBytes?: number | undefined;
+  readonly maxBytes?: number;
 }
 
-/** What a closed recording holds; its digest goes into the audit log. */
+/** Starts the recording of a session. The result is `undefined` if the session continues unrecorded. */
+export type StartRecording = (header: RecordingHeader) => Promise<Recorder | undefined>;
+
+/** Records sessions by the config; `undefined` without a directory. */
+export function createRecordings(
+  { session_recording_dir: directory, session_recording_strict: strict, redact }: Pick<
+    BrokerConfig,
+    "session_recording_dir" | "session_recording_strict" | "redact"
+  >,
+  { clock, metrics, logger }: {
+    readonly clock: Clock;
+    readonly metrics: Pick<Metrics, "counter">;
+    readonly logger: Pick<ServiceLogger, "warn">;
+  },
+  createFile = createRecordingFile,
+): StartRecording | undefined {
+  const failures = metrics.counter("recording_write_errors_total", "Failures to record sessions");
+  if (directory === "") return undefined;
+  const openRedaction = createRedactStreams(redact);
+  const onFailure = (error: unknown) => {
+    failures.inc();
+    logger.warn("Cannot record session", { error });
+  };
+  return async (header) => {
+    try {
+      const release = (file: RecordingFile) => file.close();
+      const bound = { clock, ms: DISK_MS, late: tookTooLong, release };
+      const file = await within(bound, () => createFile(directory, header.sessionId));
+      return await Recorder.start({ file, header, clock, openRedaction, strict, onFailure });
+    } catch (cause) {
+      onFailure(cause);
+      if (!strict) return undefined;
+      // The cause names a path of this machine.
+      throw new AppError("internal", `opening session recording: ${errorName(cause)}`, { cause });
+    }
+  };
+}
+
 export interface RecordingSummary {
-  /** Of the whole file, lowercase hex; `undefined` when it could not be closed: nobody knows then what is in it. */
+  /** The digest of the whole file. If closing failed, the content of the file is unknown. */
   readonly sha256: string | undefined;
   readonly bytes: number;
-  /** Something is missing: the limit was reached, or a write failed. */
+  /** False if the size limit was reached or a write failed. */
   readonly complete: boolean;
 }
 
+/** The part of a {@linkcode Recorder} that a running command uses. */
+export type Tap = Pick<Recorder, "openRedaction" | "input" | "output" | "error">;
+
 /**
- * Writes what happens in a session. Events are written in the order of the calls. In strict mode a call rejects
- * when its event is not in the file; otherwise it never does, and the gap is reported and shows in the summary. A
- * disk that does not answer is waited for only once, {@linkcode DISK_MS} long.
+ * Writes the events of a session in the order of the calls. In strict mode a call rejects when its event is not in
+ * the file. Otherwise it resolves, and the gap is reported and appears in the summary.
  */
 export class Recorder {
   readonly #options: RecorderOptions;
-  readonly #file: RecordingFile;
-  readonly #maxBytes: number;
   readonly #hash = createHash("sha256");
   #last: Promise<void> = Promise.resolve();
   #elapsed = 0;
@@ -49,29 +152,23 @@ export class Recorder {
   #full = false;
   #complete = true;
   #torn = false;
+  #deadDisk: Error | undefined;
   #closing: Promise<RecordingSummary> | undefined;
 
   private constructor(options: RecorderOptions) {
     this.#options = options;
-    this.#file = new LimitedFile(options.file, options.clock);
-    this.#maxBytes = options.maxBytes ?? MAX_RECORDING_BYTES;
   }
 
-  /**
-   * Starts a recording.
-   *
-   * @throws the file's error when the header can't be written; the file is closed then
-   */
+  /** @throws the file's error when the header cannot be written; the file is closed then */
   static async start(options: RecorderOptions): Promise<Recorder> {
     const recorder = new Recorder(options);
     try {
       await recorder.#append(encodeHeader(options.header));
+      return recorder;
     } catch (error) {
-      options.onFailure(error);
-      await recorder.#file.close().catch(() => {});
+      await recorder.#closeFile().catch(() => {});
       throw error;
     }
-    return recorder;
   }
 
   input(text: string): Promise<void> {
@@ -79,55 +176,53 @@ export class Recorder {
     return this.#record("i", redact.push(text) + redact.end());
   }
 
-  /** Begins an output stream, since a secret can extend from one piece into the next. */
+  /** Begins an output stream, because a secret can extend from one piece into the next. */
   openRedaction(): RedactStream {
     return this.#options.openRedaction();
   }
 
-  /** Records what the session printed, which {@linkcode openRedaction} has masked. */
+  /** Records redacted output. */
   output(text: string): Promise<void> {
     return this.#record("o", text);
   }
 
-  /** Records what the session printed on its error stream, masked too; a failure counts, but never ends the session. */
+  /** Records redacted text of the error stream. A failure is counted but never ends the session. */
   error(text: string): Promise<void> {
     return this.#record("e", text).catch(() => {});
   }
 
-  /** Ends the recording after what is under way, or {@linkcode DISK_MS} later. Never rejects. */
+  /** Ends the recording after the pending writes, or {@linkcode DISK_MS} later. Never rejects. */
   close(): Promise<RecordingSummary> {
     this.#closing ??= this.#close();
     return this.#closing;
   }
 
-  #record(type: RecordingEvent, text: string): Promise<void> {
+  #record(type: "i" | "o" | "e", text: string): Promise<void> {
     if (text === "") return Promise.resolve();
     // The digest of a recording that is being closed may be in the audit log already.
     if (this.#closing !== undefined) return this.#miss(new Error("The recording has been closed"));
-    // Players take a time that runs backwards for a broken file.
-    this.#elapsed = Math.max(this.#elapsed, this.#options.clock.now() - this.#options.header.startedAt);
-    const elapsed = this.#elapsed;
-    const written = this.#last.then(() => this.#write(elapsed, type, text));
-    // One that fails does not take the next one with it.
+    // Players reject a file whose time runs backwards.
+    const elapsed = Math.max(this.#elapsed, this.#options.clock.now() - this.#options.header.startedAt);
+    this.#elapsed = elapsed;
+    const written = this.#last.then(() => this.#write(encodeEvent(elapsed, type, text), elapsed));
     this.#last = written.catch(() => {});
     return written;
   }
 
-  async #write(elapsed: number, type: RecordingEvent, text: string): Promise<void> {
+  async #write(line: string, elapsed: number): Promise<void> {
     if (this.#full) return;
-    const line = encodeEvent(elapsed, type, text);
+    const { maxBytes = MAX_RECORDING_BYTES } = this.#options;
     try {
-      if (this.#bytes + Buffer.byteLength(line) <= this.#maxBytes) return await this.#append(line);
+      if (this.#bytes + Buffer.byteLength(line) <= maxBytes) return await this.#append(line);
       this.#full = true;
       this.#complete = false;
-      const mark = `\r\n[recording truncated: ${this.#maxBytes}-byte limit reached]\r\n`;
+      const mark = `\r\n[recording truncated: ${maxBytes}-byte limit reached]\r\n`;
       await this.#append(encodeEvent(elapsed, "o", mark));
     } catch (cause) {
       await this.#miss(cause);
     }
   }
 
-  /** Says that an event is not in the file. */
   #miss(cause: unknown): Promise<void> {
     this.#complete = false;
     this.#options.onFailure(cause);
@@ -139,35 +234,101 @@ export class Recorder {
 
   async #append(line: string): Promise<void> {
     const bytes = Buffer.from(line);
-    if (this.#torn) {
-      await this.#file.truncate(this.#bytes);
-      this.#torn = false;
-    }
+    await this.#removeTornLine();
     this.#torn = true;
-    await this.#file.write(bytes);
+    await this.#onDisk(() => this.#options.file.write(bytes));
     this.#torn = false;
     this.#bytes += bytes.length;
     this.#hash.update(bytes);
   }
 
+  async #removeTornLine(): Promise<void> {
+    if (this.#torn) await this.#onDisk(() => this.#options.file.truncate(this.#bytes));
+    this.#torn = false;
+  }
+
+  /** Gives up a disk that takes too long, so that only one operation waits for it. Its file is closed if it answers. */
+  async #onDisk(step: () => Promise<void>): Promise<void> {
+    if (this.#deadDisk !== undefined) throw this.#deadDisk;
+    const { clock, file } = this.#options;
+    const running = step();
+    const late = () => {
+      const release = () => file.close();
+      running.then(release, release).catch(() => {});
+      return this.#deadDisk = tookTooLong();
+    };
+    await within({ clock, ms: DISK_MS, late }, running);
+  }
+
+  async #closeFile(): Promise<void> {
+    if (this.#deadDisk !== undefined) throw this.#deadDisk;
+    await this.#options.file.close();
+  }
+
   async #close(): Promise<RecordingSummary> {
     const { clock, onFailure } = this.#options;
     try {
-      await within({ clock, ms: DISK_MS, late: tookTooLong }, () => this.#finish());
+      await within({ clock, ms: DISK_MS, late: tookTooLong }, async () => {
+        await this.#last;
+        await this.#removeTornLine().finally(() => this.#closeFile());
+      });
     } catch (error) {
       onFailure(error);
       return { sha256: undefined, bytes: this.#bytes, complete: false };
     }
     return { sha256: this.#hash.digest("hex"), bytes: this.#bytes, complete: this.#complete };
   }
+}
 
-  /** Writes what is under way, and closes the file. */
-  async #finish(): Promise<void> {
+function tookTooLong(): Error {
+  return new DOMException(`The disk did not answer within ${DISK_MS} ms`, "TimeoutError");
+}
+
+interface TextTapOptions {
+  readonly write: (text: string) => Promise<void>;
+  readonly redact: RedactStream;
+  /** The bytes after these are dropped. */
+  readonly maxBytes: number;
+}
+
+/** Turns the bytes of one stream into redacted text, without splitting a character. */
+export class TextTap {
+  readonly #options: TextTapOptions;
+  readonly #decoder = new TextDecoder("utf-8", { ignoreBOM: true });
+  #room: number;
+  #isCut = false;
+  readonly #failures: unknown[] = [];
+  #last: Promise<void> = Promise.resolve();
+
+  constructor(options: TextTapOptions) {
+    this.#options = options;
+    this.#room = options.maxBytes;
+  }
+
+  push(bytes: Uint8Array): void {
+    const kept = bytes.subarray(0, this.#room);
+    this.#room -= kept.length;
+    this.#isCut ||= kept.length < bytes.length;
+    this.#write(this.#options.redact.push(this.#decoder.decode(kept, { stream: true })));
+  }
+
+  /**
+   * Writes the rest, and then the mark.
+   *
+   * @throws the first error of the writes
+   */
+  async end(mark: string): Promise<void> {
+    const { redact } = this.#options;
+    this.#write(redact.push(this.#decoder.decode()));
+    this.#write(this.#isCut ? redact.cut() : redact.end());
+    this.#write(mark);
     await this.#last;
-    try {
-      if (this.#torn) await this.#file.truncate(this.#bytes);
-    } finally {
-      await this.#file.close();
-    }
+    if (this.#failures.length > 0) throw this.#failures[0];
+  }
+
+  #write(text: string): void {
+    if (text === "") return;
+    // A recorder writes in the order of the calls, so the last write ends last.
+    this.#last = this.#options.write(text).catch((error) => void this.#failures.push(error));
   }
 }

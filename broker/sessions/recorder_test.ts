@@ -2,9 +2,7 @@ import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { FakeClock } from "@gateway/shared/testing";
 import { createRedactStreams } from "@gateway/shared/redact";
-import { encodeHeader } from "./asciicast.ts";
-import type { RecordingFile } from "./recording_file.ts";
-import { Recorder, type RecorderOptions } from "./recorder.ts";
+import { encodeHeader, Recorder, type RecorderOptions, type RecordingFile } from "./recorder.ts";
 
 const HEADER = { sessionId: "s1", caller: "agent-1", host: "web01", serial: 7n, startedAt: 1_000_000 };
 const FIRST_LINE = encodeHeader(HEADER);
@@ -180,10 +178,9 @@ Deno.test("Recorder in strict mode counts an error stream that is not in the fil
   assert.equal(failures.length, 1);
 });
 
-Deno.test("Recorder.start() closes the file, counts and rejects when there is no room for the header", async () => {
-  const { file, failures, start } = setUp();
+Deno.test("Recorder.start() closes the file and rejects when there is no room for the header", async () => {
+  const { file, start } = setUp();
   file.failing = true;
   await assert.rejects(start(), { name: "WriteZero" });
   assert.equal(file.closed, true);
-  assert.equal(failures.length, 1);
 });

@@ -1,22 +1,23 @@
 import assert from "node:assert/strict";
 import { FakeClock } from "@gateway/shared/testing";
-import { createRedactStreams } from "@gateway/shared/redact";
-import { DISK_MS } from "./limited_file.ts";
-import type { RecordingFile } from "./recording_file.ts";
-import { createRecordings } from "./recordings.ts";
+import { createMetrics } from "@gateway/shared/service/metrics";
+import { createRecordings, DISK_MS, type RecordingFile } from "./recorder.ts";
 
 const HEADER = { sessionId: "a", caller: "alice", host: "web01", serial: 1n, startedAt: 0 };
 
 function scene(strict: boolean, createFile: (id: string) => Promise<RecordingFile>) {
   const failures: unknown[] = [];
   const clock = new FakeClock();
-  const start = createRecordings({
-    createFile,
-    strict,
-    clock,
-    openRedaction: createRedactStreams(undefined),
-    onFailure: (error) => failures.push(error),
-  });
+  const start = createRecordings(
+    { session_recording_dir: "/recordings", session_recording_strict: strict },
+    {
+      clock,
+      metrics: createMetrics(),
+      logger: { warn: (_message, fields) => failures.push(fields?.["error"]) },
+    },
+    (_directory, id) => createFile(id),
+  );
+  assert.ok(start !== undefined);
   return { start, failures, clock };
 }
 

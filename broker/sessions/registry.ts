@@ -1,65 +1,60 @@
-import type { AuditEntry } from "@gateway/shared/audit";
-import type { Clock } from "@gateway/shared/clock";
+import { type Clock, every } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
 import { quoteText } from "@gateway/shared/text";
 import type { Events } from "../request/records.ts";
 import type { RecordingSummary } from "./recorder.ts";
 import type { Session, SessionInfo } from "./session.ts";
 
-/** How many sessions there may be, those that are being opened included. */
+/** The limits of open sessions. A session that is being opened counts. */
 export const SESSION_LIMITS = { total: 200, perCaller: 20 } as const;
+/** The longest interval between two searches for sessions to close. */
+const REAP_SECONDS = 30;
 
-/** How long a session may live. */
-export interface Lifetimes {
-  readonly idleSeconds: number;
-  readonly maxSeconds: number;
-}
-
-/** What a {@linkcode SessionRegistry} works with. */
 interface RegistryPorts {
   readonly clock: Clock;
   readonly events: Pick<Events, "bestEffort">;
-  readonly lifetimes: Lifetimes;
+  readonly lifetimes: { readonly idleSeconds: number; readonly maxSeconds: number };
 }
 
-/** How a session came to its end, for the audit log. */
 interface Ending {
   readonly outcome: "session_close" | "session_killed";
   readonly err?: string;
 }
 
-/** The open sessions, and the room for more. */
+/** The open sessions, and the places for more. */
 export class SessionRegistry {
   readonly #ports: RegistryPorts;
-  readonly #sessions = new Map<string, Session>();
-  /** How many are open or being opened, by caller. */
-  readonly #places = new Map<string, number>();
-  #total = 0;
+  /** Open sessions, and places without a session yet, by session ID. */
+  readonly #places = new Map<string, { readonly caller: string; readonly session?: Session }>();
   #stale: string | undefined;
 
   constructor(ports: RegistryPorts) {
     this.#ports = ports;
   }
 
+  /** The number of open sessions. */
   get size(): number {
-    return this.#sessions.size;
+    return this.#open().length;
   }
 
-  /** Rejects new sessions and commands with this reason, until `undefined` ends that. */
+  #open(): readonly Session[] {
+    return [...this.#places.values()].flatMap(({ session }) => session ?? []);
+  }
+
+  /** Rejects new sessions and commands with this reason; `undefined` accepts them again. */
   reject(reason: string | undefined): void {
     this.#stale = reason;
   }
 
   /**
-   * Takes a place for a session, before anything is asked of anybody. The place has to be left again, by
-   * {@linkcode SessionRegistry.leave} or by the end of the session that is added in it.
+   * Takes a place for a session. {@linkcode leave} or the end of the session frees the place.
    *
    * @throws {AppError} `rate_limited`, `state_stale`
    */
-  enter(caller: string): void {
+  enter(id: string, caller: string): void {
     this.#requireKnownFreezes();
-    const own = this.#places.get(caller) ?? 0;
-    const full = this.#total >= SESSION_LIMITS.total
+    const own = [...this.#places.values()].filter((place) => place.caller === caller).length;
+    const full = this.#places.size >= SESSION_LIMITS.total
       ? `global session limit reached (${SESSION_LIMITS.total})`
       : own >= SESSION_LIMITS.perCaller
       ? `per-caller session limit reached (${SESSION_LIMITS.perCaller})`
@@ -67,45 +62,42 @@ export class SessionRegistry {
     if (full !== undefined) {
       throw new AppError("rate_limited", `${full}; close existing sessions before opening new ones`);
     }
-    this.#places.set(caller, own + 1);
-    this.#total += 1;
+    this.#places.set(id, { caller });
   }
 
   #requireKnownFreezes(): void {
     if (this.#stale !== undefined) throw new AppError("state_stale", this.#stale);
   }
 
-  /** Gives a place back that no session was added in. */
-  leave(caller: string): void {
-    const own = (this.#places.get(caller) ?? 0) - 1;
-    if (own > 0) this.#places.set(caller, own);
-    else this.#places.delete(caller);
-    this.#total -= 1;
+  /** Frees the place of a session that could not be opened. */
+  leave(id: string): void {
+    this.#places.delete(id);
   }
 
-  /** Adds a session in a place that has been taken. From now on it can be killed. */
+  /** Adds a session in its place. From now on it can be killed. */
   add(session: Session): void {
-    this.#sessions.set(session.info.id, session);
+    const { id, caller } = session.info;
+    this.#places.set(id, { caller, session });
   }
 
   /**
-   * A caller's session. Looking for it changes nothing about it.
+   * Finds a caller's session, without counting as a use.
    *
-   * @param unknown the text for a session that there is not
-   * @throws {AppError} `not_found`, or `forbidden` when it is another's
+   * @param unknown the error text for an unknown session
+   * @throws {AppError} `not_found`, or `forbidden` for another caller's session
    */
   find(id: string, caller: string, unknown: string): Session {
-    const session = this.#sessions.get(id);
+    const session = this.#places.get(id)?.session;
     if (session === undefined) throw new AppError("not_found", `${unknown}: ${quoteText(id)}`);
     if (session.info.caller === caller) return session;
     throw new AppError("forbidden", `session ${quoteText(id)} does not belong to the current caller`);
   }
 
   /**
-   * A caller's session, to run something in it. One that has reached its age takes nothing new, or it would stay
-   * busy, and open, for ever.
+   * Finds a caller's session for a command. A session that has reached its age accepts no command, because it would
+   * stay busy, and so open, forever.
    *
-   * @throws {AppError} `not_found`, `state_stale`, or `forbidden` when it is another's
+   * @throws {AppError} `not_found`, `state_stale`, or `forbidden` for another caller's session
    */
   findForUse(id: string, caller: string): Session {
     this.#requireKnownFreezes();
@@ -115,69 +107,53 @@ export class SessionRegistry {
     return session;
   }
 
-  /**
-   * Ends a session, whatever runs in it: its connection goes first, then its recording is closed, then it is
-   * recorded. Does nothing when it has ended already.
-   */
-  async end(session: Session, { outcome, err = "" }: Ending): Promise<boolean> {
+  /** Ends a session with all its commands: closes the connection, then the recording, then writes the audit record. */
+  async end(session: Session, ending: Ending): Promise<void> {
     const summary = await this.drop(session);
-    if (summary === "gone") return false;
-    await this.#ports.events.bestEffort({ ...session.entry, outcome, err, ...describeRecording(summary) });
-    return true;
+    if (summary === "gone") return;
+    const recorded = summary &&
+      (summary.sha256 === undefined
+        ? { warning: "the recording could not be closed" }
+        : { body_sha256: summary.sha256, warning: summary.complete ? "" : "the recording is not complete" });
+    await this.#ports.events.bestEffort({ err: "", ...session.entry, ...ending, ...recorded });
   }
 
-  /** Ends a session without a record; `"gone"` when it had ended already, else what was recorded of it. */
+  /** Ends a session without an audit record; `"gone"` if it has ended already. */
   async drop(session: Session): Promise<RecordingSummary | undefined | "gone"> {
-    const { id, caller } = session.info;
-    // Whoever takes it out ends it: nobody else will.
-    if (this.#sessions.get(id) !== session) return "gone";
-    this.#sessions.delete(id);
-    this.leave(caller);
-    session.end();
-    await session.close();
+    const { id } = session.info;
+    if (this.#places.get(id)?.session !== session) return "gone";
+    this.#places.delete(id);
+    await session.end();
     return await session.recorder?.close();
   }
 
-  /**
-   * Kills every session that matches.
-   *
-   * @returns how many there were
-   */
-  async kill(matches: (session: SessionInfo) => boolean, why: string): Promise<number> {
-    const found = [...this.#sessions.values()].filter(({ info }) => matches(info));
-    const ended = await Promise.all(
-      found.map((session) => this.end(session, { outcome: "session_killed", err: why })),
-    );
-    return ended.filter((did) => did).length;
+  async kill(matches: (session: SessionInfo) => boolean, why: string): Promise<void> {
+    await this.#endAll(({ info }) => matches(info), { outcome: "session_killed", err: why });
   }
 
-  /** Closes the sessions that nobody has used for too long, or that are too old; those that are busy stay. */
-  async reap(): Promise<void> {
-    const { clock, lifetimes } = this.#ports;
-    const unusedSince = clock.now() - lifetimes.idleSeconds * 1000;
-    const due = [...this.#sessions.values()].filter((session) =>
-      !session.isBusy && (session.lastUsed <= unusedSince || this.#isOld(session))
-    );
+  /** Closes idle and old sessions that are not busy, until the signal is aborted. */
+  async reapUntil(signal: AbortSignal): Promise<void> {
+    const { clock, lifetimes: { idleSeconds, maxSeconds } } = this.#ports;
     const ending: Ending = { outcome: "session_close", err: "reaped (idle/lifetime)" };
-    await Promise.all(due.map((session) => this.end(session, ending)));
+    await every({ clock, seconds: Math.min(REAP_SECONDS, idleSeconds, maxSeconds), signal }, async () => {
+      const unusedSince = clock.now() - idleSeconds * 1000;
+      await this.#endAll(
+        (session) => !session.isBusy && (session.lastUsed <= unusedSince || this.#isOld(session)),
+        ending,
+      );
+    });
+  }
+
+  async closeAll(): Promise<void> {
+    await this.#endAll(() => true, { outcome: "session_close", err: "broker stopped" });
+  }
+
+  async #endAll(matches: (session: Session) => boolean, ending: Ending): Promise<void> {
+    await Promise.all(this.#open().filter(matches).map((session) => this.end(session, ending)));
   }
 
   #isOld({ openedAt }: Session): boolean {
     const { clock, lifetimes } = this.#ports;
     return clock.now() - openedAt >= lifetimes.maxSeconds * 1000;
   }
-
-  async closeAll(): Promise<void> {
-    const ending: Ending = { outcome: "session_close", err: "broker stopped" };
-    await Promise.all([...this.#sessions.values()].map((session) => this.end(session, ending)));
-  }
-}
-
-function describeRecording(
-  summary: RecordingSummary | undefined,
-): Pick<AuditEntry, "body_sha256" | "warning"> {
-  if (summary === undefined) return {};
-  const { sha256, complete } = summary;
-  if (sha256 === undefined) return { warning: "the recording could not be closed" };
-  return { body_sha256: sha256, warning: complete ? "" : "the recording is not complete" };
 }

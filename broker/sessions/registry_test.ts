@@ -1,13 +1,12 @@
 import assert from "node:assert/strict";
 import type { Recorder } from "./recorder.ts";
 import { printed, sent } from "../testing/fake_runner.ts";
-import { LIFETIMES, SessionFixture } from "../testing/session_fixture.ts";
-import { reapSessions } from "./sessions.ts";
+import { SessionFixture } from "../testing/session_fixture.ts";
 
 async function withReaper(test: (broker: SessionFixture) => Promise<void>): Promise<void> {
   const broker = new SessionFixture();
   const stop = new AbortController();
-  const reaping = reapSessions(broker, LIFETIMES, stop.signal);
+  const reaping = broker.registry.reapUntil(stop.signal);
   await test(broker);
   stop.abort();
   await reaping;

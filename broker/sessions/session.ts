@@ -3,69 +3,71 @@ import type { Clock } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
 import { quoteText } from "@gateway/shared/text";
 import type { SessionMode } from "@gateway/shared/wire";
-import type { Recorder } from "./recorder.ts";
-import { NO_LINK, type SessionLink } from "./link.ts";
-import { Turns } from "./turns.ts";
+import { Gate } from "../request/gate.ts";
+import type { Intent, RouteAuthority } from "../request/obtain.ts";
+import type { KeptBytes } from "../ssh/output.ts";
+import type { CommandResult } from "../ssh/run_command.ts";
+import type { Recorder, Tap } from "./recorder.ts";
 
-/** On whose behalf something is asked; each request brings its own. */
-export interface Asker {
-  readonly caller: string;
-  /** `null`: no filter by groups. */
-  readonly callerGroups: readonly string[] | null;
-  /** The caller's own token: a secret, for the signer and nobody else. */
-  readonly bearerToken?: string | undefined;
-  /** Why, in the caller's words: for whoever has to approve it. */
-  readonly reason?: string | undefined;
-}
+/** The user of one request to a session. */
+export type Asker = Pick<Intent, "caller" | "callerGroups" | "bearerToken" | "reason">;
 
-/** What a session is. What its certificate says is another's after {@linkcode Session.renew}. */
 export interface SessionInfo {
-  /** 24 hexadecimal digits. */
   readonly id: string;
-  /** Who opened it, and alone may use it. */
+  /** Only this caller may use the session. */
   readonly caller: string;
   readonly host: string;
   readonly mode: SessionMode;
-  /** Of the target's certificate; `undefined`: each command gets a certificate of its own. */
+  /** The serial of the target's certificate; `undefined` if each command gets its own certificate. */
   readonly serial: bigint | undefined;
-  /** Of the bastions' certificates, of single commands, and of those before, which may still be valid; the last ones. */
+  /** The last serials of bastions, single commands and replaced certificates, which may still be valid. */
   readonly otherSerials: readonly bigint[];
   readonly sudo: boolean;
   /** Root when empty. */
   readonly sudoUser: string;
-  /** What the signer put before elevated commands; empty for none. */
+  /** Precedes elevated commands; empty for none. */
   readonly elevationPrefix: string;
-  /** The shim that the certificate is locked to on a sealed host; `undefined`: commands run as they are sent. */
+  /** The shim that the certificate is locked to; `undefined` on a host that is not sealed. */
   readonly shim: string | undefined;
-  /** Of the route that it was opened on. */
   readonly routeSignature: string;
 }
 
-/** A connection, and what the certificate that it was made with says. */
-export interface Renewal extends Pick<SessionInfo, "elevationPrefix" | "shim"> {
-  readonly link: SessionLink;
-  readonly serial: bigint;
-  readonly bastionSerials: readonly bigint[];
+export interface LinkRunOptions {
+  readonly signal: AbortSignal;
+  /** The host ends the command when its stdin ends (`stop_on_disconnect`). */
+  readonly stopsAtStdinEnd?: boolean;
+  readonly tap?: Tap | undefined;
+  readonly output?: KeptBytes | undefined;
 }
 
-/** What a {@linkcode Session} is made of. */
-interface SessionParts {
-  readonly info: SessionInfo;
-  readonly link: SessionLink;
-  /** Absent where nothing is recorded. */
-  readonly recorder: Recorder | undefined;
-  /** What every record of it says. */
-  readonly entry: Omit<AuditEntry, "outcome">;
-  readonly clock: Clock;
+/** The connection of a session to its host. */
+export interface SessionLink {
+  /** Why no command can run any more. */
+  readonly broken: string | undefined;
+  /** @throws {AppError} `upstream_failure` with the prefix `execution: `, `canceled`, or the error of the tap */
+  run(command: string, options: LinkRunOptions): Promise<CommandResult>;
+  /** Closes the connection and ends all commands on it. */
+  close(): Promise<void>;
 }
+
+/** The link of a session without a certificate: each command connects with its own. */
+export const NO_LINK: SessionLink = {
+  broken: undefined,
+  run: () => Promise.reject(new TypeError("A session without a certificate runs nothing")),
+  close: () => Promise.resolve(),
+};
+
+type Renewal =
+  & Pick<RouteAuthority, "serial" | "bastionSerials" | "elevationPrefix" | "shim">
+  & { readonly link: SessionLink };
 
 /** sshd's default for channels on one connection (`MaxSessions`). */
 export const MAX_COMMANDS_AT_ONCE = 10;
+export const MAX_COMMANDS_WAITING = 32;
 /** More than a session uses in the life of a certificate, unless it runs a command each second. */
 const MAX_OTHER_SERIALS = 1000;
-export const MAX_COMMANDS_WAITING = 32;
 
-/** Of all its certificates: one that was replaced opens the host until it expires, a bastion's the bastion. */
+/** The serials of all certificates of a session. A replaced certificate opens the host until it expires. */
 export function serialsOf(
   { serial, otherSerials }: Pick<SessionInfo, "serial" | "otherSerials">,
 ): readonly bigint[] {
@@ -78,18 +80,24 @@ export class Session {
   #info: SessionInfo;
   #link: SessionLink;
   readonly #entry: Omit<AuditEntry, "outcome">;
-  /** Earlier connections, on which commands may still run. */
+  /** Earlier connections with running commands. */
   readonly #replaced: SessionLink[] = [];
-  /** Connections of single commands that run. */
+  /** Connections of single commands. */
   readonly #own = new Set<SessionLink>();
   #renewing: Promise<void> | undefined;
   readonly #clock: Clock;
-  readonly #turns: Turns;
+  readonly #turns: Gate;
   readonly #ended = new AbortController();
   #inUse = 0;
   #lastUsed: number;
 
-  constructor({ info, link, recorder, entry, clock }: SessionParts) {
+  constructor({ info, link, recorder, entry, clock }: {
+    readonly info: SessionInfo;
+    readonly link: SessionLink;
+    readonly recorder?: Recorder | undefined;
+    readonly entry: Omit<AuditEntry, "outcome">;
+    readonly clock: Clock;
+  }) {
     this.#info = info;
     this.#link = link;
     this.recorder = recorder;
@@ -97,9 +105,8 @@ export class Session {
     this.#clock = clock;
     this.openedAt = clock.now();
     this.#lastUsed = this.openedAt;
-    // A shell does one thing after the other.
-    const atOnce = info.mode === "exec" ? MAX_COMMANDS_AT_ONCE : 1;
-    this.#turns = new Turns({ atOnce, waiting: MAX_COMMANDS_WAITING });
+    // A shell runs one command at a time.
+    this.#turns = new Gate(info.mode === "exec" ? MAX_COMMANDS_AT_ONCE : 1);
   }
 
   get info(): SessionInfo {
@@ -110,71 +117,57 @@ export class Session {
     return this.#link;
   }
 
-  /** What every record of it says, with the serial of its certificate. */
+  /** The fields that all audit records of the session share. */
   get entry(): Omit<AuditEntry, "outcome"> {
     const { serial } = this.#info;
     return { ...this.#entry, ...(serial === undefined ? {} : { serial }) };
   }
 
-  /** Aborted when the session has been closed, killed or reaped. */
-  get ended(): AbortSignal {
-    return this.#ended.signal;
-  }
-
-  /** A command runs, or waits for its turn. */
   get isBusy(): boolean {
     return this.#inUse > 0;
   }
 
-  /** When it was last used, in milliseconds since the epoch. */
   get lastUsed(): number {
     return this.#lastUsed;
   }
 
-  /** Tells whoever uses it that it is over. */
-  end(): void {
-    const text = `session ${quoteText(this.info.id)} has ended`;
+  async end(): Promise<void> {
+    const text = `session ${quoteText(this.#info.id)} has ended`;
     this.#ended.abort(new AppError("upstream_failure", text));
+    const links = [this.#link, ...this.#replaced.splice(0), ...this.#own];
+    await Promise.all(links.map((link) => link.close().catch(() => {})));
   }
 
-  /**
-   * Puts another connection in the place of one that does not fit the host any more. What runs on the old one ends
-   * there. Commands that come at the same time share one.
-   *
-   * @param seen the connection that does not fit
-   * @param connect gives the new one; its signal is aborted with the session
-   */
-  async renew(seen: SessionLink, connect: (signal: AbortSignal) => Promise<Renewal>): Promise<void> {
-    if (this.#link !== seen) return;
+  /** Replaces the connection and ends its commands. Concurrent commands share one renewal. */
+  async renew(connect: (ended: AbortSignal) => Promise<Renewal>): Promise<void> {
     this.#renewing ??= this.#replace(connect).finally(() => this.#renewing = undefined);
     await this.#renewing;
   }
 
-  async #replace(connect: (signal: AbortSignal) => Promise<Renewal>): Promise<void> {
-    const { link, bastionSerials, ...certified } = await connect(this.ended);
-    if (this.ended.aborted) {
+  async #replace(connect: (ended: AbortSignal) => Promise<Renewal>): Promise<void> {
+    const { signal } = this.#ended;
+    const { link, serial, bastionSerials, elevationPrefix, shim } = await connect(signal);
+    if (signal.aborted) {
       await link.close();
-      throw this.ended.reason;
+      throw signal.reason;
     }
-    this.#become(link, certified, bastionSerials);
+    this.#become(link, { serial, elevationPrefix, shim }, bastionSerials);
   }
 
   /**
-   * Keeps the serials of a command's own certificates, for the kill switch. A connection that the session still has is
-   * closed when nothing runs on it any more: its certificate is locked to nothing.
+   * Keeps the serials of a command's own certificates for the kill switch. The session's connection closes after its
+   * last command, because its certificate is not locked to a command.
    */
   keepOwn({ serial, bastionSerials }: Pick<Renewal, "serial" | "bastionSerials">): void {
-    this.#become(NO_LINK, { serial: undefined, elevationPrefix: "", shim: undefined }, [
-      ...bastionSerials,
-      serial,
-    ]);
+    const none = { serial: undefined, elevationPrefix: "", shim: undefined };
+    this.#become(NO_LINK, none, [...bastionSerials, serial]);
   }
 
-  /** Runs a command on a connection of its own, which is closed afterwards, or with the session. */
-  async runOwn<T>(link: SessionLink, run: (link: SessionLink) => Promise<T>): Promise<T> {
+  /** Runs a command on its own connection, which is closed afterwards, or with the session. */
+  async runOwn<T>(link: SessionLink, run: () => Promise<T>): Promise<T> {
     this.#own.add(link);
     try {
-      return await run(link);
+      return await run();
     } finally {
       this.#own.delete(link);
       await link.close();
@@ -192,24 +185,16 @@ export class Session {
     this.#info = { ...this.#info, ...certified, otherSerials };
   }
 
-  /** Closes its connections, whatever runs on them. */
-  async close(): Promise<void> {
-    const links = [this.#link, ...this.#replaced.splice(0), ...this.#own];
-    await Promise.all(links.map((link) => link.close().catch(() => {})));
-  }
-
-  /**
-   * Runs a step when its turn has come; the session is busy from the call on. The step's signal is aborted with the
-   * given one and with the session.
-   *
-   * @throws {AppError} `rate_limited` when too many wait already
-   */
+  /** Runs a step when its turn has come. The session is busy from the call on. The session's end aborts the step. */
   async use<T>(signal: AbortSignal, step: (signal: AbortSignal) => Promise<T>): Promise<T> {
-    const either = AbortSignal.any([signal, this.ended]);
+    const either = AbortSignal.any([signal, this.#ended.signal]);
     this.#inUse += 1;
     this.#lastUsed = this.#clock.now();
     try {
-      using _turn = await this.#turns.take(either);
+      using _turn = await this.#turns.enter(either, {
+        maxWaiting: MAX_COMMANDS_WAITING,
+        full: `too many commands wait in this session already (limit: ${MAX_COMMANDS_WAITING})`,
+      });
       return await step(either);
     } finally {
       this.#inUse -= 1;

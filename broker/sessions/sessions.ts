@@ -1,45 +1,68 @@
-import { every } from "@gateway/shared/clock";
+import type { Metrics, ServiceLogger } from "@gateway/shared/service";
+import type { OpenAuthority } from "../authority/authority.ts";
+import type { BrokerConfig } from "../config/config.ts";
 import type { Runs } from "../request/records.ts";
-import { execInSession, type ExecRequest, type Executed } from "./exec.ts";
-import { type Opened, type OpenPorts, type OpenRequest, openSession } from "./open.ts";
-import type { Lifetimes } from "./registry.ts";
+import type { SshTimings } from "../ssh/run_command.ts";
+import { createConnectSession } from "./connect_session.ts";
+import { execInSession, type ExecRequest } from "./exec.ts";
+import { watchRevocations } from "./kill_switch.ts";
+import { type OpenPorts, type OpenRequest, openSession } from "./open.ts";
+import { createRecordings } from "./recorder.ts";
+import { SESSION_LIMITS, SessionRegistry } from "./registry.ts";
 
-/** A wish to end a session. */
-interface CloseRequest {
-  readonly caller: string;
-  readonly sessionId: string;
-}
+/** The calls of agents. Each throws an `AppError` with a text that a caller may see. */
+export type Sessions = ReturnType<typeof createSessions>;
 
-/** The sessions of a broker. Every call throws an `AppError` with a text that a caller may see. */
-export interface Sessions {
-  open(request: OpenRequest, signal: AbortSignal): Promise<Opened>;
-  exec(request: ExecRequest, signal: AbortSignal): Promise<Executed>;
-  /** Ends a session, also when a command runs in it. */
-  close(request: CloseRequest, signal: AbortSignal): Promise<void>;
-}
-
-/** Serves sessions; what runs in them is kept account of. */
-export function createSessions(ports: OpenPorts, { track }: Pick<Runs, "track">): Sessions {
+export function createSessions(ports: OpenPorts, { track }: Pick<Runs, "track">) {
   const { registry } = ports;
   return {
-    open: track((request, signal) => openSession(ports, request, signal)),
-    exec: track((request, signal) => execInSession(ports, request, signal)),
-    close: track(async ({ sessionId, caller }) => {
+    open: track((request: OpenRequest, signal) => openSession(ports, request, signal)),
+    exec: track((request: ExecRequest, signal) => execInSession(ports, request, signal)),
+    /** Ends a session with all its commands. */
+    close: track(async ({ sessionId, caller }: Pick<ExecRequest, "sessionId" | "caller">) => {
       const session = registry.find(sessionId, caller, "unknown session");
       await registry.end(session, { outcome: "session_close" });
     }),
   };
 }
 
-/** How often is looked for sessions to close, at least, in seconds. */
-const REAP_SECONDS = 30;
+interface StartSessionsPorts
+  extends Omit<OpenPorts, "registry" | "connect" | "startRecording" | "sessionMaxSeconds"> {
+  readonly logger: ServiceLogger;
+  readonly metrics: Metrics;
+  readonly timings: SshTimings;
+  readonly runs: Runs;
+  /** The source of freezes; absent in local mode. */
+  readonly signer: OpenAuthority["signer"];
+}
 
-/** Closes the sessions that have lived too long, until the signal is aborted. */
-export function reapSessions(
-  { registry, clock }: Pick<OpenPorts, "registry" | "clock">,
-  lifetimes: Lifetimes,
-  signal: AbortSignal,
-): Promise<void> {
-  const seconds = Math.min(REAP_SECONDS, lifetimes.idleSeconds, lifetimes.maxSeconds);
-  return every({ clock, seconds, signal }, () => registry.reap());
+/** Serves sessions by the config, closes old sessions and kills frozen sessions. */
+export function startSessions(config: BrokerConfig, ports: StartSessionsPorts) {
+  const { metrics, signer } = ports;
+  const lifetimes = { idleSeconds: config.session_idle_seconds, maxSeconds: config.session_max_seconds };
+  const registry = new SessionRegistry({ ...ports, lifetimes });
+  metrics.gauge("broker_sessions_active", "Open sessions", () => registry.size);
+  metrics.gauge("broker_sessions_limit", "How many sessions there may be", () => SESSION_LIMITS.total);
+  const open = {
+    ...ports,
+    registry,
+    connect: createConnectSession(ports),
+    startRecording: createRecordings(config, ports),
+    sessionMaxSeconds: lifetimes.maxSeconds,
+  };
+  const stop = new AbortController();
+  const reaping = registry.reapUntil(stop.signal);
+  const watching = signer && watchRevocations({
+    ...ports,
+    ...{ registry, signer: signer.client, brokerCn: signer.caller, seconds: config.revocation_poll_seconds },
+  }, stop.signal);
+  return {
+    sessions: createSessions(open, ports.runs),
+    /** Closes all sessions, each with its audit record. The caller cancels their commands first. */
+    async close(): Promise<void> {
+      stop.abort();
+      await registry.closeAll();
+      await Promise.all([reaping, watching]);
+    },
+  };
 }

@@ -1,65 +1,68 @@
-import { shellQuote } from "@gateway/shared/text";
+import { Buffer } from "node:buffer";
 import type { Random } from "@gateway/shared/clock";
+import { shellQuote } from "@gateway/shared/text";
+import { type KeptBytes, OutputBuffer, truncationMark } from "../ssh/output.ts";
+import type { CommandResult } from "../ssh/run_command.ts";
+import { type Tap, TextTap } from "./recorder.ts";
 
-/** The words around the output of one command. */
+/** The words around the output of one command, of 128 random bits each. */
 export interface Frame {
   readonly begin: string;
-  /** Told to nobody before the command has ended: who knew it could end the output early, or hide what follows. */
+  /** Secret until the command has ended: with it, output could end the frame early or hide what follows. */
   readonly end: string;
 }
 
-/** 128 bits: not to be guessed. */
-const WORD_BYTES = 16;
-
 /**
- * Functions of these names would stand in the way of the next line. No function hides `unset` in `/bin/sh`, because it is
- * a special builtin.
+ * Functions of these names would break the next line. No function hides `unset` in `/bin/sh`, because it is a special
+ * builtin.
  */
 const FORGET = "\\unset -f command read 2>/dev/null";
 
-/** Makes a frame for one command. */
 export function createFrame(random: Random): Frame {
-  const word = () => `__BRK_${random.bytes(WORD_BYTES).toHex()}__`;
+  const word = () => `__BRK_${random.bytes(16).toHex()}__`;
   return { begin: word(), end: word() };
 }
 
 /**
- * The shell's own output streams, so that a frame comes whatever a command does to 1 and 2. Commands don't have
- * these: what they do to them ends with them.
+ * The shell's copies of its output streams, so that a frame is printed whatever a command does to 1 and 2. They are
+ * closed for commands.
  */
 const FRAME_FD = { stdout: 6, stderr: 7 } as const;
 const NO_FRAME_FD = `${FRAME_FD.stdout}>&- ${FRAME_FD.stderr}>&-`;
 
-/** The exit code of a shell whose loop was left by a `break` or `continue`; a command can exit with it too. */
+/** One of a shell's output streams. A terminal has only the first. */
+export type ShellStream = keyof typeof FRAME_FD;
+
+/** The exit code of a shell whose loop was left by a `break` or `continue`. A command can exit with it too. */
 export const LEFT_LOOP = 213;
 
 /**
- * The first line for a fresh `/bin/sh`. From then on it evaluates one line after the other and reads nothing
- * else from its input, so that no command can swallow or see what belongs to the next one. A terminal gets
- * neither echo nor a limit to its lines.
+ * The first line for a fresh `/bin/sh`. From then on it evaluates one line after the other and reads nothing else
+ * from its input, so that no command can swallow or see the next line. A terminal gets neither echo nor a limit to
+ * its lines.
  *
- * The shell answers with an empty frame, on stdout alone, and must not be sent anything before: some shells read
- * ahead, and what they have read the loop does not get.
+ * The shell answers with an empty frame, on stdout alone. Send nothing before that: some shells read ahead, and the
+ * loop does not get what they have read.
  */
 export function encodeStart(frame: Frame, mode: "shell" | "pty"): string {
   const terminal = mode === "pty" ? "stty -echo -icanon -ixon -onlcr 2>/dev/null; PS1=; PS2=; " : "";
   const save = `exec ${FRAME_FD.stdout}>&1 ${FRAME_FD.stderr}>&2; gateway_busy=; `;
-  // A `continue` for this loop has left a line unfinished, and nobody would be told.
-  const next = `case $gateway_busy in ?*) \\exit ${LEFT_LOOP};; esac; IFS= read -r gateway_line`;
-  const loop = `while ${next}; do gateway_busy=1; \\command \\eval "$gateway_line"; done`;
-  const left = `case $gateway_busy in ?*) \\exit ${LEFT_LOOP};; esac; \\exit`;
-  return `${terminal}${save}${print(frame.begin, "0")}; ${print(frame.end, "0")}; ${loop}; ${left}\n`;
+  // After a `continue` for this loop a line is unfinished, and its frame would never end.
+  const left = `case $gateway_busy in ?*) \\exit ${LEFT_LOOP};; esac`;
+  const loop = `while ${left}; IFS= read -r gateway_line; ` +
+    `do gateway_busy=1; \\command \\eval "$gateway_line"; done`;
+  return `${terminal}${save}${print(frame.begin, "0")}; ${print(frame.end, "0")}; ${loop}; ${left}; \\exit\n`;
 }
 
 /**
- * One command as a line for the shell. Its output is framed, on each stream, by `<begin>:0` and
- * `<end>:<exit code>`, each with its newline.
+ * One command as a line for the shell. Its output is framed, on each stream, by `<begin>:0` and `<end>:<exit code>`,
+ * each with its newline.
  *
- * The command is one quoted word, so an open quote or here-document in it ends with it; `command` keeps a syntax
- * error from ending the shell; its input is empty, or the terminal. The end is in no variable, environment or
- * argument while the command runs, and the paths and backslashes, and that functions named `command` and `read` are
- * forgotten, keep functions and aliases of earlier commands out of the frame. What replaces the shell itself (`exec`)
- * can forge frames: only the agent whose session it is sees them.
+ * The command is one quoted word, so that an open quote or here-document ends with it. `command` keeps a syntax error
+ * from ending the shell. The input is empty, or the terminal. The end word is in no variable, environment or argument
+ * while the command runs. Paths, backslashes and forgetting the functions `command` and `read` keep functions and
+ * aliases of earlier commands out of the frame. A command that replaces the shell (`exec`) can forge frames, which
+ * only the agent of this session sees.
  *
  * @param command without CR and LF
  */
@@ -79,4 +82,149 @@ export function encodeCommand(command: string, frame: Frame, mode: "shell" | "pt
 function print(word: string, value: string): string {
   const words = `'%s:%s\\n' '${word}' ${value}`;
   return `{ '/usr/bin/printf' ${words} 2>/dev/null || '/bin/printf' ${words}; }`;
+}
+
+/** The rest of a frame's line after its word. */
+const FIELD = /^:(\d{1,3})\r?\n/;
+const MAX_FIELD_BYTES = ":255\r\n".length;
+/** The first byte after a frame's word is one of these. In the trace of a shell (`set -x`) it is not. */
+const FIELD_START = Buffer.from(":\r\n");
+
+/**
+ * Extracts the output of one command from a stream of a shell. Bytes before the frame come from background processes
+ * of earlier commands and are dropped, like the bytes after the end.
+ */
+export class FramedOutput {
+  readonly #words: readonly [begin: Buffer, end: Buffer];
+  readonly #onOutput: (bytes: Uint8Array) => void;
+  #passed: 0 | 1 | 2 = 0;
+  #exitCode: number | undefined;
+  /** Bytes that may be the start of a frame's line. */
+  #held = Buffer.alloc(0);
+
+  constructor({ begin, end }: Frame, onOutput: (bytes: Uint8Array) => void) {
+    this.#words = [Buffer.from(begin), Buffer.from(end)];
+    this.#onOutput = onOutput;
+  }
+
+  get ended(): boolean {
+    return this.#passed === 2;
+  }
+
+  /** The exit code at the end of the frame. Without one the shell cannot be trusted. */
+  get exitCode(): number | undefined {
+    return this.#exitCode;
+  }
+
+  push(chunk: Uint8Array): void {
+    let bytes = this.#held.length === 0 ? Buffer.from(chunk) : Buffer.concat([this.#held, chunk]);
+    this.#held = Buffer.alloc(0);
+    while (this.#passed < 2) {
+      const word = this.#words[this.#passed === 0 ? 0 : 1];
+      const at = indexOfField(bytes, word);
+      if (at < 0) return this.#hold(bytes, bytes.length - overlap(bytes, word));
+      const rest = bytes.subarray(at + word.length);
+      const field = FIELD.exec(rest.toString("latin1", 0, MAX_FIELD_BYTES));
+      if (field === null && rest.length < MAX_FIELD_BYTES && !rest.includes("\n")) {
+        return this.#hold(bytes, at);
+      }
+      this.#deliver(bytes.subarray(0, at));
+      bytes = rest.subarray(field?.[0].length ?? 0);
+      this.#passed = this.#passed === 0 ? 1 : 2;
+      const code = Number(field?.[1] ?? NaN);
+      if (this.#passed === 2 && code <= 255) this.#exitCode = code;
+    }
+  }
+
+  #hold(bytes: Buffer, at: number): void {
+    this.#deliver(bytes.subarray(0, at));
+    this.#held = Buffer.from(bytes.subarray(at));
+  }
+
+  #deliver(bytes: Buffer): void {
+    if (bytes.length > 0 && this.#passed === 1) this.#onOutput(bytes);
+  }
+}
+
+/** Finds the word with the start of its field, or at the end of the bytes. */
+function indexOfField(bytes: Buffer, word: Buffer): number {
+  let at = bytes.indexOf(word);
+  while (at >= 0) {
+    const next = bytes[at + word.length];
+    if (next === undefined || FIELD_START.includes(next)) return at;
+    at = bytes.indexOf(word, at + word.length);
+  }
+  return at;
+}
+
+/** Counts the bytes at the end that may be the start of the word. */
+function overlap(bytes: Buffer, word: Buffer): number {
+  for (let length = Math.min(bytes.length, word.length - 1); length > 0; length--) {
+    if (bytes.subarray(bytes.length - length).equals(word.subarray(0, length))) return length;
+  }
+  return 0;
+}
+
+/** The output of one command in a shell, read from the streams that the whole session shares. */
+export class FramedRun {
+  readonly #ended = Promise.withResolvers<void>();
+  readonly #readings: ReadonlyMap<
+    ShellStream,
+    { readonly framed: FramedOutput; readonly kept: OutputBuffer; readonly tap: TextTap | undefined }
+  >;
+  readonly #outputBytes: number;
+
+  /** `outputBytes` limits the recording of each stream, and the result unless `output` does. */
+  constructor(frame: Frame, streams: readonly ShellStream[], outputBytes: number, options: {
+    readonly output?: KeptBytes | undefined;
+    readonly tap?: Tap | undefined;
+  } = {}) {
+    const { tap, output = { headBytes: outputBytes, tailBytes: 0 } } = options;
+    this.#outputBytes = outputBytes;
+    this.#readings = new Map(streams.map((stream) => {
+      const kept = new OutputBuffer(output);
+      const textTap = tap && new TextTap({
+        write: (text) => stream === "stdout" ? tap.output(text) : tap.error(text),
+        redact: tap.openRedaction(),
+        maxBytes: outputBytes,
+      });
+      const framed = new FramedOutput(frame, (bytes) => {
+        kept.write(bytes);
+        textTap?.push(bytes);
+      });
+      return [stream, { framed, kept, tap: textTap }];
+    }));
+  }
+
+  /** Resolves when the frame has ended on all streams. */
+  get ended(): Promise<void> {
+    return this.#ended.promise;
+  }
+
+  push(stream: ShellStream, bytes: Uint8Array): void {
+    this.#readings.get(stream)?.framed.push(bytes);
+    if ([...this.#readings.values()].every(({ framed }) => framed.ended)) this.#ended.resolve();
+  }
+
+  /**
+   * Records the rest of the output, also of a command that has not ended.
+   *
+   * @throws what the tap rejects with
+   */
+  async flush(): Promise<void> {
+    const limit = this.#outputBytes;
+    for (const { kept, tap } of this.#readings.values()) {
+      await tap?.end(kept.totalBytes > limit ? truncationMark(limit) : "");
+    }
+  }
+
+  /** The result of the command. Without one the frame is invalid, and the shell cannot be trusted. */
+  get result(): CommandResult | undefined {
+    const codes = new Set([...this.#readings.values()].map(({ framed }) => framed.exitCode));
+    const [exitCode] = codes;
+    if (codes.size !== 1 || exitCode === undefined) return undefined;
+    const outputOf = (stream: ShellStream) =>
+      (this.#readings.get(stream)?.kept ?? new OutputBuffer({ headBytes: 0, tailBytes: 0 })).output();
+    return { stdout: outputOf("stdout"), stderr: outputOf("stderr"), exitCode };
+  }
 }

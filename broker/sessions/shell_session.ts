@@ -1,13 +1,81 @@
 import { type Clock, type Random, within } from "@gateway/shared/clock";
 import { formatDuration } from "@gateway/shared/text";
-import { canceled, endedBy, executionFailure, type SshLimits } from "../ssh/failures.ts";
-import type { CommandResult } from "../ssh/run_command.ts";
-import { FramedRun } from "./framed_run.ts";
-import type { LinkRunOptions, SessionLink } from "./link.ts";
-import type { OnOutput, ShellChannel, ShellStream } from "./shell_channel.ts";
-import { createFrame, encodeCommand, encodeStart, LEFT_LOOP } from "./shell_protocol.ts";
+import { canceled, DEFAULT_LIMITS, endedBy, executionFailure, type SshLimits } from "../ssh/failures.ts";
+import { type CommandResult, TERMINAL } from "../ssh/run_command.ts";
+import { protocolOf, remoteIdOf, type Ssh2Channel } from "../ssh/ssh2_library.ts";
+import type { SshConnection } from "../ssh/connect.ts";
+import type { LinkRunOptions, SessionLink } from "./session.ts";
+import {
+  createFrame,
+  encodeCommand,
+  encodeStart,
+  FramedRun,
+  LEFT_LOOP,
+  type ShellStream,
+} from "./shell_protocol.ts";
 
-/** How long a shell may take, and how much it may print. */
+export interface ShellChannel {
+  write(text: string): void;
+  /** Aborted at the end of the shell or of its connection. */
+  readonly ended: AbortSignal;
+  /** `undefined` while the shell runs, and after a signal or a lost connection ended it. */
+  readonly exitCode: number | undefined;
+  signal(name: string): void;
+  close(): void;
+}
+
+export type OnOutput = (stream: ShellStream, bytes: Uint8Array) => void;
+
+/** Starts a shell in a new channel. After a failure the caller closes the connection, and with it a late shell. */
+export async function openShellChannel(
+  connection: SshConnection,
+  { clock, command, pty, signal, onOutput }: {
+    readonly clock: Clock;
+    readonly command: string;
+    readonly pty: boolean;
+    readonly signal: AbortSignal;
+    readonly onOutput: OnOutput;
+  },
+): Promise<ShellChannel> {
+  const { client, lost } = connection;
+  const { channelMs } = DEFAULT_LIMITS;
+  const ended = new AbortController();
+  let exitCode: number | undefined;
+  const opening = new Promise<Ssh2Channel>((resolve, reject) => {
+    client.exec(command, pty ? { pty: TERMINAL } : {}, (error, channel) => {
+      if (error !== undefined) return reject(executionFailure("the host refused the shell", error));
+      channel.on("data", (bytes) => onOutput("stdout", bytes));
+      channel.stderr.on("data", (bytes) => onOutput("stderr", bytes));
+      channel.on("error", () => {});
+      channel.stderr.on("error", () => {});
+      // A background process can keep the channel open after the shell.
+      channel.once("exit", (...[code]) => {
+        exitCode = code ?? undefined;
+        ended.abort();
+      });
+      channel.once("close", () => ended.abort());
+      resolve(channel);
+    });
+  });
+  const channel = await within({
+    clock,
+    ms: channelMs,
+    late: () => executionFailure(`channel open timeout (limit: ${formatDuration(channelMs)})`),
+    ...endedBy("execution", signal, lost, (cause) => executionFailure("connection lost", cause)),
+  }, opening);
+  return {
+    write: (text) => void channel.write(text),
+    ended: AbortSignal.any([ended.signal, lost]),
+    get exitCode() {
+      return exitCode;
+    },
+    signal(name) {
+      if (!lost.aborted) protocolOf(client).signal(remoteIdOf(channel), name);
+    },
+    close: () => channel.close(),
+  };
+}
+
 export interface ShellLimits extends Pick<SshLimits, "killGraceMs" | "outputBytes"> {
   readonly startMs: number;
   readonly commandMs: number;
@@ -15,7 +83,6 @@ export interface ShellLimits extends Pick<SshLimits, "killGraceMs" | "outputByte
 
 export const SHELL_LIMITS = { startMs: 10_000, commandMs: 120_000 } as const;
 
-/** What a {@linkcode ShellLink} is made of. */
 interface ShellLinkOptions {
   readonly mode: "shell" | "pty";
   readonly clock: Clock;
@@ -33,24 +100,20 @@ const LEFT =
   "has a fresh shell, without its folder, variables and functions";
 const REMEDY = "close this session and open a new one";
 
-/** The modes `shell` and `pty`: one shell that keeps its state from command to command. One command at a time. */
+/** The modes `shell` and `pty`: one shell that keeps its state from command to command, one command at a time. */
 export class ShellLink implements SessionLink {
   readonly #options: ShellLinkOptions;
   #channel: ShellChannel | undefined;
   #running: FramedRun | undefined;
   #broken: string | undefined;
-  /** Resolves when the last command has ended, and is recorded. */
+  /** The end and the recording of the last command. */
   #ended: Promise<void> = Promise.resolve();
 
   private constructor(options: ShellLinkOptions) {
     this.#options = options;
   }
 
-  /**
-   * Starts the shell and waits for its first answer. When that fails, whoever opened the connection closes it.
-   *
-   * @throws {AppError} `upstream_failure` with a text that begins with `execution: `, or `canceled`
-   */
+  /** Starts the shell and waits for its first answer. On failure the caller closes the connection. */
   static async start(options: ShellLinkOptions, signal: AbortSignal): Promise<ShellLink> {
     const link = new ShellLink(options);
     await link.#start(signal);
@@ -59,18 +122,14 @@ export class ShellLink implements SessionLink {
 
   async #start(signal: AbortSignal): Promise<void> {
     const { open, mode, random, limits: { startMs, outputBytes } } = this.#options;
-    // A channel whose shell prints something while it is opened has nobody to read that.
-    const shell: { channel?: ShellChannel } = {};
-    const channel = await open((stream, bytes) => {
-      // What a shell before it still prints is nobody's.
-      if (this.#channel === shell.channel) this.#running?.push(stream, bytes);
+    let opened: ShellChannel | undefined;
+    this.#channel = opened = await open((stream, bytes) => {
+      // Output of an earlier shell, or of a shell that is being opened, belongs to no command.
+      if (this.#channel === opened) this.#running?.push(stream, bytes);
     }, signal);
-    shell.channel = channel;
-    this.#channel = channel;
     const frame = createFrame(random);
-    // A terminal and some login files print before the frame, which is not part of it.
-    const run = new FramedRun(frame, { streams: ["stdout"], outputBytes, tap: undefined });
-    await this.#run(channel, run, {
+    // A terminal and some login files print before the frame.
+    await this.#run(opened, new FramedRun(frame, ["stdout"], outputBytes), {
       line: encodeStart(frame, mode),
       ms: startMs,
       timeout: `the shell did not answer (limit: ${formatDuration(startMs)})`,
@@ -85,7 +144,7 @@ export class ShellLink implements SessionLink {
 
   run(command: string, options: LinkRunOptions): Promise<CommandResult> {
     const run = this.#recordedRun(command, options);
-    // Without its result, which may be long.
+    // The result may be long: do not keep it.
     this.#ended = run.then(() => {}, () => {});
     return run;
   }
@@ -97,14 +156,11 @@ export class ShellLink implements SessionLink {
     const { mode, random, limits: { commandMs, outputBytes } } = this.#options;
     const streams: readonly ShellStream[] = mode === "pty" ? ["stdout"] : ["stdout", "stderr"];
     const frame = createFrame(random);
-    const run = new FramedRun(frame, { streams, outputBytes, tap, output });
-    try {
+    const run = new FramedRun(frame, streams, outputBytes, { tap, output });
+    await this.#orBreak(UNRECORDED, async () => {
       await tap?.input(`${command}\n`);
       if (signal.aborted) throw canceled("execution", signal.reason);
-    } catch (error) {
-      if (!signal.aborted) this.#broken ??= `${UNRECORDED}; ${REMEDY}`;
-      throw error;
-    }
+    });
     try {
       return await this.#run(channel, run, {
         line: encodeCommand(command, frame, mode),
@@ -115,30 +171,29 @@ export class ShellLink implements SessionLink {
       });
     } catch (error) {
       if (channel.exitCode !== LEFT_LOOP || signal.aborted) throw error;
-      await this.#renew(signal);
+      // The command has ended the shell by mistake.
+      this.#broken = undefined;
+      await this.#orBreak(ENDED, () => this.#start(signal));
       throw executionFailure(LEFT, error);
     } finally {
-      await this.#record(run);
+      await this.#orBreak(UNRECORDED, () => run.flush());
     }
   }
 
-  /** Starts another shell on the same connection, for one that its command has ended by mistake. */
-  async #renew(signal: AbortSignal): Promise<void> {
-    this.#broken = undefined;
+  async #orBreak(why: string, step: () => Promise<void>): Promise<void> {
     try {
-      await this.#start(signal);
+      await step();
     } catch (error) {
-      this.#broken ??= `${ENDED}; ${REMEDY}`;
+      this.#broken ??= `${why}; ${REMEDY}`;
       throw error;
     }
   }
 
   async close(): Promise<void> {
-    // A pause between the two would change nothing for what runs through sudo: it passes TERM on to its own child
-    // alone, which is the shell.
+    // A pause between the two would not help a command of sudo: sudo passes TERM on to its own child alone, the shell.
     if (this.#running !== undefined) { for (const name of ["TERM", "KILL"]) this.#channel?.signal(name); }
     await this.#options.close();
-    // What it printed goes into the recording, which is closed next.
+    // The recording is closed next, and must contain the output.
     await this.#ended;
   }
 
@@ -173,7 +228,6 @@ export class ShellLink implements SessionLink {
     }
   }
 
-  /** What a broken shell runs, nobody waits for any more. */
   async #endShell(channel: ShellChannel): Promise<void> {
     const { clock, limits: { killGraceMs } } = this.#options;
     for (const name of ["TERM", "KILL"]) {
@@ -182,14 +236,5 @@ export class ShellLink implements SessionLink {
       await clock.sleep(killGraceMs, channel.ended).catch(() => {});
     }
     channel.close();
-  }
-
-  async #record(run: FramedRun): Promise<void> {
-    try {
-      await run.flush();
-    } catch (error) {
-      this.#broken ??= `${UNRECORDED}; ${REMEDY}`;
-      throw error;
-    }
   }
 }

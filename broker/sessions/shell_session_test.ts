@@ -3,9 +3,8 @@ import { Buffer } from "node:buffer";
 import { type Clock, systemClock, systemRandom } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
 import { createRedactStreams } from "@gateway/shared/redact";
-import type { Tap } from "./link.ts";
-import type { OnOutput, ShellChannel } from "./shell_channel.ts";
-import { type ShellLimits, ShellLink } from "./shell_session.ts";
+import type { Tap } from "./recorder.ts";
+import { type OnOutput, type ShellChannel, type ShellLimits, ShellLink } from "./shell_session.ts";
 import { markedHead, type Output } from "../ssh/output.ts";
 
 const LIMITS: ShellLimits = { startMs: 1000, commandMs: 1000, killGraceMs: 1, outputBytes: 100 };

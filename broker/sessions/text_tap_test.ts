@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { createRedactStreams } from "@gateway/shared/redact";
-import { TextTap } from "./text_tap.ts";
+import { TextTap } from "./recorder.ts";
 
 const open = createRedactStreams(undefined);
 

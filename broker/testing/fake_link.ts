@@ -1,5 +1,5 @@
 import { AppError } from "@gateway/shared/errors";
-import type { LinkRunOptions, SessionLink } from "../sessions/link.ts";
+import type { LinkRunOptions, SessionLink } from "../sessions/session.ts";
 import type { CommandResult } from "../ssh/run_command.ts";
 import { keepOf, printed } from "./fake_runner.ts";
 

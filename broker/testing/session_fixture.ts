@@ -2,13 +2,12 @@ import { AuditGate } from "@gateway/shared/audit";
 import { FakeClock, FixedRandom, MemoryAuditLog } from "@gateway/shared/testing";
 import type { Random } from "@gateway/shared/clock";
 import type { SignAnswer } from "../authority/authority.ts";
-import type { Recorder } from "../sessions/recorder.ts";
+import type { Recorder, StartRecording } from "../sessions/recorder.ts";
 import { countEvents, type Runs, trackRuns } from "../request/records.ts";
 import { Inventory } from "../request/route.ts";
 import type { ConnectSessionOptions } from "../sessions/connect_session.ts";
 import type { ExecRequest } from "../sessions/exec.ts";
 import type { OpenRequest } from "../sessions/open.ts";
-import type { StartRecording } from "../sessions/recordings.ts";
 import { SessionRegistry } from "../sessions/registry.ts";
 import { createSessions, type Sessions } from "../sessions/sessions.ts";
 import { TEST_LIMITS } from "./broker_fixture.ts";
@@ -19,7 +18,7 @@ import { FakeLink } from "./fake_link.ts";
 export const CALLER = "alice";
 
 /** How long the sessions of a {@linkcode SessionFixture} live. */
-export const LIFETIMES = { idleSeconds: 300, maxSeconds: 1800 };
+const LIFETIMES = { idleSeconds: 300, maxSeconds: 1800 };
 
 /** Sessions without network, disk and hosts. */
 export class SessionFixture {

@@ -16,8 +16,6 @@ export interface ToolContext {
   readonly askHuman?: AskHuman;
   /** Reports progress to the client. Absent if the client did not request it. */
   readonly onProgress?: ((text: string) => void) | undefined;
-  /** Waits until memory for an answer of so many characters is free. Absent if the frontend has no such bound. */
-  readonly holdAnswer?: (length: number, signal: AbortSignal) => Promise<void>;
 }
 
 export const serverArgument = z.string().describe("Host name as ssh_list_servers shows it");

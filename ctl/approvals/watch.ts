@@ -2,43 +2,31 @@ import { type Clock, systemClock } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
 import { visibleText } from "@gateway/shared/text";
 import type { ApprovalRecord } from "@gateway/shared/wire";
-import type { CommandContext } from "../kit/context.ts";
-import { HintedError } from "../kit/output.ts";
+import type { Environment } from "../kit/context.ts";
+import { HintedError, invalid } from "../kit/output.ts";
 import { formatDetails } from "./text.ts";
 
 const POLL_MS = 1_000;
 
-/** What of the control plane is watched, and how it is told a decision. */
-export interface Watched {
+interface Watched {
   readonly pending: () => Promise<readonly ApprovalRecord[]>;
-  /** @returns what to say of it */
+  /** @returns the message about the decision */
   readonly decide: (shown: Shown, approve: boolean) => Promise<string>;
 }
 
-export const WATCH_EXAMPLES = `
-Examples:
-  broker-ctl approval watch
-
-Shows each request that waits, all of it, one after another: a allows and d denies it, after a second key, s leaves it
-for later, q quits. A key is about the request that was shown last, never about one that comes while you read; one that
-comes too soon after it was shown counts for nothing. To learn, or to give a reason: broker-ctl approval allow.
-`;
-
 /**
- * Watches until the one at the terminal quits, or the context's signal ends it.
+ * Watches until the operator quits, or the environment's signal ends it.
  *
  * @throws {AppError} `invalid_request` without a terminal
  */
 export async function watchApprovals(
-  { terminal, keys, signal }: CommandContext,
+  { terminal, keys, signal }: Environment,
   { pending, decide }: Watched,
   clock: Clock = systemClock,
 ): Promise<void> {
   if (keys === undefined) {
-    throw new HintedError(
-      new AppError("invalid_request", "Cannot watch: standard input is no terminal"),
-      "broker-ctl approval list --status pending --json is for programs",
-    );
+    const hint = "broker-ctl approval list --status pending --json is for programs";
+    throw new HintedError(invalid("Cannot watch: standard input is no terminal"), hint);
   }
   const ended = new AbortController();
   const end = signal === undefined ? ended.signal : AbortSignal.any([signal, ended.signal]);
@@ -58,61 +46,41 @@ export async function watchApprovals(
     });
     await take({ kind: "decided", id, lines: [said], now: clock.now() });
   };
-  await Promise.all([
-    followList({ pending, take, print, clock, signal: end }).finally(() => ended.abort()),
-    followKeys(keys(end), take, clock).finally(() => ended.abort()),
-  ]);
-}
-
-interface ListFollower {
-  readonly pending: Watched["pending"];
-  readonly take: (event: WatchEvent) => Promise<void>;
-  readonly print: (lines: readonly string[]) => void;
-  readonly clock: Clock;
-  readonly signal: AbortSignal;
-}
-
-/** A control plane that is away for a moment is said once; the first answer has to come. */
-async function followList({ pending, take, print, clock, signal }: ListFollower): Promise<void> {
-  await take({ kind: "list", pending: await pending(), now: clock.now() });
-  let isAway = false;
-  while (!signal.aborted) {
-    await clock.sleep(POLL_MS, signal).catch(() => {});
-    if (signal.aborted) return;
-    try {
-      await take({ kind: "list", pending: await pending(), now: clock.now() });
-      if (isAway) print(["the control plane answers again"]);
-      isAway = false;
-    } catch (error) {
-      if (!(error instanceof AppError)) throw error;
-      if (!isAway) print([`${error.message}; trying on`]);
-      isAway = true;
+  const takeList = async () => await take({ kind: "list", pending: await pending(), now: clock.now() });
+  // The first answer has to come; later, the loss of the control plane is reported once.
+  const followList = async () => {
+    await takeList();
+    for (let isAway = false;;) {
+      await clock.sleep(POLL_MS, end).catch(() => {});
+      if (end.aborted) return;
+      try {
+        await takeList();
+        if (isAway) print(["the control plane answers again"]);
+        isAway = false;
+      } catch (error) {
+        if (!(error instanceof AppError)) throw error;
+        if (!isAway) print([`${error.message}; trying on`]);
+        isAway = true;
+      }
     }
-  }
-}
-
-async function followKeys(
-  keys: AsyncIterable<string>,
-  take: (event: WatchEvent) => Promise<void>,
-  clock: Clock,
-): Promise<void> {
-  for await (const key of keys) await take({ kind: "key", key, now: clock.now() });
+  };
+  const followKeys = async () => {
+    for await (const key of keys(end)) await take({ kind: "key", key, now: clock.now() });
+  };
+  await Promise.all([followList, followKeys].map((follow) => follow().finally(() => ended.abort())));
 }
 
 /** The ids of the request on the screen, and of the identical requests that are decided with it. */
 type Shown = readonly [id: string, ...joined: string[]];
 
 export type WatchEvent =
-  | { readonly kind: "list"; readonly pending: readonly ApprovalRecord[]; readonly now: number }
-  | { readonly kind: "key"; readonly key: string; readonly now: number }
-  | {
-    readonly kind: "decided";
-    readonly id: string;
-    readonly lines: readonly string[];
-    readonly now: number;
-  };
+  & { readonly now: number }
+  & (
+    | { readonly kind: "list"; readonly pending: readonly ApprovalRecord[] }
+    | { readonly kind: "key"; readonly key: string }
+    | { readonly kind: "decided"; readonly id: string; readonly lines: readonly string[] }
+  );
 
-/** What comes of it, in this order. */
 interface WatchStep {
   readonly state: WatchState;
   readonly lines: readonly string[];
@@ -121,34 +89,35 @@ interface WatchStep {
     | { readonly kind: "quit" };
 }
 
-/** What is on the screen, and what waits behind it. */
+/** The request on the screen, and the requests that wait. */
 export interface WatchState {
   readonly pending: readonly ApprovalRecord[];
-  /** The one that keys are about: that which was shown last, until it is decided or gone. */
-  readonly current?: { readonly shown: Shown; readonly shownAt: number; readonly asked?: "allow" | "deny" };
+  /** The request that keys are about: the last one shown, until it is decided or gone. */
+  readonly current?:
+    | { readonly shown: Shown; readonly shownAt: number; readonly asked?: "allow" | "deny" }
+    | undefined;
   readonly skipped: ReadonlySet<string>;
   readonly isEmptyTold: boolean;
 }
 
 export const NOTHING_WATCHED: WatchState = { pending: [], skipped: new Set(), isEmptyTold: false };
 
-/** Nobody reads in less: a key that comes sooner was meant for what stood there before. */
+/** Nobody reads in less time: an earlier key was meant for the request before. */
 export const READING_MS = 700;
 
 const KEYS_LINE = "a allow · d deny · s later · q quit";
 
 /**
- * One step of `approval watch`. A key is about the request that was shown last and about no other: what else arrives
- * meanwhile waits, and a decision takes a second key.
+ * One step of `approval watch`. A key is about the request that was shown last: requests that arrive meanwhile wait, and
+ * a decision needs a second key.
  */
 export function watch(state: WatchState, event: WatchEvent): WatchStep {
   switch (event.kind) {
     case "list":
       return takeList(state, event.pending, event.now);
     case "decided": {
-      const { current: _, ...rest } = state;
       const pending = state.pending.filter(({ id }) => id !== event.id);
-      return withLines(event.lines, showNext({ ...rest, pending }, event.now));
+      return showNext({ ...state, pending }, event.now, ...event.lines);
     }
     case "key":
       return takeKey(state, event.key, event.now);
@@ -157,25 +126,23 @@ export function watch(state: WatchState, event: WatchEvent): WatchStep {
   }
 }
 
-function takeList(state: WatchState, pending: readonly ApprovalRecord[], now: number): WatchStep {
-  const sorted = pending.toSorted((a, b) =>
+function takeList(state: WatchState, list: readonly ApprovalRecord[], now: number): WatchStep {
+  const pending = list.toSorted((a, b) =>
     a.created_at < b.created_at ? -1 : a.created_at > b.created_at ? 1 : 0
   );
-  const known = new Set(state.pending.map(({ id }) => id));
-  const { current } = state;
-  if (current === undefined) return showNext({ ...state, pending: sorted }, now);
-  const [shownId] = current.shown;
-  if (!sorted.some(({ id }) => id === shownId)) {
-    const { current: _, ...rest } = state;
-    const gone = `request ${shownId} waits no longer: it was decided elsewhere, or is over`;
-    return withLines([gone], showNext({ ...rest, pending: sorted }, now));
+  const next = { ...state, pending };
+  if (state.current === undefined) return showNext(next, now);
+  const [shownId] = state.current.shown;
+  if (!pending.some(({ id }) => id === shownId)) {
+    return showNext(next, now, `request ${shownId} waits no longer: it was decided elsewhere, or is over`);
   }
-  const more = sorted.filter(({ id }) => !known.has(id)).length;
-  return { state: { ...state, pending: sorted }, lines: more === 0 ? [] : [`${more} more, after this one`] };
+  const known = new Set(state.pending.map(({ id }) => id));
+  const more = pending.filter(({ id }) => !known.has(id)).length;
+  return { state: next, lines: more === 0 ? [] : [`${more} more, after this one`] };
 }
 
 function takeKey(state: WatchState, key: string, now: number): WatchStep {
-  // Control-C and control-D, which a terminal in raw mode passes on.
+  // A terminal in raw mode passes control-C and control-D on.
   if (key === "q" || key === "\x03" || key === "\x04") return { state, lines: [], action: { kind: "quit" } };
   const { current } = state;
   if (current === undefined || now - current.shownAt < READING_MS) return { state, lines: [] };
@@ -186,47 +153,25 @@ function takeKey(state: WatchState, key: string, now: number): WatchStep {
     if (key !== "y") return { state: unasked, lines: ["not decided", KEYS_LINE] };
     return { state: unasked, lines: [], action: { kind: "decide", shown, approve: asked === "allow" } };
   }
-  switch (key) {
-    case "a":
-      return {
-        state: { ...state, current: { shown, shownAt, asked: "allow" } },
-        lines: [`allow ${id}? y does it`],
-      };
-    case "d":
-      return {
-        state: { ...state, current: { shown, shownAt, asked: "deny" } },
-        lines: [`deny ${id}? y does it`],
-      };
-    case "s": {
-      const { current: _, ...rest } = state;
-      return withLines(
-        [`later: broker-ctl approval show ${id}`],
-        showNext({ ...rest, skipped: new Set([...state.skipped, id]) }, now),
-      );
-    }
-    default:
-      return { state, lines: [KEYS_LINE] };
+  if (key === "a" || key === "d") {
+    const asked = key === "a" ? "allow" : "deny";
+    return { state: { ...state, current: { shown, shownAt, asked } }, lines: [`${asked} ${id}? y does it`] };
   }
+  if (key !== "s") return { state, lines: [KEYS_LINE] };
+  const skipped = new Set([...state.skipped, id]);
+  return showNext({ ...state, skipped }, now, `later: broker-ctl approval show ${id}`);
 }
 
-function showNext(state: WatchState, now: number): WatchStep {
+/** Shows the next request, after lines about the one before. */
+function showNext(state: WatchState, now: number, ...lines: readonly string[]): WatchStep {
   const next = state.pending.find(({ id }) => !state.skipped.has(id));
   if (next === undefined) {
-    return {
-      state: { ...state, isEmptyTold: true },
-      lines: state.isEmptyTold ? [] : ["(nothing waits; q quits)"],
-    };
+    const nothing = state.isEmptyTold ? [] : ["(nothing waits; q quits)"];
+    return { state: { ...state, current: undefined, isEmptyTold: true }, lines: [...lines, ...nothing] };
   }
+  const current = { shown: [next.id, ...next.joined ?? []], shownAt: now } as const;
   return {
-    state: {
-      ...state,
-      isEmptyTold: false,
-      current: { shown: [next.id, ...next.joined ?? []], shownAt: now },
-    },
-    lines: ["", ...formatDetails(next), KEYS_LINE],
+    state: { ...state, current, isEmptyTold: false },
+    lines: [...lines, "", ...formatDetails(next), KEYS_LINE],
   };
-}
-
-function withLines(lines: readonly string[], step: WatchStep): WatchStep {
-  return { ...step, lines: [...lines, ...step.lines] };
 }

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { actionPattern } from "./action_pattern.ts";
+import { actionPattern } from "./entry.ts";
 
 Deno.test.each<{ text: string; pattern: string }>([
   { text: "delete pods web/shop-1", pattern: "^(?:delete) (?:pods) (?:web)/(?:shop-1)$" },

@@ -1,28 +1,26 @@
 import { resolve } from "node:path";
 import { systemClock } from "@gateway/shared/clock";
-import { AppError } from "@gateway/shared/errors";
 import { ApiServer } from "@gateway/shared/kubernetes";
-import { checkCluster, type Finding } from "./check_rights.ts";
 import { clusterOf } from "./entry.ts";
-import { Reviews } from "./reviews.ts";
-import type { AddCommand, CommandContext } from "../kit/context.ts";
-import { type Advice, type CommandResult, withHint } from "../kit/output.ts";
+import { readClaims, Reviews } from "./reviews.ts";
+import { command } from "../kit/command.ts";
+import { type Advice, badConfig, withHint } from "../kit/output.ts";
 import { readOperatorFile } from "../kit/files.ts";
 import { loadSignerFile } from "../kit/signer_file.ts";
 import { INDENT } from "../kit/table.ts";
-
-const EXAMPLES = `
-Examples:
-  broker-ctl cluster check prod --config /etc/gateway/signer.json
-  broker-ctl cluster check prod --json
-
-Reaches the API server as the signer does: with ca_cert alone, and with the token of token_file. It says who makes the
-tokens, and whether that account may do more than that. Then it makes one token for each account of sa_bindings, asks
-with it what the account may do, and compares that with the rules: a right that no rule calls for is a warning, with
-the role that gives it and the line of RBAC that would have to go. Rights are looked at in the namespaces of the rules
-and of the accounts, and in default and kube-system. The tokens' ids are shown, for the API server's own audit log.
-Exit code 1 where something is amiss. Relative paths of the config are taken from the working folder.
-`;
+import { AppError } from "@gateway/shared/errors";
+import type { ClusterPolicy } from "@gateway/shared/policy";
+import { type AccountName, boundAccounts, mintingRights } from "./enrol.ts";
+import {
+  compareRights,
+  excessPaths,
+  formatRbacRule,
+  type GrantedRule,
+  neededRights,
+  type RbacRule,
+  type Right,
+  toRbacRules,
+} from "./rights.ts";
 
 const MISSING: Advice = {
   when: ({ code }) => code === "not_found",
@@ -35,44 +33,260 @@ const LABEL = { ok: "ok", warning: "WARNING", error: "ERROR" } as const satisfie
   string
 >;
 
-/** `cluster check`: whether a cluster can be used, and whether its accounts may do no more than the rules. */
-export const addCheck: AddCommand = (cluster, context) => {
-  cluster.command("check")
-    .description("Say whether a cluster works, and whether its accounts may do more than the rules.")
-    .argument("<name>", "which")
-    .addHelpText("after", EXAMPLES)
-    .action((name: string, _flags, command) =>
-      context.run(command, ["config"], () => {
-        const { config } = command.optsWithGlobals() as { readonly config?: string };
-        return check(name, config, context);
-      })
-    );
-};
+/** `cluster check`: tries a cluster, and compares the rights of its accounts with the rules. */
+export const CHECK = command({
+  name: "check",
+  summary: "Say whether a cluster works, and whether its accounts may do more than the rules.",
+  takes: { "<name>": "which" },
+  help: `
+Examples:
+  broker-ctl cluster check prod --config /etc/gateway/signer.json
+  broker-ctl cluster check prod --json
 
-async function check(
-  name: string,
-  config: string | undefined,
-  { workingFolder }: CommandContext,
-): Promise<CommandResult> {
-  const cluster = clusterOf(await loadSignerFile(config, workingFolder), name);
-  const read = async (key: "ca_cert" | "token_file") => {
-    const path = resolve(workingFolder, cluster[key]);
-    return new TextDecoder().decode(await withHint(MISSING, () => readOperatorFile(path, key)));
-  };
-  const [ca, token] = [await read("ca_cert"), (await read("token_file")).trim()];
-  if (!/^[\x21-\x7e]+$/.test(token)) {
-    throw new AppError("invalid_config", "Cannot use token_file: expected one token and nothing else");
+Reaches the API server as the signer does: with ca_cert alone, and with the token of token_file. It says who makes the
+tokens, and whether that account may do more than that. Then it makes one token for each account of sa_bindings, asks
+with it what the account may do, and compares that with the rules: a right that no rule calls for is a warning, with
+the role that gives it and the line of RBAC that would have to go. Rights are looked at in the namespaces of the rules
+and of the accounts, and in default and kube-system. The tokens' ids are shown, for the API server's own audit log.
+Exit code 1 where something is amiss. Relative paths of the config are taken from the working folder.
+`,
+  async run({ name, config }, { workingFolder }) {
+    const cluster = clusterOf(await loadSignerFile(config, workingFolder), name);
+    const read = async (key: "ca_cert" | "token_file") => {
+      const path = resolve(workingFolder, cluster[key]);
+      return new TextDecoder().decode(await withHint(MISSING, () => readOperatorFile(path, key)));
+    };
+    const [ca, token] = [await read("ca_cert"), (await read("token_file")).trim()];
+    if (!/^[\x21-\x7e]+$/.test(token)) {
+      throw badConfig("Cannot use token_file: expected one token and nothing else");
+    }
+    using server = new ApiServer({ url: cluster.api_server, ca, clock: systemClock });
+    const reviews = new Reviews(server);
+    const findings = await checkCluster({ name, cluster, token, reviews, now: systemClock.now() });
+    const failed = findings.some(({ level }) => level !== "ok");
+    return {
+      json: { cluster: name, ok: !failed, findings },
+      lines: findings.flatMap(({ level, text, details }) => [
+        `${LABEL[level]}: ${text}`,
+        ...details.map((detail) => `${INDENT}${detail}`),
+      ]),
+      failed,
+    };
+  },
+});
+
+/** A fact about a cluster, and its fix or source for people. */
+export interface Finding {
+  readonly level: "ok" | "warning" | "error";
+  readonly text: string;
+  readonly details: readonly string[];
+}
+
+interface ClusterCheck {
+  readonly name: string;
+  readonly cluster: ClusterPolicy;
+  readonly token: string;
+  readonly reviews: Reviews;
+  /** Milliseconds since the epoch. */
+  readonly now: number;
+}
+
+/** Namespaces of nobody: an account with rights there has them nearly everywhere. */
+const ELSEWHERE = ["default", "kube-system"];
+const SOON_MS = 7 * 24 * 3600 * 1000;
+/** The check asks for the source of this many excessive rights. */
+const MOST_REASONS = 50;
+
+/** Rights of administrators: asked one by one if the API server can't list all rights. */
+const PROBES: readonly Right[] = [
+  { group: "*", resource: "*", verb: "*" },
+  { group: "", resource: "secrets", verb: "get" },
+  { group: "", resource: "secrets", verb: "list" },
+  { group: "", resource: "serviceaccounts/token", verb: "create" },
+  { group: "", resource: "pods", verb: "create" },
+  { group: "", resource: "pods/exec", verb: "create" },
+  { group: "", resource: "users", verb: "impersonate" },
+  { group: "", resource: "serviceaccounts", verb: "impersonate" },
+  { group: "rbac.authorization.k8s.io", resource: "clusterroles", verb: "escalate" },
+  { group: "rbac.authorization.k8s.io", resource: "clusterrolebindings", verb: "create" },
+  { group: "rbac.authorization.k8s.io", resource: "rolebindings", verb: "create" },
+];
+
+/**
+ * Reaches a cluster's API server as the signer does, and reports problems: of the account that makes tokens, and of the
+ * rights of each account that tokens are made for. It makes one token for each account, and changes nothing else.
+ */
+export async function checkCluster(check: ClusterCheck): Promise<readonly Finding[]> {
+  const { cluster, token, reviews } = check;
+  const accounts = boundAccounts(cluster);
+  try {
+    const findings = [...await checkMinter(check, accounts)];
+    if (findings.some(({ level }) => level === "error")) return findings;
+    for (const account of accounts) {
+      const user = `${account.namespace}/${account.name}`;
+      try {
+        const { token: minted, jti } = await reviews.mint(token, account);
+        findings.push(...await checkAccount(check, { account, user, token: minted, jti }));
+      } catch (error) {
+        if (!(error instanceof AppError)) throw error;
+        findings.push(found("error", `${user}: no token can be made: ${error.message}`));
+      }
+    }
+    return findings;
+  } catch (error) {
+    if (!(error instanceof AppError)) throw error;
+    const fix = error.message.includes("HTTP 401") ? ["renew the token in token_file"] : [];
+    return [found("error", `${cluster.api_server}: ${error.message}`, ...fix)];
   }
-  using server = new ApiServer({ url: cluster.api_server, ca, clock: systemClock });
-  const reviews = new Reviews(server);
-  const findings = await checkCluster({ name, cluster, token, reviews, now: systemClock.now() });
-  const failed = findings.some(({ level }) => level !== "ok");
-  return {
-    json: { cluster: name, ok: !failed, findings },
-    lines: findings.flatMap(({ level, text, details }) => [
-      `${LABEL[level]}: ${text}`,
-      ...details.map((detail) => `${INDENT}${detail}`),
-    ]),
-    failed,
-  };
+}
+
+function found(level: Finding["level"], text: string, ...details: readonly string[]): Finding {
+  return { level, text, details };
+}
+
+async function checkMinter(
+  { name, cluster, token, reviews, now }: ClusterCheck,
+  accounts: readonly AccountName[],
+): Promise<readonly Finding[]> {
+  const { username, groups } = await reviews.whoAmI(token);
+  const findings = [found("ok", `${cluster.api_server} answers; the token of token_file is ${username}'s`)];
+  if (groups.includes("system:masters")) {
+    findings.push(found("warning", `${username} may do everything: it is in the group system:masters`));
+  } else if (!username.startsWith("system:serviceaccount:")) {
+    findings.push(found("warning", `${username} is no ServiceAccount`));
+  }
+  if (accounts.some(({ namespace, name }) => `system:serviceaccount:${namespace}:${name}` === username)) {
+    findings.push(
+      found("warning", `${username} makes the tokens and is one of those that they are made for`),
+    );
+  }
+  const end = readClaims(token)?.exp;
+  if (end !== undefined) {
+    const time = `the token of token_file ends ${new Date(end * 1000).toISOString().replace(".000Z", "Z")}`;
+    findings.push(
+      end * 1000 - now > SOON_MS ? found("ok", time) : found("warning", `${time}: renew it before`),
+    );
+  }
+  const minting = mintingRights(cluster);
+  const needed = minting.flatMap(([, rights]) => rights);
+  const refused: Right[] = [];
+  for (const right of needed) {
+    if (!(await reviews.mayI(token, right)).allowed) refused.push(right);
+  }
+  const role = `broker-ctl cluster enrol ${name} --print has the role`;
+  const who = { user: username, purpose: "making tokens does not call for it", token };
+  const excess = await findExcess(reviews, who, minting.map(([namespace]) => namespace), needed);
+  return [
+    ...findings,
+    ...describeMissing("error", username, refused, role),
+    ...excess.findings,
+    ...summary(excess, `${username} may make the tokens, and nothing else`),
+  ];
+}
+
+async function checkAccount(
+  { cluster, reviews }: ClusterCheck,
+  { account, user, token, jti }: {
+    readonly account: AccountName;
+    readonly user: string;
+    readonly token: string;
+    readonly jti: string;
+  },
+): Promise<readonly Finding[]> {
+  const needed = neededRights(cluster);
+  const named = needed.flatMap(({ namespace = [] }) => namespace);
+  const who = { user, purpose: "no rule calls for it", token };
+  const excess = await findExcess(reviews, who, [...named, account.namespace], needed);
+  return [
+    found(
+      "ok",
+      `${user}: a token was made for this check${jti === "" ? "" : `, id ${jti}`}`,
+      ...(jti === "" ? [] : [`broker-ctl audit show --join takes it for explained with --checked ${jti}`]),
+      `its rights are looked at in ${excess.namespaces.toSorted().join(", ")}; in others it may have more`,
+    ),
+    ...excess.findings,
+    ...describeMissing("warning", user, excess.missing, "the rules allow what the cluster refuses"),
+    ...summary(excess, `${user} may do what the rules allow, and nothing else`),
+  ];
+}
+
+async function findExcess(
+  reviews: Reviews,
+  { user, purpose, token }: { readonly user: string; readonly purpose: string; readonly token: string },
+  namespaces: readonly string[],
+  needed: readonly Right[],
+) {
+  const granted = new Map<string, readonly RbacRule[]>();
+  const paths = new Set<string>();
+  let isIncomplete = false;
+  for (const namespace of new Set([...namespaces, ...ELSEWHERE])) {
+    const { rules, paths: open, incomplete } = await reviews.rulesIn(token, namespace);
+    granted.set(namespace, rules);
+    for (const path of excessPaths(open)) paths.add(path);
+    isIncomplete ||= incomplete;
+  }
+  const { excess, missing } = compareRights(granted, needed);
+  const findings: Finding[] = [];
+  for (const [index, rule] of excess.entries()) {
+    const reason = index < MOST_REASONS ? await findReason(reviews, token, rule) : "";
+    const fix = `${reason === "" ? "" : `${reason}; `}take away ${formatRbacRule(rule)}`;
+    findings.push(found("warning", `${user} may ${describeRule(rule)}: ${purpose}`, fix));
+  }
+  if (paths.size > 0) {
+    const all = [...paths].join(", ");
+    findings.push(found("warning", `${user} may ${all}, which are no objects: ${purpose}`));
+  }
+  if (isIncomplete) {
+    findings.push(found("warning", `${user} may do more than the API server can list`));
+    for (const probe of PROBES) {
+      const { allowed, reason } = await reviews.mayI(token, probe);
+      if (!allowed) continue;
+      const text = `${user} may ${probe.verb} ${probe.resource} in all namespaces: ${purpose}`;
+      findings.push(found("warning", text, ...(reason === "" ? [] : [reason])));
+    }
+  }
+  return { findings, missing: isIncomplete ? [] : missing, namespaces: [...granted.keys()] };
+}
+
+/** The binding and the role that give a right, in the API server's words. */
+async function findReason(
+  reviews: Reviews,
+  token: string,
+  { namespaces, apiGroups, resources, verbs, resourceNames }: GrantedRule,
+): Promise<string> {
+  const [group = "", resource = "", verb = ""] = [apiGroups[0], resources[0], verbs[0]];
+  const right = { namespace: namespaces[0], group, resource, verb, name: resourceNames?.[0] };
+  const { allowed, reason } = await reviews.mayI(token, right);
+  return allowed ? reason : "";
+}
+
+function summary(
+  { findings, missing }: Awaited<ReturnType<typeof findExcess>>,
+  text: string,
+): readonly Finding[] {
+  return findings.length === 0 && missing.length === 0 ? [found("ok", text)] : [];
+}
+
+function describeMissing(
+  level: Finding["level"],
+  user: string,
+  rights: readonly Right[],
+  advice: string,
+): readonly Finding[] {
+  return [...Map.groupBy(rights, ({ namespace = "all namespaces" }) => namespace)].flatMap((
+    [namespace, rights],
+  ) =>
+    toRbacRules(rights).map((rule) => {
+      const what = describeRule({ ...rule, namespaces: [namespace] });
+      return found(level, `${user} may not ${what}`, `${advice}; needed: ${formatRbacRule(rule)}`);
+    })
+  );
+}
+
+function describeRule(
+  { verbs, resources, apiGroups: [group = ""], resourceNames, namespaces }: GrantedRule,
+): string {
+  const kind = group === "" ? resources[0] : `${resources[0]}.${group}`;
+  const names = resourceNames === undefined ? "" : ` ${resourceNames.join(", ")}`;
+  return `${verbs.join(", ")} ${kind}${names} in ${namespaces.join(", ")}`;
 }

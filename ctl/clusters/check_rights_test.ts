@@ -1,9 +1,8 @@
 import assert from "node:assert/strict";
 import { sampleCluster } from "@gateway/shared/testing";
-import { checkCluster, type Finding } from "./check_rights.ts";
-import { formatRbacRule, toRbacRules } from "./rbac_rule.ts";
-import type { AccessQuestion, Reviews } from "./reviews.ts";
-import { neededRights } from "./rights.ts";
+import { checkCluster, type Finding } from "./check.ts";
+import { formatRbacRule, neededRights, type Right, toRbacRules } from "./rights.ts";
+import type { Reviews } from "./reviews.ts";
 
 const CLUSTER = sampleCluster();
 const OPEN = [{
@@ -94,7 +93,7 @@ Deno.test("checkCluster() warns of a credential that ends within a week", async 
 });
 
 Deno.test("checkCluster() asks one by one where the API server can't list all rights", async () => {
-  const asked: AccessQuestion[] = [];
+  const asked: Right[] = [];
   const found = await problems(healthy({
     rulesIn: async (token, namespace) => ({
       ...await healthy().rulesIn(token, namespace),

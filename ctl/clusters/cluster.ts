@@ -1,39 +1,28 @@
 import { resolve } from "node:path";
-import type { Command } from "commander";
 import { setValue } from "@gateway/shared/config";
-import { AppError } from "@gateway/shared/errors";
 import { ifThere } from "@gateway/shared/files";
-import { type ClusterPolicy, MAX_TOKEN_TTL_SECONDS } from "@gateway/shared/policy";
+import type { ClusterPolicy, ClusterRule } from "@gateway/shared/policy";
 import { quoteText } from "@gateway/shared/text";
-import { clustersResponse } from "@gateway/shared/wire";
-import type { SignerConfig } from "@gateway/signer/config";
-import { countOf, once, repeated } from "../kit/arguments.ts";
-import type { ClientSection } from "../kit/client_config.ts";
-import { formatClusterInfos, formatClusters, labelRules } from "./cluster_table.ts";
-import { type ClusterFlags, clusterOf, readClusterEntry } from "./entry.ts";
-import type { AddCommand, CommandContext } from "../kit/context.ts";
-import type { CommandResult } from "../kit/output.ts";
-import { addRemoteOptions, askSigner, refuseRemoteFlags, REMOTE_HELP } from "../kit/remote.ts";
+import { type ClusterInfo, clustersResponse } from "@gateway/shared/wire";
+import type { CommandGroup } from "../kit/command.ts";
+import { addition, changing, type Collection, hasUser, listing, removing } from "../kit/signer_change.ts";
 import { loadSignerFile } from "../kit/signer_file.ts";
-import {
-  addChangeOptions,
-  addRemove,
-  CHANGE_HELP,
-  type ChangeFlags,
-  changeUses,
-  runChange,
-  type SignerChange,
-} from "../kit/signer_change.ts";
+import { byName, EMPTY_CELL, joinNames, tableOr } from "../kit/table.ts";
+import { CHECK } from "./check.ts";
+import { ENROL } from "./enrol.ts";
+import { clusterOf, ENTRY, readClusterEntry } from "./entry.ts";
 
-interface ListFlags extends ClientSection {
-  readonly remote?: boolean;
-}
+const CLUSTERS: Collection<ClusterPolicy> = {
+  what: "cluster",
+  path: ["kubernetes", "clusters"],
+  of: ({ kubernetes }) => kubernetes?.clusters ?? {},
+};
 
-interface AddFlags extends ClusterFlags, ChangeFlags {
-  readonly force?: boolean;
-}
+const HEADING = ["NAME", "API SERVER", "GROUPS", "EXTRA RESOURCES"];
 
-const LIST_EXAMPLES = `
+const LIST = listing({
+  summary: "List the clusters of the signer's config, or of the running signer.",
+  help: `
 Examples:
   broker-ctl cluster list --config /etc/gateway/signer.json
   broker-ctl cluster list --remote
@@ -41,9 +30,40 @@ Examples:
 
 Without --remote it reads the signer's config and lists all clusters. With --remote it requests the list from the running
 signer, which returns the clusters that your certificate's CN may use. An operator's CN usually may use none.
-${REMOTE_HELP}`;
+`,
+  local: async (config, workingFolder) => CLUSTERS.of(await loadSignerFile(config, workingFolder)),
+  format(clusters, columns) {
+    const rows = byName(clusters).map(([name, cluster]) => [
+      ...describeCluster(name, cluster),
+      joinNames(cluster.allowed_callers),
+      joinNames(cluster.sa_bindings.map((binding) => `${binding.namespace}/${binding.service_account}`)),
+      labelRules(cluster.rules),
+    ]);
+    const heading = [...HEADING, "CALLERS", "SERVICE ACCOUNTS", "RULES"];
+    return tableOr("(no clusters configured)", heading, rows, columns);
+  },
+  question: {
+    ...{ what: "cluster list", method: "GET", path: "/v1/clusters", schema: clustersResponse },
+    advice: { 403: "the certificate's caller is frozen, or not known to the signer" },
+  },
+  formatRemote(clusters, columns) {
+    const rows = byName(clusters).map(([name, cluster]) => describeCluster(name, cluster));
+    // The signer returns the clusters of one caller, and an operator is no caller.
+    const fix = "To list all clusters: broker-ctl cluster list --config <the signer's config>";
+    const none = "(no clusters that your certificate's CN may use)";
+    return [...tableOr(none, HEADING, rows, columns), ...rows.length === 0 ? [fix] : []];
+  },
+});
 
-const ADD_EXAMPLES = `
+const ADD = changing({
+  name: "add",
+  summary: "Add a cluster to the signer's config, or change one.",
+  takes: {
+    "<name>": "its name for agents and rules",
+    ...ENTRY,
+    "--force": "change a cluster that is there",
+  },
+  help: `
 Examples:
   broker-ctl cluster add prod --api-server https://10.0.0.5:6443 --ca-cert clusters/prod.crt \\
       --token-file clusters/prod.token --service-account gateway/agent --token-binding gateway \\
@@ -55,149 +75,83 @@ and where: namespaces, and after a slash names of objects. Several with commas, 
 everywhere. - stands for the namespace of what has none, and for a list of all namespaces.
 --force changes a cluster that is there, by what is given alone: a list takes the place of the old one, '' clears it.
 Next: broker-ctl cluster enrol prod --print, then broker-ctl cluster check prod, then broker-ctl reload.
-${CHANGE_HELP}`;
+`,
+  change(given, { workingFolder }) {
+    const entry = readClusterEntry(given);
+    const path = [...CLUSTERS.path, given.name];
+    return addition(CLUSTERS, given, {
+      edit(text, there) {
+        const { sa_bindings = [], rules = [] } = entry;
+        if (there === undefined) return setValue(text, path, { ...entry, sa_bindings, rules });
+        return Object.entries(entry).reduce(
+          (text, [key, value]) => setValue(text, [...path, key], value),
+          text,
+        );
+      },
+      async describe(cluster, config) {
+        const { ca_cert, token_file } = cluster;
+        const absent = await findAbsent({ ca_cert, token_file }, workingFolder);
+        return {
+          json: { cluster, absent },
+          facts: `api_server=${cluster.api_server}, rules=${labelRules(cluster.rules)}`,
+          lines: [
+            ...(hasUser(config, cluster)
+              ? []
+              : ["none of the config's callers may use it: it has none of their groups (--group)"]),
+            ...absent.map((key) =>
+              `${key} ${
+                quoteText(cluster[key])
+              } is not there yet: until it is, the signer refuses this config`
+            ),
+          ],
+        };
+      },
+    });
+  },
+});
 
-const REMOVE_EXAMPLES = `
+const REMOVE = removing(CLUSTERS, {
+  argument: "<name>",
+  aliases: ["rm"],
+  help: `
 Examples:
   broker-ctl cluster enrol prod --print | kubectl delete -f -
       first, so that nothing is left in the cluster
   broker-ctl cluster remove prod --config /etc/gateway/signer.json
-${CHANGE_HELP}`;
+`,
+  check: clusterOf,
+});
 
-/** `cluster list`, `cluster add` and `cluster remove`: the clusters of the signer's config. */
-export const addCluster: AddCommand = (cluster, context) => {
-  addRemoteOptions(
-    cluster.command("list").option("--remote", "ask the running signer instead of reading its config"),
-  )
-    .description("List the clusters of the signer's config, or of the running signer.")
-    .addHelpText("after", LIST_EXAMPLES)
-    .action((flags: ListFlags, command) =>
-      flags.remote === true
-        ? context.run(command, ["config", "clientConfig"], () => listRemote(command, context))
-        : context.run(command, ["config"], () => listLocal(command, context, flags))
-    );
-  addChangeOptions(cluster.command("add"))
-    .description("Add a cluster to the signer's config, or change one.")
-    .argument("<name>", "its name for agents and rules")
-    .option("--api-server <url>", "https://host:port", once)
-    .option("--ca-cert <file>", "the cluster's CAs, PEM", once)
-    .option("--token-file <file>", "the token of the account that makes tokens", once)
-    .option(
-      "--service-account <account>",
-      "<namespace>/<name>[=<groups of end users>]; repeat for more",
-      repeated,
-    )
-    .option(
-      "--rule <rule>",
-      "<effect> <verbs> <resources> [<namespaces>[/<names>]]; repeat for more",
-      repeated,
-    )
-    .option("--token-binding <namespace>", "tokens can be taken back; the namespace of all accounts", once)
-    .option("--token-ttl <seconds>", "life of the tokens (default: 600)", countOf(0, MAX_TOKEN_TTL_SECONDS))
-    .option("--group <group>", "a group for access control; repeat for more", repeated)
-    .option("--caller <cn>", "a caller that may use it (default: any); repeat for more", repeated)
-    .option(
-      "--resource <resource>",
-      "<plural>.<group>/<version>/<Kind> beside the built-in ones; repeat",
-      repeated,
-    )
-    .option("--cluster-resource <resource>", "the same of objects without a namespace; repeat", repeated)
-    .option("--force", "change a cluster that is there")
-    .addHelpText("after", ADD_EXAMPLES)
-    .action((name: string, flags: AddFlags, command) =>
-      context.run(
-        command,
-        changeUses(flags),
-        () => runChange(command, context, addition(name, flags, context.workingFolder)),
-      )
-    );
-  addRemove(cluster, context, {
-    ...{ what: "cluster", argument: "<name>", aliases: ["rm"], help: REMOVE_EXAMPLES },
-    path: ["kubernetes", "clusters"],
-    check: clusterOf,
-  });
+/** `cluster`: the Kubernetes clusters of the signer's config. */
+export const CLUSTER: CommandGroup = {
+  name: "cluster",
+  summary: "See, change, enrol and check Kubernetes clusters.",
+  commands: [LIST, ADD, REMOVE, ENROL, CHECK],
 };
 
-async function listRemote(command: Command, context: CommandContext): Promise<CommandResult> {
-  const { body, data } = await askSigner(command, context, {
-    what: "cluster list",
-    method: "GET",
-    path: "/v1/clusters",
-    schema: clustersResponse,
-    advice: { 403: "the certificate's caller is frozen, or not known to the signer" },
-  });
-  return { json: body, lines: formatClusterInfos(data, context.terminal.columns) };
+function describeCluster(
+  name: string,
+  { api_server: server, groups, extra_resources: extras }: Pick<
+    ClusterInfo,
+    "api_server" | "groups" | "extra_resources"
+  >,
+): readonly string[] {
+  const names = extras?.map(({ resource, group = "" }) => group === "" ? resource : `${resource}.${group}`);
+  return [name, server, joinNames(groups), joinNames(names)];
 }
 
-async function listLocal(
-  command: Command,
-  { workingFolder, terminal }: CommandContext,
-  flags: ListFlags,
-): Promise<CommandResult> {
-  refuseRemoteFlags(flags);
-  const { config } = command.optsWithGlobals() as { readonly config?: string };
-  const { kubernetes } = await loadSignerFile(config, workingFolder);
-  const clusters = kubernetes?.clusters ?? {};
-  return { json: clusters, lines: formatClusters(clusters, terminal.columns) };
+/** Rules in a word: `allow:3 approval:1 deny:1`. */
+function labelRules(rules: readonly ClusterRule[]): string {
+  const count = (effect: ClusterRule["effect"]) => rules.filter((rule) => rule.effect === effect).length;
+  const counts = [
+    ["allow", count("allow")],
+    ["approval", count("require_approval")],
+    ["deny", count("deny")],
+  ] as const;
+  return counts.flatMap(([name, count]) => count === 0 ? [] : [`${name}:${count}`]).join(" ") || EMPTY_CELL;
 }
 
-function addition(name: string, flags: AddFlags, workingFolder: string): SignerChange {
-  const entry = readClusterEntry(flags);
-  let isNew = true;
-  return {
-    edit: (text, { kubernetes }) => {
-      isNew = !Object.hasOwn(kubernetes?.clusters ?? {}, name);
-      if (isNew) {
-        return setValue(text, pathOf(name), {
-          ...entry,
-          sa_bindings: entry.sa_bindings ?? [],
-          rules: entry.rules ?? [],
-        });
-      }
-      if (flags.force !== true) {
-        throw new AppError(
-          "conflict",
-          `Cannot add cluster ${quoteText(name)}: it is there; --force changes it`,
-        );
-      }
-      return Object.entries(entry).reduce(
-        (text, [key, value]) => setValue(text, [...pathOf(name), key], value),
-        text,
-      );
-    },
-    describe: async (config) => {
-      const cluster = clusterOf(config, name);
-      const { ca_cert, token_file } = cluster;
-      const absent = await findAbsent({ ca_cert, token_file }, workingFolder);
-      return {
-        json: { name, added: isNew, cluster, absent },
-        lines: [
-          `cluster ${quoteText(name)} ${isNew ? "added" : "updated"} ` +
-          `(api_server=${cluster.api_server}, rules=${labelRules(cluster.rules)})`,
-          ...(hasUser(config, cluster)
-            ? []
-            : ["none of the config's callers may use it: it has none of their groups (--group)"]),
-          ...absent.map((key) =>
-            `${key} ${quoteText(cluster[key])} is not there yet: until it is, the signer refuses this config`
-          ),
-        ],
-      };
-    },
-  };
-}
-
-/** Whether the groups of any caller let it at a cluster; without a table of callers they do. */
-function hasUser({ callers }: SignerConfig, { groups = [] }: ClusterPolicy): boolean {
-  const rows = Object.values(callers);
-  return rows.length === 0 ||
-    rows.some(({ allowed_groups = [] }) => groups.some((group) => allowed_groups.includes(group)));
-}
-
-function pathOf(name: string): readonly string[] {
-  return ["kubernetes", "clusters", name];
-}
-
-/** The keys whose files are not there, as far as one can tell from this folder. */
+/** The keys whose files do not exist, seen from this directory. */
 async function findAbsent<K extends string>(
   files: Readonly<Record<K, string>>,
   workingFolder: string,

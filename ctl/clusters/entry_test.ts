@@ -1,7 +1,9 @@
 import assert from "node:assert/strict";
-import { type ClusterEntry, type ClusterFlags, readClusterEntry } from "./entry.ts";
+import { readClusterEntry } from "./entry.ts";
 
-Deno.test.each<{ name: string; flags: ClusterFlags; entry: ClusterEntry }>([
+type ClusterFlags = Parameters<typeof readClusterEntry>[0];
+
+Deno.test.each<{ name: string; flags: ClusterFlags; entry: ReturnType<typeof readClusterEntry> }>([
   { name: "nothing where nothing is said", flags: {}, entry: {} },
   {
     name: "a rule for certain objects",

@@ -2,54 +2,15 @@ import * as z from "@zod/zod";
 import { AppError, errorText } from "@gateway/shared/errors";
 import { parseJson } from "@gateway/shared/json";
 import type { ApiOutcome, ApiServer } from "@gateway/shared/kubernetes";
-import type { AccountName } from "./manifests.ts";
-import type { RbacRule } from "./rbac_rule.ts";
+import type { AccountName } from "./enrol.ts";
+import type { RbacRule, Right } from "./rights.ts";
 
-/** What is asked about: one verb on one kind of object. */
-export interface AccessQuestion {
-  /** Absent: in all namespaces. */
-  readonly namespace?: string | undefined;
-  readonly group: string;
-  readonly resource: string;
-  readonly verb: string;
-  /** Absent: all of them. */
-  readonly name?: string | undefined;
-}
-
-interface AccessAnswer {
-  readonly allowed: boolean;
-  /** Which binding and role allow it, as the API server says; may be empty. */
-  readonly reason: string;
-}
-
-/** What may be done with paths that are no objects'. */
-interface PathRule {
-  readonly verbs: readonly string[];
-  readonly nonResourceURLs: readonly string[];
-}
-
-/** What may be done in a namespace. */
-interface RulesAnswer {
-  readonly rules: readonly RbacRule[];
-  /** What may be done with paths that are no objects' (`/metrics`), in any namespace. */
-  readonly paths: readonly PathRule[];
-  /** There may be more: something else than RBAC decides too. */
-  readonly incomplete: boolean;
-}
-
-/** A token that has been made. */
-interface MintedToken {
-  readonly token: string;
-  /** Empty where the API server gives none. */
-  readonly jti: string;
-}
-
-/** The least that an API server gives, in seconds. */
+/** The shortest life that an API server gives, in seconds. */
 const TOKEN_SECONDS = 600;
 const TIMEOUT_MS = 10_000;
 const MAX_BYTES = 4 * 1024 * 1024;
 
-const strings = z.array(z.string()).nullish().transform((list) => list ?? []);
+const strings = z.array(z.string()).nullish().transform((list): readonly string[] => list ?? []);
 const selfReview = z.object({
   status: z.object({ userInfo: z.object({ username: z.string(), groups: strings }) }),
 });
@@ -72,7 +33,7 @@ const rulesReview = z.object({
 const tokenRequest = z.object({ status: z.object({ token: z.string().min(1) }) });
 const failure = z.object({ message: z.string() });
 
-/** Asks an API server what tokens are and may do; each answer is about the token that it is asked with. */
+/** Asks an API server about the token of each question. Each method throws `upstream_failure`. */
 export class Reviews {
   readonly #server: Pick<ApiServer, "request">;
 
@@ -80,78 +41,57 @@ export class Reviews {
     this.#server = server;
   }
 
-  /** @throws {AppError} `upstream_failure` saying what is wrong with the API server or the token */
-  async whoAmI(token: string): Promise<{ readonly username: string; readonly groups: readonly string[] }> {
-    const path = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
-    const body = { apiVersion: "authentication.k8s.io/v1", kind: "SelfSubjectReview" };
-    const { status } = await this.#post({ path, token, body, schema: selfReview });
-    return status.userInfo;
+  async whoAmI(token: string) {
+    return (await this.#review(token, "authentication", "SelfSubjectReview", undefined, selfReview)).userInfo;
   }
 
-  /** @throws {AppError} `upstream_failure` */
-  async mayI(token: string, { resource: whole, ...question }: AccessQuestion): Promise<AccessAnswer> {
+  /** @returns also the binding and the role that allow it, in the API server's words; may be empty */
+  mayI(token: string, { resource: whole, ...question }: Right) {
     const [resource, subresource] = whole.split("/");
-    const { status } = await this.#post({
-      path: "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
-      token,
-      body: {
-        apiVersion: "authorization.k8s.io/v1",
-        kind: "SelfSubjectAccessReview",
-        spec: { resourceAttributes: { ...question, resource, subresource } },
-      },
-      schema: accessReview,
-    });
-    return status;
+    const spec = { resourceAttributes: { ...question, resource, subresource } };
+    return this.#review(token, "authorization", "SelfSubjectAccessReview", spec, accessReview);
   }
 
-  /** @throws {AppError} `upstream_failure` */
-  async rulesIn(token: string, namespace: string): Promise<RulesAnswer> {
-    const { status } = await this.#post({
-      path: "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews",
-      token,
-      body: {
-        apiVersion: "authorization.k8s.io/v1",
-        kind: "SelfSubjectRulesReview",
-        spec: { namespace },
-      },
-      schema: rulesReview,
-    });
-    return { rules: status.resourceRules, paths: status.nonResourceRules, incomplete: status.incomplete };
+  /** @returns the rights in a namespace; incomplete: another authorizer than RBAC may allow more */
+  async rulesIn(token: string, namespace: string) {
+    const kind = "SelfSubjectRulesReview";
+    const status = await this.#review(token, "authorization", kind, { namespace }, rulesReview);
+    const rules: readonly RbacRule[] = status.resourceRules;
+    return { rules, paths: status.nonResourceRules, incomplete: status.incomplete };
   }
 
-  /** Makes a token of an account. @throws {AppError} `upstream_failure` */
-  async mint(token: string, { namespace, name }: AccountName): Promise<MintedToken> {
-    const { status } = await this.#post({
-      path: `/api/v1/namespaces/${encodeURIComponent(namespace)}/serviceaccounts/${
-        encodeURIComponent(name)
-      }/token`,
-      token,
-      body: {
-        apiVersion: "authentication.k8s.io/v1",
-        kind: "TokenRequest",
-        spec: { expirationSeconds: TOKEN_SECONDS },
-      },
-      schema: tokenRequest,
-    });
+  /** Makes a token of an account. @returns also its id; empty if the API server gives none */
+  async mint(token: string, { namespace, name }: AccountName) {
+    const account = `${encodeURIComponent(namespace)}/serviceaccounts/${encodeURIComponent(name)}`;
+    const { status } = await this.#post(token, `/api/v1/namespaces/${account}/token`, {
+      apiVersion: "authentication.k8s.io/v1",
+      kind: "TokenRequest",
+      spec: { expirationSeconds: TOKEN_SECONDS },
+    }, tokenRequest);
     return { token: status.token, jti: readClaims(status.token)?.jti ?? "" };
   }
 
-  async #post<T>({ path, token, body, schema }: {
-    readonly path: string;
-    readonly token: string;
-    readonly body: unknown;
-    readonly schema: z.ZodType<T>;
-  }): Promise<T> {
+  async #review<T>(
+    token: string,
+    topic: "authentication" | "authorization",
+    kind: string,
+    spec: object | undefined,
+    schema: z.ZodType<{ readonly status: T }>,
+  ): Promise<T> {
+    const apiVersion = `${topic}.k8s.io/v1`;
+    const path = `/apis/${apiVersion}/${kind.toLowerCase()}s`;
+    return (await this.#post(token, path, { apiVersion, kind, spec }, schema)).status;
+  }
+
+  async #post<T>(token: string, path: string, body: object, schema: z.ZodType<T>): Promise<T> {
     const bytes = new TextEncoder().encode(JSON.stringify(body));
     const outcome = await this.#server.request({
-      method: "POST",
-      path,
-      token,
-      body: { type: "application/json", bytes },
-      timeoutMs: TIMEOUT_MS,
-      maxBytes: MAX_BYTES,
+      ...{ method: "POST", path, token, body: { type: "application/json", bytes } },
+      ...{ timeoutMs: TIMEOUT_MS, maxBytes: MAX_BYTES },
     });
-    if (outcome.kind !== "answered") throw fault(describeSilence(outcome), outcome);
+    if (outcome.kind !== "answered") {
+      throw fault(describeSilence(outcome), "cause" in outcome ? outcome.cause : undefined);
+    }
     const { status, text } = outcome;
     if (status < 200 || status > 299) throw fault(describeRefusal(status, text));
     const { data } = schema.safeParse(read(text));
@@ -160,8 +100,7 @@ export class Reviews {
   }
 }
 
-function fault(problem: string, outcome?: ApiOutcome): AppError {
-  const cause = outcome !== undefined && "cause" in outcome ? outcome.cause : undefined;
+function fault(problem: string, cause?: unknown): AppError {
   return new AppError("upstream_failure", problem, { cause });
 }
 
@@ -174,9 +113,8 @@ function describeSilence(outcome: Exclude<ApiOutcome, { kind: "answered" }>): st
     case "canceled":
       return "canceled";
     case "untrusted":
-      return `its certificate is not from a CA of ca_cert, or not for its address (${
-        errorText(outcome.cause)
-      })`;
+      return "its certificate is not from a CA of ca_cert, or not for its address " +
+        `(${errorText(outcome.cause)})`;
     case "unreachable":
       return `it can't be reached (${errorText(outcome.cause)})`;
     default:
@@ -201,21 +139,15 @@ function read(text: string): unknown {
   }
 }
 
-/** What a token of a ServiceAccount says of itself. Its signature is the API server's to check. */
-interface TokenClaims {
-  /** Its id; empty for none. */
-  readonly jti: string;
-  /** When it ends, in seconds since the epoch; absent: never. */
-  readonly exp?: number | undefined;
-}
-
-const claims: z.ZodType<TokenClaims> = z.object({
+const claims = z.object({
+  /** Empty for no id. */
   jti: z.string().default(""),
+  /** Seconds since the epoch; absent: the token never ends. */
   exp: z.number().optional(),
 });
 
-/** Reads a token; undefined for what is not a JSON Web Token. */
-export function readClaims(token: string): TokenClaims | undefined {
+/** Reads a ServiceAccount's token without its signature; undefined: no JSON Web Token. */
+export function readClaims(token: string): z.infer<typeof claims> | undefined {
   const [, payload = "", signature] = token.split(".");
   if (signature === undefined) return undefined;
   try {

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import type { ClusterPolicy, ClusterRule } from "@gateway/shared/policy";
-import { formatRbacRule, toRbacRules } from "./rbac_rule.ts";
-import { neededRights } from "./rights.ts";
+import { formatRbacRule, neededRights, toRbacRules } from "./rights.ts";
 
 function clusterOf(...rules: readonly ClusterRule[]): ClusterPolicy {
   return {

@@ -1,41 +1,77 @@
-import type { Command } from "commander";
-import { collectBytes, quoteText } from "@gateway/shared/text";
+import { basename, dirname, join } from "node:path";
+import { type BrokerConfig, brokerConfig } from "@gateway/broker/config";
+import { loadConfig } from "@gateway/shared/config";
 import { AppError } from "@gateway/shared/errors";
+import { ifThere } from "@gateway/shared/files";
+import { isInNetwork } from "@gateway/shared/permissions";
 import { MAX_TTL_SECONDS } from "@gateway/shared/policy";
-import { fingerprint, parsePublicKey } from "@gateway/shared/ssh";
+import { fingerprint, formatPublicKey, parsePublicKey } from "@gateway/shared/ssh";
+import { collectBytes, quoteText } from "@gateway/shared/text";
 import type { SignerConfig } from "@gateway/signer/config";
-import { countOf, once, repeated } from "../kit/arguments.ts";
-import { describeOutOfReach } from "./broker_reach.ts";
-import type { AddCommand, CommandContext } from "../kit/context.ts";
-import { type Fields, writeFields } from "../kit/entries.ts";
-import { type HostFlags, readHostFields } from "./fields.ts";
-import { HintedError } from "../kit/output.ts";
 import { isPlainName } from "../kit/addresses.ts";
-import { scanHostKey } from "./scan_host_key.ts";
+import { count, type Given, repeat, required } from "../kit/command.ts";
+import { type Fields, splitNames, splitPatterns, writeFields } from "../kit/entries.ts";
+import { conflict, HintedError, invalid } from "../kit/output.ts";
 import {
-  addChangeOptions,
-  addRemove,
-  CHANGE_HELP,
-  type ChangeFlags,
-  changeUses,
-  type DescribedChange,
+  addition,
+  changing,
+  type Collection,
+  hasUser,
+  removing,
   requireEntry,
-  runChange,
-  type SignerChange,
 } from "../kit/signer_change.ts";
+import { runToEnd } from "../kit/run_program.ts";
 
-interface AddFlags extends HostFlags, ChangeFlags {
-  readonly name: string;
-  readonly hostKey?: string;
-  readonly scan?: boolean;
-  readonly newKey?: string;
-  readonly force?: boolean;
+export type Host = SignerConfig["hosts"][string];
+
+const HOSTS: Collection<Host> = { what: "host", path: ["hosts"], of: ({ hosts }) => hosts };
+
+/** @throws {AppError} `not_found` for a host that is not in the config */
+export function hostOf(config: SignerConfig, name: string): Host {
+  return requireEntry(HOSTS, config, name);
 }
 
 const DEFAULT_TTL_SECONDS = 120;
 const MAX_KEY_BYTES = 64 * 1024;
 
-const ADD_EXAMPLES = `
+const FIELDS = {
+  "--name <name>": required("its name for agents and rules"),
+  "--addr <addr>": "host:port",
+  "--user <account>": "the account on the host",
+  "--host-key <key>": "its public key, one line; - reads it from standard input",
+  "--scan": "ask the host itself for its key",
+  "--new-key <fingerprint>": "with --scan: the key that it must be, SHA256:…",
+  "--principal <text>": "of the certificate (default: host:<name>)",
+  "--ttl <seconds>": count(
+    `cap of a certificate's life (default: ${DEFAULT_TTL_SECONDS})`,
+    0,
+    MAX_TTL_SECONDS,
+  ),
+  "--jump <host>": "the bastion in front of it",
+  "--source-address <addr>": "where the certificate may be used from",
+  "--sudo [true|false]": "commands may ask for sudo",
+  "--sudo-users <accounts>": repeat("the accounts that sudo may change to"),
+  "--pty [true|false]": "sessions may have a terminal",
+  "--groups <groups>": repeat("groups for access control and policies"),
+  "--file-transfer [true|false]": "files may be read and written",
+  "--callers <cns>": repeat("the callers that may use it (default: any of its groups)"),
+  "--bastion [true|false]": "may be used as a hop to another host",
+  "--policy-mode <mode>": "off, allowlist or denylist",
+  "--policy-enforcement <how>": "enforce or audit",
+  "--allow <patterns>": repeat("RE2 patterns of allowed commands, separated by commas"),
+  "--deny <patterns>": repeat("RE2 patterns of denied commands, separated by commas"),
+  "--require-approval <patterns>": repeat(
+    "RE2 patterns of commands that need an approval, separated by commas",
+  ),
+  "--shell-parse [true|false]": "false: patterns match the whole text",
+  "--force": "change a host that is there",
+};
+
+export const ADD = changing({
+  name: "add",
+  summary: "Add a host to the signer's config, or change one.",
+  takes: FIELDS,
+  help: `
 Examples:
   broker-ctl host add --name web02 --addr 10.0.0.6:22 --user deploy --groups local --scan --reload
   ssh ann@10.0.0.6 cat /etc/ssh/ssh_host_ed25519_key.pub |
@@ -50,190 +86,223 @@ the config has another key for the host, it takes the scanned one only with --ne
 itself shows it (ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub): it could be that of somebody in between.
 A new host gets "unsealed_sessions": false: with command rules and without a seal, each command of its sessions needs a
 certificate. Then the host has to be enrolled: it must trust the CA, and let its principal in (broker-ctl init prints how).
-${CHANGE_HELP}`;
+`,
+  uses: ["programs"],
+  async change(given) {
+    const { name, newKey } = given;
+    const key = await readKey(given);
+    const fields = readFields(given, key?.line);
+    return addition(HOSTS, given, {
+      edit(text, there) {
+        const path = ["hosts", name];
+        if (there === undefined) {
+          requireFields(name, fields);
+          const defaults: Fields = { principal: `host:${name}`, max_ttl_seconds: DEFAULT_TTL_SECONDS };
+          // A flag that is empty keeps its field absent.
+          const filled = Object.entries(fields).map(([key, value]) => [key, value ?? defaults[key]]);
+          const isNew = true;
+          return writeFields(text, { path, isNew }, {
+            ...Object.fromEntries(filled),
+            unsealed_sessions: false,
+          });
+        }
+        if (newKey === undefined) refuseOtherKey(name, there.host_key, key);
+        return writeFields(text, { path, isNew: false }, fields);
+      },
+      async describe(host, config, file) {
+        const { addr, user, principal = "", jump = "" } = host;
+        const note = key?.note;
+        const unreached = jump === "" ? await describeOutOfReach(file, addr) : [];
+        return {
+          json: { host, ...(note !== undefined && { scanned: note }), unreached },
+          facts: `addr=${addr}, user=${user}, principal=${principal}`,
+          lines: [
+            ...(note === undefined ? [] : [note]),
+            ...(hasUser(config, host)
+              ? []
+              : ["none of the config's callers may use it: it has none of their groups (--groups)"]),
+            ...unreached,
+          ],
+        };
+      },
+    });
+  },
+});
 
-const REMOVE_EXAMPLES = `
+export const REMOVE = removing(HOSTS, {
+  argument: "<name>",
+  aliases: ["rm", "del"],
+  help: `
 Examples:
   broker-ctl host remove web02 --reload
   broker-ctl host remove web02 --dry-run
 
 Sessions that are open on it end at their next command. The host itself trusts the CA until that is taken out there.
-${CHANGE_HELP}`;
+`,
+});
 
-export const addHostChanges: AddCommand = (host, context) => {
-  const switchOf = (flag: string) => `--${flag} [true|false]`;
-  addChangeOptions(host.command("add"))
-    .description("Add a host to the signer's config, or change one.")
-    .requiredOption("--name <name>", "its name for agents and rules", once)
-    .option("--addr <addr>", "host:port", once)
-    .option("--user <account>", "the account on the host", once)
-    .option("--host-key <key>", "its public key, one line; - reads it from standard input", once)
-    .option("--scan", "ask the host itself for its key")
-    .option("--new-key <fingerprint>", "with --scan: the key that it must be, SHA256:…", once)
-    .option("--principal <text>", "of the certificate (default: host:<name>)", once)
-    .option(
-      "--ttl <seconds>",
-      `cap of a certificate's life (default: ${DEFAULT_TTL_SECONDS})`,
-      countOf(0, MAX_TTL_SECONDS),
-    )
-    .option("--jump <host>", "the bastion in front of it", once)
-    .option("--source-address <addr>", "where the certificate may be used from", once)
-    .option(switchOf("sudo"), "commands may ask for sudo")
-    .option("--sudo-users <accounts>", "the accounts that sudo may change to", repeated)
-    .option(switchOf("pty"), "sessions may have a terminal")
-    .option("--groups <groups>", "groups for access control and policies", repeated)
-    .option(switchOf("file-transfer"), "files may be read and written")
-    .option("--callers <cns>", "the callers that may use it (default: any of its groups)", repeated)
-    .option(switchOf("bastion"), "may be used as a hop to another host")
-    .option("--policy-mode <mode>", "off, allowlist or denylist", once)
-    .option("--policy-enforcement <how>", "enforce or audit", once)
-    .option("--allow <patterns>", "RE2 patterns of allowed commands, separated by commas", repeated)
-    .option("--deny <patterns>", "RE2 patterns of denied commands, separated by commas", repeated)
-    .option(
-      "--require-approval <patterns>",
-      "RE2 patterns of commands that need an approval, separated by commas",
-      repeated,
-    )
-    .option(switchOf("shell-parse"), "false: patterns match the whole text")
-    .option("--force", "change a host that is there")
-    .addHelpText("after", ADD_EXAMPLES)
-    .action((flags: AddFlags, command) =>
-      context.run(command, ["programs", ...changeUses(flags)], () => add(flags, command, context))
-    );
-  addRemove(host, context, {
-    ...{ what: "host", argument: "<name>", aliases: ["rm", "del"], help: REMOVE_EXAMPLES, path: ["hosts"] },
-    check: ({ hosts }, name) => requireEntry(hosts, "host", name),
-  });
-};
-
-async function add(flags: AddFlags, command: Command, context: CommandContext) {
-  const key = await readKey(flags);
-  const fields = readHostFields(flags, key?.line);
-  return await runChange(command, context, addition(flags, fields, key));
-}
-
-function addition(
-  { name, force = false, newKey }: AddFlags,
-  fields: Fields,
-  key: GivenKey | undefined,
-): SignerChange {
-  let isNew = true;
+/**
+ * The fields that flags name, by the keys of the config. An absent flag leaves its field alone, an empty one clears it.
+ *
+ * @throws {AppError} `invalid_request` for a value that can't be read; the signer's own checks come later
+ */
+function readFields(flags: Given<typeof FIELDS>, hostKey: string | undefined): Fields {
+  const policy = {
+    mode: flags.policyMode,
+    enforcement: flags.policyEnforcement,
+    allow: splitPatterns(flags.allow, "--allow"),
+    deny: splitPatterns(flags.deny, "--deny"),
+    require_approval: splitPatterns(flags.requireApproval, "--require-approval"),
+    shell_parse: readSwitch(flags.shellParse, "--shell-parse"),
+  };
   return {
-    edit(text, { hosts }) {
-      isNew = !Object.hasOwn(hosts, name);
-      if (!isNew && !force) {
-        throw new AppError("conflict", `Cannot add host ${quoteText(name)}: it is there; --force changes it`);
-      }
-      if (isNew) requireFields(name, fields);
-      else if (newKey === undefined) refuseOtherKey(name, hosts[name]?.host_key, key);
-      const defaults = { principal: `host:${name}`, max_ttl_seconds: DEFAULT_TTL_SECONDS };
-      return writeFields(
-        text,
-        { path: ["hosts", name], isNew },
-        isNew ? { ...withDefaults(fields, defaults), unsealed_sessions: false } : fields,
-      );
-    },
-    describe: (config, file) => describeAdded(config, { name, isNew, file, note: key?.note }),
+    addr: flags.addr,
+    user: flags.user,
+    host_key: hostKey,
+    principal: flags.principal,
+    max_ttl_seconds: flags.ttl,
+    jump: flags.jump,
+    source_address: flags.sourceAddress,
+    allow_sudo: readSwitch(flags.sudo, "--sudo"),
+    allowed_sudo_users: splitNames(flags.sudoUsers),
+    allow_pty: readSwitch(flags.pty, "--pty"),
+    allow_file_transfer: readSwitch(flags.fileTransfer, "--file-transfer"),
+    allow_as_bastion: readSwitch(flags.bastion, "--bastion"),
+    groups: splitNames(flags.groups),
+    allowed_callers: splitNames(flags.callers),
+    command_policy: Object.values(policy).every((value) => value === undefined) ? undefined : policy,
   };
 }
 
-/** Flags speak before defaults; one that is empty says that the field is to be absent. */
-function withDefaults(fields: Fields, defaults: Fields): Fields {
-  return Object.fromEntries(Object.entries(fields).map(([key, value]) => [key, value ?? defaults[key]]));
+/** @throws {AppError} `invalid_request` for anything but true and false */
+function readSwitch(value: true | string | undefined, flag: string): boolean | undefined {
+  if (value === undefined || value === true) return value;
+  if (value === "true" || value === "false") return value === "true";
+  throw invalid(`Option '${flag}' is ${flag}, ${flag}=true or ${flag}=false`);
 }
 
 function requireFields(name: string, { addr, user, host_key: key }: Fields): void {
   if (!isPlainName(name)) {
     const may = "the name of a new host may hold letters, digits, dots, dashes and underscores";
-    throw new AppError("invalid_request", `Cannot add host ${quoteText(name)}: ${may}`);
+    throw invalid(`Cannot add host ${quoteText(name)}: ${may}`);
   }
   const missing = [
     ...(addr ? [] : ["--addr"]),
     ...(user ? [] : ["--user"]),
     ...(key ? [] : ["one of --host-key and --scan"]),
   ];
-  if (missing.length === 0) return;
-  throw new AppError("invalid_request", `A new host needs ${missing.join(", ")}`);
+  if (missing.length > 0) throw invalid(`A new host needs ${missing.join(", ")}`);
 }
 
-async function describeAdded(
-  config: SignerConfig,
-  { name, isNew, file, note }: {
-    readonly name: string;
-    readonly isNew: boolean;
-    readonly file: string;
-    readonly note: string | undefined;
-  },
-): Promise<DescribedChange> {
-  const host = config.hosts[name];
-  if (host === undefined) throw new TypeError("the host that was written is not there");
-  const { addr, user, principal = "", groups = [], jump = "" } = host;
-  const rows = Object.values(config.callers);
-  const isSeen = rows.length === 0 ||
-    rows.some(({ allowed_groups = [] }) => groups.some((group) => allowed_groups.includes(group)));
-  const unreached = jump === "" ? await describeOutOfReach(file, addr) : [];
-  return {
-    json: { name, added: isNew, host, ...(note !== undefined && { scanned: note }), unreached },
-    lines: [
-      `host ${quoteText(name)} ${
-        isNew ? "added" : "updated"
-      } (addr=${addr}, user=${user}, principal=${principal})`,
-      ...(note === undefined ? [] : [note]),
-      ...(isSeen ? [] : ["none of the config's callers may use it: it has none of their groups (--groups)"]),
-      ...unreached,
-    ],
-  };
-}
-
-/** The key that the flags give, and what to say of it. */
+/** The key that the flags give; one that the network shows has a fingerprint. */
 interface GivenKey {
   readonly line: string;
-  /** Of one that the network shows. */
   readonly fingerprint?: string;
   readonly note?: string;
 }
 
-/** Whoever stands between would be believed from then on. */
+/** An attacker in the middle would otherwise be trusted from then on. */
 function refuseOtherKey(name: string, former: string | undefined, key: GivenKey | undefined): void {
   if (former === undefined || former === "" || key?.fingerprint === undefined) return;
   const known = fingerprint(parsePublicKey(former).blob);
   if (known === key.fingerprint) return;
   throw new HintedError(
-    new AppError(
-      "conflict",
-      `The network shows the key ${key.fingerprint} for host ${
-        quoteText(name)
-      }, the config has ${known}: somebody may stand in between`,
+    conflict(
+      `The network shows the key ${key.fingerprint} for host ${quoteText(name)}, ` +
+        `the config has ${known}: somebody may stand in between`,
     ),
     `look at the key on the host itself; if it is new there: --new-key and its fingerprint`,
   );
 }
 
 async function readKey(
-  { hostKey, scan = false, newKey, addr }: AddFlags,
+  { hostKey, scan = false, newKey, addr }: Given<typeof FIELDS>,
 ): Promise<GivenKey | undefined> {
-  if (newKey !== undefined && !scan) {
-    throw new AppError("invalid_request", "Option '--new-key' means nothing without --scan");
-  }
-  if (hostKey !== undefined && scan) {
-    throw new AppError("invalid_request", "Options '--host-key' and '--scan' exclude each other");
-  }
+  const refuse = (problem: string) => invalid(problem);
+  if (newKey !== undefined && !scan) throw refuse("Option '--new-key' means nothing without --scan");
+  if (hostKey !== undefined && scan) throw refuse("Options '--host-key' and '--scan' exclude each other");
   if (scan) {
-    if (addr === undefined) throw new AppError("invalid_request", "Option '--scan' needs --addr");
+    if (addr === undefined) throw refuse("Option '--scan' needs --addr");
     const { line, fingerprint } = await scanHostKey(addr);
     if (newKey !== undefined && newKey !== fingerprint) {
-      throw new AppError("conflict", `The network shows the key ${fingerprint}, not ${quoteText(newKey)}`);
+      throw conflict(`The network shows the key ${fingerprint}, not ${quoteText(newKey)}`);
     }
-    return {
-      line,
-      fingerprint,
-      note: `its key is ${fingerprint}, as the network shows it: compare it with the host's own`,
-    };
+    const note = `its key is ${fingerprint}, as the network shows it: compare it with the host's own`;
+    return { line, fingerprint, note };
   }
   if (hostKey !== "-") return hostKey === undefined ? undefined : { line: hostKey.trim() };
   const bytes = await collectBytes(Deno.stdin.readable, MAX_KEY_BYTES);
-  if (bytes === undefined) {
-    throw new AppError("invalid_request", `The key has more than ${MAX_KEY_BYTES} bytes`);
-  }
+  if (bytes === undefined) throw refuse(`The key has more than ${MAX_KEY_BYTES} bytes`);
   return { line: new TextDecoder().decode(bytes).trim() };
+}
+
+/** The configs that `init` writes in the directory of the signer's. */
+const BROKER_CONFIGS = ["config.json", "mcp.json"] as const;
+
+/** A line for each broker config in the signer's directory whose process can't connect to an address. */
+async function describeOutOfReach(signerConfig: string, addr: string): Promise<readonly string[]> {
+  const lines: string[] = [];
+  for (const name of BROKER_CONFIGS) {
+    const path = join(dirname(signerConfig), name);
+    const config = await loadBroker(path);
+    if (config === undefined || reaches(config, addr)) continue;
+    lines.push(
+      `the broker of ${quoteText(basename(path))} may not connect to ${addr}: add ${quoteText(addr)} to ` +
+        `"networks" there, and start it again; a client's entry that lists permissions is renewed by ` +
+        "broker-ctl permissions broker",
+    );
+  }
+  return lines;
+}
+
+async function loadBroker(path: string): Promise<BrokerConfig | undefined> {
+  if (await ifThere(Deno.stat(path)) === undefined) return undefined;
+  try {
+    return await loadConfig({ path, what: "broker config", schema: brokerConfig });
+  } catch (error) {
+    // The operator did not ask about that config.
+    if (error instanceof AppError) return undefined;
+    throw error;
+  }
+}
+
+function reaches({ signer, networks, api_servers }: BrokerConfig, addr: string): boolean {
+  if (signer === undefined || (networks.length === 0 && api_servers.length === 0)) return true;
+  return networks.some((network) => isInNetwork(addr, network));
+}
+
+const ADDRESS = /^(?:\[(?<v6>[0-9A-Fa-f:.]+)\]|(?<name>[A-Za-z0-9][A-Za-z0-9._-]*))(?::(?<port>\d{1,5}))?$/;
+const TIMEOUT_SECONDS = 10;
+
+/**
+ * Asks a host for its Ed25519 key, with `ssh-keyscan`. An attacker in the network can answer with another key.
+ *
+ * @param addr `host:port`; an IPv6 address is in brackets
+ * @throws {AppError} `upstream_failure` if no such key is found
+ */
+export async function scanHostKey(addr: string) {
+  const { v6, name, port = "22" } = ADDRESS.exec(addr)?.groups ?? {};
+  const host = v6 ?? name;
+  if (host === undefined) throw invalid(`Cannot scan ${quoteText(addr)}: expected host:port`);
+  const args = ["-T", String(TIMEOUT_SECONDS), "-p", port, "-t", "ed25519", "--", host];
+  const { stdout, stderr } = await runToEnd("ssh-keyscan", args);
+  const key = stdout.split("\n").map(readLine).find((key) => key !== undefined);
+  if (key !== undefined) return key;
+  const why = stderr.split("\n").findLast((line) => line !== "" && !line.startsWith("#"));
+  throw new AppError(
+    "upstream_failure",
+    `No Ed25519 host key at ${quoteText(addr)}${why === undefined ? "" : `: ${why}`}`,
+  );
+}
+
+/** A line is the host's name, the algorithm and the key; comments begin with `#`. */
+function readLine(line: string) {
+  const [host = "", algorithm = "", key = ""] = line.split(" ");
+  if (host.startsWith("#") || algorithm !== "ssh-ed25519") return undefined;
+  try {
+    const { blob } = parsePublicKey(`${algorithm} ${key}`);
+    return { line: formatPublicKey(algorithm, blob).trim(), fingerprint: fingerprint(blob) };
+  } catch {
+    return undefined;
+  }
 }

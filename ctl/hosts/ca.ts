@@ -1,29 +1,26 @@
-import { type Command, Option } from "commander";
-import * as z from "@zod/zod";
-import { planCaKeys, selectCaKey } from "@gateway/shared/ca";
+import { type CaKey, selectCaKey } from "@gateway/shared/ca";
 import { systemClock, systemRandom } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
 import { ifThere, readRegularText } from "@gateway/shared/files";
 import { quoteText } from "@gateway/shared/text";
-import type { SignerConfig } from "@gateway/signer/config";
-import { once, repeated } from "../kit/arguments.ts";
-import type { AddCommand, CommandContext } from "../kit/context.ts";
-import { carryOut } from "./carry_out.ts";
-import { caLine, type PublicHalf, type RotatedKeys, rotatedKeys, rotationFiles } from "./next_ca.ts";
-import { type EnrolOptions, formatEnrolScript } from "./enrol_script.ts";
+import { type Call, command, type CommandGroup, type Given, oneOf, repeat } from "../kit/command.ts";
 import { createFile, replaceFile } from "../kit/files.ts";
-import type { CommandResult } from "../kit/output.ts";
+import { type CommandResult, conflict, invalid } from "../kit/output.ts";
 import { runOverSsh } from "../kit/over_ssh.ts";
-import { addRemoteOptions, askSigner } from "../kit/remote.ts";
+import { SIGNER, usesSigner } from "../kit/remote.ts";
+import { askReload } from "../kit/signer_change.ts";
 import { loadSignerFile } from "../kit/signer_file.ts";
-
-interface RotateFlags {
-  readonly config?: string;
-  readonly over?: "ssh";
-  readonly login?: string;
-  readonly sshdConfig?: string;
-  readonly except?: readonly string[];
-}
+import type { Host } from "./add.ts";
+import { carryOut } from "./enrol.ts";
+import { type EnrolOptions, formatEnrolScript } from "./enrol_script.ts";
+import {
+  caLine,
+  planKeys,
+  type PublicHalf,
+  type RotatedKeys,
+  rotatedKeys,
+  rotationFiles,
+} from "./next_ca.ts";
 
 const EXAMPLES = `
 Examples:
@@ -45,95 +42,82 @@ trust the former key, or refuse certificates of the next one.
 const OVERLAP_MS = 16 * 60_000;
 const AT_A_TIME = 8;
 
-/** `ca rotate`: another SSH CA, without a moment in which hosts refuse certificates. */
-export const addCa: AddCommand = (program, context) => {
-  const rotate = program.command("ca").description("Change the key that hosts trust.")
-    .command("rotate").description("Change it in steps, while certificates go on.").addHelpText(
-      "after",
-      EXAMPLES,
-    );
-  const add = (
-    name: string,
-    description: string,
-    action: (rotation: Rotation, command: Command, context: CommandContext) => Promise<CommandResult>,
-  ) =>
-    addRemoteOptions(rotate.command(name))
-      .description(description)
-      .addOption(new Option("--over <way>", "do it on the hosts too").choices(["ssh"]))
-      .option("--login <account>", "with --over: whom to log in as (default: root)", once)
-      .option("--sshd-config <file>", "what sshd of the hosts is started with, if not its own", once)
-      .option("--except <host>", "leave this host out; repeat for more", repeated)
-      .addHelpText("after", EXAMPLES)
-      .action((_flags, command: Command) =>
-        context.run(command, ["config", "clientConfig", "programs"], async () =>
-          await action(await open(command.optsWithGlobals() as RotateFlags, context), command, context))
-      );
-  add("begin", "Make the next key, and have hosts trust both.", begin);
-  add("status", "Say which hosts trust which key.", status);
-  add("finish", "Sign with the next key, and later have hosts trust it alone.", finish);
+const TAKES = {
+  ...SIGNER,
+  "--over <way>": oneOf(["ssh"], "do it on the hosts too"),
+  "--login <account>": "with --over: whom to log in as (default: root)",
+  "--sshd-config <file>": "what sshd of the hosts is started with, if not its own",
+  "--except <host>": repeat("leave this host out; repeat for more"),
 };
 
+const step = (
+  name: string,
+  summary: string,
+  action: (rotation: Rotation, call: Call) => Promise<CommandResult>,
+) =>
+  command({
+    ...{ name, summary, takes: TAKES, help: EXAMPLES, uses: () => [...usesSigner(), "programs"] as const },
+    run: async (flags: Given<typeof TAKES>, call) => await action(await open(flags, call), call),
+  });
+
+/** `ca rotate`: another SSH CA, without a moment in which hosts reject certificates. */
+export const CA: CommandGroup = {
+  name: "ca",
+  summary: "Change the key that hosts trust.",
+  commands: [{
+    name: "rotate",
+    summary: "Change it in steps, while certificates go on.",
+    help: EXAMPLES,
+    commands: [
+      step("begin", "Make the next key, and have hosts trust both.", begin),
+      step("status", "Say which hosts trust which key.", status),
+      step("finish", "Sign with the next key, and later have hosts trust it alone.", finish),
+    ],
+  }],
+};
+
+type RotatedHost = Host & { readonly principal: string };
+
 interface Rotation {
-  readonly flags: RotateFlags;
+  readonly flags: Given<typeof TAKES>;
   readonly keys: RotatedKeys;
-  readonly hosts: readonly (readonly [name: string, host: Host])[];
-  /** Those of them that are left out. */
+  readonly hosts: readonly (readonly [name: string, host: RotatedHost])[];
+  /** Hosts of the key that are left out. */
   readonly except: readonly string[];
 }
 
-type Host = SignerConfig["hosts"][string] & { readonly principal: string };
-
-async function open(flags: RotateFlags, context: CommandContext): Promise<Rotation> {
-  const config = await loadSignerFile(flags.config, context.workingFolder);
-  const ring = planCaKeys(config);
-  if (ring === undefined) throw new AppError("invalid_config", "There is no CA key in the signer's config");
-  const { fallback } = ring;
-  const keys = rotatedKeys(fallback, context);
+async function open(flags: Given<typeof TAKES>, call: Call): Promise<Rotation> {
+  const config = await loadSignerFile(flags.config, call.workingFolder);
+  const ring = planKeys(config);
+  const keys = rotatedKeys(ring.fallback, call);
   if (keys === undefined) {
-    throw new AppError(
-      "not_supported",
-      "Cannot rotate: the default CA key is neither in a file nor in an agent",
-    );
+    const why = "the default CA key is neither in a file nor in an agent";
+    throw new AppError("not_supported", `Cannot rotate: ${why}`);
   }
-  // Hosts of a group with a key of its own are not concerned.
-  const hosts = Object.entries(config.hosts).filter(([, { groups = [] }]) =>
-    selectCaKey(ring, groups) === fallback
-  )
+  // Hosts of a group with its own key do not trust this one.
+  const hosts = Object.entries(config.hosts)
+    .filter(([, { groups = [] }]) => selectCaKey(ring, groups) === ring.fallback)
     .map(([name, host]) => [name, { ...host, principal: host.principal ?? "" }] as const);
   const { except = [] } = flags;
   const unknown = except.find((name) => !hosts.some(([known]) => known === name));
   if (unknown !== undefined) {
     throw new AppError("not_found", `Option '--except': no host ${quoteText(unknown)} trusts that key`);
   }
-  return {
-    flags,
-    keys,
-    hosts: hosts.filter(([name]) => !except.includes(name)),
-    except,
-  };
+  return { flags, keys, except, hosts: hosts.filter(([name]) => !except.includes(name)) };
 }
 
 async function begin({ flags, keys, hosts }: Rotation): Promise<CommandResult> {
   const { next, old } = rotationFiles(keys.path);
   if (await keys.readPublic(old) !== undefined) {
-    throw new AppError("conflict", "The rotation before is not over: broker-ctl ca rotate finish");
+    throw conflict("The rotation before is not over: broker-ctl ca rotate finish");
   }
   const current = await mustRead(keys, keys.path);
   if (await keys.readPublic(next) === undefined) await keys.make(next);
   const nextKey = await keys.load(next);
   const ca = [current, nextKey].map(caLine);
   // At the end hosts are told to trust the former key no more.
-  if (ca[0] === ca[1]) {
-    throw new AppError("conflict", `${quoteText(next)} is the key that signs now: put another one there`);
-  }
-  const results = await onHosts(hosts, flags, (name, host) =>
-    carryOut({
-      name,
-      host,
-      login: flags.login ?? "root",
-      options: optionsOf(host, flags, { mode: "add", ca }),
-      key: nextKey,
-    }));
+  if (ca[0] === ca[1]) throw conflict(`${quoteText(next)} is the key that signs now: put another one there`);
+  const results = await trustOnHosts(hosts, flags, nextKey, { ca });
   return report(results, { step: "begin", next: caLine(nextKey) }, [
     `the next CA is in ${next}: ${caLine(nextKey)}`,
     ...flags.over === undefined
@@ -155,19 +139,13 @@ async function status({ flags, keys, hosts }: Rotation): Promise<CommandResult> 
   return report(results, { step }, [step]);
 }
 
-async function finish(
-  { flags, keys, hosts, except }: Rotation,
-  command: Command,
-  context: CommandContext,
-): Promise<CommandResult> {
-  if (flags.over === undefined) {
-    throw new AppError("invalid_request", "Cannot finish without looking at the hosts: --over ssh");
-  }
+async function finish({ flags, keys, hosts, except }: Rotation, call: Call): Promise<CommandResult> {
+  if (flags.over === undefined) throw invalid("Cannot finish without looking at the hosts: --over ssh");
   const { path } = keys;
   const { next, old, switched } = rotationFiles(path);
   const nextKey = await keys.readPublic(next);
   if (nextKey === undefined && await keys.readPublic(old) === undefined) {
-    throw new AppError("conflict", "No rotation is under way: broker-ctl ca rotate begin");
+    throw conflict("No rotation is under way: broker-ctl ca rotate begin");
   }
   if (nextKey !== undefined) {
     // An agent may have lost it since.
@@ -183,12 +161,7 @@ async function finish(
     await switchKeys(path, { next, old, nextKey });
   }
   if (await ifThere(Deno.stat(switched)) === undefined) {
-    await askSigner(command, context, {
-      what: "reload",
-      method: "POST",
-      path: "/v1/reload",
-      schema: z.unknown(),
-    });
+    await askReload(call);
     await createFile(switched, new Date(systemClock.now()).toISOString(), 0o644);
   }
   let since = Date.parse((await readRegularText(switched)).trim());
@@ -204,14 +177,8 @@ async function finish(
     return { json: { step: "switched", minutes }, lines: [line] };
   }
   const [current, former] = [await keys.load(path), await mustRead(keys, old)];
-  const results = await onHosts(hosts, flags, (name, host) =>
-    carryOut({
-      name,
-      host,
-      login: flags.login ?? "root",
-      options: optionsOf(host, flags, { mode: "add", ca: [caLine(current)], dropCa: [caLine(former)] }),
-      key: current,
-    }));
+  const keyLines = { ca: [caLine(current)], dropCa: [caLine(former)] };
+  const results = await trustOnHosts(hosts, flags, current, keyLines);
   if (results.every(({ done }) => done)) {
     await noteExcepted(path, except, "may still trust the former key");
     await Deno.remove(switched);
@@ -240,7 +207,7 @@ async function switchKeys(
     const kept = await ifThere(readRegularText(old));
     if (kept === undefined) await createFile(old, text, 0o600);
     else if (kept !== text) {
-      throw new AppError("conflict", `${quoteText(old)} is another key: put it away first`);
+      throw conflict(`${quoteText(old)} is another key: put it away first`);
     }
     // Owner and mode stay: the signer can read it as it could read the former one.
     await replaceFile(path, nextText);
@@ -260,15 +227,13 @@ interface HostResult {
 /** What a host trusts, of the key that signs and the one that comes or went. */
 async function trustOf(
   name: string,
-  host: Host,
-  flags: RotateFlags,
+  host: RotatedHost,
+  { sshdConfig, login = "root" }: Rotation["flags"],
   { path, readPublic }: RotatedKeys,
 ): Promise<Omit<HostResult, "name">> {
-  const script = formatEnrolScript(optionsOf(host, flags, { mode: "status", ca: [] }));
-  const { code, lines } = await runOverSsh(name, host, {
-    script: `${script.join("\n")}\n`,
-    login: flags.login ?? "root",
-  });
+  const { user, principal } = host;
+  const script = formatEnrolScript({ mode: "status", user, principal, sshdConfig, ca: [] });
+  const { code, lines } = await runOverSsh(name, host, { script: script.join("\n"), login });
   if (code !== 0) return { done: false, lines };
   const { next, old } = rotationFiles(path);
   const trusts = async (file: string) => {
@@ -285,19 +250,26 @@ async function trustOf(
   return { done: current === true && coming !== false, lines: said, trustsNext: coming === true };
 }
 
-function optionsOf(
-  { user, principal }: Host,
-  { sshdConfig }: RotateFlags,
-  rest: Pick<EnrolOptions, "mode" | "ca" | "dropCa">,
-): EnrolOptions {
-  return { user, principal, sshdConfig, ...rest };
+/** Has each host trust keys, and tries a login with a certificate of `key`. */
+function trustOnHosts(
+  hosts: Rotation["hosts"],
+  flags: Rotation["flags"],
+  key: CaKey,
+  lines: Pick<EnrolOptions, "ca" | "dropCa">,
+): Promise<readonly HostResult[]> {
+  const { sshdConfig, login = "root" } = flags;
+  return onHosts(hosts, flags, (name, host) => {
+    const { user, principal } = host;
+    const options = { mode: "add", user, principal, sshdConfig, ...lines } as const;
+    return carryOut({ name, host, login, options, key });
+  });
 }
 
 /** One host that fails does not keep the others from their turn; names of one machine take turns on it. */
 async function onHosts(
   hosts: Rotation["hosts"],
-  { over }: RotateFlags,
-  action: (name: string, host: Host) => Promise<Omit<HostResult, "name">>,
+  { over }: Rotation["flags"],
+  action: (name: string, host: RotatedHost) => Promise<Omit<HostResult, "name">>,
 ): Promise<readonly HostResult[]> {
   if (over === undefined) return [];
   const machines = [...Map.groupBy(hosts, ([, { addr }]) => addr).values()];

@@ -1,33 +1,45 @@
-import { resolve } from "node:path";
-import { type Command, Option } from "commander";
-import { systemClock } from "@gateway/shared/clock";
-import { type CaKey, loadCaKeys, planCaKeys, selectCaKey } from "@gateway/shared/ca";
-import { AppError } from "@gateway/shared/errors";
+import { join, resolve } from "node:path";
+import { randomSerial, systemClock, systemRandom } from "@gateway/shared/clock";
+import { type CaKey, loadCaKeys, selectCaKey } from "@gateway/shared/ca";
 import { quoteText } from "@gateway/shared/text";
-import { formatPublicKey, parsePublicKey } from "@gateway/shared/ssh";
+import {
+  CERTIFICATE_ALGORITHM,
+  ed25519PublicKey,
+  encodeOpensshPrivateKey,
+  formatCertificate,
+  formatPublicKey,
+  issueCertificate,
+  parsePublicKey,
+} from "@gateway/shared/ssh";
 import type { SignerConfig } from "@gateway/signer/config";
-import { once } from "../kit/arguments.ts";
-import type { AddCommand, CommandContext } from "../kit/context.ts";
-import { carryOut, CONFIRM_SECONDS } from "./carry_out.ts";
-import { type EnrolOptions, formatEnrolScript } from "./enrol_script.ts";
-import { caLine, rotatedKeys, rotationFiles } from "./next_ca.ts";
-import { type CommandResult, withHint } from "../kit/output.ts";
-import { MAX_SECONDS } from "../kit/over_ssh.ts";
+import { type Call, command, type Given, oneOf } from "../kit/command.ts";
 import { readOperatorFile } from "../kit/files.ts";
+import { badConfig, invalid, withHint } from "../kit/output.ts";
+import { MAX_SECONDS, type OwnHost, runOverSsh, sshTo } from "../kit/over_ssh.ts";
 import { loadSignerHosts } from "../kit/signer_file.ts";
+import { type Host, hostOf } from "./add.ts";
+import { type EnrolOptions, formatEnrolScript } from "./enrol_script.ts";
+import { caLine, planKeys, rotatedKeys, rotationFiles } from "./next_ca.ts";
+import { AppError, errorText } from "@gateway/shared/errors";
 
-interface EnrolFlags {
-  readonly config?: string;
-  readonly over?: "ssh";
-  readonly print?: boolean;
-  readonly login?: string;
-  readonly caPub?: string;
-  readonly sshdConfig?: string;
-}
+/** The host waits this long for an order to keep a change: an operator who is locked out can't undo it. */
+const CONFIRM_SECONDS = 120;
 
-type Host = SignerConfig["hosts"][string];
+const TAKES = {
+  "<name>": "which",
+  "--over <way>": oneOf(["ssh"], "carry it out on the host"),
+  "--print": "print what does it, for hands (the default)",
+  "--login <account>": "with --over: whom to log in as (default: root)",
+  "--ca-pub <file>": "public keys of the CA, where its key can't be read",
+  "--sshd-config <file>": "what sshd of the host is started with, if not its own",
+};
 
-const ENROL_EXAMPLES = `
+/** `host enrol`: a host accepts certificates in addition to what it accepts already. */
+export const ENROL = command({
+  name: "enrol",
+  summary: "Have a host accept the signer's certificates, beside what it accepts.",
+  takes: TAKES,
+  help: `
 Examples:
   broker-ctl host enrol web01 --config /etc/gateway/signer.json --over ssh
   broker-ctl host enrol web01 --config /etc/gateway/signer.json | ssh root@web01 sh
@@ -41,68 +53,40 @@ with a certificate that is good for one echo and two minutes, and unless that su
 by itself within ${CONFIRM_SECONDS} seconds. It takes the CA key; with --ca-pub nothing is tried. ssh has to be of OpenSSH
 8.5 or later, and may take ${MAX_SECONDS} seconds. Without --over the program is printed. Another login than root needs
 sudo without a password.
-`;
+`,
+  uses: () => ["config", "programs"],
+  run: (flags, call) => enrol("add", flags, call),
+});
 
-const UNENROL_EXAMPLES = `
+export const UNENROL = command({
+  name: "unenrol",
+  summary: "Have a host accept the signer's certificates no more.",
+  takes: TAKES,
+  help: `
 Examples:
   broker-ctl host unenrol web01 --config /etc/gateway/signer.json --over ssh
 
 Takes back what host enrol added: certificates for this host are refused from then on, and the CA is trusted no more
 when nothing else was enrolled there by this program. What others had the host trust stays.
-`;
+`,
+  uses: () => ["config", "programs"],
+  run: (flags, call) => enrol("remove", flags, call),
+});
 
-/** `host enrol` and `host unenrol`: have a host accept certificates, and nothing lost by it. */
-export const addHostEnrol: AddCommand = (host, context) => {
-  const add = (name: string, description: string, examples: string, mode: "add" | "remove") =>
-    host.command(name)
-      .description(description)
-      .argument("<name>", "which")
-      .addOption(new Option("--over <way>", "carry it out on the host").choices(["ssh"]))
-      .option("--print", "print what does it, for hands (the default)")
-      .option("--login <account>", "with --over: whom to log in as (default: root)", once)
-      .option("--ca-pub <file>", "public keys of the CA, where its key can't be read", once)
-      .option("--sshd-config <file>", "what sshd of the host is started with, if not its own", once)
-      .addHelpText("after", examples)
-      .action((name: string, _flags, command: Command) =>
-        context.run(
-          command,
-          ["config", "programs"],
-          () => enrol(name, mode, command.optsWithGlobals() as EnrolFlags, context),
-        )
-      );
-  add(
-    "enrol",
-    "Have a host accept the signer's certificates, beside what it accepts.",
-    ENROL_EXAMPLES,
-    "add",
-  );
-  add("unenrol", "Have a host accept the signer's certificates no more.", UNENROL_EXAMPLES, "remove");
-};
-
-async function enrol(
-  name: string,
-  mode: "add" | "remove",
-  flags: EnrolFlags,
-  context: CommandContext,
-): Promise<CommandResult> {
-  if (flags.print === true && flags.over !== undefined) {
-    throw new AppError("invalid_request", "Options '--print' and '--over' exclude each other");
-  }
-  const config = await loadSignerHosts(flags.config, context.workingFolder);
+async function enrol(mode: "add" | "remove", flags: Given<typeof TAKES>, call: Call) {
+  const { name, print = false, over, login = "root", sshdConfig } = flags;
+  if (print && over !== undefined) throw invalid("Options '--print' and '--over' exclude each other");
+  const config = await loadSignerHosts(flags.config, call.workingFolder);
   const host = hostOf(config, name);
-  const { lines: ca, key } = await findCa(config, host, flags, context);
-  const options: EnrolOptions = {
-    mode,
-    user: host.user,
-    principal: host.principal,
-    ca,
-    sshdConfig: flags.sshdConfig,
-  };
-  if (flags.over === undefined) {
+  const { user, principal = "" } = host;
+  if (principal === "") throw badConfig(`Host ${quoteText(name)} has no principal`);
+  const { lines: ca, key } = await findCa(config, host, flags.caPub, call);
+  const options: EnrolOptions = { mode, user, principal, ca, sshdConfig };
+  if (over === undefined) {
     const script = formatEnrolScript(options);
     return { json: { name, script: script.join("\n") }, lines: script };
   }
-  const { done, tried, lines } = await carryOut({ name, host, options, key, login: flags.login ?? "root" });
+  const { done, tried, lines } = await carryOut({ name, host, options, key, login });
   const untried = mode === "add" && key === undefined ? ["no login was tried: the CA's key is not here"] : [];
   return {
     json: { name, enrolled: mode === "add" ? done : !done, tried, output: lines },
@@ -111,49 +95,30 @@ async function enrol(
   };
 }
 
-function hostOf({ hosts }: SignerConfig, name: string): Host & { readonly principal: string } {
-  const host = Object.hasOwn(hosts, name) ? hosts[name] : undefined;
-  if (host === undefined) {
-    throw new AppError("not_found", `There is no host ${quoteText(name)} in the config`);
-  }
-  const { principal = "" } = host;
-  if (principal === "") throw new AppError("invalid_config", `Host ${quoteText(name)} has no principal`);
-  return { ...host, principal };
-}
-
-/** The CA of a host, as its group has it. */
+/** The CA of the host's groups. */
 async function findCa(
   config: SignerConfig,
   { groups = [] }: Host,
-  { caPub }: EnrolFlags,
-  context: CommandContext,
+  caPub: string | undefined,
+  call: Call,
 ): Promise<{ readonly lines: readonly string[]; readonly key: CaKey | undefined }> {
-  const { workingFolder, variables } = context;
+  const { workingFolder, variables } = call;
   if (caPub !== undefined) {
-    const text = new TextDecoder().decode(
-      await readOperatorFile(resolve(workingFolder, caPub), "the CA's public key"),
-    );
-    const lines = text.split("\n").map((line) => line.trim()).filter((line) =>
-      line !== "" && !line.startsWith("#")
-    );
+    const bytes = await readOperatorFile(resolve(workingFolder, caPub), "the CA's public key");
+    const lines = new TextDecoder().decode(bytes).split("\n").map((line) => line.trim())
+      .filter((line) => line !== "" && !line.startsWith("#"));
     return { lines: lines.map(formatLine), key: undefined };
   }
-  const ring = planCaKeys(config);
-  if (ring === undefined) throw new AppError("invalid_config", "There is no CA key in the signer's config");
-  const chosen = selectCaKey(ring, groups);
+  const chosen = selectCaKey(planKeys(config), groups);
   const own = chosen.type === "pem" ? { ...chosen, path: resolve(workingFolder, chosen.path) } : chosen;
   const hint = "run it where the CA's key is, or name its public key with --ca-pub";
+  const ports = { what: "signer config", clock: systemClock, readEnv: (name: string) => variables[name] };
   const { fallback } = await withHint(
     { when: () => true, hint },
-    () =>
-      loadCaKeys({ ca_key: "", ca_keys: { _default: own } }, {
-        what: "signer config",
-        clock: systemClock,
-        readEnv: (name) => variables[name],
-      }),
+    () => loadCaKeys({ ca_key: "", ca_keys: { _default: own } }, ports),
   );
-  // Who comes in the middle of a rotation trusts both.
-  const keys = rotatedKeys(own, context);
+  // A host that is enrolled in the middle of a rotation trusts both keys.
+  const keys = rotatedKeys(own, call);
   const next = await keys?.readPublic(rotationFiles(keys.path).next);
   return { lines: [fallback, ...next === undefined ? [] : [next]].map(caLine), key: fallback };
 }
@@ -161,4 +126,103 @@ async function findCa(
 function formatLine(line: string): string {
   const { algorithm, blob } = parsePublicKey(line);
   return formatPublicKey(algorithm, blob, "gateway-ssh-ca");
+}
+
+const SEE_LOG = "its sshd wrote why: journalctl -t sshd -n 20, or its auth log, there";
+
+/**
+ * Changes the keys that a host trusts, tries a login, and undoes the change if the login fails. The host undoes it by
+ * itself unless it is told to keep it.
+ *
+ * @param key signs the certificate of the login; absent: no login is tried
+ */
+export async function carryOut({ name, host, login, options, key }: {
+  readonly name: string;
+  readonly host: LoginHost;
+  readonly login: string;
+  readonly options: EnrolOptions;
+  readonly key: CaKey | undefined;
+}) {
+  const onHost = (options: EnrolOptions) =>
+    runOverSsh(name, host, { script: formatEnrolScript(options).join("\n"), login });
+  const tried = options.mode === "add" && key !== undefined;
+  const { code, lines } = await onHost({ ...options, ...tried && { confirmSeconds: CONFIRM_SECONDS } });
+  if (code !== 0 || !tried) return { done: code === 0, tried: false, lines };
+  try {
+    await tryLogin(name, host, options.principal, key);
+  } catch (error) {
+    if (!(error instanceof AppError)) throw error;
+    const undone = await onHost({ ...options, mode: "undo" });
+    const back = undone.code === 0
+      ? "everything was taken back"
+      : `the host takes everything back by itself within ${CONFIRM_SECONDS} seconds`;
+    return { done: false, tried, lines: [errorText(error), SEE_LOG, back] };
+  }
+  const kept = await onHost({ ...options, mode: "keep" });
+  const said = `a certificate for ${options.principal} logged in as ${host.user}`;
+  return { done: kept.code === 0, tried, lines: [...lines, ...kept.lines, said] };
+}
+
+const SECONDS = 120;
+const SKEW_SECONDS = 30;
+/** Once a second: an sshd that reloads its config does not listen for a moment. */
+const TRIES = 20;
+const NO_LISTENER = /connection (?:refused|reset|closed)/i;
+
+type LoginHost = OwnHost & { readonly user: string };
+
+/**
+ * Logs in to a host with a certificate of two minutes and one command, `echo`. Waits for an sshd that restarts.
+ *
+ * @throws {AppError} `upstream_failure` if the host rejects the certificate
+ */
+async function tryLogin(name: string, host: LoginHost, principal: string, caKey: CaKey): Promise<void> {
+  const seed = systemRandom.bytes(32);
+  const answer = `gateway-${systemRandom.bytes(8).toHex()}`;
+  const now = Math.floor(systemClock.now() / 1000);
+  const certificate = await issueCertificate({
+    publicKey: ed25519PublicKey(seed).subarray(-32),
+    nonce: systemRandom.bytes(32),
+    serial: randomSerial(systemRandom),
+    keyId: `broker-ctl enrol host=${name}`,
+    principals: [principal],
+    validAfter: now - SKEW_SECONDS,
+    validBefore: now + SECONDS,
+    criticalOptions: { "force-command": `echo ${answer}` },
+    extensions: [],
+  }, caKey);
+  const folder = await Deno.makeTempDir({ prefix: "gateway-enrol-" });
+  try {
+    const [key, cert] = [join(folder, "key"), join(folder, "key-cert.pub")];
+    await Deno.writeTextFile(key, encodeOpensshPrivateKey(seed, "enrol"), { mode: 0o600 });
+    await Deno.writeTextFile(cert, formatCertificate(certificate), { mode: 0o600 });
+    const options = {
+      CertificateFile: cert,
+      IdentitiesOnly: "yes",
+      IdentityAgent: "none",
+      PreferredAuthentications: "publickey",
+    };
+    const words = [
+      "-i",
+      key,
+      ...Object.entries(options).flatMap(([name, value]) => ["-o", `${name}=${value}`]),
+    ];
+    const login = { login: host.user, words, command: "true", input: "" };
+    let why = "";
+    for (let tries = 1; tries <= TRIES; tries++) {
+      const { stdout, stderr } = await sshTo(name, host, login);
+      if (stdout.includes(answer)) return;
+      why = stderr.trim().split("\n").at(-1) ?? "";
+      if (!NO_LISTENER.test(why.slice(why.lastIndexOf("\n") + 1))) break;
+      await systemClock.sleep(1_000);
+    }
+    throw new AppError(
+      "upstream_failure",
+      `${quoteText(name)} does not let ${host.user} in with a certificate (${CERTIFICATE_ALGORITHM}): ${
+        why === "" ? "another command ran than its own" : why
+      }`,
+    );
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
 }

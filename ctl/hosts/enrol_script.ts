@@ -1,7 +1,6 @@
 import { singleQuote } from "@gateway/shared/text";
 import program from "./enrol_host.sh" with { type: "text" };
 
-/** What is to be done on a host. */
 export interface EnrolOptions {
   readonly mode: "add" | "remove" | "status" | "keep" | "undo";
   /** The account that certificates log in to. */
@@ -9,18 +8,15 @@ export interface EnrolOptions {
   readonly principal: string;
   /** Public keys of CAs, a line each. */
   readonly ca: readonly string[];
-  /** Those that are to be trusted no more. */
+  /** The keys that the host must trust no more. */
   readonly dropCa?: readonly string[];
-  /** What sshd is started with, if not its own. */
+  /** The config that sshd is started with, if not its own. */
   readonly sshdConfig: string | undefined;
-  /** Everything is undone after so many seconds, unless it is kept. */
+  /** The host undoes everything after this time, unless told to keep it. */
   readonly confirmSeconds?: number;
 }
 
-/** A line of text that none of ours is. */
-const END = "END_OF_GATEWAY_FILE";
-
-/** A program of sh that carries what enrols a host, for root there. */
+/** A program of sh that carries the enrolment of a host, for root there. */
 export function formatEnrolScript(options: EnrolOptions): readonly string[] {
   const { mode, user, principal, ca, dropCa = [], sshdConfig, confirmSeconds } = options;
   const words = [
@@ -30,25 +26,33 @@ export function formatEnrolScript(options: EnrolOptions): readonly string[] {
     ...sshdConfig === undefined ? [] : ["--sshd-config", singleQuote(sshdConfig)],
     ...confirmSeconds === undefined ? [] : ["--confirm", String(confirmSeconds)],
   ];
+  const files = { enrol: program.trimEnd().split("\n"), ca, drop: dropCa };
+  return formatProgram(
+    `broker-ctl host enrol: ${mode}, as root.`,
+    files,
+    `sh "$work/enrol" ${words.join(" ")}`,
+  );
+}
+
+/** A line of text that no carried file contains. */
+export const END = "END_OF_GATEWAY_FILE";
+
+/** A program of sh that writes files to a temporary directory and runs a command there. */
+export function formatProgram(
+  comment: string,
+  files: Readonly<Record<string, readonly string[]>>,
+  command: string,
+): readonly string[] {
   return [
     "#!/bin/sh",
-    // Read to the end before anything of it runs: what it starts can't read on in its place.
+    // The shell reads to the closing brace before it runs anything: the command can't read on in the shell's place.
     "{",
-    `# broker-ctl host enrol: ${mode}, as root.`,
+    `# ${comment}`,
     "work=$(mktemp -d) || exit 1",
     `trap 'rm -rf "$work"' EXIT`,
-    ...formatFile("enrol", ENROL_TEXT.trimEnd().split("\n")),
-    ...formatFile("ca", ca),
-    ...formatFile("drop", dropCa),
-    `sh "$work/enrol" ${words.join(" ")} </dev/null`,
+    ...Object.entries(files).flatMap(([name, lines]) => [`cat >"$work/${name}" <<'${END}'`, ...lines, END]),
+    `${command} </dev/null`,
     "exit",
     "}",
   ];
 }
-
-function formatFile(name: string, lines: readonly string[]): readonly string[] {
-  return [`cat >"$work/${name}" <<'${END}'`, ...lines, END];
-}
-
-/** What enrols a host, a program of sh, which explains its options itself. */
-const ENROL_TEXT: string = program;

@@ -1,19 +1,61 @@
-import type { ClientSection } from "../kit/client_config.ts";
-import type { AddCommand } from "../kit/context.ts";
-import { formatHosts, hostSummaries } from "./host_table.ts";
-import { addRemoteOptions, askSigner, refuseRemoteFlags, REMOTE_HELP } from "../kit/remote.ts";
+import { type CommandGroup, oneOf } from "../kit/command.ts";
+import { ADD, hostOf, REMOVE } from "./add.ts";
+import { ENROL, UNENROL } from "./enrol.ts";
+import { INSTALL_SHIM } from "./install_shim.ts";
+import { KRL } from "./krl.ts";
+import * as z from "@zod/zod";
+import { describeSharedPrincipals, findLoginShellRisk } from "@gateway/shared/policy";
+import { finish } from "@gateway/shared/clock";
+import { hostKrl } from "@gateway/shared/wire";
 import { loadSignerHosts } from "../kit/signer_file.ts";
-import { addHostChanges } from "./add.ts";
-import { addHostEnrol } from "./enrol.ts";
-import { addHostKrl } from "./krl.ts";
-import { addInstallShim } from "./install_shim.ts";
-import { addSeal } from "./seal.ts";
+import { changing, listing } from "../kit/signer_change.ts";
+import { byName, EMPTY_CELL, formatTable, joinNames } from "../kit/table.ts";
+import { removeMember, setValue } from "@gateway/shared/config";
+import { ENVELOPE_VERSIONS } from "@gateway/shared/envelope";
+import type { AppError } from "@gateway/shared/errors";
+import { quoteText } from "@gateway/shared/text";
 
-interface ListFlags extends ClientSection {
-  readonly remote?: boolean;
-}
+const text = z.string().optional();
+const flag = z.boolean().optional();
+const strings = z.array(z.string()).readonly().nullish();
 
-const LIST_EXAMPLES = `
+const commandPolicy = z.object({
+  mode: text,
+  enforcement: text,
+  allow: strings,
+  deny: strings,
+  require_approval: strings,
+  shell_parse: z.boolean().nullish(),
+});
+
+/** A host of the answer to `GET /v1/policy/hosts`; keys of a newer signer are ignored. */
+const hostSummary = z.object({
+  addr: z.string(),
+  user: z.string(),
+  principal: text,
+  max_ttl_seconds: z.int().optional(),
+  jump: text,
+  source_address: text,
+  allow_sudo: flag,
+  allowed_sudo_users: strings,
+  allow_pty: flag,
+  allow_file_transfer: flag,
+  allow_as_bastion: flag,
+  login_shell: text,
+  sealed_exec: flag,
+  envelope: text,
+  krl: hostKrl.optional(),
+  groups: strings,
+  allowed_callers: strings,
+  command_policy: commandPolicy.nullish(),
+});
+
+type HostSummary = z.infer<typeof hostSummary>;
+type Hosts = readonly (readonly [name: string, host: HostSummary])[];
+
+const LIST = listing({
+  summary: "List the hosts of the signer's config, or of the running signer.",
+  help: `
 Examples:
   broker-ctl host list --config /etc/gateway/signer.json
   broker-ctl host list --remote
@@ -22,38 +64,178 @@ Examples:
 Without --remote it reads the signer's config; with it, it asks the running signer, whose policy may be another.
 POLICY is the host's own; broker-ctl policy explain shows those of its groups too. A terminal too narrow for the
 table gets a paragraph for each host; --json has all of a long list of names.
-${REMOTE_HELP}`;
+`,
+  local: async (config, workingFolder) => (await loadSignerHosts(config, workingFolder)).hosts,
+  format: formatHosts,
+  question: {
+    what: "host list",
+    method: "GET",
+    path: "/v1/policy/hosts",
+    schema: z.record(z.string(), hostSummary),
+  },
+  formatRemote: formatHosts,
+});
 
-/** `host`: the hosts, what is allowed on them, and how they are sealed. */
-export const addHost: AddCommand = (program, context) => {
-  const host = program.command("host").description("See, change and seal the hosts.");
-  addHostChanges(host, context);
-  addHostEnrol(host, context);
-  addInstallShim(host, context);
-  addSeal(host, context);
-  addHostKrl(host, context);
-  addRemoteOptions(
-    host.command("list").option("--remote", "ask the running signer instead of reading its config"),
-  )
-    .description("List the hosts of the signer's config, or of the running signer.")
-    .addHelpText("after", LIST_EXAMPLES)
-    .action((flags: ListFlags, command) => {
-      if (flags.remote !== true) {
-        return context.run(command, ["config"], async () => {
-          refuseRemoteFlags(flags);
-          const { config } = command.optsWithGlobals() as { readonly config?: string };
-          const { hosts } = await loadSignerHosts(config, context.workingFolder);
-          return { json: hosts, lines: formatHosts(hosts, context.terminal.columns) };
-        });
-      }
-      return context.run(command, ["config", "clientConfig"], async () => {
-        const { body, data } = await askSigner(command, context, {
-          what: "host list",
-          method: "GET",
-          path: "/v1/policy/hosts",
-          schema: hostSummaries,
-        });
-        return { json: body, lines: formatHosts(data, context.terminal.columns) };
-      });
-    });
+const HEADING =
+  "NAME ADDR USER PRINCIPAL TTL JUMP SRC_ADDR SUDO SUDO_USERS PTY FT BASTION GROUPS CALLERS POLICY";
+
+/** All hosts as a table for so many columns, sorted by name, and notes: the columns of the table are fixed. */
+export function formatHosts(
+  hosts: Readonly<Record<string, HostSummary>>,
+  columns: number | undefined,
+): readonly string[] {
+  const sorted = byName(hosts);
+  if (sorted.length === 0) return ["(no hosts configured)"];
+  const rows = sorted.map(([name, host]) => formatHost(name, host));
+  return [
+    ...formatTable(HEADING.split(" "), rows, columns),
+    ...namesBy(sorted, (host) => host.sealed_exec === true ? host.envelope ?? "v2" : undefined)
+      .map(([format, names]) => `sealed, envelope ${format}: ${names}`),
+    ...finish(describeSharedPrincipals(hosts)),
+    ...namesBy(sorted, ({ login_shell }) => login_shell).map(([shell, names]) =>
+      `login shell ${shell} of ${names}: ${findLoginShellRisk(shell) ?? "command rules are proved for it"}`
+    ),
+    ...sorted.flatMap(([name, { krl }]) =>
+      krl === undefined ? [] : [`revocation list of ${name}: ${describeKrl(krl)}`]
+    ),
+  ];
+}
+
+/** The names of the hosts that share a property. */
+function namesBy(hosts: Hosts, propertyOf: (host: HostSummary) => string | undefined) {
+  const groups = Map.groupBy(hosts, ([, host]) => propertyOf(host));
+  return [...groups].flatMap(([property, members]) =>
+    property === undefined ? [] : [[property, joinNames(members.map(([name]) => name))] as const]
+  );
+}
+
+function describeKrl({ version, current, age_seconds: age }: z.infer<typeof hostKrl>): string {
+  if (version === undefined) return "not asked for since the signer's start";
+  return `version ${version}, ${current ? "in force" : "BEHIND"}, asked ${age ?? "?"} s ago`;
+}
+
+function formatHost(name: string, host: HostSummary): readonly string[] {
+  const yesOrNo = (value: boolean | undefined) => value === true ? "yes" : "no";
+  return [
+    name,
+    host.addr,
+    host.user,
+    host.principal || EMPTY_CELL,
+    `${host.max_ttl_seconds ?? 0}s`,
+    host.jump || EMPTY_CELL,
+    host.source_address || EMPTY_CELL,
+    yesOrNo(host.allow_sudo),
+    joinNames(host.allowed_sudo_users),
+    yesOrNo(host.allow_pty),
+    yesOrNo(host.allow_file_transfer),
+    yesOrNo(host.allow_as_bastion),
+    joinNames(host.groups),
+    joinNames(host.allowed_callers),
+    labelPolicy(host.command_policy ?? undefined),
+  ];
+}
+
+/** A host's own command policy in two words: `allowlist(3 allow)`, `approval(1) audit`; a dash for none. */
+export function labelPolicy(policy: z.infer<typeof commandPolicy> | undefined): string {
+  if (policy === undefined) return EMPTY_CELL;
+  const { mode = "", allow, deny, require_approval: approval, enforcement } = policy;
+  const approvals = approval?.length ?? 0;
+  const labels: Readonly<Record<string, string>> = {
+    allowlist: `allowlist(${allow?.length ?? 0} allow)`,
+    denylist: `denylist(${deny?.length ?? 0} deny)`,
+    off: approvals > 0 ? `off+approval(${approvals})` : "off",
+    "": approvals > 0 ? `approval(${approvals})` : "",
+  };
+  const label = Object.hasOwn(labels, mode) ? labels[mode] : "?";
+  if (label === "?" || !label) return label || EMPTY_CELL;
+  return label + (enforcement === "audit" ? " audit" : "");
+}
+
+const NO_KEY = {
+  when: ({ code, message }: AppError) => code === "invalid_config" && message.includes("needs envelope_key"),
+  hint:
+    '(umask 077; head -c 32 /dev/urandom > pki/envelope.seed) makes a key; then "envelope_key": "pki/envelope.seed"',
+};
+
+const SEAL = changing({
+  name: "seal",
+  summary: "Have a host run only what the signer signs, command by command.",
+  takes: {
+    "<name>": "which",
+    "--envelope <format>": oneOf(ENVELOPE_VERSIONS, "what its shim understands"),
+    "--domain <text>": "with v1: the domain of another build's shim",
+    "--shim <command>": "the shim on the host, where it has another name",
+  },
+  help: `
+Examples:
+  broker-ctl host seal web01 --config /etc/gateway/signer.json
+  broker-ctl host seal web01 --envelope v1 --domain other-product-v1 --shim other-shim
+
+From the signer's next reload on, sessions on the host are of mode exec, and run only what the signer has signed for
+that host, command by command. Install the shim on the host first: without it every command of a session is refused.
+A host that was never sealed gets v3, whose envelopes also bind what a command reads. To upgrade a host from v2: run
+broker-ctl host install-shim for it (the new shim accepts v2 and v3), then host seal with --envelope v3. v1 is for hosts
+that have a shim of another build already, whose domain and name may be others.
+`,
+  advice: NO_KEY,
+  change: ({ name, envelope: wanted, domain, shim }) => ({
+    edit(text, config) {
+      const host = hostOf(config, name);
+      // Without sealed_exec the host has no shim yet; with it and without envelope the host's shim understands v2.
+      const envelope = wanted ??
+        (host.sealed_exec === undefined && host.envelope === undefined ? "v3" : undefined);
+      const values = { sealed_exec: true, envelope, envelope_domain: domain, shim_command: shim };
+      const edited = Object.entries(values).reduce(
+        (text, [key, value]) => value === undefined ? text : setValue(text, ["hosts", name, key], value),
+        text,
+      );
+      // v1 alone has a domain: that of the format before would keep the config from loading.
+      return envelope !== undefined && envelope !== "v1" && domain === undefined
+        ? removeMember(edited, ["hosts", name, "envelope_domain"])
+        : edited;
+    },
+    describe(config) {
+      const { envelope: format = "v2", envelope_domain, shim_command } = hostOf(config, name);
+      return {
+        json: { name, sealed: true, envelope: format, envelope_domain, shim_command },
+        lines: [
+          `host ${quoteText(name)} sealed (envelope ${format})`,
+          "sessions that are open are opened anew at their next command, those of mode shell and pty take none",
+        ],
+      };
+    },
+  }),
+});
+
+const UNSEAL = changing({
+  name: "unseal",
+  summary: "Let sessions of a host run what they are sent.",
+  takes: { "<name>": "which" },
+  help: `
+Examples:
+  broker-ctl host unseal web01 --config /etc/gateway/signer.json
+
+From the signer's next reload on, the host takes session certificates that are locked to nothing. How it was sealed
+stays in the config, for the next time.
+`,
+  change({ name }) {
+    let wasSealed = false;
+    return {
+      edit(text, config) {
+        wasSealed = hostOf(config, name).sealed_exec === true;
+        return wasSealed ? setValue(text, ["hosts", name, "sealed_exec"], false) : text;
+      },
+      describe: () => ({
+        json: { name, sealed: false },
+        lines: [`host ${quoteText(name)} ${wasSealed ? "unsealed" : "is not sealed; nothing was changed"}`],
+      }),
+    };
+  },
+});
+
+/** `host`: the hosts, their permissions, and their seals. */
+export const HOST: CommandGroup = {
+  name: "host",
+  summary: "See, change and seal the hosts.",
+  commands: [ADD, REMOVE, ENROL, UNENROL, INSTALL_SHIM, SEAL, UNSEAL, KRL, LIST],
 };

@@ -1,50 +1,48 @@
 import { resolve } from "node:path";
-import { type Command, Option } from "commander";
-import { collectBytes, quoteText } from "@gateway/shared/text";
+import { INSTALLER_TEXT, SHIM_TEXT, SHIM_V1_TEXT } from "@gateway/shim/texts";
 import {
   createEnvelopeKey,
   ENVELOPE_DOMAIN,
-  type EnvelopeKey,
   envelopePublicKeyText,
   envelopeSignersLine,
   type EnvelopeVersion,
 } from "@gateway/shared/envelope";
 import { AppError } from "@gateway/shared/errors";
+import { collectBytes, quoteText, singleQuote } from "@gateway/shared/text";
 import type { SignerConfig } from "@gateway/signer/config";
-import { once } from "../kit/arguments.ts";
-import type { AddCommand, CommandContext } from "../kit/context.ts";
-import { formatInstallScript, type InstallOptions, parseSignerKeys } from "./install_script.ts";
-import { type CommandResult, HintedError, withHint } from "../kit/output.ts";
-import { runOverSsh } from "../kit/over_ssh.ts";
+import { command, type Given, oneOf } from "../kit/command.ts";
 import { readOperatorFile } from "../kit/files.ts";
+import { badConfig, HintedError, invalid, withHint } from "../kit/output.ts";
+import { runOverSsh } from "../kit/over_ssh.ts";
 import { loadSignerHosts } from "../kit/signer_file.ts";
-
-interface InstallFlags {
-  readonly config?: string;
-  readonly accounts?: string;
-  readonly pubkey?: string;
-  readonly addPubkey?: string;
-  readonly verifier?: string;
-  readonly check?: boolean;
-  readonly over?: "ssh";
-  readonly login?: string;
-  readonly bindir?: string;
-  readonly sshdConfig?: string;
-  readonly pathSymlink: boolean;
-}
-
-type Host = SignerConfig["hosts"][string];
+import { hostOf } from "./add.ts";
+import { END, formatProgram } from "./enrol_script.ts";
 
 const SHIM_COMMAND = "gateway-shim";
 const MAX_KEYS_BYTES = 100_000;
-/** The line by which a host's shim knows the signer's key. */
-const KEY_LINES: Readonly<Record<EnvelopeVersion, (key: EnvelopeKey) => string>> = {
-  v1: envelopePublicKeyText,
-  v2: envelopeSignersLine,
-  v3: envelopeSignersLine,
+
+const TAKES = {
+  "<name>": "which",
+  "--accounts <names>": "the accounts that sessions log in to (default: the host's user)",
+  "--pubkey <file>": "lines of the signer's keys, in place of those on the host; - is stdin",
+  "--add-pubkey <file>": "lines of keys to stand beside those on the host; - is stdin",
+  "--verifier <file>": "for envelope v1: the bundled verifier, gateway-shim-verify.mjs",
+  "--check": "change nothing; say what is to be mended",
+  "--over <way>": oneOf(["ssh"], "carry it out on the host"),
+  "--login <account>": "with --over: whom to log in as (default: root)",
+  "--bindir <folder>": "where the shim goes (default: /usr/local/bin)",
+  "--sshd-config <file>": "what sshd of the host is started with, if not its own",
+  "--no-path-symlink": "make no link in /usr/bin",
 };
 
-const EXAMPLES = `
+type Flags = Given<typeof TAKES>;
+
+/** `host install-shim`: the shim that a host needs before it is sealed. */
+export const INSTALL_SHIM = command({
+  name: "install-shim",
+  summary: "Print what installs the shim on a host, or have it done there.",
+  takes: TAKES,
+  help: `
 Examples:
   broker-ctl host install-shim web01 --config /etc/gateway/signer.json | ssh root@web01 sh
   broker-ctl host install-shim web01 --over ssh
@@ -63,137 +61,145 @@ shim/main.ts" writes; its key is in /etc/gateway/envelope.pub.
 
 --over ssh uses the ssh of this machine, its agent and its config, and takes no other host key than the signer's config
 has. Another login than root needs sudo without a password.
-`;
+`,
+  uses: () => ["config", "programs"],
+  async run(flags, { workingFolder }) {
+    const { name, check = false, over, login = "root", bindir, sshdConfig, pathSymlink } = flags;
+    const config = await loadSignerHosts(flags.config, workingFolder);
+    const host = hostOf(config, name);
+    const { envelope: format = "v2", envelope_domain = ENVELOPE_DOMAIN, shim_command = SHIM_COMMAND } = host;
+    if (envelope_domain !== ENVELOPE_DOMAIN || shim_command !== SHIM_COMMAND) {
+      throw new AppError(
+        "not_supported",
+        `Host ${quoteText(name)} has envelope_domain ${quoteText(envelope_domain)} and shim_command ` +
+          `${quoteText(shim_command)}: what is installed here is ${SHIM_COMMAND} for ` +
+          quoteText(ENVELOPE_DOMAIN),
+      );
+    }
+    const keys = check ? undefined : await findKeys(format, flags, config, workingFolder);
+    const script = formatInstallScript({
+      format,
+      verifier: await readVerifier(format, flags, workingFolder),
+      accounts: (flags.accounts ?? host.user).split(/\s+/).filter((account) => account !== ""),
+      keys,
+      check,
+      more: [
+        ...bindir === undefined ? [] : ["--bindir", bindir],
+        ...sshdConfig === undefined ? [] : ["--sshd-config", sshdConfig],
+        ...pathSymlink ? [] : ["--no-path-symlink"],
+      ],
+    });
+    if (over === undefined) return { json: { name, script: script.join("\n") }, lines: script };
+    const { code, lines } = await runOverSsh(name, host, { script: script.join("\n"), login });
+    return { json: { name, exit_code: code, output: lines }, lines, failed: code !== 0 };
+  },
+});
 
-/** `host install-shim`: what a host has to have before it is sealed. */
-export const addInstallShim: AddCommand = (host, context) => {
-  host.command("install-shim")
-    .description("Print what installs the shim on a host, or have it done there.")
-    .argument("<name>", "which")
-    .option("--accounts <names>", "the accounts that sessions log in to (default: the host's user)", once)
-    .option("--pubkey <file>", "lines of the signer's keys, in place of those on the host; - is stdin", once)
-    .option("--add-pubkey <file>", "lines of keys to stand beside those on the host; - is stdin", once)
-    .option("--verifier <file>", "for envelope v1: the bundled verifier, gateway-shim-verify.mjs", once)
-    .option("--check", "change nothing; say what is to be mended")
-    .addOption(new Option("--over <way>", "carry it out on the host").choices(["ssh"]))
-    .option("--login <account>", "with --over: whom to log in as (default: root)", once)
-    .option("--bindir <folder>", "where the shim goes (default: /usr/local/bin)", once)
-    .option("--sshd-config <file>", "what sshd of the host is started with, if not its own", once)
-    .option("--no-path-symlink", "make no link in /usr/bin")
-    .addHelpText("after", EXAMPLES)
-    .action((name: string, _flags, command: Command) =>
-      context.run(
-        command,
-        ["config", "programs"],
-        () => installShim(name, command.optsWithGlobals() as InstallFlags, context),
-      )
-    );
-};
-
-async function installShim(
-  name: string,
-  flags: InstallFlags,
-  context: CommandContext,
-): Promise<CommandResult> {
-  const config = await loadSignerHosts(flags.config, context.workingFolder);
-  const host = hostOf(config, name);
-  const { envelope: format = "v2" } = host;
-  const keys = flags.check === true ? undefined : await findKeys(format, { flags, config, context });
-  const script = formatInstallScript({
-    format,
-    verifier: await readVerifier(format, flags, context),
-    accounts: (flags.accounts ?? host.user).split(/\s+/).filter((account) => account !== ""),
-    ...keys === undefined ? {} : { keys },
-    check: flags.check === true,
-    more: [
-      ...flags.bindir === undefined ? [] : ["--bindir", flags.bindir],
-      ...flags.sshdConfig === undefined ? [] : ["--sshd-config", flags.sshdConfig],
-      ...flags.pathSymlink ? [] : ["--no-path-symlink"],
-    ],
-  });
-  if (flags.over === undefined) return { json: { name, script: script.join("\n") }, lines: script };
-  const { code, lines } = await runOverSsh(name, host, {
-    script: `${script.join("\n")}\n`,
-    login: flags.login ?? "root",
-  });
-  return { json: { name, exit_code: code, output: lines }, lines, failed: code !== 0 };
-}
-
-/** @throws {AppError} `not_found` for a host that is not there, `not_supported` for one with another shim */
-function hostOf({ hosts }: SignerConfig, name: string): Host {
-  const host = Object.hasOwn(hosts, name) ? hosts[name] : undefined;
-  if (host === undefined) {
-    throw new AppError("not_found", `There is no host ${quoteText(name)} in the config`);
-  }
-  const { envelope_domain = ENVELOPE_DOMAIN, shim_command = SHIM_COMMAND } = host;
-  if (envelope_domain !== ENVELOPE_DOMAIN || shim_command !== SHIM_COMMAND) {
-    throw new AppError(
-      "not_supported",
-      `Host ${quoteText(name)} has envelope_domain ${quoteText(envelope_domain)} and shim_command ` +
-        `${quoteText(shim_command)}: what is installed here is ${SHIM_COMMAND} for ${
-          quoteText(ENVELOPE_DOMAIN)
-        }`,
-    );
-  }
-  return host;
-}
-
-/** The verifier that goes to a host with envelope v1; with `check` it is only compared, and need not be given. */
+/** Reads the verifier for a host with envelope v1; `--check` compares it only if it is given. */
 async function readVerifier(
   format: EnvelopeVersion,
-  { verifier, check }: InstallFlags,
-  { workingFolder }: CommandContext,
+  { verifier, check }: Flags,
+  workingFolder: string,
 ): Promise<string | undefined> {
   if (format !== "v1") {
     if (verifier === undefined) return undefined;
-    throw new AppError("invalid_request", "Option '--verifier' is for hosts with envelope v1");
+    throw invalid("Option '--verifier' is for hosts with envelope v1");
   }
   if (verifier !== undefined) {
     const bytes = await readOperatorFile(resolve(workingFolder, verifier), "the verifier");
     return new TextDecoder().decode(bytes);
   }
   if (check === true) return undefined;
-  const fault = new AppError("invalid_request", "A host with envelope v1 needs --verifier");
-  throw new HintedError(
-    fault,
-    "deno bundle --platform=deno -o gateway-shim-verify.mjs shim/main.ts writes it",
-  );
+  const fault = invalid("A host with envelope v1 needs --verifier");
+  const hint = "deno bundle --platform=deno -o gateway-shim-verify.mjs shim/main.ts writes it";
+  throw new HintedError(fault, hint);
+}
+
+/** Lines of the signer's keys, which replace those on the host or are added to them. */
+interface ShimKeys {
+  readonly how: "replace" | "add";
+  readonly lines: readonly string[];
 }
 
 async function findKeys(
   format: EnvelopeVersion,
-  { flags: { pubkey, addPubkey }, config: { envelope_key }, context: { workingFolder } }: {
-    readonly flags: InstallFlags;
-    readonly config: SignerConfig;
-    readonly context: CommandContext;
-  },
-): Promise<InstallOptions["keys"]> {
+  { pubkey, addPubkey }: Flags,
+  { envelope_key }: SignerConfig,
+  workingFolder: string,
+): Promise<ShimKeys> {
   if (pubkey !== undefined && addPubkey !== undefined) {
-    throw new AppError("invalid_request", "Options '--pubkey' and '--add-pubkey' exclude each other");
+    throw invalid("Options '--pubkey' and '--add-pubkey' exclude each other");
   }
   const path = pubkey ?? addPubkey;
   if (path !== undefined) {
     const bytes = path === "-"
-      ? await readStdin()
+      ? await collectBytes(Deno.stdin.readable, MAX_KEYS_BYTES)
       : await readOperatorFile(resolve(workingFolder, path), "the keys");
+    if (bytes === undefined) throw badConfig(`Cannot use the keys: over ${MAX_KEYS_BYTES} bytes`);
     const lines = parseSignerKeys(new TextDecoder().decode(bytes), format);
     return { how: pubkey === undefined ? "add" : "replace", lines };
   }
   const hint = "run it where the seed is, or: --pubkey with the line that broker-ctl envelope pubkey" +
     (format === "v1" ? " prints" : " --signers prints");
   return await withHint({ when: () => true, hint }, async () => {
-    if (envelope_key === "") {
-      throw new AppError("invalid_config", "There is no envelope_key in the signer's config");
-    }
-    const seed = await readOperatorFile(resolve(workingFolder, envelope_key), "envelope_key");
-    return { how: "replace", lines: [KEY_LINES[format](createEnvelopeKey(seed))] };
+    if (envelope_key === "") throw badConfig("There is no envelope_key in the signer's config");
+    const key = createEnvelopeKey(
+      await readOperatorFile(resolve(workingFolder, envelope_key), "envelope_key"),
+    );
+    const line = format === "v1" ? envelopePublicKeyText(key) : envelopeSignersLine(key);
+    return { how: "replace", lines: [line] };
   });
 }
 
-async function readStdin(): Promise<Uint8Array> {
-  const bytes = await collectBytes(Deno.stdin.readable, MAX_KEYS_BYTES);
-  if (bytes === undefined) {
-    throw new AppError("invalid_config", `Cannot use the keys: over ${MAX_KEYS_BYTES} bytes`);
-  }
-  return bytes;
+const ALLOWED_SIGNER =
+  /^signer namespaces="gateway-sealed-exec-v(?:2|3|2,gateway-sealed-exec-v3)" ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI[A-Za-z0-9+/]{43}(?: .*)?$/;
+const PUBLIC_KEY = /^[A-Za-z0-9+/]{43}=$/;
+
+/**
+ * Reads lines of keys (v2 and v3: OpenSSH's allowed signers format), without comments and blank lines.
+ *
+ * @throws {AppError} `invalid_config` for a line that the shim would reject, and for no key
+ */
+export function parseSignerKeys(text: string, format: EnvelopeVersion): readonly string[] {
+  const keyLine = format === "v1" ? PUBLIC_KEY : ALLOWED_SIGNER;
+  const lines = text.split("\n").map((line) => line.trim());
+  const bad = lines.findIndex((line) => line !== "" && !line.startsWith("#") && !keyLine.test(line));
+  if (bad >= 0) throw badConfig(`Cannot use the keys: line ${bad + 1} is none of format ${format}`);
+  const keys = lines.filter((line) => keyLine.test(line));
+  if (keys.length === 0) throw badConfig("Cannot use the keys: there is none");
+  return keys;
+}
+
+/** A program of sh that carries the shim and its installer, for root on the host. */
+export function formatInstallScript({ format, verifier, accounts, keys, check, more }: {
+  readonly format: EnvelopeVersion;
+  /** The bundled verifier of v1; absent: the one on the host stays. */
+  readonly verifier?: string | undefined;
+  /** The accounts that sessions log in to. */
+  readonly accounts: readonly string[];
+  /** Absent: the keys on the host stay. */
+  readonly keys?: ShimKeys | undefined;
+  readonly check: boolean;
+  readonly more: readonly string[];
+}): readonly string[] {
+  const verifierLines = verifier?.trimEnd().split("\n") ?? [];
+  if (verifierLines.includes(END)) throw badConfig("Cannot use the verifier: not a bundle");
+  const words = [
+    ...["--src", '"$work/gateway-shim"', "--format", format],
+    ...verifier === undefined ? [] : ["--verifier", '"$work/verifier"'],
+    ...["--accounts", singleQuote(accounts.join(" "))],
+    ...keys === undefined || check ? [] : [keys.how === "add" ? "--add-pubkey" : "--pubkey", '"$work/keys"'],
+    ...check ? ["--check"] : [],
+    ...more.map(singleQuote),
+  ];
+  const files = {
+    "gateway-shim": (format === "v1" ? SHIM_V1_TEXT : SHIM_TEXT).trimEnd().split("\n"),
+    ...verifier === undefined ? {} : { verifier: verifierLines },
+    install: INSTALLER_TEXT.trimEnd().split("\n"),
+    keys: keys?.lines ?? [],
+  };
+  const what = `broker-ctl host install-shim: ${
+    check ? "looks at" : "installs"
+  } gateway-shim on this host, as root.`;
+  return formatProgram(what, files, `sh "$work/install" ${words.join(" ")}`);
 }

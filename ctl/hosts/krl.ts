@@ -5,24 +5,25 @@ import { allowedSignersLine, createEnvelopeKey } from "@gateway/shared/envelope"
 import { AppError } from "@gateway/shared/errors";
 import { quoteText, shellQuote } from "@gateway/shared/text";
 import { HOST_IDENTITY_SUFFIX, KRL_NAMESPACE } from "@gateway/shared/wire";
-import { once } from "../kit/arguments.ts";
-import type { AddCommand, CommandContext } from "../kit/context.ts";
-import { editSignerFile } from "../kit/edit_signer_file.ts";
-import type { CommandResult } from "../kit/output.ts";
+import { command, required } from "../kit/command.ts";
+import { editSignerFile } from "../kit/signer_change.ts";
 import { readOperatorFile } from "../kit/files.ts";
 import { loadSignerHosts } from "../kit/signer_file.ts";
+import { badConfig, conflict, invalid } from "../kit/output.ts";
 
-/** How long a host may fetch the list with one identity. */
 const KRL_YEARS = 10;
 
-interface KrlFlags {
-  readonly config?: string;
-  readonly url: string;
-  readonly caKey: string;
-  readonly out?: string;
-}
-
-const EXAMPLES = `
+/** `host krl`: a host's identity and files to fetch the revocation list. */
+export const KRL = command({
+  name: "krl",
+  summary: "Have a host fetch the list of revoked certificates.",
+  takes: {
+    "<name>": "which",
+    "--url <url>": required("the signer, as the host reaches it: https://name:port"),
+    "--ca-key <file>": required("the private key of client_ca, PEM"),
+    "--out <folder>": "where the host's files are put (default ./krl-<name>)",
+  },
+  help: `
 Examples:
   broker-ctl host krl web01 --url https://signer.example:9443 --ca-key pki/mtls_ca.key
   broker-ctl reload
@@ -30,80 +31,64 @@ Examples:
 Creates an identity that may fetch the signer's revocation list and nothing else, writes it to a directory, and adds
 it to krl_callers in the signer's config. The output lists the commands that install it on the host. The installer
 writes /etc/gateway/krl there. shim/KRL.md describes how to keep a login that does not depend on the list.
-`;
-
-/** `host krl`: what a host needs to fetch the revocation list. */
-export const addHostKrl: AddCommand = (host, context) => {
-  host.command("krl")
-    .description("Have a host fetch the list of revoked certificates.")
-    .argument("<name>", "which")
-    .requiredOption("--url <url>", "the signer, as the host reaches it: https://name:port", once)
-    .requiredOption("--ca-key <file>", "the private key of client_ca, PEM", once)
-    .option("--out <folder>", "where the host's files are put (default ./krl-<name>)", once)
-    .addHelpText("after", EXAMPLES)
-    .action((name: string, _flags, command) =>
-      context.run(command, ["config"], () => enrol(name, command.optsWithGlobals() as KrlFlags, context))
-    );
-};
-
-async function enrol(
-  name: string,
-  { config: path, url, caKey, out = `krl-${name}` }: KrlFlags,
-  { workingFolder }: CommandContext,
-): Promise<CommandResult> {
-  const config = await loadSignerHosts(path, workingFolder);
-  if (!Object.hasOwn(config.hosts, name)) throw new AppError("not_found", `unknown host: ${quoteText(name)}`);
-  if (config.envelope_key === "") {
-    throw new AppError("invalid_config", "Cannot sign a list: the signer's config has no envelope_key");
-  }
-  const at = (file: string) => resolve(workingFolder, file);
-  const [ca, key, seed] = await Promise.all([
-    readOperatorFile(at(config.client_ca), "client_ca"),
-    readOperatorFile(at(caKey), "the CA's key"),
-    readOperatorFile(at(config.envelope_key), "envelope_key"),
-  ]);
-  const text = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
-  const caller = name + HOST_IDENTITY_SUFFIX;
-  // Some commands never need the library for certificates.
-  const { issueLeaf, loadAuthority } = await import("../identities/x509.ts");
-  const pair = await issueLeaf(await loadAuthority(text(ca), text(key)), {
-    subject: [{ CN: [caller] }],
-    usage: "client",
-    // Good for the list alone, and nobody renews it on the host.
-    notAfter: new Date(systemClock.now() + KRL_YEARS * 365 * 86_400_000),
-  });
-  const signers = allowedSignersLine(createEnvelopeKey(seed), [KRL_NAMESPACE]);
-  const folder = at(out);
-  await writeFolder(folder, {
-    "ca.crt": text(ca),
-    "client.crt": pair.certPem,
-    "client.key": pair.keyPem,
-    krl_signers: `${signers}\n`,
-    "signer.env": `GATEWAY_KRL_SIGNER=${readUrl(url)}\n`,
-  });
-  try {
-    await editSignerFile({
-      path,
-      workingFolder,
-      edit: (text) => setValue(text, ["krl_callers", caller], [name]),
+`,
+  async run({ name, config: path, url, caKey, out = `krl-${name}` }, { workingFolder }) {
+    const config = await loadSignerHosts(path, workingFolder);
+    if (!Object.hasOwn(config.hosts, name)) {
+      throw new AppError("not_found", `unknown host: ${quoteText(name)}`);
+    }
+    if (config.envelope_key === "") {
+      throw badConfig("Cannot sign a list: the signer's config has no envelope_key");
+    }
+    const at = (file: string) => resolve(workingFolder, file);
+    const [ca, key, seed] = await Promise.all([
+      readOperatorFile(at(config.client_ca), "client_ca"),
+      readOperatorFile(at(caKey), "the CA's key"),
+      readOperatorFile(at(config.envelope_key), "envelope_key"),
+    ]);
+    const text = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
+    const caller = name + HOST_IDENTITY_SUFFIX;
+    // Some commands never need the library for certificates.
+    const { issueLeaf, loadAuthority } = await import("../identities/x509.ts");
+    const pair = await issueLeaf(await loadAuthority(text(ca), text(key)), {
+      subject: [{ CN: [caller] }],
+      usage: "client",
+      // It is valid for the list only, and nobody renews it on the host.
+      notAfter: new Date(systemClock.now() + KRL_YEARS * 365 * 86_400_000),
     });
-  } catch (error) {
-    await Deno.remove(folder, { recursive: true });
-    throw error;
-  }
-  return {
-    json: { host: name, caller, folder },
-    lines: [
-      `${caller} may fetch the revocation list for ${name} after the next reload of the signer. Run:`,
-      "  broker-ctl reload",
-      `  scp -r ${shellQuote(folder)} /usr/share/gateway/krl/* ${shellQuote(`root@${name}:`)}`,
-      `  ssh ${shellQuote(`root@${name}`)} ./install-gateway-krl ${shellQuote(basename(folder))}`,
-      `  ssh ${shellQuote(`root@${name}`)} ./install-gateway-krl --keep`,
-      "The last command must be a new login within 5 minutes. In the sources, shim/ holds the files of " +
-      "/usr/share/gateway/krl/, and shim/KRL.md the instructions.",
-    ],
-  };
-}
+    const signers = allowedSignersLine(createEnvelopeKey(seed), [KRL_NAMESPACE]);
+    const folder = at(out);
+    await writeFolder(folder, {
+      "ca.crt": text(ca),
+      "client.crt": pair.certPem,
+      "client.key": pair.keyPem,
+      krl_signers: `${signers}\n`,
+      "signer.env": `GATEWAY_KRL_SIGNER=${readUrl(url)}\n`,
+    });
+    try {
+      await editSignerFile({
+        path,
+        workingFolder,
+        edit: (text) => setValue(text, ["krl_callers", caller], [name]),
+      });
+    } catch (error) {
+      await Deno.remove(folder, { recursive: true });
+      throw error;
+    }
+    return {
+      json: { host: name, caller, folder },
+      lines: [
+        `${caller} may fetch the revocation list for ${name} after the next reload of the signer. Run:`,
+        "  broker-ctl reload",
+        `  scp -r ${shellQuote(folder)} /usr/share/gateway/krl/* ${shellQuote(`root@${name}:`)}`,
+        `  ssh ${shellQuote(`root@${name}`)} ./install-gateway-krl ${shellQuote(basename(folder))}`,
+        `  ssh ${shellQuote(`root@${name}`)} ./install-gateway-krl --keep`,
+        "The last command must be a new login within 5 minutes. In the sources, shim/ holds the files of " +
+        "/usr/share/gateway/krl/, and shim/KRL.md the instructions.",
+      ],
+    };
+  },
+});
 
 /** @throws {AppError} `invalid_request` for what a host's curl would not take, or a shell would take apart */
 function readUrl(text: string): string {
@@ -111,7 +96,7 @@ function readUrl(text: string): string {
   if (url?.protocol === "https:" && url.pathname === "/" && url.origin === text.replace(/\/$/, "")) {
     return url.origin;
   }
-  throw new AppError("invalid_request", `Cannot use --url ${quoteText(text)}: expected https://name:port`);
+  throw invalid(`Cannot use --url ${quoteText(text)}: expected https://name:port`);
 }
 
 /** @throws {AppError} `conflict` when there is such a folder: it may be in use */
@@ -120,7 +105,7 @@ async function writeFolder(folder: string, files: Readonly<Record<string, string
     await Deno.mkdir(folder, { mode: 0o700 });
   } catch (error) {
     if (!(error instanceof Deno.errors.AlreadyExists)) throw error;
-    throw new AppError("conflict", `Cannot make ${quoteText(folder)}: it exists; name another with --out`);
+    throw conflict(`Cannot make ${quoteText(folder)}: it exists; name another with --out`);
   }
   for (const [name, text] of Object.entries(files)) {
     await Deno.writeTextFile(join(folder, name), text, { mode: 0o600, createNew: true });

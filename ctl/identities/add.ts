@@ -1,18 +1,15 @@
 import { join, resolve } from "node:path";
-import { systemClock, systemRandom } from "@gateway/shared/clock";
+import { systemRandom } from "@gateway/shared/clock";
 import { appendToList } from "@gateway/shared/config";
-import { AppError } from "@gateway/shared/errors";
+import type { AppError } from "@gateway/shared/errors";
 import { ifThere, readRegularText } from "@gateway/shared/files";
 import { quoteText } from "@gateway/shared/text";
-import { countOf, once, repeated } from "../kit/arguments.ts";
-import type { AddCommand, CommandContext } from "../kit/context.ts";
-import { editSignerFile } from "../kit/edit_signer_file.ts";
-import { checkNames, openAuthority } from "./authority.ts";
-import { bundlePassword } from "./bundle_password.ts";
-import { readCertificateFacts } from "./certificate_facts.ts";
+import { command, count, repeat } from "../kit/command.ts";
 import { createFile, readOperatorFile } from "../kit/files.ts";
-import type { FoundCertificate } from "./folder.ts";
-import { findIssued } from "./issued.ts";
+import { editSignerFile } from "../kit/signer_change.ts";
+import { checkNames, endIn, findIssued, openAuthority } from "./authority.ts";
+import { bundlePassword, encodePkcs12 } from "./pkcs12.ts";
+import { readCertificateFacts } from "./certificate_facts.ts";
 import {
   checkName,
   checkRole,
@@ -24,21 +21,37 @@ import {
   parseKind,
   roleOf,
 } from "./kinds.ts";
-import { addCaller, type ControlPlaneFile } from "./control_plane_file.ts";
-import { type IdentityFlags, type IdentitySetUp, openOwnSetUp, refuseDenied } from "./set_up.ts";
-import { encodePkcs12 } from "./pkcs12.ts";
-import type { CommandResult } from "../kit/output.ts";
+import {
+  addCaller,
+  CA_KEY,
+  CONTROL_PLANE,
+  type ControlPlaneFile,
+  type FoundCertificate,
+  type IdentitySetUp,
+  openOwnSetUp,
+  PKI,
+  refuseDenied,
+} from "./set_up.ts";
+import { conflict, invalid } from "../kit/output.ts";
 
-interface AddFlags extends IdentityFlags {
-  readonly days?: number;
-  readonly san?: readonly string[];
-  readonly csr?: string;
-  readonly out?: string;
-  readonly p12?: boolean;
-  readonly passwordFile?: string;
-}
-
-const ADD_EXAMPLES = `
+/** `identity add`: a certificate for a new name. */
+export const ADD = command({
+  name: "add",
+  summary: "Issue a certificate for somebody new.",
+  takes: {
+    "<kind>": "what it is for",
+    "<name>": "the CN: who its holder is to the services",
+    "--days <n>": count(`how long it is good (default: ${LEAF_DAYS})`, 1, 825),
+    "--san <name>": repeat("a name or address that a listener is reached by; repeat for more"),
+    "--csr <file>": "a request; the private key stays where that was made",
+    "--out <folder>": "where the files go (default: the folder of client_ca)",
+    "--p12": "also a bundle for a browser",
+    "--password-file <file>": "with --p12: its password, in the first line",
+    ...PKI,
+    ...CA_KEY,
+    ...CONTROL_PLANE,
+  },
+  help: `
 Examples:
   broker-ctl identity add agent agent-7 --config gateway/signer.json
   broker-ctl identity add approver ann --p12 --config gateway/signer.json
@@ -52,126 +65,91 @@ to reload_callers, a control plane to trusted_forwarders, an approver to approva
 that has some; which hosts a broker may use is said by broker-ctl callers add. --p12 makes NAME.p12 for a browser, with a password that is printed once, or that of --password-file.
 Approvers on other machines need it and mtls_ca.crt. What was ended half-way goes on when it is run again. Root works in
 no folder that another user may write to, and with --pki in no other than that one.
-`;
+`,
+  async run(flags, { workingFolder }) {
+    const [kind, name] = [parseKind(flags.kind), checkName(flags.name)];
+    const setUp = await openOwnSetUp(flags, workingFolder);
+    const holder = checkFree(kind, name, setUp);
+    const { p12 = false, csr, passwordFile, san = [] } = flags;
+    const refuse = (problem: string) => invalid(problem);
+    if (p12 && csr !== undefined) {
+      throw refuse("Options '--p12' and '--csr' exclude each other: the key is not here");
+    }
+    if (passwordFile !== undefined && !p12) {
+      throw refuse("Option '--password-file' means nothing without '--p12'");
+    }
+    if (san.length > 0 && !isServer(kind)) {
+      throw refuse(`Option '--san' means nothing to a ${kind}: nobody connects to it`);
+    }
+    const password = p12 ? await bundlePassword(passwordFile, workingFolder, systemRandom) : undefined;
+    const { certify, readPublicKey, readRequestKey, requestCertificate } = await import("./x509.ts");
+    const authority = await openAuthority(setUp.signer.client_ca, flags.caKey, workingFolder);
+    const names = isServer(kind) ? [...LOCAL_NAMES, ...san] : [];
+    checkNames(authority, names);
+    const request = csr === undefined
+      ? undefined
+      : new TextDecoder().decode(await readOperatorFile(resolve(workingFolder, csr), "the request"));
+    const folder = flags.out === undefined ? setUp.folder : resolve(workingFolder, flags.out);
+    const at = (suffix: string) => join(folder, `${name}.${suffix}`);
+    // A key without a certificate is left of an interrupted attempt.
+    const left = request === undefined ? await ifThere(readRegularText(at("key"))) : undefined;
+    const keyPem = request === undefined ? left ?? (await requestCertificate(name)).keyPem : undefined;
+    const publicKey = keyPem === undefined ? await readRequestKey(request ?? "") : readPublicKey(keyPem);
+    const own = join(setUp.folder, `${name}.crt`);
+    const issued = await findIssued([at("crt"), own], { kind, name, authority, publicKey });
+    if (holder !== undefined) {
+      const isWhole = !lacksRole(kind, name, setUp) && await ifThere(Deno.lstat(at("crt"))) !== undefined;
+      if (issued === undefined || isWhole) throw alreadyThere(holder.path, name);
+    }
+    const notAfter = issued === undefined
+      ? endIn(flags.days ?? LEAF_DAYS, authority)
+      : readCertificateFacts(issued).notAfter;
+    const certPem = issued ?? await certify(authority, publicKey, {
+      subject: [{ OU: [kind] }, { CN: [name] }],
+      usage: IDENTITY_KINDS[kind],
+      subjectAltNames: names,
+      notAfter,
+    });
+    // The certificate comes last: an interrupted attempt can then be repeated.
+    if (keyPem !== undefined && left === undefined) await createFile(at("key"), keyPem, 0o600);
+    if (password !== undefined && keyPem !== undefined) {
+      const bundle = encodePkcs12({ certPem, keyPem }, {
+        password: password.text,
+        name,
+        random: systemRandom,
+      });
+      await ifThere(Deno.remove(at("p12")));
+      await createFile(at("p12"), bundle, 0o600);
+    }
+    // A certificate that is written elsewhere only would be missing in the list, and never be renewed.
+    for (const path of new Set([at("crt"), own])) {
+      if (await ifThere(Deno.lstat(path)) === undefined) await createFile(path, certPem, 0o644);
+    }
+    const next = await giveRole(kind, name, setUp, flags.config, workingFolder);
+    const files = [
+      at("crt"),
+      ...keyPem === undefined ? [] : [at("key")],
+      ...password === undefined ? [] : [at("p12")],
+    ];
+    return {
+      json: {
+        kind,
+        name,
+        files,
+        expires: notAfter.toISOString(),
+        ...(password?.isNew === true && { password: password.text }),
+        next,
+      },
+      lines: [
+        `${kind} ${quoteText(name)} added: ${files.join(", ")}`,
+        ...(password?.isNew === true ? [`the bundle's password, shown this once: ${password.text}`] : []),
+        ...next,
+      ],
+    };
+  },
+});
 
-/** `identity add`: a certificate for somebody new. */
-export const addIdentityAdd: AddCommand = (identity, context) => {
-  identity.command("add")
-    .description("Issue a certificate for somebody new.")
-    .argument("<kind>", "what it is for")
-    .argument("<name>", "the CN: who its holder is to the services")
-    .option("--days <n>", `how long it is good (default: ${LEAF_DAYS})`, countOf(1, 825))
-    .option("--san <name>", "a name or address that a listener is reached by; repeat for more", repeated)
-    .option("--csr <file>", "a request; the private key stays where that was made", once)
-    .option("--out <folder>", "where the files go (default: the folder of client_ca)", once)
-    .option("--p12", "also a bundle for a browser")
-    .option("--password-file <file>", "with --p12: its password, in the first line", once)
-    .option("--pki <folder>", "the folder that client_ca must be in, whatever the config says", once)
-    .option("--ca-key <file>", "the private key of client_ca (default: beside it)", once)
-    .option("--control-plane <file>", "its config (default: control-plane.json beside the signer's)", once)
-    .addHelpText("after", ADD_EXAMPLES)
-    .action((kind: string, name: string, _flags, command) =>
-      context.run(
-        command,
-        ["config"],
-        () => add(parseKind(kind), checkName(name), command.optsWithGlobals() as AddFlags, context),
-      )
-    );
-};
-
-async function add(
-  kind: IdentityKind,
-  name: string,
-  flags: AddFlags,
-  context: CommandContext,
-): Promise<CommandResult> {
-  const { workingFolder } = context;
-  const setUp = await openOwnSetUp(flags, context);
-  const holder = checkFree(kind, name, setUp);
-  if (flags.p12 === true && flags.csr !== undefined) {
-    throw new AppError(
-      "invalid_request",
-      "Options '--p12' and '--csr' exclude each other: the key is not here",
-    );
-  }
-  if (flags.passwordFile !== undefined && flags.p12 !== true) {
-    throw new AppError("invalid_request", "Option '--password-file' means nothing without '--p12'");
-  }
-  if ((flags.san ?? []).length > 0 && !isServer(kind)) {
-    throw new AppError("invalid_request", `Option '--san' means nothing to a ${kind}: nobody connects to it`);
-  }
-  const password = flags.p12 === true
-    ? await bundlePassword(flags.passwordFile, workingFolder, systemRandom)
-    : undefined;
-  const { certify, readPublicKey, readRequestKey, requestCertificate } = await import("./x509.ts");
-  const authority = await openAuthority({
-    clientCa: setUp.signer.client_ca,
-    caKey: flags.caKey,
-    workingFolder,
-  });
-  const names = isServer(kind) ? [...LOCAL_NAMES, ...flags.san ?? []] : [];
-  checkNames(authority, names);
-  const request = flags.csr === undefined
-    ? undefined
-    : new TextDecoder().decode(await readOperatorFile(resolve(workingFolder, flags.csr), "the request"));
-  const folder = flags.out === undefined ? setUp.folder : resolve(workingFolder, flags.out);
-  const at = (suffix: string) => join(folder, `${name}.${suffix}`);
-  // A key without its certificate is what an attempt left that was ended half-way.
-  const left = request === undefined ? await ifThere(readRegularText(at("key"))) : undefined;
-  const keyPem = request === undefined ? left ?? (await requestCertificate(name)).keyPem : undefined;
-  const publicKey = keyPem === undefined ? await readRequestKey(request ?? "") : readPublicKey(keyPem);
-  const own = join(setUp.folder, `${name}.crt`);
-  const issued = await findIssued([at("crt"), own], { kind, name, authority, publicKey });
-  if (holder !== undefined) {
-    const isWhole = !lacksRole(kind, name, setUp) && await ifThere(Deno.lstat(at("crt"))) !== undefined;
-    if (issued === undefined || isWhole) throw alreadyThere(holder.path, name);
-  }
-  // Not after the CA, which would be believed no more.
-  const wished = systemClock.now() + (flags.days ?? LEAF_DAYS) * 86_400_000;
-  const notAfter = issued === undefined
-    ? new Date(Math.min(wished, authority.certificate.notAfter.getTime()))
-    : readCertificateFacts(issued).notAfter;
-  const certPem = issued ?? await certify(authority, publicKey, {
-    subject: [{ OU: [kind] }, { CN: [name] }],
-    usage: IDENTITY_KINDS[kind].usage,
-    subjectAltNames: names,
-    notAfter,
-  });
-  // The certificate last: without it there is no identity, and the next attempt goes on.
-  if (keyPem !== undefined && left === undefined) await createFile(at("key"), keyPem, 0o600);
-  if (password !== undefined && keyPem !== undefined) {
-    const bundle = encodePkcs12({ certPem, keyPem }, { password: password.text, name, random: systemRandom });
-    await ifThere(Deno.remove(at("p12")));
-    await createFile(at("p12"), bundle, 0o600);
-  }
-  // Of one that went elsewhere the list would know nothing, and nobody would renew it.
-  for (const path of new Set([at("crt"), own])) {
-    if (await ifThere(Deno.lstat(path)) === undefined) await createFile(path, certPem, 0o644);
-  }
-  const next = await giveRole(kind, name, setUp, { ...flags, workingFolder });
-  const files = [
-    at("crt"),
-    ...keyPem === undefined ? [] : [at("key")],
-    ...password === undefined ? [] : [at("p12")],
-  ];
-  return {
-    json: {
-      kind,
-      name,
-      files,
-      expires: notAfter.toISOString(),
-      ...(password?.isNew === true && { password: password.text }),
-      next,
-    },
-    lines: [
-      `${kind} ${quoteText(name)} added: ${files.join(", ")}`,
-      ...(password?.isNew === true ? [`the bundle's password, shown this once: ${password.text}`] : []),
-      ...next,
-    ],
-  };
-}
-
-/** @returns what an attempt may have left that was ended half-way */
+/** @returns the certificate that an interrupted attempt may have left */
 function checkFree(
   kind: IdentityKind,
   name: string,
@@ -187,13 +165,11 @@ function checkFree(
 }
 
 function alreadyThere(path: string, name: string): AppError {
-  return new AppError(
-    "conflict",
-    `There is ${quoteText(path)} for ${quoteText(name)}; broker-ctl identity renew makes it last longer`,
-  );
+  const fix = "broker-ctl identity renew makes it last longer";
+  return conflict(`There is ${quoteText(path)} for ${quoteText(name)}; ${fix}`);
 }
 
-/** Whether a config is still to be told of somebody. */
+/** Checks if a config does not name the identity yet. */
 function lacksRole(kind: IdentityKind, name: string, { signer, controlPlane }: IdentitySetUp): boolean {
   switch (kind) {
     case "operator":
@@ -203,8 +179,7 @@ function lacksRole(kind: IdentityKind, name: string, { signer, controlPlane }: I
     case "approver":
       return controlPlane?.config.approval.callers.includes(name) === false;
     case "broker":
-      return controlPlane !== undefined && namesBrokers(controlPlane) &&
-        !controlPlane.config.sign_callers.includes(name);
+      return namesBrokers(controlPlane) && !controlPlane.config.sign_callers.includes(name);
     case "agent":
     case "signer":
       return false;
@@ -213,22 +188,23 @@ function lacksRole(kind: IdentityKind, name: string, { signer, controlPlane }: I
   }
 }
 
-/** Where nobody is named everybody may ask: the first name would shut the others out. */
-function namesBrokers({ config }: ControlPlaneFile): boolean {
-  return config.sign_callers.length > 0;
+/** An empty list lets every broker in: the first name would lock the others out. */
+function namesBrokers(controlPlane: IdentitySetUp["controlPlane"]): controlPlane is ControlPlaneFile {
+  return controlPlane !== undefined && controlPlane.config.sign_callers.length > 0;
 }
 
-/** What the configs say about whoever is new, and what is left to do. */
+/** Writes the new name into the configs. @returns the steps that are left */
 async function giveRole(
   kind: IdentityKind,
   name: string,
   { signer, signerFile, controlPlane }: IdentitySetUp,
-  { config, workingFolder }: AddFlags & { readonly workingFolder: string },
+  path: string | undefined,
+  workingFolder: string,
 ): Promise<readonly string[]> {
+  const quoted = quoteText(name);
   const addToSigner = async (list: "reload_callers" | "trusted_forwarders") => {
     await editSignerFile({
-      path: config,
-      workingFolder,
+      ...{ path, workingFolder },
       edit: (text, { [list]: names }) => names.includes(name) ? text : appendToList(text, [list], name),
     });
     return `it is in ${list} of ${signerFile}; next: broker-ctl reload`;
@@ -241,28 +217,22 @@ async function giveRole(
     case "approver":
       return [
         controlPlane === undefined
-          ? `next: add ${quoteText(name)} to approval.callers of the control plane's config, and restart it`
+          ? `next: add ${quoted} to approval.callers of the control plane's config, and restart it`
           : await addCaller(controlPlane, "approver", name),
       ];
     case "broker": {
-      const via = signer.trusted_forwarders.length === 0
-        ? ""
-        : ` --only-via ${signer.trusted_forwarders.join(",")}`;
-      const isNamed = controlPlane !== undefined && namesBrokers(controlPlane);
+      const forwarders = signer.trusted_forwarders.join(",");
+      const via = forwarders === "" ? "" : ` --only-via ${forwarders}`;
       return [
-        ...isNamed ? [await addCaller(controlPlane, "broker", name)] : [],
+        ...namesBrokers(controlPlane) ? [await addCaller(controlPlane, "broker", name)] : [],
         ...controlPlane === undefined && via !== ""
-          ? [`next: add ${quoteText(name)} to sign_callers of the control plane's config, and restart it`]
+          ? [`next: add ${quoted} to sign_callers of the control plane's config, and restart it`]
           : [],
         `next: broker-ctl callers add --name ${name} --groups …${via}, for the hosts that it may use`,
       ];
     }
     case "agent":
-      return [
-        `next: add ${
-          quoteText(name)
-        } to run_callers of a broker's config that has it, and restart that broker`,
-      ];
+      return [`next: add ${quoted} to run_callers of a broker's config that has it, and restart that broker`];
     case "signer":
       return [];
     default:

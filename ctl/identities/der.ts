@@ -1,27 +1,19 @@
 import { concatBytes } from "@gateway/shared/text";
 
-/** What of DER (X.690) a certificate bundle needs: values are written, never read. */
+/** The part of DER (X.690) that a certificate bundle needs. */
 
-const encoder = new TextEncoder();
-
-/** A value of any type: its tag, its length, its content. */
 export function encodeDer(tag: number, ...contents: readonly Uint8Array[]): Uint8Array {
   const content = concatBytes(contents);
   return concatBytes([Uint8Array.of(tag, ...encodeLength(content.length)), content]);
 }
 
-export function sequence(...elements: readonly Uint8Array[]): Uint8Array {
-  return encodeDer(0x30, ...elements);
-}
+export const sequence = (...elements: readonly Uint8Array[]) => encodeDer(0x30, ...elements);
 
-/** SET OF, in the order that DER wants: by the elements' bytes. */
-export function setOf(...elements: readonly Uint8Array[]): Uint8Array {
-  return encodeDer(0x31, ...elements.toSorted((left, right) => left.toHex() < right.toHex() ? -1 : 1));
-}
+/** SET OF, in the order of DER: by the elements' bytes. */
+export const setOf = (...elements: readonly Uint8Array[]) =>
+  encodeDer(0x31, ...elements.toSorted((left, right) => left.toHex() < right.toHex() ? -1 : 1));
 
-export function octetString(content: Uint8Array): Uint8Array {
-  return encodeDer(0x04, content);
-}
+export const octetString = (content: Uint8Array) => encodeDer(0x04, content);
 
 /** INTEGER, not negative. */
 export function integer(value: number): Uint8Array {
@@ -36,32 +28,18 @@ export function objectIdentifier(text: string): Uint8Array {
 }
 
 /** BMPString: UTF-16, big endian. */
-export function bmpString(text: string): Uint8Array {
-  return encodeDer(0x1e, encodeBmp(text));
-}
+export const bmpString = (text: string) => encodeDer(0x1e, encodeBmp(text));
 
 /** The bytes of a BMPString. */
 export function encodeBmp(text: string): Uint8Array {
-  return Uint8Array.from(
-    Array.from({ length: text.length }, (_, index) => text.charCodeAt(index)).flatMap((unit) => [
-      unit >> 8,
-      unit & 0xff,
-    ]),
-  );
+  const units = Array.from({ length: text.length }, (_, index) => text.charCodeAt(index));
+  return Uint8Array.from(units.flatMap((unit) => [unit >> 8, unit & 0xff]));
 }
 
-/** NULL. */
 export const NULL: Uint8Array = Uint8Array.of(0x05, 0x00);
 
 /** An EXPLICIT tag around a value. */
-export function explicit(number: number, value: Uint8Array): Uint8Array {
-  return encodeDer(0xa0 + number, value);
-}
-
-/** An IMPLICIT tag of a value that holds no others. */
-export function implicit(number: number, content: Uint8Array | string): Uint8Array {
-  return encodeDer(0x80 + number, typeof content === "string" ? encoder.encode(content) : content);
-}
+export const explicit = (number: number, value: Uint8Array) => encodeDer(0xa0 + number, value);
 
 function encodeLength(length: number): readonly number[] {
   if (length < 0x80) return [length];

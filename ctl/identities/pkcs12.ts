@@ -13,11 +13,13 @@ import {
   setOf,
 } from "./der.ts";
 import type { CertificatePair } from "./x509.ts";
+import { resolve } from "node:path";
+import { readOperatorFile } from "../kit/files.ts";
+import { badConfig } from "../kit/output.ts";
 
-/** Options of {@linkcode encodePkcs12}. */
 interface Pkcs12Options {
   readonly password: string;
-  /** What a browser shows in its list of certificates; ASCII. */
+  /** The label in a browser's list of certificates; ASCII. */
   readonly name: string;
   readonly random: Random;
 }
@@ -25,7 +27,7 @@ interface Pkcs12Options {
 const ITERATIONS = 10_000;
 const SALT_BYTES = 16;
 const BLOCK_BYTES = 64;
-/** What the KDF of RFC 7292 appendix B makes the key for: a MAC. */
+/** The purpose of the key in the KDF of RFC 7292 appendix B: a MAC. */
 const MAC_PURPOSE = 3;
 
 const OID = {
@@ -48,7 +50,7 @@ const OID = {
  */
 export function encodePkcs12(pair: CertificatePair, options: Pkcs12Options): Uint8Array {
   const der = decodePem(pair.certPem);
-  // The same in both bags: by it a browser finds the key of the certificate.
+  // The same in both bags: a browser finds the key of the certificate by it.
   const keyId = createHash("sha256").update(der).digest();
   const attributes = setOf(
     sequence(objectIdentifier(OID.friendlyName), setOf(bmpString(options.name))),
@@ -63,13 +65,10 @@ export function encodePkcs12(pair: CertificatePair, options: Pkcs12Options): Uin
   return sequence(integer(3), data(safe), signSafe(safe, options));
 }
 
-function bag(type: string, value: Uint8Array, attributes: Uint8Array): Uint8Array {
-  return sequence(objectIdentifier(type), explicit(0, value), attributes);
-}
+const bag = (type: string, value: Uint8Array, attributes: Uint8Array) =>
+  sequence(objectIdentifier(type), explicit(0, value), attributes);
 
-function data(content: Uint8Array): Uint8Array {
-  return sequence(objectIdentifier(OID.data), explicit(0, octetString(content)));
-}
+const data = (content: Uint8Array) => sequence(objectIdentifier(OID.data), explicit(0, octetString(content)));
 
 /** EncryptedPrivateKeyInfo of RFC 5958, PBES2 of RFC 8018. */
 function encryptKey(pkcs8: Uint8Array, { password, random }: Pkcs12Options): Uint8Array {
@@ -93,7 +92,7 @@ function signSafe(safe: Uint8Array, { password, random }: Pkcs12Options): Uint8A
   return sequence(digestInfo, octetString(salt), integer(ITERATIONS));
 }
 
-/** The KDF of RFC 7292 appendix B.2 for one block: SHA-256 gives as many bytes as are wanted. */
+/** The KDF of RFC 7292 appendix B.2 for one block: SHA-256 returns enough bytes. */
 function deriveMacKey(password: string, salt: Uint8Array): Uint8Array {
   const purpose = new Uint8Array(BLOCK_BYTES).fill(MAC_PURPOSE);
   const secret = concatBytes([encodeBmp(password), Uint8Array.of(0, 0)]);
@@ -102,7 +101,7 @@ function deriveMacKey(password: string, salt: Uint8Array): Uint8Array {
   return key;
 }
 
-/** The bytes again and again, up to the end of a block. */
+/** Repeats the bytes up to the end of a block. */
 function fillBlocks(bytes: Uint8Array): Uint8Array {
   const length = Math.ceil(bytes.length / BLOCK_BYTES) * BLOCK_BYTES;
   return Uint8Array.from({ length }, (_, index) => bytes[index % bytes.length] ?? 0);
@@ -110,4 +109,29 @@ function fillBlocks(bytes: Uint8Array): Uint8Array {
 
 function decodePem(pem: string): Uint8Array {
   return Uint8Array.fromBase64(pem.replaceAll(/-----[^-]+-----/g, ""));
+}
+
+/** An attacker who has the file can guess without limit. */
+const SHORTEST = 12;
+const RANDOM_BYTES = 15;
+
+/**
+ * The password in a file's first line, or a new one.
+ *
+ * @throws {AppError} `not_found` or `invalid_config` for an unreadable file, and for a password that is short or that
+ * browsers encode differently
+ */
+export async function bundlePassword(file: string | undefined, workingFolder: string, random: Random) {
+  if (file === undefined) return { text: randomPassword(random), isNew: true };
+  const bytes = await readOperatorFile(resolve(workingFolder, file), "the password");
+  const [text = ""] = new TextDecoder().decode(bytes).split(/\r?\n/);
+  if (/^[\x20-\x7e]*$/.test(text) && text.length >= SHORTEST) return { text, isNew: false };
+  throw badConfig(
+    `Cannot use the password: expected ${SHORTEST} or more printable ASCII characters in the first line`,
+  );
+}
+
+/** A password of 120 bits. */
+export function randomPassword(random: Random): string {
+  return random.bytes(RANDOM_BYTES).toBase64({ alphabet: "base64url" });
 }

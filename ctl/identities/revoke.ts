@@ -1,25 +1,29 @@
 import { basename, dirname, join, resolve } from "node:path";
-import type { Command } from "commander";
 import { brokerConfig, UNSUPPORTED_BROKER_KEYS } from "@gateway/broker/config";
 import { systemClock } from "@gateway/shared/clock";
 import { loadConfig } from "@gateway/shared/config";
-import { AppError, errorText } from "@gateway/shared/errors";
+import { errorText } from "@gateway/shared/errors";
 import { ifThere } from "@gateway/shared/files";
 import { quoteText } from "@gateway/shared/text";
 import { type FreezeRequest, freezeRequest, freezeResponse } from "@gateway/shared/wire";
-import { asOneWord, once } from "../kit/arguments.ts";
-import type { AddCommand, CommandContext } from "../kit/context.ts";
-import { addDenied } from "./denied.ts";
-import { type IdentityFlags, type IdentitySetUp, openOwnSetUp } from "./set_up.ts";
-import { type CommandResult, HintedError } from "../kit/output.ts";
-import { addRemoteOptions, askSigner, REMOTE_HELP } from "../kit/remote.ts";
+import { asOneWord } from "../kit/arguments.ts";
+import { type Call, command } from "../kit/command.ts";
+import { badConfig, HintedError, invalid } from "../kit/output.ts";
+import { askSigner, REMOTE_HELP, SIGNER, usesSigner } from "../kit/remote.ts";
+import { addDenied, type IdentitySetUp, openOwnSetUp, PKI } from "./set_up.ts";
 
-interface RevokeFlags extends IdentityFlags {
-  readonly reason?: string;
-  readonly freeze: boolean;
-}
-
-const EXAMPLES = `
+/** `identity revoke`: services reject a certificate before its end. */
+export const REVOKE = command({
+  name: "revoke",
+  summary: "Have a certificate refused from now on.",
+  takes: {
+    ...SIGNER,
+    "<name>": "the CN",
+    "--reason <text>": "why, such as a ticket's number; blanks become _",
+    ...PKI,
+    "--no-freeze": "change the list alone; the signer is not asked",
+  },
+  help: `
 Examples:
   broker-ctl identity revoke agent-7 --reason INC-42 --config gateway/signer.json
   broker-ctl identity revoke agent-7 --no-freeze --config gateway/signer.json
@@ -28,120 +32,83 @@ Freezes the CN in the signer at once, as a caller and as an end user (a broker n
 of denied_callers, which every listener that names the list takes within 10 seconds, and ends its open connections.
 What fails of the two is said with what to do; the other is done all the same.
 The list is never shortened by this program. Where a service runs on another machine, take the list there.
-${REMOTE_HELP}`;
-
-/** `identity revoke`: a certificate that is no longer good, though it has not ended. */
-export const addIdentityRevoke: AddCommand = (identity, context) => {
-  addRemoteOptions(identity.command("revoke"))
-    .description("Have a certificate refused from now on.")
-    .argument("<name>", "the CN")
-    .option("--reason <text>", "why, such as a ticket's number; blanks become _", once)
-    .option("--pki <folder>", "the folder that client_ca must be in, whatever the config says", once)
-    .option("--no-freeze", "change the list alone; the signer is not asked")
-    .addHelpText("after", EXAMPLES)
-    .action((name: string, _flags, command: Command) =>
-      context.run(
-        command,
-        ["config", "clientConfig"],
-        () => revoke(name, command, context),
-      )
-    );
-};
-
-async function revoke(name: string, command: Command, context: CommandContext): Promise<CommandResult> {
-  const { reason: text = "", freeze, ...flags } = command.optsWithGlobals() as RevokeFlags;
-  const reason = asOneWord(text);
-  const requests = (["caller", "end_user"] as const).map((kind) => {
-    const { data } = freezeRequest.safeParse({ kind, value: name, reason, allow_volatile: true });
-    if (data !== undefined) return data;
-    throw new AppError(
-      "invalid_request",
-      "Cannot revoke: the name must be one word, and --reason have no control characters",
-    );
-  });
-  const setUp = await openOwnSetUp(flags, context);
-  const { denied } = setUp;
-  if (denied === undefined) {
-    throw new HintedError(
-      new AppError("invalid_config", "Cannot revoke: the signer's config has no denied_callers"),
-      `"denied_callers": ${
-        quoteText(join(setUp.folder, "denied_callers"))
-      } in the config of each service, an empty ` +
-        "file of that name, and a restart",
-    );
-  }
-  const frozen = freeze ? await attempt(() => freezeAll(command, context, requests)) : undefined;
-  const time = new Date(systemClock.now()).toISOString();
-  const listed = await attempt(() => addDenied(denied, name, `${time} ${reason}`.trimEnd()));
-  const others = await findOtherLists(setUp, denied.path);
-  const problems = [
-    ...frozen?.kind === "failed"
-      ? [
-        `NOT frozen: ${frozen.why}; sessions may go on until broker-ctl freeze --caller ${name} and ` +
-        `--end-user ${name} succeed`,
-      ]
-      : [],
-    ...listed.kind === "failed"
-      ? [
-        `NOT on ${denied.path}: ${listed.why}; its certificate is believed until broker-ctl identity revoke ` +
-        `${name} succeeds`,
-      ]
-      : [],
-  ];
-  const isFrozen = frozen?.kind === "done";
-  return {
-    json: {
-      name,
-      denied: listed.kind === "done",
-      frozen: isFrozen,
-      ...(problems.length > 0 && { problem: problems.join("; ") }),
-      warnings: others,
-    },
-    lines: [
-      ...(isFrozen ? [`${quoteText(name)} is frozen in the signer, as a caller and as an end user`] : []),
-      ...listed.kind === "done"
-        ? [`${quoteText(name)} ${listed.result ? "is on" : "was already on"} ${denied.path}`]
-        : [],
-      ...others.map((path) =>
-        `warning: ${path} does not name that list: its listener goes on believing ${name}`
-      ),
-      ...problems,
-    ],
-    failed: problems.length > 0,
-  };
-}
-
-type Attempt<T> = { readonly kind: "done"; readonly result: T } | {
-  readonly kind: "failed";
-  readonly why: string;
-};
-
-/** One half that fails must not keep the other from being done. */
-async function attempt<T>(half: () => Promise<T>): Promise<Attempt<T>> {
-  try {
-    return { kind: "done", result: await half() };
-  } catch (error) {
-    return { kind: "failed", why: errorText(error) };
-  }
-}
-
-async function freezeAll(
-  command: Command,
-  context: CommandContext,
-  requests: readonly FreezeRequest[],
-): Promise<void> {
-  for (const body of requests) {
-    await askSigner(command, context, {
-      what: "freeze",
-      method: "POST",
-      path: "/v1/freeze",
-      body,
-      schema: freezeResponse,
+${REMOTE_HELP}`,
+  uses: usesSigner,
+  async run({ name, freeze, ...flags }, call) {
+    const reason = asOneWord(flags.reason ?? "");
+    const requests = (["caller", "end_user"] as const).map((kind) => {
+      const { data } = freezeRequest.safeParse({ kind, value: name, reason, allow_volatile: true });
+      if (data !== undefined) return data;
+      throw invalid("Cannot revoke: the name must be one word, and --reason have no control characters");
     });
+    const setUp = await openOwnSetUp(flags, call.workingFolder);
+    const { denied } = setUp;
+    if (denied === undefined) {
+      const list = quoteText(join(setUp.folder, "denied_callers"));
+      throw new HintedError(
+        badConfig("Cannot revoke: the signer's config has no denied_callers"),
+        `"denied_callers": ${list} in the config of each service, an empty file of that name, and a restart`,
+      );
+    }
+    const frozen = freeze ? await attempt(() => freezeAll(call, requests)) : undefined;
+    const time = new Date(systemClock.now()).toISOString();
+    const listed = await attempt(() => addDenied(denied, name, `${time} ${reason}`.trimEnd()));
+    const others = await findOtherLists(setUp, denied.path);
+    const problems = [
+      ...frozen?.kind === "failed"
+        ? [
+          `NOT frozen: ${frozen.why}; sessions may go on until broker-ctl freeze --caller ${name} and ` +
+          `--end-user ${name} succeed`,
+        ]
+        : [],
+      ...listed.kind === "failed"
+        ? [
+          `NOT on ${denied.path}: ${listed.why}; its certificate is believed until broker-ctl identity revoke ` +
+          `${name} succeeds`,
+        ]
+        : [],
+    ];
+    const isFrozen = frozen?.kind === "done";
+    return {
+      json: {
+        name,
+        denied: listed.kind === "done",
+        frozen: isFrozen,
+        ...(problems.length > 0 && { problem: problems.join("; ") }),
+        warnings: others,
+      },
+      lines: [
+        ...(isFrozen ? [`${quoteText(name)} is frozen in the signer, as a caller and as an end user`] : []),
+        ...listed.kind === "done"
+          ? [`${quoteText(name)} ${listed.result ? "is on" : "was already on"} ${denied.path}`]
+          : [],
+        ...others.map((path) =>
+          `warning: ${path} does not name that list: its listener goes on believing ${name}`
+        ),
+        ...problems,
+      ],
+      failed: problems.length > 0,
+    };
+  },
+});
+
+/** If one half fails, the other half must still be done. */
+async function attempt<T>(half: () => Promise<T>) {
+  try {
+    return { kind: "done" as const, result: await half() };
+  } catch (error) {
+    return { kind: "failed" as const, why: errorText(error) };
   }
 }
 
-/** Configs of listeners in the same folder that name another list, or none. */
+async function freezeAll(call: Call, requests: readonly FreezeRequest[]): Promise<void> {
+  for (const body of requests) {
+    const question = { what: "freeze", method: "POST", path: "/v1/freeze", body } as const;
+    await askSigner(call, { ...question, schema: freezeResponse });
+  }
+}
+
+/** Configs of listeners in the same directory that name another list, or no list. */
 async function findOtherLists(
   { signerFile, controlPlane }: IdentitySetUp,
   list: string,

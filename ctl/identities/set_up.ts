@@ -1,43 +1,45 @@
-import { dirname, resolve } from "node:path";
-import { AppError } from "@gateway/shared/errors";
-import { ifThere } from "@gateway/shared/files";
+import { basename, dirname, join, resolve } from "node:path";
+import { type ControlPlaneConfig, controlPlaneConfig } from "@gateway/control-plane/config";
+import { appendToList, loadConfig, parseConfig } from "@gateway/shared/config";
+import { AppError, errorText } from "@gateway/shared/errors";
+import {
+  describeReadFailure,
+  formatMode,
+  ifThere,
+  mayOthersWrite,
+  readRegularText,
+} from "@gateway/shared/files";
+import { parseDeniedCallers } from "@gateway/shared/http";
 import { quoteText } from "@gateway/shared/text";
-import type { SignerConfig } from "@gateway/signer/config";
-import type { CommandContext } from "../kit/context.ts";
+import { editLocked, readOperatorFile } from "../kit/files.ts";
+import { badConfig, conflict, HintedError, invalid } from "../kit/output.ts";
 import { loadSignerFile } from "../kit/signer_file.ts";
-import { type DeniedList, readDenied } from "./denied.ts";
-import { type FoundCertificate, identityFolder, listCertificates, requireOwn } from "./folder.ts";
-import { type ControlPlaneFile, findControlPlane } from "./control_plane_file.ts";
+import { readCertificateFacts } from "./certificate_facts.ts";
 
-/** The flags of all that is done with identities. */
-export interface IdentityFlags {
+/** The options that find the files of a deployment. */
+export const PKI = {
+  "--pki <folder>": "the folder that client_ca must be in, whatever the config says",
+} as const;
+export const CA_KEY = { "--ca-key <file>": "the private key of client_ca (default: beside it)" } as const;
+export const CONTROL_PLANE = {
+  "--control-plane <file>": "its config (default: control-plane.json beside the signer's)",
+} as const;
+
+interface SetUpFlags {
   readonly config?: string;
   readonly controlPlane?: string;
-  readonly caKey?: string;
-  /** The folder that `client_ca` has to be in. */
+  /** The directory that `client_ca` has to be in. */
   readonly pki?: string;
 }
 
-/** What identities are issued from, and for. */
-export interface IdentitySetUp {
-  readonly signerFile: string;
-  readonly signer: SignerConfig;
-  readonly controlPlane: ControlPlaneFile | undefined;
-  /** The folder of certificates and keys. */
-  readonly folder: string;
-  readonly certificates: readonly FoundCertificate[];
-  readonly denied: DeniedList | undefined;
-}
+export type IdentitySetUp = Awaited<ReturnType<typeof openSetUp>>;
 
-/** @throws {AppError} `invalid_config` or `not_found` naming what can't be used */
-export async function openSetUp(
-  flags: IdentityFlags,
-  { workingFolder }: Pick<CommandContext, "workingFolder">,
-): Promise<IdentitySetUp> {
+/** Opens the files that identities are issued from and for. @throws {AppError} naming the file that can't be used */
+export async function openSetUp(flags: SetUpFlags, workingFolder: string) {
   const signerFile = resolve(workingFolder, flags.config ?? "signer.json");
   const signer = await loadSignerFile(flags.config, workingFolder);
   const controlPlane = await findControlPlane(flags.controlPlane, signerFile, workingFolder);
-  const folder = identityFolder(signer.client_ca, workingFolder);
+  const folder = dirname(resolve(workingFolder, signer.client_ca));
   if (flags.pki !== undefined) await requireIn(resolve(workingFolder, flags.pki), folder);
   const [certificates, denied] = await Promise.all([
     listCertificates(folder),
@@ -46,36 +48,163 @@ export async function openSetUp(
   return { signerFile, signer, controlPlane, folder, certificates, denied };
 }
 
-/** The config need not be in hands as good as those of the CA. */
+/** An account that may write the config need not be one that may use the CA. */
 async function requireIn(pki: string, folder: string): Promise<void> {
   const [wanted, named] = await Promise.all([pki, folder].map((path) => ifThere(Deno.realPath(path))));
   if (wanted !== undefined && wanted === named) return;
-  throw new AppError(
-    "invalid_config",
+  throw badConfig(
     `The signer's config has its client_ca in ${quoteText(folder)}, not in ${quoteText(pki)} (--pki)`,
   );
 }
 
 /**
- * The same for what writes there, or signs with the CA's key.
+ * {@linkcode openSetUp} for a command that writes there, or signs with the CA's key.
  *
- * @throws {AppError} also `not_supported`, for root where somebody else may write
+ * @throws {AppError} also `not_supported`, for root if somebody else may write there
  */
-export async function openOwnSetUp(
-  flags: IdentityFlags,
-  context: Pick<CommandContext, "workingFolder">,
-): Promise<IdentitySetUp> {
-  const setUp = await openSetUp(flags, context);
+export async function openOwnSetUp(flags: SetUpFlags, workingFolder: string): Promise<IdentitySetUp> {
+  const setUp = await openSetUp(flags, workingFolder);
   await requireOwn(setUp.folder);
   if (setUp.denied !== undefined) await requireOwn(dirname(setUp.denied.path));
   return setUp;
 }
 
-/** @throws {AppError} `conflict` when the name is on the list: whoever has the old key must not come back by it */
+export type FoundCertificate = Awaited<ReturnType<typeof listCertificates>>[number];
+
+const SUFFIX = ".crt";
+
+/** The certificates of a directory by name, CAs included. @throws {AppError} `invalid_config` for a bad directory */
+async function listCertificates(folder: string) {
+  let names: readonly string[];
+  try {
+    names = (await Array.fromAsync(Deno.readDir(folder), ({ name }) => name)).sort();
+  } catch (cause) {
+    const message = `Cannot read ${quoteText(folder)}: ${describeReadFailure(cause)}`;
+    throw new AppError("invalid_config", message, { cause });
+  }
+  const files = names.filter((name) => name.endsWith(SUFFIX) && !name.startsWith("."));
+  return await Promise.all(files.map(async (file) => {
+    const [name, path] = [basename(file, SUFFIX), join(folder, file)];
+    const found = { name, path, hasKey: names.includes(`${name}.key`) };
+    try {
+      const pem = await readRegularText(path);
+      return { ...found, kind: "ok" as const, pem, facts: readCertificateFacts(pem) };
+    } catch (cause) {
+      const problem = cause instanceof Error && cause.name in Deno.errors
+        ? describeReadFailure(cause)
+        : "it is no certificate";
+      return { ...found, kind: "broken" as const, problem };
+    }
+  }));
+}
+
+const ROOT = 0;
+const STICKY = 0o1000;
+
+/**
+ * Rejects a path if an account other than root can replace a part of it, up from the file to the root directory: that
+ * account could have root sign anything, or write anywhere. Other accounts are not checked.
+ *
+ * @throws {AppError} `not_supported` naming the part that others can write
+ */
+export async function requireOwn(path: string): Promise<void> {
+  if (Deno.uid() !== ROOT) return;
+  const real = await Deno.realPath(path);
+  for (let at = real, below = ""; below !== at; below = at, at = dirname(at)) {
+    const info = await Deno.lstat(at);
+    // In a sticky directory, an account can replace only its own files.
+    const isSticky = at !== real && ((info.mode ?? 0) & STICKY) !== 0;
+    if (info.uid === ROOT && (isSticky || !mayOthersWrite(info))) continue;
+    const state = `owner ${info.uid}, mode ${formatMode(info.mode ?? 0)}`;
+    const problem = `Cannot work as root with ${quoteText(path)}: ${
+      quoteText(at)
+    } is not root's alone (${state})`;
+    throw new HintedError(
+      new AppError("not_supported", problem),
+      `run it as its owner, or have root own it: chown root ${at}; chmod go-w ${at}`,
+    );
+  }
+}
+
+/** The list of callers that listeners reject. */
+type DeniedList = NonNullable<Awaited<ReturnType<typeof readDenied>>>;
+
+/** @throws {AppError} `not_found` or `invalid_config`, with the path and the reason */
+async function readDenied(deniedCallers: string, workingFolder: string) {
+  if (deniedCallers === "") return undefined;
+  const path = resolve(workingFolder, deniedCallers);
+  const bytes = await readOperatorFile(path, "denied_callers");
+  try {
+    return { path, names: parseDeniedCallers(new TextDecoder("utf-8", { fatal: true }).decode(bytes)) };
+  } catch (cause) {
+    const message = `Cannot use denied_callers ${quoteText(path)}: ${errorText(cause)}`;
+    throw new AppError("invalid_config", message, { cause });
+  }
+}
+
+/** @throws {AppError} `conflict` for a name on the list: somebody may still have the old key */
 export function refuseDenied(denied: DeniedList | undefined, name: string): void {
   if (denied?.names.has(name) !== true) return;
-  throw new AppError(
-    "conflict",
-    `${quoteText(name)} was revoked, and its key may be somewhere: use another name`,
-  );
+  const message = `${quoteText(name)} was revoked, and its key may be somewhere: use another name`;
+  throw conflict(message);
+}
+
+/**
+ * Adds a name to the list, durably.
+ *
+ * @returns false if the name was on the list before
+ * @throws {AppError} `conflict` if somebody else edits the list, `internal` if it can't be written, `invalid_request`
+ * or `invalid_config` for a name that the list can't hold
+ */
+export async function addDenied({ path }: DeniedList, name: string, note: string): Promise<boolean> {
+  return await editLocked(path, "denied_callers", (text) => {
+    const isNew = !parseDeniedCallers(text).has(name);
+    const edited = isNew ? `${text}# ${note}\n${name}\n` : text;
+    // A name that begins with # would be a comment, and its holder trusted on.
+    if (parseDeniedCallers(edited).has(name)) return [edited, isNew];
+    throw invalid(`${quoteText(name)} can't be on the list`);
+  });
+}
+
+const CONTROL_PLANE_FILE = { what: "control plane config", schema: controlPlaneConfig };
+
+export type ControlPlaneFile = NonNullable<IdentitySetUp["controlPlane"]>;
+
+/** The control plane's config: the named one, or the one in the signer's directory, which may be absent. */
+async function findControlPlane(named: string | undefined, signerFile: string, workingFolder: string) {
+  const path = named === undefined
+    ? join(dirname(signerFile), "control-plane.json")
+    : resolve(workingFolder, named);
+  if (named === undefined && await ifThere(Deno.stat(path)) === undefined) return undefined;
+  return { path, config: await loadConfig({ path, ...CONTROL_PLANE_FILE }) };
+}
+
+/** The lists of a control plane's config that give names a role. */
+const ROLE_LISTS = {
+  approver: { path: ["approval", "callers"], of: ({ approval }: ControlPlaneConfig) => approval.callers },
+  broker: { path: ["sign_callers"], of: ({ sign_callers }: ControlPlaneConfig) => sign_callers },
+} as const;
+
+/**
+ * Lets a name decide on approvals, or request certificates.
+ *
+ * @returns the next step
+ * @throws {AppError} `conflict` if somebody else changed the config meanwhile, `internal` if it can't be written
+ */
+export async function addCaller(
+  { path, config }: ControlPlaneFile,
+  role: keyof typeof ROLE_LISTS,
+  name: string,
+): Promise<string> {
+  const list = ROLE_LISTS[role];
+  const parse = (text: string) => parseConfig({ text, source: path, ...CONTROL_PLANE_FILE });
+  if (!list.of(config).includes(name)) {
+    await editLocked(path, CONTROL_PLANE_FILE.what, (text) => {
+      if (list.of(parse(text)).includes(name)) return [text, undefined];
+      const edited = appendToList(text, list.path, name);
+      parse(edited);
+      return [edited, undefined];
+    });
+  }
+  return `it is in ${list.path.join(".")} of ${path}; next: restart the control plane`;
 }

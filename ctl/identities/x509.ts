@@ -13,89 +13,73 @@ export interface CertificatePair {
   readonly keyPem: string;
 }
 
-/** A certificate authority that can issue leaves; its key stays usable through WebCrypto only. */
+/** A CA that can issue leaves. Its key can be used through WebCrypto only. */
 export interface X509Authority extends CertificatePair {
   readonly certificate: x509.X509Certificate;
   readonly signingKey: CryptoKey;
 }
 
-/** From when to when a certificate is valid, and where its serial comes from. */
-interface Validity {
-  /** Default: an hour ago, for machines whose clocks are behind. */
-  readonly notBefore?: Date;
-  /** Default: ten years after `notBefore` for a CA, {@linkcode LEAF_DAYS} for a leaf. */
-  readonly notAfter?: Date;
-  readonly random?: Random;
-}
-
-/** Options of {@linkcode createCertificateAuthority}. */
-interface AuthorityOptions extends Validity {
-  readonly commonName: string;
+export interface LeafOptions {
   /**
-   * Bound it to the names and addresses of the loopback interface (name constraints, RFC 5280 section 4.2.1.10):
-   * a browser that trusts it believes it about no other site.
-   */
-  readonly localOnly?: boolean;
-  /** With `localOnly`: further names and addresses that it may vouch for. */
-  readonly names?: readonly string[];
-}
-
-/** Options of {@linkcode issueLeaf}. */
-export interface LeafOptions extends Validity {
-  /**
-   * RFC 4514 text such as `CN=broker-local`, with several attributes or none (`""`). Text ends at a line break:
-   * pass `[{ CN: ["a\nb"] }]` for a value that is to be taken as it is.
+   * RFC 4514 text such as `CN=broker-local`, with several attributes or none (`""`). Text ends at a line break: use
+   * `[{ CN: ["a\nb"] }]` for a literal value.
    */
   readonly subject: string | x509.JsonName;
   readonly usage: LeafUsage;
   readonly subjectAltNames?: readonly string[];
+  /** Default: an hour ago, for machines whose clocks are behind. */
+  readonly notBefore?: Date;
+  readonly notAfter?: Date;
+  readonly random?: Random;
 }
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
-/** How long a CA is good for: ten years. */
 const AUTHORITY_DAYS = 3653;
 const IP_ADDRESS = /^(?:\d{1,3}(?:\.\d{1,3}){3}|[0-9a-fA-F.]*:[0-9a-fA-F:.]*)$/;
 
+const { clientAuth, serverAuth } = x509.ExtendedKeyUsage;
 const EXTENDED_USAGES = {
-  client: [x509.ExtendedKeyUsage.clientAuth],
-  server: [x509.ExtendedKeyUsage.serverAuth],
-  both: [x509.ExtendedKeyUsage.serverAuth, x509.ExtendedKeyUsage.clientAuth],
+  client: [clientAuth],
+  server: [serverAuth],
+  both: [serverAuth, clientAuth],
 } as const satisfies Record<LeafUsage, readonly x509.ExtendedKeyUsage[]>;
 
-/**
- * ECDSA over P-256, which every TLS program knows. No browser knows Ed25519, and approvers come with browsers.
- */
+/** Every TLS program knows ECDSA over P-256. Browsers, which approvers use, do not know Ed25519. */
 const KEY_ALGORITHM = { name: "ECDSA", namedCurve: "P-256" } as const;
 const SIGNING_ALGORITHM = { name: "ECDSA", hash: "SHA-256" } as const;
 
-/** Makes a self-signed CA whose certificates can't be CAs themselves. */
-export async function createCertificateAuthority(options: AuthorityOptions): Promise<X509Authority> {
+/**
+ * Creates a self-signed CA whose certificates can't be CAs themselves.
+ *
+ * @param localOnly binds it to the names and addresses of the loopback interface, and to `names`: a browser that trusts
+ * the CA trusts it for no other site
+ */
+export async function createCertificateAuthority({ commonName, localOnly = false, names = [], ...more }: {
+  readonly commonName: string;
+  readonly localOnly?: boolean;
+  readonly names?: readonly string[];
+  readonly random?: Random;
+}): Promise<X509Authority> {
   const keys = await generateKeys();
+  const constraints = Uint8Array.from(encodeNameConstraints(names));
   const certificate = await x509.X509CertificateGenerator.createSelfSigned({
-    ...common(options, AUTHORITY_DAYS),
-    name: [{ CN: [options.commonName] }],
+    ...common(more, AUTHORITY_DAYS),
+    name: [{ CN: [commonName] }],
     keys,
     extensions: [
       new x509.BasicConstraintsExtension(true, 0, true),
       new x509.KeyUsagesExtension(x509.KeyUsageFlags.keyCertSign | x509.KeyUsageFlags.cRLSign, true),
       await x509.SubjectKeyIdentifierExtension.create(keys.publicKey),
-      ...(options.localOnly === true ? [nameConstraints(options.names ?? [])] : []),
+      // Critical: a program that does not know the extension rejects the CA.
+      ...(localOnly ? [new x509.Extension("2.5.29.30", true, constraints)] : []),
     ],
   });
-  return {
-    certPem: certificateToPem(certificate),
-    keyPem: await keyToPem(keys.privateKey),
-    certificate,
-    signingKey: keys.privateKey,
-  };
+  const [certPem, keyPem] = [toPem(certificate), await keyToPem(keys.privateKey)];
+  return { certPem, keyPem, certificate, signingKey: keys.privateKey };
 }
 
-/**
- * An authority of this program's, as its files have it.
- *
- * @throws {AppError} `invalid_config` when they can't be read, or do not belong together
- */
+/** Loads a CA of this program. @throws {AppError} `invalid_config` if certificate and key are broken or do not match */
 export async function loadAuthority(certPem: string, keyPem: string): Promise<X509Authority> {
   try {
     const certificate = new x509.X509Certificate(certPem);
@@ -109,7 +93,7 @@ export async function loadAuthority(certPem: string, keyPem: string): Promise<X5
       return { certPem, keyPem, certificate, signingKey };
     }
   } catch {
-    // What a library says could quote the key.
+    // The library's message could quote the key.
     throw new AppError(
       "invalid_config",
       "Cannot use the CA: its certificate or its key is not ECDSA P-256 in PEM",
@@ -118,31 +102,25 @@ export async function loadAuthority(certPem: string, keyPem: string): Promise<X5
   throw new AppError("invalid_config", "Cannot use the CA: its key does not belong to its certificate");
 }
 
-/** Makes a fresh key and a certificate for it. */
+/** Creates a key and a certificate for it. */
 export async function issueLeaf(authority: X509Authority, options: LeafOptions): Promise<CertificatePair> {
   const keys = await generateKeys();
   const certPem = await certify(authority, keys.publicKey, options);
   return { certPem, keyPem: await keyToPem(keys.privateKey) };
 }
 
-/**
- * Makes a key, and a request for a certificate of it, which proves that whoever sends it has the key.
- *
- * @param commonName for people; who issues the certificate names its holder
- */
-export async function requestCertificate(
-  commonName: string,
-): Promise<{ readonly requestPem: string; readonly keyPem: string }> {
+/** Creates a key, and a request for a certificate of it, which proves possession of the key. */
+export async function requestCertificate(commonName: string) {
   const keys = await generateKeys();
   const request = await x509.Pkcs10CertificateRequestGenerator.create({
     name: [{ CN: [commonName] }],
     keys,
     signingAlgorithm: SIGNING_ALGORITHM,
   });
-  return { requestPem: `${request.toString("pem").trim()}\n`, keyPem: await keyToPem(keys.privateKey) };
+  return { requestPem: toPem(request), keyPem: await keyToPem(keys.privateKey) };
 }
 
-/** Makes a certificate for a key that is elsewhere. */
+/** Creates a certificate for a public key. */
 export async function certify(
   authority: X509Authority,
   publicKey: x509.PublicKeyType,
@@ -155,14 +133,10 @@ export async function certify(
     await x509.SubjectKeyIdentifierExtension.create(publicKey),
     await x509.AuthorityKeyIdentifierExtension.create(authority.certificate.publicKey),
   ];
-  const names = options.subjectAltNames ?? [];
-  if (names.length > 0) {
-    extensions.push(
-      new x509.SubjectAlternativeNameExtension(
-        names.map((value) => ({ type: IP_ADDRESS.test(value) ? "ip" : "dns", value } as const)),
-      ),
-    );
-  }
+  const names = (options.subjectAltNames ?? []).map((value) =>
+    ({ type: IP_ADDRESS.test(value) ? "ip" : "dns", value }) as const
+  );
+  if (names.length > 0) extensions.push(new x509.SubjectAlternativeNameExtension(names));
   const certificate = await x509.X509CertificateGenerator.create({
     ...common(options, LEAF_DAYS),
     subject: options.subject,
@@ -171,31 +145,30 @@ export async function certify(
     signingKey: authority.signingKey,
     extensions,
   });
-  return certificateToPem(certificate);
+  return toPem(certificate);
 }
 
-/** What of a certificate goes into the next one for the same key. */
-export function readLeaf(certPem: string): Pick<LeafOptions, "subject" | "usage" | "subjectAltNames"> & {
-  readonly publicKey: x509.PublicKey;
-} {
+/** The facts of a certificate that go into the next one for the same key. */
+export function readLeaf(certPem: string) {
   const certificate = new x509.X509Certificate(certPem);
   const usages = certificate.getExtension(x509.ExtendedKeyUsageExtension)?.usages.map(String) ?? [];
-  const [isServer, isClient] = [x509.ExtendedKeyUsage.serverAuth, x509.ExtendedKeyUsage.clientAuth]
-    .map((usage) => usages.includes(usage));
+  const [isServer, isClient] = [serverAuth, clientAuth].map((usage) => usages.includes(usage));
+  const usage: LeafUsage = isServer ? (isClient ? "both" : "server") : "client";
   const names = certificate.getExtension(x509.SubjectAlternativeNameExtension)?.names.items ?? [];
+  const { subjectName, publicKey } = certificate;
   return {
-    subject: certificate.subjectName.toJSON(),
-    usage: isServer ? (isClient ? "both" : "server") : "client",
+    subject: subjectName.toJSON(),
+    usage,
     subjectAltNames: names.map(({ value }) => value),
-    publicKey: certificate.publicKey,
+    publicKey,
   };
 }
 
 /**
  * The key of a request for a certificate.
  *
- * @throws {AppError} `invalid_config` for what is no request, is not signed by its key, or has a key that is weak or
- * that not every side of a TLS connection knows
+ * @throws {AppError} `invalid_config` for no request, a bad signature, and a key that is weak or not known to every TLS
+ * program
  */
 export async function readRequestKey(requestPem: string): Promise<x509.PublicKey> {
   const refuse = (why: string) => new AppError("invalid_config", `Cannot use the request: ${why}`);
@@ -215,7 +188,7 @@ export async function readRequestKey(requestPem: string): Promise<x509.PublicKey
   return request.publicKey;
 }
 
-/** The public key of a private one as this program writes it. @throws {AppError} `invalid_config` for another */
+/** The public key of a private key. @throws {AppError} `invalid_config` for another text */
 export function readPublicKey(keyPem: string): x509.PublicKey {
   try {
     return new x509.PublicKey(
@@ -226,33 +199,28 @@ export function readPublicKey(keyPem: string): x509.PublicKey {
   }
 }
 
-/** Critical: whoever does not know the extension refuses the CA. */
-function nameConstraints(names: readonly string[]): x509.Extension {
-  return new x509.Extension("2.5.29.30", true, Uint8Array.from(encodeNameConstraints(names)));
-}
-
-/** A CA key made here and kept as PEM by the caller; extractable for that reason alone. */
+/** Extractable, because the caller keeps the key as PEM. */
 async function generateKeys(): Promise<CryptoKeyPair> {
   return await crypto.subtle.generateKey(KEY_ALGORITHM, true, ["sign", "verify"]);
 }
 
-function common(options: Validity, days: number) {
-  const notBefore = options.notBefore ?? new Date(systemClock.now() - HOUR_MS);
+function common(
+  { notBefore = new Date(systemClock.now() - HOUR_MS), notAfter, random = systemRandom }: Partial<
+    LeafOptions
+  >,
+  days: number,
+) {
   return {
     notBefore,
-    notAfter: options.notAfter ?? new Date(notBefore.getTime() + days * DAY_MS),
-    serialNumber: serialNumber(options.random ?? systemRandom),
+    notAfter: notAfter ?? new Date(notBefore.getTime() + days * DAY_MS),
+    // 128 random bits; a DER integer is signed, so a leading zero byte keeps it positive.
+    serialNumber: `00${random.bytes(16).toHex()}`,
     signingAlgorithm: SIGNING_ALGORITHM,
   };
 }
 
-/** 128 random bits; a DER integer is signed, so a leading zero byte keeps it positive. */
-function serialNumber(random: Random): string {
-  return `00${random.bytes(16).toHex()}`;
-}
-
-function certificateToPem(certificate: x509.X509Certificate): string {
-  return `${certificate.toString("pem").trim()}\n`;
+function toPem(encoded: { toString(format: "pem"): string }): string {
+  return `${encoded.toString("pem").trim()}\n`;
 }
 
 async function keyToPem(key: CryptoKey): Promise<string> {

@@ -1,29 +1,46 @@
-import type { Command } from "commander";
+import { systemClock } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
+import { quoteText } from "@gateway/shared/text";
 import {
   FREEZE_KINDS,
   freezeRequest,
   freezeResponse,
   type FreezeSubject,
+  type KrlReader,
+  type KrlStatus,
+  krlStatus,
   type RevocationEntry,
   revocationList,
+  revokeKeyIdsRequest,
+  revokeResponse,
+  revokeSerialsRequest,
+  unfreezeRequest,
   unfreezeResponse,
 } from "@gateway/shared/wire";
-import { asOneWord, once } from "../kit/arguments.ts";
-import type { AddCommand, CommandContext } from "../kit/context.ts";
-import { readSubject, type SubjectFlags } from "../kit/freeze_subject.ts";
-import type { CommandResult } from "../kit/output.ts";
-import { addRemoteOptions, askSigner, REMOTE_HELP } from "../kit/remote.ts";
-import { EMPTY_CELL, formatTable } from "../kit/table.ts";
-import { waitForHosts } from "./wait_for_hosts.ts";
+import { asOneWord } from "../kit/arguments.ts";
+import { type Call, command, type CommandGroup, type Given } from "../kit/command.ts";
+import { parseSerial } from "../kit/freeze_subject.ts";
+import { type CommandResult, invalid } from "../kit/output.ts";
+import { asking, askSigner, REMOTE_HELP, SIGNER, usesSigner } from "../kit/remote.ts";
+import { EMPTY_CELL, tableOr } from "../kit/table.ts";
 
-interface FreezeFlags {
-  readonly reason?: string;
-  readonly volatile?: boolean;
-  readonly wait?: boolean;
-}
+const SUBJECT = {
+  "--caller <cn>": "who asks the signer: the CN of a broker",
+  "--end-user <user>": "for whom a broker asks: an agent's CN, or a person",
+  "--session-id <id>": "a session",
+  "--serial <number>": "the serial of a certificate",
+} as const;
+const REASON = { "--reason <text>": "why, such as a ticket's number; blanks become _" } as const;
+const VOLATILE = {
+  "--volatile": "where there is no state_db: freeze until the signer restarts",
+} as const;
+const WAIT = { "--wait": "say on which hosts it holds" } as const;
 
-const FREEZE_EXAMPLES = `
+export const FREEZE = command({
+  name: "freeze",
+  summary: "Stop a caller, an end user, a session or a certificate at once.",
+  takes: { ...SUBJECT, ...SIGNER, ...REASON, ...VOLATILE, ...WAIT },
+  help: `
 Examples:
   broker-ctl freeze --end-user agent-7 --reason INC-42   # an agent, or a person: for whom a broker asks
   broker-ctl freeze --caller broker-2                    # a broker, with all that ask through it
@@ -38,180 +55,178 @@ serial that are still valid; an unfreeze does not bring those back. --wait waits
 list, and says which are behind (exit code 1), also which signers did not confirm the freeze. A session's certificate is listed by the broker that ends it.
 Without state_db a signer forgets a freeze when it restarts, and wants --volatile for it. Where state_db can't
 take a freeze it is in force all the same: the answer says that a restart undoes it, and the exit code is 1.
-${REMOTE_HELP}`;
+${REMOTE_HELP}`,
+  uses: usesSigner,
+  run: (flags, call) => freeze(call, "freeze", readSubject(flags), flags),
+});
 
-const UNFREEZE_EXAMPLES = `
+export const UNFREEZE = asking({
+  name: "unfreeze",
+  summary: "End a freeze.",
+  takes: { ...SUBJECT, ...SIGNER },
+  help: `
 Examples:
   broker-ctl unfreeze --end-user agent-7
 
 What was revoked with the freeze stays revoked.
-${REMOTE_HELP}`;
+`,
+  question: (flags) => ({
+    method: "POST",
+    path: "/v1/unfreeze",
+    body: readSubject(flags),
+    schema: unfreezeResponse,
+  }),
+  show(data, flags) {
+    const subject = describe(readSubject(flags));
+    return [data.was_frozen ? `unfrozen ${subject}` : `${subject} was not frozen`];
+  },
+});
 
-const KILL_EXAMPLES = `
+export const SESSION: CommandGroup = {
+  name: "session",
+  summary: "End sessions.",
+  commands: [command({
+    name: "kill",
+    summary: "End a session at once.",
+    takes: { ...SIGNER, "<id>": "session ID", ...REASON, ...VOLATILE },
+    help: `
 Examples:
   broker-ctl session kill 5f2c9a --reason INC-42
 
 The same as broker-ctl freeze --session-id. broker-ctl audit show prints the ID of each session ([session: 5f2c9a]),
 and ssh_session_open returns it to the agent.
-${REMOTE_HELP}`;
+${REMOTE_HELP}`,
+    uses: usesSigner,
+    run: ({ id, ...flags }, call) => freeze(call, "session kill", readSubject({ sessionId: id }), flags),
+  })],
+};
 
-const REVOCATIONS_EXAMPLES = `
+export const REVOCATIONS = asking({
+  name: "revocations",
+  summary: "List what is frozen.",
+  takes: SIGNER,
+  help: `
 Examples:
   broker-ctl revocations
   broker-ctl revocations --json
 
 Who froze it and why is shown to callers in reload_callers only.
-${REMOTE_HELP}`;
+`,
+  question: () => ({
+    ...{ method: "GET", path: "/v1/revocations", schema: revocationList } as const,
+    advice: { 403: "the certificate's caller is frozen, or not known to the signer" },
+  }),
+  show(entries, _given, { terminal }) {
+    const rows = entries.toSorted(bySubject).map((entry) => [
+      entry.kind,
+      entry.value,
+      entry.frozen_at,
+      entry.frozen_by || EMPTY_CELL,
+      entry.reason || EMPTY_CELL,
+    ]);
+    const heading = ["KIND", "VALUE", "FROZEN AT (UTC)", "BY", "REASON"];
+    return tableOr("(no frozen subjects)", heading, rows, terminal.columns);
+  },
+});
+
+/** `revoke`: hosts reject one certificate. */
+export const REVOKE = command({
+  name: "revoke",
+  summary: "Have hosts refuse a certificate before it ends.",
+  takes: {
+    ...SIGNER,
+    "--serial <number>": "the serial of a certificate",
+    "--key-id <text>": "the key id of certificates, as sshd logs it",
+    ...REASON,
+    ...WAIT,
+  },
+  help: `
+Examples:
+  broker-ctl revoke --serial 9223372036854775808 --reason INC-42 --wait
+  broker-ctl revoke --key-id "agent=agent-7 host=web01 role=target t=1700000000"
+
+Hosts that fetch the signer's revocation list (krl_callers) refuse the certificate from then on, also one that the
+signer does not know; it can't be taken back. A key id stands for every certificate that has it: those that a caller
+got for a host in the same second share one. To stop whoever has the certificate, freeze the caller too.
+--wait waits up to 30 s until every host has the list, and says which are behind (exit code 1).
+${REMOTE_HELP}`,
+  uses: usesSigner,
+  async run({ serial, keyId, reason = "", wait = false }, call) {
+    const { path, body: request, subject } = readRequest(serial, keyId, asOneWord(reason));
+    const question = { what: "revoke", method: "POST", path, body: request } as const;
+    const { body, data } = await askSigner(call, { ...question, schema: revokeResponse });
+    const failed = data.persisted === false;
+    const known = data.revoked === 0
+      ? "none that is new and still valid to this signer"
+      : `certificates revoked: ${data.revoked}`;
+    const result = {
+      json: body,
+      lines: [
+        `listed ${subject} in revocation list ${data.krl_version}; ${known}`,
+        ...(failed ? ["not stored: in force now, but a restart of the signer undoes it"] : []),
+      ],
+      failed,
+    };
+    return wait ? await waitForHosts(call, result, data.krl_version) : result;
+  },
+});
 
 const NOT_PERSISTED =
   "not stored: in force now, but a restart of the signer undoes it; make room for its state_db " +
   "(its log says what failed), then freeze again";
 
-const VOLATILE = "where there is no state_db: freeze until the signer restarts";
-
-/** `freeze`, `unfreeze`, `session kill` and `revocations`: the kill switch. */
-export const addFreeze: AddCommand = (program, context) => {
-  addRemoteOptions(addSubjectOptions(program.command("freeze")))
-    .description("Stop a caller, an end user, a session or a certificate at once.")
-    .option("--reason <text>", "why, such as a ticket's number; blanks become _", once)
-    .option("--volatile", VOLATILE)
-    .option("--wait", "say on which hosts it holds")
-    .addHelpText("after", FREEZE_EXAMPLES)
-    .action((flags: SubjectFlags & FreezeFlags, command) =>
-      run(
-        command,
-        context,
-        () => freeze(command, context, { ...flags, ...readSubject(flags), what: "freeze" }),
-      )
-    );
-  addRemoteOptions(addSubjectOptions(program.command("unfreeze")))
-    .description("End a freeze.")
-    .addHelpText("after", UNFREEZE_EXAMPLES)
-    .action((flags: SubjectFlags, command) =>
-      run(command, context, () => unfreeze(command, context, readSubject(flags)))
-    );
-  const session = program.command("session").description("End sessions.");
-  addRemoteOptions(session.command("kill"))
-    .description("End a session at once.")
-    .argument("<id>", "session ID")
-    .option("--reason <text>", "why, such as a ticket's number; blanks become _", once)
-    .option("--volatile", VOLATILE)
-    .addHelpText("after", KILL_EXAMPLES)
-    .action((id: string, flags: FreezeFlags, command) =>
-      run(command, context, () => {
-        const subject = readSubject({ sessionId: id });
-        return freeze(command, context, { ...flags, ...subject, what: "session kill" });
-      })
-    );
-  addRemoteOptions(program.command("revocations"))
-    .description("List what is frozen.")
-    .addHelpText("after", REVOCATIONS_EXAMPLES)
-    .action((_flags, command) => run(command, context, () => list(command, context)));
-};
-
-function addSubjectOptions(command: Command): Command {
-  return command
-    .option("--caller <cn>", "who asks the signer: the CN of a broker", once)
-    .option("--end-user <user>", "for whom a broker asks: an agent's CN, or a person", once)
-    .option("--session-id <id>", "a session", once)
-    .option("--serial <number>", "the serial of a certificate", once);
-}
-
-function run(command: Command, context: CommandContext, action: () => Promise<CommandResult>): Promise<void> {
-  return context.run(command, ["config", "clientConfig"], action);
-}
-
 async function freeze(
-  command: Command,
-  context: CommandContext,
-  wish: FreezeSubject & FreezeFlags & { readonly what: string },
+  call: Call,
+  what: string,
+  subject: FreezeSubject,
+  { reason = "", volatile = false, wait = false }: Given<typeof REASON & typeof VOLATILE & typeof WAIT>,
 ): Promise<CommandResult> {
-  const { kind, value, reason = "", volatile = false, wait = false, what } = wish;
-  if (wait && kind === "session_id") {
-    throw new AppError("invalid_request", "Cannot wait for a session: freeze its --serial, or its --caller");
+  if (wait && subject.kind === "session_id") {
+    throw invalid("Cannot wait for a session: freeze its --serial, or its --caller");
   }
-  const { data: request } = freezeRequest.safeParse({
-    kind,
-    value,
-    reason: asOneWord(reason),
-    allow_volatile: volatile,
-  });
-  if (request === undefined) {
-    throw new AppError("invalid_request", "Cannot freeze: --reason must have no control characters");
-  }
-  const { body, data } = await askSigner(command, context, {
-    what,
-    method: "POST",
-    path: "/v1/freeze",
-    body: request,
-    schema: freezeResponse,
+  const wish = { ...subject, reason: asOneWord(reason), allow_volatile: volatile };
+  const { data: request } = freezeRequest.safeParse(wish);
+  if (request === undefined) throw invalid("Cannot freeze: --reason must have no control characters");
+  const { body, data } = await askSigner(call, {
+    ...{ what, method: "POST", path: "/v1/freeze", body: request, schema: freezeResponse } as const,
     advice: {
       409: "--volatile freezes until the signer restarts; state_db in its config makes freezes last",
     },
   });
   const done = data.newly_frozen ? "frozen" : "already frozen (refreshed)";
-  const warning = data.warning === undefined ? [] : [`warning: ${data.warning}`];
   const silent = (data.silent_signers ?? []).map((name) =>
     `not confirmed by signer ${name}: certificates that it issued in its last 2 s are revoked when it is back`
   );
-  const failed = data.persisted === false || (wait && silent.length > 0);
-  const listed = data.certificates_revoked === undefined
-    ? ""
-    : `, certificates revoked: ${data.certificates_revoked}`;
-  const tokens = data.tokens_revoked === undefined
-    ? ""
-    : `, Kubernetes tokens revoked: ${data.tokens_revoked}`;
+  const { certificates_revoked: certificates, tokens_revoked: tokens } = data;
+  const counts = [
+    `grants revoked: ${data.grants_revoked}`,
+    ...certificates === undefined ? [] : [`certificates revoked: ${certificates}`],
+    ...tokens === undefined ? [] : [`Kubernetes tokens revoked: ${tokens}`],
+  ];
   const result = {
     json: body,
     lines: [
-      `${done} ${describe(wish)} (grants revoked: ${data.grants_revoked}${listed}${tokens})`,
+      `${done} ${describe(subject)} (${counts.join(", ")})`,
       ...(data.persisted === false ? [NOT_PERSISTED] : []),
       ...silent,
-      ...warning,
+      ...(data.warning === undefined ? [] : [`warning: ${data.warning}`]),
     ],
-    failed,
+    failed: data.persisted === false || (wait && silent.length > 0),
   };
-  return wait ? await waitForHosts(command, context, { result, version: data.krl_version }) : result;
+  return wait ? await waitForHosts(call, result, data.krl_version) : result;
 }
 
-async function unfreeze(
-  command: Command,
-  context: CommandContext,
-  subject: FreezeSubject,
-): Promise<CommandResult> {
-  const { body, data } = await askSigner(command, context, {
-    what: "unfreeze",
-    method: "POST",
-    path: "/v1/unfreeze",
-    body: subject,
-    schema: unfreezeResponse,
-  });
-  const line = data.was_frozen ? `unfrozen ${describe(subject)}` : `${describe(subject)} was not frozen`;
-  return { json: body, lines: [line] };
-}
-
-async function list(command: Command, context: CommandContext): Promise<CommandResult> {
-  const { body, data } = await askSigner(command, context, {
-    what: "revocations",
-    method: "GET",
-    path: "/v1/revocations",
-    schema: revocationList,
-    advice: { 403: "the certificate's caller is frozen, or not known to the signer" },
-  });
-  const rows = data.toSorted(bySubject).map((entry) => [
-    entry.kind,
-    entry.value,
-    entry.frozen_at,
-    entry.frozen_by || EMPTY_CELL,
-    entry.reason || EMPTY_CELL,
-  ]);
-  const heading = ["KIND", "VALUE", "FROZEN AT (UTC)", "BY", "REASON"];
-  return {
-    json: body,
-    lines: rows.length === 0
-      ? ["(no frozen subjects)"]
-      : formatTable(heading, rows, context.terminal.columns),
-  };
+/** @throws {AppError} `invalid_request` for no or several subjects, and for an impossible value */
+function readSubject({ caller, endUser, sessionId, serial }: Given<typeof SUBJECT>): FreezeSubject {
+  const values = { caller, end_user: endUser, session_id: sessionId, serial };
+  const [kind, ...others] = FREEZE_KINDS.filter((kind) => values[kind] !== undefined);
+  if (kind === undefined || others.length > 0) {
+    throw invalid("Name one subject: --caller, --end-user, --session-id or --serial");
+  }
+  const value = values[kind] ?? "";
+  if (kind === "serial") return { kind, value: parseSerial(value).toString() };
+  if (unfreezeRequest.safeParse({ kind, value }).success) return { kind, value };
+  throw invalid(`Cannot use ${kind} ${quoteText(value)}: it must not be empty or contain blanks`);
 }
 
 function bySubject(left: RevocationEntry, right: RevocationEntry): number {
@@ -221,4 +236,112 @@ function bySubject(left: RevocationEntry, right: RevocationEntry): number {
 
 function describe({ kind, value }: FreezeSubject): string {
   return `${kind}=${value}`;
+}
+
+function readRequest(serial: string | undefined, keyId: string | undefined, reason: string) {
+  if ((serial === undefined) === (keyId === undefined)) throw invalid("Name one: --serial or --key-id");
+  if (serial !== undefined) {
+    const { data: request } = revokeSerialsRequest.safeParse({ serials: [parseSerial(serial)], reason });
+    if (request === undefined) throw badReason();
+    return { path: "/v1/revocations/serials", body: request, subject: `serial=${request.serials[0]}` };
+  }
+  const { data: request } = revokeKeyIdsRequest.safeParse({ key_ids: [keyId], reason });
+  if (request !== undefined) {
+    return { path: "/v1/revocations/key-ids", body: request, subject: `key_id=${JSON.stringify(keyId)}` };
+  }
+  if (revokeKeyIdsRequest.safeParse({ key_ids: [keyId] }).success) throw badReason();
+  throw invalid("Cannot revoke: --key-id is empty, too long or has control characters");
+}
+
+function badReason(): AppError {
+  return invalid("Cannot revoke: --reason must have no control characters");
+}
+
+/** Hosts poll within this time. */
+const WAIT_MS = 30_000;
+const PAUSE_MS = 200;
+
+/**
+ * Waits until all hosts have a revocation, or the time is up, and adds the hosts to the result. A host that is behind
+ * is a failure.
+ *
+ * @param version of the list with the revocation; `undefined`: the signer publishes no list
+ */
+async function waitForHosts(
+  call: Call,
+  result: CommandResult,
+  version: number | undefined,
+): Promise<CommandResult> {
+  if (version === undefined) {
+    const why = "hosts fetch no revocation list: the signer's config has no envelope_key";
+    return { ...result, lines: [...result.lines, why], failed: true };
+  }
+  const status = await pollStatus(call, version);
+  const spread = spreadOf(status, version);
+  const none = status.readers.length === 0
+    ? ["no host fetches it: krl_callers of the signer's config is empty"]
+    : [];
+  return {
+    json: { ...asObject(result.json), krl_hosts: status },
+    lines: [...result.lines, ...describeSpread(spread, version), ...none],
+    failed: result.failed === true || spread.behind.length > 0 || none.length > 0,
+  };
+}
+
+async function pollStatus(call: Call, version: number): Promise<KrlStatus> {
+  const until = systemClock.now() + WAIT_MS;
+  for (;;) {
+    const question = {
+      what: "wait for hosts",
+      method: "GET",
+      path: "/v1/krl/hosts",
+      schema: krlStatus,
+    } as const;
+    const { data } = await askSigner(call, question);
+    if (spreadOf(data, version).behind.length === 0 || systemClock.now() >= until) return data;
+    await systemClock.sleep(PAUSE_MS, call.signal);
+  }
+}
+
+function asObject(json: unknown): object {
+  if (typeof json === "object" && json !== null) return json;
+  throw new AppError("upstream_failure", "The signer's answer is not an object");
+}
+
+/**
+ * The hosts that have installed a version or a later one, and the hosts that have not. A version later than the
+ * signer's own has nothing of this signer: a host never accepts an older list.
+ */
+export function spreadOf({ version: current, readers }: KrlStatus, version: number) {
+  const holds = readers.filter(({ version: has = 0 }) => has >= version && has <= current);
+  return { current, holds, behind: readers.filter((reader) => !holds.includes(reader)) };
+}
+
+/** A line for each host, those that are behind first. */
+export function describeSpread(
+  { current, holds, behind }: ReturnType<typeof spreadOf>,
+  version: number,
+): readonly string[] {
+  const count = holds.length + behind.length;
+  return [
+    `revocation list ${version}: installed by ${holds.length} of ${count}`,
+    ...behind.map((reader) => `behind: ${describeReader(reader, current)}`),
+    ...holds.map((reader) => `holds: ${nameOf(reader)}`),
+  ];
+}
+
+function describeReader(reader: KrlReader, current: number): string {
+  if (reader.version === undefined) return `${nameOf(reader)} has not asked since the signer's start`;
+  if (reader.version > current) {
+    return `${
+      nameOf(reader)
+    } has version ${reader.version}, later than any of this signer (now ${current}), and takes ` +
+      "none of its lists: shim/KRL.md says what to do there";
+  }
+  return `${nameOf(reader)} has version ${reader.version}, asked at ${reader.seen_at ?? "?"}`;
+}
+
+/** The hosts, which operators know, before the identity that fetches for them. */
+function nameOf({ caller, hosts }: KrlReader): string {
+  return hosts.length === 0 ? caller : `${hosts.join(",")} (${caller})`;
 }

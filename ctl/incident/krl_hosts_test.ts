@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { describeSpread, spreadOf } from "./wait_for_hosts.ts";
+import { describeSpread, spreadOf } from "./freeze.ts";
 
 Deno.test("describeSpread() names the hosts that are behind first, and what they have", () => {
   const readers = [

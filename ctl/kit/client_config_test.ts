@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { AppError } from "@gateway/shared/errors";
-import { type ClientSources, findUnknownKeys, FOREIGN_PAIRS, resolveClient } from "./client_config.ts";
+import { type ClientSources, findUnknownKeys, resolveClient, SERVICES } from "./client_config.ts";
 
 const SOURCES: ClientSources = { flags: {}, env: {}, workingFolder: "/work", defaultUrl: "127.0.0.1:9443" };
 const FILE = {
@@ -36,7 +36,7 @@ Deno.test.each<{ name: string; sources: Partial<ClientSources>; expected: Record
   },
   {
     name: "the default names of another build where they are what is there",
-    sources: { file: { config: {}, folder: "/etc/gateway" }, defaultPair: FOREIGN_PAIRS.signer },
+    sources: { file: { config: {}, folder: "/etc/gateway" }, defaultPair: SERVICES.signer.foreign },
     expected: { cert: "/etc/gateway/pki/broker.crt", key: "/etc/gateway/pki/broker.key" },
   },
   {

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { diffLines } from "./diff.ts";
+import { diffLines } from "./signer_change.ts";
 
 const LINES = ["a", "b", "c", "d", "e", "f", "g", "h"];
 

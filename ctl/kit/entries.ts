@@ -1,9 +1,8 @@
-import { AppError } from "@gateway/shared/errors";
 import { quoteText } from "@gateway/shared/text";
-import { HintedError } from "./output.ts";
+import { HintedError, invalid } from "./output.ts";
 import { removeMember, setValue, type ValuePath } from "@gateway/shared/config";
 
-/** Names with commas between, from a flag that may be repeated; one empty value clears. */
+/** Splits the names of a repeatable flag at commas; one empty value clears. */
 export function splitNames(values: readonly string[] | undefined): readonly string[] | undefined {
   return values?.flatMap((value) =>
     value.split(",").map((name) => name.trim()).filter((name) => name !== "")
@@ -17,18 +16,12 @@ export function splitNames(values: readonly string[] | undefined): readonly stri
  * @throws {AppError} `invalid_request` for `^echo a,b$`: split in two, it would allow every command that starts with
  * `echo a`
  */
-export function splitPatterns(
-  values: readonly string[] | undefined,
-  flag: string,
-): readonly string[] | undefined {
+export function splitPatterns(values: readonly string[] | undefined, flag: string) {
   return values?.flatMap((value) => {
     const parts = splitAtCommas(value);
     if (value.startsWith("^") && value.endsWith("$") && !parts.every((part) => part.startsWith("^"))) {
       throw new HintedError(
-        new AppError(
-          "invalid_request",
-          `Cannot split ${flag} ${quoteText(value)}: a pattern after a comma does not start with "^"`,
-        ),
+        invalid(`Cannot split ${flag} ${quoteText(value)}: a pattern after a comma does not start with "^"`),
         `repeat ${flag} for each pattern, and write a comma that is part of a pattern as "\\,"`,
       );
     }
@@ -36,7 +29,7 @@ export function splitPatterns(
   });
 }
 
-/** The parts of RE2 syntax that decide whether a comma is part of a pattern: escapes, classes, repetitions. */
+/** The parts of RE2 syntax that can contain a comma: escapes, classes, repetitions. */
 const PARTS_OF_RE2 = /\\Q[^]*?(?:\\E|$)|\\[^]|\[\^?\]?(?:\\[^]|\[:\^?\w+:\]|[^\]\\])*\]?|\{[^{}]*\}|[^]/g;
 
 function splitAtCommas(text: string): readonly string[] {
@@ -56,10 +49,10 @@ function withoutMargin(pattern: string): string {
   return pattern.replace(/^ +(?=\^)/, "").replace(/(?<=[^\\]\$) +$/, "");
 }
 
-/** What flags say of the fields of an entry: absent is not spoken of, empty clears the field. */
+/** The fields of an entry that flags give: an absent field stays, an empty one is cleared. */
 export type Fields = Readonly<Record<string, unknown>>;
 
-/** The text with the fields in an entry: all else of the entry, comments included, stays as it is. */
+/** Writes fields into an entry; the other fields and the comments stay. */
 export function writeFields(
   text: string,
   { path, isNew }: { readonly path: ValuePath; readonly isNew: boolean },
@@ -76,7 +69,7 @@ export function writeFields(
   }, text);
 }
 
-/** Only `""` and `[]` say "nothing": `false` and 0 are values that a default could differ from. */
+/** `false` and 0 are values, because a default can differ from them. */
 function isEmpty(value: unknown): boolean {
   return value === "" || (Array.isArray(value) && value.length === 0);
 }

@@ -11,30 +11,22 @@ import {
   writeFileAtomic,
 } from "@gateway/shared/files";
 import { quoteText } from "@gateway/shared/text";
+import { conflict } from "./output.ts";
 
 const encoder = new TextEncoder();
 
-/**
- * Reads a file that the operator named.
- *
- * @throws {AppError} `not_found` or `invalid_config`, with the path and why
- */
+/** Reads a file that the operator named. @throws {AppError} `not_found` or `invalid_config`, with path and reason */
 export async function readOperatorFile(path: string, what: string): Promise<Uint8Array<ArrayBuffer>> {
   try {
     return await readRegularFile(path);
   } catch (cause) {
     const code = cause instanceof Deno.errors.NotFound ? "not_found" : "invalid_config";
-    throw new AppError(code, `Cannot read ${what} ${JSON.stringify(path)}: ${describeReadFailure(cause)}`, {
-      cause,
-    });
+    const message = `Cannot read ${what} ${JSON.stringify(path)}: ${describeReadFailure(cause)}`;
+    throw new AppError(code, message, { cause });
   }
 }
 
-/**
- * Makes a file as one step, and never takes the place of another.
- *
- * @throws {AppError} `conflict` when there is one
- */
+/** Creates a file as one step. @throws {AppError} `conflict` if the file exists */
 export async function createFile(path: string, text: string | Uint8Array, mode: number): Promise<void> {
   const temporary = join(dirname(path), `.${basename(path)}.${systemRandom.bytes(12).toHex()}`);
   try {
@@ -51,38 +43,35 @@ export async function createFile(path: string, text: string | Uint8Array, mode: 
   }
 }
 
-/** Replaces a file as one step, its owner and mode kept. @throws {AppError} `internal` when it can't be written */
-export async function replaceFile(path: string, text: string): Promise<void> {
+/** Replaces a file as one step, its owner and mode kept. @throws {AppError} `internal` if it can't be written */
+export async function replaceFile(path: string, text: string, what?: string): Promise<void> {
   try {
     await writeFileAtomic(path, encoder.encode(text), { keepOwner: true });
   } catch (cause) {
-    throw new AppError("internal", `Cannot write ${quoteText(path)}: ${errorText(cause)}`, { cause });
+    const named = what === undefined ? quoteText(path) : `${what} ${quoteText(path)}`;
+    throw new AppError("internal", `Cannot write ${named}: ${errorText(cause)}`, { cause });
   }
 }
 
 /**
- * Edits a file that others may be editing too: one at a time, from what it says then, whole or not at all.
+ * Edits a file that others may be editing too: one at a time, whole or not at all.
  *
- * @param what the file is, for the message
- * @param edit gives the new text; it may throw when there is nothing to edit
- * @throws {AppError} `conflict` when somebody else edits it, or changed it meanwhile; `internal` when it can't be written
+ * @param edit gives the new text and a result; throws if there is nothing to edit
+ * @throws {AppError} `conflict` if somebody else edits the file, or changed it meanwhile; `internal` if it can't be written
  */
-export async function editLocked(
+export async function editLocked<T>(
   path: string,
   what: string,
-  edit: (text: string) => string,
-): Promise<void> {
-  const refuse = (why: string) =>
-    new AppError("conflict", `${quoteText(path)} ${why}: nothing was written, try again`);
+  edit: (text: string) => readonly [edited: string, result: T],
+  read: () => Promise<string> = () => readRegularText(path),
+): Promise<T> {
+  const refuse = (why: string) => conflict(`${quoteText(path)} ${why}: nothing was written, try again`);
   using lock = await tryLockFile(path);
   if (lock === undefined) throw refuse("is being edited by somebody else");
-  const text = await readRegularText(path);
-  const edited = edit(text);
-  if (edited === text) return;
-  if (await readRegularText(path) !== text) throw refuse("was changed meanwhile");
-  try {
-    await writeFileAtomic(path, new TextEncoder().encode(edited), { keepOwner: true });
-  } catch (cause) {
-    throw new AppError("internal", `Cannot write ${what} ${quoteText(path)}: ${errorText(cause)}`, { cause });
-  }
+  const text = await read();
+  const [edited, result] = edit(text);
+  if (edited === text) return result;
+  if (await read() !== text) throw refuse("was changed meanwhile");
+  await replaceFile(path, edited, what);
+  return result;
 }

@@ -1,25 +1,22 @@
 import { dirname, join, resolve } from "node:path";
 import { loadConfig } from "@gateway/shared/config";
-import { signerConfig } from "@gateway/signer/config";
 import { AppError } from "@gateway/shared/errors";
 import { quoteText, visibleText } from "@gateway/shared/text";
-import { parseListenAddress } from "@gateway/shared/http";
+import { signerConfig } from "@gateway/signer/config";
+import { reachable } from "./addresses.ts";
 import {
   CLIENT_ENV_NAMES,
-  type ClientConfig,
   clientConfig,
   type ClientParameters,
   type ClientSection,
   type ClientService,
-  type ClientSources,
-  DEFAULTS,
   findUnknownKeys,
-  FOREIGN_PAIRS,
   resolveClient,
+  SERVICES,
 } from "./client_config.ts";
 import type { Environment } from "./context.ts";
 
-/** The environment variables that decide where the client config is looked for, and what it says. */
+/** The environment variables that find the client config, and that replace its values. */
 export const ENV_NAMES: readonly string[] = [
   "BROKER_CTL_CONFIG",
   "HOME",
@@ -27,27 +24,20 @@ export const ENV_NAMES: readonly string[] = [
   ...CLIENT_ENV_NAMES,
 ];
 
-/** Where the client config may be: the first that is there is the one; nothing is merged. */
-export interface ClientConfigPlace {
-  readonly path: string;
-  /** Somebody named it, so that its absence is an error. */
-  readonly named: boolean;
-}
-
-/** What every remote command is given. */
+/** The flags of every command that asks a service. */
 export interface RemoteFlags extends ClientSection {
   readonly config?: string;
   readonly clientConfig?: string;
 }
 
 /**
- * The places of the client config, in order of preference. The working folder is not among them: a file that
- * somebody left there must not decide whom the operator's key speaks to.
+ * The places of the client config, in order of preference; the first file counts, and it has to exist if it was named.
+ * The working directory is no place: a file that an attacker left there must not decide whom the operator's key talks to.
  */
 export function clientConfigPlaces(
   flag: string | undefined,
   { workingFolder, variables }: Pick<Environment, "workingFolder" | "variables">,
-): readonly ClientConfigPlace[] {
+): readonly { readonly path: string; readonly named: boolean }[] {
   const named = flag ?? (variables["BROKER_CTL_CONFIG"] || undefined);
   if (named !== undefined) return [{ path: resolve(workingFolder, named), named: true }];
   const home = variables["XDG_CONFIG_HOME"] || (variables["HOME"] && join(variables["HOME"], ".config"));
@@ -58,60 +48,38 @@ export function clientConfigPlaces(
 }
 
 /**
- * How to reach a service, from flags, environment, client config and defaults.
+ * The parameters of a service, from flags, environment, client config and defaults.
  *
- * @throws {AppError} `invalid_config` when a client config is broken, or was named and is not there
+ * @throws {AppError} `invalid_config` for a client config that is broken, or was named and does not exist
  */
 export async function findClient(
   service: ClientService,
   flags: RemoteFlags,
   environment: Environment,
 ): Promise<ClientParameters> {
-  const { workingFolder, variables } = environment;
-  const file = await loadFirst(clientConfigPlaces(flags.clientConfig, environment));
-  if (file !== undefined) warnOfUnknown(file, environment);
+  const { workingFolder, variables: env } = environment;
+  const file = await loadFirst(flags.clientConfig, environment);
   const folder = file?.folder ?? workingFolder;
-  const defaultPair = await hasForeignPair(service, folder) ? FOREIGN_PAIRS[service] : undefined;
-  const sources: ClientSources = {
-    flags,
-    env: variables,
-    ...(file !== undefined && { file }),
-    ...(defaultPair !== undefined && { defaultPair }),
-    workingFolder,
-    defaultUrl: "127.0.0.1:7443",
-  };
-  if (service === "control_plane") return resolveClient(service, sources);
-  const url = flags.url ?? variables["BROKER_CTL_SIGNER_URL"] ?? "";
-  if (url !== "" || file?.config.signer?.url) return resolveClient(service, sources);
-  return resolveClient(service, { ...sources, defaultUrl: await signerUrl(flags.config, workingFolder) });
+  const { files, foreign } = SERVICES[service];
+  // The files of another build serve only if our own files do not exist.
+  const isForeign = !await exists(join(folder, files.cert)) && await exists(join(folder, foreign.cert));
+  const defaultPair = isForeign ? foreign : undefined;
+  const isNamed = flags.url || env["BROKER_CTL_SIGNER_URL"] || file?.config.signer?.url;
+  const defaultUrl = service === "control_plane" || isNamed
+    ? "127.0.0.1:7443"
+    : await signerUrl(flags.config, workingFolder);
+  return resolveClient(service, { flags, env, file, defaultPair, workingFolder, defaultUrl });
 }
 
-/** A config of another build, or of a newer one, serves; what is misspelt in it must not be missed. */
-function warnOfUnknown({ path, config }: LoadedClientConfig, { terminal }: Environment): void {
-  const unknown = findUnknownKeys(config);
-  if (unknown.length === 0) return;
-  const keys = unknown.map((key) => quoteText(key)).join(", ");
-  terminal.err(`${visibleText(`warning: client config ${quoteText(path)}: ${keys} unknown, and ignored`)}\n`);
-}
-
-/** Only where there is none of ours: never instead of it. */
-async function hasForeignPair(service: ClientService, folder: string): Promise<boolean> {
-  return !await exists(join(folder, DEFAULTS[service].cert)) &&
-    await exists(join(folder, FOREIGN_PAIRS[service].cert));
-}
-
-/** A client config, and where it was found. */
-interface LoadedClientConfig {
-  readonly path: string;
-  readonly config: ClientConfig;
-  readonly folder: string;
-}
-
-async function loadFirst(places: readonly ClientConfigPlace[]): Promise<LoadedClientConfig | undefined> {
-  for (const { path, named } of places) {
+async function loadFirst(flag: string | undefined, environment: Environment) {
+  for (const { path, named } of clientConfigPlaces(flag, environment)) {
     if (!named && !await exists(path)) continue;
     const config = await loadConfig({ path, what: "client config", schema: clientConfig });
-    return { path, config, folder: dirname(path) };
+    const unknown = findUnknownKeys(config).map((key) => quoteText(key)).join(", ");
+    // The config of another or newer build is accepted, but a misspelled key must be seen.
+    const warning = `warning: client config ${quoteText(path)}: ${unknown} unknown, and ignored`;
+    if (unknown !== "") environment.terminal.err(`${visibleText(warning)}\n`);
+    return { config, folder: dirname(path) };
   }
   return undefined;
 }
@@ -120,14 +88,10 @@ async function loadFirst(places: readonly ClientConfigPlace[]): Promise<LoadedCl
 async function signerUrl(configPath: string | undefined, workingFolder: string): Promise<string> {
   const path = resolve(workingFolder, configPath ?? "signer.json");
   if (configPath === undefined && !await exists(path)) return "127.0.0.1:9443";
-  const { listen } = await loadConfig({ path, what: "signer config", schema: signerConfig });
-  const { hostname, port } = parseListenAddress(listen);
-  if (hostname === "0.0.0.0") return `127.0.0.1:${port}`;
-  if (hostname === "::") return `[::1]:${port}`;
-  return hostname.includes(":") ? `[${hostname}]:${port}` : `${hostname}:${port}`;
+  return reachable((await loadConfig({ path, what: "signer config", schema: signerConfig })).listen);
 }
 
-/** Only a file that is not there is passed over: one that can't be read is an error, when it is loaded. */
+/** A file that can't be read exists: loading it reports the error. */
 async function exists(path: string): Promise<boolean> {
   try {
     await Deno.stat(path);

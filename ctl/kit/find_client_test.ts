@@ -1,10 +1,15 @@
 import assert from "node:assert/strict";
-import { type ClientConfigPlace, clientConfigPlaces } from "./find_client.ts";
+import { clientConfigPlaces } from "./find_client.ts";
 
 const SYSTEM = { path: "/etc/gateway/broker-ctl.json", named: false };
 
 Deno.test.each<
-  { name: string; flag?: string; variables: Record<string, string>; expected: ClientConfigPlace[] }
+  {
+    name: string;
+    flag?: string;
+    variables: Record<string, string>;
+    expected: ReturnType<typeof clientConfigPlaces>;
+  }
 >([
   {
     name: "the flag before all else",

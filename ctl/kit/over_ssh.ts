@@ -2,58 +2,40 @@ import { collectBytes, quoteText } from "@gateway/shared/text";
 import { type Clock, Deadline, systemClock } from "@gateway/shared/clock";
 import { AppError, errorText } from "@gateway/shared/errors";
 import type { SignerConfig } from "@gateway/signer/config";
-import { HintedError } from "./output.ts";
+import { HintedError, invalid } from "./output.ts";
 
 /** A host as the signer's config has it. */
 export type OwnHost = Pick<SignerConfig["hosts"][string], "addr" | "host_key" | "jump">;
 
-/** The host need not be what its operator takes it for. */
+// The host could be an attacker's.
 const MAX_OUTPUT_BYTES = 1_000_000;
-/** So long a program on a host may take. */
 export const MAX_SECONDS = 180;
 
-/** How `ssh` itself ends when it fails. */
+/** The exit code of `ssh` if ssh itself fails. */
 const SSH_FAILED = 255;
-
-/** What came of a program on a host. */
-interface HostOutput {
-  readonly code: number;
-  /** What it wrote, standard output first. */
-  readonly lines: readonly string[];
-}
 
 /** Runs a program of sh on the host, as root, by the `ssh` of this machine, its agent and its config. */
 export async function runOverSsh(
   name: string,
   host: OwnHost,
   { script, login }: { readonly script: string; readonly login: string },
-): Promise<HostOutput> {
+) {
+  const command = login === "root" ? "sh -s" : "sudo -n sh -s";
   const { code, stdout, stderr } = await sshTo(name, host, {
     login,
     words: [],
-    command: login === "root" ? "sh -s" : "sudo -n sh -s",
-    input: script,
+    command,
+    input: `${script}\n`,
   });
   return { code, lines: `${stdout}${stderr}`.split(/\r?\n/).filter((line) => line !== "") };
 }
 
-/** How a host is logged in to. */
-interface SshLogin {
-  readonly login: string;
-  /** More words for ssh, such as the key to be used. */
-  readonly words: readonly string[];
-  readonly command: string;
-  readonly input: string;
-  /** Whose time counts; by default the system's. */
-  readonly clock?: Clock;
-}
-
-/** What the host's key is looked for by: a name of the config could be a pattern. */
+/** The alias under which ssh looks for the host's key: a name of the config could be a pattern. */
 const ALIAS = "host-of-the-signers-config";
 
 /**
- * Whatever the config of this machine's ssh says: another host key doesn't count by way of a connection that is open
- * already, the DNS or a program, and the host gets nothing but its command.
+ * Overrides the config of this machine's ssh: no open connection, DNS record or program can bring in another host key,
+ * and the host gets nothing but its command.
  */
 const NOTHING_ELSE = {
   UpdateHostKeys: "no",
@@ -70,18 +52,25 @@ const NOTHING_ELSE = {
 } as const;
 
 /**
- * Logs in to a host and runs a command there. No other host key counts than that of the signer's config.
+ * Logs in to a host and runs a command there. ssh accepts only the host key of the signer's config.
  *
- * @throws {AppError} `invalid_request` for what is no account, `not_supported` for a host behind another and where there
- * is no ssh
+ * @throws {AppError} `invalid_request` for a bad account or address, `not_supported` for a host behind a bastion and
+ * without an ssh
  */
 export async function sshTo(
   name: string,
   { addr, host_key, jump }: OwnHost,
-  { login, words, command, input, clock = systemClock }: SshLogin,
-): Promise<{ readonly code: number; readonly stdout: string; readonly stderr: string }> {
+  { login, words, command, input, clock = systemClock }: {
+    readonly login: string;
+    /** More words for ssh, such as the key. */
+    readonly words: readonly string[];
+    readonly command: string;
+    readonly input: string;
+    readonly clock?: Clock;
+  },
+) {
   if (!/^[A-Za-z_][\w.-]*$/.test(login)) {
-    throw new AppError("invalid_request", `Cannot log in as ${quoteText(login)}: not the name of an account`);
+    throw invalid(`Cannot log in as ${quoteText(login)}: not the name of an account`);
   }
   if (jump !== undefined) {
     throw new AppError(
@@ -92,7 +81,7 @@ export async function sshTo(
   const { hostname, port } = new URL(`ssh://${addr}`);
   const host = hostname.replace(/^\[|\]$/g, "");
   if (!/^[A-Za-z0-9:][A-Za-z0-9_.:-]*$/.test(host)) {
-    throw new AppError("invalid_request", `Cannot log in to ${quoteText(addr)}: not the address of a host`);
+    throw invalid(`Cannot log in to ${quoteText(addr)}: not the address of a host`);
   }
   const knownHosts = await Deno.makeTempFile({ prefix: "known-hosts-" });
   try {
@@ -120,18 +109,18 @@ export async function sshTo(
 async function runSsh(
   args: readonly string[],
   { input, clock }: { readonly input: string; readonly clock: Clock },
-): Promise<{ readonly code: number; readonly stdout: string; readonly stderr: string }> {
+) {
   using deadline = new Deadline({ clock, ms: MAX_SECONDS * 1000 });
   const process = startSsh(args, deadline.signal);
   const writer = process.stdin.getWriter();
   const written = writer.write(new TextEncoder().encode(input)).then(() => writer.close());
-  // What ends early says itself why.
+  // A program that ends early reports why itself.
   written.catch(() => undefined);
   const [stdout, stderr] = await Promise.all([
     collectBytes(process.stdout, MAX_OUTPUT_BYTES),
     collectBytes(process.stderr, MAX_OUTPUT_BYTES),
   ]);
-  // Whoever writes more than is read here ends by that.
+  // A program that writes more than the bound ends by a closed pipe.
   const { code } = await process.status;
   if (deadline.signal.aborted) {
     throw new AppError(
@@ -155,13 +144,8 @@ async function runSsh(
 
 function startSsh(args: readonly string[], signal: AbortSignal): Deno.ChildProcess {
   try {
-    return new Deno.Command("ssh", {
-      args: [...args],
-      stdin: "piped",
-      stdout: "piped",
-      stderr: "piped",
-      signal,
-    }).spawn();
+    const streams = { stdin: "piped", stdout: "piped", stderr: "piped" } as const;
+    return new Deno.Command("ssh", { args: [...args], ...streams, signal }).spawn();
   } catch (cause) {
     const hint = "leave out --over ssh, and pipe what is printed";
     const fault = new AppError("not_supported", `Cannot start ssh: ${errorText(cause)}`, { cause });

@@ -4,21 +4,20 @@ import {
   type JsonClientResponse,
   readProblem,
 } from "@gateway/shared/http";
-import type { Command } from "commander";
 import type * as z from "@zod/zod";
 import { AppError } from "@gateway/shared/errors";
 import { systemClock } from "@gateway/shared/clock";
 import { quoteText } from "@gateway/shared/text";
-import { once } from "./arguments.ts";
-import type { ClientParameters, ClientSection, ClientService } from "./client_config.ts";
+import { type Call, command, type CommandData, type CommandSpec, type Given, type Takes } from "./command.ts";
+import { type ClientParameters, type ClientSection, type ClientService, SERVICES } from "./client_config.ts";
 import { adviseOnContact } from "./contact_advice.ts";
-import type { Environment } from "./context.ts";
-import { findClient, type RemoteFlags } from "./find_client.ts";
-import { type Advice, HintedError, RemoteError, withHint } from "./output.ts";
+import type { Use } from "./context.ts";
+import { findClient } from "./find_client.ts";
+import { type Advice, HintedError, invalid, RemoteError, withHint } from "./output.ts";
 import { readOperatorFile } from "./files.ts";
 
-/** What is asked of a service, and how its answer is read. */
-interface ServiceQuestion<T> {
+/** A question to a service. */
+export interface ServiceQuestion<T> {
   /** The command as messages name it: `policy add`. */
   readonly what: string;
   readonly method: JsonClientRequest["method"];
@@ -26,47 +25,24 @@ interface ServiceQuestion<T> {
   readonly path: string;
   readonly body?: unknown;
   readonly schema: z.ZodType<T>;
-  /** What to do about an error status, where the command knows it better than the program does. */
+  /** The fix for an error status, if the command knows it better than the program. */
   readonly advice?: Readonly<Record<number, string>>;
 }
 
-interface ServiceAnswer<T> {
-  readonly body: unknown;
-  readonly data: T;
-}
-
 const TIMEOUT_MS = 10_000;
-// The policy of ten thousand hosts has several megabytes.
+// The policy of 10,000 hosts has several megabytes.
 const MAX_RESPONSE_BYTES = 64 * 1024 * 1024;
 
-const NAMES = { signer: "signer", control_plane: "control plane" } as const satisfies Record<
-  ClientService,
-  string
->;
-
-const VARIABLES = { signer: "BROKER_CTL_SIGNER_URL", control_plane: "BROKER_CTL_CP_URL" } as const;
-
-/** Where the CN of who asks has to stand. */
-const ROLES = {
-  signer: "reload_callers of the signer's config",
-  control_plane: "approval.callers of the control plane's config",
-} as const satisfies Record<ClientService, string>;
-
 function adviseOn(status: number, service: ClientService): string | undefined {
-  const name = NAMES[service];
-  switch (status) {
-    case 401:
-      return `the ${name} takes certificates of its client_ca alone, with exactly one CN`;
-    case 403:
-      return `the certificate's CN must be in ${ROLES[service]}`;
-    case 404:
-    case 405:
-      return `is this the ${name}, and not older than this program?`;
-    case 500:
-      return `the ${name}'s log says more`;
-    default:
-      return undefined;
-  }
+  const { name, role } = SERVICES[service];
+  const advice: Readonly<Record<number, string>> = {
+    401: `the ${name} takes certificates of its client_ca alone, with exactly one CN`,
+    403: `the certificate's CN must be in ${role}`,
+    404: `is this the ${name}, and not older than this program?`,
+    405: `is this the ${name}, and not older than this program?`,
+    500: `the ${name}'s log says more`,
+  };
+  return advice[status];
 }
 
 const MISSING_FILE: Advice = {
@@ -76,9 +52,10 @@ const MISSING_FILE: Advice = {
 
 /** How to find the service, for the help of every command that asks it. */
 export function remoteHelp(service: ClientService): string {
+  const { role, prefix } = SERVICES[service];
   return `
-The certificate's CN must be in ${ROLES[service]}. Each parameter comes from its
-flag, else from ${VARIABLES[service]}, _CERT, _KEY, _CA, else from the client config: --client-config, else
+The certificate's CN must be in ${role}. Each parameter comes from its
+flag, else from ${prefix}URL, _CERT, _KEY, _CA, else from the client config: --client-config, else
 BROKER_CTL_CONFIG, else ~/.config/broker-ctl/config.json, else /etc/gateway/broker-ctl.json.
 `;
 }
@@ -86,21 +63,28 @@ BROKER_CTL_CONFIG, else ~/.config/broker-ctl/config.json, else /etc/gateway/brok
 /** The help of the commands that ask the signer. */
 export const REMOTE_HELP: string = remoteHelp("signer");
 
-/** Gives a command the flags that say where the service is and who asks. */
-export function addRemoteOptions(command: Command, service: ClientService = "signer"): Command {
-  const name = NAMES[service];
-  return command
-    .option("--url <url>", `the ${name}, host:port`, once)
-    .option("--cert <file>", "your certificate", once)
-    .option("--key <file>", "your private key", once)
-    .option("--ca <file>", `the CA of the ${name}'s certificate`, once);
+/** The options that find a service and name the certificate. */
+export function remoteOptions(service: ClientService) {
+  const { name } = SERVICES[service];
+  return {
+    "--url <url>": `the ${name}, host:port`,
+    "--cert <file>": "your certificate",
+    "--key <file>": "your private key",
+    "--ca <file>": `the CA of the ${name}'s certificate`,
+  };
 }
 
-/** @throws {AppError} `invalid_request` for a flag that says whom to ask when nobody is asked */
-export function refuseRemoteFlags(flags: ClientSection): void {
+/** The options of every command that asks the signer. */
+export const SIGNER = remoteOptions("signer");
+
+/** The files that a command reads to ask the signer: without --url, the signer's config has the address. */
+export const usesSigner = (): readonly Use[] => ["config", "clientConfig"];
+
+/** @throws {AppError} `invalid_request` for a flag that finds a service */
+export function refuseRemoteFlags(flags: ClientSection, where: string): void {
   for (const name of ["url", "cert", "key", "ca"] as const) {
     if (flags[name] === undefined) continue;
-    throw new AppError("invalid_request", `Option '--${name}' means nothing to 'list' without --remote`);
+    throw invalid(`Option '--${name}' means nothing ${where}`);
   }
 }
 
@@ -111,64 +95,69 @@ export function refuseRemoteFlags(flags: ClientSection): void {
  */
 export function joinPath(...segments: readonly string[]): string {
   return segments.map((segment) => {
-    if (/^\.{0,2}$/.test(segment)) {
-      throw new AppError("invalid_request", `Cannot ask about ${quoteText(segment)}: expected a name`);
-    }
+    if (/^\.{0,2}$/.test(segment)) throw invalid(`Cannot ask about ${quoteText(segment)}: expected a name`);
     return `/${encodeURIComponent(segment.toWellFormed())}`;
   }).join("");
+}
+
+/** A command that asks the signer one question. */
+export function asking<const T extends Takes, D>({ question, show, help, ...spec }:
+  & Omit<CommandSpec<T>, "run" | "uses">
+  & {
+    readonly question: (given: Given<T>) => Omit<ServiceQuestion<D>, "what"> & { readonly what?: string };
+    readonly show: (data: D, given: Given<T>, call: Call) => readonly string[];
+  }): CommandData {
+  return command<T>({
+    ...spec,
+    help: `${help}${REMOTE_HELP}`,
+    uses: usesSigner,
+    run: async (given, call) => {
+      const { body, data } = await askSigner(call, { what: spec.name, ...question(given) });
+      return { json: body, lines: show(data, given, call) };
+    },
+  });
 }
 
 /**
  * Asks the signer, as the command's flags, the environment and the client config say.
  *
- * @throws {RemoteError} when the signer refuses, with what to do about it
- * @throws {AppError} when it can't be asked, or does not answer as a signer does
+ * @throws {RemoteError} if the signer refuses, with the fix
+ * @throws {AppError} if the signer can't be asked, or does not answer as a signer does
  */
-export async function askSigner<T>(
-  command: Command,
-  environment: Environment,
-  question: ServiceQuestion<T>,
-): Promise<ServiceAnswer<T>> {
-  return await askService("signer", command, environment, question);
+export function askSigner<T>(call: Call, question: ServiceQuestion<T>) {
+  return askService("signer", call, question);
 }
 
 /** Asks the control plane as {@linkcode askSigner} asks the signer. */
-export async function askControlPlane<T>(
-  command: Command,
-  environment: Environment,
-  question: ServiceQuestion<T>,
-): Promise<ServiceAnswer<T>> {
-  return await askService("control_plane", command, environment, question);
+export function askControlPlane<T>(call: Call, question: ServiceQuestion<T>) {
+  return askService("control_plane", call, question);
 }
 
-async function askService<T>(
-  service: ClientService,
-  command: Command,
-  environment: Environment,
-  question: ServiceQuestion<T>,
-): Promise<ServiceAnswer<T>> {
-  const parameters = await findClient(service, command.optsWithGlobals() as RemoteFlags, environment);
+async function askService<T>(service: ClientService, call: Call, question: ServiceQuestion<T>) {
+  const { name } = SERVICES[service];
+  const parameters = await findClient(service, call.flags, call);
   const asked = `asked ${parameters.url}${question.path} with certificate ${parameters.cert}`;
-  const response = await exchange(parameters, question, { service, asked });
-  if (response.status < 200 || response.status > 299) throw refusal(response, question, { service, asked });
-  const { data } = question.schema.safeParse(response.body);
+  const response = await exchange(name, parameters, question, asked);
+  const { status, body } = response;
+  if (status < 200 || status > 299) {
+    const { detail, code = "upstream_failure" } = readProblem(response);
+    const error = new AppError(code, `${question.what} failed (HTTP ${status}): ${detail}`);
+    const fix = question.advice?.[status] ?? adviseOn(status, service);
+    throw new RemoteError(error, fix === undefined ? asked : `${asked}; ${fix}`);
+  }
+  const { data } = question.schema.safeParse(body);
   if (data === undefined) {
-    const message = `${parameters.url} answered as no ${NAMES[service]} does: is the URL right?`;
+    const message = `${parameters.url} answered as no ${name} does: is the URL right?`;
     throw new HintedError(new AppError("upstream_failure", message), asked);
   }
-  return { body: response.body, data };
-}
-
-/** Who was asked, and how a hint says it. */
-interface Asked {
-  readonly service: ClientService;
-  readonly asked: string;
+  return { body, data };
 }
 
 async function exchange(
+  name: string,
   parameters: ClientParameters,
   { method, path, body }: Omit<ServiceQuestion<unknown>, "schema">,
-  { service, asked }: Asked,
+  asked: string,
 ): Promise<JsonClientResponse> {
   const [cert, key, ca] = await Promise.all([
     readPem(parameters.cert, "certificate"),
@@ -177,38 +166,17 @@ async function exchange(
   ]);
   try {
     using client = new JsonClient({
-      clock: systemClock,
-      what: `the ${NAMES[service]}`,
-      baseUrl: parameters.url,
-      cert,
-      key,
-      ca,
-      timeoutMs: TIMEOUT_MS,
-      maxResponseBytes: MAX_RESPONSE_BYTES,
+      ...{ clock: systemClock, what: `the ${name}`, baseUrl: parameters.url, cert, key, ca },
+      ...{ timeoutMs: TIMEOUT_MS, maxResponseBytes: MAX_RESPONSE_BYTES },
     });
     return await client.request({ method, path, ...(body !== undefined && { body }) });
   } catch (error) {
     if (!(error instanceof AppError)) throw error;
-    if (error.code === "invalid_config") {
-      throw new HintedError(
-        error,
-        `certificate ${parameters.cert}, private key ${parameters.key}, CA ${parameters.ca}`,
-      );
-    }
-    const advice = adviseOnContact(error, { name: NAMES[service], parameters });
+    const files = `certificate ${parameters.cert}, private key ${parameters.key}, CA ${parameters.ca}`;
+    if (error.code === "invalid_config") throw new HintedError(error, files);
+    const advice = adviseOnContact(error, { name, parameters });
     throw new HintedError(error, advice === undefined ? asked : `${asked}; ${advice}`);
   }
-}
-
-function refusal(
-  reply: JsonClientResponse,
-  { what, advice = {} }: Omit<ServiceQuestion<unknown>, "schema">,
-  { service, asked }: Asked,
-): RemoteError {
-  const { detail, code = "upstream_failure" } = readProblem(reply);
-  const error = new AppError(code, `${what} failed (HTTP ${reply.status}): ${detail}`);
-  const mend = advice[reply.status] ?? adviseOn(reply.status, service);
-  return new RemoteError(error, mend === undefined ? asked : `${asked}; ${mend}`);
 }
 
 async function readPem(path: string, what: string): Promise<string> {

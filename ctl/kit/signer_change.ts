@@ -1,174 +1,319 @@
-import type { Command } from "commander";
+import { resolve } from "node:path";
 import * as z from "@zod/zod";
-import { removeMember } from "@gateway/shared/config";
+import { parseConfig, readConfigText, removeMember } from "@gateway/shared/config";
 import { AppError } from "@gateway/shared/errors";
 import { quoteText } from "@gateway/shared/text";
-import type { ClientSection } from "./client_config.ts";
-import type { CommandContext, GlobalOption } from "./context.ts";
-import { changeSignerFile, type SignerFileEdit } from "./edit_signer_file.ts";
-import { type CommandResult, HintedError, RemoteError } from "./output.ts";
-import { addRemoteOptions, askSigner } from "./remote.ts";
-import type { SignerConfig } from "@gateway/signer/config";
-
-/** The flags of every command that edits the signer's config. */
-export interface ChangeFlags extends ClientSection {
-  readonly config?: string;
-  readonly dryRun?: boolean;
-  readonly reload?: boolean;
-}
-
-/** What an edit has to say of itself. */
-export interface DescribedChange {
-  readonly json: Readonly<Record<string, unknown>>;
-  /** The first one says what was done. */
-  readonly lines: readonly string[];
-}
+import {
+  LARGE_SIGNER_KEYS,
+  type SignerConfig,
+  signerConfig,
+  UNSUPPORTED_SIGNER_KEYS,
+} from "@gateway/signer/config";
+import { type Call, command, type CommandData, type CommandSpec, type Given, type Takes } from "./command.ts";
+import type { Use } from "./context.ts";
+import { editLocked } from "./files.ts";
+import {
+  type Advice,
+  badConfig,
+  type CommandResult,
+  conflict,
+  HintedError,
+  hintMissingConfig,
+  invalid,
+  RemoteError,
+  withHint,
+} from "./output.ts";
+import {
+  askSigner,
+  refuseRemoteFlags,
+  REMOTE_HELP,
+  type ServiceQuestion,
+  SIGNER,
+  usesSigner,
+} from "./remote.ts";
+import { findSignerProblems } from "./signer_file.ts";
 
 /** A change of the signer's config that a command makes. */
-export interface SignerChange {
-  readonly edit: SignerFileEdit["edit"];
-  /** Told the config as it is then. */
+interface SignerChange {
+  /** Gives the new text; throws if there is nothing to edit. */
+  readonly edit: (text: string, config: SignerConfig) => string;
+  /** Describes the change by the config after it; the first line says what was done. */
   readonly describe: (config: SignerConfig, file: string) => DescribedChange | Promise<DescribedChange>;
 }
 
-/** For the help of the commands that edit. */
-export const CHANGE_HELP = `
+interface DescribedChange {
+  readonly json: Readonly<Record<string, unknown>>;
+  readonly lines: readonly string[];
+}
+
+const CHANGE_HELP = `
 The signer's config is edited in its place, comments and all else kept; what the signer would not load is not written.
 --dry-run shows the change and writes nothing. The running signer takes it at its next reload: --reload asks for that
 at once, with --url, --cert, --key and --ca as in broker-ctl reload --help.
 `;
 
-/** Gives a command the flags of an edit. */
-export function addChangeOptions(command: Command): Command {
-  return addRemoteOptions(
-    command
-      .option("--dry-run", "show the change, and write nothing")
-      .option("--reload", "have the running signer take the change at once"),
-  );
-}
+const CHANGE = {
+  "--dry-run": "show the change, and write nothing",
+  "--reload": "have the running signer take the change at once",
+  ...SIGNER,
+};
 
-/** The global options that an edit reads. */
-export function changeUses(flags: ChangeFlags): readonly GlobalOption[] {
-  return flags.reload === true ? ["config", "clientConfig"] : ["config"];
-}
-
-/** A kind of entries in the signer's config, such as hosts. */
-interface EntryKind {
-  /** Its name in the description of the command. */
-  readonly what: string;
-  /** Its name in the output, if that is another one. */
-  readonly label?: string;
-  readonly argument: string;
-  readonly aliases: readonly string[];
-  readonly help: string;
-  readonly path: readonly string[];
-  /** Rejects a name that is not in the config, or must stay in it. */
-  readonly check: (config: SignerConfig, name: string) => void;
-}
-
-/** Adds the command `remove`, which removes one entry from the signer's config. */
-export function addRemove(parent: Command, context: CommandContext, kind: EntryKind): void {
-  const { what, label = what, argument, aliases, help, path, check } = kind;
-  const removal = (name: string): SignerChange => ({
-    edit(text, config) {
-      check(config, name);
-      return removeMember(text, [...path, name]);
+/** A command that changes the signer's config, as its flags say: shown, written, or written and in force. */
+export function changing<const T extends Takes = Record<never, string>>(
+  { takes, help, uses = [], advice, change, ...spec }:
+    & Omit<CommandSpec<T>, "run" | "uses">
+    & {
+      readonly uses?: readonly Use[];
+      readonly advice?: Advice;
+      readonly change: (given: Given<T>, call: Call) => SignerChange | Promise<SignerChange>;
     },
-    describe: () => ({ json: { name, removed: true }, lines: [`${label} ${quoteText(name)} removed`] }),
-  });
-  addChangeOptions(parent.command("remove"))
-    .aliases([...aliases])
-    .description(`Take a ${what} out of the signer's config.`)
-    .argument(argument, "which")
-    .addHelpText("after", help)
-    .action((name: string, flags: ChangeFlags, command: Command) =>
-      context.run(command, changeUses(flags), () => runChange(command, context, removal(name)))
-    );
+): CommandData {
+  return {
+    ...spec,
+    takes: { ...CHANGE, ...takes },
+    help: `${help}${CHANGE_HELP}`,
+    uses: ({ reload }: Given<typeof CHANGE>) => [
+      ...uses,
+      "config",
+      ...reload === true ? ["clientConfig"] as const : [],
+    ],
+    run: (given: Given<T> & Given<typeof CHANGE>, call) =>
+      withHint(advice, async () => runChange(given, call, await change(given, call))),
+  };
 }
 
-/** @throws {AppError} `not_found` for a name without an entry */
-export function requireEntry(entries: object, what: string, name: string): void {
-  if (Object.hasOwn(entries, name)) return;
-  throw new AppError("not_found", `There is no ${what} ${quoteText(name)} in the config`);
-}
-
-/**
- * Makes a change as its flags say: shown, written, or written and in force.
- *
- * @throws {AppError} when it can't be made; after `--reload`, also when the signer did not take it
- */
-export async function runChange(
-  command: Command,
-  context: CommandContext,
+async function runChange(
+  flags: Given<typeof CHANGE>,
+  call: Call,
   { edit, describe }: SignerChange,
 ): Promise<CommandResult> {
-  const flags = command.optsWithGlobals() as ChangeFlags;
   const { config: path, dryRun = false, reload = false } = flags;
-  refuseMeaningless(flags);
-  const { config, changes, diff, file } = await changeSignerFile({
+  if (dryRun && reload) throw invalid("Options '--dry-run' and '--reload' exclude each other");
+  if (!reload) refuseRemoteFlags(flags, "without --reload");
+  const { config, diff, file } = await editSignerFile({
     path,
-    workingFolder: context.workingFolder,
+    workingFolder: call.workingFolder,
     edit,
     dryRun,
   });
+  const changed = diff.length > 0;
   const { json, lines } = await describe(config, file);
   if (dryRun) {
-    const nothing = changes ? [] : ["nothing would change"];
+    const nothing = changed ? [] : ["nothing would change"];
     return {
       json: { ...json, dry_run: true, diff },
       lines: [...diff, ...nothing, "nothing was written (--dry-run)", ...lines.slice(1)],
     };
   }
   if (!reload) {
-    const next = "the running signer goes on as before until: broker-ctl reload";
+    const next = changed ? ["the running signer goes on as before until: broker-ctl reload"] : [];
+    return { json: { ...json, changed }, lines: [...lines, ...next] };
+  }
+  try {
+    const { hosts } = await askReload(call);
     return {
-      json: { ...json, changed: changes },
-      lines: [...lines, ...(changes ? [next] : [])],
+      json: { ...json, changed, reloaded: true },
+      lines: [...lines, `signer reloaded via HTTP (hosts: ${hosts})`],
     };
-  }
-  const { hosts } = await takeEffect(command, context, lines[0] ?? "the config is changed");
-  return {
-    json: { ...json, changed: changes, reloaded: true },
-    lines: [...lines, `signer reloaded via HTTP (hosts: ${hosts})`],
-  };
-}
-
-function refuseMeaningless(flags: ChangeFlags): void {
-  const { dryRun = false, reload = false } = flags;
-  if (dryRun && reload) {
-    throw new AppError("invalid_request", "Options '--dry-run' and '--reload' exclude each other");
-  }
-  for (const name of ["url", "cert", "key", "ca"] as const) {
-    if (reload || flags[name] === undefined) continue;
-    throw new AppError("invalid_request", `Option '--${name}' means nothing without --reload`);
+  } catch (error) {
+    if (!(error instanceof HintedError)) throw error;
+    const message = `${lines[0]}, but the signer did not take it: ${error.message}`;
+    throw new RemoteError(new AppError(error.code, message, { cause: error }), error.hint);
   }
 }
 
 const reloadResponse = z.object({ hosts: z.int(), status: z.string() });
 
 /** Has the running signer read its config. */
-export async function askReload(
-  command: Command,
-  context: CommandContext,
-): Promise<z.infer<typeof reloadResponse>> {
-  const { data } = await askSigner(command, context, {
-    what: "reload",
-    method: "POST",
-    path: "/v1/reload",
-    schema: reloadResponse,
-  });
-  return data;
+export async function askReload(call: Call) {
+  const question = { what: "reload", method: "POST", path: "/v1/reload", schema: reloadResponse } as const;
+  return (await askSigner(call, question)).data;
 }
 
-/** What is written stays written: the error says so. */
-async function takeEffect(command: Command, context: CommandContext, done: string) {
-  try {
-    return await askReload(command, context);
-  } catch (error) {
-    if (!(error instanceof HintedError)) throw error;
-    throw new RemoteError(
-      new AppError(error.code, `${done}, but the signer did not take it: ${error.message}`, { cause: error }),
-      error.hint,
-    );
-  }
+/**
+ * Edits the signer's config file, whole or not at all. A text that the signer would not load is not written.
+ *
+ * @param dryRun only checks
+ * @returns the config after the edit, and the edit as `diff -u` shows it
+ * @throws {AppError} `invalid_config` with the problems of the file before or after the edit; `conflict` if somebody
+ * else edits it, or changed it meanwhile; `internal` if it can't be written
+ */
+export async function editSignerFile({ path, workingFolder, edit, dryRun = false }: {
+  readonly path: string | undefined;
+  readonly workingFolder: string;
+  readonly edit: SignerChange["edit"];
+  readonly dryRun?: boolean;
+}) {
+  const file = resolve(workingFolder, path ?? "signer.json");
+  const parse = (text: string, previous?: SignerConfig) =>
+    parseConfig({
+      ...{ text, source: file, previous, what: "signer config" },
+      ...{ schema: signerConfig, unsupported: UNSUPPORTED_SIGNER_KEYS, large: LARGE_SIGNER_KEYS },
+    });
+  const checked = (text: string) => {
+    const before = parse(text);
+    const edited = edit(text, before);
+    // Hosts that are written as before are not checked again.
+    const config = parse(edited, before);
+    const problems = findSignerProblems(config);
+    if (problems.length > 0) throw badConfig(`Cannot use signer config: ${problems.join("\n  ")}`);
+    return [edited, { file, config, diff: diffLines(text, edited, file) }] as const;
+  };
+  const read = () => hintMissingConfig(() => readConfigText(file, "signer config"));
+  const text = await read();
+  return dryRun ? checked(text)[1] : await editLocked(file, "signer config", checked, read);
+}
+
+/** Entries of the signer's config, such as hosts. */
+export interface Collection<E> {
+  readonly what: string;
+  /** The name in the output, if that is another one. */
+  readonly label?: string;
+  readonly path: readonly string[];
+  readonly of: (config: SignerConfig) => Readonly<Record<string, E>>;
+}
+
+/** @throws {AppError} `not_found` for a name without an entry */
+export function requireEntry<E>(
+  { what, of }: Pick<Collection<E>, "what" | "of">,
+  config: SignerConfig,
+  name: string,
+): E {
+  const entries = of(config);
+  const entry = Object.hasOwn(entries, name) ? entries[name] : undefined;
+  if (entry !== undefined) return entry;
+  throw new AppError("not_found", `There is no ${what} ${quoteText(name)} in the config`);
+}
+
+/** Adds an entry or, with `force`, changes it. */
+export function addition<E>(
+  { what, label = what, of }: Collection<E>,
+  { name, force = false }: { readonly name: string; readonly force?: boolean },
+  { edit, describe }: {
+    /** @param there the entry as it is; absent: it is new */
+    readonly edit: (text: string, there: E | undefined, config: SignerConfig) => string;
+    readonly describe: (entry: E, config: SignerConfig, file: string) => Promise<Added> | Added;
+  },
+): SignerChange {
+  let isNew = true;
+  return {
+    edit(text, config) {
+      const there = Object.hasOwn(of(config), name) ? of(config)[name] : undefined;
+      isNew = there === undefined;
+      if (isNew || force) return edit(text, there, config);
+      const message = `Cannot add ${what} ${quoteText(name)}: it is there; --force changes it`;
+      throw conflict(message);
+    },
+    async describe(config, file) {
+      const { json, facts, lines = [] } = await describe(
+        requireEntry({ what, of }, config, name),
+        config,
+        file,
+      );
+      const done = `${label} ${quoteText(name)} ${isNew ? "added" : "updated"} (${facts})`;
+      return { json: { name, added: isNew, ...json }, lines: [done, ...lines] };
+    },
+  };
+}
+
+/** Reports if the groups of any caller let it use an entry; without a table of callers, every caller may. */
+export function hasUser(
+  { callers }: SignerConfig,
+  { groups = [] }: { readonly groups?: readonly string[] },
+): boolean {
+  const rows = Object.values(callers);
+  return rows.length === 0 ||
+    rows.some(({ allowed_groups = [] }) => groups.some((group) => allowed_groups.includes(group)));
+}
+
+interface Added {
+  readonly json: object;
+  readonly facts: string;
+  readonly lines?: readonly string[];
+}
+
+/** The command `remove` of a collection. */
+export function removing<E>(
+  { what, label = what, path, of }: Collection<E>,
+  { argument, check = (config, name) => void requireEntry({ what, of }, config, name), ...spec }:
+    & Pick<CommandData, "aliases" | "help">
+    & {
+      readonly argument: string;
+      /** Rejects a name that is not in the config, or must stay in it. */
+      readonly check?: (config: SignerConfig, name: string) => void;
+    },
+): CommandData {
+  return changing({
+    ...spec,
+    name: "remove",
+    summary: `Take a ${what} out of the signer's config.`,
+    takes: { [argument]: "which" },
+    change: (given: Readonly<Record<string, unknown>>) => {
+      const name = String(given[argument.slice(1, -1)]);
+      return {
+        edit(text, config) {
+          check(config, name);
+          return removeMember(text, [...path, name]);
+        },
+        describe: () => ({ json: { name, removed: true }, lines: [`${label} ${quoteText(name)} removed`] }),
+      };
+    },
+  });
+}
+
+/** The command `list` of a collection, from the config or, with --remote, from the running signer. */
+export function listing<E, R>({ local, question, format, formatRemote, ...spec }:
+  & Pick<CommandData, "summary">
+  & {
+    readonly help: string;
+    readonly local: (config: string | undefined, workingFolder: string) => Promise<E>;
+    readonly format: (entries: E, columns: number | undefined) => readonly string[];
+    readonly question: ServiceQuestion<R>;
+    readonly formatRemote: (entries: R, columns: number | undefined) => readonly string[];
+  }): CommandData {
+  return command({
+    ...spec,
+    name: "list",
+    takes: { "--remote": "ask the running signer instead of reading its config", ...SIGNER },
+    help: `${spec.help}${REMOTE_HELP}`,
+    uses: ({ remote }) => remote === true ? usesSigner() : ["config"],
+    run: async (given, call) => {
+      const { columns } = call.terminal;
+      if (given.remote === true) {
+        const { body, data } = await askSigner(call, question);
+        return { json: body, lines: formatRemote(data, columns) };
+      }
+      refuseRemoteFlags(given, "to 'list' without --remote");
+      const entries = await local(given.config, call.workingFolder);
+      return { json: entries, lines: format(entries, columns) };
+    },
+  });
+}
+
+/** The unchanged lines around a change. */
+const CONTEXT = 3;
+
+/** The difference as `diff -u` shows it, in one block: an edit is in one place. */
+export function diffLines(before: string, after: string, name: string): readonly string[] {
+  if (before === after) return [];
+  const [old, next] = [before.split("\n"), after.split("\n")];
+  let start = 0;
+  while (start < old.length && start < next.length && old[start] === next[start]) start += 1;
+  let end = 0;
+  const longest = Math.min(old.length, next.length) - start;
+  while (end < longest && old[old.length - 1 - end] === next[next.length - 1 - end]) end += 1;
+  const from = Math.max(0, start - CONTEXT);
+  const tail = Math.max(0, end - CONTEXT);
+  const lead = old.slice(from, start);
+  const rest = old.slice(old.length - end, old.length - tail);
+  const size = (lines: readonly string[]) => lines.length - from - tail;
+  return [
+    `--- ${name}`,
+    `+++ ${name}`,
+    `@@ -${from + 1},${size(old)} +${from + 1},${size(next)} @@`,
+    ...lead.map((line) => ` ${line}`),
+    ...old.slice(start, old.length - end).map((line) => `-${line}`),
+    ...next.slice(start, next.length - end).map((line) => `+${line}`),
+    ...rest.map((line) => ` ${line}`),
+  ];
 }

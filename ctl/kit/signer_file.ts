@@ -7,16 +7,10 @@ import {
   signerConfig,
   UNSUPPORTED_SIGNER_KEYS,
 } from "@gateway/signer/config";
-import { AppError } from "@gateway/shared/errors";
-import { hintMissingConfig } from "./output.ts";
-import { findPolicyProblems } from "@gateway/shared/policy";
+import { badConfig, conflict, hintMissingConfig } from "./output.ts";
+import { type CompiledPolicy, compilePolicy, findPolicyProblems } from "@gateway/shared/policy";
 
-/**
- * Loads the signer's config as the signer would.
- *
- * @param path as the operator named it; `signer.json` in the working folder when absent
- * @throws {AppError} `invalid_config` when it is broken
- */
+/** Loads the signer's config, by default `signer.json`. @throws {AppError} `invalid_config` for a broken config */
 export async function loadSignerFile(path: string | undefined, workingFolder: string): Promise<SignerConfig> {
   return await hintMissingConfig(() =>
     loadConfig({
@@ -28,25 +22,20 @@ export async function loadSignerFile(path: string | undefined, workingFolder: st
   );
 }
 
-/**
- * Likewise, for a question about the hosts in it.
- *
- * @throws {AppError} `invalid_config` when it is broken, `conflict` when the hosts are in the signers' database
- */
+/** Loads the signer's config and its hosts. @throws {AppError} also `conflict` if the hosts are in the database */
 export async function loadSignerHosts(
   path: string | undefined,
   workingFolder: string,
 ): Promise<SignerConfig> {
   const config = await loadSignerFile(path, workingFolder);
   if (config.policy_source === "file") return config;
-  throw new AppError(
-    "conflict",
+  throw conflict(
     'the hosts are in the database (policy_source "database"), not in this file: broker-ctl policy export shows them, ' +
       "broker-ctl host list --remote asks a signer",
   );
 }
 
-/** Why the signer would not load a config whose keys are well-formed, each with the path of its key. */
+/** The problems of a well-formed config that keep the signer from loading it, each with the path of its key. */
 export function findSignerProblems(config: SignerConfig): readonly string[] {
   const misplaced = findMisplacedHosts(config);
   return [
@@ -54,4 +43,11 @@ export function findSignerProblems(config: SignerConfig): readonly string[] {
     ...findHostsWithoutKey(config),
     ...misplaced === undefined ? [] : [misplaced],
   ];
+}
+
+/** @throws {AppError} `invalid_config` with the problems of the policy */
+export function compileSigner(config: Parameters<typeof compilePolicy>[0]): CompiledPolicy {
+  const compiled = compilePolicy(config);
+  if (compiled.kind === "ok") return compiled.policy;
+  throw badConfig(`Cannot use signer config: ${compiled.problems.join("\n  ")}`);
 }

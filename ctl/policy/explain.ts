@@ -1,60 +1,67 @@
-import { Option } from "commander";
 import { AppError } from "@gateway/shared/errors";
 import {
+  type CommandPolicy,
+  type CommandVerdict,
   type CompiledHost,
   type CompiledPolicy,
-  compilePolicy,
+  decideCommand,
+  decideSsh,
+  type HostPolicy,
+  mayUseHost,
+  parseCommand,
+  type SshDecision,
+  type SshIntent,
   toWireDecision,
 } from "@gateway/shared/policy";
 import { quoteText } from "@gateway/shared/text";
-import { SESSION_MODES, type SessionMode } from "@gateway/shared/wire";
-import { once } from "../kit/arguments.ts";
-import type { AddCommand, CommandContext } from "../kit/context.ts";
-import { explainIntent, type OpenIntent } from "./decide.ts";
-import { formatDecision, formatHost, nameVerdict } from "./format_decision.ts";
-import { listContributions } from "./policies.ts";
-import { type CommandResult, HintedError } from "../kit/output.ts";
-import { loadSignerHosts } from "../kit/signer_file.ts";
+import { SESSION_MODES } from "@gateway/shared/wire";
+import type { SignerConfig } from "@gateway/signer/config";
+import { command, type Given, oneOf, optionOf } from "../kit/command.ts";
+import { HintedError, invalid } from "../kit/output.ts";
+import { compileSigner, loadSignerHosts } from "../kit/signer_file.ts";
+import { EMPTY_CELL, formatRow, formatTable } from "../kit/table.ts";
 import { explainCluster } from "./explain_cluster.ts";
 
-interface ExplainFlags {
-  readonly config?: string;
-  readonly host?: string;
-  readonly cluster?: string;
-  readonly action?: string;
-  readonly command?: string;
-  readonly sessionMode?: SessionMode;
-  readonly caller?: string;
-  readonly endUser?: string;
-  readonly endUserGroups?: string;
-  readonly sudo?: boolean;
-  readonly sudoUser?: string;
-  readonly pty?: boolean;
-  readonly fileTransfer?: boolean;
-}
+const TAKES = {
+  "--host <name>": "the host",
+  "--cluster <name>": "the cluster, in the place of a host",
+  "--command <text>": "the command to decide",
+  "--action <text>": "the action on the cluster to decide",
+  "--session-mode <mode>": oneOf(
+    SESSION_MODES,
+    "as a session, not one command; without --command: opening it",
+  ),
+  "--caller <cn>": "who asks",
+  "--end-user <user>": "for whom",
+  "--end-user-groups <groups>": "the end user's groups, with commas",
+  "--sudo": "elevated",
+  "--sudo-user <user>": "elevated to this account (default: root)",
+  "--pty": "with a terminal",
+  "--file-transfer": "as part of a file transfer",
+} as const;
 
-/** What a cluster knows nothing of. */
-const HOST_FLAGS = {
-  command: "--command",
-  sessionMode: "--session-mode",
-  sudo: "--sudo",
-  sudoUser: "--sudo-user",
-  pty: "--pty",
-  fileTransfer: "--file-transfer",
-} as const satisfies Partial<Record<keyof ExplainFlags, string>>;
+type Flags = Given<typeof TAKES>;
 
-/** What only matters to a decision. */
-const INTENT_FLAGS = {
-  caller: "--caller",
-  endUser: "--end-user",
-  endUserGroups: "--end-user-groups",
-  sudo: "--sudo",
-  sudoUser: "--sudo-user",
-  pty: "--pty",
-  fileTransfer: "--file-transfer",
-} as const satisfies Partial<Record<keyof ExplainFlags, string>>;
+/** Options without a meaning for a cluster. */
+const HOST_FLAGS = ["command", "sessionMode", "sudo", "sudoUser", "pty", "fileTransfer"] as const;
 
-const EXAMPLES = `
+/** Options that matter to a decision only. */
+const INTENT_FLAGS = [
+  "caller",
+  "endUser",
+  "endUserGroups",
+  "sudo",
+  "sudoUser",
+  "pty",
+  "fileTransfer",
+] as const;
+
+/** `policy explain`: the signer's decision, and its rule. */
+export const EXPLAIN = command({
+  name: "explain",
+  summary: "Say what the signer would decide, and by which rule.",
+  takes: TAKES,
+  help: `
 Examples:
   broker-ctl policy explain --config /etc/gateway/signer.json --host web01
   broker-ctl policy explain --host web01 --command "systemctl restart nginx" --sudo
@@ -67,103 +74,67 @@ Without --caller it takes a caller that may use the host; --end-user-groups "" i
 An action on a cluster is a verb, a resource in its plural with its group or without, and <namespace>/<name>; a list
 has no name, and - stands for the namespace of what has none.
 Exit code 0 whatever the decision; a script reads decision.allowed of --json.
-`;
+`,
+  async run(flags, { workingFolder }) {
+    const target = readTarget(flags);
+    if (target.kind === "cluster") {
+      refuseFlags(flags, HOST_FLAGS, "to a cluster");
+      if (flags.action === undefined) refuseFlags(flags, INTENT_FLAGS, "without --action");
+      const { action, caller, endUser = "" } = flags;
+      const endUserGroups = readGroups(flags.endUserGroups);
+      const question = { cluster: target.name, action, caller, endUser, endUserGroups };
+      return await explainCluster(question, flags.config, workingFolder);
+    }
+    const intent = readIntent(flags, target.name);
+    const config = await loadSignerHosts(flags.config, workingFolder);
+    const policy = compileSigner(config);
+    const host = policy.hosts.get(target.name);
+    if (host === undefined) {
+      const message = `Cannot explain host ${quoteText(target.name)}: unknown host`;
+      throw new HintedError(new AppError("unknown_host", message), "broker-ctl host list shows the hosts");
+    }
+    const source = config.hosts[host.name];
+    const policies = source === undefined ? [] : listContributions(config, source);
+    const sessions = host.commands.restricts ? "exec" : "any";
+    const about = { host: host.name, groups: host.groups, policies, sessions };
+    const lines = formatHost(host, policies);
+    if (intent === undefined) return { json: about, lines };
+    const explanation = explainIntent(policy, host, intent);
+    const steps = explanation.steps.map(({ command, verdict }) => ({
+      command,
+      verdict: nameVerdict(verdict),
+      rule: verdict.rule,
+    }));
+    const decision = toWireDecision(explanation.decision);
+    return {
+      json: { ...about, command: intent.command, steps, decision },
+      lines: [...lines, ...formatDecision(intent, explanation)],
+    };
+  },
+});
 
-/** `policy explain`: what the signer would decide, and by which rule. */
-export const addExplain: AddCommand = (policy, context) => {
-  policy.command("explain")
-    .description("Say what the signer would decide, and by which rule.")
-    .option("--host <name>", "the host", once)
-    .option("--cluster <name>", "the cluster, in the place of a host", once)
-    .option("--command <text>", "the command to decide", once)
-    .option("--action <text>", "the action on the cluster to decide", once)
-    .addOption(
-      new Option("--session-mode <mode>", "as a session, not one command; without --command: opening it")
-        .choices(SESSION_MODES),
-    )
-    .option("--caller <cn>", "who asks", once)
-    .option("--end-user <user>", "for whom", once)
-    .option("--end-user-groups <groups>", "the end user's groups, with commas", once)
-    .option("--sudo", "elevated")
-    .option("--sudo-user <user>", "elevated to this account (default: root)", once)
-    .option("--pty", "with a terminal")
-    .option("--file-transfer", "as part of a file transfer")
-    .addHelpText("after", EXAMPLES)
-    .action((_flags, command) =>
-      context.run(command, ["config"], () => explain(command.optsWithGlobals() as ExplainFlags, context))
-    );
-};
-
-async function explain(flags: ExplainFlags, context: CommandContext): Promise<CommandResult> {
-  const target = readTarget(flags);
-  if (target.kind === "cluster") {
-    refuseFlags(flags, HOST_FLAGS, "to a cluster");
-    if (flags.action === undefined) refuseFlags(flags, INTENT_FLAGS, "without --action");
-    const { action, caller, endUser = "", config } = flags;
-    const endUserGroups = readGroups(flags.endUserGroups);
-    const question = { cluster: target.name, action, caller, endUser, endUserGroups };
-    return await explainCluster(question, { config, workingFolder: context.workingFolder });
-  }
-  const intent = readIntent(flags, target.name);
-  const config = await loadSignerHosts(flags.config, context.workingFolder);
-  const compiled = compilePolicy(config);
-  if (compiled.kind === "invalid") {
-    const problems = compiled.problems.join("\n  ");
-    throw new AppError("invalid_config", `Cannot use signer config: ${problems}`);
-  }
-  const host = findHost(compiled.policy, target.name);
-  const source = config.hosts[host.name];
-  const contributions = source === undefined ? [] : listContributions(config, source);
-  const about = {
-    host: host.name,
-    groups: host.groups,
-    policies: contributions,
-    sessions: host.commands.restricts ? "exec" : "any",
-  };
-  if (intent === undefined) return { json: about, lines: formatHost(host, contributions) };
-  const explanation = explainIntent(compiled.policy, host, intent);
-  const { decision, steps } = explanation;
-  return {
-    json: {
-      ...about,
-      command: intent.command,
-      steps: steps.map(({ command, verdict }) => ({
-        command,
-        verdict: nameVerdict(verdict),
-        rule: verdict.rule,
-      })),
-      decision: toWireDecision(decision),
-    },
-    lines: [...formatHost(host, contributions), ...formatDecision(intent, explanation)],
-  };
-}
-
-/** @throws {AppError} `invalid_request` for none or both, and an action on a host */
-function readTarget({ host, cluster, action }: ExplainFlags): { kind: "host" | "cluster"; name: string } {
+/** @throws {AppError} `invalid_request` for no or two targets, and for an action on a host */
+function readTarget({ host, cluster, action }: Flags): { kind: "host" | "cluster"; name: string } {
   if (cluster !== undefined && host === undefined) return { kind: "cluster", name: cluster };
-  if (host === undefined || cluster !== undefined) {
-    throw new AppError("invalid_request", "Name one target: --host or --cluster");
-  }
-  if (action !== undefined) {
-    throw new AppError("invalid_request", "Option '--action' means nothing to a host");
-  }
-  return { kind: "host", name: host };
+  if (host === undefined || cluster !== undefined) throw invalid("Name one target: --host or --cluster");
+  if (action === undefined) return { kind: "host", name: host };
+  throw invalid("Option '--action' means nothing to a host");
 }
 
 /**
- * The intent that the flags describe, or nothing when they ask about the host alone.
+ * The intent that the flags describe; `undefined` for a question about the host alone.
  *
  * @throws {AppError} `invalid_request` for flags that would have no effect
  */
-function readIntent(flags: ExplainFlags, host: string): OpenIntent | undefined {
+function readIntent(flags: Flags, host: string): OpenIntent | undefined {
   const { command, sessionMode } = flags;
   if (command === undefined && sessionMode === undefined) {
     refuseFlags(flags, INTENT_FLAGS, "without --command");
     return undefined;
   }
-  if (command === "") throw new AppError("invalid_request", "Cannot explain an empty command");
+  if (command === "") throw invalid("Cannot explain an empty command");
   if (flags.sudoUser !== undefined && flags.sudo !== true) {
-    throw new AppError("invalid_request", "Option '--sudo-user' means nothing without --sudo");
+    throw invalid("Option '--sudo-user' means nothing without --sudo");
   }
   return {
     ...(flags.caller !== undefined && { caller: flags.caller }),
@@ -183,15 +154,9 @@ function readIntent(flags: ExplainFlags, host: string): OpenIntent | undefined {
   };
 }
 
-function refuseFlags(
-  flags: ExplainFlags,
-  names: Partial<Record<keyof ExplainFlags, string>>,
-  where: string,
-): void {
-  for (const [key, flag] of Object.entries(names) as [keyof ExplainFlags, string][]) {
-    if (flags[key] === undefined) continue;
-    throw new AppError("invalid_request", `Option '${flag}' means nothing ${where}`);
-  }
+function refuseFlags(flags: Flags, names: readonly (keyof Flags)[], where: string): void {
+  const name = names.find((name) => flags[name] !== undefined);
+  if (name !== undefined) throw invalid(`Option '${optionOf(name)}' means nothing ${where}`);
 }
 
 function readGroups(text: string | undefined): readonly string[] | null {
@@ -199,9 +164,157 @@ function readGroups(text: string | undefined): readonly string[] | null {
   return text.split(",").map((group) => group.trim()).filter((group) => group !== "");
 }
 
-function findHost(policy: CompiledPolicy, name: string): CompiledHost {
-  const host = policy.hosts.get(name);
-  if (host !== undefined) return host;
-  const error = new AppError("unknown_host", `Cannot explain host ${quoteText(name)}: unknown host`);
-  throw new HintedError(error, "broker-ctl host list shows the hosts");
+const NAME_WIDTH = 16;
+
+/** The facts about a host that hold for each command. */
+function formatHost(host: CompiledHost, contributions: readonly Contribution[]): readonly string[] {
+  const { restricts } = host.commands;
+  return [
+    `Host:      ${host.name} (${host.user} at ${host.addr})`,
+    `Groups:    ${host.groups.length === 0 ? EMPTY_CELL : host.groups.join(", ")}`,
+    "Command policies:",
+    ...contributions.map(({ name, via, label }) =>
+      `  ${formatRow([name, `[${via}]`, label], [NAME_WIDTH, 10])}`
+    ),
+    ...(restricts ? [] : ["  (none restricts: any command is allowed)"]),
+    `Sessions:  ${
+      restricts ? "exec only, each command decided before it runs; shell and pty refused" : "allowed"
+    }`,
+  ];
+}
+
+function formatDecision(intent: OpenIntent, { decision, steps }: Explanation): readonly string[] {
+  const rows = steps.map(({ command, verdict }, index) => [
+    `${index + 1}.`,
+    command,
+    nameVerdict(verdict),
+    verdict.rule || EMPTY_CELL,
+  ]);
+  const table = formatTable(["", "", "", ""], rows);
+  return [
+    "",
+    `Command:   ${intent.command === "" ? "(opening of a session)" : intent.command}`,
+    ...(steps.length === 0 ? [] : table.slice(1).map((line) => `  ${line}`)),
+    `Decision:  ${describeDecision(decision)}`,
+    ...(decision.kind === "denied" ? [`Reason:    ${decision.reason}`] : [
+      ...(decision.forceCommand === "" ? [] : [`Runs:      ${decision.forceCommand}`]),
+      ...(decision.elevationPrefix === "" ? [] : [`Prefix:    ${decision.elevationPrefix}`]),
+      `Valid for: ${decision.ttlSeconds}s`,
+    ]),
+  ];
+}
+
+/** The verdict in capitals, and the rule behind it. */
+function describeDecision(decision: SshDecision): string {
+  const rule = `(${decision.matchedRule || EMPTY_CELL})`;
+  if (decision.kind === "denied") return `DENIED ${rule}`;
+  const { wouldDeny, wouldRequireApproval } = decision;
+  if (wouldDeny || wouldRequireApproval) {
+    const would = [
+      ...(wouldDeny ? ["would deny"] : []),
+      ...(wouldRequireApproval ? ["would require approval"] : []),
+    ];
+    return `ALLOWED with audit warning (${would.join(" and ")}) ${rule}`;
+  }
+  return decision.requireApproval ? `ALLOWED, requires approval ${rule}` : `ALLOWED ${rule}`;
+}
+
+function nameVerdict({ kind, requireApproval }: CommandVerdict): string {
+  if (kind === "denied") return "denied";
+  return requireApproval ? "approval" : "allowed";
+}
+
+/** A command policy of a host. */
+interface Contribution {
+  /** Its name in the library, or `<inline>`. */
+  readonly name: string;
+  /** The host group that brings it, `_default`, or `host` for the host's own. */
+  readonly via: string;
+  /** Its contents: `allowlist(allow:3) approval:1`. */
+  readonly label: string;
+}
+
+/**
+ * The command policies of a host in the order of evaluation, each once: those of `_default`, of its groups, and its own
+ * if that restricts anything.
+ */
+export function listContributions(
+  library: Pick<SignerConfig, "command_policies" | "group_command_policies">,
+  host: HostPolicy,
+): readonly Contribution[] {
+  const found = new Map<string, Contribution>();
+  for (const via of ["_default", ...(host.groups ?? [])]) {
+    for (const name of library.group_command_policies[via] ?? []) {
+      const policy = library.command_policies[name];
+      if (policy !== undefined && !found.has(name)) {
+        found.set(name, { name, via, label: describePolicy(policy) });
+      }
+    }
+  }
+  const inline = host.command_policy;
+  const { mode = "", require_approval: approval = [] } = inline ?? {};
+  return inline === undefined || ((mode === "" || mode === "off") && approval.length === 0)
+    ? [...found.values()]
+    : [...found.values(), { name: "<inline>", via: "host", label: describePolicy(inline) }];
+}
+
+function describePolicy(policy: CommandPolicy): string {
+  const { mode = "", allow = [], deny = [], require_approval: approval = [] } = policy;
+  const parts = [
+    ...(mode === "allowlist" ? [`allowlist(allow:${allow.length})`] : []),
+    ...(mode === "denylist" ? [`denylist(deny:${deny.length})`] : []),
+    ...(mode === "allowlist" && deny.length > 0 ? [`deny:${deny.length}`] : []),
+    ...(approval.length > 0 ? [`approval:${approval.length}`] : []),
+    ...(policy.shell_parse === false ? ["shell_parse:off"] : []),
+    ...(policy.enforcement === "audit" ? ["audit"] : []),
+  ];
+  return parts.length === 0 ? "off" : parts.join(" ");
+}
+
+/** The verdict of the rules on one simple command, without enforcement. */
+interface StepVerdict {
+  /** Its words, joined by spaces: the text that patterns are matched against. */
+  readonly command: string;
+  readonly verdict: CommandVerdict;
+}
+
+interface Explanation {
+  readonly decision: SshDecision;
+  /** Empty for a host without rules, and for the opening of a session. */
+  readonly steps: readonly StepVerdict[];
+}
+
+interface OpenIntent extends Omit<SshIntent, "caller"> {
+  /** Absent: any caller that may use the host. */
+  readonly caller?: string;
+}
+
+/** Decides as the signer does, in the order of its gates, but without grants, waivers and freezes. */
+function explainIntent(policy: CompiledPolicy, host: CompiledHost, intent: OpenIntent): Explanation {
+  const { caller } = intent;
+  const steps = listSteps(host, intent.command);
+  if (caller !== undefined && mayUseHost(policy, caller, host.name) !== "ok") {
+    return { decision: denyByGroups(host), steps };
+  }
+  const [allowed = ""] = host.allowedCallers;
+  return { decision: decideSsh(policy, { ...intent, caller: caller ?? allowed }), steps };
+}
+
+/** The simple commands in a text, each with the verdict of a host's rules. */
+export function listSteps({ commands }: CompiledHost, command: string): readonly StepVerdict[] {
+  if (!commands.restricts || command === "") return [];
+  const parsed = commands.parses ? parseCommand(command) : undefined;
+  if (parsed === undefined || parsed.kind === "refused") {
+    return [{ command, verdict: decideCommand(commands, command) }];
+  }
+  // Each command has been parsed already: patterns match its words, and no shell reads them again.
+  const rules = { ...commands, parses: false };
+  return parsed.commands.map((words) => {
+    const text = words.join(" ");
+    return { command: text, verdict: decideCommand(rules, text) };
+  });
+}
+
+function denyByGroups(host: CompiledHost): SshDecision {
+  return { kind: "denied", reason: "host not authorised", matchedRule: "", enforcement: "", host };
 }

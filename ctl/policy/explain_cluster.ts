@@ -1,25 +1,21 @@
-import { AppError } from "@gateway/shared/errors";
 import {
   type AskedAction,
   type ClusterDecision,
-  type ClusterIntent,
   type ClusterPolicy,
   type ClusterRule,
   type CompiledCluster,
   type CompiledPolicy,
-  compilePolicy,
   decideCluster,
   findCluster,
   parseClusterAction,
   toWireClusterDecision,
 } from "@gateway/shared/policy";
 import { clusterOf } from "../clusters/entry.ts";
-import type { CommandResult } from "../kit/output.ts";
-import { loadSignerFile } from "../kit/signer_file.ts";
+import { type CommandResult, invalid } from "../kit/output.ts";
+import { compileSigner, loadSignerFile } from "../kit/signer_file.ts";
 import { quoteText } from "@gateway/shared/text";
 import { EMPTY_CELL, formatTable } from "../kit/table.ts";
 
-/** What is asked about a cluster. */
 interface ClusterQuestion {
   readonly cluster: string;
   /** Undefined: the cluster alone. */
@@ -37,15 +33,13 @@ interface ClusterQuestion {
  */
 export async function explainCluster(
   question: ClusterQuestion,
-  { config: path, workingFolder }: { readonly config: string | undefined; readonly workingFolder: string },
+  path: string | undefined,
+  workingFolder: string,
 ): Promise<CommandResult> {
   const config = await loadSignerFile(path, workingFolder);
-  const compiled = compilePolicy(config);
-  if (compiled.kind === "invalid") {
-    throw new AppError("invalid_config", `Cannot use signer config: ${compiled.problems.join("\n  ")}`);
-  }
+  const policy = compileSigner(config);
   const source = clusterOf(config, question.cluster);
-  const cluster = compiled.policy.clusters.get(question.cluster);
+  const cluster = policy.clusters.get(question.cluster);
   if (cluster === undefined) throw new TypeError("a cluster of the config is one of the policy");
   const about = {
     cluster: cluster.name,
@@ -56,7 +50,7 @@ export async function explainCluster(
   };
   const lines = formatCluster(cluster, source);
   if (question.action === undefined) return { json: about, lines };
-  const { action, decision } = decide(compiled.policy, cluster, { ...question, action: question.action });
+  const { action, decision } = decide(policy, cluster, { ...question, action: question.action });
   return {
     json: {
       ...about,
@@ -67,7 +61,7 @@ export async function explainCluster(
         matched_rule: decision.matchedRule,
       },
     },
-    lines: [...lines, ...formatClusterDecision(action, decision)],
+    lines: [...lines, "", `Action:    ${action}`, ...describe(decision)],
   };
 }
 
@@ -86,14 +80,8 @@ function decide(
     }
   }
   const [allowed = ""] = cluster.allowedCallers;
-  const intent: ClusterIntent = {
-    ...asked,
-    caller: caller ?? allowed,
-    endUser,
-    endUserGroups,
-    command,
-    manifestSha256: "",
-  };
+  const asker = { caller: caller ?? allowed, endUser, endUserGroups };
+  const intent = { ...asked, ...asker, command, manifestSha256: "" };
   return { action: command, decision: decideCluster(cluster, intent) };
 }
 
@@ -107,20 +95,16 @@ export function readAction(text: string): AskedAction {
   const [verb = "", whole = "", place = "-", ...more] = text.trim().split(/\s+/);
   const [namespace = "", name = "-", ...rest] = place.split("/");
   if (whole === "" || more.length > 0 || rest.length > 0) {
-    throw new AppError(
-      "invalid_request",
+    throw invalid(
       `Cannot read action ${quoteText(text)}: expected "<verb> <resource>[.<group>] [<namespace>[/<name>]]"`,
     );
   }
   const [resource = "", ...group] = whole.split(".");
+  const orNone = (part: string) => part === "-" ? "" : part;
   return { verb, resource, group: group.join("."), namespace: orNone(namespace), name: orNone(name) };
 }
 
-function orNone(part: string): string {
-  return part === "-" ? "" : part;
-}
-
-/** What holds for a cluster, whatever the action. */
+/** The facts about a cluster that hold for each action. */
 function formatCluster(cluster: CompiledCluster, { rules }: ClusterPolicy): readonly string[] {
   const { name, apiServer, groups, bindings, tokenTtlSeconds, leaseNamespace } = cluster;
   return [
@@ -137,11 +121,6 @@ function formatCluster(cluster: CompiledCluster, { rules }: ClusterPolicy): read
       leaseNamespace === "" ? "can't be taken back before they end" : "taken back by a freeze"
     }`,
   ];
-}
-
-/** What is decided about an action. */
-function formatClusterDecision(action: string, decision: ClusterDecision): readonly string[] {
-  return ["", `Action:    ${action}`, ...describe(decision)];
 }
 
 function describe(decision: ClusterDecision): readonly string[] {

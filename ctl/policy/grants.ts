@@ -1,7 +1,6 @@
-import { formatDuration, quoteText } from "@gateway/shared/text";
+import * as z from "@zod/zod";
 import { elevationLabel } from "@gateway/shared/policy";
-import type { Command } from "commander";
-import { AppError } from "@gateway/shared/errors";
+import { formatDuration, quoteText } from "@gateway/shared/text";
 import {
   grantCreated,
   type GrantInfo,
@@ -10,29 +9,83 @@ import {
   grantRequest,
   grantRevoked,
 } from "@gateway/shared/wire";
-import { once, repeated } from "../kit/arguments.ts";
-import type { AddCommand, CommandContext } from "../kit/context.ts";
-import { actionPattern } from "../clusters/action_pattern.ts";
+import { actionPattern } from "../clusters/entry.ts";
+import { command, type CommandData, type Given, repeat, required } from "../kit/command.ts";
 import { parseDuration } from "../kit/duration.ts";
-import type { CommandResult } from "../kit/output.ts";
-import { addRemoteOptions, askSigner, joinPath, REMOTE_HELP } from "../kit/remote.ts";
-import { formatTable, shortenText } from "../kit/table.ts";
+import { asking, askSigner, joinPath, REMOTE_HELP, SIGNER, usesSigner } from "../kit/remote.ts";
+import { shortenText, tableOr } from "../kit/table.ts";
+import { invalid } from "../kit/output.ts";
 
-interface ListFlags {
-  readonly full?: boolean;
+const RULE_NOTE = `
+The signer rewrites its signer.json, comments and all else kept, and applies it at once; with policy_source
+"database" it is a new version of the hosts, in force at all signers. Patterns are RE2 and
+match anywhere in a command: anchor them with ^ and $. The first rule makes the host an allowlist; an allowlist
+without rules denies everything. Only the host's own policy is changed, not those of its groups.
+`;
+
+/** `policy add` and `policy remove`: one allow pattern of one host, for good. */
+function ruleCommand(
+  name: "add" | "remove",
+  { summary, method, done, conflict }: Readonly<Record<"summary" | "done" | "conflict", string>> & {
+    readonly method: "POST" | "DELETE";
+  },
+): CommandData {
+  return asking({
+    ...{ name, summary },
+    takes: {
+      ...SIGNER,
+      "--host <name>": required("the host"),
+      "--allow <pattern>": required("the RE2 pattern"),
+    },
+    help:
+      `\nExamples:\n  broker-ctl policy ${name} --host web01 --allow '^systemctl status nginx$'\n${RULE_NOTE}`,
+    question: ({ host, allow }) => ({
+      what: `policy ${name}`,
+      method,
+      path: joinPath("v1", "policy", "hosts", host, "allow"),
+      body: { pattern: allow },
+      schema: z.object({ status: z.string(), host: z.string(), hosts: z.int() }),
+      advice: {
+        404: "broker-ctl host list --remote shows the hosts",
+        409: conflict,
+        500: "the signer kept its policy; its log says more",
+      },
+    }),
+    show: ({ hosts }, { host, allow }) => [`allow ${quoteText(allow)} ${done} on ${host} (hosts: ${hosts})`],
+  });
 }
 
-interface GrantFlags {
-  readonly host?: string;
-  readonly cluster?: string;
-  readonly allow?: readonly string[];
-  readonly action?: readonly string[];
-  readonly ttl: string;
-  readonly caller?: string;
-  readonly endUser?: string;
-}
+export const RULES: readonly CommandData[] = [
+  ruleCommand("add", {
+    summary: "Allow one more pattern on a host, for good.",
+    method: "POST",
+    done: "added",
+    conflict: "the pattern is there already, nothing changed; broker-ctl policy explain shows what holds",
+  }),
+  ruleCommand("remove", {
+    summary: "Take an allow pattern of a host away.",
+    method: "DELETE",
+    done: "removed",
+    conflict: "the host's own policy has no such pattern, letter by letter, nothing changed",
+  }),
+];
 
-const GRANT_EXAMPLES = `
+const GRANT_TAKES = {
+  ...SIGNER,
+  "--host <name>": "the host",
+  "--cluster <name>": "the cluster, in the place of a host",
+  "--allow <pattern>": repeat("an RE2 pattern; repeat for more"),
+  "--action <action>": repeat("<verbs> <resources> <namespaces>/<names> on a cluster; repeat"),
+  "--ttl <duration>": "for how long, such as 30m or 1h30m (default: 1h)",
+  "--caller <cn>": "for this caller only",
+  "--end-user <user>": "for this end user only",
+} as const;
+
+const GRANT = command({
+  name: "grant",
+  summary: "Allow more on a host for a time.",
+  takes: GRANT_TAKES,
+  help: `
 Examples:
   broker-ctl policy grant --host web01 --allow '^systemctl restart nginx$' --ttl 2h
   broker-ctl policy grant --host db01 --allow '^pg_dump ' --allow '^du -sh /var/lib/postgresql$' \\
@@ -43,140 +96,106 @@ A grant adds allow patterns to a host that has an allowlist, for a time. It over
 approval away. Without --caller and --end-user it holds for everybody. An action on a cluster is verbs, resources and
 <namespaces>/<names>, several with commas, * for all; --allow takes a pattern of what records say there:
 "delete pods web/shop-1".
-${REMOTE_HELP}`;
+${REMOTE_HELP}`,
+  uses: usesSigner,
+  async run(flags, call) {
+    const target = readTarget(flags);
+    const wish = readWish(flags);
+    const { body, data } = await askSigner(call, {
+      what: "policy grant",
+      method: "POST",
+      path: joinPath("v1", "policy", "hosts", target, "grants"),
+      body: wish,
+      schema: grantCreated,
+      advice: {
+        400: "the patterns must be RE2, the duration within max_grant_ttl_seconds of the signer's config",
+        404: "broker-ctl host list --remote shows the hosts, broker-ctl cluster list --remote the clusters",
+        409: "a grant adds to an allowlist only, and to nobody who is frozen (broker-ctl revocations)",
+      },
+    });
+    const patterns = wish.allow.map(quoteText).join(", ");
+    const time = formatDuration(wish.ttl_seconds * 1000);
+    const details = `id ${data.id}, expires ${data.expires_at}`;
+    return { json: body, lines: [`granted on ${data.host}: allow ${patterns} for ${time} (${details})`] };
+  },
+});
 
-const LIST_EXAMPLES = `
+const LIST = asking({
+  name: "grants",
+  summary: "List the active grants and waivers.",
+  takes: { ...SIGNER, "--full": "long patterns whole" },
+  help: `
 Examples:
   broker-ctl policy grants
   broker-ctl policy grants --json
 
 Grants, and waivers of approval that were learned from an approved command. A pattern of more than 400
 characters is cut, which its end says; --full and --json show all of it.
-${REMOTE_HELP}`;
+`,
+  question: () => ({ what: "policy grants", method: "GET", path: "/v1/policy/grants", schema: grantList }),
+  show(grants, { full = false }, { terminal }) {
+    const end = ({ expires_at }: GrantInfo) => Date.parse(expires_at);
+    const rows = grants.toSorted((left, right) => end(left) - end(right)).map((entry) => [
+      entry.id,
+      entry.host,
+      entry.expires_at,
+      describeScope(entry),
+      describeRules(entry, full ? (text) => text : shortenText),
+    ]);
+    const heading = ["ID", "HOST", "EXPIRES (UTC)", "SCOPE", "RULES"];
+    return tableOr("(no active grants)", heading, rows, terminal.columns);
+  },
+});
 
-const REVOKE_EXAMPLES = `
+const REVOKE = asking({
+  name: "revoke",
+  summary: "Take a grant or waiver back.",
+  takes: { ...SIGNER, "<id>": "which" },
+  help: `
 Examples:
   broker-ctl policy revoke 0123456789abcdef01234567
 
 The command is denied again at once. broker-ctl policy grants shows the ids.
-${REMOTE_HELP}`;
+`,
+  question: ({ id }) => ({
+    what: "policy revoke",
+    method: "DELETE",
+    path: joinPath("v1", "policy", "grants", id),
+    schema: grantRevoked,
+    advice: { 404: "broker-ctl policy grants shows the ids; one that is not there has ended" },
+  }),
+  show: ({ id }) => [`revoked grant ${id}`],
+});
 
-/** `policy grant`, `policy grants` and `policy revoke`: more allow patterns on a host for a time. */
-export const addGrants: AddCommand = (policy, context) => {
-  addRemoteOptions(policy.command("grant"))
-    .description("Allow more on a host for a time.")
-    .option("--host <name>", "the host", once)
-    .option("--cluster <name>", "the cluster, in the place of a host", once)
-    .option("--allow <pattern>", "an RE2 pattern; repeat for more", repeated)
-    .option("--action <action>", "<verbs> <resources> <namespaces>/<names> on a cluster; repeat", repeated)
-    .option("--ttl <duration>", "for how long, such as 30m or 1h30m (default: 1h)", once)
-    .option("--caller <cn>", "for this caller only", once)
-    .option("--end-user <user>", "for this end user only", once)
-    .addHelpText("after", GRANT_EXAMPLES)
-    .action((flags: GrantFlags, command) => run(command, context, () => grant(command, context, flags)));
-  addRemoteOptions(policy.command("grants"))
-    .description("List the active grants and waivers.")
-    .option("--full", "long patterns whole")
-    .addHelpText("after", LIST_EXAMPLES)
-    .action((flags: ListFlags, command) => run(command, context, () => list(command, context, flags)));
-  addRemoteOptions(policy.command("revoke"))
-    .description("Take a grant or waiver back.")
-    .argument("<id>", "which")
-    .addHelpText("after", REVOKE_EXAMPLES)
-    .action((id: string, _flags, command) => run(command, context, () => revoke(command, context, id)));
-};
+/** `policy grant`, `grants` and `revoke`: more allow patterns on a host for a time. */
+export const GRANTS: readonly CommandData[] = [GRANT, LIST, REVOKE];
 
-function run(command: Command, context: CommandContext, action: () => Promise<CommandResult>): Promise<void> {
-  return context.run(command, ["config", "clientConfig"], action);
-}
-
-async function grant(command: Command, context: CommandContext, flags: GrantFlags): Promise<CommandResult> {
-  const target = readTarget(flags);
-  const wish = readWish(flags);
-  const { body, data } = await askSigner(command, context, {
-    what: "policy grant",
-    method: "POST",
-    path: joinPath("v1", "policy", "hosts", target, "grants"),
-    body: wish,
-    schema: grantCreated,
-    advice: {
-      400: "the patterns must be RE2, the duration within max_grant_ttl_seconds of the signer's config",
-      404: "broker-ctl host list --remote shows the hosts, broker-ctl cluster list --remote the clusters",
-      409: "a grant adds to an allowlist only, and to nobody who is frozen (broker-ctl revocations)",
-    },
-  });
-  const patterns = wish.allow.map(quoteText).join(", ");
-  const details = `id ${data.id}, expires ${data.expires_at}`;
-  return {
-    json: body,
-    lines: [
-      `granted on ${data.host}: allow ${patterns} for ${
-        formatDuration(wish.ttl_seconds * 1000)
-      } (${details})`,
-    ],
-  };
-}
-
-/** @throws {AppError} `invalid_request` for none or both, and for an action on a host */
-function readTarget({ host, cluster, action }: GrantFlags): string {
-  if (host !== undefined && cluster === undefined) {
-    if (action !== undefined) {
-      throw new AppError("invalid_request", "Option '--action' means nothing to a host");
-    }
-    return host;
-  }
+/** @throws {AppError} `invalid_request` for no or two targets, and for an action on a host */
+function readTarget({ host, cluster, action }: Given<typeof GRANT_TAKES>): string {
   if (host === undefined && cluster !== undefined) return cluster;
-  throw new AppError("invalid_request", "Name one target: --host or --cluster");
+  if (host === undefined || cluster !== undefined) throw invalid("Name one target: --host or --cluster");
+  if (action === undefined) return host;
+  throw invalid("Option '--action' means nothing to a host");
 }
 
-/** @throws {AppError} `invalid_request` for what no signer would take */
-function readWish(flags: GrantFlags): GrantRequest {
-  const { ttl = "1h", caller = "", endUser = "" } = flags;
+/** @throws {AppError} `invalid_request` for a grant that every signer would reject */
+function readWish(
+  { ttl = "1h", caller = "", endUser = "", ...flags }: Given<typeof GRANT_TAKES>,
+): GrantRequest {
   const allow = [...flags.allow ?? [], ...(flags.action ?? []).map(actionPattern)];
-  if (allow.length === 0) {
-    throw new AppError("invalid_request", "Name what is granted: --allow, or --action of a cluster");
-  }
+  if (allow.length === 0) throw invalid("Name what is granted: --allow, or --action of a cluster");
   const wish = { allow, ttl_seconds: parseDuration(ttl), caller, end_user: endUser };
   const { data, error } = grantRequest.safeParse(wish);
   if (data !== undefined) return data;
   const { path, message } = error.issues[0] ?? { path: [], message: "not understood" };
-  throw new AppError("invalid_request", `Cannot grant: ${path.join(".")}: ${message}`);
-}
-
-async function list(
-  command: Command,
-  context: CommandContext,
-  { full = false }: ListFlags,
-): Promise<CommandResult> {
-  const { body, data } = await askSigner(command, context, {
-    what: "policy grants",
-    method: "GET",
-    path: "/v1/policy/grants",
-    schema: grantList,
-  });
-  const rows = data.toSorted(byEnd).map((entry) => [
-    entry.id,
-    entry.host,
-    entry.expires_at,
-    describeScope(entry),
-    describeRules(entry, full ? (text) => text : shortenText),
-  ]);
-  const heading = ["ID", "HOST", "EXPIRES (UTC)", "SCOPE", "RULES"];
-  return {
-    json: body,
-    lines: rows.length === 0 ? ["(no active grants)"] : formatTable(heading, rows, context.terminal.columns),
-  };
-}
-
-function byEnd(left: GrantInfo, right: GrantInfo): number {
-  return Date.parse(left.expires_at) - Date.parse(right.expires_at);
+  throw invalid(`Cannot grant: ${path.join(".")}: ${message}`);
 }
 
 function describeScope({ caller, end_user: endUser, waive_approval: waives }: GrantInfo): string {
   const scope = [
     ...(caller ? [`caller=${caller}`] : []),
     ...(endUser ? [`user=${endUser}`] : []),
-    // Of a waiver, no end user is not any end user.
+    // A waiver without an end user is not for any end user.
     ...(!endUser && waives !== undefined && waives.length > 0 ? ["user=(none)"] : []),
   ];
   return scope.length === 0 ? "any" : scope.join(",");
@@ -192,15 +211,4 @@ function describeRules(
     ...(sudo === true ? [elevationLabel(sudo, user)] : []),
     ...(content === "" ? [] : [`sha256:${content}`]),
   ].join(" ");
-}
-
-async function revoke(command: Command, context: CommandContext, id: string): Promise<CommandResult> {
-  const { body, data } = await askSigner(command, context, {
-    what: "policy revoke",
-    method: "DELETE",
-    path: joinPath("v1", "policy", "grants", id),
-    schema: grantRevoked,
-    advice: { 404: "broker-ctl policy grants shows the ids; one that is not there has ended" },
-  });
-  return { json: body, lines: [`revoked grant ${data.id}`] };
 }

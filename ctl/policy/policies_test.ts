@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import type { CommandPolicy } from "@gateway/shared/policy";
-import { listContributions } from "./policies.ts";
+import { listContributions } from "./explain.ts";
 
 const HOST = { addr: "10.0.0.1:22", user: "deploy", host_key: "" };
 

@@ -1,9 +1,8 @@
 import type { Random } from "@gateway/shared/clock";
 import { ed25519PublicKey, encodeOpensshPrivateKey, formatPublicKey } from "@gateway/shared/ssh";
-import { randomPassword } from "../identities/bundle_password.ts";
+import { encodePkcs12, randomPassword } from "../identities/pkcs12.ts";
 import { LOCAL_NAMES } from "../identities/kinds.ts";
 import { IDENTITIES, type Identity } from "./layout.ts";
-import { encodePkcs12 } from "../identities/pkcs12.ts";
 import type { CertificatePair } from "../identities/x509.ts";
 
 /** Every secret of a set-up, fresh. */

@@ -1,16 +1,10 @@
 import { resolve } from "node:path";
 import { visibleText } from "@gateway/shared/text";
-import { once } from "../kit/arguments.ts";
-import type { AddCommand, CommandContext } from "../kit/context.ts";
+import { type Call, command } from "../kit/command.ts";
 import type { CommandResult } from "../kit/output.ts";
-import { addRemoteOptions, REMOTE_HELP } from "../kit/remote.ts";
+import { REMOTE_HELP, SIGNER, usesSigner } from "../kit/remote.ts";
 import { signalSigner } from "./signal_signer.ts";
 import { askReload } from "../kit/signer_change.ts";
-
-interface ReloadFlags {
-  readonly config?: string;
-  readonly pidFile?: string;
-}
 
 const EXAMPLES = `
 Examples:
@@ -28,28 +22,26 @@ With auto_reload_seconds in its config the signer looks at the file's time by it
 ${REMOTE_HELP}`;
 
 /** `reload`: the signer reads its config again. */
-export const addReload: AddCommand = (program, context) => {
-  addRemoteOptions(program.command("reload"))
-    .description("Have the signer read its config again.")
-    .option("--pid-file <file>", "send SIGHUP to the signer that this file names, instead of asking", once)
-    .addHelpText("after", EXAMPLES)
-    .action(({ pidFile }: ReloadFlags, command) =>
-      context.run(
-        command,
-        ["config", "clientConfig", ...pidFile === undefined ? [] : ["programs"] as const],
-        async () => {
-          const signalled = await signal(command.optsWithGlobals(), context);
-          if (signalled !== undefined) return signalled;
-          const { hosts, status } = await askReload(command, context);
-          return { json: { hosts, status }, lines: [`signer reloaded via HTTP (hosts: ${hosts})`] };
-        },
-      )
-    );
-};
+export const RELOAD = command({
+  name: "reload",
+  summary: "Have the signer read its config again.",
+  takes: {
+    ...SIGNER,
+    "--pid-file <file>": "send SIGHUP to the signer that this file names, instead of asking",
+  },
+  help: EXAMPLES,
+  uses: ({ pidFile }) => pidFile === undefined ? usesSigner() : [...usesSigner(), "programs"],
+  run: async (given, call) => {
+    const signalled = await signal(given, call);
+    if (signalled !== undefined) return signalled;
+    const { hosts, status } = await askReload(call);
+    return { json: { hosts, status }, lines: [`signer reloaded via HTTP (hosts: ${hosts})`] };
+  },
+});
 
 async function signal(
-  { pidFile, config = "signer.json" }: ReloadFlags,
-  { workingFolder, terminal }: CommandContext,
+  { pidFile, config = "signer.json" }: { readonly pidFile?: string; readonly config?: string },
+  { workingFolder, terminal }: Call,
 ): Promise<CommandResult | undefined> {
   if (pidFile === undefined) return undefined;
   const signalled = await signalSigner(resolve(workingFolder, pidFile), resolve(workingFolder, config));

@@ -1,4 +1,7 @@
-import { type Command, InvalidArgumentError } from "commander";
+import { AppError } from "@gateway/shared/errors";
+import { type Command, type CommanderError, InvalidArgumentError } from "commander";
+import { ModelError } from "../engine/model.ts";
+import { safeText, type Terminal } from "./terminal.ts";
 
 /** An option that may be given once. If its value is empty or looks like an option, the value was forgotten. */
 export function once(value: string, previous: string | undefined): string {
@@ -38,4 +41,46 @@ function checkValue(value: string): void {
       "A value is missing before it; write ./-name for a file whose name starts with a dash.",
     );
   }
+}
+
+/** Done, whatever the verdict; failed; wrong usage or configuration; interrupted by Ctrl-C. */
+export const EXIT_CODES = { ok: 0, failed: 1, usage: 2, interrupted: 130 } as const;
+
+export type ExitCode = (typeof EXIT_CODES)[keyof typeof EXIT_CODES];
+
+const USAGE: readonly string[] = [
+  "invalid_request",
+  "invalid_config",
+  "not_found",
+  "payload_too_large",
+  "unsupported_media_type",
+];
+
+export function exitCodeOf(error: unknown): ExitCode {
+  return error instanceof AppError && USAGE.includes(error.code) ? EXIT_CODES.usage : EXIT_CODES.failed;
+}
+
+export function writeFailure(
+  terminal: Pick<Terminal, "err">,
+  error: unknown,
+  { json }: { readonly json: boolean },
+): void {
+  const code = error instanceof AppError ? error.code : error instanceof ModelError ? error.kind : undefined;
+  const message = code !== undefined && error instanceof Error ? error.message : String(error);
+  terminal.err(
+    json ? `${JSON.stringify({ code: code ?? "internal", message })}\n` : `error: ${safeText(message)}\n`,
+  );
+}
+
+/** An error of Commander as one of ours, with the command whose help explains it. */
+export function toUsageError({ code, message }: CommanderError, command: string): AppError {
+  // After `debate help nothing` Commander has already printed the help and gives no other message.
+  if (code === "commander.help") {
+    return new AppError("invalid_request", "There is no such command; the commands are listed above");
+  }
+  const text = message.replace(/^error: /, "").replace(/\n/g, " ").replace(/\.$/, "");
+  return new AppError(
+    "invalid_request",
+    `${text.charAt(0).toUpperCase()}${text.slice(1)}; ${command} --help explains`,
+  );
 }

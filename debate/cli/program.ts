@@ -1,28 +1,22 @@
 import { AppError } from "@gateway/shared/errors";
 import { Command, CommanderError, Option } from "commander";
-import { type Environment, readSettings, writeOutput } from "./environment.ts";
-import { EXIT_CODES, type ExitCode, exitCodeOf, toUsageError, writeFailure } from "./failure.ts";
-import {
-  BENCHMARK_EXAMPLES,
-  EXAMPLES,
-  LOGIN_EXAMPLES,
-  PROMPTS_EXAMPLES,
-  RUN_EXAMPLES,
-  SERVE_EXAMPLES,
-} from "./help.ts";
-import { addJson, countOf, once, repeated, shareOf } from "./options.ts";
-import { runCommand, type RunFlags } from "./run_command.ts";
 import { RUN_MODES } from "../engine/model.ts";
-import { addRuns } from "./runs_commands.ts";
-import { openFetch, openProviders, REPLAY_PIECE_MS, toolEnv } from "./machine.ts";
-import { safeLine, safeText } from "./terminal.ts";
-import { BUILTIN_TEXTS, listTemplates, loadTemplates } from "../prompts/templates.ts";
-import { writersFrom } from "../settings/config.ts";
-import { startDebateServer } from "../web/serve.ts";
 import { dirname, resolve } from "node:path";
 import { loadRun, parseCases } from "../benchmark/cases.ts";
 import { type CaseResult, judgeCase } from "../benchmark/metrics.ts";
 import { createReport, formatReport } from "../benchmark/report.ts";
+import { BUILTIN_TEXTS, listTemplates, loadTemplates } from "../prompts/templates.ts";
+import { writersFrom } from "../settings/config.ts";
+import { startDebateServer } from "../web/serve.ts";
+import * as world from "./environment.ts";
+import * as help from "./help.ts";
+import * as options from "./options.ts";
+import { EXIT_CODES, type ExitCode, once } from "./options.ts";
+import { runCommand, type RunFlags } from "./run_command.ts";
+import { addRuns } from "./runs_commands.ts";
+import { safeLine, safeText } from "./terminal.ts";
+
+type Environment = world.Environment;
 
 /** Builds a command tree. A command reports its exit code to `end`. */
 type CreateProgram = (
@@ -46,9 +40,11 @@ export async function runProgram(
     // The reader of the output has closed it, as `| head` does.
     if (error instanceof Deno.errors.BrokenPipe) return EXIT_CODES.failed;
     if (error instanceof CommanderError && error.exitCode === 0) return EXIT_CODES.ok;
-    const shown = error instanceof CommanderError ? toUsageError(error, nameOf(program, args)) : error;
-    writeFailure(environment.terminal, shown, { json: args.includes("--json") });
-    return environment.signal.aborted ? EXIT_CODES.interrupted : exitCodeOf(shown);
+    const shown = error instanceof CommanderError
+      ? options.toUsageError(error, nameOf(program, args))
+      : error;
+    options.writeFailure(environment.terminal, shown, { json: args.includes("--json") });
+    return environment.signal.aborted ? EXIT_CODES.interrupted : options.exitCodeOf(shown);
   }
 }
 
@@ -74,7 +70,7 @@ export function createProgram(
     "Diagnose a technical incident by a debate: one agent proposes causes and runs tools, a skeptic tries to prove it wrong, a moderator decides.",
     environment,
   ).helpCommand("help [command]", "explain the program or a command")
-    .addHelpText("after", EXAMPLES);
+    .addHelpText("after", help.EXAMPLES);
 
   addRun(program).action(async (words: readonly string[], flags: RunFlags) => {
     refuseSlip(words, args);
@@ -83,32 +79,36 @@ export function createProgram(
   program.command("serve")
     .description("Serve the web page and its API, until Ctrl-C.")
     .option("--host <address>", "address to listen on (WEB_HOST, 127.0.0.1)", once)
-    .option("--port <number>", "port to listen on (WEB_PORT, 8000)", countOf(1, 65_535))
-    .addHelpText("after", SERVE_EXAMPLES)
-    .action(async (flags: ServeFlags) => end(await serveCommand(flags, environment)));
+    .option("--port <number>", "port to listen on (WEB_PORT, 8000)", options.countOf(1, 65_535))
+    .addHelpText("after", help.SERVE_EXAMPLES)
+    .action(async (flags: { readonly host?: string; readonly port?: number }) =>
+      end(await serveCommand(flags, environment))
+    );
   program.command("login")
     .description("Get an access token of provider B in your browser, and keep it.")
-    .addHelpText("after", LOGIN_EXAMPLES)
+    .addHelpText("after", help.LOGIN_EXAMPLES)
     .action(async () => end(await loginCommand(environment)));
-  addJson(
+  options.addJson(
     program.command("benchmark")
       .description("Compare stored runs with known causes, without any model.")
       .requiredOption("--cases <file>", "JSON array of {id, ground_truth, run or run_file}", once)
-      .option("--threshold <number>", "similarity that is a match, 0 to 1", shareOf, 0.5)
+      .option("--threshold <number>", "similarity that is a match, 0 to 1", options.shareOf, 0.5)
       .option("--output <file>", "write the whole report there, as JSON", once),
     "the report",
   )
-    .addHelpText("after", BENCHMARK_EXAMPLES)
+    .addHelpText("after", help.BENCHMARK_EXAMPLES)
     .action(async (flags: BenchmarkFlags) => end(await benchmarkCommand(flags, environment)));
   addRuns(program, environment, end);
-  addJson(
+  options.addJson(
     program.command("prompts")
       .description("List the prompt templates, and what is wrong with your own.")
       .option("--show <name.lang>", "print a built-in one, to start from", once),
     "the list",
   )
-    .addHelpText("after", PROMPTS_EXAMPLES)
-    .action(async (flags: PromptsFlags) => end(await promptsCommand(flags, environment)));
+    .addHelpText("after", help.PROMPTS_EXAMPLES)
+    .action(async (flags: { readonly show?: string; readonly json?: boolean }) =>
+      end(await promptsCommand(flags, environment))
+    );
   return program;
 }
 
@@ -133,16 +133,21 @@ function addRun(program: Command): Command {
   const command = program.command("run [topic...]", { isDefault: true })
     .description("Hold one debate and print its result; a topic without a command does the same.")
     .option("-f, --file <file>", "the incident, a text file", once)
-    .option("--base-context <file>", "general background, a text file (repeatable)", repeated)
+    .option("--base-context <file>", "general background, a text file (repeatable)", options.repeated)
     .option("--no-redact-context", "send secrets in these files to the models")
     .option("--project <folder>", "add files of a project, within ALLOWED_PROJECT_ROOTS", once)
     .option(
       "--include <glob>",
       "which files of the project (repeatable; default: README, manifests, src, tests)",
-      repeated,
+      options.repeated,
     )
-    .option("--max-files <n>", "how many files of the project", countOf(1, 10_000), 20)
-    .option("--max-chars-per-file <n>", "how many characters of each file", countOf(1, 10_000_000), 12_000)
+    .option("--max-files <n>", "how many files of the project", options.countOf(1, 10_000), 20)
+    .option(
+      "--max-chars-per-file <n>",
+      "how many characters of each file",
+      options.countOf(1, 10_000_000),
+      12_000,
+    )
     .option("--template <name>", "prompt template (PROMPT_TEMPLATE, default)", once)
     .option("--language <code>", "its language (PROMPT_LANGUAGE, en)", once)
     .addOption(
@@ -151,11 +156,11 @@ function addRun(program: Command): Command {
     .option(
       "--early-out-threshold <n>",
       "confidence to end early, 0 to 1 (EARLY_OUT_THRESHOLD, 0.9)",
-      shareOf,
+      options.shareOf,
     )
     .option("--no-compress-history", "give every agent the whole history")
     .option("--show-history", "print the whole debate before the result");
-  return addJson(command, "the whole record of the run").addHelpText("after", RUN_EXAMPLES);
+  return options.addJson(command, "the whole record of the run").addHelpText("after", help.RUN_EXAMPLES);
 }
 
 /** A misspelt command must not become the topic of a debate, which costs money. */
@@ -170,38 +175,28 @@ function refuseSlip(words: readonly string[], args: readonly string[]): void {
 
 async function loginCommand(environment: Environment): Promise<ExitCode> {
   const { terminal, signal } = environment;
-  const settings = await readSettings(environment);
+  const settings = await world.readSettings(environment);
   const { ASSIST_DEVICE_CODE_URL, ASSIST_DEVICE_TOKEN_URL, ASSIST_CLIENT_ID } = settings;
   const missing = Object.entries({ ASSIST_DEVICE_CODE_URL, ASSIST_DEVICE_TOKEN_URL, ASSIST_CLIENT_ID })
     .filter(([, value]) => value === "").map(([name]) => name);
   if (missing.length > 0) {
-    throw new AppError(
-      "invalid_config",
-      `Cannot log in: set ${
-        missing.join(", ")
-      }; debate login --help explains. Or put a token into ASSIST_TOKEN`,
-    );
+    const advice = "debate login --help explains. Or put a token into ASSIST_TOKEN";
+    throw new AppError("invalid_config", `Cannot log in: set ${missing.join(", ")}; ${advice}`);
   }
-  const { deviceFlows } = await openProviders(
-    settings,
-    environment,
-    (message) => terminal.err(`note: ${safeText(message)}\n`),
-  );
+  const note = (message: string) => world.note(environment, message);
+  const { deviceFlows } = await world.openProviders(settings, environment, note);
   const started = await deviceFlows.start(signal);
+  const minutes = Math.round(started.expires_in / 60);
   terminal.err(
     `Open  ${safeLine(started.verification_uri, 2048)}\n` +
       `Enter ${safeLine(started.user_code, 64)}\n\n` +
-      `Waiting for you to grant access, ${
-        Math.round(started.expires_in / 60)
-      } minutes at most; Ctrl-C gives up.\n`,
+      `Waiting for you to grant access, ${minutes} minutes at most; Ctrl-C gives up.\n`,
   );
   try {
     const ended = await deviceFlows.wait(started.device_code, signal);
     if (ended?.status !== "authorized") {
-      throw new AppError(
-        "upstream_failure",
-        `Not logged in: ${ended?.last_error ?? "the login was forgotten"}`,
-      );
+      const why = ended?.last_error ?? "the login was forgotten";
+      throw new AppError("upstream_failure", `Not logged in: ${why}`);
     }
   } catch (error) {
     if (!signal.aborted) throw error;
@@ -213,21 +208,19 @@ async function loginCommand(environment: Environment): Promise<ExitCode> {
   return EXIT_CODES.ok;
 }
 
-interface PromptsFlags {
-  readonly show?: string;
-  readonly json?: boolean;
-}
-
 const MAX_DESCRIPTION = 200;
 
 /** Lists the templates and what is wrong with files that cannot be used; or prints a built-in one to start from. */
-async function promptsCommand(flags: PromptsFlags, environment: Environment): Promise<ExitCode> {
+async function promptsCommand(
+  flags: { readonly show?: string; readonly json?: boolean },
+  environment: Environment,
+): Promise<ExitCode> {
   const { terminal } = environment;
   if (flags.show !== undefined) {
     terminal.out(findBuiltin(flags.show));
     return EXIT_CODES.ok;
   }
-  const { PROMPTS_DIR } = await readSettings(environment);
+  const { PROMPTS_DIR } = await world.readSettings(environment);
   const set = await loadTemplates(PROMPTS_DIR);
   const templates = listTemplates(set);
   if (flags.json === true) {
@@ -255,14 +248,12 @@ function findBuiltin(id: string): string {
   );
 }
 
-interface ServeFlags {
-  readonly host?: string;
-  readonly port?: number;
-}
-
-async function serveCommand(flags: ServeFlags, environment: Environment): Promise<ExitCode> {
+async function serveCommand(
+  flags: { readonly host?: string; readonly port?: number },
+  environment: Environment,
+): Promise<ExitCode> {
   const { terminal, clock, randomBytes, variables, signal } = environment;
-  const settings = await readSettings(environment, {
+  const settings = await world.readSettings(environment, {
     WEB_HOST: flags.host,
     WEB_PORT: flags.port?.toString(),
   });
@@ -271,25 +262,21 @@ async function serveCommand(flags: ServeFlags, environment: Environment): Promis
     settings,
     clock,
     randomBytes,
-    fetch: await openFetch(settings),
-    toolEnv: toolEnv(variables),
+    fetch: await world.openFetch(settings),
+    toolEnv: world.toolEnv(variables),
     log: writersFrom(
       LOG_LEVEL,
       (message) => terminal.err(`${new Date(clock.now()).toISOString()} ${safeText(message)}\n`),
     ),
-    replayPieceDelayMs: REPLAY_PIECE_MS,
+    replayPieceDelayMs: world.REPLAY_PIECE_MS,
   });
   writersFrom(LOG_LEVEL, terminal.err).INFO(`The debate service is at ${server.url}\nCtrl-C stops it.\n`);
-  await aborted(signal);
-  await server.close();
-  return EXIT_CODES.ok;
-}
-
-function aborted(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
+  await new Promise<void>((resolve) => {
     if (signal.aborted) resolve();
     else signal.addEventListener("abort", () => resolve(), { once: true });
   });
+  await server.close();
+  return EXIT_CODES.ok;
 }
 
 interface BenchmarkFlags {
@@ -312,7 +299,7 @@ async function benchmarkCommand(flags: BenchmarkFlags, environment: Environment)
   }
   const report = createReport(results, { threshold: flags.threshold, now: clock.now() });
   const json = `${JSON.stringify(report, null, 2)}\n`;
-  if (flags.output !== undefined) await writeOutput(flags.output, json, environment);
+  if (flags.output !== undefined) await world.writeOutput(flags.output, json, environment);
   terminal.out(flags.json === true ? json : `${formatReport(report).map(safeText).join("\n")}\n`);
   if (flags.output !== undefined) terminal.err(`\nThe whole report is in ${safeText(flags.output)}\n`);
   return EXIT_CODES.ok;
@@ -322,12 +309,10 @@ async function readCases(path: string, shown: string): Promise<string> {
   try {
     return new TextDecoder("utf-8", { fatal: true }).decode(await Deno.readFile(path));
   } catch (cause) {
-    const reason = cause instanceof Deno.errors.NotFound
-      ? "there is no such file"
-      : cause instanceof TypeError
-      ? "it is not UTF-8 text"
-      : "it cannot be read";
-    throw new AppError("invalid_config", `Cannot load benchmark cases ${JSON.stringify(shown)}: ${reason}`, {
+    const isMissing = cause instanceof Deno.errors.NotFound;
+    const isBinary = cause instanceof TypeError;
+    const why = isMissing ? "there is no such file" : isBinary ? "it is not UTF-8 text" : "it cannot be read";
+    throw new AppError("invalid_config", `Cannot load benchmark cases ${JSON.stringify(shown)}: ${why}`, {
       cause,
     });
   }

@@ -1,26 +1,27 @@
-import { AppError } from "@gateway/shared/errors";
-import type { DebateOutcome, DebateSetup } from "../engine/ports.ts";
+import type { Clock } from "@gateway/shared/clock";
+import { AppError, errorName } from "@gateway/shared/errors";
+import { writeFileAtomic } from "@gateway/shared/files";
+import { collectContext, type CollectedContext, type GivenFile } from "../context/collect.ts";
+import type { ContextRedactor } from "../context/redact_context.ts";
 import { holdDebate } from "../engine/agents/hold_debate.ts";
-import { type Settings, writersFrom } from "../settings/config.ts";
-import { type CostEstimate, EPHEMERAL, type RunEvent } from "../engine/events.ts";
-import { beginRecord, type StoredEvent } from "../runs/record.ts";
-import { storeRecord } from "./stored_runs.ts";
-import { NO_WORD } from "../engine/graph/operator.ts";
+import { EPHEMERAL, type RunEvent } from "../engine/events.ts";
+import { NO_WORD } from "../engine/graph/hypotheses.ts";
+import { labelLanguage } from "../engine/graph/labels.ts";
+import { ROLES } from "../engine/graph/state.ts";
+import type { DebateOutcome, DebateSetup } from "../engine/ports.ts";
 import { estimateCost, loadPrices } from "../models/prices.ts";
 import { loadTemplates, type PromptTemplate, selectTemplate } from "../prompts/templates.ts";
-import { type Environment, readSettings } from "./environment.ts";
-import { EXIT_CODES, type ExitCode, writeFailure } from "./failure.ts";
-import { newCallId, openAudit, openProviders, openRedactor, openTools } from "./machine.ts";
 import { recordOf } from "../runs/fold.ts";
+import { beginRecord, formatRecord, type RunRecord, type StoredEvent } from "../runs/record.ts";
 import { endingEvents, modelIds, type RunRequest, toHeader, toSetup } from "../runs/setup.ts";
+import { type Settings, writersFrom } from "../settings/config.ts";
+import * as world from "./environment.ts";
+import { EXIT_CODES, type ExitCode, writeFailure } from "./options.ts";
 import { RunView } from "./run_view.ts";
 import { createPaint, safeText, type Terminal, wrap } from "./terminal.ts";
-import { type HistoryRole, ROLES } from "../engine/graph/state.ts";
-import { type Words, wordsFor } from "./words.ts";
-import type { Clock } from "@gateway/shared/clock";
-import { collectContext, type CollectedContext, type GivenFile } from "../context/collect.ts";
-import { labelLanguage } from "../engine/graph/labels.ts";
-import type { ContextRedactor } from "../context/redact_context.ts";
+import { wordsFor } from "./words.ts";
+
+type Environment = world.Environment;
 
 /** The options of `run`. */
 export interface RunFlags extends InputFlags {
@@ -33,14 +34,12 @@ export interface RunFlags extends InputFlags {
   readonly json?: boolean;
 }
 
-const RUN_ID_BYTES = 16;
-
 export async function runCommand(
   words: readonly string[],
   flags: RunFlags,
   environment: Environment,
 ): Promise<ExitCode> {
-  const settings = await readSettings(environment, {
+  const settings = await world.readSettings(environment, {
     PROMPT_TEMPLATE: flags.template,
     PROMPT_LANGUAGE: flags.language,
     DEBATE_MODE: flags.mode,
@@ -49,7 +48,7 @@ export async function runCommand(
   });
   const { clock } = environment;
   const said = readTopic(words, flags, settings.PROMPT_LANGUAGE);
-  const redact = openRedactor(settings);
+  const redact = world.openRedactor(settings);
   const topic = flags.redactContext ? redact(said).text : said;
   const context = await readContext(flags, settings, { redact, clock });
   return await holdOnTerminal({ topic, context, settings, flags, isMasked: topic !== said }, environment);
@@ -64,14 +63,16 @@ interface WatchedRun extends Pick<RunRequest, "topic" | "context" | "parent"> {
 export async function holdOnTerminal(run: WatchedRun, environment: Environment): Promise<ExitCode> {
   const { topic, context, settings, flags, parent } = run;
   const { terminal, clock, randomBytes, signal } = environment;
-  const template = await readTemplate(settings, environment);
-  const redact = openRedactor(settings);
+  const note = (text: string) => world.note(environment, text);
+  const template = await readTemplate(settings, note);
+  const redactor = world.openRedactor(settings);
+  const mask = (text: string) => redactor(text).text;
   const prices = await loadPrices(settings.MODEL_PRICES_FILE);
-  const tools = await openTools(settings, environment, redact);
-  const audit = await openAudit(settings, redact);
+  const tools = await world.openTools(settings, environment, mask);
+  const audit = await world.openAudit(settings, mask);
   const view = new RunView(terminal, settings.PROMPT_LANGUAGE);
   const { WARNING: warn, ERROR: fail } = writersFrom(settings.LOG_LEVEL, view.note);
-  const providers = await openProviders(settings, environment, warn);
+  const providers = await world.openProviders(settings, environment, warn);
   const request: RunRequest = {
     topic,
     context,
@@ -91,9 +92,8 @@ export async function holdOnTerminal(run: WatchedRun, environment: Environment):
     mode: settings.DEBATE_MODE,
     ...(parent !== undefined && { parent }),
   };
-  const runId = randomBytes(RUN_ID_BYTES).toHex();
+  const runId = randomBytes(16).toHex();
   const setup = await toSetup(runId, request, settings, (id) => providers.model(id));
-  const note = (text: string) => terminal.err(`note: ${safeText(text)}\n`);
   terminal.err(formatBanner(setup, {
     contextCharacters: context.text.length,
     isRedacted: flags.redactContext,
@@ -124,15 +124,20 @@ export async function holdOnTerminal(run: WatchedRun, environment: Environment):
     warn,
     fail,
     clock,
-    newId: () => newCallId(environment),
+    newId: () => world.newCallId(environment),
     signal,
   });
   view.close();
   await audit.close();
   const finishedAt = clock.now();
   const cost = estimateCost(outcome.usage, modelIds(request, settings), prices);
-  if (outcome.usage.total.total_tokens > 0) {
-    terminal.err(formatCosts(outcome, cost, finishedAt - startedAt, setup.language));
+  const { input_tokens, output_tokens, total_tokens } = outcome.usage.total;
+  if (total_tokens > 0) {
+    const words = wordsFor(setup.language);
+    const rounds = words.rounded(Math.max(0, ...outcome.history.map(({ round }) => round)));
+    const seconds = `${((finishedAt - startedAt) / 1000).toFixed(1)} s`;
+    const price = words.cost(cost.total_usd?.toFixed(4));
+    terminal.err(`\n${[rounds, seconds, words.tokens(input_tokens, output_tokens), price].join(", ")}\n`);
   }
   for (const event of endingEvents(outcome, cost)) emit(event);
   const record = recordOf(beginRecord(toHeader(request, runId, startedAt), context), events);
@@ -144,39 +149,44 @@ export async function holdOnTerminal(run: WatchedRun, environment: Environment):
     if (flags.showHistory === true) terminal.out(formatHistory(outcome, setup.language, terminal));
     if (outcome.status === "completed") terminal.out(formatResult(outcome, setup.language, terminal));
   }
-  return conclude(outcome, flags, environment);
-}
-
-function conclude(
-  outcome: DebateOutcome,
-  flags: Pick<RunFlags, "json">,
-  { terminal }: Environment,
-): ExitCode {
   switch (outcome.status) {
     case "completed":
       return EXIT_CODES.ok;
     case "cancelled":
       terminal.err("Stopped; there is no result.\n");
       return EXIT_CODES.interrupted;
-    case "error":
-      writeFailure(terminal, new AppError("upstream_failure", outcome.error ?? "The run failed"), {
-        json: flags.json === true,
-      });
+    case "error": {
+      const error = new AppError("upstream_failure", outcome.error ?? "The run failed");
+      writeFailure(terminal, error, { json: flags.json === true });
       return EXIT_CODES.failed;
+    }
+  }
+}
+
+/** Adds a record. A disk that is full does not take the result away from whoever sees it. */
+async function storeRecord(
+  folder: string,
+  record: RunRecord,
+  note: (text: string) => void,
+): Promise<void> {
+  const [path, bytes] = [`${folder}/${record.run_id}.json`, new TextEncoder().encode(formatRecord(record))];
+  const shown = record.run_id.slice(0, 8);
+  try {
+    await writeFileAtomic(path, bytes, { mode: 0o600 });
+    note(`stored as ${shown}; debate runs show ${shown}`);
+  } catch (error) {
+    note(`the record could not be stored: ${errorName(error)}`);
   }
 }
 
 async function readTemplate(
   { PROMPT_TEMPLATE: name, PROMPT_LANGUAGE: language, PROMPTS_DIR }: Settings,
-  { terminal }: Environment,
+  note: (text: string) => void,
 ): Promise<PromptTemplate> {
   const template = selectTemplate(await loadTemplates(PROMPTS_DIR), name, language);
   if (template.name !== name || template.language !== language) {
-    terminal.err(
-      safeText(
-        `note: there is no template "${name}" in "${language}"; "${template.name}" in "${template.language}" is used\n`,
-      ),
-    );
+    const used = `"${template.name}" in "${template.language}"`;
+    note(`there is no template "${name}" in "${language}"; ${used} is used`);
   }
   return template;
 }
@@ -186,70 +196,52 @@ function describeRedactions(counts: Readonly<Record<string, number>>): readonly 
   return total === 0 ? [] : [`${total} ${total === 1 ? "secret was" : "secrets were"} masked in the context`];
 }
 
-interface BannerFacts {
-  readonly contextCharacters: number;
-  readonly isRedacted: boolean;
-  readonly tools: number;
-}
-
-function formatBanner(setup: DebateSetup, facts: BannerFacts, terminal: Terminal): string {
-  const { models, maxRounds, confidenceThreshold, earlyOut, compressHistory, template } = setup;
-  const words = wordsFor(setup.language);
-  const context = facts.contextCharacters === 0
-    ? words.noContext
-    : words.contextValue(facts.contextCharacters, facts.isRedacted);
+function formatBanner(
+  { topic, language, models, maxRounds, confidenceThreshold, earlyOut, compressHistory, template }:
+    DebateSetup,
+  facts: { readonly contextCharacters: number; readonly isRedacted: boolean; readonly tools: number },
+  terminal: Terminal,
+): string {
+  const words = wordsFor(language);
+  const { contextCharacters: characters, isRedacted, tools } = facts;
+  const early = earlyOut.enabled ? earlyOut.threshold : undefined;
   const rows: readonly (readonly [string, string])[] = [
-    [words.topic, setup.topic],
+    [words.topic, topic],
     [words.diagnostic, models.diagnostic.id],
     [words.skeptic, models.skeptic.id],
     [words.moderator, models.moderator.id],
     [words.rounds, words.roundsValue(maxRounds, compressHistory)],
-    [
-      words.confidence,
-      words.confidenceValue(confidenceThreshold, earlyOut.enabled ? earlyOut.threshold : undefined),
-    ],
+    [words.confidence, words.confidenceValue(confidenceThreshold, early)],
     [words.template, `${template.name} (${template.language})`],
-    [words.context, context],
-    [words.tools, facts.tools === 0 ? words.noTools : words.toolsValue(facts.tools)],
+    [words.context, characters === 0 ? words.noContext : words.contextValue(characters, isRedacted)],
+    [words.tools, tools === 0 ? words.noTools : words.toolsValue(tools)],
   ];
   const inner = Math.max(30, terminal.width - 4);
   const lines = rows.flatMap(([name, value]) => {
     const wrapped = wrap(safeText(value).replace(/\s+/g, " "), inner - 12);
     return wrapped.map((line, index) => `${(index === 0 ? name : "").padEnd(12)}${line}`);
   });
-  return box(words.debate, lines, inner, terminal);
-}
-
-function box(title: string, lines: readonly string[], inner: number, terminal: Terminal): string {
-  const paint = createPaint(terminal.errColour);
   // A frame helps only readers at a terminal.
   if (!terminal.isLive) return lines.map((line) => `${line}\n`).join("");
+  const paint = createPaint(terminal.errColour);
   const bar = paint("dim", "│");
-  const top = paint("dim", `╭─ ${title} ${"─".repeat(Math.max(0, inner - title.length - 1))}╮`);
-  const rows = lines.map((line) => `${bar} ${line.slice(0, inner).padEnd(inner)} ${bar}`);
-  return `${[top, ...rows, paint("dim", `╰${"─".repeat(inner + 2)}╯`)].join("\n")}\n`;
-}
-
-const HISTORY_ROLES = {
-  diagnostic_agent: ROLES.diagnostic_agent,
-  skeptic_agent: ROLES.skeptic_agent,
-  diagnostic_rebuttal: ROLES.diagnostic_rebuttal_agent,
-  moderator: ROLES.moderator_agent,
-  user: undefined,
-} as const satisfies Record<HistoryRole, string | undefined>;
-
-function roleTitle(role: HistoryRole, words: Words): string {
-  const name = HISTORY_ROLES[role];
-  return name === undefined ? words.operator : words.role(name);
+  const rule = "─".repeat(Math.max(0, inner - words.debate.length - 1));
+  const framed = lines.map((line) => `${bar} ${line.slice(0, inner).padEnd(inner)} ${bar}`);
+  const [top, bottom] = [`╭─ ${words.debate} ${rule}╮`, `╰${"─".repeat(inner + 2)}╯`];
+  return `${[paint("dim", top), ...framed, paint("dim", bottom)].join("\n")}\n`;
 }
 
 function formatHistory({ history }: DebateOutcome, language: string, terminal: Terminal): string {
   const words = wordsFor(language);
-  return history.map(({ role, round, content }) =>
-    `${title(`${words.round} ${round}: ${roleTitle(role, words)}`, terminal)}\n${
-      safeText(content).trim()
-    }\n\n`
-  ).join("");
+  const roles = {
+    ...ROLES,
+    diagnostic_rebuttal: ROLES.diagnostic_rebuttal_agent,
+    moderator: ROLES.moderator_agent,
+  };
+  return history.map(({ role, round, content }) => {
+    const name = role === "user" ? words.operator : words.role(roles[role]);
+    return `${title(`${words.round} ${round}: ${name}`, terminal)}\n${safeText(content).trim()}\n\n`;
+  }).join("");
 }
 
 function formatResult({ finalText }: DebateOutcome, language: string, terminal: Terminal): string {
@@ -259,25 +251,6 @@ function formatResult({ finalText }: DebateOutcome, language: string, terminal: 
 
 function title(text: string, terminal: Terminal): string {
   return `${createPaint(terminal.outColour)("bold", text)}\n${"-".repeat(text.length)}`;
-}
-
-function formatCosts(
-  { usage, history }: DebateOutcome,
-  { total_usd }: CostEstimate,
-  milliseconds: number,
-  language: string,
-): string {
-  const rounds = Math.max(0, ...history.map(({ round }) => round));
-  const { input_tokens, output_tokens } = usage.total;
-  const seconds = (milliseconds / 1000).toFixed(1);
-  const words = wordsFor(language);
-  const parts = [
-    words.rounded(rounds),
-    `${seconds} s`,
-    words.tokens(input_tokens, output_tokens),
-    words.cost(total_usd?.toFixed(4)),
-  ];
-  return `\n${parts.join(", ")}\n`;
 }
 
 interface InputFlags {

@@ -1,8 +1,7 @@
 import { AppError } from "@gateway/shared/errors";
 import { cut, withoutCutWord } from "../engine/graph/text.ts";
 import { compileGlob, type PathMatcher } from "./glob.ts";
-import { findInside, isWithin, resolveRoots } from "./roots.ts";
-import { isSecretFile } from "./secret_files.ts";
+import { findInside, isSecretFile, isWithin, resolveRoots } from "./secret_files.ts";
 
 const DEFAULT_PATTERNS: readonly string[] = [
   "README*",

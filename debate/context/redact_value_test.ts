@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
-import { createContextRedactor } from "./redact_context.ts";
-import { redactValue } from "./redact_value.ts";
+import { createContextRedactor, redactValue } from "./redact_context.ts";
 
 const redactor = createContextRedactor(["correct-horse"]);
 const redact = (text: string) => redactor(text).text;

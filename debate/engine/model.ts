@@ -19,7 +19,7 @@ export interface ChatMessage {
 }
 
 /** A tool as it is described to a model. */
-export interface ToolSchema {
+interface ToolSchema {
   readonly name: string;
   readonly description: string;
   readonly parameters: Readonly<Record<string, unknown>>;

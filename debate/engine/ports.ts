@@ -12,7 +12,7 @@ import type {
   RoundLogEntry,
   ToolLogEntry,
 } from "./graph/state.ts";
-import type { OperatorWord } from "./graph/operator.ts";
+import type { OperatorWord } from "./graph/hypotheses.ts";
 import type { Model, ReasoningEffort } from "./model.ts";
 import type { PromptTemplate } from "../prompts/parse_template.ts";
 

@@ -1,9 +1,14 @@
 import { AppError } from "@gateway/shared/errors";
 import { type Command, InvalidArgumentError, Option } from "commander";
-import { type Environment, readSettings, writeOutput } from "../cli/environment.ts";
-import { EXIT_CODES, type ExitCode } from "../cli/failure.ts";
-import { newCallId, openProviders } from "../cli/machine.ts";
-import { addJson, countOf, once, repeated } from "../cli/options.ts";
+import {
+  type Environment,
+  newCallId,
+  note,
+  openProviders,
+  readSettings,
+  writeOutput,
+} from "../cli/environment.ts";
+import { addJson, countOf, EXIT_CODES, type ExitCode, once, repeated } from "../cli/options.ts";
 import { newProgram } from "../cli/program.ts";
 import { safeText } from "../cli/terminal.ts";
 import { loadPrices } from "../models/prices.ts";
@@ -167,8 +172,7 @@ async function comparisonCommand(flags: ComparisonFlags, environment: Environmen
     prices,
     timeouts: { modelMs: protocol.model_timeout_seconds * 1000 },
   };
-  const note = (message: string) => terminal.err(`note: ${safeText(message)}\n`);
-  const providers = await openProviders(settings, environment, note);
+  const providers = await openProviders(settings, environment, (text) => note(environment, text));
   const trials: Trial[] = [];
   const planned = incidents.flatMap((incident) =>
     protocol.arms.flatMap((arm) =>

@@ -1,10 +1,10 @@
 import type { Clock } from "@gateway/shared/clock";
 import { holdDebate } from "../engine/agents/hold_debate.ts";
-import { estimateUsage } from "../engine/agents/call_model.ts";
-import { callKey } from "../engine/agents/tool_cache.ts";
+import { estimateUsage } from "../engine/agents/debate.ts";
+import { callKey } from "../engine/agents/run_tool.ts";
 import { CAPS, groundingOf } from "../engine/graph/evidence.ts";
 import { isObject } from "../engine/graph/json_objects.ts";
-import { NO_WORD } from "../engine/graph/operator.ts";
+import { NO_WORD } from "../engine/graph/hypotheses.ts";
 import { type Model, ModelError } from "../engine/model.ts";
 import { estimateCost, type loadPrices } from "../models/prices.ts";
 import type { DebateOutcome, DebateSetup, Tool } from "../engine/ports.ts";

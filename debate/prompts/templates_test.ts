@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import { AppError } from "@gateway/shared/errors";
-import { extractHypotheses } from "../engine/graph/extract_hypotheses.ts";
-import { parseEarlyOut } from "../engine/graph/early_out.ts";
-import { parseReview } from "../engine/graph/review_marks.ts";
+import { extractHypotheses, parseReview } from "../engine/graph/review_marks.ts";
+import { parseEarlyOut } from "../engine/graph/decision.ts";
 import { collectTemplates, type CustomFile, listTemplates, selectTemplate } from "./templates.ts";
 
 function file(id: string, body = "diagnostic_system: d\nskeptic_system: s\nmoderator_system: m"): CustomFile {

@@ -3,7 +3,7 @@ import type { ReadRecord } from "../runs/record.ts";
 import { percent } from "./transcript.ts";
 import { renderReport } from "./report.ts";
 import { fieldsOf, numberOf, textOf } from "../engine/graph/json_objects.ts";
-import { explainEvidence } from "../engine/graph/grounding.ts";
+import { explainEvidence } from "../engine/graph/decision.ts";
 import { type Words, wordsFor } from "./words.ts";
 
 const PARSER = markdownIt("commonmark", { maxNesting: 100 }).enable("table").disable([

@@ -1,4 +1,4 @@
-import { explainEvidence } from "../engine/graph/grounding.ts";
+import { explainEvidence } from "../engine/graph/decision.ts";
 import type { Evidence, Hypothesis, Review } from "../engine/graph/state.ts";
 import type { ReadRecord } from "../runs/record.ts";
 import { inline } from "./markdown_text.ts";

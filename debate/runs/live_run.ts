@@ -1,15 +1,15 @@
 import { type Clock, within } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
-import { redactValue } from "../context/redact_value.ts";
+import { redactValue } from "../context/redact_context.ts";
 import { isObject } from "../engine/graph/json_objects.ts";
-import { callKey } from "../engine/agents/tool_cache.ts";
+import { callKey } from "../engine/agents/run_tool.ts";
 import type { ApprovalAnswer, ApprovalCall, EditedApproval } from "../engine/ports.ts";
-import { NO_WORD, type OperatorWord } from "../engine/graph/operator.ts";
+import { NO_WORD, type OperatorWord } from "../engine/graph/hypotheses.ts";
 import type { CollectedContext } from "../context/collect.ts";
 import { EPHEMERAL, type RunEvent, type ToolArgs } from "../engine/events.ts";
 import { EventLog } from "./event_log.ts";
 import { recordOf } from "./fold.ts";
-import type { Journal } from "./journal.ts";
+import type { Journal } from "./store.ts";
 import { beginRecord, type RunHeader, type RunRecord, type StoredEvent } from "./record.ts";
 
 /** What an operator may change during a run. */

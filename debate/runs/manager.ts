@@ -4,7 +4,7 @@ import { holdDebate } from "../engine/agents/hold_debate.ts";
 import type { DebateOutcome, DebatePorts, Tool } from "../engine/ports.ts";
 import type { Settings } from "../settings/config.ts";
 import type { CostEstimate, RunEnd, TokenTotals } from "../engine/events.ts";
-import type { OperatorWord } from "../engine/graph/operator.ts";
+import type { OperatorWord } from "../engine/graph/hypotheses.ts";
 import { type Model, ModelError } from "../engine/model.ts";
 import { recordOf } from "./fold.ts";
 import { LiveRun, type RunOptions } from "./live_run.ts";

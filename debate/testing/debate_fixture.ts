@@ -7,7 +7,7 @@ import type {
   Tool,
   ToolResult,
 } from "../engine/ports.ts";
-import { NO_WORD } from "../engine/graph/operator.ts";
+import { NO_WORD } from "../engine/graph/hypotheses.ts";
 import { holdDebate } from "../engine/agents/hold_debate.ts";
 import type { RunEvent, RunEventType } from "../engine/events.ts";
 import { sampleDecision } from "./sample_state.ts";

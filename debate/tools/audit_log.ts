@@ -1,6 +1,6 @@
 /** `audit.jsonl`: one line for each tool call, written before anyone sees the result. */
 import { AppError, AUDIT_UNAVAILABLE } from "@gateway/shared/errors";
-import { redactValue } from "../context/redact_value.ts";
+import { redactValue } from "../context/redact_context.ts";
 import type { AuditLine } from "../engine/ports.ts";
 import type { Redact } from "./define_tool.ts";
 

@@ -1,6 +1,6 @@
 import type { Clock } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
-import { findInside, resolveRoots } from "../context/roots.ts";
+import { findInside, resolveRoots } from "../context/secret_files.ts";
 import type { Tool } from "../engine/ports.ts";
 import type { Settings } from "../settings/config.ts";
 import type { Redact, ToolPorts } from "./define_tool.ts";

@@ -2,88 +2,22 @@ import { createRouter, routesFor } from "@gateway/shared/http/routes";
 import { describeProblem, problemResponse, type UnknownPeer } from "@gateway/shared/http";
 import { createGuard } from "./guard.ts";
 import { PAGE_FILES, pageResponse } from "./page_files.ts";
-import {
-  handleAuthStatus,
-  handleLogin,
-  handleModels,
-  handlePreview,
-  handlePrompts,
-  handleRefresh,
-  handleSettings,
-  handleTemplate,
-} from "./settings_handlers.ts";
-import { handleOpenApi } from "./openapi.ts";
 import type { WebPorts } from "./ports.ts";
+import { DEBATE_ROUTES, type RoutePorts } from "./routes.ts";
 import { EventStreams, Subscribers } from "./subscribers.ts";
-import {
-  handleApproval,
-  handleComment,
-  handleDeleteRun,
-  handleGetRun,
-  handleHtmlReport,
-  handleImport,
-  handleListRuns,
-  handleOptions,
-  handleReport,
-  handleResume,
-  handleStartRun,
-  handleTitle,
-} from "./run_handlers.ts";
 
 /** Answers a request; never rejects. A caller with valid credentials, where they are required, is trusted. */
 export type DebateHandler = (request: Request, peer: UnknownPeer) => Promise<Response>;
 
-const TEMPLATE = "/api/prompts/:name/:language";
-const RUN = "/api/runs/:id{[0-9a-f]{32}}";
-
-interface RoutePorts extends WebPorts {
-  readonly events: EventStreams;
-}
-
-const routes = routesFor<RoutePorts, object>();
-
-/** The server's routes, other than those of the page's files. */
-export const DEBATE_ROUTES = routes({
-  "/api/openapi.json": { GET: () => handleOpenApi() },
-  "/api/settings": { GET: (ports) => handleSettings(ports) },
-  "/api/prompts": { GET: (ports) => handlePrompts(ports) },
-  "/api/prompts/preview": { POST: (ports, { request }) => handlePreview(ports, request) },
-  [TEMPLATE]: { GET: (ports, { param }) => handleTemplate(ports, param("name"), param("language")) },
-  "/api/models": { GET: (ports) => handleModels(ports) },
-  // Old clients use GET.
-  "/api/models/refresh": { GET: (ports) => handleRefresh(ports), POST: (ports) => handleRefresh(ports) },
-  "/api/auth/status": { GET: (ports) => handleAuthStatus(ports) },
-  "/api/auth/copilot": { POST: (ports, { request }) => handleLogin(ports, request) },
-  "/api/runs": {
-    GET: (ports) => handleListRuns(ports),
-    POST: (ports, { request }) => handleStartRun(ports, request),
-  },
-  [RUN]: {
-    GET: (ports, { param }) => handleGetRun(ports, param("id")),
-    DELETE: (ports, { param }) => {
-      ports.events.forget(param("id"));
-      return handleDeleteRun(ports, param("id"));
-    },
-  },
-  [`${RUN}/resume`]: { POST: (ports, { request, param }) => handleResume(ports, request, param("id")) },
-  [`${RUN}/approval`]: { POST: (ports, { request, param }) => handleApproval(ports, request, param("id")) },
-  [`${RUN}/comment`]: { POST: (ports, { request, param }) => handleComment(ports, request, param("id")) },
-  [`${RUN}/options`]: { POST: (ports, { request, param }) => handleOptions(ports, request, param("id")) },
-  [`${RUN}/events`]: { GET: ({ events }, { request, param }) => events.handle(request, param("id")) },
-  "/api/runs/import": { POST: (ports, { request }) => handleImport(ports, request) },
-  [`${RUN}/title`]: { POST: (ports, { request, param }) => handleTitle(ports, request, param("id")) },
-  [`${RUN}/report.html`]: { GET: (ports, { param }) => handleHtmlReport(ports, param("id")) },
-  [`${RUN}/report`]: { GET: (ports, { param }) => handleReport(ports, param("id")) },
-});
-
-const PAGE_ROUTES = routes(Object.fromEntries(
+const PAGE_ROUTES = Object.fromEntries(
   [...PAGE_FILES].map(([path, file]) => [path, { GET: () => pageResponse(file) }]),
-));
+);
+const ROUTES = routesFor<RoutePorts, object>()({ ...PAGE_ROUTES, ...DEBATE_ROUTES });
 
 export function createDebateApp(ports: WebPorts): DebateHandler {
   const guard = createGuard(ports);
   const events = new EventStreams(ports, new Subscribers(ports.clock, ports.stopping));
-  const answer = createRouter({ ...PAGE_ROUTES, ...DEBATE_ROUTES }, { ...ports, events }, {
+  const answer = createRouter(ROUTES, { ...ports, events }, {
     noRoute: "There is no such page or run",
     noMethod: "Method not allowed",
   });

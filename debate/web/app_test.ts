@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { DEBATE_ROUTES } from "./app.ts";
+import { DEBATE_ROUTES } from "./routes.ts";
 import { ModelError } from "../engine/model.ts";
 import { MemoryFolder } from "../testing/memory_folder.ts";
 import { hanging, problemOf, readFrames, WebFixture } from "../testing/web_fixture.ts";
@@ -154,7 +154,7 @@ Deno.test.each([
 Deno.test("every route answers 405 to a method that it does not have, and names those it has", async () => {
   const web = await WebFixture.open();
   for (const [path, methods] of Object.entries(DEBATE_ROUTES)) {
-    const response = await web.send("PUT", path.replace(/:id\{.*\}/, UNKNOWN));
+    const response = await web.send("PUT", path.replace(/:run_id\{.*\}/, UNKNOWN));
     assert.equal(response.status, 405, path);
     assert.equal(response.headers.get("allow"), Object.keys(methods).join(", "), path);
   }

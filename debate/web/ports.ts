@@ -8,8 +8,6 @@ import type { TemplateSet } from "../prompts/templates.ts";
 import type { RunManager } from "../runs/manager.ts";
 import type { RunStore } from "../runs/store.ts";
 
-export type Evidence = Parameters<typeof addEvidence>[1];
-
 /** The state of the logins at the providers. */
 export interface ProviderStatus {
   readonly assist: {
@@ -22,6 +20,12 @@ export interface ProviderStatus {
   readonly hub: { readonly isConfigured: boolean; readonly tokenPreview: string | undefined };
 }
 
+/** A request of a route, and the parts of its path. */
+export interface Routed {
+  readonly request: Request;
+  readonly param: (name: string) => string;
+}
+
 /** What the routes need. */
 export interface WebPorts {
   readonly settings: Settings;
@@ -31,7 +35,10 @@ export interface WebPorts {
   /** @param redact whether secrets are masked */
   readonly collectContext: (request: ContextRequest, redact: boolean) => Promise<CollectedContext>;
   /** The context followed by new evidence, whose secrets are masked. */
-  readonly addEvidence: (context: string, evidence: Evidence) => Promise<CollectedContext>;
+  readonly addEvidence: (
+    context: string,
+    evidence: Parameters<typeof addEvidence>[1],
+  ) => Promise<CollectedContext>;
   readonly redact: (text: string) => string;
   /** Masks secrets in all texts of a JSON value; others are served meanwhile. */
   readonly redactAll: (value: unknown) => Promise<unknown>;

@@ -20,16 +20,11 @@ export function readRunForm(form: Form, settings: Settings) {
       moderator: readModel(form, "moderator_model", settings.MODERATOR_MODEL),
     },
     efforts: {
-      diagnostic: readChoice(
-        form,
-        "diagnostic_reasoning_effort",
-        EFFORTS,
-        settings.DIAGNOSTIC_REASONING_EFFORT,
-      ),
-      skeptic: readChoice(form, "skeptic_reasoning_effort", EFFORTS, settings.SKEPTIC_REASONING_EFFORT),
-      moderator: readChoice(form, "moderator_reasoning_effort", EFFORTS, settings.MODERATOR_REASONING_EFFORT),
+      diagnostic: readEffort(form, "diagnostic_reasoning_effort", settings.DIAGNOSTIC_REASONING_EFFORT),
+      skeptic: readEffort(form, "skeptic_reasoning_effort", settings.SKEPTIC_REASONING_EFFORT),
+      moderator: readEffort(form, "moderator_reasoning_effort", settings.MODERATOR_REASONING_EFFORT),
     },
-    template: readName(form, "template", settings.PROMPT_TEMPLATE),
+    templateName: readName(form, "template", settings.PROMPT_TEMPLATE),
     language: readName(form, "language", settings.PROMPT_LANGUAGE),
     options: readOptions(form, settings),
     mode: readChoice(form, "mode", RUN_MODES, settings.DEBATE_MODE),
@@ -67,16 +62,21 @@ function readModel(form: Form, name: string, fallback: string): string {
   const id = readText(form, name) || fallback;
   try {
     parseModelId(id);
+    return id;
   } catch (error) {
-    throw error instanceof AppError ? invalid(name, error.message) : error;
+    if (!(error instanceof AppError)) throw error;
+    return fail(name, error.message);
   }
-  return id;
 }
 
 function readChoice<T extends string>(form: Form, name: string, choices: readonly T[], fallback: T): T {
   const text = readText(form, name);
   if (text === "") return fallback;
   return choices.find((each) => each === text) ?? fail(name, `must be ${choices.join(", ")}`);
+}
+
+function readEffort(form: Form, name: string, fallback: (typeof EFFORTS)[number]) {
+  return readChoice(form, name, EFFORTS, fallback);
 }
 
 function readName(form: Form, name: string, fallback: string): string {
@@ -121,9 +121,5 @@ export function unprocessable(name: string, problem: string): AppError {
 }
 
 function fail(name: string, problem: string): never {
-  throw invalid(name, problem);
-}
-
-function invalid(name: string, problem: string): AppError {
-  return new AppError("invalid_request", `Field ${name}: ${problem}`);
+  throw new AppError("invalid_request", `Field ${name}: ${problem}`);
 }

@@ -4,8 +4,7 @@ import { type ListenerOptions, startPlainServer, type UnknownPeer } from "@gatew
 import { createDebateApp, type DebateHandler } from "./app.ts";
 import type { LogLevel, Settings } from "../settings/config.ts";
 import { addEvidence, collectContext } from "../context/collect.ts";
-import { createContextRedactor, ownSecrets } from "../context/redact_context.ts";
-import { redactLargeValue } from "../context/redact_value.ts";
+import { createContextRedactor, ownSecrets, redactLargeValue } from "../context/redact_context.ts";
 import { estimateCost, findPrice, loadPrices } from "../models/prices.ts";
 import { openProviders, type Providers } from "../models/providers.ts";
 import { tokenPreview } from "../models/tokens.ts";

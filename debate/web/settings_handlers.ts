@@ -7,7 +7,7 @@ import memoryLeak from "../models/scenarios/memory_leak.json" with { type: "json
 import { listTemplates } from "../prompts/templates.ts";
 import { readForm } from "./form.ts";
 import { readText, unprocessable } from "./run_form.ts";
-import type { ProviderStatus, WebPorts } from "./ports.ts";
+import type { ProviderStatus, Routed, WebPorts } from "./ports.ts";
 import type { Settings } from "../settings/config.ts";
 import { parseModelId } from "../models/families.ts";
 import { stringify } from "yaml";
@@ -81,7 +81,7 @@ export async function handleAuthStatus({ providers, settings }: WebPorts): Promi
 }
 
 /** `POST /api/auth/copilot`: a form with `action` `start` or `check`, and for that the `device_code`. */
-export async function handleLogin({ providers, settings }: WebPorts, request: Request): Promise<Response> {
+export async function handleLogin({ providers, settings }: WebPorts, { request }: Routed): Promise<Response> {
   const form = await readForm(request, { maxFileBytes: settings.MAX_UPLOAD_BYTES });
   const action = readText(form, "action");
   if (action === "") throw unprocessable("action", "is required: start or check");
@@ -115,25 +115,22 @@ function failed(error: string): Response {
 /** The names of the settings that the models of the settings need, and that are empty. */
 export function missingSettings(settings: Settings, { hub, assist }: ProviderStatus): readonly string[] {
   const { DIAGNOSTIC_MODEL, SKEPTIC_MODEL, MODERATOR_MODEL, SUMMARY_MODEL, SAMPLE_MODEL } = settings;
-  const ids = [DIAGNOSTIC_MODEL, SKEPTIC_MODEL, MODERATOR_MODEL, SUMMARY_MODEL, SAMPLE_MODEL].filter((id) =>
-    id !== ""
-  );
-  const used = new Set(ids.map((id) => parseModelId(id).provider));
-  const needed: readonly (readonly [name: string, isMissing: boolean])[] = [
-    ["HUB_BASE_URL", used.has("hub") && settings.HUB_BASE_URL === ""],
-    ["HUB_TOKEN", used.has("hub") && !hub.isConfigured],
-    ["ASSIST_BASE_URL", used.has("assist") && settings.ASSIST_BASE_URL === ""],
-    ["ASSIST_TOKEN", used.has("assist") && !assist.isConfigured],
+  const ids = [DIAGNOSTIC_MODEL, SKEPTIC_MODEL, MODERATOR_MODEL, SUMMARY_MODEL, SAMPLE_MODEL];
+  const used = new Set(ids.flatMap((id) => id === "" ? [] : parseModelId(id).provider));
+  return [
+    ...(used.has("hub") && settings.HUB_BASE_URL === "" ? ["HUB_BASE_URL"] : []),
+    ...(used.has("hub") && !hub.isConfigured ? ["HUB_TOKEN"] : []),
+    ...(used.has("assist") && settings.ASSIST_BASE_URL === "" ? ["ASSIST_BASE_URL"] : []),
+    ...(used.has("assist") && !assist.isConfigured ? ["ASSIST_TOKEN"] : []),
   ];
-  return needed.flatMap(([name, isMissing]) => isMissing ? [name] : []);
 }
 
 /** `GET /api/prompts/{name}/{language}`: a template as the text of a file, to start another one from. */
 export async function handleTemplate(
   { loadTemplates }: WebPorts,
-  name: string,
-  language: string,
+  { param }: Routed,
 ): Promise<Response> {
+  const [name, language] = [param("name"), param("language")];
   const { templates } = await loadTemplates();
   const template = templates.find((each) => each.name === name && each.language === language);
   if (template === undefined) throw new AppError("not_found", "There is no such template");
@@ -159,7 +156,7 @@ const MAX_BYTES = 512 * 1024;
  * `POST /api/prompts/preview`: what is wrong with the text of a template, or else what each agent would be sent in the
  * first round. Nothing is stored: templates come from files that the operator of the server puts there.
  */
-export async function handlePreview({ settings }: WebPorts, request: Request): Promise<Response> {
+export async function handlePreview({ settings }: WebPorts, { request }: Routed): Promise<Response> {
   requireJsonType(request);
   const { file, text, topic } = await readJsonBody(request, { maxBytes: MAX_BYTES, schema: previewBody });
   const template = read(file, text);

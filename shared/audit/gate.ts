@@ -25,8 +25,7 @@
 import { type Clock, every } from "../clock.ts";
 import { AppError, AUDIT_UNAVAILABLE, describeFault, errorText } from "../errors.ts";
 import { readNamedFile } from "../files/files.ts";
-import type { RedactConfig } from "../redact/own_rules.ts";
-import { createRedactor } from "../redact/redact.ts";
+import { createRedactor, type RedactConfig } from "../redact/redact.ts";
 import type { ServiceLogger } from "../service/log.ts";
 import type { Metrics } from "../service/metrics.ts";
 import { currentRequestId } from "../service/request_context.ts";

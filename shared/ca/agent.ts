@@ -1,48 +1,36 @@
 /**
- * A certificate authority whose key is in an ssh-agent: the private half never enters this process. The key is
- * pinned by its public half, and what the agent returns is believed only when it verifies with that.
- *
- * ```ts ignore
- * import { connectToAgent, loadAgentCaKey } from "./agent.ts";
- * import { systemClock } from "@gateway/shared/clock";
- *
- * const publicKey = await Deno.readTextFile("ca.pub");
- * const connect = () => connectToAgent("/run/gateway/agent.sock");
- * const key = await loadAgentCaKey({ publicKey, connect, clock: systemClock });
- * ```
+ * A CA key in an ssh-agent (draft-miller-ssh-agent): the private half never enters this process. The public half is
+ * pinned, and a signature is accepted only if it verifies with that.
  *
  * @module
  */
 import { quoteText, writeAll } from "../text.ts";
 import { type Clock, within } from "../clock.ts";
 import { AppError, errorText } from "../errors.ts";
-import { decodeKeyBlob, parsePublicKey, RSA_BITS, rsaBits, type SshPublicKey } from "../ssh/public_key.ts";
-import { verifySignature } from "../ssh/signature.ts";
 import {
-  agentSignatureAlgorithm,
-  decodeIdentities,
-  decodeReplyLength,
-  decodeSignature,
-  encodeIdentitiesRequest,
-  encodeSignRequest,
-  LENGTH_BYTES,
-} from "./agent_protocol.ts";
-import type { CaKey } from "./custody.ts";
+  decodeKeyBlob,
+  parsePublicKey,
+  RSA_BITS,
+  rsaBits,
+  type SshPublicKey,
+  verifySignature,
+} from "../ssh/keys.ts";
+import { SshReader, SshWriter } from "../ssh/wire_format.ts";
+import type { CaKey } from "./issue.ts";
 
 /** One connection to an agent. */
 export interface AgentConnection {
-  /** Reads some bytes; `null` when the agent has closed. */
+  /** Reads some bytes; `null` if the agent has closed. */
   read(buffer: Uint8Array): Promise<number | null>;
-  /** Writes at least one byte and says how many. */
+  /** Writes at least one byte and returns the number. */
   write(bytes: Uint8Array): Promise<number>;
   close(): void;
 }
 
-/** How an agent is reached, and which of its keys is the CA. */
 interface AgentCaKeyOptions {
   /** The text of the public key file: one line; Ed25519, ECDSA, or RSA of 2048 to 4096 bits. */
   readonly publicKey: string;
-  /** Opens a new connection; there is one for each signature. */
+  /** Opens a connection, one for each signature. */
   readonly connect: () => Promise<AgentConnection>;
   readonly clock: Clock;
   readonly signal?: AbortSignal | undefined;
@@ -51,20 +39,29 @@ interface AgentCaKeyOptions {
 const DIAL_MS = 5_000;
 const OPERATION_MS = 10_000;
 
+const FAILURE = 5;
+const REQUEST_IDENTITIES = 11;
+const IDENTITIES_ANSWER = 12;
+const SIGN_REQUEST = 13;
+const SIGN_RESPONSE = 14;
+/** SSH_AGENT_RSA_SHA2_512; without a flag an agent signs with SHA-1 if the key is RSA. */
+const RSA_SHA2_512 = 4;
+/** OpenSSH's agent has the same limit. */
+const MAX_REPLY_BYTES = 256 * 1024;
+
 /**
- * A CA key in an agent, which must have it now.
+ * Loads a CA key of an agent, which must have the key now.
  *
- * @throws {AppError} `invalid_config` when the public key is malformed or RSA of another length, the agent can't
- * be reached or understood, or does not have the key
+ * @throws {AppError} `invalid_config` if the public key is malformed or RSA of another length, the agent is unavailable
+ * or malformed, or does not have the key
  */
 export async function loadAgentCaKey(options: AgentCaKeyOptions): Promise<CaKey> {
   const caKey = parseCaPublicKey(options.publicKey);
   const { algorithm, blob: publicKey } = caKey;
   const blobs = await listKeys(options);
   if (!blobs.some((blob) => blob.toHex() === publicKey.toHex())) {
-    throw new AppError(
-      "invalid_config",
-      `Cannot use ssh-agent for the CA: it does not have the key of public_key_path among its ${blobs.length}`,
+    throw unusable(
+      `ssh-agent for the CA: it does not have the key of public_key_path among its ${blobs.length}`,
     );
   }
   return {
@@ -76,41 +73,50 @@ export async function loadAgentCaKey(options: AgentCaKeyOptions): Promise<CaKey>
 }
 
 /**
- * Opens a connection to an agent's unix socket. The process needs read and write permission for the path, and
- * net permission for `unix:<path>`.
+ * Opens a connection to an agent's unix socket. The process needs read and write permission for the path, and net
+ * permission for `unix:<path>`.
  */
 export async function connectToAgent(path: string): Promise<AgentConnection> {
   return await Deno.connect({ transport: "unix", path });
 }
 
-function parseCaPublicKey(text: string): SshPublicKey {
-  try {
-    const key = parsePublicKey(text);
-    checkLength(key);
-    return key;
-  } catch (cause) {
-    throw new AppError("invalid_config", `Cannot use public_key_path for the CA: ${errorText(cause)}`, {
-      cause,
-    });
-  }
+function unusable(problem: string, cause?: unknown): AppError {
+  return new AppError("invalid_config", `Cannot use ${problem}`, { cause });
 }
 
-function checkLength({ blob }: SshPublicKey): void {
-  const parts = decodeKeyBlob(blob);
-  if (parts.kind !== "rsa") return;
-  const bits = rsaBits(parts);
-  if (bits >= RSA_BITS.min && bits <= RSA_BITS.max) return;
-  const allowed = `${RSA_BITS.min} to ${RSA_BITS.max}`;
-  throw new AppError("invalid_config", `key is RSA of ${bits} bits, not of ${allowed}`);
+function failed(problem: string, cause?: unknown): AppError {
+  return new AppError("upstream_failure", `The ssh-agent ${problem}`, { cause });
+}
+
+function parseCaPublicKey(text: string): SshPublicKey {
+  const fault = (problem: string, cause?: unknown) =>
+    unusable(`public_key_path for the CA: ${problem}`, cause);
+  let key;
+  try {
+    key = parsePublicKey(text);
+  } catch (cause) {
+    throw fault(errorText(cause), cause);
+  }
+  const parts = decodeKeyBlob(key.blob);
+  const bits = parts.kind === "rsa" ? rsaBits(parts) : RSA_BITS.min;
+  if (bits >= RSA_BITS.min && bits <= RSA_BITS.max) return key;
+  throw fault(`key is RSA of ${bits} bits, not of ${RSA_BITS.min} to ${RSA_BITS.max}`);
 }
 
 async function listKeys(options: AgentCaKeyOptions): Promise<readonly Uint8Array[]> {
   try {
-    return decodeIdentities(await exchange(options, encodeIdentitiesRequest()));
+    return await exchange(options, [REQUEST_IDENTITIES, new Uint8Array()], [IDENTITIES_ANSWER, (reader) => {
+      const blobs: Uint8Array[] = [];
+      // The count is the agent's claim: it bounds the loop, and allocates nothing.
+      for (let remaining = reader.u32(); remaining > 0; remaining--) {
+        blobs.push(reader.string());
+        reader.string();
+      }
+      return blobs;
+    }]);
   } catch (cause) {
     options.signal?.throwIfAborted();
-    const message = errorText(cause);
-    throw new AppError("invalid_config", `Cannot use ssh-agent for the CA: ${message}`, { cause });
+    throw unusable(`ssh-agent for the CA: ${errorText(cause)}`, cause);
   }
 }
 
@@ -119,49 +125,73 @@ async function sign(
   caKey: SshPublicKey,
   data: Uint8Array,
 ): Promise<Uint8Array> {
-  const expected = agentSignatureAlgorithm(caKey.algorithm);
-  const reply = await exchange(options, encodeSignRequest(caKey.blob, data, expected));
-  const { algorithm, blob: signature } = decodeSignature(reply);
-  // An agent that does not know the flags signs with SHA-1, which hosts do not believe.
+  const [expected, flags] = caKey.algorithm === "ssh-rsa"
+    ? ["rsa-sha2-512", RSA_SHA2_512] as const
+    : [caKey.algorithm, 0] as const;
+  const request = new SshWriter().string(caKey.blob).string(data).u32(flags).bytes();
+  const read = (reader: SshReader) => {
+    const signature = reader.string();
+    return { algorithm: new SshReader(signature).text(), signature };
+  };
+  const { algorithm, signature } = await exchange(options, [SIGN_REQUEST, request], [SIGN_RESPONSE, read]);
+  // An agent that does not know the flags signs with SHA-1, which hosts reject.
   if (algorithm !== expected) {
-    const problem = `signed with ${quoteText(algorithm.slice(0, 64))}, not with ${expected}`;
-    throw new AppError("upstream_failure", `The ssh-agent ${problem}`);
+    throw failed(`signed with ${quoteText(algorithm.slice(0, 64))}, not with ${expected}`);
   }
-  // A certificate with another signature would be refused by hosts at best; at worst it is one that another
-  // key was tricked into.
+  // Hosts would reject another signature. At worst an attacker tricked another key into it.
   if (!verifySignature(caKey.blob, signature, data)) {
-    throw new AppError("upstream_failure", "The ssh-agent returned a signature that is not the CA's");
+    throw failed("returned a signature that is not the CA's");
   }
   return signature;
 }
 
-/** @throws {AppError} `upstream_failure`, and the reason of the signal when that is aborted */
-async function exchange(options: AgentCaKeyOptions, request: Uint8Array): Promise<Uint8Array> {
-  const connection = await dial(options);
+/**
+ * Sends a request and reads the reply. Both are a type and a body, after their length.
+ *
+ * @throws {AppError} `upstream_failure`, or the reason of the signal
+ */
+async function exchange<T>(
+  options: AgentCaKeyOptions,
+  [type, body]: readonly [type: number, body: Uint8Array],
+  [expected, read]: readonly [type: number, read: (body: SshReader) => T],
+): Promise<T> {
+  const { connect, clock, signal } = options;
+  const timedOut = (what: string) => () => failed(`did not ${what} in time`);
+  const request = new SshWriter().u32(1 + body.length).raw(Uint8Array.of(type)).raw(body).bytes();
+  let connection: AgentConnection | undefined;
   try {
-    return await within(
-      { clock: options.clock, ms: OPERATION_MS, signal: options.signal, late: () => timedOut("answer") },
-      async () => {
-        await writeAll(connection, request);
-        const length = decodeReplyLength(await readExactly(connection, LENGTH_BYTES));
-        return await readExactly(connection, length);
-      },
-    );
+    const release = (late: AgentConnection) => late.close();
+    const dialing = { clock, ms: DIAL_MS, signal, late: timedOut("accept a connection"), release };
+    const agent = connection = await within(dialing, connect);
+    const reply = await within({ clock, ms: OPERATION_MS, signal, late: timedOut("answer") }, async () => {
+      await writeAll(agent, request);
+      const length = new SshReader(await readExactly(agent, 4)).u32();
+      if (length < 1 || length > MAX_REPLY_BYTES) throw failed(`sent a reply of ${length} bytes`);
+      return await readExactly(agent, length);
+    });
+    return decodeReply(reply, expected, read);
   } catch (cause) {
-    throw asUpstreamFailure(cause, options.signal);
+    if (signal?.aborted || cause instanceof AppError) throw cause;
+    // The path of the socket is for the log only.
+    const message = `Cannot contact the ssh-agent: ${describe(cause)}`;
+    throw new AppError("upstream_failure", message, { cause });
   } finally {
-    // Also ends a read or write that is still waiting.
-    connection.close();
+    // Also ends a pending read or write.
+    connection?.close();
   }
 }
 
-async function dial({ connect, clock, signal }: AgentCaKeyOptions): Promise<AgentConnection> {
-  const late = () => timedOut("accept a connection");
-  const release = (connection: AgentConnection) => connection.close();
+function decodeReply<T>(reply: Uint8Array, expected: number, read: (body: SshReader) => T): T {
+  const [type] = reply;
+  if (type === FAILURE) throw failed("refused the request");
+  if (type !== expected) throw failed(`sent a reply of type ${type}, not ${expected}`);
   try {
-    return await within({ clock, ms: DIAL_MS, signal, late, release }, connect);
+    const body = new SshReader(reply.subarray(1));
+    const value = read(body);
+    body.end();
+    return value;
   } catch (cause) {
-    throw asUpstreamFailure(cause, signal);
+    throw failed("sent a malformed reply", cause);
   }
 }
 
@@ -169,20 +199,10 @@ async function readExactly(connection: AgentConnection, length: number): Promise
   const bytes = new Uint8Array(length);
   for (let filled = 0; filled < length;) {
     const count = await connection.read(bytes.subarray(filled));
-    if (count === null) throw new AppError("upstream_failure", "The ssh-agent closed the connection");
+    if (count === null) throw failed("closed the connection");
     filled += count;
   }
   return bytes;
-}
-
-function timedOut(what: string): AppError {
-  return new AppError("upstream_failure", `The ssh-agent did not ${what} in time`);
-}
-
-/** Where the agent lies is nobody's business but the log's. */
-function asUpstreamFailure(cause: unknown, signal: AbortSignal | undefined): unknown {
-  if (signal?.aborted || cause instanceof AppError) return cause;
-  return new AppError("upstream_failure", `Cannot contact the ssh-agent: ${describe(cause)}`, { cause });
 }
 
 function describe(cause: unknown): string {

@@ -1,9 +1,8 @@
 import assert from "node:assert/strict";
 import { AppError } from "../errors.ts";
-import { encodeKeyBlob, formatPublicKey } from "../ssh/public_key.ts";
+import { encodeKeyBlob, formatPublicKey, verifySignature } from "../ssh/keys.ts";
 import { encodeOpensshPrivateKey } from "../ssh/openssh_key.ts";
 import { parsePrivateKey } from "./pem.ts";
-import { verifySignature } from "../ssh/signature.ts";
 import { SshReader, SshWriter } from "../ssh/wire_format.ts";
 import { FakeClock } from "../testing/fake_clock.ts";
 import { type AgentConnection, loadAgentCaKey } from "./agent.ts";

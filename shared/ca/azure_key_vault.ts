@@ -1,55 +1,63 @@
 /**
- * A certificate authority whose key is in an Azure Key Vault and never leaves it. The version that is current
- * when the key is loaded stays in use until the next load, so that the key that certificates name and the key
- * that signs them are the same; and a signature is believed only when it verifies with that key.
- *
- * ```ts ignore
- * import { loadAkvCaKey } from "./azure_key_vault.ts";
- * import { systemClock } from "@gateway/shared/clock";
- *
- * const key = await loadAkvCaKey(
- *   { type: "akv", vault_url: "https://ca.vault.example", key_name: "ssh-ca", key_version: "" },
- *   { clock: systemClock, readEnv: (name) => Deno.env.get(name) },
- * );
- * ```
+ * A CA key in an Azure Key Vault, which it never leaves. The current version stays in use until the next load, so that
+ * certificates name the key that signs them. A signature is accepted only if it verifies with that key. The vendor's
+ * packages are loaded with the first key of this kind.
  *
  * @module
  */
+import type { Agent } from "node:http";
 import { createHash } from "node:crypto";
-import type { KeyVaultKey } from "@azure/keyvault-keys";
-import { type Bound, type Clock, within } from "../clock.ts";
+import type { TokenCredential } from "@azure/identity";
+import type { KeyClientOptions, KeyVaultKey } from "@azure/keyvault-keys";
+import { type Clock, within } from "../clock.ts";
 import { AppError } from "../errors.ts";
-import { encodeKeyBlob, keyAlgorithm } from "../ssh/public_key.ts";
-import { verifySignature } from "../ssh/signature.ts";
-import type { CaKey } from "./custody.ts";
+import { withPlainKeys } from "../json.ts";
+import { encodeKeyBlob, keyAlgorithm, verifySignature } from "../ssh/keys.ts";
+import { collectBytes } from "../text.ts";
+import type { CaKey } from "./issue.ts";
 import type { AkvCaKeyConfig } from "./model.ts";
-import { openVault, type VaultPorts, type VaultSigner } from "./vault_client.ts";
-import { describeVaultFailure, isTransient } from "./vault_failure.ts";
-import { sshKeyOf, sshSignatureOf, vaultAlgorithm, vaultHash } from "./vault_key.ts";
+import {
+  describeVaultFailure,
+  isTransient,
+  sshKeyOf,
+  sshSignatureOf,
+  vaultAlgorithm,
+  vaultHash,
+} from "./vault_answer.ts";
 
-/** What {@linkcode loadAkvCaKey} takes from outside. */
-interface AkvPorts extends VaultPorts {
+interface AkvPorts {
   readonly clock: Clock;
   readonly signal?: AbortSignal | undefined;
+  /** Reads the environment variable with the client secret. */
+  readonly readEnv: (name: string) => string | undefined;
+  /** Signs in instead of the config's credential. */
+  readonly credential?: TokenCredential;
+  /** Opens the connections to the vault and the sign-in service, with its own trust. */
+  readonly agent?: Agent;
 }
+
+type ClientOptions = Omit<KeyClientOptions, "serviceVersion">;
+type Policies = NonNullable<ClientOptions["additionalPolicies"]>;
 
 const LOAD_MS = 30_000;
 const SIGN_MS = 10_000;
+const MAX_ANSWER_BYTES = 256 * 1024;
 
 /**
- * A CA key in a vault, which must answer for it now.
+ * Loads a CA key of a vault, which must answer now. The packages send the system's name to the vault: the process needs
+ * `--allow-sys=osRelease`.
  *
- * @throws {AppError} `invalid_config` when the vault can't be reached or refuses, or the key is not there, of a
- * type that SSH does not have, disabled, out of its time or not for signing
+ * @throws {AppError} `invalid_config` if the vault is unavailable or refuses, or the key is missing, disabled, expired,
+ * not for signing or of a type that SSH does not have
  */
 export async function loadAkvCaKey(config: AkvCaKeyConfig, ports: AkvPorts): Promise<CaKey> {
   const { clock, signal } = ports;
   try {
     const vault = await openVault(config, ports);
-    const vaultKey = await callTwice({ clock, signal, ms: LOAD_MS }, vault.getKey);
-    checkKey(config, vaultKey);
-    checkTime(vaultKey, clock.now());
-    return createCaKey(vaultKey, vault.signer(vaultKey), clock);
+    const key = await callTwice({ clock, signal, ms: LOAD_MS }, vault.getKey);
+    checkKey(config, key);
+    checkTime(key, clock.now());
+    return createCaKey(key, vault.signer(key), clock);
   } catch (failure) {
     signal?.throwIfAborted();
     const { text, cause } = describeVaultFailure(failure);
@@ -58,27 +66,30 @@ export async function loadAkvCaKey(config: AkvCaKeyConfig, ports: AkvPorts): Pro
   }
 }
 
-function createCaKey(vaultKey: KeyVaultKey, signDigest: VaultSigner, clock: Clock): CaKey {
+function createCaKey(
+  vaultKey: KeyVaultKey,
+  signDigest: (
+    algorithm: ReturnType<typeof vaultAlgorithm>,
+    digest: Uint8Array,
+    signal: AbortSignal,
+  ) => Promise<Uint8Array>,
+  clock: Clock,
+): CaKey {
   const parts = sshKeyOf(vaultKey.key ?? {});
   const [algorithm, publicKey] = [vaultAlgorithm(parts), encodeKeyBlob(parts)];
-  const sign = async (data: Uint8Array, signal: AbortSignal | undefined) => {
-    checkTime(vaultKey, clock.now());
-    const digest = createHash(vaultHash(parts)).update(data).digest();
-    const bound = { clock, signal, ms: SIGN_MS };
-    const signature = sshSignatureOf(
-      parts,
-      await callTwice(bound, (ended) => signDigest(algorithm, digest, ended)),
-    );
-    if (verifySignature(publicKey, signature, data)) return signature;
-    throw new AppError("upstream_failure", "the vault returned a signature that is not the CA's");
-  };
   return {
     backend: "akv",
     algorithm: keyAlgorithm(parts),
     publicKey,
     async sign(data, signal) {
       try {
-        return await sign(data, signal);
+        checkTime(vaultKey, clock.now());
+        const digest = createHash(vaultHash(parts)).update(data).digest();
+        const bound = { clock, signal, ms: SIGN_MS };
+        const value = await callTwice(bound, (ended) => signDigest(algorithm, digest, ended));
+        const signature = sshSignatureOf(parts, value);
+        if (verifySignature(publicKey, signature, data)) return signature;
+        throw new AppError("upstream_failure", "the vault returned a signature that is not the CA's");
       } catch (failure) {
         signal?.throwIfAborted();
         const { text, ...options } = describeVaultFailure(failure);
@@ -88,9 +99,9 @@ function createCaKey(vaultKey: KeyVaultKey, signDigest: VaultSigner, clock: Cloc
   };
 }
 
-/** A connection that was closed while it was idle, or a server that is being replaced, works the second time. */
+/** The second attempt succeeds after the loss of an idle connection, or during the replacement of a server. */
 function callTwice<T>(
-  bound: Omit<Bound, "late">,
+  bound: { readonly clock: Clock; readonly signal: AbortSignal | undefined; readonly ms: number },
   attempt: (ended: AbortSignal) => Promise<T>,
 ): Promise<T> {
   const late = () => new AppError("upstream_failure", "the vault did not answer in time");
@@ -104,22 +115,94 @@ function callTwice<T>(
   });
 }
 
+function invalid(message: string): AppError {
+  return new AppError("invalid_config", message);
+}
+
 function checkKey(config: AkvCaKeyConfig, { properties, keyOperations }: KeyVaultKey): void {
   const { version = "", enabled } = properties;
   if (!/^[A-Za-z0-9]{1,64}$/.test(version) || (config.key_version !== "" && version !== config.key_version)) {
-    throw new AppError("invalid_config", "the vault answered with another version");
+    throw invalid("the vault answered with another version");
   }
-  if (enabled === false) throw new AppError("invalid_config", "the key is disabled");
-  if (keyOperations !== undefined && !keyOperations.includes("sign")) {
-    throw new AppError("invalid_config", "the key is not for signing");
-  }
+  if (enabled === false) throw invalid("the key is disabled");
+  if (keyOperations?.includes("sign") === false) throw invalid("the key is not for signing");
 }
 
 function checkTime({ properties: { notBefore, expiresOn } }: KeyVaultKey, now: number): void {
-  if (notBefore !== undefined && now < notBefore.getTime()) {
-    throw new AppError("invalid_config", "the key is not valid yet");
+  if (notBefore !== undefined && now < notBefore.getTime()) throw invalid("the key is not valid yet");
+  if (expiresOn !== undefined && now >= expiresOn.getTime()) throw invalid("the key has expired");
+}
+
+async function openVault(config: AkvCaKeyConfig, { credential: given, agent, readEnv }: AkvPorts) {
+  const { state } = await Deno.permissions.query({ name: "sys", kind: "osRelease" });
+  // Without it the packages leave a rejected promise, and that ends the process.
+  if (state !== "granted") throw invalid("the process needs --allow-sys=osRelease");
+  const connection = { ...(agent !== undefined && { agent }), additionalPolicies: ANSWER_POLICIES };
+  const options: ClientOptions = {
+    ...connection,
+    // A request waits for one signature, so the code that knows the deadline decides about a second attempt.
+    retryOptions: { maxRetries: 0 },
+    redirectOptions: { maxRetries: 0 },
+  };
+  const { vault_url, key_name, key_version } = config;
+  const credential = given ?? await createCredential(config, readEnv, connection);
+  const { CryptographyClient, KeyClient } = await import("@azure/keyvault-keys");
+  const client = new KeyClient(vault_url, credential, options);
+  return {
+    /** The key in the configured version, or the latest. */
+    getKey: (abortSignal: AbortSignal) =>
+      client.getKey(key_name, { ...(key_version !== "" && { version: key_version }), abortSignal }),
+    /** A function that signs digests with this version of the key. */
+    signer(key: KeyVaultKey): Parameters<typeof createCaKey>[1] {
+      // The ID determines the called URL, so it comes from the config and not from an answer.
+      const id = `${vault_url}/keys/${key_name}/${key.properties.version ?? ""}`;
+      const cryptography = new CryptographyClient({ ...key, id }, credential, options);
+      return async (algorithm, digest, abortSignal) =>
+        (await cryptography.sign(algorithm, digest, { abortSignal })).result;
+    },
+  };
+}
+
+async function createCredential(
+  { credential }: AkvCaKeyConfig,
+  readEnv: AkvPorts["readEnv"],
+  options: Pick<ClientOptions, "additionalPolicies">,
+): Promise<TokenCredential> {
+  const name = credential?.client_secret_env ?? "";
+  const secret = credential === undefined ? "" : readEnv(name) ?? "";
+  if (credential !== undefined && secret === "") {
+    throw invalid(`environment variable ${name} of client_secret_env is not set or empty`);
   }
-  if (expiresOn !== undefined && now >= expiresOn.getTime()) {
-    throw new AppError("invalid_config", "the key has expired");
+  const { ClientSecretCredential, DefaultAzureCredential } = await import("@azure/identity");
+  return credential === undefined
+    ? new DefaultAzureCredential(options)
+    : new ClientSecretCredential(credential.tenant_id, credential.client_id, secret, options);
+}
+
+/** Reads answers for the packages, which have no limit of length and use the engine's parser. */
+const ANSWER_POLICIES: Policies = [{
+  position: "perRetry",
+  policy: {
+    name: "safeAnswers",
+    async sendRequest(request, next) {
+      request.streamResponseStatusCodes = new Set([Number.POSITIVE_INFINITY]);
+      const response = await next(request);
+      const { readableStreamBody, ...rest } = response;
+      if (readableStreamBody === undefined) return response;
+      const bytes = await collectBytes(readableStreamBody, MAX_ANSWER_BYTES);
+      if (bytes === undefined) {
+        throw new AppError("upstream_failure", `The key vault sent more than ${MAX_ANSWER_BYTES} bytes`);
+      }
+      return { ...rest, bodyAsText: plainOrBroken(new TextDecoder().decode(bytes)) };
+    },
+  },
+}];
+
+/** Unsafe JSON is reported like broken JSON. */
+function plainOrBroken(text: string): string {
+  try {
+    return withPlainKeys(text);
+  } catch {
+    return "{";
   }
 }

@@ -1,89 +1,80 @@
 /**
- * From a decision to a certificate: what the policy allowed, signed by the CA key of the host's group.
- *
- * ```ts
- * import assert from "node:assert/strict";
- * import { issueUserCertificate } from "@gateway/shared/ca";
- * import { parsePemCaKey } from "@gateway/shared/ca/pem";
- * import { systemClock } from "@gateway/shared/clock";
- * import { decideSsh } from "@gateway/shared/policy";
- * import { systemRandom } from "@gateway/shared/clock";
- * import { parseCertificate } from "@gateway/shared/ssh";
- * import { encodeOpensshPrivateKey } from "@gateway/shared/ssh";
- * import { compileSample, sampleConfig, sampleIntent } from "@gateway/shared/testing";
- *
- * const decision = decideSsh(compileSample(sampleConfig()), sampleIntent());
- * assert(decision.kind === "allowed");
- * const fallback = parsePemCaKey(encodeOpensshPrivateKey(new Uint8Array(32).fill(1), "ca"));
- * const { certificate, serial } = await issueUserCertificate(
- *   { decision, caller: "broker-1", endUser: "", publicKey: new Uint8Array(32) },
- *   { caKeys: { fallback, byGroup: new Map() }, clock: systemClock, random: systemRandom },
- * );
- * assert.equal(parseCertificate(certificate).serial, serial);
- * ```
+ * From a decision to a certificate that the CA key of the host's group signs.
  *
  * @module
  */
 import { type Clock, type Random, randomSerial } from "../clock.ts";
 import { AppError } from "../errors.ts";
 import type { AllowedSsh } from "../policy/ssh.ts";
-import { formatCertificate, issueCertificate } from "../ssh/certificate.ts";
-import { formatKeyId, type KeyIdParts, userCertificate } from "../ssh/user_certificate.ts";
-import type { CaKey } from "./custody.ts";
-import { type CaKeyRing, selectCaKey } from "./model.ts";
+import {
+  type CertificateSigner,
+  formatCertificate,
+  formatKeyId,
+  issueCertificate,
+  type KeyIdParts,
+  userCertificate,
+} from "../ssh/certificate.ts";
 
-/** What a certificate is made of. */
-interface IssueRequest {
-  readonly decision: AllowedSsh;
-  /** The effective caller, for the KeyId. */
-  readonly caller: string;
-  /** The end user, for the KeyId; empty: none. */
-  readonly endUser: string;
-  /** The Ed25519 key that the certificate is for, 32 bytes. */
-  readonly publicKey: Uint8Array;
+/** A CA key that signs certificates. The private half never leaves the object. */
+export interface CaKey extends CertificateSigner {
+  /** `pem` is a file, for labs. */
+  readonly backend: "pem" | "agent" | "akv";
+  /** The key type on the SSH wire, e.g. `ssh-ed25519`. */
+  readonly algorithm: string;
 }
 
-/** What a certificate is made with. */
-interface IssuePorts {
-  /** The CA keys by host group. */
-  readonly caKeys: CaKeyRing<CaKey>;
-  /** For the time that the certificate begins at. */
-  readonly clock: Clock;
-  readonly random: Random;
+/** CA keys, or their configs, by host group. */
+export interface CaKeyRing<K> {
+  readonly byGroup: ReadonlyMap<string, K>;
+  /** For hosts without such a group. */
+  readonly fallback: K;
 }
 
-/** A certificate, and the number that it is known by. */
+/** The key for a host: that of the first of its groups that has one. */
+export function selectCaKey<K>(ring: CaKeyRing<K>, groups: readonly string[]): K {
+  for (const group of groups) {
+    const key = ring.byGroup.get(group);
+    if (key !== undefined) return key;
+  }
+  return ring.fallback;
+}
+
+/** A certificate with its facts. */
 export interface IssuedCertificate {
   /** One authorized_keys line without comment, with its newline. */
   readonly certificate: string;
-  /** Unsigned, 64 bits. */
   readonly serial: bigint;
   readonly keyId: Required<KeyIdParts>;
-  /** No longer valid at this second since the epoch. */
+  /** The first second since the epoch that is no longer valid. */
   readonly validBefore: number;
 }
 
 /**
- * Makes and signs the certificate of a decision. It is not in any log then: record it before it is released.
+ * Creates and signs the certificate of a decision. Record it before it is released.
  *
- * @throws {AppError} `upstream_failure` when the CA key could not sign
+ * @throws {AppError} `upstream_failure` if the CA key could not sign
  */
 export async function issueUserCertificate(
-  { decision, caller, endUser, publicKey }: IssueRequest,
-  { caKeys, clock, random }: IssuePorts,
+  { decision, caller, endUser, publicKey }: {
+    readonly decision: AllowedSsh;
+    /** The effective caller. */
+    readonly caller: string;
+    /** Empty: none. */
+    readonly endUser: string;
+    /** The Ed25519 key to certify, 32 bytes. */
+    readonly publicKey: Uint8Array;
+  },
+  { caKeys, clock, random }: {
+    readonly caKeys: CaKeyRing<CaKey>;
+    readonly clock: Clock;
+    readonly random: Random;
+  },
 ): Promise<IssuedCertificate> {
-  const { host, role, pty } = decision;
+  const { host, role, pty, sudoPrefix: elevationPrefix } = decision;
   const serial = randomSerial(random);
   const nowMs = clock.now();
-  const keyId: Required<KeyIdParts> = {
-    caller,
-    host: host.name,
-    role,
-    issuedAt: Math.floor(nowMs / 1000),
-    endUser,
-    elevationPrefix: decision.sudoPrefix,
-    pty,
-  };
+  const issuedAt = Math.floor(nowMs / 1000);
+  const keyId = { caller, host: host.name, role, issuedAt, endUser, elevationPrefix, pty };
   const fields = userCertificate({
     publicKey,
     nonce: random.bytes(32),

@@ -1,82 +1,60 @@
 /**
- * Loading the CA keys that a config names, from wherever they are kept.
- *
- * ```ts ignore
- * import { loadCaKeys } from "@gateway/shared/ca";
- *
- * const settings = { ca_key: "pki/ssh_ca", ca_keys: {} };
- * const keys = await loadCaKeys(settings, { what: "signer config", clock, readEnv: Deno.env.get });
- * ```
+ * Loading the CA keys that a config names: key files, agents and vaults.
  *
  * @module
  */
 import { type Clock, within } from "../clock.ts";
 import { AppError } from "../errors.ts";
-import { type FileMode, formatMode, mayOthersWrite } from "../files/files.ts";
-import { readNamedText } from "../files/files.ts";
+import { formatMode, mayOthersWrite, readNamedText } from "../files/files.ts";
 import { quoteText } from "../text.ts";
 import { connectToAgent, loadAgentCaKey } from "./agent.ts";
-import type { CaKey } from "./custody.ts";
-import { type CaKeyConfig, type CaKeyRing, type CaKeySettings, planCaKeys } from "./model.ts";
+import type { CaKey, CaKeyRing } from "./issue.ts";
+import { type CaKeyConfig, type CaKeySettings, planCaKeys } from "./model.ts";
 
 const LOAD_MS = 30_000;
 
-/** What CA keys are loaded with. */
+/** The dependencies of {@linkcode loadCaKeys}. */
 export interface CaKeyPorts {
-  /** Bounds how long an agent or a vault may take. */
+  /** Bounds the time of an agent or a vault. */
   readonly clock: Clock;
-  /** The value of an environment variable. */
+  /** Reads an environment variable. */
   readonly readEnv: (name: string) => string | undefined;
-}
-
-/** The config that names the keys, for messages, beside the ports. */
-interface LoadCaKeysOptions extends CaKeyPorts {
-  /** As messages name it: `signer config`. */
-  readonly what: string;
 }
 
 /**
  * Loads every CA key that a config names.
  *
- * @throws {AppError} `invalid_config` when there is no default key, or one can't be loaded within 30 s
+ * @param options with the name of the config for messages: `signer config`
+ * @throws {AppError} `invalid_config` without a default key, or if a key cannot be loaded within 30 s
  */
 export async function loadCaKeys(
   config: CaKeySettings,
-  { what, ...ports }: LoadCaKeysOptions,
+  { what, ...ports }: CaKeyPorts & { readonly what: string },
 ): Promise<CaKeyRing<CaKey>> {
   const ring = planCaKeys(config);
   if (ring === undefined) {
     throw new AppError("invalid_config", `Cannot use ${what}: it names neither ca_key nor ca_keys._default`);
   }
   const late = () => new AppError("invalid_config", `Cannot load the CA keys within ${LOAD_MS / 1000} s`);
-  const [fallback, ...keys] = await within(
-    { clock: ports.clock, ms: LOAD_MS, late },
-    (signal) =>
-      Promise.all(
-        [ring.fallback, ...ring.byGroup.values()].map((key) => loadCaKey(key, { ...ports, signal })),
-      ),
-  );
-  if (fallback === undefined) throw new TypeError("no fallback key");
-  const byGroup = new Map([...ring.byGroup.keys()].flatMap((group, index) => {
-    const key = keys[index];
-    return key === undefined ? [] : [[group, key] as const];
-  }));
-  return { fallback, byGroup };
+  return await within({ clock: ports.clock, ms: LOAD_MS, late }, async (signal) => {
+    const load = (key: CaKeyConfig) => loadCaKey(key, { ...ports, signal });
+    const [fallback, ...byGroup] = await Promise.all([
+      load(ring.fallback),
+      ...[...ring.byGroup].map(async ([group, key]) => [group, await load(key)] as const),
+    ]);
+    return { fallback, byGroup: new Map(byGroup) };
+  });
 }
 
-interface LoadPorts extends CaKeyPorts {
-  readonly signal: AbortSignal;
-}
-
-async function loadCaKey(key: CaKeyConfig, { clock, readEnv, signal }: LoadPorts): Promise<CaKey> {
+async function loadCaKey(
+  key: CaKeyConfig,
+  { clock, readEnv, signal }: CaKeyPorts & { readonly signal: AbortSignal },
+): Promise<CaKey> {
   switch (key.type) {
-    case "pem": {
-      const text = await readNamedText("ca_key", key.path);
-      refuseWritable(key.path, await Deno.stat(key.path));
-      return await parseKeyFile(key.path, text);
-    }
+    case "pem":
+      return await loadPemCaKey(key.path);
     case "agent": {
-      const socket = key.socket === "" ? readEnv("SSH_AUTH_SOCK") ?? "" : key.socket;
+      const socket = key.socket || (readEnv("SSH_AUTH_SOCK") ?? "");
       if (socket === "") {
         throw new AppError(
           "invalid_config",
@@ -87,7 +65,7 @@ async function loadCaKey(key: CaKeyConfig, { clock, readEnv, signal }: LoadPorts
       return await loadAgentCaKey({ publicKey, connect: () => connectToAgent(socket), clock, signal });
     }
     case "akv": {
-      // 40 MB of libraries: only for those who need them.
+      // 40 MB of libraries, loaded for this type only.
       const { loadAkvCaKey } = await import("./azure_key_vault.ts");
       return await loadAkvCaKey(key, { clock, signal, readEnv });
     }
@@ -96,24 +74,24 @@ async function loadCaKey(key: CaKeyConfig, { clock, readEnv, signal }: LoadPorts
   }
 }
 
-/** A key that others may write to is one that others may have chosen. */
-function refuseWritable(path: string, file: FileMode): void {
-  if (!mayOthersWrite(file)) return;
-  throw new AppError(
-    "invalid_config",
-    `Cannot use ca_key ${quoteText(path)}: other users may write to it (mode ${
-      formatMode(file.mode ?? 0)
-    }); chmod 600 it, and see that it is still yours`,
-  );
-}
-
-async function parseKeyFile(path: string, text: string): Promise<CaKey> {
-  // Reading a file takes a library, which those whose key is not in one do without.
+async function loadPemCaKey(path: string): Promise<CaKey> {
+  const unusable = (problem: string) =>
+    new AppError("invalid_config", `Cannot use ca_key ${quoteText(path)}: ${problem}`);
+  const text = await readNamedText("ca_key", path);
+  const file = await Deno.stat(path);
+  // Another user with write access may have chosen the key.
+  if (mayOthersWrite(file)) {
+    const mode = formatMode(file.mode ?? 0);
+    throw unusable(
+      `other users may write to it (mode ${mode}); chmod 600 it, and see that it is still yours`,
+    );
+  }
+  // The module loads a library, which other types do not need.
   const { parsePemCaKey } = await import("./pem.ts");
   try {
     return parsePemCaKey(text);
   } catch (error) {
     if (!(error instanceof AppError)) throw error;
-    throw new AppError(error.code, `Cannot use ca_key ${quoteText(path)}: ${error.message}`);
+    throw unusable(error.message);
   }
 }

@@ -4,8 +4,13 @@
  * @module
  */
 
-export type { CaKey } from "./custody.ts";
-export { type IssuedCertificate, issueUserCertificate } from "./issue.ts";
+export {
+  type CaKey,
+  type CaKeyRing,
+  type IssuedCertificate,
+  issueUserCertificate,
+  selectCaKey,
+} from "./issue.ts";
 export { type CaKeyPorts, loadCaKeys } from "./load.ts";
 export {
   type AgentCaKeyConfig,
@@ -13,7 +18,5 @@ export {
   CA_KEY_TYPES,
   type CaKeyConfig,
   caKeyConfig,
-  type CaKeyRing,
   planCaKeys,
-  selectCaKey,
 } from "./model.ts";

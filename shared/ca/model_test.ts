@@ -3,7 +3,8 @@ import * as z from "@zod/zod";
 import { parseConfig } from "../config/load.ts";
 import { describeConfig } from "../config/reference.ts";
 import { AppError } from "../errors.ts";
-import { type CaKeyConfig, caKeyConfig, planCaKeys, selectCaKey } from "./model.ts";
+import { selectCaKey } from "./issue.ts";
+import { type CaKeyConfig, caKeyConfig, planCaKeys } from "./model.ts";
 
 const schema: z.ZodType<{ readonly ca_keys: Readonly<Record<string, CaKeyConfig>> }> = z.strictObject({
   ca_keys: z.record(z.string(), caKeyConfig),

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { AppError } from "../errors.ts";
 import { encodeOpensshPrivateKey } from "../ssh/openssh_key.ts";
-import { verifySignature } from "../ssh/signature.ts";
+import { verifySignature } from "../ssh/keys.ts";
 import { parsePemCaKey } from "./pem.ts";
 
 const PEM = encodeOpensshPrivateKey(new Uint8Array(32).fill(1), "ca");

@@ -1,9 +1,8 @@
 import assert from "node:assert/strict";
 import { AppError } from "../errors.ts";
-import { encodeKeyBlob } from "../ssh/public_key.ts";
+import { encodeKeyBlob, verifySignature } from "../ssh/keys.ts";
 import { encodeOpensshPrivateKey } from "../ssh/openssh_key.ts";
 import { parsePrivateKey } from "./pem.ts";
-import { verifySignature } from "../ssh/signature.ts";
 import { SshWriter } from "../ssh/wire_format.ts";
 
 const refused = (message: RegExp) => (error: unknown) =>

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { generateKeyPairSync } from "node:crypto";
 import { AppError } from "../errors.ts";
-import { encodeKeyBlob } from "../ssh/public_key.ts";
+import { encodeKeyBlob } from "../ssh/keys.ts";
 import { SshReader } from "../ssh/wire_format.ts";
-import { sshKeyOf, sshSignatureOf, vaultAlgorithm, vaultHash, type VaultPublicKey } from "./vault_key.ts";
+import { sshKeyOf, sshSignatureOf, vaultAlgorithm, vaultHash, type VaultPublicKey } from "./vault_answer.ts";
 
 const bytes = (text: string | undefined) => Uint8Array.fromBase64(text ?? "", { alphabet: "base64url" });
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { createPublicKey, verify } from "node:crypto";
 import { FixedRandom } from "../testing/fixed_random.ts";
-import { signSshsig } from "../ssh/signature.ts";
+import { signSshsig } from "../ssh/keys.ts";
 import { SshReader } from "../ssh/wire_format.ts";
 import {
   allowedSignersLine,
@@ -14,7 +14,7 @@ import {
   envelopeSignersLine,
   isSealable,
   mintEnvelope,
-} from "./envelope.ts";
+} from "./mod.ts";
 
 const key = createEnvelopeKey(new Uint8Array(32).fill(1));
 const V1: EnvelopeFormat = { version: "v1", domain: ENVELOPE_DOMAIN };

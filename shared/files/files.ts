@@ -206,7 +206,7 @@ export interface UsedFile {
 }
 
 /** Mode with file type, and owner, as `stat` gives them. */
-export interface FileMode {
+interface FileMode {
   readonly mode: number | null;
   readonly uid: number | null;
 }

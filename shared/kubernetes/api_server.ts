@@ -1,74 +1,52 @@
 /**
- * Requests to the API server of one cluster: with a bearer token, over TLS that trusts the cluster's own CAs and no
- * others, bounded in time and size, never redirected and never sent twice.
- *
- * ```ts ignore
- * import { ApiServer } from "@gateway/shared/kubernetes";
- *
- * using server = new ApiServer({ url: "https://10.0.0.5:6443", ca, clock });
- * const path = "/api/v1/namespaces/prod/pods/web-1";
- * const outcome = await server.request({ method: "GET", path, token, timeoutMs: 30_000, maxBytes: 4 << 20 });
- * if (outcome.kind === "answered") console.log(outcome.status, outcome.text);
- * ```
+ * Requests to the API server of one cluster: with a bearer token, over TLS that trusts only the cluster's own CAs,
+ * bounded in time and size, without redirects and retries. Failures are described without addresses.
  *
  * @module
  */
+import * as z from "@zod/zod";
 import { type Clock, within } from "../clock.ts";
 import { AppError } from "../errors.ts";
 import { AnswerTooLarge, ClientConnections } from "../http/client.ts";
 import { checkCaCertificates } from "../http/tls_files.ts";
-
-/** What an {@linkcode ApiServer} needs. */
-interface ApiServerOptions {
-  /** `https://host:port`, with a path prefix if any. */
-  readonly url: string;
-  /** The cluster's CAs, PEM; nothing else is trusted. */
-  readonly ca: string;
-  readonly clock: Clock;
-  /** Connections at a time; default 16. */
-  readonly maxConnections?: number;
-}
+import { parseJson } from "../json.ts";
+import { shortenText, visibleText } from "../text.ts";
 
 /** One request. */
 export interface ApiRequest {
-  /** The HTTP method. */
   readonly method: "GET" | "POST" | "PATCH" | "DELETE";
-  /** With its leading slash and its query, and encoded. */
+  /** Encoded, with its leading slash and its query. */
   readonly path: string;
   /** The bearer token: a secret, for this request alone. */
   readonly token: string;
   readonly body?: { readonly type: string; readonly bytes: Uint8Array };
-  /** What is taken for an answer; default `application/json`. */
+  /** By default `application/json`. */
   readonly accept?: string;
-  /** For the whole exchange, in milliseconds. */
+  /** For the whole exchange. */
   readonly timeoutMs: number;
-  /** The largest answer, in bytes; one that is exactly so long is taken. */
+  /** The longest accepted answer. */
   readonly maxBytes: number;
   /** Ends the exchange, and closes its connection. */
   readonly signal?: AbortSignal | undefined;
 }
 
-/** What became of a request. Nothing of it holds an address. */
+/** The outcome of a request, without any address. */
 export type ApiOutcome =
   | {
     readonly kind: "answered";
     readonly status: number;
     /** By lowercase name. */
     readonly headers: Readonly<Record<string, string>>;
-    /** What is not UTF-8 is U+FFFD, and the token of the request is `[token]`. */
+    /** Invalid UTF-8 becomes U+FFFD, and the token of the request `[token]`. */
     readonly text: string;
   }
-  | { readonly kind: "too_large" }
-  | { readonly kind: "timed_out" }
-  | { readonly kind: "canceled" }
-  /** Its certificate is not one of the cluster's CAs, or not of its address. */
-  | { readonly kind: "untrusted"; readonly cause: unknown }
-  /** No connection, or one that ended before there was a whole answer that can be read. */
-  | { readonly kind: "unreachable"; readonly cause: unknown };
+  | { readonly kind: "too_large" | "timed_out" | "canceled" }
+  /** `untrusted`: a certificate of another CA or address. `unreachable`: no connection, or no whole answer. */
+  | { readonly kind: "untrusted" | "unreachable"; readonly cause: unknown };
 
 const TOKEN = /^[\x21-\x7e]+$/;
 
-/** Shorter ones guard nothing, and may be words of the answer. */
+/** A shorter token protects nothing, and may be a word of the answer. */
 const MIN_TOKEN_LENGTH = 16;
 
 const TIMED_OUT = new Error("timed out");
@@ -76,7 +54,7 @@ const CANCELED = new Error("canceled");
 
 const decoder = new TextDecoder();
 
-/** The connections to one API server. Its version of TLS is 1.2 at least: balancers before it know no newer one. */
+/** The connections to one API server, over TLS 1.2 at least: some balancers support no newer version. */
 export class ApiServer implements Disposable {
   readonly #clock: Clock;
   readonly #connections: ClientConnections;
@@ -84,9 +62,16 @@ export class ApiServer implements Disposable {
   /**
    * Connects with the first request.
    *
-   * @throws {AppError} `invalid_config` when the URL is not `https:`, or a CA can't be used
+   * @throws {AppError} `invalid_config` if the URL is not `https:`, or a CA cannot be used
    */
-  constructor({ url, ca, clock, maxConnections = 16 }: ApiServerOptions) {
+  constructor({ url, ca, clock, maxConnections = 16 }: {
+    /** `https://host:port`, optionally with a path prefix. */
+    readonly url: string;
+    /** The cluster's CAs, PEM. */
+    readonly ca: string;
+    readonly clock: Clock;
+    readonly maxConnections?: number;
+  }) {
     const parsed = URL.parse(url);
     if (parsed?.protocol !== "https:" || parsed.hostname === "") {
       throw new AppError("invalid_config", "Cannot use the API server's URL: expected https://…");
@@ -96,7 +81,7 @@ export class ApiServer implements Disposable {
     this.#connections = new ClientConnections({ url: parsed, ca, minVersion: "TLSv1.2", maxConnections });
   }
 
-  /** Sends a request and reads the whole answer. Error statuses and redirects are answers too. */
+  /** Sends a request and reads the whole answer. Error statuses and redirects are answers, too. */
   async request(request: ApiRequest): Promise<ApiOutcome> {
     const { method, path, token, body, accept = "application/json", signal, timeoutMs: ms, maxBytes } =
       request;
@@ -117,27 +102,88 @@ export class ApiServer implements Disposable {
       if (cause === TIMED_OUT) return { kind: "timed_out" };
       if (cause === CANCELED) return { kind: "canceled" };
       if (cause instanceof AnswerTooLarge) return { kind: "too_large" };
-      return { kind: isAboutCertificate(cause) ? "untrusted" : "unreachable", cause };
+      const isAboutCertificate = cause instanceof Error && /certificate/i.test(cause.message);
+      return { kind: isAboutCertificate ? "untrusted" : "unreachable", cause };
     }
   }
 
-  /** Closes all connections; requests under way fail. */
+  /** Closes all connections. Pending requests fail. */
   close(): void {
     this.#connections.close();
   }
 
-  /** The same as {@linkcode ApiServer.close}. */
   [Symbol.dispose](): void {
     this.close();
   }
 }
 
-/** Answers go to agents, errors and logs: also one of a balancer that repeats what it was sent. */
+/** A balancer may repeat the request, and answers go to agents, errors and logs. */
 function withoutToken(text: string, token: string): string {
   return token.length < MIN_TOKEN_LENGTH ? text : text.replaceAll(token, "[token]");
 }
 
-/** How the runtime's TLS says that it does not believe the other side. */
-function isAboutCertificate(cause: unknown): boolean {
-  return cause instanceof Error && /certificate/i.test(cause.message);
+/** The outcome of a request with a credential from a file. */
+export type ApiAnswer =
+  | ApiOutcome
+  /** The file is unreadable or holds no token. The cause names the file, for the operator alone. */
+  | { readonly kind: "no_credential"; readonly cause: unknown };
+
+const status = z.object({ kind: z.literal("Status"), message: z.string() });
+
+const fieldConflicts = z.object({
+  details: z.object({
+    causes: z.array(z.object({ reason: z.literal("FieldManagerConflict"), field: z.string() })),
+  }),
+});
+
+const MAX_MESSAGE_LENGTH = 400;
+const ADDRESS =
+  /\bhttps?:\/\/[^\s"']+|\b\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?\b|\[[0-9a-f.]*:[0-9a-f:.]*\](?::\d+)?/gi;
+
+const PROBLEMS = {
+  no_credential: "the signer can't read its token_file",
+  timed_out: "the API server did not answer in time",
+  too_large: "the API server's answer is too large",
+  unreachable: "could not reach the API server",
+  untrusted: "the API server's certificate does not come from ca_cert",
+  canceled: "canceled",
+} as const;
+
+/** A failure for the caller and the audit log. `doing` is the text before a colon. */
+export function faultOf(answer: ApiAnswer, doing: string): AppError {
+  if (answer.kind !== "answered") {
+    const cause = "cause" in answer ? answer.cause : undefined;
+    const code = answer.kind === "canceled" ? "canceled" : "upstream_failure";
+    return new AppError(code, `${doing}: ${PROBLEMS[answer.kind]}`, { cause });
+  }
+  const { status, text } = answer;
+  if (status === 401) {
+    return new AppError("denied", `${doing}: the API server refuses the credential in token_file; renew it`);
+  }
+  const message = readMessage(text);
+  // 408 and 429 are about the moment, and not about the request.
+  const isRefusal = status >= 400 && status < 500 && status !== 408 && status !== 429;
+  return new AppError(
+    isRefusal ? "denied" : "upstream_failure",
+    `${doing}: ${status}${message === "" ? "" : ` ${message}`}`,
+  );
+}
+
+/** The fields of other managers that an apply would change, such as `.spec.replicas`; empty for other answers. */
+export function readConflicts(text: string): readonly string[] {
+  try {
+    return fieldConflicts.parse(parseJson(text)).details.causes.map(({ field }) => field);
+  } catch {
+    return [];
+  }
+}
+
+/** The message of an API server in a failure; empty if it is unreadable, such as the page of a balancer. */
+export function readMessage(text: string): string {
+  try {
+    const { message } = status.parse(parseJson(text));
+    return shortenText(visibleText(message.replace(ADDRESS, "[address]")), MAX_MESSAGE_LENGTH);
+  } catch {
+    return "";
+  }
 }

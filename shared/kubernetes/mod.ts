@@ -4,16 +4,26 @@
  * @module
  */
 
-export { type ApiAnswer, faultOf, readConflicts, readMessage } from "./api_answer.ts";
-export { type ApiOutcome, type ApiRequest, ApiServer } from "./api_server.ts";
-export { type ClusterAddress, type ClusterApi, connectClusters, loadClusterFiles } from "./cluster_api.ts";
-export { maskObject, maskText } from "./secrets.ts";
+export {
+  type ApiAnswer,
+  type ApiOutcome,
+  type ApiRequest,
+  ApiServer,
+  faultOf,
+  readConflicts,
+  readMessage,
+} from "./api_server.ts";
 export {
   type BoundSecret,
+  type ClusterAddress,
+  type ClusterApi,
+  connectClusters,
   type IssuedToken,
+  loadClusterFiles,
   readToken,
   type TokenHolder,
   tokenPath,
   tokenRequest,
   type TokenWish,
-} from "./token_request.ts";
+} from "./cluster_api.ts";
+export { maskObject, maskText } from "./secrets.ts";

@@ -1,45 +1,31 @@
 /**
- * Objects of a cluster as people and models may see them: of a Secret the names of its keys stay, its values go.
- *
- * ```ts
- * import assert from "node:assert/strict";
- * import { maskObject } from "@gateway/shared/kubernetes";
- *
- * const secret = { kind: "Secret", metadata: { name: "db" }, data: { password: "aHVudGVyMg==" } };
- * assert.deepEqual(maskObject(secret), {
- *   kind: "Secret",
- *   metadata: { name: "db" },
- *   data: { password: "[masked: 7 bytes]" },
- * });
- * ```
+ * Objects of a cluster as people and models may see them: the keys of a Secret stay, its values are masked.
  *
  * @module
  */
 import { parseJson, stringifyJson } from "../json.ts";
 
 /**
- * An annotation that can be the whole object, values and all, as kubectl and kapp put it there, and k3s compressed. All
- * others are shown: an approver has to see what they set off.
+ * An annotation that may be a copy of the whole object, as kubectl, kapp and k3s (compressed) write it. All others are
+ * shown, because an approver has to see their effects.
  */
 const COPY = /[{}"\r\n]|[\w+/=-]{64}/;
 
-/** What a Secret has beside its values. */
 const PLAIN_MEMBERS: ReadonlySet<string> = new Set(["apiVersion", "kind", "type", "immutable"]);
 
 type JsonObject = Readonly<Record<string, unknown>>;
 
-/** How an object is known to be a Secret, beside its own word. */
+/** `isSecret`: the object, or the items of a list, were requested as Secrets, whatever they claim to be. */
 interface MaskOptions {
-  /** It was asked for as one, whatever it says that it is: so are the items of a list. */
   readonly isSecret?: boolean;
 }
 
-/** Masks an object if it is a Secret, and of a list every item that is one. */
+/** Masks an object if it is a Secret, and every Secret of a list. */
 export function maskObject(value: unknown, { isSecret = false }: MaskOptions = {}): unknown {
   if (!isObject(value)) return isSecret ? maskValue(value) : value;
   const { kind, items } = value;
-  // The items of a list do not say what they are.
-  if (isList(kind)) {
+  // The items of a list do not name their kind.
+  if (typeof kind === "string" && kind.endsWith("List")) {
     const areSecrets = isSecret || kind === "SecretList";
     return {
       ...(areSecrets ? maskMembers(value, ["metadata", "items"]) : value),
@@ -48,43 +34,33 @@ export function maskObject(value: unknown, { isSecret = false }: MaskOptions = {
       }),
     };
   }
-  // An answer that is no object of the cluster: it says what became of the request.
-  if (kind === "Status") return value;
-  return isSecret || kind === "Secret" ? maskSecret(value) : value;
+  // The answer describes the request, and no object of the cluster.
+  if (kind === "Status" || !isSecret && kind !== "Secret") return value;
+  const { metadata } = value;
+  return {
+    ...maskMembers(value, ["metadata"]),
+    ...(isObject(metadata) && { metadata: maskAnnotations(metadata) }),
+  };
 }
 
-/** The same of a JSON text; `undefined` when it is none, so that nobody knows what is in it. */
+/** {@linkcode maskObject} for a JSON text; `undefined` if it is not JSON, so that its contents are unknown. */
 export function maskText(text: string, options: MaskOptions = {}): string | undefined {
   try {
     return stringifyJson(maskObject(parseJson(text), options));
   } catch (error) {
-    // Too deep for whoever writes it again.
+    // A RangeError: nested too deeply to be written again.
     if (error instanceof SyntaxError || error instanceof RangeError) return undefined;
     throw error;
   }
 }
 
-function maskSecret(secret: JsonObject): JsonObject {
-  const { metadata } = secret;
-  return {
-    ...maskMembers(secret, ["metadata"]),
-    ...(isObject(metadata) && { metadata: maskAnnotations(metadata) }),
-  };
-}
-
-/** Whatever else a Secret may come to have: what is not known is masked. */
+/** Masks also unknown members, which a Secret may get in the future. */
 function maskMembers(object: JsonObject, except: readonly string[]): JsonObject {
-  return Object.fromEntries(
-    Object.entries(object).map(([key, value]) => {
-      if (PLAIN_MEMBERS.has(key) || (except.includes(key) && typeof value === "object")) return [key, value];
-      if (!isObject(value)) return [key, maskValue(value)];
-      const lengthOf = key === "data" ? decodedLength : byteLength;
-      return [
-        key,
-        Object.fromEntries(Object.entries(value).map(([name, each]) => [name, maskValue(each, lengthOf)])),
-      ];
-    }),
-  );
+  return mapMembers(object, (value, key) => {
+    if (PLAIN_MEMBERS.has(key) || (except.includes(key) && typeof value === "object")) return value;
+    if (!isObject(value)) return maskValue(value);
+    return mapMembers(value, (each) => maskValue(each, key === "data" ? decodedLength : byteLength));
+  });
 }
 
 function maskAnnotations(metadata: JsonObject): JsonObject {
@@ -92,8 +68,11 @@ function maskAnnotations(metadata: JsonObject): JsonObject {
   if (annotations === undefined) return metadata;
   if (!isObject(annotations)) return { ...metadata, annotations: maskValue(annotations) };
   const mask = (value: unknown) => typeof value === "string" && !COPY.test(value) ? value : maskValue(value);
-  const masked = Object.entries(annotations).map(([name, value]) => [name, mask(value)]);
-  return { ...metadata, annotations: Object.fromEntries(masked) };
+  return { ...metadata, annotations: mapMembers(annotations, mask) };
+}
+
+function mapMembers(object: JsonObject, map: (value: unknown, key: string) => unknown): JsonObject {
+  return Object.fromEntries(Object.entries(object).map(([key, value]) => [key, map(value, key)]));
 }
 
 function maskValue(value: unknown, lengthOf: (text: string) => number = byteLength): string {
@@ -101,7 +80,7 @@ function maskValue(value: unknown, lengthOf: (text: string) => number = byteLeng
   return `[masked: ${typeof value === "string" ? lengthOf(value) : byteLength(stringifyJson(value))} bytes]`;
 }
 
-/** Of base64; of what is none, its own. */
+/** The length of the decoded base64, or of the text if it is not base64. */
 function decodedLength(text: string): number {
   try {
     return Uint8Array.fromBase64(text).length;
@@ -113,10 +92,6 @@ function decodedLength(text: string): number {
 
 function byteLength(text: string): number {
   return new TextEncoder().encode(text).length;
-}
-
-function isList(kind: unknown): kind is string {
-  return typeof kind === "string" && kind.endsWith("List");
 }
 
 function isObject(value: unknown): value is JsonObject {

@@ -1,45 +1,34 @@
 /**
- * The `end_user_oidc` block of `signer.json`: how the signer checks for itself who the end user is.
- *
- * ```ts
- * import assert from "node:assert/strict";
- * import { endUserOidcConfig } from "@gateway/shared/oidc/model";
- *
- * const block = endUserOidcConfig.parse({ issuer: "https://login.example", audience: "https://mcp.example" });
- * assert.equal(block.user_claim, "sub");
- * ```
+ * The `end_user_oidc` block of `signer.json`: the signer verifies the end user itself.
  *
  * @module
  */
 import * as z from "@zod/zod";
 
-/** The block after defaults. */
+/** The block with defaults. */
 export interface EndUserOidcConfig {
-  /** As it stands in the tokens, to the letter. */
+  /** Exactly as in the tokens. */
   readonly issuer: string;
-  /** The `aud` that a token must have. */
   readonly audience: string;
-  /** Scopes that a token must carry, all of them. */
   readonly required_scopes: readonly string[];
-  /** The claim that names the end user. */
   readonly user_claim: string;
-  /** `""`: groups are not taken from tokens. */
+  /** `""`: no groups from tokens. */
   readonly groups_claim: string;
-  /** 0 means no limit. */
+  /** 0: no limit. */
   readonly max_token_age_seconds: number;
-  /** 0 is 60 seconds, a negative number none; see {@linkcode clockSkewSeconds}. */
+  /** See {@linkcode clockSkewSeconds}. */
   readonly clock_skew_seconds: number;
 }
 
 const DEFAULT_SKEW_SECONDS = 60;
 const LOOPBACK = /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])$/;
-// RFC 6749 section 3.3; a blank inside would make two scopes of one.
+// RFC 6749 section 3.3; a space would separate two scopes.
 const SCOPE = /^[\x21\x23-\x5b\x5d-\x7e]+$/;
 
-/** Checks an {@linkcode EndUserOidcConfig}; unknown keys are refused. */
+/** Checks an {@linkcode EndUserOidcConfig}; unknown keys are rejected. */
 export const endUserOidcConfig: z.ZodType<EndUserOidcConfig> = z.strictObject({
   issuer: z.string().refine(
-    isIssuerUrl,
+    (text) => isProviderUrl(text) && !/[?#\s]/.test(text),
     "must be an https URL without query and fragment (http on loopback only)",
   )
     .describe("URL of the OpenID provider, exactly as in its tokens"),
@@ -59,19 +48,14 @@ export const endUserOidcConfig: z.ZodType<EndUserOidcConfig> = z.strictObject({
     ),
 });
 
-/** The tolerance for `nbf` and `iat` in seconds. */
+/** The tolerance for `nbf` and `iat`: 0 is the default, a negative number none. */
 export function clockSkewSeconds({ clock_skew_seconds }: EndUserOidcConfig): number {
   return clock_skew_seconds === 0 ? DEFAULT_SKEW_SECONDS : Math.max(0, clock_skew_seconds);
 }
 
-/** Whether a provider may be spoken to under this URL: over TLS, or on this machine. */
+/** Whether a provider may be called under this URL: over TLS, or on this machine. */
 export function isProviderUrl(text: string): boolean {
-  if (!URL.canParse(text)) return false;
-  const { protocol, hostname, username, password } = new URL(text);
-  if (username !== "" || password !== "") return false;
-  return protocol === "https:" || (protocol === "http:" && LOOPBACK.test(hostname));
-}
-
-function isIssuerUrl(text: string): boolean {
-  return isProviderUrl(text) && !/[?#\s]/.test(text);
+  const url = URL.parse(text);
+  if (url === null || url.username !== "" || url.password !== "") return false;
+  return url.protocol === "https:" || (url.protocol === "http:" && LOOPBACK.test(url.hostname));
 }

@@ -1,115 +1,87 @@
 /**
- * What a process may do, as data: derived from its config by one pure function a service, turned into
- * flags for `deno run` or into the `permissions` of a `deno.json`.
- *
- * ```ts
- * import assert from "node:assert/strict";
- * import { formatFlags } from "@gateway/shared/permissions";
- *
- * assert.deepEqual(formatFlags({ read: ["/etc/gateway/signer.json"], net: ["127.0.0.1:9443"] }), [
- *   "--no-prompt",
- *   "--cached-only",
- *   "--no-code-cache",
- *   "--v8-flags=--max-semi-space-size=2",
- *   "--allow-read=/etc/gateway/signer.json",
- *   "--allow-net=127.0.0.1:9443",
- * ]);
- * ```
+ * The permissions of a process as data: derived from its config by one pure function per service, and formatted as
+ * flags for `deno run` or as the `permissions` of a `deno.json`.
  *
  * @module
  */
 import { AppError } from "../errors.ts";
 
-/** Deno permissions of one process; what is absent is not granted. */
+/** Deno permissions of one process. Absent permissions are not granted. */
 export interface PermissionSet {
   readonly read?: readonly string[];
   readonly write?: readonly string[];
-  /** Absolute paths that stay forbidden inside a granted folder. */
+  /** Absolute paths that stay forbidden inside a granted directory. */
   readonly denyWrite?: readonly string[];
   /** `host:port` in Deno's syntax, IPv6 addresses in brackets; `"any"` is every address and port. */
   readonly net?: readonly string[] | "any";
-  /**
-   * Environment variables that read as undefined instead of failing, for stray reads by packages; `"all"` is
-   * every variable. Nothing of the environment becomes readable by it.
-   */
+  /** Environment variables that packages read for no purpose: they read as undefined. `"all"` is every variable. */
   readonly ignoreEnv?: readonly string[] | "all";
-  /** Environment variables that are really read. */
   readonly env?: readonly string[];
   /** Facts about the machine, in Deno's words: `osRelease`. */
   readonly sys?: readonly string[];
 }
 
-/** A set as `permissions.<name>` of a `deno.json`. */
+/** A set as `permissions.<name>` of a `deno.json`; `true` grants everything. */
 export interface PermissionJson {
-  /** Files and folders that may be read. */
   readonly read?: readonly string[];
-  /** Files and folders that may be written; `deny` takes some of a folder away. */
   readonly write?: readonly string[] | {
     readonly allow: readonly string[];
     readonly deny: readonly string[];
   };
-  /** `host:port` of what may be connected to and listened on; `true` is everything. */
   readonly net?: readonly string[] | true;
-  /** Variables that are read, and those that read as not set. */
   readonly env?: { readonly allow?: readonly string[]; readonly ignore?: readonly string[] | true };
-  /** Facts about the machine that may be asked for. */
   readonly sys?: readonly string[];
 }
 
-/** Where a service's config file lies, and where its relative paths start. */
+/** The config file of a service, and the absolute directory that relative paths start from. */
 export interface ServiceLocation {
-  /** The config file; relative to `workingFolder` when not absolute. */
   readonly configPath: string;
-  /** The absolute working folder of the process. */
   readonly workingFolder: string;
 }
 
-/** How a process is run, beside what it may do. */
+/** The settings of V8 for a process. */
 export interface RunOptions {
   /**
-   * The limit of V8's semi-space in MB, by default 2: an idle service is 5 MB smaller than with V8's own limit,
-   * and no slower. 1 saves 4 MB more and costs a busy service a fifth of its throughput; 4 suits one that has
-   * many requests at a time.
+   * The limit of V8's semi-space, by default 2: an idle service takes 5 MB less than with V8's own limit, at the same
+   * speed. 1 saves 4 MB more and costs a busy service a fifth of its throughput. 4 suits many concurrent requests.
    */
   readonly semiSpaceMegabytes?: 1 | 2 | 4;
-  /**
-   * How much the memory in use may grow, in percent, before V8 looks for garbage again; V8 decides when absent,
-   * and lets it become several times as much.
-   */
+  /** The growth of the used memory before V8 collects garbage, in percent. V8's own limit is several hundred. */
   readonly heapGrowingPercent?: number;
-  /**
-   * Functions that are often run are compiled one after the other between two pieces of work, not hundreds at a time
-   * beside it: what the compilers need for those stays with the process for good.
-   */
+  /** Compiles hot functions one after the other: the memory of concurrent compilers stays with the process. */
   readonly compilesInTurn?: boolean;
 }
 
 /**
- * The flags of `deno run` for a set. `--no-prompt` comes first; `--cached-only` is always there, for without
- * it an `import()` at run time fetches packages over the network whatever `--allow-net` says. Without the cache of
- * compiled code an idle service is 2 to 5 MB smaller, and starts up to 0.1 s later.
+ * The flags of `deno run` for a set. Without `--cached-only`, an `import()` at run time fetches packages over the
+ * network, whatever `--allow-net` allows. Without the cache of compiled code an idle service takes 2 to 5 MB less, and
+ * starts up to 0.1 s later.
  *
- * @throws {AppError} `invalid_config` when a path holds a comma, at which Deno would split it in two
+ * @throws {AppError} `invalid_config` if a path has a comma, because Deno would split it
  */
 export function formatFlags(set: PermissionSet, options: RunOptions = {}): string[] {
-  const flags = ["--no-prompt", "--cached-only", "--no-code-cache", formatV8Flags(options)];
-  const add = (flag: string, values: readonly string[] | "any" | "all" | undefined) => {
-    if (typeof values === "string") flags.push(flag);
-    else if (values !== undefined && values.length > 0) {
-      flags.push(`${flag}=${values.map(checkValue).join(",")}`);
-    }
-  };
-  add("--allow-read", set.read);
-  add("--allow-write", set.write);
-  add("--deny-write", set.denyWrite);
-  add("--allow-net", set.net);
-  add("--allow-env", set.env);
-  add("--ignore-env", set.ignoreEnv);
-  add("--allow-sys", set.sys);
-  return flags;
+  const granted = [
+    ["--allow-read", set.read],
+    ["--allow-write", set.write],
+    ["--deny-write", set.denyWrite],
+    ["--allow-net", set.net],
+    ["--allow-env", set.env],
+    ["--ignore-env", set.ignoreEnv],
+    ["--allow-sys", set.sys],
+  ] as const;
+  return [
+    ...["--no-prompt", "--cached-only", "--no-code-cache", formatV8Flags(options)],
+    ...granted.flatMap(([flag, values = []]) => {
+      if (typeof values === "string") return [flag];
+      const split = values.find((value) => value.includes(","));
+      if (split === undefined) return values.length > 0 ? [`${flag}=${values.join(",")}`] : [];
+      const message = `Cannot grant ${JSON.stringify(split)}: a path with a comma can't be a flag`;
+      throw new AppError("invalid_config", message);
+    }),
+  ];
 }
 
-/** The flag of `deno run` and `deno compile` for what V8 is told. */
+/** The flag of `deno run` and `deno compile` with the settings of V8. */
 export function formatV8Flags(options: RunOptions): string {
   const { semiSpaceMegabytes = 2, heapGrowingPercent, compilesInTurn = false } = options;
   const flags = [
@@ -120,7 +92,7 @@ export function formatV8Flags(options: RunOptions): string {
   return `--v8-flags=${flags.join(",")}`;
 }
 
-/** The same set for the `permissions` of a `deno.json`. */
+/** The set for the `permissions` of a `deno.json`. */
 export function formatJson(set: PermissionSet): PermissionJson {
   const { read = [], write = [], denyWrite = [], net = [], ignoreEnv = [], env = [], sys = [] } = set;
   return {
@@ -137,42 +109,13 @@ export function formatJson(set: PermissionSet): PermissionJson {
   };
 }
 
-/** One set that grants what any of the given sets grants; each list sorted and without repetition. */
+/** The union of sets; each list is sorted and without duplicates. */
 export function mergeSets(...sets: readonly PermissionSet[]): PermissionSet {
-  const read = union(sets.map((set) => set.read));
-  const write = union(sets.map((set) => set.write));
-  const denyWrite = union(sets.map((set) => set.denyWrite));
-  const env = union(sets.map((set) => set.env));
-  const sys = union(sets.map((set) => set.sys));
-  const net = sets.some((set) => set.net === "any") ? "any" : union(sets.map((set) => lists(set.net)));
-  const ignoreEnv = sets.some((set) => set.ignoreEnv === "all")
-    ? "all"
-    : union(sets.map((set) => lists(set.ignoreEnv)));
-  return {
-    ...(read.length > 0 && { read }),
-    ...(write.length > 0 && { write }),
-    ...(denyWrite.length > 0 && { denyWrite }),
-    ...(net.length > 0 && { net }),
-    ...(ignoreEnv.length > 0 && { ignoreEnv }),
-    ...(env.length > 0 && { env }),
-    ...(sys.length > 0 && { sys }),
-  };
-}
-
-function lists(value: readonly string[] | "any" | "all" | undefined): readonly string[] | undefined {
-  return typeof value === "string" ? undefined : value;
-}
-
-function union(values: readonly (readonly string[] | undefined)[]): readonly string[] {
-  return [...new Set(values.flatMap((list) => list ?? []))].sort();
-}
-
-function checkValue(value: string): string {
-  if (value.includes(",")) {
-    throw new AppError(
-      "invalid_config",
-      `Cannot grant ${JSON.stringify(value)}: a path with a comma can't be a flag`,
-    );
-  }
-  return value;
+  const keys = ["read", "write", "denyWrite", "net", "ignoreEnv", "env", "sys"] as const;
+  return Object.fromEntries(keys.flatMap((key) => {
+    const values = sets.map((set) => set[key] ?? []);
+    const all = values.find((value) => typeof value === "string");
+    const union = [...new Set(values.flatMap((value) => value))].sort();
+    return union.length === 0 ? [] : [[key, all ?? union]];
+  }));
 }

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { findAddrFault, findSourceAddressFault } from "./address.ts";
+import { findAddrFault, findSourceAddressFault } from "./compile_host.ts";
 
 Deno.test.each(
   ["10.0.0.1:22", "web01:1", "web-1.example.com:65535", "[::1]:22", "[2001:db8::1]:2222"].map((addr) => ({

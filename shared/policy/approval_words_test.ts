@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { type AskedFacts, askedKind, askedTitle, describeAsked, describeSpan } from "./approval_words.ts";
+import { type AskedFacts, askedKind, askedTitle, describeAsked, describeSpan } from "./words.ts";
 
 const FACTS: AskedFacts = { host: "web01", command: "systemctl restart nginx", account: "deploy" };
 

@@ -7,7 +7,7 @@ import {
   sampleHost,
   sampleIntent,
 } from "../testing/sample_policy.ts";
-import { visibleHosts } from "./rbac.ts";
+import { visibleHosts } from "./host_rules.ts";
 import { decideSsh, mayUseHost } from "./ssh.ts";
 
 Deno.test("an empty list of groups is nobody's group, and only null says nothing (I3)", () => {

@@ -8,7 +8,7 @@ import {
   sampleIntent,
 } from "../testing/sample_policy.ts";
 import { compilePolicy } from "./compile.ts";
-import { elevateCommand } from "./elevation.ts";
+import { elevateCommand } from "./shell.ts";
 import type { CommandPolicy } from "./model.ts";
 import { decideSsh, toWireDecision } from "./ssh.ts";
 

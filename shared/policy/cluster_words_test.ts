@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import type { ClusterRule } from "./cluster_model.ts";
-import { describeClusterRules } from "./cluster_words.ts";
+import type { ClusterRule } from "./model.ts";
+import { describeClusterRules } from "./compile_cluster.ts";
 
 Deno.test.each<{ name: string; rule: ClusterRule; words: string }>([
   { name: "everything", rule: { effect: "allow" }, words: "any verb: any resource in any namespace" },

@@ -1,52 +1,182 @@
 /**
- * What is decided about an action on a cluster, and which clusters a caller may see. Pure: what it takes is the
- * compiled policy, the action, and the live grants.
- *
- * ```ts
- * import assert from "node:assert/strict";
- * import { visibleClusters } from "@gateway/shared/policy";
- * import { compilePolicy } from "@gateway/shared/policy";
- *
- * const compiled = compilePolicy({
- *   hosts: {},
- *   callers: {},
- *   command_policies: {},
- *   group_command_policies: {},
- *   max_ttl_seconds: 0,
- * });
- * assert(compiled.kind === "ok");
- * assert.deepEqual(visibleClusters(compiled.policy, "broker-1", new Map()), {});
- * ```
+ * The decision about one action on one cluster, and the clusters that a caller may see.
  *
  * @module
  */
-import type { ClusterInfo, ClustersResponse } from "../wire/cluster.ts";
+import { finish } from "../clock.ts";
+import { quoteText } from "../text.ts";
+import type { ClusterInfo, ClustersResponse } from "../wire/inventory.ts";
+import type { SignRequest, WireDecision } from "../wire/sign.ts";
 import type { CompiledPolicy } from "./compile.ts";
-import { isAllowedClusterCaller } from "./cluster_decision.ts";
-import type { CompiledCluster } from "./compile_cluster.ts";
-import { isInGroups } from "./rbac.ts";
+import type { CompiledBinding, CompiledCluster } from "./compile_cluster.ts";
+import { decideWithGrants, type GatedCommand, isWaived, type LiveGrants, NO_GRANTS } from "./grants.ts";
+import { type AskedAction, type ClusterAction, parseClusterAction } from "./kubernetes.ts";
+import { isAllowedCaller, isInGroups } from "./ssh.ts";
 
-export {
-  type AllowedCluster,
-  type ClusterDecision,
-  type ClusterIntent,
-  clusterIntentOf,
-  decideCluster,
-  type DeniedCluster,
-  toWireClusterDecision,
-} from "./cluster_decision.ts";
-export { type CompiledBinding, type CompiledCluster, rulePattern } from "./compile_cluster.ts";
-export { findListGaps, type ListGap } from "./list_gaps.ts";
-export type { ClusterAction, ClusterResource, ResourceTable } from "./kubernetes.ts";
+/** A caller's intent for a cluster. */
+export interface ClusterIntent extends AskedAction {
+  readonly caller: string;
+  /** Empty: none. */
+  readonly endUser: string;
+  /** `null`: no filter, and only a ServiceAccount for everybody. `[]`: the user is in no group. */
+  readonly endUserGroups: readonly string[] | null;
+  /** The action in the caller's words; must be the canonical form of the other fields. */
+  readonly command: string;
+  /** SHA-256 of the manifest of an apply; empty: unknown. */
+  readonly manifestSha256: string;
+  /** The apply takes fields over from other managers. */
+  readonly isForced?: boolean;
+}
 
-/** What the gate in front of all other policy says. */
-type ClusterGate =
+/** A denied action. */
+export interface DeniedCluster {
+  readonly kind: "denied";
+  /** For people, without the rule. */
+  readonly reason: string;
+  /** `deny:<pattern>`, `allowlist:no-match`, or empty if no rule denied. */
+  readonly matchedRule: string;
+}
+
+/** An allowed action. */
+export interface AllowedCluster {
+  readonly kind: "allowed";
+  readonly action: ClusterAction;
+  readonly binding: CompiledBinding;
+  readonly ttlSeconds: number;
+  /** A second human has to approve first. */
+  readonly requireApproval: boolean;
+  /** Only a live waiver spared the action its approval. */
+  readonly approvalWaived: boolean;
+  /** As `matched_rule` on the wire. */
+  readonly matchedRule: string;
+  /** The requester may see the values of Secrets. */
+  readonly reveal: boolean;
+  /** The decision includes the fields that the apply takes over. */
+  readonly force: boolean;
+  /** For learning a waiver. */
+  readonly gated: GatedCommand;
+}
+
+/** The decision about an action. `mismatch`: the command is not the canonical form of the action. */
+export type ClusterDecision = AllowedCluster | DeniedCluster | { readonly kind: "mismatch" };
+
+/** The intent of a sign request for a cluster. */
+export function clusterIntentOf(request: SignRequest, caller: string, manifestSha256: string): ClusterIntent {
+  return {
+    caller,
+    endUser: request.end_user,
+    endUserGroups: request.end_user_groups,
+    command: request.command,
+    manifestSha256,
+    isForced: request.k8s_force_fields.length > 0,
+    verb: request.k8s_verb,
+    resource: request.k8s_resource,
+    group: request.k8s_group,
+    namespace: request.k8s_namespace,
+    name: request.k8s_name,
+  };
+}
+
+/** The `command` of an audit record for a cluster, exactly as in the reference: from the fields of the request. */
+export function describeClusterRequest(request: SignRequest): string {
+  const { k8s_verb, k8s_resource, k8s_group, k8s_namespace, k8s_name, end_user } = request;
+  const resource = k8s_group === "" ? k8s_resource : `${k8s_resource}.${k8s_group}`;
+  return `target=k8s verb=${k8s_verb} resource=${resource} ns=${k8s_namespace || "-"} name=${
+    k8s_name || "-"
+  }` +
+    (end_user === "" ? "" : ` user=${end_user}`);
+}
+
+/** Decides an intent for a cluster that the caller's groups may use. Total and pure. */
+export function decideCluster(
+  cluster: CompiledCluster,
+  intent: ClusterIntent,
+  live: LiveGrants = { grants: NO_GRANTS, now: 0 },
+): ClusterDecision {
+  const { caller, endUser, endUserGroups, isForced = false } = intent;
+  const parsed = parseClusterAction(cluster.resources, intent);
+  if (parsed.kind === "invalid") return deny(parsed.problem);
+  const { action } = parsed;
+  if (intent.command !== action.text) return { kind: "mismatch" };
+  const place = quoteText(cluster.name);
+  if (!isAllowedCaller(cluster, caller)) {
+    return deny(`caller ${quoteText(caller)} not authorised for ${place}`);
+  }
+  if (endUserGroups !== null && !endUserGroups.some((group) => cluster.groups.includes(group))) {
+    return deny(`user ${quoteText(endUser)} not authorised for ${place} (groups)`);
+  }
+  const gated: GatedCommand = {
+    host: cluster.name,
+    caller,
+    endUser,
+    sudo: false,
+    sudoUser: "",
+    command: action.text,
+    fileTransfer: action.verb === "apply",
+    contentSha256: intent.manifestSha256,
+  };
+  const { kind, rule, requireApproval } = finish(decideWithGrants(cluster.commands, gated, live));
+  // The rules are the operator's.
+  if (kind === "denied") return deny("not allowed by cluster policy", rule);
+  // Without groups, only an entry for everybody fits.
+  const binding = cluster.bindings.find(({ groups }) =>
+    groups.size === 0 || endUserGroups?.some((group) => groups.has(group)) === true
+  );
+  // Also for a dry run, and before a human is requested to approve.
+  if (binding === undefined) {
+    return deny(`no ServiceAccount of cluster ${place} is for the end user's groups`);
+  }
+  // The earlier approval was for an apply that takes nothing over.
+  const approvalWaived = requireApproval && !isForced && isWaived(live, gated);
+  const isForceFree = !isForced || cluster.forces.some((pattern) => pattern.test(action.text));
+  return {
+    kind,
+    action,
+    binding,
+    ttlSeconds: cluster.tokenTtlSeconds,
+    requireApproval: (requireApproval && !approvalWaived) || !isForceFree,
+    approvalWaived,
+    matchedRule: approvalWaived ? `approval-waived:${rule}` : rule,
+    reveal: cluster.reveals.some((pattern) => pattern.test(action.text)),
+    force: isForced,
+    gated,
+  };
+}
+
+function deny(reason: string, matchedRule = ""): DeniedCluster {
+  return { kind: "denied", reason, matchedRule };
+}
+
+/** The decision on the wire. A denial does not name the pattern, which an agent could probe. */
+export function toWireClusterDecision(decision: AllowedCluster | DeniedCluster): WireDecision {
+  const { matchedRule } = decision;
+  if (decision.kind === "denied") {
+    return {
+      allowed: false,
+      reason: decision.reason,
+      ...(matchedRule === "allowlist:no-match" && { matched_rule: matchedRule }),
+      ...(matchedRule !== "" && { enforcement: "enforce" as const }),
+    };
+  }
+  return {
+    allowed: true,
+    ...(decision.requireApproval && { require_approval: true }),
+    matched_rule: matchedRule,
+    ttl_seconds: decision.ttlSeconds,
+    enforcement: "enforce",
+    ...(decision.reveal && { reveal: true }),
+    ...(decision.force && { force: true }),
+  };
+}
+
+/** Finds a cluster for the effective caller; `closed`: unknown, or denied by the callers table. */
+export function findCluster(
+  policy: CompiledPolicy,
+  caller: string,
+  name: string,
+):
   | { readonly kind: "ok"; readonly cluster: CompiledCluster }
-  /** There is no such cluster, or the callers table keeps the caller from it; the reason is for people. */
-  | { readonly kind: "closed"; readonly reason: string };
-
-/** Finds a cluster for a caller (the effective one). */
-export function findCluster(policy: CompiledPolicy, caller: string, name: string): ClusterGate {
+  | { readonly kind: "closed"; readonly reason: string } {
   const cluster = policy.clusters.get(name);
   if (cluster === undefined) return { kind: "closed", reason: "unknown cluster" };
   return isInGroups(policy, caller, cluster.groups)
@@ -55,10 +185,9 @@ export function findCluster(policy: CompiledPolicy, caller: string, name: string
 }
 
 /**
- * The clusters that a caller may use, in the shape of `GET /v1/clusters`, sorted by name.
+ * The clusters that a caller may use, sorted by name.
  *
  * @param caPems the text of each cluster's `ca_cert`, by the cluster's name
- * @param withRules also what the rules allow, in words
  */
 export function visibleClusters(
   policy: CompiledPolicy,
@@ -66,26 +195,15 @@ export function visibleClusters(
   caPems: ReadonlyMap<string, string>,
   withRules = false,
 ): ClustersResponse {
-  const entries: [string, ClusterInfo][] = [];
-  for (const name of [...policy.clusters.keys()].sort()) {
-    const cluster = policy.clusters.get(name);
-    if (cluster === undefined || !isInGroups(policy, caller, cluster.groups)) continue;
-    if (!isAllowedClusterCaller(cluster, caller)) continue;
-    entries.push([name, toClusterInfo(cluster, caPems.get(name) ?? "", withRules)]);
-  }
+  const entries = [...policy.clusters]
+    .filter(([, cluster]) => isInGroups(policy, caller, cluster.groups) && isAllowedCaller(cluster, caller))
+    .sort(([a], [b]) => a < b ? -1 : 1)
+    .map(([name, { apiServer, groups, extraResources, words }]): [string, ClusterInfo] => [name, {
+      api_server: apiServer,
+      ca_cert_pem: caPems.get(name) ?? "",
+      ...(groups.length > 0 && { groups }),
+      ...(extraResources.length > 0 && { extra_resources: extraResources }),
+      ...(withRules && { policy: words }),
+    }]);
   return Object.fromEntries(entries);
-}
-
-function toClusterInfo(
-  { apiServer, groups, extraResources, words }: CompiledCluster,
-  caPem: string,
-  withRules: boolean,
-): ClusterInfo {
-  return {
-    api_server: apiServer,
-    ca_cert_pem: caPem,
-    ...(groups.length > 0 && { groups }),
-    ...(extraResources.length > 0 && { extra_resources: extraResources }),
-    ...(withRules && { policy: words }),
-  };
 }

@@ -1,69 +1,96 @@
 /**
- * The command firewall: several command policies joined to one set, and what the set says of a command.
- *
- * ```ts
- * import assert from "node:assert/strict";
- * import { composePolicies, decideCommand } from "@gateway/shared/policy";
- * import { compilePattern } from "@gateway/shared/policy";
- *
- * const set = composePolicies([{
- *   mode: "allowlist",
- *   enforcement: "enforce",
- *   allow: [compilePattern("^uptime$")],
- *   deny: [],
- *   requireApproval: [],
- *   shellParse: true,
- * }]);
- * assert.deepEqual(decideCommand(set, "uptime; id"), {
- *   kind: "denied",
- *   rule: "allowlist:no-match",
- *   structure: "",
- *   requireApproval: false,
- * });
- * ```
+ * The command firewall: RE2 patterns, command policies that are joined to one set, and the verdict of a set on a
+ * command.
  *
  * @module
  */
-import type { Enforcement } from "../wire/sign.ts";
-import type { Pattern } from "./pattern.ts";
+import { RE2JS, RE2Set } from "re2js";
 import { finish, type Steps } from "../clock.ts";
+import { AppError, errorText } from "../errors.ts";
+import { formatKeyPath, quoteText, shortenText } from "../text.ts";
+import type { Enforcement } from "../wire/sign.ts";
+import type { CommandPolicy, PolicyConfig } from "./model.ts";
 import { parseCommand } from "./shell.ts";
 
-/** How much text is matched in a step: the engine takes up to a microsecond for a character. */
-const STEP_CHARACTERS = 4096;
+/** One compiled pattern. */
+export interface Pattern {
+  readonly source: string;
+  /** Searches anywhere in the text. A lone surrogate counts as U+FFFD. */
+  test(text: string): boolean;
+}
+
+/**
+ * Compiles an RE2 pattern, so that no pattern and no input takes more than linear time. Compilation happens when a
+ * policy is loaded, never for a request.
+ *
+ * @throws {AppError} `invalid_config` if the text is not an RE2 pattern
+ */
+export function compilePattern(source: string): Pattern {
+  // No flags: LOOKBEHINDS would accept patterns that RE2 rejects, and give up linear time.
+  const compiled = accept(source, () => RE2JS.compile(source, 0));
+  return { source, test: (text) => compiled.test(text.toWellFormed()) };
+}
+
+/**
+ * {@linkcode compilePattern} for checks of a config: the pattern is parsed, and compiled with its first test.
+ *
+ * @throws {AppError} `invalid_config` if the text is not an RE2 pattern
+ */
+export function checkPattern(source: string): Pattern {
+  accept(source, () => new RE2Set(RE2Set.UNANCHORED, 0).add(source));
+  let compiled: Pattern | undefined;
+  return { source, test: (text) => (compiled ??= compilePattern(source)).test(text) };
+}
+
+function accept<T>(source: string, read: () => T): T {
+  const invalid = (why: string, cause?: unknown) => {
+    const message = `Cannot compile pattern ${quoteText(shortenText(source, 200))}: ${why}`;
+    return new AppError("invalid_config", message, { cause });
+  };
+  // The engine accepts a lone surrogate as a character. UTF-8 has none, so the pattern would never match.
+  if (!source.isWellFormed()) throw invalid("a lone surrogate is not text");
+  try {
+    return read();
+  } catch (error) {
+    throw invalid(errorText(error), error);
+  }
+}
+
+/** The pattern that matches a text literally. */
+export function escapePattern(text: string): string {
+  return text.replace(/[\\.+*?()|[\]{}^$]/g, "\\$&");
+}
 
 /** One command policy, ready to decide. */
 export interface CompiledCommandPolicy {
   readonly mode: "off" | "allowlist" | "denylist";
-  /** Whether the policy blocks or only warns. */
   readonly enforcement: Enforcement;
   /** Consulted in an allowlist only. */
   readonly allow: readonly Pattern[];
   /** Consulted in every mode but `off`. */
   readonly deny: readonly Pattern[];
-  /** Consulted in every mode, `off` included. */
+  /** Consulted in every mode, including `off`. */
   readonly requireApproval: readonly Pattern[];
-  /** Whether a command is parsed as a shell does, and each part judged for itself. */
   readonly shellParse: boolean;
 }
 
-/** The union of all command policies that hold for one host. */
+/** The union of all command policies of one host. */
 export interface PolicySet {
   /** In the order in which they are consulted. */
   readonly members: readonly CompiledCommandPolicy[];
-  /** Whether any member restricts; if none does the set has no opinion. */
+  /** Whether any member restricts commands. */
   readonly restricts: boolean;
-  /** `enforce` when any restricting member enforces. */
+  /** `enforce` if any restricting member enforces. */
   readonly enforcement: Enforcement;
-  /** Whether commands are parsed: unless every member switched it off. */
+  /** Whether commands are parsed: unless every member turned parsing off. */
   readonly parses: boolean;
 }
 
-/** What a {@linkcode PolicySet} says of one command, before enforcement is considered. */
+/** The verdict of a {@linkcode PolicySet} on one command, before enforcement. */
 export type CommandVerdict =
   | {
     readonly kind: "allowed";
-    /** `require_approval:<pattern>`, `allow:<pattern>`, or empty when no rule spoke. */
+    /** `require_approval:<pattern>`, `allow:<pattern>`, or empty if no rule matched. */
     readonly rule: string;
     readonly requireApproval: boolean;
   }
@@ -71,28 +98,24 @@ export type CommandVerdict =
     readonly kind: "denied";
     /** `deny:<pattern>`, `allowlist:no-match` or `shell-parse:<reason>`. */
     readonly rule: string;
-    /** The reason of a structural refusal; empty when a rule denied. */
+    /** The reason of the parser; empty if a rule denied. */
     readonly structure: string;
     /** Whether the denied command would also have needed approval. */
     readonly requireApproval: boolean;
   };
 
-/** Whether a policy restricts anything: an allowlist, a denylist, or any approval rule. */
+/** Whether a policy restricts anything: an allowlist, a denylist, or a rule of approval. */
 export function isRestricting(policy: CompiledCommandPolicy): boolean {
   return policy.mode !== "off" || policy.requireApproval.length > 0;
 }
 
-/** Joins policies; the order is that in which their rules are consulted. */
+/** Joins policies; their rules are consulted in this order. */
 export function composePolicies(members: readonly CompiledCommandPolicy[]): PolicySet {
   const restricting = members.filter(isRestricting);
-  return {
-    members,
-    restricts: restricting.length > 0,
-    enforcement: restricting.length > 0 && restricting.every((policy) => policy.enforcement === "audit")
-      ? "audit"
-      : "enforce",
-    parses: !(members.length > 0 && members.every((policy) => !policy.shellParse)),
-  };
+  const restricts = restricting.length > 0;
+  const isAudit = restricts && restricting.every((policy) => policy.enforcement === "audit");
+  const parses = members.length === 0 || members.some((policy) => policy.shellParse);
+  return { members, restricts, enforcement: isAudit ? "audit" : "enforce", parses };
 }
 
 /** Whether a set has an allowlist, to which patterns can be added. */
@@ -100,10 +123,7 @@ export function hasAllowlist({ members }: PolicySet): boolean {
   return members.some(({ mode }) => mode === "allowlist");
 }
 
-/**
- * A set with more allow patterns, a member for each list; without an allowlist it stays as it is. Denials,
- * approval, enforcement and parsing are those of the set.
- */
+/** Adds allow patterns to a set that has an allowlist, one member for each list. Nothing else changes. */
 export function extendAllowlist(set: PolicySet, lists: readonly (readonly Pattern[])[]): PolicySet {
   if (!hasAllowlist(set)) return set;
   const members = lists.map((allow): CompiledCommandPolicy => ({
@@ -118,9 +138,9 @@ export function extendAllowlist(set: PolicySet, lists: readonly (readonly Patter
 }
 
 /**
- * Decides one command. Each simple command in it is a candidate of its own, its words joined by one space, so
- * that no pattern can match across `;` or `|`; without parsing the raw text is the one candidate. The first
- * denial wins, deny before approval before allow.
+ * Decides one command. Each simple command in it is a candidate of its own, its words joined by one space, so that no
+ * pattern can match across `;` or `|`. Without parsing, the raw text is the only candidate. The first denial wins:
+ * deny before approval before allow.
  */
 export function decideCommand(set: PolicySet, command: string): CommandVerdict {
   return finish(decideCommandSteps(set, command));
@@ -131,19 +151,11 @@ export function* decideCommandSteps(set: PolicySet, command: string): Steps<Comm
   const text = command.toWellFormed();
   if (!set.parses) return yield* decideCandidates(set, [text]);
   const parsed = parseCommand(text);
-  switch (parsed.kind) {
-    case "refused":
-      return {
-        kind: "denied",
-        rule: `shell-parse:${parsed.reason}`,
-        structure: parsed.reason,
-        requireApproval: false,
-      };
-    case "commands":
-      return yield* decideCandidates(set, parsed.commands.map((words) => words.join(" ")));
-    default:
-      return parsed satisfies never;
+  if (parsed.kind === "commands") {
+    return yield* decideCandidates(set, parsed.commands.map((words) => words.join(" ")));
   }
+  const { reason } = parsed;
+  return { kind: "denied", rule: `shell-parse:${reason}`, structure: reason, requireApproval: false };
 }
 
 function* decideCandidates(set: PolicySet, candidates: readonly string[]): Steps<CommandVerdict> {
@@ -157,8 +169,7 @@ function* decideCandidates(set: PolicySet, candidates: readonly string[]): Steps
     if (verdict.requireApproval && approvalRule === "") approvalRule = verdict.rule;
     lastRule = verdict.rule;
   }
-  const requireApproval = approvalRule !== "";
-  return { kind: "allowed", rule: requireApproval ? approvalRule : lastRule, requireApproval };
+  return { kind: "allowed", rule: approvalRule || lastRule, requireApproval: approvalRule !== "" };
 }
 
 function* decideCandidate({ members }: PolicySet, candidate: string): Steps<CommandVerdict> {
@@ -174,11 +185,16 @@ function* decideCandidate({ members }: PolicySet, candidate: string): Steps<Comm
   if (allowlists.length > 0 && allow === undefined) {
     return { kind: "denied", rule: "allowlist:no-match", structure: "", requireApproval };
   }
-  if (approval !== undefined) {
-    return { kind: "allowed", rule: `require_approval:${approval.source}`, requireApproval };
-  }
-  return { kind: "allowed", rule: allow === undefined ? "" : `allow:${allow.source}`, requireApproval };
+  const rule = approval !== undefined
+    ? `require_approval:${approval.source}`
+    : allow === undefined
+    ? ""
+    : `allow:${allow.source}`;
+  return { kind: "allowed", rule, requireApproval };
 }
+
+/** The number of characters that are matched in one step. The engine takes up to a microsecond for each. */
+const STEP_CHARACTERS = 4096;
 
 function* firstMatch(
   lists: readonly (readonly Pattern[])[],
@@ -194,4 +210,85 @@ function* firstMatch(
     if (pattern.test(candidate)) return pattern;
   }
   return undefined;
+}
+
+/** The compiled command policies that hosts share. */
+export interface CommandLibrary {
+  /** The policies of a host's groups, and of `_default`, as one set. Hosts with the same policies share the set. */
+  readonly compose: (groups: readonly string[]) => PolicySet;
+  readonly compile: typeof compilePattern;
+}
+
+/** Compiles the library; appends its faults to `problems`. Groups need not have hosts. */
+export function* compileCommandLibrary(
+  config: PolicyConfig,
+  problems: string[],
+  compile: typeof compilePattern,
+): Steps<CommandLibrary> {
+  const policies = new Map<string, CompiledCommandPolicy>();
+  for (const [name, policy] of Object.entries(config.command_policies)) {
+    const path = formatKeyPath(["command_policies", name]);
+    policies.set(name, compileCommandPolicy(policy, path, problems, compile));
+    yield;
+  }
+  const groups = new Map(Object.entries(config.group_command_policies));
+  for (const [group, names] of groups) {
+    for (const [index, name] of names.entries()) {
+      if (policies.has(name)) continue;
+      const path = formatKeyPath(["group_command_policies", group, index]);
+      problems.push(`${path}: unknown command policy ${quoteText(name)}`);
+    }
+  }
+  const sets = new Map<string, PolicySet>();
+  const compose = (own: readonly string[]): PolicySet => {
+    const names = [...new Set(["_default", ...own].flatMap((group) => groups.get(group) ?? []))];
+    const key = JSON.stringify(names);
+    const set = sets.get(key) ?? composePolicies(names.flatMap((name) => policies.get(name) ?? []));
+    sets.set(key, set);
+    return set;
+  };
+  return { compose, compile };
+}
+
+/** Compiles one command policy; appends its faults to `problems`, and omits the faulty parts. */
+export function compileCommandPolicy(
+  policy: CommandPolicy,
+  path: string,
+  problems: string[],
+  compile: typeof compilePattern = compilePattern,
+): CompiledCommandPolicy {
+  const compileAll = (key: "allow" | "deny" | "require_approval"): readonly Pattern[] =>
+    (policy[key] ?? []).flatMap((source, index) => {
+      try {
+        return [compile(source)];
+      } catch (error) {
+        if (!(error instanceof AppError)) throw error;
+        problems.push(`${path}.${key}[${index}]: ${error.message}`);
+        return [];
+      }
+    });
+  const { mode = "", enforcement = "", allow = [], deny = [] } = policy;
+  if (!["", "off", "allowlist", "denylist"].includes(mode)) problems.push(`${path}.mode: unknown mode`);
+  if (!["", "enforce", "audit"].includes(enforcement)) {
+    problems.push(`${path}.enforcement: unknown enforcement`);
+  }
+  // These rules would never be consulted, against the intent of their author. Deny rules next to an allowlist have an
+  // effect and are accepted. Rules of approval apply in every mode.
+  if (mode === "denylist" && allow.length > 0) {
+    problems.push(`${path}.allow: a denylist has no allow rules; use mode "allowlist"`);
+  }
+  if (mode === "" && allow.length + deny.length > 0) {
+    const [wanted, first] = allow.length > 0 ? ["allowlist", "allow"] : ["denylist", "deny"];
+    problems.push(
+      `${path}.mode: the ${first} patterns have no effect without a mode; write mode "${wanted}", or "off" to keep them without effect`,
+    );
+  }
+  return {
+    mode: mode || "off",
+    enforcement: enforcement || "enforce",
+    allow: compileAll("allow"),
+    deny: compileAll("deny"),
+    requireApproval: compileAll("require_approval"),
+    shellParse: policy.shell_parse ?? true,
+  };
 }

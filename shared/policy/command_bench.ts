@@ -1,7 +1,5 @@
 import { parseCommand } from "./shell.ts";
-import { composePolicies, decideCommand } from "./command.ts";
-import { compileCommandPolicy } from "./compile_command.ts";
-import { compilePattern } from "./pattern.ts";
+import { compileCommandPolicy, compilePattern, composePolicies, decideCommand } from "./command.ts";
 
 const COMMAND = "systemctl status nginx.service --no-pager | head -n 20";
 const SHAPES = [

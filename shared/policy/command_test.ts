@@ -1,6 +1,10 @@
 import assert from "node:assert/strict";
-import { type CompiledCommandPolicy, composePolicies, decideCommand } from "./command.ts";
-import { compileCommandPolicy } from "./compile_command.ts";
+import {
+  compileCommandPolicy,
+  type CompiledCommandPolicy,
+  composePolicies,
+  decideCommand,
+} from "./command.ts";
 import type { CommandPolicy } from "./model.ts";
 
 function compile(policy: CommandPolicy): CompiledCommandPolicy {

@@ -1,27 +1,18 @@
 /**
  * One cluster of the policy: its checks and its compiled form.
  *
- * ```ts
- * import assert from "node:assert/strict";
- * import { rulePattern } from "./compile_cluster.ts";
- * import { CORE_RESOURCES } from "./kubernetes.ts";
- *
- * const rule = { verbs: ["get", "list"], resources: ["deployments"], namespaces: ["prod"], effect: "allow" } as const;
- * assert.equal(rulePattern(rule, CORE_RESOURCES), "^(?:get|list) (?:deployments\\.apps) (?:prod)/(?:[^ ]+)$");
- * ```
- *
  * @module
  */
 import { isUnsafe, quoteText } from "../text.ts";
-import type { ExtraResource } from "../wire/cluster.ts";
+import type { ExtraResource } from "../wire/inventory.ts";
 import {
-  type ClusterPolicy,
-  type ClusterRule,
-  MAX_TOKEN_TTL_SECONDS,
-  MIN_TOKEN_TTL_SECONDS,
-} from "./cluster_model.ts";
-import { describeClusterRules } from "./cluster_words.ts";
-import { type CompiledCommandPolicy, composePolicies, type PolicySet } from "./command.ts";
+  type CompiledCommandPolicy,
+  type compilePattern,
+  composePolicies,
+  escapePattern,
+  type Pattern,
+  type PolicySet,
+} from "./command.ts";
 import {
   buildResourceTable,
   isLabel,
@@ -30,9 +21,14 @@ import {
   type ResourceTable,
   resourceText,
 } from "./kubernetes.ts";
-import type { compilePattern, Pattern } from "./pattern.ts";
+import {
+  type ClusterPolicy,
+  type ClusterRule,
+  MAX_TOKEN_TTL_SECONDS,
+  MIN_TOKEN_TTL_SECONDS,
+} from "./model.ts";
 
-/** Which ServiceAccount an action is done as, for whom. */
+/** A ServiceAccount, and the groups of end users that it is for. */
 export interface CompiledBinding {
   /** Empty: everybody. */
   readonly groups: ReadonlySet<string>;
@@ -40,23 +36,22 @@ export interface CompiledBinding {
   readonly serviceAccount: string;
 }
 
-/** A cluster ready to decide. Absent keys of the config are empty or false here. */
+/** A cluster ready to decide. Absent keys of the config are empty or false. */
 export interface CompiledCluster {
   readonly name: string;
   /** `https://host:port`, without a slash at its end. */
   readonly apiServer: string;
   /** Path of the PEM file. */
   readonly caCert: string;
-  /** Path of the file with the token that tokens are made with. */
+  /** Path of the file with the token that creates tokens. */
   readonly tokenFile: string;
   readonly tokenTtlSeconds: number;
-  /** In the order of the config. */
   readonly groups: readonly string[];
   /** Empty: any caller. */
   readonly allowedCallers: ReadonlySet<string>;
   /** In the order in which they are tried. */
   readonly bindings: readonly CompiledBinding[];
-  /** The namespace of the Secrets that tokens are bound to; empty: they are not bound. */
+  /** The namespace of the Secrets that tokens are bound to; empty: no binding. */
   readonly leaseNamespace: string;
   readonly resources: ResourceTable;
   readonly extraResources: readonly ExtraResource[];
@@ -64,31 +59,29 @@ export interface CompiledCluster {
   readonly commands: PolicySet;
   /** The rules that allow and reveal. */
   readonly reveals: readonly Pattern[];
-  /** What the rules allow, for agents. */
-  readonly words: readonly string[];
   /** The rules that let an apply take fields over without approval. */
   readonly forces: readonly Pattern[];
+  /** The rules in words, for agents. */
+  readonly words: readonly string[];
 }
 
-/** What {@linkcode compileCluster} works on. */
-interface ClusterSource {
-  readonly name: string;
-  readonly cluster: ClusterPolicy;
-  /** The key path of the cluster, for problems. */
-  readonly path: string;
-  readonly compile: typeof compilePattern;
-}
+type Report = (key: string, fault: string | undefined) => void;
 
 const CLUSTER_NAME = /^[a-zA-Z0-9][a-zA-Z0-9._-]{0,62}$/;
 const WILD = { verbs: "[a-z]+", resources: "[^ ]+", namespaces: "[^ /]+", names: "[^ ]+" };
 type RulePart = keyof typeof WILD;
 
-/** Compiles a cluster; appends to `problems` what is wrong with it, each with its key path. */
+/** Compiles a cluster; appends its faults to `problems`, each with its key path. */
 export function compileCluster(
-  { name, cluster, path, compile }: ClusterSource,
+  { name, cluster, path, compile }: {
+    readonly name: string;
+    readonly cluster: ClusterPolicy;
+    readonly path: string;
+    readonly compile: typeof compilePattern;
+  },
   problems: string[],
 ): CompiledCluster {
-  const report = (key: string, fault: string | undefined) => {
+  const report: Report = (key, fault) => {
     if (fault !== undefined) problems.push(`${path}${key}: ${fault}`);
   };
   if (!CLUSTER_NAME.test(name)) {
@@ -101,7 +94,7 @@ export function compileCluster(
   for (const { index, problem } of faults) report(`.extra_resources[${index}]`, problem);
   const good = cluster.rules.filter((rule, index) => {
     const found = findRuleFaults(rule, table);
-    for (const { key, fault } of found) report(`.rules[${index}].${key}`, fault);
+    for (const [key, fault] of found) report(`.rules[${index}].${key}`, fault);
     return found.length === 0;
   });
   if (!cluster.rules.some(({ effect }) => effect !== "deny")) {
@@ -134,11 +127,16 @@ export function rulePattern(rule: ClusterRule, table: ResourceTable): string {
     const found = table.get(resource);
     return found === undefined ? resource : resourceText(found);
   });
-  const verbs = alternatives("verbs", rule.verbs);
-  const namespaces = alternatives("namespaces", rule.namespaces);
-  return `^${verbs} ${alternatives("resources", resources)} ${namespaces}/${
-    alternatives("names", rule.names)
-  }$`;
+  const part = (key: RulePart, values: readonly string[] | undefined) =>
+    `(?:${anyOf(values)?.map(escapePattern).join("|") ?? WILD[key]})`;
+  return `^${part("verbs", rule.verbs)} ${part("resources", resources)} ${
+    part("namespaces", rule.namespaces)
+  }/${part("names", rule.names)}$`;
+}
+
+/** The values of a list; `undefined` if the list matches everything. */
+function anyOf(values: readonly string[] = []): readonly string[] | undefined {
+  return values.length === 0 || values.includes("*") ? undefined : values;
 }
 
 function compileRules(
@@ -148,39 +146,27 @@ function compileRules(
 ): Pick<CompiledCluster, "commands" | "reveals" | "forces"> {
   const patternsOf = (keep: (rule: ClusterRule) => boolean) =>
     rules.filter(keep).map((rule) => compile(rulePattern(rule, table)));
-  const member = (lists: Pick<CompiledCommandPolicy, "mode" | "allow" | "deny" | "requireApproval">) => ({
-    ...lists,
+  const member = (lists: Partial<CompiledCommandPolicy> & Pick<CompiledCommandPolicy, "mode">) => ({
+    allow: [],
+    deny: [],
+    requireApproval: [],
     enforcement: "enforce" as const,
-    // The canonical form is no shell's language.
+    // The canonical form is not a shell's language.
     shellParse: false,
+    ...lists,
   });
   return {
     commands: composePolicies([
       member({
         mode: "allowlist",
         allow: patternsOf(({ effect }) => effect !== "deny"),
-        deny: [],
         requireApproval: patternsOf(({ effect }) => effect === "require_approval"),
       }),
-      member({
-        mode: "denylist",
-        allow: [],
-        deny: patternsOf(({ effect }) => effect === "deny"),
-        requireApproval: [],
-      }),
+      member({ mode: "denylist", deny: patternsOf(({ effect }) => effect === "deny") }),
     ]),
     reveals: patternsOf(({ effect, reveal }) => reveal === true && effect !== "deny"),
     forces: patternsOf(({ effect, force }) => force === true && effect === "allow"),
   };
-}
-
-function alternatives(part: RulePart, values: readonly string[] = []): string {
-  if (values.length === 0 || values.includes("*")) return `(?:${WILD[part]})`;
-  return `(?:${values.map(escapeRegex).join("|")})`;
-}
-
-function escapeRegex(text: string): string {
-  return text.replace(/[\\.+*?()|[\]{}^$]/g, "\\$&");
 }
 
 function findServerFault(url: string): string | undefined {
@@ -188,7 +174,7 @@ function findServerFault(url: string): string | undefined {
   if (parsed === null || parsed.protocol !== "https:" || parsed.hostname === "") {
     return `${quoteText(url)} is not an https URL with a host`;
   }
-  // Both would be told to brokers; what is after the host has no place in the paths of an API.
+  // Brokers would see the password. A query has no place in the paths of an API.
   if (parsed.username !== "" || parsed.password !== "") return "has a user or password in it";
   return parsed.search !== "" || parsed.hash !== "" || /[?#]$/.test(url)
     ? `${quoteText(url)} has a query or a fragment`
@@ -202,77 +188,89 @@ function findTtlFault(seconds: number): string | undefined {
   return `${seconds} is neither 0 nor between ${MIN_TOKEN_TTL_SECONDS} and ${MAX_TOKEN_TTL_SECONDS}`;
 }
 
-function checkBindings(
-  { sa_bindings, token_binding }: ClusterPolicy,
-  report: (key: string, fault: string | undefined) => void,
-): void {
+function checkBindings({ sa_bindings, token_binding }: ClusterPolicy, report: Report): void {
+  const bound = token_binding?.namespace;
+  const reportUnless = (isGood: boolean, key: string, value: string, fault: string) => {
+    if (!isGood) report(key, `${quoteText(value)} ${fault}`);
+  };
   if (sa_bindings.length === 0) report(".sa_bindings", "is empty: at least one is required");
-  if (token_binding !== undefined && !isLabel(token_binding.namespace)) {
-    report(".token_binding.namespace", `${quoteText(token_binding.namespace)} is not a namespace`);
+  if (bound !== undefined) {
+    reportUnless(isLabel(bound), ".token_binding.namespace", bound, "is not a namespace");
   }
   for (const [index, { namespace, service_account, groups = [] }] of sa_bindings.entries()) {
     const key = `.sa_bindings[${index}]`;
-    if (!isLabel(namespace)) report(`${key}.namespace`, `${quoteText(namespace)} is not a namespace`);
-    if (!isSubdomain(service_account)) {
-      report(`${key}.service_account`, `${quoteText(service_account)} is not the name of a ServiceAccount`);
-    }
+    reportUnless(isLabel(namespace), `${key}.namespace`, namespace, "is not a namespace");
+    reportUnless(
+      isSubdomain(service_account),
+      `${key}.service_account`,
+      service_account,
+      "is not the name of a ServiceAccount",
+    );
     if (groups.some((group) => group === "" || isUnsafe(group))) {
       report(`${key}.groups`, "a group is empty or contains blanks");
     }
-    if (token_binding !== undefined && namespace !== token_binding.namespace) {
-      report(
-        `${key}.namespace`,
-        `${quoteText(namespace)} is not ${
-          quoteText(token_binding.namespace)
-        } of token_binding: a token can only be bound to a Secret beside its ServiceAccount`,
-      );
-    }
+    const fault = `is not ${
+      quoteText(bound ?? "")
+    } of token_binding: a token can only be bound to a Secret beside its ServiceAccount`;
+    reportUnless(bound === undefined || namespace === bound, `${key}.namespace`, namespace, fault);
   }
 }
 
 function findRuleFaults(
-  { verbs = [], resources = [], namespaces = [], names = [], effect, reveal, force }: ClusterRule,
+  rule: ClusterRule,
   table: ResourceTable,
-): readonly { readonly key: string; readonly fault: string }[] {
-  const check = (
-    part: RulePart,
-    values: readonly string[],
-    isKnown: (value: string) => boolean,
-    what: string,
-    hint: (value: string) => string = () => "",
-  ) =>
-    values.flatMap((value, index) =>
+): readonly (readonly [key: string, fault: string])[] {
+  const check = (part: RulePart, isKnown: (value: string) => boolean, what: (value: string) => string) =>
+    (rule[part] ?? []).flatMap((value, index) =>
       value === "*" || isKnown(value)
         ? []
-        : [{ key: `${part}[${index}]`, fault: `${quoteText(value)} is not ${what}${hint(value)}` }]
+        : [[`${part}[${index}]`, `${quoteText(value)} is not ${what(value)}`] as const]
     );
+  const describeResource = (resource: string) => {
+    // kubectl also accepts the singular, and the name with its group.
+    const meant = [`${resource}s`, `${resource}es`, resource.replace(/\..*/, "")]
+      .find((name) => table.has(name));
+    const hint = meant === undefined ? "" : ` (did you mean ${quoteText(meant)}?)`;
+    return `a resource of the core table nor of extra_resources${hint}`;
+  };
   return [
-    ...check("verbs", verbs, (verb) => (K8S_VERBS as readonly string[]).includes(verb), "a verb"),
-    ...check(
-      "resources",
-      resources,
-      (resource) => table.has(resource),
-      "a resource of the core table nor of extra_resources",
-      (resource) => {
-        // As kubectl has them: singular, or with the group.
-        const meant = [`${resource}s`, `${resource}es`, resource.replace(/\..*/, "")].find((name) =>
-          table.has(name)
-        );
-        return meant === undefined ? "" : ` (did you mean ${quoteText(meant)}?)`;
-      },
-    ),
-    ...check(
-      "namespaces",
-      namespaces,
-      (namespace) => namespace === "-" || isLabel(namespace),
-      "a namespace",
-    ),
-    ...check("names", names, (name) => name === "-" || isSubdomain(name), "the name of an object"),
-    ...(reveal === true && effect === "deny"
-      ? [{ key: "reveal", fault: "nothing is shown of what is denied" }]
+    ...check("verbs", (verb) => (K8S_VERBS as readonly string[]).includes(verb), () => "a verb"),
+    ...check("resources", (resource) => table.has(resource), describeResource),
+    ...check("namespaces", (namespace) => namespace === "-" || isLabel(namespace), () => "a namespace"),
+    ...check("names", (name) => name === "-" || isSubdomain(name), () => "the name of an object"),
+    ...(rule.reveal === true && rule.effect === "deny"
+      ? [["reveal", "nothing is shown of what is denied"] as const]
       : []),
-    ...(force === true && effect !== "allow"
-      ? [{ key: "force", fault: "it goes with the effect allow alone" }]
+    ...(rule.force === true && rule.effect !== "allow"
+      ? [["force", "it goes with the effect allow alone"] as const]
       : []),
   ];
+}
+
+const MAX_RULES = 50;
+
+/** One line for each rule that allows, also after an approval. As for hosts, rules that deny are not shown. */
+export function describeClusterRules(rules: readonly ClusterRule[]): readonly string[] {
+  const allowing = rules.filter(({ effect }) => effect !== "deny");
+  const omitted = allowing.length - MAX_RULES;
+  return [
+    ...allowing.slice(0, MAX_RULES).map(describeRule),
+    ...(omitted > 0 ? [`${omitted} more rules are not shown`] : []),
+    ...(allowing.length < rules.length ? ["some of this is denied; denied actions are not shown"] : []),
+  ];
+}
+
+function describeRule({ verbs, resources, namespaces, names, effect, reveal }: ClusterRule): string {
+  const where = anyOf(namespaces)?.map((name) =>
+    name === "-" ? "without a namespace" : `in namespace ${name}`
+  );
+  const which = anyOf(names)?.map((name) => name === "-" ? "lists" : name);
+  return [
+    `${anyOf(verbs)?.join(", ") ?? "any verb"}: ${anyOf(resources)?.join(", ") ?? "any resource"} ${
+      where?.join(" or ") ?? "in any namespace"
+    }`,
+    ...(which === undefined ? [] : [`only ${which.join(" or ")}`]),
+    ...(reveal === true ? ["values of Secrets are shown"] : []),
+    ...(effect === "require_approval" ? ["a human has to approve"] : []),
+  ].join("; ");
 }

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { compileSampleCluster, sampleAction, sampleCluster } from "../testing/sample_cluster.ts";
 import { sampleHost } from "../testing/sample_policy.ts";
-import { clusterPolicy } from "./cluster_model.ts";
+import { clusterPolicy } from "./model.ts";
 import { compilePolicy } from "./compile.ts";
-import { decideCluster } from "./cluster_decision.ts";
+import { decideCluster } from "./clusters.ts";
 import { rulePattern } from "./compile_cluster.ts";
 import { CORE_RESOURCES } from "./kubernetes.ts";
 

@@ -1,199 +1,91 @@
 /**
  * One host of the policy: its checks and its compiled form.
  *
- * ```ts
- * import assert from "node:assert/strict";
- * import { findHostProblems } from "./compile_host.ts";
- *
- * const host = { addr: "10.0.0.1", user: "deploy", host_key: "ssh-rsa" };
- * const paths = findHostProblems("web01", host, "hosts.web01").map((problem) => problem.split(":")[0]);
- * assert.deepEqual(paths, ["hosts.web01.addr", "hosts.web01.host_key"]);
- * ```
- *
  * @module
  */
-import { formatKeyPath, isUnsafe, quoteText } from "../text.ts";
-import { ENVELOPE_DOMAIN, type EnvelopeFormat } from "../envelope/envelope.ts";
+import { isIP, isIPv4 } from "node:net";
+import { isUnsafe, quoteText } from "../text.ts";
+import { ENVELOPE_DOMAIN, type EnvelopeFormat } from "../envelope/mod.ts";
 import { AppError } from "../errors.ts";
-import { parsePublicKey } from "../ssh/public_key.ts";
-import { findAddrFault, findSourceAddressFault } from "./address.ts";
-import { composePolicies, isRestricting, type PolicySet } from "./command.ts";
-import { type CommandLibrary, compileCommandPolicy } from "./compile_command.ts";
-import { isSudoUser } from "./elevation.ts";
-import { type HostPolicy, type PolicyConfig, SHIM_COMMAND } from "./model.ts";
+import { parsePublicKey } from "../ssh/keys.ts";
+import {
+  type CommandLibrary,
+  compileCommandPolicy,
+  composePolicies,
+  isRestricting,
+  type PolicySet,
+} from "./command.ts";
+import { type HostPolicy, SHIM_COMMAND } from "./model.ts";
+import { isSudoUser } from "./shell.ts";
 
-/** A host ready to decide. Absent keys of the config are empty or false here. */
+/** A host ready to decide. Absent keys of the config are empty or false. */
 export interface CompiledHost {
   readonly name: string;
   readonly addr: string;
   readonly user: string;
-  /** The pinned host key, an authorized_keys line. */
   readonly hostKey: string;
-  /** Logical name of the bastion, empty for a direct host. */
   readonly jump: string;
   readonly principal: string;
-  /** Address or CIDR that the certificate may be used from; empty: any. */
   readonly sourceAddress: string;
-  /** The cap of a certificate's life, resolved: never 0. */
+  /** Resolved: never 0. */
   readonly maxTtlSeconds: number;
-  /** May be used as a hop to another host. */
   readonly allowAsBastion: boolean;
   /** Empty: any caller. */
   readonly allowedCallers: ReadonlySet<string>;
   readonly allowSudo: boolean;
   readonly allowedSudoUsers: ReadonlySet<string>;
   readonly allowPty: boolean;
-  /** Files may be read and written. */
   readonly allowFileTransfer: boolean;
-  /** Commands without a terminal end with their connection. */
   readonly stopOnDisconnect: boolean;
-  /** Sessions get a certificate although the host has command rules and is not sealed. */
   readonly unsealedSessions: boolean;
-  /** Sessions run nothing but what is in an envelope; `undefined`: the host does not ask for one. */
+  /** `undefined`: the host is not sealed. */
   readonly seal: HostSeal | undefined;
-  /** In the order of the config. */
   readonly groups: readonly string[];
-  /** All command policies that hold for the host. */
+  /** All command policies of the host. */
   readonly commands: PolicySet;
 }
 
-/** How the sessions of a host are sealed. */
-export interface HostSeal {
-  /** What the certificates of its sessions are locked to: the shim, and for which host it speaks. */
+/** The seal of a host's sessions. */
+interface HostSeal {
+  /** The force-command of session certificates: the shim and the host's name. */
   readonly forceCommand: string;
   readonly format: EnvelopeFormat;
 }
 
-/** What {@linkcode compileHost} works on. */
-interface HostSource {
-  readonly name: string;
-  readonly host: HostPolicy;
-  /** The key path of the host, for problems. */
-  readonly path: string;
-  readonly library: CommandLibrary;
-  readonly maxTtlSeconds: number;
-}
-
-/** What is wrong with a host's own keys, each problem with its key path. */
+/** Finds the faults of a host's own keys, each with its key path. */
 export function findHostProblems(name: string, host: HostPolicy, path: string): readonly string[] {
-  const problems: string[] = [];
-  const report = (key: string, fault: string | undefined) => {
-    if (fault !== undefined) problems.push(`${path}${key}: ${fault}`);
-  };
-  report(
-    "",
-    name === "" || isUnsafe(name) ? "a host name must not be empty or contain blanks" : undefined,
-  );
-  report(".addr", host.addr === "" ? undefined : findAddrFault(host.addr));
-  report(".user", host.user === "" || isUnsafe(host.user) ? "is empty or contains blanks" : undefined);
-  report(".host_key", host.host_key === "" ? undefined : findHostKeyFault(host.host_key));
-  report(".principal", findPrincipalFault(host.principal ?? ""));
-  // It stands in a force-command, which the account's shell reads, and in every envelope.
-  report("", host.sealed_exec === true && !SEALABLE_NAME.test(name) ? UNSEALABLE_NAME : undefined);
-  report(
-    ".envelope_domain",
-    host.envelope_domain !== undefined && host.envelope !== "v1" ? "belongs to envelope v1 alone" : undefined,
-  );
-  const source = host.source_address ?? "";
-  report(".source_address", source === "" ? undefined : findSourceAddressFault(source));
-  for (const [index, user] of (host.allowed_sudo_users ?? []).entries()) {
-    report(
-      `.allowed_sudo_users[${index}]`,
-      isSudoUser(user) ? undefined : `${quoteText(user)} is not an account name`,
-    );
-  }
-  return problems;
-}
-
-/** A warning for each host that a broker cannot connect to, as the reference's example config has them. */
-export function describeUnconnectable(hosts: PolicyConfig["hosts"]): readonly string[] {
-  return Object.entries(hosts).flatMap(([name, host]) => {
-    const missing = (["addr", "host_key"] as const).filter((key) => host[key] === "");
-    if (missing.length === 0) return [];
-    return [
-      `${formatKeyPath(["hosts", name])}: no ${
-        missing.join(" and no ")
-      }: brokers list the host but cannot connect`,
-    ];
-  });
+  const sudoUsers = host.allowed_sudo_users ?? [];
+  const faults: readonly (readonly [key: string, fault: string | false | undefined])[] = [
+    ["", (name === "" || isUnsafe(name)) && "a host name must not be empty or contain blanks"],
+    [".addr", host.addr !== "" && findAddrFault(host.addr)],
+    [".user", (host.user === "" || isUnsafe(host.user)) && "is empty or contains blanks"],
+    [".host_key", host.host_key !== "" && findHostKeyFault(host.host_key)],
+    [".principal", findPrincipalFault(host.principal ?? "")],
+    // The name is part of a force-command, which the account's shell reads, and of every envelope.
+    ["", host.sealed_exec === true && !SEALABLE_NAME.test(name) && UNSEALABLE_NAME],
+    [
+      ".envelope_domain",
+      host.envelope_domain !== undefined && host.envelope !== "v1" && "belongs to envelope v1 alone",
+    ],
+    [".source_address", !!host.source_address && findSourceAddressFault(host.source_address)],
+    ...sudoUsers.map((user, index) =>
+      [
+        `.allowed_sudo_users[${index}]`,
+        !isSudoUser(user) && `${quoteText(user)} is not an account name`,
+      ] as const
+    ),
+  ];
+  return faults.flatMap(([key, fault]) => typeof fault === "string" ? [`${path}${key}: ${fault}`] : []);
 }
 
 const SEALABLE_NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
 const UNSEALABLE_NAME =
   "the name of a sealed host has 1 to 64 letters, digits and . _ -, and begins with a letter or digit";
 
-/** A comma makes two of one where sshd reads a list (`principals="…"` of authorized_keys), and a star matches all. */
+/** sshd splits lists at commas (`principals="…"` of authorized_keys), and a star matches all principals. */
 function findPrincipalFault(principal: string): string | undefined {
   if (isUnsafe(principal)) return "contains blanks or control characters";
   return /[,*]/.test(principal) ? "contains a comma or a star: a certificate has one principal" : undefined;
-}
-
-/** Whether each command of a session needs a certificate of its own. */
-export function needsOwnCertificates({ unsealedSessions, seal, commands }: CompiledHost): boolean {
-  return !unsealedSessions && seal === undefined && commands.restricts;
-}
-
-/** Compiles a host; appends to `problems` what is wrong with its command policies. */
-export function compileHost(source: HostSource, problems: string[]): CompiledHost {
-  const { name, host, path } = source;
-  const commands = composeCommands(source, problems);
-  if (host.allow_as_bastion === true && commands.restricts) {
-    problems.push(`${path}.allow_as_bastion: a host with command rules cannot be a bastion`);
-  }
-  const ownTtl = host.max_ttl_seconds ?? 0;
-  return {
-    name,
-    addr: host.addr,
-    user: host.user,
-    hostKey: host.host_key,
-    jump: host.jump ?? "",
-    principal: host.principal ?? "",
-    sourceAddress: host.source_address ?? "",
-    maxTtlSeconds: ownTtl > 0 ? ownTtl : source.maxTtlSeconds,
-    allowAsBastion: host.allow_as_bastion ?? false,
-    allowedCallers: toSet(host.allowed_callers),
-    allowSudo: host.allow_sudo ?? false,
-    allowedSudoUsers: toSet(host.allowed_sudo_users),
-    allowPty: host.allow_pty ?? false,
-    allowFileTransfer: host.allow_file_transfer ?? false,
-    stopOnDisconnect: host.stop_on_disconnect ?? false,
-    unsealedSessions: host.unsealed_sessions ?? true,
-    seal: compileSeal(name, host),
-    groups: host.groups ?? [],
-    commands,
-  };
-}
-
-function compileSeal(name: string, host: HostPolicy): HostSeal | undefined {
-  if (host.sealed_exec !== true) return undefined;
-  return {
-    forceCommand: `${host.shim_command ?? SHIM_COMMAND} ${name}`,
-    format: host.envelope === "v1"
-      ? { version: "v1", domain: host.envelope_domain ?? ENVELOPE_DOMAIN }
-      : { version: host.envelope ?? "v2" },
-  };
-}
-
-const NOBODY: ReadonlySet<string> = new Set();
-
-/** Most hosts of a large config have no such list: an empty set for each would be a good part of its memory. */
-function toSet(names: readonly string[] | undefined): ReadonlySet<string> {
-  return names === undefined || names.length === 0 ? NOBODY : new Set(names);
-}
-
-function composeCommands({ host, path, library }: HostSource, problems: string[]): PolicySet {
-  const names = new Set(
-    ["_default", ...(host.groups ?? [])].flatMap((group) => library.groups.get(group) ?? []),
-  );
-  if (host.command_policy === undefined) return library.compose(names);
-  const { members } = library.compose(names);
-  const inline = compileCommandPolicy(
-    host.command_policy,
-    `${path}.command_policy`,
-    problems,
-    library.compile,
-  );
-  return isRestricting(inline) ? composePolicies([...members, inline]) : composePolicies(members);
 }
 
 function findHostKeyFault(line: string): string | undefined {
@@ -204,4 +96,110 @@ function findHostKeyFault(line: string): string | undefined {
     if (error instanceof AppError) return error.message;
     throw error;
   }
+}
+
+const ADDR = /^(?:\[(?<v6>[0-9A-Fa-f:.]+)\]|(?<name>[A-Za-z0-9._-]+)):(?<port>\d{1,5})$/;
+
+/** Finds the fault of a host's `host:port` (an IPv6 address in brackets). */
+export function findAddrFault(addr: string): string | undefined {
+  const { v6, port } = ADDR.exec(addr)?.groups ?? {};
+  if (port === undefined || (v6 !== undefined && isIP(v6) !== 6)) {
+    return `${quoteText(addr)} is not host:port`;
+  }
+  const number = Number(port);
+  return number >= 1 && number <= 65535 ? undefined : `port ${port} is not between 1 and 65535`;
+}
+
+/** Finds the fault of a `source-address` list. sshd rejects every certificate with a list that it cannot read. */
+export function findSourceAddressFault(list: string): string | undefined {
+  for (const entry of list.split(",")) {
+    const fault = findCidrFault(entry);
+    if (fault !== undefined) return `${quoteText(entry)} ${fault}`;
+  }
+  return undefined;
+}
+
+function findCidrFault(entry: string): string | undefined {
+  const [address = "", prefix, ...rest] = entry.split("/");
+  if (isIP(address) === 0 || address.includes("%") || rest.length > 0) {
+    return "is not an address or CIDR block";
+  }
+  if (prefix === undefined) return undefined;
+  const size = isIPv4(address) ? 32 : 128;
+  if (!/^\d{1,3}$/.test(prefix) || Number(prefix) > size) return `has no prefix length between 0 and ${size}`;
+  const hostBits = BigInt(size) - BigInt(prefix);
+  return addressValue(address) % (1n << hostBits) === 0n ? undefined : "has bits set behind its prefix";
+}
+
+// Not `ipaddr.js` (2.5.0): it would save seven lines, but reads `::1.2.3.4` as `::ffff:1.2.3.4`, and accepts more
+// addresses (`0x7f.1`, `010.0.0.0`, a zone), so `isIP` would have to stay.
+function addressValue(address: string): bigint {
+  if (isIPv4(address)) return address.split(".").reduce((value, byte) => (value << 8n) | BigInt(byte), 0n);
+  // URL writes every IPv6 address in hexadecimal groups, with at most one `::`.
+  const [left = [], right = []] = new URL(`http://[${address}]/`).hostname.slice(1, -1).split("::")
+    .map((part) => part.split(":").filter((group) => group !== ""));
+  const groups = [...left, ...Array<string>(8 - left.length - right.length).fill("0"), ...right];
+  return groups.reduce((value, group) => (value << 16n) | BigInt(`0x${group}`), 0n);
+}
+
+/** Whether each command of a session needs a certificate of its own. */
+export function needsOwnCertificates({ unsealedSessions, seal, commands }: CompiledHost): boolean {
+  return !unsealedSessions && seal === undefined && commands.restricts;
+}
+
+/** Compiles a host; appends the faults of its command policies to `problems`. */
+export function compileHost(
+  { name, host, path, library, maxTtlSeconds }: {
+    readonly name: string;
+    readonly host: HostPolicy;
+    readonly path: string;
+    readonly library: CommandLibrary;
+    readonly maxTtlSeconds: number;
+  },
+  problems: string[],
+): CompiledHost {
+  let commands = library.compose(host.groups ?? []);
+  if (host.command_policy !== undefined) {
+    const inlinePath = `${path}.command_policy`;
+    const inline = compileCommandPolicy(host.command_policy, inlinePath, problems, library.compile);
+    if (isRestricting(inline)) commands = composePolicies([...commands.members, inline]);
+  }
+  if (host.allow_as_bastion === true && commands.restricts) {
+    problems.push(`${path}.allow_as_bastion: a host with command rules cannot be a bastion`);
+  }
+  return {
+    name,
+    addr: host.addr,
+    user: host.user,
+    hostKey: host.host_key,
+    jump: host.jump ?? "",
+    principal: host.principal ?? "",
+    sourceAddress: host.source_address ?? "",
+    maxTtlSeconds: host.max_ttl_seconds || maxTtlSeconds,
+    allowAsBastion: host.allow_as_bastion ?? false,
+    allowedCallers: toSet(host.allowed_callers),
+    allowSudo: host.allow_sudo ?? false,
+    allowedSudoUsers: toSet(host.allowed_sudo_users),
+    allowPty: host.allow_pty ?? false,
+    allowFileTransfer: host.allow_file_transfer ?? false,
+    stopOnDisconnect: host.stop_on_disconnect ?? false,
+    unsealedSessions: host.unsealed_sessions ?? true,
+    seal: host.sealed_exec === true
+      ? {
+        forceCommand: `${host.shim_command ?? SHIM_COMMAND} ${name}`,
+        format: host.envelope === "v1"
+          ? { version: "v1", domain: host.envelope_domain ?? ENVELOPE_DOMAIN }
+          : { version: host.envelope ?? "v2" },
+      }
+      : undefined,
+    groups: host.groups ?? [],
+    commands,
+  };
+}
+
+const EMPTY: ReadonlySet<string> = new Set();
+
+/** Most hosts of a large config have no such list: an empty set for each would take much memory. */
+function toSet(names: readonly string[] = []): ReadonlySet<string> {
+  return names.length === 0 ? EMPTY : new Set(names);
 }

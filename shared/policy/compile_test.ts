@@ -1,7 +1,8 @@
 import { finish } from "../clock.ts";
 import assert from "node:assert/strict";
 import { compileSample, sampleConfig, sampleHost } from "../testing/sample_policy.ts";
-import { compilePolicy, findInertPolicies } from "./compile.ts";
+import { compilePolicy } from "./compile.ts";
+import { findInertPolicies } from "./warnings.ts";
 import type { HostPolicy, PolicyConfig } from "./model.ts";
 
 function findProblems(config: PolicyConfig): readonly string[] {

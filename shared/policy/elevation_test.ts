@@ -6,7 +6,7 @@ import {
   elevationPrefix,
   isSudoUser,
   resolveElevation,
-} from "./elevation.ts";
+} from "./shell.ts";
 
 Deno.test.each([
   { name: "one command", command: "systemctl restart nginx", text: "systemctl restart nginx" },

@@ -1,95 +1,68 @@
 /**
- * Runtime grants and learned approval waivers: what was given at run time, ready to be asked about. A grant
- * adds allow patterns to a host that has an allowlist, nothing else; a waiver spares one exact command its
- * approval.
- *
- * ```ts
- * import assert from "node:assert/strict";
- * import { addGrant, compileGrant, findGrantedPatterns, NO_GRANTS } from "./grants.ts";
- *
- * const compiled = compileGrant({
- *   id: "0123456789abcdef01234567",
- *   host: "web01",
- *   allow: ["^uptime$"],
- *   waiveApproval: [],
- *   caller: "broker-1",
- *   endUser: "",
- *   sudo: false,
- *   sudoUser: "",
- *   contentSha256: "",
- *   approver: "operator",
- *   approvalId: "",
- *   grantedAt: 0,
- *   expiresAt: 60_000,
- * });
- * assert(compiled.kind === "ok");
- * const grants = addGrant(NO_GRANTS, compiled.grant);
- * const wish = { host: "web01", caller: "broker-1", endUser: "alice" };
- * assert.equal(findGrantedPatterns({ grants, now: 59_999 }, wish).length, 1);
- * assert.equal(findGrantedPatterns({ grants, now: 60_000 }, wish).length, 0);
- * ```
+ * Runtime grants and learned waivers of approval, and the command policies of a host with both. A grant adds allow
+ * patterns to a host that has an allowlist, and nothing else. A waiver spares one exact command its approval.
  *
  * @module
  */
+import type { Steps } from "../clock.ts";
 import { AppError } from "../errors.ts";
-import type { GrantInfo } from "../wire/grant.ts";
-import { formatTimestamp } from "../wire/timestamp.ts";
-import { compilePattern, type Pattern } from "./pattern.ts";
+import { quoteText } from "../text.ts";
+import { formatTimestamp, type GrantInfo, LONGEST_GRANT_TTL_SECONDS } from "../wire/policy.ts";
+import type { Enforcement } from "../wire/sign.ts";
+import {
+  type CommandVerdict,
+  compilePattern,
+  decideCommandSteps,
+  escapePattern,
+  extendAllowlist,
+  type Pattern,
+  type PolicySet,
+} from "./command.ts";
+import { type CompiledHost, needsOwnCertificates } from "./compile_host.ts";
+import { canonicalSudoUser } from "./shell.ts";
 
-/** A grant or a waiver as it is kept. */
+/** A grant or a waiver as it is stored. */
 export interface Grant {
   /** 24 lowercase hex characters. */
   readonly id: string;
-  /** The host, or the cluster, it is for. */
+  /** A host or a cluster. */
   readonly host: string;
-  /** Patterns added to the host's allowlist. */
+  /** Patterns for the host's allowlist. */
   readonly allow: readonly string[];
   /** Patterns of commands that need no approval. */
   readonly waiveApproval: readonly string[];
-  /** Of a grant, empty is any caller; of a waiver it is exact. */
+  /** In a grant, empty is any caller. A waiver is for exactly this caller. */
   readonly caller: string;
-  /** Of a grant, empty is any end user; of a waiver it is exact: empty is a request without one. */
+  /** In a grant, empty is any end user. In a waiver, empty is a request without end user. */
   readonly endUser: string;
-  /** Of a waiver: of the command elevated, or of the command not elevated. */
   readonly sudo: boolean;
   readonly sudoUser: string;
-  /** Of a waiver of a file transfer: SHA-256 of what it writes. Empty for all else. */
+  /** SHA-256 of the content, for a waiver of a file transfer; else empty. */
   readonly contentSha256: string;
   readonly approver: string;
-  /** The approval it was learned from; empty: none. */
+  /** The approval that a waiver was learned from; else empty. */
   readonly approvalId: string;
-  /** Milliseconds since the epoch. */
+  /** Milliseconds since the epoch, as `expiresAt`. */
   readonly grantedAt: number;
-  /** Milliseconds since the epoch; from then on it has no effect. */
   readonly expiresAt: number;
 }
 
-/** A grant with its patterns ready. */
+/** A grant with its compiled patterns. */
 export interface ReadyGrant {
   readonly grant: Grant;
-  /** Compiled from `allow`, in its order. */
   readonly allow: readonly Pattern[];
-  /** Compiled from `waiveApproval`, in its order. */
   readonly waives: readonly Pattern[];
 }
 
-/** What became of a {@linkcode Grant}. */
-type GrantCompilation =
-  | { readonly kind: "ok"; readonly grant: ReadyGrant }
-  /** Which pattern can't be used, and why. */
-  | { readonly kind: "invalid"; readonly problem: string };
-
-/** All grants and waivers, expired ones possibly among them; immutable. */
+/** All grants and waivers, possibly with expired ones; immutable. */
 export interface GrantSet {
-  /** By the id of the grant. */
   readonly byId: ReadonlyMap<string, ReadyGrant>;
   /** In the order in which they were added. */
   readonly byHost: ReadonlyMap<string, readonly ReadyGrant[]>;
 }
 
-/** What a decision needs beside the policy. */
+/** The grants at a time. */
 export interface LiveGrants {
-  /** Those that may be in force. */
   readonly grants: GrantSet;
   /** Milliseconds since the epoch. */
   readonly now: number;
@@ -99,18 +72,21 @@ export interface LiveGrants {
 export const NO_GRANTS: GrantSet = { byId: new Map(), byHost: new Map() };
 
 /** Compiles the patterns of a grant, all or none. */
-export function compileGrant(grant: Grant): GrantCompilation {
+export function compileGrant(
+  grant: Grant,
+):
+  | { readonly kind: "ok"; readonly grant: ReadyGrant }
+  | { readonly kind: "invalid"; readonly problem: string } {
   try {
     const allow = grant.allow.map(compilePattern);
-    const waives = grant.waiveApproval.map(compilePattern);
-    return { kind: "ok", grant: { grant, allow, waives } };
+    return { kind: "ok", grant: { grant, allow, waives: grant.waiveApproval.map(compilePattern) } };
   } catch (error) {
     if (!(error instanceof AppError)) throw error;
     return { kind: "invalid", problem: error.message };
   }
 }
 
-/** The set with one grant more. */
+/** The set with one more grant. */
 export function addGrant(set: GrantSet, ready: ReadyGrant): GrantSet {
   const { id, host } = ready.grant;
   const rest = set.byId.has(id) ? removeGrants(set, new Set([id])) : set;
@@ -120,7 +96,7 @@ export function addGrant(set: GrantSet, ready: ReadyGrant): GrantSet {
   };
 }
 
-/** The set without the grants of these ids. */
+/** The set without the grants of these IDs. */
 export function removeGrants(set: GrantSet, ids: ReadonlySet<string>): GrantSet {
   const byId = new Map(set.byId);
   const byHost = new Map(set.byHost);
@@ -136,7 +112,7 @@ export function removeGrants(set: GrantSet, ids: ReadonlySet<string>): GrantSet 
   return { byId, byHost };
 }
 
-/** Whether a grant has an effect at a time. */
+/** Whether a grant is in force at a time. */
 export function isActive({ expiresAt }: Grant, now: number): boolean {
   return now < expiresAt;
 }
@@ -147,20 +123,20 @@ export function listActive({ grants, now }: LiveGrants): readonly Grant[] {
     .sort((a, b) => a.grantedAt - b.grantedAt || (a.id < b.id ? -1 : 1));
 }
 
-/** The allow patterns that active grants add for this host, caller and end user, a list for each grant. */
+/** The allow patterns of active grants for this host, caller and end user, one list for each grant. */
 export function findGrantedPatterns(
   { grants, now }: LiveGrants,
-  wish: { readonly host: string; readonly caller: string; readonly endUser: string },
+  { host, caller, endUser }: Pick<GatedCommand, "host" | "caller" | "endUser">,
 ): readonly (readonly Pattern[])[] {
-  return (grants.byHost.get(wish.host) ?? [])
+  return (grants.byHost.get(host) ?? [])
     .filter(({ grant, allow }) =>
-      allow.length > 0 && isActive(grant, now) && admits(grant.caller, wish.caller) &&
-      admits(grant.endUser, wish.endUser)
+      allow.length > 0 && isActive(grant, now) && ["", caller].includes(grant.caller) &&
+      ["", endUser].includes(grant.endUser)
     )
     .map(({ allow }) => allow);
 }
 
-/** A grant as it stands in the list; what is empty or false is absent. */
+/** A grant on the wire. */
 export function toGrantInfo(grant: Grant): GrantInfo {
   return {
     id: grant.id,
@@ -179,6 +155,211 @@ export function toGrantInfo(grant: Grant): GrantInfo {
   };
 }
 
-function admits(scope: string, name: string): boolean {
-  return scope === "" || scope === name;
+/** A command that may need approval. */
+export interface GatedCommand {
+  readonly host: string;
+  readonly caller: string;
+  /** Empty: none. */
+  readonly endUser: string;
+  readonly sudo: boolean;
+  /** As requested; empty is root. Without `sudo` it is ignored. */
+  readonly sudoUser: string;
+  /** As requested, without its sudo prefix. */
+  readonly command: string;
+  /** A file transfer or an apply: its effect also depends on the content. */
+  readonly fileTransfer: boolean;
+  /** SHA-256 of the content; empty: unknown, or nothing is written. */
+  readonly contentSha256: string;
+}
+
+/** The scope of a waiver. A new waiver replaces one of the same scope. */
+export type WaiverScope = Pick<
+  Grant,
+  "host" | "caller" | "endUser" | "sudo" | "sudoUser" | "allow" | "waiveApproval" | "contentSha256"
+>;
+
+/** The scope of the waiver that is learned from a command. */
+export function waiverScope(gated: GatedCommand): WaiverScope {
+  const { host, caller, endUser, sudo, sudoUser, command } = gated;
+  return {
+    host,
+    caller,
+    endUser,
+    sudo,
+    sudoUser: canonicalSudoUser(sudo, sudoUser),
+    allow: [],
+    waiveApproval: [waiverPattern(command)],
+    contentSha256: contentOf(gated) ?? "",
+  };
+}
+
+/** Why no waiver can be learned from a command; `undefined` if one can. */
+export function unlearnable(gated: Pick<GatedCommand, "fileTransfer" | "contentSha256">): string | undefined {
+  return contentOf(gated) === undefined
+    ? "a file transfer or an apply without the digest of its content"
+    : undefined;
+}
+
+/**
+ * The content that a waiver is bound to, because the command of a transfer names only the path. `undefined` if the
+ * content is unknown: then nothing may skip the approval.
+ */
+function contentOf(
+  { fileTransfer, contentSha256 }: Pick<GatedCommand, "fileTransfer" | "contentSha256">,
+): string | undefined {
+  return fileTransfer ? contentSha256 || undefined : "";
+}
+
+/** The pattern that matches exactly this command. */
+export function waiverPattern(command: string): string {
+  return `^${escapePattern(command.toWellFormed())}$`;
+}
+
+/** Whether an active waiver spares the command its approval. All fields match exactly, also an empty end user. */
+export function isWaived({ grants, now }: LiveGrants, gated: GatedCommand): boolean {
+  const contentSha256 = contentOf(gated);
+  if (contentSha256 === undefined) return false;
+  const scope = { ...gated, sudoUser: canonicalSudoUser(gated.sudo, gated.sudoUser), contentSha256 };
+  return (grants.byHost.get(gated.host) ?? []).some(({ grant, waives }) =>
+    isActive(grant, now) && hasScope(grant, scope) && waives.some((pattern) => pattern.test(gated.command))
+  );
+}
+
+function hasScope(grant: Grant, scope: Omit<WaiverScope, "allow" | "waiveApproval">): boolean {
+  return (["host", "caller", "endUser", "sudo", "sudoUser", "contentSha256"] as const)
+    .every((field) => grant[field] === scope[field]);
+}
+
+/** The waivers of exactly this scope, including expired ones. */
+export function findSameScope(set: GrantSet, scope: WaiverScope): readonly Grant[] {
+  const patterns = JSON.stringify(scope.waiveApproval);
+  return (set.byHost.get(scope.host) ?? []).map(({ grant }) => grant).filter((grant) =>
+    grant.allow.length === 0 && scope.allow.length === 0 && hasScope(grant, scope) &&
+    JSON.stringify(grant.waiveApproval) === patterns
+  );
+}
+
+/** The lifetime of a learned waiver: shortened to the cap, if there is one (0: none). */
+export function clampWaiverTtl(seconds: number, maxSeconds: number): number {
+  return Math.min(seconds, maxSeconds > 0 ? maxSeconds : Infinity, LONGEST_GRANT_TTL_SECONDS);
+}
+
+/**
+ * {@linkcode decideCommand} with grants. Grants are consulted only if the own rules have no match. The result is the
+ * same, because the own rules come first, and no other verdict of theirs depends on a grant.
+ */
+export function* decideWithGrants(
+  commands: PolicySet,
+  gated: GatedCommand,
+  live: LiveGrants,
+): Steps<CommandVerdict> {
+  const verdict = yield* decideCommandSteps(commands, gated.command);
+  if (verdict.rule !== "allowlist:no-match") return verdict;
+  const granted = findGrantedPatterns(live, gated);
+  if (granted.length === 0) return verdict;
+  return yield* decideCommandSteps(extendAllowlist(commands, granted), gated.command);
+}
+
+/** An intent that the command policies of its host allow. */
+export interface AllowedCommand {
+  readonly kind: "allowed";
+  /** As `matched_rule` on the wire; empty if no rule decided. */
+  readonly matchedRule: string;
+  /** Empty unless a command policy was evaluated. */
+  readonly enforcement: Enforcement | "";
+  /** A second human has to approve first; never in audit mode. */
+  readonly requireApproval: boolean;
+  /** Only a live waiver spared the command its approval. */
+  readonly approvalWaived: boolean;
+  /** In audit mode: the effect that enforcement would have had. */
+  readonly warning: string;
+  readonly wouldDeny: boolean;
+  readonly wouldRequireApproval: boolean;
+}
+
+/** An intent that the command policies of its host deny. */
+interface DeniedCommand {
+  readonly kind: "denied";
+  readonly reason: string;
+  /** Empty if no rule was consulted. */
+  readonly matchedRule: string;
+  readonly enforcement: Enforcement;
+}
+
+/**
+ * Applies a host's command policies. Audit mode turns a denial by the rules into a warning, and nothing else: all
+ * other checks deny in both modes. A role other than target runs no command.
+ */
+export function* decideHostCommand(
+  host: CompiledHost,
+  intent: GatedCommand & Readonly<Record<"role" | "purpose" | "sessionMode", string>>,
+  live: LiveGrants,
+): Steps<AllowedCommand | DeniedCommand> {
+  const { commands, name } = host;
+  if (intent.role !== "target" || !commands.restricts) return allow({ enforcement: "" });
+  const { enforcement } = commands;
+  const deny = (reason: string, matchedRule = ""): DeniedCommand => ({
+    kind: "denied",
+    reason,
+    matchedRule,
+    enforcement,
+  });
+  if (intent.purpose === "session") {
+    if (intent.sessionMode !== "exec") {
+      return deny(`host ${quoteText(name)} has command_policy: sessions require mode="exec"`);
+    }
+    if (needsOwnCertificates(host)) {
+      return deny(
+        `host ${
+          quoteText(name)
+        } has unsealed_sessions=false: no certificate for a session; use one-shot commands, ` +
+          "or a broker that requests a certificate for each command of a session, or seal the host",
+      );
+    }
+    // The session opens. Each of its commands is decided later.
+    if (intent.command === "") return allow({ enforcement });
+  }
+  const verdict = yield* decideWithGrants(commands, intent, live);
+  const { rule: matchedRule, requireApproval } = verdict;
+  // A waiver is not a permission: a denied command stays denied.
+  if (verdict.kind === "allowed" && requireApproval && isWaived(live, intent)) {
+    return allow({ enforcement, matchedRule: `approval-waived:${matchedRule}`, approvalWaived: true });
+  }
+  if (enforcement === "audit") return audit(verdict);
+  if (verdict.kind === "allowed") return allow({ enforcement, matchedRule, requireApproval });
+  return deny(
+    verdict.structure === ""
+      ? `command not allowed on ${quoteText(name)} by command_policy (${matchedRule})`
+      : `command_policy for ${quoteText(name)}: ${verdict.structure}`,
+    matchedRule,
+  );
+}
+
+function allow(facts: Partial<AllowedCommand> & Pick<AllowedCommand, "enforcement">): AllowedCommand {
+  return {
+    kind: "allowed",
+    matchedRule: "",
+    requireApproval: false,
+    approvalWaived: false,
+    warning: "",
+    wouldDeny: false,
+    wouldRequireApproval: false,
+    ...facts,
+  };
+}
+
+function audit({ kind, rule: matchedRule, requireApproval }: CommandVerdict): AllowedCommand {
+  const wouldDeny = kind === "denied";
+  const would = [
+    ...(wouldDeny ? ["would deny"] : []),
+    ...(requireApproval ? ["would require approval"] : []),
+  ].join(" and ");
+  const warning = would === "" ? "" : `command_policy audit: ${would} (${matchedRule})`;
+  return allow({
+    enforcement: "audit",
+    matchedRule,
+    warning,
+    wouldDeny,
+    wouldRequireApproval: requireApproval,
+  });
 }

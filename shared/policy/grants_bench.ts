@@ -1,8 +1,7 @@
-import { addGrant, compileGrant, type LiveGrants, NO_GRANTS, removeGrants } from "./grants.ts";
+import { addGrant, compileGrant, type LiveGrants, NO_GRANTS, removeGrants, waiverScope } from "./grants.ts";
 import { SAMPLE_NOW, sampleGrant, sampleGrants } from "../testing/sample_grant.ts";
 import { compileSample, sampleConfig, sampleIntent } from "../testing/sample_policy.ts";
 import { decideSsh } from "./ssh.ts";
-import { waiverScope } from "./waivers.ts";
 
 const RESTART = "systemctl restart app-7";
 const policy = compileSample(sampleConfig({

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { describeChange, describeDiff } from "./k8s_diff_words.ts";
+import { describeChange, describeDiff } from "./words.ts";
 
 const change = { path: "spec.replicas", before: "2", after: "3" };
 

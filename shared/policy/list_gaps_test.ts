@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { compileSampleCluster, sampleCluster } from "../testing/sample_cluster.ts";
-import type { ClusterRule } from "./cluster_model.ts";
-import { findListGaps } from "./list_gaps.ts";
+import type { ClusterRule } from "./model.ts";
+import { findListGaps } from "./warnings.ts";
 
 const ALL = { effect: "allow" } as const;
 const IN_WEB = { namespaces: ["web"], effect: "allow" } as const;

@@ -3,13 +3,16 @@ import assert from "node:assert/strict";
 import fc from "fast-check";
 import { SAMPLE_NOW, sampleGrants } from "../testing/sample_grant.ts";
 import { compileSample, sampleConfig, sampleIntent } from "../testing/sample_policy.ts";
-import { composePolicies, decideCommand, extendAllowlist } from "./command.ts";
-import { compileCommandPolicy } from "./compile_command.ts";
-import type { Grant, LiveGrants } from "./grants.ts";
+import {
+  compileCommandPolicy,
+  compilePattern,
+  composePolicies,
+  decideCommand,
+  extendAllowlist,
+} from "./command.ts";
+import { type Grant, type LiveGrants, waiverScope } from "./grants.ts";
 import type { CommandPolicy, HostPolicy } from "./model.ts";
-import { compilePattern } from "./pattern.ts";
 import { decideSsh, type SshDecision, type SshIntent, toWireDecision } from "./ssh.ts";
-import { waiverScope } from "./waivers.ts";
 
 const NOTHING = sampleGrants();
 

@@ -5,43 +5,33 @@
  */
 
 export {
-  askedKind,
-  askedParts,
-  askedTitle,
-  describeAsked,
-  describeSpan,
-  isCommandShown,
-} from "./approval_words.ts";
-export {
   type AllowedCluster,
   type ClusterDecision,
   type ClusterIntent,
   clusterIntentOf,
   decideCluster,
   type DeniedCluster,
+  describeClusterRequest,
+  findCluster,
   toWireClusterDecision,
-} from "./cluster_decision.ts";
+  visibleClusters,
+} from "./clusters.ts";
 export {
-  CLUSTER_EFFECTS,
-  type ClusterEffect,
-  type ClusterPolicy,
-  clusterPolicy,
-  type ClusterRule,
-  type KubernetesConfig,
-  kubernetesConfig,
-  MAX_TOKEN_TTL_SECONDS,
-  type ServiceAccountBinding,
-} from "./cluster_model.ts";
-export { findCluster, visibleClusters } from "./clusters.ts";
-export { type CommandVerdict, composePolicies, decideCommand, hasAllowlist } from "./command.ts";
+  type CommandVerdict,
+  compilePattern,
+  composePolicies,
+  decideCommand,
+  hasAllowlist,
+} from "./command.ts";
 export { type CompiledPolicy, compilePolicy, compilePolicySteps, findPolicyProblems } from "./compile.ts";
 export { type CompiledCluster, rulePattern } from "./compile_cluster.ts";
-export { findInertPolicies } from "./compile_command.ts";
-export { type CompiledHost, describeUnconnectable } from "./compile_host.ts";
-export { canonicalSudoUser, elevateCommand, elevationLabel, elevationPrefix } from "./elevation.ts";
+export type { CompiledHost } from "./compile_host.ts";
 export {
   addGrant,
+  clampWaiverTtl,
   compileGrant,
+  findSameScope,
+  type GatedCommand,
   type Grant,
   type GrantSet,
   isActive,
@@ -51,9 +41,10 @@ export {
   type ReadyGrant,
   removeGrants,
   toGrantInfo,
+  unlearnable,
+  waiverScope,
 } from "./grants.ts";
-export { visibleRules } from "./host_rules.ts";
-export { describeChange, describeDiff } from "./k8s_diff_words.ts";
+export { visibleHosts, visibleRules } from "./host_rules.ts";
 export {
   type AskedAction,
   buildResourceTable,
@@ -69,25 +60,66 @@ export {
   parseClusterAction,
   type ResourceTable,
 } from "./kubernetes.ts";
-export { findListGaps } from "./list_gaps.ts";
-export { findLoginShellRisk, findUnprovedShells } from "./login_shell.ts";
 export {
   type CallerPolicy,
   callerPolicy,
+  CLUSTER_EFFECTS,
+  type ClusterEffect,
+  type ClusterPolicy,
+  clusterPolicy,
+  type ClusterRule,
   type CommandPolicy,
   commandPolicy,
   type HostPolicy,
   hostPolicy,
+  type KubernetesConfig,
+  kubernetesConfig,
+  MAX_TOKEN_TTL_SECONDS,
   MAX_TTL_SECONDS,
   type PolicyConfig,
+  type ServiceAccountBinding,
 } from "./model.ts";
-export { compilePattern } from "./pattern.ts";
-export { mayComeFrom, mayUseHost, mayUseSome, visibleHosts } from "./rbac.ts";
-export { describeSharedPrincipals } from "./shared_principal.ts";
-export { parseCommand, parseScript } from "./shell.ts";
-export { describeClusterRequest, describeSignRequest, factsOfRequest, intentOf } from "./sign_request.ts";
-export { BASTION_COMMAND, decideSsh, decideSshSteps, toWireDecision } from "./ssh.ts";
-export type { AllowedSsh, DeniedSsh, SshDecision, SshIntent } from "./ssh_decision.ts";
+export {
+  canonicalSudoUser,
+  elevateCommand,
+  elevationLabel,
+  elevationPrefix,
+  parseCommand,
+  parseScript,
+} from "./shell.ts";
+export {
+  type AllowedSsh,
+  BASTION_COMMAND,
+  decideSsh,
+  decideSshSteps,
+  type DeniedSsh,
+  describeSignRequest,
+  factsOfRequest,
+  intentOf,
+  mayComeFrom,
+  mayUseHost,
+  mayUseSome,
+  type SshDecision,
+  type SshIntent,
+  toWireDecision,
+} from "./ssh.ts";
 export { readStopOnDisconnect, STOP_GRACE_SECONDS, stopOnDisconnect } from "./stop_on_disconnect.ts";
-export { describeUnsealedTwins } from "./unsealed_twin.ts";
-export { clampWaiverTtl, findSameScope, type GatedCommand, unlearnable, waiverScope } from "./waivers.ts";
+export {
+  describeSharedPrincipals,
+  describeUnconnectable,
+  describeUnsealedTwins,
+  findInertPolicies,
+  findListGaps,
+  findLoginShellRisk,
+  findUnprovedShells,
+} from "./warnings.ts";
+export {
+  askedKind,
+  askedParts,
+  askedTitle,
+  describeAsked,
+  describeChange,
+  describeDiff,
+  describeSpan,
+  isCommandShown,
+} from "./words.ts";

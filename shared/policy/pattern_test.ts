@@ -3,7 +3,7 @@ import { AppError } from "../errors.ts";
 import { assertLinearWork } from "../testing/linear_work.ts";
 import fc from "fast-check";
 import { RE2JS } from "re2js";
-import { checkPattern, compilePattern } from "./pattern.ts";
+import { checkPattern, compilePattern } from "./command.ts";
 
 Deno.test.each([
   { name: "searches anywhere", source: "b", text: "abc", found: true },

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { compileSample, SAMPLE_HOST_KEY, sampleConfig, sampleHost } from "../testing/sample_policy.ts";
 import type { CallerPolicy } from "./model.ts";
-import { mayComeFrom, mayUseHost, visibleHosts } from "./rbac.ts";
+import { visibleHosts } from "./host_rules.ts";
+import { mayComeFrom, mayUseHost } from "./ssh.ts";
 
 function policyWith(callers: Readonly<Record<string, CallerPolicy>>) {
   return compileSample(sampleConfig({}, {

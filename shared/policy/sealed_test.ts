@@ -3,8 +3,7 @@ import { compileSample, decideSample, sampleConfig, sampleHost } from "../testin
 import { compilePolicy } from "./compile.ts";
 import { type HostPolicy, hostPolicy } from "./model.ts";
 import { finish } from "../clock.ts";
-import { describeSharedPrincipals, findUnsharedPrincipals } from "./shared_principal.ts";
-import { describeUnsealedTwins } from "./unsealed_twin.ts";
+import { describeSharedPrincipals, describeUnsealedTwins, findUnsharedPrincipals } from "./warnings.ts";
 import { toWireDecision } from "./ssh.ts";
 
 const SEALED: Partial<HostPolicy> = { sealed_exec: true };

@@ -1,96 +1,81 @@
 /**
- * Which commands a text runs when a POSIX shell is given it, or why that cannot be said without running it.
+ * The commands that a text runs in a POSIX shell, or the reason why they cannot be known without running it.
  *
- * Accepted are simple commands of words whose value is known, joined by `;`, `&&`, `||` and `|`, with comments
- * and duplications of descriptors (`2>&1`). Everything else is refused with the construct's name: expansions
- * of any kind, redirects to files, subshells, compound commands, functions, background jobs, negation,
- * assignments, here-documents, control characters, programs that run another command (`env`, `bash -c`) and
- * builtins that change the environment (`export`, `read`, `printf -v`).
+ * Accepted are simple commands of words with known values, joined by `;`, `&&`, `||` and `|`, with comments and
+ * duplications of descriptors (`2>&1`). Everything else is rejected with the name of the construct, also programs
+ * that run another command (`env`, `bash -c`) and builtins that change the environment (`export`, `printf -v`).
  *
- * Two readers have to agree: a strict lexer that knows only what all shells read alike, and a full parser. The
- * account's shell is taken to be bash, dash, busybox ash, ksh93, mksh, yash or zsh; fish and csh read some texts
- * otherwise.
+ * Two readers must agree: a strict lexer that knows only what all shells read alike, and a full parser. The account's
+ * shell is bash, dash, busybox ash, ksh93, mksh, yash or zsh; fish and csh read some texts differently.
  *
- * ```ts
- * import assert from "node:assert/strict";
- * import { parseCommand } from "@gateway/shared/policy";
- *
- * assert.deepEqual(parseCommand("ps aux | grep 'x y'"), {
- *   kind: "commands",
- *   commands: [["ps", "aux"], ["grep", "x y"]],
- * });
- * assert.deepEqual(parseCommand("ps; $(rm x)"), { kind: "refused", reason: "command substitution" });
- * ```
+ * The programs that run another command are an exact table, not a promise: an unlisted interpreter, an editor's `!`
+ * or `tar --to-command` runs anything. A denylist prevents accidents; only an allowlist is a guarantee.
  *
  * @module
  */
-import {
-  type AndOr,
-  type Command,
-  parse,
-  type PipelineNode,
-  type Redirection,
-  type Word,
-  type WordPart,
-} from "unbash";
+import { type AndOr, type Command, parse, type PipelineNode, type Redirect, type WordPart } from "unbash";
+import { quoteText, shellQuote, singleQuote } from "../text.ts";
 import { type LexedShell, type LexRefusal, lexShell, refuse } from "./shell_lexer.ts";
-import { findHiddenCommand } from "./shell_names.ts";
-
-export type { CommandOperator, LexedShell, LexRefusal, SimpleCommand } from "./shell_lexer.ts";
-
-/** The words of every command that the text runs, in source order, or the construct that hides them. */
-type ParsedCommand =
-  | { readonly kind: "commands"; readonly commands: readonly (readonly string[])[] }
-  | LexRefusal;
 
 // The body limit of a sign request; a longer text can only come from a config or a test.
 const MAX_LENGTH = 64 * 1024;
 
 /**
- * Parses a command for the policy. Total: any text gives a value, none an exception. A lone surrogate counts
+ * The words of each command in source order, or the construct that hides them. Never throws. A lone surrogate counts
  * as U+FFFD. Linear in the length of the text.
  */
-export function parseCommand(text: string): ParsedCommand {
-  return guard(text, (wellFormed) => {
-    const lexed = lexShell(wellFormed);
-    if (lexed.kind === "refused") return lexed;
-    const commands = lexed.commands.map((command) => command.words);
-    for (const words of commands) {
-      const hidden = findHiddenCommand(words);
-      if (hidden !== undefined) return refuse(hidden);
-    }
-    return treeAgrees(wellFormed, lexed) ? { kind: "commands", commands } : refuse("ambiguous syntax");
-  });
+export function parseCommand(
+  text: string,
+): { readonly kind: "commands"; readonly commands: readonly (readonly string[])[] } | LexRefusal {
+  const lexed = parseScript(text, (words) => findHiddenCommand(words));
+  return lexed.kind === "refused"
+    ? lexed
+    : { kind: "commands", commands: lexed.commands.map(({ words }) => words) };
 }
 
-/** Parses the structure alone: which simple commands there are, whatever their names hide. */
-export function parseScript(text: string): LexedShell | LexRefusal {
-  return guard(text, (wellFormed) => {
-    const lexed = lexShell(wellFormed);
-    return lexed.kind === "lexed" && !treeAgrees(wellFormed, lexed) ? refuse("ambiguous syntax") : lexed;
-  });
-}
-
-function guard<T>(text: string, read: (wellFormed: string) => T): T | LexRefusal {
+/**
+ * The structure alone: the simple commands, whatever their names hide.
+ *
+ * @param findFault the reason to reject the words of a command
+ */
+export function parseScript(
+  text: string,
+  findFault: (words: readonly string[]) => string | undefined = () => undefined,
+): LexedShell | LexRefusal {
   const wellFormed = text.toWellFormed();
   if (wellFormed.length > MAX_LENGTH) return refuse("command too long");
   if (/[\n\r]/.test(wellFormed)) return refuse("newline");
   if (/[^\P{Cc}\t]/u.test(wellFormed)) return refuse("control character");
-  // sshd starts `$SHELL -c <text>`, and there a text like `-x` is one more option.
+  // sshd starts `$SHELL -c <text>`, and the shell reads a text like `-x` as one more option.
   if (/^[-+]/.test(wellFormed)) return refuse("leading option sign");
   try {
-    return read(wellFormed);
+    const lexed = lexShell(wellFormed);
+    if (lexed.kind === "refused") return lexed;
+    for (const { words } of lexed.commands) {
+      const fault = findFault(words);
+      if (fault !== undefined) return refuse(fault);
+    }
+    return treeAgrees(wellFormed, lexed) ? lexed : refuse("ambiguous syntax");
   } catch {
-    // A parser that gives up (a stack overflow) has not said what runs: refuse.
+    // A parser that gives up, such as by a stack overflow, proves nothing.
     return refuse("syntax error");
   }
 }
 
-// Asked only about text that the lexer took and so has no nesting: the tree's recursion has nothing to follow.
+/**
+ * Whether the full parser reads the same commands and operators. It only confirms: its tree may contain an explicit
+ * list of nodes. The text has passed the lexer and so has no nesting, which limits the tree's recursion.
+ */
 function treeAgrees(text: string, lexed: LexedShell): boolean {
-  const tree = readTree(text);
-  return tree !== undefined &&
-    isSameList(tree.operators, lexed.operators) &&
+  const script = parse(text);
+  if (script.errors !== undefined && script.errors.length > 0) return false;
+  const tree: ShellTree = { commands: [], operators: [] };
+  for (const statement of script.commands) {
+    if (statement.background === true) return false;
+    if (tree.commands.length > 0) tree.operators.push(";");
+    if (!readNode(statement.command, tree)) return false;
+  }
+  return isSameList(tree.operators, lexed.operators) &&
     tree.commands.length === lexed.commands.length &&
     tree.commands.every((words, index) => isSameList(words, lexed.commands[index]?.words ?? []));
 }
@@ -99,89 +84,267 @@ function isSameList(left: readonly string[], right: readonly string[]): boolean 
   return left.length === right.length && left.every((item, index) => item === right[index]);
 }
 
-/** The commands of a text as the parser sees them. */
+/** Decoded commands, and the operators between them. */
 interface ShellTree {
-  /** The words of each simple command, decoded, in source order. */
-  readonly commands: readonly (readonly string[])[];
-  /** The operators inside the statements, in source order; statements are divided by `;`. */
-  readonly operators: readonly string[];
-}
-
-/**
- * Reads a text that consists of simple commands; undefined when anything else is in it. The second opinion, of
- * whose tree only an explicit list of nodes is accepted: it decides nothing alone.
- */
-function readTree(text: string): ShellTree | undefined {
-  const script = parse(text);
-  if (script.errors !== undefined && script.errors.length > 0) return undefined;
-  const commands: string[][] = [];
-  const operators: string[] = [];
-  for (const statement of script.commands) {
-    if (statement.background === true) return undefined;
-    if (commands.length > 0) operators.push(";");
-    if (!readStatement(statement.command, { commands, operators })) return undefined;
-  }
-  return { commands, operators };
-}
-
-interface Growing {
   readonly commands: string[][];
   readonly operators: string[];
 }
 
-function readStatement(node: PipelineNode | AndOr, into: Growing): boolean {
-  if (node.type !== "AndOr") return readPipeline(node, into);
-  return node.commands.every((command, index) => {
-    const operator = node.operators[index - 1];
-    if (operator !== undefined) into.operators.push(operator);
-    return readPipeline(command, into);
-  });
-}
-
-function readPipeline(node: PipelineNode, into: Growing): boolean {
+/** Appends the commands of a node to the tree; false if the node contains anything else. */
+function readNode(node: PipelineNode | AndOr, into: ShellTree): boolean {
   if (node.type === "Command") return readCommand(node, into);
-  if (node.type !== "Pipeline" || node.prefixes.length > 0) return false;
+  const isPipeline = node.type === "Pipeline";
+  if (!isPipeline && node.type !== "AndOr" || isPipeline && node.prefixes.length > 0) return false;
   return node.commands.every((command, index) => {
     const operator = node.operators[index - 1];
     if (operator !== undefined) into.operators.push(operator);
-    return operator !== "|&" && command.type === "Command" && readCommand(command, into);
+    if (isPipeline && (operator === "|&" || command.type !== "Command")) return false;
+    return readNode(command, into);
   });
 }
 
-function readCommand(command: Command, into: Growing): boolean {
+function readCommand(command: Command, into: ShellTree): boolean {
   if (command.name === undefined) return false;
   const words: string[] = [];
   for (const part of [...command.prefix, command.name, ...command.suffix]) {
-    if (part.type === "Word") {
-      if (!isStatic(part)) return false;
-      words.push(part.value);
-    } else if (part.type === "Assignment" || !isDuplication(part)) {
-      return false;
-    }
+    if (part.type === "Word" && (part.parts ?? []).every(isStatic)) words.push(part.value);
+    else if (part.type !== "Redirect" || !isDuplication(part)) return false;
   }
   into.commands.push(words);
   return true;
 }
 
-function isDuplication(redirection: Redirection): boolean {
-  return redirection.type === "Redirect" &&
-    (redirection.operator === ">&" || redirection.operator === "<&") &&
-    redirection.descriptor?.type !== "FileDescriptorVariable" &&
-    /^[0-9-]$/.test(redirection.target?.text ?? "");
+function isDuplication({ operator, descriptor, target }: Redirect): boolean {
+  return (operator === ">&" || operator === "<&") && descriptor?.type !== "FileDescriptorVariable" &&
+    /^[0-9-]$/.test(target?.text ?? "");
 }
 
-function isStatic(word: Word): boolean {
-  return (word.parts ?? []).every(isStaticPart);
+function isStatic(part: WordPart): boolean {
+  return part.type === "Literal" || part.type === "SingleQuoted" ||
+    (part.type === "DoubleQuoted" && part.parts.every((child) => child.type === "Literal"));
 }
 
-function isStaticPart(part: WordPart): boolean {
-  switch (part.type) {
-    case "Literal":
-    case "SingleQuoted":
-      return true;
-    case "DoubleQuoted":
-      return part.parts.every((child) => child.type === "Literal");
+// `cd`, `umask` and `pushd` are ordinary candidates: of the environment of later commands they change only PWD, and a
+// rule sees them by name.
+const STATE_BUILTINS: ReadonlySet<string> = new Set(
+  ("alias bind complete compopt declare enable export getopts hash history let local mapfile " +
+    "nameref read readarray readonly set setenv shift shopt typeset unalias unset unsetenv " +
+    // ksh93, mksh and yash.
+    "alarm array bindkey compound enum float global integer print vmap vpath " +
+    // zsh.
+    "disable getln private pushln rehash setopt ttyctl unfunction unhash unsetopt vared zcompile zformat " +
+    "zparseopts zstyle").split(" "),
+);
+
+const JOB_CONTROL: ReadonlySet<string> = new Set("bg disown fg stop suspend".split(" "));
+
+const SHELLS = "sh bash dash zsh ksh csh tcsh fish ash mksh pdksh oksh rbash rksh yash pwsh powershell " +
+  "hush lksh posh rksh93 rzsh bash-static mksh-static zsh-static login newgrp";
+
+const WRAPPERS =
+  "env eval exec command nice nohup timeout stdbuf xargs busybox ionice chrt setarch linux32 linux64 " +
+  "catchsegv rlwrap script watch time " +
+  // Privilege.
+  "sudo su doas pkexec runuser sg sudoedit run0 gosu su-exec dzdo " +
+  // Text that becomes a command of this shell, now or later.
+  ". source trap builtin coproc compgen fc jobs " +
+  // The same in ksh93, mksh and zsh, where `-` runs the words after it.
+  "autoload functions hist r redirect - emulate noglob run-help sched which-command zle zmodload zregexparse " +
+  // New session, root, namespace, unit, limits or lock around a command.
+  "setsid chroot unshare nsenter systemd-run systemd-inhibit start-stop-daemon flock setpriv setuidgid envdir " +
+  "envuidgid softlimit chpst prlimit taskset numactl choom cpulimit bwrap firejail fakeroot proxychains torsocks " +
+  "dbus-run-session xvfb-run unbuffer chronic run-parts " +
+  // Tracers and multi-call programs.
+  "strace ltrace gdb valgrind parallel sem toybox entr screen tmux ld.so";
+
+const INTERPRETERS = "python python2 python3 perl ruby node nodejs php lua tclsh awk gawk nawk mawk " +
+  "pypy pypy3 luajit expect wish deno bun rscript";
+
+const HIDING: ReadonlySet<string> = new Set([SHELLS, WRAPPERS, INTERPRETERS].join(" ").split(" "));
+
+// `python3.12`, `node18`, `perl5.36-x86_64-linux-gnu`, `zsh-5.9`; not `python3-config`, not `php-fpm`.
+const VERSIONED =
+  /^(?:python[23]?|pypy3?|node|nodejs|ruby|php|perl|lua|tclsh|wish|guile)\.?\d[\d.]*[a-z]?(?:-dbg|-[a-z0-9_]+-linux-gnu)?$/;
+const VERSIONED_SHELL = /^(?:bash|zsh|ksh|mksh|dash|fish|gawk)[-.]?\d[\d.]*$/;
+const DYNAMIC_LOADER = /^ld-(?:linux|musl)[a-z0-9_.-]*$/;
+
+const FIND_ACTIONS: ReadonlySet<string> = new Set(["-exec", "-execdir", "-ok", "-okdir"]);
+
+/**
+ * Why the words of one command hide its effect, or undefined. Programs are compared by the last part of their path,
+ * without a leading `-` and in lower case (some file systems ignore case). Builtins are compared by the whole name,
+ * because a path never means a builtin (only in ksh93 `/opt/ast/bin/cat` and eight others).
+ */
+function findHiddenCommand(words: readonly string[]): string | undefined {
+  const [name = "", ...rest] = words;
+  if (name === "" || /\s/.test(name)) return "command name that is empty or contains a blank";
+  if (STATE_BUILTINS.has(name) || assignsThroughOption(name, rest)) {
+    return `builtin ${quoteText(name)} that changes the shell's environment`;
+  }
+  if (name.startsWith("%") || JOB_CONTROL.has(name)) return "job control";
+  if (someShellComputes(name, rest)) {
+    return `builtin ${quoteText(name)} with an argument that some shells compute`;
+  }
+  const base = (name.toLowerCase().split("/").findLast((part) => part !== "") ?? "").replace(/^-(?=.)/, "");
+  if (
+    HIDING.has(base) || VERSIONED.test(base) || VERSIONED_SHELL.test(base) || DYNAMIC_LOADER.test(base) ||
+    (base === "find" && rest.some((word) => FIND_ACTIONS.has(word)))
+  ) {
+    return `program ${quoteText(base)} that runs another command`;
+  }
+  return undefined;
+}
+
+// `printf -v x`, bash's `wait -p x`, and `test -v 'x[$(id)]'`, which even runs the command in the subscript.
+function assignsThroughOption(name: string, rest: readonly string[]): boolean {
+  switch (name) {
+    case "printf":
+      return /^-./.test(rest[0] ?? "") && rest[0] !== "--";
+    case "wait":
+      return rest.some((word) => /^-[a-z]*p/.test(word));
+    case "test":
+    case "[":
+      return rest.some((word) => word === "-v" || word === "-R");
     default:
       return false;
   }
+}
+
+const INTEGER = /^[-+]?\d+$/;
+
+/**
+ * Whether an argument that should be a number is not one. bash and dash report an error, but ksh93, mksh and zsh
+ * compute it as an expression, which can assign (`PATH=1`) and run commands (`x[$(id)]`, in its own text or in a
+ * variable that it names).
+ */
+function someShellComputes(name: string, rest: readonly string[]): boolean {
+  switch (name) {
+    case "printf":
+      return printfComputes(rest[0] === "--" ? rest.slice(1) : rest);
+    case "test":
+    case "[":
+      return testComputes(rest);
+    case "exit":
+    case "return":
+    case "break":
+    case "continue":
+    case "logout":
+    case "bye":
+      return !rest.every((word) => word === "--" || INTEGER.test(word));
+    case "ulimit":
+      return !rest.every((word) => /^(?:-[A-Za-z]+\d*|\d+|unlimited)$/.test(word));
+    default:
+      return false;
+  }
+}
+
+const COMPARISON = /^-(?:eq|ne|lt|le|gt|ge)$/;
+
+function testComputes(rest: readonly string[]): boolean {
+  return rest.some((word, index) => {
+    const [before = "", after = ""] = [rest[index - 1], rest[index + 1]];
+    if (COMPARISON.test(word)) return !INTEGER.test(before) || !INTEGER.test(after);
+    return word === "-t" && !/^(?:\d*|\])$/.test(after);
+  });
+}
+
+// The conversions that every shell reads alike. Not `%n`, which assigns, and no width `*`.
+const CONVERSION = /%(?:%|[-+ 0#']*(?:[1-9]\d*)?(?:\.\d*)?([sbcqdiouxXeEfFgGaA])|\([^()]*\)T)/g;
+// ksh93 and zsh decode `\u0025` before they search for `%`. Octal and hexadecimal escapes overflow.
+const SAFE_ESCAPE = /\\(?:[\\abefnrtv"']|(?![0-7]*45)[0-7]|x(?![0-9a-fA-F]*25)[0-9a-fA-F])/g;
+
+function printfComputes([format = "", ...values]: readonly string[]): boolean {
+  const read = format.replace(SAFE_ESCAPE, "\n");
+  if (/[\\%]/.test(read.replace(CONVERSION, "\n"))) return true;
+  const kinds = [...read.matchAll(CONVERSION)].filter(([text]) => text !== "%%");
+  return values.some((value, index) =>
+    /[diouxXeEfFgGaA]/.test(kinds[index % kinds.length]?.[1] ?? "") && !NUMBER.test(value)
+  );
+}
+
+// `'a` is the number of the character.
+const NUMBER = /^(?:[-+]?(?:\d+(?:\.\d*)?|0[xX][0-9a-fA-F]+)|['"].)$/u;
+
+const SUDO_USER = /^[a-zA-Z0-9_][a-zA-Z0-9_.-]{0,31}$/;
+
+const SHELL_ONLY: ReadonlySet<string> = new Set(
+  (". : alias bg break builtin cd command continue declare dirs disown eval exec exit export fc fg getopts hash " +
+    "jobs let local logout popd pushd read readonly return set shift shopt source suspend times trap type typeset " +
+    "ulimit umask unalias unset wait").split(" "),
+);
+
+/** Whether a text can name an account for sudo: no option, no second word, at most 32 characters. */
+export function isSudoUser(user: string): boolean {
+  return SUDO_USER.test(user);
+}
+
+/** The outcome of a request for sudo; `undefined` if the request has none. */
+export type Elevation =
+  | { readonly kind: "elevated"; readonly user: string; readonly prefix: string }
+  | { readonly kind: "denied"; readonly reason: string }
+  | undefined;
+
+/** Decides the request for sudo of an intent on a host. */
+export function resolveElevation(
+  { name, allowSudo, allowedSudoUsers }: {
+    readonly name: string;
+    readonly allowSudo: boolean;
+    /** In addition to root. */
+    readonly allowedSudoUsers: ReadonlySet<string>;
+  },
+  { sudo, sudoUser }: { readonly sudo: boolean; readonly sudoUser: string },
+): Elevation {
+  if (!sudo) return undefined;
+  const deny = (reason: string) => ({ kind: "denied", reason }) as const;
+  if (!allowSudo) return deny(`host ${quoteText(name)} does not allow elevation (allow_sudo=false)`);
+  const user = canonicalSudoUser(sudo, sudoUser);
+  if (!isSudoUser(user)) return deny(`invalid sudo_user: ${quoteText(user)}`);
+  return user === "root" || allowedSudoUsers.has(user)
+    ? { kind: "elevated", user, prefix: elevationPrefix(user) }
+    : deny(`sudo_user ${quoteText(user)} is not allowed on ${quoteText(name)}`);
+}
+
+/**
+ * The words that elevate a command to an account; an empty name is root.
+ *
+ * @throws {RangeError} if the name is not that of an account
+ */
+export function elevationPrefix(sudoUser: string): string {
+  const user = canonicalSudoUser(true, sudoUser);
+  if (!isSudoUser(user)) throw new RangeError("Cannot elevate to an account of this name");
+  return user === "root" ? "sudo -n" : `sudo -n -u ${user}`;
+}
+
+/**
+ * The text that runs a command elevated. One simple command of known words becomes `<prefix> -- word…`, which a
+ * narrow sudoers rule can name. Everything else, and shell builtins (`cd`, `umask`), becomes
+ * `<prefix> -- /bin/sh -c '<command>'`.
+ */
+export function elevateCommand(prefix: string, command: string): string {
+  const wellFormed = command.toWellFormed();
+  const words = findPlainWords(wellFormed);
+  return words === undefined
+    ? `${prefix} -- /bin/sh -c ${singleQuote(wellFormed)}`
+    : `${prefix} -- ${words.map(shellQuote).join(" ")}`;
+}
+
+function findPlainWords(command: string): readonly string[] | undefined {
+  const parsed = parseScript(command);
+  if (parsed.kind === "refused" || parsed.commands.length !== 1) return undefined;
+  const [only] = parsed.commands;
+  if (only === undefined || only.duplications > 0) return undefined;
+  const [name = ""] = only.words;
+  // sudo reads a leading word with `=` as an environment assignment.
+  return name === "" || name.includes("=") || SHELL_ONLY.has(name) ? undefined : only.words;
+}
+
+/** The account for sudo in one spelling: empty without sudo, `root` if none is named. */
+export function canonicalSudoUser(sudo: boolean | undefined, sudoUser: string | undefined): string {
+  return sudo === true ? sudoUser || "root" : "";
+}
+
+/** The elevation of a request in records: `sudo:<account>`, or empty. */
+export function elevationLabel(sudo: boolean | undefined, sudoUser: string | undefined): string {
+  const user = canonicalSudoUser(sudo, sudoUser);
+  return user === "" ? "" : `sudo:${user}`;
 }

@@ -1,34 +1,24 @@
 /**
- * A lexer for the part of the shell language on which every shell agrees: words, quotes, `;`, `&&`, `||`, `|`,
- * comments and the duplication of a file descriptor. Whatever a shell would expand, run apart, or read
- * otherwise than its sibling is refused here with its name; see `shell.ts` for the whole check.
+ * A strict lexer for the part of the shell language on which all shells agree: words, quotes, `;`, `&&`, `||`, `|`,
+ * comments and the duplication of a file descriptor. It rejects, with the name of the construct, everything that a
+ * shell would expand, run separately, or read differently from another shell.
  *
- * Each rule was tried in dash, bash, bash --posix and busybox ash. Where they differ the text is refused:
- * `$'…'` (dash keeps the `$`), `10>&1` (dash passes the word `10`), `a=~` (bash expands it), `"$[1]"` (bash
- * computes it), `2>&1>&2` (dash reads the second `1` as a descriptor), `"漢\""` (in Big5 the `\` is half of a letter).
- *
- * ```ts
- * import assert from "node:assert/strict";
- * import { lexShell } from "./shell_lexer.ts";
- *
- * const lexed = lexShell("ps 'a x' 2>&1 | head");
- * assert.equal(lexed.kind, "lexed");
- * assert.deepEqual(lexShell("ps > out"), { kind: "refused", reason: "file redirect" });
- * ```
+ * Each rule was tried in dash, bash, bash --posix and busybox ash. Examples of differences: `$'…'` (dash keeps the
+ * `$`), `10>&1` (dash passes the word `10`), `a=~` (bash expands it), `"$[1]"` (bash computes it), `2>&1>&2` (dash
+ * reads the second `1` as a descriptor), `"漢\""` (in Big5 the `\` is half of a letter).
  *
  * @module
  */
 import { isUnsafe } from "../text.ts";
-import { isReservedWord } from "./shell_names.ts";
 
-/** What stands between two commands. */
+/** An operator between two commands. */
 export type CommandOperator = ";" | "&&" | "||" | "|";
 
-/** One simple command: its words with the quotes removed. */
-export interface SimpleCommand {
+/** One simple command without quotes. */
+interface SimpleCommand {
   /** At least one; the first is the command's name. */
   readonly words: readonly string[];
-  /** How many descriptor duplications (`2>&1`, `>&-`) belong to it. */
+  /** The number of its descriptor duplications (`2>&1`, `>&-`). */
   readonly duplications: number;
 }
 
@@ -37,14 +27,14 @@ export interface LexedShell {
   readonly kind: "lexed";
   /** In source order, at least one. */
   readonly commands: readonly SimpleCommand[];
-  /** `operators[i]` stands between `commands[i]` and `commands[i + 1]`. A trailing `;` is not kept. */
+  /** `operators[i]` is between `commands[i]` and `commands[i + 1]`. A trailing `;` is dropped. */
   readonly operators: readonly CommandOperator[];
 }
 
-/** A construct that is not accepted. */
+/** A rejected construct. */
 export interface LexRefusal {
   readonly kind: "refused";
-  /** Its name, a few words in lower case. */
+  /** The name of the construct, a few words in lower case. */
   readonly reason: string;
 }
 
@@ -53,14 +43,25 @@ export function refuse(reason: string): LexRefusal {
   return { kind: "refused", reason };
 }
 
-// `name=`, `name+=`, in ksh93, yash and zsh also `é=`, `a.b=` and `1=`. Decided on the decoded word, so a quoted
-// one is refused too: nobody needs a program of that name, and sudo and env would read it as an assignment.
+// The last line: zsh's.
+const RESERVED: ReadonlySet<string> = new Set(
+  ("! case coproc do done elif else esac fi for function if in namespace select then time until while " +
+    "[[ ]] end foreach nocorrect repeat").split(" "),
+);
+
+/** Whether a shell reads this unquoted word as syntax in the place of a command's name. */
+export function isReservedWord(word: string): boolean {
+  return RESERVED.has(word);
+}
+
+// `name=`, `name+=`, in ksh93, yash and zsh also `é=`, `a.b=` and `1=`. The decoded word decides, so a quoted one is
+// rejected, too: sudo and env would read it as an assignment, and no program has such a name.
 const ASSIGNMENT = /^[^/]+=/;
 
-// The rules judge each simple command by itself, so thousands of short ones would multiply the work of a line.
+// The rules judge each simple command, so thousands of short commands would multiply the work of a line.
 const MAX_COMMANDS = 64;
 
-/** Cuts a text into simple commands, or says which construct is not one. Linear in the length of the text. */
+/** Splits a text into simple commands, or names the construct that is none. Linear in the length of the text. */
 export function lexShell(text: string): LexedShell | LexRefusal {
   const commands: SimpleCommand[] = [];
   const operators: CommandOperator[] = [];
@@ -104,35 +105,28 @@ export function lexShell(text: string): LexedShell | LexRefusal {
   }
 }
 
-/** What {@linkcode nextToken} found; `next` is the offset behind it. */
+/** A token; `next` is the offset after it. A word with a quoted part is never a reserved word. */
 type Token =
   | LexRefusal
-  | { readonly kind: "end"; readonly next: number }
+  | { readonly kind: "end" | "duplication"; readonly next: number }
   | { readonly kind: "operator"; readonly operator: CommandOperator; readonly next: number }
-  | { readonly kind: "duplication"; readonly next: number }
-  | {
-    readonly kind: "word";
-    readonly text: string;
-    /** Whether any part of it was quoted; a quoted word is never a reserved one. */
-    readonly quoted: boolean;
-    readonly next: number;
-  };
+  | { readonly kind: "word"; readonly text: string; readonly quoted: boolean; readonly next: number };
 
-/** A part of a word, decoded. */
+/** A decoded part of a word. */
 interface Part {
   readonly kind: "part";
   readonly text: string;
   readonly next: number;
 }
 
-/** Reads the token at or behind `at`; `atName`: the command has no word yet. */
+/** Reads the next token; `atName`: the command has no word yet. */
 function nextToken(text: string, at: number, atName: boolean): Token {
   while (isBlank(text[at])) at += 1;
   switch (text[at]) {
     case undefined:
       return { kind: "end", next: at };
     case "#":
-      // The comment runs to the end of the line, and the text has only one.
+      // The text has one line, so the comment ends it.
       return { kind: "end", next: text.length };
     case "|":
       if (text.startsWith("|&", at)) return refuse("pipe of standard error");
@@ -166,7 +160,7 @@ function nameParenthesis(text: string, at: number, atName: boolean): string {
   return text[behind] === ")" ? "function definition" : "unquoted parenthesis";
 }
 
-/** A descriptor number and its redirect, or undefined when a word begins here. */
+/** A descriptor number and its redirect, or undefined if a word begins here. */
 function readDescriptor(text: string, at: number): Token | undefined {
   let behind = at;
   while (isDigit(text[behind])) behind += 1;
@@ -184,17 +178,13 @@ function readRedirect(text: string, at: number): Token {
   let target = at + 2;
   while (isBlank(text[target])) target += 1;
   const isDescriptor = isDigit(text[target]) || text[target] === "-";
-  // Anything that follows at once makes it a file name, a longer number or bash's `1-`.
+  // A character directly after it makes it a file name, a longer number or bash's `1-`.
   if (!isDescriptor || !isWordEnd(text[target + 1])) return refuse("file redirect");
   return { kind: "duplication", next: target + 1 };
 }
 
 function readWord(text: string, start: number, atName: boolean): Token {
   if (atName && text.startsWith("[[", start)) return refuse('reserved word "[["');
-  // zsh puts the path of the program `ls` in place of `=ls`.
-  if (text[start] === "=" && !endsWord(text[start + 1])) {
-    return refuse("leading =, which shells read differently");
-  }
   let at = start;
   let word = "";
   let quoted = false;
@@ -204,7 +194,7 @@ function readWord(text: string, start: number, atName: boolean): Token {
     if (part.kind === "refused") {
       return part.reason === "brace expansion" && atName && at === start ? refuse("brace group") : part;
     }
-    // zsh puts the path of the program `ls` in place of `=ls`, as it expands a tilde, also behind empty quotes.
+    // zsh replaces `=ls` by the path of the program `ls`, also after empty quotes.
     if (word === "" && text[at] === "=" && !endsWord(text[at + 1])) {
       return refuse("leading =, which shells read differently");
     }
@@ -216,7 +206,7 @@ function readWord(text: string, start: number, atName: boolean): Token {
   return { kind: "word", text: word, quoted, next: at };
 }
 
-/** One quoted stretch, or one unquoted character; `tilde`: a `~` here would be expanded by some shell. */
+/** A quoted part, or one unquoted character; `tilde`: some shell would expand a `~` here. */
 function readPart(text: string, at: number, tilde: boolean): Part | LexRefusal {
   const character = String.fromCodePoint(text.codePointAt(at) ?? 0);
   switch (character) {
@@ -243,7 +233,7 @@ function readPart(text: string, at: number, tilde: boolean): Part | LexRefusal {
     case "~":
       return tilde ? refuse("tilde expansion") : plain(character, at);
     default:
-      // A locale may take such a character for a blank, and no reader sees it.
+      // Some locales treat such a character as a space, and no reader sees it.
       return isUnsafe(character) ? refuse("unquoted invisible character") : plain(character, at);
   }
 }
@@ -252,7 +242,7 @@ function plain(character: string, at: number): Part {
   return { kind: "part", text: character, next: at + character.length };
 }
 
-/** `at` is behind the opening quote. */
+/** `at` is after the opening quote. */
 function readDoubleQuoted(text: string, at: number): Part | LexRefusal {
   let decoded = "";
   while (at < text.length) {
@@ -276,15 +266,15 @@ function readDoubleQuoted(text: string, at: number): Part | LexRefusal {
 const LOCALES_DIFFER = "letter beyond ASCII before a sign, which locales read differently";
 
 /**
- * Whether a shell may take the `\` or `|` here for the second half of a letter: in GBK, GB18030 and Big5 letters have
- * two bytes, the second from 0x40 on, and the last of UTF-8's three may be the first of such two. Clients can choose
- * the locale where sshd has `AcceptEnv LC_*`, as in Debian. Quotes, `;` and `&` are below 0x40.
+ * Whether a shell may read the `\` or `|` here as the second half of a letter. In GBK, GB18030 and Big5, letters have
+ * two bytes, the second from 0x40 on, and the last byte of a UTF-8 letter may be the first of two. Clients can choose
+ * the locale if sshd has `AcceptEnv LC_*`, as in Debian. Quotes, `;` and `&` are below 0x40.
  */
 function mayBeHalfALetter(text: string, at: number): boolean {
   return text.charCodeAt(at - 1) > 0x7f;
 }
 
-/** Whether a `$` inside double quotes stays a `$` in every shell when this follows it. */
+/** Whether a `$` inside double quotes stays a `$` in every shell if this character follows it. */
 function isLiteralDollar(following: string | undefined): boolean {
   return following !== undefined && " \t\"/|).,:;]}<>&%'\\".includes(following);
 }
@@ -311,13 +301,13 @@ function isDigit(character: string | undefined): boolean {
   return character !== undefined && character >= "0" && character <= "9";
 }
 
-/** Where a word ends, before it is known whether what follows is accepted. */
+/** Whether a word ends here, whether or not the next construct is accepted. */
 function endsWord(character: string | undefined): boolean {
   return isWordEnd(character) || character === "<" || character === ">" || character === "(" ||
     character === ")";
 }
 
-/** Where a word ends with something that cannot change how it is read. */
+/** Whether a word ends here with a character that cannot change its meaning. */
 function isWordEnd(character: string | undefined): boolean {
   return character === undefined || isBlank(character) || character === "|" || character === "&" ||
     character === ";";

@@ -1,86 +1,90 @@
 /**
- * The decision about one SSH intent: whether a caller may have a certificate for a host, and with what in it.
+ * The decision about one SSH intent: whether a caller gets a certificate for a host, and its contents.
  *
- * The gates stand in a fixed order and the first that fails names the denial. Group RBAC by the callers table
- * ({@linkcode mayUseHost}) is a gate of its own in front of these.
- *
- * ```ts
- * import assert from "node:assert/strict";
- * import { compilePolicy } from "@gateway/shared/policy";
- * import { decideSsh, toWireDecision } from "@gateway/shared/policy";
- *
- * const compiled = compilePolicy({
- *   hosts: {
- *     web01: {
- *       addr: "10.0.0.1:22",
- *       user: "deploy",
- *       host_key: "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIIqI4910CfGV/VLbLTy6XXLKZwm/HZQSG/N0iAG0D29c",
- *       principal: "host:web01",
- *       command_policy: { mode: "allowlist", allow: ["^uptime$"] },
- *     },
- *   },
- *   callers: {},
- *   command_policies: {},
- *   group_command_policies: {},
- *   max_ttl_seconds: 0,
- * });
- * assert(compiled.kind === "ok");
- * const intent = {
- *   caller: "broker-1",
- *   endUser: "",
- *   endUserGroups: null,
- *   host: "web01",
- *   role: "target",
- *   purpose: "oneshot",
- *   sessionMode: "",
- *   command: "uptime",
- *   ttlSeconds: 0,
- *   sudo: false,
- *   sudoUser: "",
- *   pty: false,
- *   fileTransfer: false,
- *   contentSha256: "",
- * };
- * const decision = decideSsh(compiled.policy, intent);
- * assert.deepEqual(toWireDecision(decision), {
- *   allowed: true,
- *   matched_rule: "allow:^uptime$",
- *   force_command: "uptime",
- *   ttl_seconds: 300,
- *   enforcement: "enforce",
- * });
- * assert.equal(decideSsh(compiled.policy, { ...intent, command: "uptime; id" }).kind, "denied");
- * ```
+ * The gates have a fixed order, and the first that fails is the reason of the denial. {@linkcode mayUseHost}, the
+ * check of groups by the callers table, comes before all of them.
  *
  * @module
  */
 import { isUnsafe, quoteText } from "../text.ts";
 import { finish, type Steps } from "../clock.ts";
-import type { CompiledHost, CompiledPolicy } from "./compile.ts";
-import { elevateCommand, type Elevation, elevationLabel, resolveElevation } from "./elevation.ts";
-import { type LiveGrants, NO_GRANTS } from "./grants.ts";
-import { decideHostCommand, type HostCommandVerdict } from "./host_command.ts";
+import {
+  type Enforcement,
+  PURPOSES,
+  type Role,
+  ROLES,
+  SESSION_MODES,
+  type SignRequest,
+  type WireDecision,
+} from "../wire/sign.ts";
+import type { CompiledCaller, CompiledPolicy } from "./compile.ts";
+import type { CompiledHost } from "./compile_host.ts";
+import {
+  type AllowedCommand,
+  decideHostCommand,
+  type GatedCommand,
+  type LiveGrants,
+  NO_GRANTS,
+} from "./grants.ts";
+import { elevateCommand, type Elevation, elevationLabel, resolveElevation } from "./shell.ts";
 import { stopOnDisconnect } from "./stop_on_disconnect.ts";
-import type { AllowedSsh, DeniedSsh, SshDecision, SshIntent } from "./ssh_decision.ts";
-import { PURPOSES, ROLES, SESSION_MODES, type WireDecision } from "../wire/sign.ts";
-import { isAllowedCaller } from "./rbac.ts";
 
-export { visibleRules } from "./host_rules.ts";
-export { mayComeFrom, mayUseHost, mayUseSome, visibleHosts } from "./rbac.ts";
-export type { AllowedSsh, DeniedSsh, SshDecision } from "./ssh_decision.ts";
-export type { SshIntent } from "./ssh_decision.ts";
+/** A denied intent. */
+export interface DeniedSsh {
+  readonly kind: "denied";
+  /** For people; host, caller and user in quotes. */
+  readonly reason: string;
+  /** `deny:<pattern>`, `allowlist:no-match`, `shell-parse:<reason>`, or empty if no rule denied. */
+  readonly matchedRule: string;
+  /** Empty unless a command policy was evaluated. */
+  readonly enforcement: Enforcement | "";
+  /** Absent for an unknown host. */
+  readonly host: CompiledHost | undefined;
+}
+
+/** An allowed intent, with the contents of its certificate. */
+export interface AllowedSsh extends AllowedCommand {
+  readonly host: CompiledHost;
+  readonly role: Role;
+  /** Elevated if sudo was requested; empty: none. */
+  readonly forceCommand: string;
+  /** The command of a session as its envelope has it, on a sealed host; else empty. */
+  readonly sealedCommand: string;
+  /** The standard input of that command in an envelope of v3: `none`, `watch` or a SHA-256. */
+  readonly sealedStdin: string;
+  /** The prefix for the commands of a session; empty for a one-shot command. */
+  readonly elevationPrefix: string;
+  /** The prefix for the KeyId, also of one-shot commands; empty: not elevated. */
+  readonly sudoPrefix: string;
+  /** For the audit record: `sudo:<user>` or empty. */
+  readonly elevation: string;
+  /** Within all caps. */
+  readonly ttlSeconds: number;
+  readonly pty: boolean;
+}
+
+/** The decision about an intent. */
+export type SshDecision = DeniedSsh | AllowedSsh;
+
+/** A caller's intent. `role`, `purpose` and `sessionMode` are unchecked: unknown values are denied. */
+export interface SshIntent extends GatedCommand {
+  /** `null`: no filter. `[]`: the user is in no group, and every host is denied. */
+  readonly endUserGroups: readonly string[] | null;
+  readonly role: string;
+  readonly purpose: string;
+  readonly sessionMode: string;
+  /** The requested lifetime. The cap replaces a value that is not positive or above the cap. */
+  readonly ttlSeconds: number;
+  readonly pty: boolean;
+}
 
 /**
- * What a bastion's certificate is locked to: any shell ends at once. Forwarding is a channel of its own, which sshd
- * opens without asking the force-command. A builtin: nothing is looked up in a PATH.
+ * The force-command of a bastion's certificate: any shell ends immediately. sshd opens forwarding channels without the
+ * force-command. A builtin needs no PATH.
  */
 export const BASTION_COMMAND = "exit 1";
 
-/**
- * Decides an intent. Total and pure: a lone surrogate in the command counts as U+FFFD, also in what is signed.
- *
- * @param live the grants and waivers to take in, and the time; none by default
- */
+/** Decides an intent. Total and pure. A lone surrogate in the command counts as U+FFFD, also in what is signed. */
 export function decideSsh(
   policy: CompiledPolicy,
   request: SshIntent,
@@ -95,160 +99,117 @@ export function* decideSshSteps(
   request: SshIntent,
   live: LiveGrants,
 ): Steps<SshDecision> {
-  const intent: SshIntent = request.command.isWellFormed()
-    ? request
-    : { ...request, command: request.command.toWellFormed() };
+  const intent = { ...request, command: request.command.toWellFormed() };
   const host = policy.hosts.get(intent.host);
+  const deny = (reason: string): DeniedSsh => ({
+    kind: "denied",
+    reason,
+    matchedRule: "",
+    enforcement: "",
+    host,
+  });
   if (host === undefined) return deny(`no policy for host: ${quoteText(intent.host)}`);
-  const early = findEarlyDenial(host, intent);
-  if (early !== undefined) return deny(early, { host });
+  const early = firstDenial(EARLY_GATES, host, intent);
+  if (early !== undefined) return deny(early);
   const elevation = intent.role === "target" ? resolveElevation(host, intent) : undefined;
-  if (elevation?.kind === "denied") return deny(elevation.reason, { host });
-  const late = findLateDenial(host, intent);
-  if (late !== undefined) return deny(late, { host });
+  if (elevation?.kind === "denied") return deny(elevation.reason);
+  const late = firstDenial(LATE_GATES, host, intent);
+  if (late !== undefined) return deny(late);
   const verdict = yield* decideHostCommand(host, intent, live);
-  switch (verdict.kind) {
-    case "denied":
-      return deny(verdict.reason, { host, matchedRule: verdict.rule, enforcement: verdict.enforcement });
-    case "allowed":
-      // A dry run is told too: an answer that says yes where the certificate would be refused helps nobody.
-      if (host.principal === "") return deny("principal is required", { host });
-      return allow({ host, intent, elevation, verdict });
-    default:
-      return verdict satisfies never;
-  }
+  if (verdict.kind === "denied") return { ...verdict, host };
+  // Also for a dry run: it must not allow an intent whose certificate would be denied.
+  if (host.principal === "") return deny("principal is required");
+  return allow(host, intent, elevation, verdict);
 }
 
-function deny(reason: string, details: Partial<Omit<DeniedSsh, "kind" | "reason">> = {}): DeniedSsh {
-  return { kind: "denied", reason, matchedRule: "", enforcement: "", host: undefined, ...details };
-}
-
-function allow({ host, intent, elevation, verdict }: {
-  readonly host: CompiledHost;
-  readonly intent: SshIntent;
-  readonly elevation: Extract<Elevation, { kind: "elevated" }> | undefined;
-  readonly verdict: Extract<HostCommandVerdict, { kind: "allowed" }>;
-}): AllowedSsh {
+function allow(
+  host: CompiledHost,
+  intent: SshIntent,
+  elevation: Extract<Elevation, { kind: "elevated" }> | undefined,
+  verdict: AllowedCommand,
+): AllowedSsh {
+  const { seal, stopOnDisconnect: stops, maxTtlSeconds } = host;
+  const { command, pty, fileTransfer, contentSha256, ttlSeconds } = intent;
   const isTarget = intent.role === "target";
   const isOneshot = intent.purpose === "oneshot";
   const sudoPrefix = elevation?.prefix ?? "";
-  const { rule, enforcement, warning, wouldDeny, wouldRequireApproval } = verdict;
+  // sshd hangs up a terminal itself, and a transfer reads the standard input.
+  const watchesStdin = stops && !pty && !fileTransfer;
+  const text = () => {
+    if (watchesStdin) return stopOnDisconnect(sudoPrefix, command);
+    return sudoPrefix === "" ? command : elevateCommand(sudoPrefix, command);
+  };
   return {
-    kind: "allowed",
+    ...verdict,
     host,
     role: isTarget ? "target" : "bastion",
-    forceCommand: bakeForceCommand(host, intent, sudoPrefix),
-    sealedCommand: isTarget && !isOneshot && host.seal !== undefined && intent.command !== ""
-      ? bakeCommand(host, intent, sudoPrefix)
-      : "",
-    sealedStdin: stdinOf(host, intent),
+    // The commands of a session are decided one by one: only the shim of a sealed host can lock its certificate.
+    forceCommand: isTarget && isOneshot ? text() : seal?.forceCommand ?? (isTarget ? "" : BASTION_COMMAND),
+    sealedCommand: isTarget && !isOneshot && seal !== undefined && command !== "" ? text() : "",
+    sealedStdin: watchesStdin ? "watch" : fileTransfer && contentSha256 !== "" ? contentSha256 : "none",
     elevationPrefix: isOneshot ? "" : sudoPrefix,
     sudoPrefix,
     elevation: elevationLabel(elevation !== undefined, elevation?.user),
-    ttlSeconds: clampTtl(intent.ttlSeconds, host.maxTtlSeconds),
-    requireApproval: verdict.requireApproval,
-    approvalWaived: verdict.approvalWaived,
-    matchedRule: rule,
-    enforcement,
-    warning,
-    wouldDeny,
-    wouldRequireApproval,
-    pty: intent.pty,
+    ttlSeconds: ttlSeconds > 0 && ttlSeconds <= maxTtlSeconds ? ttlSeconds : maxTtlSeconds,
+    pty,
   };
 }
 
-/**
- * What the certificate is locked to. The commands of a session come later, each decided for itself: it is locked to
- * the shim of a sealed host, and on others to nothing.
- */
-function bakeForceCommand(host: CompiledHost, intent: SshIntent, sudoPrefix: string): string {
-  if (intent.role !== "target") return host.seal?.forceCommand ?? BASTION_COMMAND;
-  return intent.purpose === "oneshot" ? bakeCommand(host, intent, sudoPrefix) : host.seal?.forceCommand ?? "";
-}
-
-/** The text that the host is to run. */
-function bakeCommand(host: CompiledHost, intent: SshIntent, sudoPrefix: string): string {
-  const { command } = intent;
-  if (watchesStdin(host, intent)) return stopOnDisconnect(sudoPrefix, command);
-  return sudoPrefix === "" ? command : elevateCommand(sudoPrefix, command);
-}
-
-// A terminal ends its command itself when it is hung up, and a transfer reads the standard input.
-function watchesStdin({ stopOnDisconnect }: CompiledHost, { pty, fileTransfer }: SshIntent): boolean {
-  return stopOnDisconnect && !pty && !fileTransfer;
-}
-
-/** Only a transfer that says what it writes has an input. */
-function stdinOf(host: CompiledHost, intent: SshIntent): string {
-  if (watchesStdin(host, intent)) return "watch";
-  return intent.fileTransfer && intent.contentSha256 !== "" ? intent.contentSha256 : "none";
-}
-
-function clampTtl(requested: number, cap: number): number {
-  return requested > 0 && requested <= cap ? requested : cap;
-}
-
-/** Says why it does not let an intent pass, or nothing. */
-type Gate = (host: CompiledHost, intent: SshIntent) => string | undefined;
-
-// The order is part of the contract: the first denial is the one that is told and audited.
-const EARLY_GATES: readonly Gate[] = [
-  (_host, { role }) => isOneOf(ROLES, role) ? undefined : `unknown role: ${quoteText(role)}`,
-  (_host, { purpose }) => isOneOf(PURPOSES, purpose) ? undefined : `unknown purpose: ${quoteText(purpose)}`,
-  checkSealedSession,
-  checkSessionMode,
-  checkIdentities,
-  checkCommandText,
-  checkCommandPresent,
-  (host, { caller }) =>
-    isAllowedCaller(host, caller)
-      ? undefined
-      : `caller ${quoteText(caller)} not authorised for ${quoteText(host.name)}`,
-  checkEndUserGroups,
-  (host, { role }) =>
-    role === "bastion" && !host.allowAsBastion
-      ? `host ${quoteText(host.name)} is not allowed as a bastion`
-      : undefined,
-  // Compilation refuses such a host; without this gate a bastion certificate would be a shell past its rules.
-  (host, { role }) =>
-    role !== "target" && host.commands.restricts
-      ? `host ${quoteText(host.name)}: command-policy hosts cannot be used as bastions`
-      : undefined,
-];
-
-const LATE_GATES: readonly Gate[] = [
-  (host, { pty }) => pty && !host.allowPty ? forbids(host, "PTY", "allow_pty") : undefined,
-  (host, { fileTransfer }) =>
-    fileTransfer && !host.allowFileTransfer
-      ? forbids(host, "file transfer", "allow_file_transfer")
-      : undefined,
-];
-
-/** The reason of the first gate that denies before elevation, or undefined. */
-function findEarlyDenial(host: CompiledHost, intent: SshIntent): string | undefined {
-  return firstDenial(EARLY_GATES, host, intent);
-}
-
-/** The reason of the first gate that denies between elevation and command policy, or undefined. */
-function findLateDenial(host: CompiledHost, intent: SshIntent): string | undefined {
-  return firstDenial(LATE_GATES, host, intent);
-}
+/** Returns the reason of a denial, or nothing. */
+type Gate = (host: CompiledHost, intent: SshIntent) => string | false | undefined;
 
 function firstDenial(gates: readonly Gate[], host: CompiledHost, intent: SshIntent): string | undefined {
   for (const gate of gates) {
     const reason = gate(host, intent);
-    if (reason !== undefined) return reason;
+    if (typeof reason === "string") return reason;
   }
   return undefined;
 }
 
-/** Nothing in an envelope binds what a shell or a program on a terminal reads from the broker. */
+const isOneOf = (values: readonly string[], value: string) => values.includes(value);
+
+// The order is part of the contract: the first denial is reported and audited.
+const EARLY_GATES: readonly Gate[] = [
+  (_host, { role }) => !isOneOf(ROLES, role) && `unknown role: ${quoteText(role)}`,
+  (_host, { purpose }) => !isOneOf(PURPOSES, purpose) && `unknown purpose: ${quoteText(purpose)}`,
+  checkSealedSession,
+  checkSessionMode,
+  // Both are in the KeyId, whose fields are separated by spaces: `x role=bastion` would add a field.
+  (_host, { caller }) => isUnsafe(caller) && `caller ${quoteText(caller)} contains disallowed characters`,
+  (_host, { endUser }) =>
+    isUnsafe(endUser) && `end_user ${quoteText(endUser)} contains disallowed characters`,
+  checkCommandText,
+  // Without a command the certificate would have no force-command, and so allow any command.
+  (_host, { role, purpose, command }) =>
+    purpose === "oneshot" && role === "target" && command.trim() === "" &&
+    "one-shot command must not be empty",
+  (host, { caller }) =>
+    !isAllowedCaller(host, caller) &&
+    `caller ${quoteText(caller)} not authorised for ${quoteText(host.name)}`,
+  ({ name, groups }, { endUser, endUserGroups }) =>
+    endUserGroups !== null && !endUserGroups.some((group) => groups.includes(group)) &&
+    `user ${quoteText(endUser)} not authorised for ${quoteText(name)} (groups)`,
+  (host, { role }) =>
+    role === "bastion" && !host.allowAsBastion && `host ${quoteText(host.name)} is not allowed as a bastion`,
+  // Compilation rejects such a host. Without this gate a bastion certificate would be a shell without its rules.
+  (host, { role }) =>
+    role !== "target" && host.commands.restricts &&
+    `host ${quoteText(host.name)}: command-policy hosts cannot be used as bastions`,
+];
+
+const LATE_GATES: readonly Gate[] = [
+  (host, { pty }) => pty && !host.allowPty && forbids(host, "PTY", "allow_pty"),
+  (host, { fileTransfer }) =>
+    fileTransfer && !host.allowFileTransfer && forbids(host, "file transfer", "allow_file_transfer"),
+];
+
+/** An envelope does not bind the input that a shell or a program on a terminal reads from the broker. */
 function checkSealedSession(
-  host: CompiledHost,
+  { name, seal }: CompiledHost,
   { role, purpose, sessionMode, pty }: SshIntent,
 ): string | undefined {
-  if (host.seal === undefined || role !== "target" || purpose !== "session") return undefined;
-  const sealed = `host ${quoteText(host.name)} has sealed_exec: sessions`;
+  if (seal === undefined || role !== "target" || purpose !== "session") return undefined;
+  const sealed = `host ${quoteText(name)} has sealed_exec: sessions`;
   if (sessionMode !== "exec") return `${sealed} require mode="exec"`;
   return pty ? `${sealed} have no PTY; use a one-shot command` : undefined;
 }
@@ -258,70 +219,120 @@ function checkSessionMode(
   { role, purpose, sessionMode }: SshIntent,
 ): string | undefined {
   if (purpose !== "session" || isOneOf(SESSION_MODES, sessionMode)) return undefined;
-  // The hop in front of a session has no mode of its own.
+  // A hop before a session has no mode of its own.
   if (role === "bastion" && sessionMode === "") return undefined;
   return `unknown session mode: ${quoteText(sessionMode)}`;
-}
-
-// Both stand in the KeyId, whose fields are divided by blanks: `x role=bastion` would add a field.
-function checkIdentities(_host: CompiledHost, { caller, endUser }: SshIntent): string | undefined {
-  if (isUnsafe(caller)) return `caller ${quoteText(caller)} contains disallowed characters`;
-  return isUnsafe(endUser) ? `end_user ${quoteText(endUser)} contains disallowed characters` : undefined;
 }
 
 function checkCommandText(host: CompiledHost, { purpose, command }: SshIntent): string | undefined {
   const isRuled = purpose === "oneshot" || host.commands.restricts;
   if (isRuled && /[\n\r]/.test(command)) return "command must not contain newline or carriage return";
-  // The host's shell would be given the text up to the NUL, and the rules, or who signs an envelope, saw all of it.
+  // The host's shell would run the text before the NUL, but the rules, or the signer of an envelope, saw all of it.
   const isBound = isRuled || host.seal !== undefined;
   return isBound && command.includes("\0") ? "command must not contain NUL" : undefined;
-}
-
-// Without a command the certificate would have no force-command, and so be a free shell.
-function checkCommandPresent(_host: CompiledHost, { role, purpose, command }: SshIntent): string | undefined {
-  return purpose === "oneshot" && role === "target" && command.trim() === ""
-    ? "one-shot command must not be empty"
-    : undefined;
-}
-
-function checkEndUserGroups(host: CompiledHost, { endUser, endUserGroups }: SshIntent): string | undefined {
-  if (endUserGroups === null || endUserGroups.some((group) => host.groups.includes(group))) return undefined;
-  return `user ${quoteText(endUser)} not authorised for ${quoteText(host.name)} (groups)`;
 }
 
 function forbids(host: CompiledHost, what: string, key: string): string {
   return `host ${quoteText(host.name)} does not allow ${what} (${key}=false)`;
 }
 
-function isOneOf(values: readonly string[], value: string): boolean {
-  return values.includes(value);
+/**
+ * The check of groups by the callers table for the effective caller. An unknown host gives the same result as a
+ * forbidden one, so that names of hosts cannot be probed.
+ */
+export function mayUseHost(policy: CompiledPolicy, caller: string, host: string): "ok" | "group" {
+  return isInGroups(policy, caller, policy.hosts.get(host)?.groups ?? []) ? "ok" : "group";
 }
 
-/** The wire form of a decision. A denial carries no force-command and no ttl. */
+/** Whether the callers table allows a caller any group. */
+export function mayUseSome(policy: CompiledPolicy, caller: string): boolean {
+  return findGroups(policy, caller)?.size !== 0;
+}
+
+/** Whether the callers table allows a caller one of these groups; without a table it allows all. */
+export function isInGroups(policy: CompiledPolicy, caller: string, groups: readonly string[]): boolean {
+  const allowed = findGroups(policy, caller);
+  return allowed === undefined || groups.some((group) => allowed.has(group));
+}
+
+/** Whether a caller's requests may come from this peer: a forwarder, or the caller itself. */
+export function mayComeFrom(policy: CompiledPolicy, caller: string, peer: string): boolean {
+  const onlyVia = rowOf(policy, caller)?.onlyVia;
+  return onlyVia === undefined || onlyVia.has(peer);
+}
+
+/** Whether the own list of a host or cluster allows the caller. */
+export function isAllowedCaller(
+  { allowedCallers }: { readonly allowedCallers: ReadonlySet<string> },
+  caller: string,
+): boolean {
+  return allowedCallers.size === 0 || allowedCallers.has(caller);
+}
+
+/** Undefined without a callers table, and so without restriction. */
+function findGroups(policy: CompiledPolicy, caller: string): ReadonlySet<string> | undefined {
+  return policy.callers.size === 0 ? undefined : rowOf(policy, caller)?.groups ?? new Set();
+}
+
+function rowOf({ callers }: CompiledPolicy, caller: string): CompiledCaller | undefined {
+  return callers.get(caller) ?? callers.get("_default");
+}
+
+/** The decision on the wire. A denial has no force-command and no lifetime. */
 export function toWireDecision(decision: SshDecision): WireDecision {
-  const rule = {
-    ...(decision.matchedRule !== "" && { matched_rule: decision.matchedRule }),
+  const rule = decision.matchedRule !== "" && { matched_rule: decision.matchedRule };
+  const mode = decision.enforcement !== "" && { enforcement: decision.enforcement };
+  if (decision.kind === "denied") return { allowed: false, reason: decision.reason, ...rule, ...mode };
+  return {
+    allowed: true,
+    ...(decision.requireApproval && { require_approval: true }),
+    ...rule,
+    ...(decision.forceCommand !== "" && { force_command: decision.forceCommand }),
+    ttl_seconds: decision.ttlSeconds,
+    ...(decision.elevationPrefix !== "" && { elevation: decision.elevationPrefix }),
+    ...mode,
+    ...(decision.warning !== "" && { warning: decision.warning }),
+    ...(decision.wouldDeny && { would_deny: true }),
+    ...(decision.wouldRequireApproval && { would_require_approval: true }),
   };
-  const enforcement = {
-    ...(decision.enforcement !== "" && { enforcement: decision.enforcement }),
+}
+
+/** The intent of a sign request for the effective caller. */
+export function intentOf(request: SignRequest, caller: string): SshIntent {
+  return {
+    caller,
+    endUser: request.end_user,
+    endUserGroups: request.end_user_groups,
+    host: request.host,
+    role: request.role,
+    purpose: request.purpose,
+    sessionMode: request.session_mode,
+    command: request.command,
+    ttlSeconds: request.ttl_seconds,
+    sudo: request.sudo,
+    sudoUser: request.sudo_user,
+    pty: request.pty,
+    fileTransfer: request.file_transfer,
+    contentSha256: request.content_sha256,
   };
-  switch (decision.kind) {
-    case "denied":
-      return { allowed: false, reason: decision.reason, ...rule, ...enforcement };
-    case "allowed":
-      return {
-        allowed: true,
-        ...(decision.requireApproval && { require_approval: true }),
-        ...rule,
-        ...(decision.forceCommand !== "" && { force_command: decision.forceCommand }),
-        ttl_seconds: decision.ttlSeconds,
-        ...(decision.elevationPrefix !== "" && { elevation: decision.elevationPrefix }),
-        ...enforcement,
-        ...(decision.warning !== "" && { warning: decision.warning }),
-        ...(decision.wouldDeny && { would_deny: true }),
-        ...(decision.wouldRequireApproval && { would_require_approval: true }),
-      };
-    default:
-      return decision satisfies never;
-  }
+}
+
+/** The `command` of an audit record, exactly as in the reference: never the command itself. */
+export function describeSignRequest(request: SignRequest): string {
+  const tokens = [`role=${request.role}`, `purpose=${request.purpose}`];
+  if (request.session_mode !== "") tokens.push(`session_mode=${request.session_mode}`);
+  if (request.end_user !== "") tokens.push(`user=${request.end_user}`);
+  if (request.sudo) tokens.push(`elev=${elevationLabel(request.sudo, request.sudo_user)}`);
+  if (request.pty) tokens.push("pty=1");
+  if (request.file_transfer) tokens.push("ft=1");
+  return tokens.join(" ");
+}
+
+/** The `ext` of the audit records of a request. */
+export function factsOfRequest(
+  { command, content_sha256, host, reason, session_id }: SignRequest,
+):
+  & Pick<SignRequest, "content_sha256" | "reason" | "session_id">
+  & Record<"command_line" | "host_name", string> {
+  return { command_line: command, content_sha256, host_name: host, reason, session_id };
 }

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { compileSample, decideSample, sampleConfig } from "../testing/sample_policy.ts";
-import { visibleHosts } from "./rbac.ts";
-import type { HostPolicy } from "./model.ts";
+import { visibleHosts } from "./host_rules.ts";
 import type { SshIntent } from "./ssh.ts";
+import type { HostPolicy } from "./model.ts";
 import { stopOnDisconnect } from "./stop_on_disconnect.ts";
 
 const STOPS: Partial<HostPolicy> = {

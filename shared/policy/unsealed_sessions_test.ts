@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { compileSample, decideSample, SAMPLE_RULES, sampleConfig } from "../testing/sample_policy.ts";
 import { type HostPolicy, hostPolicy } from "./model.ts";
-import { toHostInfo } from "./rbac.ts";
+import { toHostInfo } from "./host_rules.ts";
 
 const RULED = { command_policy: SAMPLE_RULES, unsealed_sessions: false } as const;
 const SESSION = { purpose: "session", sessionMode: "exec", command: "" };

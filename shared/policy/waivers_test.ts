@@ -1,19 +1,19 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { SAMPLE_NOW, sampleGrant, sampleGrants } from "../testing/sample_grant.ts";
-import { LONGEST_GRANT_TTL_SECONDS } from "../wire/grant.ts";
-import type { Grant } from "./grants.ts";
-import { compilePattern } from "./pattern.ts";
+import { LONGEST_GRANT_TTL_SECONDS } from "../wire/policy.ts";
 import {
   clampWaiverTtl,
   findSameScope,
   type GatedCommand,
+  type Grant,
   isWaived,
   unlearnable,
   waiverPattern,
   type WaiverScope,
   waiverScope,
-} from "./waivers.ts";
+} from "./grants.ts";
+import { compilePattern } from "./command.ts";
 
 const COMMAND = "systemctl restart nginx.service";
 

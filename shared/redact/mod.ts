@@ -4,7 +4,5 @@
  * @module
  */
 
-export { createRedactor, type Redactor } from "./redact.ts";
-export { type RedactConfig, redactConfig } from "./own_rules.ts";
-export { maskSecrets } from "./search.ts";
+export { createRedactor, maskSecrets, type RedactConfig, redactConfig, type Redactor } from "./redact.ts";
 export { createRedactStreams, type OpenRedactStream, type RedactStream } from "./stream.ts";

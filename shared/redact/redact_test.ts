@@ -4,9 +4,8 @@ import fc from "fast-check";
 import { RE2JS } from "re2js";
 import { AppError } from "../errors.ts";
 import { finish } from "../clock.ts";
-import { createRedactor } from "./redact.ts";
-import { findSecrets } from "./search.ts";
-import { Searched } from "./searched.ts";
+import { createRedactor, findSecrets } from "./redact.ts";
+import { Searched } from "./catalog.ts";
 import { COMMAND_SAMPLES } from "./testing/samples.ts";
 
 const redact = createRedactor(undefined);

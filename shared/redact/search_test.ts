@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { finish } from "../clock.ts";
 import { assertLinearWork } from "../testing/linear_work.ts";
-import { findSecrets, maskSecrets } from "./search.ts";
-import { Searched } from "./searched.ts";
+import { findSecrets, maskSecrets } from "./redact.ts";
+import { Searched } from "./catalog.ts";
 import { COMMAND_SAMPLES, DOCUMENT_SAMPLES } from "./testing/samples.ts";
 
 const mask = (text: string) => finish(maskSecrets(text, "documents", () => "[REDACTED]"));

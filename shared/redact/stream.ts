@@ -2,17 +2,6 @@
  * Masks secrets in text that arrives in pieces, as a command's output does: a secret is found wherever the pieces
  * end.
  *
- * ```ts
- * import assert from "node:assert/strict";
- * import { createRedactStreams } from "@gateway/shared/redact";
- *
- * const openStream = createRedactStreams(undefined);
- * const stream = openStream();
- * assert.equal(stream.push("a\n-----BEGIN PRIVATE KEY-----\nMIIE"), "a\n[REDACTED:private-key-block]");
- * assert.equal(stream.push("vg\n-----END PRIVATE KEY-----\nb\nc"), "\nb\n");
- * assert.equal(stream.end(), "c");
- * ```
- *
  * The pieces together are what `createRedactor` returns for the whole text, with two exceptions, which mask more:
  *
  * - a value whose quote is not closed within 16,384 characters is masked up to its closing quote
@@ -27,11 +16,17 @@
  * @module
  */
 import { finish } from "../clock.ts";
-import type { Place } from "./catalog.ts";
-import { compileOwnRules, type OwnRule, type RedactConfig } from "./own_rules.ts";
-import { markOf } from "./redact.ts";
-import { type Findings, findSecrets, insert, maskFound } from "./search.ts";
-import { Searched } from "./searched.ts";
+import { type Place, Searched } from "./catalog.ts";
+import {
+  compileOwnRules,
+  type Findings,
+  findSecrets,
+  insert,
+  markOf,
+  maskFound,
+  type OwnRule,
+  type RedactConfig,
+} from "./redact.ts";
 
 /** A text that arrives in pieces. */
 export interface RedactStream {

@@ -8,7 +8,7 @@
  * @module
  */
 import { AsyncLocalStorage } from "node:async_hooks";
-import { REQUEST_ID } from "../wire/krl.ts";
+import { REQUEST_ID } from "../wire/revocation.ts";
 
 /** The header that carries a request's id, in either direction. */
 export const REQUEST_ID_HEADER = "x-request-id";

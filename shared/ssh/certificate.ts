@@ -1,59 +1,32 @@
 /**
- * OpenSSH certificates over Ed25519 keys, `ssh-ed25519-cert-v01@openssh.com` (PROTOCOL.certkeys).
- *
- * ```ts
- * import assert from "node:assert/strict";
- * import { parsePemCaKey } from "@gateway/shared/ca/pem";
- * import {
- *   decodeCertificate,
- *   issueCertificate,
- *   verifyCertificateSignature,
- * } from "@gateway/shared/ssh";
- * import { encodeOpensshPrivateKey } from "@gateway/shared/ssh";
- *
- * const ca = parsePemCaKey(encodeOpensshPrivateKey(new Uint8Array(32).fill(1), "ca"));
- * const blob = await issueCertificate({
- *   publicKey: new Uint8Array(32).fill(2),
- *   nonce: new Uint8Array(32).fill(3),
- *   serial: 18_446_744_073_709_551_615n,
- *   keyId: "agent=broker-1 host=web01 role=target t=1700000000",
- *   principals: ["host:web01"],
- *   validAfter: 1_699_999_970,
- *   validBefore: 1_700_000_120,
- *   criticalOptions: { "force-command": "uptime" },
- *   extensions: [],
- * }, ca);
- * const certificate = decodeCertificate(blob);
- * assert.ok(verifyCertificateSignature(certificate));
- * assert.equal(certificate.criticalOptions["force-command"], "uptime");
- * ```
+ * OpenSSH certificates over Ed25519 keys, `ssh-ed25519-cert-v01@openssh.com` (PROTOCOL.certkeys), and the contents of
+ * a user certificate: short-lived, for one principal, locked to a command, with only the requested permissions.
  *
  * @module
  */
-
-import { AppError } from "../errors.ts";
-import { decodeBase64, decodeKeyBlob } from "./public_key.ts";
-import { verifySignature } from "./signature.ts";
-import { SshReader, SshWriter } from "./wire_format.ts";
 import { Buffer } from "node:buffer";
+import { AppError } from "../errors.ts";
+import { hasUnseen, isUnsafe } from "../text.ts";
+import { decodeBase64, decodeKeyBlob, verifySignature } from "./keys.ts";
+import { SshReader, SshWriter } from "./wire_format.ts";
 
-/** The type of the certificates that are made and read here. */
+/** The type of the certificates. */
 export const CERTIFICATE_ALGORITHM = "ssh-ed25519-cert-v01@openssh.com";
 
-/** What a user certificate says. */
+/** The fields of a user certificate. */
 export interface CertificateFields {
   /** The certified Ed25519 key, 32 bytes. */
   readonly publicKey: Uint8Array;
-  /** Random bytes of the CA, 32 of them, so that nobody can foresee what it signs. */
+  /** 32 random bytes, so that nobody can predict the bytes under the signature. */
   readonly nonce: Uint8Array;
   /** Unsigned, 64 bits. */
   readonly serial: bigint;
-  /** What sshd writes to its log when the certificate is used. */
+  /** sshd logs it when the certificate is used. */
   readonly keyId: string;
   readonly principals: readonly string[];
-  /** Valid from this second since the epoch on. */
+  /** The first valid second since the epoch. */
   readonly validAfter: number;
-  /** No longer valid at this second since the epoch; `Infinity` is never. */
+  /** The first second since the epoch that is no longer valid; `Infinity` is never. */
   readonly validBefore: number;
   /** Restrictions that a server must understand; `""` is an option without a value. */
   readonly criticalOptions: Readonly<Record<string, string>>;
@@ -61,70 +34,64 @@ export interface CertificateFields {
   readonly extensions: readonly string[];
 }
 
-/** What signs certificates: the key of a certificate authority. */
+/** The key of a certificate authority. */
 export interface CertificateSigner {
   /** The public key blob of RFC 4253 section 6.6. */
   readonly publicKey: Uint8Array;
   /**
-   * Signs.
+   * Signs a certificate up to its signature field.
    *
-   * @param data the bytes to be signed, a certificate up to its signature field
-   * @param signal ends the wait for a key kept elsewhere
-   * @returns the signature blob: `string` algorithm, `string` signature; never SHA-1
-   * @throws {AppError} `upstream_failure` when a key kept elsewhere can't be reached
+   * @returns the signature blob; never SHA-1
+   * @throws {AppError} `upstream_failure` if a remote key is unavailable
    */
   sign(data: Uint8Array<ArrayBuffer>, signal?: AbortSignal): Promise<Uint8Array>;
 }
 
-/** A certificate that was read; whether its signature is right is another question. */
+/** A decoded certificate. Its signature is not verified. */
 export interface Certificate extends CertificateFields {
-  /** Whether it certifies a user or a host. */
   readonly kind: "user" | "host";
-  /** The data of each critical option as it stands in the certificate. */
+  /** The data of each critical option, as in the certificate. */
   readonly criticalOptionData: ReadonlyMap<string, Uint8Array>;
-  /** The data of each extension as it stands in the certificate; those known to OpenSSH have none. */
+  /** The data of each extension, as in the certificate; OpenSSH's extensions have none. */
   readonly extensionData: ReadonlyMap<string, Uint8Array>;
-  /** The key blob of the CA that claims to have signed it. */
+  /** The key blob of the CA that is said to have signed. */
   readonly caPublicKey: Uint8Array;
   readonly signature: Uint8Array;
-  /** The algorithm that the signature names, e.g. `ssh-ed25519`. */
   readonly signatureAlgorithm: string;
-  /** The bytes under the signature: all that comes before it. */
+  /** The bytes under the signature: everything before it. */
   readonly signedBytes: Uint8Array;
 }
 
-/** Room for a certificate of ours. */
+/** The room for a certificate of ours. */
 const CAPACITY = 1024;
-const USER_CERTIFICATE = 1;
-const HOST_CERTIFICATE = 2;
+const KINDS = { user: 1, host: 2 } as const;
 const KEY_BYTES = 32;
-const NONCE_BYTES = 32;
 const FOREVER = 0xffff_ffff_ffff_ffffn;
 const MAX_PRINCIPALS = 256;
-/** The longest packet of OpenSSH; a longer certificate can't be used. */
+/** The longest packet of OpenSSH. */
 const MAX_CERTIFICATE_BYTES = 256 * 1024;
 
 /**
- * The bytes that the CA signs: the certificate up to its signature. Options and extensions are put in order.
+ * The certificate up to its signature. Options and extensions are sorted.
  *
  * @param caPublicKey the key blob of the CA
- * @throws {AppError} `invalid_request` when a text has a NUL, which OpenSSH would refuse or cut
- * @throws {TypeError} when a field has the wrong length, a `force-command` or `source-address` is empty, or an
- * extension is named twice
- * @throws {RangeError} when a number is out of range
+ * @throws {AppError} `invalid_request` for a text with a NUL, which OpenSSH would reject or truncate
+ * @throws {TypeError} if a field has the wrong length, a `force-command` or `source-address` is empty, or an extension
+ *   is named twice
+ * @throws {RangeError} if a number is out of range
  */
 export function encodeToBeSigned(
   fields: CertificateFields,
   caPublicKey: Uint8Array,
 ): Uint8Array<ArrayBuffer> {
   if (fields.publicKey.length !== KEY_BYTES) throw new TypeError("An Ed25519 public key has 32 bytes");
-  if (fields.nonce.length !== NONCE_BYTES) throw new TypeError("The nonce of a certificate has 32 bytes");
+  if (fields.nonce.length !== KEY_BYTES) throw new TypeError("The nonce of a certificate has 32 bytes");
   return new SshWriter(CAPACITY)
     .text(CERTIFICATE_ALGORITHM)
     .string(fields.nonce)
     .string(fields.publicKey)
     .u64(fields.serial)
-    .u32(USER_CERTIFICATE)
+    .u32(KINDS.user)
     .text(withoutNul(fields.keyId, "KeyId"))
     .nested((inside) => {
       for (const principal of fields.principals) inside.text(withoutNul(principal, "principal"));
@@ -138,18 +105,17 @@ export function encodeToBeSigned(
     .bytes();
 }
 
-/** The whole certificate from the bytes that were signed and the signature blob. */
+/** The whole certificate. */
 export function encodeCertificate(toBeSigned: Uint8Array, signature: Uint8Array): Uint8Array<ArrayBuffer> {
   return new SshWriter(toBeSigned.length + 4 + signature.length).raw(toBeSigned).string(signature).bytes();
 }
 
 /**
- * Makes a user certificate.
+ * Creates a user certificate.
  *
- * @param signal ends the wait for a CA key kept elsewhere
  * @returns the certificate blob
- * @throws {AppError} `upstream_failure` when the CA key can't be reached; see {@linkcode encodeToBeSigned}
- * @throws {TypeError} when no principal, or an empty one, is named: it could be taken as valid for everybody
+ * @throws {AppError} `upstream_failure` if the CA key is unavailable; see {@linkcode encodeToBeSigned}
+ * @throws {TypeError} without principals: such a certificate could be valid for everybody
  */
 export async function issueCertificate(
   fields: CertificateFields,
@@ -169,15 +135,14 @@ export function formatCertificate(blob: Uint8Array): string {
 }
 
 /**
- * Takes a certificate apart. Options that are not known are kept. The signature is **not** checked: see
- * {@linkcode verifyCertificateSignature}.
+ * Decodes a certificate, also with unknown options. {@linkcode verifyCertificateSignature} checks the signature.
  *
- * @throws {AppError} `invalid_request` for another type, truncated or trailing data, texts that are not UTF-8 or
- * have a NUL, options that are out of order or doubled, a CA key of an unsupported type
+ * @throws {AppError} `invalid_request` for another type, truncated or trailing data, texts that are not UTF-8 or have a
+ * NUL, options that are unsorted or duplicated, a CA key of an unsupported type
  */
 export function decodeCertificate(blob: Uint8Array): Certificate {
   if (blob.length > MAX_CERTIFICATE_BYTES) throw malformed("longer than 256 KiB");
-  // A copy, so that what was checked can't change under the views that are given out.
+  // A copy, so that the checked bytes cannot change under the returned views.
   const bytes = blob.slice();
   const reader = new SshReader(bytes);
   const algorithm = reader.text();
@@ -191,8 +156,8 @@ export function decodeCertificate(blob: Uint8Array): Certificate {
   const principals = decodePrincipals(reader.nested());
   const validAfter = decodeTime(reader.u64());
   const validBefore = decodeTime(reader.u64());
-  const critical = decodeOptions(reader.nested());
-  const extensions = decodeOptions(reader.nested());
+  const criticalOptionData = decodeOptions(reader.nested());
+  const extensionData = decodeOptions(reader.nested());
   reader.string(); // reserved: ignored, as PROTOCOL.certkeys says
   const caPublicKey = reader.string();
   decodeKeyBlob(caPublicKey);
@@ -208,10 +173,12 @@ export function decodeCertificate(blob: Uint8Array): Certificate {
     principals,
     validAfter,
     validBefore,
-    criticalOptions: critical.texts(),
-    extensions: [...extensions.data.keys()],
-    criticalOptionData: critical.data,
-    extensionData: extensions.data,
+    criticalOptions: Object.fromEntries(
+      [...criticalOptionData].map(([name, data]) => [name, decodeValue(name, data)]),
+    ),
+    extensions: [...extensionData.keys()],
+    criticalOptionData,
+    extensionData,
     caPublicKey,
     signature,
     signatureAlgorithm: decodeSignatureAlgorithm(signature),
@@ -220,7 +187,7 @@ export function decodeCertificate(blob: Uint8Array): Certificate {
 }
 
 /**
- * Reads `<type> <base64>`, perhaps with a comment and a line end.
+ * Reads `<type> <base64>`, optionally with a comment and a line end.
  *
  * @throws {AppError} `invalid_request`, see {@linkcode decodeCertificate}
  */
@@ -232,10 +199,7 @@ export function parseCertificate(line: string): Certificate {
   return decodeCertificate(decodeBase64(encoded));
 }
 
-/**
- * Whether the certificate was signed by the CA key that it names. Whether that CA is trusted, and whether the
- * certificate is valid now, is for the caller to find out.
- */
+/** Whether the CA key that the certificate names has signed it. The caller decides whether to trust that CA. */
 export function verifyCertificateSignature(certificate: Certificate): boolean {
   return verifySignature(certificate.caPublicKey, certificate.signature, certificate.signedBytes);
 }
@@ -255,8 +219,8 @@ function decodeTime(seconds: bigint): number {
 }
 
 function decodeKind(kind: number): "user" | "host" {
-  if (kind === USER_CERTIFICATE) return "user";
-  if (kind === HOST_CERTIFICATE) return "host";
+  if (kind === KINDS.user) return "user";
+  if (kind === KINDS.host) return "host";
   throw malformed("neither a user nor a host certificate");
 }
 
@@ -284,108 +248,146 @@ function decodeText(reader: SshReader): string {
 }
 
 function withoutNul(text: string, what: string): string {
-  if (text.includes("\0")) {
-    throw new AppError("invalid_request", `Cannot make certificate: ${what} has a NUL`);
-  }
-  return text;
+  if (!text.includes("\0")) return text;
+  throw new AppError("invalid_request", `Cannot make certificate: ${what} has a NUL`);
 }
 
 function malformed(reason: string): AppError {
   return new AppError("invalid_request", `Cannot read certificate: ${reason}`);
 }
 
-/** Data by name. */
-export type OptionData = ReadonlyMap<string, Uint8Array>;
-
-/** Options that mean nothing without a value. sshd refuses a certificate where it is missing. */
+/** sshd rejects a certificate if one of these has no value. */
 const NEEDS_VALUE: readonly string[] = ["force-command", "source-address"];
 
-const ASCII = /^[\x20-\x7e]*$/;
-const encoder = new TextEncoder();
-
-/**
- * Writes options with values, in the order of their names; `""` gives an option without one.
- *
- * @throws {AppError} `invalid_request` when a value has a NUL
- * @throws {TypeError} when an option that needs a value has none
- */
 function writeTextOptions(writer: SshWriter, options: Readonly<Record<string, string>>): void {
-  for (const name of inOrder(Object.keys(options))) {
+  for (const name of sorted(Object.keys(options))) {
     const value = options[name] ?? "";
     if (value === "" && NEEDS_VALUE.includes(name)) throw new TypeError(`Option ${name} needs a value`);
-    if (value.includes("\0")) {
-      throw new AppError("invalid_request", `Cannot make certificate: ${name} has a NUL`);
-    }
+    withoutNul(value, name);
     writer.text(name).nested((data) => value === "" ? data : data.text(value));
   }
 }
 
-/**
- * Writes options without values, in the order of their names.
- *
- * @throws {TypeError} when one is named twice
- */
+/** Writes sorted options without values. */
 export function writeFlagOptions(writer: SshWriter, names: readonly string[]): void {
   if (new Set(names).size !== names.length) throw new TypeError("An extension is named twice");
-  for (const name of inOrder(names)) writer.text(name).text("");
+  for (const name of sorted(names)) writer.text(name).text("");
 }
 
-/** Names in the order of their bytes. */
-function inOrder(names: readonly string[]): readonly string[] {
-  return names.every((name, index) => index === 0 || compareBytes(names[index - 1] ?? "", name) <= 0)
-    ? names
-    : names.toSorted(compareBytes);
+function sorted(names: readonly string[]): readonly string[] {
+  return names.length < 2 ? names : names.toSorted((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b)));
 }
 
-function compareBytes(a: string, b: string): number {
-  // Of ASCII alone, the order of the units is that of the bytes.
-  if (!ASCII.test(a) || !ASCII.test(b)) return Buffer.compare(encoder.encode(a), encoder.encode(b));
-  return a === b ? 0 : a < b ? -1 : 1;
-}
-
-/** Options that were read: the raw data, and a reading of it as values. */
-interface DecodedOptions {
-  readonly data: OptionData;
-  /**
-   * The values; `""` for an option without one.
-   *
-   * @throws {AppError} `invalid_request` when data is not exactly one text
-   */
-  texts(): Readonly<Record<string, string>>;
-}
-
-/**
- * Reads the inside of the field.
- *
- * @throws {AppError} `invalid_request` when it is malformed, an option is doubled or out of order
- */
-function decodeOptions(reader: SshReader): DecodedOptions {
+function decodeOptions(reader: SshReader): ReadonlyMap<string, Uint8Array> {
   const data = new Map<string, Uint8Array>();
   let previous: Uint8Array | undefined;
   while (!reader.done) {
     const name = reader.text();
-    const bytes = encoder.encode(name);
+    const bytes = Buffer.from(name);
     if (previous !== undefined && Buffer.compare(previous, bytes) >= 0) {
-      throw new AppError("invalid_request", "Cannot read certificate: options doubled or out of order");
+      throw malformed("options doubled or out of order");
     }
     previous = bytes;
     data.set(name, reader.string());
   }
-  return {
-    data,
-    texts: () => Object.fromEntries([...data].map(([name, bytes]) => [name, readValue(name, bytes)])),
-  };
+  return data;
 }
 
-function readValue(name: string, data: Uint8Array): string {
+function decodeValue(name: string, data: Uint8Array): string {
   const reader = new SshReader(data);
   const value = data.length === 0 ? "" : reader.text();
   reader.end();
   if (value.includes("\0") || (value === "" && NEEDS_VALUE.includes(name))) {
-    throw new AppError(
-      "invalid_request",
-      `Cannot read certificate: malformed value of ${JSON.stringify(name)}`,
-    );
+    throw malformed(`malformed value of ${JSON.stringify(name)}`);
   }
   return value;
+}
+
+/** A decided intent. */
+export type UserCertificateInput = Pick<CertificateFields, "publicKey" | "nonce" | "serial" | "keyId"> & {
+  readonly principal: string;
+  /** The addresses that may use the certificate, as in sshd's `from=`; `""` for any. */
+  readonly sourceAddress: string;
+  /** `""` for none. */
+  readonly forceCommand: string;
+  /** Allows port forwarding. */
+  readonly bastion: boolean;
+  readonly pty: boolean;
+  /** Milliseconds since the epoch. */
+  readonly nowMs: number;
+  /** A whole number of 1 to 900 seconds. */
+  readonly ttlSeconds: number;
+};
+
+/** The limit of all configs. */
+const MAX_TTL_SECONDS = 900;
+/** The tolerance for a host whose clock is slow. */
+const CLOCK_SKEW_SECONDS = 30;
+
+/**
+ * The fields of the certificate. None allows agent forwarding, X11 forwarding or the user's rc file.
+ *
+ * @throws {AppError} `denied`, `principal is required`, if the host has none
+ * @throws {RangeError} if the lifetime is not 1 to 900 whole seconds
+ */
+export function userCertificate(input: UserCertificateInput): CertificateFields {
+  const { publicKey, nonce, serial, keyId, principal, forceCommand, sourceAddress, ttlSeconds } = input;
+  if (principal === "") throw new AppError("denied", "principal is required");
+  if (!Number.isInteger(ttlSeconds) || ttlSeconds < 1 || ttlSeconds > MAX_TTL_SECONDS) {
+    throw new RangeError(`Lifetime of a certificate is not 1 to ${MAX_TTL_SECONDS} seconds: ${ttlSeconds}`);
+  }
+  const nowSeconds = Math.floor(input.nowMs / 1000);
+  return {
+    publicKey,
+    nonce,
+    serial,
+    keyId,
+    principals: [principal],
+    validAfter: nowSeconds - CLOCK_SKEW_SECONDS,
+    validBefore: nowSeconds + ttlSeconds,
+    criticalOptions: {
+      ...(forceCommand !== "" && { "force-command": forceCommand }),
+      ...(sourceAddress !== "" && { "source-address": sourceAddress }),
+    },
+    extensions: [
+      ...(input.bastion ? ["permit-port-forwarding"] : []),
+      ...(input.pty ? ["permit-pty"] : []),
+    ],
+  };
+}
+
+/** The contents of a KeyId. */
+export interface KeyIdParts {
+  /** The effective caller, not its forwarder. */
+  readonly caller: string;
+  readonly host: string;
+  readonly role: string;
+  /** Whole seconds since the epoch. */
+  readonly issuedAt: number;
+  /** `""`: unknown. */
+  readonly endUser?: string;
+  /** `sudo -n` or `sudo -n -u <user>`; `""` without elevation. The only value with spaces. */
+  readonly elevationPrefix?: string;
+  readonly pty?: boolean;
+}
+
+/**
+ * `agent=<caller> host=<host> role=<role> t=<seconds>`, then optionally ` user=<end user>`, ` elev=<prefix>`, ` pty=1`.
+ *
+ * @throws {TypeError} if a required value is empty, or a value has a space or a control character
+ * @throws {RangeError} if the time is not a whole number of seconds
+ */
+export function formatKeyId(parts: KeyIdParts): string {
+  const { caller, host, role, issuedAt, endUser = "", elevationPrefix = "", pty = false } = parts;
+  if (!Number.isSafeInteger(issuedAt) || issuedAt < 0) throw new RangeError(`Not whole seconds: ${issuedAt}`);
+  for (const [name, value] of Object.entries({ caller, host, role, endUser })) {
+    if (value === "" && name !== "endUser") throw new TypeError(`KeyId needs a value for ${name}`);
+    if (isUnsafe(value)) throw new TypeError(`KeyId value for ${name} has a blank or control character`);
+  }
+  if (hasUnseen(elevationPrefix)) {
+    throw new TypeError("KeyId value for elevationPrefix has a control character");
+  }
+  const user = endUser === "" ? "" : ` user=${endUser}`;
+  const elevation = elevationPrefix === "" ? "" : ` elev=${elevationPrefix}`;
+  return `agent=${caller} host=${host} role=${role} t=${issuedAt}${user}${elevation}${pty ? " pty=1" : ""}`;
 }

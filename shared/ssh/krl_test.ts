@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import { encodeKrl, type Krl, SerialSet } from "./krl.ts";
-import { SshReader } from "./wire_format.ts";
+import { encodeKrl, type Krl, SerialSet, SshReader } from "./wire_format.ts";
 
 const HEAD = { version: 1n, generatedAt: 1_700_000_000, comment: "gateway" };
 const EMPTY: Krl = { ...HEAD, serials: new SerialSet(), keyIds: [] };

@@ -12,13 +12,19 @@ export {
   encodeCertificate,
   encodeToBeSigned,
   formatCertificate,
+  formatKeyId,
   issueCertificate,
+  type KeyIdParts,
   parseCertificate,
   verifyCertificateSignature,
 } from "./certificate.ts";
-export { encodeKrl, SerialSet } from "./krl.ts";
+export {
+  armorSshsig,
+  fingerprint,
+  formatPublicKey,
+  parseEd25519PublicKey,
+  parsePublicKey,
+  signSshsig,
+} from "./keys.ts";
 export { ed25519PublicKey, encodeOpensshPrivateKey } from "./openssh_key.ts";
-export { fingerprint, formatPublicKey, parseEd25519PublicKey, parsePublicKey } from "./public_key.ts";
-export { armorSshsig, signSshsig } from "./signature.ts";
-export { formatKeyId, type KeyIdParts } from "./user_certificate.ts";
-export { SshReader, SshWriter } from "./wire_format.ts";
+export { encodeKrl, SerialSet, SshReader, SshWriter } from "./wire_format.ts";

@@ -1,9 +1,8 @@
 import assert from "node:assert/strict";
 import { generateKeyPairSync } from "node:crypto";
-import { ECDSA_CURVES, encodeKeyBlob } from "./public_key.ts";
+import { ECDSA_CURVES, encodeKeyBlob, verifySignature } from "./keys.ts";
 import { encodeOpensshPrivateKey } from "./openssh_key.ts";
 import { parsePrivateKey } from "../ca/pem.ts";
-import { verifySignature } from "./signature.ts";
 import { SshReader, SshWriter } from "./wire_format.ts";
 
 // RFC 8032 section 7.1, test 2.

@@ -1,11 +1,6 @@
 import assert from "node:assert/strict";
 import { AppError } from "../errors.ts";
-import {
-  formatKeyId,
-  type KeyIdParts,
-  userCertificate,
-  type UserCertificateInput,
-} from "./user_certificate.ts";
+import { formatKeyId, type KeyIdParts, userCertificate, type UserCertificateInput } from "./certificate.ts";
 
 const input: UserCertificateInput = {
   publicKey: new Uint8Array(32).fill(1),

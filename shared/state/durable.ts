@@ -20,7 +20,17 @@
  *
  * @module
  */
-import { ChangeLock } from "./change_lock.ts";
+/** Runs changes one after another, in the order in which they were requested. Reads never wait for the lock. */
+export class ChangeLock {
+  #last: Promise<unknown> = Promise.resolve();
+
+  /** Runs a change when all earlier ones have ended, also after failures. The change must not use the lock itself. */
+  run<T>(change: () => Promise<T>): Promise<T> {
+    const result = this.#last.then(change);
+    this.#last = result.catch(() => undefined);
+    return result;
+  }
+}
 
 /** The lock of the changes, and who counts failures of the store. */
 interface DurableOptions {

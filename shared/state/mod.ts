@@ -4,14 +4,19 @@
  * @module
  */
 
-export { ChangeLock } from "./change_lock.ts";
 export {
   checkStorable,
   type Column,
+  deleteFrom,
+  type Dialect,
   flagColumn,
+  insertInto,
+  insertRow,
+  insertRows,
   integerColumn,
   listColumn,
   type Parameters,
+  POSTGRES,
   readFlag,
   readInteger,
   readStrings,
@@ -19,27 +24,19 @@ export {
   readTime,
   type Row,
   type RowReader,
+  selectAsBytes,
+  selectColumns,
   showText,
+  SQLITE,
+  type Statement,
   type StateWarner,
+  type Steps,
   Table,
   textColumn,
   timeColumn,
   wordColumn,
 } from "./columns.ts";
-export {
-  deleteFrom,
-  type Dialect,
-  insertInto,
-  insertRow,
-  insertRows,
-  POSTGRES,
-  selectAsBytes,
-  selectColumns,
-  SQLITE,
-  type Statement,
-  type Steps,
-} from "./sql.ts";
-export { Durable } from "./durable.ts";
+export { ChangeLock, Durable } from "./durable.ts";
 export type { PostgresDatabase, Query } from "./postgres_access.ts";
 export { migrate, type PostgresSchema, SAY_OLDEST } from "./postgres_schema.ts";
 export {
@@ -50,5 +47,4 @@ export {
   stateFiles,
   type StateSettings,
 } from "./postgres_settings.ts";
-export type { StateSchema } from "./schema.ts";
-export { SqliteAccess, type StateFile } from "./sqlite_access.ts";
+export { SqliteAccess, type StateFile, type StateSchema } from "./sqlite_access.ts";

@@ -12,12 +12,11 @@
  * @module
  */
 import postgres from "postgres";
-import { ChangeLock } from "./change_lock.ts";
+import { ChangeLock } from "./durable.ts";
 import { type Clock, within } from "../clock.ts";
 import { AppError, errorText } from "../errors.ts";
 import { readNamedText } from "../files/files.ts";
-import { readAll, readRows, type Row, type RowReader, type StateWarner } from "./columns.ts";
-import type { Steps } from "./sql.ts";
+import { readAll, readRows, type Row, type RowReader, type StateWarner, type Steps } from "./columns.ts";
 import { migrate, type PostgresSchema } from "./postgres_schema.ts";
 import { openSession, type PostgresSession } from "./postgres_session.ts";
 import {
@@ -143,7 +142,7 @@ export class PostgresAccess {
    *
    * @throws {AppError} `internal` when it is closed
    */
-  ended(): Promise<void> {
+  checkpoint(): Promise<void> {
     return this.#run(() => Promise.resolve(), Infinity);
   }
 

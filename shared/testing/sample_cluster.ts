@@ -11,8 +11,8 @@
  * @module
  */
 import assert from "node:assert/strict";
-import type { ClusterIntent } from "../policy/cluster_decision.ts";
-import type { ClusterPolicy } from "../policy/cluster_model.ts";
+import type { ClusterIntent } from "../policy/clusters.ts";
+import type { ClusterPolicy } from "../policy/model.ts";
 import type { CompiledCluster } from "../policy/compile_cluster.ts";
 import { compileSample, sampleConfig } from "./sample_policy.ts";
 

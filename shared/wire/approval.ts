@@ -1,39 +1,30 @@
 /**
- * Approvals: what the control plane answers while a human decides, `GET /v1/approvals` and
- * `POST /v1/approvals/{id}`. The JSON itself, snake_case.
- *
- * ```ts
- * import assert from "node:assert/strict";
- * import { approvalDecision, UNDECIDED_AT } from "@gateway/shared/wire";
- *
- * assert.deepEqual(approvalDecision.parse({}), { approve: false, learn: false, ttl_seconds: 0, comment: "" });
- * assert.equal(UNDECIDED_AT, "0001-01-01T00:00:00Z");
- * ```
+ * Approvals: the answers of a control plane while a human decides, `GET /v1/approvals` and `POST /v1/approvals/{id}`.
  *
  * @module
  */
 import * as z from "@zod/zod";
-import { type K8sDiff, k8sDiff } from "./k8s_diff.ts";
+import { each, type K8sDiff, k8sDiff, optional, wideInteger } from "./sign.ts";
 
-/** Where an approval stands. One that was collected stays `approved` until it is purged. */
+/** The states of an approval. A collected approval stays `approved` until it is purged. */
 export const APPROVAL_STATUSES = ["pending", "approved", "denied", "expired"] as const;
 /** One of {@linkcode APPROVAL_STATUSES}. */
 export type ApprovalStatus = (typeof APPROVAL_STATUSES)[number];
 
-/** `decided_at` of an approval that is not decided: a zero time, for clients that expect the key. */
+/** `decided_at` of an undecided approval: a zero time, for clients that expect the key. */
 export const UNDECIDED_AT = "0001-01-01T00:00:00Z";
 
-/** One approval as approvers and webhooks see it; what is empty or false is absent. */
+/** An approval as approvers and webhooks see it. Fields that are empty or false are absent. */
 export interface ApprovalRecord {
   /** 32 lowercase hex characters. */
   readonly id: string;
   readonly caller: string;
-  /** The person it asks for; only from brokers that are trusted to say so. */
+  /** Only from brokers that are trusted to name it. */
   readonly end_user?: string | undefined;
+  /** The host, or the cluster if `target_type` is `k8s`. */
   readonly host: string;
-  /** The exact command, without its sudo prefix. */
+  /** The exact command without its sudo prefix, or the action on a cluster. */
   readonly command: string;
-  /** Whether it is to run elevated. */
   readonly sudo?: boolean | undefined;
   /** Absent with `sudo`: root. */
   readonly sudo_user?: string | undefined;
@@ -43,138 +34,98 @@ export interface ApprovalRecord {
   /** RFC 3339, UTC, with a fraction of up to nine digits. */
   readonly created_at: string;
   readonly decided_by?: string | undefined;
-  /** RFC 3339; {@linkcode UNDECIDED_AT} while nobody has decided. */
+  /** RFC 3339, or {@linkcode UNDECIDED_AT}. */
   readonly decided_at: string;
-  /** Nanoseconds; present when the approver let the signer learn. */
+  /** In nanoseconds; present if the approver let the signer learn. */
   readonly learn_ttl?: bigint | undefined;
-  /** What the guardrails found: `new-host:<host>`, `new-command:<program>`. */
+  /** `new-host:<host>`, `new-command:<program>`. */
   readonly anomalies?: readonly string[] | undefined;
-  /**
-   * What is asked for beyond one command on the host itself: `bastion` (to connect through it), `session:<mode>`
-   * (commands that come later), `pty`, `file_transfer`.
-   */
+  /** Access beyond one command on the host itself: `bastion`, `session:<mode>`, `pty`, `file_transfer`. */
   readonly access?: readonly string[] | undefined;
-  /** RFC 3339: when it expires if nobody decides, or if nobody collects what was decided. */
+  /** RFC 3339: the expiry of an undecided or an uncollected approval. */
   readonly expires_at?: string | undefined;
   /** The account on the host, before any elevation. */
   readonly account?: string | undefined;
   readonly addr?: string | undefined;
-  /** The life of the certificate, within the signer's caps. */
+  /** The lifetime of the certificate. */
   readonly life_seconds?: number | undefined;
-  /** After how long the broker says that it closes the session. */
+  /** The time after which the broker closes the session, by its own words. */
   readonly session_max_seconds?: number | undefined;
-  /** It is only asked whether it may run: nothing is signed. */
   readonly dry_run?: boolean | undefined;
-  /** Why, in the words of whoever asks: untrusted text. */
+  /** The requester's words: untrusted text. */
   readonly reason?: string | undefined;
-  /** SHA-256 of what is written, as the broker says. */
   readonly content_sha256?: string | undefined;
-  /** How many bytes are written, as the broker says. */
   readonly content_bytes?: number | undefined;
-  /** The first lines of what is written, where it is text. */
   readonly content_head?: string | undefined;
-  /** Present where it is an action on a cluster: `host` names the cluster then, `command` the action. */
   readonly target_type?: "k8s" | undefined;
-  /** Of an apply: the object as it is to be, one JSON document; values of Secrets are masked. */
+  /** One JSON document; values of Secrets are masked. */
   readonly k8s_manifest?: string | undefined;
-  /** SHA-256 of the manifest as it is to be sent. */
+  /** SHA-256 of the unmasked manifest. */
   readonly k8s_manifest_sha256?: string | undefined;
-  /** Of an apply: what it would change, as the signer found it when it was asked. */
+  /** At the time of the request. */
   readonly k8s_diff?: K8sDiff | undefined;
-  /** Of an apply: the fields that it takes over from other managers. */
   readonly k8s_force_fields?: readonly string[] | undefined;
-  /** What the approver said to it. */
+  /** The approver's words. */
   readonly comment?: string | undefined;
-  /** The ids of the identical requests that are decided with this one. */
+  /** The IDs of the identical requests that are decided with this one. */
   readonly joined?: readonly string[] | undefined;
-  /** How many of them, this one included, have collected what was approved; absent: none. */
+  /** How many of them, this one included, have collected the approval. */
   readonly collected?: number | undefined;
 }
 
-const nanoseconds = z.union([z.bigint(), z.int()]).transform((value) => BigInt(value));
-
 /** Decodes an {@linkcode ApprovalRecord}; unknown fields are dropped. */
 export const approvalRecord: z.ZodType<ApprovalRecord> = z.object({
-  id: z.string(),
-  caller: z.string(),
-  end_user: z.string().optional(),
-  host: z.string(),
-  command: z.string(),
-  sudo: z.boolean().optional(),
-  sudo_user: z.string().optional(),
-  rule: z.string().optional(),
+  ...each(z.string(), "id", "caller", "host", "command", "created_at", "decided_at"),
+  ...each(optional.text, "end_user", "sudo_user", "rule", "decided_by", "expires_at", "account", "addr"),
+  ...each(optional.text, "reason", "comment", "content_sha256", "content_head"),
+  ...each(optional.text, "k8s_manifest", "k8s_manifest_sha256"),
+  ...each(optional.flag, "sudo", "dry_run"),
+  ...each(optional.texts, "anomalies", "access", "k8s_force_fields", "joined"),
+  ...each(optional.count, "life_seconds", "session_max_seconds", "content_bytes", "collected"),
   status: z.enum(APPROVAL_STATUSES),
-  created_at: z.string(),
-  decided_by: z.string().optional(),
-  decided_at: z.string(),
-  learn_ttl: nanoseconds.optional(),
-  anomalies: z.array(z.string()).optional(),
-  access: z.array(z.string()).optional(),
-  expires_at: z.string().optional(),
-  account: z.string().optional(),
-  addr: z.string().optional(),
-  life_seconds: z.int().optional(),
-  session_max_seconds: z.int().optional(),
-  dry_run: z.boolean().optional(),
-  reason: z.string().optional(),
-  content_sha256: z.string().optional(),
-  content_bytes: z.int().optional(),
-  content_head: z.string().optional(),
+  learn_ttl: wideInteger.optional(),
   target_type: z.literal("k8s").optional(),
-  k8s_manifest: z.string().optional(),
-  k8s_manifest_sha256: z.string().optional(),
   k8s_diff: k8sDiff.optional(),
-  k8s_force_fields: z.array(z.string()).optional(),
-  comment: z.string().optional(),
-  joined: z.array(z.string()).optional(),
-  collected: z.int().optional(),
 });
 
 /** Decodes the list of approvals. */
 export const approvalList: z.ZodType<readonly ApprovalRecord[]> = z.array(approvalRecord);
 
-/** The longest life of a learned waiver that can be asked for, in seconds. */
+/** The longest lifetime of a learned waiver, in seconds. */
 export const LONGEST_LEARN_TTL_SECONDS: number = 100 * 366 * 86_400;
 
-/** What an approver decides. */
+/** The decision of an approver. */
 export interface ApprovalDecision {
-  /** Absent is a denial. */
   readonly approve: boolean;
-  /** Let the signer run the same without approval for a time; counts only with `approve`. */
+  /** The signer runs the same without approval for a time; counts only with `approve`. */
   readonly learn: boolean;
-  /** For how long; has to be positive with `learn`. */
+  /** For `learn`: positive. */
   readonly ttl_seconds: number;
   /**
-   * The ids of the identical requests that the approver was shown: the decision is about these and the addressed one.
-   * Absent, as from clients of before: about the addressed one alone.
+   * The IDs of the identical requests that the approver saw. The decision is about these and the addressed request.
+   * Older clients send none: their decision is about the addressed request alone.
    */
   readonly shown_ids?: readonly string[] | undefined;
-  /** What the approver has to say, for the audit log and whoever looks at the request; empty: nothing. */
   readonly comment: string;
 }
 
 /** Decodes an {@linkcode ApprovalDecision}, whose comment may be called `reason`; unknown fields are dropped. */
 export const approvalDecision: z.ZodType<ApprovalDecision> = z.object({
-  approve: z.boolean().default(false),
-  learn: z.boolean().default(false),
+  ...each(z.boolean().default(false), "approve", "learn"),
   ttl_seconds: z.int().max(LONGEST_LEARN_TTL_SECONDS).default(0),
-  shown_ids: z.array(z.string()).optional(),
-  comment: z.string().default(""),
-  reason: z.string().default(""),
-}).transform(({ comment, reason, ...decision }) => ({
-  ...decision,
-  comment: comment === "" ? reason : comment,
-}));
+  shown_ids: optional.texts,
+  ...each(z.string().default(""), "comment", "reason"),
+}).transform(({ comment, reason, ...decision }) => ({ ...decision, comment: comment || reason }));
 
 /** The answer to a sign request that a human has to approve, status 202. */
 export interface ApprovalParked {
-  /** Where to poll: `GET /v1/sign/result/{approval_id}`. */
+  /** For `GET /v1/sign/result/{approval_id}`. */
   readonly approval_id: string;
   readonly status: "pending";
 }
 
 /** The answer to a poll that has no result yet, status 202. */
 export interface ApprovalWaiting {
-  /** `issuing`: another poll is collecting it at this moment. */
+  /** `issuing`: another poll is collecting the approval now. */
   readonly status: "pending" | "issuing";
 }

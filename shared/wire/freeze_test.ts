@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { freezeRequest, revocationList, unfreezeRequest } from "./freeze.ts";
+import { freezeRequest, revocationList, unfreezeRequest } from "./revocation.ts";
 
 Deno.test.each([
   { name: "a caller", body: { kind: "caller", value: "broker-1" } },

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { grantList, grantRequest, LONGEST_GRANT_TTL_SECONDS } from "./grant.ts";
+import { grantList, grantRequest, LONGEST_GRANT_TTL_SECONDS } from "./policy.ts";
 
 Deno.test.each([
   { name: "the least", body: { allow: ["^id$"], ttl_seconds: 1 } },

@@ -1,386 +1,357 @@
 /**
- * `POST /v1/sign`: what a broker asks of the signer, and the answer. The JSON itself, snake_case; unknown
- * fields of a request are ignored.
- *
- * ```ts
- * import assert from "node:assert/strict";
- * import { signRequest } from "@gateway/shared/wire";
- *
- * const request = signRequest.parse({ host: "web01", role: "target", purpose: "oneshot", command: "uptime" });
- * assert.equal(request.host, "web01");
- * assert.equal(request.sudo, false);
- * ```
+ * `POST /v1/sign`: the request of a broker and the answer of a signer. Unknown fields of a request are ignored.
  *
  * @module
  */
 import * as z from "@zod/zod";
-import { hasUnseen, isUnsafe } from "../text.ts";
-import { type K8sDiff, k8sDiff } from "./k8s_diff.ts";
 import { Buffer } from "node:buffer";
+import { hasUnseen, isUnsafe } from "../text.ts";
 import { AppError } from "../errors.ts";
 
-export {
-  type K8sDiff,
-  k8sDiff,
-  type K8sDiffKind,
-  type K8sFieldChange,
-  MAX_K8S_DIFF_BYTES,
-} from "./k8s_diff.ts";
+/** Names the fields of an object that share one schema. */
+export function each<Name extends string, Schema>(schema: Schema, ...names: Name[]): Record<Name, Schema> {
+  return Object.fromEntries(names.map((name) => [name, schema])) as Record<Name, Schema>;
+}
 
-/** What the certificate is for: the host itself, or a hop on the way to it. */
+/** The schemas of fields that an answer may lack. */
+export const optional: {
+  readonly text: z.ZodOptional<z.ZodString>;
+  readonly texts: z.ZodOptional<z.ZodArray<z.ZodString>>;
+  readonly flag: z.ZodOptional<z.ZodBoolean>;
+  readonly count: z.ZodOptional<z.ZodInt>;
+} = {
+  text: z.string().optional(),
+  texts: z.array(z.string()).optional(),
+  flag: z.boolean().optional(),
+  count: z.int().optional(),
+};
+
+/** A 64-bit number. A small one arrives as a number, a large one as a bigint. */
+export const wideInteger: z.ZodType<bigint> = z.union([z.bigint(), z.int()]).transform((value) =>
+  BigInt(value)
+);
+
+/** The purposes of a certificate: access to the host itself, or a hop on the way to another host. */
 export const ROLES = ["target", "bastion"] as const;
 /** One of {@linkcode ROLES}. */
 export type Role = (typeof ROLES)[number];
 
-/** How long the connection is meant to live: one command, or a session of many. */
+/** The kinds of a connection: for one command, or for a session of many commands. */
 export const PURPOSES = ["oneshot", "session"] as const;
 /** One of {@linkcode PURPOSES}. */
 export type Purpose = (typeof PURPOSES)[number];
 
-/** How a session runs its commands. */
+/** The ways in which a session runs its commands. */
 export const SESSION_MODES = ["exec", "shell", "pty"] as const;
 /** One of {@linkcode SESSION_MODES}. */
 export type SessionMode = (typeof SESSION_MODES)[number];
 
-/** How strictly a command policy is applied: `enforce` blocks, `audit` allows and warns. */
+/** The modes of a command policy: `enforce` blocks, `audit` allows and warns. */
 export const ENFORCEMENTS = ["enforce", "audit"] as const;
 /** One of {@linkcode ENFORCEMENTS}. */
 export type Enforcement = (typeof ENFORCEMENTS)[number];
 
 /**
- * A sign request after decoding; absent strings are `""`, absent booleans `false`, absent numbers 0.
- * `role`, `purpose` and `session_mode` stay plain strings here: an unknown value is the policy's denial
- * (403), not a malformed request (400).
+ * A sign request after decoding. Absent strings are `""`, absent booleans `false`, absent numbers 0. `role`,
+ * `purpose` and `session_mode` stay plain strings, because the policy denies an unknown value (403): the request is
+ * not malformed (400).
  */
 export interface SignRequest {
   readonly host: string;
-  /** `target`, or `bastion` for a hop on the way. */
   readonly role: string;
   readonly purpose: string;
-  /** Of a session: `exec`, `shell` or `pty`. */
   readonly session_mode: string;
-  /** The command of a one-shot, or the one that a preflight asks about. */
+  /** The command of a one-shot connection or of a preflight. */
   readonly command: string;
-  /** The life that is asked for; not positive or above the cap: the cap. */
+  /** The requested lifetime. The cap replaces a value that is not positive or above the cap. */
   readonly ttl_seconds: number;
-  /** The key to certify, an authorized_keys line of an Ed25519 key. Not needed in a dry run. */
+  /** The authorized_keys line of the Ed25519 key to certify. A dry run needs none. */
   readonly public_key: string;
-  /** Run the command elevated, with `sudo -n`. */
   readonly sudo: boolean;
   /** The account for sudo; `""` is root. */
   readonly sudo_user: string;
-  /** The certificate is to permit a terminal. */
   readonly pty: boolean;
   readonly file_transfer: boolean;
   readonly dry_run: boolean;
   /** A dry run for a command in a session. */
   readonly preflight: boolean;
-  /** The broker that a control plane asks for; only trusted forwarders may say so. */
+  /** The broker for which a control plane acts. Only trusted forwarders may set it. */
   readonly on_behalf_of: string;
-  /** A second human has approved; only trusted forwarders, and callers with `self_approve`, may say so. */
+  /** A second human has approved. Only trusted forwarders and callers with `self_approve` may set it. */
   readonly approved: boolean;
   readonly end_user: string;
-  /** `null` (or absent): no filter by the end user's groups. `[]`: a user in no group, who may do nothing. */
+  /** `null`: no filter by groups. `[]`: the user is in no group and may do nothing. */
   readonly end_user_groups: readonly string[] | null;
-  /** The end user's token, a secret: for callers whose end users are verified. */
+  /** The end user's token, a secret. */
   readonly bearer_token: string;
-  /** With `approved`: learn a waiver for so long; 0: none. */
+  /** With `approved`: the lifetime of a waiver to learn; 0: none. */
   readonly learn_ttl_seconds: number;
-  /** Who approved what is to be learned. */
   readonly learn_approver: string;
-  /** The approval that it is learned from. */
   readonly learn_approval_id: string;
   /** `""` and `ssh` are an SSH host. */
   readonly target_type: string;
-  /** What is to be done on a cluster, for a target type that is one. */
   readonly k8s_verb: string;
-  /** Lower-case plural name of the resource. */
   readonly k8s_resource: string;
-  /** API group; `""` is the core group. */
   readonly k8s_group: string;
-  /** `""` for what has no namespace, and for a list of all namespaces. */
   readonly k8s_namespace: string;
-  /** Name of the object; `""` for a list. */
   readonly k8s_name: string;
-  /**
-   * Of an apply: the JSON document that is to be sent, byte for byte, at most {@linkcode MAX_K8S_MANIFEST_BYTES};
-   * `""` where it is not said, which leaves an approver without it.
-   */
+  /** The JSON document of an apply, byte for byte. Without it an approver sees no manifest. */
   readonly k8s_manifest: string;
-  /**
-   * Of an apply: the fields that it may take over from other managers, as the API server names them in a conflict. It
-   * is then never done without approval, unless the cluster's rule says so.
-   */
+  /** The fields that an apply may take over from other managers, as in a conflict of the API server. */
   readonly k8s_force_fields: readonly string[];
-  /** Of a session: after how many seconds the broker closes it, as it says; 0: not said. */
+  /** The time after which the broker closes the session; 0: unknown. */
   readonly session_max_seconds: number;
-  /** Of a session: the broker's ID of the session, for audit records; `""`: not said. */
   readonly session_id: string;
-  /** Why it is asked for, in the words of whoever asks: untrusted text, at most {@linkcode MAX_REASON_CHARACTERS}. */
+  /** The requester's words: untrusted text. */
   readonly reason: string;
-  /** SHA-256 of what a transfer writes, 64 lowercase hex digits; `""` where nothing is written, or it is not said. */
+  /** SHA-256 of the content that a transfer writes, 64 lowercase hex digits; `""`: unknown or nothing. */
   readonly content_sha256: string;
-  /** How many bytes a transfer writes; counts only with `content_sha256`. */
   readonly content_bytes: number;
-  /** The first lines of what a transfer writes, for approvers; `""` where it is not text. */
+  /** The first lines of the content, for approvers; `""` if the content is not text. */
   readonly content_head: string;
 }
 
 /** The longest `reason`, in characters. */
 export const MAX_REASON_CHARACTERS = 500;
-
-/** The longest `content_head`, in UTF-16 units. */
-const MAX_CONTENT_HEAD_LENGTH = 2000;
-
 /** The longest `command` by default, in bytes of UTF-8. */
 export const MAX_COMMAND_BYTES: number = 8 * 1024;
-
-/** The longest `command` of a file transfer: it names a path of at most 4096 bytes twice. */
-const MAX_TRANSFER_BYTES = 16 * 1024;
-
 /** The longest `k8s_manifest`, in bytes of UTF-8. */
 export const MAX_K8S_MANIFEST_BYTES: number = 64 * 1024;
-
-/** The longest body of `POST /v1/sign`, in bytes: with and without a manifest in it. */
+/** The longest body of `POST /v1/sign`, in bytes: without and with a manifest. */
 export const MAX_SIGN_BODY_BYTES: { readonly ssh: number; readonly k8s: number } = {
   ssh: 64 * 1024,
   k8s: 256 * 1024,
 };
+/** In UTF-16 units. */
+const MAX_CONTENT_HEAD_LENGTH = 2000;
+/** The command of a file transfer names a path of at most 4096 bytes twice. */
+const MAX_TRANSFER_BYTES = 16 * 1024;
 
 const text = z.string().default("");
-const flag = z.boolean().default(false);
 
-/** Decodes a {@linkcode SignRequest}; unknown fields are dropped. */
+/** Decodes a {@linkcode SignRequest}. */
 export const signRequest: z.ZodType<SignRequest> = z.object({
-  host: z.string(),
-  role: z.string(),
-  purpose: z.string(),
-  session_mode: text,
-  command: text,
-  ttl_seconds: z.int().default(0),
-  public_key: text,
-  sudo: flag,
-  sudo_user: text,
-  pty: flag,
-  file_transfer: flag,
-  dry_run: flag,
-  preflight: flag,
-  on_behalf_of: text,
-  approved: flag,
-  end_user: text,
-  end_user_groups: z.array(z.string()).nullable().default(null),
-  bearer_token: text,
-  learn_ttl_seconds: z.int().default(0),
-  learn_approver: text,
-  learn_approval_id: text,
-  target_type: text,
-  k8s_verb: text,
-  k8s_resource: text,
-  k8s_group: text,
-  k8s_namespace: text,
-  k8s_name: text,
-  k8s_manifest: text,
-  k8s_force_fields: z.array(z.string().min(1).max(500).refine((field) => !hasUnseen(field))).max(100).default(
-    [],
+  ...each(z.string(), "host", "role", "purpose"),
+  ...each(
+    text,
+    "session_mode",
+    "command",
+    "public_key",
+    "sudo_user",
+    "on_behalf_of",
+    "end_user",
+    "bearer_token",
   ),
-  session_max_seconds: z.int().min(0).default(0),
-  session_id: text,
-  reason: text,
-  content_sha256: text,
-  content_bytes: z.int().min(0).default(0),
-  content_head: text,
+  ...each(
+    text,
+    "learn_approver",
+    "learn_approval_id",
+    "session_id",
+    "reason",
+    "content_sha256",
+    "content_head",
+  ),
+  ...each(text, "target_type", "k8s_verb", "k8s_resource", "k8s_group", "k8s_namespace", "k8s_name"),
+  k8s_manifest: text,
+  ...each(z.boolean().default(false), "sudo", "pty", "file_transfer", "dry_run", "preflight", "approved"),
+  ...each(z.int().default(0), "ttl_seconds", "learn_ttl_seconds"),
+  ...each(z.int().min(0).default(0), "session_max_seconds", "content_bytes"),
+  end_user_groups: z.array(z.string()).nullable().default(null),
+  k8s_force_fields: z.array(z.string().min(1).max(500).refine((field) => !hasUnseen(field))).max(100)
+    .default([]),
 });
 
-/** What a broker sends: the fields it knows, the rest absent. */
+/** A sign request as a broker sends it: the fields that it knows. */
 export type SignRequestBody =
   & Pick<SignRequest, "host" | "role" | "purpose" | "end_user_groups">
   & Partial<SignRequest>;
 
-/** The policy's answer as it goes over the wire; fields that are empty, false or 0 are absent. */
+/** The decision of the policy. Fields that are empty, false or 0 are absent. */
 export interface WireDecision {
   readonly allowed: boolean;
   readonly reason?: string | undefined;
-  /** It may run once a second human has approved. */
   readonly require_approval?: boolean | undefined;
   /**
-   * `allow:<regex>`, `deny:<regex>`, `require_approval:<regex>`, `allowlist:no-match`,
-   * `shell-parse:<reason>` or `approval-waived:<rule>`.
+   * `allow:<regex>`, `deny:<regex>`, `require_approval:<regex>`, `allowlist:no-match`, `shell-parse:<reason>` or
+   * `approval-waived:<rule>`.
    */
   readonly matched_rule?: string | undefined;
-  /** The force-command of the certificate, with its sudo prefix. */
   readonly force_command?: string | undefined;
-  /** The life that the certificate gets. */
   readonly ttl_seconds?: number | undefined;
   /** The prefix for the commands of an elevated session. */
   readonly elevation?: string | undefined;
-  /** Whether the command policy blocks or only warns. */
   readonly enforcement?: Enforcement | undefined;
-  /** What enforcement would have done, in audit mode. */
+  /** In audit mode: the effect that enforcement would have had. */
   readonly warning?: string | undefined;
   readonly would_deny?: boolean | undefined;
-  /** Enforcement would have asked a human. */
   readonly would_require_approval?: boolean | undefined;
-  /** Of a cluster: values of Secrets may be shown to whoever asked; absent: they are masked. */
+  /** The requester may see the values of Secrets. */
   readonly reveal?: boolean | undefined;
-  /** Of an apply: `k8s_force_fields` were decided on, and may be taken over; absent: they may not. */
+  /** The decision included `k8s_force_fields`, so the apply may take these fields over. */
   readonly force?: boolean | undefined;
 }
 
-/** The answer to a sign request. Credential and serial are absent in a dry run or when approval is needed. */
+/** The kinds of a diff: `created` if the object does not exist yet, `unknown` if the diff could not be determined. */
+type K8sDiffKind = "created" | "changed" | "unchanged" | "unknown";
+
+/** One field of an object. Values are JSON texts, shortened if they are long. */
+export interface K8sFieldChange {
+  /** `spec.replicas`; keys with other characters are quoted: `metadata.labels["a.b/c"]`. */
+  readonly path: string;
+  /** Absent: the field is added. */
+  readonly before?: string | undefined;
+  /** Absent: the field is removed. */
+  readonly after?: string | undefined;
+}
+
+/** The effect of an apply. Values of Secrets are masked. */
+export interface K8sDiff {
+  readonly kind: K8sDiffKind;
+  /** The reason of `unknown`, for the approver. */
+  readonly reason?: string | undefined;
+  /** In the order of their paths. */
+  readonly changes?: readonly K8sFieldChange[] | undefined;
+  /** The number of changes that are left out. */
+  readonly omitted?: number | undefined;
+}
+
+/** The longest {@linkcode K8sDiff}, in bytes of JSON. */
+export const MAX_K8S_DIFF_BYTES: number = 32 * 1024;
+
+/** Decodes a {@linkcode K8sDiff}. */
+export const k8sDiff: z.ZodType<K8sDiff> = z.object({
+  kind: z.enum(["created", "changed", "unchanged", "unknown"]),
+  reason: optional.text,
+  changes: z.array(z.object({ path: z.string(), ...each(optional.text, "before", "after") })).optional(),
+  omitted: optional.count,
+});
+
+/** The answer to a sign request. A dry run, or a request that needs approval, gets no credential and no serial. */
 export interface SignResponse {
   /** One authorized_keys line without comment, with its newline. */
   readonly certificate?: string | undefined;
-  /** Unsigned, 64 bits, exact. */
+  /** Unsigned, 64 bits. */
   readonly serial?: bigint | undefined;
-  /** What the broker puts before the commands of an elevated session. */
+  /** The prefix that the broker puts before the commands of an elevated session. */
   readonly elevation_prefix?: string | undefined;
-  /** Of a cluster: a token of the ServiceAccount that the action is done as, a secret. */
+  /** A token of the ServiceAccount, a secret. */
   readonly k8s_token?: string | undefined;
-  /** When the token ends, RFC 3339. */
+  /** RFC 3339. */
   readonly k8s_token_expiry?: string | undefined;
-  /** What an apply would change, for the approver of a control plane: only where a human has to approve. */
+  /** For the approver of a control plane, if a human has to approve. */
   readonly k8s_diff?: K8sDiff | undefined;
-  /** How the policy came to its answer. */
   readonly decision?: WireDecision | undefined;
-  /** The sealed command for a sealed host, to be passed on as it is. */
+  /** The sealed command, which the broker passes on unread. */
   readonly envelope?: unknown;
-  /** Where it would run, for the approver of a control plane: only where a human has to approve, or in a dry run. */
+  /** For the approver of a control plane, if a human has to approve, and in a dry run. */
   readonly target?: SignTarget | undefined;
 }
 
-/** Where a command would run, and as whom before any elevation. */
+/** The account and address that a command runs at, before any elevation. */
 export interface SignTarget {
   readonly user: string;
   readonly addr: string;
 }
 
-const wireDecision = z.object({
-  allowed: z.boolean(),
-  reason: z.string().optional(),
-  require_approval: z.boolean().optional(),
-  matched_rule: z.string().optional(),
-  force_command: z.string().optional(),
-  ttl_seconds: z.int().optional(),
-  elevation: z.string().optional(),
-  enforcement: z.enum(ENFORCEMENTS).optional(),
-  warning: z.string().optional(),
-  would_deny: z.boolean().optional(),
-  would_require_approval: z.boolean().optional(),
-  reveal: z.boolean().optional(),
-  force: z.boolean().optional(),
-});
-
-/** Decodes a {@linkcode SignResponse}. A small serial arrives as a number, a large one as a bigint. */
+/** Decodes a {@linkcode SignResponse}. */
 export const signResponse: z.ZodType<SignResponse> = z.object({
-  certificate: z.string().optional(),
-  serial: z.union([z.bigint(), z.int()]).transform((serial) => BigInt(serial)).optional(),
-  elevation_prefix: z.string().optional(),
-  k8s_token: z.string().optional(),
-  k8s_token_expiry: z.string().optional(),
+  ...each(optional.text, "certificate", "elevation_prefix", "k8s_token", "k8s_token_expiry"),
+  serial: wideInteger.optional(),
   k8s_diff: k8sDiff.optional(),
-  decision: wireDecision.optional(),
+  decision: z.object({
+    allowed: z.boolean(),
+    ...each(optional.text, "reason", "matched_rule", "force_command", "elevation", "warning"),
+    ...each(optional.flag, "require_approval", "would_deny", "would_require_approval", "reveal", "force"),
+    ttl_seconds: optional.count,
+    enforcement: z.enum(ENFORCEMENTS).optional(),
+  }).optional(),
   envelope: z.unknown().optional(),
-  target: z.object({ user: z.string(), addr: z.string() }).optional(),
+  target: z.object(each(z.string(), "user", "addr")).optional(),
 });
 
-/** These become tokens of the KeyId and of audit records: a blank or a control character would forge others. */
+/** The fields that become words of the KeyId and of audit records: a space or a control character would add words. */
 const TOKEN_FIELDS = [
-  "host",
-  "end_user",
-  "role",
-  "purpose",
-  "session_mode",
-  "session_id",
-  "sudo_user",
-  "k8s_verb",
-  "k8s_resource",
-  "k8s_group",
-  "k8s_namespace",
-  "k8s_name",
-] as const;
+  ...["host", "end_user", "role", "purpose", "session_mode", "session_id", "sudo_user"] as const,
+  ...["k8s_verb", "k8s_resource", "k8s_group", "k8s_namespace", "k8s_name"] as const,
+];
 
 /**
- * Rejects what no policy needs to see: unsafe characters, texts that are too long, and what this version does not
- * support.
+ * Rejects unsafe characters, texts that are too long, and features that this version does not support.
  *
- * @param maxCommandBytes limit of the command in UTF-8; the command of a file transfer may have 16 KiB
- * @throws {AppError} `invalid_request` naming the field; `not_supported`
+ * @param maxCommandBytes the limit of the command in UTF-8; a file transfer may always have 16 KiB
+ * @throws {AppError} `invalid_request` with the field; `not_supported`
  */
 export function checkSignFields(request: SignRequest, maxCommandBytes: number = MAX_COMMAND_BYTES): void {
-  for (const field of TOKEN_FIELDS) {
-    if (isUnsafe(request[field])) throw unsafe(field);
-  }
+  for (const field of TOKEN_FIELDS) checkWord(request[field], field);
   checkCaller(request.on_behalf_of);
-  for (const group of request.end_user_groups ?? []) {
-    if (isUnsafe(group)) throw unsafe("end_user_groups");
-  }
-  if (request.command.includes("\0")) {
-    throw new AppError("invalid_request", "invalid command: NUL not allowed");
-  }
+  for (const group of request.end_user_groups ?? []) checkWord(group, "end_user_groups");
+  const { command, k8s_manifest, target_type } = request;
+  if (command.includes("\0")) throw invalid("command", "NUL not allowed");
   const maxBytes = request.file_transfer ? Math.max(maxCommandBytes, MAX_TRANSFER_BYTES) : maxCommandBytes;
-  if (Buffer.byteLength(request.command) > maxBytes) {
-    throw new AppError(
-      "invalid_request",
-      `invalid command: longer than ${maxBytes} bytes (max_command_bytes)`,
-    );
+  if (Buffer.byteLength(command) > maxBytes) {
+    throw invalid("command", `longer than ${maxBytes} bytes (max_command_bytes)`);
   }
-  if (!isTargetType(request.target_type)) {
-    throw new AppError(
-      "not_supported",
-      `target_type ${JSON.stringify(request.target_type)} is not supported yet`,
-    );
+  if (!["", "ssh", "k8s"].includes(target_type)) {
+    throw new AppError("not_supported", `target_type ${JSON.stringify(target_type)} is not supported yet`);
   }
-  if (request.learn_ttl_seconds < 0) {
-    throw new AppError("invalid_request", "invalid learn_ttl_seconds: must not be negative");
+  if (request.learn_ttl_seconds < 0) throw invalid("learn_ttl_seconds", "must not be negative");
+  for (const field of ["learn_approver", "learn_approval_id"] as const) checkWord(request[field], field);
+  if (target_type === "k8s" && k8s_manifest !== "" && request.k8s_verb !== "apply") {
+    throw invalid("k8s_manifest", "it goes with the verb apply alone");
   }
-  for (const field of ["learn_approver", "learn_approval_id"] as const) {
-    if (isUnsafe(request[field])) throw unsafe(field);
+  if (request.k8s_force_fields.length > 0 && k8s_manifest === "") {
+    throw invalid("k8s_force_fields", "they go with a k8s_manifest alone");
   }
-  if (request.target_type === "k8s" && request.k8s_manifest !== "" && request.k8s_verb !== "apply") {
-    throw new AppError("invalid_request", "invalid k8s_manifest: it goes with the verb apply alone");
-  }
-  if (request.k8s_force_fields.length > 0 && request.k8s_manifest === "") {
-    throw new AppError("invalid_request", "invalid k8s_force_fields: they go with a k8s_manifest alone");
-  }
-  if (Buffer.byteLength(request.k8s_manifest) > MAX_K8S_MANIFEST_BYTES) {
-    throw new AppError(
-      "invalid_request",
-      `invalid k8s_manifest: longer than ${MAX_K8S_MANIFEST_BYTES} bytes`,
-    );
+  if (Buffer.byteLength(k8s_manifest) > MAX_K8S_MANIFEST_BYTES) {
+    throw invalid("k8s_manifest", `longer than ${MAX_K8S_MANIFEST_BYTES} bytes`);
   }
   checkReason(request.reason, "reason");
   if (!/^(?:[0-9a-f]{64})?$/.test(request.content_sha256)) {
-    throw new AppError("invalid_request", "invalid content_sha256: must be 64 lowercase hex digits");
+    throw invalid("content_sha256", "must be 64 lowercase hex digits");
   }
   if (request.content_head.length > MAX_CONTENT_HEAD_LENGTH) {
-    throw new AppError("invalid_request", `invalid content_head: longer than ${MAX_CONTENT_HEAD_LENGTH}`);
+    throw invalid("content_head", `longer than ${MAX_CONTENT_HEAD_LENGTH}`);
   }
 }
 
-function isTargetType(text: string): boolean {
-  return text === "" || text === "ssh" || text === "k8s";
-}
-
 /**
- * Refuses a reason or a comment that is too long to be read.
+ * Rejects a reason or a comment that is too long.
  *
- * @throws {AppError} `invalid_request` naming the field
+ * @throws {AppError} `invalid_request` with the field
  */
 export function checkReason(text: string, field: string): void {
-  // Counted only where it can matter: a character is two units at most.
+  // A character has at most two units, so most texts need no count.
   if (text.length <= MAX_REASON_CHARACTERS || [...text].length <= MAX_REASON_CHARACTERS) return;
-  throw new AppError("invalid_request", `invalid ${field}: more than ${MAX_REASON_CHARACTERS} characters`);
+  throw invalid(field, `more than ${MAX_REASON_CHARACTERS} characters`);
 }
 
 /**
- * Refuses a caller whose name could not be told on unchanged, or would forge a field of a record.
+ * Rejects a caller whose name would forge a field of a record.
  *
  * @throws {AppError} `invalid_request`
  */
 export function checkCaller(caller: string): void {
-  if (isUnsafe(caller)) throw unsafe("caller identity");
+  checkWord(caller, "caller identity");
 }
 
-function unsafe(field: string): AppError {
-  return new AppError("invalid_request", `invalid ${field}: control or whitespace characters not allowed`);
+function checkWord(value: string, field: string): void {
+  if (isUnsafe(value)) throw invalid(field, "control or whitespace characters not allowed");
+}
+
+function invalid(field: string, fault: string): AppError {
+  return new AppError("invalid_request", `invalid ${field}: ${fault}`);
+}
+
+/** The end of the names of hosts that fetch the revocation list. */
+export const HOST_IDENTITY_SUFFIX = ".krl";
+
+/** The answer of a service to a host that requests anything but the revocation list. */
+export const LIST_ONLY = "a host's identity is for the revocation list alone";
+
+/**
+ * Whether a CN is that of a host. The certificate lies on the host for years and comes from the CA of all callers, so
+ * an attacker who compromises the host must not become a caller with it.
+ */
+export function isHostIdentity(caller: string): boolean {
+  return caller.endsWith(HOST_IDENTITY_SUFFIX);
 }

@@ -1,9 +1,7 @@
 import assert from "node:assert/strict";
-import { FakeClock } from "@gateway/shared/testing";
-import { PolicyPreparation, prepareElsewhere } from "./policy_preparation.ts";
-import { PolicySource, writeDocument } from "./policy_source.ts";
+import { PolicySource, writeDocument } from "./policy.ts";
 import { digestOf } from "./state/postgres.ts";
-import type { PolicyVersions } from "./state/postgres.ts";
+import type { PolicyVersions, StoredDocument } from "./state/postgres.ts";
 import { CONFIG, snapshotOf } from "../testing/memory_signer.ts";
 
 const { hosts: HOSTS, ...REST } = CONFIG;
@@ -18,7 +16,10 @@ async function createScene(from: "database" | "file" = "database") {
   const compiling = { gate: Promise.resolve() };
   const policySource = new PolicySource({
     from,
-    digest: digestOf,
+    logger: { warn() {} },
+    versions: {
+      announcePrepared: (sha256: string) => Promise.resolve(void announced.push(sha256)),
+    } as PolicyVersions,
     configFile: {
       read: () => Promise.resolve(JSON.stringify(SETTINGS)),
       parse: (text) => Promise.resolve(snapshotOf(JSON.parse(text)).config),
@@ -33,15 +34,10 @@ async function createScene(from: "database" | "file" = "database") {
   policySource.learn(storedAs(1, OTHER));
   const current = from === "file" ? snapshotOf(CONFIG) : await policySource.load(snapshotOf(SETTINGS));
   compiled.length = 0;
-  const versions = {
-    announcePrepared: (sha256: string) => Promise.resolve(void announced.push(sha256)),
-  } as PolicyVersions;
-  const preparation = new PolicyPreparation({
-    policySource,
-    versions,
-    state: { current },
-    logger: { info() {}, warn() {}, error() {} },
-  });
+  const preparation = {
+    learn: (stored: StoredDocument | undefined) => policySource.learnProposal(stored, { current }),
+    ended: () => policySource.prepared(),
+  };
   return { preparation, policySource, current, announced, compiled, compiling };
 }
 
@@ -116,35 +112,4 @@ Deno.test.each(
   await preparation.ended();
   assert.deepEqual(announced, [digestOf(document)]);
   policySource.requireCurrent(current);
-});
-
-Deno.test("prepareElsewhere() waits for all, for 5 s at most, and not behind another proposal", async () => {
-  const clock = new FakeClock();
-  const proposed: string[] = [];
-  let answer: Awaited<ReturnType<PolicyVersions["findPrepared"]>> = "some";
-  const versions = {
-    propose: (document: string) => Promise.resolve(void proposed.push(document)),
-    findPrepared: () => Promise.resolve(answer),
-  } as Partial<PolicyVersions> as PolicyVersions;
-  const start = () => {
-    const waiting = { done: false, promise: Promise.resolve() };
-    waiting.promise = prepareElsewhere(versions, { document: "{}", sha256: "00", clock }).finally(() =>
-      waiting.done = true
-    );
-    waiting.promise.catch(() => {});
-    return waiting;
-  };
-  const late = start();
-  await clock.advance(4_900);
-  assert.equal(late.done, false);
-  await clock.advance(200);
-  assert.equal(late.done, true);
-  const quick = start();
-  await clock.advance(100);
-  answer = "all";
-  await clock.advance(100);
-  assert.equal(quick.done, true);
-  answer = "replaced";
-  await assert.rejects(start().promise, { code: "conflict", message: /changed meanwhile, by somebody else/ });
-  assert.deepEqual(proposed, ["{}", "{}", "{}"]);
 });

@@ -4,7 +4,7 @@ import { AppError } from "@gateway/shared/errors";
 import { sampleCluster } from "@gateway/shared/testing";
 import { CONFIG, get, post, snapshotOf, startSigner } from "../testing/memory_signer.ts";
 import type { Snapshot } from "../config/snapshot.ts";
-import { snapshotWarnings } from "./signer_state.ts";
+import { snapshotWarnings } from "../config/warnings.ts";
 
 Deno.test("POST /v1/reload swaps the policy and says how many hosts it has", async () => {
   const signer = await startSigner();

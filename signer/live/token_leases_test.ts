@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { failingStore, memoryStore } from "../testing/failing_store.ts";
 import { FakeSecrets, startLeaseSigner } from "../testing/lease_scene.ts";
 import { post, snapshotOf } from "../testing/memory_signer.ts";
-import { leaseName } from "./lease.ts";
+import { leaseName } from "./token_leases.ts";
 
 const PLACE = { cluster: "prod", namespace: "gateway" };
 const ALICE = leaseName(PLACE, { caller: "broker-1", endUser: "alice" });

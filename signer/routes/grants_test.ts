@@ -94,7 +94,7 @@ Deno.test("what a grant allowed does not leave once its end is acknowledged", as
   assert.deepEqual([status, body.code, body.certificate], [403, "denied", undefined]);
   const [issued, , denied] = signer.log.entries.slice(-3);
   assert.deepEqual([issued?.outcome, denied?.outcome, denied?.serial], ["issued", "denied", issued?.serial]);
-  assert.ok(signer.krl.isListed({ serial: issued?.serial ?? 0n }));
+  assert.ok(signer.krl.listed.has({ serial: issued?.serial ?? 0n }));
 });
 
 const SESSION = { purpose: "session", session_mode: "exec" };
@@ -137,7 +137,7 @@ Deno.test("what a forwarder asked for does not leave once it is acknowledged tha
   assert.deepEqual([status, body.certificate], [403, undefined]);
   const [issued, , denied] = signer.log.entries.slice(-3);
   assert.deepEqual([denied?.caller, denied?.err], ["broker-1", "on_behalf_of not allowed for this caller"]);
-  assert.ok(signer.krl.isListed({ serial: issued?.serial ?? 0n }));
+  assert.ok(signer.krl.listed.has({ serial: issued?.serial ?? 0n }));
 });
 
 Deno.test("what was asked for on a broker's word does not leave once its users have to be verified", async () => {

@@ -1,84 +1,114 @@
 import type { AuditEntry } from "@gateway/shared/audit";
 import { appendToList, removeFromList, setValue } from "@gateway/shared/config";
+import type { Clock } from "@gateway/shared/clock";
 import { AppError, errorText } from "@gateway/shared/errors";
 import { compilePattern, type HostPolicy } from "@gateway/shared/policy";
 import { isUnsafe, quoteText } from "@gateway/shared/text";
-import {
-  formatTimestamp,
-  MAX_POLICY_BODY_BYTES,
-  type PolicyRequest,
-  policyRequest,
-} from "@gateway/shared/wire";
+import { formatTimestamp, type HostKrl, MAX_POLICY_BODY_BYTES, policyRequest } from "@gateway/shared/wire";
 import * as z from "@zod/zod";
 import type { SignerConfig } from "../config/config.ts";
-import { changedMeanwhile, prepareElsewhere } from "../live/policy_preparation.ts";
-import { type PolicySource, readDocument, writeDocument } from "../live/policy_source.ts";
-import type { PolicyChange, PolicyVersions } from "../live/state/postgres.ts";
+import { readDocument, writeDocument } from "../live/policy.ts";
+import { digestOf, type PolicyChange, type PolicyVersions } from "../live/state/postgres.ts";
 import type { Authority, Call } from "../sign/authority.ts";
 import { answer, readAdminBody, requireAdmin } from "./admin.ts";
 
-const patternBody: z.ZodType<{ readonly pattern: string }> = z.object({ pattern: z.string().min(1) });
+/** A signer that needs longer to prepare a change decides nothing until it is ready: the change does not wait for it. */
+const PREPARE_MS = 5_000;
 
-/** What is done to a host's list of allow patterns. */
-type AllowEdit = "add" | "remove";
+const LOOK_MS = 20;
+
+const patternBody: z.ZodType<{ readonly pattern: string }> = z.object({ pattern: z.string().min(1) });
 
 /** `POST` and `DELETE /v1/policy/hosts/{host}/allow`: one allow pattern more or less, in force and in the file. */
 export async function handleAllowEdit(
   authority: Authority,
   call: Call<"host">,
-  edit: AllowEdit,
+  edit: "add" | "remove",
 ): Promise<Response> {
-  const { peer } = call;
+  const { policySource, configFile, gate, state } = authority;
+  const { caller } = call.peer;
   const host = call.param("host");
   const command = `policy-allow-${edit}`;
   const denied = { command, outcome: "policy-denied" };
   const { pattern } = await readAdminBody(authority, call, denied, patternBody);
-  const { policySource } = authority;
   if (policySource.from === "file" && authority.instances.isShared) {
     const err =
       "several signers share the state, and each has a config file of its own: edit and reload them all, or have the " +
       'hosts in the database: policy_source "database"';
-    await authority.gate.bestEffort({ caller: peer.caller, command, outcome: "policy-failed", err });
+    await gate.bestEffort({ caller, command, outcome: "policy-failed", err });
     throw new AppError("conflict", err);
   }
-  const entry = {
-    caller: peer.caller,
-    host: isUnsafe(host) ? "" : host,
-    command,
-    policy_rule: `allow:${pattern}`,
+  const entry = { caller, host: isUnsafe(host) ? "" : host, command, policy_rule: `allow:${pattern}` };
+  const change = (text: string, config: SignerConfig) => {
+    const policy = Object.hasOwn(config.hosts, host) ? config.hosts[host] : undefined;
+    if (policy === undefined) throw new AppError("not_found", `unknown host: ${quoteText(host)}`);
+    return edited(text, host, policy, pattern, edit);
   };
-  try {
+  return await recordingFailure(authority, entry, async () => {
     checkPattern(pattern);
     if (policySource.from === "database") {
-      const base = requireNewest(policySource);
-      const { hosts } = await policySource.parse(base.document);
-      const document = edited(base.document, { host, policy: hostOf({ hosts }, host), pattern, edit });
-      const change = `${edit} ${host} ${pattern}`;
-      const made = await changePolicy(authority, { base, document, by: peer.caller, change, entry });
-      return answer({ status: "ok", host, ...made });
+      const base = policySource.newest;
+      if (base === undefined) {
+        throw new AppError("conflict", "the database has no hosts yet: broker-ctl policy import");
+      }
+      const document = change(base.document, await policySource.parse(base.document));
+      const made = { base, document, madeBy: caller, change: `${edit} ${host} ${pattern}` };
+      return answer({ status: "ok", host, ...await changePolicy(authority, made, entry) });
     }
-    const snapshot = await authority.state.apply(async () => {
-      const text = await authority.configFile.read();
-      // What the file says counts, not what is in force: it may have been edited since it was loaded.
-      const policy = hostOf(await authority.configFile.parse(text), host);
-      const changed = edited(text, { host, policy, pattern, edit });
+    const snapshot = await state.apply(async () => {
+      const text = await configFile.read();
+      // The file counts, not the config in force: it may have been edited since it was loaded.
+      const changed = change(text, await configFile.parse(text));
       return {
-        snapshot: await authority.configFile.compile(changed, authority.state.current),
+        snapshot: await configFile.compile(changed, state.current),
         entry: { ...entry, outcome: "policy-changed" },
         async persist() {
-          if (await authority.configFile.replace(text, changed)) return true;
+          if (await configFile.replace(text, changed)) return true;
           const err = "the file has changed meanwhile: the change is made on what it says now";
-          await authority.gate.bestEffort({ ...entry, outcome: "policy-failed", err });
+          await gate.bestEffort({ ...entry, outcome: "policy-failed", err });
           return false;
         },
       };
     });
     return answer({ status: "ok", host, hosts: snapshot.policy.hosts.size });
+  });
+}
+
+/** Runs a change of the policy; a failure is recorded before it is thrown. */
+async function recordingFailure<T>(
+  { gate }: Authority,
+  entry: Omit<AuditEntry, "outcome">,
+  change: () => Promise<T>,
+): Promise<T> {
+  try {
+    return await change();
   } catch (error) {
     const err = error instanceof AppError ? error.message : "the change failed";
-    await authority.gate.bestEffort({ ...entry, outcome: "policy-failed", err });
+    await gate.bestEffort({ ...entry, outcome: "policy-failed", err });
     throw error;
   }
+}
+
+function checkPattern(pattern: string): void {
+  try {
+    compilePattern(pattern);
+  } catch (cause) {
+    throw new AppError("invalid_request", `invalid regex: ${errorText(cause)}`, { cause });
+  }
+}
+
+/** The config's text after the change; comments and order stay. */
+function edited(text: string, host: string, policy: HostPolicy, pattern: string, edit: "add" | "remove") {
+  const { allow = [], mode = "" } = policy.command_policy ?? {};
+  const path = ["hosts", host, "command_policy"];
+  if (allow.includes(pattern) !== (edit === "remove")) {
+    const state = edit === "remove" ? "not present" : "already present";
+    throw new AppError("conflict", `no change: pattern ${state} on ${quoteText(host)}`);
+  }
+  if (edit === "remove") return removeFromList(text, [...path, "allow"], pattern);
+  const longer = appendToList(text, [...path, "allow"], pattern);
+  // The first rule turns the host into an allowlist; on a denylist it fails to build.
+  return mode === "" || mode === "off" ? setValue(longer, [...path, "mode"], "allowlist") : longer;
 }
 
 /** `GET /v1/policy/hosts`: the hosts as configured, internal fields included; by direct admins only. */
@@ -91,55 +121,30 @@ export async function handlePolicyRead(authority: Authority, { peer }: Call): Pr
     command: `policy-hosts-read hosts=${count}`,
     outcome: "policy-read",
   });
-  const krl = authority.krlReaders.byHost(authority.state.current.config.krl_callers, {
-    version: authority.krl.current.version,
-    now: authority.clock.now(),
-  });
+  const krl = installedLists(authority);
   return answer(
     Object.fromEntries(
-      Object.entries(hosts).map(([name, host]) => [name, { ...describeHost(host), krl: krl.get(name) }]),
+      Object.entries(hosts).map(([name, host]) => [
+        name,
+        { principal: "", command_policy: {}, ...host, krl: krl.get(name) },
+      ]),
     ),
   );
 }
 
-function describeHost(host: HostPolicy): HostPolicy {
-  return { principal: "", command_policy: {}, ...host };
-}
-
-function hostOf({ hosts }: Pick<SignerConfig, "hosts">, name: string): HostPolicy {
-  const host = Object.hasOwn(hosts, name) ? hosts[name] : undefined;
-  if (host === undefined) throw new AppError("not_found", `unknown host: ${quoteText(name)}`);
-  return host;
-}
-
-function checkPattern(pattern: string): void {
-  try {
-    compilePattern(pattern);
-  } catch (cause) {
-    throw new AppError("invalid_request", `invalid regex: ${errorText(cause)}`, { cause });
-  }
-}
-
-interface AllowChange {
-  readonly host: string;
-  readonly policy: HostPolicy;
-  readonly pattern: string;
-  readonly edit: AllowEdit;
-}
-
-/** The config's text after the change; comments, order and whatever else is in it stay. */
-function edited(text: string, { host, policy, pattern, edit }: AllowChange): string {
-  const { allow = [], mode = "" } = policy.command_policy ?? {};
-  const path = ["hosts", host, "command_policy"];
-  const isPresent = allow.includes(pattern);
-  if (edit === "remove") {
-    if (!isPresent) throw new AppError("conflict", `no change: pattern not present on ${quoteText(host)}`);
-    return removeFromList(text, [...path, "allow"], pattern);
-  }
-  if (isPresent) throw new AppError("conflict", `no change: pattern already present on ${quoteText(host)}`);
-  const longer = appendToList(text, [...path, "allow"], pattern);
-  // The first rule turns the host into an allowlist; on a denylist it fails to build.
-  return mode === "" || mode === "off" ? setValue(longer, [...path, "mode"], "allowlist") : longer;
+/** The version of the revocation list that each host of the config has installed. */
+function installedLists({ state, krl, clock }: Authority): ReadonlyMap<string, HostKrl> {
+  return new Map(
+    Object.entries(state.current.config.krl_callers).flatMap(([caller, hosts]) => {
+      const report = krl.reports.get(caller);
+      const installed: HostKrl = report === undefined ? { current: false } : {
+        version: report.version,
+        age_seconds: Math.max(0, Math.floor((clock.now() - report.at) / 1000)),
+        current: report.version === krl.current.version,
+      };
+      return hosts.map((host) => [host, installed] as const);
+    }),
+  );
 }
 
 /** `GET /v1/policy/versions`: who changed the hosts in the database when, the newest first. */
@@ -172,56 +177,48 @@ export async function handlePolicyChange(authority: Authority, call: Call): Prom
   const { caller } = call.peer;
   const denied = { command: "policy-change", outcome: "policy-denied" };
   const body = await readAdminBody(authority, call, denied, policyRequest, MAX_POLICY_BODY_BYTES);
-  const isRollback = body.from_version !== undefined;
-  const change = isRollback ? `rollback to ${body.from_version}` : "import";
-  const entry = { caller, command: `policy-${change.replaceAll(" ", "-")}`, dry_run: body.dry_run };
+  const { hosts, from_version, base_version, dry_run } = body;
+  const change = from_version === undefined ? "import" : `rollback to ${from_version}`;
+  const entry = { caller, command: `policy-${change.replaceAll(" ", "-")}`, dry_run };
   try {
-    const versions = requireVersions(authority);
-    const document = await documentOf(versions, body);
-    const base = findBase(authority, body.base_version);
-    if (body.dry_run) {
-      const { policy } = await authority.policySource.compile(document, authority.state.current);
-      await authority.gate.require({ ...entry, outcome: "policy-read" });
-      return answer({ status: "dry_run", version: body.base_version + 1, hosts: policy.hosts.size });
-    }
-    const made = await changePolicy(authority, { base, document, by: caller, change, entry });
-    return answer({ status: "ok", ...made });
+    return await recordingFailure(authority, entry, async () => {
+      const versions = requireVersions(authority);
+      if ((hosts === undefined) === (from_version === undefined)) {
+        throw new AppError("invalid_request", "one of hosts and from_version is needed");
+      }
+      const document = from_version === undefined
+        ? writeDocument(hosts)
+        : (await findVersion(versions, from_version)).document;
+      const base = findBase(authority, base_version);
+      if (dry_run) {
+        const { policy } = await authority.policySource.compile(document, authority.state.current);
+        await authority.gate.require({ ...entry, outcome: "policy-read" });
+        return answer({ status: "dry_run", version: base_version + 1, hosts: policy.hosts.size });
+      }
+      const made = await changePolicy(authority, { base, document, madeBy: caller, change }, entry);
+      return answer({ status: "ok", ...made });
+    });
   } catch (error) {
-    const err = error instanceof AppError ? error.message : "the change failed";
-    await authority.gate.bestEffort({ ...entry, outcome: "policy-failed", err });
-    // It is the request that can't be used.
+    // It is the request that cannot be used.
     if (error instanceof AppError && error.code === "invalid_config") {
-      throw new AppError("invalid_request", err, { cause: error });
+      throw new AppError("invalid_request", error.message, { cause: error });
     }
     throw error;
   }
 }
 
-async function documentOf(versions: PolicyVersions, { hosts, from_version }: PolicyRequest): Promise<string> {
-  if (hosts !== undefined && from_version === undefined) return writeDocument(hosts);
-  if (hosts !== undefined || from_version === undefined) {
-    throw new AppError("invalid_request", "one of hosts and from_version is needed");
-  }
-  return (await findVersion(versions, from_version)).document;
-}
-
-/** What the change is made on, as far as this signer knows; the database has the last word. */
+/** The version that the change is made on, as far as this signer knows; the database has the last word. */
 function findBase({ policySource: { from, newest } }: Authority, version: number) {
-  if ((newest?.version ?? 0) !== version) {
-    throw new AppError(
-      "conflict",
-      `the newest version of the policy is ${
-        newest?.version ?? 0
-      } and not ${version}: look at it and try again`,
-    );
+  const known = newest?.version ?? 0;
+  if (known !== version) {
+    const problem = `the newest version of the policy is ${known} and not ${version}`;
+    throw new AppError("conflict", `${problem}: look at it and try again`);
   }
-  if (from === "file" && newest !== undefined) {
-    throw new AppError(
-      "conflict",
-      'policy_source of this signer is "file": set it to "database" at all signers first',
-    );
-  }
-  return newest;
+  if (from === "database" || newest === undefined) return newest;
+  throw new AppError(
+    "conflict",
+    'policy_source of this signer is "file": set it to "database" at all signers first',
+  );
 }
 
 function requireVersions({ policySource: { versions } }: Authority): PolicyVersions {
@@ -254,59 +251,31 @@ function describe({ version, madeBy, change, madeAt }: PolicyChange) {
   return { version, made_at: formatTimestamp(madeAt), made_by: madeBy, change };
 }
 
-/** The newest version as a signer knows it. */
-type Newest = NonNullable<PolicySource["newest"]>;
-
-/** A change of the hosts in the database. */
-interface PolicyEdit {
-  /** What it was made on; `undefined`: there is none. */
-  readonly base: Newest | undefined;
-  readonly document: string;
-  readonly by: string;
-  /** What is done, for the history. */
-  readonly change: string;
-  /** The record of it, without outcome. */
-  readonly entry: Omit<AuditEntry, "outcome">;
-}
-
-interface MadeChange {
-  readonly version: number;
-  /** How many hosts there are now. */
-  readonly hosts: number;
-}
-
-/** @throws {AppError} `conflict` when the database has no hosts yet */
-function requireNewest({ newest }: PolicySource): Newest {
-  if (newest !== undefined) return newest;
-  throw new AppError("conflict", "the database has no hosts yet: broker-ctl policy import");
-}
-
 /**
  * Makes a version of the hosts, whole or not at all, and puts it in force at every signer. The record is durable before
  * the version is there.
  *
- * @throws {AppError} `invalid_config` when the hosts can't be used, `conflict` when another version came first,
- * `audit_unavailable`: nothing has changed then; `state_stale` where it is not certain that it is in force
+ * @param next.base the version that the change is made on; `undefined`: there is none
+ * @returns the version, and how many hosts it has
+ * @throws {AppError} `invalid_config` if the hosts cannot be used, `conflict` if another version came first,
+ * `audit_unavailable`: nothing has changed then; `state_stale` if it is not certain that it is in force
  */
 async function changePolicy(
   authority: Authority,
-  { base, document, by, change, entry }: PolicyEdit,
-): Promise<MadeChange> {
+  next: Omit<Parameters<PolicyVersions["add"]>[0], "madeAt">,
+  entry: Omit<AuditEntry, "outcome">,
+): Promise<{ readonly version: number; readonly hosts: number }> {
+  const { base, document } = next;
   const { policySource, instances, gate, clock, state } = authority;
-  const { versions } = policySource;
-  if (versions === undefined) {
-    throw new AppError("conflict", "the hosts are in the config file, which has no versions");
-  }
+  const versions = requireVersions(authority);
   const { policy } = await policySource.prepare(document, state.current);
   if (policySource.from === "database" && instances.isShared) {
-    await prepareElsewhere(versions, { document, sha256: policySource.digest(document), clock });
+    await prepareElsewhere(versions, { document, sha256: digestOf(document), clock });
   }
   const version = (base?.version ?? 0) + 1;
   const made = { version, hosts: policy.hosts.size };
   await gate.require({ ...entry, policy_version: version, outcome: "policy-changed" });
-  if (!await versions.add({ base, document, madeBy: by, change, madeAt: clock.now() })) {
-    throw changedMeanwhile();
-  }
+  if (!await versions.add({ ...next, madeAt: clock.now() })) throw changedMeanwhile();
   await Promise.all([instances.caughtUp(), instances.settled()]);
   if (policySource.from === "file") return made;
   // It may also be that another one came after it, and is in force already.
@@ -318,5 +287,30 @@ async function changePolicy(
     {
       retryAfterSeconds: 1,
     },
+  );
+}
+
+/**
+ * Waits until the other signers can put a document in force at once, or for as long as is sensible.
+ *
+ * @throws {AppError} `conflict` when somebody else's change came between
+ */
+export async function prepareElsewhere(
+  versions: PolicyVersions,
+  { document, sha256, clock }: { readonly document: string; readonly sha256: string; readonly clock: Clock },
+): Promise<void> {
+  await versions.propose(document);
+  for (let waited = 0; waited < PREPARE_MS; waited += LOOK_MS) {
+    const prepared = await versions.findPrepared(sha256);
+    if (prepared === "all") return;
+    if (prepared === "replaced") throw changedMeanwhile();
+    await clock.sleep(LOOK_MS);
+  }
+}
+
+function changedMeanwhile(): AppError {
+  return new AppError(
+    "conflict",
+    "the policy was changed meanwhile, by somebody else: nothing is changed; look at the newest version and try again",
   );
 }

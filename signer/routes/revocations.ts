@@ -1,97 +1,77 @@
 import type { EnvelopeKey } from "@gateway/shared/envelope";
 import { AppError } from "@gateway/shared/errors";
-import { type Peer, readJsonBody, type TakeResult } from "@gateway/shared/http";
+import { type Peer, readJsonBody } from "@gateway/shared/http";
 import {
+  formatTimestamp,
   KRL_SIGNATURE_HEADER,
   KRL_VERSION_HEADER,
+  type KrlReader,
   revokeKeyIdsRequest,
   revokeRequestsRequest,
   type RevokeResponse,
-  type RevokeSerialsRequest,
   revokeSerialsRequest,
 } from "@gateway/shared/wire";
 import type { RevocationOutcome } from "../live/krl/revocation_list.ts";
-import { nameSerial } from "../live/krl/revocations.ts";
+import { nameSerial } from "../live/krl/certificates.ts";
 import type { Authority, Call } from "../sign/authority.ts";
 import { readEffectiveCaller } from "../sign/judge.ts";
+import { requireTaken } from "../sign/limits.ts";
 import { answer, readAdminBody, requireAdmin } from "./admin.ts";
 
-/** Of 100 key ids of 1 KiB. */
+/** For 100 key ids of 1 KiB. */
 const MAX_BODY_BYTES = 128 * 1024;
 
 /**
- * `POST /v1/revocations/serials`: any for an admin; for a broker, and for one that a trusted forwarder names, those of
- * its own certificates, as when it ends a session that was frozen. Others are passed over: they may have expired, or an
- * instance was killed before it could tell of them, which then finds them in its log.
+ * `POST /v1/revocations/serials`: any serial for an admin. A broker, and a broker that a trusted forwarder names, revokes its
+ * own certificates, as when it ends a session that was frozen. Serials of others are ignored: they may have expired. If an
+ * instance was killed before it could share them, it finds them in its log.
  */
 export async function handleRevokeSerials(authority: Authority, { request, peer }: Call): Promise<Response> {
-  const { current } = authority.state;
+  const { krl, instances, state: { current } } = authority;
   const caller = readEffectiveCaller(current, request, peer);
   const isAdmin = current.reloadCallers.has(caller) && caller === peer.caller;
-  if (!isAdmin) limit(authority, (perMinute) => authority.signLimit.takeRevocation(caller, perMinute));
-  const { serials, reason } = await readJsonBody(request, {
-    maxBytes: MAX_BODY_BYTES,
-    schema: revokeSerialsRequest,
-  });
-  const revoked = isAdmin ? serials : authority.krl.findOwn(caller, serials);
-  await Promise.all(
-    revoked.map((serial) =>
-      authority.gate.require({
-        caller,
-        serial,
-        command: describe("serial", serial.toString(), reason),
-        outcome: "revoked",
-      })
-    ),
-  );
-  const subjects = revoked.map((serial) => ({ kind: "serial" as const, value: serial.toString() }));
-  const outcome = await authority.krl.revoke(subjects);
-  const unknown = authority.instances.isShared ? serials.filter((serial) => !revoked.includes(serial)) : [];
+  if (!isAdmin) requireToken(authority, "revoke", caller);
+  const body = await readJsonBody(request, { maxBytes: MAX_BODY_BYTES, schema: revokeSerialsRequest });
+  const { serials, reason } = body;
+  const revoked = isAdmin ? serials : krl.issued.findOwn(caller, serials);
+  await record(authority, caller, reason, revoked.map((serial) => ({ name: `serial=${serial}`, serial })));
+  const outcome = await krl.revoke(revoked.map((serial) => ({ kind: "serial", value: `${serial}` })));
+  const unknown = instances.isShared ? serials.filter((serial) => !revoked.includes(serial)) : [];
   if (unknown.length === 0) return await settle(authority, outcome);
-  const { persisted } = await seekElsewhere(authority, caller, { serials: unknown, reason });
+  // An instance that finds them in its log revokes them, as soon as it runs.
+  requireRoom(authority, caller, unknown.length);
+  await record(authority, caller, reason, unknown.map((serial) => ({ name: `serial=${serial} elsewhere` })));
+  const { persisted } = await krl.revoke(
+    unknown.map((serial) => ({ kind: "request", value: nameSerial(caller, serial) })),
+  );
   return await settle(authority, { ...outcome, persisted: outcome.persisted && persisted });
 }
 
 /**
- * Keeps the serials that a caller names as its own and that nobody here knows: an instance that finds them in its log
- * revokes them, as soon as it runs.
- */
-async function seekElsewhere(
-  authority: Authority,
-  caller: string,
-  { serials, reason }: RevokeSerialsRequest,
-): Promise<RevocationOutcome> {
-  requireRoom(authority, caller, serials.length);
-  await Promise.all(serials.map((serial) =>
-    authority.gate.require({
-      caller,
-      command: describe("serial", `${serial} elsewhere`, reason),
-      outcome: "revoked",
-    })
-  ));
-  return await authority.krl.revoke(
-    serials.map((serial) => ({ kind: "request", value: nameSerial(caller, serial) })),
-  );
-}
-
-/**
- * `POST /v1/revocations/requests`: what came, or is still to come, of requests for signatures whose answers nobody has. A
- * caller names its own and nobody else's, directly or through a trusted forwarder; what it names may be unknown.
+ * `POST /v1/revocations/requests`: certificates and tokens, made or still to be made, of requests whose answers nobody has. A
+ * caller names its own requests, directly or through a trusted forwarder; they may be unknown.
  */
 export async function handleRevokeRequests(authority: Authority, { request, peer }: Call): Promise<Response> {
   const caller = readEffectiveCaller(authority.state.current, request, peer);
-  limit(authority, (perMinute) => authority.signLimit.takeGivenUp(caller, perMinute));
-  const { request_ids, reason } = await readJsonBody(request, {
-    maxBytes: MAX_BODY_BYTES,
-    schema: revokeRequestsRequest,
-  });
+  requireToken(authority, "give up", caller);
+  const body = await readJsonBody(request, { maxBytes: MAX_BODY_BYTES, schema: revokeRequestsRequest });
+  const { request_ids, reason } = body;
   requireRoom(authority, caller, request_ids.length);
-  await Promise.all(
-    request_ids.map((id) =>
-      authority.gate.require({ caller, command: describe("request", id, reason), outcome: "revoked" })
-    ),
-  );
+  await record(authority, caller, reason, request_ids.map((id) => ({ name: `request=${id}` })));
   return await settle(authority, await authority.krl.giveUp(caller, request_ids));
+}
+
+/** `POST /v1/revocations/key-ids`: every certificate with one of these key ids, also those of other callers. */
+export async function handleRevokeKeyIds(authority: Authority, call: Call): Promise<Response> {
+  const denied = { command: "revoke", outcome: "policy-denied" };
+  const body = await readAdminBody(authority, call, denied, revokeKeyIdsRequest, MAX_BODY_BYTES);
+  const { key_ids, reason } = body;
+  const named = key_ids.map((keyId) => ({ name: `key_id=${JSON.stringify(keyId)}` }));
+  await record(authority, call.peer.caller, reason, named);
+  return await settle(
+    authority,
+    await authority.krl.revoke(key_ids.map((value) => ({ kind: "key_id", value }))),
+  );
 }
 
 /** @throws {AppError} `rate_limited` */
@@ -101,37 +81,32 @@ function requireRoom({ krl }: Authority, caller: string, count: number): void {
 }
 
 /** @throws {AppError} `rate_limited` */
-function limit({ state }: Authority, take: (perMinute: number) => TakeResult): void {
+function requireToken({ state, signLimit }: Authority, use: "revoke" | "give up", caller: string): void {
   const { sign_rate_limit_per_min: perMinute } = state.current.config;
-  const taken = take(perMinute);
-  if (taken.ok) return;
-  throw new AppError("rate_limited", `revocations exceed ${perMinute} a minute`, {
-    retryAfterSeconds: taken.retryAfterSeconds,
-  });
+  requireTaken(signLimit.takeOf(use, caller, perMinute), `revocations exceed ${perMinute} a minute`);
 }
 
-/** `POST /v1/revocations/key-ids`: every certificate that has one of them, also those of other callers. */
-export async function handleRevokeKeyIds(authority: Authority, call: Call): Promise<Response> {
-  const denied = { command: "revoke", outcome: "policy-denied" };
-  const body = await readAdminBody(authority, call, denied, revokeKeyIdsRequest, MAX_BODY_BYTES);
-  const { caller } = call.peer;
-  await Promise.all(body.key_ids.map((keyId) =>
-    authority.gate.require({
-      caller,
-      command: describe("key_id", JSON.stringify(keyId), body.reason),
-      outcome: "revoked",
-    })
-  ));
-  const subjects = body.key_ids.map((value) => ({ kind: "key_id" as const, value }));
-  return await settle(authority, await authority.krl.revoke(subjects));
+/** Records what is about to be revoked. */
+async function record(
+  { gate }: Authority,
+  caller: string,
+  reason: string,
+  revoked: readonly { readonly name: string; readonly serial?: bigint }[],
+): Promise<void> {
+  const suffix = reason === "" ? "" : ` reason=${reason}`;
+  await Promise.all(
+    revoked.map(({ name, ...serial }) =>
+      gate.require({ caller, ...serial, command: `revoked ${name}${suffix}`, outcome: "revoked" })
+    ),
+  );
 }
 
 async function settle(
-  authority: Authority,
+  { instances }: Authority,
   { revoked, version, persisted }: RevocationOutcome,
 ): Promise<Response> {
-  // In every instance's list.
-  await authority.instances.settled();
+  // Until it is in the list of every instance.
+  await instances.settled();
   const body: RevokeResponse = {
     status: "ok",
     revoked,
@@ -141,16 +116,12 @@ async function settle(
   return answer(body);
 }
 
-function describe(kind: string, value: string, reason: string): string {
-  return `revoked ${kind}=${value}${reason === "" ? "" : ` reason=${reason}`}`;
-}
-
 /** `GET /v1/krl?after=N`: the list when it is newer than N, at once or within 25 s; else 304. */
 export async function handleKrl(authority: Authority, { request, peer }: Call): Promise<Response> {
   const key = await requireReader(authority, peer, "krl");
   const after = readVersion(request, "after", 0);
   if (authority.state.current.krlCallers.has(peer.caller)) {
-    authority.krlReaders.saw(peer.caller, { version: after, at: authority.clock.now() });
+    authority.krl.reports.set(peer.caller, { version: after, at: authority.clock.now() });
   }
   const list = await authority.krl.newerThan(after, request.signal);
   // Its version would be taken for newer than that of a list with more in it.
@@ -185,7 +156,13 @@ export async function handleKrlSignature(authority: Authority, { request, peer }
 export async function handleKrlStatus(authority: Authority, { peer }: Call): Promise<Response> {
   await requireAdmin(authority, peer, { command: "krl-hosts", outcome: "policy-denied" });
   const { krl_callers } = authority.state.current.config;
-  return answer({ version: authority.krl.current.version, readers: authority.krlReaders.list(krl_callers) });
+  const readers = Object.entries(krl_callers).map(([caller, hosts]): KrlReader => {
+    const report = authority.krl.reports.get(caller);
+    return report === undefined
+      ? { caller, hosts }
+      : { caller, hosts, version: report.version, seen_at: formatTimestamp(report.at) };
+  }).sort((left, right) => left.caller < right.caller ? -1 : 1);
+  return answer({ version: authority.krl.current.version, readers });
 }
 
 /** Lets the callers in `krl_callers` and the admins pass; a frozen reader too, for it reads only what denies. */

@@ -125,7 +125,7 @@ Deno.test("nothing is revoked that could not be recorded", async () => {
 
 Deno.test("a caller with too many valid certificates gets 429 and no more of them", async () => {
   const signer = await start();
-  signer.krl.hasRoomFor = (caller) => caller !== "broker-1";
+  signer.krl.issued.hasRoomFor = (caller) => caller !== "broker-1";
   const { status, headers } = await signer.sign({});
   assert.deepEqual([status, headers.get("retry-after")], [429, "30"]);
   assert.equal((await signer.sign({}, "approver-broker")).status, 200);

@@ -9,23 +9,33 @@ import {
   describeSignRequest,
   factsOfRequest,
   type GatedCommand,
+  toWireClusterDecision,
+  toWireDecision,
 } from "@gateway/shared/policy";
 import { currentRequestId } from "@gateway/shared/service";
+import { quoteText } from "@gateway/shared/text";
 import type { SignRequest, SignResponse } from "@gateway/shared/wire";
-import type { CertificateNames } from "../live/krl/listed.ts";
+import type { CertificateNames } from "../live/krl/certificates.ts";
 import type { Snapshot } from "../config/snapshot.ts";
 import {
-  type AllowedAction,
-  type AllowedCommand,
+  type Allowed,
   judge,
   manifestDigest,
+  recordOutcome,
   requireKnown,
   type SignContext,
   SUBJECT_IS_FROZEN,
 } from "./judge.ts";
 
 /** A certificate or token that has not left yet. */
-interface Made extends CertificateNames {
+export interface Made extends CertificateNames {
+  /** The id of a token; empty for a certificate. */
+  readonly jti: string;
+  /** What a waiver can be learned from; `undefined`: nothing. */
+  readonly learnable: GatedCommand | undefined;
+  readonly body: Partial<SignResponse>;
+  /** Lets a later freeze find it. */
+  readonly remember: () => void;
   /** Revokes it. Never rejects. */
   readonly takeBack: () => Promise<unknown>;
 }
@@ -40,7 +50,7 @@ const TAKE_BACK_MS = 1_000;
  */
 export async function release(
   context: SignContext,
-  judged: AllowedCommand | AllowedAction,
+  judged: Allowed,
   body: SignResponse,
   made?: Made,
 ): Promise<Response> {
@@ -51,7 +61,7 @@ export async function release(
     for (;;) {
       requireKnown(authority);
       // A revocation outlives the freeze that caused it.
-      if (made !== undefined && authority.krl.isListed(made)) {
+      if (made !== undefined && authority.krl.listed.has(made)) {
         return await refuseFrozen(context, "revoked before it left", serial);
       }
       if (authority.krl.isGivenUp(context.caller, currentRequestId())) {
@@ -91,12 +101,12 @@ export async function release(
 
 /** @throws {AppError} `frozen`, after the refusal is recorded */
 export async function refuseFrozen(context: SignContext, err: string, serial?: bigint): Promise<never> {
-  await context.authority.recordOutcome(lateEntry(context, "frozen_denied", err, serial), "frozen-denied");
+  await recordOutcome(context.authority, lateEntry(context, "frozen_denied", err, serial), "frozen-denied");
   throw new AppError("frozen", SUBJECT_IS_FROZEN);
 }
 
 async function refuseLate(context: SignContext, err: string, serial?: bigint): Promise<never> {
-  await context.authority.recordOutcome(lateEntry(context, "denied", err, serial));
+  await recordOutcome(context.authority, lateEntry(context, "denied", err, serial));
   throw new AppError("denied", err);
 }
 
@@ -122,7 +132,7 @@ export function refuse(
   },
 ): Promise<void> {
   const address = cluster?.apiServer ?? host?.addr;
-  return authority.recordOutcome({
+  return recordOutcome(authority, {
     caller,
     host: address ?? request.host,
     addr: address ?? "",
@@ -135,8 +145,52 @@ export function refuse(
   });
 }
 
-/** The request in an audit record, with the command that is certified and the policy version that decided. */
-export function describeCommand(
+/** Runs an action; a refusal is recorded before it is thrown. */
+export async function recordingRefusal<T>(
+  context: SignContext,
+  facts: Partial<Parameters<typeof refuse>[1]>,
+  action: () => Promise<T>,
+): Promise<T> {
+  try {
+    return await action();
+  } catch (error) {
+    if (error instanceof AppError) await refuse(context, { outcome: "denied", err: error.message, ...facts });
+    throw error;
+  }
+}
+
+/** The record of a request that passes every gate. */
+export function allowedEntry(
+  { request, snapshot, caller }: SignContext,
+  allowed: Allowed,
+  { jti, ...facts }: { readonly outcome: string; readonly serial?: bigint; readonly jti: string },
+): AuditEntry {
+  const policy_rule = allowed.decision.matchedRule;
+  if (allowed.kind === "command") {
+    const { host, warning } = allowed.decision;
+    const { addr, user, principal } = host;
+    const command = describeCommand(request, snapshot);
+    return { caller, host: addr, addr, user, principal, ...command, policy_rule, warning, ...facts };
+  }
+  const { cluster: { apiServer: addr }, decision: { action, force } } = allowed;
+  // The group as the API server names it, also if the caller left it to the signer.
+  const asked = { ...request, k8s_group: action.resource.group, k8s_namespace: action.namespace };
+  const warning = `force_fields=${quoteText(request.k8s_force_fields.join(","))}`;
+  return {
+    ...{ caller, host: addr, addr, ...describeAction(asked), policy_rule, ...(force && { warning }) },
+    ...facts,
+    jti,
+  };
+}
+
+export function decisionOf(allowed: Allowed): SignResponse["decision"] {
+  return allowed.kind === "command"
+    ? toWireDecision(allowed.decision)
+    : toWireClusterDecision(allowed.decision);
+}
+
+/** A command in an audit record, with the policy version that decided. */
+function describeCommand(
   request: SignRequest,
   { policyVersion }: Snapshot,
 ): Pick<AuditEntry, "command" | "command_line" | "policy_version"> {
@@ -148,7 +202,7 @@ export function describeCommand(
 }
 
 /** A Kubernetes action in an audit record. */
-export function describeAction(
+function describeAction(
   request: SignRequest,
 ): Pick<AuditEntry, "command" | "command_line" | "target_type" | "body_sha256"> {
   const digest = manifestDigest(request);
@@ -183,14 +237,7 @@ export async function learnWaiver(
     // A freeze that another signer has acknowledged takes the subject's waivers away for good.
     authority.instances.requireFresh();
     const outcome = await authority.live.learnWaiver({
-      host: gated.host,
-      caller: gated.caller,
-      endUser: gated.endUser,
-      sudo: gated.sudo,
-      sudoUser: gated.sudoUser,
-      command: gated.command,
-      fileTransfer: gated.fileTransfer,
-      contentSha256: gated.contentSha256,
+      ...gated,
       peer: peer.caller,
       gate: decision.requireApproval ? "approved" : decision.approvalWaived ? "waived" : "none",
       ttlSeconds: request.learn_ttl_seconds,

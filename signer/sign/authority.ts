@@ -1,4 +1,4 @@
-import type { AuditEntry, AuditGate } from "@gateway/shared/audit";
+import type { AuditGate } from "@gateway/shared/audit";
 import type { Clock, Random } from "@gateway/shared/clock";
 import type { Peer } from "@gateway/shared/http";
 import { ALONE, type InstanceGroup, type SharedGroup } from "@gateway/shared/instances";
@@ -9,11 +9,8 @@ import type { ConfigFile } from "../config/config_file.ts";
 import { clusterAddress, type Snapshot } from "../config/snapshot.ts";
 import { KnownSubjects } from "../live/freezes.ts";
 import { type LogReader, RevocationList } from "../live/krl/revocation_list.ts";
-import { KrlReaders } from "../live/krl/readers.ts";
 import { LiveState } from "../live/live_state.ts";
-import { PolicySource } from "../live/policy_source.ts";
-import { SignerState } from "../live/signer_state.ts";
-import { digestOf } from "../live/state/postgres.ts";
+import { PolicySource, SignerState } from "../live/policy.ts";
 import type { StateStore } from "../live/state/store.ts";
 import { TokenLeases } from "../live/token_leases.ts";
 import { DecisionTurns, SignLimit } from "./limits.ts";
@@ -79,7 +76,7 @@ export async function openAuthority(parts: AuthorityParts, opened: AsyncDisposab
   opened.defer(() => krl.close());
   metrics.gauge("krl_version", "The version of the list of revoked certificates", () => krl.current.version);
   const policySource = new PolicySource({
-    ...{ from: config.policy_source, configFile, versions: store.shared?.policy, digest: digestOf },
+    ...{ from: config.policy_source, configFile, versions: store.shared?.policy, logger },
   });
   policySource.checkFile(config);
   const state: SignerState = new SignerState({
@@ -101,24 +98,10 @@ export async function openAuthority(parts: AuthorityParts, opened: AsyncDisposab
     "Sign requests by audit outcome, and rate-limited ones",
     ["outcome"],
   );
-  const countOutcome = (outcome: string) => requests.inc({ outcome });
   const instances = parts.instances ?? group ?? ALONE;
   return {
-    ...{
-      state,
-      live,
-      krl,
-      leases,
-      policySource,
-      configFile,
-      instances,
-      gate,
-      clusters,
-      clock,
-      random,
-      logger,
-    },
-    krlReaders: new KrlReaders(),
+    ...{ state, live, krl, leases, policySource, configFile },
+    ...{ instances, gate, clusters, clock, random, logger, requests },
     knownSubjects: new KnownSubjects(),
     signLimit: new SignLimit({ clock: parts.clock }),
     turns: new DecisionTurns({ clock: parts.clock }),
@@ -133,16 +116,6 @@ export async function openAuthority(parts: AuthorityParts, opened: AsyncDisposab
         "What the policy takes to decide on one",
         "computing",
       ),
-    },
-    countOutcome,
-    /**
-     * Makes the record of a sign request durable, then counts the request, under another label if there is one.
-     *
-     * @throws {AppError} `audit_unavailable` in fail mode closed: the result must be withheld
-     */
-    async recordOutcome(entry: AuditEntry, label = entry.outcome): Promise<void> {
-      await gate.require(entry);
-      countOutcome(label);
     },
   };
 }

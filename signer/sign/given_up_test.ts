@@ -16,7 +16,7 @@ const sign = (signer: Signer, id: string, fields: Record<string, unknown> = {}, 
   inRequest({ name: "POST", id }, () => signer.sign(fields, cn));
 const giveUp = (signer: Signer, ids: readonly string[], cn: string, headers = {}) =>
   signer.send(post("/v1/revocations/requests", { request_ids: ids, reason: "answer-lost" }, headers), cn);
-const listed = ({ krl }: Signer, serial: bigint | undefined) => krl.isListed({ serial: serial ?? 0n });
+const listed = ({ krl }: Signer, serial: bigint | undefined) => krl.listed.has({ serial: serial ?? 0n });
 
 Deno.test("what was signed for a request whose answer nobody has is revoked, and recorded", async () => {
   const signer = await start();

@@ -1,3 +1,4 @@
+import type { AuditEntry } from "@gateway/shared/audit";
 import { AppError } from "@gateway/shared/errors";
 import type { Peer } from "@gateway/shared/http";
 import {
@@ -58,6 +59,9 @@ export interface AllowedAction extends Passed {
   readonly cluster: CompiledCluster;
 }
 
+/** A request that passes every gate. */
+export type Allowed = AllowedCommand | AllowedAction;
+
 interface Stopped {
   readonly kind: "frozen" | "closed" | "mismatch";
   readonly reason: string;
@@ -68,7 +72,7 @@ export type Denied =
   | { readonly kind: "denied"; readonly decision: DeniedSsh; readonly cluster?: undefined }
   | { readonly kind: "denied"; readonly decision: DeniedCluster; readonly cluster: CompiledCluster };
 
-type Verdict = AllowedCommand | AllowedAction | Stopped | Denied;
+type Verdict = Allowed | Stopped | Denied;
 
 /**
  * Applies every gate to a request: forwarder, freezes, verified end user, caller, host or cluster, rules, approval. The
@@ -124,6 +128,20 @@ function judgeAction(context: SignContext, basis: Passed["basis"]): Verdict {
 
 function closed(reason: string): Stopped {
   return { kind: "closed", reason };
+}
+
+/**
+ * Makes the record of a sign request durable, then counts the request, under another label if there is one.
+ *
+ * @throws {AppError} `audit_unavailable` in fail mode closed: the result must be withheld
+ */
+export async function recordOutcome(
+  { gate, requests }: Authority,
+  entry: AuditEntry,
+  outcome = entry.outcome,
+): Promise<void> {
+  await gate.require(entry);
+  requests.inc({ outcome });
 }
 
 /** @throws {AppError} `state_stale` */
@@ -213,7 +231,7 @@ async function refuseEndUser({ authority, request, caller }: SignContext, err: s
     outcome: "end_user_unverified",
     err,
   };
-  await authority.recordOutcome(entry, "end-user-unverified");
+  await recordOutcome(authority, entry, "end-user-unverified");
   throw new AppError("denied", "end-user identity could not be verified");
 }
 

@@ -181,7 +181,7 @@ Deno.test.each([...GATES])(
     );
     await signer.leases.sweep();
     assert.ok(
-      signer.krl.isListed({ serial: serial ?? 0n }) || signer.secrets.uids.size === 0,
+      signer.krl.listed.has({ serial: serial ?? 0n }) || signer.secrets.uids.size === 0,
       "it is revoked",
     );
   },

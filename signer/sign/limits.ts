@@ -7,6 +7,7 @@
  * draw from buckets of their own.
  */
 import type { Clock, Steps } from "@gateway/shared/clock";
+import { AppError } from "@gateway/shared/errors";
 import { type TakeResult, TokenBuckets } from "@gateway/shared/http";
 import type { SignRequest } from "@gateway/shared/wire";
 
@@ -67,22 +68,24 @@ export class SignLimit {
   }
 
   /**
-   * Takes what it costs that a broker revokes certificates of its own: each time every host may have to fetch a list
-   * anew. From a bucket apart: who was signed for too often may still revoke.
+   * Takes the cost of revocations by a broker: each may make every host fetch a new list. A caller without tokens for signing
+   * may still revoke. Agents can make a broker give up requests, so giving up leaves the end of sessions its tokens.
    */
-  takeRevocation(caller: string, perMinute: number): TakeResult {
-    return this.#callers.take(keyOf("revoke", caller), perMinute);
-  }
-
-  /** The same for what it has given up, which agents can have it do: that leaves the end of sessions what it needs. */
-  takeGivenUp(caller: string, perMinute: number): TakeResult {
-    return this.#callers.take(keyOf("give up", caller), perMinute);
+  takeOf(use: "revoke" | "give up", caller: string, perMinute: number): TakeResult {
+    return this.#callers.take(keyOf(use, caller), perMinute);
   }
 
   /** Takes what a request costs whose body could not be read. */
   takeUnread(source: SignSource): TakeResult {
     return this.take(source, { on_behalf_of: "", end_user: "", dry_run: false, preflight: false });
   }
+}
+
+/** @throws {AppError} `rate_limited` if there was no token */
+export function requireTaken(taken: TakeResult, message: string): void {
+  if (taken.ok) return;
+  const { retryAfterSeconds } = taken;
+  throw new AppError("rate_limited", message, { retryAfterSeconds });
 }
 
 /** No separator to forge: names of forwarded requests are not checked yet. */

@@ -91,7 +91,7 @@ Deno.test.each([
   assert.deepEqual([body.code, body.certificate], [row.code, undefined]);
   const last = signer.log.entries.at(-1);
   assert.equal(last?.outcome, row.code === "frozen" ? "frozen_denied" : "stale_denied");
-  assert.ok(signer.krl.isListed({ serial: SERIAL }), "it is revoked all the same");
+  assert.ok(signer.krl.listed.has({ serial: SERIAL }), "it is revoked all the same");
 });
 
 Deno.test.each([

@@ -1,5 +1,4 @@
-import type { AuditEntry } from "@gateway/shared/audit";
-import { type IssuedCertificate, issueUserCertificate } from "@gateway/shared/ca";
+import { issueUserCertificate } from "@gateway/shared/ca";
 import { mintEnvelope } from "@gateway/shared/envelope";
 import { AppError } from "@gateway/shared/errors";
 import { type Peer, readJsonBody, type TakeResult } from "@gateway/shared/http";
@@ -11,18 +10,30 @@ import {
   signRequest,
   type SignTarget,
 } from "@gateway/shared/wire";
-import type { Authority, Call } from "./authority.ts";
-import type { SignSource } from "./limits.ts";
-import { describeCommand, learnWaiver, refuse, refuseFrozen, release, respond } from "./answer.ts";
 import {
+  allowedEntry,
+  decisionOf,
+  learnWaiver,
+  type Made,
+  recordingRefusal,
+  refuse,
+  refuseFrozen,
+  release,
+  respond,
+} from "./answer.ts";
+import type { Authority, Call } from "./authority.ts";
+import { makeToken, preview } from "./cluster.ts";
+import {
+  type Allowed,
   type AllowedCommand,
   authorize,
   type Denied,
   isForwarder,
   judge,
+  recordOutcome,
   type SignContext,
 } from "./judge.ts";
-import { actOnCluster } from "./sign_cluster.ts";
+import { requireTaken, type SignSource } from "./limits.ts";
 
 /** `POST /v1/sign`. */
 export function handleSign(authority: Authority, { request, peer }: Call): Promise<Response> {
@@ -32,7 +43,7 @@ export function handleSign(authority: Authority, { request, peer }: Call): Promi
     } catch (error) {
       // Also if a certificate was made and recorded: it did not leave.
       if (error instanceof AppError && error.code === "state_stale") {
-        await authority.recordOutcome({ caller: peer.caller, outcome: "stale_denied", err: error.message });
+        await recordOutcome(authority, { caller: peer.caller, outcome: "stale_denied", err: error.message });
       }
       throw error;
     }
@@ -60,11 +71,8 @@ async function sign(authority: Authority, httpRequest: Request, peer: Peer): Pro
     case "denied":
       return await deny(context, verdict);
     case "action":
-      return await actOnCluster(context, verdict);
     case "command":
-      if (context.request.dry_run) return await answerDryRun(context, verdict);
-      if (verdict.needsApproval) return await askApproval(context, verdict);
-      return await issue(context, verdict);
+      return await answerAllowed(context, verdict);
     default:
       return verdict satisfies never;
   }
@@ -88,12 +96,9 @@ async function readLimited(authority: Authority, request: Request, source: SignS
   return received;
 }
 
-function requireToken(authority: Authority, { perMinute }: SignSource, taken: TakeResult): void {
-  if (taken.ok) return;
-  authority.countOutcome("rate-limited");
-  throw new AppError("rate_limited", `sign requests exceed ${perMinute} a minute`, {
-    retryAfterSeconds: taken.retryAfterSeconds,
-  });
+function requireToken({ requests }: Authority, { perMinute }: SignSource, taken: TakeResult): void {
+  if (!taken.ok) requests.inc({ outcome: "rate-limited" });
+  requireTaken(taken, `sign requests exceed ${perMinute} a minute`);
 }
 
 async function deny(context: SignContext, { decision, cluster }: Denied): Promise<Response> {
@@ -111,16 +116,36 @@ async function deny(context: SignContext, { decision, cluster }: Denied): Promis
   });
 }
 
-async function answerDryRun(context: SignContext, allowed: AllowedCommand): Promise<Response> {
-  await context.authority.recordOutcome(allowedEntry(context, allowed, { outcome: "dry_run_allowed" }));
+/** Answers a request that passes every gate: a dry run, a request for an approval, or one for a certificate or token. */
+async function answerAllowed(context: SignContext, allowed: Allowed): Promise<Response> {
+  const { authority, request } = context;
+  if (!request.dry_run && !allowed.needsApproval) return await issue(context, allowed);
+  // A control plane sends a preflight before it asks a human for reasons of its own.
+  const isForApprover = !request.dry_run || request.preflight || allowed.kind === "command";
+  const previewed = allowed.kind === "action" && isForApprover ? await preview(context, allowed) : undefined;
+  const outcome = request.dry_run ? "dry_run_allowed" : "approval-required";
+  await recordOutcome(authority, allowedEntry(context, allowed, { outcome, jti: previewed?.jti ?? "" }));
   // After the record: requests whose records share a write sign their envelopes in one go, which is cheaper.
-  const envelope = sealCommand(context, allowed);
-  // A session runs the command of a preflight without another request.
+  const envelope = allowed.kind === "command" && request.dry_run ? sealCommand(context, allowed) : undefined;
   return await release(context, allowed, {
-    decision: toWireDecision(allowed.decision),
+    decision: decisionOf(allowed),
     envelope,
-    target: targetOf(context, allowed),
+    target: isForApprover && isForwarder(context) ? targetOf(allowed) : undefined,
+    k8s_diff: previewed?.diff,
   });
+}
+
+/** The account and address for an approver. A caller without a forwarder has the address from the list of hosts. */
+function targetOf(allowed: Allowed): SignTarget {
+  if (allowed.kind === "command") {
+    const { user, addr } = allowed.decision.host;
+    return { user, addr };
+  }
+  const { namespace, serviceAccount } = allowed.decision.binding;
+  return {
+    user: `system:serviceaccount:${namespace}:${serviceAccount}`,
+    addr: allowed.cluster.apiServer,
+  };
 }
 
 /**
@@ -144,79 +169,51 @@ function sealCommand(
   );
 }
 
-async function askApproval(context: SignContext, allowed: AllowedCommand): Promise<Response> {
-  await context.authority.recordOutcome(allowedEntry(context, allowed, { outcome: "approval-required" }));
-  return await release(context, allowed, {
-    decision: toWireDecision(allowed.decision),
-    target: targetOf(context, allowed),
-  });
-}
-
-/** The address for an approver. A caller without a forwarder has the address from the list of hosts. */
-function targetOf(context: SignContext, { decision: { host } }: AllowedCommand): SignTarget | undefined {
-  return isForwarder(context) ? { user: host.user, addr: host.addr } : undefined;
-}
-
-async function issue(context: SignContext, allowed: AllowedCommand): Promise<Response> {
-  const { authority, snapshot, request, caller } = context;
-  const { decision, publicKey } = allowed;
-  if (!authority.krl.hasRoomFor(caller)) {
-    authority.countOutcome("rate-limited");
-    throw new AppError("rate_limited", "too many certificates of this caller are still valid", {
-      retryAfterSeconds: 30,
-    });
-  }
-  let issued: IssuedCertificate;
-  try {
-    const { caKeys } = snapshot;
-    issued = await issueUserCertificate(
-      { decision, caller, endUser: request.end_user, publicKey },
-      { caKeys, clock: authority.clock, random: authority.random },
-    );
-  } catch (error) {
-    if (error instanceof AppError) await refuse(context, { outcome: "denied", err: error.message });
-    throw error;
-  }
-  const { certificate, serial, keyId } = issued;
-  await authority.recordOutcome(allowedEntry(context, allowed, { outcome: "issued", serial }));
-  const { issuedAt, ...holder } = keyId;
-  // Before the request is judged again: a later freeze finds the certificate here.
-  authority.krl.add({ ...holder, peer: context.peer.caller }, {
-    serial,
-    issuedAt,
-    validBefore: issued.validBefore,
-  });
-  if (decision.requireApproval && !isForwarder(context)) {
+async function issue(context: SignContext, allowed: Allowed): Promise<Response> {
+  const { authority, request, caller } = context;
+  const made = allowed.kind === "command"
+    ? await makeCertificate(context, allowed)
+    : await makeToken(context, allowed);
+  const { serial, jti } = made;
+  await recordOutcome(authority, allowedEntry(context, allowed, { outcome: "issued", serial, jti }));
+  // Before the request is judged again: a later freeze finds the certificate.
+  made.remember();
+  if (allowed.decision.requireApproval && !isForwarder(context)) {
     await authority.gate.bestEffort({
-      ...{ caller, host: request.host, host_name: request.host, addr: decision.host.addr, serial },
+      ...{ caller, host: request.host, host_name: request.host, addr: targetOf(allowed).addr, serial },
       outcome: "self_approved",
     });
   }
-  if (request.learn_ttl_seconds > 0 && isForwarder(context)) {
-    await learnWaiver(context, decision, intentOf(request, caller));
+  if (request.learn_ttl_seconds > 0 && isForwarder(context) && made.learnable !== undefined) {
+    await learnWaiver(context, allowed.decision, made.learnable);
   }
-  return await release(context, allowed, {
-    certificate,
-    serial,
-    elevation_prefix: decision.elevationPrefix === "" ? undefined : decision.elevationPrefix,
-    decision: toWireDecision(decision),
-  }, { serial, keyId, takeBack: () => authority.krl.revoke([{ kind: "serial", value: serial.toString() }]) });
+  return await release(context, allowed, { ...made.body, serial, decision: decisionOf(allowed) }, made);
 }
 
-function allowedEntry(
-  { request, snapshot, caller }: SignContext,
-  { decision }: AllowedCommand,
-  facts: { readonly outcome: string; readonly serial?: bigint },
-): AuditEntry {
+async function makeCertificate(context: SignContext, { decision, publicKey }: AllowedCommand): Promise<Made> {
+  const { authority, snapshot: { caKeys }, request, caller, peer } = context;
+  const { krl, clock, random } = authority;
+  if (!krl.issued.hasRoomFor(caller)) {
+    authority.requests.inc({ outcome: "rate-limited" });
+    const message = "too many certificates of this caller are still valid";
+    throw new AppError("rate_limited", message, { retryAfterSeconds: 30 });
+  }
+  const wish = { decision, caller, endUser: request.end_user, publicKey };
+  const { certificate, serial, keyId, validBefore } = await recordingRefusal(
+    context,
+    {},
+    () => issueUserCertificate(wish, { caKeys, clock, random }),
+  );
   return {
-    caller,
-    host: decision.host.addr,
-    addr: decision.host.addr,
-    user: decision.host.user,
-    principal: decision.host.principal,
-    ...describeCommand(request, snapshot),
-    policy_rule: decision.matchedRule,
-    warning: decision.warning,
-    ...facts,
+    ...{ serial, keyId, jti: "", learnable: intentOf(request, caller) },
+    body: {
+      certificate,
+      ...(decision.elevationPrefix !== "" && { elevation_prefix: decision.elevationPrefix }),
+    },
+    remember() {
+      const { issuedAt, ...holder } = keyId;
+      krl.add({ ...holder, peer: peer.caller }, { serial, issuedAt, validBefore });
+    },
+    takeBack: () => krl.revoke([{ kind: "serial", value: serial.toString() }]),
   };
 }

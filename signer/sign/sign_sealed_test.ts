@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { createEnvelopeKey } from "@gateway/shared/envelope";
 import { parseCertificate } from "@gateway/shared/ssh";
-import { logEnvelopeKey, snapshotWarnings } from "../live/signer_state.ts";
+import { logEnvelopeKey, snapshotWarnings } from "../config/warnings.ts";
 import { recorded } from "../testing/live_state_scene.ts";
 import { CONFIG, NOW_MS, snapshotOf, startSigner } from "../testing/memory_signer.ts";
 

@@ -10,7 +10,7 @@ import {
   issueCertificate,
   verifyCertificateSignature,
 } from "@gateway/shared/ssh";
-import { userCertificate } from "../../shared/ssh/user_certificate.ts";
+import { userCertificate } from "../../shared/ssh/certificate.ts";
 import { FakeClock } from "@gateway/shared/testing";
 import { poll } from "../stage/poll.ts";
 import { run } from "../stage/run.ts";

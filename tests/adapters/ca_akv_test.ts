@@ -4,7 +4,7 @@ import { loadAkvCaKey } from "../../shared/ca/azure_key_vault.ts";
 import type { AkvCaKeyConfig, CaKey } from "@gateway/shared/ca";
 import { type Clock, systemClock } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
-import { verifySignature } from "../../shared/ssh/signature.ts";
+import { verifySignature } from "../../shared/ssh/keys.ts";
 import { escapeKey, FakeClock } from "@gateway/shared/testing";
 import { poll } from "../stage/poll.ts";
 import { run } from "../stage/run.ts";

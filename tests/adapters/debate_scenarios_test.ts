@@ -1,6 +1,6 @@
 import { systemClock } from "@gateway/shared/clock";
 import assert from "node:assert/strict";
-import { NO_WORD } from "../../debate/engine/graph/operator.ts";
+import { NO_WORD } from "../../debate/engine/graph/hypotheses.ts";
 import type { AuditLine, DebateOutcome } from "../../debate/engine/ports.ts";
 import { holdDebate } from "../../debate/engine/agents/hold_debate.ts";
 import { loadSettings } from "../../debate/settings/config.ts";

@@ -1,6 +1,6 @@
 import { AppError } from "@gateway/shared/errors";
 import assert from "node:assert/strict";
-import { readRuns } from "../../debate/cli/stored_runs.ts";
+import { readRuns } from "../../debate/cli/runs_commands.ts";
 import { openDiskFolder } from "../../debate/runs/disk_folder.ts";
 
 async function withFolder(test: (path: string) => Promise<void>): Promise<void> {

@@ -19,6 +19,7 @@ import { createPlane } from "../../ctl/bridge/plane.ts";
 import { signRequest } from "@gateway/shared/wire";
 import { HOST_KEY, ONE_SHOT, post, startSigner } from "../../signer/testing/memory_signer.ts";
 import { createOperator } from "./ctl_signer_fixture.ts";
+import { createMetrics } from "@gateway/shared/service/metrics";
 import { run } from "./ctl_fixture.ts";
 import { startServer } from "./mtls_fixture.ts";
 
@@ -145,14 +146,13 @@ Deno.test("broker to control plane: the control plane and the signer behind it a
     signer: {
       request: (asked) => client.request(asked).finally(() => asked.method === "POST" && ended.abort()),
     },
-    registry: { kill: (isFrozen) => Promise.resolve(Number(isFrozen(session as never))), reject: () => {} },
+    registry: { kill: (isFrozen) => Promise.resolve(void isFrozen(session as never)), reject: () => {} },
     ...{
       clock,
       seconds: 1,
       brokerCn: "broker-1",
-      onPolled() {},
-      onUnsupported: () => assert.fail("unknown route"),
-      onError: (error) => assert.fail(`${error}`),
+      metrics: createMetrics(),
+      logger: { warn: (message, fields) => assert.fail(`${message}: ${fields?.["error"]}`) },
     },
   }, ended.signal);
   await clock.advance(1_000);

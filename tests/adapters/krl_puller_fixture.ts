@@ -3,7 +3,7 @@ import { allowedSignersLine, createEnvelopeKey, type EnvelopeKey } from "@gatewa
 import type { MtlsServer } from "@gateway/shared/http";
 import { encodeKrl, SerialSet } from "@gateway/shared/ssh";
 import { KRL_NAMESPACE } from "@gateway/shared/wire";
-import { PublishedList } from "../../signer/live/krl/revocation_list.ts";
+import { PublishedList } from "../../signer/live/krl/certificates.ts";
 import { ca, issue, startServer } from "./mtls_fixture.ts";
 
 export const KEY: EnvelopeKey = createEnvelopeKey(new Uint8Array(32).fill(5));

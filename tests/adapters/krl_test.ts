@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { encodeKrl, type Krl, SerialSet } from "../../shared/ssh/krl.ts";
+import { encodeKrl, type Krl, SerialSet } from "../../shared/ssh/wire_format.ts";
 import { createTestCa } from "../ssh_target/certificates.ts";
 import { createHostKey } from "../ssh_target/host_key.ts";
 import { mustOrMayUseSshKeygen } from "../stage/ssh_keygen.ts";

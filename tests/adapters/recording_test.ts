@@ -3,8 +3,7 @@ import { createHash } from "node:crypto";
 import { join } from "node:path";
 import { systemClock } from "@gateway/shared/clock";
 import { createRedactStreams } from "@gateway/shared/redact";
-import { createRecordingFile } from "../../broker/sessions/recording_file.ts";
-import { Recorder } from "../../broker/sessions/recorder.ts";
+import { createRecordingFile, Recorder } from "../../broker/sessions/recorder.ts";
 import { mayNotMount, TinyDisk } from "./tiny_disk.ts";
 
 const SESSION = "0123456789abcdef01234567";

@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
 import { systemRandom } from "@gateway/shared/clock";
-import { FramedOutput } from "../../broker/sessions/framed_output.ts";
 import {
   createFrame,
   encodeCommand,
   encodeStart,
   type Frame,
+  FramedOutput,
   LEFT_LOOP,
 } from "../../broker/sessions/shell_protocol.ts";
 import { findShells } from "../firewall/shells.ts";

@@ -3,7 +3,7 @@ import { systemClock, systemRandom } from "@gateway/shared/clock";
 import { createMetrics } from "@gateway/shared/service/metrics";
 import { createTimings } from "../../broker/request/records.ts";
 import { createConnectSession } from "../../broker/sessions/connect_session.ts";
-import type { SessionLink } from "../../broker/sessions/link.ts";
+import type { SessionLink } from "../../broker/sessions/session.ts";
 import { createEphemeralKey } from "../../broker/ssh/login.ts";
 import { keptBytes } from "../../broker/ssh/output.ts";
 import { createTestCa, PRINCIPAL } from "../ssh_target/certificates.ts";

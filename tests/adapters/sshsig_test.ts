@@ -4,10 +4,10 @@ import {
   createEnvelopeKey,
   ENVELOPE_NAMESPACES,
   mintEnvelope,
-} from "../../shared/envelope/envelope.ts";
+} from "../../shared/envelope/mod.ts";
 import { parsePrivateKey } from "@gateway/shared/ca/pem";
 import { formatPublicKey } from "@gateway/shared/ssh";
-import { armorSshsig, signSshsig } from "../../shared/ssh/signature.ts";
+import { armorSshsig, signSshsig } from "../../shared/ssh/keys.ts";
 import { FixedRandom } from "@gateway/shared/testing";
 import { mustOrMayUseSshKeygen } from "../stage/ssh_keygen.ts";
 

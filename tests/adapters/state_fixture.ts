@@ -2,8 +2,8 @@
 import { DatabaseSync } from "node:sqlite";
 import { errorText } from "@gateway/shared/errors";
 import type { Freeze } from "../../signer/live/freezes.ts";
-import type { Lease } from "../../signer/live/lease.ts";
-import type { IssuedBatch } from "../../signer/live/krl/issued.ts";
+import type { Lease } from "../../signer/live/state/tables.ts";
+import type { IssuedBatch } from "../../signer/live/krl/certificates.ts";
 import type { Grant } from "@gateway/shared/policy";
 import { systemClock } from "@gateway/shared/clock";
 import type { StateSettings } from "@gateway/shared/state";

@@ -8,7 +8,7 @@ import { settingsSchema } from "@gateway/debate/config";
 import { type Shape, shapeOf } from "../../shared/config/problems.ts";
 import { createTools } from "../../debate/tools/catalogue.ts";
 import { BARE_SETTINGS, FakePorts } from "../../debate/tools/testing/tool_bench.ts";
-import { OPERATIONS } from "../../debate/web/openapi.ts";
+import { OPERATIONS } from "../../debate/web/routes.ts";
 
 const DEBATE = new URL("../../debate/", import.meta.url);
 
@@ -45,15 +45,13 @@ function referencePage(events: string, record: string): string {
 }
 
 function routeRows(): readonly (readonly string[])[] {
-  return Object.entries(OPERATIONS).flatMap(([path, methods]) =>
-    Object.entries(methods).map(([method, { summary, json, form, answer }]) => {
-      const fields = form === undefined
-        ? json === undefined || json === "record" ? [] : keysOf(json)
-        : Object.keys(form);
-      const body = json === "record" ? "a record" : fields.map((each) => `\`${each}\``).join(", ");
-      return [`\`${method} ${path}\``, summary, body, answer];
-    })
-  );
+  return Object.entries(OPERATIONS).map(([route, { summary, json, form, answer }]) => {
+    const fields = form === undefined
+      ? json === undefined || json === "record" ? [] : keysOf(json)
+      : Object.keys(form);
+    const body = json === "record" ? "a record" : fields.map((each) => `\`${each}\``).join(", ");
+    return [`\`${route}\``, summary, body, answer];
+  });
 }
 
 function keysOf(schema: Parameters<typeof shapeOf>[0]): readonly string[] {

@@ -5,8 +5,7 @@
  */
 import { parseArgs } from "node:util";
 import { errorText } from "@gateway/shared/errors";
-import { randomPassword } from "../../ctl/identities/bundle_password.ts";
-import { encodePkcs12 } from "../../ctl/identities/pkcs12.ts";
+import { encodePkcs12, randomPassword } from "../../ctl/identities/pkcs12.ts";
 import { systemRandom } from "@gateway/shared/clock";
 import { brokerCommand } from "../stage/service_command.ts";
 import { createClusterSteps } from "./cluster_steps.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { SAMPLE_HOST_KEY } from "@gateway/shared/testing";
 import { createFolder, run } from "../adapters/ctl_fixture.ts";
-import { scanHostKey } from "../../ctl/hosts/scan_host_key.ts";
+import { scanHostKey } from "../../ctl/hosts/add.ts";
 import { freePort } from "../stage/free_port.ts";
 import { currentUser, startSshTarget } from "../ssh_target/target.ts";
 import { editConfig, HOST, runBrokerCtl, type Stage } from "../stage/stage.ts";

@@ -1,8 +1,7 @@
 /** What the firewall believes of a text, as something a shell can be held to. */
 import assert from "node:assert/strict";
 import { compilePattern, composePolicies, decideCommand, parseCommand } from "@gateway/shared/policy";
-import { type CommandOperator, lexShell } from "../../shared/policy/shell_lexer.ts";
-import { isReservedWord } from "../../shared/policy/shell_names.ts";
+import { type CommandOperator, isReservedWord, lexShell } from "../../shared/policy/shell_lexer.ts";
 
 /** A text that the firewall lets pass. */
 export interface Accepted {

@@ -4,7 +4,7 @@ import { isTest, relativePath } from "./files.ts";
 const MAY_NAME_CHARACTERS: readonly string[] = [
   "shared/text.ts",
   // What RFC 4253 and authorized_keys(5) leave out of a comment.
-  "shared/ssh/public_key.ts",
+  "shared/ssh/keys.ts",
   // Tells the reader which kind a character is of.
   "control_plane/pages/character_names.ts",
   // What a permission flag of Deno can't hold.
@@ -36,10 +36,10 @@ export const onePlace: Deno.lint.Rule = {
         }
       },
       TemplateElement(node) {
-        if (node.raw.endsWith("sudo:") && path !== "shared/policy/elevation.ts") {
+        if (node.raw.endsWith("sudo:") && path !== "shared/policy/shell.ts") {
           report(
             node,
-            "What a request is elevated to is told by elevationLabel() of shared/policy/elevation",
+            "What a request is elevated to is told by elevationLabel() of shared/policy/shell",
           );
         }
       },

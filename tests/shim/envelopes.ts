@@ -10,7 +10,7 @@ import {
   ENVELOPE_NAMESPACES,
   type EnvelopeKey,
 } from "@gateway/shared/envelope";
-import { signSshsig } from "../../shared/ssh/signature.ts";
+import { signSshsig } from "../../shared/ssh/keys.ts";
 
 /** What an envelope says; every part as its text. */
 export interface EnvelopeFields {

@@ -15,8 +15,7 @@
 
 import { visibleText } from "@gateway/shared/text";
 import { type Certificate, CERTIFICATE_ALGORITHM, fingerprint, SshReader } from "@gateway/shared/ssh";
-import type { OptionData } from "../../shared/ssh/certificate.ts";
-import { decodeKeyBlob, encodeKeyBlob } from "../../shared/ssh/public_key.ts";
+import { decodeKeyBlob, encodeKeyBlob } from "../../shared/ssh/keys.ts";
 
 export interface DescribeOptions {
   /** The first line, to which a colon is added: a file name. Absent: no such line. */
@@ -82,7 +81,7 @@ function describeList(name: string, items: readonly string[]): readonly string[]
 }
 
 function describeOptions(
-  options: OptionData,
+  options: Certificate["criticalOptionData"],
   describe: (name: string, data: Uint8Array) => string,
 ): readonly string[] {
   return [...options].map(([name, data]) => visibleText(`${name}${describe(name, data)}`));

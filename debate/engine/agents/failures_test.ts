@@ -3,7 +3,7 @@ import { CLOSING, CONTINUE, DebateFixture, FixedTool } from "../../testing/debat
 import { sampleDecision } from "../../testing/sample_state.ts";
 import { type Answer, call, never, type Script } from "../../testing/scripted_model.ts";
 import { ModelError, type ModelErrorKind, type ModelRequest, type Usage } from "../model.ts";
-import { MAX_REPLY } from "./call_model.ts";
+import { MAX_REPLY } from "./debate.ts";
 import { holdDebate } from "./hold_debate.ts";
 
 const usage = (tokens: number): Usage => ({

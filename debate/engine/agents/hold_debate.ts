@@ -1,47 +1,32 @@
-import { AppError, errorName } from "@gateway/shared/errors";
 import { Deadline, within } from "@gateway/shared/clock";
-import { cut } from "../graph/text.ts";
-import { formatFinalText } from "../graph/final_text.ts";
-import { labelsFor } from "../graph/labels.ts";
-import { type DebateState, type DebateTask, type Decision, ROLES } from "../graph/state.ts";
-import {
-  afterAgent,
-  afterComment,
-  afterFinal,
-  afterModerator,
-  afterSkip,
-  afterSummary,
-  nextStep,
-  startState,
-  type Step,
-  stepLimit,
-  type TurnText,
-} from "../graph/flow.ts";
+import { AppError, errorName } from "@gateway/shared/errors";
 import type { HypothesisUpdateEvent } from "../events.ts";
+import { DECISION_SCHEMA, formatFinalText, NO_DECISION, parseDecision } from "../graph/decision.ts";
+import * as flow from "../graph/flow.ts";
+import { labelsFor } from "../graph/labels.ts";
+import { afterSamples, afterVote } from "../graph/samples.ts";
+import { type DebateState, type Decision, ROLES } from "../graph/state.ts";
+import { cut } from "../graph/text.ts";
 import { type ChatMessage, ModelError } from "../model.ts";
 import type { DebateOutcome, DebatePorts, DebateSetup, Sampling } from "../ports.ts";
-import { CASTING, type Debate, openDebate } from "./debate.ts";
+import { callModel, CASTING, type Debate, type ModelCall, openDebate } from "./debate.ts";
+import { buildModeratorPrompt, buildSummaryPrompt, DECISION_SKELETON, instructionsFor } from "./prompt.ts";
 import { takeSample, takeTurn } from "./turn.ts";
-import { DECISION_SCHEMA, parseDecision, unusableDecision } from "../graph/decision.ts";
-import { callModel, type ModelCall } from "./call_model.ts";
-import { DECISION_SKELETON, instructionsFor } from "./instructions.ts";
-import { buildModeratorPrompt, buildSummaryPrompt } from "./prompt.ts";
-import { entriesToSummarize, withSummary } from "../graph/compression.ts";
-import { afterSamples, afterVote } from "../graph/samples.ts";
 
 const MAX_COMMENT = 20_000;
 
 /**
  * Holds a debate to its end, its failure or its cancellation; never throws. The caller stores the record and
- * then emits what ends a run: `run_cancelled` or `error` where it applies, and `run_finished`.
+ * then emits the events that end a run: `run_cancelled` or `error` where it applies, and `run_finished`.
  */
 export async function holdDebate(setup: DebateSetup, ports: DebatePorts): Promise<DebateOutcome> {
   const ms = setup.timeouts?.runMs;
   const late = () => new AppError("timeout", `The run took longer than ${(ms ?? 0) / 1000} s`);
   using deadline = new Deadline({ clock: ports.clock, ms, signal: ports.signal, late });
   const debate = openDebate(setup, ports, deadline.signal);
-  const sampling = samplingOf(setup);
-  const progress = { state: startState(toTask(setup), setup.initial) };
+  // A run that continues another one begins without diagnoses: they would not be independent.
+  const sampling = setup.initial === undefined ? setup.sampling : undefined;
+  let state = flow.startState(setup, setup.initial);
   ports.emit({
     type: "run_started",
     round: 1,
@@ -53,46 +38,50 @@ export async function holdDebate(setup: DebateSetup, ports: DebatePorts): Promis
     ...(sampling !== undefined && { samples: sampling.count }),
   });
   warnOfOneModel(debate);
-  const { hypotheses } = progress.state;
+  const { hypotheses } = state;
   if (hypotheses.length > 0) {
     ports.emit({ type: "hypothesis_update", node: "diagnostic_agent", round: 0, hypotheses });
   }
+  const outcome = (end: Pick<DebateOutcome, "status" | "error">): DebateOutcome => ({
+    ...end,
+    decision: state.decision,
+    finalText: end.status === "completed" ? finalText(state) : "",
+    hypotheses: state.hypotheses,
+    history: state.history,
+    roundLog: state.roundLog,
+    toolLog: debate.toolLog,
+    usage: debate.meter.totals(),
+  });
   try {
-    if (sampling !== undefined) progress.state = await takeSamples(debate, progress.state, sampling);
-    await takeSteps(debate, progress);
-    return { ...conclude(debate, progress.state), status: "completed" };
+    if (sampling !== undefined) state = await takeSamples(debate, state, sampling);
+    for (let steps = 0; steps <= flow.stepLimit(setup.maxRounds); steps++) {
+      const isPaused = state.done === "summarize_history" && ports.isPaused();
+      const step = flow.nextStep(state, isPaused);
+      if (step.kind === "end") return outcome({ status: "completed" });
+      debate.signal.throwIfAborted();
+      state = await takeStep(debate, state, step);
+    }
+    throw new AppError("internal", "The debate does not come to an end");
   } catch (error) {
-    const outcome = conclude(debate, progress.state);
-    if (ports.signal.aborted) return { ...outcome, status: "cancelled", finalText: "" };
-    return { ...outcome, status: "error", finalText: "", error: describeError(debate, error) };
+    if (ports.signal.aborted) return outcome({ status: "cancelled" });
+    const isKnown = error instanceof ModelError || error instanceof AppError;
+    if (!isKnown) ports.fail?.(`run ${setup.runId} failed: ${errorName(error)}`);
+    return outcome({ status: "error", error: isKnown ? error.message : "The run failed unexpectedly" });
   }
-}
-
-/** Keeps the state where it can be seen when a step fails. */
-async function takeSteps(debate: Debate, progress: { state: DebateState }): Promise<void> {
-  const { setup, ports } = debate;
-  for (let steps = 0; steps <= stepLimit(setup.maxRounds); steps++) {
-    const isPaused = progress.state.done === "summarize_history" && ports.isPaused();
-    const step = nextStep(progress.state, isPaused);
-    if (step.kind === "end") return;
-    debate.signal.throwIfAborted();
-    progress.state = await takeStep(debate, progress.state, step);
-  }
-  throw new AppError("internal", "The debate does not come to an end");
 }
 
 async function takeStep(
   debate: Debate,
   state: DebateState,
-  step: Exclude<Step, { kind: "end" }>,
+  step: Exclude<flow.Step, { kind: "end" }>,
 ): Promise<DebateState> {
   const { emit } = debate.ports;
   switch (step.kind) {
     case "agent": {
       const { node } = step;
       const turn = await takeTurn(debate, state, node);
-      const after = afterAgent(state, node, turn);
-      const { total_tokens } = debate.meter.totals().total;
+      const after = flow.afterAgent(state, node, turn);
+      const total_tokens = totalTokens(debate);
       emit({ type: "agent_completed", node, role: ROLES[node], content: turn.text, total_tokens });
       tellHypotheses(debate, state, after, node);
       return after;
@@ -101,17 +90,17 @@ async function takeStep(
       const { node, rationale } = step;
       const role = ROLES[node];
       emit({ type: "agent_skipped", agent_node: node, agent_role: role, node, role, rationale });
-      return afterSkip(state, node, rationale);
+      return flow.afterSkip(state, node, rationale);
     }
     case "moderate": {
       const { decision, raw } = await moderate(debate, state);
-      const after = afterModerator(state, decision);
+      const after = flow.afterModerator(state, decision);
       emit({
         type: "moderator_decision",
         node: "moderator_agent",
         decision: after.decision ?? decision,
         round: Math.min(after.round, state.task.maxRounds),
-        total_tokens: debate.meter.totals().total.total_tokens,
+        total_tokens: totalTokens(debate),
         early_out_confirmed: after.earlyOutConfirmed,
         ...(raw === undefined ? {} : { raw }),
       });
@@ -119,28 +108,32 @@ async function takeStep(
       return after;
     }
     case "summarize":
-      return afterSummary(await summarize(debate, state));
+      return flow.afterSummary(await summarize(debate, state));
     case "ask":
       return await askOperator(debate, state);
     case "finalize":
       emit({ type: "final_result", node: "finalize", content: finalText(state) });
-      return afterFinal(state);
+      return flow.afterFinal(state);
   }
 }
 
 async function askOperator(debate: Debate, state: DebateState): Promise<DebateState> {
-  const { clock, emit } = debate.ports;
+  const { clock, emit, waitForComment } = debate.ports;
   const { round } = state;
   const word = await within({ clock, signal: debate.signal }, () => {
-    const waiting = debate.ports.waitForComment(round);
+    const waiting = waitForComment(round);
     emit({ type: "awaiting_user_input", round });
     return waiting;
   });
   const comment = cut(word.comment.trim().toWellFormed(), MAX_COMMENT);
-  const { state: after, content } = afterComment(state, { comment, changes: word.changes });
+  const { state: after, content } = flow.afterComment(state, { comment, changes: word.changes });
   emit({ type: "user_comment", content, round });
   tellHypotheses(debate, state, after, "user_input_gate");
   return after;
+}
+
+function totalTokens({ meter }: Debate): number {
+  return meter.totals().total.total_tokens;
 }
 
 function tellHypotheses(
@@ -165,31 +158,6 @@ function finalText({ decision, hypotheses, task }: DebateState): string {
   return decision === undefined ? "" : formatFinalText(decision, hypotheses, task.language);
 }
 
-function conclude(debate: Debate, state: DebateState): Omit<DebateOutcome, "status" | "error"> {
-  return {
-    decision: state.decision,
-    finalText: finalText(state),
-    hypotheses: state.hypotheses,
-    history: state.history,
-    roundLog: state.roundLog,
-    toolLog: debate.toolLog,
-    usage: debate.meter.totals(),
-  };
-}
-
-function toTask(setup: DebateSetup): DebateTask {
-  const { topic, context, maxRounds, confidenceThreshold, earlyOut, compressHistory, language } = setup;
-  return { topic, context, maxRounds, confidenceThreshold, earlyOut, compressHistory, language };
-}
-
-function describeError(debate: Debate, error: unknown): string {
-  if (error instanceof ModelError || error instanceof AppError) return error.message;
-  debate.ports.fail?.(
-    `run ${debate.setup.runId} failed: ${errorName(error)}`,
-  );
-  return "The run failed unexpectedly";
-}
-
 const MAX_RAW = 8000;
 
 async function moderate(
@@ -197,7 +165,6 @@ async function moderate(
   state: DebateState,
 ): Promise<{ readonly decision: Decision; readonly raw?: string }> {
   const { setup } = debate;
-  const ask = instructionsFor(setup.language);
   const messages = buildModeratorPrompt(state, setup.template);
   const call: ModelCall = {
     node: "moderator_agent",
@@ -210,18 +177,18 @@ async function moderate(
   const decision = parseDecision(first);
   if (decision !== undefined) return { decision };
 
-  const said: readonly ChatMessage[] = first.trim() === ""
-    ? []
-    : [{ role: "assistant", content: cut(first, MAX_RAW) }];
-  const reminder: ChatMessage = { role: "user", content: `${ask.jsonOnly}\n${DECISION_SKELETON}` };
-  const second = await askForText(debate, { ...call, messages: [...messages, ...said, reminder] });
+  const { jsonOnly } = instructionsFor(setup.language);
+  const said: ChatMessage = { role: "assistant", content: cut(first, MAX_RAW) };
+  const reminder: ChatMessage = { role: "user", content: `${jsonOnly}\n${DECISION_SKELETON}` };
+  const asked = [...messages, ...(first.trim() === "" ? [] : [said]), reminder];
+  const second = await askForText(debate, { ...call, messages: asked });
   const corrected = parseDecision(second);
   if (corrected !== undefined) return { decision: corrected };
 
-  const labels = labelsFor(setup.language);
-  const { unusable: missing, unusableNextStep: nextStep } = labels;
+  const { unusable, unusableNextStep: next_step } = labelsFor(setup.language);
   const raw = cut((second.trim() === "" ? first : second).toWellFormed(), MAX_RAW);
-  return { decision: unusableDecision({ missing, nextStep, stopReason: missing }), raw };
+  const none = { ...NO_DECISION, missing_evidence: [unusable], next_step, stop_reason: unusable };
+  return { decision: none, raw };
 }
 
 /** The reply's text; empty when the provider refuses the request as it is, or its reply cannot be read. */
@@ -239,47 +206,29 @@ const MAX_SUMMARY = 8000;
 
 /** The state with a new summary, if one is due and the model provides one. */
 async function summarize(debate: Debate, state: DebateState): Promise<DebateState> {
-  const entries = entriesToSummarize(state);
+  const entries = flow.entriesToSummarize(state);
   if (entries.length === 0) return state;
-  const summary = await askForSummary(debate, state, entries);
-  if (summary === "") return state;
-  debate.ports.emit({ type: "history_compressed", round: state.round - 1, summary });
-  return withSummary(state, summary);
-}
-
-async function askForSummary(
-  debate: Debate,
-  state: DebateState,
-  entries: ReturnType<typeof entriesToSummarize>,
-) {
+  const { warn } = debate.ports;
   const model = debate.setup.models.summary;
+  const round = state.round - 1;
   try {
-    const { text, isCut } = await callModel(debate, {
-      node: "summarize_history",
-      round: state.round - 1,
-      model,
-      temperature: TEMPERATURE,
-      messages: buildSummaryPrompt(state, entries),
-    });
-    if (text.trim() === "") {
-      debate.ports.warn?.(`model "${model.id}" gave an empty summary; the history stays in full`);
+    const messages = buildSummaryPrompt(state, entries);
+    const call = { node: "summarize_history", round, model, temperature: TEMPERATURE, messages } as const;
+    const { text, isCut } = await callModel(debate, call);
+    const problem = isCut ? "a summary without its end" : text.trim() === "" ? "an empty summary" : "";
+    if (problem !== "") {
+      warn?.(`model "${model.id}" gave ${problem}; the history stays in full`);
+      return state;
     }
-    if (isCut) {
-      debate.ports.warn?.(`model "${model.id}" gave a summary without its end; the history stays in full`);
-      return "";
-    }
-    return cut(text.trim().toWellFormed(), MAX_SUMMARY);
+    const summary = cut(text.trim().toWellFormed(), MAX_SUMMARY);
+    debate.ports.emit({ type: "history_compressed", round, summary });
+    return flow.withSummary(state, summary);
   } catch (error) {
     debate.signal.throwIfAborted();
     if (!(error instanceof ModelError)) throw error;
-    debate.ports.warn?.(`no summary, the history stays in full: ${error.message}`);
-    return "";
+    warn?.(`no summary, the history stays in full: ${error.message}`);
+    return state;
   }
-}
-
-/** The diagnoses that a debate begins with; `undefined` if it begins without, or continues another run. */
-function samplingOf({ sampling, initial }: DebateSetup): Sampling | undefined {
-  return initial === undefined ? sampling : undefined;
 }
 
 /** The state after all diagnoses, and after the vote if that is all that follows. */
@@ -289,21 +238,19 @@ async function takeSamples(
   { count, then }: Sampling,
 ): Promise<DebateState> {
   const { emit } = debate.ports;
-  const turns: TurnText[] = [];
+  const node = "diagnostic_agent";
+  const turns: flow.TurnText[] = [];
   for (let sample = 1; sample <= count; sample++) {
     debate.signal.throwIfAborted();
     const turn = await takeSample(debate, before);
     turns.push(turn);
-    const { total_tokens } = debate.meter.totals().total;
-    const node = "diagnostic_agent";
+    const total_tokens = totalTokens(debate);
     emit({ type: "agent_completed", node, role: ROLES[node], content: turn.text, sample, total_tokens });
   }
   const { state, comparison } = afterSamples(before, turns);
-  emit({ type: "samples_compared", node: "diagnostic_agent", round: 1, ...comparison });
+  emit({ type: "samples_compared", node, round: 1, ...comparison });
   const { hypotheses } = state;
-  if (hypotheses.length > 0) {
-    emit({ type: "hypothesis_update", node: "diagnostic_agent", round: 1, hypotheses });
-  }
+  if (hypotheses.length > 0) emit({ type: "hypothesis_update", node, round: 1, hypotheses });
   if (then === "debate") return state;
   const voted = afterVote(state, comparison);
   if (voted.decision !== undefined) {
@@ -312,7 +259,7 @@ async function takeSamples(
       node: "moderator_agent",
       decision: voted.decision,
       round: 1,
-      total_tokens: debate.meter.totals().total.total_tokens,
+      total_tokens: totalTokens(debate),
       early_out_confirmed: false,
     });
   }

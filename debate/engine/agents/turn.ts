@@ -1,17 +1,15 @@
 import { type AgentNode, type CalledTool, type DebateState, ROLES } from "../graph/state.ts";
 import type { TurnText } from "../graph/flow.ts";
 import { cut, fence } from "../graph/text.ts";
-import type { ChatMessage, Model, ModelReply, ToolCall, ToolSchema } from "../model.ts";
-import { callModel, MAX_REPLY } from "./call_model.ts";
-import { type Instructions, instructionsFor } from "./instructions.ts";
-import { buildAgentPrompt, buildSamplePrompt } from "./prompt.ts";
-import { CASTING, type Debate } from "./debate.ts";
-import { type Caller, parseArguments, runTool } from "./run_tool.ts";
+import type { ChatMessage, Model, ModelReply, ToolCall } from "../model.ts";
+import { callModel, CASTING, type Debate, MAX_REPLY } from "./debate.ts";
+import { buildAgentPrompt, buildSamplePrompt, instructionsFor } from "./prompt.ts";
+import { parseArguments, runTool } from "./run_tool.ts";
 
 export async function takeTurn(debate: Debate, state: DebateState, node: AgentNode): Promise<TurnText> {
-  const { setup } = debate;
-  const speaker = { node, model: setup.models[CASTING[node].role], meteredAs: node };
-  return await new Turn(debate, speaker, state.round, buildAgentPrompt(state, node, setup.template)).take();
+  const { models, template } = debate.setup;
+  const speaker = { node, model: models[CASTING[node].role], meteredAs: node };
+  return await new Turn(debate, speaker, state.round, buildAgentPrompt(state, node, template)).take();
 }
 
 export async function takeSample(debate: Debate, state: DebateState): Promise<TurnText> {
@@ -36,10 +34,9 @@ const SAMPLE_TEMPERATURE = 0.7;
 class Turn {
   readonly #debate: Debate;
   readonly #speaker: Speaker;
-  readonly #caller: Caller;
-  readonly #ask: Instructions;
+  readonly #round: number;
+  readonly #ask: ReturnType<typeof instructionsFor>;
   readonly #messages: ChatMessage[];
-  readonly #tools: readonly ToolSchema[];
   readonly #calls: CalledTool[] = [];
   #spent = 0;
   #failedBatches = 0;
@@ -48,15 +45,10 @@ class Turn {
   constructor(debate: Debate, speaker: Speaker, round: number, prompt: readonly ChatMessage[]) {
     this.#debate = debate;
     this.#speaker = speaker;
-    this.#caller = { node: speaker.node, round };
+    this.#round = round;
     this.#ask = instructionsFor(debate.setup.language);
     this.#messages = [...prompt];
-    this.#tools = debate.ports.tools.map(({ name, description, parameters }) => ({
-      name,
-      description,
-      parameters,
-    }));
-    this.#mayCall = this.#tools.length > 0 && debate.setup.toolBudget > 0;
+    this.#mayCall = debate.ports.tools.length > 0 && debate.setup.toolBudget > 0;
   }
 
   async take(): Promise<TurnText> {
@@ -89,9 +81,9 @@ class Turn {
   /** @param begun what the answer continues, which is kept if it breaks off */
   async #call(begun = ""): Promise<ModelReply> {
     const { ports } = this.#debate;
-    const { node, round } = this.#caller;
-    const { model, meteredAs } = this.#speaker;
+    const { node, model, meteredAs } = this.#speaker;
     const temperature = meteredAs === "sample_agent" ? SAMPLE_TEMPERATURE : CASTING[node].temperature;
+    const tools = ports.tools.map(({ name, description, parameters }) => ({ name, description, parameters }));
     const who = { agent_node: node, agent_role: ROLES[node] } as const;
     // What goes on is the same turn: who watches keeps what was said so far.
     if (begun === "") ports.emit({ type: "agent_turn_started", ...who });
@@ -99,12 +91,12 @@ class Turn {
     try {
       return await callModel(this.#debate, {
         node: meteredAs,
-        round,
+        round: this.#round,
         model,
         temperature,
         messages: [...this.#messages],
-        tools: this.#tools,
-        ...(this.#mayCall || this.#tools.length === 0 ? {} : { toolChoice: "none" }),
+        tools,
+        ...(this.#mayCall || tools.length === 0 ? {} : { toolChoice: "none" }),
         onDelta: (delta) => {
           streamed += delta;
           ports.emit({ type: "agent_delta", ...who, delta });
@@ -120,7 +112,7 @@ class Turn {
   }
 
   async #serve(reply: ModelReply): Promise<void> {
-    const { node } = this.#caller;
+    const { node } = this.#speaker;
     const { setup, ports } = this.#debate;
     if (reply.text.trim() !== "") {
       const content = reply.text.toWellFormed();
@@ -145,7 +137,10 @@ class Turn {
   async #answer(call: ToolCall): Promise<{ readonly text: string; readonly error: boolean }> {
     if (this.#spent >= this.#debate.setup.toolBudget) return { text: this.#ask.overBudget, error: false };
     this.#spent++;
-    const { text, error, called } = await runTool(this.#debate, this.#caller, call);
+    const { text, error, called } = await runTool(this.#debate, {
+      node: this.#speaker.node,
+      round: this.#round,
+    }, call);
     this.#calls.push(called);
     return { text: `${this.#ask.toolResult(called.number, called.succeeded)}\n${fence(text)}`, error };
   }

@@ -7,7 +7,7 @@ import {
   sampleHypothesis,
 } from "../../testing/sample_state.ts";
 import { labelsFor } from "./labels.ts";
-import { applyDecision, applyRebuttal, applySkeptic } from "./apply_review.ts";
+import { applyDecision, applyRebuttal, applySkeptic } from "./hypotheses.ts";
 
 const TABLE = [
   sampleHypothesis({ evidence: FULL_EVIDENCE }),

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { sampleState } from "../../testing/sample_state.ts";
-import { entriesToSummarize, viewHistory, withSummary } from "./compression.ts";
+import { entriesToSummarize, viewHistory, withSummary } from "./flow.ts";
 import type { DebateState, HistoryEntry } from "./state.ts";
 
 /** One entry a round, and one of each agent in the current round. */

@@ -2,7 +2,7 @@ import fc from "fast-check";
 import assert from "node:assert/strict";
 import { assertFast, HOSTILE_TEXTS } from "../../testing/linear_time.ts";
 import { sampleDecision } from "../../testing/sample_state.ts";
-import { DECISION_SCHEMA, parseDecision, unusableDecision } from "./decision.ts";
+import { DECISION_SCHEMA, parseDecision } from "./decision.ts";
 
 const DECISION = sampleDecision({
   evidence: ["[tool:http_get] 503"],
@@ -100,20 +100,6 @@ Deno.test.each([
   { name: "a cut end", text: JSON_TEXT.slice(0, -20) },
 ])("parseDecision() finds no decision in $name", ({ text }) => {
   assert.equal(parseDecision(text), undefined);
-});
-
-Deno.test("unusableDecision() ends the debate and says why", () => {
-  const decision = unusableDecision({ missing: "a", nextStep: "b", stopReason: "c" });
-  assert.deepEqual(
-    [
-      decision.status,
-      decision.confidence,
-      decision.missing_evidence,
-      decision.next_step,
-      decision.stop_reason,
-    ],
-    ["structured_uncertainty", 0, ["a"], "b", "c"],
-  );
 });
 
 Deno.test("DECISION_SCHEMA wants every key and no other, as strict structured output does", () => {

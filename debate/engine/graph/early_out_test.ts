@@ -6,7 +6,7 @@ import {
   sampleEvidence,
   sampleHypothesis,
 } from "../../testing/sample_state.ts";
-import { isEarlyOutConfirmed, parseEarlyOut } from "./early_out.ts";
+import { isEarlyOutConfirmed, parseEarlyOut } from "./decision.ts";
 
 Deno.test("parseEarlyOut() reads the three lines", () => {
   const text =

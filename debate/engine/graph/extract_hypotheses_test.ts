@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import assert from "node:assert/strict";
 import { assertFast, HOSTILE_TEXTS } from "../../testing/linear_time.ts";
-import { extractHypotheses, fallbackHypothesis } from "./extract_hypotheses.ts";
+import { extractHypotheses, fallbackHypothesis } from "./review_marks.ts";
 
 Deno.test("extractHypotheses() reads the required form", () => {
   const text = [

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { sampleDecision, sampleEvidence, sampleHypothesis } from "../../testing/sample_state.ts";
-import { formatFinalText } from "./final_text.ts";
+import { formatFinalText } from "./decision.ts";
 
 Deno.test("formatFinalText() has every block in order", () => {
   const decision = sampleDecision({ status: "propose_fix", confidence: 0.9, evidence: ["a", "b"] });

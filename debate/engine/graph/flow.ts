@@ -1,4 +1,11 @@
-import { applyDecision, applyRebuttal, applySkeptic } from "./apply_review.ts";
+import {
+  applyDecision,
+  applyOperator,
+  applyRebuttal,
+  applySkeptic,
+  mergeHypotheses,
+  type OperatorWord,
+} from "./hypotheses.ts";
 import {
   type AgentNode,
   type CalledTool,
@@ -13,13 +20,16 @@ import {
   type PriorEntry,
   TEXT_KEYS,
 } from "./state.ts";
-import { isEarlyOutConfirmed, NO_EARLY_OUT, parseEarlyOut } from "./early_out.ts";
+import {
+  isEarlyOutConfirmed,
+  limitConfidence,
+  NO_EARLY_OUT,
+  parseEarlyOut,
+  withOutcome,
+} from "./decision.ts";
 import { groundingOf } from "./evidence.ts";
-import { limitConfidence, withOutcome } from "./grounding.ts";
-import { extractHypotheses, fallbackHypothesis } from "./extract_hypotheses.ts";
+import { extractHypotheses, fallbackHypothesis } from "./review_marks.ts";
 import { type Labels, labelsFor } from "./labels.ts";
-import { mergeHypotheses } from "./merge_hypotheses.ts";
-import { applyOperator, type OperatorWord } from "./operator.ts";
 
 type SkippableNode = Exclude<AgentNode, "diagnostic_agent">;
 
@@ -272,4 +282,31 @@ export function afterComment(
 
 export function afterFinal(state: DebateState): DebateState {
   return { ...state, done: "finalize" };
+}
+
+const FIRST_COMPRESSED_ROUND = 3;
+
+/**
+ * The history for the agents of this round: the summary, the last round and everything that the summary does not
+ * cover. What agents have said in this round is not included, since they get it separately.
+ */
+export function viewHistory(state: DebateState) {
+  const entries = state.history.filter((entry) => {
+    if (entry.round === state.round && entry.role !== "user") return false;
+    return entry.round > state.summarizedThrough || entry.round >= state.round - 1;
+  });
+  return { summary: state.historySummary, entries };
+}
+
+/**
+ * What the next summary covers in addition to the previous one; empty if none is due. The state is that after
+ * the round.
+ */
+export function entriesToSummarize(state: DebateState): readonly HistoryEntry[] {
+  if (!state.task.compressHistory || state.round < FIRST_COMPRESSED_ROUND) return [];
+  return state.history.filter(({ round }) => round > state.summarizedThrough && round < state.round);
+}
+
+export function withSummary(state: DebateState, summary: string): DebateState {
+  return { ...state, historySummary: summary, summarizedThrough: state.round - 1 };
 }

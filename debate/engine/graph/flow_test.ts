@@ -7,7 +7,7 @@ import {
   sampleHypothesis,
   sampleState,
 } from "../../testing/sample_state.ts";
-import { NO_EARLY_OUT } from "./early_out.ts";
+import { NO_EARLY_OUT } from "./decision.ts";
 import {
   afterAgent,
   afterComment,

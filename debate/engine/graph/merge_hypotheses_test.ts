@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { sampleCall, sampleHypothesis } from "../../testing/sample_state.ts";
-import type { FoundHypothesis } from "./extract_hypotheses.ts";
-import { mergeHypotheses, moveTo } from "./merge_hypotheses.ts";
+import type { FoundHypothesis } from "./review_marks.ts";
+import { mergeHypotheses, moveTo } from "./hypotheses.ts";
 
 const ORIGIN = {
   round: 2,

@@ -1,9 +1,7 @@
 import assert from "node:assert/strict";
 import { FULL_EVIDENCE, sampleHypothesis } from "../../testing/sample_state.ts";
-import { applySkeptic } from "./apply_review.ts";
+import { applyOperator, applySkeptic, mergeHypotheses, type OperatorChange } from "./hypotheses.ts";
 import { labelsFor } from "./labels.ts";
-import { mergeHypotheses } from "./merge_hypotheses.ts";
-import { applyOperator, type OperatorChange } from "./operator.ts";
 import type { Hypothesis } from "./state.ts";
 
 const ROUND = { round: 3, labels: labelsFor("en") };

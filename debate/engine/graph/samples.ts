@@ -1,10 +1,10 @@
 import { claimKey } from "./claim.ts";
 import { groundingOf } from "./evidence.ts";
-import { extractHypotheses, fallbackHypothesis, type FoundHypothesis } from "./extract_hypotheses.ts";
+import { extractHypotheses, fallbackHypothesis, type FoundHypothesis } from "./review_marks.ts";
 import { labelsFor } from "./labels.ts";
-import { mergeHypotheses } from "./merge_hypotheses.ts";
-import { limitConfidence, withOutcome } from "./grounding.ts";
-import { type DebateState, type Decision, type Hypothesis, loggedTexts } from "./state.ts";
+import { mergeHypotheses } from "./hypotheses.ts";
+import { limitConfidence, NO_DECISION, withOutcome } from "./decision.ts";
+import { type DebateState, type Decision, loggedTexts } from "./state.ts";
 import type { TurnText } from "./flow.ts";
 import { cut, oneLine } from "./text.ts";
 
@@ -126,26 +126,19 @@ export function afterVote(state: DebateState, { votes, diagnoses, reason }: Samp
   const lead = first === undefined || first.votes === second?.votes ? undefined : first;
   const hypothesis = state.hypotheses.find(({ id }) => id === lead?.id);
   const { confidenceThreshold, language } = state.task;
-  const said = limitConfidence(toDecision(hypothesis, diagnoses, reason), state.hypotheses, language);
+  const voted: Decision = {
+    ...NO_DECISION,
+    ...(hypothesis !== undefined && {
+      status: diagnoses === 0 ? "structured_uncertainty" : "final_diagnosis",
+      confidence: hypothesis.probability ?? 0,
+      leading_hypothesis: cut(`${hypothesis.id}: ${hypothesis.text}`, 1000),
+      evidence: hypothesis.supporting_evidence,
+    }),
+    stop_reason: reason,
+  };
+  const said = limitConfidence(voted, state.hypotheses, language);
   const decision = withOutcome(said, { confidenceThreshold, earlyOutConfirmed: false });
   const { round, texts } = state;
   const logged = { ...loggedTexts(texts), round, moderator: decision };
   return { ...state, done: "moderator_agent", decision, roundLog: [...state.roundLog, logged] };
-}
-
-function toDecision(lead: Hypothesis | undefined, diagnoses: number, reason: string): Decision {
-  return {
-    status: lead === undefined || diagnoses === 0 ? "structured_uncertainty" : "final_diagnosis",
-    confidence: lead?.probability ?? 0,
-    leading_hypothesis: lead === undefined ? "" : cut(`${lead.id}: ${lead.text}`, 1000),
-    evidence: lead?.supporting_evidence ?? [],
-    missing_evidence: [],
-    rejected_hypotheses: [],
-    next_step: "",
-    recommended_fix: null,
-    validation: [],
-    stop_reason: reason,
-    risk_level: "medium",
-    flow_directive: null,
-  };
 }

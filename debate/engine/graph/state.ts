@@ -25,7 +25,7 @@ export const ROLES = {
 
 export type AgentRole = (typeof ROLES)[keyof typeof ROLES];
 
-export type HypothesisState = "active" | "rejected" | "confirmed";
+type HypothesisState = "active" | "rejected" | "confirmed";
 
 interface Transition {
   readonly round: number;

@@ -6,7 +6,7 @@ import { memoryStore } from "../../testing/failing_store.ts";
 import type { StateStore } from "../state/store.ts";
 import type { RecordedAnswer } from "./recorded.ts";
 import { RevocationList } from "./revocation_list.ts";
-import { REVOCATION_SECONDS } from "./revocations.ts";
+import { REVOCATION_SECONDS } from "./certificates.ts";
 
 const NOW = 1_700_000_000_000;
 const NO_FREEZES = { caller: new Map(), end_user: new Map(), session_id: new Map(), serial: new Map() };
@@ -42,9 +42,9 @@ Deno.test("a signer that was killed finds in its log what was given up meanwhile
   const store = memoryStore();
   await store.putRevocations([request("r-1"), request("r-2")]);
   const { list, seen } = await open({ "r-2 broker-1": answer(7n) }, store);
-  assert.equal(list.isListed({ serial: 7n }), false);
+  assert.equal(list.listed.has({ serial: 7n }), false);
   await list.seekGivenUp();
-  assert.equal(list.isListed({ serial: 7n }), true);
+  assert.equal(list.listed.has({ serial: 7n }), true);
   assert.deepEqual(seen, { lost: [answer(7n)], reads: 1 });
   assert.ok(list.isGivenUp("broker-1", "r-1"));
   assert.ok(!list.isGivenUp("broker-2", "r-1") && !list.isGivenUp("broker-1", undefined));
@@ -61,7 +61,7 @@ Deno.test("a signer that hears of it from another looks into its log once, and h
   await list.takeOver({ certificates: [], state });
   resolve();
   await list.close();
-  assert.ok(list.isListed({ serial: 7n }));
+  assert.ok(list.listed.has({ serial: 7n }));
   assert.equal(seen.reads, 1);
 });
 
@@ -75,7 +75,7 @@ Deno.test("what is given up while the log is read is looked for next, all of it 
   resolve();
   await Promise.all(all);
   assert.equal(seen.reads, 2);
-  assert.ok(list.isListed({ serial: 7n }) && list.isListed({ serial: 8n }));
+  assert.ok(list.listed.has({ serial: 7n }) && list.listed.has({ serial: 8n }));
   await list.close();
 });
 
@@ -85,10 +85,10 @@ Deno.test("where the log can't be read, whoever gives up is told, and it is look
   await assert.rejects(list.giveUp("broker-1", ["r-1"]), { code: "internal" });
   assert.ok(list.isGivenUp("broker-1", "r-1"));
   await list.sweep();
-  assert.equal(list.isListed({ serial: 7n }), false);
+  assert.equal(list.listed.has({ serial: 7n }), false);
   delete seen.held;
   await list.sweep();
-  assert.equal(list.isListed({ serial: 7n }), true);
+  assert.equal(list.listed.has({ serial: 7n }), true);
   await list.close();
 });
 

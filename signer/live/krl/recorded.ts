@@ -17,9 +17,8 @@ import { readOldCommand } from "@gateway/shared/audit";
 import { parseJson } from "@gateway/shared/json";
 import { MAX_TTL_SECONDS } from "@gateway/shared/policy";
 import * as z from "@zod/zod";
-import type { CertificateHolder, IssuedFacts } from "./issued.ts";
-import { nameSerial, namesOfRequest, REVOCATION_SECONDS } from "./revocations.ts";
-import type { Clock } from "@gateway/shared/clock";
+import type { CertificateHolder, IssuedFacts } from "./certificates.ts";
+import { nameSerial, namesOfRequest } from "./certificates.ts";
 
 /** What a record of a certificate says of it, as far as a revocation asks. */
 export interface RecordedCertificate {
@@ -35,18 +34,10 @@ export interface RecordedCertificate {
 
 const issuedRecord = z.object({
   caller: z.string().min(1),
-  host: z.string().min(1),
+  host: z.string().default(""),
   command: z.string(),
   outcome: z.literal("issued"),
-  serial: z.union([z.int().positive(), z.bigint().positive()]),
-  target_type: z.literal("").optional(),
-});
-
-const answeredRecord = z.object({
-  caller: z.string().min(1),
-  command: z.string(),
-  outcome: z.literal("issued"),
-  serial: z.union([z.int().positive(), z.bigint().positive()]),
+  serial: z.union([z.int().positive(), z.bigint().positive()]).transform(BigInt),
   target_type: z.string().default(""),
   ext: z.object({ request_id: z.string().default("") }).optional(),
 });
@@ -75,15 +66,23 @@ function readRecordTime(line: string): number | undefined {
   return Number.isNaN(ms) ? undefined : ms;
 }
 
-/** The certificate that a line of the audit log is of; `undefined` when it is of something else. */
+/** What a line of the audit log has of a certificate or token; `undefined` if it is of something else. */
+function readIssued(line: string): z.infer<typeof issuedRecord> | undefined {
+  try {
+    return line.includes(ISSUED) ? issuedRecord.safeParse(parseJson(line)).data : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** The certificate that a line of the audit log is of; `undefined` if it is of something else. */
 export function readIssuedRecord(line: string): RecordedCertificate | undefined {
   const recordedAt = readRecordTime(line);
-  if (!line.includes(ISSUED) || recordedAt === undefined) return undefined;
-  const { success, data } = issuedRecord.safeParse(readLine(line));
+  const data = readIssued(line);
   const [, role, endUser = ""] = COMMAND.exec(data?.command ?? "") ?? [];
-  if (!success || role === undefined) return undefined;
-  const { caller, host, serial } = data;
-  return { caller, endUser, host, role, serial: BigInt(serial), recordedAt };
+  if (data === undefined || recordedAt === undefined || role === undefined) return undefined;
+  const { caller, host, serial, target_type } = data;
+  return target_type === "" && host !== "" ? { caller, endUser, host, role, serial, recordedAt } : undefined;
 }
 
 /**
@@ -136,11 +135,10 @@ export async function* findAnswers(
   for await (const line of lines) {
     if ((readRecordTime(line) ?? since) < since) return;
     // A log has hundreds of thousands of records: others are not taken apart.
-    if (!line.includes(ISSUED) || !mentions(line, ids)) continue;
-    const { success, data } = answeredRecord.safeParse(readLine(line));
-    if (!success) continue;
-    const { caller, target_type, command, ext = readOldCommand(command) } = data;
-    const answer = { caller, serial: BigInt(data.serial), isToken: target_type === "k8s" };
+    const data = mentions(line, ids) ? readIssued(line) : undefined;
+    if (data === undefined) continue;
+    const { caller, serial, target_type, command, ext = readOldCommand(command) } = data;
+    const answer = { caller, serial, isToken: target_type === "k8s" };
     if (ext.request_id !== "" && namesOfRequest(caller, ext.request_id).some((name) => wanted.has(name))) {
       yield { ...answer, reason: "answer-lost" };
     } else if (wanted.has(nameSerial(caller, answer.serial))) {
@@ -154,14 +152,6 @@ function mentions(line: string, ids: ReadonlySet<string>): boolean {
   return line.matchAll(ANY_ID).some(([, id = ""]) =>
     namesOfRequest("", id).some((name) => ids.has(name.slice(0, -1)))
   ) || line.matchAll(ANY_SERIAL).some(([, serial]) => ids.has(`serial=${serial}`));
-}
-
-function readLine(line: string): unknown {
-  try {
-    return parseJson(line);
-  } catch {
-    return undefined;
-  }
 }
 
 /**
@@ -178,61 +168,4 @@ export function toIssued(
     holders: [...new Set([caller, ...forwarders])].map((peer) => ({ ...holder, peer })),
     facts: { serial, issuedAt, validBefore: issuedAt + MAX_TTL_SECONDS },
   };
-}
-
-/** What an {@linkcode AnswerSearch} works with. Requests are named as `nameRequest()` does it. */
-export interface AnswerSearchOptions {
-  readonly clock: Clock;
-  /** What the audit log tells of requests, back to a time in milliseconds since the epoch. */
-  readonly findAnswers: (requests: ReadonlySet<string>, since: number) => AsyncIterable<RecordedAnswer>;
-  /** Whether a request still counts as given up: others need not be looked for. */
-  readonly isGivenUp: (request: string) => boolean;
-  /** Revokes what was found; gives how much of it was not revoked before. */
-  readonly revoke: (answers: readonly RecordedAnswer[]) => Promise<number>;
-}
-
-/** Looks in the audit log for what came of requests that were given up. One reads it for all that ask meanwhile. */
-export class AnswerSearch {
-  readonly #options: AnswerSearchOptions;
-  #wanted: ReadonlySet<string> = new Set();
-  #running: Promise<number> | undefined;
-
-  constructor(options: AnswerSearchOptions) {
-    this.#options = options;
-  }
-
-  /** Keeps requests for the next search. */
-  keep(requests: readonly string[]): void {
-    if (requests.length > 0) this.#wanted = new Set([...this.#wanted, ...requests]);
-  }
-
-  /**
-   * Looks for what is kept, and revokes it; gives how much that was.
-   *
-   * @throws what the log or the revocation throws: it is kept for the next search
-   */
-  async search(): Promise<number> {
-    if (this.#wanted.size === 0) return 0;
-    const before = this.#running?.catch(() => {}) ?? Promise.resolve();
-    return await (this.#running = before.then(() => this.#searchNow()));
-  }
-
-  /** Resolves when nothing is looked for any more. Never rejects. */
-  async settled(): Promise<void> {
-    await this.#running?.catch(() => {});
-  }
-
-  async #searchNow(): Promise<number> {
-    const { clock, findAnswers, isGivenUp, revoke } = this.#options;
-    const wanted = new Set(this.#wanted.values().filter(isGivenUp));
-    this.#wanted = new Set();
-    if (wanted.size === 0) return 0;
-    try {
-      const answers = await Array.fromAsync(findAnswers(wanted, clock.now() - REVOCATION_SECONDS * 1000));
-      return answers.length === 0 ? 0 : await revoke(answers);
-    } catch (error) {
-      this.keep([...wanted]);
-      throw error;
-    }
-  }
 }

@@ -1,64 +1,42 @@
-import { ChangeLock } from "@gateway/shared/state";
 import { type Clock, finish, finishInSlices, within } from "@gateway/shared/clock";
 import type { ServiceLogger } from "@gateway/shared/service";
+import { Durable } from "@gateway/shared/state";
 import type { FreezeSet } from "../freezes.ts";
-import type { SharedContent } from "../state/postgres.ts";
 import type { StateStore } from "../state/store.ts";
-import {
-  AnswerSearch,
-  type AnswerSearchOptions,
-  type RecordedAnswer,
-  type RecordedCertificate,
-  toIssued,
-  withoutKnown,
-} from "./recorded.ts";
+import { type RecordedAnswer, type RecordedCertificate, toIssued, withoutKnown } from "./recorded.ts";
 import {
   addToBatches,
   type CertificateHolder,
+  type CertificateSubject,
+  CLOCK_SKEW_SECONDS,
   type IssuedBatch,
   IssuedCertificates,
   type IssuedFacts,
-  type OpenBatches,
-} from "./issued.ts";
-import { type CertificateNames, ListedNames } from "./listed.ts";
-import {
-  type CertificateSubject,
-  CLOCK_SKEW_SECONDS,
   type KeptRevocation,
+  ListedNames,
   nameRequest,
   namesOfRequest,
-  nextVersion,
-  requestsOf,
+  type OpenBatches,
+  PublishedList,
   REVOCATION_SECONDS,
-} from "./revocations.ts";
-import type { EnvelopeKey } from "@gateway/shared/envelope";
-import { concatBytes } from "@gateway/shared/text";
-import { armorSshsig, signSshsig } from "@gateway/shared/ssh";
-import { KRL_NAMESPACE } from "@gateway/shared/wire";
+} from "./certificates.ts";
 
-/** What a {@linkcode RevocationList} works with. */
-interface RevocationListOptions extends Pick<AnswerSearchOptions, "findAnswers"> {
+interface RevocationListOptions {
   readonly store: StateStore;
   readonly clock: Clock;
   readonly logger: ServiceLogger;
-  /** Called for every change that the store could not make (`statedb_errors_total`). */
   readonly onStoreError: () => void;
-  /** The certificates that the audit log tells of, back to a time in milliseconds since the epoch; the last first. */
+  /** The certificates in the audit log, the last first, back to a time in milliseconds since the epoch. */
   readonly readRecords: (since: number) => AsyncIterable<RecordedCertificate>;
-  /** Called with what came of requests whose answers nobody has, before it is revoked. */
+  /** What the audit log has of requests, named as by `nameRequest()`, back to a time in milliseconds since the epoch. */
+  readonly findAnswers: (requests: ReadonlySet<string>, since: number) => AsyncIterable<RecordedAnswer>;
+  /** Called with the answers that nobody has, before they are revoked. */
   readonly onLost: (answers: readonly RecordedAnswer[]) => Promise<void>;
-  /** Who may ask for certificates for others. */
+  /** The callers that may request certificates for others. */
   readonly forwarders: Iterable<string>;
 }
 
-/** What the audit log has of certificates and tokens. */
 export type LogReader = Pick<RevocationListOptions, "readRecords" | "findAnswers">;
-
-/** What other instances have issued and revoked. */
-type SharedRevocations = Pick<SharedContent, "certificates"> & {
-  /** Absent where it is as it was taken over last. */
-  readonly state?: { readonly revocations: readonly KeptRevocation[]; readonly krlVersion: number };
-};
 
 export interface RevocationOutcome {
   /** How many certificates that are still valid are listed now and were not before. */
@@ -68,137 +46,121 @@ export interface RevocationOutcome {
   readonly persisted: boolean;
 }
 
-/** How long a certificate may wait to be stored: what a killed process forgets. */
+/** How long a certificate may wait to be stored; a process that is killed forgets it. */
 const STORE_DELAY_MS = 250;
-/** The most requests that one caller may have given up, of those that are remembered. */
+/** The most requests that one caller may have given up. */
 const MAX_GIVEN_UP = 10_000;
-/** How long a reader waits for news. */
 const POLL_MS = 25_000;
-/** Who has fetched a list asks for its signature next, and a new version may come between. */
+/** A reader fetches the signature after the list, and a new version may come between. */
 const KEPT_VERSIONS = 4;
 
 /**
  * The certificates that are still valid, which of them are revoked, and the list of those for sshd. Certificates are
- * remembered without a wait; what is revoked is stored before it is published.
+ * remembered without a wait; a revocation is stored before it is published.
  */
 export class RevocationList {
   readonly #options: RevocationListOptions;
-  readonly #issued = new IssuedCertificates();
-  readonly #lock = new ChangeLock();
+  readonly issued: IssuedCertificates = new IssuedCertificates();
+  readonly listed: ListedNames = new ListedNames();
+  /** The versions of the list, the newest first; revocations are in force before they are stored. */
+  readonly #durable: Durable<readonly [PublishedList, ...PublishedList[]], KeptRevocation>;
   readonly #waiting = new Set<() => void>();
   readonly #closing = new AbortController();
-  /** Issued, and not in the store yet. */
+  /** Certificates that are issued and not stored yet. */
   #unstored: OpenBatches = new Map();
   #storing: Promise<void> | undefined;
-  /** In force, and not in the store. */
-  #unstoredRevocations: readonly KeptRevocation[] = [];
   #isStoreBroken = false;
-  readonly #listed = new ListedNames();
-  /** It has more than the list in force: the store could not take the next one's version yet. */
+  /** More names are listed than published: the store could not take the version of the next list yet. */
   #isUnpublished = false;
-  /** What others have revoked, and was looked for among the certificates. */
+  /** The revocations of other instances whose certificates were searched for. */
   #takenOver: ReadonlyMap<string, KeptRevocation> = new Map();
-  readonly #search: AnswerSearch;
-  #versions: readonly [PublishedList, ...PublishedList[]];
+  /** Requests that were given up and whose answers are to be searched for in the audit log. */
+  #wanted: ReadonlySet<string> = new Set();
+  #searching: Promise<number> | undefined;
+  /** The version that each reader has installed, and when it reported that, since the signer's start. */
+  readonly reports: Map<string, { readonly version: number; readonly at: number }> = new Map();
 
   private constructor(options: RevocationListOptions, version: number) {
     this.#options = options;
-    this.#search = new AnswerSearch({
-      clock: options.clock,
-      findAnswers: options.findAnswers,
-      isGivenUp: (request) => this.#listed.hasRequest(() => [request]),
-      revoke: (answers) => this.#revokeAnswers(answers),
-    });
-    this.#versions = [this.#made(version)];
+    this.#durable = new Durable([this.#made(version)], options);
   }
 
   /**
-   * Loads what the store holds; what is frozen is revoked, also where the store had only its freeze.
+   * Loads what the store holds. Frozen subjects are revoked, also if the store had only the freeze.
    *
-   * @throws {AppError} `invalid_config` when a revocation or a certificate can't be read
+   * @throws {AppError} `invalid_config` if a revocation or a certificate cannot be read
    */
   static async open(options: RevocationListOptions, freezes: FreezeSet): Promise<RevocationList> {
     const { store, clock } = options;
     const now = clock.now();
     const list = new RevocationList(options, nextVersion(await store.loadKrlVersion(), now));
     const stored = await store.loadCertificates(now);
-    for (const { holder, issuedAt, validBefore, serials } of stored) {
-      for (const serial of serials) list.#issued.add(holder, { serial, issuedAt, validBefore });
-    }
+    list.issued.addAll(stored);
     await list.#addRecorded(stored, now);
     const revocations = await store.loadRevocations(now - REVOCATION_SECONDS * 1000);
-    for (const revocation of revocations) finish(list.#listed.add(revocation, list.#issued));
+    for (const revocation of revocations) finish(list.listed.add(revocation, list.issued));
     const found: KeptRevocation[] = [];
     for (const { kind, value, frozenAt } of Object.values(freezes).flatMap((of) => [...of.values()])) {
       if (kind === "session_id") continue;
-      // Of a caller or user also what is younger than the freeze: there should be none.
+      // Of a caller or user also certificates that are younger than the freeze: there should be none.
       const revokedAt = kind === "serial" ? frozenAt : now;
       if (revokedAt <= now - REVOCATION_SECONDS * 1000) continue;
-      const before = list.#listed.size;
-      finish(list.#listed.add({ kind, value, revokedAt }, list.#issued));
-      if (list.#listed.size > before) found.push({ kind, value, revokedAt });
+      const before = list.listed.size;
+      finish(list.listed.add({ kind, value, revokedAt }, list.issued));
+      if (list.listed.size > before) found.push({ kind, value, revokedAt });
     }
-    // Others that share the store know by it what they will hear of later.
     const version = await list.#store(found, list.current.version) ?? list.current.version;
-    list.#versions = [list.#made(version)];
-    list.#search.keep(requestsOf(revocations));
+    list.#durable.view = [list.#made(version)];
+    list.#want(requestsOf(revocations));
     return list;
   }
 
   get current(): PublishedList {
-    return this.#versions[0];
+    return this.#durable.view[0];
   }
 
-  /** A version that was in force a moment ago, or is. */
+  /** A version that is in force, or was a moment ago. */
   version(version: number): PublishedList | undefined {
-    return this.#versions.find((list) => list.version === version);
+    return this.#durable.view.find((list) => list.version === version);
   }
 
-  /** Whether another certificate of a caller can be remembered; one that is not could not be revoked. */
-  hasRoomFor(caller: string): boolean {
-    return this.#issued.hasRoomFor(caller);
-  }
-
-  /** Remembers a certificate. Call it before the certificate is released, and before the last look at the freezes. */
+  /** Remembers a certificate. Call it before the certificate is released, and before the last check of the freezes. */
   add(holder: CertificateHolder, facts: IssuedFacts): void {
-    this.#issued.add(holder, facts);
+    this.issued.add(holder, facts);
     if (!this.#options.store.survivesRestart) return;
     addToBatches(this.#unstored, holder, facts);
     this.#storing ??= this.#storeSoon();
   }
 
   /**
-   * Takes over what other instances have issued and revoked. Where others have changed what is decided by, it stores
-   * what this one has issued: whoever revokes finds it then.
+   * Takes over what other instances have issued and revoked. If others have changed what is decided by, this one stores what
+   * it has issued, so that an instance that revokes finds it.
    *
-   * @throws {AppError} when the store can't take what was issued
+   * @param content.state absent if it is as it was taken over last
+   * @throws {AppError} if the store cannot take what was issued
    */
-  takeOver({ certificates, state }: SharedRevocations): Promise<void> {
-    return this.#lock.run(async () => {
+  takeOver({ certificates, state }: {
+    readonly certificates: readonly IssuedBatch[];
+    readonly state?: { readonly revocations: readonly KeptRevocation[]; readonly krlVersion: number };
+  }): Promise<void> {
+    return this.#durable.change(async () => {
       if (state !== undefined) await this.#storeCertificates();
       else if (certificates.length === 0) return;
       const added = new IssuedCertificates();
-      for (const { holder, serials, ...times } of certificates) {
-        for (const serial of serials) {
-          this.#issued.add(holder, { serial, ...times });
-          added.add(holder, { serial, ...times });
-        }
-      }
-      const before = this.#listed.size;
-      const lost = requestsOf(state?.revocations ?? []).filter((name) =>
-        !this.#listed.hasRequest(() => [name])
-      );
-      // What was looked for before can be only among those that are new.
+      for (const known of [this.issued, added]) known.addAll(certificates);
+      const before = this.listed.size;
+      const lost = requestsOf(state?.revocations ?? []).filter((name) => !this.listed.hasRequest(name));
+      // Certificates of a revocation that was searched for before can only be among the new ones.
       const taken = new Map<string, KeptRevocation>();
       for (const revocation of state?.revocations ?? this.#takenOver.values()) {
         const key = `${revocation.kind} ${revocation.value} ${revocation.revokedAt}`;
-        await this.#list(revocation, this.#takenOver.has(key) ? added : this.#issued);
+        await this.#list(revocation, this.#takenOver.has(key) ? added : this.issued);
         taken.set(key, revocation);
       }
       this.#takenOver = taken;
-      // They are no news when this is done again after a failure.
-      this.#search.keep(lost);
-      this.#isUnpublished ||= this.#listed.size > before;
+      // They are no news if this is done again after a failure.
+      this.#want(lost);
+      this.#isUnpublished ||= this.listed.size > before;
       const { store, clock } = this.#options;
       // A list of other content needs another version than any that another instance has made.
       const krlVersion = state?.krlVersion ?? this.current.version;
@@ -206,76 +168,64 @@ export class RevocationList {
         ? await store.putRevocations([], nextVersion(this.current.version, clock.now()))
         : krlVersion;
       if (version > this.current.version) this.#publish(version);
-      // Not waited for: what reads the log holds up nothing that is decided by.
+      // Without a wait: nothing that is decided by waits for the log.
       void this.seekGivenUp();
     });
   }
 
   /**
-   * Lets nothing come of requests whose answers nobody has: what was signed for them is revoked, here or at the instance
-   * that has it in its log, and what is still to be signed does not leave.
+   * Lets nothing come of requests whose answers nobody has: their certificates are revoked, here or at the instance that has
+   * them in its log, and what is still to be signed does not leave.
    *
-   * @throws what it is when the log can't be read
+   * @throws the error of reading the log
    */
   async giveUp(caller: string, requestIds: readonly string[]): Promise<RevocationOutcome> {
     const names = requestIds.map((id) => nameRequest(caller, id));
     const outcome = await this.revoke(names.map((value) => ({ kind: "request", value })));
-    this.#search.keep(names);
-    return { ...outcome, revoked: await this.#search.search(), version: this.current.version };
+    this.#want(names);
+    return { ...outcome, revoked: await this.#search(), version: this.current.version };
   }
 
   /** Whether a caller may give up so many requests more. */
   mayGiveUp(caller: string, count: number): boolean {
-    return this.#listed.requestsOf(caller) + count <= MAX_GIVEN_UP;
+    return this.listed.requestsOf(caller) + count <= MAX_GIVEN_UP;
   }
 
-  /** Looks for what was given up and is not found yet: before the start, elsewhere, or while the log could not be read. */
+  /** Searches for answers that were given up before the start, elsewhere, or while the log could not be read. */
   async seekGivenUp(): Promise<void> {
-    try {
-      await this.#search.search();
-    } catch (error) {
+    await this.#search().catch((error) => {
       this.#options.logger.error("what came of requests whose answers were lost is not revoked yet", {
         error,
       });
-    }
+    });
   }
 
-  /** Whether nobody has the answer to a request any more. */
+  /** Whether nobody waits for the answer to a request any more. */
   isGivenUp(caller: string, requestId: string | undefined): boolean {
-    return requestId !== undefined && this.#listed.hasRequest(() => namesOfRequest(caller, requestId));
+    return requestId !== undefined && this.listed.hasRequest(...namesOfRequest(caller, requestId));
   }
 
-  /** Those of a list of serials that were issued to a caller and are still valid. */
-  findOwn(caller: string, serials: readonly bigint[]): readonly bigint[] {
-    return this.#issued.findOwn(caller, serials);
-  }
-
-  /** Whether it is revoked by one of its names. */
-  isListed(names: CertificateNames): boolean {
-    return this.#listed.has(names);
-  }
-
-  /** Revokes the certificates of subjects; once it resolves, they are listed. It can't be undone. */
+  /** Revokes the certificates of subjects; once it resolves, they are listed. It cannot be undone. */
   revoke(subjects: readonly CertificateSubject[]): Promise<RevocationOutcome> {
-    return this.#lock.run(async () => {
+    return this.#durable.change(async () => {
       const now = this.#options.clock.now();
-      const before = this.#listed.size;
+      const before = this.listed.size;
       const kept = subjects.map(({ kind, value }) => {
-        // What is known is revoked, also what was issued by a clock that was ahead of this one.
-        const revokedAt = Math.max(now, this.#issued.lastIssue({ kind, value }) * 1000);
+        // A known certificate is revoked, also if it was issued by a clock that was ahead of this one.
+        const revokedAt = Math.max(now, this.issued.lastIssue({ kind, value }) * 1000);
         return { kind, value, revokedAt };
       });
       let revoked = 0;
       for (const revocation of kept) revoked += await this.#list(revocation);
-      const next = this.#listed.size > before ? nextVersion(this.current.version, now) : undefined;
-      // Also where none is known: one that was issued before, elsewhere, may show up.
+      const next = this.listed.size > before ? nextVersion(this.current.version, now) : undefined;
+      // Also if no certificate is known: one that was issued before, elsewhere, may show up.
       const version = await this.#store(kept, next);
       if (next !== undefined) this.#publish(version ?? next);
       return { revoked, version: this.current.version, persisted: version !== undefined };
     });
   }
 
-  /** The list when it is newer than a version, at once or within 25 s; `undefined` when there is no news. */
+  /** The list if it is newer than a version, immediately or within 25 s; `undefined` without a newer one. */
   async newerThan(version: number, signal?: AbortSignal): Promise<PublishedList | undefined> {
     if (this.current.version > version) return this.current;
     if (this.#closing.signal.aborted) return undefined;
@@ -291,35 +241,34 @@ export class RevocationList {
     return this.current.version > version ? this.current : undefined;
   }
 
-  /** Forgets what no host believes any more, and stores again what could not be stored; for a periodic call. */
+  /** Forgets what no host accepts any more, and stores again what could not be stored; for a periodic call. */
   async sweep(): Promise<void> {
     await this.seekGivenUp();
-    await this.#lock.run(async () => {
+    await this.#durable.change(async () => {
       const now = this.#options.clock.now();
       const seconds = Math.floor(now / 1000);
-      this.#issued.forget(seconds);
-      const dropped = this.#listed.forget(seconds);
-      if (dropped === 0 && this.#unstoredRevocations.length === 0) return;
+      this.issued.forget(seconds);
+      const dropped = this.listed.forget(seconds);
+      if (dropped === 0 && this.#durable.unstored.length === 0) return;
       const next = nextVersion(this.current.version, now);
       const version = await this.#store([], dropped === 0 ? undefined : next);
       if (dropped > 0) this.#publish(version ?? next);
     });
   }
 
-  /** Ends every wait for news: there is nothing more to come. */
   release(): void {
     this.#closing.abort();
     for (const tell of this.#waiting) tell();
   }
 
-  /** Stores what is not stored yet. The store stays open. */
+  /** The store stays open. */
   async close(): Promise<void> {
     this.release();
-    await this.#search.settled();
-    await this.#lock.run(() => this.#storeCertificates().catch(this.#notStored));
+    await this.#searching?.catch(() => {});
+    await this.#tryCertificates();
   }
 
-  /** Adds what was issued and not stored any more before the process ended: the audit log has it. */
+  /** Adds certificates that were issued and not stored before the process ended: the audit log has them. */
   async #addRecorded(stored: readonly IssuedBatch[], now: number): Promise<void> {
     const { readRecords, forwarders } = this.#options;
     const known = new Set(stored.flatMap(({ serials }) => serials));
@@ -329,25 +278,55 @@ export class RevocationList {
     }
   }
 
-  async #revokeAnswers(answers: readonly RecordedAnswer[]): Promise<number> {
-    await this.#options.onLost(answers);
-    const subjects = answers.map(({ serial }) => ({ kind: "serial" as const, value: serial.toString() }));
-    return (await this.revoke(subjects)).revoked;
+  /** Keeps requests for the next search. */
+  #want(requests: Iterable<string>): void {
+    this.#wanted = new Set([...this.#wanted, ...requests]);
+  }
+
+  /**
+   * Searches the audit log for answers that were given up, and revokes them; returns how many. One search reads the log for all
+   * that wait meanwhile.
+   *
+   * @throws the error of the log or of the revocation: the requests are kept for the next search
+   */
+  async #search(): Promise<number> {
+    if (this.#wanted.size === 0) return 0;
+    const before = this.#searching?.catch(() => {}) ?? Promise.resolve();
+    return await (this.#searching = before.then(() => this.#searchNow()));
+  }
+
+  async #searchNow(): Promise<number> {
+    const { clock, findAnswers, onLost } = this.#options;
+    const wanted = new Set(this.#wanted.values().filter((name) => this.listed.hasRequest(name)));
+    this.#wanted = new Set();
+    if (wanted.size === 0) return 0;
+    try {
+      const answers = await Array.fromAsync(findAnswers(wanted, clock.now() - REVOCATION_SECONDS * 1000));
+      if (answers.length === 0) return 0;
+      await onLost(answers);
+      const { revoked } = await this.revoke(
+        answers.map(({ serial }) => ({ kind: "serial", value: serial.toString() })),
+      );
+      return revoked;
+    } catch (error) {
+      this.#want(wanted);
+      throw error;
+    }
   }
 
   /** Requests are answered meanwhile, and the list in force stays as it is. */
-  #list(revocation: KeptRevocation, among = this.#issued): Promise<number> {
-    return finishInSlices(this.#listed.add(revocation, among), this.#options.clock);
+  #list(revocation: KeptRevocation, among = this.issued): Promise<number> {
+    return finishInSlices(this.listed.add(revocation, among), this.#options.clock);
   }
 
   #publish(version: number): void {
     this.#isUnpublished = false;
-    this.#versions = [this.#made(version), ...this.#versions.slice(0, KEPT_VERSIONS - 1)];
+    this.#durable.view = [this.#made(version), ...this.#durable.view.slice(0, KEPT_VERSIONS - 1)];
     for (const tell of this.#waiting) tell();
   }
 
   #made(version: number): PublishedList {
-    return new PublishedList(version, this.#listed.encode(version, this.#options.clock.now()));
+    return new PublishedList(version, this.listed.encode(version, this.#options.clock.now()));
   }
 
   async #storeSoon(): Promise<void> {
@@ -355,10 +334,15 @@ export class RevocationList {
     // close() stores the rest.
     if (!await clock.sleep(STORE_DELAY_MS, this.#closing.signal).then(() => true, () => false)) return;
     this.#storing = undefined;
-    await this.#lock.run(() => this.#storeCertificates().catch(this.#notStored));
+    await this.#tryCertificates();
   }
 
-  /** @throws {AppError} when the store can't take them: they wait for the next time */
+  #tryCertificates(): Promise<void> {
+    const store = () => this.#durable.write(() => this.#storeCertificates()).catch(this.#logFirst);
+    return this.#durable.change(store);
+  }
+
+  /** @throws {AppError} if the store cannot take the certificates: they wait for the next time */
   async #storeCertificates(): Promise<void> {
     const batches = this.#unstored;
     if (batches.size === 0) return;
@@ -378,63 +362,39 @@ export class RevocationList {
   }
 
   /**
-   * Stores revocations, those that wait for it too, and before them the certificates that they are of.
+   * Stores revocations and those that wait, and before them the certificates that they are of.
    *
-   * @param next what the version is to be at least; `undefined`: it stays
-   * @returns the version that the store has then; `undefined` where it could not take them
+   * @param next the lowest number that the version may have; `undefined`: it stays
+   * @returns the version that the store has then; `undefined` if it could not take them
    */
   async #store(revocations: readonly KeptRevocation[], next?: number): Promise<number | undefined> {
-    const all = [...this.#unstoredRevocations, ...revocations];
+    this.#durable.enforce(...revocations);
     try {
-      await this.#storeCertificates();
-      const version = await this.#options.store.putRevocations(all, next);
-      this.#unstoredRevocations = [];
+      const version = await this.#durable.write(async () => {
+        await this.#storeCertificates();
+        return await this.#options.store.putRevocations(this.#durable.unstored, next);
+      });
+      this.#durable.settle(() => true);
       this.#isStoreBroken = false;
       return version;
     } catch (error) {
-      this.#unstoredRevocations = all;
-      this.#notStored(error);
+      this.#logFirst(error);
       return undefined;
     }
   }
 
-  readonly #notStored = (error: unknown): void => {
-    this.#options.onStoreError();
+  readonly #logFirst = (error: unknown): void => {
     if (this.#isStoreBroken) return;
     this.#isStoreBroken = true;
     this.#options.logger.error("what was issued or revoked is in force, but not stored", { error });
   };
 }
 
-const DOMAIN = new TextEncoder().encode(`${KRL_NAMESPACE}\0`);
-
-/** One version of the revocation list, and its signatures, each made when it is first asked for. */
-export class PublishedList {
-  readonly version: number;
-  /** As `RevokedKeys` of sshd_config(5) reads it. */
-  readonly bytes: Uint8Array<ArrayBuffer>;
-  readonly #detached = new WeakMap<EnvelopeKey, string>();
-  readonly #armored = new WeakMap<EnvelopeKey, string>();
-
-  constructor(version: number, bytes: Uint8Array<ArrayBuffer>) {
-    this.version = version;
-    this.bytes = bytes;
-  }
-
-  /** Base64 of the Ed25519 signature over the domain, a NUL, and the list. */
-  detachedSignature(key: EnvelopeKey): string {
-    return once(this.#detached, key, () => key.sign(concatBytes([DOMAIN, this.bytes])).toBase64());
-  }
-
-  armoredSignature(key: EnvelopeKey): string {
-    return once(this.#armored, key, () => armorSshsig(signSshsig(key.ssh, KRL_NAMESPACE, this.bytes)));
-  }
+function requestsOf(revocations: readonly KeptRevocation[]): readonly string[] {
+  return revocations.filter(({ kind }) => kind === "request").map(({ value }) => value);
 }
 
-function once(made: WeakMap<EnvelopeKey, string>, key: EnvelopeKey, make: () => string): string {
-  const known = made.get(key);
-  if (known !== undefined) return known;
-  const text = make();
-  made.set(key, text);
-  return text;
+/** The version of a list after another. It grows also if the clock was set back, and if the store is gone. */
+function nextVersion(last: number, nowMs: number): number {
+  return Math.max(last + 1, Math.floor(nowMs));
 }

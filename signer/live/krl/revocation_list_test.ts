@@ -4,10 +4,10 @@ import { FakeClock } from "@gateway/shared/testing";
 import { type Freeze, type FreezeSet, NO_FREEZES, withFreeze } from "../freezes.ts";
 import type { StateStore } from "../state/store.ts";
 import { failingStore, memoryStore } from "../../testing/failing_store.ts";
-import type { CertificateHolder } from "./issued.ts";
+import type { CertificateHolder } from "./certificates.ts";
 import type { RecordedCertificate } from "./recorded.ts";
-import { type PublishedList, RevocationList } from "./revocation_list.ts";
-import { type CertificateSubject, REVOCATION_SECONDS } from "./revocations.ts";
+import { RevocationList } from "./revocation_list.ts";
+import { type CertificateSubject, type PublishedList, REVOCATION_SECONDS } from "./certificates.ts";
 
 const NOW = 1_700_000_000_000;
 const HOLDER: CertificateHolder = {
@@ -385,7 +385,7 @@ Deno.test("records are read back until there are many in turn of stored certific
     serials: [1n],
   }]);
   const { list } = await open(store, { records: stored });
-  assert.deepEqual(list.findOwn(RECORD.caller, [500n, 2900n]), [500n]);
+  assert.deepEqual(list.issued.findOwn(RECORD.caller, [500n, 2900n]), [500n]);
 });
 
 Deno.test("records that are older than any certificate are not asked for", async () => {

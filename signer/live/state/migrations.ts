@@ -69,8 +69,10 @@ export const SCHEMA: StateSchema = {
   loss: "its grants, waivers and freezes are gone: freeze again who was frozen",
 };
 
-/** Byte by byte, like everything that is decided by. */
-const TEXT = 'text COLLATE "C" NOT NULL';
+/** Columns of PostgreSQL tables. Texts compare byte by byte, like everything that is decided by. */
+const texts = (...names: readonly string[]) =>
+  names.map((name) => `${name} text COLLATE "C" NOT NULL`).join(", ");
+const integers = (...names: readonly string[]) => names.map((name) => `${name} int8 NOT NULL`).join(", ");
 
 export const POSTGRES_SCHEMA: PostgresSchema = {
   name: "signer",
@@ -78,78 +80,40 @@ export const POSTGRES_SCHEMA: PostgresSchema = {
   migrations: [
     `${INSTANCE_TABLES}
     CREATE TABLE grants (
-      id ${TEXT} PRIMARY KEY,
-      host ${TEXT},
-      allow ${TEXT},
-      waive_approval ${TEXT},
-      caller ${TEXT},
-      end_user ${TEXT},
-      sudo int8 NOT NULL,
-      sudo_user ${TEXT},
-      content_sha256 ${TEXT},
-      approver ${TEXT},
-      approval_id ${TEXT},
-      granted_at int8 NOT NULL,
-      expires_at int8 NOT NULL
+      ${texts("id", "host", "allow", "waive_approval", "caller", "end_user", "sudo_user")},
+      ${texts("content_sha256", "approver", "approval_id")},
+      ${integers("sudo", "granted_at", "expires_at")},
+      PRIMARY KEY (id)
     );
     CREATE INDEX grants_expires ON grants (expires_at);
     CREATE TABLE freezes (
-      kind ${TEXT},
-      value ${TEXT},
-      reason ${TEXT},
-      frozen_by ${TEXT},
-      frozen_at int8 NOT NULL,
+      ${texts("kind", "value", "reason", "frozen_by")}, ${integers("frozen_at")},
       PRIMARY KEY (kind, value)
     );
     CREATE TABLE certificates (
-      peer ${TEXT},
-      caller ${TEXT},
-      end_user ${TEXT},
-      host ${TEXT},
-      role ${TEXT},
-      elevation ${TEXT},
-      pty int8 NOT NULL,
-      issued_at int8 NOT NULL,
-      valid_before int8 NOT NULL,
-      serials ${TEXT},
-      instance ${TEXT},
-      epoch int8 NOT NULL
+      ${texts("peer", "caller", "end_user", "host", "role", "elevation", "serials", "instance")},
+      ${integers("pty", "issued_at", "valid_before", "epoch")}
     );
     CREATE INDEX certificates_epoch ON certificates (epoch);
     CREATE INDEX certificates_valid ON certificates (valid_before);
     CREATE TABLE revocations (
-      kind ${TEXT},
-      value ${TEXT},
-      revoked_at int8 NOT NULL,
+      ${texts("kind", "value")}, ${integers("revoked_at")},
       PRIMARY KEY (kind, value)
     );
     CREATE TABLE krl (version int8 NOT NULL);
     INSERT INTO krl VALUES (0);
     CREATE TABLE leases (
-      cluster ${TEXT},
-      name ${TEXT},
-      namespace ${TEXT},
-      uid ${TEXT},
-      caller ${TEXT},
-      end_user ${TEXT},
-      peers ${TEXT},
-      expires_at int8 NOT NULL,
+      ${texts("cluster", "name", "namespace", "uid", "caller", "end_user", "peers")},
+      ${integers("expires_at")},
       PRIMARY KEY (cluster, name)
     );`,
     `CREATE TABLE policy_versions (
-      version int8 NOT NULL PRIMARY KEY,
-      document ${TEXT},
-      sha256 ${TEXT},
-      made_by ${TEXT},
-      change ${TEXT},
-      made_at int8 NOT NULL
+      ${texts("document", "sha256", "made_by", "change")}, ${integers("version", "made_at")},
+      PRIMARY KEY (version)
     );`,
-    `ALTER TABLE leases ADD COLUMN instance ${TEXT} DEFAULT '';`,
-    `CREATE TABLE policy_proposals (
-      document ${TEXT},
-      sha256 ${TEXT} PRIMARY KEY
-    );
-    ALTER TABLE instances ADD COLUMN prepared ${TEXT} DEFAULT '';`,
+    `ALTER TABLE leases ADD COLUMN ${texts("instance")} DEFAULT '';`,
+    `CREATE TABLE policy_proposals (${texts("document", "sha256")}, PRIMARY KEY (sha256));
+    ALTER TABLE instances ADD COLUMN ${texts("prepared")} DEFAULT '';`,
     "COMMENT ON COLUMN revocations.kind IS 'caller, end_user, serial, key_id, request';",
     SAY_OLDEST,
   ],

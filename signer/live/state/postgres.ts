@@ -26,7 +26,6 @@ import { LEASES } from "./tables.ts";
 import { type SignerDatabase, SqlStateStore, type StateStore } from "./store.ts";
 
 export type SharedState = ReturnType<typeof shareState>;
-export type SharedContent = Awaited<ReturnType<SharedState["load"]>>;
 export type PolicyVersions = ReturnType<typeof openPolicyVersions>;
 export type PolicyChange = ReturnType<typeof readChange>;
 
@@ -55,6 +54,7 @@ export async function openPostgresStore(
 ): Promise<StateStore & { readonly shared: SharedState }> {
   const access = await PostgresAccess.open(POSTGRES_SCHEMA, database);
   const signerDatabase: SignerDatabase = {
+    access,
     dialect: POSTGRES,
     survivesRestart: true,
     own: { instance },
@@ -73,11 +73,6 @@ export async function openPostgresStore(
           (epoch) => perform(query, steps({ instance, epoch: Number(epoch) })),
         );
       }),
-    readable: (rows, reader) => access.readable(rows, reader),
-    readAll: (rows, what, decode) => access.readAll(rows, what, decode),
-    // A commit is on the disk, and on that of a synchronous standby.
-    checkpoint: () => access.ended(),
-    close: () => access.close(),
   };
   const store = new SqlStateStore(signerDatabase);
   return Object.assign(store, { shared: shareState(access, store, signerDatabase, instance) });

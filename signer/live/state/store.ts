@@ -19,18 +19,23 @@ import {
 } from "@gateway/shared/state";
 import type { FreezeSubject } from "@gateway/shared/wire";
 import { type Freeze, isSameSubject, isScopedTo } from "../freezes.ts";
-import type { Lease } from "../lease.ts";
-import type { IssuedBatch } from "../krl/issued.ts";
-import { CLOCK_SKEW_SECONDS, type KeptRevocation, REVOCATION_SECONDS } from "../krl/revocations.ts";
+import {
+  CLOCK_SKEW_SECONDS,
+  type IssuedBatch,
+  type KeptRevocation,
+  readSerial,
+  REVOCATION_SECONDS,
+} from "../krl/certificates.ts";
 import { SCHEMA } from "./migrations.ts";
 import type { SharedState } from "./postgres.ts";
-import { CERTIFICATES, FREEZES, GRANTS, LEASES, REVOCATIONS } from "./tables.ts";
+import { CERTIFICATES, FREEZES, GRANTS, type Lease, LEASES, REVOCATIONS } from "./tables.ts";
 
 /** Whom a change concerns: all instances at once, those that look for certificates, or this instance alone. */
 type Topic = "state" | "certificates" | "own";
 
 /** A database, and what it does differently from the other one. */
 export interface SignerDatabase {
+  readonly access: Pick<SqliteAccess, "readable" | "readAll" | "checkpoint" | "close">;
   readonly dialect: Dialect;
   readonly survivesRestart: boolean;
   /** Columns of certificates and leases that name this instance; none in a database of one signer. */
@@ -41,10 +46,6 @@ export interface SignerDatabase {
   readonly mayReplaceLease: string;
   read<T>(steps: Steps<T>): Promise<T>;
   change<T>(topic: Topic, steps: (more: Parameters) => Steps<T>): Promise<T>;
-  readable<T>(rows: readonly Row[], reader: RowReader<T>): readonly T[];
-  readAll<T>(rows: readonly Row[], what: string, decode: (row: Row) => T): readonly T[];
-  checkpoint(): Promise<void>;
-  close(): Promise<void>;
 }
 
 /** The store of a signer, and what several signers share. */
@@ -155,7 +156,9 @@ export class SqlStateStore {
 
   /** Keeps certificates that were issued. */
   async addCertificates(batches: readonly IssuedBatch[]): Promise<void> {
-    const rows = batches.map(({ holder, ...batch }) => CERTIFICATES.encode({ ...holder, ...batch }));
+    const rows = batches.map(({ holder, ...batch }) =>
+      CERTIFICATES.encode({ ...holder, ...batch, serials: batch.serials.join(" ") })
+    );
     if (rows.length === 0) return;
     const { dialect, change } = this.#database;
     await change("certificates", function* (more) {
@@ -236,11 +239,11 @@ export class SqlStateStore {
    * @throws {AppError} `internal` if that is not certain; the changes stand for as long as the machine runs
    */
   checkpoint(): Promise<void> {
-    return this.#database.checkpoint();
+    return this.#database.access.checkpoint();
   }
 
   close(): Promise<void> {
-    return this.#database.close();
+    return this.#database.access.close();
   }
 
   /** The certificates that a host may still accept; `$2` is the first parameter of a further condition. */
@@ -250,15 +253,13 @@ export class SqlStateStore {
     ...parameters: readonly (string | number)[]
   ): Steps<readonly IssuedBatch[]> {
     const condition = `valid_before > $1 AND ${others} ORDER BY ${this.#database.order}`;
-    const found = yield* read(
-      this.#all(CERTIFICATES, "a certificate that was issued", condition, lastEnd(now), ...parameters),
-    );
-    return found.map(({ issuedAt, validBefore, serials, ...holder }) => ({
-      holder,
-      issuedAt,
-      validBefore,
-      serials,
-    }));
+    const what = "a certificate that was issued";
+    const selection = this.#all(CERTIFICATES, what, condition, lastEnd(now), ...parameters);
+    const [rows = []] = yield [selection];
+    return this.#database.access.readAll(rows, what, (row) => {
+      const { issuedAt, validBefore, serials, ...holder } = CERTIFICATES.decode(row);
+      return { holder, issuedAt, validBefore, serials: serials.split(" ").map(toSerial) };
+    });
   }
 
   *decisions(now: number): Steps<Decisions> {
@@ -277,7 +278,8 @@ export class SqlStateStore {
   #grants(now: number): Selection<readonly Grant[]> {
     return {
       ...this.#all(GRANTS, "a grant", "expires_at > $1 ORDER BY granted_at, grants.id", toSeconds(now)),
-      read: (rows) => this.#database.readable(rows, GRANT_READER).filter(({ expiresAt }) => expiresAt > now),
+      read: (rows) =>
+        this.#database.access.readable(rows, GRANT_READER).filter(({ expiresAt }) => expiresAt > now),
     };
   }
 
@@ -289,7 +291,8 @@ export class SqlStateStore {
     const version = (row: Row) => readInteger(row, "version");
     return {
       text: "SELECT version FROM krl",
-      read: (rows) => Math.max(0, ...this.#database.readAll(rows, "the revocation list's version", version)),
+      read: (rows) =>
+        Math.max(0, ...this.#database.access.readAll(rows, "the revocation list's version", version)),
     };
   }
 
@@ -304,7 +307,7 @@ export class SqlStateStore {
     return {
       text: `SELECT ${columns} FROM ${table.name} WHERE ${condition}`,
       parameters,
-      read: (rows) => this.#database.readAll(rows, what, (row) => table.decode(row)),
+      read: (rows) => this.#database.access.readAll(rows, what, (row) => table.decode(row)),
     };
   }
 
@@ -367,6 +370,12 @@ function lastEnd(now: number): number {
   return toSeconds(now) - CLOCK_SKEW_SECONDS;
 }
 
+function toSerial(text: string): bigint {
+  const serial = readSerial(text);
+  if (serial === undefined) throw new TypeError("column serials is not a list of serials");
+  return serial;
+}
+
 function toSeconds(ms: number): number {
   return Math.floor(ms / 1000);
 }
@@ -381,6 +390,7 @@ function toSeconds(ms: number): number {
 export function openSqliteStore(file: StateFile): StateStore {
   const access = SqliteAccess.open(SCHEMA, file);
   return new SqlStateStore({
+    access,
     dialect: SQLITE,
     survivesRestart: file.path !== "",
     own: {},
@@ -392,9 +402,5 @@ export function openSqliteStore(file: StateFile): StateStore {
       topic === "certificates"
         ? access.changeUnsynced(() => access.perform(steps({})))
         : access.change(() => access.perform(steps({}))),
-    readable: (rows, reader) => access.readable(rows, reader),
-    readAll: (rows, what, decode) => access.readAll(rows, what, decode),
-    checkpoint: () => access.checkpoint(),
-    close: () => access.close(),
   });
 }

@@ -1,11 +1,9 @@
 /** The tables of a signer's state database: what each row means. Times in it are whole seconds, rounded down. */
 import type { Grant } from "@gateway/shared/policy";
 import {
-  type Column,
   flagColumn,
   integerColumn,
   listColumn,
-  readText,
   Table,
   textColumn,
   timeColumn,
@@ -13,9 +11,28 @@ import {
 } from "@gateway/shared/state";
 import { FREEZE_KINDS } from "@gateway/shared/wire";
 import type { Freeze } from "../freezes.ts";
-import type { Lease } from "../lease.ts";
-import type { CertificateHolder, IssuedBatch } from "../krl/issued.ts";
-import { type KeptRevocation, readSerial, REVOCABLE_KINDS } from "../krl/revocations.ts";
+import {
+  type CertificateHolder,
+  type IssuedBatch,
+  type KeptRevocation,
+  REVOCABLE_KINDS,
+} from "../krl/certificates.ts";
+
+/** A Secret that tokens of a cluster are bound to: one for each caller and end user. */
+export interface Lease {
+  readonly cluster: string;
+  readonly namespace: string;
+  readonly name: string;
+  /** Empty: the Secret may be there or not. */
+  readonly uid: string;
+  readonly caller: string;
+  /** Empty: none. */
+  readonly endUser: string;
+  /** The CNs of the connections that received tokens: a freeze of a forwarder stops what it forwarded. */
+  readonly peers: readonly string[];
+  /** From when no token needs it, in milliseconds since the epoch; 0: it has to be deleted now. */
+  readonly expiresAt: number;
+}
 
 const seconds = (name: string) => timeColumn(name, 1000);
 
@@ -43,8 +60,10 @@ export const FREEZES = new Table<Freeze>("freezes", {
   frozenAt: seconds("frozen_at"),
 });
 
-/** Certificates of one holder that were issued in the same second for as long. */
-export const CERTIFICATES = new Table<CertificateHolder & Omit<IssuedBatch, "holder">>("certificates", {
+/** Certificates of one holder that were issued in the same second for as long, with their serials separated by spaces. */
+export const CERTIFICATES = new Table<
+  CertificateHolder & Pick<IssuedBatch, "issuedAt" | "validBefore"> & { readonly serials: string }
+>("certificates", {
   peer: textColumn("peer"),
   caller: textColumn("caller"),
   endUser: textColumn("end_user"),
@@ -54,7 +73,7 @@ export const CERTIFICATES = new Table<CertificateHolder & Omit<IssuedBatch, "hol
   pty: flagColumn("pty"),
   issuedAt: integerColumn("issued_at"),
   validBefore: integerColumn("valid_before"),
-  serials: serialsColumn("serials"),
+  serials: textColumn("serials"),
 });
 
 export const REVOCATIONS = new Table<KeptRevocation>("revocations", {
@@ -73,17 +92,3 @@ export const LEASES = new Table<Lease>("leases", {
   peers: listColumn("peers"),
   expiresAt: seconds("expires_at"),
 });
-
-function serialsColumn(name: string): Column<readonly bigint[]> {
-  const decode = (text: string) => {
-    const serial = readSerial(text);
-    if (serial === undefined) throw new TypeError(`column ${name} is not a list of serials`);
-    return serial;
-  };
-  return {
-    name,
-    isText: true,
-    encode: (serials) => serials.join(" "),
-    decode: (row) => readText(row, name).split(" ").map(decode),
-  };
-}

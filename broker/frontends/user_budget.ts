@@ -1,0 +1,266 @@
+import { AppError } from "@gateway/shared/errors";
+import { type EventStore, type JSONRPCMessage, ProtocolErrorCode } from "@modelcontextprotocol/server";
+import { Gate } from "../request/gate.ts";
+import { canceledBy } from "../request/records.ts";
+
+/** The bounds of one user, so that no user can exhaust the broker. Lengths are in characters. */
+export const USER_BOUNDS = {
+  /** A call counts until its answer may be sent, also when its client has gone. */
+  calls: 32,
+  /** Requests without a complete response, streams included. */
+  requests: 128,
+  /** Each resumed stream holds the messages that it repeats. */
+  "resumed streams": 16,
+  /** Long answers that clients have not read yet. The transport holds each in several forms. */
+  sending: 48 << 20,
+  /** Messages for clients that resume a stream. 10 MiB of output take twice as much, as text and as structure. */
+  kept: 24 << 20,
+} as const;
+
+/** The bound of the messages that are kept for all users. */
+const TOTAL_KEPT = 64 << 20;
+
+/** A shorter answer never waits: a client that has gone to sleep must not stop the user's other clients. */
+export const SHORT_LENGTH = 64 << 10;
+
+const TOO_LONG =
+  "the call has ended, but the answers to this batch are too long together: what it did is in the audit log; " +
+  "send calls one by one";
+
+/** Counts what each user has in progress, and makes long answers wait. */
+export class UserBudget {
+  readonly #gates = new Map<string, Gate>();
+
+  /** @throws {AppError} `rate_limited` at the bound of the user */
+  take(user: string, what: "calls" | "requests" | "resumed streams"): Disposable {
+    const place = this.#gate(user, what).tryEnter();
+    if (place !== undefined) return place;
+    throw new AppError(
+      "rate_limited",
+      `too many ${what} at once (${USER_BOUNDS[what]}); wait for one to end`,
+    );
+  }
+
+  /** Waits for room to send an answer. The end of the exchange frees the room. */
+  async hold(user: string, exchange: Exchange, length: number, signal: AbortSignal): Promise<void> {
+    if (length <= SHORT_LENGTH) return;
+    if (signal.aborted) throw canceledBy(signal);
+    const gate = this.#gate(user, "sending");
+    // An exchange sends its answers only when it has all: an answer would wait for the exchange's others forever.
+    if (exchange.longAnswers > 0 && !gate.hasRoom(length)) throw new AppError("rate_limited", TOO_LONG);
+    exchange.longAnswers += 1;
+    try {
+      exchange.add(await gate.enter(signal, { size: length }));
+    } catch (error) {
+      exchange.longAnswers -= 1;
+      throw error;
+    }
+  }
+
+  #gate(user: string, what: keyof typeof USER_BOUNDS): Gate {
+    const key = `${what}:${user}`;
+    const gate = this.#gates.get(key) ?? new Gate(USER_BOUNDS[what], () => this.#gates.delete(key));
+    this.#gates.set(key, gate);
+    return gate;
+  }
+}
+
+/** The places that one HTTP request holds until its client has read the response, or has gone. */
+export class Exchange implements Disposable {
+  readonly #places = new DisposableStack();
+  /** Long answers that wait or have room. */
+  longAnswers = 0;
+
+  add(place: Disposable): void {
+    if (this.#places.disposed) place[Symbol.dispose]();
+    else this.#places.use(place);
+  }
+
+  [Symbol.dispose](): void {
+    this.#places.dispose();
+  }
+
+  /** Ends with the response's body. Nothing is read ahead: a client that reads nothing has no answer yet. */
+  endWith(response: Response): Response {
+    if (response.body === null) {
+      this[Symbol.dispose]();
+      return response;
+    }
+    const reader = response.body.getReader();
+    const body = new ReadableStream<Uint8Array>({
+      pull: async (controller) => {
+        try {
+          const { done, value } = await reader.read();
+          if (!done) return controller.enqueue(value);
+          controller.close();
+        } catch (error) {
+          controller.error(error);
+        }
+        this[Symbol.dispose]();
+      },
+      cancel: (reason) => {
+        this[Symbol.dispose]();
+        return reader.cancel(reason);
+      },
+    }, { highWaterMark: 0 });
+    return new Response(body, response);
+  }
+}
+
+/** The cost of a member or an element, without its characters. */
+const MEMBER_LENGTH = 16;
+
+/**
+ * Estimates the characters of a JSON value. Its JSON text is longer where characters have to be escaped, at most six
+ * times. Encoding the value would need more memory than the value.
+ */
+export function textLength(value: unknown): number {
+  if (typeof value === "string") return value.length + MEMBER_LENGTH;
+  if (typeof value !== "object" || value === null) return MEMBER_LENGTH;
+  let length = MEMBER_LENGTH;
+  for (const [name, member] of Object.entries(value)) length += name.length + textLength(member);
+  return length;
+}
+
+interface KeptEvent {
+  readonly streamId: string;
+  readonly number: number;
+  readonly session: KeptSession;
+  message: JSONRPCMessage;
+  length: number;
+}
+
+interface KeptSession {
+  readonly user: string;
+  readonly events: Set<KeptEvent>;
+}
+
+/** Events in the order of their arrival. */
+class Shelf {
+  length = 0;
+  readonly events = new Set<KeptEvent>();
+  /** Answers that a note can replace. */
+  readonly long = new Set<KeptEvent>();
+}
+
+/** The cost of an event, without its message. */
+const EVENT_LENGTH = 200;
+/** A note does not replace a shorter answer. */
+const NOTE_LENGTH = 600;
+const EVENT_ID = /^(?<streamId>.+)_(?<number>\d{1,15})$/;
+
+export function isEventId(text: string): boolean {
+  return EVENT_ID.test(text);
+}
+
+/**
+ * Keeps the messages of sessions, so that a client that lost its connection receives them when it sends
+ * `Last-Event-ID` (MCP Streamable HTTP, Resumability). Beyond the bounds the oldest messages go first: of the same
+ * user, then of all users. A note replaces a long answer, because its client would wait forever without an answer.
+ */
+export class KeptEvents {
+  readonly #userLength: number;
+  readonly #totalLength: number;
+  readonly #users = new Map<string, Shelf>();
+  readonly #all = new Shelf();
+  #lastNumber = 0;
+
+  constructor(userLength: number = USER_BOUNDS.kept, totalLength: number = TOTAL_KEPT) {
+    this.#userLength = userLength;
+    this.#totalLength = totalLength;
+  }
+
+  get length(): number {
+    return this.#all.length;
+  }
+
+  /** Creates the store of a session, which shows nothing of other sessions. */
+  open(user: string): EventStore & { close(): void } {
+    const session: KeptSession = { user, events: new Set() };
+    let isOpen = true;
+    return {
+      storeEvent: (streamId, message) => {
+        const length = textLength(message) + EVENT_LENGTH;
+        const event = { session, streamId, number: ++this.#lastNumber, message, length };
+        // A call may end after its session.
+        if (isOpen) this.#keep(event);
+        return Promise.resolve(idOf(event));
+      },
+      // The ID contains the stream, so that a client with an old ID receives all later messages. Without
+      // getStreamIdForEventId() the library lets a client resume a stream whose connection still looks alive here.
+      replayEventsAfter: async (lastId, { send }) => {
+        const { streamId = "", number } = EVENT_ID.exec(lastId)?.groups ?? {};
+        for (const event of [...session.events]) {
+          if (event.streamId === streamId && event.number > Number(number)) {
+            await send(idOf(event), event.message);
+          }
+        }
+        return streamId;
+      },
+      close: () => {
+        isOpen = false;
+        for (const event of session.events) this.#drop(event);
+      },
+    };
+  }
+
+  #keep(event: KeptEvent): void {
+    const shelves = [this.#shelfOf(event.session.user), this.#all];
+    event.session.events.add(event);
+    for (const shelf of shelves) {
+      shelf.events.add(event);
+      shelf.length += event.length;
+      if ("result" in event.message && event.length > NOTE_LENGTH) shelf.long.add(event);
+    }
+    // It would replace all other answers by notes first.
+    if (event.length > Math.min(this.#userLength, this.#totalLength)) this.#shorten(event);
+    this.#shrink(this.#shelfOf(event.session.user), this.#userLength);
+    this.#shrink(this.#all, this.#totalLength);
+  }
+
+  #shrink(shelf: Shelf, length: number): void {
+    for (const oldest of shelf.long) {
+      if (shelf.length <= length) return;
+      this.#shorten(oldest);
+    }
+    for (const oldest of shelf.events) {
+      if (shelf.length <= length) return;
+      this.#drop(oldest);
+    }
+  }
+
+  #shorten(event: KeptEvent): void {
+    const { message, length } = event;
+    if (!("result" in message)) return;
+    const text =
+      `the call has ended, but its answer of about ${length} characters was not kept for a client ` +
+      "whose connection was lost: what it did is in the audit log; let it print less";
+    const error = { code: ProtocolErrorCode.InternalError, message: text };
+    event.message = { jsonrpc: "2.0", id: message.id, error };
+    event.length = textLength(event.message) + EVENT_LENGTH;
+    for (const shelf of [this.#shelfOf(event.session.user), this.#all]) {
+      shelf.long.delete(event);
+      shelf.length += event.length - length;
+    }
+  }
+
+  #drop(event: KeptEvent): void {
+    const { user, events } = event.session;
+    events.delete(event);
+    for (const shelf of [this.#shelfOf(user), this.#all]) {
+      shelf.long.delete(event);
+      if (shelf.events.delete(event)) shelf.length -= event.length;
+    }
+    if (this.#shelfOf(user).length === 0) this.#users.delete(user);
+  }
+
+  #shelfOf(user: string): Shelf {
+    const shelf = this.#users.get(user) ?? new Shelf();
+    this.#users.set(user, shelf);
+    return shelf;
+  }
+}
+
+function idOf({ streamId, number }: KeptEvent): string {
+  return `${streamId}_${number}`;
+}

@@ -1,0 +1,275 @@
+import { checkEvidence, groundingOf } from "./evidence.ts";
+import { findAllNamed, findById, findLeading, hypothesisKey } from "./hypothesis_id.ts";
+import type { Labels } from "./labels.ts";
+import { type FoundHypothesis, parseReview, type ReviewMark } from "./review_marks.ts";
+import type { CalledTool, Decision, Evidence, Hypothesis, NodeName, Review, Verdict } from "./state.ts";
+import { cut, oneLine } from "./text.ts";
+
+const MAX_HYPOTHESES = 60;
+const MAX_EVIDENCE = 20;
+const MAX_TRANSITIONS = 40;
+const MAX_NOTE = 500;
+const MAX_REVIEWS = 30;
+const MAX_TEXT = 2000;
+
+export const OPERATOR = "user_input_gate" satisfies NodeName;
+
+type Hypotheses = readonly Hypothesis[];
+
+interface FindingOrigin {
+  readonly round: number;
+  readonly agent: NodeName;
+  readonly calls: readonly CalledTool[];
+  readonly newCalls: ReadonlySet<string>;
+}
+
+/** The table with the hypotheses found; known ones keep their place, id, round and proposer. */
+export function mergeHypotheses(
+  known: Hypotheses,
+  found: readonly FoundHypothesis[],
+  origin: FindingOrigin,
+): Hypotheses {
+  const table = new Map(known.map((hypothesis) => [hypothesisKey(hypothesis.id), hypothesis]));
+  for (const finding of found) {
+    const key = hypothesisKey(finding.id);
+    const before = table.get(key);
+    if (before !== undefined) table.set(key, update(before, finding, origin));
+    else if (finding.text !== "" && table.size < MAX_HYPOTHESES) table.set(key, create(finding, origin));
+  }
+  return [...table.values()];
+}
+
+/** Whether the operator has dropped a hypothesis: its last change is theirs. */
+function isDropped({ state, transitions }: Hypothesis): boolean {
+  return state === "rejected" && transitions.at(-1)?.agent === OPERATOR;
+}
+
+/** A hypothesis in another state, with the change recorded in its history. */
+export function moveTo(
+  hypothesis: Hypothesis,
+  to: Hypothesis["state"],
+  { round, agent, note }: { readonly round: number; readonly agent: NodeName; readonly note: string },
+): Hypothesis {
+  const transition = { round, from: hypothesis.state, to, agent, note };
+  return {
+    ...hypothesis,
+    state: to,
+    rejected_reason: to === "rejected" ? note : null,
+    transitions: [...hypothesis.transitions, transition].slice(-MAX_TRANSITIONS),
+  };
+}
+
+function create(
+  { id, text, evidence, probability }: FoundHypothesis,
+  { round, agent, calls }: Omit<FindingOrigin, "newCalls">,
+  note = "proposed",
+): Hypothesis {
+  return {
+    id,
+    text,
+    state: "active",
+    proposer: agent,
+    round,
+    supporting_evidence: evidence,
+    evidence: evidence.map((line) => checkEvidence(line, round, calls)),
+    reviews: [],
+    rejected_reason: null,
+    probability,
+    transitions: [{ round, from: null, to: "active", agent, note }],
+  };
+}
+
+function update(before: Hypothesis, finding: FoundHypothesis, origin: FindingOrigin): Hypothesis {
+  const { round, agent, calls, newCalls } = origin;
+  const fresh = finding.evidence.filter((line) => !before.supporting_evidence.includes(line));
+  const stated = finding.evidence.map((line) => checkEvidence(line, round, calls));
+  const proof = stated.find(({ text, status, call_ids }) =>
+    fresh.includes(text) && status === "grounded" && call_ids.some((id) => newCalls.has(id))
+  );
+  const isReopened = before.state === "rejected" && !isDropped(before) && proof !== undefined;
+  const merged: Hypothesis = {
+    ...before,
+    probability: finding.probability ?? before.probability,
+    supporting_evidence: [...before.supporting_evidence, ...fresh].slice(0, MAX_EVIDENCE),
+    evidence: mergeEvidence(before.evidence, stated),
+    // A new wording would carry a verdict over to a claim that was never judged.
+    text: finding.text !== "" && (before.state === "active" || isReopened) ? finding.text : before.text,
+  };
+  if (!isReopened) return merged;
+  return moveTo(merged, "active", { round, agent, note: `reopened with new evidence: ${proof.text}` });
+}
+
+/** A repeated line is judged again unless it counted already: its call may be of the run that this one resumes. */
+function mergeEvidence(before: readonly Evidence[], stated: readonly Evidence[]): readonly Evidence[] {
+  const merged = new Map(before.map((each) => [each.text, each]));
+  for (const each of stated) {
+    const known = merged.get(each.text);
+    merged.set(each.text, known?.status === "grounded" ? { ...known, round: each.round } : each);
+  }
+  return [...merged.values()].slice(-MAX_EVIDENCE);
+}
+
+interface ReviewOrigin {
+  readonly round: number;
+  readonly labels: Labels;
+  readonly calls: readonly CalledTool[];
+}
+
+type Judged = ReviewMark & { readonly verdict: Verdict };
+
+/** The marks of each hypothesis; the last verdict on it counts. */
+function withMarks(
+  hypotheses: Hypotheses,
+  text: string,
+  judge: (hypothesis: Hypothesis, last: Judged | undefined, marks: readonly ReviewMark[]) => Hypothesis,
+): Hypotheses {
+  const marks = parseReview(text);
+  return hypotheses.map((hypothesis) => {
+    const key = hypothesisKey(hypothesis.id);
+    const own = marks.filter((mark) => mark.key === key);
+    return judge(hypothesis, own.findLast((mark): mark is Judged => mark.verdict !== undefined), own);
+  });
+}
+
+/**
+ * The skeptic may reject and confirm hypotheses and change their probability. A verdict that asks for evidence
+ * withdraws a confirmation. Nobody's word confirms a hypothesis that is not fully grounded.
+ */
+export function applySkeptic(hypotheses: Hypotheses, text: string, origin: ReviewOrigin): Hypotheses {
+  const { round, labels } = origin;
+  const agent = "skeptic_agent";
+  const unstated = { rejected: labels.noReason, confirmed: labels.accepted, active: labels.needsEvidence };
+  return withMarks(hypotheses, text, (hypothesis, last, marks) => {
+    const stated = marks.findLast((mark) => mark.probability !== undefined)?.probability;
+    const weighed = { ...hypothesis, probability: stated ?? hypothesis.probability };
+    if (last === undefined) return weighed;
+    const { review, reviewed } = withReview(weighed, { ...last, probability: stated }, agent, origin);
+    const to = stateAfter(review.verdict, reviewed);
+    if (to === hypothesis.state) return reviewed;
+    const reason = review.reason || unstated[to];
+    const note = to === "confirmed" && !review.new_evidence ? `${reason} (${labels.noNewEvidence})` : reason;
+    return moveTo(reviewed, to, { round, agent, note });
+  });
+}
+
+/** The rebuttal may give up a hypothesis; defending one changes nothing. */
+export function applyRebuttal(hypotheses: Hypotheses, text: string, origin: ReviewOrigin): Hypotheses {
+  const agent = "diagnostic_rebuttal_agent";
+  return withMarks(hypotheses, text, (hypothesis, last) => {
+    if (last?.verdict !== "rejected" || hypothesis.state === "rejected") return hypothesis;
+    const { reviewed } = withReview(hypothesis, last, agent, origin);
+    const note = last.reason || origin.labels.noReason;
+    return moveTo(reviewed, "rejected", { round: origin.round, agent, note });
+  });
+}
+
+function withReview(
+  hypothesis: Hypothesis,
+  { verdict, probability, reason, evidence: lines }: Omit<Judged, "key">,
+  agent: NodeName,
+  { round, calls }: ReviewOrigin,
+) {
+  const evidence = lines.map((line) => checkEvidence(line, round, calls));
+  const cited = new Set(hypothesis.evidence.flatMap(({ call_ids }) => call_ids));
+  const new_evidence = evidence.some(({ status, call_ids }) =>
+    status === "grounded" && call_ids.some((id) => !cited.has(id))
+  );
+  const said = { verdict, probability: probability ?? null, reason };
+  const review: Review = { round, agent, ...said, evidence, new_evidence };
+  return {
+    review,
+    reviewed: { ...hypothesis, reviews: [...hypothesis.reviews, review].slice(-MAX_REVIEWS) },
+  };
+}
+
+function stateAfter(verdict: Verdict, hypothesis: Hypothesis): Hypothesis["state"] {
+  const { state: before } = hypothesis;
+  if (isDropped(hypothesis)) return before;
+  switch (verdict) {
+    case "accepted":
+      return groundingOf(hypothesis).level === "full" ? "confirmed" : before;
+    case "rejected":
+      return "rejected";
+    case "needs_evidence":
+      return before === "confirmed" ? "active" : before;
+  }
+}
+
+/**
+ * Rejects the hypotheses that the moderator lists, and confirms its leading hypothesis if the decision closes the
+ * debate with enough confidence and the hypothesis is fully grounded.
+ */
+export function applyDecision(
+  hypotheses: Hypotheses,
+  { leading_hypothesis, rejected_hypotheses, status, confidence }: Decision,
+  { round, labels, confidenceThreshold }: Pick<ReviewOrigin, "round" | "labels"> & {
+    readonly confidenceThreshold: number;
+  },
+): Hypotheses {
+  const lead = findLeading(hypotheses, leading_hypothesis);
+  const rejected = new Map(rejected_hypotheses.flatMap((text) =>
+    findAllNamed(hypotheses, text)
+      .map((hypothesis) => [hypothesis, cut(oneLine(text), MAX_NOTE)] as const)
+  ));
+  const closes = status === "final_diagnosis" || status === "propose_fix";
+  const confirms = closes && confidence >= confidenceThreshold && lead !== undefined &&
+    groundingOf(lead).level === "full";
+  const by = { round, agent: "moderator_agent" } as const;
+  return hypotheses.map((hypothesis) => {
+    const note = hypothesis === lead ? undefined : rejected.get(hypothesis);
+    if (note !== undefined && hypothesis.state !== "rejected") {
+      return moveTo(hypothesis, "rejected", { ...by, note });
+    }
+    if (confirms && hypothesis === lead && hypothesis.state === "active") {
+      return moveTo(hypothesis, "confirmed", { ...by, note: labels.leadConfirmed });
+    }
+    return hypothesis;
+  });
+}
+
+export type OperatorChange =
+  /** The hypothesis is examined further, also if it was rejected. Reviewers may reject it again. */
+  | { readonly kind: "pin"; readonly id: string }
+  | { readonly kind: "drop"; readonly id: string }
+  | { readonly kind: "add"; readonly text: string };
+
+/** The words of an operator between two rounds. */
+export interface OperatorWord {
+  readonly comment: string;
+  readonly changes: readonly OperatorChange[];
+}
+
+export const NO_WORD: OperatorWord = { comment: "", changes: [] };
+
+/** The table after the operator's changes, and what the agents are told of them. Unknown ids change nothing. */
+export function applyOperator(
+  before: Hypotheses,
+  changes: readonly OperatorChange[],
+  { round, labels }: Pick<ReviewOrigin, "round" | "labels">,
+): { readonly hypotheses: Hypotheses; readonly said: readonly string[] } {
+  let hypotheses = before;
+  const said: string[] = [];
+  for (const change of changes) {
+    if (change.kind === "add") {
+      const text = cut(oneLine(change.text.toWellFormed()), MAX_TEXT);
+      if (text === "" || hypotheses.length >= MAX_HYPOTHESES) continue;
+      const numbers = hypotheses.map(({ id }) => hypothesisKey(id)).filter((key) => /^\d{1,6}$/.test(key));
+      const id = `H-${Math.max(0, ...numbers.map(Number)) + 1}`;
+      const origin = { round, agent: OPERATOR, calls: [] } as const;
+      const added = create({ id, text, evidence: [], probability: null }, origin, labels.operatorAdded);
+      hypotheses = [...hypotheses, added];
+      said.push(`${labels.operatorAdded}: ${id}: ${text}`);
+      continue;
+    }
+    const found = findById(hypotheses, change.id);
+    if (found === undefined) continue;
+    const isPin = change.kind === "pin";
+    const note = isPin ? labels.operatorPinned : labels.operatorDropped;
+    // A confirmation is for reviewers to give and to withdraw.
+    const to = !isPin ? "rejected" : found.state === "confirmed" ? "confirmed" : "active";
+    const moved = moveTo(found, to, { round, agent: OPERATOR, note });
+    hypotheses = hypotheses.map((each) => each === found ? moved : each);
+    said.push(`${note}: ${found.id}`);
+  }
+  return { hypotheses, said };
+}

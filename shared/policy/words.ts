@@ -1,0 +1,139 @@
+/**
+ * Requests for approval in words: the same on pages, in notifications and on the command line, so that no approver
+ * mistakes a shell for a command.
+ *
+ * @module
+ */
+import { canonicalSudoUser } from "./shell.ts";
+import type { ApprovalRecord } from "../wire/approval.ts";
+import { visibleText } from "../text.ts";
+import type { K8sDiff, K8sFieldChange } from "../wire/sign.ts";
+
+/**
+ * `passage`: a connection through the host. `shell`, `session`: commands that come later. `question`: a dry run.
+ * `transfer`: a command that moves a file. `action`: on a cluster.
+ */
+type AskedKind = keyof typeof WORDS;
+
+/** The fields of an approval that its words depend on. */
+export type AskedFacts =
+  & Pick<ApprovalRecord, "host" | "command" | "access" | "dry_run" | "target_type" | "sudo" | "sudo_user">
+  & Pick<ApprovalRecord, "account" | "life_seconds" | "session_max_seconds">;
+
+/** A part of a sentence: our words, or a text of others. `elevated` is an account that sudo changes to. */
+type AskedPart =
+  | string
+  | { readonly kind: "name" | "elevated"; readonly text: string };
+
+const WORDS = {
+  passage: {
+    what: "to connect through ",
+    hidden: "; what passes through is not shown to you",
+    title: "Connect through it",
+  },
+  shell: {
+    what: "for an interactive shell",
+    hidden: "; what is typed there is not shown to you",
+    title: "Interactive shell",
+  },
+  session: {
+    what: "for a session of commands",
+    hidden: "; the commands come later and are not shown to you",
+    title: "Session of commands",
+  },
+  question: { what: "whether this command may run", hidden: "", title: undefined },
+  transfer: { what: "to move a file with this command", hidden: "", title: undefined },
+  action: { what: "to do this on the cluster ", hidden: "", title: undefined },
+  command: { what: "to run this command", hidden: "", title: undefined },
+} as const;
+
+/** The kind of the requested access. A session that may not take single commands counts as a shell. */
+export function askedKind(
+  { access = [], dry_run, target_type }: Pick<AskedFacts, "access" | "dry_run" | "target_type">,
+): AskedKind {
+  // A broker may claim anything, but no token opens a session or leads through a host.
+  if (target_type === "k8s") return dry_run === true ? "question" : "action";
+  if (access.includes("bastion")) return "passage";
+  if (dry_run === true) return "question";
+  const session = access.find((each) => each === "session" || each.startsWith("session:"));
+  // The certificate of a session is locked to no command, even if the request names a command.
+  if (session !== undefined) return session === "session:exec" ? "session" : "shell";
+  return access.includes("file_transfer") ? "transfer" : "command";
+}
+
+/** Whether the request shows everything that will run. A session and a passage show nothing of it. */
+export function isCommandShown(kind: AskedKind): boolean {
+  return WORDS[kind].hidden === "";
+}
+
+/** The sentence after "asks …". */
+export function askedParts(facts: AskedFacts): readonly AskedPart[] {
+  const kind = askedKind(facts);
+  const { what, hidden } = WORDS[kind];
+  const host = { kind: "name", text: facts.host } as const;
+  const place: readonly AskedPart[] = kind === "passage"
+    ? [host, " to other hosts"]
+    : kind === "action"
+    ? [host]
+    : [...accountParts(facts), " on ", host];
+  return [what, ...place, hidden, describeLife(kind, facts)];
+}
+
+/** The sentence of {@linkcode askedParts} in one line without invisible characters. */
+export function describeAsked(facts: AskedFacts): string {
+  return askedParts(facts).map((part) => typeof part === "string" ? part : visibleText(part.text)).join("");
+}
+
+/** A title for a list, instead of a command; `undefined` if there is a command. */
+export function askedTitle(kind: AskedKind): string | undefined {
+  return WORDS[kind].title;
+}
+
+function accountParts({ sudo, sudo_user, account = "" }: AskedFacts): readonly AskedPart[] {
+  const user = canonicalSudoUser(sudo, sudo_user);
+  if (user !== "") return [", as ", { kind: "elevated", text: user }, ","];
+  return account === "" ? [] : [", as ", { kind: "name", text: account }, ","];
+}
+
+function describeLife(
+  kind: AskedKind,
+  { life_seconds = 0, session_max_seconds = 0, dry_run }: AskedFacts,
+): string {
+  if (isCommandShown(kind) || dry_run === true) return "";
+  if (session_max_seconds > 0) return `; it may live ${describeSpan(session_max_seconds)}`;
+  return life_seconds > 0 ? `; its certificate lives ${describeSpan(life_seconds)}` : "";
+}
+
+/** A duration in the largest unit that divides it: `30 minutes`, `1 hour`, `90 seconds`. */
+export function describeSpan(seconds: number): string {
+  const sizes = [["hour", 3600], ["minute", 60]] as const;
+  const [unit, size] = sizes.find(([, size]) => seconds > 0 && seconds % size === 0) ??
+    ["second", 1] as const;
+  const count = seconds / size;
+  return `${count} ${unit}${count === 1 ? "" : "s"}`;
+}
+
+/** A diff in one line, without the fields. */
+export function describeDiff({ kind, reason, changes = [], omitted = 0 }: K8sDiff): string {
+  const count = changes.length + omitted;
+  const fields = `${count} field${count === 1 ? "" : "s"}`;
+  switch (kind) {
+    case "created":
+      return `creates the object, with ${fields}`;
+    case "changed":
+      return `changes ${fields}`;
+    case "unchanged":
+      return "changes nothing";
+    case "unknown":
+      return `what it changes could not be found out${
+        reason === undefined ? "" : `: ${visibleText(reason)}`
+      }`;
+    default:
+      return kind satisfies never;
+  }
+}
+
+/** A changed field in one line without invisible characters. */
+export function describeChange({ path, before, after }: K8sFieldChange): string {
+  return `${visibleText(path)}: ${visibleText(before ?? "(not there)")} → ${visibleText(after ?? "(goes)")}`;
+}

@@ -1,0 +1,135 @@
+/**
+ * Runtime grants (`/v1/policy/hosts/{host}/grants`, `/v1/policy/grants`) and versions of the hosts in a signer's
+ * database (`/v1/policy/versions`).
+ *
+ * @module
+ */
+import * as z from "@zod/zod";
+import { hasUnseen } from "../text.ts";
+import { each, optional } from "./sign.ts";
+
+/** A time in milliseconds since the epoch as RFC 3339, UTC, whole seconds. */
+export function formatTimestamp(ms: number): string {
+  return new Date(ms).toISOString().replace(/\.\d{3}Z$/, "Z");
+}
+
+/** A request for temporary allow patterns on one host. */
+export interface GrantRequest {
+  /** RE2 patterns, at least one. */
+  readonly allow: readonly string[];
+  readonly ttl_seconds: number;
+  /** Empty: any caller. */
+  readonly caller: string;
+  /** Empty: any end user. */
+  readonly end_user: string;
+}
+
+/** The longest lifetime of a grant, in seconds. A later date has more than four digits for the year. */
+export const LONGEST_GRANT_TTL_SECONDS: number = 100 * 366 * 86_400;
+
+// No caller and no end user has such a name, and a NUL would truncate it in a database.
+const scope = z.string().refine((text) => !hasUnseen(text), "control characters not allowed").default("");
+
+/** Decodes a {@linkcode GrantRequest}; unknown fields are dropped. An empty pattern would allow everything. */
+export const grantRequest: z.ZodType<GrantRequest> = z.object({
+  allow: z.array(z.string().min(1)).min(1),
+  ttl_seconds: z.int().positive().max(LONGEST_GRANT_TTL_SECONDS),
+  ...each(scope, "caller", "end_user"),
+});
+
+/** Decodes the answer to a creation, status 201. */
+export const grantCreated: z.ZodType<Readonly<Record<"id" | "host" | "expires_at", string>>> = z.object(
+  each(z.string(), "id", "host", "expires_at"),
+);
+
+/** An active grant or waiver. Fields that are empty or false are absent. */
+export interface GrantInfo {
+  /** 24 lowercase hex characters. */
+  readonly id: string;
+  readonly host: string;
+  readonly allow?: readonly string[] | undefined;
+  /** Patterns of commands that need no approval. */
+  readonly waive_approval?: readonly string[] | undefined;
+  /** Absent in a grant: any caller. */
+  readonly caller?: string | undefined;
+  /** Absent in a grant: any end user. Absent in a waiver: only requests without end user. */
+  readonly end_user?: string | undefined;
+  readonly sudo?: boolean | undefined;
+  readonly sudo_user?: string | undefined;
+  readonly content_sha256?: string | undefined;
+  readonly approver?: string | undefined;
+  /** The approval that a waiver was learned from. */
+  readonly approval_id?: string | undefined;
+  /** RFC 3339, UTC, whole seconds, as `expires_at`. */
+  readonly granted_at: string;
+  readonly expires_at: string;
+}
+
+/** Decodes the list of active grants. */
+export const grantList: z.ZodType<readonly GrantInfo[]> = z.array(z.object({
+  ...each(z.string(), "id", "host", "granted_at", "expires_at"),
+  ...each(optional.texts, "allow", "waive_approval"),
+  ...each(optional.text, "caller", "end_user", "sudo_user", "content_sha256", "approver", "approval_id"),
+  sudo: optional.flag,
+}));
+
+/** Decodes the answer to a revocation. */
+export const grantRevoked: z.ZodType<Readonly<Record<"status" | "id", string>>> = z.object(
+  each(z.string(), "status", "id"),
+);
+
+/** The longest body of a change: 20,000 hosts of 1,600 bytes. */
+export const MAX_POLICY_BODY_BYTES: number = 32 * 1024 * 1024;
+
+/** The hosts that an operator wants in force: either `hosts` or `from_version`. */
+export interface PolicyRequest {
+  /** The version that the change is based on; 0: none. If another version is in force, the change is rejected. */
+  readonly base_version: number;
+  /** All hosts by name, as in `hosts` of the signer's config. */
+  readonly hosts?: Readonly<Record<string, unknown>> | undefined;
+  readonly from_version?: number | undefined;
+  readonly dry_run: boolean;
+}
+
+const hosts = z.record(z.string(), z.unknown());
+
+/** Decodes a {@linkcode PolicyRequest}; unknown fields are dropped. */
+export const policyRequest: z.ZodType<PolicyRequest> = z.object({
+  base_version: z.int().min(0),
+  hosts: hosts.optional(),
+  from_version: z.int().positive().optional(),
+  dry_run: z.boolean().default(false),
+});
+
+/** The new version and its number of hosts. */
+export interface PolicyChanged {
+  readonly version: number;
+  readonly hosts: number;
+}
+
+/** Decodes a {@linkcode PolicyChanged}. */
+export const policyChanged: z.ZodType<PolicyChanged> = z.object(each(z.int(), "version", "hosts"));
+
+interface PolicyVersionInfo {
+  /** From 1. */
+  readonly version: number;
+  /** RFC 3339, UTC, whole seconds. */
+  readonly made_at: string;
+  /** The CN of the operator. */
+  readonly made_by: string;
+  /** Such as `import` or `rollback to 3`. */
+  readonly change: string;
+}
+
+const info = { version: z.int(), ...each(z.string(), "made_at", "made_by", "change") };
+
+/** Decodes the history, the newest version first. */
+export const policyHistory: z.ZodType<readonly PolicyVersionInfo[]> = z.array(z.object(info));
+
+/** One version with its hosts. */
+export interface PolicyVersionHosts extends PolicyVersionInfo {
+  readonly hosts: Readonly<Record<string, unknown>>;
+}
+
+/** Decodes a {@linkcode PolicyVersionHosts}. */
+export const policyVersionHosts: z.ZodType<PolicyVersionHosts> = z.object({ ...info, hosts });

@@ -1,0 +1,105 @@
+import { envelopePublicKeyText, envelopeSignersLine } from "@gateway/shared/envelope";
+import { finish, type Steps } from "@gateway/shared/clock";
+import {
+  describeSharedPrincipals,
+  describeUnconnectable,
+  describeUnsealedTwins,
+  findInertPolicies,
+  findListGaps,
+  findUnprovedShells,
+} from "@gateway/shared/policy";
+import type { ServiceLogger } from "@gateway/shared/service";
+import { quoteText } from "@gateway/shared/text";
+import { isHostIdentity } from "@gateway/shared/wire";
+import type { Snapshot } from "./snapshot.ts";
+
+/** Logs the key that the shims of sealed hosts have to know. */
+export function logEnvelopeKey(
+  { envelopeKey, policy }: Snapshot,
+  logger: Pick<ServiceLogger, "info">,
+): void {
+  if (envelopeKey === undefined || ![...policy.hosts.values()].some(({ seal }) => seal !== undefined)) return;
+  logger.info("envelope public key", {
+    envelope_public_key: envelopePublicKeyText(envelopeKey),
+    envelope_signers: envelopeSignersLine(envelopeKey),
+  });
+}
+
+/** The weaknesses of a valid config. */
+export function snapshotWarnings(snapshot: Snapshot): readonly string[] {
+  return finish(findWarnings(snapshot));
+}
+
+/** In steps, because some warnings read every host while requests are answered. */
+export function* findWarnings(snapshot: Snapshot): Steps<readonly string[]> {
+  const { config, caKeys, policy } = snapshot;
+  const warnings: string[] = [];
+  const warnIf = (condition: boolean, warning: string) => void (condition && warnings.push(warning));
+  warnIf(
+    [caKeys.fallback, ...caKeys.byGroup.values()].some(({ backend }) => backend === "pem"),
+    "a CA key is a file on this machine: for labs, not for production",
+  );
+  warnIf(
+    [...policy.callers.values()].some((caller) => caller.requireVerifiedEndUser) &&
+      snapshot.endUsers === undefined,
+    "a caller has require_verified_end_user, but there is no end_user_oidc: it gets no certificate",
+  );
+  for (const [cn, { only_via = [] }] of Object.entries(config.callers)) {
+    warnIf(
+      only_via.length > 0 && !only_via.some((forwarder) => snapshot.trustedForwarders.has(forwarder)),
+      `callers.${cn}.only_via names nobody of trusted_forwarders: it gets no certificate`,
+    );
+  }
+  for (const [cn, hosts] of Object.entries(config.krl_callers)) {
+    for (const host of hosts) {
+      warnIf(!Object.hasOwn(config.hosts, host), `krl_callers.${cn} names ${host}, which is not in hosts`);
+    }
+  }
+  const isVolatile = config.state_db === "";
+  warnIf(isVolatile, "state_db is not set: grants and freezes are gone with the process");
+  for (const { name, leaseNamespace } of policy.clusters.values()) {
+    warnIf(
+      leaseNamespace !== "" && isVolatile,
+      `kubernetes.clusters.${name}.token_binding without state_db: Secrets of a process that is killed stay in ${leaseNamespace}`,
+    );
+  }
+  for (const [name, cluster] of Object.entries(config.kubernetes?.clusters ?? {})) {
+    const compiled = policy.clusters.get(name);
+    for (const { index, list } of compiled === undefined ? [] : findListGaps(cluster, compiled)) {
+      warnings.push(
+        `kubernetes.clusters.${name}.rules[${index}] denies what "${list}" shows, which no rule denies: ` +
+          '"-" among its namespaces and names stands for such lists',
+      );
+    }
+  }
+  warnIf(
+    config.sign_rate_limit_per_min === 0,
+    "sign_rate_limit_per_min is not set: callers are not limited",
+  );
+  warnIf(
+    Object.keys(config.callers).length === 0,
+    "callers is empty: every certificate of client_ca may use every host",
+  );
+  for (const name of Object.keys(config.krl_callers)) {
+    const problem = `does not end with ".krl": to a broker (serve-http) its holder is an agent`;
+    warnIf(!isHostIdentity(name), `krl_callers: ${quoteText(name)} ${problem}`);
+  }
+  const silent = Object.entries(config.hosts)
+    .filter(([, { sealed_exec, envelope }]) => sealed_exec === true && envelope === undefined)
+    .map(([name]) => name);
+  warnIf(
+    silent.length > 0,
+    `sealed_exec without envelope signs envelopes v2 (hosts ${
+      silent.join(", ")
+    }): if the shim there is of another ` +
+      'build, set "envelope": "v1" and its "envelope_domain"; otherwise name the version that the shim reads, such as "v2"',
+  );
+  for (const path of yield* findInertPolicies(config)) {
+    warnings.push(`${path}: mode is "off", so that its allow and deny patterns have no effect`);
+  }
+  warnings.push(...yield* describeSharedPrincipals(config.hosts));
+  warnings.push(...yield* describeUnsealedTwins(config.hosts));
+  warnings.push(...describeUnconnectable(config.hosts));
+  warnings.push(...yield* findUnprovedShells(config.hosts, policy.hosts));
+  return warnings;
+}

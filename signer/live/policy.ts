@@ -1,0 +1,365 @@
+/**
+ * The policy in force, and where its hosts are: in the config file, or, for several signers, in their database. There each
+ * change is a version of all hosts, a document of the shape `{"hosts": {…}}`; the rest of the config is each signer's own.
+ */
+import type { AuditEntry, AuditGate } from "@gateway/shared/audit";
+import { type Clock, finishInSlices } from "@gateway/shared/clock";
+import { setValue } from "@gateway/shared/config";
+import { AppError, errorText } from "@gateway/shared/errors";
+import { parseJson } from "@gateway/shared/json";
+import type { ServiceLogger } from "@gateway/shared/service";
+import { ChangeLock } from "@gateway/shared/state";
+import * as z from "@zod/zod";
+import { findMisplacedHosts, type SignerConfig } from "../config/config.ts";
+import type { ConfigFile } from "../config/config_file.ts";
+import type { Snapshot } from "../config/snapshot.ts";
+import { findWarnings, logEnvelopeKey } from "../config/warnings.ts";
+import { digestOf, type PolicyVersions, type StoredDocument, type StoredPolicy } from "./state/postgres.ts";
+
+/** Config files that change faster than they can be loaded are a defect elsewhere. */
+const MAX_ATTEMPTS = 20;
+
+interface SignerStateOptions {
+  readonly initial: Snapshot;
+  readonly load: (previous: Snapshot) => Promise<Snapshot>;
+  readonly gate: AuditGate;
+  readonly logger: ServiceLogger;
+  readonly clock: Clock;
+  /** The lock of all changes to what is decided by. */
+  readonly lock: ChangeLock;
+  readonly onReload: (succeeded: boolean) => void;
+}
+
+/** The signer's current snapshot and the one way to replace it. */
+export class SignerState {
+  #current: Snapshot;
+  #generation = 0;
+  readonly #reloads = new ChangeLock();
+  readonly #options: SignerStateOptions;
+
+  constructor(options: SignerStateOptions) {
+    this.#current = options.initial;
+    this.#options = options;
+  }
+
+  /** The snapshot in force. Read it once a request. */
+  get current(): Snapshot {
+    return this.#current;
+  }
+
+  /**
+   * Loads the config file and puts it in force, whole or not at all; the change is in the audit log before it takes effect.
+   * Reloads run one after another.
+   *
+   * @param caller the CN that requested it, `SIGHUP`, `auto-reload` or `policy-source`
+   * @returns how many hosts are in force
+   * @throws {AppError} `invalid_config` if the file cannot be used, `audit_unavailable` if the change could not be recorded;
+   * the old state stays in both cases
+   */
+  reload(caller: string): Promise<number> {
+    return this.#reloads.run(() => this.#reload(caller));
+  }
+
+  /**
+   * Puts a change in force. It is built without the lock, because loading a key can take long and a freeze must not wait for
+   * it. If another change came first, it is built again on the result of that one (K23).
+   *
+   * @param build makes a snapshot, and `persist`, which makes it durable after the record and before the effect; false from
+   * `persist` means that what the change was built on is gone
+   * @throws the errors of `build`, and {@linkcode AppError} `audit_unavailable`: nothing has changed then
+   */
+  async apply(
+    build: () => Promise<{
+      readonly snapshot: Snapshot;
+      readonly entry: AuditEntry;
+      readonly persist?: () => Promise<boolean>;
+    }>,
+  ): Promise<Snapshot> {
+    for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
+      const seen = this.#generation;
+      const { snapshot, entry, persist } = await build();
+      const done = await this.#options.lock.run(async () => {
+        if (this.#generation !== seen) return false;
+        await this.#options.gate.require(entry);
+        if (persist !== undefined && !await persist()) return false;
+        this.#current = snapshot;
+        this.#generation += 1;
+        return true;
+      });
+      if (done) return snapshot;
+    }
+    throw new AppError("conflict", "The config changes all the time");
+  }
+
+  async #reload(caller: string): Promise<number> {
+    const { load, gate, logger, clock, onReload } = this.#options;
+    try {
+      const snapshot = await this.apply(async () => {
+        const snapshot = await load(this.#current);
+        const command = `reload hosts=${snapshot.policy.hosts.size}`;
+        const policy_version = snapshot.policyVersion?.version;
+        return { snapshot, entry: { caller, command, policy_version, outcome: "reloaded" } };
+      });
+      const hosts = snapshot.policy.hosts.size;
+      onReload(true);
+      logger.info("config reloaded", { caller, hosts });
+      logEnvelopeKey(snapshot, logger);
+      for (const warning of await finishInSlices(findWarnings(snapshot), clock)) logger.warn(warning);
+      return hosts;
+    } catch (error) {
+      const err = errorText(error);
+      onReload(false);
+      await gate.bestEffort({ caller, command: "reload", outcome: "reload-failed", err });
+      logger.error("reload failed, the old config stays in force", { caller, error: err });
+      throw error instanceof AppError ? error : new AppError("internal", "reload failed", { cause: error });
+    }
+  }
+}
+
+const documentShape = z.strictObject({ hosts: z.record(z.string(), z.unknown()) });
+
+export function writeDocument(hosts: unknown): string {
+  return JSON.stringify({ hosts }, null, 1);
+}
+
+/**
+ * The hosts of a document, as they are written.
+ *
+ * @throws {AppError} `invalid_config` if it is something else
+ */
+export function readDocument(document: string): Readonly<Record<string, unknown>> {
+  try {
+    return documentShape.parse(parseJson(document)).hosts;
+  } catch (cause) {
+    throw new AppError("invalid_config", 'not a JSON object with "hosts" alone', { cause });
+  }
+}
+
+interface PolicySourceOptions {
+  readonly from: SignerConfig["policy_source"];
+  readonly configFile: ConfigFile;
+  /** Absent without a database that signers share. */
+  readonly versions?: PolicyVersions | undefined;
+  readonly logger: Pick<ServiceLogger, "warn">;
+}
+
+type Newest = StoredPolicy & { readonly document: string };
+type Proposal = Required<StoredDocument>;
+
+/**
+ * The version of the hosts that is to be decided by. A change of thousands of hosts takes a second to compile, and nothing may be
+ * decided by the version before it once it is acknowledged. So all signers compile a proposal before it is a version.
+ */
+export class PolicySource {
+  readonly from: SignerConfig["policy_source"];
+  readonly versions: PolicyVersions | undefined;
+  readonly #options: PolicySourceOptions;
+  #newest: Newest | undefined;
+  #proposal: Proposal | undefined;
+  /** A document that was compiled to be checked and comes into force next: it is not compiled twice. */
+  #prepared: { readonly document: string; readonly text: string; readonly snapshot: Snapshot } | undefined;
+  #preparing: { readonly document: string; readonly done: Promise<unknown> } | undefined;
+  /** Preparations of proposals, one after another. */
+  #preparations: Promise<void> = Promise.resolve();
+  /** Counts loads: a load may have read other keys than a preparation that runs meanwhile. */
+  #loads = 0;
+  /** The problem of the newest version, if only another version or config can fix it. */
+  #fault: string | undefined;
+
+  constructor(options: PolicySourceOptions) {
+    this.from = options.from;
+    this.versions = options.versions;
+    this.#options = options;
+  }
+
+  /** The newest version that is known here, in force or not. */
+  get newest(): Newest | undefined {
+    return this.#newest;
+  }
+
+  /** The SHA-256 of the documents that need not be read again. */
+  get known(): readonly string[] {
+    return [this.#newest, this.#proposal].flatMap((known) => known === undefined ? [] : [known.sha256]);
+  }
+
+  /** Keeps the newest version; returns whether it is another one than before. */
+  learn(stored: StoredPolicy | undefined): boolean {
+    const known = this.#newest;
+    if (stored?.version === known?.version && stored?.sha256 === known?.sha256) return false;
+    const document = stored && this.#documentOf(stored);
+    this.#newest = stored && document !== undefined ? { ...stored, document } : undefined;
+    this.#fault = undefined;
+    return true;
+  }
+
+  /** Keeps the document that may come into force next, and prepares for it in the background. */
+  learnProposal(stored: StoredDocument | undefined, state: Pick<SignerState, "current">): void {
+    const document = stored && this.#documentOf(stored);
+    const isNews = stored !== undefined && stored.sha256 !== this.#proposal?.sha256;
+    this.#proposal = stored && document !== undefined ? { sha256: stored.sha256, document } : undefined;
+    const proposal = this.#proposal;
+    if (!isNews || proposal === undefined) return;
+    if (this.#prepared?.document === document || this.#preparing?.document === document) return;
+    this.#preparations = this.#preparations.then(() => this.#prepareProposal(proposal, state));
+  }
+
+  /** Resolves when no proposal is being prepared. */
+  prepared(): Promise<void> {
+    return this.#preparations;
+  }
+
+  async #prepareProposal(
+    { sha256, document }: Proposal,
+    state: Pick<SignerState, "current">,
+  ): Promise<void> {
+    const { logger } = this.#options;
+    // Another one came meanwhile, or it is in force.
+    if (this.#proposal?.sha256 !== sha256) return;
+    try {
+      if (this.from === "database") await this.prepare(document, state.current);
+    } catch (error) {
+      logger.warn("a change of the policy that is about to be made can't be used here", { error });
+    }
+    try {
+      // Also if it cannot be used here: the others would gain nothing by waiting longer.
+      await this.versions?.announcePrepared(sha256);
+    } catch (error) {
+      logger.warn("the other signers can't be told that a change of the policy is prepared", { error });
+    }
+  }
+
+  #documentOf({ sha256, document }: StoredDocument): string | undefined {
+    return document ?? [this.#newest, this.#proposal].find((known) => known?.sha256 === sha256)?.document;
+  }
+
+  /** Why nothing is decided by a snapshot; `undefined` if it is decided by. */
+  problemOf({ policyVersion }: Pick<Snapshot, "policyVersion">): string | undefined {
+    const newest = this.#newest;
+    if (this.from === "file") {
+      // The first version is the file's own hosts, put there before the signers read them from there.
+      if (newest === undefined || newest.version === 1) return undefined;
+      return `the hosts are in the database (version ${newest.version}), and policy_source is "file"`;
+    }
+    if (newest === undefined) return "the database has no hosts yet: broker-ctl policy import";
+    if (policyVersion === newest) return undefined;
+    const fault = this.#fault === undefined ? "is not in force yet" : `can't be used: ${this.#fault}`;
+    return `version ${newest.version} of the policy ${fault}`;
+  }
+
+  /** Whether another attempt alone may put the newest version in force. */
+  isWaiting(current: Snapshot): boolean {
+    return this.from === "database" && this.#newest !== undefined && this.#fault === undefined &&
+      current.policyVersion !== this.#newest;
+  }
+
+  /**
+   * Call it before a decision, and again after the last wait before anything is released.
+   *
+   * @throws {AppError} `state_stale` if the snapshot in force has not the newest hosts
+   */
+  requireCurrent(current: Snapshot): void {
+    if (this.problemOf(current) === undefined) return;
+    throw new AppError("state_stale", "This signer does not decide by the newest policy at the moment", {
+      retryAfterSeconds: 1,
+    });
+  }
+
+  /**
+   * Reads the config again, with the newest hosts.
+   *
+   * @throws {AppError} `invalid_config`
+   */
+  async load(previous: Snapshot): Promise<Snapshot> {
+    const newest = this.from === "file" ? undefined : this.#newest;
+    // Waiting for it is quicker than compiling the document again.
+    if (newest !== undefined && newest.document === this.#preparing?.document) {
+      await this.#preparing.done.catch(() => {});
+    }
+    this.#loads++;
+    try {
+      const snapshot = newest === undefined
+        ? await this.#compileFile(previous)
+        : { ...await this.compile(newest.document, previous, newest.sha256), policyVersion: newest };
+      if (snapshot.config.policy_source === this.from) return snapshot;
+      throw new AppError("invalid_config", "policy_source is read at start only: restart the signer");
+    } catch (error) {
+      if (newest === undefined || newest !== this.#newest) throw error;
+      this.#fault = errorText(error);
+      throw new AppError(
+        error instanceof AppError ? error.code : "internal",
+        `version ${newest.version} of the policy can't be used: ${this.#fault}`,
+        { cause: error },
+      );
+    }
+  }
+
+  /**
+   * The config with the hosts of a document.
+   *
+   * @param sha256 the SHA-256 of a document that comes from the database
+   * @throws {AppError} `invalid_config`
+   */
+  async compile(document: string, previous: Snapshot, sha256?: string): Promise<Snapshot> {
+    if (sha256 !== undefined && digestOf(document) !== sha256) {
+      throw new AppError(
+        "invalid_config",
+        "it was changed by hand: it has another SHA-256 than it was written with",
+      );
+    }
+    return (await this.#compile(document, previous)).snapshot;
+  }
+
+  /**
+   * Compiles a change that is about to be made: the next load of just this document uses the result.
+   *
+   * @throws {AppError} `invalid_config`
+   */
+  async prepare(document: string, previous: Snapshot): Promise<Snapshot> {
+    this.#prepared = undefined;
+    const loads = this.#loads;
+    const done = this.#compile(document, previous);
+    const preparing = { document, done };
+    this.#preparing = preparing;
+    try {
+      const { text, snapshot } = await done;
+      if (loads === this.#loads) this.#prepared = { document, text, snapshot };
+      return snapshot;
+    } finally {
+      if (this.#preparing === preparing) this.#preparing = undefined;
+    }
+  }
+
+  async #compile(document: string, previous: Snapshot) {
+    const { configFile } = this.#options;
+    const text = await configFile.read();
+    const prepared = this.#prepared;
+    this.#prepared = undefined;
+    if (prepared?.document === document && prepared.text === text) return prepared;
+    const hosts = readDocument(document);
+    this.checkFile(await configFile.parse(text));
+    return { text, snapshot: await configFile.compile(setValue(text, ["hosts"], hosts), previous) };
+  }
+
+  /**
+   * The config with the hosts of a document, checked key by key.
+   *
+   * @throws {AppError} `invalid_config`
+   */
+  async parse(document: string): Promise<SignerConfig> {
+    const { configFile } = this.#options;
+    return await configFile.parse(setValue(await configFile.read(), ["hosts"], readDocument(document)));
+  }
+
+  /** @throws {AppError} `invalid_config` if the file has hosts that are not decided by */
+  checkFile(config: SignerConfig): void {
+    const problem = findMisplacedHosts(config);
+    if (problem !== undefined) throw new AppError("invalid_config", `Cannot use signer config: ${problem}`);
+  }
+
+  async #compileFile(previous: Snapshot): Promise<Snapshot> {
+    const { configFile } = this.#options;
+    const snapshot = await configFile.compile(await configFile.read(), previous);
+    this.checkFile(snapshot.config);
+    return snapshot;
+  }
+}
