@@ -1,9 +1,8 @@
-import type { Clock } from "@gateway/shared/clock";
+import { type ListenerParts, openListener } from "@gateway/shared/daemon";
 import { AppError } from "@gateway/shared/errors";
 import {
   keepFresh,
   keepListenerFresh,
-  ListenerMetrics,
   loadListenerTls,
   loadTlsKeyPair,
   startMtlsServer,
@@ -17,14 +16,11 @@ import { openMcpSockets } from "./frontends/mcp_sockets.ts";
 import type { StdioStreams } from "./frontends/mcp_stdio.ts";
 import { startBrokerMonitor } from "./frontends/monitor.ts";
 
+type RunningListener = Awaited<ReturnType<typeof startTlsServer>>;
 type Broker = Awaited<ReturnType<typeof createBroker>>;
 
-/** A listener that serves, and the parts of it that are renewed and ended. */
-interface Listening {
-  readonly server: Awaited<ReturnType<typeof startTlsServer>>;
-  readonly keepFresh: (
-    options: { readonly clock: Clock; readonly signal: AbortSignal; readonly logger: ServiceLogger },
-  ) => Promise<void>;
+/** How a frontend starts and ends its listener. */
+interface Frontend<Server extends RunningListener> extends ListenerParts<Server> {
   /** Called before the listener closes. */
   readonly drain?: () => void;
   /** Called after the listener has closed. */
@@ -41,10 +37,12 @@ export async function serveHttp(config: BrokerConfig, ports: BrokerPorts, stoppe
   await serveListener(config, ports, stopped, {
     frontend: "serve-http",
     name: "broker (http)",
-    async listen(broker, options) {
+    serve(broker) {
       const handler = createHttpFrontend({ ...broker, runCallers: config.run_callers });
-      const server = await startMtlsServer({ ...options, ...current, handler });
-      return { server, keepFresh: (watch) => keepListenerFresh({ ...watch, current }, config, server) };
+      return {
+        start: (common) => startMtlsServer({ ...common, ...current, handler }),
+        keepFresh: (server, watch) => keepListenerFresh({ ...watch, current }, config, server),
+      };
     },
   });
 }
@@ -75,7 +73,7 @@ export async function serveMcpHttp(
   await serveListener(config, ports, stopped, {
     frontend: "serve-mcp-http",
     name: "mcp-broker (http)",
-    async listen(broker, options) {
+    serve(broker) {
       const mcp = createMcpHttp({
         ...ports,
         ...mcpOptions(broker, ports.logger),
@@ -83,16 +81,18 @@ export async function serveMcpHttp(
         verifier,
         onRefusal: (reason) => ports.logger.warn("Bearer token refused", { reason }),
       });
-      const server = await startTlsServer({
-        ...{ ...options, ...current, timeouts: { requestMs: 15_000, idleMs: 120_000 } },
-        handler: (request, { trust }) => mcp.fetch(request, trust),
-      });
       return {
-        ...{ server, drain: () => mcp.drain(), close: () => mcp.close() },
-        keepFresh: (watch) =>
+        start: (common) =>
+          startTlsServer({
+            ...{ ...common, ...current, timeouts: { requestMs: 15_000, idleMs: 120_000 } },
+            handler: (request, { trust }) => mcp.fetch(request, trust),
+          }),
+        keepFresh: (server, watch) =>
           keepFresh({ ...watch, what: "the listener's certificate", current }, {
             ...{ load, take: (tls) => server.renew(tls) },
           }),
+        drain: () => mcp.drain(),
+        close: () => mcp.close(),
       };
     },
   });
@@ -134,17 +134,14 @@ export async function serveMcp(
   }
 }
 
-async function serveListener(
+async function serveListener<Server extends RunningListener>(
   config: BrokerConfig,
   ports: BrokerPorts,
   stopped: Promise<unknown>,
-  { frontend, name, listen }: {
+  { frontend, name, serve }: {
     readonly frontend: BrokerFrontend;
     readonly name: string;
-    readonly listen: (
-      broker: Broker,
-      options: Pick<Parameters<typeof startTlsServer>[0], "listen" | "onAnswer" | "onError">,
-    ) => Promise<Listening>;
+    readonly serve: (broker: Broker) => Frontend<Server>;
   },
 ): Promise<void> {
   const { logger, clock } = ports;
@@ -152,24 +149,16 @@ async function serveListener(
   try {
     const hosts = await broker.loadHosts();
     await using _sockets = await openMcpSockets(config.sockets, broker, ports);
-    const traffic = new ListenerMetrics(broker.metrics);
-    const { server, keepFresh, drain, close } = await listen(broker, {
-      listen: config.listen,
-      onAnswer: traffic.onAnswer,
-      onError: (error, requestId) => logger.error("Request failed", { request_id: requestId, error }),
-    });
-    traffic.watch(server);
+    const { drain, close, ...parts } = serve(broker);
+    const { listen } = config;
+    const listener = await openListener({ listen, metrics: broker.metrics, clock, logger }, parts);
     const monitor = await startBrokerMonitor(config, { ...ports, ...broker, frontend });
-    const stop = new AbortController();
-    const fresh = keepFresh({ clock, signal: stop.signal, logger });
     monitor.setReady(true);
-    logger.info(`${name} ready; ${hosts.size} hosts configured`, { ...server.address });
+    logger.info(`${name} ready; ${hosts.size} hosts configured`, { ...listener.server.address });
     await stopped;
     monitor.setReady(false);
-    stop.abort();
-    await fresh;
     drain?.();
-    await server.close();
+    await listener.close();
     await close?.();
     await monitor.close();
   } finally {

@@ -5,10 +5,8 @@
  * @module
  */
 import "@gateway/shared/service/no_storage";
-import { writeAllSync } from "@gateway/shared/text";
-import { systemClock, systemElapsed, systemRandom } from "@gateway/shared/clock";
-import { configureLogging, getServiceLogger } from "@gateway/shared/service/log";
-import { describeVersion, exitCodeOf, parseServiceArguments, waitForStop } from "@gateway/shared/service";
+import { runDaemon } from "@gateway/shared/daemon";
+import { exitCodeOf } from "@gateway/shared/service";
 import { startSigner } from "./serve.ts";
 
 const USAGE = `Usage: signer [--config signer.json]
@@ -24,40 +22,7 @@ SIGHUP, or POST /v1/reload by a caller in reload_callers, reads the config again
 SIGINT and SIGTERM stop it after the requests under way.
 `;
 
-/** Runs the signer until it is told to stop. */
-async function main(args: readonly string[]): Promise<number> {
-  const options = parseServiceArguments(args, { defaultConfig: "signer.json" });
-  if (options.help) return print(USAGE);
-  if (options.version) return print(`${describeVersion({ verbose: options.verbose })}\n`);
-  await configureLogging();
-  const logger = getServiceLogger("signer");
-  const signer = await startSigner({
-    configPath: options.config,
-    clock: systemClock,
-    elapsed: systemElapsed,
-    readHostname: () => Deno.hostname(),
-    random: systemRandom,
-    readEnv: (name) => Deno.env.get(name),
-    logger,
-  });
-  const { hostname, port } = signer.address;
-  logger.info("signer ready", {
-    listen: `${hostname}:${port}`,
-    hosts: signer.state.current.policy.hosts.size,
-  });
-  // A failed reload is logged and audited where it happens; the old config stays in force.
-  const reload = () => void signer.state.reload("SIGHUP").catch(() => undefined);
-  Deno.addSignalListener("SIGHUP", reload);
-  const name = await waitForStop();
-  logger.info("signer stopping", { signal: name });
-  Deno.removeSignalListener("SIGHUP", reload);
-  await signer.close();
-  return 0;
-}
+const main = () =>
+  runDaemon(Deno.args, { name: "signer", usage: USAGE, defaultConfig: "signer.json", start: startSigner });
 
-function print(text: string): number {
-  writeAllSync(Deno.stdout, text);
-  return 0;
-}
-
-if (import.meta.main) Deno.exit(await exitCodeOf(() => main(Deno.args)));
+if (import.meta.main) Deno.exit(await exitCodeOf(main));

@@ -1,22 +1,11 @@
-import { newestLines, openServiceAudit } from "@gateway/shared/audit";
-import { type Clock, type Elapsed, every, type Random } from "@gateway/shared/clock";
+import { newestLines } from "@gateway/shared/audit";
+import { every } from "@gateway/shared/clock";
+import { type Environment, openState, startDaemon } from "@gateway/shared/daemon";
 import { AppError } from "@gateway/shared/errors";
-import { findExposedFiles } from "@gateway/shared/files";
-import {
-  keepListenerFresh,
-  ListenerMetrics,
-  loadListenerTls,
-  type MtlsServer,
-  startMtlsServer,
-} from "@gateway/shared/http";
-import { startServiceMonitor } from "@gateway/shared/http/monitor";
-import { addInstanceMetrics, SharedGroup } from "@gateway/shared/instances";
+import type { SharedGroup } from "@gateway/shared/instances";
 import { connectClusters } from "@gateway/shared/kubernetes";
-import { type ServiceLogger, VERSION } from "@gateway/shared/service";
-import { createMetrics } from "@gateway/shared/service/metrics";
-import { isPostgresUrl, type StateWarner } from "@gateway/shared/state";
+import type { ServiceLogger } from "@gateway/shared/service";
 import { createSignerApp } from "./app.ts";
-import type { SignerConfig } from "./config/config.ts";
 import { openConfigFile, stampOf } from "./config/config_file.ts";
 import { signerUsedFiles } from "./config/permissions.ts";
 import { logEnvelopeKey, snapshotWarnings } from "./config/warnings.ts";
@@ -24,30 +13,11 @@ import { findAnswers, readIssuedRecords } from "./live/krl/recorded.ts";
 import type { LogReader } from "./live/krl/revocation_list.ts";
 import type { PolicySource, SignerState } from "./live/policy.ts";
 import { openPostgresStore, type SharedState } from "./live/state/postgres.ts";
-import { openSqliteStore, type StateStore } from "./live/state/store.ts";
+import { openSqliteStore } from "./live/state/store.ts";
 import { type Authority, openAuthority } from "./sign/authority.ts";
 
 /** Half a second's reading; certificates that a freeze should find are at its end. */
 const MAX_READ_BACK_BYTES = 128 * 1024 * 1024;
-
-/** What a running signer is made of from outside. */
-interface SignerEnvironment {
-  readonly configPath: string;
-  readonly clock: Clock;
-  readonly elapsed: Elapsed;
-  readonly random: Random;
-  /** The machine's name, which is the default name of an instance that shares a database. */
-  readonly readHostname: () => string;
-  readonly readEnv: (name: string) => string | undefined;
-  readonly logger: ServiceLogger;
-}
-
-interface RunningSigner {
-  readonly state: SignerState;
-  readonly address: MtlsServer["address"];
-  /** Stops answering, lets requests under way end, and closes the audit log. */
-  close(): Promise<void>;
-}
 
 /**
  * Starts a signer: config, policy and CA key, audit log, state, monitor, listener, in this order. A failure ends it before
@@ -55,77 +25,58 @@ interface RunningSigner {
  *
  * @throws {AppError} `invalid_config` with the problem and how to fix it
  */
-export async function startSigner(environment: SignerEnvironment): Promise<RunningSigner> {
-  const { configPath, clock, random, logger } = environment;
-  const configFile = openConfigFile(configPath, { clock, fetch, readEnv: environment.readEnv });
+export async function startSigner(environment: Environment) {
+  const { configPath, clock, random, logger, readEnv, fetch } = environment;
+  const configFile = openConfigFile(configPath, { clock, fetch, readEnv });
   // Before the first read, so that the watch finds every later change.
   const seen = await stampOf(configPath);
   const initial = await configFile.compile(await configFile.read());
   const { config } = initial;
   for (const warning of snapshotWarnings(initial)) logger.warn(warning);
   logEnvelopeKey(initial, logger);
-  for (const exposed of await findExposedFiles(signerUsedFiles(config, configPath))) logger.warn(exposed);
-  const tls = await loadListenerTls(config);
-  const metrics = createMetrics();
-  let ready = false;
-  await using opened = new AsyncDisposableStack();
-  const gate = await openServiceAudit({ config, clock, metrics, logger });
-  opened.defer(() => gate.close());
-  const { store, group, shared } = await openState(config, environment);
-  addInstanceMetrics(metrics, group);
-  opened.defer(() => group?.leave());
-  const clusters = connectClusters({ clock });
-  opened.defer(() => clusters.close());
-  const log = readAuditLog(config.audit_log, logger, () => group?.clock.offset ?? 0);
-  const parts = { initial, configFile, store, group, gate, log, clusters, metrics, clock, random, logger };
-  const authority = await openAuthority(parts, opened);
-  await authority.krl.seekGivenUp();
-  if (group !== undefined) await followOthers(authority, group, shared, opened);
-  const background = new AbortController();
-  const { state, policySource } = authority;
-  const running = periodicTasks(authority, configPath, seen).map(([seconds, task]) =>
-    every({ clock, seconds, signal: background.signal }, task)
-  );
-  opened.defer(async () => {
-    background.abort();
-    await Promise.all(running);
-  });
-  if (config.monitor_listen !== "") {
-    const monitor = await startServiceMonitor({
-      service: "signer",
-      listen: config.monitor_listen,
-      isReady: () => ready && gate.isOpen,
-      problem: () => authority.instances.problem ?? policySource.problemOf(state.current),
-      metrics,
-      certificates: { server_cert: config.server_cert, client_ca: config.client_ca },
-      clock,
+  const usedFiles = signerUsedFiles(config, configPath);
+  return await startDaemon({ name: "signer", config, usedFiles, environment }, async (daemon) => {
+    const { opened, metrics, gate } = daemon;
+    const { store, group, shared } = await openState("signer", config, environment, {
+      own: () => openSqliteStore({ path: config.state_db, warn: logger.warn }),
+      joint: (name) => openPostgresStore({ settings: config, clock, warn: logger.warn }, name),
     });
-    opened.defer(() => monitor.close());
-  }
-  const traffic = new ListenerMetrics(metrics);
-  const server = await startMtlsServer({
-    listen: config.listen,
-    ...tls,
-    isReserved: (caller) => state.current.config.reload_callers.includes(caller),
-    handler: createSignerApp(authority),
-    onAnswer: traffic.onAnswer,
-    onError: (error, requestId) => logger.error("request failed", { error, request_id: requestId }),
+    group?.addMetrics(metrics);
+    opened.defer(() => group?.leave());
+    const clusters = connectClusters({ clock });
+    opened.defer(() => clusters.close());
+    const log = readAuditLog(config.audit_log, logger, () => group?.clock.offset ?? 0);
+    const parts = { initial, configFile, store, group, gate, log, clusters, metrics, clock, random, logger };
+    const authority = await openAuthority(parts, opened);
+    await authority.krl.seekGivenUp();
+    if (group !== undefined) await followOthers(authority, group, shared, opened);
+    const background = new AbortController();
+    const { state, policySource } = authority;
+    const running = periodicTasks(authority, configPath, seen).map(([seconds, task]) =>
+      every({ clock, seconds, signal: background.signal }, task)
+    );
+    opened.defer(async () => {
+      background.abort();
+      await Promise.all(running);
+    });
+    await daemon.startMonitor({
+      problem: () => authority.instances.problem ?? policySource.problemOf(state.current),
+      certificates: {},
+    });
+    const { address } = await daemon.listen({
+      isReserved: (caller) => state.current.config.reload_callers.includes(caller),
+      handler: createSignerApp(authority),
+    });
+    // Before the server is closed: readers that wait for a newer list would hold it up.
+    opened.defer(() => authority.krl.release());
+    return {
+      state,
+      address,
+      facts: { hosts: state.current.policy.hosts.size },
+      // A failed reload is logged and audited where it happens. The previous config stays in force.
+      reload: () => void state.reload("SIGHUP").catch(() => undefined),
+    };
   });
-  traffic.watch(server);
-  running.push(keepListenerFresh({ clock, signal: background.signal, logger, current: tls }, config, server));
-  opened.defer(() => server.close());
-  // Before the server is closed: readers that wait for a newer list would hold it up.
-  opened.defer(() => authority.krl.release());
-  ready = true;
-  const closing = opened.move();
-  return {
-    state,
-    address: server.address,
-    close() {
-      ready = false;
-      return closing.disposeAsync();
-    },
-  };
 }
 
 /** What a running signer does again and again, each with the pause in seconds. */
@@ -214,28 +165,4 @@ function readAuditLog(path: string, logger: ServiceLogger, ahead: () => number):
     },
     findAnswers: (requests, since) => findAnswers(lines(), requests, since + ahead()),
   };
-}
-
-/** The state, and the group of those that share it if it is shared. */
-type OpenState =
-  | { readonly store: StateStore; readonly group?: undefined; readonly shared?: undefined }
-  | { readonly store: StateStore; readonly group: SharedGroup; readonly shared: SharedState };
-
-async function openState(
-  config: SignerConfig,
-  { clock, elapsed, random, logger, readHostname }: SignerEnvironment,
-): Promise<OpenState> {
-  const warn: StateWarner = (message, fields) => logger.warn(message, fields);
-  if (!isPostgresUrl(config.state_db)) return { store: openSqliteStore({ path: config.state_db, warn }) };
-  const name = config.instance === "" ? readHostname() : config.instance;
-  const store = await openPostgresStore({ settings: config, clock, warn }, name);
-  const { shared } = store;
-  try {
-    const newSession = () => random.bytes(16).toHex();
-    const identity = { shared, what: "signer", name, version: VERSION, newSession };
-    return { store, shared, group: await SharedGroup.join({ ...identity, clock, elapsed, logger }) };
-  } catch (error) {
-    await store.close();
-    throw error;
-  }
 }

@@ -18,7 +18,13 @@ interface SetJson {
 }
 
 const WORKSPACE = new URL("..", import.meta.url).pathname.replace(/\/$/, "");
-const COMPILE_PERMISSIONS = ["--no-prompt", "--allow-read", "--allow-run", "--allow-env=DENORT_BIN"];
+const COMPILE_PERMISSIONS = [
+  "--no-prompt",
+  "--allow-read",
+  "--allow-run",
+  "--ignore-env",
+  "--allow-env=DENORT_BIN",
+];
 const MARK = Buffer.from('"permissions":{"allow_env"');
 
 /**

@@ -1,6 +1,5 @@
 import { threadCpuUsage } from "node:process";
 import { encodeRecord } from "@gateway/shared/audit";
-import { AnswerParser, MalformedAnswer } from "../shared/http/answer_parser.ts";
 import { readMessage } from "@gateway/shared/kubernetes";
 import { decideSsh } from "@gateway/shared/policy";
 import { createRedactor } from "../shared/redact/redact.ts";
@@ -80,18 +79,6 @@ const PATHS: readonly { readonly name: string; readonly length: number; run(text
     name: "the audit record",
     length: MAX_BYTES,
     run: (text) => void encodeRecord({ outcome: "denied", command_line: text }, { time: "t", redact }),
-  },
-  {
-    name: "a header of an API server",
-    length: 2000,
-    run: (text) => {
-      const head = `HTTP/1.1 200 OK\r\nA:${text}\x01\r\n\r\n`;
-      try {
-        new AnswerParser({ maxBytes: 1 }).push(new TextEncoder().encode(head));
-      } catch (error) {
-        if (!(error instanceof MalformedAnswer)) throw error;
-      }
-    },
   },
   {
     name: "the message of an API server",

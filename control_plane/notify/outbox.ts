@@ -1,6 +1,7 @@
 import { type Clock, within } from "@gateway/shared/clock";
 import { AppError, errorName } from "@gateway/shared/errors";
 import { outsideRequests, type ServiceLogger } from "@gateway/shared/service";
+import { collectBytes } from "@gateway/shared/text";
 import type { ApprovalRecord } from "@gateway/shared/wire";
 
 /** What becomes of a notification; what is postponed is tried again. */
@@ -282,7 +283,8 @@ export async function postJson({ fetch, clock, url, headers, body, signal }: Pos
         signal,
       });
       status = response.status;
-      await drain(response.body);
+      // A connection whose answer was read can serve again.
+      if (response.body !== null) await collectBytes(response.body, MAX_ANSWER_BYTES);
     });
   } catch (error) {
     if (status === undefined) return { kind: "failed", reason: describe(error), mayRetry: true };
@@ -296,19 +298,6 @@ function judge(status: number): Attempt {
     ? `answered ${status}; redirects are not followed`
     : `answered ${status}`;
   return { kind: "failed", reason, mayRetry: status >= 500 || status === 429 };
-}
-
-/** So that the connection can serve again; an answer that does not end is cut off. */
-async function drain(body: ReadableStream<Uint8Array> | null): Promise<void> {
-  if (body === null) return;
-  const reader = body.getReader();
-  let length = 0;
-  for (;;) {
-    const { done, value } = await reader.read();
-    if (done) return;
-    length += value.length;
-    if (length > MAX_ANSWER_BYTES) return await reader.cancel();
-  }
 }
 
 /** The platform's texts hold the whole address; the part after the last colon is what went wrong. */

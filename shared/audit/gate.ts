@@ -1,6 +1,6 @@
 /**
- * The fail mode: what happens to an action whose audit record can't be written. In the closed mode its result
- * is withheld, in the open mode it proceeds; both count and log the failure.
+ * The fail mode: in the closed mode, the result of an action is withheld if its audit record cannot be written; in the
+ * open mode, the action proceeds. Both modes count and log the failure.
  *
  * ```ts
  * import assert from "node:assert/strict";
@@ -22,34 +22,24 @@
  *
  * @module
  */
-import { AppError, AUDIT_UNAVAILABLE, describeFault, errorText } from "../errors.ts";
-import { currentRequestId } from "../service/request_context.ts";
-import type { AuditEntry, AuditFailMode, AuditLog } from "./record.ts";
 import { type Clock, every } from "../clock.ts";
+import { AppError, AUDIT_UNAVAILABLE, describeFault, errorText } from "../errors.ts";
 import { readNamedFile } from "../files/files.ts";
+import { createRedactor, type RedactConfig } from "../redact/redact.ts";
 import type { ServiceLogger } from "../service/log.ts";
 import type { Metrics } from "../service/metrics.ts";
-import { createRedactor, type RedactConfig } from "../redact/redact.ts";
-import { type FileAuditLogOptions, openFileAuditLog, openFreeAuditLog } from "./file_log.ts";
+import { currentRequestId } from "../service/request_context.ts";
+import { type AuditLog, openFileAuditLog, openFreeAuditLog } from "./log.ts";
+import type { AuditEntry } from "./record.ts";
 
-/** Where the gate reports records that it could not keep; a `ServiceLogger` fits. */
-interface AuditGateLogger {
-  /** Reports that records are kept again. */
-  info(message: string, fields?: Readonly<Record<string, unknown>>): void;
-  /** Reports one record that was lost, with the facts about it. */
-  error(message: string, fields?: Readonly<Record<string, unknown>>): void;
-}
-
-/** What an {@linkcode AuditGate} is made of. */
 interface AuditGateOptions {
   readonly log: AuditLog;
-  /** Absent and `""` mean `closed`; so does anything that is not `open`. */
-  readonly failMode?: AuditFailMode | "" | undefined;
-  /** Told of each record that could not be appended. Absent: only the counters are. */
-  readonly logger?: AuditGateLogger | undefined;
-  /** Called once per record that could not be appended (`audit_append_failures_total`). */
+  /** Any value but `open` means `closed`. */
+  readonly failMode?: "closed" | "open" | "" | undefined;
+  readonly logger?: Pick<ServiceLogger, "info" | "error"> | undefined;
+  /** Called for each record that could not be appended. */
   readonly onAppendFailure: () => void;
-  /** Called once per action withheld (`audit_blocked_total`). */
+  /** Called for each withheld action. */
   readonly onBlocked: () => void;
 }
 
@@ -57,130 +47,117 @@ const FIX =
   "free space if the disk is full; if another process changed the file, find out which one, then put the file back as " +
   "it was, or restart the service, which continues the log that it finds or begins a new one";
 
-/** Appends records and decides what a failure to do so means. */
+/** Appends records, and decides what a failure means. */
 export class AuditGate {
   readonly #options: AuditGateOptions;
-  /** What {@linkcode check} found last. */
+  /** The result of the last {@linkcode check}. */
   #fault: string | undefined;
 
-  /** A gate in front of a log. */
+  /** Starts without a fault. */
   constructor(options: AuditGateOptions) {
     this.#options = options;
   }
 
   /**
-   * Appends the record without which the action may not have an effect: call it before anything is released.
+   * Appends the record of an action. Call it before anything is released.
    *
-   * @throws {AppError} `audit_unavailable`, text `audit unavailable`, when the record could not be made
-   * durable and the fail mode is closed
+   * @throws {AppError} `audit_unavailable` if the record is not durable and the fail mode is closed
    */
-  async require(made: AuditEntry): Promise<void> {
-    const entry = ofRequest(made);
+  async require(entry: AuditEntry): Promise<void> {
+    const isOpen = this.#options.failMode === "open";
+    const cause = await this.#append(entry, isOpen ? "action proceeds" : "action withheld");
+    if (cause === undefined || isOpen) return;
+    this.#options.onBlocked();
+    throw new AppError("audit_unavailable", AUDIT_UNAVAILABLE, { cause });
+  }
+
+  /** Appends a record that no action depends on, such as that of a rejection. */
+  async bestEffort(entry: AuditEntry): Promise<void> {
+    await this.#append(entry, "best effort");
+  }
+
+  /** @returns the failure, which was reported */
+  async #append(made: AuditEntry, consequence: string): Promise<unknown> {
+    const { log, logger, onAppendFailure } = this.#options;
+    const id = currentRequestId();
+    const entry = id === undefined || made.request_id !== undefined ? made : { ...made, request_id: id };
     try {
-      await this.#options.log.append(entry);
-    } catch (cause) {
-      const open = this.#options.failMode === "open";
-      this.#report(entry, cause, open ? "action proceeds" : "action withheld");
-      if (open) return;
-      this.#options.onBlocked();
-      throw new AppError("audit_unavailable", AUDIT_UNAVAILABLE, { cause });
+      await log.append(entry);
+      return undefined;
+    } catch (error) {
+      onAppendFailure();
+      logger?.error("Cannot append audit record", {
+        outcome: entry.outcome,
+        caller: entry.caller,
+        ...(entry.request_id ? { request_id: entry.request_id } : {}),
+        consequence,
+        cause: describeFault(error),
+      });
+      return error ?? new Error("unknown");
     }
   }
 
-  /** Appends a record that nothing hangs on, such as that of a refusal; a failure is logged and counted. */
-  async bestEffort(made: AuditEntry): Promise<void> {
-    const entry = ofRequest(made);
-    try {
-      await this.#options.log.append(entry);
-    } catch (cause) {
-      this.#report(entry, cause, "best effort");
-    }
-  }
-
-  /** Whether actions are not held up by what {@linkcode check} found. */
+  /** Whether actions can proceed, according to the last {@linkcode check}. */
   get isOpen(): boolean {
     return this.#fault === undefined || this.#options.failMode === "open";
   }
 
-  /** Checks whether a record can be written, and logs when that changes. */
+  /** Checks whether a record can be written, and logs changes of the result. */
   check(): void {
-    const fault = this.#findFault();
+    const { log, logger } = this.#options;
+    let fault: string | undefined;
+    try {
+      log.check();
+    } catch (error) {
+      fault = errorText(error);
+    }
     if (fault === this.#fault) return;
     this.#fault = fault;
-    const { logger } = this.#options;
     if (fault === undefined) logger?.info("Audit records can be written again");
     else logger?.error("Audit records cannot be written", { cause: fault, fix: FIX });
   }
 
-  #findFault(): string | undefined {
-    try {
-      this.#options.log.check();
-      return undefined;
-    } catch (error) {
-      return errorText(error);
-    }
-  }
-
-  /** Waits for the appends under way and closes the log. */
+  /** Waits for open appends, and closes the log. */
   close(): Promise<void> {
     return this.#options.log.close();
   }
-
-  #report(entry: AuditEntry, cause: unknown, consequence: string): void {
-    this.#options.onAppendFailure();
-    this.#options.logger?.error("Cannot append audit record", {
-      outcome: entry.outcome,
-      caller: entry.caller,
-      ...(entry.request_id ? { request_id: entry.request_id } : {}),
-      consequence,
-      cause: describeFault(cause),
-    });
-  }
 }
 
-/** A record names the request that it is made in. */
-function ofRequest(entry: AuditEntry): AuditEntry {
-  const id = currentRequestId();
-  return id === undefined || entry.request_id !== undefined ? entry : { ...entry, request_id: id };
-}
-
-/** How long a full disk or a log that another process changed goes unnoticed. */
+/** The pause between two checks of an idle log. */
 const CHECK_SECONDS = 1;
 
-/** The part of a service's config that is about its audit log. */
-interface ServiceAuditConfig {
-  readonly audit_log: string;
-  /** File with the Ed25519 seed that signs records, at least 32 bytes. */
-  readonly audit_key: string;
-  /** What a record that can't be written stops; `""` is `closed`. */
-  readonly audit_fail_mode: AuditFailMode | "";
-  /** Rules for masking beside the built-in ones. */
-  readonly redact?: RedactConfig;
-}
-
-/** What {@linkcode openServiceAudit} needs. */
 interface ServiceAuditOptions {
-  readonly config: ServiceAuditConfig;
-  /** For the time of each record. */
+  readonly config: {
+    readonly audit_log: string;
+    readonly audit_key: string;
+    readonly audit_fail_mode: "closed" | "open" | "";
+    readonly redact?: RedactConfig;
+  };
   readonly clock: Clock;
   readonly metrics: Metrics;
-  /** Told of what the log could not keep. */
   readonly logger: ServiceLogger;
-  /** Take a log beside the config's while another process has that one; by default the start fails then. */
+  /** Open another log of the set while another process has the configured one. By default the start fails. */
   readonly mayShareConfig?: boolean | undefined;
 }
 
 /**
- * Reads the audit key, opens the log, counts its failures in `audit_append_failures_total` and
- * `audit_blocked_total`, and shows how far the disk is behind in `audit_queue_records`.
+ * Opens the audit log of a service, with its metrics, and checks it while the service runs.
  *
- * @throws {AppError} `invalid_config` when the key or the log can't be used
+ * @throws {AppError} `invalid_config` if the key or the log cannot be used
  */
-export async function openServiceAudit(options: ServiceAuditOptions): Promise<AuditGate> {
-  const { config, clock, metrics, logger } = options;
-  const redact = createRedactor(config.redact);
+export async function openServiceAudit(
+  { config, clock, metrics, logger, mayShareConfig = false }: ServiceAuditOptions,
+): Promise<AuditGate> {
+  const path = config.audit_log;
   const seed = await readNamedFile("audit_key", config.audit_key);
-  const log = await openLog({ path: config.audit_log, seed, clock, redact, logger }, options);
+  const options = { path, seed, clock, redact: createRedactor(config.redact), logger };
+  const opened = mayShareConfig
+    ? await openFreeAuditLog(options)
+    : { path, log: await openFileAuditLog(options) };
+  const { log } = opened;
+  if (opened.path !== path) {
+    logger.info("Another process has the audit log, this one keeps another beside it", { path: opened.path });
+  }
   const failures = metrics.counter("audit_append_failures_total", "Audit records that could not be appended");
   const blocked = metrics.counter(
     "audit_blocked_total",
@@ -193,20 +170,19 @@ export async function openServiceAudit(options: ServiceAuditOptions): Promise<Au
   );
   let waiting = 0;
   metrics.gauge("audit_queue_records", "Records on their way to the disk", () => waiting);
-  const append = async (entry: AuditEntry) => {
-    waiting += 1;
-    try {
-      await durable.measure(() => log.append(entry));
-    } finally {
-      waiting -= 1;
-    }
-  };
   const watching = new AbortController();
   const gate = new AuditGate({
     log: {
-      append,
+      async append(entry) {
+        waiting += 1;
+        try {
+          await durable.measure(() => log.append(entry));
+        } finally {
+          waiting -= 1;
+        }
+      },
       check: () => log.check(),
-      close: () => {
+      close() {
         watching.abort();
         return log.close();
       },
@@ -216,19 +192,6 @@ export async function openServiceAudit(options: ServiceAuditOptions): Promise<Au
     onAppendFailure: () => failures.inc(),
     onBlocked: () => blocked.inc(),
   });
-  // Each append looks too: this is for a service that has nothing to write.
   void every({ clock, seconds: CHECK_SECONDS, signal: watching.signal }, () => gate.check());
   return gate;
-}
-
-async function openLog(
-  options: FileAuditLogOptions,
-  { logger, mayShareConfig = false }: ServiceAuditOptions,
-): Promise<AuditLog> {
-  if (!mayShareConfig) return await openFileAuditLog(options);
-  const { log, path } = await openFreeAuditLog(options);
-  if (path !== options.path) {
-    logger.info("Another process has the audit log, this one keeps another beside it", { path });
-  }
-  return log;
 }

@@ -4,28 +4,25 @@
  * @module
  */
 
+export { listSegments, logsOfSet, MAX_LOGS, nthLog, openLogFile, syncFolder } from "./files.ts";
+export { AuditGate, openServiceAudit } from "./gate.ts";
+export type { AuditLog } from "./log.ts";
 export {
+  type AuditEntry,
   type AuditKey,
   type AuditPublicKey,
   createAuditKey,
   createAuditPublicKey,
-  GENESIS,
-  parseLine,
-  seal,
-  verifySignature,
-} from "./chain.ts";
-export { AuditGate, openServiceAudit } from "./gate.ts";
-export { logsOfSet, MAX_LOGS, nthLog } from "./log_set.ts";
-export {
-  type AuditEntry,
-  type AuditLog,
   encodeRecord,
   formatTime,
+  GENESIS,
   MAX_LINE_BYTES,
+  parseLine,
   readOldCommand,
+  seal,
+  verifySignature,
 } from "./record.ts";
 export { type KeptRecords, planRepair, repairLog, type RepairOutcome, type RepairPlan } from "./repair.ts";
-export { listSegments, openLogFile, syncFolder } from "./segments.ts";
 export { newestLines, splitLines } from "./tail.ts";
 export {
   type LogHead,

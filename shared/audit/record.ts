@@ -1,157 +1,146 @@
 /**
- * An audit record as text: which members in which order, how strings are escaped, and how an over-long
- * record is cut so that every reader's line limit holds.
+ * Audit records: their members, their text, and the chain that makes a log tamper-evident. Each record carries its
+ * number, the hash of the line before it, and a signature of its own line with an empty `sig`. Lines are signed and
+ * checked as raw bytes and never serialized again.
  *
  * ```ts
  * import assert from "node:assert/strict";
- * import { encodeRecord, formatTime } from "@gateway/shared/audit";
+ * import { createAuditKey, GENESIS, parseLine, seal, verifySignature } from "@gateway/shared/audit";
  *
- * const { body, ext } = encodeRecord(
- *   { caller: "admin", outcome: "issued", err: "a<b", request_id: "r-1" },
- *   { time: formatTime(0) },
- * );
- * assert.equal(
- *   body,
- *   '{"time":"1970-01-01T00:00:00Z","caller":"admin","host":"","user":"","principal":"","command":"",' +
- *     String.raw`"ttl":"","serial":0,"outcome":"issued","exit_code":0,"err":"a\u003cb"`,
- * );
- * assert.equal(ext, '{"request_id":"r-1"}');
+ * const key = createAuditKey(new Uint8Array(32).fill(1));
+ * const { line, next } = seal({ body: '{"outcome":"issued"', ext: '{"request_id":"r-1"}' }, GENESIS, key);
+ * const record = parseLine(new TextEncoder().encode(line));
+ * assert.equal(record?.seq, 1n);
+ * assert.equal(record !== undefined && verifySignature(record, key.publicKey), true);
+ * assert.equal(next.seq, 1);
  * ```
+ *
+ * The signature does not cover `ext`, the last member, which the reference's verifier ignores. The hash covers the
+ * whole line, so the signature of the next record covers it.
+ *
+ * Not protected: an attacker who can write the file of a stopped service can remove the last records, or change the
+ * `ext` of the last one. Only a remembered head shows that (`broker-ctl audit verify --since`).
  *
  * @module
  */
 import { Buffer } from "node:buffer";
-import { createHash } from "node:crypto";
+import { createHash, createPrivateKey, createPublicKey, type KeyObject, sign, verify } from "node:crypto";
+import { AppError } from "../errors.ts";
+import { parseStandardJson } from "../json.ts";
 
-/** No line of a log is longer than this, in bytes without its newline; readers refuse longer ones. */
+/** The content of a record. The log adds `time`, `seq`, `prev_hash` and `sig`. */
+export interface AuditEntry {
+  /** In local mode `local`. */
+  readonly caller?: string;
+  /** The host's address, or the requested name if no host has it. */
+  readonly host?: string;
+  readonly user?: string;
+  readonly principal?: string;
+  readonly command?: string;
+  /** The lifetime of the certificate, such as `300s`. */
+  readonly ttl?: string;
+  readonly serial?: bigint;
+  /** Also in `ext`. */
+  readonly session_id?: string;
+  /** Empty for SSH hosts. */
+  readonly target_type?: string;
+  /** SHA-256 of the recording or file that the record is about. */
+  readonly body_sha256?: string;
+  readonly outcome: string;
+  readonly exit_code?: number;
+  readonly err?: string;
+  readonly elevation?: string;
+  readonly pty?: boolean;
+  readonly policy_rule?: string;
+  readonly dry_run?: boolean;
+  /** The effect that enforcement would have had, or a fault of the record. */
+  readonly warning?: string;
+  readonly approval_id?: string;
+  readonly approved_by?: string;
+  readonly approved_via?: string;
+  readonly anomaly?: string;
+  // The following members are in `ext`.
+  /** The requested command if `command` describes the request instead. */
+  readonly command_line?: string;
+  /** By default the id of the current request. */
+  readonly request_id?: string;
+  /** The logical name of the host or cluster. */
+  readonly host_name?: string;
+  /** The address of the host, or the URL of the cluster's API server. */
+  readonly addr?: string;
+  /** The version of the hosts in the database that decided. */
+  readonly policy_version?: number | undefined;
+  /** SHA-256 of the content that a transfer writes. */
+  readonly content_sha256?: string;
+  readonly reason?: string;
+  /** The id of a Kubernetes token, which the API server's audit log also has. */
+  readonly jti?: string;
+}
+
+/** The longest line of a log, in bytes without its newline. Readers reject longer lines. */
 export const MAX_LINE_BYTES = 262_144;
-
-/** Ends a text that was cut. */
+/** More than `seq`, `prev_hash` and `sig` add to a record. */
+const RESERVED_BYTES = 1024;
+/** Ends a truncated text. */
 export const TRUNCATED = "...[TRUNCATED]";
 
-// What seq, prev_hash and sig add to a body stays well under this.
-const RESERVED_BYTES = 1024;
+const FREE_TEXT = ["command", "command_line", "reason", "err", "warning", "anomaly"] as const;
 
-type TextField = { [K in keyof AuditEntry]-?: Required<AuditEntry>[K] extends string ? K : never }[
-  keyof AuditEntry
-];
-
-const FREE_TEXT = [
-  "command",
-  "command_line",
-  "reason",
-  "err",
-  "warning",
-  "anomaly",
-] as const satisfies readonly TextField[];
-
-const OTHER_TEXT = [
-  "caller",
-  "host",
-  "user",
-  "principal",
-  "ttl",
-  "session_id",
-  "target_type",
-  "body_sha256",
-  "outcome",
-  "elevation",
-  "policy_rule",
-  "approval_id",
-  "approved_by",
-  "approved_via",
-  "request_id",
-  "host_name",
-  "addr",
-  "content_sha256",
-  "jti",
-] as const satisfies readonly TextField[];
-
-/** A record without its chain. */
+/** A record without its chain: a JSON object that is not closed yet, and the JSON object `ext` or an empty text. */
 export interface RecordText {
-  /** The members before `seq`: a JSON object that is not closed yet. */
   readonly body: string;
-  /** The JSON object `ext`; `""` if the record has none. */
   readonly ext: string;
 }
 
-/** How {@linkcode encodeRecord} writes an entry. */
-interface EncodeOptions {
-  /** RFC 3339, UTC; see {@linkcode formatTime}. */
-  readonly time: string;
-  /** Applied to free text (`command`, `command_line`, `reason`, `err`, `warning`, `anomaly`) before it is truncated. */
-  readonly redact?: (text: string) => string;
-}
-
 /**
- * The record without `seq`, `prev_hash` and `sig`, which the chain adds. If the line would be longer than
- * {@linkcode MAX_LINE_BYTES}, the longest free text is truncated first, then the longest other text.
+ * The text of a record. If its line would be too long, the longest free text is truncated first, then other text.
  *
- * @throws {RangeError} for an exit code that is not a safe integer or a serial outside of 64 bits, unsigned
+ * @param options.redact is applied to free text before it is truncated
+ * @throws {RangeError} for an exit code that is not a safe integer, or a serial that does not fit 64 bits, unsigned
  */
-export function encodeRecord(entry: AuditEntry, options: EncodeOptions): RecordText {
-  checkNumbers(entry);
-  // Of the command as it was requested: before a secret in it is masked and before it is truncated.
-  const sha256 = entry.command_line ? createHash("sha256").update(entry.command_line).digest("hex") : "";
-  const write = (fields: AuditEntry) => ({
-    body: writeBody(fields, options.time),
-    ext: writeExt(fields, sha256),
-  });
-  let fields = redactFields(entry, options.redact);
-  let text = write(fields);
-  const budget = MAX_LINE_BYTES - RESERVED_BYTES;
-  for (const candidates of [FREE_TEXT, OTHER_TEXT]) {
-    for (let round = 0; round < candidates.length; round++) {
-      const excess = excessBytes(text.body + text.ext, budget);
-      if (excess <= 0) return text;
-      fields = cutLongest(fields, candidates, excess);
-      text = write(fields);
+export function encodeRecord(
+  entry: AuditEntry,
+  { time, redact = (text) => text }: { readonly time: string; readonly redact?: (text: string) => string },
+): RecordText {
+  const { exit_code = 0, serial = 0n, command_line } = entry;
+  if (!Number.isSafeInteger(exit_code)) throw new RangeError(`Exit code "${exit_code}" is not an integer`);
+  if (serial < 0n || serial > 0xffff_ffff_ffff_ffffn) {
+    throw new RangeError(`Serial "${serial}" is not an unsigned 64-bit number`);
+  }
+  // Of the command as requested: before it is masked and truncated.
+  const sha256 = command_line ? createHash("sha256").update(command_line).digest("hex") : "";
+  const masked = FREE_TEXT.map((name) => [name, entry[name] && redact(entry[name])]);
+  let fields: AuditEntry = { ...entry, ...Object.fromEntries(masked) };
+  const write = () => ({ body: writeBody(fields, time), ext: writeExt(fields, sha256) });
+  let text = write();
+  for (const isFree of [true, false]) {
+    for (let excess = excessOf(text); excess > 0; excess = excessOf(text)) {
+      const cut = cutLongest(fields, isFree, excess);
+      if (cut === undefined) break;
+      fields = cut;
+      text = write();
     }
   }
   return text;
 }
 
-/**
- * A point in time as records carry it: RFC 3339 in UTC, the fraction of the second without trailing zeros
- * and absent when it is zero.
- *
- * @param ms milliseconds since the Unix epoch
- */
+/** RFC 3339 in UTC: the fraction of the second without trailing zeros, and absent if it is zero. */
 export function formatTime(ms: number): string {
   const text = new Date(ms).toISOString();
   return text.endsWith("0Z") ? text.replace(/(?:\.000|0{1,2})Z$/, "Z") : text;
 }
 
-/** A JSON string, quotes included, escaped the way the record's format fixes it; lone surrogates become U+FFFD. */
+/** A JSON string with the escapes of the record format. Lone surrogates become U+FFFD. */
 export function encodeText(text: string): string {
   if (PLAIN.test(text)) return `"${text}"`;
-  return JSON.stringify(text.toWellFormed()).replace(/[<>&\u2028\u2029]/g, escapeUnit);
+  return JSON.stringify(text.toWellFormed()).replace(
+    /[<>&\u2028\u2029]/g,
+    (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`,
+  );
 }
 
-/** Printable ASCII but for what is escaped; nearly every text is. */
+/** Printable ASCII without the escaped characters: nearly every text. */
 const PLAIN = /^[ !#-%'-;=?-[\]-~]*$/;
-
-function escapeUnit(unit: string): string {
-  return `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`;
-}
-
-function checkNumbers(entry: AuditEntry): void {
-  const { exit_code = 0, serial = 0n } = entry;
-  if (!Number.isSafeInteger(exit_code)) throw new RangeError(`Exit code "${exit_code}" is not an integer`);
-  if (serial < 0n || serial > 0xffff_ffff_ffff_ffffn) {
-    throw new RangeError(`Serial "${serial}" is not an unsigned 64-bit number`);
-  }
-}
-
-function redactFields(entry: AuditEntry, redact: ((text: string) => string) | undefined): AuditEntry {
-  if (redact === undefined) return entry;
-  const changed: Partial<Record<TextField, string>> = {};
-  for (const field of FREE_TEXT) {
-    const text = entry[field];
-    if (text) changed[field] = redact(text);
-  }
-  return { ...entry, ...changed };
-}
 
 function writeBody(entry: AuditEntry, time: string): string {
   return `{"time":${encodeText(time)}` +
@@ -179,7 +168,6 @@ function writeBody(entry: AuditEntry, time: string): string {
     present("anomaly", entry.anomaly);
 }
 
-/** What the reference's records do not have: its reader ignores the member. */
 function writeExt(entry: AuditEntry, sha256: string): string {
   const members = present("command_line", entry.command_line) +
     present("command_sha256", sha256) +
@@ -194,14 +182,6 @@ function writeExt(entry: AuditEntry, sha256: string): string {
   return members === "" ? "" : `{${members.slice(1)}}`;
 }
 
-/** Records from before `ext` have the request's ID at the end of `command`. */
-const OLD_REQUEST_ID = / rid=([A-Za-z0-9._-]{1,64})$/;
-
-/** Reads the `command` of a record without `ext`, which an earlier release may have written. */
-export function readOldCommand(text: string): { readonly command: string; readonly request_id: string } {
-  return { command: text.replace(OLD_REQUEST_ID, ""), request_id: OLD_REQUEST_ID.exec(text)?.[1] ?? "" };
-}
-
 function always(name: string, text: string | undefined): string {
   return `,"${name}":${text ? encodeText(text) : '""'}`;
 }
@@ -210,127 +190,188 @@ function present(name: string, text: string | undefined): string {
   return text ? `,"${name}":${encodeText(text)}` : "";
 }
 
-function excessBytes(body: string, budget: number): number {
-  // A UTF-16 unit is 3 bytes at most, so that nearly every record is passed without counting.
-  return body.length * 3 <= budget ? 0 : Buffer.byteLength(body) - budget;
+const OLD_REQUEST_ID = / rid=([A-Za-z0-9._-]{1,64})$/;
+
+/** Splits the `command` of a record without `ext`: earlier releases wrote the request's id at its end. */
+export function readOldCommand(text: string): { readonly command: string; readonly request_id: string } {
+  return { command: text.replace(OLD_REQUEST_ID, ""), request_id: OLD_REQUEST_ID.exec(text)?.[1] ?? "" };
 }
 
-function cutLongest(entry: AuditEntry, candidates: readonly TextField[], excess: number): AuditEntry {
-  let longest: TextField | undefined;
-  let longestBytes = 0;
-  for (const field of candidates) {
-    const bytes = encodedBytes(entry[field] ?? "");
-    if (bytes > longestBytes) [longest, longestBytes] = [field, bytes];
+function excessOf({ body, ext }: RecordText): number {
+  const budget = MAX_LINE_BYTES - RESERVED_BYTES;
+  // A UTF-16 unit has at most 3 bytes, so nearly every record needs no count.
+  if ((body.length + ext.length) * 3 <= budget) return 0;
+  return Buffer.byteLength(body) + Buffer.byteLength(ext) - budget;
+}
+
+/** Truncates the longest text by the excess; `undefined` if no text can become shorter. */
+function cutLongest(entry: AuditEntry, isFree: boolean, excess: number): AuditEntry | undefined {
+  let longest = { name: "", text: "", bytes: TRUNCATED.length };
+  for (const [name, text] of Object.entries(entry)) {
+    if (typeof text !== "string" || FREE_TEXT.some((each) => each === name) !== isFree) continue;
+    const bytes = encodedBytes(text);
+    if (bytes > longest.bytes) longest = { name, text, bytes };
   }
-  if (longest === undefined || longestBytes <= TRUNCATED.length) return entry;
-  const kept = prefixOfBytes(entry[longest] ?? "", longestBytes - excess - TRUNCATED.length);
-  return { ...entry, [longest]: kept + TRUNCATED };
+  if (longest.name === "") return undefined;
+  const kept = prefixOfBytes(longest.text, longest.bytes - excess - TRUNCATED.length);
+  return { ...entry, [longest.name]: kept + TRUNCATED };
 }
 
-/** How many bytes a text takes between the quotes. */
 function encodedBytes(text: string): number {
   return Buffer.byteLength(encodeText(text)) - 2;
 }
 
-/** The longest prefix that takes no more than so many bytes when encoded, never half a character. */
+/** The longest prefix of whole characters with this number of encoded bytes. */
 function prefixOfBytes(text: string, maxBytes: number): string {
-  let bytes = 0;
-  let end = 0;
-  while (end < text.length) {
-    const code = text.codePointAt(end) ?? 0;
-    bytes += encodedLength(code);
+  let [bytes, end] = [0, 0];
+  for (const character of text) {
+    bytes += PLAIN.test(character) ? 1 : encodedBytes(character);
     if (bytes > maxBytes) break;
-    end += code > 0xffff ? 2 : 1;
+    end += character.length;
   }
   return text.slice(0, end);
 }
 
-/** How many bytes {@linkcode encodeText} makes of one code point. */
-function encodedLength(code: number): number {
-  if (code > 0xffff) return 4;
-  if (code === 0x2028 || code === 0x2029) return 6;
-  if (code > 0x7ff) return 3;
-  if (code > 0x7f) return 2;
-  const character = String.fromCharCode(code);
-  if ('"\\\b\f\n\r\t'.includes(character)) return 2;
-  return code < 0x20 || "<>&".includes(character) ? 6 : 1;
+/** The end of a chain. */
+export interface ChainHead {
+  /** The number of the last record in its file, 0 if there is none. */
+  readonly seq: number;
+  /** SHA-256 of the last line without its newline, in hex; empty if there is no line. */
+  readonly hash: string;
+}
+
+/** The head of an empty log. */
+export const GENESIS: ChainHead = { seq: 0, hash: "" };
+
+/** Signs records. */
+export interface AuditKey {
+  readonly publicKey: AuditPublicKey;
+  sign(bytes: Uint8Array): Uint8Array;
+}
+
+/** Checks signatures of records. */
+export interface AuditPublicKey {
+  /** The 32 bytes of the key. */
+  readonly bytes: Uint8Array;
+  verify(bytes: Uint8Array, signature: Uint8Array): boolean;
+}
+
+/** RFC 8410: the bytes before an Ed25519 seed in PKCS #8, and before a public key in SPKI. */
+const PKCS8_PREFIX = Buffer.from("302e020100300506032b657004220420", "hex");
+const SPKI_PREFIX = Buffer.from("302a300506032b6570032100", "hex");
+
+/**
+ * The key of an audit key file, whose first 32 bytes are the seed.
+ *
+ * @throws {AppError} `invalid_config` if the file is shorter
+ */
+export function createAuditKey(seed: Uint8Array): AuditKey {
+  if (seed.length < 32) {
+    throw new AppError("invalid_config", `Audit key has ${seed.length} bytes: at least 32 are needed`);
+  }
+  const der = Buffer.concat([PKCS8_PREFIX, seed.subarray(0, 32)]);
+  const privateKey = createPrivateKey({ key: der, format: "der", type: "pkcs8" });
+  der.fill(0);
+  return {
+    publicKey: fromKeyObject(createPublicKey(privateKey)),
+    sign: (bytes) => sign(null, bytes, privateKey),
+  };
 }
 
 /**
- * The content of one record; absent strings are `""`, absent numbers 0, absent booleans false. The log adds
- * `time`, `seq`, `prev_hash` and `sig`. Fields that start with `ext` are written into the record's last member, the object
- * `ext`.
+ * The public key from its 32 bytes.
+ *
+ * @throws {AppError} `invalid_config` for another length
  */
-export interface AuditEntry {
-  /** CN of whoever asked; in local mode `local`. */
-  readonly caller?: string;
-  /** The host's address, or the name that was asked for where no host has it. */
-  readonly host?: string;
-  readonly user?: string;
-  readonly principal?: string;
-  /** The command as it was asked for, masked before it is written. */
-  readonly command?: string;
-  /** The life of the certificate, such as `300s`. */
-  readonly ttl?: string;
-  /** Unsigned, 64 bits. */
-  readonly serial?: bigint;
-  /** The session that the record belongs to; also in `ext`. */
-  readonly session_id?: string;
-  /** Empty for SSH hosts. */
-  readonly target_type?: string;
-  /** SHA-256 of what the record stands for, such as a recording or a file; 64 lowercase hex digits. */
-  readonly body_sha256?: string;
-  /** What happened, such as `issued` or `denied`. */
-  readonly outcome: string;
-  readonly exit_code?: number;
-  readonly err?: string;
-  readonly elevation?: string;
-  readonly pty?: boolean;
-  readonly policy_rule?: string;
-  readonly dry_run?: boolean;
-  /** What enforcement would have done, or what is amiss with the record. */
-  readonly warning?: string;
-  readonly approval_id?: string;
-  readonly approved_by?: string;
-  /** How the approver was asked, such as `elicitation`. */
-  readonly approved_via?: string;
-  readonly anomaly?: string;
-  /** `ext`: the requested command if `command` describes the request instead; written masked, with its SHA-256. */
-  readonly command_line?: string;
-  /** `ext`: the ID of the request. Absent: the ID of the request in which the record is appended. */
-  readonly request_id?: string;
-  /** `ext`: the logical name of the host or cluster. */
-  readonly host_name?: string;
-  /** `ext`: the address of the host, or the URL of the cluster's API server. */
-  readonly addr?: string;
-  /** `ext`: the version of the hosts in the database that decided. */
-  readonly policy_version?: number | undefined;
-  /** `ext`: SHA-256 of what a transfer writes. */
-  readonly content_sha256?: string;
-  /** `ext`: the reason that the caller gave, masked. */
-  readonly reason?: string;
-  /** `ext`: the ID of a Kubernetes token. The API server's audit log has the same ID. */
-  readonly jti?: string;
+export function createAuditPublicKey(bytes: Uint8Array): AuditPublicKey {
+  if (bytes.length !== 32) {
+    throw new AppError("invalid_config", `Audit public key has ${bytes.length} bytes: it must be 32`);
+  }
+  const der = Buffer.concat([SPKI_PREFIX, bytes]);
+  return fromKeyObject(createPublicKey({ key: der, format: "der", type: "spki" }));
 }
 
-/** Where audit records go. */
-export interface AuditLog {
-  /**
-   * Appends one record. Resolves only when the record is durable; records are written in the order of the
-   * calls.
-   *
-   * @throws {AppError} `audit_unavailable` when it could not be made durable
-   */
-  append(entry: AuditEntry): Promise<void>;
-  /**
-   * Checks whether a record could be appended: the log is unchanged and the disk takes more bytes.
-   *
-   * @throws {Error} with the reason why not
-   */
-  check(): void;
-  /** Waits for the appends under way, then closes. */
-  close(): Promise<void>;
+function fromKeyObject(key: KeyObject): AuditPublicKey {
+  return {
+    bytes: new Uint8Array(key.export({ format: "der", type: "spki" }).subarray(SPKI_PREFIX.length)),
+    verify: (bytes, signature) => verify(null, bytes, key, signature),
+  };
 }
 
-/** What happens to an action whose record can't be written: `closed` withholds it, `open` lets it proceed. */
-export type AuditFailMode = "closed" | "open";
+/** Links a record to the chain and signs it. The line has no newline. */
+export function seal(
+  { body, ext }: RecordText,
+  head: ChainHead,
+  key: AuditKey,
+): { readonly line: string; readonly next: ChainHead } {
+  const seq = head.seq + 1;
+  const unsigned = `${body},"seq":${seq},"prev_hash":"${head.hash}","sig":"`;
+  const signature = Buffer.from(key.sign(Buffer.from(`${unsigned}"}`)));
+  const line = `${unsigned}${signature.toString("base64")}"${ext && `,"ext":${ext}`}}`;
+  return { line, next: { seq, hash: hashLine(line) } };
+}
+
+/** SHA-256 of a line without its newline, in lowercase hex. */
+export function hashLine(line: Uint8Array | string): string {
+  return createHash("sha256").update(line).digest("hex");
+}
+
+/** The chain members of a line. */
+interface ParsedLine {
+  readonly seq: bigint;
+  readonly prevHash: string;
+  /** The line without `ext`, and with an empty `sig`. */
+  readonly signedBytes: Uint8Array;
+  readonly signature: Uint8Array;
+}
+
+// Cannot occur inside a JSON string, where quotes follow a backslash.
+const TAIL = /^,"seq":(\d{1,20}),"prev_hash":"([0-9a-f]{64}|)","sig":"([A-Za-z0-9+/]{86}==)"$/;
+const TAIL_START = Buffer.from(',"seq":');
+const EXT_START = Buffer.from(',"ext":');
+const MAX_TAIL_BYTES = 256;
+
+/**
+ * Reads a line without its newline; `undefined` unless it is a UTF-8 JSON object that ends in `seq`, `prev_hash`, `sig`
+ * and at most the object `ext`.
+ */
+export function parseLine(line: Uint8Array): ParsedLine | undefined {
+  const bytes = Buffer.from(line.buffer, line.byteOffset, line.byteLength);
+  const last = bytes.length - 1;
+  if (bytes[last] !== 0x7d) return undefined;
+  const extStart = bytes.indexOf(EXT_START);
+  // Checked on its own, because another member after `ext` would not be signed.
+  if (extStart >= 0 && !isJsonObject(bytes.subarray(extStart + EXT_START.length, last))) return undefined;
+  const end = extStart < 0 ? last : extStart;
+  const tailStart = bytes.lastIndexOf(TAIL_START, end);
+  if (tailStart < 0 || end - tailStart > MAX_TAIL_BYTES) return undefined;
+  const [, seq, prevHash, sig] = TAIL.exec(bytes.toString("latin1", tailStart, end)) ?? [];
+  if (seq === undefined || prevHash === undefined || sig === undefined) return undefined;
+  const signature = Buffer.from(sig, "base64");
+  // The last character has four unused bits: only one spelling of a signature counts.
+  if (signature.toString("base64") !== sig) return undefined;
+  const signedBytes = Buffer.concat([bytes.subarray(0, end - 1 - sig.length), Buffer.from('"}')]);
+  if (!isJsonObject(signedBytes)) return undefined;
+  return { seq: BigInt(seq), prevHash, signedBytes, signature };
+}
+
+/** Whether the key made the line's signature. */
+export function verifySignature(line: ParsedLine, key: AuditPublicKey): boolean {
+  return key.verify(line.signedBytes, line.signature);
+}
+
+function isJsonObject(line: Uint8Array): boolean {
+  return line[0] === 0x7b && isJson(line);
+}
+
+const DECODER = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+
+/** Whether bytes are JSON in UTF-8. */
+export function isJson(bytes: Uint8Array): boolean {
+  try {
+    parseStandardJson(DECODER.decode(bytes));
+    return true;
+  } catch {
+    return false;
+  }
+}

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
-import { type ChainHead, createAuditKey, GENESIS, hashLine, seal } from "./chain.ts";
+import { type ChainHead, createAuditKey, GENESIS, hashLine, seal } from "./record.ts";
 import { inspectTail, splitLines } from "./tail.ts";
 import fc from "fast-check";
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
 import fc from "fast-check";
-import { type ChainHead, createAuditKey, GENESIS, hashLine, seal } from "./chain.ts";
+import { type ChainHead, createAuditKey, GENESIS, hashLine, seal } from "./record.ts";
 import { type ChainProblem, checkLog } from "./verify.ts";
 
 const KEY = createAuditKey(new Uint8Array(32).fill(5));

@@ -5,8 +5,7 @@
  */
 import { type Clock, within } from "../clock.ts";
 import { AppError } from "../errors.ts";
-import { formatMode, mayOthersWrite } from "../files/exposed_files.ts";
-import { readNamedText } from "../files/files.ts";
+import { formatMode, mayOthersWrite, readNamedText } from "../files/files.ts";
 import { quoteText } from "../text.ts";
 import { connectToAgent, loadAgentCaKey } from "./agent.ts";
 import type { CaKey, CaKeyRing } from "./issue.ts";

@@ -1,25 +1,16 @@
 /**
- * Edits of a config's text that leave alone what they are not about: comments, order, blanks.
- *
- * ```ts
- * import assert from "node:assert/strict";
- * import { appendToList, removeFromList } from "@gateway/shared/config";
- *
- * const text = '{ "allow": ["^id$" // asked for by ann\n] }';
- * const longer = appendToList(text, ["allow"], "^w$");
- * assert.equal(longer, '{ "allow": ["^id$", // asked for by ann\n  "^w$"\n] }');
- * assert.equal(removeFromList(longer, ["allow"], "^id$"), '{ "allow": [// asked for by ann\n  "^w$"\n] }');
- * ```
+ * Edits of a config's text that keep comments, order and blank lines of the rest. Only the lists and objects on the path
+ * to a value are split into items, so the rest of a large config costs no more than its length.
  *
  * @module
  */
 import { createScanner } from "jsonc-parser";
-import { type Item, locate, type Place, type Range, readText } from "./locate.ts";
+import { parseJson } from "../json.ts";
 
-/** The keys that lead to a value of a config. */
+/** The keys from the top of a config to a value. */
 export type ValuePath = readonly string[];
 
-/** The text with a value at a path: in the place of another, or as the last member of what is there of the path. */
+/** Sets the value at a path. A new key becomes the last member of the deepest existing object. */
 export function setValue(text: string, path: ValuePath, value: unknown): string {
   const places = locate(text, path);
   const [key, ...further] = path.slice(places.length - 1);
@@ -34,23 +25,25 @@ export function setValue(text: string, path: ValuePath, value: unknown): string 
   return text.slice(0, place.start) + added + text.slice(place.end);
 }
 
-/** The text with one more text at the end of a list, which need not be there yet. */
+/** Appends a text to a list, and creates the list if necessary. */
 export function appendToList(text: string, path: ValuePath, item: string): string {
   const list = findList(text, path);
   return list === undefined ? setValue(text, path, [item]) : append(text, list, JSON.stringify(item));
 }
 
-/** The text without the items of a list that are this text; comments stay, also those beside the items. */
+/** Removes the items of a list that are this text. Comments stay. */
 export function removeFromList(text: string, path: ValuePath, item: string): string {
   for (let rest = text;;) {
     const list = findList(rest, path);
-    const index = list?.items.findIndex(({ start, end }) => isText(rest.slice(start, end), item)) ?? -1;
+    const index = list?.items.findIndex(({ start, end }) => {
+      return rest[start] === '"' && readText(rest.slice(start, end)) === item;
+    }) ?? -1;
     if (list === undefined || index === -1) return rest;
     rest = removeItem(rest, list, index);
   }
 }
 
-/** The text without a member of an object; comments stay but those within its value. */
+/** Removes a member of an object. Comments outside of its value stay. */
 export function removeMember(text: string, path: ValuePath): string {
   const places = locate(text, path);
   const parent = places[path.length - 1];
@@ -58,15 +51,15 @@ export function removeMember(text: string, path: ValuePath): string {
   return removeItem(text, insideOf(parent), parent.items.findIndex(({ key }) => key === path.at(-1)));
 }
 
-/** Of what is added; the file's own lines are its author's. */
+/** Of added lines. */
 const LONGEST_LINE = 90;
 
-/** A list or object in a text, between its brackets. */
+/** A list or object, between its brackets. */
 interface Inside extends Range {
   readonly items: readonly Item[];
 }
 
-/** What can stand between two items. */
+/** A token between two items. */
 interface Mark extends Range {
   readonly kind: "comma" | "break" | "blank" | "line comment" | "block comment";
 }
@@ -83,7 +76,7 @@ function append(text: string, { start, end, items }: Inside, content: string): s
   }
   const comma = tail.findIndex(({ kind }) => kind === "comma");
   const after = tail.slice(comma + 1);
-  // What follows on the line of the last item is about that; where there are comments alone all of them come first.
+  // A comment on the line of the last item belongs to the item. In a list of comments only, all come first.
   const ownLine = after.slice(0, after.findIndex(({ kind }) => kind === "break") >>> 0);
   const before = (last === undefined ? after : ownLine).findLast(isComment) ?? tail[comma];
   const at = before?.end ?? from;
@@ -96,13 +89,8 @@ function append(text: string, { start, end, items }: Inside, content: string): s
 }
 
 function findList(text: string, path: ValuePath): Inside | undefined {
-  const places = locate(text, path);
-  const list = places[path.length];
+  const list = locate(text, path)[path.length];
   return list?.kind === "list" ? insideOf(list) : undefined;
-}
-
-function isText(written: string, text: string): boolean {
-  return written.startsWith('"') && readText(written) === text;
 }
 
 function insideOf({ start, end, items }: Place): Inside {
@@ -121,17 +109,13 @@ function removeItem(text: string, { start, end, items }: Inside, index: number):
   return closeGap(rest, comma !== undefined && comma.start < item.start ? item.start - 1 : item.start);
 }
 
-/** Takes away the blanks, or the whole line, that an item leaves. */
+/** Removes the blanks, or the whole line, that a removed item leaves. */
 function closeGap(text: string, at: number): string {
   let [from, to] = [at, at];
   while (isBlank(text[from - 1])) from -= 1;
   while (isBlank(text[to])) to += 1;
-  const [head, left, right, tail] = [
-    text.slice(0, from),
-    text.slice(from, at),
-    text.slice(at, to),
-    text.slice(to),
-  ];
+  const [head, left] = [text.slice(0, from), text.slice(from, at)];
+  const [right, tail] = [text.slice(at, to), text.slice(to)];
   const [starts, ends] = [/[\r\n]$/.test(head), /^[\r\n]/.test(tail)];
   if (starts && ends) return head + tail.replace(/^(\r\n|\r|\n)/, "");
   if (starts) return head + left + tail;
@@ -176,14 +160,12 @@ function isFirstOnLine(text: string, offset: number): boolean {
   return /^[ \t]*$/.test(text.slice(lineStart(text, offset), offset));
 }
 
-/** Where the line of an offset begins. */
 function lineStart(text: string, offset: number): number {
   let at = offset;
   while (at > 0 && text[at - 1] !== "\n" && text[at - 1] !== "\r") at -= 1;
   return at;
 }
 
-/** The indentation of the line of an offset. */
 function indentOf(text: string, offset: number): string {
   const line = text.slice(lineStart(text, offset), offset);
   return line.match(/^[ \t]*/)?.[0] ?? "";
@@ -193,7 +175,7 @@ function lineBreakOf(text: string): string {
   return text.match(/\r\n|\r|\n/)?.[0] ?? "\n";
 }
 
-/** JSON over several lines, but for lists and objects of plain values that are short. */
+/** JSON with line breaks, except in short lists and objects of plain values. */
 function format(value: unknown): string {
   if (typeof value !== "object" || value === null) return JSON.stringify(value);
   const isList = Array.isArray(value);
@@ -201,17 +183,154 @@ function format(value: unknown): string {
     ? value.map(format)
     : Object.entries(value).map(([key, member]) => `${JSON.stringify(key)}: ${format(member)}`);
   const [open, close] = isList ? "[]" : "{}";
-  const line = members.length === 0
-    ? `${open}${close}`
-    : isList
-    ? `[${members.join(", ")}]`
-    : `{ ${members.join(", ")} }`;
-  const isPlain = !line.includes("\n") && (isList ? !line.includes("{") : true);
+  const gap = isList || members.length === 0 ? "" : " ";
+  const line = open + gap + members.join(", ") + gap + close;
+  const isPlain = !line.includes("\n") && !(isList && line.includes("{"));
   if (isPlain && line.length <= LONGEST_LINE) return line;
   return `${open}\n  ${members.map((member) => indented(member, "  ", "\n")).join(",\n  ")}\n${close}`;
 }
 
-/** Lines of ours as lines of the text; a break in a string is an escape. */
+/** Lines in the style of the text. Breaks inside strings are escapes. */
 function indented(lines: string, indent: string, lineBreak: string): string {
   return lines.replaceAll("\n", lineBreak + indent);
+}
+
+interface Range {
+  readonly start: number;
+  readonly end: number;
+}
+
+/** An item of a list or a member of an object. */
+interface Item extends Range {
+  readonly key?: string;
+  readonly value: Range;
+}
+
+/** A value. Plain values have no items. */
+interface Place extends Range {
+  readonly kind: "object" | "list" | "plain";
+  readonly items: readonly Item[];
+}
+
+/**
+ * The existing values along a path, the whole config first.
+ *
+ * @throws {TypeError} for a malformed text, as far as the text was read
+ */
+export function locate(text: string, path: readonly string[]): readonly Place[] {
+  const places = [placeAt(text, passTrivia(text, 0))];
+  for (const key of path) {
+    const value = places.at(-1)?.items.find((item) => item.key === key)?.value;
+    if (value === undefined) break;
+    places.push(placeAt(text, value.start));
+  }
+  return places;
+}
+
+function placeAt(text: string, start: number): Place {
+  const mark = text[start];
+  if (mark !== "{" && mark !== "[") return { kind: "plain", start, end: passValue(text, start), items: [] };
+  const items: Item[] = [];
+  let at = passTrivia(text, start + 1);
+  while (text[at] !== "}" && text[at] !== "]") {
+    items.push(mark === "{" ? memberAt(text, at) : itemAt(text, at));
+    at = passTrivia(text, items.at(-1)?.end ?? at);
+    if (text[at] === ",") at = passTrivia(text, at + 1);
+  }
+  return { kind: mark === "{" ? "object" : "list", start, end: at + 1, items };
+}
+
+function itemAt(text: string, start: number): Item {
+  const end = passValue(text, start);
+  return { start, end, value: { start, end } };
+}
+
+function memberAt(text: string, start: number): Item {
+  const end = passText(text, start);
+  const colon = passTrivia(text, end);
+  if (text[colon] !== ":") throw malformed(colon);
+  const { value } = itemAt(text, passTrivia(text, colon + 1));
+  return { start, end: value.end, value, key: readText(text.slice(start, end)) };
+}
+
+function readText(written: string): string {
+  return written.includes("\\") ? String(parseJson(written)) : written.slice(1, -1);
+}
+
+function passValue(text: string, start: number): number {
+  if (text[start] === '"') return passText(text, start);
+  let at = start;
+  for (let depth = 0;; at++) {
+    switch (text[at]) {
+      case undefined:
+        throw malformed(at);
+      case '"':
+        at = passText(text, at) - 1;
+        break;
+      case "/":
+        if (depth === 0) return at;
+        at = passComment(text, at) - 1;
+        break;
+      case "{":
+      case "[":
+        depth += 1;
+        break;
+      case "}":
+      case "]":
+        if (depth < 2) return at + depth;
+        depth -= 1;
+        break;
+      case ",":
+      case " ":
+      case "\t":
+      case "\r":
+      case "\n":
+        if (depth === 0) return at;
+    }
+  }
+}
+
+function passText(text: string, start: number): number {
+  if (text[start] !== '"') throw malformed(start);
+  for (let at = start;;) {
+    at = text.indexOf('"', at + 1);
+    if (at === -1) throw malformed(start);
+    let before = at;
+    while (text[before - 1] === "\\") before -= 1;
+    if ((at - before) % 2 === 0) return at + 1;
+  }
+}
+
+function passTrivia(text: string, start: number): number {
+  for (let at = start;;) {
+    switch (text[at]) {
+      case " ":
+      case "\t":
+      case "\r":
+      case "\n":
+        at += 1;
+        break;
+      case "/":
+        at = passComment(text, at);
+        break;
+      default:
+        return at;
+    }
+  }
+}
+
+function passComment(text: string, start: number): number {
+  if (text[start + 1] === "*") {
+    const end = text.indexOf("*/", start + 2);
+    if (end === -1) throw malformed(start);
+    return end + 2;
+  }
+  if (text[start + 1] !== "/") throw malformed(start);
+  let at = start;
+  while (at < text.length && text[at] !== "\n" && text[at] !== "\r") at += 1;
+  return at;
+}
+
+function malformed(at: number): TypeError {
+  return new TypeError(`the config is malformed at ${at}`);
 }

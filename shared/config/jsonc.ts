@@ -1,8 +1,8 @@
 /**
  * Config text to value: JSON with comments and trailing commas, nothing else.
  *
- * jsonc-parser cuts the text into tokens; its own `parse` and `visit` can't pause, took twice as long for 10,000 hosts,
- * and keep the last of two equal keys.
+ * jsonc-parser splits the text into tokens. Its own `parse` and `visit` cannot pause, took twice as long for 10,000
+ * hosts, and keep the last of two equal keys.
  *
  * @module
  */
@@ -11,37 +11,30 @@ import { formatKeyPath } from "../text.ts";
 import type { Steps } from "../clock.ts";
 import { type ConfigObject, createConfigObject, isConfigObject } from "./problems.ts";
 
-/** The outcome of {@linkcode parseJsonc}. */
+/** `problems` are repeated or forbidden keys. `value` is without the entries of large maps. */
 type JsoncResult =
-  | {
-    readonly kind: "ok";
-    /** Without the entries of large maps. */
-    readonly value: ConfigObject;
-    /** Keys that stand twice in one object, or that no config may have; one message each. */
-    readonly problems: readonly string[];
-  }
+  | { readonly kind: "ok"; readonly value: ConfigObject; readonly problems: readonly string[] }
   | { readonly kind: "malformed"; readonly problem: string };
 
-/** From where to where something stands in a text. */
 interface TextRange {
   readonly start: number;
   readonly end: number;
 }
 
-/** Takes the entries of a large map, also of a text that turns out to be malformed further on. */
+/** Receives the entries of a large map, also if the text is malformed further on. */
 interface EntryTaker {
-  /** @param range absent where it is no object */
+  /** @param range absent if the entry is no object */
   take(name: string, entry: unknown, range?: TextRange): void;
-  /** Takes the object that begins there unread, where it is known; gives its end then. */
+  /** Accepts a known object that begins here, unread. @returns its end */
   takeKnown?(name: string, start: number): number | undefined;
 }
 
-/** How many tokens are read in one step: fewer than a host has, whose check takes longest. */
-const TOKENS_A_STEP = 16;
-/** Deeper than any config; those who read the value recurse. */
+/** Deeper than any config. Readers of the value recurse. */
 const MAX_DEPTH = 64;
+/** Objects up to this depth pause between their members. */
+const PAUSING_DEPTH = 2;
 const KEYWORDS: ReadonlyMap<string, unknown> = new Map([["true", true], ["false", false], ["null", null]]);
-/** What the scanner can find wrong with a token, by its number. */
+/** The scanner's errors by number. */
 const TOKEN_FAULTS: readonly (string | undefined)[] = [
   undefined,
   "unexpected end of comment",
@@ -53,29 +46,25 @@ const TOKEN_FAULTS: readonly (string | undefined)[] = [
 ];
 
 /**
- * Parses the text of a config. Two equal keys in one object are a problem at any depth, written with escapes
- * or not: which of them counts would depend on who reads the file.
+ * Parses the text of a config. Two equal keys in one object are a problem at any depth, with or without escapes: readers
+ * could disagree on the one that counts.
  *
- * @param large who takes the entries of maps at the top that may have very many of them, by the map's key; they are
- *   not kept
+ * @param large receives the entries of maps at the top that may be very large, by the map's key
  */
 export function* parseJsonc(text: string, large: ReadonlyMap<string, EntryTaker>): Steps<JsoncResult> {
   if (text.startsWith("\uFEFF")) return malformed("the file starts with a byte order mark; save it without");
   if (text.trim() === "") return malformed("the file is empty");
   const reader = new ConfigReader(text, large);
   try {
-    for (let tokens = 1; reader.take(); tokens++) {
-      if (tokens % TOKENS_A_STEP === 0) yield;
-    }
+    const value = yield* reader.read();
+    if (!isConfigObject(value)) return malformed("expected an object { … }");
+    // A value that is no map stays and is rejected later.
+    for (const key of large.keys()) if (isConfigObject(value[key])) delete value[key];
+    return { kind: "ok", value, problems: reader.problems };
   } catch (error) {
     if (error instanceof MalformedText) return malformed(error.message);
     throw error;
   }
-  const { value, problems } = reader;
-  if (!isConfigObject(value)) return malformed("expected an object { … }");
-  // What is not a map stays, to be complained about.
-  for (const key of large.keys()) if (isConfigObject(value[key])) delete value[key];
-  return { kind: "ok", value, problems };
 }
 
 function malformed(problem: string): JsoncResult {
@@ -84,29 +73,17 @@ function malformed(problem: string): JsoncResult {
 
 class MalformedText extends Error {}
 
-/** An object or list whose end is still to come. */
-interface Container {
-  readonly value: ConfigObject | unknown[];
-  readonly start: number;
-  /** In an object: the newest key. */
-  key: string;
-}
-
-/**
- * What may come next: `first` and `next` are the member, or the end, of a container that has just begun or just had a
- * comma; `comma` is a comma or the end.
- */
-type Expected = "value" | "first" | "next" | "colon" | "comma" | "nothing";
-
-/** Puts the value of a text together, token by token. */
+/** Reads a text by recursive descent. */
 class ConfigReader {
-  value: unknown;
   readonly problems: string[] = [];
   readonly #text: string;
   readonly #scanner: ReturnType<typeof createScanner>;
   readonly #large: ReadonlyMap<string, EntryTaker>;
-  readonly #open: Container[] = [];
-  #expected: Expected = "value";
+  readonly #path: (string | number)[] = [];
+  /** The current token: its first character, `"` for a text, `0` for another plain value, undefined at the end. */
+  #mark: string | undefined;
+  /** The value of the current token if it is a text or another plain value. */
+  #plain: unknown;
 
   constructor(text: string, large: ReadonlyMap<string, EntryTaker>) {
     this.#text = text;
@@ -114,170 +91,141 @@ class ConfigReader {
     this.#scanner = createScanner(text, false);
   }
 
-  /**
-   * Takes the next token.
-   *
-   * @returns false at the end of the text
-   * @throws {MalformedText} when it has no place there
-   */
-  take(): boolean {
-    this.#scanner.scan();
-    const fault = TOKEN_FAULTS[this.#scanner.getTokenError()];
-    if (fault !== undefined) throw this.#malformed(fault);
-    const token = this.#scanner.getTokenValue();
-    const mark = this.#text[this.#scanner.getTokenOffset()];
-    switch (mark) {
-      case undefined:
-        if (this.#expected !== "nothing") throw this.#unexpected(mark);
-        return false;
-      case " ":
-      case "\t":
-      case "\n":
-      case "\r":
-        return true;
-      case "/":
-        if (token === mark) throw this.#malformed("invalid symbol");
-        return true;
+  *read(): Steps<unknown> {
+    this.#next();
+    const value = yield* this.#value();
+    if (this.#next() !== undefined) throw this.#malformed("end of file expected");
+    return value;
+  }
+
+  #next(): string | undefined {
+    for (;;) {
+      this.#scanner.scan();
+      const fault = TOKEN_FAULTS[this.#scanner.getTokenError()];
+      if (fault !== undefined) throw this.#malformed(fault);
+      const token = this.#scanner.getTokenValue();
+      this.#mark = this.#text[this.#scanner.getTokenOffset()];
+      switch (this.#mark) {
+        case " ":
+        case "\t":
+        case "\n":
+        case "\r":
+          continue;
+        case "/":
+          if (token === "/") throw this.#malformed("invalid symbol");
+          continue;
+        case '"':
+          this.#plain = token;
+          return this.#mark;
+        case undefined:
+        case "{":
+        case "}":
+        case "[":
+        case "]":
+        case ":":
+        case ",":
+          return this.#mark;
+      }
+      this.#plain = /[-\d]/.test(this.#mark)
+        ? Number(token)
+        : KEYWORDS.has(token)
+        ? KEYWORDS.get(token)
+        : NaN;
+      if (Number.isNaN(this.#plain)) throw this.#malformed("invalid symbol");
+      return this.#mark = "0";
+    }
+  }
+
+  /** The value that begins with the current token. */
+  *#value(): Steps<unknown> {
+    switch (this.#mark) {
       case "{":
-        if (!this.#passKnown(mark)) this.#begin(mark, createConfigObject());
-        return true;
+        return yield* this.#object();
       case "[":
-        this.#begin(mark, []);
-        return true;
-      case "}":
-      case "]":
-        this.#end(mark);
-        return true;
-      case ":":
-      case ",":
-        if (this.#expected !== (mark === ":" ? "colon" : "comma")) throw this.#unexpected(mark);
-        this.#expected = mark === ":" ? "value" : "next";
-        return true;
+        return yield* this.#list();
       case '"':
-        this.#takeText(token);
-        return true;
+        return this.#wellFormed();
+      case "0":
+        return this.#plain;
       default:
-        this.#takeLiteral(mark, token);
-        return true;
+        throw this.#malformed("value expected");
     }
   }
 
-  get #top(): Container | undefined {
-    return this.#open.at(-1);
+  #wellFormed(): string {
+    const text = String(this.#plain);
+    if (text.isWellFormed()) return text;
+    throw this.#malformed("half of a surrogate pair");
   }
 
-  get #mayBeMember(): boolean {
-    return this.#expected === "first" || this.#expected === "next";
-  }
-
-  #takeLiteral(mark: string, token: string): void {
-    const number = /[-\d]/.test(mark) ? Number(token) : NaN;
-    const value = KEYWORDS.has(token) ? KEYWORDS.get(token) : number;
-    if (Number.isNaN(value)) throw this.#malformed("invalid symbol");
-    this.#add(mark, value);
-    this.#complete(value);
-  }
-
-  #takeText(text: string): void {
-    const top = this.#top;
-    const isKey = this.#mayBeMember && isConfigObject(top?.value);
-    if (!isKey) this.#add('"', text);
-    if (!text.isWellFormed()) throw this.#malformed("half of a surrogate pair");
-    if (isKey && top !== undefined) this.#takeKey(top, text);
-    else this.#complete(text);
-  }
-
-  #takeKey(top: Container, key: string): void {
-    top.key = key;
-    this.#expected = "colon";
-    const isRepeated = Object.hasOwn(top.value, key);
-    if (!isRepeated && key !== "__proto__") return;
-    const path = formatKeyPath(
-      this.#open.map(({ value, key }) => Array.isArray(value) ? value.length - 1 : key),
-    );
-    if (isRepeated) {
-      this.problems.push(`duplicate key "${path}" in line ${this.#place().line}`);
+  *#list(): Steps<unknown[]> {
+    const list: unknown[] = [];
+    this.#checkDepth();
+    for (this.#next(); this.#mark !== "]"; this.#next()) {
+      if (this.#mark === undefined && list.length === 0) throw this.#malformed("close bracket expected");
+      this.#path.push(list.length);
+      list.push(yield* this.#value());
+      this.#path.pop();
+      if (this.#isEnd("]", "close bracket expected")) break;
     }
-    // Assigned by libraries to ordinary objects it would change their prototype.
-    if (key === "__proto__") this.problems.push(`key "${path}" is not allowed`);
+    return list;
   }
 
-  #begin(mark: string, value: ConfigObject | unknown[]): void {
-    this.#add(mark, value);
-    const start = this.#scanner.getTokenOffset();
-    if (this.#open.push({ value, start, key: "" }) > MAX_DEPTH) throw new MalformedText("nested too deeply");
-    this.#expected = "first";
-  }
-
-  #end(mark: "}" | "]"): void {
-    const isFitting = isConfigObject(this.#top?.value) === (mark === "}");
-    if (!isFitting || !this.#mayBeMember && this.#expected !== "comma") throw this.#unexpected(mark);
-    const ended = this.#open.pop();
-    const end = this.#scanner.getTokenOffset() + mark.length;
-    this.#complete(
-      ended?.value,
-      mark === "}" && ended !== undefined ? { start: ended.start, end } : undefined,
-    );
-  }
-
-  /** Passes over an entry of a large map that is known. */
-  #passKnown(mark: string): boolean {
-    const name = this.#top?.key;
-    if (this.#expected !== "value" || name === undefined) return false;
-    const end = this.#taker?.takeKnown?.(name, this.#scanner.getTokenOffset());
-    if (end === undefined) return false;
-    this.#add(mark, undefined);
-    this.#scanner.setPosition(end);
-    this.#expected = "comma";
-    return true;
-  }
-
-  /** Puts a value that has begun where it belongs. */
-  #add(mark: string, value: unknown): void {
-    const top = this.#top;
-    if (this.#expected !== "value" && !(this.#mayBeMember && Array.isArray(top?.value))) {
-      throw this.#unexpected(mark);
+  *#object(): Steps<ConfigObject> {
+    const object = createConfigObject();
+    const depth = this.#path.length;
+    const taker = depth === 1 ? this.#large.get(String(this.#path[0])) : undefined;
+    this.#checkDepth();
+    let isFirst = true;
+    for (this.#next(); this.#mark !== "}"; this.#next()) {
+      const key = this.#key(object, isFirst);
+      isFirst = false;
+      this.#path.push(key);
+      if (this.#next() !== ":") throw this.#malformed("colon expected");
+      const isObject = this.#next() === "{";
+      const start = this.#scanner.getTokenOffset();
+      const end = isObject ? taker?.takeKnown?.(key, start) : undefined;
+      if (end !== undefined) this.#scanner.setPosition(end);
+      const value = end === undefined ? yield* this.#value() : undefined;
+      if (key !== "__proto__") {
+        const range = isConfigObject(value) ? { start, end: this.#scanner.getPosition() } : undefined;
+        if (end === undefined) taker?.take(key, value, range);
+        // Of an entry of a large map, only the name is kept, to find it again.
+        object[key] = taker === undefined ? value : undefined;
+      }
+      this.#path.pop();
+      if (depth < PAUSING_DEPTH) yield;
+      if (this.#isEnd("}", "close brace expected")) break;
     }
-    if (top === undefined) this.value = value;
-    else if (Array.isArray(top.value)) top.value.push(value);
-    // Of an entry of a large map only the name is kept: it could stand there again.
-    else if (top.key !== "__proto__") top.value[top.key] = this.#taker === undefined ? value : undefined;
+    return object;
   }
 
-  #complete(value: unknown, range?: TextRange): void {
-    this.#expected = this.#open.length === 0 ? "nothing" : "comma";
-    const name = this.#top?.key;
-    if (name !== undefined && name !== "__proto__") this.#taker?.take(name, value, range);
-  }
-
-  /** Who takes what stands at this place: an entry of a large map. */
-  get #taker(): EntryTaker | undefined {
-    const [top, map, inner] = this.#open;
-    const isEntry = inner === undefined && isConfigObject(map?.value);
-    return isEntry && top !== undefined ? this.#large.get(top.key) : undefined;
-  }
-
-  /** The fault of a token in a wrong place; `undefined` is the end of the text. */
-  #unexpected(mark: string | undefined): MalformedText {
-    const isObject = isConfigObject(this.#top?.value);
-    const end = isObject ? "close brace expected" : "close bracket expected";
-    switch (this.#expected) {
-      case "value":
-        return this.#malformed("value expected");
-      case "first":
-        if (mark === undefined) return this.#malformed(end);
-        return this.#malformed(isObject && mark !== "," ? "property name expected" : "value expected");
-      case "next":
-        return this.#malformed(isObject ? "property name expected" : "value expected");
-      case "colon":
-        return this.#malformed("colon expected");
-      case "comma":
-        return this.#malformed(mark === undefined ? end : "comma expected");
-      case "nothing":
-        return this.#malformed("end of file expected");
-      default:
-        return this.#expected satisfies never;
+  #key(object: ConfigObject, isFirst: boolean): string {
+    if (this.#mark !== '"') {
+      if (isFirst && this.#mark === undefined) throw this.#malformed("close brace expected");
+      throw this.#malformed(isFirst && this.#mark === "," ? "value expected" : "property name expected");
     }
+    const key = this.#wellFormed();
+    const path = () => formatKeyPath([...this.#path, key]);
+    if (Object.hasOwn(object, key)) {
+      this.problems.push(`duplicate key "${path()}" in line ${this.#place().line}`);
+    }
+    // Libraries that assign it to ordinary objects would change their prototype.
+    if (key === "__proto__") this.problems.push(`key "${path()}" is not allowed`);
+    return key;
+  }
+
+  #checkDepth(): void {
+    if (this.#path.length >= MAX_DEPTH) throw new MalformedText("nested too deeply");
+  }
+
+  /** Reads the comma after a member, or the end of its container. */
+  #isEnd(close: "]" | "}", missing: string): boolean {
+    const mark = this.#next();
+    if (mark !== close && mark !== ",") {
+      throw this.#malformed(mark === undefined ? missing : "comma expected");
+    }
+    return mark === close;
   }
 
   #malformed(what: string): MalformedText {
@@ -285,30 +233,29 @@ class ConfigReader {
     return new MalformedText(`line ${line}, column ${column}: ${what}`);
   }
 
-  /** Where the token begins; the scanner has not counted the lines that were passed over. */
+  /** The beginning of the token. The scanner does not count the lines that were skipped. */
   #place(): { readonly line: number; readonly column: number } {
     const lines = this.#text.slice(0, this.#scanner.getTokenOffset()).split(/\r\n|\r|\n/);
     return { line: lines.length, column: (lines.at(-1) ?? "").length + 1 };
   }
 }
 
-/** A map that was checked, and where its entries stand in the text. */
+/** A checked map, and the places of its entries in the text. */
 export interface WrittenMap {
   readonly text: string;
   readonly ranges: ReadonlyMap<string, TextRange>;
   readonly entries: ConfigObject;
 }
 
-/** What a {@linkcode LargeMap} works with. */
 interface LargeMapOptions {
   readonly text: string;
-  /** The entry with its defaults, in an object of its own; nothing in it after problems, or where it is a comment. */
+  /** The entry with defaults, in an object; an empty one for an invalid entry or a comment. */
   readonly check: (name: string, entry: unknown) => ConfigObject;
-  /** The map of the text before; it was checked by the same rules, and had no problems. */
+  /** The map of the previous text, checked by the same rules and valid. */
   readonly before?: WrittenMap | undefined;
 }
 
-/** Collects the entries. */
+/** Collects the entries of a large map. */
 export class LargeMap implements EntryTaker {
   readonly #options: LargeMapOptions;
   readonly #ranges = new Map<string, TextRange>();
@@ -331,7 +278,7 @@ export class LargeMap implements EntryTaker {
     const { text, before } = this.#options;
     const range = before?.ranges.get(name);
     if (before === undefined || range === undefined) return undefined;
-    // From its brace to the one that closes it: what begins so ends there, whatever follows.
+    // From its brace to the closing one: the same text ends there, whatever follows.
     const known = before.text.slice(range.start, range.end);
     if (!text.startsWith(known, start)) return undefined;
     this.#isThere = true;
@@ -341,7 +288,7 @@ export class LargeMap implements EntryTaker {
     return end;
   }
 
-  /** The map as it is by now; `undefined` where no entry has come. */
+  /** The map so far; `undefined` without entries. */
   get written(): WrittenMap | undefined {
     if (!this.#isThere) return undefined;
     return { text: this.#options.text, ranges: this.#ranges, entries: this.#entries };

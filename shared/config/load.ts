@@ -1,6 +1,6 @@
 /**
- * Loading a config file: JSON with comments, checked strictly, every problem reported at once. A broken
- * config stops the start; nothing of it is guessed or ignored.
+ * Loads config files: JSON with comments, checked strictly, with all problems in one report. A broken config stops the
+ * start.
  *
  * ```ts
  * import assert from "node:assert/strict";
@@ -35,54 +35,39 @@ import {
 } from "./problems.ts";
 import { LargeMap, parseJsonc, type WrittenMap } from "./jsonc.ts";
 
-/** A config's kind and rules. */
+/** The kind and rules of a config. */
 export interface ConfigKind<T extends object> {
-  /** As messages name it: `signer config`. */
+  /** In messages: `signer config`. */
   readonly what: string;
-  /** Checks the config and fills in its defaults. */
   readonly schema: z.ZodType<T>;
-  /**
-   * Keys of the specification that this version refuses, as dotted paths from the top; `*` stands for any
-   * key of a map (`hosts.*.sealed_exec`).
-   */
+  /** Rejected keys of the specification, as dotted paths. `*` means any key of a map (`hosts.*.sealed_exec`). */
   readonly unsupported?: readonly string[];
   /**
-   * Maps at the top that may have very many entries, by key, each with its schema: they are checked a few entries
-   * at a time. They need a default, and no rule that looks at several entries.
+   * Maps at the top that may be very large, each with its schema. They are checked entry by entry, so they need a
+   * default, and cannot have a rule about several entries.
    */
   readonly large?: Readonly<Record<string, z.ZodType>>;
 }
 
-/** A config's text, and where it came from. */
 interface ConfigText<T extends object> extends ConfigKind<T> {
-  /** JSON with comments and trailing commas. */
   readonly text: string;
-  /** The file's name as messages show it. */
+  /** The file in messages. */
   readonly source: string;
-  /** The config that this one replaces: entries of large maps that are written as in its text are taken over. */
+  /** The replaced config: unchanged entries of large maps are reused. */
   readonly previous?: T | undefined;
 }
 
-interface ConfigFile<T extends object> extends ConfigKind<T> {
-  /** The file to read; relative to the working folder when not absolute. */
-  readonly path: string;
-}
-
 /**
- * Checks the text of a config and gives it with its defaults. Objects in the result have no prototype, so
- * that a lookup by a name that came over the network finds only what the operator wrote.
+ * Checks the text of a config and returns it with its defaults. Its objects have no prototype, so that a name from the
+ * network finds only keys of the operator.
  *
- * @throws {AppError} `invalid_config` with every problem and its key path, one a line when there are several
+ * @throws {AppError} `invalid_config` with every problem and its key path
  */
 export function parseConfig<T extends object>(config: ConfigText<T>): T {
   return finish(parseConfigSteps(config));
 }
 
-/**
- * {@linkcode parseConfig} in steps, for a service that answers requests meanwhile.
- *
- * @throws {AppError} `invalid_config` with every problem and its key path, one a line when there are several
- */
+/** Does the same in steps, for a service that answers requests meanwhile. */
 export function* parseConfigSteps<T extends object>(config: ConfigText<T>): Steps<T> {
   const { text, schema, previous } = config;
   const checks = { ...config, shape: shapeOf(schema), problems: [] };
@@ -111,20 +96,18 @@ export function* parseConfigSteps<T extends object>(config: ConfigText<T>): Step
   return head;
 }
 
-/** How the large maps of configs were written, for as long as somebody has the config. */
+/** The texts of the large maps of configs. */
 const WRITTEN = new WeakMap<
   object,
   { readonly schema: z.ZodType; readonly maps: ReadonlyMap<string, WrittenMap> }
 >();
 
-/** What a config, or a part of one, is checked by. */
 interface Checks<T extends object> extends ConfigKind<T> {
   readonly shape: Shape;
-  /** What is found wrong is appended. */
   readonly problems: string[];
 }
 
-/** Checks an entry of a map at the top of a config; the map has nothing else then, or nothing after problems. */
+/** Checks one entry of a map. @returns the map with this entry, or empty after problems */
 function checkOne(
   checks: Checks<Record<string, unknown>>,
   key: string,
@@ -137,7 +120,7 @@ function checkOne(
   return isConfigObject(checked) ? checked : createConfigObject();
 }
 
-/** The value of a config or of a part, with defaults; `undefined` after problems. */
+/** A config, or a part of one, with defaults; `undefined` after problems. */
 function check<T extends object>({ schema, shape, unsupported, problems }: Checks<T>, written: ConfigObject) {
   const value = withoutNullBlocks(withoutComments(written, shape), shape);
   for (const key of unsupported ?? []) problems.push(...takeUnsupported(value, key.split("."), []));
@@ -151,8 +134,8 @@ function check<T extends object>({ schema, shape, unsupported, problems }: Check
 }
 
 /**
- * Without the blocks at the top that are `null` and may be absent: they are not asked for. Deeper a `null` stays, and
- * is refused: a host whose `command_policy` is `null` is hardly meant to be one without rules.
+ * Removes optional blocks at the top that are `null`. A `null` further down is rejected: a host whose `command_policy` is
+ * `null` is hardly meant to have no rules.
  */
 function withoutNullBlocks(value: ConfigObject, shape: Shape): ConfigObject {
   const copy = createConfigObject();
@@ -164,21 +147,15 @@ function withoutNullBlocks(value: ConfigObject, shape: Shape): ConfigObject {
   return copy;
 }
 
-/**
- * Reads and checks a config file.
- *
- * @throws {AppError} `invalid_config` when it cannot be read, is not UTF-8, or has any problem
- */
-export async function loadConfig<T extends object>(config: ConfigFile<T>): Promise<T> {
+/** Reads and checks a config file. @throws {AppError} `invalid_config` */
+export async function loadConfig<T extends object>(
+  config: ConfigKind<T> & { readonly path: string },
+): Promise<T> {
   const source = config.path;
   return parseConfig({ ...config, source, text: await readConfigText(source, config.what) });
 }
 
-/**
- * Reads the text of a config file.
- *
- * @throws {AppError} `invalid_config` when it cannot be read or is not UTF-8
- */
+/** Reads the text of a config file. @throws {AppError} `invalid_config` */
 export async function readConfigText(path: string, what: string): Promise<string> {
   try {
     return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(await readRegularFile(path));
@@ -199,10 +176,7 @@ function invalid(
   return new AppError("invalid_config", message, { cause });
 }
 
-/**
- * Removes an unsupported key wherever it stands, so that it is reported as such and not as unknown. Empty, `null`
- * and `false` ask for nothing.
- */
+/** Removes an unsupported key, so that it is not reported as unknown. Empty, `null` and `false` have no effect. */
 function takeUnsupported(object: ConfigObject, keys: readonly string[], parent: KeyPath): readonly string[] {
   const [key, ...rest] = keys;
   if (key === undefined) return [];
@@ -217,7 +191,6 @@ function takeUnsupported(object: ConfigObject, keys: readonly string[], parent: 
   });
 }
 
-/** The schema's result is made of ordinary objects, fresh from the parse; a map among them must not inherit. */
 function withoutPrototypes(value: unknown): void {
   if (typeof value !== "object" || value === null) return;
   if (Object.getPrototypeOf(value) === Object.prototype) Object.setPrototypeOf(value, null);

@@ -1,13 +1,10 @@
 /**
- * What the schema finds wrong with a config, in words for the operator who has to mend it.
+ * Problems of a config in words for its operator, and the shape of a schema.
  *
  * @module
  */
 import * as z from "@zod/zod";
 import { formatKeyPath, type KeyPath } from "../text.ts";
-
-/** One finding of the schema; several for an object with several unknown keys. */
-type SchemaIssue = z.core.$ZodIssue;
 
 const EXPECTED: Readonly<Record<string, string>> = {
   string: "a string",
@@ -19,8 +16,8 @@ const EXPECTED: Readonly<Record<string, string>> = {
   record: "an object",
 };
 
-/** The messages of one finding, each with the path of its key. `value` is what was checked. */
-export function describeIssue(issue: SchemaIssue, value: unknown, shape: Shape): readonly string[] {
+/** The messages of one issue, each with the path of its key. `value` is the checked value. */
+export function describeIssue(issue: z.core.$ZodIssue, value: unknown, shape: Shape): readonly string[] {
   if (issue.code === "unrecognized_keys") {
     const known = Object.keys(shapeAt(shape, issue.path)?.properties ?? {});
     return issue.keys.map((key) => describeUnknownKey(issue.path, key, known));
@@ -38,8 +35,8 @@ function describeUnknownKey(parent: KeyPath, key: string, known: readonly string
   return `unknown key "${formatKeyPath([...parent, key])}"${hint}`;
 }
 
-/** Shows the value only where it is a number or one of a fixed set: elsewhere it may be a secret out of place. */
-function describeValue(issue: SchemaIssue, found: unknown): string {
+/** Shows only numbers and values of fixed sets. Another value may be a misplaced secret. */
+function describeValue(issue: z.core.$ZodIssue, found: unknown): string {
   switch (issue.code) {
     case "invalid_type":
       return `must be ${EXPECTED[issue.expected] ?? issue.expected}, is ${describeKind(found)}`;
@@ -85,7 +82,7 @@ function valueAt(value: unknown, path: KeyPath): unknown {
   return node;
 }
 
-/** One node of a schema: the part of JSON Schema that configs use. */
+/** One node of a schema: the used part of JSON Schema. */
 export interface Shape {
   readonly type?: string;
   readonly description?: string;
@@ -96,7 +93,6 @@ export interface Shape {
   readonly maximum?: number;
   readonly properties?: Readonly<Record<string, Shape>>;
   readonly required?: readonly string[];
-  /** The values of a map; a struct has `false` or nothing. */
   readonly additionalProperties?: Shape | boolean;
   readonly items?: Shape;
   readonly anyOf?: readonly Shape[];
@@ -104,7 +100,7 @@ export interface Shape {
 
 const SHAPES = new WeakMap<z.ZodType, Shape>();
 
-/** The shape of what a schema accepts, before its transforms; made once. */
+/** The shape of the input of a schema, made once. */
 export function shapeOf(schema: z.ZodType): Shape {
   const known = SHAPES.get(schema);
   if (known !== undefined) return known;
@@ -113,13 +109,13 @@ export function shapeOf(schema: z.ZodType): Shape {
   return shape;
 }
 
-/** The shape of a map's values, or `undefined` when the node is not a map. */
+/** The shape of a map's values; `undefined` if the node is no map. */
 export function mapValues(shape: Shape): Shape | undefined {
   if (shape.properties !== undefined || typeof shape.additionalProperties !== "object") return undefined;
   return shape.additionalProperties;
 }
 
-/** The shape of a member of a struct or map, or of an entry of a list; `undefined` when the node has none such. */
+/** The shape at a path below a node, if the schema has one. */
 export function shapeAt(shape: Shape | undefined, path: KeyPath): Shape | undefined {
   const [key, ...rest] = path;
   if (key === undefined || shape === undefined) return shape;
@@ -136,13 +132,13 @@ function memberShape(shape: Shape, key: PropertyKey): Shape | undefined {
   return Object.hasOwn(shape.properties, key) ? shape.properties[String(key)] : undefined;
 }
 
-/** The candidate that differs by few letters only, or by case and separators; `undefined` when none is close. */
+/** The candidate that differs only by few letters, or by case and separators. */
 export function nearMiss(name: string, candidates: readonly string[]): string | undefined {
   const bare = (text: string) => text.toLowerCase().replace(/[-_]/g, "");
   const limit = name.length < 4 ? 1 : 2;
   let best: { readonly candidate: string; readonly distance: number } | undefined;
   for (const candidate of candidates) {
-    // Very long names are not worth the quadratic comparison.
+    // The comparison takes quadratic time.
     const distance = name.length > 64
       ? Infinity
       : bare(name) === bare(candidate)
@@ -168,17 +164,16 @@ function editDistance(a: string, b: string): number {
 }
 
 /**
- * A copy of a config without its comment keys and without maps that are `null` (the same as absent).
+ * A copy of a config without comment keys, and without maps that are `null`.
  *
- * In a struct, whose keys are known, every `_` key but `_default` is a comment. In a map, whose keys are the
- * operator's names, a `_` key may be a real entry; dropping it would drop a rule unseen. There only a key
- * that ends in `_comment` or `_example`, or a plain text or number where the map holds more than that, is a
- * comment. What is not a comment is checked like everything else.
+ * In a struct, every `_` key but `_default` is a comment. In a map, a `_` key may be an entry of the operator, and
+ * dropping it could drop a rule. There, only a key that ends in `_comment` or `_example` is a comment, or a plain text or
+ * number in a map of objects or lists.
  */
 export function withoutComments(value: ConfigObject, shape: Shape): ConfigObject {
   const node = objectShape(shape);
   const entryShape = mapValues(node);
-  // Of a value that may be anything nothing is known to be a comment.
+  // A value of any shape has no known comments.
   if (entryShape === undefined && node.properties === undefined) return value;
   const copy = createConfigObject();
   for (const [key, member] of Object.entries(value)) {
@@ -196,7 +191,6 @@ function strip(value: unknown, shape: Shape | undefined): unknown {
   return isConfigObject(value) ? withoutComments(value, shape) : value;
 }
 
-/** Of a choice, the branch that an object belongs to. */
 function objectShape(shape: Shape): Shape {
   return shape.anyOf?.find((branch) => branch.type === "object") ?? shape;
 }
@@ -212,7 +206,7 @@ function isMapComment(key: string, member: unknown, entry: Shape): boolean {
   return holdsMore && (typeof member !== "object" || member === null);
 }
 
-/** An object of a config. It has no prototype, so that a key such as `constructor` is never found by accident. */
+/** An object of a config, without prototype, so that a lookup of `constructor` finds nothing. */
 export interface ConfigObject {
   [key: string]: unknown;
 }
@@ -222,7 +216,7 @@ export function createConfigObject(): ConfigObject {
   return Object.create(null);
 }
 
-/** Whether a value of a config is an object, and not a list or `null`. */
+/** Whether a value is an object, and neither a list nor `null`. */
 export function isConfigObject(value: unknown): value is ConfigObject {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }

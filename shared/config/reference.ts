@@ -1,33 +1,17 @@
 /**
- * The reference page of a config, from its schema: key, type, default and meaning as a Markdown table.
- *
- * ```ts
- * import assert from "node:assert/strict";
- * import * as z from "@zod/zod";
- * import { describeConfig } from "@gateway/shared/config";
- *
- * const schema = z.strictObject({ listen: z.string().default(":1").describe("address of the listener") });
- * const page = describeConfig({ title: "demo.json", schema });
- * assert.match(page, /\| `listen` \| string \| `":1"` \| address of the listener \|/);
- * ```
+ * The reference page of a config from its schema: a Markdown table of key, type, default and meaning.
  *
  * @module
  */
 import type * as z from "@zod/zod";
 import { mapValues, type Shape, shapeOf } from "./problems.ts";
 
-interface ConfigReference {
-  readonly title: string;
-  /** The schema of the whole config, with a description for each key. */
-  readonly schema: z.ZodType;
-}
-
-/** The page: a heading and one row for each key, with `<name>` for a key of the operator's choice, `[]` for an entry. */
-export function describeConfig({ title, schema }: ConfigReference): string {
-  const rows = describeMembers(shapeOf(schema), "");
-  return [`# ${title}`, "", "| Key | Type | Default | Meaning |", "|---|---|---|---|", ...rows, ""].join(
-    "\n",
-  );
+/** A heading, and one row for each key, with `<name>` for a key of the operator's choice, and `[]` for an entry. */
+export function describeConfig(
+  { title, schema }: { readonly title: string; readonly schema: z.ZodType },
+): string {
+  const head = [`# ${title}`, "", "| Key | Type | Default | Meaning |", "|---|---|---|---|"];
+  return [...head, ...describeMembers(shapeOf(schema), ""), ""].join("\n");
 }
 
 function describeMembers(shape: Shape, path: string): readonly string[] {
@@ -41,7 +25,7 @@ function describeMembers(shape: Shape, path: string): readonly string[] {
   });
 }
 
-/** Entries that are plain values need no row of their own: the type of the map or list says what they are. */
+/** Plain entries have no rows: the type of the map or list describes them. */
 function describeNested(shape: Shape, path: string): readonly string[] {
   return shape.type === "object" || shape.type === "array" ? describeMembers(shape, path) : [];
 }
@@ -52,8 +36,9 @@ function describeKey(path: string, shape: Shape, isRequired: boolean): string {
     : shape.default === undefined
     ? ""
     : code(JSON.stringify(shape.default));
-  const cells = [code(path), describeType(shape), fallback, escapeHtml(shape.description ?? "")];
-  return `| ${cells.map(escapeCell).join(" | ")} |`;
+  const meaning = (shape.description ?? "").replaceAll("&", "&amp;").replaceAll("<", "&lt;");
+  const cells = [code(path), describeType(shape), fallback, meaning];
+  return `| ${cells.map((cell) => cell.replaceAll("|", "\\|").replaceAll("\n", " ")).join(" | ")} |`;
 }
 
 function describeType(shape: Shape): string {
@@ -67,7 +52,7 @@ function describeType(shape: Shape): string {
 }
 
 function describeRange({ minimum, maximum }: Shape): string {
-  // The bounds of an exact integer are nobody's decision.
+  // Without the bounds of an exact integer.
   const low = minimum === undefined || minimum <= Number.MIN_SAFE_INTEGER ? undefined : minimum;
   const high = maximum === undefined || maximum >= Number.MAX_SAFE_INTEGER ? undefined : maximum;
   if (low !== undefined && high !== undefined) return `, ${low} to ${high}`;
@@ -77,12 +62,4 @@ function describeRange({ minimum, maximum }: Shape): string {
 
 function code(text: string): string {
   return `\`${text}\``;
-}
-
-function escapeHtml(text: string): string {
-  return text.replaceAll("&", "&amp;").replaceAll("<", "&lt;");
-}
-
-function escapeCell(text: string): string {
-  return text.replaceAll("|", "\\|").replaceAll("\n", " ");
 }

@@ -1,37 +1,25 @@
 /**
- * The `signer` block of a service that asks a signer: where it is, and who the service is to it.
- *
- * ```ts
- * import assert from "node:assert/strict";
- * import { signerClientConfig } from "@gateway/shared/config";
- *
- * assert.equal(signerClientConfig.safeParse({ url: "http://127.0.0.1" }).success, false);
- * ```
+ * The `signer` block of a config: the address of the signer, and the identity of the service.
  *
  * @module
  */
 import * as z from "@zod/zod";
 
-/** How a service reaches the signer. */
+/** The address of the signer, and PEM files. */
 export interface SignerClientConfig {
-  /** `https://host:port`; absent where there are several. */
   readonly url?: string;
-  /** Of several that share a database, each `https://host:port`. */
+  /** Instead of `url`, several signers that share a database. */
   readonly urls?: readonly string[];
-  /** PEM file with the service's certificate; its CN is who the service is. */
   readonly client_cert: string;
-  /** PEM file with the service's private key. */
   readonly client_key: string;
-  /** PEM file with the CA that signed the signer's certificate. */
   readonly ca: string;
 }
 
 const path: z.ZodType<string> = z.string().min(1);
 const url = z.url({ protocol: /^https$/, error: "must be an https:// URL" });
-/** Each is looked at every second. */
+/** Each is probed every second. */
 const MOST_URLS = 16;
 
-/** The keys of the block, each with its check. */
 interface SignerClientShape {
   readonly url: z.ZodExactOptional<z.ZodURL>;
   readonly urls: z.ZodExactOptional<z.ZodArray<z.ZodURL>>;
@@ -40,7 +28,7 @@ interface SignerClientShape {
   readonly ca: z.ZodType<string>;
 }
 
-/** The keys of the block, for a block that has more; {@linkcode findUrlProblems} belongs to them. */
+/** The keys of the block, for a block with more keys. It needs {@linkcode findUrlProblems}, too. */
 export const SIGNER_CLIENT_SHAPE: SignerClientShape = {
   url: url.exactOptional().describe("https://host:port of the signer"),
   urls: z.array(url).min(1).max(MOST_URLS).exactOptional().describe(
@@ -51,7 +39,7 @@ export const SIGNER_CLIENT_SHAPE: SignerClientShape = {
   ca: path.describe("PEM file, the CA that signed the signer's certificate"),
 };
 
-/** What is wrong with which signers a block names: each with its key, empty for the block. */
+/** Problems of the addresses, each with its key; empty for the block. */
 export function findUrlProblems(
   { url, urls }: Pick<SignerClientConfig, "url" | "urls">,
 ): readonly (readonly [string, string])[] {
@@ -63,7 +51,7 @@ export function findUrlProblems(
   return problems;
 }
 
-/** Checks a {@linkcode SignerClientConfig}; unknown keys are refused. */
+/** Checks a block. Unknown keys are rejected. */
 export const signerClientConfig: z.ZodType<SignerClientConfig> = z.strictObject(SIGNER_CLIENT_SHAPE)
   .superRefine((signer, context) => {
     for (const [key, message] of findUrlProblems(signer)) {
@@ -71,7 +59,7 @@ export const signerClientConfig: z.ZodType<SignerClientConfig> = z.strictObject(
     }
   });
 
-/** All that may be asked, one where there is one. */
+/** The addresses of all signers. */
 export function signerUrls({ url, urls }: Pick<SignerClientConfig, "url" | "urls">): readonly string[] {
   return urls ?? (url === undefined ? [] : [url]);
 }

@@ -1,25 +1,16 @@
 /**
- * Files that may be absent or out of reach: what stands in the way, in the words that operators are told.
- *
- * ```ts ignore
- * import { ifThere, readNamedFile } from "@gateway/shared/files";
- *
- * const seed = await readNamedFile("audit_key", "/etc/gateway/audit.seed");
- * const isOld = await ifThere(Deno.stat("/etc/gateway/backup")) !== undefined;
- * ```
+ * Files: bounded reads, locks, exposed modes, and failures in words for operators.
  *
  * @module
  */
-import type { Stats } from "node:fs";
 import { constants, type FileHandle, open } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import { AppError, errorText } from "../errors.ts";
-import { describeExposure, type UsedFile } from "./exposed_files.ts";
 import { quoteText } from "../text.ts";
 
-/** Why a file could not be read, or its bytes not be taken for text. */
+/** Why a file could not be read or decoded. */
 export function describeReadFailure(cause: unknown): string {
-  // What a strict TextDecoder throws.
+  // A strict TextDecoder throws it.
   if (cause instanceof TypeError) return "the file is not valid UTF-8";
   if (cause instanceof Deno.errors.NotFound) return "no such file";
   if (cause instanceof Deno.errors.IsADirectory) return "it is a folder, not a file";
@@ -28,20 +19,15 @@ export function describeReadFailure(cause: unknown): string {
   return errorText(cause);
 }
 
-/** Larger than what any file has that is read whole. */
 const MAX_FILE_BYTES = 256 * 1024 * 1024;
-/** Neither does a pipe's other end have to be there, nor becomes a terminal that of this process. */
-const AT_ONCE = constants.O_NONBLOCK | constants.O_NOCTTY;
 const CHUNK_BYTES = 65_536;
 
-/** How a file is opened. */
+/** How a file is opened. By default its last path component may be a symbolic link. */
 export interface OpenFileOptions {
   readonly write?: boolean;
-  /** Whether the last part of its path may be a symbolic link; true by default. */
   readonly followLinks?: boolean;
 }
 
-/** What the operating system calls it, as {@linkcode Deno.errors}. */
 const ERRORS: Readonly<Record<string, new (message: string, options: ErrorOptions) => Error>> = {
   ENOENT: Deno.errors.NotFound,
   EACCES: Deno.errors.PermissionDenied,
@@ -51,32 +37,41 @@ const ERRORS: Readonly<Record<string, new (message: string, options: ErrorOption
 };
 
 /**
- * Opens a file that is there, in a folder that others may write: opening a pipe would wait for its other end for ever,
- * and a device may never end. What is open is looked at, not what has the name: that may be another one a moment later.
- * What the caller hands over itself (`<(zcat …)`) may be a pipe.
+ * Opens an existing file, also in a directory where other users may write. Opening a pipe of theirs would wait without
+ * end, and reading a device could, so the opened file is checked. Only a file that the caller hands over (`<(zcat …)`)
+ * may be a pipe.
  *
- * @throws {AppError} `invalid_config` that says what it is instead; otherwise what the operating system reports, as one
- *   of {@linkcode Deno.errors}
+ * @throws {AppError} `invalid_config` for other kinds of files; otherwise one of {@linkcode Deno.errors}
  */
 export async function openFile(
   path: string,
   { write = false, followLinks = true }: OpenFileOptions = {},
 ): Promise<FileHandle> {
-  if (isHandedOver(path)) return await open(path);
+  if (/^\/dev\/(?:fd\/\d+|stdin)$/.test(path)) return await open(path);
   const flags = (write ? constants.O_RDWR : constants.O_RDONLY) | (followLinks ? 0 : constants.O_NOFOLLOW);
-  const file = await open(path, flags | AT_ONCE).catch((cause) => {
+  // Without O_NOCTTY, a terminal would become the terminal of this process.
+  const file = await open(path, flags | constants.O_NONBLOCK | constants.O_NOCTTY).catch((cause) => {
     throw describeOpenFailure(cause);
   });
   try {
-    refuseSpecial(await file.stat());
-    return file;
+    const found = await file.stat();
+    if (found.isFile()) return file;
+    if (found.isDirectory()) throw new Deno.errors.IsADirectory("it is a folder, not a file");
+    throw new AppError("invalid_config", `it is ${found.isFIFO() ? "a pipe" : "a device"}, not a file`);
   } catch (error) {
     await file.close();
     throw error;
   }
 }
 
-/** The bytes of a file from an offset on, by default from where it was read last; a chunk is valid until the next. */
+function describeOpenFailure(cause: unknown): unknown {
+  if (!(cause instanceof Error) || !("code" in cause)) return cause;
+  if (cause.code === "ENXIO") return new AppError("invalid_config", "it is a socket, not a file", { cause });
+  const known = ERRORS[String(cause.code)];
+  return known === undefined ? cause : new known(cause.message, { cause });
+}
+
+/** The bytes from an offset, by default from the current position. A chunk is valid until the next one is read. */
 export async function* readChunks(file: FileHandle, start?: number): AsyncGenerator<Uint8Array> {
   const buffer = new Uint8Array(CHUNK_BYTES);
   for (let offset = start;;) {
@@ -87,7 +82,7 @@ export async function* readChunks(file: FileHandle, start?: number): AsyncGenera
   }
 }
 
-/** As many bytes of a file from an offset on; fewer where it ends. */
+/** This number of bytes from an offset; fewer at the end of the file. */
 export async function readAt(
   file: FileHandle,
   start: number,
@@ -103,11 +98,7 @@ export async function readAt(
   return bytes.subarray(0, filled);
 }
 
-/**
- * Reads a file of at most 256 MiB.
- *
- * @throws as {@linkcode openFile}
- */
+/** Reads a file of at most 256 MiB. @throws as {@linkcode openFile} does */
 export async function readRegularFile(path: string): Promise<Uint8Array<ArrayBuffer>> {
   await using file = await openFile(path);
   const { size } = await file.stat();
@@ -117,55 +108,35 @@ export async function readRegularFile(path: string): Promise<Uint8Array<ArrayBuf
   return new Uint8Array(await file.readFile());
 }
 
-/** Its text; bytes that are not UTF-8 become U+FFFD. @throws as {@linkcode readRegularFile} */
+/** Reads the text of a file. Invalid UTF-8 becomes U+FFFD. @throws as {@linkcode openFile} does */
 export async function readRegularText(path: string): Promise<string> {
   return new TextDecoder("utf-8", { ignoreBOM: true }).decode(await readRegularFile(path));
 }
 
-/** Whether it is what a shell has made for this process: `<(…)`, `/dev/stdin`. */
-function isHandedOver(path: string): boolean {
-  return /^\/dev\/(?:fd\/\d+|stdin)$/.test(path);
-}
-
-function refuseSpecial(file: Stats): void {
-  if (file.isFile()) return;
-  if (file.isDirectory()) throw new Deno.errors.IsADirectory("it is a folder, not a file");
-  throw new AppError("invalid_config", `it is ${file.isFIFO() ? "a pipe" : "a device"}, not a file`);
-}
-
-function describeOpenFailure(cause: unknown): unknown {
-  if (!(cause instanceof Error) || !("code" in cause)) return cause;
-  // What no open() can reach.
-  if (cause.code === "ENXIO") return new AppError("invalid_config", "it is a socket, not a file", { cause });
-  const known = ERRORS[String(cause.code)];
-  return known === undefined ? cause : new known(cause.message, { cause });
-}
-
 /**
- * Reads a file that a config names.
+ * Reads a file that the config names under `key`.
  *
- * @param key the config key that names it, for the message
- * @throws {AppError} `invalid_config` with the path and why
+ * @throws {AppError} `invalid_config` with the path and the reason
  */
 export async function readNamedFile(key: string, path: string): Promise<Uint8Array<ArrayBuffer>> {
   try {
     return await readRegularFile(path);
   } catch (cause) {
-    // The permissions come from the config that the process was started with.
-    const mend = cause instanceof Deno.errors.NotCapable
+    // The permissions of a process come from the config at its start.
+    const fix = cause instanceof Deno.errors.NotCapable
       ? `; a new path under "${dirname(resolve(path))}" needs a restart`
       : "";
-    const message = `Cannot read ${key} ${quoteText(path)}: ${describeReadFailure(cause)}${mend}`;
+    const message = `Cannot read ${key} ${quoteText(path)}: ${describeReadFailure(cause)}${fix}`;
     throw new AppError("invalid_config", message, { cause });
   }
 }
 
-/** The text of such a file; bytes that are not UTF-8 become U+FFFD. @throws {AppError} as {@linkcode readNamedFile} */
+/** Reads the text of a file that the config names. @throws {AppError} as {@linkcode readNamedFile} does */
 export async function readNamedText(key: string, path: string): Promise<string> {
   return new TextDecoder().decode(await readNamedFile(key, path));
 }
 
-/** What an access to a file gives; `undefined` when there is no such file. Every other failure is passed on. */
+/** The result of an access to a file; `undefined` if the file does not exist. */
 export async function ifThere<T>(access: Promise<T>): Promise<T | undefined> {
   try {
     return await access;
@@ -175,15 +146,101 @@ export async function ifThere<T>(access: Promise<T>): Promise<T | undefined> {
   }
 }
 
-/** What to tell an operator of those files that other users may read or write; an empty path stands for no file. */
+/**
+ * Locks a file until the process ends or releases it, so that one program at a time edits it. The lock is on the file
+ * itself, which needs no rights to another file.
+ *
+ * @returns `undefined` if another process has the lock, or has replaced the file
+ */
+export async function tryLockFile(path: string): Promise<Disposable | undefined> {
+  const file = await Deno.open(path, { read: true });
+  return await lockOf(file, async () => {
+    const [opened, there] = [await file.stat(), await ifThere(Deno.stat(path))];
+    return there !== undefined && opened.dev === there.dev && opened.ino === there.ino;
+  });
+}
+
+/** Locks an open file if it passes a check; closes it with the lock, or without success. */
+export async function lockOf(
+  file: Deno.FsFile,
+  check: () => Promise<boolean>,
+): Promise<Disposable | undefined> {
+  try {
+    if (await file.tryLock(true) && await check()) {
+      return {
+        [Symbol.dispose]() {
+          try {
+            // Between fork and exec, a child has a copy of the descriptor, so closing alone would keep the lock.
+            file.unlockSync();
+          } finally {
+            file.close();
+          }
+        },
+      };
+    }
+  } catch (error) {
+    file.close();
+    throw error;
+  }
+  file.close();
+  return undefined;
+}
+
+const MAY_WRITE = 0o022;
+
+/**
+ * The uses of a file: others must not read a `secret`; a group may read a `config`, and everyone may read a file that a
+ * service relies on. A group may also read a secret of root's, because a service of another user could not otherwise.
+ */
+const USES = {
+  secret: { fix: "chmod 600 mends that", read: (uid: number | null) => uid === 0 ? 0o004 : 0o044 },
+  config: { fix: "chmod 640 mends that", read: () => 0o004 },
+  relied_on: { fix: "chmod go-w mends that", read: () => 0 },
+};
+
+/** A file, the config key that names it (an empty path means no file), and its use. */
+export interface UsedFile {
+  readonly key: string;
+  readonly path: string;
+  readonly use: keyof typeof USES;
+}
+
+/** Mode with file type, and owner, as `stat` gives them. */
+interface FileMode {
+  readonly mode: number | null;
+  readonly uid: number | null;
+}
+
+/** Describes a file that others may read or write; `undefined` if its mode is right. */
+export function describeExposure({ key, path, use }: UsedFile, file: FileMode): string | undefined {
+  const { mode, uid } = file;
+  if (mode === null) return undefined;
+  const may = [
+    ...((mode & USES[use].read(uid)) === 0 ? [] : ["read"]),
+    ...(mayOthersWrite(file) ? ["write"] : []),
+  ].join(" and ");
+  if (may === "") return undefined;
+  return `${key} ${quoteText(path)}: other users may ${may} it (mode ${formatMode(mode)}); ${USES[use].fix}`;
+}
+
+/** Whether group or others may write to a file. */
+export function mayOthersWrite({ mode }: FileMode): boolean {
+  return mode !== null && (mode & MAY_WRITE) !== 0;
+}
+
+/** The permission bits in the notation of `chmod`. */
+export function formatMode(mode: number): string {
+  return (mode & 0o7777).toString(8).padStart(4, "0");
+}
+
+/** Describes the files that others may read or write. */
 export async function findExposedFiles(files: readonly UsedFile[]): Promise<readonly string[]> {
   const found = await Promise.all(files.map(async (file) => {
     if (file.path === "") return [];
     try {
-      const exposure = describeExposure(file, await Deno.stat(file.path));
-      return exposure === undefined ? [] : [exposure];
+      return describeExposure(file, await Deno.stat(file.path)) ?? [];
     } catch {
-      // Not there yet, or out of reach: whoever uses the file says so.
+      // The program that uses the file reports it.
       return [];
     }
   }));

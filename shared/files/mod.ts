@@ -5,12 +5,12 @@
  */
 
 export { findLeft, followLink, removeLeft, writeFileAtomic } from "./atomic_file.ts";
-export { tryLockFile } from "./edit_lock.ts";
-export { describeExposure, formatMode, mayOthersWrite, type UsedFile } from "./exposed_files.ts";
 export {
   describeReadFailure,
   findExposedFiles,
+  formatMode,
   ifThere,
+  mayOthersWrite,
   openFile,
   readAt,
   readChunks,
@@ -18,4 +18,6 @@ export {
   readNamedText,
   readRegularFile,
   readRegularText,
+  tryLockFile,
+  type UsedFile,
 } from "./files.ts";

@@ -1,78 +1,93 @@
 /**
- * The connections of a listener: who may have one, how long a peer may take to say who it is, and which of them
- * carry a request just now, so that closing the listener waits for those and for no others.
+ * The connections of a listener, and the exchanges on them: one request, one answer.
  *
  * @module
  */
-import type { ServerResponse } from "node:http";
+import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
-import type { Clock } from "../clock.ts";
-import ipaddr from "ipaddr.js";
+import type { Duplex } from "node:stream";
+import { systemClock } from "../clock.ts";
+import { AppError, type ErrorCode } from "../errors.ts";
+import { stringifyJson } from "../json.ts";
+import { inRequest, outsideRequests, REQUEST_ID_HEADER } from "../service/request_context.ts";
+import { type ConnectionLimits, ConnectionRoom, type Standing } from "./limits.ts";
+import { Client, sendResponse, toRequest } from "./messages.ts";
+import { codeOf, describeProblem, type Problem, problemResponse, STATUS } from "./problem.ts";
+
+/** The peers of a listener: by certificate, or unknown. */
+export interface Peers<Peer> {
+  /** Called once for each connection, before its first request. */
+  begin(socket: Socket): Standing;
+  /** @throws {AppError} `unauthenticated` if requests of this peer are rejected */
+  identify(socket: Duplex, connections: Connections): Peer;
+  /** Called when the trusted CAs change: no peer stays identified. */
+  forget?(): void;
+}
+
+/** The handler of a listener, and its reports. */
+export interface ExchangeOptions<Peer> {
+  /** Answers a request. Its errors become problem responses. */
+  readonly handler: (request: Request, peer: Peer) => Response | Promise<Response>;
+  /** Called for each failure with status 500 or above. The response carries the same request id. */
+  readonly onError: (error: unknown, requestId: string) => void;
+  readonly onAnswer?: (status: number, code: ErrorCode | undefined) => void;
+  /** The page for browsers without a valid certificate. */
+  readonly unauthenticatedPage?: (problem: Problem) => Response;
+  /** Whether long responses are sent in pieces, as fast as the client reads; false by default. */
+  readonly isPaced?: boolean;
+}
 
 interface Connection {
   readonly socket: Socket;
-  /** Aborted when its peer has identified itself or sent the headers of a request: it ends the connection otherwise. */
+  /** Ends the time limit for identification. */
   readonly identified: AbortController;
-  /** To the newest request; answers leave in the order of the requests, so that it is the last to end. */
+  /** The response to the newest request. Responses leave in the order of the requests. */
   lastAnswer?: ServerResponse;
-  /** Requests that have not been answered. */
   unanswered: number;
-  /** Whether an answer has said that it is the last. */
+  /** A response has announced the end of the connection. */
   isClosing: boolean;
-  /** Whether its next answer is to be the last. */
+  /** The next response is the last. */
   isRetired: boolean;
 }
 
-/**
- * Requests that a client may send on a connection before the first of them is answered (pipelining). No client
- * that we know sends more than one; without a bound, one connection could have any number handled at once.
- */
+/** The most pipelined requests: without a limit, one connection could start any number of handlers. */
 const MAX_UNANSWERED = 16;
 
-/** How long what a client still sends is dropped after the last answer. */
+/** For this time, the server reads and drops what a client still sends after the last response. */
 const LINGER_MS = 1000;
 
 /**
- * A connection's time is waited for in so many parts. While the event loop is blocked, what the peer sends is not read:
- * one late timer then costs the peer one part of its time, not all of it.
+ * A time limit runs in this number of parts. A blocked event loop does not read what a peer has sent, so one late timer
+ * costs the peer one part only.
  */
 const WAIT_PARTS = 10;
 
-/** Given to every timer that is no longer needed: an error would be made with a stack that nobody reads. */
+/** The abort reason of timers: creating an error with its stack would be slow. */
 const OVER = "over";
 
-/** The bounds of {@linkcode Connections}. */
-interface ConnectionsOptions extends ConnectionLimits {
-  readonly clock: Clock;
-  /** How long a stranger may take until the headers of its first request have arrived, in milliseconds. */
-  readonly identifyMs: number;
-}
-
-/** The open connections and their answers. */
+/** The open connections of a listener. */
 export class Connections {
-  readonly #clock: Clock;
   readonly #identifyMs: number;
   readonly #room: ConnectionRoom<Connection>;
-  /** By the client's address and port, because a request's socket is the TLS layer over the one accepted here. */
+  /** By address and port of the client: the TLS socket of a request is not the accepted TCP socket. */
   readonly #open = new Map<string, Connection>();
-  /** By that TLS layer, or where there is none by the socket itself. */
+  /** By the TLS socket or, without TLS, by the TCP socket. */
   readonly #begun = new WeakMap<object, Connection>();
 
-  constructor({ clock, identifyMs, ...limits }: ConnectionsOptions) {
-    this.#clock = clock;
-    this.#identifyMs = identifyMs;
+  constructor(limits: ConnectionLimits, identifyMs: number) {
     this.#room = new ConnectionRoom(limits);
+    this.#identifyMs = identifyMs;
   }
 
-  get counts(): ConnectionCounts {
+  get counts() {
     return this.#room.counts;
   }
 
-  /** To be told of every accepted connection, before its TLS handshake. */
+  /** Takes an accepted connection, before its TLS handshake. */
   add(socket: Socket): void {
     const key = keyOf(socket);
     const identified = new AbortController();
-    this.#destroyAfter(this.#identifyMs, socket, identified);
+    void destroyAfter(this.#identifyMs, socket, identified);
     const connection = { socket, identified, unanswered: 0, isClosing: false, isRetired: false };
     this.#open.set(key, connection);
     socket.on("close", () => {
@@ -82,7 +97,7 @@ export class Connections {
     this.#room.enter(connection, socket.remoteAddress ?? "")?.socket.destroy();
   }
 
-  /** To be told of every connection on which HTTP can begin: of every TLS handshake that is complete. */
+  /** Takes a connection whose TLS handshake is complete. */
   begin(socket: Socket, standing: Standing): void {
     const connection = this.#open.get(keyOf(socket));
     if (connection === undefined) return;
@@ -90,25 +105,19 @@ export class Connections {
     this.#admit(connection, standing);
   }
 
-  /** Makes the peer of a connection a known one; where there is no room for that its next answer is its last. */
+  /** Makes a peer known. Without room for it, the next response is the last. */
   trust(socket: object, name?: string): void {
     const connection = this.#begun.get(socket);
-    if (connection !== undefined) {
-      this.#admit(connection, { kind: "known", ...(name !== undefined && { name }) });
-    }
+    if (connection === undefined) return;
+    this.#admit(connection, { kind: "known", ...(name !== undefined && { name }) });
   }
 
   #admit(connection: Connection, standing: Standing): void {
-    if (standing.kind !== "stranger" && this.#room.admit(connection, standing)) {
-      connection.identified.abort(OVER);
-    }
+    if (standing.kind === "stranger" || !this.#room.admit(connection, standing)) return;
+    connection.identified.abort(OVER);
   }
 
-  /**
-   * To be told of every request.
-   *
-   * @returns whether it is to be answered; a connection with too many that are not is closed
-   */
+  /** @returns whether the request gets a response. A connection with too many open requests is closed. */
   beginRequest(socket: Socket, outgoing: ServerResponse): boolean {
     const connection = this.#begun.get(socket);
     if (connection === undefined) return true;
@@ -124,7 +133,6 @@ export class Connections {
     return true;
   }
 
-  /** Whether a connection may stay open for another request. */
   mayStay(socket: object): boolean {
     const connection = this.#begun.get(socket);
     return connection !== undefined && !connection.isClosing && !connection.isRetired &&
@@ -132,44 +140,31 @@ export class Connections {
   }
 
   /**
-   * Has a connection closed after the answer that is about to be sent. What the client still sends is read and
-   * dropped for a moment: closing over unread bytes resets the connection, and the answer may be lost with it
-   * (RFC 9112, section 9.6).
+   * Closes a connection after its next response. Input is read and dropped for a moment: closing over unread bytes
+   * resets the connection, and the client could lose the response (RFC 9112, section 9.6).
    */
   closeAfter(socket: Socket): void {
     const connection = this.#begun.get(socket);
     if (connection !== undefined) connection.isClosing = true;
-    // What `node:http` calls when the last answer is on its way.
+    // node:http calls this method after the last response.
     socket.destroySoon = () => {
       socket.end();
-      this.#destroyAfter(LINGER_MS, connection?.socket ?? socket, new AbortController());
+      void destroyAfter(LINGER_MS, connection?.socket ?? socket, new AbortController());
     };
   }
 
-  /** @param kept the socket is left alone when it is aborted, as it is when the socket closes */
-  #destroyAfter(ms: number, socket: Socket, kept: AbortController): void {
-    socket.on("close", () => kept.abort(OVER));
-    void this.#destroyInParts(ms / WAIT_PARTS, socket, kept.signal).catch(() => {});
-  }
-
-  async #destroyInParts(ms: number, socket: Socket, kept: AbortSignal): Promise<void> {
-    for (let part = 0; part < WAIT_PARTS; part++) await this.#clock.sleep(ms, kept);
-    socket.destroy();
-  }
-
-  /** The answer to the newest request of a connection, begun or not. */
   lastAnswer(socket: object): ServerResponse | undefined {
     return this.#begun.get(socket)?.lastAnswer;
   }
 
-  /** Ends all connections without a request; a server that closes ends the others after their answers. */
+  /** Closes the connections without an open request. */
   closeIdle(): void {
     for (const { socket, lastAnswer } of this.#open.values()) {
       if (lastAnswer === undefined || lastAnswer.writableFinished) socket.destroy();
     }
   }
 
-  /** Ends all connections: those that carry a request after the answer to it. */
+  /** Closes all connections: those with an open request after its response. */
   retire(): void {
     for (const connection of this.#open.values()) connection.isRetired = true;
     this.closeIdle();
@@ -184,133 +179,112 @@ function keyOf({ remoteAddress, remotePort }: Socket): string {
   return `${remoteAddress} ${remotePort}`;
 }
 
-/** A peer that has proved who it is. */
-interface KnownPeer {
-  /** `reserved`: room is kept for it beyond the others, as for operators of a service that others keep busy. */
-  readonly kind: "known" | "reserved";
-  /** Whose connections count as one peer's; absent: nobody's in particular. */
-  readonly name?: string;
+/** @param kept when aborted, the socket stays open */
+async function destroyAfter(ms: number, socket: Socket, kept: AbortController): Promise<void> {
+  socket.on("close", () => kept.abort(OVER));
+  try {
+    for (let part = 0; part < WAIT_PARTS; part++) await systemClock.sleep(ms / WAIT_PARTS, kept.signal);
+    socket.destroy();
+  } catch {
+    // The wait was aborted.
+  }
 }
 
-/** How well a peer is known. */
-export type Standing = { readonly kind: "stranger" } | KnownPeer;
+/** Answers the requests of one listener. */
+export class Exchanges<Peer> {
+  readonly #options: ExchangeOptions<Peer>;
+  readonly #connections: Connections;
+  readonly #peers: Peers<Peer>;
+  readonly #begun = new WeakSet<Duplex>();
 
-/** Connections of a listener at a time. */
-export interface ConnectionLimits {
-  /** Of peers that have not identified themselves. */
-  readonly strangers: number;
-  /** Of those, from one IPv4 address or one IPv6 network of 64 bits. */
-  readonly strangersPerSource: number;
-  readonly known: number;
-  /** So many more of `reserved` ones. */
-  readonly reserved: number;
-}
-
-/** 1,024 in all, what a process may have open at least where nobody has raised it. */
-export const DEFAULT_LIMITS: ConnectionLimits = {
-  strangers: 256,
-  strangersPerSource: 128,
-  known: 704,
-  reserved: 64,
-};
-
-/** How many connections there are, of peers that have identified themselves and of others. */
-export type ConnectionCounts = Readonly<Pick<ConnectionLimits, "strangers" | "known">>;
-
-/** Counts connections, whatever those are. */
-export class ConnectionRoom<Connection> {
-  readonly #limits: ConnectionLimits;
-  /** Strangers by where they come from, the longest unidentified first. */
-  readonly #sources = new Map<string, Set<Connection>>();
-  readonly #sourceOf = new Map<Connection, string>();
-  readonly #known = new Map<Connection, string | undefined>();
-  /** Connections by the name of a known peer. */
-  readonly #shares = new Map<string, number>();
-
-  constructor(limits: ConnectionLimits) {
-    this.#limits = limits;
+  constructor(options: ExchangeOptions<Peer>, connections: Connections, peers: Peers<Peer>) {
+    this.#options = options;
+    this.#connections = connections;
+    this.#peers = peers;
   }
 
-  /**
-   * Takes a new connection in; its peer is a stranger.
-   *
-   * Not the new one is turned away when there are too many: whoever comes to identify himself does so at once,
-   * while those who only hold a place have had theirs the longest.
-   *
-   * @returns the connection that has to go for it, and is forgotten; `undefined` when there is room
-   */
-  enter(connection: Connection, address: string): Connection | undefined {
-    const source = sourceOf(address);
-    const peers = this.#sources.get(source) ?? new Set();
-    this.#sources.set(source, peers.add(connection));
-    this.#sourceOf.set(connection, source);
-    const crowd = peers.size > this.#limits.strangersPerSource
-      ? peers
-      : this.#sourceOf.size > this.#limits.strangers
-      ? this.#largestSource()
-      : undefined;
-    const [oldest] = crowd ?? [];
-    if (oldest !== undefined) this.leave(oldest);
-    return oldest;
+  /** Takes a connection on which HTTP can begin. */
+  begin(socket: Socket): void {
+    this.#begun.add(socket);
+    this.#connections.begin(socket, this.#peers.begin(socket));
   }
 
-  /**
-   * Makes a stranger known; false when there is no room for that, and it remains a stranger.
-   *
-   * A peer gets one more connection while it has fewer than there are free ones (the dynamic threshold of Choudhury
-   * and Hahne, 1998): one alone may have half of them, two a third each, and there is room for whoever comes next.
-   */
-  admit(connection: Connection, { kind, name }: KnownPeer): boolean {
-    if (!this.#sourceOf.has(connection)) return this.#known.has(connection);
-    const { known, reserved } = this.#limits;
-    const free = known + (kind === "reserved" ? reserved : 0) - this.#known.size;
-    const own = name === undefined || kind === "reserved" ? 0 : this.#shares.get(name) ?? 0;
-    if (own >= free) return false;
-    this.leave(connection);
-    this.#known.set(connection, name);
-    if (name !== undefined) this.#shares.set(name, (this.#shares.get(name) ?? 0) + 1);
-    return true;
+  answer(message: IncomingMessage, outgoing: ServerResponse): Promise<void> {
+    const { traceparent, tracestate, [REQUEST_ID_HEADER]: id } = message.headers;
+    // The name of a span without the path, which may hold ids.
+    const incoming = { name: message.method ?? "", id, traceparent, tracestate };
+    return inRequest(incoming, (id) => this.#answer(message, outgoing, id));
   }
 
-  /** Whether a connection has room among the known ones. */
-  isKnown(connection: Connection): boolean {
-    return this.#known.has(connection);
-  }
-
-  get counts(): ConnectionCounts {
-    return { strangers: this.#sourceOf.size, known: this.#known.size };
-  }
-
-  leave(connection: Connection): void {
-    this.#leaveShare(this.#known.get(connection));
-    this.#known.delete(connection);
-    const source = this.#sourceOf.get(connection);
-    if (source === undefined) return;
-    this.#sourceOf.delete(connection);
-    const peers = this.#sources.get(source);
-    peers?.delete(connection);
-    if (peers?.size === 0) this.#sources.delete(source);
-  }
-
-  #leaveShare(name: string | undefined): void {
-    if (name === undefined) return;
-    const own = (this.#shares.get(name) ?? 0) - 1;
-    if (own > 0) this.#shares.set(name, own);
-    else this.#shares.delete(name);
-  }
-
-  #largestSource(): Set<Connection> | undefined {
-    let largest: Set<Connection> | undefined;
-    for (const peers of this.#sources.values()) {
-      if (largest === undefined || peers.size > largest.size) largest = peers;
+  async #answer(message: IncomingMessage, outgoing: ServerResponse, id: string): Promise<void> {
+    const { onAnswer, onError, isPaced = false } = this.#options;
+    const client = new Client();
+    outgoing.on("close", () => {
+      if (!outgoing.writableFinished) client.leave();
+    });
+    // An unsent response is not an error of the service. "close" follows.
+    outgoing.on("error", () => {});
+    try {
+      const response = await this.#respond(message, client, id);
+      onAnswer?.(response.status, response.status < 400 ? undefined : codeOf(response));
+      outgoing.setHeader(REQUEST_ID_HEADER, id);
+      if (this.#isLast(message, response)) {
+        this.#connections.closeAfter(message.socket);
+        outgoing.setHeader("connection", "close");
+      }
+      await sendResponse(response, outgoing, isPaced);
+    } catch (error) {
+      if (!outgoing.destroyed) onError(error, id);
+      outgoing.destroy();
     }
-    return largest;
   }
-}
 
-/** What one peer can be taken to have of the address space: an IPv4 address, or the network of an IPv6 address. */
-function sourceOf(address: string): string {
-  if (!ipaddr.isValid(address)) return address;
-  const parsed = ipaddr.process(address);
-  return parsed instanceof ipaddr.IPv6 ? parsed.parts.slice(0, 4).join(":") : parsed.toString();
+  /** Strangers, HTTP/1.0 and requests whose body was not read (an endless one, for instance) keep no connection. */
+  #isLast({ complete, httpVersionMinor, socket }: IncomingMessage, { status }: Response): boolean {
+    return !complete || httpVersionMinor === 0 || status === STATUS.unauthenticated ||
+      !this.#connections.mayStay(socket);
+  }
+
+  async #respond(message: IncomingMessage, client: Client, requestId: string): Promise<Response> {
+    const { handler, onError, unauthenticatedPage: page } = this.#options;
+    try {
+      const peer = this.#peers.identify(message.socket, this.#connections);
+      return await handler(toRequest(message, client), peer);
+    } catch (error) {
+      const response = problemResponse(error, { requestId });
+      if (response.status >= STATUS.internal) onError(error, requestId);
+      const isForBrowser = response.status === STATUS.unauthenticated && page !== undefined &&
+        message.headers.accept?.includes("text/html") === true;
+      return isForBrowser ? page(describeProblem(error, { requestId })) : response;
+    }
+  }
+
+  /** Answers input that is not an HTTP request, or is late, and closes the connection. */
+  refuse(error: Error, socket: Duplex): void {
+    const last = this.#connections.lastAnswer(socket);
+    const isInsideAnswer = last !== undefined && last.headersSent && !last.writableFinished;
+    if (!this.#begun.has(socket) || !socket.writable || isInsideAnswer) {
+      socket.destroy();
+      return;
+    }
+    // Node can call this within another caller's request.
+    const problem = outsideRequests(() => describeProblem(this.#refusalOf(error, socket)));
+    const { status, title, code } = problem;
+    this.#options.onAnswer?.(status, code);
+    const body = `${stringifyJson(problem)}\n`;
+    const head = `HTTP/1.1 ${status} ${title}\r\nContent-Type: application/problem+json\r\n` +
+      `Content-Length: ${new TextEncoder().encode(body).length}\r\nConnection: close\r\n\r\n`;
+    socket.end(head + body, () => socket.destroy());
+  }
+
+  #refusalOf(cause: Error, socket: Duplex): unknown {
+    try {
+      this.#peers.identify(socket, this.#connections);
+    } catch (unauthenticated) {
+      return unauthenticated;
+    }
+    return "code" in cause && cause.code === "ERR_HTTP_REQUEST_TIMEOUT"
+      ? new AppError("timeout", "The request did not arrive in time", { cause })
+      : new AppError("invalid_request", "The request is not well-formed HTTP", { cause });
+  }
 }

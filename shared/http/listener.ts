@@ -1,116 +1,115 @@
 /**
- * The listener under `mtls_server`, `tls_server` and `plain_server`: TLS 1.3 or none, HTTP/1.1, bounded in time and
- * number.
+ * Listeners: HTTP/1.1 with or without TLS 1.3, bounded in time and number. A listener with mutual TLS completes the
+ * handshake with every client, so that a client without a valid certificate gets an HTTP response (401) instead of a
+ * broken connection.
+ *
+ * `Deno.serve` would not do: it does not report its connections, so a client could silently hold all file handles.
  *
  * @module
  */
-import { createServer as createHttpServer, type Server } from "node:http";
+import { createServer as createHttpServer } from "node:http";
 import { createServer } from "node:https";
 import type { Socket } from "node:net";
+import type { Duplex } from "node:stream";
+import { TLSSocket } from "node:tls";
 import { systemClock, within } from "../clock.ts";
 import { AppError, type ErrorCode } from "../errors.ts";
-import {
-  type ConnectionCounts,
-  type ConnectionLimits,
-  Connections,
-  DEFAULT_LIMITS,
-  type Standing,
-} from "./connections.ts";
-import { type ExchangeOptions, Exchanges, type Peers } from "./exchange.ts";
-import { type ListenAddress, parseListenAddress } from "./listen_address.ts";
-import { checkTlsIdentity } from "./tls_material.ts";
 import type { Metrics } from "../service/metrics.ts";
-import type { Duplex } from "node:stream";
+import { hasUnseen } from "../text.ts";
+import { Connections, type ExchangeOptions, Exchanges, type Peers } from "./connections.ts";
+import { type ConnectionLimits, DEFAULT_LIMITS, type Standing } from "./limits.ts";
+import { checkTlsIdentity } from "./tls_files.ts";
 
-/** What every listener needs. */
+/** The options of every listener. */
 export interface ListenerOptions<Peer> extends ExchangeOptions<Peer> {
   readonly listen: string;
-  /** Connections at a time, by what is known of their peers; default {@linkcode DEFAULT_LIMITS}. */
+  /** Other limits than {@linkcode DEFAULT_LIMITS}. */
   readonly limits?: Partial<ConnectionLimits>;
-  /** Other limits than the defaults of {@linkcode ListenerTimeouts}. */
-  readonly timeouts?: Partial<ListenerTimeouts>;
+  /** Other time limits than {@linkcode TIMEOUTS}. */
+  readonly timeouts?: Partial<typeof TIMEOUTS>;
 }
 
-/** What every HTTPS listener needs. */
-export interface TlsServerOptions<Peer> extends ListenerOptions<Peer> {
-  /** The listener's certificate chain, PEM. */
-  readonly cert: string;
-  /** Its private key, PEM. */
-  readonly key: string;
-}
-
-/** What a listener shows of itself, and the CAs that sign peers' certificates, PEM; without: it asks for none. */
-export interface TlsCredentials {
+/** PEM texts. Without `clientCa`, the listener requests no client certificate. */
+interface TlsCredentials {
   readonly cert: string;
   readonly key: string;
   readonly clientCa?: string;
 }
 
-/** A running listener of HTTPS. */
-export interface RunningTlsListener extends RunningListener {
+/** The options of a listener with TLS. */
+export type TlsServerOptions<Peer> = ListenerOptions<Peer> & TlsCredentials;
+
+/** A listener that accepts connections. */
+export interface RunningListener extends AsyncDisposable {
+  /** With the real port if the configured port is 0. */
+  readonly address: { readonly hostname: string; readonly port: number };
+  readonly connections: () => Readonly<Record<"open" | "limits", { strangers: number; known: number }>>;
   /**
-   * Takes other credentials, from the next connection on. Open connections go on; where the CAs are others they end
-   * with the answers that are under way, so that nobody stays whom only a former one vouches for.
+   * Uses other credentials for new connections. If the CAs change, open connections end after their current responses.
    *
-   * @throws {AppError} `invalid_config` when they can't be used; those before stay in force
+   * @throws {AppError} `invalid_config` if the credentials are invalid: the previous ones stay in use
    */
   renew(tls: TlsCredentials): void;
-}
-
-/** How long a client may take, in milliseconds. */
-export interface ListenerTimeouts {
-  /**
-   * From the start of a connection until its peer has identified itself, or sent its first headers; default 5 s. It
-   * bounds the TLS handshake, too.
-   */
-  readonly identifyMs: number;
-  /** For the headers of a request; default 10 s. */
-  readonly headersMs: number;
-  /** For a whole request with its body; default 10 s. */
-  readonly requestMs: number;
-  /** Between two requests; default 60 s. */
-  readonly idleMs: number;
-  /** For the requests that are under way when the listener closes; default 10 s. */
-  readonly drainMs: number;
-}
-
-/** A running listener. */
-export interface RunningListener extends AsyncDisposable {
-  /** Where it listens, with the port that the system chose for port 0. */
-  readonly address: ListenAddress;
-  /** How many connections are open, and may be. */
-  readonly connections: () => { readonly open: ConnectionCounts; readonly limits: ConnectionLimits };
-  /** Stops accepting, lets running requests finish within the drain time, then closes what is left. */
+  /** Stops accepting connections, waits for open requests within a time limit, then closes everything. */
   close(): Promise<void>;
 }
 
-const DEFAULT_TIMEOUTS: ListenerTimeouts = {
+/** How long a client may take, in milliseconds. */
+const TIMEOUTS: Readonly<Record<`${"identify" | "headers" | "request" | "idle" | "drain"}Ms`, number>> = {
+  // From the start of a connection, TLS handshake included, to a known identity or the first headers.
   identifyMs: 5_000,
   headersMs: 10_000,
+  // For a request with its body.
   requestMs: 10_000,
+  // Between two requests.
   idleMs: 60_000,
+  // For open requests when the listener closes.
   drainMs: 10_000,
 };
 const MAX_HEADER_BYTES = 16_384;
+const ADDRESS = /^(?:\[([0-9A-Fa-f:.]+(?:%[\w.-]+)?)\]|([\w.-]*)):(\d{1,5})$/;
 
 /**
- * Starts a listener; resolves when it accepts connections.
+ * Parses `host:port`. Without a host (`:9443`) it means every IPv4 address. An IPv6 address needs brackets.
  *
- * @param tls `undefined`: it speaks plain HTTP
- * @throws {AppError} `invalid_config` when the address, the certificate, the key or the CA cannot be used
+ * @throws {AppError} `invalid_config`
  */
-export async function startListener<Peer>(
+export function parseListenAddress(text: string): { readonly hostname: string; readonly port: number } {
+  const match = ADDRESS.exec(text);
+  const port = Number(match?.[3]);
+  if (match === null || port > 65535) {
+    throw new AppError(
+      "invalid_config",
+      `Cannot use listen address ${JSON.stringify(text)}: expected host:port`,
+    );
+  }
+  return { hostname: match[1] ?? (match[2] || "0.0.0.0"), port };
+}
+
+async function startListener<Peer>(
   options: ListenerOptions<Peer>,
   peers: Peers<Peer>,
   tls: TlsCredentials | undefined,
-): Promise<RunningTlsListener> {
-  const timeouts = { ...DEFAULT_TIMEOUTS, ...options.timeouts };
+): Promise<RunningListener> {
+  const { identifyMs, headersMs, requestMs, idleMs, drainMs } = { ...TIMEOUTS, ...options.timeouts };
   const { hostname, port } = parseListenAddress(options.listen);
-  const { identifyMs } = timeouts;
   const limits = { ...DEFAULT_LIMITS, ...options.limits };
-  const connections = new Connections({ ...limits, clock: systemClock, identifyMs });
-  const exchanges = new Exchanges(options, { connections, peers });
-  const server = tls === undefined ? createHttpServer(boundsOf(timeouts)) : createTlsServer(tls, timeouts);
+  const connections = new Connections(limits, identifyMs);
+  const exchanges = new Exchanges(options, connections, peers);
+  const bounds = {
+    headersTimeout: headersMs,
+    requestTimeout: requestMs,
+    keepAliveTimeout: idleMs,
+    connectionsCheckingInterval: Math.min(1000, headersMs),
+    maxHeaderSize: MAX_HEADER_BYTES,
+  };
+  const secure = tls && createServer({
+    ...bounds,
+    ...secureContext(tls),
+    ...(tls.clientCa === undefined ? {} : { requestCert: true, rejectUnauthorized: false }),
+    ALPNProtocols: ["http/1.1"],
+  });
+  const server = secure ?? createHttpServer(bounds);
   server.on("secureConnection", (socket) => exchanges.begin(socket));
   server.on("request", (message, outgoing) => {
     if (connections.beginRequest(message.socket, outgoing)) void exchanges.answer(message, outgoing);
@@ -118,81 +117,241 @@ export async function startListener<Peer>(
   server.on("clientError", (error, socket) => exchanges.refuse(error, socket));
   server.on("connection", (socket: Socket) => {
     connections.add(socket);
-    if (tls === undefined) exchanges.begin(socket);
+    if (secure === undefined) exchanges.begin(socket);
   });
-  await listen(server, { hostname, port }, options.listen);
-  // Such as too many open files: without a listener the error would end the process.
+  await new Promise<void>((resolve, reject) => {
+    server.once("error", (cause) => {
+      reject(
+        new AppError("invalid_config", `Cannot listen on ${options.listen}: ${cause.message}`, { cause }),
+      );
+    });
+    server.listen(port, hostname, resolve);
+  });
+  // Without a listener, an error such as too many open files would end the process.
   server.on("error", (error) => options.onError(error, crypto.randomUUID()));
   const address = server.address();
-  const close = () => closeServer(server, connections, timeouts.drainMs);
+  const close = async () => {
+    const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+    connections.closeIdle();
+    await within({ clock: systemClock, ms: drainMs }, closed).catch(() => connections.closeAll());
+    await closed;
+  };
   let clientCa = tls?.clientCa;
   return {
     address: { hostname, port: typeof address === "object" ? address?.port ?? port : port },
     connections: () => ({ open: connections.counts, limits }),
     renew(next) {
-      if (!("setSecureContext" in server) || typeof server.setSecureContext !== "function") {
-        throw new TypeError("a listener without TLS");
-      }
-      server.setSecureContext(secureContext(next));
+      if (secure === undefined) throw new TypeError("a listener without TLS");
+      secure.setSecureContext(secureContext(next));
       if (next.clientCa === clientCa) return;
       clientCa = next.clientCa;
       connections.retire();
+      peers.forget?.();
     },
     close,
     [Symbol.asyncDispose]: close,
   };
 }
 
-function createTlsServer(tls: TlsCredentials, timeouts: ListenerTimeouts) {
-  return createServer({
-    ...secureContext(tls),
-    // Whoever shows no good certificate is told so by an HTTP answer, not by a broken handshake.
-    ...(tls.clientCa === undefined ? {} : { requestCert: true, rejectUnauthorized: false }),
-    ALPNProtocols: ["http/1.1"],
-    ...boundsOf(timeouts),
-  });
-}
-
-/** @throws {AppError} `invalid_config` when the credentials can't be used */
 function secureContext({ cert, key, clientCa }: TlsCredentials) {
   const ca = clientCa === undefined ? {} : { ca: clientCa };
   checkTlsIdentity({ cert, key, ...ca });
   return { cert, key, ...ca, minVersion: "TLSv1.3" } as const;
 }
 
-function boundsOf({ headersMs, requestMs, idleMs }: ListenerTimeouts) {
+/** A client known by its address only. */
+export interface UnknownPeer {
+  readonly address: string;
+  /**
+   * Call it when a request has proved its sender: the connection then stays open while there is room. Otherwise it
+   * ends after the first response. Connections of one name share the room.
+   */
+  readonly trust: (name?: string) => void;
+}
+
+function unknownPeers(): Peers<UnknownPeer> {
+  const addresses = new WeakMap<Duplex, string>();
   return {
-    headersTimeout: headersMs,
-    requestTimeout: requestMs,
-    keepAliveTimeout: idleMs,
-    connectionsCheckingInterval: Math.min(1000, headersMs),
-    maxHeaderSize: MAX_HEADER_BYTES,
+    begin(socket) {
+      addresses.set(socket, socket.remoteAddress ?? "");
+      return { kind: "stranger" };
+    },
+    identify: (socket, connections) => ({
+      address: addresses.get(socket) ?? "",
+      trust: (name) => connections.trust(socket, name),
+    }),
   };
 }
 
-function listen(server: Server, { hostname, port }: ListenAddress, shown: string): Promise<void> {
-  return new Promise((resolve, reject) => {
-    server.once("error", (cause) => {
-      reject(new AppError("invalid_config", `Cannot listen on ${shown}: ${cause.message}`, { cause }));
-    });
-    server.listen(port, hostname, resolve);
-  });
+/**
+ * Starts a listener without TLS, for loopback, private interfaces and TLS proxies. Long responses are sent in pieces.
+ *
+ * @throws {AppError} `invalid_config` if the address cannot be used
+ */
+export function startPlainServer(options: ListenerOptions<UnknownPeer>): Promise<RunningListener> {
+  return startListener({ isPaced: true, ...options }, unknownPeers(), undefined);
 }
 
-async function closeServer(server: Server, connections: Connections, drainMs: number): Promise<void> {
-  const closed = new Promise<void>((resolve) => server.close(() => resolve()));
-  connections.closeIdle();
-  await within({ clock: systemClock, ms: drainMs }, closed).catch(() => connections.closeAll());
-  await closed;
+/**
+ * Starts a TLS listener that requests no client certificate. Long responses are sent in pieces.
+ *
+ * @throws {AppError} `invalid_config` if the address, the certificate or the key cannot be used
+ */
+export function startTlsServer(options: TlsServerOptions<UnknownPeer>): Promise<RunningListener> {
+  const { cert, key } = options;
+  return startListener({ isPaced: true, ...options }, unknownPeers(), { cert, key });
 }
 
-/** The metrics of a service's one listener. */
+/** The verified common name of a client certificate: the caller's identity. */
+type CallerCn = string & { readonly __brand: "CallerCn" };
+
+/** A caller with a verified client certificate. */
+export interface Peer {
+  readonly caller: CallerCn;
+}
+
+/** Answers a request of a caller. Its errors become problem responses. */
+export type PeerHandler = ExchangeOptions<Peer>["handler"];
+
+/** The options of a listener with mutual TLS. */
+export interface MtlsServerOptions extends TlsServerOptions<Peer> {
+  /** The CAs of the callers' certificates, PEM. */
+  readonly clientCa: string;
+  /** Whether a caller has room beyond that of all others. */
+  readonly isReserved?: (caller: CallerCn) => boolean;
+  /** CNs whose certificates are rejected. */
+  readonly denied?: ReadonlySet<string>;
+}
+
+/** A listener with mutual TLS. */
+export interface MtlsServer extends RunningListener {
+  /** Replaces the list of rejected callers. Their connections end immediately. */
+  deny(callers: ReadonlySet<string>): void;
+}
+
+/**
+ * Starts a listener with mutual TLS 1.3.
+ *
+ * @throws {AppError} `invalid_config` if the address, the certificate, the key or the CA cannot be used
+ */
+export async function startMtlsServer(options: MtlsServerOptions): Promise<MtlsServer> {
+  const peers = new CertifiedPeers(options);
+  const listener = await startListener(options, peers, options);
+  return { ...listener, deny: (callers) => peers.deny(callers) };
+}
+
+/**
+ * The caller's name; `undefined` if it is unverified (`node:tls` also shows subjects of unverified certificates) or
+ * ambiguous (a subject with several CNs is an array).
+ */
+export function callerFromCertificate(authorized: boolean, commonName: unknown): CallerCn | undefined {
+  return authorized && isCallerCn(commonName) ? commonName : undefined;
+}
+
+function isCallerCn(value: unknown): value is CallerCn {
+  return typeof value === "string" && value !== "" && !hasUnseen(value);
+}
+
+/** The most remembered certificates. More than a listener remembers TLS sessions. */
+const MAX_VERIFIED = 10_000;
+
+interface Identity extends Peer {
+  /** In milliseconds since the epoch: a connection can outlive its certificate. */
+  readonly validUntil: number;
+}
+
+class CertifiedPeers implements Peers<Peer> {
+  readonly #isReserved: (caller: CallerCn) => boolean;
+  #denied: ReadonlySet<string>;
+  readonly #open = new Map<Socket, CallerCn>();
+  #identities = new WeakMap<Duplex, Identity>();
+  /** SHA-256 fingerprints of certificates that passed a full handshake, the least recently used first. */
+  readonly #verified = new Set<string>();
+  /** Reasons that the runtime does not report. */
+  readonly #faults = new WeakMap<Duplex, string>();
+
+  constructor({ isReserved = () => false, denied = new Set() }: MtlsServerOptions) {
+    this.#isReserved = isReserved;
+    this.#denied = denied;
+  }
+
+  deny(callers: ReadonlySet<string>): void {
+    this.#denied = callers;
+    for (const [socket, caller] of this.#open) if (callers.has(caller)) socket.destroy();
+  }
+
+  /** A resumed TLS session proves nothing under other CAs. */
+  forget(): void {
+    this.#verified.clear();
+    this.#identities = new WeakMap();
+  }
+
+  begin(socket: Socket): Standing {
+    if (!(socket instanceof TLSSocket)) return { kind: "stranger" };
+    const certificate = socket.getPeerCertificate();
+    const identity = this.#verify(socket, certificate);
+    if (identity === undefined) {
+      const fault = faultOf(certificate);
+      if (fault !== undefined) this.#faults.set(socket, fault);
+      return { kind: "stranger" };
+    }
+    const { caller } = identity;
+    this.#identities.set(socket, identity);
+    this.#open.set(socket, caller);
+    socket.on("close", () => this.#open.delete(socket));
+    if (this.#denied.has(caller)) return { kind: "stranger" };
+    return { kind: this.#isReserved(caller) ? "reserved" : "known", name: caller };
+  }
+
+  #verify(socket: TLSSocket, certificate: Certificate): Identity | undefined {
+    const { subject, fingerprint256, valid_to } = certificate;
+    const caller = callerFromCertificate(socket.authorized === true, subject?.CN);
+    const validUntil = Date.parse(valid_to);
+    if (caller === undefined || Number.isNaN(validUntil) || !fingerprint256) return undefined;
+    // A resumed session does not verify the certificate again.
+    if (!this.#verified.delete(fingerprint256) && socket.isSessionReused() !== false) return undefined;
+    this.#verified.add(fingerprint256);
+    const [oldest = ""] = this.#verified;
+    if (this.#verified.size > MAX_VERIFIED) this.#verified.delete(oldest);
+    return { caller, validUntil };
+  }
+
+  identify(socket: Duplex): Peer {
+    const identity = this.#identities.get(socket);
+    const isAuthorized = socket instanceof TLSSocket && socket.authorized === true;
+    let fault: string | undefined;
+    if (!isAuthorized || identity === undefined) {
+      fault = this.#faults.get(socket) ?? "A valid client certificate with one common name is required";
+    } else if (identity.validUntil < Date.now()) fault = describeExpiry(identity.validUntil);
+    else if (this.#denied.has(identity.caller)) fault = "The certificate of this caller was revoked";
+    else return { caller: identity.caller };
+    throw new AppError("unauthenticated", fault);
+  }
+}
+
+type Certificate = ReturnType<TLSSocket["getPeerCertificate"]>;
+
+function faultOf(certificate: Certificate): string | undefined {
+  const end = Date.parse(certificate?.valid_to);
+  if (end < Date.now()) return describeExpiry(end);
+  const { raw } = certificate ?? {};
+  // RFC 5280 section 4.1: Certificate and tbsCertificate are sequences, and only versions 2 and 3 begin with [0].
+  const content = (at: number) => at + 2 + ((raw?.[at + 1] ?? 0) > 0x80 ? (raw?.[at + 1] ?? 0) & 0x7f : 0);
+  if (raw === undefined || raw[content(content(0))] === 0xa0) return undefined;
+  return "The client certificate is X.509 version 1: issue it as version 3, for instance with an extendedKeyUsage";
+}
+
+function describeExpiry(end: number): string {
+  return `The client certificate expired at ${new Date(end).toISOString()}: renew it`;
+}
+
+/** The metrics of a service's listener. */
 export class ListenerMetrics {
-  /** Counts an answer; statuses and codes are closed sets. */
+  /** Counts a response. Statuses and codes are closed sets. */
   readonly onAnswer: (status: number, code: ErrorCode | undefined) => void;
   #listener: Pick<RunningListener, "connections"> | undefined;
 
-  /** Adds them; there are no connections yet. */
+  /** Adds the metrics, without connections yet. */
   constructor(metrics: Metrics) {
     const answers = metrics.counter(
       "http_server_responses_total",
@@ -200,57 +359,28 @@ export class ListenerMetrics {
       ["status", "code"],
     );
     this.onAnswer = (status, code) => answers.inc({ status: String(status), code: code ?? "" });
-    metrics.gauges(
+    const show = (of: "open" | "limits", name: string, help: string) =>
+      metrics.gauges(name, help, ["standing"], () => {
+        const counts = this.#listener?.connections()[of];
+        return counts === undefined ? [] : [
+          { labels: { standing: "known" }, value: counts.known },
+          { labels: { standing: "stranger" }, value: counts.strangers },
+        ];
+      });
+    show(
+      "open",
       "http_server_connections",
       "Open connections, of peers that have identified themselves and of others",
-      ["standing"],
-      () => this.#counts("open"),
     );
-    metrics.gauges(
+    show(
+      "limits",
       "http_server_connections_limit",
       "How many of them there may be; those of reserved callers have room beyond that",
-      ["standing"],
-      () => this.#counts("limits"),
     );
   }
 
   /** Begins to show the connections of a listener. */
   watch(listener: Pick<RunningListener, "connections">): void {
     this.#listener = listener;
-  }
-
-  #counts(of: "open" | "limits") {
-    if (this.#listener === undefined) return [];
-    const { known, strangers } = this.#listener.connections()[of];
-    return [
-      { labels: { standing: "known" }, value: known },
-      { labels: { standing: "stranger" }, value: strangers },
-    ];
-  }
-}
-
-/** A peer of whom nothing is known but its address. */
-export interface UnknownPeer {
-  /** The IP address that the request comes from. */
-  readonly address: string;
-  /**
-   * To be called when a request has proved who sends it: its connection then stays open, for as long as other peers
-   * of whom that is known leave room. Without it each connection ends after its first answer. Under a name it counts
-   * as one of those that this sender has.
-   */
-  readonly trust: (name?: string) => void;
-}
-
-/** Takes everybody in as a stranger. */
-export class UnknownPeers implements Peers<UnknownPeer> {
-  readonly #addresses = new WeakMap<Duplex, string>();
-
-  begin(socket: Socket): Standing {
-    this.#addresses.set(socket, socket.remoteAddress ?? "");
-    return { kind: "stranger" };
-  }
-
-  identify(socket: Duplex, connections: Connections): UnknownPeer {
-    return { address: this.#addresses.get(socket) ?? "", trust: (name) => connections.trust(socket, name) };
   }
 }

@@ -1,66 +1,43 @@
 /**
- * The monitor listener of a service: is it alive, does it accept requests, what are its counters. No TLS and
- * no authentication: bind it to loopback or a private interface.
- *
- * ```ts ignore
- * import { startMonitor } from "@gateway/shared/http/monitor";
- * import { createMetrics } from "@gateway/shared/service/metrics";
- *
- * await using monitor = await startMonitor({
- *   listen: "127.0.0.1:9090",
- *   isReady: () => true,
- *   metrics: createMetrics(),
- * });
- * ```
+ * The monitor of a service: `/healthz`, `/readyz` and `/metrics`. It has neither TLS nor authentication, so bind it to
+ * loopback or a private interface.
  *
  * @module
  */
+import { X509Certificate } from "node:crypto";
 import { type Clock, every } from "../clock.ts";
-import { addProcessMetrics, type Metrics } from "../service/metrics.ts";
-import { addCertificateMetrics } from "./keep_fresh.ts";
-import { type RunningListener, startPlainServer } from "./plain_server.ts";
-import type { UpstreamWatch } from "./upstream.ts";
+import { addProcessMetrics, type LabelledValue, type Metrics } from "../service/metrics.ts";
+import { type RunningListener, startPlainServer } from "./listener.ts";
+import { CERTIFICATE, readPemFile } from "./tls_files.ts";
+import type { UpstreamWatch } from "./upstreams.ts";
 
-export type { ConnectionCounts, ConnectionLimits, RunningListener } from "./plain_server.ts";
-
-/** What {@linkcode startMonitor} needs. */
 interface MonitorOptions {
   readonly listen: string;
-  /** Whether the service accepts requests; false before it listens and while it drains. */
+  /** Whether the service accepts requests. */
   readonly isReady: () => boolean;
-  /** What keeps a service that accepts requests from doing what they ask; shown to whoever asks `/readyz`. */
+  /** Why an accepting service cannot do its work, for `/readyz`. */
   readonly problem?: () => string | undefined;
   readonly metrics: Pick<Metrics, "text" | "contentType">;
 }
 
-/** A monitor, and whose it is. */
 interface ServiceMonitorOptions extends Omit<MonitorOptions, "metrics"> {
   readonly service: string;
-  /** What `/metrics` shows; those of the process and of the certificates are added. */
+  /** Gets the metrics of the process and the certificates, too. */
   readonly metrics: Metrics;
-  /** Certificates by the config key that names their file; an empty path is no file. */
+  /** Paths of certificate files by config key. An empty path means no file. */
   readonly certificates: Readonly<Record<string, string>>;
-  /** Whom the service can do nothing without; nobody in local mode. */
+  /** The service that this one needs. */
   readonly upstream?: UpstreamWatch | undefined;
-  /** Measures how late the event loop runs. */
   readonly clock: Clock;
 }
 
-/** A running monitor listener. */
-export type Monitor = RunningListener;
-
-/** How often the files of certificates are looked at. */
+/** The pause between two reads of the certificates, in seconds. */
 const CERTIFICATE_SECONDS = 60;
-
-/** Whoever asks is a stranger: each connection ends after its answer, and few are open at a time. */
+/** Clients stay strangers: each connection ends after its response. */
 const LIMITS = { strangers: 64, strangersPerSource: 32, known: 0 };
 
-/**
- * Starts the listener.
- *
- * @throws {AppError} `invalid_config` when it cannot listen on the address
- */
-export function startMonitor(options: MonitorOptions): Promise<Monitor> {
+/** @throws {AppError} `invalid_config` if it cannot listen on the address */
+export function startMonitor(options: MonitorOptions): Promise<RunningListener> {
   return startPlainServer({
     listen: options.listen,
     limits: LIMITS,
@@ -70,19 +47,21 @@ export function startMonitor(options: MonitorOptions): Promise<Monitor> {
 }
 
 /**
- * Starts the monitor of a service, with what every service has: process, certificates, and the upstream, which is asked
- * as long as the monitor runs.
+ * Starts the monitor of a service, with the metrics of process and certificates. It probes the upstream while it runs.
  *
- * @throws {AppError} `invalid_config` when it cannot listen on the address, or a certificate can't be read
+ * @throws {AppError} `invalid_config` if it cannot listen on the address, or a certificate cannot be read
  */
-export async function startServiceMonitor(options: ServiceMonitorOptions): Promise<Monitor> {
-  const { metrics, upstream, certificates } = options;
+export async function startServiceMonitor(
+  options: ServiceMonitorOptions,
+): Promise<{ readonly close: () => Promise<void> }> {
+  const { metrics, upstream, certificates, clock } = options;
   const readCertificates = await addCertificateMetrics(metrics, certificates);
   const monitor = await startMonitor({ problem: () => upstream?.problem(), ...options });
   const stop = new AbortController();
+  const { signal } = stop;
   const running = [
-    addProcessMetrics(metrics, options, stop.signal),
-    every({ clock: options.clock, seconds: CERTIFICATE_SECONDS, signal: stop.signal }, readCertificates),
+    addProcessMetrics(metrics, options, signal),
+    every({ clock, seconds: CERTIFICATE_SECONDS, signal }, readCertificates),
   ];
   if (upstream !== undefined) {
     metrics.gauge(
@@ -90,17 +69,18 @@ export async function startServiceMonitor(options: ServiceMonitorOptions): Promi
       "How long the upstream has not answered",
       () => upstream.silentMs / 1000,
     );
-    running.push(upstream.run(stop.signal));
+    running.push(upstream.run(signal));
   }
-  const close = async () => {
-    stop.abort();
-    await Promise.all(running);
-    await monitor.close();
+  return {
+    async close() {
+      stop.abort();
+      await Promise.all(running);
+      await monitor.close();
+    },
   };
-  return { ...monitor, close, [Symbol.asyncDispose]: close };
 }
 
-/** Answers one request of the monitor listener; any method will do. */
+/** Answers a request with any method. */
 export async function respondToMonitor(
   request: Request,
   { isReady, problem, metrics }: Omit<MonitorOptions, "listen">,
@@ -108,18 +88,16 @@ export async function respondToMonitor(
   switch (URL.parse(request.url)?.pathname) {
     case "/healthz":
       return text(200, "ok\n");
-    case "/readyz":
-      return readiness(isReady(), problem?.());
+    case "/readyz": {
+      const found = isReady() ? problem?.() : "";
+      if (found === undefined) return text(200, "ready\n");
+      return text(503, found === "" ? "not ready\n" : `not ready: ${found}\n`);
+    }
     case "/metrics":
       return text(200, await metrics.text(), metrics.contentType);
     default:
       return text(404, "not found\n");
   }
-}
-
-function readiness(isReady: boolean, problem: string | undefined): Response {
-  if (!isReady) return text(503, "not ready\n");
-  return problem === undefined ? text(200, "ready\n") : text(503, `not ready: ${problem}\n`);
 }
 
 function text(status: number, body: string, contentType = "text/plain; charset=utf-8"): Response {
@@ -129,4 +107,31 @@ function text(status: number, body: string, contentType = "text/plain; charset=u
     "cache-control": "no-store",
   };
   return new Response(body, { status, headers });
+}
+
+/**
+ * Adds the expiry of the certificates in these files; of several in one file, the first expiry.
+ *
+ * @returns reads the files again. If one cannot be read, its time stays.
+ * @throws {AppError} `invalid_config` if a file cannot be read or holds no PEM text
+ */
+export async function addCertificateMetrics(
+  metrics: Metrics,
+  files: Readonly<Record<string, string>>,
+): Promise<() => Promise<void>> {
+  const ends = new Map<string, number>();
+  const named = Object.entries(files).filter(([, path]) => path !== "");
+  const read = async ([certificate, path]: readonly [string, string]) => {
+    const found = (await readPemFile(certificate, path)).match(CERTIFICATE) ?? [];
+    const times = found.map((pem) => Date.parse(new X509Certificate(pem).validTo) / 1000);
+    if (times.length > 0) ends.set(certificate, Math.min(...times));
+  };
+  await Promise.all(named.map(read));
+  metrics.gauges(
+    "certificate_expiry_timestamp_seconds",
+    "When the first certificate of a file expires, since the epoch",
+    ["certificate"],
+    () => [...ends].map(([certificate, value]): LabelledValue => ({ labels: { certificate }, value })),
+  );
+  return async () => void await Promise.allSettled(named.map(read));
 }

@@ -1,6 +1,6 @@
 /**
- * The one place where a fault becomes an HTTP answer, and an answer a fault again: RFC 9457
- * `application/problem+json`, with a stable `code` for programs and a `detail` for people.
+ * Errors as HTTP responses, and back: RFC 9457 `application/problem+json`, with a stable `code` for programs and a
+ * `detail` for people. Entity tags (RFC 9110 section 8.8.3).
  *
  * ```ts
  * import assert from "node:assert/strict";
@@ -16,6 +16,7 @@
  *
  * @module
  */
+import { createHash } from "node:crypto";
 import { AppError, ERROR_CODES, type ErrorCode } from "../errors.ts";
 import { stringifyJson } from "../json.ts";
 import { currentRequestId } from "../service/request_context.ts";
@@ -44,20 +45,17 @@ export const STATUS = {
   audit_unavailable: 500,
   invalid_config: 500,
   upstream_failure: 502,
-  // It may have been carried out: whoever wants it asks anew, for another key.
   answer_lost: 502,
-  // After an approval: the specification has one status for this and for a signer that is away.
+  // The specification has one status for a refusal after an approval and for an absent signer.
   signing_refused: 502,
-  // What other instances decide is not known here for the moment: another instance may answer.
   state_stale: 503,
-  // Whoever cancelled has gone; the one who still reads this is the client of a service that is stopping.
+  // Read only by the client of a service that is stopping.
   canceled: 503,
 } as const satisfies Record<ErrorCode, number>;
 
-/** A status that a fault can have. */
 type Status = (typeof STATUS)[ErrorCode];
 
-/** With `type` `about:blank` the title is the status phrase (RFC 9457 section 4.2.1). */
+/** RFC 9457 section 4.2.1: with type `about:blank`, the title is the status phrase. */
 const TITLE: Readonly<Record<Status, string>> = {
   400: "Bad Request",
   401: "Unauthorized",
@@ -76,31 +74,24 @@ const TITLE: Readonly<Record<Status, string>> = {
   503: "Service Unavailable",
 };
 
-/** The body of an error answer. */
+/** The body of an error response. */
 export interface Problem {
-  /** RFC 9457 section 4.2.1: the status says what kind of problem it is. */
   readonly type: "about:blank";
-  /** The reason phrase of the status. */
   readonly title: string;
-  /** The HTTP status. */
   readonly status: Status;
   readonly detail: string;
   readonly code: ErrorCode;
-  /** Names the request in the log, in audit records, and where it was passed on to. */
+  /** The id of the request in logs, audit records and other services. */
   readonly request_id?: string;
 }
 
-/** What {@linkcode problemResponse} cannot know from the error. */
+/** By default with the id of the current request. `allow` lists the methods for `method_not_allowed`. */
 interface ProblemOptions {
-  /** By default that of the request that is being answered. */
   readonly requestId?: string;
-  /** The methods that the path has, for `method_not_allowed`: becomes the `Allow` header. */
   readonly allow?: readonly string[];
 }
 
-const INTERNAL_DETAIL = "The request failed because of a fault inside the service";
-
-/** Describes a fault; what is not an {@linkcode AppError} gets code `internal` and a fixed text. */
+/** Describes an error. An error other than {@linkcode AppError} gets code `internal` and a fixed text. */
 export function describeProblem(error: unknown, options: ProblemOptions = {}): Problem {
   const code = error instanceof AppError ? error.code : "internal";
   const requestId = options.requestId ?? currentRequestId();
@@ -109,15 +100,18 @@ export function describeProblem(error: unknown, options: ProblemOptions = {}): P
     type: "about:blank",
     title: TITLE[status],
     status,
-    detail: error instanceof AppError ? error.message : INTERNAL_DETAIL,
+    detail: error instanceof AppError
+      ? error.message
+      : "The request failed because of a fault inside the service",
     code,
     ...(requestId === undefined ? {} : { request_id: requestId }),
   };
 }
 
-/** The answer for a fault. Nothing of an error that is not an {@linkcode AppError} is in it, and no cause ever. */
+/** The response for an error. It holds no cause, and nothing of an error other than {@linkcode AppError}. */
 export function problemResponse(error: unknown, options: ProblemOptions = {}): Response {
   const problem = describeProblem(error, options);
+  const { status, code } = problem;
   const headers: Record<string, string> = {
     "content-type": "application/problem+json",
     "x-content-type-options": "nosniff",
@@ -126,42 +120,36 @@ export function problemResponse(error: unknown, options: ProblemOptions = {}): R
   if (error instanceof AppError && error.retryAfterSeconds !== undefined) {
     headers["retry-after"] = String(Math.max(1, Math.ceil(error.retryAfterSeconds)));
   }
-  if (problem.status === 405) headers["allow"] = (options.allow ?? []).join(", ");
-  const response = new Response(`${stringifyJson(problem)}\n`, { status: problem.status, headers });
-  CODES.set(response, problem.code);
+  if (status === 405) headers["allow"] = (options.allow ?? []).join(", ");
+  const response = new Response(`${stringifyJson(problem)}\n`, { status, headers });
+  CODES.set(response, code);
   return response;
 }
 
-/** Of the answers that were made here. */
 const CODES = new WeakMap<Response, ErrorCode>();
 
-/** The code of the fault that an answer of this service tells of; `undefined` for every other answer. */
+/** The code of a response that {@linkcode problemResponse} made. */
 export function codeOf(response: Response): ErrorCode | undefined {
   return CODES.get(response);
 }
 
-/** An answer that is not the one hoped for. */
+/** An error answer of another service. `body` is `undefined` if it is not JSON. */
 export interface ErrorReply {
-  /** The HTTP status. */
   readonly status: number;
-  /** The parsed JSON, `undefined` when it is not JSON. */
   readonly body: unknown;
   readonly text: string;
 }
 
-/** What an answer says is wrong. */
-interface ReadProblem {
-  /** For people; never empty. */
-  readonly detail: string;
-  /** One of ours, `undefined` when the answer names none, or one that has another status here. */
-  readonly code: ErrorCode | undefined;
-}
-
-/** As much of an answer as is repeated, in UTF-16 units. */
+/** In UTF-16 units. */
 const MAX_DETAIL = 1000;
 
-/** Reads what an answer says is wrong; of one that is not a problem document the whole text is what it says. */
-export function readProblem({ status, body, text }: ErrorReply): ReadProblem {
+/**
+ * Reads an error answer: a detail, which is the whole text if the answer is not a problem document, and the code if
+ * this system has it with the same status.
+ */
+export function readProblem(
+  { status, body, text }: ErrorReply,
+): { readonly detail: string; readonly code: ErrorCode | undefined } {
   const problem: Partial<Record<keyof Problem, unknown>> = typeof body === "object" && body !== null
     ? body
     : {};
@@ -170,4 +158,30 @@ export function readProblem({ status, body, text }: ErrorReply): ReadProblem {
     detail: shortenText(detail, MAX_DETAIL),
     code: ERROR_CODES.find((code) => code === problem.code && STATUS[code] === status),
   };
+}
+
+// Without tabs and non-ASCII characters, which the RFC allows: the value is passed on as a plain header.
+const TAG = /^"[\x21\x23-\x7e]{1,128}"$/;
+const LIST = /^(?:\*|(?:W\/)?"[\x21\x23-\x7e]*"(?: *, *(?:W\/)?"[\x21\x23-\x7e]*")*)$/;
+const MEMBERS = /"[\x21\x23-\x7e]*"/g;
+
+/** The entity tag of a text, quotes included: the SHA-256 of its UTF-8. */
+export function entityTagOf(text: string): string {
+  return `"${createHash("sha256").update(text).digest("base64url")}"`;
+}
+
+/** Whether a header value is one strong entity tag of bounded length. */
+export function isStrongEntityTag(value: string | undefined): value is string {
+  return value !== undefined && TAG.test(value);
+}
+
+/** An `If-None-Match` header that can be passed on; `undefined` if it is malformed. */
+export function readIfNoneMatch(value: string | null): string | undefined {
+  return value !== null && LIST.test(value) ? value : undefined;
+}
+
+/** Whether an `If-None-Match` header contains the tag. */
+export function namesEntityTag(ifNoneMatch: string | null, tag: string): boolean {
+  const list = readIfNoneMatch(ifNoneMatch);
+  return list === "*" || list?.match(MEMBERS)?.includes(tag) === true;
 }

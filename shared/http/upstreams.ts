@@ -1,20 +1,13 @@
 /**
- * Several services that answer alike, asked like one. What was certainly not carried out is asked of the next one at
- * once. What may have been is asked again only where that changes nothing; otherwise `answer_lost` says that it has to
- * be asked anew, such as for a new key.
- *
- * ```ts ignore
- * import { openUpstreams } from "@gateway/shared/http";
- *
- * const signers = openUpstreams({ what: "the signer", urls, ...tls, clock, random });
- * const { status } = await signers.client({}).request({ method: "GET", path: "/v1/hosts" });
- * signers.close();
- * ```
+ * The services that a service depends on: whether they answer, and several equal ones used like one. If one certainly
+ * has not received a request, the next one gets it immediately. If the request may have been carried out, it is sent
+ * again only if repeating changes nothing. Otherwise it fails with `answer_lost`, and the caller asks again, for
+ * instance for a new key. The signers then revoke the result of the lost request.
  *
  * @module
  */
+import { type Clock, every, type Random } from "../clock.ts";
 import { AppError } from "../errors.ts";
-import type { Random } from "../clock.ts";
 import { currentRequestId, REQUEST_ID_HEADER } from "../service/request_context.ts";
 import {
   JsonClient,
@@ -22,90 +15,171 @@ import {
   type JsonClientRequest,
   type JsonClientResponse,
   UnsentError,
-} from "./json_client.ts";
-import { LostRequests } from "./lost_requests.ts";
+} from "./client.ts";
 import { readProblem } from "./problem.ts";
-import { UpstreamHealth } from "./upstream_health.ts";
 
-/** What asks one service, or several as one. */
+/** The part of a client that a probe uses. Give it connections of its own, so that it does not wait for requests. */
+export interface UpstreamClient {
+  /** Rejects if there is no answer. */
+  request(options: {
+    readonly method: "GET";
+    readonly path: string;
+    readonly timeoutMs: number;
+    readonly signal: AbortSignal;
+  }): Promise<{ readonly status: number }>;
+}
+
+/** Every status but 401, which rejects our certificate, shows a working service. */
+async function probe(client: UpstreamClient, timeoutMs: number, signal: AbortSignal): Promise<boolean> {
+  try {
+    return (await client.request({ method: "GET", path: "/healthz", timeoutMs, signal })).status !== 401;
+  } catch {
+    return false;
+  }
+}
+
+/** An upstream that is silent for this time makes its client unready. */
+const SILENT_MS = 10_000;
+const WATCH_SECONDS = 2;
+const WATCH_TIMEOUT_MS = 4_000;
+
+/** Probes a service for the `/readyz` of another service. */
+export class UpstreamWatch {
+  readonly #options: ConstructorParameters<typeof UpstreamWatch>[0];
+  #answeredAt: number;
+
+  /** Starts as if the service had just answered. `what` names it without its address, because anyone may read it. */
+  constructor(options: { readonly what: string; readonly client: UpstreamClient; readonly clock: Clock }) {
+    this.#options = options;
+    this.#answeredAt = options.clock.now();
+  }
+
+  /** Probes until the signal is aborted. Never rejects. */
+  async run(signal: AbortSignal): Promise<void> {
+    const { client, clock } = this.#options;
+    const ask = async () => {
+      if (await probe(client, WATCH_TIMEOUT_MS, signal)) this.#answeredAt = clock.now();
+    };
+    await ask();
+    await every({ clock, seconds: WATCH_SECONDS, signal }, ask);
+  }
+
+  /** Describes a silence of at least 10 s. */
+  problem(): string | undefined {
+    const ms = this.silentMs;
+    if (ms < SILENT_MS) return undefined;
+    return `no answer from ${this.#options.what} for ${Math.floor(ms / 1000)} s`;
+  }
+
+  /** The time since the last answer, in milliseconds. */
+  get silentMs(): number {
+    const now = this.#options.clock.now();
+    // A clock that was set back must not prolong the silence.
+    this.#answeredAt = Math.min(this.#answeredAt, now);
+    return now - this.#answeredAt;
+  }
+}
+
+/** One service, or several as one. */
 export type JsonService = Pick<JsonClient, "request">;
 
-/** Where the services are, and who asks. */
 interface UpstreamsOptions extends Omit<JsonClientOptions, "baseUrl"> {
-  /** At least one. */
   readonly urls: readonly string[];
-  /** Chooses which of them is asked at first, and names requests. */
+  /** Chooses the first service, and names requests. */
   readonly random: Random;
 }
 
-/** The limits of one of several clients of the same services. */
-type PoolLimits = Pick<JsonClientOptions, "maxConnections" | "maxResponseBytes">;
-
-/** Several services, and what is known of their health. */
+/** Several services, and their health. */
 export interface Upstreams {
-  /** A client with connections of its own; closed with the rest. */
-  client(limits: PoolLimits): JsonService;
-  /** Shows other credentials, as {@linkcode JsonClient.renew} does. */
-  renew(tls: Pick<JsonClientOptions, "cert" | "key" | "ca">): void;
-  /** Closes all connections; requests under way fail. */
+  /** Opens a client with connections of its own. */
+  client(limits: Pick<JsonClientOptions, "maxConnections" | "maxResponseBytes">): JsonService;
+  /** Uses other credentials, as {@linkcode JsonClient.renew} does. */
+  renew(tls: Parameters<JsonClient["renew"]>[0]): void;
+  /** Closes all connections. Open requests fail. */
   close(): void;
 }
 
-const SIGN = "/v1/sign";
-/** Of a control plane: it gives a result out once. */
-const RESULT = "/v1/sign/result/";
-/** What makes an id a broker's own, or a control plane's behind it. */
-const OWN_END = /\.[0-9a-f]{12}$/;
-/** As long as an id may be, without one such end, or two. */
-const [BEFORE_ONE, BEFORE_TWO] = [64 - 13, 64 - 26];
+const PROBE_SECONDS = 1;
+const PROBE_TIMEOUT_MS = 2_000;
 
 /**
- * Connects with the first request. More than one are looked at in the background from the beginning.
+ * Connects with the first request. Several services are probed from the beginning.
  *
- * @throws {AppError} `invalid_config` when a URL is not `https:`, or certificate, key or CA cannot be used
+ * @throws {AppError} `invalid_config` if a URL is not `https:`, or certificate, key or CA cannot be used
  */
 export function openUpstreams({ urls, random, ...options }: UpstreamsOptions): Upstreams {
-  const opened: JsonClient[] = [];
-  const open = (limits: PoolLimits) =>
-    urls.map((baseUrl) => {
-      const client = new JsonClient({ ...options, ...limits, baseUrl });
-      opened.push(client);
-      return client;
-    });
-  const [only, ...others] = urls;
-  const renew: Upstreams["renew"] = (tls) => opened.forEach((client) => client.renew(tls));
-  if (only === undefined) throw new TypeError("There is no URL");
-  if (others.length === 0) {
-    return {
-      client: (limits) => open(limits)[0] as JsonClient,
-      renew,
-      close: () => opened.forEach((client) => client.close()),
-    };
-  }
-  const stop = new AbortController();
   const { clock, what = "the service" } = options;
-  const health = new UpstreamHealth({
-    probes: open({ maxConnections: 1 }),
-    clock,
-    first: random.bytes(1)[0] ?? 0,
-  });
-  void health.run(stop.signal);
-  const reporter: JsonService = new Failover({ clients: open({ maxConnections: 1 }), health, what, random });
-  const lost = new LostRequests({ client: reporter, clock, signal: stop.signal });
+  const opened: JsonClient[] = [];
+  const stop = new AbortController();
+  const open = (limits: Parameters<Upstreams["client"]>[0]): readonly JsonClient[] => {
+    const clients = urls.map((baseUrl) => new JsonClient({ ...options, ...limits, baseUrl }));
+    opened.push(...clients);
+    return clients;
+  };
+  let client: Upstreams["client"] = (limits) => open(limits)[0] as JsonClient;
+  if (urls.length === 0) throw new TypeError("There is no URL");
+  if (urls.length > 1) {
+    const health = new Health(urls.length, clock, random);
+    const failover = { health, what, random };
+    open({ maxConnections: 1 }).forEach((client, place) =>
+      void every({ clock, seconds: PROBE_SECONDS, signal: stop.signal }, async () => {
+        health.set(place, await probe(client, PROBE_TIMEOUT_MS, stop.signal));
+      })
+    );
+    const reporter = new Failover({ ...failover, clients: open({ maxConnections: 1 }) });
+    const lost = new LostRequests({ client: reporter, clock, signal: stop.signal });
+    client = (limits) => new Failover({ ...failover, clients: open(limits), lost });
+  }
   return {
-    client: (limits) => new Failover({ clients: open(limits), health, what, random, lost }),
-    renew,
+    client,
+    renew: (tls) => opened.forEach((each) => each.renew(tls)),
     close() {
       stop.abort();
-      opened.forEach((client) => client.close());
+      opened.forEach((each) => each.close());
     },
   };
 }
 
+/** The health of several services, by their places in the config. */
+class Health {
+  readonly #clock: Clock;
+  readonly #isWell: boolean[];
+  /** A service that asked for a pause is not preferred before this time. */
+  readonly #notBefore: number[];
+  #current: number;
+
+  constructor(count: number, clock: Clock, random: Random) {
+    this.#clock = clock;
+    this.#isWell = Array.from({ length: count }, () => true);
+    this.#notBefore = this.#isWell.map(() => -Infinity);
+    this.#current = (random.bytes(1)[0] ?? 0) % count;
+  }
+
+  /** The last used place comes first while it is well; places that are not well come last. */
+  order(): readonly number[] {
+    const now = this.#clock.now();
+    const places = this.#isWell.map((_, index) => (this.#current + index) % this.#isWell.length);
+    const isWell = (place: number) => this.#isWell[place] === true && (this.#notBefore[place] ?? 0) <= now;
+    return [...places.filter(isWell), ...places.filter((place) => !isWell(place))];
+  }
+
+  set(place: number, isWell: boolean): void {
+    this.#isWell[place] = isWell;
+  }
+
+  answered(place: number): void {
+    this.#current = place;
+    this.set(place, true);
+  }
+
+  avoid(place: number, seconds: number): void {
+    this.#notBefore[place] = this.#clock.now() + seconds * 1000;
+  }
+}
+
 interface FailoverOptions {
-  /** In the places that the health knows. */
   readonly clients: readonly JsonService[];
-  readonly health: UpstreamHealth;
+  readonly health: Health;
   readonly what: string;
   readonly random: Random;
   readonly lost?: LostRequests;
@@ -119,8 +193,9 @@ class Failover implements JsonService {
   }
 
   async request(request: JsonClientRequest): Promise<JsonClientResponse> {
-    const { clients, health, what, random } = this.#options;
-    const named = isSign(request) || isResult(request) ? withOwnId(request, random) : request;
+    const { clients, health, what, random, lost } = this.#options;
+    const maySign = request.method === "POST" && request.path === SIGN;
+    const named = maySign || isResult(request) ? withOwnId(request, random) : request;
     let stale: JsonClientResponse | undefined;
     let failure: unknown;
     for (const place of health.order()) {
@@ -135,64 +210,128 @@ class Failover implements JsonService {
         health.avoid(place, seconds);
         stale = reply;
       } catch (error) {
-        if (error instanceof AppError && error.code === "canceled") {
-          // It may be on its way, and what comes of it nobody takes.
-          if (!isRepeatable(request)) this.#options.lost?.add(named);
-          throw error;
-        }
-        health.failed(place);
+        const isCanceled = error instanceof AppError && error.code === "canceled";
         failure = error;
-        if (error instanceof UnsentError || isRepeatable(request)) continue;
-        this.#options.lost?.add(named);
-        throw new AppError("answer_lost", `The answer of ${what} was lost: it has to be asked anew`, {
-          cause: error,
-        });
+        if (!isCanceled) {
+          health.set(place, false);
+          if (error instanceof UnsentError || isRepeatable(request)) continue;
+        }
+        // The server may have carried it out, and nobody uses the result.
+        if (!isRepeatable(request)) lost?.add(named);
+        if (isCanceled) throw error;
+        const message = `The answer of ${what} was lost: it has to be asked anew`;
+        throw new AppError("answer_lost", message, { cause: error });
       }
     }
-    // One that answers at all says more than those that don't.
     if (stale !== undefined) return stale;
     throw failure;
   }
 }
 
-function isSign({ method, path }: JsonClientRequest): boolean {
-  return method === "POST" && path === SIGN;
-}
+const SIGN = "/v1/sign";
 
-/** Whether it may have an approved request signed. */
+/** A control plane gives out a result once, and signs an approved request for it. */
 function isResult({ method, path }: JsonClientRequest): boolean {
-  return method === "GET" && path.startsWith(RESULT);
+  return method === "GET" && path.startsWith(`${SIGN}/result/`);
 }
 
-/** Whether it comes to the same when it is done twice. */
+/** Whether repeating the request changes nothing. */
 function isRepeatable(request: JsonClientRequest): boolean {
   const { method, path, body } = request;
   if (method === "GET") return !isResult(request);
   if (path.startsWith("/v1/revocations/")) return true;
-  return path === SIGN && isQuestion(body);
-}
-
-/** A dry run signs nothing, unless what comes of it runs without another question. */
-function isQuestion(body: unknown): boolean {
-  if (typeof body !== "object" || body === null) return false;
+  if (path !== SIGN || typeof body !== "object" || body === null) return false;
   const { dry_run, preflight } = body as { readonly dry_run?: unknown; readonly preflight?: unknown };
+  // The result of a preflight runs without another decision.
   return dry_run === true && preflight !== true;
 }
 
+/** The unique end of an id: from a broker, a control plane, or both. */
+const OWN_END = /\.[0-9a-f]{12}$/;
+const MAX_ID = 64;
+const END_LENGTH = 13;
+
 /**
- * Each request that something may be signed for has an id that no other has, whatever id it came with: by it, what came of
- * one whose answer is lost is found. The id that it came with stays the beginning, so that a broker's finds what its control plane asked for.
+ * Gives a request that may be signed a unique id, so that the result of a lost request can be found. The previous id
+ * stays at the beginning: a broker's id also finds the requests of its control plane.
  */
 function withOwnId(request: JsonClientRequest, random: Random): JsonClientRequest {
   const id = currentRequestId() ?? random.bytes(16).toHex();
-  const base = id.slice(0, OWN_END.test(id) ? BEFORE_ONE : BEFORE_TWO);
+  const base = id.slice(0, MAX_ID - (OWN_END.test(id) ? 1 : 2) * END_LENGTH);
   const own = `${base}.${random.bytes(6).toHex()}`;
   return { ...request, headers: { ...request.headers, [REQUEST_ID_HEADER]: own } };
 }
 
-/** For how long an instance can decide nothing, as it says; nothing has come of the request then. */
+/** How long an instance with stale state decides nothing. It has not carried out the request. */
 function staleSeconds(reply: JsonClientResponse): number | undefined {
   if (reply.status !== 503 || readProblem(reply).code !== "state_stale") return undefined;
   const seconds = Number(reply.headers["retry-after"]);
   return seconds > 0 ? Math.min(seconds, 60) : 1;
+}
+
+/** After this time, the result of a request is valid nowhere. */
+const REPORTED_FOR_MS = 15 * 60_000;
+const PAUSE_MS = 1_000;
+/** The most ids in one report. */
+const BATCH = 100;
+/** The most waiting ids. With more, a signer could not keep up either. */
+const MOST = 1_000;
+
+/** Reports requests without an answer (`POST /v1/revocations/requests`) until a signer has received the report. */
+export class LostRequests {
+  readonly #options: ConstructorParameters<typeof LostRequests>[0];
+  #waiting: readonly { readonly id: string; readonly onBehalfOf: string; readonly since: number }[] = [];
+  #isRunning = false;
+
+  constructor(
+    options: { readonly client: JsonService; readonly clock: Clock; readonly signal: AbortSignal },
+  ) {
+    this.#options = options;
+  }
+
+  add({ headers = {}, body }: JsonClientRequest): void {
+    const id = headers[REQUEST_ID_HEADER];
+    if (id === undefined || this.#waiting.length >= MOST) return;
+    const named = typeof body === "object" && body !== null && "on_behalf_of" in body
+      ? body.on_behalf_of
+      : "";
+    const onBehalfOf = typeof named === "string" ? named : "";
+    this.#waiting = [...this.#waiting, { id, onBehalfOf, since: this.#options.clock.now() }];
+    if (!this.#isRunning) void this.#run();
+  }
+
+  async #run(): Promise<void> {
+    const { clock, signal } = this.#options;
+    this.#isRunning = true;
+    while (!signal.aborted) {
+      const now = clock.now();
+      this.#waiting = this.#waiting.filter(({ since }) => now - since < REPORTED_FOR_MS);
+      const [first] = this.#waiting;
+      if (first === undefined) break;
+      const named = this.#waiting.filter(({ onBehalfOf }) => onBehalfOf === first.onBehalfOf).slice(0, BATCH);
+      const isReported = await this.#report(first.onBehalfOf, named.map(({ id }) => id));
+      const others = this.#waiting.filter((each) => !named.includes(each));
+      // A broker whose reports are rate-limited must not delay the others.
+      this.#waiting = isReported ? others : [...others, ...named];
+      if (!isReported) await clock.sleep(PAUSE_MS, signal).catch(() => {});
+    }
+    // In the same turn as the last check, so that add() starts a new run.
+    this.#isRunning = false;
+  }
+
+  async #report(onBehalfOf: string, ids: readonly string[]): Promise<boolean> {
+    try {
+      const { status } = await this.#options.client.request({
+        method: "POST",
+        path: "/v1/revocations/requests",
+        body: { request_ids: ids, reason: "answer-lost" },
+        headers: onBehalfOf === "" ? {} : { "x-on-behalf-of": onBehalfOf },
+        signal: this.#options.signal,
+      });
+      // Other refusals are final. A busy, absent or older signer leaves the report to another one.
+      return status < 500 && status !== 429 && status !== 404;
+    } catch {
+      return false;
+    }
+  }
 }

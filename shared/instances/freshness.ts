@@ -1,26 +1,23 @@
 /**
- * How old what an instance decides by may be.
+ * The age of the state that an instance decides by, the time of the shared database, and the other instances.
  *
  * @module
  */
-import type { Clock, Elapsed } from "../clock.ts";
-import type { InstanceIdentity, InstanceLink, OtherInstance, Seen } from "./postgres_link.ts";
+import { type Clock, type Elapsed, within } from "../clock.ts";
 import { AppError } from "../errors.ts";
 import { quoteText } from "../text.ts";
+import type { InstanceIdentity, InstanceLink, News, OtherInstance, Seen } from "./postgres_link.ts";
 
-/** An instance that has not looked for so long decides nothing. */
+/** An instance whose last look at the database is older decides nothing. */
 export const MAX_AGE_MS = 2_000;
 
-/** A moment by both clocks. */
-export interface Moment {
+/** A moment by two clocks: one can be set, the other may stop while the machine sleeps. */
+interface Moment {
   readonly elapsed: number;
   readonly clock: number;
 }
 
-/**
- * How old what is decided by may be. By two clocks, and the later one counts: one can be set, the other may stand still
- * while the machine sleeps.
- */
+/** The age of the state, by the later of two clocks. */
 export class Freshness {
   readonly #clock: Clock;
   readonly #elapsed: Elapsed;
@@ -31,46 +28,103 @@ export class Freshness {
     this.#elapsed = elapsed;
   }
 
-  /** The present. Take it before a question is asked: what the answer says was so then or later. */
+  /** Take it before a query: its result was true then or later. */
   now(): Moment {
     return { elapsed: this.#elapsed(), clock: this.#clock.now() };
   }
 
-  /** What is decided by held at a moment. */
   heldAt(moment: Moment): void {
     this.#at = moment;
   }
 
-  /** In milliseconds. */
   get age(): number {
     if (this.#at === undefined) return Infinity;
     const { elapsed, clock } = this.now();
     return Math.max(elapsed - this.#at.elapsed, clock - this.#at.clock);
   }
 
-  /** Whether it may be decided by. */
   get isFresh(): boolean {
     return this.age <= MAX_AGE_MS;
   }
 }
 
-/** The other instances, as they were at the last look. */
+/** A larger offset of the machine's clock is logged. */
+const WARN_OFFSET_MS = 2_000;
+/** With a larger offset, an instance decides nothing: its audit records would contradict those of the others. */
+const MAX_OFFSET_MS = 30_000;
+/** The most by which two clocks drift apart. */
+const DRIFT = 0.01;
+
+/**
+ * The time of the database, for all its instances: a revocation or an expiry must not depend on the instance that
+ * decides. Before the first reading it is the machine's time.
+ */
+export class SharedClock implements Clock {
+  readonly #clock: Clock;
+  readonly #elapsed: Elapsed;
+  readonly #warn: (text: string) => void;
+  /** `error` bounds the uncertainty, `offset` is the lead of the machine's clock. */
+  #estimate: Readonly<Record<"shown" | "at" | "error" | "offset", number>> | undefined;
+  #isOff = false;
+
+  constructor(clock: Clock, elapsed: Elapsed, warn: (text: string) => void) {
+    this.#clock = clock;
+    this.#elapsed = elapsed;
+    this.#warn = warn;
+  }
+
+  /** Takes the time that the database showed between two moments, unless it is less certain than the last one. */
+  heard(shown: number, asked: Moment, answered: Moment): void {
+    const error = Math.max(0, answered.elapsed - asked.elapsed) / 2;
+    const at = asked.elapsed + error;
+    const known = this.#estimate;
+    if (known === undefined || error <= known.error + (at - known.at) * DRIFT) {
+      this.#estimate = { shown, at, error, offset: asked.clock + error - shown };
+    }
+    const isOff = Math.abs(this.offset) > WARN_OFFSET_MS;
+    if (isOff && !this.#isOff) this.#warn(this.#describeOffset());
+    this.#isOff = isOff;
+  }
+
+  now(): number {
+    if (this.#estimate === undefined) return this.#clock.now();
+    const { shown, at } = this.#estimate;
+    return Math.round(shown + this.#elapsed() - at);
+  }
+
+  sleep(ms: number, signal?: AbortSignal): Promise<void> {
+    return this.#clock.sleep(ms, signal);
+  }
+
+  /** The certain lead of the machine's clock in milliseconds; negative if it is behind. */
+  get offset(): number {
+    const { offset, error } = this.#estimate ?? { offset: 0, error: 0 };
+    return Math.sign(offset) * Math.max(0, Math.abs(offset) - error);
+  }
+
+  /** Why this instance must not decide; `undefined` if the clocks agree. */
+  get problem(): string | undefined {
+    return Math.abs(this.offset) > MAX_OFFSET_MS ? this.#describeOffset() : undefined;
+  }
+
+  #describeOffset(): string {
+    const seconds = Math.round(Math.abs(this.offset) / 1000);
+    const where = this.offset > 0 ? "ahead of" : "behind";
+    return `this machine's clock is ${seconds} s ${where} the state database's: set it by NTP`;
+  }
+}
+
+/** The other instances at the last look. */
 export class Peers {
-  /** By session: the last beat, and since when it has not changed. */
-  #beats = new Map<
-    string,
-    { readonly name: string; readonly beat: bigint; readonly since: number }
-  >();
+  /** By session: the last beat, and the time since when it has not changed. */
+  #beats = new Map<string, { readonly name: string; readonly beat: bigint; readonly since: number }>();
 
   get names(): readonly string[] {
     return [...this.#beats.values()].map(({ name }) => name);
   }
 
-  /** Takes note of their beats; gives those that have not changed for so long. `now`: by time that nobody can set. */
-  silent(
-    others: readonly OtherInstance[],
-    { now, ms }: { readonly now: number; readonly ms: number },
-  ): readonly OtherInstance[] {
+  /** @returns the instances whose beat has not changed for `ms`, by a time that cannot be set */
+  silent(others: readonly OtherInstance[], now: number, ms: number): readonly OtherInstance[] {
     const known = this.#beats;
     this.#beats = new Map(others.map(({ name, session, beat }) => {
       const last = known.get(session);
@@ -80,88 +134,115 @@ export class Peers {
   }
 }
 
-/** One that waits. */
+/** Wakes an instance before its next look is due. */
+export class Bell {
+  #wake: () => void = () => {};
+  #isRung = false;
+  /** The state has changed since it was last read. */
+  isChanged = false;
+  /** Others decide by a change that this instance waits for. */
+  isSeen = false;
+
+  /** Only the confirmations of others are to be read. */
+  get isOnlySeen(): boolean {
+    return this.isSeen && !this.#isRung;
+  }
+
+  ring(): void {
+    this.#isRung = true;
+    this.#wake();
+  }
+
+  heed(news: News): void {
+    if (news === "change") {
+      this.isChanged = true;
+      return this.ring();
+    }
+    this.isSeen = true;
+    this.#wake();
+  }
+
+  /** A look begins: later news is for the next look. */
+  answer(): void {
+    this.#isRung = false;
+    this.isSeen = false;
+  }
+
+  /** Resolves when it has rung, unless it is deaf, and after this time. */
+  async pause(clock: Clock, ms: number, signal: AbortSignal, isDeaf: boolean): Promise<void> {
+    const news = Promise.withResolvers<void>();
+    this.#wake = news.resolve;
+    if ((this.#isRung || this.isSeen) && !isDeaf) news.resolve();
+    await within({ clock, ms, signal }, news.promise).catch(() => {});
+  }
+}
+
+/** Waits until all others have seen a change. */
 export class Waiter {
   readonly #done = Promise.withResolvers<void>();
-  /** What has to be seen; `undefined`: not known yet. */
+  readonly done: Promise<void> = this.#done.promise;
+  isSettled = false;
+  /** The epoch to be seen. */
   #target: bigint | undefined;
-  /** The certificates that there were when all had seen it. */
+  /** The certificates that existed when all had seen the change. */
   #certificates: bigint | undefined;
-  #isSettled = false;
-  /** By session: who has not confirmed it. */
+  /** Instances that have not confirmed, by session. */
   #silent: ReadonlyMap<string, string> | undefined;
 
-  /** The names of those that have not confirmed it, also those that were evicted meanwhile. */
+  /** Instances that have not confirmed, also if they were evicted meanwhile. */
   get silent(): readonly string[] {
     return [...this.#silent?.values() ?? []];
   }
 
-  /** Resolves when all have seen it. */
-  get done(): Promise<void> {
-    return this.#done.promise;
-  }
-
-  get isSettled(): boolean {
-    return this.#isSettled;
-  }
-
-  /** Whether all have seen it, and what they had issued before is to be read still. */
+  /** All have seen the change, but their earlier certificates are not read yet. */
   get wantsCertificates(): boolean {
-    return !this.#isSettled && this.#certificates !== undefined;
+    return !this.isSettled && this.#certificates !== undefined;
   }
 
-  /**
-   * Hears what the others have seen.
-   *
-   * @param known the certificates that are known here
-   */
+  /** @param known the number of certificates that this instance has read */
   hear({ state, certificates, others }: Seen, known: bigint): void {
-    this.#target ??= state;
-    const target = this.#target;
+    const target = this.#target ??= state;
     const confirmed = new Set(others.filter(({ seen }) => seen >= target).map(({ session }) => session));
     const asked = this.#silent ?? new Map(others.map(({ session, name }) => [session, name]));
     this.#silent = new Map([...asked].filter(([session]) => !confirmed.has(session)));
     if (others.some(({ seen }) => seen < target)) return;
-    // What they have issued they have stored before they said so: it has to be known here.
+    // They stored their certificates before they confirmed, so this instance can read them.
     this.#certificates ??= certificates;
     if (known < this.#certificates) return;
-    this.#isSettled = true;
+    this.isSettled = true;
     this.#done.resolve();
   }
 }
 
-/** Between two looks at one that has the name. */
+/** The pause between two looks at an instance with the same name. */
 const LOOK_MS = 250;
 
-/** What {@linkcode enter} works with. */
 interface EnterOptions {
-  /** What an instance is called: `signer`. */
+  /** The name of the service. */
   readonly what: string;
-  readonly name: string;
   readonly version: string;
   readonly clock: Clock;
-  /** For the time that somebody is silent. */
   readonly elapsed: Elapsed;
-  /** Whoever is silent for so long refuses by itself. */
+  /** After this silence, an instance decides nothing by itself. */
   readonly silentMs: number;
 }
 
 /**
- * Waits until whoever has the name is silent for so long that it refuses by itself; then the name is this one's.
+ * Takes the name of an instance, after a silent instance with the name has stopped to decide.
  *
- * @throws {AppError} `invalid_config` when a live instance has it
+ * @throws {AppError} `invalid_config` if a live instance has the name
  */
 export async function enter(
-  { what, name, version, clock, elapsed, silentMs }: EnterOptions,
+  { what, version, clock, elapsed, silentMs }: EnterOptions,
   link: InstanceLink,
   self: InstanceIdentity,
 ): Promise<void> {
+  const { name } = self;
   let known: (OtherInstance & { readonly since: number }) | undefined;
   while (!await link.enter(self, version)) {
     const found = (await link.list()).find((other) => other.name === name);
     if (found === undefined) continue;
-    const isSame = known?.session === found.session && known.beat === found.beat;
-    if (known !== undefined && !isSame) {
+    if (known !== undefined && (known.session !== found.session || known.beat !== found.beat)) {
       throw new AppError(
         "invalid_config",
         `Cannot use state_db: a ${what} with the instance name ${quoteText(name)} is running; ` +

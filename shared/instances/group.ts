@@ -1,49 +1,47 @@
 /**
- * The instances of a service that share one state: what one changes, all decide by before it is acknowledged.
+ * The instances of a service that share one state: all decide by a change before it is acknowledged.
  *
- * An instance looks at the database at least twice a second, and decides nothing while its last look is more than 2 s
- * old. So a change holds everywhere as soon as every other instance has said that it has seen it; and at the latest
- * {@linkcode SILENT_MS} after it was committed, because whoever has not seen it by then has long refused to decide.
+ * An instance looks at the database at least twice a second, and decides nothing if its last look is more than 2 s old.
+ * So a change is in force everywhere as soon as every other instance has confirmed it, and at the latest
+ * {@linkcode SILENT_MS} after its commit.
  *
  * @module
  */
 import { type Clock, type Elapsed, within } from "../clock.ts";
 import { AppError, errorText } from "../errors.ts";
 import type { ServiceLogger } from "../service/log.ts";
+import type { Metrics } from "../service/metrics.ts";
 import { quoteText } from "../text.ts";
+import { Bell, enter, Freshness, MAX_AGE_MS, Peers, SharedClock, Waiter } from "./freshness.ts";
 import type {
   Beat,
   Epochs,
-  InstanceClock,
   InstanceIdentity,
   InstanceLink,
   News,
   OtherInstance,
   Shared,
 } from "./postgres_link.ts";
-import { enter, Freshness, MAX_AGE_MS, type Moment, Peers, Waiter } from "./freshness.ts";
-import { Bell } from "./bell.ts";
-import { type Reading, SharedClock } from "./shared_clock.ts";
 
-/** What handlers ask of the group. */
+/** The part of a group that handlers use. */
 export interface InstanceGroup {
   readonly isShared: boolean;
   /**
    * Call it before a decision, and again after the last wait before anything is released.
    *
-   * @throws {AppError} `state_stale` while what is decided by may have been changed elsewhere
+   * @throws {AppError} `state_stale` if another instance may have changed the state
    */
   requireFresh(): void;
   /**
-   * Resolves when what is committed now holds at every instance. Never rejects.
+   * Resolves when all changes committed so far are in force at every instance. Never rejects.
    *
-   * @returns the names of the instances that did not confirm it: they decide nothing, but what they issued in their last
-   * {@linkcode MAX_AGE_MS} is not known here
+   * @returns the names of instances without confirmation: they decide nothing, but certificates of their last
+   * {@linkcode MAX_AGE_MS} are not known here
    */
   settled(): Promise<readonly string[]>;
-  /** Resolves when what was committed before is decided by here, or can't be had now. Never rejects. */
+  /** Resolves when this instance decides by all changes committed so far, or cannot read them. Never rejects. */
   caughtUp(): Promise<void>;
-  /** Why nothing is decided here; `undefined` when all is well. */
+  /** Why this instance decides nothing. */
   readonly problem: string | undefined;
 }
 
@@ -56,36 +54,33 @@ export const ALONE: InstanceGroup = {
   problem: undefined,
 };
 
-/** What a {@linkcode SharedGroup} works with. */
 interface GroupOptions {
   readonly shared: Shared;
-  /** What an instance is called: `signer`. */
+  /** The name of the service. */
   readonly what: string;
   readonly name: string;
   readonly version: string;
-  /** Makes the id of a session. */
   readonly newSession: () => string;
   readonly clock: Clock;
   readonly elapsed: Elapsed;
-  /** Told of what an operator should know. */
   readonly logger: ServiceLogger;
 }
 
 /**
- * Takes over what others have changed; gives the epochs of what it took over. What it has read it keeps only after
- * `confirm` resolves: a server that was replaced without knowing it has less than what is decided by already.
+ * Reads changes of others and returns their epochs. It uses the result only after `confirm` resolves: a server that was
+ * replaced without knowing it may have less than the current state.
  */
 type Refresh = (link: InstanceLink, confirm: () => Promise<void>) => Promise<Epochs>;
 
 const BEAT_MS = 500;
 const RETRY_MS = 100;
-/** Longer than {@linkcode MAX_AGE_MS}: whoever was silent for so long refuses by itself. */
+/** An instance that is silent for longer decides nothing by itself. */
 const SILENT_MS = MAX_AGE_MS + 500;
 const LOOK_MS = 250;
-/** In a row, while others change what is read. */
+/** The most looks in a row while others change the state. */
 const MAX_LOOKS = 4;
 
-/** The group over a shared state. */
+/** The group of an instance with a shared state. */
 export class SharedGroup implements InstanceGroup {
   readonly isShared = true;
   readonly #options: GroupOptions;
@@ -97,36 +92,28 @@ export class SharedGroup implements InstanceGroup {
   readonly #peers = new Peers();
   #self: InstanceIdentity;
   #link: InstanceLink | undefined;
-  #seen: Epochs;
+  #seen: Epochs = { state: 0n, certificates: 0n };
   #refresh: Refresh | undefined;
   readonly #bell = new Bell();
-  /** When the last look ended, by the time that nobody can set. */
+  /** The end of the last look, by a time that cannot be set. */
   #lookedAt = -Infinity;
   #running: Promise<void> = Promise.resolve();
   #problem: string | undefined = "the state is not loaded yet";
   #isFailing = false;
 
-  private constructor(
-    options: GroupOptions,
-    self: InstanceIdentity,
-    link: InstanceLink,
-    first: Beat & Pick<Reading, "asked" | "answered">,
-  ) {
-    this.#options = options;
-    this.#freshness = new Freshness(options.clock, options.elapsed);
+  private constructor(options: GroupOptions, self: InstanceIdentity, link: InstanceLink) {
     const { clock, elapsed, logger } = options;
-    this.#time = new SharedClock({ clock, elapsed, warn: (text) => logger.warn(text) });
-    this.#time.heard({ ...first, shown: first.now });
+    this.#options = options;
+    this.#freshness = new Freshness(clock, elapsed);
+    this.#time = new SharedClock(clock, elapsed, (text) => logger.warn(text));
     this.#self = self;
     this.#link = link;
-    // What is loaded from here on has all certificates of before.
-    this.#seen = { state: 0n, certificates: first.certificates };
   }
 
   /**
-   * Enters the group. Load the state after that, and {@linkcode start} then.
+   * Enters the group. Load the state next, and call {@linkcode start} then.
    *
-   * @throws {AppError} `invalid_config` when a live instance has the name, or the database can't be used
+   * @throws {AppError} `invalid_config` if a live instance has the name, or the database cannot be used
    */
   static async join(options: GroupOptions): Promise<SharedGroup> {
     let hear: (news: News) => void = () => {};
@@ -135,10 +122,10 @@ export class SharedGroup implements InstanceGroup {
       link = await options.shared.connect((news) => hear(news));
       const self = { name: options.name, session: options.newSession() };
       await enter({ ...options, silentMs: SILENT_MS }, link, self);
-      const here = new Freshness(options.clock, options.elapsed);
-      const asked = here.now();
-      const first = await link.beat(self, 0n);
-      const group = new SharedGroup(options, self, link, { ...first, asked, answered: here.now() });
+      const group = new SharedGroup(options, self, link);
+      // The state that is loaded after this has all certificates of before.
+      const { certificates } = await group.#beat(link, 0n);
+      group.#seen = { state: 0n, certificates };
       hear = (news) => group.#heed(news);
       return group;
     } catch (error) {
@@ -148,17 +135,24 @@ export class SharedGroup implements InstanceGroup {
     }
   }
 
-  /** What times that instances compare are of. */
-  get clock(): InstanceClock {
+  async #beat(link: InstanceLink, seen: bigint): Promise<Beat> {
+    const asked = this.#freshness.now();
+    const beat = await link.beat(this.#self, seen);
+    this.#time.heard(beat.now, asked, this.#freshness.now());
+    return beat;
+  }
+
+  /** For times that instances compare. */
+  get clock(): Clock & { readonly offset: number } {
     return this.#time;
   }
 
-  /** What the state had when it was last taken over. */
+  /** The epochs of the state in use. */
   get seen(): Epochs {
     return this.#seen;
   }
 
-  /** Takes over what others change, from here on; resolves when that was done once. */
+  /** Begins to read the changes of others. Resolves after the first time. */
   async start(refresh: Refresh): Promise<void> {
     this.#refresh = refresh;
     await this.#tick();
@@ -182,19 +176,37 @@ export class SharedGroup implements InstanceGroup {
     return this.#self.name;
   }
 
-  /** The names of all that live, this one's first. */
-  get members(): readonly string[] {
-    return [this.#self.name, ...this.#peers.names];
-  }
-
-  /** The database server in use; empty while there is none. */
-  get server(): string {
-    return this.#link?.server ?? "";
-  }
-
-  /** How old what is decided by is, in milliseconds. */
-  get age(): number {
-    return this.#freshness.age;
+  /** Adds the metrics of the group, which `broker-ctl status` reads. */
+  addMetrics(metrics: Metrics): void {
+    const one = (labels: Readonly<Record<string, string>>) => ({ labels, value: 1 });
+    metrics.gauge(
+      "state_clock_offset_seconds",
+      "By how much this machine's clock is ahead of the state database's",
+      () => this.#time.offset / 1000,
+    );
+    metrics.gauge(
+      "state_age_seconds",
+      "How old what is decided by is; above 2 nothing is decided",
+      () => this.#freshness.age / 1000,
+    );
+    metrics.gauges(
+      "state_instance_info",
+      "Always 1; what this instance is called",
+      ["instance"],
+      () => [one({ instance: this.#self.name })],
+    );
+    metrics.gauges(
+      "state_member_info",
+      "Always 1; who lives, as this instance sees it",
+      ["instance"],
+      () => [this.#self.name, ...this.#peers.names].map((instance) => one({ instance })),
+    );
+    metrics.gauges(
+      "state_database_info",
+      "Always 1; which server, and whether it is the primary; nothing while there is no connection",
+      ["server", "role"],
+      () => this.#link === undefined ? [] : [one({ server: this.#link.server, role: "primary" })],
+    );
   }
 
   async settled(): Promise<readonly string[]> {
@@ -205,7 +217,7 @@ export class SharedGroup implements InstanceGroup {
     this.#bell.ring();
     await within({ clock, ms: SILENT_MS }, waiter.done).catch(() => {});
     this.#waiters.delete(waiter);
-    // A timer may be early, and time that was set would make it more so.
+    // A timer may be early, in particular if the clock was set.
     while (!this.#ending.signal.aborted && !waiter.isSettled && elapsed() - since < SILENT_MS) {
       await clock.sleep(LOOK_MS);
     }
@@ -220,13 +232,13 @@ export class SharedGroup implements InstanceGroup {
     this.#behind.delete(news.resolve);
   }
 
-  /** Takes over nothing more: what is decided by grows old from here on. */
+  /** Stops to read changes. The state becomes too old to decide by. */
   async stop(): Promise<void> {
     this.#ending.abort();
     await this.#running;
   }
 
-  /** Nobody waits for this instance any more. It must have stored what it has issued, and decide nothing after that. */
+  /** Leaves the group. The instance must have stored its certificates, and must decide nothing after this. */
   async leave(): Promise<void> {
     await this.stop();
     try {
@@ -234,25 +246,23 @@ export class SharedGroup implements InstanceGroup {
       const own = (await this.#link.list()).find(({ session }) => session === this.#self.session);
       if (own !== undefined) await this.#link.evict(own);
     } catch {
-      // The others notice by its silence.
+      // The others notice the silence.
     }
     this.#link?.close();
   }
 
-  /** What another has seen is of use to those that wait for it alone; who begins to wait looks by itself. */
   #heed(news: News): void {
-    if (news === "seen") {
-      if (this.#waiters.size > 0) this.#bell.seen();
-    } else this.#bell.change();
+    // Confirmations are useful only for those who wait already.
+    if (news === "change" || this.#waiters.size > 0) this.#bell.heed(news);
   }
 
   async #run(): Promise<void> {
     const { signal } = this.#ending;
     while (!signal.aborted) {
       const isDeaf = this.#link === undefined;
-      // Without a connection there is no news, and whoever waits would make this a busy loop.
+      // Without a connection there is no news, and waiters would cause a busy loop.
       const ms = isDeaf ? RETRY_MS : this.#untilLook;
-      await this.#bell.pause({ clock: this.#options.clock, ms, signal, isDeaf });
+      await this.#bell.pause(this.#options.clock, ms, signal, isDeaf);
       if (!signal.aborted) await this.#tick();
     }
   }
@@ -264,8 +274,7 @@ export class SharedGroup implements InstanceGroup {
   async #tick(): Promise<void> {
     try {
       if (this.#link !== undefined && this.#bell.isOnlySeen && this.#untilLook > 0) {
-        await this.#ask(this.#link);
-        return;
+        return await this.#ask(this.#link);
       }
       this.#link ??= await this.#reconnect();
       await this.#look(this.#link);
@@ -286,17 +295,17 @@ export class SharedGroup implements InstanceGroup {
     }
   }
 
-  /** Another server may have lost what was never acknowledged, and counted on from there: everything is read anew. */
+  /** Another server may have lost unacknowledged changes and reused their numbers, so everything is read again. */
   async #reconnect(): Promise<InstanceLink> {
     const link = await this.#options.shared.connect((news) => this.#heed(news));
     this.#seen = { ...this.#seen, state: 0n };
     return link;
   }
 
-  /** Whether those that are waited for have seen it. */
+  /** Reads the confirmations of others. */
   async #ask(link: InstanceLink): Promise<void> {
     this.#bell.isSeen = false;
-    // Not those that come meanwhile.
+    // Without those that come meanwhile.
     const waiting = [...this.#waiters];
     const answer = await link.look(this.#self);
     for (const waiter of waiting) {
@@ -308,9 +317,9 @@ export class SharedGroup implements InstanceGroup {
   async #look(link: InstanceLink): Promise<void> {
     this.#bell.answer();
     const [waiting, behind] = [[...this.#waiters], [...this.#behind]];
-    /** When what is decided by was read, in this look. */
-    let readAt: Moment | undefined;
-    // Who was told of a change, and whom the others certainly count, need not ask first whether there is one.
+    /** When the state was read in this look. */
+    let readAt: ReturnType<Freshness["now"]> | undefined;
+    // After a notification, a certain member need not ask first whether there is a change.
     if (this.#bell.isChanged && this.#freshness.isFresh) {
       readAt = this.#freshness.now();
       await this.#takeOver(link);
@@ -319,8 +328,7 @@ export class SharedGroup implements InstanceGroup {
       const asked = this.#freshness.now();
       const told = this.#seen.state;
       this.#bell.isChanged = false;
-      const beat = await link.beat(this.#self, told);
-      this.#time.heard({ shown: beat.now, asked, answered: this.#freshness.now() });
+      const beat = await this.#beat(link, told);
       if (beat.schema > this.#options.shared.schema) {
         this.#problem = "a newer version has taken the state database over; upgrade this one";
         return;
@@ -331,7 +339,7 @@ export class SharedGroup implements InstanceGroup {
         continue;
       }
       const isCurrent = beat.state === this.#seen.state;
-      // Others may change it all the time: what was read then held then, on a server that still takes commits.
+      // If others change it all the time, the state was current when it was read from a server that accepts commits.
       const heldAt = isCurrent ? asked : readAt;
       if (heldAt !== undefined) {
         this.#freshness.heldAt(heldAt);
@@ -343,7 +351,7 @@ export class SharedGroup implements InstanceGroup {
       if (isCurrent && beat.certificates === this.#seen.certificates) return;
       readAt = this.#freshness.now();
       await this.#takeOver(link);
-      // There are always more certificates: who waits for some looks again, and nobody else.
+      // There are always more certificates, so only waiters look again.
       if (isCurrent && this.#seen.state === beat.state && waiting.length === 0) return;
     }
     this.#bell.ring();
@@ -361,7 +369,7 @@ export class SharedGroup implements InstanceGroup {
     if (schema > this.#options.shared.schema) throw new Error("a newer version has taken the tables over");
   }
 
-  /** Silent for too long: others took this instance for gone, and have changed what it does not know. */
+  /** Others considered this instance gone, and have changed the state without its confirmation. */
   async #comeBack(link: InstanceLink): Promise<void> {
     this.#self = { ...this.#self, session: this.#options.newSession() };
     this.#options.logger.warn("this instance was silent for too long and comes back");
@@ -372,9 +380,9 @@ export class SharedGroup implements InstanceGroup {
     this.#seen = { ...this.#seen, state: 0n };
   }
 
-  /** Takes off the list who has long been silent. One that beats at this moment stays. */
+  /** Evicts silent instances. One that beats at this moment stays. */
   async #observe(link: InstanceLink, others: readonly OtherInstance[]): Promise<void> {
-    for (const other of this.#peers.silent(others, { now: this.#options.elapsed(), ms: SILENT_MS })) {
+    for (const other of this.#peers.silent(others, this.#options.elapsed(), SILENT_MS)) {
       await link.evict(other);
       this.#options.logger.warn("an instance is silent and no longer waited for", { instance: other.name });
       this.#bell.ring();

@@ -5,7 +5,6 @@
  */
 
 export { ALONE, type InstanceGroup, SharedGroup } from "./group.ts";
-export { addInstanceMetrics } from "./instance_metrics.ts";
 export {
   type Epochs,
   inEpoch,

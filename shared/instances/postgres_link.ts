@@ -1,36 +1,32 @@
 /**
- * What the instances of a service tell each other by PostgreSQL.
+ * The messages between the instances of a service, through PostgreSQL.
  *
  * @module
  */
 import { readInteger, readText, type Row } from "../state/columns.ts";
 import type { PostgresAccess, PostgresSession, Query } from "../state/postgres_access.ts";
-import type { Clock } from "../clock.ts";
 
-/** In a notification: an instance decides by a change. Any other is of a change. */
+/** The payload of a notification that an instance has seen a change. Any other notification is a change. */
 const SEEN = "seen";
 const OTHERS = "convert_to(i.name, 'UTF8') AS name, convert_to(i.session, 'UTF8') AS session, i.beat, i.seen";
+const EPOCHS = `(SELECT value FROM epochs WHERE topic = 'state') AS state,
+    (SELECT value FROM epochs WHERE topic = 'certificates') AS certificates`;
 
 /**
- * One statement, so that all of it is of one moment, and that this instance still counts is certain at that moment. On
- * a primary that was replaced without knowing it, the commit waits for a standby that will not come.
+ * One statement, so that all values are of one moment, at which this instance certainly is a member. On a primary that
+ * was replaced without knowing it, the commit waits for a standby that does not come.
  */
 const BEAT = `WITH mine AS (
     UPDATE instances SET beat = beat + 1, seen = $3 WHERE name = $1 AND session = $2 RETURNING 1
   ) SELECT (SELECT count(*) FROM mine) AS mine, (SELECT oldest FROM schema_version) AS oldest,
-    (extract(epoch FROM clock_timestamp()) * 1000)::int8 AS now,
-    (SELECT value FROM epochs WHERE topic = 'state') AS state,
-    (SELECT value FROM epochs WHERE topic = 'certificates') AS certificates,
+    (extract(epoch FROM clock_timestamp()) * 1000)::int8 AS now, ${EPOCHS},
     (SELECT count(pg_notify($4, '${SEEN}')) FROM mine
       WHERE $5 = 1 AND EXISTS (SELECT FROM instances WHERE session <> $2)) AS told, ${OTHERS}
   FROM (SELECT 1) AS once LEFT JOIN instances i ON i.session <> $2`;
 
-/** Likewise, without a word of its own. */
-const LOOK = `SELECT (SELECT value FROM epochs WHERE topic = 'state') AS state,
-    (SELECT value FROM epochs WHERE topic = 'certificates') AS certificates, ${OTHERS}
-  FROM (SELECT 1) AS once LEFT JOIN instances i ON i.session <> $1`;
+const LOOK = `SELECT ${EPOCHS}, ${OTHERS} FROM (SELECT 1) AS once LEFT JOIN instances i ON i.session <> $1`;
 
-/** The tables that it needs, for a migration: how often what was changed, and who lives. */
+/** The tables for a migration: the number of changes, and the live instances. */
 export const INSTANCE_TABLES: string = `CREATE TABLE epochs (
       topic text COLLATE "C" NOT NULL PRIMARY KEY,
       value int8 NOT NULL
@@ -45,11 +41,8 @@ export const INSTANCE_TABLES: string = `CREATE TABLE epochs (
     );`;
 
 /**
- * Runs a change under its number, and wakes all that listen; not for certificates, of which there may be hundreds a
- * second: who waits for them looks for them. The number is taken first, so that changes are committed in the order of
- * their numbers.
- *
- * @param schema whose instances are woken
+ * Makes a change under its number and notifies the instances, except of certificates: there may be hundreds a second.
+ * The number is taken first, so that changes are committed in the order of their numbers.
  */
 export async function inEpoch<T>(
   query: Query,
@@ -58,30 +51,24 @@ export async function inEpoch<T>(
 ): Promise<T> {
   const [row] = await query("UPDATE epochs SET value = value + 1 WHERE topic = $1 RETURNING value", [topic]);
   if (row === undefined) throw new TypeError(`there is no epoch of ${topic}`);
-  // Nobody hears of it before the commit.
+  // PostgreSQL sends the notification after the commit.
   const done = action(readBigint(row, "value"));
   const told = topic === "state" ? query(`NOTIFY ${schema}`) : undefined;
-  // After a failed statement the server rejects all others. The failure of the action is the cause.
+  // If the action fails, the server rejects this statement as well. The error of the action is the cause.
   told?.catch(() => {});
   const result = await done;
   await told;
   return result;
 }
 
-/** The link of one instance to the others, over a connection of its own that also listens. */
-export class PostgresLink implements InstanceLink {
+/** The connection of one instance to the others. Its methods reject if the connection is lost, or too slow. */
+export class PostgresLink {
   readonly #session: PostgresSession;
   readonly #schema: string;
-  /** The epoch that the others were last told. */
+  /** The epoch of the last notification. */
   #told = 0n;
 
-  /**
-   * Connects.
-   *
-   * @param schema whose instances they are
-   * @param onNews told of what others do
-   * @throws {NoServerError}
-   */
+  /** Connects, and calls `onNews` for the notifications in the schema. @throws {NoServerError} */
   static async connect(
     access: PostgresAccess,
     schema: string,
@@ -96,10 +83,12 @@ export class PostgresLink implements InstanceLink {
     this.#schema = schema;
   }
 
+  /** The name of the server for the operator. */
   get server(): string {
     return this.#session.server;
   }
 
+  /** Shows that the instance lives, and the epoch that it decides by. Others are notified if that has changed. */
   async beat({ name, session }: InstanceIdentity, seen: bigint): Promise<Beat> {
     const isNews = seen === this.#told ? 0 : 1;
     const rows = await this.#session.query(BEAT, [name, session, seen, this.#schema, isNews]);
@@ -114,10 +103,12 @@ export class PostgresLink implements InstanceLink {
     };
   }
 
+  /** The epochs that others have seen. It does not show that the state of this instance is current. */
   async look({ session }: InstanceIdentity): Promise<Seen> {
     return readSeen(await this.#session.query(LOOK, [session]));
   }
 
+  /** Reads at one moment, from the server of the beats. The result is in force if a later beat succeeds. */
   async read<T>(action: (query: Query) => Promise<T>): Promise<T> {
     await this.#session.query("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY");
     const result = await action((text, parameters) => this.#session.query(text, parameters));
@@ -125,6 +116,7 @@ export class PostgresLink implements InstanceLink {
     return result;
   }
 
+  /** Takes a name. @returns false if another instance has it */
   async enter({ name, session }: InstanceIdentity, version: string): Promise<boolean> {
     const rows = await this.#session.query(
       "INSERT INTO instances VALUES ($1, $2, $3, 0, 0) ON CONFLICT DO NOTHING RETURNING 1",
@@ -133,29 +125,26 @@ export class PostgresLink implements InstanceLink {
     return rows.length === 1;
   }
 
+  /** All instances. */
   async list(): Promise<readonly OtherInstance[]> {
     return (await this.#session.query(`SELECT ${OTHERS} FROM instances i`)).map(readOther);
   }
 
+  /** Removes an instance, unless it has beaten since. */
   async evict({ name, session, beat }: OtherInstance): Promise<void> {
-    await this.#session.query("DELETE FROM instances WHERE name = $1 AND session = $2 AND beat = $3", [
-      name,
-      session,
-      beat,
-    ]);
+    const statement = "DELETE FROM instances WHERE name = $1 AND session = $2 AND beat = $3";
+    await this.#session.query(statement, [name, session, beat]);
   }
 
+  /** Closes the connection immediately. */
   close(): void {
     this.#session.close();
   }
 }
 
-/** How often what was changed. */
+/** The current epochs. */
 export async function readEpochs(query: Query): Promise<Epochs> {
-  const [row] = await query(
-    `SELECT (SELECT value FROM epochs WHERE topic = 'state') AS state,
-      (SELECT value FROM epochs WHERE topic = 'certificates') AS certificates`,
-  );
+  const [row] = await query(`SELECT ${EPOCHS}`);
   if (row === undefined) throw new TypeError("The epochs are gone");
   return { state: readBigint(row, "state"), certificates: readBigint(row, "certificates") };
 }
@@ -184,84 +173,50 @@ function readBigint(row: Row, column: string): bigint {
   return value;
 }
 
-/** How often something was changed: numbers that only grow. */
+/** The numbers of changes, which only grow. */
 export interface Epochs {
   readonly state: bigint;
-  /** Certificates that were issued; nothing of a control plane. */
+  /** Issued certificates; constant in a control plane. */
   readonly certificates: bigint;
 }
 
-/** The time of the database, as an instance knows it between its looks. */
-export interface InstanceClock extends Clock {
-  /** By how much this machine's clock is certainly ahead of it, or behind it: negative. In milliseconds. */
-  readonly offset: number;
-}
-
-/** Who an instance is; `session` is new with each start and each return. */
+/** A name, and a session that is new with each start and each return. */
 export interface InstanceIdentity {
   readonly name: string;
-  /** An id that nobody has had before. */
   readonly session: string;
 }
 
-/** Another instance, as it was at its last beat. */
+/** Another instance at its last beat. It decides by all changes up to the epoch `seen`. */
 export interface OtherInstance extends InstanceIdentity {
   readonly beat: bigint;
-  /** Decides by everything up to this epoch. */
   readonly seen: bigint;
 }
 
-/** Who has seen what. All of it was so at one moment after it was asked for. */
+/** The epochs and the other instances, at one moment after the query. */
 export interface Seen extends Epochs {
-  /** All that are entered but this one. */
   readonly others: readonly OtherInstance[];
 }
 
-/** What a beat learns. */
+/** The result of a beat. */
 export interface Beat extends Seen {
-  /** False: others take this instance for gone, and no longer wait for it. */
+  /** False if others consider this instance gone, and no longer wait for it. */
   readonly isMember: boolean;
   /** The oldest version of the tables whose programs may use them. */
   readonly schema: number;
-  /** What the database's clock showed; milliseconds since the epoch. */
+  /** The time of the database, in milliseconds since the epoch. */
   readonly now: number;
 }
 
-/** A connection of one instance to the others. Each call rejects where it is lost or takes too long. */
-export interface InstanceLink {
-  /** Which server it is to, for the operator. */
-  readonly server: string;
-  /**
-   * Says that the instance lives, and by what it decides; those who wait for that hear of it where it is another state
-   * than at the last beat. It is committed as durably as any change.
-   */
-  beat(self: InstanceIdentity, seen: bigint): Promise<Beat>;
-  /** Who has seen what. It says nothing of whether what this instance decides by still holds. */
-  look(self: InstanceIdentity): Promise<Seen>;
-  /**
-   * Reads at one moment, from the server that the beats are of: what it holds is in force, if a later beat succeeds.
-   */
-  read<T>(action: (query: Query) => Promise<T>): Promise<T>;
-  /** Enters a name that nobody has. */
-  enter(self: InstanceIdentity, version: string): Promise<boolean>;
-  list(): Promise<readonly OtherInstance[]>;
-  /** Takes an instance off the list, unless it has beaten since. */
-  evict(silent: OtherInstance): Promise<void>;
-  /** At once, whatever is under way. */
-  close(): void;
-}
+/** A connection of one instance to the others. */
+export type InstanceLink = Pick<PostgresLink, keyof PostgresLink>;
 
-/** What wakes an instance: the state has changed, or another instance decides by a change. */
+/** The state has changed, or another instance decides by a change. */
 export type News = "change" | "seen";
 
-/** What instances share, as far as they know of each other by it. */
+/** The shared state, seen from one instance. */
 export interface Shared {
   /** The version of the tables that this program knows. */
   readonly schema: number;
-  /**
-   * A connection of its own.
-   *
-   * @param onNews told of what others do; it may also get lost
-   */
+  /** Opens a connection. Notifications can get lost. */
   connect(onNews: (news: News) => void): Promise<InstanceLink>;
 }

@@ -2,8 +2,8 @@ import { BlockList, isIP, isIPv4 } from "node:net";
 import { dirname, isAbsolute, resolve, sep } from "node:path";
 import { type CaKeyConfig, type CaKeySettings, planCaKeys } from "../ca/model.ts";
 import { AppError } from "../errors.ts";
-import type { UsedFile } from "../files/exposed_files.ts";
-import { parseListenAddress } from "../http/listen_address.ts";
+import type { UsedFile } from "../files/files.ts";
+import { parseListenAddress } from "../http/listener.ts";
 import {
   describeHost,
   isPostgresUrl,

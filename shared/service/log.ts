@@ -1,9 +1,6 @@
 /**
- * Structured logs: one JSON object a line, to stderr. Standard output belongs to protocols and to command
- * output. Nothing a caller sends can break out of its line: control characters are written as escapes.
- *
- * Until {@linkcode configureLogging} is called, in `main.ts`, nothing is written, so tests stay silent. Never
- * pass a secret: there is no redaction here.
+ * Structured logs: one JSON object in each line, on stderr. Control characters are escaped, so input of a caller stays
+ * in its line. Secrets are not masked: never pass one. Nothing is written before {@linkcode configureLogging}.
  *
  * ```ts
  * import assert from "node:assert/strict";
@@ -31,48 +28,29 @@ import { AppError } from "../errors.ts";
 import { stringifyJson } from "../json.ts";
 import { currentRequestId } from "./request_context.ts";
 
-/** Further members of a log line; `time`, `level`, `service` and `message` are taken. An `Error` is spelled out. */
+/** Further members of a log line. They cannot replace `time`, `level`, `service` and `message`. */
 export type LogFields = Readonly<Record<string, unknown>>;
 
-/** What a service logs with. No method ever throws. */
-export interface ServiceLogger {
-  info(message: string, fields?: LogFields): void;
-  /** Something an operator should look at. */
-  warn(message: string, fields?: LogFields): void;
-  error(message: string, fields?: LogFields): void;
-}
+/** The log of a service. Its methods never throw. */
+export type ServiceLogger = Readonly<
+  Record<"info" | "warn" | "error", (message: string, fields?: LogFields) => void>
+>;
 
-/** One line of the log, before it is written. */
-interface LogLine {
-  /** Milliseconds since the epoch. */
-  readonly timestamp: number;
-  readonly level: string;
-  readonly service: string;
-  /** The same words for the same event. */
-  readonly message: string;
-  readonly fields: LogFields;
-}
-
-/** The logger of a service. Within a request each line names it, as `request_id`. */
+/** The logger of a service. Lines of a request have its `request_id`. */
 export function getServiceLogger(service: string): ServiceLogger {
   const logger: Logger = getLogger(["gateway", service]);
-  return {
-    info: (message, fields) => logger.info(message, withRequest(fields)),
-    warn: (message, fields) => logger.warn(message, withRequest(fields)),
-    error: (message, fields) => logger.error(message, withRequest(fields)),
+  const at = (level: keyof ServiceLogger) => (message: string, fields: LogFields = {}) => {
+    const id = currentRequestId();
+    logger[level](message, id === undefined ? fields : { request_id: id, ...fields });
   };
+  return { info: at("info"), warn: at("warn"), error: at("error") };
 }
 
-function withRequest(fields: LogFields = {}): LogFields {
-  const id = currentRequestId();
-  return id === undefined ? fields : { request_id: id, ...fields };
-}
-
-/** Starts writing: `info` and above of all services to stderr. For `main.ts` only. */
+/** Starts to write the lines of all services to stderr. For `main.ts` only. */
 export function configureLogging(): void {
   configureSync({
     reset: true,
-    sinks: { stderr: (record) => writeToStderr(formatLogLine(toLine(record))) },
+    sinks: { stderr: writeRecord },
     loggers: [
       { category: ["gateway"], lowestLevel: "info", sinks: ["stderr"] },
       { category: ["logtape", "meta"], lowestLevel: "error", sinks: ["stderr"] },
@@ -80,23 +58,29 @@ export function configureLogging(): void {
   });
 }
 
-/** Writes a line with its newline. What cannot be written as JSON is replaced by a note, not thrown. */
-export function formatLogLine(line: LogLine): string {
+/** A line with its newline. Fields that are not representable as JSON are replaced by a note. */
+export function formatLogLine(line: {
+  readonly timestamp: number;
+  readonly level: string;
+  readonly service: string;
+  readonly message: string;
+  readonly fields: LogFields;
+}): string {
   const { timestamp, level, service, message, fields } = line;
   const head = { time: new Date(timestamp).toISOString(), level, service, message };
   try {
     const members = Object.entries(fields).map(([key, value]) => [key, describeError(value)]);
-    // The head comes twice: first for its place in the line, then because a field must not replace it.
+    // The head comes first in the line, and again because a field must not replace it.
     return `${visibleJson(stringifyJson({ ...head, ...Object.fromEntries(members), ...head }))}\n`;
   } catch {
     return `${visibleJson(stringifyJson({ ...head, fields: "not representable as JSON" }))}\n`;
   }
 }
 
-/** Nothing keeps an error from being its own cause. */
+/** An error can be its own cause. */
 const MOST_CAUSES = 8;
 
-/** Errors have no enumerable members: without this they would be logged as `{}`. */
+/** An error has no enumerable members. */
 function describeError(value: unknown, depth = 0): unknown {
   if (!(value instanceof Error)) return value;
   return {
@@ -110,22 +94,13 @@ function describeError(value: unknown, depth = 0): unknown {
   };
 }
 
-function toLine(record: LogRecord): LogLine {
-  const { timestamp, level, category, rawMessage, properties } = record;
-  return {
-    timestamp,
-    level,
-    service: category.at(-1) ?? "",
-    // The raw text: braces in a message are not places to fill in.
-    message: typeof rawMessage === "string" ? rawMessage : rawMessage.join(""),
-    fields: properties,
-  };
-}
-
-function writeToStderr(line: string): void {
+function writeRecord({ timestamp, level, category, rawMessage, properties: fields }: LogRecord): void {
+  // The raw text: braces in a message are no placeholders.
+  const message = typeof rawMessage === "string" ? rawMessage : rawMessage.join("");
+  const line = formatLogLine({ timestamp, level, service: category.at(-1) ?? "", message, fields });
   try {
     writeAllSync(Deno.stderr, line);
   } catch {
-    // Nobody reads stderr any more: there is nowhere left to report that.
+    // Nobody reads stderr: the failure cannot be reported either.
   }
 }

@@ -13,174 +13,162 @@
  *
  * @module
  */
-// Part by part: an idle service would pay 5 MB for the rest of the package.
+// Part by part: the rest of the package would take 5 MB in an idle service.
 // @ts-types="./prom_client/counter.d.ts"
 import PromCounter from "prom-client/lib/counter.js";
 // @ts-types="./prom_client/gauge.d.ts"
 import PromGauge from "prom-client/lib/gauge.js";
+// @ts-types="./prom_client/histogram.d.ts"
+import PromHistogram from "prom-client/lib/histogram.js";
 // @ts-types="./prom_client/registry.d.ts"
 import Registry from "prom-client/lib/registry.js";
-import { BUCKETS, DurationHistogram, type Histogram, type Measured } from "./histogram.ts";
 import process from "node:process";
 import { type Clock, every } from "../clock.ts";
+import { AppError } from "../errors.ts";
 import { VERSION } from "./version.ts";
 
-export type { Histogram, Measured } from "./histogram.ts";
-
-/** Names and values of a time series' labels. */
 type Labels = Readonly<Record<string, string>>;
 
-/** Counts events. With labels a series appears with its first event; without, it starts at 0. */
-interface Counter {
-  /** Adds to the series of these labels, by default 1. */
-  inc(labels?: Labels, by?: number): void;
+/** The duration of steps in seconds, by result. */
+export interface Histogram {
+  /** By default with result `ok`. */
+  observe(seconds: number, result?: string): void;
+  /** Starts a measurement. @returns ends it */
+  start(): (result?: string) => void;
+  /**
+   * Measures a step. Its result is `ok`, or the code of the error that it throws. Results are closed sets, so that a
+   * caller cannot create series.
+   *
+   * @param describe the result of a value
+   */
+  measure<T>(step: () => Promise<T>, describe?: (value: T) => string): Promise<T>;
 }
 
-/** A value that goes up and down. */
-interface Gauge {
-  set(value: number): void;
-}
+/** The bounds of a histogram's buckets in seconds, by the kind of step. */
+const BUCKETS = {
+  computing: [0.000_01, 0.000_025, 0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.05],
+  exchange: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30],
+  command: [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600],
+  human: [1, 5, 10, 30, 60, 120, 300, 600, 900, 1800, 3600],
+};
 
-/** A value of a gauge with labels, for the moment of a scrape. */
+/** A value of a gauge with labels. */
 export interface LabelledValue {
-  /** One value for each name of the gauge's labels. */
   readonly labels: Labels;
   readonly value: number;
 }
 
-/** The metrics of one service; several services in one process don't share them. */
-export interface Metrics {
-  /** The content type of {@linkcode Metrics.text}. */
-  readonly contentType: string;
-  /**
-   * Adds a counter.
-   *
-   * @throws {Error} when the name is taken
-   */
-  counter(name: string, help: string, labelNames?: readonly string[]): Counter;
-  /**
-   * Adds a gauge.
-   *
-   * @param read gives the value at the time of each scrape; without it the value is what was set last
-   * @throws {Error} when the name is taken
-   */
-  gauge(name: string, help: string, read?: () => number): Gauge;
-  /**
-   * Adds a counter of what is counted elsewhere.
-   *
-   * @param read gives the total at the time of each scrape
-   * @throws {Error} when the name is taken
-   */
-  total(name: string, help: string, read: () => number): void;
-  /**
-   * Adds a gauge with labels.
-   *
-   * @param read gives all values at the time of each scrape
-   * @throws {Error} when the name is taken
-   */
+/** An empty set of metrics. */
+export function createMetrics(): Metrics {
+  return new Metrics();
+}
+
+/** The metrics of one service. Adding a name twice throws an `Error`. */
+export class Metrics {
+  readonly #registry = new Registry();
+  /** The content type of {@linkcode text}. */
+  readonly contentType: string = this.#registry.contentType;
+
+  /** Adds a counter. Without labels it starts at 0, with labels each series starts with its first event. */
+  counter(
+    name: string,
+    help: string,
+    labelNames: readonly string[] = [],
+  ): { inc(labels?: Labels, by?: number): void } {
+    const counter = new PromCounter({ name, help, labelNames: [...labelNames], registers: [this.#registry] });
+    return { inc: (labels = {}, by = 1) => counter.inc({ ...labels }, by) };
+  }
+
+  /** Adds a gauge. `read` gives the value at each scrape. */
+  gauge(name: string, help: string, read?: () => number): { set(value: number): void } {
+    const collect = read && function (this: PromGauge) {
+      this.set(read());
+    };
+    const gauge = new PromGauge({ name, help, registers: [this.#registry], ...(collect && { collect }) });
+    return { set: (value) => gauge.set(value) };
+  }
+
+  /** Adds a counter of events that are counted elsewhere. `read` gives the total at each scrape. */
+  total(name: string, help: string, read: () => number): void {
+    new PromCounter({
+      name,
+      help,
+      registers: [this.#registry],
+      collect() {
+        this.reset();
+        this.inc(read());
+      },
+    });
+  }
+
+  /** Adds a gauge with labels. `read` gives all values at each scrape. */
   gauges(
     name: string,
     help: string,
     labelNames: readonly string[],
     read: () => readonly LabelledValue[],
-  ): void;
-  /**
-   * Adds a histogram, whose one label is `result`.
-   *
-   * @throws {Error} when the name is taken
-   */
-  histogram(name: string, help: string, measured: Measured): Histogram;
-  text(): Promise<string>;
-}
+  ): void {
+    new PromGauge({
+      name,
+      help,
+      labelNames: [...labelNames],
+      registers: [this.#registry],
+      collect() {
+        this.reset();
+        for (const { labels, value } of read()) this.set({ ...labels }, value);
+      },
+    });
+  }
 
-/** An empty set of metrics. */
-export function createMetrics(): Metrics {
-  const registry = new Registry();
-  const histograms = new Map<string, DurationHistogram>();
-  return {
-    contentType: registry.contentType,
-    counter(name, help, labelNames = []) {
-      const counter = new PromCounter({ name, help, labelNames: [...labelNames], registers: [registry] });
-      return { inc: (labels = {}, by = 1) => counter.inc({ ...labels }, by) };
-    },
-    gauge(name, help, read) {
-      const gauge = new PromGauge({
-        name,
-        help,
-        registers: [registry],
-        ...(read === undefined ? {} : {
-          collect() {
-            this.set(read());
-          },
-        }),
-      });
-      return { set: (value) => gauge.set(value) };
-    },
-    total(name, help, read) {
-      new PromCounter({
-        name,
-        help,
-        registers: [registry],
-        collect() {
-          this.reset();
-          this.inc(read());
-        },
-      });
-    },
-    gauges(name, help, labelNames, read) {
-      new PromGauge({
-        name,
-        help,
-        labelNames: [...labelNames],
-        registers: [registry],
-        collect() {
-          this.reset();
-          for (const { labels, value } of read()) this.set({ ...labels }, value);
-        },
-      });
-    },
-    histogram(name, help, measured) {
-      if (histograms.has(name) || registry.getSingleMetric(name) !== undefined) {
-        throw new Error(`${name} is taken`);
-      }
-      const histogram = new DurationHistogram({ name, help, bounds: BUCKETS[measured] });
-      histograms.set(name, histogram);
-      return histogram;
-    },
-    text: () => writeSorted(registry, histograms),
-  };
-}
+  /** Adds a histogram with the label `result`. */
+  histogram(name: string, help: string, kind: keyof typeof BUCKETS): Histogram {
+    const buckets = [...BUCKETS[kind]];
+    const histogram = new PromHistogram({
+      ...{ name, help, labelNames: ["result"], buckets, registers: [this.#registry] },
+    });
+    const observe = (seconds: number, result = "ok") => histogram.observe({ result }, seconds);
+    const start = () => {
+      const startedAt = performance.now();
+      return (result?: string) => observe((performance.now() - startedAt) / 1000, result);
+    };
+    return {
+      observe,
+      start,
+      async measure(step, describe = () => "ok") {
+        const end = start();
+        let result = "internal";
+        try {
+          const value = await step();
+          result = describe(value);
+          return value;
+        } catch (error) {
+          if (error instanceof AppError) result = error.code;
+          throw error;
+        } finally {
+          end(result);
+        }
+      },
+    };
+  }
 
-async function writeSorted(
-  registry: Registry,
-  histograms: ReadonlyMap<string, DurationHistogram>,
-): Promise<string> {
-  const names = [...registry.getMetricsAsArray().map(({ name }) => name), ...histograms.keys()].sort();
-  const blocks = await Promise.all(
-    names.map(async (name) =>
-      histograms.get(name)?.text() ?? sortSeries(await registry.getSingleMetricAsString(name))
-    ),
-  );
-  return blocks.map((block) => `${block}\n`).join("");
-}
-
-/** HELP and TYPE stay in front, the series follow in the order of their labels. */
-function sortSeries(block: string): string {
-  const lines = block.split("\n");
-  return [...lines.slice(0, 2), ...lines.slice(2).sort()].join("\n");
-}
-
-interface ProcessMetricsOptions {
-  readonly service: string;
-  readonly clock: Clock;
+  /** All metrics by name, and their series by labels. Buckets stay in ascending order. */
+  async text(): Promise<string> {
+    const names = this.#registry.getMetricsAsArray().map(({ name }) => name).sort();
+    const blocks = await Promise.all(names.map((name) => this.#registry.getSingleMetricAsString(name)));
+    return blocks.map((block) => {
+      const [help, type, ...series] = block.split("\n");
+      if (type?.endsWith(" histogram")) return `${block}\n`;
+      return `${[help, type, ...series.sort()].join("\n")}\n`;
+    }).join("");
+  }
 }
 
 const LAG_SECONDS = 1;
 
-/** Adds the metrics, and measures the event loop until the signal is aborted. */
+/** Adds the metrics of the process, and measures the event loop until the signal is aborted. */
 export function addProcessMetrics(
   metrics: Metrics,
-  { service, clock }: ProcessMetricsOptions,
+  { service, clock }: { readonly service: string; readonly clock: Clock },
   signal: AbortSignal,
 ): Promise<void> {
   const startedAt = clock.now() / 1000;
@@ -207,7 +195,7 @@ export function addProcessMetrics(
   let before = clock.now();
   return every({ clock, seconds: LAG_SECONDS, signal }, () => {
     const now = clock.now();
-    // Less than nothing is a clock that was set back.
+    // A clock that was set back would give a negative value.
     lag.observe(Math.max(0, (now - before) / 1000 - LAG_SECONDS));
     before = now;
   });

@@ -128,7 +128,7 @@ Deno.test.each([
 Deno.test("histogram() refuses a name that is taken, by whatever", () => {
   const metrics = createMetrics();
   metrics.gauge("a_seconds", "A.");
-  assert.throws(() => metrics.histogram("a_seconds", "A.", "exchange"), /taken/);
+  assert.throws(() => metrics.histogram("a_seconds", "A.", "exchange"), /already been registered/);
   metrics.histogram("b_seconds", "B.", "exchange");
-  assert.throws(() => metrics.histogram("b_seconds", "B.", "exchange"), /taken/);
+  assert.throws(() => metrics.histogram("b_seconds", "B.", "exchange"), /already been registered/);
 });

@@ -1,12 +1,11 @@
 /**
- * What every daemon needs: arguments, signals, logs, metrics, request IDs, version.
+ * The parts of every daemon: arguments, signals, logs, metrics, request ids, version.
  *
  * @module
  */
 
-export type { Histogram } from "./histogram.ts";
 export type { LogFields, ServiceLogger } from "./log.ts";
-export type { Metrics } from "./metrics.ts";
+export type { Histogram, Metrics } from "./metrics.ts";
 export {
   currentRequestId,
   inRequest,

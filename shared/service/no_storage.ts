@@ -1,9 +1,8 @@
 /**
- * Takes away what the runtime lets every program keep or start without any permission: storage on the disk that
- * lies outside the permission sets (`localStorage`, `sessionStorage`, `caches`), and threads, which would have it
- * anew. The first import of every service, so that no package has run before it.
+ * Removes storage on disk (`localStorage`, `sessionStorage`, `caches`) and threads, which the runtime gives every
+ * program without a permission. Every service imports this first, so that no package has run before it.
  *
- * A package that starts a thread by `node:worker_threads` still reaches `caches` there: nothing turns that off.
+ * A package that starts a thread with `node:worker_threads` still reaches `caches` there.
  *
  * ```ts
  * import assert from "node:assert/strict";
@@ -26,5 +25,5 @@ const WITHOUT_PERMISSION = [
 ] as const;
 
 for (const name of WITHOUT_PERMISSION) Reflect.deleteProperty(globalThis, name);
-// There only with --unstable-kv, which no service is started with.
+// Exists only with --unstable-kv.
 Reflect.deleteProperty(Deno, "openKv");

@@ -1,13 +1,6 @@
 /**
  * The build version that every executable reports.
  *
- * ```ts
- * import assert from "node:assert/strict";
- * import { describeVersion, VERSION } from "@gateway/shared/service";
- *
- * assert.equal(describeVersion({ verbose: false }), VERSION);
- * ```
- *
  * @module
  */
 

@@ -12,7 +12,8 @@
  *
  * @module
  */
-import type { AuditEntry, AuditLog } from "../audit/record.ts";
+import type { AuditLog } from "../audit/log.ts";
+import type { AuditEntry } from "../audit/record.ts";
 import { AppError, AUDIT_UNAVAILABLE } from "../errors.ts";
 
 /** Keeps entries as they were given: no redaction, no chain. */

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { MAX_LOGS } from "@gateway/shared/audit";
-import { openFreeAuditLog } from "../../shared/audit/file_log.ts";
+import { openFreeAuditLog } from "../../shared/audit/log.ts";
 import { assertRefused, LogFolder, NOW, SEED } from "./audit_fixture.ts";
 
 Deno.test("openFileAuditLog() creates a log that only its owner reads", async () => {

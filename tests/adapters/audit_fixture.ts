@@ -1,7 +1,7 @@
 /** What the tests of the audit log on disk share: a folder, a log in it, and how to look at both. */
 import assert from "node:assert/strict";
 import { type AuditLog, createAuditKey, verifyAll } from "@gateway/shared/audit";
-import { type FileAuditLogOptions, openFileAuditLog } from "../../shared/audit/file_log.ts";
+import { type FileAuditLogOptions, openFileAuditLog } from "../../shared/audit/log.ts";
 
 export const SEED: Uint8Array = new Uint8Array(32).fill(9);
 export const NOW: number = Date.UTC(2026, 0, 2, 3, 4, 5);

@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import { createAuditKey, GENESIS } from "@gateway/shared/audit";
-import { endOfTurn } from "@gateway/shared/clock";
-import { GroupCommit, type RecordStore } from "../../shared/audit/group_commit.ts";
-import { openForAppend, SegmentedFile } from "../../shared/audit/segments.ts";
+import { GroupCommit, type RecordStore, SegmentedFile } from "../../shared/audit/log.ts";
+import { openForAppend } from "../../shared/audit/files.ts";
 import { LogFolder, SEED } from "./audit_fixture.ts";
 
 /** A real file that counts what it is asked for. */
@@ -54,7 +53,6 @@ Deno.test("GroupCommit on a real file: sixteen appenders share writes and syncs"
     size: 0,
     terminated: true,
     maxFileBytes: 1e9,
-    endOfTurn,
   });
   await Promise.all(Array.from({ length: 16 }, async () => {
     for (let index = 0; index < 20; index++) await log.append({ body: '{"outcome":"issued"', ext: "" });

@@ -2,7 +2,7 @@
  * A process that appends records until it is killed and prints the serial of each one that was acknowledged.
  * Arguments: log, first serial, bytes at which a file is rotated.
  */
-import { openFileAuditLog } from "../../shared/audit/file_log.ts";
+import { openFileAuditLog } from "../../shared/audit/log.ts";
 import { systemClock } from "@gateway/shared/clock";
 import { SEED } from "./audit_fixture.ts";
 

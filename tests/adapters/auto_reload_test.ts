@@ -55,6 +55,7 @@ async function startWatching(folder: string, onStart: (configPath: string) => vo
     random: systemRandom,
     readHostname: () => "signer",
     readEnv: () => undefined,
+    fetch,
     logger: { info: note, warn: note, error: note },
   });
   return { signer, clock, messages, configPath };

@@ -1,7 +1,7 @@
 /** The logs of several instances: `audit verify --set FOLDER`, `audit show --set FOLDER`. */
 import assert from "node:assert/strict";
 import type { AuditEntry } from "@gateway/shared/audit";
-import { openFileAuditLog } from "../../shared/audit/file_log.ts";
+import { openFileAuditLog } from "../../shared/audit/log.ts";
 import { NOW } from "./audit_fixture.ts";
 import { createFolder, run } from "./ctl_fixture.ts";
 

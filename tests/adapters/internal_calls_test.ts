@@ -1,7 +1,7 @@
 /** What one service asks of another, asked of the other's own handler: a stand-in accepts what the real one rejects. */
 import assert from "node:assert/strict";
 import type { JsonClient, JsonClientRequest, JsonClientResponse } from "@gateway/shared/http";
-import { LostRequests } from "../../shared/http/lost_requests.ts";
+import { LostRequests } from "../../shared/http/upstreams.ts";
 import { ALONE } from "@gateway/shared/instances";
 import { AppError } from "@gateway/shared/errors";
 import { parseJson, stringifyJson } from "@gateway/shared/json";

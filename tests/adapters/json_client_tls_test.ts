@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
+import { fileURLToPath } from "node:url";
 import { connect, isUpstreamFailure, startUpstream } from "./json_client_fixture.ts";
-import { foreignCa, issue } from "./mtls_fixture.ts";
+import { broker, ca, foreignCa, issue } from "./mtls_fixture.ts";
 
 Deno.test("JsonClient refuses a server of a foreign CA of the same name, again and again", async () => {
   let requests = 0;
@@ -49,4 +50,30 @@ Deno.test("JsonClient refuses TLS 1.2 (C10)", async () => {
   });
   using client = connect(upstream.url);
   await assert.rejects(client.request({ method: "GET", path: "/" }), isUpstreamFailure(/^Failed contacting/));
+});
+
+Deno.test("JsonClient trusts no root of the system or the environment", async () => {
+  let requests = 0;
+  await using upstream = await startUpstream((_request, response) => {
+    requests++;
+    response.end("{}");
+  });
+  const roots = await Deno.makeTempFile();
+  try {
+    await Deno.writeTextFile(roots, ca);
+    const alone = fileURLToPath(new URL("json_client_alone.ts", import.meta.url));
+    const { stdout } = await new Deno.Command(Deno.execPath(), {
+      args: [
+        ...["run", "--quiet", "--no-check", "--cached-only", "--ignore-env", "--allow-net=127.0.0.1", alone],
+        ...[upstream.url, JSON.stringify({ ...broker, ca: foreignCa })],
+      ],
+      env: { DENO_CERT: roots, NODE_EXTRA_CA_CERTS: roots, SSL_CERT_FILE: roots },
+    }).output();
+    const [fetched, asked] = JSON.parse(new TextDecoder().decode(stdout));
+    assert.equal(fetched, 200, "the process itself trusts the CA");
+    assert.match(asked, /Failed contacting the service/);
+  } finally {
+    await Deno.remove(roots);
+  }
+  assert.equal(requests, 1);
 });

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { connect } from "node:net";
 import { AppError } from "@gateway/shared/errors";
-import { addCertificateMetrics } from "../../shared/http/keep_fresh.ts";
+import { addCertificateMetrics } from "@gateway/shared/http/monitor";
 import { ListenerMetrics, problemResponse, startPlainServer } from "@gateway/shared/http";
 import { createMetrics } from "@gateway/shared/service/metrics";
 import { createCertificateAuthority, issueLeaf } from "../../ctl/identities/x509.ts";

@@ -40,7 +40,8 @@ function startBroker(configPath: string): Service {
   };
 }
 
-const signer = (folder: string) => startSigner({ ...ENVIRONMENT, configPath: `${folder}/signer.json` });
+const signer = (folder: string) =>
+  startSigner({ ...ENVIRONMENT, fetch, configPath: `${folder}/signer.json` });
 const controlPlane = (folder: string) =>
   startControlPlane({ ...ENVIRONMENT, fetch, configPath: `${folder}/control-plane.json` });
 

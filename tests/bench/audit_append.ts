@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { openFileAuditLog } from "../../shared/audit/file_log.ts";
+import { openFileAuditLog } from "../../shared/audit/log.ts";
 import { systemClock } from "@gateway/shared/clock";
 import { createRedactor } from "@gateway/shared/redact";
 import { sampleEntry } from "./audit_entry.ts";

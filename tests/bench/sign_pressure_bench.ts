@@ -13,7 +13,7 @@ const ROUNDS = 3;
 const SECONDS = 3;
 const PRESSURE_SECONDS = 10;
 const MEMORY_SECONDS = 60;
-const MAX_RESIDENT_BYTES = 130e6;
+const MAX_RESIDENT_BYTES = 160e6;
 const MAX_RELOAD_MS = 1500;
 /** Between the beginnings of two reloads; one that takes longer is followed by the next at once. */
 const RELOAD_EVERY_MS = 1000;

@@ -68,7 +68,7 @@ Deno.test("a request has one id from the agent's call to the signer's record, de
     await signer.stop();
     const failed = await run(stage, "uptime", { "x-request-id": "job-3" });
     assert.deepEqual([failed.status, failed.id], [502, "job-3"]);
-    assert.match(broker.log, /"message":"Request failed".*"request_id":"job-3"/);
+    assert.match(broker.log, /"message":"request failed".*"request_id":"job-3"/);
   }));
 
 Deno.test("a request without an id that can be used gets one", () =>

@@ -51,6 +51,7 @@ const SHARED_TOPICS: Readonly<Record<string, readonly string[]>> = {
   policy: ["wire", "ssh", "envelope"],
   ca: ["ssh", "policy", "files"],
   permissions: ["ca", "http", "state", "files"],
+  daemon: ["audit", "files", "http", "instances", "service", "state"],
   kubernetes: ["http", "wire", "policy", "files", "service"],
 };
 

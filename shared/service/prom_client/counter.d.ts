@@ -1,5 +1,5 @@
 /**
- * One part of prom-client: the whole of it loads histograms, clustering and process metrics that we do not use.
+ * One part of prom-client: the whole of it loads clustering and process metrics that we do not use.
  *
  * @module
  */

@@ -1,0 +1,255 @@
+import fc from "fast-check";
+import assert from "node:assert/strict";
+import { FakeClock } from "../testing/fake_clock.ts";
+import { type ConnectionLimits, ConnectionRoom, DEFAULT_LIMITS, TokenBuckets } from "./limits.ts";
+
+const LIMITS: ConnectionLimits = { strangers: 4, strangersPerSource: 2, known: 2, reserved: 1 };
+const KNOWN = { kind: "known" } as const;
+
+function enterAll(room: ConnectionRoom<number>, addresses: readonly string[]) {
+  return addresses.map((address, index) => room.enter(index, address));
+}
+
+Deno.test.each<
+  {
+    readonly name: string;
+    readonly addresses: readonly string[];
+    readonly out: readonly (number | undefined)[];
+  }
+>([
+  {
+    name: "the oldest of a source goes when the source has too many",
+    addresses: ["192.0.2.1", "192.0.2.1", "192.0.2.1"],
+    out: [undefined, undefined, 0],
+  },
+  {
+    name: "sources don't push each other out while there is room",
+    addresses: ["192.0.2.1", "192.0.2.1", "192.0.2.2", "192.0.2.2"],
+    out: [undefined, undefined, undefined, undefined],
+  },
+  {
+    name: "the largest source loses its oldest when all have too many, not the one that came first",
+    addresses: ["192.0.2.9", "192.0.2.1", "192.0.2.1", "192.0.2.2", "192.0.2.3"],
+    out: [undefined, undefined, undefined, undefined, 1],
+  },
+  {
+    name: "an IPv6 network of 64 bits is one source",
+    addresses: ["2001:db8::1", "2001:db8::2", "2001:db8::3", "2001:db8:0:1::1"],
+    out: [undefined, undefined, 0, undefined],
+  },
+  {
+    name: "an IPv4 address in IPv6 is that IPv4 address",
+    addresses: ["::ffff:192.0.2.1", "192.0.2.1", "::ffff:192.0.2.1", "::ffff:192.0.2.2"],
+    out: [undefined, undefined, 0, undefined],
+  },
+  {
+    name: "a link-local address has a zone",
+    addresses: ["fe80::1%eth0", "fe80::2%eth0", "fe80::3%eth0"],
+    out: [undefined, undefined, 0],
+  },
+])("ConnectionRoom.enter(): $name", ({ addresses, out }) => {
+  assert.deepEqual(enterAll(new ConnectionRoom<number>(LIMITS), addresses), out);
+});
+
+Deno.test("ConnectionRoom: strangers never push out who is known, and have their places back", () => {
+  const room = new ConnectionRoom<string>(LIMITS);
+  assert.equal(room.enter("broker", "192.0.2.1"), undefined);
+  assert.equal(room.admit("broker", KNOWN), true);
+  for (let index = 0; index < 100; index++) {
+    assert.notEqual(room.enter(`stranger ${index}`, `192.0.2.${index % 10}`), "broker");
+  }
+  assert.equal(room.isKnown("broker"), true);
+  assert.equal(room.isKnown("stranger 99"), false);
+});
+
+Deno.test("ConnectionRoom.admit() keeps room for reserved peers that the known can't take", () => {
+  const room = new ConnectionRoom<string>({ ...LIMITS, strangersPerSource: 4 });
+  for (const name of ["a", "b", "c", "operator"]) room.enter(name, "192.0.2.1");
+  assert.equal(room.admit("a", KNOWN), true);
+  assert.equal(room.admit("b", KNOWN), true);
+  assert.equal(room.admit("c", KNOWN), false);
+  assert.equal(room.isKnown("c"), false);
+  assert.equal(room.admit("operator", { kind: "reserved" }), true);
+  assert.equal(room.admit("c", { kind: "reserved" }), false);
+  room.leave("operator");
+  room.leave("b");
+  assert.equal(room.admit("c", KNOWN), true);
+});
+
+Deno.test("ConnectionRoom.admit() counts a connection once, and none that has left", () => {
+  const room = new ConnectionRoom<string>({ ...LIMITS, known: 1, reserved: 0 });
+  room.enter("a", "192.0.2.1");
+  assert.equal(room.admit("a", KNOWN), true);
+  assert.equal(room.admit("a", KNOWN), true);
+  room.leave("a");
+  assert.equal(room.admit("a", KNOWN), false);
+  room.enter("b", "192.0.2.1");
+  assert.equal(room.admit("b", KNOWN), true);
+});
+
+Deno.test("the limits of a listener together are what a process may have open by default", () => {
+  const { strangers, known, reserved } = DEFAULT_LIMITS;
+  assert.equal(strangers + known + reserved, 1024);
+});
+
+Deno.test("ConnectionRoom.admit(): one known peer leaves room for every other", () => {
+  const room = new ConnectionRoom<string>({
+    strangers: 1000,
+    strangersPerSource: 1000,
+    known: 100,
+    reserved: 8,
+  });
+  const take = (name: string, wanted: number, kind: "known" | "reserved" = "known") => {
+    let got = 0;
+    for (let index = 0; index < wanted; index++) {
+      const connection = `${name} ${crypto.randomUUID()}`;
+      room.enter(connection, "192.0.2.1");
+      if (room.admit(connection, { kind, name })) got += 1;
+    }
+    return got;
+  };
+  assert.equal(take("greedy", 200), 50);
+  assert.equal(take("second", 200), 25);
+  for (let caller = 0; caller < 20; caller++) assert.equal(take(`modest ${caller}`, 1), 1);
+  assert.equal(take("operator", 10, "reserved"), 10);
+});
+
+Deno.test("ConnectionRoom: a known peer that leaves has its share back", () => {
+  const room = new ConnectionRoom<number>({ ...LIMITS, strangersPerSource: 4 });
+  for (const connection of [0, 1, 2]) room.enter(connection, "192.0.2.1");
+  assert.equal(room.admit(0, { kind: "known", name: "broker" }), true);
+  assert.equal(room.admit(1, { kind: "known", name: "broker" }), false);
+  room.leave(0);
+  room.leave(0);
+  assert.equal(room.admit(1, { kind: "known", name: "broker" }), true);
+  assert.equal(room.admit(2, { kind: "known", name: "broker" }), false);
+});
+
+function takeMany(buckets: TokenBuckets, count: number, perMinute: number): number {
+  return Array.from({ length: count }, () => buckets.take("a", perMinute)).filter(({ ok }) => ok).length;
+}
+
+Deno.test("take() allows a burst of the limit and refills evenly", async () => {
+  const clock = new FakeClock();
+  const buckets = new TokenBuckets({ clock });
+  assert.equal(takeMany(buckets, 100, 6), 6);
+  await clock.advance(9_999);
+  assert.equal(takeMany(buckets, 100, 6), 0);
+  await clock.advance(1);
+  assert.equal(takeMany(buckets, 100, 6), 1);
+  await clock.advance(3_600_000);
+  assert.equal(takeMany(buckets, 100, 6), 6);
+});
+
+Deno.test.each([
+  { perMinute: 1, seconds: 60 },
+  { perMinute: 7, seconds: 9 },
+  { perMinute: 60, seconds: 1 },
+  { perMinute: 1000, seconds: 1 },
+])("take() at $perMinute a minute says to retry after $seconds s", ({ perMinute, seconds }) => {
+  const buckets = new TokenBuckets({ clock: new FakeClock() });
+  takeMany(buckets, perMinute, perMinute);
+  assert.deepEqual(buckets.take("a", perMinute), { ok: false, retryAfterSeconds: seconds });
+});
+
+Deno.test("take() knows no limit at 0 and below, and remembers nothing then", () => {
+  const buckets = new TokenBuckets({ clock: new FakeClock() });
+  assert.equal(takeMany(buckets, 1000, 0), 1000);
+  assert.equal(takeMany(buckets, 1000, -1), 1000);
+  assert.equal(buckets.size, 0);
+});
+
+Deno.test("take() keeps keys apart", () => {
+  const buckets = new TokenBuckets({ clock: new FakeClock() });
+  assert.equal(buckets.take("a", 1).ok, true);
+  assert.equal(buckets.take("a", 1).ok, false);
+  assert.equal(buckets.take("b", 1).ok, true);
+});
+
+Deno.test("take() acts on a changed limit at once and never adds tokens for it", () => {
+  const buckets = new TokenBuckets({ clock: new FakeClock() });
+  assert.equal(takeMany(buckets, 1, 10), 1);
+  assert.equal(takeMany(buckets, 100, 1000), 9);
+  const lowered = new TokenBuckets({ clock: new FakeClock() });
+  assert.equal(takeMany(lowered, 1, 10), 1);
+  assert.equal(takeMany(lowered, 100, 2), 2);
+});
+
+Deno.test("take() neither gives nor takes tokens when the clock is set back", async () => {
+  const clock = new FakeClock();
+  const buckets = new TokenBuckets({ clock });
+  assert.equal(takeMany(buckets, 4, 6), 4);
+  await clock.advance(-86_400_000);
+  assert.equal(takeMany(buckets, 100, 6), 2);
+  await clock.advance(10_000);
+  assert.equal(takeMany(buckets, 100, 6), 1, "refills from the new time on");
+});
+
+Deno.test("take() forgets idle keys first, and all of them at once", async () => {
+  const clock = new FakeClock();
+  const buckets = new TokenBuckets({ clock, maxKeys: 4 });
+  for (const key of ["a", "b", "c"]) buckets.take(key, 1);
+  await clock.advance(60_001);
+  buckets.take("d", 1);
+  buckets.take("e", 1);
+  assert.equal(buckets.size, 2);
+  assert.equal(buckets.take("d", 1).ok, false);
+});
+
+Deno.test("take() forgets the least recently used key when none is idle", () => {
+  const buckets = new TokenBuckets({ clock: new FakeClock(), maxKeys: 2 });
+  buckets.take("a", 1);
+  buckets.take("b", 1);
+  buckets.take("a", 1);
+  buckets.take("c", 1);
+  assert.equal(buckets.size, 2);
+  assert.equal(buckets.take("a", 1).ok, false, "a is remembered");
+  assert.equal(buckets.take("b", 1).ok, true, "b was forgotten");
+});
+
+Deno.test("take() remembers at most 4096 keys by default (R4)", () => {
+  const buckets = new TokenBuckets({ clock: new FakeClock() });
+  for (let key = 0; key < 10_000; key++) buckets.take(String(key), 1);
+  assert.equal(buckets.size, 4096);
+});
+
+Deno.test("take() never allows more than the burst and what was refilled, whatever the clock does", async () => {
+  const steps = fc.array(fc.record({ waitMs: fc.integer({ min: -5000, max: 20_000 }), takes: fc.nat(5) }));
+  await fc.assert(
+    fc.asyncProperty(steps, fc.integer({ min: 1, max: 120 }), async (sequence, perMinute) => {
+      const clock = new FakeClock();
+      const buckets = new TokenBuckets({ clock });
+      let forwardMs = 0;
+      let allowed = 0;
+      for (const { waitMs, takes } of sequence) {
+        await clock.advance(waitMs);
+        forwardMs += Math.max(0, waitMs);
+        allowed += takeMany(buckets, takes, perMinute);
+        assert.ok(allowed <= perMinute + forwardMs * perMinute / 60_000 + 1e-6);
+      }
+    }),
+    { numRuns: 30 },
+  );
+});
+
+Deno.test("giveBack() undoes a taking, and gives no more than the limit", () => {
+  const buckets = new TokenBuckets({ clock: new FakeClock() });
+  buckets.take("a", 2);
+  buckets.giveBack("a");
+  buckets.giveBack("a");
+  buckets.giveBack("unknown");
+  assert.equal(takeMany(buckets, 10, 2), 2);
+  assert.equal(buckets.size, 1);
+});
+
+Deno.test("peek() says what take() would, takes nothing and remembers nothing", async () => {
+  const clock = new FakeClock();
+  const buckets = new TokenBuckets({ clock });
+  for (let count = 0; count < 5; count++) assert.deepEqual(buckets.peek("a", 1), { ok: true });
+  assert.equal(buckets.size, 0);
+  buckets.take("a", 1);
+  assert.deepEqual(buckets.peek("a", 1), { ok: false, retryAfterSeconds: 60 });
+  assert.deepEqual(buckets.peek("a", 0), { ok: true }, "no limit");
+  await clock.advance(60_000);
+  assert.deepEqual(buckets.peek("a", 1), { ok: true });
+});

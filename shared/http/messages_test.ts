@@ -1,0 +1,206 @@
+import assert from "node:assert/strict";
+import * as z from "@zod/zod";
+import { AppError, type ErrorCode } from "../errors.ts";
+import { readJsonBody, requireJsonType } from "./messages.ts";
+
+const schema = z.object({
+  host: z.string(),
+  ttl: z.int().default(0),
+  tags: z.array(z.string()).default([]),
+  groups: z.array(z.string()).nullable().optional(),
+});
+const MAX = 64;
+
+function post(body: BodyInit | null, headers: HeadersInit = { "content-type": "application/json" }): Request {
+  return new Request("https://localhost/", { method: "POST", body, headers });
+}
+
+function bytesOf(text: string): Uint8Array<ArrayBuffer> {
+  return new TextEncoder().encode(text);
+}
+
+async function refusalOf(request: Request): Promise<{ readonly code: ErrorCode; readonly message: string }> {
+  const error = await readJsonBody(request, { maxBytes: MAX, schema }).then(
+    () => undefined,
+    (reason) => reason,
+  );
+  assert.ok(error instanceof AppError, String(error));
+  return { code: error.code, message: error.message };
+}
+
+Deno.test("readJsonBody() gives what the schema makes of the body, unknown fields dropped", async () => {
+  const body = await readJsonBody(post('{"host":"web01","x":1}'), { maxBytes: MAX, schema });
+  assert.deepEqual(body, { host: "web01", ttl: 0, tags: [] });
+});
+
+Deno.test("readJsonBody() accepts a body of exactly the limit, in one piece or many", async () => {
+  const text = JSON.stringify({ host: "a".repeat(MAX - '{"host":""}'.length) });
+  assert.equal(text.length, MAX);
+  const pieces = () => ReadableStream.from([...text].map(bytesOf));
+  for (const body of [text, pieces()]) {
+    assert.equal((await readJsonBody(post(body), { maxBytes: MAX, schema })).host.length, MAX - 11);
+  }
+});
+
+Deno.test("readJsonBody() joins characters that were split between chunks", async () => {
+  const bytes = bytesOf('{"host":"ä€😀"}');
+  const stream = ReadableStream.from([...bytes].map((byte) => Uint8Array.of(byte)));
+  assert.equal((await readJsonBody(post(stream), { maxBytes: MAX, schema })).host, "ä€😀");
+});
+
+Deno.test.each([
+  "application/json",
+  "Application/JSON",
+  "application/json; charset=utf-8",
+  " application/json ;x=y",
+].map((type) => ({ type })))("requireJsonType() accepts content type '$type'", ({ type }) => {
+  requireJsonType(post('{"host":"a"}', { "content-type": type }));
+});
+
+Deno.test.each<{ readonly name: string; readonly headers: Record<string, string> }>([
+  { name: "no content type", headers: {} },
+  { name: "text", headers: { "content-type": "text/plain" } },
+  { name: "a form", headers: { "content-type": "application/x-www-form-urlencoded" } },
+  { name: "a relative of JSON", headers: { "content-type": "application/jsonp" } },
+  { name: "a list of types", headers: { "content-type": "application/json, text/plain" } },
+  { name: "problem+json", headers: { "content-type": "application/problem+json" } },
+])("requireJsonType() rejects $name, readJsonBody() accepts it", async ({ headers }) => {
+  const request = post(bytesOf('{"host":"a"}'), headers);
+  assert.throws(() => requireJsonType(request), { code: "unsupported_media_type" });
+  assert.equal((await readJsonBody(request, { maxBytes: MAX, schema })).host, "a");
+});
+
+Deno.test.each([
+  {
+    name: "is absent where the schema has no null",
+    text: '{"host":"a","ttl":null,"tags":null}',
+    groups: undefined,
+  },
+  { name: "keeps its meaning where the schema has null", text: '{"host":"a","groups":null}', groups: null },
+])("readJsonBody(): a null member $name", async ({ text, groups }) => {
+  const { groups: read, ...rest } = await readJsonBody(post(text), { maxBytes: MAX, schema });
+  assert.deepEqual(rest, { host: "a", ttl: 0, tags: [] });
+  assert.equal(read, groups);
+});
+
+Deno.test.each<
+  {
+    readonly name: string;
+    readonly body: () => BodyInit | null;
+    readonly code: ErrorCode;
+    readonly message?: RegExp;
+  }
+>([
+  { name: "no body", body: () => null, code: "invalid_request" },
+  { name: "an empty body", body: () => "", code: "invalid_request" },
+  {
+    name: "one byte more than the limit",
+    body: () => `{"host":"${"a".repeat(MAX - 10)}"}`,
+    code: "payload_too_large",
+  },
+  {
+    name: "an endless body (R1)",
+    body: () => new ReadableStream({ pull: (controller) => controller.enqueue(bytesOf(" ".repeat(10))) }),
+    code: "payload_too_large",
+    message: /^Request body is larger than 64 bytes$/,
+  },
+  {
+    name: "a body that breaks off",
+    body: () =>
+      new ReadableStream({ pull: (controller) => controller.error(new Error("reset by 10.0.0.1")) }),
+    code: "invalid_request",
+    message: /^Request body broke off$/,
+  },
+  {
+    name: "half a body",
+    body: () => '{"host":"a"',
+    code: "invalid_request",
+    message: /^Request body is not valid JSON, or repeats a key$/,
+  },
+  ...['{"host":"a","host":"b"}', '{"host":"a","h\\u006fst":"a"}', '{"host":"a","x":[{"y":1,"y":1}]}'].map((
+    text,
+  ) => ({
+    name: `a repeated key: ${text}`,
+    body: () => text,
+    code: "invalid_request" as const,
+  })),
+  {
+    name: "null for a key that must be there",
+    body: () => '{"host":null}',
+    code: "invalid_request",
+    message: /^Invalid host: expected string, received null$/,
+  },
+  { name: "two values", body: () => '{"host":"a"} {}', code: "invalid_request" },
+  { name: "a comment", body: () => '{"host":"a"} // x', code: "invalid_request" },
+  {
+    name: "bytes that are not UTF-8",
+    body: () => Uint8Array.of(0x22, 0xff, 0x22),
+    code: "invalid_request",
+    message: /UTF-8/,
+  },
+  {
+    name: "an overlong NUL",
+    body: () => Uint8Array.of(0x22, 0xc0, 0x80, 0x22),
+    code: "invalid_request",
+    message: /UTF-8/,
+  },
+  {
+    name: "a surrogate in UTF-8",
+    body: () => Uint8Array.of(0x22, 0xed, 0xa0, 0x80, 0x22),
+    code: "invalid_request",
+    message: /UTF-8/,
+  },
+  {
+    name: "a byte order mark",
+    body: () => Uint8Array.of(0xef, 0xbb, 0xbf, ...bytesOf("{}")),
+    code: "invalid_request",
+  },
+  { name: "null", body: () => "null", code: "invalid_request", message: /^Invalid request body: / },
+  { name: "a list", body: () => "[]", code: "invalid_request", message: /^Invalid request body: / },
+  { name: "a missing key", body: () => "{}", code: "invalid_request", message: /^Invalid host: / },
+  {
+    name: "a fraction",
+    body: () => '{"host":"a","ttl":1.5}',
+    code: "invalid_request",
+    message: /^Invalid ttl: /,
+  },
+  {
+    name: "a large integer",
+    body: () => '{"host":"a","ttl":12345678901234567890}',
+    code: "invalid_request",
+    message: /^Invalid ttl: /,
+  },
+  { name: "a number out of range", body: () => '{"host":"a","ttl":1e400}', code: "invalid_request" },
+  {
+    name: "a wrong entry",
+    body: () => '{"host":"a","tags":["x",1]}',
+    code: "invalid_request",
+    message: /^Invalid tags\[1\]: /,
+  },
+])("readJsonBody() refuses $name", async ({ body, code, message }) => {
+  const refusal = await refusalOf(post(body()));
+  assert.equal(refusal.code, code, refusal.message);
+  if (message !== undefined) assert.match(refusal.message, message);
+});
+
+Deno.test("readJsonBody() refuses an announced size without reading (R1)", async () => {
+  let pulled = 0;
+  const body = new ReadableStream({ pull: () => void pulled++ }, { highWaterMark: 0 });
+  const headers = { "content-type": "application/json", "content-length": "65" };
+  assert.equal((await refusalOf(post(body, headers))).code, "payload_too_large");
+  assert.equal(pulled, 0);
+});
+
+Deno.test("readJsonBody() survives nesting as deep as the limit allows", async () => {
+  const maxBytes = 65_536;
+  for (const text of [`{"host":"a","x":${"[".repeat(32_000)}${"]".repeat(32_000)}}`, "[".repeat(maxBytes)]) {
+    await readJsonBody(post(text), { maxBytes, schema }).catch((error) => {
+      assert.ok(error instanceof AppError && error.code === "invalid_request", String(error));
+    });
+  }
+});
+
+Deno.test("readJsonBody() makes strings well formed", async () => {
+  const body = await readJsonBody(post(String.raw`{"host":"a\ud800"}`), { maxBytes: MAX, schema });
+  assert.equal(body.host, "a\ufffd");
+});

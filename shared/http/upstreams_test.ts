@@ -1,0 +1,137 @@
+import assert from "node:assert/strict";
+import { REQUEST_ID_HEADER } from "../service/request_context.ts";
+import { FakeClock } from "../testing/fake_clock.ts";
+import type { JsonClientRequest } from "./client.ts";
+import { LostRequests, UpstreamWatch } from "./upstreams.ts";
+
+/** An upstream that answers with a status, or not at all with 0; and what is asked of it. */
+async function watch(status: number) {
+  const clock = new FakeClock();
+  const service = { status, asked: 0 };
+  const client = {
+    request() {
+      service.asked += 1;
+      return service.status === 0 ? Promise.reject(new Error("refused")) : Promise.resolve(service);
+    },
+  };
+  const upstream = new UpstreamWatch({ what: "the signer", client, clock });
+  const stop = new AbortController();
+  const running = upstream.run(stop.signal);
+  await clock.advance(0);
+  return {
+    clock,
+    service,
+    upstream,
+    async [Symbol.asyncDispose]() {
+      stop.abort();
+      await running;
+      assert.equal(clock.sleeping, 0);
+    },
+  };
+}
+
+Deno.test.each([
+  { name: "answers", status: 200 },
+  { name: "has no such page, which is an answer", status: 404 },
+  { name: "answers that it has a problem of its own", status: 500 },
+])("an upstream that $name has no problem", async ({ status }) => {
+  await using watched = await watch(status);
+  await watched.clock.advance(60_000);
+  assert.equal(watched.upstream.problem(), undefined);
+  assert.equal(watched.service.asked, 31);
+});
+
+Deno.test.each([
+  { name: "does not answer", status: 0 },
+  { name: "does not take the certificate", status: 401 },
+])("an upstream that $name is named after 10 s, not before, and until it answers", async ({ status }) => {
+  await using watched = await watch(200);
+  const { clock, upstream, service } = watched;
+  service.status = status;
+  await clock.advance(9_999);
+  assert.equal(upstream.problem(), undefined);
+  await clock.advance(1);
+  assert.equal(upstream.problem(), "no answer from the signer for 10 s");
+  await clock.advance(25_000);
+  assert.equal(upstream.problem(), "no answer from the signer for 35 s");
+  service.status = 404;
+  await clock.advance(2_000);
+  assert.equal(upstream.problem(), undefined);
+});
+
+Deno.test("an upstream that has never answered has 10 s from the start", async () => {
+  await using watched = await watch(0);
+  assert.equal(watched.upstream.problem(), undefined);
+  await watched.clock.advance(10_000);
+  assert.match(watched.upstream.problem() ?? "", /^no answer/);
+});
+
+Deno.test("a clock that is set back does not hide a silence", async () => {
+  await using watched = await watch(200);
+  watched.service.status = 0;
+  await watched.clock.advance(-3_600_000);
+  assert.equal(watched.upstream.silentMs, 0);
+  await watched.clock.advance(10_000);
+  assert.match(watched.upstream.problem() ?? "", /^no answer/);
+});
+
+const lostOne = (id: string, broker: string): JsonClientRequest => ({
+  ...{ method: "POST", path: "/v1/sign", body: { on_behalf_of: broker } },
+  headers: { [REQUEST_ID_HEADER]: id },
+});
+
+Deno.test("a signer of an older version leaves it to another", async () => {
+  const statuses = [404, 404, 200];
+  const clock = new FakeClock();
+  const client = {
+    request: () =>
+      Promise.resolve({ status: statuses.shift() ?? 500, headers: {}, text: "", body: undefined }),
+  };
+  const lost = new LostRequests({ client, clock, signal: new AbortController().signal });
+  lost.add(lostOne("a", "broker-1"));
+  for (let second = 0; second < 9; second++) await clock.advance(1_000);
+  assert.deepEqual(statuses, []);
+});
+
+Deno.test("a broker whose requests the signers put off does not hold up what others have lost", async () => {
+  const told: string[] = [];
+  const clock = new FakeClock();
+  const stop = new AbortController();
+  const client = {
+    request({ headers = {} }: JsonClientRequest) {
+      const broker = headers["x-on-behalf-of"] ?? "";
+      told.push(broker);
+      return Promise.resolve({
+        status: broker === "busy" ? 429 : 200,
+        headers: {},
+        text: "",
+        body: undefined,
+      });
+    },
+  };
+  const lost = new LostRequests({ client, clock, signal: stop.signal });
+  lost.add(lostOne("a", "busy"));
+  lost.add(lostOne("b", "broker-1"));
+  lost.add(lostOne("c", "broker-2"));
+  for (let second = 0; second < 4; second++) await clock.advance(1_000);
+  assert.deepEqual(told.slice(0, 4), ["busy", "broker-1", "broker-2", "busy"]);
+  stop.abort();
+});
+
+Deno.test("what is lost just when all else has been told is told as well", async () => {
+  for (let turns = 0; turns < 20; turns++) {
+    const told: string[] = [];
+    const client = {
+      request({ headers = {} }: JsonClientRequest) {
+        told.push(headers["x-on-behalf-of"] ?? "");
+        return Promise.resolve({ status: 200, headers: {}, text: "", body: undefined });
+      },
+    };
+    const lost = new LostRequests({ client, clock: new FakeClock(), signal: new AbortController().signal });
+    lost.add(lostOne("a", "broker-1"));
+    for (let turn = 0; turn < turns; turn++) await Promise.resolve();
+    lost.add(lostOne("b", "broker-2"));
+    for (let turn = 0; turn < 40; turn++) await Promise.resolve();
+    assert.deepEqual(told, ["broker-1", "broker-2"], `after ${turns} turns`);
+  }
+});

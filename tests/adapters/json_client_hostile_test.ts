@@ -1,0 +1,224 @@
+/** What a hostile server can do with the bytes of its answer, and with a connection that stays open. */
+import assert from "node:assert/strict";
+import { createServer, type TLSSocket } from "node:tls";
+import { poll } from "../stage/poll.ts";
+import { connect, HANGS_MS, isUpstreamFailure, SHORT_MS } from "./json_client_fixture.ts";
+import { serverIdentity } from "./mtls_fixture.ts";
+
+const OK = "HTTP/1.1 200 OK\r\n";
+const CHUNKED = `${OK}transfer-encoding: chunked\r\n\r\n`;
+const GET = { method: "GET", path: "/" } as const;
+
+interface HostileServer extends Disposable {
+  readonly url: string;
+  readonly sockets: readonly TLSSocket[];
+  /** The requests, as the bytes that came. */
+  readonly received: readonly string[];
+}
+
+async function startHostile(answer: (socket: TLSSocket, index: number) => void): Promise<HostileServer> {
+  const sockets: TLSSocket[] = [];
+  const received: string[] = [];
+  const server = createServer(serverIdentity, (socket) => {
+    sockets.push(socket);
+    socket.on("error", () => {});
+    socket.on("data", (bytes) => {
+      received.push(bytes.toString("latin1"));
+      answer(socket, received.length);
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const address = server.address();
+  assert.ok(address !== null && typeof address === "object");
+  return {
+    url: `https://127.0.0.1:${address.port}`,
+    sockets,
+    received,
+    [Symbol.dispose]() {
+      server.close();
+      for (const socket of sockets) socket.destroy();
+    },
+  };
+}
+
+Deno.test.each<{ name: string; bytes: string; text?: string; status?: number }>([
+  { name: "a body of a length", bytes: `${OK}Content-Length: 2\r\n\r\n{}`, text: "{}" },
+  { name: "no content", bytes: "HTTP/1.1 204 No Content\r\n\r\n", status: 204 },
+  {
+    name: "a status without a phrase",
+    bytes: "HTTP/1.1 404\r\ncontent-length: 1\r\n\r\nx",
+    text: "x",
+    status: 404,
+  },
+  { name: "spaces around a value", bytes: `${OK}x: \t y \t\r\ncontent-length: \t 2\r\n\r\n{}`, text: "{}" },
+  { name: "HTTP/1.0 with a length", bytes: "HTTP/1.0 200 OK\r\ncontent-length: 2\r\n\r\n{}", text: "{}" },
+  { name: "an empty line first", bytes: `\r\n${OK}content-length: 2\r\n\r\n{}`, text: "{}" },
+  { name: "chunks before a trailer", bytes: `${CHUNKED}1\r\nx\r\n0\r\ny: z\r\n\r\n`, text: "x" },
+  { name: "chunks", bytes: `${CHUNKED}3\r\nabc\r\nA;x=y\r\n0123456789\r\n0\r\n\r\n`, text: "abc0123456789" },
+])("JsonClient reads $name, whole or byte by byte", async ({ bytes, text = "", status = 200 }) => {
+  using server = await startHostile(async (socket, index) => {
+    for (const piece of index === 1 ? [bytes] : bytes) {
+      await new Promise((resolve) => socket.write(piece, "latin1", resolve));
+    }
+  });
+  using client = connect(server.url);
+  for (let attempt = 0; attempt < 2; attempt++) {
+    const answer = await client.request(GET);
+    assert.deepEqual([answer.status, answer.text], [status, text]);
+  }
+});
+
+Deno.test("JsonClient gives headers by lowercase name, several of one name joined", async () => {
+  using server = await startHostile((socket) =>
+    socket.write(
+      `${OK}Retry-After: 7\r\nX-A: 1\r\nx-a: \xe9 2\r\n__proto__: z\r\ncontent-length: 0\r\n\r\n`,
+      "latin1",
+    )
+  );
+  using client = connect(server.url);
+  const { headers } = await client.request(GET);
+  assert.deepEqual([headers["retry-after"], headers["x-a"]], ["7", "1, \xe9 2"]);
+  assert.equal(Object.getPrototypeOf(headers), null);
+});
+
+Deno.test.each([
+  { name: "another protocol", bytes: "SSH-2.0-OpenSSH_9.2\r\n\r\n" },
+  { name: "an interim answer", bytes: "HTTP/1.1 100 Continue\r\n\r\n" },
+  { name: "early hints", bytes: `HTTP/1.1 103 Early Hints\r\n\r\n${OK}content-length: 0\r\n\r\n` },
+  { name: "an upgrade", bytes: "HTTP/1.1 101 S\r\nconnection: upgrade\r\nupgrade: x\r\n\r\n" },
+  { name: "a status of two digits", bytes: "HTTP/1.1 20 OK\r\ncontent-length: 0\r\n\r\n" },
+  { name: "a status beyond 599", bytes: "HTTP/1.1 600 X\r\ncontent-length: 0\r\n\r\n" },
+  { name: "no length", bytes: `${OK}\r\nx` },
+  {
+    name: "no length before the end of the connection",
+    bytes: `${OK}connection: close\r\n\r\nx`,
+    closes: true,
+  },
+  {
+    name: "a body that the end of the connection cuts",
+    bytes: `${OK}content-length: 2\r\n\r\nx`,
+    closes: true,
+  },
+  { name: "chunks that the end of the connection cuts", bytes: `${CHUNKED}1\r\nx\r\n`, closes: true },
+  { name: "two lengths", bytes: `${OK}content-length: 1\r\ncontent-length: 1\r\n\r\nx` },
+  { name: "a list of lengths", bytes: `${OK}content-length: 1, 1\r\n\r\nx` },
+  { name: "a negative length", bytes: `${OK}content-length: -1\r\n\r\n` },
+  { name: "a length in words", bytes: `${OK}content-length: 0x1\r\n\r\nx` },
+  { name: "a length with a sign", bytes: `${OK}content-length: +1\r\n\r\nx` },
+  {
+    name: "length and chunks",
+    bytes: `${OK}content-length: 5\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n`,
+  },
+  { name: "another coding", bytes: `${OK}transfer-encoding: gzip, chunked\r\n\r\n0\r\n\r\n` },
+  {
+    name: "chunks twice",
+    bytes: `${OK}transfer-encoding: chunked\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n`,
+  },
+  { name: "a space before a colon", bytes: `${OK}content-length : 0\r\n\r\n` },
+  { name: "a folded header", bytes: `${OK}content-length: 0\r\n x: y\r\n\r\n` },
+  { name: "a header without a name", bytes: `${OK}: 0\r\ncontent-length: 0\r\n\r\n` },
+  { name: "a NUL in a header", bytes: `${OK}x: \0\r\ncontent-length: 0\r\n\r\n` },
+  { name: "a bare line feed", bytes: `${OK}x: y\ncontent-length: 0\r\n\r\n` },
+  { name: "a bare carriage return", bytes: `${OK}x: y\rcontent-length: 0\r\n\r\n` },
+  { name: "a chunk that is longer", bytes: `${CHUNKED}1\r\nab\r\n0\r\n\r\n` },
+  { name: "a chunk without size", bytes: `${CHUNKED}\r\n\r\n` },
+  { name: "a chunk with a negative size", bytes: `${CHUNKED}-1\r\n` },
+  { name: "a chunk with an absurd size", bytes: `${CHUNKED}${"f".repeat(17)}\r\n` },
+  { name: "a head without end", bytes: `${OK}x: ${"y".repeat(17_000)}` },
+  { name: "a head that is too long", bytes: `${OK}x: ${"y".repeat(17_000)}\r\ncontent-length: 0\r\n\r\n` },
+  { name: "a head of many headers", bytes: `${OK}${"x: y\r\n".repeat(17_000)}content-length: 0\r\n\r\n` },
+])("JsonClient fails on $name", async ({ bytes, closes = false }) => {
+  using server = await startHostile((socket) =>
+    closes ? socket.end(bytes, "latin1") : socket.write(bytes, "latin1")
+  );
+  using client = connect(server.url, { timeoutMs: HANGS_MS });
+  await assert.rejects(client.request(GET), isUpstreamFailure(/^Failed contacting the signer$/));
+  await poll(() => server.sockets[0]?.destroyed === true, { what: "the client to close the connection" });
+  assert.equal(server.received.length, 1);
+});
+
+Deno.test.each([
+  { name: "announced", bytes: `${OK}content-length: 1001\r\n\r\n` },
+  { name: "that comes", bytes: `${CHUNKED}3e9\r\n${"x".repeat(1001)}` },
+])("JsonClient fails on a body beyond the limit as soon as it is $name", async ({ bytes }) => {
+  using server = await startHostile((socket) => socket.write(bytes));
+  using client = connect(server.url, { maxResponseBytes: 1000 });
+  await assert.rejects(client.request(GET), isUpstreamFailure(/is larger than 1000 bytes$/));
+});
+
+Deno.test.each([
+  { name: "in a header", head: `${OK}x: `, drip: "y" },
+  { name: "in the status", head: "HTTP/1.1 200 ", drip: "y" },
+  { name: "in the size of a chunk", head: `${CHUNKED}1;`, drip: "x" },
+  { name: "in chunks of one byte", head: CHUNKED, drip: "1\r\nx\r\n" },
+])("JsonClient ends an answer that drips without end $name", async ({ head, drip }) => {
+  using server = await startHostile((socket) => {
+    socket.write(head);
+    const timer = setInterval(() => socket.write(drip), 1);
+    socket.on("close", () => clearInterval(timer));
+  });
+  using client = connect(server.url, { timeoutMs: SHORT_MS });
+  await assert.rejects(client.request(GET), isUpstreamFailure(/^Timed out contacting the signer$/));
+  await poll(() => server.sockets[0]?.destroyed === true, { what: "the client to close the connection" });
+});
+
+Deno.test.each([
+  { name: "after a body", bytes: `${OK}content-length: 1\r\n\r\nx` },
+  { name: "after the last chunk", bytes: `${CHUNKED}1\r\nx\r\n0\r\n\r\n` },
+  { name: "after no content", bytes: "HTTP/1.1 204 No Content\r\n\r\n" },
+])("JsonClient takes no answer $name for the next request", async ({ bytes }) => {
+  using server = await startHostile((socket, index) => {
+    const forged = `${OK}content-length: 6\r\n\r\nforged`;
+    socket.write(index === 1 ? bytes + forged : `${OK}content-length: 5\r\n\r\nright`);
+  });
+  using client = connect(server.url, { maxConnections: 1 });
+  const [, second] = await Promise.allSettled([client.request(GET), client.request(GET)]);
+  assert.equal(second.status === "fulfilled" && second.value.text, "right");
+  assert.equal(server.sockets.length, 2);
+});
+
+Deno.test("JsonClient takes no answer that came before its question", async () => {
+  using server = await startHostile((socket) => socket.write(`${OK}content-length: 5\r\n\r\nright`));
+  using client = connect(server.url, { maxConnections: 1 });
+  const ask = async () => (await client.request(GET)).text;
+  assert.equal(await ask(), "right");
+  server.sockets[0]?.write(`${OK}content-length: 6\r\n\r\nforged`);
+  await poll(() => server.sockets[0]?.destroyed === true, { what: "the client to close that connection" });
+  assert.equal(await ask(), "right");
+  assert.equal(server.sockets.length, 2);
+});
+
+/** An idle connection that the server closes: the next request goes out once, on another one. */
+Deno.test.each([{ end: "end" }, { end: "reset" }] as const)(
+  "JsonClient sends once after the server closed the idle connection ($end)",
+  async ({ end }) => {
+    using server = await startHostile((socket) => socket.write(`${OK}content-length: 0\r\n\r\n`));
+    using client = connect(server.url, { maxConnections: 1 });
+    const post = (path: string) => client.request({ method: "POST", path, body: {} });
+    await post("/first");
+    const [idle] = server.sockets;
+    if (end === "end") idle?.end();
+    else idle?.resetAndDestroy();
+    // Whether it notices before or while it sends: at most once.
+    await post("/second").catch(() => {});
+    await post("/third");
+    for (const path of ["/second", "/third"]) {
+      assert.ok(server.received.filter((text) => text.startsWith(`POST ${path} `)).length <= 1);
+    }
+  },
+);
+
+Deno.test("JsonClient uses no proxy that the environment names", async () => {
+  let isAsked = false;
+  using proxy = await startHostile(() => isAsked = true);
+  using server = await startHostile((socket) => socket.write(`${OK}content-length: 0\r\n\r\n`));
+  const names = ["HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"];
+  for (const name of names) Deno.env.set(name, proxy.url);
+  try {
+    using client = connect(server.url);
+    assert.equal((await client.request(GET)).status, 200);
+  } finally {
+    for (const name of names) Deno.env.delete(name);
+  }
+  assert.equal(isAsked, false);
+});
