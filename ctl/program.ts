@@ -109,10 +109,7 @@ Options may stand before or after the command, with one dash or two. Every comma
 and --json. Exit codes: 0 success, 1 failure, 2 usage error.
 `;
 
-/**
- * Runs `broker-ctl`. It does not end the process: the exit code is returned, text goes to the terminal of the
- * environment.
- */
+/** Runs `broker-ctl` and returns the exit code. */
 export async function runProgram(args: readonly string[], environment: Environment): Promise<ExitCode> {
   const { terminal } = environment;
   let exitCode: ExitCode = EXIT_CODES.ok;
@@ -137,11 +134,11 @@ export async function runProgram(args: readonly string[], environment: Environme
     await program.parseAsync(normalized, { from: "user" });
     return exitCode;
   } catch (error) {
-    // Whoever read along has seen enough (`| head`).
+    // The reader of the output closed it (`| head`).
     if (error instanceof Deno.errors.BrokenPipe) return EXIT_CODES.failed;
     if (error instanceof CommanderError) {
       if (error.exitCode === 0) return EXIT_CODES.ok;
-      // Commander's own help for a missing command: already written.
+      // Commander has written its help for a missing command.
       if (error.code === "commander.help") return EXIT_CODES.failed;
     }
     const shown = error instanceof CommanderError ? usageError(error) : error;
@@ -150,11 +147,7 @@ export async function runProgram(args: readonly string[], environment: Environme
   }
 }
 
-/**
- * The whole command tree; what a command is asked to do goes to `context`.
- *
- * @param verbose `--version` says more
- */
+/** The whole command tree. */
 export function createProgram(context: CommandContext, verbose = false): Command {
   const helpWidth = Math.min(context.terminal.columns ?? LONGEST_HELP_LINE, LONGEST_HELP_LINE);
   const program = new Command("broker-ctl")
@@ -186,7 +179,6 @@ export function createProgram(context: CommandContext, verbose = false): Command
   return program;
 }
 
-/** On standard error, after what the command has to say. */
 async function warnOfEnds(
   command: Command,
   uses: readonly Use[],
@@ -214,7 +206,7 @@ async function warnOfEnds(
   }
 }
 
-/** Commander's complaint in our form, with the command whose help explains it. */
+/** An error of commander in our form. */
 function usageError(error: CommanderError): AppError {
   const text = error.message.replace(/^error: /, "").replace(/\n/g, " ");
   const message = text.charAt(0).toUpperCase() + text.slice(1).replace(/\.$/, "");

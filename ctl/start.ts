@@ -22,7 +22,6 @@ if (import.meta.main) {
   }
 }
 
-/** The command that runs the service, as a shell reads it. */
 async function describeCommand(request: StartRequest, workingFolder: string): Promise<string> {
   const configPath = resolve(workingFolder, request.config);
   const frontend = request.frontend ?? "serve-http";

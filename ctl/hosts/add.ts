@@ -26,7 +26,6 @@ export type Host = SignerConfig["hosts"][string];
 
 const HOSTS: Collection<Host> = { what: "host", path: ["hosts"], of: ({ hosts }) => hosts };
 
-/** @throws {AppError} `not_found` for a host that is not in the config */
 export function hostOf(config: SignerConfig, name: string): Host {
   return requireEntry(HOSTS, config, name);
 }
@@ -143,8 +142,6 @@ Sessions that are open on it end at their next command. The host itself trusts t
 
 /**
  * The fields that flags name, by the keys of the config. An absent flag leaves its field alone, an empty one clears it.
- *
- * @throws {AppError} `invalid_request` for a value that can't be read; the signer's own checks come later
  */
 function readFields(flags: Given<typeof FIELDS>, hostKey: string | undefined): Fields {
   const policy = {
@@ -174,7 +171,6 @@ function readFields(flags: Given<typeof FIELDS>, hostKey: string | undefined): F
   };
 }
 
-/** @throws {AppError} `invalid_request` for anything but true and false */
 function readSwitch(value: true | string | undefined, flag: string): boolean | undefined {
   if (value === undefined || value === true) return value;
   if (value === "true" || value === "false") return value === "true";
@@ -278,7 +274,6 @@ const TIMEOUT_SECONDS = 10;
  * Asks a host for its Ed25519 key, with `ssh-keyscan`. An attacker in the network can answer with another key.
  *
  * @param addr `host:port`; an IPv6 address is in brackets
- * @throws {AppError} `upstream_failure` if no such key is found
  */
 export async function scanHostKey(addr: string) {
   const { v6, name, port = "22" } = ADDRESS.exec(addr)?.groups ?? {};

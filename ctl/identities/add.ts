@@ -5,7 +5,7 @@ import type { AppError } from "@gateway/shared/errors";
 import { ifThere, readRegularText } from "@gateway/shared/files";
 import { quoteText } from "@gateway/shared/text";
 import { command, count, repeat } from "../kit/command.ts";
-import { createFile, readOperatorFile } from "../kit/files.ts";
+import { createFile, readOperatorText } from "../kit/files.ts";
 import { editSignerFile } from "../kit/signer_change.ts";
 import { checkNames, endIn, findIssued, openAuthority } from "./authority.ts";
 import { bundlePassword, encodePkcs12 } from "./pkcs12.ts";
@@ -88,7 +88,7 @@ no folder that another user may write to, and with --pki in no other than that o
     checkNames(authority, names);
     const request = csr === undefined
       ? undefined
-      : new TextDecoder().decode(await readOperatorFile(resolve(workingFolder, csr), "the request"));
+      : await readOperatorText(resolve(workingFolder, csr), "the request");
     const folder = flags.out === undefined ? setUp.folder : resolve(workingFolder, flags.out);
     const at = (suffix: string) => join(folder, `${name}.${suffix}`);
     // A key without a certificate is left of an interrupted attempt.

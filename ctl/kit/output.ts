@@ -97,11 +97,7 @@ export interface Advice {
   readonly hint: string;
 }
 
-/**
- * Runs an action, and adds the advice to its error.
- *
- * @throws {HintedError} for an error that the advice is about; any other error unchanged
- */
+/** Runs an action, and adds the advice to its error. */
 export async function withHint<T>(advice: Advice | undefined, action: () => Promise<T>): Promise<T> {
   try {
     return await action();

@@ -90,12 +90,8 @@ async function runChange(
   const { config: path, dryRun = false, reload = false } = flags;
   if (dryRun && reload) throw invalid("Options '--dry-run' and '--reload' exclude each other");
   if (!reload) refuseRemoteFlags(flags, "without --reload");
-  const { config, diff, file } = await editSignerFile({
-    path,
-    workingFolder: call.workingFolder,
-    edit,
-    dryRun,
-  });
+  const { workingFolder } = call;
+  const { config, diff, file } = await editSignerFile({ path, workingFolder, edit, dryRun });
   const changed = diff.length > 0;
   const { json, lines } = await describe(config, file);
   if (dryRun) {
@@ -135,8 +131,6 @@ export async function askReload(call: Call) {
  *
  * @param dryRun only checks
  * @returns the config after the edit, and the edit as `diff -u` shows it
- * @throws {AppError} `invalid_config` with the problems of the file before or after the edit; `conflict` if somebody
- * else edits it, or changed it meanwhile; `internal` if it can't be written
  */
 export async function editSignerFile({ path, workingFolder, edit, dryRun = false }: {
   readonly path: string | undefined;
@@ -173,7 +167,6 @@ export interface Collection<E> {
   readonly of: (config: SignerConfig) => Readonly<Record<string, E>>;
 }
 
-/** @throws {AppError} `not_found` for a name without an entry */
 export function requireEntry<E>(
   { what, of }: Pick<Collection<E>, "what" | "of">,
   config: SignerConfig,

@@ -170,7 +170,6 @@ The command is denied again at once. broker-ctl policy grants shows the ids.
 /** `policy grant`, `grants` and `revoke`: more allow patterns on a host for a time. */
 export const GRANTS: readonly CommandData[] = [GRANT, LIST, REVOKE];
 
-/** @throws {AppError} `invalid_request` for no or two targets, and for an action on a host */
 function readTarget({ host, cluster, action }: Given<typeof GRANT_TAKES>): string {
   if (host === undefined && cluster !== undefined) return cluster;
   if (host === undefined || cluster !== undefined) throw invalid("Name one target: --host or --cluster");
@@ -178,7 +177,6 @@ function readTarget({ host, cluster, action }: Given<typeof GRANT_TAKES>): strin
   throw invalid("Option '--action' means nothing to a host");
 }
 
-/** @throws {AppError} `invalid_request` for a grant that every signer would reject */
 function readWish(
   { ttl = "1h", caller = "", endUser = "", ...flags }: Given<typeof GRANT_TAKES>,
 ): GrantRequest {
