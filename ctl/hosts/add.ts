@@ -1,5 +1,5 @@
-import { basename, dirname, join } from "node:path";
-import { type BrokerConfig, brokerConfig } from "@gateway/broker/config";
+import { dirname, join } from "node:path";
+import type { BrokerConfig } from "@gateway/broker/config";
 import { loadConfig } from "@gateway/shared/config";
 import { AppError } from "@gateway/shared/errors";
 import { ifThere } from "@gateway/shared/files";
@@ -10,6 +10,7 @@ import { collectBytes, quoteText } from "@gateway/shared/text";
 import type { SignerConfig } from "@gateway/signer/config";
 import { isPlainName } from "../kit/addresses.ts";
 import { count, type Given, repeat, required } from "../kit/command.ts";
+import { CONFIG_KINDS } from "../kit/config_kinds.ts";
 import { type Fields, splitNames, splitPatterns, writeFields } from "../kit/entries.ts";
 import { conflict, HintedError, invalid } from "../kit/output.ts";
 import {
@@ -237,29 +238,24 @@ const BROKER_CONFIGS = ["config.json", "mcp.json"] as const;
 
 /** A line for each broker config in the signer's directory whose process can't connect to an address. */
 async function describeOutOfReach(signerConfig: string, addr: string): Promise<readonly string[]> {
-  const lines: string[] = [];
-  for (const name of BROKER_CONFIGS) {
+  const lines = BROKER_CONFIGS.map(async (name) => {
     const path = join(dirname(signerConfig), name);
-    const config = await loadBroker(path);
-    if (config === undefined || reaches(config, addr)) continue;
-    lines.push(
-      `the broker of ${quoteText(basename(path))} may not connect to ${addr}: add ${quoteText(addr)} to ` +
-        `"networks" there, and start it again; a client's entry that lists permissions is renewed by ` +
-        "broker-ctl permissions broker",
-    );
-  }
-  return lines;
-}
-
-async function loadBroker(path: string): Promise<BrokerConfig | undefined> {
-  if (await ifThere(Deno.stat(path)) === undefined) return undefined;
-  try {
-    return await loadConfig({ path, what: "broker config", schema: brokerConfig });
-  } catch (error) {
-    // The operator did not ask about that config.
-    if (error instanceof AppError) return undefined;
-    throw error;
-  }
+    if (await ifThere(Deno.stat(path)) === undefined) return [];
+    try {
+      if (reaches(await loadConfig({ path, ...CONFIG_KINDS.broker }), addr)) return [];
+    } catch (error) {
+      // The operator did not ask about that config.
+      if (error instanceof AppError) return [];
+      throw error;
+    }
+    return [
+      `the broker of ${quoteText(name)} may not connect to ${addr}: add ${
+        quoteText(addr)
+      } to "networks" there, ` +
+      "and start it again; a client's entry that lists permissions is renewed by broker-ctl permissions broker",
+    ];
+  });
+  return (await Promise.all(lines)).flat();
 }
 
 function reaches({ signer, networks, api_servers }: BrokerConfig, addr: string): boolean {

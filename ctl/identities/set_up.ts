@@ -1,5 +1,5 @@
 import { basename, dirname, join, resolve } from "node:path";
-import { type ControlPlaneConfig, controlPlaneConfig } from "@gateway/control-plane/config";
+import type { ControlPlaneConfig } from "@gateway/control-plane/config";
 import { appendToList, loadConfig, parseConfig } from "@gateway/shared/config";
 import { AppError, errorText } from "@gateway/shared/errors";
 import {
@@ -11,6 +11,7 @@ import {
 } from "@gateway/shared/files";
 import { parseDeniedCallers } from "@gateway/shared/http";
 import { quoteText } from "@gateway/shared/text";
+import { CONFIG_KINDS } from "../kit/config_kinds.ts";
 import { editLocked, readOperatorFile } from "../kit/files.ts";
 import { badConfig, conflict, HintedError, invalid } from "../kit/output.ts";
 import { loadSignerFile } from "../kit/signer_file.ts";
@@ -152,8 +153,6 @@ export async function addDenied({ path }: DeniedList, name: string, note: string
   });
 }
 
-const CONTROL_PLANE_FILE = { what: "control plane config", schema: controlPlaneConfig };
-
 export type ControlPlaneFile = NonNullable<IdentitySetUp["controlPlane"]>;
 
 /** The control plane's config: the named one, or the one in the signer's directory, which may be absent. */
@@ -162,7 +161,7 @@ async function findControlPlane(named: string | undefined, signerFile: string, w
     ? join(dirname(signerFile), "control-plane.json")
     : resolve(workingFolder, named);
   if (named === undefined && await ifThere(Deno.stat(path)) === undefined) return undefined;
-  return { path, config: await loadConfig({ path, ...CONTROL_PLANE_FILE }) };
+  return { path, config: await loadConfig({ path, ...CONFIG_KINDS.controlPlane }) };
 }
 
 /** The lists of a control plane's config that give names a role. */
@@ -178,9 +177,9 @@ export async function addCaller(
   name: string,
 ): Promise<string> {
   const list = ROLE_LISTS[role];
-  const parse = (text: string) => parseConfig({ text, source: path, ...CONTROL_PLANE_FILE });
+  const parse = (text: string) => parseConfig({ text, source: path, ...CONFIG_KINDS.controlPlane });
   if (!list.of(config).includes(name)) {
-    await editLocked(path, CONTROL_PLANE_FILE.what, (text) => {
+    await editLocked(path, CONFIG_KINDS.controlPlane.what, (text) => {
       if (list.of(parse(text)).includes(name)) return [text, undefined];
       const edited = appendToList(text, list.path, name);
       parse(edited);

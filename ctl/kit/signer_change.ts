@@ -3,13 +3,9 @@ import * as z from "@zod/zod";
 import { parseConfig, readConfigText, removeMember } from "@gateway/shared/config";
 import { AppError } from "@gateway/shared/errors";
 import { quoteText } from "@gateway/shared/text";
-import {
-  LARGE_SIGNER_KEYS,
-  type SignerConfig,
-  signerConfig,
-  UNSUPPORTED_SIGNER_KEYS,
-} from "@gateway/signer/config";
+import { LARGE_SIGNER_KEYS, type SignerConfig, UNSUPPORTED_SIGNER_KEYS } from "@gateway/signer/config";
 import { type Call, command, type CommandData, type CommandSpec, type Given, type Takes } from "./command.ts";
+import { CONFIG_KINDS } from "./config_kinds.ts";
 import type { Use } from "./context.ts";
 import { editLocked } from "./files.ts";
 import {
@@ -141,8 +137,8 @@ export async function editSignerFile({ path, workingFolder, edit, dryRun = false
   const file = resolve(workingFolder, path ?? "signer.json");
   const parse = (text: string, previous?: SignerConfig) =>
     parseConfig({
-      ...{ text, source: file, previous, what: "signer config" },
-      ...{ schema: signerConfig, unsupported: UNSUPPORTED_SIGNER_KEYS, large: LARGE_SIGNER_KEYS },
+      ...{ text, source: file, previous, ...CONFIG_KINDS.signer },
+      ...{ unsupported: UNSUPPORTED_SIGNER_KEYS, large: LARGE_SIGNER_KEYS },
     });
   const checked = (text: string) => {
     const before = parse(text);

@@ -4,9 +4,9 @@ import {
   findHostsWithoutKey,
   findMisplacedHosts,
   type SignerConfig,
-  signerConfig,
   UNSUPPORTED_SIGNER_KEYS,
 } from "@gateway/signer/config";
+import { CONFIG_KINDS } from "./config_kinds.ts";
 import { badConfig, conflict, hintMissingConfig } from "./output.ts";
 import { type CompiledPolicy, compilePolicy, findPolicyProblems } from "@gateway/shared/policy";
 
@@ -15,8 +15,7 @@ export async function loadSignerFile(path: string | undefined, workingFolder: st
   return await hintMissingConfig(() =>
     loadConfig({
       path: resolve(workingFolder, path ?? "signer.json"),
-      what: "signer config",
-      schema: signerConfig,
+      ...CONFIG_KINDS.signer,
       unsupported: UNSUPPORTED_SIGNER_KEYS,
     })
   );
