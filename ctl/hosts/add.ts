@@ -153,14 +153,9 @@ function readFields(flags: Given<typeof FIELDS>, hostKey: string | undefined): F
     require_approval: splitPatterns(flags.requireApproval, "--require-approval"),
     shell_parse: readSwitch(flags.shellParse, "--shell-parse"),
   };
+  const { addr, user, principal, ttl: max_ttl_seconds, jump, sourceAddress: source_address } = flags;
   return {
-    addr: flags.addr,
-    user: flags.user,
-    host_key: hostKey,
-    principal: flags.principal,
-    max_ttl_seconds: flags.ttl,
-    jump: flags.jump,
-    source_address: flags.sourceAddress,
+    ...{ addr, user, host_key: hostKey, principal, max_ttl_seconds, jump, source_address },
     allow_sudo: readSwitch(flags.sudo, "--sudo"),
     allowed_sudo_users: splitNames(flags.sudoUsers),
     allow_pty: readSwitch(flags.pty, "--pty"),

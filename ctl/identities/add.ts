@@ -113,11 +113,8 @@ no folder that another user may write to, and with --pki in no other than that o
     // The certificate comes last: an interrupted attempt can then be repeated.
     if (keyPem !== undefined && left === undefined) await createFile(at("key"), keyPem, 0o600);
     if (password !== undefined && keyPem !== undefined) {
-      const bundle = encodePkcs12({ certPem, keyPem }, {
-        password: password.text,
-        name,
-        random: systemRandom,
-      });
+      const options = { password: password.text, name, random: systemRandom };
+      const bundle = encodePkcs12({ certPem, keyPem }, options);
       await ifThere(Deno.remove(at("p12")));
       await createFile(at("p12"), bundle, 0o600);
     }
@@ -131,18 +128,12 @@ no folder that another user may write to, and with --pki in no other than that o
       ...keyPem === undefined ? [] : [at("key")],
       ...password === undefined ? [] : [at("p12")],
     ];
+    const shown = password?.isNew === true ? { password: password.text } : {};
     return {
-      json: {
-        kind,
-        name,
-        files,
-        expires: notAfter.toISOString(),
-        ...(password?.isNew === true && { password: password.text }),
-        next,
-      },
+      json: { kind, name, files, expires: notAfter.toISOString(), ...shown, next },
       lines: [
         `${kind} ${quoteText(name)} added: ${files.join(", ")}`,
-        ...(password?.isNew === true ? [`the bundle's password, shown this once: ${password.text}`] : []),
+        ...Object.values(shown).map((text) => `the bundle's password, shown this once: ${text}`),
         ...next,
       ],
     };

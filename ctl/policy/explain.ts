@@ -131,21 +131,13 @@ function readIntent(flags: Flags, host: string): OpenIntent | undefined {
   if (flags.sudoUser !== undefined && flags.sudo !== true) {
     throw invalid("Option '--sudo-user' means nothing without --sudo");
   }
+  const { caller, endUser = "", sudo = false, sudoUser = "", pty = false, fileTransfer = false } = flags;
   return {
-    ...(flags.caller !== undefined && { caller: flags.caller }),
-    endUser: flags.endUser ?? "",
-    endUserGroups: readGroups(flags.endUserGroups),
-    host,
-    role: "target",
+    ...(caller !== undefined && { caller }),
+    ...{ endUser, endUserGroups: readGroups(flags.endUserGroups), host, role: "target" },
     purpose: sessionMode === undefined ? "oneshot" : "session",
-    sessionMode: sessionMode ?? "",
-    command: command ?? "",
-    ttlSeconds: 0,
-    sudo: flags.sudo ?? false,
-    sudoUser: flags.sudoUser ?? "",
-    pty: flags.pty ?? false,
-    fileTransfer: flags.fileTransfer ?? false,
-    contentSha256: "",
+    ...{ sessionMode: sessionMode ?? "", command: command ?? "", ttlSeconds: 0 },
+    ...{ sudo, sudoUser, pty, fileTransfer, contentSha256: "" },
   };
 }
 
