@@ -4,7 +4,7 @@ import type { AddCommand, CommandContext, Environment, Use } from "./context.ts"
 import type { RemoteFlags } from "./find_client.ts";
 import type { CommandResult } from "./output.ts";
 
-/** What an option or argument takes, if that is more than one text. */
+/** The value of an option or argument, if it is not one text. */
 interface Value<T> {
   readonly text: string;
   readonly read?: (value: string, previous: never) => T;
@@ -56,13 +56,13 @@ type Taken<F, V> = V extends Value<infer T> ? T
   : F extends `${string}[${string}` ? string | true
   : boolean;
 
-/** What a command line says: arguments and options by their names, and the options of every command. */
+/** The arguments and options of a command line by their names, and the options of every command. */
 export type Given<T> =
   & { readonly [F in keyof T as IsAlways<F, T[F]> extends true ? NameOf<F> : never]: Taken<F, T[F]> }
   & { readonly [F in keyof T as IsAlways<F, T[F]> extends true ? never : NameOf<F>]?: Taken<F, T[F]> }
   & { readonly config?: string; readonly clientConfig?: string };
 
-/** What a command runs with: its process, and how the command line says to reach a service. */
+/** The environment of a command, and the flags that find a service. */
 export interface Call extends Environment {
   readonly flags: RemoteFlags;
 }
@@ -74,7 +74,7 @@ export interface CommandSpec<T> {
   readonly summary: string;
   readonly takes?: T;
   readonly help?: string;
-  /** What the command may do; absent: read the file of `--config`. */
+  /** The rights of the command; absent: to read the file of `--config`. */
   readonly uses?: (given: Given<T>) => readonly Use[];
   /** @returns what the program writes; nothing if the command has written all itself */
   readonly run: (given: Given<T>, call: Call) => Promise<CommandResult | void>;
