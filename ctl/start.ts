@@ -8,9 +8,14 @@ import { extname, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { BrokerFrontend } from "@gateway/broker/permissions";
 import { singleQuote, writeAllSync } from "@gateway/shared/text";
-import { derivePermissions, memberOf, type Service } from "./setup/service_permissions.ts";
+import {
+  derivePermissions,
+  memberOf,
+  parseStart,
+  type Service,
+  type StartRequest,
+} from "./setup/service_permissions.ts";
 import { exitCodeOf, hintMissingConfig, writeError } from "./kit/output.ts";
-import { parseStart, type StartRequest } from "./setup/start_arguments.ts";
 
 if (import.meta.main) {
   try {

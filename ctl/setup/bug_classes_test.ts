@@ -4,10 +4,9 @@ import { systemRandom } from "@gateway/shared/clock";
 import { clientConfigPlaces } from "../kit/find_client.ts";
 import manifest from "../deno.json" with { type: "json" };
 import { createLayout } from "./layout.ts";
-import { createKeyMaterial } from "./material.ts";
 import { DEFAULT_LISTENERS } from "./options.ts";
-import { planSetUp } from "./plan.ts";
-import { isSignerOf } from "./signal_signer.ts";
+import { createKeyMaterial, planSetUp } from "./plan.ts";
+import { isSignerOf } from "./reload.ts";
 
 Deno.test("no client config is taken from the working folder unasked (C6)", () => {
   for (const variables of [{}, { HOME: "/home/ann" }, { HOME: "", XDG_CONFIG_HOME: "" }]) {

@@ -3,16 +3,18 @@ import { fileURLToPath } from "node:url";
 import { systemClock, systemRandom } from "@gateway/shared/clock";
 import { AppError, errorText } from "@gateway/shared/errors";
 import { parseListenAddress } from "@gateway/shared/http";
+import { shellQuote, visibleText } from "@gateway/shared/text";
+import { formatEnrolScript } from "../hosts/enrol_script.ts";
+import { LOCAL_NAMES } from "../identities/kinds.ts";
+import { reachable } from "../kit/addresses.ts";
 import { once, repeated } from "../kit/arguments.ts";
 import type { AddCommand, CommandContext } from "../kit/context.ts";
-import { formatEnrolScript } from "../hosts/enrol_script.ts";
+import { type Advice, type CommandResult, withHint } from "../kit/output.ts";
+import { runToEnd } from "../kit/run_program.ts";
 import type { ConfigChoices } from "./config_text.ts";
-import { type CommandLine, formatGuide, mcpClientEntry, type Runtime, startCommands } from "./guide.ts";
-import { reachable } from "../kit/addresses.ts";
-import { LOCAL_NAMES } from "../identities/kinds.ts";
-import { approvalsUrl, createLayout, describeLayout } from "./layout.ts";
+import { formatGuide, mcpClientEntry, type Runtime, startCommands } from "./guide.ts";
 import { type ImportedHosts, importSshConfig } from "./import_ssh_config.ts";
-import { createKeyMaterial } from "./material.ts";
+import { approvalsUrl, createLayout, describeLayout } from "./layout.ts";
 import {
   DEFAULT_LISTENERS,
   DEFAULT_NETWORKS,
@@ -24,14 +26,20 @@ import {
   parseNetworks,
   publicAddress,
 } from "./options.ts";
-import { planSetUp } from "./plan.ts";
-import { renewalUnits } from "./renewal_units.ts";
+import { createKeyMaterial, planSetUp, renewalUnits } from "./plan.ts";
 import { checkFree, writeSetUp } from "./write.ts";
-import { type Advice, type CommandResult, withHint } from "../kit/output.ts";
-import { shellQuote, visibleText } from "@gateway/shared/text";
-import { runToEnd } from "../kit/run_program.ts";
 
-interface InitFlags {
+/** The options for the addresses of listeners. */
+const ADDRESSES = {
+  listenSigner: ["listen-signer", "the signer", "signer"],
+  listenControlPlane: ["listen-control-plane", "the control plane", "controlPlane"],
+  listenBroker: ["listen-broker", "the broker over HTTP", "broker"],
+  monitorSigner: ["monitor-signer", "the signer's monitor", "signerMonitor"],
+  monitorControlPlane: ["monitor-control-plane", "the control plane's monitor", "controlPlaneMonitor"],
+  monitorBroker: ["monitor-broker", "the broker's monitor", "brokerMonitor"],
+} as const;
+
+interface InitFlags extends Readonly<Partial<Record<keyof typeof ADDRESSES, string>>> {
   readonly dir?: string;
   readonly force?: boolean;
   readonly direct?: boolean;
@@ -42,12 +50,6 @@ interface InitFlags {
   readonly socket?: string;
   readonly name?: readonly string[];
   readonly listen?: string;
-  readonly listenSigner?: string;
-  readonly listenControlPlane?: string;
-  readonly listenBroker?: string;
-  readonly monitorSigner?: string;
-  readonly monitorControlPlane?: string;
-  readonly monitorBroker?: string;
 }
 
 const EXAMPLES = `
@@ -77,9 +79,8 @@ const OCCUPIED: Advice = {
   hint: "--force replaces it, keys included, and keeps the former one in a backup folder",
 };
 
-/** `init`: a working set-up for this machine in one folder. */
 export const addInit: AddCommand = (program, context) => {
-  program.command("init")
+  const command = program.command("init")
     .description("Make keys and configs for a set-up on this machine.")
     .option("--dir <folder>", "where (default: the working folder)", once)
     .option("--force", "replace a set-up that is there, all keys included; stop its services first")
@@ -99,84 +100,60 @@ export const addInit: AddCommand = (program, context) => {
     )
     .option("--direct", "have the brokers ask the signer, without control plane and approvals")
     .option("--name <name>", "what it is reached by from other machines; repeat for more", repeated)
-    .option("--listen <address>", "with --name: where the services listen, such as 0.0.0.0", once)
-    .option(...address("listen-signer", "the signer", "signer"), once)
-    .option(...address("listen-control-plane", "the control plane", "controlPlane"), once)
-    .option(...address("listen-broker", "the broker over HTTP", "broker"), once)
-    .option(...address("monitor-signer", "the signer's monitor", "signerMonitor"), once)
-    .option(...address("monitor-control-plane", "the control plane's monitor", "controlPlaneMonitor"), once)
-    .option(...address("monitor-broker", "the broker's monitor", "brokerMonitor"), once)
+    .option("--listen <address>", "with --name: where the services listen, such as 0.0.0.0", once);
+  for (const [flag, what, listener] of Object.values(ADDRESSES)) {
+    command.option(`--${flag} <addr>`, `${what} (default: ${DEFAULT_LISTENERS[listener]})`, once);
+  }
+  command
     .addHelpText("after", EXAMPLES)
-    .action((flags: InitFlags, command) => {
+    .action((flags: InitFlags) => {
       const { importSshConfig, registerMcp } = flags;
       const uses = importSshConfig === undefined && registerMcp !== true ? [] : ["programs"] as const;
       return context.run(command, uses, () => init(flags, context));
     });
 };
 
-function address(flag: string, what: string, listener: keyof InitListeners): [string, string] {
-  return [`--${flag} <addr>`, `${what} (default: ${DEFAULT_LISTENERS[listener]})`];
-}
-
-/**
- * An absolute path that may stand in configs, commands and permission flags.
- *
- * @throws {AppError} `invalid_request` for one that would break them
- */
+/** An absolute path that is safe in configs, commands and permission flags. */
 function readPath(text: string, workingFolder: string): string {
   const path = resolve(workingFolder, text);
-  if (/[\p{Cc},]/u.test(path)) {
-    throw new AppError(
-      "invalid_request",
-      `Cannot set up ${
-        JSON.stringify(path)
-      }: a path with a comma or a control character can't be granted to a process`,
-    );
-  }
-  return path;
+  if (!/[\p{Cc},]/u.test(path)) return path;
+  const why = "a path with a comma or a control character can't be granted to a process";
+  throw new AppError("invalid_request", `Cannot set up ${JSON.stringify(path)}: ${why}`);
 }
 
-/** @throws {AppError} `invalid_request` where nobody knows whose config is meant */
 async function importHosts(
   { importSshConfig: file }: InitFlags,
-  { workingFolder, variables }: CommandContext,
+  { workingFolder, variables: { HOME } }: CommandContext,
 ): Promise<ImportedHosts> {
   if (file === undefined) return { hosts: [], notes: [] };
-  const home = variables["HOME"];
   if (file !== true) return await importSshConfig(resolve(workingFolder, file));
-  if (home) return await importSshConfig(join(home, ".ssh", "config"));
+  if (HOME) return await importSshConfig(join(HOME, ".ssh", "config"));
   throw new AppError("invalid_request", "There is no HOME: name the file, --import-ssh-config <file>");
 }
 
 function readChoices(flags: InitFlags, imported: readonly InitHost[]): ConfigChoices {
   const named = parseHosts(flags.host ?? []);
-  const defaults = flags.listen === undefined ? DEFAULT_LISTENERS : listenersOn(flags.listen);
   const names = parseNames(flags.name ?? []);
-  const service = (text: string) => parseListener(text, names);
+  // A monitor stays on loopback, because it answers every client.
+  const listeners = Object.entries(ADDRESSES).map(([flag, [, , listener]]) => {
+    const isMonitor = listener.endsWith("Monitor");
+    const standard = DEFAULT_LISTENERS[listener];
+    const fallback = isMonitor || flags.listen === undefined
+      ? standard
+      : `${flags.listen}:${standard.split(":").at(-1)}`;
+    const text = flags[flag as keyof typeof ADDRESSES] ?? fallback;
+    return [listener, parseListener(text, isMonitor ? [] : names)];
+  });
   return {
     names,
     route: flags.direct === true ? "signer" : "control_plane",
     hosts: [...named, ...imported.filter(({ name }) => !named.some((host) => host.name === name))],
     networks: parseNetworks(flags.network ?? DEFAULT_NETWORKS),
-    listeners: {
-      signer: service(flags.listenSigner ?? defaults.signer),
-      controlPlane: service(flags.listenControlPlane ?? defaults.controlPlane),
-      broker: service(flags.listenBroker ?? defaults.broker),
-      signerMonitor: parseListener(flags.monitorSigner ?? defaults.signerMonitor),
-      controlPlaneMonitor: parseListener(flags.monitorControlPlane ?? defaults.controlPlaneMonitor),
-      brokerMonitor: parseListener(flags.monitorBroker ?? defaults.brokerMonitor),
-    },
+    listeners: Object.fromEntries(listeners) as InitListeners,
   };
 }
 
-/** All but the monitors, which show what they show to whoever asks. */
-function listenersOn(host: string): InitListeners {
-  const at = (listen: string) => `${host}:${listen.split(":").at(-1)}`;
-  const { signer, controlPlane, broker } = DEFAULT_LISTENERS;
-  return { ...DEFAULT_LISTENERS, signer: at(signer), controlPlane: at(controlPlane), broker: at(broker) };
-}
-
-/** What certificates of listeners are for: the names, and the addresses listened on. */
+/** The names and addresses in the certificates of listeners. */
 function certifiedNames({ names = [], listeners }: ConfigChoices): readonly string[] {
   const hosts = [listeners.signer, listeners.controlPlane, listeners.broker]
     .map((listen) => parseListenAddress(reachable(listen)).hostname);
@@ -184,7 +161,7 @@ function certifiedNames({ names = [], listeners }: ConfigChoices): readonly stri
 }
 
 function currentRuntime(): Runtime {
-  // Compiled, or bundled as packages and images have it: either way the services are programs by their names.
+  // Compiled programs and bundles of packages start services by their names.
   if (Deno.build.standalone || !import.meta.url.endsWith(".ts")) return { deno: undefined, sources: "" };
   const sources = fileURLToPath(new URL("../..", import.meta.url)).replace(/[/\\]$/, "");
   return { deno: Deno.execPath(), sources };
@@ -216,16 +193,10 @@ async function init(flags: InitFlags, context: CommandContext): Promise<CommandR
       approvals_url: approvalsUrl(publicAddress(choices.listeners.controlPlane, choices.names ?? [])),
       ssh_ca_public_key: sshCaPublic,
       enrolment: Object.fromEntries(
-        choices.hosts.map(({ name, user }) => [
-          name,
-          formatEnrolScript({
-            mode: "add",
-            user,
-            principal: `host:${name}`,
-            ca: [sshCaPublic],
-            sshdConfig: undefined,
-          }),
-        ]),
+        choices.hosts.map(({ name, user }) => {
+          const enrolment = { user, principal: `host:${name}`, ca: [sshCaPublic], sshdConfig: undefined };
+          return [name, formatEnrolScript({ mode: "add", ...enrolment })];
+        }),
       ),
       start: startCommands(facts),
       mcp_server: mcpClientEntry(facts),
@@ -240,12 +211,13 @@ async function init(flags: InitFlags, context: CommandContext): Promise<CommandR
   };
 }
 
-/** Has the `claude` of this machine take up the broker as an MCP server; a failure leaves the set-up as it is. */
-async function registerMcp(
-  { command, args }: CommandLine,
-): Promise<{ readonly registered: boolean; readonly lines: readonly string[] }> {
+/** Registers the broker as an MCP server of `claude`; a failure does not change the installation. */
+async function registerMcp({ command, args }: ReturnType<typeof mcpClientEntry>) {
   const words = ["mcp", "add", "gateway", "--", command, ...args];
-  const failure = await tryToRegister(words);
+  const failure = await runToEnd("claude", words).then(
+    ({ success, stdout, stderr }) => success ? undefined : `${stdout}${stderr}`.trim().split("\n").at(-1),
+    errorText,
+  );
   if (failure === undefined) {
     return { registered: true, lines: ["claude has the broker as the MCP server gateway now."] };
   }
@@ -257,13 +229,4 @@ async function registerMcp(
       `   claude ${words.map(shellQuote).join(" ")}`,
     ],
   };
-}
-
-async function tryToRegister(words: readonly string[]): Promise<string | undefined> {
-  try {
-    const { success, stdout, stderr } = await runToEnd("claude", words);
-    return success ? undefined : `${stdout}${stderr}`.trim().split("\n").at(-1);
-  } catch (error) {
-    return errorText(error);
-  }
 }

@@ -9,7 +9,7 @@ import { once } from "../kit/arguments.ts";
 import { copyBytes, copyDatabase, copyLog } from "../backup/copy.ts";
 import { findSources, type SetUpSources } from "../backup/sources.ts";
 import type { AddCommand, CommandContext } from "../kit/context.ts";
-import { checkFolder } from "./check_folder.ts";
+import { checkFolder } from "./write.ts";
 import type { CommandResult } from "../kit/output.ts";
 
 interface MigrateFlags {

@@ -1,25 +1,23 @@
 import { resolve } from "node:path";
-import { brokerConfig, UNSUPPORTED_BROKER_KEYS } from "@gateway/broker/config";
-import { controlPlaneConfig } from "@gateway/control-plane/config";
-import { loadConfig } from "@gateway/shared/config";
-import { signerConfig, UNSUPPORTED_SIGNER_KEYS } from "@gateway/signer/config";
 import { type BrokerFrontend, brokerPermissions, brokerRunOptions } from "@gateway/broker/permissions";
 import { controlPlanePermissions } from "@gateway/control-plane/permissions";
+import { loadConfig } from "@gateway/shared/config";
+import { AppError } from "@gateway/shared/errors";
 import { formatFlags, type PermissionSet } from "@gateway/shared/permissions";
 import { SIGNER_RUN_OPTIONS, signerPermissions } from "@gateway/signer/permissions";
+import { CONFIG_KINDS } from "../kit/config_kinds.ts";
 
 /** The services whose permissions can be derived. */
 export const SERVICES = ["signer", "control-plane", "broker"] as const;
 
-/** One of {@linkcode SERVICES}. */
 export type Service = (typeof SERVICES)[number];
 
 export interface ServiceProcess {
   readonly service: Service;
-  /** The config file; relative to `workingFolder` when not absolute. */
+  /** Absolute, or relative to `workingFolder`. */
   readonly configPath: string;
   readonly workingFolder: string;
-  /** How agents reach the broker; unused for the others. */
+  /** Only the broker uses it. */
   readonly frontend: BrokerFrontend;
 }
 
@@ -35,18 +33,15 @@ export async function derivePermissions(
   const location = { ...process, configPath: path };
   switch (process.service) {
     case "signer": {
-      const kind = { what: "signer config", schema: signerConfig, unsupported: UNSUPPORTED_SIGNER_KEYS };
-      const set = signerPermissions(await loadConfig({ path, ...kind }), location);
+      const set = signerPermissions(await loadConfig({ path, ...CONFIG_KINDS.signer }), location);
       return { set, flags: formatFlags(set, SIGNER_RUN_OPTIONS) };
     }
     case "control-plane": {
-      const kind = { what: "control plane config", schema: controlPlaneConfig };
-      const set = controlPlanePermissions(await loadConfig({ path, ...kind }), location);
+      const set = controlPlanePermissions(await loadConfig({ path, ...CONFIG_KINDS.controlPlane }), location);
       return { set, flags: formatFlags(set) };
     }
     case "broker": {
-      const kind = { what: "broker config", schema: brokerConfig, unsupported: UNSUPPORTED_BROKER_KEYS };
-      const set = brokerPermissions(await loadConfig({ path, ...kind }), location);
+      const set = brokerPermissions(await loadConfig({ path, ...CONFIG_KINDS.broker }), location);
       return { set, flags: formatFlags(set, brokerRunOptions(process.frontend)) };
     }
     default:
@@ -54,7 +49,53 @@ export async function derivePermissions(
   }
 }
 
-/** The member of the workspace that a service is. */
+/** The member of the workspace with the service. */
 export function memberOf(service: Service): string {
   return service.replaceAll("-", "_");
+}
+
+export interface StartRequest {
+  readonly service: Service;
+  readonly frontend?: BrokerFrontend;
+  readonly config: string;
+  /** The arguments for the service. */
+  readonly rest: readonly string[];
+}
+
+const TARGETS = {
+  signer: { service: "signer", config: "signer.json" },
+  "control-plane": { service: "control-plane", config: "control-plane.json" },
+  broker: { service: "broker", frontend: "serve-http", config: "config.json" },
+  mcp: { service: "broker", frontend: "serve-mcp", config: "config.json" },
+  "mcp-http": { service: "broker", frontend: "serve-mcp-http", config: "config.json" },
+} as const;
+
+const CONFIG = /^--?config(?:=(?<value>.*))?$/s;
+
+/**
+ * Reads `<signer|control-plane|broker|mcp|mcp-http> [--config file] [arguments of the service]`.
+ *
+ * @throws {AppError} `invalid_request` for another target, or a config that is missing or given twice
+ */
+export function parseStart(args: readonly string[]): StartRequest {
+  const [target = "", ...others] = args;
+  if (!Object.hasOwn(TARGETS, target)) {
+    throw new AppError(
+      "invalid_request",
+      `Cannot start ${JSON.stringify(target)}: expected signer, control-plane, broker, mcp or mcp-http`,
+    );
+  }
+  const { config, ...request } = TARGETS[target as keyof typeof TARGETS];
+  const configs: string[] = [];
+  const rest: string[] = [];
+  for (let index = 0; index < others.length; index++) {
+    const arg = others[index] ?? "";
+    const match = CONFIG.exec(arg);
+    if (match === null) rest.push(arg);
+    else configs.push(match.groups?.["value"] ?? others[++index] ?? "");
+  }
+  if (configs.includes("") || configs.length > 1) {
+    throw new AppError("invalid_request", "Cannot start a service: --config wants one file");
+  }
+  return { ...request, config: configs[0] ?? config, rest };
 }
