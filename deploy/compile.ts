@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { ifThere } from "@gateway/shared/files";
 import { parseStandardJson } from "@gateway/shared/json";
 import { writeAllSync } from "@gateway/shared/text";
-import { compileArguments, EXECUTABLES } from "./executables.ts";
+import { compileArguments, EXECUTABLES } from "./release/executables.ts";
 
 const NO_BASE_BINARY = `
 "deno compile" puts a program onto a base binary, denort, of the very version of Deno. It could not be

@@ -12,7 +12,7 @@ export interface Runtime {
   readonly sources: string;
 }
 
-export interface CommandLine {
+interface CommandLine {
   readonly command: string;
   readonly args: readonly string[];
 }

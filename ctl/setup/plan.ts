@@ -27,7 +27,7 @@ const DENIED_CALLERS =
   "# Whose certificates are refused, one CN a line. Made by broker-ctl identity revoke.\n";
 
 /** Every secret of an installation. */
-export type KeyMaterial = Awaited<ReturnType<typeof createKeyMaterial>>;
+type KeyMaterial = Awaited<ReturnType<typeof createKeyMaterial>>;
 
 /**
  * Creates the keys and certificates of an installation; no file is touched.

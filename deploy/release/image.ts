@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { parseStandardJson } from "@gateway/shared/json";
-import { type Executable, EXECUTABLES } from "../executables.ts";
+import { type Executable, EXECUTABLES } from "./executables.ts";
 import { bundleOne } from "./bundle.ts";
 import type { Runtime } from "./runtimes.ts";
 import type { Sources } from "./sources.ts";
