@@ -5,59 +5,51 @@ import { AppError } from "@gateway/shared/errors";
 import { describeVersion } from "@gateway/shared/service";
 import { normalizeArguments, once, rulesOf } from "./kit/arguments.ts";
 import { APPROVAL } from "./approvals/approval.ts";
-import { addRepair } from "./audit/repair.ts";
-import { addPublicKey } from "./audit/keys.ts";
-import { addShow, addTail } from "./audit/show.ts";
-import { addVerify } from "./audit/verify.ts";
-import { addBackup } from "./backup/backup.ts";
+import { REPAIR } from "./audit/repair.ts";
+import { PUBLIC_KEY } from "./audit/keys.ts";
+import { SHOW, TAIL } from "./audit/show.ts";
+import { VERIFY } from "./audit/verify.ts";
+import { BACKUP, RESTORE } from "./backup/backup.ts";
 import { CA } from "./hosts/ca.ts";
 import { CA_KEYS } from "./identities/ca_keys.ts";
 import { CALLERS } from "./identities/callers.ts";
 import { CLUSTER } from "./clusters/cluster.ts";
 import { addCompletion } from "./setup/completion.ts";
-import { addEnvelope } from "./setup/envelope.ts";
+import { ENVELOPE } from "./setup/envelope.ts";
 import { FREEZE, REVOCATIONS, REVOKE, SESSION, UNFREEZE } from "./incident/freeze.ts";
 import { HOST } from "./hosts/host.ts";
-import { addDoctor } from "./doctor/doctor.ts";
+import { DOCTOR } from "./doctor/doctor.ts";
 import { IDENTITY } from "./identities/identity.ts";
-import { addInit } from "./setup/init.ts";
-import { addMigrate } from "./setup/migrate.ts";
-import { addPermissions } from "./setup/permissions.ts";
+import { INIT } from "./setup/init.ts";
+import { MIGRATE } from "./setup/migrate.ts";
+import { PERMISSIONS } from "./setup/permissions.ts";
 import { VERSIONS } from "./policy/versions.ts";
 import { EXPLAIN } from "./policy/explain.ts";
 import { RECOMMEND } from "./policy/recommend.ts";
 import { GRANTS, RULES } from "./policy/grants.ts";
 import { RELOAD } from "./setup/reload.ts";
-import { addStatus } from "./doctor/status.ts";
-import { addVersion } from "./setup/version.ts";
+import { STATUS } from "./doctor/status.ts";
+import { VERSION_COMMAND } from "./setup/version.ts";
 import { addEntry, type CommandEntry } from "./kit/command.ts";
 import type { CommandContext, Environment, GlobalOption, Use } from "./kit/context.ts";
 import { CLIENT_ENV_NAMES } from "./kit/client_config.ts";
 import { clientConfigPlaces } from "./kit/find_client.ts";
 import { warningsOfEnds } from "./identities/certificate_facts.ts";
-import {
-  createLineWriter,
-  EXIT_CODES,
-  type ExitCode,
-  exitCodeOf,
-  HintedError,
-  writeError,
-  writeResult,
-} from "./kit/output.ts";
+import { EXIT_CODES, type ExitCode, exitCodeOf, HintedError, writeError, writeResult } from "./kit/output.ts";
 
 const LONGEST_HELP_LINE = 100;
 
 const COMMANDS: readonly CommandEntry[] = [
-  addInit,
-  addMigrate,
-  addPermissions,
+  INIT,
+  MIGRATE,
+  PERMISSIONS,
   HOST,
   CALLERS,
   CA_KEYS,
   CA,
   IDENTITY,
-  addDoctor,
-  addStatus,
+  DOCTOR,
+  STATUS,
   CLUSTER,
   {
     name: "policy",
@@ -69,17 +61,18 @@ const COMMANDS: readonly CommandEntry[] = [
   UNFREEZE,
   SESSION,
   REVOCATIONS,
-  addEnvelope,
+  ENVELOPE,
   REVOKE,
   {
     name: "audit",
     summary: "Read, check and mend audit logs.",
-    commands: [addTail, addShow, addVerify, addPublicKey, addRepair],
+    commands: [TAIL, SHOW, VERIFY, PUBLIC_KEY, REPAIR],
   },
-  addBackup,
+  BACKUP,
+  RESTORE,
   RELOAD,
   addCompletion,
-  addVersion,
+  VERSION_COMMAND,
 ];
 
 const EXAMPLES = `
@@ -122,10 +115,6 @@ export async function runProgram(args: readonly string[], environment: Environme
       if (result !== undefined) writeResult(terminal, { json }, result);
       if (result?.failed === true) exitCode = EXIT_CODES.failed;
       await warnOfEnds(command, uses, environment);
-    },
-    stream: async (action) => {
-      environment.dropPrograms?.();
-      await action(createLineWriter(terminal, { json }));
     },
   }, args.some((word) => /^--?verbose$/.test(word)));
   const normalized = normalizeArguments(args, rulesOf(program, args));

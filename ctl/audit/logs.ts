@@ -5,6 +5,7 @@ import { type Clock, every } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
 import { ifThere, readAt, readChunks } from "@gateway/shared/files";
 import { quoteText } from "@gateway/shared/text";
+import { once } from "../kit/arguments.ts";
 import { type LogRecord, readRecord } from "./record.ts";
 
 /** The name of each instance's log in the directory of the instance. */
@@ -47,6 +48,9 @@ export async function listLogSet(path: string): Promise<readonly string[]> {
 }
 
 type Records = AsyncGenerator<LogRecord | undefined>;
+
+/** The option `--set`: without a value, the logs of further processes; else a directory with the logs of instances. */
+export const setOption = (text: string) => ({ text, read: once as (value: string) => string | true });
 
 /** Which logs are read besides `path`. */
 export interface LogChoice {

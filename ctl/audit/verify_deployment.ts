@@ -1,8 +1,6 @@
 import { resolve } from "node:path";
-import { AppError } from "@gateway/shared/errors";
-import type { CommandContext } from "../kit/context.ts";
 import { readOperatorFile } from "../kit/files.ts";
-import type { CommandResult } from "../kit/output.ts";
+import { badConfig, type CommandResult } from "../kit/output.ts";
 import { type InstanceKey, parseInstanceKeys } from "./keys.ts";
 import { listDeploymentLogs, LOG_NAME } from "./logs.ts";
 import {
@@ -31,7 +29,7 @@ interface CheckedInstance extends LogSerials {
 /** Checks the logs of all instances of a deployment, each by itself and together. */
 export async function verifyDeployment(
   check: DeploymentCheck,
-  { workingFolder }: CommandContext,
+  workingFolder: string,
 ): Promise<CommandResult> {
   const { all, since } = check;
   const inFolder = (path: string) => resolve(workingFolder, path);
@@ -110,7 +108,7 @@ async function loadKeys(path: string, source: string): Promise<readonly Instance
   const bytes = await readOperatorFile(path, "keys of instances");
   const keys = parseInstanceKeys(new TextDecoder().decode(bytes), source);
   if (keys.some(isSigner)) return keys;
-  throw new AppError("invalid_config", `Cannot use ${JSON.stringify(source)}: it names no signer`);
+  throw badConfig(`Cannot use ${JSON.stringify(source)}: it names no signer`);
 }
 
 function compareSerials(checked: readonly CheckedInstance[], isIncomplete: boolean) {

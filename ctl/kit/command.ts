@@ -10,6 +10,8 @@ interface Value<T> {
   readonly read?: (value: string, previous: never) => T;
   readonly choices?: readonly (T & string)[];
   readonly isRequired?: boolean;
+  /** The value without the option; help shows it. */
+  readonly fallback?: T;
 }
 
 /** Arguments (`<name>`) and options (`--addr <addr>`), each with its help. */
@@ -43,7 +45,8 @@ export function optionOf(name: string): string {
 
 type Camel<S extends string> = S extends `${infer First}-${infer Rest}` ? `${First}${Capitalize<Camel<Rest>>}`
   : S;
-type NameOf<F> = F extends `${infer Flag} ${string}` ? NameOf<Flag>
+type NameOf<F> = F extends `-${string}, ${infer Long}` ? NameOf<Long>
+  : F extends `${infer Flag} ${string}` ? NameOf<Flag>
   : F extends `--no-${infer Name}` | `--${infer Name}` ? Camel<Name>
   : F extends `<${infer Name}...>` | `[${infer Name}...]` | `<${infer Name}>` | `[${infer Name}]` ? Name
   : never;
@@ -60,7 +63,7 @@ type Taken<F, V> = V extends Value<infer T> ? T
 export type Given<T> =
   & { readonly [F in keyof T as IsAlways<F, T[F]> extends true ? NameOf<F> : never]: Taken<F, T[F]> }
   & { readonly [F in keyof T as IsAlways<F, T[F]> extends true ? never : NameOf<F>]?: Taken<F, T[F]> }
-  & { readonly config?: string; readonly clientConfig?: string };
+  & { readonly config?: string; readonly clientConfig?: string; readonly json?: boolean };
 
 /** The environment of a command, and the flags that find a service. */
 export interface Call extends Environment {
@@ -122,14 +125,15 @@ export function addEntry(parent: Command, context: CommandContext, entry: Comman
 }
 
 function addValue(command: Command, flags: string, value: string | Value<unknown>): void {
-  const { text, read, choices, isRequired } = typeof value === "string"
+  const { text, read, choices, isRequired, fallback } = typeof value === "string"
     ? { text: value } as Value<unknown>
     : value;
-  const isOption = flags.startsWith("--");
+  const isOption = flags.startsWith("-");
   const added = isOption ? new Option(flags, text) : new Argument(flags, text);
   const parse = read ?? (isOption && flags.includes("<") ? once : undefined);
   if (choices !== undefined) added.choices(choices);
   else if (parse !== undefined) added.argParser(parse as (value: string) => unknown);
+  if (fallback !== undefined) added.default(fallback);
   if (added instanceof Argument) command.addArgument(added);
   else command.addOption(added.makeOptionMandatory(isRequired === true));
 }

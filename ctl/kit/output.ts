@@ -36,8 +36,6 @@ export class HintedError extends AppError {
 /** A rejection by a service. The exit code is 1 whatever the error code is, because the command line was valid. */
 export class RemoteError extends HintedError {}
 
-export type LineWriter = ReturnType<typeof createLineWriter>;
-
 /** Writes lines as they come, with control characters made visible; `note` writes to standard error. */
 export function createLineWriter(terminal: Terminal, { json }: { readonly json: boolean }) {
   const shown = json ? visibleJson : visibleText;

@@ -7,9 +7,8 @@ import { shellQuote, visibleText } from "@gateway/shared/text";
 import { formatEnrolScript } from "../hosts/enrol_script.ts";
 import { LOCAL_NAMES } from "../identities/kinds.ts";
 import { reachable } from "../kit/addresses.ts";
-import { once, repeated } from "../kit/arguments.ts";
-import type { AddCommand, CommandContext } from "../kit/context.ts";
-import { type Advice, type CommandResult, withHint } from "../kit/output.ts";
+import { type Call, command, type Given, repeat } from "../kit/command.ts";
+import { type Advice, type CommandResult, invalid, withHint } from "../kit/output.ts";
 import { runToEnd } from "../kit/run_program.ts";
 import type { ConfigChoices } from "./config_text.ts";
 import { formatGuide, mcpClientEntry, type Runtime, startCommands } from "./guide.ts";
@@ -29,30 +28,39 @@ import {
 import { createKeyMaterial, planSetUp, renewalUnits } from "./plan.ts";
 import { checkFree, writeSetUp } from "./write.ts";
 
-/** The options for the addresses of listeners. */
-const ADDRESSES = {
-  listenSigner: ["listen-signer", "the signer", "signer"],
-  listenControlPlane: ["listen-control-plane", "the control plane", "controlPlane"],
-  listenBroker: ["listen-broker", "the broker over HTTP", "broker"],
-  monitorSigner: ["monitor-signer", "the signer's monitor", "signerMonitor"],
-  monitorControlPlane: ["monitor-control-plane", "the control plane's monitor", "controlPlaneMonitor"],
-  monitorBroker: ["monitor-broker", "the broker's monitor", "brokerMonitor"],
+const address = (what: string, listener: keyof InitListeners) =>
+  `${what} (default: ${DEFAULT_LISTENERS[listener]})`;
+
+const TAKES = {
+  "--dir <folder>": "where (default: the working folder)",
+  "--force": "replace a set-up that is there, all keys included; stop its services first",
+  "--host <host>": repeat("a host, as name=addr,user=account,key=<public key>; repeat for more"),
+  "--network <network>": repeat(
+    "where brokers may reach hosts that are added later, as 10.0.0.0/8:22 or *.example.com:22 " +
+      "(default: private addresses, port 22); repeat for more",
+  ),
+  "--import-ssh-config [file]": "the hosts of your ssh config, too (default: ~/.ssh/config)",
+  "--register-mcp": "have claude take the broker up, as by claude mcp add",
+  "--socket <path>":
+    "the agent's socket, for an agent with an account of its own (default: run/agent.sock, for this account)",
+  "--direct": "have the brokers ask the signer, without control plane and approvals",
+  "--name <name>": repeat("what it is reached by from other machines; repeat for more"),
+  "--listen <address>": "with --name: where the services listen, such as 0.0.0.0",
+  "--listen-signer <addr>": address("the signer", "signer"),
+  "--listen-control-plane <addr>": address("the control plane", "controlPlane"),
+  "--listen-broker <addr>": address("the broker over HTTP", "broker"),
+  "--monitor-signer <addr>": address("the signer's monitor", "signerMonitor"),
+  "--monitor-control-plane <addr>": address("the control plane's monitor", "controlPlaneMonitor"),
+  "--monitor-broker <addr>": address("the broker's monitor", "brokerMonitor"),
 } as const;
 
-interface InitFlags extends Readonly<Partial<Record<keyof typeof ADDRESSES, string>>> {
-  readonly dir?: string;
-  readonly force?: boolean;
-  readonly direct?: boolean;
-  readonly host?: readonly string[];
-  readonly network?: readonly string[];
-  readonly importSshConfig?: true | string;
-  readonly registerMcp?: boolean;
-  readonly socket?: string;
-  readonly name?: readonly string[];
-  readonly listen?: string;
-}
+type InitFlags = Given<typeof TAKES>;
 
-const EXAMPLES = `
+export const INIT = command({
+  name: "init",
+  summary: "Make keys and configs for a set-up on this machine.",
+  takes: TAKES,
+  help: `
 Examples:
   broker-ctl init --dir gateway
   broker-ctl init --dir gateway \\
@@ -72,45 +80,15 @@ The folder, and all that leads to it, must belong to you or root, and be writabl
 /tmp will do, /tmp itself and a link will not.
 A host key that you take with ssh-keyscan is worth what the network between was worth: compare its
 fingerprint, or read the key on the host from /etc/ssh/ssh_host_ed25519_key.pub.
-`;
+`,
+  uses: ({ importSshConfig, registerMcp }) =>
+    importSshConfig === undefined && registerMcp !== true ? [] : ["programs"],
+  run: init,
+});
 
 const OCCUPIED: Advice = {
   when: ({ code, retryAfterSeconds }) => code === "conflict" && retryAfterSeconds === undefined,
   hint: "--force replaces it, keys included, and keeps the former one in a backup folder",
-};
-
-export const addInit: AddCommand = (program, context) => {
-  const command = program.command("init")
-    .description("Make keys and configs for a set-up on this machine.")
-    .option("--dir <folder>", "where (default: the working folder)", once)
-    .option("--force", "replace a set-up that is there, all keys included; stop its services first")
-    .option("--host <host>", "a host, as name=addr,user=account,key=<public key>; repeat for more", repeated)
-    .option(
-      "--network <network>",
-      "where brokers may reach hosts that are added later, as 10.0.0.0/8:22 or *.example.com:22 " +
-        "(default: private addresses, port 22); repeat for more",
-      repeated,
-    )
-    .option("--import-ssh-config [file]", "the hosts of your ssh config, too (default: ~/.ssh/config)")
-    .option("--register-mcp", "have claude take the broker up, as by claude mcp add")
-    .option(
-      "--socket <path>",
-      "the agent's socket, for an agent with an account of its own (default: run/agent.sock, for this account)",
-      once,
-    )
-    .option("--direct", "have the brokers ask the signer, without control plane and approvals")
-    .option("--name <name>", "what it is reached by from other machines; repeat for more", repeated)
-    .option("--listen <address>", "with --name: where the services listen, such as 0.0.0.0", once);
-  for (const [flag, what, listener] of Object.values(ADDRESSES)) {
-    command.option(`--${flag} <addr>`, `${what} (default: ${DEFAULT_LISTENERS[listener]})`, once);
-  }
-  command
-    .addHelpText("after", EXAMPLES)
-    .action((flags: InitFlags) => {
-      const { importSshConfig, registerMcp } = flags;
-      const uses = importSshConfig === undefined && registerMcp !== true ? [] : ["programs"] as const;
-      return context.run(command, uses, () => init(flags, context));
-    });
 };
 
 /** An absolute path that is safe in configs, commands and permission flags. */
@@ -123,7 +101,7 @@ function readPath(text: string, workingFolder: string): string {
 
 async function importHosts(
   { importSshConfig: file }: InitFlags,
-  { workingFolder, variables: { HOME } }: CommandContext,
+  { workingFolder, variables: { HOME } }: Call,
 ): Promise<ImportedHosts> {
   if (file === undefined) return { hosts: [], notes: [] };
   if (file !== true) return await importSshConfig(resolve(workingFolder, file));
@@ -134,22 +112,27 @@ async function importHosts(
 function readChoices(flags: InitFlags, imported: readonly InitHost[]): ConfigChoices {
   const named = parseHosts(flags.host ?? []);
   const names = parseNames(flags.name ?? []);
-  // A monitor stays on loopback, because it answers every client.
-  const listeners = Object.entries(ADDRESSES).map(([flag, [, , listener]]) => {
-    const isMonitor = listener.endsWith("Monitor");
+  const service = (listener: keyof InitListeners, given: string | undefined) => {
     const standard = DEFAULT_LISTENERS[listener];
-    const fallback = isMonitor || flags.listen === undefined
-      ? standard
-      : `${flags.listen}:${standard.split(":").at(-1)}`;
-    const text = flags[flag as keyof typeof ADDRESSES] ?? fallback;
-    return [listener, parseListener(text, isMonitor ? [] : names)];
-  });
+    const port = standard.split(":").at(-1);
+    return parseListener(given ?? (flags.listen === undefined ? standard : `${flags.listen}:${port}`), names);
+  };
+  const monitor = (listener: keyof InitListeners, given: string | undefined) =>
+    parseListener(given ?? DEFAULT_LISTENERS[listener]);
   return {
     names,
     route: flags.direct === true ? "signer" : "control_plane",
     hosts: [...named, ...imported.filter(({ name }) => !named.some((host) => host.name === name))],
     networks: parseNetworks(flags.network ?? DEFAULT_NETWORKS),
-    listeners: Object.fromEntries(listeners) as InitListeners,
+    listeners: {
+      signer: service("signer", flags.listenSigner),
+      controlPlane: service("controlPlane", flags.listenControlPlane),
+      broker: service("broker", flags.listenBroker),
+      // A monitor stays on loopback, because it answers every client.
+      signerMonitor: monitor("signerMonitor", flags.monitorSigner),
+      controlPlaneMonitor: monitor("controlPlaneMonitor", flags.monitorControlPlane),
+      brokerMonitor: monitor("brokerMonitor", flags.monitorBroker),
+    },
   };
 }
 
@@ -167,7 +150,7 @@ function currentRuntime(): Runtime {
   return { deno: Deno.execPath(), sources };
 }
 
-async function init(flags: InitFlags, context: CommandContext): Promise<CommandResult> {
+async function init(flags: InitFlags, context: Call): Promise<CommandResult> {
   const folder = readPath(flags.dir ?? ".", context.workingFolder);
   const socket = flags.socket === undefined ? undefined : readPath(flags.socket, context.workingFolder);
   const layout = createLayout(folder, socket);

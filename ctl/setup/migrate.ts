@@ -5,19 +5,21 @@ import { AppError } from "@gateway/shared/errors";
 import { ifThere } from "@gateway/shared/files";
 import { quoteText } from "@gateway/shared/text";
 import * as z from "@zod/zod";
-import { once } from "../kit/arguments.ts";
 import { copyBytes, copyDatabase, copyLog } from "../backup/copy.ts";
 import { findSources, type SetUpSources } from "../backup/sources.ts";
-import type { AddCommand, CommandContext } from "../kit/context.ts";
+import { type Call, command } from "../kit/command.ts";
 import { checkFolder } from "./write.ts";
 import type { CommandResult } from "../kit/output.ts";
 
-interface MigrateFlags {
-  readonly to?: string;
-  readonly dryRun?: boolean;
-}
-
-const EXAMPLES = `
+export const MIGRATE = command({
+  name: "migrate",
+  summary: "Convert an installation of the Go reference.",
+  takes: {
+    "<directory>": "directory with the reference's configs",
+    "--to <directory>": "directory of the new installation (default: gateway)",
+    "--dry-run": "show the changes, and write nothing",
+  },
+  help: `
 Examples:
   broker-ctl migrate /etc/gateway --dry-run
   broker-ctl migrate /etc/gateway --to /srv/gateway
@@ -29,25 +31,18 @@ log. The command writes only the new directory, which must not exist; its files 
 
 Copies configs (comments included), CA keys, certificates, audit seeds, audit logs with their rotated files, and the
 signer's grants and freezes. Prints each changed value, what needs your decision, and what is not carried over.
-`;
-
-/** `migrate`: our installation from one of the reference. */
-export const addMigrate: AddCommand = (program, context) => {
-  program.command("migrate")
-    .description("Convert an installation of the Go reference.")
-    .argument("<directory>", "directory with the reference's configs")
-    .option("--to <directory>", "directory of the new installation (default: gateway)", once)
-    .option("--dry-run", "show the changes, and write nothing")
-    .addHelpText("after", EXAMPLES)
-    .action((directory: string, flags: MigrateFlags, command) =>
-      context.run(command, [], () => migrate(directory, flags, context))
-    );
-};
+`,
+  uses: () => [],
+  run: migrate,
+});
 
 async function migrate(
-  directory: string,
-  { to = "gateway", dryRun = false }: MigrateFlags,
-  { workingFolder }: CommandContext,
+  { directory, to = "gateway", dryRun = false }: {
+    readonly directory: string;
+    readonly to?: string;
+    readonly dryRun?: boolean;
+  },
+  { workingFolder }: Call,
 ): Promise<CommandResult> {
   const [from, target] = [resolve(workingFolder, directory), resolve(workingFolder, to)];
   if (await ifThere(Deno.lstat(target)) !== undefined) {

@@ -33,7 +33,9 @@ export const RELOAD = command({
   help: EXAMPLES,
   uses: ({ pidFile }) => pidFile === undefined ? usesSigner() : [...usesSigner(), "programs"],
   run: async (given, call) => {
-    const signalled = given.pidFile === undefined ? undefined : await signal(given.pidFile, given.config, call);
+    const signalled = given.pidFile === undefined
+      ? undefined
+      : await signal(given.pidFile, given.config, call);
     if (signalled !== undefined) return signalled;
     const { hosts, status } = await askReload(call);
     return { json: { hosts, status }, lines: [`signer reloaded via HTTP (hosts: ${hosts})`] };
