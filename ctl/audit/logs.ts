@@ -6,6 +6,7 @@ import { AppError } from "@gateway/shared/errors";
 import { ifThere, readAt, readChunks } from "@gateway/shared/files";
 import { quoteText } from "@gateway/shared/text";
 import { once } from "../kit/arguments.ts";
+import { badConfig } from "../kit/output.ts";
 import { type LogRecord, readRecord } from "./record.ts";
 
 /** The name of each instance's log in the directory of the instance. */
@@ -37,7 +38,7 @@ export async function listDeploymentLogs(folder: string) {
 
 function refuseLink(path: string): AppError {
   const message = `Cannot use ${quoteText(path)}: it is a link; put the log itself into the folder`;
-  return new AppError("invalid_config", message);
+  return badConfig(message);
 }
 
 /** The paths of a log and of further processes' logs next to it; the path itself if no log is there. */

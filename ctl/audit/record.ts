@@ -5,6 +5,7 @@ import { parseJson } from "@gateway/shared/json";
 import { quoteText } from "@gateway/shared/text";
 import { parseSerial } from "../kit/freeze_subject.ts";
 import { EMPTY_CELL, formatRow, INDENT, shortenText } from "../kit/table.ts";
+import { invalid } from "../kit/output.ts";
 
 const text = z.string().default("");
 const flag = z.boolean().default(false);
@@ -95,10 +96,7 @@ function parseTime(text: string): number {
   const day = new Date(`${text.slice(0, 10)}T00:00:00Z`);
   const isDay = !Number.isNaN(day.getTime()) && day.toISOString().slice(0, 10) === text.slice(0, 10);
   if (isDay && !Number.isNaN(ms)) return ms;
-  throw new AppError(
-    "invalid_request",
-    `Cannot read time ${quoteText(text)}: expected 2026-01-31 or 2026-01-31T08:00:00Z`,
-  );
+  throw invalid(`Cannot read time ${quoteText(text)}: expected 2026-01-31 or 2026-01-31T08:00:00Z`);
 }
 
 const TITLES = ["TIME", "SEQ", "CALLER", "HOST", "OUTCOME", "SERIAL", "DETAIL"];

@@ -5,6 +5,7 @@ import { AppError } from "@gateway/shared/errors";
 import { describeReadFailure, openFile, readChunks } from "@gateway/shared/files";
 import { parseJson } from "@gateway/shared/json";
 import { quoteText } from "@gateway/shared/text";
+import { badConfig } from "../kit/output.ts";
 import type { ShownRecord } from "./record.ts";
 
 /** A record with the bodies of request and response: an object has up to 1.5 MiB. */
@@ -92,9 +93,10 @@ export async function readApiLogs(
       if (typeof event !== "string") onEvent(event);
     }
     if (records === 0 && faults > 0) {
-      const message = `Cannot join ${quoteText(path)}: expected the audit log of a Kubernetes API server, ` +
-        "one audit.k8s.io Event as JSON a line";
-      throw new AppError("invalid_config", message);
+      throw badConfig(
+        `Cannot join ${quoteText(path)}: expected the audit log of a Kubernetes API server, ` +
+          "one audit.k8s.io Event as JSON a line",
+      );
     }
     malformed += faults;
   }

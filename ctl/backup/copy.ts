@@ -8,6 +8,7 @@ import { quoteText, writeAll } from "@gateway/shared/text";
 import type { Clock } from "@gateway/shared/clock";
 import { AppError, errorText } from "@gateway/shared/errors";
 import { findLastLines, listLogSet } from "../audit/logs.ts";
+import { badConfig, conflict } from "../kit/output.ts";
 
 const ROOT = 0;
 const MAX_ATTEMPTS = 20;
@@ -59,7 +60,7 @@ async function describeFile(file: FileHandle): Promise<CopiedFile> {
 
 /** Services own directories that root backs up: a link there must not lead to other files, nor a pipe block root. */
 async function openSource(path: string): Promise<{ readonly file: FileHandle; readonly real: string }> {
-  const refuse = (why: string) => new AppError("invalid_config", `Cannot copy ${quoteText(path)}: ${why}`);
+  const refuse = (why: string) => badConfig(`Cannot copy ${quoteText(path)}: ${why}`);
   const { isSymlink } = await Deno.lstat(path);
   const real = !isSymlink
     ? path
@@ -150,7 +151,7 @@ export async function copyDatabase(from: string, to: string, clock: Clock): Prom
     for (const path of [to, `${to}-wal`]) await ifThere(Deno.remove(path));
     await clock.sleep(COARSE_TIME_MS);
   }
-  throw new AppError("conflict", `Cannot copy state_db ${quoteText(from)}: it changes all the time`);
+  throw conflict(`Cannot copy state_db ${quoteText(from)}: it changes all the time`);
 }
 
 /** A text that differs after each checkpoint. */

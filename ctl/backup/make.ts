@@ -5,7 +5,7 @@ import { type Clock, systemRandom } from "@gateway/shared/clock";
 import { AppError, errorText } from "@gateway/shared/errors";
 import { ifThere, removeLeft, writeFileAtomic } from "@gateway/shared/files";
 import { quoteText } from "@gateway/shared/text";
-import { HintedError } from "../kit/output.ts";
+import { conflict, HintedError } from "../kit/output.ts";
 import {
   type CopiedFile,
   copyBytes,
@@ -51,7 +51,7 @@ export async function makeBackup(
   const { target, setUp } = options;
   const shown = `Cannot make a backup in ${quoteText(target)}`;
   if (await ifThere(Deno.lstat(target)) !== undefined) {
-    throw new AppError("conflict", `${shown}: it is there`);
+    throw conflict(`${shown}: it is there`);
   }
   const sources = await findSources(setUp);
   if (sources.configs.length === 0) {

@@ -7,7 +7,7 @@ import { ifThere, readRegularFile, writeFileAtomic } from "@gateway/shared/files
 import { parseJson } from "@gateway/shared/json";
 import { concatBytes, quoteText } from "@gateway/shared/text";
 import { readOperatorFile } from "../kit/files.ts";
-import { HintedError } from "../kit/output.ts";
+import { badConfig, HintedError, invalid } from "../kit/output.ts";
 
 const sha256 = z.string().regex(/^[0-9a-f]{64}$/);
 const path = z.string().startsWith("/").refine(
@@ -81,10 +81,7 @@ export function backupSeedPath(installation: string): string {
 export async function readBackupKey(path: string): Promise<AuditKey> {
   const seed = await readOperatorFile(path, "the seed that signs backups");
   if (seed.length === SEED_BYTES) return createAuditKey(seed);
-  throw new AppError(
-    "invalid_config",
-    `Cannot use ${quoteText(path)}: expected 32 bytes, not ${seed.length}`,
-  );
+  throw badConfig(`Cannot use ${quoteText(path)}: expected 32 bytes, not ${seed.length}`);
 }
 
 /** Creates the seed if the file is absent. Two backups that create it at the same time use the same one. */
@@ -118,11 +115,9 @@ export function signManifest(manifest: Uint8Array, key: AuditKey): string {
 export async function verifyManifest(backup: string, manifest: Uint8Array, publicKey: string): Promise<void> {
   const key = decode(publicKey);
   if (key?.length !== SEED_BYTES) {
-    const message = `Cannot use public key ${quoteText(publicKey)}: expected 44 base64 characters`;
-    throw new AppError("invalid_request", message);
+    throw invalid(`Cannot use public key ${quoteText(publicKey)}: expected 44 base64 characters`);
   }
-  const refuse = (why: string) =>
-    new AppError("invalid_config", `Cannot trust backup ${quoteText(backup)}: ${why}`);
+  const refuse = (why: string) => badConfig(`Cannot trust backup ${quoteText(backup)}: ${why}`);
   const file = await ifThere(readRegularFile(join(backup, SIGNATURE)));
   if (file === undefined) throw refuse("it is not signed");
   const signature = decode(new TextDecoder().decode(file).trim());

@@ -6,6 +6,7 @@ import { isPostgresUrl } from "@gateway/shared/state";
 import { quoteText } from "@gateway/shared/text";
 import * as z from "@zod/zod";
 import { CONFIG_KINDS } from "../kit/config_kinds.ts";
+import { badConfig } from "../kit/output.ts";
 
 /** The files of an installation; all paths are absolute. */
 export type SetUpSources = Awaited<ReturnType<typeof findSources>>;
@@ -95,8 +96,7 @@ export async function findRestorable(
   for (const { path, from } of configs) {
     const kind = KINDS[basename(path)];
     if (kind === undefined) {
-      const message = `Cannot restore ${quoteText(path)}: it is no config of an installation`;
-      throw new AppError("invalid_config", message);
+      throw badConfig(`Cannot restore ${quoteText(path)}: it is no config of an installation`);
     }
     for (const [key, value] of stringsOf(await loadConfig({ path: from, ...kind }))) {
       const isLocal = key === "audit_log" || key === "state_db" && !isPostgresUrl(value);

@@ -1,7 +1,7 @@
 import { join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { systemClock, systemRandom } from "@gateway/shared/clock";
-import { AppError, errorText } from "@gateway/shared/errors";
+import { errorText } from "@gateway/shared/errors";
 import { parseListenAddress } from "@gateway/shared/http";
 import { shellQuote, visibleText } from "@gateway/shared/text";
 import { formatEnrolScript } from "../hosts/enrol_script.ts";
@@ -96,7 +96,7 @@ function readPath(text: string, workingFolder: string): string {
   const path = resolve(workingFolder, text);
   if (!/[\p{Cc},]/u.test(path)) return path;
   const why = "a path with a comma or a control character can't be granted to a process";
-  throw new AppError("invalid_request", `Cannot set up ${JSON.stringify(path)}: ${why}`);
+  throw invalid(`Cannot set up ${JSON.stringify(path)}: ${why}`);
 }
 
 async function importHosts(
@@ -106,7 +106,7 @@ async function importHosts(
   if (file === undefined) return { hosts: [], notes: [] };
   if (file !== true) return await importSshConfig(resolve(workingFolder, file));
   if (HOME) return await importSshConfig(join(HOME, ".ssh", "config"));
-  throw new AppError("invalid_request", "There is no HOME: name the file, --import-ssh-config <file>");
+  throw invalid("There is no HOME: name the file, --import-ssh-config <file>");
 }
 
 function readChoices(flags: InitFlags, imported: readonly InitHost[]): ConfigChoices {

@@ -4,6 +4,7 @@ import { parseListenAddress } from "@gateway/shared/http";
 import { isNetwork, NETWORK_FORMS } from "@gateway/shared/permissions";
 import { formatPublicKey, parsePublicKey } from "@gateway/shared/ssh";
 import { formatAddress, isPlainName, reachable } from "../kit/addresses.ts";
+import { invalid } from "../kit/output.ts";
 
 /** A host of the first config. */
 export interface InitHost {
@@ -41,11 +42,7 @@ const DNS_NAME =
   /^(?=.{1,253}$)(?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?)(?:\.[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*$/;
 const LOOPBACK = /^(?:127(?:\.\d{1,3}){3}|::1|localhost)$/;
 
-/** Every parser of this file throws it for an unusable option. */
-function invalid(message: string): AppError {
-  return new AppError("invalid_request", message);
-}
-
+/** Like every parser of this file, throws an `invalid_request` for an unusable option. */
 export function parseNetworks(texts: readonly string[]): readonly string[] {
   const wrong = texts.find((text) => !isNetwork(text));
   if (wrong === undefined) return texts;

@@ -1,9 +1,8 @@
 import { resolve } from "node:path";
-import { AppError } from "@gateway/shared/errors";
 import { quoteText, visibleText } from "@gateway/shared/text";
 import { type Call, command } from "../kit/command.ts";
 import { readOperatorFile } from "../kit/files.ts";
-import type { CommandResult } from "../kit/output.ts";
+import { type CommandResult, invalid } from "../kit/output.ts";
 import { REMOTE_HELP, SIGNER, usesSigner } from "../kit/remote.ts";
 import { runToEnd } from "../kit/run_program.ts";
 import { askReload } from "../kit/signer_change.ts";
@@ -60,7 +59,7 @@ async function signal(
   const configPath = resolve(workingFolder, config ?? "signer.json");
   const pid = new TextDecoder().decode(await readOperatorFile(path, "pid file")).trim();
   if (!PID.test(pid)) {
-    throw new AppError("invalid_request", `Cannot use ${quoteText(path)}: expected the number of a process`);
+    throw invalid(`Cannot use ${quoteText(path)}: expected the number of a process`);
   }
   const why = await trySignal(pid, configPath);
   if (why === undefined) {

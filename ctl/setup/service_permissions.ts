@@ -3,9 +3,10 @@ import { type BrokerFrontend, brokerPermissions, brokerRunOptions } from "@gatew
 import { controlPlanePermissions } from "@gateway/control-plane/permissions";
 import { loadConfig } from "@gateway/shared/config";
 import { AppError } from "@gateway/shared/errors";
-import { formatFlags, type PermissionSet } from "@gateway/shared/permissions";
+import { formatFlags } from "@gateway/shared/permissions";
 import { SIGNER_RUN_OPTIONS, signerPermissions } from "@gateway/signer/permissions";
 import { CONFIG_KINDS } from "../kit/config_kinds.ts";
+import { invalid } from "../kit/output.ts";
 
 /** The services whose permissions can be derived. */
 export const SERVICES = ["signer", "control-plane", "broker"] as const;
@@ -26,27 +27,19 @@ export interface ServiceProcess {
  *
  * @throws {AppError} `invalid_config` when the config is broken
  */
-export async function derivePermissions(
-  process: ServiceProcess,
-): Promise<{ readonly set: PermissionSet; readonly flags: readonly string[] }> {
-  const path = resolve(process.workingFolder, process.configPath);
-  const location = { ...process, configPath: path };
-  switch (process.service) {
-    case "signer": {
-      const set = signerPermissions(await loadConfig({ path, ...CONFIG_KINDS.signer }), location);
-      return { set, flags: formatFlags(set, SIGNER_RUN_OPTIONS) };
-    }
-    case "control-plane": {
-      const set = controlPlanePermissions(await loadConfig({ path, ...CONFIG_KINDS.controlPlane }), location);
-      return { set, flags: formatFlags(set) };
-    }
-    case "broker": {
-      const set = brokerPermissions(await loadConfig({ path, ...CONFIG_KINDS.broker }), location);
-      return { set, flags: formatFlags(set, brokerRunOptions(process.frontend)) };
-    }
-    default:
-      return process.service satisfies never;
+export async function derivePermissions({ service, configPath, workingFolder, frontend }: ServiceProcess) {
+  const path = resolve(workingFolder, configPath);
+  const location = { configPath: path, workingFolder, frontend };
+  if (service === "control-plane") {
+    const set = controlPlanePermissions(await loadConfig({ path, ...CONFIG_KINDS.controlPlane }), location);
+    return { set, flags: formatFlags(set) };
   }
+  if (service === "broker") {
+    const set = brokerPermissions(await loadConfig({ path, ...CONFIG_KINDS.broker }), location);
+    return { set, flags: formatFlags(set, brokerRunOptions(frontend)) };
+  }
+  const set = signerPermissions(await loadConfig({ path, ...CONFIG_KINDS.signer }), location);
+  return { set, flags: formatFlags(set, SIGNER_RUN_OPTIONS) };
 }
 
 /** The member of the workspace with the service. */
@@ -80,8 +73,7 @@ const CONFIG = /^--?config(?:=(?<value>.*))?$/s;
 export function parseStart(args: readonly string[]): StartRequest {
   const [target = "", ...others] = args;
   if (!Object.hasOwn(TARGETS, target)) {
-    throw new AppError(
-      "invalid_request",
+    throw invalid(
       `Cannot start ${JSON.stringify(target)}: expected signer, control-plane, broker, mcp or mcp-http`,
     );
   }
@@ -95,7 +87,7 @@ export function parseStart(args: readonly string[]): StartRequest {
     else configs.push(match.groups?.["value"] ?? others[++index] ?? "");
   }
   if (configs.includes("") || configs.length > 1) {
-    throw new AppError("invalid_request", "Cannot start a service: --config wants one file");
+    throw invalid("Cannot start a service: --config wants one file");
   }
   return { ...request, config: configs[0] ?? config, rest };
 }

@@ -3,6 +3,7 @@ import type { Clock, Random } from "@gateway/shared/clock";
 import { AppError, errorText } from "@gateway/shared/errors";
 import { formatMode, ifThere, tryLockFile } from "@gateway/shared/files";
 import { quoteText, writeAll } from "@gateway/shared/text";
+import { conflict, invalid } from "../kit/output.ts";
 import { SET_UP_ENTRIES } from "./layout.ts";
 import type { PlannedEntry } from "./plan.ts";
 
@@ -17,12 +18,11 @@ interface WriteOptions {
 
 const FOLDER_MODE = 0o700;
 
-/** The first entry of an installation in a directory, also a dangling link. */
-async function findSetUp(folder: string): Promise<string | undefined> {
-  for (const name of SET_UP_ENTRIES) {
-    if (await exists(join(folder, name))) return name;
-  }
-  return undefined;
+/** The entries of an installation in a directory, also dangling links. */
+async function findEntries(folder: string): Promise<readonly string[]> {
+  const found: string[] = [];
+  for (const name of SET_UP_ENTRIES) if (await exists(join(folder, name))) found.push(name);
+  return found;
 }
 
 /**
@@ -32,10 +32,9 @@ async function findSetUp(folder: string): Promise<string | undefined> {
  */
 export async function checkFree({ folder, force }: Pick<WriteOptions, "folder" | "force">): Promise<void> {
   await checkFolder(folder);
-  const name = force ? undefined : await findSetUp(folder);
-  if (name !== undefined) {
-    throw new AppError("conflict", `Cannot set up ${JSON.stringify(folder)}: ${JSON.stringify(name)} exists`);
-  }
+  const [name] = force ? [] : await findEntries(folder);
+  if (name === undefined) return;
+  throw conflict(`Cannot set up ${JSON.stringify(folder)}: ${JSON.stringify(name)} exists`);
 }
 
 /**
@@ -51,57 +50,35 @@ export async function writeSetUp(
   options: WriteOptions,
 ): Promise<{ readonly backup: string | undefined }> {
   const { folder, random } = options;
-  await explaining(folder, () => createFolder(folder));
-  using _lock = await lockOrRefuse(folder);
+  const explain = (cause: unknown) => {
+    const message = `Cannot set up ${JSON.stringify(folder)}: ${errorText(cause)}; nothing of it is there`;
+    throw new AppError("internal", message, { cause });
+  };
+  await createFolder(folder).catch(explain);
+  // Two inits at the same time would mix keys of one with configs of the other.
+  using lock = await tryLockFile(folder);
+  if (lock === undefined) {
+    const message = `Cannot set up ${JSON.stringify(folder)}: another init is at it; try again`;
+    throw new AppError("conflict", message, { retryAfterSeconds: 1 });
+  }
   // Again, because another user may have created entries meanwhile.
   await checkFree(options);
   const staging = join(folder, `.init.${random.bytes(8).toHex()}`);
   try {
-    await explaining(folder, async () => {
-      await createPrivateFolder(staging);
-      for (const entry of plan) await writeEntry(staging, entry);
-    });
+    await writeEntries(plan, staging).catch(explain);
     const backup = options.force ? await moveAside(options) : undefined;
-    await moveIn(plan, { staging, folder, backup });
+    try {
+      for (const { path } of plan.filter((entry) => !entry.path.includes("/"))) {
+        await Deno.rename(join(staging, path), join(folder, path));
+      }
+    } catch (cause) {
+      const former = backup === undefined ? "" : `; the former set-up is in ${JSON.stringify(backup)}`;
+      const message = `Cannot finish set-up in ${JSON.stringify(folder)}: ${errorText(cause)}${former}`;
+      throw new AppError("internal", message, { cause });
+    }
     return { backup };
   } finally {
     await ifThere(Deno.remove(staging, { recursive: true }));
-  }
-}
-
-/** Two inits at the same time would mix keys of one with configs of the other. */
-async function lockOrRefuse(folder: string): Promise<Disposable> {
-  const lock = await tryLockFile(folder);
-  if (lock !== undefined) return lock;
-  const message = `Cannot set up ${JSON.stringify(folder)}: another init is at it; try again`;
-  throw new AppError("conflict", message, { retryAfterSeconds: 1 });
-}
-
-async function explaining(folder: string, act: () => Promise<void>): Promise<void> {
-  try {
-    await act();
-  } catch (cause) {
-    const message = `Cannot set up ${JSON.stringify(folder)}: ${errorText(cause)}; nothing of it is there`;
-    throw new AppError("internal", message, { cause });
-  }
-}
-
-async function moveIn(
-  plan: readonly PlannedEntry[],
-  { staging, folder, backup }: {
-    readonly staging: string;
-    readonly folder: string;
-    readonly backup: string | undefined;
-  },
-): Promise<void> {
-  try {
-    for (const { path } of plan.filter((entry) => !entry.path.includes("/"))) {
-      await Deno.rename(join(staging, path), join(folder, path));
-    }
-  } catch (cause) {
-    const former = backup === undefined ? "" : `; the former set-up is in ${JSON.stringify(backup)}`;
-    const message = `Cannot finish set-up in ${JSON.stringify(folder)}: ${errorText(cause)}${former}`;
-    throw new AppError("internal", message, { cause });
   }
 }
 
@@ -118,25 +95,25 @@ async function createPrivateFolder(path: string): Promise<void> {
   await Deno.chmod(path, FOLDER_MODE);
 }
 
-async function writeEntry(parent: string, entry: PlannedEntry): Promise<void> {
-  const path = join(parent, entry.path);
-  if (entry.content === undefined) {
-    await createPrivateFolder(path);
-  } else {
-    using file = await Deno.open(path, { write: true, createNew: true, mode: 0o600 });
-    const { content } = entry;
-    await writeAll(file, typeof content === "string" ? new TextEncoder().encode(content) : content);
-    await file.syncData();
+async function writeEntries(plan: readonly PlannedEntry[], staging: string): Promise<void> {
+  await createPrivateFolder(staging);
+  for (const { path, mode, content } of plan) {
+    const at = join(staging, path);
+    if (content === undefined) await createPrivateFolder(at);
+    else {
+      using file = await Deno.open(at, { write: true, createNew: true, mode: 0o600 });
+      await writeAll(file, typeof content === "string" ? new TextEncoder().encode(content) : content);
+      await file.syncData();
+    }
+    await Deno.chmod(at, mode);
   }
-  await Deno.chmod(path, entry.mode);
 }
 
 async function moveAside({ folder, clock }: WriteOptions): Promise<string | undefined> {
-  if (await findSetUp(folder) === undefined) return undefined;
+  const entries = await findEntries(folder);
+  if (entries.length === 0) return undefined;
   const backup = await createBackupFolder(folder, clock.now());
-  for (const name of SET_UP_ENTRIES) {
-    if (await exists(join(folder, name))) await Deno.rename(join(folder, name), join(backup, name));
-  }
+  for (const name of entries) await Deno.rename(join(folder, name), join(backup, name));
   return backup;
 }
 
@@ -175,7 +152,7 @@ export async function checkFolder(folder: string): Promise<void> {
   const trusted = { self, root: top?.uid ?? 0 };
   const refuse = (why: string | undefined) => {
     if (why === undefined) return;
-    throw new AppError("invalid_request", `Cannot set up ${JSON.stringify(folder)}: ${why}`);
+    throw invalid(`Cannot set up ${JSON.stringify(folder)}: ${why}`);
   };
   const own = await lookAt(folder);
   if (own !== undefined) refuse(whyUnsafeFolder(own, trusted));
@@ -199,18 +176,13 @@ function partsOf(path: string): readonly string[] {
   return [root, ...path.slice(root.length).split(sep).filter(Boolean).map((name) => part = join(part, name))];
 }
 
-async function lookAt(path: string): Promise<PathPart | undefined> {
+async function lookAt(path: string) {
   const info = await ifThere(Deno.lstat(path));
   if (info === undefined) return undefined;
   return { path, isLink: info.isSymlink, uid: info.uid ?? 0, mode: info.mode ?? 0 };
 }
 
-interface PathPart {
-  readonly path: string;
-  readonly isLink: boolean;
-  readonly uid: number;
-  readonly mode: number;
-}
+type PathPart = NonNullable<Awaited<ReturnType<typeof lookAt>>>;
 
 /** The owners that are trusted. */
 interface Trusted {
