@@ -71,7 +71,6 @@ export async function joinAudits(request: JoinRequest, context: Environment): Pr
   };
 }
 
-/** Reads all tokens of the log, and the records among them that match. */
 async function readTokens(request: JoinRequest, workingFolder: string) {
   const tokens = new Map<string, RecordedToken>();
   const chosen: { readonly line: LogRecord; readonly token: RecordedToken }[] = [];

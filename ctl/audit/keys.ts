@@ -6,7 +6,6 @@ import { readOperatorFile } from "../kit/files.ts";
 import { badConfig, invalid } from "../kit/output.ts";
 
 const SERVICES = ["signer", "control-plane", "broker"] as const;
-/** A name that is safe as the name of a directory. */
 const INSTANCE = /^(?!\.{1,2}$)[A-Za-z0-9._-]{1,64}$/;
 const KEY = /^[A-Za-z0-9+/]{43}=$/;
 
@@ -22,7 +21,6 @@ export interface InstanceKey {
  * Reads a file of keys: a line for each instance; empty lines and comments (`#`) are ignored.
  *
  * @param source the file's name, for messages
- * @throws {AppError} `invalid_config` for any other line, or if two instances share a name or a key
  */
 export function parseInstanceKeys(text: string, source: string): readonly InstanceKey[] {
   const refuse = (problem: string) => badConfig(`Cannot use ${quoteText(source)}: ${problem}`);
@@ -55,11 +53,7 @@ export function parseInstanceKeys(text: string, source: string): readonly Instan
   return keys;
 }
 
-/**
- * Derives the key that checks a log from the seed file that the service signs with.
- *
- * @throws {AppError} `not_found` or `invalid_config` when the file can't be used
- */
+/** Derives the key that checks a log from the seed file that the service signs with. */
 export async function loadAuditKey(path: string, workingFolder: string): Promise<AuditPublicKey> {
   return createAuditKey(await readOperatorFile(resolve(workingFolder, path), "audit key")).publicKey;
 }

@@ -9,14 +9,11 @@ import { once } from "../kit/arguments.ts";
 import { badConfig } from "../kit/output.ts";
 import { type LogRecord, readRecord } from "./record.ts";
 
-/** The name of each instance's log in the directory of the instance. */
 export const LOG_NAME = "audit.log";
 
 /**
  * Lists the logs in a directory that has a directory for each instance, by name. Links are rejected: a link could show
  * one log under two names.
- *
- * @throws {AppError} `not_found` for a missing directory, `invalid_config` for a link in it
  */
 export async function listDeploymentLogs(folder: string) {
   const entries = await ifThere(Array.fromAsync(Deno.readDir(folder)));
@@ -55,17 +52,12 @@ export const setOption = (text: string) => ({ text, read: once as (value: string
 
 /** Which logs are read besides `path`. */
 export interface LogChoice {
-  /** Rotated files too. */
   readonly all?: boolean;
   /** The logs of further processes too; `instances`: the path is a directory with the logs of all instances. */
   readonly set?: boolean | "instances";
 }
 
-/**
- * Reads the records of one log or several by time; `undefined` stands for a line that is not a record.
- *
- * @throws {AppError} `not_found` when there is no such log
- */
+/** Reads the records of one log or several by time; `undefined` stands for a line that is not a record. */
 export async function* readLogs(path: string, { all, set }: LogChoice): Records {
   const readLog = async (log: string) => all === true ? readAll(log) : readFile(await openLog(log));
   if (set !== "instances") {
@@ -167,13 +159,11 @@ const LOOK_SECONDS = 1;
 
 interface FollowOptions {
   readonly path: string;
-  /** How many of the existing lines are delivered first. */
   readonly lines: number;
   readonly clock: Clock;
   readonly signal?: AbortSignal | undefined;
   /** Called for each whole line, without its newline; the bytes are valid during the call. */
   readonly onLine: (line: Uint8Array) => void;
-  /** Called if there is no log yet. */
   readonly onMissing: () => void;
 }
 
@@ -225,7 +215,6 @@ async function deliverBetween(
   }
 }
 
-/** A file, and how far its lines were delivered. */
 class OpenLog {
   readonly #file: FileHandle;
   readonly identity: string;

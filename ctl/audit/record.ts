@@ -76,7 +76,6 @@ export type FilterFlags = {
 const DAY = /^\d{4}-\d{2}-\d{2}$/;
 const TIME = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(?:\.\d+)?(?:Z|[+-]\d{2}:\d{2})$/i;
 
-/** @throws {AppError} `invalid_request` for an invalid serial or time */
 export function createFilter(flags: FilterFlags): (record: ShownRecord) => boolean {
   const { host = "", caller = "", outcome, request } = flags;
   const serial = flags.serial === undefined ? undefined : parseSerial(flags.serial);
@@ -108,7 +107,6 @@ const INSTANCE_WIDTH = 16;
 /** On a narrower terminal, the detail gets a line of its own. */
 const ENOUGH_COLUMNS = 160;
 
-/** A table whose rows are formatted one after the other. */
 export function createRecordTable({ columns = Infinity, full, instances = false }: {
   /** Undefined: unlimited. */
   readonly columns: number | undefined;
@@ -142,7 +140,6 @@ export function createRecordTable({ columns = Infinity, full, instances = false 
   };
 }
 
-/** A time without fractions of a second. */
 export function shortTime(time: string): string {
   return time.replace(/\.\d+Z$/, "Z");
 }

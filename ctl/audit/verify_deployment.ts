@@ -13,7 +13,6 @@ import {
 } from "./verified_log.ts";
 
 interface DeploymentCheck {
-  /** Has a directory for each instance. */
   readonly folder: string;
   /** The file of keys, which says whose logs must be there. */
   readonly keys: string;

@@ -30,9 +30,7 @@ import { type TarFile, writeTar } from "./tar.ts";
 const AGE_SAMPLE_RECIPIENT = "age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p";
 
 interface BackupOptions {
-  /** The directory of the configs; absolute. */
   readonly setUp: string;
-  /** Absolute, and absent. */
   readonly target: string;
   /** The age recipients that can read the keys; without recipients, the keys are left out. */
   readonly recipients: readonly string[];
@@ -43,7 +41,6 @@ interface BackupOptions {
  * Copies an installation, also while its services run. The directory gets its name when all of it is durable.
  *
  * @returns the manifest, and in base64 the public half of the key that signed it
- * @throws {AppError} `conflict` when the target exists, `invalid_config` for what can't be copied whole
  */
 export async function makeBackup(
   options: BackupOptions,

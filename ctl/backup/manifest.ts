@@ -52,7 +52,6 @@ export type BackupFile = z.infer<typeof backupFile>;
 /** `manifest.json`: what a backup holds, written last. */
 export type BackupManifest = z.infer<typeof manifest>;
 
-/** @throws {AppError} `invalid_config` for another text, and for a manifest of a later format */
 export function parseManifest(text: string): BackupManifest {
   let cause: unknown;
   try {
@@ -72,12 +71,10 @@ export const SIGNATURE = "manifest.sig";
 const DOMAIN = new TextEncoder().encode("gateway-backup-v1\0");
 const SEED_BYTES = 32;
 
-/** The Ed25519 seed that signs the backups of an installation. */
 export function backupSeedPath(installation: string): string {
   return join(installation, "pki", "backup.seed");
 }
 
-/** @throws {AppError} `not_found` or `invalid_config` */
 export async function readBackupKey(path: string): Promise<AuditKey> {
   const seed = await readOperatorFile(path, "the seed that signs backups");
   if (seed.length === SEED_BYTES) return createAuditKey(seed);
@@ -101,7 +98,6 @@ export async function ensureBackupKey(path: string): Promise<AuditKey> {
   return await readBackupKey(path);
 }
 
-/** The content of {@linkcode SIGNATURE}. */
 export function signManifest(manifest: Uint8Array, key: AuditKey): string {
   return `${key.sign(concatBytes([DOMAIN, manifest])).toBase64()}\n`;
 }
@@ -110,7 +106,6 @@ export function signManifest(manifest: Uint8Array, key: AuditKey): string {
  * Checks that the holder of the seed signed `manifest.json`, and thereby the hashes of all other files of the backup.
  *
  * @param publicKey 32 bytes in base64
- * @throws {AppError} `invalid_request` for a text that is no key, `invalid_config` for a missing or false signature
  */
 export async function verifyManifest(backup: string, manifest: Uint8Array, publicKey: string): Promise<void> {
   const key = decode(publicKey);

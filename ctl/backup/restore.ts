@@ -40,8 +40,6 @@ interface Written {
 /**
  * Restores a backup. Everything is checked before anything is written. A file that already equals the backup's stays, so
  * that a restore that was killed can continue; any other file in the way stops the restore. Configs come last.
- *
- * @throws {AppError} `invalid_config` for a backup that is damaged, `conflict` when another file is in the way
  */
 export async function restoreBackup({ backup, folder, identities, publicKey, onPlan }: RestoreOptions) {
   const signed = await readOperatorFile(join(backup, "manifest.json"), "backup");

@@ -34,11 +34,7 @@ export const ENV_NAMES: readonly string[] = Object.values(OPTIONS).flatMap(({ va
 /** The settings from the command line and the environment; paths are absolute. */
 export type BridgeSettings = ReturnType<typeof readSettings>;
 
-/**
- * Reads the command line; an absent option comes from the environment.
- *
- * @throws {AppError} `invalid_request` for an unusable value, and without an identity map unless the guard is off
- */
+/** Reads the command line; an absent option comes from the environment. */
 export function readSettings(args: readonly string[], { variables, workingFolder }: {
   readonly variables: Readonly<Record<string, string | undefined>>;
   readonly workingFolder: string;

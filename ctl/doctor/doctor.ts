@@ -98,7 +98,6 @@ interface Part {
   readonly path: string;
 }
 
-/** @throws {AppError} `not_found` when there is nothing to look at */
 async function findParts(
   { config, signer, controlPlane, broker = [] }: DoctorFlags,
   workingFolder: string,
@@ -166,7 +165,6 @@ const LOADERS = {
   },
 } as const;
 
-/** The findings of one config, and the paths of the files that the service uses. */
 async function diagnosePart(
   { kind, path }: Part,
   { security, live, over, login = "root", sshdConfig }: DoctorFlags,

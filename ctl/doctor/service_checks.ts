@@ -15,7 +15,6 @@ const WAIT_MS = 5_000;
 /** With an older state, services that share it decide nothing. */
 const MOST_STATE_AGE_SECONDS = 2;
 
-/** Checks readiness, version, age of the state and clock of a service, by its monitor. */
 export async function checkService(monitorListen: string): Promise<readonly Found[]> {
   if (monitorListen === "") {
     const check = "there is no monitor_listen: nobody sees whether it works";

@@ -73,7 +73,6 @@ function cellsOf({ isReady, certificate, ...status }: ServiceStatus): readonly s
   ].map((cell) => `${cell ?? EMPTY_CELL}`);
 }
 
-/** @throws {AppError} when a config can't be used, or names no monitor */
 async function findMonitors(signerPath: string): Promise<readonly string[]> {
   const signer = await loadSignerFile(signerPath, "/");
   const path = join(dirname(signerPath), "control-plane.json");

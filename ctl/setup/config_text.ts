@@ -10,7 +10,6 @@ export interface ConfigChoices {
   readonly route: BrokerRoute;
   readonly listeners: InitListeners;
   readonly hosts: readonly InitHost[];
-  /** The networks in which running brokers can reach new hosts. */
   readonly networks: readonly string[];
   /** The names of the installation for other machines; without names, only this machine can reach it. */
   readonly names?: readonly string[];

@@ -44,7 +44,6 @@ export function startCommands({ layout, route, runtime: { deno, sources } }: Gui
   });
 }
 
-/** The whole guide, for a terminal. */
 export function formatGuide(facts: GuideFacts & { readonly backup: string | undefined }): readonly string[] {
   const { layout, route, listeners, hosts, names = [], runtime, backup } = facts;
   const hasApprovals = route === "control_plane";

@@ -10,7 +10,6 @@ import { type InitHost, parseHost } from "./options.ts";
 
 export interface ImportedHosts {
   readonly hosts: readonly InitHost[];
-  /** A line for each alias that was left out. */
   readonly notes: readonly string[];
 }
 
@@ -19,7 +18,6 @@ export interface ImportedHosts {
  * known key is left out, because the network could show any key.
  *
  * @param path absolute
- * @throws {AppError} if the config can't be read, or there is no ssh
  */
 export async function importSshConfig(path: string): Promise<ImportedHosts> {
   const text = new TextDecoder().decode(await readOperatorFile(path, "ssh config"));
@@ -62,7 +60,6 @@ async function importHost(path: string, alias: string, name: string): Promise<In
   }
 }
 
-/** Reads the output of `ssh -G`: a keyword and its value on each line. */
 function parseSshFacts(text: string) {
   const facts: Readonly<Record<string, string>> = Object.fromEntries(
     text.split("\n").map((line) => {
@@ -84,7 +81,6 @@ function parseSshFacts(text: string) {
   };
 }
 
-/** By preference. */
 const ALGORITHMS = [
   ...["ssh-ed25519", "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp521", "ssh-rsa"],
 ];

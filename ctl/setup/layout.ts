@@ -65,7 +65,6 @@ export function createLayout(folder: string, agentSocket = join(folder, "run", "
     mtlsCa: at("pki", "mtls_ca.crt"),
     mtlsCaKey: at("pki", "mtls_ca.key"),
     deniedCallers: at("pki", "denied_callers"),
-    /** The approver's certificate and key for a browser. */
     approverBundle: at("pki", "approver.p12"),
     /** One seed for each service: with another service's seed, it could forge that service's records. */
     audit: {
@@ -89,7 +88,6 @@ export function isInside({ agentSocket, folder }: Layout): boolean {
   return agentSocket.startsWith(join(folder, "/"));
 }
 
-/** The paths as `--json` shows them. */
 export function describeLayout({ audit, pairs, ...layout }: Layout) {
   return {
     folder: layout.folder,

@@ -6,13 +6,10 @@ import { formatPublicKey, parsePublicKey } from "@gateway/shared/ssh";
 import { formatAddress, isPlainName, reachable } from "../kit/addresses.ts";
 import { invalid } from "../kit/output.ts";
 
-/** A host of the first config. */
 export interface InitHost {
   readonly name: string;
   readonly addr: string;
-  /** The account on the host. */
   readonly user: string;
-  /** The host's public key, one line without comment. */
   readonly hostKey: string;
 }
 
@@ -71,7 +68,6 @@ export function parseHost(text: string): InitHost {
   }
 }
 
-/** Reads hosts with different names. */
 export function parseHosts(texts: readonly string[]): readonly InitHost[] {
   const hosts = texts.map(parseHost);
   for (const [index, { name }] of hosts.entries()) {

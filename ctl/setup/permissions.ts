@@ -47,7 +47,6 @@ nothing else. A broker with a signer may connect to any address unless its confi
   },
 });
 
-/** Quotes only the value. */
 function quoteFlag(flag: string): string {
   const [name = "", ...value] = flag.split("=");
   return value.length === 0 ? name : `${name}=${shellQuote(value.join("="))}`;

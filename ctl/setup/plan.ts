@@ -26,7 +26,6 @@ const IDENTITY_NAMES = Object.keys(IDENTITIES) as Identity[];
 const DENIED_CALLERS =
   "# Whose certificates are refused, one CN a line. Made by broker-ctl identity revoke.\n";
 
-/** Every secret of an installation. */
 type KeyMaterial = Awaited<ReturnType<typeof createKeyMaterial>>;
 
 /**
@@ -68,20 +67,16 @@ export async function createKeyMaterial(random: Random, names: readonly string[]
   };
 }
 
-/** A directory or file to be created. */
 export interface PlannedEntry {
   readonly path: string;
   /** The exact permission bits, whatever the umask. */
   readonly mode: number;
-  /** Absent for a directory. */
   readonly content?: string | Uint8Array;
 }
 
 /**
  * Plans the entries of an installation: directories before their files, and `signer.json` last, because without it a
  * directory does not look like an installation.
- *
- * @throws {AppError} `invalid_config` when a config would not load
  */
 export function planSetUp(
   layout: Layout,

@@ -69,7 +69,6 @@ async function signal(
   return undefined;
 }
 
-/** @returns why no signal was sent */
 async function trySignal(pid: string, config: string): Promise<string | undefined> {
   const { stdout } = await runToEnd("ps", ["-ww", "-o", "args=", "-p", pid]);
   const args = stdout.trim();

@@ -8,25 +8,18 @@ import { SIGNER_RUN_OPTIONS, signerPermissions } from "@gateway/signer/permissio
 import { CONFIG_KINDS } from "../kit/config_kinds.ts";
 import { invalid } from "../kit/output.ts";
 
-/** The services whose permissions can be derived. */
 export const SERVICES = ["signer", "control-plane", "broker"] as const;
 
 export type Service = (typeof SERVICES)[number];
 
 export interface ServiceProcess {
   readonly service: Service;
-  /** Absolute, or relative to `workingFolder`. */
   readonly configPath: string;
   readonly workingFolder: string;
-  /** Only the broker uses it. */
   readonly frontend: BrokerFrontend;
 }
 
-/**
- * Loads a service's config and derives what its process may do.
- *
- * @throws {AppError} `invalid_config` when the config is broken
- */
+/** Loads a service's config and derives what its process may do. */
 export async function derivePermissions({ service, configPath, workingFolder, frontend }: ServiceProcess) {
   const path = resolve(workingFolder, configPath);
   const location = { configPath: path, workingFolder, frontend };
@@ -42,7 +35,6 @@ export async function derivePermissions({ service, configPath, workingFolder, fr
   return { set, flags: formatFlags(set, SIGNER_RUN_OPTIONS) };
 }
 
-/** The member of the workspace with the service. */
 export function memberOf(service: Service): string {
   return service.replaceAll("-", "_");
 }
@@ -51,7 +43,6 @@ export interface StartRequest {
   readonly service: Service;
   readonly frontend?: BrokerFrontend;
   readonly config: string;
-  /** The arguments for the service. */
   readonly rest: readonly string[];
 }
 
@@ -65,11 +56,7 @@ const TARGETS = {
 
 const CONFIG = /^--?config(?:=(?<value>.*))?$/s;
 
-/**
- * Reads `<signer|control-plane|broker|mcp|mcp-http> [--config file] [arguments of the service]`.
- *
- * @throws {AppError} `invalid_request` for another target, or a config that is missing or given twice
- */
+/** Reads `<signer|control-plane|broker|mcp|mcp-http> [--config file] [arguments of the service]`. */
 export function parseStart(args: readonly string[]): StartRequest {
   const [target = "", ...others] = args;
   if (!Object.hasOwn(TARGETS, target)) {

@@ -8,7 +8,6 @@ import { SET_UP_ENTRIES } from "./layout.ts";
 import type { PlannedEntry } from "./plan.ts";
 
 interface WriteOptions {
-  /** Absolute; created if absent. */
   readonly folder: string;
   /** Move an existing installation to a backup directory. */
   readonly force: boolean;
@@ -25,11 +24,7 @@ async function findEntries(folder: string): Promise<readonly string[]> {
   return found;
 }
 
-/**
- * Rejects a directory that has an installation, or is not safe for one.
- *
- * @throws {AppError} `conflict` for an installation, or `invalid_request` as {@linkcode checkFolder}
- */
+/** Rejects a directory that has an installation, or is not safe for one. */
 export async function checkFree({ folder, force }: Pick<WriteOptions, "folder" | "force">): Promise<void> {
   await checkFolder(folder);
   const [name] = force ? [] : await findEntries(folder);
@@ -42,8 +37,6 @@ export async function checkFree({ folder, force }: Pick<WriteOptions, "folder" |
  * last planned one last. A failure before that changes nothing.
  *
  * @returns the directory of the former installation, if there was one
- * @throws {AppError} `conflict` if there is one and `force` is not given, or another init runs; `invalid_request` for an
- *   unsafe directory
  */
 export async function writeSetUp(
   plan: readonly PlannedEntry[],
@@ -142,7 +135,6 @@ const MAX_LINKS = 40;
  * not checked.
  *
  * @param folder absolute
- * @throws {AppError} `invalid_request`
  */
 export async function checkFolder(folder: string): Promise<void> {
   const self = Deno.uid();
@@ -184,7 +176,6 @@ async function lookAt(path: string) {
 
 type PathPart = NonNullable<Awaited<ReturnType<typeof lookAt>>>;
 
-/** The owners that are trusted. */
 interface Trusted {
   readonly self: number;
   /** The owner of the root of the file system: in a container that may be `nobody`. */

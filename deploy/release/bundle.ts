@@ -34,7 +34,6 @@ export async function bundleAll({ sources, output }: BundleFolders, only?: reado
   }
 }
 
-/** Bundles a program into one file. */
 export async function bundleOne(
   { entry, member }: { readonly entry: string; readonly member: string },
   { sources, output }: BundleFolders,

@@ -1,9 +1,7 @@
 interface PackagedFile {
   /** A path in the sources, or below `bundles/` in the bundles; a directory is copied whole. */
   readonly from: string;
-  /** Without a leading slash. */
   readonly to: string;
-  /** Permission bits; 0644 if absent. */
   readonly mode?: number;
 }
 

@@ -1,7 +1,6 @@
 import { join } from "node:path";
 import { run } from "./stage.ts";
 
-/** The released architectures, by Debian's names. */
 const ARCHITECTURES = ["amd64", "arm64"] as const;
 
 export type Architecture = (typeof ARCHITECTURES)[number];
@@ -24,7 +23,6 @@ const NPM_NAMES: Readonly<Record<Architecture, string>> = {
  * the same version.
  *
  * @param work a directory for downloads; absolute
- * @throws {TypeError} for two programs of one architecture, or a program of another one
  */
 export async function findRuntimes(named: readonly string[], work: string): Promise<readonly Runtime[]> {
   const found: Runtime[] = [];
@@ -53,7 +51,7 @@ export async function findRuntimes(named: readonly string[], work: string): Prom
   return found;
 }
 
-/** The architecture that an ELF program is for. @throws {TypeError} for anything but amd64 and arm64 */
+/** The architecture that an ELF program is for. */
 export async function architectureOf(path: string): Promise<Architecture> {
   using file = await Deno.open(path);
   const header = new Uint8Array(20);

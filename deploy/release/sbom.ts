@@ -5,7 +5,6 @@ import { PROGRAMS } from "./bundle.ts";
 import { run } from "./stage.ts";
 import type { Sources } from "./sources.ts";
 
-/** A package in the output of `deno info`. */
 interface NpmPackage {
   readonly name: string;
   readonly version: string;
@@ -46,7 +45,6 @@ function reachable({ modules, npmPackages }: ModuleGraph): readonly NpmPackage[]
   return [...found.values()];
 }
 
-/** Deterministic. */
 export function serialize(
   { version, epoch, packages, lock }: Pick<Sources, "version" | "epoch"> & {
     readonly packages: readonly Pick<NpmPackage, "name" | "version">[];

@@ -9,7 +9,6 @@ const FOLDER = "/etc/gateway";
  * `io.modelcontextprotocol.server.name` of the image must have the same name: build it with `--build-arg MCP_NAME=…`.
  *
  * @param publication the server after the publisher's reversed domain (`org.example/gateway`), and the image without tag
- * @throws {AppError} `invalid_request` for a name or an image that the registry rejects
  */
 export function describeServer(
   { name, image }: { readonly name: string; readonly image: string },

@@ -8,7 +8,6 @@ export interface Sources {
   readonly version: string;
   /** The commit, and `-dirty` where files differ from it. */
   readonly revision: string;
-  /** The time of the commit; seconds since the epoch. */
   readonly epoch: number;
 }
 
@@ -20,11 +19,7 @@ const STAMPS = [
   { file: "shim/gateway-shim-v1", before: "gateway-shim ", placeholder: "dev", value: "version" },
 ] as const;
 
-/**
- * Copies git's files of a checkout, and writes version and revision into the copy.
- *
- * @throws {Error} if the checkout differs from its commit and that is not allowed, or a line for the version is absent
- */
+/** Copies git's files of a checkout, and writes version and revision into the copy. */
 export async function copySources({ workspace, folder, version, allowDirty }: {
   readonly workspace: string;
   /** Absolute, and empty. */

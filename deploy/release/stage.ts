@@ -52,12 +52,7 @@ async function makeFolder(path: string): Promise<void> {
   await Deno.chmod(path, FOLDER_MODE);
 }
 
-/**
- * Runs a program to its end.
- *
- * @returns its standard output
- * @throws {Error} if the program fails, with its standard error
- */
+/** Runs a program to its end. @returns its standard output */
 export async function run(
   program: string,
   args: readonly string[],
