@@ -1,5 +1,5 @@
 import { resolve } from "node:path";
-import { readOperatorFile } from "../kit/files.ts";
+import { readOperatorText } from "../kit/files.ts";
 import { badConfig, type CommandResult } from "../kit/output.ts";
 import { type InstanceKey, parseInstanceKeys } from "./keys.ts";
 import { listDeploymentLogs, LOG_NAME } from "./logs.ts";
@@ -104,8 +104,7 @@ const isSigner = ({ service }: InstanceKey) => service === "signer";
 const isOther = (key: InstanceKey) => !isSigner(key);
 
 async function loadKeys(path: string, source: string): Promise<readonly InstanceKey[]> {
-  const bytes = await readOperatorFile(path, "keys of instances");
-  const keys = parseInstanceKeys(new TextDecoder().decode(bytes), source);
+  const keys = parseInstanceKeys(await readOperatorText(path, "keys of instances"), source);
   if (keys.some(isSigner)) return keys;
   throw badConfig(`Cannot use ${JSON.stringify(source)}: it names no signer`);
 }

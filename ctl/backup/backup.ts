@@ -1,7 +1,7 @@
 import { dirname, resolve } from "node:path";
 import { systemClock } from "@gateway/shared/clock";
 import { command, repeat } from "../kit/command.ts";
-import { readOperatorFile } from "../kit/files.ts";
+import { readOperatorText } from "../kit/files.ts";
 import { createLineWriter, HintedError, invalid } from "../kit/output.ts";
 import { makeBackup } from "./make.ts";
 import { restoreBackup } from "./restore.ts";
@@ -131,6 +131,6 @@ Freezes, revocations, grants and approvals made after the backup are lost: freez
 
 /** The lines of a file of `age-keygen`. */
 async function readIdentities(path: string): Promise<readonly string[]> {
-  const text = new TextDecoder().decode(await readOperatorFile(path, "identity"));
+  const text = await readOperatorText(path, "identity");
   return text.split("\n").map((line) => line.trim()).filter((line) => line !== "" && !line.startsWith("#"));
 }

@@ -1,6 +1,6 @@
 import { isInNetwork } from "@gateway/shared/permissions";
 import { reachable } from "../kit/addresses.ts";
-import { approvalsUrl, isInside, type Layout } from "./layout.ts";
+import { approvalsUrl, type Identity, isInside, type Layout } from "./layout.ts";
 import { type InitHost, type InitListeners, publicAddress } from "./options.ts";
 
 /** The service from which brokers request certificates. */
@@ -33,11 +33,7 @@ export function formatSignerConfig(layout: Layout, { route, listeners, hosts }: 
   return `// Made by broker-ctl init. After a change: broker-ctl reload.
 {
   // Agents never speak to the signer.
-  "listen": ${quote(listeners.signer)},
-  "server_cert": ${quote(layout.pairs.signer.cert)},
-  "server_key": ${quote(layout.pairs.signer.key)},
-  "client_ca": ${quote(layout.mtlsCa)},
-  "denied_callers": ${quote(layout.deniedCallers)},
+${formatListener(layout, listeners.signer, "signer")},
 
   // The key that hosts trust. A file is for labs.
   "ca_key": ${quote(layout.sshCa)},
@@ -45,9 +41,7 @@ export function formatSignerConfig(layout: Layout, { route, listeners, hosts }: 
   // Signs the commands of sealed hosts (broker-ctl host seal), and the list of revoked certificates.
   "envelope_key": ${quote(layout.envelopeKey)},
 
-  "audit_log": ${quote(layout.audit.signer.log)},
-  "audit_key": ${quote(layout.audit.signer.key)},
-  "audit_fail_mode": "closed",
+${formatAudit(layout.audit.signer)},
 
   "max_ttl_seconds": 300,
   "sign_rate_limit_per_min": 600,
@@ -96,11 +90,7 @@ export function formatBrokerConfig(layout: Layout, choices: ConfigChoices): stri
 
   // Agents prove themselves with a certificate such as pki/agent.crt. Which of them may run commands:
   "run_callers": ["agent-local"],
-  "listen": ${quote(choices.listeners.broker)},
-  "server_cert": ${quote(layout.pairs.brokerServer.cert)},
-  "server_key": ${quote(layout.pairs.brokerServer.key)},
-  "client_ca": ${quote(layout.mtlsCa)},
-  "denied_callers": ${quote(layout.deniedCallers)},
+${formatListener(layout, choices.listeners.broker, "brokerServer")},
 ${formatBrokerCommon(layout, choices, layout.audit.broker)}
   "monitor_listen": ${quote(choices.listeners.brokerMonitor)},
 ${formatAddresses(choices)}
@@ -123,21 +113,16 @@ ${formatAddresses(choices)}
 function formatBrokerCommon(
   layout: Layout,
   choices: ConfigChoices,
-  audit: { readonly log: string; readonly key: string },
+  audit: Layout["audit"]["signer"],
 ): string {
-  return `
-${formatRoute(choices)}
-    "client_cert": ${quote(layout.pairs.broker.cert)},
-    "client_key": ${quote(layout.pairs.broker.key)},
-    "ca": ${quote(layout.mtlsCa)}
+  return `${formatRoute(choices)}
+${formatPair(layout, "broker", "client_")}
   },
 
-  "audit_log": ${quote(audit.log)},
-  "audit_key": ${quote(audit.key)},
-  "audit_fail_mode": "closed",
+${formatAudit(audit)},
 
   "max_ttl_seconds": 300,
-  "hosts_refresh_seconds": 30,`.replace(/^\n/, "");
+  "hosts_refresh_seconds": 30,`;
 }
 
 function formatCallers(route: BrokerRoute): string {
@@ -167,16 +152,12 @@ export function formatClientConfig(layout: Layout, { listeners }: ConfigChoices)
 {
   "signer": {
     "url": ${quote(reachable(listeners.signer))},
-    "cert": ${quote(layout.pairs.operator.cert)},
-    "key": ${quote(layout.pairs.operator.key)},
-    "ca": ${quote(layout.mtlsCa)}
+${formatPair(layout, "operator")}
   },
   // For broker-ctl approval, as the approver: nobody decides what it asked for itself.
   "control_plane": {
     "url": ${quote(reachable(listeners.controlPlane))},
-    "cert": ${quote(layout.pairs.approver.cert)},
-    "key": ${quote(layout.pairs.approver.key)},
-    "ca": ${quote(layout.mtlsCa)}
+${formatPair(layout, "approver")}
   }
 }
 `;
@@ -204,6 +185,27 @@ function formatAddresses({ hosts, networks }: ConfigChoices): string {
   "networks": ${indent(JSON.stringify([...networks, ...new Set(others)], null, 2))}`;
 }
 
+/** Members of an object, without its braces. */
+function formatMembers(members: Readonly<Record<string, string>>, columns: number): string {
+  const lines = Object.entries(members).map(([key, value]) => `${quote(key)}: ${quote(value)}`);
+  return lines.map((line) => " ".repeat(columns) + line).join(",\n");
+}
+
+function formatListener(layout: Layout, listen: string, identity: Identity): string {
+  const { cert: server_cert, key: server_key } = layout.pairs[identity];
+  const [client_ca, denied_callers] = [layout.mtlsCa, layout.deniedCallers];
+  return formatMembers({ listen, server_cert, server_key, client_ca, denied_callers }, 2);
+}
+
+function formatAudit({ log, key }: Layout["audit"]["signer"]): string {
+  return formatMembers({ audit_log: log, audit_key: key, audit_fail_mode: "closed" }, 2);
+}
+
+function formatPair({ pairs, mtlsCa }: Layout, identity: Identity, prefix = ""): string {
+  const { cert, key } = pairs[identity];
+  return formatMembers({ [`${prefix}cert`]: cert, [`${prefix}key`]: key, ca: mtlsCa }, 4);
+}
+
 function quote(text: string): string {
   return JSON.stringify(text);
 }
@@ -216,18 +218,12 @@ export function formatControlPlaneConfig(layout: Layout, { listeners, names = []
   return `// Made by broker-ctl init: the control plane, between the brokers and the signer.
 {
   // Approvers come here too.
-  "listen": ${quote(listeners.controlPlane)},
-  "server_cert": ${quote(layout.pairs.controlPlane.cert)},
-  "server_key": ${quote(layout.pairs.controlPlane.key)},
-  "client_ca": ${quote(layout.mtlsCa)},
-  "denied_callers": ${quote(layout.deniedCallers)},
+${formatListener(layout, listeners.controlPlane, "controlPlane")},
 
   // The signer knows it as a trusted forwarder.
   "signer": {
     "url": ${quote(`https://${reachable(listeners.signer)}`)},
-    "client_cert": ${quote(layout.pairs.controlPlaneClient.cert)},
-    "client_key": ${quote(layout.pairs.controlPlaneClient.key)},
-    "ca": ${quote(layout.mtlsCa)}
+${formatPair(layout, "controlPlaneClient", "client_")}
   },
 
   // Whose requests go to the signer, and whose word about their end users counts.
@@ -246,9 +242,7 @@ export function formatControlPlaneConfig(layout: Layout, { listeners, names = []
   // observe: what is unusual stands in the audit log. enforce: it has to be approved, and too much is refused.
   "behavior": { "mode": "observe", "rate_limit_per_min": 60 },
 
-  "audit_log": ${quote(layout.audit.controlPlane.log)},
-  "audit_key": ${quote(layout.audit.controlPlane.key)},
-  "audit_fail_mode": "closed",
+${formatAudit(layout.audit.controlPlane)},
   "monitor_listen": ${quote(listeners.controlPlaneMonitor)},
 
   // Approvals, and what is usual for whom, survive a restart.

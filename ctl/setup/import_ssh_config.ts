@@ -3,7 +3,7 @@ import { AppError } from "@gateway/shared/errors";
 import { ifThere, readRegularFile } from "@gateway/shared/files";
 import { formatPublicKey, parsePublicKey } from "@gateway/shared/ssh";
 import { quoteText } from "@gateway/shared/text";
-import { readOperatorFile } from "../kit/files.ts";
+import { readOperatorText } from "../kit/files.ts";
 import { badConfig } from "../kit/output.ts";
 import { runToEnd } from "../kit/run_program.ts";
 import { type InitHost, parseHost } from "./options.ts";
@@ -20,7 +20,7 @@ export interface ImportedHosts {
  * @param path absolute
  */
 export async function importSshConfig(path: string): Promise<ImportedHosts> {
-  const text = new TextDecoder().decode(await readOperatorFile(path, "ssh config"));
+  const text = await readOperatorText(path, "ssh config");
   const [hosts, notes]: [InitHost[], string[]] = [[], []];
   for (const alias of listAliases(text)) {
     // A name that is safe in names, principals and files.

@@ -1,7 +1,7 @@
 import { resolve } from "node:path";
 import { quoteText, visibleText } from "@gateway/shared/text";
 import { type Call, command } from "../kit/command.ts";
-import { readOperatorFile } from "../kit/files.ts";
+import { readOperatorText } from "../kit/files.ts";
 import { type CommandResult, invalid } from "../kit/output.ts";
 import { REMOTE_HELP, SIGNER, usesSigner } from "../kit/remote.ts";
 import { runToEnd } from "../kit/run_program.ts";
@@ -57,7 +57,7 @@ async function signal(
 ): Promise<CommandResult | undefined> {
   const path = resolve(workingFolder, pidFile);
   const configPath = resolve(workingFolder, config ?? "signer.json");
-  const pid = new TextDecoder().decode(await readOperatorFile(path, "pid file")).trim();
+  const pid = (await readOperatorText(path, "pid file")).trim();
   if (!PID.test(pid)) {
     throw invalid(`Cannot use ${quoteText(path)}: expected the number of a process`);
   }
