@@ -69,7 +69,7 @@ export function readRecord(line: Uint8Array): LogRecord | undefined {
 }
 
 /** The flags that select records; `since` is a time or a day in UTC. */
-export type FilterFlags = {
+type FilterFlags = {
   readonly [Name in "host" | "caller" | "outcome" | "serial" | "request" | "since"]?: string;
 };
 

@@ -3,7 +3,7 @@ import { InvalidArgumentError } from "commander";
 const SINGLE_DASH_LONG = /^-[A-Za-z][A-Za-z0-9-]+(?:=|$)/;
 const BOOLEAN = /^--(?<name>[a-z-]+)=(?<value>true|false)$/;
 
-export interface CommandOptions {
+interface CommandOptions {
   readonly commands: readonly (CommandOptions & { name(): string; aliases(): readonly string[] })[];
   readonly options: readonly { readonly long?: string | undefined; isBoolean(): boolean }[];
   readonly registeredArguments: readonly unknown[];
