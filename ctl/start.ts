@@ -10,7 +10,6 @@ import type { BrokerFrontend } from "@gateway/broker/permissions";
 import { singleQuote, writeAllSync } from "@gateway/shared/text";
 import {
   derivePermissions,
-  memberOf,
   parseStart,
   type Service,
   type StartRequest,
@@ -34,7 +33,7 @@ async function describeCommand(request: StartRequest, workingFolder: string): Pr
     derivePermissions({ service: request.service, configPath, workingFolder, frontend })
   );
   const main = fileURLToPath(
-    new URL(`../${memberOf(request.service)}/main${extname(import.meta.url)}`, import.meta.url),
+    new URL(`../${request.service.replaceAll("-", "_")}/main${extname(import.meta.url)}`, import.meta.url),
   );
   const words = [
     ...[Deno.execPath(), "run", ...flags, main, ...subcommand(request.service, frontend)],

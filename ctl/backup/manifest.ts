@@ -3,10 +3,10 @@ import * as z from "@zod/zod";
 import { type AuditKey, createAuditKey, createAuditPublicKey } from "@gateway/shared/audit";
 import { systemRandom } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
-import { ifThere, readRegularFile, writeFileAtomic } from "@gateway/shared/files";
+import { ifThere, readRegularFile } from "@gateway/shared/files";
 import { parseJson } from "@gateway/shared/json";
 import { concatBytes, quoteText } from "@gateway/shared/text";
-import { readOperatorFile } from "../kit/files.ts";
+import { createFile, readOperatorFile } from "../kit/files.ts";
 import { badConfig, HintedError, invalid } from "../kit/output.ts";
 
 const sha256 = z.string().regex(/^[0-9a-f]{64}$/);
@@ -85,15 +85,9 @@ export async function readBackupKey(path: string): Promise<AuditKey> {
 export async function ensureBackupKey(path: string): Promise<AuditKey> {
   if (await ifThere(Deno.lstat(path)) === undefined) {
     await Deno.mkdir(dirname(path), { recursive: true, mode: 0o700 });
-    const temporary = join(dirname(path), `.backup.seed.${systemRandom.bytes(8).toHex()}`);
-    await writeFileAtomic(temporary, systemRandom.bytes(SEED_BYTES));
-    try {
-      await Deno.link(temporary, path);
-    } catch (error) {
-      if (!(error instanceof Deno.errors.AlreadyExists)) throw error;
-    } finally {
-      await Deno.remove(temporary);
-    }
+    await createFile(path, systemRandom.bytes(SEED_BYTES), 0o600).catch((error) => {
+      if (!(error instanceof AppError && error.code === "conflict")) throw error;
+    });
   }
   return await readBackupKey(path);
 }

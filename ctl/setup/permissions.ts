@@ -3,13 +3,7 @@ import { formatJson } from "@gateway/shared/permissions";
 import { shellQuote } from "@gateway/shared/text";
 import { command, oneOf } from "../kit/command.ts";
 import { hintMissingConfig } from "../kit/output.ts";
-import { derivePermissions, type Service, SERVICES } from "./service_permissions.ts";
-
-const DEFAULT_CONFIG: Readonly<Record<Service, string>> = {
-  signer: "signer.json",
-  "control-plane": "control-plane.json",
-  broker: "config.json",
-};
+import { derivePermissions, SERVICES, TARGETS } from "./service_permissions.ts";
 
 const FRONTEND = "serve-http";
 
@@ -36,7 +30,7 @@ nothing else. A broker with a signer may connect to any address unless its confi
 "api_servers".
 `,
   run: async ({ service, frontend = FRONTEND, config }, { workingFolder }) => {
-    const configPath = config ?? DEFAULT_CONFIG[service];
+    const configPath = config ?? TARGETS[service].config;
     const { set, flags } = await hintMissingConfig(() =>
       derivePermissions({ service, configPath, workingFolder, frontend })
     );

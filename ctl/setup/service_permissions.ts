@@ -35,10 +35,6 @@ export async function derivePermissions({ service, configPath, workingFolder, fr
   return { set, flags: formatFlags(set, SIGNER_RUN_OPTIONS) };
 }
 
-export function memberOf(service: Service): string {
-  return service.replaceAll("-", "_");
-}
-
 export interface StartRequest {
   readonly service: Service;
   readonly frontend?: BrokerFrontend;
@@ -46,7 +42,7 @@ export interface StartRequest {
   readonly rest: readonly string[];
 }
 
-const TARGETS = {
+export const TARGETS = {
   signer: { service: "signer", config: "signer.json" },
   "control-plane": { service: "control-plane", config: "control-plane.json" },
   broker: { service: "broker", frontend: "serve-http", config: "config.json" },
