@@ -13,7 +13,6 @@ import { fail, type Found, pass, warn } from "./findings.ts";
 
 const PRIVATE_RANGES: ReadonlySet<string> = new Set(["loopback", "private", "uniqueLocal", "linkLocal"]);
 const ON_THIS_MACHINE = /^(?:localhost|127(?:\.\d+){3}|\[::1\]):\d+$/;
-/** How many entries of a longer list are shown. */
 const SHOWN = 3;
 
 export function checkSigner(config: SignerConfig): readonly Found[] {
@@ -219,7 +218,6 @@ function checkCommon(
   ];
 }
 
-/** Whether other networks can reach an address. */
 function isOpen(listen: string): boolean {
   if (listen === "") return false;
   const { hostname } = parseListenAddress(listen);
