@@ -128,13 +128,12 @@ async function begin({ flags, keys, hosts }: Rotation): Promise<CommandResult> {
 
 async function status({ flags, keys, hosts }: Rotation): Promise<CommandResult> {
   const { next, old, switched } = rotationFiles(keys.path);
+  const since = await ifThere(readRegularText(switched)) ?? "its reload, which is still to be done";
   const step = await keys.readPublic(next) !== undefined
     ? "begun: the former key signs"
     : await keys.readPublic(old) === undefined
     ? "no rotation is under way"
-    : `the next key signs, since ${
-      await ifThere(readRegularText(switched)) ?? "its reload, which is still to be done"
-    }`;
+    : `the next key signs, since ${since}`;
   const results = await onHosts(hosts, flags, (name, host) => trustOf(name, host, flags, keys));
   return report(results, { step }, [step]);
 }

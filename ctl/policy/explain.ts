@@ -113,7 +113,9 @@ Exit code 0 whatever the decision; a script reads decision.allowed of --json.
   },
 });
 
-function readTarget({ host, cluster, action }: Flags): { kind: "host" | "cluster"; name: string } {
+export function readTarget(
+  { host, cluster, action }: { readonly host?: string; readonly cluster?: string; readonly action?: unknown },
+): { readonly kind: "host" | "cluster"; readonly name: string } {
   if (cluster !== undefined && host === undefined) return { kind: "cluster", name: cluster };
   if (host === undefined || cluster !== undefined) throw invalid("Name one target: --host or --cluster");
   if (action === undefined) return { kind: "host", name: host };

@@ -12,6 +12,7 @@ import {
 import { actionPattern } from "../clusters/entry.ts";
 import { type CommandData, type Given, repeat, required } from "../kit/command.ts";
 import { parseDuration } from "../kit/duration.ts";
+import { readTarget } from "./explain.ts";
 import { asking, joinPath, SIGNER } from "../kit/remote.ts";
 import { shortenText, tableOr } from "../kit/table.ts";
 import { invalid } from "../kit/output.ts";
@@ -98,11 +99,11 @@ approval away. Without --caller and --end-user it holds for everybody. An action
 "delete pods web/shop-1".
 `,
   question(flags) {
-    const target = readTarget(flags);
+    const { name } = readTarget(flags);
     return {
       what: "policy grant",
       method: "POST",
-      path: joinPath("v1", "policy", "hosts", target, "grants"),
+      path: joinPath("v1", "policy", "hosts", name, "grants"),
       body: readWish(flags),
       schema: grantCreated,
       advice: {
@@ -168,13 +169,6 @@ The command is denied again at once. broker-ctl policy grants shows the ids.
 
 /** `policy grant`, `grants` and `revoke`: more allow patterns on a host for a time. */
 export const GRANTS: readonly CommandData[] = [GRANT, LIST, REVOKE];
-
-function readTarget({ host, cluster, action }: Given<typeof GRANT_TAKES>): string {
-  if (host === undefined && cluster !== undefined) return cluster;
-  if (host === undefined || cluster !== undefined) throw invalid("Name one target: --host or --cluster");
-  if (action === undefined) return host;
-  throw invalid("Option '--action' means nothing to a host");
-}
 
 function readWish(
   { ttl = "1h", caller = "", endUser = "", ...flags }: Given<typeof GRANT_TAKES>,
