@@ -12,10 +12,8 @@ export async function startBrokerMonitor(
     readonly metrics: Metrics;
     readonly logger: ServiceLogger;
     readonly keepsRecords: () => boolean;
-    /** Absent in local mode. */
     readonly upstream: UpstreamClient | undefined;
     readonly clock: Clock;
-    /** Determines which certificates the process has read. */
     readonly frontend: BrokerFrontend;
   },
 ) {
@@ -50,7 +48,6 @@ export async function startBrokerMonitor(
     logger.error("Cannot start monitor listener", { listen, error });
   }
   return {
-    /** Sets the answer of `/readyz`. */
     setReady(ready: boolean): void {
       isReady = ready;
     },

@@ -19,7 +19,6 @@ import {
 export interface ExecRequest extends Asker {
   readonly sessionId: string;
   readonly command: string;
-  /** Default: the beginning of each stream, up to the limit of the specification. */
   readonly output?: KeptBytes;
 }
 
@@ -44,7 +43,6 @@ export async function execInSession(
         () => preflight(ports, { session: session.info, asker: request, command }, signal),
         "session_exec_denied",
       );
-    // Nobody is asked about a command that cannot run.
     await recorded(() => Promise.resolve(refuseBroken(session)));
     let cleared = await clear();
     if (!fits(session, cleared)) {
@@ -142,18 +140,14 @@ async function commandLine(
 ): Promise<string> {
   // A shell is elevated as a whole. With its own certificate the host runs the command that it is locked to.
   if (mode !== "exec" || cleared.own !== undefined) return command;
-  // A sealed host opens the envelope, and elevates by it.
   if (cleared.envelope !== undefined) return cleared.envelope;
   if (stopsOnDisconnect(cleared)) return stopOnDisconnect(elevationPrefix, command);
   if (elevationPrefix === "") return command;
-  // Only elevated commands need the parser of commands.
   const { elevateCommand } = await import("@gateway/shared/policy");
   return elevateCommand(elevationPrefix, command);
 }
 
-/** The exit code of a shim that refuses a command. */
 const REFUSED = 126;
-/** The exit code of a shell that does not find a program. */
 const NOT_FOUND = 127;
 const MAX_REASON = 200;
 /** The last line of the shim. The account's shell may print before it. */

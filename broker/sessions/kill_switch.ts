@@ -51,7 +51,6 @@ export async function watchRevocations(
       failed = 0;
       registry.reject(undefined);
       if (frozen === undefined) {
-        // The reference's control plane.
         if (!isUnsupported) {
           logger.warn(
             "the control plane has no /v1/revocations: a freeze does not end running sessions; " +
@@ -105,7 +104,6 @@ async function revokeSerials(
   return reply.status === 200 ? undefined : failure("revocation refused", reply);
 }
 
-/** Fetches the freezes; `undefined` if the upstream does not have the route. */
 async function fetchFrozen(
   signer: SignerClient,
   signal: AbortSignal,
