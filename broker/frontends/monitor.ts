@@ -19,10 +19,10 @@ export async function startBrokerMonitor(
 ) {
   const { monitor_listen: listen, signer } = config;
   let isReady = false;
-  let close = () => Promise.resolve();
+  let server: { close(): Promise<void> } | undefined;
   try {
     if (listen !== "") {
-      const server = await startServiceMonitor({
+      server = await startServiceMonitor({
         service: "broker",
         listen,
         isReady: () => isReady && keepsRecords(),
@@ -42,7 +42,6 @@ export async function startBrokerMonitor(
         }),
         clock,
       });
-      close = () => server.close();
     }
   } catch (error) {
     logger.error("Cannot start monitor listener", { listen, error });
@@ -51,6 +50,6 @@ export async function startBrokerMonitor(
     setReady(ready: boolean): void {
       isReady = ready;
     },
-    close: (): Promise<void> => close(),
+    close: async (): Promise<void> => await server?.close(),
   };
 }

@@ -272,38 +272,33 @@ function tookTooLong(): Error {
   return new DOMException(`The disk did not answer within ${DISK_MS} ms`, "TimeoutError");
 }
 
-interface TextTapOptions {
-  readonly write: (text: string) => Promise<void>;
-  readonly redact: RedactStream;
-  readonly maxBytes: number;
-}
-
 /** Turns the bytes of one stream into redacted text, without splitting a character. */
 export class TextTap {
-  readonly #options: TextTapOptions;
+  readonly #record: (text: string) => Promise<void>;
+  readonly #redact: RedactStream;
   readonly #decoder = new TextDecoder("utf-8", { ignoreBOM: true });
   #room: number;
   #isCut = false;
   readonly #failures: unknown[] = [];
   #last: Promise<void> = Promise.resolve();
 
-  constructor(options: TextTapOptions) {
-    this.#options = options;
-    this.#room = options.maxBytes;
+  constructor(tap: Omit<Tap, "input">, stream: "stdout" | "stderr", maxBytes: number) {
+    this.#record = (text) => stream === "stdout" ? tap.output(text) : tap.error(text);
+    this.#redact = tap.openRedaction();
+    this.#room = maxBytes;
   }
 
   push(bytes: Uint8Array): void {
     const kept = bytes.subarray(0, this.#room);
     this.#room -= kept.length;
     this.#isCut ||= kept.length < bytes.length;
-    this.#write(this.#options.redact.push(this.#decoder.decode(kept, { stream: true })));
+    this.#write(this.#redact.push(this.#decoder.decode(kept, { stream: true })));
   }
 
   /** Writes the rest, and then the mark. Throws the first error of the writes. */
   async end(mark: string): Promise<void> {
-    const { redact } = this.#options;
-    this.#write(redact.push(this.#decoder.decode()));
-    this.#write(this.#isCut ? redact.cut() : redact.end());
+    this.#write(this.#redact.push(this.#decoder.decode()));
+    this.#write(this.#isCut ? this.#redact.cut() : this.#redact.end());
     this.#write(mark);
     await this.#last;
     if (this.#failures.length > 0) throw this.#failures[0];
@@ -312,6 +307,6 @@ export class TextTap {
   #write(text: string): void {
     if (text === "") return;
     // A recorder writes in the order of the calls, so the last write ends last.
-    this.#last = this.#options.write(text).catch((error) => void this.#failures.push(error));
+    this.#last = this.#record(text).catch((error) => void this.#failures.push(error));
   }
 }

@@ -168,11 +168,7 @@ export class FramedRun {
     this.#outputBytes = outputBytes;
     this.#readings = new Map(streams.map((stream) => {
       const kept = new OutputBuffer(output);
-      const textTap = tap && new TextTap({
-        write: (text) => stream === "stdout" ? tap.output(text) : tap.error(text),
-        redact: tap.openRedaction(),
-        maxBytes: outputBytes,
-      });
+      const textTap = tap && new TextTap(tap, stream, outputBytes);
       const framed = new FramedOutput(frame, (bytes) => {
         kept.write(bytes);
         textTap?.push(bytes);
