@@ -36,14 +36,17 @@ export async function execInSession(
     throw new AppError("invalid_request", "command contains newlines; not allowed in shell/pty sessions");
   }
   return await session.use(signal, async (signal) => {
-    const recorded = <T>(step: () => Promise<T>, outcome = "error") =>
-      audited(events, { entry: { ...session.entry, command, outcome }, signal }, step);
+    const recorded = <T>(step: () => T | Promise<T>, outcome = "error") =>
+      audited(events, { entry: { ...session.entry, command, outcome }, signal }, async () => await step());
     const clear = () =>
       recorded(
         () => preflight(ports, { session: session.info, asker: request, command }, signal),
         "session_exec_denied",
       );
-    await recorded(() => Promise.resolve(refuseBroken(session)));
+    await recorded(() => {
+      const { broken } = session.link;
+      if (broken !== undefined) throw new AppError("upstream_failure", `session execution: ${broken}`);
+    });
     let cleared = await clear();
     if (!fits(session, cleared)) {
       await recorded(() => {
@@ -57,7 +60,7 @@ export async function execInSession(
     if (own !== undefined) session.keepOwn(own);
     // Concurrent commands can replace the connection from here on.
     const { info, link, recorder } = session;
-    await recorded(() => Promise.resolve(refuseMismatch({ info, link }, cleared)));
+    await recorded(() => refuseMismatch({ info, link }, cleared));
     const serial = own?.serial ?? info.serial;
     if (serial === undefined) throw new TypeError("The command of a session has no certificate");
     const entry = { ...session.entry, command, serial };
@@ -88,10 +91,6 @@ export async function execInSession(
 function fits({ info, link }: Pick<Session, "info" | "link">, { envelope, own }: Cleared): boolean {
   if (own !== undefined || info.mode !== "exec") return true;
   return link !== NO_LINK && (info.shim !== undefined) === (envelope !== undefined);
-}
-
-function refuseBroken({ link: { broken } }: Session): void {
-  if (broken !== undefined) throw new AppError("upstream_failure", `session execution: ${broken}`);
 }
 
 /** An approved command has no envelope, because it may run once at most. */

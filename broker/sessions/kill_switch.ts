@@ -126,16 +126,11 @@ export function concerns(
   session: Pick<SessionInfo, "caller" | "id" | "serial" | "otherSerials">,
   brokerCn: string,
 ): boolean {
-  switch (kind) {
-    case "caller":
-      return isSameIdentity(value, brokerCn);
-    case "end_user":
-      return isSameIdentity(value, session.caller);
-    case "session_id":
-      return value === session.id;
-    case "serial":
-      return serialsOf(session).some((serial) => value === serial.toString());
-    default:
-      return kind satisfies never;
-  }
+  const isMeant: Readonly<Record<typeof kind, () => boolean>> = {
+    caller: () => isSameIdentity(value, brokerCn),
+    end_user: () => isSameIdentity(value, session.caller),
+    session_id: () => value === session.id,
+    serial: () => serialsOf(session).some((serial) => value === serial.toString()),
+  };
+  return isMeant[kind]();
 }

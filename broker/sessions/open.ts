@@ -147,8 +147,7 @@ async function obtainSession(
 }
 
 function readMode(text: string): SessionMode {
-  const wanted = text === "" ? "exec" : text;
-  const mode = SESSION_MODES.find((known) => known === wanted);
+  const mode = SESSION_MODES.find((known) => known === (text || "exec"));
   if (mode !== undefined) return mode;
   throw new AppError("invalid_request", `invalid mode: ${quoteText(text)} (exec|shell|pty)`);
 }

@@ -90,10 +90,7 @@ export interface RecorderOptions {
 export type StartRecording = (header: RecordingHeader) => Promise<Recorder | undefined>;
 
 export function createRecordings(
-  { session_recording_dir: directory, session_recording_strict: strict, redact }: Pick<
-    BrokerConfig,
-    "session_recording_dir" | "session_recording_strict" | "redact"
-  >,
+  { session_recording_dir: directory, session_recording_strict: strict, redact }: BrokerConfig,
   { clock, metrics, logger }: {
     readonly clock: Clock;
     readonly metrics: Pick<Metrics, "counter">;

@@ -127,7 +127,7 @@ function renderOptions(options: readonly (readonly [value: string, label: string
 }
 
 /** What was filled in, to be shown again beside a problem. */
-export interface Entered {
+interface Entered {
   /** Seconds, or `other`. */
   readonly ttl: string;
   readonly amount: string;

@@ -138,12 +138,12 @@ const KINDS: readonly (readonly [RegExp, string])[] = [
 ];
 
 /** A code point in Unicode's notation: `U+202E`. */
-export function codePointLabel(character: string): string {
+function codePointLabel(character: string): string {
   return `U+${(character.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, "0")}`;
 }
 
 /** What a character is, for a reader who cannot see it: `U+202E RIGHT-TO-LEFT OVERRIDE`, `U+E0041 tag character`. */
-export function describeCharacter(character: string): string {
+function describeCharacter(character: string): string {
   const name = NAMES[character.codePointAt(0) ?? 0] ??
     KINDS.find(([pattern]) => pattern.test(character))?.[1] ?? "invisible character";
   return `${codePointLabel(character)} ${name}`;

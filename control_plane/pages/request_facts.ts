@@ -340,7 +340,7 @@ export function showWhat(approval: ApprovalRecord, limit: number): Html {
 }
 
 /** A rule. Blanks at its end are usual in a pattern, and no alarm. */
-export function showRule(rule: string, limit = Infinity): Html {
+function showRule(rule: string, limit = Infinity): Html {
   const blanks = rule.length <= limit ? /(?<! ) *$/.exec(rule)?.[0].length ?? 0 : 0;
   return markup`<code>${showText(rule.slice(0, rule.length - blanks), { limit })}${
     blanks > 0 && markup`<span class="muted" title="blank">${"␣".repeat(Math.min(blanks, 8))}</span>`
