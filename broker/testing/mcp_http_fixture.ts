@@ -3,7 +3,7 @@ import { AppError, type ErrorCode } from "@gateway/shared/errors";
 import { type EndUserResult, type EndUserVerifier, refuse } from "@gateway/shared/oidc";
 import { parseJson } from "@gateway/shared/json";
 import { FakeClock } from "@gateway/shared/testing";
-import { createMcpHttp, type McpHttp } from "../frontends/mcp_http.ts";
+import { createMcpHttp } from "../frontends/mcp_http.ts";
 import { describeTools } from "../tools/instructions.ts";
 import { createSshExecuteTool } from "../tools/ssh_commands.ts";
 import { createSshListServersTool } from "../tools/ssh_servers.ts";
@@ -38,7 +38,7 @@ export class McpHttpFixture implements AsyncDisposable {
   readonly faults: unknown[] = [];
   readonly refusals: string[] = [];
   readonly protocolErrors: string[] = [];
-  readonly frontend: McpHttp;
+  readonly frontend: ReturnType<typeof createMcpHttp>;
   #random = 0;
 
   constructor(
