@@ -1,4 +1,4 @@
-import { callKey } from "../engine/agents/run_tool.ts";
+import { callKey } from "../engine/agents/tool_cache.ts";
 import { fieldsOf, isObject } from "../engine/graph/json_objects.ts";
 import { citedTools } from "../engine/graph/evidence.ts";
 import { findNamed } from "../engine/graph/hypothesis_id.ts";

@@ -4,7 +4,7 @@ import { addEvidence } from "../context/collect.ts";
 import { renderHtml } from "../report/html.ts";
 import { renderReport } from "../report/report.ts";
 import { openToRead } from "../runs/disk_folder.ts";
-import { priorRun } from "../runs/foreign.ts";
+import { priorRun } from "../runs/imported.ts";
 import { byTime, type RunListItem } from "../runs/record.ts";
 import { readListItem, readStoredRun, type StoredRun } from "../runs/store.ts";
 import { type Environment, openRedactor, readSettings, writeOutput } from "./environment.ts";

@@ -58,3 +58,10 @@ export interface WebPorts {
   readonly randomBytes: (length: number) => Uint8Array;
   readonly stopping: AbortSignal;
 }
+
+export interface RoutePorts extends WebPorts {
+  readonly events: {
+    handle(request: Request, runId: string): Promise<Response>;
+    forget(runId: string): void;
+  };
+}

@@ -90,7 +90,7 @@ function isOver({ decision, earlyOutConfirmed, round, task }: DebateState): bool
     round > task.maxRounds;
 }
 
-const HISTORY_ROLES = {
+export const HISTORY_ROLES = {
   diagnostic_agent: "diagnostic_agent",
   skeptic_agent: "skeptic_agent",
   diagnostic_rebuttal_agent: "diagnostic_rebuttal",
