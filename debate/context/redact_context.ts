@@ -54,17 +54,13 @@ export function addCounts(all: readonly RedactionCounts[]): RedactionCounts {
   return sum;
 }
 
+type Backend = "PROMETHEUS" | "LOKI" | "ELASTICSEARCH";
+
 /** The secrets among the settings, including those within URLs, both as they are and URL-encoded. */
 export function ownSecrets(
-  settings: Readonly<{
-    HUB_TOKEN: string;
-    ASSIST_TOKEN: string;
-    WEB_PASSWORD: string;
-    DATABASE_URL: string;
-    PROMETHEUS_URL: string;
-    LOKI_URL: string;
-    ELASTICSEARCH_URL: string;
-  }>,
+  settings: Readonly<
+    Record<"HUB_TOKEN" | "ASSIST_TOKEN" | "WEB_PASSWORD" | "DATABASE_URL" | `${Backend}_URL`, string>
+  >,
 ): readonly string[] {
   const { HUB_TOKEN, ASSIST_TOKEN, WEB_PASSWORD, DATABASE_URL } = settings;
   const urls = [DATABASE_URL, settings.PROMETHEUS_URL, settings.LOKI_URL, settings.ELASTICSEARCH_URL];

@@ -16,16 +16,6 @@ import type { OperatorWord } from "./graph/hypotheses.ts";
 import type { Model, ReasoningEffort } from "./model.ts";
 import type { PromptTemplate } from "../prompts/parse_template.ts";
 
-/** The models by role; `summary` is the moderator's model unless configured. */
-interface DebateModels {
-  readonly diagnostic: Model;
-  readonly skeptic: Model;
-  readonly moderator: Model;
-  readonly summary: Model;
-  /** Gives the independent diagnoses; absent: the diagnostic agent's model. */
-  readonly sample?: Model;
-}
-
 /** Independent diagnoses before the debate. */
 export interface Sampling {
   readonly count: number;
@@ -33,20 +23,9 @@ export interface Sampling {
   readonly then: "debate" | "vote";
 }
 
-/** How hard each role is asked to think. */
-export interface DebateEfforts {
-  readonly diagnostic: ReasoningEffort | "none";
-  readonly skeptic: ReasoningEffort | "none";
-  readonly moderator: ReasoningEffort | "none";
-}
-
-/** Time limits in milliseconds, in addition to those of models and tools. */
-interface DebateTimeouts {
-  readonly modelMs?: number;
-  /** For one tool call, without the wait for approval; by default 5 minutes. */
-  readonly toolMs?: number;
-  readonly runMs?: number;
-}
+export type DebateEfforts = Readonly<
+  Record<"diagnostic" | "skeptic" | "moderator", ReasoningEffort | "none">
+>;
 
 /** What a resumed run knows about the previous run. */
 export interface PriorRun {
@@ -57,13 +36,17 @@ export interface PriorRun {
 /** A debate to be held. */
 export interface DebateSetup extends DebateTask {
   readonly runId: string;
-  readonly models: DebateModels;
+  /** The models by role; `sample` gives the independent diagnoses, by default it is the diagnostic agent's. */
+  readonly models: Readonly<
+    Record<"diagnostic" | "skeptic" | "moderator" | "summary", Model> & { sample?: Model }
+  >;
   readonly efforts: DebateEfforts;
   readonly template: PromptTemplate;
   readonly toolBudget: number;
   /** After this many consecutive batches of tool calls with an error, an agent has to answer without tools. */
   readonly maxConsecutiveErrors: number;
-  readonly timeouts?: DebateTimeouts;
+  /** In milliseconds, in addition to those of models and tools; `toolMs` is without the wait for approval. */
+  readonly timeouts?: { readonly modelMs?: number; readonly toolMs?: number; readonly runMs?: number };
   /** A resumed run has none: its diagnoses would not be independent of what it inherits. */
   readonly initial?: PriorRun;
   readonly sampling?: Sampling;

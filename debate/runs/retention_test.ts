@@ -26,7 +26,7 @@ function record(digit: string, ageDays: number, fields: Partial<RunHeader> = {})
   };
   return [
     `${header.run_id}.json`,
-    formatRecord(recordOf(header, { text: "", redactions: {}, notes: [] }, [])),
+    formatRecord({ ...recordOf(header, { text: "", redactions: {}, notes: [] }, []), status: header.status }),
   ] as const;
 }
 
