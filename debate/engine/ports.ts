@@ -1,17 +1,6 @@
 import type { Clock } from "@gateway/shared/clock";
 import type { Emit, RunEnd, TokenTotals, ToolArgs } from "./events.ts";
-import type {
-  AgentNode,
-  AgentRole,
-  CallApproval,
-  DebateTask,
-  Decision,
-  HistoryEntry,
-  Hypothesis,
-  PriorEntry,
-  RoundLogEntry,
-  ToolLogEntry,
-} from "./graph/state.ts";
+import type * as state from "./graph/state.ts";
 import type { OperatorWord } from "./graph/hypotheses.ts";
 import type { Model, ReasoningEffort } from "./model.ts";
 import type { PromptTemplate } from "../prompts/parse_template.ts";
@@ -29,12 +18,12 @@ export type DebateEfforts = Readonly<
 
 /** What a resumed run knows about the previous run. */
 export interface PriorRun {
-  readonly history: readonly PriorEntry[];
-  readonly hypotheses: readonly Hypothesis[];
+  readonly history: readonly state.PriorEntry[];
+  readonly hypotheses: readonly state.Hypothesis[];
 }
 
 /** A debate to be held. */
-export interface DebateSetup extends DebateTask {
+export interface DebateSetup extends state.DebateTask {
   readonly runId: string;
   /** The models by role; `sample` gives the independent diagnoses, by default it is the diagnostic agent's. */
   readonly models: Readonly<
@@ -57,13 +46,13 @@ export interface ApprovalCall {
   readonly call_id: string;
   readonly tool_name: string;
   readonly args: ToolArgs;
-  readonly agent_node: AgentNode;
-  readonly agent_role: AgentRole;
+  readonly agent_node: state.AgentNode;
+  readonly agent_role: state.AgentRole;
   /** Aborted when the run is cancelled, so that nobody waits any longer. */
   readonly signal: AbortSignal;
 }
 
-export type ApprovalAnswer = Exclude<CallApproval, "cached">;
+export type ApprovalAnswer = Exclude<state.CallApproval, "cached">;
 
 /** An approval of other arguments than those that were asked for. */
 export interface EditedApproval {
@@ -77,14 +66,14 @@ export interface EditedApproval {
 export interface AuditLine {
   readonly timestamp: string;
   readonly run_id: string;
-  readonly agent: AgentNode;
+  readonly agent: state.AgentNode;
   readonly tool: string;
   readonly args: ToolArgs;
   /** What the agent asked for, if the operator approved other arguments. */
   readonly proposed_args?: ToolArgs;
   readonly result: string;
   readonly error: boolean;
-  readonly approval: CallApproval;
+  readonly approval: state.CallApproval;
 }
 
 /** What gives a debate access to the outside world. */
@@ -118,12 +107,12 @@ export interface DebatePorts {
 /** The outcome of a debate; a debate that failed or was cancelled has what was reached by then. */
 export interface DebateOutcome {
   readonly status: RunEnd;
-  readonly decision: Decision | undefined;
+  readonly decision: state.Decision | undefined;
   readonly finalText: string;
-  readonly hypotheses: readonly Hypothesis[];
-  readonly history: readonly HistoryEntry[];
-  readonly roundLog: readonly RoundLogEntry[];
-  readonly toolLog: readonly ToolLogEntry[];
+  readonly hypotheses: readonly state.Hypothesis[];
+  readonly history: readonly state.HistoryEntry[];
+  readonly roundLog: readonly state.RoundLogEntry[];
+  readonly toolLog: readonly state.ToolLogEntry[];
   readonly usage: TokenTotals;
   readonly error?: string;
 }
