@@ -12,7 +12,6 @@ export type FactsOrReason =
   | { readonly kind: "facts"; readonly facts: RunFacts }
   | { readonly kind: "unusable"; readonly reason: string };
 
-/** Reads a record of any version, as far as it can be understood. */
 export function readFacts(value: unknown): FactsOrReason {
   const record = isObject(value) ? readRecord("", { hypotheses: null, ...value }) : undefined;
   if (record === undefined) return { kind: "unusable", reason: "it is not the record of a run" };

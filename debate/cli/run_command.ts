@@ -23,7 +23,6 @@ import { wordsFor } from "./words.ts";
 
 type Environment = world.Environment;
 
-/** The options of `run`. */
 export interface RunFlags extends InputFlags {
   readonly template?: string;
   readonly language?: string;

@@ -17,7 +17,6 @@ const DEFAULT_PATTERNS: readonly string[] = [
   "tests/**",
 ];
 
-/** What to collect. */
 export interface ProjectRequest {
   readonly path: string;
   /** Empty: {@linkcode DEFAULT_PATTERNS}. */

@@ -1,10 +1,8 @@
 import { type Clock, finish, finishInSlices, type Steps } from "@gateway/shared/clock";
 import { maskSecrets } from "@gateway/shared/redact";
 
-/** How many secrets of each class were masked. */
 export type RedactionCounts = Readonly<Record<string, number>>;
 
-/** A text whose secrets are masked. */
 export interface RedactedText {
   readonly text: string;
   /** The number of secrets by class; a class without secrets is absent. */
@@ -45,7 +43,6 @@ export function createContextRedactor(ownSecrets: readonly string[]): ContextRed
   return Object.assign((text: string) => finish(inSteps(text)), { inSteps });
 }
 
-/** The sums, class by class. */
 export function addCounts(all: readonly RedactionCounts[]): RedactionCounts {
   const sum: Record<string, number> = {};
   for (const counts of all) {

@@ -48,7 +48,6 @@ function anyCase(name: string): string {
 
 /** A path is judged by its target after all links are resolved. */
 
-/** The real paths of the folders; those that do not exist are left out. */
 export async function resolveRoots(paths: readonly string[]): Promise<readonly string[]> {
   const real = await Promise.all(paths.map((path) => realPath(path)));
   return real.filter((path) => path !== undefined);

@@ -5,7 +5,6 @@ import type { OperatorWord } from "./graph/hypotheses.ts";
 import type { Model, ReasoningEffort } from "./model.ts";
 import type { PromptTemplate } from "../prompts/parse_template.ts";
 
-/** Independent diagnoses before the debate. */
 export interface Sampling {
   readonly count: number;
   /** What follows: a debate about where they differ, or only a vote. */
@@ -16,13 +15,11 @@ export type DebateEfforts = Readonly<
   Record<"diagnostic" | "skeptic" | "moderator", ReasoningEffort | "none">
 >;
 
-/** What a resumed run knows about the previous run. */
 export interface PriorRun {
   readonly history: readonly state.PriorEntry[];
   readonly hypotheses: readonly state.Hypothesis[];
 }
 
-/** A debate to be held. */
 export interface DebateSetup extends state.DebateTask {
   readonly runId: string;
   /** The models by role; `sample` gives the independent diagnoses, by default it is the diagnostic agent's. */
@@ -41,7 +38,6 @@ export interface DebateSetup extends state.DebateTask {
   readonly sampling?: Sampling;
 }
 
-/** A tool call that waits for permission to run. */
 export interface ApprovalCall {
   readonly call_id: string;
   readonly tool_name: string;
@@ -62,7 +58,6 @@ export interface EditedApproval {
   readonly shown: ToolArgs;
 }
 
-/** One line of the audit log. */
 export interface AuditLine {
   readonly timestamp: string;
   readonly run_id: string;
@@ -76,7 +71,6 @@ export interface AuditLine {
   readonly approval: state.CallApproval;
 }
 
-/** What gives a debate access to the outside world. */
 export interface DebatePorts {
   readonly emit: Emit;
   readonly tools: readonly Tool[];
@@ -117,7 +111,6 @@ export interface DebateOutcome {
   readonly error?: string;
 }
 
-/** The result of a tool. */
 export interface ToolResult {
   /** `false` for every failure, including those that the tool itself explains: refused, unreachable, timed out. */
   readonly ok: boolean;
@@ -125,17 +118,14 @@ export interface ToolResult {
   readonly text: string;
 }
 
-/** A call of a tool. */
 export interface ToolContext {
   /** Aborted when the run is cancelled or the engine's own bound on tools has passed; stops whatever the tool started. */
   readonly signal: AbortSignal;
   readonly runId: string;
 }
 
-/** A tool that an agent may call. */
 export interface Tool {
   readonly name: string;
-  /** What it does and when to use it, for the model. */
   readonly description: string;
   readonly parameters: Readonly<Record<string, unknown>>;
   /**

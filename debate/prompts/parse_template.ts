@@ -2,7 +2,6 @@ import { AppError } from "@gateway/shared/errors";
 import * as z from "@zod/zod";
 import { type Document, isMap, isScalar, LineCounter, parseDocument } from "yaml";
 
-/** What a file's name states. */
 export interface TemplateId {
   readonly name: string;
   readonly language: string;
@@ -119,7 +118,6 @@ function invalid(file: TemplateFile, problems: readonly string[]): AppError {
   return new AppError("invalid_config", shown.join("\n  "));
 }
 
-/** A prompt template, one name in one language. */
 export interface PromptTemplate {
   readonly name: string;
   readonly language: string;

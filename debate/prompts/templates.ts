@@ -19,7 +19,6 @@ interface TemplateProblem {
   readonly message: string;
 }
 
-/** The templates to choose from. */
 export interface TemplateSet {
   readonly templates: readonly PromptTemplate[];
   readonly problems: readonly TemplateProblem[];
@@ -30,7 +29,6 @@ const FALLBACK_LANGUAGE = "en";
 const MAX_FILE_BYTES = 262_144;
 const MAX_FILES = 500;
 
-/** A file of the operator's folder. */
 export interface CustomFile {
   readonly name: string;
   readonly path: string;

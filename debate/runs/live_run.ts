@@ -12,7 +12,6 @@ import { recordOf } from "./fold.ts";
 import type { Journal } from "./store.ts";
 import { type RunHeader, type RunRecord, type StoredEvent } from "./record.ts";
 
-/** What an operator may change during a run. */
 export interface RunOptions {
   readonly requireApproval: boolean;
   readonly pauseBetweenRounds: boolean;
@@ -201,7 +200,6 @@ export class LiveRun {
     return word;
   }
 
-  /** Passes on the operator's comment and changes; empty for none. The first ones count. */
   comment(word: OperatorWord): void {
     const answer = this.#answerPause;
     if (answer === undefined) {

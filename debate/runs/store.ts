@@ -90,7 +90,6 @@ export class RunStore {
     this.#put(runId, toListItem(runId, record));
   }
 
-  /** Gives a finished run a title; an empty one is removed. Returns whether there is such a run. */
   rename(runId: string, title: string): Promise<boolean> {
     return this.hold(runId, async () => {
       const stored = await this.read(runId);

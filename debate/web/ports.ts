@@ -26,7 +26,6 @@ export interface Routed {
   readonly param: (name: string) => string;
 }
 
-/** What the routes need. */
 export interface WebPorts {
   readonly settings: Settings;
   readonly clock: Clock;

@@ -66,7 +66,6 @@ interface Subscriber {
   look(now: number): void;
 }
 
-/** One stream. Events that it has not read yet are only in the log. */
 function createSubscriber(log: EventLog, start: number, clock: Clock, onClose: () => void): Subscriber {
   let place = start;
   let controller: ReadableStreamDefaultController<Uint8Array> | undefined;
@@ -125,7 +124,6 @@ function createSubscriber(log: EventLog, start: number, clock: Clock, onClose: (
 /** How many finished runs are kept in the form for subscribers, since many clients may look at one at once. */
 const MAX_REPLAYS = 4;
 
-/** Streams of events, of runs in progress and of stored ones. */
 export class EventStreams {
   readonly #ports: WebPorts;
   readonly #subscribers: Subscribers;

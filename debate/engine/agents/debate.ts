@@ -26,7 +26,6 @@ export function openDebate(setup: DebateSetup, ports: DebatePorts, signal: Abort
   };
 }
 
-/** The role that plays a node, and how freely. */
 export const CASTING = {
   diagnostic_agent: { role: "diagnostic", temperature: 0.2 },
   skeptic_agent: { role: "skeptic", temperature: 0.1 },

@@ -22,11 +22,9 @@ interface Settled {
   readonly original?: string;
   readonly error: boolean;
   readonly approval: CallApproval;
-  /** `null` when nothing ran. */
   readonly durationMs: number | null;
 }
 
-/** Handles a model's tool call, whatever is wrong with it. */
 export async function runTool(
   debate: Debate,
   { node, round }: { readonly node: AgentNode; readonly round: number },
