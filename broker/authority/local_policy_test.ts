@@ -24,7 +24,7 @@ Deno.test.each([
 ])("compileLocalPolicy() takes as source address $name", ({ own, expected }) => {
   const host = own === undefined ? HOST : { ...HOST, source_address: own };
   const { hosts } = compile({ web01: host }, { source_address: "10.9.0.0/16" });
-  assert.equal(hosts.get("web01")?.sourceAddress, expected);
+  assert.equal(hosts.get("web01")?.source_address, expected);
 });
 
 Deno.test("compileLocalPolicy() lets a host be a bastion that says so, or that another one's jump names", () => {
@@ -36,7 +36,7 @@ Deno.test("compileLocalPolicy() lets a host be a bastion that says so, or that a
     behind: { ...HOST, jump: "refusing" },
   });
   assert.deepEqual(
-    [...hosts.values()].map(({ name, allowAsBastion }) => [name, allowAsBastion]),
+    [...hosts.values()].map(({ name, allow_as_bastion }) => [name, allow_as_bastion ?? false]),
     [["web01", false], ["hop", true], ["open", true], ["refusing", true], ["behind", false]],
   );
 });

@@ -176,8 +176,8 @@ function checkPrincipals({ hosts }: SignerConfig): Found {
 function checkSessions(config: SignerConfig): Found {
   const compiled = compilePolicy(config);
   const hosts = compiled.kind === "invalid" ? [] : [...compiled.policy.hosts.values()];
-  const open = hosts.filter(({ unsealedSessions, seal, commands }) =>
-    unsealedSessions && seal === undefined && commands.restricts
+  const open = hosts.filter(({ unsealed_sessions, seal, commands }) =>
+    unsealed_sessions !== false && seal === undefined && commands.restricts
   ).map(({ name }) => name);
   if (open.length === 0) return pass("command rules bind sessions");
   return warn(

@@ -285,7 +285,7 @@ function explainIntent(policy: CompiledPolicy, host: CompiledHost, intent: OpenI
   if (caller !== undefined && mayUseHost(policy, caller, host.name) !== "ok") {
     return { decision: denyByGroups(host), steps };
   }
-  const [allowed = ""] = host.allowedCallers;
+  const [allowed = ""] = host.allowed_callers ?? [];
   return { decision: decideSsh(policy, { ...intent, caller: caller ?? allowed }), steps };
 }
 

@@ -164,7 +164,7 @@ export function isForwarder({ snapshot, peer }: Pick<SignContext, "snapshot" | "
 function needsVerifiedEndUser(
   { snapshot, caller }: Pick<SignContext, "snapshot" | "caller">,
 ): boolean {
-  return caller !== "_default" && snapshot.policy.callers.get(caller)?.requireVerifiedEndUser === true;
+  return caller !== "_default" && snapshot.policy.callers.get(caller)?.require_verified_end_user === true;
 }
 
 /** `approved` counts from a forwarder, or from a peer whose own entry has `self_approve`. A dry run approves nothing. */
@@ -173,7 +173,7 @@ function needsApproval(context: SignContext, decision: { readonly requireApprova
   if (!decision.requireApproval || request.dry_run || !request.approved) return decision.requireApproval;
   // `_default` would let every caller approve its own requests.
   const approvesItself = peer.caller !== "_default" &&
-    snapshot.policy.callers.get(peer.caller)?.selfApprove === true;
+    snapshot.policy.callers.get(peer.caller)?.self_approve === true;
   return !isForwarder(context) && !approvesItself;
 }
 
