@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { SAMPLE_HOST_KEY } from "@gateway/shared/testing";
-import type { BrokerHost } from "../config/host_config.ts";
+import type { BrokerHost } from "../config/config.ts";
 import type { LocalPolicyConfig } from "../config/config.ts";
 import { compileLocalPolicy } from "./local.ts";
 
