@@ -1,6 +1,5 @@
 /**
  * The broker: what agents talk to. See README.md for its frontends, files and permissions.
- *
  * @module
  */
 import "@gateway/shared/service/no_storage";
@@ -18,7 +17,6 @@ const EXIT = { ok: 0, misused: 2 } as const;
 
 /**
  * Runs `gateway`, and gives its exit code.
- *
  * @param init what `gateway init` does; absent in a program that has only the broker
  */
 export async function runGateway(

@@ -25,13 +25,10 @@ interface Listening {
   readonly keepFresh: (
     options: { readonly clock: Clock; readonly signal: AbortSignal; readonly logger: ServiceLogger },
   ) => Promise<void>;
-  /** Called before the listener closes. */
   readonly drain?: () => void;
-  /** Called after the listener has closed. */
   readonly close?: () => Promise<void>;
 }
 
-/** Serves the HTTP frontend until `stopped` resolves. */
 export async function serveHttp(config: BrokerConfig, ports: BrokerPorts, stopped: Promise<unknown>) {
   // The libraries of a frontend are loaded only by the process that serves it.
   const frontend = import("./frontends/http.ts");
@@ -177,12 +174,10 @@ async function serveListener(
   }
 }
 
-/** Loads an MCP frontend and the tools that it serves. */
 async function loadMcp<Frontend>(frontend: Promise<Frontend>) {
-  const [loaded, { createToolset }, { describeTools }] = await Promise.all([
+  const [loaded, { createToolset, describeTools }] = await Promise.all([
     frontend,
     import("./tools/toolset.ts"),
-    import("./tools/instructions.ts"),
   ]);
   const mcpOptions = (broker: Broker, logger: ServiceLogger) => ({
     tools: createToolset(broker),

@@ -5,7 +5,6 @@ import type { SignerClient, SignerReply, SignOptions, UndecidedReason } from "./
 
 /** Requests that wait at a time, in all. Each holds a connection to the control plane. */
 export const MAX_WAITING = 64;
-/** Requests of one end user that wait at a time. */
 export const MAX_WAITING_OF_ONE = 16;
 
 /** The longest time for which the control plane holds a poll, in seconds. */
@@ -27,7 +26,6 @@ interface ApprovalWaitPorts {
 
 interface ParkedRequest {
   readonly approvalId: string;
-  /** The key to certify. `""` if no certificate is requested. */
   readonly publicKey: string;
   readonly endUser: string;
 }
@@ -46,7 +44,6 @@ export class ApprovalWaits {
 
   /**
    * Waits for the result of a parked request.
-   *
    * @throws {AppError} `canceled`, or `upstream_failure` if the last poll failed
    */
   async collect(

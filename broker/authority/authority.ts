@@ -10,7 +10,6 @@ export interface Authority {
   hosts(): Promise<HostsResponse>;
   /**
    * The hosts of these names (at most 20), with their rules if the authority sends rules.
-   *
    * @throws {AppError} as {@linkcode Authority.hosts} does
    */
   rules(hosts: readonly string[], signal: AbortSignal): Promise<HostsResponse>;
@@ -18,13 +17,11 @@ export interface Authority {
   clusters(): Promise<ClustersResponse>;
   /**
    * Requests a token for an action on a cluster, or with `dry_run` the decision only.
-   *
    * @throws {AppError} as {@linkcode Authority.sign} does
    */
   token(request: TokenRequest, options: SignOptions): Promise<TokenAnswer>;
   /**
    * Requests a certificate, or with `dry_run` the decision only.
-   *
    * @throws {AppError} `upstream_failure` if there is no answer, or one that does not fit the request;
    * `canceled` if the signal is aborted first
    */
@@ -33,8 +30,21 @@ export interface Authority {
 
 export interface SignOptions {
   readonly signal: AbortSignal;
-  /** Called repeatedly with the approval's ID while a human decides. */
   readonly onWaiting?: (approvalId: string) => void;
+}
+
+/** The caller of an action. Each request brings its own. */
+export interface Asker {
+  /** The constant of the stdio frontend, the CN of the agent's certificate, or the end user of a token or socket. */
+  readonly caller: string;
+  /** The caller's groups, if the frontend knows any. `null`: no filter by groups. */
+  readonly callerGroups: readonly string[] | null;
+  /** The caller's own token: a secret, for the signer only. */
+  readonly bearerToken?: string | undefined;
+  /** The reason in the caller's words, for the approver. */
+  readonly reason?: string | undefined;
+  /** Called with the event that a long request waits for. */
+  readonly onProgress?: ((text: string) => void) | undefined;
 }
 
 /** A sign request for an SSH host: it always has a key. */
@@ -65,7 +75,6 @@ export type SignAnswer =
     /** The shim that the certificate of a session on a sealed host is locked to, as the host calls it. */
     readonly shim?: string;
   }
-  /** The answer to a dry run. */
   | {
     readonly kind: "decided";
     readonly decision: WireDecision;
@@ -81,7 +90,6 @@ export type SignAnswer =
   | { readonly kind: "not_granted"; readonly status: number; readonly detail: string }
   | { readonly kind: "rejected"; readonly status: number; readonly detail: string };
 
-/** The reason why the broker does not wait for an approval, or no longer. */
 export type UndecidedReason = "not_configured" | "too_many" | "deadline";
 
 export interface SignerClient {
@@ -89,7 +97,6 @@ export interface SignerClient {
 }
 
 export interface SignerReply extends ErrorReply {
-  /** By lowercase name. */
   readonly headers?: Readonly<Record<string, string | undefined>>;
 }
 
@@ -97,7 +104,6 @@ export interface AuthorityPorts {
   readonly clock: Clock;
   readonly random: Random;
   readonly logger: ServiceLogger;
-  /** Reads the environment variables that the CA keys of local mode name. */
   readonly readEnv: (name: string) => string | undefined;
 }
 
@@ -111,5 +117,4 @@ export interface OpenAuthority {
   close(): void;
 }
 
-/** Opens a loaded authority, as soon as the audit log is open. */
 export type OpenWith = (events: Pick<AuditGate, "require">) => OpenAuthority;

@@ -9,7 +9,6 @@ import { RemoteAuthority } from "./remote.ts";
 
 /**
  * Loads the credentials for the signer, or in local mode the CA keys and the policy. It sends no request yet.
- *
  * @throws {AppError} `invalid_config`
  */
 export async function loadAuthority(config: BrokerConfig, ports: AuthorityPorts): Promise<OpenWith> {
@@ -61,7 +60,6 @@ export async function loadAuthority(config: BrokerConfig, ports: AuthorityPorts)
 
 /**
  * The name of this broker at the signer: the CN of its certificate.
- *
  * @throws {AppError} `invalid_config` if the certificate does not have exactly one CN
  */
 export function ownName(certificatePem: string): string {

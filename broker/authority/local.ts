@@ -58,7 +58,6 @@ import type {
 
 /**
  * Loads the CA keys and compiles the policy of a broker in local mode.
- *
  * @throws {AppError} `invalid_config`
  */
 export async function loadLocal(config: BrokerConfig, ports: AuthorityPorts): Promise<OpenWith> {
@@ -86,7 +85,6 @@ export async function loadLocal(config: BrokerConfig, ports: AuthorityPorts): Pr
 
 /**
  * The policy of a broker in local mode, compiled by the same code as the signer's.
- *
  * @throws {AppError} `invalid_config` with every problem, one a line
  */
 export function compileLocalPolicy(config: LocalPolicyConfig): CompiledPolicy {
@@ -101,7 +99,6 @@ const LOCAL_CALLER = "local";
 interface LocalAuthorityPorts {
   readonly policy: CompiledPolicy;
   readonly caKeys: CaKeyRing<CaKey>;
-  /** The text of each cluster's `ca_cert`, by the cluster's name. */
   readonly cas: ReadonlyMap<string, string>;
   readonly api: ClusterApi;
   readonly clock: Clock;
@@ -110,9 +107,7 @@ interface LocalAuthorityPorts {
   readonly events: Pick<AuditGate, "require">;
 }
 
-/** The time for an API server to create a token. */
 const MINT_MS = 15_000;
-/** The largest answer with a token, in bytes. */
 const MAX_ANSWER_BYTES = 4 << 20;
 
 /**
@@ -152,7 +147,6 @@ export class LocalAuthority implements Authority {
       }
       publicKey = parseEd25519PublicKey(request.public_key);
     } catch (error) {
-      // The signer answers 400.
       if (!(error instanceof AppError)) throw error;
       return reject(error.code, error.message);
     }

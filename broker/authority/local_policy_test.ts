@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { SAMPLE_HOST_KEY } from "@gateway/shared/testing";
-import type { BrokerHost } from "../config/config.ts";
-import type { LocalPolicyConfig } from "../config/config.ts";
+import type { BrokerHost, LocalPolicyConfig } from "../config/config.ts";
 import { compileLocalPolicy } from "./local.ts";
 
 const HOST: BrokerHost = { addr: "10.0.0.1:22", user: "deploy", host_key: SAMPLE_HOST_KEY };

@@ -29,7 +29,6 @@ const parkedResponse = z.object({ approval_id: z.string().regex(/^[\w-]{1,64}$/)
 /** The token becomes a header. */
 const TOKEN = /^[\x21-\x7e]{1,65536}$/;
 
-/** The signer, or a control plane in front of it, over mutual TLS. */
 export class RemoteAuthority implements Authority {
   readonly #client: SignerClient;
   readonly #waits: ApprovalWaits;
@@ -189,7 +188,6 @@ function fail(what: string, cause?: unknown): never {
  * Checks that a certificate is the requested one: for our key, with the serial of the audit records, and locked to a
  * command, or to forwarding for a bastion. The signer is trusted to decide. The check guards against a signer that
  * mixes up its answers, and against a certificate that would open a shell.
- *
  * @param expected `publicKey` is the ephemeral key that was sent, as an authorized_keys line
  * @returns the shim that the commands of a session on a sealed host are locked to, as the host calls it
  * @throws {AppError} `upstream_failure` with the first difference

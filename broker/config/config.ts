@@ -8,7 +8,6 @@
  *
  * assert.equal(brokerConfig.safeParse({ listen: 8443 }).success, false);
  * ```
- *
  * @module
  */
 import { normalize } from "node:path";
@@ -40,10 +39,8 @@ export type BrokerHost =
     >
   >;
 
-/** A Unix socket on which one caller speaks MCP. */
 export interface BrokerSocket {
   readonly path: string;
-  /** The end user in requests to the signer and in records. */
   readonly caller: string;
   readonly mode: "0600" | "0660";
 }
@@ -126,62 +123,56 @@ function isResourceUrl(text: string): boolean {
   return isProviderUrl(text) && text.startsWith("https://") && !/[?#\s"\\]/.test(text);
 }
 
-/** Whether a permission can be derived from a URL. */
 function isServerUrl(text: string): boolean {
   const url = URL.parse(text);
   return url?.protocol === "https:" && url.hostname !== "";
 }
 
-const text = z.string();
-const flag = z.boolean();
-const strings = z.array(z.string());
+const text = z.string().default("");
+const anyText = z.string().exactOptional();
+const anyFlag = z.boolean().exactOptional();
+const names = z.array(z.string());
 
 const brokerHost: z.ZodType<BrokerHost> = z.strictObject({
-  addr: text.default("").describe("host:port to connect to; if empty, the broker cannot connect"),
-  user: text.exactOptional().describe("the account on the host; local mode needs it"),
-  host_key: text.exactOptional().describe(
+  addr: text.describe("host:port to connect to; if empty, the broker cannot connect"),
+  user: anyText.describe("the account on the host; local mode needs it"),
+  host_key: anyText.describe(
     "the pinned host key, an authorized_keys line; if empty, the broker cannot connect",
   ),
-  jump: text.exactOptional().describe("logical name of the bastion in front of the host"),
-  principal: text.exactOptional().describe(
-    "local mode: principal of the certificate, by convention host:<name>",
-  ),
-  source_address: text.exactOptional().describe(
+  jump: anyText.describe("logical name of the bastion in front of the host"),
+  principal: anyText.describe("local mode: principal of the certificate, by convention host:<name>"),
+  source_address: anyText.describe(
     "local mode: address or CIDR the certificate may be used from, instead of the global one",
   ),
-  allow_as_bastion: flag.exactOptional().describe(
+  allow_as_bastion: anyFlag.describe(
     "local mode: may be used as a hop to another host; implied where another host's jump names it",
   ),
-  allow_sudo: flag.exactOptional().describe("local mode: commands may be elevated with sudo -n"),
-  allowed_sudo_users: strings.exactOptional().describe(
+  allow_sudo: anyFlag.describe("local mode: commands may be elevated with sudo -n"),
+  allowed_sudo_users: names.exactOptional().describe(
     "local mode: accounts sudo may change to; root is implied by allow_sudo",
   ),
-  allow_pty: flag.exactOptional().describe("local mode: a pseudo-terminal may be requested"),
-  allow_file_transfer: flag.exactOptional().describe("local mode: files may be read and written"),
-  stop_on_disconnect: flag.exactOptional().describe(
+  allow_pty: anyFlag.describe("local mode: a pseudo-terminal may be requested"),
+  allow_file_transfer: anyFlag.describe("local mode: files may be read and written"),
+  stop_on_disconnect: anyFlag.describe(
     "local mode: one-shot commands, and those of exec sessions, end with their connection; see hosts.<name>.stop_on_disconnect of signer.json",
   ),
-  shared_principal: flag.exactOptional().describe(
+  shared_principal: anyFlag.describe(
     "local mode: the principal may be another host's too, which says the same: a certificate for one then opens the other",
   ),
-  groups: strings.exactOptional().describe("groups for access control, group policies and CA keys"),
+  groups: names.exactOptional().describe("groups for access control, group policies and CA keys"),
   command_policy: commandPolicy.exactOptional().describe("local mode: rules for this host alone"),
 });
 
 export const brokerConfig: z.ZodType<BrokerConfig> = z.strictObject({
   listen: z.string().min(1).default(":8443").describe("address of the HTTP frontends, host:port"),
-  server_cert: z.string().default("").describe(
-    "PEM file, the HTTP frontend's certificate; unused over stdio",
-  ),
-  server_key: z.string().default("").describe("PEM file, the HTTP frontend's private key; unused over stdio"),
-  client_ca: z.string().default("").describe(
-    "PEM file, the CA that signs agents' certificates; unused over stdio",
-  ),
-  denied_callers: z.string().default("").describe(
+  server_cert: text.describe("PEM file, the HTTP frontend's certificate; unused over stdio"),
+  server_key: text.describe("PEM file, the HTTP frontend's private key; unused over stdio"),
+  client_ca: text.describe("PEM file, the CA that signs agents' certificates; unused over stdio"),
+  denied_callers: text.describe(
     "file with the CNs, one a line, whose certificates are refused although client_ca signed them; looked at every " +
       "10 seconds; empty means none",
   ),
-  run_callers: z.array(z.string()).exactOptional().describe(
+  run_callers: names.exactOptional().describe(
     "the CNs of client certificates that may use POST /v1/ssh_run; absent: every CN; unused over MCP",
   ),
   sockets: z.array(brokerSocket).default([]).describe(
@@ -196,13 +187,13 @@ export const brokerConfig: z.ZodType<BrokerConfig> = z.strictObject({
   }).exactOptional().describe(
     "remote mode: the signer that issues certificates; without it, local mode: the broker has the CA key itself",
   ),
-  ca_key: z.string().default("").describe(
+  ca_key: text.describe(
     "local mode: file with the private key of the SSH CA, for labs; ca_keys._default replaces it",
   ),
   ca_keys: z.record(z.string(), caKeyConfig).default({}).describe(
     "local mode: keys of the SSH CA by host group, the first of a host's groups counts; _default is for the others",
   ),
-  source_address: z.string().default("").describe(
+  source_address: text.describe(
     "local mode: address or CIDR that certificates may be used from, where the host says no other",
   ),
   audit_log: path.describe(
@@ -235,7 +226,7 @@ export const brokerConfig: z.ZodType<BrokerConfig> = z.strictObject({
   session_max_seconds: orDefault(1800).describe(
     "after how many seconds a session is closed, as soon as no command runs in it",
   ),
-  session_recording_dir: z.string().default("").describe(
+  session_recording_dir: text.describe(
     "folder of the recordings of shell and pty sessions, one asciicast v2 file each; it must exist; empty means none",
   ),
   session_recording_strict: z.boolean().default(false).describe(
@@ -248,11 +239,11 @@ export const brokerConfig: z.ZodType<BrokerConfig> = z.strictObject({
   oauth: endUserOidcConfig.exactOptional().describe(
     "MCP over HTTP only: the OpenID provider whose tokens end users show with every request",
   ),
-  resource_url: z.string().default("").refine(
+  resource_url: text.refine(
     (text) => text === "" || isResourceUrl(text),
     "must be an https URL without query and fragment",
   ).describe("MCP over HTTP only: the frontend's URL as its clients know it"),
-  monitor_listen: z.string().default("").describe("address of the monitor listener; empty means none"),
+  monitor_listen: text.describe("address of the monitor listener; empty means none"),
   redact: redactConfig.exactOptional().describe(
     "masking of secrets in audit texts; absent means the built-in rules",
   ),
@@ -271,7 +262,7 @@ export const brokerConfig: z.ZodType<BrokerConfig> = z.strictObject({
   command_policies: z.record(z.string(), commandPolicy).default({}).describe(
     "local mode: command policies by name",
   ),
-  group_command_policies: z.record(z.string(), z.array(z.string())).default({}).describe(
+  group_command_policies: z.record(z.string(), names).default({}).describe(
     "local mode: host group to names of command policies; _default applies to every host",
   ),
 }).superRefine((config, context) => {
@@ -321,7 +312,6 @@ function findModeProblems(config: BrokerConfig): readonly (readonly [string, str
 /** Keys of the specification that this version does not implement, and rejects instead of ignoring. */
 export const UNSUPPORTED_BROKER_KEYS: readonly string[] = ["hosts.*.sealed_exec"];
 
-/** The part of the config that is the policy in local mode. */
 export type LocalPolicyConfig =
   & Omit<PolicyConfig, "hosts" | "callers">
   & Pick<BrokerConfig, "hosts" | "source_address">;
