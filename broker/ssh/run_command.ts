@@ -105,14 +105,14 @@ export async function runOn(connection: SshConnection, options: CommandOptions):
 
 function startCommand(
   { client }: SshConnection,
-  { command, pty, stdin, output, stopsAtStdinEnd = false }: CommandOptions,
+  options: CommandOptions,
   { outputBytes }: SshLimits,
 ): Promise<RemoteCommand> {
-  const kept = output ?? { headBytes: outputBytes, tailBytes: 0 };
+  const { command, pty, output = { headBytes: outputBytes, tailBytes: 0 } } = options;
   return new Promise<RemoteCommand>((resolve, reject) => {
     client.exec(command, pty ? { pty: TERMINAL } : {}, (error, channel) => {
       if (error !== undefined) return reject(error);
-      resolve(new RemoteCommand(client, channel, { output: kept, stopsAtStdinEnd, stdin }));
+      resolve(attach(client, channel, { ...options, output }));
     });
   }).catch((cause) => {
     const what = pty ? "the pseudo-terminal or the command" : "the command";
@@ -141,35 +141,31 @@ const MAY_RUN_ON =
   `${UNCONFIRMED}: it may run on; stop_on_disconnect in the signer's policy of this host ends ` +
   "commands with their connection";
 
-class RemoteCommand {
-  readonly stdout: OutputBuffer;
-  readonly stderr: OutputBuffer;
-  /** Resolves when the channel is closed and all output has arrived. `undefined`: the host did not report the end. */
-  readonly ended: Promise<number | undefined>;
-  readonly #client: Ssh2Client;
-  readonly #channel: Ssh2Channel;
-  readonly #stopsAtStdinEnd: boolean;
+type RemoteCommand = ReturnType<typeof attach>;
 
-  /** Must be called in the callback that gets the channel, or early events are lost. */
-  constructor(
-    client: Ssh2Client,
-    channel: Ssh2Channel,
-    { output, stopsAtStdinEnd, stdin }: {
-      readonly output: KeptBytes;
-      readonly stopsAtStdinEnd: boolean;
-      readonly stdin: Uint8Array | undefined;
-    },
-  ) {
-    this.stdout = new OutputBuffer(output);
-    this.stderr = new OutputBuffer(output);
-    this.#client = client;
-    this.#channel = channel;
-    this.#stopsAtStdinEnd = stopsAtStdinEnd;
-    this.ended = this.#collect();
-    // A command that ends with its stdin keeps it open for as long as it may run.
-    if (stdin !== undefined) channel.end(stdin);
-    else if (!stopsAtStdinEnd) channel.end();
-  }
+/** Must be called in the callback that gets the channel, or early events are lost. */
+function attach(
+  client: Ssh2Client,
+  channel: Ssh2Channel,
+  { output, stopsAtStdinEnd = false, stdin }: CommandOptions & { readonly output: KeptBytes },
+) {
+  const stdout = new OutputBuffer(output);
+  const stderr = new OutputBuffer(output);
+  let exitCode: number | undefined;
+  channel.on("exit", (status, signal) => {
+    exitCode = exitCodeOf(status, signal);
+  });
+  channel.on("error", () => {});
+  channel.stderr.on("error", () => {});
+  channel.on("data", (chunk) => stdout.write(chunk));
+  channel.stderr.on("data", (chunk) => stderr.write(chunk));
+  const closed = new Promise<void>((resolve) => channel.once("close", resolve));
+  const stderrEnded = new Promise<void>((resolve) => channel.stderr.once("end", resolve));
+  // Resolves with `undefined` if the host does not report the end.
+  const ended = Promise.all([closed, stderrEnded]).then(() => exitCode);
+  // A command that ends with its stdin keeps it open for as long as it may run.
+  if (stdin !== undefined) channel.end(stdin);
+  else if (!stopsAtStdinEnd) channel.end();
 
   /**
    * Ends the command: by the end of its stdin if the host acts on that, then by TERM, then by KILL. At last the channel
@@ -177,39 +173,24 @@ class RemoteCommand {
    * @returns whether the host has confirmed the end. OpenSSH obeys no signal for a command that the certificate forces:
    * without a pseudo-terminal, such a command runs on if it neither reads nor writes
    */
-  async terminate({ clock, limits: { stopMs, killGraceMs } }: SshBounds): Promise<boolean> {
+  async function terminate({ clock, limits: { stopMs, killGraceMs } }: SshBounds): Promise<boolean> {
     const endedWithin = (ms: number) =>
-      within({ clock, ms }, this.ended)
-        .then((exit) => exit === undefined ? "unknown" : "known", () => "running");
-    if (this.#stopsAtStdinEnd) {
-      this.#channel.end();
-      const exit = await endedWithin(stopMs);
-      if (exit !== "running") return exit === "known";
+      within({ clock, ms }, ended).then((code) => code === undefined ? "unknown" : "known", () => "running");
+    if (stopsAtStdinEnd) {
+      channel.end();
+      const end = await endedWithin(stopMs);
+      if (end !== "running") return end === "known";
     }
     for (const name of ["TERM", "KILL"]) {
       // Not channel.signal(): ssh2 sends nothing after the end of stdin.
-      protocolOf(this.#client).signal(remoteIdOf(this.#channel), name);
-      const exit = await endedWithin(killGraceMs);
-      if (exit !== "running") return exit === "known";
+      protocolOf(client).signal(remoteIdOf(channel), name);
+      const end = await endedWithin(killGraceMs);
+      if (end !== "running") return end === "known";
     }
-    this.#channel.close();
+    channel.close();
     return false;
   }
-
-  #collect(): Promise<number | undefined> {
-    const channel = this.#channel;
-    let exitCode: number | undefined;
-    channel.on("exit", (status, signal) => {
-      exitCode = exitCodeOf(status, signal);
-    });
-    channel.on("error", () => {});
-    channel.stderr.on("error", () => {});
-    channel.on("data", (chunk) => this.stdout.write(chunk));
-    channel.stderr.on("data", (chunk) => this.stderr.write(chunk));
-    const closed = new Promise<void>((resolve) => channel.once("close", resolve));
-    const stderrEnded = new Promise<void>((resolve) => channel.stderr.once("end", resolve));
-    return Promise.all([closed, stderrEnded]).then(() => exitCode);
-  }
+  return { stdout, stderr, ended, terminate };
 }
 
 const SIGNAL_NUMBERS: ReadonlyMap<string, number> = new Map(
