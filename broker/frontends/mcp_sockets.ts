@@ -30,11 +30,10 @@ export async function openMcpSockets(
 ): Promise<AsyncDisposable> {
   await using opened = new AsyncDisposableStack();
   if (sockets.length > 0) {
-    const [{ serveMcpStdio }, { UserBudget }, { createToolset }, { describeTools }] = await Promise.all([
+    const [{ serveMcpStdio }, { UserBudget }, { createToolset, describeTools }] = await Promise.all([
       import("./mcp_stdio.ts"),
       import("./user_budget.ts"),
       import("../tools/toolset.ts"),
-      import("../tools/instructions.ts"),
     ]);
     const tools = createToolset(broker);
     const budget = new UserBudget();
