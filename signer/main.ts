@@ -24,7 +24,6 @@ SIGHUP, or POST /v1/reload by a caller in reload_callers, reads the config again
 SIGINT and SIGTERM stop it after the requests under way.
 `;
 
-/** Runs the signer until it is told to stop. */
 async function main(args: readonly string[]): Promise<number> {
   const options = parseServiceArguments(args, { defaultConfig: "signer.json" });
   if (options.help) return print(USAGE);
@@ -45,7 +44,7 @@ async function main(args: readonly string[]): Promise<number> {
     listen: `${hostname}:${port}`,
     hosts: signer.state.current.policy.hosts.size,
   });
-  // A failed reload is logged and audited where it happens; the old config stays in force.
+  // A failed reload is logged and audited there.
   const reload = () => void signer.state.reload("SIGHUP").catch(() => undefined);
   Deno.addSignalListener("SIGHUP", reload);
   const name = await waitForStop();

@@ -27,10 +27,9 @@ import { openPostgresStore, type SharedState } from "./live/state/postgres.ts";
 import { openSqliteStore, type StateStore } from "./live/state/store.ts";
 import { type Authority, openAuthority } from "./sign/authority.ts";
 
-/** Half a second's reading; certificates that a freeze should find are at its end. */
+/** Reading takes half a second; certificates that a freeze should find are at the end of the log. */
 const MAX_READ_BACK_BYTES = 128 * 1024 * 1024;
 
-/** What a running signer is made of from outside. */
 interface SignerEnvironment {
   readonly configPath: string;
   readonly clock: Clock;
@@ -128,7 +127,7 @@ export async function startSigner(environment: SignerEnvironment): Promise<Runni
   };
 }
 
-/** What a running signer does again and again, each with the pause in seconds. */
+/** Tasks, each with the pause before it in seconds. */
 function periodicTasks(
   { live, krl, leases, policySource, state, logger }: Authority,
   configPath: string,
@@ -216,7 +215,6 @@ function readAuditLog(path: string, logger: ServiceLogger, ahead: () => number):
   };
 }
 
-/** The state, and the group of those that share it if it is shared. */
 type OpenState =
   | { readonly store: StateStore; readonly group?: undefined; readonly shared?: undefined }
   | { readonly store: StateStore; readonly group: SharedGroup; readonly shared: SharedState };

@@ -16,7 +16,6 @@ import type { Snapshot } from "../config/snapshot.ts";
 import { findWarnings, logEnvelopeKey } from "../config/warnings.ts";
 import { digestOf, type PolicyVersions, type StoredDocument, type StoredPolicy } from "./state/postgres.ts";
 
-/** Config files that change faster than they can be loaded are a defect elsewhere. */
 const MAX_ATTEMPTS = 20;
 
 interface SignerStateOptions {
@@ -25,12 +24,10 @@ interface SignerStateOptions {
   readonly gate: AuditGate;
   readonly logger: ServiceLogger;
   readonly clock: Clock;
-  /** The lock of all changes to what is decided by. */
   readonly lock: ChangeLock;
   readonly onReload: (succeeded: boolean) => void;
 }
 
-/** The signer's current snapshot and the one way to replace it. */
 export class SignerState {
   #current: Snapshot;
   #generation = 0;
@@ -42,19 +39,17 @@ export class SignerState {
     this.#options = options;
   }
 
-  /** The snapshot in force. Read it once a request. */
+  /** Read it once a request. */
   get current(): Snapshot {
     return this.#current;
   }
 
   /**
-   * Loads the config file and puts it in force, whole or not at all; the change is in the audit log before it takes effect.
-   * Reloads run one after another.
+   * Loads the config file and puts it in force, whole or not at all, after the record is durable. Reloads run one after another.
    *
    * @param caller the CN that requested it, `SIGHUP`, `auto-reload` or `policy-source`
    * @returns how many hosts are in force
-   * @throws {AppError} `invalid_config` if the file cannot be used, `audit_unavailable` if the change could not be recorded;
-   * the old state stays in both cases
+   * @throws {AppError} `invalid_config` or `audit_unavailable`: the old state stays
    */
   reload(caller: string): Promise<number> {
     return this.#reloads.run(() => this.#reload(caller));
@@ -122,11 +117,7 @@ export function writeDocument(hosts: unknown): string {
   return JSON.stringify({ hosts }, null, 1);
 }
 
-/**
- * The hosts of a document, as they are written.
- *
- * @throws {AppError} `invalid_config` if it is something else
- */
+/** @throws {AppError} `invalid_config` if it is not a document of hosts */
 export function readDocument(document: string): Readonly<Record<string, unknown>> {
   try {
     return documentShape.parse(parseJson(document)).hosts;
@@ -138,7 +129,6 @@ export function readDocument(document: string): Readonly<Record<string, unknown>
 interface PolicySourceOptions {
   readonly from: SignerConfig["policy_source"];
   readonly configFile: ConfigFile;
-  /** Absent without a database that signers share. */
   readonly versions?: PolicyVersions | undefined;
   readonly logger: Pick<ServiceLogger, "warn">;
 }
@@ -172,7 +162,7 @@ export class PolicySource {
     this.#options = options;
   }
 
-  /** The newest version that is known here, in force or not. */
+  /** The newest version, in force or not. */
   get newest(): Newest | undefined {
     return this.#newest;
   }
@@ -203,7 +193,6 @@ export class PolicySource {
     this.#preparations = this.#preparations.then(() => this.#prepareProposal(proposal, state));
   }
 
-  /** Resolves when no proposal is being prepared. */
   prepared(): Promise<void> {
     return this.#preparations;
   }
@@ -253,7 +242,7 @@ export class PolicySource {
   }
 
   /**
-   * Call it before a decision, and again after the last wait before anything is released.
+   * Call it before a decision, and again after the last wait before a release.
    *
    * @throws {AppError} `state_stale` if the snapshot in force has not the newest hosts
    */
@@ -264,11 +253,7 @@ export class PolicySource {
     });
   }
 
-  /**
-   * Reads the config again, with the newest hosts.
-   *
-   * @throws {AppError} `invalid_config`
-   */
+  /** Reads the config again, with the newest hosts. @throws {AppError} `invalid_config` */
   async load(previous: Snapshot): Promise<Snapshot> {
     const newest = this.from === "file" ? undefined : this.#newest;
     // Waiting for it is quicker than compiling the document again.
@@ -294,9 +279,8 @@ export class PolicySource {
   }
 
   /**
-   * The config with the hosts of a document.
+   * The config with the hosts of a document; a document of the database must have its SHA-256.
    *
-   * @param sha256 the SHA-256 of a document that comes from the database
    * @throws {AppError} `invalid_config`
    */
   async compile(document: string, previous: Snapshot, sha256?: string): Promise<Snapshot> {
@@ -310,7 +294,7 @@ export class PolicySource {
   }
 
   /**
-   * Compiles a change that is about to be made: the next load of just this document uses the result.
+   * Compiles a change that is about to be made; the next load of the same document uses the result.
    *
    * @throws {AppError} `invalid_config`
    */
@@ -340,11 +324,7 @@ export class PolicySource {
     return { text, snapshot: await configFile.compile(setValue(text, ["hosts"], hosts), previous) };
   }
 
-  /**
-   * The config with the hosts of a document, checked key by key.
-   *
-   * @throws {AppError} `invalid_config`
-   */
+  /** Only checked key by key. @throws {AppError} `invalid_config` */
   async parse(document: string): Promise<SignerConfig> {
     const { configFile } = this.#options;
     return await configFile.parse(setValue(await configFile.read(), ["hosts"], readDocument(document)));

@@ -6,11 +6,7 @@ import type { Authority, Call } from "../sign/authority.ts";
 
 type Denied = Omit<AuditEntry, "caller" | "err">;
 
-/**
- * Lets the callers in `reload_callers` pass, by their own certificate only; records all others.
- *
- * @throws {AppError} `forbidden`
- */
+/** By the peer's own certificate only. @throws {AppError} `forbidden`, after it is recorded */
 export async function requireAdmin(
   { state, gate }: Authority,
   { caller }: Peer,
@@ -22,7 +18,6 @@ export async function requireAdmin(
   throw new AppError("forbidden", err);
 }
 
-/** The body of an admin's request. */
 export async function readAdminBody<T>(
   authority: Authority,
   { request, peer }: Call,
@@ -41,7 +36,7 @@ export function answer(body: unknown, status = 200): Response {
   });
 }
 
-/** `POST /v1/reload`: reads `signer.json` again; for the callers in `reload_callers` only. */
+/** `POST /v1/reload`. */
 export async function handleReload(authority: Authority, { peer }: Call): Promise<Response> {
   await requireAdmin(authority, peer, { command: "reload", outcome: "reload-denied" });
   const hosts = await authority.state.reload(peer.caller);

@@ -41,7 +41,7 @@ export async function handleFreeze(authority: Authority, call: Call): Promise<Re
       { retryAfterSeconds: 1 },
     );
   }
-  // Every instance refuses, and has stored what it has issued: all of it is revoked.
+  // Every instance denies now, and has stored the certificates that it has issued: all of them are revoked.
   const silent = await authority.instances.settled();
   const revocation = body.kind === "session_id"
     ? undefined

@@ -10,7 +10,7 @@ import { answer, readAdminBody, requireAdmin } from "./admin.ts";
 export async function handleCreateGrant(authority: Authority, call: Call<"host">): Promise<Response> {
   const { peer } = call;
   const host = call.param("host");
-  // The trailing blank stands where the id of a grant would: existing queries look for it.
+  // The trailing space stands for the id of a grant: existing queries look for it.
   const about = { command: "grant ", host: isUnsafe(host) ? "" : host };
   const body = await readAdminBody(authority, call, { ...about, outcome: "grant-denied" }, grantRequest);
   const record = { ...about, caller: peer.caller, policy_rule: `allow:${body.allow.join(",")}` };
@@ -32,7 +32,7 @@ export async function handleCreateGrant(authority: Authority, call: Call<"host">
       new AppError("conflict", `host ${quoteText(host)} has no allowlist that a grant could add to`),
     );
   }
-  // Its scope may be frozen elsewhere.
+  // Another instance may have frozen its scope.
   authority.instances.requireFresh();
   const outcome = await authority.live.createGrant({
     host,
@@ -76,7 +76,7 @@ export async function handleListGrants(authority: Authority, { peer }: Call): Pr
   return answer(authority.live.listGrants().map(toGrantInfo));
 }
 
-/** `DELETE /v1/policy/grants/{id}`: takes a grant or waiver back at once. */
+/** `DELETE /v1/policy/grants/{id}`. */
 export async function handleRevokeGrant(
   authority: Authority,
   { peer, param }: Call<"id">,
@@ -86,7 +86,7 @@ export async function handleRevokeGrant(
   const command = `grant ${id}`;
   await requireAdmin(authority, peer, { command, outcome: "grant-denied" });
   const record = { caller: peer.caller, command };
-  // It may have been made elsewhere a moment ago.
+  // Another instance may have made the grant a moment ago.
   await authority.instances.caughtUp();
   const wasActive = await authority.live.revokeGrant(id, {
     made: () => authority.gate.require({ ...record, outcome: "grant-revoked" }),
