@@ -80,7 +80,7 @@ export class PostgresLink implements InstanceLink {
    *
    * @param schema whose instances they are
    * @param onNews told of what others do
-   * @throws {NoServerError}
+   * @throws {Error} if no server accepts the connection
    */
   static async connect(
     access: PostgresAccess,
