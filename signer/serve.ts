@@ -215,14 +215,13 @@ function readAuditLog(path: string, logger: ServiceLogger, ahead: () => number):
   };
 }
 
-type OpenState =
-  | { readonly store: StateStore; readonly group?: undefined; readonly shared?: undefined }
-  | { readonly store: StateStore; readonly group: SharedGroup; readonly shared: SharedState };
-
 async function openState(
   config: SignerConfig,
   { clock, elapsed, random, logger, readHostname }: SignerEnvironment,
-): Promise<OpenState> {
+): Promise<
+  | { readonly store: StateStore; readonly group?: undefined; readonly shared?: undefined }
+  | { readonly store: StateStore; readonly group: SharedGroup; readonly shared: SharedState }
+> {
   const warn: StateWarner = (message, fields) => logger.warn(message, fields);
   if (!isPostgresUrl(config.state_db)) return { store: openSqliteStore({ path: config.state_db, warn }) };
   const name = config.instance === "" ? readHostname() : config.instance;

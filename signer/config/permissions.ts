@@ -36,6 +36,10 @@ export const SIGNER_RUN_OPTIONS: RunOptions = {
 
 /** @throws {AppError} `invalid_config` if no exact permission can be given for a value */
 export function signerPermissions(config: SignerConfig, location: ServiceLocation): PermissionSet {
+  const { end_user_oidc: oidc } = config;
+  const clusters = clustersOf(config);
+  const path = resolve(location.workingFolder, location.configPath);
+  const edited = editPath(path);
   return mergeSets(
     filePermissions({
       workingFolder: location.workingFolder,
@@ -49,15 +53,26 @@ export function signerPermissions(config: SignerConfig, location: ServiceLocatio
         audit_key: config.audit_key,
         envelope_key: config.envelope_key,
         ...caKeyFiles(config),
-        ...clusterFiles(config),
+        ...Object.fromEntries(
+          clusters.flatMap(({ ca_cert, token_file }, index) => [
+            [`ca_cert of cluster ${index}`, ca_cert],
+            [`token_file of cluster ${index}`, token_file],
+          ]),
+        ),
       },
     }),
     caKeyPermissions(config, location.workingFolder),
-    endUsers(config),
-    clusters(config),
+    // The host of the issuer's keys is not in the config. If it is another one, the load error names it.
+    { net: oidc === undefined ? [] : urlPermissions(oidc.issuer) },
+    // The policy rejects a value that is not a URL, and names its key.
+    {
+      net: clusters.map(({ api_server }) => api_server).filter((url) => URL.canParse(url)).flatMap(
+        urlPermissions,
+      ),
+    },
     statePermissions(config, location.workingFolder),
     isPostgresUrl(config.state_db) && config.instance === "" ? { sys: ["hostname"] } : {},
-    configEdits(config, location),
+    config.reload_callers.length === 0 ? {} : { read: [edited], write: [path, edited] },
     { net: [...listenPermissions(config.listen), ...listenPermissions(config.monitor_listen)] },
     { ignoreEnv: "all" },
   );
@@ -84,30 +99,4 @@ export function signerUsedFiles(config: SignerConfig, configPath: string): reado
 
 function clustersOf({ kubernetes }: SignerConfig): readonly ClusterPolicy[] {
   return Object.values(kubernetes?.clusters ?? {});
-}
-
-/** The policy rejects a value that is not a URL, and names its key. */
-function clusters(config: SignerConfig): PermissionSet {
-  const urls = clustersOf(config).map(({ api_server }) => api_server).filter((url) => URL.canParse(url));
-  return { net: urls.flatMap(urlPermissions) };
-}
-
-function clusterFiles(config: SignerConfig): Readonly<Record<string, string>> {
-  return Object.fromEntries(
-    clustersOf(config).flatMap(({ ca_cert, token_file }, index) => [
-      [`ca_cert of cluster ${index}`, ca_cert],
-      [`token_file of cluster ${index}`, token_file],
-    ]),
-  );
-}
-
-function configEdits({ reload_callers }: SignerConfig, location: ServiceLocation): PermissionSet {
-  if (reload_callers.length === 0) return {};
-  const path = resolve(location.workingFolder, location.configPath);
-  return { read: [editPath(path)], write: [path, editPath(path)] };
-}
-
-/** The host of the issuer's keys is not in the config. If it is another one, the load error names it. */
-function endUsers({ end_user_oidc: oidc }: SignerConfig): PermissionSet {
-  return oidc === undefined ? {} : { net: urlPermissions(oidc.issuer) };
 }

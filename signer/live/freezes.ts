@@ -55,18 +55,8 @@ export function isScopedTo(
   { caller, endUser }: { readonly caller: string; readonly endUser: string },
   { kind, value }: FreezeSubject,
 ): boolean {
-  if (value === "") return false;
-  switch (kind) {
-    case "caller":
-      return isSameIdentity(caller, value);
-    case "end_user":
-      return isSameIdentity(endUser, value);
-    case "session_id":
-    case "serial":
-      return false;
-    default:
-      return kind satisfies never;
-  }
+  if (value === "" || (kind !== "caller" && kind !== "end_user")) return false;
+  return isSameIdentity(kind === "caller" ? caller : endUser, value);
 }
 
 /** Looks for the caller, the end user and the peer: a frozen forwarder stops everything that it forwards. */
@@ -86,10 +76,8 @@ export function formatSubject({ kind, value }: FreezeSubject): string {
   return `${kind}=${value}`;
 }
 
-/** Callers do not learn the reasons, nor the admins. */
-type RevocationReader = "admin" | "caller";
-
-export function listRevocations(set: FreezeSet, reader: RevocationReader): readonly RevocationEntry[] {
+/** Only admins learn the reasons and who froze a subject. */
+export function listRevocations(set: FreezeSet, reader: "admin" | "caller"): readonly RevocationEntry[] {
   const freezes = Object.values(set).flatMap((byValue) =>
     [...byValue.values()].sort((a, b) => a.value < b.value ? -1 : 1)
   );
@@ -104,16 +92,7 @@ export function listRevocations(set: FreezeSet, reader: RevocationReader): reado
 
 /** Ids and serials compare literally, names of people and programs by what they fold to. */
 function keyOf({ kind, value }: FreezeSubject): string {
-  switch (kind) {
-    case "caller":
-    case "end_user":
-      return foldIdentity(value);
-    case "session_id":
-    case "serial":
-      return value;
-    default:
-      return kind satisfies never;
-  }
+  return kind === "caller" || kind === "end_user" ? foldIdentity(value) : value;
 }
 
 type NamedKind = "caller" | "end_user";

@@ -1,7 +1,8 @@
 import type { AuditEntry } from "@gateway/shared/audit";
-import { AppError } from "@gateway/shared/errors";
+import { AppError, describeFault } from "@gateway/shared/errors";
 import { type Peer, readJsonBody } from "@gateway/shared/http";
 import type * as z from "@zod/zod";
+import type { ChangeRecords } from "../live/live_state.ts";
 import type { Authority, Call } from "../sign/authority.ts";
 
 type Denied = Omit<AuditEntry, "caller" | "err">;
@@ -34,6 +35,28 @@ export function answer(body: unknown, status = 200): Response {
     status,
     headers: { "content-type": "application/json" },
   });
+}
+
+/** The audit records of a change that `LiveState` makes. */
+export function changeRecords<Facts>(
+  { gate }: Authority,
+  entryOf: (facts: Facts) => Omit<AuditEntry, "outcome">,
+  { made, failed, problem }: {
+    readonly made: string;
+    readonly failed: string;
+    /** What holds after the failure. */
+    readonly problem: (facts: Facts) => string;
+  },
+): ChangeRecords<Facts> {
+  return {
+    made: (facts) => gate.require({ ...entryOf(facts), outcome: made }),
+    notStored: (facts, error) =>
+      gate.bestEffort({
+        ...entryOf(facts),
+        outcome: failed,
+        err: `${problem(facts)}: ${describeFault(error)}`,
+      }),
+  };
 }
 
 /** `POST /v1/reload`. */

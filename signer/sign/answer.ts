@@ -184,10 +184,7 @@ export function decisionOf(allowed: Allowed): SignResponse["decision"] {
     : toWireClusterDecision(allowed.decision);
 }
 
-function describeCommand(
-  request: SignRequest,
-  { policyVersion }: Snapshot,
-): Pick<AuditEntry, "command" | "command_line" | "policy_version"> {
+function describeCommand(request: SignRequest, { policyVersion }: Snapshot) {
   return {
     command: describeSignRequest(request),
     ...factsOfRequest(request),
@@ -195,9 +192,7 @@ function describeCommand(
   };
 }
 
-function describeAction(
-  request: SignRequest,
-): Pick<AuditEntry, "command" | "command_line" | "target_type" | "body_sha256"> {
+function describeAction(request: SignRequest) {
   const digest = manifestDigest(request);
   return {
     command: describeClusterRequest(request),

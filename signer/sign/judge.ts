@@ -201,10 +201,10 @@ export async function authorize(
 }
 
 async function verifyEndUser(context: SignContext, token: string): Promise<SignContext> {
-  const { snapshot, request } = context;
-  if (snapshot.endUsers === undefined) return await refuseEndUser(context, "no end_user_oidc is configured");
+  const { snapshot: { endUsers }, request } = context;
+  if (endUsers === undefined) return await refuseEndUser(context, "no end_user_oidc is configured");
   if (token === "") return await refuseEndUser(context, "no bearer token");
-  const result = await snapshot.endUsers.verify(token);
+  const result = await endUsers.verify(token);
   if (result.kind === "refused") return await refuseEndUser(context, result.reason);
   // Groups that the token does not vouch for could only widen.
   if (result.groups === null && request.end_user_groups !== null) {
@@ -215,14 +215,8 @@ async function verifyEndUser(context: SignContext, token: string): Promise<SignC
 }
 
 async function refuseEndUser({ authority, request, caller }: SignContext, err: string): Promise<never> {
-  const entry = {
-    caller,
-    host: request.host,
-    ...factsOfRequest(request),
-    outcome: "end_user_unverified",
-    err,
-  };
-  await recordOutcome(authority, entry, "end-user-unverified");
+  const facts = { caller, host: request.host, ...factsOfRequest(request) };
+  await recordOutcome(authority, { ...facts, outcome: "end_user_unverified", err }, "end-user-unverified");
   throw new AppError("denied", "end-user identity could not be verified");
 }
 
@@ -256,8 +250,6 @@ export function readEffectiveCaller(snapshot: Snapshot, request: Request, peer: 
     throw new AppError("forbidden", "X-On-Behalf-Of not allowed for this caller");
   }
   if (!isUnsafe(onBehalfOf)) return onBehalfOf;
-  throw new AppError(
-    "invalid_request",
-    `X-On-Behalf-Of ${quoteText(onBehalfOf)} contains disallowed characters`,
-  );
+  const problem = `X-On-Behalf-Of ${quoteText(onBehalfOf)} contains disallowed characters`;
+  throw new AppError("invalid_request", problem);
 }
