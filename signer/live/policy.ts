@@ -25,18 +25,20 @@ interface SignerStateOptions {
   readonly logger: ServiceLogger;
   readonly clock: Clock;
   readonly lock: ChangeLock;
-  readonly onReload: (succeeded: boolean) => void;
 }
 
 export class SignerState {
   #current: Snapshot;
   #generation = 0;
+  /** Whether the last reload succeeded, and when the config in force was loaded. The start counts as a reload. */
+  lastReload: { readonly succeeded: boolean; readonly at: number };
   readonly #reloads = new ChangeLock();
   readonly #options: SignerStateOptions;
 
   constructor(options: SignerStateOptions) {
     this.#current = options.initial;
     this.#options = options;
+    this.lastReload = { succeeded: true, at: options.clock.now() };
   }
 
   /** Read it once a request. */
@@ -87,7 +89,7 @@ export class SignerState {
   }
 
   async #reload(caller: string): Promise<number> {
-    const { load, gate, logger, clock, onReload } = this.#options;
+    const { load, gate, logger, clock } = this.#options;
     try {
       const snapshot = await this.apply(async () => {
         const snapshot = await load(this.#current);
@@ -96,14 +98,14 @@ export class SignerState {
         return { snapshot, entry: { caller, command, policy_version, outcome: "reloaded" } };
       });
       const hosts = snapshot.policy.hosts.size;
-      onReload(true);
+      this.lastReload = { succeeded: true, at: clock.now() };
       logger.info("config reloaded", { caller, hosts });
       logEnvelopeKey(snapshot, logger);
       for (const warning of await finishInSlices(findWarnings(snapshot), clock)) logger.warn(warning);
       return hosts;
     } catch (error) {
       const err = errorText(error);
-      onReload(false);
+      this.lastReload = { ...this.lastReload, succeeded: false };
       await gate.bestEffort({ caller, command: "reload", outcome: "reload-failed", err });
       logger.error("reload failed, the old config stays in force", { caller, error: err });
       throw error instanceof AppError ? error : new AppError("internal", "reload failed", { cause: error });

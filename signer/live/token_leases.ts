@@ -18,7 +18,7 @@ import { createHash } from "node:crypto";
 import { type Freeze, isScopedTo, type RequestIdentity } from "./freezes.ts";
 import { readSerial } from "./krl/certificates.ts";
 import type { StateStore } from "./state/store.ts";
-import type { Lease } from "./state/tables.ts";
+import type { Lease } from "./state/schema.ts";
 
 /** How much longer than its newest token a lease is kept; a lease in use is written to the store this often. */
 const SLACK_MS = 600_000;

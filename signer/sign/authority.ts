@@ -78,8 +78,17 @@ export async function openAuthority(parts: AuthorityParts, opened: AsyncDisposab
   const state: SignerState = new SignerState({
     ...{ initial, gate, logger, lock, clock: parts.clock },
     load: (previous) => policySource.load(previous),
-    onReload: addReloadMetrics(metrics, parts.clock),
   });
+  metrics.gauge(
+    "config_last_reload_successful",
+    "Whether the last reload went well: 1 or 0",
+    () => Number(state.lastReload.succeeded),
+  );
+  metrics.gauge(
+    "config_last_reload_success_timestamp_seconds",
+    "When the config in force was loaded, since the epoch",
+    () => Math.floor(state.lastReload.at / 1000),
+  );
   const leases = await TokenLeases.open({
     ...durable,
     api: clusters,
@@ -114,22 +123,4 @@ export async function openAuthority(parts: AuthorityParts, opened: AsyncDisposab
       ),
     },
   };
-}
-
-/** The start counts as a successful reload. */
-function addReloadMetrics(metrics: Metrics, clock: Clock): (succeeded: boolean) => void {
-  const successful = metrics.gauge(
-    "config_last_reload_successful",
-    "Whether the last reload went well: 1 or 0",
-  );
-  const time = metrics.gauge(
-    "config_last_reload_success_timestamp_seconds",
-    "When the config in force was loaded, since the epoch",
-  );
-  const mark = (succeeded: boolean) => {
-    successful.set(succeeded ? 1 : 0);
-    if (succeeded) time.set(Math.floor(clock.now() / 1000));
-  };
-  mark(true);
-  return mark;
 }

@@ -21,8 +21,7 @@ import {
   type Steps,
 } from "@gateway/shared/state";
 import { perform, PostgresAccess } from "@gateway/shared/state/postgres_access";
-import { POSTGRES_SCHEMA } from "./migrations.ts";
-import { LEASES } from "./tables.ts";
+import { LEASES, POSTGRES_SCHEMA } from "./schema.ts";
 import { type SignerDatabase, SqlStateStore, type StateStore } from "./store.ts";
 
 export type SharedState = ReturnType<typeof shareState>;

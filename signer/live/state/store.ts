@@ -26,9 +26,8 @@ import {
   readSerial,
   REVOCATION_SECONDS,
 } from "../krl/certificates.ts";
-import { SCHEMA } from "./migrations.ts";
+import { CERTIFICATES, FREEZES, GRANTS, type Lease, LEASES, REVOCATIONS, SCHEMA } from "./schema.ts";
 import type { SharedState } from "./postgres.ts";
-import { CERTIFICATES, FREEZES, GRANTS, type Lease, LEASES, REVOCATIONS } from "./tables.ts";
 
 /** Whom a change concerns: all instances at once, those that look for certificates, or this instance alone. */
 type Topic = "state" | "certificates" | "own";
