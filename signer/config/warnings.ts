@@ -25,7 +25,6 @@ export function logEnvelopeKey(
   });
 }
 
-/** The weaknesses of a valid config. */
 export function snapshotWarnings(snapshot: Snapshot): readonly string[] {
   return finish(findWarnings(snapshot));
 }
