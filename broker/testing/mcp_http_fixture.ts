@@ -4,7 +4,7 @@ import { type EndUserResult, type EndUserVerifier, refuse } from "@gateway/share
 import { parseJson } from "@gateway/shared/json";
 import { FakeClock } from "@gateway/shared/testing";
 import { createMcpHttp } from "../frontends/mcp_http.ts";
-import { describeTools } from "../tools/toolset.ts";
+import { describeTools, type Toolset } from "../tools/toolset.ts";
 import { createSshExecuteTool } from "../tools/ssh_commands.ts";
 import { createSshListServersTool } from "../tools/ssh_servers.ts";
 import type { Tool } from "../tools/tool.ts";

@@ -146,7 +146,7 @@ interface Guesser {
 }
 
 /** The guesses of one server; after a restart they are forgotten, as are the known browsers. */
-export class GuessLimit {
+class GuessLimit {
   readonly #callers: TokenBuckets;
   readonly #all: TokenBuckets;
   readonly #options: GuessLimitOptions;
