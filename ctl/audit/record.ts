@@ -1,6 +1,5 @@
 import * as z from "@zod/zod";
 import { parseLine, readOldCommand } from "@gateway/shared/audit";
-import { AppError } from "@gateway/shared/errors";
 import { parseJson } from "@gateway/shared/json";
 import { quoteText } from "@gateway/shared/text";
 import { parseSerial } from "../kit/freeze_subject.ts";

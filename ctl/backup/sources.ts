@@ -1,6 +1,5 @@
 import { basename, dirname, join, resolve } from "node:path";
 import { type ConfigKind, loadConfig } from "@gateway/shared/config";
-import { AppError } from "@gateway/shared/errors";
 import { ifThere } from "@gateway/shared/files";
 import { isPostgresUrl } from "@gateway/shared/state";
 import { quoteText } from "@gateway/shared/text";

@@ -2,7 +2,6 @@ import { resolve } from "node:path";
 import { type BrokerFrontend, brokerPermissions, brokerRunOptions } from "@gateway/broker/permissions";
 import { controlPlanePermissions } from "@gateway/control-plane/permissions";
 import { loadConfig } from "@gateway/shared/config";
-import { AppError } from "@gateway/shared/errors";
 import { formatFlags } from "@gateway/shared/permissions";
 import { SIGNER_RUN_OPTIONS, signerPermissions } from "@gateway/signer/permissions";
 import { CONFIG_KINDS } from "../kit/config_kinds.ts";

@@ -10,7 +10,7 @@ import { EPHEMERAL, type RunEvent, type ToolArgs } from "../engine/events.ts";
 import { EventLog } from "./event_log.ts";
 import { recordOf } from "./fold.ts";
 import type { Journal } from "./store.ts";
-import { type RunHeader, type RunRecord, type StoredEvent } from "./record.ts";
+import type { RunHeader, RunRecord, StoredEvent } from "./record.ts";
 
 export interface RunOptions {
   readonly requireApproval: boolean;

@@ -8,7 +8,7 @@ import type { OperatorWord } from "../engine/graph/hypotheses.ts";
 import { type Model, ModelError } from "../engine/model.ts";
 import { recordOf } from "./fold.ts";
 import { LiveRun, type RunOptions } from "./live_run.ts";
-import type { RunRecord, StoredEvent } from "./record.ts";
+import type { StoredEvent } from "./record.ts";
 import { endingEvents, modelIds, NO_TOKENS, type RunRequest, toHeader, toSetup } from "./setup.ts";
 import type { RunStore } from "./store.ts";
 
