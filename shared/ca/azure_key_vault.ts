@@ -1,10 +1,6 @@
-/**
- * A CA key in an Azure Key Vault, which it never leaves. The current version stays in use until the next load, so that
- * certificates name the key that signs them. A signature is accepted only if it verifies with that key. The vendor's
- * packages are loaded with the first key of this kind.
- *
- * @module
- */
+// A CA key in an Azure Key Vault, which it never leaves. The current version stays in use until the next
+// load, so that certificates name the key that signs them. A signature is accepted only if it verifies with
+// that key. The vendor's packages are loaded with the first key of this kind.
 import type { Agent } from "node:http";
 import { createHash } from "node:crypto";
 import type { TokenCredential } from "@azure/identity";

@@ -1,8 +1,4 @@
-/**
- * Loading the CA keys that a config names: key files, agents and vaults.
- *
- * @module
- */
+// Loading the CA keys that a config names: key files, agents and vaults.
 import { type Clock, within } from "../clock.ts";
 import { AppError } from "../errors.ts";
 import { formatMode, mayOthersWrite } from "../files/exposed_files.ts";

@@ -1,9 +1,5 @@
-/**
- * The answers of an Azure Key Vault: keys and signatures (RFC 7517 and 7518) as SSH has them, and failures in words
- * without address, key ID or secret.
- *
- * @module
- */
+// The answers of an Azure Key Vault: keys and signatures (RFC 7517 and 7518) as SSH has them, and failures in
+// words without address, key ID or secret.
 import { createPublicKey } from "node:crypto";
 import type { JsonWebKey } from "@azure/keyvault-keys";
 import { AppError } from "../errors.ts";

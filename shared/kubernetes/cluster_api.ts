@@ -1,8 +1,4 @@
-/**
- * The API servers of the clusters of a config, with its credentials, and the TokenRequest API.
- *
- * @module
- */
+// The API servers of the clusters of a config, with its credentials, and the TokenRequest API.
 import * as z from "@zod/zod";
 import { X509Certificate } from "node:crypto";
 import type { Clock } from "../clock.ts";

@@ -1,8 +1,4 @@
-/**
- * One cluster of the policy: its checks and its compiled form.
- *
- * @module
- */
+// One cluster of the policy: its checks and its compiled form.
 import { isUnsafe, quoteText } from "../text.ts";
 import type { ExtraResource } from "../wire/inventory.ts";
 import {

@@ -1,9 +1,6 @@
-/**
- * Runtime grants and learned waivers of approval, and the command policies of a host with both. A grant adds allow
- * patterns to a host that has an allowlist, and nothing else. A waiver spares one exact command its approval.
- *
- * @module
- */
+// Runtime grants and learned waivers of approval, and the command policies of a host with both. A grant adds
+// allow patterns to a host that has an allowlist, and nothing else. A waiver spares one exact command its
+// approval.
 import type { Steps } from "../clock.ts";
 import { AppError } from "../errors.ts";
 import { quoteText } from "../text.ts";

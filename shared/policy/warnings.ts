@@ -1,9 +1,5 @@
-/**
- * Warnings about a policy that compiles: hosts that brokers cannot connect to, rules without effect, names that
- * bypass a seal or a principal, login shells without proof, and denials that a list bypasses.
- *
- * @module
- */
+// Warnings about a policy that compiles: hosts that brokers cannot connect to, rules without effect, names
+// that bypass a seal or a principal, login shells without proof, and denials that a list bypasses.
 import { formatKeyPath, quoteText } from "../text.ts";
 import type { Steps } from "../clock.ts";
 import { decideCommand } from "./command.ts";

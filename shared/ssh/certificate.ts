@@ -1,8 +1,5 @@
-/**
- * OpenSSH certificates over Ed25519 keys, `ssh-ed25519-cert-v01@openssh.com` (PROTOCOL.certkeys), and their KeyIds.
- *
- * @module
- */
+// OpenSSH certificates over Ed25519 keys, `ssh-ed25519-cert-v01@openssh.com` (PROTOCOL.certkeys), and their
+// KeyIds.
 import { Buffer } from "node:buffer";
 import { AppError } from "../errors.ts";
 import { hasUnseen, isUnsafe } from "../text.ts";
