@@ -12,7 +12,6 @@ import { type ApiAnswer, type ApiRequest, ApiServer, faultOf } from "./api_serve
 /** The API server of one cluster. */
 export interface ClusterAddress {
   readonly cluster: Pick<CompiledCluster, "name" | "apiServer" | "tokenFile">;
-  /** PEM. */
   readonly ca: string;
 }
 

@@ -37,7 +37,6 @@ export interface CompiledCluster {
   readonly name: string;
   /** `https://host:port`, without a slash at its end. */
   readonly apiServer: string;
-  /** Path of the PEM file. */
   readonly caCert: string;
   /** Path of the file with the token that creates tokens. */
   readonly tokenFile: string;

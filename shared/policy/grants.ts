@@ -161,7 +161,6 @@ export interface GatedCommand {
   readonly sudo: boolean;
   /** As requested; empty is root. Without `sudo` it is ignored. */
   readonly sudoUser: string;
-  /** As requested, without its sudo prefix. */
   readonly command: string;
   /** A file transfer or an apply: its effect also depends on the content. */
   readonly fileTransfer: boolean;

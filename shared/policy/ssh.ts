@@ -43,9 +43,7 @@ export interface AllowedSsh extends AllowedCommand {
   readonly elevationPrefix: string;
   /** The prefix for the KeyId, also of one-shot commands; empty: not elevated. */
   readonly sudoPrefix: string;
-  /** For the audit record: `sudo:<user>` or empty. */
   readonly elevation: string;
-  /** Within all caps. */
   readonly ttlSeconds: number;
   readonly pty: boolean;
 }

@@ -101,11 +101,9 @@ export function* describeUnsealedTwins(
     yield;
     const twin = host.sealed_exec === true || host.addr === "" ? undefined : sealed.get(accountOf(host));
     if (twin === undefined) continue;
-    texts.push(
-      `${formatKeyPath(["hosts", name])}: is not sealed and is the account of ${
-        quoteText(twin)
-      }, which is: sessions under this name go round the seal`,
-    );
+    const path = formatKeyPath(["hosts", name]);
+    const fault = `is not sealed and is the account of ${quoteText(twin)}, which is`;
+    texts.push(`${path}: ${fault}: sessions under this name go round the seal`);
   }
   return texts;
 }
