@@ -8,10 +8,10 @@ import { loadAuthority } from "./authority/load.ts";
 import type { BrokerConfig } from "./config/config.ts";
 import { Clusters } from "./kubernetes/clusters.ts";
 import { runAction } from "./kubernetes/run_action.ts";
-import { type Execute, execute } from "./request/execute.ts";
+import { execute } from "./request/execute.ts";
 import { countEvents, createTimings, timeAuthority, trackRuns } from "./request/records.ts";
 import { Inventory } from "./request/route.ts";
-import { type GetFile, getFile, type PutFile, putFile } from "./request/transfer.ts";
+import { getFile, putFile } from "./request/transfer.ts";
 import { startSessions } from "./sessions/sessions.ts";
 import { createEphemeralKey } from "./ssh/login.ts";
 import { runCommand, type RunCommandOptions } from "./ssh/run_command.ts";
@@ -23,7 +23,6 @@ export interface BrokerPorts extends AuthorityPorts {
 
 /**
  * Wires a broker from its config: reads credentials and opens the audit log. It sends no request yet.
- *
  * @throws {AppError} `invalid_config` or `audit_unavailable`, with a text for the operator
  */
 export async function createBroker(config: BrokerConfig, ports: BrokerPorts) {
@@ -45,12 +44,15 @@ export async function createBroker(config: BrokerConfig, ports: BrokerPorts) {
     connect: ({ api_server: url, ca_cert_pem: ca }) => new ApiServer({ url, ca, clock }),
   });
   const runs = trackRuns();
+  const track = <Ports, Request, Result>(
+    ports: Ports,
+    run: (ports: Ports, request: Request, signal: AbortSignal) => Promise<Result>,
+  ) => runs.track<Request, Result>((request, signal) => run(ports, request, signal));
   const requests = {
     ...{ authority, hosts, clock, events, maxTtlSeconds, createKey: createEphemeralKey },
     runCommand: (options: RunCommandOptions) => runCommand({ ...options, timings }),
   };
-  const run: Execute = (request, signal) => execute(requests, request, signal);
-  const transfer = { execute: run, events, maxBytes: maxFileBytes };
+  const transfer = { ...requests, maxBytes: maxFileBytes };
   const actions = {
     ...{ authority, clusters, events, clock, maxOutputBytes },
     redact: createRedactor(config.redact),
@@ -59,21 +61,15 @@ export async function createBroker(config: BrokerConfig, ports: BrokerPorts) {
   const stop = new AbortController();
   let refreshing: Promise<unknown> = Promise.resolve();
   return {
-    execute: runs.track(run),
-    putFile: runs.track<Parameters<PutFile>[0], Awaited<ReturnType<PutFile>>>((request, signal) =>
-      putFile(transfer, request, signal)
-    ),
-    getFile: runs.track<Parameters<GetFile>[0], Awaited<ReturnType<GetFile>>>((request, signal) =>
-      getFile(transfer, request, signal)
-    ),
+    execute: track(requests, execute),
+    putFile: track(transfer, putFile),
+    getFile: track(transfer, getFile),
     sessions: sessions.sessions,
-    runAction: runs.track((request: Parameters<typeof runAction>[1], signal) =>
-      runAction(actions, request, signal)
-    ),
+    runAction: track(actions, runAction),
     clusters,
     currentClusters: () => clusters.inventory.current(),
     currentHosts: () => hosts.current(),
-    hostRules: runs.track((names: readonly string[], signal) => authority.rules(names, signal)),
+    hostRules: track(authority, ({ rules }, names: readonly string[], signal) => rules(names, signal)),
     limits: {
       maxOutputBytes,
       maxFileBytes,
@@ -91,7 +87,6 @@ export async function createBroker(config: BrokerConfig, ports: BrokerPorts) {
     upstream,
     /**
      * Fetches the first lists of hosts and clusters, and refreshes them from then on.
-     *
      * @throws {AppError} `upstream_failure`: a broker without a list of hosts is useless
      */
     async loadHosts() {

@@ -1,6 +1,5 @@
 /**
  * The broker: what agents talk to. See README.md for its frontends, files and permissions.
- *
  * @module
  */
 import "@gateway/shared/service/no_storage";
@@ -14,13 +13,7 @@ import { type CommandLine, parseCommandLine, USAGE } from "./config/command_line
 import { brokerConfig, UNSUPPORTED_BROKER_KEYS } from "./config/config.ts";
 import { brokerUsedFiles } from "./config/permissions.ts";
 
-const EXIT = { ok: 0, misused: 2 } as const;
-
-/**
- * Runs `gateway`, and gives its exit code.
- *
- * @param init what `gateway init` does; absent in a program that has only the broker
- */
+/** Runs `gateway`, and returns its exit code. `init` is absent in a program that has only the broker. */
 export async function runGateway(
   args: readonly string[],
   init?: (args: readonly string[]) => Promise<number>,
@@ -29,10 +22,10 @@ export async function runGateway(
   switch (command.kind) {
     case "help":
       writeAllSync(Deno.stderr, USAGE);
-      return EXIT.ok;
+      return 0;
     case "version":
       writeAllSync(Deno.stdout, `${describeVersion({ verbose: command.verbose })}\n`);
-      return EXIT.ok;
+      return 0;
     case "misused":
       return misused(command.problem);
     case "init":
@@ -50,7 +43,7 @@ export async function runGateway(
 
 function misused(problem: string): number {
   writeAllSync(Deno.stderr, `gateway: ${problem}\n\n${USAGE}`);
-  return EXIT.misused;
+  return 2;
 }
 
 async function serve({ frontend, config: path }: Extract<CommandLine, { kind: "serve" }>): Promise<void> {

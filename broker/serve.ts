@@ -23,11 +23,9 @@ type Broker = Awaited<ReturnType<typeof createBroker>>;
 interface Frontend<Server extends RunningListener> extends ListenerParts<Server> {
   /** Called before the listener closes. */
   readonly drain?: () => void;
-  /** Called after the listener has closed. */
   readonly close?: () => Promise<void>;
 }
 
-/** Serves the HTTP frontend until `stopped` resolves. */
 export async function serveHttp(config: BrokerConfig, ports: BrokerPorts, stopped: Promise<unknown>) {
   // The libraries of a frontend are loaded only by the process that serves it.
   const frontend = import("./frontends/http.ts");
@@ -166,12 +164,10 @@ async function serveListener<Server extends RunningListener>(
   }
 }
 
-/** Loads an MCP frontend and the tools that it serves. */
 async function loadMcp<Frontend>(frontend: Promise<Frontend>) {
-  const [loaded, { createToolset }, { describeTools }] = await Promise.all([
+  const [loaded, { createToolset, describeTools }] = await Promise.all([
     frontend,
     import("./tools/toolset.ts"),
-    import("./tools/instructions.ts"),
   ]);
   const mcpOptions = (broker: Broker, logger: ServiceLogger) => ({
     tools: createToolset(broker),

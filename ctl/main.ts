@@ -12,7 +12,7 @@ if (import.meta.main) {
     terminal: {
       out: (text) => writeAllSync(Deno.stdout, text),
       err: (text) => writeAllSync(Deno.stderr, text),
-      // A terminal that says 0 does not know.
+      // A terminal of unknown width reports 0.
       columns: Deno.stdout.isTerminal() && Deno.consoleSize().columns || undefined,
     },
     keys: Deno.stdin.isTerminal() ? readKeys : undefined,
@@ -22,10 +22,7 @@ if (import.meta.main) {
   });
 }
 
-/**
- * The keys that are typed at the terminal of standard input, one by one, until the signal is aborted. Meanwhile it
- * shows none of them, and passes control-C on as a key.
- */
+/** The typed keys, one by one, until the signal is aborted. The terminal does not show them, and passes control-C on. */
 async function* readKeys(signal: AbortSignal): AsyncGenerator<string> {
   Deno.stdin.setRaw(true);
   const reader = Deno.stdin.readable.getReader();

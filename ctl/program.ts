@@ -5,59 +5,51 @@ import { AppError } from "@gateway/shared/errors";
 import { describeVersion } from "@gateway/shared/service";
 import { normalizeArguments, once, rulesOf } from "./kit/arguments.ts";
 import { APPROVAL } from "./approvals/approval.ts";
-import { addRepair } from "./audit/repair.ts";
-import { addPublicKey } from "./audit/keys.ts";
-import { addShow, addTail } from "./audit/show.ts";
-import { addVerify } from "./audit/verify.ts";
-import { addBackup } from "./backup/backup.ts";
+import { REPAIR } from "./audit/repair.ts";
+import { PUBLIC_KEY } from "./audit/keys.ts";
+import { SHOW, TAIL } from "./audit/show.ts";
+import { VERIFY } from "./audit/verify.ts";
+import { BACKUP, RESTORE } from "./backup/backup.ts";
 import { CA } from "./hosts/ca.ts";
 import { CA_KEYS } from "./identities/ca_keys.ts";
 import { CALLERS } from "./identities/callers.ts";
 import { CLUSTER } from "./clusters/cluster.ts";
 import { addCompletion } from "./setup/completion.ts";
-import { addEnvelope } from "./setup/envelope.ts";
+import { ENVELOPE } from "./setup/envelope.ts";
 import { FREEZE, REVOCATIONS, REVOKE, SESSION, UNFREEZE } from "./incident/freeze.ts";
 import { HOST } from "./hosts/host.ts";
-import { addDoctor } from "./doctor/doctor.ts";
+import { DOCTOR } from "./doctor/doctor.ts";
 import { IDENTITY } from "./identities/identity.ts";
-import { addInit } from "./setup/init.ts";
-import { addMigrate } from "./setup/migrate.ts";
-import { addPermissions } from "./setup/permissions.ts";
+import { INIT } from "./setup/init.ts";
+import { MIGRATE } from "./setup/migrate.ts";
+import { PERMISSIONS } from "./setup/permissions.ts";
 import { VERSIONS } from "./policy/versions.ts";
 import { EXPLAIN } from "./policy/explain.ts";
 import { RECOMMEND } from "./policy/recommend.ts";
 import { GRANTS, RULES } from "./policy/grants.ts";
 import { RELOAD } from "./setup/reload.ts";
-import { addStatus } from "./doctor/status.ts";
-import { addVersion } from "./setup/version.ts";
+import { STATUS } from "./doctor/status.ts";
+import { VERSION_COMMAND } from "./setup/version.ts";
 import { addEntry, type CommandEntry } from "./kit/command.ts";
 import type { CommandContext, Environment, GlobalOption, Use } from "./kit/context.ts";
 import { CLIENT_ENV_NAMES } from "./kit/client_config.ts";
 import { clientConfigPlaces } from "./kit/find_client.ts";
 import { warningsOfEnds } from "./identities/certificate_facts.ts";
-import {
-  createLineWriter,
-  EXIT_CODES,
-  type ExitCode,
-  exitCodeOf,
-  HintedError,
-  writeError,
-  writeResult,
-} from "./kit/output.ts";
+import { EXIT_CODES, type ExitCode, exitCodeOf, HintedError, writeError, writeResult } from "./kit/output.ts";
 
 const LONGEST_HELP_LINE = 100;
 
 const COMMANDS: readonly CommandEntry[] = [
-  addInit,
-  addMigrate,
-  addPermissions,
+  INIT,
+  MIGRATE,
+  PERMISSIONS,
   HOST,
   CALLERS,
   CA_KEYS,
   CA,
   IDENTITY,
-  addDoctor,
-  addStatus,
+  DOCTOR,
+  STATUS,
   CLUSTER,
   {
     name: "policy",
@@ -69,17 +61,18 @@ const COMMANDS: readonly CommandEntry[] = [
   UNFREEZE,
   SESSION,
   REVOCATIONS,
-  addEnvelope,
+  ENVELOPE,
   REVOKE,
   {
     name: "audit",
     summary: "Read, check and mend audit logs.",
-    commands: [addTail, addShow, addVerify, addPublicKey, addRepair],
+    commands: [TAIL, SHOW, VERIFY, PUBLIC_KEY, REPAIR],
   },
-  addBackup,
+  BACKUP,
+  RESTORE,
   RELOAD,
   addCompletion,
-  addVersion,
+  VERSION_COMMAND,
 ];
 
 const EXAMPLES = `
@@ -109,10 +102,7 @@ Options may stand before or after the command, with one dash or two. Every comma
 and --json. Exit codes: 0 success, 1 failure, 2 usage error.
 `;
 
-/**
- * Runs `broker-ctl`. It does not end the process: the exit code is returned, text goes to the terminal of the
- * environment.
- */
+/** Runs `broker-ctl` and returns the exit code. */
 export async function runProgram(args: readonly string[], environment: Environment): Promise<ExitCode> {
   const { terminal } = environment;
   let exitCode: ExitCode = EXIT_CODES.ok;
@@ -126,10 +116,6 @@ export async function runProgram(args: readonly string[], environment: Environme
       if (result?.failed === true) exitCode = EXIT_CODES.failed;
       await warnOfEnds(command, uses, environment);
     },
-    stream: async (action) => {
-      environment.dropPrograms?.();
-      await action(createLineWriter(terminal, { json }));
-    },
   }, args.some((word) => /^--?verbose$/.test(word)));
   const normalized = normalizeArguments(args, rulesOf(program, args));
   json = normalized.includes("--json");
@@ -137,11 +123,11 @@ export async function runProgram(args: readonly string[], environment: Environme
     await program.parseAsync(normalized, { from: "user" });
     return exitCode;
   } catch (error) {
-    // Whoever read along has seen enough (`| head`).
+    // The reader of the output closed it (`| head`).
     if (error instanceof Deno.errors.BrokenPipe) return EXIT_CODES.failed;
     if (error instanceof CommanderError) {
       if (error.exitCode === 0) return EXIT_CODES.ok;
-      // Commander's own help for a missing command: already written.
+      // Commander has written its help for a missing command.
       if (error.code === "commander.help") return EXIT_CODES.failed;
     }
     const shown = error instanceof CommanderError ? usageError(error) : error;
@@ -150,11 +136,7 @@ export async function runProgram(args: readonly string[], environment: Environme
   }
 }
 
-/**
- * The whole command tree; what a command is asked to do goes to `context`.
- *
- * @param verbose `--version` says more
- */
+/** The whole command tree. */
 export function createProgram(context: CommandContext, verbose = false): Command {
   const helpWidth = Math.min(context.terminal.columns ?? LONGEST_HELP_LINE, LONGEST_HELP_LINE);
   const program = new Command("broker-ctl")
@@ -186,7 +168,6 @@ export function createProgram(context: CommandContext, verbose = false): Command
   return program;
 }
 
-/** On standard error, after what the command has to say. */
 async function warnOfEnds(
   command: Command,
   uses: readonly Use[],
@@ -214,7 +195,7 @@ async function warnOfEnds(
   }
 }
 
-/** Commander's complaint in our form, with the command whose help explains it. */
+/** An error of commander in our form. */
 function usageError(error: CommanderError): AppError {
   const text = error.message.replace(/^error: /, "").replace(/\n/g, " ");
   const message = text.charAt(0).toUpperCase() + text.slice(1).replace(/\.$/, "");

@@ -64,7 +64,7 @@ function completeCommands(command: Command, path: readonly string[] = []): reado
 
 const COMPLETE_COMMANDS = completeCommands(createProgram({
   ...{ workingFolder: "/nowhere", variables: {}, terminal: { out: () => {}, err: () => {} } },
-  ...{ run: () => Promise.resolve(), stream: () => Promise.resolve() },
+  run: () => Promise.resolve(),
 }));
 
 Deno.test.each(COMPLETE_COMMANDS.map((command) => ({ name: command.join(" "), command })))(

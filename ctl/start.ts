@@ -8,9 +8,13 @@ import { extname, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { BrokerFrontend } from "@gateway/broker/permissions";
 import { singleQuote, writeAllSync } from "@gateway/shared/text";
-import { derivePermissions, memberOf, type Service } from "./setup/service_permissions.ts";
+import {
+  derivePermissions,
+  parseStart,
+  type Service,
+  type StartRequest,
+} from "./setup/service_permissions.ts";
 import { exitCodeOf, hintMissingConfig, writeError } from "./kit/output.ts";
-import { parseStart, type StartRequest } from "./setup/start_arguments.ts";
 
 if (import.meta.main) {
   try {
@@ -22,7 +26,6 @@ if (import.meta.main) {
   }
 }
 
-/** The command that runs the service, as a shell reads it. */
 async function describeCommand(request: StartRequest, workingFolder: string): Promise<string> {
   const configPath = resolve(workingFolder, request.config);
   const frontend = request.frontend ?? "serve-http";
@@ -30,7 +33,7 @@ async function describeCommand(request: StartRequest, workingFolder: string): Pr
     derivePermissions({ service: request.service, configPath, workingFolder, frontend })
   );
   const main = fileURLToPath(
-    new URL(`../${memberOf(request.service)}/main${extname(import.meta.url)}`, import.meta.url),
+    new URL(`../${request.service.replaceAll("-", "_")}/main${extname(import.meta.url)}`, import.meta.url),
   );
   const words = [
     ...[Deno.execPath(), "run", ...flags, main, ...subcommand(request.service, frontend)],

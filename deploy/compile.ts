@@ -3,9 +3,11 @@
  *
  * @module
  */
+import { join } from "node:path";
+import { ifThere } from "@gateway/shared/files";
+import { parseStandardJson } from "@gateway/shared/json";
 import { writeAllSync } from "@gateway/shared/text";
-import { compileArguments, EXECUTABLES } from "./executables.ts";
-import { findNpmExcludes } from "./npm_excludes.ts";
+import { compileArguments, EXECUTABLES } from "./release/executables.ts";
 
 const NO_BASE_BINARY = `
 "deno compile" puts a program onto a base binary, denort, of the very version of Deno. It could not be
@@ -26,28 +28,25 @@ async function main(args: readonly string[]): Promise<number> {
   const names = args.filter((arg) => !arg.startsWith("-"));
   const unknown = args.filter((arg) => arg !== "--list" && EXECUTABLES.every(({ name }) => name !== arg));
   if (unknown.length > 0) {
-    return fail(`Cannot compile ${unknown.join(", ")}: expected --list, ${formatNames()}\n`, 2);
+    const known = EXECUTABLES.map(({ name }) => name).join(", ");
+    return fail(`Cannot compile ${unknown.join(", ")}: expected --list, ${known}\n`, 2);
   }
-  const chosen = EXECUTABLES.filter(({ name }) => names.length === 0 || names.includes(name));
-  for (const executable of chosen) {
-    print(
-      `${executable.name}: ${executable.purpose}; permissions.${executable.permissionSet} of ${executable.member}/deno.json\n`,
-    );
+  for (const executable of EXECUTABLES) {
+    const { name, purpose, permissionSet, member } = executable;
+    if (names.length > 0 && !names.includes(name)) continue;
     const denoArguments = compileArguments(executable, folders);
-    print(`  deno ${denoArguments.join(" ")}\n`);
+    const source = `permissions.${permissionSet} of ${member}/deno.json`;
+    writeAllSync(Deno.stdout, `${name}: ${purpose}; ${source}\n  deno ${denoArguments.join(" ")}\n`);
     if (args.includes("--list")) continue;
     if (await isDenoItself(Deno.env.get("DENORT_BIN"))) return fail(IS_DENO, 1);
-    if (!await compile(denoArguments)) return 1;
+    const command = new Deno.Command(Deno.execPath(), { args: denoArguments, stdout: "inherit" });
+    const { success, stderr } = await command.output();
+    writeAllSync(Deno.stderr, stderr);
+    if (success) continue;
+    const isWithoutBase = /base binary/i.test(new TextDecoder().decode(stderr));
+    return isWithoutBase ? fail(NO_BASE_BINARY, 1) : 1;
   }
   return 0;
-}
-
-async function compile(args: string[]): Promise<boolean> {
-  const { success, stderr } = await new Deno.Command(Deno.execPath(), { args, stdout: "inherit" }).output();
-  const text = new TextDecoder().decode(stderr);
-  writeAllSync(Deno.stderr, stderr);
-  if (!success && /base binary/i.test(text)) fail(NO_BASE_BINARY, 1);
-  return success;
 }
 
 async function isDenoItself(path: string | undefined): Promise<boolean> {
@@ -55,15 +54,27 @@ async function isDenoItself(path: string | undefined): Promise<boolean> {
   return await Deno.realPath(path) === await Deno.realPath(Deno.execPath());
 }
 
-function formatNames(): string {
-  return EXECUTABLES.map(({ name }) => name).join(", ");
-}
-
-function print(text: string): void {
-  writeAllSync(Deno.stdout, text);
-}
-
 function fail(text: string, exitCode: number): number {
   writeAllSync(Deno.stderr, text);
   return exitCode;
+}
+
+/**
+ * The directories in Deno's package cache to exclude, absolute. `bintrees` (prom-client > tdigest > bintrees) has a file
+ * of 2 MB with one expression among its tests: `deno compile` 2.9.6 reads it as a module and overflows its stack.
+ */
+export async function findNpmExcludes(): Promise<readonly string[]> {
+  const command = new Deno.Command(Deno.execPath(), { args: ["info", "--json"], stderr: "null" });
+  const { stdout } = await command.output();
+  const { npmCache } = parseStandardJson(new TextDecoder().decode(stdout)) as { readonly npmCache: string };
+  const found: string[] = [];
+  for (const registry of await folders(npmCache)) {
+    for (const version of await folders(join(registry, "bintrees"))) found.push(join(version, "test"));
+  }
+  return found;
+}
+
+async function folders(parent: string): Promise<readonly string[]> {
+  const entries = await ifThere(Array.fromAsync(Deno.readDir(parent))) ?? [];
+  return entries.filter(({ isDirectory }) => isDirectory).map(({ name }) => join(parent, name));
 }

@@ -11,14 +11,19 @@ const SANDBOXED =
   "gateway: this program may do what the broker may, and init makes keys and configs elsewhere\n" +
   "  hint: broker-ctl init does the same with an operator's permissions\n";
 
-/** The very `init` of `broker-ctl`; its libraries are loaded only here. */
+const out = (text: string) => writeAllSync(Deno.stdout, text);
+const err = (text: string) => writeAllSync(Deno.stderr, text);
+
+/** The `init` of `broker-ctl`; its libraries are loaded only here. */
 async function init(args: readonly string[]): Promise<number> {
   const { runProgram } = await import("../ctl/program.ts");
   const workingFolder = findWorkingFolder();
   const code = workingFolder === undefined
     ? 1
     : await runProgram(["init", ...args], { terminal: { out, err }, workingFolder, variables: {} });
-  if (code === 1 && !await mayInit()) err(SANDBOXED);
+  const needed = [{ name: "read" }, { name: "write" }, { name: "sys", kind: "uid" }] as const;
+  const mayInit = needed.every((each) => Deno.permissions.querySync(each).state === "granted");
+  if (code === 1 && !mayInit) err(SANDBOXED);
   return code;
 }
 
@@ -29,23 +34,6 @@ function findWorkingFolder(): string | undefined {
     if (error instanceof Deno.errors.NotCapable) return undefined;
     throw error;
   }
-}
-
-async function mayInit(): Promise<boolean> {
-  const asked = await Promise.all([
-    Deno.permissions.query({ name: "read" }),
-    Deno.permissions.query({ name: "write" }),
-    Deno.permissions.query({ name: "sys", kind: "uid" }),
-  ]);
-  return asked.every(({ state }) => state === "granted");
-}
-
-function out(text: string): void {
-  writeAllSync(Deno.stdout, text);
-}
-
-function err(text: string): void {
-  writeAllSync(Deno.stderr, text);
 }
 
 if (import.meta.main) Deno.exit(await runGateway(Deno.args, init));

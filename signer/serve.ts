@@ -16,7 +16,7 @@ import { openPostgresStore, type SharedState } from "./live/state/postgres.ts";
 import { openSqliteStore } from "./live/state/store.ts";
 import { type Authority, openAuthority } from "./sign/authority.ts";
 
-/** Half a second's reading; certificates that a freeze should find are at its end. */
+/** Reading takes half a second; certificates that a freeze should find are at the end of the log. */
 const MAX_READ_BACK_BYTES = 128 * 1024 * 1024;
 
 /**
@@ -79,7 +79,7 @@ export async function startSigner(environment: Environment) {
   });
 }
 
-/** What a running signer does again and again, each with the pause in seconds. */
+/** Tasks, each with the pause before it in seconds. */
 function periodicTasks(
   { live, krl, leases, policySource, state, logger }: Authority,
   configPath: string,

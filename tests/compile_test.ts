@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
 import { derivePermissions, type ServiceProcess } from "../ctl/setup/service_permissions.ts";
 import { formatV8Flags } from "@gateway/shared/permissions";
-import { compileArguments, EXECUTABLES } from "../deploy/executables.ts";
-import { findNpmExcludes } from "../deploy/npm_excludes.ts";
+import { compileArguments, EXECUTABLES } from "../deploy/release/executables.ts";
+import { findNpmExcludes } from "../deploy/compile.ts";
 
 /** What `deno compile` writes into an executable about its permissions; `null` means none, `[]` all of a kind. */
 type Embedded = Readonly<Record<string, readonly string[] | boolean | null>>;

@@ -2,7 +2,8 @@ import assert from "node:assert/strict";
 import { AppError } from "@gateway/shared/errors";
 import { FakeClock } from "@gateway/shared/testing";
 import { ApprovalWaits, MAX_WAITING, MAX_WAITING_OF_ONE } from "./approval_wait.ts";
-import type { SignerReply, SignerRequest } from "./authority.ts";
+import type { JsonClientRequest } from "@gateway/shared/http";
+import type { SignerReply } from "./authority.ts";
 
 const PENDING: SignerReply = { status: 202, body: { status: "pending" }, text: "" };
 const GIVEN: SignerReply = { status: 200, body: { certificate: "c" }, text: "" };
@@ -24,7 +25,7 @@ class ScriptedControlPlane {
     this.script = script;
   }
 
-  async request({ path, signal, timeoutMs }: SignerRequest): Promise<SignerReply> {
+  async request({ path, signal, timeoutMs }: JsonClientRequest): Promise<SignerReply> {
     const count = this.polls.length;
     this.polls.push({ at: this.clock.now(), path, timeoutMs });
     const waitSeconds = Number(new URL(path, "https://x").searchParams.get("wait"));

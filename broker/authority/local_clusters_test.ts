@@ -1,10 +1,12 @@
 import assert from "node:assert/strict";
 import { AuditGate } from "@gateway/shared/audit";
 import { AppError } from "@gateway/shared/errors";
+import { parsePemCaKey } from "@gateway/shared/ca/pem";
 import type { ApiAnswer, ClusterApi } from "@gateway/shared/kubernetes";
+import { encodeOpensshPrivateKey } from "@gateway/shared/ssh";
 import { FakeClock, FixedRandom, MemoryAuditLog, sampleCluster } from "@gateway/shared/testing";
 import type { TokenRequest } from "./authority.ts";
-import { compileLocalPolicy, LocalClusters } from "./local.ts";
+import { compileLocalPolicy, LocalAuthority } from "./local.ts";
 
 const SERIAL = 0xfefefefefefefefen;
 const { signal } = new AbortController();
@@ -34,7 +36,7 @@ const MADE = answered(201, { status: { token: "t", expirationTimestamp: "2026-01
 function createClusters(answer: ApiAnswer = MADE, keys: Parameters<typeof sampleCluster>[0] = {}) {
   const log = new MemoryAuditLog();
   const asked: Parameters<ClusterApi["request"]>[] = [];
-  const clusters = new LocalClusters({
+  const clusters = new LocalAuthority({
     policy: compileLocalPolicy({
       hosts: {},
       kubernetes: { clusters: { prod: sampleCluster(keys) } },
@@ -54,14 +56,18 @@ function createClusters(answer: ApiAnswer = MADE, keys: Parameters<typeof sample
     clock: new FakeClock(),
     random: new FixedRandom([0xfe]),
     events: new AuditGate({ log, failMode: "closed", onAppendFailure() {}, onBlocked() {} }),
-    caller: "local",
+    caKeys: {
+      fallback: parsePemCaKey(encodeOpensshPrivateKey(new Uint8Array(32), "ca")),
+      byGroup: new Map(),
+    },
   });
-  const token = (changes: Partial<TokenRequest> = {}) => clusters.token({ ...REQUEST, ...changes }, signal);
+  const token = (changes: Partial<TokenRequest> = {}) =>
+    clusters.token({ ...REQUEST, ...changes }, { signal });
   return { clusters, token, asked, log };
 }
 
-Deno.test("LocalClusters lists the clusters of the config, with their rules in words alone", () => {
-  assert.deepEqual(createClusters().clusters.list(), {
+Deno.test("LocalAuthority.clusters() lists the clusters of the config, with their rules only in words", async () => {
+  assert.deepEqual(await createClusters().clusters.clusters(), {
     prod: {
       api_server: "https://10.0.0.5:6443",
       ca_cert_pem: "PEM",
@@ -74,7 +80,7 @@ Deno.test("LocalClusters lists the clusters of the config, with their rules in w
   });
 });
 
-Deno.test("LocalClusters makes a token for what the rules allow, and records it before it is used", async () => {
+Deno.test("LocalAuthority.token() creates an allowed token, and records it before its use", async () => {
   const { token, asked, log } = createClusters();
   const answer = await token();
   assert.equal(answer.kind === "issued" && answer.token, "t");
@@ -89,7 +95,7 @@ Deno.test("LocalClusters makes a token for what the rules allow, and records it 
   assert.match(record?.command ?? "", /^target=k8s verb=get resource=pods ns=web name=web-1/);
 });
 
-Deno.test("LocalClusters gives no token that can't be recorded", async () => {
+Deno.test("LocalAuthority.token() releases no token without a record", async () => {
   const { token, log } = createClusters();
   log.failing = true;
   await assert.rejects(token(), (error) => error instanceof AppError && error.code === "audit_unavailable");
@@ -115,23 +121,26 @@ Deno.test.each<{ name: string; changes: Partial<TokenRequest>; status: number; d
     status: 400,
     detail: /invalid end_user/,
   },
-])("LocalClusters refuses $name and asks nobody", async ({ changes, status, detail }) => {
-  const { token, asked } = createClusters();
-  const answer = await token(changes);
-  assert.ok(answer.kind === "rejected", answer.kind);
-  assert.equal(answer.status, status);
-  assert.match(answer.detail, detail);
-  assert.deepEqual(asked, []);
-});
+])(
+  "LocalAuthority.token() rejects $name without a request to the cluster",
+  async ({ changes, status, detail }) => {
+    const { token, asked } = createClusters();
+    const answer = await token(changes);
+    assert.ok(answer.kind === "rejected", answer.kind);
+    assert.equal(answer.status, status);
+    assert.match(answer.detail, detail);
+    assert.deepEqual(asked, []);
+  },
+);
 
-Deno.test("LocalClusters has nobody who could approve, whatever the request says", async () => {
+Deno.test("LocalAuthority.token() has no approver, whatever the request says", async () => {
   const { token, asked } = createClusters();
   const apply = { command: "apply pods web/web-1", k8s_verb: "apply", approved: true } as const;
   assert.equal((await token(apply)).kind, "needs_approval");
   assert.deepEqual(asked, []);
 });
 
-Deno.test("LocalClusters decides a dry run, and makes nothing", async () => {
+Deno.test("LocalAuthority.token() decides a dry run, and creates no token", async () => {
   const { token, asked, log } = createClusters();
   const allowed = await token({ dry_run: true });
   assert.equal(allowed.kind === "decided" && allowed.decision.allowed, true);
@@ -140,7 +149,7 @@ Deno.test("LocalClusters decides a dry run, and makes nothing", async () => {
   assert.deepEqual([asked, log.entries], [[], []]);
 });
 
-Deno.test("LocalClusters tells what the API server refuses, and what it fails at", async () => {
+Deno.test("LocalAuthority.token() reports refusals and failures of the API server", async () => {
   const refused = await createClusters(answered(401, {})).token();
   assert.match(
     refused.kind === "rejected" ? refused.detail : "",

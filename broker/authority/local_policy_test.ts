@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { SAMPLE_HOST_KEY } from "@gateway/shared/testing";
-import type { BrokerHost } from "../config/host_config.ts";
-import type { LocalPolicyConfig } from "../config/config.ts";
+import type { BrokerHost, LocalPolicyConfig } from "../config/config.ts";
 import { compileLocalPolicy } from "./local.ts";
 
 const HOST: BrokerHost = { addr: "10.0.0.1:22", user: "deploy", host_key: SAMPLE_HOST_KEY };
@@ -24,7 +23,7 @@ Deno.test.each([
 ])("compileLocalPolicy() takes as source address $name", ({ own, expected }) => {
   const host = own === undefined ? HOST : { ...HOST, source_address: own };
   const { hosts } = compile({ web01: host }, { source_address: "10.9.0.0/16" });
-  assert.equal(hosts.get("web01")?.sourceAddress, expected);
+  assert.equal(hosts.get("web01")?.source_address, expected);
 });
 
 Deno.test("compileLocalPolicy() lets a host be a bastion that says so, or that another one's jump names", () => {
@@ -36,7 +35,7 @@ Deno.test("compileLocalPolicy() lets a host be a bastion that says so, or that a
     behind: { ...HOST, jump: "refusing" },
   });
   assert.deepEqual(
-    [...hosts.values()].map(({ name, allowAsBastion }) => [name, allowAsBastion]),
+    [...hosts.values()].map(({ name, allow_as_bastion }) => [name, allow_as_bastion ?? false]),
     [["web01", false], ["hop", true], ["open", true], ["refusing", true], ["behind", false]],
   );
 });
@@ -57,35 +56,9 @@ Deno.test.each<{ name: string; hosts: Record<string, BrokerHost>; problem: RegEx
     problem: /hosts\.web01\.user: /,
   },
   {
-    name: "a host with an invalid host key",
-    hosts: { web01: { addr: "10.0.0.1:22", user: "deploy", host_key: "ssh-rsa" } },
-    problem: /hosts\.web01\.host_key: /,
-  },
-  {
-    name: "a bastion that is not there",
-    hosts: { web01: { ...HOST, jump: "gone" } },
-    problem: /hosts\.web01\.jump: unknown host "gone"/,
-  },
-  {
-    name: "bastions in a circle",
-    hosts: { a: { ...HOST, jump: "b" }, b: { ...HOST, jump: "a" } },
-    problem: /hosts\.a\.jump: the chain never ends/,
-  },
-  {
     name: "a bastion with command rules, also when only a jump makes it one",
     hosts: { web01: { ...HOST, jump: "hop" }, hop: { ...HOST, command_policy: { mode: "allowlist" } } },
     problem: /hosts\.hop\.allow_as_bastion: a host with command rules cannot be a bastion/,
-  },
-  {
-    name: "an invalid pattern",
-    hosts: { web01: { ...HOST, command_policy: { mode: "denylist", deny: ["("] } } },
-    problem: /hosts\.web01\.command_policy\.deny/,
-  },
-  {
-    name: "a policy that is not there",
-    hosts: { web01: HOST },
-    keys: { group_command_policies: { _default: ["gone"] } },
-    problem: /group_command_policies/,
   },
   {
     name: "an invalid source address",

@@ -4,7 +4,7 @@ import type { CaKey, CaKeyRing } from "@gateway/shared/ca";
 import { parsePemCaKey } from "@gateway/shared/ca/pem";
 import { encodeOpensshPrivateKey, parseCertificate, verifyCertificateSignature } from "@gateway/shared/ssh";
 import { FakeClock, FixedRandom, MemoryAuditLog, SAMPLE_HOST_KEY } from "@gateway/shared/testing";
-import type { BrokerHost } from "../config/host_config.ts";
+import type { BrokerHost } from "../config/config.ts";
 import type { CertificateRequest } from "./authority.ts";
 import { checkCertificate } from "./remote.ts";
 import { compileLocalPolicy, LocalAuthority } from "./local.ts";
@@ -56,7 +56,7 @@ function createAuthority(caKeys: CaKeyRing<CaKey> = { fallback: caKey(1), byGrou
       source_address: "10.9.0.0/16",
     }),
     caKeys,
-    clusters: { list: () => ({}), token: () => Promise.reject(new Error("not asked")) },
+    ...{ cas: new Map(), api: { request: () => Promise.reject(new Error("not asked")), close() {} } },
     clock: new FakeClock(NOW_MS),
     random: new FixedRandom([0xfe]),
     events,

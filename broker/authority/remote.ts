@@ -1,5 +1,6 @@
-import { AppError, type ErrorCode } from "@gateway/shared/errors";
-import { isStrongEntityTag, readProblem } from "@gateway/shared/http";
+import { AppError } from "@gateway/shared/errors";
+import { isStrongEntityTag, type JsonClientRequest, readProblem } from "@gateway/shared/http";
+import { parseCertificate, parseEd25519PublicKey } from "@gateway/shared/ssh";
 import {
   type ClustersResponse,
   clustersResponse,
@@ -17,31 +18,23 @@ import type {
   SignAnswer,
   SignerClient,
   SignerReply,
-  SignerRequest,
   SignOptions,
   TokenAnswer,
   TokenRequest,
 } from "./authority.ts";
-import { parseCertificate, parseEd25519PublicKey } from "@gateway/shared/ssh";
 
-// The id becomes a part of a path and of a text that scripts read.
+// The ID becomes a part of a path and of a text that scripts read.
 const parkedResponse = z.object({ approval_id: z.string().regex(/^[\w-]{1,64}$/) });
 
+/** The token becomes a header. */
 const TOKEN = /^[\x21-\x7e]{1,65536}$/;
 
-/** What became of a request: a reply that says what was signed or decided, or why there is none. */
-type Submitted =
-  | { readonly kind: "replied"; readonly reply: SignerReply; readonly waited: boolean }
-  | Extract<SignAnswer, { readonly kind: "rejected" | "undecided" | "not_granted" }>;
-
-/** The signer, or a control plane in front of it, over mutual TLS. */
 export class RemoteAuthority implements Authority {
   readonly #client: SignerClient;
   readonly #waits: ApprovalWaits;
-  /** The last list of hosts and its tag: it is not sent again while it holds. */
+  /** The last list of hosts and its tag, so that the signer need not send an unchanged list. */
   #known: { readonly tag: string; readonly hosts: HostsResponse } | undefined;
-
-  /** The last list of clusters as it came: it is not looked through again while it is the same. */
+  /** The last list of clusters and its text, so that an unchanged list is not parsed again. */
   #knownClusters: { readonly text: string; readonly clusters: ClustersResponse } | undefined;
 
   constructor(client: SignerClient, waits: ApprovalWaits) {
@@ -54,20 +47,21 @@ export class RemoteAuthority implements Authority {
     const headers = known && { "if-none-match": known.tag };
     const reply = await this.#request({ method: "GET", path: "/v1/hosts", ...(headers && { headers }) });
     const tag = reply.headers?.["etag"];
-    // Nothing else can be unchanged than what was asked about.
+    // A 304 for another tag does not mean that our list is unchanged.
     if (reply.status === 304 && known !== undefined && tag === known.tag) return known.hosts;
-    const hosts = readHosts(reply);
+    const hosts = readList(reply, hostsResponse, "host list");
     this.#known = isStrongEntityTag(tag) ? { tag, hosts } : undefined;
     return hosts;
   }
 
   async rules(hosts: readonly string[], signal: AbortSignal): Promise<HostsResponse> {
-    return readHosts(await this.#request({ method: "GET", path: rulesPath(hosts), signal }));
+    const reply = await this.#request({ method: "GET", path: rulesPath(hosts), signal });
+    return readList(reply, hostsResponse, "host list");
   }
 
   async clusters(): Promise<ClustersResponse> {
     const reply = await this.#request({ method: "GET", path: "/v1/clusters?policy=true" });
-    // A signer that knows no clusters has none.
+    // An older signer without this path has no clusters.
     if (reply.status === 404) return {};
     const known = this.#knownClusters;
     if (reply.status === 200 && reply.text !== "" && reply.text === known?.text) return known.clusters;
@@ -76,246 +70,160 @@ export class RemoteAuthority implements Authority {
     return clusters;
   }
 
-  async sign(request: CertificateRequest, options: SignOptions): Promise<SignAnswer> {
-    const submitted = await this.#submit(request, options);
-    return submitted.kind === "replied" ? readAnswer(request, submitted.reply, submitted) : submitted;
+  sign(request: CertificateRequest, options: SignOptions): Promise<SignAnswer> {
+    return this.#submit<Extract<SignAnswer, { kind: "issued" }>>(request, options, {
+      what: "certificate",
+      read({ certificate, serial, decision, elevation_prefix: elevationPrefix = "" }, waited) {
+        if (certificate === undefined || serial === undefined) return undefined;
+        const { public_key: publicKey, host, role, purpose } = request;
+        const use = role === "bastion" ? "forwarding" : purpose === "session" ? "session" : "command";
+        const shim = checkCertificate(certificate, { publicKey, serial, host, use });
+        return {
+          ...{ kind: "issued", certificate, serial, decision, elevationPrefix, waited },
+          ...(shim !== undefined && { shim }),
+        };
+      },
+    });
   }
 
-  async token(request: TokenRequest, options: SignOptions): Promise<TokenAnswer> {
-    const submitted = await this.#submit(request, options);
-    return submitted.kind === "replied" ? readToken(request, submitted.reply, submitted) : submitted;
+  token(request: TokenRequest, options: SignOptions): Promise<TokenAnswer> {
+    return this.#submit<Extract<TokenAnswer, { kind: "issued" }>>(request, options, {
+      what: "token",
+      read({ k8s_token: token, serial, decision }, waited) {
+        if (token === undefined || serial === undefined) return undefined;
+        if (!TOKEN.test(token)) fail("returned a token that is not one");
+        return { kind: "issued", token, serial, decision, waited };
+      },
+    });
   }
 
-  async #submit(request: CertificateRequest | TokenRequest, options: SignOptions): Promise<Submitted> {
-    const { signal } = options;
-    const reply = await this.#request({ method: "POST", path: "/v1/sign", body: request, signal });
-    switch (reply.status) {
-      case 200:
-        return { kind: "replied", reply, waited: false };
-      case 202: {
-        const { approval_id: approvalId } = decode(parkedResponse, reply.body, "an approval id");
-        return await this.#collect(request, approvalId, options);
-      }
-      default:
-        return { kind: "rejected", status: reply.status, detail: readProblem(reply).detail };
-    }
-  }
-
-  async #collect(
-    { public_key: publicKey = "", end_user: endUser = "" }: CertificateRequest | TokenRequest,
-    approvalId: string,
+  /** @param issued reads the issued secret. `undefined`: the response has none */
+  async #submit<Issued>(
+    request: CertificateRequest | TokenRequest,
     options: SignOptions,
-  ): Promise<Submitted> {
-    const collected = await this.#waits.collect({ approvalId, publicKey, endUser }, options);
-    if (collected.kind === "undecided") return { kind: "undecided", approvalId, why: collected.why };
-    const { reply } = collected;
+    { what, read }: {
+      readonly what: string;
+      readonly read: (response: SignResponse, waited: boolean) => Issued | undefined;
+    },
+  ): Promise<Issued | Exclude<SignAnswer, { readonly kind: "issued" }>> {
+    const { signal } = options;
+    let reply = await this.#request({ method: "POST", path: "/v1/sign", body: request, signal });
+    const waited = reply.status === 202;
+    if (waited) {
+      const { approval_id: approvalId } = decode(parkedResponse, reply.body, "an approval id");
+      const { public_key: publicKey = "", end_user: endUser = "" } = request;
+      const collected = await this.#waits.collect({ approvalId, publicKey, endUser }, options);
+      if (collected.kind === "undecided") return { kind: "undecided", approvalId, why: collected.why };
+      reply = collected.reply;
+    }
     if (reply.status !== 200) {
-      return { kind: "not_granted", status: reply.status, detail: readProblem(reply).detail };
+      const { detail } = readProblem(reply);
+      return { kind: waited ? "not_granted" : "rejected", status: reply.status, detail };
     }
-    return { kind: "replied", reply, waited: true };
+    const response = decode(signResponse, reply.body, "a sign response");
+    const { decision, envelope } = response;
+    if (request.dry_run === true) {
+      if (decision === undefined) fail("returned no decision");
+      return { kind: "decided", decision, ...(waited && { waited }), ...readEnvelope(envelope) };
+    }
+    // A denial never carries a certificate, so ignore all other fields.
+    if (decision?.allowed === false) fail("returned a denial as an answer");
+    const issued = read(response, waited);
+    if (issued !== undefined) return issued;
+    // After a wait a human has already approved. Another request for approval would never end.
+    if (decision?.require_approval !== true || waited) fail(`returned no ${what}`);
+    return { kind: "needs_approval", rule: decision.matched_rule ?? "" };
   }
 
-  /** Sends a request; a reply of 500 and up is not an answer, whatever was asked. */
-  async #request(options: SignerRequest): Promise<SignerReply> {
-    const reply = await this.#send(options);
-    if (reply.status >= 500) {
-      throw new AppError(
-        readProblem(reply).code === "answer_lost" ? "answer_lost" : "upstream_failure",
-        `signing service unavailable (${reply.status}): ${readProblem(reply).detail}`,
-      );
-    }
-    return reply;
-  }
-
-  async #send(options: SignerRequest): Promise<SignerReply> {
+  /** Sends a request. A status of 500 and up is a failure, whatever was requested. */
+  async #request(options: JsonClientRequest): Promise<SignerReply> {
+    let reply: SignerReply;
     try {
-      return await this.#client.request(options);
+      reply = await this.#client.request(options);
     } catch (cause) {
       if (options.signal?.aborted) throw new AppError("canceled", "request canceled", { cause });
-      // A text that the client did not mean for others may name the signer's address.
+      // The text of another error may hold the signer's address.
       const why = cause instanceof AppError ? cause.message : "failed";
-      throw new AppError(
-        cause instanceof AppError && cause.code === "answer_lost" ? "answer_lost" : "upstream_failure",
-        `signing service unavailable: contacting signing service: ${why}`,
-        { cause },
-      );
+      const isLost = cause instanceof AppError && cause.code === "answer_lost";
+      throw unavailable(isLost, `: contacting signing service: ${why}`, cause);
     }
+    if (reply.status < 500) return reply;
+    const { code, detail } = readProblem(reply);
+    throw unavailable(code === "answer_lost", ` (${reply.status}): ${detail}`);
   }
 }
 
-function readHosts(reply: SignerReply): HostsResponse {
-  return readList(reply, hostsResponse, "host list");
+function unavailable(isLost: boolean, why: string, cause?: unknown): AppError {
+  const code = isLost ? "answer_lost" : "upstream_failure";
+  return new AppError(code, `signing service unavailable${why}`, { cause });
 }
 
 function readList<T>(reply: SignerReply, schema: z.ZodType<T>, what: string): T {
   if (reply.status === 200) return decode(schema, reply.body, `a ${what}`);
+  const { code, detail } = readProblem(reply);
+  // With 403 the broker itself is denied, and no service behind it has failed.
+  const denied = code === "frozen" ? "frozen" : "denied";
   throw new AppError(
-    listRefusal(reply),
-    `${what} refused (${reply.status}): ${readProblem(reply).detail}`,
+    reply.status === 403 ? denied : "upstream_failure",
+    `${what} refused (${reply.status}): ${detail}`,
   );
 }
 
-/** Whoever may not have a list is denied; nothing behind the broker is at fault. */
-function listRefusal(reply: SignerReply): ErrorCode {
-  if (reply.status !== 403) return "upstream_failure";
-  return readProblem(reply).code === "frozen" ? "frozen" : "denied";
-}
-
-function useOf({ role, purpose }: CertificateRequest): ExpectedCertificate["use"] {
-  if (role === "bastion") return "forwarding";
-  return purpose === "session" ? "session" : "command";
-}
-
-function readAnswer(
-  request: CertificateRequest,
-  reply: SignerReply,
-  { waited }: { readonly waited: boolean },
-): SignAnswer {
-  const response = readResponse(reply);
-  const { certificate, serial, decision, envelope, elevation_prefix: elevationPrefix = "" } = response;
-  if (request.dry_run === true) return readDecision(response, waited, readEnvelope(envelope));
-  checkAllowed(response);
-  if (certificate !== undefined && serial !== undefined) {
-    const { public_key: publicKey, host } = request;
-    const { shim } = checkCertificate(certificate, { publicKey, serial, host, use: useOf(request) });
-    return {
-      ...{ kind: "issued", certificate, serial, decision, elevationPrefix, waited },
-      ...(shim === undefined ? {} : { shim }),
-    };
-  }
-  return needsApproval(response, waited) ?? fail("returned no certificate");
-}
-
-function readToken(
-  request: TokenRequest,
-  reply: SignerReply,
-  { waited }: { readonly waited: boolean },
-): TokenAnswer {
-  const response = readResponse(reply);
-  const { k8s_token: token, serial, decision } = response;
-  if (request.dry_run === true) return readDecision(response, waited, {});
-  checkAllowed(response);
-  if (token !== undefined && serial !== undefined) {
-    // It stands in a header.
-    if (!TOKEN.test(token)) fail("returned a token that is not one");
-    return { kind: "issued", token, serial, decision, waited };
-  }
-  return needsApproval(response, waited) ?? fail("returned no token");
-}
-
-function readResponse(reply: SignerReply): SignResponse {
-  return decode(signResponse, reply.body, "a sign response");
-}
-
-function readDecision(
-  { decision }: SignResponse,
-  waited: boolean,
-  envelope: { readonly envelope?: string },
-): Extract<SignAnswer, { readonly kind: "decided" }> {
-  if (decision === undefined) fail("returned no decision");
-  return { kind: "decided", decision, ...(waited ? { waited } : {}), ...envelope };
-}
-
-/** Whatever stands beside it: a signer that says no has not issued anything. */
-function checkAllowed({ decision }: SignResponse): void {
-  if (decision?.allowed === false) fail("returned a denial as an answer");
-}
-
-/** Not after a wait: a human has approved already, and asking once more would never end. */
-function needsApproval(
-  { decision }: SignResponse,
-  waited: boolean,
-): Extract<SignAnswer, { readonly kind: "needs_approval" }> | undefined {
-  if (decision?.require_approval !== true || waited) return undefined;
-  return { kind: "needs_approval", rule: decision.matched_rule ?? "" };
-}
-
-function fail(what: string): never {
-  throw new AppError("upstream_failure", `signing service ${what}`);
-}
-
-/** An envelope that can't be read must not lead to the plain command. */
+/** An unreadable envelope must not lead to the plain command. */
 function readEnvelope(envelope: unknown): { readonly envelope?: string } {
   if (envelope === undefined || envelope === "") return {};
-  if (typeof envelope === "string") return { envelope };
-  throw new AppError("upstream_failure", "signing service returned an envelope that is not text");
+  return typeof envelope === "string" ? { envelope } : fail("returned an envelope that is not text");
 }
 
 function decode<T>(schema: z.ZodType<T>, body: unknown, what: string): T {
   const result = schema.safeParse(body);
-  if (result.success) return result.data;
-  throw new AppError("upstream_failure", `signing service returned something that is not ${what}`, {
-    cause: result.error,
-  });
+  return result.success ? result.data : fail(`returned something that is not ${what}`, result.error);
 }
 
-const FORWARDING = "permit-port-forwarding";
-
-/** What a certificate must agree with. */
-interface ExpectedCertificate {
-  /** The ephemeral key that was sent, an authorized_keys line. */
-  readonly publicKey: string;
-  /** The serial beside the certificate in the answer. */
-  readonly serial: bigint;
-  /** What it was asked for: one command, the commands of a session, or to pass through to another host. */
-  readonly use: "command" | "session" | "forwarding";
-  readonly host: string;
-}
-
-/** What a certificate says that its answer does not. */
-interface CheckedCertificate {
-  /** The shim that the commands of a session go through, as the host calls it; `undefined`: they go through none. */
-  readonly shim: string | undefined;
+function fail(what: string, cause?: unknown): never {
+  throw new AppError("upstream_failure", `signing service ${what}`, { cause });
 }
 
 /**
- * Checks that a certificate is the one that was asked for: made for our key, carrying the serial that the
- * audit records will name, and locked to a command, or as a bastion's to forwarding. The signer is trusted to
- * decide; this guards against one that mixes up its answers, and against a certificate that would open a shell.
- *
- * @throws {AppError} `upstream_failure` naming the first thing that differs
+ * Checks that a certificate is the requested one: for our key, with the serial of the audit records, and locked to a
+ * command, or to forwarding for a bastion. The signer is trusted to decide. The check guards against a signer that
+ * mixes up its answers, and against a certificate that would open a shell.
+ * @param expected `publicKey` is the ephemeral key that was sent, as an authorized_keys line
+ * @returns the shim that the commands of a session on a sealed host are locked to, as the host calls it
+ * @throws {AppError} `upstream_failure` with the first difference
  */
-export function checkCertificate(line: string, expected: ExpectedCertificate): CheckedCertificate {
-  const certificate = parse(line);
-  if (certificate.kind !== "user") throw refused("another kind");
-  if (!isEqual(certificate.publicKey, parseEd25519PublicKey(expected.publicKey))) {
-    throw refused("another public key");
+export function checkCertificate(
+  line: string,
+  { publicKey, serial, use, host }: {
+    readonly publicKey: string;
+    readonly serial: bigint;
+    readonly use: "command" | "session" | "forwarding";
+    readonly host: string;
+  },
+): string | undefined {
+  const refuse = (what: string) => fail(`returned a certificate with ${what}`);
+  const { kind, ...certificate } = readCertificate(line);
+  if (kind !== "user") refuse("another kind");
+  if (certificate.publicKey.toHex() !== parseEd25519PublicKey(publicKey).toHex()) {
+    refuse("another public key");
   }
-  if (certificate.serial !== expected.serial) throw refused("another serial");
+  if (certificate.serial !== serial) refuse("another serial");
   const forced = certificate.criticalOptions["force-command"] ?? "";
-  switch (expected.use) {
-    case "command":
-      if (forced === "") throw refused("no force-command");
-      return { shim: undefined };
-    case "session":
-      return { shim: forced === "" ? undefined : shimOf(forced, expected.host) };
-    case "forwarding":
-      if (certificate.extensions.join() !== FORWARDING) throw refused("other permissions than a bastion's");
-      return { shim: undefined };
-    default:
-      return expected.use satisfies never;
+  if (use === "command" && forced === "") refuse("no force-command");
+  if (use === "forwarding" && certificate.extensions.join() !== "permit-port-forwarding") {
+    refuse("other permissions than a bastion's");
   }
-}
-
-/** The session of a sealed host is locked to a shim that speaks for that host, and to nothing else. */
-function shimOf(forced: string, host: string): string {
+  if (use !== "session" || forced === "") return undefined;
+  // A session on a sealed host is locked to a shim of that host.
   const [shim = "", named, ...rest] = forced.split(" ");
-  if (shim === "" || named !== host || rest.length > 0) throw refused("a force-command for a session");
+  if (shim === "" || named !== host || rest.length > 0) refuse("a force-command for a session");
   return shim;
 }
 
-function parse(line: string): ReturnType<typeof parseCertificate> {
+function readCertificate(line: string) {
   try {
     return parseCertificate(line);
   } catch (cause) {
-    throw new AppError("upstream_failure", "signing service returned an unreadable certificate", { cause });
+    return fail("returned an unreadable certificate", cause);
   }
-}
-
-function refused(what: string): AppError {
-  return new AppError("upstream_failure", `signing service returned a certificate with ${what}`);
-}
-
-function isEqual(left: Uint8Array, right: Uint8Array): boolean {
-  return left.length === right.length && left.every((byte, at) => byte === right[at]);
 }

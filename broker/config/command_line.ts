@@ -2,7 +2,6 @@ import { AppError } from "@gateway/shared/errors";
 import { parseServiceArguments } from "@gateway/shared/service";
 import { BROKER_FRONTENDS, type BrokerFrontend } from "./permissions.ts";
 
-/** What the command line asks for. */
 export type CommandLine =
   | { readonly kind: "serve"; readonly frontend: BrokerFrontend; readonly config: string }
   | { readonly kind: "connect"; readonly socket: string }
@@ -30,7 +29,6 @@ Options:
 
 const DEFAULT_CONFIG = "config.json";
 
-/** Reads the command line. Options may stand before or after the command, with one dash or two. */
 export function parseCommandLine(args: readonly string[]): CommandLine {
   const [command = "", ...rest] = args;
   if (command === "help" || command === "-h" || command === "--help") return { kind: "help" };

@@ -8,17 +8,14 @@
  *
  * assert.equal(brokerConfig.safeParse({ listen: 8443 }).success, false);
  * ```
- *
  * @module
  */
 import { normalize } from "node:path";
 import * as z from "@zod/zod";
 import { type CaKeyConfig, caKeyConfig, planCaKeys } from "@gateway/shared/ca";
 import {
-  type CommandPolicy,
   commandPolicy,
   type HostPolicy,
-  type KubernetesConfig,
   kubernetesConfig,
   MAX_TTL_SECONDS,
   type PolicyConfig,
@@ -29,80 +26,70 @@ import { isNetwork, NETWORK_FORMS } from "@gateway/shared/permissions";
 import { type EndUserOidcConfig, endUserOidcConfig, isProviderUrl } from "@gateway/shared/oidc/model";
 import { findUrlProblems, SIGNER_CLIENT_SHAPE, type SignerClientConfig } from "@gateway/shared/config";
 import { HOST_IDENTITY_SUFFIX, isHostIdentity } from "@gateway/shared/wire";
-import { type BrokerHost, brokerHost } from "./host_config.ts";
 
-/** How the broker reaches the signer, or a control plane in front of it. */
-export interface BrokerSignerConfig extends SignerClientConfig {
-  /** How long a command waits for a human's approval, in seconds; 0: not at all. */
-  readonly approval_wait_seconds: number;
-}
+/** A host in the broker's own config. In remote mode only the address counts: it bounds the process's connections. */
+export type BrokerHost =
+  & Pick<HostPolicy, "addr">
+  & Partial<
+    Pick<
+      HostPolicy,
+      | ("user" | "host_key" | "jump" | "principal" | "source_address" | "groups" | "command_policy")
+      | ("allow_as_bastion" | "allow_sudo" | "allowed_sudo_users" | "allow_pty" | "allow_file_transfer")
+      | ("stop_on_disconnect" | "shared_principal")
+    >
+  >;
 
-/** A Unix socket on which one caller speaks MCP. */
 export interface BrokerSocket {
   readonly path: string;
-  /** The end user that the broker names to the signer and in its records. */
   readonly caller: string;
   readonly mode: "0600" | "0660";
 }
 
-/** The broker's config after defaults. Paths are as written; relative ones are relative to the working directory. */
-export interface BrokerConfig {
+/** The broker's config after defaults. Relative paths are relative to the working directory. */
+export interface BrokerConfig
+  extends
+    Pick<PolicyConfig, "kubernetes" | "command_policies" | "group_command_policies" | "max_ttl_seconds"> {
   readonly listen: string;
   readonly server_cert: string;
   readonly server_key: string;
   readonly client_ca: string;
   readonly denied_callers: string;
-  /** The CNs that may use `POST /v1/ssh_run`; absent: every CN, empty: none. */
   readonly run_callers?: readonly string[];
   readonly sockets: readonly BrokerSocket[];
-  /** Absent is local mode: the broker holds the CA key and the policy itself. */
-  readonly signer?: BrokerSignerConfig;
-  /** Local mode; empty where `ca_keys` has a `_default`. */
+  /** Absent in local mode, in which the broker holds the CA key and the policy itself. */
+  readonly signer?: SignerClientConfig & { readonly approval_wait_seconds: number };
   readonly ca_key: string;
   readonly ca_keys: Readonly<Record<string, CaKeyConfig>>;
   readonly source_address: string;
   readonly audit_log: string;
   readonly audit_key: string;
   readonly audit_fail_mode: "closed" | "open" | "";
-  readonly max_ttl_seconds: number;
-  /** The most that an MCP result holds of each output stream, in bytes. */
   readonly max_output_bytes: number;
-  /** The largest file that is written or read, in bytes. */
   readonly file_transfer_max_bytes: number;
   readonly hosts_refresh_seconds: number;
   readonly revocation_poll_seconds: number;
   readonly session_idle_seconds: number;
   readonly session_max_seconds: number;
-  /** Empty: sessions are not recorded. */
   readonly session_recording_dir: string;
   readonly session_recording_strict: boolean;
-  /** Whether the stdio frontend asks the human at the MCP client where the policy wants an approval. */
   readonly approval_via_elicitation: boolean;
-  /** How the MCP frontend over HTTP checks the tokens of end users; absent where it is not served. */
   readonly oauth?: EndUserOidcConfig;
-  /** The URL of that frontend, as clients know it; empty where it is not served. */
   readonly resource_url: string;
   readonly monitor_listen: string;
   readonly redact?: RedactConfig;
   readonly hosts: Readonly<Record<string, BrokerHost>>;
-  /** Remote mode: where hosts and clusters may be that the process is to reach; see `isNetwork`. */
   readonly networks: readonly string[];
   readonly api_servers: readonly string[];
-  /** Local mode: clusters by logical name. */
-  readonly kubernetes?: KubernetesConfig;
-  readonly command_policies: Readonly<Record<string, CommandPolicy>>;
-  readonly group_command_policies: Readonly<Record<string, readonly string[]>>;
 }
 
-/** One byte less than is kept of a command's output, so that a file above the limit is seen to be. */
+/** One byte less than the kept output of a command, so that a larger file is detected. */
 const MAX_FILE_TRANSFER_BYTES = 10_485_759;
 
-/** The most that `max_output_bytes` may be. */
 export const MAX_OUTPUT_BYTES = 10_485_760;
 
 const path = z.string().min(1);
 
-/** Where a socket is bound: in a private directory, from which it is moved to its path once it has its mode. */
+/** A socket is bound in a private directory. When it has its mode, it is moved to its path. */
 export function socketAside(path: string): { readonly directory: string; readonly socket: string } {
   return { directory: `${path}.new`, socket: `${path}.new/s` };
 }
@@ -127,36 +114,65 @@ const brokerSocket: z.ZodType<BrokerSocket> = z.strictObject({
   ),
 });
 
-/** Zero and negative numbers mean the default, as in the reference. */
+/** 0 and negative numbers mean the default, as in the reference. */
 const orDefault = (fallback: number) =>
   z.int().default(fallback).transform((value) => value > 0 ? value : fallback);
 
-/** An https URL that can stand in quotes (RFC 9728 section 1.2). */
+/** Whether a text is an https URL that needs no escapes in quotes (RFC 9728 section 1.2). */
 function isResourceUrl(text: string): boolean {
   return isProviderUrl(text) && text.startsWith("https://") && !/[?#\s"\\]/.test(text);
 }
 
-/** Whether a text is a URL that a permission can be made of. */
 function isServerUrl(text: string): boolean {
   const url = URL.parse(text);
   return url?.protocol === "https:" && url.hostname !== "";
 }
 
-/** Checks a {@linkcode BrokerConfig}; unknown keys are refused. */
+const text = z.string().default("");
+const anyText = z.string().exactOptional();
+const anyFlag = z.boolean().exactOptional();
+const names = z.array(z.string());
+
+const brokerHost: z.ZodType<BrokerHost> = z.strictObject({
+  addr: text.describe("host:port to connect to; if empty, the broker cannot connect"),
+  user: anyText.describe("the account on the host; local mode needs it"),
+  host_key: anyText.describe(
+    "the pinned host key, an authorized_keys line; if empty, the broker cannot connect",
+  ),
+  jump: anyText.describe("logical name of the bastion in front of the host"),
+  principal: anyText.describe("local mode: principal of the certificate, by convention host:<name>"),
+  source_address: anyText.describe(
+    "local mode: address or CIDR the certificate may be used from, instead of the global one",
+  ),
+  allow_as_bastion: anyFlag.describe(
+    "local mode: may be used as a hop to another host; implied where another host's jump names it",
+  ),
+  allow_sudo: anyFlag.describe("local mode: commands may be elevated with sudo -n"),
+  allowed_sudo_users: names.exactOptional().describe(
+    "local mode: accounts sudo may change to; root is implied by allow_sudo",
+  ),
+  allow_pty: anyFlag.describe("local mode: a pseudo-terminal may be requested"),
+  allow_file_transfer: anyFlag.describe("local mode: files may be read and written"),
+  stop_on_disconnect: anyFlag.describe(
+    "local mode: one-shot commands, and those of exec sessions, end with their connection; see hosts.<name>.stop_on_disconnect of signer.json",
+  ),
+  shared_principal: anyFlag.describe(
+    "local mode: the principal may be another host's too, which says the same: a certificate for one then opens the other",
+  ),
+  groups: names.exactOptional().describe("groups for access control, group policies and CA keys"),
+  command_policy: commandPolicy.exactOptional().describe("local mode: rules for this host alone"),
+});
+
 export const brokerConfig: z.ZodType<BrokerConfig> = z.strictObject({
   listen: z.string().min(1).default(":8443").describe("address of the HTTP frontends, host:port"),
-  server_cert: z.string().default("").describe(
-    "PEM file, the HTTP frontend's certificate; unused over stdio",
-  ),
-  server_key: z.string().default("").describe("PEM file, the HTTP frontend's private key; unused over stdio"),
-  client_ca: z.string().default("").describe(
-    "PEM file, the CA that signs agents' certificates; unused over stdio",
-  ),
-  denied_callers: z.string().default("").describe(
+  server_cert: text.describe("PEM file, the HTTP frontend's certificate; unused over stdio"),
+  server_key: text.describe("PEM file, the HTTP frontend's private key; unused over stdio"),
+  client_ca: text.describe("PEM file, the CA that signs agents' certificates; unused over stdio"),
+  denied_callers: text.describe(
     "file with the CNs, one a line, whose certificates are refused although client_ca signed them; looked at every " +
       "10 seconds; empty means none",
   ),
-  run_callers: z.array(z.string()).exactOptional().describe(
+  run_callers: names.exactOptional().describe(
     "the CNs of client certificates that may use POST /v1/ssh_run; absent: every CN; unused over MCP",
   ),
   sockets: z.array(brokerSocket).default([]).describe(
@@ -171,13 +187,13 @@ export const brokerConfig: z.ZodType<BrokerConfig> = z.strictObject({
   }).exactOptional().describe(
     "remote mode: the signer that issues certificates; without it, local mode: the broker has the CA key itself",
   ),
-  ca_key: z.string().default("").describe(
+  ca_key: text.describe(
     "local mode: file with the private key of the SSH CA, for labs; ca_keys._default replaces it",
   ),
   ca_keys: z.record(z.string(), caKeyConfig).default({}).describe(
     "local mode: keys of the SSH CA by host group, the first of a host's groups counts; _default is for the others",
   ),
-  source_address: z.string().default("").describe(
+  source_address: text.describe(
     "local mode: address or CIDR that certificates may be used from, where the host says no other",
   ),
   audit_log: path.describe(
@@ -210,7 +226,7 @@ export const brokerConfig: z.ZodType<BrokerConfig> = z.strictObject({
   session_max_seconds: orDefault(1800).describe(
     "after how many seconds a session is closed, as soon as no command runs in it",
   ),
-  session_recording_dir: z.string().default("").describe(
+  session_recording_dir: text.describe(
     "folder of the recordings of shell and pty sessions, one asciicast v2 file each; it must exist; empty means none",
   ),
   session_recording_strict: z.boolean().default(false).describe(
@@ -223,11 +239,11 @@ export const brokerConfig: z.ZodType<BrokerConfig> = z.strictObject({
   oauth: endUserOidcConfig.exactOptional().describe(
     "MCP over HTTP only: the OpenID provider whose tokens end users show with every request",
   ),
-  resource_url: z.string().default("").refine(
+  resource_url: text.refine(
     (text) => text === "" || isResourceUrl(text),
     "must be an https URL without query and fragment",
   ).describe("MCP over HTTP only: the frontend's URL as its clients know it"),
-  monitor_listen: z.string().default("").describe("address of the monitor listener; empty means none"),
+  monitor_listen: text.describe("address of the monitor listener; empty means none"),
   redact: redactConfig.exactOptional().describe(
     "masking of secrets in audit texts; absent means the built-in rules",
   ),
@@ -246,16 +262,15 @@ export const brokerConfig: z.ZodType<BrokerConfig> = z.strictObject({
   command_policies: z.record(z.string(), commandPolicy).default({}).describe(
     "local mode: command policies by name",
   ),
-  group_command_policies: z.record(z.string(), z.array(z.string())).default({}).describe(
+  group_command_policies: z.record(z.string(), names).default({}).describe(
     "local mode: host group to names of command policies; _default applies to every host",
   ),
 }).superRefine((config, context) => {
-  for (
-    const [key, values] of Object.entries({
-      path: config.sockets.map(({ path }) => normalize(path)),
-      caller: config.sockets.map(({ caller }) => foldIdentity(caller)),
-    })
-  ) {
+  const sockets = {
+    path: config.sockets.map(({ path }) => normalize(path)),
+    caller: config.sockets.map(({ caller }) => foldIdentity(caller)),
+  };
+  for (const [key, values] of Object.entries(sockets)) {
     if (new Set(values).size === values.length) continue;
     context.addIssue({ code: "custom", path: ["sockets"], message: `two sockets have the same ${key}` });
   }
@@ -264,88 +279,60 @@ export const brokerConfig: z.ZodType<BrokerConfig> = z.strictObject({
   }
 });
 
-/** What only the mode of a config makes wrong: each with its key, empty for the config as a whole. */
+/** The problems that depend on the mode. Each has its key, which is empty for the config as a whole. */
 function findModeProblems(config: BrokerConfig): readonly (readonly [string, string])[] {
-  if (config.signer !== undefined) {
-    return findUrlProblems(config.signer).map((
-      [key, message],
-    ) => [key === "" ? "signer" : `signer.${key}`, message]);
+  const { signer, networks, api_servers, max_ttl_seconds: seconds } = config;
+  if (signer !== undefined) {
+    return findUrlProblems(signer)
+      .map(([key, message]) => [key === "" ? "signer" : `signer.${key}`, message]);
   }
   const problems: [string, string][] = [];
   if (planCaKeys(config) === undefined) {
     problems.push(["", "names neither signer (remote mode) nor ca_key or ca_keys._default (local mode)"]);
   }
-  const elsewhere = {
-    networks: "the process may connect to hosts alone",
-    api_servers: "name the clusters in kubernetes",
-  };
-  for (const key of ["networks", "api_servers"] as const) {
-    if (config[key].length === 0) continue;
-    problems.push([key, `has no effect in local mode (no signer): ${elsewhere[key]}`]);
+  const unused = "has no effect in local mode (no signer)";
+  if (networks.length > 0) {
+    problems.push(["networks", `${unused}: the process may connect to hosts alone`]);
+  }
+  if (api_servers.length > 0) {
+    problems.push(["api_servers", `${unused}: name the clusters in kubernetes`]);
   }
   for (const [name, { token_binding }] of Object.entries(config.kubernetes?.clusters ?? {})) {
     if (token_binding === undefined) continue;
-    const problem = `cluster ${
-      quoteText(name)
-    } has token_binding, which needs a signer: here nothing is frozen`;
-    problems.push(["kubernetes", problem]);
+    const problem = "has token_binding, which needs a signer: here nothing is frozen";
+    problems.push(["kubernetes", `cluster ${quoteText(name)} ${problem}`]);
   }
-  if (config.max_ttl_seconds > MAX_TTL_SECONDS) {
-    const seconds = config.max_ttl_seconds;
-    problems.push([
-      "max_ttl_seconds",
-      `${seconds} exceeds the ${MAX_TTL_SECONDS}s (15m) certificate cap (local mode)`,
-    ]);
+  if (seconds > MAX_TTL_SECONDS) {
+    const problem = `${seconds} exceeds the ${MAX_TTL_SECONDS}s (15m) certificate cap (local mode)`;
+    problems.push(["max_ttl_seconds", problem]);
   }
   return problems;
 }
 
-/** Keys of the specification that this version does not act on yet, and refuses rather than ignore. */
-export const UNSUPPORTED_BROKER_KEYS: readonly string[] = [
-  "hosts.*.sealed_exec",
-];
+/** Keys of the specification that this version does not implement, and rejects instead of ignoring. */
+export const UNSUPPORTED_BROKER_KEYS: readonly string[] = ["hosts.*.sealed_exec"];
 
-/** The part of the config that is the policy in local mode. */
-export type LocalPolicyConfig = Pick<
-  BrokerConfig,
-  | "hosts"
-  | "kubernetes"
-  | "command_policies"
-  | "group_command_policies"
-  | "max_ttl_seconds"
-  | "source_address"
->;
+export type LocalPolicyConfig =
+  & Omit<PolicyConfig, "hosts" | "callers">
+  & Pick<BrokerConfig, "hosts" | "source_address">;
 
-/** The policy of a broker in local mode, as the signer has it. There is one caller, so there is no callers table. */
-export function localPolicy(config: LocalPolicyConfig): PolicyConfig {
-  const { command_policies, group_command_policies, max_ttl_seconds, source_address, kubernetes } = config;
-  const bastions = new Set(Object.values(config.hosts).map(({ jump = "" }) => jump));
-  const hosts = Object.fromEntries(
-    Object.entries(config.hosts).map(([name, host]) => [
-      name,
-      toHostPolicy(host, { sourceAddress: source_address, isJump: bastions.has(name) }),
-    ]),
-  );
-  return {
-    hosts,
-    callers: {},
-    command_policies,
-    group_command_policies,
-    max_ttl_seconds,
-    ...(kubernetes !== undefined && { kubernetes }),
-  };
-}
-
-function toHostPolicy(
-  host: BrokerHost,
-  { sourceAddress, isJump }: { readonly sourceAddress: string; readonly isJump: boolean },
-): HostPolicy {
-  const { user = "", host_key = "", source_address = "", allow_as_bastion = false } = host;
-  return {
+/** The policy of a broker in local mode in the signer's form. There is one caller, so there is no callers table. */
+export function localPolicy(
+  { hosts, source_address: everywhere, ...policy }: LocalPolicyConfig,
+): PolicyConfig {
+  const { command_policies, group_command_policies, max_ttl_seconds, kubernetes } = policy;
+  const bastions = new Set(Object.values(hosts).map(({ jump = "" }) => jump));
+  const toHostPolicy = (name: string, host: BrokerHost): HostPolicy => ({
     ...host,
-    user,
-    host_key,
-    source_address: source_address === "" ? sourceAddress : source_address,
-    allow_as_bastion: allow_as_bastion || isJump,
+    user: host.user ?? "",
+    host_key: host.host_key ?? "",
+    source_address: host.source_address || everywhere,
+    allow_as_bastion: host.allow_as_bastion || bastions.has(name),
+  });
+  return {
+    hosts: Object.fromEntries(Object.entries(hosts).map(([name, host]) => [name, toHostPolicy(name, host)])),
+    callers: {},
+    ...{ command_policies, group_command_policies, max_ttl_seconds },
+    ...(kubernetes !== undefined && { kubernetes }),
   };
 }

@@ -18,7 +18,6 @@
  *   "127.0.0.1:9443",
  * ]);
  * ```
- *
  * @module
  */
 import { dirname, resolve } from "node:path";
@@ -39,10 +38,8 @@ import {
 } from "@gateway/shared/permissions";
 import { type BrokerConfig, socketAside } from "./config.ts";
 
-/** How agents reach a broker: HTTP with mTLS, MCP over standard input and output, or MCP over HTTP with tokens. */
 export const BROKER_FRONTENDS = ["serve-http", "serve-mcp", "serve-mcp-http"] as const;
 
-/** One of {@linkcode BROKER_FRONTENDS}. */
 export type BrokerFrontend = (typeof BROKER_FRONTENDS)[number];
 
 interface BrokerLocation extends ServiceLocation {
@@ -50,32 +47,34 @@ interface BrokerLocation extends ServiceLocation {
 }
 
 /**
- * The files the config names, read-only; the audit log's folder; the recordings' folder, to write; the signer;
- * the listeners; the hosts. Over stdio there is no listener, and the frontend's certificate is out of reach. With
- * tokens there is the OpenID provider beside them; where its keys are at another host than its name, the load
- * error names that host.
+ * The permissions for the files in the config (read-only), the directories of the audit log and of the recordings, the
+ * signer, the listeners and the hosts. Over stdio there is no listener and no frontend certificate. With tokens there is
+ * also the OpenID provider. If its keys are on another host than its issuer, the load error names that host.
  *
- * In local mode the CA keys take the signer's place, and the hosts are those of the config: no other address.
+ * In local mode the CA keys replace the signer, and only the hosts of the config are reachable.
  *
- * In remote mode the addresses of hosts and clusters come from the signer while the broker runs, and `hosts` is ignored.
- * If `networks` or `api_servers` names any address, the process can connect to no others. A running process can connect
+ * In remote mode the addresses of hosts and clusters come from the signer at runtime, and `hosts` is ignored. If
+ * `networks` or `api_servers` names any address, the process can connect to no others. A running process can connect
  * to a host that is added within `networks`. If both are empty, the process may connect to **any** address. A compromised
  * broker is then bounded by the network around it, and by the hosts, which accept no connection without a certificate.
- *
- * @throws {AppError} `invalid_config` when the config names what no exact permission can be given for
+ * @throws {AppError} `invalid_config` if the config names something without an exact permission
  */
 export function brokerPermissions(config: BrokerConfig, location: BrokerLocation): PermissionSet {
-  const { frontend } = location;
-  const listens = frontend !== "serve-mcp";
   const { signer } = config;
-  const sockets = listens ? config.sockets : [];
+  const { frontend, workingFolder } = location;
+  const listens = frontend !== "serve-mcp";
+  const sockets = listens ? config.sockets.map(({ path }) => resolve(workingFolder, path)) : [];
+  const clusters = clustersOf(config).flatMap(([, { ca_cert, token_file }], index) => [
+    [`ca_cert of cluster ${index}`, ca_cert],
+    [`token_file of cluster ${index}`, token_file],
+  ]);
   return mergeSets(
     filePermissions({
-      workingFolder: location.workingFolder,
+      workingFolder,
       auditLog: config.audit_log,
       files: {
         "the config": location.configPath,
-        ...(signer === undefined ? { ...caKeyFiles(config), ...clusterFiles(config) } : {
+        ...(signer === undefined ? { ...caKeyFiles(config), ...Object.fromEntries(clusters) } : {
           "signer.client_cert": signer.client_cert,
           "signer.client_key": signer.client_key,
           "signer.ca": signer.ca,
@@ -87,42 +86,39 @@ export function brokerPermissions(config: BrokerConfig, location: BrokerLocation
       },
       outputFolders: {
         session_recording_dir: config.session_recording_dir,
-        ...Object.fromEntries(sockets.map(({ path }, index) => [`sockets[${index}].path`, dirname(path)])),
+        ...Object.fromEntries(sockets.map((path, index) => [`sockets[${index}].path`, dirname(path)])),
       },
     }),
-    signer === undefined ? caKeyPermissions(config, location.workingFolder) : {
-      net: signerUrls(signer).flatMap(urlPermissions),
-    },
+    signer === undefined
+      ? caKeyPermissions(config, workingFolder)
+      : { net: signerUrls(signer).flatMap(urlPermissions) },
     {
+      // The directory of a socket is read for its mode: it should hold nothing else.
+      read: sockets.map((path) => dirname(path)),
       net: [
         ...listenPermissions(config.monitor_listen),
         ...(listens ? listenPermissions(config.listen) : []),
-        ...(frontend === "serve-mcp-http" && config.oauth !== undefined
-          ? urlPermissions(config.oauth.issuer)
-          : []),
+        ...(frontend === "serve-mcp-http" && config.oauth ? urlPermissions(config.oauth.issuer) : []),
+        ...sockets.flatMap((path) => [`unix:${path}`, `unix:${socketAside(path).socket}`]),
       ],
     },
-    socketPermissions(sockets, location.workingFolder),
     hosts(config),
     { ignoreEnv: "all" },
   );
 }
 
-/** The directory of a socket is also read, for its mode: it should hold nothing else. */
-function socketPermissions(sockets: BrokerConfig["sockets"], workingFolder: string): PermissionSet {
-  const paths = sockets.map(({ path }) => resolve(workingFolder, path));
-  return {
-    read: paths.map((path) => dirname(path)),
-    net: paths.flatMap((path) => [`unix:${path}`, `unix:${socketAside(path).socket}`]),
-  };
-}
-
-/** What other users of the machine must not write, and mostly not read either. */
+/** The files that other users of the machine must not write, and in most cases not read. */
 export function brokerUsedFiles(
   config: BrokerConfig,
   { configPath, frontend }: Pick<BrokerLocation, "configPath" | "frontend">,
 ): readonly UsedFile[] {
   const { signer } = config;
+  const clusters = clustersOf(config).flatMap(([name, { token_file, ca_cert }]) =>
+    [
+      { key: `kubernetes.clusters.${name}.token_file`, path: token_file, use: "secret" },
+      { key: `kubernetes.clusters.${name}.ca_cert`, path: ca_cert, use: "relied_on" },
+    ] as const
+  );
   return [
     { key: "the config", path: configPath, use: "config" },
     ...(frontend === "serve-mcp" ? [] : [
@@ -130,7 +126,7 @@ export function brokerUsedFiles(
       { key: "client_ca", path: config.client_ca, use: "relied_on" },
       { key: "denied_callers", path: config.denied_callers, use: "relied_on" },
     ] as const),
-    ...(signer === undefined ? [...caKeyHolders(config), ...clusterHolders(config)] : [
+    ...(signer === undefined ? [...caKeyHolders(config), ...clusters] : [
       { key: "signer.client_key", path: signer.client_key, use: "secret" },
       { key: "signer.ca", path: signer.ca, use: "relied_on" },
     ] as const),
@@ -139,46 +135,29 @@ export function brokerUsedFiles(
   ];
 }
 
-function clusterHolders({ kubernetes }: BrokerConfig): readonly UsedFile[] {
-  return Object.entries(kubernetes?.clusters ?? {}).flatMap(([name, { token_file, ca_cert }]) =>
-    [
-      { key: `kubernetes.clusters.${name}.token_file`, path: token_file, use: "secret" },
-      { key: `kubernetes.clusters.${name}.ca_cert`, path: ca_cert, use: "relied_on" },
-    ] as const
-  );
+function clustersOf({ kubernetes }: BrokerConfig) {
+  return Object.entries(kubernetes?.clusters ?? {});
 }
 
-/** The files of clusters: in remote mode those are the signer's. */
-function clusterFiles({ kubernetes }: BrokerConfig): Readonly<Record<string, string>> {
-  return Object.fromEntries(
-    Object.values(kubernetes?.clusters ?? {}).flatMap(({ ca_cert, token_file }, index) => [
-      [`ca_cert of cluster ${index}`, ca_cert],
-      [`token_file of cluster ${index}`, token_file],
-    ]),
-  );
-}
-
-/** In local mode a host behind a bastion is only reached through it. */
-function hosts({ hosts, networks, api_servers: servers, kubernetes, signer }: BrokerConfig): PermissionSet {
-  if (signer === undefined) {
-    const reached = Object.values(hosts).filter(({ addr, jump = "" }) => addr !== "" && jump === "");
-    // What is no URL, the policy refuses by its key.
-    const urls = Object.values(kubernetes?.clusters ?? {}).map(({ api_server }) => api_server);
+function hosts(config: BrokerConfig): PermissionSet {
+  if (config.signer === undefined) {
+    // A host behind a bastion is reached only through the bastion.
+    const reached = Object.values(config.hosts).filter(({ addr, jump = "" }) => addr !== "" && jump === "");
+    // The policy reports a malformed URL with its key.
+    const urls = clustersOf(config).map(([, { api_server }]) => api_server).filter((url) =>
+      URL.canParse(url)
+    );
     return {
-      net: [
-        ...reached.flatMap(({ addr }) => addressPermissions(addr)),
-        ...urls.filter((url) => URL.canParse(url)).flatMap(urlPermissions),
-      ],
+      net: [...reached.flatMap(({ addr }) => addressPermissions(addr)), ...urls.flatMap(urlPermissions)],
     };
   }
-  const named = [...networks, ...servers.flatMap(urlPermissions)];
+  const named = [...config.networks, ...config.api_servers.flatMap(urlPermissions)];
   return { net: named.length === 0 ? "any" : named };
 }
 
 /**
- * How a broker is run: one that speaks MCP holds the libraries for it, waits most of the time, and is kept small. Each
- * command leaves 14 KB of garbage that only a full collection finds: left to itself V8 lets that of a busy broker
- * pile up to 60 MB, with this to 15 MB.
+ * The V8 options of a broker. An MCP broker is idle most of the time and is kept small. Each command leaves 14 KB of
+ * garbage that only a full collection finds: by default a busy broker piles up to 60 MB, with this option up to 15 MB.
  */
 export function brokerRunOptions(frontend: BrokerFrontend): RunOptions {
   return { semiSpaceMegabytes: frontend === "serve-http" ? 2 : 1, heapGrowingPercent: 50 };

@@ -11,11 +11,9 @@ import {
 import * as z from "@zod/zod";
 import type { AskHuman, HumanAnswer } from "../request/execute.ts";
 
-/** The time limit for the human's answer. */
 export const HUMAN_MS = 600_000;
 /** The calls of one client that wait for its human at a time. */
 export const MAX_PAUSED = 16;
-/** The name of the input in a stateless question. */
 const INPUT = "approval";
 
 const APPROVED = z.object({ action: z.literal("accept"), content: z.object({ approve: z.literal(true) }) });
@@ -51,7 +49,6 @@ export function readElicitation(result: unknown): HumanAnswer {
   return { kind: "declined", why: `declined: ${action === "accept" ? "approve is not true" : action}` };
 }
 
-/** Reads the answer among the inputs of a repeated call. */
 export function readInput(responses: Readonly<Record<string, unknown>> | undefined): HumanAnswer {
   return readElicitation(responses && Object.hasOwn(responses, INPUT) ? responses[INPUT] : undefined);
 }
@@ -76,7 +73,6 @@ export function askByRequest({ send, signal }: ServerContext["mcpReq"], clock: C
 }
 
 interface CallRequest {
-  /** The tool and its arguments. A repeated call must have the same identity. */
   readonly identity: string;
   readonly signal: AbortSignal;
 }
@@ -127,11 +123,6 @@ export class PausedCalls {
     return await result;
   }
 
-  /**
-   * Continues the call that this state names.
-   *
-   * @throws {ProtocolError} when no such call waits
-   */
   async resume(state: unknown, request: CallRequest, given: HumanAnswer): Promise<CallToolResult> {
     const paused = typeof state === "string" ? this.#paused.get(state) : undefined;
     if (typeof state !== "string" || paused === undefined) {
@@ -162,7 +153,6 @@ export class PausedCalls {
   }
 }
 
-/** A request that is under way cancels its call. */
 function linkAbort(signal: AbortSignal, controller: AbortController): Disposable {
   const abort = () => controller.abort(signal.reason);
   if (signal.aborted) abort();

@@ -10,7 +10,6 @@ import type { Events } from "../request/records.ts";
 import { failureClassOf } from "../ssh/failures.ts";
 import { guardInput } from "../tools/tool.ts";
 
-/** The largest request body, in bytes. */
 const MAX_BODY_BYTES = 65536;
 
 const NOT_LISTED = "caller is not in run_callers of the broker's config";
@@ -37,7 +36,6 @@ export const BROKER_ROUTES = routesFor<HttpFrontendPorts, { readonly peer: Peer 
   "/v1/ssh_run": { POST: (ports, { request, peer }) => handleRun(ports, request, peer) },
 });
 
-/** The frontend for agents that speak plain HTTP with a client certificate. */
 export function createHttpFrontend(ports: HttpFrontendPorts): PeerHandler {
   const answer = createRouter(BROKER_ROUTES, ports, { noRoute: "not found" });
   return (request, peer) => {
@@ -61,7 +59,6 @@ async function handleRun(
     throw new AppError("forbidden", NOT_LISTED);
   }
   const result = await execute(asked, request.signal).catch((error) => {
-    // The listener answers faults, and logs them under a request ID.
     throw hideUpstream(error);
   });
   if (result.kind !== "executed") throw new TypeError("A dry run was not asked for");

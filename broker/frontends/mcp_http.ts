@@ -7,15 +7,13 @@ import {
   validateHostHeader,
   validateOriginHeader,
 } from "@modelcontextprotocol/server";
-import type { Clock, Random } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
 import { readJsonBody, requireJsonType } from "@gateway/shared/http";
 import { refuseMethod } from "@gateway/shared/http/routes";
 import { writableBigint } from "@gateway/shared/json";
 import type { EndUserVerifier } from "@gateway/shared/oidc";
 import * as z from "@zod/zod";
-import type { Toolset } from "../tools/toolset.ts";
-import { announceTools, createMcpServer, type McpServerOptions } from "./mcp_server.ts";
+import { announceTools, createMcpServer, type McpOptions, type McpServerOptions } from "./mcp_server.ts";
 import { type McpSession, McpSessions } from "./mcp_sessions.ts";
 import {
   AuthenticatedEndUser,
@@ -28,10 +26,9 @@ import {
 } from "./oauth.ts";
 import { isEventId, textLength, USER_BOUNDS, UserBudget } from "./user_budget.ts";
 
-/** The largest request body, in bytes: a file transfer's content fits. */
+/** The largest request body: a file transfer's content fits. */
 export const MAX_BODY_BYTES = 1 << 20;
 
-/** The limits of this frontend, for the model. */
 const HTTP_LIMITS =
   `Over HTTP a user has at most ${USER_BOUNDS.calls} calls at once, and a request ${MAX_BODY_BYTES} bytes.`;
 
@@ -39,40 +36,15 @@ const SESSION_HEADER = "mcp-session-id";
 /** The first protocol revision without batches. */
 const WITHOUT_BATCHES = "2025-06-18";
 
-interface McpHttpOptions {
-  readonly tools: Toolset;
-  readonly instructions: string;
+interface McpHttpOptions extends McpOptions {
   readonly resource: ProtectedResource;
   readonly verifier: Pick<EndUserVerifier, "verify">;
-  readonly clock: Clock;
-  readonly random: Random;
-  /** Called on each failure of a call. The text of a fault is not for the model. */
-  readonly onError: (error: unknown) => void;
-  /** Called on each rejected message. */
-  readonly onProtocolError: (error: Error) => void;
   /** Called with the reason when a token is rejected. The reason contains nothing of the token. */
   readonly onRefusal: (reason: string) => void;
 }
 
-/** The MCP frontend over HTTP. */
-export interface McpHttp {
-  /**
-   * Answers one request. The listener answers its errors.
-   *
-   * @param trust called with the name of the end user after the token is verified
-   */
-  fetch(request: Request, trust?: (name: string) => void): Promise<Response>;
-  /** Rejects further requests, and ends the streams without an answer, so that a listener can close. */
-  drain(): void;
-  /** Ends all sessions and cancels all calls. */
-  close(): Promise<void>;
-}
-
-/**
- * Serves MCP to clients that send a token of an OpenID provider with every request: in sessions (protocol revisions up
- * to 2025-11-25), or stateless (2026-07-28).
- */
-export function createMcpHttp(options: McpHttpOptions): McpHttp {
+/** Serves MCP to clients with a token in every request: in sessions (up to 2025-11-25), or stateless (2026-07-28). */
+export function createMcpHttp(options: McpHttpOptions) {
   const { resource, tools, onProtocolError } = options;
   const hostnames = [new URL(resource.resourceUrl).hostname, ...localhostAllowedHostnames()];
   const publicPaths = metadataPaths(resource.resourceUrl);
@@ -157,7 +129,8 @@ export function createMcpHttp(options: McpHttpOptions): McpHttp {
   const methods = new Map([["GET", get], ["POST", post], ["DELETE", leave]]);
 
   return {
-    async fetch(request, trust) {
+    /** Answers one request, and calls `trust` with the name of the end user after the token is verified. */
+    async fetch(request: Request, trust?: (name: string) => void): Promise<Response> {
       if (draining) throw new AppError("canceled", "the broker is stopping");
       const { headers } = request;
       // A page can make its own name point here (DNS rebinding).
@@ -186,11 +159,12 @@ export function createMcpHttp(options: McpHttpOptions): McpHttp {
       failed.move();
       return exchange.endWith(response);
     },
-    drain() {
+    /** Rejects further requests, and ends the streams without an answer, so that a listener can close. */
+    drain(): void {
       draining = true;
       sessions.endStandingStreams();
     },
-    async close() {
+    async close(): Promise<void> {
       draining = true;
       endAnnouncing();
       await Promise.all([sessions.close(), stateless.close()]);
@@ -211,17 +185,13 @@ export function accepts(header: string | null, types: readonly string[]): boolea
   );
 }
 
-/**
- * Makes each `bigint` writable as its digits: the MCP library encodes its HTTP answers with `JSON.stringify`, which
- * rejects `bigint`.
- */
+/** Makes each `bigint` writable as its digits: the MCP library encodes its HTTP answers with `JSON.stringify`. */
 function exactNumbers(value: unknown): unknown {
   if (typeof value === "bigint") return writableBigint(value);
   if (Array.isArray(value)) return value.map(exactNumbers);
   return typeof value !== "object" || value === null ? value : exactMembers(value);
 }
 
-/** {@linkcode exactNumbers} for an object's members. */
 export function exactMembers(object: object): Readonly<Record<string, unknown>> {
   return Object.fromEntries(Object.entries(object).map(([key, member]) => [key, exactNumbers(member)]));
 }

@@ -1,4 +1,4 @@
-import { type Clock, every } from "@gateway/shared/clock";
+import { type Clock, every, type Random } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
 import { stringifyJson } from "@gateway/shared/json";
 import { currentRequestId, inRequest, VERSION } from "@gateway/shared/service";
@@ -18,10 +18,17 @@ import type { Toolset } from "../tools/toolset.ts";
 import { askByRequest, canElicit, type PausedCalls, readInput } from "./elicitation.ts";
 import type { StartedCall } from "./open_requests.ts";
 
-export interface McpServerOptions {
+export interface McpOptions {
   readonly tools: Toolset;
-  /** Tells the model about all tools. */
   readonly instructions: string;
+  readonly clock: Clock;
+  readonly random: Random;
+  /** Called on each failure of a call. The text of a fault is not for the model. */
+  readonly onError: (error: unknown) => void;
+  readonly onProtocolError: (error: Error) => void;
+}
+
+export interface McpServerOptions extends Pick<McpOptions, "tools" | "instructions" | "clock" | "onError"> {
   /** Runs a tool for the caller that the frontend knows; over HTTP from the request. */
   readonly run: (
     tool: Tool,
@@ -31,23 +38,15 @@ export interface McpServerOptions {
   ) => Promise<ToolResult>;
   /** The protocol generation of the client: with sessions, or stateless. */
   readonly era: "legacy" | "modern";
-  readonly clock: Clock;
   /** The calls that wait for the human at the client; absent if nobody may be asked. */
   readonly pausedCalls?: PausedCalls | undefined;
-  /** Called on every call that begins. */
   readonly onCall: (call: StartedCall) => void;
-  /** Called on each failure of a call. The text of a fault is not for the model. */
-  readonly onError: (error: unknown) => void;
 }
 
-/** The part of a wrong name that an error repeats, in characters. */
 const MAX_SHOWN_NAME = 200;
-/** The longest error that a model receives, in characters. */
 const MAX_ERROR_LENGTH = 16_384;
-/** The interval of progress messages. */
 const PROGRESS_SECONDS = 5;
 
-/** Clients request these lists without a look at the capabilities. */
 const EMPTY_LISTS = new Map<string, object>([
   ["prompts/list", { prompts: [] }],
   ["resources/list", { resources: [] }],
@@ -159,7 +158,6 @@ async function answerCall(
       canElicit(capabilities) ? { signal, askHuman: askByRequest(mcpReq, clock) } : { signal },
     );
   }
-  // The order of the arguments does not matter.
   const sorted = Object.entries(args ?? {}).toSorted(([left], [right]) => left < right ? -1 : 1);
   const request = { identity: stringifyJson([tool.name, sorted]), signal };
   const state = mcpReq.requestState();
@@ -178,7 +176,6 @@ function reportProgress(
   let progress = 0;
   const onProgress = (message: string) => {
     progress += 1;
-    // A client that has gone ends the call by other means.
     notify({ method: "notifications/progress", params: { progressToken, progress, message } }).catch(
       () => {},
     );

@@ -1,23 +1,18 @@
 import { type McpServer, WebStandardStreamableHTTPServerTransport } from "@modelcontextprotocol/server";
-import { type Clock, every, type Random } from "@gateway/shared/clock";
+import { type Clock, every } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
+import type { McpOptions, McpServerOptions } from "./mcp_server.ts";
 import type { AuthenticatedEndUser } from "./oauth.ts";
-import { OpenRequests, type StartedCall } from "./open_requests.ts";
+import { OpenRequests } from "./open_requests.ts";
 import { KeptEvents } from "./user_budget.ts";
 
-/** The pause of a client that lost its connection, before it comes again. */
 const RETRY_MS = 1000;
 const VERSION_HEADER = "mcp-protocol-version";
 const SWEEP_SECONDS = 60;
 const SESSION_LIMITS = { perUser: 32, total: 1024, idleMs: 30 * 60_000 };
 
-interface McpSessionsOptions {
-  readonly clock: Clock;
-  readonly random: Random;
-  /** Creates the server of a session, which reports every call that begins. */
-  readonly createServer: (onCall: (call: StartedCall) => void) => McpServer;
-  /** Called on each rejected message. */
-  readonly onProtocolError: (error: Error) => void;
+interface McpSessionsOptions extends Pick<McpOptions, "clock" | "random" | "onProtocolError"> {
+  readonly createServer: (onCall: McpServerOptions["onCall"]) => McpServer;
   readonly limits?: typeof SESSION_LIMITS;
 }
 
@@ -64,16 +59,11 @@ export class McpSession {
     return this.#busy > 0;
   }
 
-  /** The time without activity. */
   get idleMs(): number {
     return this.isBusy ? 0 : Math.max(0, this.#clock.now() - this.#lastUsedMs);
   }
 
-  /**
-   * Answers a request of the session's user, whose token and groups may be new.
-   *
-   * @throws {AppError} `invalid_request` for an ID that is in use
-   */
+  /** Answers a request of the session's user, whose token and groups may be new. */
   async handle(request: Request, authInfo: AuthenticatedEndUser, body?: unknown): Promise<Response> {
     authInfo.exchange.add(this.#begin());
     await this.#ready;
@@ -86,11 +76,8 @@ export class McpSession {
     const version = this.#server.server.getNegotiatedProtocolVersion();
     // A client that names no version speaks the negotiated one.
     if (version !== undefined && !headers.has(VERSION_HEADER)) headers.set(VERSION_HEADER, version);
-    const { url, method } = request;
-    const response = await this.#transport.handleRequest(new Request(url, { method, headers }), {
-      authInfo,
-      ...parsed,
-    });
+    const reduced = new Request(request.url, { method: request.method, headers });
+    const response = await this.#transport.handleRequest(reduced, { authInfo, ...parsed });
     if (response.ok) rejected.move();
     return response;
   }
@@ -100,7 +87,6 @@ export class McpSession {
     this.#transport.closeStandaloneSSEStream();
   }
 
-  /** Ends the session and cancels its calls. */
   async close(): Promise<void> {
     this.#events.close();
     await this.#server.close();
@@ -141,12 +127,7 @@ export class McpSessions {
     return this.#sessions.size;
   }
 
-  /**
-   * Opens a session. At the limit of the user it replaces the one that is unused for longest, because most clients
-   * leave without a DELETE.
-   *
-   * @throws {AppError} `rate_limited` when no session can be replaced
-   */
+  /** At the limit of the user it replaces the longest unused session, because most clients leave without a DELETE. */
   open(user: string): McpSession {
     this.#stop.signal.throwIfAborted();
     const { perUser, total } = this.#limits;
@@ -163,7 +144,6 @@ export class McpSessions {
     return session;
   }
 
-  /** @throws {AppError} `not_found`, or `forbidden` for another user's session */
   find(id: string, user: string): McpSession {
     const session = this.#sessions.get(id);
     if (session === undefined) throw new AppError("not_found", "session not found");
@@ -176,12 +156,10 @@ export class McpSessions {
     await session.close();
   }
 
-  /** Ends the streams that would never end otherwise. The sessions stay open. */
   endStandingStreams(): void {
     for (const session of this.#sessions.values()) session.endStandingStream();
   }
 
-  /** Ends all sessions and accepts no new session. */
   async close(): Promise<void> {
     this.#stop.abort(new AppError("canceled", "the broker is stopping"));
     await Promise.all([...this.#sessions.values()].map((session) => this.end(session)));

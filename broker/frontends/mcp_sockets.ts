@@ -8,9 +8,8 @@ import { type BrokerSocket, socketAside } from "../config/config.ts";
 import type { ToolsetPorts } from "../tools/toolset.ts";
 import type { McpStdioOptions, serveMcpStdio } from "./mcp_stdio.ts";
 
-/** Connections of one socket at a time. */
 const MAX_CONNECTIONS = 16;
-/** The longest message, in bytes: a file transfer's content fits, as over HTTP. */
+/** As over HTTP: a file transfer's content fits. */
 const MAX_MESSAGE_BYTES = 1 << 20;
 /** Requests of one socket without an answer that is read. More than calls, so that the broker reads a cancellation. */
 const MAX_OPEN_REQUESTS = 40;
@@ -23,11 +22,7 @@ type Client = Pick<McpStdioOptions, "input" | "output" | "caller" | "onProtocolE
   readonly turn: (length: number) => Promise<void>;
 };
 
-/**
- * Serves MCP on all of these sockets. It loads the libraries for MCP only if there are sockets.
- *
- * @throws {AppError} `invalid_config` when a socket cannot be created safely
- */
+/** Serves MCP on all of these sockets. It loads the libraries for MCP only if there are sockets. */
 export async function openMcpSockets(
   sockets: readonly BrokerSocket[],
   broker: ToolsetPorts,
@@ -35,11 +30,10 @@ export async function openMcpSockets(
 ): Promise<AsyncDisposable> {
   await using opened = new AsyncDisposableStack();
   if (sockets.length > 0) {
-    const [{ serveMcpStdio }, { UserBudget }, { createToolset }, { describeTools }] = await Promise.all([
+    const [{ serveMcpStdio }, { UserBudget }, { createToolset, describeTools }] = await Promise.all([
       import("./mcp_stdio.ts"),
       import("./user_budget.ts"),
       import("../tools/toolset.ts"),
-      import("../tools/instructions.ts"),
     ]);
     const tools = createToolset(broker);
     const budget = new UserBudget();

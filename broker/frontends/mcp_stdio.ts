@@ -6,17 +6,15 @@ import {
   parseJSONRPCMessage,
   type Transport,
 } from "@modelcontextprotocol/server";
-import type { Clock, Random } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
 import { parseJson, stringifyJson } from "@gateway/shared/json";
 import { PausedCalls } from "./elicitation.ts";
-import { announceTools, createMcpServer, type McpServerOptions } from "./mcp_server.ts";
+import { announceTools, createMcpServer, type McpOptions } from "./mcp_server.ts";
 import { OpenRequests } from "./open_requests.ts";
 import type { UserBudget } from "./user_budget.ts";
 
 /** The caller over stdio, whose process the user has started. Policies, freezes and audit queries use this name. */
 const STDIO_CALLER = "mcp-stdio";
-/** The longest line, in bytes. */
 const MAX_LINE_BYTES = 10 * 1024 * 1024;
 
 export interface StdioStreams {
@@ -24,7 +22,13 @@ export interface StdioStreams {
   readonly output: WritableStream<Uint8Array>;
 }
 
-/** Bounds for a client that shares its broker with other clients. */
+export interface McpStdioOptions extends McpOptions, StdioStreams {
+  readonly caller?: string;
+  /** Bounds for a client that shares its broker with other clients. */
+  readonly bounds?: SharedBounds;
+  readonly askInChat: boolean;
+}
+
 interface SharedBounds {
   readonly maxLineBytes: number;
   /** Awaited before a message of this length, in characters, is parsed. */
@@ -32,23 +36,7 @@ interface SharedBounds {
   readonly budget: UserBudget;
 }
 
-export interface McpStdioOptions
-  extends Pick<McpServerOptions, "tools" | "instructions" | "onError">, StdioStreams {
-  readonly caller?: string;
-  /** Absent for a client that has the broker for itself. */
-  readonly bounds?: SharedBounds;
-  readonly clock: Clock;
-  readonly random: Random;
-  /** Whether the human at the client may be asked for approvals. */
-  readonly askInChat: boolean;
-  /** Called on each line that is not a message, and on each failed write. */
-  readonly onProtocolError: (error: Error) => void;
-}
-
-/**
- * Serves one client, in the protocol generation that it begins with: with sessions (`initialize`) or stateless
- * (2026-07-28).
- */
+/** Serves one client in its protocol generation: with sessions (`initialize`) or stateless (2026-07-28). */
 export function serveMcpStdio(options: McpStdioOptions) {
   const { tools, instructions, onError, clock, bounds, caller = STDIO_CALLER } = options;
   const transport = new StdioTransport(options, bounds);
@@ -66,13 +54,11 @@ export function serveMcpStdio(options: McpStdioOptions) {
     return server;
   }, { transport, onerror: options.onProtocolError });
   return {
-    /** Resolves when the client has closed its end. */
     ended: transport.ended,
     /** The number of requests without an answer that the client has read. */
     get openRequests() {
       return transport.requests.size;
     },
-    /** Ends the connection and cancels its calls. */
     async close(): Promise<void> {
       await handle.close();
       await pausedCalls?.close();
@@ -176,10 +162,7 @@ export class StdioTransport implements Transport {
   }
 }
 
-/**
- * Splits a stream of bytes into lines. It copies the bytes, because a chunk keeps its whole buffer: a client that sends
- * single bytes would hold 64 KiB for each byte.
- */
+/** Splits bytes into lines. It copies them: a chunk keeps its buffer, and single bytes would hold 64 KiB each. */
 class LineBuffer {
   readonly #maxBytes: number;
   #kept = new Uint8Array(0);

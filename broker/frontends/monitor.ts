@@ -12,19 +12,17 @@ export async function startBrokerMonitor(
     readonly metrics: Metrics;
     readonly logger: ServiceLogger;
     readonly keepsRecords: () => boolean;
-    /** Absent in local mode. */
     readonly upstream: UpstreamClient | undefined;
     readonly clock: Clock;
-    /** Determines which certificates the process has read. */
     readonly frontend: BrokerFrontend;
   },
 ) {
   const { monitor_listen: listen, signer } = config;
   let isReady = false;
-  let close = () => Promise.resolve();
+  let server: { close(): Promise<void> } | undefined;
   try {
     if (listen !== "") {
-      const server = await startServiceMonitor({
+      server = await startServiceMonitor({
         service: "broker",
         listen,
         isReady: () => isReady && keepsRecords(),
@@ -44,16 +42,14 @@ export async function startBrokerMonitor(
         }),
         clock,
       });
-      close = () => server.close();
     }
   } catch (error) {
     logger.error("Cannot start monitor listener", { listen, error });
   }
   return {
-    /** Sets the answer of `/readyz`. */
     setReady(ready: boolean): void {
       isReady = ready;
     },
-    close: (): Promise<void> => close(),
+    close: async (): Promise<void> => await server?.close(),
   };
 }

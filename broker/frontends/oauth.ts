@@ -11,15 +11,11 @@ const PROBLEMS = {
   insufficient_scope: "forbidden",
 } as const satisfies Record<string, ErrorCode>;
 
-/** Why a request is rejected. */
 export type BearerRefusal =
   | { readonly code: "no_token" }
   | { readonly code: keyof typeof PROBLEMS; readonly reason: string };
 
-/**
- * Reads the token of a request: exactly one `Authorization` header with two fields, the first `Bearer` in any case
- * (RFC 9110 section 11.1). A token elsewhere does not count.
- */
+/** Reads the token: exactly one `Authorization` header with two fields, `Bearer` in any case (RFC 9110 section 11.1). */
 export function readBearer({ headers, url }: Pick<Request, "headers" | "url">): string | BearerRefusal {
   // Two headers arrive as one, joined by a comma and a space, and so have more than two fields.
   const [scheme, token, ...rest] = (headers.get("authorization") ?? "").trim().split(/[ \t]+/);
@@ -52,7 +48,6 @@ export function challengeResponse(
 
 /** The end user of one request. The MCP library passes this object to the tool call. */
 export class AuthenticatedEndUser implements AuthInfo {
-  /** A secret, for the signer only. */
   readonly token: string;
   readonly clientId = "";
   readonly scopes: string[] = [];
@@ -82,10 +77,7 @@ export function metadataUrl(resourceUrl: string): string {
   return origin + WELL_KNOWN + (pathname === "/" ? "" : pathname);
 }
 
-/**
- * The paths of the metadata: the advertised path, the path at the root for clients that know only a host, and the path
- * behind the resource's path for clients of the reference.
- */
+/** The advertised path, the root for clients that know only a host, and the reference's path behind the resource's. */
 export function metadataPaths(resourceUrl: string): ReadonlySet<string> {
   const { pathname } = new URL(resourceUrl);
   const path = pathname.replace(/\/$/, "");

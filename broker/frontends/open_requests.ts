@@ -6,16 +6,13 @@ import * as z from "@zod/zod";
 /** A JSON-RPC ID. A number and a string of the same digits are two IDs. */
 export type RequestId = string | number;
 
-/** A call that a request has started. */
 export interface StartedCall {
   readonly id: RequestId;
   /** Aborted when the client cancels the call, which then gets no answer. */
   readonly signal: AbortSignal;
-  /** Settles when the call has ended. */
   readonly ended: Promise<unknown>;
 }
 
-/** The part of an ID that an error repeats, in characters. */
 const MAX_SHOWN_ID = 80;
 
 const ID = z.union([z.string(), z.number()]);
@@ -25,7 +22,6 @@ const CANCELLATION = z.object({
   params: z.object({ requestId: ID }),
 });
 
-/** The requests of one body, or one line. */
 interface Exchange {
   readonly ids: ReadonlySet<RequestId>;
   readonly unanswered: Set<RequestId>;
@@ -40,17 +36,11 @@ interface Exchange {
 export class OpenRequests {
   readonly #open = new Map<RequestId, Exchange>();
 
-  /** The number of requests without a sent answer. */
   get size(): number {
     return this.#open.size;
   }
 
-  /**
-   * Registers the requests and cancellations among these messages before they are given to the library.
-   *
-   * @returns forgets the requests, if the library does not accept them
-   * @throws {AppError} `invalid_request` for an ID that is in use
-   */
+  /** Registers the requests before the library gets them. Dispose of the result if the library does not accept them. */
   begin(messages: readonly unknown[]): Disposable {
     const requests = messages.flatMap((message) => REQUEST.safeParse(message).data ?? []);
     const ids = new Set<RequestId>();
@@ -70,7 +60,6 @@ export class OpenRequests {
     return { [Symbol.dispose]: () => this.#forget(exchange) };
   }
 
-  /** Registers that a message has been sent. */
   sent(message: object): void {
     if ("method" in message || !("id" in message)) return;
     const { data: id } = ID.safeParse(message.id);

@@ -17,7 +17,6 @@ export const USER_BOUNDS = {
   kept: 24 << 20,
 } as const;
 
-/** The bound of the messages that are kept for all users. */
 const TOTAL_KEPT = 64 << 20;
 
 /** A shorter answer never waits: a client that has gone to sleep must not stop the user's other clients. */
@@ -27,11 +26,9 @@ const TOO_LONG =
   "the call has ended, but the answers to this batch are too long together: what it did is in the audit log; " +
   "send calls one by one";
 
-/** Counts what each user has in progress, and makes long answers wait. */
 export class UserBudget {
   readonly #gates = new Map<string, Gate>();
 
-  /** @throws {AppError} `rate_limited` at the bound of the user */
   take(user: string, what: "calls" | "requests" | "resumed streams"): Disposable {
     const place = this.#gate(user, what).tryEnter();
     if (place !== undefined) return place;
@@ -68,7 +65,6 @@ export class UserBudget {
 /** The places that one HTTP request holds until its client has read the response, or has gone. */
 export class Exchange implements Disposable {
   readonly #places = new DisposableStack();
-  /** Long answers that wait or have room. */
   longAnswers = 0;
 
   add(place: Disposable): void {
@@ -107,13 +103,9 @@ export class Exchange implements Disposable {
   }
 }
 
-/** The cost of a member or an element, without its characters. */
 const MEMBER_LENGTH = 16;
 
-/**
- * Estimates the characters of a JSON value. Its JSON text is longer where characters have to be escaped, at most six
- * times. Encoding the value would need more memory than the value.
- */
+/** Estimates the characters of a JSON value, at least a sixth of its JSON text. Encoding it would need more memory. */
 export function textLength(value: unknown): number {
   if (typeof value === "string") return value.length + MEMBER_LENGTH;
   if (typeof value !== "object" || value === null) return MEMBER_LENGTH;
@@ -135,17 +127,13 @@ interface KeptSession {
   readonly events: Set<KeptEvent>;
 }
 
-/** Events in the order of their arrival. */
 class Shelf {
   length = 0;
   readonly events = new Set<KeptEvent>();
-  /** Answers that a note can replace. */
   readonly long = new Set<KeptEvent>();
 }
 
-/** The cost of an event, without its message. */
 const EVENT_LENGTH = 200;
-/** A note does not replace a shorter answer. */
 const NOTE_LENGTH = 600;
 const EVENT_ID = /^(?<streamId>.+)_(?<number>\d{1,15})$/;
 

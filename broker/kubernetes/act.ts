@@ -31,7 +31,6 @@ export interface ActPorts {
 
 /**
  * Acts on a cluster with the token that was issued for the action.
- *
  * @throws {AppError} `upstream_failure`, `canceled`, or `invalid_request` if no API server accepts the request
  */
 export async function act(
@@ -92,9 +91,7 @@ async function withForce(
 
 export interface ListWish
   extends Pick<ActionOptions, "labelSelector" | "fieldSelector" | "limit" | "asTable"> {
-  /** The longest output, in bytes. */
   readonly maxBytes: number;
-  /** The items are Secrets, whose values must not be shown. */
   readonly isMasked: boolean;
 }
 
@@ -113,7 +110,6 @@ interface Page extends PageText {
   readonly warnings: readonly string[];
 }
 
-/** The most items to request at a time. */
 const PAGE_ITEMS = 100;
 /** The Table of the API server, as kubectl requests it. A server without Tables answers with the list. */
 const TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
@@ -122,7 +118,6 @@ const PLAIN_COLUMNS: ReadonlySet<unknown> = new Set(["Name", "Type", "Data", "Ag
 
 /**
  * Lists objects page by page, as one list. A warning reports omitted items.
- *
  * @throws {AppError} `upstream_failure`, or `canceled`
  */
 export async function list(asking: Asking, action: ClusterAction, wish: ListWish): Promise<ActionResult> {
@@ -245,7 +240,6 @@ function readTable(
   };
 }
 
-/** A value with its line ends and tabs written out. */
 function showCell(value: unknown): string {
   if (value === undefined || value === null) return "<none>";
   return visibleText(typeof value === "string" ? value : stringifyJson(value));

@@ -10,7 +10,6 @@ export const ACTION_MS = 30_000;
 export const DEFAULT_TAIL_LINES = 200;
 /** The largest answer of the API server in general, and of its logs, in bytes. */
 export const MAX_ANSWER_BYTES = { object: 4 << 20, logs: 512 << 10 } as const;
-/** The longest error or warning of an API server in a result, in characters. */
 const MAX_DETAIL = 1000;
 const MAX_WARNINGS = 20;
 
@@ -18,7 +17,6 @@ const MAX_WARNINGS = 20;
 export interface ActionOptions {
   readonly labelSelector?: string | undefined;
   readonly fieldSelector?: string | undefined;
-  /** The most items of a list in all. */
   readonly limit?: number | undefined;
   /** A list as a Table of the API server instead of JSON. */
   readonly asTable?: boolean | undefined;
@@ -31,7 +29,6 @@ export interface ActionOptions {
   readonly forceFields?: readonly string[] | undefined;
 }
 
-/** A request to the API server, without token and limits. */
 export interface KubernetesRequest {
   readonly method: "GET" | "PATCH" | "DELETE";
   readonly path: string;
@@ -42,7 +39,6 @@ export interface KubernetesRequest {
 
 /**
  * The request of an action that is not a list.
- *
  * @throws {AppError} `invalid_request` if the object needs a namespace
  */
 export function requestFor(
@@ -80,7 +76,6 @@ export function requestFor(
   }
 }
 
-/** The request for one page of a list, after the page whose `continue` value is given. */
 export function pageRequest(
   action: ClusterAction,
   { labelSelector, fieldSelector }: ActionOptions,
@@ -114,19 +109,16 @@ export interface ApiConnection {
   request(request: ApiRequest): Promise<ApiOutcome>;
 }
 
-/** The same for all requests of one action. */
 export interface Asking {
   readonly connection: ApiConnection;
   readonly token: string;
   readonly clock: Clock;
-  /** The end of the action, by the clock. */
   readonly endsAt: number;
   readonly signal: AbortSignal;
 }
 
 /**
  * Sends a request.
- *
  * @returns `undefined` if the answer is larger than allowed
  * @throws {AppError} `upstream_failure` if the API server rejects the request or there is no whole answer; `canceled`
  */
@@ -196,7 +188,6 @@ export function readObject(request: Pick<KubernetesRequest, "method" | "path">, 
   throw failure(request, "the answer is not a JSON object");
 }
 
-/** Whether a value is a JSON object and no array. */
 export function isObject(value: unknown): value is JsonObject {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
@@ -210,7 +201,6 @@ function describeRefusal(status: number, text: string): string {
   return `${status} ${said}${hint}`;
 }
 
-/** The message of a Status object. */
 function messageOf(text: string): string | undefined {
   try {
     const status = parseJson(text);
@@ -230,12 +220,10 @@ function readWarnings(header = ""): readonly string[] {
 }
 
 export interface ActionResult {
-  /** A JSON document, a table, or the text of a log. */
   readonly output: string;
   readonly warnings: readonly string[];
 }
 
-/** The error for an answer that is too large, with the arguments that narrow it. */
 export function tooLarge(
   { verb }: Pick<ClusterAction, "verb">,
   request: Pick<KubernetesRequest, "method" | "path">,

@@ -10,16 +10,13 @@ type OwnedConnection = ApiConnection & { close(): void };
 
 interface ClustersPorts {
   readonly clock: Clock;
-  /** Returns the same object if nothing has changed. */
   readonly fetch: () => Promise<ClustersResponse>;
   /** @throws {AppError} `invalid_config` if the cluster's URL or CA is unusable */
   readonly connect: (cluster: ClusterInfo) => OwnedConnection;
 }
 
-/** A cluster as it is known at this moment. */
 export interface Cluster {
   readonly info: ClusterInfo;
-  /** The kinds of objects in the cluster. */
   readonly table: ResourceTable;
   /** @throws {AppError} `upstream_failure` if the cluster's URL or CA is unusable */
   connection(): ApiConnection;
@@ -45,7 +42,6 @@ export class Clusters {
     });
   }
 
-  /** Whether the last list has no cluster. */
   get isEmpty(): boolean {
     return this.#isEmpty;
   }
@@ -65,7 +61,6 @@ export class Clusters {
     return { info, table, connection: () => this.#connect(name, info) };
   }
 
-  /** Closes all connections. Pending requests fail. */
   close(): void {
     for (const { connection } of this.#connections.values()) connection.close();
     this.#connections.clear();

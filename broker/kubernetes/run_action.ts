@@ -5,27 +5,25 @@ import { parseJson } from "@gateway/shared/json";
 import { type AskedAction, type ClusterAction, parseClusterAction } from "@gateway/shared/policy";
 import { cutText, quoteText } from "@gateway/shared/text";
 import { MAX_K8S_MANIFEST_BYTES, type WireDecision } from "@gateway/shared/wire";
-import type { Authority, TokenAnswer, TokenRequest } from "../authority/authority.ts";
-import { type ExecuteRequest, perform } from "../request/execute.ts";
-import { approvalRequired, ask } from "../request/obtain.ts";
+import type { Asker, Authority, TokenAnswer, TokenRequest } from "../authority/authority.ts";
+import { perform } from "../request/execute.ts";
+import { approvalRequired, ask, describeAsker } from "../request/obtain.ts";
 import type { Events } from "../request/records.ts";
 import { act, type ActPorts } from "./act.ts";
 import { type ActionOptions, type ActionResult, isObject, pathOf } from "./ask.ts";
 import type { Cluster, Clusters } from "./clusters.ts";
 
-export interface ActionRequest
-  extends
-    Pick<ExecuteRequest, "caller" | "callerGroups" | "bearerToken" | "dryRun" | "reason" | "onProgress"> {
+export interface ActionRequest extends Asker {
   readonly cluster: string;
   readonly asked: AskedAction;
   readonly options: ActionOptions;
+  readonly dryRun: boolean;
 }
 
 type ActionOutcome =
   | ActionResult & { readonly kind: "executed"; readonly serial: bigint }
   | { readonly kind: "decided"; readonly action: string; readonly decision: WireDecision };
 
-/** Acts on a cluster, or previews the decision about it. */
 export type RunAction = (request: ActionRequest, signal: AbortSignal) => Promise<ActionOutcome>;
 
 interface RunActionPorts extends ActPorts {
@@ -36,7 +34,6 @@ interface RunActionPorts extends ActPorts {
 
 /**
  * Finds the cluster, checks the action, gets a token for it (which may mean to wait for a human), acts and records.
- *
  * @throws {AppError} `invalid_request`, `unknown_host`, `denied`, `frozen`, `approval_required`, `upstream_failure`,
  * `audit_unavailable` or `canceled`, with a text that a caller may see
  */
@@ -119,10 +116,7 @@ function createTokenRequest(request: ActionRequest, action: ClusterAction): Toke
     ...(action.verb === "apply" && { k8s_manifest: manifest }),
     ...(forceFields.length > 0 && { k8s_force_fields: forceFields }),
     ...(request.dryRun && { dry_run: true }),
-    end_user: request.caller,
-    end_user_groups: request.callerGroups,
-    ...(request.bearerToken !== undefined && { bearer_token: request.bearerToken }),
-    ...(request.reason && { reason: request.reason }),
+    ...describeAsker(request),
   };
 }
 
@@ -155,13 +149,11 @@ function describeAction(
  */
 const YAML_BREAK = /[\u0085\u2028\u2029]/;
 
-/** The longest wrong value in an error, in characters. */
 const MAX_SHOWN = 100;
 
 /**
  * Checks that a manifest is one JSON document of exactly the requested object, and has only one reading: policy, human
  * and API server must see the same.
- *
  * @throws {AppError} `invalid_request`
  */
 export function checkManifest(text: string, { resource, namespace, name }: ClusterAction): void {
@@ -202,7 +194,6 @@ function parseManifest(text: string): Readonly<Record<string, unknown>> {
   return manifest;
 }
 
-/** The problem of a text that is not JSON, with the accepted form. */
 function describeOther(text: string): string {
   const start = text.trimStart();
   if (!start.startsWith("{") && !start.startsWith("[")) return "JSON (send JSON, not YAML)";

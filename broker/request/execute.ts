@@ -3,6 +3,7 @@ import { AppError } from "@gateway/shared/errors";
 import { canonicalSudoUser, elevationLabel } from "@gateway/shared/policy";
 import { quoteText, visibleText } from "@gateway/shared/text";
 import type { HostInfo, SignRequest, WireDecision } from "@gateway/shared/wire";
+import type { Asker } from "../authority/authority.ts";
 import type { KeptBytes } from "../ssh/output.ts";
 import type { CommandResult, RunCommandOptions } from "../ssh/run_command.ts";
 import {
@@ -39,7 +40,6 @@ type Executed<Result> = Result & {
 
 /**
  * The steps of every action on a host or cluster: authority, run, record, return.
- *
  * @param steps `describe` returns the fields of every record, `refused` the outcome of a failure before `run`, and
  * `gated` the further fields of the record of an action that a human has to approve
  */
@@ -76,38 +76,23 @@ export async function perform<Grant extends Issued, Result extends object>(
   return { ...result, kind: "executed", serial, warnings: [...warning, ...warnings] };
 }
 
-/** One command on one host. */
-export interface ExecuteRequest {
-  /** The constant of the stdio frontend, or the CN of the agent's certificate. */
-  readonly caller: string;
-  /** The caller's groups, if the frontend knows any. `null`: no filter by groups. */
-  readonly callerGroups: readonly string[] | null;
-  /** The caller's own token: a secret, for the signer only. */
-  readonly bearerToken?: string | undefined;
+export interface ExecuteRequest extends Asker {
   readonly host: string;
   readonly command: string;
   /** The certificate's lifetime; the maximum when 0, negative, or above it. */
   readonly ttlSeconds: number;
   readonly sudo: boolean;
-  /** The account to elevate to; root when empty. */
   readonly sudoUser: string;
   readonly pty: boolean;
   /** Requests the decision only: no certificate, no connection. */
   readonly dryRun: boolean;
   /** The command moves a file, which the host has to permit: the facts about the content to write. */
   readonly fileTransfer?: Partial<Pick<SignRequest, "content_sha256" | "content_bytes" | "content_head">>;
-  /** The input of the command; absent: nothing. */
   readonly stdin?: Uint8Array | undefined;
-  /** The reason in the caller's words, for the approver. */
-  readonly reason?: string | undefined;
   /** The part of the output to keep; absent: the beginning, up to the limit of the specification. */
   readonly output?: KeptBytes;
-  /** A human has approved exactly this request. */
   readonly consent?: { readonly via: "elicitation"; readonly rule: string };
-  /** Absent if there is no human at the client. */
   readonly askHuman?: AskHuman | undefined;
-  /** Called with the event that a long request waits for. */
-  readonly onProgress?: ((text: string) => void) | undefined;
 }
 
 /** Asks the human at the client to say yes or no. Never rejects: every failure is a no. */
@@ -122,7 +107,7 @@ type ExecuteResult = Executed<CommandResult & { readonly host: HostInfo }> | Dec
 
 export type Execute = (request: ExecuteRequest, signal: AbortSignal) => Promise<ExecuteResult>;
 
-interface ExecutePorts extends ObtainPorts {
+export interface ExecutePorts extends ObtainPorts {
   readonly runCommand: (options: RunCommandOptions) => Promise<CommandResult>;
   readonly events: Events;
   readonly maxTtlSeconds: number;
@@ -131,7 +116,6 @@ interface ExecutePorts extends ObtainPorts {
 /**
  * Runs one command, or previews the decision about it. If the policy requires approval, the human at the client is
  * asked once, and the command starts again from the beginning: hosts and policy may have changed by then.
- *
  * @throws {AppError} `upstream_failure`, `unknown_host`, `invalid_request`, `denied`, `frozen`,
  * `approval_required`, `audit_unavailable` or `canceled`, with a text that a caller may see
  */
@@ -215,7 +199,6 @@ function intentOf(request: ExecuteRequest, maxTtlSeconds: number) {
   };
 }
 
-/** The fields of every record of a request. The address is absent until the host is known. */
 export function describeRequest(request: Omit<ExecuteRequest, "stdin">, host?: HostInfo): Entry {
   return {
     caller: request.caller,

@@ -39,13 +39,6 @@ Deno.test("execute() records a human's consent before it asks for the certificat
   ]);
 });
 
-Deno.test("execute() asks for nothing when a human's consent can't be recorded (A14)", async () => {
-  const broker = new BrokerFixture();
-  broker.log.failing = true;
-  await assert.rejects(broker.run({ consent }), { code: "audit_unavailable", message: "audit unavailable" });
-  assert.deepEqual(broker.authority.requests, []);
-});
-
 Deno.test("execute() never sends `approved` without consent", async () => {
   const broker = new BrokerFixture();
   await broker.run();

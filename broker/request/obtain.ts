@@ -2,23 +2,21 @@ import type { Clock } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
 import { quoteText } from "@gateway/shared/text";
 import type { HostInfo, Purpose, SignRequest, WireDecision } from "@gateway/shared/wire";
-import type { Authority, CertificateRequest, SignAnswer, SignOptions } from "../authority/authority.ts";
+import type {
+  Asker,
+  Authority,
+  CertificateRequest,
+  SignAnswer,
+  SignOptions,
+} from "../authority/authority.ts";
 import type { HopLogin, HopLogins } from "../ssh/connect.ts";
 import type { EphemeralKey } from "../ssh/login.ts";
 import { buildRoute, type Hop, type Inventory, type Route, targetOf } from "./route.ts";
 
-/** The caller of a sign request, and the action that the caller requests. */
-export interface Intent {
-  readonly caller: string;
-  /** `null`: no filter by groups. */
-  readonly callerGroups: readonly string[] | null;
-  /** The caller's own token: a secret. */
-  readonly bearerToken?: string | undefined;
+export interface Intent extends Asker {
   readonly purpose: Purpose;
   readonly ttlSeconds: number;
   readonly sessionId?: string;
-  /** The reason in the caller's words, for the approver. */
-  readonly reason?: string | undefined;
   /** The fields for the target only: bastions only forward. */
   readonly target: Partial<SignRequest>;
 }
@@ -30,7 +28,6 @@ export interface ObtainPorts {
   readonly createKey: () => EphemeralKey;
 }
 
-/** The logins to a host and to all of its bastions. */
 export interface RouteAuthority {
   readonly kind: "issued";
   /** The route of the logins: after a wait for a human it may differ from the route before. */
@@ -46,11 +43,7 @@ export interface RouteAuthority {
   readonly shim: string | undefined;
 }
 
-interface ObtainOptions {
-  readonly signal: AbortSignal;
-  /** Called with the event that a long request waits for. */
-  readonly onProgress?: ((text: string) => void) | undefined;
-}
+type ObtainOptions = Pick<SignOptions, "signal"> & Pick<Asker, "onProgress">;
 
 type Refused = Extract<SignAnswer, { kind: "rejected" | "undecided" | "not_granted" }>;
 type Keyed = Exclude<SignAnswer, Refused> & { readonly key: EphemeralKey };
@@ -62,7 +55,6 @@ const MAX_ATTEMPTS = 3;
 /**
  * Requests a certificate, a token or a decision, and waits for a human if an approval has been requested. A lost
  * answer is requested again: nobody has the certificate that may have been signed.
- *
  * @throws {AppError} `denied` when the authority or the human refuses, `approval_required` when the human has
  * not decided, `upstream_failure` when there is no usable answer
  */
@@ -131,7 +123,6 @@ export async function obtainDecision(
 /**
  * Gets a certificate for every hop of a route, in the order of dialing. An approval can take longer than the host list
  * or the bastions' certificates stay valid: after such a wait the route is looked up again.
- *
  * @throws {AppError} as {@linkcode ask}, {@linkcode Inventory.fresh} and {@linkcode buildRoute} do
  */
 export async function obtainRoute(
@@ -196,12 +187,19 @@ export function createSignRequest(
     purpose: intent.purpose,
     ttl_seconds: intent.ttlSeconds,
     public_key: publicKey,
-    end_user: intent.caller,
-    end_user_groups: intent.callerGroups,
-    ...(intent.bearerToken !== undefined && { bearer_token: intent.bearerToken }),
-    ...(intent.reason && { reason: intent.reason }),
+    ...describeAsker(intent),
     ...(intent.sessionId !== undefined && { session_id: intent.sessionId }),
     ...(role === "target" && intent.target),
+  };
+}
+
+/** The fields of a sign request that name the caller. */
+export function describeAsker({ caller, callerGroups, bearerToken, reason }: Asker) {
+  return {
+    end_user: caller,
+    end_user_groups: callerGroups,
+    ...(bearerToken !== undefined && { bearer_token: bearerToken }),
+    ...(reason && { reason }),
   };
 }
 
@@ -212,7 +210,6 @@ export function clampTtl(ttlSeconds: number, maxTtlSeconds: number): number {
 
 /**
  * The refusal of an action that a human has to approve.
- *
  * @param asked `approved`: the human in the chat has approved, and the signer does not accept that approval
  */
 export function approvalRequired(

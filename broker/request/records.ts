@@ -4,11 +4,9 @@ import type { Metrics } from "@gateway/shared/service";
 import type { WireDecision } from "@gateway/shared/wire";
 import type { Authority, SignOptions } from "../authority/authority.ts";
 
-/** The audit log and the counters of outcomes. */
 export interface Events {
   /**
    * Records an action before it has an effect.
-   *
    * @throws {AppError} `audit_unavailable` if the record cannot be written and the fail mode is closed
    */
   require(entry: AuditEntry): Promise<void>;
@@ -56,7 +54,6 @@ export function describeDecision(
   return { policy_rule: decision?.matched_rule ?? "", warning: decision?.warning ?? "" };
 }
 
-/** An action that runs until it is done or its signal is aborted. */
 type Run<Request, Result> = (request: Request, signal: AbortSignal) => Promise<Result>;
 
 /** The running actions, so that a broker that stops leaves no command running on a host. */
@@ -84,7 +81,6 @@ export function trackRuns(): Runs {
   };
 }
 
-/** The histograms of the parts of a call. */
 export function createTimings(metrics: Metrics) {
   return {
     sign: metrics.histogram(

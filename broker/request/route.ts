@@ -5,7 +5,6 @@ import { quoteText } from "@gateway/shared/text";
 import type { HostInfo } from "@gateway/shared/wire";
 import { audited, type Events } from "./records.ts";
 
-/** The bound of a request that waits for a list. */
 interface Wait {
   readonly clock: Clock;
   readonly signal: AbortSignal;
@@ -24,7 +23,6 @@ export class Inventory<Info> {
     this.#fetch = fetch;
   }
 
-  /** The last list. Only the first call waits. */
   current(): Promise<ReadonlyMap<string, Info>> {
     return this.#known === undefined ? this.refresh() : Promise.resolve(this.#known);
   }
@@ -47,7 +45,6 @@ export class Inventory<Info> {
 
   /**
    * The list for one request. A host or cluster that was removed must not be used again.
-   *
    * @throws {AppError} `denied` or `frozen` if this broker may not read the list, else `upstream_failure`
    */
   async fresh(what: string, { clock, signal }: Wait): Promise<ReadonlyMap<string, Info>> {
@@ -84,7 +81,6 @@ export class Inventory<Info> {
 
 export type Hosts = ReadonlyMap<string, HostInfo>;
 
-/** One connection on the way to a host. */
 export interface Hop {
   readonly name: string;
   readonly role: "bastion" | "target";
@@ -96,7 +92,6 @@ export type Route = readonly [Hop, ...Hop[]];
 
 /**
  * The way to a host: follows `jump` up to a host that is reached directly.
- *
  * @throws {AppError} `unknown_host`, or `denied` if the chain of a known host is broken, which only its operator can fix
  */
 export function buildRoute(hosts: Hosts, name: string): Route {
@@ -135,7 +130,6 @@ export function routeSignature(route: Route): string {
 
 /**
  * The way to a host in the signer's list of this moment. A failure is recorded.
- *
  * @param describe the fields of the record; the host is absent until it is known
  * @throws {AppError} as {@linkcode Inventory.fresh} and {@linkcode buildRoute} do
  */

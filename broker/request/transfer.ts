@@ -2,29 +2,21 @@ import { createHash } from "node:crypto";
 import { AppError } from "@gateway/shared/errors";
 import { cutText, isUnsafe, quoteText, shortenText, singleQuote } from "@gateway/shared/text";
 import type { SignRequest, WireDecision } from "@gateway/shared/wire";
+import type { Asker } from "../authority/authority.ts";
 import { keptBytes, type Output, outputText } from "../ssh/output.ts";
-import { describeRequest, type Execute, type ExecuteRequest } from "./execute.ts";
-import type { Events } from "./records.ts";
+import { describeRequest, execute, type ExecutePorts, type ExecuteRequest } from "./execute.ts";
 
-interface TransferRequest extends
-  Pick<
-    ExecuteRequest,
-    "caller" | "callerGroups" | "bearerToken" | "host" | "ttlSeconds" | "reason" | "onProgress"
-  > {
+interface TransferRequest extends Asker, Pick<ExecuteRequest, "host" | "ttlSeconds"> {
   readonly path: string;
 }
 
-export interface TransferPorts {
-  readonly execute: Execute;
-  readonly events: Pick<Events, "require">;
-  /** The largest file, in bytes. */
+interface TransferPorts extends ExecutePorts {
   readonly maxBytes: number;
 }
 
 interface Transferred {
   readonly sha256: string;
   readonly serial: bigint;
-  /** The warnings of a policy in audit mode. */
   readonly warnings: readonly string[];
 }
 
@@ -40,7 +32,6 @@ export type GetFile = (
 
 /**
  * Reads a whole file from a host. A file above the limit is an error and is never truncated.
- *
  * @throws {AppError} `invalid_request` for an unusable path or a file above the limit, else as a one-shot command
  */
 export async function getFile(
@@ -63,7 +54,6 @@ export async function getFile(
 
 export interface PutRequest extends TransferRequest {
   readonly content: Uint8Array;
-  /** Octal digits. Empty leaves the mode unchanged. */
   readonly mode: string;
 }
 
@@ -72,7 +62,6 @@ export type PutFile = (request: PutRequest, signal: AbortSignal) => Promise<Tran
 /**
  * Writes a file on a host and replaces its content. The command is fixed and therefore not atomic: other processes can
  * read a part of the file meanwhile, and after a failure the file can be incomplete.
- *
  * @throws {AppError} `invalid_request` before anything is signed, else as a one-shot command
  */
 export async function putFile(
@@ -93,12 +82,11 @@ export async function putFile(
   return transferred;
 }
 
-/** The longest text of a host in an error, in characters. */
 const MAX_DETAIL = 1000;
 
 /** Runs the command of a transfer, and records the moved bytes before the caller gets them. */
 async function transfer<Bytes extends Uint8Array>(
-  { execute, events }: TransferPorts,
+  ports: TransferPorts,
   { path, ...who }: TransferRequest,
   { command, stdin, verb, outcome, bytesOf, signal }: {
     readonly command: string;
@@ -116,7 +104,7 @@ async function transfer<Bytes extends Uint8Array>(
   };
   const folder = findKernelFolder(path);
   if (folder !== undefined) {
-    const preview = await execute({ ...request, dryRun: true }, signal);
+    const preview = await execute(ports, { ...request, dryRun: true }, signal);
     if (preview.kind !== "decided" || !names(preview.decision, folder)) {
       throw badRequest(
         `path is in ${folder}, where only what an allow rule of the policy names is transferred; ` +
@@ -124,7 +112,7 @@ async function transfer<Bytes extends Uint8Array>(
       );
     }
   }
-  const result = await execute(request, signal);
+  const result = await execute(ports, request, signal);
   if (result.kind !== "executed") throw new TypeError("A dry run was not asked for");
   const { exitCode, stdout, stderr, serial, warnings, host } = result;
   if (exitCode !== 0) {
@@ -137,7 +125,7 @@ async function transfer<Bytes extends Uint8Array>(
   const bytes = bytesOf(stdout);
   const sha256 = sha256Of(bytes);
   const moved = { ...request, command: `path=${path} bytes=${bytes.length} sha256=${sha256}` };
-  await events.require({ ...describeRequest(moved, host), serial, outcome });
+  await ports.events.require({ ...describeRequest(moved, host), serial, outcome });
   return { sha256, serial, warnings, bytes };
 }
 
@@ -145,7 +133,6 @@ function sha256Of(bytes: Uint8Array): string {
   return createHash("sha256").update(bytes).digest("hex");
 }
 
-/** Whether the rule that allows a command has the folder in its text. */
 function names({ allowed, matched_rule = "" }: WireDecision, folder: string): boolean {
   return allowed && matched_rule.startsWith("allow:") && new RegExp(`${folder}(?![\\w-])`).test(matched_rule);
 }
@@ -167,7 +154,6 @@ export function getCommand(path: string, maxBytes: number): string {
 /**
  * Rejects a path that would break the audit record of the transfer, whose fields are separated by spaces, or that
  * cannot be written exactly.
- *
  * @throws {AppError} `invalid_request`
  */
 export function checkPath(path: string): void {
@@ -203,7 +189,6 @@ function absoluteParts(path: string): readonly string[] {
 
 /**
  * Rejects a malformed mode, and a path that chmod would read as an option.
- *
  * @throws {AppError} `invalid_request`
  */
 export function checkMode(mode: string, path: string): void {
@@ -220,7 +205,6 @@ function badRequest(text: string): AppError {
 
 /**
  * The bytes of a content argument.
- *
  * @throws {AppError} `invalid_request` if it is not base64 (RFC 4648 section 4, padded; line ends are ignored), or not
  * well-formed text
  */
@@ -239,11 +223,9 @@ export function decodeContent(content: string, { base64 }: { readonly base64: bo
   }
 }
 
-/** The part of a file that an approver reads. */
 const HEAD_LINES = 20;
 const HEAD_LENGTH = 1500;
 
-/** The facts about content to write, for approvers and learned waivers. */
 export function describeContent(
   bytes: Uint8Array,
 ): Pick<SignRequest, "content_sha256" | "content_bytes" | "content_head"> {

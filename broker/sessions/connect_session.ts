@@ -9,7 +9,6 @@ import { openShellChannel, SHELL_LIMITS, ShellLink } from "./shell_session.ts";
 export interface ConnectSessionOptions {
   readonly hops: HopLogins;
   readonly mode: SessionMode;
-  /** Elevates the shell of a session; empty for none. */
   readonly elevationPrefix: string;
   readonly signal: AbortSignal;
 }

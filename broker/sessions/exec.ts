@@ -19,7 +19,6 @@ import {
 export interface ExecRequest extends Asker {
   readonly sessionId: string;
   readonly command: string;
-  /** Default: the beginning of each stream, up to the limit of the specification. */
   readonly output?: KeptBytes;
 }
 
@@ -37,15 +36,17 @@ export async function execInSession(
     throw new AppError("invalid_request", "command contains newlines; not allowed in shell/pty sessions");
   }
   return await session.use(signal, async (signal) => {
-    const recorded = <T>(step: () => Promise<T>, outcome = "error") =>
-      audited(events, { entry: { ...session.entry, command, outcome }, signal }, step);
+    const recorded = <T>(step: () => T | Promise<T>, outcome = "error") =>
+      audited(events, { entry: { ...session.entry, command, outcome }, signal }, async () => await step());
     const clear = () =>
       recorded(
         () => preflight(ports, { session: session.info, asker: request, command }, signal),
         "session_exec_denied",
       );
-    // Nobody is asked about a command that cannot run.
-    await recorded(() => Promise.resolve(refuseBroken(session)));
+    await recorded(() => {
+      const { broken } = session.link;
+      if (broken !== undefined) throw new AppError("upstream_failure", `session execution: ${broken}`);
+    });
     let cleared = await clear();
     if (!fits(session, cleared)) {
       await recorded(() => {
@@ -59,7 +60,7 @@ export async function execInSession(
     if (own !== undefined) session.keepOwn(own);
     // Concurrent commands can replace the connection from here on.
     const { info, link, recorder } = session;
-    await recorded(() => Promise.resolve(refuseMismatch({ info, link }, cleared)));
+    await recorded(() => refuseMismatch({ info, link }, cleared));
     const serial = own?.serial ?? info.serial;
     if (serial === undefined) throw new TypeError("The command of a session has no certificate");
     const entry = { ...session.entry, command, serial };
@@ -90,10 +91,6 @@ export async function execInSession(
 function fits({ info, link }: Pick<Session, "info" | "link">, { envelope, own }: Cleared): boolean {
   if (own !== undefined || info.mode !== "exec") return true;
   return link !== NO_LINK && (info.shim !== undefined) === (envelope !== undefined);
-}
-
-function refuseBroken({ link: { broken } }: Session): void {
-  if (broken !== undefined) throw new AppError("upstream_failure", `session execution: ${broken}`);
 }
 
 /** An approved command has no envelope, because it may run once at most. */
@@ -142,18 +139,14 @@ async function commandLine(
 ): Promise<string> {
   // A shell is elevated as a whole. With its own certificate the host runs the command that it is locked to.
   if (mode !== "exec" || cleared.own !== undefined) return command;
-  // A sealed host opens the envelope, and elevates by it.
   if (cleared.envelope !== undefined) return cleared.envelope;
   if (stopsOnDisconnect(cleared)) return stopOnDisconnect(elevationPrefix, command);
   if (elevationPrefix === "") return command;
-  // Only elevated commands need the parser of commands.
   const { elevateCommand } = await import("@gateway/shared/policy");
   return elevateCommand(elevationPrefix, command);
 }
 
-/** The exit code of a shim that refuses a command. */
 const REFUSED = 126;
-/** The exit code of a shell that does not find a program. */
 const NOT_FOUND = 127;
 const MAX_REASON = 200;
 /** The last line of the shim. The account's shell may print before it. */

@@ -51,7 +51,6 @@ export async function watchRevocations(
       failed = 0;
       registry.reject(undefined);
       if (frozen === undefined) {
-        // The reference's control plane.
         if (!isUnsupported) {
           logger.warn(
             "the control plane has no /v1/revocations: a freeze does not end running sessions; " +
@@ -105,7 +104,6 @@ async function revokeSerials(
   return reply.status === 200 ? undefined : failure("revocation refused", reply);
 }
 
-/** Fetches the freezes; `undefined` if the upstream does not have the route. */
 async function fetchFrozen(
   signer: SignerClient,
   signal: AbortSignal,
@@ -128,16 +126,11 @@ export function concerns(
   session: Pick<SessionInfo, "caller" | "id" | "serial" | "otherSerials">,
   brokerCn: string,
 ): boolean {
-  switch (kind) {
-    case "caller":
-      return isSameIdentity(value, brokerCn);
-    case "end_user":
-      return isSameIdentity(value, session.caller);
-    case "session_id":
-      return value === session.id;
-    case "serial":
-      return serialsOf(session).some((serial) => value === serial.toString());
-    default:
-      return kind satisfies never;
-  }
+  const isMeant: Readonly<Record<typeof kind, () => boolean>> = {
+    caller: () => isSameIdentity(value, brokerCn),
+    end_user: () => isSameIdentity(value, session.caller),
+    session_id: () => value === session.id,
+    serial: () => serialsOf(session).some((serial) => value === serial.toString()),
+  };
+  return isMeant[kind]();
 }

@@ -20,9 +20,7 @@ export interface OpenRequest extends Asker {
   /** The life of the certificate; the maximum when 0, negative, or above it. The session can outlive it. */
   readonly ttlSeconds: number;
   readonly sudo: boolean;
-  /** Root when empty. */
   readonly sudoUser: string;
-  /** Reports what a long request waits for. */
   readonly onProgress?: ((text: string) => void) | undefined;
 }
 
@@ -31,19 +29,11 @@ export interface OpenPorts extends PreflightPorts {
   readonly events: Events;
   readonly random: Random;
   readonly connect: ConnectSession;
-  /** Absent if sessions are not recorded. */
   readonly startRecording: StartRecording | undefined;
-  /** The longest life of a session, for the approver. */
   readonly sessionMaxSeconds: number;
 }
 
-/**
- * Opens a session: refreshes the hosts, takes a place, obtains the certificates, connects, starts the recording and
- * writes the audit record.
- *
- * @returns no serial if each command gets its own certificate
- * @throws {AppError} with a text that a caller may see
- */
+/** Opens a session. Without a serial, each command gets its own certificate. A caller may see the text of its `AppError`. */
 export async function openSession(
   ports: OpenPorts,
   request: OpenRequest,
@@ -78,7 +68,6 @@ export async function openSession(
   try {
     await events.require({ ...session.entry, outcome: "session_open", warning });
   } catch (error) {
-    // Nobody has used the session yet.
     await registry.drop(session);
     throw error;
   }
@@ -126,7 +115,6 @@ async function establish(
   });
 }
 
-/** @throws {AppError} with a text that a caller may see */
 async function obtainSession(
   ports: OpenPorts,
   opening: Pick<SessionInfo, "id" | "host" | "mode" | "sudo" | "sudoUser">,
@@ -159,8 +147,7 @@ async function obtainSession(
 }
 
 function readMode(text: string): SessionMode {
-  const wanted = text === "" ? "exec" : text;
-  const mode = SESSION_MODES.find((known) => known === wanted);
+  const mode = SESSION_MODES.find((known) => known === (text || "exec"));
   if (mode !== undefined) return mode;
   throw new AppError("invalid_request", `invalid mode: ${quoteText(text)} (exec|shell|pty)`);
 }
@@ -178,12 +165,7 @@ function describe(request: OpenRequest, mode: string, host?: HostInfo): Omit<Aud
   };
 }
 
-/**
- * Reconnects an exec session whose certificate does not fit any more, because its host was sealed or unsealed. An exec
- * session keeps no state on the host, so the caller need not know. The audit record of the new certificate comes first.
- *
- * @throws {AppError} with a text that a caller may see; the session is unchanged then
- */
+/** Reconnects an exec session whose host was sealed or unsealed. It has no state on the host, so the caller need not know. */
 export async function reopenSession(
   ports: OpenPorts,
   session: Session,

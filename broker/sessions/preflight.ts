@@ -11,10 +11,9 @@ export interface PreflightPorts extends ObtainPorts {
   readonly maxTtlSeconds: number;
 }
 
-/** A command that a session may run now. */
 export interface Cleared {
   readonly decision: WireDecision;
-  /** The command in the form that a sealed host accepts; absent on other hosts. */
+  /** The command for a sealed host. */
   readonly envelope?: string | undefined;
   /** The current route, which has the signature of the session's route. */
   readonly route: Route;
@@ -24,17 +23,11 @@ export interface Cleared {
   readonly own?: RouteAuthority;
 }
 
-/** The advice for a command that needs a human's approval. */
 export const ONE_SHOT_INSTEAD = "use ssh_execute for approval-gated commands";
 
 const REOPEN = "close this session and open a new one";
 
-/**
- * Decides a command by the current hosts and policy: the route is unchanged, every bastion on it may still be used,
- * and the command is allowed.
- *
- * @throws {AppError} `denied`, `approval_required`, `upstream_failure`, or `canceled`
- */
+/** Decides a command by the current hosts and policy: route, bastions, then the command. */
 export async function preflight(
   ports: PreflightPorts,
   { session, asker, command }: {
@@ -103,7 +96,6 @@ export async function preflight(
   return { decision, envelope, route, waited };
 }
 
-/** Whether each command of a session on this route gets its own certificates. */
 export function hasOwnCertificates(mode: SessionMode, route: Route): boolean {
   return mode === "exec" && targetOf(route).host.unsealed_sessions === false;
 }
@@ -157,7 +149,6 @@ function checkDecided(
   }
 }
 
-/** Prefixes the error of a step with its purpose. */
 async function saying<T>(what: string, step: () => Promise<T>): Promise<T> {
   try {
     return await step();

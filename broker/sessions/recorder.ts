@@ -11,7 +11,6 @@ import type { BrokerConfig } from "../config/config.ts";
 
 /** The time limit of one file operation, in milliseconds. A disk that exceeds it may never answer. */
 export const DISK_MS = 10_000;
-/** The largest recording, in bytes, without the mark that follows. */
 const MAX_RECORDING_BYTES = 104_857_600;
 
 interface RecordingHeader {
@@ -19,7 +18,6 @@ interface RecordingHeader {
   readonly caller: string;
   readonly host: string;
   readonly serial: bigint;
-  /** Milliseconds since the epoch. */
   readonly startedAt: number;
 }
 
@@ -47,7 +45,6 @@ export function encodeEvent(elapsedMs: number, type: "i" | "o" | "e", data: stri
   const seconds = Math.round(elapsedMs * 1000) / 1e6;
   // Players write to a raw terminal, where a line feed alone does not go back to the start of the line.
   const shown = type === "i" ? data : data.replace(/\r?\n/g, "\r\n");
-  // UTF-8 cannot encode a lone surrogate.
   return `[${seconds}, "${type}", ${stringifyJson(shown.toWellFormed())}]\n`;
 }
 
@@ -84,7 +81,6 @@ export interface RecorderOptions {
   readonly header: RecordingHeader;
   readonly clock: Clock;
   readonly openRedaction: OpenRedactStream;
-  /** A failure to record ends the session instead of leaving a gap. */
   readonly strict: boolean;
   readonly onFailure: (error: unknown) => void;
   readonly maxBytes?: number;
@@ -93,12 +89,8 @@ export interface RecorderOptions {
 /** Starts the recording of a session. The result is `undefined` if the session continues unrecorded. */
 export type StartRecording = (header: RecordingHeader) => Promise<Recorder | undefined>;
 
-/** Records sessions by the config; `undefined` without a directory. */
 export function createRecordings(
-  { session_recording_dir: directory, session_recording_strict: strict, redact }: Pick<
-    BrokerConfig,
-    "session_recording_dir" | "session_recording_strict" | "redact"
-  >,
+  { session_recording_dir: directory, session_recording_strict: strict, redact }: BrokerConfig,
   { clock, metrics, logger }: {
     readonly clock: Clock;
     readonly metrics: Pick<Metrics, "counter">;
@@ -132,17 +124,12 @@ export interface RecordingSummary {
   /** The digest of the whole file. If closing failed, the content of the file is unknown. */
   readonly sha256: string | undefined;
   readonly bytes: number;
-  /** False if the size limit was reached or a write failed. */
   readonly complete: boolean;
 }
 
-/** The part of a {@linkcode Recorder} that a running command uses. */
 export type Tap = Pick<Recorder, "openRedaction" | "input" | "output" | "error">;
 
-/**
- * Writes the events of a session in the order of the calls. In strict mode a call rejects when its event is not in
- * the file. Otherwise it resolves, and the gap is reported and appears in the summary.
- */
+/** In strict mode a call rejects when its event is not in the file. Otherwise the gap appears in the summary. */
 export class Recorder {
   readonly #options: RecorderOptions;
   readonly #hash = createHash("sha256");
@@ -176,12 +163,10 @@ export class Recorder {
     return this.#record("i", redact.push(text) + redact.end());
   }
 
-  /** Begins an output stream, because a secret can extend from one piece into the next. */
   openRedaction(): RedactStream {
     return this.#options.openRedaction();
   }
 
-  /** Records redacted output. */
   output(text: string): Promise<void> {
     return this.#record("o", text);
   }
@@ -284,43 +269,33 @@ function tookTooLong(): Error {
   return new DOMException(`The disk did not answer within ${DISK_MS} ms`, "TimeoutError");
 }
 
-interface TextTapOptions {
-  readonly write: (text: string) => Promise<void>;
-  readonly redact: RedactStream;
-  /** The bytes after these are dropped. */
-  readonly maxBytes: number;
-}
-
 /** Turns the bytes of one stream into redacted text, without splitting a character. */
 export class TextTap {
-  readonly #options: TextTapOptions;
+  readonly #record: (text: string) => Promise<void>;
+  readonly #redact: RedactStream;
   readonly #decoder = new TextDecoder("utf-8", { ignoreBOM: true });
   #room: number;
   #isCut = false;
   readonly #failures: unknown[] = [];
   #last: Promise<void> = Promise.resolve();
 
-  constructor(options: TextTapOptions) {
-    this.#options = options;
-    this.#room = options.maxBytes;
+  constructor(tap: Omit<Tap, "input">, stream: "stdout" | "stderr", maxBytes: number) {
+    this.#record = (text) => stream === "stdout" ? tap.output(text) : tap.error(text);
+    this.#redact = tap.openRedaction();
+    this.#room = maxBytes;
   }
 
   push(bytes: Uint8Array): void {
     const kept = bytes.subarray(0, this.#room);
     this.#room -= kept.length;
     this.#isCut ||= kept.length < bytes.length;
-    this.#write(this.#options.redact.push(this.#decoder.decode(kept, { stream: true })));
+    this.#write(this.#redact.push(this.#decoder.decode(kept, { stream: true })));
   }
 
-  /**
-   * Writes the rest, and then the mark.
-   *
-   * @throws the first error of the writes
-   */
+  /** Writes the rest, and then the mark. Throws the first error of the writes. */
   async end(mark: string): Promise<void> {
-    const { redact } = this.#options;
-    this.#write(redact.push(this.#decoder.decode()));
-    this.#write(this.#isCut ? redact.cut() : redact.end());
+    this.#write(this.#redact.push(this.#decoder.decode()));
+    this.#write(this.#isCut ? this.#redact.cut() : this.#redact.end());
     this.#write(mark);
     await this.#last;
     if (this.#failures.length > 0) throw this.#failures[0];
@@ -329,6 +304,6 @@ export class TextTap {
   #write(text: string): void {
     if (text === "") return;
     // A recorder writes in the order of the calls, so the last write ends last.
-    this.#last = this.#options.write(text).catch((error) => void this.#failures.push(error));
+    this.#last = this.#record(text).catch((error) => void this.#failures.push(error));
   }
 }

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { FakeClock } from "@gateway/shared/testing";
 import { createMetrics } from "@gateway/shared/service/metrics";
+import { brokerConfig } from "../config/config.ts";
 import { createRecordings, DISK_MS, type RecordingFile } from "./recorder.ts";
 
 const HEADER = { sessionId: "a", caller: "alice", host: "web01", serial: 1n, startedAt: 0 };
@@ -9,7 +10,10 @@ function scene(strict: boolean, createFile: (id: string) => Promise<RecordingFil
   const failures: unknown[] = [];
   const clock = new FakeClock();
   const start = createRecordings(
-    { session_recording_dir: "/recordings", session_recording_strict: strict },
+    brokerConfig.parse({
+      ...{ audit_log: "audit.log", audit_key: "seed", ca_key: "ca", hosts: {} },
+      ...{ session_recording_dir: "/recordings", session_recording_strict: strict },
+    }),
     {
       clock,
       metrics: createMetrics(),

@@ -7,7 +7,6 @@ import type { Session, SessionInfo } from "./session.ts";
 
 /** The limits of open sessions. A session that is being opened counts. */
 export const SESSION_LIMITS = { total: 200, perCaller: 20 } as const;
-/** The longest interval between two searches for sessions to close. */
 const REAP_SECONDS = 30;
 
 interface RegistryPorts {
@@ -21,7 +20,6 @@ interface Ending {
   readonly err?: string;
 }
 
-/** The open sessions, and the places for more. */
 export class SessionRegistry {
   readonly #ports: RegistryPorts;
   /** Open sessions, and places without a session yet, by session ID. */
@@ -32,7 +30,6 @@ export class SessionRegistry {
     this.#ports = ports;
   }
 
-  /** The number of open sessions. */
   get size(): number {
     return this.#open().length;
   }
@@ -46,11 +43,7 @@ export class SessionRegistry {
     this.#stale = reason;
   }
 
-  /**
-   * Takes a place for a session. {@linkcode leave} or the end of the session frees the place.
-   *
-   * @throws {AppError} `rate_limited`, `state_stale`
-   */
+  /** Takes a place, which {@linkcode leave} or the end of the session frees. */
   enter(id: string, caller: string): void {
     this.#requireKnownFreezes();
     const own = [...this.#places.values()].filter((place) => place.caller === caller).length;
@@ -69,7 +62,6 @@ export class SessionRegistry {
     if (this.#stale !== undefined) throw new AppError("state_stale", this.#stale);
   }
 
-  /** Frees the place of a session that could not be opened. */
   leave(id: string): void {
     this.#places.delete(id);
   }
@@ -80,12 +72,7 @@ export class SessionRegistry {
     this.#places.set(id, { caller, session });
   }
 
-  /**
-   * Finds a caller's session, without counting as a use.
-   *
-   * @param unknown the error text for an unknown session
-   * @throws {AppError} `not_found`, or `forbidden` for another caller's session
-   */
+  /** Finds a caller's session, without counting as a use. `unknown` is the error text for an unknown session. */
   find(id: string, caller: string, unknown: string): Session {
     const session = this.#places.get(id)?.session;
     if (session === undefined) throw new AppError("not_found", `${unknown}: ${quoteText(id)}`);
@@ -93,12 +80,7 @@ export class SessionRegistry {
     throw new AppError("forbidden", `session ${quoteText(id)} does not belong to the current caller`);
   }
 
-  /**
-   * Finds a caller's session for a command. A session that has reached its age accepts no command, because it would
-   * stay busy, and so open, forever.
-   *
-   * @throws {AppError} `not_found`, `state_stale`, or `forbidden` for another caller's session
-   */
+  /** Finds a caller's session for a command. An old session accepts none, because it would stay busy, and so open, forever. */
   findForUse(id: string, caller: string): Session {
     this.#requireKnownFreezes();
     const unknown = "unknown or expired session";

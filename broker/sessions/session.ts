@@ -9,7 +9,6 @@ import type { KeptBytes } from "../ssh/output.ts";
 import type { CommandResult } from "../ssh/run_command.ts";
 import type { Recorder, Tap } from "./recorder.ts";
 
-/** The user of one request to a session. */
 export type Asker = Pick<Intent, "caller" | "callerGroups" | "bearerToken" | "reason">;
 
 export interface SessionInfo {
@@ -23,9 +22,7 @@ export interface SessionInfo {
   /** The last serials of bastions, single commands and replaced certificates, which may still be valid. */
   readonly otherSerials: readonly bigint[];
   readonly sudo: boolean;
-  /** Root when empty. */
   readonly sudoUser: string;
-  /** Precedes elevated commands; empty for none. */
   readonly elevationPrefix: string;
   /** The shim that the certificate is locked to; `undefined` on a host that is not sealed. */
   readonly shim: string | undefined;
@@ -40,13 +37,11 @@ export interface LinkRunOptions {
   readonly output?: KeptBytes | undefined;
 }
 
-/** The connection of a session to its host. */
 export interface SessionLink {
   /** Why no command can run any more. */
   readonly broken: string | undefined;
   /** @throws {AppError} `upstream_failure` with the prefix `execution: `, `canceled`, or the error of the tap */
   run(command: string, options: LinkRunOptions): Promise<CommandResult>;
-  /** Closes the connection and ends all commands on it. */
   close(): Promise<void>;
 }
 
@@ -80,9 +75,7 @@ export class Session {
   #info: SessionInfo;
   #link: SessionLink;
   readonly #entry: Omit<AuditEntry, "outcome">;
-  /** Earlier connections with running commands. */
   readonly #replaced: SessionLink[] = [];
-  /** Connections of single commands. */
   readonly #own = new Set<SessionLink>();
   #renewing: Promise<void> | undefined;
   readonly #clock: Clock;
@@ -105,7 +98,6 @@ export class Session {
     this.#clock = clock;
     this.openedAt = clock.now();
     this.#lastUsed = this.openedAt;
-    // A shell runs one command at a time.
     this.#turns = new Gate(info.mode === "exec" ? MAX_COMMANDS_AT_ONCE : 1);
   }
 
@@ -117,7 +109,6 @@ export class Session {
     return this.#link;
   }
 
-  /** The fields that all audit records of the session share. */
   get entry(): Omit<AuditEntry, "outcome"> {
     const { serial } = this.#info;
     return { ...this.#entry, ...(serial === undefined ? {} : { serial }) };
@@ -154,10 +145,7 @@ export class Session {
     this.#become(link, { serial, elevationPrefix, shim }, bastionSerials);
   }
 
-  /**
-   * Keeps the serials of a command's own certificates for the kill switch. The session's connection closes after its
-   * last command, because its certificate is not locked to a command.
-   */
+  /** Keeps the serials of a command for the kill switch. The session's connection, whose certificate allows more, closes when idle. */
   keepOwn({ serial, bastionSerials }: Pick<Renewal, "serial" | "bastionSerials">): void {
     const none = { serial: undefined, elevationPrefix: "", shim: undefined };
     this.#become(NO_LINK, none, [...bastionSerials, serial]);

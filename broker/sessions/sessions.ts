@@ -18,7 +18,6 @@ export function createSessions(ports: OpenPorts, { track }: Pick<Runs, "track">)
   return {
     open: track((request: OpenRequest, signal) => openSession(ports, request, signal)),
     exec: track((request: ExecRequest, signal) => execInSession(ports, request, signal)),
-    /** Ends a session with all its commands. */
     close: track(async ({ sessionId, caller }: Pick<ExecRequest, "sessionId" | "caller">) => {
       const session = registry.find(sessionId, caller, "unknown session");
       await registry.end(session, { outcome: "session_close" });
@@ -32,11 +31,9 @@ interface StartSessionsPorts
   readonly metrics: Metrics;
   readonly timings: SshTimings;
   readonly runs: Runs;
-  /** The source of freezes; absent in local mode. */
   readonly signer: OpenAuthority["signer"];
 }
 
-/** Serves sessions by the config, closes old sessions and kills frozen sessions. */
 export function startSessions(config: BrokerConfig, ports: StartSessionsPorts) {
   const { metrics, signer } = ports;
   const lifetimes = { idleSeconds: config.session_idle_seconds, maxSeconds: config.session_max_seconds };

@@ -12,10 +12,7 @@ export interface Frame {
   readonly end: string;
 }
 
-/**
- * Functions of these names would break the next line. No function hides `unset` in `/bin/sh`, because it is a special
- * builtin.
- */
+/** Functions of these names would break the next line. No function hides `unset`, a special builtin. */
 const FORGET = "\\unset -f command read 2>/dev/null";
 
 export function createFrame(random: Random): Frame {
@@ -23,14 +20,10 @@ export function createFrame(random: Random): Frame {
   return { begin: word(), end: word() };
 }
 
-/**
- * The shell's copies of its output streams, so that a frame is printed whatever a command does to 1 and 2. They are
- * closed for commands.
- */
+/** The shell's copies of its output streams, for the frames. They are closed for commands, which may redirect 1 and 2. */
 const FRAME_FD = { stdout: 6, stderr: 7 } as const;
 const NO_FRAME_FD = `${FRAME_FD.stdout}>&- ${FRAME_FD.stderr}>&-`;
 
-/** One of a shell's output streams. A terminal has only the first. */
 export type ShellStream = keyof typeof FRAME_FD;
 
 /** The exit code of a shell whose loop was left by a `break` or `continue`. A command can exit with it too. */
@@ -84,22 +77,17 @@ function print(word: string, value: string): string {
   return `{ '/usr/bin/printf' ${words} 2>/dev/null || '/bin/printf' ${words}; }`;
 }
 
-/** The rest of a frame's line after its word. */
 const FIELD = /^:(\d{1,3})\r?\n/;
 const MAX_FIELD_BYTES = ":255\r\n".length;
 /** The first byte after a frame's word is one of these. In the trace of a shell (`set -x`) it is not. */
 const FIELD_START = Buffer.from(":\r\n");
 
-/**
- * Extracts the output of one command from a stream of a shell. Bytes before the frame come from background processes
- * of earlier commands and are dropped, like the bytes after the end.
- */
+/** Extracts the output of one command from a stream of a shell. Background processes of earlier commands print around it. */
 export class FramedOutput {
   readonly #words: readonly [begin: Buffer, end: Buffer];
   readonly #onOutput: (bytes: Uint8Array) => void;
   #passed: 0 | 1 | 2 = 0;
   #exitCode: number | undefined;
-  /** Bytes that may be the start of a frame's line. */
   #held = Buffer.alloc(0);
 
   constructor({ begin, end }: Frame, onOutput: (bytes: Uint8Array) => void) {
@@ -111,7 +99,6 @@ export class FramedOutput {
     return this.#passed === 2;
   }
 
-  /** The exit code at the end of the frame. Without one the shell cannot be trusted. */
   get exitCode(): number | undefined {
     return this.#exitCode;
   }
@@ -146,7 +133,6 @@ export class FramedOutput {
   }
 }
 
-/** Finds the word with the start of its field, or at the end of the bytes. */
 function indexOfField(bytes: Buffer, word: Buffer): number {
   let at = bytes.indexOf(word);
   while (at >= 0) {
@@ -157,7 +143,6 @@ function indexOfField(bytes: Buffer, word: Buffer): number {
   return at;
 }
 
-/** Counts the bytes at the end that may be the start of the word. */
 function overlap(bytes: Buffer, word: Buffer): number {
   for (let length = Math.min(bytes.length, word.length - 1); length > 0; length--) {
     if (bytes.subarray(bytes.length - length).equals(word.subarray(0, length))) return length;
@@ -183,11 +168,7 @@ export class FramedRun {
     this.#outputBytes = outputBytes;
     this.#readings = new Map(streams.map((stream) => {
       const kept = new OutputBuffer(output);
-      const textTap = tap && new TextTap({
-        write: (text) => stream === "stdout" ? tap.output(text) : tap.error(text),
-        redact: tap.openRedaction(),
-        maxBytes: outputBytes,
-      });
+      const textTap = tap && new TextTap(tap, stream, outputBytes);
       const framed = new FramedOutput(frame, (bytes) => {
         kept.write(bytes);
         textTap?.push(bytes);
@@ -196,7 +177,6 @@ export class FramedRun {
     }));
   }
 
-  /** Resolves when the frame has ended on all streams. */
   get ended(): Promise<void> {
     return this.#ended.promise;
   }
@@ -206,11 +186,7 @@ export class FramedRun {
     if ([...this.#readings.values()].every(({ framed }) => framed.ended)) this.#ended.resolve();
   }
 
-  /**
-   * Records the rest of the output, also of a command that has not ended.
-   *
-   * @throws what the tap rejects with
-   */
+  /** Records the rest of the output, also of a command that has not ended. */
   async flush(): Promise<void> {
     const limit = this.#outputBytes;
     for (const { kept, tap } of this.#readings.values()) {

@@ -16,7 +16,6 @@ import {
 
 export interface ShellChannel {
   write(text: string): void;
-  /** Aborted at the end of the shell or of its connection. */
   readonly ended: AbortSignal;
   /** `undefined` while the shell runs, and after a signal or a lost connection ended it. */
   readonly exitCode: number | undefined;
@@ -106,7 +105,6 @@ export class ShellLink implements SessionLink {
   #channel: ShellChannel | undefined;
   #running: FramedRun | undefined;
   #broken: string | undefined;
-  /** The end and the recording of the last command. */
   #ended: Promise<void> = Promise.resolve();
 
   private constructor(options: ShellLinkOptions) {
@@ -171,7 +169,6 @@ export class ShellLink implements SessionLink {
       });
     } catch (error) {
       if (channel.exitCode !== LEFT_LOOP || signal.aborted) throw error;
-      // The command has ended the shell by mistake.
       this.#broken = undefined;
       await this.#orBreak(ENDED, () => this.#start(signal));
       throw executionFailure(LEFT, error);

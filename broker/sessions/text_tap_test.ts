@@ -7,7 +7,7 @@ const open = createRedactStreams(undefined);
 async function tapped(chunks: readonly Uint8Array[], maxBytes = 1_000_000): Promise<readonly string[]> {
   const texts: string[] = [];
   const write = (text: string) => Promise.resolve(void texts.push(text));
-  const tap = new TextTap({ write, redact: open(), maxBytes });
+  const tap = new TextTap({ openRedaction: open, output: write, error: write }, "stdout", maxBytes);
   for (const chunk of chunks) tap.push(chunk);
   await tap.end("");
   return texts;
@@ -31,11 +31,8 @@ Deno.test("TextTap drops what is above its limit, and the word that the limit cu
 
 Deno.test("TextTap gives the first error of its writes at the end", async () => {
   let count = 0;
-  const tap = new TextTap({
-    write: () => Promise.reject(new Error(`no ${count += 1}`)),
-    redact: open(),
-    maxBytes: 100,
-  });
+  const write = () => Promise.reject(new Error(`no ${count += 1}`));
+  const tap = new TextTap({ openRedaction: open, output: write, error: write }, "stdout", 100);
   tap.push(bytes("a\nb"));
   await assert.rejects(tap.end(""), { message: "no 1" });
 });

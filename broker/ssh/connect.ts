@@ -23,16 +23,13 @@ import {
 } from "./login.ts";
 import { loadSsh2, type Ssh2Channel, type Ssh2Client, type Ssh2Library } from "./ssh2_library.ts";
 
-/** One host on the way, and the login to it. */
 export interface HopLogin {
-  /** The logical name, for error texts. */
   readonly name: string;
   /** `host:port` for a connection from the hop before. */
   readonly addr: string;
   /** The pinned host key, as a line of authorized_keys or known_hosts. */
   readonly hostKey: string;
   readonly user: string;
-  /** The certificate for `key`, as a line. */
   readonly certificate: string;
   readonly key: EphemeralKey;
 }
@@ -44,14 +41,11 @@ export interface SshConnection {
   readonly client: Ssh2Client;
   /** Aborted when the connection is lost. The reason is the cause. */
   readonly lost: AbortSignal;
-  /** Ends the connection, and resolves when its socket is closed. */
   close(): Promise<void>;
 }
 
-/** The carrier of SSH: a socket, or a channel through another connection. */
 interface Transport {
   readonly stream: Duplex;
-  /** Sends the written bytes, ends the transport, and resolves when it is closed. */
   close(): Promise<void>;
 }
 
@@ -60,12 +54,10 @@ interface HostAddress {
   readonly port: number;
 }
 
-/** A hop whose texts have been parsed. */
 interface Leg {
   readonly address: HostAddress;
   readonly pin: HostPin;
   readonly login: CertificateLogin;
-  /** The name of a bastion. `undefined` for the target. */
   readonly bastion: string | undefined;
 }
 
@@ -86,7 +78,6 @@ const ALGORITHMS = {
 
 const ADDRESS = /^(?:\[(?<v6>[^\]]+)\]|(?<name>[^\s:\[\]]+)):(?<port>\d{1,5})$/;
 const MAX_PORT = 65_535;
-/** The time for a socket to close before it is destroyed. */
 const CLOSE_MS = 1_000;
 /** The reported originator. The bastion does not need our own address. */
 const ORIGIN = "127.0.0.1";
@@ -94,13 +85,11 @@ const ORIGIN = "127.0.0.1";
 /**
  * Connects to the last hop through all others: each hop is dialed from the one before, must show its own pinned key, and
  * gets its own certificate. No bastion can read the traffic that passes through it.
- *
  * @returns the connection to the last hop. It is lost with any of the others, and closing it closes all
  * @throws {AppError} `upstream_failure` with a text that begins with `connection: `, or `canceled` when the signal
  * is aborted; nothing is left open then
  */
 export async function connectRoute(hops: HopLogins, bounds: SshBounds): Promise<SshConnection> {
-  // All hops are parsed before the first connection.
   const [first, ...others] = hops.map((hop, index) => parseHop(hop, index < hops.length - 1));
   if (first === undefined) throw new TypeError("A route has no hop");
   let reached = await extend(undefined, first, bounds);
@@ -118,11 +107,7 @@ function parseHop({ name, addr, hostKey, user, certificate, key }: HopLogin, isB
   }
 }
 
-/**
- * Parses `host:port`. An IPv6 address is in brackets.
- *
- * @throws {AppError} `upstream_failure`
- */
+/** Parses `host:port`. An IPv6 address is in brackets. @throws {AppError} `upstream_failure` */
 export function parseHostAddress(addr: string): HostAddress {
   const { v6, name, port: digits } = ADDRESS.exec(addr)?.groups ?? {};
   const hostname = v6 ?? name;
@@ -134,7 +119,6 @@ export function parseHostAddress(addr: string): HostAddress {
   throw connectionFailure("host address is not host:port", cause);
 }
 
-/** Connects to the next hop. If that fails, the connections so far are closed. */
 async function extend(
   reached: SshConnection | undefined,
   leg: Leg,

@@ -3,33 +3,22 @@ import type { Bound, Clock } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
 import { quoteText } from "@gateway/shared/text";
 
-/** The time limit of each step of a remote command, and the limit of its output. */
-export interface SshLimits {
-  readonly connectMs: number;
-  readonly handshakeMs: number;
-  /** From opening the channel until the host confirms the start of the command. */
-  readonly channelMs: number;
-  readonly commandMs: number;
-  /** The time for a host to end a command whose stdin has ended, if the host does that. */
-  readonly stopMs: number;
-  /** The time for a command to obey TERM, and then KILL. */
-  readonly killGraceMs: number;
-  /** The kept bytes of stdout, and of stderr, by default. */
-  readonly outputBytes: number;
-}
-
-export const DEFAULT_LIMITS: SshLimits = {
+export const DEFAULT_LIMITS = {
   connectMs: 10_000,
   handshakeMs: 10_000,
+  /** From opening the channel until the host confirms the start of the command. */
   channelMs: 10_000,
   commandMs: 600_000,
-  // The host gives the command 2 s to obey TERM.
+  /** The time to end a command by the end of its stdin. The host gives the command 2 s to obey TERM. */
   stopMs: 4_000,
+  /** The time for a command to obey TERM, and then KILL. */
   killGraceMs: 1_000,
+  /** The kept bytes of stdout, and of stderr, by default. */
   outputBytes: 10_485_760,
 };
 
-/** The bounds of the steps of one request. The signal cancels every step. */
+export type SshLimits = Readonly<typeof DEFAULT_LIMITS>;
+
 export interface SshBounds {
   readonly clock: Clock;
   readonly limits: SshLimits;
@@ -63,7 +52,6 @@ const CLOSED_EARLY =
   "the host closed the connection in the SSH handshake, perhaps because sshd reached MaxStartups. Retry in a few seconds. " +
   "If it repeats, ask the host's operator to raise MaxStartups or PerSourceMaxStartups";
 
-/** The failures that an agent or its user can act on. */
 type FailureClass =
   | "certificate refused"
   | "host key"
@@ -101,12 +89,10 @@ export function executionFailure(text: string, cause?: unknown, failureClass?: F
   return failure(`execution: ${text}`, cause, failureClass);
 }
 
-/** The host ended the connection before it showed its host key. */
 export function closedEarly(cause?: unknown): AppError {
   return connectionFailure(CLOSED_EARLY, cause, CLOSED_EARLY);
 }
 
-/** Adds the address to the cause, for the log. */
 export function atAddress(
   { hostname, port }: { readonly hostname: string; readonly port: number },
   error: unknown,
@@ -117,7 +103,6 @@ export function atAddress(
   return failure(error.message, cause, failureClassOf(error));
 }
 
-/** Adds the name of the bastion to the text. */
 export function atBastion(name: string, error: unknown): unknown {
   if (!(error instanceof AppError) || !error.message.startsWith(CONNECTION)) return error;
   const text = `${CONNECTION}bastion ${quoteText(name)}: ${error.message.slice(CONNECTION.length)}`;

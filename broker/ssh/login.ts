@@ -17,11 +17,8 @@ const ED25519 = "ssh-ed25519";
 const ED25519_KEY_LENGTH = 32;
 const USERAUTH_REQUEST = 50;
 
-/** A key pair for one connection. */
 export interface EphemeralKey {
-  /** The public key as a line of authorized_keys, without comment. */
   readonly publicKeyLine: string;
-  /** The Ed25519 signature of the data: 64 bytes. */
   sign(data: Uint8Array): Uint8Array;
 }
 
@@ -44,7 +41,6 @@ export interface CertificateLogin {
 
 /**
  * Reads a certificate line and checks that it certifies this key.
- *
  * @returns its binary form
  * @throws {AppError} `upstream_failure`
  */
@@ -63,7 +59,6 @@ export function parseCertificateFor(key: EphemeralKey, line: string): Uint8Array
  * Makes a connecting client present a certificate. ssh2 cannot do that: it writes the certificate's type into the
  * signature, where OpenSSH expects the type of the key (PROTOCOL.certkeys). The request replaces ssh2's `none` request,
  * so that the library never holds a key. It is sent signed, which saves the round trip of a query for the key.
- *
  * @returns whether the certificate has been sent: without it, a host that accepts the login must not be trusted
  * @throws {TypeError} if ssh2 has another structure
  */
@@ -112,21 +107,15 @@ const HOST_KEY_ALGORITHMS: ReadonlyMap<string, readonly string[]> = new Map([
   ["ssh-rsa", ["rsa-sha2-512", "rsa-sha2-256"]],
 ]);
 
-/** The only key that a host may show. */
-export interface HostPin {
-  readonly algorithms: readonly string[];
-  /** Whether the key of the host, in binary form, is byte for byte the pinned key. */
-  matches(blob: Uint8Array): boolean;
-}
+export type HostPin = ReturnType<typeof parseHostPin>;
 
 /**
  * Reads a pinned host key: a line of authorized_keys, known_hosts or ssh-keyscan. There is no trust on first use: an
  * empty pin is an error.
- *
  * @param host its logical name, for error texts
  * @throws {AppError} `upstream_failure`
  */
-export function parseHostPin(line: string, host: string): HostPin {
+export function parseHostPin(line: string, host: string) {
   const unusable = (text: string, cause?: unknown) =>
     connectionFailure(`host key for ${quoteText(host)}: ${text}`, cause, "host key");
   let key: ReturnType<typeof parsePublicKey>;
@@ -137,5 +126,5 @@ export function parseHostPin(line: string, host: string): HostPin {
   }
   const algorithms = HOST_KEY_ALGORITHMS.get(key.algorithm);
   if (algorithms === undefined) throw unusable("the key type is not supported");
-  return { algorithms, matches: (other) => Buffer.from(key.blob).equals(other) };
+  return { algorithms, matches: (other: Uint8Array) => Buffer.from(key.blob).equals(other) };
 }

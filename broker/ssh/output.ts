@@ -1,12 +1,10 @@
 import { concatBytes } from "@gateway/shared/text";
 
-/** The bytes to keep of each stream of a command. */
 export interface KeptBytes {
   readonly headBytes: number;
   readonly tailBytes: number;
 }
 
-/** The kept bytes of a stream. */
 export interface Output {
   readonly head: Uint8Array<ArrayBuffer>;
   /** The last bytes, without the bytes of the head. */
@@ -15,12 +13,10 @@ export interface Output {
   readonly totalBytes: number;
 }
 
-/** The number of bytes that are missing between head and tail. */
 export function missingBytes({ head, tail, totalBytes }: Output): number {
   return totalBytes - head.length - tail.length;
 }
 
-/** All kept bytes in one piece, without a mark for missing bytes. */
 export function keptBytes({ head, tail }: Output): Uint8Array<ArrayBuffer> {
   return concatBytes([head, tail]);
 }
@@ -90,7 +86,6 @@ export class OutputBuffer {
   }
 }
 
-/** The same bytes with room for so many. The capacity doubles, up to the limit. */
 function reserve(bytes: Uint8Array<ArrayBuffer>, length: number, limit: number): Uint8Array<ArrayBuffer> {
   if (length <= bytes.length) return bytes;
   const grown = new Uint8Array(Math.min(limit, Math.max(FIRST_CAPACITY, length, bytes.length * 2)));

@@ -7,19 +7,15 @@ import { DEFAULT_LIMITS, endedBy, executionFailure, type SshBounds, type SshLimi
 import { type KeptBytes, type Output, OutputBuffer } from "./output.ts";
 import { protocolOf, remoteIdOf, type Ssh2Channel, type Ssh2Client } from "./ssh2_library.ts";
 
-/** One command on an open connection. */
 interface CommandOptions {
   readonly clock: Clock;
   readonly command: string;
   readonly pty: boolean;
-  /** The input of the command. Absent: nothing. */
   readonly stdin?: Uint8Array | undefined;
   /** The host ends the command when its stdin ends (`stop_on_disconnect`). Never with a terminal or with `stdin`. */
   readonly stopsAtStdinEnd?: boolean;
-  /** Cancels every step, and ends the remote command. */
   readonly signal?: AbortSignal;
   readonly limits?: SshLimits;
-  /** The bytes to keep of each stream. Absent: the first bytes, up to the limit. */
   readonly output?: KeptBytes | undefined;
 }
 
@@ -29,7 +25,6 @@ export interface SshTimings {
   readonly exec: Histogram;
 }
 
-/** One command on one host, over its own connection. */
 export interface RunCommandOptions extends CommandOptions {
   readonly hops: HopLogins;
   readonly timings?: SshTimings;
@@ -39,11 +34,9 @@ export interface CommandResult {
   readonly stdout: Output;
   /** Empty with a pseudo-terminal, which has one stream. */
   readonly stderr: Output;
-  /** 128 + n when signal n killed the command. */
   readonly exitCode: number;
 }
 
-/** The pseudo-terminal that the broker requests. */
 export const TERMINAL = {
   term: "xterm-256color",
   cols: 220,
@@ -55,7 +48,6 @@ export const TERMINAL = {
 
 /**
  * Connects, runs one command and closes the connection. Every step has its own time limit.
- *
  * @throws {AppError} `upstream_failure` with a text that begins with `connection: ` or `execution: `, or
  * `canceled` when the signal is aborted; in both cases the remote command has been told to end
  */
@@ -73,7 +65,6 @@ export async function runCommand(options: RunCommandOptions): Promise<CommandRes
 
 /**
  * Runs one command in its own channel on an open connection, which stays open. Several commands can run at once.
- *
  * @throws {AppError} `upstream_failure` with a text that begins with `execution: `, or `canceled` when the signal
  * is aborted; in both cases the remote command has been told to end
  */
@@ -102,26 +93,26 @@ export async function runOn(connection: SshConnection, options: CommandOptions):
     const late = await within({ clock, ms: limits.killGraceMs, release }, starting).catch(() => undefined);
     throw late === undefined ? error : await endCommand(connection, late, { options, error });
   }
-  let exit: RemoteExit | undefined;
+  let exitCode: number | undefined;
   try {
-    exit = await within(bound(limits.commandMs, "SSH execution"), command.ended);
+    exitCode = await within(bound(limits.commandMs, "SSH execution"), command.ended);
   } catch (error) {
     throw await endCommand(connection, command, { options, error });
   }
-  if (exit === undefined) throw executionFailure(NO_STATUS);
-  return { stdout: command.stdout.output(), stderr: command.stderr.output(), exitCode: exitCodeOf(exit) };
+  if (exitCode === undefined) throw executionFailure(NO_STATUS);
+  return { stdout: command.stdout.output(), stderr: command.stderr.output(), exitCode };
 }
 
 function startCommand(
   { client }: SshConnection,
-  { command, pty, stdin, output, stopsAtStdinEnd = false }: CommandOptions,
+  options: CommandOptions,
   { outputBytes }: SshLimits,
 ): Promise<RemoteCommand> {
-  const kept = output ?? { headBytes: outputBytes, tailBytes: 0 };
+  const { command, pty, output = { headBytes: outputBytes, tailBytes: 0 } } = options;
   return new Promise<RemoteCommand>((resolve, reject) => {
     client.exec(command, pty ? { pty: TERMINAL } : {}, (error, channel) => {
       if (error !== undefined) return reject(error);
-      resolve(new RemoteCommand(client, channel, { output: kept, stopsAtStdinEnd, stdin }));
+      resolve(attach(client, channel, { ...options, output }));
     });
   }).catch((cause) => {
     const what = pty ? "the pseudo-terminal or the command" : "the command";
@@ -150,85 +141,57 @@ const MAY_RUN_ON =
   `${UNCONFIRMED}: it may run on; stop_on_disconnect in the signer's policy of this host ends ` +
   "commands with their connection";
 
-/** A command that the host has started. */
-class RemoteCommand {
-  readonly stdout: OutputBuffer;
-  readonly stderr: OutputBuffer;
-  /** Resolves when the channel is closed and all output has arrived. `undefined`: the host did not report the end. */
-  readonly ended: Promise<RemoteExit | undefined>;
-  readonly #client: Ssh2Client;
-  readonly #channel: Ssh2Channel;
-  readonly #stopsAtStdinEnd: boolean;
+type RemoteCommand = ReturnType<typeof attach>;
 
-  /** Must be called in the callback that gets the channel, or early events are lost. */
-  constructor(
-    client: Ssh2Client,
-    channel: Ssh2Channel,
-    { output, stopsAtStdinEnd, stdin }: {
-      readonly output: KeptBytes;
-      readonly stopsAtStdinEnd: boolean;
-      readonly stdin: Uint8Array | undefined;
-    },
-  ) {
-    this.stdout = new OutputBuffer(output);
-    this.stderr = new OutputBuffer(output);
-    this.#client = client;
-    this.#channel = channel;
-    this.#stopsAtStdinEnd = stopsAtStdinEnd;
-    this.ended = this.#collect();
-    // A command that ends with its stdin keeps it open for as long as it may run.
-    if (stdin !== undefined) channel.end(stdin);
-    else if (!stopsAtStdinEnd) channel.end();
-  }
+/** Must be called in the callback that gets the channel, or early events are lost. */
+function attach(
+  client: Ssh2Client,
+  channel: Ssh2Channel,
+  { output, stopsAtStdinEnd = false, stdin }: CommandOptions & { readonly output: KeptBytes },
+) {
+  const stdout = new OutputBuffer(output);
+  const stderr = new OutputBuffer(output);
+  let exitCode: number | undefined;
+  channel.on("exit", (status, signal) => {
+    exitCode = exitCodeOf(status, signal);
+  });
+  channel.on("error", () => {});
+  channel.stderr.on("error", () => {});
+  channel.on("data", (chunk) => stdout.write(chunk));
+  channel.stderr.on("data", (chunk) => stderr.write(chunk));
+  const closed = new Promise<void>((resolve) => channel.once("close", resolve));
+  const stderrEnded = new Promise<void>((resolve) => channel.stderr.once("end", resolve));
+  // Resolves with `undefined` if the host does not report the end.
+  const ended = Promise.all([closed, stderrEnded]).then(() => exitCode);
+  // A command that ends with its stdin keeps it open for as long as it may run.
+  if (stdin !== undefined) channel.end(stdin);
+  else if (!stopsAtStdinEnd) channel.end();
 
   /**
    * Ends the command: by the end of its stdin if the host acts on that, then by TERM, then by KILL. At last the channel
    * is closed, which hangs up a pseudo-terminal and breaks the pipes of any other command.
-   *
    * @returns whether the host has confirmed the end. OpenSSH obeys no signal for a command that the certificate forces:
    * without a pseudo-terminal, such a command runs on if it neither reads nor writes
    */
-  async terminate({ clock, limits: { stopMs, killGraceMs } }: SshBounds): Promise<boolean> {
+  async function terminate({ clock, limits: { stopMs, killGraceMs } }: SshBounds): Promise<boolean> {
     const endedWithin = (ms: number) =>
-      within({ clock, ms }, this.ended)
-        .then((exit) => exit === undefined ? "unknown" : "known", () => "running");
-    if (this.#stopsAtStdinEnd) {
-      this.#channel.end();
-      const exit = await endedWithin(stopMs);
-      if (exit !== "running") return exit === "known";
+      within({ clock, ms }, ended).then((code) => code === undefined ? "unknown" : "known", () => "running");
+    if (stopsAtStdinEnd) {
+      channel.end();
+      const end = await endedWithin(stopMs);
+      if (end !== "running") return end === "known";
     }
     for (const name of ["TERM", "KILL"]) {
       // Not channel.signal(): ssh2 sends nothing after the end of stdin.
-      protocolOf(this.#client).signal(remoteIdOf(this.#channel), name);
-      const exit = await endedWithin(killGraceMs);
-      if (exit !== "running") return exit === "known";
+      protocolOf(client).signal(remoteIdOf(channel), name);
+      const end = await endedWithin(killGraceMs);
+      if (end !== "running") return end === "known";
     }
-    this.#channel.close();
+    channel.close();
     return false;
   }
-
-  #collect(): Promise<RemoteExit | undefined> {
-    const channel = this.#channel;
-    let exit: RemoteExit | undefined;
-    channel.on("exit", (status, signal) => {
-      exit = status === null
-        ? { kind: "signal", name: signal.replace(/^SIG/, "") }
-        : { kind: "status", status };
-    });
-    channel.on("error", () => {});
-    channel.stderr.on("error", () => {});
-    channel.on("data", (chunk) => this.stdout.write(chunk));
-    channel.stderr.on("data", (chunk) => this.stderr.write(chunk));
-    const closed = new Promise<void>((resolve) => channel.once("close", resolve));
-    const stderrEnded = new Promise<void>((resolve) => channel.stderr.once("end", resolve));
-    return Promise.all([closed, stderrEnded]).then(() => exit);
-  }
+  return { stdout, stderr, ended, terminate };
 }
-
-/** A status, or the name of the signal that killed the command, without `SIG` (RFC 4254 section 6.10). */
-type RemoteExit =
-  | { readonly kind: "status"; readonly status: number }
-  | { readonly kind: "signal"; readonly name: string };
 
 const SIGNAL_NUMBERS: ReadonlyMap<string, number> = new Map(
   Object.entries({
@@ -247,6 +210,6 @@ const SIGNAL_NUMBERS: ReadonlyMap<string, number> = new Map(
 );
 
 /** The exit code as a shell shows it. A signal without a number gives 128. */
-export function exitCodeOf(exit: RemoteExit): number {
-  return exit.kind === "status" ? exit.status : 128 + (SIGNAL_NUMBERS.get(exit.name) ?? 0);
+export function exitCodeOf(status: number | null, signal = ""): number {
+  return status ?? 128 + (SIGNAL_NUMBERS.get(signal.replace(/^SIG/, "")) ?? 0);
 }

@@ -39,11 +39,9 @@ interface Ssh2Protocol {
   authNone(username: string): void;
   /** Sends a `signal` request (RFC 4254 section 6.9). */
   signal(channelId: number, name: string): void;
-  /** The requested login methods without an answer. */
   readonly _authsQueue: string[];
   readonly _packetRW: {
     readonly write: {
-      /** The start of the payload in the result of `alloc`. */
       readonly allocStart: number;
       alloc(payloadLength: number): Uint8Array;
       finalize(packet: Uint8Array): Uint8Array;
@@ -60,7 +58,6 @@ export function protocolOf(client: Ssh2Client): Ssh2Protocol {
 
 /**
  * The session identifier.
- *
  * @throws {TypeError} before the end of the first key exchange, or if ssh2 has another structure
  */
 export function sessionIdOf(protocol: Ssh2Protocol): Uint8Array {
@@ -69,11 +66,7 @@ export function sessionIdOf(protocol: Ssh2Protocol): Uint8Array {
   return sessionId;
 }
 
-/**
- * The host's number of a channel.
- *
- * @throws {TypeError} if ssh2 has another structure
- */
+/** The host's number of a channel. @throws {TypeError} if ssh2 has another structure */
 export function remoteIdOf(channel: Ssh2Channel): number {
   const id = member(member(channel, "outgoing"), "id");
   if (typeof id !== "number") throw unknownVersion("outgoing.id");

@@ -3,7 +3,7 @@ import { FakeClock, FixedRandom, MemoryAuditLog } from "@gateway/shared/testing"
 import { countEvents, type Events } from "../request/records.ts";
 import { type Execute, execute, type ExecuteRequest } from "../request/execute.ts";
 import { Inventory } from "../request/route.ts";
-import { type GetFile, getFile, type PutFile, putFile, type TransferPorts } from "../request/transfer.ts";
+import { type GetFile, getFile, type PutFile, putFile } from "../request/transfer.ts";
 import type { Tool, ToolLimits } from "../tools/tool.ts";
 import type { Toolset } from "../tools/toolset.ts";
 import { FakeAuthority } from "./fake_authority.ts";
@@ -73,11 +73,7 @@ export class BrokerFixture {
       maxTtlSeconds: MAX_TTL_SECONDS,
     };
     this.execute = (request, signal) => execute(ports, request, signal);
-    const transfer: TransferPorts = {
-      execute: (request, signal) => execute(ports, request, signal),
-      events: this.events,
-      maxBytes: MAX_TRANSFER_BYTES,
-    };
+    const transfer = { ...ports, maxBytes: MAX_TRANSFER_BYTES };
     this.putFile = (request, signal) => putFile(transfer, request, signal);
     this.getFile = (request, signal) => getFile(transfer, request, signal);
   }

@@ -3,12 +3,11 @@ import { AppError, type ErrorCode } from "@gateway/shared/errors";
 import { type EndUserResult, type EndUserVerifier, refuse } from "@gateway/shared/oidc";
 import { parseJson } from "@gateway/shared/json";
 import { FakeClock } from "@gateway/shared/testing";
-import { createMcpHttp, type McpHttp } from "../frontends/mcp_http.ts";
-import { describeTools } from "../tools/instructions.ts";
+import { createMcpHttp } from "../frontends/mcp_http.ts";
+import { describeTools, type Toolset } from "../tools/toolset.ts";
 import { createSshExecuteTool } from "../tools/ssh_commands.ts";
 import { createSshListServersTool } from "../tools/ssh_servers.ts";
 import type { Tool } from "../tools/tool.ts";
-import type { Toolset } from "../tools/toolset.ts";
 import { BrokerFixture, fixedTools, TEST_LIMITS } from "./broker_fixture.ts";
 
 /** The URL of the frontend in tests. */
@@ -38,7 +37,7 @@ export class McpHttpFixture implements AsyncDisposable {
   readonly faults: unknown[] = [];
   readonly refusals: string[] = [];
   readonly protocolErrors: string[] = [];
-  readonly frontend: McpHttp;
+  readonly frontend: ReturnType<typeof createMcpHttp>;
   #random = 0;
 
   constructor(

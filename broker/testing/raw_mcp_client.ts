@@ -2,10 +2,9 @@ import assert from "node:assert/strict";
 import { systemRandom } from "@gateway/shared/clock";
 import { FakeClock } from "@gateway/shared/testing";
 import { serveMcpStdio } from "../frontends/mcp_stdio.ts";
-import { describeTools } from "../tools/instructions.ts";
+import { describeTools, type Toolset } from "../tools/toolset.ts";
 import { createSshExecuteTool } from "../tools/ssh_commands.ts";
 import { createSshListServersTool } from "../tools/ssh_servers.ts";
-import type { Toolset } from "../tools/toolset.ts";
 import { BrokerFixture, fixedTools, TEST_LIMITS } from "./broker_fixture.ts";
 import { LinePipe } from "./line_pipe.ts";
 

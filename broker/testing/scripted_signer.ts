@@ -1,11 +1,12 @@
 import { systemClock } from "@gateway/shared/clock";
 import { ApprovalWaits } from "../authority/approval_wait.ts";
 import { RemoteAuthority } from "../authority/remote.ts";
-import type { SignerClient, SignerReply, SignerRequest } from "../authority/authority.ts";
+import type { JsonClientRequest } from "@gateway/shared/http";
+import type { SignerClient, SignerReply } from "../authority/authority.ts";
 
 /** A signer that gives one reply to everything, and keeps what it was asked. */
 export class ScriptedSigner {
-  readonly requests: SignerRequest[] = [];
+  readonly requests: JsonClientRequest[] = [];
   readonly #reply: (count: number) => SignerReply;
 
   /** @param reply told how many requests there were before this one */
@@ -13,7 +14,7 @@ export class ScriptedSigner {
     this.#reply = reply;
   }
 
-  async request(options: SignerRequest): Promise<SignerReply> {
+  async request(options: JsonClientRequest): Promise<SignerReply> {
     this.requests.push(options);
     return await this.#reply(this.requests.length - 1);
   }

@@ -49,7 +49,6 @@ export function viewDecision(decision: WireDecision, command: string): DecisionV
   return decisionView.parse({ allowed, reason_code: reasonCode(decision), ...present });
 }
 
-/** The decision as lines for the model. */
 export function renderDecision(view: DecisionView): string {
   // A value may quote a command: it stays on one line, without hidden characters.
   const line = (label: string, text: string | undefined) =>

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { TEST_LIMITS } from "../testing/broker_fixture.ts";
-import { describeTools } from "./instructions.ts";
+import { describeTools } from "./toolset.ts";
 
 Deno.test("describeTools() says that output is data, what to do after a denial, and where serials are exact", () => {
   const text = describeTools(TEST_LIMITS);

@@ -20,7 +20,6 @@ import {
   type ToolResult,
 } from "./tool.ts";
 
-/** What the tools for clusters need of a broker. */
 export interface K8sToolsPorts extends ResultPorts {
   readonly runAction: RunAction;
   readonly currentClusters: () => Promise<ReadonlyMap<string, ClusterInfo>>;
@@ -156,7 +155,7 @@ export function createK8sTools(ports: K8sToolsPorts): readonly Tool[] {
         context,
       ) {
         const options = { labelSelector, fieldSelector, limit, asTable: output !== "json" };
-        return answerAction(ports, { verb: "list", ...objects }, options, context);
+        return answerAction(ports, { verb: "list", name: "", ...objects }, options, context);
       },
     }),
     createListClustersTool(ports),
@@ -232,13 +231,9 @@ function createListClustersTool({ currentClusters }: K8sToolsPorts): Tool {
 
 async function answerAction(
   { runAction, random, limits }: K8sToolsPorts,
-  { cluster, verb, resource, group = "", namespace = "", name = "", dry_run: dryRun = false, reason }:
-    & Pick<ActionRequest, "cluster">
-    & Pick<ActionRequest["asked"], "verb" | "resource">
-    & {
-      readonly [Field in "group" | "namespace" | "name" | "reason"]?: string | undefined;
-    }
-    & { readonly dry_run?: boolean | undefined },
+  { cluster, verb, resource, group = "", namespace = "", name, dry_run: dryRun = false, reason }:
+    & { readonly verb: ActionRequest["asked"]["verb"] }
+    & z.infer<z.ZodObject<typeof OBJECT_ARGUMENTS>>,
   options: ActionRequest["options"],
   context: ToolContext,
 ): Promise<ToolResult> {

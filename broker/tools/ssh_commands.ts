@@ -29,7 +29,6 @@ import {
 
 const COMMAND_TIME = formatDuration(DEFAULT_LIMITS.commandMs);
 
-/** One command, with a certificate that is issued for it. */
 export function createSshExecuteTool(ports: ResultPorts & { readonly execute: Execute }): Tool {
   const { limits } = ports;
   return defineTool({
@@ -68,21 +67,25 @@ export function createSshExecuteTool(ports: ResultPorts & { readonly execute: Ex
       decision: decisionView.optional().describe("Only with dry_run"),
     }),
     guarded: ["server", "command", "sudo_user"],
-    async handle({ server, command, reason, ...args }, context) {
+    async handle(
+      { server: host, command, ttl_seconds: ttlSeconds = 0, dry_run: dryRun = false, ...args },
+      context,
+    ) {
       const wish = readOutputWish(args, limits);
-      const result = await ports.execute({
+      const { sudo = false, sudo_user: sudoUser = "", pty = false, reason } = args;
+      const { askHuman, signal } = context;
+      const request = {
         ...callerOf(context),
-        host: server,
+        host,
         command,
-        ttlSeconds: args.ttl_seconds ?? 0,
-        sudo: args.sudo ?? false,
-        sudoUser: args.sudo_user ?? "",
-        pty: args.pty ?? false,
-        dryRun: args.dry_run ?? false,
+        ttlSeconds,
+        sudo,
+        sudoUser,
+        pty,
+        dryRun,
         reason,
-        output: keptFor(wish),
-        askHuman: context.askHuman,
-      }, context.signal);
+      };
+      const result = await ports.execute({ ...request, output: keptFor(wish), askHuman }, signal);
       if (result.kind === "executed") return renderExecuted(ports, result, wish);
       const decision = viewDecision(result.decision, command);
       const structured = { stdout: "", stderr: "", exit_code: 0, serial: 0n, decision };
@@ -95,7 +98,6 @@ interface SessionPorts extends ResultPorts {
   readonly sessions: Sessions;
 }
 
-/** A connection that stays open. */
 export function createSshSessionOpenTool({ sessions, limits }: Omit<SessionPorts, "random">): Tool {
   return defineTool({
     name: "ssh_session_open",
@@ -155,7 +157,6 @@ export function createSshSessionOpenTool({ sessions, limits }: Omit<SessionPorts
   });
 }
 
-/** One command in an open session. */
 export function createSshSessionExecTool(ports: SessionPorts): Tool {
   const { sessions, limits } = ports;
   const shellTime = formatDuration(SHELL_LIMITS.commandMs);

@@ -112,15 +112,6 @@ Deno.test("ssh_get_file has bytes that are not text in base64, and only in the s
   assert.deepEqual([structured["content"], structured["base64"], structured["size"]], ["/wA=", true, 2]);
 });
 
-Deno.test("ssh_get_file lowers the limit", async () => {
-  const { broker, get } = fixture();
-  broker.runner.answer = () => printed("abc");
-  await assert.rejects(get.call({ server: "web01", path: "/tmp/a", max_bytes: 2 }, context), {
-    message: "bad request: file exceeds the transfer limit of 2 bytes",
-  });
-  assert.equal(broker.authority.requests[0]?.command, "head -c 3 < '/tmp/a'");
-});
-
 Deno.test.each(
   [
     { tool: "put", field: "server" },

@@ -14,7 +14,6 @@ import { defineTool, isVisible, READ, READABLE_BYTES, RESULT_BYTES, type Tool } 
 
 export interface ListServersPorts {
   readonly currentHosts: () => Promise<Hosts>;
-  /** The rules of hosts, if the signer sends rules. */
   readonly hostRules: (names: readonly string[], signal: AbortSignal) => Promise<HostsResponse>;
 }
 
@@ -82,7 +81,9 @@ export function createSshListServersTool({ currentHosts, hostRules }: ListServer
       const rules = new Map(
         Object.entries(policy && names.length > 0 ? await hostRules(names, signal) : {}),
       );
-      const servers = firstPage(wanted.map(([name, host]) => describe(name, host, rules.get(name)?.policy)));
+      const found = wanted.map(([name, host]) => describe(name, host, rules.get(name)?.policy));
+      const lengths = found.map((server) => jsonLength(stringifyJson(server)));
+      const servers = found.slice(0, countFitting(lengths, PAGE_BYTES));
       const last = servers.at(-1);
       const more = last !== undefined && servers.length < visible.length ? last.name : undefined;
       return {
@@ -106,14 +107,10 @@ function describe(name: string, host: HostInfo, rules: HostRules | undefined) {
 
 type Server = ReturnType<typeof describe>;
 
-/** As many servers as fit into one result, at least one. */
-function firstPage(servers: readonly Server[]): readonly Server[] {
-  let room = PAGE_BYTES;
-  for (const [index, server] of servers.entries()) {
-    room -= jsonLength(stringifyJson(server));
-    if (room < 0 && index > 0) return servers.slice(0, index);
-  }
-  return servers;
+function countFitting(lengths: readonly number[], room: number): number {
+  let left = room;
+  const end = lengths.findIndex((length, index) => (left -= length) < 0 && index > 0);
+  return end === -1 ? lengths.length : end;
 }
 
 /** As many servers as a model can read. The first server is always shown in full. */
@@ -121,21 +118,16 @@ function renderServers(
   servers: readonly Server[],
   { policy, more }: { readonly policy: boolean; readonly more: string | undefined },
 ): string {
-  const lines: string[] = [];
-  let room = READABLE_BYTES;
-  for (const [index, server] of servers.entries()) {
-    const line = renderServer(server, policy);
-    room -= jsonLength(line);
-    if (room < 0 && index > 0) {
-      lines.push(`[note] structuredContent has ${servers.length - index} more servers\n`);
-      break;
-    }
-    lines.push(line);
-  }
-  if (more !== undefined) {
-    lines.push(`[note] there are more servers: call again with after ${quoteText(more)}\n`);
-  }
-  return lines.join("");
+  const lines = servers.map((server) => renderServer(server, policy));
+  const shown = lines.slice(0, countFitting(lines.map(jsonLength), READABLE_BYTES));
+  const left = lines.length - shown.length;
+  return [
+    ...shown,
+    ...(left > 0 ? [`[note] structuredContent has ${left} more servers\n`] : []),
+    ...(more === undefined
+      ? []
+      : [`[note] there are more servers: call again with after ${quoteText(more)}\n`]),
+  ].join("");
 }
 
 function renderServer(server: Server, policy: boolean): string {
@@ -147,7 +139,6 @@ function renderServer(server: Server, policy: boolean): string {
   return line + words.map((text) => `  ${text}\n`).join("");
 }
 
-/** The rules of a host in words, one line each. */
 export function describeRules(rules: HostRules): readonly string[] {
   const { require_approval = [], require_approval_omitted = 0, sudo_users, session_modes } = rules;
   const isGated = require_approval.length + require_approval_omitted > 0;
@@ -206,7 +197,6 @@ const SHAPES: readonly (readonly [RegExp, (text: string) => string])[] = [
   [new RegExp(`^${LITERAL}$`), (text) => `what contains ${text}`],
 ];
 
-/** An RE2 pattern in words if it is simple, else the pattern itself. */
 export function describePattern(source: string): string {
   for (const [shape, describe] of SHAPES) {
     const text = shape.exec(source)?.groups?.["text"];

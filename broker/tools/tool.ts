@@ -2,20 +2,13 @@ import { AppError } from "@gateway/shared/errors";
 import { quoteText } from "@gateway/shared/text";
 import { MAX_REASON_CHARACTERS } from "@gateway/shared/wire";
 import * as z from "@zod/zod";
+import type { Asker } from "../authority/authority.ts";
 import type { AskHuman } from "../request/execute.ts";
 
-/** The caller of a tool and the bounds of the call. */
-export interface ToolContext {
-  readonly caller: string;
-  /** The caller's groups, if the frontend knows any. `null`: no filter by groups. */
-  readonly callerGroups: readonly string[] | null;
-  /** The caller's own token: a secret, for the signer only. */
-  readonly bearerToken: string | undefined;
+export interface ToolContext extends Omit<Asker, "reason"> {
   readonly signal: AbortSignal;
   /** Absent if no human can be asked. */
   readonly askHuman?: AskHuman;
-  /** Reports progress to the client. Absent if the client did not request it. */
-  readonly onProgress?: ((text: string) => void) | undefined;
 }
 
 export const serverArgument = z.string().describe("Host name as ssh_list_servers shows it");
@@ -76,7 +69,6 @@ export interface Tool {
   readonly outputSchema: ObjectSchema;
   /**
    * Checks the arguments and runs the tool.
-   *
    * @throws {AppError} whose message is the text of the tool error
    */
   call(args: unknown, context: ToolContext): Promise<ToolResult>;
@@ -124,12 +116,10 @@ function toObjectSchema(schema: z.ZodType, io: "input" | "output"): ObjectSchema
   return { ...json, type: "object" };
 }
 
-/** The longest argument, in bytes of UTF-8. */
 export const MAX_FIELD_BYTES = 65536;
 
 /**
  * Rejects a text that is too long or holds a NUL, which would end the text early in C programs.
- *
  * @throws {AppError} `invalid_request`
  */
 export function guardInput(field: string, value: unknown): void {
@@ -142,12 +132,10 @@ export function guardInput(field: string, value: unknown): void {
   if (problem !== undefined) throw new AppError("invalid_request", `field ${quoteText(field)} ${problem}`);
 }
 
-/** The limits of the tools from the broker's config. */
 export interface ToolLimits {
   /** The most bytes of stdout, and of stderr, in a result. */
   readonly maxOutputBytes: number;
   readonly maxFileBytes: number;
-  /** The longest lifetime of a certificate. */
   readonly maxTtlSeconds: number;
   /** 0: a call does not wait for a human's approval. */
   readonly approvalWaitSeconds: number;

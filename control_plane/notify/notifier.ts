@@ -1,39 +1,37 @@
+import { createHmac, createSecretKey } from "node:crypto";
 import type { Clock } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
 import { stringifyJson } from "@gateway/shared/json";
-import type { Metrics, ServiceLogger } from "@gateway/shared/service";
+import { askedKind, describeAsked, elevationLabel, isCommandShown } from "@gateway/shared/policy";
 import type { Redactor } from "@gateway/shared/redact";
+import type { Metrics, ServiceLogger } from "@gateway/shared/service";
+import { quoteText } from "@gateway/shared/text";
 import type { ApprovalRecord } from "@gateway/shared/wire";
 import { type ApprovalConfig, webhookUrlProblem } from "../config/config.ts";
-import { createApprovalLink, teamsMessageCard, teamsWorkflowMessage } from "./teams.ts";
-import { CLAIM_MS, type NotificationResult, type NotificationStore, Outbox, postJson } from "./outbox.ts";
-import { createWebhookSigner, type WebhookSigner } from "./signature.ts";
-import { askedKind, describeAsked, elevationLabel, isCommandShown } from "@gateway/shared/policy";
-import { quoteText } from "@gateway/shared/text";
 import { cutWithNote, MAX_COMMAND_LENGTH, MAX_VALUE_LENGTH } from "./facts.ts";
+import { CLAIM_MS, type NotificationResult, type NotificationStore, Outbox, postJson } from "./outbox.ts";
+import { createApprovalLink, teamsMessageCard, teamsWorkflowMessage } from "./teams.ts";
 
-/** Tells approvers that a request waits for them. */
+/** Notifies approvers of pending requests. */
 export interface Notifier {
   /**
-   * Returns at once and never throws; what goes wrong is logged and counted.
+   * Returns immediately and never throws. Failures are logged and counted.
    *
-   * @param until until when nobody else tells of it, as the store knows, in milliseconds since the epoch
+   * @param until the end of this process's claim in the store, in milliseconds since the epoch
    */
   notify(approval: ApprovalRecord, until?: number): void;
-  /** Waits a bounded time for what is under way. */
+  /** Waits a bounded time for pending notifications. */
   close(): Promise<void>;
 }
 
-/** What {@linkcode createNotifier} needs. */
 interface NotifierOptions {
   readonly config: ApprovalConfig;
   readonly redact: Redactor;
-  /** Where it is kept what is to be sent. */
   readonly store: NotificationStore;
-  /** An approval as approvers see it now; `undefined`: this process does not know it, or tells of it with another. */
+  /** The approval for approvers; `undefined` if this process does not know it, or announces it with another one. */
   readonly find: (id: string) => ApprovalRecord | undefined;
   readonly fetch: typeof fetch;
-  /** The one that processes with the same store go by. */
+  /** The clock of all processes with the same store. */
   readonly clock: Clock;
   readonly logger: ServiceLogger;
   readonly metrics: Metrics;
@@ -41,77 +39,40 @@ interface NotifierOptions {
   readonly secret: string | undefined;
 }
 
-/** The text of a request's body. */
-type BodyWriter = (approval: ApprovalRecord) => string;
-
-/**
- * The notifier that the config asks for.
- *
- * @throws {AppError} `invalid_config` when it can't work as configured
- */
+/** @throws {AppError} `invalid_config` if the notifier cannot work as configured */
 export function createNotifier(options: NotifierOptions): Notifier {
-  const { config, metrics } = options;
+  const { config, metrics, redact, fetch, clock, logger, store, find } = options;
   const counter = metrics.counter(
     "controlplane_notifications_total",
     "Approval notifications by result.",
     ["result"],
   );
   const count = (result: NotificationResult) => counter.inc({ result });
-  switch (config.notifier) {
-    case "log":
-      return logNotifier(options, count);
-    case "webhook":
-      return postNotifier(options, count, stringifyJson);
-    case "teams":
-      return postNotifier(options, count, teamsWriter(config));
-    default:
-      throw unknown("notifier", config.notifier satisfies never);
+  requireKnown("notifier", config.notifier, ["log", "webhook", "teams"]);
+  if (config.notifier === "log") {
+    return {
+      notify(approval) {
+        try {
+          logger.info(pendingLine(redactRecord(approval, redact)));
+          count("sent");
+        } catch {
+          count("failed");
+          logger.warn("Cannot write approval notification", { approval: approval.id });
+        }
+      },
+      close: () => Promise.resolve(),
+    };
   }
-}
-
-/** How long a process has to send a notification before others may, in milliseconds; 0: nothing is sent. */
-export function notificationMs({ notifier }: ApprovalConfig): number {
-  // A line of its own log, written at once.
-  return notifier === "log" ? 0 : CLAIM_MS;
-}
-
-function logNotifier(
-  { redact, logger }: NotifierOptions,
-  count: (result: NotificationResult) => void,
-): Notifier {
-  return {
-    notify(approval) {
-      try {
-        logger.info(pendingLine(redactRecord(approval, redact)));
-        count("sent");
-      } catch {
-        count("failed");
-        logger.warn("Cannot write approval notification", { approval: approval.id });
-      }
-    },
-    close: () => Promise.resolve(),
-  };
-}
-
-function postNotifier(
-  options: NotifierOptions,
-  count: (result: NotificationResult) => void,
-  writeBody: BodyWriter,
-): Notifier {
-  const { config, redact, fetch, clock, logger, store, find } = options;
+  const writeMessage = config.notifier === "teams" ? teamsWriter(config) : (record: ApprovalRecord) => record;
   const url = webhookTarget(config.webhook_url);
   const sign = createSigner(options);
   const outbox = new Outbox({
-    store,
-    find,
-    clock,
-    logger,
-    count,
+    ...{ store, find, clock, logger, count },
     prepare(approval) {
       const { id } = approval;
-      const body = writeBody(redactRecord(approval, redact));
+      const body = stringifyJson(writeMessage(redactRecord(approval, redact)));
       return (signal) => {
-        // Also unsigned: it may come twice, and the card of Teams has no field for it.
+        // Unsigned messages have the ID too: a message may come twice, and the card of Teams has no field for it.
         const headers = { "webhook-id": id, ...sign?.({ id, sentAt: clock.now(), body }) };
         return postJson({ fetch, clock, url, headers, body, signal });
       };
@@ -121,20 +82,30 @@ function postNotifier(
   return { notify: (approval, until) => outbox.add(approval, until), close: () => outbox.close() };
 }
 
-function teamsWriter({ teams_format, approval_url_template }: ApprovalConfig): BodyWriter {
-  const link = createApprovalLink(approval_url_template);
-  switch (teams_format) {
-    case "workflow":
-    case "adaptivecard":
-      return (approval) => stringifyJson(teamsWorkflowMessage(approval, link));
-    case "messagecard":
-      return (approval) => stringifyJson(teamsMessageCard(approval, link));
-    default:
-      throw unknown("teams_format", teams_format satisfies never);
-  }
+/** The time of a process to send a notification before others may, in milliseconds; 0: nothing is sent. */
+export function notificationMs({ notifier }: ApprovalConfig): number {
+  // A line of its own log, written immediately.
+  return notifier === "log" ? 0 : CLAIM_MS;
 }
 
-function createSigner({ config, secret }: NotifierOptions): WebhookSigner | undefined {
+function teamsWriter(
+  { teams_format, approval_url_template }: ApprovalConfig,
+): (record: ApprovalRecord) => object {
+  requireKnown("teams_format", teams_format, ["workflow", "adaptivecard", "messagecard"]);
+  const link = createApprovalLink(approval_url_template);
+  const write = teams_format === "messagecard" ? teamsMessageCard : teamsWorkflowMessage;
+  return (approval) => write(approval, link);
+}
+
+/** An unknown value that the schema accepts must not end in silence, as if approvers never answered. */
+function requireKnown(key: string, value: string, known: readonly string[]): void {
+  if (known.includes(value)) return;
+  throw new AppError("invalid_config", `Cannot use approval.${key} ${JSON.stringify(value)}: it is unknown`);
+}
+
+function createSigner(
+  { config, secret }: NotifierOptions,
+): ReturnType<typeof createWebhookSigner> | undefined {
   if (config.webhook_secret_env === "" && secret === undefined) return undefined;
   if (secret !== undefined && secret !== "") return createWebhookSigner(secret);
   throw new AppError(
@@ -145,9 +116,48 @@ function createSigner({ config, secret }: NotifierOptions): WebhookSigner | unde
   );
 }
 
-/** The schema let it pass, this code does not know it: silence would look like approvers who never answer. */
-function unknown(key: string, value: string): AppError {
-  return new AppError("invalid_config", `Cannot use approval.${key} ${JSON.stringify(value)}: it is unknown`);
+const PREFIX = "whsec_";
+const MIN_KEY_BYTES = 24;
+const MAX_KEY_BYTES = 64;
+
+/**
+ * Creates the signing headers of Standard Webhooks 1.0: HMAC-SHA256 over `id.timestamp.body`. The ID, without a dot,
+ * is the same for every attempt.
+ *
+ * @param secret `whsec_` and 24 to 64 bytes in base64
+ * @throws {AppError} `invalid_config` for another secret
+ */
+export function createWebhookSigner(secret: string) {
+  const key = createSecretKey(decodeSecret(secret));
+  return ({ id, sentAt, body }: { readonly id: string; readonly sentAt: number; readonly body: string }) => {
+    const timestamp = Math.floor(sentAt / 1000).toString();
+    const hmac = createHmac("sha256", key).update(`${id}.${timestamp}.${body}`);
+    return {
+      "webhook-id": id,
+      "webhook-timestamp": timestamp,
+      "webhook-signature": `v1,${hmac.digest("base64")}`,
+    };
+  };
+}
+
+function decodeSecret(secret: string): Uint8Array {
+  if (!secret.startsWith(PREFIX)) throw unusable(`must begin with ${PREFIX}`);
+  let key: Uint8Array;
+  try {
+    key = Uint8Array.fromBase64(secret.slice(PREFIX.length), { lastChunkHandling: "strict" });
+  } catch {
+    // The decoder's own error could quote the secret.
+    throw unusable(`must be ${PREFIX} followed by base64`);
+  }
+  if (key.length >= MIN_KEY_BYTES && key.length <= MAX_KEY_BYTES) return key;
+  throw unusable(`must hold ${MIN_KEY_BYTES} to ${MAX_KEY_BYTES} bytes in base64`);
+}
+
+function unusable(problem: string): AppError {
+  return new AppError(
+    "invalid_config",
+    `Cannot use the secret of approval.webhook_secret_env: it ${problem}`,
+  );
 }
 
 /**
@@ -163,16 +173,16 @@ function webhookTarget(url: string): URL {
   throw new AppError("invalid_config", `Cannot use approval.webhook_url: ${problem ?? "is not a URL"}`);
 }
 
-/** A copy whose free texts are masked. Names (host, caller, end user) stay: they are what is decided on. */
+const FREE_TEXTS = ["sudo_user", "rule", "reason", "comment"] as const;
+
+/** Masks the free texts of a record. Names (host, caller, end user) stay, because they are decided on. */
 function redactRecord(record: ApprovalRecord, redact: Redactor): ApprovalRecord {
-  const { command, sudo_user, rule, anomalies, reason, comment, content_head } = record;
+  const { command, anomalies, content_head } = record;
+  const texts = FREE_TEXTS.flatMap((key) => record[key] === undefined ? [] : [[key, redact(record[key])]]);
   return {
     ...record,
+    ...Object.fromEntries(texts),
     command: redact(command),
-    ...(sudo_user !== undefined && { sudo_user: redact(sudo_user) }),
-    ...(rule !== undefined && { rule: redact(rule) }),
-    ...(reason !== undefined && { reason: redact(reason) }),
-    ...(comment !== undefined && { comment: redact(comment) }),
     ...(content_head !== undefined && { content_head: redact(wholeWords(content_head, record)) }),
     // `new-command:` holds the command's first word, which may be an assignment.
     ...(anomalies !== undefined && { anomalies: anomalies.map(redact) }),
@@ -194,12 +204,9 @@ const BARE = /^[\w.@:/+-]*$/;
 export function pendingLine(record: ApprovalRecord): string {
   const { id, caller, end_user = "", host, command, sudo, sudo_user, access, rule = "", reason = "" } =
     record;
-  const fields = Object.entries({ id, caller, user: end_user, host }).map(([key, value]) =>
-    field(key, value)
-  );
   return [
     "[approval] PENDING",
-    ...fields,
+    ...Object.entries({ id, caller, user: end_user, host }).map(([key, value]) => field(key, value)),
     `cmd=${quoteText(cutWithNote(command, MAX_COMMAND_LENGTH))}`,
     field("elevation", elevationLabel(sudo, sudo_user) || "none"),
     ...(access === undefined ? [] : [field("access", access.join("+"))]),

@@ -232,12 +232,9 @@ export class Outbox {
       // Another's, which this process will hear of before it claims it again; or decided with one that was announced,
       // and to be announced should they be parted.
       if (record === undefined) continue;
-      if (record.status === "pending") this.add(record, until);
-      else {await this.#end(
-          record,
-          "dropped",
-          `${record.status === "expired" ? "expired" : "decided"} meanwhile`,
-        );}
+      const { status } = record;
+      if (status === "pending") this.add(record, until);
+      else await this.#end(record, "dropped", `${status === "expired" ? "expired" : "decided"} meanwhile`);
     }
   }
 }
@@ -256,21 +253,18 @@ export type Attempt =
     readonly mayRetry: boolean;
   };
 
-interface Post {
-  readonly fetch: typeof fetch;
-  readonly clock: Clock;
-  /** Checked by {@linkcode webhookTarget}. */
-  readonly url: URL;
-  readonly headers: Readonly<Record<string, string>>;
-  readonly body: string;
-  readonly signal: AbortSignal;
-}
-
 const TIMEOUT_MS = 5000;
 const MAX_ANSWER_BYTES = 4096;
 
 /** Posts, follows no redirect, and never rejects. What is answered with 2xx counts as sent, whatever else comes. */
-export async function postJson({ fetch, clock, url, headers, body, signal }: Post): Promise<Attempt> {
+export async function postJson({ fetch, clock, url, headers, body, signal }: {
+  readonly fetch: typeof globalThis.fetch;
+  readonly clock: Clock;
+  readonly url: URL;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string;
+  readonly signal: AbortSignal;
+}): Promise<Attempt> {
   let status: number | undefined;
   try {
     const late = () => new AppError("timeout", `no answer within ${TIMEOUT_MS / 1000} seconds`);
@@ -289,10 +283,7 @@ export async function postJson({ fetch, clock, url, headers, body, signal }: Pos
   } catch (error) {
     if (status === undefined) return { kind: "failed", reason: describe(error), mayRetry: true };
   }
-  return judge(status ?? 0);
-}
-
-function judge(status: number): Attempt {
+  status ??= 0;
   if (status >= 200 && status < 300) return { kind: "sent" };
   const reason = status >= 300 && status < 400
     ? `answered ${status}; redirects are not followed`

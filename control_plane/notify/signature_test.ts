@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { inspect } from "node:util";
 import { AppError } from "@gateway/shared/errors";
-import { createWebhookSigner } from "./signature.ts";
+import { createWebhookSigner } from "./notifier.ts";
 
 // The example of the Standard Webhooks libraries.
 const SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";

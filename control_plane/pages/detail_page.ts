@@ -1,28 +1,24 @@
 import type { ApprovalRecord } from "@gateway/shared/wire";
 import { cutText, visibleText } from "@gateway/shared/text";
 import { type FormOptions, renderDecisionForm } from "./decision_form.ts";
-import { type Html, markup } from "./html.ts";
+import { formatDuration, formatUtc, type Html, markup, showText } from "./html.ts";
 import {
+  isOwnRequest,
+  parseTime,
   renderCommand,
   renderContent,
   renderFacts,
   renderKeyFacts,
   renderManifest,
   type RequestFacts,
-} from "./request_facts.ts";
-import { LIST_PATH, renderPage } from "./page.ts";
-import {
-  isOwnRequest,
-  parseTime,
   showAge,
   showAsked,
   showStatus,
   showTimeLeft,
   showWhat,
   statusWord,
-} from "./request_text.ts";
-import { showText } from "./shown_text.ts";
-import { formatDuration, formatUtc } from "./text_format.ts";
+} from "./request_facts.ts";
+import { LIST_PATH, renderPage } from "./page.ts";
 
 export interface DetailPage extends RequestFacts, FormOptions {
   /** Who reads it, by the CN of the certificate. */

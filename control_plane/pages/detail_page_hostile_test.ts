@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { ASKED, DECIDED, type Elements, render, textOf } from "../testing/detail_page_scene.ts";
 import { HOSTILE, READ_AT, recordOf } from "../testing/sample_record.ts";
 import { renderDetailPage } from "./detail_page.ts";
-import { segmentText } from "./shown_text.ts";
+import { segmentText } from "./html.ts";
 
 Deno.test("renderDetailPage() warns of what can't be seen in a command, by name and number", () => {
   const warning = render({ approval: recordOf({ command: "ls \u202ex\u202e\x1b c\u0430t" }) })

@@ -7,8 +7,8 @@ import { checkSameOrigin, mayApprove, originOf, requireApprover } from "../route
 import { type DetailPage, renderDetailPage } from "./detail_page.ts";
 import { LIST_PATH, pageHeaders, renderErrorPage } from "./page.ts";
 import { renderListPage } from "./list_page.ts";
-import { entered, parseDecisionForm } from "./parse_decision.ts";
-import { isOwnRequest } from "./request_text.ts";
+import { entered, parseDecisionForm } from "./decision_form.ts";
+import { isOwnRequest } from "./request_facts.ts";
 import { decideApproval } from "../routes/decide.ts";
 
 const MAX_FORM_BYTES = 16 * 1024;

@@ -1,3 +1,5 @@
+import { cutText, escapeCharacter, ODD } from "@gateway/shared/text";
+
 /**
  * HTML that is safe to send. To make it from a string is to vouch for it: only for what we have written
  * ourselves, such as the contents of `<style>` and `<script>`. All else comes out of {@linkcode markup}.
@@ -47,4 +49,210 @@ const ENTITIES: Readonly<Record<string, string>> = {
 /** A text as it stands between tags or in a quoted attribute; a lone surrogate becomes U+FFFD. */
 export function escapeHtml(text: string): string {
   return text.toWellFormed().replace(/[&<>"'`\0\r]/g, (character) => ENTITIES[character] ?? "");
+}
+
+/** A point in time, milliseconds since the epoch: `2026-01-02 03:04:05 UTC`. */
+export function formatUtc(ms: number): string {
+  const date = new Date(ms);
+  if (Number.isNaN(date.getTime())) return "at an unknown time";
+  return date.toISOString().replace("T", " ").replace(/\.\d{3}Z$/, " UTC");
+}
+
+/**
+ * A length of time for people, two units at most and rounded down: `1 min 12 s`, `2 h`, `3 days 4 h`. What is
+ * negative is `0 s`. It is also part of the pages' script, hence uses nothing outside itself.
+ */
+export function formatDuration(ms: number): string {
+  const seconds = Math.max(0, Math.floor(ms / 1000));
+  const minutes = Math.floor(seconds / 60);
+  const hours = Math.floor(minutes / 60);
+  const days = Math.floor(hours / 24);
+  const pair = (big: string, small: number, unit: string) => small === 0 ? big : `${big} ${small} ${unit}`;
+  if (minutes === 0) return `${seconds} s`;
+  if (hours === 0) return pair(`${minutes} min`, seconds % 60, "s");
+  if (days === 0) return pair(`${hours} h`, minutes % 60, "min");
+  return pair(days === 1 ? "1 day" : `${days} days`, hours % 24, "h");
+}
+
+/** A whole number with its thousands apart: `61,440`. */
+export function formatCount(count: number): string {
+  return count.toLocaleString("en-US");
+}
+
+const NAMES: Readonly<Record<number, string>> = {
+  0x00: "NULL",
+  0x07: "BELL",
+  0x08: "BACKSPACE",
+  0x09: "TAB",
+  0x0a: "LINE FEED",
+  0x0b: "VERTICAL TAB",
+  0x0c: "FORM FEED",
+  0x0d: "CARRIAGE RETURN",
+  0x1b: "ESCAPE",
+  0x20: "SPACE",
+  0x7f: "DELETE",
+  0x85: "NEXT LINE",
+  0x9b: "CONTROL SEQUENCE INTRODUCER",
+  0xa0: "NO-BREAK SPACE",
+  0xad: "SOFT HYPHEN",
+  0x34f: "COMBINING GRAPHEME JOINER",
+  0x61c: "ARABIC LETTER MARK",
+  0x115f: "HANGUL CHOSEONG FILLER",
+  0x1160: "HANGUL JUNGSEONG FILLER",
+  0x180e: "MONGOLIAN VOWEL SEPARATOR",
+  0x200b: "ZERO WIDTH SPACE",
+  0x200c: "ZERO WIDTH NON-JOINER",
+  0x200d: "ZERO WIDTH JOINER",
+  0x200e: "LEFT-TO-RIGHT MARK",
+  0x200f: "RIGHT-TO-LEFT MARK",
+  0x2028: "LINE SEPARATOR",
+  0x2029: "PARAGRAPH SEPARATOR",
+  0x202a: "LEFT-TO-RIGHT EMBEDDING",
+  0x202b: "RIGHT-TO-LEFT EMBEDDING",
+  0x202c: "POP DIRECTIONAL FORMATTING",
+  0x202d: "LEFT-TO-RIGHT OVERRIDE",
+  0x202e: "RIGHT-TO-LEFT OVERRIDE",
+  0x202f: "NARROW NO-BREAK SPACE",
+  0x2060: "WORD JOINER",
+  0x2066: "LEFT-TO-RIGHT ISOLATE",
+  0x2067: "RIGHT-TO-LEFT ISOLATE",
+  0x2068: "FIRST STRONG ISOLATE",
+  0x2069: "POP DIRECTIONAL ISOLATE",
+  0x2800: "BRAILLE PATTERN BLANK",
+  0x3000: "IDEOGRAPHIC SPACE",
+  0x3164: "HANGUL FILLER",
+  0xfeff: "ZERO WIDTH NO-BREAK SPACE",
+  0xffa0: "HALFWIDTH HANGUL FILLER",
+};
+
+const KINDS: readonly (readonly [RegExp, string])[] = [
+  [/^\p{Cc}/u, "control character"],
+  [/^[\u{e0000}-\u{e007f}]/u, "tag character"],
+  [/^[\ufe00-\ufe0f\u{e0100}-\u{e01ef}]/u, "variation selector"],
+  [/^\p{Cs}/u, "lone surrogate"],
+  [/^\p{Co}/u, "private use character"],
+  [/^\p{Cn}/u, "unassigned character"],
+  [/^\p{Z}/u, "space"],
+  [/^\p{M}/u, "combining mark"],
+  [/^\p{Cf}/u, "format character"],
+];
+
+/** A code point in Unicode's notation: `U+202E`. */
+function codePointLabel(character: string): string {
+  return `U+${(character.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, "0")}`;
+}
+
+/** What a character is, for a reader who cannot see it: `U+202E RIGHT-TO-LEFT OVERRIDE`, `U+E0041 tag character`. */
+function describeCharacter(character: string): string {
+  const name = NAMES[character.codePointAt(0) ?? 0] ??
+    KINDS.find(([pattern]) => pattern.test(character))?.[1] ?? "invisible character";
+  return `${codePointLabel(character)} ${name}`;
+}
+
+/** A part of a text of unknown origin. */
+type Segment =
+  /** ASCII that is what it looks like. */
+  | { readonly kind: "plain"; readonly text: string }
+  /** What prints, yet may look like something else: a Cyrillic `а` beside a Latin `a`. */
+  | { readonly kind: "foreign"; readonly text: string }
+  /** One character that does not show itself, once or several times in a row. */
+  | { readonly kind: "odd"; readonly character: string; readonly count: number };
+
+/**
+ * Alternatives: runs of one character that does not show itself; spaces that would go unseen at an edge, or push
+ * the rest out of sight; the rest that is not ASCII.
+ */
+const SPECIAL = new RegExp(
+  // The same character again need not be odd itself: the second of two marks at the start stands on the first.
+  String.raw`(?<odd>${ODD})(?:(?=${ODD})\k<odd>)*|^ +| +$| {9,}|[^\0-\x7f]`,
+  "gu",
+);
+
+/** Cuts a text into what can be shown as it is and what cannot. The segments together are the text. */
+export function segmentText(text: string): readonly Segment[] {
+  const segments: Segment[] = [];
+  let end = 0;
+  for (const match of text.matchAll(SPECIAL)) {
+    if (match.index > end) segments.push({ kind: "plain", text: text.slice(end, match.index) });
+    end = match.index + match[0].length;
+    const character = match.groups?.["odd"] ?? (match[0].startsWith(" ") ? " " : undefined);
+    if (character !== undefined) {
+      segments.push({ kind: "odd", character, count: match[0].length / character.length });
+      continue;
+    }
+    const last = segments.at(-1);
+    if (last?.kind === "foreign") {
+      segments[segments.length - 1] = { kind: "foreign", text: last.text + match[0] };
+    } else segments.push({ kind: "foreign", text: match[0] });
+  }
+  if (end < text.length) segments.push({ kind: "plain", text: text.slice(end) });
+  return segments;
+}
+
+/** How much of a text is shown. */
+interface ShownTextOptions {
+  /** UTF-16 units; what is longer is cut, and the rest is counted. */
+  readonly limit?: number;
+}
+
+/**
+ * A text of unknown origin with nothing hidden in it, in the order of its characters whatever their script:
+ * what does not print is written out and marked, so that it differs from the same escape typed as text.
+ */
+export function showText(text: string, { limit = Infinity }: ShownTextOptions = {}): Html {
+  const start = cutText(text, limit);
+  const rest = text.length - start.length;
+  return markup`<bdo dir="ltr" class="raw">${segmentText(start).map(showSegment)}</bdo>${
+    rest > 0 && markup` <span class="rest">… ${formatCount(rest)} more characters</span>`
+  }`;
+}
+
+function showSegment(segment: Segment): Html | string {
+  switch (segment.kind) {
+    case "plain":
+      return segment.text;
+    case "foreign":
+      return markup`<span class="foreign" title="not ASCII: ${labels(segment.text)}">${segment.text}</span>`;
+    case "odd": {
+      const { character, count } = segment;
+      const shown = character === " " ? "␣" : escapeCharacter(character);
+      const times = count > 1 ? ` ×${count}` : "";
+      return markup`<mark class="odd" title="${
+        describeCharacter(character)
+      }${times}">${shown}${times}</mark>${
+        // The end of the line is marked, so that it is seen, and ends the line, so that scripts can be read.
+        character === "\n" && "\n"}`;
+    }
+    default:
+      return segment satisfies never;
+  }
+}
+
+const MOST_LABELS = 8;
+
+function labels(text: string): string {
+  const all = [...text];
+  return all.slice(0, MOST_LABELS).map(codePointLabel).join(" ") + (all.length > MOST_LABELS ? " …" : "");
+}
+
+/** What a reader should know of a text, beside what it says. */
+interface Peculiarities {
+  /** What does not show itself, by description, and how often it occurs; most frequent first. */
+  readonly odd: readonly { readonly name: string; readonly count: number }[];
+  /** How many characters are not ASCII, yet print. */
+  readonly foreign: number;
+}
+
+/** Counts what a reader could be deceived by. */
+export function findPeculiarities(text: string): Peculiarities {
+  const counts = new Map<string, number>();
+  let foreign = 0;
+  for (const segment of segmentText(text)) {
+    if (segment.kind === "foreign") foreign += [...segment.text].length;
+    if (segment.kind !== "odd") continue;
+    counts.set(segment.character, (counts.get(segment.character) ?? 0) + segment.count);
+  }
+  const odd = [...counts].sort(([, a], [, b]) => b - a)
+    .map(([character, count]) => ({ name: describeCharacter(character), count }));
+  return { odd, foreign };
 }

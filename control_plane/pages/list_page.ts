@@ -1,7 +1,7 @@
 import { askedKind, askedTitle } from "@gateway/shared/policy";
 import type { ApprovalRecord } from "@gateway/shared/wire";
 import { cutText, visibleText } from "@gateway/shared/text";
-import { type Html, markup } from "./html.ts";
+import { formatCount, type Html, markup, showText } from "./html.ts";
 import { LIST_PATH, renderPage } from "./page.ts";
 import {
   isOwnRequest,
@@ -11,9 +11,7 @@ import {
   showStatus,
   showTimeLeft,
   showWhat,
-} from "./request_text.ts";
-import { showText } from "./shown_text.ts";
-import { formatCount } from "./text_format.ts";
+} from "./request_facts.ts";
 
 export interface ListPage {
   /** In the order to show them. */

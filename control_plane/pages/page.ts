@@ -1,9 +1,7 @@
 import { createHash } from "node:crypto";
-import { Html, markup } from "./html.ts";
+import { formatUtc, Html, markup, showText } from "./html.ts";
 import { SCRIPT } from "./script.ts";
-import { showText } from "./shown_text.ts";
 import { STYLE } from "./style.ts";
-import { formatUtc } from "./text_format.ts";
 
 /** Where the list is; a request is one segment below. */
 export const LIST_PATH = "/ui/approvals";

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { entered, parseDecisionForm } from "./parse_decision.ts";
+import { entered, parseDecisionForm } from "./decision_form.ts";
 
 const TTL = "&ttl=3600&amount=2&unit=3600";
 

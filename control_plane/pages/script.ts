@@ -1,4 +1,4 @@
-import { formatDuration } from "./text_format.ts";
+import { formatDuration } from "./html.ts";
 
 /**
  * What the pages do beyond working without it: times that run, contents that are replaced when they have

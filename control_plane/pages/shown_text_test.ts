@@ -3,7 +3,7 @@ import { assertLinearWork } from "@gateway/shared/testing";
 import fc from "fast-check";
 import { visibleText } from "@gateway/shared/text";
 import { readHtml } from "../testing/html_reader.ts";
-import { findPeculiarities, segmentText, showText } from "./shown_text.ts";
+import { findPeculiarities, segmentText, showText } from "./html.ts";
 
 const plain = (text: string) => ({ kind: "plain", text });
 const foreign = (text: string) => ({ kind: "foreign", text });

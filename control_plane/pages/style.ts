@@ -1,9 +1,42 @@
-import { DARK, LIGHT, toCustomProperties } from "./palette.ts";
+/** The light and the dark color of each use. */
+export const COLORS = {
+  page: ["#f4f5f7", "#121417"],
+  surface: ["#ffffff", "#1a1d21"],
+  /** Behind commands and other text of unknown origin. */
+  well: ["#f6f7f9", "#121417"],
+  text: ["#1a1d21", "#e6e8eb"],
+  muted: ["#555c66", "#a3aab4"],
+  line: ["#dfe2e7", "#30353c"],
+  /** The edge of what can be operated. */
+  edge: ["#7c838f", "#7f8792"],
+  link: ["#0b57a8", "#8cbcf7"],
+  focus: ["#0b57a8", "#8cbcf7"],
+  approve: ["#14693c", "#7dd3a0"],
+  onApprove: ["#ffffff", "#08210f"],
+  deny: ["#ffffff", "#1a1d21"],
+  onDeny: ["#a4231b", "#ff9d94"],
+  good: ["#11572f", "#8edcae"],
+  goodWell: ["#e3f3e9", "#12301f"],
+  bad: ["#8f1d16", "#ffa9a1"],
+  badWell: ["#fbe9e7", "#3a1815"],
+  warn: ["#6b4500", "#f3cf7a"],
+  warnWell: ["#fdf1d3", "#352807"],
+  idle: ["#4a515b", "#b9bfc8"],
+  idleWell: ["#eaecf0", "#2a2f36"],
+} as const;
+
+function toCustomProperties(scheme: 0 | 1): string {
+  return Object.entries(COLORS)
+    .map(([name, pair]) =>
+      `--${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}:${pair[scheme]}`
+    )
+    .join(";");
+}
 
 /** The style sheet of all pages. */
 export const STYLE: string = `
-:root{color-scheme:light dark;${toCustomProperties(LIGHT)}}
-@media (prefers-color-scheme:dark){:root{${toCustomProperties(DARK)}}}
+:root{color-scheme:light dark;${toCustomProperties(0)}}
+@media (prefers-color-scheme:dark){:root{${toCustomProperties(1)}}}
 *,::before,::after{box-sizing:border-box}
 html{font:100%/1.5 system-ui,-apple-system,"Segoe UI",Roboto,"Helvetica Neue",sans-serif;-webkit-text-size-adjust:100%}
 body{margin:0;min-height:100vh;display:flex;flex-direction:column;background:var(--page);color:var(--text);overflow-wrap:anywhere}
@@ -145,7 +178,7 @@ fieldset{padding-top:.625rem;gap:.375rem}
 }
 @media (forced-colors:active){.odd,.status,.elevated{display:inline-block;max-width:100%;line-height:1.4;border:1px solid}}
 @media print{
-:root{color-scheme:light;${toCustomProperties(LIGHT)}}
+:root{color-scheme:light;${toCustomProperties(0)}}
 .bar,.skip,form,.unseen,td.go,th.go{display:none}
 body,.panel,table{background:none}
 .command,.changes{max-height:none;overflow:visible}

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { formatCount, formatDuration, formatUtc } from "./text_format.ts";
+import { formatCount, formatDuration, formatUtc } from "./html.ts";
 
 Deno.test.each([
   { ms: -5000, text: "0 s" },

@@ -195,11 +195,7 @@ function commentOf(reason = ""): Partial<ApprovalDecision> {
   return reason === "" ? {} : { comment: reason };
 }
 
-/**
- * The time to learn for, in seconds; undefined: nothing is learned.
- *
- * @throws {AppError} `invalid_request` for a time without --learn, and for an invalid or too long time
- */
+/** The time to learn for, in seconds; undefined: nothing is learned. */
 function readLearning(learn: boolean, ttl: string | undefined): number | undefined {
   if (!learn && ttl === undefined) return undefined;
   if (!learn) throw invalid("Option '--ttl' means nothing to 'allow' without --learn");

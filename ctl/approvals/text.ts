@@ -11,10 +11,7 @@ import { formatDuration, quoteText } from "@gateway/shared/text";
 import type { ApprovalRecord } from "@gateway/shared/wire";
 import { INDENT, shorten, shortenText } from "../kit/table.ts";
 
-/**
- * An approval in two lines; more follow where its command is cut, where what is asked is no command, and where a
- * reason is given.
- */
+/** An approval in two lines, and more for a truncated command, another request than a command, and a reason. */
 export function formatSummary(approval: ApprovalRecord, now: number): readonly string[] {
   const { id, status, caller, end_user: user = "", host, command, access, rule = "", reason } = approval;
   const who = `caller=${quoteOdd(caller)} user=${quoteOdd(user || "-")} host=${quoteOdd(host)}`;
@@ -34,7 +31,7 @@ export function formatSummary(approval: ApprovalRecord, now: number): readonly s
   ];
 }
 
-/** How long ago the request was created, and how long it can still be decided, or collected once approved. */
+/** The age of a request, and the time that is left to decide or collect it. */
 function describeTimes({ status, created_at, expires_at = "" }: ApprovalRecord, now: number): string {
   const [age, left] = [now - Date.parse(created_at), Date.parse(expires_at) - now].map((ms) =>
     Number.isNaN(ms) ? "-" : formatDuration(Math.floor(Math.max(ms, 0) / 1000) * 1000)
@@ -42,7 +39,7 @@ function describeTimes({ status, created_at, expires_at = "" }: ApprovalRecord, 
   return ` age=${age} left=${status === "pending" || status === "approved" ? left : "-"}`;
 }
 
-/** All of an approval, a line for each fact that there is. */
+/** All of an approval, one fact a line. */
 export function formatDetails(approval: ApprovalRecord): readonly string[] {
   const { id, status, caller, end_user, host, command, access, rule, anomalies = [] } = approval;
   const { created_at, expires_at } = approval;
@@ -80,9 +77,7 @@ export function formatDetails(approval: ApprovalRecord): readonly string[] {
   return facts.flatMap(([name, value]) => value ? [`${name.padEnd(9)}  ${value}`] : []);
 }
 
-/**
- * What approve-and-learn comes to: the decision is not the moment, nor is the time asked for the time there is.
- */
+/** Learning starts when the broker collects the approval, and the signer can shorten it. */
 export function describeLearnTime(ttlSeconds: number): string {
   const longest = formatDuration(ttlSeconds * 1000);
   return `nobody is asked again for at most ${longest}, from when the broker collects it and the signer learns it`;
@@ -92,7 +87,7 @@ function describeContent({ content_sha256, content_bytes = 0 }: ApprovalRecord):
   return content_sha256 && `${content_bytes} bytes, SHA-256 ${content_sha256}`;
 }
 
-/** An identical request is decided with the first, and collected by itself. */
+/** Identical requests are decided together, and collected one by one. */
 function describeCollected({ status, joined = [], collected = 0 }: ApprovalRecord): string | undefined {
   return status === "approved" ? `${collected} of ${joined.length + 1}` : undefined;
 }
@@ -108,12 +103,12 @@ function describeDecision({ decided_by: by, decided_at: at }: ApprovalRecord): s
 function describeLearning(
   { status, learn_ttl: nanoseconds = 0n }: ApprovalRecord,
 ): string | undefined {
-  // Of what expired before it was collected, nothing was learned.
+  // An approval that expired before it was collected taught nothing.
   if (status !== "approved" || nanoseconds <= 0n) return undefined;
   return describeLearnTime(Number(nanoseconds / 1_000_000_000n));
 }
 
-/** A value among others on a line: one with a blank, or a sign that means something there, is quoted. */
+/** Quotes a value with a space, or with a sign that has a meaning on the line. */
 function quoteOdd(value: string): string {
   return /^[^\s"=[\]]+$/.test(value) ? value : quoteText(value);
 }

@@ -14,11 +14,7 @@ interface Watched {
   readonly decide: (shown: Shown, approve: boolean) => Promise<string>;
 }
 
-/**
- * Watches until the operator quits, or the environment's signal ends it.
- *
- * @throws {AppError} `invalid_request` without a terminal
- */
+/** Watches until the operator quits, or the environment's signal ends it. */
 export async function watchApprovals(
   { terminal, keys, signal }: Environment,
   { pending, decide }: Watched,

@@ -1,6 +1,6 @@
 import { resolve } from "node:path";
 import { parseJson } from "@gateway/shared/json";
-import type { CommandContext } from "../kit/context.ts";
+import type { Environment } from "../kit/context.ts";
 import type { CommandResult } from "../kit/output.ts";
 import { EMPTY_CELL, INDENT, shortenText } from "../kit/table.ts";
 import { type LogChoice, readLogs } from "./logs.ts";
@@ -19,7 +19,7 @@ interface JoinRequest extends LogChoice {
 }
 
 /** Shows the records of tokens for clusters, each with what the API server's own audit log says of the token. */
-export async function joinAudits(request: JoinRequest, context: CommandContext): Promise<CommandResult> {
+export async function joinAudits(request: JoinRequest, context: Environment): Promise<CommandResult> {
   const { workingFolder, terminal: { columns } } = context;
   const { tokens, chosen, malformed } = await readTokens(request, workingFolder);
   const search = new TokenSearch(tokens, new Set(request.checked));
@@ -71,7 +71,6 @@ export async function joinAudits(request: JoinRequest, context: CommandContext):
   };
 }
 
-/** Reads all tokens of the log, and the records among them that match. */
 async function readTokens(request: JoinRequest, workingFolder: string) {
   const tokens = new Map<string, RecordedToken>();
   const chosen: { readonly line: LogRecord; readonly token: RecordedToken }[] = [];

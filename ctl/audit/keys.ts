@@ -1,14 +1,11 @@
 import { resolve } from "node:path";
-import { Option } from "commander";
 import { type AuditPublicKey, createAuditKey, createAuditPublicKey } from "@gateway/shared/audit";
-import { AppError } from "@gateway/shared/errors";
 import { quoteText } from "@gateway/shared/text";
-import { once } from "../kit/arguments.ts";
-import type { AddCommand } from "../kit/context.ts";
+import { command, oneOf, required } from "../kit/command.ts";
 import { readOperatorFile } from "../kit/files.ts";
+import { badConfig, invalid } from "../kit/output.ts";
 
 const SERVICES = ["signer", "control-plane", "broker"] as const;
-/** A name that is safe as the name of a directory. */
 const INSTANCE = /^(?!\.{1,2}$)[A-Za-z0-9._-]{1,64}$/;
 const KEY = /^[A-Za-z0-9+/]{43}=$/;
 
@@ -24,11 +21,9 @@ export interface InstanceKey {
  * Reads a file of keys: a line for each instance; empty lines and comments (`#`) are ignored.
  *
  * @param source the file's name, for messages
- * @throws {AppError} `invalid_config` for any other line, or if two instances share a name or a key
  */
 export function parseInstanceKeys(text: string, source: string): readonly InstanceKey[] {
-  const refuse = (problem: string) =>
-    new AppError("invalid_config", `Cannot use ${quoteText(source)}: ${problem}`);
+  const refuse = (problem: string) => badConfig(`Cannot use ${quoteText(source)}: ${problem}`);
   const keys: InstanceKey[] = [];
   for (const [index, line] of text.split("\n").entries()) {
     if (/^\s*(?:#|$)/.test(line)) continue;
@@ -58,40 +53,30 @@ export function parseInstanceKeys(text: string, source: string): readonly Instan
   return keys;
 }
 
-/**
- * Derives the key that checks a log from the seed file that the service signs with.
- *
- * @throws {AppError} `not_found` or `invalid_config` when the file can't be used
- */
+/** Derives the key that checks a log from the seed file that the service signs with. */
 export async function loadAuditKey(path: string, workingFolder: string): Promise<AuditPublicKey> {
   return createAuditKey(await readOperatorFile(resolve(workingFolder, path), "audit key")).publicKey;
 }
 
-const EXAMPLES = `
+export const PUBLIC_KEY = command({
+  name: "public-key",
+  summary: "Show the public key of an instance's audit log, as audit verify --keys reads it.",
+  takes: {
+    "--service <service>": required(oneOf(SERVICES, "what it is an instance of")),
+    "--instance <name>": required("its name, as in instance of its config"),
+    "--key <file>": required("the seed file that it signs with (its audit_key)"),
+  },
+  help: `
 Examples:
   broker-ctl audit public-key --service signer --instance signer-1 --key /etc/gateway/signer_audit.seed
 
 Run it on the machine of the instance, where its seed is, and put the line into the file for audit verify --keys. The
 line is no secret; whoever can change the file decides whose records count.
-`;
-
-export const addPublicKey: AddCommand = (audit, context) => {
-  audit.command("public-key")
-    .description("Show the public key of an instance's audit log, as audit verify --keys reads it.")
-    .addOption(
-      new Option("--service <service>", "what it is an instance of").choices(SERVICES).makeOptionMandatory(),
-    )
-    .requiredOption("--instance <name>", "its name, as in instance of its config", once)
-    .requiredOption("--key <file>", "the seed file that it signs with (its audit_key)", once)
-    .addHelpText("after", EXAMPLES)
-    .action((flags: { readonly service: string; readonly instance: string; readonly key: string }, command) =>
-      context.run(command, [], async () => {
-        const { service, instance, key } = flags;
-        if (!INSTANCE.test(instance)) {
-          throw new AppError("invalid_request", `Cannot use the instance name ${quoteText(instance)}`);
-        }
-        const public_key = (await loadAuditKey(key, context.workingFolder)).bytes.toBase64();
-        return { json: { service, instance, public_key }, lines: [`${service} ${instance} ${public_key}`] };
-      })
-    );
-};
+`,
+  uses: () => [],
+  run: async ({ service, instance, key }, { workingFolder }) => {
+    if (!INSTANCE.test(instance)) throw invalid(`Cannot use the instance name ${quoteText(instance)}`);
+    const public_key = (await loadAuditKey(key, workingFolder)).bytes.toBase64();
+    return { json: { service, instance, public_key }, lines: [`${service} ${instance} ${public_key}`] };
+  },
+});

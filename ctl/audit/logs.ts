@@ -5,16 +5,15 @@ import { type Clock, every } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
 import { ifThere, readAt, readChunks } from "@gateway/shared/files";
 import { quoteText } from "@gateway/shared/text";
+import { once } from "../kit/arguments.ts";
+import { badConfig } from "../kit/output.ts";
 import { type LogRecord, readRecord } from "./record.ts";
 
-/** The name of each instance's log in the directory of the instance. */
 export const LOG_NAME = "audit.log";
 
 /**
  * Lists the logs in a directory that has a directory for each instance, by name. Links are rejected: a link could show
  * one log under two names.
- *
- * @throws {AppError} `not_found` for a missing directory, `invalid_config` for a link in it
  */
 export async function listDeploymentLogs(folder: string) {
   const entries = await ifThere(Array.fromAsync(Deno.readDir(folder)));
@@ -36,7 +35,7 @@ export async function listDeploymentLogs(folder: string) {
 
 function refuseLink(path: string): AppError {
   const message = `Cannot use ${quoteText(path)}: it is a link; put the log itself into the folder`;
-  return new AppError("invalid_config", message);
+  return badConfig(message);
 }
 
 /** The paths of a log and of further processes' logs next to it; the path itself if no log is there. */
@@ -48,19 +47,17 @@ export async function listLogSet(path: string): Promise<readonly string[]> {
 
 type Records = AsyncGenerator<LogRecord | undefined>;
 
+/** The option `--set`: without a value, the logs of further processes; else a directory with the logs of instances. */
+export const setOption = (text: string) => ({ text, read: once as (value: string) => string | true });
+
 /** Which logs are read besides `path`. */
 export interface LogChoice {
-  /** Rotated files too. */
   readonly all?: boolean;
   /** The logs of further processes too; `instances`: the path is a directory with the logs of all instances. */
   readonly set?: boolean | "instances";
 }
 
-/**
- * Reads the records of one log or several by time; `undefined` stands for a line that is not a record.
- *
- * @throws {AppError} `not_found` when there is no such log
- */
+/** Reads the records of one log or several by time; `undefined` stands for a line that is not a record. */
 export async function* readLogs(path: string, { all, set }: LogChoice): Records {
   const readLog = async (log: string) => all === true ? readAll(log) : readFile(await openLog(log));
   if (set !== "instances") {
@@ -162,13 +159,11 @@ const LOOK_SECONDS = 1;
 
 interface FollowOptions {
   readonly path: string;
-  /** How many of the existing lines are delivered first. */
   readonly lines: number;
   readonly clock: Clock;
   readonly signal?: AbortSignal | undefined;
   /** Called for each whole line, without its newline; the bytes are valid during the call. */
   readonly onLine: (line: Uint8Array) => void;
-  /** Called if there is no log yet. */
   readonly onMissing: () => void;
 }
 
@@ -220,7 +215,6 @@ async function deliverBetween(
   }
 }
 
-/** A file, and how far its lines were delivered. */
 class OpenLog {
   readonly #file: FileHandle;
   readonly identity: string;

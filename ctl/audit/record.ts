@@ -1,10 +1,10 @@
 import * as z from "@zod/zod";
 import { parseLine, readOldCommand } from "@gateway/shared/audit";
-import { AppError } from "@gateway/shared/errors";
 import { parseJson } from "@gateway/shared/json";
 import { quoteText } from "@gateway/shared/text";
 import { parseSerial } from "../kit/freeze_subject.ts";
 import { EMPTY_CELL, formatRow, INDENT, shortenText } from "../kit/table.ts";
+import { invalid } from "../kit/output.ts";
 
 const text = z.string().default("");
 const flag = z.boolean().default(false);
@@ -68,14 +68,13 @@ export function readRecord(line: Uint8Array): LogRecord | undefined {
 }
 
 /** The flags that select records; `since` is a time or a day in UTC. */
-export type FilterFlags = {
+type FilterFlags = {
   readonly [Name in "host" | "caller" | "outcome" | "serial" | "request" | "since"]?: string;
 };
 
 const DAY = /^\d{4}-\d{2}-\d{2}$/;
 const TIME = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(?:\.\d+)?(?:Z|[+-]\d{2}:\d{2})$/i;
 
-/** @throws {AppError} `invalid_request` for an invalid serial or time */
 export function createFilter(flags: FilterFlags): (record: ShownRecord) => boolean {
   const { host = "", caller = "", outcome, request } = flags;
   const serial = flags.serial === undefined ? undefined : parseSerial(flags.serial);
@@ -95,10 +94,7 @@ function parseTime(text: string): number {
   const day = new Date(`${text.slice(0, 10)}T00:00:00Z`);
   const isDay = !Number.isNaN(day.getTime()) && day.toISOString().slice(0, 10) === text.slice(0, 10);
   if (isDay && !Number.isNaN(ms)) return ms;
-  throw new AppError(
-    "invalid_request",
-    `Cannot read time ${quoteText(text)}: expected 2026-01-31 or 2026-01-31T08:00:00Z`,
-  );
+  throw invalid(`Cannot read time ${quoteText(text)}: expected 2026-01-31 or 2026-01-31T08:00:00Z`);
 }
 
 const TITLES = ["TIME", "SEQ", "CALLER", "HOST", "OUTCOME", "SERIAL", "DETAIL"];
@@ -110,7 +106,6 @@ const INSTANCE_WIDTH = 16;
 /** On a narrower terminal, the detail gets a line of its own. */
 const ENOUGH_COLUMNS = 160;
 
-/** A table whose rows are formatted one after the other. */
 export function createRecordTable({ columns = Infinity, full, instances = false }: {
   /** Undefined: unlimited. */
   readonly columns: number | undefined;
@@ -144,7 +139,6 @@ export function createRecordTable({ columns = Infinity, full, instances = false 
   };
 }
 
-/** A time without fractions of a second. */
 export function shortTime(time: string): string {
   return time.replace(/\.\d+Z$/, "Z");
 }

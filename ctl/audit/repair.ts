@@ -2,18 +2,19 @@ import { resolve } from "node:path";
 import { type KeptRecords, planRepair, repairLog } from "@gateway/shared/audit";
 import { systemClock } from "@gateway/shared/clock";
 import { visibleText } from "@gateway/shared/text";
-import { once } from "../kit/arguments.ts";
-import type { AddCommand, CommandContext } from "../kit/context.ts";
+import { type Call, command, required } from "../kit/command.ts";
 import { type Advice, type CommandResult, withHint } from "../kit/output.ts";
 import { loadAuditKey } from "./keys.ts";
 
-interface RepairFlags {
-  readonly log: string;
-  readonly key?: string;
-  readonly apply?: boolean;
-}
-
-const EXAMPLES = `
+export const REPAIR = command({
+  name: "repair",
+  summary: "Mend an audit log that a crash has left with a torn end.",
+  takes: {
+    "--log <file>": required("the audit log"),
+    "--key <file>": "the seed file that the service signs with (its audit_key)",
+    "--apply": "do it",
+  },
+  help: `
 Examples:
   broker-ctl audit repair --log log/signer/audit.log --key pki/signer_audit.seed
   broker-ctl audit repair --log log/signer/audit.log --key pki/signer_audit.seed --apply
@@ -22,26 +23,19 @@ For a log that ends in lines that are not records, after a crash. Stop its servi
 changes nothing and shows what it would do. With it, what follows the last record moves to
 <log>.corrupt-<time>, and the service continues from that record. A line that is not a record between two that are
 is not repaired: no crash leaves that. With --key, nor is a log whose records do not verify.
-`;
+`,
+  uses: () => [],
+  run: repair,
+});
 
 const RUNNING: Advice = {
   when: ({ code }) => code === "conflict",
   hint: "stop the service first; at its start it mends a torn last record by itself",
 };
 
-export const addRepair: AddCommand = (audit, context) => {
-  audit.command("repair")
-    .description("Mend an audit log that a crash has left with a torn end.")
-    .requiredOption("--log <file>", "the audit log", once)
-    .option("--key <file>", "the seed file that the service signs with (its audit_key)", once)
-    .option("--apply", "do it")
-    .addHelpText("after", EXAMPLES)
-    .action((flags: RepairFlags, command) => context.run(command, [], () => repair(flags, context)));
-};
-
 async function repair(
-  { log, key, apply = false }: RepairFlags,
-  { workingFolder }: CommandContext,
+  { log, key, apply = false }: { readonly log: string; readonly key?: string; readonly apply?: boolean },
+  { workingFolder }: Call,
 ): Promise<CommandResult> {
   const options = {
     path: resolve(workingFolder, log),

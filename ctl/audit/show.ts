@@ -1,27 +1,38 @@
 import { resolve } from "node:path";
 import { systemClock } from "@gateway/shared/clock";
-import { AppError } from "@gateway/shared/errors";
-import { countOf, once, repeated } from "../kit/arguments.ts";
-import type { AddCommand, CommandContext } from "../kit/context.ts";
-import type { LineWriter } from "../kit/output.ts";
+import { type Call, command, count, type Given, repeat, required } from "../kit/command.ts";
+import { createLineWriter, invalid } from "../kit/output.ts";
 import { joinAudits } from "./join.ts";
-import { followLog, followSet, type LogChoice, readLogs } from "./logs.ts";
-import { createFilter, createRecordTable, type FilterFlags, type LogRecord, readRecord } from "./record.ts";
-
-interface ShowFlags extends FilterFlags {
-  readonly log?: string;
-  readonly all?: boolean;
-  /** A text is the directory with the logs of all instances. */
-  readonly set?: boolean | string;
-  readonly full?: boolean;
-  readonly limit?: number;
-  readonly checked?: readonly string[];
-}
+import { followLog, followSet, type LogChoice, readLogs, setOption } from "./logs.ts";
+import { createFilter, createRecordTable, type LogRecord, readRecord } from "./record.ts";
 
 const MAX_LINES = 100_000;
-const DEFAULT_LINES = 20;
 
-const SHOW_EXAMPLES = `
+const SHOW_TAKES = {
+  "--log <file>": "the audit log",
+  "--all": "the rotated files too",
+  "--set [folder]": setOption(
+    "the logs of further processes beside it too, by time; or those of all instances",
+  ),
+  "--host <text>": "records whose host contains this",
+  "--caller <text>": "records whose caller contains this",
+  "--outcome <outcome>": "records of this outcome",
+  "--serial <number>": "records of this certificate",
+  "--request <id>": "records of this request (request_id of an answer or a log line)",
+  "--since <time>": "records from this time on, RFC 3339 or a day (UTC)",
+  "--limit <count>": count("how many of the newest (default: all)", 1, MAX_LINES),
+  "--full": "long commands and messages whole",
+  "--join <file>": repeat("a Kubernetes API server's audit log; repeat for more"),
+  "--checked <id>": repeat("with --join: the id of a token that cluster check has told; repeat for more"),
+} as const;
+
+type ShowFlags = Given<typeof SHOW_TAKES>;
+
+export const SHOW = command({
+  name: "show",
+  summary: "Show the records of an audit log.",
+  takes: SHOW_TAKES,
+  help: `
 Examples:
   broker-ctl audit show --log log/signer/audit.log --host 10.0.0.5 --since 2026-01-31
   broker-ctl audit show --log log/signer/audit.log --outcome denied --limit 20
@@ -45,61 +56,35 @@ where a token was used for something else than it was issued for, or something i
 The tokens of broker-ctl cluster check have no record: --checked takes the ids that it told, and then the questions
 that such a token asked about its own rights, and nothing else that it did, are explained.
 A file whose name ends with .gz is read as such.
-`;
+`,
+  uses: () => [],
+  run: async ({ join, ...flags }, call) => {
+    if (join === undefined) return await show(flags, call);
+    return await joinAudits({ ...flags, ...chooseLogs(flags), join, matches: createFilter(flags) }, call);
+  },
+});
 
-export const addShow: AddCommand = (audit, context) => {
-  audit.command("show")
-    .description("Show the records of an audit log.")
-    .option("--log <file>", "the audit log", once)
-    .option("--all", "the rotated files too")
-    .option(
-      "--set [folder]",
-      "the logs of further processes beside it too, by time; or those of all instances",
-      once,
-    )
-    .option("--host <text>", "records whose host contains this", once)
-    .option("--caller <text>", "records whose caller contains this", once)
-    .option("--outcome <outcome>", "records of this outcome", once)
-    .option("--serial <number>", "records of this certificate", once)
-    .option("--request <id>", "records of this request (request_id of an answer or a log line)", once)
-    .option("--since <time>", "records from this time on, RFC 3339 or a day (UTC)", once)
-    .option("--limit <count>", "how many of the newest (default: all)", countOf(1, MAX_LINES))
-    .option("--full", "long commands and messages whole")
-    .option("--join <file>", "a Kubernetes API server's audit log; repeat for more", repeated)
-    .option(
-      "--checked <id>",
-      "with --join: the id of a token that cluster check has told; repeat for more",
-      repeated,
-    )
-    .addHelpText("after", SHOW_EXAMPLES)
-    .action(({ join, ...flags }: ShowFlags & { readonly join?: readonly string[] }, command) => {
-      if (join === undefined) return context.stream((writer) => show(flags, writer, context));
-      return context.run(command, [], async () => {
-        const matches = createFilter(flags);
-        return await joinAudits({ ...flags, ...chooseLogs(flags), join, matches }, context);
-      });
-    });
-};
-
-function chooseLogs({ log, set }: ShowFlags): { readonly log: string } & Required<Pick<LogChoice, "set">> {
+function chooseLogs(
+  { log, set }: Pick<ShowFlags, "log" | "set">,
+): { readonly log: string } & Required<Pick<LogChoice, "set">> {
   if (typeof set === "string") {
     if (log === undefined) return { log: set, set: "instances" };
-    throw new AppError("invalid_request", "--set <folder> is of all instances: --log does not go with it");
+    throw invalid("--set <folder> is of all instances: --log does not go with it");
   }
-  if (log === undefined) throw new AppError("invalid_request", "--log <file> or --set <folder> is needed");
+  if (log === undefined) throw invalid("--log <file> or --set <folder> is needed");
   return { log, set: set === true };
 }
 
 async function show(
   flags: ShowFlags,
-  writer: LineWriter,
-  { workingFolder, terminal: { columns } }: CommandContext,
+  { workingFolder, terminal }: Call,
 ): Promise<void> {
   const matches = createFilter(flags);
+  const writer = createLineWriter(terminal, { json: flags.json === true });
   const { all = false, full = false, limit } = flags;
   const { log, set } = chooseLogs(flags);
   const instances = set === "instances";
-  const table = createRecordTable({ columns, full, instances });
+  const table = createRecordTable({ columns: terminal.columns, full, instances });
   let [shown, malformed, matched] = [0, 0, 0];
   const write = ({ text, record, instance }: LogRecord) => {
     if (!writer.json && shown === 0) writer.line(table.heading);
@@ -122,7 +107,16 @@ async function show(
   if (malformed > 0) writer.note(`${malformed} malformed line(s) skipped; see broker-ctl audit verify`);
 }
 
-const TAIL_EXAMPLES = `
+export const TAIL = command({
+  name: "tail",
+  summary: "Show the last records of an audit log, and each new one.",
+  takes: {
+    "--log <file>": required("the audit log"),
+    "-n, --lines <count>": { ...count("how many to begin with", 0, MAX_LINES), fallback: 20 },
+    "--set": "also the logs of further processes next to it, and those that begin later",
+    "--full": "long commands and messages whole",
+  },
+  help: `
 Examples:
   broker-ctl audit tail --log log/signer/audit.log
   broker-ctl audit tail --log log/signer/audit.log -n 100 --json
@@ -132,42 +126,25 @@ It runs until it is interrupted, also when the log is rotated. For the last reco
 broker-ctl audit show --limit.
 Control characters are shown as text, and commands of more than 400 characters are cut, which their end says;
 --full shows all of them, --json gives the records one a line.
-`;
-
-export const addTail: AddCommand = (audit, context) => {
-  audit.command("tail")
-    .description("Show the last records of an audit log, and each new one.")
-    .requiredOption("--log <file>", "the audit log", once)
-    .option("-n, --lines <count>", "how many to begin with", countOf(0, MAX_LINES), DEFAULT_LINES)
-    .option("--set", "also the logs of further processes next to it, and those that begin later")
-    .option("--full", "long commands and messages whole")
-    .addHelpText("after", TAIL_EXAMPLES)
-    .action((flags) => context.stream((writer) => tail(flags, writer, context)));
-};
-
-async function tail(
-  { log, lines, full = false, set = false }: {
-    readonly log: string;
-    readonly lines: number;
-    readonly full?: boolean;
-    readonly set?: boolean;
+`,
+  uses: () => [],
+  run: async ({ log, lines = 0, full = false, set = false, json = false }, call) => {
+    const { workingFolder, signal, terminal } = call;
+    const writer = createLineWriter(terminal, { json });
+    const table = createRecordTable({ columns: terminal.columns, full });
+    if (!json) writer.line(table.heading);
+    await (set ? followSet : followLog)({
+      path: resolve(workingFolder, log),
+      lines,
+      clock: systemClock,
+      signal,
+      onMissing: () => writer.note(`waiting for ${log}`),
+      onLine: (line) => {
+        if (line.length === 0) return;
+        const record = readRecord(line);
+        if (record === undefined) writer.note("malformed line skipped; see broker-ctl audit verify");
+        else for (const line of json ? [record.text] : table.format(record.record)) writer.line(line);
+      },
+    });
   },
-  writer: LineWriter,
-  { workingFolder, signal, terminal }: CommandContext,
-): Promise<void> {
-  const table = createRecordTable({ columns: terminal.columns, full });
-  if (!writer.json) writer.line(table.heading);
-  await (set ? followSet : followLog)({
-    path: resolve(workingFolder, log),
-    lines,
-    clock: systemClock,
-    signal,
-    onMissing: () => writer.note(`waiting for ${log}`),
-    onLine: (line) => {
-      if (line.length === 0) return;
-      const record = readRecord(line);
-      if (record === undefined) writer.note("malformed line skipped; see broker-ctl audit verify");
-      else for (const line of writer.json ? [record.text] : table.format(record.record)) writer.line(line);
-    },
-  });
-}
+});

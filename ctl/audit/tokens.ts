@@ -5,6 +5,7 @@ import { AppError } from "@gateway/shared/errors";
 import { describeReadFailure, openFile, readChunks } from "@gateway/shared/files";
 import { parseJson } from "@gateway/shared/json";
 import { quoteText } from "@gateway/shared/text";
+import { badConfig } from "../kit/output.ts";
 import type { ShownRecord } from "./record.ts";
 
 /** A record with the bodies of request and response: an object has up to 1.5 MiB. */
@@ -32,7 +33,6 @@ const apiEvent = z.object({
   annotations: z.record(z.string(), z.string()).nullish(),
   sourceIPs: z.array(z.string()).nullish(),
 }).transform((event) => ({
-  /** The stages of one request share it. */
   auditId: event.auditID,
   time: event.requestReceivedTimestamp,
   verb: event.verb,
@@ -40,9 +40,7 @@ const apiEvent = z.object({
   /** `system:serviceaccount:<namespace>:<name>` for a token of a ServiceAccount. */
   user: event.user.username,
   impersonated: event.impersonatedUser?.username,
-  /** The ID of the token that was used. */
   jti: tokenId(event.user.extra?.[CREDENTIAL]?.[0]),
-  /** The ID of the token that was issued. */
   issuedJti: tokenId(event.annotations?.[ISSUED]),
   object: event.objectRef ?? undefined,
   status: event.responseStatus?.code,
@@ -56,9 +54,7 @@ function tokenId(credential: string | undefined): string | undefined {
   return credential?.startsWith("JTI=") === true ? credential.slice("JTI=".length) : undefined;
 }
 
-/**
- * Reads a line of the log. Such logs are large: a line that names no ServiceAccount is `other` and is not parsed.
- */
+/** Reads a line of the log. Such logs are large: a line that names no ServiceAccount is `other` and is not parsed. */
 export function readApiLine(line: string): ApiEvent | "other" | "malformed" {
   if (!line.startsWith("{") || !line.trimEnd().endsWith("}") || !line.includes(VERSION)) return "malformed";
   if (!line.includes('"system:serviceaccount:') && !line.includes(ISSUED)) return "other";
@@ -73,7 +69,6 @@ export function readApiLine(line: string): ApiEvent | "other" | "malformed" {
  * Reads the audit logs of API servers, one after the other.
  *
  * @returns the number of lines that are not records
- * @throws {AppError} `not_found` or `invalid_config` for a file that can't be read, or is not such a log
  */
 export async function readApiLogs(
   paths: readonly string[],
@@ -92,9 +87,10 @@ export async function readApiLogs(
       if (typeof event !== "string") onEvent(event);
     }
     if (records === 0 && faults > 0) {
-      const message = `Cannot join ${quoteText(path)}: expected the audit log of a Kubernetes API server, ` +
-        "one audit.k8s.io Event as JSON a line";
-      throw new AppError("invalid_config", message);
+      throw badConfig(
+        `Cannot join ${quoteText(path)}: expected the audit log of a Kubernetes API server, ` +
+          "one audit.k8s.io Event as JSON a line",
+      );
     }
     malformed += faults;
   }
@@ -128,7 +124,6 @@ async function* copiesOf(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint
 const FIELDS =
   /^target=k8s verb=(?<verb>\S+) resource=(?<resource>\S+) ns=(?<ns>\S+) name=(?<name>\S+)(?: user=\S+)?(?: jti=(?<old>\S+))?(?= |$)/;
 
-/** What one of our records says a token was issued for. */
 export type RecordedToken = NonNullable<ReturnType<typeof readToken>>;
 
 /** The token in a record of the signer; undefined if no token was issued. */
@@ -158,7 +153,6 @@ export function readToken(
   };
 }
 
-/** An action in the API server's words. */
 const REQUESTS: Readonly<Record<string, { readonly asked: string; readonly subresource?: string }>> = {
   get: { asked: "get" },
   list: { asked: "list" },
@@ -167,7 +161,6 @@ const REQUESTS: Readonly<Record<string, { readonly asked: string; readonly subre
   delete: { asked: "delete" },
 };
 
-/** Whether a request is within what a token was issued for. */
 export function isWithin(token: RecordedToken, { verb, object, uri }: ApiEvent): boolean {
   const { asked, subresource = "" } = REQUESTS[token.verb] ?? {};
   return object !== undefined &&
@@ -220,7 +213,6 @@ export class TokenSearch {
   readonly #checked: ReadonlySet<string>;
   /** The users that the tokens authenticate. */
   readonly #accounts = new Set<string | undefined>();
-  /** The users that requested the tokens. */
   readonly #minters = new Set<string>();
   readonly #uses = new Map<string, FoundUses>();
   readonly #unexplained = new KeptEvents();
@@ -234,7 +226,6 @@ export class TokenSearch {
     this.#checked = checked;
   }
 
-  /** The first pass: finds the accounts of the tokens. */
   learn(event: ApiEvent): void {
     if (this.#tokenOf(event.jti) !== undefined) this.#accounts.add(event.user);
     if (this.#tokenOf(event.issuedJti) === undefined) return;
@@ -269,7 +260,6 @@ export class TokenSearch {
     };
   }
 
-  /** How many of the tokens the log knows. */
   get found(): number {
     return this.#uses.size;
   }

@@ -34,14 +34,12 @@ export type VerifiedLog = Awaited<ReturnType<typeof verifyLog>>;
 
 interface VerifyMethod {
   readonly withKey: boolean;
-  /** Rotated files too, from the first record ever. */
   readonly all: boolean;
   readonly since: boolean;
 }
 
 /** The file of `--since`, which remembers the ends of logs. */
 interface HeadFile {
-  /** The remembered end of a log. */
   readonly find: (log: string) => RememberedHead | undefined;
   /** The remembered logs that were not verified. */
   readonly listGone: (logs: readonly VerifiedLog[]) => readonly string[];
@@ -49,11 +47,7 @@ interface HeadFile {
   readonly close: (logs: readonly VerifiedLog[], ok: boolean) => Promise<readonly string[]>;
 }
 
-/**
- * Opens the file of `--since`; without a path, nothing is remembered.
- *
- * @throws {AppError} `invalid_config` when it is another file, or can't be written; then the former one is still there
- */
+/** Opens the file of `--since`; without a path, nothing is remembered. */
 export async function openHeads(path: string | undefined): Promise<HeadFile> {
   const heads = path === undefined ? undefined : await readHeads(path);
   return {
@@ -120,7 +114,6 @@ export async function verifyLog(
   return {
     name,
     result,
-    /** The first problems; `result` counts all. */
     problems,
     remembered,
     /** The remembered end, if the log does not contain it. */
@@ -129,7 +122,6 @@ export async function verifyLog(
   };
 }
 
-/** The result of a check for programs. */
 export function describeForPrograms(log: VerifiedLog, method: VerifyMethod) {
   const { name, result, problems, remembered, lost, isIntact: ok } = log;
   return {

@@ -1,10 +1,8 @@
 import { resolve } from "node:path";
-import { AppError } from "@gateway/shared/errors";
-import { once } from "../kit/arguments.ts";
-import type { AddCommand, CommandContext } from "../kit/context.ts";
-import type { CommandResult } from "../kit/output.ts";
+import { command } from "../kit/command.ts";
+import { type CommandResult, invalid } from "../kit/output.ts";
 import { loadAuditKey } from "./keys.ts";
-import { listLogSet } from "./logs.ts";
+import { listLogSet, setOption } from "./logs.ts";
 import {
   describeForPrograms,
   describeVerified,
@@ -14,17 +12,20 @@ import {
 } from "./verified_log.ts";
 import { verifyDeployment } from "./verify_deployment.ts";
 
-interface VerifyFlags {
-  readonly log?: string;
-  readonly key?: string;
-  readonly all?: boolean;
-  /** A text is the directory with the logs of all instances. */
-  readonly set?: boolean | string;
-  readonly keys?: string;
-  readonly since?: string;
-}
-
-const EXAMPLES = `
+export const VERIFY = command({
+  name: "verify",
+  summary: "Say what an audit log proves: that it is whole and unchanged. Exit code 1 when it is not.",
+  takes: {
+    "--log <file>": "the audit log",
+    "--key <file>": "the seed file that the service signs with (its audit_key)",
+    "--all": "the rotated files too, from the first record ever",
+    "--set [folder]": setOption(
+      "also the logs of further processes next to it; or those of all instances",
+    ),
+    "--keys <file>": "with --set <folder>: the instances and their public keys",
+    "--since <file>": "compare it with the end that this file remembers, and remember the new one",
+  },
+  help: `
 Examples:
   broker-ctl audit verify --log log/signer/audit.log --key pki/signer_audit.seed
   broker-ctl audit verify --log log/broker/audit.log --key pki/broker_audit.seed --all
@@ -44,50 +45,34 @@ audit-3.log and so on, each a chain of its own.
 files beside it. --keys names who has to have a log, and by what key: a line of broker-ctl audit public-key for each,
 in a file that none of them can write. It fails where one is missing, empty or unknown, where a serial was
 issued twice, and where a control plane or broker was given one that no signer's log has. Links are not followed.
-`;
-
-export const addVerify: AddCommand = (audit, context) => {
-  audit.command("verify")
-    .description("Say what an audit log proves: that it is whole and unchanged. Exit code 1 when it is not.")
-    .option("--log <file>", "the audit log", once)
-    .option("--key <file>", "the seed file that the service signs with (its audit_key)", once)
-    .option("--all", "the rotated files too, from the first record ever")
-    .option(
-      "--set [folder]",
-      "also the logs of further processes next to it; or those of all instances",
-      once,
-    )
-    .option("--keys <file>", "with --set <folder>: the instances and their public keys", once)
-    .option(
-      "--since <file>",
-      "compare it with the end that this file remembers, and remember the new one",
-      once,
-    )
-    .addHelpText("after", EXAMPLES)
-    .action((flags: VerifyFlags, command) => context.run(command, [], () => verify(flags, context)));
-};
-
-async function verify(flags: VerifyFlags, context: CommandContext): Promise<CommandResult> {
-  const { log, key, keys, set, all = false, since } = flags;
-  if (typeof set !== "string") {
-    if (keys !== undefined) throw usage("--keys goes with --set <folder>; the key of one log is --key");
-    if (log === undefined) throw usage("--log <file> or --set <folder> is needed");
-    return await verifyOne({ ...flags, log }, context);
-  }
-  if (log !== undefined || key !== undefined) {
-    throw usage("--set <folder> is of all instances: neither --log nor --key goes with it");
-  }
-  if (keys === undefined) throw usage("--set <folder> needs --keys, which says whose logs have to be there");
-  return await verifyDeployment({ folder: set, keys, all, since }, context);
-}
-
-function usage(message: string): AppError {
-  return new AppError("invalid_request", message);
-}
+`,
+  uses: () => [],
+  run: async ({ set, log, keys, ...given }, { workingFolder }) => {
+    const { key, all = false, since } = given;
+    if (typeof set !== "string") {
+      if (keys !== undefined) throw invalid("--keys goes with --set <folder>; the key of one log is --key");
+      if (log === undefined) throw invalid("--log <file> or --set <folder> is needed");
+      return await verifyOne({ ...given, log, ...set && { set } }, workingFolder);
+    }
+    if (log !== undefined || key !== undefined) {
+      throw invalid("--set <folder> is of all instances: neither --log nor --key goes with it");
+    }
+    if (keys === undefined) {
+      throw invalid("--set <folder> needs --keys, which says whose logs have to be there");
+    }
+    return await verifyDeployment({ folder: set, keys, all, since }, workingFolder);
+  },
+});
 
 async function verifyOne(
-  { log, key, all = false, set, since }: VerifyFlags & { readonly log: string },
-  { workingFolder }: CommandContext,
+  { log, key, all = false, set, since }: {
+    readonly log: string;
+    readonly key?: string;
+    readonly all?: boolean;
+    readonly set?: true;
+    readonly since?: string;
+  },
+  workingFolder: string,
 ): Promise<CommandResult> {
   const inFolder = (path: string) => resolve(workingFolder, path);
   const publicKey = key === undefined ? undefined : await loadAuditKey(key, workingFolder);

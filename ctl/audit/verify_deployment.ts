@@ -1,8 +1,6 @@
 import { resolve } from "node:path";
-import { AppError } from "@gateway/shared/errors";
-import type { CommandContext } from "../kit/context.ts";
-import { readOperatorFile } from "../kit/files.ts";
-import type { CommandResult } from "../kit/output.ts";
+import { readOperatorText } from "../kit/files.ts";
+import { badConfig, type CommandResult } from "../kit/output.ts";
 import { type InstanceKey, parseInstanceKeys } from "./keys.ts";
 import { listDeploymentLogs, LOG_NAME } from "./logs.ts";
 import {
@@ -15,7 +13,6 @@ import {
 } from "./verified_log.ts";
 
 interface DeploymentCheck {
-  /** Has a directory for each instance. */
   readonly folder: string;
   /** The file of keys, which says whose logs must be there. */
   readonly keys: string;
@@ -31,7 +28,7 @@ interface CheckedInstance extends LogSerials {
 /** Checks the logs of all instances of a deployment, each by itself and together. */
 export async function verifyDeployment(
   check: DeploymentCheck,
-  { workingFolder }: CommandContext,
+  workingFolder: string,
 ): Promise<CommandResult> {
   const { all, since } = check;
   const inFolder = (path: string) => resolve(workingFolder, path);
@@ -107,10 +104,9 @@ const isSigner = ({ service }: InstanceKey) => service === "signer";
 const isOther = (key: InstanceKey) => !isSigner(key);
 
 async function loadKeys(path: string, source: string): Promise<readonly InstanceKey[]> {
-  const bytes = await readOperatorFile(path, "keys of instances");
-  const keys = parseInstanceKeys(new TextDecoder().decode(bytes), source);
+  const keys = parseInstanceKeys(await readOperatorText(path, "keys of instances"), source);
   if (keys.some(isSigner)) return keys;
-  throw new AppError("invalid_config", `Cannot use ${JSON.stringify(source)}: it names no signer`);
+  throw badConfig(`Cannot use ${JSON.stringify(source)}: it names no signer`);
 }
 
 function compareSerials(checked: readonly CheckedInstance[], isIncomplete: boolean) {

@@ -8,13 +8,13 @@ import { quoteText, writeAll } from "@gateway/shared/text";
 import type { Clock } from "@gateway/shared/clock";
 import { AppError, errorText } from "@gateway/shared/errors";
 import { findLastLines, listLogSet } from "../audit/logs.ts";
+import { badConfig, conflict } from "../kit/output.ts";
 
 const ROOT = 0;
 const MAX_ATTEMPTS = 20;
 /** Two changes of a file within this time can leave the same time in the file system. */
 const COARSE_TIME_MS = 50;
 
-/** SHA-256 of a file, in hexadecimal, and its size. */
 export async function digestFile(path: string): Promise<{ readonly sha256: string; readonly size: number }> {
   const hash = createHash("sha256");
   let size = 0;
@@ -30,11 +30,10 @@ export interface CopiedFile {
   readonly mode: number;
   readonly uid: number;
   readonly gid: number;
-  /** The real path, if a symbolic link was at the path; absolute. */
   readonly link?: string;
 }
 
-/** Copies a file durably, for its owner alone. @throws {AppError} `invalid_config` if it is not a regular file */
+/** Copies a file durably, for its owner alone. */
 export async function copyBytes(from: string, to: string): Promise<CopiedFile> {
   const { file, real } = await openSource(from);
   await using _file = file;
@@ -59,7 +58,7 @@ async function describeFile(file: FileHandle): Promise<CopiedFile> {
 
 /** Services own directories that root backs up: a link there must not lead to other files, nor a pipe block root. */
 async function openSource(path: string): Promise<{ readonly file: FileHandle; readonly real: string }> {
-  const refuse = (why: string) => new AppError("invalid_config", `Cannot copy ${quoteText(path)}: ${why}`);
+  const refuse = (why: string) => badConfig(`Cannot copy ${quoteText(path)}: ${why}`);
   const { isSymlink } = await Deno.lstat(path);
   const real = !isSymlink
     ? path
@@ -134,8 +133,6 @@ async function cutAfterLastLine(path: string): Promise<void> {
  * Copies a SQLite database that a running service has locked: no other process can open it, but its files can be read.
  * The database's own file changes only at a checkpoint of its log of changes; after one, the copy is made again. The
  * copy is one file, checked as a whole.
- *
- * @throws {AppError} `invalid_config` for a database that is damaged
  */
 export async function copyDatabase(from: string, to: string, clock: Clock): Promise<CopiedFile> {
   for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
@@ -150,7 +147,7 @@ export async function copyDatabase(from: string, to: string, clock: Clock): Prom
     for (const path of [to, `${to}-wal`]) await ifThere(Deno.remove(path));
     await clock.sleep(COARSE_TIME_MS);
   }
-  throw new AppError("conflict", `Cannot copy state_db ${quoteText(from)}: it changes all the time`);
+  throw conflict(`Cannot copy state_db ${quoteText(from)}: it changes all the time`);
 }
 
 /** A text that differs after each checkpoint. */

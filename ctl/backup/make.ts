@@ -5,7 +5,7 @@ import { type Clock, systemRandom } from "@gateway/shared/clock";
 import { AppError, errorText } from "@gateway/shared/errors";
 import { ifThere, removeLeft, writeFileAtomic } from "@gateway/shared/files";
 import { quoteText } from "@gateway/shared/text";
-import { HintedError } from "../kit/output.ts";
+import { conflict, HintedError } from "../kit/output.ts";
 import {
   type CopiedFile,
   copyBytes,
@@ -30,9 +30,7 @@ import { type TarFile, writeTar } from "./tar.ts";
 const AGE_SAMPLE_RECIPIENT = "age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p";
 
 interface BackupOptions {
-  /** The directory of the configs; absolute. */
   readonly setUp: string;
-  /** Absolute, and absent. */
   readonly target: string;
   /** The age recipients that can read the keys; without recipients, the keys are left out. */
   readonly recipients: readonly string[];
@@ -43,7 +41,6 @@ interface BackupOptions {
  * Copies an installation, also while its services run. The directory gets its name when all of it is durable.
  *
  * @returns the manifest, and in base64 the public half of the key that signed it
- * @throws {AppError} `conflict` when the target exists, `invalid_config` for what can't be copied whole
  */
 export async function makeBackup(
   options: BackupOptions,
@@ -51,7 +48,7 @@ export async function makeBackup(
   const { target, setUp } = options;
   const shown = `Cannot make a backup in ${quoteText(target)}`;
   if (await ifThere(Deno.lstat(target)) !== undefined) {
-    throw new AppError("conflict", `${shown}: it is there`);
+    throw conflict(`${shown}: it is there`);
   }
   const sources = await findSources(setUp);
   if (sources.configs.length === 0) {

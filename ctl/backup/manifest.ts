@@ -3,11 +3,11 @@ import * as z from "@zod/zod";
 import { type AuditKey, createAuditKey, createAuditPublicKey } from "@gateway/shared/audit";
 import { systemRandom } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
-import { ifThere, readRegularFile, writeFileAtomic } from "@gateway/shared/files";
+import { ifThere, readRegularFile } from "@gateway/shared/files";
 import { parseJson } from "@gateway/shared/json";
 import { concatBytes, quoteText } from "@gateway/shared/text";
-import { readOperatorFile } from "../kit/files.ts";
-import { HintedError } from "../kit/output.ts";
+import { createFile, readOperatorFile } from "../kit/files.ts";
+import { badConfig, HintedError, invalid } from "../kit/output.ts";
 
 const sha256 = z.string().regex(/^[0-9a-f]{64}$/);
 const path = z.string().startsWith("/").refine(
@@ -52,7 +52,6 @@ export type BackupFile = z.infer<typeof backupFile>;
 /** `manifest.json`: what a backup holds, written last. */
 export type BackupManifest = z.infer<typeof manifest>;
 
-/** @throws {AppError} `invalid_config` for another text, and for a manifest of a later format */
 export function parseManifest(text: string): BackupManifest {
   let cause: unknown;
   try {
@@ -72,39 +71,27 @@ export const SIGNATURE = "manifest.sig";
 const DOMAIN = new TextEncoder().encode("gateway-backup-v1\0");
 const SEED_BYTES = 32;
 
-/** The Ed25519 seed that signs the backups of an installation. */
 export function backupSeedPath(installation: string): string {
   return join(installation, "pki", "backup.seed");
 }
 
-/** @throws {AppError} `not_found` or `invalid_config` */
 export async function readBackupKey(path: string): Promise<AuditKey> {
   const seed = await readOperatorFile(path, "the seed that signs backups");
   if (seed.length === SEED_BYTES) return createAuditKey(seed);
-  throw new AppError(
-    "invalid_config",
-    `Cannot use ${quoteText(path)}: expected 32 bytes, not ${seed.length}`,
-  );
+  throw badConfig(`Cannot use ${quoteText(path)}: expected 32 bytes, not ${seed.length}`);
 }
 
 /** Creates the seed if the file is absent. Two backups that create it at the same time use the same one. */
 export async function ensureBackupKey(path: string): Promise<AuditKey> {
   if (await ifThere(Deno.lstat(path)) === undefined) {
     await Deno.mkdir(dirname(path), { recursive: true, mode: 0o700 });
-    const temporary = join(dirname(path), `.backup.seed.${systemRandom.bytes(8).toHex()}`);
-    await writeFileAtomic(temporary, systemRandom.bytes(SEED_BYTES));
-    try {
-      await Deno.link(temporary, path);
-    } catch (error) {
-      if (!(error instanceof Deno.errors.AlreadyExists)) throw error;
-    } finally {
-      await Deno.remove(temporary);
-    }
+    await createFile(path, systemRandom.bytes(SEED_BYTES), 0o600).catch((error) => {
+      if (!(error instanceof AppError && error.code === "conflict")) throw error;
+    });
   }
   return await readBackupKey(path);
 }
 
-/** The content of {@linkcode SIGNATURE}. */
 export function signManifest(manifest: Uint8Array, key: AuditKey): string {
   return `${key.sign(concatBytes([DOMAIN, manifest])).toBase64()}\n`;
 }
@@ -113,16 +100,13 @@ export function signManifest(manifest: Uint8Array, key: AuditKey): string {
  * Checks that the holder of the seed signed `manifest.json`, and thereby the hashes of all other files of the backup.
  *
  * @param publicKey 32 bytes in base64
- * @throws {AppError} `invalid_request` for a text that is no key, `invalid_config` for a missing or false signature
  */
 export async function verifyManifest(backup: string, manifest: Uint8Array, publicKey: string): Promise<void> {
   const key = decode(publicKey);
   if (key?.length !== SEED_BYTES) {
-    const message = `Cannot use public key ${quoteText(publicKey)}: expected 44 base64 characters`;
-    throw new AppError("invalid_request", message);
+    throw invalid(`Cannot use public key ${quoteText(publicKey)}: expected 44 base64 characters`);
   }
-  const refuse = (why: string) =>
-    new AppError("invalid_config", `Cannot trust backup ${quoteText(backup)}: ${why}`);
+  const refuse = (why: string) => badConfig(`Cannot trust backup ${quoteText(backup)}: ${why}`);
   const file = await ifThere(readRegularFile(join(backup, SIGNATURE)));
   if (file === undefined) throw refuse("it is not signed");
   const signature = decode(new TextDecoder().decode(file).trim());

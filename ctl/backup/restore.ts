@@ -7,7 +7,7 @@ import { AppError, errorText } from "@gateway/shared/errors";
 import { formatMode, ifThere, readRegularFile, writeFileAtomic } from "@gateway/shared/files";
 import { quoteText } from "@gateway/shared/text";
 import { readOperatorFile } from "../kit/files.ts";
-import { HintedError } from "../kit/output.ts";
+import { badConfig, conflict, HintedError, invalid } from "../kit/output.ts";
 import { copyBytes, digestFile } from "./copy.ts";
 import { type BackupFile, type BackupManifest, parseManifest, verifyManifest } from "./manifest.ts";
 import { findRestorable, findSources } from "./sources.ts";
@@ -40,8 +40,6 @@ interface Written {
 /**
  * Restores a backup. Everything is checked before anything is written. A file that already equals the backup's stays, so
  * that a restore that was killed can continue; any other file in the way stops the restore. Configs come last.
- *
- * @throws {AppError} `invalid_config` for a backup that is damaged, `conflict` when another file is in the way
  */
 export async function restoreBackup({ backup, folder, identities, publicKey, onPlan }: RestoreOptions) {
   const signed = await readOperatorFile(join(backup, "manifest.json"), "backup");
@@ -58,7 +56,7 @@ export async function restoreBackup({ backup, folder, identities, publicKey, onP
   const isRestorable = await findRestorable(manifest.set_up, configs);
   for (const { path } of [...manifest.files, ...keys]) {
     if (isRestorable(path)) continue;
-    throw invalid(
+    throw badConfig(
       `Cannot restore ${quoteText(path)}: it is outside of the installation ${quoteText(manifest.set_up)} ` +
         "and of the state and log directories in its configs; nothing was written",
     );
@@ -137,17 +135,13 @@ export async function restoreBackup({ backup, folder, identities, publicKey, onP
   };
 }
 
-function invalid(message: string): AppError {
-  return new AppError("invalid_config", message);
-}
-
 function occupied(path: string): AppError {
   const why = "is there and is not the backup's; nothing was written";
-  return new AppError("conflict", `Cannot restore: ${quoteText(path)} ${why}`);
+  return conflict(`Cannot restore: ${quoteText(path)} ${why}`);
 }
 
 function changed(path: string): AppError {
-  return invalid(`The backup's copy of ${quoteText(path)} was changed during the restore`);
+  return badConfig(`The backup's copy of ${quoteText(path)} was changed during the restore`);
 }
 
 /** The new place of a path of the backup. */
@@ -184,10 +178,10 @@ async function checkStored(backup: string, { stored, path, sha256, size }: Backu
   const file = join(backup, stored);
   const shown = `The backup's copy of ${quoteText(path)}`;
   const info = await ifThere(Deno.lstat(file));
-  if (info?.isFile === false) throw invalid(`${shown} is no file of its own`);
+  if (info?.isFile === false) throw badConfig(`${shown} is no file of its own`);
   const digest = await ifThere(digestFile(file));
   if (digest?.sha256 === sha256 && digest.size === size) return file;
-  throw invalid(`${shown} is damaged: it is not ${digest === undefined ? "there" : "what was written"}`);
+  throw badConfig(`${shown} is damaged: it is not ${digest === undefined ? "there" : "what was written"}`);
 }
 
 async function openKeys(
@@ -197,17 +191,17 @@ async function openKeys(
 ): Promise<readonly TarFile[]> {
   if (identities === undefined || keys === undefined && identities.length === 0) return [];
   if (keys === undefined) {
-    throw new AppError("invalid_request", "The backup holds no keys: it was made without --recipient");
+    throw invalid("The backup holds no keys: it was made without --recipient");
   }
   if (identities.length === 0) {
     throw new HintedError(
-      new AppError("invalid_request", `Cannot restore: the backup holds ${keys.count} encrypted keys`),
+      invalid(`Cannot restore: the backup holds ${keys.count} encrypted keys`),
       "pass --identity FILE, the age identity that opens them, or --without-keys to restore everything else",
     );
   }
   const sealed = await readOperatorFile(join(backup, "keys.age"), "the backup's keys");
   if (describeBytes(sealed).sha256 !== keys.sha256) {
-    throw invalid("The backup's keys are damaged: they are not what was written");
+    throw badConfig("The backup's keys are damaged: they are not what was written");
   }
   const { Decrypter } = await import("age-encryption");
   const decrypter = new Decrypter();
@@ -277,8 +271,7 @@ async function makeFolders(
 async function refuseLinks(folder: string, path: string): Promise<void> {
   for (let at = dirname(path); at.length > folder.length; at = dirname(at)) {
     if ((await ifThere(Deno.lstat(at)))?.isSymlink !== true) continue;
-    const message = `Cannot restore: ${quoteText(at)} is a symbolic link; nothing was written`;
-    throw new AppError("conflict", message);
+    throw conflict(`Cannot restore: ${quoteText(at)} is a symbolic link; nothing was written`);
   }
 }
 

@@ -1,13 +1,12 @@
 import { basename, dirname, join, resolve } from "node:path";
 import { type ConfigKind, loadConfig } from "@gateway/shared/config";
-import { AppError } from "@gateway/shared/errors";
 import { ifThere } from "@gateway/shared/files";
 import { isPostgresUrl } from "@gateway/shared/state";
 import { quoteText } from "@gateway/shared/text";
 import * as z from "@zod/zod";
 import { CONFIG_KINDS } from "../kit/config_kinds.ts";
+import { badConfig } from "../kit/output.ts";
 
-/** The files of an installation; all paths are absolute. */
 export type SetUpSources = Awaited<ReturnType<typeof findSources>>;
 
 const { signer, controlPlane, broker, client } = CONFIG_KINDS;
@@ -27,11 +26,7 @@ const FILE_KEY = /(?:^|_)(?:cert|key|ca|file|path)$/;
 /** Variables of the services' units, a chat's tokens among them. */
 const VARIABLES = /^[a-z][a-z-]*\.env$/;
 
-/**
- * Finds the files that the configs in a directory name. Relative paths are relative to this directory.
- *
- * @throws {AppError} `invalid_config` for a broken config, because its files are unknown
- */
+/** Finds the files that the configs in a directory name. Relative paths are relative to this directory. */
 export async function findSources(folder: string) {
   const found = {
     configs: [] as string[],
@@ -85,7 +80,6 @@ export async function findSources(folder: string) {
  * and audit logs that its configs name. A config itself may also be at the end of a symbolic link, under its own name.
  *
  * @param configs the former place of each config, and the file that holds its content now
- * @throws {AppError} `invalid_config` for a config that is unknown or broken
  */
 export async function findRestorable(
   installation: string,
@@ -95,8 +89,7 @@ export async function findRestorable(
   for (const { path, from } of configs) {
     const kind = KINDS[basename(path)];
     if (kind === undefined) {
-      const message = `Cannot restore ${quoteText(path)}: it is no config of an installation`;
-      throw new AppError("invalid_config", message);
+      throw badConfig(`Cannot restore ${quoteText(path)}: it is no config of an installation`);
     }
     for (const [key, value] of stringsOf(await loadConfig({ path: from, ...kind }))) {
       const isLocal = key === "audit_log" || key === "state_db" && !isPostgresUrl(value);
@@ -111,7 +104,6 @@ function createIsRestorable(installation: string, dataFiles: readonly string[]):
   return (path) => roots.some((root) => path.startsWith(root.endsWith("/") ? root : `${root}/`));
 }
 
-/** Every string of a config with its key. */
 function stringsOf(value: unknown, key = ""): readonly (readonly [key: string, value: string])[] {
   if (typeof value === "string") return [[key, value]];
   if (typeof value !== "object" || value === null) return [];

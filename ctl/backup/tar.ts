@@ -1,7 +1,6 @@
 import { normalize } from "node:path";
 import { concatBytes } from "@gateway/shared/text";
 
-/** A small file of an archive. Its path is absolute; the archive has it without the leading slash. */
 export interface TarFile {
   readonly path: string;
   readonly mode: number;
@@ -25,11 +24,7 @@ const FIELDS = {
   prefix: [345, 155],
 } as const;
 
-/**
- * Writes a tar archive, which `tar` and {@linkcode readTar} read.
- *
- * @throws {RangeError} for a path too long for the format
- */
+/** Writes a tar archive, which `tar` and {@linkcode readTar} read. */
 export function writeTar(files: readonly TarFile[]): Uint8Array<ArrayBuffer> {
   const parts = files.flatMap(({ content, ...file }) => [
     writeHeader(file, content.length),
@@ -65,7 +60,7 @@ function splitPath(path: string): readonly [prefix: string, name: string] {
   throw new RangeError(`the path ${JSON.stringify(path)} is too long for an archive`);
 }
 
-/** Reads an archive of {@linkcode writeTar}. @throws {RangeError} for any other bytes */
+/** Reads an archive of {@linkcode writeTar}. */
 export function readTar(archive: Uint8Array<ArrayBuffer>): readonly TarFile[] {
   const files: TarFile[] = [];
   const decoder = new TextDecoder("utf-8", { fatal: true });

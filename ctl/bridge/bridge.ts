@@ -39,7 +39,6 @@ export class Bridge {
   readonly #said = new Set<string>();
   #deciding: Promise<void> = Promise.resolve();
   #polling: Promise<void> = Promise.resolve();
-  /** The post in progress. */
   #posting: Promise<void> = Promise.resolve();
   /** The next poll, which all callers share. */
   #nextPoll: Promise<void> | undefined;

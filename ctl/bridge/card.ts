@@ -16,9 +16,7 @@ export interface Card {
   readonly title: string;
   readonly lines: readonly string[];
   readonly note: string;
-  /** The URL of the page with the whole request. */
   readonly page: string;
-  /** Empty after the decision. */
   readonly verbs: readonly Verb["kind"][];
 }
 
@@ -75,7 +73,6 @@ export function makeCard(
   };
 }
 
-/** Equal for two cards that look the same. */
 export function cardDigest(card: Card): string {
   return digestOf([card.title, card.lines, card.note, card.page, card.verbs]);
 }

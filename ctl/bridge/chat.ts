@@ -5,15 +5,12 @@ import type { ServiceLogger } from "@gateway/shared/service";
 import { collectBytes } from "@gateway/shared/text";
 import type { Card, Verb } from "./card.ts";
 
-/** A decision that a user of the chat made. */
 export interface Click {
   /** Equal if the chat delivers the click again; unique otherwise. */
   readonly key: string;
-  /** The message of the click. */
   readonly message: string;
   /** What the button carried; absent in a chat without buttons. */
   readonly nonce?: string;
-  /** The user's ID in the chat. */
   readonly user: string;
   readonly verb: Verb;
 }
@@ -23,7 +20,6 @@ export type Member = "person" | "program" | "outsider" | "gone";
 
 /** What the bridge requests from a chat. The chat names its messages. */
 export interface Chat {
-  /** For people, and for the audit log. */
   readonly name: string;
   /** Checks the credentials. @returns the bridge's own account, for the log */
   connect(): Promise<string>;
@@ -33,12 +29,7 @@ export interface Chat {
    * @param take resolves when the click is durable: only then the chat gets its acknowledgment
    */
   listen(take: (click: Click) => Promise<void>, signal: AbortSignal): Promise<void>;
-  /**
-   * Posts a card.
-   *
-   * @returns the message
-   * @throws {AppError} `rate_limited` or `invalid_request` if nothing was posted; any other error leaves that open
-   */
+  /** Posts a card. @returns the message */
   post(card: Card): Promise<string>;
   /** Finds the message of a card whose post got no answer. */
   find(card: Card, since: number): Promise<string | undefined>;
@@ -47,7 +38,6 @@ export interface Chat {
   member(user: string): Promise<Member>;
 }
 
-/** What each chat is created with. */
 export interface ChatOptions {
   readonly channel: string;
   readonly clock: Clock;

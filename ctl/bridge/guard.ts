@@ -65,7 +65,6 @@ const LONGEST_IDENTITY = 256;
  * Reads an identity map: `{ "<user ID in the chat>": "<end user as brokers name them>" }`.
  *
  * @param userId the form of user IDs in this chat: another key would never match, and nobody would notice
- * @throws {AppError} `invalid_config` for any other text, and for an empty map
  */
 export function parseIdentityMap(text: string, path: string, userId: RegExp): ReadonlyMap<string, string> {
   const entries = Object.entries(

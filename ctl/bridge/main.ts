@@ -73,12 +73,10 @@ function printedBy(args: readonly string[]): string | undefined {
   return action === "version" ? `${describeVersion({ verbose: args.some(isVerbose) })}\n` : undefined;
 }
 
-/** Many requests can wait. */
 const MOST_BYTES = 64 * 1024 * 1024;
 const TIMEOUT_MS = 15_000;
 const NONCE_BYTES = 18;
 
-/** The form of user IDs. */
 const USER_ID = { slack: /^[UW][A-Z0-9]{2,30}$/, mattermost: /^[a-z0-9]{26}$/ } as const;
 
 /**

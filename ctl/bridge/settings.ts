@@ -5,26 +5,6 @@ import { mergeSets, type PermissionSet, urlPermissions } from "@gateway/shared/p
 import { quoteText } from "@gateway/shared/text";
 import { parseDuration } from "../kit/duration.ts";
 
-type ChatSettings =
-  | { readonly kind: "slack"; readonly channel: string; readonly apiUrl: string }
-  | { readonly kind: "mattermost"; readonly channel: string; readonly url: string };
-
-/** The settings from the command line and the environment; paths are absolute. */
-export interface BridgeSettings {
-  /** `https://host:port` */
-  readonly cpUrl: string;
-  readonly cert: string;
-  readonly key: string;
-  readonly ca: string;
-  readonly state: string;
-  /** `undefined`: the guard is off. */
-  readonly identityMap: string | undefined;
-  readonly pollSeconds: number;
-  readonly pageUrl: string;
-  readonly chat: ChatSettings;
-  readonly action: "run" | "check" | "version" | "help";
-}
-
 const OPTIONS: Readonly<Record<string, { readonly variable?: string; readonly fallback?: string }>> = {
   "cp-url": { variable: "BRIDGE_CP_URL" },
   cert: { variable: "BRIDGE_CERT", fallback: "pki/approver.crt" },
@@ -51,24 +31,26 @@ export const SECRETS = {
 
 export const ENV_NAMES: readonly string[] = Object.values(OPTIONS).flatMap(({ variable = [] }) => variable);
 
-/**
- * Reads the command line; an absent option comes from the environment.
- *
- * @throws {AppError} `invalid_request` for an unusable value, and without an identity map unless the guard is off
- */
-export function readSettings(
-  args: readonly string[],
-  { variables, workingFolder }: {
-    readonly variables: Readonly<Record<string, string | undefined>>;
-    readonly workingFolder: string;
-  },
-): BridgeSettings {
+/** The settings from the command line and the environment; paths are absolute. */
+export type BridgeSettings = ReturnType<typeof readSettings>;
+
+/** Reads the command line; an absent option comes from the environment. */
+export function readSettings(args: readonly string[], { variables, workingFolder }: {
+  readonly variables: Readonly<Record<string, string | undefined>>;
+  readonly workingFolder: string;
+}) {
   const { values, switches } = parse(args);
   const read = (name: string) => {
     const { variable = "", fallback = "" } = OPTIONS[name] ?? {};
     return values.get(name) ?? (variables[variable] || fallback);
   };
-  const action = actionOf(switches);
+  const action = switches.has("help") || switches.has("h")
+    ? "help"
+    : switches.has("version")
+    ? "version"
+    : switches.has("check")
+    ? "check"
+    : "run";
   const isPrinted = action === "version" || action === "help";
   const need = (name: string) => {
     const value = read(name);
@@ -94,10 +76,11 @@ export function readSettings(
     key: path("key"),
     ca: path("ca"),
     state: path("state"),
+    /** `undefined`: the guard is off. */
     identityMap: hasGuard ? resolve(workingFolder, identityMap) : undefined,
     pollSeconds: readPoll(read("poll")),
     pageUrl: readPage(read("page-url") || `${cpUrl}/ui/approvals/{id}`),
-    chat: isPrinted ? { kind: "slack", channel: "", apiUrl: "" } : readChat(read, need),
+    chat: isPrinted ? { kind: "slack" as const, channel: "", apiUrl: "" } : readChat(read, need),
     action,
   };
 }
@@ -123,13 +106,7 @@ function parse(args: readonly string[]) {
   return { values, switches };
 }
 
-function actionOf(switches: ReadonlySet<string>): BridgeSettings["action"] {
-  if (switches.has("help") || switches.has("h")) return "help";
-  if (switches.has("version")) return "version";
-  return switches.has("check") ? "check" : "run";
-}
-
-function readChat(read: (name: string) => string, need: (name: string) => string): ChatSettings {
+function readChat(read: (name: string) => string, need: (name: string) => string) {
   const kind = read("chat");
   switch (kind) {
     case "slack": {
@@ -186,12 +163,8 @@ export function bridgePermissions(settings: BridgeSettings): PermissionSet {
   const { cert, key, ca, state, identityMap, cpUrl, chat } = settings;
   return mergeSets(
     { read: [cert, key, ca, state, ...(identityMap === undefined ? [] : [identityMap])] },
-    {
-      write: [state],
-      net: urlPermissions(cpUrl),
-      env: [...ENV_NAMES, ...SECRETS[chat.kind]],
-      ignoreEnv: "all",
-    },
+    { write: [state], net: urlPermissions(cpUrl) },
+    { env: [...ENV_NAMES, ...SECRETS[chat.kind]], ignoreEnv: "all" },
     chat.kind === "slack"
       // Slack's library reads the version of the system when it is loaded.
       ? { net: slackAddresses(chat.apiUrl), sys: ["osRelease"] }

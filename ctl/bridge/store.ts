@@ -54,7 +54,6 @@ export class BridgeStore {
     this.#database = database;
   }
 
-  /** @throws {AppError} `invalid_config` with cause and remedy when the file can't be used */
   static open(file: StateFile): BridgeStore {
     return new BridgeStore(SqliteAccess.open(SCHEMA, file));
   }
@@ -63,7 +62,6 @@ export class BridgeStore {
     return this.#database.read(() => this.#database.rows(POSTED).map(readPosted));
   }
 
-  /** Records that a message is about to be posted. */
   async begin(
     { approval, nonce, content, joined, begunAt }: Omit<Posted, "message" | "shown">,
   ): Promise<void> {
@@ -71,7 +69,6 @@ export class BridgeStore {
     await this.#change(insertInto("messages", Object.keys(row)), row);
   }
 
-  /** Records a message and its look. */
   async show(approval: string, message: string, shown: string): Promise<void> {
     const sql = "UPDATE messages SET message = :message, shown = :shown WHERE approval = :approval";
     await this.#change(sql, { approval, message, shown });
@@ -89,12 +86,10 @@ export class BridgeStore {
     return await this.#change(sql, row) === 1;
   }
 
-  /** The clicks that are not decided yet. */
   undone(): Promise<readonly Click[]> {
     return this.#database.read(() => this.#database.rows(CLICKS).map(readClick));
   }
 
-  /** Records that a click was decided. */
   async done(key: string): Promise<void> {
     await this.#change("UPDATE clicks SET is_done = 1 WHERE key = :key", { key });
   }

@@ -5,7 +5,7 @@ import { clusterOf } from "./entry.ts";
 import { readClaims, Reviews } from "./reviews.ts";
 import { command } from "../kit/command.ts";
 import { type Advice, badConfig, withHint } from "../kit/output.ts";
-import { readOperatorFile } from "../kit/files.ts";
+import { readOperatorText } from "../kit/files.ts";
 import { loadSignerFile } from "../kit/signer_file.ts";
 import { INDENT } from "../kit/table.ts";
 import { AppError } from "@gateway/shared/errors";
@@ -54,7 +54,7 @@ Exit code 1 where something is amiss. Relative paths of the config are taken fro
     const cluster = clusterOf(await loadSignerFile(config, workingFolder), name);
     const read = async (key: "ca_cert" | "token_file") => {
       const path = resolve(workingFolder, cluster[key]);
-      return new TextDecoder().decode(await withHint(MISSING, () => readOperatorFile(path, key)));
+      return await withHint(MISSING, () => readOperatorText(path, key));
     };
     const [ca, token] = [await read("ca_cert"), (await read("token_file")).trim()];
     if (!/^[\x21-\x7e]+$/.test(token)) {

@@ -89,8 +89,9 @@ Next: broker-ctl cluster enrol prod --print, then broker-ctl cluster check prod,
         );
       },
       async describe(cluster, config) {
-        const { ca_cert, token_file } = cluster;
-        const absent = await findAbsent({ ca_cert, token_file }, workingFolder);
+        const absent = (await Promise.all((["ca_cert", "token_file"] as const).map(async (key) =>
+          await ifThere(Deno.stat(resolve(workingFolder, cluster[key]))) === undefined ? [key] : []
+        ))).flat();
         return {
           json: { cluster, absent },
           facts: `api_server=${cluster.api_server}, rules=${labelRules(cluster.rules)}`,
@@ -149,16 +150,4 @@ function labelRules(rules: readonly ClusterRule[]): string {
     ["deny", count("deny")],
   ] as const;
   return counts.flatMap(([name, count]) => count === 0 ? [] : [`${name}:${count}`]).join(" ") || EMPTY_CELL;
-}
-
-/** The keys whose files do not exist, seen from this directory. */
-async function findAbsent<K extends string>(
-  files: Readonly<Record<K, string>>,
-  workingFolder: string,
-): Promise<readonly K[]> {
-  const absent: K[] = [];
-  for (const key of Object.keys(files) as K[]) {
-    if (await ifThere(Deno.stat(resolve(workingFolder, files[key]))) === undefined) absent.push(key);
-  }
-  return absent;
 }

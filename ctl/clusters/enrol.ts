@@ -41,7 +41,6 @@ what the rules allow. RBAC has no deny: a rule that denies a part of what anothe
   },
 });
 
-/** @throws {AppError} `invalid_request` for another text than an account */
 function readMinter(text: string | undefined, cluster: ClusterPolicy): AccountName {
   const namespace = boundAccounts(cluster)[0]?.namespace ?? "default";
   if (text === undefined) return { namespace, name: DEFAULT_MINTER };

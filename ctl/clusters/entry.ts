@@ -31,11 +31,7 @@ export const ENTRY = {
   "--cluster-resource <resource>": repeat("the same of objects without a namespace; repeat"),
 } as const;
 
-/**
- * Reads the flags, in the order of the keys of the documentation. One empty value clears a list.
- *
- * @throws {AppError} `invalid_request` for a value that can't be read; the signer's own checks come later
- */
+/** Reads the flags, in the order of the keys of the documentation. One empty value clears a list. */
 export function readClusterEntry(
   flags: Given<typeof ENTRY>,
 ): { readonly [K in keyof ClusterPolicy]?: ClusterPolicy[K] } {
@@ -67,11 +63,7 @@ function readAll<T>(
   return values?.length === 1 && values[0] === "" ? [] : values?.map(read);
 }
 
-/**
- * Reads `allow get,list pods prod/web-1`: effect, verbs, resources, namespaces, names.
- *
- * @throws {AppError} `invalid_request` for anything else
- */
+/** Reads `allow get,list pods prod/web-1`: effect, verbs, resources, namespaces, names. */
 function readRule(text: string): ClusterRule {
   const [effect = "", verbs = "", resources = "", place = "*", ...rest] = text.trim().split(/\s+/);
   const [namespaces = "", names = "*", ...more] = place.split("/");
@@ -118,7 +110,6 @@ function isEffect(text: string): text is ClusterEffect {
   return (CLUSTER_EFFECTS as readonly string[]).includes(text);
 }
 
-/** @throws {AppError} `not_found` where the config has no such cluster */
 export function clusterOf({ kubernetes }: SignerConfig, name: string): ClusterPolicy {
   const cluster = kubernetes?.clusters[name];
   if (cluster !== undefined) return cluster;
@@ -126,11 +117,7 @@ export function clusterOf({ kubernetes }: SignerConfig, name: string): ClusterPo
   throw new HintedError(error, "broker-ctl cluster list shows the clusters");
 }
 
-/**
- * The pattern of the actions `<verbs> <resources> <namespaces>/<names>`, as a signer makes it of a rule.
- *
- * @throws {AppError} `invalid_request` for a text that can't be read, or would match nothing
- */
+/** The pattern of the actions `<verbs> <resources> <namespaces>/<names>`, as a signer makes it of a rule. */
 export function actionPattern(text: string): string {
   // A grant names everything: a part that a rule leaves out matches everything.
   if (!/^\s*\S+\s+\S+\s+[^\s/]+\/[^\s/]+\s*$/.test(text)) {

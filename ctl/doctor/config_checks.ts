@@ -13,7 +13,6 @@ import { fail, type Found, pass, warn } from "./findings.ts";
 
 const PRIVATE_RANGES: ReadonlySet<string> = new Set(["loopback", "private", "uniqueLocal", "linkLocal"]);
 const ON_THIS_MACHINE = /^(?:localhost|127(?:\.\d+){3}|\[::1\]):\d+$/;
-/** How many entries of a longer list are shown. */
 const SHOWN = 3;
 
 export function checkSigner(config: SignerConfig): readonly Found[] {
@@ -177,8 +176,8 @@ function checkPrincipals({ hosts }: SignerConfig): Found {
 function checkSessions(config: SignerConfig): Found {
   const compiled = compilePolicy(config);
   const hosts = compiled.kind === "invalid" ? [] : [...compiled.policy.hosts.values()];
-  const open = hosts.filter(({ unsealedSessions, seal, commands }) =>
-    unsealedSessions && seal === undefined && commands.restricts
+  const open = hosts.filter(({ unsealed_sessions, seal, commands }) =>
+    unsealed_sessions !== false && seal === undefined && commands.restricts
   ).map(({ name }) => name);
   if (open.length === 0) return pass("command rules bind sessions");
   return warn(
@@ -219,7 +218,6 @@ function checkCommon(
   ];
 }
 
-/** Whether other networks can reach an address. */
 function isOpen(listen: string): boolean {
   if (listen === "") return false;
   const { hostname } = parseListenAddress(listen);

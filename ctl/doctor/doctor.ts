@@ -1,5 +1,4 @@
 import { dirname, join, resolve } from "node:path";
-import { Option } from "commander";
 import type { BrokerConfig } from "@gateway/broker/config";
 import { brokerUsedFiles } from "@gateway/broker/permissions";
 import { controlPlaneUsedFiles } from "@gateway/control-plane/permissions";
@@ -10,10 +9,9 @@ import { ifThere, type UsedFile } from "@gateway/shared/files";
 import type { SignerConfig } from "@gateway/signer/config";
 import { signerUsedFiles } from "@gateway/signer/permissions";
 import { rotatedKeys } from "../hosts/next_ca.ts";
-import { once, repeated } from "../kit/arguments.ts";
+import { type Call, command, type Given, oneOf, repeat } from "../kit/command.ts";
 import { CONFIG_KINDS } from "../kit/config_kinds.ts";
-import type { AddCommand, CommandContext } from "../kit/context.ts";
-import type { CommandResult } from "../kit/output.ts";
+import { type CommandResult, invalid } from "../kit/output.ts";
 import { checkBroker, checkControlPlane, checkSigner } from "./config_checks.ts";
 import {
   checkBackup,
@@ -28,20 +26,25 @@ import { about, countFindings, fail, type Finding, formatFindings, type Found } 
 import { checkHosts, checkHostSettings } from "./host_checks.ts";
 import { checkService, checkUpstreams } from "./service_checks.ts";
 
-interface DoctorFlags {
-  readonly config?: string;
-  readonly signer?: string;
-  readonly controlPlane?: string;
-  readonly broker?: readonly string[];
-  readonly backup?: string;
-  readonly security?: boolean;
-  readonly live?: boolean;
-  readonly over?: "ssh";
-  readonly login?: string;
-  readonly sshdConfig?: string;
-}
+const TAKES = {
+  "--security": "look at what the configs say, and nothing else",
+  "--live": "ask the running services and hosts too",
+  "--over <way>": oneOf(["ssh"], "with --live: ask hosts from within"),
+  "--login <account>": "with --over: whom to log in as (default: root)",
+  "--sshd-config <file>": "what sshd of the hosts is started with, if not its own",
+  "--signer <file>": "the signer's config",
+  "--control-plane <file>": "the control plane's config",
+  "--broker <file>": repeat("a broker's config; repeat for more"),
+  "--backup <folder>": "also check a backup: its signature, and its age (at most a week)",
+} as const;
 
-const EXAMPLES = `
+type DoctorFlags = Given<typeof TAKES>;
+
+export const DOCTOR = command({
+  name: "doctor",
+  summary: "Find what is wrong with a set-up, and how it is mended.",
+  takes: TAKES,
+  help: `
 Examples:
   broker-ctl doctor --config gateway/signer.json
   broker-ctl doctor --live --config gateway/signer.json
@@ -58,34 +61,15 @@ its SSH server. It does not check the permissions of running processes. With --o
 certificate's promise, which login shell does the account have, is the clock right? What is well is counted only;
 --json has all. Exit code 1: something fails, or could not be looked at (unknown), such as files that only root may
 read.
-`;
+`,
+  uses: ({ over }) => ["config", ...over === undefined ? [] : ["programs"] as const],
+  run: diagnose,
+});
 
-export const addDoctor: AddCommand = (program, context) => {
-  program.command("doctor")
-    .description("Find what is wrong with a set-up, and how it is mended.")
-    .option("--security", "look at what the configs say, and nothing else")
-    .option("--live", "ask the running services and hosts too")
-    .addOption(new Option("--over <way>", "with --live: ask hosts from within").choices(["ssh"]))
-    .option("--login <account>", "with --over: whom to log in as (default: root)", once)
-    .option("--sshd-config <file>", "what sshd of the hosts is started with, if not its own", once)
-    .option("--signer <file>", "the signer's config", once)
-    .option("--control-plane <file>", "the control plane's config", once)
-    .option("--broker <file>", "a broker's config; repeat for more", repeated)
-    .option("--backup <folder>", "also check a backup: its signature, and its age (at most a week)", once)
-    .addHelpText("after", EXAMPLES)
-    .action(({ over }: DoctorFlags, command) =>
-      context.run(
-        command,
-        ["config", ...over === undefined ? [] : ["programs"] as const],
-        () => diagnose(command.optsWithGlobals() as DoctorFlags, context),
-      )
-    );
-};
-
-async function diagnose(flags: DoctorFlags, context: CommandContext): Promise<CommandResult> {
+async function diagnose(flags: DoctorFlags, context: Call): Promise<CommandResult> {
   const { workingFolder } = context;
   if (flags.over !== undefined && flags.live !== true) {
-    throw new AppError("invalid_request", "Option '--over' goes with --live");
+    throw invalid("Option '--over' goes with --live");
   }
   const findings: Finding[] = [];
   const folders = new Set<string>();
@@ -114,7 +98,6 @@ interface Part {
   readonly path: string;
 }
 
-/** @throws {AppError} `not_found` when there is nothing to look at */
 async function findParts(
   { config, signer, controlPlane, broker = [] }: DoctorFlags,
   workingFolder: string,
@@ -182,11 +165,10 @@ const LOADERS = {
   },
 } as const;
 
-/** The findings of one config, and the paths of the files that the service uses. */
 async function diagnosePart(
   { kind, path }: Part,
   { security, live, over, login = "root", sshdConfig }: DoctorFlags,
-  context: CommandContext,
+  context: Call,
 ): Promise<{ readonly found: readonly Found[]; readonly paths: readonly string[] }> {
   const { workingFolder } = context;
   const at = (name: string) => name === "" ? "" : resolve(workingFolder, name);

@@ -35,7 +35,6 @@ function unseen(error: unknown): typeof fail {
   return error instanceof Deno.errors.PermissionDenied ? unknown : fail;
 }
 
-/** Checks when a certificate ends, and whether its key belongs to it. */
 export async function checkCertificate({ key, path, keyPath }: NamedCertificate): Promise<Found> {
   const shown = `${key} ${quoteText(path)}`;
   let blocks: readonly string[];
@@ -69,7 +68,6 @@ export async function checkCertificate({ key, path, keyPath }: NamedCertificate)
   }
 }
 
-/** Finds files that other users may read or write. */
 export async function checkExposure(used: readonly UsedFile[]): Promise<readonly Found[]> {
   const exposed = (await findExposedFiles(used)).map((text) => warn(text, "chmod and chown as it says"));
   const hidden = await Promise.all(used.map(async ({ key, path }) => {
@@ -85,7 +83,6 @@ export async function checkExposure(used: readonly UsedFile[]): Promise<readonly
   return found.length > 0 ? found : [pass("its files are its own")];
 }
 
-/** Finds what killed commands left in directories. */
 export async function checkLeft(folders: Iterable<string>): Promise<readonly Finding[]> {
   const now = systemClock.now();
   // Other checks report the files of a directory that cannot be read.
@@ -125,7 +122,6 @@ export async function checkSocketGroups(
   return (await Promise.all(found)).flat();
 }
 
-/** Checks that the list of denied callers is there and whole. */
 export async function checkDenied(path: string): Promise<Found> {
   const shown = `denied_callers ${quoteText(path)}`;
   try {
@@ -139,7 +135,6 @@ export async function checkDenied(path: string): Promise<Found> {
   }
 }
 
-/** Checks the free space for audit records. */
 export async function checkRoom(auditLog: string): Promise<Found> {
   const folder = quoteText(dirname(auditLog));
   try {

@@ -1,9 +1,7 @@
-/** One thing that was checked. */
 export interface Finding {
   readonly level: "pass" | "warn" | "unknown" | "fail";
   readonly file: string;
   readonly check: string;
-  /** Empty for `pass`. */
   readonly fix: string;
 }
 
@@ -13,10 +11,8 @@ export type Found = Omit<Finding, "file">;
 const create = (level: Finding["level"]) => (check: string, fix: string): Found => ({ level, check, fix });
 
 export const pass = (check: string): Found => ({ level: "pass", check, fix: "" });
-/** Something that the operator has to decide. */
 export const warn = create("warn");
 export const fail = create("fail");
-/** Something that could not be checked. */
 export const unknown = create("unknown");
 
 export function about(file: string, found: readonly Found[]): readonly Finding[] {

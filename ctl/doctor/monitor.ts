@@ -13,11 +13,7 @@ export function tooLate(): Error {
   return new Error(`no answer within ${WAIT_MS / 1000} s`);
 }
 
-/**
- * Reads both pages of a monitor.
- *
- * @throws {Error} if the monitor does not answer in time, or answers with too much
- */
+/** Reads both pages of a monitor. */
 export async function askMonitor(address: string) {
   const base = `http://${reachable(address)}`;
   return await within({ clock: systemClock, ms: WAIT_MS, late: tooLate }, async (signal) => {
@@ -36,11 +32,6 @@ async function readPage(url: string, signal: AbortSignal) {
   return { ok, text: new TextDecoder().decode(bytes), time: Date.parse(headers.get("date") ?? "") };
 }
 
-/**
- * Asks a monitor. A monitor that does not answer has a status too.
- *
- * @throws {AppError} `invalid_request` for a text that is not `host:port`
- */
 export async function readMonitor(address: string): Promise<ServiceStatus> {
   try {
     parseListenAddress(address);
@@ -57,7 +48,6 @@ export async function readMonitor(address: string): Promise<ServiceStatus> {
   }
 }
 
-/** The status of a service that does not answer. */
 export function silentStatus(address: string, problem: string): ServiceStatus {
   return { ...readStatus({ address, ready: { ok: false, text: "" }, metrics: "" }), problem };
 }

@@ -2,7 +2,7 @@ import { resolve } from "node:path";
 import { systemClock } from "@gateway/shared/clock";
 import { type SignerClientConfig, signerUrls } from "@gateway/shared/config";
 import { describeFault, errorText } from "@gateway/shared/errors";
-import { JsonClient, loadTlsMaterial, parseListenAddress, type TlsMaterial } from "@gateway/shared/http";
+import { JsonClient, loadSignerTls, parseListenAddress, type TlsMaterial } from "@gateway/shared/http";
 import { describeVersion } from "@gateway/shared/service";
 import { quoteText } from "@gateway/shared/text";
 import { reachable } from "../kit/addresses.ts";
@@ -15,7 +15,6 @@ const WAIT_MS = 5_000;
 /** With an older state, services that share it decide nothing. */
 const MOST_STATE_AGE_SECONDS = 2;
 
-/** Checks readiness, version, age of the state and clock of a service, by its monitor. */
 export async function checkService(monitorListen: string): Promise<readonly Found[]> {
   if (monitorListen === "") {
     const check = "there is no monitor_listen: nobody sees whether it works";
@@ -65,13 +64,11 @@ export async function checkUpstreams(
   signer: SignerClientConfig,
   workingFolder: string,
 ): Promise<readonly Found[]> {
-  const named = (key: "client_cert" | "client_key" | "ca") => ({
-    key: `signer.${key}`,
-    path: resolve(workingFolder, signer[key]),
-  });
+  const at = (path: string) => resolve(workingFolder, path);
+  const { client_cert, client_key, ca } = signer;
   let tls: TlsMaterial;
   try {
-    tls = await loadTlsMaterial({ cert: named("client_cert"), key: named("client_key"), ca: named("ca") });
+    tls = await loadSignerTls({ client_cert: at(client_cert), client_key: at(client_key), ca: at(ca) });
   } catch (error) {
     const check = `what it asks can't be asked from here: ${errorText(error)}`;
     return [unknown(check, "run it as who may read its certificate and key, such as root")];

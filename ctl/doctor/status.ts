@@ -4,9 +4,9 @@ import { loadConfig } from "@gateway/shared/config";
 import { AppError } from "@gateway/shared/errors";
 import { ifThere } from "@gateway/shared/files";
 import { quoteText } from "@gateway/shared/text";
+import { type Call, command } from "../kit/command.ts";
 import { CONFIG_KINDS } from "../kit/config_kinds.ts";
-import type { AddCommand, CommandContext } from "../kit/context.ts";
-import type { CommandResult } from "../kit/output.ts";
+import { type CommandResult, invalid } from "../kit/output.ts";
 import { loadSignerFile } from "../kit/signer_file.ts";
 import { EMPTY_CELL, formatTable } from "../kit/table.ts";
 import { readMonitor, type ServiceStatus } from "./monitor.ts";
@@ -15,7 +15,11 @@ import { readMonitor, type ServiceStatus } from "./monitor.ts";
 const SOON_MS = 7 * 86_400_000;
 const MOST_OFFSET_SECONDS = 2;
 
-const EXAMPLES = `
+export const STATUS = command({
+  name: "status",
+  summary: "Show how signers, control planes and brokers are, all of a deployment at once.",
+  takes: { "[monitor...]": "addresses of monitors, host:port" },
+  help: `
 Examples:
   broker-ctl status --config gateway/signer.json
   broker-ctl status signer-1.internal:9160 signer-2.internal:9160 cp-1.internal:9170 cp-2.internal:9170
@@ -25,17 +29,9 @@ Asks the monitors (monitor_listen) of services: who is ready, which version runs
 by, which database server it is on, the version of its list of revoked certificates, when its first certificate ends,
 and how far its clock is off. Without addresses: the monitor of the signer's config, and of control-plane.json beside
 it. Exit code 1: something is wrong; what it is stands below the table.
-`;
-
-export const addStatus: AddCommand = (program, context) => {
-  program.command("status")
-    .description("Show how signers, control planes and brokers are, all of a deployment at once.")
-    .argument("[monitor...]", "addresses of monitors, host:port")
-    .addHelpText("after", EXAMPLES)
-    .action((monitors: readonly string[], _flags, command) =>
-      context.run(command, ["config"], () => showStatus(monitors, command.optsWithGlobals(), context))
-    );
-};
+`,
+  run: showStatus,
+});
 
 const HEADING = [
   ...["SERVICE", "INSTANCE", "MONITOR", "READY", "VERSION", "STATE AGE", "DATABASE", "KRL"],
@@ -43,12 +39,11 @@ const HEADING = [
 ];
 
 async function showStatus(
-  monitors: readonly string[],
-  { config }: { readonly config?: string },
-  { workingFolder, terminal }: CommandContext,
+  { monitor: monitors, config }: { readonly monitor: readonly string[]; readonly config?: string },
+  { workingFolder, terminal }: Call,
 ): Promise<CommandResult> {
   if (monitors.length > 0 && config !== undefined) {
-    throw new AppError("invalid_request", "name monitors, or --config, not both");
+    throw invalid("name monitors, or --config, not both");
   }
   const addresses = monitors.length > 0
     ? monitors
@@ -78,7 +73,6 @@ function cellsOf({ isReady, certificate, ...status }: ServiceStatus): readonly s
   ].map((cell) => `${cell ?? EMPTY_CELL}`);
 }
 
-/** @throws {AppError} when a config can't be used, or names no monitor */
 async function findMonitors(signerPath: string): Promise<readonly string[]> {
   const signer = await loadSignerFile(signerPath, "/");
   const path = join(dirname(signerPath), "control-plane.json");

@@ -1,5 +1,5 @@
-import { basename, dirname, join } from "node:path";
-import { type BrokerConfig, brokerConfig } from "@gateway/broker/config";
+import { dirname, join } from "node:path";
+import type { BrokerConfig } from "@gateway/broker/config";
 import { loadConfig } from "@gateway/shared/config";
 import { AppError } from "@gateway/shared/errors";
 import { ifThere } from "@gateway/shared/files";
@@ -10,6 +10,7 @@ import { collectBytes, quoteText } from "@gateway/shared/text";
 import type { SignerConfig } from "@gateway/signer/config";
 import { isPlainName } from "../kit/addresses.ts";
 import { count, type Given, repeat, required } from "../kit/command.ts";
+import { CONFIG_KINDS } from "../kit/config_kinds.ts";
 import { type Fields, splitNames, splitPatterns, writeFields } from "../kit/entries.ts";
 import { conflict, HintedError, invalid } from "../kit/output.ts";
 import {
@@ -26,7 +27,6 @@ export type Host = SignerConfig["hosts"][string];
 
 const HOSTS: Collection<Host> = { what: "host", path: ["hosts"], of: ({ hosts }) => hosts };
 
-/** @throws {AppError} `not_found` for a host that is not in the config */
 export function hostOf(config: SignerConfig, name: string): Host {
   return requireEntry(HOSTS, config, name);
 }
@@ -143,8 +143,6 @@ Sessions that are open on it end at their next command. The host itself trusts t
 
 /**
  * The fields that flags name, by the keys of the config. An absent flag leaves its field alone, an empty one clears it.
- *
- * @throws {AppError} `invalid_request` for a value that can't be read; the signer's own checks come later
  */
 function readFields(flags: Given<typeof FIELDS>, hostKey: string | undefined): Fields {
   const policy = {
@@ -155,14 +153,9 @@ function readFields(flags: Given<typeof FIELDS>, hostKey: string | undefined): F
     require_approval: splitPatterns(flags.requireApproval, "--require-approval"),
     shell_parse: readSwitch(flags.shellParse, "--shell-parse"),
   };
+  const { addr, user, principal, ttl: max_ttl_seconds, jump, sourceAddress: source_address } = flags;
   return {
-    addr: flags.addr,
-    user: flags.user,
-    host_key: hostKey,
-    principal: flags.principal,
-    max_ttl_seconds: flags.ttl,
-    jump: flags.jump,
-    source_address: flags.sourceAddress,
+    ...{ addr, user, host_key: hostKey, principal, max_ttl_seconds, jump, source_address },
     allow_sudo: readSwitch(flags.sudo, "--sudo"),
     allowed_sudo_users: splitNames(flags.sudoUsers),
     allow_pty: readSwitch(flags.pty, "--pty"),
@@ -174,7 +167,6 @@ function readFields(flags: Given<typeof FIELDS>, hostKey: string | undefined): F
   };
 }
 
-/** @throws {AppError} `invalid_request` for anything but true and false */
 function readSwitch(value: true | string | undefined, flag: string): boolean | undefined {
   if (value === undefined || value === true) return value;
   if (value === "true" || value === "false") return value === "true";
@@ -241,29 +233,24 @@ const BROKER_CONFIGS = ["config.json", "mcp.json"] as const;
 
 /** A line for each broker config in the signer's directory whose process can't connect to an address. */
 async function describeOutOfReach(signerConfig: string, addr: string): Promise<readonly string[]> {
-  const lines: string[] = [];
-  for (const name of BROKER_CONFIGS) {
+  const lines = BROKER_CONFIGS.map(async (name) => {
     const path = join(dirname(signerConfig), name);
-    const config = await loadBroker(path);
-    if (config === undefined || reaches(config, addr)) continue;
-    lines.push(
-      `the broker of ${quoteText(basename(path))} may not connect to ${addr}: add ${quoteText(addr)} to ` +
-        `"networks" there, and start it again; a client's entry that lists permissions is renewed by ` +
-        "broker-ctl permissions broker",
-    );
-  }
-  return lines;
-}
-
-async function loadBroker(path: string): Promise<BrokerConfig | undefined> {
-  if (await ifThere(Deno.stat(path)) === undefined) return undefined;
-  try {
-    return await loadConfig({ path, what: "broker config", schema: brokerConfig });
-  } catch (error) {
-    // The operator did not ask about that config.
-    if (error instanceof AppError) return undefined;
-    throw error;
-  }
+    if (await ifThere(Deno.stat(path)) === undefined) return [];
+    try {
+      if (reaches(await loadConfig({ path, ...CONFIG_KINDS.broker }), addr)) return [];
+    } catch (error) {
+      // The operator did not ask about that config.
+      if (error instanceof AppError) return [];
+      throw error;
+    }
+    return [
+      `the broker of ${quoteText(name)} may not connect to ${addr}: add ${
+        quoteText(addr)
+      } to "networks" there, ` +
+      "and start it again; a client's entry that lists permissions is renewed by broker-ctl permissions broker",
+    ];
+  });
+  return (await Promise.all(lines)).flat();
 }
 
 function reaches({ signer, networks, api_servers }: BrokerConfig, addr: string): boolean {
@@ -278,7 +265,6 @@ const TIMEOUT_SECONDS = 10;
  * Asks a host for its Ed25519 key, with `ssh-keyscan`. An attacker in the network can answer with another key.
  *
  * @param addr `host:port`; an IPv6 address is in brackets
- * @throws {AppError} `upstream_failure` if no such key is found
  */
 export async function scanHostKey(addr: string) {
   const { v6, name, port = "22" } = ADDRESS.exec(addr)?.groups ?? {};

@@ -115,7 +115,7 @@ async function begin({ flags, keys, hosts }: Rotation): Promise<CommandResult> {
   if (await keys.readPublic(next) === undefined) await keys.make(next);
   const nextKey = await keys.load(next);
   const ca = [current, nextKey].map(caLine);
-  // At the end hosts are told to trust the former key no more.
+  // finish has the hosts drop the former key, which would be this one.
   if (ca[0] === ca[1]) throw conflict(`${quoteText(next)} is the key that signs now: put another one there`);
   const results = await trustOnHosts(hosts, flags, nextKey, { ca });
   return report(results, { step: "begin", next: caLine(nextKey) }, [
@@ -128,13 +128,12 @@ async function begin({ flags, keys, hosts }: Rotation): Promise<CommandResult> {
 
 async function status({ flags, keys, hosts }: Rotation): Promise<CommandResult> {
   const { next, old, switched } = rotationFiles(keys.path);
+  const since = await ifThere(readRegularText(switched)) ?? "its reload, which is still to be done";
   const step = await keys.readPublic(next) !== undefined
     ? "begun: the former key signs"
     : await keys.readPublic(old) === undefined
     ? "no rotation is under way"
-    : `the next key signs, since ${
-      await ifThere(readRegularText(switched)) ?? "its reload, which is still to be done"
-    }`;
+    : `the next key signs, since ${since}`;
   const results = await onHosts(hosts, flags, (name, host) => trustOf(name, host, flags, keys));
   return report(results, { step }, [step]);
 }
@@ -148,7 +147,7 @@ async function finish({ flags, keys, hosts, except }: Rotation, call: Call): Pro
     throw conflict("No rotation is under way: broker-ctl ca rotate begin");
   }
   if (nextKey !== undefined) {
-    // An agent may have lost it since.
+    // An agent may have lost the key.
     await keys.load(next);
     const results = await onHosts(hosts, flags, (name, host) => trustOf(name, host, flags, keys));
     const behind = results.filter(({ trustsNext }) => trustsNext !== true);
@@ -166,7 +165,7 @@ async function finish({ flags, keys, hosts, except }: Rotation, call: Call): Pro
   }
   let since = Date.parse((await readRegularText(switched)).trim());
   if (Number.isNaN(since)) {
-    // A time that can't be read is no time that has passed: the wait begins anew.
+    // An unreadable time starts the wait again.
     since = systemClock.now();
     await replaceFile(switched, new Date(since).toISOString());
   }
@@ -190,14 +189,14 @@ async function finish({ flags, keys, hosts, except }: Rotation, call: Call): Pro
   ]);
 }
 
-/** What nobody looked at is to be known after the former key is gone. */
+/** Records the hosts that were left out, because the former key will be gone. */
 async function noteExcepted(path: string, except: readonly string[], what: string): Promise<void> {
   const time = new Date(systemClock.now()).toISOString();
   const lines = except.map((name) => `${time} ${name} ${what}\n`).join("");
   if (lines !== "") await Deno.writeTextFile(`${path}.excepted`, lines, { append: true, mode: 0o600 });
 }
 
-/** The former key is kept under another name before the next one takes its place; goes on where it was ended halfway. */
+/** Keeps the former key under another name, and then replaces it. Can be repeated after an interruption. */
 async function switchKeys(
   path: string,
   { next, old, nextKey }: { readonly next: string; readonly old: string; readonly nextKey: PublicHalf },
@@ -209,7 +208,7 @@ async function switchKeys(
     else if (kept !== text) {
       throw conflict(`${quoteText(old)} is another key: put it away first`);
     }
-    // Owner and mode stay: the signer can read it as it could read the former one.
+    // Owner and mode stay, so that the signer can read the new key.
     await replaceFile(path, nextText);
   }
   const pub = `${path}.pub`;
@@ -224,7 +223,7 @@ interface HostResult {
   readonly trustsNext?: boolean;
 }
 
-/** What a host trusts, of the key that signs and the one that comes or went. */
+/** The keys of the rotation that a host trusts. */
 async function trustOf(
   name: string,
   host: RotatedHost,
@@ -265,7 +264,7 @@ function trustOnHosts(
   });
 }
 
-/** One host that fails does not keep the others from their turn; names of one machine take turns on it. */
+/** Continues after a host that fails. Names of one machine take turns, because an enrolment locks the machine. */
 async function onHosts(
   hosts: Rotation["hosts"],
   { over }: Rotation["flags"],

@@ -13,7 +13,7 @@ import {
 } from "@gateway/shared/ssh";
 import type { SignerConfig } from "@gateway/signer/config";
 import { type Call, command, type Given, oneOf } from "../kit/command.ts";
-import { readOperatorFile } from "../kit/files.ts";
+import { readOperatorText } from "../kit/files.ts";
 import { badConfig, invalid, withHint } from "../kit/output.ts";
 import { MAX_SECONDS, type OwnHost, runOverSsh, sshTo } from "../kit/over_ssh.ts";
 import { loadSignerHosts } from "../kit/signer_file.ts";
@@ -104,8 +104,8 @@ async function findCa(
 ): Promise<{ readonly lines: readonly string[]; readonly key: CaKey | undefined }> {
   const { workingFolder, variables } = call;
   if (caPub !== undefined) {
-    const bytes = await readOperatorFile(resolve(workingFolder, caPub), "the CA's public key");
-    const lines = new TextDecoder().decode(bytes).split("\n").map((line) => line.trim())
+    const text = await readOperatorText(resolve(workingFolder, caPub), "the CA's public key");
+    const lines = text.split("\n").map((line) => line.trim())
       .filter((line) => line !== "" && !line.startsWith("#"));
     return { lines: lines.map(formatLine), key: undefined };
   }
@@ -173,8 +173,6 @@ type LoginHost = OwnHost & { readonly user: string };
 
 /**
  * Logs in to a host with a certificate of two minutes and one command, `echo`. Waits for an sshd that restarts.
- *
- * @throws {AppError} `upstream_failure` if the host rejects the certificate
  */
 async function tryLogin(name: string, host: LoginHost, principal: string, caKey: CaKey): Promise<void> {
   const seed = systemRandom.bytes(32);

@@ -11,7 +11,7 @@ import { AppError } from "@gateway/shared/errors";
 import { collectBytes, quoteText, singleQuote } from "@gateway/shared/text";
 import type { SignerConfig } from "@gateway/signer/config";
 import { command, type Given, oneOf } from "../kit/command.ts";
-import { readOperatorFile } from "../kit/files.ts";
+import { readOperatorFile, readOperatorText } from "../kit/files.ts";
 import { badConfig, HintedError, invalid, withHint } from "../kit/output.ts";
 import { runOverSsh } from "../kit/over_ssh.ts";
 import { loadSignerHosts } from "../kit/signer_file.ts";
@@ -106,8 +106,7 @@ async function readVerifier(
     throw invalid("Option '--verifier' is for hosts with envelope v1");
   }
   if (verifier !== undefined) {
-    const bytes = await readOperatorFile(resolve(workingFolder, verifier), "the verifier");
-    return new TextDecoder().decode(bytes);
+    return await readOperatorText(resolve(workingFolder, verifier), "the verifier");
   }
   if (check === true) return undefined;
   const fault = invalid("A host with envelope v1 needs --verifier");
@@ -155,11 +154,7 @@ const ALLOWED_SIGNER =
   /^signer namespaces="gateway-sealed-exec-v(?:2|3|2,gateway-sealed-exec-v3)" ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI[A-Za-z0-9+/]{43}(?: .*)?$/;
 const PUBLIC_KEY = /^[A-Za-z0-9+/]{43}=$/;
 
-/**
- * Reads lines of keys (v2 and v3: OpenSSH's allowed signers format), without comments and blank lines.
- *
- * @throws {AppError} `invalid_config` for a line that the shim would reject, and for no key
- */
+/** Reads lines of keys (v2 and v3: OpenSSH's allowed signers format), without comments and blank lines. */
 export function parseSignerKeys(text: string, format: EnvelopeVersion): readonly string[] {
   const keyLine = format === "v1" ? PUBLIC_KEY : ALLOWED_SIGNER;
   const lines = text.split("\n").map((line) => line.trim());

@@ -7,7 +7,7 @@ import { quoteText, shellQuote } from "@gateway/shared/text";
 import { HOST_IDENTITY_SUFFIX, KRL_NAMESPACE } from "@gateway/shared/wire";
 import { command, required } from "../kit/command.ts";
 import { editSignerFile } from "../kit/signer_change.ts";
-import { readOperatorFile } from "../kit/files.ts";
+import { readOperatorFile, readOperatorText } from "../kit/files.ts";
 import { loadSignerHosts } from "../kit/signer_file.ts";
 import { badConfig, conflict, invalid } from "../kit/output.ts";
 
@@ -41,16 +41,13 @@ writes /etc/gateway/krl there. shim/KRL.md describes how to keep a login that do
       throw badConfig("Cannot sign a list: the signer's config has no envelope_key");
     }
     const at = (file: string) => resolve(workingFolder, file);
-    const [ca, key, seed] = await Promise.all([
-      readOperatorFile(at(config.client_ca), "client_ca"),
-      readOperatorFile(at(caKey), "the CA's key"),
-      readOperatorFile(at(config.envelope_key), "envelope_key"),
-    ]);
-    const text = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
+    const ca = await readOperatorText(at(config.client_ca), "client_ca");
+    const key = await readOperatorText(at(caKey), "the CA's key");
+    const seed = await readOperatorFile(at(config.envelope_key), "envelope_key");
     const caller = name + HOST_IDENTITY_SUFFIX;
     // Some commands never need the library for certificates.
     const { issueLeaf, loadAuthority } = await import("../identities/x509.ts");
-    const pair = await issueLeaf(await loadAuthority(text(ca), text(key)), {
+    const pair = await issueLeaf(await loadAuthority(ca, key), {
       subject: [{ CN: [caller] }],
       usage: "client",
       // It is valid for the list only, and nobody renews it on the host.
@@ -59,18 +56,15 @@ writes /etc/gateway/krl there. shim/KRL.md describes how to keep a login that do
     const signers = allowedSignersLine(createEnvelopeKey(seed), [KRL_NAMESPACE]);
     const folder = at(out);
     await writeFolder(folder, {
-      "ca.crt": text(ca),
+      "ca.crt": ca,
       "client.crt": pair.certPem,
       "client.key": pair.keyPem,
       krl_signers: `${signers}\n`,
       "signer.env": `GATEWAY_KRL_SIGNER=${readUrl(url)}\n`,
     });
     try {
-      await editSignerFile({
-        path,
-        workingFolder,
-        edit: (text) => setValue(text, ["krl_callers", caller], [name]),
-      });
+      const edit = (text: string) => setValue(text, ["krl_callers", caller], [name]);
+      await editSignerFile({ path, workingFolder, edit });
     } catch (error) {
       await Deno.remove(folder, { recursive: true });
       throw error;
@@ -90,7 +84,6 @@ writes /etc/gateway/krl there. shim/KRL.md describes how to keep a login that do
   },
 });
 
-/** @throws {AppError} `invalid_request` for what a host's curl would not take, or a shell would take apart */
 function readUrl(text: string): string {
   const url = URL.parse(text);
   if (url?.protocol === "https:" && url.pathname === "/" && url.origin === text.replace(/\/$/, "")) {
@@ -99,7 +92,6 @@ function readUrl(text: string): string {
   throw invalid(`Cannot use --url ${quoteText(text)}: expected https://name:port`);
 }
 
-/** @throws {AppError} `conflict` when there is such a folder: it may be in use */
 async function writeFolder(folder: string, files: Readonly<Record<string, string>>): Promise<void> {
   try {
     await Deno.mkdir(folder, { mode: 0o700 });

@@ -15,7 +15,6 @@ export function rotationFiles(path: string) {
   return { next: `${path}.next`, old: `${path}.old`, switched: `${path}.switched` } as const;
 }
 
-/** @throws {AppError} `invalid_config` for a config without a CA key */
 export function planKeys(config: SignerConfig) {
   const ring = planCaKeys(config);
   if (ring === undefined) throw badConfig("There is no CA key in the signer's config");
@@ -28,11 +27,11 @@ export type PublicHalf = Pick<CaKey, "algorithm" | "publicKey">;
 export interface RotatedKeys {
   /** The file of the key that signs. */
   readonly path: string;
-  /** The public half; absent: there is no such file. @throws {AppError} `invalid_config` for a broken file */
+  /** The public half; absent: there is no such file. */
   readonly readPublic: (path: string) => Promise<PublicHalf | undefined>;
-  /** A key that can sign. @throws {AppError} `invalid_config`, or `not_found` for no key */
+  /** A key that can sign. */
   readonly load: (path: string) => Promise<CaKey>;
-  /** Creates a new key. @throws {AppError} `not_found` if the operator has to create it */
+  /** Creates a new key. */
   readonly make: (path: string) => Promise<void>;
 }
 

@@ -5,7 +5,7 @@ import type { AppError } from "@gateway/shared/errors";
 import { ifThere, readRegularText } from "@gateway/shared/files";
 import { quoteText } from "@gateway/shared/text";
 import { command, count, repeat } from "../kit/command.ts";
-import { createFile, readOperatorFile } from "../kit/files.ts";
+import { createFile, readOperatorText } from "../kit/files.ts";
 import { editSignerFile } from "../kit/signer_change.ts";
 import { checkNames, endIn, findIssued, openAuthority } from "./authority.ts";
 import { bundlePassword, encodePkcs12 } from "./pkcs12.ts";
@@ -88,7 +88,7 @@ no folder that another user may write to, and with --pki in no other than that o
     checkNames(authority, names);
     const request = csr === undefined
       ? undefined
-      : new TextDecoder().decode(await readOperatorFile(resolve(workingFolder, csr), "the request"));
+      : await readOperatorText(resolve(workingFolder, csr), "the request");
     const folder = flags.out === undefined ? setUp.folder : resolve(workingFolder, flags.out);
     const at = (suffix: string) => join(folder, `${name}.${suffix}`);
     // A key without a certificate is left of an interrupted attempt.
@@ -113,11 +113,8 @@ no folder that another user may write to, and with --pki in no other than that o
     // The certificate comes last: an interrupted attempt can then be repeated.
     if (keyPem !== undefined && left === undefined) await createFile(at("key"), keyPem, 0o600);
     if (password !== undefined && keyPem !== undefined) {
-      const bundle = encodePkcs12({ certPem, keyPem }, {
-        password: password.text,
-        name,
-        random: systemRandom,
-      });
+      const options = { password: password.text, name, random: systemRandom };
+      const bundle = encodePkcs12({ certPem, keyPem }, options);
       await ifThere(Deno.remove(at("p12")));
       await createFile(at("p12"), bundle, 0o600);
     }
@@ -131,18 +128,12 @@ no folder that another user may write to, and with --pki in no other than that o
       ...keyPem === undefined ? [] : [at("key")],
       ...password === undefined ? [] : [at("p12")],
     ];
+    const shown = password?.isNew === true ? { password: password.text } : {};
     return {
-      json: {
-        kind,
-        name,
-        files,
-        expires: notAfter.toISOString(),
-        ...(password?.isNew === true && { password: password.text }),
-        next,
-      },
+      json: { kind, name, files, expires: notAfter.toISOString(), ...shown, next },
       lines: [
         `${kind} ${quoteText(name)} added: ${files.join(", ")}`,
-        ...(password?.isNew === true ? [`the bundle's password, shown this once: ${password.text}`] : []),
+        ...Object.values(shown).map((text) => `the bundle's password, shown this once: ${text}`),
         ...next,
       ],
     };

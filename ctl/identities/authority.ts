@@ -3,7 +3,7 @@ import { X509Certificate } from "node:crypto";
 import { systemClock } from "@gateway/shared/clock";
 import { ifThere, readRegularText } from "@gateway/shared/files";
 import { quoteText } from "@gateway/shared/text";
-import { readOperatorFile } from "../kit/files.ts";
+import { readOperatorText } from "../kit/files.ts";
 import type { X509Authority } from "./x509.ts";
 import { readCertificateFacts } from "./certificate_facts.ts";
 import type { IdentityKind } from "./kinds.ts";
@@ -24,7 +24,6 @@ export interface TrustedAuthority extends X509Authority {
  * Opens the CA of identities. Of several certificates in `client_ca`, the one counts that the key belongs to.
  *
  * @param caKey its private key; absent: the file of `client_ca` with `.key` in place of `.crt`
- * @throws {AppError} `not_found` or `invalid_config`, with the path and the reason
  */
 export async function openAuthority(
   clientCa: string,
@@ -34,10 +33,8 @@ export async function openAuthority(
   const ca = resolve(workingFolder, clientCa);
   const key = caKey === undefined ? ca.replace(/(?:\.crt|\.pem)?$/, ".key") : resolve(workingFolder, caKey);
   if (await ifThere(Deno.stat(key)) !== undefined) await requireOwn(key);
-  const [certs, keyPem] = (await Promise.all([
-    readOperatorFile(ca, "client_ca"),
-    readOperatorFile(key, "the CA's key (--ca-key names it)"),
-  ])).map((bytes) => new TextDecoder().decode(bytes)) as [string, string];
+  const certs = await readOperatorText(ca, "client_ca");
+  const keyPem = await readOperatorText(key, "the CA's key (--ca-key names it)");
   const blocks = certs.match(CERTIFICATE) ?? [];
   const { loadAuthority } = await import("./x509.ts");
   let failure: unknown = badConfig(`Cannot use client_ca ${quoteText(ca)}: no certificate in it`);
@@ -56,7 +53,6 @@ export async function openAuthority(
   throw failure;
 }
 
-/** @throws {AppError} `invalid_request` naming the names that the CA may not vouch for */
 export function checkNames({ certificate }: X509Authority, names: readonly string[]): void {
   const constraints = certificate.extensions.find(({ type }) => type === NAME_CONSTRAINTS);
   if (constraints === undefined) return;
@@ -88,7 +84,6 @@ interface SoughtCertificate {
  * The certificate that an interrupted attempt issued for the same key, and did not write to each file.
  *
  * @returns PEM; `undefined` if no file is there
- * @throws {AppError} `conflict` for a file with another certificate
  */
 export async function findIssued(
   paths: readonly string[],

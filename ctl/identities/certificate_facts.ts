@@ -9,7 +9,6 @@ type CertificateFacts = ReturnType<typeof readCertificateFacts>;
 
 const DAY_MS = 86_400_000;
 
-/** @throws for a text that is no certificate */
 export function readCertificateFacts(pem: string) {
   const certificate = new X509Certificate(pem);
   const { subject } = certificate.toLegacyObject();

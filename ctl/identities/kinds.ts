@@ -22,14 +22,12 @@ export type IdentityKind = keyof typeof IDENTITY_KINDS;
 
 const NAME = /^[A-Za-z0-9][A-Za-z0-9._@-]{0,62}$/;
 
-/** @throws {AppError} `invalid_request` for another word */
 export function parseKind(text: string): IdentityKind {
   if (Object.hasOwn(IDENTITY_KINDS, text)) return text as IdentityKind;
   const kinds = Object.keys(IDENTITY_KINDS).join(", ");
   throw invalid(`Cannot add a ${quoteText(text)}: expected one of ${kinds}`);
 }
 
-/** @throws {AppError} `invalid_request` for a name that is unsafe as a file, a caller or a word of a shell */
 export function checkName(name: string): string {
   if (NAME.test(name) && !isHostIdentity(name) && !hasUnseen(name)) return name;
   throw invalid(
@@ -70,7 +68,6 @@ export function roleOf(
   return isBroker && name !== "_default" ? "broker" : undefined;
 }
 
-/** @throws {AppError} `conflict` if the name has the rights of another kind */
 export function checkRole(kind: IdentityKind, name: string, role: ReturnType<typeof roleOf>): void {
   if (role === undefined || role === kind) return;
   throw conflict(`Cannot add ${kind} ${quoteText(name)}: the configs give that name the rights of a ${role}`);

@@ -44,7 +44,7 @@ export function permits(extension: Uint8Array, name: string): boolean {
     domains.some((domain) => wanted === domain || wanted.endsWith(`.${domain}`));
 }
 
-/** The values that follow each other. @throws {RangeError} for a broken DER text */
+/** The values that follow each other. */
 function readAll(der: Uint8Array) {
   const values: { readonly tag: number; readonly content: Uint8Array }[] = [];
   for (let at = 0; at < der.length;) {

@@ -14,7 +14,7 @@ import {
 } from "./der.ts";
 import type { CertificatePair } from "./x509.ts";
 import { resolve } from "node:path";
-import { readOperatorFile } from "../kit/files.ts";
+import { readOperatorText } from "../kit/files.ts";
 import { badConfig } from "../kit/output.ts";
 
 interface Pkcs12Options {
@@ -115,16 +115,11 @@ function decodePem(pem: string): Uint8Array {
 const SHORTEST = 12;
 const RANDOM_BYTES = 15;
 
-/**
- * The password in a file's first line, or a new one.
- *
- * @throws {AppError} `not_found` or `invalid_config` for an unreadable file, and for a password that is short or that
- * browsers encode differently
- */
+/** The password in a file's first line, or a new one. */
 export async function bundlePassword(file: string | undefined, workingFolder: string, random: Random) {
   if (file === undefined) return { text: randomPassword(random), isNew: true };
-  const bytes = await readOperatorFile(resolve(workingFolder, file), "the password");
-  const [text = ""] = new TextDecoder().decode(bytes).split(/\r?\n/);
+  const lines = await readOperatorText(resolve(workingFolder, file), "the password");
+  const [text = ""] = lines.split(/\r?\n/);
   if (/^[\x20-\x7e]*$/.test(text) && text.length >= SHORTEST) return { text, isNew: false };
   throw badConfig(
     `Cannot use the password: expected ${SHORTEST} or more printable ASCII characters in the first line`,

@@ -4,7 +4,7 @@ import { AppError, errorText } from "@gateway/shared/errors";
 import { readRegularText } from "@gateway/shared/files";
 import { quoteText } from "@gateway/shared/text";
 import { command, count } from "../kit/command.ts";
-import { readOperatorFile, replaceFile } from "../kit/files.ts";
+import { readOperatorText, replaceFile } from "../kit/files.ts";
 import { checkNames, endIn, isTrusted, openAuthority, type TrustedAuthority } from "./authority.ts";
 import { endsWithin, readCertificateFacts } from "./certificate_facts.ts";
 import { LEAF_DAYS, RENEW_DAYS } from "./kinds.ts";
@@ -92,7 +92,7 @@ async function renewOne(found: FoundCertificate, authority: TrustedAuthority, da
   const { publicKey: known, ...leaf } = readLeaf(pem);
   checkNames(authority, leaf.subjectAltNames ?? []);
   const keyPem = hasKey
-    ? new TextDecoder().decode(await readOperatorFile(resolve(path.replace(/\.crt$/, ".key")), "the key"))
+    ? await readOperatorText(resolve(path.replace(/\.crt$/, ".key")), "the key")
     : undefined;
   // A key that was replaced counts: it needs the certificate.
   const publicKey = keyPem === undefined ? known : readPublicKey(keyPem);

@@ -1,13 +1,13 @@
 import { basename, dirname, join, resolve } from "node:path";
-import { brokerConfig, UNSUPPORTED_BROKER_KEYS } from "@gateway/broker/config";
 import { systemClock } from "@gateway/shared/clock";
 import { loadConfig } from "@gateway/shared/config";
 import { errorText } from "@gateway/shared/errors";
 import { ifThere } from "@gateway/shared/files";
 import { quoteText } from "@gateway/shared/text";
-import { type FreezeRequest, freezeRequest, freezeResponse } from "@gateway/shared/wire";
+import { freezeRequest, freezeResponse } from "@gateway/shared/wire";
 import { asOneWord } from "../kit/arguments.ts";
-import { type Call, command } from "../kit/command.ts";
+import { command } from "../kit/command.ts";
+import { CONFIG_KINDS } from "../kit/config_kinds.ts";
 import { badConfig, HintedError, invalid } from "../kit/output.ts";
 import { askSigner, REMOTE_HELP, SIGNER, usesSigner } from "../kit/remote.ts";
 import { addDenied, type IdentitySetUp, openOwnSetUp, PKI } from "./set_up.ts";
@@ -50,77 +50,63 @@ ${REMOTE_HELP}`,
         `"denied_callers": ${list} in the config of each service, an empty file of that name, and a restart`,
       );
     }
-    const frozen = freeze ? await attempt(() => freezeAll(call, requests)) : undefined;
-    const time = new Date(systemClock.now()).toISOString();
-    const listed = await attempt(() => addDenied(denied, name, `${time} ${reason}`.trimEnd()));
-    const others = await findOtherLists(setUp, denied.path);
-    const problems = [
-      ...frozen?.kind === "failed"
-        ? [
-          `NOT frozen: ${frozen.why}; sessions may go on until broker-ctl freeze --caller ${name} and ` +
-          `--end-user ${name} succeed`,
-        ]
-        : [],
-      ...listed.kind === "failed"
-        ? [
-          `NOT on ${denied.path}: ${listed.why}; its certificate is believed until broker-ctl identity revoke ` +
-          `${name} succeeds`,
-        ]
-        : [],
-    ];
-    const isFrozen = frozen?.kind === "done";
-    return {
-      json: {
-        name,
-        denied: listed.kind === "done",
-        frozen: isFrozen,
-        ...(problems.length > 0 && { problem: problems.join("; ") }),
-        warnings: others,
+    const [lines, problems]: [string[], string[]] = [[], []];
+    // If one half fails, the other half must still be done.
+    const attempt = async (half: () => Promise<string>, problem: string, fix: string) => {
+      try {
+        lines.push(await half());
+        return true;
+      } catch (error) {
+        problems.push(`NOT ${problem}: ${errorText(error)}; ${fix}`);
+        return false;
+      }
+    };
+    const isFrozen = freeze && await attempt(
+      async () => {
+        for (const body of requests) {
+          const question = { what: "freeze", method: "POST", path: "/v1/freeze", body } as const;
+          await askSigner(call, { ...question, schema: freezeResponse });
+        }
+        return `${quoteText(name)} is frozen in the signer, as a caller and as an end user`;
       },
-      lines: [
-        ...(isFrozen ? [`${quoteText(name)} is frozen in the signer, as a caller and as an end user`] : []),
-        ...listed.kind === "done"
-          ? [`${quoteText(name)} ${listed.result ? "is on" : "was already on"} ${denied.path}`]
-          : [],
-        ...others.map((path) =>
-          `warning: ${path} does not name that list: its listener goes on believing ${name}`
-        ),
-        ...problems,
-      ],
-      failed: problems.length > 0,
+      "frozen",
+      `sessions may go on until broker-ctl freeze --caller ${name} and --end-user ${name} succeed`,
+    );
+    const note = `${new Date(systemClock.now()).toISOString()} ${reason}`.trimEnd();
+    const isListed = await attempt(
+      async () => {
+        const isNew = await addDenied(denied, name, note);
+        return `${quoteText(name)} ${isNew ? "is on" : "was already on"} ${denied.path}`;
+      },
+      `on ${denied.path}`,
+      `its certificate is believed until broker-ctl identity revoke ${name} succeeds`,
+    );
+    const others = await findOtherLists(setUp, denied.path);
+    const warnings = others.map((path) =>
+      `warning: ${path} does not name that list: its listener goes on believing ${name}`
+    );
+    const failed = problems.length > 0;
+    const problem = failed ? { problem: problems.join("; ") } : {};
+    return {
+      json: { name, denied: isListed, frozen: isFrozen, ...problem, warnings: others },
+      lines: [...lines, ...warnings, ...problems],
+      failed,
     };
   },
 });
-
-/** If one half fails, the other half must still be done. */
-async function attempt<T>(half: () => Promise<T>) {
-  try {
-    return { kind: "done" as const, result: await half() };
-  } catch (error) {
-    return { kind: "failed" as const, why: errorText(error) };
-  }
-}
-
-async function freezeAll(call: Call, requests: readonly FreezeRequest[]): Promise<void> {
-  for (const body of requests) {
-    const question = { what: "freeze", method: "POST", path: "/v1/freeze", body } as const;
-    await askSigner(call, { ...question, schema: freezeResponse });
-  }
-}
 
 /** Configs of listeners in the same directory that name another list, or no list. */
 async function findOtherLists(
   { signerFile, controlPlane }: IdentitySetUp,
   list: string,
 ): Promise<readonly string[]> {
-  const folder = dirname(signerFile);
-  const broker = join(folder, "config.json");
-  const configs: { readonly path: string; readonly denied: string }[] = controlPlane === undefined
+  const broker = join(dirname(signerFile), "config.json");
+  const configs = controlPlane === undefined
     ? []
     : [{ path: controlPlane.path, denied: controlPlane.config.denied_callers }];
   if (await ifThere(Deno.stat(broker)) !== undefined && basename(signerFile) !== "config.json") {
-    const kind = { what: "broker config", schema: brokerConfig, unsupported: UNSUPPORTED_BROKER_KEYS };
-    configs.push({ path: broker, denied: (await loadConfig({ path: broker, ...kind })).denied_callers });
+    const { denied_callers: denied } = await loadConfig({ path: broker, ...CONFIG_KINDS.broker });
+    configs.push({ path: broker, denied });
   }
   return configs.filter(({ denied, path }) => denied === "" || resolve(dirname(path), denied) !== list)
     .map(({ path }) => path);

@@ -1,5 +1,5 @@
 import { basename, dirname, join, resolve } from "node:path";
-import { type ControlPlaneConfig, controlPlaneConfig } from "@gateway/control-plane/config";
+import type { ControlPlaneConfig } from "@gateway/control-plane/config";
 import { appendToList, loadConfig, parseConfig } from "@gateway/shared/config";
 import { AppError, errorText } from "@gateway/shared/errors";
 import {
@@ -11,6 +11,7 @@ import {
 } from "@gateway/shared/files";
 import { parseDeniedCallers } from "@gateway/shared/http";
 import { quoteText } from "@gateway/shared/text";
+import { CONFIG_KINDS } from "../kit/config_kinds.ts";
 import { editLocked, readOperatorFile } from "../kit/files.ts";
 import { badConfig, conflict, HintedError, invalid } from "../kit/output.ts";
 import { loadSignerFile } from "../kit/signer_file.ts";
@@ -34,7 +35,7 @@ interface SetUpFlags {
 
 export type IdentitySetUp = Awaited<ReturnType<typeof openSetUp>>;
 
-/** Opens the files that identities are issued from and for. @throws {AppError} naming the file that can't be used */
+/** Opens the files that identities are issued from and for. */
 export async function openSetUp(flags: SetUpFlags, workingFolder: string) {
   const signerFile = resolve(workingFolder, flags.config ?? "signer.json");
   const signer = await loadSignerFile(flags.config, workingFolder);
@@ -52,16 +53,11 @@ export async function openSetUp(flags: SetUpFlags, workingFolder: string) {
 async function requireIn(pki: string, folder: string): Promise<void> {
   const [wanted, named] = await Promise.all([pki, folder].map((path) => ifThere(Deno.realPath(path))));
   if (wanted !== undefined && wanted === named) return;
-  throw badConfig(
-    `The signer's config has its client_ca in ${quoteText(folder)}, not in ${quoteText(pki)} (--pki)`,
-  );
+  const found = `client_ca in ${quoteText(folder)}, not in ${quoteText(pki)} (--pki)`;
+  throw badConfig(`The signer's config has its ${found}`);
 }
 
-/**
- * {@linkcode openSetUp} for a command that writes there, or signs with the CA's key.
- *
- * @throws {AppError} also `not_supported`, for root if somebody else may write there
- */
+/** {@linkcode openSetUp} for a command that writes there, or signs with the CA's key. */
 export async function openOwnSetUp(flags: SetUpFlags, workingFolder: string): Promise<IdentitySetUp> {
   const setUp = await openSetUp(flags, workingFolder);
   await requireOwn(setUp.folder);
@@ -73,7 +69,7 @@ export type FoundCertificate = Awaited<ReturnType<typeof listCertificates>>[numb
 
 const SUFFIX = ".crt";
 
-/** The certificates of a directory by name, CAs included. @throws {AppError} `invalid_config` for a bad directory */
+/** The certificates of a directory by name, CAs included. */
 async function listCertificates(folder: string) {
   let names: readonly string[];
   try {
@@ -104,8 +100,6 @@ const STICKY = 0o1000;
 /**
  * Rejects a path if an account other than root can replace a part of it, up from the file to the root directory: that
  * account could have root sign anything, or write anywhere. Other accounts are not checked.
- *
- * @throws {AppError} `not_supported` naming the part that others can write
  */
 export async function requireOwn(path: string): Promise<void> {
   if (Deno.uid() !== ROOT) return;
@@ -129,7 +123,6 @@ export async function requireOwn(path: string): Promise<void> {
 /** The list of callers that listeners reject. */
 type DeniedList = NonNullable<Awaited<ReturnType<typeof readDenied>>>;
 
-/** @throws {AppError} `not_found` or `invalid_config`, with the path and the reason */
 async function readDenied(deniedCallers: string, workingFolder: string) {
   if (deniedCallers === "") return undefined;
   const path = resolve(workingFolder, deniedCallers);
@@ -142,20 +135,14 @@ async function readDenied(deniedCallers: string, workingFolder: string) {
   }
 }
 
-/** @throws {AppError} `conflict` for a name on the list: somebody may still have the old key */
+/** A revoked name stays unusable, because somebody may still have the old key. */
 export function refuseDenied(denied: DeniedList | undefined, name: string): void {
   if (denied?.names.has(name) !== true) return;
   const message = `${quoteText(name)} was revoked, and its key may be somewhere: use another name`;
   throw conflict(message);
 }
 
-/**
- * Adds a name to the list, durably.
- *
- * @returns false if the name was on the list before
- * @throws {AppError} `conflict` if somebody else edits the list, `internal` if it can't be written, `invalid_request`
- * or `invalid_config` for a name that the list can't hold
- */
+/** Adds a name to the list, durably. @returns false if the name was on the list before */
 export async function addDenied({ path }: DeniedList, name: string, note: string): Promise<boolean> {
   return await editLocked(path, "denied_callers", (text) => {
     const isNew = !parseDeniedCallers(text).has(name);
@@ -166,8 +153,6 @@ export async function addDenied({ path }: DeniedList, name: string, note: string
   });
 }
 
-const CONTROL_PLANE_FILE = { what: "control plane config", schema: controlPlaneConfig };
-
 export type ControlPlaneFile = NonNullable<IdentitySetUp["controlPlane"]>;
 
 /** The control plane's config: the named one, or the one in the signer's directory, which may be absent. */
@@ -176,7 +161,7 @@ async function findControlPlane(named: string | undefined, signerFile: string, w
     ? join(dirname(signerFile), "control-plane.json")
     : resolve(workingFolder, named);
   if (named === undefined && await ifThere(Deno.stat(path)) === undefined) return undefined;
-  return { path, config: await loadConfig({ path, ...CONTROL_PLANE_FILE }) };
+  return { path, config: await loadConfig({ path, ...CONFIG_KINDS.controlPlane }) };
 }
 
 /** The lists of a control plane's config that give names a role. */
@@ -185,21 +170,16 @@ const ROLE_LISTS = {
   broker: { path: ["sign_callers"], of: ({ sign_callers }: ControlPlaneConfig) => sign_callers },
 } as const;
 
-/**
- * Lets a name decide on approvals, or request certificates.
- *
- * @returns the next step
- * @throws {AppError} `conflict` if somebody else changed the config meanwhile, `internal` if it can't be written
- */
+/** Lets a name decide on approvals, or request certificates. @returns the next step */
 export async function addCaller(
   { path, config }: ControlPlaneFile,
   role: keyof typeof ROLE_LISTS,
   name: string,
 ): Promise<string> {
   const list = ROLE_LISTS[role];
-  const parse = (text: string) => parseConfig({ text, source: path, ...CONTROL_PLANE_FILE });
+  const parse = (text: string) => parseConfig({ text, source: path, ...CONFIG_KINDS.controlPlane });
   if (!list.of(config).includes(name)) {
-    await editLocked(path, CONTROL_PLANE_FILE.what, (text) => {
+    await editLocked(path, CONFIG_KINDS.controlPlane.what, (text) => {
       if (list.of(parse(text)).includes(name)) return [text, undefined];
       const edited = appendToList(text, list.path, name);
       parse(edited);

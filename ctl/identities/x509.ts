@@ -79,7 +79,7 @@ export async function createCertificateAuthority({ commonName, localOnly = false
   return { certPem, keyPem, certificate, signingKey: keys.privateKey };
 }
 
-/** Loads a CA of this program. @throws {AppError} `invalid_config` if certificate and key are broken or do not match */
+/** Loads a CA of this program. */
 export async function loadAuthority(certPem: string, keyPem: string): Promise<X509Authority> {
   try {
     const certificate = new x509.X509Certificate(certPem);
@@ -164,12 +164,7 @@ export function readLeaf(certPem: string) {
   };
 }
 
-/**
- * The key of a request for a certificate.
- *
- * @throws {AppError} `invalid_config` for no request, a bad signature, and a key that is weak or not known to every TLS
- * program
- */
+/** The key of a request for a certificate. */
 export async function readRequestKey(requestPem: string): Promise<x509.PublicKey> {
   const refuse = (why: string) => new AppError("invalid_config", `Cannot use the request: ${why}`);
   let request: x509.Pkcs10CertificateRequest;
@@ -188,7 +183,7 @@ export async function readRequestKey(requestPem: string): Promise<x509.PublicKey
   return request.publicKey;
 }
 
-/** The public key of a private key. @throws {AppError} `invalid_config` for another text */
+/** The public key of a private key. */
 export function readPublicKey(keyPem: string): x509.PublicKey {
   try {
     return new x509.PublicKey(

@@ -1,5 +1,5 @@
+import * as z from "@zod/zod";
 import { systemClock } from "@gateway/shared/clock";
-import { AppError } from "@gateway/shared/errors";
 import { quoteText } from "@gateway/shared/text";
 import {
   FREEZE_KINDS,
@@ -216,7 +216,6 @@ async function freeze(
   return wait ? await waitForHosts(call, result, data.krl_version) : result;
 }
 
-/** @throws {AppError} `invalid_request` for no or several subjects, and for an impossible value */
 function readSubject({ caller, endUser, sessionId, serial }: Given<typeof SUBJECT>): FreezeSubject {
   const values = { caller, end_user: endUser, session_id: sessionId, serial };
   const [kind, ...others] = FREEZE_KINDS.filter((kind) => values[kind] !== undefined);
@@ -240,21 +239,18 @@ function describe({ kind, value }: FreezeSubject): string {
 
 function readRequest(serial: string | undefined, keyId: string | undefined, reason: string) {
   if ((serial === undefined) === (keyId === undefined)) throw invalid("Name one: --serial or --key-id");
+  const badReason = "Cannot revoke: --reason must have no control characters";
   if (serial !== undefined) {
-    const { data: request } = revokeSerialsRequest.safeParse({ serials: [parseSerial(serial)], reason });
-    if (request === undefined) throw badReason();
-    return { path: "/v1/revocations/serials", body: request, subject: `serial=${request.serials[0]}` };
+    const { data: body } = revokeSerialsRequest.safeParse({ serials: [parseSerial(serial)], reason });
+    if (body === undefined) throw invalid(badReason);
+    return { path: "/v1/revocations/serials", body, subject: `serial=${body.serials[0]}` };
   }
-  const { data: request } = revokeKeyIdsRequest.safeParse({ key_ids: [keyId], reason });
-  if (request !== undefined) {
-    return { path: "/v1/revocations/key-ids", body: request, subject: `key_id=${JSON.stringify(keyId)}` };
+  const { data: body } = revokeKeyIdsRequest.safeParse({ key_ids: [keyId], reason });
+  if (body !== undefined) {
+    return { path: "/v1/revocations/key-ids", body, subject: `key_id=${JSON.stringify(keyId)}` };
   }
-  if (revokeKeyIdsRequest.safeParse({ key_ids: [keyId] }).success) throw badReason();
-  throw invalid("Cannot revoke: --key-id is empty, too long or has control characters");
-}
-
-function badReason(): AppError {
-  return invalid("Cannot revoke: --reason must have no control characters");
+  const isGood = revokeKeyIdsRequest.safeParse({ key_ids: [keyId] }).success;
+  throw invalid(isGood ? badReason : "Cannot revoke: --key-id is empty, too long or has control characters");
 }
 
 /** Hosts poll within this time. */
@@ -278,34 +274,23 @@ async function waitForHosts(
   }
   const status = await pollStatus(call, version);
   const spread = spreadOf(status, version);
-  const none = status.readers.length === 0
-    ? ["no host fetches it: krl_callers of the signer's config is empty"]
-    : [];
+  const isEmpty = status.readers.length === 0;
+  const none = isEmpty ? ["no host fetches it: krl_callers of the signer's config is empty"] : [];
   return {
-    json: { ...asObject(result.json), krl_hosts: status },
+    json: { ...z.looseObject({}).parse(result.json), krl_hosts: status },
     lines: [...result.lines, ...describeSpread(spread, version), ...none],
-    failed: result.failed === true || spread.behind.length > 0 || none.length > 0,
+    failed: result.failed === true || spread.behind.length > 0 || isEmpty,
   };
 }
 
 async function pollStatus(call: Call, version: number): Promise<KrlStatus> {
   const until = systemClock.now() + WAIT_MS;
   for (;;) {
-    const question = {
-      what: "wait for hosts",
-      method: "GET",
-      path: "/v1/krl/hosts",
-      schema: krlStatus,
-    } as const;
-    const { data } = await askSigner(call, question);
+    const question = { what: "wait for hosts", method: "GET", path: "/v1/krl/hosts" } as const;
+    const { data } = await askSigner(call, { ...question, schema: krlStatus });
     if (spreadOf(data, version).behind.length === 0 || systemClock.now() >= until) return data;
     await systemClock.sleep(PAUSE_MS, call.signal);
   }
-}
-
-function asObject(json: unknown): object {
-  if (typeof json === "object" && json !== null) return json;
-  throw new AppError("upstream_failure", "The signer's answer is not an object");
 }
 
 /**
@@ -331,14 +316,12 @@ export function describeSpread(
 }
 
 function describeReader(reader: KrlReader, current: number): string {
-  if (reader.version === undefined) return `${nameOf(reader)} has not asked since the signer's start`;
-  if (reader.version > current) {
-    return `${
-      nameOf(reader)
-    } has version ${reader.version}, later than any of this signer (now ${current}), and takes ` +
-      "none of its lists: shim/KRL.md says what to do there";
-  }
-  return `${nameOf(reader)} has version ${reader.version}, asked at ${reader.seen_at ?? "?"}`;
+  const { version, seen_at: seenAt = "?" } = reader;
+  if (version === undefined) return `${nameOf(reader)} has not asked since the signer's start`;
+  const has = `${nameOf(reader)} has version ${version}`;
+  if (version <= current) return `${has}, asked at ${seenAt}`;
+  const fix = "takes none of its lists: shim/KRL.md says what to do there";
+  return `${has}, later than any of this signer (now ${current}), and ${fix}`;
 }
 
 /** The hosts, which operators know, before the identity that fetches for them. */

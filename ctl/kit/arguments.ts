@@ -3,25 +3,19 @@ import { InvalidArgumentError } from "commander";
 const SINGLE_DASH_LONG = /^-[A-Za-z][A-Za-z0-9-]+(?:=|$)/;
 const BOOLEAN = /^--(?<name>[a-z-]+)=(?<value>true|false)$/;
 
-/** What of a command tells which options take no value, and how many words it wants beside them. */
-export interface CommandOptions {
+interface CommandOptions {
   readonly commands: readonly (CommandOptions & { name(): string; aliases(): readonly string[] })[];
   readonly options: readonly { readonly long?: string | undefined; isBoolean(): boolean }[];
   readonly registeredArguments: readonly unknown[];
 }
 
-/** What the program is to take arguments for. */
 interface ArgumentRules {
-  /**
-   * The names of the options without a value, of the program and of the command that the arguments lead to. An option
-   * whose value may be left out is none of them: what it is given, it reads itself.
-   */
+  /** The options without a value, of the program and of the command. An option with an optional value is not included. */
   readonly booleans: ReadonlySet<string>;
-  /** How many words stand beside the options: those that lead to the command, and what it wants. */
+  /** The number of words that are no options: those that name the command, and its arguments. */
   readonly words: number;
 }
 
-/** What holds for the command that arguments lead to. */
 export function rulesOf(program: CommandOptions, args: readonly string[]): ArgumentRules {
   const path: CommandOptions[] = [program];
   const words = args.filter((arg, index) =>
@@ -43,9 +37,8 @@ export function rulesOf(program: CommandOptions, args: readonly string[]): Argum
 }
 
 /**
- * Rewrites what other programs' users type to what commander understands: `-config f` as Go programs have it
- * becomes `--config f`; `--force=true` becomes `--force`, and `--force=false` disappears; a `--reason` of several words
- * needs no quotes. Whatever follows `--` is left alone.
+ * Rewrites spellings of other programs for commander: `-config f` of Go programs becomes `--config f`, `--force=true`
+ * becomes `--force`, and `--force=false` disappears. A `--reason` of several words needs no quotes.
  */
 export function normalizeArguments(args: readonly string[], { booleans, words }: ArgumentRules): string[] {
   const end = args.indexOf("--");
@@ -60,7 +53,7 @@ export function normalizeArguments(args: readonly string[], { booleans, words }:
   return [...joinReason(normalized, { booleans, words }), ...rest];
 }
 
-/** Takes as many of the words after `--reason` into it as the command has no other use for. */
+/** Adds the words after `--reason` to it that the command has no other use for. */
 function joinReason(args: readonly string[], { booleans, words }: ArgumentRules): string[] {
   const start = args.indexOf("--reason") + 1;
   if (start === 0) return [...args];
@@ -80,30 +73,25 @@ function joinReason(args: readonly string[], { booleans, words }: ArgumentRules)
   ];
 }
 
-/**
- * Reads an option that may be given once. A value that looks like an option is a forgotten value: `--dir
- * --force` must not create a folder named `--force`.
- *
- * @throws {InvalidArgumentError} when it looks so, or the option was there before
- */
+/** A value that looks like an option is a forgotten value: `--dir --force` must not create a directory `--force`. */
 export function once(value: string, previous: string | undefined): string {
   checkValue(value);
   if (previous !== undefined) throw new InvalidArgumentError("It is given twice.");
   return value;
 }
 
-/** Reads an option that may be repeated. @throws {InvalidArgumentError} when a value looks like an option */
+/** Reads an option that may be repeated. */
 export function repeated(value: string, previous: readonly string[] | undefined): readonly string[] {
   checkValue(value);
   return [...previous ?? [], value];
 }
 
-/** A text as a word of an audit record, whose words are divided by blanks. */
+/** Spaces divide the words of an audit record. */
 export function asOneWord(text: string): string {
   return text.trim().replaceAll(/ +/g, "_");
 }
 
-/** Reads a whole number within bounds, given once. @throws {InvalidArgumentError} for anything else */
+/** Reads a whole number within bounds, given once. */
 export function countOf(min: number, max: number): (value: string) => number {
   return (value) => {
     const count = /^\d{1,15}$/.test(value) ? Number(value) : NaN;

@@ -2,21 +2,6 @@
  * `broker-ctl.json`: the address of each service and the operator's certificate. For each parameter a flag precedes the
  * environment, the environment precedes the file, and the file precedes the default.
  *
- * ```ts
- * import assert from "node:assert/strict";
- * import { resolveClient } from "./client_config.ts";
- *
- * const client = resolveClient("signer", {
- *   flags: { url: "10.0.0.9:9443" },
- *   env: { BROKER_CTL_SIGNER_CA: "/etc/ssl/ca.crt" },
- *   file: { config: { signer: { cert: "me.crt" } }, folder: "/home/ann/.config/broker-ctl" },
- *   workingFolder: "/tmp",
- *   defaultUrl: "127.0.0.1:9443",
- * });
- * assert.equal(client.url, "https://10.0.0.9:9443");
- * assert.equal(client.cert, "/home/ann/.config/broker-ctl/me.crt");
- * ```
- *
  * @module
  */
 import * as z from "@zod/zod";
@@ -103,8 +88,6 @@ export interface ClientSources {
 /**
  * Resolves each parameter. Paths of the file are relative to the file, and so are the defaults if there is a file. The
  * working directory does not count then: an attacker may have left a certificate there.
- *
- * @throws {AppError} `invalid_request` for a URL that is no `https:` URL
  */
 export function resolveClient(
   service: ClientService,

@@ -4,12 +4,14 @@ import type { AddCommand, CommandContext, Environment, Use } from "./context.ts"
 import type { RemoteFlags } from "./find_client.ts";
 import type { CommandResult } from "./output.ts";
 
-/** What an option or argument takes, if that is more than one text. */
+/** The value of an option or argument, if it is not one text. */
 interface Value<T> {
   readonly text: string;
   readonly read?: (value: string, previous: never) => T;
   readonly choices?: readonly (T & string)[];
   readonly isRequired?: boolean;
+  /** The value without the option; help shows it. */
+  readonly fallback?: T;
 }
 
 /** Arguments (`<name>`) and options (`--addr <addr>`), each with its help. */
@@ -43,7 +45,8 @@ export function optionOf(name: string): string {
 
 type Camel<S extends string> = S extends `${infer First}-${infer Rest}` ? `${First}${Capitalize<Camel<Rest>>}`
   : S;
-type NameOf<F> = F extends `${infer Flag} ${string}` ? NameOf<Flag>
+type NameOf<F> = F extends `-${string}, ${infer Long}` ? NameOf<Long>
+  : F extends `${infer Flag} ${string}` ? NameOf<Flag>
   : F extends `--no-${infer Name}` | `--${infer Name}` ? Camel<Name>
   : F extends `<${infer Name}...>` | `[${infer Name}...]` | `<${infer Name}>` | `[${infer Name}]` ? Name
   : never;
@@ -56,13 +59,13 @@ type Taken<F, V> = V extends Value<infer T> ? T
   : F extends `${string}[${string}` ? string | true
   : boolean;
 
-/** What a command line says: arguments and options by their names, and the options of every command. */
+/** The arguments and options of a command line by their names, and the options of every command. */
 export type Given<T> =
   & { readonly [F in keyof T as IsAlways<F, T[F]> extends true ? NameOf<F> : never]: Taken<F, T[F]> }
   & { readonly [F in keyof T as IsAlways<F, T[F]> extends true ? never : NameOf<F>]?: Taken<F, T[F]> }
-  & { readonly config?: string; readonly clientConfig?: string };
+  & { readonly config?: string; readonly clientConfig?: string; readonly json?: boolean };
 
-/** What a command runs with: its process, and how the command line says to reach a service. */
+/** The environment of a command, and the flags that find a service. */
 export interface Call extends Environment {
   readonly flags: RemoteFlags;
 }
@@ -74,7 +77,7 @@ export interface CommandSpec<T> {
   readonly summary: string;
   readonly takes?: T;
   readonly help?: string;
-  /** What the command may do; absent: read the file of `--config`. */
+  /** The rights of the command; absent: to read the file of `--config`. */
   readonly uses?: (given: Given<T>) => readonly Use[];
   /** @returns what the program writes; nothing if the command has written all itself */
   readonly run: (given: Given<T>, call: Call) => Promise<CommandResult | void>;
@@ -122,14 +125,15 @@ export function addEntry(parent: Command, context: CommandContext, entry: Comman
 }
 
 function addValue(command: Command, flags: string, value: string | Value<unknown>): void {
-  const { text, read, choices, isRequired } = typeof value === "string"
+  const { text, read, choices, isRequired, fallback } = typeof value === "string"
     ? { text: value } as Value<unknown>
     : value;
-  const isOption = flags.startsWith("--");
+  const isOption = flags.startsWith("-");
   const added = isOption ? new Option(flags, text) : new Argument(flags, text);
   const parse = read ?? (isOption && flags.includes("<") ? once : undefined);
   if (choices !== undefined) added.choices(choices);
   else if (parse !== undefined) added.argParser(parse as (value: string) => unknown);
+  if (fallback !== undefined) added.default(fallback);
   if (added instanceof Argument) command.addArgument(added);
   else command.addOption(added.makeOptionMandatory(isRequired === true));
 }

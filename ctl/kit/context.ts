@@ -1,5 +1,5 @@
 import type { Command } from "commander";
-import type { CommandResult, LineWriter, Terminal } from "./output.ts";
+import type { CommandResult, Terminal } from "./output.ts";
 
 /** The parts of the process that the program uses. */
 export interface Environment {
@@ -30,8 +30,6 @@ export interface CommandContext extends Environment {
     uses: readonly Use[],
     action: () => Promise<CommandResult | void>,
   ) => Promise<void>;
-  /** Runs an action that writes line by line, without the right to start programs. */
-  readonly stream: (action: (writer: LineWriter) => Promise<void>) => Promise<void>;
 }
 
 /** Adds commands to the program. */

@@ -20,7 +20,7 @@ const PART = /(\d*)(?:\.(\d*))?(d|h|ms|m|s|us|µs|ns)/guy;
 // Other programs keep a duration in a 64-bit count of nanoseconds.
 const LONGEST = 2n ** 63n - 1n;
 
-/** Reads a duration of whole seconds such as `2d`, `90s`, `1h30m` or `1.5h`. @throws {AppError} `invalid_request` */
+/** Reads a duration of whole seconds such as `2d`, `90s`, `1h30m` or `1.5h`. */
 export function parseDuration(text: string): number {
   const parts = DURATION.test(text) ? [...text.matchAll(PART)] : [];
   const nanoseconds = parts.reduce((sum, [, whole = "", fraction = "", unit = ""]) => {

@@ -15,7 +15,7 @@ import { conflict } from "./output.ts";
 
 const encoder = new TextEncoder();
 
-/** Reads a file that the operator named. @throws {AppError} `not_found` or `invalid_config`, with path and reason */
+/** Reads a file that the operator named. */
 export async function readOperatorFile(path: string, what: string): Promise<Uint8Array<ArrayBuffer>> {
   try {
     return await readRegularFile(path);
@@ -26,7 +26,12 @@ export async function readOperatorFile(path: string, what: string): Promise<Uint
   }
 }
 
-/** Creates a file as one step. @throws {AppError} `conflict` if the file exists */
+/** {@linkcode readOperatorFile}, as text. */
+export async function readOperatorText(path: string, what: string): Promise<string> {
+  return new TextDecoder().decode(await readOperatorFile(path, what));
+}
+
+/** Creates a file as one step. */
 export async function createFile(path: string, text: string | Uint8Array, mode: number): Promise<void> {
   const temporary = join(dirname(path), `.${basename(path)}.${systemRandom.bytes(12).toHex()}`);
   try {
@@ -43,7 +48,7 @@ export async function createFile(path: string, text: string | Uint8Array, mode: 
   }
 }
 
-/** Replaces a file as one step, its owner and mode kept. @throws {AppError} `internal` if it can't be written */
+/** Replaces a file as one step, its owner and mode kept. */
 export async function replaceFile(path: string, text: string, what?: string): Promise<void> {
   try {
     await writeFileAtomic(path, encoder.encode(text), { keepOwner: true });
@@ -57,7 +62,6 @@ export async function replaceFile(path: string, text: string, what?: string): Pr
  * Edits a file that others may be editing too: one at a time, whole or not at all.
  *
  * @param edit gives the new text and a result; throws if there is nothing to edit
- * @throws {AppError} `conflict` if somebody else edits the file, or changed it meanwhile; `internal` if it can't be written
  */
 export async function editLocked<T>(
   path: string,

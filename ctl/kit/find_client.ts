@@ -47,11 +47,7 @@ export function clientConfigPlaces(
   ];
 }
 
-/**
- * The parameters of a service, from flags, environment, client config and defaults.
- *
- * @throws {AppError} `invalid_config` for a client config that is broken, or was named and does not exist
- */
+/** The parameters of a service, from flags, environment, client config and defaults. */
 export async function findClient(
   service: ClientService,
   flags: RemoteFlags,

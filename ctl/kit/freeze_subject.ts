@@ -1,11 +1,7 @@
 import { quoteText } from "@gateway/shared/text";
 import { invalid } from "./output.ts";
 
-/**
- * A certificate's serial.
- *
- * @throws {AppError} `invalid_request` for anything but a decimal number of 64 bits, and for 0
- */
+/** A certificate's serial. */
 export function parseSerial(text: string): bigint {
   const serial = /^\d{1,20}$/.test(text) ? BigInt(text) : 0n;
   if (serial === 0n || serial >= 2n ** 64n) {

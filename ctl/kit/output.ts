@@ -36,8 +36,6 @@ export class HintedError extends AppError {
 /** A rejection by a service. The exit code is 1 whatever the error code is, because the command line was valid. */
 export class RemoteError extends HintedError {}
 
-export type LineWriter = ReturnType<typeof createLineWriter>;
-
 /** Writes lines as they come, with control characters made visible; `note` writes to standard error. */
 export function createLineWriter(terminal: Terminal, { json }: { readonly json: boolean }) {
   const shown = json ? visibleJson : visibleText;
@@ -97,11 +95,7 @@ export interface Advice {
   readonly hint: string;
 }
 
-/**
- * Runs an action, and adds the advice to its error.
- *
- * @throws {HintedError} for an error that the advice is about; any other error unchanged
- */
+/** Runs an action, and adds the advice to its error. */
 export async function withHint<T>(advice: Advice | undefined, action: () => Promise<T>): Promise<T> {
   try {
     return await action();

@@ -11,6 +11,7 @@ export type OwnHost = Pick<SignerConfig["hosts"][string], "addr" | "host_key" | 
 const MAX_OUTPUT_BYTES = 1_000_000;
 export const MAX_SECONDS = 180;
 
+const WITHOUT_SSH = "leave out --over ssh, and pipe what is printed";
 /** The exit code of `ssh` if ssh itself fails. */
 const SSH_FAILED = 255;
 
@@ -51,12 +52,7 @@ const NOTHING_ELSE = {
   ServerAliveInterval: "15",
 } as const;
 
-/**
- * Logs in to a host and runs a command there. ssh accepts only the host key of the signer's config.
- *
- * @throws {AppError} `invalid_request` for a bad account or address, `not_supported` for a host behind a bastion and
- * without an ssh
- */
+/** Logs in to a host and runs a command there. ssh accepts only the host key of the signer's config. */
 export async function sshTo(
   name: string,
   { addr, host_key, jump }: OwnHost,
@@ -73,10 +69,8 @@ export async function sshTo(
     throw invalid(`Cannot log in as ${quoteText(login)}: not the name of an account`);
   }
   if (jump !== undefined) {
-    throw new AppError(
-      "not_supported",
-      `Host ${quoteText(name)} is behind ${quoteText(jump)}: leave out --over ssh, and pipe what is printed`,
-    );
+    const problem = `Host ${quoteText(name)} is behind ${quoteText(jump)}`;
+    throw new AppError("not_supported", `${problem}: ${WITHOUT_SSH}`);
   }
   const { hostname, port } = new URL(`ssh://${addr}`);
   const host = hostname.replace(/^\[|\]$/g, "");
@@ -95,60 +89,55 @@ export async function sshTo(
       GlobalKnownHostsFile: "none",
       ...NOTHING_ELSE,
     };
-    return await runSsh([
-      ...Object.entries(options).flatMap(([key, value]) => ["-o", `${key}=${value}`]),
-      ...words,
-      ...["-T", "-p", port === "" ? "22" : port, "-l", login, "--", host],
-      command,
-    ], { input, clock });
+    return await runSsh(
+      [
+        ...Object.entries(options).flatMap(([key, value]) => ["-o", `${key}=${value}`]),
+        ...words,
+        ...["-T", "-p", port === "" ? "22" : port, "-l", login, "--", host],
+        command,
+      ],
+      input,
+      clock,
+    );
   } finally {
     await Deno.remove(knownHosts);
   }
 }
 
-async function runSsh(
-  args: readonly string[],
-  { input, clock }: { readonly input: string; readonly clock: Clock },
-) {
+async function runSsh(args: readonly string[], input: string, clock: Clock) {
   using deadline = new Deadline({ clock, ms: MAX_SECONDS * 1000 });
   const process = startSsh(args, deadline.signal);
   const writer = process.stdin.getWriter();
   const written = writer.write(new TextEncoder().encode(input)).then(() => writer.close());
   // A program that ends early reports why itself.
   written.catch(() => undefined);
-  const [stdout, stderr] = await Promise.all([
-    collectBytes(process.stdout, MAX_OUTPUT_BYTES),
-    collectBytes(process.stderr, MAX_OUTPUT_BYTES),
-  ]);
+  const [stdout, stderr] = await Promise.all(
+    [process.stdout, process.stderr].map((stream) => collectBytes(stream, MAX_OUTPUT_BYTES)),
+  );
   // A program that writes more than the bound ends by a closed pipe.
   const { code } = await process.status;
+  const fail = (problem: string) => new AppError("upstream_failure", problem);
   if (deadline.signal.aborted) {
-    throw new AppError(
-      "upstream_failure",
-      `The host did not answer within ${MAX_SECONDS} seconds: what was begun there may go on, look at it`,
-    );
+    const fix = "what was begun there may go on, look at it";
+    throw fail(`The host did not answer within ${MAX_SECONDS} seconds: ${fix}`);
   }
   if (stdout === undefined || stderr === undefined) {
-    throw new AppError("upstream_failure", `The host answers with more than ${MAX_OUTPUT_BYTES} bytes`);
+    throw fail(`The host answers with more than ${MAX_OUTPUT_BYTES} bytes`);
   }
-  const decoder = new TextDecoder();
-  const text = decoder.decode(stderr);
-  if (code === SSH_FAILED && /Bad configuration option/i.test(text)) {
-    throw new AppError(
-      "not_supported",
-      `The ssh of this machine is too old, --over ssh needs OpenSSH 8.5 or later: ${text.trim()}`,
-    );
+  const [out = "", err = ""] = [stdout, stderr].map((bytes) => new TextDecoder().decode(bytes));
+  if (code === SSH_FAILED && /Bad configuration option/i.test(err)) {
+    const need = "The ssh of this machine is too old, --over ssh needs OpenSSH 8.5 or later";
+    throw new AppError("not_supported", `${need}: ${err.trim()}`);
   }
-  return { code, stdout: decoder.decode(stdout), stderr: text };
+  return { code, stdout: out, stderr: err };
 }
 
-function startSsh(args: readonly string[], signal: AbortSignal): Deno.ChildProcess {
+function startSsh(args: readonly string[], signal: AbortSignal) {
+  const streams = { stdin: "piped", stdout: "piped", stderr: "piped" } as const;
   try {
-    const streams = { stdin: "piped", stdout: "piped", stderr: "piped" } as const;
     return new Deno.Command("ssh", { args: [...args], ...streams, signal }).spawn();
   } catch (cause) {
-    const hint = "leave out --over ssh, and pipe what is printed";
     const fault = new AppError("not_supported", `Cannot start ssh: ${errorText(cause)}`, { cause });
-    throw new HintedError(fault, hint);
+    throw new HintedError(fault, WITHOUT_SSH);
   }
 }

@@ -14,7 +14,7 @@ import { adviseOnContact } from "./contact_advice.ts";
 import type { Use } from "./context.ts";
 import { findClient } from "./find_client.ts";
 import { type Advice, HintedError, invalid, RemoteError, withHint } from "./output.ts";
-import { readOperatorFile } from "./files.ts";
+import { readOperatorText } from "./files.ts";
 
 /** A question to a service. */
 export interface ServiceQuestion<T> {
@@ -80,7 +80,6 @@ export const SIGNER = remoteOptions("signer");
 /** The files that a command reads to ask the signer: without --url, the signer's config has the address. */
 export const usesSigner = (): readonly Use[] => ["config", "clientConfig"];
 
-/** @throws {AppError} `invalid_request` for a flag that finds a service */
 export function refuseRemoteFlags(flags: ClientSection, where: string): void {
   for (const name of ["url", "cert", "key", "ca"] as const) {
     if (flags[name] === undefined) continue;
@@ -88,11 +87,7 @@ export function refuseRemoteFlags(flags: ClientSection, where: string): void {
   }
 }
 
-/**
- * A path of a service's; each segment is encoded for itself.
- *
- * @throws {AppError} `invalid_request` for a segment that URLs would resolve away
- */
+/** A path of a service's; each segment is encoded for itself. */
 export function joinPath(...segments: readonly string[]): string {
   return segments.map((segment) => {
     if (/^\.{0,2}$/.test(segment)) throw invalid(`Cannot ask about ${quoteText(segment)}: expected a name`);
@@ -118,12 +113,7 @@ export function asking<const T extends Takes, D>({ question, show, help, ...spec
   });
 }
 
-/**
- * Asks the signer, as the command's flags, the environment and the client config say.
- *
- * @throws {RemoteError} if the signer refuses, with the fix
- * @throws {AppError} if the signer can't be asked, or does not answer as a signer does
- */
+/** Asks the signer, as the command's flags, the environment and the client config say. */
 export function askSigner<T>(call: Call, question: ServiceQuestion<T>) {
   return askService("signer", call, question);
 }
@@ -180,5 +170,5 @@ async function exchange(
 }
 
 async function readPem(path: string, what: string): Promise<string> {
-  return new TextDecoder().decode(await withHint(MISSING_FILE, () => readOperatorFile(path, what)));
+  return await withHint(MISSING_FILE, () => readOperatorText(path, what));
 }

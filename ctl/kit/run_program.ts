@@ -1,6 +1,6 @@
 import { AppError, errorText } from "@gateway/shared/errors";
 
-/** Runs a program without input, with output in English. @throws {AppError} `not_supported` for a missing program */
+/** Runs a program without input, with output in English. */
 export async function runToEnd(name: string, args: readonly string[]) {
   try {
     const command = new Deno.Command(name, { args: [...args], stdin: "null", env: { LC_ALL: "C.UTF-8" } });

@@ -3,13 +3,9 @@ import * as z from "@zod/zod";
 import { parseConfig, readConfigText, removeMember } from "@gateway/shared/config";
 import { AppError } from "@gateway/shared/errors";
 import { quoteText } from "@gateway/shared/text";
-import {
-  LARGE_SIGNER_KEYS,
-  type SignerConfig,
-  signerConfig,
-  UNSUPPORTED_SIGNER_KEYS,
-} from "@gateway/signer/config";
+import { LARGE_SIGNER_KEYS, type SignerConfig, UNSUPPORTED_SIGNER_KEYS } from "@gateway/signer/config";
 import { type Call, command, type CommandData, type CommandSpec, type Given, type Takes } from "./command.ts";
+import { CONFIG_KINDS } from "./config_kinds.ts";
 import type { Use } from "./context.ts";
 import { editLocked } from "./files.ts";
 import {
@@ -90,12 +86,8 @@ async function runChange(
   const { config: path, dryRun = false, reload = false } = flags;
   if (dryRun && reload) throw invalid("Options '--dry-run' and '--reload' exclude each other");
   if (!reload) refuseRemoteFlags(flags, "without --reload");
-  const { config, diff, file } = await editSignerFile({
-    path,
-    workingFolder: call.workingFolder,
-    edit,
-    dryRun,
-  });
+  const { workingFolder } = call;
+  const { config, diff, file } = await editSignerFile({ path, workingFolder, edit, dryRun });
   const changed = diff.length > 0;
   const { json, lines } = await describe(config, file);
   if (dryRun) {
@@ -135,8 +127,6 @@ export async function askReload(call: Call) {
  *
  * @param dryRun only checks
  * @returns the config after the edit, and the edit as `diff -u` shows it
- * @throws {AppError} `invalid_config` with the problems of the file before or after the edit; `conflict` if somebody
- * else edits it, or changed it meanwhile; `internal` if it can't be written
  */
 export async function editSignerFile({ path, workingFolder, edit, dryRun = false }: {
   readonly path: string | undefined;
@@ -147,8 +137,8 @@ export async function editSignerFile({ path, workingFolder, edit, dryRun = false
   const file = resolve(workingFolder, path ?? "signer.json");
   const parse = (text: string, previous?: SignerConfig) =>
     parseConfig({
-      ...{ text, source: file, previous, what: "signer config" },
-      ...{ schema: signerConfig, unsupported: UNSUPPORTED_SIGNER_KEYS, large: LARGE_SIGNER_KEYS },
+      ...{ text, source: file, previous, ...CONFIG_KINDS.signer },
+      ...{ unsupported: UNSUPPORTED_SIGNER_KEYS, large: LARGE_SIGNER_KEYS },
     });
   const checked = (text: string) => {
     const before = parse(text);
@@ -173,7 +163,6 @@ export interface Collection<E> {
   readonly of: (config: SignerConfig) => Readonly<Record<string, E>>;
 }
 
-/** @throws {AppError} `not_found` for a name without an entry */
 export function requireEntry<E>(
   { what, of }: Pick<Collection<E>, "what" | "of">,
   config: SignerConfig,

@@ -4,25 +4,24 @@ import {
   findHostsWithoutKey,
   findMisplacedHosts,
   type SignerConfig,
-  signerConfig,
   UNSUPPORTED_SIGNER_KEYS,
 } from "@gateway/signer/config";
+import { CONFIG_KINDS } from "./config_kinds.ts";
 import { badConfig, conflict, hintMissingConfig } from "./output.ts";
 import { type CompiledPolicy, compilePolicy, findPolicyProblems } from "@gateway/shared/policy";
 
-/** Loads the signer's config, by default `signer.json`. @throws {AppError} `invalid_config` for a broken config */
+/** Loads the signer's config, by default `signer.json`. */
 export async function loadSignerFile(path: string | undefined, workingFolder: string): Promise<SignerConfig> {
   return await hintMissingConfig(() =>
     loadConfig({
       path: resolve(workingFolder, path ?? "signer.json"),
-      what: "signer config",
-      schema: signerConfig,
+      ...CONFIG_KINDS.signer,
       unsupported: UNSUPPORTED_SIGNER_KEYS,
     })
   );
 }
 
-/** Loads the signer's config and its hosts. @throws {AppError} also `conflict` if the hosts are in the database */
+/** Loads the signer's config and its hosts. */
 export async function loadSignerHosts(
   path: string | undefined,
   workingFolder: string,
@@ -45,7 +44,6 @@ export function findSignerProblems(config: SignerConfig): readonly string[] {
   ];
 }
 
-/** @throws {AppError} `invalid_config` with the problems of the policy */
 export function compileSigner(config: Parameters<typeof compilePolicy>[0]): CompiledPolicy {
   const compiled = compilePolicy(config);
   if (compiled.kind === "ok") return compiled.policy;

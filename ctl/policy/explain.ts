@@ -113,19 +113,16 @@ Exit code 0 whatever the decision; a script reads decision.allowed of --json.
   },
 });
 
-/** @throws {AppError} `invalid_request` for no or two targets, and for an action on a host */
-function readTarget({ host, cluster, action }: Flags): { kind: "host" | "cluster"; name: string } {
+export function readTarget(
+  { host, cluster, action }: { readonly host?: string; readonly cluster?: string; readonly action?: unknown },
+): { readonly kind: "host" | "cluster"; readonly name: string } {
   if (cluster !== undefined && host === undefined) return { kind: "cluster", name: cluster };
   if (host === undefined || cluster !== undefined) throw invalid("Name one target: --host or --cluster");
   if (action === undefined) return { kind: "host", name: host };
   throw invalid("Option '--action' means nothing to a host");
 }
 
-/**
- * The intent that the flags describe; `undefined` for a question about the host alone.
- *
- * @throws {AppError} `invalid_request` for flags that would have no effect
- */
+/** The intent that the flags describe; `undefined` for a question about the host alone. */
 function readIntent(flags: Flags, host: string): OpenIntent | undefined {
   const { command, sessionMode } = flags;
   if (command === undefined && sessionMode === undefined) {
@@ -136,21 +133,13 @@ function readIntent(flags: Flags, host: string): OpenIntent | undefined {
   if (flags.sudoUser !== undefined && flags.sudo !== true) {
     throw invalid("Option '--sudo-user' means nothing without --sudo");
   }
+  const { caller, endUser = "", sudo = false, sudoUser = "", pty = false, fileTransfer = false } = flags;
   return {
-    ...(flags.caller !== undefined && { caller: flags.caller }),
-    endUser: flags.endUser ?? "",
-    endUserGroups: readGroups(flags.endUserGroups),
-    host,
-    role: "target",
+    ...(caller !== undefined && { caller }),
+    ...{ endUser, endUserGroups: readGroups(flags.endUserGroups), host, role: "target" },
     purpose: sessionMode === undefined ? "oneshot" : "session",
-    sessionMode: sessionMode ?? "",
-    command: command ?? "",
-    ttlSeconds: 0,
-    sudo: flags.sudo ?? false,
-    sudoUser: flags.sudoUser ?? "",
-    pty: flags.pty ?? false,
-    fileTransfer: flags.fileTransfer ?? false,
-    contentSha256: "",
+    ...{ sessionMode: sessionMode ?? "", command: command ?? "", ttlSeconds: 0 },
+    ...{ sudo, sudoUser, pty, fileTransfer, contentSha256: "" },
   };
 }
 
@@ -296,7 +285,7 @@ function explainIntent(policy: CompiledPolicy, host: CompiledHost, intent: OpenI
   if (caller !== undefined && mayUseHost(policy, caller, host.name) !== "ok") {
     return { decision: denyByGroups(host), steps };
   }
-  const [allowed = ""] = host.allowedCallers;
+  const [allowed = ""] = host.allowed_callers ?? [];
   return { decision: decideSsh(policy, { ...intent, caller: caller ?? allowed }), steps };
 }
 

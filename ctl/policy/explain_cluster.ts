@@ -26,11 +26,7 @@ interface ClusterQuestion {
   readonly endUserGroups: readonly string[] | null;
 }
 
-/**
- * `policy explain --cluster`: decides as the signer does.
- *
- * @throws {AppError} `invalid_config`, `not_found` or `invalid_request`
- */
+/** `policy explain --cluster`: decides as the signer does. */
 export async function explainCluster(
   question: ClusterQuestion,
   path: string | undefined,
@@ -88,8 +84,6 @@ function decide(
 /**
  * Reads an action as it is written in records: `get deployments.apps prod/api`, `list pods prod`, `get nodes -/n1`. The
  * group may be left out, and a list needs no place.
- *
- * @throws {AppError} `invalid_request` for what can't be read; whether there is such an action is decided later
  */
 export function readAction(text: string): AskedAction {
   const [verb = "", whole = "", place = "-", ...more] = text.trim().split(/\s+/);

@@ -10,9 +10,10 @@ import {
   grantRevoked,
 } from "@gateway/shared/wire";
 import { actionPattern } from "../clusters/entry.ts";
-import { command, type CommandData, type Given, repeat, required } from "../kit/command.ts";
+import { type CommandData, type Given, repeat, required } from "../kit/command.ts";
 import { parseDuration } from "../kit/duration.ts";
-import { asking, askSigner, joinPath, REMOTE_HELP, SIGNER, usesSigner } from "../kit/remote.ts";
+import { readTarget } from "./explain.ts";
+import { asking, joinPath, SIGNER } from "../kit/remote.ts";
 import { shortenText, tableOr } from "../kit/table.ts";
 import { invalid } from "../kit/output.ts";
 
@@ -81,7 +82,7 @@ const GRANT_TAKES = {
   "--end-user <user>": "for this end user only",
 } as const;
 
-const GRANT = command({
+const GRANT = asking({
   name: "grant",
   summary: "Allow more on a host for a time.",
   takes: GRANT_TAKES,
@@ -96,27 +97,26 @@ A grant adds allow patterns to a host that has an allowlist, for a time. It over
 approval away. Without --caller and --end-user it holds for everybody. An action on a cluster is verbs, resources and
 <namespaces>/<names>, several with commas, * for all; --allow takes a pattern of what records say there:
 "delete pods web/shop-1".
-${REMOTE_HELP}`,
-  uses: usesSigner,
-  async run(flags, call) {
-    const target = readTarget(flags);
-    const wish = readWish(flags);
-    const { body, data } = await askSigner(call, {
+`,
+  question(flags) {
+    const { name } = readTarget(flags);
+    return {
       what: "policy grant",
       method: "POST",
-      path: joinPath("v1", "policy", "hosts", target, "grants"),
-      body: wish,
+      path: joinPath("v1", "policy", "hosts", name, "grants"),
+      body: readWish(flags),
       schema: grantCreated,
       advice: {
         400: "the patterns must be RE2, the duration within max_grant_ttl_seconds of the signer's config",
         404: "broker-ctl host list --remote shows the hosts, broker-ctl cluster list --remote the clusters",
         409: "a grant adds to an allowlist only, and to nobody who is frozen (broker-ctl revocations)",
       },
-    });
-    const patterns = wish.allow.map(quoteText).join(", ");
-    const time = formatDuration(wish.ttl_seconds * 1000);
-    const details = `id ${data.id}, expires ${data.expires_at}`;
-    return { json: body, lines: [`granted on ${data.host}: allow ${patterns} for ${time} (${details})`] };
+    };
+  },
+  show({ id, host, expires_at }, flags) {
+    const { allow, ttl_seconds } = readWish(flags);
+    const [patterns, time] = [allow.map(quoteText).join(", "), formatDuration(ttl_seconds * 1000)];
+    return [`granted on ${host}: allow ${patterns} for ${time} (id ${id}, expires ${expires_at})`];
   },
 });
 
@@ -170,15 +170,6 @@ The command is denied again at once. broker-ctl policy grants shows the ids.
 /** `policy grant`, `grants` and `revoke`: more allow patterns on a host for a time. */
 export const GRANTS: readonly CommandData[] = [GRANT, LIST, REVOKE];
 
-/** @throws {AppError} `invalid_request` for no or two targets, and for an action on a host */
-function readTarget({ host, cluster, action }: Given<typeof GRANT_TAKES>): string {
-  if (host === undefined && cluster !== undefined) return cluster;
-  if (host === undefined || cluster !== undefined) throw invalid("Name one target: --host or --cluster");
-  if (action === undefined) return host;
-  throw invalid("Option '--action' means nothing to a host");
-}
-
-/** @throws {AppError} `invalid_request` for a grant that every signer would reject */
 function readWish(
   { ttl = "1h", caller = "", endUser = "", ...flags }: Given<typeof GRANT_TAKES>,
 ): GrantRequest {

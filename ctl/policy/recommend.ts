@@ -104,34 +104,28 @@ const RAN: ReadonlySet<string> = new Set([
 const REFUSED: ReadonlySet<string> = new Set(["denied", "session_exec_denied", "dry_run_denied"]);
 /** A broker records a denial of the signer as an error. */
 const REJECTED = /signing rejected \(403\)/;
+const RE2_SIGNS = /[\\.+*?()|[\]{}^$]/g;
 const MASKED = /\[REDACTED[:\]]|\.\.\.\[TRUNCATED\]/;
 
-interface Tally {
-  readonly type: Suggestion["type"];
-  readonly host: string;
-  readonly pattern: string;
+type Tally = Pick<Suggestion, "type" | "host" | "pattern"> & {
   readonly callers: Set<string>;
   count: number;
   first: string;
   last: string;
-}
+};
 
 /** Collects records one by one, and suggests changes of the policy at the end. */
 export class Recommender {
   readonly #policy: CompiledPolicy;
-  readonly #byAddress: ReadonlyMap<string, CompiledHost | undefined>;
+  readonly #byAddress: ReadonlyMap<string, readonly CompiledHost[]>;
   readonly #tallies = new Map<string, Tally>();
-  readonly #texts = new Map<string, Set<string>>();
+  readonly #texts = new Map<CompiledHost, Set<string>>();
   #looked = 0;
   #passedOver = 0;
 
   constructor(policy: CompiledPolicy) {
     this.#policy = policy;
-    const groups = Map.groupBy(policy.hosts.values(), ({ addr }) => addr);
-    // A record does not tell two hosts at one address apart.
-    this.#byAddress = new Map(
-      [...groups].map(([addr, hosts]) => [addr, hosts.length === 1 ? hosts[0] : undefined]),
-    );
+    this.#byAddress = Map.groupBy(policy.hosts.values(), ({ addr }) => addr);
   }
 
   add(seen: SeenCommand): void {
@@ -140,21 +134,26 @@ export class Recommender {
     if (!RAN.has(seen.outcome) && !isRefused) return;
     const command = seen.command_line || seen.command;
     if (command === "") return;
-    const host = this.#policy.hosts.get(seen.host_name || seen.host) ?? this.#byAddress.get(seen.host);
+    // A record does not tell two hosts at one address apart.
+    const [first, ...others] = this.#byAddress.get(seen.host) ?? [];
+    const host = this.#policy.hosts.get(seen.host_name || seen.host) ??
+      (others.length === 0 ? first : undefined);
     if (host === undefined || MASKED.test(command)) {
       this.#passedOver += 1;
       return;
     }
     this.#looked += 1;
     const steps = listSteps(host, command);
-    for (const step of steps) this.#textsOf(host).add(step.command);
+    const texts = this.#texts.get(host) ?? new Set();
+    this.#texts.set(host, texts);
+    for (const step of steps) texts.add(step.command);
     const verdict = decideCommand(host.commands, command);
     if (!host.commands.restricts || verdict.kind === "allowed") return;
-    if (isRefused) return this.#count("friction", host, command, seen);
+    if (isRefused) return this.#count("friction", host.name, command, seen);
     for (const { command: text, verdict } of steps) {
       // No pattern would allow a command that a rule denies, or that can't be parsed.
       if (verdict.kind !== "denied" || verdict.rule !== "allowlist:no-match") continue;
-      this.#count("promote", host, `^${quotePattern(text)}$`, seen);
+      this.#count("promote", host.name, `^${text.replaceAll(RE2_SIGNS, "\\$&")}$`, seen);
     }
   }
 
@@ -171,31 +170,19 @@ export class Recommender {
 
   /** The rules of used hosts that match no command, even if another rule decided first. */
   #findDead(): readonly Suggestion[] {
-    return [...this.#texts].flatMap(([name, texts]) => {
-      const members = this.#policy.hosts.get(name)?.commands.members ?? [];
-      const patterns = members.flatMap(({ mode, allow, deny }) => [
+    return [...this.#texts].flatMap(([{ name: host, commands }, texts]) => {
+      const patterns = commands.members.flatMap(({ mode, allow, deny }) => [
         ...(mode === "allowlist" ? allow : []),
         ...(mode === "off" ? [] : deny),
       ]);
       const dead = patterns.filter((pattern) => ![...texts].some((text) => pattern.test(text)));
       return [...new Set(dead.map(({ source }) => source))].map((pattern) =>
-        ({ type: "dead-rule", host: name, pattern, count: 0, distinct_callers: 0 }) as const
+        ({ type: "dead-rule", host, pattern, count: 0, distinct_callers: 0 }) as const
       );
     });
   }
 
-  #textsOf({ name }: CompiledHost): Set<string> {
-    const texts = this.#texts.get(name) ?? new Set();
-    this.#texts.set(name, texts);
-    return texts;
-  }
-
-  #count(
-    type: Tally["type"],
-    { name: host }: CompiledHost,
-    pattern: string,
-    { time, caller }: SeenCommand,
-  ): void {
+  #count(type: Tally["type"], host: string, pattern: string, { time, caller }: SeenCommand): void {
     const key = JSON.stringify([type, host, pattern]);
     const tally = this.#tallies.get(key) ??
       { type, host, pattern, callers: new Set(), count: 0, first: time, last: time };
@@ -205,9 +192,4 @@ export class Recommender {
     if (time < tally.first) tally.first = time;
     if (time > tally.last) tally.last = time;
   }
-}
-
-/** The RE2 pattern that matches this text only. */
-function quotePattern(text: string): string {
-  return text.replaceAll(/[\\.+*?()|[\]{}^$]/g, "\\$&");
 }

@@ -1,13 +1,8 @@
 /** The classes of bugs that are known from tools like this one, a test for each that no other file names. */
 import assert from "node:assert/strict";
-import { systemRandom } from "@gateway/shared/clock";
 import { clientConfigPlaces } from "../kit/find_client.ts";
 import manifest from "../deno.json" with { type: "json" };
-import { createLayout } from "./layout.ts";
-import { createKeyMaterial } from "./material.ts";
-import { DEFAULT_LISTENERS } from "./options.ts";
-import { planSetUp } from "./plan.ts";
-import { isSignerOf } from "./signal_signer.ts";
+import { isSignerOf } from "./reload.ts";
 
 Deno.test("no client config is taken from the working folder unasked (C6)", () => {
   for (const variables of [{}, { HOME: "/home/ann" }, { HOME: "", XDG_CONFIG_HOME: "" }]) {
@@ -47,18 +42,4 @@ Deno.test("no signal meets whoever has a recorded pid by now (C8)", () => {
       "",
     ]
   ) assert.ok(!isSignerOf(args, own), args);
-});
-
-Deno.test("init writes no path that depends on the working folder (C12)", async () => {
-  const entries = planSetUp(
-    createLayout("/srv/gateway"),
-    { route: "control_plane", listeners: DEFAULT_LISTENERS, networks: [], hosts: [] },
-    await createKeyMaterial(systemRandom),
-  );
-  const texts = entries.flatMap(({ path, content }) => path.endsWith(".json") ? [String(content)] : []);
-  const paths = texts.flatMap((text) =>
-    [...text.matchAll(/": "([^"\n]*\/[^"\n]*)"/g)].map(([, path]) => path!)
-  );
-  assert.ok(paths.length > 10);
-  for (const path of paths) assert.match(path, /^(?:\/srv\/gateway\/|https:\/\/)/);
 });

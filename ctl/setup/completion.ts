@@ -1,94 +1,48 @@
-import type { CommandOptions } from "../kit/arguments.ts";
-import { Argument } from "commander";
+import { Argument, type Command, type Option } from "commander";
 import type { AddCommand } from "../kit/context.ts";
 
-/** The shells that there is a completion for. */
-const COMPLETION_SHELLS = ["bash", "zsh", "fish"] as const;
-
-/** One of {@linkcode COMPLETION_SHELLS}. */
-type CompletionShell = (typeof COMPLETION_SHELLS)[number];
-
-/** What of a command tree can be completed. */
-interface CompletableCommand extends CommandOptions {
-  readonly commands: readonly (CompletableCommand & { name(): string; aliases(): readonly string[] })[];
-  readonly options: readonly {
-    readonly long?: string | undefined;
-    readonly required: boolean;
-    readonly argChoices?: readonly string[] | undefined;
-    isBoolean(): boolean;
-  }[];
-}
-
-/** What may follow at one place. */
+/** A place in a command line, and the words that may follow there. */
 interface Place {
-  /** The words of the command so far, with blanks between; of an option that wants a value, that option behind it. */
+  /** The words of the command, then an option that needs a value. */
   readonly path: string;
   readonly words: readonly string[];
 }
 
-/** A program of a shell that completes commands, options and values of a program; files where nothing else is known. */
-function formatCompletion(
-  shell: CompletionShell,
-  program: CompletableCommand,
-  name: string,
-): readonly string[] {
+interface Places {
+  readonly commands: readonly Place[];
+  /** Places after an option that needs a value; without words, the value is a file. */
+  readonly values: readonly Place[];
+  /** The paths of all commands. */
+  readonly paths: readonly string[];
+}
+
+function findPlaces(program: Command): Places {
   const places = listPlaces(program, "", []);
-  const commands = listCommands(program, "");
-  switch (shell) {
-    case "bash":
-      return formatBash(name, places, commands);
-    case "zsh":
-      return formatZsh(name, places, commands);
-    case "fish":
-      return formatFish(name, places, commands);
-    default:
-      return shell satisfies never;
-  }
+  const isValue = ({ path }: Place) => /(?:^| )--[^ ]+$/.test(path);
+  const commands = places.filter((place) => !isValue(place));
+  return { commands, values: places.filter(isValue), paths: commands.slice(1).map(({ path }) => path) };
 }
 
-/** The paths of all commands: what a word may lead to. */
-function listCommands(command: CompletableCommand, path: string): readonly string[] {
-  return command.commands.flatMap((inner) =>
-    [inner.name(), ...inner.aliases()].flatMap((name) => {
-      const next = join(path, name);
-      return [next, ...listCommands(inner, next)];
-    })
-  );
-}
-
-type Option = CompletableCommand["options"][number];
-
-function listPlaces(command: CompletableCommand, path: string, outer: readonly Option[]): readonly Place[] {
+function listPlaces(command: Command, path: string, outer: readonly Option[]): readonly Place[] {
+  const at = (word: string) => path === "" ? word : `${path} ${word}`;
   const options = [...command.options, ...outer].filter(({ long }) => long !== undefined);
-  const values = options.filter(({ required }) => required)
-    .map(({ long = "", argChoices = [] }) => ({ path: join(path, long), words: argChoices }));
-  const words = [
-    ...command.commands.map((inner) => inner.name()),
-    ...options.map(({ long = "" }) => long),
-    "--help",
-  ];
+  const longs = options.map(({ long }) => long ?? "");
   return [
-    { path, words },
-    ...values,
+    { path, words: [...command.commands.map((inner) => inner.name()), ...longs, "--help"] },
+    ...options.filter(({ required }) => required)
+      .map(({ long, argChoices = [] }) => ({ path: at(long ?? ""), words: argChoices })),
     ...command.commands.flatMap((inner) =>
-      [inner.name(), ...inner.aliases()].flatMap((name) => listPlaces(inner, join(path, name), options))
+      [inner.name(), ...inner.aliases()].flatMap((name) => listPlaces(inner, at(name), options))
     ),
   ];
 }
 
-function join(path: string, word: string): string {
-  return path === "" ? word : `${path} ${word}`;
+/** Cases of a shell's case statement. Commands and options hold no character that a shell interprets. */
+function formatCases(places: readonly Place[], then: (words: string) => string): readonly string[] {
+  return places.map(({ path, words }) => `    "${path}") ${then(words.join(" "))} ;;`);
 }
 
-/** A case statement of sh: commands and options hold nothing that a shell would read. */
-function formatCases(
-  places: readonly Place[],
-  then: (words: readonly string[]) => string,
-): readonly string[] {
-  return places.map(({ path, words }) => `    "${path}") ${then(words)} ;;`);
-}
-
-function formatBash(name: string, places: readonly Place[], commands: readonly string[]): readonly string[] {
+function formatBash(name: string, { commands, values, paths }: Places): readonly string[] {
   const fn = `_${name.replaceAll("-", "_")}`;
   return [
     `# Completion of ${name} for bash: source <(${name} completion bash)`,
@@ -96,20 +50,17 @@ function formatBash(name: string, places: readonly Place[], commands: readonly s
     '  local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} path="" words="" i',
     "  for ((i = 1; i < COMP_CWORD; i++)); do",
     '    case "${path:+$path }${COMP_WORDS[i]}" in',
-    `    ${commands.map((path) => `"${path}"`).join("|")}) path="\${path:+$path }\${COMP_WORDS[i]}" ;;`,
+    `    ${paths.map((path) => `"${path}"`).join("|")}) path="\${path:+$path }\${COMP_WORDS[i]}" ;;`,
     "    esac",
     "  done",
     '  case "${path:+$path }$prev" in',
     ...formatCases(
-      places.filter(isValue),
-      (words) =>
-        words.length === 0
-          ? 'COMPREPLY=($(compgen -f -- "$cur")); return'
-          : `COMPREPLY=($(compgen -W "${words.join(" ")}" -- "$cur")); return`,
+      values,
+      (words) => `COMPREPLY=($(compgen ${words === "" ? "-f" : `-W "${words}"`} -- "$cur")); return`,
     ),
     "  esac",
     '  case "$path" in',
-    ...formatCases(places.filter((place) => !isValue(place)), (words) => `words="${words.join(" ")}"`),
+    ...formatCases(commands, (words) => `words="${words}"`),
     "  esac",
     '  COMPREPLY=($(compgen -W "$words" -- "$cur"))',
     "}",
@@ -117,7 +68,7 @@ function formatBash(name: string, places: readonly Place[], commands: readonly s
   ];
 }
 
-function formatZsh(name: string, places: readonly Place[], commands: readonly string[]): readonly string[] {
+function formatZsh(name: string, { commands, values, paths }: Places): readonly string[] {
   const fn = `_${name.replaceAll("-", "_")}`;
   return [
     `#compdef ${name}`,
@@ -126,29 +77,27 @@ function formatZsh(name: string, places: readonly Place[], commands: readonly st
     '  local at="" word prev=${words[CURRENT-1]}',
     "  for word in ${words[2,CURRENT-1]}; do",
     '    case "${at:+$at }$word" in',
-    `    ${commands.map((path) => `"${path}"`).join("|")}) at="\${at:+$at }$word" ;;`,
+    `    ${paths.map((path) => `"${path}"`).join("|")}) at="\${at:+$at }$word" ;;`,
     "    esac",
     "  done",
     '  case "${at:+$at }$prev" in',
-    ...formatCases(
-      places.filter(isValue),
-      (words) => words.length === 0 ? "_files; return" : `compadd -- ${words.join(" ")}; return`,
-    ),
+    ...formatCases(values, (words) => words === "" ? "_files; return" : `compadd -- ${words}; return`),
     "  esac",
     '  case "$at" in',
-    ...formatCases(places.filter((place) => !isValue(place)), (words) => `compadd -- ${words.join(" ")}`),
+    ...formatCases(commands, (words) => `compadd -- ${words}`),
     "  esac",
     "}",
     `compdef ${fn} ${name}`,
   ];
 }
 
-function formatFish(name: string, places: readonly Place[], commands: readonly string[]): readonly string[] {
+function formatFish(name: string, { commands, values, paths }: Places): readonly string[] {
   const fn = `__${name.replaceAll("-", "_")}`;
-  const cases = (chosen: readonly Place[], then: (words: readonly string[]) => readonly string[]) =>
-    chosen.flatMap((
-      { path, words },
-    ) => [`    case "${path}"`, ...then(words).map((line) => `      ${line}`)]);
+  const cases = (places: readonly Place[], then: (words: string) => readonly string[]) =>
+    places.flatMap(({ path, words }) => [
+      `    case "${path}"`,
+      ...then(words.join(" ")).map((line) => `      ${line}`),
+    ]);
   return [
     `# Completion of ${name} for fish: ${name} completion fish | source`,
     `function ${fn}`,
@@ -156,30 +105,25 @@ function formatFish(name: string, places: readonly Place[], commands: readonly s
     "  set -l words (commandline -opc)",
     "  for word in $words[2..-1]",
     '    switch (string trim -- "$at $word")',
-    `    case ${commands.map((path) => `"${path}"`).join(" ")}`,
+    `    case ${paths.map((path) => `"${path}"`).join(" ")}`,
     '      set at (string trim -- "$at $word")',
     "    end",
     "  end",
     '  switch (string trim -- "$at $words[-1]")',
-    ...cases(
-      places.filter(isValue),
-      (words) =>
-        words.length === 0
-          ? ["__fish_complete_path (commandline -ct)", "return"]
-          : [`printf '%s\\n' ${words.join(" ")}`, "return"],
-    ),
+    ...cases(values, (words) => [
+      words === "" ? "__fish_complete_path (commandline -ct)" : `printf '%s\\n' ${words}`,
+      "return",
+    ]),
     "  end",
     '  switch "$at"',
-    ...cases(places.filter((place) => !isValue(place)), (words) => [`printf '%s\\n' ${words.join(" ")}`]),
+    ...cases(commands, (words) => [`printf '%s\\n' ${words}`]),
     "  end",
     "end",
     `complete -c ${name} -f -a "(${fn})"`,
   ];
 }
 
-function isValue({ path }: Place): boolean {
-  return /(?:^| )--[^ ]+$/.test(path);
-}
+const FORMATS = { bash: formatBash, zsh: formatZsh, fish: formatFish };
 
 const EXAMPLES = `
 Examples:
@@ -191,11 +135,11 @@ Examples:
 export const addCompletion: AddCommand = (program, context) => {
   program.command("completion")
     .description("Print a program for a shell that completes commands and options.")
-    .addArgument(new Argument("<shell>", "which").choices(COMPLETION_SHELLS))
+    .addArgument(new Argument("<shell>", "which").choices(Object.keys(FORMATS)))
     .addHelpText("after", EXAMPLES)
-    .action((shell: CompletionShell, _flags, command) =>
+    .action((shell: keyof typeof FORMATS, _flags, command) =>
       context.run(command, [], () => {
-        const lines = formatCompletion(shell, program, program.name());
+        const lines = FORMATS[shell](program.name(), findPlaces(program));
         return Promise.resolve({ json: { shell, script: lines.join("\n") }, lines });
       })
     );

@@ -1,31 +1,23 @@
-import { brokerConfig, UNSUPPORTED_BROKER_KEYS } from "@gateway/broker/config";
-import { parseConfig } from "@gateway/shared/config";
 import { isInNetwork } from "@gateway/shared/permissions";
-import { signerConfig, UNSUPPORTED_SIGNER_KEYS } from "@gateway/signer/config";
-import { clientConfig } from "../kit/client_config.ts";
-import { approvalsUrl, certificatePath, isInside, keyPath, type Layout } from "./layout.ts";
-import { type InitHost, type InitListeners, publicAddress } from "./options.ts";
 import { reachable } from "../kit/addresses.ts";
-import { controlPlaneConfig } from "@gateway/control-plane/config";
+import { approvalsUrl, type Identity, isInside, type Layout } from "./layout.ts";
+import { type InitHost, type InitListeners, publicAddress } from "./options.ts";
 
-/** Whom brokers ask for certificates: the control plane, or the signer without anyone between. */
+/** The service from which brokers request certificates. */
 export type BrokerRoute = "control_plane" | "signer";
 
-/** What the configs say beside paths. */
 export interface ConfigChoices {
   readonly route: BrokerRoute;
   readonly listeners: InitListeners;
   readonly hosts: readonly InitHost[];
-  /** Where hosts may be added that running brokers can connect to. */
   readonly networks: readonly string[];
-  /** What the set-up is reached by from elsewhere; without: from this machine alone. */
+  /** The names of the installation for other machines; without names, only this machine can reach it. */
   readonly names?: readonly string[];
 }
 
-/** How long brokers wait for an approval, and approvals for a decision. */
 const APPROVAL_WAIT_SECONDS = 120;
 
-/** Commands that look and do not touch, for the first day. Arguments begin with a letter or digit: no options. */
+/** Commands without effects. Their arguments begin with a letter or digit, so that they are no options. */
 const STARTER_ALLOW = [
   "^uptime$",
   "^hostname$",
@@ -37,20 +29,11 @@ const STARTER_ALLOW = [
   "^systemctl is-active [A-Za-z0-9][A-Za-z0-9@._-]*$",
 ] as const;
 
-/**
- * The text of `signer.json`, checked as the signer will check it.
- *
- * @throws {AppError} `invalid_config` when it would not load
- */
 export function formatSignerConfig(layout: Layout, { route, listeners, hosts }: ConfigChoices): string {
-  const text = `// Made by broker-ctl init. After a change: broker-ctl reload.
+  return `// Made by broker-ctl init. After a change: broker-ctl reload.
 {
   // Agents never speak to the signer.
-  "listen": ${quote(listeners.signer)},
-  "server_cert": ${quote(certificatePath(layout, "signer"))},
-  "server_key": ${quote(keyPath(layout, "signer"))},
-  "client_ca": ${quote(layout.mtlsCa)},
-  "denied_callers": ${quote(layout.deniedCallers)},
+${formatListener(layout, listeners.signer, "signer")},
 
   // The key that hosts trust. A file is for labs.
   "ca_key": ${quote(layout.sshCa)},
@@ -58,9 +41,7 @@ export function formatSignerConfig(layout: Layout, { route, listeners, hosts }: 
   // Signs the commands of sealed hosts (broker-ctl host seal), and the list of revoked certificates.
   "envelope_key": ${quote(layout.envelopeKey)},
 
-  "audit_log": ${quote(layout.signerAuditLog)},
-  "audit_key": ${quote(layout.signerAuditKey)},
-  "audit_fail_mode": "closed",
+${formatAudit(layout.audit.signer)},
 
   "max_ttl_seconds": 300,
   "sign_rate_limit_per_min": 600,
@@ -94,89 +75,54 @@ ${formatCallers(route)}
   "group_command_policies": { "_default": ["starter"] }
 }
 `;
-  const kind = { what: "signer config", schema: signerConfig, unsupported: UNSUPPORTED_SIGNER_KEYS };
-  parseConfig({ ...kind, text, source: layout.signerConfig });
-  return text;
 }
 
-/**
- * The text of `config.json`, the broker over HTTP, checked as the broker will check it.
- *
- * @throws {AppError} `invalid_config` when it would not load
- */
 export function formatBrokerConfig(layout: Layout, choices: ConfigChoices): string {
-  return checkBrokerConfig(
-    layout.brokerConfig,
-    `// Made by broker-ctl init: the broker for agents, over MCP on a socket and over HTTP (serve-http).
+  return `// Made by broker-ctl init: the broker for agents, over MCP on a socket and over HTTP (serve-http).
 {
   // For gateway connect. Mode 0600 is for an agent that runs as the broker's own account, which can read every key of
   // this account; 0660 is for an agent with an account of its own, by the group of the socket's directory.
   "sockets": [
     { "path": ${quote(layout.agentSocket)}, "caller": "agent-local", "mode": "${
-      isInside(layout) ? "0600" : "0660"
-    }" }
+    isInside(layout) ? "0600" : "0660"
+  }" }
   ],
 
   // Agents prove themselves with a certificate such as pki/agent.crt. Which of them may run commands:
   "run_callers": ["agent-local"],
-  "listen": ${quote(choices.listeners.broker)},
-  "server_cert": ${quote(certificatePath(layout, "brokerServer"))},
-  "server_key": ${quote(keyPath(layout, "brokerServer"))},
-  "client_ca": ${quote(layout.mtlsCa)},
-  "denied_callers": ${quote(layout.deniedCallers)},
-${formatBrokerCommon(layout, choices, { log: layout.brokerAuditLog, key: layout.brokerAuditKey })}
+${formatListener(layout, choices.listeners.broker, "brokerServer")},
+${formatBrokerCommon(layout, choices, layout.audit.broker)}
   "monitor_listen": ${quote(choices.listeners.brokerMonitor)},
 ${formatAddresses(choices)}
 }
-`,
-  );
+`;
 }
 
-/**
- * The text of `mcp.json`, the broker over stdio, checked as the broker will check it.
- *
- * @throws {AppError} `invalid_config` when it would not load
- */
 export function formatMcpConfig(layout: Layout, choices: ConfigChoices): string {
-  return checkBrokerConfig(
-    layout.mcpConfig,
-    `// Made by broker-ctl init: a broker over stdio (serve-mcp) that an MCP client starts itself, in place of a socket.
+  return `// Made by broker-ctl init: a broker over stdio (serve-mcp) that an MCP client starts itself, in place of a socket.
 // The client's account, and so the agent, can read the broker's key.
 // Several clients may run at the same time: each further broker keeps a log of its own beside audit_log (audit-2.log,
 // audit-3.log …), which broker-ctl audit verify --set checks together.
 {
-${formatBrokerCommon(layout, choices, { log: layout.mcpAuditLog, key: layout.mcpAuditKey })}
+${formatBrokerCommon(layout, choices, layout.audit.mcp)}
 ${formatAddresses(choices)}
 }
-`,
-  );
+`;
 }
 
-function checkBrokerConfig(source: string, text: string): string {
-  const kind = { what: "broker config", schema: brokerConfig, unsupported: UNSUPPORTED_BROKER_KEYS };
-  parseConfig({ ...kind, text, source });
-  return text;
-}
-
-/** One seed for each service: with that of another it could write that one's records, too. */
 function formatBrokerCommon(
   layout: Layout,
   choices: ConfigChoices,
-  audit: { readonly log: string; readonly key: string },
+  audit: Layout["audit"]["signer"],
 ): string {
-  return `
-${formatRoute(choices)}
-    "client_cert": ${quote(certificatePath(layout, "broker"))},
-    "client_key": ${quote(keyPath(layout, "broker"))},
-    "ca": ${quote(layout.mtlsCa)}
+  return `${formatRoute(choices)}
+${formatPair(layout, "broker", "client_")}
   },
 
-  "audit_log": ${quote(audit.log)},
-  "audit_key": ${quote(audit.key)},
-  "audit_fail_mode": "closed",
+${formatAudit(audit)},
 
   "max_ttl_seconds": 300,
-  "hosts_refresh_seconds": 30,`.replace(/^\n/, "");
+  "hosts_refresh_seconds": 30,`;
 }
 
 function formatCallers(route: BrokerRoute): string {
@@ -201,32 +147,20 @@ function formatRoute({ route, listeners }: ConfigChoices): string {
     "approval_wait_seconds": ${APPROVAL_WAIT_SECONDS},`;
 }
 
-/**
- * The text of `broker-ctl.json`, checked as `broker-ctl` will check it.
- *
- * @throws {AppError} `invalid_config` when it would not load
- */
 export function formatClientConfig(layout: Layout, { listeners }: ConfigChoices): string {
-  const text =
-    `// Made by broker-ctl init: how an operator reaches the services. broker-ctl --client-config <this file>
+  return `// Made by broker-ctl init: how an operator reaches the services. broker-ctl --client-config <this file>
 {
   "signer": {
     "url": ${quote(reachable(listeners.signer))},
-    "cert": ${quote(certificatePath(layout, "operator"))},
-    "key": ${quote(keyPath(layout, "operator"))},
-    "ca": ${quote(layout.mtlsCa)}
+${formatPair(layout, "operator")}
   },
   // For broker-ctl approval, as the approver: nobody decides what it asked for itself.
   "control_plane": {
     "url": ${quote(reachable(listeners.controlPlane))},
-    "cert": ${quote(certificatePath(layout, "approver"))},
-    "key": ${quote(keyPath(layout, "approver"))},
-    "ca": ${quote(layout.mtlsCa)}
+${formatPair(layout, "approver")}
   }
 }
 `;
-  parseConfig({ what: "client config", schema: clientConfig, text, source: layout.clientConfig });
-  return text;
 }
 
 function formatHosts(hosts: readonly InitHost[]): string {
@@ -251,7 +185,27 @@ function formatAddresses({ hosts, networks }: ConfigChoices): string {
   "networks": ${indent(JSON.stringify([...networks, ...new Set(others)], null, 2))}`;
 }
 
-/** A string as JSON has it. */
+/** Members of an object, without its braces. */
+function formatMembers(members: Readonly<Record<string, string>>, columns: number): string {
+  const lines = Object.entries(members).map(([key, value]) => `${quote(key)}: ${quote(value)}`);
+  return lines.map((line) => " ".repeat(columns) + line).join(",\n");
+}
+
+function formatListener(layout: Layout, listen: string, identity: Identity): string {
+  const { cert: server_cert, key: server_key } = layout.pairs[identity];
+  const [client_ca, denied_callers] = [layout.mtlsCa, layout.deniedCallers];
+  return formatMembers({ listen, server_cert, server_key, client_ca, denied_callers }, 2);
+}
+
+function formatAudit({ log, key }: Layout["audit"]["signer"]): string {
+  return formatMembers({ audit_log: log, audit_key: key, audit_fail_mode: "closed" }, 2);
+}
+
+function formatPair({ pairs, mtlsCa }: Layout, identity: Identity, prefix = ""): string {
+  const { cert, key } = pairs[identity];
+  return formatMembers({ [`${prefix}cert`]: cert, [`${prefix}key`]: key, ca: mtlsCa }, 4);
+}
+
 function quote(text: string): string {
   return JSON.stringify(text);
 }
@@ -260,27 +214,16 @@ function indent(text: string, columns = 2): string {
   return text.replaceAll("\n", `\n${" ".repeat(columns)}`);
 }
 
-/**
- * The text of `control-plane.json`, checked as the control plane will check it.
- *
- * @throws {AppError} `invalid_config` when it would not load
- */
 export function formatControlPlaneConfig(layout: Layout, { listeners, names = [] }: ConfigChoices): string {
-  const text = `// Made by broker-ctl init: the control plane, between the brokers and the signer.
+  return `// Made by broker-ctl init: the control plane, between the brokers and the signer.
 {
   // Approvers come here too.
-  "listen": ${quote(listeners.controlPlane)},
-  "server_cert": ${quote(certificatePath(layout, "controlPlane"))},
-  "server_key": ${quote(keyPath(layout, "controlPlane"))},
-  "client_ca": ${quote(layout.mtlsCa)},
-  "denied_callers": ${quote(layout.deniedCallers)},
+${formatListener(layout, listeners.controlPlane, "controlPlane")},
 
   // The signer knows it as a trusted forwarder.
   "signer": {
     "url": ${quote(`https://${reachable(listeners.signer)}`)},
-    "client_cert": ${quote(certificatePath(layout, "controlPlaneClient"))},
-    "client_key": ${quote(keyPath(layout, "controlPlaneClient"))},
-    "ca": ${quote(layout.mtlsCa)}
+${formatPair(layout, "controlPlaneClient", "client_")}
   },
 
   // Whose requests go to the signer, and whose word about their end users counts.
@@ -299,16 +242,11 @@ export function formatControlPlaneConfig(layout: Layout, { listeners, names = []
   // observe: what is unusual stands in the audit log. enforce: it has to be approved, and too much is refused.
   "behavior": { "mode": "observe", "rate_limit_per_min": 60 },
 
-  "audit_log": ${quote(layout.controlPlaneAuditLog)},
-  "audit_key": ${quote(layout.controlPlaneAuditKey)},
-  "audit_fail_mode": "closed",
+${formatAudit(layout.audit.controlPlane)},
   "monitor_listen": ${quote(listeners.controlPlaneMonitor)},
 
   // Approvals, and what is usual for whom, survive a restart.
   "state_db": ${quote(layout.controlPlaneState)}
 }
 `;
-  const kind = { what: "control plane config", schema: controlPlaneConfig };
-  parseConfig({ ...kind, text, source: layout.controlPlaneConfig });
-  return text;
 }

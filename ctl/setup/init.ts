@@ -1,18 +1,19 @@
 import { join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { systemClock, systemRandom } from "@gateway/shared/clock";
-import { AppError, errorText } from "@gateway/shared/errors";
+import { errorText } from "@gateway/shared/errors";
 import { parseListenAddress } from "@gateway/shared/http";
-import { once, repeated } from "../kit/arguments.ts";
-import type { AddCommand, CommandContext } from "../kit/context.ts";
+import { shellQuote, visibleText } from "@gateway/shared/text";
 import { formatEnrolScript } from "../hosts/enrol_script.ts";
-import type { ConfigChoices } from "./config_text.ts";
-import { type CommandLine, formatGuide, mcpClientEntry, type Runtime, startCommands } from "./guide.ts";
-import { reachable } from "../kit/addresses.ts";
 import { LOCAL_NAMES } from "../identities/kinds.ts";
-import { approvalsUrl, createLayout, describeLayout } from "./layout.ts";
+import { reachable } from "../kit/addresses.ts";
+import { type Call, command, type Given, repeat } from "../kit/command.ts";
+import { type Advice, type CommandResult, invalid, withHint } from "../kit/output.ts";
+import { runToEnd } from "../kit/run_program.ts";
+import type { ConfigChoices } from "./config_text.ts";
+import { formatGuide, mcpClientEntry, type Runtime, startCommands } from "./guide.ts";
 import { type ImportedHosts, importSshConfig } from "./import_ssh_config.ts";
-import { createKeyMaterial } from "./material.ts";
+import { approvalsUrl, createLayout, describeLayout } from "./layout.ts";
 import {
   DEFAULT_LISTENERS,
   DEFAULT_NETWORKS,
@@ -24,33 +25,42 @@ import {
   parseNetworks,
   publicAddress,
 } from "./options.ts";
-import { planSetUp } from "./plan.ts";
-import { renewalUnits } from "./renewal_units.ts";
+import { createKeyMaterial, planSetUp, renewalUnits } from "./plan.ts";
 import { checkFree, writeSetUp } from "./write.ts";
-import { type Advice, type CommandResult, withHint } from "../kit/output.ts";
-import { shellQuote, visibleText } from "@gateway/shared/text";
-import { runToEnd } from "../kit/run_program.ts";
 
-interface InitFlags {
-  readonly dir?: string;
-  readonly force?: boolean;
-  readonly direct?: boolean;
-  readonly host?: readonly string[];
-  readonly network?: readonly string[];
-  readonly importSshConfig?: true | string;
-  readonly registerMcp?: boolean;
-  readonly socket?: string;
-  readonly name?: readonly string[];
-  readonly listen?: string;
-  readonly listenSigner?: string;
-  readonly listenControlPlane?: string;
-  readonly listenBroker?: string;
-  readonly monitorSigner?: string;
-  readonly monitorControlPlane?: string;
-  readonly monitorBroker?: string;
-}
+const address = (what: string, listener: keyof InitListeners) =>
+  `${what} (default: ${DEFAULT_LISTENERS[listener]})`;
 
-const EXAMPLES = `
+const TAKES = {
+  "--dir <folder>": "where (default: the working folder)",
+  "--force": "replace a set-up that is there, all keys included; stop its services first",
+  "--host <host>": repeat("a host, as name=addr,user=account,key=<public key>; repeat for more"),
+  "--network <network>": repeat(
+    "where brokers may reach hosts that are added later, as 10.0.0.0/8:22 or *.example.com:22 " +
+      "(default: private addresses, port 22); repeat for more",
+  ),
+  "--import-ssh-config [file]": "the hosts of your ssh config, too (default: ~/.ssh/config)",
+  "--register-mcp": "have claude take the broker up, as by claude mcp add",
+  "--socket <path>":
+    "the agent's socket, for an agent with an account of its own (default: run/agent.sock, for this account)",
+  "--direct": "have the brokers ask the signer, without control plane and approvals",
+  "--name <name>": repeat("what it is reached by from other machines; repeat for more"),
+  "--listen <address>": "with --name: where the services listen, such as 0.0.0.0",
+  "--listen-signer <addr>": address("the signer", "signer"),
+  "--listen-control-plane <addr>": address("the control plane", "controlPlane"),
+  "--listen-broker <addr>": address("the broker over HTTP", "broker"),
+  "--monitor-signer <addr>": address("the signer's monitor", "signerMonitor"),
+  "--monitor-control-plane <addr>": address("the control plane's monitor", "controlPlaneMonitor"),
+  "--monitor-broker <addr>": address("the broker's monitor", "brokerMonitor"),
+} as const;
+
+type InitFlags = Given<typeof TAKES>;
+
+export const INIT = command({
+  name: "init",
+  summary: "Make keys and configs for a set-up on this machine.",
+  takes: TAKES,
+  help: `
 Examples:
   broker-ctl init --dir gateway
   broker-ctl init --dir gateway \\
@@ -70,113 +80,63 @@ The folder, and all that leads to it, must belong to you or root, and be writabl
 /tmp will do, /tmp itself and a link will not.
 A host key that you take with ssh-keyscan is worth what the network between was worth: compare its
 fingerprint, or read the key on the host from /etc/ssh/ssh_host_ed25519_key.pub.
-`;
+`,
+  uses: ({ importSshConfig, registerMcp }) =>
+    importSshConfig === undefined && registerMcp !== true ? [] : ["programs"],
+  run: init,
+});
 
 const OCCUPIED: Advice = {
   when: ({ code, retryAfterSeconds }) => code === "conflict" && retryAfterSeconds === undefined,
   hint: "--force replaces it, keys included, and keeps the former one in a backup folder",
 };
 
-/** `init`: a working set-up for this machine in one folder. */
-export const addInit: AddCommand = (program, context) => {
-  program.command("init")
-    .description("Make keys and configs for a set-up on this machine.")
-    .option("--dir <folder>", "where (default: the working folder)", once)
-    .option("--force", "replace a set-up that is there, all keys included; stop its services first")
-    .option("--host <host>", "a host, as name=addr,user=account,key=<public key>; repeat for more", repeated)
-    .option(
-      "--network <network>",
-      "where brokers may reach hosts that are added later, as 10.0.0.0/8:22 or *.example.com:22 " +
-        "(default: private addresses, port 22); repeat for more",
-      repeated,
-    )
-    .option("--import-ssh-config [file]", "the hosts of your ssh config, too (default: ~/.ssh/config)")
-    .option("--register-mcp", "have claude take the broker up, as by claude mcp add")
-    .option(
-      "--socket <path>",
-      "the agent's socket, for an agent with an account of its own (default: run/agent.sock, for this account)",
-      once,
-    )
-    .option("--direct", "have the brokers ask the signer, without control plane and approvals")
-    .option("--name <name>", "what it is reached by from other machines; repeat for more", repeated)
-    .option("--listen <address>", "with --name: where the services listen, such as 0.0.0.0", once)
-    .option(...address("listen-signer", "the signer", "signer"), once)
-    .option(...address("listen-control-plane", "the control plane", "controlPlane"), once)
-    .option(...address("listen-broker", "the broker over HTTP", "broker"), once)
-    .option(...address("monitor-signer", "the signer's monitor", "signerMonitor"), once)
-    .option(...address("monitor-control-plane", "the control plane's monitor", "controlPlaneMonitor"), once)
-    .option(...address("monitor-broker", "the broker's monitor", "brokerMonitor"), once)
-    .addHelpText("after", EXAMPLES)
-    .action((flags: InitFlags, command) => {
-      const { importSshConfig, registerMcp } = flags;
-      const uses = importSshConfig === undefined && registerMcp !== true ? [] : ["programs"] as const;
-      return context.run(command, uses, () => init(flags, context));
-    });
-};
-
-function address(flag: string, what: string, listener: keyof InitListeners): [string, string] {
-  return [`--${flag} <addr>`, `${what} (default: ${DEFAULT_LISTENERS[listener]})`];
-}
-
-/**
- * An absolute path that may stand in configs, commands and permission flags.
- *
- * @throws {AppError} `invalid_request` for one that would break them
- */
+/** An absolute path that is safe in configs, commands and permission flags. */
 function readPath(text: string, workingFolder: string): string {
   const path = resolve(workingFolder, text);
-  if (/[\p{Cc},]/u.test(path)) {
-    throw new AppError(
-      "invalid_request",
-      `Cannot set up ${
-        JSON.stringify(path)
-      }: a path with a comma or a control character can't be granted to a process`,
-    );
-  }
-  return path;
+  if (!/[\p{Cc},]/u.test(path)) return path;
+  const why = "a path with a comma or a control character can't be granted to a process";
+  throw invalid(`Cannot set up ${JSON.stringify(path)}: ${why}`);
 }
 
-/** @throws {AppError} `invalid_request` where nobody knows whose config is meant */
 async function importHosts(
   { importSshConfig: file }: InitFlags,
-  { workingFolder, variables }: CommandContext,
+  { workingFolder, variables: { HOME } }: Call,
 ): Promise<ImportedHosts> {
   if (file === undefined) return { hosts: [], notes: [] };
-  const home = variables["HOME"];
   if (file !== true) return await importSshConfig(resolve(workingFolder, file));
-  if (home) return await importSshConfig(join(home, ".ssh", "config"));
-  throw new AppError("invalid_request", "There is no HOME: name the file, --import-ssh-config <file>");
+  if (HOME) return await importSshConfig(join(HOME, ".ssh", "config"));
+  throw invalid("There is no HOME: name the file, --import-ssh-config <file>");
 }
 
 function readChoices(flags: InitFlags, imported: readonly InitHost[]): ConfigChoices {
   const named = parseHosts(flags.host ?? []);
-  const defaults = flags.listen === undefined ? DEFAULT_LISTENERS : listenersOn(flags.listen);
   const names = parseNames(flags.name ?? []);
-  const service = (text: string) => parseListener(text, names);
+  const service = (listener: keyof InitListeners, given: string | undefined) => {
+    const standard = DEFAULT_LISTENERS[listener];
+    const port = standard.split(":").at(-1);
+    return parseListener(given ?? (flags.listen === undefined ? standard : `${flags.listen}:${port}`), names);
+  };
+  const monitor = (listener: keyof InitListeners, given: string | undefined) =>
+    parseListener(given ?? DEFAULT_LISTENERS[listener]);
   return {
     names,
     route: flags.direct === true ? "signer" : "control_plane",
     hosts: [...named, ...imported.filter(({ name }) => !named.some((host) => host.name === name))],
     networks: parseNetworks(flags.network ?? DEFAULT_NETWORKS),
     listeners: {
-      signer: service(flags.listenSigner ?? defaults.signer),
-      controlPlane: service(flags.listenControlPlane ?? defaults.controlPlane),
-      broker: service(flags.listenBroker ?? defaults.broker),
-      signerMonitor: parseListener(flags.monitorSigner ?? defaults.signerMonitor),
-      controlPlaneMonitor: parseListener(flags.monitorControlPlane ?? defaults.controlPlaneMonitor),
-      brokerMonitor: parseListener(flags.monitorBroker ?? defaults.brokerMonitor),
+      signer: service("signer", flags.listenSigner),
+      controlPlane: service("controlPlane", flags.listenControlPlane),
+      broker: service("broker", flags.listenBroker),
+      // A monitor stays on loopback, because it answers every client.
+      signerMonitor: monitor("signerMonitor", flags.monitorSigner),
+      controlPlaneMonitor: monitor("controlPlaneMonitor", flags.monitorControlPlane),
+      brokerMonitor: monitor("brokerMonitor", flags.monitorBroker),
     },
   };
 }
 
-/** All but the monitors, which show what they show to whoever asks. */
-function listenersOn(host: string): InitListeners {
-  const at = (listen: string) => `${host}:${listen.split(":").at(-1)}`;
-  const { signer, controlPlane, broker } = DEFAULT_LISTENERS;
-  return { ...DEFAULT_LISTENERS, signer: at(signer), controlPlane: at(controlPlane), broker: at(broker) };
-}
-
-/** What certificates of listeners are for: the names, and the addresses listened on. */
+/** The names and addresses in the certificates of listeners. */
 function certifiedNames({ names = [], listeners }: ConfigChoices): readonly string[] {
   const hosts = [listeners.signer, listeners.controlPlane, listeners.broker]
     .map((listen) => parseListenAddress(reachable(listen)).hostname);
@@ -184,13 +144,13 @@ function certifiedNames({ names = [], listeners }: ConfigChoices): readonly stri
 }
 
 function currentRuntime(): Runtime {
-  // Compiled, or bundled as packages and images have it: either way the services are programs by their names.
+  // Compiled programs and bundles of packages start services by their names.
   if (Deno.build.standalone || !import.meta.url.endsWith(".ts")) return { deno: undefined, sources: "" };
   const sources = fileURLToPath(new URL("../..", import.meta.url)).replace(/[/\\]$/, "");
   return { deno: Deno.execPath(), sources };
 }
 
-async function init(flags: InitFlags, context: CommandContext): Promise<CommandResult> {
+async function init(flags: InitFlags, context: Call): Promise<CommandResult> {
   const folder = readPath(flags.dir ?? ".", context.workingFolder);
   const socket = flags.socket === undefined ? undefined : readPath(flags.socket, context.workingFolder);
   const layout = createLayout(folder, socket);
@@ -216,16 +176,10 @@ async function init(flags: InitFlags, context: CommandContext): Promise<CommandR
       approvals_url: approvalsUrl(publicAddress(choices.listeners.controlPlane, choices.names ?? [])),
       ssh_ca_public_key: sshCaPublic,
       enrolment: Object.fromEntries(
-        choices.hosts.map(({ name, user }) => [
-          name,
-          formatEnrolScript({
-            mode: "add",
-            user,
-            principal: `host:${name}`,
-            ca: [sshCaPublic],
-            sshdConfig: undefined,
-          }),
-        ]),
+        choices.hosts.map(({ name, user }) => {
+          const enrolment = { user, principal: `host:${name}`, ca: [sshCaPublic], sshdConfig: undefined };
+          return [name, formatEnrolScript({ mode: "add", ...enrolment })];
+        }),
       ),
       start: startCommands(facts),
       mcp_server: mcpClientEntry(facts),
@@ -240,12 +194,13 @@ async function init(flags: InitFlags, context: CommandContext): Promise<CommandR
   };
 }
 
-/** Has the `claude` of this machine take up the broker as an MCP server; a failure leaves the set-up as it is. */
-async function registerMcp(
-  { command, args }: CommandLine,
-): Promise<{ readonly registered: boolean; readonly lines: readonly string[] }> {
+/** Registers the broker as an MCP server of `claude`; a failure does not change the installation. */
+async function registerMcp({ command, args }: ReturnType<typeof mcpClientEntry>) {
   const words = ["mcp", "add", "gateway", "--", command, ...args];
-  const failure = await tryToRegister(words);
+  const failure = await runToEnd("claude", words).then(
+    ({ success, stdout, stderr }) => success ? undefined : `${stdout}${stderr}`.trim().split("\n").at(-1),
+    errorText,
+  );
   if (failure === undefined) {
     return { registered: true, lines: ["claude has the broker as the MCP server gateway now."] };
   }
@@ -257,13 +212,4 @@ async function registerMcp(
       `   claude ${words.map(shellQuote).join(" ")}`,
     ],
   };
-}
-
-async function tryToRegister(words: readonly string[]): Promise<string | undefined> {
-  try {
-    const { success, stdout, stderr } = await runToEnd("claude", words);
-    return success ? undefined : `${stdout}${stderr}`.trim().split("\n").at(-1);
-  } catch (error) {
-    return errorText(error);
-  }
 }

@@ -5,19 +5,21 @@ import { AppError } from "@gateway/shared/errors";
 import { ifThere } from "@gateway/shared/files";
 import { quoteText } from "@gateway/shared/text";
 import * as z from "@zod/zod";
-import { once } from "../kit/arguments.ts";
 import { copyBytes, copyDatabase, copyLog } from "../backup/copy.ts";
 import { findSources, type SetUpSources } from "../backup/sources.ts";
-import type { AddCommand, CommandContext } from "../kit/context.ts";
-import { checkFolder } from "./check_folder.ts";
-import type { CommandResult } from "../kit/output.ts";
+import { type Call, command } from "../kit/command.ts";
+import { checkFolder } from "./write.ts";
+import { badConfig, type CommandResult, conflict } from "../kit/output.ts";
 
-interface MigrateFlags {
-  readonly to?: string;
-  readonly dryRun?: boolean;
-}
-
-const EXAMPLES = `
+export const MIGRATE = command({
+  name: "migrate",
+  summary: "Convert an installation of the Go reference.",
+  takes: {
+    "<directory>": "directory with the reference's configs",
+    "--to <directory>": "directory of the new installation (default: gateway)",
+    "--dry-run": "show the changes, and write nothing",
+  },
+  help: `
 Examples:
   broker-ctl migrate /etc/gateway --dry-run
   broker-ctl migrate /etc/gateway --to /srv/gateway
@@ -29,32 +31,22 @@ log. The command writes only the new directory, which must not exist; its files 
 
 Copies configs (comments included), CA keys, certificates, audit seeds, audit logs with their rotated files, and the
 signer's grants and freezes. Prints each changed value, what needs your decision, and what is not carried over.
-`;
-
-/** `migrate`: our installation from one of the reference. */
-export const addMigrate: AddCommand = (program, context) => {
-  program.command("migrate")
-    .description("Convert an installation of the Go reference.")
-    .argument("<directory>", "directory with the reference's configs")
-    .option("--to <directory>", "directory of the new installation (default: gateway)", once)
-    .option("--dry-run", "show the changes, and write nothing")
-    .addHelpText("after", EXAMPLES)
-    .action((directory: string, flags: MigrateFlags, command) =>
-      context.run(command, [], () => migrate(directory, flags, context))
-    );
-};
+`,
+  uses: () => [],
+  run: migrate,
+});
 
 async function migrate(
-  directory: string,
-  { to = "gateway", dryRun = false }: MigrateFlags,
-  { workingFolder }: CommandContext,
+  { directory, to = "gateway", dryRun = false }: {
+    readonly directory: string;
+    readonly to?: string;
+    readonly dryRun?: boolean;
+  },
+  { workingFolder }: Call,
 ): Promise<CommandResult> {
   const [from, target] = [resolve(workingFolder, directory), resolve(workingFolder, to)];
   if (await ifThere(Deno.lstat(target)) !== undefined) {
-    throw new AppError(
-      "conflict",
-      `Cannot migrate to ${quoteText(target)}: it exists; name another with --to`,
-    );
+    throw conflict(`Cannot migrate to ${quoteText(target)}: it exists; name another with --to`);
   }
   await checkFolder(target);
   const sources = await findSources(from);
@@ -78,28 +70,19 @@ async function migrate(
   };
 }
 
-type FileKind = "key" | "log" | "state";
+type Plan = Awaited<ReturnType<typeof planMigration>>;
 
-interface Plan {
-  /** Config texts by the name of the file. */
-  readonly texts: Map<string, string>;
-  /** The files that are copied, and their new paths below the new directory. */
-  readonly copies: Map<string, { readonly kind: FileKind; readonly place: string }>;
-  /** Further directories that services write to. */
-  readonly folders: Set<string>;
-  readonly changes: string[];
-  readonly decisions: string[];
-  readonly lost: string[];
-}
-
-async function planMigration(from: string, target: string, sources: SetUpSources): Promise<Plan> {
-  const plan: Plan = {
-    texts: new Map(),
-    copies: new Map(),
-    folders: new Set(),
-    changes: [],
-    decisions: [],
-    lost: [],
+async function planMigration(from: string, target: string, sources: SetUpSources) {
+  const plan = {
+    /** Config texts by the name of the file. */
+    texts: new Map<string, string>(),
+    /** The files that are copied, and their new paths below the new directory. */
+    copies: new Map<string, { readonly kind: "key" | "log" | "state"; readonly place: string }>(),
+    /** Further directories that services write to. */
+    folders: new Set<string>(),
+    changes: [] as string[],
+    decisions: [] as string[],
+    lost: [] as string[],
   };
   const keys = new Set([...sources.keys, ...sources.deniedCallers].filter((path) => !path.endsWith(".env")));
   const placeOf = (path: string) => {
@@ -115,7 +98,7 @@ async function planMigration(from: string, target: string, sources: SetUpSources
       text = setValue(text, path, value);
       plan.changes.push(`${name}: ${path.join(".")} = ${JSON.stringify(value)}${why}`);
     };
-    // findSources() has checked it; without the defaults, what is here is in the text.
+    // Without defaults: findSources() has checked it already.
     const written = await loadConfig({ path: config, what: name, schema: z.looseObject({}) });
     for (const [path, value] of stringsOf(written)) {
       const [key = "", file] = [path.at(-1), resolve(from, value)];
@@ -127,9 +110,10 @@ async function planMigration(from: string, target: string, sources: SetUpSources
         plan.folders.add(dirname(place));
         if (key === "audit_log") plan.copies.set(file, { kind: "log", place });
         else if (stem === "signer") plan.copies.set(file, { kind: "state", place });
-        else {plan.lost.push(
-            `approvals in ${file}: the reference stores their times in another unit; request them again`,
-          );}
+        else {
+          const why = "the reference stores their times in another unit; request them again";
+          plan.lost.push(`approvals in ${file}: ${why}`);
+        }
       } else if (keys.has(file)) set(path, join(target, placeOf(file)));
       else if (key.endsWith("_dir") && value !== "") set(path, file, " (stays where it is)");
     }
@@ -146,7 +130,7 @@ async function planMigration(from: string, target: string, sources: SetUpSources
 
 function migrateSigner(
   config: Readonly<Record<string, unknown>>,
-  { folders, decisions }: Plan,
+  { folders, decisions }: { readonly folders: Set<string>; readonly decisions: string[] },
   target: string,
   set: (path: ValuePath, value: unknown, why?: string) => void,
 ): void {
@@ -162,12 +146,9 @@ function migrateSigner(
   }
   const admins = Array.isArray(config["reload_callers"]) ? config["reload_callers"] : [];
   for (const [caller] of membersOf("callers").filter(([name]) => admins.includes(name))) {
-    decisions.push(
-      `${
-        quoteText(caller)
-      } is a broker and in reload_callers: an attacker who compromises it can lift freezes. ` +
-        "Run broker-ctl identity add operator <name>, then remove it from reload_callers",
-    );
+    const risk = "is a broker and in reload_callers: an attacker who compromises it can lift freezes";
+    const fix = "Run broker-ctl identity add operator <name>, then remove it from reload_callers";
+    decisions.push(`${quoteText(caller)} ${risk}. ${fix}`);
   }
 }
 
@@ -195,7 +176,7 @@ async function write({ texts, copies, folders }: Plan, target: string): Promise<
       else if (kind === "state") await ifThere(copyDatabase(path, copy, systemClock));
       else {
         const { problems } = await copyLog(path, (file) => join(dirname(copy), basename(file)));
-        if (problems.length > 0) throw new AppError("invalid_config", problems.join("; "));
+        if (problems.length > 0) throw badConfig(problems.join("; "));
       }
     }
     for (const [name, text] of texts) await Deno.writeTextFile(join(staging, name), text, { mode: 0o640 });

@@ -13,9 +13,8 @@ import { parsePublicKey } from "@gateway/shared/ssh";
 import { clientConfig } from "../kit/client_config.ts";
 import type { BrokerRoute } from "./config_text.ts";
 import { createLayout } from "./layout.ts";
-import { createKeyMaterial } from "./material.ts";
 import { DEFAULT_LISTENERS, DEFAULT_NETWORKS, parseHosts } from "./options.ts";
-import { type PlannedEntry, planSetUp } from "./plan.ts";
+import { createKeyMaterial, type PlannedEntry, planSetUp } from "./plan.ts";
 
 const KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIO0Gnb+kCpVhi8T8PX2F2Vhmcu0T9vqTZy9GlkSGn1JF";
 
@@ -68,47 +67,28 @@ Deno.test("planSetUp() gives hosts no session certificate, which would be locked
 });
 
 Deno.test("planSetUp() gives every entry its exact mode", () => {
-  const modes = Object.fromEntries(plan().map(({ path, mode }) => [path, mode.toString(8)]));
-  assert.deepEqual(modes, {
-    pki: "700",
-    log: "700",
-    "log/signer": "700",
-    "log/control-plane": "700",
-    "state": "700",
-    "log/broker": "700",
-    "log/mcp": "700",
-    "pki/ssh_ca": "600",
-    "pki/ssh_ca.pub": "644",
-    "pki/mtls_ca.crt": "644",
-    "pki/denied_callers": "644",
-    "pki/mtls_ca.key": "600",
-    "pki/signer.crt": "644",
-    "pki/signer.key": "600",
-    "pki/control-plane.crt": "644",
-    "pki/control-plane.key": "600",
-    "pki/control-plane-client.crt": "644",
-    "pki/control-plane-client.key": "600",
-    "pki/broker-server.crt": "644",
-    "pki/broker-server.key": "600",
-    "pki/broker.crt": "644",
-    "pki/broker.key": "600",
-    "pki/operator.crt": "644",
-    "pki/operator.key": "600",
-    "pki/approver.crt": "644",
-    "pki/approver.key": "600",
-    "pki/approver.p12": "600",
-    "pki/agent.crt": "644",
-    "pki/agent.key": "600",
-    "pki/signer_audit.seed": "600",
-    "pki/control_plane_audit.seed": "600",
-    "pki/broker_audit.seed": "600",
-    "pki/mcp_audit.seed": "600",
-    "pki/envelope.seed": "600",
-    "broker-ctl.json": "640",
-    "config.json": "640",
-    "mcp.json": "640",
-    "control-plane.json": "640",
-    "signer.json": "640",
+  const modes = Object.groupBy(plan(), ({ mode }) => mode.toString(8));
+  const paths = Object.entries(modes).map(([mode, entries]) => [mode, entries?.map(({ path }) => path)]);
+  assert.deepEqual(Object.fromEntries(paths), {
+    700: ["pki", "log", "log/signer", "log/control-plane", "log/broker", "log/mcp", "state"],
+    600: [
+      ...["pki/ssh_ca", "pki/mtls_ca.key", "pki/signer.key", "pki/control-plane.key"],
+      ...["pki/control-plane-client.key", "pki/broker-server.key", "pki/broker.key", "pki/operator.key"],
+      ...["pki/approver.key", "pki/agent.key", "pki/approver.p12", "pki/signer_audit.seed"],
+      ...["pki/control_plane_audit.seed", "pki/broker_audit.seed", "pki/mcp_audit.seed", "pki/envelope.seed"],
+    ],
+    640: ["broker-ctl.json", "config.json", "mcp.json", "control-plane.json", "signer.json"],
+    644: [
+      ...[
+        "pki/ssh_ca.pub",
+        "pki/mtls_ca.crt",
+        "pki/denied_callers",
+        "pki/signer.crt",
+        "pki/control-plane.crt",
+      ],
+      ...["pki/control-plane-client.crt", "pki/broker-server.crt", "pki/broker.crt", "pki/operator.crt"],
+      ...["pki/approver.crt", "pki/agent.crt"],
+    ],
   });
   assert.equal(plan().at(-1)?.path, "signer.json");
 });
@@ -242,14 +222,8 @@ Deno.test("createKeyMaterial() makes keys that belong together, and new ones eac
   for (const { certPem } of Object.values(material.leaves)) {
     assert.ok(new X509Certificate(certPem).verify(ca.publicKey));
   }
-  assert.equal(material.signerAuditSeed.length, 32);
-  const seeds = [
-    material.signerAuditSeed,
-    material.controlPlaneAuditSeed,
-    material.brokerAuditSeed,
-    material.mcpAuditSeed,
-    material.envelopeSeed,
-  ];
+  const seeds = Object.values(material.seeds);
+  assert.ok(seeds.every(({ length }) => length === 32));
   assert.equal(new Set(seeds.map((seed) => seed.toHex())).size, 5);
   const other = await createKeyMaterial(systemRandom);
   assert.notEqual(other.sshCa, material.sshCa);

@@ -1,60 +1,75 @@
 import { resolve } from "node:path";
-import { brokerConfig, UNSUPPORTED_BROKER_KEYS } from "@gateway/broker/config";
-import { controlPlaneConfig } from "@gateway/control-plane/config";
-import { loadConfig } from "@gateway/shared/config";
-import { signerConfig, UNSUPPORTED_SIGNER_KEYS } from "@gateway/signer/config";
 import { type BrokerFrontend, brokerPermissions, brokerRunOptions } from "@gateway/broker/permissions";
 import { controlPlanePermissions } from "@gateway/control-plane/permissions";
-import { formatFlags, type PermissionSet } from "@gateway/shared/permissions";
+import { loadConfig } from "@gateway/shared/config";
+import { formatFlags } from "@gateway/shared/permissions";
 import { SIGNER_RUN_OPTIONS, signerPermissions } from "@gateway/signer/permissions";
+import { CONFIG_KINDS } from "../kit/config_kinds.ts";
+import { invalid } from "../kit/output.ts";
 
-/** The services whose permissions can be derived. */
 export const SERVICES = ["signer", "control-plane", "broker"] as const;
 
-/** One of {@linkcode SERVICES}. */
 export type Service = (typeof SERVICES)[number];
 
 export interface ServiceProcess {
   readonly service: Service;
-  /** The config file; relative to `workingFolder` when not absolute. */
   readonly configPath: string;
   readonly workingFolder: string;
-  /** How agents reach the broker; unused for the others. */
   readonly frontend: BrokerFrontend;
 }
 
-/**
- * Loads a service's config and derives what its process may do.
- *
- * @throws {AppError} `invalid_config` when the config is broken
- */
-export async function derivePermissions(
-  process: ServiceProcess,
-): Promise<{ readonly set: PermissionSet; readonly flags: readonly string[] }> {
-  const path = resolve(process.workingFolder, process.configPath);
-  const location = { ...process, configPath: path };
-  switch (process.service) {
-    case "signer": {
-      const kind = { what: "signer config", schema: signerConfig, unsupported: UNSUPPORTED_SIGNER_KEYS };
-      const set = signerPermissions(await loadConfig({ path, ...kind }), location);
-      return { set, flags: formatFlags(set, SIGNER_RUN_OPTIONS) };
-    }
-    case "control-plane": {
-      const kind = { what: "control plane config", schema: controlPlaneConfig };
-      const set = controlPlanePermissions(await loadConfig({ path, ...kind }), location);
-      return { set, flags: formatFlags(set) };
-    }
-    case "broker": {
-      const kind = { what: "broker config", schema: brokerConfig, unsupported: UNSUPPORTED_BROKER_KEYS };
-      const set = brokerPermissions(await loadConfig({ path, ...kind }), location);
-      return { set, flags: formatFlags(set, brokerRunOptions(process.frontend)) };
-    }
-    default:
-      return process.service satisfies never;
+/** Loads a service's config and derives what its process may do. */
+export async function derivePermissions({ service, configPath, workingFolder, frontend }: ServiceProcess) {
+  const path = resolve(workingFolder, configPath);
+  const location = { configPath: path, workingFolder, frontend };
+  if (service === "control-plane") {
+    const set = controlPlanePermissions(await loadConfig({ path, ...CONFIG_KINDS.controlPlane }), location);
+    return { set, flags: formatFlags(set) };
   }
+  if (service === "broker") {
+    const set = brokerPermissions(await loadConfig({ path, ...CONFIG_KINDS.broker }), location);
+    return { set, flags: formatFlags(set, brokerRunOptions(frontend)) };
+  }
+  const set = signerPermissions(await loadConfig({ path, ...CONFIG_KINDS.signer }), location);
+  return { set, flags: formatFlags(set, SIGNER_RUN_OPTIONS) };
 }
 
-/** The member of the workspace that a service is. */
-export function memberOf(service: Service): string {
-  return service.replaceAll("-", "_");
+export interface StartRequest {
+  readonly service: Service;
+  readonly frontend?: BrokerFrontend;
+  readonly config: string;
+  readonly rest: readonly string[];
+}
+
+export const TARGETS = {
+  signer: { service: "signer", config: "signer.json" },
+  "control-plane": { service: "control-plane", config: "control-plane.json" },
+  broker: { service: "broker", frontend: "serve-http", config: "config.json" },
+  mcp: { service: "broker", frontend: "serve-mcp", config: "config.json" },
+  "mcp-http": { service: "broker", frontend: "serve-mcp-http", config: "config.json" },
+} as const;
+
+const CONFIG = /^--?config(?:=(?<value>.*))?$/s;
+
+/** Reads `<signer|control-plane|broker|mcp|mcp-http> [--config file] [arguments of the service]`. */
+export function parseStart(args: readonly string[]): StartRequest {
+  const [target = "", ...others] = args;
+  if (!Object.hasOwn(TARGETS, target)) {
+    throw invalid(
+      `Cannot start ${JSON.stringify(target)}: expected signer, control-plane, broker, mcp or mcp-http`,
+    );
+  }
+  const { config, ...request } = TARGETS[target as keyof typeof TARGETS];
+  const configs: string[] = [];
+  const rest: string[] = [];
+  for (let index = 0; index < others.length; index++) {
+    const arg = others[index] ?? "";
+    const match = CONFIG.exec(arg);
+    if (match === null) rest.push(arg);
+    else configs.push(match.groups?.["value"] ?? others[++index] ?? "");
+  }
+  if (configs.includes("") || configs.length > 1) {
+    throw invalid("Cannot start a service: --config wants one file");
+  }
+  return { ...request, config: configs[0] ?? config, rest };
 }

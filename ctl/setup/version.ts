@@ -1,24 +1,19 @@
 import { describeVersion, VERSION } from "@gateway/shared/service";
-import type { AddCommand } from "../kit/context.ts";
+import { command } from "../kit/command.ts";
 
-const EXAMPLES = `
+export const VERSION_COMMAND = command({
+  name: "version",
+  summary: "Print the version.",
+  takes: { "--verbose": "with runtime, platform and source revision" },
+  help: `
 Examples:
   broker-ctl version
   broker-ctl version --verbose
-`;
-
-export const addVersion: AddCommand = (program, context) => {
-  program.command("version")
-    .description("Print the version.")
-    .option("--verbose", "with runtime, platform and source revision")
-    .addHelpText("after", EXAMPLES)
-    .action((options: { readonly verbose?: boolean }, command) =>
-      context.run(command, [], () => {
-        const text = describeVersion({ verbose: options.verbose === true });
-        return Promise.resolve({
-          json: { version: VERSION, deno: Deno.version.deno },
-          lines: text.split("\n"),
-        });
-      })
-    );
-};
+`,
+  uses: () => [],
+  run: ({ verbose = false }) =>
+    Promise.resolve({
+      json: { version: VERSION, deno: Deno.version.deno },
+      lines: describeVersion({ verbose }).split("\n"),
+    }),
+});

@@ -1,146 +1,112 @@
-import { dirname, join } from "node:path";
+import { dirname, join, parse, resolve, sep } from "node:path";
 import type { Clock, Random } from "@gateway/shared/clock";
-import { ifThere, tryLockFile } from "@gateway/shared/files";
 import { AppError, errorText } from "@gateway/shared/errors";
-import { checkFolder } from "./check_folder.ts";
+import { formatMode, ifThere, tryLockFile } from "@gateway/shared/files";
+import { quoteText, writeAll } from "@gateway/shared/text";
+import { conflict, invalid } from "../kit/output.ts";
 import { SET_UP_ENTRIES } from "./layout.ts";
 import type { PlannedEntry } from "./plan.ts";
 
-/** How {@linkcode writeSetUp} treats what is there. */
 interface WriteOptions {
-  /** The set-up's folder, absolute; made when it is not there. */
   readonly folder: string;
-  /** Move an existing set-up aside instead of refusing. */
+  /** Move an existing installation to a backup directory. */
   readonly force: boolean;
   readonly clock: Clock;
   readonly random: Random;
 }
 
-/** What {@linkcode writeSetUp} did. */
-interface WriteResult {
-  /** The folder that holds the former set-up, when there was one. */
-  readonly backup: string | undefined;
-}
-
 const FOLDER_MODE = 0o700;
 
-/** The first thing in a folder that belongs to a set-up, also a dangling link. */
-async function findSetUp(folder: string): Promise<string | undefined> {
-  for (const name of SET_UP_ENTRIES) {
-    if (await exists(join(folder, name))) return name;
-  }
-  return undefined;
+/** The entries of an installation in a directory, also dangling links. */
+async function findEntries(folder: string): Promise<readonly string[]> {
+  const found: string[] = [];
+  for (const name of SET_UP_ENTRIES) if (await exists(join(folder, name))) found.push(name);
+  return found;
 }
 
-/**
- * Refuses a folder that has a set-up, or that is not safe to have one.
- *
- * @throws {AppError} `conflict`, naming what is there, or `invalid_request` as {@linkcode checkFolder} does
- */
+/** Rejects a directory that has an installation, or is not safe for one. */
 export async function checkFree({ folder, force }: Pick<WriteOptions, "folder" | "force">): Promise<void> {
   await checkFolder(folder);
-  const name = force ? undefined : await findSetUp(folder);
-  if (name !== undefined) {
-    throw new AppError("conflict", `Cannot set up ${JSON.stringify(folder)}: ${JSON.stringify(name)} exists`);
-  }
+  const [name] = force ? [] : await findEntries(folder);
+  if (name === undefined) return;
+  throw conflict(`Cannot set up ${JSON.stringify(folder)}: ${JSON.stringify(name)} exists`);
 }
 
 /**
- * Writes a set-up: first aside, in a folder that only the owner can enter; then what was there before is moved
- * to a backup, and the new entries take its place, the last planned one last. A failure before that leaves
- * everything as it was.
+ * Writes an installation to a private directory, moves the former one to a backup, and then moves the new entries in, the
+ * last planned one last. A failure before that changes nothing.
  *
- * @throws {AppError} `conflict` when there is a set-up and `force` is not given, or another init is at it;
- * `invalid_request` for a folder that somebody else has a hand in
+ * @returns the directory of the former installation, if there was one
  */
-export async function writeSetUp(plan: readonly PlannedEntry[], options: WriteOptions): Promise<WriteResult> {
+export async function writeSetUp(
+  plan: readonly PlannedEntry[],
+  options: WriteOptions,
+): Promise<{ readonly backup: string | undefined }> {
   const { folder, random } = options;
-  await explaining(folder, () => createFolder(folder));
-  using _lock = await lockOrRefuse(folder);
-  // Once more: what was not there before may have been made by somebody else meanwhile.
+  const explain = (cause: unknown) => {
+    const message = `Cannot set up ${JSON.stringify(folder)}: ${errorText(cause)}; nothing of it is there`;
+    throw new AppError("internal", message, { cause });
+  };
+  await createFolder(folder).catch(explain);
+  // Two inits at the same time would mix keys of one with configs of the other.
+  using lock = await tryLockFile(folder);
+  if (lock === undefined) {
+    const message = `Cannot set up ${JSON.stringify(folder)}: another init is at it; try again`;
+    throw new AppError("conflict", message, { retryAfterSeconds: 1 });
+  }
+  // Again, because another user may have created entries meanwhile.
   await checkFree(options);
   const staging = join(folder, `.init.${random.bytes(8).toHex()}`);
   try {
-    await explaining(folder, async () => {
-      await createPrivateFolder(staging);
-      for (const entry of plan) await writeEntry(staging, entry);
-    });
+    await writeEntries(plan, staging).catch(explain);
     const backup = options.force ? await moveAside(options) : undefined;
-    await moveIn(plan, staging, { folder, backup });
+    try {
+      for (const { path } of plan.filter((entry) => !entry.path.includes("/"))) {
+        await Deno.rename(join(staging, path), join(folder, path));
+      }
+    } catch (cause) {
+      const former = backup === undefined ? "" : `; the former set-up is in ${JSON.stringify(backup)}`;
+      const message = `Cannot finish set-up in ${JSON.stringify(folder)}: ${errorText(cause)}${former}`;
+      throw new AppError("internal", message, { cause });
+    }
     return { backup };
   } finally {
     await ifThere(Deno.remove(staging, { recursive: true }));
   }
 }
 
-/** Two that move their entries in at once would leave keys of the one and configs of the other. */
-async function lockOrRefuse(folder: string): Promise<Disposable> {
-  const lock = await tryLockFile(folder);
-  if (lock !== undefined) return lock;
-  const message = `Cannot set up ${JSON.stringify(folder)}: another init is at it; try again`;
-  throw new AppError("conflict", message, { retryAfterSeconds: 1 });
-}
-
-async function explaining(folder: string, act: () => Promise<void>): Promise<void> {
-  try {
-    await act();
-  } catch (cause) {
-    const message = `Cannot set up ${JSON.stringify(folder)}: ${errorText(cause)}; nothing of it is there`;
-    throw new AppError("internal", message, { cause });
-  }
-}
-
-async function moveIn(
-  plan: readonly PlannedEntry[],
-  staging: string,
-  { folder, backup }: { readonly folder: string; readonly backup: string | undefined },
-): Promise<void> {
-  try {
-    for (const { path } of plan.filter((entry) => !entry.path.includes("/"))) {
-      await Deno.rename(join(staging, path), join(folder, path));
-    }
-  } catch (cause) {
-    const former = backup === undefined ? "" : `; the former set-up is in ${JSON.stringify(backup)}`;
-    throw new AppError(
-      "internal",
-      `Cannot finish set-up in ${JSON.stringify(folder)}: ${errorText(cause)}${former}`,
-      { cause },
-    );
-  }
-}
-
 async function createFolder(folder: string): Promise<void> {
   if (await exists(folder)) return;
-  // Whatever the umask: nobody else may write to what leads to keys.
+  // Whatever the umask, other users must not write to the directories above keys.
   await Deno.mkdir(dirname(folder), { recursive: true, mode: 0o755 });
   await createPrivateFolder(folder);
 }
 
-/** The mode given at creation passes through the umask: neither wider nor narrower than meant may remain. */
+/** The umask changes the mode at creation. */
 async function createPrivateFolder(path: string): Promise<void> {
   await Deno.mkdir(path, { mode: FOLDER_MODE });
   await Deno.chmod(path, FOLDER_MODE);
 }
 
-async function writeEntry(parent: string, entry: PlannedEntry): Promise<void> {
-  const path = join(parent, entry.path);
-  if (entry.content === undefined) {
-    await createPrivateFolder(path);
-  } else {
-    using file = await Deno.open(path, { write: true, createNew: true, mode: 0o600 });
-    const bytes = typeof entry.content === "string" ? new TextEncoder().encode(entry.content) : entry.content;
-    for (let written = 0; written < bytes.length;) written += await file.write(bytes.subarray(written));
-    await file.syncData();
+async function writeEntries(plan: readonly PlannedEntry[], staging: string): Promise<void> {
+  await createPrivateFolder(staging);
+  for (const { path, mode, content } of plan) {
+    const at = join(staging, path);
+    if (content === undefined) await createPrivateFolder(at);
+    else {
+      using file = await Deno.open(at, { write: true, createNew: true, mode: 0o600 });
+      await writeAll(file, typeof content === "string" ? new TextEncoder().encode(content) : content);
+      await file.syncData();
+    }
+    await Deno.chmod(at, mode);
   }
-  await Deno.chmod(path, entry.mode);
 }
 
 async function moveAside({ folder, clock }: WriteOptions): Promise<string | undefined> {
-  if (await findSetUp(folder) === undefined) return undefined;
+  const entries = await findEntries(folder);
+  if (entries.length === 0) return undefined;
   const backup = await createBackupFolder(folder, clock.now());
-  for (const name of SET_UP_ENTRIES) {
-    if (await exists(join(folder, name))) await Deno.rename(join(folder, name), join(backup, name));
-  }
+  for (const name of entries) await Deno.rename(join(folder, name), join(backup, name));
   return backup;
 }
 
@@ -157,7 +123,91 @@ async function createBackupFolder(folder: string, now: number): Promise<string> 
   }
 }
 
-/** Also a link that leads nowhere is there. */
+/** A dangling link counts too. */
 async function exists(path: string): Promise<boolean> {
   return await ifThere(Deno.lstat(path)) !== undefined;
+}
+
+const MAX_LINKS = 40;
+
+/**
+ * Rejects a directory for keys if another user could replace it or a directory on the way to it. Absent directories are
+ * not checked.
+ *
+ * @param folder absolute
+ */
+export async function checkFolder(folder: string): Promise<void> {
+  const self = Deno.uid();
+  // A system without owners has no modes either.
+  if (self === null) return;
+  const top = await lookAt(parse(folder).root);
+  const trusted = { self, root: top?.uid ?? 0 };
+  const refuse = (why: string | undefined) => {
+    if (why === undefined) return;
+    throw invalid(`Cannot set up ${JSON.stringify(folder)}: ${why}`);
+  };
+  const own = await lookAt(folder);
+  if (own !== undefined) refuse(whyUnsafeFolder(own, trusted));
+  const ways = [dirname(folder)];
+  // The loop adds the targets of links.
+  for (const way of ways) {
+    for (const path of partsOf(way)) {
+      const part = await lookAt(path);
+      if (part === undefined) break;
+      refuse(whyUnsafe(part, trusted));
+      if (part.isLink) ways.push(resolve(await Deno.realPath(dirname(path)), await Deno.readLink(path)));
+    }
+    if (ways.length > MAX_LINKS) refuse("the way to it has too many links");
+  }
+}
+
+/** Every directory on the way to a path, from the root on, and the path itself. */
+function partsOf(path: string): readonly string[] {
+  const { root } = parse(path);
+  let part = root;
+  return [root, ...path.slice(root.length).split(sep).filter(Boolean).map((name) => part = join(part, name))];
+}
+
+async function lookAt(path: string) {
+  const info = await ifThere(Deno.lstat(path));
+  if (info === undefined) return undefined;
+  return { path, isLink: info.isSymlink, uid: info.uid ?? 0, mode: info.mode ?? 0 };
+}
+
+type PathPart = NonNullable<Awaited<ReturnType<typeof lookAt>>>;
+
+interface Trusted {
+  readonly self: number;
+  /** The owner of the root of the file system: in a container that may be `nobody`. */
+  readonly root: number;
+}
+
+const STICKY = 0o1000;
+const WRITABLE_BY_OTHERS = 0o022;
+
+/**
+ * Why keys must not be below a part of a path; `undefined` if they may.
+ *
+ * @param part a directory, or a link to one, whose own path is checked as well
+ */
+export function whyUnsafe(part: PathPart, trusted: Trusted): string | undefined {
+  const { path, isLink, uid, mode } = part;
+  if (uid !== trusted.self && uid !== trusted.root && uid !== 0) {
+    return `${quoteText(path)} belongs to another user (uid ${uid})`;
+  }
+  // In a sticky directory, only the owner can replace an entry, and the owner of the next part is checked.
+  if (isLink || (mode & STICKY) !== 0) return undefined;
+  return whyWritable(part);
+}
+
+/** Why keys must not be in a directory itself; a link and a sticky directory are rejected too. */
+export function whyUnsafeFolder(folder: PathPart, trusted: Trusted): string | undefined {
+  if (folder.isLink) return `${quoteText(folder.path)} is a link: name the folder that it leads to`;
+  return whyUnsafe(folder, trusted) ?? whyWritable(folder);
+}
+
+function whyWritable({ path, mode }: PathPart): string | undefined {
+  if ((mode & WRITABLE_BY_OTHERS) === 0) return undefined;
+  const advice = "take that from them (chmod go-w), or choose another";
+  return `other users may write to ${quoteText(path)} (mode ${formatMode(mode)}); ${advice}`;
 }

@@ -5,17 +5,6 @@ import { parseJson } from "../engine/graph/json_objects.ts";
 import { type FactsOrReason, readFacts } from "./facts.ts";
 import type { JudgedCase } from "./metrics.ts";
 
-interface BenchmarkCase {
-  readonly id: string;
-  readonly truths: readonly string[];
-  readonly run: { readonly kind: "inline"; readonly record: unknown } | {
-    readonly kind: "file";
-    readonly path: string;
-  };
-}
-
-type ReadText = (path: string) => Promise<string>;
-
 const cause = z.string("must be a text").refine((text) => text.trim() !== "", "must not be empty");
 
 const caseSchema = z.looseObject({
@@ -28,21 +17,16 @@ const caseSchema = z.looseObject({
   run_file: z.string("must be a path").min(1, "must be a path").optional(),
 });
 
+type BenchmarkCase = z.infer<typeof caseSchema>;
+
 export function parseCases(text: string, source: string): readonly BenchmarkCase[] {
-  const values = parseArray(text, source);
   const cases: BenchmarkCase[] = [];
-  const problems: string[] = [];
-  const ids = new Set<string>();
-  for (const [index, value] of values.entries()) {
-    const result = readCase(value);
-    if (result.kind === "case" && !ids.has(result.case.id)) {
-      ids.add(result.case.id);
-      cases.push(result.case);
-    } else {
-      const reason = result.kind === "case" ? `id "${result.case.id}" is given twice` : result.reason;
-      problems.push(`case ${index + 1}: ${reason}`);
-    }
-  }
+  const problems = parseArray(text, source).flatMap((value, index) => {
+    const { data, error } = caseSchema.safeParse(value);
+    const problem = data === undefined ? describe(error) : problemOf(data, cases);
+    if (data !== undefined) cases.push(data);
+    return problem === undefined ? [] : [`case ${index + 1}: ${problem}`];
+  });
   if (problems.length > 0) throw invalid(source, problems.slice(0, MAX_PROBLEMS).join("; "));
   return cases;
 }
@@ -62,48 +46,37 @@ function parseArray(text: string, source: string): readonly unknown[] {
   return value;
 }
 
-type CaseOrReason =
-  | { readonly kind: "case"; readonly case: BenchmarkCase }
-  | { readonly kind: "problem"; readonly reason: string };
+function describe(error: z.ZodError | undefined): string {
+  const [issue] = error?.issues ?? [];
+  const key = issue?.path.join(".") ?? "";
+  return key === "" ? "expected an object" : `${key} ${issue?.message}`;
+}
 
-function readCase(value: unknown): CaseOrReason {
-  const result = caseSchema.safeParse(value);
-  if (!result.success) {
-    const [issue] = result.error.issues;
-    const key = issue?.path.join(".") ?? "";
-    return { kind: "problem", reason: key === "" ? "expected an object" : `${key} ${issue?.message}` };
-  }
-  const { id, ground_truth: truths, run, run_file: path } = result.data;
+function problemOf(
+  { id, run, run_file }: BenchmarkCase,
+  before: readonly BenchmarkCase[],
+): string | undefined {
   const hasRun = run !== undefined && run !== null;
-  if (hasRun === (path !== undefined)) {
-    return { kind: "problem", reason: `needs either "run" or "run_file"${hasRun ? ", not both" : ""}` };
+  if (hasRun === (run_file !== undefined)) {
+    return `needs either "run" or "run_file"${hasRun ? ", not both" : ""}`;
   }
-  const found: BenchmarkCase["run"] = path === undefined
-    ? { kind: "inline", record: run }
-    : { kind: "file", path };
-  return { kind: "case", case: { id, truths, run: found } };
+  return before.some((each) => each.id === id) ? `id "${id}" is given twice` : undefined;
 }
 
 /** Adds its record to a case. A file that cannot be read counts against the case and does not end the benchmark. */
-export async function loadRun({ id, truths, run }: BenchmarkCase, readText: ReadText): Promise<JudgedCase> {
-  return {
-    id,
-    truths,
-    run: run.kind === "inline" ? readFacts(run.record) : await readFile(run.path, readText),
-  };
+export async function loadRun(
+  { id, ground_truth: truths, run, run_file: path }: BenchmarkCase,
+  readText: (path: string) => Promise<string>,
+): Promise<JudgedCase> {
+  return { id, truths, run: path === undefined ? readFacts(run) : await readFile(path, readText) };
 }
 
-async function readFile(path: string, readText: ReadText): Promise<FactsOrReason> {
-  let text: string;
-  try {
-    text = await readText(path);
-  } catch {
-    return { kind: "unusable", reason: `${JSON.stringify(path)} cannot be read` };
-  }
+async function readFile(path: string, readText: (path: string) => Promise<string>): Promise<FactsOrReason> {
+  const unusable = (why: string) => ({ kind: "unusable", reason: `${JSON.stringify(path)} ${why}` }) as const;
+  const text = await readText(path).catch(() => undefined);
+  if (text === undefined) return unusable("cannot be read");
   const record = parseJson(text);
-  return record === undefined
-    ? { kind: "unusable", reason: `${JSON.stringify(path)} is not JSON` }
-    : readFacts(record);
+  return record === undefined ? unusable("is not JSON") : readFacts(record);
 }
 
 function invalid(source: string, reason: string): AppError {

@@ -10,8 +10,8 @@ Deno.test("parseCases() reads inline records and paths, one truth or several", (
     { id: 7, ground_truth: ["x", "y"], run_file: "runs/7.json" },
   ]);
   assert.deepEqual(parseCases(text, "cases.json"), [
-    { id: "a", truths: ["slow disk"], run: { kind: "inline", record: RUN } },
-    { id: "7", truths: ["x", "y"], run: { kind: "file", path: "runs/7.json" } },
+    { id: "a", ground_truth: ["slow disk"], run: RUN, note: "seen in May" },
+    { id: "7", ground_truth: ["x", "y"], run_file: "runs/7.json" },
   ]);
 });
 
@@ -64,7 +64,7 @@ Deno.test.each([
 });
 
 async function reasonOf(readText: () => Promise<string>) {
-  const { run } = await loadRun({ id: "a", truths: ["x"], run: { kind: "file", path: "r.json" } }, readText);
+  const { run } = await loadRun({ id: "a", ground_truth: ["x"], run_file: "r.json" }, readText);
   return run.kind === "unusable" ? run.reason : run.kind;
 }
 

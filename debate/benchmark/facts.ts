@@ -1,30 +1,17 @@
-import { callKey } from "../engine/agents/run_tool.ts";
+import { callKey } from "../engine/agents/tool_cache.ts";
 import { fieldsOf, isObject } from "../engine/graph/json_objects.ts";
 import { citedTools } from "../engine/graph/evidence.ts";
 import { findNamed } from "../engine/graph/hypothesis_id.ts";
 import { parseDecision } from "../engine/graph/decision.ts";
 import type { Decision, Hypothesis } from "../engine/graph/state.ts";
-import { type ReadRecord, readRecord, type StoredEvent } from "../runs/record.ts";
+import { type ReadRecord, readRecord } from "../runs/record.ts";
 
-/** The measurable facts of a run. */
-export interface RunFacts {
-  readonly candidates: readonly string[];
-  /** The confidence of the last decision; `0` if there is none. */
-  readonly confidence: number;
-  readonly toolCalls: number;
-  /** The number of distinct calls that succeeded and whose tool the evidence cites. */
-  readonly usefulToolCalls: number;
-  readonly rounds: number;
-  readonly tokens: number | null;
-  readonly costUsd: number | null;
-  readonly durationSeconds: number | null;
-}
+export type RunFacts = ReturnType<typeof toFacts>;
 
 export type FactsOrReason =
   | { readonly kind: "facts"; readonly facts: RunFacts }
   | { readonly kind: "unusable"; readonly reason: string };
 
-/** Reads a record of any version, as far as it can be understood. */
 export function readFacts(value: unknown): FactsOrReason {
   const record = isObject(value) ? readRecord("", { hypotheses: null, ...value }) : undefined;
   if (record === undefined) return { kind: "unusable", reason: "it is not the record of a run" };
@@ -36,17 +23,19 @@ export function readFacts(value: unknown): FactsOrReason {
   const decision = readDecision(decisions.at(-1)?.["decision"]) ?? readDecision(value);
   const candidates = rankCauses(decision, record.hypotheses);
   if (candidates.length === 0) return { kind: "unusable", reason: "the run names no cause" };
+  return { kind: "facts", facts: toFacts(record, decision, candidates) };
+}
+
+function toFacts(record: ReadRecord, decision: Decision | undefined, candidates: readonly string[]) {
   return {
-    kind: "facts",
-    facts: {
-      candidates,
-      confidence: decision?.confidence ?? 0,
-      ...measureTools(record, decision),
-      rounds: decisions.length,
-      tokens: numberAt(record.token_totals, "total", "total_tokens"),
-      costUsd: numberAt(record.cost_estimate, "total_usd"),
-      durationSeconds: amount(record.duration_seconds),
-    },
+    candidates,
+    /** That of the last decision; `0` if there is none. */
+    confidence: decision?.confidence ?? 0,
+    ...measureTools(record, decision),
+    rounds: record.events.filter(({ type }) => type === "moderator_decision").length,
+    tokens: amount(fieldsOf(fieldsOf(record.token_totals).total).total_tokens),
+    costUsd: amount(fieldsOf(record.cost_estimate).total_usd),
+    durationSeconds: amount(record.duration_seconds),
   };
 }
 
@@ -78,29 +67,20 @@ function withoutId(said: string, lead: Hypothesis | undefined): string {
   return rest.replace(/^[\s\])"'*_:,.–—-]+/, "").trim();
 }
 
-function measureTools(
-  { events, hypotheses }: ReadRecord,
-  decision: Decision | undefined,
-): Pick<RunFacts, "toolCalls" | "usefulToolCalls"> {
+/** Counts all calls, and the distinct calls that succeeded and whose tool the evidence cites. */
+function measureTools({ events, hypotheses }: ReadRecord, decision: Decision | undefined) {
   const calls = events.filter(({ type }) => type === "tool_call");
-  const evidence = [...hypotheses.flatMap(({ supporting_evidence }) => supporting_evidence)];
+  const evidence = hypotheses.flatMap(({ supporting_evidence }) => supporting_evidence);
   const cited = new Set([...evidence, ...(decision?.evidence ?? [])].flatMap(citedTools));
-  const decided = decision === undefined ? "" : JSON.stringify(decision);
-  const useful = calls.filter((call) => {
-    const tool = call["tool_name"];
-    return didRun(call) && typeof tool === "string" && (cited.has(tool) || namesTool(decided, tool));
+  const decided = decision === undefined ? "" : ` ${JSON.stringify(decision).replace(/[^\w]+/g, " ")} `;
+  const useful = calls.filter(({ tool_name: tool, error, cached, approval }) => {
+    const didRun = error !== true && cached !== true &&
+      !["rejected", "timeout", "cached"].includes(String(approval));
+    if (!didRun || typeof tool !== "string") return false;
+    return cited.has(tool) || (tool.length >= 3 && decided.includes(` ${tool} `));
   });
   const different = new Set(useful.map((call) => callKey(String(call["tool_name"]), fieldsOf(call["args"]))));
   return { toolCalls: calls.length, usefulToolCalls: different.size };
-}
-
-function didRun({ error, cached, approval }: StoredEvent): boolean {
-  return error !== true && cached !== true && approval !== "rejected" && approval !== "timeout" &&
-    approval !== "cached";
-}
-
-function namesTool(text: string, tool: string): boolean {
-  return tool.length >= 3 && ` ${text.replace(/[^\w]+/g, " ")} `.includes(` ${tool} `);
 }
 
 /** A decision is read as leniently as the moderator's reply was. */
@@ -109,11 +89,6 @@ function readDecision(value: unknown): Decision | undefined {
   const { decision = value } = value;
   // A whole record also has a status, but not one of a decision's.
   return isObject(decision) ? parseDecision(JSON.stringify(decision)) : undefined;
-}
-
-function numberAt(value: unknown, ...keys: readonly string[]): number | null {
-  const found = keys.reduce<unknown>((inner, key) => isObject(inner) ? inner[key] : undefined, value);
-  return amount(found);
 }
 
 function amount(value: unknown): number | null {

@@ -1,6 +1,5 @@
 import type { FactsOrReason } from "./facts.ts";
 
-/** A case to be judged. */
 export interface JudgedCase {
   readonly id: string;
   readonly truths: readonly string[];
@@ -75,7 +74,6 @@ function similarityOf(candidate: string, truths: readonly string[]): number {
   return Math.max(0, ...truths.map((truth) => compareCauses(candidate, truth)));
 }
 
-/** The metrics over all cases, of which there must be at least one. */
 export function summarizeCases(cases: readonly CaseResult[]) {
   const share = (holds: (result: CaseResult) => boolean) =>
     ratio(cases.filter(holds).length, cases.length) ?? 0;
@@ -101,7 +99,6 @@ export function summarizeCases(cases: readonly CaseResult[]) {
   };
 }
 
-/** How often forecasts of about the same confidence were right. */
 export function reliabilityOf(
   forecasts: readonly { readonly confidence: number; readonly right: boolean }[],
 ) {

@@ -1,6 +1,5 @@
 import { type CaseResult, DEFINITIONS, type Metrics, summarizeCases, type Tally } from "./metrics.ts";
 
-/** Makes the report. @param now milliseconds since the epoch */
 export function createReport(
   cases: readonly CaseResult[],
   { threshold, now }: { readonly threshold: number; readonly now: number },

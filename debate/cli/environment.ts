@@ -10,7 +10,6 @@ import { createToolAuditLog } from "../tools/audit_log.ts";
 import { createToolPorts, createTools, readCa, TOOL_ENV_NAMES } from "../tools/catalogue.ts";
 import { safeText, type Terminal } from "./terminal.ts";
 
-/** The world of every command. */
 export interface Environment {
   readonly terminal: Terminal;
   readonly workingFolder: string;
@@ -34,7 +33,6 @@ export async function readSettings(
   return loadSettings({ env: { ...variables, ...Object.fromEntries(given) }, dotEnv, workingFolder });
 }
 
-/** Writes the file of an option such as `--output`. */
 export async function writeOutput(path: string, text: string, { workingFolder }: Environment): Promise<void> {
   try {
     await writeFileAtomic(resolve(workingFolder, path), new TextEncoder().encode(text), { mode: 0o600 });
@@ -89,7 +87,6 @@ export function toolEnv(variables: Environment["variables"]): Readonly<Record<st
   );
 }
 
-/** The log of tool calls; its directory is created if it is missing. */
 export async function openAudit({ DATA_DIR }: Settings, redact: (text: string) => string) {
   try {
     await Deno.mkdir(DATA_DIR, { recursive: true, mode: 0o700 });

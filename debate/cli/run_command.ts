@@ -12,7 +12,7 @@ import type { DebateOutcome, DebateSetup } from "../engine/ports.ts";
 import { estimateCost, loadPrices } from "../models/prices.ts";
 import { loadTemplates, type PromptTemplate, selectTemplate } from "../prompts/templates.ts";
 import { recordOf } from "../runs/fold.ts";
-import { beginRecord, formatRecord, type RunRecord, type StoredEvent } from "../runs/record.ts";
+import { formatRecord, type RunRecord, type StoredEvent } from "../runs/record.ts";
 import { endingEvents, modelIds, type RunRequest, toHeader, toSetup } from "../runs/setup.ts";
 import { type Settings, writersFrom } from "../settings/config.ts";
 import * as world from "./environment.ts";
@@ -23,7 +23,6 @@ import { wordsFor } from "./words.ts";
 
 type Environment = world.Environment;
 
-/** The options of `run`. */
 export interface RunFlags extends InputFlags {
   readonly template?: string;
   readonly language?: string;
@@ -140,7 +139,7 @@ export async function holdOnTerminal(run: WatchedRun, environment: Environment):
     terminal.err(`\n${[rounds, seconds, words.tokens(input_tokens, output_tokens), price].join(", ")}\n`);
   }
   for (const event of endingEvents(outcome, cost)) emit(event);
-  const record = recordOf(beginRecord(toHeader(request, runId, startedAt), context), events);
+  const record = recordOf(toHeader(request, runId, startedAt), context, events);
   await storeRecord(settings.DATA_DIR, record, note);
   if (flags.json === true) {
     terminal.out(`${JSON.stringify(record, null, 2)}\n`);

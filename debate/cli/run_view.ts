@@ -1,5 +1,5 @@
 import type { RunEvent, ToolArgs } from "../engine/events.ts";
-import { type Decision, type DecisionGrounding, type Hypothesis, ROLES } from "../engine/graph/state.ts";
+import { type Decision, type Hypothesis, ROLES } from "../engine/graph/state.ts";
 import { type Words, wordsFor } from "./words.ts";
 import { createPaint, exactLine, type Paint, safeLine, safeText, type Terminal, wrap } from "./terminal.ts";
 
@@ -65,30 +65,15 @@ export class RunView {
         return this.#line("dim", this.#words.summarised);
       case "reasoning_effort_ignored":
         return this.#line("dim", this.#words.noEffort(event.model));
-      case "run_started":
-      case "final_result":
-      case "run_resumed":
-      case "tool_approval_request":
-      case "tool_approval_resolved":
-      case "tool_approval_revoked":
-      case "awaiting_user_input":
-      case "user_comment":
-      case "run_cancelled":
-      case "error":
-      case "run_finished":
+      default:
         return this.#endStream();
     }
-    event satisfies never;
   };
 
   /** Shows a note in the middle of an agent's text, which then continues. */
   readonly note = (text: string): void => {
     this.#streamed?.interrupt();
-    const lines = wrap(
-      `${this.#words.note}: ${safeText(text).replace(/\s+/g, " ")}`,
-      this.#terminal.width - INDENT.length,
-    );
-    this.#write(lines.map((line) => `${INDENT}${this.#paint("yellow", line)}\n`).join(""));
+    this.#paragraph(`${this.#words.note}: ${text}`, (line) => this.#paint("yellow", line));
   };
 
   close(): void {
@@ -162,11 +147,14 @@ export class RunView {
   #decision(decision: Decision): void {
     const { status, confidence, risk_level, leading_hypothesis, next_step, grounding } = decision;
     const isOpen = status === "continue" || grounding?.outcome === "no_confident_cause";
-    this.#line(
-      isOpen ? "yellow" : "green",
-      this.#words.decision(status, confidence.toFixed(2), risk_level),
-    );
-    if (grounding !== undefined) this.#grounding(confidence, grounding);
+    const words = this.#words;
+    this.#line(isOpen ? "yellow" : "green", words.decision(status, confidence.toFixed(2), risk_level));
+    if (grounding !== undefined) {
+      const { outcome, stated_confidence: stated, reason } = grounding;
+      if (outcome === "no_confident_cause") this.#line("yellow", words.noConfidentCause);
+      const limit = stated > confidence ? words.stated(stated.toFixed(2)) : "";
+      this.#paragraph(`${words.evidence}: ${limit}${reason}`);
+    }
     if (leading_hypothesis !== "") this.#paragraph(`${this.#words.leads}: ${leading_hypothesis}`);
     if (next_step !== "") this.#paragraph(`${this.#words.next}: ${next_step}`);
     if (status !== "continue") return;
@@ -174,15 +162,9 @@ export class RunView {
     this.#hasRoundTitle = false;
   }
 
-  #grounding(confidence: number, { outcome, stated_confidence: stated, reason }: DecisionGrounding): void {
-    if (outcome === "no_confident_cause") this.#line("yellow", this.#words.noConfidentCause);
-    const limit = stated > confidence ? this.#words.stated(stated.toFixed(2)) : "";
-    this.#paragraph(`${this.#words.evidence}: ${limit}${reason}`);
-  }
-
-  #paragraph(text: string): void {
+  #paragraph(text: string, paint = (line: string) => line): void {
     const lines = wrap(safeText(text).replace(/\s+/g, " "), this.#terminal.width - INDENT.length);
-    this.#write(lines.map((line) => `${INDENT}${line}\n`).join(""));
+    this.#write(lines.map((line) => `${INDENT}${paint(line)}\n`).join(""));
   }
 
   #line(style: Parameters<Paint>[0], text: string): void {

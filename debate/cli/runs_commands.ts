@@ -4,7 +4,7 @@ import { addEvidence } from "../context/collect.ts";
 import { renderHtml } from "../report/html.ts";
 import { renderReport } from "../report/report.ts";
 import { openToRead } from "../runs/disk_folder.ts";
-import { priorRun } from "../runs/foreign.ts";
+import { priorRun } from "../runs/imported.ts";
 import { byTime, type RunListItem } from "../runs/record.ts";
 import { readListItem, readStoredRun, type StoredRun } from "../runs/store.ts";
 import { type Environment, openRedactor, readSettings, writeOutput } from "./environment.ts";
@@ -18,7 +18,6 @@ interface JsonFlag {
   readonly json?: boolean;
 }
 
-/** Where a result goes; absent: standard output. */
 interface OutputFlags {
   readonly output?: string;
 }
@@ -26,7 +25,6 @@ interface OutputFlags {
 export function addRuns(program: Command, environment: Environment, end: (code: ExitCode) => void): void {
   const { terminal } = environment;
   const find = async (id: string) => await readRun((await readSettings(environment)).DATA_DIR, id);
-  /** Prints a result, or writes it to the file of `--output`. */
   const put = async (text: string, output?: string) => {
     if (output === undefined) return terminal.out(text);
     await writeOutput(output, text, environment);
@@ -113,7 +111,6 @@ interface ResumeFlags extends JsonFlag {
   readonly file?: readonly string[];
 }
 
-/** A new run from the history of another one and new evidence. */
 async function resumeRun(
   find: () => Promise<StoredRun>,
   { evidence = "", file = [], json = false }: ResumeFlags,
@@ -167,7 +164,6 @@ async function listIds(folder: string): Promise<readonly string[]> {
   }
 }
 
-/** All runs that can be read, newest first; of each file only the beginning is read. */
 export async function readRuns(folder: string): Promise<readonly RunListItem[]> {
   const items: RunListItem[] = [];
   for (const id of await listIds(folder)) {

@@ -62,52 +62,29 @@ export function formatRunPair(
 }
 
 export function toComparable(record: ReadRecord): Readonly<Record<string, unknown>> {
-  const {
-    run_id,
-    imported,
-    status,
-    conclusion,
-    models,
-    hypotheses,
-    token_totals,
-    cost_estimate,
-    duration_seconds,
-  } = record;
+  const { run_id, imported, status, conclusion, models, hypotheses, duration_seconds } = record;
+  const { tokens = null, cost = null, rounds } = amountsOf(record);
   return {
-    run_id,
-    imported,
-    status,
-    conclusion,
-    models,
-    rounds: roundsOf(record),
-    duration_seconds,
-    total_tokens: numberOf(fieldsOf(fieldsOf(token_totals).total).total_tokens) ?? null,
-    cost_usd: numberOf(fieldsOf(cost_estimate).total_usd) ?? null,
+    ...{ run_id, imported, status, conclusion, models, rounds, duration_seconds },
+    total_tokens: tokens,
+    cost_usd: cost,
     hypotheses: hypotheses.map(({ id, text, state, probability, evidence }) => ({
-      id,
-      text,
-      state,
-      probability,
+      ...{ id, text, state, probability },
       evidence: evidence.length,
-      evidence_that_counts: evidence.filter((each) => each.status === "grounded").length,
+      evidence_that_counts: countingIn(evidence),
     })),
   };
 }
 
 function factsOf(record: ReadRecord): readonly (readonly [string, string])[] {
-  const { conclusion, models, token_totals, cost_estimate, duration_seconds } = record;
+  const { conclusion, models, duration_seconds } = record;
   const decision = fieldsOf(record.events.findLast(({ type }) => type === "moderator_decision")?.decision);
-  const tokens = numberOf(fieldsOf(fieldsOf(token_totals).total).total_tokens);
-  const cost = numberOf(fieldsOf(cost_estimate).total_usd);
-  const rounds = roundsOf(record);
+  const { tokens, cost, rounds } = amountsOf(record);
   return [
     ["Run", record.run_id],
     ["Topic", record.title ?? record.topic ?? ""],
     ["Started", record.timestamp ?? ""],
-    [
-      "Status",
-      `${record.status ?? "unknown"}${record.imported ? ", imported: nothing in it was checked here" : ""}`,
-    ],
+    ["Status", `${record.status ?? "unknown"}${record.imported ? IMPORTED : ""}`],
     ["Resumes", record.parent_run_id ?? ""],
     ["Outcome", OUTCOMES[conclusion?.outcome ?? "unknown"]],
     [conclusion?.outcome === "cause" ? "Cause" : "Candidate", conclusion?.cause ?? ""],
@@ -127,17 +104,24 @@ const OUTCOMES = { cause: "cause found", no_confident_cause: "no confident cause
 
 function hypothesesOf({ hypotheses }: ReadRecord): readonly (readonly [string, string])[] {
   return hypotheses.map(({ text, state, probability, evidence }, index) => {
-    const counting = evidence.filter(({ status }) => status === "grounded").length;
     const share = probability === null ? "" : ` ${percent(probability)}`;
-    return [
-      `Hypothesis ${index + 1}`,
-      `[${state}${share}, ${counting} of ${evidence.length} lines count] ${text}`,
-    ];
+    const counting = `${countingIn(evidence)} of ${evidence.length} lines count`;
+    return [`Hypothesis ${index + 1}`, `[${state}${share}, ${counting}] ${text}`];
   });
 }
 
-function roundsOf({ events }: ReadRecord): number {
-  return events.filter(({ type }) => type === "moderator_decision").length;
+const IMPORTED = ", imported: nothing in it was checked here";
+
+function amountsOf({ events, token_totals, cost_estimate }: ReadRecord) {
+  return {
+    tokens: numberOf(fieldsOf(fieldsOf(token_totals).total).total_tokens),
+    cost: numberOf(fieldsOf(cost_estimate).total_usd),
+    rounds: events.filter(({ type }) => type === "moderator_decision").length,
+  };
+}
+
+function countingIn(evidence: ReadRecord["hypotheses"][number]["evidence"]): number {
+  return evidence.filter(({ status }) => status === "grounded").length;
 }
 
 function percent(share: number): string {

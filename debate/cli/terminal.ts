@@ -1,6 +1,5 @@
 import { cutText, visibleText } from "@gateway/shared/text";
 
-/** A terminal, or the pipes that take its place. */
 export interface Terminal {
   readonly out: (text: string) => void;
   readonly err: (text: string) => void;

@@ -9,14 +9,12 @@ import {
   type RedactionCounts,
 } from "./redact_context.ts";
 
-/** A file that the user provided. */
 export interface GivenFile {
   /** The client's name for it; never used as a path on the server. */
   readonly name: string;
   readonly bytes: Uint8Array;
 }
 
-/** What goes into a context. */
 export interface ContextRequest {
   readonly baseContext?: readonly GivenFile[];
   readonly incident?: GivenFile | undefined;
@@ -30,10 +28,8 @@ interface ContextRules {
   readonly allowedRoots: readonly string[];
 }
 
-/** The context of a run. */
 export interface CollectedContext {
   readonly text: string;
-  /** The secrets that were masked, by class. */
   readonly redactions: RedactionCounts;
   readonly notes: readonly string[];
 }

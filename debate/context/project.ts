@@ -17,7 +17,6 @@ const DEFAULT_PATTERNS: readonly string[] = [
   "tests/**",
 ];
 
-/** What to collect. */
 export interface ProjectRequest {
   readonly path: string;
   /** Empty: {@linkcode DEFAULT_PATTERNS}. */
@@ -33,32 +32,14 @@ interface ProjectFile {
   readonly isCut: boolean;
 }
 
-/** What was collected. */
-export interface Project {
-  readonly root: string;
-  readonly files: readonly ProjectFile[];
-  readonly notes: readonly string[];
-}
+export type Project = Awaited<ReturnType<typeof collectProject>>;
 
 type MaskText = (text: string) => Promise<string>;
 
-const EXCLUDED_FOLDERS = new Set([
-  ".git",
-  ".hg",
-  ".svn",
-  ".venv",
-  "venv",
-  "node_modules",
-  "dist",
-  "build",
-  "target",
-  "__pycache__",
-  ".pytest_cache",
-  ".mypy_cache",
-  ".ruff_cache",
-  ".next",
-  ".turbo",
-]);
+const EXCLUDED_FOLDERS = new Set(
+  ".git .hg .svn .venv venv node_modules dist build target __pycache__ .pytest_cache .mypy_cache .ruff_cache .next .turbo"
+    .split(" "),
+);
 
 const MAX_ENTRIES = 20_000;
 const MAX_DEPTH = 32;
@@ -77,16 +58,11 @@ export async function collectProject(
   request: ProjectRequest,
   allowedRoots: readonly string[],
   mask: MaskText = (text) => Promise.resolve(text),
-): Promise<Project> {
-  for (
-    const [name, value] of Object.entries({
-      max_files: request.maxFiles,
-      max_chars_per_file: request.maxCharsPerFile,
-    })
-  ) {
-    if (!Number.isInteger(value) || value < 1) {
-      throw new AppError("invalid_request", `${name} must be at least 1`);
-    }
+) {
+  const { maxFiles, maxCharsPerFile } = request;
+  for (const [name, value] of Object.entries({ max_files: maxFiles, max_chars_per_file: maxCharsPerFile })) {
+    if (Number.isInteger(value) && value >= 1) continue;
+    throw new AppError("invalid_request", `${name} must be at least 1`);
   }
   const root = await findInside(request.path, await resolveRoots(allowedRoots));
   if (root === undefined || !(await Deno.stat(root)).isDirectory) {
@@ -96,29 +72,22 @@ export async function collectProject(
     );
   }
   const notes: string[] = [];
-  const matchers = compilePatterns(
-    request.patterns.length === 0 ? DEFAULT_PATTERNS : request.patterns,
-    notes,
-  );
-  const walk = new Walk(root, notes);
-  const paths = select(await walk.run(), matchers, request.maxFiles, notes);
-  const files: ProjectFile[] = [];
-  for (const path of paths) {
-    const file = await readProjectFile(root, path, { maxChars: request.maxCharsPerFile, mask });
-    if (file === undefined) {
-      notes.push(`${path} was left out: it cannot be read, or leads out of the project`);
-    } else files.push(file);
-  }
-  return { root, files, notes };
-}
-
-function compilePatterns(patterns: readonly string[], notes: string[]): readonly PathMatcher[] {
-  return patterns.flatMap((pattern) => {
+  const patterns = request.patterns.length === 0 ? DEFAULT_PATTERNS : request.patterns;
+  const matchers = patterns.flatMap((pattern) => {
     const compiled = compileGlob(pattern);
     if (compiled.kind === "matcher") return [compiled.matches];
     notes.push(`the pattern ${JSON.stringify(pattern)} was left out: ${compiled.reason}`);
     return [];
   });
+  const paths = select(await listFiles(root, notes), matchers, maxFiles, notes);
+  const files: ProjectFile[] = [];
+  for (const path of paths) {
+    const file = await readProjectFile(root, path, { maxChars: maxCharsPerFile, mask });
+    if (file === undefined) {
+      notes.push(`${path} was left out: it cannot be read, or leads out of the project`);
+    } else files.push(file);
+  }
+  return { root, files, notes };
 }
 
 function select(
@@ -140,71 +109,51 @@ function select(
   return [...chosen].toSorted();
 }
 
-/** Walks the files of a folder without following links to other folders. */
-class Walk {
-  readonly #root: string;
-  readonly #notes: string[];
-  readonly #paths: string[] = [];
-  #entries = 0;
-  #links = 0;
+/** The files of a directory. Links to other directories are not followed. */
+async function listFiles(root: string, notes: string[]): Promise<readonly string[]> {
+  const paths: string[] = [];
+  let count = 0;
+  let links = 0;
 
-  constructor(root: string, notes: string[]) {
-    this.#root = root;
-    this.#notes = notes;
-  }
-
-  async run(): Promise<readonly string[]> {
-    await this.#enter("", 0);
-    if (this.#entries > MAX_ENTRIES) {
-      this.#notes.push(`only the first ${MAX_ENTRIES} entries of the folder were looked at`);
-    }
-    if (this.#links > MAX_NOTED_LINKS) {
-      this.#notes.push(`${this.#links - MAX_NOTED_LINKS} more links were left out`);
-    }
-    return this.#paths.toSorted();
-  }
-
-  async #enter(folder: string, depth: number): Promise<void> {
+  async function enter(folder: string, depth: number): Promise<void> {
     const entries: Deno.DirEntry[] = [];
     try {
-      for await (const entry of Deno.readDir(`${this.#root}/${folder}`)) {
-        if (++this.#entries > MAX_ENTRIES) break;
+      for await (const entry of Deno.readDir(`${root}/${folder}`)) {
+        if (++count > MAX_ENTRIES) break;
         entries.push(entry);
       }
     } catch {
-      this.#notes.push(`the folder ${folder || "."} was left out: it cannot be read`);
+      notes.push(`the folder ${folder || "."} was left out: it cannot be read`);
       return;
     }
-    for (
-      const { name, isFile, isDirectory, isSymlink } of entries.toSorted((a, b) => a.name < b.name ? -1 : 1)
-    ) {
+    for (const { name, ...entry } of entries.sort((a, b) => a.name < b.name ? -1 : 1)) {
       const path = folder === "" ? name : `${folder}/${name}`;
       if (EXCLUDED_FOLDERS.has(name)) continue;
-      if (isDirectory && depth < MAX_DEPTH) await this.#enter(path, depth + 1);
-      else if (isSymlink) await this.#followLink(path);
-      else if (isFile) this.#add(path, path);
+      if (entry.isDirectory && depth < MAX_DEPTH) await enter(path, depth + 1);
+      else if (entry.isSymlink) await followLink(path);
+      else if (entry.isFile) add(path, path);
     }
   }
 
-  async #followLink(path: string): Promise<void> {
-    const target = await findInside(`${this.#root}/${path}`, [this.#root]);
+  async function followLink(path: string): Promise<void> {
+    const target = await findInside(`${root}/${path}`, [root]);
     if (target !== undefined && (await Deno.stat(target).catch(() => undefined))?.isFile === true) {
-      this.#add(path, target.slice(this.#root.length + 1));
-      return;
+      return add(path, target.slice(root.length + 1));
     }
-    this.#links++;
-    if (this.#links > MAX_NOTED_LINKS) return;
-    this.#notes.push(
-      `the link ${path} was left out: it leads to a folder, to nothing, or out of the project`,
-    );
+    if (++links > MAX_NOTED_LINKS) return;
+    notes.push(`the link ${path} was left out: it leads to a folder, to nothing, or out of the project`);
   }
 
-  #add(path: string, target: string): void {
+  function add(path: string, target: string): void {
     if (target.split("/").some((part) => EXCLUDED_FOLDERS.has(part))) return;
-    if (isSecretFile(path) || isSecretFile(target)) {
-      this.#notes.push(`${path} was left out: it may hold secrets`);
-    } else this.#paths.push(path);
+    if (isSecretFile(path) || isSecretFile(target)) notes.push(`${path} was left out: it may hold secrets`);
+    else paths.push(path);
   }
+
+  await enter("", 0);
+  if (count > MAX_ENTRIES) notes.push(`only the first ${MAX_ENTRIES} entries of the folder were looked at`);
+  if (links > MAX_NOTED_LINKS) notes.push(`${links - MAX_NOTED_LINKS} more links were left out`);
+  return paths.sort();
 }
 
 /** The beginning of a file, if the opened file still lies within the project. */

@@ -1,10 +1,8 @@
 import { type Clock, finish, finishInSlices, type Steps } from "@gateway/shared/clock";
 import { maskSecrets } from "@gateway/shared/redact";
 
-/** How many secrets of each class were masked. */
 export type RedactionCounts = Readonly<Record<string, number>>;
 
-/** A text whose secrets are masked. */
 export interface RedactedText {
   readonly text: string;
   /** The number of secrets by class; a class without secrets is absent. */
@@ -45,7 +43,6 @@ export function createContextRedactor(ownSecrets: readonly string[]): ContextRed
   return Object.assign((text: string) => finish(inSteps(text)), { inSteps });
 }
 
-/** The sums, class by class. */
 export function addCounts(all: readonly RedactionCounts[]): RedactionCounts {
   const sum: Record<string, number> = {};
   for (const counts of all) {
@@ -54,17 +51,13 @@ export function addCounts(all: readonly RedactionCounts[]): RedactionCounts {
   return sum;
 }
 
+type Backend = "PROMETHEUS" | "LOKI" | "ELASTICSEARCH";
+
 /** The secrets among the settings, including those within URLs, both as they are and URL-encoded. */
 export function ownSecrets(
-  settings: Readonly<{
-    HUB_TOKEN: string;
-    ASSIST_TOKEN: string;
-    WEB_PASSWORD: string;
-    DATABASE_URL: string;
-    PROMETHEUS_URL: string;
-    LOKI_URL: string;
-    ELASTICSEARCH_URL: string;
-  }>,
+  settings: Readonly<
+    Record<"HUB_TOKEN" | "ASSIST_TOKEN" | "WEB_PASSWORD" | "DATABASE_URL" | `${Backend}_URL`, string>
+  >,
 ): readonly string[] {
   const { HUB_TOKEN, ASSIST_TOKEN, WEB_PASSWORD, DATABASE_URL } = settings;
   const urls = [DATABASE_URL, settings.PROMETHEUS_URL, settings.LOKI_URL, settings.ELASTICSEARCH_URL];

@@ -2,32 +2,15 @@
 
 /** Names of files; `*` stands for anything, and case does not count. */
 const FILES = [
-  ".env",
-  ".env.*",
+  ...".env .env.* .netrc _netrc .pgpass .my.cnf .npmrc .pypirc .htpasswd .git-credentials .vault-token".split(
+    " ",
+  ),
   ...["pem", "key", "p12", "pfx", "jks", "keystore", "kdbx", "ppk", "gpg", "asc"].map((type) => `*.${type}`),
   ...["rsa", "dsa", "ecdsa", "ed25519", "ecdsa_sk", "ed25519_sk"].map((type) => `id_${type}`),
-  ".netrc",
-  "_netrc",
-  ".pgpass",
-  ".my.cnf",
-  ".npmrc",
-  ".pypirc",
-  ".htpasswd",
-  ".git-credentials",
-  ".vault-token",
-  "shadow",
-  "shadow-",
-  "gshadow",
-  "gshadow-",
-  "environ",
-  "kcore",
-  "mem",
-  "credentials",
-  "credentials.json",
-  "credentials.toml",
-  "assist_token",
-  "*.tfstate",
-  "*.tfstate.backup",
+  ..."shadow shadow- gshadow gshadow- environ kcore mem credentials credentials.json credentials.toml".split(
+    " ",
+  ),
+  ..."assist_token *.tfstate *.tfstate.backup".split(" "),
 ];
 
 const FOLDERS = [".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", "gcloud", "secrets"];
@@ -65,7 +48,6 @@ function anyCase(name: string): string {
 
 /** A path is judged by its target after all links are resolved. */
 
-/** The real paths of the folders; those that do not exist are left out. */
 export async function resolveRoots(paths: readonly string[]): Promise<readonly string[]> {
   const real = await Promise.all(paths.map((path) => realPath(path)));
   return real.filter((path) => path !== undefined);

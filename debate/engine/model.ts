@@ -1,6 +1,5 @@
 import type { NodeName } from "./graph/state.ts";
 
-/** A tool call that a model asks for. */
 export interface ToolCall {
   /** The model's own id for it; may be anything, even empty. */
   readonly id: string;
@@ -9,7 +8,6 @@ export interface ToolCall {
   readonly arguments: string;
 }
 
-/** One message of a conversation. */
 export interface ChatMessage {
   readonly role: "system" | "user" | "assistant" | "tool";
   readonly content: string;
@@ -18,7 +16,6 @@ export interface ChatMessage {
   readonly toolCallId?: string;
 }
 
-/** A tool as it is described to a model. */
 interface ToolSchema {
   readonly name: string;
   readonly description: string;
@@ -27,7 +24,6 @@ interface ToolSchema {
 
 export type ReasoningEffort = "low" | "medium" | "high";
 
-/** One call of a model. */
 export interface ModelRequest {
   readonly messages: readonly ChatMessage[];
   readonly tools?: readonly ToolSchema[];
@@ -47,7 +43,6 @@ export interface ModelRequest {
   readonly round: number;
 }
 
-/** Token counts, as reported by the provider. */
 export interface Usage {
   readonly input_tokens: number;
   readonly output_tokens: number;
@@ -56,18 +51,15 @@ export interface Usage {
   readonly estimated?: true;
 }
 
-/** A model's reply. */
 export interface ModelReply {
   readonly text: string;
   readonly toolCalls: readonly ToolCall[];
-  /** `undefined` when the provider did not say. */
   readonly usage: Usage | undefined;
   readonly isCut?: true;
   /** Whether an effort was requested although this model has no such setting. */
   readonly effortIgnored?: boolean;
 }
 
-/** A model that can be called. */
 export interface Model {
   readonly id: string;
   complete(request: ModelRequest): Promise<ModelReply>;

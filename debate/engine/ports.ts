@@ -1,86 +1,54 @@
 import type { Clock } from "@gateway/shared/clock";
 import type { Emit, RunEnd, TokenTotals, ToolArgs } from "./events.ts";
-import type {
-  AgentNode,
-  AgentRole,
-  CallApproval,
-  DebateTask,
-  Decision,
-  HistoryEntry,
-  Hypothesis,
-  PriorEntry,
-  RoundLogEntry,
-  ToolLogEntry,
-} from "./graph/state.ts";
+import type * as state from "./graph/state.ts";
 import type { OperatorWord } from "./graph/hypotheses.ts";
 import type { Model, ReasoningEffort } from "./model.ts";
 import type { PromptTemplate } from "../prompts/parse_template.ts";
 
-/** The models by role; `summary` is the moderator's model unless configured. */
-interface DebateModels {
-  readonly diagnostic: Model;
-  readonly skeptic: Model;
-  readonly moderator: Model;
-  readonly summary: Model;
-  /** Gives the independent diagnoses; absent: the diagnostic agent's model. */
-  readonly sample?: Model;
-}
-
-/** Independent diagnoses before the debate. */
 export interface Sampling {
   readonly count: number;
   /** What follows: a debate about where they differ, or only a vote. */
   readonly then: "debate" | "vote";
 }
 
-/** How hard each role is asked to think. */
-export interface DebateEfforts {
-  readonly diagnostic: ReasoningEffort | "none";
-  readonly skeptic: ReasoningEffort | "none";
-  readonly moderator: ReasoningEffort | "none";
-}
+export type DebateEfforts = Readonly<
+  Record<"diagnostic" | "skeptic" | "moderator", ReasoningEffort | "none">
+>;
 
-/** Time limits in milliseconds, in addition to those of models and tools. */
-interface DebateTimeouts {
-  readonly modelMs?: number;
-  /** For one tool call, without the wait for approval; by default 5 minutes. */
-  readonly toolMs?: number;
-  readonly runMs?: number;
-}
-
-/** What a resumed run knows about the previous run. */
 export interface PriorRun {
-  readonly history: readonly PriorEntry[];
-  readonly hypotheses: readonly Hypothesis[];
+  readonly history: readonly state.PriorEntry[];
+  readonly hypotheses: readonly state.Hypothesis[];
 }
 
-/** A debate to be held. */
-export interface DebateSetup extends DebateTask {
+export interface DebateSetup extends state.DebateTask {
   readonly runId: string;
-  readonly models: DebateModels;
+  /** The models by role; `sample` gives the independent diagnoses, by default it is the diagnostic agent's. */
+  readonly models: Readonly<
+    Record<"diagnostic" | "skeptic" | "moderator" | "summary", Model> & { sample?: Model }
+  >;
   readonly efforts: DebateEfforts;
   readonly template: PromptTemplate;
   readonly toolBudget: number;
   /** After this many consecutive batches of tool calls with an error, an agent has to answer without tools. */
   readonly maxConsecutiveErrors: number;
-  readonly timeouts?: DebateTimeouts;
+  /** In milliseconds, in addition to those of models and tools; `toolMs` is without the wait for approval. */
+  readonly timeouts?: { readonly modelMs?: number; readonly toolMs?: number; readonly runMs?: number };
   /** A resumed run has none: its diagnoses would not be independent of what it inherits. */
   readonly initial?: PriorRun;
   readonly sampling?: Sampling;
 }
 
-/** A tool call that waits for permission to run. */
 export interface ApprovalCall {
   readonly call_id: string;
   readonly tool_name: string;
   readonly args: ToolArgs;
-  readonly agent_node: AgentNode;
-  readonly agent_role: AgentRole;
+  readonly agent_node: state.AgentNode;
+  readonly agent_role: state.AgentRole;
   /** Aborted when the run is cancelled, so that nobody waits any longer. */
   readonly signal: AbortSignal;
 }
 
-export type ApprovalAnswer = Exclude<CallApproval, "cached">;
+export type ApprovalAnswer = Exclude<state.CallApproval, "cached">;
 
 /** An approval of other arguments than those that were asked for. */
 export interface EditedApproval {
@@ -90,21 +58,19 @@ export interface EditedApproval {
   readonly shown: ToolArgs;
 }
 
-/** One line of the audit log. */
 export interface AuditLine {
   readonly timestamp: string;
   readonly run_id: string;
-  readonly agent: AgentNode;
+  readonly agent: state.AgentNode;
   readonly tool: string;
   readonly args: ToolArgs;
   /** What the agent asked for, if the operator approved other arguments. */
   readonly proposed_args?: ToolArgs;
   readonly result: string;
   readonly error: boolean;
-  readonly approval: CallApproval;
+  readonly approval: state.CallApproval;
 }
 
-/** What gives a debate access to the outside world. */
 export interface DebatePorts {
   readonly emit: Emit;
   readonly tools: readonly Tool[];
@@ -135,17 +101,16 @@ export interface DebatePorts {
 /** The outcome of a debate; a debate that failed or was cancelled has what was reached by then. */
 export interface DebateOutcome {
   readonly status: RunEnd;
-  readonly decision: Decision | undefined;
+  readonly decision: state.Decision | undefined;
   readonly finalText: string;
-  readonly hypotheses: readonly Hypothesis[];
-  readonly history: readonly HistoryEntry[];
-  readonly roundLog: readonly RoundLogEntry[];
-  readonly toolLog: readonly ToolLogEntry[];
+  readonly hypotheses: readonly state.Hypothesis[];
+  readonly history: readonly state.HistoryEntry[];
+  readonly roundLog: readonly state.RoundLogEntry[];
+  readonly toolLog: readonly state.ToolLogEntry[];
   readonly usage: TokenTotals;
   readonly error?: string;
 }
 
-/** The result of a tool. */
 export interface ToolResult {
   /** `false` for every failure, including those that the tool itself explains: refused, unreachable, timed out. */
   readonly ok: boolean;
@@ -153,17 +118,14 @@ export interface ToolResult {
   readonly text: string;
 }
 
-/** A call of a tool. */
 export interface ToolContext {
   /** Aborted when the run is cancelled or the engine's own bound on tools has passed; stops whatever the tool started. */
   readonly signal: AbortSignal;
   readonly runId: string;
 }
 
-/** A tool that an agent may call. */
 export interface Tool {
   readonly name: string;
-  /** What it does and when to use it, for the model. */
   readonly description: string;
   readonly parameters: Readonly<Record<string, unknown>>;
   /**

@@ -1,7 +1,7 @@
 /** Runs of one incident are not independent, so statistics count incidents. */
 import { reliabilityOf } from "../benchmark/metrics.ts";
 import { allFirstPrompts } from "../engine/agents/prompt.ts";
-import { sorted } from "../engine/agents/run_tool.ts";
+import { sorted } from "../engine/agents/tool_cache.ts";
 import { FAULT_KINDS } from "../engine/graph/claim.ts";
 import type { PromptTemplate } from "../prompts/parse_template.ts";
 import { type Cause, contextOf, type Incident } from "./incidents.ts";

@@ -1,7 +1,7 @@
 import type { Clock } from "@gateway/shared/clock";
 import { holdDebate } from "../engine/agents/hold_debate.ts";
 import { estimateUsage } from "../engine/agents/debate.ts";
-import { callKey } from "../engine/agents/run_tool.ts";
+import { callKey } from "../engine/agents/tool_cache.ts";
 import { CAPS, groundingOf } from "../engine/graph/evidence.ts";
 import { isObject } from "../engine/graph/json_objects.ts";
 import { NO_WORD } from "../engine/graph/hypotheses.ts";

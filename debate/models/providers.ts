@@ -154,7 +154,6 @@ interface ListedModel {
   readonly provider: ProviderName;
 }
 
-/** The models that can be chosen, and the providers that could not be asked. */
 export interface Catalogue {
   readonly models: readonly ListedModel[];
   readonly problems: readonly { readonly provider: ProviderName; readonly message: string }[];

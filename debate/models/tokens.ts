@@ -52,7 +52,6 @@ export async function readTokenFile(path: string): Promise<string | undefined> {
   throw new AppError("invalid_config", `The token file ${JSON.stringify(path)} holds no token`);
 }
 
-/** Stores a token. The directory is created if it is missing. */
 export async function writeTokenFile(path: string, token: string): Promise<void> {
   try {
     await Deno.mkdir(dirname(path), { recursive: true, mode: 0o700 });

@@ -1,8 +1,7 @@
 import { AppError } from "@gateway/shared/errors";
 import * as z from "@zod/zod";
-import { type Document, isMap, isNode, isPair, isScalar, LineCounter, parseDocument } from "yaml";
+import { type Document, isMap, isScalar, LineCounter, parseDocument } from "yaml";
 
-/** What a file's name states. */
 export interface TemplateId {
   readonly name: string;
   readonly language: string;
@@ -45,9 +44,8 @@ export function parseFileName(fileName: string): TemplateId | undefined {
 export function parseTemplate(file: TemplateFile): PromptTemplate {
   const id = parseFileName(file.name);
   if (id === undefined) {
-    throw invalid(file, [
-      "the file's name is not <name>.<language>.yaml, in lower case, as in network.en.yaml",
-    ]);
+    const form = "<name>.<language>.yaml, in lower case, as in network.en.yaml";
+    throw invalid(file, [`the file's name is not ${form}`]);
   }
   const lines = new LineCounter();
   const document = parseDocument(file.text, { lineCounter: lines, prettyErrors: false });
@@ -102,13 +100,8 @@ function describe(
 }
 
 function offsetOf(document: Document, key: string): number | undefined {
-  if (!isMap(document.contents)) return undefined;
-  for (const pair of document.contents.items) {
-    if (isPair(pair) && isScalar(pair.key) && String(pair.key.value) === key && isNode(pair.key)) {
-      return pair.key.range?.[0];
-    }
-  }
-  return undefined;
+  const keys = isMap(document.contents) ? document.contents.items.map((pair) => pair.key) : [];
+  return keys.filter(isScalar).find(({ value }) => String(value) === key)?.range?.[0];
 }
 
 function oneLine(message: string): string {
@@ -125,7 +118,6 @@ function invalid(file: TemplateFile, problems: readonly string[]): AppError {
   return new AppError("invalid_config", shown.join("\n  "));
 }
 
-/** A prompt template, one name in one language. */
 export interface PromptTemplate {
   readonly name: string;
   readonly language: string;

@@ -19,23 +19,16 @@ interface TemplateProblem {
   readonly message: string;
 }
 
-/** The templates to choose from. */
 export interface TemplateSet {
   readonly templates: readonly PromptTemplate[];
   readonly problems: readonly TemplateProblem[];
 }
-
-type TemplateListItem = Pick<
-  PromptTemplate,
-  "name" | "language" | "version" | "description" | "source"
->;
 
 const FALLBACK_NAME = "default";
 const FALLBACK_LANGUAGE = "en";
 const MAX_FILE_BYTES = 262_144;
 const MAX_FILES = 500;
 
-/** A file of the operator's folder. */
 export interface CustomFile {
   readonly name: string;
   readonly path: string;
@@ -75,10 +68,8 @@ export function collectTemplates(
     const id = parseFileName(name);
     try {
       if ("unreadable" in content) {
-        throw new AppError(
-          "invalid_config",
-          `Cannot load prompt template ${JSON.stringify(path)}: ${content.unreadable}`,
-        );
+        const text = `Cannot load prompt template ${JSON.stringify(path)}: ${content.unreadable}`;
+        throw new AppError("invalid_config", text);
       }
       const template = parseTemplate({ name, path, text: content.text, source: "custom" });
       templates.set(keyOf(template), template);
@@ -92,14 +83,10 @@ export function collectTemplates(
   return { templates: [...templates.values()].sort(order), problems };
 }
 
-export function listTemplates({ templates }: TemplateSet): readonly TemplateListItem[] {
-  return templates.map(({ name, language, version, description, source }) => ({
-    name,
-    language,
-    version,
-    description,
-    source,
-  }));
+export function listTemplates({ templates }: TemplateSet) {
+  return templates.map(({ name, language, version, description, source }) => (
+    { name, language, version, description, source }
+  ));
 }
 
 /**
@@ -134,13 +121,8 @@ async function readFolder(folder: string): Promise<readonly CustomFile[]> {
     }
   } catch (error) {
     if (error instanceof Deno.errors.NotFound) return [];
-    throw new AppError(
-      "invalid_config",
-      `Cannot read the folder of prompt templates ${JSON.stringify(folder)}`,
-      {
-        cause: error,
-      },
-    );
+    const text = `Cannot read the folder of prompt templates ${JSON.stringify(folder)}`;
+    throw new AppError("invalid_config", text, { cause: error });
   }
   const sorted = names.sort(compare).slice(0, MAX_FILES);
   return await Promise.all(sorted.map((name) => readCustom(folder, name)));
@@ -148,17 +130,15 @@ async function readFolder(folder: string): Promise<readonly CustomFile[]> {
 
 async function readCustom(folder: string, name: string): Promise<CustomFile> {
   const path = `${folder}/${name}`;
+  const unreadable = (reason: string) => ({ name, path, content: { unreadable: reason } });
   try {
     const { size, isFile } = await Deno.stat(path);
-    if (!isFile) return { name, path, content: { unreadable: "it is not a file" } };
-    if (size > MAX_FILE_BYTES) {
-      return { name, path, content: { unreadable: `it is larger than ${MAX_FILE_BYTES} bytes` } };
-    }
+    if (!isFile) return unreadable("it is not a file");
+    if (size > MAX_FILE_BYTES) return unreadable(`it is larger than ${MAX_FILE_BYTES} bytes`);
     const text = new TextDecoder("utf-8", { fatal: true }).decode(await Deno.readFile(path));
     return { name, path, content: { text } };
   } catch (error) {
-    const reason = error instanceof TypeError ? "it is not UTF-8 text" : "it cannot be read";
-    return { name, path, content: { unreadable: reason } };
+    return unreadable(error instanceof TypeError ? "it is not UTF-8 text" : "it cannot be read");
   }
 }
 

@@ -1,10 +1,10 @@
 import markdownIt from "markdown-it";
 import type { ReadRecord } from "../runs/record.ts";
-import { percent } from "./transcript.ts";
+import { confidencePartsOf, type Facts, outcomeOf } from "./transcript.ts";
 import { renderReport } from "./report.ts";
-import { fieldsOf, numberOf, textOf } from "../engine/graph/json_objects.ts";
+import { fieldsOf, textOf } from "../engine/graph/json_objects.ts";
 import { explainEvidence } from "../engine/graph/decision.ts";
-import { type Words, wordsFor } from "./words.ts";
+import { wordsFor } from "./words.ts";
 
 const PARSER = markdownIt("commonmark", { maxNesting: 100 }).enable("table").disable([
   "html_block",
@@ -46,16 +46,10 @@ function renderAnswer(record: ReadRecord): string {
   const decision = fieldsOf(record.events.findLast(({ type }) => type === "moderator_decision")?.decision);
   const grounding = fieldsOf(decision.grounding);
   const lead = record.hypotheses.find(({ id }) => id === grounding.hypothesis_id);
-  const outcome = grounding.outcome === "cause" || grounding.outcome === "no_confident_cause"
-    ? words[grounding.outcome]
-    : words.unknown;
-  const facts: readonly (readonly [string, string])[] = [
-    [words.outcome, outcome],
+  const facts: Facts = [
+    [words.outcome, outcomeOf(decision, words) || words.unknown],
     [words.leading, lead === undefined ? textOf(decision.leading_hypothesis) : `${lead.id}: ${lead.text}`],
-    [
-      words.confidence,
-      confidenceText(decision, words),
-    ],
+    [words.confidence, confidencePartsOf(decision, words).filter((each) => each !== "").join(" – ")],
     [words.risk, textOf(decision.risk_level)],
     [words.nextStep, textOf(decision.next_step)],
     [words.fix, textOf(decision.recommended_fix)],
@@ -71,15 +65,6 @@ function renderAnswer(record: ReadRecord): string {
     : `<h2>${escapeHtml(words.evidence)}</h2><ul>${evidence.join("")}</ul>`;
   const imported = record.imported ? `<p><b>${escapeHtml(words.imported)}</b></p>` : "";
   return `<section class="answer">${imported}<dl>${rows.join("")}</dl>${list}</section>`;
-}
-
-function confidenceText(decision: Readonly<Record<string, unknown>>, words: Words): string {
-  const { stated_confidence, reason } = fieldsOf(decision.grounding);
-  const [confidence, stated] = [numberOf(decision.confidence), numberOf(stated_confidence)];
-  const limited = stated !== undefined && stated > (confidence ?? 1)
-    ? `${percent(stated)} ${words.stated}; `
-    : "";
-  return [percent(confidence), `${limited}${textOf(reason)}`].filter((each) => each !== "").join(" – ");
 }
 
 export function escapeHtml(text: string): string {

@@ -1,8 +1,8 @@
 import { explainEvidence } from "../engine/graph/decision.ts";
-import type { Evidence, Hypothesis, Review } from "../engine/graph/state.ts";
+import type { Hypothesis, Review } from "../engine/graph/state.ts";
 import type { ReadRecord } from "../runs/record.ts";
 import { inline } from "./markdown_text.ts";
-import { confidenceOf, percent, renderTranscript } from "./transcript.ts";
+import { bullets, confidenceOf, type Facts, outcomeOf, percent, renderTranscript } from "./transcript.ts";
 import { fieldsOf, numberOf, textOf } from "../engine/graph/json_objects.ts";
 import { type Words, wordsFor } from "./words.ts";
 
@@ -26,7 +26,7 @@ export function reportFileName(runId: string): string {
 function renderFacts(record: ReadRecord, words: Words): string {
   const { models, reasoning_effort: efforts } = record;
   const thinking = Object.entries(efforts).filter(([, effort]) => effort !== "none" && effort !== "");
-  const facts: readonly (readonly [string, string])[] = [
+  const facts: Facts = [
     [words.note, record.imported ? words.imported : ""],
     [words.run, inline(record.run_id)],
     [words.started, inline(record.timestamp ?? "")],
@@ -41,9 +41,7 @@ function renderFacts(record: ReadRecord, words: Words): string {
     [words.thinking, thinking.map(([role, effort]) => `${role} ${inline(effort)}`).join(", ")],
     [words.template, `${inline(record.template ?? "")} (${inline(record.language ?? "")})`],
   ];
-  return facts.filter(([, value]) => value !== "").map(([name, value]) => `- **${name}:** ${value}`).join(
-    "\n",
-  );
+  return bullets(facts).join("\n");
 }
 
 export function formatDuration(seconds: number): string {
@@ -71,19 +69,16 @@ function renderHypothesis(hypothesis: Hypothesis, words: Words): string {
         const when = round === 0 ? words.beforeRun : `${words.round} ${round}`;
         return `- ${when}, ${inline(agent)}: ${change}${note === "" ? "" : ` (${inline(note)})`}`;
       }),
-      ...supporting_evidence.map((line) =>
-        `- ${words.evidence}: ${inline(line)}${checkOf(line, evidence, words)}`
-      ),
+      ...supporting_evidence.map((line) => {
+        // Runs of before the check say nothing about a line.
+        const checked = evidence.find(({ text }) => text === line);
+        const note = checked === undefined ? "" : ` (${explainEvidence(checked.status, words.language)})`;
+        return `- ${words.evidence}: ${inline(line)}${note}`;
+      }),
       ...reviews.map((each) => renderReview(each, words)),
       ...(rejected_reason === null ? [] : [`- ${words.rejectedBecause}: ${inline(rejected_reason)}`]),
     ].join("\n"),
   ].join("\n\n");
-}
-
-/** Whether a line counts; runs of before the check say nothing about it. */
-function checkOf(line: string, evidence: readonly Evidence[], { language }: Words): string {
-  const checked = evidence.find(({ text }) => text === line);
-  return checked === undefined ? "" : ` (${explainEvidence(checked.status, language)})`;
 }
 
 function renderReview(review: Review, words: Words): string {
@@ -107,7 +102,7 @@ function renderSummary({ events, hypotheses, status }: ReadRecord, words: Words)
   const decision = fieldsOf(last?.decision);
   const rounds = events.filter(({ type }) => type === "moderator_decision").length;
   const found = hypotheses.map((each) => `${inline(label(each))} (${each.state}): ${inline(each.text)}`);
-  const facts: readonly (readonly [string, string])[] = [
+  const facts: Facts = [
     [words.finalStatus, inline(textOf(decision.status)) || (status ?? words.unknown)],
     [words.outcome, outcomeOf(decision, words)],
     [words.confidence, confidenceOf(decision, words)],
@@ -117,16 +112,11 @@ function renderSummary({ events, hypotheses, status }: ReadRecord, words: Words)
     [words.fix, inline(textOf(decision.recommended_fix)) || words.none],
     [words.nextStep, inline(textOf(decision.next_step))],
   ];
-  const lines = facts.filter(([, value]) => value !== "").map(([name, value]) => `- **${name}:** ${value}`);
+  const lines = bullets(facts);
   if (found.length > 0) {
     lines.push([`- **${words.hypotheses}:**`, ...found.map((each) => `  - ${each}`)].join("\n"));
   }
   return `## ${words.summary}\n\n${last === undefined ? `${words.noDecision}\n\n` : ""}${lines.join("\n")}`;
-}
-
-function outcomeOf({ grounding }: Readonly<Record<string, unknown>>, words: Words): string {
-  const { outcome } = fieldsOf(grounding);
-  return outcome === "cause" || outcome === "no_confident_cause" ? words[outcome] : "";
 }
 
 function renderCost({ token_totals, cost_estimate }: ReadRecord, words: Words): string {

@@ -4,7 +4,8 @@ import { fieldsOf, numberOf, textOf, textsOf } from "../engine/graph/json_object
 import type { Words } from "./words.ts";
 
 export function renderTranscript(events: readonly StoredEvent[], words: Words): string {
-  const decided = resolutions(events);
+  const resolved = events.filter(({ type }) => type === "tool_approval_resolved");
+  const decided = new Map(resolved.map((event) => [textOf(event.call_id), event]));
   const sections: string[] = [];
   let round = 0;
   for (const event of events) {
@@ -27,13 +28,15 @@ function renderEvent(
   switch (type) {
     case "run_resumed":
       return [`*${words.resumes} ${inline(textOf(event.parent_run_id))}.*`];
-    case "run_started":
-      return [renderRules(event, words)];
+    case "run_started": {
+      const rounds = String(numberOf(event.max_rounds) ?? "?");
+      return [`> ${words.rules(rounds, percent(numberOf(event.confidence_threshold)))}`];
+    }
     case "agent_reasoning":
       return [`### ${roleOf(event, words)}, ${words.beforeTools}`, embedded(textOf(content))];
     case "agent_completed":
       return [
-        `### ${roleOf(event, words)}${sampleMark(event)}${
+        `### ${roleOf(event, words)}${mark(" ", event.sample)}${
           event.partial === true ? ` (${words.brokenOff})` : ""
         }`,
         embedded(textOf(content)),
@@ -68,12 +71,6 @@ function renderEvent(
   }
 }
 
-function renderRules(event: StoredEvent, words: Words): string {
-  const rounds = numberOf(event.max_rounds);
-  const confidence = numberOf(event.confidence_threshold);
-  return `> ${words.rules(String(rounds ?? "?"), percent(confidence))}`;
-}
-
 function renderToolCall(
   event: StoredEvent,
   answer: StoredEvent | undefined,
@@ -91,31 +88,13 @@ function renderToolCall(
     } ${words.at} ${inline(textOf(answer.timestamp))}.*`,
   ];
   return [
-    `#### ${words.tool}: ${inline(textOf(event.tool_name))}${numberMark(event)} (${
+    `#### ${words.tool}: ${inline(textOf(event.tool_name))}${mark(" #", event.number)} (${
       notes.filter((note) => note !== "").join(", ")
     })`,
     ...asked,
     fenced(JSON.stringify(event.args ?? {}, null, 2), "json"),
     fenced(textOf(event.result)),
   ];
-}
-
-function numberMark({ number }: StoredEvent): string {
-  const known = numberOf(number);
-  return known === undefined ? "" : ` #${known}`;
-}
-
-function sampleMark({ sample }: StoredEvent): string {
-  const known = numberOf(sample);
-  return known === undefined ? "" : ` ${known}`;
-}
-
-function resolutions(events: readonly StoredEvent[]): ReadonlyMap<string, StoredEvent> {
-  return new Map(
-    events.filter(({ type }) => type === "tool_approval_resolved").map((
-      event,
-    ) => [textOf(event.call_id), event]),
-  );
 }
 
 function renderDecision(event: StoredEvent, words: Words): string {
@@ -126,7 +105,7 @@ function renderDecision(event: StoredEvent, words: Words): string {
     flow.skip_rebuttal === true ? words.withoutRebuttal : "",
   ].filter((each) => each !== "");
   const why = inline(textOf(flow.rationale));
-  const facts: readonly (readonly [string, string])[] = [
+  const facts: Facts = [
     [words.status, inline(textOf(decision.status))],
     [words.confidence, confidenceOf(decision, words)],
     [words.risk, inline(textOf(decision.risk_level))],
@@ -144,7 +123,7 @@ function renderDecision(event: StoredEvent, words: Words): string {
     [words.validation, textsOf(decision.validation)],
   ];
   return [
-    ...facts.filter(([, value]) => value !== "").map(([name, value]) => `- **${name}:** ${value}`),
+    ...bullets(facts),
     ...lists.filter(([, items]) => items.length > 0).map(([name, items]) =>
       [`- **${name}:**`, ...items.map((item) => `  - ${inline(item)}`)].join("\n")
     ),
@@ -160,12 +139,33 @@ export function percent(share: number | undefined): string {
 }
 
 export function confidenceOf(decision: Readonly<Record<string, unknown>>, words: Words): string {
+  const [confidence, why] = confidencePartsOf(decision, words);
+  return why === "" ? confidence : `${confidence} (${inline(why)})`;
+}
+
+/** The confidence of a decision, and why it is limited. */
+export function confidencePartsOf(decision: Readonly<Record<string, unknown>>, words: Words) {
   const confidence = numberOf(decision.confidence);
   const { stated_confidence, reason } = fieldsOf(decision.grounding);
   const stated = numberOf(stated_confidence);
-  const limited = stated !== undefined && stated > (confidence ?? 1)
-    ? `${percent(stated)} ${words.stated}; `
-    : "";
-  const why = `${limited}${inline(textOf(reason))}`;
-  return why === "" ? percent(confidence) : `${percent(confidence)} (${why})`;
+  const limited = stated !== undefined && stated > (confidence ?? 1);
+  const why = `${limited ? `${percent(stated)} ${words.stated}; ` : ""}${textOf(reason)}`;
+  return [percent(confidence), why] as const;
+}
+
+export type Facts = readonly (readonly [name: string, value: string])[];
+
+/** A list of the facts that have a value. */
+export function bullets(facts: Facts): string[] {
+  return facts.filter(([, value]) => value !== "").map(([name, value]) => `- **${name}:** ${value}`);
+}
+
+function mark(sign: string, number: unknown): string {
+  const known = numberOf(number);
+  return known === undefined ? "" : `${sign}${known}`;
+}
+
+export function outcomeOf({ grounding }: Readonly<Record<string, unknown>>, words: Words): string {
+  const { outcome } = fieldsOf(grounding);
+  return outcome === "cause" || outcome === "no_confident_cause" ? words[outcome] : "";
 }

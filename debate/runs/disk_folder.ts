@@ -5,7 +5,7 @@
 import { writeFileAtomic } from "@gateway/shared/files";
 import { AppError, errorText } from "@gateway/shared/errors";
 import { join } from "node:path";
-import type { FileEnds, Folder } from "./store.ts";
+import type { Folder } from "./store.ts";
 
 const LOCK = ".lock";
 const TAIL_BYTES = 16;
@@ -20,9 +20,8 @@ export async function openDiskFolder(path: string): Promise<Folder> {
     return createFolder(path, await takeLock(path));
   } catch (cause) {
     if (cause instanceof AppError) throw cause;
-    throw new AppError("invalid_config", `Cannot use DATA_DIR ${JSON.stringify(path)}: ${errorText(cause)}`, {
-      cause,
-    });
+    const text = `Cannot use DATA_DIR ${JSON.stringify(path)}: ${errorText(cause)}`;
+    throw new AppError("invalid_config", text, { cause });
   }
 }
 
@@ -76,7 +75,7 @@ function createFolder(path: string, lock: Deno.FsFile): Folder {
   };
 }
 
-async function readEnds(path: string, headBytes: number): Promise<FileEnds> {
+async function readEnds(path: string, headBytes: number) {
   using file = await Deno.open(path);
   const head = new Uint8Array(headBytes);
   const length = await file.read(head) ?? 0;
@@ -84,7 +83,7 @@ async function readEnds(path: string, headBytes: number): Promise<FileEnds> {
   const tail = new Uint8Array(Math.min(TAIL_BYTES, size));
   await file.seek(size - tail.length, Deno.SeekMode.Start);
   const tailLength = await file.read(tail) ?? 0;
-  return { head: head.subarray(0, length), tail: tail.subarray(0, tailLength), size };
+  return { head: head.subarray(0, length), tail: tail.subarray(0, tailLength) };
 }
 
 async function unlessMissing<T>(act: () => Promise<T>): Promise<T | undefined> {

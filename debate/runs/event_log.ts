@@ -69,7 +69,6 @@ export class EventLog {
     this.#tell();
   }
 
-  /** Calls back when there are new events or the log has ended, until the returned function is called. */
   listen(listener: () => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);

@@ -1,48 +1,26 @@
+import type { CollectedContext } from "../context/collect.ts";
 import { skippedText } from "../engine/graph/flow.ts";
-import { logged, NO_TEXTS, TEXT_KEYS } from "../engine/graph/state.ts";
 import { fieldsOf, textOf } from "../engine/graph/json_objects.ts";
-import {
-  conclusionOf,
-  lastHypotheses,
-  readHypotheses,
-  RUN_STATUSES,
-  type RunRecord,
-  type StoredEvent,
-} from "./record.ts";
+import { logged, NO_TEXTS, TEXT_KEYS } from "../engine/graph/state.ts";
+import * as records from "./record.ts";
 
-/**
- * The record after these events.
- *
- * @param begun the record of the same run at any time; only what was known at its start is taken from it
- */
-export function recordOf(begun: RunRecord, events: readonly StoredEvent[]): RunRecord {
-  const {
-    finished_at: _finished,
-    duration_seconds: _duration,
-    token_totals: _tokens,
-    cost_estimate: _cost,
-    conclusion: _conclusion,
-    status: _status,
-    schema_version,
-    context,
-    context_redactions,
-    context_notes,
-    final_result: _final,
-    decision: _decision,
-    hypotheses: _hypotheses,
-    round_log: _rounds,
-    tool_calls_log: _calls,
-    events: _events,
-    ...header
-  } = begun;
-  const told = toldBy(events, header.language);
+type RunRecord = records.RunRecord;
+type Events = readonly records.StoredEvent[];
+
+/** The record of a run after these events; `header` is that of its start. */
+export function recordOf(
+  { status: _, schema_version, ...start }: records.RunHeader,
+  { text: context, redactions: context_redactions, notes: context_notes }: CollectedContext,
+  events: Events,
+): RunRecord {
+  const told = toldBy(events, start.language);
   const finished = events.findLast(({ type }) => type === "run_finished");
-  const end = endOf(header.timestamp, finished);
-  const conclusion = end === undefined ? undefined : conclusionOf(told.decision, told.hypotheses);
+  const end = endOf(start.timestamp, finished);
+  const conclusion = end && records.conclusionOf(told.decision, told.hypotheses);
   return {
-    ...header,
+    ...start,
     ...end,
-    status: RUN_STATUSES.find((status) => status === finished?.status) ?? "running",
+    status: records.RUN_STATUSES.find((status) => status === finished?.status) ?? "running",
     ...(conclusion !== undefined && { conclusion }),
     schema_version,
     context,
@@ -53,30 +31,28 @@ export function recordOf(begun: RunRecord, events: readonly StoredEvent[]): RunR
 }
 
 /** The part of a record behind its context, in the order of its keys. */
-export function toldBy(
-  events: readonly StoredEvent[],
-  language: string,
-): Pick<
-  RunRecord,
-  "final_result" | "decision" | "hypotheses" | "round_log" | "tool_calls_log" | "events"
-> {
+export function toldBy(events: Events, language: string) {
   return {
     final_result: textOf(events.findLast(({ type }) => type === "final_result")?.content) || null,
     decision: lastDecision(events),
-    hypotheses: readHypotheses(lastHypotheses(events)),
+    hypotheses: records.readHypotheses(records.lastHypotheses(events)),
     round_log: roundsOf(events, language),
-    tool_calls_log: callsOf(events),
+    tool_calls_log: events.filter(({ type }) => type === "tool_call").map(
+      ({ call_id, agent_node: agent, tool_name, args, result, error, approval }) => (
+        { call_id, agent, tool_name, args, result, error, approval }
+      ),
+    ),
     events,
   };
 }
 
-export function lastDecision(events: readonly StoredEvent[]): RunRecord["decision"] {
+export function lastDecision(events: Events): RunRecord["decision"] {
   const decision = events.findLast(({ type }) => type === "moderator_decision")?.decision;
   return decision === undefined || decision === null ? null : fieldsOf(decision);
 }
 
-/** What is known of the end. A run that was interrupted has none: nobody knows when it stopped. */
-function endOf(startedAt: string, finished: StoredEvent | undefined): Partial<RunRecord> | undefined {
+/** The facts of the end. A run that was interrupted has none: nobody knows when it stopped. */
+function endOf(startedAt: string, finished: records.StoredEvent | undefined): Partial<RunRecord> | undefined {
   const finishedAt = textOf(finished?.timestamp);
   if (finished === undefined || finishedAt === "") return undefined;
   const ms = Date.parse(finishedAt) - Date.parse(startedAt);
@@ -89,16 +65,12 @@ function endOf(startedAt: string, finished: StoredEvent | undefined): Partial<Ru
   };
 }
 
-function keyOf(node: string) {
-  return Object.entries(TEXT_KEYS).find(([each]) => each === node)?.[1];
-}
-
-function roundsOf(events: readonly StoredEvent[], language: string): RunRecord["round_log"] {
+function roundsOf(events: Events, language: string): RunRecord["round_log"] {
   const rounds: Readonly<Record<string, unknown>>[] = [];
   let texts = { ...NO_TEXTS };
   let isAgreed = false;
   for (const event of events) {
-    const key = keyOf(textOf(event.node));
+    const key = Object.entries(TEXT_KEYS).find(([node]) => node === event.node)?.[1];
     switch (event.type) {
       // It follows the diagnoses that it compares, and stands in their place.
       case "samples_compared":
@@ -106,8 +78,7 @@ function roundsOf(events: readonly StoredEvent[], language: string): RunRecord["
         isAgreed = event.agreed === true;
         break;
       case "agent_completed":
-        if (key === undefined) break;
-        texts[key] = logged(textOf(event.content));
+        if (key !== undefined) texts[key] = logged(textOf(event.content));
         break;
       case "agent_skipped": {
         if (key !== "skeptic" && key !== "rebuttal") break;
@@ -123,12 +94,4 @@ function roundsOf(events: readonly StoredEvent[], language: string): RunRecord["
     }
   }
   return rounds;
-}
-
-function callsOf(events: readonly StoredEvent[]): RunRecord["tool_calls_log"] {
-  return events.filter(({ type }) => type === "tool_call").map(
-    ({ call_id, agent_node: agent, tool_name, args, result, error, approval }) => (
-      { call_id, agent, tool_name, args, result, error, approval }
-    ),
-  );
 }

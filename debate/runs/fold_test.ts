@@ -13,7 +13,7 @@ import { hanging, WebFixture } from "../testing/web_fixture.ts";
 import { ModelError } from "../engine/model.ts";
 import { recordOf } from "./fold.ts";
 import { interruptedRecord } from "./store.ts";
-import { beginRecord, formatRecord, type RunHeader, type RunRecord, type StoredEvent } from "./record.ts";
+import { formatRecord, type RunHeader, type RunRecord, type StoredEvent } from "./record.ts";
 
 const HEADER: RunHeader = {
   run_id: "a".repeat(32),
@@ -27,7 +27,7 @@ const HEADER: RunHeader = {
   status: "running",
   schema_version: 1,
 };
-const BEGUN = beginRecord(HEADER, { text: "", redactions: {}, notes: [] });
+const NO_CONTEXT = { text: "", redactions: {}, notes: [] };
 const LOOK = [{ toolCalls: [call("http_get", { url: "http://pool" })] }];
 const SAYS =
   '### HYPOTHESIS-H-1 [P=0.9]\nText: {component: pool; fault: resource_leak} Full.\n- [tool:http_get] "20 of 20 connections in use"';
@@ -83,7 +83,7 @@ Deno.test.each(RUNS)("the events of $name say all that its outcome does", async 
     .filter(({ type }) => !EPHEMERAL.has(type))
     .map((event) => ({ ...event, timestamp: "2026-01-02T03:04:09.000Z" }));
   const language = name.includes("Spanish") ? "es" : "en";
-  const record = recordOf({ ...BEGUN, language }, JSON.parse(JSON.stringify(events)));
+  const record = recordOf({ ...HEADER, language }, NO_CONTEXT, JSON.parse(JSON.stringify(events)));
   const plain = (value: unknown) => JSON.parse(JSON.stringify(value ?? null));
   assert.deepEqual(plain(record.decision), plain(outcome.decision));
   assert.deepEqual(plain(record.hypotheses), plain(outcome.hypotheses));
@@ -94,28 +94,27 @@ Deno.test.each(RUNS)("the events of $name say all that its outcome does", async 
   assert.deepEqual(plain(record.token_totals), plain(outcome.usage));
 });
 
-/** What a record of the same run had at its start. */
-function begunOf(record: RunRecord): RunRecord {
+/** The header of a record of the same run at its start. */
+function headerOf(record: RunRecord): RunHeader {
   const {
     finished_at: _1,
     duration_seconds: _2,
     token_totals: _3,
     cost_estimate: _4,
     conclusion: _5,
-    ...rest
+    context: _6,
+    context_redactions: _7,
+    context_notes: _8,
+    final_result: _9,
+    decision: _10,
+    hypotheses: _11,
+    round_log: _12,
+    tool_calls_log: _13,
+    events: _14,
+    ...header
   } = record;
-  return { ...rest, ...BEGUN_PARTS };
+  return header;
 }
-
-const BEGUN_PARTS = {
-  status: "running" as const,
-  final_result: null,
-  decision: null,
-  hypotheses: [],
-  round_log: [],
-  tool_calls_log: [],
-  events: [],
-};
 
 /**
  * Records as a server has stored them on 2026-11-22: operators and agents were scripted, the rest is as it was. A fold
@@ -126,7 +125,9 @@ const STORED = { cancelled, resumed, rounds, samples };
 for (const [name, text] of Object.entries(STORED)) {
   Deno.test(`a run that was stored is what its events say, byte for byte: ${name}`, () => {
     const record = JSON.parse(text);
-    assert.equal(formatRecord(recordOf(begunOf(record), record.events)), text);
+    const { context: masked, context_redactions: redactions, context_notes: notes } = record;
+    const context = { text: masked, redactions, notes };
+    assert.equal(formatRecord(recordOf(headerOf(record), context, record.events)), text);
   });
 }
 
@@ -153,10 +154,10 @@ Deno.test("a run that was interrupted is what its journal says", () => {
     },
   ];
   const journal = events.map((event) => JSON.stringify(event)).join("\n");
-  const interrupted = interruptedRecord(BEGUN, journal);
+  const interrupted = interruptedRecord(recordOf(HEADER, NO_CONTEXT, []), journal);
   const told = interrupted["events"];
   assert.ok(Array.isArray(told));
-  assert.deepEqual(recordOf(BEGUN, told), interrupted);
+  assert.deepEqual(recordOf(HEADER, NO_CONTEXT, told), interrupted);
   assert.deepEqual(interrupted["decision"], { status: "continue", confidence: 0.4 });
   assert.equal(interrupted["finished_at"], undefined);
 });

@@ -2,7 +2,7 @@ import { type Clock, within } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
 import { redactValue } from "../context/redact_context.ts";
 import { isObject } from "../engine/graph/json_objects.ts";
-import { callKey } from "../engine/agents/run_tool.ts";
+import { callKey } from "../engine/agents/tool_cache.ts";
 import type { ApprovalAnswer, ApprovalCall, EditedApproval } from "../engine/ports.ts";
 import { NO_WORD, type OperatorWord } from "../engine/graph/hypotheses.ts";
 import type { CollectedContext } from "../context/collect.ts";
@@ -10,9 +10,8 @@ import { EPHEMERAL, type RunEvent, type ToolArgs } from "../engine/events.ts";
 import { EventLog } from "./event_log.ts";
 import { recordOf } from "./fold.ts";
 import type { Journal } from "./store.ts";
-import { beginRecord, type RunHeader, type RunRecord, type StoredEvent } from "./record.ts";
+import type { RunHeader, RunRecord, StoredEvent } from "./record.ts";
 
-/** What an operator may change during a run. */
 export interface RunOptions {
   readonly requireApproval: boolean;
   readonly pauseBetweenRounds: boolean;
@@ -109,7 +108,7 @@ export class LiveRun {
   }
 
   toRecord(): RunRecord {
-    return recordOf(beginRecord(this.header, this.context), this.#events);
+    return recordOf(this.header, this.context, this.#events);
   }
 
   /** Asks the operator to approve a tool call if that is required. */
@@ -201,7 +200,6 @@ export class LiveRun {
     return word;
   }
 
-  /** Passes on the operator's comment and changes; empty for none. The first ones count. */
   comment(word: OperatorWord): void {
     const answer = this.#answerPause;
     if (answer === undefined) {

@@ -8,7 +8,7 @@ import type { OperatorWord } from "../engine/graph/hypotheses.ts";
 import { type Model, ModelError } from "../engine/model.ts";
 import { recordOf } from "./fold.ts";
 import { LiveRun, type RunOptions } from "./live_run.ts";
-import { beginRecord, type RunRecord, type StoredEvent } from "./record.ts";
+import type { StoredEvent } from "./record.ts";
 import { endingEvents, modelIds, NO_TOKENS, type RunRequest, toHeader, toSetup } from "./setup.ts";
 import type { RunStore } from "./store.ts";
 
@@ -53,13 +53,8 @@ export class RunManager {
   async start(request: ServerRun): Promise<string> {
     if (this.#isClosing) throw new AppError("canceled", "The server is stopping");
     if (this.#live.size + this.#starting >= MAX_LIVE) {
-      throw new AppError(
-        "rate_limited",
-        `There are ${MAX_LIVE} runs in progress, which is the most at a time`,
-        {
-          retryAfterSeconds: 60,
-        },
-      );
+      const text = `There are ${MAX_LIVE} runs in progress, which is the most at a time`;
+      throw new AppError("rate_limited", text, { retryAfterSeconds: 60 });
     }
     this.#starting += 1;
     try {
@@ -87,7 +82,10 @@ export class RunManager {
     const { APPROVAL_REQUIRED_TOOLS, APPROVAL_TIMEOUT_SECONDS, COMMENT_TIMEOUT_SECONDS } = this.#settings;
     const header = toHeader(request, newRunId(), clock.now());
     const { context, options } = request;
-    const journal = await begin(store, beginRecord(header, context));
+    const journal = await store.begin(recordOf(header, context, [])).catch((cause) => {
+      const text = "The record of the run cannot be written: is DATA_DIR full?";
+      throw new AppError("internal", text, { cause });
+    });
     return new LiveRun({
       header,
       context,
@@ -150,7 +148,7 @@ export class RunManager {
     const cost = estimateCost(outcome.usage ?? NO_TOKENS, modelIds(request, this.#settings));
     const ending = endingEvents(outcome, cost).map((event) => run.stamp(event));
     try {
-      await store.finish(recordOf(beginRecord(run.header, run.context), [...run.events, ...ending]));
+      await store.finish(recordOf(run.header, run.context, [...run.events, ...ending]));
       return ending;
     } catch (error) {
       fail(`cannot store run ${run.header.run_id}: ${errorText(error)}`);
@@ -168,11 +166,3 @@ function maskWord({ comment, changes }: OperatorWord, redact: (text: string) => 
 type Outcome = { readonly status: RunEnd } & Partial<DebateOutcome>;
 
 const UNSAVED = "The record of this run could not be stored: export its report before the server stops";
-
-async function begin(store: RunStore, record: RunRecord) {
-  try {
-    return await store.begin(record);
-  } catch (cause) {
-    throw new AppError("internal", "The record of the run cannot be written: is DATA_DIR full?", { cause });
-  }
-}

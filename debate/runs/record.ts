@@ -1,5 +1,4 @@
 import * as z from "@zod/zod";
-import type { CollectedContext } from "../context/collect.ts";
 import type { RedactionCounts } from "../context/redact_context.ts";
 import { isObject, parseJson } from "../engine/graph/json_objects.ts";
 import { type Evidence, EVIDENCE_STATUSES, type Hypothesis, NODES } from "../engine/graph/state.ts";
@@ -107,21 +106,6 @@ export function conclusionOf(
 }
 
 const MAX_CAUSE = 300;
-
-export function beginRecord(header: RunHeader, { text, redactions, notes }: CollectedContext): RunRecord {
-  return {
-    ...header,
-    context: text,
-    context_redactions: redactions,
-    context_notes: notes,
-    final_result: null,
-    decision: null,
-    hypotheses: [],
-    round_log: [],
-    tool_calls_log: [],
-    events: [],
-  };
-}
 
 const text = z.string().nullable().catch(null);
 const object = z.record(z.string(), z.unknown()).nullable().catch(null);

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { sampleEvidence, sampleHypothesis } from "../testing/sample_state.ts";
-import { priorRun } from "./foreign.ts";
+import { priorRun } from "./imported.ts";
 import { readRecord } from "./record.ts";
 
 const { evidence: _evidence, reviews: _reviews, ...OLD } = sampleHypothesis({

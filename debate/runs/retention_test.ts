@@ -1,7 +1,8 @@
 import { FakeClock } from "@gateway/shared/testing";
 import assert from "node:assert/strict";
 import { MemoryFolder } from "../testing/memory_folder.ts";
-import { beginRecord, formatRecord, type RunHeader } from "./record.ts";
+import { recordOf } from "./fold.ts";
+import { formatRecord, type RunHeader } from "./record.ts";
 import { retain } from "./retention.ts";
 import { RunStore } from "./store.ts";
 
@@ -25,7 +26,7 @@ function record(digit: string, ageDays: number, fields: Partial<RunHeader> = {})
   };
   return [
     `${header.run_id}.json`,
-    formatRecord(beginRecord(header, { text: "", redactions: {}, notes: [] })),
+    formatRecord({ ...recordOf(header, { text: "", redactions: {}, notes: [] }, []), status: header.status }),
   ] as const;
 }
 

@@ -6,7 +6,6 @@ import type { PromptTemplate } from "../prompts/parse_template.ts";
 import type { Settings } from "../settings/config.ts";
 import type { RunEfforts, RunHeader, RunModels } from "./record.ts";
 
-/** A run to hold, on the server or on the command line. */
 export interface RunRequest {
   readonly topic: string;
   readonly context: CollectedContext;

@@ -1,25 +1,10 @@
 import { AppError, errorName } from "@gateway/shared/errors";
-import * as z from "@zod/zod";
-import {
-  byTime,
-  formatRecord,
-  parseHead,
-  readEvents,
-  type ReadRecord,
-  readRecord,
-  type RunListItem,
-  type RunRecord,
-  type StoredEvent,
-  toListItem,
-} from "./record.ts";
-import { isObject, parseJson } from "../engine/graph/json_objects.ts";
-import { withoutForeignClaims } from "./foreign.ts";
+import { fieldsOf, isObject, parseJson, textOf } from "../engine/graph/json_objects.ts";
 import { toldBy } from "./fold.ts";
-
-interface RunStoreOptions {
-  readonly folder: Folder;
-  readonly warn: (message: string) => void;
-}
+import { withoutForeignClaims } from "./foreign.ts";
+import * as records from "./record.ts";
+import { formatRecord, type RunListItem, type RunRecord, toListItem } from "./record.ts";
+import { NO_TOKENS } from "./setup.ts";
 
 const LOOKS = 32;
 const MAX_UNSAVED = 20;
@@ -30,6 +15,11 @@ const JOURNAL = /^([0-9a-f]{32})\.events\.jsonl$/;
 
 const DECODER = new TextDecoder();
 const ENCODER = new TextEncoder();
+
+interface RunStoreOptions {
+  readonly folder: Folder;
+  readonly warn: (message: string) => void;
+}
 
 export class RunStore {
   readonly #folder: Folder;
@@ -59,14 +49,13 @@ export class RunStore {
   /** Lists the runs, newest first. Files that are not records are left out. */
   async list(): Promise<readonly RunListItem[]> {
     await this.#look();
-    this.#sorted ??= [...this.#index.values()].filter((item) => item !== undefined).sort(byTime);
+    this.#sorted ??= [...this.#index.values()].filter((item) => item !== undefined).sort(records.byTime);
     return this.#sorted;
   }
 
   async read(runId: string): Promise<StoredRun | undefined> {
-    const unsaved = this.#unsaved.get(runId);
-    const bytes = unsaved === undefined ? await this.#folder.read(`${runId}.json`) : undefined;
-    const text = unsaved ?? (bytes === undefined ? undefined : DECODER.decode(bytes));
+    const bytes = this.#unsaved.has(runId) ? undefined : await this.#folder.read(`${runId}.json`);
+    const text = this.#unsaved.get(runId) ?? (bytes && DECODER.decode(bytes));
     if (text === undefined) return undefined;
     const stored = readStoredRun(runId, text);
     if (stored !== undefined) return stored;
@@ -75,34 +64,37 @@ export class RunStore {
 
   /** Writes the record of a run that begins, and returns its journal. */
   async begin(record: RunRecord): Promise<Journal> {
-    await this.#write(record);
-    const append: Append = (bytes) => this.#folder.append(`${record.run_id}.events.jsonl`, bytes);
-    return new Journal(append, this.#warn);
+    await this.add(record.run_id, record);
+    return new Journal((bytes) => this.#folder.append(`${record.run_id}.events.jsonl`, bytes), this.#warn);
   }
 
   async finish(record: RunRecord): Promise<void> {
+    const { run_id } = record;
     try {
-      await this.#write(record);
+      await this.add(run_id, record);
     } catch (error) {
-      this.#keepUnsaved(record);
+      const [oldest] = this.#unsaved.keys();
+      if (this.#unsaved.size >= MAX_UNSAVED && oldest !== undefined) this.#unsaved.delete(oldest);
+      this.#unsaved.set(run_id, formatRecord(record));
+      this.#put(run_id, toListItem(run_id, record));
       throw error;
     }
-    await this.#folder.remove(`${record.run_id}.events.jsonl`).catch(() => {
+    await this.#folder.remove(`${run_id}.events.jsonl`).catch(() => {
       this.#warn("cannot remove the journal of a finished run; the next start will");
     });
   }
 
   async add(runId: string, record: object): Promise<void> {
     await this.#folder.write(`${runId}.json`, ENCODER.encode(formatRecord(record)));
+    this.#unsaved.delete(runId);
     this.#put(runId, toListItem(runId, record));
   }
 
-  /** Gives a finished run a title; an empty one takes it away. Returns whether there is such a run. */
   rename(runId: string, title: string): Promise<boolean> {
     return this.hold(runId, async () => {
       const stored = await this.read(runId);
       if (stored === undefined) return false;
-      const { title: _before, ...rest } = objectSchema.parse(parseJson(stored.text));
+      const { title: _before, ...rest } = fieldsOf(parseJson(stored.text));
       // In front, where the list finds it.
       await this.add(runId, title === "" ? rest : { title, ...rest });
       return true;
@@ -122,8 +114,8 @@ export class RunStore {
   }
 
   /**
-   * Removes a run that ended before a time, and returns whether it did. One that is in progress, that somebody works
-   * with, or that does not say when it was, is kept.
+   * Removes a run that ended before a time, and returns whether it did. A run that is in progress, that somebody
+   * works with, or that has no time, is kept.
    */
   async expire(runId: string, before: number): Promise<boolean> {
     const item = this.#index.get(runId);
@@ -145,19 +137,6 @@ export class RunStore {
 
   async close(): Promise<void> {
     await this.#folder.close();
-  }
-
-  async #write(record: RunRecord): Promise<void> {
-    await this.#folder.write(`${record.run_id}.json`, ENCODER.encode(formatRecord(record)));
-    this.#unsaved.delete(record.run_id);
-    this.#put(record.run_id, toListItem(record.run_id, record));
-  }
-
-  #keepUnsaved(record: RunRecord): void {
-    const [oldest] = this.#unsaved.keys();
-    if (this.#unsaved.size >= MAX_UNSAVED && oldest !== undefined) this.#unsaved.delete(oldest);
-    this.#unsaved.set(record.run_id, formatRecord(record));
-    this.#put(record.run_id, toListItem(record.run_id, record));
   }
 
   #put(runId: string, item: RunListItem | undefined): void {
@@ -202,9 +181,7 @@ export class RunStore {
     try {
       const stored = await this.#folder.read(`${runId}.json`);
       const journal = await this.#folder.read(`${runId}.events.jsonl`);
-      const record = interruptedRecord(parseJson(DECODER.decode(stored)), DECODER.decode(journal));
-      await this.#folder.write(`${runId}.json`, ENCODER.encode(`${JSON.stringify(record, null, 2)}\n`));
-      this.#put(runId, toListItem(runId, record));
+      await this.add(runId, interruptedRecord(parseJson(DECODER.decode(stored)), DECODER.decode(journal)));
     } catch (error) {
       this.#warn(`cannot mark run ${runId} as interrupted: ${errorName(error)}`);
     }
@@ -222,12 +199,10 @@ export class RunStore {
   }
 }
 
-const objectSchema = z.record(z.string(), z.unknown());
-
 /** Enough for the header of all but the most talkative topics. */
 const HEAD_BYTES = 8192;
 
-/** Reads the header from the first bytes of a file, or where they do not hold it, from all of it. */
+/** Reads the header from the first bytes of a file or, if they do not hold it, from all of it. */
 export async function readListItem(
   folder: Pick<Folder, "read" | "readEnds">,
   runId: string,
@@ -236,58 +211,36 @@ export async function readListItem(
   const ends = await folder.readEnds(name, HEAD_BYTES);
   if (ends === undefined) return "missing";
   const isWhole = DECODER.decode(ends.tail).trimEnd().endsWith("}");
-  const header = isWhole ? parseHead(DECODER.decode(ends.head)) : undefined;
+  const header = isWhole ? records.parseHead(DECODER.decode(ends.head)) : undefined;
   return toListItem(runId, header ?? parseJson(DECODER.decode(await folder.read(name))));
 }
 
-/** A stored record. */
 export interface StoredRun {
   /** The JSON of the file; of an imported run, without what only this server can know. */
   readonly text: string;
-  readonly record: ReadRecord;
+  readonly record: records.ReadRecord;
 }
 
 /** Reads the text of a record's file; `undefined` if it is damaged. */
 export function readStoredRun(runId: string, text: string): StoredRun | undefined {
   const value = parseJson(text);
-  const record = readRecord(runId, value);
+  const record = records.readRecord(runId, value);
   if (record === undefined || !isObject(value)) return undefined;
   return { text: record.imported ? formatRecord(withoutForeignClaims(value)) : text, record };
 }
 
-const NO_TOKENS = { input_tokens: 0, output_tokens: 0, total_tokens: 0 };
-
 export const INTERRUPTED = "The server stopped during the run";
 
-/**
- * The record with the events of its journal, ended like every run. Everything else in it is unchanged and in
- * the same order.
- */
+/** The record with the events of its journal, ended like every run; its other fields keep their order. */
 export function interruptedRecord(record: unknown, journal: string): Readonly<Record<string, unknown>> {
-  if (typeof record !== "object" || record === null) throw new TypeError("Not a record");
-  const before = "events" in record && Array.isArray(record.events) ? readEvents(record.events) : [];
-  const told = before.length > 0 ? before : readJournal(journal);
+  if (!isObject(record)) throw new TypeError("Not a record");
+  const before = Array.isArray(record.events) ? records.readEvents(record.events) : [];
+  // Torn or damaged lines are ignored.
+  const told = before.length > 0 ? before : records.readEvents(journal.split("\n").map(parseJson));
   const isEnded = told.some(({ type }) => type === "run_finished");
-  const events = isEnded ? told : [...told, ...END];
-  const language = "language" in record && typeof record.language === "string" ? record.language : "";
-  return { ...record, status: "interrupted", ...toldBy(events, language) };
-}
-
-const END: readonly StoredEvent[] = [
-  { type: "error", message: INTERRUPTED },
-  {
-    type: "run_finished",
-    status: "interrupted",
-    token_totals: { by_node: {}, total: NO_TOKENS },
-    cost_estimate: null,
-  },
-];
-
-/** The two ends of a file. */
-export interface FileEnds {
-  readonly head: Uint8Array;
-  readonly tail: Uint8Array;
-  readonly size: number;
+  const end = { type: "run_finished", status: "interrupted", token_totals: NO_TOKENS, cost_estimate: null };
+  const events = isEnded ? told : [...told, { type: "error", message: INTERRUPTED }, end];
+  return { ...record, status: "interrupted", ...toldBy(events, textOf(record.language)) };
 }
 
 /** Files by name; none of them is a path. */
@@ -296,39 +249,34 @@ export interface Folder {
   /** `undefined` when there is no such file. */
   read(name: string): Promise<Uint8Array | undefined>;
   /** Up to `headBytes` bytes of the file's beginning, and the last few. */
-  readEnds(name: string, headBytes: number): Promise<FileEnds | undefined>;
+  readEnds(name: string, headBytes: number): Promise<
+    { readonly head: Uint8Array; readonly tail: Uint8Array } | undefined
+  >;
   /** Writes durably and atomically: a reader, even after a crash, finds the old content or the new one. */
   write(name: string, bytes: Uint8Array): Promise<void>;
-  /** Appends; what is appended survives a crash of the process, but not of the machine. */
+  /** Appends; the bytes survive a crash of the process, but not of the machine. */
   append(name: string, bytes: Uint8Array): Promise<void>;
   remove(name: string): Promise<void>;
   close(): Promise<void>;
 }
 
 /**
- * Events of a run in progress, one JSON line each. Rewriting the record for each event would cost too much.
- * The last line may be torn and is then ignored.
+ * Events of a run in progress, one JSON line each, because rewriting the record for each event would cost too much.
+ * Lines that arrive during a write are combined into the next one.
  */
-
-type Append = (bytes: Uint8Array) => Promise<void>;
-
-/** Writes lines in order; lines that arrive during a write are combined into the next one. */
 export class Journal {
-  readonly #append: Append;
+  readonly #append: (bytes: Uint8Array) => Promise<void>;
   readonly #warn: (message: string) => void;
   #waiting = "";
   #writing: Promise<void> | undefined;
   #isBroken = false;
 
-  constructor(append: Append, warn: (message: string) => void) {
+  constructor(append: (bytes: Uint8Array) => Promise<void>, warn: (message: string) => void) {
     this.#append = append;
     this.#warn = warn;
   }
 
-  /**
-   * Adds an event as JSON without line feeds. A failure is reported once; the run continues and keeps its
-   * events.
-   */
+  /** Adds JSON without line feeds. A failure is reported once; the run continues and keeps its events. */
   add(json: string): void {
     this.#waiting += `${json}\n`;
     this.#writing ??= this.#write();
@@ -356,9 +304,4 @@ export class Journal {
     }
     this.#writing = undefined;
   }
-}
-
-/** The events of a journal; torn or damaged lines are ignored. */
-function readJournal(text: string): readonly StoredEvent[] {
-  return readEvents(text.split("\n").map(parseJson));
 }

@@ -1,24 +1,30 @@
 import assert from "node:assert/strict";
 import { MemoryFolder } from "../testing/memory_folder.ts";
 import { INTERRUPTED, RunStore } from "./store.ts";
-import { beginRecord, formatRecord, type RunHeader, type RunRecord } from "./record.ts";
+import { recordOf as foldOf } from "./fold.ts";
+import { formatRecord, type RunHeader, type RunRecord } from "./record.ts";
 
 const ID = "1".repeat(32);
 
 function recordOf(fields: Partial<RunHeader> = {}): RunRecord {
-  return beginRecord({
-    run_id: ID,
-    topic: "it hangs",
-    timestamp: "2026-01-02T03:04:05.000Z",
-    models: { diagnostic: "hub/a", skeptic: "hub/b", moderator: "hub/c" },
-    reasoning_effort: { diagnostic: "none", skeptic: "none", moderator: "none" },
-    template: "default",
-    language: "en",
-    parent_run_id: null,
-    status: "running",
-    schema_version: 1,
-    ...fields,
-  }, { text: "context", redactions: {}, notes: [] });
+  const begun = foldOf(
+    {
+      run_id: ID,
+      topic: "it hangs",
+      timestamp: "2026-01-02T03:04:05.000Z",
+      models: { diagnostic: "hub/a", skeptic: "hub/b", moderator: "hub/c" },
+      reasoning_effort: { diagnostic: "none", skeptic: "none", moderator: "none" },
+      template: "default",
+      language: "en",
+      parent_run_id: null,
+      status: "running",
+      schema_version: 1,
+      ...fields,
+    },
+    { text: "context", redactions: {}, notes: [] },
+    [],
+  );
+  return { ...begun, status: fields.status ?? "running" };
 }
 
 async function open(folder: MemoryFolder) {

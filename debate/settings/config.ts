@@ -64,7 +64,6 @@ export function writersFrom(
   return { DEBUG: at("DEBUG"), INFO: at("INFO"), WARNING: at("WARNING"), ERROR: at("ERROR") };
 }
 
-/** The settings, by the names of their variables. */
 export interface Settings {
   readonly HUB_TOKEN: string;
   readonly HUB_BASE_URL: string;

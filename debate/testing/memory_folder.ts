@@ -30,7 +30,6 @@ export class MemoryFolder implements Folder {
     return Promise.resolve({
       head: bytes.subarray(0, headBytes),
       tail: bytes.subarray(-16),
-      size: bytes.length,
     });
   }
 

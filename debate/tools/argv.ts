@@ -7,7 +7,6 @@ import { refuse } from "./define_tool.ts";
 /** The form of an operand or of an option's value. `path` is checked by the code that runs the program. */
 type ValueRule = RegExp | "path" | "text";
 
-/** The arguments that a program, or one of its subcommands, accepts. */
 export interface ArgumentRule {
   /** Options without a value: their names without dashes, separated by blanks. */
   readonly flags?: string;
@@ -28,7 +27,6 @@ export interface ArgumentRule {
   readonly check?: (operands: readonly string[]) => void;
 }
 
-/** A word of the command that is run. */
 export interface Argument {
   readonly kind: "word" | "path";
   readonly text: string;

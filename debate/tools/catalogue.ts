@@ -42,7 +42,6 @@ export function createTools(settings: Settings, ports: ToolPorts): readonly Tool
     .filter(({ name }) => enabled.length === 0 || enabled.includes(name));
 }
 
-/** The ports of this machine. */
 export async function createToolPorts({ settings, clock, redact, env }: {
   readonly settings: Pick<Settings, "ALLOWED_PROJECT_ROOTS" | "REQUESTS_CA_BUNDLE" | "SSL_CERT_FILE">;
   readonly clock: Clock;

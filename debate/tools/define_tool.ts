@@ -3,8 +3,6 @@ import * as z from "@zod/zod";
 import { cut } from "../engine/graph/text.ts";
 import type { Tool, ToolContext } from "../engine/ports.ts";
 import type { Settings } from "../settings/config.ts";
-import type { Explain } from "./explain_postgres.ts";
-import type { HttpPorts } from "./http_fetch.ts";
 import type { AllowList } from "./net_guard.ts";
 import type { ProgramResult, RunProgram } from "./run_program.ts";
 
@@ -22,6 +20,52 @@ interface Finding {
   readonly title: string;
   readonly body: string;
 }
+
+export interface Outgoing {
+  readonly method: "GET" | "POST";
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body?: string | undefined;
+  /** The most bytes of the answer's body; the rest is not read. */
+  readonly maxBytes: number;
+}
+
+export interface HttpRequest extends Outgoing {
+  /** Names host, port and path; a certificate must be for its host. */
+  readonly url: URL;
+  readonly address: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly signal: AbortSignal;
+}
+
+export interface HttpAnswer {
+  readonly status: number;
+  readonly statusText: string;
+  /** Names are in lower case; of a repeated header, the first one counts. */
+  readonly headers: Readonly<Record<string, string>>;
+  /** The body as it arrived: a `content-encoding` is not decoded. */
+  readonly body: Uint8Array;
+  readonly isCut: boolean;
+}
+
+export interface HttpPorts {
+  readonly exchange: (request: HttpRequest) => Promise<HttpAnswer>;
+  /** The addresses of a host, or none; an IP address stands for itself. */
+  readonly resolve: (host: string) => Promise<readonly string[]>;
+}
+
+/**
+ * Asks the database for a plan; the query itself is not run. The result contains nothing of the URL with its
+ * credentials, or of the contents of the tables.
+ */
+export type Explain = (request: {
+  readonly url: string;
+  readonly query: string;
+  readonly seconds: number;
+  readonly signal: AbortSignal;
+}) => Promise<
+  | { readonly kind: "plan"; readonly lines: readonly string[] }
+  | { readonly kind: "failed"; readonly reason: string }
+>;
 
 /** The access of tools to the outside world; `createToolPorts` creates the ports of this machine. */
 export interface ToolPorts {

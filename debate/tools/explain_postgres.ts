@@ -1,6 +1,6 @@
 import * as z from "@zod/zod";
 import postgres from "postgres";
-import { defineTool, refuse, timeoutArgument } from "./define_tool.ts";
+import { defineTool, type Explain, refuse, timeoutArgument } from "./define_tool.ts";
 import { checkSql } from "./sql_check.ts";
 
 export const runDbExplain = defineTool({
@@ -26,20 +26,6 @@ export const runDbExplain = defineTool({
     return { ok: true, title: `EXPLAIN ${checked}`, body: result.lines.join("\n") };
   },
 });
-
-/**
- * Asks the database for a plan; the query itself is not run. The result contains nothing of the URL with its
- * credentials, or of the contents of the tables.
- */
-export type Explain = (request: {
-  readonly url: string;
-  readonly query: string;
-  readonly seconds: number;
-  readonly signal: AbortSignal;
-}) => Promise<
-  | { readonly kind: "plan"; readonly lines: readonly string[] }
-  | { readonly kind: "failed"; readonly reason: string }
->;
 
 /** Explains over a connection of its own, in a read-only transaction. */
 export const explainPostgres: Explain = async ({ url, query, seconds, signal }) => {

@@ -9,40 +9,15 @@ import { request as requestHttps } from "node:https";
 import { isIP } from "node:net";
 import { parseJson } from "../engine/graph/json_objects.ts";
 import { withoutCutWord } from "../engine/graph/text.ts";
-import { type Call, refuse } from "./define_tool.ts";
+import {
+  type Call,
+  type HttpAnswer,
+  type HttpPorts,
+  type HttpRequest,
+  type Outgoing,
+  refuse,
+} from "./define_tool.ts";
 import { vet } from "./net_guard.ts";
-
-interface Outgoing {
-  readonly method: "GET" | "POST";
-  readonly headers?: Readonly<Record<string, string>>;
-  readonly body?: string | undefined;
-  /** The most bytes of the answer's body; the rest is not read. */
-  readonly maxBytes: number;
-}
-
-export interface HttpRequest extends Outgoing {
-  /** Names host, port and path; a certificate must be for its host. */
-  readonly url: URL;
-  readonly address: string;
-  readonly headers: Readonly<Record<string, string>>;
-  readonly signal: AbortSignal;
-}
-
-export interface HttpAnswer {
-  readonly status: number;
-  readonly statusText: string;
-  /** Names are in lower case; of a repeated header, the first one counts. */
-  readonly headers: Readonly<Record<string, string>>;
-  /** The body as it arrived: a `content-encoding` is not decoded. */
-  readonly body: Uint8Array;
-  readonly isCut: boolean;
-}
-
-export interface HttpPorts {
-  readonly exchange: (request: HttpRequest) => Promise<HttpAnswer>;
-  /** The addresses of a host, or none; an IP address stands for itself. */
-  readonly resolve: (host: string) => Promise<readonly string[]>;
-}
 
 /** No answer: the name of the system's error, or what is wrong with the certificate. */
 export class HttpExchangeError extends Error {

@@ -6,7 +6,6 @@ import { AppError } from "@gateway/shared/errors";
 import ipaddr from "ipaddr.js";
 import { isIP } from "node:net";
 
-/** What the operator allows beyond public addresses. */
 export interface AllowList {
   readonly hosts: ReadonlySet<string>;
   readonly networks: readonly Network[];

@@ -1,7 +1,6 @@
 import { type Clock, within } from "@gateway/shared/clock";
 import { withoutCutWord } from "../engine/graph/text.ts";
 
-/** A program to run. */
 export interface ProgramRequest {
   readonly program: string;
   readonly args: readonly string[];

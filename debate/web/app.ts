@@ -2,8 +2,8 @@ import { createRouter, routesFor } from "@gateway/shared/http/routes";
 import { describeProblem, problemResponse, type UnknownPeer } from "@gateway/shared/http";
 import { createGuard } from "./guard.ts";
 import { PAGE_FILES, pageResponse } from "./page_files.ts";
-import type { WebPorts } from "./ports.ts";
-import { DEBATE_ROUTES, type RoutePorts } from "./routes.ts";
+import type { RoutePorts, WebPorts } from "./ports.ts";
+import { DEBATE_ROUTES } from "./routes.ts";
 import { EventStreams, Subscribers } from "./subscribers.ts";
 
 /** Answers a request; never rejects. A caller with valid credentials, where they are required, is trusted. */

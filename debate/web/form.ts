@@ -9,7 +9,6 @@ import { readBodyBytes } from "@gateway/shared/http";
 import { Buffer } from "node:buffer";
 import type { GivenFile } from "../context/collect.ts";
 
-/** A form: every field and file in the order of arrival. */
 export interface Form {
   readonly fields: ReadonlyMap<string, string>;
   readonly files: ReadonlyMap<string, readonly GivenFile[]>;

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { WebFixture } from "../testing/web_fixture.ts";
-import { ALL_GUESSES, CALLER_GUESSES } from "./guess_limit.ts";
+import { ALL_GUESSES, CALLER_GUESSES } from "./guard.ts";
 
 const LOGIN = { WEB_USERNAME: "ann", WEB_PASSWORD: "right" };
 

@@ -39,7 +39,6 @@ import style from "./page/style.css" with { type: "text" };
 import themeScript from "./page/theme.js" with { type: "text" };
 import visibleScript from "./page/visible.js" with { type: "text" };
 
-/** A file as it is sent to a browser. */
 interface PageFile {
   readonly type: string;
   readonly text: string;
@@ -93,7 +92,6 @@ const MODULES = FILES.map(([path]) => path).filter((path) =>
   path.endsWith(".js") && !path.endsWith("/theme.js")
 );
 
-/** The files by path. */
 export const PAGE_FILES: ReadonlyMap<string, PageFile> = new Map([
   ["/", { type: "text/html; charset=utf-8", text: preload(page, MODULES) }],
   ...FILES,

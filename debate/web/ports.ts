@@ -26,7 +26,6 @@ export interface Routed {
   readonly param: (name: string) => string;
 }
 
-/** What the routes need. */
 export interface WebPorts {
   readonly settings: Settings;
   readonly clock: Clock;
@@ -57,4 +56,11 @@ export interface WebPorts {
   readonly newRequestId: () => string;
   readonly randomBytes: (length: number) => Uint8Array;
   readonly stopping: AbortSignal;
+}
+
+export interface RoutePorts extends WebPorts {
+  readonly events: {
+    handle(request: Request, runId: string): Promise<Response>;
+    forget(runId: string): void;
+  };
 }

@@ -3,12 +3,7 @@ import * as z from "@zod/zod";
 import * as bodies from "./bodies.ts";
 import * as runs from "./run_handlers.ts";
 import * as service from "./settings_handlers.ts";
-import type { EventStreams } from "./subscribers.ts";
-import type { WebPorts } from "./ports.ts";
-
-export interface RoutePorts extends WebPorts {
-  readonly events: EventStreams;
-}
+import type { RoutePorts } from "./ports.ts";
 
 /** A field of a form; files come under the name of the field, as often as it may have some. */
 interface FormField {

@@ -7,14 +7,13 @@ import { findById } from "../engine/graph/hypothesis_id.ts";
 import { selectTemplate } from "../prompts/templates.ts";
 import { htmlFileName, renderHtml } from "../report/html.ts";
 import { renderReport, reportFileName } from "../report/report.ts";
-import { importedRecord, isPresentable, priorRun } from "../runs/foreign.ts";
+import { importedRecord, isPresentable, priorRun } from "../runs/imported.ts";
 import type { LiveRun } from "../runs/live_run.ts";
 import { lastHypotheses, readHypotheses, type ReadRecord, readRecord } from "../runs/record.ts";
 import { EFFORTS } from "../settings/config.ts";
 import { approvalBody, commentBody, optionsBody, titleBody } from "./bodies.ts";
 import { readForm } from "./form.ts";
-import type { Routed, WebPorts } from "./ports.ts";
-import type { RoutePorts } from "./routes.ts";
+import type { Routed, RoutePorts, WebPorts } from "./ports.ts";
 import { readOptions, readRunForm, readText } from "./run_form.ts";
 
 const NO_RUN = "There is no such run";

@@ -22,7 +22,9 @@ export class Subscribers {
 
   constructor(clock: Clock, signal: AbortSignal) {
     this.#clock = clock;
-    every({ clock, seconds: LOOK_SECONDS, signal }, () => this.#look());
+    every({ clock, seconds: LOOK_SECONDS, signal }, () => {
+      for (const subscriber of this.#all) subscriber.look(clock.now());
+    });
     signal.addEventListener("abort", () => {
       for (const subscriber of this.#all) subscriber.close();
     }, { once: true });
@@ -42,22 +44,12 @@ export class Subscribers {
     // This tells a browser not to reconnect.
     if (lastEventId !== null && log.isEnded && place >= log.size) return new Response(null, { status: 204 });
     if (this.#all.size >= MAX_SUBSCRIBERS) {
-      throw new AppError(
-        "rate_limited",
-        `There are ${MAX_SUBSCRIBERS} streams of events, which is the most at a time`,
-        {
-          retryAfterSeconds: 30,
-        },
-      );
+      const text = `There are ${MAX_SUBSCRIBERS} streams of events, which is the most at a time`;
+      throw new AppError("rate_limited", text, { retryAfterSeconds: 30 });
     }
-    const subscriber = new Subscriber({
-      log,
-      place,
-      clock: this.#clock,
-      onClose: () => this.#all.delete(subscriber),
-    });
+    const subscriber = createSubscriber(log, place, this.#clock, () => this.#all.delete(subscriber));
     this.#all.add(subscriber);
-    return new Response(new ReadableStream(subscriber, { highWaterMark: 1 }), {
+    return new Response(new ReadableStream(subscriber.source, { highWaterMark: 1 }), {
       headers: {
         "content-type": "text/event-stream; charset=utf-8",
         // Keeps proxies from caching, compressing or buffering the stream.
@@ -66,87 +58,72 @@ export class Subscribers {
       },
     });
   }
-
-  #look(): void {
-    const now = this.#clock.now();
-    for (const subscriber of this.#all) subscriber.look(now);
-  }
 }
 
-interface SubscriberOptions {
-  readonly log: EventLog;
-  readonly place: number;
-  readonly clock: Clock;
-  readonly onClose: () => void;
+interface Subscriber {
+  readonly source: UnderlyingDefaultSource<Uint8Array>;
+  close(): void;
+  look(now: number): void;
 }
 
-/** One stream. What it has not read yet is only in the log. */
-class Subscriber implements UnderlyingDefaultSource<Uint8Array> {
-  readonly #options: SubscriberOptions;
-  #place: number;
-  #controller: ReadableStreamDefaultController<Uint8Array> | undefined;
-  #stopListening: () => void = () => {};
-  #movedAt: number;
+function createSubscriber(log: EventLog, start: number, clock: Clock, onClose: () => void): Subscriber {
+  let place = start;
+  let controller: ReadableStreamDefaultController<Uint8Array> | undefined;
+  let stopListening = () => {};
+  let movedAt = clock.now();
 
-  constructor(options: SubscriberOptions) {
-    this.#options = options;
-    this.#place = options.place;
-    this.#movedAt = options.clock.now();
-  }
-
-  start(controller: ReadableStreamDefaultController<Uint8Array>): void {
-    this.#controller = controller;
-    controller.enqueue(GREETING);
-    this.#stopListening = this.#options.log.listen(() => this.pull());
-  }
-
-  /** Sends what there is for as long as the subscriber reads it. */
-  pull(): void {
-    const { log, clock } = this.#options;
-    const controller = this.#controller;
+  /** Sends the events for as long as the subscriber reads them. */
+  function pull(): void {
     while (controller !== undefined && (controller.desiredSize ?? 0) > 0) {
-      const bytes = log.read(this.#place);
-      if (bytes === undefined) return log.isEnded ? this.close() : undefined;
-      this.#place += bytes.length;
-      this.#movedAt = clock.now();
+      const bytes = log.read(place);
+      if (bytes === undefined) return log.isEnded ? close() : undefined;
+      place += bytes.length;
+      movedAt = clock.now();
       controller.enqueue(bytes);
     }
   }
 
-  cancel(): void {
-    this.#controller = undefined;
-    this.#leave();
+  function cancel(): void {
+    controller = undefined;
+    stopListening();
+    onClose();
   }
 
-  close(): void {
-    this.#controller?.close();
-    this.cancel();
+  function close(): void {
+    controller?.close();
+    cancel();
   }
 
-  look(now: number): void {
-    const controller = this.#controller;
-    if (controller === undefined) return;
-    const stillMs = now - this.#movedAt;
-    if ((controller.desiredSize ?? 0) > 0) {
-      if (stillMs < KEEP_ALIVE_MS) return;
-      this.#movedAt = now;
-      controller.enqueue(KEEP_ALIVE);
-    } else if (stillMs >= STALLED_MS) {
-      this.cancel();
-      controller.error(new Error("the subscriber does not read"));
-    }
-  }
-
-  #leave(): void {
-    this.#stopListening();
-    this.#options.onClose();
-  }
+  return {
+    source: {
+      start(opened) {
+        controller = opened;
+        opened.enqueue(GREETING);
+        stopListening = log.listen(pull);
+      },
+      pull,
+      cancel,
+    },
+    close,
+    look(now) {
+      const open = controller;
+      if (open === undefined) return;
+      const stillMs = now - movedAt;
+      if ((open.desiredSize ?? 0) > 0) {
+        if (stillMs < KEEP_ALIVE_MS) return;
+        movedAt = now;
+        open.enqueue(KEEP_ALIVE);
+      } else if (stillMs >= STALLED_MS) {
+        cancel();
+        open.error(new Error("the subscriber does not read"));
+      }
+    },
+  };
 }
 
 /** How many finished runs are kept in the form for subscribers, since many clients may look at one at once. */
 const MAX_REPLAYS = 4;
 
-/** Streams of events, of runs in progress and of stored ones. */
 export class EventStreams {
   readonly #ports: WebPorts;
   readonly #subscribers: Subscribers;

@@ -1,39 +1,47 @@
-import { join } from "node:path";
-import { mendCommonJs } from "./common_js.ts";
-import { narrowComments } from "./narrow.ts";
-import { type Program, programsByFolder } from "./programs.ts";
-import { run } from "./run.ts";
+import { basename, join } from "node:path";
+import { run } from "./stage.ts";
 
-/** Native code that `ssh2` would use where it is there, and does not need: it would end the sandbox. */
+/** The modules that packages start with, and the directories of their bundles below `usr/lib/gateway/node_modules/gateway`. */
+export const PROGRAMS = [
+  { entry: "signer/main.ts", folder: "signer", member: "signer" },
+  { entry: "control_plane/main.ts", folder: "control_plane", member: "control_plane" },
+  { entry: "broker/main.ts", folder: "broker", member: "broker" },
+  { entry: "ctl/main.ts", folder: "broker_ctl", member: "ctl" },
+  { entry: "ctl/start.ts", folder: "ctl", member: "ctl" },
+  { entry: "ctl/bridge/main.ts", folder: "approval_bridge", member: "ctl" },
+  { entry: "ctl/bridge/start.ts", folder: "approval_bridge", member: "ctl" },
+  { entry: "debate/main.ts", folder: "debate", member: "debate" },
+  { entry: "debate/start.ts", folder: "debate", member: "debate" },
+] as const;
+
+/** Optional native code of `ssh2`: it would end the sandbox. */
 const OPTIONAL_NATIVE = ["cpu-features", "*.node"] as const;
 
-/** Where bundles come from and go to. */
 interface BundleFolders {
   readonly sources: string;
-  /** The folder where `signer/main.js` and the others go, or the one file; absolute. */
+  /** The directory of `signer/main.js` and the others, or the one file; absolute. */
   readonly output: string;
 }
 
-/** Bundles every program, or those of some folders. What is loaded only on demand stays in files of its own. */
+/** Bundles all programs, or those of some directories. Modules that are loaded on demand stay separate files. */
 export async function bundleAll({ sources, output }: BundleFolders, only?: readonly string[]): Promise<void> {
-  for (const [folder, programs] of programsByFolder()) {
+  for (const [folder, programs] of Map.groupBy(PROGRAMS, ({ folder }) => folder)) {
     if (only !== undefined && !only.includes(folder)) continue;
     const target = join(output, folder);
-    await run(Deno.execPath(), bundleArguments(programs, target), { cwd: sources });
+    const args = [...options(programs[0]?.member ?? ""), "--code-splitting", `--outdir=${target}`];
+    await run(Deno.execPath(), [...args, ...programs.map(({ entry }) => entry)], { cwd: sources });
     await mend(await Array.fromAsync(Deno.readDir(target), ({ name }) => join(target, name)));
   }
 }
 
-/** Bundles a program into one file. */
 export async function bundleOne(
-  { entry, member }: Pick<Program, "entry" | "member">,
+  { entry, member }: { readonly entry: string; readonly member: string },
   { sources, output }: BundleFolders,
 ): Promise<void> {
   await run(Deno.execPath(), [...options(member), `--output=${output}`, entry], { cwd: sources });
   await mend([output]);
 }
 
-/** A bundle is ES modules, also where what is in it is not; and it is as small in memory as in its file. */
 async function mend(paths: readonly string[]): Promise<void> {
   const files = new Map<string, string>();
   for (const path of paths) files.set(path, await Deno.readTextFile(path));
@@ -43,17 +51,45 @@ async function mend(paths: readonly string[]): Promise<void> {
   }
 }
 
-function bundleArguments(programs: readonly Program[], outdir: string): readonly string[] {
-  const entries = programs.map(({ entry }) => entry);
-  return [...options(programs[0]?.member ?? ""), "--code-splitting", `--outdir=${outdir}`, ...entries];
+function options(member: string): readonly string[] {
+  const external = OPTIONAL_NATIVE.map((name) => `--external=${name}`);
+  return ["bundle", "--quiet", "--platform=deno", ...external, `--config=${member}/deno.json`];
 }
 
-function options(member: string): readonly string[] {
-  return [
-    "bundle",
-    "--quiet",
-    "--platform=deno",
-    ...OPTIONAL_NATIVE.map((name) => `--external=${name}`),
-    `--config=${member}/deno.json`,
-  ];
+const WHOLLY_COMMON_JS = /^export default require_\w+\(\);?$/m;
+const IMPORT = /\bimport\("\.\/([^"/]+)"\)/g;
+
+/**
+ * Gives CommonJS code in bundles, such as `ssh2`, what Deno provides outside of bundles: `__dirname`, and the names of
+ * exports that are loaded on demand. Without them, a broker ends at its first connection to a host.
+ *
+ * @param files the files of one bundle, text by path
+ */
+export function mendCommonJs(files: ReadonlyMap<string, string>): ReadonlyMap<string, string> {
+  const wholly = new Set(
+    [...files].filter(([, text]) => WHOLLY_COMMON_JS.test(text)).map(([path]) => basename(path)),
+  );
+  const named = (text: string) =>
+    text.replaceAll(
+      IMPORT,
+      (found, name: string) => wholly.has(name) ? `${found}.then((module) => module.default)` : found,
+    );
+  return new Map([...files].map(([path, text]) => [path, withDirname(named(text))]));
+}
+
+function withDirname(text: string): string {
+  const isFree = /\b__dirname\b/.test(text) && !/^(?:let|const) __dirname\b/m.test(text);
+  // Packages can declare it in the same scope: `var` may be repeated.
+  return isFree ? `var __dirname = import.meta.dirname;\n${text}` : text;
+}
+
+const WIDE = /[\u{100}-\u{10ffff}]/u;
+const WIDE_ALL = /[\u{100}-\u{10ffff}]/gu;
+const COMMENT = /^\s*(?:\/\/|\/\*|\*)/;
+
+/** Replaces characters beyond Latin-1 in comments: a single one makes V8 keep the whole text with two bytes a character. */
+export function narrowComments(text: string): string {
+  const lines = text.split("\n");
+  if (lines.some((line) => WIDE.test(line) && !COMMENT.test(line))) return text;
+  return lines.map((line) => WIDE.test(line) ? line.replaceAll(WIDE_ALL, "?") : line).join("\n");
 }

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { mendCommonJs } from "./common_js.ts";
+import { mendCommonJs } from "./bundle.ts";
 
 function mend(text: string): string | undefined {
   const lib = "var require_lib = f();\nexport default require_lib();\n";

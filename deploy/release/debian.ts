@@ -1,40 +1,32 @@
 import { join } from "node:path";
 import { type Package, THIS_VERSION } from "./packages.ts";
-import { run } from "./run.ts";
 import type { Architecture } from "./runtimes.ts";
-import { write } from "./stage.ts";
+import { PROGRAM_MODE, run, write } from "./stage.ts";
 
-/** What {@linkcode buildDebian} is given beside the package. */
 interface DebianBuild {
-  /** The folder with the package's files, where `DEBIAN/` is added; absolute. */
+  /** The directory with the package's files, where `DEBIAN/` is added; absolute. */
   readonly root: string;
   readonly output: string;
   readonly version: string;
   /** `all` for a package without a program of one architecture. */
   readonly architecture: Architecture | "all";
-  /** What its files are dated with; seconds since the epoch. */
+  /** The time of its files; seconds since the epoch. */
   readonly epoch: number;
 }
-
-const SCRIPT = 0o755;
 
 /** A version as Debian compares it: `0.2.0-rc.1` comes before `0.2.0`. */
 export function debianVersion(version: string): string {
   return version.replace("-", "~");
 }
 
-/**
- * Makes a `.deb`.
- *
- * @returns the name of the file
- */
+/** Creates a `.deb`. @returns the name of the file */
 export async function buildDebian(packaged: Package, build: DebianBuild): Promise<string> {
   const { root, version, architecture, epoch } = build;
   const control = join(root, "DEBIAN");
-  const kilobytes = await sizeOf(root);
+  const kilobytes = Number.parseInt(await run("du", ["-sk", root], { cwd: root }), 10);
   await write(join(control, "control"), controlText(packaged, { version, architecture, kilobytes }));
   for (const [name, text] of Object.entries(maintainerScripts(packaged))) {
-    await write(join(control, name), text, SCRIPT);
+    await write(join(control, name), text, PROGRAM_MODE);
   }
   const file = `${packaged.name}_${debianVersion(version)}_${architecture}.deb`;
   const args = ["--root-owner-group", "-Zgzip", "--build", root, join(build.output, file)];
@@ -66,7 +58,7 @@ export function controlText(
   return fields.filter(([, value]) => value !== "").map(([key, value]) => `${key}: ${value}\n`).join("");
 }
 
-/** The scripts that `dpkg` runs. Nothing is started before it is configured: its unit waits for the config. */
+/** The scripts that `dpkg` runs. They start nothing: a unit waits for its config. */
 export function maintainerScripts(packaged: Package): Readonly<Record<string, string>> {
   const { units = [], lastingUnits = [], folders = [], files } = packaged;
   const makes = files.filter(({ to }) => /^usr\/lib\/(?:sysusers|tmpfiles)\.d\//.test(to));
@@ -81,7 +73,7 @@ export function maintainerScripts(packaged: Package): Readonly<Record<string, st
   const upgrade = units.length === 0 ? [] : [
     `  if ${isBooted}; then`,
     "    systemctl daemon-reload",
-    // Only what runs: an operator who has stopped a service finds it stopped.
+    // A service that an operator stopped stays stopped.
     `    [ -z "\${2-}" ] || systemctl try-restart ${units.join(" ")}`,
     "  fi",
   ];
@@ -101,10 +93,7 @@ export function maintainerScripts(packaged: Package): Readonly<Record<string, st
   };
 }
 
-/**
- * What it has made goes, which is folders, and whatever is in them stays: keys and audit records are worth more than a
- * tidy disk, and their users must not be given to somebody else.
- */
+/** Removes empty directories only. Keys and audit records stay, and so do their users, whose IDs must not be reused. */
 function purge(folders: readonly string[]): string {
   return `if [ "$1" = purge ]; then
   for folder in ${folders.toReversed().join(" ")}; do
@@ -116,9 +105,4 @@ fi`;
 
 function script(lines: readonly string[]): string {
   return ["#!/bin/sh", "set -e", ...lines, ""].join("\n");
-}
-
-async function sizeOf(root: string): Promise<number> {
-  const text = await run("du", ["-sk", root], { cwd: root });
-  return Number.parseInt(text, 10);
 }

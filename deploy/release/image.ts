@@ -1,72 +1,50 @@
 import { join } from "node:path";
 import { parseStandardJson } from "@gateway/shared/json";
+import { type Executable, EXECUTABLES } from "./executables.ts";
 import { bundleOne } from "./bundle.ts";
-import { run } from "./run.ts";
 import type { Runtime } from "./runtimes.ts";
 import type { Sources } from "./sources.ts";
-import { write } from "./stage.ts";
+import { pack, PROGRAM_MODE, write } from "./stage.ts";
 
-/**
- * A program of an image: a file that the kernel starts with Deno, under the permission set of the name, and that imports
- * the bundle.
- */
-interface ImageProgram {
-  readonly name: string;
-  readonly member: string;
-  readonly permissionSet: string;
-  /** A module of the sources; or the text of one, for what has no module of its own. */
+/** An executable of an image: a file that the kernel starts with Deno, and that imports the bundle. */
+interface ImageProgram extends Pick<Executable, "name" | "member" | "permissionSet"> {
+  /** A module of the sources, or the text of a generated one. */
   readonly entry: string | { readonly text: string };
 }
 
 const DENO = "usr/lib/gateway/deno";
 const BIN = "usr/local/bin";
-/** Where Deno leaves modules to V8, as in the packages. */
+/** Deno leaves modules there to V8, as in the packages. */
 const BUNDLES = "usr/lib/gateway/node_modules/gateway";
-const PROGRAM_MODE = 0o755;
 const HEALTH = "http://127.0.0.1:8000/healthz";
 
-/** The broker under a name that says which frontend it is. */
-function frontend(name: string, permissionSet: string, verb: string): ImageProgram {
-  const text = `import { runGateway } from "../broker/main.ts";\n` +
-    `Deno.exit(await runGateway([${JSON.stringify(verb)}, ...Deno.args]));\n`;
-  return { name, member: "broker", permissionSet, entry: { text } };
+function programs(...names: readonly string[]): readonly ImageProgram[] {
+  return EXECUTABLES.filter(({ name }) => names.includes(name)).map((executable) => {
+    const { name, member, permissionSet, entry = `${member}/main.ts` } = executable;
+    const [verb] = executable.arguments ?? [];
+    if (verb === undefined) return { name, member, permissionSet, entry };
+    const text = `import { runGateway } from "../broker/main.ts";\n` +
+      `Deno.exit(await runGateway([${JSON.stringify(verb)}, ...Deno.args]));\n`;
+    return { name, member, permissionSet, entry: { text } };
+  });
 }
 
 const IMAGES: Readonly<Record<"root" | "bridge" | "debate", readonly ImageProgram[]>> = {
-  root: [
-    { name: "gateway", member: "broker", permissionSet: "gateway", entry: "deploy/gateway.ts" },
-    { name: "signer", member: "signer", permissionSet: "signer", entry: "signer/main.ts" },
-    {
-      name: "control-plane",
-      member: "control_plane",
-      permissionSet: "control-plane",
-      entry: "control_plane/main.ts",
-    },
-    { name: "broker-ctl", member: "ctl", permissionSet: "broker-ctl", entry: "ctl/main.ts" },
-    frontend("broker", "broker", "serve-http"),
-    frontend("mcp-broker", "broker-mcp", "serve-mcp"),
-    frontend("mcp-broker-http", "broker-mcp-http", "serve-mcp-http"),
-  ],
-  bridge: [
-    {
-      name: "approval-bridge",
-      member: "ctl",
-      permissionSet: "approval-bridge",
-      entry: "ctl/bridge/main.ts",
-    },
-  ],
+  root: programs(
+    ...["gateway", "signer", "control-plane", "broker-ctl"],
+    ...["broker", "mcp-broker", "mcp-broker-http"],
+  ),
+  bridge: programs("approval-bridge"),
   debate: [
     { name: "debate", member: "debate", permissionSet: "serve", entry: "debate/main.ts" },
     {
-      name: "debate-healthy",
-      member: "debate",
-      permissionSet: "healthy",
+      ...{ name: "debate-healthy", member: "debate", permissionSet: "healthy" },
       entry: { text: `Deno.exit(await fetch("${HEALTH}").then(({ ok }) => ok ? 0 : 1, () => 1));\n` },
     },
   ],
 };
 
-/** Makes the folder that the images are built in: their files, each in an archive, and the Containerfiles. */
+/** Creates the build context of the images: their files, each in an archive, and the Containerfiles. */
 export async function prepareImages(
   { folder, epoch }: Sources,
   { work, output, runtimes }: {
@@ -76,15 +54,12 @@ export async function prepareImages(
   },
 ): Promise<void> {
   const context = join(output, "image");
-  const pack = async (root: string, archive: string) => {
-    const order = ["--sort=name", `--mtime=@${epoch}`, "--owner=0", "--group=0", "--numeric-owner"];
-    await run("tar", [...order, "-cf", join(context, archive), "-C", root, "usr"], { cwd: root });
-  };
+  const packUsr = (root: string, name: string) => pack(join(context, name), root, { epoch, entry: "usr" });
   await Deno.mkdir(context, { recursive: true });
   for (const { architecture, path } of runtimes) {
     const root = join(work, `image-deno-${architecture}`);
     await write(join(root, DENO), await Deno.readFile(path), PROGRAM_MODE);
-    await pack(root, `deno-${architecture}.tar`);
+    await packUsr(root, `deno-${architecture}.tar`);
   }
   for (const [image, programs] of Object.entries(IMAGES)) {
     const root = join(work, `image-${image}`);
@@ -101,19 +76,18 @@ export async function prepareImages(
     await write(join(root, BIN, "deno.json"), JSON.stringify(config, null, 2));
     const file = image === "root" ? "Containerfile" : `Containerfile.${image}`;
     await write(join(context, file), await Deno.readFile(join(folder, "deploy/image", file)));
-    await pack(root, `${image}.tar`);
+    await packUsr(root, `${image}.tar`);
   }
   await write(join(context, "data/.keep"), "");
 }
 
 async function readSet(folder: string, { member, permissionSet }: ImageProgram): Promise<unknown> {
-  const manifest = parseStandardJson(await Deno.readTextFile(join(folder, member, "deno.json")));
-  const set =
-    (manifest as { readonly permissions: Readonly<Record<string, unknown>> }).permissions[permissionSet];
-  if (set === undefined) {
-    throw new Error(`Cannot make an image: ${member} has no permission set ${permissionSet}`);
-  }
-  return set;
+  const { permissions } = parseStandardJson(await Deno.readTextFile(join(folder, member, "deno.json"))) as {
+    readonly permissions: Readonly<Record<string, unknown>>;
+  };
+  const set = permissions[permissionSet];
+  if (set !== undefined) return set;
+  throw new Error(`Cannot make an image: ${member} has no permission set ${permissionSet}`);
 }
 
 async function bundleText(
@@ -128,6 +102,6 @@ async function bundleText(
   }
   const bundled = join(work, `${name}.js`);
   await bundleOne({ entry: module, member }, { sources: folder, output: bundled });
-  // It is imported, and no main module itself; modules beside the entry have been told that they are none.
+  // The bundle is imported, so that it is not a main module itself.
   return (await Deno.readTextFile(bundled)).replaceAll("import.meta.main", "true");
 }

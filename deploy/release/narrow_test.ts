@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { narrowComments } from "./narrow.ts";
+import { narrowComments } from "./bundle.ts";
 
 Deno.test("narrowComments() leaves no character of two bytes where only comments have any", () => {
   const text = "// a — b\n  /* “c” */\n * é → 😀\nlet a = 'é';\n";

@@ -1,17 +1,8 @@
 interface PackagedFile {
-  /** Where it comes from: from the sources, or below `bundles/` from the bundles; a folder comes whole. */
+  /** A path in the sources, or below `bundles/` in the bundles; a directory is copied whole. */
   readonly from: string;
-  /** Where it goes, without a slash before. */
   readonly to: string;
-  /** Permission bits; 0644 when absent. */
   readonly mode?: number;
-}
-
-/** A program in `usr/bin`: a line of shell that says which one it is. */
-export interface PackagedCommand {
-  readonly name: string;
-  /** What `usr/lib/gateway/start` is told before the arguments of whoever runs it. */
-  readonly starts: string;
 }
 
 export interface Package {
@@ -21,25 +12,24 @@ export interface Package {
   readonly depends: readonly string[];
   readonly recommends?: readonly string[];
   readonly files: readonly PackagedFile[];
-  readonly commands?: readonly PackagedCommand[];
-  /** What is started anew, where it runs, when a new version is in place, and ended and disabled when it is removed. */
+  /** Programs in `usr/bin`, and the first arguments of `usr/lib/gateway/start` for each. */
+  readonly commands?: readonly { readonly name: string; readonly starts: string }[];
+  /** Restarted by an upgrade if they run; stopped and disabled by a removal. */
   readonly units?: readonly string[];
-  /** What goes on running then, for it would forget what nobody else has; ended and disabled when it is removed. */
+  /** Not restarted, because their memory has the only copy of a secret; stopped and disabled by a removal. */
   readonly lastingUnits?: readonly string[];
-  /** The folders that its `tmpfiles.d` makes, those around others first; empty ones go with the package's configuration. */
+  /** The directories of its `tmpfiles.d`, outer ones first; a purge removes empty ones. */
   readonly folders?: readonly string[];
 }
 
 const LIB = "usr/lib/gateway";
 /**
- * Where Deno leaves modules to V8, by the config above it. It reads every other module by itself first, to find what it
- * imports: without a cache at each start, and of a bundle of 2 MB that leaves 60 MB with the process.
+ * Deno leaves modules there to V8, because of the config above. Deno reads every other module itself to find its imports:
+ * without a cache at each start, and a bundle of 2 MB then leaves 60 MB with the process.
  */
 const PROGRAMS = `${LIB}/node_modules/gateway`;
-const UNITS = "usr/lib/systemd/system";
-const PROGRAM = 0o755;
 
-/** Stands in `depends` for the version that is being released: the launcher and what it starts belong together. */
+/** The version of the release in `depends`: the launcher and the services belong together. */
 export const THIS_VERSION = "THIS_VERSION";
 const COMMON = `gateway-common (= ${THIS_VERSION})`;
 
@@ -47,11 +37,19 @@ function bundle(folder: string): PackagedFile {
   return { from: `bundles/${folder}`, to: `${PROGRAMS}/${folder}` };
 }
 
-function unit(name: string): PackagedFile {
-  return { from: `deploy/systemd/${name}`, to: `${UNITS}/${name}` };
+function units(...names: readonly string[]): readonly PackagedFile[] {
+  return names.map((name) => ({ from: `deploy/systemd/${name}`, to: `usr/lib/systemd/system/${name}` }));
 }
 
-/** The package of the Deno program itself, which is released with each version of Deno and not with ours. */
+function program(from: string, to: string): PackagedFile {
+  return { from, to, mode: 0o755 };
+}
+
+function docs(folder: string, files: Readonly<Record<string, string>>): readonly PackagedFile[] {
+  return Object.entries(files).map(([to, from]) => ({ from, to: `usr/share/doc/${folder}/${to}` }));
+}
+
+/** The package of the Deno program, whose version is Deno's. */
 export const RUNTIME: Package = {
   name: "gateway-runtime",
   summary: "the Deno program that gateway's services run on",
@@ -73,23 +71,24 @@ export const PACKAGES: readonly Package[] = [
     ],
     files: [
       bundle("ctl"),
-      { from: "ctl/start.sh", to: `${PROGRAMS}/ctl/start.sh`, mode: PROGRAM },
+      program("ctl/start.sh", `${PROGRAMS}/ctl/start.sh`),
       { from: "deploy/installed/deno.json", to: `${LIB}/deno.json` },
       { from: "deploy/installed/package.json", to: `${PROGRAMS}/package.json` },
-      { from: "deploy/installed/start", to: `${LIB}/start`, mode: PROGRAM },
-      { from: "deploy/installed/check-health", to: `${LIB}/check-health`, mode: PROGRAM },
+      program("deploy/installed/start", `${LIB}/start`),
+      program("deploy/installed/check-health", `${LIB}/check-health`),
       { from: "deploy/systemd/sysusers.conf", to: "usr/lib/sysusers.d/gateway.conf" },
       { from: "deploy/systemd/tmpfiles.conf", to: "usr/lib/tmpfiles.d/gateway.conf" },
-      unit("gateway-watch@.service"),
-      unit("gateway-watch@.timer"),
-      { from: "deploy/signer.json", to: "usr/share/doc/gateway/examples/signer.json" },
-      { from: "deploy/control-plane.json", to: "usr/share/doc/gateway/examples/control-plane.json" },
-      { from: "deploy/config.json", to: "usr/share/doc/gateway/examples/config.json" },
-      { from: "deploy/monitoring", to: "usr/share/doc/gateway/monitoring" },
-      { from: "signer/CONFIG.md", to: "usr/share/doc/gateway/signer.md" },
-      { from: "control_plane/CONFIG.md", to: "usr/share/doc/gateway/control-plane.md" },
-      { from: "broker/CONFIG.md", to: "usr/share/doc/gateway/broker.md" },
-      { from: "LICENSE", to: "usr/share/doc/gateway/copyright" },
+      ...units("gateway-watch@.service", "gateway-watch@.timer"),
+      ...docs("gateway", {
+        "examples/signer.json": "deploy/signer.json",
+        "examples/control-plane.json": "deploy/control-plane.json",
+        "examples/config.json": "deploy/config.json",
+        monitoring: "deploy/monitoring",
+        "signer.md": "signer/CONFIG.md",
+        "control-plane.md": "control_plane/CONFIG.md",
+        "broker.md": "broker/CONFIG.md",
+        copyright: "LICENSE",
+      }),
     ],
     units: ["signer", "control-plane", "broker", "mcp-http"].map((name) => `gateway-watch@${name}.timer`),
     folders: [
@@ -113,7 +112,7 @@ export const PACKAGES: readonly Package[] = [
     description: "The signer of the access broker: it holds the SSH CA and decides by policy.",
     depends: [COMMON],
     recommends: ["openssh-client"],
-    files: [bundle("signer"), unit("gateway-signer.service"), unit("gateway-ca-agent.service")],
+    files: [bundle("signer"), ...units("gateway-signer.service", "gateway-ca-agent.service")],
     commands: [{ name: "signer", starts: "signer" }],
     units: ["gateway-signer.service"],
     lastingUnits: ["gateway-ca-agent.service"],
@@ -123,7 +122,7 @@ export const PACKAGES: readonly Package[] = [
     summary: "has people approve what AI agents ask for",
     description: "The control plane of the access broker: approvals, guardrails, the approvers' pages.",
     depends: [COMMON],
-    files: [bundle("control_plane"), unit("gateway-control-plane.service")],
+    files: [bundle("control_plane"), ...units("gateway-control-plane.service")],
     commands: [{ name: "control-plane", starts: "control-plane" }],
     units: ["gateway-control-plane.service"],
   },
@@ -133,7 +132,7 @@ export const PACKAGES: readonly Package[] = [
     description: "The broker with its frontends: HTTP, MCP over the standard streams, MCP over HTTPS.",
     depends: [COMMON],
     recommends: ["gateway-ctl"],
-    files: [bundle("broker"), unit("gateway-broker.service"), unit("gateway-mcp-http.service")],
+    files: [bundle("broker"), ...units("gateway-broker.service", "gateway-mcp-http.service")],
     commands: [
       { name: "gateway", starts: "gateway" },
       // Deprecated names, kept for the client entries and unit files that start them.
@@ -153,16 +152,14 @@ export const PACKAGES: readonly Package[] = [
     files: [
       bundle("broker_ctl"),
       { from: "ctl/deno.json", to: `${PROGRAMS}/broker_ctl/deno.json` },
-      { from: "deploy/installed/gateway-setup", to: "usr/sbin/gateway-setup", mode: PROGRAM },
-      unit("gateway-renew.service"),
-      unit("gateway-renew.timer"),
-      { from: "deploy/installed/make-backup", to: `${LIB}/make-backup`, mode: PROGRAM },
-      unit("gateway-backup.service"),
-      unit("gateway-backup.timer"),
-      // Carried to hosts, beside what broker-ctl host krl makes.
-      { from: "shim/gateway-krl", to: "usr/share/gateway/krl/gateway-krl", mode: PROGRAM },
+      program("deploy/installed/gateway-setup", "usr/sbin/gateway-setup"),
+      ...units("gateway-renew.service", "gateway-renew.timer"),
+      program("deploy/installed/make-backup", `${LIB}/make-backup`),
+      ...units("gateway-backup.service", "gateway-backup.timer"),
+      // For hosts, together with the files of broker-ctl host krl.
+      program("shim/gateway-krl", "usr/share/gateway/krl/gateway-krl"),
       { from: "shim/gateway-krl.service", to: "usr/share/gateway/krl/gateway-krl.service" },
-      { from: "shim/install-gateway-krl", to: "usr/share/gateway/krl/install-gateway-krl", mode: PROGRAM },
+      program("shim/install-gateway-krl", "usr/share/gateway/krl/install-gateway-krl"),
     ],
     commands: [{ name: "broker-ctl", starts: "broker-ctl" }],
     units: ["gateway-renew.timer", "gateway-backup.timer"],
@@ -174,9 +171,9 @@ export const PACKAGES: readonly Package[] = [
     depends: [COMMON],
     files: [
       bundle("approval_bridge"),
-      { from: "ctl/bridge/start.sh", to: `${PROGRAMS}/approval_bridge/start.sh`, mode: PROGRAM },
-      { from: "LICENSE", to: "usr/share/doc/gateway-approval-bridge/copyright" },
-      unit("gateway-approval-bridge.service"),
+      program("ctl/bridge/start.sh", `${PROGRAMS}/approval_bridge/start.sh`),
+      ...docs("gateway-approval-bridge", { copyright: "LICENSE" }),
+      ...units("gateway-approval-bridge.service"),
     ],
     commands: [{ name: "approval-bridge", starts: "approval-bridge" }],
     units: ["gateway-approval-bridge.service"],
@@ -188,11 +185,10 @@ export const PACKAGES: readonly Package[] = [
       "Needs a shell and ssh-keygen, no runtime; the accounts to seal join the group gateway-shim.",
     depends: ["openssh-client"],
     files: [
-      { from: "shim/gateway-shim", to: "usr/bin/gateway-shim", mode: PROGRAM },
+      program("shim/gateway-shim", "usr/bin/gateway-shim"),
       { from: "deploy/systemd/shim-sysusers.conf", to: "usr/lib/sysusers.d/gateway-shim.conf" },
       { from: "deploy/systemd/shim-tmpfiles.conf", to: "usr/lib/tmpfiles.d/gateway-shim.conf" },
-      { from: "shim/README.md", to: "usr/share/doc/gateway-shim/README.md" },
-      { from: "LICENSE", to: "usr/share/doc/gateway-shim/copyright" },
+      ...docs("gateway-shim", { "README.md": "shim/README.md", copyright: "LICENSE" }),
     ],
     folders: ["/var/lib/gateway-shim", "/var/lib/gateway-shim/nonces"],
   },
@@ -203,11 +199,10 @@ export const PACKAGES: readonly Package[] = [
     depends: [COMMON],
     files: [
       bundle("debate"),
-      { from: "debate/start.sh", to: `${PROGRAMS}/debate/start.sh`, mode: PROGRAM },
+      program("debate/start.sh", `${PROGRAMS}/debate/start.sh`),
       { from: "debate/deno.json", to: `${PROGRAMS}/debate/deno.json` },
-      { from: "debate/CONFIG.md", to: "usr/share/doc/gateway-debate/CONFIG.md" },
-      { from: "LICENSE", to: "usr/share/doc/gateway-debate/copyright" },
-      unit("gateway-debate.service"),
+      ...docs("gateway-debate", { "CONFIG.md": "debate/CONFIG.md", copyright: "LICENSE" }),
+      ...units("gateway-debate.service"),
     ],
     commands: [{ name: "debate", starts: "debate" }],
     units: ["gateway-debate.service"],

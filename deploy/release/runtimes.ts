@@ -1,13 +1,10 @@
 import { join } from "node:path";
-import { run } from "./run.ts";
+import { run } from "./stage.ts";
 
-/** Architectures that are released, as Debian and images call them. */
 const ARCHITECTURES = ["amd64", "arm64"] as const;
 
-/** One of {@linkcode ARCHITECTURES}. */
 export type Architecture = (typeof ARCHITECTURES)[number];
 
-/** The Deno program of an architecture. */
 export interface Runtime {
   readonly architecture: Architecture;
   readonly path: string;
@@ -15,18 +12,17 @@ export interface Runtime {
 
 /** `e_machine` of an ELF header (elf(5)). */
 const MACHINES: Readonly<Record<number, Architecture>> = { 62: "amd64", 183: "arm64" };
-/** The npm package that holds the Deno program; npm checks its hash. */
+/** The npm packages of the Deno program; npm checks their hashes. */
 const NPM_NAMES: Readonly<Record<Architecture, string>> = {
   amd64: "@deno/linux-x64-glibc",
   arm64: "@deno/linux-arm64-glibc",
 };
 
 /**
- * Finds the Deno program of each architecture: exactly those that are named, or else the program that runs this, and
- * for the other architecture the npm package of the same version.
+ * Finds the Deno programs: the named ones, or else the running program, and for the other architecture the npm package of
+ * the same version.
  *
  * @param work a directory for downloads; absolute
- * @throws {TypeError} for two programs of one architecture, or a program of another one
  */
 export async function findRuntimes(named: readonly string[], work: string): Promise<readonly Runtime[]> {
   const found: Runtime[] = [];
@@ -55,7 +51,7 @@ export async function findRuntimes(named: readonly string[], work: string): Prom
   return found;
 }
 
-/** The architecture that an ELF program is for. @throws {TypeError} for anything but amd64 and arm64 */
+/** The architecture that an ELF program is for. */
 export async function architectureOf(path: string): Promise<Architecture> {
   using file = await Deno.open(path);
   const header = new Uint8Array(20);

@@ -1,11 +1,10 @@
 import { Buffer } from "node:buffer";
 import { Enums, Models, Serialize, Spec } from "@cyclonedx/cyclonedx-library";
 import { parseStandardJson } from "@gateway/shared/json";
-import { PROGRAMS } from "./programs.ts";
-import { run } from "./run.ts";
+import { PROGRAMS } from "./bundle.ts";
+import { run } from "./stage.ts";
 import type { Sources } from "./sources.ts";
 
-/** A package as `deno info` knows it. */
 interface NpmPackage {
   readonly name: string;
   readonly version: string;
@@ -21,10 +20,7 @@ interface Lock {
   readonly npm: Readonly<Record<string, { readonly integrity?: string }>>;
 }
 
-/**
- * The bill of materials in CycloneDX's JSON: Deno, and every npm package that a program we release can load, with the
- * hash by which `deno.lock` pins it.
- */
+/** The bill of materials in CycloneDX's JSON: Deno, and every npm package that a program can load, with its hash. */
 export async function describeMaterials(sources: Sources): Promise<string> {
   const { folder, version, epoch } = sources;
   const lock = parseStandardJson(await Deno.readTextFile(`${folder}/deno.lock`)) as Lock;
@@ -37,7 +33,6 @@ export async function describeMaterials(sources: Sources): Promise<string> {
   return serialize({ version, epoch, packages: [...packages.values()], lock });
 }
 
-/** What the modules of a graph import, and what that imports. */
 function reachable({ modules, npmPackages }: ModuleGraph): readonly NpmPackage[] {
   const found = new Map<string, NpmPackage>();
   const keys = modules.flatMap(({ npmPackage }) => npmPackage ?? []);
@@ -50,14 +45,12 @@ function reachable({ modules, npmPackages }: ModuleGraph): readonly NpmPackage[]
   return [...found.values()];
 }
 
-/** What the bill is made of. */
-interface Materials extends Pick<Sources, "version" | "epoch"> {
-  readonly packages: readonly Pick<NpmPackage, "name" | "version">[];
-  readonly lock: Lock;
-}
-
-/** The bill's text: the same for the same materials. */
-export function serialize({ version, epoch, packages, lock }: Materials): string {
+export function serialize(
+  { version, epoch, packages, lock }: Pick<Sources, "version" | "epoch"> & {
+    readonly packages: readonly Pick<NpmPackage, "name" | "version">[];
+    readonly lock: Lock;
+  },
+): string {
   const bom = new Models.Bom();
   bom.metadata.timestamp = new Date(epoch * 1000);
   const product = new Models.Component(Enums.ComponentType.Application, "gateway", {
@@ -88,7 +81,7 @@ export function serialize({ version, epoch, packages, lock }: Materials): string
   return `${new Serialize.JsonSerializer(format).serialize(bom, { sortLists: true, space: 2 })}\n`;
 }
 
-/** `sha512-<base64>`, as a registry gives it. The lock's key may go on with the versions of peers. */
+/** Reads `sha512-<base64>`. The lock's key may continue with the versions of peers. */
 function hashesOf({ npm }: Lock, id: string): Models.HashDictionary {
   const entry = Object.entries(npm).find(([key]) => key === id || key.startsWith(`${id}_`))?.[1];
   const digest = /^sha512-(?<base64>.+)$/.exec(entry?.integrity ?? "")?.groups?.["base64"];

@@ -1,24 +1,19 @@
 import { AppError } from "@gateway/shared/errors";
 
-/** Where the image of the broker is published, and under which name: nobody's but the publisher's to say. */
-interface Publication {
-  /** Name in the MCP registry: a domain of the publisher's in reverse, a slash, the server, as `org.example/gateway`. */
-  readonly name: string;
-  /** The image without tag: registry, namespace and repository. */
-  readonly image: string;
-}
-
 const NAME = /^[a-zA-Z0-9.-]{1,120}\/[a-zA-Z0-9._-]{1,79}$/;
 const IMAGE = /^[a-z0-9][a-z0-9.-]*\.[a-z]{2,}(?:\/[a-z0-9][a-z0-9._-]*){2,}$/;
 const FOLDER = "/etc/gateway";
 
 /**
- * `server.json`, by which the MCP registry lists the broker (server.schema.json of 2025-12-11). The image has the name in
- * its label `io.modelcontextprotocol.server.name`: build it with `--build-arg MCP_NAME=…`.
+ * The broker's entry in the MCP registry (server.schema.json of 2025-12-11). The label
+ * `io.modelcontextprotocol.server.name` of the image must have the same name: build it with `--build-arg MCP_NAME=…`.
  *
- * @throws {AppError} `invalid_request` for a name or an image that the registry refuses
+ * @param publication the server after the publisher's reversed domain (`org.example/gateway`), and the image without tag
  */
-export function describeServer({ name, image }: Publication, version: string): string {
+export function describeServer(
+  { name, image }: { readonly name: string; readonly image: string },
+  version: string,
+): string {
   if (!NAME.test(name)) throw refuse("--mcp-name", name, "org.example/gateway");
   if (!IMAGE.test(image)) throw refuse("--image", image, "registry.example.org/namespace/gateway");
   const folder = {

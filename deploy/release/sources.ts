@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import { run } from "./run.ts";
+import { run } from "./stage.ts";
 
 export interface Sources {
   /** A copy of the sources, with the version written into them; absolute. */
@@ -8,21 +8,10 @@ export interface Sources {
   readonly version: string;
   /** The commit, and `-dirty` where files differ from it. */
   readonly revision: string;
-  /** When it was committed; seconds since the epoch. */
   readonly epoch: number;
 }
 
-/** What {@linkcode copySources} is asked for. */
-interface SourceRequest {
-  readonly workspace: string;
-  /** Where the copy goes; absolute, empty. */
-  readonly folder: string;
-  readonly version: string;
-  /** Release what lies there, although it is not committed. */
-  readonly allowDirty: boolean;
-}
-
-/** Where the version and the revision stand, and what stands there until a release. */
+/** The places of the version and the revision, and their texts before a release. */
 const STAMPS = [
   { file: "shared/service/version.ts", before: 'VERSION: string = "', placeholder: "dev", value: "version" },
   { file: "shared/service/version.ts", before: 'REVISION: string = "', placeholder: "", value: "revision" },
@@ -30,13 +19,14 @@ const STAMPS = [
   { file: "shim/gateway-shim-v1", before: "gateway-shim ", placeholder: "dev", value: "version" },
 ] as const;
 
-/**
- * Copies what git knows of a checkout and writes version and revision into the copy.
- *
- * @throws when the checkout differs from its commit and that is not allowed, or a line for the version is not there
- */
-export async function copySources(request: SourceRequest): Promise<Sources> {
-  const { workspace, folder, version, allowDirty } = request;
+/** Copies git's files of a checkout, and writes version and revision into the copy. */
+export async function copySources({ workspace, folder, version, allowDirty }: {
+  readonly workspace: string;
+  /** Absolute, and empty. */
+  readonly folder: string;
+  readonly version: string;
+  readonly allowDirty: boolean;
+}): Promise<Sources> {
   const git = (...args: string[]) => run("git", args, { cwd: workspace });
   const changed = (await git("status", "--porcelain")).trim();
   if (changed !== "" && !allowDirty) {
@@ -51,7 +41,7 @@ export async function copySources(request: SourceRequest): Promise<Sources> {
   return { folder, version, revision, epoch };
 }
 
-/** The workspace is not one without the settings of its member for tests; the tests themselves stay behind. */
+/** Without tests; the workspace needs the settings of its member for tests. */
 function isReleased(file: string): boolean {
   return file !== "" && (file === "tests/deno.json" || !/^tests\/|_(?:test|bench)\.ts$/.test(file));
 }
@@ -63,7 +53,7 @@ async function copyFiles(files: readonly string[], from: string, to: string): Pr
     try {
       await Deno.copyFile(join(from, file), target);
     } catch (error) {
-      // Deleted, and that not committed.
+      // A deletion that is not committed.
       if (!(error instanceof Deno.errors.NotFound)) throw error;
     }
   }

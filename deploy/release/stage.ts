@@ -1,36 +1,34 @@
+import { createHash } from "node:crypto";
 import { dirname, join } from "node:path";
-import type { Package, PackagedCommand } from "./packages.ts";
-
-/** Where {@linkcode stage} reads and writes; absolute. */
-interface StageFolders {
-  readonly sources: string;
-  readonly bundles: string;
-  readonly root: string;
-}
+import { ifThere } from "@gateway/shared/files";
+import type { Package } from "./packages.ts";
 
 const FOLDER_MODE = 0o755;
 const FILE_MODE = 0o644;
-const PROGRAM_MODE = 0o755;
+export const PROGRAM_MODE = 0o755;
 
-/** Puts the files of a package where they are to lie, with their modes. */
-export async function stage({ files, commands = [] }: Package, folders: StageFolders): Promise<void> {
+/** Copies the files of a package to their places, with their modes. */
+export async function stage(
+  { files, commands = [] }: Package,
+  { sources, bundles, root }: {
+    readonly sources: string;
+    readonly bundles: string;
+    readonly root: string;
+  },
+): Promise<void> {
   for (const { from, to, mode } of files) {
     const source = from.startsWith("bundles/")
-      ? join(folders.bundles, from.slice("bundles/".length))
-      : join(folders.sources, from);
-    await copy(source, join(folders.root, to), mode ?? FILE_MODE);
+      ? join(bundles, from.slice("bundles/".length))
+      : join(sources, from);
+    await copy(source, join(root, to), mode ?? FILE_MODE);
   }
-  for (const command of commands) {
-    const path = join(folders.root, "usr/bin", command.name);
-    await write(path, commandText(command), PROGRAM_MODE);
+  for (const { name, starts } of commands) {
+    const text = `#!/bin/sh\nexec /bin/sh /usr/lib/gateway/start ${starts} "$@"\n`;
+    await write(join(root, "usr/bin", name), text, PROGRAM_MODE);
   }
 }
 
-function commandText({ starts }: PackagedCommand): string {
-  return `#!/bin/sh\nexec /bin/sh /usr/lib/gateway/start ${starts} "$@"\n`;
-}
-
-/** Writes a file, its mode whatever the umask, and makes the folders that lead to it. */
+/** Writes a file with exactly this mode, and creates its directories. */
 export async function write(path: string, content: string | Uint8Array, mode = FILE_MODE): Promise<void> {
   await makeFolder(dirname(path));
   await Deno.writeFile(path, typeof content === "string" ? new TextEncoder().encode(content) : content);
@@ -48,20 +46,48 @@ async function copy(from: string, to: string, mode: number): Promise<void> {
 }
 
 async function makeFolder(path: string): Promise<void> {
-  const made: string[] = [];
-  for (let folder = path; !await isThere(folder); folder = dirname(folder)) made.unshift(folder);
-  for (const folder of made) {
-    await Deno.mkdir(folder);
-    await Deno.chmod(folder, FOLDER_MODE);
-  }
+  if (await ifThere(Deno.stat(path)) !== undefined) return;
+  await makeFolder(dirname(path));
+  await Deno.mkdir(path);
+  await Deno.chmod(path, FOLDER_MODE);
 }
 
-async function isThere(path: string): Promise<boolean> {
-  try {
-    await Deno.stat(path);
-    return true;
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return false;
-    throw error;
+/** Runs a program to its end. @returns its standard output */
+export async function run(
+  program: string,
+  args: readonly string[],
+  options: Pick<Deno.CommandOptions, "env"> & { readonly cwd: string },
+): Promise<string> {
+  const command = new Deno.Command(program, { args: [...args], ...options, stdin: "null" });
+  const { success, code, stdout, stderr } = await command.output();
+  if (success) return new TextDecoder().decode(stdout);
+  const said = new TextDecoder().decode(stderr).trim();
+  throw new Error(`Cannot make the release: ${[program, ...args].join(" ")} ended with ${code}: ${said}`);
+}
+
+/** Writes a tar archive of a directory: the same bytes from the same files. */
+export async function pack(
+  archive: string,
+  root: string,
+  { epoch, entry = ".", options = [] }: {
+    readonly epoch: number;
+    readonly entry?: string;
+    readonly options?: readonly string[];
+  },
+): Promise<void> {
+  const order = ["--sort=name", `--mtime=@${epoch}`, "--owner=0", "--group=0", "--numeric-owner"];
+  await run("tar", [...order, ...options, "-cf", archive, "-C", root, entry], { cwd: root });
+}
+
+const CHECKSUMS = "SHA256SUMS";
+
+/** Writes the checksums of files into their directory, for `sha256sum --check`. @returns the name of the file */
+export async function writeChecksums(folder: string, files: readonly string[]): Promise<string> {
+  const lines: string[] = [];
+  for (const file of files.toSorted()) {
+    const digest = createHash("sha256").update(await Deno.readFile(join(folder, file))).digest("hex");
+    lines.push(`${digest}  ${file}\n`);
   }
+  await Deno.writeTextFile(join(folder, CHECKSUMS), lines.join(""));
+  return CHECKSUMS;
 }

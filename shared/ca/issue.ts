@@ -12,7 +12,6 @@ import {
   formatKeyId,
   issueCertificate,
   type KeyIdParts,
-  userCertificate,
 } from "../ssh/certificate.ts";
 
 /** A CA key that signs certificates. The private half never leaves the object. */
@@ -49,10 +48,19 @@ export interface IssuedCertificate {
   readonly validBefore: number;
 }
 
+/** The limit of all configs. */
+const MAX_TTL_SECONDS = 900;
+/** The tolerance for a host whose clock is slow. */
+const CLOCK_SKEW_SECONDS = 30;
+
 /**
- * Creates and signs the certificate of a decision. Record it before it is released.
+ * Creates and signs the certificate of a decision: short-lived, for one principal, locked to a command, with only the
+ * requested permissions. None allows agent forwarding, X11 forwarding or the user's rc file. Record it before it is
+ * released.
  *
- * @throws {AppError} `upstream_failure` if the CA key could not sign
+ * @throws {AppError} `denied`, `principal is required`, if the host has none; `upstream_failure` if the CA key could not
+ *   sign
+ * @throws {RangeError} if the lifetime is not 1 to 900 whole seconds
  */
 export async function issueUserCertificate(
   { decision, caller, endUser, publicKey }: {
@@ -70,27 +78,36 @@ export async function issueUserCertificate(
     readonly random: Random;
   },
 ): Promise<IssuedCertificate> {
-  const { host, role, pty, sudoPrefix: elevationPrefix } = decision;
+  const { host, role, pty, forceCommand, ttlSeconds, sudoPrefix: elevationPrefix } = decision;
+  const { principal, source_address = "", groups } = host;
+  if (principal === "") throw new AppError("denied", "principal is required");
+  if (!Number.isInteger(ttlSeconds) || ttlSeconds < 1 || ttlSeconds > MAX_TTL_SECONDS) {
+    throw new RangeError(`Lifetime of a certificate is not 1 to ${MAX_TTL_SECONDS} seconds: ${ttlSeconds}`);
+  }
   const serial = randomSerial(random);
-  const nowMs = clock.now();
-  const issuedAt = Math.floor(nowMs / 1000);
+  const issuedAt = Math.floor(clock.now() / 1000);
   const keyId = { caller, host: host.name, role, issuedAt, endUser, elevationPrefix, pty };
-  const fields = userCertificate({
+  const validBefore = issuedAt + ttlSeconds;
+  const fields = {
     publicKey,
     nonce: random.bytes(32),
     serial,
     keyId: formatKeyId(keyId),
-    principal: host.principal,
-    sourceAddress: host.sourceAddress,
-    forceCommand: decision.forceCommand,
-    bastion: role === "bastion",
-    pty,
-    nowMs,
-    ttlSeconds: decision.ttlSeconds,
-  });
+    principals: [principal],
+    validAfter: issuedAt - CLOCK_SKEW_SECONDS,
+    validBefore,
+    criticalOptions: {
+      ...(forceCommand !== "" && { "force-command": forceCommand }),
+      ...(source_address !== "" && { "source-address": source_address }),
+    },
+    extensions: [
+      ...(role === "bastion" ? ["permit-port-forwarding"] : []),
+      ...(pty ? ["permit-pty"] : []),
+    ],
+  };
   try {
-    const signed = await issueCertificate(fields, selectCaKey(caKeys, host.groups));
-    return { certificate: formatCertificate(signed), serial, keyId, validBefore: fields.validBefore };
+    const signed = await issueCertificate(fields, selectCaKey(caKeys, groups));
+    return { certificate: formatCertificate(signed), serial, keyId, validBefore };
   } catch (cause) {
     throw new AppError("upstream_failure", "the CA key could not sign", { cause });
   }

@@ -5,18 +5,9 @@
  * @module
  */
 import { createPublicKey } from "node:crypto";
+import type { JsonWebKey } from "@azure/keyvault-keys";
 import { AppError } from "../errors.ts";
 import { ECDSA_CURVES, encodeSignature, type KeyParts, RSA_BITS, webKey } from "../ssh/keys.ts";
-
-/** The public key in a vault's answer; numbers are big-endian. */
-export interface VaultPublicKey {
-  readonly kty?: string;
-  readonly crv?: string;
-  readonly n?: Uint8Array;
-  readonly e?: Uint8Array;
-  readonly x?: Uint8Array;
-  readonly y?: Uint8Array;
-}
 
 /** A public key that a vault can sign for. */
 type VaultKeyParts = Extract<KeyParts, { readonly kind: "rsa" | "ecdsa" }>;
@@ -29,7 +20,7 @@ const ALGORITHM_OF_HASH = { sha256: "ES256", sha384: "ES384", sha512: "ES512" } 
  * @throws {AppError} `invalid_config` for other types and curves, RSA under 2048 bits, numbers that form no key
  */
 export function sshKeyOf(
-  { kty = "", crv = "", n = EMPTY, e = EMPTY, x = EMPTY, y = EMPTY }: VaultPublicKey,
+  { kty = "", crv = "", n = EMPTY, e = EMPTY, x = EMPTY, y = EMPTY }: JsonWebKey,
 ): VaultKeyParts {
   switch (kty) {
     case "RSA":

@@ -1,13 +1,16 @@
 import assert from "node:assert/strict";
+import type { JsonWebKey } from "@azure/keyvault-keys";
 import { generateKeyPairSync } from "node:crypto";
 import { AppError } from "../errors.ts";
 import { encodeKeyBlob } from "../ssh/keys.ts";
 import { SshReader } from "../ssh/wire_format.ts";
-import { sshKeyOf, sshSignatureOf, vaultAlgorithm, vaultHash, type VaultPublicKey } from "./vault_answer.ts";
+import { sshKeyOf, sshSignatureOf, vaultAlgorithm, vaultHash } from "./vault_answer.ts";
 
 const bytes = (text: string | undefined) => Uint8Array.fromBase64(text ?? "", { alphabet: "base64url" });
 
-function ecKey(namedCurve: string): Required<Pick<VaultPublicKey, "kty" | "crv" | "x" | "y">> {
+function ecKey(
+  namedCurve: string,
+): Required<Pick<JsonWebKey, "kty" | "crv" | "x" | "y">> {
   const { crv = "", x, y } = generateKeyPairSync("ec", { namedCurve }).publicKey.export({ format: "jwk" });
   return { kty: "EC-HSM", crv, x: bytes(x), y: bytes(y) };
 }

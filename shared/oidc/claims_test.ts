@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { escapeKey } from "../testing/escaped_key.ts";
 import { type EndUserOidcConfig, endUserOidcConfig } from "./model.ts";
-import { decideEndUser, isAccessToken, parseClaims } from "./verifier.ts";
+import { decideEndUser, isAccessToken, parseClaims } from "./mod.ts";
 
 const ISSUER = "https://login.example/realm";
 const AUDIENCE = "https://mcp.example";

@@ -4,7 +4,7 @@ import { FakeClock } from "../testing/fake_clock.ts";
 import { endUserOidcConfig } from "./model.ts";
 import { createTokenIssuer } from "../testing/token_issuer.ts";
 import { AUDIENCE, CLAIMS, ISSUER, openVerifierScene, RSA_KEY, verified } from "../testing/verifier_scene.ts";
-import { loadEndUserVerifier } from "./verifier.ts";
+import { loadEndUserVerifier } from "./mod.ts";
 
 const isInvalidConfig = (message: RegExp) => (error: unknown) => {
   assert.ok(error instanceof AppError, String(error));

@@ -14,7 +14,7 @@ import {
   SECRET_MARK,
   verified,
 } from "../testing/verifier_scene.ts";
-import { loadEndUserVerifier } from "./verifier.ts";
+import { loadEndUserVerifier } from "./mod.ts";
 
 const ecKey = await createIssuerKey("e1", "ES256");
 const edKey = await createIssuerKey("d1", "EdDSA");

@@ -7,7 +7,7 @@ import {
   isNetwork,
   listenPermissions,
   urlPermissions,
-} from "./entries.ts";
+} from "./mod.ts";
 
 Deno.test.each([
   { name: "nothing", listen: "", net: [] },

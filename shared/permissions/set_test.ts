@@ -7,7 +7,7 @@ import {
   mergeSets,
   type PermissionJson,
   type PermissionSet,
-} from "./set.ts";
+} from "./mod.ts";
 
 const NOTHING = ["--no-prompt", "--cached-only", "--no-code-cache", "--v8-flags=--max-semi-space-size=2"];
 

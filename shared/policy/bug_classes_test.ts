@@ -91,7 +91,7 @@ Deno.test("F5: no bastion certificate on a host with rules", () => {
   assert.equal(decideSample({ command_policy: PS }, { role: "bastion" }).kind, "denied");
   assert.equal(compilePolicy(sampleConfig({ allow_as_bastion: true, command_policy: PS })).kind, "invalid");
   const policy = compileSample(sampleConfig({ command_policy: PS }));
-  const hosts = new Map([...policy.hosts].map(([name, host]) => [name, { ...host, allowAsBastion: true }]));
+  const hosts = new Map([...policy.hosts].map(([name, host]) => [name, { ...host, allow_as_bastion: true }]));
   assert.equal(decideSsh({ ...policy, hosts }, sampleIntent({ role: "bastion" })).kind, "denied");
 });
 

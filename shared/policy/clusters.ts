@@ -99,7 +99,7 @@ export function decideCluster(
   const { action } = parsed;
   if (intent.command !== action.text) return { kind: "mismatch" };
   const place = quoteText(cluster.name);
-  if (!isAllowedCaller(cluster, caller)) {
+  if (!isAllowedCaller(cluster.allowedCallers, caller)) {
     return deny(`caller ${quoteText(caller)} not authorised for ${place}`);
   }
   if (endUserGroups !== null && !endUserGroups.some((group) => cluster.groups.includes(group))) {
@@ -196,7 +196,9 @@ export function visibleClusters(
   withRules = false,
 ): ClustersResponse {
   const entries = [...policy.clusters]
-    .filter(([, cluster]) => isInGroups(policy, caller, cluster.groups) && isAllowedCaller(cluster, caller))
+    .filter(([, cluster]) =>
+      isInGroups(policy, caller, cluster.groups) && isAllowedCaller(cluster.allowedCallers, caller)
+    )
     .sort(([a], [b]) => a < b ? -1 : 1)
     .map(([name, { apiServer, groups, extraResources, words }]): [string, ClusterInfo] => [name, {
       api_server: apiServer,

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { RE2JS, RE2Set } from "re2js";
+import { RE2JS } from "re2js";
 import { finish, type Steps } from "../clock.ts";
 import { AppError, errorText } from "../errors.ts";
 import { formatKeyPath, quoteText, shortenText } from "../text.ts";
@@ -26,23 +26,6 @@ export interface Pattern {
  * @throws {AppError} `invalid_config` if the text is not an RE2 pattern
  */
 export function compilePattern(source: string): Pattern {
-  // No flags: LOOKBEHINDS would accept patterns that RE2 rejects, and give up linear time.
-  const compiled = accept(source, () => RE2JS.compile(source, 0));
-  return { source, test: (text) => compiled.test(text.toWellFormed()) };
-}
-
-/**
- * {@linkcode compilePattern} for checks of a config: the pattern is parsed, and compiled with its first test.
- *
- * @throws {AppError} `invalid_config` if the text is not an RE2 pattern
- */
-export function checkPattern(source: string): Pattern {
-  accept(source, () => new RE2Set(RE2Set.UNANCHORED, 0).add(source));
-  let compiled: Pattern | undefined;
-  return { source, test: (text) => (compiled ??= compilePattern(source)).test(text) };
-}
-
-function accept<T>(source: string, read: () => T): T {
   const invalid = (why: string, cause?: unknown) => {
     const message = `Cannot compile pattern ${quoteText(shortenText(source, 200))}: ${why}`;
     return new AppError("invalid_config", message, { cause });
@@ -50,7 +33,9 @@ function accept<T>(source: string, read: () => T): T {
   // The engine accepts a lone surrogate as a character. UTF-8 has none, so the pattern would never match.
   if (!source.isWellFormed()) throw invalid("a lone surrogate is not text");
   try {
-    return read();
+    // No flags: LOOKBEHINDS would accept patterns that RE2 rejects, and give up linear time.
+    const compiled = RE2JS.compile(source, 0);
+    return { source, test: (text) => compiled.test(text.toWellFormed()) };
   } catch (error) {
     throw invalid(errorText(error), error);
   }
@@ -87,22 +72,16 @@ export interface PolicySet {
 }
 
 /** The verdict of a {@linkcode PolicySet} on one command, before enforcement. */
-export type CommandVerdict =
-  | {
-    readonly kind: "allowed";
-    /** `require_approval:<pattern>`, `allow:<pattern>`, or empty if no rule matched. */
-    readonly rule: string;
-    readonly requireApproval: boolean;
-  }
-  | {
-    readonly kind: "denied";
-    /** `deny:<pattern>`, `allowlist:no-match` or `shell-parse:<reason>`. */
-    readonly rule: string;
-    /** The reason of the parser; empty if a rule denied. */
-    readonly structure: string;
-    /** Whether the denied command would also have needed approval. */
-    readonly requireApproval: boolean;
-  };
+export interface CommandVerdict {
+  readonly kind: "allowed" | "denied";
+  /**
+   * `require_approval:<pattern>`, `allow:<pattern>`, `deny:<pattern>`, `allowlist:no-match`, `shell-parse:<reason>`, or
+   * empty if no rule matched.
+   */
+  readonly rule: string;
+  /** Whether the command needs approval, or would need it if it were not denied. */
+  readonly requireApproval: boolean;
+}
 
 /** Whether a policy restricts anything: an allowlist, a denylist, or a rule of approval. */
 export function isRestricting(policy: CompiledCommandPolicy): boolean {
@@ -155,7 +134,7 @@ export function* decideCommandSteps(set: PolicySet, command: string): Steps<Comm
     return yield* decideCandidates(set, parsed.commands.map((words) => words.join(" ")));
   }
   const { reason } = parsed;
-  return { kind: "denied", rule: `shell-parse:${reason}`, structure: reason, requireApproval: false };
+  return { kind: "denied", rule: `shell-parse:${reason}`, requireApproval: false };
 }
 
 function* decideCandidates(set: PolicySet, candidates: readonly string[]): Steps<CommandVerdict> {
@@ -169,28 +148,22 @@ function* decideCandidates(set: PolicySet, candidates: readonly string[]): Steps
     if (verdict.requireApproval && approvalRule === "") approvalRule = verdict.rule;
     lastRule = verdict.rule;
   }
-  return { kind: "allowed", rule: approvalRule || lastRule, requireApproval: approvalRule !== "" };
+  const requireApproval = approvalRule !== "";
+  return { kind: "allowed", rule: approvalRule || lastRule, requireApproval };
 }
 
 function* decideCandidate({ members }: PolicySet, candidate: string): Steps<CommandVerdict> {
   const approval = yield* firstMatch(members.map((policy) => policy.requireApproval), candidate);
   const requireApproval = approval !== undefined;
   const active = members.filter((policy) => policy.mode !== "off");
+  const verdict = (kind: CommandVerdict["kind"], rule: string) => ({ kind, rule, requireApproval });
   const deny = yield* firstMatch(active.map((policy) => policy.deny), candidate);
-  if (deny !== undefined) {
-    return { kind: "denied", rule: `deny:${deny.source}`, structure: "", requireApproval };
-  }
+  if (deny !== undefined) return verdict("denied", `deny:${deny.source}`);
   const allowlists = active.filter((policy) => policy.mode === "allowlist");
   const allow = yield* firstMatch(allowlists.map((policy) => policy.allow), candidate);
-  if (allowlists.length > 0 && allow === undefined) {
-    return { kind: "denied", rule: "allowlist:no-match", structure: "", requireApproval };
-  }
-  const rule = approval !== undefined
-    ? `require_approval:${approval.source}`
-    : allow === undefined
-    ? ""
-    : `allow:${allow.source}`;
-  return { kind: "allowed", rule, requireApproval };
+  if (allowlists.length > 0 && allow === undefined) return verdict("denied", "allowlist:no-match");
+  if (approval !== undefined) return verdict("allowed", `require_approval:${approval.source}`);
+  return verdict("allowed", allow === undefined ? "" : `allow:${allow.source}`);
 }
 
 /** The number of characters that are matched in one step. The engine takes up to a microsecond for each. */

@@ -5,20 +5,15 @@
  */
 import { finish, type Steps } from "../clock.ts";
 import { formatKeyPath, quoteText } from "../text.ts";
-import { checkPattern, compileCommandLibrary, compilePattern, type Pattern } from "./command.ts";
+import { compileCommandLibrary, compilePattern, type Pattern } from "./command.ts";
 import { compileCluster, type CompiledCluster } from "./compile_cluster.ts";
 import { type CompiledHost, compileHost, findHostProblems } from "./compile_host.ts";
-import { MAX_TTL_SECONDS, type PolicyConfig } from "./model.ts";
+import { type CallerPolicy, MAX_TTL_SECONDS, type PolicyConfig } from "./model.ts";
 import { findUnsharedPrincipals } from "./warnings.ts";
 
 /** One row of the callers table. */
-export interface CompiledCaller {
-  /** Empty: no group. */
+export interface CompiledCaller extends CallerPolicy {
   readonly groups: ReadonlySet<string>;
-  readonly selfApprove: boolean;
-  readonly requireVerifiedEndUser: boolean;
-  /** The forwarders that requests must come through; `undefined`: any way. */
-  readonly onlyVia: ReadonlySet<string> | undefined;
 }
 
 /** A policy ready to decide; immutable, swapped as a whole. */
@@ -54,9 +49,9 @@ export function compilePolicy(config: PolicyConfig, previous?: CompiledPolicy): 
   return finish(compilePolicySteps(config, previous));
 }
 
-/** The problems that {@linkcode compilePolicy} finds, for programs that decide nothing, in half the time. */
+/** The problems that {@linkcode compilePolicy} finds. */
 export function findPolicyProblems(config: PolicyConfig): readonly string[] {
-  const compiled = finish(compilePolicySteps(config, undefined, checkPattern));
+  const compiled = compilePolicy(config);
   return compiled.kind === "ok" ? [] : compiled.problems;
 }
 
@@ -64,13 +59,12 @@ export function findPolicyProblems(config: PolicyConfig): readonly string[] {
 export function* compilePolicySteps(
   config: PolicyConfig,
   previous?: CompiledPolicy,
-  compileNew: typeof compilePattern = compilePattern,
 ): Steps<PolicyCompilation> {
   const problems: string[] = [];
   const patterns = new Map<string, Pattern>();
   const compile = (source: string): Pattern => {
     // A pattern has no state, so policies can share it.
-    const pattern = patterns.get(source) ?? previous?.patterns.get(source) ?? compileNew(source);
+    const pattern = patterns.get(source) ?? previous?.patterns.get(source) ?? compilePattern(source);
     patterns.set(source, pattern);
     return pattern;
   };
@@ -102,12 +96,8 @@ export function* compilePolicySteps(
   problems.push(...yield* findUnsharedPrincipals(config.hosts));
   if (problems.length > 0) return { kind: "invalid", problems };
   const callers = new Map(
-    Object.entries(config.callers).map(([cn, caller]) => [cn, {
-      groups: new Set(caller.allowed_groups),
-      selfApprove: caller.self_approve === true,
-      requireVerifiedEndUser: caller.require_verified_end_user === true,
-      onlyVia: caller.only_via === undefined ? undefined : new Set(caller.only_via),
-    }]),
+    Object.entries(config.callers)
+      .map(([cn, caller]) => [cn, { ...caller, groups: new Set(caller.allowed_groups) }]),
   );
   return { kind: "ok", policy: { hosts, clusters, callers, maxTtlSeconds, config, patterns } };
 }

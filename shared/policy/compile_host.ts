@@ -18,38 +18,19 @@ import {
 import { type HostPolicy, SHIM_COMMAND } from "./model.ts";
 import { isSudoUser } from "./shell.ts";
 
-/** A host ready to decide. Absent keys of the config are empty or false. */
-export interface CompiledHost {
+/** A host ready to decide: its keys, with resolved groups, cap, seal and command policies. */
+export interface CompiledHost extends HostPolicy {
   readonly name: string;
-  readonly addr: string;
-  readonly user: string;
-  readonly hostKey: string;
-  readonly jump: string;
   readonly principal: string;
-  readonly sourceAddress: string;
-  /** Resolved: never 0. */
   readonly maxTtlSeconds: number;
-  readonly allowAsBastion: boolean;
-  /** Empty: any caller. */
-  readonly allowedCallers: ReadonlySet<string>;
-  readonly allowSudo: boolean;
-  readonly allowedSudoUsers: ReadonlySet<string>;
-  readonly allowPty: boolean;
-  readonly allowFileTransfer: boolean;
-  readonly stopOnDisconnect: boolean;
-  readonly unsealedSessions: boolean;
-  /** `undefined`: the host is not sealed. */
-  readonly seal: HostSeal | undefined;
   readonly groups: readonly string[];
-  /** All command policies of the host. */
+  /** `undefined`: the host is not sealed. */
+  readonly seal: {
+    /** The force-command of session certificates: the shim and the host's name. */
+    readonly forceCommand: string;
+    readonly format: EnvelopeFormat;
+  } | undefined;
   readonly commands: PolicySet;
-}
-
-/** The seal of a host's sessions. */
-interface HostSeal {
-  /** The force-command of session certificates: the shim and the host's name. */
-  readonly forceCommand: string;
-  readonly format: EnvelopeFormat;
 }
 
 /** Finds the faults of a host's own keys, each with its key path. */
@@ -143,8 +124,8 @@ function addressValue(address: string): bigint {
 }
 
 /** Whether each command of a session needs a certificate of its own. */
-export function needsOwnCertificates({ unsealedSessions, seal, commands }: CompiledHost): boolean {
-  return !unsealedSessions && seal === undefined && commands.restricts;
+export function needsOwnCertificates({ unsealed_sessions, seal, commands }: CompiledHost): boolean {
+  return unsealed_sessions === false && seal === undefined && commands.restricts;
 }
 
 /** Compiles a host; appends the faults of its command policies to `problems`. */
@@ -168,22 +149,11 @@ export function compileHost(
     problems.push(`${path}.allow_as_bastion: a host with command rules cannot be a bastion`);
   }
   return {
+    ...host,
     name,
-    addr: host.addr,
-    user: host.user,
-    hostKey: host.host_key,
-    jump: host.jump ?? "",
     principal: host.principal ?? "",
-    sourceAddress: host.source_address ?? "",
     maxTtlSeconds: host.max_ttl_seconds || maxTtlSeconds,
-    allowAsBastion: host.allow_as_bastion ?? false,
-    allowedCallers: toSet(host.allowed_callers),
-    allowSudo: host.allow_sudo ?? false,
-    allowedSudoUsers: toSet(host.allowed_sudo_users),
-    allowPty: host.allow_pty ?? false,
-    allowFileTransfer: host.allow_file_transfer ?? false,
-    stopOnDisconnect: host.stop_on_disconnect ?? false,
-    unsealedSessions: host.unsealed_sessions ?? true,
+    groups: host.groups ?? [],
     seal: host.sealed_exec === true
       ? {
         forceCommand: `${host.shim_command ?? SHIM_COMMAND} ${name}`,
@@ -192,14 +162,6 @@ export function compileHost(
           : { version: host.envelope ?? "v2" },
       }
       : undefined,
-    groups: host.groups ?? [],
     commands,
   };
-}
-
-const EMPTY: ReadonlySet<string> = new Set();
-
-/** Most hosts of a large config have no such list: an empty set for each would take much memory. */
-function toSet(names: readonly string[] = []): ReadonlySet<string> {
-  return names.length === 0 ? EMPTY : new Set(names);
 }

@@ -107,7 +107,7 @@ Deno.test.each([
   assert.equal(isSudoUser(user), valid);
 });
 
-const HOST = { name: "web01", allowSudo: true, allowedSudoUsers: new Set(["db"]) };
+const HOST = { name: "web01", allow_sudo: true, allowed_sudo_users: ["db"] };
 
 Deno.test.each([
   { name: "root, implied beside a list", sudoUser: "", user: "root" },
@@ -123,18 +123,18 @@ Deno.test.each([
   { name: "what is not an account", sudoUser: "a b", reason: 'invalid sudo_user: "a b"' },
   {
     name: "a host without sudo",
-    allowSudo: false,
+    allow_sudo: false,
     reason: 'host "web01" does not allow elevation (allow_sudo=false)',
   },
-])("resolveElevation() denies $name", ({ sudoUser = "", allowSudo = true, reason }) => {
-  assert.deepEqual(resolveElevation({ ...HOST, allowSudo }, { sudo: true, sudoUser }), {
+])("resolveElevation() denies $name", ({ sudoUser = "", allow_sudo = true, reason }) => {
+  assert.deepEqual(resolveElevation({ ...HOST, allow_sudo }, { sudo: true, sudoUser }), {
     kind: "denied",
     reason,
   });
 });
 
 Deno.test("resolveElevation() ignores the user when sudo is not asked for", () => {
-  assert.equal(resolveElevation({ ...HOST, allowSudo: false }, { sudo: false, sudoUser: "a b" }), undefined);
+  assert.equal(resolveElevation({ ...HOST, allow_sudo: false }, { sudo: false, sudoUser: "a b" }), undefined);
 });
 
 Deno.test.each([

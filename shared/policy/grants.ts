@@ -278,12 +278,14 @@ export interface AllowedCommand {
 }
 
 /** An intent that the command policies of its host deny. */
-interface DeniedCommand {
+export interface DeniedCommand {
   readonly kind: "denied";
+  /** For people; host, caller and user in quotes. */
   readonly reason: string;
-  /** Empty if no rule was consulted. */
+  /** Empty if no rule denied. */
   readonly matchedRule: string;
-  readonly enforcement: Enforcement;
+  /** Empty unless a command policy was evaluated. */
+  readonly enforcement: Enforcement | "";
 }
 
 /**
@@ -327,10 +329,11 @@ export function* decideHostCommand(
   }
   if (enforcement === "audit") return audit(verdict);
   if (verdict.kind === "allowed") return allow({ enforcement, matchedRule, requireApproval });
+  const [, structure] = /^shell-parse:(.*)$/s.exec(matchedRule) ?? [];
   return deny(
-    verdict.structure === ""
+    structure === undefined
       ? `command not allowed on ${quoteText(name)} by command_policy (${matchedRule})`
-      : `command_policy for ${quoteText(name)}: ${verdict.structure}`,
+      : `command_policy for ${quoteText(name)}: ${structure}`,
     matchedRule,
   );
 }

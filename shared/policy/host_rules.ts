@@ -31,24 +31,25 @@ function pickHosts(
   for (const name of new Set(names)) {
     const host = policy.hosts.get(name);
     if (host === undefined || !isInGroups(policy, caller, host.groups)) continue;
-    if (isAllowedCaller(host, caller)) entries.push([name, describe(host)]);
+    if (isAllowedCaller(host.allowed_callers, caller)) entries.push([name, describe(host)]);
   }
   return Object.fromEntries(entries);
 }
 
 /** A host without its rules. */
 export function toHostInfo(host: CompiledHost): HostInfo {
+  const { addr, user, host_key, jump = "", groups } = host;
   return {
-    addr: host.addr,
-    user: host.user,
-    host_key: host.hostKey,
-    ...(host.jump !== "" && { jump: host.jump }),
-    ...(host.allowSudo && { allow_sudo: true }),
-    ...(host.allowPty && { allow_pty: true }),
-    ...(host.allowFileTransfer && { allow_file_transfer: true }),
-    ...(host.stopOnDisconnect && { stop_on_disconnect: true }),
+    addr,
+    user,
+    host_key,
+    ...(jump !== "" && { jump }),
+    ...(host.allow_sudo === true && { allow_sudo: true }),
+    ...(host.allow_pty === true && { allow_pty: true }),
+    ...(host.allow_file_transfer === true && { allow_file_transfer: true }),
+    ...(host.stop_on_disconnect === true && { stop_on_disconnect: true }),
     ...(needsOwnCertificates(host) && { unsealed_sessions: false }),
-    ...(host.groups.length > 0 && { groups: host.groups }),
+    ...(groups.length > 0 && { groups }),
   };
 }
 
@@ -69,12 +70,13 @@ export function rulesOf(host: CompiledHost): HostRules {
     ...(active.some(({ deny }) => deny.length > 0) && { some_denied: true }),
     ...(approval.sources.length > 0 && { require_approval: approval.sources }),
     ...(approval.omitted > 0 && { require_approval_omitted: approval.omitted }),
-    ...(host.allowSudo && { sudo_users: [...new Set(["root", ...host.allowedSudoUsers])] }),
+    ...(host.allow_sudo === true &&
+      { sudo_users: [...new Set(["root", ...host.allowed_sudo_users ?? []])] }),
     session_modes: SESSION_MODES.filter((mode) =>
-      mode === "exec" || (takesShells && (mode === "shell" || host.allowPty))
+      mode === "exec" || (takesShells && (mode === "shell" || host.allow_pty === true))
     ),
     // A redirection moves the file, and no rule can allow a redirection if commands are parsed.
-    file_transfer: host.allowFileTransfer && !(restricts && parses && enforcement === "enforce"),
+    file_transfer: host.allow_file_transfer === true && !(restricts && parses && enforcement === "enforce"),
     max_ttl_seconds: host.maxTtlSeconds,
   };
 }

@@ -50,36 +50,22 @@ export interface ClusterAction {
 
 /** The resources of every cluster. */
 export const CORE_RESOURCES: ResourceTable = new Map([
-  ...builtIn("", true, [
-    ["pods", "Pod"],
-    ["services", "Service"],
-    ["configmaps", "ConfigMap"],
-    ["secrets", "Secret"],
-    ["serviceaccounts", "ServiceAccount"],
-    ["events", "Event"],
-    ["persistentvolumeclaims", "PersistentVolumeClaim"],
-  ]),
-  ...builtIn("", false, [
-    ["namespaces", "Namespace"],
-    ["nodes", "Node"],
-    ["persistentvolumes", "PersistentVolume"],
-  ]),
-  ...builtIn("apps", true, [
-    ["deployments", "Deployment"],
-    ["statefulsets", "StatefulSet"],
-    ["daemonsets", "DaemonSet"],
-    ["replicasets", "ReplicaSet"],
-  ]),
-  ...builtIn("batch", true, [["jobs", "Job"], ["cronjobs", "CronJob"]]),
-  ...builtIn("networking.k8s.io", true, [["ingresses", "Ingress"]]),
+  ...builtIn("", true, "Pod Service ConfigMap Secret ServiceAccount Event PersistentVolumeClaim"),
+  ...builtIn("", false, "Namespace Node PersistentVolume"),
+  ...builtIn("apps", true, "Deployment StatefulSet DaemonSet ReplicaSet"),
+  ...builtIn("batch", true, "Job CronJob"),
+  ...builtIn("networking.k8s.io", true, "Ingress"),
 ]);
 
 function builtIn(
   group: string,
   namespaced: boolean,
-  kinds: readonly (readonly [resource: string, kind: string])[],
+  kinds: string,
 ): readonly (readonly [string, ClusterResource])[] {
-  return kinds.map(([resource, kind]) => [resource, { resource, group, version: "v1", kind, namespaced }]);
+  return kinds.split(" ").map((kind) => {
+    const resource = kind.toLowerCase() + (kind.endsWith("s") ? "es" : "s");
+    return [resource, { resource, group, version: "v1", kind, namespaced }];
+  });
 }
 
 const LABEL = /^[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?$/;

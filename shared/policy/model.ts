@@ -9,51 +9,42 @@ import { ENVELOPE_DOMAIN, ENVELOPE_VERSIONS, type EnvelopeVersion } from "../env
 import type { Enforcement } from "../wire/sign.ts";
 import type { ExtraResource } from "../wire/inventory.ts";
 
+type Optional<Name extends string, Value> = { readonly [Each in Name]?: Value };
+
 /** One command policy, of a host or in the library. */
-export interface CommandPolicy {
+export interface CommandPolicy extends Optional<"allow" | "deny" | "require_approval", readonly string[]> {
   readonly mode?: "" | "off" | "allowlist" | "denylist";
   readonly enforcement?: Enforcement | "";
-  readonly allow?: readonly string[];
-  readonly deny?: readonly string[];
-  readonly require_approval?: readonly string[];
   /** Absent is true. */
   readonly shell_parse?: boolean;
 }
 
+type HostText = "jump" | "principal" | "source_address" | "login_shell" | "envelope_domain" | "shim_command";
+type HostFlag =
+  | "allow_as_bastion"
+  | `allow_${"sudo" | "pty" | "file_transfer"}`
+  | "stop_on_disconnect"
+  | "unsealed_sessions"
+  | "sealed_exec"
+  | "shared_principal";
+
 /** One host. */
-export interface HostPolicy {
-  readonly addr: string;
-  readonly user: string;
-  readonly host_key: string;
-  readonly jump?: string;
-  readonly principal?: string;
-  readonly source_address?: string;
+export interface HostPolicy
+  extends
+    Readonly<Record<"addr" | "user" | "host_key", string>>,
+    Optional<HostText, string>,
+    Optional<HostFlag, boolean>,
+    Optional<"allowed_callers" | "allowed_sudo_users" | "groups", readonly string[]> {
   readonly max_ttl_seconds?: number;
-  readonly allow_as_bastion?: boolean;
-  readonly allowed_callers?: readonly string[];
-  readonly allow_sudo?: boolean;
-  readonly allowed_sudo_users?: readonly string[];
-  readonly allow_pty?: boolean;
-  readonly allow_file_transfer?: boolean;
-  readonly stop_on_disconnect?: boolean;
-  readonly login_shell?: string;
-  readonly unsealed_sessions?: boolean;
-  readonly sealed_exec?: boolean;
   readonly envelope?: EnvelopeVersion;
-  readonly envelope_domain?: string;
-  readonly shim_command?: string;
-  readonly shared_principal?: boolean;
-  readonly groups?: readonly string[];
   readonly command_policy?: CommandPolicy;
 }
 
 /** One row of the callers table. */
-export interface CallerPolicy {
-  readonly allowed_groups?: readonly string[];
-  readonly self_approve?: boolean;
-  readonly require_verified_end_user?: boolean;
-  readonly only_via?: readonly string[];
-}
+export interface CallerPolicy
+  extends
+    Optional<"allowed_groups" | "only_via", readonly string[]>,
+    Optional<"self_approve" | "require_verified_end_user", boolean> {}
 
 /** The whole policy. */
 export interface PolicyConfig {
@@ -168,14 +159,11 @@ export const CLUSTER_EFFECTS = ["allow", "deny", "require_approval"] as const;
 export type ClusterEffect = (typeof CLUSTER_EFFECTS)[number];
 
 /** One rule about actions. A list that is absent, empty or has a `*` matches everything. */
-export interface ClusterRule {
-  readonly verbs?: readonly string[];
-  readonly resources?: readonly string[];
-  readonly namespaces?: readonly string[];
-  readonly names?: readonly string[];
+export interface ClusterRule
+  extends
+    Optional<"verbs" | "resources" | "namespaces" | "names", readonly string[]>,
+    Optional<"reveal" | "force", boolean> {
   readonly effect: ClusterEffect;
-  readonly reveal?: boolean;
-  readonly force?: boolean;
 }
 
 /** The ServiceAccount for some groups of end users. */

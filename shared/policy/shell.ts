@@ -286,20 +286,20 @@ export type Elevation =
 
 /** Decides the request for sudo of an intent on a host. */
 export function resolveElevation(
-  { name, allowSudo, allowedSudoUsers }: {
+  { name, allow_sudo, allowed_sudo_users = [] }: {
     readonly name: string;
-    readonly allowSudo: boolean;
+    readonly allow_sudo?: boolean;
     /** In addition to root. */
-    readonly allowedSudoUsers: ReadonlySet<string>;
+    readonly allowed_sudo_users?: readonly string[];
   },
   { sudo, sudoUser }: { readonly sudo: boolean; readonly sudoUser: string },
 ): Elevation {
   if (!sudo) return undefined;
   const deny = (reason: string) => ({ kind: "denied", reason }) as const;
-  if (!allowSudo) return deny(`host ${quoteText(name)} does not allow elevation (allow_sudo=false)`);
+  if (allow_sudo !== true) return deny(`host ${quoteText(name)} does not allow elevation (allow_sudo=false)`);
   const user = canonicalSudoUser(sudo, sudoUser);
   if (!isSudoUser(user)) return deny(`invalid sudo_user: ${quoteText(user)}`);
-  return user === "root" || allowedSudoUsers.has(user)
+  return user === "root" || allowed_sudo_users.includes(user)
     ? { kind: "elevated", user, prefix: elevationPrefix(user) }
     : deny(`sudo_user ${quoteText(user)} is not allowed on ${quoteText(name)}`);
 }

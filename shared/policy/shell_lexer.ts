@@ -171,10 +171,9 @@ function readDescriptor(text: string, at: number): Token | undefined {
 }
 
 function readRedirect(text: string, at: number): Token {
-  if (text.startsWith("<<<", at)) return refuse("here-string");
-  if (text.startsWith("<<", at)) return refuse("here-document");
-  if (text[at + 1] === "(") return refuse("process substitution");
-  if (text[at + 1] !== "&") return refuse("file redirect");
+  const construct = nameOf(text, at, [["<<<", "here-string"], ["<<", "here-document"]]) ??
+    nameOf(text, at + 1, [["(", "process substitution"]]);
+  if (construct !== undefined || text[at + 1] !== "&") return refuse(construct ?? "file redirect");
   let target = at + 2;
   while (isBlank(text[target])) target += 1;
   const isDescriptor = isDigit(text[target]) || text[target] === "-";
@@ -280,17 +279,18 @@ function isLiteralDollar(following: string | undefined): boolean {
 }
 
 function nameExpansion(text: string, at: number): string {
-  if (text.startsWith("$((", at) || text[at + 1] === "[") return "arithmetic expansion";
-  switch (text[at + 1]) {
-    case "(":
-      return "command substitution";
-    case "'":
-      return "quoting with $'…', which shells read differently";
-    case '"':
-      return 'quoting with $"…", which shells read differently';
-    default:
-      return "parameter expansion";
-  }
+  return nameOf(text, at, [
+    ["$((", "arithmetic expansion"],
+    ["$[", "arithmetic expansion"],
+    ["$(", "command substitution"],
+    ["$'", "quoting with $'…', which shells read differently"],
+    ['$"', 'quoting with $"…", which shells read differently'],
+  ]) ?? "parameter expansion";
+}
+
+/** The name of the first construct that begins here. */
+function nameOf(text: string, at: number, names: readonly (readonly [start: string, name: string])[]) {
+  return names.find(([start]) => text.startsWith(start, at))?.[1];
 }
 
 function isBlank(character: string | undefined): boolean {
@@ -303,12 +303,10 @@ function isDigit(character: string | undefined): boolean {
 
 /** Whether a word ends here, whether or not the next construct is accepted. */
 function endsWord(character: string | undefined): boolean {
-  return isWordEnd(character) || character === "<" || character === ">" || character === "(" ||
-    character === ")";
+  return isWordEnd(character) || (character !== undefined && "<>()".includes(character));
 }
 
 /** Whether a word ends here with a character that cannot change its meaning. */
 function isWordEnd(character: string | undefined): boolean {
-  return character === undefined || isBlank(character) || character === "|" || character === "&" ||
-    character === ";";
+  return character === undefined || " \t|&;".includes(character);
 }

@@ -9,7 +9,6 @@
 import { isUnsafe, quoteText } from "../text.ts";
 import { finish, type Steps } from "../clock.ts";
 import {
-  type Enforcement,
   PURPOSES,
   type Role,
   ROLES,
@@ -22,6 +21,7 @@ import type { CompiledHost } from "./compile_host.ts";
 import {
   type AllowedCommand,
   decideHostCommand,
+  type DeniedCommand,
   type GatedCommand,
   type LiveGrants,
   NO_GRANTS,
@@ -29,16 +29,8 @@ import {
 import { elevateCommand, type Elevation, elevationLabel, resolveElevation } from "./shell.ts";
 import { stopOnDisconnect } from "./stop_on_disconnect.ts";
 
-/** A denied intent. */
-export interface DeniedSsh {
-  readonly kind: "denied";
-  /** For people; host, caller and user in quotes. */
-  readonly reason: string;
-  /** `deny:<pattern>`, `allowlist:no-match`, `shell-parse:<reason>`, or empty if no rule denied. */
-  readonly matchedRule: string;
-  /** Empty unless a command policy was evaluated. */
-  readonly enforcement: Enforcement | "";
-  /** Absent for an unknown host. */
+/** A denied intent, with the host if it exists. */
+export interface DeniedSsh extends DeniedCommand {
   readonly host: CompiledHost | undefined;
 }
 
@@ -128,7 +120,7 @@ function allow(
   elevation: Extract<Elevation, { kind: "elevated" }> | undefined,
   verdict: AllowedCommand,
 ): AllowedSsh {
-  const { seal, stopOnDisconnect: stops, maxTtlSeconds } = host;
+  const { seal, stop_on_disconnect: stops = false, maxTtlSeconds } = host;
   const { command, pty, fileTransfer, contentSha256, ttlSeconds } = intent;
   const isTarget = intent.role === "target";
   const isOneshot = intent.purpose === "oneshot";
@@ -184,13 +176,14 @@ const EARLY_GATES: readonly Gate[] = [
     purpose === "oneshot" && role === "target" && command.trim() === "" &&
     "one-shot command must not be empty",
   (host, { caller }) =>
-    !isAllowedCaller(host, caller) &&
+    !isAllowedCaller(host.allowed_callers, caller) &&
     `caller ${quoteText(caller)} not authorised for ${quoteText(host.name)}`,
   ({ name, groups }, { endUser, endUserGroups }) =>
     endUserGroups !== null && !endUserGroups.some((group) => groups.includes(group)) &&
     `user ${quoteText(endUser)} not authorised for ${quoteText(name)} (groups)`,
   (host, { role }) =>
-    role === "bastion" && !host.allowAsBastion && `host ${quoteText(host.name)} is not allowed as a bastion`,
+    role === "bastion" && host.allow_as_bastion !== true &&
+    `host ${quoteText(host.name)} is not allowed as a bastion`,
   // Compilation rejects such a host. Without this gate a bastion certificate would be a shell without its rules.
   (host, { role }) =>
     role !== "target" && host.commands.restricts &&
@@ -198,9 +191,10 @@ const EARLY_GATES: readonly Gate[] = [
 ];
 
 const LATE_GATES: readonly Gate[] = [
-  (host, { pty }) => pty && !host.allowPty && forbids(host, "PTY", "allow_pty"),
+  (host, { pty }) => pty && host.allow_pty !== true && forbids(host, "PTY", "allow_pty"),
   (host, { fileTransfer }) =>
-    fileTransfer && !host.allowFileTransfer && forbids(host, "file transfer", "allow_file_transfer"),
+    fileTransfer && host.allow_file_transfer !== true &&
+    forbids(host, "file transfer", "allow_file_transfer"),
 ];
 
 /** An envelope does not bind the input that a shell or a program on a terminal reads from the broker. */
@@ -257,16 +251,12 @@ export function isInGroups(policy: CompiledPolicy, caller: string, groups: reado
 
 /** Whether a caller's requests may come from this peer: a forwarder, or the caller itself. */
 export function mayComeFrom(policy: CompiledPolicy, caller: string, peer: string): boolean {
-  const onlyVia = rowOf(policy, caller)?.onlyVia;
-  return onlyVia === undefined || onlyVia.has(peer);
+  return rowOf(policy, caller)?.only_via?.includes(peer) !== false;
 }
 
 /** Whether the own list of a host or cluster allows the caller. */
-export function isAllowedCaller(
-  { allowedCallers }: { readonly allowedCallers: ReadonlySet<string> },
-  caller: string,
-): boolean {
-  return allowedCallers.size === 0 || allowedCallers.has(caller);
+export function isAllowedCaller(allowed: readonly string[] = [], caller: string): boolean {
+  return allowed.length === 0 || allowed.includes(caller);
 }
 
 /** Undefined without a callers table, and so without restriction. */

@@ -543,7 +543,7 @@ Deno.test.each(
 Deno.test("decideSsh() denies a bastion with rules even where compilation let it pass", () => {
   const policy = compileSample(sampleConfig({ command_policy: SAMPLE_RULES }));
   const host = policy.hosts.get("web01")!;
-  const hosts = new Map([["web01", { ...host, allowAsBastion: true }]]);
+  const hosts = new Map([["web01", { ...host, allow_as_bastion: true }]]);
   const decision = decideSsh({ ...policy, hosts }, sampleIntent({ role: "bastion" }));
   assert(decision.kind === "denied");
   assert.equal(decision.reason, 'host "web01": command-policy hosts cannot be used as bastions');

@@ -1,6 +1,5 @@
 /**
- * OpenSSH certificates over Ed25519 keys, `ssh-ed25519-cert-v01@openssh.com` (PROTOCOL.certkeys), and the contents of
- * a user certificate: short-lived, for one principal, locked to a command, with only the requested permissions.
+ * OpenSSH certificates over Ed25519 keys, `ssh-ed25519-cert-v01@openssh.com` (PROTOCOL.certkeys), and their KeyIds.
  *
  * @module
  */
@@ -301,59 +300,6 @@ function decodeValue(name: string, data: Uint8Array): string {
     throw malformed(`malformed value of ${JSON.stringify(name)}`);
   }
   return value;
-}
-
-/** A decided intent. */
-export type UserCertificateInput = Pick<CertificateFields, "publicKey" | "nonce" | "serial" | "keyId"> & {
-  readonly principal: string;
-  /** The addresses that may use the certificate, as in sshd's `from=`; `""` for any. */
-  readonly sourceAddress: string;
-  /** `""` for none. */
-  readonly forceCommand: string;
-  /** Allows port forwarding. */
-  readonly bastion: boolean;
-  readonly pty: boolean;
-  /** Milliseconds since the epoch. */
-  readonly nowMs: number;
-  /** A whole number of 1 to 900 seconds. */
-  readonly ttlSeconds: number;
-};
-
-/** The limit of all configs. */
-const MAX_TTL_SECONDS = 900;
-/** The tolerance for a host whose clock is slow. */
-const CLOCK_SKEW_SECONDS = 30;
-
-/**
- * The fields of the certificate. None allows agent forwarding, X11 forwarding or the user's rc file.
- *
- * @throws {AppError} `denied`, `principal is required`, if the host has none
- * @throws {RangeError} if the lifetime is not 1 to 900 whole seconds
- */
-export function userCertificate(input: UserCertificateInput): CertificateFields {
-  const { publicKey, nonce, serial, keyId, principal, forceCommand, sourceAddress, ttlSeconds } = input;
-  if (principal === "") throw new AppError("denied", "principal is required");
-  if (!Number.isInteger(ttlSeconds) || ttlSeconds < 1 || ttlSeconds > MAX_TTL_SECONDS) {
-    throw new RangeError(`Lifetime of a certificate is not 1 to ${MAX_TTL_SECONDS} seconds: ${ttlSeconds}`);
-  }
-  const nowSeconds = Math.floor(input.nowMs / 1000);
-  return {
-    publicKey,
-    nonce,
-    serial,
-    keyId,
-    principals: [principal],
-    validAfter: nowSeconds - CLOCK_SKEW_SECONDS,
-    validBefore: nowSeconds + ttlSeconds,
-    criticalOptions: {
-      ...(forceCommand !== "" && { "force-command": forceCommand }),
-      ...(sourceAddress !== "" && { "source-address": sourceAddress }),
-    },
-    extensions: [
-      ...(input.bastion ? ["permit-port-forwarding"] : []),
-      ...(input.pty ? ["permit-pty"] : []),
-    ],
-  };
 }
 
 /** The contents of a KeyId. */

@@ -1,16 +1,6 @@
 /**
- * Columns of a state database: how they are named in a statement, and read from a row.
- *
- * Texts are read as bytes: read as text, one with a NUL in it would come back cut off, and a scope of one
- * caller as that of another or of all.
- *
- * ```ts
- * import assert from "node:assert/strict";
- * import { readText } from "@gateway/shared/state";
- *
- * assert.equal(readText({ host: new TextEncoder().encode("web01") }, "host"), "web01");
- * assert.throws(() => readText({ host: new Uint8Array(1) }, "host"), /column host holds a NUL/);
- * ```
+ * Columns, rows and statements of a state database. Texts are read as bytes, because a database would return a text with a NUL
+ * truncated: the scope of one caller would become that of another, or of all.
  *
  * @module
  */
@@ -21,14 +11,10 @@ import { quoteText } from "../text.ts";
 /** A row as the database gives it: by column, integers as bigint, texts as bytes. */
 export type Row = Readonly<Record<string, unknown>>;
 
-/** What a statement is given for a named parameter. */
+/** The named parameters of a statement. */
 export type Parameters = Record<string, string | number>;
 
-/**
- * The text of a column.
- *
- * @throws {TypeError} when it is not text, not UTF-8, or holds a NUL
- */
+/** The text of a column. @throws {TypeError} if it is not text, not UTF-8, or contains a NUL */
 export function readText(row: Row, column: string): string {
   const bytes = row[column];
   if (!(bytes instanceof Uint8Array)) throw new TypeError(`column ${column} is not text`);
@@ -42,11 +28,7 @@ export function readText(row: Row, column: string): string {
   return text;
 }
 
-/**
- * The integer of a column.
- *
- * @throws {TypeError} when it is not an integer, or beyond the safe range
- */
+/** The integer of a column. @throws {TypeError} if it is not an integer in the safe range */
 export function readInteger(row: Row, column: string): number {
   const value = row[column];
   const number = typeof value === "bigint" ? Number(value) : NaN;
@@ -54,22 +36,14 @@ export function readInteger(row: Row, column: string): number {
   return number;
 }
 
-/**
- * A column that is 0 or 1.
- *
- * @throws {TypeError} when it is neither
- */
+/** A column that is 0 or 1. @throws {TypeError} if it is neither */
 export function readFlag(row: Row, column: string): boolean {
   const value = readInteger(row, column);
   if (value !== 0 && value !== 1) throw new TypeError(`column ${column}: ${value} is neither 0 nor 1`);
   return value === 1;
 }
 
-/**
- * A time in milliseconds from a column in units of so many.
- *
- * @throws {TypeError} when it is not a time, or could not be shown, nor compared
- */
+/** A time in milliseconds from a column in units of `unitMs`. @throws {TypeError} if it is not a time in range */
 export function readTime(row: Row, column: string, unitMs: number): number {
   const ms = readInteger(row, column) * unitMs;
   // The range of Date.
@@ -77,11 +51,7 @@ export function readTime(row: Row, column: string, unitMs: number): number {
   return ms;
 }
 
-/**
- * A list of texts from JSON; it may have been written as `null` when it was empty.
- *
- * @throws {TypeError} when it is not such a list
- */
+/** A list of texts from JSON; `null` is an empty list. @throws {TypeError} if it is not such a list */
 export function readStrings(row: Row, column: string): readonly string[] {
   let value: unknown;
   try {
@@ -98,34 +68,27 @@ export function readStrings(row: Row, column: string): readonly string[] {
   });
 }
 
-/**
- * Refuses text that a database could give back shorter than it took it: a scope cut off at a NUL would be
- * another's, or everyone's.
- *
- * @throws {AppError} `internal`
- */
+/** Rejects text that a database could return truncated: the scope would be another one. @throws {AppError} `internal` */
 export function checkStorable(texts: readonly string[]): void {
   if (texts.every((text) => text.isWellFormed() && !text.includes("\0"))) return;
   throw new AppError("internal", "The change could not be stored: a text in it is not storable");
 }
 
-/** A text column for a warning, whatever is in it. */
+/** A text column for a warning, also if it cannot be read. */
 export function showText(row: Row, column: string): string {
   const bytes = row[column];
   return bytes instanceof Uint8Array ? new TextDecoder().decode(bytes) : "";
 }
 
-/** How rows become values. */
+/** Reads rows that may be left out. */
 export interface RowReader<T> {
-  /** Throws when the row can't be read. */
   readonly decode: (row: Row) => T;
   /** The column that names a row in a warning. */
   readonly key: string;
-  /** Of a row that can't be read. */
   readonly warning: string;
 }
 
-/** Told of what can't be read and is left out. */
+/** Called for what cannot be read and is left out. */
 export type StateWarner = (message: string, fields: Readonly<Record<string, unknown>>) => void;
 
 /** Rows as values; one that can't be read is left out with a warning. */
@@ -166,70 +129,62 @@ export interface Column<V> {
   readonly decode: (row: Row) => V;
 }
 
-/** A text as it is. */
-export function textColumn(name: string): Column<string> {
-  return { name, isText: true, encode: String, decode: (row) => readText(row, name) };
+type ColumnOf<V> = (name: string) => Column<V>;
+
+function columnOf<V>(
+  isText: boolean,
+  encode: Column<V>["encode"],
+  read: (row: Row, name: string) => V,
+): ColumnOf<V> {
+  return (name) => ({ name, isText, encode, decode: (row) => read(row, name) });
 }
 
-/** One of a fixed set of words. */
+/** A text. */
+export const textColumn: ColumnOf<string> = columnOf(true, String, readText);
+/** A list of texts, kept as JSON. */
+export const listColumn: ColumnOf<readonly string[]> = columnOf(
+  true,
+  (list) => JSON.stringify(list),
+  readStrings,
+);
+/** An integer. */
+export const integerColumn: ColumnOf<number> = columnOf(false, Number, readInteger);
+/** A boolean, kept as 0 or 1. */
+export const flagColumn: ColumnOf<boolean> = columnOf(false, Number, readFlag);
+
+/** A time in milliseconds, kept in units of `unitMs` and rounded down. */
+export function timeColumn(name: string, unitMs: number): Column<number> {
+  return columnOf<number>(false, (ms) => Math.floor(ms / unitMs), (row) => readTime(row, name, unitMs))(name);
+}
+
+/** A text that is one of a fixed set of words. */
 export function wordColumn<W extends string>(name: string, words: readonly W[]): Column<W> {
-  const decode = (row: Row) => {
+  return columnOf<W>(true, String, (row) => {
     const text = readText(row, name);
     const word = words.find((known) => known === text);
     if (word === undefined) throw new TypeError(`unknown ${name} ${quoteText(text)}`);
     return word;
-  };
-  return { name, isText: true, encode: String, decode };
-}
-
-/** A list of texts, kept as JSON. */
-export function listColumn(name: string): Column<readonly string[]> {
-  return { name, isText: true, encode: JSON.stringify, decode: (row) => readStrings(row, name) };
-}
-
-/** An integer. */
-export function integerColumn(name: string): Column<number> {
-  return { name, isText: false, encode: Number, decode: (row) => readInteger(row, name) };
-}
-
-/** A boolean, kept as 0 or 1. */
-export function flagColumn(name: string): Column<boolean> {
-  return { name, isText: false, encode: Number, decode: (row) => readFlag(row, name) };
-}
-
-/** A time in milliseconds, kept in units of `unitMs` and rounded down. */
-export function timeColumn(name: string, unitMs: number): Column<number> {
-  const encode = (ms: number) => Math.floor(ms / unitMs);
-  return { name, isText: false, encode, decode: (row) => readTime(row, name, unitMs) };
+  })(name);
 }
 
 /** A table whose rows are values of one type: each column is declared once. */
 export class Table<T extends object> {
-  /** The table's name. */
   readonly name: string;
+  readonly texts: readonly string[];
+  readonly integers: readonly string[];
   readonly #columns: readonly (readonly [keyof T, Column<T[keyof T]>])[];
 
-  /** @param columns the columns by the property that each one keeps */
+  /** @param columns by the property that each one keeps */
   constructor(name: string, columns: { readonly [K in keyof T]: Column<T[K]> }) {
     this.name = name;
     this.#columns = Object.entries(columns) as [keyof T, Column<T[keyof T]>][];
+    const names = (isText: boolean) =>
+      this.#columns.filter(([, column]) => column.isText === isText).map(([, column]) => column.name);
+    this.texts = names(true);
+    this.integers = names(false);
   }
 
-  /** The names of the text columns. */
-  get texts(): readonly string[] {
-    return this.#columns.filter(([, { isText }]) => isText).map(([, { name }]) => name);
-  }
-
-  /** The names of the integer columns. */
-  get integers(): readonly string[] {
-    return this.#columns.filter(([, { isText }]) => !isText).map(([, { name }]) => name);
-  }
-
-  /**
-   * The columns of a value.
-   *
-   * @throws {AppError} `internal` if a database could give a text back shorter than it took it
-   */
+  /** The columns of a value. @throws {AppError} `internal` if a text cannot be stored */
   encode(value: T): Parameters {
     const row = Object.fromEntries(
       this.#columns.map(([key, { name, encode }]) => [name, encode(value[key])]),
@@ -238,11 +193,7 @@ export class Table<T extends object> {
     return row;
   }
 
-  /**
-   * The value of a row.
-   *
-   * @throws {TypeError} naming the column that cannot be read
-   */
+  /** The value of a row. @throws {TypeError} naming the column that cannot be read */
   decode(row: Row): T {
     return Object.fromEntries(this.#columns.map(([key, { decode }]) => [key, decode(row)])) as T;
   }
@@ -259,14 +210,19 @@ export type Steps<T> = Generator<readonly Statement[], T, readonly (readonly Row
 
 /** What the two databases write differently. */
 export interface Dialect {
-  /** The columns of a `SELECT` that `readText()` and `readInteger()` can read. */
+  /** The columns of a `SELECT` for {@linkcode readText} and {@linkcode readInteger}. */
   readonly select: (texts: readonly string[], integers: readonly string[]) => string;
   /** A `SELECT` of rows from the JSON list in `$1`. */
   readonly rowsOf: (table: string, names: readonly string[]) => string;
 }
 
 /** SQLite. */
-export const SQLITE: Dialect = { select: selectColumns, rowsOf: selectFromJson };
+export const SQLITE: Dialect = {
+  select: selectColumns,
+  // Without a WHERE, SQLite would read the ON of ON CONFLICT as the condition of a join.
+  rowsOf: (_table, names) =>
+    `SELECT ${names.map((name) => `value ->> '${name}'`).join(", ")} FROM json_each($1) WHERE TRUE`,
+};
 
 /** PostgreSQL. */
 export const POSTGRES: Dialect = {
@@ -275,19 +231,14 @@ export const POSTGRES: Dialect = {
     `SELECT ${names.join(", ")} FROM json_populate_recordset(NULL::${table}, $1::text::json)`,
 };
 
-/** The columns of a `SELECT` for SQLite, for `readText()` and `readInteger()`. */
+/** {@linkcode Dialect.select} of SQLite. */
 export function selectColumns(texts: readonly string[], integers: readonly string[]): string {
   return [...texts.map((name) => `CAST(${name} AS BLOB) AS ${name}`), ...integers].join(", ");
 }
 
-/** The columns of a `SELECT` for PostgreSQL, for `readText()` and `readInteger()`. */
+/** {@linkcode Dialect.select} of PostgreSQL. */
 export function selectAsBytes(texts: readonly string[], integers: readonly string[]): string {
   return [...texts.map((name) => `convert_to(${name}, 'UTF8') AS ${name}`), ...integers].join(", ");
-}
-
-function selectFromJson(_table: string, names: readonly string[]): string {
-  // Without a WHERE, SQLite would read the ON of ON CONFLICT as the condition of a join.
-  return `SELECT ${names.map((name) => `value ->> '${name}'`).join(", ")} FROM json_each($1) WHERE TRUE`;
 }
 
 /** An `INSERT` of one row. */

@@ -1,13 +1,5 @@
 /**
- * Reading and changing the state of a service in a PostgreSQL database, over a connection that is made anew when it
- * breaks.
- *
- * ```ts ignore
- * import { PostgresAccess } from "@gateway/shared/state/postgres_access";
- *
- * const access = await PostgresAccess.open(schema, database);
- * await access.change((query) => query("INSERT INTO seen VALUES ($1)", ["web01"]));
- * ```
+ * Access to the tables of a service in PostgreSQL, over a connection that is opened again when it breaks.
  *
  * @module
  */
@@ -28,13 +20,13 @@ import {
 
 export type { PostgresSession } from "./postgres_session.ts";
 
-/** Where a database is, and who hears of it. */
+/** A database, and its warnings. */
 export interface PostgresDatabase {
   readonly settings: StateSettings;
   readonly clock: Clock;
-  /** Told of what can't be read and is left out. */
+  /** Called for what cannot be read and is left out. */
   readonly warn: StateWarner;
-  /** How long a connection and each statement may take, in milliseconds; default {@linkcode TIMEOUT_MS}. */
+  /** For a connection and each statement; default {@linkcode TIMEOUT_MS}. */
   readonly timeoutMs?: number;
 }
 
@@ -44,10 +36,9 @@ export type Query = (
   parameters?: readonly (string | number | bigint)[],
 ) => ReturnType<PostgresSession["query"]>;
 
-/** Shorter than the 3 s within which a caller is to hear that the database is gone. */
+/** A caller learns within 3 s that the database does not answer. */
 const TIMEOUT_MS = 2_500;
 
-/** Seconds after which a caller may try again. */
 const RETRY_SECONDS = 1;
 
 /** A service's tables in a database that others use at the same time. */
@@ -66,11 +57,7 @@ export class PostgresAccess {
     this.#target = parsePostgresUrl(database.settings.state_db);
   }
 
-  /**
-   * Connects, and brings the tables to the known schema.
-   *
-   * @throws {AppError} `invalid_config` with cause and remedy
-   */
+  /** Connects and migrates the tables. @throws {AppError} `invalid_config` with cause and fix */
   static async open(schema: PostgresSchema, database: PostgresDatabase): Promise<PostgresAccess> {
     const access = new PostgresAccess(schema, database);
     try {
@@ -91,16 +78,11 @@ export class PostgresAccess {
     }
   }
 
-  /** The version of the schema that this program knows. */
   get schemaVersion(): number {
     return this.#schema.migrations.length;
   }
 
-  /**
-   * A connection of its own, which is the caller's to close.
-   *
-   * @throws {Error} for the operator, when no server takes it
-   */
+  /** A connection of its own, which the caller closes. @throws {Error} for the operator, if no server accepts it */
   connect(onNotify?: (payload: string) => void): Promise<PostgresSession> {
     const { settings, clock, timeoutMs = TIMEOUT_MS } = this.#database;
     return openSession({
@@ -117,9 +99,9 @@ export class PostgresAccess {
   }
 
   /**
-   * Runs an action, which may read, on one state of the database.
+   * Runs an action that reads one state of the database.
    *
-   * @throws {AppError} `state_stale` when the database can't be used now, `internal` when it refuses
+   * @throws {AppError} `state_stale` if the database cannot be used now, `internal` if it rejects a statement
    */
   read<T>(action: (query: Query) => Promise<T>): Promise<T> {
     return this.#run((query) =>
@@ -128,34 +110,25 @@ export class PostgresAccess {
   }
 
   /**
-   * Runs an action in a transaction: all or nothing of it is there, and durable, when the promise resolves.
+   * Runs an action in a transaction: all or nothing, and durable when it resolves.
    *
-   * @throws {AppError} `state_stale` when the database can't be used now: the change may have been made where the
-   * connection broke at its very end; `internal` when it was refused
+   * @throws {AppError} `state_stale` if the database cannot be used now (the change may have been made if the connection broke at its
+   * very end), `internal` if it rejects a statement
    */
   change<T>(action: (query: Query) => Promise<T>): Promise<T> {
     return this.#run((query) => inTransaction(query, "BEGIN", action));
   }
 
-  /**
-   * Resolves when every change so far has ended.
-   *
-   * @throws {AppError} `internal` when it is closed
-   */
+  /** Resolves when every change so far has ended: a commit is on the disk, and on that of a synchronous standby. */
   checkpoint(): Promise<void> {
     return this.#run(() => Promise.resolve(), Infinity);
   }
 
-  /** The rows of a query as values; one that can't be read is left out with a warning. */
   readable<T>(rows: readonly Row[], reader: RowReader<T>): readonly T[] {
     return readRows(rows, reader, this.#database.warn);
   }
 
-  /**
-   * The rows of a query as values.
-   *
-   * @throws {AppError} `invalid_config` if one cannot be read
-   */
+  /** The rows as values. @throws {AppError} `invalid_config` if one cannot be read */
   readAll<T>(rows: readonly Row[], what: string, decode: (row: Row) => T): readonly T[] {
     return readAll(rows, decode, (cause) => {
       const problem = `${what} can't be read: ${errorText(cause)}`;
@@ -167,7 +140,7 @@ export class PostgresAccess {
     });
   }
 
-  /** Closes the connection after what is under way, also a second time. */
+  /** Closes the connection after the actions under way. */
   close(): Promise<void> {
     return this.#lock.run(() => {
       this.#isClosed = true;
@@ -176,7 +149,7 @@ export class PostgresAccess {
     });
   }
 
-  /** @param ms for all of it: the wait for others, which may wait in vain, a connection, and the action */
+  /** @param ms for the wait for other actions, a connection, and the action */
   #run<T>(
     action: (query: Query) => Promise<T>,
     ms: number = this.#database.timeoutMs ?? TIMEOUT_MS,
@@ -184,7 +157,7 @@ export class PostgresAccess {
     const { clock } = this.#database;
     const end = clock.now() + ms;
     const left = () => {
-      // Not more where the clock is set back.
+      // The clock may be set back.
       const leftMs = Math.min(end - clock.now(), ms);
       if (leftMs > 0) return leftMs;
       throw new Error("the database does not answer");
@@ -209,7 +182,7 @@ export class PostgresAccess {
     try {
       const ms = left();
       if (this.#session?.isOpen === true) return this.#session;
-      // It goes on when nobody waits for it any more: the server that answers may be the last of the list.
+      // It goes on when no action waits any more: the server that answers may be the last of the list.
       this.#connecting ??= this.#connect().finally(() => this.#connecting = undefined);
       const late = () => new Error("the database does not answer");
       const bound = { clock: this.#database.clock, ...(ms < Infinity && { ms }), late };
@@ -251,14 +224,14 @@ async function inTransaction<T>(
   try {
     await query("COMMIT");
   } catch (cause) {
-    // What the server says is certain, but for its own end: it may come after the change is made.
+    // An error of the server is certain, except for its own end: that may come after the commit.
     if (cause instanceof postgres.PostgresError && !/^(?:08|57|58)/.test(cause.code)) throw cause;
     throw new LostCommit("no answer to COMMIT", { cause });
   }
   return result;
 }
 
-/** Of what the action asks at once one part may fail before another has asked everything: that would be done alone. */
+/** If one of several statements fails, a later one of the same action would run outside of the transaction. */
 async function whole<T>(query: Query, action: (query: Query) => Promise<T>): Promise<T> {
   let isOver = false;
   try {
@@ -280,9 +253,8 @@ async function rolledBack(session: PostgresSession): Promise<boolean> {
 }
 
 /**
- * Whether it is the action or the statement that is wrong. What the server says of itself, its connection or its
- * resources, will be otherwise a moment later, perhaps on another server: read only (25006), too late (57014), shutting
- * down, out of connections, idle for too long.
+ * Whether the action or the statement is wrong. An error of the server itself, its connection or its resources may be gone a
+ * moment later: read only (25006), too late (57014), shutting down, out of connections, idle for too long.
  */
 function isRefusal(error: unknown): boolean {
   if (error instanceof AppError || error instanceof TypeError) return true;
@@ -299,7 +271,7 @@ async function readPassword(
   return text.replace(/\r?\n$/, "");
 }
 
-/** Runs a transaction's statements, for an action. */
+/** Runs the statements of a transaction, for an action. */
 export async function perform<T>(query: Query, steps: Steps<T>): Promise<T> {
   let step = steps.next();
   while (step.done !== true) {

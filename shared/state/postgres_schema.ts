@@ -1,52 +1,37 @@
 /**
- * The schema of one service in a PostgreSQL database: made, checked and brought up to date by one instance while
- * others wait.
+ * The schema of a service in PostgreSQL. One instance creates and migrates it while others wait.
  *
  * @module
  */
 import { AppError } from "../errors.ts";
 import type { PostgresSession } from "./postgres_session.ts";
 
-/** The tables of one service. */
+/** The tables of one program in PostgreSQL. */
 export interface PostgresSchema {
   /** The schema's name in the database, and the channel of its notifications. */
   readonly name: string;
   readonly owner: string;
-  /**
-   * The statements that lead from one version to the next; names of tables without the schema. To change it, append
-   * one, and never edit one that was released.
-   */
+  /** The statements from one version to the next, with names of tables without the schema. Append only. */
   readonly migrations: readonly string[];
   /**
-   * The oldest version whose programs may go on with these tables while instances are upgraded one after another. A
-   * migration that leaves it as it is adds only what such a program need not know: it writes rows without the new
-   * columns, does not read the new tables, and must not decide wider for that. Any other migration sets it to its own.
-   * `undefined` before there is {@linkcode SAY_OLDEST}: no older one may.
+   * The oldest version whose programs may use these tables during an upgrade of one instance after another. A migration keeps it
+   * only if such a program can ignore the addition and does not decide wider for that; any other migration sets it to its own.
    */
   readonly oldest?: number;
 }
 
-/** Says which programs may use the tables, for a migration that sets {@linkcode PostgresSchema.oldest} to its own. */
+/** The migration that adds {@linkcode PostgresSchema.oldest} to the database. */
 export const SAY_OLDEST = "ALTER TABLE schema_version ADD COLUMN oldest int8 NOT NULL DEFAULT 0;";
 
-/**
- * For how long this program may think about what it reads: who starts on a busy machine is slow, and only others that
- * start wait for it.
- */
+/** A busy machine may be slow at the start, and only other instances that start wait for it. */
 const LOOK_MS = 10_000;
 
 const OTHERS = "name a database of its own in state_db; this one is left as it is";
 
-/**
- * Makes what is missing.
- *
- * @throws {AppError} `invalid_config` with cause and remedy when the tables are another program's, altered, or of a
- * newer version; nothing has changed then
- */
+/** @throws {AppError} `invalid_config` with cause and fix if the tables are foreign, altered, or newer; nothing has changed then */
 export async function migrate(session: PostgresSession, schema: PostgresSchema): Promise<void> {
   const { name, owner, migrations } = schema;
   await session.query(`BEGIN; SET LOCAL idle_in_transaction_session_timeout = ${LOOK_MS}`);
-  // All at once: the others find it done.
   await session.query("SELECT pg_advisory_xact_lock(hashtext($1), 1)", [`gateway ${name}`]);
   const found = await readVersion(session, name);
   if (found === "foreign") {
@@ -61,7 +46,7 @@ export async function migrate(session: PostgresSession, schema: PostgresSchema):
   await session.query([...upgrade(schema, version), "COMMIT"].join(";\n"));
 }
 
-/** What leads from a version to this program's; sent at once with its end, so that nobody waits for this program's pace. */
+/** Sent together with its end, so that no instance waits for this program's pace. */
 function* upgrade({ name, migrations, oldest }: PostgresSchema, version: number): Generator<string> {
   if (version >= migrations.length) return;
   if (version === 0) {
@@ -74,7 +59,6 @@ function* upgrade({ name, migrations, oldest }: PostgresSchema, version: number)
   if (oldest !== undefined) yield `UPDATE ${name}.schema_version SET oldest = ${oldest}`;
 }
 
-/** What an instance says that is too old for the schema. */
 function newerSchema(owner: string, version: number, known: number): AppError {
   return new AppError(
     "invalid_config",
@@ -83,7 +67,7 @@ function newerSchema(owner: string, version: number, known: number): AppError {
   );
 }
 
-/** Version 0: there is nothing yet. Tables that do not say who may use them are for programs of their version alone. */
+/** Version 0: there are no tables. Tables without `oldest` are for programs of their version alone. */
 async function readVersion(
   session: PostgresSession,
   name: string,
@@ -105,7 +89,7 @@ async function readVersion(
   return isOurs && version !== undefined && oldest !== undefined ? { version, oldest } : "foreign";
 }
 
-/** Makes the tables of a version beside those that are there, and looks for a difference. */
+/** Creates the tables of a version next to those that are there, and compares them. */
 async function compare(session: PostgresSession, schema: PostgresSchema, version: number): Promise<void> {
   const { name, owner, migrations } = schema;
   const twin = `${name}_as_it_should_be`;
@@ -127,7 +111,7 @@ async function compare(session: PostgresSession, schema: PostgresSchema, version
   );
 }
 
-/** Tables with their columns, keys and triggers: a trigger or another key would change what ours mean. */
+/** Tables with their columns, keys and triggers: a trigger or another key would change the meaning of ours. */
 async function listColumns(session: PostgresSession, schema: string): Promise<ReadonlySet<string>> {
   const rows = await session.query(
     `SELECT format('%s.%s %s%s', c.relname, a.attname, format_type(a.atttypid, a.atttypmod),

@@ -1,6 +1,6 @@
 /**
- * One connection to a PostgreSQL server that takes changes. It never comes back by itself: the driver would go on with
- * half of a transaction on another connection.
+ * One connection to a PostgreSQL server that accepts changes. It is never reopened: the driver would continue half of a
+ * transaction on another connection.
  *
  * @module
  */
@@ -9,54 +9,43 @@ import { type Clock, within } from "../clock.ts";
 import type { Row } from "./columns.ts";
 import { connectSocket, describeHost, type PostgresHost, type PostgresTarget } from "./postgres_settings.ts";
 
-/** How a {@linkcode PostgresSession} is opened. */
 interface SessionOptions {
   readonly target: PostgresTarget;
   /** Read for each connection, so that it can be changed. */
   readonly password: () => Promise<string>;
-  /** CAs for TLS, PEM; `undefined`: those of the machine. */
   readonly ca: () => Promise<string | undefined>;
   readonly schema: string;
-  /** Shown to whoever looks at the server's connections. */
   readonly applicationName: string;
   readonly clock: Clock;
-  /** How long a connection and each statement may take, in milliseconds. */
   readonly timeoutMs: number;
-  /** Told of notifications on the channel of the schema's name. */
+  /** Called for notifications on the channel of the schema's name. */
   readonly onNotify?: (payload: string) => void;
 }
 
-/** No server took the connection, for the reasons in its message, which is for the operator. */
-class NoServerError extends Error {
-  override readonly name = "NoServerError";
-}
-
-/** One connection. */
+/** A connection that keeps its state between queries, such as what it listens to. */
 export interface PostgresSession {
-  /** Which server it is to, for the operator. */
   readonly server: string;
-  /** Whether a statement can be tried. */
   readonly isOpen: boolean;
   /**
-   * Runs a statement; integers come as bigint, bytes as such.
+   * Runs a statement; integers are returned as bigint, texts of {@linkcode selectAsBytes} as bytes.
    *
-   * @throws {postgres.PostgresError} what the server says
-   * @param ms where whoever waits for it has less time than a statement may take
-   * @throws {Error} the connection is lost or the time is up: nobody knows whether it was done
+   * @param ms if the caller has less time than a statement may take
+   * @throws {postgres.PostgresError} an error of the server
+   * @throws {Error} the connection is lost or the time is up: the statement may have run
    */
   query(
     text: string,
     parameters?: readonly (string | number | bigint)[],
     ms?: number,
   ): Promise<readonly Row[]>;
-  /** At once, whatever is under way. */
+  /** Immediately, also during a statement. */
   close(): void;
 }
 
 /**
  * Connects to the first server of the target that is no standby.
  *
- * @throws {NoServerError}
+ * @throws {Error} with the reason for each server, for the operator
  */
 export async function openSession(options: SessionOptions): Promise<PostgresSession> {
   swallowDriverFault();
@@ -70,10 +59,10 @@ export async function openSession(options: SessionOptions): Promise<PostgresSess
       causes.push(`${describeHost(host)}: ${describeCause(error)}`);
     }
   }
-  throw new NoServerError(causes.join("; "));
+  throw new Error(causes.join("; "));
 }
 
-/** `undefined` for a standby: asked of the server itself, because a standby need not be read-only by its settings. */
+/** `undefined` for a standby. The server itself is asked, because a standby need not be read-only by its settings. */
 async function openOn(host: PostgresHost, options: SessionOptions): Promise<PostgresSession | undefined> {
   const { clock, timeoutMs } = options;
   const opening = new AbortController();
@@ -81,11 +70,8 @@ async function openOn(host: PostgresHost, options: SessionOptions): Promise<Post
   try {
     return await within({ clock, ms: timeoutMs, late }, async () => {
       const [password, ca] = [await options.password(), await options.ca()];
-      const session = new Session(options, {
-        server: describeHost(host),
-        password,
-        connect: () => connectSocket(host, { ca, signal: opening.signal }),
-      });
+      const connect = () => connectSocket(host, ca, opening.signal);
+      const session = createSession(options, describeHost(host), password, connect);
       opening.signal.addEventListener("abort", () => session.close(), { once: true });
       const [row] = await session.query("SELECT pg_is_in_recovery()::int::int8 AS standby");
       if (row?.["standby"] !== 0n) {
@@ -101,7 +87,7 @@ async function openOn(host: PostgresHost, options: SessionOptions): Promise<Post
   }
 }
 
-/** What became of an attempt, for the operator: no statement, and no value in it. */
+/** The cause for the operator, without a statement or a value. */
 function describeCause(error: unknown): string {
   if (!(error instanceof Error)) return "no connection";
   const { code } = error as Error & { readonly code?: unknown };
@@ -109,102 +95,88 @@ function describeCause(error: unknown): string {
   return error.message === "" ? String(code) : error.message;
 }
 
-interface SessionPlug {
-  readonly server: string;
-  readonly password: string;
-  readonly connect: () => ReturnType<typeof connectSocket>;
-}
-
-/** With what the driver's types leave out. */
+/** With keys that the driver's types leave out. */
 type DriverOptions = postgres.Options<{ bigint: postgres.PostgresType<bigint> }> & {
-  readonly socket: SessionPlug["connect"];
+  readonly socket: () => ReturnType<typeof connectSocket>;
   readonly onnotify: (channel: string, payload: string) => void;
   readonly sslnegotiation: null;
   readonly max_pipeline: number;
 };
 
-class Session implements PostgresSession {
-  readonly server: string;
-  readonly #sql: postgres.Sql<{ bigint: bigint }>;
-  readonly #options: SessionOptions;
-  #isOpen = true;
-
-  constructor(options: SessionOptions, { server, password, connect }: SessionPlug) {
-    const { target: { user, database }, schema, applicationName, timeoutMs, onNotify } = options;
-    this.#options = options;
-    this.server = server;
-    let connected = false;
-    // Every key that the driver would look for in the environment otherwise.
-    const driver: DriverOptions = {
-      host: "none.invalid",
-      port: 5432,
-      user,
-      database,
-      // As a function: an empty one would be looked for elsewhere.
-      password: () => password,
-      ssl: false,
-      sslnegotiation: null,
-      prepare: true,
-      debug: false,
-      // What is asked at once, as the reads of one moment, is sent at once.
-      max_pipeline: 16,
-      max: 1,
-      idle_timeout: 0,
-      max_lifetime: null,
-      connect_timeout: Math.ceil(timeoutMs / 1000),
-      keep_alive: 5,
-      backoff: false,
-      fetch_types: false,
-      publications: "none",
-      onnotice: () => {},
-      onclose: () => void (this.#isOpen = false),
-      types: { bigint: postgres.BigInt },
-      socket: () => {
-        if (connected) throw new Error("the connection is lost");
-        connected = true;
-        return connect();
-      },
-      onnotify: (_channel, payload) => onNotify?.(payload),
-      connection: {
-        application_name: applicationName,
-        search_path: schema,
-        // An account may have another: then what was acknowledged is lost with the server.
-        synchronous_commit: "on",
-        statement_timeout: timeoutMs,
-        lock_timeout: timeoutMs,
-        // Of an instance that is stopped in the middle: the others wait for what it holds.
-        idle_in_transaction_session_timeout: 1000,
-      },
-    };
-    this.#sql = postgres(driver);
-  }
-
-  get isOpen(): boolean {
-    return this.#isOpen;
-  }
-
-  async query(
-    text: string,
-    parameters: readonly (string | number | bigint)[] = [],
-    ms: number = Infinity,
-  ): Promise<readonly Row[]> {
-    if (!this.#isOpen) throw new Error("the connection is lost");
-    const { clock, timeoutMs } = this.#options;
-    const late = () => {
-      this.close();
-      return new Error("the database does not answer");
-    };
-    const answer = this.#sql.unsafe(text, [...parameters] as string[], { prepare: parameters.length > 0 });
-    return await within({ clock, ms: Math.min(timeoutMs, ms), late }, answer.catch(failPlainly));
-  }
-
-  close(): void {
-    this.#isOpen = false;
-    void this.#sql.end({ timeout: 0 }).catch(() => {});
-  }
+function createSession(
+  { target: { user, database }, schema, applicationName, clock, timeoutMs, onNotify }: SessionOptions,
+  server: string,
+  password: string,
+  connect: DriverOptions["socket"],
+): PostgresSession {
+  let isOpen = true;
+  let connected = false;
+  // Every key that the driver would otherwise look for in the environment.
+  const driver: DriverOptions = {
+    host: "none.invalid",
+    port: 5432,
+    user,
+    database,
+    // A function, because the driver would look elsewhere for an empty text.
+    password: () => password,
+    ssl: false,
+    sslnegotiation: null,
+    prepare: true,
+    debug: false,
+    // Statements that are sent together, as the reads of one moment, need not wait for each other.
+    max_pipeline: 16,
+    max: 1,
+    idle_timeout: 0,
+    max_lifetime: null,
+    connect_timeout: Math.ceil(timeoutMs / 1000),
+    keep_alive: 5,
+    backoff: false,
+    fetch_types: false,
+    publications: "none",
+    onnotice: () => {},
+    onclose: () => void (isOpen = false),
+    types: { bigint: postgres.BigInt },
+    socket: () => {
+      if (connected) throw new Error("the connection is lost");
+      connected = true;
+      return connect();
+    },
+    onnotify: (_channel, payload) => onNotify?.(payload),
+    connection: {
+      application_name: applicationName,
+      search_path: schema,
+      // An account may have another value: then an acknowledged change could be lost with the server.
+      synchronous_commit: "on",
+      statement_timeout: timeoutMs,
+      lock_timeout: timeoutMs,
+      // An instance may be stopped in the middle: the others wait for its locks.
+      idle_in_transaction_session_timeout: 1000,
+    },
+  };
+  const sql = postgres(driver);
+  const session: PostgresSession = {
+    server,
+    get isOpen() {
+      return isOpen;
+    },
+    async query(text, parameters = [], ms = Infinity) {
+      if (!isOpen) throw new Error("the connection is lost");
+      const late = () => {
+        session.close();
+        return new Error("the database does not answer");
+      };
+      const answer = sql.unsafe(text, [...parameters] as string[], { prepare: parameters.length > 0 });
+      return await within({ clock, ms: Math.min(timeoutMs, ms), late }, answer.catch(failPlainly));
+    },
+    close() {
+      isOpen = false;
+      void sql.end({ timeout: 0 }).catch(() => {});
+    },
+  };
+  return session;
 }
 
-/** The driver's words for a connection that ended name the host that it was told in place of the real one. */
+/** The driver's error for a connection that ended names a placeholder instead of the real host. */
 function failPlainly(error: unknown): never {
   const code = error instanceof Error && "code" in error ? String(error.code) : "";
   throw code.startsWith("CONNECTION_") ? new Error("the connection is lost") : error;
@@ -212,7 +184,7 @@ function failPlainly(error: unknown): never {
 
 let isSwallowing = false;
 
-/** The driver writes from a timer to a connection that has broken meanwhile: the error is nobody's, and ends the process. */
+/** The driver writes from a timer to a connection that is broken already; the error would end the process. */
 function swallowDriverFault(): void {
   if (isSwallowing) return;
   isSwallowing = true;

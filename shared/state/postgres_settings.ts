@@ -1,14 +1,6 @@
 /**
  * The keys of a config that say where its state is.
  *
- * ```ts
- * import assert from "node:assert/strict";
- * import { findStateProblems } from "@gateway/shared/state";
- *
- * const settings = { state_db: "postgres://db/gateway", state_db_password_file: "", state_db_ca: "" };
- * assert.deepEqual(findStateProblems(settings), [["state_db", "it names no user"]]);
- * ```
- *
  * @module
  */
 import * as z from "@zod/zod";
@@ -17,17 +9,14 @@ import type { UsedFile } from "../files/files.ts";
 import { createConnection, isIP, type Socket } from "node:net";
 import { connect as connectTls } from "node:tls";
 
-/** What of a config says where the state is. */
+/** The keys of a config for its state. */
 export interface StateSettings {
-  /** A file, the URL of a PostgreSQL database, or empty. */
   readonly state_db: string;
-  /** Holds the password; empty: it is in the URL, or there is none. */
   readonly state_db_password_file: string;
-  /** PEM file with the CAs of the database; empty: those of the machine. */
   readonly state_db_ca: string;
 }
 
-/** Members of a config's schema: how a database in `state_db` is used. */
+/** Schema of the keys for a database server. */
 export const DATABASE_ACCESS_SHAPE: Readonly<
   Record<"state_db_password_file" | "state_db_ca", z.ZodType<string>>
 > = {
@@ -39,7 +28,7 @@ export const DATABASE_ACCESS_SHAPE: Readonly<
   ),
 };
 
-/** What is wrong with such keys, by key; nothing of a URL is repeated. */
+/** The problems of such keys, by key, without a part of a URL. */
 export function findStateProblems(
   settings: StateSettings,
 ): readonly (readonly [keyof StateSettings, string])[] {
@@ -66,12 +55,12 @@ export function findStateProblems(
   }
 }
 
-/** What is used, as a log may show it: without a password. */
+/** The database for a log, without a password. */
 export function describeStateDb(stateDb: string): string {
   return isPostgresUrl(stateDb) ? describeTarget(parsePostgresUrl(stateDb)) : stateDb;
 }
 
-/** Its files that other users of the machine must not read or write. */
+/** The files that other users of the machine must not read or write. */
 export function stateFiles(
   { state_db, state_db_password_file, state_db_ca }: StateSettings,
 ): readonly UsedFile[] {
@@ -82,12 +71,12 @@ export function stateFiles(
   ];
 }
 
-/** One server. */
+/** A server by name and port, or by the path of its socket. */
 export type PostgresHost =
   | { readonly kind: "tcp"; readonly hostname: string; readonly port: number; readonly tls: boolean }
   | { readonly kind: "socket"; readonly path: string };
 
-/** A database, and as whom it is used. */
+/** A database and its user. */
 export interface PostgresTarget {
   /** Tried in this order; the one that is no standby is used. */
   readonly hosts: readonly PostgresHost[];
@@ -105,11 +94,11 @@ export function isPostgresUrl(stateDb: string): boolean {
 }
 
 /**
- * Reads `postgres://user[:password]@host[:port][,host[:port]…]/database`. A host that begins with a slash, written
- * with `%2F`, is the folder of a Unix socket. Of parameters there is `sslmode`: `disable` turns TLS off for every
- * host, `verify-full` on; without it loopback addresses are used without TLS, and all others with it.
+ * Reads `postgres://user[:password]@host[:port][,host[:port]…]/database`. A host that begins with a slash, written as `%2F`, is
+ * the directory of a Unix socket. `sslmode` is the only parameter: `disable` or `verify-full`; without it only loopback addresses
+ * are used without TLS.
  *
- * @throws {AppError} `invalid_config` saying what is wrong, and nothing of the URL
+ * @throws {AppError} `invalid_config` with the problem, and without a part of the URL
  */
 export function parsePostgresUrl(url: string): PostgresTarget {
   const match = /^postgres(?:ql)?:\/\/(?:([^@/?#]*)@)?([^@/?#]*)\/([^/?#]*)(?:\?([^#]*))?$/i.exec(url);
@@ -128,14 +117,14 @@ export function parsePostgresUrl(url: string): PostgresTarget {
   return target;
 }
 
-/** The URL without password. */
+/** The servers, user and database for a message, without the password. */
 export function describeTarget({ hosts, user, database }: PostgresTarget): string {
   return `postgres://${encodeURIComponent(user)}@${hosts.map(describeHost).join(",")}/${
     encodeURIComponent(database)
   }`;
 }
 
-/** A server as it is named in messages: `db1:5432`, or the path of its socket. */
+/** A server for a message. */
 export function describeHost(host: PostgresHost): string {
   if (host.kind === "socket") return host.path;
   return `${host.hostname.includes(":") ? `[${host.hostname}]` : host.hostname}:${host.port}`;
@@ -186,20 +175,19 @@ function refusal(cause: string): AppError {
   return new AppError("invalid_config", `Cannot use state_db: ${cause}`);
 }
 
-/** What asks a server for TLS (PostgreSQL documentation, "Message Formats": SSLRequest). */
+/** SSLRequest (PostgreSQL documentation, "Message Formats"). */
 const SSL_REQUEST = new Uint8Array([0, 0, 0, 8, 4, 210, 22, 47]);
 const YES = "S".charCodeAt(0);
 
-/** What a {@linkcode connectSocket} needs beside the server's address. */
-interface SocketOptions {
-  /** CAs for TLS, PEM; `undefined`: those of the machine. */
-  readonly ca: string | undefined;
-  /** Aborted when there was time enough. */
-  readonly signal: AbortSignal;
-}
-
-/** @throws when there is no connection, or no TLS with a certificate for the host's name */
-export async function connectSocket(host: PostgresHost, { ca, signal }: SocketOptions): Promise<Socket> {
+/**
+ * @param ca the CAs for TLS, PEM; `undefined`: those of the machine
+ * @throws {Error} without a connection, or without TLS with a certificate for the host's name
+ */
+export async function connectSocket(
+  host: PostgresHost,
+  ca: string | undefined,
+  signal: AbortSignal,
+): Promise<Socket> {
   signal.throwIfAborted();
   const socket = host.kind === "socket"
     ? createConnection({ path: host.path })
@@ -226,13 +214,13 @@ async function upgrade(socket: Socket, hostname: string, ca: string | undefined)
   });
   socket.write(SSL_REQUEST);
   const bytes = await answer;
-  // More than the one letter would be words of somebody in between, to be taken for the server's under TLS.
+  // More bytes would be of an attacker in between, and be read as the server's under TLS.
   if (bytes.length !== 1 || bytes[0] !== YES) throw new Error("it has no TLS");
   socket.removeAllListeners();
   const secure = connectTls({
     socket,
     host: hostname,
-    // For an address there is none, and the certificate is checked for the address.
+    // An address has no server name; the certificate is checked for the address.
     ...(isIP(hostname) === 0 && { servername: hostname }),
     minVersion: "TLSv1.3",
     ...(ca !== undefined && { ca }),
@@ -242,7 +230,7 @@ async function upgrade(socket: Socket, hostname: string, ca: string | undefined)
   return secure;
 }
 
-/** Rejects with the error of the socket, also where it just closes. */
+/** Also rejects if the socket just closes. */
 function event(socket: Socket, name: "connect" | "secureConnect"): Promise<void> {
   return new Promise((resolve, reject) => {
     const close = () => reject(new Error("it closes the connection"));

@@ -1,13 +1,6 @@
 /**
- * Reading and changing a state database. Needs read and write permission on its file and no other: SQLite
- * itself makes the `-wal` file beside it, so the operating system's user needs the folder.
- *
- * ```ts ignore
- * import { SqliteAccess } from "@gateway/shared/state";
- *
- * const access = SqliteAccess.open(schema, { path: "/var/lib/gateway/seen.db", warn: console.warn });
- * await access.change(() => access.run("INSERT INTO seen VALUES (:name)", { name: "web01" }));
- * ```
+ * Access to a state database in SQLite. It needs read and write permission on the file alone. SQLite itself creates the `-wal`
+ * file next to it, so the operating system's user needs write access to the directory.
  *
  * @module
  */
@@ -24,14 +17,14 @@ import {
   type Steps,
 } from "./columns.ts";
 
-/** Where a database is, and who hears of it. */
+/** A database, and its warnings. */
 export interface StateFile {
   /** The file, which is created in an existing directory; empty: memory, which ends with the process. */
   readonly path: string;
-  /** Told of what can't be read and is left out. */
+  /** Called for what cannot be read and is left out. */
   readonly warn: StateWarner;
   /** How long to wait for another process that holds the file, in milliseconds; by default 5000. */
-  readonly lockWaitMs?: number | undefined;
+  readonly lockWaitMs?: number;
 }
 
 /** A database that is this process's alone until it is closed. */
@@ -41,26 +34,22 @@ export class SqliteAccess {
   readonly #file: StateFile;
 
   private constructor(schema: StateSchema, file: StateFile) {
-    this.#database = openDatabase({ path: file.path, schema, lockWaitMs: file.lockWaitMs ?? 5000 });
+    this.#database = openDatabase(schema, file);
     this.#schema = schema;
     this.#file = file;
   }
 
   /**
-   * Opens it, and brings it to the known schema.
+   * Opens the database and migrates it.
    *
-   * @throws {AppError} `invalid_config` with cause and remedy when the file can't be opened, is in use by another
-   * process, is damaged, is another program's, or was written by a newer version
+   * @throws {AppError} `invalid_config` with cause and fix if the file cannot be opened, is in use by another process, is damaged,
+   * belongs to another program, or was written by a newer version
    */
   static open(schema: StateSchema, file: StateFile): SqliteAccess {
     return new SqliteAccess(schema, file);
   }
 
-  /**
-   * Runs an action, which may read.
-   *
-   * @throws {AppError} `internal` when the database fails; an `AppError` of the action as it is
-   */
+  /** Runs an action that reads. @throws {AppError} `internal` if the database fails; an `AppError` of the action as it is */
   // deno-lint-ignore require-await -- what the action throws becomes a rejection
   async read<T>(action: () => T): Promise<T> {
     try {
@@ -71,21 +60,14 @@ export class SqliteAccess {
     }
   }
 
-  /**
-   * Runs an action in a transaction: all or nothing of it is there, and durable, when the promise resolves.
-   *
-   * @throws {AppError} `internal` when it could not be committed
-   */
+  /** Runs an action in a transaction: all or nothing, and durable when it resolves. @throws {AppError} `internal` */
   change<T>(action: () => T): Promise<T> {
     return this.#commit("FULL", action);
   }
 
   /**
-   * As {@linkcode change}, but without the wait for the disk, which would hold up everything else in this process: there
-   * when the promise resolves, also after this process was killed; a loss of power takes it away until a later change
-   * is durable, or a checkpoint. What is lost so is always the last.
-   *
-   * @throws {AppError} `internal` when it could not be committed
+   * Like {@linkcode change}, but without the wait for the disk, which would hold up everything else in this process. The change
+   * survives a kill of the process; a loss of power may undo the last such changes. @throws {AppError} `internal`
    */
   changeUnsynced<T>(action: () => T): Promise<T> {
     return this.#commit("NORMAL", action);
@@ -93,7 +75,7 @@ export class SqliteAccess {
 
   #commit<T>(synchronous: "FULL" | "NORMAL", action: () => T): Promise<T> {
     return this.read(() => {
-      // Of no effect within a transaction.
+      // It has no effect within a transaction.
       this.#database.exec(`PRAGMA synchronous = ${synchronous}; BEGIN IMMEDIATE`);
       try {
         const result = action();
@@ -106,24 +88,18 @@ export class SqliteAccess {
     });
   }
 
-  /** The rows of a query, for an action; see `selectColumns`. */
   rows(sql: string, parameters: Parameters = {}): readonly Row[] {
     const statement = this.#database.prepare(sql);
-    // A number out of the range of `number` is one row's fault, not the whole table's.
+    // A number out of range is the fault of one row, not of the whole table.
     statement.setReadBigInts(true);
     return statement.all(parameters);
   }
 
-  /** The rows of a query as values, for an action; one that can't be read is left out with a warning. */
   readable<T>(rows: readonly Row[], reader: RowReader<T>): readonly T[] {
     return readRows(rows, reader, this.#file.warn);
   }
 
-  /**
-   * The rows of a query as values, for an action.
-   *
-   * @throws {AppError} `invalid_config` if one cannot be read
-   */
+  /** The rows as values. @throws {AppError} `invalid_config` if one cannot be read */
   readAll<T>(rows: readonly Row[], what: string, decode: (row: Row) => T): readonly T[] {
     return readAll(rows, decode, (cause) => {
       const place = `Cannot use state_db ${quoteText(this.#file.path)}`;
@@ -132,36 +108,24 @@ export class SqliteAccess {
     });
   }
 
-  /** Runs a transaction's statements, for an action. */
+  /** Runs the statements of a transaction, for an action. */
   perform<T>(steps: Steps<T>): T {
     let step = steps.next();
     while (step.done !== true) {
-      step = steps.next(
-        step.value.map(({ text, parameters = [] }) =>
-          this.rows(
-            text,
-            Object.fromEntries(
-              parameters.entries().map(
-                ([index, value]) => [`${index + 1}`, value],
-              ),
-            ),
-          )
-        ),
-      );
+      step = steps.next(step.value.map(({ text, parameters = [] }) => {
+        const named = parameters.map((value, index) => [`${index + 1}`, value] as const);
+        return this.rows(text, Object.fromEntries(named));
+      }));
     }
     return step.value;
   }
 
-  /** Runs a statement, for an action; gives the number of rows it changed. */
+  /** Runs a statement, for an action; returns how many rows it changed. */
   run(sql: string, parameters: Parameters): number {
     return Number(this.#database.prepare(sql).run(parameters).changes);
   }
 
-  /**
-   * Resolves when every change so far is where a loss of power can't reach it.
-   *
-   * @throws {AppError} `internal` when that is not certain
-   */
+  /** Resolves when a loss of power can undo no change so far. @throws {AppError} `internal` if that is not certain */
   checkpoint(): Promise<void> {
     return this.read(() => {
       const row = this.#database.prepare("PRAGMA wal_checkpoint(TRUNCATE)").get();
@@ -169,28 +133,14 @@ export class SqliteAccess {
     });
   }
 
-  /** Closes the file, also a second time. */
   close(): Promise<void> {
     if (this.#database.isOpen) this.#database.close();
     return Promise.resolve();
   }
 }
 
-interface DatabaseOptions {
-  readonly path: string;
-  readonly schema: StateSchema;
-  /** How long to wait for another process that holds the database, in milliseconds. */
-  readonly lockWaitMs: number;
-}
-
-/**
- * Opens the database, and creates it when there is none, readable by its owner alone. One that is refused is left
- * as it is.
- *
- * @throws {AppError} `invalid_config` with cause and remedy when it can't be opened, is in use by another process,
- * is damaged, is another program's, or was written by a newer version
- */
-function openDatabase({ path, schema, lockWaitMs }: DatabaseOptions): DatabaseSync {
+/** Creates the file if there is none, readable by its owner alone. A file that is rejected is left as it is. */
+function openDatabase(schema: StateSchema, { path, lockWaitMs = 5000 }: StateFile): DatabaseSync {
   let database: DatabaseSync | undefined;
   try {
     if (path !== "") createFile(path);
@@ -202,20 +152,20 @@ function openDatabase({ path, schema, lockWaitMs }: DatabaseOptions): DatabaseSy
     return database;
   } catch (error) {
     database?.close();
-    const { message, remedy } = error instanceof Refusal ? error : explain(error, schema);
+    const [message, remedy] = error instanceof Refusal
+      ? [error.message, error.remedy]
+      : explain(error, schema);
     throw new AppError("invalid_config", `Cannot open state_db ${quoteText(path)}: ${message}; ${remedy}`, {
       cause: error,
     });
   }
 }
 
-/** One value of a row with one column. */
 function readPragma(database: DatabaseSync, pragma: string): unknown {
   const row = database.prepare(`PRAGMA ${pragma}`).get();
   return row === undefined ? undefined : Object.values(row)[0];
 }
 
-/** What to do about a file that can't be read as it should. */
 function damageRemedy({ loss }: StateSchema): string {
   return `stop the service, keep this file, and put a backup in its place; without one move it away, and ${loss}`;
 }
@@ -225,7 +175,6 @@ const NEWER = "start the program that wrote it, or a later one; the file is left
 const IN_USE = "stop that one first, or name another file in state_db: only one process can use it";
 const OUT_OF_REACH = "let the service's user read and write the file, and write its folder";
 
-/** Why a file is not opened, and what to do. */
 class Refusal extends Error {
   readonly remedy: string;
 
@@ -239,7 +188,7 @@ function createFile(path: string): void {
   try {
     Deno.openSync(path, { write: true, createNew: true, mode: 0o600 }).close();
   } catch (error) {
-    // Left alone: to open and close a file in a process drops every lock that SQLite holds on it there (fcntl(2)).
+    // Left alone: opening and closing a file drops every lock that SQLite holds on it in this process (fcntl(2)).
     if (!(error instanceof Deno.errors.AlreadyExists)) throw error;
   }
 }
@@ -259,7 +208,7 @@ function prepare(database: DatabaseSync, schema: StateSchema, journal: "wal" | "
   migrate(database, schema, version);
 }
 
-/** Gives the version of a database that is this service's. */
+/** The version of the schema. @throws {Refusal} if the database is not this service's */
 function identify(database: DatabaseSync, schema: StateSchema): number {
   const { owner, migrations, foreign } = schema;
   const id = Number(readPragma(database, "application_id"));
@@ -286,7 +235,6 @@ function identify(database: DatabaseSync, schema: StateSchema): number {
   return version;
 }
 
-/** False also where there is no such table or column. */
 function finds(database: DatabaseSync, query: string): boolean {
   try {
     return database.prepare(query).get() !== undefined;
@@ -309,7 +257,7 @@ function migrate(database: DatabaseSync, { owner, migrations }: StateSchema, ver
       throw error;
     }
   }
-  // Of an earlier version of this program, or of another implementation with the same tables.
+  // The file is of an earlier version of this program, or of another implementation with the same tables.
   if (Number(readPragma(database, "application_id")) === 0) database.exec(mark);
 }
 
@@ -321,30 +269,27 @@ const CORRUPT = 11;
 const FULL = 13;
 const NOT_A_DATABASE = 26;
 
-function explain(
-  error: unknown,
-  schema: StateSchema,
-): { readonly message: string; readonly remedy: string } {
+function explain(error: unknown, schema: StateSchema): readonly [message: string, remedy: string] {
   const message = errorText(error);
   if (error instanceof Deno.errors.NotFound) {
-    return { message: "its folder does not exist", remedy: "make it, for the service's user alone" };
+    return ["its folder does not exist", "make it, for the service's user alone"];
   }
   if (error instanceof Deno.errors.NotCapable) {
     const remedy = "start it with the flags that broker-ctl permissions shows for its config";
-    return { message: "outside this process's permissions", remedy };
+    return ["outside this process's permissions", remedy];
   }
   switch (resultCode(error)) {
     case BUSY:
     case LOCKED:
-      return { message: "it is in use by another process", remedy: IN_USE };
+      return ["it is in use by another process", IN_USE];
     case CORRUPT:
-      return { message: `it is damaged: ${message}`, remedy: damageRemedy(schema) };
+      return [`it is damaged: ${message}`, damageRemedy(schema)];
     case NOT_A_DATABASE:
-      return { message, remedy: `${FOREIGN}. If it was ours it is damaged: ${damageRemedy(schema)}` };
+      return [message, `${FOREIGN}. If it was ours it is damaged: ${damageRemedy(schema)}`];
     case FULL:
-      return { message, remedy: "make room on its disk" };
+      return [message, "make room on its disk"];
     default:
-      return { message, remedy: OUT_OF_REACH };
+      return [message, OUT_OF_REACH];
   }
 }
 
@@ -355,42 +300,32 @@ function resultCode(error: unknown): number {
     : 0;
 }
 
-/** The number in the header of each service's database: four letters, which `file` shows as a number. */
+/** The `application_id` in the header of each service's file: four letters. A file without one is known by its tables. */
 const APPLICATION_IDS = {
   signer: 0x67536967,
   "control plane": 0x6743706c,
   "approval bridge": 0x67427267,
 } as const;
 
-/** A service that keeps a state database. */
 type StateOwner = keyof typeof APPLICATION_IDS;
 
-/** What another implementation's file is known by. */
-interface ForeignMark {
-  /** Finds a row in such a file, and none in ours. */
-  readonly query: string;
-  /** What is wrong with it; continues a sentence. */
-  readonly cause: string;
-}
-
-/** The database of one service. */
+/** The tables of one program in SQLite. */
 export interface StateSchema {
   readonly owner: StateOwner;
-  /** The statements that lead from one version to the next; the first from an empty file to version 1. */
+  /** The statements from one version to the next; the first one starts from an empty file. */
   readonly migrations: readonly string[];
-  /** What is gone without the file, and what an operator then has to do; continues a sentence. */
+  /** What is lost without the file, and what an operator has to do; continues a sentence. */
   readonly loss: string;
-  /** Tells another implementation's file that has tables of the same names. */
-  readonly foreign?: ForeignMark;
+  /** A query that finds a row only in a file of another implementation with the same tables; the cause continues a sentence. */
+  readonly foreign?: { readonly query: string; readonly cause: string };
 }
 
-/** Whose database has this number; `undefined` for nobody's of ours. */
 function ownerOf(applicationId: number): StateOwner | undefined {
   const owners = Object.keys(APPLICATION_IDS) as StateOwner[];
   return owners.find((owner) => APPLICATION_IDS[owner] === applicationId);
 }
 
-/** How the tables of a file differ from those of a version of the schema; `undefined` when they don't. */
+/** The first difference between the tables of a file and those of a version. */
 function findDifference(
   database: DatabaseSync,
   { owner, migrations }: StateSchema,
@@ -407,7 +342,7 @@ function findDifference(
     : `it has a ${surplus}, which a ${owner}'s of version ${version} has not`;
 }
 
-/** Tables with their columns; a view or trigger would change what ours mean. */
+/** Tables with their columns. A view or trigger would change the meaning of ours. */
 function listColumns(database: DatabaseSync): ReadonlySet<string> {
   const rows = database.prepare(
     `SELECT o.type, o.name, c.name AS "column" FROM sqlite_schema o LEFT JOIN pragma_table_info(o.name) c

@@ -12,7 +12,7 @@
  * @module
  */
 import { type EndUserOidcConfig, endUserOidcConfig } from "../oidc/model.ts";
-import { type EndUserResult, type EndUserVerifier, loadEndUserVerifier } from "../oidc/verifier.ts";
+import { type EndUserResult, type EndUserVerifier, loadEndUserVerifier } from "../oidc/mod.ts";
 import { FakeClock } from "./fake_clock.ts";
 import { createIssuerKey, createTokenIssuer, type IssuerKey, type TokenIssuer } from "./token_issuer.ts";
 

@@ -31,7 +31,7 @@ import { DATABASE_ACCESS_SHAPE, findStateProblems, isPostgresUrl } from "@gatewa
 import { MAX_COMMAND_BYTES, MAX_SIGN_BODY_BYTES } from "@gateway/shared/wire";
 import { type RedactConfig, redactConfig } from "@gateway/shared/redact";
 
-/** The signer's config after defaults. Paths are as written; relative ones are relative to the working directory. */
+/** Paths are as written; relative ones are relative to the working directory. */
 export interface SignerConfig {
   readonly listen: string;
   readonly server_cert: string;
@@ -61,7 +61,7 @@ export interface SignerConfig {
   readonly redact?: RedactConfig;
   readonly end_user_oidc?: EndUserOidcConfig;
   readonly reload_callers: readonly string[];
-  /** Hosts by the CN of what fetches the revocation list for them. */
+  /** Hosts by the CN that fetches the revocation list for them. */
   readonly krl_callers: Readonly<Record<string, readonly string[]>>;
   readonly trusted_forwarders: readonly string[];
   readonly hosts: Readonly<Record<string, HostPolicy>>;
@@ -75,7 +75,6 @@ const path = z.string().min(1);
 const hosts = z.record(z.string(), hostPolicy);
 const commandPolicies = z.record(z.string(), commandPolicy);
 
-/** Checks a {@linkcode SignerConfig}; unknown keys are refused. */
 export const signerConfig: z.ZodType<SignerConfig> = z.strictObject({
   listen: z.string().min(1).default(":9443").describe("address of the mTLS listener, host:port"),
   server_cert: path.describe("PEM file, the listener's certificate"),
@@ -158,9 +157,8 @@ export const signerConfig: z.ZodType<SignerConfig> = z.strictObject({
   kubernetes: kubernetesConfig.exactOptional().describe("Kubernetes clusters; absent means hosts alone"),
 }).check(checkKrlCallers).check(checkState);
 
-/** What the state is kept in, and what needs it. */
 function checkState({ value, issues }: z.core.ParsePayload<SignerConfig>): void {
-  // Not the value: a URL may hold a password.
+  // Without the value, because a URL may hold a password.
   const refuse = (path: readonly string[], message: string) =>
     issues.push({ code: "custom", path: [...path], message, input: undefined });
   for (const [key, message] of findStateProblems(value)) refuse([key], message);
@@ -186,7 +184,7 @@ function checkKrlCallers({ value, issues }: z.core.ParsePayload<SignerConfig>): 
   }
 }
 
-/** Why hosts may not stand where they do; `undefined`: they may. Neither the file nor the database overrides the other. */
+/** The problem of hosts that are in the wrong place. Neither the file nor the database overrides the other. */
 export function findMisplacedHosts(
   { hosts, policy_source }: Pick<SignerConfig, "hosts" | "policy_source">,
 ): string | undefined {
@@ -195,7 +193,7 @@ export function findMisplacedHosts(
     "take them out of the file";
 }
 
-/** The hosts that are sealed without a key for it, each with its key path: such a config is not loaded. */
+/** The key paths of hosts that are sealed without a key for it: such a config is not loaded. */
 export function findHostsWithoutKey(
   { hosts, envelope_key }: Pick<SignerConfig, "hosts" | "envelope_key">,
 ): readonly string[] {
@@ -205,16 +203,16 @@ export function findHostsWithoutKey(
   );
 }
 
-/** Where the new text of the config is written before it takes the old one's place. */
+/** The new text is written here before it replaces the config. */
 export function editPath(configPath: string): string {
   return `${configPath}.new`;
 }
 
-/** The keys whose maps have an entry for every host or every kind of host, for `parseConfigSteps()`. */
+/** Large maps, which `parseConfigSteps()` reads in steps. */
 export const LARGE_SIGNER_KEYS: Readonly<Record<string, z.ZodType>> = {
   hosts,
   command_policies: commandPolicies,
 };
 
-/** Keys of the specification that this version does not act on yet, and refuses rather than ignore. */
+/** Keys of the specification that this version rejects because it does not support them. */
 export const UNSUPPORTED_SIGNER_KEYS: readonly string[] = [];

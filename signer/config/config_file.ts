@@ -6,32 +6,17 @@ import { finish, finishInSlices } from "@gateway/shared/clock";
 import { editPath, type SignerConfig } from "./config.ts";
 import { loadSnapshot, parseSignerConfig, type Snapshot, type SnapshotPorts } from "./snapshot.ts";
 
-/**
- * The file that the signer is configured by. While it runs, a text is checked and compiled in slices: a config of
- * thousands of hosts must not keep requests waiting.
- */
+/** While the signer runs, a text is compiled in slices: thousands of hosts must not keep requests waiting. */
 export interface ConfigFile {
-  /** @throws {AppError} `invalid_config` when it can't be read or is not UTF-8 */
   read(): Promise<string>;
   /** @throws {AppError} `invalid_config` */
   parse(text: string): Promise<SignerConfig>;
-  /**
-   * Checks and compiles a text as a whole.
-   *
-   * @param previous the snapshot in force, whose parts are kept where their settings are
-   * @throws {AppError} `invalid_config`
-   */
+  /** @param previous the snapshot in force, whose parts are kept if their settings are the same */
   compile(text: string, previous?: Snapshot): Promise<Snapshot>;
-  /**
-   * Puts a new text in the place of the one that is expected there.
-   *
-   * @returns false when the file says something else by now, or an operator's program is editing it
-   * @throws {AppError} `internal` when the file can't be written
-   */
+  /** Replaces the expected text; false if the file has another one by now, or an operator's program is editing it. */
   replace(expected: string, text: string): Promise<boolean>;
 }
 
-/** The config file at a path. */
 export function openConfigFile(path: string, ports: SnapshotPorts): ConfigFile {
   const read = () => readConfigText(path, "signer config");
   const parse = (text: string, previous?: SignerConfig) =>
@@ -40,7 +25,7 @@ export function openConfigFile(path: string, ports: SnapshotPorts): ConfigFile {
     read,
     parse,
     async compile(text, previous) {
-      // At the start nobody waits for an answer.
+      // At the start no request waits.
       if (previous === undefined) return await loadSnapshot(finish(parseSignerConfig(text, path)), ports);
       return await loadSnapshot(await parse(text, previous.config), ports, previous);
     },
@@ -54,11 +39,8 @@ export function openConfigFile(path: string, ports: SnapshotPorts): ConfigFile {
 }
 
 /**
- * Puts a new text in the place of a config file, whole or not at all, durable when it resolves; mode and owner
- * rights stay. The new file has a fixed name, so that the process needs no right to anything else in the folder:
- * whatever lies there under that name is removed, and it is created again and for the owner alone.
- *
- * @throws {AppError} `internal` when the file can't be written; the old one is then untouched
+ * Replaces a config file, whole or not at all, durable when it resolves; its mode stays. The new file has a fixed name, so
+ * that the process needs no right to anything else in the directory.
  */
 async function replaceConfigFile(path: string, text: string): Promise<void> {
   const next = editPath(path);
@@ -72,7 +54,7 @@ async function replaceConfigFile(path: string, text: string): Promise<void> {
     }
     if (mode !== null) await Deno.chmod(next, mode & 0o7777);
     await Deno.rename(next, path);
-    // The folder is out of this process's reach; syncing the file commits its rename with it.
+    // The directory is out of this process's reach; syncing the file commits its rename with it.
     using renamed = await Deno.open(path, { read: true });
     await renamed.sync();
   } catch (cause) {

@@ -1,27 +1,4 @@
-/**
- * The exact permissions of a signer, from its config.
- *
- * ```ts
- * import assert from "node:assert/strict";
- * import { signerConfig } from "@gateway/signer/config";
- * import { signerPermissions } from "@gateway/signer/permissions";
- *
- * const config = signerConfig.parse({
- *   listen: "127.0.0.1:9443",
- *   server_cert: "pki/signer.crt",
- *   server_key: "pki/signer.key",
- *   client_ca: "pki/mtls_ca.crt",
- *   ca_key: "pki/ssh_ca",
- *   audit_log: "log/audit.log",
- *   audit_key: "audit.seed",
- * });
- * const set = signerPermissions(config, { configPath: "signer.json", workingFolder: "/srv" });
- * assert.deepEqual(set.net, ["127.0.0.1:9443"]);
- * assert.deepEqual(set.write, ["/srv/log"]);
- * ```
- *
- * @module
- */
+/** The exact permissions of a signer, from its config. */
 import { resolve } from "node:path";
 import {
   caKeyFiles,
@@ -57,15 +34,12 @@ export const SIGNER_RUN_OPTIONS: RunOptions = {
   compilesInTurn: true,
 };
 
-/**
- * The files the config names, read-only; the audit log's folder; the state database, or its address; the listeners. Where admins
- * may edit the policy over HTTP also the config file itself and the file that replaces it. Where a CA key is in an
- * agent or a vault, that one's address; where end users' tokens are verified, their issuer's; the API servers of
- * clusters, and the files for them. No other outbound connection, no child process, no environment.
- *
- * @throws {AppError} `invalid_config` when the config names what no exact permission can be given for
- */
+/** @throws {AppError} `invalid_config` if no exact permission can be given for a value */
 export function signerPermissions(config: SignerConfig, location: ServiceLocation): PermissionSet {
+  const { end_user_oidc: oidc } = config;
+  const clusters = clustersOf(config);
+  const path = resolve(location.workingFolder, location.configPath);
+  const edited = editPath(path);
   return mergeSets(
     filePermissions({
       workingFolder: location.workingFolder,
@@ -79,21 +53,32 @@ export function signerPermissions(config: SignerConfig, location: ServiceLocatio
         audit_key: config.audit_key,
         envelope_key: config.envelope_key,
         ...caKeyFiles(config),
-        ...clusterFiles(config),
+        ...Object.fromEntries(
+          clusters.flatMap(({ ca_cert, token_file }, index) => [
+            [`ca_cert of cluster ${index}`, ca_cert],
+            [`token_file of cluster ${index}`, token_file],
+          ]),
+        ),
       },
     }),
     caKeyPermissions(config, location.workingFolder),
-    endUsers(config),
-    clusters(config),
+    // The host of the issuer's keys is not in the config. If it is another one, the load error names it.
+    { net: oidc === undefined ? [] : urlPermissions(oidc.issuer) },
+    // The policy rejects a value that is not a URL, and names its key.
+    {
+      net: clusters.map(({ api_server }) => api_server).filter((url) => URL.canParse(url)).flatMap(
+        urlPermissions,
+      ),
+    },
     statePermissions(config, location.workingFolder),
     isPostgresUrl(config.state_db) && config.instance === "" ? { sys: ["hostname"] } : {},
-    configEdits(config, location),
+    config.reload_callers.length === 0 ? {} : { read: [edited], write: [path, edited] },
     { net: [...listenPermissions(config.listen), ...listenPermissions(config.monitor_listen)] },
     { ignoreEnv: "all" },
   );
 }
 
-/** What other users of the machine must not write, and mostly not read either. */
+/** Files that other users of the machine must not write, and mostly not read either. */
 export function signerUsedFiles(config: SignerConfig, configPath: string): readonly UsedFile[] {
   return [
     { key: "the config", path: configPath, use: "config" },
@@ -114,30 +99,4 @@ export function signerUsedFiles(config: SignerConfig, configPath: string): reado
 
 function clustersOf({ kubernetes }: SignerConfig): readonly ClusterPolicy[] {
   return Object.values(kubernetes?.clusters ?? {});
-}
-
-/** What is no URL, the policy refuses by its key. */
-function clusters(config: SignerConfig): PermissionSet {
-  const urls = clustersOf(config).map(({ api_server }) => api_server).filter((url) => URL.canParse(url));
-  return { net: urls.flatMap(urlPermissions) };
-}
-
-function clusterFiles(config: SignerConfig): Readonly<Record<string, string>> {
-  return Object.fromEntries(
-    clustersOf(config).flatMap(({ ca_cert, token_file }, index) => [
-      [`ca_cert of cluster ${index}`, ca_cert],
-      [`token_file of cluster ${index}`, token_file],
-    ]),
-  );
-}
-
-function configEdits({ reload_callers }: SignerConfig, location: ServiceLocation): PermissionSet {
-  if (reload_callers.length === 0) return {};
-  const path = resolve(location.workingFolder, location.configPath);
-  return { read: [editPath(path)], write: [path, editPath(path)] };
-}
-
-/** The host of the issuer's keys is not in the config; where it is another one, the load error names it. */
-function endUsers({ end_user_oidc: oidc }: SignerConfig): PermissionSet {
-  return oidc === undefined ? {} : { net: urlPermissions(oidc.issuer) };
 }

@@ -18,43 +18,33 @@ import {
 } from "./config.ts";
 import { entityTagOf, namesEntityTag } from "@gateway/shared/http";
 
-/**
- * Everything that decides a request, compiled and checked as a whole. A request reads it once; a reload
- * replaces it by one assignment.
- */
+/** All that decides a request. A request reads it once; a reload replaces it by one assignment. */
 export interface Snapshot {
   readonly config: SignerConfig;
   readonly policy: CompiledPolicy;
-  /** The version of the hosts in the database; absent where they are in the file, or there is none yet. */
+  /** Absent if the hosts are in the file, or the database has none yet. */
   readonly policyVersion?: { readonly version: number };
-  /** What callers see of the policy's hosts. */
   readonly hostLists: HostLists;
   readonly caKeys: CaKeyRing<CaKey>;
-  /** Absent without `envelope_key`. */
   readonly envelopeKey: EnvelopeKey | undefined;
-  /** The text of each cluster's `ca_cert`, by the cluster's name. */
   readonly clusterCas: ReadonlyMap<string, string>;
-  /** Absent without `end_user_oidc`: callers that need it are refused. */
+  /** Absent without `end_user_oidc`: callers that need it are denied. */
   readonly endUsers: EndUserVerifier | undefined;
   readonly reloadCallers: ReadonlySet<string>;
   readonly trustedForwarders: ReadonlySet<string>;
   readonly krlCallers: ReadonlySet<string>;
 }
 
-/** What a {@linkcode Snapshot} is loaded with. */
 export interface SnapshotPorts extends CaKeyPorts {
   readonly fetch: typeof fetch;
 }
 
-/** The parts of a snapshot that are not in its config's text. */
 export type LoadedParts = Pick<Snapshot, "caKeys" | "clusterCas" | "endUsers" | "envelopeKey">;
 
 /**
- * Checks the text of a `signer.json` key by key.
- *
  * @param source the file's name, for messages
- * @param previous the config that is replaced: hosts that are written as before are taken over
- * @throws {AppError} `invalid_config` with every problem found, one a line
+ * @param previous the config that is replaced: hosts that are written as before are not checked again
+ * @throws {AppError} `invalid_config` with every problem, one a line
  */
 export function parseSignerConfig(
   text: string,
@@ -73,17 +63,15 @@ export function parseSignerConfig(
 }
 
 /**
- * Loads what a config names: CA keys, the CAs of clusters, the envelope key, and the verifier of end users. The previous
- * verifier is kept while its settings are the same, but fetches the provider's keys again.
- *
- * @throws {AppError} `invalid_config`
+ * Loads the keys and the verifier that a config names. The verifier is kept while its settings are the same, but fetches the
+ * provider's keys again.
  */
 export async function loadSnapshot(
   config: SignerConfig,
   ports: SnapshotPorts,
   previous?: Snapshot,
 ): Promise<Snapshot> {
-  // Before keys are loaded: a broken policy is told at once.
+  // Before keys are loaded, so that a broken policy is reported immediately.
   const compiling = compile(config, previous?.policy);
   const policy = previous === undefined ? finish(compiling) : await finishInSlices(compiling, ports.clock);
   const oidc = config.end_user_oidc;
@@ -113,16 +101,12 @@ async function loadEnvelopeKey(path: string): Promise<EnvelopeKey | undefined> {
 }
 
 async function loadEndUsers(oidc: EndUserOidcConfig, ports: SnapshotPorts): Promise<EndUserVerifier> {
-  // The libraries for tokens are loaded only where tokens are.
+  // The libraries for tokens are loaded only if they are used.
   const { loadEndUserVerifier } = await import("@gateway/shared/oidc");
   return await loadEndUserVerifier(oidc, ports);
 }
 
-/**
- * Compiles a config that is already checked key by key.
- *
- * @throws {AppError} `invalid_config` with every problem of the policy, one a line
- */
+/** @throws {AppError} `invalid_config` with every problem of the policy, one a line */
 export function compileSnapshot(config: SignerConfig, parts: LoadedParts): Snapshot {
   return createSnapshot(config, finish(compile(config)), parts);
 }
@@ -148,24 +132,20 @@ function* compile(config: SignerConfig, previous?: CompiledPolicy): Steps<Compil
   throw new AppError("invalid_config", `Cannot use signer config: ${problems.join("\n  ")}`);
 }
 
-/** An empty string in a list of CNs matches nobody: no caller has an empty CN, and none shall by accident. */
+/** No caller has an empty CN, so an empty string in a list of CNs matches no caller. */
 function namedCallers(names: readonly string[]): ReadonlySet<string> {
   return new Set(names.filter((name) => name !== ""));
 }
 
-/** Where a cluster is by a snapshot; `undefined`: it has no such cluster. */
 export function clusterAddress({ policy, clusterCas }: Snapshot, name: string): ClusterAddress | undefined {
   const cluster = policy.clusters.get(name);
   return cluster && { cluster, ca: clusterCas.get(name) ?? "" };
 }
 
-/** A forwarder can name callers without end. */
+/** A forwarder can name any number of callers. */
 const MAX_TAGS = 1024;
 
-/**
- * The answers to `GET /v1/hosts` under one policy. Tags are kept for each caller, the lists are not: a list of 10,000
- * hosts is 2 MB, and a client that kept the one it got does not need it again.
- */
+/** The answers to `GET /v1/hosts`. Tags are kept for each caller, the lists are not: a list of 10,000 hosts has 2 MB. */
 class HostLists {
   readonly #policy: CompiledPolicy;
   readonly #tags = new Map<string, string>();
@@ -174,7 +154,6 @@ class HostLists {
     this.#policy = policy;
   }
 
-  /** What a caller sees, or 304 where it names the tag of just that. */
   answer(caller: string, ifNoneMatch: string | null): Response {
     const known = this.#tags.get(caller);
     if (known !== undefined && namesEntityTag(ifNoneMatch, known)) return answer(304, known, null);
@@ -195,7 +174,7 @@ function answer(status: 200 | 304, tag: string, body: string | null): Response {
     status,
     headers: {
       etag: tag,
-      // Whoever keeps it has to ask each time: a freeze is never answered by a copy.
+      // A client has to revalidate its copy each time, because a freeze must take effect.
       "cache-control": "private, no-cache",
       ...(body === null ? {} : { "content-type": "application/json" }),
     },

@@ -25,7 +25,6 @@ export function logEnvelopeKey(
   });
 }
 
-/** The weaknesses of a valid config. */
 export function snapshotWarnings(snapshot: Snapshot): readonly string[] {
   return finish(findWarnings(snapshot));
 }
@@ -40,7 +39,7 @@ export function* findWarnings(snapshot: Snapshot): Steps<readonly string[]> {
     "a CA key is a file on this machine: for labs, not for production",
   );
   warnIf(
-    [...policy.callers.values()].some((caller) => caller.requireVerifiedEndUser) &&
+    [...policy.callers.values()].some((caller) => caller.require_verified_end_user === true) &&
       snapshot.endUsers === undefined,
     "a caller has require_verified_end_user, but there is no end_user_oidc: it gets no certificate",
   );

@@ -1,4 +1,3 @@
-/** What the signer requests from the API servers of clusters: tokens, and previews of an apply. */
 import type { Clock } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
 import { parseJson, stringifyJson } from "@gateway/shared/json";
@@ -32,11 +31,7 @@ interface Clusters {
   readonly clock: Clock;
 }
 
-/**
- * Creates a token at the API server of a cluster.
- *
- * @throws {AppError} `denied` if the API server rejects the request, `upstream_failure` if it does not answer
- */
+/** @throws {AppError} `denied` if the API server rejects the request, `upstream_failure` if it does not answer */
 export async function issueToken(
   { clusters, clock, leases, logger }: Clusters & {
     readonly leases: TokenLeases;
@@ -79,10 +74,8 @@ export async function issueToken(
 }
 
 /**
- * Finds out by a dry run at the API server what an apply would change.
+ * Requests a dry run of an apply from the API server, with a token of the ServiceAccount that would apply the manifest.
  *
- * @param wish.token a token of the ServiceAccount that would apply the manifest
- * @param wish.forceFields the fields that the apply may take over from other managers
  * @throws {AppError} `conflict` naming the fields that another manager owns
  */
 export async function previewApply(

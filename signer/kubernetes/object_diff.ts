@@ -1,18 +1,6 @@
 /**
- * What is different between two states of an object, field by field, for people: what the API server itself keeps
- * count of is left out, and values of Secrets are masked.
- *
- * ```ts
- * import assert from "node:assert/strict";
- * import { diffObjects } from "./object_diff.ts";
- *
- * assert.deepEqual(diffObjects({ spec: { replicas: 2 } }, { spec: { replicas: 3 } }, { isSecret: false }), {
- *   kind: "changed",
- *   changes: [{ path: "spec.replicas", before: "2", after: "3" }],
- * });
- * ```
- *
- * @module
+ * The difference of two states of an object, field by field, for people. The bookkeeping of the API server is left out, and
+ * values of Secrets are masked.
  */
 import { stringifyJson } from "@gateway/shared/json";
 import { formatKeyPath, shortenText } from "@gateway/shared/text";
@@ -20,12 +8,11 @@ import { maskObject } from "@gateway/shared/kubernetes";
 import { type K8sDiff, type K8sFieldChange, MAX_K8S_DIFF_BYTES } from "@gateway/shared/wire";
 
 type JsonObject = Readonly<Record<string, unknown>>;
-/** The two sides of one place; `undefined`: it is not there. */
 interface Sides {
   readonly before: unknown;
   readonly after: unknown;
 }
-/** One place, as it is compared and as it is shown. */
+/** One place: real values are compared, masked ones are shown. */
 interface Place {
   readonly path: readonly PropertyKey[];
   readonly real: Sides;
@@ -44,7 +31,7 @@ const MAX_VALUE_LENGTH = 1_000;
 /** Deeper than any object of Kubernetes; what is below is compared as one text. */
 const MAX_DEPTH = 40;
 
-/** Compares two states of an object; values that are as long and still different show as changed all the same. */
+/** Values that differ show as changed also if they look the same when they are masked. */
 export function diffObjects(
   before: unknown,
   after: unknown,
@@ -104,7 +91,7 @@ function isUninteresting([first, second, ...others]: readonly PropertyKey[]): bo
   return first === "metadata" && UNINTERESTING.has(second) && others.length === 0;
 }
 
-/** How the items stand that are in both lists by their names, where that is not the same: some are run in order. */
+/** The order of the items that are in both lists, if it differs: some lists are run in order. */
 function orderOf(
   before: readonly unknown[],
   after: readonly unknown[],
@@ -116,7 +103,7 @@ function orderOf(
   return was.every((name, index) => name === is[index]) ? undefined : { before: show(was), after: show(is) };
 }
 
-/** Which items belong together: those of one name where each has one, such as containers, else those of one place. */
+/** Pairs items by name if each item has one, as containers do, else by index. */
 function pairs(
   before: readonly unknown[],
   after: readonly unknown[],
@@ -145,9 +132,7 @@ function namesOf(items: readonly unknown[]): ReadonlyMap<string, number> | undef
   return names;
 }
 
-/** As many changes as there is room for. */
 function fit(changes: readonly K8sFieldChange[]): K8sDiff {
-  // Room for what stands around them.
   let room = MAX_K8S_DIFF_BYTES - 256;
   const kept: K8sFieldChange[] = [];
   for (const change of changes) {
@@ -160,7 +145,7 @@ function fit(changes: readonly K8sFieldChange[]): K8sDiff {
 }
 
 function show(value: unknown): string {
-  // What is masked away altogether is still something.
+  // A value that is masked as a whole still exists.
   return value === undefined ? "[masked]" : shortenText(stringifyJson(value), MAX_VALUE_LENGTH);
 }
 
@@ -168,13 +153,12 @@ function isEqual(before: unknown, after: unknown): boolean {
   if (before === after) return true;
   if (before === undefined || after === undefined) return false;
   if (typeof before !== "object" || typeof after !== "object") {
-    // A number is read as a bigint where it is large.
+    // Large numbers are read as bigint.
     return typeof before === typeof after && stringifyJson(before) === stringifyJson(after);
   }
   return canonical(before) === canonical(after);
 }
 
-/** The order of keys means nothing. */
 function canonical(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(canonical).join(",")}]`;
   if (!isObject(value)) return stringifyJson(value);

@@ -40,18 +40,17 @@ interface LiveStateOptions {
   readonly clock: Clock;
   readonly random: Random;
   readonly logger: ServiceLogger;
-  /** The one lock of all changes to what is decided by; policy edits and reloads use it too. */
+  /** Policy edits and reloads use the same lock. */
   readonly lock: ChangeLock;
   readonly onStoreError: () => void;
 }
 
-/** What the operator has set at run time, as one value. */
+/** The state that an operator sets at run time. */
 interface LiveView {
   readonly grants: GrantSet;
   readonly freezes: FreezeSet;
 }
 
-/** The part of it that a store holds. */
 interface Stored {
   readonly freezes: readonly Freeze[];
   readonly grants: readonly Grant[];
@@ -65,15 +64,14 @@ export interface ChangeRecords<Facts> {
   readonly notStored: (facts: Facts, error: unknown) => Promise<void>;
 }
 
-/** A grant to be made; an empty caller or end user stands for any. */
 export interface GrantDraft extends Pick<Grant, "host" | "allow" | "caller" | "endUser" | "approver"> {
   readonly ttlSeconds: number;
 }
 
-/** A waiver to be learned from a command whose certificate is issued and recorded. */
+/** A waiver to be learned from an issued and recorded command. */
 export interface WaiverDraft extends GatedCommand, Pick<Grant, "approver" | "approvalId"> {
   readonly peer: string;
-  /** Why the command ran: a human had approved it, a waiver spared it that, or it needed no approval. */
+  /** Whether a human approved the command, a waiver spared it that, or it needed no approval. */
   readonly gate: "approved" | "waived" | "none";
   readonly ttlSeconds: number;
   /** The cap of a grant's life, in seconds; 0: none. */
@@ -82,7 +80,6 @@ export interface WaiverDraft extends GatedCommand, Pick<Grant, "approver" | "app
 
 export interface FreezeFacts {
   readonly newlyFrozen: boolean;
-  /** Active grants and waivers that are removed. */
   readonly grantsRevoked: number;
 }
 
@@ -105,7 +102,6 @@ export class LiveState {
     return new LiveState(options, { freezes, grants: await store.loadGrants(clock.now()) });
   }
 
-  /** Takes over what other instances have changed; `state` is absent if nothing has changed. */
   takeOver<T extends { readonly state?: Stored }>(load: () => Promise<T>): Promise<T> {
     const { logger } = this.#options;
     return this.#durable.takeOver(load, ({ state }, unstored) => {
@@ -119,12 +115,10 @@ export class LiveState {
     return this.#durable.view;
   }
 
-  /** Whether a freeze outlives the process. */
   get survivesRestart(): boolean {
     return this.#options.store.survivesRestart;
   }
 
-  /** Grants and waivers for one decision, at the present time. */
   get grants(): LiveGrants {
     return { grants: this.view.grants, now: this.#options.clock.now() };
   }
@@ -137,7 +131,6 @@ export class LiveState {
     return findFreeze(this.view.freezes, identity);
   }
 
-  /** The active grants and waivers, the oldest first. */
   listGrants(): readonly Grant[] {
     return listActive(this.grants);
   }
@@ -188,7 +181,7 @@ export class LiveState {
   learnWaiver(draft: WaiverDraft, records: ChangeRecords<Grant>) {
     const skip = (reason: string) => ({ kind: "skipped", reason }) as const;
     return this.#durable.change(async () => {
-      // Here and not with the certificate, because the freeze may have come between.
+      // The freeze may have come after the certificate.
       if (findFreeze(this.view.freezes, draft) !== undefined) return skip("subject is frozen");
       const scope = waiverScope(draft);
       const older = findSameScope(this.view.grants, scope).map(({ id }) => id);
@@ -275,7 +268,6 @@ export class LiveState {
     });
   }
 
-  /** Forgets grants that have expired; for a periodic call. */
   purgeExpired(): Promise<void> {
     const { store, clock, logger } = this.#options;
     return this.#durable.change(async () => {
@@ -292,7 +284,6 @@ export class LiveState {
     return this.#durable.change(() => this.#retry());
   }
 
-  /** Waits for the changes under way and closes the store. */
   async close(): Promise<void> {
     await this.#freezing;
     await this.#durable.change(async () => {
@@ -347,7 +338,6 @@ export class LiveState {
     this.#removeGrants(this.#ids((grant) => isScopedTo(grant, subject)));
   }
 
-  /** Records a change and stores it; if it cannot be stored, a second record says so. */
   async #recorded<Facts, T>(
     { made, notStored }: ChangeRecords<Facts>,
     facts: Facts,
@@ -363,7 +353,6 @@ export class LiveState {
   }
 }
 
-/** @param known grants that are compiled already */
 function viewOf(stored: Stored, logger: ServiceLogger, known: GrantSet = NO_GRANTS): LiveView {
   const freezes = stored.freezes.reduce(withFreeze, NO_FREEZES);
   let grants = NO_GRANTS;

@@ -16,7 +16,6 @@ import type { Snapshot } from "../config/snapshot.ts";
 import { findWarnings, logEnvelopeKey } from "../config/warnings.ts";
 import { digestOf, type PolicyVersions, type StoredDocument, type StoredPolicy } from "./state/postgres.ts";
 
-/** Config files that change faster than they can be loaded are a defect elsewhere. */
 const MAX_ATTEMPTS = 20;
 
 interface SignerStateOptions {
@@ -25,36 +24,34 @@ interface SignerStateOptions {
   readonly gate: AuditGate;
   readonly logger: ServiceLogger;
   readonly clock: Clock;
-  /** The lock of all changes to what is decided by. */
   readonly lock: ChangeLock;
-  readonly onReload: (succeeded: boolean) => void;
 }
 
-/** The signer's current snapshot and the one way to replace it. */
 export class SignerState {
   #current: Snapshot;
   #generation = 0;
+  /** Whether the last reload succeeded, and when the config in force was loaded. The start counts as a reload. */
+  lastReload: { readonly succeeded: boolean; readonly at: number };
   readonly #reloads = new ChangeLock();
   readonly #options: SignerStateOptions;
 
   constructor(options: SignerStateOptions) {
     this.#current = options.initial;
     this.#options = options;
+    this.lastReload = { succeeded: true, at: options.clock.now() };
   }
 
-  /** The snapshot in force. Read it once a request. */
+  /** Read it once a request. */
   get current(): Snapshot {
     return this.#current;
   }
 
   /**
-   * Loads the config file and puts it in force, whole or not at all; the change is in the audit log before it takes effect.
-   * Reloads run one after another.
+   * Loads the config file and puts it in force, whole or not at all, after the record is durable. Reloads run one after another.
    *
    * @param caller the CN that requested it, `SIGHUP`, `auto-reload` or `policy-source`
    * @returns how many hosts are in force
-   * @throws {AppError} `invalid_config` if the file cannot be used, `audit_unavailable` if the change could not be recorded;
-   * the old state stays in both cases
+   * @throws {AppError} `invalid_config` or `audit_unavailable`: the old state stays
    */
   reload(caller: string): Promise<number> {
     return this.#reloads.run(() => this.#reload(caller));
@@ -92,7 +89,7 @@ export class SignerState {
   }
 
   async #reload(caller: string): Promise<number> {
-    const { load, gate, logger, clock, onReload } = this.#options;
+    const { load, gate, logger, clock } = this.#options;
     try {
       const snapshot = await this.apply(async () => {
         const snapshot = await load(this.#current);
@@ -101,14 +98,14 @@ export class SignerState {
         return { snapshot, entry: { caller, command, policy_version, outcome: "reloaded" } };
       });
       const hosts = snapshot.policy.hosts.size;
-      onReload(true);
+      this.lastReload = { succeeded: true, at: clock.now() };
       logger.info("config reloaded", { caller, hosts });
       logEnvelopeKey(snapshot, logger);
       for (const warning of await finishInSlices(findWarnings(snapshot), clock)) logger.warn(warning);
       return hosts;
     } catch (error) {
       const err = errorText(error);
-      onReload(false);
+      this.lastReload = { ...this.lastReload, succeeded: false };
       await gate.bestEffort({ caller, command: "reload", outcome: "reload-failed", err });
       logger.error("reload failed, the old config stays in force", { caller, error: err });
       throw error instanceof AppError ? error : new AppError("internal", "reload failed", { cause: error });
@@ -122,11 +119,7 @@ export function writeDocument(hosts: unknown): string {
   return JSON.stringify({ hosts }, null, 1);
 }
 
-/**
- * The hosts of a document, as they are written.
- *
- * @throws {AppError} `invalid_config` if it is something else
- */
+/** @throws {AppError} `invalid_config` if it is not a document of hosts */
 export function readDocument(document: string): Readonly<Record<string, unknown>> {
   try {
     return documentShape.parse(parseJson(document)).hosts;
@@ -138,7 +131,6 @@ export function readDocument(document: string): Readonly<Record<string, unknown>
 interface PolicySourceOptions {
   readonly from: SignerConfig["policy_source"];
   readonly configFile: ConfigFile;
-  /** Absent without a database that signers share. */
   readonly versions?: PolicyVersions | undefined;
   readonly logger: Pick<ServiceLogger, "warn">;
 }
@@ -172,7 +164,7 @@ export class PolicySource {
     this.#options = options;
   }
 
-  /** The newest version that is known here, in force or not. */
+  /** The newest version, in force or not. */
   get newest(): Newest | undefined {
     return this.#newest;
   }
@@ -203,7 +195,6 @@ export class PolicySource {
     this.#preparations = this.#preparations.then(() => this.#prepareProposal(proposal, state));
   }
 
-  /** Resolves when no proposal is being prepared. */
   prepared(): Promise<void> {
     return this.#preparations;
   }
@@ -253,7 +244,7 @@ export class PolicySource {
   }
 
   /**
-   * Call it before a decision, and again after the last wait before anything is released.
+   * Call it before a decision, and again after the last wait before a release.
    *
    * @throws {AppError} `state_stale` if the snapshot in force has not the newest hosts
    */
@@ -264,11 +255,7 @@ export class PolicySource {
     });
   }
 
-  /**
-   * Reads the config again, with the newest hosts.
-   *
-   * @throws {AppError} `invalid_config`
-   */
+  /** Reads the config again, with the newest hosts. @throws {AppError} `invalid_config` */
   async load(previous: Snapshot): Promise<Snapshot> {
     const newest = this.from === "file" ? undefined : this.#newest;
     // Waiting for it is quicker than compiling the document again.
@@ -294,9 +281,8 @@ export class PolicySource {
   }
 
   /**
-   * The config with the hosts of a document.
+   * The config with the hosts of a document; a document of the database must have its SHA-256.
    *
-   * @param sha256 the SHA-256 of a document that comes from the database
    * @throws {AppError} `invalid_config`
    */
   async compile(document: string, previous: Snapshot, sha256?: string): Promise<Snapshot> {
@@ -310,7 +296,7 @@ export class PolicySource {
   }
 
   /**
-   * Compiles a change that is about to be made: the next load of just this document uses the result.
+   * Compiles a change that is about to be made; the next load of the same document uses the result.
    *
    * @throws {AppError} `invalid_config`
    */
@@ -340,11 +326,7 @@ export class PolicySource {
     return { text, snapshot: await configFile.compile(setValue(text, ["hosts"], hosts), previous) };
   }
 
-  /**
-   * The config with the hosts of a document, checked key by key.
-   *
-   * @throws {AppError} `invalid_config`
-   */
+  /** Only checked key by key. @throws {AppError} `invalid_config` */
   async parse(document: string): Promise<SignerConfig> {
     const { configFile } = this.#options;
     return await configFile.parse(setValue(await configFile.read(), ["hosts"], readDocument(document)));

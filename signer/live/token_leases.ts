@@ -18,14 +18,14 @@ import { createHash } from "node:crypto";
 import { type Freeze, isScopedTo, type RequestIdentity } from "./freezes.ts";
 import { readSerial } from "./krl/certificates.ts";
 import type { StateStore } from "./state/store.ts";
-import type { Lease } from "./state/tables.ts";
+import type { Lease } from "./state/schema.ts";
 
 /** How much longer than its newest token a lease is kept; a lease in use is written to the store this often. */
 const SLACK_MS = 600_000;
 const DELETE_MS = 3_000;
 /** 160 a second for as long as a token lives. */
 const MAX_SERIALS = 100_000;
-/** Between the moment that a token is wished for and the one that it is made. */
+/** The time that issuing a token may take. */
 const ISSUING_MS = 60_000;
 const MAX_ANSWER_BYTES = 1 << 20;
 /** A caller that invents end users must not fill a cluster with Secrets. */
@@ -42,7 +42,7 @@ interface TokenLeasesOptions {
   readonly clock: Clock;
   readonly logger: ServiceLogger;
   readonly onStoreError: () => void;
-  /** Where a cluster is by the config in force; `undefined` if the config does not have it. */
+  /** `undefined` if the config in force does not have the cluster. */
   readonly addressOf: (cluster: string) => ClusterAddress | undefined;
   readonly isFrozen: (identity: RequestIdentity) => boolean;
   readonly freezes: () => readonly FreezeSubject[];
@@ -73,13 +73,12 @@ export function leaseName(
 export class TokenLeases {
   readonly #options: TokenLeasesOptions;
   readonly #durable: Durable<Map<string, Lease>>;
-  /** The last change of each lease: changes of a lease run one after another. */
+  /** Changes of a lease run one after another. */
   readonly #turns = new Map<string, Promise<unknown>>();
   /** The lease that the token of a serial is bound to, for as long as the token may be valid. */
   readonly #serials = new Map<bigint, { readonly key: string; readonly until: number }>();
   /** Leases with tokens of serials that are not known, and until when they may be valid. */
   readonly #unknown = new Map<string, number>();
-  /** The freezes that were last seen, of all signers. */
   #revoked: ReadonlySet<string> = new Set();
   /** Clusters that have leases, also when they are gone from the config. */
   readonly #addresses = new Map<string, ClusterAddress>();

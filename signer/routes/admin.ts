@@ -1,16 +1,13 @@
 import type { AuditEntry } from "@gateway/shared/audit";
-import { AppError } from "@gateway/shared/errors";
+import { AppError, describeFault } from "@gateway/shared/errors";
 import { type Peer, readJsonBody } from "@gateway/shared/http";
 import type * as z from "@zod/zod";
+import type { ChangeRecords } from "../live/live_state.ts";
 import type { Authority, Call } from "../sign/authority.ts";
 
 type Denied = Omit<AuditEntry, "caller" | "err">;
 
-/**
- * Lets the callers in `reload_callers` pass, by their own certificate only; records all others.
- *
- * @throws {AppError} `forbidden`
- */
+/** By the peer's own certificate only. @throws {AppError} `forbidden`, after it is recorded */
 export async function requireAdmin(
   { state, gate }: Authority,
   { caller }: Peer,
@@ -22,7 +19,6 @@ export async function requireAdmin(
   throw new AppError("forbidden", err);
 }
 
-/** The body of an admin's request. */
 export async function readAdminBody<T>(
   authority: Authority,
   { request, peer }: Call,
@@ -41,7 +37,29 @@ export function answer(body: unknown, status = 200): Response {
   });
 }
 
-/** `POST /v1/reload`: reads `signer.json` again; for the callers in `reload_callers` only. */
+/** The audit records of a change that `LiveState` makes. */
+export function changeRecords<Facts>(
+  { gate }: Authority,
+  entryOf: (facts: Facts) => Omit<AuditEntry, "outcome">,
+  { made, failed, problem }: {
+    readonly made: string;
+    readonly failed: string;
+    /** What holds after the failure. */
+    readonly problem: (facts: Facts) => string;
+  },
+): ChangeRecords<Facts> {
+  return {
+    made: (facts) => gate.require({ ...entryOf(facts), outcome: made }),
+    notStored: (facts, error) =>
+      gate.bestEffort({
+        ...entryOf(facts),
+        outcome: failed,
+        err: `${problem(facts)}: ${describeFault(error)}`,
+      }),
+  };
+}
+
+/** `POST /v1/reload`. */
 export async function handleReload(authority: Authority, { peer }: Call): Promise<Response> {
   await requireAdmin(authority, peer, { command: "reload", outcome: "reload-denied" });
   const hosts = await authority.state.reload(peer.caller);

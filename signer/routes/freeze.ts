@@ -1,15 +1,15 @@
-import { AppError, describeFault } from "@gateway/shared/errors";
+import { AppError } from "@gateway/shared/errors";
 import { isSameIdentity } from "@gateway/shared/text";
 import { mayUseSome } from "@gateway/shared/policy";
 import { formatSubject, listRevocations } from "../live/freezes.ts";
-import { type FreezeRequest, freezeRequest, unfreezeRequest } from "@gateway/shared/wire";
+import { freezeRequest, unfreezeRequest } from "@gateway/shared/wire";
 import type { FreezeFacts } from "../live/live_state.ts";
 import type { Authority, Call } from "../sign/authority.ts";
-import { answer, readAdminBody } from "./admin.ts";
+import { answer, changeRecords, readAdminBody } from "./admin.ts";
 
 /** `POST /v1/freeze`: the kill switch. */
 export async function handleFreeze(authority: Authority, call: Call): Promise<Response> {
-  const { peer } = call;
+  const { caller } = call.peer;
   const denied = { command: "freeze", outcome: "policy-denied" };
   const body = await readAdminBody(authority, call, denied, freezeRequest);
   if (!authority.live.survivesRestart && !body.allow_volatile) {
@@ -19,29 +19,17 @@ export async function handleFreeze(authority: Authority, call: Call): Promise<Re
     );
   }
   const { kind, value, reason } = body;
-  const recordOf = ({ grantsRevoked }: FreezeFacts) => ({
-    caller: peer.caller,
-    command: describeFreeze(body, grantsRevoked),
-  });
-  const outcome = await authority.live.freeze({ kind, value, reason, frozenBy: peer.caller }, {
-    made: (facts) => authority.gate.require({ ...recordOf(facts), outcome: "frozen" }),
-    notStored: (facts, error) =>
-      authority.gate.bestEffort({
-        ...recordOf(facts),
-        outcome: "policy-failed",
-        err: `in force, but a restart undoes it: ${describeFault(error)}`,
-      }),
-  });
+  const suffix = reason === "" ? "" : ` reason=${reason}`;
+  const records = changeRecords(authority, ({ grantsRevoked }: FreezeFacts) => ({
+    caller,
+    command: `frozen kind=${kind} value=${value} grants_revoked=${grantsRevoked}${suffix}`,
+  }), { made: "frozen", failed: "policy-failed", problem: () => "in force, but a restart undoes it" });
+  const outcome = await authority.live.freeze({ kind, value, reason, frozenBy: caller }, records);
   if (authority.instances.isShared && outcome.kept === "memory") {
-    throw new AppError(
-      "state_stale",
-      `${
-        formatSubject(body)
-      } is frozen at this signer, and not yet at the others: the database could not take it`,
-      { retryAfterSeconds: 1 },
-    );
+    const problem = "is frozen at this signer, and not yet at the others: the database could not take it";
+    throw new AppError("state_stale", `${formatSubject(body)} ${problem}`, { retryAfterSeconds: 1 });
   }
-  // Every instance refuses, and has stored what it has issued: all of it is revoked.
+  // Every instance denies now, and has stored the certificates that it has issued: all of them are revoked.
   const silent = await authority.instances.settled();
   const revocation = body.kind === "session_id"
     ? undefined
@@ -64,19 +52,14 @@ export async function handleFreeze(authority: Authority, call: Call): Promise<Re
 export async function handleUnfreeze(authority: Authority, call: Call): Promise<Response> {
   const denied = { command: "unfreeze", outcome: "policy-denied" };
   const subject = await readAdminBody(authority, call, denied, unfreezeRequest);
-  const record = {
-    caller: call.peer.caller,
-    command: `unfrozen kind=${subject.kind} value=${subject.value}`,
-  };
-  const wasFrozen = await authority.live.unfreeze(subject, {
-    made: () => authority.gate.require({ ...record, outcome: "unfrozen" }),
-    notStored: ({ wasFrozen }, error) =>
-      authority.gate.bestEffort({
-        ...record,
-        outcome: "policy-failed",
-        err: `${wasFrozen ? "still" : "not"} frozen, nothing has changed: ${describeFault(error)}`,
-      }),
+  const command = `unfrozen kind=${subject.kind} value=${subject.value}`;
+  const records = changeRecords(authority, () => ({ caller: call.peer.caller, command }), {
+    made: "unfrozen",
+    failed: "policy-failed",
+    problem: ({ wasFrozen }: { readonly wasFrozen: boolean }) =>
+      `${wasFrozen ? "still" : "not"} frozen, nothing has changed`,
   });
+  const wasFrozen = await authority.live.unfreeze(subject, records);
   return answer({ status: "ok", was_frozen: wasFrozen });
 }
 
@@ -96,9 +79,4 @@ export function handleRevocations(authority: Authority, { peer: { caller } }: Ca
   return answer(
     entries.filter(({ kind, value }) => kind === "caller" ? isSameIdentity(value, caller) : isBroker),
   );
-}
-
-function describeFreeze({ kind, value, reason }: FreezeRequest, grantsRevoked: number): string {
-  const suffix = reason === "" ? "" : ` reason=${reason}`;
-  return `frozen kind=${kind} value=${value} grants_revoked=${grantsRevoked}${suffix}`;
 }

@@ -1,16 +1,16 @@
 import { isUnsafe, quoteText } from "@gateway/shared/text";
-import { AppError, describeFault } from "@gateway/shared/errors";
-import { hasAllowlist, toGrantInfo } from "@gateway/shared/policy";
+import { AppError } from "@gateway/shared/errors";
+import { type Grant, hasAllowlist, toGrantInfo } from "@gateway/shared/policy";
 import { formatSubject } from "../live/freezes.ts";
 import { formatTimestamp, grantRequest } from "@gateway/shared/wire";
 import type { Authority, Call } from "../sign/authority.ts";
-import { answer, readAdminBody, requireAdmin } from "./admin.ts";
+import { answer, changeRecords, readAdminBody, requireAdmin } from "./admin.ts";
 
 /** `POST /v1/policy/hosts/{host}/grants`: more allow patterns on one host, for a time. */
 export async function handleCreateGrant(authority: Authority, call: Call<"host">): Promise<Response> {
   const { peer } = call;
   const host = call.param("host");
-  // The trailing blank stands where the id of a grant would: existing queries look for it.
+  // The trailing space stands for the id of a grant: existing queries look for it.
   const about = { command: "grant ", host: isUnsafe(host) ? "" : host };
   const body = await readAdminBody(authority, call, { ...about, outcome: "grant-denied" }, grantRequest);
   const record = { ...about, caller: peer.caller, policy_rule: `allow:${body.allow.join(",")}` };
@@ -28,29 +28,19 @@ export async function handleCreateGrant(authority: Authority, call: Call<"host">
     return await refuse(new AppError("not_found", `unknown host: ${quoteText(host)}`));
   }
   if (!hasAllowlist(target.commands)) {
-    await refuse(
-      new AppError("conflict", `host ${quoteText(host)} has no allowlist that a grant could add to`),
-    );
+    const problem = `host ${quoteText(host)} has no allowlist that a grant could add to`;
+    await refuse(new AppError("conflict", problem));
   }
-  // Its scope may be frozen elsewhere.
+  // Another instance may have frozen its scope.
   authority.instances.requireFresh();
-  const outcome = await authority.live.createGrant({
-    host,
-    allow: body.allow,
-    caller: body.caller,
-    endUser: body.end_user,
-    ttlSeconds: body.ttl_seconds,
-    approver: peer.caller,
-  }, {
-    made: ({ id }) => authority.gate.require({ ...record, command: `grant ${id}`, outcome: "grant-created" }),
-    notStored: ({ id }, error) =>
-      authority.gate.bestEffort({
-        ...record,
-        command: `grant ${id}`,
-        outcome: "grant-failed",
-        err: `not granted: ${describeFault(error)}`,
-      }),
+  const { allow, caller, end_user: endUser, ttl_seconds: ttlSeconds } = body;
+  const records = changeRecords(authority, ({ id }: Grant) => ({ ...record, command: `grant ${id}` }), {
+    made: "grant-created",
+    failed: "grant-failed",
+    problem: () => "not granted",
   });
+  const draft = { host, allow, caller, endUser, ttlSeconds, approver: peer.caller };
+  const outcome = await authority.live.createGrant(draft, records);
   switch (outcome.kind) {
     case "frozen":
       return await refuse(
@@ -76,7 +66,7 @@ export async function handleListGrants(authority: Authority, { peer }: Call): Pr
   return answer(authority.live.listGrants().map(toGrantInfo));
 }
 
-/** `DELETE /v1/policy/grants/{id}`: takes a grant or waiver back at once. */
+/** `DELETE /v1/policy/grants/{id}`. */
 export async function handleRevokeGrant(
   authority: Authority,
   { peer, param }: Call<"id">,
@@ -86,17 +76,14 @@ export async function handleRevokeGrant(
   const command = `grant ${id}`;
   await requireAdmin(authority, peer, { command, outcome: "grant-denied" });
   const record = { caller: peer.caller, command };
-  // It may have been made elsewhere a moment ago.
+  // Another instance may have made the grant a moment ago.
   await authority.instances.caughtUp();
-  const wasActive = await authority.live.revokeGrant(id, {
-    made: () => authority.gate.require({ ...record, outcome: "grant-revoked" }),
-    notStored: (_, error) =>
-      authority.gate.bestEffort({
-        ...record,
-        outcome: "grant-failed",
-        err: `not revoked, still in force: ${describeFault(error)}`,
-      }),
+  const records = changeRecords(authority, () => record, {
+    made: "grant-revoked",
+    failed: "grant-failed",
+    problem: () => "not revoked, still in force",
   });
+  const wasActive = await authority.live.revokeGrant(id, records);
   if (!wasActive) {
     const err = `unknown grant: ${quoteText(id)}`;
     await authority.gate.bestEffort({ ...record, outcome: "grant-failed", err });

@@ -6,10 +6,9 @@ import type { Authority, Call } from "../sign/authority.ts";
 import { readEffectiveCaller, SUBJECT_IS_FROZEN, whyNotBy } from "../sign/judge.ts";
 
 /**
- * Whom a listing is for: the caller, or the broker that a trusted forwarder names. Whether it may have one at all is
- * decided first, also where it has it already.
+ * The effective caller, if it may have a list at all, also if it has one already.
  *
- * @throws {AppError} `forbidden` and `invalid_request` for the header, `frozen`, `denied`
+ * @throws {AppError} `forbidden`, `invalid_request`, `frozen` or `denied`
  */
 async function identifyReader(authority: Authority, { request, peer }: Call): Promise<string> {
   const snapshot = authority.state.current;
@@ -31,10 +30,7 @@ async function identifyReader(authority: Authority, { request, peer }: Call): Pr
   return caller;
 }
 
-/**
- * `GET /v1/hosts`: the hosts that the caller, or the broker a trusted forwarder names, may use; with
- * `?policy=true&host=…` only those that are named, with their rules.
- */
+/** `GET /v1/hosts`: with `?policy=true&host=…` only the named hosts, with their rules. */
 export async function handleHosts(authority: Authority, call: Call): Promise<Response> {
   const caller = await identifyReader(authority, call);
   const snapshot = authority.state.current;
@@ -43,10 +39,7 @@ export async function handleHosts(authority: Authority, call: Call): Promise<Res
   return snapshot.hostLists.answer(caller, call.request.headers.get("if-none-match"));
 }
 
-/**
- * `GET /v1/clusters`: the clusters that the caller, or the broker a trusted forwarder names, may use, with
- * `?policy=true` also what their rules allow, in words; `{}`: none.
- */
+/** `GET /v1/clusters`: with `?policy=true` also what their rules allow, in words. */
 export async function handleClusters(authority: Authority, call: Call): Promise<Response> {
   const caller = await identifyReader(authority, call);
   const { policy, clusterCas } = authority.state.current;

@@ -12,7 +12,7 @@ import { digestOf, type PolicyChange, type PolicyVersions } from "../live/state/
 import type { Authority, Call } from "../sign/authority.ts";
 import { answer, readAdminBody, requireAdmin } from "./admin.ts";
 
-/** A signer that needs longer to prepare a change decides nothing until it is ready: the change does not wait for it. */
+/** A change does not wait longer for a signer, which then decides nothing until it is ready. */
 const PREPARE_MS = 5_000;
 
 const LOOK_MS = 20;
@@ -74,7 +74,6 @@ export async function handleAllowEdit(
   });
 }
 
-/** Runs a change of the policy; a failure is recorded before it is thrown. */
 async function recordingFailure<T>(
   { gate }: Authority,
   entry: Omit<AuditEntry, "outcome">,
@@ -97,7 +96,6 @@ function checkPattern(pattern: string): void {
   }
 }
 
-/** The config's text after the change; comments and order stay. */
 function edited(text: string, host: string, policy: HostPolicy, pattern: string, edit: "add" | "remove") {
   const { allow = [], mode = "" } = policy.command_policy ?? {};
   const path = ["hosts", host, "command_policy"];
@@ -132,7 +130,6 @@ export async function handlePolicyRead(authority: Authority, { peer }: Call): Pr
   );
 }
 
-/** The version of the revocation list that each host of the config has installed. */
 function installedLists({ state, krl, clock }: Authority): ReadonlyMap<string, HostKrl> {
   return new Map(
     Object.entries(state.current.config.krl_callers).flatMap(([caller, hosts]) => {
@@ -147,7 +144,6 @@ function installedLists({ state, krl, clock }: Authority): ReadonlyMap<string, H
   );
 }
 
-/** `GET /v1/policy/versions`: who changed the hosts in the database when, the newest first. */
 export async function handlePolicyVersions(authority: Authority, { peer }: Call): Promise<Response> {
   const command = "policy-versions-read";
   await requireAdmin(authority, peer, { command, outcome: "policy-read-denied" });
@@ -156,7 +152,6 @@ export async function handlePolicyVersions(authority: Authority, { peer }: Call)
   return answer(versions.map(describe));
 }
 
-/** `GET /v1/policy/versions/{version}`: the hosts of one version. */
 export async function handlePolicyVersion(
   authority: Authority,
   { peer, param }: Call<"version">,
@@ -199,7 +194,6 @@ export async function handlePolicyChange(authority: Authority, call: Call): Prom
       return answer({ status: "ok", ...made });
     });
   } catch (error) {
-    // It is the request that cannot be used.
     if (error instanceof AppError && error.code === "invalid_config") {
       throw new AppError("invalid_request", error.message, { cause: error });
     }
@@ -278,7 +272,7 @@ async function changePolicy(
   if (!await versions.add({ ...next, madeAt: clock.now() })) throw changedMeanwhile();
   await Promise.all([instances.caughtUp(), instances.settled()]);
   if (policySource.from === "file") return made;
-  // It may also be that another one came after it, and is in force already.
+  // Another version may have come after it, and be in force already.
   const inForce = state.current.policyVersion?.version ?? 0;
   if (inForce >= version && policySource.problemOf(state.current) === undefined) return made;
   throw new AppError(
@@ -291,9 +285,9 @@ async function changePolicy(
 }
 
 /**
- * Waits until the other signers can put a document in force at once, or for as long as is sensible.
+ * Waits until the other signers can put a document in force immediately, but not for long.
  *
- * @throws {AppError} `conflict` when somebody else's change came between
+ * @throws {AppError} `conflict` if another change came between
  */
 export async function prepareElsewhere(
   versions: PolicyVersions,

@@ -38,7 +38,6 @@ export async function handleRevokeSerials(authority: Authority, { request, peer 
   const outcome = await krl.revoke(revoked.map((serial) => ({ kind: "serial", value: `${serial}` })));
   const unknown = instances.isShared ? serials.filter((serial) => !revoked.includes(serial)) : [];
   if (unknown.length === 0) return await settle(authority, outcome);
-  // An instance that finds them in its log revokes them, as soon as it runs.
   requireRoom(authority, caller, unknown.length);
   await record(authority, caller, reason, unknown.map((serial) => ({ name: `serial=${serial} elsewhere` })));
   const { persisted } = await krl.revoke(
@@ -86,7 +85,6 @@ function requireToken({ state, signLimit }: Authority, use: "revoke" | "give up"
   requireTaken(signLimit.takeOf(use, caller, perMinute), `revocations exceed ${perMinute} a minute`);
 }
 
-/** Records what is about to be revoked. */
 async function record(
   { gate }: Authority,
   caller: string,
@@ -105,7 +103,6 @@ async function settle(
   { instances }: Authority,
   { revoked, version, persisted }: RevocationOutcome,
 ): Promise<Response> {
-  // Until it is in the list of every instance.
   await instances.settled();
   const body: RevokeResponse = {
     status: "ok",
@@ -124,7 +121,7 @@ export async function handleKrl(authority: Authority, { request, peer }: Call): 
     authority.krl.reports.set(peer.caller, { version: after, at: authority.clock.now() });
   }
   const list = await authority.krl.newerThan(after, request.signal);
-  // Its version would be taken for newer than that of a list with more in it.
+  // A reader would prefer its version to that of a list with more in it.
   authority.instances.requireFresh();
   if (list === undefined) {
     return new Response(null, { status: 304, headers: { "cache-control": "no-store" } });
@@ -152,7 +149,6 @@ export async function handleKrlSignature(authority: Authority, { request, peer }
   });
 }
 
-/** `GET /v1/krl/hosts`: which version each reader has installed. */
 export async function handleKrlStatus(authority: Authority, { peer }: Call): Promise<Response> {
   await requireAdmin(authority, peer, { command: "krl-hosts", outcome: "policy-denied" });
   const { krl_callers } = authority.state.current.config;
@@ -165,7 +161,7 @@ export async function handleKrlStatus(authority: Authority, { peer }: Call): Pro
   return answer({ version: authority.krl.current.version, readers });
 }
 
-/** Lets the callers in `krl_callers` and the admins pass; a frozen reader too, for it reads only what denies. */
+/** Callers in `krl_callers` and admins pass. A frozen reader passes too, because the list only denies. */
 async function requireReader(authority: Authority, peer: Peer, command: string): Promise<EnvelopeKey> {
   const { krlCallers, reloadCallers, envelopeKey } = authority.state.current;
   if (!krlCallers.has(peer.caller) && !reloadCallers.has(peer.caller)) {
@@ -179,7 +175,6 @@ async function requireReader(authority: Authority, peer: Peer, command: string):
 
 const VERSION = /^\d{1,16}$/;
 
-/** A version in the query; every other parameter is ignored. */
 function readVersion(request: Request, name: string, fallback?: number): number {
   const [text, ...more] = new URL(request.url).searchParams.getAll(name);
   if (text === undefined && fallback !== undefined) return fallback;

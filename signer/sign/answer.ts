@@ -29,9 +29,7 @@ import {
 
 /** A certificate or token that has not left yet. */
 export interface Made extends CertificateNames {
-  /** The id of a token; empty for a certificate. */
   readonly jti: string;
-  /** What a waiver can be learned from; `undefined`: nothing. */
   readonly learnable: GatedCommand | undefined;
   readonly body: Partial<SignResponse>;
   /** Lets a later freeze find it. */
@@ -99,7 +97,6 @@ export async function release(
   }
 }
 
-/** @throws {AppError} `frozen`, after the refusal is recorded */
 export async function refuseFrozen(context: SignContext, err: string, serial?: bigint): Promise<never> {
   await recordOutcome(context.authority, lateEntry(context, "frozen_denied", err, serial), "frozen-denied");
   throw new AppError("frozen", SUBJECT_IS_FROZEN);
@@ -145,7 +142,6 @@ export function refuse(
   });
 }
 
-/** Runs an action; a refusal is recorded before it is thrown. */
 export async function recordingRefusal<T>(
   context: SignContext,
   facts: Partial<Parameters<typeof refuse>[1]>,
@@ -159,7 +155,6 @@ export async function recordingRefusal<T>(
   }
 }
 
-/** The record of a request that passes every gate. */
 export function allowedEntry(
   { request, snapshot, caller }: SignContext,
   allowed: Allowed,
@@ -189,11 +184,7 @@ export function decisionOf(allowed: Allowed): SignResponse["decision"] {
     : toWireClusterDecision(allowed.decision);
 }
 
-/** A command in an audit record, with the policy version that decided. */
-function describeCommand(
-  request: SignRequest,
-  { policyVersion }: Snapshot,
-): Pick<AuditEntry, "command" | "command_line" | "policy_version"> {
+function describeCommand(request: SignRequest, { policyVersion }: Snapshot) {
   return {
     command: describeSignRequest(request),
     ...factsOfRequest(request),
@@ -201,10 +192,7 @@ function describeCommand(
   };
 }
 
-/** A Kubernetes action in an audit record. */
-function describeAction(
-  request: SignRequest,
-): Pick<AuditEntry, "command" | "command_line" | "target_type" | "body_sha256"> {
+function describeAction(request: SignRequest) {
   const digest = manifestDigest(request);
   return {
     command: describeClusterRequest(request),
@@ -219,7 +207,7 @@ export function respond(body: SignResponse): Response {
   return new Response(stringifyJson(body) + "\n", { headers: { "content-type": "application/json" } });
 }
 
-/** Approve-and-learn: what was issued stands whatever becomes of the waiver, and the log says what became of it. */
+/** Approve-and-learn: the certificate stands whether or not the waiver is learned, and the log has the outcome. */
 export async function learnWaiver(
   { authority, snapshot, peer, request, caller }: SignContext,
   decision: { readonly requireApproval: boolean; readonly approvalWaived: boolean },
@@ -255,7 +243,7 @@ export async function learnWaiver(
         });
         recorded = id;
       },
-      // What is thrown then is recorded below, as every other failure is.
+      // The error is recorded below, like every other failure.
       notStored: () => Promise.resolve(),
     });
     if (outcome.kind === "skipped") {

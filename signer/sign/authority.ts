@@ -15,12 +15,10 @@ import type { StateStore } from "../live/state/store.ts";
 import { TokenLeases } from "../live/token_leases.ts";
 import { DecisionTurns, SignLimit } from "./limits.ts";
 
-/** What an {@linkcode Authority} is made of from outside. */
 interface AuthorityParts {
   readonly initial: Snapshot;
   readonly configFile: ConfigFile;
   readonly store: StateStore;
-  /** The signers that share the store. */
   readonly group?: SharedGroup | undefined;
   readonly instances?: InstanceGroup;
   readonly gate: AuditGate;
@@ -32,7 +30,6 @@ interface AuthorityParts {
   readonly logger: ServiceLogger;
 }
 
-/** A routed request, with the parts that its path leaves open. */
 export interface Call<Part extends string = never> {
   readonly request: Request;
   readonly peer: Peer;
@@ -42,11 +39,10 @@ export interface Call<Part extends string = never> {
 export type Authority = Awaited<ReturnType<typeof openAuthority>>;
 
 /**
- * Opens everything that the signer decides by and keeps: the policy, grants, freezes, certificates, revocations and
- * tokens. Every route depends on this one object.
+ * Opens all that the signer decides by and keeps. Every route depends on this one object.
  *
  * @param opened closes what is opened here
- * @throws {AppError} `invalid_config` if the store has a deny that cannot be read, or hosts are where they must not be
+ * @throws {AppError} `invalid_config` if the store has a deny that cannot be read, or hosts are in the wrong place
  */
 export async function openAuthority(parts: AuthorityParts, opened: AsyncDisposableStack) {
   const { initial, configFile, store, group, gate, log, clusters, metrics, random, logger } = parts;
@@ -82,8 +78,17 @@ export async function openAuthority(parts: AuthorityParts, opened: AsyncDisposab
   const state: SignerState = new SignerState({
     ...{ initial, gate, logger, lock, clock: parts.clock },
     load: (previous) => policySource.load(previous),
-    onReload: addReloadMetrics(metrics, parts.clock),
   });
+  metrics.gauge(
+    "config_last_reload_successful",
+    "Whether the last reload went well: 1 or 0",
+    () => Number(state.lastReload.succeeded),
+  );
+  metrics.gauge(
+    "config_last_reload_success_timestamp_seconds",
+    "When the config in force was loaded, since the epoch",
+    () => Math.floor(state.lastReload.at / 1000),
+  );
   const leases = await TokenLeases.open({
     ...durable,
     api: clusters,
@@ -118,22 +123,4 @@ export async function openAuthority(parts: AuthorityParts, opened: AsyncDisposab
       ),
     },
   };
-}
-
-/** The start counts as a successful reload. */
-function addReloadMetrics(metrics: Metrics, clock: Clock): (succeeded: boolean) => void {
-  const successful = metrics.gauge(
-    "config_last_reload_successful",
-    "Whether the last reload went well: 1 or 0",
-  );
-  const time = metrics.gauge(
-    "config_last_reload_success_timestamp_seconds",
-    "When the config in force was loaded, since the epoch",
-  );
-  const mark = (succeeded: boolean) => {
-    successful.set(succeeded ? 1 : 0);
-    if (succeeded) time.set(Math.floor(clock.now() / 1000));
-  };
-  mark(true);
-  return mark;
 }

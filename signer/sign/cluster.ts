@@ -40,13 +40,13 @@ export async function preview(
         ...allowedEntry(context, allowed, { outcome, jti }),
         err: error.message,
       });
-      // An approver would be asked in vain.
+      // An approval would not help.
       throw new AppError(
         "invalid_request",
         `${error.message}; leave these fields out of the manifest, or name all of them in force_fields`,
       );
     }
-    // The human may still decide by the manifest; what fails here is told again when the token is made.
+    // The approver can still decide by the manifest. The failure is reported when the token is made.
     return { diff: { kind: "unknown", reason: error.message }, jti };
   }
 }
@@ -64,7 +64,6 @@ export async function makeToken(context: SignContext, allowed: AllowedAction): P
   return {
     ...{ serial, jti, learnable: decision.force ? undefined : decision.gated },
     body: { k8s_token: token, k8s_token_expiry: expiry },
-    // The lease remembers it.
     remember() {},
     takeBack: () => authority.leases.revoke({ kind: "serial", value: serial.toString() }),
   };

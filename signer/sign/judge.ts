@@ -25,7 +25,6 @@ import type { LiveState } from "../live/live_state.ts";
 import type { Authority } from "./authority.ts";
 import type { Snapshot } from "../config/snapshot.ts";
 
-/** One sign request, and the policy that judges it. */
 export interface SignContext {
   readonly authority: Authority;
   readonly snapshot: Snapshot;
@@ -39,27 +38,23 @@ export interface SignContext {
 }
 
 interface Passed {
-  /** A human has to approve the request first. */
   readonly needsApproval: boolean;
   /** The policy, grants and freezes that {@linkcode judge} read. */
   readonly basis: { readonly snapshot: Snapshot; readonly view: LiveState["view"] };
 }
 
-/** An SSH request that passes every gate. */
 export interface AllowedCommand extends Passed {
   readonly kind: "command";
   readonly decision: AllowedSsh;
   readonly publicKey: Uint8Array;
 }
 
-/** A Kubernetes action that passes every gate. */
 export interface AllowedAction extends Passed {
   readonly kind: "action";
   readonly decision: AllowedCluster;
   readonly cluster: CompiledCluster;
 }
 
-/** A request that passes every gate. */
 export type Allowed = AllowedCommand | AllowedAction;
 
 interface Stopped {
@@ -67,7 +62,6 @@ interface Stopped {
   readonly reason: string;
 }
 
-/** The command rules or the cluster rules deny the request. */
 export type Denied =
   | { readonly kind: "denied"; readonly decision: DeniedSsh; readonly cluster?: undefined }
   | { readonly kind: "denied"; readonly decision: DeniedCluster; readonly cluster: CompiledCluster };
@@ -144,7 +138,6 @@ export async function recordOutcome(
   requests.inc({ outcome });
 }
 
-/** @throws {AppError} `state_stale` */
 export function requireKnown({ instances, policySource, state }: Authority): void {
   instances.requireFresh();
   policySource.requireCurrent(state.current);
@@ -164,7 +157,7 @@ export function isForwarder({ snapshot, peer }: Pick<SignContext, "snapshot" | "
 function needsVerifiedEndUser(
   { snapshot, caller }: Pick<SignContext, "snapshot" | "caller">,
 ): boolean {
-  return caller !== "_default" && snapshot.policy.callers.get(caller)?.requireVerifiedEndUser === true;
+  return caller !== "_default" && snapshot.policy.callers.get(caller)?.require_verified_end_user === true;
 }
 
 /** `approved` counts from a forwarder, or from a peer whose own entry has `self_approve`. A dry run approves nothing. */
@@ -173,17 +166,16 @@ function needsApproval(context: SignContext, decision: { readonly requireApprova
   if (!decision.requireApproval || request.dry_run || !request.approved) return decision.requireApproval;
   // `_default` would let every caller approve its own requests.
   const approvesItself = peer.caller !== "_default" &&
-    snapshot.policy.callers.get(peer.caller)?.selfApprove === true;
+    snapshot.policy.callers.get(peer.caller)?.self_approve === true;
   return !isForwarder(context) && !approvesItself;
 }
 
-/** SHA-256 of the request's manifest; empty without a manifest. */
 export function manifestDigest({ k8s_manifest }: SignRequest): string {
   return k8s_manifest === "" ? "" : createHash("sha256").update(k8s_manifest, "utf8").digest("hex");
 }
 
 /**
- * Finds out whose request it is: the effective caller and the end user. The end user's token goes no further.
+ * Finds the effective caller and the end user. The end user's token goes no further.
  *
  * @throws {AppError} `denied` if the caller needs a verified end user and the token does not verify one
  */
@@ -195,10 +187,10 @@ export async function authorize(
 ): Promise<SignContext> {
   const request: SignRequest = { ...received, bearer_token: "" };
   const asked = { authority, snapshot, peer, request, caller: peer.caller, hasVerifiedEndUser: false };
-  // The judge denies the request: what the peer says of others stays unread.
+  // The judge denies the request, so the names in it are not read.
   if (!mayForward(asked)) return asked;
   const caller = request.on_behalf_of === "" ? peer.caller : request.on_behalf_of;
-  // A certificate may name a caller with a blank. Such a caller may read lists, and gets no certificate.
+  // A client certificate may name a caller with a space. Such a caller may read lists, and gets no certificate.
   checkCaller(caller);
   const named = { ...asked, caller };
   const context = needsVerifiedEndUser(named) ? await verifyEndUser(named, token) : named;
@@ -208,12 +200,11 @@ export async function authorize(
   return context;
 }
 
-/** Replaces the end user and groups of the request by those of the token. */
 async function verifyEndUser(context: SignContext, token: string): Promise<SignContext> {
-  const { snapshot, request } = context;
-  if (snapshot.endUsers === undefined) return await refuseEndUser(context, "no end_user_oidc is configured");
+  const { snapshot: { endUsers }, request } = context;
+  if (endUsers === undefined) return await refuseEndUser(context, "no end_user_oidc is configured");
   if (token === "") return await refuseEndUser(context, "no bearer token");
-  const result = await snapshot.endUsers.verify(token);
+  const result = await endUsers.verify(token);
   if (result.kind === "refused") return await refuseEndUser(context, result.reason);
   // Groups that the token does not vouch for could only widen.
   if (result.groups === null && request.end_user_groups !== null) {
@@ -224,41 +215,33 @@ async function verifyEndUser(context: SignContext, token: string): Promise<SignC
 }
 
 async function refuseEndUser({ authority, request, caller }: SignContext, err: string): Promise<never> {
-  const entry = {
-    caller,
-    host: request.host,
-    ...factsOfRequest(request),
-    outcome: "end_user_unverified",
-    err,
-  };
-  await recordOutcome(authority, entry, "end-user-unverified");
+  const facts = { caller, host: request.host, ...factsOfRequest(request) };
+  await recordOutcome(authority, { ...facts, outcome: "end_user_unverified", err }, "end-user-unverified");
   throw new AppError("denied", "end-user identity could not be verified");
 }
 
-/** What a reader of the list is told that asks for anything else. */
 export const READS_ONLY = "callers in krl_callers may fetch the revocation list only";
 
 /** The answer to a frozen caller. Only admins see which freeze it is. */
 export const SUBJECT_IS_FROZEN = "subject is frozen";
 
-/** What a caller with `only_via` is told that comes by another way. */
 const DIRECT_NOT_ALLOWED = "direct requests not allowed for this caller";
 
-/** Whether a caller is a host, whose identity lies on that host: it must be good for nothing but the list. */
+/** The identity of a host is stored on that host, so it must not be good for anything but the list. */
 export function isListReader({ krlCallers }: Pick<Snapshot, "krlCallers">, caller: string): boolean {
   return krlCallers.has(caller) || isHostIdentity(caller);
 }
 
-/** Why nothing is issued or listed for a caller by this way, whatever its groups; `undefined`: something may be. */
+/** Why the caller gets nothing on this way, whatever its groups are; `undefined`: no reason. */
 export function whyNotBy(snapshot: Snapshot, caller: string, peer: Peer): string | undefined {
   if (isListReader(snapshot, caller)) return READS_ONLY;
   return mayComeFrom(snapshot.policy, caller, peer.caller) ? undefined : DIRECT_NOT_ALLOWED;
 }
 
 /**
- * The caller that a request is of: the broker that a trusted forwarder names in `X-On-Behalf-Of`, else the peer.
+ * The broker that a trusted forwarder names in `X-On-Behalf-Of`, else the peer.
  *
- * @throws {AppError} `forbidden` when anybody else names one, `invalid_request` when it can't be a name
+ * @throws {AppError} `forbidden` if another peer names one, `invalid_request` if it cannot be a name
  */
 export function readEffectiveCaller(snapshot: Snapshot, request: Request, peer: Peer): string {
   const onBehalfOf = request.headers.get("x-on-behalf-of") ?? "";
@@ -267,8 +250,6 @@ export function readEffectiveCaller(snapshot: Snapshot, request: Request, peer: 
     throw new AppError("forbidden", "X-On-Behalf-Of not allowed for this caller");
   }
   if (!isUnsafe(onBehalfOf)) return onBehalfOf;
-  throw new AppError(
-    "invalid_request",
-    `X-On-Behalf-Of ${quoteText(onBehalfOf)} contains disallowed characters`,
-  );
+  const problem = `X-On-Behalf-Of ${quoteText(onBehalfOf)} contains disallowed characters`;
+  throw new AppError("invalid_request", problem);
 }

@@ -11,31 +11,27 @@ import { AppError } from "@gateway/shared/errors";
 import { type TakeResult, TokenBuckets } from "@gateway/shared/http";
 import type { SignRequest } from "@gateway/shared/wire";
 
-/** The limits that a broker behind a forwarder has for all its end users together. */
+/** The share of a broker behind a forwarder, for all its end users together. */
 export const FORWARDED_CALLER_SHARE = 4;
 
-/** Names that are the same so far share a bucket: a key is bounded. */
+/** Keys are bounded: names that begin with the same 256 characters share a bucket. */
 const MAX_NAME_LENGTH = 256;
 
-/** What a request can draw from. */
 const USES = ["sign", "dry_run"] as const;
 type Use = (typeof USES)[number];
 
 export interface SignSource {
   readonly peer: string;
-  /** Whether what it says of caller and end user is believed. */
   readonly isForwarder: boolean;
-  /** The limit now; 0 or less means none. */
+  /** 0 or less: no limit. */
   readonly perMinute: number;
 }
 
-/** What of a request says whom it counts for. */
 export type CountedRequest = Pick<SignRequest, "on_behalf_of" | "end_user" | "dry_run" | "preflight">;
 
-/** All buckets of sign requests, in bounded memory. */
 export class SignLimit {
   readonly #callers: TokenBuckets;
-  /** Apart: end users that are made up push no caller out. */
+  /** Separate, so that invented end users push no caller out. */
   readonly #endUsers: TokenBuckets;
 
   constructor(options: { readonly clock: Clock }) {
@@ -43,22 +39,21 @@ export class SignLimit {
     this.#endUsers = new TokenBuckets(options);
   }
 
-  /** Whether a request could be answered, with a body that nobody has read yet. Takes nothing. */
+  /** Whether a request could pass, before its body is read. Takes nothing. */
   check(source: SignSource): TakeResult {
-    // Whom a forwarder's request counts for stands in its body.
+    // The body of a forwarder's request names its caller.
     if (source.isForwarder) return { ok: true };
     const { peer, perMinute } = source;
     const refusals = USES.map((use) => this.#callers.peek(keyOf(use, peer), perMinute));
     return refusals.find(({ ok }) => ok) ?? refusals[0] ?? { ok: true };
   }
 
-  /** Takes what a request costs, before anything else is done for it. */
   take(source: SignSource, request: CountedRequest): TakeResult {
     const { peer, isForwarder, perMinute } = source;
     const use: Use = request.dry_run && !request.preflight ? "dry_run" : "sign";
     if (!isForwarder) return this.#callers.take(keyOf(use, peer), perMinute);
     const callerKey = keyOf(use, peer, request.on_behalf_of);
-    // The wider one first: what it refuses leaves no bucket of an end user behind.
+    // The caller's bucket first: a rejected request leaves no bucket of an end user behind.
     const ofCaller = this.#callers.take(callerKey, perMinute * FORWARDED_CALLER_SHARE);
     if (!ofCaller.ok) return ofCaller;
     const endUserKey = keyOf(use, peer, request.on_behalf_of, request.end_user);
@@ -68,27 +63,25 @@ export class SignLimit {
   }
 
   /**
-   * Takes the cost of revocations by a broker: each may make every host fetch a new list. A caller without tokens for signing
-   * may still revoke. Agents can make a broker give up requests, so giving up leaves the end of sessions its tokens.
+   * Apart from signing: a caller without tokens for signing may still revoke. Agents can make a broker give up requests, which
+   * leaves the end of sessions its tokens.
    */
   takeOf(use: "revoke" | "give up", caller: string, perMinute: number): TakeResult {
     return this.#callers.take(keyOf(use, caller), perMinute);
   }
 
-  /** Takes what a request costs whose body could not be read. */
   takeUnread(source: SignSource): TakeResult {
     return this.take(source, { on_behalf_of: "", end_user: "", dry_run: false, preflight: false });
   }
 }
 
-/** @throws {AppError} `rate_limited` if there was no token */
 export function requireTaken(taken: TakeResult, message: string): void {
   if (taken.ok) return;
   const { retryAfterSeconds } = taken;
   throw new AppError("rate_limited", message, { retryAfterSeconds });
 }
 
-/** No separator to forge: names of forwarded requests are not checked yet. */
+/** JSON has no separator to forge: names of forwarded requests are not checked yet. */
 function keyOf(...parts: readonly string[]): string {
   return JSON.stringify(parts.map((part) => part.slice(0, MAX_NAME_LENGTH)));
 }
@@ -96,10 +89,8 @@ function keyOf(...parts: readonly string[]): string {
 /** How long decisions compute before other requests are answered, in milliseconds. */
 const SLICE_MS = 1;
 
-/** For how long, in milliseconds. */
 const PAUSE_MS = 1;
 
-/** Computes a while; returns whether the decision is there. */
 type Decision = (isOver: () => boolean) => boolean;
 
 /**
@@ -108,7 +99,6 @@ type Decision = (isOver: () => boolean) => boolean;
  */
 export class DecisionTurns {
   readonly #clock: Clock;
-  /** By caller; the first is next. */
   readonly #waiting = new Map<string, Decision[]>();
   #isServing = false;
 
@@ -116,7 +106,6 @@ export class DecisionTurns {
     this.#clock = clock;
   }
 
-  /** The result of the steps, once the caller's turns have finished them. */
   run<T>(caller: string, steps: Steps<T>): Promise<T> {
     return new Promise((resolve, reject) => {
       const decision: Decision = (isOver) => {
@@ -141,7 +130,7 @@ export class DecisionTurns {
   async #serve(): Promise<void> {
     this.#isServing = true;
     let from = this.#clock.now();
-    // The clock may be set back.
+    // The clock can be set back.
     const isOver = () => Math.abs(this.#clock.now() - from) >= SLICE_MS;
     for (;;) {
       const [next] = this.#waiting;

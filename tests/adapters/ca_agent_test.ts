@@ -10,7 +10,6 @@ import {
   issueCertificate,
   verifyCertificateSignature,
 } from "@gateway/shared/ssh";
-import { userCertificate } from "../../shared/ssh/certificate.ts";
 import { FakeClock } from "@gateway/shared/testing";
 import { poll } from "../stage/poll.ts";
 import { run } from "../stage/run.ts";
@@ -31,19 +30,17 @@ const failsWith = (code: AppError["code"], text: RegExp) => (error: unknown) => 
   return true;
 };
 
-const certificateFields = userCertificate({
+const certificateFields = {
   publicKey: new Uint8Array(32),
   nonce: new Uint8Array(32),
   serial: 7n,
   keyId: "agent=broker-1 host=web01 role=target t=1700000000",
-  principal: "host:web01",
-  sourceAddress: "",
-  forceCommand: "uptime",
-  bastion: false,
-  pty: false,
-  nowMs: 1_700_000_000_000,
-  ttlSeconds: 120,
-});
+  principals: ["host:web01"],
+  validAfter: 1_699_999_970,
+  validBefore: 1_700_000_120,
+  criticalOptions: { "force-command": "uptime" },
+  extensions: [],
+};
 
 Deno.test("a key in a real ssh-agent, among others, signs certificates, many at once", async () => {
   await using agent = await startAgent();

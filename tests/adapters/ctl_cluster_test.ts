@@ -81,19 +81,6 @@ Deno.test("cluster add adds a cluster and leaves the rest of the file alone", as
   assert.equal((await config.ctl("list", "--json")).out.includes("10.0.0.6"), true);
 });
 
-Deno.test.each([
-  { args: [...ADD], shows: /\n\+ {4}"dev": \{\n/ },
-  { args: ["rm", "prod"], shows: /\n- {4}"prod": \{/ },
-])("cluster $args.0 --dry-run shows the change and writes nothing", async ({ args, shows }) => {
-  await using config = await createConfig(WITH_PROD);
-  const { out, err, exit } = await config.ctl(...args, "--dry-run");
-  assert.deepEqual([err, exit], ["", 0]);
-  assert.match(out, shows);
-  assert.match(out, /\nnothing was written \(--dry-run\)\n/);
-  assert.equal(await config.read(), WITH_PROD);
-  assert.match((await config.ctl(...args, "--url", "x")).err, /means nothing without --reload/);
-});
-
 Deno.test("cluster add makes the part of the file that is not there yet, with the mode of the file", async () => {
   await using config = await createConfig(NOTHING_YET);
   await Deno.chmod(config.path, 0o640);

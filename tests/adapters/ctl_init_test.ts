@@ -6,9 +6,8 @@ import { loadConfig } from "@gateway/shared/config";
 import { tryLockFile } from "@gateway/shared/files";
 import { systemRandom } from "@gateway/shared/clock";
 import { createLayout } from "../../ctl/setup/layout.ts";
-import { createKeyMaterial } from "../../ctl/setup/material.ts";
 import { DEFAULT_LISTENERS } from "../../ctl/setup/options.ts";
-import { planSetUp } from "../../ctl/setup/plan.ts";
+import { createKeyMaterial, planSetUp } from "../../ctl/setup/plan.ts";
 import { writeSetUp } from "../../ctl/setup/write.ts";
 import { createFolder, names, run } from "./ctl_fixture.ts";
 

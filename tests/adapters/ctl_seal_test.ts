@@ -123,14 +123,6 @@ Deno.test("host unseal takes the seal off, and keeps how it was sealed", async (
   assert.equal(await config.read(), unsealed);
 });
 
-Deno.test("host seal --dry-run shows the change and writes nothing", async () => {
-  await using config = await withConfig(configWith(""));
-  const { exit, out, err } = await config.ctl("host", "seal", "web01", "--dry-run");
-  assert.deepEqual([exit, err], [0, ""]);
-  assert.match(out, /\n\+.*"sealed_exec": true/);
-  assert.equal(await config.read(), configWith(""));
-});
-
 Deno.test("host list says which hosts are sealed", async () => {
   await using config = await withConfig(configWith(`, "sealed_exec": true`));
   assert.match((await config.ctl("host", "list")).out, /\nsealed, envelope v2: web01\n$/);

@@ -5,7 +5,7 @@ import { encodeOpensshPrivateKey, parseCertificate } from "@gateway/shared/ssh";
 import { FakeClock, FixedRandom } from "@gateway/shared/testing";
 import type { CertificateRequest, SignAnswer } from "../../broker/authority/authority.ts";
 import { compileLocalPolicy, LocalAuthority } from "../../broker/authority/local.ts";
-import type { BrokerHost } from "../../broker/config/host_config.ts";
+import type { BrokerHost } from "../../broker/config/config.ts";
 import { HOST_KEY, NOW_MS, startSigner } from "../../signer/testing/memory_signer.ts";
 
 const { signal } = new AbortController();
@@ -153,7 +153,7 @@ Deno.test("a broker in local mode decides and certifies exactly as the signer wo
       const authority = new LocalAuthority({
         policy: compileLocalPolicy(local),
         caKeys: { fallback: caKey, byGroup: new Map() },
-        clusters: { list: () => ({}), token: () => Promise.reject(new Error("not asked")) },
+        ...{ cas: new Map(), api: { request: () => Promise.reject(new Error("not asked")), close() {} } },
         clock: new FakeClock(NOW_MS),
         random: new FixedRandom([0xfe]),
         events: { require: () => Promise.resolve() },

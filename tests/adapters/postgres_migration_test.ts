@@ -6,7 +6,7 @@ import { PostgresAccess } from "@gateway/shared/state/postgres_access";
 import { POSTGRES_SCHEMA as CONTROL_SCHEMA } from "../../control_plane/state/postgres.ts";
 import { encodeApproval } from "../../control_plane/state/rows.ts";
 import { approvalOf, EVER } from "../../control_plane/testing/sample_approval.ts";
-import { POSTGRES_SCHEMA } from "../../signer/live/state/migrations.ts";
+import { POSTGRES_SCHEMA } from "../../signer/live/state/schema.ts";
 import { isPostgresMissing, PostgresServer } from "../stage/postgres_server.ts";
 import { openShared } from "./control_store_fixture.ts";
 

@@ -6,7 +6,7 @@ import {
   openSqliteControlStore,
 } from "../../control_plane/state/sqlite.ts";
 import { approvalOf, EVER } from "../../control_plane/testing/sample_approval.ts";
-import { MIGRATIONS } from "../../signer/live/state/migrations.ts";
+import { MIGRATIONS } from "../../signer/live/state/schema.ts";
 import { openSqliteStore } from "../../signer/live/state/store.ts";
 import { freezeOf, StateFolder } from "./state_fixture.ts";
 

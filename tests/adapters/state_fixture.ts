@@ -2,7 +2,7 @@
 import { DatabaseSync } from "node:sqlite";
 import { errorText } from "@gateway/shared/errors";
 import type { Freeze } from "../../signer/live/freezes.ts";
-import type { Lease } from "../../signer/live/state/tables.ts";
+import type { Lease } from "../../signer/live/state/schema.ts";
 import type { IssuedBatch } from "../../signer/live/krl/certificates.ts";
 import type { Grant } from "@gateway/shared/policy";
 import { systemClock } from "@gateway/shared/clock";

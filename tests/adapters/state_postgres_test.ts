@@ -4,7 +4,7 @@ import { errorText } from "@gateway/shared/errors";
 import { createCertificateAuthority, issueLeaf } from "../../ctl/identities/x509.ts";
 import { systemClock } from "@gateway/shared/clock";
 import { PostgresAccess } from "@gateway/shared/state/postgres_access";
-import { POSTGRES_SCHEMA } from "../../signer/live/state/migrations.ts";
+import { POSTGRES_SCHEMA } from "../../signer/live/state/schema.ts";
 import { isPostgresMissing, PostgresServer } from "../stage/postgres_server.ts";
 import { FakeClock } from "@gateway/shared/testing";
 import { Wire } from "../cluster/wire.ts";

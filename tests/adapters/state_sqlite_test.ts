@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { SqliteAccess } from "@gateway/shared/state";
-import { MIGRATIONS } from "../../signer/live/state/migrations.ts";
+import { MIGRATIONS } from "../../signer/live/state/schema.ts";
 import { openSqliteStore } from "../../signer/live/state/store.ts";
 import type { StateStore } from "../../signer/live/state/store.ts";
 import { freezeOf, grantOf, NOW, StateFolder } from "./state_fixture.ts";

@@ -1,5 +1,6 @@
 import { openDiskFolder } from "../../debate/runs/disk_folder.ts";
-import { beginRecord, formatRecord, type RunHeader } from "../../debate/runs/record.ts";
+import { recordOf } from "../../debate/runs/fold.ts";
+import { formatRecord, type RunHeader } from "../../debate/runs/record.ts";
 import { RunStore } from "../../debate/runs/store.ts";
 import { cpuSeconds } from "./processor_times.ts";
 import { ROOT } from "../stage/service_command.ts";
@@ -134,7 +135,7 @@ async function benchList(dir: string): Promise<readonly Row[]> {
   for (let number = 0; number < RUNS; number++) {
     const header = sampleHeader(number);
     const context = { text: "what is known of it\n".repeat(200), redactions: {}, notes: [] };
-    await Deno.writeTextFile(`${path}/${header.run_id}.json`, formatRecord(beginRecord(header, context)));
+    await Deno.writeTextFile(`${path}/${header.run_id}.json`, formatRecord(recordOf(header, context, [])));
   }
   const folder = await openDiskFolder(path);
   const from = performance.now();

@@ -1,6 +1,6 @@
 /** Signers are restarted one after another, and the tables upgraded after the first one, while clients ask whichever takes the connection. */
 import assert from "node:assert/strict";
-import { POSTGRES_SCHEMA } from "../../signer/live/state/migrations.ts";
+import { POSTGRES_SCHEMA } from "../../signer/live/state/schema.ts";
 import { isPostgresMissing, PostgresServer } from "../stage/postgres_server.ts";
 import { poll } from "../stage/poll.ts";
 import type { ServiceProcess } from "../stage/service_process.ts";

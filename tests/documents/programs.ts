@@ -13,7 +13,6 @@ export const PROGRAMS: Readonly<Record<string, Command>> = {
     ...ENVIRONMENT,
     terminal: { out, err: NOTHING },
     run: () => Promise.resolve(),
-    stream: () => Promise.resolve(),
   }),
   debate: createDebate(
     {

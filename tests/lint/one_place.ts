@@ -6,7 +6,7 @@ const MAY_NAME_CHARACTERS: readonly string[] = [
   // What RFC 4253 and authorized_keys(5) leave out of a comment.
   "shared/ssh/keys.ts",
   // Tells the reader which kind a character is of.
-  "control_plane/pages/character_names.ts",
+  "control_plane/pages/html.ts",
   // What a permission flag of Deno can't hold.
   "ctl/setup/init.ts",
 ];

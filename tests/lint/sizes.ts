@@ -55,11 +55,14 @@ const USES = [
   /import\("[^"]+"\)\.(\w+)/g,
 ];
 
+/** A file with such an import uses exports by `module.name`. */
+const WHOLE_MODULE = /\* as \w+ from|await import\(|\bimport\("[^"]+"\)[,\]]/;
+
 /** Exports whose name no other file imports: `path name`. */
 export function findUnusedExports(sources: Sources): readonly string[] {
   const used = new Map<string, Set<string>>();
   for (const [path, text] of sources) {
-    for (const pattern of USES) {
+    for (const pattern of WHOLE_MODULE.test(text) ? [...USES, /\.(\w+)/g] : USES) {
       for (const [, names = ""] of text.matchAll(pattern)) {
         for (const name of names.matchAll(/[A-Za-z_$][\w$]*/g)) {
           const files = used.get(name[0]) ?? new Set();

@@ -4,7 +4,7 @@ import { type AgentNode, type NodeName, ROLES, type ToolLogEntry } from "../grap
 import { cut } from "../graph/text.ts";
 import { type Model, ModelError, type ModelReply, type ModelRequest, type Usage } from "../model.ts";
 import type { DebateEfforts, DebatePorts, DebateSetup } from "../ports.ts";
-import { ToolCache } from "./run_tool.ts";
+import { ToolCache } from "./tool_cache.ts";
 
 const MODEL_MS = 600_000;
 const TOOL_MS = 300_000;
@@ -26,7 +26,6 @@ export function openDebate(setup: DebateSetup, ports: DebatePorts, signal: Abort
   };
 }
 
-/** The role that plays a node, and how freely. */
 export const CASTING = {
   diagnostic_agent: { role: "diagnostic", temperature: 0.2 },
   skeptic_agent: { role: "skeptic", temperature: 0.1 },

@@ -1,10 +1,10 @@
 /** No one sees the result of a tool call before it is in the audit log. */
-import { type Clock, within } from "@gateway/shared/clock";
+import { within } from "@gateway/shared/clock";
 import { AppError, AUDIT_UNAVAILABLE, errorName } from "@gateway/shared/errors";
 import type { ToolArgs } from "../events.ts";
 import { toCalledTool } from "../graph/evidence.ts";
 import { isObject, parseJson } from "../graph/json_objects.ts";
-import { type AgentNode, type AgentRole, type CallApproval, ROLES } from "../graph/state.ts";
+import { type AgentNode, type CallApproval, ROLES } from "../graph/state.ts";
 import { cut } from "../graph/text.ts";
 import type { ToolCall } from "../model.ts";
 import type { Tool, ToolResult } from "../ports.ts";
@@ -22,11 +22,9 @@ interface Settled {
   readonly original?: string;
   readonly error: boolean;
   readonly approval: CallApproval;
-  /** `null` when nothing ran. */
   readonly durationMs: number | null;
 }
 
-/** Handles a model's tool call, whatever is wrong with it. */
 export async function runTool(
   debate: Debate,
   { node, round }: { readonly node: AgentNode; readonly round: number },
@@ -165,50 +163,4 @@ export function parseArguments(
 export function isShallow(value: unknown, depth: number): boolean {
   if (typeof value !== "object" || value === null) return true;
   return depth > 0 && Object.values(value).every((member) => isShallow(member, depth - 1));
-}
-
-const MAX_AGE_MS = 300_000;
-
-interface CachedResult {
-  readonly text: string;
-  readonly role: AgentRole;
-  readonly round: number;
-}
-
-export class ToolCache {
-  readonly #clock: Clock;
-  readonly #entries = new Map<string, CachedResult & { readonly storedAt: number }>();
-
-  constructor(clock: Clock) {
-    this.#clock = clock;
-  }
-
-  /** The result of the same call in the same round, if it is not too old. */
-  find(tool: string, args: ToolArgs, round: number): CachedResult | undefined {
-    const entry = this.#entries.get(callKey(tool, args));
-    if (entry === undefined || entry.round !== round) return undefined;
-    const ageMs = this.#clock.now() - entry.storedAt;
-    return ageMs >= 0 && ageMs <= MAX_AGE_MS ? entry : undefined;
-  }
-
-  /** Keeps the result of a call that was allowed and succeeded. */
-  store(tool: string, args: ToolArgs, result: CachedResult): void {
-    for (const [key, entry] of this.#entries) {
-      if (entry.round !== result.round) this.#entries.delete(key);
-    }
-    this.#entries.set(callKey(tool, args), { ...result, storedAt: this.#clock.now() });
-  }
-}
-
-/** The same text for two calls of the same tool with the same arguments. */
-export function callKey(tool: string, args: ToolArgs): string {
-  return JSON.stringify([tool, sorted(args)]);
-}
-
-/** The same value with the keys of every object in one order. Recursion is bounded: see `parseArguments`. */
-export function sorted(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map(sorted);
-  if (typeof value !== "object" || value === null) return value;
-  const entries = Object.entries(value).sort(([a], [b]) => a < b ? -1 : 1);
-  return Object.fromEntries(entries.map(([key, member]) => [key, sorted(member)]));
 }

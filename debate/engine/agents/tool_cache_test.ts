@@ -1,6 +1,6 @@
 import { FakeClock } from "@gateway/shared/testing";
 import assert from "node:assert/strict";
-import { ToolCache } from "./run_tool.ts";
+import { ToolCache } from "./tool_cache.ts";
 
 const RESULT = { text: "200 OK", role: "Primary Diagnosis", round: 1 } as const;
 

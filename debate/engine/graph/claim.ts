@@ -10,7 +10,6 @@ export const FAULT_KINDS = [
 
 type FaultKind = (typeof FAULT_KINDS)[number];
 
-/** A claim as it was written. */
 interface Claim {
   readonly component: string;
   readonly fault: FaultKind;

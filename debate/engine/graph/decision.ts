@@ -50,7 +50,6 @@ function strict(properties: Readonly<Record<string, unknown>>): Readonly<Record<
   return { type: "object", properties, required: Object.keys(properties), additionalProperties: false };
 }
 
-/** Reads a decision; `undefined` if the text does not contain one with a status. */
 export function parseDecision(text: string): Decision | undefined {
   for (const object of findJsonObjects(text)) {
     const decision = readDecision(object) ?? readDecision(Object.values(object).find(isObject) ?? {});

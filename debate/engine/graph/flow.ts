@@ -1,11 +1,4 @@
-import {
-  applyDecision,
-  applyOperator,
-  applyRebuttal,
-  applySkeptic,
-  mergeHypotheses,
-  type OperatorWord,
-} from "./hypotheses.ts";
+import * as table from "./hypotheses.ts";
 import {
   type AgentNode,
   type CalledTool,
@@ -20,13 +13,7 @@ import {
   type PriorEntry,
   TEXT_KEYS,
 } from "./state.ts";
-import {
-  isEarlyOutConfirmed,
-  limitConfidence,
-  NO_EARLY_OUT,
-  parseEarlyOut,
-  withOutcome,
-} from "./decision.ts";
+import * as decisions from "./decision.ts";
 import { groundingOf } from "./evidence.ts";
 import { extractHypotheses, fallbackHypothesis } from "./review_marks.ts";
 import { type Labels, labelsFor } from "./labels.ts";
@@ -90,7 +77,7 @@ function isOver({ decision, earlyOutConfirmed, round, task }: DebateState): bool
     round > task.maxRounds;
 }
 
-const HISTORY_ROLES = {
+export const HISTORY_ROLES = {
   diagnostic_agent: "diagnostic_agent",
   skeptic_agent: "skeptic_agent",
   diagnostic_rebuttal_agent: "diagnostic_rebuttal",
@@ -106,7 +93,7 @@ export function startState(
     done: undefined,
     round: 1,
     texts: NO_TEXTS,
-    earlyOutSignal: NO_EARLY_OUT,
+    earlyOutSignal: decisions.NO_EARLY_OUT,
     earlyOutConfirmed: false,
     agreement: "",
     decision: undefined,
@@ -145,7 +132,7 @@ export function afterAgent(before: DebateState, node: AgentNode, turn: TurnText)
   const state = { ...before, calls: [...before.calls, ...turn.calls] };
   const spoken = say(state, node, turn.text);
   if (turn.isPlaceholder) {
-    return node === "diagnostic_agent" ? { ...spoken, earlyOutSignal: NO_EARLY_OUT } : spoken;
+    return node === "diagnostic_agent" ? { ...spoken, earlyOutSignal: decisions.NO_EARLY_OUT } : spoken;
   }
   const { hypotheses, round, calls } = state;
   const origin = { round, calls, labels: labelsFor(state.task.language) };
@@ -154,12 +141,12 @@ export function afterAgent(before: DebateState, node: AgentNode, turn: TurnText)
       return {
         ...spoken,
         hypotheses: addDiagnosis(state, turn),
-        earlyOutSignal: parseEarlyOut(turn.text),
+        earlyOutSignal: decisions.parseEarlyOut(turn.text),
       };
     case "skeptic_agent":
-      return { ...spoken, hypotheses: applySkeptic(hypotheses, turn.text, origin) };
+      return { ...spoken, hypotheses: table.applySkeptic(hypotheses, turn.text, origin) };
     case "diagnostic_rebuttal_agent":
-      return { ...spoken, hypotheses: applyRebuttal(hypotheses, turn.text, origin) };
+      return { ...spoken, hypotheses: table.applyRebuttal(hypotheses, turn.text, origin) };
   }
 }
 
@@ -171,9 +158,9 @@ function addDiagnosis(
   const found = extractHypotheses(text);
   const newCalls = new Set(turn.calls.map(({ call_id }) => call_id));
   const origin = { round, agent: "diagnostic_agent", calls, newCalls } as const;
-  if (found.length > 0 || hypotheses.length > 0) return mergeHypotheses(hypotheses, found, origin);
+  if (found.length > 0 || hypotheses.length > 0) return table.mergeHypotheses(hypotheses, found, origin);
   const fallback = fallbackHypothesis(text, round);
-  return fallback === undefined ? hypotheses : mergeHypotheses(hypotheses, [fallback], origin);
+  return fallback === undefined ? hypotheses : table.mergeHypotheses(hypotheses, [fallback], origin);
 }
 
 export function afterSkip(
@@ -212,22 +199,24 @@ function say(state: DebateState, node: AgentNode, text: string): DebateState {
  */
 export function afterModerator(state: DebateState, said: Decision): DebateState {
   const { task, round, earlyOutSignal } = state;
-  const decided = limitConfidence(said, state.hypotheses, task.language);
-  const hypotheses = applyDecision(state.hypotheses, decided, {
+  const decided = decisions.limitConfidence(said, state.hypotheses, task.language);
+  const hypotheses = table.applyDecision(state.hypotheses, decided, {
     round,
     labels: labelsFor(task.language),
     confidenceThreshold: task.confidenceThreshold,
   });
   const continues = decided.status === "continue";
   const earlyOutConfirmed = continues &&
-    isEarlyOutConfirmed(task.earlyOut, earlyOutSignal, decided, hypotheses);
+    decisions.isEarlyOutConfirmed(task.earlyOut, earlyOutSignal, decided, hypotheses);
   const labels = labelsFor(task.language);
   const reasoned = continues
     ? withStopReason(decided, reasonToStop(state, earlyOutConfirmed, labels))
     : decided;
   const goesOn = continues && !earlyOutConfirmed && round < task.maxRounds;
   const { confidenceThreshold } = task;
-  const decision = goesOn ? reasoned : withOutcome(reasoned, { confidenceThreshold, earlyOutConfirmed });
+  const decision = goesOn
+    ? reasoned
+    : decisions.withOutcome(reasoned, { confidenceThreshold, earlyOutConfirmed });
   const logged = { round, ...loggedTexts(state.texts), moderator: decision };
   const entry: HistoryEntry = { role: "moderator", content: JSON.stringify(decision, null, 2), round };
   return {
@@ -261,16 +250,16 @@ function withStopReason<T extends Decision>(decision: T, reason: string | undefi
 
 /** After the round, whether it was summarised or not. The next round begins. */
 export function afterSummary(state: DebateState): DebateState {
-  return { ...state, done: "summarize_history", texts: NO_TEXTS, earlyOutSignal: NO_EARLY_OUT };
+  return { ...state, done: "summarize_history", texts: NO_TEXTS, earlyOutSignal: decisions.NO_EARLY_OUT };
 }
 
 /** After the operator was asked for a comment; `content` is what the agents are told. */
 export function afterComment(
   state: DebateState,
-  { comment, changes }: OperatorWord,
+  { comment, changes }: table.OperatorWord,
 ): { readonly state: DebateState; readonly content: string } {
   const { round, task, history } = state;
-  const { hypotheses, said } = applyOperator(state.hypotheses, changes, {
+  const { hypotheses, said } = table.applyOperator(state.hypotheses, changes, {
     round,
     labels: labelsFor(task.language),
   });

@@ -4,7 +4,6 @@ import { hypothesisKey, ID, MARKER_LINK, MARKER_WORD } from "./hypothesis_id.ts"
 import { findProbability, findProbabilityLine, withoutProbability } from "./probability.ts";
 import { citesTool } from "./evidence.ts";
 
-/** A review of one hypothesis. */
 export interface ReviewMark {
   readonly key: string;
   readonly verdict: Verdict | undefined;
@@ -204,7 +203,6 @@ function cleanReason(text: string): string {
   return cut(oneLine(reason.replace(/^[\s\]*_:|,.;–—=>)-]{1,20}/, "")), MAX_REASON);
 }
 
-/** A hypothesis as a diagnosis words it. */
 export interface FoundHypothesis {
   readonly id: string;
   /** On one line; empty when the block only lists the id. */

@@ -8,7 +8,6 @@ import { type DebateState, type Decision, loggedTexts } from "./state.ts";
 import type { TurnText } from "./flow.ts";
 import { cut, oneLine } from "./text.ts";
 
-/** What the diagnoses have in common. */
 export interface SampleComparison {
   readonly diagnoses: number;
   /** By hypothesis id, most votes first: how many diagnoses lead with it. */

@@ -52,7 +52,6 @@ export const EVIDENCE_STATUSES = [
 
 export type EvidenceStatus = (typeof EVIDENCE_STATUSES)[number];
 
-/** A line of evidence after its check. */
 export interface Evidence {
   readonly text: string;
   readonly round: number;
@@ -60,7 +59,6 @@ export interface Evidence {
   readonly call_ids: readonly string[];
 }
 
-/** How well the evidence of a hypothesis stands. */
 export interface Grounding {
   readonly level: "none" | "partial" | "full";
   readonly grounded: number;
@@ -73,7 +71,6 @@ export interface Grounding {
 
 export type Verdict = "accepted" | "rejected" | "needs_evidence";
 
-/** What a reviewer said of a hypothesis. */
 export interface Review {
   readonly round: number;
   readonly agent: NodeName;
@@ -85,7 +82,6 @@ export interface Review {
   readonly new_evidence: boolean;
 }
 
-/** A hypothesis. */
 export interface Hypothesis {
   readonly id: string;
   readonly text: string;
@@ -115,14 +111,12 @@ export type DecisionStatus = (typeof STATUSES)[number];
 
 export type RiskLevel = "low" | "medium" | "high";
 
-/** What the next round may leave out. */
 export interface FlowDirective {
   readonly skip_skeptic: boolean;
   readonly skip_rebuttal: boolean;
   readonly rationale: string;
 }
 
-/** A moderator's decision. */
 export interface Decision {
   readonly status: DecisionStatus;
   readonly confidence: number;
@@ -148,29 +142,24 @@ export interface DecisionGrounding {
   readonly level: Grounding["level"];
   /** What the moderator stated; the decision's confidence is at most `cap`. */
   readonly stated_confidence: number;
-  /** `null`: no limit. */
   readonly cap: number | null;
   readonly reason: string;
-  /** `null` while the debate goes on. */
   readonly outcome: "cause" | "no_confident_cause" | null;
 }
 
 export type HistoryRole = "diagnostic_agent" | "skeptic_agent" | "diagnostic_rebuttal" | "moderator" | "user";
 
-/** An entry of the history that a resumed run inherits. */
 export interface PriorEntry {
   readonly role: HistoryRole;
   /** A moderator's is the decision as JSON, indented by two. */
   readonly content: string;
 }
 
-/** An entry of the history. */
 export interface HistoryEntry extends PriorEntry {
   /** 0 for the run that this one resumes. */
   readonly round: number;
 }
 
-/** One round in short. */
 export interface RoundLogEntry extends RoundTexts {
   readonly round: number;
   readonly moderator: Decision;
@@ -178,7 +167,6 @@ export interface RoundLogEntry extends RoundTexts {
 
 export type CallApproval = "auto" | "approved" | "rejected" | "timeout" | "cached";
 
-/** One tool call. */
 export interface ToolLogEntry {
   readonly call_id: string;
   readonly agent: AgentNode;
@@ -189,7 +177,6 @@ export interface ToolLogEntry {
   readonly approval: CallApproval;
 }
 
-/** A tool call as evidence sees it. */
 export interface CalledTool {
   readonly number: number;
   readonly call_id: string;
@@ -201,7 +188,6 @@ export interface CalledTool {
   readonly asked: string;
 }
 
-/** The diagnostic agent's proposal to end early. */
 export interface EarlyOutSignal {
   readonly recommended: boolean;
   /** As the agent wrote it; may lie outside of 0 to 1. */
@@ -209,7 +195,6 @@ export interface EarlyOutSignal {
   readonly rationale: string;
 }
 
-/** When the debate may end early. */
 export interface EarlyOutRule {
   readonly enabled: boolean;
   /** The confidence that both the diagnostic agent and the moderator need, 0 to 1. */
@@ -222,7 +207,6 @@ interface RoundTexts {
   readonly rebuttal: string;
 }
 
-/** What a debate starts with. */
 export interface DebateTask {
   readonly topic: string;
   readonly context: string;
@@ -233,7 +217,6 @@ export interface DebateTask {
   readonly language: string;
 }
 
-/** The state of a debate. */
 export interface DebateState {
   readonly task: DebateTask;
   /** The node that has just finished; `undefined` at the start. */

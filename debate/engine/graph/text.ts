@@ -19,7 +19,6 @@ export function linesOf(text: string): readonly string[] {
   return text.split(/\r\n|[\n\r\u2028\u2029]/);
 }
 
-/** A text on one line: every run of white space is one space. */
 export function oneLine(text: string): string {
   return text.trim().replace(/\s+/g, " ");
 }

@@ -1,7 +1,6 @@
 import { FakeClock } from "@gateway/shared/testing";
 import { loadSettings } from "../../settings/config.ts";
-import type { ToolPorts } from "../define_tool.ts";
-import type { HttpAnswer, HttpRequest } from "../http_fetch.ts";
+import type { HttpAnswer, HttpRequest, ToolPorts } from "../define_tool.ts";
 import type { ProgramRequest, ProgramResult } from "../run_program.ts";
 import type { Tool, ToolContext, ToolResult } from "../../engine/ports.ts";
 

@@ -1,17 +1,4 @@
-/**
- * Certificates that are still valid, which of them are revoked, and for how long that has to be said.
- *
- * ```ts
- * import assert from "node:assert/strict";
- * import { IssuedCertificates } from "./certificates.ts";
- *
- * const holder = { peer: "broker-1", caller: "broker-1", endUser: "", host: "web01", role: "target", elevationPrefix: "", pty: false };
- * const issued = new IssuedCertificates();
- * issued.add(holder, { serial: 7n, issuedAt: 100, validBefore: 400 });
- * const found = issued.find({ kind: "caller", value: "broker-1" }, Infinity);
- * assert.deepEqual([...found], [{ serials: [7n], validBefore: 400 }]);
- * ```
- */
+/** Certificates that are still valid, which of them are revoked, and for how long that has to be said. */
 import type { Steps } from "@gateway/shared/clock";
 import type { EnvelopeKey } from "@gateway/shared/envelope";
 import { MAX_TTL_SECONDS } from "@gateway/shared/policy";
@@ -34,7 +21,7 @@ export interface CertificateSubject {
   readonly value: string;
 }
 
-/** A revocation of the certificates of a subject that were issued until `revokedAt`, in milliseconds since the epoch. */
+/** Of the certificates that were issued until `revokedAt`, in milliseconds since the epoch. */
 export interface KeptRevocation extends CertificateSubject {
   readonly revokedAt: number;
 }
@@ -64,7 +51,6 @@ export function nameSerial(caller: string, serial: bigint): string {
 /** A control plane with several signers appends this to the id that a broker gave a request. */
 const FORWARDERS_END = /\.[0-9a-f]{12}$/;
 
-/** The names by which a request with this id can have been given up. */
 export function namesOfRequest(caller: string, id: string): readonly string[] {
   const brokers = id.replace(FORWARDERS_END, "");
   return brokers === id ? [nameRequest(caller, id)] : [nameRequest(caller, id), nameRequest(caller, brokers)];
@@ -102,7 +88,6 @@ const BATCH_COST = 64;
 /** A part of so many is handled in less than a millisecond. Moving larger data costs the same for a few as for many. */
 const AT_ONCE = 1000;
 
-/** Serials in 8 bytes each; a bigint in an array needs 32. */
 class Serials {
   #values = new BigUint64Array(2);
   #length = 0;
@@ -125,7 +110,7 @@ class Serials {
     return this.#values.subarray(0, this.#length).includes(serial);
   }
 
-  /** The serials of now, also if others are added meanwhile. */
+  /** Others may be added meanwhile. */
   [Symbol.iterator](): IterableIterator<bigint> {
     return this.#values.subarray(0, this.#length).values();
   }
@@ -133,7 +118,6 @@ class Serials {
 
 type OpenBatch = Omit<IssuedBatch, "serials"> & { readonly serials: Serials };
 
-/** Batches that are filled, by what their certificates have in common. */
 export type OpenBatches = Map<string, OpenBatch>;
 
 /** Adds a certificate to the others of its kind; returns whether it is the first one. */
@@ -151,7 +135,6 @@ export function addToBatches(batches: OpenBatches, holder: CertificateHolder, fa
 
 export class IssuedCertificates {
   readonly #limits: typeof LIMITS;
-  /** By the second in which they expire. */
   readonly #byEnd = new Map<number, OpenBatches>();
   readonly #costs = new Map<string, number>();
   #cost = 0;
@@ -172,7 +155,6 @@ export class IssuedCertificates {
     this.#charge(holder.caller, addToBatches(batches, holder, facts) ? 1 + BATCH_COST : 1);
   }
 
-  /** Adds every certificate of batches. */
   addAll(batches: readonly IssuedBatch[]): void {
     for (const { holder, serials, ...times } of batches) {
       for (const serial of serials) this.add(holder, { serial, ...times });
@@ -213,7 +195,6 @@ export class IssuedCertificates {
     return [...own];
   }
 
-  /** Forgets certificates that no host accepts any more. */
   forget(nowSeconds: number): void {
     for (const [validBefore, batches] of this.#byEnd) {
       if (validBefore + CLOCK_SKEW_SECONDS > nowSeconds) continue;
@@ -256,7 +237,7 @@ function serialsOf(
         ? serials
         : [];
     case "request":
-      // The audit log has it.
+      // The audit log has the certificate.
       return [];
     default:
       return kind satisfies never;
@@ -275,7 +256,6 @@ function* inParts(serials: Iterable<bigint>): Generator<readonly bigint[]> {
   yield part;
 }
 
-/** The names by which a certificate, or a token, can be revoked. */
 export interface CertificateNames {
   readonly serial: bigint;
   readonly keyId?: KeyIdParts;
@@ -287,11 +267,9 @@ export interface CertificateNames {
  */
 export class ListedNames {
   readonly #serials = new SerialSet();
-  /** Until when, in seconds since the epoch. */
   readonly #keyIds = new Map<string, number>();
   readonly #requests = new Map<string, number>();
 
-  /** How many names a list for hosts has. */
   get size(): number {
     return this.#serials.size + this.#keyIds.size;
   }
@@ -301,7 +279,6 @@ export class ListedNames {
     return keyId !== undefined && this.#keyIds.size > 0 && this.#keyIds.has(formatKeyId(keyId));
   }
 
-  /** Whether a request is given up by one of its names. */
   hasRequest(...names: readonly string[]): boolean {
     return names.some((name) => this.#requests.has(name));
   }
@@ -349,7 +326,6 @@ export class ListedNames {
     return before - this.size;
   }
 
-  /** The list as sshd reads it. */
   encode(version: number, nowMs: number): Uint8Array<ArrayBuffer> {
     return encodeKrl({
       version: BigInt(version),

@@ -32,7 +32,6 @@ interface RevocationListOptions {
   readonly findAnswers: (requests: ReadonlySet<string>, since: number) => AsyncIterable<RecordedAnswer>;
   /** Called with the answers that nobody has, before they are revoked. */
   readonly onLost: (answers: readonly RecordedAnswer[]) => Promise<void>;
-  /** The callers that may request certificates for others. */
   readonly forwarders: Iterable<string>;
 }
 
@@ -48,7 +47,6 @@ export interface RevocationOutcome {
 
 /** How long a certificate may wait to be stored; a process that is killed forgets it. */
 const STORE_DELAY_MS = 250;
-/** The most requests that one caller may have given up. */
 const MAX_GIVEN_UP = 10_000;
 const POLL_MS = 25_000;
 /** A reader fetches the signature after the list, and a new version may come between. */
@@ -66,7 +64,6 @@ export class RevocationList {
   readonly #durable: Durable<readonly [PublishedList, ...PublishedList[]], KeptRevocation>;
   readonly #waiting = new Set<() => void>();
   readonly #closing = new AbortController();
-  /** Certificates that are issued and not stored yet. */
   #unstored: OpenBatches = new Map();
   #storing: Promise<void> | undefined;
   #isStoreBroken = false;
@@ -119,7 +116,7 @@ export class RevocationList {
     return this.#durable.view[0];
   }
 
-  /** A version that is in force, or was a moment ago. */
+  /** Also a version that was in force a moment ago. */
   version(version: number): PublishedList | undefined {
     return this.#durable.view.find((list) => list.version === version);
   }
@@ -186,7 +183,6 @@ export class RevocationList {
     return { ...outcome, revoked: await this.#search(), version: this.current.version };
   }
 
-  /** Whether a caller may give up so many requests more. */
   mayGiveUp(caller: string, count: number): boolean {
     return this.listed.requestsOf(caller) + count <= MAX_GIVEN_UP;
   }
@@ -278,7 +274,6 @@ export class RevocationList {
     }
   }
 
-  /** Keeps requests for the next search. */
   #want(requests: Iterable<string>): void {
     this.#wanted = new Set([...this.#wanted, ...requests]);
   }

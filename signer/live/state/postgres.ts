@@ -21,15 +21,13 @@ import {
   type Steps,
 } from "@gateway/shared/state";
 import { perform, PostgresAccess } from "@gateway/shared/state/postgres_access";
-import { POSTGRES_SCHEMA } from "./migrations.ts";
-import { LEASES } from "./tables.ts";
+import { LEASES, POSTGRES_SCHEMA } from "./schema.ts";
 import { type SignerDatabase, SqlStateStore, type StateStore } from "./store.ts";
 
 export type SharedState = ReturnType<typeof shareState>;
 export type PolicyVersions = ReturnType<typeof openPolicyVersions>;
 export type PolicyChange = ReturnType<typeof readChange>;
 
-/** Hosts, as the database has them. */
 export interface StoredDocument {
   /** SHA-256 of the document, as it was written with it; lower-case hex. */
   readonly sha256: string;
@@ -37,7 +35,6 @@ export interface StoredDocument {
   readonly document?: string;
 }
 
-/** The newest version of the hosts. */
 export interface StoredPolicy extends StoredDocument {
   readonly version: number;
 }
@@ -92,7 +89,7 @@ function shareState(
     schema: access.schemaVersion,
     connect: (onNews) => PostgresLink.connect(access, POSTGRES_SCHEMA.name, onNews),
     policy: openPolicyVersions(database, instance),
-    /** Takes over the leases of instances that are gone; each lease goes to one instance. */
+    /** Each lease goes to one instance. */
     adoptLeases: () =>
       access.change(async (query) => store.leases().read(await query(ADOPT_LEASES, [instance]))),
     /**
@@ -133,12 +130,10 @@ const PROPOSAL = `SELECT ${DOCUMENT} FROM policy_proposals`;
 const PREPARED = `SELECT (SELECT count(*) FROM policy_proposals WHERE sha256 = $1) AS proposals,
   (SELECT count(*) FROM instances WHERE prepared <> $1 AND name <> $2) AS others`;
 
-/** The SHA-256 of a document, lower-case hex. */
 export function digestOf(document: string): string {
   return createHash("sha256").update(document).digest("hex");
 }
 
-/** The newest version of the hosts, and the document that is proposed as the next one. */
 function* readPolicies(
   known: readonly string[],
 ): Steps<{ readonly policy?: StoredPolicy; readonly proposal?: StoredDocument }> {
@@ -167,7 +162,6 @@ function openPolicyVersions({ read, change }: SignerDatabase, instance: string) 
     list: async () =>
       (await rows(`SELECT ${CHANGE} FROM policy_versions ORDER BY version DESC`)).map(readChange),
 
-    /** One version, whole; `undefined` if there is none of this number. */
     async find(version: number) {
       const columns = `${CHANGE}, ${selectAsBytes(["document"], [])}`;
       const [row] = await rows(`SELECT ${columns} FROM policy_versions WHERE version = $1`, version);

@@ -26,9 +26,8 @@ import {
   readSerial,
   REVOCATION_SECONDS,
 } from "../krl/certificates.ts";
-import { SCHEMA } from "./migrations.ts";
+import { CERTIFICATES, FREEZES, GRANTS, type Lease, LEASES, REVOCATIONS, SCHEMA } from "./schema.ts";
 import type { SharedState } from "./postgres.ts";
-import { CERTIFICATES, FREEZES, GRANTS, type Lease, LEASES, REVOCATIONS } from "./tables.ts";
 
 /** Whom a change concerns: all instances at once, those that look for certificates, or this instance alone. */
 type Topic = "state" | "certificates" | "own";
@@ -54,7 +53,6 @@ export type StateStore = Omit<SqlStateStore, "certificates" | "decisions" | "lea
   readonly shared?: SharedState;
 };
 
-/** A query, and what its rows mean. */
 interface Selection<T> extends Statement {
   readonly read: (rows: readonly Row[]) => T;
 }
@@ -89,7 +87,6 @@ export class SqlStateStore {
     this.#database = database;
   }
 
-  /** Whether what is kept outlives the process. */
   get survivesRestart(): boolean {
     return this.#database.survivesRestart;
   }
@@ -105,7 +102,6 @@ export class SqlStateStore {
     await this.#change("state", [...deletions, insertRow("grants", GRANTS.encode(grant))]);
   }
 
-  /** Removes a grant; false if there is none with this id. */
   async deleteGrant(id: string): Promise<boolean> {
     return (await this.#change("state", [deleteFrom("grants", { id })])).length > 0;
   }
@@ -149,12 +145,10 @@ export class SqlStateStore {
     });
   }
 
-  /** The certificates that a host may still accept, in batches as they were added. */
   loadCertificates(now: number): Promise<readonly IssuedBatch[]> {
     return this.#database.read(this.certificates(now));
   }
 
-  /** Keeps certificates that were issued. */
   async addCertificates(batches: readonly IssuedBatch[]): Promise<void> {
     const rows = batches.map(({ holder, ...batch }) =>
       CERTIFICATES.encode({ ...holder, ...batch, serials: batch.serials.join(" ") })
@@ -197,7 +191,6 @@ export class SqlStateStore {
     return this.#krlVersion.read(versions);
   }
 
-  /** The last version that was kept; 0 if there is none. */
   loadKrlVersion(): Promise<number> {
     return this.#load(this.#krlVersion);
   }
@@ -315,7 +308,6 @@ export class SqlStateStore {
     return this.#database.read(read(selection));
   }
 
-  /** Leases that meet a condition. */
   leases(condition = "TRUE", ...parameters: readonly (string | number)[]): Selection<readonly Lease[]> {
     return this.#all(LEASES, "a Secret that tokens are bound to", condition, ...parameters);
   }

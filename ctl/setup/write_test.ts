@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { whyUnsafe, whyUnsafeFolder } from "./check_folder.ts";
+import { whyUnsafe, whyUnsafeFolder } from "./write.ts";
 
 const SELF = 1000;
 const OTHER = 1001;

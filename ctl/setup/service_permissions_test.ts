@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { AppError } from "@gateway/shared/errors";
-import { parseStart, type StartRequest } from "./start_arguments.ts";
+import { parseStart, type StartRequest } from "./service_permissions.ts";
 
 Deno.test.each<{ name: string; args: string[]; expected: StartRequest }>([
   { name: "the signer", args: ["signer"], expected: { service: "signer", config: "signer.json", rest: [] } },
