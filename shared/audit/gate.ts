@@ -2,24 +2,6 @@
  * The fail mode: in the closed mode, the result of an action is withheld if its audit record cannot be written; in the
  * open mode, the action proceeds. Both modes count and log the failure.
  *
- * ```ts
- * import assert from "node:assert/strict";
- * import { AuditGate } from "@gateway/shared/audit";
- * import { MemoryAuditLog } from "@gateway/shared/testing";
- *
- * const log = new MemoryAuditLog();
- * let blocked = 0;
- * const gate = new AuditGate({
- *   log,
- *   failMode: "closed",
- *   onAppendFailure: () => {},
- *   onBlocked: () => blocked++,
- * });
- * log.failing = true;
- * await assert.rejects(gate.require({ outcome: "issued" }), { message: "audit unavailable" });
- * assert.equal(blocked, 1);
- * ```
- *
  * @module
  */
 import { type Clock, every } from "../clock.ts";

@@ -3,18 +3,6 @@
  * number, the hash of the line before it, and a signature of its own line with an empty `sig`. Lines are signed and
  * checked as raw bytes and never serialized again.
  *
- * ```ts
- * import assert from "node:assert/strict";
- * import { createAuditKey, GENESIS, parseLine, seal, verifySignature } from "@gateway/shared/audit";
- *
- * const key = createAuditKey(new Uint8Array(32).fill(1));
- * const { line, next } = seal({ body: '{"outcome":"issued"', ext: '{"request_id":"r-1"}' }, GENESIS, key);
- * const record = parseLine(new TextEncoder().encode(line));
- * assert.equal(record?.seq, 1n);
- * assert.equal(record !== undefined && verifySignature(record, key.publicKey), true);
- * assert.equal(next.seq, 1);
- * ```
- *
  * The signature does not cover `ext`, the last member, which the reference's verifier ignores. The hash covers the
  * whole line, so the signature of the next record covers it.
  *
@@ -30,19 +18,15 @@ import { parseStandardJson } from "../json.ts";
 
 /** The content of a record. The log adds `time`, `seq`, `prev_hash` and `sig`. */
 export interface AuditEntry {
-  /** In local mode `local`. */
   readonly caller?: string;
   /** The host's address, or the requested name if no host has it. */
   readonly host?: string;
   readonly user?: string;
   readonly principal?: string;
   readonly command?: string;
-  /** The lifetime of the certificate, such as `300s`. */
   readonly ttl?: string;
   readonly serial?: bigint;
-  /** Also in `ext`. */
   readonly session_id?: string;
-  /** Empty for SSH hosts. */
   readonly target_type?: string;
   /** SHA-256 of the recording or file that the record is about. */
   readonly body_sha256?: string;
@@ -64,13 +48,11 @@ export interface AuditEntry {
   readonly command_line?: string;
   /** By default the id of the current request. */
   readonly request_id?: string;
-  /** The logical name of the host or cluster. */
   readonly host_name?: string;
   /** The address of the host, or the URL of the cluster's API server. */
   readonly addr?: string;
   /** The version of the hosts in the database that decided. */
   readonly policy_version?: number | undefined;
-  /** SHA-256 of the content that a transfer writes. */
   readonly content_sha256?: string;
   readonly reason?: string;
   /** The id of a Kubernetes token, which the API server's audit log also has. */
@@ -81,7 +63,7 @@ export interface AuditEntry {
 export const MAX_LINE_BYTES = 262_144;
 /** More than `seq`, `prev_hash` and `sig` add to a record. */
 const RESERVED_BYTES = 1024;
-/** Ends a truncated text. */
+/** The end of a truncated text. */
 export const TRUNCATED = "...[TRUNCATED]";
 
 const FREE_TEXT = ["command", "command_line", "reason", "err", "warning", "anomaly"] as const;

@@ -17,7 +17,6 @@ import { splitLines } from "./tail.ts";
 
 /** A defect of a log. */
 export interface ChainProblem {
-  /** From 1. Blank lines count. */
   readonly line: number;
   readonly kind: "malformed" | "too_long" | "gap" | "prev_hash" | "signature";
   readonly message: string;
@@ -53,7 +52,6 @@ export interface LogHead {
 
 /** The result of a check. */
 export interface VerifyResult {
-  /** Records, defective ones included. */
   readonly entries: number;
   readonly problems: number;
   readonly head: LogHead;

@@ -2,20 +2,6 @@
  * Loads config files: JSON with comments, checked strictly, with all problems in one report. A broken config stops the
  * start.
  *
- * ```ts
- * import assert from "node:assert/strict";
- * import * as z from "@zod/zod";
- * import { parseConfig } from "@gateway/shared/config";
- *
- * const schema = z.strictObject({ listen: z.string(), hosts: z.record(z.string(), z.string()).default({}) });
- * const options = { what: "signer config", source: "signer.json", schema };
- * assert.equal(parseConfig({ ...options, text: '{ "listen": ":1", /* note *\/ }' }).listen, ":1");
- * assert.throws(
- *   () => parseConfig({ ...options, text: '{ "listen": ":1", "host": {} }' }),
- *   { message: 'Cannot load signer config "signer.json": unknown key "host" (did you mean "hosts"?)' },
- * );
- * ```
- *
  * @module
  */
 import * as z from "@zod/zod";

@@ -22,7 +22,6 @@ interface ClientConnectionsOptions extends Partial<TlsMaterial> {
   readonly url: URL;
   /** The oldest accepted version of TLS, by default 1.3. */
   readonly minVersion?: "TLSv1.2" | "TLSv1.3";
-  /** The most connections at a time. Further requests wait. */
   readonly maxConnections: number;
 }
 
@@ -32,7 +31,6 @@ interface ClientRequest {
   readonly path: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly body?: Uint8Array;
-  /** The largest answer, in bytes. */
   readonly maxBytes: number;
 }
 
@@ -163,14 +161,11 @@ function faultOf({ status, headers }: Omit<Answer, "body">, maxBytes: number): E
 export interface JsonClientOptions extends TlsMaterial {
   /** By default `the service`. Addresses appear in error causes only, for the log. */
   readonly what?: string;
-  /** `https://host:port`, with an optional path prefix. */
   readonly baseUrl: string;
   readonly clock: Clock;
-  /** For a whole exchange, by default 10,000. */
+  /** For a whole exchange. */
   readonly timeoutMs?: number;
-  /** By default 1 MiB. */
   readonly maxResponseBytes?: number;
-  /** By default 64. */
   readonly maxConnections?: number;
 }
 

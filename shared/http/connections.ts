@@ -16,7 +16,7 @@ import { codeOf, describeProblem, type Problem, problemResponse, STATUS } from "
 
 /** The peers of a listener: by certificate, or unknown. */
 export interface Peers<Peer> {
-  /** Called once for each connection, before its first request. */
+  /** Called once for each connection. */
   begin(socket: Socket): Standing;
   /** @throws {AppError} `unauthenticated` if requests of this peer are rejected */
   identify(socket: Duplex, connections: Connections): Peer;

@@ -23,9 +23,7 @@ import { checkTlsIdentity } from "./tls_files.ts";
 /** The options of every listener. */
 export interface ListenerOptions<Peer> extends ExchangeOptions<Peer> {
   readonly listen: string;
-  /** Other limits than {@linkcode DEFAULT_LIMITS}. */
   readonly limits?: Partial<ConnectionLimits>;
-  /** Other time limits than {@linkcode TIMEOUTS}. */
   readonly timeouts?: Partial<typeof TIMEOUTS>;
 }
 
@@ -41,7 +39,6 @@ export type TlsServerOptions<Peer> = ListenerOptions<Peer> & TlsCredentials;
 
 /** A listener that accepts connections. */
 export interface RunningListener extends AsyncDisposable {
-  /** With the real port if the configured port is 0. */
   readonly address: { readonly hostname: string; readonly port: number };
   readonly connections: () => Readonly<Record<"open" | "limits", { strangers: number; known: number }>>;
   /**
@@ -215,11 +212,9 @@ export type PeerHandler = ExchangeOptions<Peer>["handler"];
 
 /** The options of a listener with mutual TLS. */
 export interface MtlsServerOptions extends TlsServerOptions<Peer> {
-  /** The CAs of the callers' certificates, PEM. */
   readonly clientCa: string;
   /** Whether a caller has room beyond that of all others. */
   readonly isReserved?: (caller: CallerCn) => boolean;
-  /** CNs whose certificates are rejected. */
   readonly denied?: ReadonlySet<string>;
 }
 

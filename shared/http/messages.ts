@@ -126,7 +126,7 @@ function wholeOf(parts: Parts): Request {
   });
 }
 
-/** Reads from the socket only as fast as the reader of the stream. */
+/** Reads as fast as the reader of the stream. */
 function bodyOf(parts: Parts): ReadableStream<Uint8Array<ArrayBuffer>> | null {
   if (parts.body !== undefined) return parts.body;
   const { message } = parts;
@@ -149,7 +149,7 @@ const TEXT = /^(?:application\/(?:problem\+)?json|text\/)/;
 /** Longer paced bodies leave in pieces. */
 const SHORT_BYTES = 64 << 10;
 
-/** Resolves when the response is handed to the socket, or the client has disconnected. */
+/** Resolves when the response is sent, or the client has disconnected. */
 export async function sendResponse(
   response: Response,
   outgoing: ServerResponse,

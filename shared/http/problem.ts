@@ -2,18 +2,6 @@
  * Errors as HTTP responses, and back: RFC 9457 `application/problem+json`, with a stable `code` for programs and a
  * `detail` for people. Entity tags (RFC 9110 section 8.8.3).
  *
- * ```ts
- * import assert from "node:assert/strict";
- * import { AppError } from "@gateway/shared/errors";
- * import { problemResponse, readProblem } from "@gateway/shared/http";
- *
- * const response = problemResponse(new AppError("unknown_host", 'Cannot freeze host "web1": unknown host'));
- * assert.equal(response.status, 404);
- * const { status } = response;
- * const text = await response.text();
- * assert.equal(readProblem({ status, text, body: JSON.parse(text) }).code, "unknown_host");
- * ```
- *
  * @module
  */
 import { createHash } from "node:crypto";

@@ -120,15 +120,15 @@ export function openUpstreams({ urls, random, ...options }: UpstreamsOptions): U
   if (urls.length === 0) throw new TypeError("There is no URL");
   if (urls.length > 1) {
     const health = new Health(urls.length, clock, random);
-    const failover = { health, what, random };
+    const common = { health, what, random };
     open({ maxConnections: 1 }).forEach((client, place) =>
       void every({ clock, seconds: PROBE_SECONDS, signal: stop.signal }, async () => {
         health.set(place, await probe(client, PROBE_TIMEOUT_MS, stop.signal));
       })
     );
-    const reporter = new Failover({ ...failover, clients: open({ maxConnections: 1 }) });
+    const reporter = failover({ ...common, clients: open({ maxConnections: 1 }) });
     const lost = new LostRequests({ client: reporter, clock, signal: stop.signal });
-    client = (limits) => new Failover({ ...failover, clients: open(limits), lost });
+    client = (limits) => failover({ ...common, clients: open(limits), lost });
   }
   return {
     client,
@@ -185,15 +185,8 @@ interface FailoverOptions {
   readonly lost?: LostRequests;
 }
 
-class Failover implements JsonService {
-  readonly #options: FailoverOptions;
-
-  constructor(options: FailoverOptions) {
-    this.#options = options;
-  }
-
-  async request(request: JsonClientRequest): Promise<JsonClientResponse> {
-    const { clients, health, what, random, lost } = this.#options;
+function failover({ clients, health, what, random, lost }: FailoverOptions): JsonService {
+  const request = async (request: JsonClientRequest): Promise<JsonClientResponse> => {
     const maySign = request.method === "POST" && request.path === SIGN;
     const named = maySign || isResult(request) ? withOwnId(request, random) : request;
     let stale: JsonClientResponse | undefined;
@@ -225,7 +218,8 @@ class Failover implements JsonService {
     }
     if (stale !== undefined) return stale;
     throw failure;
-  }
+  };
+  return { request };
 }
 
 const SIGN = "/v1/sign";

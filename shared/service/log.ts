@@ -31,7 +31,7 @@ import { currentRequestId } from "./request_context.ts";
 /** Further members of a log line. They cannot replace `time`, `level`, `service` and `message`. */
 export type LogFields = Readonly<Record<string, unknown>>;
 
-/** The log of a service. Its methods never throw. */
+/** The log of a service. It never throws. */
 export type ServiceLogger = Readonly<
   Record<"info" | "warn" | "error", (message: string, fields?: LogFields) => void>
 >;
