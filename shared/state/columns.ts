@@ -139,6 +139,7 @@ function columnOf<V>(
   return (name) => ({ name, isText, encode, decode: (row) => read(row, name) });
 }
 
+/** A text. */
 export const textColumn: ColumnOf<string> = columnOf(true, String, readText);
 /** A list of texts, kept as JSON. */
 export const listColumn: ColumnOf<readonly string[]> = columnOf(
@@ -146,6 +147,7 @@ export const listColumn: ColumnOf<readonly string[]> = columnOf(
   (list) => JSON.stringify(list),
   readStrings,
 );
+/** An integer. */
 export const integerColumn: ColumnOf<number> = columnOf(false, Number, readInteger);
 /** A boolean, kept as 0 or 1. */
 export const flagColumn: ColumnOf<boolean> = columnOf(false, Number, readFlag);

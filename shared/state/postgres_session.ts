@@ -22,6 +22,7 @@ interface SessionOptions {
   readonly onNotify?: (payload: string) => void;
 }
 
+/** A connection. */
 export interface PostgresSession {
   readonly server: string;
   readonly isOpen: boolean;
