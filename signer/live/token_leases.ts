@@ -17,7 +17,7 @@ import * as z from "@zod/zod";
 import { createHash } from "node:crypto";
 import { type Freeze, isScopedTo, type RequestIdentity } from "./freezes.ts";
 import { readSerial } from "./krl/certificates.ts";
-import type { StateStore } from "./state/store.ts";
+import type { SignerStore } from "./state/postgres.ts";
 import type { Lease } from "./state/schema.ts";
 
 /** How much longer than its newest token a lease is kept; a lease in use is written to the store this often. */
@@ -33,7 +33,7 @@ const MAX_LEASES_OF_CALLER = 1_000;
 
 interface TokenLeasesOptions {
   readonly store: Pick<
-    StateStore,
+    SignerStore,
     "survivesRestart" | "loadLeases" | "putLease" | "deleteLease" | "shared"
   >;
   /** The name of this signer among those that share the store; each has its own Secrets. Empty: there is one signer. */

@@ -11,14 +11,14 @@ import { KnownSubjects } from "../live/freezes.ts";
 import { type LogReader, RevocationList } from "../live/krl/revocation_list.ts";
 import { LiveState } from "../live/live_state.ts";
 import { PolicySource, SignerState } from "../live/policy.ts";
-import type { StateStore } from "../live/state/store.ts";
+import type { SignerStore } from "../live/state/postgres.ts";
 import { TokenLeases } from "../live/token_leases.ts";
 import { DecisionTurns, SignLimit } from "./limits.ts";
 
 interface AuthorityParts {
   readonly initial: Snapshot;
   readonly configFile: ConfigFile;
-  readonly store: StateStore;
+  readonly store: SignerStore;
   readonly group?: SharedGroup | undefined;
   readonly instances?: InstanceGroup;
   readonly gate: AuditGate;

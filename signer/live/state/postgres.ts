@@ -25,6 +25,8 @@ import { LEASES, POSTGRES_SCHEMA } from "./schema.ts";
 import { type SignerDatabase, SqlStateStore, type StateStore } from "./store.ts";
 
 export type SharedState = ReturnType<typeof shareState>;
+/** A store, and what signers share if several use it. */
+export type SignerStore = StateStore & { readonly shared?: SharedState };
 export type PolicyVersions = ReturnType<typeof openPolicyVersions>;
 export type PolicyChange = ReturnType<typeof readChange>;
 

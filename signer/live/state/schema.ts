@@ -93,9 +93,9 @@ export const SCHEMA: StateSchema = {
 };
 
 /** Columns of PostgreSQL tables. Texts compare byte by byte, like everything that is decided by. */
-const texts = (...names: readonly string[]) =>
-  names.map((name) => `${name} text COLLATE "C" NOT NULL`).join(", ");
-const integers = (...names: readonly string[]) => names.map((name) => `${name} int8 NOT NULL`).join(", ");
+const columns = (...names: readonly string[]) =>
+  names.map((name) => name.endsWith(" int8") ? `${name} NOT NULL` : `${name} text COLLATE "C" NOT NULL`)
+    .join(", ");
 
 export const POSTGRES_SCHEMA: PostgresSchema = {
   name: "signer",
@@ -103,40 +103,38 @@ export const POSTGRES_SCHEMA: PostgresSchema = {
   migrations: [
     `${INSTANCE_TABLES}
     CREATE TABLE grants (
-      ${texts("id", "host", "allow", "waive_approval", "caller", "end_user", "sudo_user")},
-      ${texts("content_sha256", "approver", "approval_id")},
-      ${integers("sudo", "granted_at", "expires_at")},
+      ${columns("id", "host", "allow", "waive_approval", "caller", "end_user", "sudo int8", "sudo_user")},
+      ${columns("content_sha256", "approver", "approval_id", "granted_at int8", "expires_at int8")},
       PRIMARY KEY (id)
     );
     CREATE INDEX grants_expires ON grants (expires_at);
     CREATE TABLE freezes (
-      ${texts("kind", "value", "reason", "frozen_by")}, ${integers("frozen_at")},
+      ${columns("kind", "value", "reason", "frozen_by", "frozen_at int8")},
       PRIMARY KEY (kind, value)
     );
     CREATE TABLE certificates (
-      ${texts("peer", "caller", "end_user", "host", "role", "elevation", "serials", "instance")},
-      ${integers("pty", "issued_at", "valid_before", "epoch")}
+      ${columns("peer", "caller", "end_user", "host", "role", "elevation", "pty int8", "issued_at int8")},
+      ${columns("valid_before int8", "serials", "instance", "epoch int8")}
     );
     CREATE INDEX certificates_epoch ON certificates (epoch);
     CREATE INDEX certificates_valid ON certificates (valid_before);
     CREATE TABLE revocations (
-      ${texts("kind", "value")}, ${integers("revoked_at")},
+      ${columns("kind", "value", "revoked_at int8")},
       PRIMARY KEY (kind, value)
     );
     CREATE TABLE krl (version int8 NOT NULL);
     INSERT INTO krl VALUES (0);
     CREATE TABLE leases (
-      ${texts("cluster", "name", "namespace", "uid", "caller", "end_user", "peers")},
-      ${integers("expires_at")},
+      ${columns("cluster", "name", "namespace", "uid", "caller", "end_user", "peers", "expires_at int8")},
       PRIMARY KEY (cluster, name)
     );`,
     `CREATE TABLE policy_versions (
-      ${texts("document", "sha256", "made_by", "change")}, ${integers("version", "made_at")},
+      ${columns("version int8", "document", "sha256", "made_by", "change", "made_at int8")},
       PRIMARY KEY (version)
     );`,
-    `ALTER TABLE leases ADD COLUMN ${texts("instance")} DEFAULT '';`,
-    `CREATE TABLE policy_proposals (${texts("document", "sha256")}, PRIMARY KEY (sha256));
-    ALTER TABLE instances ADD COLUMN ${texts("prepared")} DEFAULT '';`,
+    `ALTER TABLE leases ADD COLUMN ${columns("instance")} DEFAULT '';`,
+    `CREATE TABLE policy_proposals (${columns("document", "sha256")}, PRIMARY KEY (sha256));
+    ALTER TABLE instances ADD COLUMN ${columns("prepared")} DEFAULT '';`,
     "COMMENT ON COLUMN revocations.kind IS 'caller, end_user, serial, key_id, request';",
     SAY_OLDEST,
   ],

@@ -27,7 +27,6 @@ import {
   REVOCATION_SECONDS,
 } from "../krl/certificates.ts";
 import { CERTIFICATES, FREEZES, GRANTS, type Lease, LEASES, REVOCATIONS, SCHEMA } from "./schema.ts";
-import type { SharedState } from "./postgres.ts";
 
 /** Whom a change concerns: all instances at once, those that look for certificates, or this instance alone. */
 type Topic = "state" | "certificates" | "own";
@@ -47,11 +46,7 @@ export interface SignerDatabase {
   change<T>(topic: Topic, steps: (more: Parameters) => Steps<T>): Promise<T>;
 }
 
-/** The store of a signer, and what several signers share. */
-export type StateStore = Omit<SqlStateStore, "certificates" | "decisions" | "leases"> & {
-  /** Absent in a database of one signer. */
-  readonly shared?: SharedState;
-};
+export type StateStore = Omit<SqlStateStore, "certificates" | "decisions" | "leases">;
 
 interface Selection<T> extends Statement {
   readonly read: (rows: readonly Row[]) => T;
