@@ -31,8 +31,9 @@ interface EntryTaker {
 
 /** Deeper than any config. Readers of the value recurse. */
 const MAX_DEPTH = 64;
-/** Objects up to this depth pause between their members. */
+/** Objects up to this depth pause between their members, but after known entries only once in so many. */
 const PAUSING_DEPTH = 2;
+const KNOWN_A_PAUSE = 1000;
 const KEYWORDS: ReadonlyMap<string, unknown> = new Map([["true", true], ["false", false], ["null", null]]);
 /** The scanner's errors by number. */
 const TOKEN_FAULTS: readonly (string | undefined)[] = [
@@ -84,6 +85,7 @@ class ConfigReader {
   #mark: string | undefined;
   /** The value of the current token if it is a text or another plain value. */
   #plain: unknown;
+  #known = 0;
 
   constructor(text: string, large: ReadonlyMap<string, EntryTaker>) {
     this.#text = text;
@@ -194,7 +196,8 @@ class ConfigReader {
         object[key] = taker === undefined ? value : undefined;
       }
       this.#path.pop();
-      if (depth < PAUSING_DEPTH) yield;
+      const pauses = end === undefined || ++this.#known % KNOWN_A_PAUSE === 0;
+      if (depth < PAUSING_DEPTH && pauses) yield;
       if (this.#isEnd("}", "close brace expected")) break;
     }
     return object;
