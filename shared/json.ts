@@ -167,35 +167,63 @@ function parseStrictly(
   toNumber: (literal: string) => unknown,
   { uniqueKeys = false }: { readonly uniqueKeys?: boolean } = {},
 ): unknown {
-  const scanner = new Scanner(text);
+  let at = 0;
+  const fail: () => never = () => {
+    const what = at < text.length ? "Unexpected token" : "Unexpected end";
+    throw new SyntaxError(`${what} in JSON at position ${at}`);
+  };
+  const peek = () => text[at = skipBlanks(text, at)];
+  const readString = (): string => {
+    const start = at;
+    at = endOfString(text, start) ?? fail();
+    // The engine misreads only keys, and a string alone is none.
+    const value: unknown = JSON.parse(text.slice(start, at));
+    return typeof value === "string" ? value : fail();
+  };
+  const readKey = (): string => {
+    const key = peek() === '"' ? readString() : fail();
+    if (peek() !== ":") fail();
+    at++;
+    return key;
+  };
+  const readWord = (): unknown => {
+    NUMBER.lastIndex = at;
+    const start = at;
+    if (NUMBER.test(text)) return toNumber(text.slice(start, at = NUMBER.lastIndex));
+    const [word, value] = WORDS.find(([word]) => text.startsWith(word, at)) ?? fail();
+    at += word.length;
+    return value;
+  };
   const open: Open[] = [];
   for (;;) {
     let value: unknown;
-    const first = scanner.peek();
+    const first = peek();
     if (first === "{" || first === "[") {
       const isList = first === "[";
-      scanner.skip();
+      at++;
       // Without prototype, a key cannot be the setter of one, and the engine does not share keys between objects.
       const begun: Open = { value: isList ? [] : Object.create(null), key: "" };
-      if (scanner.peek() !== (isList ? "]" : "}")) {
-        if (!isList) begun.key = scanner.key();
+      if (peek() !== (isList ? "]" : "}")) {
+        if (!isList) begun.key = readKey();
         open.push(begun);
         continue;
       }
-      scanner.skip();
+      at++;
       value = close(begun.value);
-    } else value = first === '"' ? scanner.string() : scanner.word(toNumber);
+    } else value = first === '"' ? readString() : readWord();
     // After a value.
     for (;;) {
-      const next = scanner.peek();
+      const next = peek();
       const top = open.at(-1);
-      if (top === undefined) return next === undefined ? value : scanner.fail();
-      const isList = put(top, value);
-      if (next !== "," && next !== (isList ? "]" : "}")) scanner.fail();
-      scanner.skip();
+      if (top === undefined) return next === undefined ? value : fail();
+      const isList = Array.isArray(top.value);
+      if (Array.isArray(top.value)) top.value.push(value);
+      else top.value[top.key] = value;
+      if (next !== "," && next !== (isList ? "]" : "}")) fail();
+      at++;
       if (next === ",") {
-        if (!isList) top.key = scanner.key();
-        if (uniqueKeys && !isList && Object.hasOwn(top.value, top.key)) scanner.fail();
+        if (!isList) top.key = readKey();
+        if (uniqueKeys && !isList && Object.hasOwn(top.value, top.key)) fail();
         break;
       }
       value = close(top.value);
@@ -204,71 +232,6 @@ function parseStrictly(
   }
 }
 
-/** Adds a value; returns whether the container is a list. */
-function put({ value: container, key }: Open, value: unknown): boolean {
-  if (!Array.isArray(container)) {
-    container[key] = value;
-    return false;
-  }
-  container.push(value);
-  return true;
-}
-
 function close(container: Open["value"]): unknown {
   return Array.isArray(container) ? container : Object.setPrototypeOf(container, Object.prototype);
-}
-
-class Scanner {
-  readonly #text: string;
-  #at = 0;
-
-  constructor(text: string) {
-    this.#text = text;
-  }
-
-  /** Returns the first character of the next token; `undefined` at the end. */
-  peek(): string | undefined {
-    this.#at = skipBlanks(this.#text, this.#at);
-    return this.#text[this.#at];
-  }
-
-  /** Skips the character of `peek`. */
-  skip(): void {
-    this.#at++;
-  }
-
-  key(): string {
-    const key = this.peek() === '"' ? this.string() : this.fail();
-    if (this.peek() !== ":") this.fail();
-    this.skip();
-    return key;
-  }
-
-  string(): string {
-    const start = this.#at;
-    this.#at = endOfString(this.#text, start) ?? this.fail();
-    // The engine misreads only keys, and a string alone is none.
-    const value: unknown = JSON.parse(this.#text.slice(start, this.#at));
-    return typeof value === "string" ? value : this.fail();
-  }
-
-  word(toNumber: (literal: string) => unknown): unknown {
-    NUMBER.lastIndex = this.#at;
-    if (NUMBER.test(this.#text)) {
-      const literal = this.#text.slice(this.#at, NUMBER.lastIndex);
-      this.#at = NUMBER.lastIndex;
-      return toNumber(literal);
-    }
-    for (const [word, value] of WORDS) {
-      if (!this.#text.startsWith(word, this.#at)) continue;
-      this.#at += word.length;
-      return value;
-    }
-    return this.fail();
-  }
-
-  fail(): never {
-    const what = this.#at < this.#text.length ? "Unexpected token" : "Unexpected end";
-    throw new SyntaxError(`${what} in JSON at position ${this.#at}`);
-  }
 }

@@ -3,17 +3,6 @@
  *
  * @module
  */
-const SHORT: Readonly<Record<string, string>> = {
-  '"': '\\"',
-  "\\": "\\\\",
-  "\x07": "\\a",
-  "\b": "\\b",
-  "\f": "\\f",
-  "\n": "\\n",
-  "\r": "\\r",
-  "\t": "\\t",
-  "\v": "\\v",
-};
 
 // Go's strconv.IsPrint: letters, marks, numbers, punctuation, symbols and the ASCII space.
 const UNPRINTABLE = /["\\]|[^\p{L}\p{M}\p{N}\p{P}\p{S} ]/gu;
@@ -27,9 +16,9 @@ export function quoteText(text: string): string {
 }
 
 function escape(character: string): string {
-  const short = SHORT[character];
-  if (short !== undefined) return short;
   const code = character.codePointAt(0) ?? 0;
+  if (character === '"' || character === "\\") return `\\${character}`;
+  if (code >= 7 && code <= 13) return `\\${"abtnvfr".charAt(code - 7)}`;
   if (code < 0x20 || code === 0x7f) return `\\x${code.toString(16).padStart(2, "0")}`;
   if (code < 0x10000) return `\\u${code.toString(16).padStart(4, "0")}`;
   return `\\U${code.toString(16).padStart(8, "0")}`;

@@ -18,9 +18,12 @@ const PAUSE_MS = 50;
 
 type McpStdio = ReturnType<typeof serveMcpStdio>;
 type SocketPorts = Pick<McpStdioOptions, "clock" | "random"> & { readonly logger: ServiceLogger };
-type Client = Pick<McpStdioOptions, "input" | "output" | "caller" | "onProtocolError"> & {
-  readonly turn: (length: number) => Promise<void>;
-};
+/** Serves a connection, and awaits its turn before each message of so many characters. */
+type Serve = (
+  connection: Deno.UnixConn,
+  turn: (length: number) => Promise<void>,
+  onProtocolError: (error: Error) => void,
+) => McpStdio;
 
 /** Serves MCP on all of these sockets. It loads the libraries for MCP only if there are sockets. */
 export async function openMcpSockets(
@@ -35,19 +38,20 @@ export async function openMcpSockets(
       import("./user_budget.ts"),
       import("../tools/toolset.ts"),
     ]);
-    const tools = createToolset(broker);
+    const shared = {
+      ...ports,
+      tools: createToolset(broker),
+      instructions: describeTools(broker.limits),
+      askInChat: false,
+      onError: (error: unknown) => ports.logger.warn("Tool call failed", { error }),
+    };
     const budget = new UserBudget();
-    const serve = ({ turn, ...client }: Client) =>
-      serveMcpStdio({
-        ...ports,
-        ...client,
-        tools,
-        instructions: describeTools(broker.limits),
-        bounds: { maxLineBytes: MAX_MESSAGE_BYTES, turn, budget },
-        askInChat: false,
-        onError: (error) => ports.logger.warn("Tool call failed", { error }),
-      });
     for (const socket of sockets) {
+      const { caller } = socket;
+      const serve: Serve = ({ readable: input, writable: output }, turn, onProtocolError) => {
+        const bounds = { maxLineBytes: MAX_MESSAGE_BYTES, turn, budget };
+        return serveMcpStdio({ ...shared, input, output, caller, bounds, onProtocolError });
+      };
       opened.use(serveSocket(await listenOn(socket), socket, ports, serve));
     }
   }
@@ -58,7 +62,7 @@ function serveSocket(
   listener: Deno.UnixListener,
   { path, caller }: BrokerSocket,
   { clock, logger }: SocketPorts,
-  serve: (client: Client) => McpStdio,
+  serve: Serve,
 ): AsyncDisposable {
   const connections = new Set<McpStdio>();
   const hasRoom = () =>
@@ -75,16 +79,10 @@ function serveSocket(
     using _connection = connection;
     if (connections.size >= MAX_CONNECTIONS) return;
     let isLogged = false;
-    const mcp = serve({
-      input: connection.readable,
-      output: connection.writable,
-      caller,
-      turn,
-      onProtocolError({ message }) {
-        // Once per connection: a client that sends only garbage would fill the log.
-        if (!isLogged) logger.warn("MCP message rejected", { caller, error: message });
-        isLogged = true;
-      },
+    const mcp = serve(connection, turn, ({ message }) => {
+      // Once per connection: a client that sends only garbage would fill the log.
+      if (!isLogged) logger.warn("MCP message rejected", { caller, error: message });
+      isLogged = true;
     });
     connections.add(mcp);
     await mcp.ended.finally(() => connections.delete(mcp));

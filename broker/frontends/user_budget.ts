@@ -147,15 +147,13 @@ export function isEventId(text: string): boolean {
  * user, then of all users. A note replaces a long answer, because its client would wait forever without an answer.
  */
 export class KeptEvents {
-  readonly #userLength: number;
-  readonly #totalLength: number;
+  readonly #bounds: { readonly user: number; readonly total: number };
   readonly #users = new Map<string, Shelf>();
   readonly #all = new Shelf();
   #lastNumber = 0;
 
-  constructor(userLength: number = USER_BOUNDS.kept, totalLength: number = TOTAL_KEPT) {
-    this.#userLength = userLength;
-    this.#totalLength = totalLength;
+  constructor(user: number = USER_BOUNDS.kept, total: number = TOTAL_KEPT) {
+    this.#bounds = { user, total };
   }
 
   get length(): number {
@@ -201,9 +199,9 @@ export class KeptEvents {
       if ("result" in event.message && event.length > NOTE_LENGTH) shelf.long.add(event);
     }
     // It would replace all other answers by notes first.
-    if (event.length > Math.min(this.#userLength, this.#totalLength)) this.#shorten(event);
-    this.#shrink(this.#shelfOf(event.session.user), this.#userLength);
-    this.#shrink(this.#all, this.#totalLength);
+    if (event.length > Math.min(this.#bounds.user, this.#bounds.total)) this.#shorten(event);
+    this.#shrink(this.#shelfOf(event.session.user), this.#bounds.user);
+    this.#shrink(this.#all, this.#bounds.total);
   }
 
   #shrink(shelf: Shelf, length: number): void {

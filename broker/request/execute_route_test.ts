@@ -153,14 +153,33 @@ Deno.test.each([
     hosts: { db: host("db", "a"), a: host("a", "b"), b: host("b", "a") },
     message: 'bastion cycle at "a"',
   },
-])("execute() refuses $name before anything is signed", async ({ hosts, message }) => {
-  const broker = chained(hosts);
-  await assert.rejects(broker.run({ host: "db" }), { code: "denied", message });
-  assert.deepEqual(broker.authority.requests, []);
-  assert.deepEqual(broker.log.entries.map(({ outcome, err, host }) => [outcome, err, host]), [
-    ["denied", message, "db.test:22"],
-  ]);
-});
+  {
+    name: "a host that is its own bastion",
+    hosts: { db: host("db", "db") },
+    message: 'bastion cycle at "db"',
+  },
+  {
+    name: "a host without an address",
+    hosts: { db: { ...host("db"), addr: "" } },
+    message: 'cannot connect to host "db": it has no addr',
+    recorded: "",
+  },
+  {
+    name: "a bastion without a host key",
+    hosts: { db: host("db", "a"), a: { ...host("a"), host_key: "" } },
+    message: 'cannot connect to host "a": it has no host_key',
+  },
+])(
+  "execute() refuses $name before anything is signed",
+  async ({ hosts, message, recorded = "db.test:22" }) => {
+    const broker = chained(hosts);
+    await assert.rejects(broker.run({ host: "db" }), { code: "denied", message });
+    assert.deepEqual(broker.authority.requests, []);
+    assert.deepEqual(broker.log.entries.map(({ outcome, err, host }) => [outcome, err, host]), [
+      ["denied", message, recorded],
+    ]);
+  },
+);
 
 Deno.test("execute() gets new certificates for the bastions after a wait for a human (K15)", async () => {
   const broker = chained();

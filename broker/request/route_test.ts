@@ -31,44 +31,6 @@ Deno.test.each([
   assert.equal(targetOf(route).name, "web");
 });
 
-Deno.test.each([
-  { name: "an unknown host", jumps: {}, code: "unknown_host", message: 'unknown host: "web"' },
-  {
-    name: "an unknown bastion",
-    jumps: { web: "edge" },
-    code: "denied",
-    message: 'unknown host in chain: "edge"',
-  },
-  {
-    name: "a host that is its own bastion",
-    jumps: { web: "web" },
-    code: "denied",
-    message: 'bastion cycle at "web"',
-  },
-  {
-    name: "a circle of bastions",
-    jumps: { web: "a", a: "b", b: "a" },
-    code: "denied",
-    message: 'bastion cycle at "a"',
-  },
-])("buildRoute() refuses $name", ({ jumps, code, message }) => {
-  assert.throws(() => buildRoute(hostsOf(jumps), "web"), { code, message });
-});
-
-Deno.test.each([
-  { name: "target", without: "web" },
-  { name: "bastion", without: "edge" },
-])("buildRoute() rejects a $name without address or host key", ({ without }) => {
-  const hosts = hostsOf({ web: "edge", edge: undefined });
-  for (const missing of ["addr", "host_key"]) {
-    const info = { ...host(without, without === "web" ? "edge" : undefined), [missing]: "" };
-    assert.throws(() => buildRoute(new Map([...hosts, [without, info]]), "web"), {
-      code: "denied",
-      message: `cannot connect to host "${without}": it has no ${missing}`,
-    });
-  }
-});
-
 Deno.test("buildRoute() ends for any table of hosts, and no name is twice on a route", () => {
   const names = ["a", "b", "c", "d", "e"];
   const table = fc.record(

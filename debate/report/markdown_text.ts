@@ -19,8 +19,7 @@ export function inline(text: string): string {
 }
 
 export function fenced(text: string, language = ""): string {
-  const longest = (text.match(/`+/g) ?? []).reduce((most, run) => Math.max(most, run.length), 2);
-  const fence = "`".repeat(longest + 1);
+  const fence = "`".repeat(longestRun(text, 2) + 1);
   return `${fence}${language}\n${clean(text).replace(/(?<!\n)\n+$/, "")}\n${fence}`;
 }
 
@@ -184,9 +183,12 @@ function escape(text: string): string {
     .replace(/[<>&]/g, (character) => REFERENCES[character] ?? "");
 }
 
+function longestRun(text: string, least: number): number {
+  return (text.match(/`+/g) ?? []).reduce((most, run) => Math.max(most, run.length), least);
+}
+
 function writeCode(content: string): string {
-  const longest = (content.match(/`+/g) ?? []).reduce((most, run) => Math.max(most, run.length), 0);
-  const ticks = "`".repeat(longest + 1);
+  const ticks = "`".repeat(longestRun(content, 0) + 1);
   const pad = /^[` ]|[` ]$/.test(content) ? " " : "";
   return `${ticks}${pad}${content}${pad}${ticks}`;
 }

@@ -150,12 +150,14 @@ export class LiveRun {
    */
   decide(callId: string, answer: OperatorAnswer, edited?: ToolArgs): void {
     const waiting = this.#approvals.get(callId);
-    if (waiting === undefined && answer === "rejected_for_run") return this.#revoke(callId);
+    if (waiting === undefined && answer === "rejected_for_run") {
+      // The id is that of the call with which the approval was given.
+      if (this.#forget(({ call_id }) => call_id === callId)) return;
+      throw new AppError("not_found", "No such tool call is allowed for the whole run");
+    }
     if (waiting === undefined) {
-      throw new AppError(
-        "not_found",
-        "No such tool call waits for approval: it has been decided, or its time is over",
-      );
+      const text = "No such tool call waits for approval: it has been decided, or its time is over";
+      throw new AppError("not_found", text);
     }
     this.#approvals.delete(callId);
     if (answer === "rejected" || answer === "rejected_for_run") {
@@ -168,20 +170,14 @@ export class LiveRun {
     waiting.resolve({ resolution: "approved", forRun: true });
   }
 
-  /** Asks again about a call that was approved for the whole run; the id is that of the call with which it was. */
-  #revoke(callId: string): void {
-    const [key] = [...this.#allowed].find(([, { call_id }]) => call_id === callId) ?? [];
-    if (key === undefined) {
-      throw new AppError("not_found", "No such tool call is allowed for the whole run");
+  /** Asks again about calls that were approved for the whole run. Returns whether there were any. */
+  #forget(isMeant: (call: { readonly call_id: string }) => boolean): boolean {
+    const meant = [...this.#allowed].filter(([, call]) => isMeant(call));
+    for (const [key, call] of meant) {
+      this.#allowed.delete(key);
+      this.emit({ type: "tool_approval_revoked", ...call });
     }
-    this.#forget(key);
-  }
-
-  #forget(key: string): void {
-    const call = this.#allowed.get(key);
-    if (call === undefined) return;
-    this.#allowed.delete(key);
-    this.emit({ type: "tool_approval_revoked", ...call });
+    return meant.length > 0;
   }
 
   get waitsFor(): "approval" | "comment" | undefined {
@@ -215,7 +211,7 @@ export class LiveRun {
    */
   change(options: Partial<RunOptions>): RunOptions {
     this.#options = { ...this.#options, ...options };
-    if (options.requireApproval) { for (const key of [...this.#allowed.keys()]) this.#forget(key); }
+    if (options.requireApproval) this.#forget(() => true);
     if (!this.#options.requireApproval) {
       for (const callId of [...this.#approvals.keys()]) this.decide(callId, "approved");
     }

@@ -23,17 +23,16 @@ const model = (fallback: string, meaning: string): z.ZodDefault<z.ZodString> =>
   z.string().regex(/^(?:hub|assist|replay)\/./, "must be hub/<name>, assist/<name> or replay/<scenario>")
     .default(fallback).describe(meaning);
 
-const url = (meaning: string): z.ZodDefault<z.ZodString> =>
-  z.string().refine((value) => value === "" || isHttpUrl(value), "must be an http: or https: URL")
-    .default("").describe(meaning);
+const url = (
+  meaning: string,
+  isFine = isHttpUrl,
+  problem = "must be an http: or https: URL",
+): z.ZodDefault<z.ZodString> =>
+  z.string().refine((value) => value === "" || isFine(value), problem).default("").describe(meaning);
 
 /** A URL to which a long-lived token is sent; may be empty. */
 const safeUrl = (meaning: string): z.ZodDefault<z.ZodString> =>
-  z.string().refine(
-    (value) => value === "" || isSafeUrl(value),
-    "must be an https: URL, or http: on loopback",
-  )
-    .default("").describe(meaning);
+  url(meaning, isSafeUrl, "must be an https: URL, or http: on loopback");
 
 export const EFFORTS = ["none", "low", "medium", "high"] as const;
 
@@ -253,9 +252,7 @@ export const settingsSchema: z.ZodType<Settings> = z.strictObject({
   ),
   REQUESTS_CA_BUNDLE: text("PEM file of CAs that models and tools trust"),
   SSL_CERT_FILE: text("the same, used if REQUESTS_CA_BUNDLE is empty"),
-  LOG_LEVEL: z.enum(LOG_LEVELS).default("INFO").describe(
-    "the least severe level that is logged",
-  ),
+  LOG_LEVEL: z.enum(LOG_LEVELS).default("INFO").describe("the least severe level that is logged"),
 }).superRefine((settings, context) => {
   if (settings.MODEL_ALLOW_HTTP) return;
   for (const name of ["HUB_BASE_URL", "ASSIST_BASE_URL"] as const) {
@@ -340,13 +337,7 @@ function fromText(name: string, value: string, type: unknown): unknown {
   }
 }
 
-type FilledPaths = Pick<Settings, "DATA_DIR" | "PROMPTS_DIR" | "ASSIST_TOKEN_FILE" | "ALLOWED_PROJECT_ROOTS">;
-
-function resolvePaths(
-  settings: Settings,
-  env: SettingsSources["env"],
-  workingFolder: string,
-): FilledPaths {
+function resolvePaths(settings: Settings, env: SettingsSources["env"], workingFolder: string) {
   const below = (xdg: string | undefined, inHome: string, path: string) => {
     if (xdg?.startsWith("/")) return `${xdg}/debate/${path}`;
     if (env.HOME) return `${env.HOME}/${inHome}/debate/${path}`;

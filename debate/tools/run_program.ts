@@ -1,4 +1,5 @@
 import { type Clock, within } from "@gateway/shared/clock";
+import { concatBytes } from "@gateway/shared/text";
 import { withoutCutWord } from "../engine/graph/text.ts";
 
 export interface ProgramRequest {
@@ -50,14 +51,13 @@ export function createProgramRunner(clock: Clock): RunProgram {
         detached: true,
       }).spawn();
     } catch (error) {
-      if (error instanceof Deno.errors.NotFound || error instanceof Deno.errors.NotCapable) {
-        return { kind: "missing" };
-      }
+      if (isMissing(error)) return { kind: "missing" };
       throw error;
     }
     const budget = { left: maxBytes };
     const full = Promise.withResolvers<"output">();
-    const outputs = [child.stdout, child.stderr].map((stream) => new Output(stream, budget, full.resolve));
+    const onFull = () => full.resolve("output");
+    const outputs = [child.stdout, child.stderr].map((stream) => readOutput(stream, budget, onFull));
     const read = Promise.all(outputs.map((output) => output.done));
     const running = Promise.race([child.status.then(() => undefined), full.promise]);
     const stopped = await within({ clock, signal }, running).catch((error) => {
@@ -73,14 +73,12 @@ export function createProgramRunner(clock: Clock): RunProgram {
     const [stdout = "", stderr = ""] = outputs.map((output) =>
       isCut ? withoutCutWord(output.text()) : output.text()
     );
-    return {
-      kind: "ended",
-      stopped: stopped ?? (isCut ? "output" : undefined),
-      code,
-      stdout,
-      stderr,
-    };
+    return { kind: "ended", stopped: stopped ?? (isCut ? "output" : undefined), code, stdout, stderr };
   };
+}
+
+function isMissing(error: unknown): boolean {
+  return error instanceof Deno.errors.NotFound || error instanceof Deno.errors.NotCapable;
 }
 
 /** `Deno.kill` needs permission to run anything; the program `kill` needs only itself. */
@@ -96,7 +94,7 @@ async function killGroup(child: Deno.ChildProcess): Promise<void> {
     }).output();
     if (success) return;
   } catch (error) {
-    if (!(error instanceof Deno.errors.NotFound || error instanceof Deno.errors.NotCapable)) throw error;
+    if (!isMissing(error)) throw error;
   }
   try {
     child.kill("SIGKILL");
@@ -105,33 +103,25 @@ async function killGroup(child: Deno.ChildProcess): Promise<void> {
   }
 }
 
-class Output {
-  readonly done: Promise<void>;
-  readonly #reader: ReadableStreamDefaultReader<Uint8Array>;
-  readonly #chunks: Uint8Array[] = [];
-
-  constructor(stream: ReadableStream<Uint8Array>, budget: { left: number }, onFull: (why: "output") => void) {
-    this.#reader = stream.getReader();
-    this.done = this.#read(budget, onFull);
-  }
-
-  async #read(budget: { left: number }, onFull: (why: "output") => void): Promise<void> {
+function readOutput(stream: ReadableStream<Uint8Array>, budget: { left: number }, onFull: () => void) {
+  const reader = stream.getReader();
+  const chunks: Uint8Array[] = [];
+  const read = async () => {
     for (;;) {
-      const { done, value } = await this.#reader.read();
+      const { done, value } = await reader.read();
       if (done) return;
-      if (budget.left > 0) this.#chunks.push(value.subarray(0, budget.left));
+      if (budget.left > 0) chunks.push(value.subarray(0, budget.left));
       budget.left -= value.length;
-      if (budget.left < 0) return onFull("output");
+      if (budget.left < 0) return onFull();
     }
-  }
-
-  async close(): Promise<void> {
-    await this.#reader.cancel().catch(() => {});
-    await this.done;
-  }
-
-  text(): string {
-    const decoder = new TextDecoder();
-    return this.#chunks.map((chunk) => decoder.decode(chunk, { stream: true })).join("") + decoder.decode();
-  }
+  };
+  const done = read();
+  return {
+    done,
+    async close(): Promise<void> {
+      await reader.cancel().catch(() => {});
+      await done;
+    },
+    text: () => new TextDecoder().decode(concatBytes(chunks)),
+  };
 }

@@ -145,10 +145,6 @@ function describe(error: unknown): string {
   return `${error.name}: ${error.message}${cause}`;
 }
 
-interface ServerPorts extends Pick<ListenerOptions<UnknownPeer>, "onError"> {
-  readonly clock: Clock;
-}
-
 const GRACE_MS = 5000;
 
 function checkExposure(
@@ -167,7 +163,7 @@ function checkExposure(
 export async function startServer(
   { WEB_HOST, WEB_PORT }: Pick<Settings, "WEB_HOST" | "WEB_PORT">,
   handler: DebateHandler,
-  { clock, onError }: ServerPorts,
+  { clock, onError }: Pick<ListenerOptions<UnknownPeer>, "onError"> & { readonly clock: Clock },
 ) {
   const host = WEB_HOST.includes(":") ? `[${WEB_HOST}]` : WEB_HOST;
   const server = await startPlainServer({ listen: `${host}:${WEB_PORT}`, handler, onError });

@@ -1,9 +1,5 @@
-/**
- * A CA key in an ssh-agent (draft-miller-ssh-agent): the private half never enters this process. The public half is
- * pinned, and a signature is accepted only if it verifies with that.
- *
- * @module
- */
+// A CA key in an ssh-agent (draft-miller-ssh-agent): the private half never enters this process. The public
+// half is pinned, and a signature is accepted only if it verifies with that.
 import { quoteText, writeAll } from "../text.ts";
 import { type Clock, within } from "../clock.ts";
 import { AppError, errorText } from "../errors.ts";

@@ -1,10 +1,6 @@
-/**
- * A CA key in an Azure Key Vault, which it never leaves. The current version stays in use until the next load, so that
- * certificates name the key that signs them. A signature is accepted only if it verifies with that key. The vendor's
- * packages are loaded with the first key of this kind.
- *
- * @module
- */
+// A CA key in an Azure Key Vault, which it never leaves. The current version stays in use until the next
+// load, so that certificates name the key that signs them. A signature is accepted only if it verifies with
+// that key. The vendor's packages are loaded with the first key of this kind.
 import type { Agent } from "node:http";
 import { createHash } from "node:crypto";
 import type { TokenCredential } from "@azure/identity";
@@ -22,7 +18,6 @@ import {
   sshKeyOf,
   sshSignatureOf,
   vaultAlgorithm,
-  vaultHash,
 } from "./vault_answer.ts";
 
 interface AkvPorts {
@@ -69,14 +64,15 @@ export async function loadAkvCaKey(config: AkvCaKeyConfig, ports: AkvPorts): Pro
 function createCaKey(
   vaultKey: KeyVaultKey,
   signDigest: (
-    algorithm: ReturnType<typeof vaultAlgorithm>,
+    algorithm: ReturnType<typeof vaultAlgorithm>["name"],
     digest: Uint8Array,
     signal: AbortSignal,
   ) => Promise<Uint8Array>,
   clock: Clock,
 ): CaKey {
   const parts = sshKeyOf(vaultKey.key ?? {});
-  const [algorithm, publicKey] = [vaultAlgorithm(parts), encodeKeyBlob(parts)];
+  const publicKey = encodeKeyBlob(parts);
+  const algorithm = vaultAlgorithm(parts);
   return {
     backend: "akv",
     algorithm: keyAlgorithm(parts),
@@ -84,9 +80,9 @@ function createCaKey(
     async sign(data, signal) {
       try {
         checkTime(vaultKey, clock.now());
-        const digest = createHash(vaultHash(parts)).update(data).digest();
+        const digest = createHash(algorithm.hash).update(data).digest();
         const bound = { clock, signal, ms: SIGN_MS };
-        const value = await callTwice(bound, (ended) => signDigest(algorithm, digest, ended));
+        const value = await callTwice(bound, (ended) => signDigest(algorithm.name, digest, ended));
         const signature = sshSignatureOf(parts, value);
         if (verifySignature(publicKey, signature, data)) return signature;
         throw new AppError("upstream_failure", "the vault returned a signature that is not the CA's");

@@ -1,8 +1,4 @@
-/**
- * From a decision to a certificate that the CA key of the host's group signs.
- *
- * @module
- */
+// From a decision to a certificate that the CA key of the host's group signs.
 import { type Clock, type Random, randomSerial } from "../clock.ts";
 import { AppError } from "../errors.ts";
 import type { AllowedSsh } from "../policy/ssh.ts";

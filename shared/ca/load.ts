@@ -1,8 +1,4 @@
-/**
- * Loading the CA keys that a config names: key files, agents and vaults.
- *
- * @module
- */
+// Loading the CA keys that a config names: key files, agents and vaults.
 import { type Clock, within } from "../clock.ts";
 import { AppError } from "../errors.ts";
 import { formatMode, mayOthersWrite, readNamedText } from "../files/files.ts";
@@ -50,28 +46,19 @@ async function loadCaKey(
   key: CaKeyConfig,
   { clock, readEnv, signal }: CaKeyPorts & { readonly signal: AbortSignal },
 ): Promise<CaKey> {
-  switch (key.type) {
-    case "pem":
-      return await loadPemCaKey(key.path);
-    case "agent": {
-      const socket = key.socket || (readEnv("SSH_AUTH_SOCK") ?? "");
-      if (socket === "") {
-        throw new AppError(
-          "invalid_config",
-          "Cannot use a CA key of type agent: neither socket nor SSH_AUTH_SOCK is set",
-        );
-      }
-      const publicKey = await readNamedText("public_key_path", key.public_key_path);
-      return await loadAgentCaKey({ publicKey, connect: () => connectToAgent(socket), clock, signal });
-    }
-    case "akv": {
-      // 40 MB of libraries, loaded for this type only.
-      const { loadAkvCaKey } = await import("./azure_key_vault.ts");
-      return await loadAkvCaKey(key, { clock, signal, readEnv });
-    }
-    default:
-      return key satisfies never;
+  if (key.type === "pem") return await loadPemCaKey(key.path);
+  if (key.type === "akv") {
+    // 40 MB of libraries, loaded for this type only.
+    const { loadAkvCaKey } = await import("./azure_key_vault.ts");
+    return await loadAkvCaKey(key, { clock, signal, readEnv });
   }
+  const socket = key.socket || (readEnv("SSH_AUTH_SOCK") ?? "");
+  if (socket === "") {
+    const message = "Cannot use a CA key of type agent: neither socket nor SSH_AUTH_SOCK is set";
+    throw new AppError("invalid_config", message);
+  }
+  const publicKey = await readNamedText("public_key_path", key.public_key_path);
+  return await loadAgentCaKey({ publicKey, connect: () => connectToAgent(socket), clock, signal });
 }
 
 async function loadPemCaKey(path: string): Promise<CaKey> {

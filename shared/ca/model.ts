@@ -1,9 +1,5 @@
-/**
- * `ca_keys`: the places of the CA keys. A host's key is that of the first of its groups with an entry, else the entry
- * `_default`, else `ca_key`.
- *
- * @module
- */
+// `ca_keys`: the places of the CA keys. A host's key is that of the first of its groups with an entry, else
+// the entry `_default`, else `ca_key`.
 import * as z from "@zod/zod";
 import type { CaKeyRing } from "./issue.ts";
 

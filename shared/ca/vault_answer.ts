@@ -1,9 +1,5 @@
-/**
- * The answers of an Azure Key Vault: keys and signatures (RFC 7517 and 7518) as SSH has them, and failures in words
- * without address, key ID or secret.
- *
- * @module
- */
+// The answers of an Azure Key Vault: keys and signatures (RFC 7517 and 7518) as SSH has them, and failures in
+// words without address, key ID or secret.
 import { createPublicKey } from "node:crypto";
 import type { JsonWebKey } from "@azure/keyvault-keys";
 import { AppError } from "../errors.ts";
@@ -68,14 +64,10 @@ function unusable(problem: string, cause?: unknown): AppError {
   return new AppError("invalid_config", problem, { cause });
 }
 
-/** The vault's name of the signature algorithm, never SHA-1. */
-export function vaultAlgorithm(parts: VaultKeyParts): "RS256" | "ES256" | "ES384" | "ES512" {
-  return parts.kind === "rsa" ? "RS256" : ALGORITHM_OF_HASH[parts.curve.hash];
-}
-
-/** The hash of the data that the vault signs. */
-export function vaultHash(parts: VaultKeyParts): "sha256" | "sha384" | "sha512" {
-  return parts.kind === "rsa" ? "sha256" : parts.curve.hash;
+/** The hash of the signed data, never SHA-1, and the vault's name of the signature algorithm. */
+export function vaultAlgorithm(parts: VaultKeyParts) {
+  if (parts.kind === "rsa") return { hash: "sha256", name: "RS256" } as const;
+  return { hash: parts.curve.hash, name: ALGORITHM_OF_HASH[parts.curve.hash] };
 }
 
 /**

@@ -1,9 +1,5 @@
-/**
- * Requests to the API server of one cluster: with a bearer token, over TLS that trusts only the cluster's own CAs,
- * bounded in time and size, without redirects and retries. Failures are described without addresses.
- *
- * @module
- */
+// Requests to the API server of one cluster: with a bearer token, over TLS that trusts only the cluster's own
+// CAs, bounded in time and size, without redirects and retries. Failures are described without addresses.
 import * as z from "@zod/zod";
 import { type Clock, within } from "../clock.ts";
 import { AppError } from "../errors.ts";

@@ -1,8 +1,4 @@
-/**
- * The API servers of the clusters of a config, with its credentials, and the TokenRequest API.
- *
- * @module
- */
+// The API servers of the clusters of a config, with its credentials, and the TokenRequest API.
 import * as z from "@zod/zod";
 import { X509Certificate } from "node:crypto";
 import type { Clock } from "../clock.ts";
@@ -16,7 +12,6 @@ import { type ApiAnswer, type ApiRequest, ApiServer, faultOf } from "./api_serve
 /** The API server of one cluster. */
 export interface ClusterAddress {
   readonly cluster: Pick<CompiledCluster, "name" | "apiServer" | "tokenFile">;
-  /** PEM. */
   readonly ca: string;
 }
 

@@ -1,8 +1,4 @@
-/**
- * Objects of a cluster as people and models may see them: the keys of a Secret stay, its values are masked.
- *
- * @module
- */
+// Objects of a cluster as people and models may see them: the keys of a Secret stay, its values are masked.
 import { parseJson, stringifyJson } from "../json.ts";
 
 /**

@@ -1,8 +1,4 @@
-/**
- * An OpenID provider: its description (OpenID Connect Discovery 1.0) and its signing keys.
- *
- * @module
- */
+// An OpenID provider: its description (OpenID Connect Discovery 1.0) and its signing keys.
 import { createLocalJWKSet, errors, type JSONWebKeySet } from "@panva/jose";
 import { type Clock, within } from "../clock.ts";
 import { AppError } from "../errors.ts";

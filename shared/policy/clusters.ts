@@ -1,8 +1,4 @@
-/**
- * The decision about one action on one cluster, and the clusters that a caller may see.
- *
- * @module
- */
+// The decision about one action on one cluster, and the clusters that a caller may see.
 import { finish } from "../clock.ts";
 import { quoteText } from "../text.ts";
 import type { ClusterInfo, ClustersResponse } from "../wire/inventory.ts";

@@ -1,9 +1,5 @@
-/**
- * The command firewall: RE2 patterns, command policies that are joined to one set, and the verdict of a set on a
- * command.
- *
- * @module
- */
+// The command firewall: RE2 patterns, command policies that are joined to one set, and the verdict of a set
+// on a command.
 import { RE2JS } from "re2js";
 import { finish, type Steps } from "../clock.ts";
 import { AppError, errorText } from "../errors.ts";

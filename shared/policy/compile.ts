@@ -1,8 +1,4 @@
-/**
- * The policy config, checked as a whole and made ready to decide. Nothing can fail at the time of a request.
- *
- * @module
- */
+// The policy config, checked as a whole and made ready to decide. Nothing can fail at the time of a request.
 import { finish, type Steps } from "../clock.ts";
 import { formatKeyPath, quoteText } from "../text.ts";
 import { compileCommandLibrary, compilePattern, type Pattern } from "./command.ts";

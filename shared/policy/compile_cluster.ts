@@ -1,8 +1,4 @@
-/**
- * One cluster of the policy: its checks and its compiled form.
- *
- * @module
- */
+// One cluster of the policy: its checks and its compiled form.
 import { isUnsafe, quoteText } from "../text.ts";
 import type { ExtraResource } from "../wire/inventory.ts";
 import {
@@ -41,7 +37,6 @@ export interface CompiledCluster {
   readonly name: string;
   /** `https://host:port`, without a slash at its end. */
   readonly apiServer: string;
-  /** Path of the PEM file. */
   readonly caCert: string;
   /** Path of the file with the token that creates tokens. */
   readonly tokenFile: string;

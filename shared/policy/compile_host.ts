@@ -1,8 +1,4 @@
-/**
- * One host of the policy: its checks and its compiled form.
- *
- * @module
- */
+// One host of the policy: its checks and its compiled form.
 import { isIP, isIPv4 } from "node:net";
 import { isUnsafe, quoteText } from "../text.ts";
 import { ENVELOPE_DOMAIN, type EnvelopeFormat } from "../envelope/mod.ts";

@@ -1,9 +1,6 @@
-/**
- * Runtime grants and learned waivers of approval, and the command policies of a host with both. A grant adds allow
- * patterns to a host that has an allowlist, and nothing else. A waiver spares one exact command its approval.
- *
- * @module
- */
+// Runtime grants and learned waivers of approval, and the command policies of a host with both. A grant adds
+// allow patterns to a host that has an allowlist, and nothing else. A waiver spares one exact command its
+// approval.
 import type { Steps } from "../clock.ts";
 import { AppError } from "../errors.ts";
 import { quoteText } from "../text.ts";
@@ -164,7 +161,6 @@ export interface GatedCommand {
   readonly sudo: boolean;
   /** As requested; empty is root. Without `sudo` it is ignored. */
   readonly sudoUser: string;
-  /** As requested, without its sudo prefix. */
   readonly command: string;
   /** A file transfer or an apply: its effect also depends on the content. */
   readonly fileTransfer: boolean;

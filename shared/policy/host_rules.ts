@@ -1,9 +1,5 @@
-/**
- * The hosts of a caller for `GET /v1/hosts`, also with their rules. Denied patterns stay with the signer, because
- * they would show an agent what nobody thought of.
- *
- * @module
- */
+// The hosts of a caller for `GET /v1/hosts`, also with their rules. Denied patterns stay with the signer,
+// because they would show an agent what nobody thought of.
 import type { HostInfo, HostRules, HostsResponse } from "../wire/inventory.ts";
 import { SESSION_MODES } from "../wire/sign.ts";
 import type { Pattern } from "./command.ts";

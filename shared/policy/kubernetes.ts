@@ -1,8 +1,5 @@
-/**
- * Actions on a cluster: the kinds of objects, and the canonical form of an action for rules, records and approvals.
- *
- * @module
- */
+// Actions on a cluster: the kinds of objects, and the canonical form of an action for rules, records and
+// approvals.
 import { quoteText } from "../text.ts";
 import type { ExtraResource } from "../wire/inventory.ts";
 

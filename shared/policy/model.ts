@@ -1,8 +1,5 @@
-/**
- * The policy as an operator writes it: hosts, callers, command policies and clusters. The schemas describe each key.
- *
- * @module
- */
+// The policy as an operator writes it: hosts, callers, command policies and clusters. The schemas describe
+// each key.
 import * as z from "@zod/zod";
 import { hasUnseen } from "../text.ts";
 import { ENVELOPE_DOMAIN, ENVELOPE_VERSIONS, type EnvelopeVersion } from "../envelope/mod.ts";

@@ -1,18 +1,12 @@
-/**
- * The commands that a text runs in a POSIX shell, or the reason why they cannot be known without running it.
- *
- * Accepted are simple commands of words with known values, joined by `;`, `&&`, `||` and `|`, with comments and
- * duplications of descriptors (`2>&1`). Everything else is rejected with the name of the construct, also programs
- * that run another command (`env`, `bash -c`) and builtins that change the environment (`export`, `printf -v`).
- *
- * Two readers must agree: a strict lexer that knows only what all shells read alike, and a full parser. The account's
- * shell is bash, dash, busybox ash, ksh93, mksh, yash or zsh; fish and csh read some texts differently.
- *
- * The programs that run another command are an exact table, not a promise: an unlisted interpreter, an editor's `!`
- * or `tar --to-command` runs anything. A denylist prevents accidents; only an allowlist is a guarantee.
- *
- * @module
- */
+// The commands that a text runs in a POSIX shell, or the reason why they cannot be known without running it.
+// Accepted are simple commands of words with known values, joined by `;`, `&&`, `||` and `|`, with comments
+// and duplications of descriptors (`2>&1`). Everything else is rejected with the name of the construct, also
+// programs that run another command (`env`, `bash -c`) and builtins that change the environment (`export`,
+// `printf -v`). Two readers must agree: a strict lexer that knows only what all shells read alike, and a full
+// parser. The account's shell is bash, dash, busybox ash, ksh93, mksh, yash or zsh; fish and csh read some
+// texts differently. The programs that run another command are an exact table, not a promise: an unlisted
+// interpreter, an editor's `!` or `tar --to-command` runs anything. A denylist prevents accidents; only an
+// allowlist is a guarantee.
 import { type AndOr, type Command, parse, type PipelineNode, type Redirect, type WordPart } from "unbash";
 import { quoteText, shellQuote, singleQuote } from "../text.ts";
 import { type LexedShell, type LexRefusal, lexShell, refuse } from "./shell_lexer.ts";
@@ -178,11 +172,11 @@ const FIND_ACTIONS: ReadonlySet<string> = new Set(["-exec", "-execdir", "-ok", "
 function findHiddenCommand(words: readonly string[]): string | undefined {
   const [name = "", ...rest] = words;
   if (name === "" || /\s/.test(name)) return "command name that is empty or contains a blank";
-  if (STATE_BUILTINS.has(name) || assignsThroughOption(name, rest)) {
+  if (STATE_BUILTINS.has(name) || ASSIGNS.get(name)?.(rest) === true) {
     return `builtin ${quoteText(name)} that changes the shell's environment`;
   }
   if (name.startsWith("%") || JOB_CONTROL.has(name)) return "job control";
-  if (someShellComputes(name, rest)) {
+  if (COMPUTES.get(name)?.(rest) === true) {
     return `builtin ${quoteText(name)} with an argument that some shells compute`;
   }
   const base = (name.toLowerCase().split("/").findLast((part) => part !== "") ?? "").replace(/^-(?=.)/, "");
@@ -195,48 +189,34 @@ function findHiddenCommand(words: readonly string[]): string | undefined {
   return undefined;
 }
 
+type Check = (rest: readonly string[]) => boolean;
+
+const testsVariable: Check = (rest) => rest.some((word) => word === "-v" || word === "-R");
+
 // `printf -v x`, bash's `wait -p x`, and `test -v 'x[$(id)]'`, which even runs the command in the subscript.
-function assignsThroughOption(name: string, rest: readonly string[]): boolean {
-  switch (name) {
-    case "printf":
-      return /^-./.test(rest[0] ?? "") && rest[0] !== "--";
-    case "wait":
-      return rest.some((word) => /^-[a-z]*p/.test(word));
-    case "test":
-    case "[":
-      return rest.some((word) => word === "-v" || word === "-R");
-    default:
-      return false;
-  }
-}
+const ASSIGNS: ReadonlyMap<string, Check> = new Map([
+  ["printf", ([first = ""]) => /^-./.test(first) && first !== "--"],
+  ["wait", (rest) => rest.some((word) => /^-[a-z]*p/.test(word))],
+  ["test", testsVariable],
+  ["[", testsVariable],
+]);
 
 const INTEGER = /^[-+]?\d+$/;
 
+const hasOther: Check = (rest) => !rest.every((word) => word === "--" || INTEGER.test(word));
+
 /**
- * Whether an argument that should be a number is not one. bash and dash report an error, but ksh93, mksh and zsh
- * compute it as an expression, which can assign (`PATH=1`) and run commands (`x[$(id)]`, in its own text or in a
+ * The builtins with an argument that should be a number and is not. bash and dash report an error, but ksh93, mksh and
+ * zsh compute it as an expression, which can assign (`PATH=1`) and run commands (`x[$(id)]`, in its own text or in a
  * variable that it names).
  */
-function someShellComputes(name: string, rest: readonly string[]): boolean {
-  switch (name) {
-    case "printf":
-      return printfComputes(rest[0] === "--" ? rest.slice(1) : rest);
-    case "test":
-    case "[":
-      return testComputes(rest);
-    case "exit":
-    case "return":
-    case "break":
-    case "continue":
-    case "logout":
-    case "bye":
-      return !rest.every((word) => word === "--" || INTEGER.test(word));
-    case "ulimit":
-      return !rest.every((word) => /^(?:-[A-Za-z]+\d*|\d+|unlimited)$/.test(word));
-    default:
-      return false;
-  }
-}
+const COMPUTES: ReadonlyMap<string, Check> = new Map([
+  ["printf", (rest) => printfComputes(rest[0] === "--" ? rest.slice(1) : rest)],
+  ["test", testComputes],
+  ["[", testComputes],
+  ...["exit", "return", "break", "continue", "logout", "bye"].map((name) => [name, hasOther] as const),
+  ["ulimit", (rest) => !rest.every((word) => /^(?:-[A-Za-z]+\d*|\d+|unlimited)$/.test(word))],
+]);
 
 const COMPARISON = /^-(?:eq|ne|lt|le|gt|ge)$/;
 

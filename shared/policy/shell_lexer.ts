@@ -1,14 +1,9 @@
-/**
- * A strict lexer for the part of the shell language on which all shells agree: words, quotes, `;`, `&&`, `||`, `|`,
- * comments and the duplication of a file descriptor. It rejects, with the name of the construct, everything that a
- * shell would expand, run separately, or read differently from another shell.
- *
- * Each rule was tried in dash, bash, bash --posix and busybox ash. Examples of differences: `$'…'` (dash keeps the
- * `$`), `10>&1` (dash passes the word `10`), `a=~` (bash expands it), `"$[1]"` (bash computes it), `2>&1>&2` (dash
- * reads the second `1` as a descriptor), `"漢\""` (in Big5 the `\` is half of a letter).
- *
- * @module
- */
+// A strict lexer for the part of the shell language on which all shells agree: words, quotes, `;`, `&&`,
+// `||`, `|`, comments and the duplication of a file descriptor. It rejects, with the name of the construct,
+// everything that a shell would expand, run separately, or read differently from another shell. Each rule was
+// tried in dash, bash, bash --posix and busybox ash. Examples of differences: `$'…'` (dash keeps the `$`),
+// `10>&1` (dash passes the word `10`), `a=~` (bash expands it), `"$[1]"` (bash computes it), `2>&1>&2` (dash
+// reads the second `1` as a descriptor), `"漢\""` (in Big5 the `\` is half of a letter).
 import { isUnsafe } from "../text.ts";
 
 /** An operator between two commands. */

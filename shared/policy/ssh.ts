@@ -1,11 +1,6 @@
-/**
- * The decision about one SSH intent: whether a caller gets a certificate for a host, and its contents.
- *
- * The gates have a fixed order, and the first that fails is the reason of the denial. {@linkcode mayUseHost}, the
- * check of groups by the callers table, comes before all of them.
- *
- * @module
- */
+// The decision about one SSH intent: whether a caller gets a certificate for a host, and its contents. The
+// gates have a fixed order, and the first that fails is the reason of the denial. `mayUseHost`, the
+// check of groups by the callers table, comes before all of them.
 import { isUnsafe, quoteText } from "../text.ts";
 import { finish, type Steps } from "../clock.ts";
 import {
@@ -48,9 +43,7 @@ export interface AllowedSsh extends AllowedCommand {
   readonly elevationPrefix: string;
   /** The prefix for the KeyId, also of one-shot commands; empty: not elevated. */
   readonly sudoPrefix: string;
-  /** For the audit record: `sudo:<user>` or empty. */
   readonly elevation: string;
-  /** Within all caps. */
   readonly ttlSeconds: number;
   readonly pty: boolean;
 }

@@ -1,12 +1,7 @@
-/**
- * The force-command of a host with `stop_on_disconnect`: the command ends with its connection.
- *
- * sshd forwards no signal to a command that a certificate forces, and does not report the end of the connection: a
- * silent command continues. Only the end of its standard input reaches it. Therefore a watcher reads the standard
- * input. At its end the process group gets TERM, and KILL after {@linkcode STOP_GRACE_SECONDS}.
- *
- * @module
- */
+// The force-command of a host with `stop_on_disconnect`: the command ends with its connection. sshd forwards
+// no signal to a command that a certificate forces, and does not report the end of the connection: a silent
+// command continues. Only the end of its standard input reaches it. Therefore a watcher reads the standard
+// input. At its end the process group gets TERM, and KILL after {@linkcode STOP_GRACE_SECONDS}.
 import { singleQuote } from "../text.ts";
 
 /** The time between TERM and KILL, in seconds. */

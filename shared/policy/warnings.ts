@@ -1,9 +1,5 @@
-/**
- * Warnings about a policy that compiles: hosts that brokers cannot connect to, rules without effect, names that
- * bypass a seal or a principal, login shells without proof, and denials that a list bypasses.
- *
- * @module
- */
+// Warnings about a policy that compiles: hosts that brokers cannot connect to, rules without effect, names
+// that bypass a seal or a principal, login shells without proof, and denials that a list bypasses.
 import { formatKeyPath, quoteText } from "../text.ts";
 import type { Steps } from "../clock.ts";
 import { decideCommand } from "./command.ts";
@@ -105,11 +101,9 @@ export function* describeUnsealedTwins(
     yield;
     const twin = host.sealed_exec === true || host.addr === "" ? undefined : sealed.get(accountOf(host));
     if (twin === undefined) continue;
-    texts.push(
-      `${formatKeyPath(["hosts", name])}: is not sealed and is the account of ${
-        quoteText(twin)
-      }, which is: sessions under this name go round the seal`,
-    );
+    const path = formatKeyPath(["hosts", name]);
+    const fault = `is not sealed and is the account of ${quoteText(twin)}, which is`;
+    texts.push(`${path}: ${fault}: sessions under this name go round the seal`);
   }
   return texts;
 }

@@ -1,9 +1,5 @@
-/**
- * Requests for approval in words: the same on pages, in notifications and on the command line, so that no approver
- * mistakes a shell for a command.
- *
- * @module
- */
+// Requests for approval in words: the same on pages, in notifications and on the command line, so that no
+// approver mistakes a shell for a command.
 import { canonicalSudoUser } from "./shell.ts";
 import type { ApprovalRecord } from "../wire/approval.ts";
 import { visibleText } from "../text.ts";
@@ -117,20 +113,13 @@ export function describeSpan(seconds: number): string {
 export function describeDiff({ kind, reason, changes = [], omitted = 0 }: K8sDiff): string {
   const count = changes.length + omitted;
   const fields = `${count} field${count === 1 ? "" : "s"}`;
-  switch (kind) {
-    case "created":
-      return `creates the object, with ${fields}`;
-    case "changed":
-      return `changes ${fields}`;
-    case "unchanged":
-      return "changes nothing";
-    case "unknown":
-      return `what it changes could not be found out${
-        reason === undefined ? "" : `: ${visibleText(reason)}`
-      }`;
-    default:
-      return kind satisfies never;
-  }
+  const why = reason === undefined ? "" : `: ${visibleText(reason)}`;
+  return {
+    created: `creates the object, with ${fields}`,
+    changed: `changes ${fields}`,
+    unchanged: "changes nothing",
+    unknown: `what it changes could not be found out${why}`,
+  }[kind];
 }
 
 /** A changed field in one line without invisible characters. */

@@ -1,11 +1,6 @@
-/**
- * The catalog of secrets: how passwords, keys and tokens appear in commands, output, files and messages.
- *
- * A rule is tried at its hints only. Every step of a rule is bounded, or is a search that remembers its last
- * result. The time is therefore linear in the text, also in a text that is designed to be slow.
- *
- * @module
- */
+// The catalog of secrets: how passwords, keys and tokens appear in commands, output, files and messages. A
+// rule is tried at its hints only. Every step of a rule is bounded, or is a search that remembers its last
+// result. The time is therefore linear in the text, also in a text that is designed to be slow.
 
 /** Where a secret is. */
 export interface Place {

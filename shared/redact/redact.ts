@@ -1,12 +1,7 @@
-/**
- * Masks secrets in text that is stored or shown: audit records, notifications. Decisions and execution always use the
- * original text. Secrets without a recognizable form stay visible.
- *
- * The built-in rules take time linear in the text. A rule of the operator that must search far ahead for each match,
- * such as `a(.*b)?`, does not.
- *
- * @module
- */
+// Masks secrets in text that is stored or shown: audit records, notifications. Decisions and execution always
+// use the original text. Secrets without a recognizable form stay visible. The built-in rules take time
+// linear in the text. A rule of the operator that must search far ahead for each match, such as `a(.*b)?`,
+// does not.
 import * as z from "@zod/zod";
 import { RE2JS } from "re2js";
 import { finish, type Steps } from "../clock.ts";

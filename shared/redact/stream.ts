@@ -1,20 +1,12 @@
-/**
- * Masks secrets in text that arrives in pieces, as a command's output does: a secret is found wherever the pieces
- * end.
- *
- * The pieces together are what `createRedactor` returns for the whole text, with two exceptions, which mask more:
- *
- * - a value whose quote is not closed within 16,384 characters is masked up to its closing quote
- * - so is a word of that length that contains the beginning of a secret
- *
- * A stream returns whole lines as soon as no secret can have begun in them. It holds at most 16,384 characters of the
- * rest.
- *
- * A rule of the operator that can't match a line break works on lines of up to 65,536 characters. Any other rule of
- * the operator works on windows of 65,536 characters, and finds secrets of up to half of that length.
- *
- * @module
- */
+// Masks secrets in text that arrives in pieces, as a command's output does: a secret is found wherever the pieces
+// end.
+// The pieces together are what `createRedactor` returns for the whole text, with two exceptions, which mask more:
+// - a value whose quote is not closed within 16,384 characters is masked up to its closing quote
+// - so is a word of that length that contains the beginning of a secret
+// A stream returns whole lines as soon as no secret can have begun in them. It holds at most 16,384 characters of the
+// rest.
+// A rule of the operator that can't match a line break works on lines of up to 65,536 characters. Any other rule of
+// the operator works on windows of 65,536 characters, and finds secrets of up to half of that length.
 import { finish } from "../clock.ts";
 import { type Place, Searched } from "./catalog.ts";
 import {

@@ -1,8 +1,5 @@
-/**
- * OpenSSH certificates over Ed25519 keys, `ssh-ed25519-cert-v01@openssh.com` (PROTOCOL.certkeys), and their KeyIds.
- *
- * @module
- */
+// OpenSSH certificates over Ed25519 keys, `ssh-ed25519-cert-v01@openssh.com` (PROTOCOL.certkeys), and their
+// KeyIds.
 import { Buffer } from "node:buffer";
 import { AppError } from "../errors.ts";
 import { hasUnseen, isUnsafe } from "../text.ts";
@@ -63,7 +60,8 @@ export interface Certificate extends CertificateFields {
 
 /** The room for a certificate of ours. */
 const CAPACITY = 1024;
-const KINDS = { user: 1, host: 2 } as const;
+const USER = 1;
+const HOST = 2;
 const KEY_BYTES = 32;
 const FOREVER = 0xffff_ffff_ffff_ffffn;
 const MAX_PRINCIPALS = 256;
@@ -90,7 +88,7 @@ export function encodeToBeSigned(
     .string(fields.nonce)
     .string(fields.publicKey)
     .u64(fields.serial)
-    .u32(KINDS.user)
+    .u32(USER)
     .text(withoutNul(fields.keyId, "KeyId"))
     .nested((inside) => {
       for (const principal of fields.principals) inside.text(withoutNul(principal, "principal"));
@@ -150,7 +148,8 @@ export function decodeCertificate(blob: Uint8Array): Certificate {
   const publicKey = reader.string();
   if (publicKey.length !== KEY_BYTES) throw malformed("public key does not have 32 bytes");
   const serial = reader.u64();
-  const kind = decodeKind(reader.u32());
+  const type = reader.u32();
+  if (type !== USER && type !== HOST) throw malformed("neither a user nor a host certificate");
   const keyId = decodeText(reader);
   const principals = decodePrincipals(reader.nested());
   const validAfter = decodeTime(reader.u64());
@@ -164,7 +163,7 @@ export function decodeCertificate(blob: Uint8Array): Certificate {
   const signature = reader.string();
   reader.end();
   return {
-    kind,
+    kind: type === USER ? "user" : "host",
     publicKey,
     nonce,
     serial,
@@ -215,12 +214,6 @@ function decodeTime(seconds: bigint): number {
   if (seconds === FOREVER) return Infinity;
   if (seconds > BigInt(Number.MAX_SAFE_INTEGER)) throw malformed("time out of range");
   return Number(seconds);
-}
-
-function decodeKind(kind: number): "user" | "host" {
-  if (kind === KINDS.user) return "user";
-  if (kind === KINDS.host) return "host";
-  throw malformed("neither a user nor a host certificate");
 }
 
 function decodePrincipals(reader: SshReader): readonly string[] {

@@ -1,12 +1,7 @@
-/**
- * SSH public keys (`<type> <base64> [comment]`, sshd(8)) and signatures (RFC 4253 section 6.6): Ed25519 (RFC 8709),
- * ECDSA with the hash of its curve (RFC 5656), RSA with SHA-2 (RFC 8332). SHA-1 is neither created nor accepted.
- *
- * `sshpk` does not read the public keys, because it is too lenient for a pinned host key: it pads an Ed25519 key of 31
- * bytes, takes the first of two keys, and drops backslashes and trailing data.
- *
- * @module
- */
+// SSH public keys (`<type> <base64> [comment]`, sshd(8)) and signatures (RFC 4253 section 6.6): Ed25519 (RFC
+// 8709), ECDSA with the hash of its curve (RFC 5656), RSA with SHA-2 (RFC 8332). SHA-1 is neither created nor
+// accepted. `sshpk` does not read the public keys, because it is too lenient for a pinned host key: it pads
+// an Ed25519 key of 31 bytes, takes the first of two keys, and drops backslashes and trailing data.
 import { createHash, createPublicKey, hash, type KeyObject, sign, verify } from "node:crypto";
 import { trimBlanks } from "../text.ts";
 import { AppError } from "../errors.ts";

@@ -1,9 +1,5 @@
-/**
- * Private keys in OpenSSH's own format, `openssh-key-v1` (PROTOCOL.key), without encryption. `sshpk` is not used: its
- * check numbers are random, so that `init` would create different files from the same seeds.
- *
- * @module
- */
+// Private keys in OpenSSH's own format, `openssh-key-v1` (PROTOCOL.key), without encryption. `sshpk` is not
+// used: its check numbers are random, so that `init` would create different files from the same seeds.
 import { Buffer } from "node:buffer";
 import { createPrivateKey, createPublicKey, type KeyObject } from "node:crypto";
 import { concatBytes } from "../text.ts";

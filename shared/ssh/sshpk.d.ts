@@ -1,12 +1,8 @@
-/**
- * What is used of sshpk 1.18.0, which has no types of its own; `broker/ssh/ssh2.d.ts` says why those published for
- * it are left out.
- *
- * @module
- */
+// The used part of sshpk 1.18.0, which has no types of its own. `broker/ssh/ssh2.d.ts` gives the reason against the
+// published types.
 import type { Buffer } from "node:buffer";
 
-/** A private key taken apart. */
+/** A decoded private key. */
 export interface PrivateKey {
   readonly type: "dsa" | "rsa" | "ecdsa" | "ed25519" | "curve25519";
   readonly size: number;
@@ -17,7 +13,7 @@ export interface PrivateKey {
 }
 
 declare const sshpk: {
-  /** @throws {Error} when it is encrypted, a `KeyEncryptedError`; when it is malformed */
+  /** @throws {Error} if it is malformed; a `KeyEncryptedError` if it is encrypted */
   parsePrivateKey(data: string, format: "pem"): PrivateKey;
   readonly KeyEncryptedError: ErrorConstructor;
 };

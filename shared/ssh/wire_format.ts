@@ -1,8 +1,4 @@
-/**
- * The data types of the SSH protocol (RFC 4251 section 5), and OpenSSH's key revocation list (PROTOCOL.krl).
- *
- * @module
- */
+// The data types of the SSH protocol (RFC 4251 section 5), and OpenSSH's key revocation list (PROTOCOL.krl).
 import { AppError } from "../errors.ts";
 
 const MAX_U32 = 0xffff_ffff;

@@ -6,7 +6,7 @@
 import { AppError } from "../errors.ts";
 import type { PostgresSession } from "./postgres_session.ts";
 
-/** The tables of one program in PostgreSQL. */
+/** The tables of a service. */
 export interface PostgresSchema {
   /** The schema's name in the database, and the channel of its notifications. */
   readonly name: string;

@@ -22,7 +22,7 @@ interface SessionOptions {
   readonly onNotify?: (payload: string) => void;
 }
 
-/** A connection that keeps its state between queries, such as what it listens to. */
+/** A connection. */
 export interface PostgresSession {
   readonly server: string;
   readonly isOpen: boolean;

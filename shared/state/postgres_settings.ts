@@ -71,7 +71,7 @@ export function stateFiles(
   ];
 }
 
-/** A server by name and port, or by the path of its socket. */
+/** A server, by TCP or a Unix socket. */
 export type PostgresHost =
   | { readonly kind: "tcp"; readonly hostname: string; readonly port: number; readonly tls: boolean }
   | { readonly kind: "socket"; readonly path: string };
@@ -117,14 +117,14 @@ export function parsePostgresUrl(url: string): PostgresTarget {
   return target;
 }
 
-/** The servers, user and database for a message, without the password. */
+/** The URL without the password. */
 export function describeTarget({ hosts, user, database }: PostgresTarget): string {
   return `postgres://${encodeURIComponent(user)}@${hosts.map(describeHost).join(",")}/${
     encodeURIComponent(database)
   }`;
 }
 
-/** A server for a message. */
+/** The server in messages: `db1:5432`, or the path of its socket. */
 export function describeHost(host: PostgresHost): string {
   if (host.kind === "socket") return host.path;
   return `${host.hostname.includes(":") ? `[${host.hostname}]` : host.hostname}:${host.port}`;

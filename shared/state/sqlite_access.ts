@@ -309,7 +309,7 @@ const APPLICATION_IDS = {
 
 type StateOwner = keyof typeof APPLICATION_IDS;
 
-/** The tables of one program in SQLite. */
+/** The tables of a service's file. */
 export interface StateSchema {
   readonly owner: StateOwner;
   /** The statements from one version to the next; the first one starts from an empty file. */

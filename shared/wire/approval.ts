@@ -1,10 +1,7 @@
-/**
- * Approvals: the answers of a control plane while a human decides, `GET /v1/approvals` and `POST /v1/approvals/{id}`.
- *
- * @module
- */
+// Approvals: the answers of a control plane while a human decides, `GET /v1/approvals` and `POST
+// /v1/approvals/{id}`.
 import * as z from "@zod/zod";
-import { each, type K8sDiff, k8sDiff, optional, wideInteger } from "./sign.ts";
+import { each, type K8sDiff, k8sDiff, type Optional, optional, wideInteger } from "./sign.ts";
 
 /** The states of an approval. A collected approval stays `approved` until it is purged. */
 export const APPROVAL_STATUSES = ["pending", "approved", "denied", "expired"] as const;
@@ -15,7 +12,10 @@ export type ApprovalStatus = (typeof APPROVAL_STATUSES)[number];
 export const UNDECIDED_AT = "0001-01-01T00:00:00Z";
 
 /** An approval as approvers and webhooks see it. Fields that are empty or false are absent. */
-export interface ApprovalRecord {
+export interface ApprovalRecord
+  extends
+    Optional<"decided_by" | "addr" | "content_sha256" | "content_head", string>,
+    Optional<"sudo" | "dry_run", boolean> {
   /** 32 lowercase hex characters. */
   readonly id: string;
   readonly caller: string;
@@ -25,7 +25,6 @@ export interface ApprovalRecord {
   readonly host: string;
   /** The exact command without its sudo prefix, or the action on a cluster. */
   readonly command: string;
-  readonly sudo?: boolean | undefined;
   /** Absent with `sudo`: root. */
   readonly sudo_user?: string | undefined;
   /** `require_approval:<regex>`, or `behavior` for an anomaly. */
@@ -33,7 +32,6 @@ export interface ApprovalRecord {
   readonly status: ApprovalStatus;
   /** RFC 3339, UTC, with a fraction of up to nine digits. */
   readonly created_at: string;
-  readonly decided_by?: string | undefined;
   /** RFC 3339, or {@linkcode UNDECIDED_AT}. */
   readonly decided_at: string;
   /** In nanoseconds; present if the approver let the signer learn. */
@@ -46,17 +44,13 @@ export interface ApprovalRecord {
   readonly expires_at?: string | undefined;
   /** The account on the host, before any elevation. */
   readonly account?: string | undefined;
-  readonly addr?: string | undefined;
   /** The lifetime of the certificate. */
   readonly life_seconds?: number | undefined;
   /** The time after which the broker closes the session, by its own words. */
   readonly session_max_seconds?: number | undefined;
-  readonly dry_run?: boolean | undefined;
   /** The requester's words: untrusted text. */
   readonly reason?: string | undefined;
-  readonly content_sha256?: string | undefined;
   readonly content_bytes?: number | undefined;
-  readonly content_head?: string | undefined;
   readonly target_type?: "k8s" | undefined;
   /** One JSON document; values of Secrets are masked. */
   readonly k8s_manifest?: string | undefined;

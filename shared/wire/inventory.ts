@@ -1,11 +1,15 @@
-/**
- * `GET /v1/hosts` and `GET /v1/clusters`: the hosts and clusters that a caller may use.
- *
- * @module
- */
+// `GET /v1/hosts` and `GET /v1/clusters`: the hosts and clusters that a caller may use.
 import * as z from "@zod/zod";
 import { AppError } from "../errors.ts";
-import { each, type Enforcement, ENFORCEMENTS, optional, SESSION_MODES, type SessionMode } from "./sign.ts";
+import {
+  each,
+  type Enforcement,
+  ENFORCEMENTS,
+  type Optional,
+  optional,
+  SESSION_MODES,
+  type SessionMode,
+} from "./sign.ts";
 
 /**
  * The rules of a host without temporary grants. Patterns that deny are not in it. A list that is too long is
@@ -32,16 +36,13 @@ export interface HostRules {
 }
 
 /** A host as a broker sees it. */
-export interface HostInfo {
+export interface HostInfo extends Optional<`allow_${"sudo" | "pty" | "file_transfer"}`, boolean> {
   readonly addr: string;
   readonly user: string;
   /** The pinned host key, an authorized_keys line. */
   readonly host_key: string;
   /** The bastion's logical name; absent for a direct connection. */
   readonly jump?: string | undefined;
-  readonly allow_sudo?: boolean | undefined;
-  readonly allow_pty?: boolean | undefined;
-  readonly allow_file_transfer?: boolean | undefined;
   /** One-shot commands without a terminal end with their standard input, so the broker keeps it open. */
   readonly stop_on_disconnect?: boolean | undefined;
   /** `false`: no session certificates, so each command of an exec session needs a certificate. */

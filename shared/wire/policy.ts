@@ -1,9 +1,5 @@
-/**
- * Runtime grants (`/v1/policy/hosts/{host}/grants`, `/v1/policy/grants`) and versions of the hosts in a signer's
- * database (`/v1/policy/versions`).
- *
- * @module
- */
+// Runtime grants (`/v1/policy/hosts/{host}/grants`, `/v1/policy/grants`) and versions of the hosts in a
+// signer's database (`/v1/policy/versions`).
 import * as z from "@zod/zod";
 import { hasUnseen } from "../text.ts";
 import { each, optional } from "./sign.ts";

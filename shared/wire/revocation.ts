@@ -1,9 +1,5 @@
-/**
- * Freezes (`POST /v1/freeze`, `POST /v1/unfreeze`, `GET /v1/revocations`) and the revocation of certificates
- * (`GET /v1/krl`, `GET /v1/krl.sig`, `GET /v1/krl/hosts`, `POST /v1/revocations/…`).
- *
- * @module
- */
+// Freezes (`POST /v1/freeze`, `POST /v1/unfreeze`, `GET /v1/revocations`) and the revocation of certificates
+// (`GET /v1/krl`, `GET /v1/krl.sig`, `GET /v1/krl/hosts`, `POST /v1/revocations/…`).
 import * as z from "@zod/zod";
 import { hasUnseen, isUnsafe } from "../text.ts";
 import { each, optional, wideInteger } from "./sign.ts";

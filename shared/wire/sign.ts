@@ -1,8 +1,5 @@
-/**
- * `POST /v1/sign`: the request of a broker and the answer of a signer. Unknown fields of a request are ignored.
- *
- * @module
- */
+// `POST /v1/sign`: the request of a broker and the answer of a signer. Unknown fields of a request are
+// ignored.
 import * as z from "@zod/zod";
 import { Buffer } from "node:buffer";
 import { hasUnseen, isUnsafe } from "../text.ts";
@@ -25,6 +22,9 @@ export const optional: {
   flag: z.boolean().optional(),
   count: z.int().optional(),
 };
+
+/** Fields that an answer may lack. */
+export type Optional<Name extends string, Value> = { readonly [Each in Name]?: Value | undefined };
 
 /** A 64-bit number. A small one arrives as a number, a large one as a bigint. */
 export const wideInteger: z.ZodType<bigint> = z.union([z.bigint(), z.int()]).transform((value) =>
@@ -56,52 +56,40 @@ export type Enforcement = (typeof ENFORCEMENTS)[number];
  * `purpose` and `session_mode` stay plain strings, because the policy denies an unknown value (403): the request is
  * not malformed (400).
  */
-export interface SignRequest {
-  readonly host: string;
-  readonly role: string;
-  readonly purpose: string;
-  readonly session_mode: string;
+export interface SignRequest
+  extends
+    Readonly<Record<"host" | "role" | "purpose" | "session_mode" | "session_id" | "end_user", string>>,
+    Readonly<Record<"learn_approver" | "learn_approval_id", string>>,
+    Readonly<Record<`k8s_${"verb" | "resource" | "group" | "namespace" | "name"}`, string>>,
+    Readonly<Record<"sudo" | "pty" | "file_transfer" | "dry_run", boolean>> {
   /** The command of a one-shot connection or of a preflight. */
   readonly command: string;
   /** The requested lifetime. The cap replaces a value that is not positive or above the cap. */
   readonly ttl_seconds: number;
   /** The authorized_keys line of the Ed25519 key to certify. A dry run needs none. */
   readonly public_key: string;
-  readonly sudo: boolean;
   /** The account for sudo; `""` is root. */
   readonly sudo_user: string;
-  readonly pty: boolean;
-  readonly file_transfer: boolean;
-  readonly dry_run: boolean;
   /** A dry run for a command in a session. */
   readonly preflight: boolean;
   /** The broker for which a control plane acts. Only trusted forwarders may set it. */
   readonly on_behalf_of: string;
   /** A second human has approved. Only trusted forwarders and callers with `self_approve` may set it. */
   readonly approved: boolean;
-  readonly end_user: string;
   /** `null`: no filter by groups. `[]`: the user is in no group and may do nothing. */
   readonly end_user_groups: readonly string[] | null;
   /** The end user's token, a secret. */
   readonly bearer_token: string;
   /** With `approved`: the lifetime of a waiver to learn; 0: none. */
   readonly learn_ttl_seconds: number;
-  readonly learn_approver: string;
-  readonly learn_approval_id: string;
   /** `""` and `ssh` are an SSH host. */
   readonly target_type: string;
-  readonly k8s_verb: string;
-  readonly k8s_resource: string;
-  readonly k8s_group: string;
-  readonly k8s_namespace: string;
-  readonly k8s_name: string;
   /** The JSON document of an apply, byte for byte. Without it an approver sees no manifest. */
   readonly k8s_manifest: string;
   /** The fields that an apply may take over from other managers, as in a conflict of the API server. */
   readonly k8s_force_fields: readonly string[];
   /** The time after which the broker closes the session; 0: unknown. */
   readonly session_max_seconds: number;
-  readonly session_id: string;
   /** The requester's words: untrusted text. */
   readonly reason: string;
   /** SHA-256 of the content that a transfer writes, 64 lowercase hex digits; `""`: unknown or nothing. */
@@ -167,24 +155,22 @@ export type SignRequestBody =
   & Partial<SignRequest>;
 
 /** The decision of the policy. Fields that are empty, false or 0 are absent. */
-export interface WireDecision {
+export interface WireDecision
+  extends
+    Optional<"reason" | "force_command", string>,
+    Optional<"require_approval" | "would_deny" | "would_require_approval", boolean> {
   readonly allowed: boolean;
-  readonly reason?: string | undefined;
-  readonly require_approval?: boolean | undefined;
   /**
    * `allow:<regex>`, `deny:<regex>`, `require_approval:<regex>`, `allowlist:no-match`, `shell-parse:<reason>` or
    * `approval-waived:<rule>`.
    */
   readonly matched_rule?: string | undefined;
-  readonly force_command?: string | undefined;
   readonly ttl_seconds?: number | undefined;
   /** The prefix for the commands of an elevated session. */
   readonly elevation?: string | undefined;
   readonly enforcement?: Enforcement | undefined;
   /** In audit mode: the effect that enforcement would have had. */
   readonly warning?: string | undefined;
-  readonly would_deny?: boolean | undefined;
-  readonly would_require_approval?: boolean | undefined;
   /** The requester may see the values of Secrets. */
   readonly reveal?: boolean | undefined;
   /** The decision included `k8s_force_fields`, so the apply may take these fields over. */

@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import type { FreezeSubject } from "@gateway/shared/wire";
 import type { LiveState } from "./live_state.ts";
 import { failingStore } from "../testing/failing_store.ts";
 import {
@@ -11,18 +10,6 @@ import {
   restart,
   USER,
 } from "../testing/live_state_scene.ts";
-
-// K6: the caller, the end user, and whoever forwards.
-Deno.test.each<FreezeSubject>([CALLER, USER, { kind: "caller", value: "control-plane" }])(
-  "freeze() of %o stops its requests",
-  async (subject) => {
-    const { live, freeze } = await openLiveState();
-    assert.equal(live.findFreeze(IDENTITY), undefined);
-    assert.deepEqual(await freeze(subject), { newlyFrozen: true, grantsRevoked: 0, kept: "durable" });
-    assert.equal(live.findFreeze(IDENTITY)?.value, subject.value);
-    assert.deepEqual(await freeze(subject), { newlyFrozen: false, grantsRevoked: 0, kept: "durable" });
-  },
-);
 
 Deno.test("freeze() takes exactly the active grants and waivers of its subject (K4)", async () => {
   const store = failingStore();
@@ -160,15 +147,6 @@ Deno.test("unfreeze() lets requests pass again, also after a restart, and tells 
   assert.equal((await restart(store)).live.findFreeze(IDENTITY), undefined);
 });
 
-Deno.test("unfreeze() that the store can't keep leaves the subject frozen", async () => {
-  const store = failingStore();
-  const { live, freeze } = await openLiveState(store);
-  await freeze(CALLER);
-  store.failing.add("deleteFreeze");
-  await assert.rejects(() => live.unfreeze(CALLER, recorded), { code: "internal" });
-  assert.equal(live.findFreeze(IDENTITY)?.kind, "caller");
-});
-
 Deno.test("unfreeze() of a subject that is not frozen leaves its grants alone", async () => {
   const store = failingStore();
   const { live, ids, create } = await openLiveState(store);
@@ -198,19 +176,6 @@ Deno.test.each<{ name: string; first: "freeze" | "grant" | "waiver" }>([
   assert.deepEqual([live.findFreeze(IDENTITY)?.kind, ids()], ["caller", []]);
   await live.unfreeze(CALLER, recorded);
   assert.deepEqual([ids(), (await restart(store)).ids()], [[], []]);
-});
-
-Deno.test("a request that waits during a freeze is stopped when it asks again", async () => {
-  const { live, freeze } = await openLiveState();
-  const { promise: auditing, resolve } = Promise.withResolvers<void>();
-  const request = (async () => {
-    if (live.findFreeze(IDENTITY) !== undefined) return "refused at once";
-    await auditing;
-    return live.findFreeze(IDENTITY) === undefined ? "issued" : "withheld";
-  })();
-  await freeze(CALLER);
-  resolve();
-  assert.equal(await request, "withheld");
 });
 
 Deno.test("a view that was read stays as it was", async () => {

@@ -105,15 +105,6 @@ Deno.test("a change that the store could not take is taken back in the records, 
   assert.deepEqual(records, Object.keys(changes).flatMap((what) => [what, `not ${what}: ${why}`]));
 });
 
-Deno.test("a grant or waiver that could not be stored does not exist", async () => {
-  const store = failingStore();
-  const { live, counts, ids, learn } = await openLiveState(store);
-  store.failing.add("insertGrant");
-  await assert.rejects(() => live.createGrant(GRANT, recorded), { code: "internal" });
-  await assert.rejects(() => learn(), { code: "internal" });
-  assert.deepEqual([ids(), counts.errors], [[], 2]);
-});
-
 Deno.test("revokeGrant() ends a grant now and after a restart", async () => {
   const store = memoryStore();
   const { live, ids, create } = await openLiveState(store);
@@ -128,22 +119,6 @@ Deno.test("revokeGrant() knows no expired grant", async () => {
   const { id } = await create();
   await clock.advance(60_000);
   assert.equal(await live.revokeGrant(id, recorded), false);
-});
-
-Deno.test("revokeGrant() keeps a grant that the store could not delete (K22)", async () => {
-  const store = failingStore();
-  const { live, counts, ids, create } = await openLiveState(store);
-  const { id } = await create();
-  store.failing.add("deleteGrant");
-  await assert.rejects(() => live.revokeGrant(id, recorded), { code: "internal" });
-  assert.deepEqual(
-    [ids(), counts.errors],
-    [[id], 1],
-    "gone from memory alone it would be back after a restart",
-  );
-  store.failing.clear();
-  assert.equal(await live.revokeGrant(id, recorded), true);
-  assert.deepEqual((await restart(store)).ids(), []);
 });
 
 Deno.test("learnWaiver() binds to command, elevation, caller and end user (A4, I25)", async () => {

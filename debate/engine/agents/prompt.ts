@@ -17,32 +17,23 @@ export function buildAgentPrompt(
 ): readonly ChatMessage[] {
   const labels = labelsFor(state.task.language);
   const ask = instructionsFor(state.task.language);
-  const { texts } = state;
+  const { diagnostic, skeptic } = state.texts;
   const common: readonly Block[] = [
     [labels.hypotheses, formatHypotheses(state)],
     ...historyBlocks(state, labels),
   ];
-  switch (node) {
-    case "diagnostic_agent":
-      return conversation(state, template.diagnosticSystem, [
-        [labels.round, String(state.round)],
-        ...common,
-        [labels.task, ask.diagnostic],
-      ]);
-    case "skeptic_agent":
-      return conversation(state, template.skepticSystem, [
-        [labels.diagnosis, fence(texts.diagnostic)],
-        ...common,
-        [labels.task, ask.skeptic],
-      ]);
-    case "diagnostic_rebuttal_agent":
-      return conversation(state, template.diagnosticSystem, [
-        [labels.ownDiagnosis, fence(texts.diagnostic)],
-        [labels.critique, fence(texts.skeptic)],
-        ...common,
-        [labels.task, ask.rebuttal],
-      ]);
-  }
+  const system = node === "skeptic_agent" ? template.skepticSystem : template.diagnosticSystem;
+  const blocks: Readonly<Record<AgentNode, readonly Block[]>> = {
+    diagnostic_agent: [[labels.round, String(state.round)], ...common, [labels.task, ask.diagnostic]],
+    skeptic_agent: [[labels.diagnosis, fence(diagnostic)], ...common, [labels.task, ask.skeptic]],
+    diagnostic_rebuttal_agent: [
+      [labels.ownDiagnosis, fence(diagnostic)],
+      [labels.critique, fence(skeptic)],
+      ...common,
+      [labels.task, ask.rebuttal],
+    ],
+  };
+  return conversation(state, system, blocks[node]);
 }
 
 /** The messages for one of the independent diagnoses, which knows of no other. */
