@@ -122,11 +122,7 @@ interface ServiceAuditOptions {
   readonly mayShareConfig?: boolean | undefined;
 }
 
-/**
- * Opens the audit log of a service, with its metrics, and checks it while the service runs.
- *
- * @throws {AppError} `invalid_config` if the key or the log cannot be used
- */
+/** Opens, measures and regularly checks the audit log of a service. @throws {AppError} `invalid_config` */
 export async function openServiceAudit(
   { config, clock, metrics, logger, mayShareConfig = false }: ServiceAuditOptions,
 ): Promise<AuditGate> {

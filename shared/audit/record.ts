@@ -242,11 +242,7 @@ export interface AuditPublicKey {
 const PKCS8_PREFIX = Buffer.from("302e020100300506032b657004220420", "hex");
 const SPKI_PREFIX = Buffer.from("302a300506032b6570032100", "hex");
 
-/**
- * The key of an audit key file, whose first 32 bytes are the seed.
- *
- * @throws {AppError} `invalid_config` if the file is shorter
- */
+/** The key of a file whose first 32 bytes are the seed. @throws {AppError} `invalid_config` for a shorter file */
 export function createAuditKey(seed: Uint8Array): AuditKey {
   if (seed.length < 32) {
     throw new AppError("invalid_config", `Audit key has ${seed.length} bytes: at least 32 are needed`);
@@ -260,11 +256,7 @@ export function createAuditKey(seed: Uint8Array): AuditKey {
   };
 }
 
-/**
- * The public key from its 32 bytes.
- *
- * @throws {AppError} `invalid_config` for another length
- */
+/** The public key from its 32 bytes. @throws {AppError} `invalid_config` for another length */
 export function createAuditPublicKey(bytes: Uint8Array): AuditPublicKey {
   if (bytes.length !== 32) {
     throw new AppError("invalid_config", `Audit public key has ${bytes.length} bytes: it must be 32`);

@@ -61,11 +61,7 @@ export interface VerifyResult {
   readonly entriesSince: number | undefined;
 }
 
-/**
- * Checks one file. The link of its first record is trusted.
- *
- * @throws {AppError} `not_found`
- */
+/** Checks one file. The link of its first record is trusted. @throws {AppError} `not_found` */
 export async function verifyFile(options: VerifyOptions): Promise<VerifyResult> {
   return await verifyFiles([options.path], undefined, options);
 }

@@ -53,7 +53,7 @@ interface Connection {
 /** The most pipelined requests: without a limit, one connection could start any number of handlers. */
 const MAX_UNANSWERED = 16;
 
-/** For this time, the server reads and drops what a client still sends after the last response. */
+/** The time for which input after the last response is read and dropped. */
 const LINGER_MS = 1000;
 
 /**

@@ -275,11 +275,7 @@ function dropNulls(value: unknown): unknown {
   return Object.fromEntries(Object.entries(value).filter(([, member]) => member !== null));
 }
 
-/**
- * Reads the bytes of a body.
- *
- * @throws {AppError} `payload_too_large` as soon as it exceeds `maxBytes`, `invalid_request` if it breaks off
- */
+/** Reads a body. @throws {AppError} `payload_too_large` beyond `maxBytes`, `invalid_request` if it breaks off */
 export async function readBodyBytes(request: Request, maxBytes: number): Promise<Uint8Array> {
   // An announced size is rejected unread. An absent or absurd header is 0 or NaN, and the count below decides.
   if (Number(headerOf(request, "content-length")) > maxBytes) throw tooLarge(maxBytes);

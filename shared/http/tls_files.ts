@@ -31,11 +31,7 @@ export async function loadTlsMaterial(files: Files<keyof TlsMaterial>): Promise<
   return { ...pair, ca };
 }
 
-/**
- * Reads certificate and key and checks that they fit each other.
- *
- * @throws {AppError} `invalid_config` naming the config key
- */
+/** Reads certificate and key and checks that they fit. @throws {AppError} `invalid_config` naming the config key */
 export async function loadTlsKeyPair(files: Files<"cert" | "key">): Promise<Omit<TlsMaterial, "ca">> {
   const [cert, key] = await Promise.all([
     readPemFile(files.cert.key, files.cert.path),
@@ -55,11 +51,7 @@ type ListenerTlsConfig = Readonly<
 /** The options of `startMtlsServer` that come from files. */
 type ListenerTls = Readonly<Record<"cert" | "key" | "clientCa", string> & { denied: ReadonlySet<string> }>;
 
-/**
- * Reads the files of a listener with mutual TLS.
- *
- * @throws {AppError} `invalid_config` naming the config key
- */
+/** Reads the files of a listener with mutual TLS. @throws {AppError} `invalid_config` naming the config key */
 export async function loadListenerTls(config: ListenerTlsConfig): Promise<ListenerTls> {
   const [credentials, denied] = await Promise.all([loadCredentials(config), loadDenied(config)]);
   return { ...credentials, denied };
@@ -74,11 +66,7 @@ async function loadCredentials({ server_cert, server_key, client_ca }: ListenerT
   return { cert, key, clientCa };
 }
 
-/**
- * Reads the files of a service's client for the signer.
- *
- * @throws {AppError} `invalid_config` naming the config key
- */
+/** Reads the files of a client of the signer. @throws {AppError} `invalid_config` naming the config key */
 export async function loadSignerTls(
   { client_cert, client_key, ca }: Readonly<Record<"client_cert" | "client_key" | "ca", string>>,
 ): Promise<TlsMaterial> {
