@@ -7,10 +7,9 @@ import { AppError, errorText } from "@gateway/shared/errors";
 import { formatMode, ifThere, readRegularFile, writeFileAtomic } from "@gateway/shared/files";
 import { quoteText } from "@gateway/shared/text";
 import { readOperatorFile } from "../kit/files.ts";
-import { badConfig, conflict, HintedError, invalid } from "../kit/output.ts";
-import { copyBytes, digestFile } from "./copy.ts";
+import { badConfig, conflict, HintedError, internal, invalid } from "../kit/output.ts";
+import { copyBytes, digestFile, findRestorable, findSources } from "./sources.ts";
 import { type BackupFile, type BackupManifest, parseManifest, verifyManifest } from "./manifest.ts";
-import { findRestorable, findSources } from "./sources.ts";
 import { readTar, type TarFile } from "./tar.ts";
 
 interface RestoreOptions {
@@ -117,7 +116,7 @@ export async function restoreBackup({ backup, folder, identities, publicKey, onP
     if (cause instanceof AppError) throw cause;
     const message = `Cannot restore to ${quoteText(target)}: ${errorText(cause)}; ` +
       "fix that and run the command again, restored files stay";
-    throw new AppError("internal", message, { cause });
+    throw internal(message, cause);
   }
   const problems: string[] = [];
   for (const head of manifest.heads) problems.push(...await checkLog(head, move(head.path)));
@@ -136,8 +135,7 @@ export async function restoreBackup({ backup, folder, identities, publicKey, onP
 }
 
 function occupied(path: string): AppError {
-  const why = "is there and is not the backup's; nothing was written";
-  return conflict(`Cannot restore: ${quoteText(path)} ${why}`);
+  return conflict(`Cannot restore: ${quoteText(path)} is there and is not the backup's; nothing was written`);
 }
 
 function changed(path: string): AppError {
@@ -184,11 +182,7 @@ async function checkStored(backup: string, { stored, path, sha256, size }: Backu
   throw badConfig(`${shown} is damaged: it is not ${digest === undefined ? "there" : "what was written"}`);
 }
 
-async function openKeys(
-  backup: string,
-  { keys }: BackupManifest,
-  identities: readonly string[] | undefined,
-): Promise<readonly TarFile[]> {
+async function openKeys(backup: string, { keys }: BackupManifest, identities: readonly string[] | undefined) {
   if (identities === undefined || keys === undefined && identities.length === 0) return [];
   if (keys === undefined) {
     throw invalid("The backup holds no keys: it was made without --recipient");
@@ -211,8 +205,7 @@ async function openKeys(
     if (files.length !== keys.count) throw new RangeError("the archive has another number of files");
     return files;
   } catch (cause) {
-    const message = `Cannot open the backup's keys with --identity: ${errorText(cause)}`;
-    throw new AppError("invalid_request", message, { cause });
+    throw invalid(`Cannot open the backup's keys with --identity: ${errorText(cause)}`, cause);
   }
 }
 
@@ -255,10 +248,7 @@ async function give(path: string, { mode, uid, gid }: Pick<Written, "mode" | "ui
 }
 
 /** Creates absent directories as they were; a directory above all of them is for its owner alone. */
-async function makeFolders(
-  folders: NonNullable<BackupManifest["folders"]>,
-  files: readonly string[],
-): Promise<void> {
+async function makeFolders(folders: NonNullable<BackupManifest["folders"]>, files: readonly string[]) {
   const wanted = new Set(files.map((path) => dirname(path)));
   for (const { path, ...owner } of folders.toSorted((a, b) => a.path.length - b.path.length)) {
     if (!wanted.has(path) || await ifThere(Deno.lstat(path)) !== undefined) continue;
@@ -284,10 +274,7 @@ async function checkLink(path: string, to: string): Promise<void> {
 }
 
 /** Checks that a log is intact and ends where it ended in the backup. */
-async function checkLog(
-  { seq, hash, path: from }: BackupManifest["heads"][number],
-  path: string,
-): Promise<readonly string[]> {
+async function checkLog({ seq, hash, path: from }: BackupManifest["heads"][number], path: string) {
   const names = await ifThere(Array.fromAsync(Deno.readDir(dirname(path)), ({ name }) => name)) ?? [];
   if (logsOfSet(path, names).length === 0) return hash === "" ? [] : [`${from} is missing`];
   const problems: string[] = [];

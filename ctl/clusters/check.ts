@@ -1,7 +1,7 @@
 import { resolve } from "node:path";
 import { systemClock } from "@gateway/shared/clock";
 import { ApiServer } from "@gateway/shared/kubernetes";
-import { clusterOf } from "./entry.ts";
+import { type AccountName, boundAccounts, clusterOf, mintingRights } from "./entry.ts";
 import { readClaims, Reviews } from "./reviews.ts";
 import { command } from "../kit/command.ts";
 import { type Advice, badConfig, withHint } from "../kit/output.ts";
@@ -10,7 +10,6 @@ import { loadSignerFile } from "../kit/signer_file.ts";
 import { INDENT } from "../kit/table.ts";
 import { AppError } from "@gateway/shared/errors";
 import type { ClusterPolicy } from "@gateway/shared/policy";
-import { type AccountName, boundAccounts, mintingRights } from "./enrol.ts";
 import {
   compareRights,
   excessPaths,
@@ -260,19 +259,11 @@ async function findReason(
   return allowed ? reason : "";
 }
 
-function summary(
-  { findings, missing }: Awaited<ReturnType<typeof findExcess>>,
-  text: string,
-): readonly Finding[] {
+function summary({ findings, missing }: Awaited<ReturnType<typeof findExcess>>, text: string) {
   return findings.length === 0 && missing.length === 0 ? [found("ok", text)] : [];
 }
 
-function describeMissing(
-  level: Finding["level"],
-  user: string,
-  rights: readonly Right[],
-  advice: string,
-): readonly Finding[] {
+function describeMissing(level: Finding["level"], user: string, rights: readonly Right[], advice: string) {
   return [...Map.groupBy(rights, ({ namespace = "all namespaces" }) => namespace)].flatMap((
     [namespace, rights],
   ) =>
@@ -283,9 +274,7 @@ function describeMissing(
   );
 }
 
-function describeRule(
-  { verbs, resources, apiGroups: [group = ""], resourceNames, namespaces }: GrantedRule,
-): string {
+function describeRule({ verbs, resources, apiGroups: [group = ""], resourceNames, namespaces }: GrantedRule) {
   const kind = group === "" ? resources[0] : `${resources[0]}.${group}`;
   const names = resourceNames === undefined ? "" : ` ${resourceNames.join(", ")}`;
   return `${verbs.join(", ")} ${kind}${names} in ${namespaces.join(", ")}`;

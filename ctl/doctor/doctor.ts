@@ -10,8 +10,8 @@ import type { SignerConfig } from "@gateway/signer/config";
 import { signerUsedFiles } from "@gateway/signer/permissions";
 import { rotatedKeys } from "../hosts/next_ca.ts";
 import { type Call, command, type Given, oneOf, repeat } from "../kit/command.ts";
-import { CONFIG_KINDS } from "../kit/config_kinds.ts";
-import { type CommandResult, invalid } from "../kit/output.ts";
+import { CONFIG_KINDS } from "../kit/signer_file.ts";
+import { type CommandResult, invalid, notFound } from "../kit/output.ts";
 import { checkBroker, checkControlPlane, checkSigner } from "./config_checks.ts";
 import {
   checkBackup,
@@ -23,8 +23,7 @@ import {
   checkSocketGroups,
 } from "./file_checks.ts";
 import { about, countFindings, fail, type Finding, formatFindings, type Found } from "./findings.ts";
-import { checkHosts, checkHostSettings } from "./host_checks.ts";
-import { checkService, checkUpstreams } from "./service_checks.ts";
+import { checkHosts, checkHostSettings, checkService, checkUpstreams } from "./live_checks.ts";
 
 const TAKES = {
   "--security": "look at what the configs say, and nothing else",
@@ -98,10 +97,7 @@ interface Part {
   readonly path: string;
 }
 
-async function findParts(
-  { config, signer, controlPlane, broker = [] }: DoctorFlags,
-  workingFolder: string,
-): Promise<readonly Part[]> {
+async function findParts({ config, signer, controlPlane, broker = [] }: DoctorFlags, workingFolder: string) {
   const part = (kind: Part["kind"]) => (path: string): Part => ({ kind, path: resolve(workingFolder, path) });
   const named = [
     ...[signer ?? []].flat().map(part("signer")),
@@ -125,10 +121,7 @@ async function findParts(
     if (isNamed || await ifThere(Deno.stat(each.path)) !== undefined) parts.push(each);
   }
   if (parts.length > 0) return parts;
-  throw new AppError(
-    "not_found",
-    "There is no config to look at: --config, --signer, --control-plane or --broker names one",
-  );
+  throw notFound("There is no config to look at: --config, --signer, --control-plane or --broker names one");
 }
 
 interface Facts {

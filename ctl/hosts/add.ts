@@ -8,9 +8,9 @@ import { MAX_TTL_SECONDS } from "@gateway/shared/policy";
 import { fingerprint, formatPublicKey, parsePublicKey } from "@gateway/shared/ssh";
 import { collectBytes, quoteText } from "@gateway/shared/text";
 import type { SignerConfig } from "@gateway/signer/config";
-import { isPlainName } from "../kit/addresses.ts";
+import { isPlainName } from "../kit/values.ts";
 import { count, type Given, repeat, required } from "../kit/command.ts";
-import { CONFIG_KINDS } from "../kit/config_kinds.ts";
+import { CONFIG_KINDS } from "../kit/signer_file.ts";
 import { type Fields, splitNames, splitPatterns, writeFields } from "../kit/entries.ts";
 import { conflict, HintedError, invalid } from "../kit/output.ts";
 import {
@@ -21,7 +21,7 @@ import {
   removing,
   requireEntry,
 } from "../kit/signer_change.ts";
-import { runToEnd } from "../kit/run_program.ts";
+import { runToEnd } from "../kit/programs.ts";
 
 export type Host = SignerConfig["hosts"][string];
 
@@ -207,14 +207,11 @@ function refuseOtherKey(name: string, former: string | undefined, key: GivenKey 
   );
 }
 
-async function readKey(
-  { hostKey, scan = false, newKey, addr }: Given<typeof FIELDS>,
-): Promise<GivenKey | undefined> {
-  const refuse = (problem: string) => invalid(problem);
-  if (newKey !== undefined && !scan) throw refuse("Option '--new-key' means nothing without --scan");
-  if (hostKey !== undefined && scan) throw refuse("Options '--host-key' and '--scan' exclude each other");
+async function readKey({ hostKey, scan = false, newKey, addr }: Given<typeof FIELDS>) {
+  if (newKey !== undefined && !scan) throw invalid("Option '--new-key' means nothing without --scan");
+  if (hostKey !== undefined && scan) throw invalid("Options '--host-key' and '--scan' exclude each other");
   if (scan) {
-    if (addr === undefined) throw refuse("Option '--scan' needs --addr");
+    if (addr === undefined) throw invalid("Option '--scan' needs --addr");
     const { line, fingerprint } = await scanHostKey(addr);
     if (newKey !== undefined && newKey !== fingerprint) {
       throw conflict(`The network shows the key ${fingerprint}, not ${quoteText(newKey)}`);
@@ -224,7 +221,7 @@ async function readKey(
   }
   if (hostKey !== "-") return hostKey === undefined ? undefined : { line: hostKey.trim() };
   const bytes = await collectBytes(Deno.stdin.readable, MAX_KEY_BYTES);
-  if (bytes === undefined) throw refuse(`The key has more than ${MAX_KEY_BYTES} bytes`);
+  if (bytes === undefined) throw invalid(`The key has more than ${MAX_KEY_BYTES} bytes`);
   return { line: new TextDecoder().decode(bytes).trim() };
 }
 

@@ -13,10 +13,10 @@ import type { SignerConfig } from "@gateway/signer/config";
 import { command, type Given, oneOf } from "../kit/command.ts";
 import { readOperatorFile, readOperatorText } from "../kit/files.ts";
 import { badConfig, HintedError, invalid, withHint } from "../kit/output.ts";
-import { runOverSsh } from "../kit/over_ssh.ts";
+import { runOverSsh } from "../kit/programs.ts";
 import { loadSignerHosts } from "../kit/signer_file.ts";
 import { hostOf } from "./add.ts";
-import { END, formatProgram } from "./enrol_script.ts";
+import { END, formatProgram } from "./enrol.ts";
 
 const SHIM_COMMAND = "gateway-shim";
 const MAX_KEYS_BYTES = 100_000;
@@ -90,17 +90,13 @@ has. Another login than root needs sudo without a password.
       ],
     });
     if (over === undefined) return { json: { name, script: script.join("\n") }, lines: script };
-    const { code, lines } = await runOverSsh(name, host, { script: script.join("\n"), login });
+    const { code, lines } = await runOverSsh(name, host, { script, login });
     return { json: { name, exit_code: code, output: lines }, lines, failed: code !== 0 };
   },
 });
 
 /** Reads the verifier for a host with envelope v1; `--check` compares it only if it is given. */
-async function readVerifier(
-  format: EnvelopeVersion,
-  { verifier, check }: Flags,
-  workingFolder: string,
-): Promise<string | undefined> {
+async function readVerifier(format: EnvelopeVersion, { verifier, check }: Flags, workingFolder: string) {
   if (format !== "v1") {
     if (verifier === undefined) return undefined;
     throw invalid("Option '--verifier' is for hosts with envelope v1");

@@ -5,9 +5,7 @@ import { AppError } from "@gateway/shared/errors";
 import { quoteText } from "@gateway/shared/text";
 import { LARGE_SIGNER_KEYS, type SignerConfig, UNSUPPORTED_SIGNER_KEYS } from "@gateway/signer/config";
 import { type Call, command, type CommandData, type CommandSpec, type Given, type Takes } from "./command.ts";
-import { CONFIG_KINDS } from "./config_kinds.ts";
-import type { Use } from "./context.ts";
-import { editLocked } from "./files.ts";
+import { CONFIG_KINDS, findSignerProblems } from "./signer_file.ts";
 import {
   type Advice,
   badConfig,
@@ -16,9 +14,12 @@ import {
   HintedError,
   hintMissingConfig,
   invalid,
+  notFound,
   RemoteError,
+  type Use,
   withHint,
 } from "./output.ts";
+import { editLocked } from "./files.ts";
 import {
   askSigner,
   refuseRemoteFlags,
@@ -27,7 +28,6 @@ import {
   SIGNER,
   usesSigner,
 } from "./remote.ts";
-import { findSignerProblems } from "./signer_file.ts";
 
 /** A change of the signer's config that a command makes. */
 interface SignerChange {
@@ -78,11 +78,7 @@ export function changing<const T extends Takes = Record<never, string>>(
   };
 }
 
-async function runChange(
-  flags: Given<typeof CHANGE>,
-  call: Call,
-  { edit, describe }: SignerChange,
-): Promise<CommandResult> {
+async function runChange(flags: Given<typeof CHANGE>, call: Call, { edit, describe }: SignerChange) {
   const { config: path, dryRun = false, reload = false } = flags;
   if (dryRun && reload) throw invalid("Options '--dry-run' and '--reload' exclude each other");
   if (!reload) refuseRemoteFlags(flags, "without --reload");
@@ -171,7 +167,7 @@ export function requireEntry<E>(
   const entries = of(config);
   const entry = Object.hasOwn(entries, name) ? entries[name] : undefined;
   if (entry !== undefined) return entry;
-  throw new AppError("not_found", `There is no ${what} ${quoteText(name)} in the config`);
+  throw notFound(`There is no ${what} ${quoteText(name)} in the config`);
 }
 
 /** Adds an entry or, with `force`, changes it. */
@@ -190,8 +186,7 @@ export function addition<E>(
       const there = Object.hasOwn(of(config), name) ? of(config)[name] : undefined;
       isNew = there === undefined;
       if (isNew || force) return edit(text, there, config);
-      const message = `Cannot add ${what} ${quoteText(name)}: it is there; --force changes it`;
-      throw conflict(message);
+      throw conflict(`Cannot add ${what} ${quoteText(name)}: it is there; --force changes it`);
     },
     async describe(config, file) {
       const { json, facts, lines = [] } = await describe(
@@ -206,10 +201,7 @@ export function addition<E>(
 }
 
 /** Reports if the groups of any caller let it use an entry; without a table of callers, every caller may. */
-export function hasUser(
-  { callers }: SignerConfig,
-  { groups = [] }: { readonly groups?: readonly string[] },
-): boolean {
+export function hasUser({ callers }: SignerConfig, { groups = [] }: { readonly groups?: readonly string[] }) {
   const rows = Object.values(callers);
   return rows.length === 0 ||
     rows.some(({ allowed_groups = [] }) => groups.some((group) => allowed_groups.includes(group)));

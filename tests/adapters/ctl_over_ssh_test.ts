@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { FakeClock, SAMPLE_HOST_KEY } from "@gateway/shared/testing";
-import { runOverSsh, sshTo } from "../../ctl/kit/over_ssh.ts";
+import { runOverSsh, sshTo } from "../../ctl/kit/programs.ts";
 import { poll } from "../stage/poll.ts";
 
 const LOGIN = { login: "root", words: [], command: "true", input: "" };
@@ -26,7 +26,7 @@ Deno.test.each([
   { name: "an address with what ssh would replace", addr: "%h:22", login: "root" },
 ])("runOverSsh() refuses $name", async ({ addr, login }) => {
   await assert.rejects(
-    runOverSsh("web01", { addr, host_key: SAMPLE_HOST_KEY }, { script: "", login }),
+    runOverSsh("web01", { addr, host_key: SAMPLE_HOST_KEY }, { script: [""], login }),
     /Cannot log in/,
   );
 });

@@ -19,15 +19,11 @@ const SSH_FAILED = 255;
 export async function runOverSsh(
   name: string,
   host: OwnHost,
-  { script, login }: { readonly script: string; readonly login: string },
+  { script, login }: { readonly script: readonly string[]; readonly login: string },
 ) {
   const command = login === "root" ? "sh -s" : "sudo -n sh -s";
-  const { code, stdout, stderr } = await sshTo(name, host, {
-    login,
-    words: [],
-    command,
-    input: `${script}\n`,
-  });
+  const input = script.map((line) => `${line}\n`).join("");
+  const { code, stdout, stderr } = await sshTo(name, host, { login, words: [], command, input });
   return { code, lines: `${stdout}${stderr}`.split(/\r?\n/).filter((line) => line !== "") };
 }
 
@@ -139,5 +135,17 @@ function startSsh(args: readonly string[], signal: AbortSignal) {
   } catch (cause) {
     const fault = new AppError("not_supported", `Cannot start ssh: ${errorText(cause)}`, { cause });
     throw new HintedError(fault, WITHOUT_SSH);
+  }
+}
+
+/** Runs a program without input, with output in English. */
+export async function runToEnd(name: string, args: readonly string[]) {
+  try {
+    const command = new Deno.Command(name, { args: [...args], stdin: "null", env: { LC_ALL: "C.UTF-8" } });
+    const { success, stdout, stderr } = await command.output();
+    const decoder = new TextDecoder();
+    return { success, stdout: decoder.decode(stdout), stderr: decoder.decode(stderr) };
+  } catch (cause) {
+    throw new AppError("not_supported", `Cannot start ${name}: ${errorText(cause)}`, { cause });
   }
 }
