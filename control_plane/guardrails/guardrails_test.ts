@@ -2,10 +2,9 @@ import assert from "node:assert/strict";
 import { AppError } from "@gateway/shared/errors";
 import { FakeClock } from "@gateway/shared/testing";
 import type { BehaviorConfig, BehaviorMode } from "../config/config.ts";
-import type { Baseline } from "./tracker.ts";
+import { type Baseline, subjectOf } from "./tracker.ts";
 import { FakeBaselineStore } from "../testing/baseline_store.ts";
 import { Guardrails } from "./guardrails.ts";
-import { subjectOf } from "./subject.ts";
 
 const CONFIG: BehaviorConfig = {
   mode: "enforce",
@@ -137,20 +136,6 @@ Deno.test("an anomaly within the rate has no time to wait", async () => {
   assert(verdict.kind === "anomalous");
   assert.equal(verdict.rateExceeded, false);
   assert.equal(verdict.retryAfterSeconds, 0);
-});
-
-Deno.test("learn() of a verdict counts once, however often it is called", async () => {
-  const { guardrails, store, check } = await start({ max_subjects: 16 });
-  const verdict = check();
-  for (let i = 0; i < 10; i++) verdict.learn();
-  // Learned three times it would be established, and out of reach for the subjects that come now.
-  for (let i = 0; i < 100; i++) {
-    const subject = subjectOf({ caller: "broker-1", endUser: `user-${i}`, trusted: true });
-    guardrails.learn({ ...USUAL, subject });
-    guardrails.learn({ ...USUAL, subject });
-  }
-  await guardrails.close();
-  assert.equal(store.rows.has(SUBJECT), false);
 });
 
 Deno.test("in enforce a request beyond the rate teaches nothing, even of a subject that is unknown", async () => {
