@@ -7,14 +7,14 @@ import {
   loadTlsKeyPair,
   startMtlsServer,
   startTlsServer,
+  UpstreamWatch,
 } from "@gateway/shared/http";
-import type { ServiceLogger } from "@gateway/shared/service";
+import { startServiceMonitor } from "@gateway/shared/http/monitor";
 import { type BrokerPorts, createBroker } from "./app.ts";
 import type { BrokerConfig } from "./config/config.ts";
 import type { BrokerFrontend } from "./config/permissions.ts";
 import { openMcpSockets } from "./frontends/mcp_sockets.ts";
 import type { StdioStreams } from "./frontends/mcp_stdio.ts";
-import { startBrokerMonitor } from "./frontends/monitor.ts";
 
 type RunningListener = Awaited<ReturnType<typeof startTlsServer>>;
 type Broker = Awaited<ReturnType<typeof createBroker>>;
@@ -54,7 +54,7 @@ export async function serveMcpHttp(
   ports: BrokerPorts & { readonly fetch: typeof fetch },
   stopped: Promise<unknown>,
 ) {
-  const modules = loadMcp(import("./frontends/mcp_http.ts"));
+  const modules = Promise.all([import("./frontends/mcp_http.ts"), import("./frontends/mcp_server.ts")]);
   const { oauth } = config;
   const keys = ["server_cert", "server_key", "resource_url", "oauth"] as const;
   requireKeys(config, "MCP over HTTP", keys);
@@ -67,7 +67,7 @@ export async function serveMcpHttp(
   const current = await load();
   const { loadEndUserVerifier } = await import("@gateway/shared/oidc");
   const verifier = await loadEndUserVerifier(oauth, ports, "oauth");
-  const { createMcpHttp, mcpOptions } = await modules;
+  const [{ createMcpHttp }, { mcpOptions }] = await modules;
   await serveListener(config, ports, stopped, {
     frontend: "serve-mcp-http",
     name: "mcp-broker (http)",
@@ -106,15 +106,15 @@ export async function serveMcp(
   stopped: Promise<unknown>,
 ) {
   const { logger, streams, clock, random } = ports;
-  const modules = loadMcp(import("./frontends/mcp_stdio.ts"));
+  const modules = Promise.all([import("./frontends/mcp_stdio.ts"), import("./frontends/mcp_server.ts")]);
   // Every window of an MCP client starts its own broker, all with one config.
   const broker = await createBroker(config, { ...ports, mayShareConfig: true });
-  const { serveMcpStdio, mcpOptions } = await modules;
+  const [{ serveMcpStdio }, { mcpOptions }] = await modules;
   const mcp = serveMcpStdio({
     ...{ ...streams, clock, random, ...mcpOptions(broker, logger) },
     askInChat: config.approval_via_elicitation,
   });
-  const monitor = await startBrokerMonitor(config, { ...ports, ...broker, frontend: "serve-mcp" });
+  const monitor = await startMonitor(config, broker, ports, "serve-mcp");
   const announce = async () => {
     const hosts = await broker.loadHosts();
     monitor.setReady(true);
@@ -150,7 +150,7 @@ async function serveListener<Server extends RunningListener>(
     const { drain, close, ...parts } = serve(broker);
     const { listen } = config;
     const listener = await openListener({ listen, metrics: broker.metrics, clock, logger }, parts);
-    const monitor = await startBrokerMonitor(config, { ...ports, ...broker, frontend });
+    const monitor = await startMonitor(config, broker, ports, frontend);
     monitor.setReady(true);
     logger.info(`${name} ready; ${hosts.size} hosts configured`, { ...listener.server.address });
     await stopped;
@@ -164,18 +164,36 @@ async function serveListener<Server extends RunningListener>(
   }
 }
 
-async function loadMcp<Frontend>(frontend: Promise<Frontend>) {
-  const [loaded, { createToolset, describeTools }] = await Promise.all([
-    frontend,
-    import("./tools/toolset.ts"),
-  ]);
-  const mcpOptions = (broker: Broker, logger: ServiceLogger) => ({
-    tools: createToolset(broker),
-    instructions: describeTools(broker.limits),
-    onError: (error: unknown) => logger.warn("Tool call failed", { error }),
-    onProtocolError: (error: Error) => logger.warn("MCP message refused", { error: error.message }),
+/** Starts the monitor listener. A broker works without it, so a failure to start is only logged. */
+async function startMonitor(
+  { monitor_listen: listen, server_cert, client_ca, signer }: BrokerConfig,
+  { metrics, keepsRecords, upstream: client }: Broker,
+  { clock, logger }: BrokerPorts,
+  frontend: BrokerFrontend,
+) {
+  let isReady = false;
+  const start = () =>
+    startServiceMonitor({
+      ...{ service: "broker", listen, metrics, clock },
+      isReady: () => isReady && keepsRecords(),
+      certificates: {
+        ...(frontend !== "serve-mcp" && { server_cert }),
+        ...(frontend === "serve-http" && { client_ca }),
+        ...(signer && { "signer.client_cert": signer.client_cert, "signer.ca": signer.ca }),
+      },
+      // The broker does not know which of the two it has.
+      upstream: client &&
+        new UpstreamWatch({ what: "the control plane or signer at signer.url", client, clock }),
+    });
+  const server = listen === "" ? undefined : await start().catch((error) => {
+    logger.error("Cannot start monitor listener", { listen, error });
   });
-  return { ...loaded, mcpOptions };
+  return {
+    setReady(ready: boolean): void {
+      isReady = ready;
+    },
+    close: async (): Promise<void> => await server?.close(),
+  };
 }
 
 function requireKeys(config: BrokerConfig, what: string, keys: readonly (keyof BrokerConfig)[]): void {

@@ -1,43 +1,12 @@
 import { ENVELOPE_DOMAIN, MAX_ENVELOPE_TTL_SECONDS, signedBytesV1 } from "@gateway/shared/envelope";
 import { parseStandardJson } from "@gateway/shared/json";
 
-/** What an envelope of format v1 says, before anybody has asked whether it is true. */
-interface OpenedEnvelope {
-  readonly nonce: string;
-  readonly host: string;
-  readonly command: string;
-  /** As it is written: decimal digits. */
-  readonly expiry: string;
-  readonly signature: Uint8Array<ArrayBuffer>;
-}
+/** A refusal, in words for the broker and the operator. */
+export class Refusal extends Error {}
 
-/** Whether a signature of the bytes is of a pinned key. */
-export type VerifySignature = (
-  data: Uint8Array<ArrayBuffer>,
-  signature: Uint8Array<ArrayBuffer>,
-) => Promise<boolean>;
-
-/** What is to be done about an envelope. */
-type Check =
-  | {
-    /** To be run once its nonce is claimed. */
-    readonly kind: "good";
-    readonly nonce: string;
-    readonly command: string;
-  }
-  | { readonly kind: "refused"; readonly reason: string };
-
-/** What an envelope is checked against. */
-interface CheckOptions {
-  readonly host: string;
-  readonly verify: VerifySignature;
-  /** In milliseconds since the epoch. */
-  readonly now: number;
-}
-
-// Each character can be read in one way only: what does not fit is found out in linear time.
+// Each character can be read in one way only, so a text that does not match is rejected in linear time.
 const STRING = String.raw`"[^"\\\x00-\x1f]*(?:\\.[^"\\\x00-\x1f]*)*"`;
-/** The one way in which a signer writes it, so that no member can be there twice or mean two things. */
+/** The one way in which a signer writes an envelope, so that no member can appear twice or have two meanings. */
 const ENVELOPE = new RegExp(
   String
     .raw`^\{"n":(${STRING}),"h":(${STRING}),"c":(${STRING}),"e":(0|[1-9]\d*),"s":"([A-Za-z0-9+/]{86}==)"\}$`,
@@ -45,59 +14,60 @@ const ENVELOPE = new RegExp(
 const NONCE = /^[0-9a-f]{16,64}$/;
 /** The name of a sealed host, as the signer's config allows it. */
 const HOST = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
+export const MALFORMED = "the envelope is malformed (is the broker too old to pass envelopes on?)";
 
-/** Whether an argument can be the name of a sealed host. */
 export function isHostName(text: string): boolean {
   return HOST.test(text);
 }
 
-/** Takes an envelope apart; `undefined` when it is none. */
-export function openEnvelope(wire: string): OpenedEnvelope | undefined {
-  const text = decodeText(wire);
-  const [, nonce, host, command, expiry, signature] = ENVELOPE.exec(text ?? "") ?? [];
+/** Reads an envelope of format v1 without checking its signature. `undefined`: the text is not an envelope. */
+export function openEnvelope(wire: string) {
+  const [, ...fields] = ENVELOPE.exec(decodeText(wire) ?? "") ?? [];
+  const [nonce, host, command] = fields.slice(0, 3).map(decodeString);
+  const [expiry, signature] = fields.slice(3);
   if (nonce === undefined || host === undefined || command === undefined) return undefined;
   if (expiry === undefined || signature === undefined) return undefined;
-  const [nonceText, hostText, commandText] = [nonce, host, command].map(decodeString);
-  if (nonceText === undefined || hostText === undefined || commandText === undefined) return undefined;
-  return {
-    nonce: nonceText,
-    host: hostText,
-    command: commandText,
-    expiry,
-    signature: Uint8Array.fromBase64(signature),
-  };
+  // The expiry stays decimal digits, which are signed.
+  return { nonce, host, command, expiry, signature: Uint8Array.fromBase64(signature) };
 }
 
 /**
- * Checks an envelope, in the order of the specification: who signed it is said before anything that it holds. The
- * claim of its nonce is left to the caller.
+ * Checks an envelope in the order of the specification: a wrong signature is reported before any content. The caller
+ * must claim the nonce.
+ * @param options `verify` reports whether a pinned key signed the bytes; `now` is in milliseconds since the epoch
+ * @throws {Refusal}
  */
-export async function checkEnvelope(wire: string, { host, verify, now }: CheckOptions): Promise<Check> {
+export async function checkEnvelope(
+  wire: string,
+  { host, verify, now }: {
+    readonly host: string;
+    readonly verify: (data: Uint8Array<ArrayBuffer>, signature: Uint8Array<ArrayBuffer>) => Promise<boolean>;
+    readonly now: number;
+  },
+): Promise<{ readonly nonce: string; readonly command: string }> {
   const envelope = openEnvelope(wire);
-  if (envelope === undefined) {
-    return refused("the envelope is malformed (is the broker too old to pass envelopes on?)");
-  }
+  if (envelope === undefined) throw new Refusal(MALFORMED);
   const { nonce, command, expiry, signature } = envelope;
   if (!await verify(signedBytesV1(envelope, ENVELOPE_DOMAIN), signature)) {
-    return refused("the signature is not of a pinned key");
+    throw new Refusal("the signature is not of a pinned key");
   }
-  if (envelope.host !== host) return refused("the envelope is for another host");
-  if (nonce === "") return refused("the envelope has no nonce");
-  if (command === "") return refused("the envelope has no command");
-  // The kernel ends a program's argument there, a shell drops it: either way another command would run.
-  if (command.includes("\0")) return refused("the command has a NUL");
-  // Whole seconds, as they are signed: in the last one it is still good.
+  // The expiry is signed in whole seconds. In its last second the envelope is still valid.
   const left = Number(expiry) - Math.floor(now / 1000);
-  if (left < 0) return refused("the envelope has expired");
-  if (left > MAX_ENVELOPE_TTL_SECONDS) {
-    return refused("the envelope expires too far in the future: does a clock go wrong?");
-  }
-  if (!NONCE.test(nonce)) return refused("the nonce is malformed");
-  return { kind: "good", nonce, command };
-}
-
-function refused(reason: string): Check {
-  return { kind: "refused", reason };
+  const faults: readonly (readonly [boolean, string])[] = [
+    [envelope.host !== host, "the envelope is for another host"],
+    [nonce === "", "the envelope has no nonce"],
+    [command === "", "the envelope has no command"],
+    // The kernel truncates an argument at a NUL, and a shell drops it: another command would run.
+    [command.includes("\0"), "the command has a NUL"],
+    [left < 0, "the envelope has expired"],
+    [
+      left > MAX_ENVELOPE_TTL_SECONDS,
+      "the envelope expires too far in the future: does a clock go wrong?",
+    ],
+    [!NONCE.test(nonce), "the nonce is malformed"],
+  ];
+  for (const [isFault, reason] of faults) if (isFault) throw new Refusal(reason);
+  return { nonce, command };
 }
 
 function decodeText(wire: string): string | undefined {
@@ -110,7 +80,7 @@ function decodeText(wire: string): string | undefined {
   }
 }
 
-/** What a string of JSON means; `undefined` when it is none, or not well formed and so could not have been signed. */
+/** Decodes a JSON string. `undefined` for other texts, and for ill-formed text, which cannot have been signed. */
 function decodeString(literal: string): string | undefined {
   try {
     const value = parseStandardJson(literal);
@@ -118,4 +88,21 @@ function decodeString(literal: string): string | undefined {
   } catch {
     return undefined;
   }
+}
+
+/**
+ * Parses a key file: standard base64 of a 32-byte Ed25519 key a line, empty lines and `#` comments. One bad line makes
+ * the whole file unusable, so that an operator notices a mistake in a rotation.
+ * @throws {Refusal}
+ */
+export function parsePinnedKeys(text: string, path: string): readonly Uint8Array<ArrayBuffer>[] {
+  const keys = text.split("\n").flatMap((line, index) => {
+    const word = line.trim();
+    if (word === "" || word.startsWith("#")) return [];
+    // fromBase64() skips spaces, which would join two keys on a line.
+    if (/^[A-Za-z0-9+/]{43}=$/.test(word)) return [Uint8Array.fromBase64(word)];
+    throw new Refusal(`line ${index + 1} of ${path} is not a key of the signer`);
+  });
+  if (keys.length === 0) throw new Refusal(`no key in ${path}`);
+  return keys;
 }

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
 import { assertLinearWork } from "@gateway/shared/testing";
-import { checkEnvelope, isHostName, openEnvelope } from "./check.ts";
+import { checkEnvelope, isHostName, openEnvelope, Refusal } from "./check.ts";
 import { signedBytesV1 } from "@gateway/shared/envelope";
 
 /** From reference-signer.md, section 16. */
@@ -48,11 +48,9 @@ Deno.test.each([
     reason: "the envelope is for another host",
   },
 ])("checkEnvelope() $name", async ({ now, host = "web01", signed = true, reason }) => {
-  const check = await checkEnvelope(WIRE, { host, now, verify: () => Promise.resolve(signed) });
-  assert.deepEqual(
-    check,
-    reason === undefined ? { kind: "good", nonce: NONCE, command: COMMAND } : { kind: "refused", reason },
-  );
+  const checked = checkEnvelope(WIRE, { host, now, verify: () => Promise.resolve(signed) });
+  if (reason === undefined) assert.deepEqual(await checked, { nonce: NONCE, command: COMMAND });
+  else await assert.rejects(checked, { constructor: Refusal, message: reason });
 });
 
 Deno.test.each([

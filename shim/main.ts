@@ -1,23 +1,20 @@
 /**
  * The verifier of the host-side shim for envelopes of format v1, which `gateway-shim-v1` starts: it prints the command
- * that may run, and a dot behind it, or refuses with exit code 126.
+ * that may run, followed by a dot, or refuses with exit code 126.
  *
  * @module
  */
 import "@gateway/shared/service/no_storage";
 import { writeAllSync } from "@gateway/shared/text";
 import { errorName } from "@gateway/shared/errors";
-import { checkEnvelope, isHostName, type VerifySignature } from "./check.ts";
-import { claimNonce } from "./nonce_store.ts";
-import { parsePinnedKeys } from "./pinned_keys.ts";
+import { checkEnvelope, isHostName, MALFORMED, parsePinnedKeys, Refusal } from "./check.ts";
 
 /** The exit code of a shell for a command that must not run. */
 const REFUSED = 126;
+/** Longer than any envelope is valid. */
+const KEEP_MS = 600_000;
 
-/** A refusal, in words for whoever asked and for the operator. */
-class Refusal extends Error {}
-
-/** Gives the command of the envelope, whose use is then recorded. */
+/** Returns the command of the envelope after recording the use of the envelope. */
 async function open([keyFile = "", store = "", ...args]: readonly string[]): Promise<string> {
   const [host = ""] = args;
   if (args.length !== 1) throw new Refusal("expected one argument, the name of this host");
@@ -26,41 +23,28 @@ async function open([keyFile = "", store = "", ...args]: readonly string[]): Pro
   if (wire === "") throw new Refusal("no envelope: this host runs only commands that the signer has sealed");
   const verify = await readKeys(keyFile);
   const now = Date.now();
-  const check = await checkEnvelope(wire, { host, verify, now });
-  if (check.kind === "refused") throw new Refusal(check.reason);
-  const claim = await claimNonce(store, check.nonce, now);
-  switch (claim) {
-    case "claimed":
-      return check.command;
-    case "used":
-      throw new Refusal("envelope already used (replay)");
-    case "failed":
-      throw new Refusal(`cannot record the envelope's use in ${store}`);
-    default:
-      return claim satisfies never;
-  }
+  const { nonce, command } = await checkEnvelope(wire, { host, verify, now });
+  await claimNonce(store, nonce, now);
+  return command;
 }
 
-/** What the broker asked for; empty when it asked for a shell. */
+/** The command that the broker requested. Empty: the broker requested a shell. */
 function readEnvelope(): string {
   try {
     return Deno.env.get("SSH_ORIGINAL_COMMAND") ?? "";
   } catch (error) {
-    if (error instanceof Deno.errors.InvalidData) {
-      throw new Refusal("the envelope is malformed (is the broker too old to pass envelopes on?)");
-    }
-    throw error;
+    throw error instanceof Deno.errors.InvalidData ? new Refusal(MALFORMED) : error;
   }
 }
 
-/** Reads the pinned keys, each time anew: a rotation needs no restart of anything. */
-async function readKeys(path: string): Promise<VerifySignature> {
+/** Reads the pinned keys for each command, so that a rotation needs no restart. */
+async function readKeys(path: string): Promise<Parameters<typeof checkEnvelope>[1]["verify"]> {
   const text = await readText(path).catch(() => undefined);
   if (text === undefined) throw new Refusal(`cannot read ${path}`);
-  const pinned = parsePinnedKeys(text, path);
-  if (pinned.kind === "unusable") throw new Refusal(pinned.reason);
   const keys = await Promise.all(
-    pinned.keys.map((key) => crypto.subtle.importKey("raw", key, "Ed25519", false, ["verify"])),
+    parsePinnedKeys(text, path).map((key) =>
+      crypto.subtle.importKey("raw", key, "Ed25519", false, ["verify"])
+    ),
   );
   return async (data, signature) => {
     const results = await Promise.all(
@@ -70,9 +54,38 @@ async function readKeys(path: string): Promise<VerifySignature> {
   };
 }
 
-/** Opening a pipe would wait for its other end; who may put one there may also change the keys. */
+/** Opening a pipe would wait for its writer. An attacker who can create one there can also change the keys. */
 async function readText(path: string): Promise<string | undefined> {
   return (await Deno.stat(path)).isFile ? await Deno.readTextFile(path) : undefined;
+}
+
+/** Records the use of an envelope in a directory that all accounts of the host share. One of several uses wins. */
+async function claimNonce(directory: string, nonce: string, now: number): Promise<void> {
+  // After a failure the record cannot be created.
+  await Deno.mkdir(directory, { recursive: true, mode: 0o700 }).catch(() => {});
+  await sweep(directory, now);
+  try {
+    (await Deno.open(`${directory}/${nonce}`, { write: true, createNew: true, mode: 0o600 })).close();
+  } catch (error) {
+    throw new Refusal(
+      error instanceof Deno.errors.AlreadyExists
+        ? "envelope already used (replay)"
+        : `cannot record the envelope's use in ${directory}`,
+    );
+  }
+}
+
+/** Removes old records. Failures do not matter: a claim needs the right to write, not to read or to remove. */
+async function sweep(directory: string, now: number): Promise<void> {
+  try {
+    for await (const { name } of Deno.readDir(directory)) {
+      const path = `${directory}/${name}`;
+      const { mtime } = await Deno.lstat(path).catch(() => ({ mtime: null }));
+      if (mtime !== null && now - mtime.getTime() > KEEP_MS) await Deno.remove(path).catch(() => {});
+    }
+  } catch {
+    // The directory cannot be listed.
+  }
 }
 
 async function main(args: readonly string[]): Promise<number> {

@@ -10,6 +10,7 @@
  * ```
  * @module
  */
+import { Buffer } from "node:buffer";
 import { normalize } from "node:path";
 import * as z from "@zod/zod";
 import { type CaKeyConfig, caKeyConfig, planCaKeys } from "@gateway/shared/ca";
@@ -48,38 +49,23 @@ export interface BrokerSocket {
 /** The broker's config after defaults. Relative paths are relative to the working directory. */
 export interface BrokerConfig
   extends
-    Pick<PolicyConfig, "kubernetes" | "command_policies" | "group_command_policies" | "max_ttl_seconds"> {
-  readonly listen: string;
-  readonly server_cert: string;
-  readonly server_key: string;
-  readonly client_ca: string;
-  readonly denied_callers: string;
+    Pick<PolicyConfig, "kubernetes" | "command_policies" | "group_command_policies" | "max_ttl_seconds">,
+    Readonly<Record<"listen" | "server_cert" | "server_key" | "client_ca" | "denied_callers", string>>,
+    Readonly<Record<"ca_key" | "source_address" | "audit_log" | "audit_key", string>>,
+    Readonly<Record<"session_recording_dir" | "resource_url" | "monitor_listen", string>>,
+    Readonly<Record<"session_recording_strict" | "approval_via_elicitation", boolean>>,
+    Readonly<Record<"max_output_bytes" | "file_transfer_max_bytes" | "hosts_refresh_seconds", number>>,
+    Readonly<Record<"revocation_poll_seconds" | `session_${"idle" | "max"}_seconds`, number>>,
+    Readonly<Record<"networks" | "api_servers", readonly string[]>> {
   readonly run_callers?: readonly string[];
   readonly sockets: readonly BrokerSocket[];
   /** Absent in local mode, in which the broker holds the CA key and the policy itself. */
   readonly signer?: SignerClientConfig & { readonly approval_wait_seconds: number };
-  readonly ca_key: string;
   readonly ca_keys: Readonly<Record<string, CaKeyConfig>>;
-  readonly source_address: string;
-  readonly audit_log: string;
-  readonly audit_key: string;
   readonly audit_fail_mode: "closed" | "open" | "";
-  readonly max_output_bytes: number;
-  readonly file_transfer_max_bytes: number;
-  readonly hosts_refresh_seconds: number;
-  readonly revocation_poll_seconds: number;
-  readonly session_idle_seconds: number;
-  readonly session_max_seconds: number;
-  readonly session_recording_dir: string;
-  readonly session_recording_strict: boolean;
-  readonly approval_via_elicitation: boolean;
   readonly oauth?: EndUserOidcConfig;
-  readonly resource_url: string;
-  readonly monitor_listen: string;
   readonly redact?: RedactConfig;
   readonly hosts: Readonly<Record<string, BrokerHost>>;
-  readonly networks: readonly string[];
-  readonly api_servers: readonly string[];
 }
 
 /** One byte less than the kept output of a command, so that a larger file is detected. */
@@ -99,7 +85,7 @@ const MAX_SOCKET_PATH_BYTES = 107 - socketAside("").socket.length;
 
 const brokerSocket: z.ZodType<BrokerSocket> = z.strictObject({
   path: path.refine(
-    (text) => new TextEncoder().encode(text).length <= MAX_SOCKET_PATH_BYTES,
+    (text) => Buffer.byteLength(text) <= MAX_SOCKET_PATH_BYTES,
     `must be at most ${MAX_SOCKET_PATH_BYTES} bytes; init --socket names another path`,
   ).describe(
     "file name of the socket; only its owner may be able to write to its directory, which should hold nothing but sockets",

@@ -1,7 +1,7 @@
 import { type Clock, every, type Random } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
 import { stringifyJson } from "@gateway/shared/json";
-import { currentRequestId, inRequest, VERSION } from "@gateway/shared/service";
+import { currentRequestId, inRequest, type ServiceLogger, VERSION } from "@gateway/shared/service";
 import { quoteText, shortenText, visibleLines } from "@gateway/shared/text";
 import {
   type AuthInfo,
@@ -14,7 +14,7 @@ import {
   type ServerContext,
 } from "@modelcontextprotocol/server";
 import type { Tool, ToolContext, ToolResult } from "../tools/tool.ts";
-import type { Toolset } from "../tools/toolset.ts";
+import { createToolset, describeTools, type Toolset, type ToolsetPorts } from "../tools/toolset.ts";
 import { askByRequest, canElicit, type PausedCalls, readInput } from "./elicitation.ts";
 import type { StartedCall } from "./open_requests.ts";
 
@@ -52,6 +52,15 @@ const EMPTY_LISTS = new Map<string, object>([
   ["resources/list", { resources: [] }],
   ["resources/templates/list", { resourceTemplates: [] }],
 ]);
+
+export function mcpOptions(broker: ToolsetPorts, logger: ServiceLogger) {
+  return {
+    tools: createToolset(broker),
+    instructions: describeTools(broker.limits),
+    onError: (error: unknown) => logger.warn("Tool call failed", { error }),
+    onProtocolError: (error: Error) => logger.warn("MCP message refused", { error: error.message }),
+  };
+}
 
 /**
  * Creates the MCP server of one connection. It handles the two tool methods itself instead of the SDK's tool registry:

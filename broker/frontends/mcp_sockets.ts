@@ -33,18 +33,12 @@ export async function openMcpSockets(
 ): Promise<AsyncDisposable> {
   await using opened = new AsyncDisposableStack();
   if (sockets.length > 0) {
-    const [{ serveMcpStdio }, { UserBudget }, { createToolset, describeTools }] = await Promise.all([
+    const [{ serveMcpStdio }, { mcpOptions }, { UserBudget }] = await Promise.all([
       import("./mcp_stdio.ts"),
+      import("./mcp_server.ts"),
       import("./user_budget.ts"),
-      import("../tools/toolset.ts"),
     ]);
-    const shared = {
-      ...ports,
-      tools: createToolset(broker),
-      instructions: describeTools(broker.limits),
-      askInChat: false,
-      onError: (error: unknown) => ports.logger.warn("Tool call failed", { error }),
-    };
+    const shared = { ...ports, ...mcpOptions(broker, ports.logger), askInChat: false };
     const budget = new UserBudget();
     for (const socket of sockets) {
       const { caller } = socket;

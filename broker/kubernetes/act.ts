@@ -1,3 +1,4 @@
+import { Buffer } from "node:buffer";
 import type { Clock } from "@gateway/shared/clock";
 import { stringifyJson } from "@gateway/shared/json";
 import { maskObject, maskText, readConflicts } from "@gateway/shared/kubernetes";
@@ -10,7 +11,6 @@ import {
   type ActionResult,
   ask,
   type Asking,
-  byteLength,
   failure,
   isObject,
   type KubernetesRequest,
@@ -64,7 +64,7 @@ export async function act(
   if (output === undefined) {
     throw failure(request, "the answer can't be read, and so its values can't be masked");
   }
-  if (byteLength(output) > maxBytes) throw tooLarge(action, request, maxBytes);
+  if (Buffer.byteLength(output) > maxBytes) throw tooLarge(action, request, maxBytes);
   return { output, warnings };
 }
 
@@ -138,12 +138,12 @@ export async function list(asking: Asking, action: ClusterAction, wish: ListWish
       continue;
     }
     for (const warning of page.warnings) warnings.add(warning);
-    if (first === undefined) room -= byteLength(page.head + page.tail);
+    if (first === undefined) room -= Buffer.byteLength(page.head + page.tail);
     first ??= page;
     let stop: "limit" | "size" | undefined;
     const before = shown.length;
     for (const item of page.items) {
-      const size = byteLength(item + page.separator);
+      const size = Buffer.byteLength(item + page.separator);
       if (shown.length >= most) stop = "limit";
       else if (size > room) stop = "size";
       if (stop !== undefined) break;

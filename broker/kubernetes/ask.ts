@@ -177,15 +177,19 @@ type JsonObject = Readonly<Record<string, unknown>>;
 
 /** @throws {AppError} `upstream_failure` if the answer is not a JSON object */
 export function readObject(request: Pick<KubernetesRequest, "method" | "path">, text: string): JsonObject {
-  let value: unknown;
-  try {
-    value = parseJson(text);
-  } catch (cause) {
-    if (!(cause instanceof SyntaxError)) throw cause;
-    throw failure(request, "the answer is not JSON", cause);
-  }
+  const value = readJson(text);
   if (isObject(value)) return value;
-  throw failure(request, "the answer is not a JSON object");
+  throw failure(request, `the answer is not ${value === undefined ? "JSON" : "a JSON object"}`);
+}
+
+/** @returns `undefined` if the text is not JSON */
+function readJson(text: string): unknown {
+  try {
+    return parseJson(text);
+  } catch (error) {
+    if (error instanceof SyntaxError) return undefined;
+    throw error;
+  }
 }
 
 export function isObject(value: unknown): value is JsonObject {
@@ -202,13 +206,8 @@ function describeRefusal(status: number, text: string): string {
 }
 
 function messageOf(text: string): string | undefined {
-  try {
-    const status = parseJson(text);
-    return isObject(status) && typeof status["message"] === "string" ? status["message"] : undefined;
-  } catch (error) {
-    if (error instanceof SyntaxError) return undefined;
-    throw error;
-  }
+  const status = readJson(text);
+  return isObject(status) && typeof status["message"] === "string" ? status["message"] : undefined;
 }
 
 /** The texts of a `Warning` header (RFC 7234 section 5.5). */
@@ -230,10 +229,6 @@ export function tooLarge(
   maxBytes: number,
 ): AppError {
   return failure(request, `response exceeds ${maxBytes}-byte limit${NARROWER[verb]}`);
-}
-
-export function byteLength(text: string): number {
-  return new TextEncoder().encode(text).length;
 }
 
 const NARROWER = {

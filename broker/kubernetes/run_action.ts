@@ -1,3 +1,4 @@
+import { Buffer } from "node:buffer";
 import { createHash } from "node:crypto";
 import type { AuditEntry } from "@gateway/shared/audit";
 import { AppError, errorText } from "@gateway/shared/errors";
@@ -158,7 +159,7 @@ const MAX_SHOWN = 100;
  */
 export function checkManifest(text: string, { resource, namespace, name }: ClusterAction): void {
   if (text.trim() === "") throw invalid("k8s apply requires a manifest");
-  if (new TextEncoder().encode(text).length > MAX_K8S_MANIFEST_BYTES) {
+  if (Buffer.byteLength(text) > MAX_K8S_MANIFEST_BYTES) {
     throw invalid(`the manifest exceeds the limit of ${MAX_K8S_MANIFEST_BYTES} bytes`);
   }
   const manifest = parseManifest(text);

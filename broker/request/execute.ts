@@ -9,9 +9,11 @@ import type { CommandResult, RunCommandOptions } from "../ssh/run_command.ts";
 import {
   approvalRequired,
   clampTtl,
+  describeElevation,
   obtainDecision,
   type ObtainPorts,
   obtainRoute,
+  prefixed,
   type RouteAuthority,
 } from "./obtain.ts";
 import { audited, describeDecision, type Events } from "./records.ts";
@@ -173,13 +175,8 @@ async function run(
   const { host } = targetOf(route);
   // The signer does not wrap transfers: they end with their own input.
   const stopsAtStdinEnd = host.stop_on_disconnect === true && !pty && fileTransfer === undefined;
-  try {
-    const options = { clock, hops, command, pty, stdin, output, stopsAtStdinEnd, signal };
-    return { ...await runCommand(options), host };
-  } catch (cause) {
-    if (!(cause instanceof AppError) || cause.code !== "upstream_failure") throw cause;
-    throw new AppError("upstream_failure", `upstream failure: ${cause.message}`, { cause });
-  }
+  const options = { clock, hops, command, pty, stdin, output, stopsAtStdinEnd, signal };
+  return { ...await prefixed("upstream failure: ", () => runCommand(options)), host };
 }
 
 function intentOf(request: ExecuteRequest, maxTtlSeconds: number) {
@@ -189,9 +186,7 @@ function intentOf(request: ExecuteRequest, maxTtlSeconds: number) {
     ttlSeconds: clampTtl(request.ttlSeconds, maxTtlSeconds),
     target: {
       command: request.command,
-      ...(request.sudo && { sudo: true }),
-      ...(request.sudoUser !== "" && { sudo_user: request.sudoUser }),
-      ...(request.pty && { pty: true }),
+      ...describeElevation(request),
       ...(fileTransfer !== undefined && { file_transfer: true, ...fileTransfer }),
       ...(request.dryRun && { dry_run: true }),
       ...(request.consent !== undefined && { approved: true }),

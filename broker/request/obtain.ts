@@ -203,6 +203,27 @@ export function describeAsker({ caller, callerGroups, bearerToken, reason }: Ask
   };
 }
 
+/** The fields of a sign request that go beyond the account of the host. */
+export function describeElevation(
+  { sudo, sudoUser, pty }: Readonly<{ sudo: boolean; sudoUser: string; pty: boolean }>,
+) {
+  return {
+    ...(sudo && { sudo: true }),
+    ...(sudoUser !== "" && { sudo_user: sudoUser }),
+    ...(pty && { pty: true }),
+  };
+}
+
+/** Runs a step. A failure of a machine behind the broker is reported with a prefix. */
+export async function prefixed<T>(prefix: string, step: () => Promise<T>): Promise<T> {
+  try {
+    return await step();
+  } catch (cause) {
+    if (!(cause instanceof AppError) || cause.code !== "upstream_failure") throw cause;
+    throw new AppError("upstream_failure", `${prefix}${cause.message}`, { cause });
+  }
+}
+
 /** The lifetime to request: the maximum if the caller requests none, a negative one or more. */
 export function clampTtl(ttlSeconds: number, maxTtlSeconds: number): number {
   return ttlSeconds > 0 && ttlSeconds <= maxTtlSeconds ? ttlSeconds : maxTtlSeconds;

@@ -8,7 +8,7 @@ import type { SignerClient } from "../authority/authority.ts";
 import { brokerConfig } from "../config/config.ts";
 import { createTimings } from "../request/records.ts";
 import { SessionFixture } from "../testing/session_fixture.ts";
-import { type OnOutput, type ShellChannel, ShellLink } from "./shell_session.ts";
+import { type OnOutput, type ShellChannel, ShellLink } from "./connect_session.ts";
 import { startSessions } from "./sessions.ts";
 import { markedHead } from "../ssh/output.ts";
 

@@ -1,20 +1,15 @@
 import { AppError } from "@gateway/shared/errors";
 import { stopOnDisconnect } from "@gateway/shared/policy";
 import { quoteText, shortenText, visibleText } from "@gateway/shared/text";
+import type { Asker } from "../authority/authority.ts";
+import { prefixed } from "../request/obtain.ts";
 import { audited, canceledBy } from "../request/records.ts";
 import { targetOf } from "../request/route.ts";
 import { type KeptBytes, keptBytes } from "../ssh/output.ts";
 import type { CommandResult } from "../ssh/run_command.ts";
 import { type OpenPorts, reopenSession } from "./open.ts";
 import { type Cleared, ONE_SHOT_INSTEAD, preflight } from "./preflight.ts";
-import {
-  type Asker,
-  type LinkRunOptions,
-  NO_LINK,
-  type Session,
-  type SessionInfo,
-  type SessionLink,
-} from "./session.ts";
+import { type LinkRunOptions, NO_LINK, type Session, type SessionInfo, type SessionLink } from "./session.ts";
 
 export interface ExecRequest extends Asker {
   readonly sessionId: string;
@@ -120,12 +115,7 @@ function refuseMismatch(session: Pick<Session, "info" | "link">, cleared: Cleare
 async function run(link: SessionLink, line: string, options: LinkRunOptions): Promise<CommandResult> {
   // The connection of a session that has just been killed may still be open.
   if (options.signal.aborted) throw canceledBy(options.signal);
-  try {
-    return await link.run(line, options);
-  } catch (cause) {
-    if (!(cause instanceof AppError) || cause.code !== "upstream_failure") throw cause;
-    throw new AppError("upstream_failure", `session ${cause.message}`, { cause });
-  }
+  return await prefixed("session ", () => link.run(line, options));
 }
 
 function stopsOnDisconnect({ route }: Cleared): boolean {

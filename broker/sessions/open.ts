@@ -1,17 +1,18 @@
 import type { AuditEntry } from "@gateway/shared/audit";
 import { type Random, within } from "@gateway/shared/clock";
 import { AppError, errorText } from "@gateway/shared/errors";
-import { elevationLabel } from "@gateway/shared/policy";
 import { quoteText } from "@gateway/shared/text";
-import { type HostInfo, SESSION_MODES, type SessionMode } from "@gateway/shared/wire";
+import { SESSION_MODES, type SessionMode } from "@gateway/shared/wire";
+import { describeRequest } from "../request/execute.ts";
 import { approvalRequired, clampTtl, obtainRoute, type RouteAuthority } from "../request/obtain.ts";
+import type { Asker } from "../authority/authority.ts";
 import { audited, type Events } from "../request/records.ts";
 import { findRoute, type Route, routeSignature, targetOf } from "../request/route.ts";
 import type { ConnectSession } from "./connect_session.ts";
-import { checkRoute, elevationOf, hasOwnCertificates, type PreflightPorts, ptyOf } from "./preflight.ts";
+import { checkRoute, hasOwnCertificates, type PreflightPorts, targetOfSession } from "./preflight.ts";
 import type { StartRecording } from "./recorder.ts";
 import type { SessionRegistry } from "./registry.ts";
-import { type Asker, NO_LINK, Session, type SessionInfo } from "./session.ts";
+import { NO_LINK, Session, type SessionInfo } from "./session.ts";
 
 export interface OpenRequest extends Asker {
   readonly host: string;
@@ -21,7 +22,6 @@ export interface OpenRequest extends Asker {
   readonly ttlSeconds: number;
   readonly sudo: boolean;
   readonly sudoUser: string;
-  readonly onProgress?: ((text: string) => void) | undefined;
 }
 
 export interface OpenPorts extends PreflightPorts {
@@ -42,11 +42,11 @@ export async function openSession(
   const { events, registry } = ports;
   const route = await findRoute(ports, {
     host: request.host,
-    describe: (host) => describe(request, request.mode, host),
+    describe: (host) => describeRequest(modeRequest(request, request.mode), host),
     signal,
   });
   const mode = readMode(request.mode);
-  const entry = describe(request, mode, targetOf(route).host);
+  const entry = describeRequest(modeRequest(request, mode), targetOf(route).host);
   const sessionId = ports.random.bytes(12).toHex();
   try {
     registry.enter(sessionId, request.caller);
@@ -100,7 +100,8 @@ async function establish(
   );
   const certified = { serial, elevationPrefix, shim, otherSerials: bastionSerials };
   const info = { ...opening, ...certified, routeSignature: routeSignature(route) };
-  const entry = { ...describe(request, mode, targetOf(route).host), session_id: id, serial };
+  const described = describeRequest(modeRequest(request, mode), targetOf(route).host);
+  const entry = { ...described, session_id: id, serial };
   return await audited(events, { entry, signal }, async () => {
     const link = await ports.connect({ hops, mode, elevationPrefix, signal });
     try {
@@ -119,7 +120,7 @@ async function obtainSession(
   ports: OpenPorts,
   opening: Pick<SessionInfo, "id" | "host" | "mode" | "sudo" | "sudoUser">,
   { asker, route }: {
-    readonly asker: Asker & Partial<Pick<OpenRequest, "ttlSeconds" | "onProgress">>;
+    readonly asker: Asker & Partial<Pick<OpenRequest, "ttlSeconds">>;
     readonly route: Route;
   },
   signal: AbortSignal,
@@ -130,12 +131,7 @@ async function obtainSession(
     sessionId: opening.id,
     purpose: "session" as const,
     ttlSeconds: clampTtl(asker.ttlSeconds ?? 0, ports.maxTtlSeconds),
-    target: {
-      session_mode: opening.mode,
-      session_max_seconds: ports.sessionMaxSeconds,
-      ...elevationOf(opening),
-      ...ptyOf(opening),
-    },
+    target: { session_max_seconds: ports.sessionMaxSeconds, ...targetOfSession(opening) },
   };
   const obtained = await obtainRoute(ports, { route, intent }, { signal, onProgress: asker.onProgress });
   if (obtained.kind === "needs_approval") throw approvalRequired(opening.host, obtained.rule);
@@ -152,17 +148,9 @@ function readMode(text: string): SessionMode {
   throw new AppError("invalid_request", `invalid mode: ${quoteText(text)} (exec|shell|pty)`);
 }
 
-/** Describes the session for its audit records. `host` in the record is the address once the host is known. */
-function describe(request: OpenRequest, mode: string, host?: HostInfo): Omit<AuditEntry, "outcome"> {
-  return {
-    caller: request.caller,
-    host: host?.addr ?? request.host,
-    host_name: request.host,
-    ...(host === undefined ? {} : { user: host.user, addr: host.addr }),
-    command: `mode=${mode}`,
-    elevation: elevationLabel(request.sudo, request.sudoUser),
-    pty: mode === "pty",
-  };
+/** The opening of a session as a request, for its audit records. */
+function modeRequest(request: OpenRequest, mode: string) {
+  return { ...request, command: `mode=${mode}`, pty: mode === "pty", dryRun: false };
 }
 
 /** Reconnects an exec session whose host was sealed or unsealed. It has no state on the host, so the caller need not know. */

@@ -2,10 +2,16 @@ import { within } from "@gateway/shared/clock";
 import { AppError, errorText } from "@gateway/shared/errors";
 import { quoteText } from "@gateway/shared/text";
 import type { SessionMode, WireDecision } from "@gateway/shared/wire";
-import type { SignAnswer } from "../authority/authority.ts";
-import { createSignRequest, type ObtainPorts, obtainRoute, type RouteAuthority } from "../request/obtain.ts";
+import type { Asker, SignAnswer } from "../authority/authority.ts";
+import {
+  createSignRequest,
+  describeElevation,
+  type ObtainPorts,
+  obtainRoute,
+  type RouteAuthority,
+} from "../request/obtain.ts";
 import { buildRoute, type Hop, type Route, routeSignature, targetOf } from "../request/route.ts";
-import type { Asker, SessionInfo } from "./session.ts";
+import type { SessionInfo } from "./session.ts";
 
 export interface PreflightPorts extends ObtainPorts {
   readonly maxTtlSeconds: number;
@@ -41,7 +47,7 @@ export async function preflight(
   const intent = { ...asker, sessionId: session.id, ttlSeconds: ports.maxTtlSeconds };
   if (hasOwnCertificates(session.mode, route)) {
     // The signer decides when it issues. An additional preflight would count the command twice.
-    const target = { command, ...elevationOf(session) };
+    const target = { command, ...describeElevation({ ...session, pty: false }) };
     const oneshot = { ...intent, purpose: "oneshot" as const, target };
     const own = await saying(
       "session command",
@@ -53,7 +59,7 @@ export async function preflight(
   }
   let waited = false;
   const decide = async (hop: Hop, what: string, gated: (rule: string) => AppError) => {
-    const target = { session_mode: session.mode, command, ...elevationOf(session), ...ptyOf(session) };
+    const target = { command, ...targetOfSession(session) };
     const key = ports.createKey().publicKeyLine;
     const request = createSignRequest(hop, { ...intent, purpose: "session", target }, key);
     const asked = { ...request, dry_run: true, preflight: true };
@@ -100,12 +106,9 @@ export function hasOwnCertificates(mode: SessionMode, route: Route): boolean {
   return mode === "exec" && targetOf(route).host.unsealed_sessions === false;
 }
 
-export function elevationOf({ sudo, sudoUser }: Pick<SessionInfo, "sudo" | "sudoUser">) {
-  return { ...(sudo ? { sudo } : {}), ...(sudoUser === "" ? {} : { sudo_user: sudoUser }) };
-}
-
-export function ptyOf({ mode }: Pick<SessionInfo, "mode">) {
-  return mode === "pty" ? { pty: true } : {};
+/** The fields of a sign request for a session's target. */
+export function targetOfSession({ mode, sudo, sudoUser }: Pick<SessionInfo, "mode" | "sudo" | "sudoUser">) {
+  return { session_mode: mode, ...describeElevation({ sudo, sudoUser, pty: mode === "pty" }) };
 }
 
 /** @throws {AppError} `denied` if the route is not the session's */

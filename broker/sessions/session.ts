@@ -4,12 +4,10 @@ import { AppError } from "@gateway/shared/errors";
 import { quoteText } from "@gateway/shared/text";
 import type { SessionMode } from "@gateway/shared/wire";
 import { Gate } from "../request/gate.ts";
-import type { Intent, RouteAuthority } from "../request/obtain.ts";
+import type { RouteAuthority } from "../request/obtain.ts";
 import type { KeptBytes } from "../ssh/output.ts";
 import type { CommandResult } from "../ssh/run_command.ts";
 import type { Recorder, Tap } from "./recorder.ts";
-
-export type Asker = Pick<Intent, "caller" | "callerGroups" | "bearerToken" | "reason">;
 
 export interface SessionInfo {
   readonly id: string;

@@ -4,7 +4,7 @@ import { type Clock, systemClock, systemRandom } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
 import { createRedactStreams } from "@gateway/shared/redact";
 import type { Tap } from "./recorder.ts";
-import { type OnOutput, type ShellChannel, type ShellLimits, ShellLink } from "./shell_session.ts";
+import { type OnOutput, type ShellChannel, type ShellLimits, ShellLink } from "./connect_session.ts";
 import { markedHead, type Output } from "../ssh/output.ts";
 
 const LIMITS: ShellLimits = { startMs: 1000, commandMs: 1000, killGraceMs: 1, outputBytes: 100 };

@@ -59,10 +59,10 @@ type FailureClass =
   | "timeout"
   | typeof CLOSED_EARLY;
 
-class ClassifiedFailure extends AppError {
-  readonly failureClass: FailureClass;
+class Failure extends AppError {
+  readonly failureClass: FailureClass | undefined;
 
-  constructor(text: string, cause: unknown, failureClass: FailureClass) {
+  constructor(text: string, cause: unknown, failureClass: FailureClass | undefined) {
     super("upstream_failure", text, { cause });
     this.failureClass = failureClass;
   }
@@ -70,23 +70,16 @@ class ClassifiedFailure extends AppError {
 
 /** The class of a failure or of its causes. `undefined`: it has none. */
 export function failureClassOf(error: unknown): FailureClass | undefined {
-  let at = error;
-  while (at instanceof AppError && !(at instanceof ClassifiedFailure)) at = at.cause;
-  return at instanceof ClassifiedFailure ? at.failureClass : undefined;
-}
-
-function failure(text: string, cause: unknown, failureClass: FailureClass | undefined): AppError {
-  return failureClass === undefined
-    ? new AppError("upstream_failure", text, { cause })
-    : new ClassifiedFailure(text, cause, failureClass);
+  if (!(error instanceof AppError)) return undefined;
+  return (error instanceof Failure ? error.failureClass : undefined) ?? failureClassOf(error.cause);
 }
 
 export function connectionFailure(text: string, cause?: unknown, failureClass?: FailureClass): AppError {
-  return failure(`${CONNECTION}${text}`, cause, failureClass);
+  return new Failure(`${CONNECTION}${text}`, cause, failureClass);
 }
 
 export function executionFailure(text: string, cause?: unknown, failureClass?: FailureClass): AppError {
-  return failure(`execution: ${text}`, cause, failureClass);
+  return new Failure(`execution: ${text}`, cause, failureClass);
 }
 
 export function closedEarly(cause?: unknown): AppError {
@@ -100,13 +93,13 @@ export function atAddress(
   if (!(error instanceof AppError) || error.code !== "upstream_failure") return error;
   const address = isIPv6(hostname) ? `[${hostname}]:${port}` : `${hostname}:${port}`;
   const cause = new AppError("upstream_failure", `connecting to ${address}`, { cause: error.cause });
-  return failure(error.message, cause, failureClassOf(error));
+  return new Failure(error.message, cause, failureClassOf(error));
 }
 
 export function atBastion(name: string, error: unknown): unknown {
   if (!(error instanceof AppError) || !error.message.startsWith(CONNECTION)) return error;
   const text = `${CONNECTION}bastion ${quoteText(name)}: ${error.message.slice(CONNECTION.length)}`;
-  if (error.code === "upstream_failure") return failure(text, error.cause, failureClassOf(error));
+  if (error.code === "upstream_failure") return new Failure(text, error.cause, failureClassOf(error));
   return new AppError(error.code, text, { cause: error.cause });
 }
 

@@ -130,20 +130,20 @@ function sequenceLength(bytes: Uint8Array, at: number): number {
   if (first < 0x80) return 1;
   // A missing byte counts as 0, which is not part of a longer sequence.
   const [second, third, fourth] = [bytes[at + 1] ?? 0, bytes[at + 2] ?? 0, bytes[at + 3] ?? 0];
-  if (first >= 0xc2 && first <= 0xdf) return isTail(second) ? 2 : 0;
+  if (first >= 0xc2 && first <= 0xdf) return isContinuation(second) ? 2 : 0;
   if (first >= 0xe0 && first <= 0xef) {
     const low = first === 0xe0 ? 0xa0 : 0x80;
     const high = first === 0xed ? 0x9f : 0xbf;
-    return second >= low && second <= high && isTail(third) ? 3 : 0;
+    return second >= low && second <= high && isContinuation(third) ? 3 : 0;
   }
   if (first >= 0xf0 && first <= 0xf4) {
     const low = first === 0xf0 ? 0x90 : 0x80;
     const high = first === 0xf4 ? 0x8f : 0xbf;
-    return second >= low && second <= high && isTail(third) && isTail(fourth) ? 4 : 0;
+    return second >= low && second <= high && isContinuation(third) && isContinuation(fourth) ? 4 : 0;
   }
   return 0;
 }
 
-function isTail(byte: number): boolean {
+export function isContinuation(byte: number): boolean {
   return byte >= 0x80 && byte <= 0xbf;
 }

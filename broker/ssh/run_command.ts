@@ -37,7 +37,7 @@ export interface CommandResult {
   readonly exitCode: number;
 }
 
-export const TERMINAL = {
+const TERMINAL = {
   term: "xterm-256color",
   cols: 220,
   rows: 40,
@@ -109,13 +109,32 @@ function startCommand(
   { outputBytes }: SshLimits,
 ): Promise<RemoteCommand> {
   const { command, pty, output = { headBytes: outputBytes, tailBytes: 0 } } = options;
-  return new Promise<RemoteCommand>((resolve, reject) => {
+  const what = pty ? "the pseudo-terminal or the command" : "the command";
+  return startChannel(
+    client,
+    { command, pty, what },
+    (channel) => attach(client, channel, { ...options, output }),
+  );
+}
+
+/**
+ * Starts a program in a new channel.
+ * @param attach called in the callback that gets the channel, or early events would be lost
+ * @throws {AppError} `upstream_failure`
+ */
+export function startChannel<T>(
+  client: Ssh2Client,
+  { command, pty, what }: { readonly command: string; readonly pty: boolean; readonly what: string },
+  attach: (channel: Ssh2Channel) => T,
+): Promise<T> {
+  return new Promise<T>((resolve, reject) => {
     client.exec(command, pty ? { pty: TERMINAL } : {}, (error, channel) => {
       if (error !== undefined) return reject(error);
-      resolve(attach(client, channel, { ...options, output }));
+      channel.on("error", () => {});
+      channel.stderr.on("error", () => {});
+      resolve(attach(channel));
     });
   }).catch((cause) => {
-    const what = pty ? "the pseudo-terminal or the command" : "the command";
     throw executionFailure(`the host refused ${what}`, cause);
   });
 }
@@ -143,7 +162,6 @@ const MAY_RUN_ON =
 
 type RemoteCommand = ReturnType<typeof attach>;
 
-/** Must be called in the callback that gets the channel, or early events are lost. */
 function attach(
   client: Ssh2Client,
   channel: Ssh2Channel,
@@ -155,8 +173,6 @@ function attach(
   channel.on("exit", (status, signal) => {
     exitCode = exitCodeOf(status, signal);
   });
-  channel.on("error", () => {});
-  channel.stderr.on("error", () => {});
   channel.on("data", (chunk) => stdout.write(chunk));
   channel.stderr.on("data", (chunk) => stderr.write(chunk));
   const closed = new Promise<void>((resolve) => channel.once("close", resolve));

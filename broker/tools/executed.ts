@@ -1,7 +1,15 @@
+import { Buffer } from "node:buffer";
 import type { Random } from "@gateway/shared/clock";
 import { shortenText, visibleLines, visibleText } from "@gateway/shared/text";
 import * as z from "@zod/zod";
-import { type KeptBytes, keptBytes, missingBytes, type Output, outputText } from "../ssh/output.ts";
+import {
+  isContinuation,
+  type KeptBytes,
+  keptBytes,
+  missingBytes,
+  type Output,
+  outputText,
+} from "../ssh/output.ts";
 import { contentBudget, READABLE_BYTES, type ToolLimits, type ToolResult } from "./tool.ts";
 
 export interface ResultPorts {
@@ -141,15 +149,13 @@ function showStream(
   const { totalBytes } = output;
   if (totalBytes === 0) return { block: [], note: [] };
   const { start, end, leftOut } = readStream(output, wish);
-  const cut = leftOut > 0
-    ? `[cut ${mark}: about ${leftOut} of ${totalBytes} bytes are left out here]\n${endLine(end)}`
-    : "";
-  const block = [`[${name} ${mark} ${totalBytes} bytes]\n${endLine(start)}${cut}[end ${mark}]`];
+  const cut = leftOut > 0 ? `${leftOut} of ${totalBytes} bytes` : undefined;
+  const block = [showParts({ name, mark, totalBytes, start, cut, end })];
   if (part === undefined) {
     const note = `[note] structuredContent has all ${totalBytes} bytes of ${name}`;
     return { block, note: leftOut > 0 ? [note] : [] };
   }
-  const which = `the ${wish.tail ? "last" : "first"} ${byteLength(part)} of ${totalBytes} bytes`;
+  const which = `the ${wish.tail ? "last" : "first"} ${Buffer.byteLength(part)} of ${totalBytes} bytes`;
   const others = "for another part pass tail or max_output_bytes, or let the command select it";
   return { block, note: [`[note] structuredContent has ${which} of ${name}; ${others}`] };
 }
@@ -171,7 +177,7 @@ function readStream(output: Output, { maxBytes, tail }: OutputWish) {
   const start = tail ? "" : startForReading(all ?? outputText(wholeAtEnd(output.head)), room / 2);
   const end = endForReading(all ?? outputText(wholeAtStart(output.tail)), tail ? room : room / 2);
   // The number is approximate if the bytes are not text.
-  const leftOut = Math.max(1, totalBytes - byteLength(start) - byteLength(end));
+  const leftOut = Math.max(1, totalBytes - Buffer.byteLength(start) - Buffer.byteLength(end));
   return { start: visibleLines(start), end: visibleLines(end), leftOut };
 }
 
@@ -197,10 +203,6 @@ function fitVisible(text: string, maxLength: number, cut: typeof jsonStart): str
   }
 }
 
-function byteLength(text: string): number {
-  return new TextEncoder().encode(text).length;
-}
-
 function wholeAtEnd(bytes: Uint8Array<ArrayBuffer>): Uint8Array<ArrayBuffer> {
   for (let back = 1; back <= Math.min(3, bytes.length); back += 1) {
     const byte = bytes[bytes.length - back] ?? 0;
@@ -217,10 +219,6 @@ function wholeAtStart(bytes: Uint8Array<ArrayBuffer>): Uint8Array<ArrayBuffer> {
   return bytes.subarray(start);
 }
 
-function isContinuation(byte: number): boolean {
-  return byte >= 0x80 && byte <= 0xbf;
-}
-
 /**
  * Puts UTF-8 text between two lines with a random mark, so that no line of the text can pass for the end.
  * @returns `note` says where the rest is if the block has only the beginning and the end
@@ -231,13 +229,22 @@ export function fence(name: string, bytes: Uint8Array<ArrayBuffer>, random: Rand
     { head: bytes, tail: new Uint8Array(0), totalBytes: bytes.length },
     { maxBytes: bytes.length, tail: false },
   );
-  const whole = `[${name} ${mark} ${bytes.length} bytes]\n${endLine(start)}`;
-  if (leftOut === 0) return { block: `${whole}[end ${mark}]`, note: [] };
   const lines = countLines(new TextDecoder().decode(bytes)) - countLines(start) - countLines(end);
-  const cut = `[cut ${mark}: about ${leftOut} bytes in ${Math.max(1, lines)} lines are left out here]\n`;
+  const cut = leftOut > 0 ? `${leftOut} bytes in ${Math.max(1, lines)} lines` : undefined;
   const note =
     `[note] structuredContent has all ${bytes.length} bytes; this text has at most ${READABLE_BYTES}`;
-  return { block: `${whole}${cut}${endLine(end)}[end ${mark}]`, note: [note] };
+  const block = showParts({ name, mark, totalBytes: bytes.length, start, cut, end });
+  return { block, note: leftOut > 0 ? [note] : [] };
+}
+
+function showParts(
+  { name, mark, totalBytes, start, cut, end }: Record<"name" | "mark" | "start" | "end", string> & {
+    readonly totalBytes: number;
+    readonly cut: string | undefined;
+  },
+): string {
+  const left = cut === undefined ? "" : `[cut ${mark}: about ${cut} are left out here]\n`;
+  return `[${name} ${mark} ${totalBytes} bytes]\n${endLine(start)}${left}${endLine(end)}[end ${mark}]`;
 }
 
 /** Ends a text with a line feed, unless it is empty. */

@@ -4,7 +4,7 @@ import * as z from "@zod/zod";
 import type { Execute } from "../request/execute.ts";
 import { SESSION_LIMITS } from "../sessions/registry.ts";
 import type { Sessions } from "../sessions/sessions.ts";
-import { SHELL_LIMITS } from "../sessions/shell_session.ts";
+import { SHELL_LIMITS } from "../sessions/connect_session.ts";
 import { DEFAULT_LIMITS } from "../ssh/failures.ts";
 import { decisionView, renderDecision, viewDecision } from "./dry_run.ts";
 import {
@@ -136,17 +136,8 @@ export function createSshSessionOpenTool({ sessions, limits }: Omit<SessionPorts
       ),
     }),
     guarded: ["server", "mode", "sudo_user"],
-    async handle(
-      {
-        server: host,
-        mode = "",
-        ttl_seconds: ttlSeconds = 0,
-        sudo = false,
-        sudo_user: sudoUser = "",
-        reason,
-      },
-      context,
-    ) {
+    async handle({ server: host, mode = "", ttl_seconds: ttlSeconds = 0, reason, ...args }, context) {
+      const { sudo = false, sudo_user: sudoUser = "" } = args;
       const request = { ...callerOf(context), host, mode, ttlSeconds, sudo, sudoUser, reason };
       const { sessionId, serial = 0n } = await sessions.open(request, context.signal);
       return {

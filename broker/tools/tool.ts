@@ -1,3 +1,4 @@
+import { Buffer } from "node:buffer";
 import { AppError } from "@gateway/shared/errors";
 import { quoteText } from "@gateway/shared/text";
 import { MAX_REASON_CHARACTERS } from "@gateway/shared/wire";
@@ -124,7 +125,7 @@ export const MAX_FIELD_BYTES = 65536;
  */
 export function guardInput(field: string, value: unknown): void {
   if (typeof value !== "string") return;
-  const problem = new TextEncoder().encode(value).length > MAX_FIELD_BYTES
+  const problem = Buffer.byteLength(value) > MAX_FIELD_BYTES
     ? `exceeds the limit of ${MAX_FIELD_BYTES} bytes`
     : value.includes("\0")
     ? "contains null bytes"

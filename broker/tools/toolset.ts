@@ -15,7 +15,7 @@ import { createSshListServersTool, type ListServersPorts } from "./ssh_servers.t
 import { MAX_FIELD_BYTES, READABLE_BYTES, RESULT_BYTES, type Tool, type ToolLimits } from "./tool.ts";
 import { formatDuration } from "@gateway/shared/text";
 import { MAX_WAITING, MAX_WAITING_OF_ONE } from "../authority/approval_wait.ts";
-import { SHELL_LIMITS } from "../sessions/shell_session.ts";
+import { SHELL_LIMITS } from "../sessions/connect_session.ts";
 import { SESSION_LIMITS } from "../sessions/registry.ts";
 import { MAX_COMMANDS_AT_ONCE, MAX_COMMANDS_WAITING } from "../sessions/session.ts";
 import { DEFAULT_LIMITS } from "../ssh/failures.ts";

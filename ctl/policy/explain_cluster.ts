@@ -75,7 +75,7 @@ function decide(
       return { action: command, decision: { kind: "denied", reason: gate.reason, matchedRule: "" } };
     }
   }
-  const [allowed = ""] = cluster.allowedCallers;
+  const [allowed = ""] = cluster.allowed_callers;
   const asker = { caller: caller ?? allowed, endUser, endUserGroups };
   const intent = { ...asked, ...asker, command, manifestSha256: "" };
   return { action: command, decision: decideCluster(cluster, intent) };

@@ -7,7 +7,7 @@ import type { CompiledPolicy } from "./compile.ts";
 import type { CompiledBinding, CompiledCluster } from "./compile_cluster.ts";
 import { decideWithGrants, type GatedCommand, isWaived, type LiveGrants, NO_GRANTS } from "./grants.ts";
 import { type AskedAction, type ClusterAction, parseClusterAction } from "./kubernetes.ts";
-import { isAllowedCaller, isInGroups } from "./ssh.ts";
+import { findStranger, isInGroups, isListedFor } from "./ssh.ts";
 
 /** A caller's intent for a cluster. */
 export interface ClusterIntent extends AskedAction {
@@ -94,13 +94,8 @@ export function decideCluster(
   if (parsed.kind === "invalid") return deny(parsed.problem);
   const { action } = parsed;
   if (intent.command !== action.text) return { kind: "mismatch" };
-  const place = quoteText(cluster.name);
-  if (!isAllowedCaller(cluster.allowedCallers, caller)) {
-    return deny(`caller ${quoteText(caller)} not authorised for ${place}`);
-  }
-  if (endUserGroups !== null && !endUserGroups.some((group) => cluster.groups.includes(group))) {
-    return deny(`user ${quoteText(endUser)} not authorised for ${place} (groups)`);
-  }
+  const stranger = findStranger(cluster, intent);
+  if (stranger !== undefined) return deny(stranger);
   const gated: GatedCommand = {
     host: cluster.name,
     caller,
@@ -120,7 +115,7 @@ export function decideCluster(
   );
   // Also for a dry run, and before a human is requested to approve.
   if (binding === undefined) {
-    return deny(`no ServiceAccount of cluster ${place} is for the end user's groups`);
+    return deny(`no ServiceAccount of cluster ${quoteText(cluster.name)} is for the end user's groups`);
   }
   // The earlier approval was for an apply that takes nothing over.
   const approvalWaived = requireApproval && !isForced && isWaived(live, gated);
@@ -192,9 +187,7 @@ export function visibleClusters(
   withRules = false,
 ): ClustersResponse {
   const entries = [...policy.clusters]
-    .filter(([, cluster]) =>
-      isInGroups(policy, caller, cluster.groups) && isAllowedCaller(cluster.allowedCallers, caller)
-    )
+    .filter(([, cluster]) => isListedFor(policy, caller, cluster))
     .sort(([a], [b]) => a < b ? -1 : 1)
     .map(([name, { apiServer, groups, extraResources, words }]): [string, ClusterInfo] => [name, {
       api_server: apiServer,

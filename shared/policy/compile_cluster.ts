@@ -43,7 +43,7 @@ export interface CompiledCluster {
   readonly tokenTtlSeconds: number;
   readonly groups: readonly string[];
   /** Empty: any caller. */
-  readonly allowedCallers: readonly string[];
+  readonly allowed_callers: readonly string[];
   /** In the order in which they are tried. */
   readonly bindings: readonly CompiledBinding[];
   /** The namespace of the Secrets that tokens are bound to; empty: no binding. */
@@ -102,7 +102,7 @@ export function compileCluster(
     tokenFile: cluster.token_file,
     tokenTtlSeconds: cluster.token_ttl_seconds || MIN_TOKEN_TTL_SECONDS,
     groups: cluster.groups ?? [],
-    allowedCallers: cluster.allowed_callers ?? [],
+    allowed_callers: cluster.allowed_callers ?? [],
     bindings: cluster.sa_bindings.map(({ groups, namespace, service_account }) => ({
       groups: new Set(groups),
       namespace,

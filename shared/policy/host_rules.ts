@@ -5,7 +5,7 @@ import { SESSION_MODES } from "../wire/sign.ts";
 import type { Pattern } from "./command.ts";
 import type { CompiledPolicy } from "./compile.ts";
 import { type CompiledHost, needsOwnCertificates } from "./compile_host.ts";
-import { isAllowedCaller, isInGroups } from "./ssh.ts";
+import { isListedFor } from "./ssh.ts";
 
 /** The hosts that a caller may use, sorted by name. */
 export function visibleHosts(policy: CompiledPolicy, caller: string): HostsResponse {
@@ -26,8 +26,7 @@ function pickHosts(
   const entries: [string, HostInfo][] = [];
   for (const name of new Set(names)) {
     const host = policy.hosts.get(name);
-    if (host === undefined || !isInGroups(policy, caller, host.groups)) continue;
-    if (isAllowedCaller(host.allowed_callers, caller)) entries.push([name, describe(host)]);
+    if (host !== undefined && isListedFor(policy, caller, host)) entries.push([name, describe(host)]);
   }
   return Object.fromEntries(entries);
 }

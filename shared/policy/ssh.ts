@@ -168,12 +168,7 @@ const EARLY_GATES: readonly Gate[] = [
   (_host, { role, purpose, command }) =>
     purpose === "oneshot" && role === "target" && command.trim() === "" &&
     "one-shot command must not be empty",
-  (host, { caller }) =>
-    !isAllowedCaller(host.allowed_callers, caller) &&
-    `caller ${quoteText(caller)} not authorised for ${quoteText(host.name)}`,
-  ({ name, groups }, { endUser, endUserGroups }) =>
-    endUserGroups !== null && !endUserGroups.some((group) => groups.includes(group)) &&
-    `user ${quoteText(endUser)} not authorised for ${quoteText(name)} (groups)`,
+  findStranger,
   (host, { role }) =>
     role === "bastion" && host.allow_as_bastion !== true &&
     `host ${quoteText(host.name)} is not allowed as a bastion`,
@@ -247,9 +242,33 @@ export function mayComeFrom(policy: CompiledPolicy, caller: string, peer: string
   return rowOf(policy, caller)?.only_via?.includes(peer) !== false;
 }
 
-/** Whether the own list of a host or cluster allows the caller. */
-export function isAllowedCaller(allowed: readonly string[] = [], caller: string): boolean {
-  return allowed.length === 0 || allowed.includes(caller);
+/** The own lists of a host or cluster. */
+interface Listed {
+  readonly name: string;
+  readonly groups: readonly string[];
+  /** Empty: any caller. */
+  readonly allowed_callers?: readonly string[] | undefined;
+}
+
+/** Whether a caller sees a host or cluster in a list. */
+export function isListedFor(policy: CompiledPolicy, caller: string, listed: Listed): boolean {
+  return isInGroups(policy, caller, listed.groups) && isAllowedCaller(listed, caller);
+}
+
+function isAllowedCaller({ allowed_callers = [] }: Listed, caller: string): boolean {
+  return allowed_callers.length === 0 || allowed_callers.includes(caller);
+}
+
+/** Why the own lists of a host or cluster deny a caller or an end user. */
+export function findStranger(
+  listed: Listed,
+  { caller, endUser, endUserGroups }: Pick<SshIntent, "caller" | "endUser" | "endUserGroups">,
+): string | undefined {
+  const name = quoteText(listed.name);
+  if (!isAllowedCaller(listed, caller)) return `caller ${quoteText(caller)} not authorised for ${name}`;
+  return endUserGroups === null || endUserGroups.some((group) => listed.groups.includes(group))
+    ? undefined
+    : `user ${quoteText(endUser)} not authorised for ${name} (groups)`;
 }
 
 /** Undefined without a callers table, and so without restriction. */

@@ -11,6 +11,20 @@ type Hosts<Key extends keyof HostPolicy> = Readonly<
   Record<string, { readonly [Each in Key]?: HostPolicy[Each] | undefined }>
 >;
 
+/** The texts about each host, or each object in another record, in steps. */
+function* textsOf<Item>(
+  items: Readonly<Record<string, Item>>,
+  describe: (name: string, item: Item) => string | undefined,
+): Steps<readonly string[]> {
+  const texts: string[] = [];
+  for (const [name, item] of Object.entries(items)) {
+    yield;
+    const text = describe(name, item);
+    if (text !== undefined) texts.push(text);
+  }
+  return texts;
+}
+
 /** Finds the hosts that a broker cannot connect to. */
 export function describeUnconnectable(hosts: PolicyConfig["hosts"]): readonly string[] {
   return Object.entries(hosts).flatMap(([name, host]) => {
@@ -27,16 +41,12 @@ export function* findInertPolicies(
     readonly command_policies: Readonly<Record<string, CommandPolicy>>;
   },
 ): Steps<readonly string[]> {
-  const inert: string[] = [];
-  const check = (path: readonly string[], { mode, allow = [], deny = [] }: CommandPolicy) => {
-    if (mode === "off" && allow.length + deny.length > 0) inert.push(formatKeyPath(path));
-  };
-  for (const [name, policy] of Object.entries(command_policies)) check(["command_policies", name], policy);
-  for (const [name, { command_policy }] of Object.entries(hosts)) {
-    yield;
-    if (command_policy !== undefined) check(["hosts", name, "command_policy"], command_policy);
-  }
-  return inert;
+  const find = (path: readonly string[], { mode, allow = [], deny = [] }: CommandPolicy = {}) =>
+    mode === "off" && allow.length + deny.length > 0 ? formatKeyPath(path) : undefined;
+  return [
+    ...yield* textsOf(command_policies, (name, policy) => find(["command_policies", name], policy)),
+    ...yield* textsOf(hosts, (name, host) => find(["hosts", name, "command_policy"], host.command_policy)),
+  ];
 }
 
 /**
@@ -96,16 +106,12 @@ export function* describeUnsealedTwins(
     if (host.sealed_exec === true) sealed.set(accountOf(host), name);
   }
   if (sealed.size === 0) return [];
-  const texts: string[] = [];
-  for (const [name, host] of Object.entries(hosts)) {
-    yield;
+  return yield* textsOf(hosts, (name, host) => {
     const twin = host.sealed_exec === true || host.addr === "" ? undefined : sealed.get(accountOf(host));
-    if (twin === undefined) continue;
-    const path = formatKeyPath(["hosts", name]);
+    if (twin === undefined) return undefined;
     const fault = `is not sealed and is the account of ${quoteText(twin)}, which is`;
-    texts.push(`${path}: ${fault}: sessions under this name go round the seal`);
-  }
-  return texts;
+    return `${formatKeyPath(["hosts", name])}: ${fault}: sessions under this name go round the seal`;
+  });
 }
 
 /** The login shells for which `tests/firewall` proves the command rules: sshd gives each command to the login shell. */
@@ -124,14 +130,11 @@ export function* findUnprovedShells(
   hosts: Hosts<"login_shell">,
   compiled: ReadonlyMap<string, { readonly commands: { readonly restricts: boolean } }>,
 ): Steps<readonly string[]> {
-  const texts: string[] = [];
-  for (const [name, { login_shell: shell }] of Object.entries(hosts)) {
-    yield;
+  return yield* textsOf(hosts, (name, { login_shell: shell }) => {
     const risk = shell === undefined ? undefined : findLoginShellRisk(shell);
-    if (risk === undefined || compiled.get(name)?.commands.restricts !== true) continue;
-    texts.push(`${formatKeyPath(["hosts", name, "login_shell"])}: ${risk}`);
-  }
-  return texts;
+    if (risk === undefined || compiled.get(name)?.commands.restricts !== true) return undefined;
+    return `${formatKeyPath(["hosts", name, "login_shell"])}: ${risk}`;
+  });
 }
 
 /**

@@ -120,25 +120,9 @@ const text = z.string().default("");
 /** Decodes a {@linkcode SignRequest}. */
 export const signRequest: z.ZodType<SignRequest> = z.object({
   ...each(z.string(), "host", "role", "purpose"),
-  ...each(
-    text,
-    "session_mode",
-    "command",
-    "public_key",
-    "sudo_user",
-    "on_behalf_of",
-    "end_user",
-    "bearer_token",
-  ),
-  ...each(
-    text,
-    "learn_approver",
-    "learn_approval_id",
-    "session_id",
-    "reason",
-    "content_sha256",
-    "content_head",
-  ),
+  ...each(text, "session_mode", "command", "public_key", "sudo_user", "on_behalf_of", "end_user"),
+  ...each(text, "bearer_token", "learn_approver", "learn_approval_id", "session_id", "reason"),
+  ...each(text, "content_sha256", "content_head"),
   ...each(text, "target_type", "k8s_verb", "k8s_resource", "k8s_group", "k8s_namespace", "k8s_name"),
   k8s_manifest: text,
   ...each(z.boolean().default(false), "sudo", "pty", "file_transfer", "dry_run", "preflight", "approved"),
