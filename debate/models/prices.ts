@@ -1,7 +1,7 @@
 import { type ConfigKind, loadConfig } from "@gateway/shared/config";
 import * as z from "@zod/zod";
 import type { CostEstimate, NodeCost, TokenTotals } from "../engine/events.ts";
-import { type NodeName, NODES } from "../engine/graph/state.ts";
+import { type CallingNode, CASTING } from "../engine/graph/state.ts";
 import type { Usage } from "../engine/model.ts";
 
 type PriceTable = ReadonlyMap<string, Price>;
@@ -48,27 +48,18 @@ export function findPrice(id: string, prices: PriceTable): Price | undefined {
 }
 
 export function estimateCost(totals: TokenTotals, models: RoleModels, prices: PriceTable): CostEstimate {
-  const by_node: Partial<Record<NodeName, NodeCost>> = {};
+  const by_node: Partial<Record<CallingNode, NodeCost>> = {};
   let total: number | undefined;
-  for (const node of NODES) {
-    const [role, usage] = [ROLE_OF_NODE[node], totals.by_node[node]];
-    if (role === undefined || usage === undefined) continue;
-    const model = models[role] ?? models.diagnostic;
+  for (const node of Object.keys(CASTING) as CallingNode[]) {
+    const usage = totals.by_node[node];
+    if (usage === undefined) continue;
+    const model = models[CASTING[node].role] ?? models.diagnostic;
     const usd = costOf(usage, findPrice(model, prices));
     by_node[node] = { model, ...usage, estimated_usd: usd === undefined ? null : round(usd) };
     if (usd !== undefined) total = (total ?? 0) + usd;
   }
   return { by_node, total_usd: total === undefined ? null : round(total), has_prices: total !== undefined };
 }
-
-const ROLE_OF_NODE: Readonly<Partial<Record<NodeName, keyof RoleModels>>> = {
-  sample_agent: "sample",
-  diagnostic_agent: "diagnostic",
-  skeptic_agent: "skeptic",
-  diagnostic_rebuttal_agent: "diagnostic",
-  moderator_agent: "moderator",
-  summarize_history: "summary",
-};
 
 function costOf({ input_tokens, output_tokens }: Usage, price: Price | undefined): number | undefined {
   if (price === undefined) return undefined;
