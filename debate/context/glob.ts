@@ -9,23 +9,15 @@ const MAX_ALTERNATIVES = 64;
 
 export type PathMatcher = (path: string) => boolean;
 
-type CompiledGlob =
-  | { readonly kind: "matcher"; readonly matches: PathMatcher }
-  | { readonly kind: "refused"; readonly reason: string };
-
-/** Compiles a pattern. It is refused if it is absolute or has `..`, and so would leave the project. */
-export function compileGlob(pattern: string): CompiledGlob {
+/** Compiles a pattern, or returns why it is refused: if it is absolute or has `..`, it would leave the project. */
+export function compileGlob(pattern: string): PathMatcher | string {
   const text = pattern.trim().replace(/^(?:\.\/)+/, "");
-  if (text === "" || text.length > MAX_PATTERN) return refused("it is empty or too long");
-  if (text.startsWith("/") || text.split("/").includes("..")) return refused("it leaves the project");
+  if (text === "" || text.length > MAX_PATTERN) return "it is empty or too long";
+  if (text.startsWith("/") || text.split("/").includes("..")) return "it leaves the project";
   const alternatives = expandBraces(text);
-  if (alternatives === undefined) return refused("its braces are not closed, or stand for too much");
+  if (alternatives === undefined) return "its braces are not closed, or stand for too much";
   const split = alternatives.map((alternative) => alternative.split("/").filter((part) => part !== ""));
-  return { kind: "matcher", matches: (path) => split.some((parts) => matchParts(parts, path.split("/"))) };
-}
-
-function refused(reason: string): CompiledGlob {
-  return { kind: "refused", reason };
+  return (path) => split.some((parts) => matchParts(parts, path.split("/")));
 }
 
 function expandBraces(pattern: string): readonly string[] | undefined {

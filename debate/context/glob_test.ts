@@ -29,9 +29,9 @@ Deno.test.each([
 })))(
   "compileGlob() $name",
   ({ pattern, path, matches }) => {
-    const compiled = compileGlob(pattern);
-    assert.ok(compiled.kind === "matcher");
-    assert.equal(compiled.matches(path), matches);
+    const matcher = compileGlob(pattern);
+    assert.ok(typeof matcher === "function");
+    assert.equal(matcher(path), matches);
   },
 );
 
@@ -43,16 +43,16 @@ Deno.test.each(
     pattern,
   })),
 )("compileGlob() refuses $name", ({ pattern }) => {
-  assert.equal(compileGlob(pattern).kind, "refused");
+  assert.equal(typeof compileGlob(pattern), "string");
 });
 
 Deno.test.each(["*a".repeat(140), "**/".repeat(90) + "x"].map((pattern) => ({
   name: pattern.slice(0, 10),
   pattern,
 })))("compileGlob() matches in linear time with a pattern made to be slow: $name", ({ pattern }) => {
-  const compiled = compileGlob(pattern);
-  assert.ok(compiled.kind === "matcher");
+  const matcher = compileGlob(pattern);
+  assert.ok(typeof matcher === "function");
   for (const unit of ["a", "a/"]) {
-    assertLinearWork((size) => assert.equal(compiled.matches(`${unit.repeat(size)}b`), false), 4_000);
+    assertLinearWork((size) => assert.equal(matcher(`${unit.repeat(size)}b`), false), 4_000);
   }
 });

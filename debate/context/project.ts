@@ -74,9 +74,9 @@ export async function collectProject(
   const notes: string[] = [];
   const patterns = request.patterns.length === 0 ? DEFAULT_PATTERNS : request.patterns;
   const matchers = patterns.flatMap((pattern) => {
-    const compiled = compileGlob(pattern);
-    if (compiled.kind === "matcher") return [compiled.matches];
-    notes.push(`the pattern ${JSON.stringify(pattern)} was left out: ${compiled.reason}`);
+    const matcher = compileGlob(pattern);
+    if (typeof matcher === "function") return [matcher];
+    notes.push(`the pattern ${JSON.stringify(pattern)} was left out: ${matcher}`);
     return [];
   });
   const paths = select(await listFiles(root, notes), matchers, maxFiles, notes);

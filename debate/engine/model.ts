@@ -16,7 +16,7 @@ export interface ChatMessage {
   readonly toolCallId?: string;
 }
 
-interface ToolSchema {
+export interface ToolSchema {
   readonly name: string;
   readonly description: string;
   readonly parameters: Readonly<Record<string, unknown>>;

@@ -1,54 +1,49 @@
 import type { Clock } from "@gateway/shared/clock";
-import type { Emit, RunEnd, TokenTotals, ToolArgs } from "./events.ts";
-import type * as state from "./graph/state.ts";
+import type { RunEnd, RunEvent, TokenTotals, ToolArgs } from "./events.ts";
+import type {
+  AgentNode,
+  AgentRole,
+  DebateState,
+  DebateTask,
+  HistoryEntry,
+  ToolLogEntry,
+} from "./graph/state.ts";
 import type { OperatorWord } from "./graph/hypotheses.ts";
-import type { Model, ReasoningEffort } from "./model.ts";
+import type { Model, ReasoningEffort, ToolSchema } from "./model.ts";
 import type { PromptTemplate } from "../prompts/parse_template.ts";
 
-export interface Sampling {
-  readonly count: number;
-  /** What follows: a debate about where they differ, or only a vote. */
-  readonly then: "debate" | "vote";
-}
-
-export type DebateEfforts = Readonly<
-  Record<"diagnostic" | "skeptic" | "moderator", ReasoningEffort | "none">
->;
+type ByRole<T> = Readonly<Record<"diagnostic" | "skeptic" | "moderator", T>>;
 
 export interface PriorRun {
-  readonly history: readonly state.PriorEntry[];
-  readonly hypotheses: readonly state.Hypothesis[];
+  readonly history: readonly Omit<HistoryEntry, "round">[];
+  readonly hypotheses: DebateState["hypotheses"];
 }
 
-export interface DebateSetup extends state.DebateTask {
+export interface DebateSetup extends DebateTask {
   readonly runId: string;
-  /** The models by role; `sample` gives the independent diagnoses, by default it is the diagnostic agent's. */
-  readonly models: Readonly<
-    Record<"diagnostic" | "skeptic" | "moderator" | "summary", Model> & { sample?: Model }
-  >;
-  readonly efforts: DebateEfforts;
+  /** `sample` gives the independent diagnoses; by default it is the model of the diagnostic agent. */
+  readonly models: ByRole<Model> & { readonly summary: Model; readonly sample?: Model };
+  readonly efforts: ByRole<ReasoningEffort | "none">;
   readonly template: PromptTemplate;
   readonly toolBudget: number;
   /** After this many consecutive batches of tool calls with an error, an agent has to answer without tools. */
   readonly maxConsecutiveErrors: number;
-  /** In milliseconds, in addition to those of models and tools; `toolMs` is without the wait for approval. */
-  readonly timeouts?: { readonly modelMs?: number; readonly toolMs?: number; readonly runMs?: number };
+  /** In milliseconds, in addition to the timeouts of models and tools. */
+  readonly timeouts?: { readonly modelMs?: number; readonly runMs?: number };
   /** A resumed run has none: its diagnoses would not be independent of what it inherits. */
   readonly initial?: PriorRun;
-  readonly sampling?: Sampling;
+  /** Independent diagnoses, then a debate about where they differ, or only a vote. */
+  readonly sampling?: { readonly count: number; readonly then: "debate" | "vote" };
 }
 
-export interface ApprovalCall {
-  readonly call_id: string;
-  readonly tool_name: string;
-  readonly args: ToolArgs;
-  readonly agent_node: state.AgentNode;
-  readonly agent_role: state.AgentRole;
+export interface ApprovalCall extends Pick<ToolLogEntry, "call_id" | "tool_name" | "args"> {
+  readonly agent_node: AgentNode;
+  readonly agent_role: AgentRole;
   /** Aborted when the run is cancelled, so that nobody waits any longer. */
   readonly signal: AbortSignal;
 }
 
-export type ApprovalAnswer = Exclude<state.CallApproval, "cached">;
+export type ApprovalAnswer = Exclude<ToolLogEntry["approval"], "cached">;
 
 /** An approval of other arguments than those that were asked for. */
 export interface EditedApproval {
@@ -58,21 +53,17 @@ export interface EditedApproval {
   readonly shown: ToolArgs;
 }
 
-export interface AuditLine {
+export interface AuditLine extends Omit<ToolLogEntry, "call_id" | "tool_name"> {
   readonly timestamp: string;
   readonly run_id: string;
-  readonly agent: state.AgentNode;
   readonly tool: string;
-  readonly args: ToolArgs;
-  /** What the agent asked for, if the operator approved other arguments. */
+  /** The arguments that the agent requested, if the operator approved others. */
   readonly proposed_args?: ToolArgs;
-  readonly result: string;
-  readonly error: boolean;
-  readonly approval: state.CallApproval;
 }
 
 export interface DebatePorts {
-  readonly emit: Emit;
+  /** Receives events in order. Must not throw. */
+  readonly emit: (event: RunEvent) => void;
   readonly tools: readonly Tool[];
   /**
    * Asks for approval of a tool call if one is needed. Emits `tool_approval_request` and
@@ -99,14 +90,10 @@ export interface DebatePorts {
 }
 
 /** The outcome of a debate; a debate that failed or was cancelled has what was reached by then. */
-export interface DebateOutcome {
+export interface DebateOutcome extends Pick<DebateState, "decision" | "hypotheses" | "history" | "roundLog"> {
   readonly status: RunEnd;
-  readonly decision: state.Decision | undefined;
   readonly finalText: string;
-  readonly hypotheses: readonly state.Hypothesis[];
-  readonly history: readonly state.HistoryEntry[];
-  readonly roundLog: readonly state.RoundLogEntry[];
-  readonly toolLog: readonly state.ToolLogEntry[];
+  readonly toolLog: readonly ToolLogEntry[];
   readonly usage: TokenTotals;
   readonly error?: string;
 }
@@ -124,10 +111,7 @@ export interface ToolContext {
   readonly runId: string;
 }
 
-export interface Tool {
-  readonly name: string;
-  readonly description: string;
-  readonly parameters: Readonly<Record<string, unknown>>;
+export interface Tool extends ToolSchema {
   /**
    * Runs the tool. An expected failure is a result with `ok: false`; an exception is a defect, shown to the
    * model only as such.

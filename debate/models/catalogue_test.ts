@@ -1,17 +1,17 @@
 import { FakeClock } from "@gateway/shared/testing";
 import assert from "node:assert/strict";
-import { fetchModels, modelCatalogue, type ModelSource } from "./providers.ts";
+import { fetchModels, modelCatalogue, type ModelSources } from "./providers.ts";
 import { ModelError } from "../engine/model.ts";
 
 /** A source that numbers its answers, and fails when told. */
-function countingSource(provider: ModelSource["provider"], problem?: () => Error | undefined) {
+function countingSource(provider: keyof ModelSources, problem?: () => Error | undefined): ModelSources {
   let count = 0;
   const list = () => {
     const error = problem?.();
     if (error !== undefined) return Promise.reject(error);
     return Promise.resolve([{ id: `${provider}/m${++count}`, name: "M", provider }]);
   };
-  return { provider, list };
+  return { [provider]: list };
 }
 
 const idsOf = async (catalogue: ReturnType<typeof modelCatalogue>) =>
@@ -19,7 +19,7 @@ const idsOf = async (catalogue: ReturnType<typeof modelCatalogue>) =>
 
 Deno.test("modelCatalogue() remembers for five minutes, and asks anew when told", async () => {
   const clock = new FakeClock();
-  const catalogue = modelCatalogue([countingSource("hub"), countingSource("replay")], clock);
+  const catalogue = modelCatalogue({ ...countingSource("hub"), ...countingSource("replay") }, clock);
   assert.deepEqual(await idsOf(catalogue), ["hub/m1", "replay/m1"]);
   await clock.advance(299_999);
   assert.deepEqual(await idsOf(catalogue), ["hub/m1", "replay/m1"]);
@@ -30,7 +30,7 @@ Deno.test("modelCatalogue() remembers for five minutes, and asks anew when told"
 });
 
 Deno.test("modelCatalogue() asks once for all who wait", async () => {
-  const catalogue = modelCatalogue([countingSource("hub")], new FakeClock());
+  const catalogue = modelCatalogue(countingSource("hub"), new FakeClock());
   await Promise.all([catalogue.list(), catalogue.refresh(), catalogue.list()]);
   assert.deepEqual(await idsOf(catalogue), ["hub/m1"]);
 });
@@ -39,7 +39,7 @@ Deno.test("modelCatalogue() says which provider failed, keeps the others, and as
   const clock = new FakeClock();
   let problem: Error | undefined = new ModelError("server", "the provider gives no list");
   const catalogue = modelCatalogue(
-    [countingSource("hub", () => problem), countingSource("assist")],
+    { ...countingSource("hub", () => problem), ...countingSource("assist") },
     clock,
   );
   assert.deepEqual(await catalogue.list(), {

@@ -17,12 +17,6 @@ export interface ChatApi {
   createReader(): (part: unknown) => unknown;
 }
 
-export const CHAT_COMPLETIONS: ChatApi = {
-  path: "chat/completions",
-  body: chatBody,
-  createReader: () => (part) => part,
-};
-
 /** Options that a model may refuse although its protocol has them. The request is then sent without them. */
 export const REFUSABLE = [
   "temperature",
@@ -43,23 +37,27 @@ export interface ChatModel {
 /** How much of unreadable arguments is sent back to the model, in characters. */
 const MAX_UNREADABLE = 2000;
 
-export function chatBody(request: ModelRequest, model: ChatModel) {
-  const { effort, schema, tools, common } = optionsOf(request, model);
-  return {
-    model: model.name,
-    messages: request.messages.map(messageParam),
-    ...common,
-    ...(effort === undefined ? {} : { reasoning_effort: effort }),
-    ...(tools.length > 0 && { tools: tools.map((tool) => ({ type: "function", function: { ...tool } })) }),
-    ...(schema === undefined ? {} : {
-      response_format: { type: "json_schema", json_schema: { name: "decision", strict: true, schema } },
-    }),
-    ...(request.onDelta === undefined ? { stream: false } : {
-      stream: true,
-      ...(model.refused.has("stream_options") ? {} : { stream_options: { include_usage: true } }),
-    }),
-  };
-}
+export const CHAT_COMPLETIONS = {
+  path: "chat/completions",
+  body(request, model) {
+    const { effort, schema, tools, common } = optionsOf(request, model);
+    return {
+      model: model.name,
+      messages: request.messages.map(messageParam),
+      ...common,
+      ...(effort === undefined ? {} : { reasoning_effort: effort }),
+      ...(tools.length > 0 && { tools: tools.map((tool) => ({ type: "function", function: { ...tool } })) }),
+      ...(schema === undefined ? {} : {
+        response_format: { type: "json_schema", json_schema: { name: "decision", strict: true, schema } },
+      }),
+      ...(request.onDelta === undefined ? { stream: false } : {
+        stream: true,
+        ...(model.refused.has("stream_options") ? {} : { stream_options: { include_usage: true } }),
+      }),
+    };
+  },
+  createReader: () => (part) => part,
+} satisfies ChatApi;
 
 /** The options of a request that the model does not refuse, for every protocol. */
 export function optionsOf(request: ModelRequest, model: ChatModel) {
@@ -109,7 +107,11 @@ const usageShape = z.looseObject({
   prompt_tokens: count.catch(0),
   completion_tokens: count.catch(0),
   total_tokens: count.optional().catch(undefined),
-});
+}).transform(({ prompt_tokens, completion_tokens, total_tokens }): Usage => ({
+  input_tokens: prompt_tokens,
+  output_tokens: completion_tokens,
+  total_tokens: total_tokens ?? prompt_tokens + completion_tokens,
+}));
 
 const textBlock = z.looseObject({ type: z.enum(["text", "output_text"]), text: z.string() });
 
@@ -175,7 +177,7 @@ export class ReplyAssembler {
   /** Adds a chunk and returns its text. */
   add(value: unknown): string {
     const chunk = chunkShape.safeParse(value).data;
-    if (chunk?.usage !== undefined) this.usage = usageOf(chunk.usage);
+    this.usage = chunk?.usage ?? this.usage;
     const choice = chunk?.choices.map((entry) => choiceShape.safeParse(entry).data).find((entry) =>
       entry?.index === 0
     );
@@ -234,12 +236,4 @@ export class ReplyAssembler {
     if (index !== undefined) this.#callByIndex.set(index, call);
     return call;
   }
-}
-
-function usageOf({ prompt_tokens, completion_tokens, total_tokens }: z.infer<typeof usageShape>): Usage {
-  return {
-    input_tokens: prompt_tokens,
-    output_tokens: completion_tokens,
-    total_tokens: total_tokens ?? prompt_tokens + completion_tokens,
-  };
 }

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { chatBody, type Refusable } from "./chat_completions.ts";
+import { CHAT_COMPLETIONS, type Refusable } from "./chat_completions.ts";
 import type { ModelRequest } from "../engine/model.ts";
 
 const base: ModelRequest = {
@@ -13,9 +13,9 @@ const base: ModelRequest = {
 const tool = { name: "http_get", description: "gets", parameters: { type: "object" } };
 
 const body = (request: Partial<ModelRequest>, name = "gpt-4o", refused: Refusable[] = []) =>
-  chatBody({ ...base, ...request }, { name, refused: new Set(refused) });
+  CHAT_COMPLETIONS.body({ ...base, ...request }, { name, refused: new Set(refused) });
 
-Deno.test("chatBody() speaks the protocol's roles", () => {
+Deno.test("CHAT_COMPLETIONS.body() speaks the protocol's roles", () => {
   const { messages } = body({
     messages: [
       { role: "system", content: "You are" },
@@ -47,14 +47,14 @@ Deno.test.each([
   { name: "nothing as no arguments", text: " ", sent: "{}" },
   { name: "broken JSON as what it is", text: '{"url', sent: '{"unreadable":"{\\"url"}' },
   { name: "a list as what it is", text: "[1]", sent: '{"unreadable":"[1]"}' },
-])("chatBody() repeats the arguments of a call: $name", ({ text, sent }) => {
+])("CHAT_COMPLETIONS.body() repeats the arguments of a call: $name", ({ text, sent }) => {
   const toolCalls = [{ id: "c", name: "a", arguments: text }];
   const [message] = body({ messages: [{ role: "assistant", content: "", toolCalls }] }).messages;
   assert.ok(message?.role === "assistant" && message.tool_calls?.[0]?.type === "function");
   assert.equal(message.tool_calls[0].function.arguments, sent);
 });
 
-Deno.test("chatBody() offers tools, or describes them only", () => {
+Deno.test("CHAT_COMPLETIONS.body() offers tools, or describes them only", () => {
   const offered = body({ tools: [tool] });
   assert.deepEqual(offered.tools, [{ type: "function", function: tool }]);
   assert.ok(!("tool_choice" in offered));
@@ -62,7 +62,7 @@ Deno.test("chatBody() offers tools, or describes them only", () => {
   assert.ok(!("tools" in body({ tools: [] })));
 });
 
-Deno.test("chatBody() leaves tools out that it cannot forbid to call", () => {
+Deno.test("CHAT_COMPLETIONS.body() leaves tools out that it cannot forbid to call", () => {
   const sent = body({ tools: [tool], toolChoice: "none" }, "gpt-4o", ["tool_choice"]);
   assert.ok(!("tools" in sent) && !("tool_choice" in sent));
 });
@@ -89,13 +89,13 @@ Deno.test.each(
       keys: [],
     },
   ] as const,
-)("chatBody() sends $name", ({ model, keys, ...row }) => {
+)("CHAT_COMPLETIONS.body() sends $name", ({ model, keys, ...row }) => {
   const refused: readonly Refusable[] = "refused" in row ? row.refused : [];
   const sent = body({ reasoningEffort: "high" }, model, [...refused]);
   assert.deepEqual(["temperature", "reasoning_effort"].filter((key) => key in sent), keys);
 });
 
-Deno.test("chatBody() asks for structured output with the schema", () => {
+Deno.test("CHAT_COMPLETIONS.body() asks for structured output with the schema", () => {
   const schema = { type: "object", properties: {} };
   assert.deepEqual(body({ jsonSchema: schema }).response_format, {
     type: "json_schema",
@@ -103,7 +103,7 @@ Deno.test("chatBody() asks for structured output with the schema", () => {
   });
 });
 
-Deno.test("chatBody() streams only for somebody who listens", () => {
+Deno.test("CHAT_COMPLETIONS.body() streams only for somebody who listens", () => {
   assert.equal(body({}).stream, false);
   const streamed = body({ onDelta: () => {} });
   assert.equal(streamed.stream, true);

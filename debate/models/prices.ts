@@ -1,18 +1,13 @@
 import { type ConfigKind, loadConfig } from "@gateway/shared/config";
 import * as z from "@zod/zod";
 import type { CostEstimate, NodeCost, TokenTotals } from "../engine/events.ts";
-import { type NodeName, NODES } from "../engine/graph/state.ts";
-import type { Usage } from "../engine/model.ts";
+import { type CallingNode, CASTING } from "../engine/graph/state.ts";
 
 type PriceTable = ReadonlyMap<string, Price>;
 
-interface RoleModels {
-  readonly diagnostic: string;
-  readonly skeptic: string;
-  readonly moderator: string;
-  readonly summary: string;
-  readonly sample?: string;
-}
+type RoleModels = Readonly<
+  Record<"diagnostic" | "skeptic" | "moderator" | "summary", string> & { sample?: string }
+>;
 
 const price = z.number().min(0).max(1_000_000);
 
@@ -22,11 +17,8 @@ const priceFile: ConfigKind<Readonly<Record<string, Price>>> = {
 };
 
 export function priceTable(own: Readonly<Record<string, Price>> = {}): PriceTable {
-  const table = new Map<string, Price>();
-  for (const [name, price] of [...Object.entries(LIST_PRICES), ...Object.entries(own)]) {
-    table.set(normalise(name), price);
-  }
-  return table;
+  const all = [...Object.entries(LIST_PRICES), ...Object.entries(own)];
+  return new Map(all.map(([name, price]) => [normalise(name), price]));
 }
 
 export async function loadPrices(path: string): Promise<PriceTable> {
@@ -48,31 +40,18 @@ export function findPrice(id: string, prices: PriceTable): Price | undefined {
 }
 
 export function estimateCost(totals: TokenTotals, models: RoleModels, prices: PriceTable): CostEstimate {
-  const by_node: Partial<Record<NodeName, NodeCost>> = {};
+  const by_node: Partial<Record<CallingNode, NodeCost>> = {};
   let total: number | undefined;
-  for (const node of NODES) {
-    const [role, usage] = [ROLE_OF_NODE[node], totals.by_node[node]];
-    if (role === undefined || usage === undefined) continue;
-    const model = models[role] ?? models.diagnostic;
-    const usd = costOf(usage, findPrice(model, prices));
+  for (const node of Object.keys(CASTING) as CallingNode[]) {
+    const usage = totals.by_node[node];
+    if (usage === undefined) continue;
+    const model = models[CASTING[node].role] ?? models.diagnostic;
+    const price = findPrice(model, prices);
+    const usd = price && (usage.input_tokens * price.input + usage.output_tokens * price.output) / 1_000_000;
     by_node[node] = { model, ...usage, estimated_usd: usd === undefined ? null : round(usd) };
     if (usd !== undefined) total = (total ?? 0) + usd;
   }
   return { by_node, total_usd: total === undefined ? null : round(total), has_prices: total !== undefined };
-}
-
-const ROLE_OF_NODE: Readonly<Partial<Record<NodeName, keyof RoleModels>>> = {
-  sample_agent: "sample",
-  diagnostic_agent: "diagnostic",
-  skeptic_agent: "skeptic",
-  diagnostic_rebuttal_agent: "diagnostic",
-  moderator_agent: "moderator",
-  summarize_history: "summary",
-};
-
-function costOf({ input_tokens, output_tokens }: Usage, price: Price | undefined): number | undefined {
-  if (price === undefined) return undefined;
-  return (input_tokens * price.input + output_tokens * price.output) / 1_000_000;
 }
 
 function round(usd: number): number {

@@ -7,7 +7,7 @@ import { CHAT_COMPLETIONS, type Refusable } from "./chat_completions.ts";
 import { deviceFlows } from "./device_flow.ts";
 import { below, exchangeJson } from "./exchange.ts";
 import { parseModelId, type ProviderName, speaksResponses } from "./families.ts";
-import { listScenarios, loadScenario, ReplayModel } from "./replay.ts";
+import { listScenarios, loadScenario, replayModel } from "./replay.ts";
 import { RESPONSES } from "./responses.ts";
 import { checkToken, fixedToken, readTokenFile, sessionTokens, writeTokenFile } from "./tokens.ts";
 
@@ -32,9 +32,9 @@ export function openProviders(settings: Settings, ports: {
   const { HUB_BASE_URL, HUB_TOKEN, ASSIST_BASE_URL, ASSIST_TOKEN, ASSIST_TOKEN_FILE, REPLAY_DIR } = settings;
   const { fetch, clock, random, newId, warn, replayPieceDelayMs: pieceDelayMs = 0 } = ports;
   const refusals = new Map<string, Set<Refusable>>();
-  const headers = { "user-agent": USER_AGENT };
+  const headers: Readonly<Record<string, string>> = { "user-agent": USER_AGENT };
   const own = Object.entries(settings.ASSIST_HEADERS).map(([name, value]) => [name.toLowerCase(), value]);
-  const assistHeaders: Readonly<Record<string, string>> = { ...headers, ...Object.fromEntries(own) };
+  const assistHeaders = { ...headers, ...Object.fromEntries(own) };
   const sessions = sessionTokens({
     url: settings.ASSIST_SESSION_URL,
     headers: assistHeaders,
@@ -75,33 +75,24 @@ export function openProviders(settings: Settings, ports: {
     return await fetchModels({ provider, urls, headers: { ...headers, authorization }, fetch, clock });
   }
 
-  /** A provider that is not configured is not a problem: it has no models. */
-  const sources: readonly ModelSource[] = [
-    {
-      provider: "hub",
-      async list() {
-        if (HUB_BASE_URL === "" || HUB_TOKEN === "") return [];
-        // Not every provider lists its models under the base URL of its completions.
-        return await list("hub", below(HUB_BASE_URL, "models"), new URL("/v1/models", HUB_BASE_URL).href);
-      },
+  // A provider that is not configured is not a problem: it has no models.
+  const sources: ModelSources = {
+    async hub() {
+      if (HUB_BASE_URL === "" || HUB_TOKEN === "") return [];
+      // Not every provider lists its models under the base URL of its completions.
+      return await list("hub", below(HUB_BASE_URL, "models"), new URL("/v1/models", HUB_BASE_URL).href);
     },
-    {
-      provider: "assist",
-      async list() {
-        if (ASSIST_BASE_URL === "" || await assistToken() === undefined) return [];
-        return await list("assist", below(ASSIST_BASE_URL, "models"));
-      },
+    async assist() {
+      if (ASSIST_BASE_URL === "" || await assistToken() === undefined) return [];
+      return await list("assist", below(ASSIST_BASE_URL, "models"));
     },
-    {
-      provider: "replay",
-      async list() {
-        const names = await listScenarios(REPLAY_DIR);
-        return names.map((name) => (
-          { id: `replay/${name}`, name: name.replaceAll("_", " "), provider: "replay" }
-        ));
-      },
+    async replay() {
+      const names = await listScenarios(REPLAY_DIR);
+      return names.map((name) => (
+        { id: `replay/${name}`, name: name.replaceAll("_", " "), provider: "replay" }
+      ));
     },
-  ];
+  };
 
   return {
     sessions,
@@ -121,7 +112,7 @@ export function openProviders(settings: Settings, ports: {
     async model(id: string): Promise<Model> {
       const { provider, name } = parseModelId(id);
       if (provider === "replay") {
-        return new ReplayModel({ id, scenario: await loadScenario(name, REPLAY_DIR), clock, pieceDelayMs });
+        return replayModel({ id, scenario: await loadScenario(name, REPLAY_DIR), clock, pieceDelayMs });
       }
       const { variable, ...reach } = access[provider];
       if (reach.baseUrl === "") {
@@ -159,25 +150,31 @@ export interface Catalogue {
   readonly problems: readonly { readonly provider: ProviderName; readonly message: string }[];
 }
 
-/** Lists the models of one provider; their ids begin with its prefix. */
-export interface ModelSource {
-  readonly provider: ProviderName;
-  list(): Promise<readonly ListedModel[]>;
-}
+/** Functions that list the models of a provider; the ids begin with its prefix. */
+export type ModelSources = Readonly<Partial<Record<ProviderName, () => Promise<readonly ListedModel[]>>>>;
 
 const FRESH_MS = 300_000;
 /** A provider that failed is asked again sooner, but not for every page view. */
 const FRESH_AFTER_PROBLEM_MS = 30_000;
 
 /** The models. The failure of one provider does not affect the others. */
-export function modelCatalogue(sources: readonly ModelSource[], clock: Clock) {
+export function modelCatalogue(sources: ModelSources, clock: Clock) {
   let known: { readonly catalogue: Catalogue; readonly until: number } | undefined;
   let pending: Promise<Catalogue> | undefined;
 
+  async function list(provider: ProviderName) {
+    try {
+      return { models: await sources[provider]?.() ?? [] };
+    } catch (error) {
+      const message = error instanceof ModelError ? error.message : "its models cannot be listed";
+      return { problem: { provider, message } };
+    }
+  }
+
   async function ask(): Promise<Catalogue> {
-    const lists = await Promise.all(sources.map(askSource));
-    const models = lists.flatMap((each) => each.models);
-    const problems = lists.flatMap((each) => each.problems);
+    const answers = await Promise.all((["hub", "assist", "replay"] as const).map(list));
+    const models = answers.flatMap(({ models = [] }) => models);
+    const problems = answers.flatMap(({ problem }) => problem ?? []);
     const freshMs = problems.length > 0 ? FRESH_AFTER_PROBLEM_MS : FRESH_MS;
     known = { catalogue: { models, problems }, until: clock.now() + freshMs };
     return known.catalogue;
@@ -192,15 +189,6 @@ export function modelCatalogue(sources: readonly ModelSource[], clock: Clock) {
       return known !== undefined && clock.now() < known.until ? known.catalogue : await refresh();
     },
   };
-}
-
-async function askSource(source: ModelSource): Promise<Catalogue> {
-  try {
-    return { models: await source.list(), problems: [] };
-  } catch (error) {
-    const message = error instanceof ModelError ? error.message : "its models cannot be listed";
-    return { models: [], problems: [{ provider: source.provider, message }] };
-  }
 }
 
 const MAX_MODELS = 1000;

@@ -98,105 +98,81 @@ const PIECE = new RegExp(String.raw`[\s\S]{1,${PIECE_LENGTH}}(?:\s+|$)|\S+\s*`, 
  * One scripted model. It remembers which replies it has given, so every run needs its own; the roles of a run may
  * share one, because each node has its own part.
  */
-export class ReplayModel implements Model {
+export function replayModel({ id, scenario: { rounds, variables }, clock, pieceDelayMs }: {
   readonly id: string;
-  readonly #options: ConstructorParameters<typeof ReplayModel>[0];
-  readonly #given = new Map<string, number>();
-
-  constructor(options: {
-    readonly id: string;
-    readonly scenario: z.infer<typeof schema>;
-    readonly clock: Clock;
-    /** The pause between two pieces of a text, in milliseconds; 0: none. */
-    readonly pieceDelayMs: number;
-  }) {
-    this.id = options.id;
-    this.#options = options;
-  }
-
-  async complete(request: ModelRequest): Promise<ModelReply> {
-    this.#check(request.signal);
-    const { expect, text: lines, delay_ms, error, tool_calls, usage } = this.#next(request);
-    const prompt = request.messages.map(({ content }) => content).join("\n");
-    const missing = expect.find((text) => !prompt.includes(text));
-    if (missing !== undefined) {
-      throw this.#problem(request, `expects ${JSON.stringify(missing)} in the prompt, which is not there`);
-    }
-    const values = this.#values(request, prompt);
-    const fill = (text: string) => text.replace(/\{\{(\w+)\}\}/g, (all, name) => values.get(name) ?? all);
-    const text = fill(lines.join("\n"));
-    await this.#pause(delay_ms, request.signal);
-    for (const [piece] of request.onDelta === undefined ? [] : text.matchAll(PIECE)) {
-      await this.#pause(this.#options.pieceDelayMs, request.signal);
-      request.onDelta?.(piece);
-    }
-    if (error !== undefined) throw new ModelError(error.kind, error.message);
-    return {
-      text,
-      toolCalls: tool_calls.map((call, index) => ({
-        id: `call_${request.messages.length}_${index}`,
-        name: call.name,
-        arguments: JSON.stringify(fillValue(call.arguments, fill)),
-      })),
-      usage: usage && { ...usage, total_tokens: usage.input_tokens + usage.output_tokens },
-    };
-  }
+  readonly scenario: z.infer<typeof schema>;
+  readonly clock: Clock;
+  /** The pause between two pieces of a text, in milliseconds; 0: none. */
+  readonly pieceDelayMs: number;
+}): Model {
+  const given = new Map<string, number>();
 
   /** The next reply of a node's part. A reply that calls tools is skipped when there are no tools to call. */
-  #next(request: ModelRequest): z.infer<typeof reply> {
-    const { purpose, round, tools = [], toolChoice } = request;
-    const rounds = this.#options.scenario.rounds;
-    if (round > rounds.length) {
-      throw this.#problem(request, `has nothing to say: the script ends after round ${rounds.length}`);
-    }
+  function next({ purpose, round, tools = [], toolChoice }: ModelRequest): z.infer<typeof reply> | string {
+    if (round > rounds.length) return `has nothing to say: the script ends after round ${rounds.length}`;
     // A script has no part for independent diagnoses: each plays the first diagnosis from its beginning.
     const isSample = purpose === "sample_agent";
     const parts: Readonly<Record<string, z.infer<typeof replies>>> = rounds[round - 1] ?? {};
     const part = parts[isSample ? "diagnostic_agent" : purpose];
-    if (part === undefined) throw this.#problem(request, "has no part in the script");
+    if (part === undefined) return "has no part in the script";
     const mayCall = tools.length > 0 && toolChoice !== "none";
     const key = `${round} ${purpose}`;
-    const given = this.#given.get(key) ?? 0;
-    for (let index = isSample ? given % part.length : given; index < part.length; index++) {
+    const before = given.get(key) ?? 0;
+    for (let index = isSample ? before % part.length : before; index < part.length; index++) {
       const reply = part[index];
-      this.#given.set(key, index + 1);
+      given.set(key, index + 1);
       if (reply !== undefined && (mayCall || reply.tool_calls.length === 0)) return reply;
     }
     const count = part.length === 1 ? "1 reply" : `${part.length} replies`;
-    throw this.#problem(request, `has nothing more to say: the script gives ${count}`);
+    return `has nothing more to say: the script gives ${count}`;
   }
 
-  /** The variables, from lines of the topic and the context. The first such line counts. */
-  #values(request: ModelRequest, prompt: string): ReadonlyMap<string, string> {
-    const lines = prompt.split("\n").map((line) => line.replace(/^[\s>*-]*/, ""));
-    return new Map(
-      Object.entries(this.#options.scenario.variables).map(([name, { label, default: fallback }]) => {
-        const line = lines.find((line) => line.startsWith(`${label}:`));
-        const value = line?.slice(label.length + 1).trim() || fallback;
-        if (value !== undefined) return [name, value];
-        throw this.#problem(request, `needs a line "${label}: …" in the topic or the context`);
-      }),
-    );
-  }
-
-  async #pause(ms: number, signal: AbortSignal): Promise<void> {
-    if (ms > 0) await this.#options.clock.sleep(ms, signal).catch(() => {});
-    this.#check(signal);
-  }
-
-  #check(signal: AbortSignal): void {
-    if (signal.aborted) throw new ModelError("canceled", `The call of model "${this.id}" was canceled`);
-  }
-
-  /** The script is at fault; with a bad reply, the moderator would be asked to correct it. */
-  #problem({ purpose, round }: ModelRequest, what: string): ModelError {
-    return new ModelError("server", `Scenario "${this.id}", round ${round}: ${purpose} ${what}`);
-  }
-}
-
-function fillValue(value: unknown, fill: (text: string) => string): unknown {
-  if (typeof value === "string") return fill(value);
-  if (Array.isArray(value)) return value.map((entry) => fillValue(entry, fill));
-  if (typeof value !== "object" || value === null) return value;
-  return Object.fromEntries(Object.entries(value).map(([key, entry]) => [key, fillValue(entry, fill)]));
+  return {
+    id,
+    async complete(request): Promise<ModelReply> {
+      const { purpose, round, signal, onDelta, messages } = request;
+      // The script is at fault; with a bad reply, the moderator would be asked to correct it.
+      const fail = (what: string): never => {
+        throw new ModelError("server", `Scenario "${id}", round ${round}: ${purpose} ${what}`);
+      };
+      const pause = async (ms: number) => {
+        if (ms > 0) await clock.sleep(ms, signal).catch(() => {});
+        if (signal.aborted) throw new ModelError("canceled", `The call of model "${id}" was canceled`);
+      };
+      await pause(0);
+      const reply = next(request);
+      if (typeof reply === "string") return fail(reply);
+      const { expect, text: lines, delay_ms, error, tool_calls, usage } = reply;
+      const prompt = messages.map(({ content }) => content).join("\n");
+      const missing = expect.find((text) => !prompt.includes(text));
+      if (missing !== undefined) fail(`expects ${JSON.stringify(missing)} in the prompt, which is not there`);
+      // Variables take their values from lines of the topic and the context. The first such line counts.
+      const promptLines = prompt.split("\n").map((line) => line.replace(/^[\s>*-]*/, ""));
+      const values = new Map(
+        Object.entries(variables).map(([name, { label, default: fallback }]) => {
+          const line = promptLines.find((line) => line.startsWith(`${label}:`));
+          const value = line?.slice(label.length + 1).trim() || fallback;
+          return [name, value ?? fail(`needs a line "${label}: …" in the topic or the context`)];
+        }),
+      );
+      const fill = (text: string) => text.replace(/\{\{(\w+)\}\}/g, (all, name) => values.get(name) ?? all);
+      const text = fill(lines.join("\n"));
+      await pause(delay_ms);
+      for (const [piece] of onDelta === undefined ? [] : text.matchAll(PIECE)) {
+        await pause(pieceDelayMs);
+        onDelta?.(piece);
+      }
+      if (error !== undefined) throw new ModelError(error.kind, error.message);
+      const fillValue = (_key: string, value: unknown) => typeof value === "string" ? fill(value) : value;
+      return {
+        text,
+        toolCalls: tool_calls.map((call, index) => ({
+          id: `call_${messages.length}_${index}`,
+          name: call.name,
+          arguments: JSON.stringify(call.arguments, fillValue),
+        })),
+        usage: usage && { ...usage, total_tokens: usage.input_tokens + usage.output_tokens },
+      };
+    },
+  };
 }

@@ -2,13 +2,13 @@ import { FakeClock } from "@gateway/shared/testing";
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { ModelError, type ModelRequest } from "../engine/model.ts";
-import { parseScenario, ReplayModel } from "./replay.ts";
+import { parseScenario, replayModel } from "./replay.ts";
 
 function replayOf(scenario: Record<string, unknown>, pieceDelayMs = 0) {
   const clock = new FakeClock();
   const id = "replay/mine";
   const parsed = parseScenario(JSON.stringify(scenario), "mine.json");
-  return { clock, model: new ReplayModel({ id, scenario: parsed, clock, pieceDelayMs }) };
+  return { clock, model: replayModel({ id, scenario: parsed, clock, pieceDelayMs }) };
 }
 
 const tool = { name: "http_get", description: "", parameters: {} };
@@ -33,7 +33,7 @@ async function failureOf(promise: Promise<unknown>): Promise<ModelError> {
 
 const one = (reply: unknown) => ({ rounds: [{ diagnostic_agent: [reply] }] });
 
-Deno.test("ReplayModel gives the replies of each node and round in order", async () => {
+Deno.test("replayModel() gives the replies of each node and round in order", async () => {
   const { model } = replayOf({
     rounds: [
       { diagnostic_agent: [{ text: "1" }, { text: "2" }], skeptic_agent: [{ text: "s" }] },
@@ -47,7 +47,7 @@ Deno.test("ReplayModel gives the replies of each node and round in order", async
   assert.equal(await say({ round: 2 }), "3\nmore");
 });
 
-Deno.test("ReplayModel calls tools with the values that topic or context give", async () => {
+Deno.test("replayModel() calls tools with the values that topic or context give", async () => {
   const { model } = replayOf({
     variables: { service: { label: "Service" }, files: { label: "Log files", default: "/var/log" } },
     ...one({
@@ -74,7 +74,7 @@ Deno.test("ReplayModel calls tools with the values that topic or context give", 
 Deno.test.each([
   { name: "there are none", request: { tools: [] } },
   { name: "they may not be called any more", request: { toolChoice: "none" as const } },
-])("ReplayModel passes over replies that call tools when $name", async ({ request }) => {
+])("replayModel() passes over replies that call tools when $name", async ({ request }) => {
   const call = { text: "look", tool_calls: [{ name: "http_get" }] };
   const { model } = replayOf({ rounds: [{ diagnostic_agent: [call, call, { text: "done" }] }] });
   assert.equal((await model.complete(requestOf(request))).text, "done");
@@ -101,7 +101,7 @@ Deno.test.each([
     request: {},
     text: "round 1: diagnostic_agent has nothing more to say: the script gives 1 reply",
   },
-])("ReplayModel says so when $name", async ({ request, text }) => {
+])("replayModel() says so when $name", async ({ request, text }) => {
   const { model } = replayOf({ rounds: [{ diagnostic_agent: [{ text: "1" }] }, {}] });
   await model.complete(requestOf());
   const error = await failureOf(model.complete(requestOf(request)));
@@ -109,7 +109,7 @@ Deno.test.each([
   assert.equal(error.kind, "server", "a bad reply would only be asked for again");
 });
 
-Deno.test("ReplayModel checks that the prompt carries what the script expects", async () => {
+Deno.test("replayModel() checks that the prompt carries what the script expects", async () => {
   const { model } = replayOf({
     rounds: [{ diagnostic_agent: [{ text: "1", expect: ["You are"] }, { expect: ["tool result"] }] }],
   });
@@ -118,7 +118,7 @@ Deno.test("ReplayModel checks that the prompt carries what the script expects", 
   assert.match(error.message, /expects "tool result" in the prompt, which is not there$/);
 });
 
-Deno.test("ReplayModel needs a value that has no default", async () => {
+Deno.test("replayModel() needs a value that has no default", async () => {
   const { model } = replayOf({
     variables: { service: { label: "Service" } },
     ...one({ text: "{{service}}" }),
@@ -127,14 +127,14 @@ Deno.test("ReplayModel needs a value that has no default", async () => {
   assert.match(error.message, /needs a line "Service: …" in the topic or the context$/);
 });
 
-Deno.test("ReplayModel fails as scripted, after its text", async () => {
+Deno.test("replayModel() fails as scripted, after its text", async () => {
   const { model } = replayOf(one({ text: "half", error: { kind: "rate", message: "too many" } }));
   const deltas: string[] = [];
   const error = await failureOf(model.complete(requestOf({ onDelta: (text) => deltas.push(text) })));
   assert.deepEqual([deltas, error.kind, error.message], [["half"], "rate", "too many"]);
 });
 
-Deno.test("ReplayModel takes its time for each piece, and ends at once when cancelled", async () => {
+Deno.test("replayModel() takes its time for each piece, and ends at once when cancelled", async () => {
   const { model, clock } = replayOf(one({ text: "one two three four five six seven", delay_ms: 1000 }), 10);
   const controller = new AbortController();
   const deltas: string[] = [];
@@ -150,7 +150,7 @@ Deno.test("ReplayModel takes its time for each piece, and ends at once when canc
   assert.equal(clock.sleeping, 0);
 });
 
-Deno.test("ReplayModel streams exactly its text, in pieces that are not empty", async () => {
+Deno.test("replayModel() streams exactly its text, in pieces that are not empty", async () => {
   await fc.assert(fc.asyncProperty(fc.string({ unit: "binary", maxLength: 300 }), async (text) => {
     const deltas: string[] = [];
     const script = { ...one({ text }), variables: {} };

@@ -1,34 +1,29 @@
 import * as z from "@zod/zod";
-import type { ChatMessage, ModelRequest } from "../engine/model.ts";
+import type { ChatMessage } from "../engine/model.ts";
 import { providerFailure } from "./chat.ts";
-import { type ChatApi, type ChatModel, optionsOf, readableArguments } from "./chat_completions.ts";
+import { type ChatApi, optionsOf, readableArguments } from "./chat_completions.ts";
 
-export const RESPONSES: ChatApi = {
+export const RESPONSES = {
   path: "responses",
-  body: responsesBody,
-  createReader() {
-    const reader = new ResponsesReader();
-    return (part) => reader.read(part);
+  /** The provider is told to store nothing: every request contains the whole conversation. */
+  body(request, model) {
+    const { effort, schema, tools, common } = optionsOf(request, model);
+    return {
+      model: model.name,
+      input: request.messages.flatMap(inputItems),
+      store: false,
+      stream: request.onDelta !== undefined,
+      ...common,
+      ...(effort === undefined ? {} : { reasoning: { effort } }),
+      // By default strict is true, and then every argument is required.
+      ...(tools.length > 0 && { tools: tools.map((tool) => ({ type: "function", strict: false, ...tool })) }),
+      ...(schema === undefined ? {} : {
+        text: { format: { type: "json_schema", name: "decision", strict: true, schema } },
+      }),
+    };
   },
-};
-
-/** The body. The provider is told to store nothing: every request contains the whole conversation. */
-export function responsesBody(request: ModelRequest, model: ChatModel) {
-  const { effort, schema, tools, common } = optionsOf(request, model);
-  return {
-    model: model.name,
-    input: request.messages.flatMap(inputItems),
-    store: false,
-    stream: request.onDelta !== undefined,
-    ...common,
-    ...(effort === undefined ? {} : { reasoning: { effort } }),
-    // By default strict is true, and then every argument is required.
-    ...(tools.length > 0 && { tools: tools.map((tool) => ({ type: "function", strict: false, ...tool })) }),
-    ...(schema === undefined ? {} : {
-      text: { format: { type: "json_schema", name: "decision", strict: true, schema } },
-    }),
-  };
-}
+  createReader: responsesReader,
+} satisfies ChatApi;
 
 function inputItems(message: ChatMessage): readonly object[] {
   const { role, content, toolCalls = [], toolCallId = "" } = message;
@@ -72,44 +67,16 @@ const eventShape = z.looseObject({
 
 const wholeShape = z.looseObject({ object: z.literal("response"), status: z.string() });
 
-class ResponsesReader {
-  #hasText = false;
-  #callCount = 0;
+function responsesReader() {
+  let hasText = false;
+  let callCount = 0;
 
-  /** The chunk for an event, or for a whole response; `undefined` if it adds nothing. */
-  read(value: unknown): unknown {
-    const whole = wholeShape.safeParse(value).data;
-    const event = whole === undefined
-      ? eventShape.safeParse(value).data
-      : eventShape.parse({ type: `response.${whole.status}`, response: whole });
-    if (event === undefined) return undefined;
-    switch (event.type) {
-      case "response.output_text.delta":
-      case "response.refusal.delta":
-        this.#hasText = true;
-        return toChunk({ delta: { content: event.delta } });
-      case "response.output_item.done":
-        // The last event of a call has all of its arguments.
-        return toChunk({ delta: { tool_calls: this.#callsIn([event.item]) } });
-      case "response.completed":
-      case "response.incomplete":
-        return this.#end(event.type, event.response ?? { output: [] });
-      case "response.failed":
-      case "response.cancelled":
-      case "error":
-        throw providerFailure(event.response?.error?.code ?? event.code);
-      default:
-        return undefined;
-    }
-  }
-
-  #end(type: string, response: z.infer<typeof responseShape>): unknown {
-    const { output, usage, incomplete_details } = response;
+  function end(type: string, { output, usage, incomplete_details }: z.infer<typeof responseShape>) {
     const isFiltered = incomplete_details?.reason === "content_filter";
     // Not every provider sends the parts before the whole.
     const delta = {
-      content: this.#hasText ? "" : textOf(output),
-      tool_calls: this.#callCount > 0 ? [] : this.#callsIn(output),
+      content: hasText ? "" : textOf(output),
+      tool_calls: callCount > 0 ? [] : callsIn(output),
     };
     const reason = type === "response.completed" ? "stop" : isFiltered ? "content_filter" : "length";
     return {
@@ -124,14 +91,39 @@ class ResponsesReader {
     };
   }
 
-  #callsIn(items: readonly unknown[]) {
+  function callsIn(items: readonly unknown[]) {
     return itemsOf(items).flatMap((item) => {
       if (item.type !== "function_call") return [];
+      const { call_id: id, name, arguments: text } = item;
       // Each one is complete; its number distinguishes it from another one with the same id.
-      const index = this.#callCount++;
-      return [{ index, id: item.call_id, function: { name: item.name, arguments: item.arguments } }];
+      return [{ index: callCount++, id, function: { name, arguments: text } }];
     });
   }
+
+  /** The chunk for an event, or for a whole response; `undefined` if it adds nothing. */
+  return (value: unknown): unknown => {
+    const whole = wholeShape.safeParse(value).data;
+    const event = whole === undefined
+      ? eventShape.safeParse(value).data
+      : eventShape.parse({ type: `response.${whole.status}`, response: whole });
+    switch (event?.type) {
+      case "response.output_text.delta":
+      case "response.refusal.delta":
+        hasText = true;
+        return toChunk({ delta: { content: event.delta } });
+      case "response.output_item.done":
+        // The last event of a call has all of its arguments.
+        return toChunk({ delta: { tool_calls: callsIn([event.item]) } });
+      case "response.completed":
+      case "response.incomplete":
+        return end(event.type, event.response ?? { output: [] });
+      case "response.failed":
+      case "response.cancelled":
+      case "error":
+        throw providerFailure(event.response?.error?.code ?? event.code);
+    }
+    return undefined;
+  };
 }
 
 function toChunk(choice: Readonly<Record<string, unknown>>) {
@@ -143,9 +135,7 @@ function itemsOf(items: readonly unknown[]): readonly z.infer<typeof itemShape>[
 }
 
 function textOf(output: readonly unknown[]): string {
-  return itemsOf(output)
-    .flatMap((item) => item.type === "message" ? item.content : [])
-    .map((part) => contentPart.safeParse(part).data)
-    .map((part) => part === undefined ? "" : part.text + part.refusal)
-    .join("");
+  const parts = itemsOf(output).flatMap((item) => item.type === "message" ? item.content : [])
+    .flatMap((part) => contentPart.safeParse(part).data ?? []);
+  return parts.map(({ text, refusal }) => text + refusal).join("");
 }

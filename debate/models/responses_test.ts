@@ -9,7 +9,7 @@ import {
   stream,
   until,
 } from "../testing/chat_provider.ts";
-import { RESPONSES, responsesBody } from "./responses.ts";
+import { RESPONSES } from "./responses.ts";
 import type { ModelRequest } from "../engine/model.ts";
 
 const modelOfResponses = (...answers: (() => Response)[]) =>
@@ -38,10 +38,10 @@ const USAGE = {
 };
 const listening: Partial<ModelRequest> = { onDelta: () => {} };
 
-Deno.test("responsesBody() speaks the protocol", () => {
+Deno.test("RESPONSES.body() speaks the protocol", () => {
   const tool = { name: "http_get", description: "gets", parameters: { type: "object" } };
   const schema = { type: "object", properties: {} };
-  const body = responsesBody(
+  const body = RESPONSES.body(
     {
       ...requestOf(),
       messages: [

@@ -2,7 +2,7 @@ import { isShallow } from "../engine/agents/run_tool.ts";
 import { HISTORY_ROLES } from "../engine/graph/flow.ts";
 import { OPERATOR } from "../engine/graph/hypotheses.ts";
 import { fieldsOf } from "../engine/graph/json_objects.ts";
-import type { Hypothesis, PriorEntry } from "../engine/graph/state.ts";
+import type { Hypothesis } from "../engine/graph/state.ts";
 import type { PriorRun } from "../engine/ports.ts";
 import { lastDecision } from "./fold.ts";
 import { withoutForeignClaims } from "./foreign.ts";
@@ -93,7 +93,9 @@ function fromElsewhere(hypothesis: Hypothesis): Hypothesis {
   };
 }
 
-function toEntry({ type, node, content, decision, sample }: StoredEvent): PriorEntry | undefined {
+function toEntry(
+  { type, node, content, decision, sample }: StoredEvent,
+): PriorRun["history"][number] | undefined {
   if (type === "moderator_decision" && typeof decision === "object" && decision !== null) {
     return { role: "moderator", content: JSON.stringify(decision, null, 2) };
   }

@@ -141,28 +141,15 @@ export function splitCommand(text: string): readonly string[] {
   if (!text.isWellFormed()) refuse("the command is not valid Unicode");
   const words: string[] = [];
   let word: string | undefined;
-  for (let at = 0; at < text.length; at++) {
-    const character = text.charAt(at);
-    if (character === " " || character === "\t") {
+  for (let at = 0; at < text.length; at = PIECE.lastIndex) {
+    PIECE.lastIndex = at;
+    const groups = PIECE.exec(text)?.groups ?? refuse(problemAt(text, at));
+    const { blank, single, double, escaped, plain } = groups;
+    if (blank === undefined) {
+      word = (word ?? "") + (single ?? double?.replace(/\\(["\\$`])/g, "$1") ?? escaped ?? plain);
+    } else {
       if (word !== undefined) words.push(word);
       word = undefined;
-    } else if (character === "'") {
-      const end = text.indexOf("'", at + 1);
-      if (end < 0) refuse("a quote is not closed");
-      word = (word ?? "") + text.slice(at + 1, end);
-      at = end;
-    } else if (character === '"') {
-      const quoted = readDoubleQuotes(text, at + 1);
-      word = (word ?? "") + quoted.value;
-      at = quoted.end;
-    } else if (character === "\\") {
-      at++;
-      if (at === text.length) refuse("the command ends in a backslash");
-      word = (word ?? "") + text.charAt(at);
-    } else if (/[;|&<>$`()]/.test(character)) {
-      refuse(`there is no shell: ${character} is not possible here; give one program with its arguments`);
-    } else {
-      word = (word ?? "") + character;
     }
   }
   if (word !== undefined) words.push(word);
@@ -171,16 +158,14 @@ export function splitCommand(text: string): readonly string[] {
   return words;
 }
 
-function readDoubleQuotes(text: string, start: number): { readonly value: string; readonly end: number } {
-  let value = "";
-  for (let at = start; at < text.length; at++) {
-    const character = text.charAt(at);
-    if (character === '"') return { value, end: at };
-    if (character === "$" || character === "`") {
-      refuse(`there is no shell: ${character} is not possible here`);
-    }
-    if (character === "\\" && /["\\$`]/.test(text.charAt(at + 1))) at++;
-    value += text.charAt(at);
-  }
-  return refuse("a quote is not closed");
+const PIECE =
+  /(?<blank>[ \t]+)|'(?<single>[^']*)'|"(?<double>(?:\\[^]|[^"\\$`])*)"|\\(?<escaped>[^])|(?<plain>[^ \t'"\\;|&<>$`()]+)/y;
+
+function problemAt(text: string, at: number): string {
+  const character = text.charAt(at);
+  if (character === "\\") return "the command ends in a backslash";
+  const inside = character === '"' ? /^(?:\\[^]|[^"\\$`])*([$`])/.exec(text.slice(at + 1))?.[1] : undefined;
+  if (inside !== undefined) return `there is no shell: ${inside} is not possible here`;
+  if (/['"]/.test(character)) return "a quote is not closed";
+  return `there is no shell: ${character} is not possible here; give one program with its arguments`;
 }

@@ -54,18 +54,15 @@ export interface HttpPorts {
 }
 
 /**
- * Asks the database for a plan; the query itself is not run. The result contains nothing of the URL with its
- * credentials, or of the contents of the tables.
+ * Asks the database for a plan; the query itself is not run. Neither the plan nor a {@linkcode ToolFailure} contains the
+ * URL with its credentials, or the contents of the tables.
  */
 export type Explain = (request: {
   readonly url: string;
   readonly query: string;
   readonly seconds: number;
   readonly signal: AbortSignal;
-}) => Promise<
-  | { readonly kind: "plan"; readonly lines: readonly string[] }
-  | { readonly kind: "failed"; readonly reason: string }
->;
+}) => Promise<readonly string[]>;
 
 /** The access of tools to the outside world; `createToolPorts` creates the ports of this machine. */
 export interface ToolPorts {

@@ -1,6 +1,6 @@
 import * as z from "@zod/zod";
 import postgres from "postgres";
-import { defineTool, type Explain, refuse, timeoutArgument } from "./define_tool.ts";
+import { defineTool, type Explain, refuse, timeoutArgument, ToolFailure } from "./define_tool.ts";
 import { checkSql } from "./sql_check.ts";
 
 export const runDbExplain = defineTool({
@@ -21,9 +21,8 @@ export const runDbExplain = defineTool({
       refuse("Only the configured database can be asked: leave database_url out");
     }
     const checked = checkSql(query);
-    const result = await ports.explain({ url, query: checked, seconds, signal });
-    if (result.kind === "failed") return refuse(`EXPLAIN gave no plan: ${result.reason}`);
-    return { ok: true, title: `EXPLAIN ${checked}`, body: result.lines.join("\n") };
+    const lines = await ports.explain({ url, query: checked, seconds, signal });
+    return { ok: true, title: `EXPLAIN ${checked}`, body: lines.join("\n") };
   },
 });
 
@@ -49,16 +48,15 @@ export const explainPostgres: Explain = async ({ url, query, seconds, signal }) 
         SELECT set_config('statement_timeout', ${timeout}, true), set_config('lock_timeout', ${timeout}, true),
           set_config('standard_conforming_strings', 'on', true)`;
       const [account] = await transaction.unsafe(ACCOUNT);
-      if (account?.["is_powerful"] !== false) throw new PowerfulAccount();
+      if (account?.["is_powerful"] !== false) return refuse(`EXPLAIN gave no plan: ${POWERFUL_ACCOUNT}`);
       // The extended protocol accepts only one statement, whatever the text contains.
       const extended: postgres.UnsafeQueryOptions & { readonly simple: false } = { simple: false };
       return await transaction.unsafe(`EXPLAIN ${query}`, [], extended);
     });
-    return { kind: "plan", lines: rows.map((row) => String(row["QUERY PLAN"])) };
+    return rows.map((row) => String(row["QUERY PLAN"]));
   } catch (error) {
     if (signal.aborted) throw signal.reason;
-    if (error instanceof PowerfulAccount) return { kind: "failed", reason: error.message };
-    return { kind: "failed", reason: describe(error) };
+    return refuse(error instanceof ToolFailure ? error.message : `EXPLAIN gave no plan: ${describe(error)}`);
   } finally {
     signal.removeEventListener("abort", close);
     await sql?.end({ timeout: 0 });
@@ -74,12 +72,9 @@ const ACCOUNT = `
       AND pg_catalog.pg_has_role(current_user, oid, 'MEMBER')
   ) AS is_powerful`;
 
-class PowerfulAccount extends Error {
-  override readonly name = "PowerfulAccount";
-  override readonly message =
-    "the account of DATABASE_URL may read more than plans need: the operator has to make " +
-    "one that is not a superuser, has no predefined role, and may only select from the tables in question";
-}
+const POWERFUL_ACCOUNT =
+  "the account of DATABASE_URL may read more than plans need: the operator has to make " +
+  "one that is not a superuser, has no predefined role, and may only select from the tables in question";
 
 /** By SQLSTATE, or by its first two characters. */
 const REASONS: Readonly<Record<string, string>> = {

@@ -3,6 +3,7 @@
  * address: DNS rebinding has no effect.
  */
 import { concatBytes } from "@gateway/shared/text";
+import type * as z from "@zod/zod";
 import { lookup } from "node:dns/promises";
 import { type IncomingMessage, request as requestHttp } from "node:http";
 import { request as requestHttps } from "node:https";
@@ -25,9 +26,9 @@ export class HttpExchangeError extends Error {
   /** Whether nothing has been sent yet, so that another address may be tried. */
   readonly isBeforeSending: boolean;
 
-  constructor(message: string, options: { readonly isBeforeSending: boolean; readonly cause?: unknown }) {
-    super(message, { cause: options.cause });
-    this.isBeforeSending = options.isBeforeSending;
+  constructor(message: string, isBeforeSending: boolean, cause?: unknown) {
+    super(message, { cause });
+    this.isBeforeSending = isBeforeSending;
   }
 }
 
@@ -82,7 +83,7 @@ function exchange(
     const fail = (cause: unknown, isBeforeSending: boolean) => {
       settle();
       request.destroy();
-      reject(new HttpExchangeError(describe(cause), { isBeforeSending, cause }));
+      reject(new HttpExchangeError(describe(cause), isBeforeSending, cause));
     };
     signal.addEventListener("abort", onAbort, { once: true });
     request.on("error", (cause) => fail(cause, !isSent));
@@ -154,10 +155,10 @@ export async function fetchGuarded(start: URL, outgoing: Outgoing, call: Call) {
   let url = start;
   for (let hop = 0; hop <= MAX_REDIRECTS; hop++) {
     const addresses = await resolveHost(url, call);
-    const verdict = vet(url.hostname, addresses, call.allowed);
-    if (verdict.kind === "refused") {
+    const refused = vet(url.hostname, addresses, call.allowed);
+    if (refused !== undefined) {
       refuse(
-        `${url.host} is not reachable for this tool: ${verdict.address} is ${verdict.addressKind}. ` +
+        `${url.host} is not reachable for this tool: ${refused.address} is ${refused.addressKind}. ` +
           "The operator can allow it in HTTP_ALLOWED_HOSTS",
       );
     }
@@ -203,30 +204,29 @@ const MAX_SHOWN_ERROR = 500;
 /**
  * Asks a server that the operator configured, wherever it is, for JSON. A redirect is an answer like any other.
  *
- * @param requestedUrl the server that the model names; refused unless it is the configured one
+ * @param base_url the server that the model names; refused unless it is the configured one
  */
-export async function askBackend(
-  backend: { readonly what: string; readonly setting: "PROMETHEUS_URL" | "LOKI_URL" | "ELASTICSEARCH_URL" },
-  { path, query = {}, body, requestedUrl }: {
+export async function askBackend<T>(
+  { what, setting, schema }: {
+    readonly what: string;
+    readonly setting: "PROMETHEUS_URL" | "LOKI_URL" | "ELASTICSEARCH_URL";
+    readonly schema: z.ZodType<T>;
+  },
+  { path, query = {}, body, base_url: requestedUrl }: {
     readonly path: string;
     readonly query?: Readonly<Record<string, string>>;
     readonly body?: unknown;
-    readonly requestedUrl: string;
+    readonly base_url: string;
   },
   call: Call,
-): Promise<unknown> {
-  const { what, setting } = backend;
+): Promise<T> {
   const baseUrl = call.settings[setting];
   if (baseUrl === "") refuse(`${what} is not configured: the operator has to set ${setting}`);
   const base = new URL(baseUrl);
   if (requestedUrl !== "" && !isSame(requestedUrl, base)) {
     refuse(`Only the configured server can be asked: leave base_url out`);
   }
-  const url = new URL(base);
-  url.username = "";
-  url.password = "";
-  url.hash = "";
-  url.pathname = pathOf(base) + path;
+  const url = new URL(base.origin + pathOf(base) + path + base.search);
   for (const [name, value] of Object.entries(query)) url.searchParams.set(name, value);
   const answer = await exchangeWithAny(url, await resolveHost(url, call), {
     method: body === undefined ? "GET" : "POST",
@@ -246,7 +246,8 @@ export async function askBackend(
     const shown = text.length <= MAX_SHOWN_ERROR ? text : withoutCutWord(text.slice(0, MAX_SHOWN_ERROR));
     refuse(`${what} answered ${answer.status}: ${shown}`);
   }
-  return parseJson(text) ?? refuse(`${what} answered with something other than JSON`);
+  const json = parseJson(text) ?? refuse(`${what} answered with something other than JSON`);
+  return schema.safeParse(json).data ?? refuse(`${what} answered in an unknown form`);
 }
 
 function isSame(requested: string, base: URL): boolean {

@@ -146,11 +146,11 @@ Deno.test("http_get tries the next address only when the first cannot be reached
   ports.addresses = { "app.test": [["2606:4700::1", PUBLIC]] };
   ports.answer = ({ address }) => {
     if (address === PUBLIC) return textAnswer("ok");
-    throw new HttpExchangeError("no route to the network", { isBeforeSending: true });
+    throw new HttpExchangeError("no route to the network", true);
   };
   assert.equal((await call(tool, { url: "http://app.test/" })).ok, true);
   ports.answer = () => {
-    throw new HttpExchangeError("connection reset", { isBeforeSending: false });
+    throw new HttpExchangeError("connection reset", false);
   };
   const before = ports.requests.length;
   assert.match((await call(tool, { url: "http://app.test/" })).text, /does not answer: connection reset/);

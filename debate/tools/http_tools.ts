@@ -74,15 +74,13 @@ export const queryPrometheus = defineTool({
     query: z.string().min(1).max(8192).describe("PromQL expression"),
     ...BACKEND_ARGUMENTS,
   }),
-  async run({ query, base_url: requestedUrl }, call) {
-    const json = await askBackend({ what: "Prometheus", setting: "PROMETHEUS_URL" }, {
+  async run({ query, base_url }, call) {
+    const backend = { what: "Prometheus", setting: "PROMETHEUS_URL", schema: prometheusAnswer } as const;
+    const { data, warnings = [] } = await askBackend(backend, {
       path: "/api/v1/query",
       query: { query, timeout: `${Math.ceil(call.seconds)}s` },
-      requestedUrl,
+      base_url,
     }, call);
-    const answer = prometheusAnswer.safeParse(json).data;
-    if (answer === undefined) return refuse("Prometheus answered in an unknown form");
-    const { data, warnings = [] } = answer;
     const lines = formatResult(data);
     const rest = lines.length - MAX_SERIES;
     return {
@@ -146,9 +144,10 @@ export const queryLoki = defineTool({
     limit: countArgument(50, MAX_LINES, "how many of the newest lines"),
     timeout: BACKEND_ARGUMENTS.timeout,
   }),
-  async run({ query, base_url: requestedUrl, minutes, limit }, call) {
+  async run({ query, base_url, minutes, limit }, call) {
     const end = BigInt(call.ports.clock.now()) * 1_000_000n;
-    const json = await askBackend({ what: "Loki", setting: "LOKI_URL" }, {
+    const backend = { what: "Loki", setting: "LOKI_URL", schema: lokiAnswer } as const;
+    const { data: { resultType, result } } = await askBackend(backend, {
       path: "/loki/api/v1/query_range",
       query: {
         query,
@@ -157,11 +156,8 @@ export const queryLoki = defineTool({
         limit: String(limit),
         direction: "backward",
       },
-      requestedUrl,
+      base_url,
     }, call);
-    const answer = lokiAnswer.safeParse(json).data;
-    if (answer === undefined) return refuse("Loki answered in an unknown form");
-    const { resultType, result } = answer.data;
     const count = result.reduce((sum, { values }) => sum + values.length, 0);
     const isMetric = resultType === "matrix";
     return {
@@ -207,21 +203,23 @@ export const queryElasticsearch = defineTool({
     size: z.int().min(0).default(20).describe(`number of hits, at most ${MAX_HITS}`),
     timeout: BACKEND_ARGUMENTS.timeout,
   }),
-  async run({ index, query_json: text, base_url: requestedUrl, size }, call) {
+  async run({ index, query_json: text, base_url, size }, call) {
     checkIndex(index);
-    const json = await askBackend({ what: "Elasticsearch", setting: "ELASTICSEARCH_URL" }, {
+    const backend = {
+      what: "Elasticsearch",
+      setting: "ELASTICSEARCH_URL",
+      schema: elasticsearchAnswer,
+    } as const;
+    const { timed_out, hits: { total, hits }, aggregations } = await askBackend(backend, {
       path: `/${index.split(",").map(encodeURIComponent).join(",")}/_search`,
       body: { ...checkSearchBody(text, size), timeout: `${Math.ceil(call.seconds)}s` },
-      requestedUrl,
+      base_url,
     }, call);
-    const answer = elasticsearchAnswer.safeParse(json).data;
-    if (answer === undefined) return refuse("Elasticsearch answered in an unknown form");
-    const { timed_out: isPartial = false, hits: { total, hits }, aggregations } = answer;
     return {
       ok: true,
       title: `search ${index}: ${formatTotal(total)}, ${hits.length} shown`,
       body: [
-        ...(isPartial ? ["(timed out: partial result)"] : []),
+        ...(timed_out ? ["(timed out: partial result)"] : []),
         ...hits.map(({ _index, _source, fields }) =>
           `${_index ?? ""} ${JSON.stringify(_source ?? fields ?? null)}`
         ),

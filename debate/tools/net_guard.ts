@@ -11,10 +11,6 @@ export interface AllowList {
   readonly networks: readonly Network[];
 }
 
-type Verdict =
-  | { readonly kind: "allowed" }
-  | { readonly kind: "refused"; readonly address: string; readonly addressKind: AddressKind | "no" };
-
 /** What a listed host name may resolve to, since whoever runs its DNS could name any address. */
 const BEHIND_NAMES: readonly AddressKind[] = ["public", "loopback", "private", "carrier"];
 
@@ -36,25 +32,26 @@ export function compileAllowList(entries: readonly string[]): AllowList {
 }
 
 /**
- * Decides about all the addresses of a host at once: the host is refused if one of them is.
+ * The first address that may not be reached, with its kind; `undefined` if all of them may. The host is refused if one
+ * of its addresses is.
  *
  * @param host as in the URL
  * @param addresses what it resolved to; the connection goes to one of these
  */
-export function vet(host: string, addresses: readonly string[], list: AllowList): Verdict {
-  if (addresses.length === 0) return { kind: "refused", address: "none", addressKind: "no" };
+export function vet(host: string, addresses: readonly string[], list: AllowList) {
+  if (addresses.length === 0) return { address: "none", addressKind: "no" };
   const isListed = list.hosts.has(normalizeHost(host));
   for (const text of addresses) {
     const address = parseAddress(text);
-    if (address === undefined) return { kind: "refused", address: text, addressKind: "no" };
+    if (address === undefined) return { address: text, addressKind: "no" };
     const kind = classify(address);
     const inNetwork = list.networks.some((network) =>
       isInside(address, network) && (kind !== "metadata" || isSingle(network))
     );
     const isAllowed = kind === "public" || inNetwork || (isListed && BEHIND_NAMES.includes(kind));
-    if (!isAllowed) return { kind: "refused", address: text, addressKind: kind };
+    if (!isAllowed) return { address: text, addressKind: kind };
   }
-  return { kind: "allowed" };
+  return undefined;
 }
 
 function normalizeHost(host: string): string {

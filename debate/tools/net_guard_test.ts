@@ -50,8 +50,7 @@ Deno.test.each([
 ].map((row) => ({ ...row, name: `${row.address}: ${row.kind ?? "allowed"}` })))(
   "vet() with an empty list, $name",
   ({ address, kind }) => {
-    const verdict = vet("h.test", [address], NOTHING);
-    assert.equal(verdict.kind === "refused" ? verdict.addressKind : undefined, kind);
+    assert.equal(vet("h.test", [address], NOTHING)?.addressKind, kind);
   },
 );
 
@@ -121,7 +120,7 @@ Deno.test.each([
     "168.63.129.16",
     "[fd12::1]",
   ]);
-  assert.equal(vet(host, addresses, list).kind, allowed ? "allowed" : "refused");
+  assert.equal(vet(host, addresses, list) === undefined, allowed);
 });
 
 Deno.test.each(

@@ -247,7 +247,7 @@ Deno.test("run_db_explain explains on the configured database and never shows it
   const asked: unknown[] = [];
   ports.explain = ({ signal: _, ...request }) => {
     asked.push(request);
-    return Promise.resolve({ kind: "plan", lines: ["Seq Scan", "  Filter"] });
+    return Promise.resolve(["Seq Scan", "  Filter"]);
   };
   // The ports are read when the tools are made.
   const explaining = createTools({ ...BARE_SETTINGS, DATABASE_URL }, ports).find(({ name }) =>

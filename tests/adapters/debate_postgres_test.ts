@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { ToolFailure } from "../../debate/tools/define_tool.ts";
 import { explainPostgres } from "../../debate/tools/explain_postgres.ts";
 import { freePort } from "../stage/free_port.ts";
 import { poll } from "../stage/poll.ts";
@@ -117,9 +118,13 @@ async function startPostgres(folder: string): Promise<Database> {
   };
 }
 
-/** Past the check of the text. */
-function planDirectly(url: string, query: string, seconds = 5) {
-  return explainPostgres({ url, query, seconds, signal: new AbortController().signal });
+/** Explains without the check of the text; the plan, or the message of the refusal. */
+function planDirectly(url: string, query: string, seconds = 5): Promise<readonly string[] | string> {
+  return explainPostgres({ url, query, seconds, signal: new AbortController().signal })
+    .catch((error) => {
+      assert.ok(error instanceof ToolFailure);
+      return error.message;
+    });
 }
 
 async function withDatabase(test: (call: CallTool, database: Database) => Promise<void>): Promise<void> {
@@ -152,7 +157,7 @@ Deno.test({
       await database.sql("grant delete on t to planner");
       assert.equal((await explain("select * from t where id = evil()")).ok, false);
       const evil = await planDirectly(database.url, "select * from t where id = evil()");
-      assert.deepEqual(evil, { kind: "failed", reason: "it would write (SQLSTATE 25006)" });
+      assert.equal(evil, "EXPLAIN gave no plan: it would write (SQLSTATE 25006)");
       for (
         const query of [
           "select 1; delete from t",
@@ -167,7 +172,7 @@ Deno.test({
       // Past the check: the protocol takes one statement only.
       for (const query of ["select 1; commit; delete from t", "select 1; select 2"]) {
         const several = await planDirectly(database.url, query);
-        assert.deepEqual(several, { kind: "failed", reason: "its syntax is wrong (SQLSTATE 42601)" });
+        assert.equal(several, "EXPLAIN gave no plan: its syntax is wrong (SQLSTATE 42601)");
       }
       assert.equal(await database.sql("select count(*) from t"), "500");
     }),
@@ -182,7 +187,7 @@ Deno.test({
         "create function slow() returns int language plpgsql immutable as $$ begin perform pg_sleep(6000); return 1; end $$",
       );
       const slow = await planDirectly(database.url, "select * from t where id = slow()", 1);
-      assert.deepEqual(slow, { kind: "failed", reason: "it took too long (SQLSTATE 57014)" });
+      assert.equal(slow, "EXPLAIN gave no plan: it took too long (SQLSTATE 57014)");
       const others = "select count(*) from pg_stat_activity where application_name = 'diagnosis-debate'";
       await poll(async () => await database.sql(others) === "0", { what: "the end of the connection" });
     }),
@@ -291,7 +296,7 @@ Deno.test({
     withDatabase(async (_call, database) => {
       const plan = (name: string) =>
         planDirectly(database.url.replace("planner", name), "select * from t where id = 1");
-      assert.equal((await planDirectly(database.url, "select * from t where id = 1")).kind, "plan");
+      assert.ok(Array.isArray(await planDirectly(database.url, "select * from t where id = 1")));
       for (
         const [name, sql] of [
           ["bypasser", "create role bypasser login password 's3cret-pw' bypassrls"],
@@ -303,10 +308,8 @@ Deno.test({
         ] as const
       ) {
         await database.sql(`${sql}; grant select on t to ${name}`);
-        const result = await plan(name);
-        assert.ok(result.kind === "failed", name);
-        assert.match(result.reason, /may read more than plans need/, name);
+        assert.match(String(await plan(name)), /may read more than plans need/, name);
       }
-      assert.equal((await plan("app")).kind, "failed");
+      assert.match(String(await plan("app")), /^EXPLAIN gave no plan: /);
     }),
 });

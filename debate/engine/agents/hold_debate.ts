@@ -1,17 +1,16 @@
 import { Deadline, within } from "@gateway/shared/clock";
 import { AppError, errorName } from "@gateway/shared/errors";
-import type { HypothesisUpdateEvent } from "../events.ts";
 import { DECISION_SCHEMA, formatFinalText, NO_DECISION, parseDecision } from "../graph/decision.ts";
 import * as flow from "../graph/flow.ts";
 import { labelsFor } from "../graph/labels.ts";
 import { afterSamples, afterVote } from "../graph/samples.ts";
-import { type DebateState, type Decision, ROLES } from "../graph/state.ts";
+import { type AgentNode, type DebateState, type Decision, ROLES } from "../graph/state.ts";
 import { cut } from "../graph/text.ts";
-import { type ChatMessage, ModelError } from "../model.ts";
-import type { DebateOutcome, DebatePorts, DebateSetup, Sampling } from "../ports.ts";
-import { callModel, CASTING, type Debate, type ModelCall, openDebate } from "./debate.ts";
-import { buildModeratorPrompt, buildSummaryPrompt, DECISION_SKELETON, instructionsFor } from "./prompt.ts";
-import { takeSample, takeTurn } from "./turn.ts";
+import { ModelError } from "../model.ts";
+import type { DebateOutcome, DebatePorts, DebateSetup } from "../ports.ts";
+import { callModel, type Debate, type ModelCall, openDebate, tokenTotals } from "./debate.ts";
+import { buildPrompt, buildSummaryPrompt, DECISION_SKELETON, instructionsFor } from "./prompt.ts";
+import { takeTurn } from "./turn.ts";
 
 const MAX_COMMENT = 20_000;
 
@@ -50,16 +49,16 @@ export async function holdDebate(setup: DebateSetup, ports: DebatePorts): Promis
     history: state.history,
     roundLog: state.roundLog,
     toolLog: debate.toolLog,
-    usage: debate.meter.totals(),
+    usage: tokenTotals(debate),
   });
   try {
     if (sampling !== undefined) state = await takeSamples(debate, state, sampling);
     for (let steps = 0; steps <= flow.stepLimit(setup.maxRounds); steps++) {
       const isPaused = state.done === "summarize_history" && ports.isPaused();
-      const step = flow.nextStep(state, isPaused);
-      if (step.kind === "end") return outcome({ status: "completed" });
+      const node = flow.nextNode(state, isPaused);
+      if (node === undefined) return outcome({ status: "completed" });
       debate.signal.throwIfAborted();
-      state = await takeStep(debate, state, step);
+      state = await enter(debate, state, node);
     }
     throw new AppError("internal", "The debate does not come to an end");
   } catch (error) {
@@ -70,51 +69,45 @@ export async function holdDebate(setup: DebateSetup, ports: DebatePorts): Promis
   }
 }
 
-async function takeStep(
+async function enter(
   debate: Debate,
   state: DebateState,
-  step: Exclude<flow.Step, { kind: "end" }>,
+  node: NonNullable<DebateState["done"]>,
 ): Promise<DebateState> {
-  const { emit } = debate.ports;
-  switch (step.kind) {
-    case "agent": {
-      const { node } = step;
-      const turn = await takeTurn(debate, state, node);
-      const after = flow.afterAgent(state, node, turn);
-      const total_tokens = totalTokens(debate);
-      emit({ type: "agent_completed", node, role: ROLES[node], content: turn.text, total_tokens });
+  switch (node) {
+    case "moderator_agent": {
+      const { decision, raw } = await moderate(debate, state);
+      const after = flow.afterModerator(state, decision);
+      const round = Math.min(after.round, state.task.maxRounds);
+      tellDecision(debate, after, round, raw === undefined ? {} : { raw });
       tellHypotheses(debate, state, after, node);
       return after;
     }
-    case "skip": {
-      const { node, rationale } = step;
-      const role = ROLES[node];
-      emit({ type: "agent_skipped", agent_node: node, agent_role: role, node, role, rationale });
-      return flow.afterSkip(state, node, rationale);
-    }
-    case "moderate": {
-      const { decision, raw } = await moderate(debate, state);
-      const after = flow.afterModerator(state, decision);
-      emit({
-        type: "moderator_decision",
-        node: "moderator_agent",
-        decision: after.decision ?? decision,
-        round: Math.min(after.round, state.task.maxRounds),
-        total_tokens: totalTokens(debate),
-        early_out_confirmed: after.earlyOutConfirmed,
-        ...(raw === undefined ? {} : { raw }),
-      });
-      tellHypotheses(debate, state, after, "moderator_agent");
-      return after;
-    }
-    case "summarize":
+    case "summarize_history":
       return flow.afterSummary(await summarize(debate, state));
-    case "ask":
+    case "user_input_gate":
       return await askOperator(debate, state);
     case "finalize":
-      emit({ type: "final_result", node: "finalize", content: finalText(state) });
-      return flow.afterFinal(state);
+      debate.ports.emit({ type: "final_result", node, content: finalText(state) });
+      return { ...state, done: node };
+    default:
+      return await hearAgent(debate, state, node);
   }
+}
+
+async function hearAgent(debate: Debate, state: DebateState, node: AgentNode): Promise<DebateState> {
+  const role = ROLES[node];
+  const rationale = flow.skipRationale(state, node);
+  if (rationale !== undefined) {
+    debate.ports.emit({ type: "agent_skipped", agent_node: node, agent_role: role, node, role, rationale });
+    return flow.afterSkip(state, node, rationale);
+  }
+  const turn = await takeTurn(debate, state, node);
+  const after = flow.afterAgent(state, node, turn);
+  const total_tokens = totalTokens(debate);
+  debate.ports.emit({ type: "agent_completed", node, role, content: turn.text, total_tokens });
+  tellHypotheses(debate, state, after, node);
+  return after;
 }
 
 async function askOperator(debate: Debate, state: DebateState): Promise<DebateState> {
@@ -132,15 +125,26 @@ async function askOperator(debate: Debate, state: DebateState): Promise<DebateSt
   return after;
 }
 
-function totalTokens({ meter }: Debate): number {
-  return meter.totals().total.total_tokens;
+function totalTokens(debate: Debate): number {
+  return tokenTotals(debate).total.total_tokens;
+}
+
+function tellDecision(
+  debate: Debate,
+  { decision, earlyOutConfirmed: early_out_confirmed }: DebateState,
+  round: number,
+  more: { readonly raw?: string } = {},
+): void {
+  if (decision === undefined) return;
+  const facts = { decision, round, total_tokens: totalTokens(debate), early_out_confirmed };
+  debate.ports.emit({ type: "moderator_decision", node: "moderator_agent", ...facts, ...more });
 }
 
 function tellHypotheses(
   debate: Debate,
   before: DebateState,
   { hypotheses }: DebateState,
-  node: HypothesisUpdateEvent["node"],
+  node: AgentNode | "moderator_agent" | "user_input_gate",
 ): void {
   if (JSON.stringify(before.hypotheses) === JSON.stringify(hypotheses)) return;
   debate.ports.emit({ type: "hypothesis_update", node, round: before.round, hypotheses });
@@ -165,23 +169,18 @@ async function moderate(
   state: DebateState,
 ): Promise<{ readonly decision: Decision; readonly raw?: string }> {
   const { setup } = debate;
-  const messages = buildModeratorPrompt(state, setup.template);
-  const call: ModelCall = {
-    node: "moderator_agent",
-    round: state.round,
-    model: setup.models.moderator,
-    temperature: CASTING.moderator_agent.temperature,
-    messages,
-  };
+  const messages = buildPrompt(state, "moderator_agent", setup.template);
+  const call: ModelCall = { purpose: "moderator_agent", round: state.round, messages };
   const first = await askForText(debate, { ...call, jsonSchema: DECISION_SCHEMA });
   const decision = parseDecision(first);
   if (decision !== undefined) return { decision };
 
-  const { jsonOnly } = instructionsFor(setup.language);
-  const said: ChatMessage = { role: "assistant", content: cut(first, MAX_RAW) };
-  const reminder: ChatMessage = { role: "user", content: `${jsonOnly}\n${DECISION_SKELETON}` };
-  const asked = [...messages, ...(first.trim() === "" ? [] : [said]), reminder];
-  const second = await askForText(debate, { ...call, messages: asked });
+  const said = first.trim() === "" ? [] : [{ role: "assistant", content: cut(first, MAX_RAW) } as const];
+  const content = `${instructionsFor(setup.language).jsonOnly}\n${DECISION_SKELETON}`;
+  const second = await askForText(debate, {
+    ...call,
+    messages: [...messages, ...said, { role: "user", content }],
+  });
   const corrected = parseDecision(second);
   if (corrected !== undefined) return { decision: corrected };
 
@@ -201,7 +200,6 @@ async function askForText(debate: Debate, call: ModelCall): Promise<string> {
   }
 }
 
-const TEMPERATURE = 0.3;
 const MAX_SUMMARY = 8000;
 
 /** The state with a new summary, if one is due and the model provides one. */
@@ -213,8 +211,7 @@ async function summarize(debate: Debate, state: DebateState): Promise<DebateStat
   const round = state.round - 1;
   try {
     const messages = buildSummaryPrompt(state, entries);
-    const call = { node: "summarize_history", round, model, temperature: TEMPERATURE, messages } as const;
-    const { text, isCut } = await callModel(debate, call);
+    const { text, isCut } = await callModel(debate, { purpose: "summarize_history", round, messages });
     const problem = isCut ? "a summary without its end" : text.trim() === "" ? "an empty summary" : "";
     if (problem !== "") {
       warn?.(`model "${model.id}" gave ${problem}; the history stays in full`);
@@ -235,14 +232,14 @@ async function summarize(debate: Debate, state: DebateState): Promise<DebateStat
 async function takeSamples(
   debate: Debate,
   before: DebateState,
-  { count, then }: Sampling,
+  { count, then }: NonNullable<DebateSetup["sampling"]>,
 ): Promise<DebateState> {
   const { emit } = debate.ports;
   const node = "diagnostic_agent";
   const turns: flow.TurnText[] = [];
   for (let sample = 1; sample <= count; sample++) {
     debate.signal.throwIfAborted();
-    const turn = await takeSample(debate, before);
+    const turn = await takeTurn(debate, before, "sample_agent");
     turns.push(turn);
     const total_tokens = totalTokens(debate);
     emit({ type: "agent_completed", node, role: ROLES[node], content: turn.text, sample, total_tokens });
@@ -253,15 +250,6 @@ async function takeSamples(
   if (hypotheses.length > 0) emit({ type: "hypothesis_update", node, round: 1, hypotheses });
   if (then === "debate") return state;
   const voted = afterVote(state, comparison);
-  if (voted.decision !== undefined) {
-    emit({
-      type: "moderator_decision",
-      node: "moderator_agent",
-      decision: voted.decision,
-      round: 1,
-      total_tokens: totalTokens(debate),
-      early_out_confirmed: false,
-    });
-  }
+  tellDecision(debate, voted, 1);
   return voted;
 }

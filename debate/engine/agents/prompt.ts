@@ -2,7 +2,7 @@ import { startState, viewHistory } from "../graph/flow.ts";
 import { cut, fence } from "../graph/text.ts";
 import { explainEvidence } from "../graph/decision.ts";
 import { labelLanguage, type Labels, labelsFor } from "../graph/labels.ts";
-import type { AgentNode, DebateState, DebateTask, HistoryEntry, NodeName } from "../graph/state.ts";
+import type { CallingNode, DebateState, DebateTask, HistoryEntry } from "../graph/state.ts";
 import type { ChatMessage } from "../model.ts";
 import type { PromptTemplate } from "../../prompts/parse_template.ts";
 
@@ -10,62 +10,64 @@ const MAX_SUMMARIZED_ENTRY = 2000;
 
 type Block = readonly [label: string, text: string];
 
-export function buildAgentPrompt(
+/** The messages for a node. `sample_agent` gives one of the independent diagnoses, which knows of no other. */
+export function buildPrompt(
   state: DebateState,
-  node: AgentNode,
+  node: Exclude<CallingNode, "summarize_history">,
   template: PromptTemplate,
 ): readonly ChatMessage[] {
-  const labels = labelsFor(state.task.language);
-  const ask = instructionsFor(state.task.language);
-  const { diagnostic, skeptic } = state.texts;
+  const { task, texts, earlyOutSignal: early } = state;
+  const labels = labelsFor(task.language);
+  const ask = instructionsFor(task.language);
+  const round: Block = [labels.round, String(state.round)];
   const common: readonly Block[] = [
     [labels.hypotheses, formatHypotheses(state)],
     ...historyBlocks(state, labels),
   ];
-  const system = node === "skeptic_agent" ? template.skepticSystem : template.diagnosticSystem;
-  const blocks: Readonly<Record<AgentNode, readonly Block[]>> = {
-    diagnostic_agent: [[labels.round, String(state.round)], ...common, [labels.task, ask.diagnostic]],
-    skeptic_agent: [[labels.diagnosis, fence(diagnostic)], ...common, [labels.task, ask.skeptic]],
+  const diagnosis: Block = [labels.diagnosis, fence(texts.diagnostic)];
+  const critique: Block = [labels.critique, fence(texts.skeptic)];
+  const blocks: Readonly<Record<typeof node, readonly Block[]>> = {
+    sample_agent: [[labels.task, `${ask.diagnostic}\n${ask.sample}`]],
+    diagnostic_agent: [round, ...common, [labels.task, ask.diagnostic]],
+    skeptic_agent: [diagnosis, ...common, [labels.task, ask.skeptic]],
     diagnostic_rebuttal_agent: [
-      [labels.ownDiagnosis, fence(diagnostic)],
-      [labels.critique, fence(skeptic)],
+      [labels.ownDiagnosis, fence(texts.diagnostic)],
+      critique,
       ...common,
       [labels.task, ask.rebuttal],
     ],
+    moderator_agent: [
+      round,
+      [labels.maxRounds, String(task.maxRounds)],
+      [labels.threshold, String(task.confidenceThreshold)],
+      [labels.earlyOutThreshold, String(task.earlyOut.threshold)],
+      ...common,
+      diagnosis,
+      critique,
+      [labels.rebuttal, fence(texts.rebuttal)],
+      ...(task.earlyOut.enabled && early.recommended
+        ? [[labels.earlyOut, `${early.confidence}: ${early.rationale}`] as const]
+        : []),
+      [labels.task, `${ask.moderator}\n\n${ask.jsonOnly}\n${DECISION_SKELETON}`],
+    ],
   };
-  return conversation(state, system, blocks[node]);
+  const { diagnosticSystem, skepticSystem, moderatorSystem } = template;
+  const others: Partial<Record<CallingNode, string>> = {
+    skeptic_agent: skepticSystem,
+    moderator_agent: moderatorSystem,
+  };
+  const system = (others[node] ?? diagnosticSystem).trim();
+  const opening: readonly Block[] = [
+    [labels.topic, task.topic],
+    [labels.context, task.context === "" ? labels.noContext : fence(task.context)],
+  ];
+  return [
+    { role: "system", content: `${system}\n\n${ask.untrusted}` },
+    { role: "user", content: formatBlocks([...opening, ...blocks[node]]) },
+  ];
 }
 
-/** The messages for one of the independent diagnoses, which knows of no other. */
-export function buildSamplePrompt(state: DebateState, template: PromptTemplate): readonly ChatMessage[] {
-  const ask = instructionsFor(state.task.language);
-  const task = labelsFor(state.task.language).task;
-  return conversation(state, template.diagnosticSystem, [[task, `${ask.diagnostic}\n${ask.sample}`]]);
-}
-
-export function buildModeratorPrompt(state: DebateState, template: PromptTemplate): readonly ChatMessage[] {
-  const labels = labelsFor(state.task.language);
-  const ask = instructionsFor(state.task.language);
-  const { task, texts, earlyOutSignal } = state;
-  const wantsEnd = task.earlyOut.enabled && earlyOutSignal.recommended;
-  return conversation(state, template.moderatorSystem, [
-    [labels.round, String(state.round)],
-    [labels.maxRounds, String(task.maxRounds)],
-    [labels.threshold, String(task.confidenceThreshold)],
-    [labels.earlyOutThreshold, String(task.earlyOut.threshold)],
-    [labels.hypotheses, formatHypotheses(state)],
-    ...historyBlocks(state, labels),
-    [labels.diagnosis, fence(texts.diagnostic)],
-    [labels.critique, fence(texts.skeptic)],
-    [labels.rebuttal, fence(texts.rebuttal)],
-    ...(wantsEnd
-      ? [[labels.earlyOut, `${earlyOutSignal.confidence}: ${earlyOutSignal.rationale}`] as const]
-      : []),
-    [labels.task, `${ask.moderator}\n\n${ask.jsonOnly}\n${DECISION_SKELETON}`],
-  ]);
-}
-
-/** The messages for a summary of what the previous summary does not cover. */
+/** The messages for a summary of the entries that the previous summary does not cover. */
 export function buildSummaryPrompt(
   state: DebateState,
   entries: readonly HistoryEntry[],
@@ -81,19 +83,6 @@ export function buildSummaryPrompt(
     [labels.task, `${ask.summary}\n${ask.untrusted}`],
   ];
   return [{ role: "user", content: formatBlocks(blocks) }];
-}
-
-function conversation(state: DebateState, system: string, blocks: readonly Block[]): readonly ChatMessage[] {
-  const labels = labelsFor(state.task.language);
-  const { topic, context } = state.task;
-  const opening: readonly Block[] = [
-    [labels.topic, topic],
-    [labels.context, context === "" ? labels.noContext : fence(context)],
-  ];
-  return [
-    { role: "system", content: `${system.trim()}\n\n${instructionsFor(state.task.language).untrusted}` },
-    { role: "user", content: formatBlocks([...opening, ...blocks]) },
-  ];
 }
 
 function formatBlocks(blocks: readonly Block[]): string {
@@ -120,23 +109,15 @@ function formatHypotheses({ hypotheses, task }: DebateState): string {
   ]).join("\n");
 }
 
-interface FirstPrompt {
-  readonly node: NodeName;
-  readonly messages: readonly ChatMessage[];
+export function firstPrompts(task: DebateTask, template: PromptTemplate) {
+  return allFirstPrompts(task, template).filter(({ node }) => node !== "sample_agent");
 }
 
-export function firstPrompts(task: DebateTask, template: PromptTemplate): readonly FirstPrompt[] {
+export function allFirstPrompts(task: DebateTask, template: PromptTemplate) {
   const state = startState(task, undefined);
   const agents = ["diagnostic_agent", "skeptic_agent", "diagnostic_rebuttal_agent"] as const;
-  return [
-    ...agents.map((node) => ({ node, messages: buildAgentPrompt(state, node, template) })),
-    { node: "moderator_agent", messages: buildModeratorPrompt(state, template) },
-  ];
-}
-
-export function allFirstPrompts(task: DebateTask, template: PromptTemplate): readonly FirstPrompt[] {
-  const messages = buildSamplePrompt(startState(task, undefined), template);
-  return [...firstPrompts(task, template), { node: "sample_agent", messages }];
+  return ([...agents, "moderator_agent", "sample_agent"] as const)
+    .map((node) => ({ node, messages: buildPrompt(state, node, template) }));
 }
 
 const ENGLISH = {

@@ -4,24 +4,22 @@ import { AppError, AUDIT_UNAVAILABLE, errorName } from "@gateway/shared/errors";
 import type { ToolArgs } from "../events.ts";
 import { toCalledTool } from "../graph/evidence.ts";
 import { isObject, parseJson } from "../graph/json_objects.ts";
-import { type AgentNode, type CallApproval, ROLES } from "../graph/state.ts";
+import { type AgentNode, ROLES, type ToolLogEntry } from "../graph/state.ts";
 import { cut } from "../graph/text.ts";
 import type { ToolCall } from "../model.ts";
-import type { Tool, ToolResult } from "../ports.ts";
+import type { Tool } from "../ports.ts";
 import type { Debate } from "./debate.ts";
 import { instructionsFor } from "./prompt.ts";
 
 const MAX_AUDITED_RESULT = 2000;
 const MAX_SHOWN = 500;
+const TOOL_MS = 300_000;
 
-interface Settled {
-  readonly args: ToolArgs;
+interface Settled extends Pick<ToolLogEntry, "args" | "result" | "error" | "approval"> {
   /** The arguments of the agent, if the operator approved others. */
   readonly proposed_args?: ToolArgs;
-  readonly text: string;
+  /** The result of the tool alone, if `result` holds more. */
   readonly original?: string;
-  readonly error: boolean;
-  readonly approval: CallApproval;
   readonly durationMs: number | null;
 }
 
@@ -37,29 +35,29 @@ export async function runTool(
 
   async function settle(): Promise<Settled> {
     const parsed = parseArguments(call.arguments);
-    const args = parsed.kind === "arguments" ? parsed.args : { unparsed: cut(call.arguments, MAX_SHOWN) };
+    const args = typeof parsed === "string" ? { unparsed: cut(call.arguments, MAX_SHOWN) } : parsed;
     const fail = (problem: string): Settled => (
-      { args, text: `Tool error: ${problem}`, error: true, approval: "auto", durationMs: null }
+      { args, result: `Tool error: ${problem}`, error: true, approval: "auto", durationMs: null }
     );
     const tool = ports.tools.find(({ name }) => name === call.name);
     if (tool === undefined) return fail(`there is no tool "${cut(call.name, 64)}"`);
-    if (parsed.kind === "broken") return fail(parsed.problem);
+    if (typeof parsed === "string") return fail(parsed);
 
     const cached = cache.find(tool.name, args, round);
     if (cached !== undefined) {
-      const text = `[cached: ${tool.name} of ${cached.role}, round ${cached.round}]\n${cached.text}`;
-      return { args, text, original: cached.text, error: false, approval: "cached", durationMs: 0 };
+      const result = `[cached: ${tool.name} of ${cached.role}, round ${cached.round}]\n${cached.text}`;
+      return { args, result, original: cached.text, error: false, approval: "cached", durationMs: 0 };
     }
     const approval = await askApproval(tool, args);
     if (approval === "rejected" || approval === "timeout") {
-      return { args, text: ask.notApproved, error: false, approval, durationMs: null };
+      return { args, result: ask.notApproved, error: false, approval, durationMs: null };
     }
     if (typeof approval === "string") return { args, approval, ...await execute(tool, args, args) };
     // The tool checks these arguments as it checks those of a model: an operator cannot allow what it refuses.
     const { args: edited, shown } = approval;
     const done = await execute(tool, edited, shown);
-    const text = `${ask.edited(cut(JSON.stringify(shown), MAX_AUDITED_RESULT))}\n${done.text}`;
-    return { ...done, args: shown, proposed_args: args, approval: "approved", text, original: done.text };
+    const result = `${ask.edited(cut(JSON.stringify(shown), MAX_AUDITED_RESULT))}\n${done.result}`;
+    return { ...done, args: shown, proposed_args: args, approval: "approved", result, original: done.result };
   }
 
   async function askApproval(tool: Tool, args: ToolArgs) {
@@ -80,84 +78,56 @@ export async function runTool(
     emit({ type: "tool_call_started", call_id, ...who, tool_name: tool.name, args: shown });
     const startedAt = clock.now();
     const tooLate = new Error("late");
-    const bound = { clock, signal, ms: debate.toolMs, late: () => tooLate };
-    let result: ToolResult;
-    try {
-      result = await within(bound, (signal) => tool.run(args, { signal, runId: setup.runId }));
-    } catch (error) {
-      result = { ok: false, text: `Tool error: ${describeFailure(tool, error, tooLate)}` };
-    }
-    if (result.ok) cache.store(tool.name, args, { text: result.text, role: ROLES[node], round });
-    const durationMs = Math.max(0, Math.round(clock.now() - startedAt));
-    return { text: result.text, error: !result.ok, durationMs };
+    const bound = { clock, signal, ms: TOOL_MS, late: () => tooLate };
+    const { ok, text } = await within(bound, (signal) => tool.run(args, { signal, runId: setup.runId }))
+      .catch((error) => ({ ok: false, text: `Tool error: ${describeFailure(tool, error, tooLate)}` }));
+    if (ok) cache.store(tool.name, args, { text, role: ROLES[node], round });
+    return { result: text, error: !ok, durationMs: Math.max(0, Math.round(clock.now() - startedAt)) };
   }
 
   /** An exception from a tool is a defect; its text may contain anything and is not shown. */
   function describeFailure(tool: Tool, error: unknown, tooLate: Error): string {
     if (signal.aborted) return "the run ended while the tool was running";
-    if (error === tooLate) return `${tool.name} did not answer within ${debate.toolMs / 1000} s`;
+    if (error === tooLate) return `${tool.name} did not answer within ${TOOL_MS / 1000} s`;
     ports.warn?.(`tool "${tool.name}" threw ${errorName(error)}`);
     return `${tool.name} failed unexpectedly`;
   }
 
-  async function publish({ args, proposed_args, text: result, error, approval, durationMs }: Settled) {
-    const tool_name = cut(call.name, 64);
-    const edited = proposed_args === undefined ? {} : { proposed_args };
-    const told = { args, ...edited, result, error, approval };
-    try {
-      await ports.audit({
-        timestamp: new Date(ports.clock.now()).toISOString(),
-        run_id: setup.runId,
-        agent: node,
-        tool: tool_name,
-        ...told,
-        result: cut(result, MAX_AUDITED_RESULT),
-      });
-    } catch (cause) {
-      throw new AppError("audit_unavailable", AUDIT_UNAVAILABLE, { cause });
-    }
-    const number = debate.toolLog.push({ call_id, agent: node, tool_name, args, result, error, approval });
-    const cached = approval === "cached";
-    ports.emit({
-      type: "tool_call",
-      call_id,
-      number,
-      ...who,
-      tool_name,
+  const { args, proposed_args, result, original, error, approval, durationMs } = await settle();
+  const told = { args, ...(proposed_args !== undefined && { proposed_args }), result, error, approval };
+  const tool_name = cut(call.name, 64);
+  try {
+    await ports.audit({
+      timestamp: new Date(ports.clock.now()).toISOString(),
+      run_id: setup.runId,
+      agent: node,
+      tool: tool_name,
       ...told,
-      cached,
-      duration_ms: durationMs,
+      result: cut(result, MAX_AUDITED_RESULT),
     });
-    return number;
+  } catch (cause) {
+    throw new AppError("audit_unavailable", AUDIT_UNAVAILABLE, { cause });
   }
-
-  const settled = await settle();
-  const number = await publish(settled);
+  const number = debate.toolLog.push({ call_id, agent: node, tool_name, args, result, error, approval });
+  const facts = { cached: approval === "cached", duration_ms: durationMs };
+  ports.emit({ type: "tool_call", call_id, number, ...who, tool_name, ...told, ...facts });
   signal.throwIfAborted();
-  const { text, error, original, args, durationMs } = settled;
   // A call that was not approved is no failure, but nothing ran either.
   const succeeded = !error && durationMs !== null;
-  const facts = { number, call_id, tool_name: call.name, succeeded };
-  return { text, error, called: toCalledTool(facts, args, original ?? text) };
+  const called = toCalledTool({ number, call_id, tool_name: call.name, succeeded }, args, original ?? result);
+  return { text: result, error, called };
 }
 
 const MAX_LENGTH = 100_000;
 const MAX_DEPTH = 32;
 
-export function parseArguments(
-  text: string,
-): { readonly kind: "arguments"; readonly args: ToolArgs } | {
-  readonly kind: "broken";
-  readonly problem: string;
-} {
-  const broken = (problem: string) => ({ kind: "broken", problem: `the arguments ${problem}` }) as const;
-  if (text.length > MAX_LENGTH) return broken(`are longer than ${MAX_LENGTH} characters`);
+/** The arguments that a model wrote, or the problem with them. */
+export function parseArguments(text: string): ToolArgs | string {
+  if (text.length > MAX_LENGTH) return `the arguments are longer than ${MAX_LENGTH} characters`;
   const args = text.trim() === "" ? {} : parseJson(text);
-  if (args === undefined) return broken("are not valid JSON");
-  if (!isObject(args)) return broken("must be a JSON object");
-  return isShallow(args, MAX_DEPTH)
-    ? { kind: "arguments", args }
-    : broken(`nest deeper than ${MAX_DEPTH} levels`);
+  if (args === undefined) return "the arguments are not valid JSON";
+  if (!isObject(args)) return "the arguments must be a JSON object";
+  return isShallow(args, MAX_DEPTH) ? args : `the arguments nest deeper than ${MAX_DEPTH} levels`;
 }
 
 export function isShallow(value: unknown, depth: number): boolean {

@@ -10,29 +10,21 @@ interface CachedResult {
   readonly round: number;
 }
 
-export class ToolCache {
-  readonly #clock: Clock;
-  readonly #entries = new Map<string, CachedResult & { readonly storedAt: number }>();
-
-  constructor(clock: Clock) {
-    this.#clock = clock;
-  }
-
-  /** The result of the same call in the same round, if it is not too old. */
-  find(tool: string, args: ToolArgs, round: number): CachedResult | undefined {
-    const entry = this.#entries.get(callKey(tool, args));
-    if (entry === undefined || entry.round !== round) return undefined;
-    const ageMs = this.#clock.now() - entry.storedAt;
-    return ageMs >= 0 && ageMs <= MAX_AGE_MS ? entry : undefined;
-  }
-
-  /** Keeps the result of a call that was allowed and succeeded. */
-  store(tool: string, args: ToolArgs, result: CachedResult): void {
-    for (const [key, entry] of this.#entries) {
-      if (entry.round !== result.round) this.#entries.delete(key);
-    }
-    this.#entries.set(callKey(tool, args), { ...result, storedAt: this.#clock.now() });
-  }
+export function toolCache(clock: Clock) {
+  let entries = new Map<string, CachedResult & { readonly storedAt: number }>();
+  return {
+    /** The result of the same call in the same round, if it is not too old. */
+    find(tool: string, args: ToolArgs, round: number): CachedResult | undefined {
+      const entry = entries.get(callKey(tool, args));
+      const ageMs = clock.now() - (entry?.storedAt ?? 0);
+      return entry?.round === round && ageMs >= 0 && ageMs <= MAX_AGE_MS ? entry : undefined;
+    },
+    /** Keeps the result of a call that was allowed and succeeded. */
+    store(tool: string, args: ToolArgs, result: CachedResult): void {
+      entries = new Map([...entries].filter(([, { round }]) => round === result.round));
+      entries.set(callKey(tool, args), { ...result, storedAt: clock.now() });
+    },
+  };
 }
 
 /** The same text for two calls of the same tool with the same arguments. */

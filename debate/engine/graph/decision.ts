@@ -2,112 +2,97 @@ import { cut, linesOf, oneLine } from "./text.ts";
 import { findJsonObjects, isObject } from "./json_objects.ts";
 import { parseShare } from "./probability.ts";
 import {
+  type DebateTask,
   type Decision,
   type DecisionGrounding,
-  type DecisionStatus,
-  type EarlyOutRule,
   type EarlyOutSignal,
   type EvidenceStatus,
-  type FlowDirective,
   type Grounding,
   type Hypothesis,
-  type RiskLevel,
   STATUSES,
 } from "./state.ts";
 import { CAPS, groundingOf } from "./evidence.ts";
 import { findLeading } from "./hypothesis_id.ts";
-import { type Labels, labelsFor, vocabulary } from "./labels.ts";
+import { labelsFor, vocabulary } from "./labels.ts";
 
 const MAX_TEXT = 4000;
 const MAX_ENTRIES = 40;
 
-const string = { type: "string" };
-const strings = { type: "array", items: string };
-const optionalString = { type: ["string", "null"] };
+type Read = Required<Omit<Decision, "grounding">>;
+
+/** The schema of a field, its value in a decision that decides nothing, and the reader of a model's value. */
+type Field<T> = readonly [schema: object, none: T, read: (value: unknown) => T];
+
+const text: Field<string> = [{ type: "string" }, "", readText];
+const texts: Field<readonly string[]> = [{ type: "array", items: { type: "string" } }, [], readTexts];
+const optional: Field<string | null> = [{ type: ["string", "null"] }, null, readOptional];
+const flag = { type: "boolean" };
+
+const FIELDS: { readonly [K in keyof Read]: Field<Read[K]> } = {
+  status: [
+    { type: "string", enum: STATUSES },
+    "structured_uncertainty",
+    (value) => readStatus(value) ?? "structured_uncertainty",
+  ],
+  confidence: [{ type: "number", minimum: 0, maximum: 1 }, 0, readConfidence],
+  leading_hypothesis: text,
+  evidence: texts,
+  missing_evidence: texts,
+  rejected_hypotheses: texts,
+  next_step: text,
+  recommended_fix: optional,
+  validation: texts,
+  stop_reason: optional,
+  risk_level: [{ type: "string", enum: ["low", "medium", "high"] }, "medium", readRisk],
+  flow_directive: [
+    { anyOf: [{ type: "null" }, strict({ skip_skeptic: flag, skip_rebuttal: flag, rationale: text[0] })] },
+    null,
+    readDirective,
+  ],
+};
+
+function mapFields<T>(map: (field: Field<unknown>, name: string) => T) {
+  const entries = Object.entries(FIELDS).map(([name, field]) => [name, map(field, name)]);
+  return Object.fromEntries(entries) as { readonly [K in keyof Read]: T };
+}
 
 /** JSON schema of a decision in the strict form that structured output requires: every key and no others. */
-export const DECISION_SCHEMA: Readonly<Record<string, unknown>> = strict({
-  status: { type: "string", enum: STATUSES },
-  confidence: { type: "number", minimum: 0, maximum: 1 },
-  leading_hypothesis: string,
-  evidence: strings,
-  missing_evidence: strings,
-  rejected_hypotheses: strings,
-  next_step: string,
-  recommended_fix: optionalString,
-  validation: strings,
-  stop_reason: optionalString,
-  risk_level: { type: "string", enum: ["low", "medium", "high"] },
-  flow_directive: {
-    anyOf: [
-      { type: "null" },
-      strict({ skip_skeptic: { type: "boolean" }, skip_rebuttal: { type: "boolean" }, rationale: string }),
-    ],
-  },
-});
+export const DECISION_SCHEMA = strict(mapFields(([schema]) => schema));
 
-function strict(properties: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
+function strict(properties: Readonly<Record<string, object>>): Readonly<Record<string, unknown>> {
   return { type: "object", properties, required: Object.keys(properties), additionalProperties: false };
 }
 
-export function parseDecision(text: string): Decision | undefined {
-  for (const object of findJsonObjects(text)) {
-    const decision = readDecision(object) ?? readDecision(Object.values(object).find(isObject) ?? {});
-    if (decision !== undefined) return decision;
-  }
-  return undefined;
-}
-
 /** A decision that decides nothing. */
-export const NO_DECISION: Decision = {
-  status: "structured_uncertainty",
-  confidence: 0,
-  leading_hypothesis: "",
-  evidence: [],
-  missing_evidence: [],
-  rejected_hypotheses: [],
-  next_step: "",
-  recommended_fix: null,
-  validation: [],
-  stop_reason: null,
-  risk_level: "medium",
-  flow_directive: null,
-};
+export const NO_DECISION = mapFields(([, none]) => none) as Decision;
 
-function readDecision(object: Readonly<Record<string, unknown>>): Decision | undefined {
-  const get = (key: string) => Object.hasOwn(object, key) ? object[key] : undefined;
-  const status = readStatus(get("status"));
-  if (status === undefined) return undefined;
-  return {
-    status,
-    confidence: readConfidence(get("confidence")),
-    leading_hypothesis: readText(get("leading_hypothesis")),
-    evidence: readTexts(get("evidence")),
-    missing_evidence: readTexts(get("missing_evidence")),
-    rejected_hypotheses: readTexts(get("rejected_hypotheses")),
-    next_step: readText(get("next_step")),
-    recommended_fix: readOptional(get("recommended_fix")),
-    validation: readTexts(get("validation")),
-    stop_reason: readOptional(get("stop_reason")),
-    risk_level: readRisk(get("risk_level") ?? get("risk")),
-    flow_directive: readDirective(get("flow_directive")),
-  };
+export function parseDecision(text: string): Decision | undefined {
+  const found = findJsonObjects(text)
+    .flatMap((object) => [object, Object.values(object).find(isObject) ?? {}])
+    .find((object) => readStatus(ownOf(object, "status")) !== undefined);
+  if (found === undefined) return undefined;
+  const risk = ownOf(found, "risk_level") ?? ownOf(found, "risk");
+  const valueOf = (name: string) => name === "risk_level" ? risk : ownOf(found, name);
+  return mapFields(([, , read], name) => read(valueOf(name))) as Decision;
 }
 
-const STATUS_WORDS: ReadonlyMap<string, DecisionStatus> = new Map([
-  ...STATUSES.map((status) => [status, status] as const),
-  ...alias("continue", "continue_debate next_round"),
-  ...alias("final_diagnosis", "final diagnosis resolved"),
-  ...alias("needs_more_data", "more_data need_more_data"),
-  ...alias("propose_fix", "fix proposed_fix"),
-  ...alias("structured_uncertainty", "uncertain uncertainty inconclusive"),
-]);
-
-function alias(status: DecisionStatus, words: string) {
-  return words.split(" ").map((word) => [word, status] as const);
+function ownOf(object: Readonly<Record<string, unknown>>, key: string): unknown {
+  return Object.hasOwn(object, key) ? object[key] : undefined;
 }
 
-function readStatus(value: unknown): DecisionStatus | undefined {
+const STATUS_WORDS = new Map(STATUSES.map((status) => [status as string, status]));
+const ALIASES: readonly (readonly [Decision["status"], string])[] = [
+  ["continue", "continue_debate next_round"],
+  ["final_diagnosis", "final diagnosis resolved"],
+  ["needs_more_data", "more_data need_more_data"],
+  ["propose_fix", "fix proposed_fix"],
+  ["structured_uncertainty", "uncertain uncertainty inconclusive"],
+];
+for (const [status, words] of ALIASES) {
+  for (const word of words.split(" ")) STATUS_WORDS.set(word, status);
+}
+
+function readStatus(value: unknown): Decision["status"] | undefined {
   if (typeof value !== "string" || value.length > 60) return undefined;
   return STATUS_WORDS.get(value.trim().toLowerCase().replace(/[\s-]+/g, "_"));
 }
@@ -120,7 +105,7 @@ function readConfidence(value: unknown): number {
   return written >= 2 && written <= 100 ? written / 100 : 0;
 }
 
-function readRisk(value: unknown): RiskLevel {
+function readRisk(value: unknown): Decision["risk_level"] {
   const word = typeof value === "string" ? value.slice(0, 30).trim().toLowerCase() : "";
   if (word === "low" || word === "high") return word;
   return word === "critical" || word === "severe" ? "high" : "medium";
@@ -146,17 +131,17 @@ function readOptional(value: unknown): string | null {
   return text === "" || /^(?:null|none|n\/a|ninguno|ninguna)\.?$/i.test(text) ? null : text;
 }
 
-function readDirective(value: unknown): FlowDirective | null {
+function readDirective(value: unknown): Decision["flow_directive"] {
   if (!isObject(value)) return null;
   const isTrue = (key: string) => {
-    const member = Object.hasOwn(value, key) ? value[key] : undefined;
+    const member = ownOf(value, key);
     return member === true || member === 1 ||
       (typeof member === "string" && /^\s*(?:true|yes|1)\s*$/i.test(member));
   };
   return {
     skip_skeptic: isTrue("skip_skeptic"),
     skip_rebuttal: isTrue("skip_rebuttal"),
-    rationale: readText(Object.hasOwn(value, "rationale") ? value["rationale"] : ""),
+    rationale: readText(ownOf(value, "rationale")),
   };
 }
 
@@ -176,24 +161,17 @@ export function parseEarlyOut(text: string): EarlyOutSignal {
   for (const whole of linesOf(text)) {
     const line = whole.slice(0, MAX_RATIONALE);
     const match = KEY.exec(line);
-    const value = match === null ? line : line.slice(match[0].length).replace(/[\s*_`]{1,8}$/, "");
-    switch (match?.[1]?.toUpperCase()) {
-      case "RECOMMENDED":
-        recommended = /^(?:true|yes|1|s[ií])$/i.test(value);
-        isRationale = false;
-        break;
-      case "CONFIDENCE":
-        confidence = parseShare(value) ?? 0;
-        isRationale = false;
-        break;
-      case "RATIONALE":
-        rationale = value;
-        isRationale = true;
-        break;
-      default:
-        isRationale &&= !OTHER_KEY.test(line);
-        if (isRationale && rationale.length < MAX_RATIONALE) rationale += ` ${value}`;
+    if (match === null) {
+      isRationale &&= !OTHER_KEY.test(line);
+      if (isRationale && rationale.length < MAX_RATIONALE) rationale += ` ${line}`;
+      continue;
     }
+    const key = match[1]?.toUpperCase();
+    const value = line.slice(match[0].length).replace(/[\s*_`]{1,8}$/, "");
+    isRationale = key === "RATIONALE";
+    if (isRationale) rationale = value;
+    else if (key === "RECOMMENDED") recommended = /^(?:true|yes|1|s[ií])$/i.test(value);
+    else confidence = parseShare(value) ?? 0;
   }
   return { recommended, confidence, rationale: cut(oneLine(rationale), MAX_RATIONALE) };
 }
@@ -203,7 +181,7 @@ export function parseEarlyOut(text: string): EarlyOutSignal {
  * same round must also reach the threshold, and its leading hypothesis must be fully grounded and not rejected.
  */
 export function isEarlyOutConfirmed(
-  rule: EarlyOutRule,
+  rule: DebateTask["earlyOut"],
   signal: EarlyOutSignal,
   decision: Decision,
   hypotheses: readonly Hypothesis[],
@@ -220,45 +198,41 @@ export function limitConfidence(
   decision: Decision,
   hypotheses: readonly Hypothesis[],
   language: string,
-): Decision & { readonly grounding: DecisionGrounding } {
+): Grounded {
   const words = wordsFor(language);
-  const lead = findLeading(hypotheses, decision.leading_hypothesis);
-  const found = lead === undefined || lead.state === "rejected" ? NO_GROUNDING : groundingOf(lead);
-  const cap = CAPS[found.level];
   const { confidence } = decision;
+  const lead = findLeading(hypotheses, decision.leading_hypothesis);
+  const found = lead === undefined || lead.state === "rejected" ? undefined : groundingOf(lead);
+  const level = found?.level ?? "none";
+  const cap = CAPS[level];
+  const reason = lead === undefined
+    ? words.noLead
+    : found === undefined
+    ? words.leadRejected(lead.id)
+    : words[level](lead.id, found);
+  const facts = { level, stated_confidence: confidence, cap, reason, outcome: null };
   return {
     ...decision,
-    confidence: cap === null ? confidence : Math.min(confidence, cap),
-    grounding: {
-      hypothesis_id: lead?.id ?? null,
-      level: found.level,
-      stated_confidence: confidence,
-      cap,
-      reason: lead === undefined
-        ? words.noLead
-        : lead.state === "rejected"
-        ? words.leadRejected(lead.id)
-        : words[found.level](lead.id, found),
-      outcome: null,
-    },
+    confidence: Math.min(confidence, cap ?? confidence),
+    grounding: { hypothesis_id: lead?.id ?? null, ...facts },
   };
 }
 
-/** The decision that ends a debate, with what it amounts to: a number alone is no verdict, a cause is fully grounded. */
-export function withOutcome<T extends Decision & { readonly grounding: DecisionGrounding }>(
-  decision: T,
+type Grounded = Decision & { readonly grounding: DecisionGrounding };
+
+/** The decision that ends a debate, with its outcome: a number alone is no verdict, a cause is fully grounded. */
+export function withOutcome(
+  decision: Grounded,
   { confidenceThreshold, earlyOutConfirmed }: {
     readonly confidenceThreshold: number;
     readonly earlyOutConfirmed: boolean;
   },
-): T {
+): Grounded {
   const { status, confidence, grounding } = decision;
   const names = status === "final_diagnosis" || status === "propose_fix" || earlyOutConfirmed;
   const isSure = names && grounding.level === "full" && confidence >= confidenceThreshold;
   return { ...decision, grounding: { ...grounding, outcome: isSure ? "cause" : "no_confident_cause" } };
 }
-
-const NO_GROUNDING: Grounding = { level: "none", grounded: 0, cited: 0, results: 0, contrary: 0, failed: 0 };
 
 const wordsFor = vocabulary({
   noLead: [
@@ -332,44 +306,36 @@ export function explainEvidence(status: EvidenceStatus, language: string): strin
   return explanations(language)[status];
 }
 
-/** Blocks of a label and what it says, with a blank line between them. */
+/** Blocks of a label and its text, with a blank line between them. */
 export function formatFinalText(
   decision: Decision,
   hypotheses: readonly Hypothesis[],
   language: string,
 ): string {
   const labels = labelsFor(language);
+  const { confidence, grounding } = decision;
+  const { outcome = null, stated_confidence: stated = 0, reason } = grounding ?? {};
+  const limit = stated > confidence ? `${stated.toFixed(2)} ${labels.stated}; ${reason}` : reason;
   const lead = findLeading(hypotheses, decision.leading_hypothesis);
   const checked = lead?.evidence.map(({ text, status }) => `${text} (${explainEvidence(status, language)})`);
-  const list = (entries: readonly string[]) =>
-    (entries.length > 0 ? entries : [labels.none]).map((entry) => `- ${entry}`);
+  const list = (entries: readonly string[] = []) =>
+    (entries.length > 0 ? entries : [labels.none]).map((entry) => `- ${entry}`).join("\n");
   return [
     `${labels.status}: ${decision.status}`,
-    ...formatOutcome(decision.grounding, labels),
-    `${labels.confidence}: ${decision.confidence.toFixed(2)}${formatLimit(decision, labels)}`,
+    ...(outcome === null
+      ? []
+      : [`${labels.outcome}: ${outcome === "cause" ? labels.causeFound : labels.noConfidentCause}`]),
+    `${labels.confidence}: ${confidence.toFixed(2)}${grounding === undefined ? "" : ` (${limit})`}`,
     `${labels.risk}: ${decision.risk_level}`,
-    [`${labels.leading}:`, decision.leading_hypothesis || labels.notDetermined],
-    [`${labels.underDebate}:`, ...list(hypotheses.map(({ id, state, text }) => `${id} [${state}]: ${text}`))],
-    [`${labels.evidence}:`, ...list(checked ?? [])],
-    [`${labels.statedEvidence}:`, ...list(decision.evidence)],
-    [`${labels.missingEvidence}:`, ...list(decision.missing_evidence)],
-    [`${labels.rejected}:`, ...list(decision.rejected_hypotheses)],
-    [`${labels.nextStep}:`, decision.next_step || labels.notDetermined],
-    [`${labels.fix}:`, decision.recommended_fix ?? labels.notRecommended],
-    [`${labels.validation}:`, ...list(decision.validation)],
-    [`${labels.stopReason}:`, decision.stop_reason ?? labels.notSpecified],
-  ].map((block) => typeof block === "string" ? block : block.join("\n")).join("\n\n");
-}
-
-function formatOutcome(grounding: DecisionGrounding | undefined, labels: Labels): readonly string[] {
-  if (grounding === undefined || grounding.outcome === null) return [];
-  return [
-    `${labels.outcome}: ${grounding.outcome === "cause" ? labels.causeFound : labels.noConfidentCause}`,
-  ];
-}
-
-function formatLimit({ confidence, grounding }: Decision, labels: Labels): string {
-  if (grounding === undefined) return "";
-  const { stated_confidence: stated, reason } = grounding;
-  return stated > confidence ? ` (${stated.toFixed(2)} ${labels.stated}; ${reason})` : ` (${reason})`;
+    `${labels.leading}:\n${decision.leading_hypothesis || labels.notDetermined}`,
+    `${labels.underDebate}:\n${list(hypotheses.map(({ id, state, text }) => `${id} [${state}]: ${text}`))}`,
+    `${labels.evidence}:\n${list(checked)}`,
+    `${labels.statedEvidence}:\n${list(decision.evidence)}`,
+    `${labels.missingEvidence}:\n${list(decision.missing_evidence)}`,
+    `${labels.rejected}:\n${list(decision.rejected_hypotheses)}`,
+    `${labels.nextStep}:\n${decision.next_step || labels.notDetermined}`,
+    `${labels.fix}:\n${decision.recommended_fix ?? labels.notRecommended}`,
+    `${labels.validation}:\n${list(decision.validation)}`,
+    `${labels.stopReason}:\n${decision.stop_reason ?? labels.notSpecified}`,
+  ].join("\n\n");
 }

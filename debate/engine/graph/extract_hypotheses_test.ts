@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import assert from "node:assert/strict";
 import { assertFast, HOSTILE_TEXTS } from "../../testing/linear_time.ts";
-import { extractHypotheses, fallbackHypothesis } from "./review_marks.ts";
+import { extractHypotheses, fallbackHypotheses } from "./review_marks.ts";
 
 Deno.test("extractHypotheses() reads the required form", () => {
   const text = [
@@ -95,10 +95,10 @@ Deno.test("extractHypotheses() bounds evidence, texts and their number", () => {
   assert.equal(extractHypotheses("### HYPOTHESIS-1\nText: a\n".repeat(100)).length, 20);
 });
 
-Deno.test("fallbackHypothesis() is the first paragraph", () => {
-  assert.equal(fallbackHypothesis("## Title\n\nIt is the\ndisk.\n\nMore.", 2)?.text, "It is the disk.");
-  assert.equal(fallbackHypothesis("## Title\n\nIt is the\ndisk.", 2)?.id, "R2-F1");
-  assert.equal(fallbackHypothesis(" \n\n", 1), undefined);
+Deno.test("fallbackHypotheses() is the first paragraph", () => {
+  const [found] = fallbackHypotheses("## Title\n\nIt is the\ndisk.\n\nMore.", 2);
+  assert.deepEqual([found?.id, found?.text], ["R2-F1", "It is the disk."]);
+  assert.deepEqual(fallbackHypotheses(" \n\n", 1), []);
 });
 
 Deno.test("extractHypotheses() takes whatever comes", () => {
@@ -126,7 +126,7 @@ Deno.test("extractHypotheses() takes whatever comes", () => {
 Deno.test("extractHypotheses() takes linear time", () => {
   for (const [name, text] of Object.entries(HOSTILE_TEXTS)) {
     assertFast(name, () => extractHypotheses(text));
-    assertFast(name, () => fallbackHypothesis(text, 1));
+    assertFast(name, () => fallbackHypotheses(text, 1));
     assertFast(name, () => extractHypotheses(`### HYPOTHESIS-1\nText: ${text}\n[tool:a] ${text}`));
   }
 });

@@ -6,28 +6,16 @@ import {
   type DebateTask,
   type Decision,
   type HistoryEntry,
-  type HistoryRole,
   type Hypothesis,
   loggedTexts,
   NO_TEXTS,
-  type PriorEntry,
   TEXT_KEYS,
 } from "./state.ts";
 import * as decisions from "./decision.ts";
 import { groundingOf } from "./evidence.ts";
-import { extractHypotheses, fallbackHypothesis } from "./review_marks.ts";
-import { type Labels, labelsFor } from "./labels.ts";
-
-type SkippableNode = Exclude<AgentNode, "diagnostic_agent">;
-
-export type Step =
-  | { readonly kind: "agent"; readonly node: AgentNode }
-  | { readonly kind: "skip"; readonly node: SkippableNode; readonly rationale: string }
-  | { readonly kind: "moderate" }
-  | { readonly kind: "summarize" }
-  | { readonly kind: "ask" }
-  | { readonly kind: "finalize" }
-  | { readonly kind: "end" };
+import { extractHypotheses, fallbackHypotheses } from "./review_marks.ts";
+import { labelsFor } from "./labels.ts";
+import type { PriorRun } from "../ports.ts";
 
 /** The most steps that a debate can take; more would mean that the routing is wrong. */
 export function stepLimit(maxRounds: number): number {
@@ -35,36 +23,40 @@ export function stepLimit(maxRounds: number): number {
 }
 
 /**
- * The step after the node that is done.
+ * The node after the node that is done; `undefined` at the end.
  *
  * @param isPaused whether the operator wants to comment before the next round
  */
-export function nextStep(state: DebateState, isPaused: boolean): Step {
+export function nextNode(state: DebateState, isPaused: boolean): DebateState["done"] {
   switch (state.done) {
     case undefined:
     case "user_input_gate":
-      return { kind: "agent", node: "diagnostic_agent" };
+      return "diagnostic_agent";
     case "diagnostic_agent":
-      return agentOrSkip(state, "skeptic_agent");
+      return "skeptic_agent";
     case "skeptic_agent":
-      return agentOrSkip(state, "diagnostic_rebuttal_agent");
+      return "diagnostic_rebuttal_agent";
     case "diagnostic_rebuttal_agent":
-      return { kind: "moderate" };
+      return "moderator_agent";
     case "moderator_agent":
-      return { kind: isOver(state) ? "finalize" : "summarize" };
+      return isOver(state) ? "finalize" : "summarize_history";
     case "summarize_history":
-      return isPaused ? { kind: "ask" } : { kind: "agent", node: "diagnostic_agent" };
+      return isPaused ? "user_input_gate" : "diagnostic_agent";
     case "finalize":
-      return { kind: "end" };
+      return undefined;
   }
 }
 
-/** A directive is for one round, so only that of the preceding decision in this run counts. */
-function agentOrSkip(state: DebateState, node: SkippableNode): Step {
-  if (isAgreed(state)) return { kind: "skip", node, rationale: state.agreement };
+/**
+ * The rationale for skipping an agent in this round; `undefined` if the agent speaks. A directive is for one round, so
+ * only that of the preceding decision in this run counts.
+ */
+export function skipRationale(state: DebateState, node: AgentNode): string | undefined {
+  if (node === "diagnostic_agent") return undefined;
+  if (isAgreed(state)) return state.agreement;
   const directive = state.decision?.flow_directive;
   const isSkipped = node === "skeptic_agent" ? directive?.skip_skeptic : directive?.skip_rebuttal;
-  return isSkipped ? { kind: "skip", node, rationale: directive?.rationale ?? "" } : { kind: "agent", node };
+  return isSkipped ? directive?.rationale : undefined;
 }
 
 /** The diagnoses before the first round agree, so there is nothing to debate in it. */
@@ -81,13 +73,10 @@ export const HISTORY_ROLES = {
   diagnostic_agent: "diagnostic_agent",
   skeptic_agent: "skeptic_agent",
   diagnostic_rebuttal_agent: "diagnostic_rebuttal",
-} as const satisfies Record<AgentNode, HistoryRole>;
+} as const satisfies Record<AgentNode, HistoryEntry["role"]>;
 
 /** A debate that has not begun. What a resumed run inherits belongs to round 0. */
-export function startState(
-  task: DebateTask,
-  prior: { readonly history: readonly PriorEntry[]; readonly hypotheses: readonly Hypothesis[] } | undefined,
-): DebateState {
+export function startState(task: DebateTask, prior: PriorRun | undefined): DebateState {
   return {
     task,
     done: undefined,
@@ -120,64 +109,47 @@ function toRoundZero(hypothesis: Hypothesis): Hypothesis {
   };
 }
 
-/** What an agent's turn gave. */
+/** The result of an agent's turn. */
 export interface TurnText {
   readonly text: string;
-  /** The agent said nothing and the text only states that, so nothing is read from it. */
+  /** The agent wrote nothing and the text only states that, so nothing is read from it. */
   readonly isPlaceholder: boolean;
   readonly calls: readonly CalledTool[];
 }
 
 export function afterAgent(before: DebateState, node: AgentNode, turn: TurnText): DebateState {
-  const state = { ...before, calls: [...before.calls, ...turn.calls] };
-  const spoken = say(state, node, turn.text);
-  if (turn.isPlaceholder) {
-    return node === "diagnostic_agent" ? { ...spoken, earlyOutSignal: decisions.NO_EARLY_OUT } : spoken;
-  }
+  const state = say({ ...before, calls: [...before.calls, ...turn.calls] }, node, turn.text);
   const { hypotheses, round, calls } = state;
-  const origin = { round, calls, labels: labelsFor(state.task.language) };
-  switch (node) {
-    case "diagnostic_agent":
-      return {
-        ...spoken,
-        hypotheses: addDiagnosis(state, turn),
-        earlyOutSignal: decisions.parseEarlyOut(turn.text),
-      };
-    case "skeptic_agent":
-      return { ...spoken, hypotheses: table.applySkeptic(hypotheses, turn.text, origin) };
-    case "diagnostic_rebuttal_agent":
-      return { ...spoken, hypotheses: table.applyRebuttal(hypotheses, turn.text, origin) };
+  if (node === "diagnostic_agent") {
+    return turn.isPlaceholder ? { ...state, earlyOutSignal: decisions.NO_EARLY_OUT } : {
+      ...state,
+      hypotheses: addDiagnosis(state, turn),
+      earlyOutSignal: decisions.parseEarlyOut(turn.text),
+    };
   }
+  if (turn.isPlaceholder) return state;
+  const review = node === "skeptic_agent" ? table.applySkeptic : table.applyRebuttal;
+  const labels = labelsFor(state.task.language);
+  return { ...state, hypotheses: review(hypotheses, turn.text, { round, calls, labels }) };
 }
 
 function addDiagnosis(
   { hypotheses, round, calls }: DebateState,
-  turn: TurnText,
+  { text, calls: own }: TurnText,
 ): readonly Hypothesis[] {
-  const { text } = turn;
   const found = extractHypotheses(text);
-  const newCalls = new Set(turn.calls.map(({ call_id }) => call_id));
+  const isFirst = found.length === 0 && hypotheses.length === 0;
+  const newCalls = new Set(own.map(({ call_id }) => call_id));
   const origin = { round, agent: "diagnostic_agent", calls, newCalls } as const;
-  if (found.length > 0 || hypotheses.length > 0) return table.mergeHypotheses(hypotheses, found, origin);
-  const fallback = fallbackHypothesis(text, round);
-  return fallback === undefined ? hypotheses : table.mergeHypotheses(hypotheses, [fallback], origin);
+  return table.mergeHypotheses(hypotheses, isFirst ? fallbackHypotheses(text, round) : found, origin);
 }
 
-export function afterSkip(
-  state: DebateState,
-  node: SkippableNode,
-  rationale: string,
-): DebateState {
+export function afterSkip(state: DebateState, node: AgentNode, rationale: string): DebateState {
   return say(state, node, skippedText(node, rationale, state.task.language, isAgreed(state)));
 }
 
-/** What stands in the place of an agent that was skipped. */
-export function skippedText(
-  node: SkippableNode,
-  rationale: string,
-  language: string,
-  isAgreed: boolean,
-): string {
+/** The text in the place of an agent that was skipped. */
+export function skippedText(node: AgentNode, rationale: string, language: string, isAgreed: boolean): string {
   if (isAgreed) return `(${rationale})`;
   const labels = labelsFor(language);
   const what = node === "skeptic_agent" ? labels.skepticSkipped : labels.rebuttalSkipped;
@@ -199,25 +171,24 @@ function say(state: DebateState, node: AgentNode, text: string): DebateState {
  */
 export function afterModerator(state: DebateState, said: Decision): DebateState {
   const { task, round, earlyOutSignal } = state;
-  const decided = decisions.limitConfidence(said, state.hypotheses, task.language);
-  const hypotheses = table.applyDecision(state.hypotheses, decided, {
-    round,
-    labels: labelsFor(task.language),
-    confidenceThreshold: task.confidenceThreshold,
-  });
+  const { language, confidenceThreshold, maxRounds } = task;
+  const labels = labelsFor(language);
+  const decided = decisions.limitConfidence(said, state.hypotheses, language);
+  const by = { round, labels, confidenceThreshold };
+  const hypotheses = table.applyDecision(state.hypotheses, decided, by);
   const continues = decided.status === "continue";
   const earlyOutConfirmed = continues &&
     decisions.isEarlyOutConfirmed(task.earlyOut, earlyOutSignal, decided, hypotheses);
-  const labels = labelsFor(task.language);
-  const reasoned = continues
-    ? withStopReason(decided, reasonToStop(state, earlyOutConfirmed, labels))
-    : decided;
-  const goesOn = continues && !earlyOutConfirmed && round < task.maxRounds;
-  const { confidenceThreshold } = task;
-  const decision = goesOn
-    ? reasoned
-    : decisions.withOutcome(reasoned, { confidenceThreshold, earlyOutConfirmed });
-  const logged = { round, ...loggedTexts(state.texts), moderator: decision };
+  const ends = !continues || earlyOutConfirmed || round >= maxRounds;
+  const reasons = [
+    earlyOutConfirmed && [labels.earlyOutConfirmed, earlyOutSignal.rationale].filter(Boolean).join(": "),
+    continues && !earlyOutConfirmed && ends && `${labels.roundsUsedUp} (${maxRounds})`,
+    decided.stop_reason,
+  ].filter((reason) => typeof reason === "string");
+  const reasoned = { ...decided, stop_reason: reasons.length === 0 ? null : reasons.join("; ") };
+  const decision = ends
+    ? decisions.withOutcome(reasoned, { confidenceThreshold, earlyOutConfirmed })
+    : reasoned;
   const entry: HistoryEntry = { role: "moderator", content: JSON.stringify(decision, null, 2), round };
   return {
     ...state,
@@ -227,25 +198,8 @@ export function afterModerator(state: DebateState, said: Decision): DebateState 
     earlyOutConfirmed,
     decision,
     history: [...state.history, entry],
-    roundLog: [...state.roundLog, logged],
+    roundLog: [...state.roundLog, { round, ...loggedTexts(state.texts), moderator: decision }],
   };
-}
-
-function reasonToStop(
-  { task, round, earlyOutSignal }: DebateState,
-  earlyOutConfirmed: boolean,
-  labels: Labels,
-): string | undefined {
-  if (earlyOutConfirmed) {
-    return [labels.earlyOutConfirmed, earlyOutSignal.rationale].filter(Boolean).join(": ");
-  }
-  return round >= task.maxRounds ? `${labels.roundsUsedUp} (${task.maxRounds})` : undefined;
-}
-
-function withStopReason<T extends Decision>(decision: T, reason: string | undefined): T {
-  if (reason === undefined) return decision;
-  const { stop_reason: said } = decision;
-  return { ...decision, stop_reason: said === null ? reason : `${reason}; ${said}` };
 }
 
 /** After the round, whether it was summarised or not. The next round begins. */
@@ -259,18 +213,11 @@ export function afterComment(
   { comment, changes }: table.OperatorWord,
 ): { readonly state: DebateState; readonly content: string } {
   const { round, task, history } = state;
-  const { hypotheses, said } = table.applyOperator(state.hypotheses, changes, {
-    round,
-    labels: labelsFor(task.language),
-  });
+  const by = { round, labels: labelsFor(task.language) };
+  const { hypotheses, said } = table.applyOperator(state.hypotheses, changes, by);
   const content = [comment, ...said].filter((each) => each !== "").join("\n");
-  const entry: HistoryEntry = { role: "user", content, round };
-  const told = content === "" ? history : [...history, entry];
+  const told = content === "" ? history : [...history, { role: "user" as const, content, round }];
   return { state: { ...state, done: "user_input_gate", hypotheses, history: told }, content };
-}
-
-export function afterFinal(state: DebateState): DebateState {
-  return { ...state, done: "finalize" };
 }
 
 const FIRST_COMPRESSED_ROUND = 3;

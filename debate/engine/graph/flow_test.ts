@@ -11,13 +11,12 @@ import { NO_EARLY_OUT } from "./decision.ts";
 import {
   afterAgent,
   afterComment,
-  afterFinal,
   afterModerator,
   afterSkip,
   afterSummary,
-  nextStep,
+  nextNode,
+  skipRationale,
   startState,
-  type Step,
   stepLimit,
 } from "./flow.ts";
 import { type DebateState, STATUSES } from "./state.ts";
@@ -25,91 +24,79 @@ import { type DebateState, STATUSES } from "./state.ts";
 const skips = (skip_skeptic: boolean, skip_rebuttal: boolean) =>
   sampleDecision({ flow_directive: { skip_skeptic, skip_rebuttal, rationale: "why" } });
 
-Deno.test.each<{ name: string; state: Partial<DebateState>; isPaused?: boolean; step: Step }>([
-  { name: "the diagnosis at the start", state: {}, step: { kind: "agent", node: "diagnostic_agent" } },
-  {
-    name: "the skeptic after the diagnosis",
-    state: { done: "diagnostic_agent" },
-    step: { kind: "agent", node: "skeptic_agent" },
-  },
-  {
-    name: "no skeptic when the decision before skips it",
-    state: { done: "diagnostic_agent", decision: skips(true, false) },
-    step: { kind: "skip", node: "skeptic_agent", rationale: "why" },
-  },
+Deno.test.each<{ name: string; state: Partial<DebateState>; isPaused?: boolean; node: DebateState["done"] }>([
+  { name: "the diagnosis at the start", state: {}, node: "diagnostic_agent" },
+  { name: "the skeptic after the diagnosis", state: { done: "diagnostic_agent" }, node: "skeptic_agent" },
   {
     name: "the rebuttal after the skeptic",
-    state: { done: "skeptic_agent", decision: skips(true, false) },
-    step: { kind: "agent", node: "diagnostic_rebuttal_agent" },
-  },
-  {
-    name: "no rebuttal when the decision before skips it",
-    state: { done: "skeptic_agent", decision: skips(false, true) },
-    step: { kind: "skip", node: "diagnostic_rebuttal_agent", rationale: "why" },
+    state: { done: "skeptic_agent" },
+    node: "diagnostic_rebuttal_agent",
   },
   {
     name: "the moderator after the rebuttal",
     state: { done: "diagnostic_rebuttal_agent" },
-    step: { kind: "moderate" },
+    node: "moderator_agent",
   },
   {
     name: "the summary after continue",
     state: { done: "moderator_agent", decision: sampleDecision(), round: 2 },
-    step: { kind: "summarize" },
+    node: "summarize_history",
   },
   {
     name: "the end after the last round",
     state: { done: "moderator_agent", decision: sampleDecision(), round: 5 },
-    step: { kind: "finalize" },
+    node: "finalize",
   },
   {
     name: "the end when early-out is confirmed",
     state: { done: "moderator_agent", decision: sampleDecision(), earlyOutConfirmed: true },
-    step: { kind: "finalize" },
+    node: "finalize",
   },
-  { name: "the end without a decision", state: { done: "moderator_agent" }, step: { kind: "finalize" } },
+  { name: "the end without a decision", state: { done: "moderator_agent" }, node: "finalize" },
   {
     name: "the operator when paused",
     state: { done: "summarize_history" },
     isPaused: true,
-    step: { kind: "ask" },
+    node: "user_input_gate",
   },
   {
     name: "the next diagnosis when not paused",
     state: { done: "summarize_history" },
-    step: { kind: "agent", node: "diagnostic_agent" },
+    node: "diagnostic_agent",
   },
   {
     name: "the next diagnosis after the comment",
     state: { done: "user_input_gate" },
     isPaused: true,
-    step: { kind: "agent", node: "diagnostic_agent" },
+    node: "diagnostic_agent",
   },
-  { name: "nothing after the result", state: { done: "finalize" }, step: { kind: "end" } },
-])("nextStep() is $name", ({ state, isPaused = false, step }) => {
-  assert.deepEqual(nextStep(sampleState(state), isPaused), step);
+  { name: "nothing after the result", state: { done: "finalize" }, node: undefined },
+  ...STATUSES.filter((status) => status !== "continue").map((status) => ({
+    name: `the end after ${status}`,
+    state: { done: "moderator_agent" as const, decision: sampleDecision({ status }) },
+    node: "finalize" as const,
+  })),
+])("nextNode() is $name", ({ state, isPaused = false, node }) => {
+  assert.equal(nextNode(sampleState(state), isPaused), node);
 });
 
-Deno.test.each(STATUSES.filter((status) => status !== "continue").map((status) => ({ status })))(
-  "nextStep() is the end after $status",
-  ({ status }) => {
-    const state = sampleState({ done: "moderator_agent", decision: sampleDecision({ status }) });
-    assert.deepEqual(nextStep(state, true), { kind: "finalize" });
-  },
-);
+Deno.test("skipRationale() obeys the directive of the decision before", () => {
+  const asked = [skips(true, false), skips(false, true), sampleDecision()].map((decision) => {
+    const state = sampleState({ decision });
+    return [skipRationale(state, "skeptic_agent"), skipRationale(state, "diagnostic_rebuttal_agent")];
+  });
+  assert.deepEqual(asked, [["why", undefined], [undefined, "why"], [undefined, undefined]]);
+  assert.equal(skipRationale(sampleState({ decision: skips(true, true) }), "diagnostic_agent"), undefined);
+});
 
-Deno.test("nextStep() lets needs_more_data end the run, not go in circles", () => {
+Deno.test("nextNode() lets needs_more_data end the run, not go in circles", () => {
   const after = afterModerator(sampleState(), sampleDecision({ status: "needs_more_data" }));
-  assert.deepEqual([nextStep(after, false).kind, after.round], ["finalize", 1]);
+  assert.deepEqual([nextNode(after, false), after.round], ["finalize", 1]);
 });
 
-Deno.test("nextStep() forgets a directive after one round", () => {
-  const afterOne = {
-    ...sampleState({ decision: skips(true, true) }),
-    done: "diagnostic_rebuttal_agent" as const,
-  };
-  const next = { ...afterModerator(afterOne, sampleDecision()), done: "diagnostic_agent" as const };
-  assert.deepEqual(nextStep(next, false), { kind: "agent", node: "skeptic_agent" });
+Deno.test("skipRationale() forgets a directive after one round", () => {
+  const state = afterModerator(sampleState({ decision: skips(true, true) }), sampleDecision());
+  assert.equal(skipRationale(state, "skeptic_agent"), undefined);
 });
 
 /** Plays a debate whose moderator decides at random. */
@@ -118,35 +105,33 @@ function play(maxRounds: number, decide: () => ReturnType<typeof sampleDecision>
   let state = sampleState({ hypotheses: [sampleHypothesis()] });
   state = { ...state, task: { ...state.task, maxRounds } };
   for (let steps = 0; steps < 1000; steps++) {
-    const step = nextStep(state, isPaused);
-    switch (step.kind) {
-      case "agent":
-        state = afterAgent(state, step.node, turn);
-        break;
-      case "skip":
-        state = afterSkip(state, step.node, step.rationale);
-        break;
-      case "moderate":
+    const node = nextNode(state, isPaused);
+    switch (node) {
+      case undefined:
+        assert.ok(state.roundLog.length <= maxRounds);
+        return steps;
+      case "moderator_agent":
         state = afterModerator(state, decide());
         break;
-      case "summarize":
+      case "summarize_history":
         state = afterSummary(state);
         break;
-      case "ask":
+      case "user_input_gate":
         state = afterComment(state, { comment: "go on", changes: [] }).state;
         break;
       case "finalize":
-        state = afterFinal(state);
+        state = { ...state, done: node };
         break;
-      case "end":
-        assert.ok(state.roundLog.length <= maxRounds);
-        return steps;
+      default: {
+        const rationale = skipRationale(state, node);
+        state = rationale === undefined ? afterAgent(state, node, turn) : afterSkip(state, node, rationale);
+      }
     }
   }
   return assert.fail("a debate without an end");
 }
 
-Deno.test("nextStep() ends every debate within the step limit, and max_rounds rounds", () => {
+Deno.test("nextNode() ends every debate within the step limit, and max_rounds rounds", () => {
   const decisions = fc.infiniteStream(fc.record({
     status: fc.constantFrom(...STATUSES, "continue" as const, "continue" as const),
     confidence: fc.double({ min: 0, max: 1, noNaN: true }),

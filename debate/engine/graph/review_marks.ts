@@ -246,15 +246,11 @@ export function extractHypotheses(text: string): readonly FoundHypothesis[] {
   return found;
 }
 
-/**
- * The first paragraph as a hypothesis, for a first diagnosis that follows no form; `undefined` when it is
- * blank.
- */
-export function fallbackHypothesis(text: string, round: number): FoundHypothesis | undefined {
+/** The first paragraph as a hypothesis, for a first diagnosis that follows no form; empty for a blank text. */
+export function fallbackHypotheses(text: string, round: number): readonly FoundHypothesis[] {
   const lines = linesOf(text).filter((line) => !SECTION.test(line));
   const paragraph = cut(readParagraph(lines, 0), MAX_TEXT);
-  if (paragraph === "") return undefined;
-  return { id: `R${round}-F1`, text: paragraph, probability: null, evidence: [] };
+  return paragraph === "" ? [] : [{ id: `R${round}-F1`, text: paragraph, probability: null, evidence: [] }];
 }
 
 function findEnd(lines: readonly string[], start: number): number {

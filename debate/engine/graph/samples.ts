@@ -1,6 +1,6 @@
 import { claimKey } from "./claim.ts";
 import { groundingOf } from "./evidence.ts";
-import { extractHypotheses, fallbackHypothesis, type FoundHypothesis } from "./review_marks.ts";
+import { extractHypotheses, fallbackHypotheses, type FoundHypothesis } from "./review_marks.ts";
 import { labelsFor } from "./labels.ts";
 import { mergeHypotheses } from "./hypotheses.ts";
 import { limitConfidence, NO_DECISION, withOutcome } from "./decision.ts";
@@ -75,7 +75,7 @@ export function afterSamples(
 
 function hypothesesOf({ text }: TurnText, round: number): readonly FoundHypothesis[] {
   const found = extractHypotheses(text).filter((each) => each.text !== "");
-  return found.length > 0 ? found : [fallbackHypothesis(text, round)].filter((each) => each !== undefined);
+  return found.length > 0 ? found : fallbackHypotheses(text, round);
 }
 
 function groupClaims(diagnoses: readonly (readonly FoundHypothesis[])[]): readonly Group[] {

@@ -23,18 +23,21 @@ export const ROLES = {
   moderator_agent: "Moderator",
 } as const satisfies Record<AgentNode | "moderator_agent", string>;
 
+/** The nodes that call a model. Samples are hotter: diagnoses that are the same by construction compare nothing. */
+export const CASTING = {
+  sample_agent: { role: "sample", temperature: 0.7 },
+  diagnostic_agent: { role: "diagnostic", temperature: 0.2 },
+  skeptic_agent: { role: "skeptic", temperature: 0.1 },
+  diagnostic_rebuttal_agent: { role: "diagnostic", temperature: 0.2 },
+  moderator_agent: { role: "moderator", temperature: 0 },
+  summarize_history: { role: "summary", temperature: 0.3 },
+} as const;
+
+export type CallingNode = keyof typeof CASTING;
+
 export type AgentRole = (typeof ROLES)[keyof typeof ROLES];
 
 type HypothesisState = "active" | "rejected" | "confirmed";
-
-interface Transition {
-  readonly round: number;
-  /** `null` for the creation. */
-  readonly from: HypothesisState | null;
-  readonly to: HypothesisState;
-  readonly agent: NodeName;
-  readonly note: string;
-}
 
 /** Whether a line of evidence counts, or why it does not. */
 export const EVIDENCE_STATUSES = [
@@ -96,7 +99,14 @@ export interface Hypothesis {
   readonly rejected_reason: string | null;
   /** 0 to 1, `null` when nobody stated one. */
   readonly probability: number | null;
-  readonly transitions: readonly Transition[];
+  readonly transitions: readonly {
+    readonly round: number;
+    /** `null` for the creation. */
+    readonly from: HypothesisState | null;
+    readonly to: HypothesisState;
+    readonly agent: NodeName;
+    readonly note: string;
+  }[];
 }
 
 export const STATUSES = [
@@ -107,18 +117,8 @@ export const STATUSES = [
   "structured_uncertainty",
 ] as const;
 
-export type DecisionStatus = (typeof STATUSES)[number];
-
-export type RiskLevel = "low" | "medium" | "high";
-
-export interface FlowDirective {
-  readonly skip_skeptic: boolean;
-  readonly skip_rebuttal: boolean;
-  readonly rationale: string;
-}
-
 export interface Decision {
-  readonly status: DecisionStatus;
+  readonly status: (typeof STATUSES)[number];
   readonly confidence: number;
   readonly leading_hypothesis: string;
   readonly evidence: readonly string[];
@@ -129,43 +129,35 @@ export interface Decision {
   readonly validation: readonly string[];
   /** Why the debate ends here: the moderator's words, or what ended it. */
   readonly stop_reason: string | null;
-  readonly risk_level: RiskLevel;
-  readonly flow_directive: FlowDirective | null;
+  readonly risk_level: "low" | "medium" | "high";
+  readonly flow_directive:
+    | Readonly<
+      Record<"skip_skeptic" | "skip_rebuttal", boolean> & { rationale: string }
+    >
+    | null;
   /** Written by the engine, never by a model. */
   readonly grounding?: DecisionGrounding;
 }
 
-/** What the engine makes of a moderator's confidence. */
+/** The assessment of a moderator's confidence by the engine. */
 export interface DecisionGrounding {
   /** The leading hypothesis; `null` when the decision names none of the debate. */
   readonly hypothesis_id: string | null;
   readonly level: Grounding["level"];
-  /** What the moderator stated; the decision's confidence is at most `cap`. */
+  /** The moderator's own number; the decision's confidence is at most `cap`. */
   readonly stated_confidence: number;
   readonly cap: number | null;
   readonly reason: string;
   readonly outcome: "cause" | "no_confident_cause" | null;
 }
 
-export type HistoryRole = "diagnostic_agent" | "skeptic_agent" | "diagnostic_rebuttal" | "moderator" | "user";
-
-export interface PriorEntry {
-  readonly role: HistoryRole;
-  /** A moderator's is the decision as JSON, indented by two. */
+export interface HistoryEntry {
+  readonly role: "diagnostic_agent" | "skeptic_agent" | "diagnostic_rebuttal" | "moderator" | "user";
+  /** The content of the moderator is the decision as JSON, indented by two. */
   readonly content: string;
-}
-
-export interface HistoryEntry extends PriorEntry {
   /** 0 for the run that this one resumes. */
   readonly round: number;
 }
-
-export interface RoundLogEntry extends RoundTexts {
-  readonly round: number;
-  readonly moderator: Decision;
-}
-
-export type CallApproval = "auto" | "approved" | "rejected" | "timeout" | "cached";
 
 export interface ToolLogEntry {
   readonly call_id: string;
@@ -174,13 +166,11 @@ export interface ToolLogEntry {
   readonly args: Readonly<Record<string, unknown>>;
   readonly result: string;
   readonly error: boolean;
-  readonly approval: CallApproval;
+  readonly approval: "auto" | "approved" | "rejected" | "timeout" | "cached";
 }
 
-export interface CalledTool {
+export interface CalledTool extends Pick<ToolLogEntry, "call_id" | "tool_name"> {
   readonly number: number;
-  readonly call_id: string;
-  readonly tool_name: string;
   /** It ran, now or earlier in this round, and did what was asked. */
   readonly succeeded: boolean;
   /** What it found, without what it was asked; comparable. */
@@ -195,24 +185,15 @@ export interface EarlyOutSignal {
   readonly rationale: string;
 }
 
-export interface EarlyOutRule {
-  readonly enabled: boolean;
-  /** The confidence that both the diagnostic agent and the moderator need, 0 to 1. */
-  readonly threshold: number;
-}
-
-interface RoundTexts {
-  readonly diagnostic: string;
-  readonly skeptic: string;
-  readonly rebuttal: string;
-}
+type RoundTexts = Readonly<Record<"diagnostic" | "skeptic" | "rebuttal", string>>;
 
 export interface DebateTask {
   readonly topic: string;
   readonly context: string;
   readonly maxRounds: number;
   readonly confidenceThreshold: number;
-  readonly earlyOut: EarlyOutRule;
+  /** The threshold is the confidence that the diagnostic agent and the moderator need, 0 to 1. */
+  readonly earlyOut: { readonly enabled: boolean; readonly threshold: number };
   readonly compressHistory: boolean;
   readonly language: string;
 }
@@ -236,7 +217,7 @@ export interface DebateState {
   readonly historySummary: string;
   /** The last round that the summary covers; -1 when there is none. */
   readonly summarizedThrough: number;
-  readonly roundLog: readonly RoundLogEntry[];
+  readonly roundLog: readonly (RoundTexts & { readonly round: number; readonly moderator: Decision })[];
 }
 
 const MAX_LOGGED_TEXT = 500;

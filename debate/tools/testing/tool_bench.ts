@@ -23,7 +23,7 @@ export class FakePorts implements ToolPorts {
   addresses: Readonly<Record<string, readonly (readonly string[])[]>> = {};
   answer: (request: HttpRequest) => HttpAnswer | Promise<HttpAnswer> = () => textAnswer("ok");
   result: ProgramResult = { kind: "ended", stopped: undefined, code: 0, stdout: "out\n", stderr: "" };
-  explain: ToolPorts["explain"] = () => Promise.resolve({ kind: "plan", lines: ["Seq Scan"] });
+  explain: ToolPorts["explain"] = () => Promise.resolve(["Seq Scan"]);
   /** Real paths by path. */
   files: Readonly<Record<string, string>> = {};
 
