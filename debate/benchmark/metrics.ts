@@ -1,9 +1,10 @@
-import type { FactsOrReason } from "./facts.ts";
+import type { RunFacts } from "./facts.ts";
 
 export interface JudgedCase {
   readonly id: string;
   readonly truths: readonly string[];
-  readonly run: FactsOrReason;
+  /** A text says why there are no facts. */
+  readonly run: RunFacts | string;
 }
 
 export const DEFINITIONS: Readonly<Record<string, string>> = {
@@ -33,42 +34,25 @@ const TOP = 3;
 const BINS = 5;
 
 export function judgeCase({ id, truths, run }: JudgedCase, threshold: number) {
-  if (run.kind === "unusable") return { id, ground_truth: truths, ...NOTHING, problem: run.reason };
-  const { facts } = run;
-  const similarities = facts.candidates.slice(0, TOP).map((candidate) => similarityOf(candidate, truths));
+  const { candidates, ...facts } = typeof run === "string" ? NOTHING : run;
+  const similarities = candidates.slice(0, TOP).map((candidate) => similarityOf(candidate, truths));
   return {
     id,
     ground_truth: truths,
-    prediction: facts.candidates[0] ?? null,
+    prediction: candidates[0] ?? null,
     similarity: round(similarities[0] ?? 0),
-    top1: (similarities[0] ?? 0) >= threshold,
+    top1: (similarities[0] ?? -1) >= threshold,
     top3: similarities.some((similarity) => similarity >= threshold),
-    confidence: facts.confidence,
-    tool_calls: facts.toolCalls,
-    useful_tool_calls: facts.usefulToolCalls,
-    tool_efficiency: ratio(facts.usefulToolCalls, facts.toolCalls),
-    tokens: facts.tokens,
-    cost_usd: facts.costUsd,
-    rounds: facts.rounds,
-    duration_seconds: facts.durationSeconds,
-    problem: null,
+    ...facts,
+    tool_efficiency: ratio(facts.useful_tool_calls, facts.tool_calls),
+    problem: typeof run === "string" ? run : null,
   };
 }
 
 const NOTHING = {
-  prediction: null,
-  similarity: 0,
-  top1: false,
-  top3: false,
-  confidence: null,
-  tool_calls: 0,
-  useful_tool_calls: 0,
-  tool_efficiency: null,
-  tokens: null,
-  cost_usd: null,
-  rounds: null,
-  duration_seconds: null,
-} as const;
+  ...{ candidates: [], confidence: null, tool_calls: 0, useful_tool_calls: 0 },
+  ...{ tokens: null, cost_usd: null, rounds: null, duration_seconds: null },
+};
 
 function similarityOf(candidate: string, truths: readonly string[]): number {
   return Math.max(0, ...truths.map((truth) => compareCauses(candidate, truth)));
@@ -77,16 +61,15 @@ function similarityOf(candidate: string, truths: readonly string[]): number {
 export function summarizeCases(cases: readonly CaseResult[]) {
   const share = (holds: (result: CaseResult) => boolean) =>
     ratio(cases.filter(holds).length, cases.length) ?? 0;
-  const forecasts = cases.flatMap(({ confidence, top1 }) =>
-    confidence === null ? [] : [{ confidence, top1 }]
+  const forecasts = cases.flatMap(({ confidence, top1: right }) =>
+    confidence === null ? [] : [{ confidence, right }]
   );
-  const errors = forecasts.map(({ confidence, top1 }) => (confidence - Number(top1)) ** 2);
   return {
     top1_accuracy: share(({ top1 }) => top1),
     top3_recall: share(({ top3 }) => top3),
     lexical_similarity: mean(cases.map(({ similarity }) => similarity)) ?? 0,
-    brier_score: mean(errors),
-    reliability: reliabilityOf(forecasts.map(({ confidence, top1 }) => ({ confidence, right: top1 }))),
+    brier_score: brierOf(forecasts),
+    reliability: reliabilityOf(forecasts),
     tool_efficiency: ratio(
       sum(cases.map(({ useful_tool_calls }) => useful_tool_calls)),
       sum(cases.map(({ tool_calls }) => tool_calls)),
@@ -99,9 +82,14 @@ export function summarizeCases(cases: readonly CaseResult[]) {
   };
 }
 
-export function reliabilityOf(
-  forecasts: readonly { readonly confidence: number; readonly right: boolean }[],
-) {
+type Forecasts = readonly { readonly confidence: number; readonly right: boolean }[];
+
+/** The mean squared error: 0 is perfect, 0.25 is the score of always saying 0.5. */
+export function brierOf(forecasts: Forecasts): number | null {
+  return mean(forecasts.map(({ confidence, right }) => (confidence - Number(right)) ** 2));
+}
+
+export function reliabilityOf(forecasts: Forecasts) {
   return Array.from({ length: BINS }, (_, bin) => {
     const inside = forecasts.filter(({ confidence }) =>
       Math.min(BINS - 1, Math.floor(confidence * BINS)) === bin
@@ -134,7 +122,7 @@ function sum(values: readonly number[]): number {
 }
 
 /** Rounds to six digits; the rest is noise of floating-point arithmetic. */
-function round(value: number): number {
+export function round(value: number): number {
   return Math.round(value * 1e6) / 1e6;
 }
 

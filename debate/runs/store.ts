@@ -1,9 +1,10 @@
 import { AppError, errorName } from "@gateway/shared/errors";
 import { fieldsOf, isObject, parseJson, textOf } from "../engine/graph/json_objects.ts";
+import type { Folder } from "./disk_folder.ts";
 import { toldBy } from "./fold.ts";
 import { withoutForeignClaims } from "./foreign.ts";
 import * as records from "./record.ts";
-import { formatRecord, type RunListItem, type RunRecord, toListItem } from "./record.ts";
+import { formatRecord, type RunListItem, toListItem } from "./record.ts";
 import { NO_TOKENS } from "./setup.ts";
 
 const LOOKS = 32;
@@ -15,6 +16,8 @@ const JOURNAL = /^([0-9a-f]{32})\.events\.jsonl$/;
 
 const DECODER = new TextDecoder();
 const ENCODER = new TextEncoder();
+
+type Stored = { readonly run_id: string };
 
 interface RunStoreOptions {
   readonly folder: Folder;
@@ -63,12 +66,12 @@ export class RunStore {
   }
 
   /** Writes the record of a run that begins, and returns its journal. */
-  async begin(record: RunRecord): Promise<Journal> {
+  async begin(record: Stored): Promise<Journal> {
     await this.add(record.run_id, record);
     return new Journal((bytes) => this.#folder.append(`${record.run_id}.events.jsonl`, bytes), this.#warn);
   }
 
-  async finish(record: RunRecord): Promise<void> {
+  async finish(record: Stored): Promise<void> {
     const { run_id } = record;
     try {
       await this.add(run_id, record);
@@ -133,10 +136,6 @@ export class RunStore {
     this.#unsaved.delete(runId);
     this.#index.delete(runId);
     this.#sorted = undefined;
-  }
-
-  async close(): Promise<void> {
-    await this.#folder.close();
   }
 
   #put(runId: string, item: RunListItem | undefined): void {
@@ -241,23 +240,6 @@ export function interruptedRecord(record: unknown, journal: string): Readonly<Re
   const end = { type: "run_finished", status: "interrupted", token_totals: NO_TOKENS, cost_estimate: null };
   const events = isEnded ? told : [...told, { type: "error", message: INTERRUPTED }, end];
   return { ...record, status: "interrupted", ...toldBy(events, textOf(record.language)) };
-}
-
-/** Files by name; none of them is a path. */
-export interface Folder {
-  names(): Promise<readonly string[]>;
-  /** `undefined` when there is no such file. */
-  read(name: string): Promise<Uint8Array | undefined>;
-  /** Up to `headBytes` bytes of the file's beginning, and the last few. */
-  readEnds(name: string, headBytes: number): Promise<
-    { readonly head: Uint8Array; readonly tail: Uint8Array } | undefined
-  >;
-  /** Writes durably and atomically: a reader, even after a crash, finds the old content or the new one. */
-  write(name: string, bytes: Uint8Array): Promise<void>;
-  /** Appends; the bytes survive a crash of the process, but not of the machine. */
-  append(name: string, bytes: Uint8Array): Promise<void>;
-  remove(name: string): Promise<void>;
-  close(): Promise<void>;
 }
 
 /**
