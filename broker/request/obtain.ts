@@ -13,7 +13,7 @@ import type { HopLogin, HopLogins } from "../ssh/connect.ts";
 import type { EphemeralKey } from "../ssh/login.ts";
 import { buildRoute, type Hop, type Inventory, type Route, targetOf } from "./route.ts";
 
-export interface Intent extends Asker {
+interface Intent extends Asker {
   readonly purpose: Purpose;
   readonly ttlSeconds: number;
   readonly sessionId?: string;

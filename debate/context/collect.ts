@@ -15,7 +15,7 @@ export interface GivenFile {
   readonly bytes: Uint8Array;
 }
 
-export interface ContextRequest {
+interface ContextRequest {
   readonly baseContext?: readonly GivenFile[];
   readonly incident?: GivenFile | undefined;
   readonly project?: ProjectRequest | undefined;

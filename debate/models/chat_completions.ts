@@ -29,7 +29,7 @@ export const REFUSABLE = [
 export type Refusable = (typeof REFUSABLE)[number];
 
 /** The model, and what it is known to refuse. */
-export interface ChatModel {
+interface ChatModel {
   readonly name: string;
   readonly refused: ReadonlySet<Refusable>;
 }

@@ -64,7 +64,7 @@ function normalise(name: string): string {
 }
 
 /** In US dollars per million tokens. */
-export interface Price {
+interface Price {
   readonly input: number;
   readonly output: number;
 }

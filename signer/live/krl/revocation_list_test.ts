@@ -4,7 +4,12 @@ import { FakeClock } from "@gateway/shared/testing";
 import { type Freeze, type FreezeSet, NO_FREEZES, withFreeze } from "../freezes.ts";
 import type { StateStore } from "../state/store.ts";
 import { failingStore, memoryStore } from "../../testing/failing_store.ts";
-import { type CertificateHolder, type CertificateSubject, type PublishedList, REVOCATION_SECONDS } from "./certificates.ts";
+import {
+  type CertificateHolder,
+  type CertificateSubject,
+  type PublishedList,
+  REVOCATION_SECONDS,
+} from "./certificates.ts";
 import type { RecordedCertificate } from "./recorded.ts";
 import { RevocationList } from "./revocation_list.ts";
 
