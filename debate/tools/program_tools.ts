@@ -48,10 +48,8 @@ export const gitRecentChanges = defineTool({
   }),
   async run({ repo_path: path, count }, call) {
     const { folders, runProgram } = call.ports;
-    const outside = "not within the folders of ALLOWED_PROJECT_ROOTS";
     const [base = ""] = await folders.roots();
-    const cwd = await folders.find(path.startsWith("/") ? path : `${base}/${path}`) ??
-      refuse(`${JSON.stringify(path)} does not exist, or is ${outside}`);
+    const cwd = await findPath(call, path, base);
     const git = (...args: readonly string[]) =>
       runProgram({
         program: "git",
@@ -68,7 +66,7 @@ export const gitRecentChanges = defineTool({
     }
     for (const folder of where.stdout.trim().split("\n")) {
       if (await folders.find(folder) !== undefined) continue;
-      refuse(`The repository of ${JSON.stringify(path)} is ${outside}`);
+      refuse(`The repository of ${JSON.stringify(path)} is ${OUTSIDE}`);
     }
     const log = await git(...GIT_LOG, "--format=%n%h %ad %an: %s", `--max-count=${count}`);
     return describeRun(title, "git", log, call);
@@ -87,23 +85,25 @@ export const runLocalCommand = defineTool({
     timeout: timeoutArgument(15),
   }),
   async run({ command }, call) {
-    const { folders, runProgram } = call.ports;
     const { program, args: checked } = checkCommand(command);
-    const [cwd] = await folders.roots();
+    const [cwd] = await call.ports.folders.roots();
     if (cwd === undefined) return refuse("None of the folders in ALLOWED_PROJECT_ROOTS exists");
-    const args = await Promise.all(checked.map(async ({ kind, text }) => {
-      if (kind === "word") return text;
-      const path = await folders.find(text.startsWith("/") ? text : `${cwd}/${text}`);
-      if (path === undefined) {
-        const shown = JSON.stringify(text);
-        return refuse(`${shown} does not exist, or is not within the folders of ALLOWED_PROJECT_ROOTS`);
-      }
-      return notSecret(path, text);
-    }));
-    const result = await runProgram({ program, args, cwd, signal: call.signal });
+    const args = await Promise.all(
+      checked.map(async ({ kind, text }) =>
+        kind === "word" ? text : notSecret(await findPath(call, text, cwd), text)
+      ),
+    );
+    const result = await call.ports.runProgram({ program, args, cwd, signal: call.signal });
     return describeRun(command, program, result, call);
   },
 });
+
+const OUTSIDE = "not within the folders of ALLOWED_PROJECT_ROOTS";
+
+async function findPath({ ports }: Call, path: string, base: string): Promise<string> {
+  return await ports.folders.find(path.startsWith("/") ? path : `${base}/${path}`) ??
+    refuse(`${JSON.stringify(path)} does not exist, or is ${OUTSIDE}`);
+}
 
 function notSecret(path: string, shown = path): string {
   if (isSecretFile(path)) refuse(`${JSON.stringify(shown)} may hold secrets and is not read`);
