@@ -61,15 +61,15 @@ export const gitRecentChanges = defineTool({
     const title = `git log of ${path}, ${count} at most`;
     // A .git file, or a repository that contains this folder, may lead elsewhere.
     const where = await git("rev-parse", "--path-format=absolute", "--git-dir", "--git-common-dir");
-    if (where.kind === "missing" || where.stopped !== undefined || where.code !== 0) {
-      return describeRun(title, "git", where, call);
+    if (where.stopped !== undefined || where.code !== 0) {
+      return describeRun(title, where, call);
     }
     for (const folder of where.stdout.trim().split("\n")) {
       if (await folders.find(folder) !== undefined) continue;
       refuse(`The repository of ${JSON.stringify(path)} is ${OUTSIDE}`);
     }
     const log = await git(...GIT_LOG, "--format=%n%h %ad %an: %s", `--max-count=${count}`);
-    return describeRun(title, "git", log, call);
+    return describeRun(title, log, call);
   },
 });
 
@@ -94,7 +94,7 @@ export const runLocalCommand = defineTool({
       ),
     );
     const result = await call.ports.runProgram({ program, args, cwd, signal: call.signal });
-    return describeRun(command, program, result, call);
+    return describeRun(command, result, call);
   },
 });
 
@@ -151,13 +151,13 @@ export const runSshCommand = defineTool({
       env: pickEnv(call, "HOME", "SSH_AUTH_SOCK"),
       signal: call.signal,
     });
-    if (result.kind === "ended" && result.stopped === undefined && result.code === 255) {
+    if (result.stopped === undefined && result.code === 255) {
       for (const [pattern, reason] of SSH_FAILURES) {
         if (pattern.test(result.stderr)) refuse(reason(result.stderr));
       }
     }
     const where = `${account === "" ? "" : `${account}@`}${host}:${port}`;
-    return describeRun(`${command} on ${where}`, "ssh", result, call);
+    return describeRun(`${command} on ${where}`, result, call);
   },
 });
 
