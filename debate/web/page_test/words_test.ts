@@ -67,7 +67,7 @@ Deno.test("a value is put in as it is, even if it looks like a place for another
 });
 
 Deno.test("every kind of event of the server is shown, or only counted in the answer", () => {
-  const types = [...events.matchAll(/^ {2}(\w+): /gm)].map(([, type]) => type);
+  const types = [...events.matchAll(/readonly type: "(\w+)";/g)].map(([, type]) => type);
   const shown = PAGE_FILES.get("/static/conversation.js")?.text ?? "";
   const counted = PAGE_FILES.get("/static/summary.js")?.text ?? "";
   assert.ok(types.length > 20);
