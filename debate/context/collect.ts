@@ -2,12 +2,7 @@ import { type Clock, finishInSlices } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
 import { fence } from "../engine/graph/text.ts";
 import { collectProject, type Project, type ProjectRequest } from "./project.ts";
-import {
-  addCounts,
-  type ContextRedactor,
-  type RedactedText,
-  type RedactionCounts,
-} from "./redact_context.ts";
+import type { ContextRedactor, RedactionCounts } from "./redact_context.ts";
 
 export interface GivenFile {
   /** The client's name for it; never used as a path on the server. */
@@ -21,11 +16,10 @@ interface ContextRequest {
   readonly project?: ProjectRequest | undefined;
 }
 
-interface ContextRules {
+interface MaskRules {
   /** `undefined`: nothing is masked, at the operator's request. */
   readonly redact: ContextRedactor | undefined;
   readonly clock: Clock;
-  readonly allowedRoots: readonly string[];
 }
 
 export interface CollectedContext {
@@ -36,28 +30,17 @@ export interface CollectedContext {
 
 /** Puts a context together: base context in the order given, the incident, the project. */
 export async function collectContext(
-  request: ContextRequest,
-  rules: ContextRules,
+  { baseContext = [], incident, project: wanted }: ContextRequest,
+  rules: MaskRules & { readonly allowedRoots: readonly string[] },
 ): Promise<CollectedContext> {
-  const { baseContext = [], incident, project: wanted } = request;
-  const counts: RedactionCounts[] = [];
-  const maskFile = async (text: string) => {
-    const masked = await mask(text, rules);
-    counts.push(masked.counts);
-    return masked.text;
-  };
-  const project = wanted && await collectProject(wanted, rules.allowedRoots, maskFile);
-  const blocks = [
+  const masker = maskerOf(rules);
+  const project = wanted && await collectProject(wanted, rules.allowedRoots, masker.mask);
+  const text = await masker.maskAll([
     ...baseContext.map((file) => formatFile("Base context", file)),
     ...(incident === undefined ? [] : [formatFile("Incident", incident)]),
     ...(project === undefined ? [] : [formatProject(project)]),
-  ];
-  const masked = await maskAll(blocks, rules);
-  return {
-    text: masked.text,
-    redactions: addCounts([...counts, masked.counts]),
-    notes: project?.notes ?? [],
-  };
+  ]);
+  return { text, redactions: masker.counts, notes: project?.notes ?? [] };
 }
 
 /**
@@ -70,32 +53,34 @@ export async function addEvidence(
   { text, files }: { readonly text: string; readonly files: readonly GivenFile[] },
   rules: MaskRules,
 ): Promise<CollectedContext> {
-  const blocks = [
+  const masker = maskerOf(rules);
+  const added = await masker.maskAll([
     "# New evidence",
     ...(text.trim() === "" ? [] : [text.trim()]),
     ...files.map((file) => formatFile("Evidence", file)),
-  ];
-  const added = await maskAll(blocks, rules);
-  return {
-    text: context === "" ? added.text : `${context}\n\n${added.text}`,
-    redactions: added.counts,
-    notes: [],
-  };
+  ]);
+  const whole = context === "" ? added : `${context}\n\n${added}`;
+  return { text: whole, redactions: masker.counts, notes: [] };
 }
 
-type MaskRules = Omit<ContextRules, "allowedRoots">;
-
-async function mask(text: string, { redact, clock }: MaskRules): Promise<RedactedText> {
-  return redact === undefined ? { text, counts: {} } : await finishInSlices(redact.inSteps(text), clock);
-}
-
-async function maskAll(blocks: readonly string[], rules: MaskRules): Promise<RedactedText> {
-  const masked: RedactedText[] = [];
-  // Block by block, so that an unterminated key does not swallow what follows.
-  for (const block of blocks) masked.push(await mask(block, rules));
+/** Masks texts and counts the secrets of all of them by class. */
+function maskerOf({ redact, clock }: MaskRules) {
+  const counts: Record<string, number> = {};
+  async function mask(text: string): Promise<string> {
+    if (redact === undefined) return text;
+    const masked = await finishInSlices(redact.inSteps(text), clock);
+    for (const [name, count] of Object.entries(masked.counts)) counts[name] = (counts[name] ?? 0) + count;
+    return masked.text;
+  }
   return {
-    text: masked.map(({ text }) => text).join("\n\n"),
-    counts: addCounts(masked.map(({ counts }) => counts)),
+    counts,
+    mask,
+    async maskAll(blocks: readonly string[]): Promise<string> {
+      const masked: string[] = [];
+      // Block by block, so that an unterminated key does not swallow the next block.
+      for (const block of blocks) masked.push(await mask(block));
+      return masked.join("\n\n");
+    },
   };
 }
 

@@ -3,7 +3,7 @@ import { maskSecrets } from "@gateway/shared/redact";
 
 export type RedactionCounts = Readonly<Record<string, number>>;
 
-export interface RedactedText {
+interface RedactedText {
   readonly text: string;
   /** The number of secrets by class; a class without secrets is absent. */
   readonly counts: RedactionCounts;
@@ -41,14 +41,6 @@ export function createContextRedactor(ownSecrets: readonly string[]): ContextRed
     return { text, counts };
   }
   return Object.assign((text: string) => finish(inSteps(text)), { inSteps });
-}
-
-export function addCounts(all: readonly RedactionCounts[]): RedactionCounts {
-  const sum: Record<string, number> = {};
-  for (const counts of all) {
-    for (const [name, count] of Object.entries(counts)) sum[name] = (sum[name] ?? 0) + count;
-  }
-  return sum;
 }
 
 type Backend = "PROMETHEUS" | "LOKI" | "ELASTICSEARCH";

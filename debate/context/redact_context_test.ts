@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { withoutCutWord } from "../engine/graph/text.ts";
-import { addCounts, createContextRedactor, ownSecrets } from "./redact_context.ts";
+import { createContextRedactor, ownSecrets } from "./redact_context.ts";
 
 const redact = createContextRedactor([]);
 
@@ -78,8 +78,4 @@ Deno.test("ownSecrets() takes tokens, passwords and those in URLs", () => {
     ],
   );
   assert.deepEqual(ownSecrets({ ...empty, DATABASE_URL: "" }), []);
-});
-
-Deno.test("addCounts() adds class by class", () => {
-  assert.deepEqual(addCounts([{ a: 1 }, { a: 2, b: 1 }, {}]), { a: 3, b: 1 });
 });

@@ -1,8 +1,8 @@
 import type { SampleComparison } from "./graph/samples.ts";
-import type { AgentNode, AgentRole, Decision, Hypothesis, NodeName, ToolLogEntry } from "./graph/state.ts";
+import type { AgentNode, AgentRole, CallApproval, Decision, Hypothesis, NodeName } from "./graph/state.ts";
 import type { ReasoningEffort, Usage } from "./model.ts";
 
-export type ToolArgs = ToolLogEntry["args"];
+export type ToolArgs = Readonly<Record<string, unknown>>;
 
 export type RunEnd = "completed" | "cancelled" | "error";
 
@@ -12,51 +12,52 @@ export interface TokenTotals {
   readonly total: Usage;
 }
 
-/** The cost of one node; `estimated_usd` is `null` when the price of the model is unknown. */
-export type NodeCost = Usage & { readonly model: string; readonly estimated_usd: number | null };
+/** One node's share of the cost. */
+export interface NodeCost extends Usage {
+  readonly model: string;
+  /** `null` when the model's price is unknown. */
+  readonly estimated_usd: number | null;
+}
 
-/** The cost of a run in US dollars, rounded to 6 decimals; `total_usd` is `null` when no model has a price. */
+/** What a run cost, in US dollars, rounded to 6 decimals. */
 export interface CostEstimate {
   readonly by_node: Readonly<Partial<Record<NodeName, NodeCost>>>;
+  /** `null` when nothing has a price. */
   readonly total_usd: number | null;
   readonly has_prices: boolean;
 }
 
-interface Agent {
+interface AgentFields {
   readonly agent_node: AgentNode;
   readonly agent_role: AgentRole;
 }
 
-interface Node {
-  readonly node: AgentNode;
-  readonly role: AgentRole;
-}
-
-/** The operator can approve other arguments than those that the agent requested. */
-type Call = Pick<ToolLogEntry, "call_id" | "tool_name" | "args">;
-
-/** The fields of each type of event. */
-interface EventFields {
+export type RunEvent =
   /** First event of a resumed run; emitted by the code that starts it, before the debate. */
-  run_resumed: { readonly parent_run_id: string; readonly parent_topic: string };
-  /** The debate begins; `samples` is the number of independent diagnoses that come first, if there are any. */
-  run_started: {
+  | { readonly type: "run_resumed"; readonly parent_run_id: string; readonly parent_topic: string }
+  /** The debate begins. */
+  | {
+    readonly type: "run_started";
     readonly round: 1;
     readonly topic: string;
     readonly max_rounds: number;
     readonly confidence_threshold: number;
     readonly template: string;
     readonly language: string;
+    /** How many independent diagnoses come first; absent in a debate without any. */
     readonly samples?: number;
-  };
+  }
   /** A model call of an agent begins; a turn with tools has several. Ephemeral. */
-  agent_turn_started: Agent;
+  | AgentFields & { readonly type: "agent_turn_started" }
   /** A piece of an agent's text, never empty. Ephemeral. */
-  agent_delta: Agent & { readonly delta: string };
-  /** The text that an agent wrote along with its tool calls; never blank. */
-  agent_reasoning: Agent & { readonly content: string };
+  | AgentFields & { readonly type: "agent_delta"; readonly delta: string }
+  /** What an agent said along with its tool calls; never blank. */
+  | AgentFields & { readonly type: "agent_reasoning"; readonly content: string }
   /** The final text of an agent. */
-  agent_completed: Node & {
+  | {
+    readonly type: "agent_completed";
+    readonly node: AgentNode;
+    readonly role: AgentRole;
     readonly content: string;
     /** The run ended while the agent was speaking; this is the text so far. */
     readonly partial?: true;
@@ -64,23 +65,40 @@ interface EventFields {
     readonly sample?: number;
     /** Of the run so far; absent if it ended here. */
     readonly total_tokens?: number;
-  };
+  }
   /** The independent diagnoses were compared; the debate is about where they differ. */
-  samples_compared: SampleComparison & { readonly node: "diagnostic_agent"; readonly round: 1 };
-  /** A weakness of the run's result, in the language of the debate. */
-  run_warning: { readonly code: "one_model"; readonly message: string };
+  | SampleComparison & {
+    readonly type: "samples_compared";
+    readonly node: "diagnostic_agent";
+    readonly round: 1;
+  }
+  /** Something about the run that weakens its result, in the language of the debate. */
+  | { readonly type: "run_warning"; readonly code: "one_model"; readonly message: string }
   /** An agent was skipped because of the moderator's previous directive, or because the diagnoses agree. */
-  agent_skipped: Agent & Node & { readonly rationale: string };
-  /** The whole table of hypotheses after a change; round 0 is the table that a resumed run inherits. */
-  hypothesis_update: {
+  | AgentFields & {
+    readonly type: "agent_skipped";
+    readonly node: AgentNode;
+    readonly role: AgentRole;
+    readonly rationale: string;
+  }
+  /** The whole table of hypotheses after a change; at the start of a resumed run, the table that it inherits. */
+  | {
+    readonly type: "hypothesis_update";
     readonly node: AgentNode | "moderator_agent" | "user_input_gate";
+    /** 0 for hypotheses of the run that this one resumes. */
     readonly round: number;
     readonly hypotheses: readonly Hypothesis[];
-  };
-  /** A tool call waits for the operator. Emitted by the approver. */
-  tool_approval_request: Agent & Call;
+  }
+  /** A tool call waits for the operator; `call_id` is the call's id. Emitted by the approver. */
+  | AgentFields & {
+    readonly type: "tool_approval_request";
+    readonly call_id: string;
+    readonly tool_name: string;
+    readonly args: ToolArgs;
+  }
   /** The operator decided about a tool call, or the time ran out. */
-  tool_approval_resolved: {
+  | {
+    readonly type: "tool_approval_resolved";
     readonly call_id: string;
     readonly approved: boolean;
     readonly resolution: "approved" | "rejected" | "timeout";
@@ -88,60 +106,90 @@ interface EventFields {
     readonly remembered?: true;
     /** The same call is allowed for the rest of the run, until that is taken back. */
     readonly for_run?: true;
+    /** What the operator approved in place of what was asked for. */
     readonly args?: ToolArgs;
-  };
+  }
   /** The operator asks again about a call that was allowed for the whole run. Emitted by the approver. */
-  tool_approval_revoked: Call;
+  | {
+    readonly type: "tool_approval_revoked";
+    /** That of the call whose approval was for the whole run. */
+    readonly call_id: string;
+    readonly tool_name: string;
+    readonly args: ToolArgs;
+  }
   /** A tool begins. Not emitted for calls that run nothing, because they are cached, unknown or not approved. */
-  tool_call_started: Agent & Call;
-  /** The result of a tool call. Evidence cites its `number`, from 1 in the order of the run. */
-  tool_call: Agent & Omit<ToolLogEntry, "agent"> & {
+  | AgentFields & {
+    readonly type: "tool_call_started";
+    readonly call_id: string;
+    readonly tool_name: string;
+    readonly args: ToolArgs;
+  }
+  /** The result of a tool call. */
+  | AgentFields & {
+    readonly type: "tool_call";
+    readonly call_id: string;
+    /** From 1, in the order of the run; evidence cites it as `[tool:<tool_name>#<number>]`. */
     readonly number: number;
-    /** The arguments that the agent requested, if the operator approved others. */
+    readonly tool_name: string;
+    readonly args: ToolArgs;
+    /** What the agent asked for, if the operator approved other arguments. */
     readonly proposed_args?: ToolArgs;
+    readonly result: string;
+    readonly error: boolean;
+    readonly approval: CallApproval;
     readonly cached: boolean;
     /** 0 for a cached result, `null` when nothing ran. */
     readonly duration_ms: number | null;
-  };
-  /** The decision of the moderator on a round; `round` is the next round if there is one. */
-  moderator_decision: {
+  }
+  /** The decision of the moderator on a round. */
+  | {
+    readonly type: "moderator_decision";
     readonly node: "moderator_agent";
     readonly decision: Decision;
+    /** The next round if there is one, otherwise this one. */
     readonly round: number;
     readonly total_tokens: number;
+    /** Diagnostic agent and moderator agree to end early. */
     readonly early_out_confirmed: boolean;
     /** The moderator's text, if no decision could be read from it. */
     readonly raw?: string;
-  };
+  }
   /** Older rounds were summarized. */
-  history_compressed: { readonly round: number; readonly summary: string };
+  | { readonly type: "history_compressed"; readonly round: number; readonly summary: string }
   /** The run waits for a comment of the operator. */
-  awaiting_user_input: { readonly round: number };
-  /** The comment of the operator with a line for each change of a hypothesis; empty without an answer in time. */
-  user_comment: { readonly content: string; readonly round: number };
+  | { readonly type: "awaiting_user_input"; readonly round: number }
+  /** The comment of the operator. */
+  | {
+    readonly type: "user_comment";
+    /**
+     * Trimmed, with a line for each change of a hypothesis; empty when the operator had nothing to say or did not answer
+     * in time.
+     */
+    readonly content: string;
+    readonly round: number;
+  }
   /** The model of an agent has no setting for reasoning effort; at most once per agent. */
-  reasoning_effort_ignored: {
+  | {
+    readonly type: "reasoning_effort_ignored";
     readonly agent_node: AgentNode | "moderator_agent";
     readonly agent_role: AgentRole;
     readonly model: string;
     readonly requested_effort: ReasoningEffort;
-  };
+  }
   /** The result of the debate. */
-  final_result: { readonly node: "finalize"; readonly content: string };
+  | { readonly type: "final_result"; readonly node: "finalize"; readonly content: string }
   /** The operator stopped the run. Emitted by the run's owner. */
-  run_cancelled: unknown;
+  | { readonly type: "run_cancelled" }
   /** The run failed; the message is for people. Emitted by the run's owner. */
-  error: { readonly message: string };
+  | { readonly type: "error"; readonly message: string }
   /** The last event of every run, after its record is stored. Emitted by the run's owner. */
-  run_finished: {
+  | {
+    readonly type: "run_finished";
     readonly status: RunEnd;
     readonly token_totals: TokenTotals;
     readonly cost_estimate: CostEstimate | null;
   };
-}
 
-export type RunEventType = keyof EventFields;
-
-export type RunEvent = { [T in RunEventType]: EventFields[T] & { readonly type: T } }[RunEventType];
+export type RunEventType = RunEvent["type"];
 
 export const EPHEMERAL: ReadonlySet<RunEventType> = new Set(["agent_turn_started", "agent_delta"]);

@@ -160,14 +160,9 @@ function describe({ path, message }: z.core.$ZodIssue): string {
 /** The outputs of a program; those of a stopped program contain what it had written by then. */
 export function describeRun(
   command: string,
-  program: string,
-  result: ProgramResult,
+  { stopped, code, stdout, stderr }: ProgramResult,
   { seconds }: Call,
 ): Finding {
-  if (result.kind === "missing") {
-    return refuse(`The program ${program} is not installed, or the service may not run it`);
-  }
-  const { stopped, code, stdout, stderr } = result;
   const ends = { signal: `stopped after ${seconds} s`, output: "stopped, too much output" };
   const outputs = [stdout.trimEnd(), stderr.trim() === "" ? "" : `stderr:\n${stderr.trimEnd()}`];
   return {

@@ -107,15 +107,6 @@ Deno.test("http_get follows three redirects and not a fourth", async () => {
   assert.match((await call(tool, { url: "http://app.test/" })).text, /More than 3 redirects/);
 });
 
-Deno.test("http_get never inflates an answer", async () => {
-  const { ports, tool } = setUp();
-  ports.answer = () => textAnswer("bomb", { headers: { "content-encoding": "gzip" } });
-  const { ok, text } = await call(tool, { url: "http://app.test/" });
-  assert.equal(ok, false);
-  assert.match(text, /compressed \(gzip\)/);
-  assert.equal(ports.requests[0]?.headers["accept-encoding"], undefined);
-});
-
 Deno.test.each([
   { type: "application/json", shown: true },
   { type: "application/health+json; charset=utf-8", shown: true },

@@ -48,10 +48,8 @@ export const gitRecentChanges = defineTool({
   }),
   async run({ repo_path: path, count }, call) {
     const { folders, runProgram } = call.ports;
-    const outside = "not within the folders of ALLOWED_PROJECT_ROOTS";
     const [base = ""] = await folders.roots();
-    const cwd = await folders.find(path.startsWith("/") ? path : `${base}/${path}`) ??
-      refuse(`${JSON.stringify(path)} does not exist, or is ${outside}`);
+    const cwd = await findPath(call, path, base);
     const git = (...args: readonly string[]) =>
       runProgram({
         program: "git",
@@ -63,15 +61,15 @@ export const gitRecentChanges = defineTool({
     const title = `git log of ${path}, ${count} at most`;
     // A .git file, or a repository that contains this folder, may lead elsewhere.
     const where = await git("rev-parse", "--path-format=absolute", "--git-dir", "--git-common-dir");
-    if (where.kind === "missing" || where.stopped !== undefined || where.code !== 0) {
-      return describeRun(title, "git", where, call);
+    if (where.stopped !== undefined || where.code !== 0) {
+      return describeRun(title, where, call);
     }
     for (const folder of where.stdout.trim().split("\n")) {
       if (await folders.find(folder) !== undefined) continue;
-      refuse(`The repository of ${JSON.stringify(path)} is ${outside}`);
+      refuse(`The repository of ${JSON.stringify(path)} is ${OUTSIDE}`);
     }
     const log = await git(...GIT_LOG, "--format=%n%h %ad %an: %s", `--max-count=${count}`);
-    return describeRun(title, "git", log, call);
+    return describeRun(title, log, call);
   },
 });
 
@@ -87,23 +85,25 @@ export const runLocalCommand = defineTool({
     timeout: timeoutArgument(15),
   }),
   async run({ command }, call) {
-    const { folders, runProgram } = call.ports;
     const { program, args: checked } = checkCommand(command);
-    const [cwd] = await folders.roots();
+    const [cwd] = await call.ports.folders.roots();
     if (cwd === undefined) return refuse("None of the folders in ALLOWED_PROJECT_ROOTS exists");
-    const args = await Promise.all(checked.map(async ({ kind, text }) => {
-      if (kind === "word") return text;
-      const path = await folders.find(text.startsWith("/") ? text : `${cwd}/${text}`);
-      if (path === undefined) {
-        const shown = JSON.stringify(text);
-        return refuse(`${shown} does not exist, or is not within the folders of ALLOWED_PROJECT_ROOTS`);
-      }
-      return notSecret(path, text);
-    }));
-    const result = await runProgram({ program, args, cwd, signal: call.signal });
-    return describeRun(command, program, result, call);
+    const args = await Promise.all(
+      checked.map(async ({ kind, text }) =>
+        kind === "word" ? text : notSecret(await findPath(call, text, cwd), text)
+      ),
+    );
+    const result = await call.ports.runProgram({ program, args, cwd, signal: call.signal });
+    return describeRun(command, result, call);
   },
 });
+
+const OUTSIDE = "not within the folders of ALLOWED_PROJECT_ROOTS";
+
+async function findPath({ ports }: Call, path: string, base: string): Promise<string> {
+  return await ports.folders.find(path.startsWith("/") ? path : `${base}/${path}`) ??
+    refuse(`${JSON.stringify(path)} does not exist, or is ${OUTSIDE}`);
+}
 
 function notSecret(path: string, shown = path): string {
   if (isSecretFile(path)) refuse(`${JSON.stringify(shown)} may hold secrets and is not read`);
@@ -151,13 +151,13 @@ export const runSshCommand = defineTool({
       env: pickEnv(call, "HOME", "SSH_AUTH_SOCK"),
       signal: call.signal,
     });
-    if (result.kind === "ended" && result.stopped === undefined && result.code === 255) {
+    if (result.stopped === undefined && result.code === 255) {
       for (const [pattern, reason] of SSH_FAILURES) {
         if (pattern.test(result.stderr)) refuse(reason(result.stderr));
       }
     }
     const where = `${account === "" ? "" : `${account}@`}${host}:${port}`;
-    return describeRun(`${command} on ${where}`, "ssh", result, call);
+    return describeRun(`${command} on ${where}`, result, call);
   },
 });
 

@@ -42,15 +42,14 @@ Deno.test.each([
 });
 
 Deno.test.each([
-  { name: "a program that is not there", result: { kind: "missing" } as const, why: /not installed/ },
   {
     name: "an exit code",
-    result: { kind: "ended", stopped: undefined, code: 1, stdout: "a hunter2\n", stderr: "b\n" } as const,
+    result: { stopped: undefined, code: 1, stdout: "a hunter2\n", stderr: "b\n" } as const,
     why: /exit code 1 \[0 ms\]\na \[REDACTED\]\nstderr:\nb$/,
   },
   {
     name: "running out of time",
-    result: { kind: "ended", stopped: "signal", code: 137, stdout: "part", stderr: "" } as const,
+    result: { stopped: "signal", code: 137, stdout: "part", stderr: "" } as const,
     why: /stopped after 15 s \[0 ms\]\npart$/,
   },
 ])("run_local_command reports $name as a failure", async ({ result, why }) => {
@@ -161,7 +160,7 @@ Deno.test.each([
   "run_ssh_command tells apart: $name",
   async ({ stderr, why }) => {
     const { ports, tool } = setUp("run_ssh_command");
-    ports.result = { kind: "ended", stopped: undefined, code: 255, stdout: "", stderr };
+    ports.result = { stopped: undefined, code: 255, stdout: "", stderr };
     const { ok, text } = await call(tool, { host: "h", command: "uptime" });
     assert.equal(ok, false);
     assert.match(text, why);
@@ -189,7 +188,6 @@ Deno.test("git_recent_changes looks where the repository really is, then logs wi
   const { ports, tool } = setUp("git_recent_changes");
   ports.files = { "/srv/app/.": "/srv/app", "/srv/app/.git": "/srv/app/.git" };
   ports.result = {
-    kind: "ended",
     stopped: undefined,
     code: 0,
     stdout: "/srv/app/.git\n/srv/app/.git\n",
@@ -218,7 +216,7 @@ Deno.test.each([
     const { ports, tool } = setUp("git_recent_changes");
     ports.files = { "/srv/app/.": "/srv/app", "/srv/app/.git": "/srv/app/.git" };
     const stdout = "/srv/app/.git\n/srv/app/.git\n";
-    ports.result = { kind: "ended", stopped: undefined, code: 0, stdout, stderr: "" };
+    ports.result = { stopped: undefined, code: 0, stdout, stderr: "" };
     const { ok, text } = await call(tool, { count });
     assert.equal(ok, true, text);
     assert.match(text, new RegExp(`^git log of \\., ${shown} at most: `));
@@ -233,7 +231,7 @@ Deno.test.each([
 ])("git_recent_changes refuses $name", async ({ repo_path }) => {
   const { ports, tool } = setUp("git_recent_changes");
   ports.files = { "/srv/app/sub": "/srv/app/sub" };
-  ports.result = { kind: "ended", stopped: undefined, code: 0, stdout: "/srv/.git\n/srv/.git\n", stderr: "" };
+  ports.result = { stopped: undefined, code: 0, stdout: "/srv/.git\n/srv/.git\n", stderr: "" };
   const { ok, text } = await call(tool, { repo_path });
   assert.equal(ok, false);
   assert.match(text, /not within the folders/);

@@ -22,7 +22,7 @@ export const runKubectl = defineTool({
       env: { ...env, KUBERC: "off", KUBECTL_KUBERC: "false" },
       signal: call.signal,
     });
-    return describeRun(`kubectl ${text}`, "kubectl", result, call);
+    return describeRun(`kubectl ${text}`, result, call);
   },
 });
 

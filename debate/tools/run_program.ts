@@ -1,6 +1,7 @@
 import { type Clock, within } from "@gateway/shared/clock";
 import { concatBytes } from "@gateway/shared/text";
 import { withoutCutWord } from "../engine/graph/text.ts";
+import { refuse } from "./define_tool.ts";
 
 export interface ProgramRequest {
   readonly program: string;
@@ -13,16 +14,13 @@ export interface ProgramRequest {
   readonly signal: AbortSignal;
 }
 
-export type ProgramResult =
-  | { readonly kind: "missing" }
-  | {
-    readonly kind: "ended";
-    /** Why it was stopped; `undefined` if it ended by itself. */
-    readonly stopped: "signal" | "output" | undefined;
-    readonly code: number;
-    readonly stdout: string;
-    readonly stderr: string;
-  };
+export interface ProgramResult {
+  /** The reason for stopping the program; `undefined` if it ended by itself. */
+  readonly stopped: "signal" | "output" | undefined;
+  readonly code: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
 
 /** Runs a program to its end. If the signal is aborted, the result contains the output up to then. */
 export type RunProgram = (request: ProgramRequest) => Promise<ProgramResult>;
@@ -51,8 +49,8 @@ export function createProgramRunner(clock: Clock): RunProgram {
         detached: true,
       }).spawn();
     } catch (error) {
-      if (isMissing(error)) return { kind: "missing" };
-      throw error;
+      if (!isMissing(error)) throw error;
+      return refuse(`The program ${program} is not installed, or the service may not run it`);
     }
     const budget = { left: maxBytes };
     const full = Promise.withResolvers<"output">();
@@ -73,7 +71,7 @@ export function createProgramRunner(clock: Clock): RunProgram {
     const [stdout = "", stderr = ""] = outputs.map((output) =>
       isCut ? withoutCutWord(output.text()) : output.text()
     );
-    return { kind: "ended", stopped: stopped ?? (isCut ? "output" : undefined), code, stdout, stderr };
+    return { stopped: stopped ?? (isCut ? "output" : undefined), code, stdout, stderr };
   };
 }
 

@@ -23,12 +23,6 @@ function textsIn(value: unknown): readonly string[] {
   return value === null || value === undefined ? [] : [String(value)];
 }
 
-interface Citation {
-  readonly tool: string;
-  /** `undefined`: any call of the tool. */
-  readonly number: number | undefined;
-}
-
 const CITATION = /\[tool:\s?([\w.-]{1,64})(?:\s?[#:,\s]\s?(?:call|llamada)?\s?#?(\d{1,6}))?\s?\]/gi;
 
 export function citesTool(line: string): boolean {
@@ -39,10 +33,11 @@ export function citedTools(line: string): readonly string[] {
   return citationsOf(line).map(({ tool }) => tool);
 }
 
-function citationsOf(line: string): readonly Citation[] {
+/** The citations of a line; without a number, any call of the tool. */
+function citationsOf(line: string) {
   return [...line.matchAll(CITATION)].map(([, tool = "", number]) => ({
     tool,
-    number: number === undefined ? undefined : Number(number),
+    number: number && Number(number),
   }));
 }
 
@@ -55,10 +50,7 @@ export function checkEvidence(text: string, round: number, calls: readonly Calle
   return { text, round, status, call_ids: [...new Set(used.map(first))] };
 }
 
-interface Checked {
-  readonly status: EvidenceStatus;
-  readonly used: readonly CalledTool[];
-}
+type Checked = Pick<Evidence, "status"> & { readonly used: readonly CalledTool[] };
 
 function check(text: string, calls: readonly CalledTool[]): Checked {
   const cited = citationsOf(text).map(({ tool, number }) =>
@@ -70,11 +62,9 @@ function check(text: string, calls: readonly CalledTool[]): Checked {
   if (cited.some((found) => found.length === 0)) return { status: "no_such_call", used };
   const good = cited.map((found) => found.filter(({ succeeded }) => succeeded));
   if (good.some((found) => found.length === 0)) return { status: "failed_call", used };
-  const { parts, whole } = findQuotes(text.replace(CITATION, " "));
-  if (parts.length === 0) return { status: "unquoted", used };
-  const results = [parts, ...(whole === undefined ? [] : [[whole]])].map((quotes) =>
-    checkQuotes(quotes.map(toComparable), good)
-  );
+  const readings = findQuotes(text.replace(CITATION, " "));
+  if (readings.length === 0) return { status: "unquoted", used };
+  const results = readings.map((quotes) => checkQuotes(quotes.map(toComparable), good));
   const best = STRENGTH.flatMap((status) => results.find((result) => result.status === status) ?? [])[0];
   return best?.status === "grounded" ? best : { status: best?.status ?? "not_in_result", used };
 }
@@ -119,14 +109,8 @@ export function groundingOf(hypothesis: Pick<Hypothesis, "evidence" | "reviews">
   const isPartial = broken.length > 0 || results < 2 || contrary > 0;
   const level = counting.length === 0 ? "none" : isPartial ? "partial" : "full";
   const failed = broken.filter(({ status }) => status === "failed_call").length;
-  return {
-    level,
-    grounded: counting.length,
-    cited: counting.length + broken.length,
-    results,
-    contrary,
-    failed,
-  };
+  const cited = counting.length + broken.length;
+  return { level, grounded: counting.length, cited, results, contrary, failed };
 }
 
 /** The results of the skeptic's last word, unless it accepts; an objection in words alone holds nothing. */
@@ -151,27 +135,21 @@ const MARKS: Readonly<Record<string, string>> = {
 };
 
 /**
- * What a line quotes, in its order. Between double quotes that hold double quotes, as in JSON, it is ambiguous what is
- * quoted: `whole` is everything from the first to the last of them.
+ * The quotes of a line. Between double quotes that hold double quotes, as in JSON, it is ambiguous which text is quoted:
+ * a second reading is everything from the first to the last of them.
  */
-interface Quotes {
-  readonly parts: readonly string[];
-  readonly whole: string | undefined;
-}
-
-function findQuotes(line: string): Quotes {
+function findQuotes(line: string): readonly (readonly string[])[] {
   const parts: string[] = [];
   for (let index = 0; index < line.length && parts.length < MAX_QUOTES; index++) {
-    const closing = MARKS[line.charAt(index)];
-    if (closing === undefined) continue;
-    const end = line.indexOf(closing, index + 1);
-    if (end < 0) continue;
+    const end = line.indexOf(MARKS[line.charAt(index)] ?? "", index + 1);
+    if (MARKS[line.charAt(index)] === undefined || end < 0) continue;
     parts.push(line.slice(index + 1, end));
     index = end;
   }
   const first = line.indexOf('"');
   const last = line.lastIndexOf('"');
-  return { parts, whole: parts.length > 1 && last > first ? line.slice(first + 1, last) : undefined };
+  if (parts.length === 0) return [];
+  return parts.length > 1 && last > first ? [parts, [line.slice(first + 1, last)]] : [parts];
 }
 
 /**

@@ -88,15 +88,9 @@ export function parseReview(text: string): readonly ReviewMark[] {
   });
 }
 
-interface Entry {
-  readonly keys: readonly string[];
-  readonly start: number;
-  readonly end: number;
-}
-
 /** Markers that open a review: at the start of a line, or right before a verdict or probability. Others are mentions. */
-function findEntries(text: string): readonly Entry[] {
-  const entries: Entry[] = [];
+function findEntries(text: string) {
+  const entries: { readonly keys: readonly string[]; readonly start: number; readonly end: number }[] = [];
   for (const match of text.matchAll(MARK)) {
     if (entries.length >= MAX_MARKS) break;
     if (match.index < (entries.at(-1)?.end ?? 0)) continue;
@@ -113,10 +107,7 @@ function findEntries(text: string): readonly Entry[] {
 }
 
 /** The further ids of a list, if what is said after it is said of all of them. */
-function readList(
-  text: string,
-  start: number,
-): { readonly ids: readonly string[]; readonly end: number } | undefined {
+function readList(text: string, start: number) {
   const ids: string[] = [];
   let end = start;
   while (ids.length < MAX_LISTED) {
@@ -141,23 +132,29 @@ function untilHeading(segment: string): string {
   return heading < 0 ? segment : segment.slice(0, heading);
 }
 
-function readSegment(segment: string): Omit<ReviewMark, "key"> {
-  return { ...readVerdict(segment), evidence: findEvidence(linesOf(segment)) };
+interface Said {
+  readonly verdict: Verdict;
+  /** The text behind the verdict. */
+  readonly rest: string;
 }
 
-function readVerdict(segment: string): Omit<ReviewMark, "key" | "evidence"> {
-  const stated = ADJACENT.exec(segment.slice(0, 160)) ?? FIELD.exec(segment);
-  if (stated !== null) {
-    const rest = segment.slice(stated.index + stated[0].length);
-    const probability = findProbability(segment) ?? findProbability(rest);
-    return { verdict: verdictOf(stated.groups), probability, reason: findReason(segment, rest) };
-  }
-  const prose = readProse(segment.slice(0, MAX_PROSE)) ?? readDenial(segment);
+function readSegment(segment: string): Omit<ReviewMark, "key"> {
+  const stated = findSaid(segment, ADJACENT, FIELD);
+  const said = stated ?? readProse(segment.slice(0, MAX_PROSE)) ??
+    findSaid(segment, DENIED_ADJACENT, DENIED_FIELD);
   return {
-    verdict: prose?.verdict,
-    probability: findProbability(segment),
-    reason: findReason(segment, prose?.rest ?? ""),
+    verdict: said?.verdict,
+    probability: findProbability(segment) ?? findProbability(stated?.rest ?? ""),
+    reason: findReason(segment, said?.rest ?? ""),
+    evidence: findEvidence(linesOf(segment)),
   };
+}
+
+function findSaid(segment: string, adjacent: RegExp, field: RegExp): Said | undefined {
+  const match = adjacent.exec(segment.slice(0, 160)) ?? field.exec(segment);
+  return match === null
+    ? undefined
+    : { verdict: verdictOf(match.groups), rest: segment.slice(match.index + match[0].length) };
 }
 
 function verdictOf(groups: Readonly<Record<string, string>> | undefined): Verdict {
@@ -166,8 +163,8 @@ function verdictOf(groups: Readonly<Record<string, string>> | undefined): Verdic
 }
 
 /** The verdict in running text; `undefined` if there are two different ones. */
-function readProse(text: string): { readonly verdict: Verdict; readonly rest: string } | undefined {
-  let found: { readonly verdict: Verdict; readonly rest: string } | undefined;
+function readProse(text: string): Said | undefined {
+  let found: Said | undefined;
   for (const match of text.matchAll(PROSE_VERDICT)) {
     const before = text.slice(Math.max(0, match.index - 80), match.index);
     const clause = before.slice(Math.max(...[..."\n.,;:!?()—"].map((end) => before.lastIndexOf(end))) + 1);
@@ -177,13 +174,6 @@ function readProse(text: string): { readonly verdict: Verdict; readonly rest: st
     found ??= { verdict, rest: text.slice(match.index + match[0].length) };
   }
   return found;
-}
-
-function readDenial(segment: string): { readonly verdict: Verdict; readonly rest: string } | undefined {
-  const denied = DENIED_ADJACENT.exec(segment.slice(0, 160)) ?? DENIED_FIELD.exec(segment);
-  return denied === null
-    ? undefined
-    : { verdict: "needs_evidence", rest: segment.slice(denied.index + denied[0].length) };
 }
 
 function findReason(segment: string, rest: string): string {
@@ -263,13 +253,8 @@ function findEnd(lines: readonly string[], start: number): number {
 
 function readBlock(id: string, tail: string, body: readonly string[]): FoundHypothesis {
   const label = body.findIndex((line) => TEXT_LABEL.test(line.slice(0, LINE_HEAD)));
-  const title = withoutProbability(tail).replace(
-    /^[\s:*_–—-]{1,12}|[\s*_]{1,12}$/g,
-    "",
-  );
-  let text: string;
-  if (label >= 0) text = readParagraph(body, label);
-  else text = title === "" ? readParagraph(body, 0) : title;
+  const title = withoutProbability(tail).replace(/^[\s:*_–—-]{1,12}|[\s*_]{1,12}$/g, "");
+  const text = label < 0 && title !== "" ? title : readParagraph(body, Math.max(label, 0));
   return {
     id,
     text: cut(oneLine(text), MAX_TEXT),
@@ -306,6 +291,5 @@ function readParagraph(lines: readonly string[], start: number): string {
 }
 
 function isOtherThanText(line: string): boolean {
-  return BULLET.test(line.slice(0, LINE_HEAD)) || OTHER_LABEL.test(line.slice(0, LINE_HEAD)) ||
-    EARLY_OUT.test(line.slice(0, LINE_HEAD));
+  return [BULLET, OTHER_LABEL, EARLY_OUT].some((form) => form.test(line.slice(0, LINE_HEAD)));
 }

@@ -159,6 +159,8 @@ export interface HistoryEntry {
   readonly round: number;
 }
 
+export type CallApproval = "auto" | "approved" | "rejected" | "timeout" | "cached";
+
 export interface ToolLogEntry {
   readonly call_id: string;
   readonly agent: AgentNode;
@@ -166,7 +168,7 @@ export interface ToolLogEntry {
   readonly args: Readonly<Record<string, unknown>>;
   readonly result: string;
   readonly error: boolean;
-  readonly approval: "auto" | "approved" | "rejected" | "timeout" | "cached";
+  readonly approval: CallApproval;
 }
 
 export interface CalledTool extends Pick<ToolLogEntry, "call_id" | "tool_name"> {

@@ -22,7 +22,7 @@ export class FakePorts implements ToolPorts {
   /** The results of successive lookups of a name; the last one is repeated. */
   addresses: Readonly<Record<string, readonly (readonly string[])[]>> = {};
   answer: (request: HttpRequest) => HttpAnswer | Promise<HttpAnswer> = () => textAnswer("ok");
-  result: ProgramResult = { kind: "ended", stopped: undefined, code: 0, stdout: "out\n", stderr: "" };
+  result: ProgramResult = { stopped: undefined, code: 0, stdout: "out\n", stderr: "" };
   explain: ToolPorts["explain"] = () => Promise.resolve(["Seq Scan"]);
   /** Real paths by path. */
   files: Readonly<Record<string, string>> = {};
