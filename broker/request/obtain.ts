@@ -13,7 +13,7 @@ import type { HopLogin, HopLogins } from "../ssh/connect.ts";
 import type { EphemeralKey } from "../ssh/login.ts";
 import { buildRoute, type Hop, type Inventory, type Route, targetOf } from "./route.ts";
 
-export interface Intent extends Asker {
+interface Intent extends Asker {
   readonly purpose: Purpose;
   readonly ttlSeconds: number;
   readonly sessionId?: string;
@@ -212,6 +212,10 @@ export function describeElevation(
     ...(sudoUser !== "" && { sudo_user: sudoUser }),
     ...(pty && { pty: true }),
   };
+}
+
+export function badRequest(text: string, cause?: unknown): AppError {
+  return new AppError("invalid_request", `bad request: ${text}`, { cause });
 }
 
 /** Runs a step. A failure of a machine behind the broker is reported with a prefix. */
