@@ -14,10 +14,8 @@ import {
   tokenRequest,
 } from "@gateway/shared/kubernetes";
 import {
-  type AllowedCluster,
   type AllowedSsh,
   clusterIntentOf,
-  type CompiledCluster,
   type CompiledPolicy,
   compilePolicy,
   decideCluster,
@@ -194,7 +192,8 @@ export class LocalAuthority implements Authority {
     const gate = findCluster(this.#ports.policy, LOCAL_CALLER, request.host);
     if (gate.kind === "closed") return reject("denied", gate.reason);
     const { cluster } = gate;
-    const digest = digestOf(request);
+    const { k8s_manifest: manifest } = request;
+    const digest = manifest === "" ? "" : createHash("sha256").update(manifest).digest("hex");
     const decision = decideCluster(cluster, clusterIntentOf(request, LOCAL_CALLER, digest));
     if (decision.kind === "mismatch") {
       return reject("invalid_request", "command is not the canonical form of the k8s action");
@@ -202,9 +201,26 @@ export class LocalAuthority implements Authority {
     if (request.dry_run) return { kind: "decided", decision: toWireClusterDecision(decision) };
     if (decision.kind === "denied") return reject("denied", decision.reason);
     if (decision.requireApproval) return { kind: "needs_approval", rule: decision.matchedRule };
-    const { binding: { namespace, serviceAccount } } = decision;
-    const doing = `minting token for ${namespace}/${serviceAccount} on ${quoteText(cluster.name)}`;
-    const answer = await this.#mint(cluster, decision, signal);
+    const { binding } = decision;
+    const doing = `minting token for ${binding.namespace}/${binding.serviceAccount} on ${
+      quoteText(cluster.name)
+    }`;
+    const answer = await this.#ports.api.request(
+      { cluster, ca: this.#ports.cas.get(cluster.name) ?? "" },
+      {
+        ...{
+          method: "POST",
+          path: tokenPath(binding),
+          timeoutMs: MINT_MS,
+          maxBytes: MAX_ANSWER_BYTES,
+          signal,
+        },
+        body: {
+          type: "application/json",
+          bytes: new TextEncoder().encode(stringifyJson(tokenRequest(cluster.tokenTtlSeconds))),
+        },
+      },
+    );
     let minted: ReturnType<typeof readToken>;
     try {
       minted = readToken(answer, doing);
@@ -232,25 +248,8 @@ export class LocalAuthority implements Authority {
     const { token } = minted;
     return { kind: "issued", token, serial, decision: toWireClusterDecision(decision), waited: false };
   }
-
-  #mint(cluster: CompiledCluster, { binding }: AllowedCluster, signal: AbortSignal) {
-    const { api, cas } = this.#ports;
-    const bytes = new TextEncoder().encode(stringifyJson(tokenRequest(cluster.tokenTtlSeconds)));
-    return api.request({ cluster, ca: cas.get(cluster.name) ?? "" }, {
-      method: "POST",
-      path: tokenPath(binding),
-      body: { type: "application/json", bytes },
-      timeoutMs: MINT_MS,
-      maxBytes: MAX_ANSWER_BYTES,
-      signal,
-    });
-  }
 }
 
 function reject(code: ErrorCode, detail: string) {
   return { kind: "rejected", status: STATUS[code], detail } as const;
-}
-
-function digestOf({ k8s_manifest }: SignRequest): string {
-  return k8s_manifest === "" ? "" : createHash("sha256").update(k8s_manifest, "utf8").digest("hex");
 }

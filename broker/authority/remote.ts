@@ -158,7 +158,7 @@ function unavailable(isLost: boolean, why: string, cause?: unknown): AppError {
   return new AppError(code, `signing service unavailable${why}`, { cause });
 }
 
-function readList<T>(reply: SignerReply, schema: z.ZodType<T>, what: string): T {
+export function readList<T>(reply: SignerReply, schema: z.ZodType<T>, what: string): T {
   if (reply.status === 200) return decode(schema, reply.body, `a ${what}`);
   const { code, detail } = readProblem(reply);
   // With 403 the broker itself is denied, and no service behind it has failed.

@@ -15,7 +15,6 @@ import {
   isObject,
   type KubernetesRequest,
   MAX_ANSWER_BYTES,
-  pageRequest,
   positive,
   readObject,
   requestFor,
@@ -48,7 +47,7 @@ export async function act(
   const isMasked = resource.group === "" && resource.resource === "secrets" && !reveal;
   const maxBytes = Math.min(maxOutputBytes, MAX_ANSWER_BYTES[verb === "logs" ? "logs" : "object"]);
   if (verb === "list") return await list(asking, action, { ...options, maxBytes, isMasked });
-  const request = await withForce(asking, requestFor(action, options, maxBytes), options);
+  const request = await withForce(asking, requestFor(action, options, { maxBytes }), options);
   const answer = await ask(asking, request, {
     maxBytes: isMasked && verb !== "logs" ? MAX_ANSWER_BYTES.object : maxBytes,
     ...(verb === "logs" && { accept: "*/*" }),
@@ -130,7 +129,7 @@ export async function list(asking: Asking, action: ClusterAction, wish: ListWish
   let after: string | undefined;
   for (;;) {
     const limit = Math.min(pageItems, most - shown.length);
-    const request = pageRequest(action, wish, { limit, after });
+    const request = requestFor(action, wish, { maxBytes: wish.maxBytes, limit, after });
     const page = await askPage(asking, action, { request, wish });
     if (page === undefined) {
       if (limit === 1) throw tooLarge(action, request, wish.maxBytes);

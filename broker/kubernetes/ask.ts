@@ -38,13 +38,17 @@ export interface KubernetesRequest {
 }
 
 /**
- * The request of an action that is not a list.
+ * The request of an action, or of a page of a list.
  * @throws {AppError} `invalid_request` if the object needs a namespace
  */
 export function requestFor(
   action: ClusterAction,
   options: ActionOptions,
-  maxBytes: number,
+  { maxBytes, limit, after }: {
+    readonly maxBytes: number;
+    readonly limit?: number;
+    readonly after?: string | undefined;
+  },
 ): KubernetesRequest {
   const path = pathOf(action);
   switch (action.verb) {
@@ -69,20 +73,14 @@ export function requestFor(
       const body = { type: "application/apply-patch+yaml", bytes };
       return { method: "PATCH", path, query: queryOf({ fieldManager: FIELD_MANAGER }), body };
     }
-    case "list":
-      throw new TypeError("A list has pages");
+    case "list": {
+      const { labelSelector, fieldSelector } = options;
+      const query = queryOf({ labelSelector, fieldSelector, limit, continue: after });
+      return { method: "GET", path, query };
+    }
     default:
       return action.verb satisfies never;
   }
-}
-
-export function pageRequest(
-  action: ClusterAction,
-  { labelSelector, fieldSelector }: ActionOptions,
-  { limit, after }: { readonly limit: number; readonly after: string | undefined },
-): KubernetesRequest {
-  const query = queryOf({ labelSelector, fieldSelector, limit, continue: after });
-  return { method: "GET", path: pathOf(action), query };
 }
 
 export function positive(number: number | undefined): number | undefined {

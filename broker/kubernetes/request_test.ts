@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import type { ClusterAction } from "@gateway/shared/policy";
 import { ACTIONS } from "../testing/fake_cluster.ts";
-import { type ActionOptions, pageRequest, requestFor } from "./ask.ts";
+import { type ActionOptions, requestFor } from "./ask.ts";
 
 Deno.test.each<{ name: string; action: ClusterAction; options?: ActionOptions; line: string }>([
   { name: "get", action: ACTIONS.getPod, line: "GET /api/v1/namespaces/prod/pods/web-1" },
@@ -35,13 +35,13 @@ Deno.test.each<{ name: string; action: ClusterAction; options?: ActionOptions; l
     line: "PATCH /apis/apps/v1/namespaces/prod/deployments/api?fieldManager=gateway",
   },
 ])("requestFor() asks for $name", ({ action, options = {}, line }) => {
-  const { method, path, query } = requestFor(action, options, 100);
+  const { method, path, query } = requestFor(action, options, { maxBytes: 100 });
   assert.equal(`${method} ${path}${query}`, line);
 });
 
 Deno.test("requestFor() sends a manifest byte for byte, and does not force", () => {
   const manifest = '{ "kind" :\t"Deployment", "a": "ü" }\n';
-  const { body, query } = requestFor(ACTIONS.applyDeployment, { manifest }, 100);
+  const { body, query } = requestFor(ACTIONS.applyDeployment, { manifest }, { maxBytes: 100 });
   assert.equal(body?.type, "application/apply-patch+yaml");
   assert.equal(new TextDecoder().decode(body?.bytes), manifest);
   assert.ok(!query.includes("force"));
@@ -50,7 +50,7 @@ Deno.test("requestFor() sends a manifest byte for byte, and does not force", () 
 Deno.test("requestFor() refuses an object without the namespace that it has to be in", () => {
   for (const verb of ["get", "apply", "delete"] as const) {
     assert.throws(
-      () => requestFor({ ...ACTIONS.getPod, verb, namespace: "" }, {}, 100),
+      () => requestFor({ ...ACTIONS.getPod, verb, namespace: "" }, {}, { maxBytes: 100 }),
       new RegExp(`k8s ${verb} of pods requires a namespace`),
     );
   }
@@ -75,7 +75,7 @@ Deno.test.each<
     options: { labelSelector: "\ud800" },
     line: "/api/v1/pods?labelSelector=%EF%BF%BD&limit=7",
   },
-])("pageRequest() asks for $name", ({ action, options = {}, after, line }) => {
-  const { method, path, query } = pageRequest(action, options, { limit: 7, after });
+])("requestFor() asks for a page of $name", ({ action, options = {}, after, line }) => {
+  const { method, path, query } = requestFor(action, options, { maxBytes: 100, limit: 7, after });
   assert.equal(`${method} ${path}${query}`, `GET ${line}`);
 });

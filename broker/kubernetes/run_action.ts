@@ -8,7 +8,7 @@ import { cutText, quoteText } from "@gateway/shared/text";
 import { MAX_K8S_MANIFEST_BYTES, type WireDecision } from "@gateway/shared/wire";
 import type { Asker, Authority, TokenAnswer, TokenRequest } from "../authority/authority.ts";
 import { perform } from "../request/execute.ts";
-import { approvalRequired, ask, describeAsker } from "../request/obtain.ts";
+import { approvalRequired, ask, badRequest, describeAsker } from "../request/obtain.ts";
 import type { Events } from "../request/records.ts";
 import { act, type ActPorts } from "./act.ts";
 import { type ActionOptions, type ActionResult, isObject, pathOf } from "./ask.ts";
@@ -158,14 +158,14 @@ const MAX_SHOWN = 100;
  * @throws {AppError} `invalid_request`
  */
 export function checkManifest(text: string, { resource, namespace, name }: ClusterAction): void {
-  if (text.trim() === "") throw invalid("k8s apply requires a manifest");
+  if (text.trim() === "") throw badRequest("k8s apply requires a manifest");
   if (Buffer.byteLength(text) > MAX_K8S_MANIFEST_BYTES) {
-    throw invalid(`the manifest exceeds the limit of ${MAX_K8S_MANIFEST_BYTES} bytes`);
+    throw badRequest(`the manifest exceeds the limit of ${MAX_K8S_MANIFEST_BYTES} bytes`);
   }
   const manifest = parseManifest(text);
   const apiVersion = resource.group === "" ? resource.version : `${resource.group}/${resource.version}`;
   const metadata = manifest["metadata"];
-  if (!isObject(metadata)) throw invalid("the manifest has no metadata object");
+  if (!isObject(metadata)) throw badRequest("the manifest has no metadata object");
   expect("apiVersion", manifest["apiVersion"], apiVersion);
   expect("kind", manifest["kind"], resource.kind);
   expect("metadata.name", metadata["name"], name);
@@ -180,15 +180,15 @@ function parseManifest(text: string): Readonly<Record<string, unknown>> {
     manifest = parseJson(text);
     keys = countKeys(manifest);
   } catch (cause) {
-    if (cause instanceof SyntaxError) throw invalid(`the manifest is not ${describeOther(text)}`, cause);
-    if (cause instanceof RangeError) throw invalid("the manifest is nested too deeply", cause);
+    if (cause instanceof SyntaxError) throw badRequest(`the manifest is not ${describeOther(text)}`, cause);
+    if (cause instanceof RangeError) throw badRequest("the manifest is nested too deeply", cause);
     throw cause;
   }
-  if (!isObject(manifest)) throw invalid("the manifest is not a JSON object");
+  if (!isObject(manifest)) throw badRequest("the manifest is not a JSON object");
   // The API server reads YAML, in which a duplicate key may be an error or may win.
-  if (keys !== countColons(text)) throw invalid("the manifest has an object with a key twice");
+  if (keys !== countColons(text)) throw badRequest("the manifest has an object with a key twice");
   if (YAML_BREAK.test(text)) {
-    throw invalid(
+    throw badRequest(
       "the manifest has a line break that YAML reads otherwise: write it as \\u0085, \\u2028 or \\u2029",
     );
   }
@@ -212,7 +212,7 @@ function countKeys(value: unknown): number {
   const isBeyond = typeof value === "bigint"
     ? BigInt.asIntN(64, value) !== value
     : typeof value === "number" && Math.abs(value) > 2 ** 63;
-  if (isBeyond) throw invalid("the manifest has a number beyond 64 bits");
+  if (isBeyond) throw badRequest("the manifest has a number beyond 64 bits");
   if (Array.isArray(value)) return value.reduce((sum: number, item) => sum + countKeys(item), 0);
   if (!isObject(value)) return 0;
   return Object.values(value).reduce((sum: number, member) => sum + 1 + countKeys(member), 0);
@@ -222,9 +222,5 @@ function expect(what: string, found: unknown, expected: string): void {
   if (found === expected) return;
   const told = typeof found === "string" ? quoteText(cutText(found, MAX_SHOWN)) : "missing or not a text";
   const wanted = expected === "" ? "none" : quoteText(expected);
-  throw invalid(`the manifest's ${what} does not match the arguments: ${told}, expected ${wanted}`);
-}
-
-function invalid(message: string, cause?: unknown): AppError {
-  return new AppError("invalid_request", `bad request: ${message}`, { cause });
+  throw badRequest(`the manifest's ${what} does not match the arguments: ${told}, expected ${wanted}`);
 }

@@ -8,6 +8,7 @@ import type { KeptBytes } from "../ssh/output.ts";
 import type { CommandResult, RunCommandOptions } from "../ssh/run_command.ts";
 import {
   approvalRequired,
+  badRequest,
   clampTtl,
   describeElevation,
   obtainDecision,
@@ -129,7 +130,7 @@ export async function execute(
   const { host: name, consent, askHuman } = request;
   const describe = (host?: HostInfo) => describeRequest(request, host);
   const route = await findRoute(ports, { host: name, describe, signal });
-  if (request.command === "") throw new AppError("invalid_request", "bad request: command is required");
+  if (request.command === "") throw badRequest("command is required");
   const known = targetOf(route).host;
   if (consent !== undefined) {
     const { rule } = consent;

@@ -214,6 +214,10 @@ export function describeElevation(
   };
 }
 
+export function badRequest(text: string, cause?: unknown): AppError {
+  return new AppError("invalid_request", `bad request: ${text}`, { cause });
+}
+
 /** Runs a step. A failure of a machine behind the broker is reported with a prefix. */
 export async function prefixed<T>(prefix: string, step: () => Promise<T>): Promise<T> {
   try {

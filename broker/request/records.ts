@@ -1,18 +1,10 @@
-import type { AuditEntry } from "@gateway/shared/audit";
+import type { AuditEntry, AuditGate } from "@gateway/shared/audit";
 import { AppError, errorText } from "@gateway/shared/errors";
 import type { Metrics } from "@gateway/shared/service";
 import type { WireDecision } from "@gateway/shared/wire";
 import type { Authority, SignOptions } from "../authority/authority.ts";
 
-export interface Events {
-  /**
-   * Records an action before it has an effect.
-   * @throws {AppError} `audit_unavailable` if the record cannot be written and the fail mode is closed
-   */
-  require(entry: AuditEntry): Promise<void>;
-  /** Records refusals, errors and dry runs. Never fails. */
-  bestEffort(entry: AuditEntry): Promise<void>;
-}
+export type Events = Pick<AuditGate, "require" | "bestEffort">;
 
 /** Counts each event by outcome, even if the event could not be recorded. */
 export function countEvents(events: Events, count: (outcome: string) => void): Events {
@@ -56,25 +48,22 @@ export function describeDecision(
 
 type Run<Request, Result> = (request: Request, signal: AbortSignal) => Promise<Result>;
 
-/** The running actions, so that a broker that stops leaves no command running on a host. */
-export interface Runs {
-  track<Request, Result>(run: Run<Request, Result>): Run<Request, Result>;
-  /** Cancels all actions, later ones too. Resolves when each has ended and is recorded. */
-  cancel(): Promise<void>;
-}
+export type Runs = ReturnType<typeof trackRuns>;
 
-export function trackRuns(): Runs {
+/** Tracks the running actions, so that a broker that stops leaves no command running on a host. */
+export function trackRuns() {
   const stop = new AbortController();
   const running = new Set<Promise<unknown>>();
   return {
-    track: (run) => (request, signal) => {
+    track: <Request, Result>(run: Run<Request, Result>): Run<Request, Result> => (request, signal) => {
       const tracked = run(request, AbortSignal.any([signal, stop.signal]));
       running.add(tracked);
       const forget = () => running.delete(tracked);
       tracked.then(forget, forget);
       return tracked;
     },
-    async cancel() {
+    /** Cancels all actions, later ones too. Resolves when each has ended and is recorded. */
+    async cancel(): Promise<void> {
       stop.abort();
       await Promise.allSettled(running);
     },

@@ -5,6 +5,7 @@ import type { SignRequest, WireDecision } from "@gateway/shared/wire";
 import type { Asker } from "../authority/authority.ts";
 import { keptBytes, type Output, outputText } from "../ssh/output.ts";
 import { describeRequest, execute, type ExecutePorts, type ExecuteRequest } from "./execute.ts";
+import { badRequest } from "./obtain.ts";
 
 interface TransferRequest extends Asker, Pick<ExecuteRequest, "host" | "ttlSeconds"> {
   readonly path: string;
@@ -197,10 +198,6 @@ export function checkMode(mode: string, path: string): void {
     throw badRequest(`invalid mode ${quoteText(mode)} (expect 3-4 octal digits)`);
   }
   if (path.startsWith("-")) throw badRequest('path begins with "-": with a mode, write it as "./-…"');
-}
-
-function badRequest(text: string): AppError {
-  return new AppError("invalid_request", `bad request: ${text}`);
 }
 
 /**

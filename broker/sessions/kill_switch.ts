@@ -5,6 +5,7 @@ import type { Metrics, ServiceLogger } from "@gateway/shared/service";
 import { isSameIdentity } from "@gateway/shared/text";
 import { MAX_REVOKED, type RevocationEntry, revocationList } from "@gateway/shared/wire";
 import type { SignerClient } from "../authority/authority.ts";
+import { readList } from "../authority/remote.ts";
 import type { SessionRegistry } from "./registry.ts";
 import { serialsOf, type SessionInfo } from "./session.ts";
 
@@ -109,12 +110,7 @@ async function fetchFrozen(
   signal: AbortSignal,
 ): Promise<readonly RevocationEntry[] | undefined> {
   const reply = await signer.request({ method: "GET", path: "/v1/revocations", signal });
-  if (reply.status === 404) return undefined;
-  if (reply.status !== 200) throw failure("revocations refused", reply);
-  const { data, error: cause } = revocationList.safeParse(reply.body);
-  if (data !== undefined) return data;
-  const text = "signer returned something that is not a list of revocations";
-  throw new AppError("upstream_failure", text, { cause });
+  return reply.status === 404 ? undefined : readList(reply, revocationList, "list of revocations");
 }
 
 function failure(what: string, reply: Awaited<ReturnType<SignerClient["request"]>>): AppError {

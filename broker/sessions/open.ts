@@ -1,6 +1,6 @@
 import type { AuditEntry } from "@gateway/shared/audit";
 import { type Random, within } from "@gateway/shared/clock";
-import { AppError, errorText } from "@gateway/shared/errors";
+import { AppError } from "@gateway/shared/errors";
 import { quoteText } from "@gateway/shared/text";
 import { SESSION_MODES, type SessionMode } from "@gateway/shared/wire";
 import { describeRequest } from "../request/execute.ts";
@@ -12,7 +12,7 @@ import type { ConnectSession } from "./connect_session.ts";
 import { checkRoute, hasOwnCertificates, type PreflightPorts, targetOfSession } from "./preflight.ts";
 import type { StartRecording } from "./recorder.ts";
 import type { SessionRegistry } from "./registry.ts";
-import { NO_LINK, Session, type SessionInfo } from "./session.ts";
+import { NO_LINK, Session, type SessionInfo, type SessionLink } from "./session.ts";
 
 export interface OpenRequest extends Asker {
   readonly host: string;
@@ -48,12 +48,8 @@ export async function openSession(
   const mode = readMode(request.mode);
   const entry = describeRequest(modeRequest(request, mode), targetOf(route).host);
   const sessionId = ports.random.bytes(12).toHex();
-  try {
-    registry.enter(sessionId, request.caller);
-  } catch (error) {
-    await events.bestEffort({ ...entry, outcome: "denied", err: errorText(error) });
-    throw error;
-  }
+  const refused = { entry: { ...entry, outcome: "denied" }, signal };
+  await audited(events, refused, async () => registry.enter(sessionId, request.caller));
   let session: Session;
   try {
     session = await establish(ports, request, { id: sessionId, mode, route, entry }, signal);
@@ -102,18 +98,29 @@ async function establish(
   const info = { ...opening, ...certified, routeSignature: routeSignature(route) };
   const described = describeRequest(modeRequest(request, mode), targetOf(route).host);
   const entry = { ...described, session_id: id, serial };
-  return await audited(events, { entry, signal }, async () => {
-    const link = await ports.connect({ hops, mode, elevationPrefix, signal });
-    try {
+  const connect = () =>
+    connectWith(ports, { hops, mode, elevationPrefix, signal }, async (link) => {
       const recorder = mode === "exec"
         ? undefined
         : await ports.startRecording?.({ sessionId: id, caller, host, serial, startedAt: clock.now() });
       return new Session({ info, link, recorder, entry, clock });
-    } catch (error) {
-      await link.close();
-      throw error;
-    }
-  });
+    });
+  return await audited(events, { entry, signal }, connect);
+}
+
+/** Connects and takes a step with the connection, which is closed if the step fails. */
+async function connectWith<T>(
+  { connect }: OpenPorts,
+  options: Parameters<ConnectSession>[0],
+  step: (link: SessionLink) => Promise<T>,
+): Promise<T> {
+  const link = await connect(options);
+  try {
+    return await step(link);
+  } catch (error) {
+    await link.close();
+    throw error;
+  }
 }
 
 async function obtainSession(
@@ -165,15 +172,11 @@ export async function reopenSession(
     const obtained = await obtainSession(ports, info, { asker, route }, signal);
     checkRoute(obtained.route, info);
     const { hops, serial, elevationPrefix, shim } = obtained;
-    const link = await ports.connect({ hops, mode: info.mode, elevationPrefix, signal });
-    try {
+    return await connectWith(ports, { hops, mode: info.mode, elevationPrefix, signal }, async (link) => {
       const warning = `opened again: the host is ${shim === undefined ? "not sealed" : "sealed"} now`;
       await ports.events.require({ ...entry, serial, outcome: "session_open", warning });
-    } catch (error) {
-      await link.close();
-      throw error;
-    }
-    return { ...obtained, link };
+      return { ...obtained, link };
+    });
   });
   // The renewal continues for the other commands of the session when this one is canceled.
   await within({ clock: ports.clock, signal }, renewing);

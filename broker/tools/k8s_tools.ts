@@ -12,12 +12,12 @@ import {
   contentBudget,
   defineTool,
   guardInput,
-  isVisible,
   READ,
   reasonArgument,
   type Tool,
   type ToolContext,
   type ToolResult,
+  visibleTo,
 } from "./tool.ts";
 
 export interface K8sToolsPorts extends ResultPorts {
@@ -41,7 +41,6 @@ const OBJECT_ARGUMENTS = {
   dry_run,
   reason: reasonArgument,
 } as const;
-const GUARDED_OBJECT = ["cluster", "resource", "group", "namespace", "name"] as const;
 
 const actionOutput = z.strictObject({
   output: z.string().describe(
@@ -88,7 +87,6 @@ export function createK8sTools(ports: K8sToolsPorts): readonly Tool[] {
         ),
       }),
       output: actionOutput,
-      guarded: [...GUARDED_OBJECT, "manifest", "force_fields"],
       handle: ({ manifest, force_fields: forceFields, ...object }, context) =>
         answerAction(ports, { verb: "apply", ...object }, { manifest, forceFields }, context),
     }),
@@ -104,7 +102,6 @@ export function createK8sTools(ports: K8sToolsPorts): readonly Tool[] {
       annotations: CHANGE,
       input: z.strictObject(OBJECT_ARGUMENTS),
       output: actionOutput,
-      guarded: GUARDED_OBJECT,
       handle: (object, context) => answerAction(ports, { verb: "delete", ...object }, {}, context),
     }),
     defineTool({
@@ -115,7 +112,6 @@ export function createK8sTools(ports: K8sToolsPorts): readonly Tool[] {
       annotations: READ,
       input: z.strictObject(OBJECT_ARGUMENTS),
       output: actionOutput,
-      guarded: GUARDED_OBJECT,
       handle: (object, context) => answerAction(ports, { verb: "get", ...object }, {}, context),
     }),
     defineTool({
@@ -149,7 +145,6 @@ export function createK8sTools(ports: K8sToolsPorts): readonly Tool[] {
         reason: reasonArgument,
       }),
       output: actionOutput,
-      guarded: ["cluster", "resource", "group", "namespace", "label_selector", "field_selector"],
       handle(
         { label_selector: labelSelector, field_selector: fieldSelector, limit, output, ...objects },
         context,
@@ -177,7 +172,6 @@ export function createK8sTools(ports: K8sToolsPorts): readonly Tool[] {
         reason: reasonArgument,
       }),
       output: actionOutput,
-      guarded: ["cluster", "namespace", "container"],
       handle({ pod, container, tail_lines: tailLines, since_seconds: sinceSeconds, ...where }, context) {
         guardInput("name", pod);
         const options = { container, tailLines, sinceSeconds };
@@ -209,11 +203,8 @@ function createListClustersTool({ currentClusters }: K8sToolsPorts): Tool {
         ),
       })),
     }),
-    guarded: [],
     async handle({ policy = false }, { callerGroups }) {
-      const visible = [...await currentClusters()]
-        .filter(([, cluster]) => isVisible(cluster, callerGroups))
-        .sort(([left], [right]) => left < right ? -1 : 1);
+      const visible = visibleTo(callerGroups, await currentClusters());
       const linesOf = (words: readonly string[] = ["the signer does not send what you may do here"]) =>
         policy ? words.map((line) => `  ${visibleText(line)}`) : [];
       return {

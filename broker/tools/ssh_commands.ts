@@ -66,7 +66,6 @@ export function createSshExecuteTool(ports: ResultPorts & { readonly execute: Ex
       ),
       decision: decisionView.optional().describe("Only with dry_run"),
     }),
-    guarded: ["server", "command", "sudo_user"],
     async handle(
       { server: host, command, ttl_seconds: ttlSeconds = 0, dry_run: dryRun = false, ...args },
       context,
@@ -135,7 +134,6 @@ export function createSshSessionOpenTool({ sessions, limits }: Omit<SessionPorts
           "logs; exact only in the text",
       ),
     }),
-    guarded: ["server", "mode", "sudo_user"],
     async handle({ server: host, mode = "", ttl_seconds: ttlSeconds = 0, reason, ...args }, context) {
       const { sudo = false, sudo_user: sudoUser = "" } = args;
       const request = { ...callerOf(context), host, mode, ttlSeconds, sudo, sudoUser, reason };
@@ -178,7 +176,6 @@ export function createSshSessionExecTool(ports: SessionPorts): Tool {
         "Serial of the certificate that the session was opened with, or of this command's own; exact only in the text",
       ),
     }),
-    guarded: ["session_id", "command"],
     async handle({ session_id: sessionId, command, reason, ...args }, context) {
       const wish = readOutputWish(args, limits);
       const request = { ...callerOf(context), sessionId, command, reason, output: keptFor(wish) };
@@ -195,7 +192,6 @@ export function createSshSessionCloseTool({ sessions }: Pick<SessionPorts, "sess
     annotations: { ...CHANGE, idempotentHint: true, openWorldHint: false },
     input: z.strictObject({ session_id: z.string().describe("As ssh_session_open returned it") }),
     output: z.strictObject({ ok: z.boolean() }),
-    guarded: ["session_id"],
     async handle({ session_id: sessionId }, { caller, signal }) {
       await sessions.close({ caller, sessionId }, signal);
       return { text: "closed", structured: { ok: true } };

@@ -60,7 +60,6 @@ export function createSshGetFileTool(
       serial: serialField,
       warnings: warningsField,
     }),
-    guarded: ["server", "path"],
     async handle(
       { server: host, path, max_bytes: maxBytes = 0, ttl_seconds: ttlSeconds = 0, reason },
       context,
@@ -116,7 +115,6 @@ export function createSshPutFileTool(
       serial: serialField,
       warnings: warningsField,
     }),
-    guarded: ["server", "path", "mode"],
     async handle({ server: host, path, mode = "", ttl_seconds: ttlSeconds = 0, reason, ...args }, context) {
       const content = decodeContent(args.content, { base64: args.content_base64 ?? false });
       const request = { ...callerOf(context), host, path, content, mode, ttlSeconds, reason };

@@ -10,7 +10,7 @@ import {
 import * as z from "@zod/zod";
 import type { Hosts } from "../request/route.ts";
 import { jsonLength } from "./executed.ts";
-import { defineTool, isVisible, READ, READABLE_BYTES, RESULT_BYTES, type Tool } from "./tool.ts";
+import { defineTool, READ, READABLE_BYTES, RESULT_BYTES, type Tool, visibleTo } from "./tool.ts";
 
 export interface ListServersPorts {
   readonly currentHosts: () => Promise<Hosts>;
@@ -70,12 +70,9 @@ export function createSshListServersTool({ currentHosts, hostRules }: ListServer
       })),
       next_after: z.string().optional().describe("There are more servers: call again with this as after"),
     }),
-    guarded: ["server", "after"],
     async handle({ policy = false, server, after = "" }, { callerGroups, signal }) {
-      const visible = [...await currentHosts()]
-        .filter(([name, host]) => isVisible(host, callerGroups) && name > after)
-        .filter(([name]) => server === undefined || name === server)
-        .sort(([left], [right]) => left < right ? -1 : 1);
+      const visible = visibleTo(callerGroups, await currentHosts())
+        .filter(([name]) => name > after && (server === undefined || name === server));
       const wanted = policy ? visible.slice(0, MAX_RULES_HOSTS) : visible;
       const names = wanted.map(([name]) => name);
       const rules = new Map(

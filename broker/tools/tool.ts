@@ -25,12 +25,19 @@ export function callerOf({ caller, callerGroups, bearerToken, onProgress }: Tool
   return { caller, callerGroups, bearerToken, onProgress };
 }
 
-/** A caller with a list of groups sees only items that share a group with the list. An empty list sees nothing. */
-export function isVisible(
-  { groups = [] }: { readonly groups?: readonly string[] | undefined },
+/**
+ * The hosts or clusters that a caller sees, by name. A caller with a list of groups sees only items that share a group
+ * with the list. An empty list sees nothing.
+ */
+export function visibleTo<Item extends { readonly groups?: readonly string[] | undefined }>(
   callerGroups: readonly string[] | null,
-): boolean {
-  return callerGroups === null || groups.some((group) => callerGroups.includes(group));
+  items: ReadonlyMap<string, Item>,
+): readonly [string, Item][] {
+  return [...items]
+    .filter(([, { groups = [] }]) =>
+      callerGroups === null || groups.some((group) => callerGroups.includes(group))
+    )
+    .sort(([left], [right]) => left < right ? -1 : 1);
 }
 
 /** A text for the model, and the same facts as an object of the tool's output schema. */
@@ -75,12 +82,13 @@ export interface Tool {
   call(args: unknown, context: ToolContext): Promise<ToolResult>;
 }
 
-/** @param definition its `guarded` arguments hold free text, which is checked before `handle` is called */
+/** The arguments with checks of their own. */
+const OWN_LIMITS = ["content", "reason", "pod"];
+
 export function defineTool<Input extends object>(
-  { input, output, guarded, handle, ...shown }: Omit<Tool, "inputSchema" | "outputSchema" | "call"> & {
+  { input, output, handle, ...shown }: Omit<Tool, "inputSchema" | "outputSchema" | "call"> & {
     readonly input: z.ZodType<Input>;
     readonly output: z.ZodType;
-    readonly guarded: readonly (keyof Input & string)[];
     readonly handle: (input: Input, context: ToolContext) => Promise<ToolResult>;
   },
 ): Tool {
@@ -96,7 +104,9 @@ export function defineTool<Input extends object>(
         );
         throw new AppError("invalid_request", `validating "arguments": ${issues.join("; ")}`);
       }
-      for (const field of guarded) guardInput(field, result.data[field]);
+      for (const [field, value] of Object.entries(result.data)) {
+        if (!OWN_LIMITS.includes(field)) guardInput(field, value);
+      }
       return await handle(result.data, context);
     },
   };

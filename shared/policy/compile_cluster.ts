@@ -83,7 +83,11 @@ export function compileCluster(
     report("", "a cluster name must be 1 to 63 of a-z A-Z 0-9 . _ - and start with a letter or digit");
   }
   report(".api_server", findServerFault(cluster.api_server));
-  report(".token_ttl_seconds", findTtlFault(cluster.token_ttl_seconds ?? 0));
+  const { token_ttl_seconds: ttl = 0 } = cluster;
+  if (ttl !== 0 && (ttl < MIN_TOKEN_TTL_SECONDS || ttl > MAX_TOKEN_TTL_SECONDS)) {
+    const bounds = `${MIN_TOKEN_TTL_SECONDS} and ${MAX_TOKEN_TTL_SECONDS}`;
+    report(".token_ttl_seconds", `${ttl} is neither 0 nor between ${bounds}`);
+  }
   checkBindings(cluster, report);
   const { table, problems: faults } = buildResourceTable(cluster.extra_resources ?? []);
   for (const { index, problem } of faults) report(`.extra_resources[${index}]`, problem);
@@ -100,7 +104,7 @@ export function compileCluster(
     apiServer: cluster.api_server.replace(/(?<!\/)\/+$/, ""),
     caCert: cluster.ca_cert,
     tokenFile: cluster.token_file,
-    tokenTtlSeconds: cluster.token_ttl_seconds || MIN_TOKEN_TTL_SECONDS,
+    tokenTtlSeconds: ttl || MIN_TOKEN_TTL_SECONDS,
     groups: cluster.groups ?? [],
     allowed_callers: cluster.allowed_callers ?? [],
     bindings: cluster.sa_bindings.map(({ groups, namespace, service_account }) => ({
@@ -174,13 +178,6 @@ function findServerFault(url: string): string | undefined {
   return parsed.search !== "" || parsed.hash !== "" || /[?#]$/.test(url)
     ? `${quoteText(url)} has a query or a fragment`
     : undefined;
-}
-
-function findTtlFault(seconds: number): string | undefined {
-  if (seconds === 0 || (seconds >= MIN_TOKEN_TTL_SECONDS && seconds <= MAX_TOKEN_TTL_SECONDS)) {
-    return undefined;
-  }
-  return `${seconds} is neither 0 nor between ${MIN_TOKEN_TTL_SECONDS} and ${MAX_TOKEN_TTL_SECONDS}`;
 }
 
 function checkBindings({ sa_bindings, token_binding }: ClusterPolicy, report: Report): void {

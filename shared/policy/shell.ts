@@ -258,13 +258,7 @@ export function isSudoUser(user: string): boolean {
   return SUDO_USER.test(user);
 }
 
-/** The outcome of a request for sudo; `undefined` if the request has none. */
-export type Elevation =
-  | { readonly kind: "elevated"; readonly user: string; readonly prefix: string }
-  | { readonly kind: "denied"; readonly reason: string }
-  | undefined;
-
-/** Decides the request for sudo of an intent on a host. */
+/** Decides the request for sudo of an intent on a host. `undefined` if there is none. */
 export function resolveElevation(
   { name, allow_sudo, allowed_sudo_users = [] }: {
     readonly name: string;
@@ -273,14 +267,14 @@ export function resolveElevation(
     readonly allowed_sudo_users?: readonly string[];
   },
   { sudo, sudoUser }: { readonly sudo: boolean; readonly sudoUser: string },
-): Elevation {
+) {
   if (!sudo) return undefined;
   const deny = (reason: string) => ({ kind: "denied", reason }) as const;
   if (allow_sudo !== true) return deny(`host ${quoteText(name)} does not allow elevation (allow_sudo=false)`);
   const user = canonicalSudoUser(sudo, sudoUser);
   if (!isSudoUser(user)) return deny(`invalid sudo_user: ${quoteText(user)}`);
   return user === "root" || allowed_sudo_users.includes(user)
-    ? { kind: "elevated", user, prefix: elevationPrefix(user) }
+    ? { kind: "elevated", user, prefix: elevationPrefix(user) } as const
     : deny(`sudo_user ${quoteText(user)} is not allowed on ${quoteText(name)}`);
 }
 

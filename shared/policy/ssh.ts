@@ -21,7 +21,7 @@ import {
   type LiveGrants,
   NO_GRANTS,
 } from "./grants.ts";
-import { elevateCommand, type Elevation, elevationLabel, resolveElevation } from "./shell.ts";
+import { elevateCommand, elevationLabel, resolveElevation } from "./shell.ts";
 import { stopOnDisconnect } from "./stop_on_disconnect.ts";
 
 /** A denied intent, with the host if it exists. */
@@ -110,7 +110,7 @@ export function* decideSshSteps(
 function allow(
   host: CompiledHost,
   intent: SshIntent,
-  elevation: Extract<Elevation, { kind: "elevated" }> | undefined,
+  elevation: { readonly user: string; readonly prefix: string } | undefined,
   verdict: AllowedCommand,
 ): AllowedSsh {
   const { seal, stop_on_disconnect: stops = false, maxTtlSeconds } = host;

@@ -172,14 +172,7 @@ export function createRedactor(config: RedactConfig = {}): Redactor {
 }
 
 /** A compiled rule of the operator. */
-export interface OwnRule {
-  /** Whether the expression obviously cannot match a line break. */
-  readonly staysInLine: boolean;
-  /** The matches in their order, without overlaps. */
-  matches(text: string): Iterable<Place & { readonly secret: Place }>;
-  /** The text with a mark for each secret. A mark stays. */
-  apply(text: string): string;
-}
+export type OwnRule = ReturnType<typeof createOwnRule>;
 
 /**
  * Compiles the rules of the operator.
@@ -200,9 +193,10 @@ export function compileOwnRules({ patterns = [] }: RedactConfig): readonly OwnRu
   return rules;
 }
 
-function createOwnRule(name: string, regex: string): OwnRule {
+function createOwnRule(name: string, regex: string) {
   const pattern = RE2JS.compile(regex);
   const secretGroup = pattern.namedGroups()["secret"] ?? 0;
+  /** The matches in their order, without overlaps. */
   function* matches(text: string) {
     const matcher = pattern.matcher(text);
     while (matcher.find()) {
@@ -212,6 +206,7 @@ function createOwnRule(name: string, regex: string): OwnRule {
       yield { start: matcher.start(), end: matcher.end(), secret };
     }
   }
+  /** Masks each secret. A mark stays. */
   const apply = (text: string): string => {
     let masked = "";
     let copied = 0;
@@ -225,6 +220,7 @@ function createOwnRule(name: string, regex: string): OwnRule {
   return { staysInLine: staysInLine(regex), matches, apply };
 }
 
+/** Whether the expression obviously cannot match a line break. */
 function staysInLine(regex: string): boolean {
   const classes = /\[\^?\]?(?:\\.|\[:\^?\w+:\]|[^\]\\])*\]/g;
   const isNarrow = (text: string) =>
