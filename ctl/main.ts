@@ -4,7 +4,7 @@
  * @module
  */
 import { writeAllSync } from "@gateway/shared/text";
-import { ENV_NAMES } from "./kit/find_client.ts";
+import { ENV_NAMES } from "./kit/client_config.ts";
 import { runProgram } from "./program.ts";
 
 if (import.meta.main) {

@@ -11,31 +11,36 @@ import { SHOW, TAIL } from "./audit/show.ts";
 import { VERIFY } from "./audit/verify.ts";
 import { BACKUP, RESTORE } from "./backup/backup.ts";
 import { CA } from "./hosts/ca.ts";
-import { CA_KEYS } from "./identities/ca_keys.ts";
-import { CALLERS } from "./identities/callers.ts";
+import { CA_KEYS, CALLERS } from "./identities/callers.ts";
 import { CLUSTER } from "./clusters/cluster.ts";
 import { addCompletion } from "./setup/completion.ts";
-import { ENVELOPE } from "./setup/envelope.ts";
+import { ENVELOPE, PERMISSIONS, RELOAD, VERSION_COMMAND } from "./setup/reload.ts";
 import { FREEZE, REVOCATIONS, REVOKE, SESSION, UNFREEZE } from "./incident/freeze.ts";
 import { HOST } from "./hosts/host.ts";
 import { DOCTOR } from "./doctor/doctor.ts";
 import { IDENTITY } from "./identities/identity.ts";
 import { INIT } from "./setup/init.ts";
 import { MIGRATE } from "./setup/migrate.ts";
-import { PERMISSIONS } from "./setup/permissions.ts";
 import { VERSIONS } from "./policy/versions.ts";
 import { EXPLAIN } from "./policy/explain.ts";
 import { RECOMMEND } from "./policy/recommend.ts";
 import { GRANTS, RULES } from "./policy/grants.ts";
-import { RELOAD } from "./setup/reload.ts";
-import { STATUS } from "./doctor/status.ts";
-import { VERSION_COMMAND } from "./setup/version.ts";
+import { STATUS } from "./doctor/monitor.ts";
 import { addEntry, type CommandEntry } from "./kit/command.ts";
-import type { CommandContext, Environment, GlobalOption, Use } from "./kit/context.ts";
-import { CLIENT_ENV_NAMES } from "./kit/client_config.ts";
-import { clientConfigPlaces } from "./kit/find_client.ts";
-import { warningsOfEnds } from "./identities/certificate_facts.ts";
-import { EXIT_CODES, type ExitCode, exitCodeOf, HintedError, writeError, writeResult } from "./kit/output.ts";
+import {
+  type CommandContext,
+  type Environment,
+  EXIT_CODES,
+  type ExitCode,
+  exitCodeOf,
+  type GlobalOption,
+  HintedError,
+  type Use,
+  writeError,
+  writeResult,
+} from "./kit/output.ts";
+import { CLIENT_ENV_NAMES, clientConfigPlaces } from "./kit/client_config.ts";
+import { warningsOfEnds } from "./identities/kinds.ts";
 
 const LONGEST_HELP_LINE = 100;
 

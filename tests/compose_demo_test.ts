@@ -8,14 +8,8 @@ import { parseConfig } from "@gateway/shared/config";
 import { formatJson } from "@gateway/shared/permissions";
 import { signerConfig, UNSUPPORTED_SIGNER_KEYS } from "@gateway/signer/config";
 import { signerPermissions } from "@gateway/signer/permissions";
-import {
-  type ConfigChoices,
-  formatBrokerConfig,
-  formatControlPlaneConfig,
-  formatSignerConfig,
-} from "../ctl/setup/config_text.ts";
-import { createLayout } from "../ctl/setup/layout.ts";
-import { DEFAULT_LISTENERS } from "../ctl/setup/options.ts";
+import { type ConfigChoices, formatBrokerConfig, formatControlPlaneConfig, formatSignerConfig } from "../ctl/setup/config_text.ts";
+import { createLayout, DEFAULT_LISTENERS } from "../ctl/setup/layout.ts";
 
 const ROOT = new URL("../", import.meta.url).pathname;
 /** As `init` of the demo's compose file. */

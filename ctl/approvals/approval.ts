@@ -11,9 +11,8 @@ import {
   LONGEST_LEARN_TTL_SECONDS,
 } from "@gateway/shared/wire";
 import { type Call, command, type CommandGroup, oneOf } from "../kit/command.ts";
-import type { Use } from "../kit/context.ts";
-import { parseDuration } from "../kit/duration.ts";
-import { HintedError, invalid } from "../kit/output.ts";
+import { HintedError, invalid, type Use } from "../kit/output.ts";
+import { parseDuration } from "../kit/values.ts";
 import { askControlPlane, joinPath, remoteHelp, remoteOptions } from "../kit/remote.ts";
 import { INDENT } from "../kit/table.ts";
 import { describeLearnTime, formatDetails, formatSummary } from "./text.ts";

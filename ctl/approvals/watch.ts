@@ -2,8 +2,7 @@ import { type Clock, systemClock } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
 import { visibleText } from "@gateway/shared/text";
 import type { ApprovalRecord } from "@gateway/shared/wire";
-import type { Environment } from "../kit/context.ts";
-import { HintedError, invalid } from "../kit/output.ts";
+import { type Environment, HintedError, invalid } from "../kit/output.ts";
 import { formatDetails } from "./text.ts";
 
 const POLL_MS = 1_000;

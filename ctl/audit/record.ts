@@ -2,7 +2,7 @@ import * as z from "@zod/zod";
 import { parseLine, readOldCommand } from "@gateway/shared/audit";
 import { parseJson } from "@gateway/shared/json";
 import { quoteText } from "@gateway/shared/text";
-import { parseSerial } from "../kit/freeze_subject.ts";
+import { parseSerial } from "../kit/values.ts";
 import { EMPTY_CELL, formatRow, INDENT, shortenText } from "../kit/table.ts";
 import { invalid } from "../kit/output.ts";
 

@@ -8,9 +8,8 @@ import { formatMode, ifThere, readRegularFile, writeFileAtomic } from "@gateway/
 import { quoteText } from "@gateway/shared/text";
 import { readOperatorFile } from "../kit/files.ts";
 import { badConfig, conflict, HintedError, invalid } from "../kit/output.ts";
-import { copyBytes, digestFile } from "./copy.ts";
+import { copyBytes, digestFile, findRestorable, findSources } from "./sources.ts";
 import { type BackupFile, type BackupManifest, parseManifest, verifyManifest } from "./manifest.ts";
-import { findRestorable, findSources } from "./sources.ts";
 import { readTar, type TarFile } from "./tar.ts";
 
 interface RestoreOptions {

@@ -1,11 +1,18 @@
 import { basename, dirname, join, resolve } from "node:path";
 import { type ConfigKind, loadConfig } from "@gateway/shared/config";
-import { ifThere } from "@gateway/shared/files";
+import { describeReadFailure, followLink, ifThere, openFile, readChunks } from "@gateway/shared/files";
 import { isPostgresUrl } from "@gateway/shared/state";
-import { quoteText } from "@gateway/shared/text";
+import { quoteText, writeAll } from "@gateway/shared/text";
 import * as z from "@zod/zod";
-import { CONFIG_KINDS } from "../kit/config_kinds.ts";
-import { badConfig } from "../kit/output.ts";
+import { CONFIG_KINDS } from "../kit/signer_file.ts";
+import { badConfig, conflict } from "../kit/output.ts";
+import { createHash } from "node:crypto";
+import type { FileHandle } from "node:fs/promises";
+import { DatabaseSync } from "node:sqlite";
+import { listSegments } from "@gateway/shared/audit";
+import type { Clock } from "@gateway/shared/clock";
+import { AppError, errorText } from "@gateway/shared/errors";
+import { findLastLines, listLogSet } from "../audit/logs.ts";
 
 export type SetUpSources = Awaited<ReturnType<typeof findSources>>;
 
@@ -121,4 +128,173 @@ function isPath(text: string): boolean {
 async function filesIn(folder: string): Promise<readonly string[]> {
   const entries = await ifThere(Array.fromAsync(Deno.readDir(folder))) ?? [];
   return entries.filter(({ isFile }) => isFile).map(({ name }) => join(folder, name));
+}
+
+const ROOT = 0;
+const MAX_ATTEMPTS = 20;
+/** Two changes of a file within this time can leave the same time in the file system. */
+const COARSE_TIME_MS = 50;
+
+export async function digestFile(path: string): Promise<{ readonly sha256: string; readonly size: number }> {
+  const hash = createHash("sha256");
+  let size = 0;
+  await using file = await openFile(path, { followLinks: false });
+  for await (const chunk of readChunks(file)) {
+    hash.update(chunk);
+    size += chunk.length;
+  }
+  return { sha256: hash.digest("hex"), size };
+}
+
+export interface CopiedFile {
+  readonly mode: number;
+  readonly uid: number;
+  readonly gid: number;
+  readonly link?: string;
+}
+
+/** Copies a file durably, for its owner alone. */
+export async function copyBytes(from: string, to: string): Promise<CopiedFile> {
+  const { file, real } = await openSource(from);
+  await using _file = file;
+  using target = await Deno.open(to, { write: true, createNew: true, mode: 0o600 });
+  for await (const chunk of readChunks(file)) await writeAll(target, chunk);
+  await target.sync();
+  return { ...await describeFile(file), ...(real !== from && { link: real }) };
+}
+
+export async function readSource(
+  path: string,
+): Promise<CopiedFile & { readonly content: Uint8Array<ArrayBuffer> }> {
+  const { file } = await openSource(path);
+  await using _file = file;
+  return { ...await describeFile(file), content: new Uint8Array(await file.readFile()) };
+}
+
+async function describeFile(file: FileHandle): Promise<CopiedFile> {
+  const { mode, uid, gid } = await file.stat();
+  return { mode: mode & 0o777, uid, gid };
+}
+
+/** Services own directories that root backs up: a link there must not lead to other files, nor a pipe block root. */
+async function openSource(path: string): Promise<{ readonly file: FileHandle; readonly real: string }> {
+  const refuse = (why: string) => badConfig(`Cannot copy ${quoteText(path)}: ${why}`);
+  const { isSymlink } = await Deno.lstat(path);
+  const real = !isSymlink
+    ? path
+    : Deno.uid() !== ROOT
+    ? await Deno.realPath(path)
+    : await followLink(path).catch((error) => {
+      throw error instanceof Deno.errors.PermissionDenied ? refuse(error.message) : error;
+    });
+  const file = await openFile(real, { followLinks: false }).catch((cause) => {
+    throw cause instanceof Deno.errors.NotFound ? cause : refuse(describeReadFailure(cause));
+  });
+  return { file, real };
+}
+
+/** All files of a log and of the logs of further processes, oldest first. */
+async function listLogFiles(log: string): Promise<readonly string[]> {
+  const files: string[] = [];
+  if (await ifThere(Deno.stat(dirname(log))) === undefined) return files;
+  for (const path of await listLogSet(log)) {
+    files.push(...(await listSegments(path)).map(({ name }) => join(dirname(path), name)));
+    if (await ifThere(Deno.stat(path)) !== undefined) files.push(path);
+  }
+  return files;
+}
+
+export interface LogCopy {
+  readonly path: string;
+  readonly copy: string;
+  readonly copied: CopiedFile;
+}
+
+/**
+ * Copies a log while it is being written: whole records, and each file once although it may be rotated meanwhile.
+ *
+ * @param nameCopy names a new copy; it is called again for each attempt
+ */
+export async function copyLog(
+  log: string,
+  nameCopy: (path: string) => string,
+): Promise<{ readonly copies: readonly LogCopy[]; readonly problems: readonly string[] }> {
+  for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
+    const files = await listLogFiles(log);
+    const copies: LogCopy[] = [];
+    const problems: string[] = [];
+    for (const path of files) {
+      const copy = nameCopy(path);
+      try {
+        const copied = await ifThere(copyBytes(path, copy));
+        if (copied === undefined) break;
+        await cutAfterLastLine(copy);
+        copies.push({ path, copy, copied });
+      } catch (error) {
+        if (!(error instanceof AppError)) throw error;
+        problems.push(error.message);
+      }
+    }
+    const isAll = copies.length + problems.length === files.length;
+    if (isAll && (await listLogFiles(log)).join("\n") === files.join("\n")) return { copies, problems };
+    for (const { copy } of copies) await Deno.remove(copy);
+  }
+  return { copies: [], problems: [`Cannot copy audit log ${quoteText(log)}: it is rotated all the time`] };
+}
+
+/** Removes an incomplete record at the end. */
+async function cutAfterLastLine(path: string): Promise<void> {
+  await using file = await openFile(path, { write: true, followLinks: false });
+  await file.truncate(await findLastLines(file, 0));
+  await file.sync();
+}
+
+/**
+ * Copies a SQLite database that a running service has locked: no other process can open it, but its files can be read.
+ * The database's own file changes only at a checkpoint of its log of changes; after one, the copy is made again. The
+ * copy is one file, checked as a whole.
+ */
+export async function copyDatabase(from: string, to: string, clock: Clock): Promise<CopiedFile> {
+  for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
+    const start = clock.now();
+    const before = await stampOf(from);
+    const copied = await copyBytes(from, to);
+    await ifThere(copyBytes(`${from}-wal`, `${to}-wal`));
+    if ((await stampOf(from)).text === before.text && before.changed + COARSE_TIME_MS < start) {
+      settle(from, to);
+      return copied;
+    }
+    for (const path of [to, `${to}-wal`]) await ifThere(Deno.remove(path));
+    await clock.sleep(COARSE_TIME_MS);
+  }
+  throw conflict(`Cannot copy state_db ${quoteText(from)}: it changes all the time`);
+}
+
+/** A text that differs after each checkpoint. */
+async function stampOf(path: string): Promise<{ readonly text: string; readonly changed: number }> {
+  const { ino, size, mtime } = await Deno.stat(path);
+  const changed = mtime?.getTime() ?? 0;
+  return { text: [ino, size, changed, await saltOf(`${path}-wal`)].join(" "), changed };
+}
+
+/** The header of a log of changes: its salts change when the log restarts. */
+async function saltOf(path: string): Promise<string> {
+  const source = await ifThere(openSource(path));
+  if (source === undefined) return "";
+  const header = new Uint8Array(32);
+  const { bytesRead } = await source.file.read(header, 0, header.length).finally(() => source.file.close());
+  return header.subarray(0, bytesRead).toHex();
+}
+
+/** Writes the log of changes into the copy, and checks it. */
+function settle(from: string, path: string): void {
+  try {
+    using database = new DatabaseSync(path);
+    const [check] = Object.values(database.prepare("PRAGMA integrity_check(1)").get() ?? {});
+    if (check !== "ok") throw new Error(String(check));
+    database.exec("PRAGMA journal_mode = DELETE");
+  } catch (cause) {
+    const why = errorText(cause);
+    throw new AppError("invalid_config", `State ${quoteText(basename(from))} is damaged: ${why}`, { cause });
+  }
 }

@@ -3,7 +3,7 @@ import { within } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
 import { parseJson } from "@gateway/shared/json";
 import { LONGEST_LEARN_TTL_SECONDS } from "@gateway/shared/wire";
-import { parseDuration } from "../kit/duration.ts";
+import { parseDuration } from "../kit/values.ts";
 import type { Card, Verb } from "./card.ts";
 import { boundedFetch, type Chat, type ChatOptions, type Click, keepConnected, type Member } from "./chat.ts";
 

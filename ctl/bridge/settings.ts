@@ -3,7 +3,7 @@ import { AppError } from "@gateway/shared/errors";
 import type { UsedFile } from "@gateway/shared/files";
 import { mergeSets, type PermissionSet, urlPermissions } from "@gateway/shared/permissions";
 import { quoteText } from "@gateway/shared/text";
-import { parseDuration } from "../kit/duration.ts";
+import { parseDuration } from "../kit/values.ts";
 
 const OPTIONS: Readonly<Record<string, { readonly variable?: string; readonly fallback?: string }>> = {
   "cp-url": { variable: "BRIDGE_CP_URL" },

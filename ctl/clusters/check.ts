@@ -1,7 +1,7 @@
 import { resolve } from "node:path";
 import { systemClock } from "@gateway/shared/clock";
 import { ApiServer } from "@gateway/shared/kubernetes";
-import { clusterOf } from "./entry.ts";
+import { type AccountName, boundAccounts, clusterOf, mintingRights } from "./entry.ts";
 import { readClaims, Reviews } from "./reviews.ts";
 import { command } from "../kit/command.ts";
 import { type Advice, badConfig, withHint } from "../kit/output.ts";
@@ -10,7 +10,6 @@ import { loadSignerFile } from "../kit/signer_file.ts";
 import { INDENT } from "../kit/table.ts";
 import { AppError } from "@gateway/shared/errors";
 import type { ClusterPolicy } from "@gateway/shared/policy";
-import { type AccountName, boundAccounts, mintingRights } from "./enrol.ts";
 import {
   compareRights,
   excessPaths,

@@ -9,8 +9,7 @@ import { addition, changing, type Collection, hasUser, listing, removing } from 
 import { loadSignerFile } from "../kit/signer_file.ts";
 import { byName, EMPTY_CELL, joinNames, tableOr } from "../kit/table.ts";
 import { CHECK } from "./check.ts";
-import { ENROL } from "./enrol.ts";
-import { clusterOf, ENTRY, readClusterEntry } from "./entry.ts";
+import { clusterOf, ENROL, ENTRY, readClusterEntry } from "./entry.ts";
 
 const CLUSTERS: Collection<ClusterPolicy> = {
   what: "cluster",

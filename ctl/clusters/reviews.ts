@@ -2,7 +2,7 @@ import * as z from "@zod/zod";
 import { AppError, errorText } from "@gateway/shared/errors";
 import { parseJson } from "@gateway/shared/json";
 import type { ApiOutcome, ApiServer } from "@gateway/shared/kubernetes";
-import type { AccountName } from "./enrol.ts";
+import type { AccountName } from "./entry.ts";
 import type { RbacRule, Right } from "./rights.ts";
 
 /** The shortest life that an API server gives, in seconds. */

@@ -10,7 +10,7 @@ import type { SignerConfig } from "@gateway/signer/config";
 import { signerUsedFiles } from "@gateway/signer/permissions";
 import { rotatedKeys } from "../hosts/next_ca.ts";
 import { type Call, command, type Given, oneOf, repeat } from "../kit/command.ts";
-import { CONFIG_KINDS } from "../kit/config_kinds.ts";
+import { CONFIG_KINDS } from "../kit/signer_file.ts";
 import { type CommandResult, invalid } from "../kit/output.ts";
 import { checkBroker, checkControlPlane, checkSigner } from "./config_checks.ts";
 import {
@@ -23,8 +23,7 @@ import {
   checkSocketGroups,
 } from "./file_checks.ts";
 import { about, countFindings, fail, type Finding, formatFindings, type Found } from "./findings.ts";
-import { checkHosts, checkHostSettings } from "./host_checks.ts";
-import { checkService, checkUpstreams } from "./service_checks.ts";
+import { checkHosts, checkHostSettings, checkService, checkUpstreams } from "./live_checks.ts";
 
 const TAKES = {
   "--security": "look at what the configs say, and nothing else",

@@ -16,7 +16,7 @@ import { AppError, errorText } from "@gateway/shared/errors";
 import { parseDeniedCallers } from "@gateway/shared/http";
 import { quoteText } from "@gateway/shared/text";
 import { backupSeedPath, parseManifest, readBackupKey, verifyManifest } from "../backup/manifest.ts";
-import { describeEnd, readCertificateFacts } from "../identities/certificate_facts.ts";
+import { describeEnd, readCertificateFacts } from "../identities/kinds.ts";
 import { about, fail, type Finding, type Found, pass, unknown, warn } from "./findings.ts";
 
 /** A certificate that a config names, and its key; the path of the key is empty for a CA. Paths are absolute. */

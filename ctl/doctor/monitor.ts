@@ -1,8 +1,15 @@
 import { systemClock, within } from "@gateway/shared/clock";
 import { AppError, errorText } from "@gateway/shared/errors";
 import { parseListenAddress } from "@gateway/shared/http";
-import { collectBytes } from "@gateway/shared/text";
-import { reachable } from "../kit/addresses.ts";
+import { collectBytes, quoteText } from "@gateway/shared/text";
+import { reachable } from "../kit/values.ts";
+import { dirname, join, resolve } from "node:path";
+import { loadConfig } from "@gateway/shared/config";
+import { ifThere } from "@gateway/shared/files";
+import { type Call, command } from "../kit/command.ts";
+import { CONFIG_KINDS, loadSignerFile } from "../kit/signer_file.ts";
+import { type CommandResult, invalid } from "../kit/output.ts";
+import { EMPTY_CELL, formatTable } from "../kit/table.ts";
 
 const WAIT_MS = 5_000;
 /** Metrics have a few kilobytes, but any program may answer. */
@@ -32,7 +39,7 @@ async function readPage(url: string, signal: AbortSignal) {
   return { ok, text: new TextDecoder().decode(bytes), time: Date.parse(headers.get("date") ?? "") };
 }
 
-export async function readMonitor(address: string): Promise<ServiceStatus> {
+async function readMonitor(address: string): Promise<ServiceStatus> {
   try {
     parseListenAddress(address);
   } catch (error) {
@@ -110,4 +117,135 @@ function parseSamples(text: string) {
 
 function unescape(_all: string, character: string): string {
   return character === "n" ? "\n" : character;
+}
+
+/** An operator needs about a week to replace a certificate. */
+const SOON_MS = 7 * 86_400_000;
+const MOST_OFFSET_SECONDS = 2;
+
+export const STATUS = command({
+  name: "status",
+  summary: "Show how signers, control planes and brokers are, all of a deployment at once.",
+  takes: { "[monitor...]": "addresses of monitors, host:port" },
+  help: `
+Examples:
+  broker-ctl status --config gateway/signer.json
+  broker-ctl status signer-1.internal:9160 signer-2.internal:9160 cp-1.internal:9170 cp-2.internal:9170
+  broker-ctl status --json signer-1.internal:9160 signer-2.internal:9160
+
+Asks the monitors (monitor_listen) of services: who is ready, which version runs, how old the state is that it decides
+by, which database server it is on, the version of its list of revoked certificates, when its first certificate ends,
+and how far its clock is off. Without addresses: the monitor of the signer's config, and of control-plane.json beside
+it. Exit code 1: something is wrong; what it is stands below the table.
+`,
+  run: showStatus,
+});
+
+const HEADING = [
+  ...["SERVICE", "INSTANCE", "MONITOR", "READY", "VERSION", "STATE AGE", "DATABASE", "KRL"],
+  ...["CERTIFICATE ENDS", "CLOCK"],
+];
+
+async function showStatus(
+  { monitor: monitors, config }: { readonly monitor: readonly string[]; readonly config?: string },
+  { workingFolder, terminal }: Call,
+): Promise<CommandResult> {
+  if (monitors.length > 0 && config !== undefined) {
+    throw invalid("name monitors, or --config, not both");
+  }
+  const addresses = monitors.length > 0
+    ? monitors
+    : await findMonitors(resolve(workingFolder, config ?? "signer.json"));
+  const services = await Promise.all([...new Set(addresses)].map(readMonitor));
+  const { problems, notes } = judge(services, systemClock.now());
+  return {
+    json: { services, problems, notes },
+    lines: [
+      ...formatTable(HEADING, services.map(cellsOf), terminal.columns),
+      "",
+      ...notes.map((note) => `note: ${note}`),
+      ...problems.map((each) => `wrong: ${each}`),
+      ...(problems.length === 0 ? ["nothing is wrong"] : []),
+    ],
+    failed: problems.length > 0,
+  };
+}
+
+function cellsOf({ isReady, certificate, ...status }: ServiceStatus): readonly string[] {
+  const seconds = (value: number | undefined) => value === undefined ? undefined : `${value.toFixed(1)} s`;
+  return [
+    ...[status.service, status.instance, status.address, isReady ? "yes" : "NO", status.version],
+    ...[seconds(status.stateAgeSeconds), status.database, status.krlVersion],
+    ...[certificate && new Date(certificate.endsAt).toISOString().slice(0, 10)],
+    seconds(status.clockOffsetSeconds),
+  ].map((cell) => `${cell ?? EMPTY_CELL}`);
+}
+
+async function findMonitors(signerPath: string): Promise<readonly string[]> {
+  const signer = await loadSignerFile(signerPath, "/");
+  const path = join(dirname(signerPath), "control-plane.json");
+  const controlPlane = await ifThere(Deno.stat(path)) === undefined
+    ? undefined
+    : await loadConfig({ path, ...CONFIG_KINDS.controlPlane });
+  const found = [signer.monitor_listen, controlPlane?.monitor_listen ?? ""].filter((each) => each !== "");
+  if (found.length > 0) return found;
+  const message = `No monitor to ask: set monitor_listen in ${signerPath}, or name addresses`;
+  throw new AppError("not_found", message);
+}
+
+/** Judges services by their own statuses, and by the instances that each of them sees. */
+export function judge(services: readonly ServiceStatus[], now: number) {
+  const groups = Map.groupBy(
+    services.filter(({ service }) => service !== undefined),
+    ({ service }) => service,
+  );
+  const perGroup = [...groups].map(([service = "", members]) => judgeGroup(service, members));
+  return {
+    problems: [
+      ...services.flatMap((each) => judgeOne(each, now)),
+      ...perGroup.flatMap(({ problems }) => problems),
+    ],
+    notes: perGroup.flatMap(({ notes }) => notes),
+  };
+}
+
+function nameOf({ service, instance, address }: ServiceStatus): string {
+  return service === undefined ? address : instance ?? `${service} at ${address}`;
+}
+
+function judgeOne(status: ServiceStatus, now: number): readonly string[] {
+  const { certificate, clockOffsetSeconds = 0 } = status;
+  const left = (certificate?.endsAt ?? Infinity) - now;
+  const end = left > 0 ? `ends in ${Math.ceil(left / 86_400_000)} days` : "has ended";
+  return [
+    ...(status.problem === "" ? [] : [status.problem]),
+    ...(left > SOON_MS ? [] : [`${certificate?.name} ${end}`]),
+    ...(Math.abs(clockOffsetSeconds) <= MOST_OFFSET_SECONDS
+      ? []
+      : [`its clock is ${clockOffsetSeconds.toFixed(1)} s off; run a time service`]),
+  ].map((problem) => `${nameOf(status)}: ${problem}`);
+}
+
+/** Instances of one service share a database, or there is one instance. */
+function judgeGroup(service: string, members: readonly ServiceStatus[]) {
+  const named = new Set(members.flatMap(({ instance }) => instance ?? []));
+  const seen = new Set(members.flatMap((each) => each.members));
+  // An instance without a database cannot know the others.
+  const problems = members.filter(({ isReady }) => isReady).flatMap((status) =>
+    [...named.difference(new Set(status.members))].map((other) =>
+      `${nameOf(status)}: does not see ${quoteText(other)}; ` +
+      "they use different databases, or it has just come or gone"
+    )
+  );
+  const versions = new Set(members.map(({ version = "unknown" }) => version));
+  const unasked = [...seen.difference(named)];
+  const lists = new Set(members.flatMap(({ krlVersion }) => krlVersion ?? []));
+  return {
+    problems,
+    notes: [
+      ...(unasked.length === 0 ? [] : [`${unasked.map(quoteText).join(", ")} lives too, and was not asked`]),
+      ...(versions.size < 2 ? [] : [`versions ${[...versions].toSorted().join(" and ")} run`]),
+      ...(lists.size < 2 ? [] : ["the revocation lists are not the same; ask again"]),
+    ].map((note) => `${service}: ${note}`),
+  };
 }

@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
-import { type ServiceStatus, silentStatus } from "./monitor.ts";
-import { judge } from "./status.ts";
+import { judge, type ServiceStatus, silentStatus } from "./monitor.ts";
 
 const NOW = Date.UTC(2030, 0, 1);
 const DAY = 86_400_000;

@@ -8,9 +8,9 @@ import { MAX_TTL_SECONDS } from "@gateway/shared/policy";
 import { fingerprint, formatPublicKey, parsePublicKey } from "@gateway/shared/ssh";
 import { collectBytes, quoteText } from "@gateway/shared/text";
 import type { SignerConfig } from "@gateway/signer/config";
-import { isPlainName } from "../kit/addresses.ts";
+import { isPlainName } from "../kit/values.ts";
 import { count, type Given, repeat, required } from "../kit/command.ts";
-import { CONFIG_KINDS } from "../kit/config_kinds.ts";
+import { CONFIG_KINDS } from "../kit/signer_file.ts";
 import { type Fields, splitNames, splitPatterns, writeFields } from "../kit/entries.ts";
 import { conflict, HintedError, invalid } from "../kit/output.ts";
 import {
@@ -21,7 +21,7 @@ import {
   removing,
   requireEntry,
 } from "../kit/signer_change.ts";
-import { runToEnd } from "../kit/run_program.ts";
+import { runToEnd } from "../kit/programs.ts";
 
 export type Host = SignerConfig["hosts"][string];
 

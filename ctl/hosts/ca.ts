@@ -6,13 +6,12 @@ import { quoteText } from "@gateway/shared/text";
 import { type Call, command, type CommandGroup, type Given, oneOf, repeat } from "../kit/command.ts";
 import { createFile, replaceFile } from "../kit/files.ts";
 import { type CommandResult, conflict, invalid } from "../kit/output.ts";
-import { runOverSsh } from "../kit/over_ssh.ts";
+import { runOverSsh } from "../kit/programs.ts";
 import { SIGNER, usesSigner } from "../kit/remote.ts";
 import { askReload } from "../kit/signer_change.ts";
 import { loadSignerFile } from "../kit/signer_file.ts";
 import type { Host } from "./add.ts";
-import { carryOut } from "./enrol.ts";
-import { type EnrolOptions, formatEnrolScript } from "./enrol_script.ts";
+import { carryOut, type EnrolOptions, formatEnrolScript } from "./enrol.ts";
 import {
   caLine,
   planKeys,

@@ -13,10 +13,10 @@ import type { SignerConfig } from "@gateway/signer/config";
 import { command, type Given, oneOf } from "../kit/command.ts";
 import { readOperatorFile, readOperatorText } from "../kit/files.ts";
 import { badConfig, HintedError, invalid, withHint } from "../kit/output.ts";
-import { runOverSsh } from "../kit/over_ssh.ts";
+import { runOverSsh } from "../kit/programs.ts";
 import { loadSignerHosts } from "../kit/signer_file.ts";
 import { hostOf } from "./add.ts";
-import { END, formatProgram } from "./enrol_script.ts";
+import { END, formatProgram } from "./enrol.ts";
 
 const SHIM_COMMAND = "gateway-shim";
 const MAX_KEYS_BYTES = 100_000;

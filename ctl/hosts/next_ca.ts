@@ -6,9 +6,8 @@ import { ifThere, readRegularText } from "@gateway/shared/files";
 import { quoteText } from "@gateway/shared/text";
 import { encodeOpensshPrivateKey, formatPublicKey, parsePublicKey } from "@gateway/shared/ssh";
 import type { SignerConfig } from "@gateway/signer/config";
-import type { Environment } from "../kit/context.ts";
+import { badConfig, type Environment } from "../kit/output.ts";
 import { createFile } from "../kit/files.ts";
-import { badConfig } from "../kit/output.ts";
 
 /** The files of a rotation, in the directory of the key that signs now. */
 export function rotationFiles(path: string) {

@@ -7,9 +7,22 @@ import { quoteText } from "@gateway/shared/text";
 import { command, count, repeat } from "../kit/command.ts";
 import { createFile, readOperatorText } from "../kit/files.ts";
 import { editSignerFile } from "../kit/signer_change.ts";
-import { checkNames, endIn, findIssued, openAuthority } from "./authority.ts";
+import {
+  addCaller,
+  CA_KEY,
+  checkNames,
+  CONTROL_PLANE,
+  type ControlPlaneFile,
+  endIn,
+  findIssued,
+  type FoundCertificate,
+  type IdentitySetUp,
+  openAuthority,
+  openOwnSetUp,
+  PKI,
+  refuseDenied,
+} from "./set_up.ts";
 import { bundlePassword, encodePkcs12 } from "./pkcs12.ts";
-import { readCertificateFacts } from "./certificate_facts.ts";
 import {
   checkName,
   checkRole,
@@ -19,19 +32,9 @@ import {
   LEAF_DAYS,
   LOCAL_NAMES,
   parseKind,
+  readCertificateFacts,
   roleOf,
 } from "./kinds.ts";
-import {
-  addCaller,
-  CA_KEY,
-  CONTROL_PLANE,
-  type ControlPlaneFile,
-  type FoundCertificate,
-  type IdentitySetUp,
-  openOwnSetUp,
-  PKI,
-  refuseDenied,
-} from "./set_up.ts";
 import { conflict, invalid } from "../kit/output.ts";
 
 /** `identity add`: a certificate for a new name. */

@@ -1,8 +1,9 @@
 import { concatBytes } from "@gateway/shared/text";
+import ipaddr from "ipaddr.js";
 
 /** The part of DER (X.690) that a certificate bundle needs. */
 
-export function encodeDer(tag: number, ...contents: readonly Uint8Array[]): Uint8Array {
+function encodeDer(tag: number, ...contents: readonly Uint8Array[]): Uint8Array {
   const content = concatBytes(contents);
   return concatBytes([Uint8Array.of(tag, ...encodeLength(content.length)), content]);
 }
@@ -56,4 +57,79 @@ function encodeBase128(value: number): readonly number[] {
   const groups = [value & 0x7f];
   for (let rest = value >>> 7; rest > 0; rest >>>= 7) groups.unshift(0x80 | (rest & 0x7f));
   return groups;
+}
+
+/**
+ * The names and addresses that a CA may vouch for (RFC 5280 section 4.2.1.10): a browser trusts it for no other site.
+ * They include the loopback interface: localhost, 127.0.0.0/8 and ::1.
+ */
+
+const [DNS, IP, PERMITTED] = [0x82, 0x87, 0xa0];
+const LOOPBACK_V4 = Uint8Array.of(127, 0, 0, 0, 0xff, 0, 0, 0);
+const LOOPBACK_V6 = Uint8Array.from([...new Uint8Array(15), 1, ...new Uint8Array(16).fill(0xff)]);
+
+/** The extension's value, with further names; a DNS name includes its subdomains. */
+export function encodeNameConstraints(names: readonly string[]): Uint8Array {
+  const dns = (name: string) => encodeDer(DNS, new TextEncoder().encode(name));
+  const permitted = [
+    dns("localhost"),
+    encodeDer(IP, LOOPBACK_V4),
+    encodeDer(IP, LOOPBACK_V6),
+    ...names.map((name) => {
+      const address = addressBytes(name);
+      if (address === undefined) return dns(name.toLowerCase());
+      return encodeDer(IP, address, new Uint8Array(address.length).fill(0xff));
+    }),
+  ];
+  return sequence(encodeDer(PERMITTED, ...permitted.map((name) => sequence(name))));
+}
+
+/** Checks if a CA with such an extension may vouch for a name or an address. */
+export function permits(extension: Uint8Array, name: string): boolean {
+  const content = readAll(extension)[0]?.content ?? new Uint8Array();
+  const subtrees = readAll(content).filter(({ tag }) => tag === PERMITTED)
+    .flatMap(({ content }) => readAll(content)).flatMap(({ content }) => readAll(content).slice(0, 1));
+  const valuesOf = (wanted: number) =>
+    subtrees.filter(({ tag }) => tag === wanted).map(({ content }) => content);
+  const address = addressBytes(name);
+  if (address !== undefined) {
+    const nets = valuesOf(IP);
+    return nets.length === 0 || nets.some((net) => isInside(address, net));
+  }
+  const domains = valuesOf(DNS).map((bytes) => new TextDecoder().decode(bytes));
+  const wanted = name.toLowerCase();
+  return domains.length === 0 ||
+    domains.some((domain) => wanted === domain || wanted.endsWith(`.${domain}`));
+}
+
+/** The values that follow each other. */
+function readAll(der: Uint8Array) {
+  const values: { readonly tag: number; readonly content: Uint8Array }[] = [];
+  for (let at = 0; at < der.length;) {
+    const [tag = 0, first = 0] = der.subarray(at);
+    const size = first < 0x80 ? 0 : first & 0x7f;
+    const length = size === 0
+      ? first
+      : der.subarray(at + 2, at + 2 + size).reduce((sum, byte) => sum * 256 + byte, 0);
+    const start = at + 2 + size;
+    at = start + length;
+    if (at > der.length) throw new RangeError("a value that is longer than what holds it");
+    values.push({ tag, content: der.subarray(start, at) });
+  }
+  return values;
+}
+
+/** @param net an address and a mask */
+function isInside(address: Uint8Array, net: Uint8Array): boolean {
+  const size = address.length;
+  if (net.length !== size * 2) return false;
+  return address.every((byte, index) =>
+    (byte & (net[size + index] ?? 0)) === ((net[index] ?? 0) & (net[size + index] ?? 0))
+  );
+}
+
+function addressBytes(text: string): Uint8Array | undefined {
+  return ipaddr.isValid(text) && /[.:]/.test(text)
+    ? Uint8Array.from(ipaddr.parse(text).toByteArray())
+    : undefined;
 }

@@ -1,18 +1,46 @@
-import { dirname, join, resolve } from "node:path";
+import { basename, dirname, join, resolve } from "node:path";
 import { MAX_LINE_BYTES, openLogFile, splitLines } from "@gateway/shared/audit";
 import { systemClock } from "@gateway/shared/clock";
-import { ifThere, readChunks } from "@gateway/shared/files";
+import { ifThere, readChunks, readRegularText } from "@gateway/shared/files";
 import { findLastLines } from "../audit/logs.ts";
 import { readRecord } from "../audit/record.ts";
-import { command, type CommandGroup } from "../kit/command.ts";
-import { createFile } from "../kit/files.ts";
+import { command, type CommandGroup, count } from "../kit/command.ts";
+import { createFile, readOperatorText, replaceFile } from "../kit/files.ts";
 import { EMPTY_CELL, tableOr } from "../kit/table.ts";
 import { ADD } from "./add.ts";
-import { describeEnd } from "./certificate_facts.ts";
-import { checkName, roleOf } from "./kinds.ts";
-import { RENEW } from "./renew.ts";
-import { REVOKE } from "./revoke.ts";
-import { CONTROL_PLANE, type FoundCertificate, type IdentitySetUp, openSetUp, PKI } from "./set_up.ts";
+import {
+  checkName,
+  describeEnd,
+  endsWithin,
+  LEAF_DAYS,
+  readCertificateFacts,
+  RENEW_DAYS,
+  roleOf,
+} from "./kinds.ts";
+import {
+  addDenied,
+  CA_KEY,
+  checkNames,
+  CONTROL_PLANE,
+  endIn,
+  type FoundCertificate,
+  type IdentitySetUp,
+  isTrusted,
+  openAuthority,
+  openOwnSetUp,
+  openSetUp,
+  PKI,
+  refuseDenied,
+  type TrustedAuthority,
+} from "./set_up.ts";
+import { AppError, errorText } from "@gateway/shared/errors";
+import { quoteText } from "@gateway/shared/text";
+import { badConfig, HintedError, invalid } from "../kit/output.ts";
+import { loadConfig } from "@gateway/shared/config";
+import { freezeRequest, freezeResponse } from "@gateway/shared/wire";
+import { asOneWord } from "../kit/arguments.ts";
+import { CONFIG_KINDS } from "../kit/signer_file.ts";
+import { askSigner, REMOTE_HELP, SIGNER, usesSigner } from "../kit/remote.ts";
 
 const LIST = command({
   name: "list",
@@ -77,13 +105,6 @@ Makes agent-8.key, which stays, and agent-8.csr, which goes to where the CA is: 
   },
 });
 
-/** `identity`: the certificates of a deployment. */
-export const IDENTITY: CommandGroup = {
-  name: "identity",
-  summary: "Issue, renew and revoke certificates.",
-  commands: [ADD, LIST, RENEW, REVOKE, REQUEST],
-};
-
 function describe(found: FoundCertificate, setUp: IdentitySetUp, seen: ReadonlyMap<string, string>) {
   const { name, hasKey } = found;
   if (found.kind === "broken") {
@@ -124,3 +145,200 @@ async function findLastSeen(logs: readonly string[]): Promise<ReadonlyMap<string
   }
   return seen;
 }
+
+/** `identity renew`: the next certificate for the same key. */
+const RENEW = command({
+  name: "renew",
+  summary: "Issue the next certificate for a key.",
+  takes: {
+    "[names...]": "which, as identity list shows them",
+    "--due": "all that end soon",
+    "--within <days>": count(`with --due: what is soon (default: ${RENEW_DAYS})`, 1, 3650),
+    "--days <n>": count(`how long it is good (default: ${LEAF_DAYS})`, 1, 825),
+    ...PKI,
+    ...CA_KEY,
+  },
+  help: `
+Examples:
+  broker-ctl identity renew agent-7 --config gateway/signer.json
+  broker-ctl identity renew --due --config gateway/signer.json
+
+Issues the next certificate for the same key, name and use, and puts it in the place of the one there is. With --due
+it renews what ends within ${RENEW_DAYS} days, or within --within. Services take it within 10 seconds, connections that
+are open go on; a certificate whose key is elsewhere has to be taken there, and a browser needs the bundle anew. What
+no CA of client_ca signed, and whoever is revoked, is left alone. Where client_ca holds a next CA too, --ca-key names
+its key, and it signs what the former one signed.
+`,
+  async run({ names, due = false, within = RENEW_DAYS, days = LEAF_DAYS, ...flags }, { workingFolder }) {
+    if ((names.length > 0) === due) {
+      throw invalid("Name whose certificates to renew, or --due for all that end soon");
+    }
+    const { signer, certificates, denied } = await openOwnSetUp(flags, workingFolder);
+    const now = systemClock.now();
+    const chosen = due
+      ? certificates.filter((each) =>
+        each.kind === "broken" ||
+        (!each.facts.isAuthority && denied?.names.has(each.facts.commonName) !== true &&
+          endsWithin(each.facts, within, now))
+      )
+      : names.map((name) => {
+        const found = certificates.find((each) => each.name === name);
+        if (found === undefined) {
+          throw new AppError("not_found", `There is no certificate ${quoteText(name)}`);
+        }
+        if (found.kind === "ok") refuseDenied(denied, found.facts.commonName);
+        return found;
+      });
+    if (chosen.length === 0) return { json: { renewed: [], failed: [] }, lines: ["nothing ends soon"] };
+    const authority = await openAuthority(signer.client_ca, flags.caKey, workingFolder);
+    const renewed: { name: string; expires: string; key_is_here: boolean }[] = [];
+    const failed: { name: string; problem: string }[] = [];
+    for (const each of chosen) {
+      try {
+        const expires = await renewOne(each, authority, days);
+        renewed.push({ name: each.name, expires, key_is_here: each.hasKey });
+      } catch (error) {
+        failed.push({ name: each.name, problem: errorText(error) });
+      }
+    }
+    return {
+      json: { renewed, failed },
+      lines: [
+        ...renewed.map(({ name, expires, key_is_here }) =>
+          `${name} renewed until ${expires.replace(".000", "")}${
+            key_is_here ? "" : `; take ${name}.crt to where its key is`
+          }`
+        ),
+        ...failed.map(({ name, problem }) => `${name} NOT renewed: ${problem}`),
+      ],
+      failed: failed.length > 0,
+    };
+  },
+});
+
+/** @returns the end of the new certificate */
+async function renewOne(found: FoundCertificate, authority: TrustedAuthority, days: number): Promise<string> {
+  if (found.kind === "broken") throw badConfig(found.problem);
+  const { path, pem, facts, hasKey } = found;
+  if (facts.isAuthority) throw invalid("it is a CA, which is not renewed by this");
+  // Otherwise an account that may write to the directory could have anything signed.
+  if (!isTrusted(pem, authority)) throw badConfig("no CA of client_ca signed it");
+  const { certify, readLeaf, readPublicKey } = await import("./x509.ts");
+  const { publicKey: known, ...leaf } = readLeaf(pem);
+  checkNames(authority, leaf.subjectAltNames ?? []);
+  const keyPem = hasKey
+    ? await readOperatorText(resolve(path.replace(/\.crt$/, ".key")), "the key")
+    : undefined;
+  // A key that was replaced counts: it needs the certificate.
+  const publicKey = keyPem === undefined ? known : readPublicKey(keyPem);
+  const notAfter = endIn(days, authority);
+  await replaceFile(path, await certify(authority, publicKey, { ...leaf, notAfter }));
+  return readCertificateFacts(await readRegularText(path)).notAfter.toISOString();
+}
+
+/** `identity revoke`: services reject a certificate before its end. */
+const REVOKE = command({
+  name: "revoke",
+  summary: "Have a certificate refused from now on.",
+  takes: {
+    ...SIGNER,
+    "<name>": "the CN",
+    "--reason <text>": "why, such as a ticket's number; blanks become _",
+    ...PKI,
+    "--no-freeze": "change the list alone; the signer is not asked",
+  },
+  help: `
+Examples:
+  broker-ctl identity revoke agent-7 --reason INC-42 --config gateway/signer.json
+  broker-ctl identity revoke agent-7 --no-freeze --config gateway/signer.json
+
+Freezes the CN in the signer at once, as a caller and as an end user (a broker names agents so); then puts it on the list
+of denied_callers, which every listener that names the list takes within 10 seconds, and ends its open connections.
+What fails of the two is said with what to do; the other is done all the same.
+The list is never shortened by this program. Where a service runs on another machine, take the list there.
+${REMOTE_HELP}`,
+  uses: usesSigner,
+  async run({ name, freeze, ...flags }, call) {
+    const reason = asOneWord(flags.reason ?? "");
+    const requests = (["caller", "end_user"] as const).map((kind) => {
+      const { data } = freezeRequest.safeParse({ kind, value: name, reason, allow_volatile: true });
+      if (data !== undefined) return data;
+      throw invalid("Cannot revoke: the name must be one word, and --reason have no control characters");
+    });
+    const setUp = await openOwnSetUp(flags, call.workingFolder);
+    const { denied } = setUp;
+    if (denied === undefined) {
+      const list = quoteText(join(setUp.folder, "denied_callers"));
+      throw new HintedError(
+        badConfig("Cannot revoke: the signer's config has no denied_callers"),
+        `"denied_callers": ${list} in the config of each service, an empty file of that name, and a restart`,
+      );
+    }
+    const [lines, problems]: [string[], string[]] = [[], []];
+    // If one half fails, the other half must still be done.
+    const attempt = async (half: () => Promise<string>, problem: string, fix: string) => {
+      try {
+        lines.push(await half());
+        return true;
+      } catch (error) {
+        problems.push(`NOT ${problem}: ${errorText(error)}; ${fix}`);
+        return false;
+      }
+    };
+    const isFrozen = freeze && await attempt(
+      async () => {
+        for (const body of requests) {
+          const question = { what: "freeze", method: "POST", path: "/v1/freeze", body } as const;
+          await askSigner(call, { ...question, schema: freezeResponse });
+        }
+        return `${quoteText(name)} is frozen in the signer, as a caller and as an end user`;
+      },
+      "frozen",
+      `sessions may go on until broker-ctl freeze --caller ${name} and --end-user ${name} succeed`,
+    );
+    const note = `${new Date(systemClock.now()).toISOString()} ${reason}`.trimEnd();
+    const isListed = await attempt(
+      async () => {
+        const isNew = await addDenied(denied, name, note);
+        return `${quoteText(name)} ${isNew ? "is on" : "was already on"} ${denied.path}`;
+      },
+      `on ${denied.path}`,
+      `its certificate is believed until broker-ctl identity revoke ${name} succeeds`,
+    );
+    const others = await findOtherLists(setUp, denied.path);
+    const warnings = others.map((path) =>
+      `warning: ${path} does not name that list: its listener goes on believing ${name}`
+    );
+    const failed = problems.length > 0;
+    const problem = failed ? { problem: problems.join("; ") } : {};
+    return {
+      json: { name, denied: isListed, frozen: isFrozen, ...problem, warnings: others },
+      lines: [...lines, ...warnings, ...problems],
+      failed,
+    };
+  },
+});
+
+/** Configs of listeners in the same directory that name another list, or no list. */
+async function findOtherLists(
+  { signerFile, controlPlane }: IdentitySetUp,
+  list: string,
+): Promise<readonly string[]> {
+  const broker = join(dirname(signerFile), "config.json");
+  const configs = controlPlane === undefined
+    ? []
+    : [{ path: controlPlane.path, denied: controlPlane.config.denied_callers }];
+  if (await ifThere(Deno.stat(broker)) !== undefined && basename(signerFile) !== "config.json") {
+    const { denied_callers: denied } = await loadConfig({ path: broker, ...CONFIG_KINDS.broker });
+    configs.push({ path: broker, denied });
+  }
+  return configs.filter(({ denied, path }) => denied === "" || resolve(dirname(path), denied) !== list)
+    .map(({ path }) => path);
+}
+
+/** `identity`: the certificates of a deployment. */
+export const IDENTITY: CommandGroup = {
+  name: "identity",
+  summary: "Issue, renew and revoke certificates.",
+  commands: [ADD, LIST, RENEW, REVOKE, REQUEST],
+};

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { encodeNameConstraints, permits } from "./name_constraints.ts";
+import { encodeNameConstraints, permits } from "./der.ts";
 
 const der = encodeNameConstraints(["gw.example.org", "10.1.2.3", "fd00::5"]);
 

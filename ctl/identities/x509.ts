@@ -5,7 +5,7 @@ import * as x509 from "@peculiar/x509";
 import { AppError } from "@gateway/shared/errors";
 import { type Random, systemClock, systemRandom } from "@gateway/shared/clock";
 import { LEAF_DAYS, type LeafUsage } from "./kinds.ts";
-import { encodeNameConstraints } from "./name_constraints.ts";
+import { encodeNameConstraints } from "./der.ts";
 
 /** A certificate and its private key: both PEM, the key PKCS #8. */
 export interface CertificatePair {

@@ -19,7 +19,7 @@ import {
 } from "@gateway/shared/wire";
 import { asOneWord } from "../kit/arguments.ts";
 import { type Call, command, type CommandGroup, type Given } from "../kit/command.ts";
-import { parseSerial } from "../kit/freeze_subject.ts";
+import { parseSerial } from "../kit/values.ts";
 import { type CommandResult, invalid } from "../kit/output.ts";
 import { asking, askSigner, REMOTE_HELP, SIGNER, usesSigner } from "../kit/remote.ts";
 import { EMPTY_CELL, tableOr } from "../kit/table.ts";

@@ -1,8 +1,7 @@
 import { Argument, type Command, Option } from "commander";
 import { countOf, once, repeated } from "./arguments.ts";
-import type { AddCommand, CommandContext, Environment, Use } from "./context.ts";
-import type { RemoteFlags } from "./find_client.ts";
-import type { CommandResult } from "./output.ts";
+import type { AddCommand, CommandContext, CommandResult, Environment, Use } from "./output.ts";
+import type { RemoteFlags } from "./client_config.ts";
 
 /** The value of an option or argument, if it is not one text. */
 interface Value<T> {

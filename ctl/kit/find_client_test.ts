@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { clientConfigPlaces } from "./find_client.ts";
+import { clientConfigPlaces } from "./client_config.ts";
 
 const SYSTEM = { path: "/etc/gateway/broker-ctl.json", named: false };
 

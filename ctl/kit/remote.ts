@@ -9,11 +9,15 @@ import { AppError } from "@gateway/shared/errors";
 import { systemClock } from "@gateway/shared/clock";
 import { quoteText } from "@gateway/shared/text";
 import { type Call, command, type CommandData, type CommandSpec, type Given, type Takes } from "./command.ts";
-import { type ClientParameters, type ClientSection, type ClientService, SERVICES } from "./client_config.ts";
+import {
+  type ClientParameters,
+  type ClientSection,
+  type ClientService,
+  findClient,
+  SERVICES,
+} from "./client_config.ts";
 import { adviseOnContact } from "./contact_advice.ts";
-import type { Use } from "./context.ts";
-import { findClient } from "./find_client.ts";
-import { type Advice, HintedError, invalid, RemoteError, withHint } from "./output.ts";
+import { type Advice, HintedError, invalid, RemoteError, type Use, withHint } from "./output.ts";
 import { readOperatorText } from "./files.ts";
 
 /** A question to a service. */

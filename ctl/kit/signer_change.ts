@@ -5,9 +5,7 @@ import { AppError } from "@gateway/shared/errors";
 import { quoteText } from "@gateway/shared/text";
 import { LARGE_SIGNER_KEYS, type SignerConfig, UNSUPPORTED_SIGNER_KEYS } from "@gateway/signer/config";
 import { type Call, command, type CommandData, type CommandSpec, type Given, type Takes } from "./command.ts";
-import { CONFIG_KINDS } from "./config_kinds.ts";
-import type { Use } from "./context.ts";
-import { editLocked } from "./files.ts";
+import { CONFIG_KINDS, findSignerProblems } from "./signer_file.ts";
 import {
   type Advice,
   badConfig,
@@ -17,8 +15,10 @@ import {
   hintMissingConfig,
   invalid,
   RemoteError,
+  type Use,
   withHint,
 } from "./output.ts";
+import { editLocked } from "./files.ts";
 import {
   askSigner,
   refuseRemoteFlags,
@@ -27,7 +27,6 @@ import {
   SIGNER,
   usesSigner,
 } from "./remote.ts";
-import { findSignerProblems } from "./signer_file.ts";
 
 /** A change of the signer's config that a command makes. */
 interface SignerChange {

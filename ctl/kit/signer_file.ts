@@ -4,11 +4,14 @@ import {
   findHostsWithoutKey,
   findMisplacedHosts,
   type SignerConfig,
+  signerConfig,
   UNSUPPORTED_SIGNER_KEYS,
 } from "@gateway/signer/config";
-import { CONFIG_KINDS } from "./config_kinds.ts";
 import { badConfig, conflict, hintMissingConfig } from "./output.ts";
 import { type CompiledPolicy, compilePolicy, findPolicyProblems } from "@gateway/shared/policy";
+import { brokerConfig, UNSUPPORTED_BROKER_KEYS } from "@gateway/broker/config";
+import { controlPlaneConfig } from "@gateway/control-plane/config";
+import { clientConfig } from "./client_config.ts";
 
 /** Loads the signer's config, by default `signer.json`. */
 export async function loadSignerFile(path: string | undefined, workingFolder: string): Promise<SignerConfig> {
@@ -49,3 +52,11 @@ export function compileSigner(config: Parameters<typeof compilePolicy>[0]): Comp
   if (compiled.kind === "ok") return compiled.policy;
   throw badConfig(`Cannot use signer config: ${compiled.problems.join("\n  ")}`);
 }
+
+/** How the configs of an installation are checked: exactly as their programs check them. */
+export const CONFIG_KINDS = {
+  signer: { what: "signer config", schema: signerConfig },
+  controlPlane: { what: "control plane config", schema: controlPlaneConfig },
+  broker: { what: "broker config", schema: brokerConfig, unsupported: UNSUPPORTED_BROKER_KEYS },
+  client: { what: "client config", schema: clientConfig },
+};

@@ -11,7 +11,7 @@ import {
 } from "@gateway/shared/wire";
 import { actionPattern } from "../clusters/entry.ts";
 import { type CommandData, type Given, repeat, required } from "../kit/command.ts";
-import { parseDuration } from "../kit/duration.ts";
+import { parseDuration } from "../kit/values.ts";
 import { readTarget } from "./explain.ts";
 import { asking, joinPath, SIGNER } from "../kit/remote.ts";
 import { shortenText, tableOr } from "../kit/table.ts";

@@ -1,6 +1,6 @@
 /** The classes of bugs that are known from tools like this one, a test for each that no other file names. */
 import assert from "node:assert/strict";
-import { clientConfigPlaces } from "../kit/find_client.ts";
+import { clientConfigPlaces } from "../kit/client_config.ts";
 import manifest from "../deno.json" with { type: "json" };
 import { isSignerOf } from "./reload.ts";
 

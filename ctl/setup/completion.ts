@@ -1,5 +1,5 @@
 import { Argument, type Command, type Option } from "commander";
-import type { AddCommand } from "../kit/context.ts";
+import type { AddCommand } from "../kit/output.ts";
 
 /** A place in a command line, and the words that may follow there. */
 interface Place {

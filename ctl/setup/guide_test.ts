@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
-import { formatGuide, type GuideFacts, mcpClientEntry, startCommands } from "./guide.ts";
-import { createLayout } from "./layout.ts";
-import { DEFAULT_LISTENERS } from "./options.ts";
+import { formatGuide, type GuideFacts, mcpClientEntry, startCommands } from "./config_text.ts";
+import { createLayout, DEFAULT_LISTENERS } from "./layout.ts";
 
 const FACTS: GuideFacts = {
   layout: createLayout("/srv/gate way"),

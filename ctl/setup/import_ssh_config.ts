@@ -5,8 +5,8 @@ import { formatPublicKey, parsePublicKey } from "@gateway/shared/ssh";
 import { quoteText } from "@gateway/shared/text";
 import { readOperatorText } from "../kit/files.ts";
 import { badConfig } from "../kit/output.ts";
-import { runToEnd } from "../kit/run_program.ts";
-import { type InitHost, parseHost } from "./options.ts";
+import { runToEnd } from "../kit/programs.ts";
+import { type InitHost, parseHost } from "./layout.ts";
 
 export interface ImportedHosts {
   readonly hosts: readonly InitHost[];

@@ -4,19 +4,26 @@ import { systemClock, systemRandom } from "@gateway/shared/clock";
 import { errorText } from "@gateway/shared/errors";
 import { parseListenAddress } from "@gateway/shared/http";
 import { shellQuote, visibleText } from "@gateway/shared/text";
-import { formatEnrolScript } from "../hosts/enrol_script.ts";
+import { formatEnrolScript } from "../hosts/enrol.ts";
 import { LOCAL_NAMES } from "../identities/kinds.ts";
-import { reachable } from "../kit/addresses.ts";
+import { reachable } from "../kit/values.ts";
 import { type Call, command, type Given, repeat } from "../kit/command.ts";
 import { type Advice, type CommandResult, invalid, withHint } from "../kit/output.ts";
-import { runToEnd } from "../kit/run_program.ts";
-import type { ConfigChoices } from "./config_text.ts";
-import { formatGuide, mcpClientEntry, type Runtime, startCommands } from "./guide.ts";
-import { type ImportedHosts, importSshConfig } from "./import_ssh_config.ts";
-import { approvalsUrl, createLayout, describeLayout } from "./layout.ts";
+import { runToEnd } from "../kit/programs.ts";
 import {
+  type ConfigChoices,
+  formatGuide,
+  mcpClientEntry,
+  type Runtime,
+  startCommands,
+} from "./config_text.ts";
+import { type ImportedHosts, importSshConfig } from "./import_ssh_config.ts";
+import {
+  approvalsUrl,
+  createLayout,
   DEFAULT_LISTENERS,
   DEFAULT_NETWORKS,
+  describeLayout,
   type InitHost,
   type InitListeners,
   parseHosts,
@@ -24,9 +31,8 @@ import {
   parseNames,
   parseNetworks,
   publicAddress,
-} from "./options.ts";
-import { createKeyMaterial, planSetUp, renewalUnits } from "./plan.ts";
-import { checkFree, writeSetUp } from "./write.ts";
+} from "./layout.ts";
+import { checkFree, createKeyMaterial, planSetUp, renewalUnits, writeSetUp } from "./write.ts";
 
 const address = (what: string, listener: keyof InitListeners) =>
   `${what} (default: ${DEFAULT_LISTENERS[listener]})`;

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { AppError } from "@gateway/shared/errors";
-import { type InitHost, parseHost, parseHosts, parseListener } from "./options.ts";
+import { type InitHost, parseHost, parseHosts, parseListener } from "./layout.ts";
 
 const KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIO0Gnb+kCpVhi8T8PX2F2Vhmcu0T9vqTZy9GlkSGn1JF";
 const isUsage = (error: unknown) => error instanceof AppError && error.code === "invalid_request";

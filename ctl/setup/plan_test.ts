@@ -12,9 +12,8 @@ import { parsePrivateKey } from "@gateway/shared/ca/pem";
 import { parsePublicKey } from "@gateway/shared/ssh";
 import { clientConfig } from "../kit/client_config.ts";
 import type { BrokerRoute } from "./config_text.ts";
-import { createLayout } from "./layout.ts";
-import { DEFAULT_LISTENERS, DEFAULT_NETWORKS, parseHosts } from "./options.ts";
-import { createKeyMaterial, type PlannedEntry, planSetUp } from "./plan.ts";
+import { createLayout, DEFAULT_LISTENERS, DEFAULT_NETWORKS, parseHosts } from "./layout.ts";
+import { createKeyMaterial, type PlannedEntry, planSetUp } from "./write.ts";
 
 const KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIO0Gnb+kCpVhi8T8PX2F2Vhmcu0T9vqTZy9GlkSGn1JF";
 

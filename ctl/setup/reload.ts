@@ -1,11 +1,16 @@
 import { resolve } from "node:path";
-import { quoteText, visibleText } from "@gateway/shared/text";
-import { type Call, command } from "../kit/command.ts";
-import { readOperatorText } from "../kit/files.ts";
-import { type CommandResult, invalid } from "../kit/output.ts";
+import { quoteText, shellQuote, visibleText } from "@gateway/shared/text";
+import { type Call, command, type CommandGroup, oneOf, required } from "../kit/command.ts";
+import { readOperatorFile, readOperatorText } from "../kit/files.ts";
+import { type CommandResult, hintMissingConfig, invalid } from "../kit/output.ts";
 import { REMOTE_HELP, SIGNER, usesSigner } from "../kit/remote.ts";
-import { runToEnd } from "../kit/run_program.ts";
+import { runToEnd } from "../kit/programs.ts";
 import { askReload } from "../kit/signer_change.ts";
+import { describeVersion, VERSION } from "@gateway/shared/service";
+import { createEnvelopeKey, envelopePublicKeyText, envelopeSignersLine } from "@gateway/shared/envelope";
+import { BROKER_FRONTENDS } from "@gateway/broker/permissions";
+import { formatJson } from "@gateway/shared/permissions";
+import { derivePermissions, SERVICES, TARGETS } from "./service_permissions.ts";
 
 const EXAMPLES = `
 Examples:
@@ -94,4 +99,94 @@ export function isSignerOf(args: string, config: string): boolean {
   if (service?.groups?.["name"] !== "signer" || more.length > 0) return false;
   const told = args.slice(service.index + service[0].length);
   return told === config || told.startsWith(`${config} -`);
+}
+
+export const VERSION_COMMAND = command({
+  name: "version",
+  summary: "Print the version.",
+  takes: { "--verbose": "with runtime, platform and source revision" },
+  help: `
+Examples:
+  broker-ctl version
+  broker-ctl version --verbose
+`,
+  uses: () => [],
+  run: ({ verbose = false }) =>
+    Promise.resolve({
+      json: { version: VERSION, deno: Deno.version.deno },
+      lines: describeVersion({ verbose }).split("\n"),
+    }),
+});
+
+const PUBKEY = command({
+  name: "pubkey",
+  summary: "Print the public key of an envelope_key, as hosts keep it.",
+  takes: {
+    "--seed <file>": required("the file that envelope_key names, exactly 32 bytes"),
+    "--signers": "as a line of OpenSSH's allowed signers, for envelope v3 and v2",
+  },
+  help: `
+Examples:
+  broker-ctl envelope pubkey --seed pki/envelope.seed --signers
+      the line for /etc/gateway/envelope_signers of hosts with envelope v3 or v2; a shim of before v3 rejects it:
+      replace that shim first (broker-ctl host install-shim)
+  broker-ctl envelope pubkey --seed pki/envelope.seed
+      the line for /etc/gateway/envelope.pub of hosts with envelope v1
+
+To change the key: add the line of the new one to the hosts, let envelope_key name the new seed, broker-ctl reload, and
+take the line of the old one away no sooner than five minutes later.
+`,
+  uses: () => [],
+  run: async ({ seed, signers = false }, { workingFolder }) => {
+    const key = createEnvelopeKey(await readOperatorFile(resolve(workingFolder, seed), "the seed"));
+    const json = { public_key: envelopePublicKeyText(key), envelope_signers: envelopeSignersLine(key) };
+    return { json, lines: [signers ? json.envelope_signers : json.public_key] };
+  },
+});
+
+export const ENVELOPE: CommandGroup = {
+  name: "envelope",
+  summary: "The key that signs commands for sealed hosts.",
+  commands: [PUBKEY],
+};
+
+const FRONTEND = "serve-http";
+
+export const PERMISSIONS = command({
+  name: "permissions",
+  summary: "Show what a service's process may do, as flags for deno run and deno compile.",
+  takes: {
+    "<service>": oneOf(SERVICES, "whose"),
+    "--frontend <frontend>": {
+      ...oneOf(BROKER_FRONTENDS, "how agents reach the broker"),
+      fallback: FRONTEND,
+    },
+  },
+  help: `
+Examples:
+  broker-ctl permissions signer --config /etc/gateway/signer.json
+  broker-ctl permissions control-plane --config /etc/gateway/control-plane.json
+  broker-ctl permissions broker --config /etc/gateway/config.json --frontend serve-mcp
+
+  eval deno run "$(broker-ctl permissions signer --config signer.json)" signer/main.ts --config signer.json
+
+The same config always gives the same flags: the files it names, its listeners, what it connects to, and
+nothing else. A broker with a signer may connect to any address unless its config sets "networks" or
+"api_servers".
+`,
+  run: async ({ service, frontend = FRONTEND, config }, { workingFolder }) => {
+    const configPath = config ?? TARGETS[service].config;
+    const { set, flags } = await hintMissingConfig(() =>
+      derivePermissions({ service, configPath, workingFolder, frontend })
+    );
+    return {
+      json: { service, flags, permissions: formatJson(set) },
+      lines: [flags.map(quoteFlag).join(" ")],
+    };
+  },
+});
+
+function quoteFlag(flag: string): string {
+  const [name = "", ...value] = flag.split("=");
+  return value.length === 0 ? name : `${name}=${shellQuote(value.join("="))}`;
 }

@@ -4,7 +4,7 @@ import { controlPlanePermissions } from "@gateway/control-plane/permissions";
 import { loadConfig } from "@gateway/shared/config";
 import { formatFlags } from "@gateway/shared/permissions";
 import { SIGNER_RUN_OPTIONS, signerPermissions } from "@gateway/signer/permissions";
-import { CONFIG_KINDS } from "../kit/config_kinds.ts";
+import { CONFIG_KINDS } from "../kit/signer_file.ts";
 import { invalid } from "../kit/output.ts";
 
 export const SERVICES = ["signer", "control-plane", "broker"] as const;

@@ -1,5 +1,4 @@
-import { type AuditEntry, encodeRecord } from "./record.ts";
-import { createAuditKey, GENESIS, parseLine, seal, verifySignature } from "./record.ts";
+import { type AuditEntry, createAuditKey, encodeRecord, GENESIS, parseLine, seal, verifySignature } from "./record.ts";
 
 const KEY = createAuditKey(new Uint8Array(32).fill(1));
 const ENTRY: AuditEntry = {

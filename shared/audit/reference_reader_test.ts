@@ -7,8 +7,7 @@
 import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
 import { createHash, createPublicKey, verify } from "node:crypto";
-import { createAuditKey, GENESIS, seal } from "./record.ts";
-import { encodeRecord } from "./record.ts";
+import { createAuditKey, encodeRecord, GENESIS, seal } from "./record.ts";
 
 const KEY = createAuditKey(new Uint8Array(32).fill(1));
 /** The published key of that seed, as SPKI. */

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { PolicySource, writeDocument } from "./policy.ts";
-import { digestOf } from "./state/postgres.ts";
-import type { PolicyVersions, StoredDocument } from "./state/postgres.ts";
+import { digestOf, type PolicyVersions, type StoredDocument } from "./state/postgres.ts";
 import { CONFIG, snapshotOf } from "../testing/memory_signer.ts";
 
 const { hosts: HOSTS, ...REST } = CONFIG;

@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import type { ConfigFile } from "../config/config_file.ts";
 import { PolicySource, readDocument, writeDocument } from "./policy.ts";
-import { digestOf } from "./state/postgres.ts";
-import type { StoredPolicy } from "./state/postgres.ts";
+import { digestOf, type StoredPolicy } from "./state/postgres.ts";
 import { CONFIG, snapshotOf } from "../testing/memory_signer.ts";
 
 const { hosts: HOSTS, ...REST } = CONFIG;

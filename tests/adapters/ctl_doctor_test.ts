@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { dirname, join } from "node:path";
 import { removeMember, setValue } from "@gateway/shared/config";
 import { FakeClock, SAMPLE_HOST_KEY } from "@gateway/shared/testing";
-import { makeBackup } from "../../ctl/backup/make.ts";
+import { makeBackup } from "../../ctl/backup/backup.ts";
 import { createFolder, run } from "./ctl_fixture.ts";
 import { broker, ca, hello, type Identity, issue, startServer } from "./mtls_fixture.ts";
 

@@ -5,10 +5,8 @@ import { brokerConfig } from "@gateway/broker/config";
 import { loadConfig } from "@gateway/shared/config";
 import { tryLockFile } from "@gateway/shared/files";
 import { systemRandom } from "@gateway/shared/clock";
-import { createLayout } from "../../ctl/setup/layout.ts";
-import { DEFAULT_LISTENERS } from "../../ctl/setup/options.ts";
-import { createKeyMaterial, planSetUp } from "../../ctl/setup/plan.ts";
-import { writeSetUp } from "../../ctl/setup/write.ts";
+import { createLayout, DEFAULT_LISTENERS } from "../../ctl/setup/layout.ts";
+import { createKeyMaterial, planSetUp, writeSetUp } from "../../ctl/setup/write.ts";
 import { createFolder, names, run } from "./ctl_fixture.ts";
 
 const CLOCK = { now: () => Date.UTC(2026, 0, 2, 3, 4, 5), sleep: () => Promise.resolve() };

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { FakeClock, SAMPLE_HOST_KEY } from "@gateway/shared/testing";
-import { runOverSsh, sshTo } from "../../ctl/kit/over_ssh.ts";
+import { runOverSsh, sshTo } from "../../ctl/kit/programs.ts";
 import { poll } from "../stage/poll.ts";
 
 const LOGIN = { login: "root", words: [], command: "true", input: "" };

@@ -8,8 +8,7 @@ import type { Grant } from "@gateway/shared/policy";
 import { systemClock } from "@gateway/shared/clock";
 import type { StateSettings } from "@gateway/shared/state";
 import { openPostgresStore } from "../../signer/live/state/postgres.ts";
-import { openSqliteStore } from "../../signer/live/state/store.ts";
-import type { StateStore } from "../../signer/live/state/store.ts";
+import { openSqliteStore, type StateStore } from "../../signer/live/state/store.ts";
 
 export const NOW: number = Date.UTC(2026, 0, 2, 3, 4, 5);
 

@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import { SqliteAccess } from "@gateway/shared/state";
 import { MIGRATIONS } from "../../signer/live/state/schema.ts";
-import { openSqliteStore } from "../../signer/live/state/store.ts";
-import type { StateStore } from "../../signer/live/state/store.ts";
+import { openSqliteStore, type StateStore } from "../../signer/live/state/store.ts";
 import { freezeOf, grantOf, NOW, StateFolder } from "./state_fixture.ts";
 import { fill, makeRoom, mayNotMount, TinyDisk } from "./tiny_disk.ts";
 

@@ -2,8 +2,7 @@
  * A process that changes a state database until it is killed, and prints each change that was acknowledged.
  * Arguments: the database, and a word that is in every id of this run.
  */
-import type { StateStore } from "../../signer/live/state/store.ts";
-import { openSqliteStore } from "../../signer/live/state/store.ts";
+import { openSqliteStore, type StateStore } from "../../signer/live/state/store.ts";
 import { freezeOf, grantOf } from "./state_fixture.ts";
 
 const FOREVER_MS = Date.UTC(2100, 0, 1);

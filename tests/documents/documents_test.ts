@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import { systemRandom } from "@gateway/shared/clock";
-import { createLayout } from "../../ctl/setup/layout.ts";
-import { DEFAULT_LISTENERS } from "../../ctl/setup/options.ts";
-import { createKeyMaterial, planSetUp } from "../../ctl/setup/plan.ts";
+import { createLayout, DEFAULT_LISTENERS } from "../../ctl/setup/layout.ts";
+import { createKeyMaterial, planSetUp } from "../../ctl/setup/write.ts";
 import manifest from "../../deno.json" with { type: "json" };
 import { readCommands, readNamed, wordsOf } from "./extract.ts";
 import { EXAMPLES, findMistake, optionsOf, PROGRAMS } from "./programs.ts";

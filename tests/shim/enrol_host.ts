@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { formatEnrolScript } from "../../ctl/hosts/enrol_script.ts";
+import { formatEnrolScript } from "../../ctl/hosts/enrol.ts";
 import { freePort } from "../stage/free_port.ts";
 import { ACCOUNT, SealedHost } from "./sealed_host.ts";
 

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { formatKeyId } from "@gateway/shared/ssh";
-import { type CertificateHolder, type FoundBatch, IssuedCertificates } from "./certificates.ts";
-import { type CertificateSubject, CLOCK_SKEW_SECONDS } from "./certificates.ts";
+import { type CertificateHolder, type CertificateSubject, CLOCK_SKEW_SECONDS, type FoundBatch, IssuedCertificates } from "./certificates.ts";
 
 const HOLDER: CertificateHolder = {
   peer: "control-plane",

@@ -6,8 +6,7 @@ import { readOldCommand } from "@gateway/shared/audit";
 import { parseJson } from "@gateway/shared/json";
 import { MAX_TTL_SECONDS } from "@gateway/shared/policy";
 import * as z from "@zod/zod";
-import type { CertificateHolder, IssuedFacts } from "./certificates.ts";
-import { nameSerial, namesOfRequest } from "./certificates.ts";
+import { type CertificateHolder, type IssuedFacts, nameSerial, namesOfRequest } from "./certificates.ts";
 
 export interface RecordedCertificate {
   readonly caller: string;

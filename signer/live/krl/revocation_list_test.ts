@@ -4,10 +4,9 @@ import { FakeClock } from "@gateway/shared/testing";
 import { type Freeze, type FreezeSet, NO_FREEZES, withFreeze } from "../freezes.ts";
 import type { StateStore } from "../state/store.ts";
 import { failingStore, memoryStore } from "../../testing/failing_store.ts";
-import type { CertificateHolder } from "./certificates.ts";
+import { type CertificateHolder, type CertificateSubject, type PublishedList, REVOCATION_SECONDS } from "./certificates.ts";
 import type { RecordedCertificate } from "./recorded.ts";
 import { RevocationList } from "./revocation_list.ts";
-import { type CertificateSubject, type PublishedList, REVOCATION_SECONDS } from "./certificates.ts";
 
 const NOW = 1_700_000_000_000;
 const HOLDER: CertificateHolder = {

@@ -1,5 +1,7 @@
 import { AppError } from "@gateway/shared/errors";
 import { quoteText } from "@gateway/shared/text";
+import { parseListenAddress } from "@gateway/shared/http";
+import { invalid } from "./output.ts";
 
 const SECOND = 1_000_000_000n;
 
@@ -38,4 +40,31 @@ export function parseDuration(text: string): number {
 
 function refusal(text: string, expected: string): AppError {
   return new AppError("invalid_request", `Cannot read duration ${quoteText(text)}: ${expected}`);
+}
+
+const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$/;
+
+/** A plain name is safe in a shell, a file name and a principal. */
+export function isPlainName(text: string): boolean {
+  return NAME.test(text);
+}
+
+/** A listener's address for processes of the same machine. */
+export function reachable(listen: string): string {
+  const { hostname, port } = parseListenAddress(listen);
+  const wildcards: Readonly<Record<string, string>> = { "0.0.0.0": "127.0.0.1", "::": "::1" };
+  return formatAddress(wildcards[hostname] ?? hostname, port);
+}
+
+export function formatAddress(hostname: string, port: number): string {
+  return hostname.includes(":") ? `[${hostname}]:${port}` : `${hostname}:${port}`;
+}
+
+/** A certificate's serial. */
+export function parseSerial(text: string): bigint {
+  const serial = /^\d{1,20}$/.test(text) ? BigInt(text) : 0n;
+  if (serial === 0n || serial >= 2n ** 64n) {
+    throw invalid(`Cannot use serial ${quoteText(text)}: expected a number from 1 to ${2n ** 64n - 1n}`);
+  }
+  return serial;
 }

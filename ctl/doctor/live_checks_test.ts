@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { judgeHost } from "./host_checks.ts";
+import { judgeHost } from "./live_checks.ts";
 
 const GOOD = [
   "ca: ssh-ed25519 AAAA",

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { formatDuration } from "@gateway/shared/text";
-import { parseDuration } from "./duration.ts";
+import { parseDuration } from "./values.ts";
 
 Deno.test.each<{ text: string; seconds: number; shown: string }>([
   { text: "2h", seconds: 7200, shown: "2h0m0s" },
