@@ -173,11 +173,7 @@ export function createProgram(context: CommandContext, verbose = false): Command
   return program;
 }
 
-async function warnOfEnds(
-  command: Command,
-  uses: readonly Use[],
-  environment: Environment,
-): Promise<void> {
+async function warnOfEnds(command: Command, uses: readonly Use[], environment: Environment) {
   const { workingFolder, terminal, variables } = environment;
   const { config, clientConfig, cert, ca }: Partial<Record<GlobalOption | "cert" | "ca", string>> = command
     .optsWithGlobals();

@@ -100,9 +100,7 @@ function describeDecision({ decided_by: by, decided_at: at }: ApprovalRecord): s
   return by ? `${at} by ${by}` : undefined;
 }
 
-function describeLearning(
-  { status, learn_ttl: nanoseconds = 0n }: ApprovalRecord,
-): string | undefined {
+function describeLearning({ status, learn_ttl: nanoseconds = 0n }: ApprovalRecord) {
   // An approval that expired before it was collected taught nothing.
   if (status !== "approved" || nanoseconds <= 0n) return undefined;
   return describeLearnTime(Number(nanoseconds / 1_000_000_000n));

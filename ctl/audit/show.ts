@@ -73,21 +73,16 @@ A file whose name ends with .gz is read as such.
   },
 });
 
-function chooseLogs(
-  { log, set }: Pick<ShowFlags, "log" | "set">,
-): { readonly log: string } & Required<Pick<LogChoice, "set">> {
+function chooseLogs({ log, set }: Pick<ShowFlags, "log" | "set">) {
   if (typeof set === "string") {
-    if (log === undefined) return { log: set, set: "instances" };
+    if (log === undefined) return { log: set, set: "instances" as const };
     throw invalid("--set <folder> is of all instances: --log does not go with it");
   }
   if (log === undefined) throw invalid("--log <file> or --set <folder> is needed");
   return { log, set: set === true };
 }
 
-async function show(
-  flags: ShowFlags,
-  { workingFolder, terminal }: Call,
-): Promise<void> {
+async function show(flags: ShowFlags, { workingFolder, terminal }: Call) {
   const matches = createFilter(flags);
   const writer = createLineWriter(terminal, { json: flags.json === true });
   const { all = false, full = false, limit } = flags;
@@ -242,10 +237,7 @@ function describeEvent({ auditId, issuedJti, ...event }: ApiEvent) {
   return { ...event, audit_id: auditId, issued_jti: issuedJti };
 }
 
-function formatUses(
-  token: RecordedToken,
-  { issued, used, isCut }: ReturnType<TokenSearch["find"]>,
-): readonly string[] {
+function formatUses(token: RecordedToken, { issued, used, isCut }: ReturnType<TokenSearch["find"]>) {
   const times = issued.map(({ time }) => shortTime(time)).join(" and ");
   const origin = times === "" ? "the cluster's log does not say when it was issued" : `issued ${times}`;
   const count = used.length === 0

@@ -115,10 +115,7 @@ interface CheckedInstance extends LogSerials {
 }
 
 /** Checks the logs of all instances of a deployment, each by itself and together. */
-async function verifyDeployment(
-  check: DeploymentCheck,
-  workingFolder: string,
-): Promise<CommandResult> {
+async function verifyDeployment(check: DeploymentCheck, workingFolder: string) {
   const { all, since } = check;
   const inFolder = (path: string) => resolve(workingFolder, path);
   const keys = await loadKeys(inFolder(check.keys), check.keys);
@@ -320,15 +317,12 @@ function* findTwice(issued: readonly LogSerials[]): Generator<SerialProblem> {
 }
 
 /** Finds the serials that others received and no signer issued. */
-function* findNowhere(
-  used: readonly LogSerials[],
-  issued: readonly LogSerials[],
-): Generator<SerialProblem> {
+function* findNowhere(used: readonly LogSerials[], issued: readonly LogSerials[]) {
   for (const { instance, serials } of used) {
     let last: bigint | undefined;
     for (const serial of serials.sorted) {
       if (serial !== last && issued.every((log) => !log.serials.has(serial))) {
-        yield { kind: "nowhere", serial, instances: [instance] };
+        yield { kind: "nowhere" as const, serial, instances: [instance] };
       }
       last = serial;
     }

@@ -175,9 +175,7 @@ interface BackupOptions {
  *
  * @returns the manifest, and in base64 the public half of the key that signed it
  */
-export async function makeBackup(
-  options: BackupOptions,
-): Promise<{ readonly manifest: BackupManifest; readonly publicKey: string }> {
+export async function makeBackup(options: BackupOptions) {
   const { target, setUp } = options;
   const shown = `Cannot make a backup in ${quoteText(target)}`;
   if (await ifThere(Deno.lstat(target)) !== undefined) {
@@ -205,11 +203,7 @@ export async function makeBackup(
   }
 }
 
-async function fill(
-  folder: string,
-  { setUp, recipients, clock }: BackupOptions,
-  sources: SetUpSources,
-): Promise<BackupManifest> {
+async function fill(folder: string, { setUp, recipients, clock }: BackupOptions, sources: SetUpSources) {
   const made_at = new Date(clock.now()).toISOString();
   let count = 0;
   const nextCopy = () => join(folder, "files", String(++count).padStart(4, "0"));
@@ -265,11 +259,7 @@ async function fill(
  *
  * @param problems receives the logs that are not intact; they have no end
  */
-async function findHeads(
-  log: string,
-  copies: readonly LogCopy[],
-  problems: string[],
-): Promise<BackupManifest["heads"]> {
+async function findHeads(log: string, copies: readonly LogCopy[], problems: string[]) {
   const heads: BackupManifest["heads"] = [];
   const names = copies.map(({ path }) => basename(path));
   for (const path of logsOfSet(log, names)) {
@@ -289,11 +279,7 @@ async function findHeads(
   return heads;
 }
 
-async function packKeys(
-  folder: string,
-  paths: readonly string[],
-  recipients: readonly string[],
-): Promise<BackupManifest["keys"]> {
+async function packKeys(folder: string, paths: readonly string[], recipients: readonly string[]) {
   if (recipients.length === 0) return undefined;
   const files: TarFile[] = [];
   for (const path of paths) files.push({ ...await readSource(path), path });

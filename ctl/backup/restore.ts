@@ -183,11 +183,7 @@ async function checkStored(backup: string, { stored, path, sha256, size }: Backu
   throw badConfig(`${shown} is damaged: it is not ${digest === undefined ? "there" : "what was written"}`);
 }
 
-async function openKeys(
-  backup: string,
-  { keys }: BackupManifest,
-  identities: readonly string[] | undefined,
-): Promise<readonly TarFile[]> {
+async function openKeys(backup: string, { keys }: BackupManifest, identities: readonly string[] | undefined) {
   if (identities === undefined || keys === undefined && identities.length === 0) return [];
   if (keys === undefined) {
     throw invalid("The backup holds no keys: it was made without --recipient");
@@ -254,10 +250,7 @@ async function give(path: string, { mode, uid, gid }: Pick<Written, "mode" | "ui
 }
 
 /** Creates absent directories as they were; a directory above all of them is for its owner alone. */
-async function makeFolders(
-  folders: NonNullable<BackupManifest["folders"]>,
-  files: readonly string[],
-): Promise<void> {
+async function makeFolders(folders: NonNullable<BackupManifest["folders"]>, files: readonly string[]) {
   const wanted = new Set(files.map((path) => dirname(path)));
   for (const { path, ...owner } of folders.toSorted((a, b) => a.path.length - b.path.length)) {
     if (!wanted.has(path) || await ifThere(Deno.lstat(path)) !== undefined) continue;
@@ -283,10 +276,7 @@ async function checkLink(path: string, to: string): Promise<void> {
 }
 
 /** Checks that a log is intact and ends where it ended in the backup. */
-async function checkLog(
-  { seq, hash, path: from }: BackupManifest["heads"][number],
-  path: string,
-): Promise<readonly string[]> {
+async function checkLog({ seq, hash, path: from }: BackupManifest["heads"][number], path: string) {
   const names = await ifThere(Array.fromAsync(Deno.readDir(dirname(path)), ({ name }) => name)) ?? [];
   if (logsOfSet(path, names).length === 0) return hash === "" ? [] : [`${from} is missing`];
   const problems: string[] = [];

@@ -163,9 +163,7 @@ export async function copyBytes(from: string, to: string): Promise<CopiedFile> {
   return { ...await describeFile(file), ...(real !== from && { link: real }) };
 }
 
-export async function readSource(
-  path: string,
-): Promise<CopiedFile & { readonly content: Uint8Array<ArrayBuffer> }> {
+export async function readSource(path: string) {
   const { file } = await openSource(path);
   await using _file = file;
   return { ...await describeFile(file), content: new Uint8Array(await file.readFile()) };
@@ -215,10 +213,7 @@ export interface LogCopy {
  *
  * @param nameCopy names a new copy; it is called again for each attempt
  */
-export async function copyLog(
-  log: string,
-  nameCopy: (path: string) => string,
-): Promise<{ readonly copies: readonly LogCopy[]; readonly problems: readonly string[] }> {
+export async function copyLog(log: string, nameCopy: (path: string) => string) {
   for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
     const files = await listLogFiles(log);
     const copies: LogCopy[] = [];

@@ -52,9 +52,7 @@ export class Bridge {
   }
 
   /** Runs until the signal is aborted; clicks from before a restart come first. */
-  async run(
-    { signal, pollSeconds }: { readonly signal: AbortSignal; readonly pollSeconds: number },
-  ): Promise<void> {
+  async run({ signal, pollSeconds }: { readonly signal: AbortSignal; readonly pollSeconds: number }) {
     const { chat, clock, store } = this.#ports;
     for (const click of await store.undone()) await this.#decideInTurn(click);
     await Promise.all([

@@ -93,10 +93,7 @@ function digestOf(value: unknown): string {
 }
 
 /** The lines of `broker-ctl approval show`, without file contents and manifests. */
-function linesOf(
-  record: ApprovalRecord,
-  redact: Redactor,
-): { readonly lines: readonly string[]; readonly isWhole: boolean } {
+function linesOf(record: ApprovalRecord, redact: Redactor) {
   const { content_head, k8s_manifest, joined: _joined, collected: _collected, ...shown } = record;
   const all = formatDetails(shown).map(visibleText);
   // Masked before it is quoted too: the backslashes of a quote could split a secret.

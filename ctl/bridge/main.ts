@@ -83,11 +83,7 @@ const USER_ID = { slack: /^[UW][A-Z0-9]{2,30}$/, mattermost: /^[a-z0-9]{26}$/ } 
  * Checks the certificates, the identity map and the tokens, and with `--check` both sides; else runs until the signal is
  * aborted.
  */
-async function runBridge(
-  settings: BridgeSettings,
-  logger: ServiceLogger,
-  signal: AbortSignal,
-): Promise<void> {
+async function runBridge(settings: BridgeSettings, logger: ServiceLogger, signal: AbortSignal) {
   const clock = systemClock;
   for (const exposed of await findExposedFiles(bridgeUsedFiles(settings))) logger.warn(exposed);
   const { identityMap: path } = settings;
@@ -146,10 +142,7 @@ async function runBridge(
   }
 }
 
-async function createChat(
-  { chat }: BridgeSettings,
-  options: Omit<ChatOptions, "channel">,
-): Promise<Chat> {
+async function createChat({ chat }: BridgeSettings, options: Omit<ChatOptions, "channel">) {
   const [first, second] = SECRETS[chat.kind].map((name) => {
     const value = Deno.env.get(name) ?? "";
     if (/^[\x21-\x7e]+$/.test(value)) return value;

@@ -112,11 +112,7 @@ export class MattermostChat implements Chat {
     return remote_id ? "outsider" : "person";
   }
 
-  async #hold(
-    take: (click: Click) => Promise<void>,
-    connected: () => void,
-    signal: AbortSignal,
-  ): Promise<void> {
+  async #hold(take: (click: Click) => Promise<void>, connected: () => void, signal: AbortSignal) {
     const { url, channel, token, clock, logger } = this.#options;
     const self = await this.#whoAmI();
     const socket = new WebSocket(`${url.replace(/^http/, "ws")}/api/v4/websocket`);

@@ -146,11 +146,7 @@ export class SlackChat implements Chat {
     return { channel: this.#options.channel, text: summaryOf(card), blocks: blocksOf(card) };
   }
 
-  async #hold(
-    take: (click: Click) => Promise<void>,
-    connected: () => void,
-    signal: AbortSignal,
-  ): Promise<void> {
+  async #hold(take: (click: Click) => Promise<void>, connected: () => void, signal: AbortSignal) {
     const { channel, appToken, clock, logger } = this.#options;
     const { team_id: team } = await this.#whoAmI();
     const client = new SocketModeClient({

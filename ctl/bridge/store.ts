@@ -62,9 +62,7 @@ export class BridgeStore {
     return this.#database.read(() => this.#database.rows(POSTED).map(readPosted));
   }
 
-  async begin(
-    { approval, nonce, content, joined, begunAt }: Omit<Posted, "message" | "shown">,
-  ): Promise<void> {
+  async begin({ approval, nonce, content, joined, begunAt }: Omit<Posted, "message" | "shown">) {
     const row = { approval, nonce, content, joined: joined.join(" "), begun_at: begunAt };
     await this.#change(insertInto("messages", Object.keys(row)), row);
   }

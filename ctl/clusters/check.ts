@@ -259,19 +259,11 @@ async function findReason(
   return allowed ? reason : "";
 }
 
-function summary(
-  { findings, missing }: Awaited<ReturnType<typeof findExcess>>,
-  text: string,
-): readonly Finding[] {
+function summary({ findings, missing }: Awaited<ReturnType<typeof findExcess>>, text: string) {
   return findings.length === 0 && missing.length === 0 ? [found("ok", text)] : [];
 }
 
-function describeMissing(
-  level: Finding["level"],
-  user: string,
-  rights: readonly Right[],
-  advice: string,
-): readonly Finding[] {
+function describeMissing(level: Finding["level"], user: string, rights: readonly Right[], advice: string) {
   return [...Map.groupBy(rights, ({ namespace = "all namespaces" }) => namespace)].flatMap((
     [namespace, rights],
   ) =>
@@ -282,9 +274,7 @@ function describeMissing(
   );
 }
 
-function describeRule(
-  { verbs, resources, apiGroups: [group = ""], resourceNames, namespaces }: GrantedRule,
-): string {
+function describeRule({ verbs, resources, apiGroups: [group = ""], resourceNames, namespaces }: GrantedRule) {
   const kind = group === "" ? resources[0] : `${resources[0]}.${group}`;
   const names = resourceNames === undefined ? "" : ` ${resourceNames.join(", ")}`;
   return `${verbs.join(", ")} ${kind}${names} in ${namespaces.join(", ")}`;

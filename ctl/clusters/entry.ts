@@ -36,9 +36,7 @@ export const ENTRY = {
 } as const;
 
 /** Reads the flags, in the order of the keys of the documentation. One empty value clears a list. */
-export function readClusterEntry(
-  flags: Given<typeof ENTRY>,
-): { readonly [K in keyof ClusterPolicy]?: ClusterPolicy[K] } {
+export function readClusterEntry(flags: Given<typeof ENTRY>) {
   const resources = [
     ...readAll(flags.resource, (text) => readResource(text, true)) ?? [],
     ...readAll(flags.clusterResource, (text) => readResource(text, false)) ?? [],
@@ -60,10 +58,7 @@ export function readClusterEntry(
 }
 
 /** Undefined if the flag is absent; an empty list if its one value is empty. */
-function readAll<T>(
-  values: readonly string[] | undefined,
-  read: (text: string) => T,
-): readonly T[] | undefined {
+function readAll<T>(values: readonly string[] | undefined, read: (text: string) => T) {
   return values?.length === 1 && values[0] === "" ? [] : values?.map(read);
 }
 
@@ -195,11 +190,7 @@ function readMinter(text: string | undefined, cluster: ClusterPolicy): AccountNa
   return { namespace: of, name };
 }
 
-function introduce(
-  name: string,
-  { api_server, token_file, rules }: ClusterPolicy,
-  minter: AccountName,
-): readonly string[] {
+function introduce(name: string, { api_server, token_file, rules }: ClusterPolicy, minter: AccountName) {
   const file = shellQuote(token_file);
   return [
     `What cluster ${quoteText(name)} (${api_server}) has to have, and no more. Apply it as an administrator:`,
@@ -238,11 +229,7 @@ interface Manifest {
 const RBAC = "rbac.authorization.k8s.io";
 
 /** The objects that a cluster needs for a config: accounts, and the rights of the minter and of the others. */
-function enrolManifests(
-  name: string,
-  cluster: ClusterPolicy,
-  minter: AccountName,
-): readonly Manifest[] {
+function enrolManifests(name: string, cluster: ClusterPolicy, minter: AccountName) {
   const accounts = boundAccounts(cluster);
   const lease = cluster.token_binding?.namespace;
   const rights = Map.groupBy(neededRights(cluster), ({ namespace }) => namespace);

@@ -183,10 +183,7 @@ const HARMLESS: ReadonlySet<string> = new Set([
  * @param granted the rules of each namespace
  * @returns the rules that nothing needs, and the rights that are needed and missing
  */
-export function compareRights(
-  granted: ReadonlyMap<string, readonly RbacRule[]>,
-  needed: readonly Right[],
-): { readonly excess: readonly GrantedRule[]; readonly missing: readonly Right[] } {
+export function compareRights(granted: ReadonlyMap<string, readonly RbacRule[]>, needed: readonly Right[]) {
   const listed = [...granted].flatMap(([namespace, rules]) => {
     const here = needed.filter((right) => right.namespace === undefined || right.namespace === namespace);
     return rules.flatMap(split).filter((rule) => !isNeeded(rule, here)).map((rule) => ({

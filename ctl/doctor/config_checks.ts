@@ -120,10 +120,7 @@ function opensNothing({ listen, hosts, policy_source }: SignerConfig): boolean {
   return policy_source === "file" && addresses.every((address) => ON_THIS_MACHINE.test(address));
 }
 
-function checkCustody(
-  config: Pick<SignerConfig, "ca_key" | "ca_keys">,
-  isLab: boolean,
-): readonly Found[] {
+function checkCustody(config: Pick<SignerConfig, "ca_key" | "ca_keys">, isLab: boolean) {
   const found = Object.entries(config.ca_keys).filter(([, { type }]) => type === "pem").map(([group]) =>
     fail(
       `ca_keys.${group} is a key in a file: anyone who can read it can log in to the hosts that trust it`,

@@ -97,10 +97,7 @@ interface Part {
   readonly path: string;
 }
 
-async function findParts(
-  { config, signer, controlPlane, broker = [] }: DoctorFlags,
-  workingFolder: string,
-): Promise<readonly Part[]> {
+async function findParts({ config, signer, controlPlane, broker = [] }: DoctorFlags, workingFolder: string) {
   const part = (kind: Part["kind"]) => (path: string): Part => ({ kind, path: resolve(workingFolder, path) });
   const named = [
     ...[signer ?? []].flat().map(part("signer")),

@@ -247,10 +247,7 @@ export async function checkService(monitorListen: string): Promise<readonly Foun
 }
 
 /** Checks each URL of a `signer` block: services pass over one that is down, and nobody notices. */
-export async function checkUpstreams(
-  signer: SignerClientConfig,
-  workingFolder: string,
-): Promise<readonly Found[]> {
+export async function checkUpstreams(signer: SignerClientConfig, workingFolder: string) {
   const at = (path: string) => resolve(workingFolder, path);
   const { client_cert, client_key, ca } = signer;
   let tls: TlsMaterial;

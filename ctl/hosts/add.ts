@@ -207,9 +207,7 @@ function refuseOtherKey(name: string, former: string | undefined, key: GivenKey 
   );
 }
 
-async function readKey(
-  { hostKey, scan = false, newKey, addr }: Given<typeof FIELDS>,
-): Promise<GivenKey | undefined> {
+async function readKey({ hostKey, scan = false, newKey, addr }: Given<typeof FIELDS>) {
   const refuse = (problem: string) => invalid(problem);
   if (newKey !== undefined && !scan) throw refuse("Option '--new-key' means nothing without --scan");
   if (hostKey !== undefined && scan) throw refuse("Options '--host-key' and '--scan' exclude each other");

@@ -96,12 +96,7 @@ async function enrol(mode: "add" | "remove", flags: Given<typeof TAKES>, call: C
 }
 
 /** The CA of the host's groups. */
-async function findCa(
-  config: SignerConfig,
-  { groups = [] }: Host,
-  caPub: string | undefined,
-  call: Call,
-): Promise<{ readonly lines: readonly string[]; readonly key: CaKey | undefined }> {
+async function findCa(config: SignerConfig, { groups = [] }: Host, caPub: string | undefined, call: Call) {
   const { workingFolder, variables } = call;
   if (caPub !== undefined) {
     const text = await readOperatorText(resolve(workingFolder, caPub), "the CA's public key");

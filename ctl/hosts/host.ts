@@ -80,10 +80,7 @@ const HEADING =
   "NAME ADDR USER PRINCIPAL TTL JUMP SRC_ADDR SUDO SUDO_USERS PTY FT BASTION GROUPS CALLERS POLICY";
 
 /** All hosts as a table for so many columns, sorted by name, and notes: the columns of the table are fixed. */
-export function formatHosts(
-  hosts: Readonly<Record<string, HostSummary>>,
-  columns: number | undefined,
-): readonly string[] {
+export function formatHosts(hosts: Readonly<Record<string, HostSummary>>, columns: number | undefined) {
   const sorted = byName(hosts);
   if (sorted.length === 0) return ["(no hosts configured)"];
   const rows = sorted.map(([name, host]) => formatHost(name, host));

@@ -96,11 +96,7 @@ has. Another login than root needs sudo without a password.
 });
 
 /** Reads the verifier for a host with envelope v1; `--check` compares it only if it is given. */
-async function readVerifier(
-  format: EnvelopeVersion,
-  { verifier, check }: Flags,
-  workingFolder: string,
-): Promise<string | undefined> {
+async function readVerifier(format: EnvelopeVersion, { verifier, check }: Flags, workingFolder: string) {
   if (format !== "v1") {
     if (verifier === undefined) return undefined;
     throw invalid("Option '--verifier' is for hosts with envelope v1");

@@ -320,10 +320,7 @@ ${REMOTE_HELP}`,
 });
 
 /** Configs of listeners in the same directory that name another list, or no list. */
-async function findOtherLists(
-  { signerFile, controlPlane }: IdentitySetUp,
-  list: string,
-): Promise<readonly string[]> {
+async function findOtherLists({ signerFile, controlPlane }: IdentitySetUp, list: string) {
   const broker = join(dirname(signerFile), "config.json");
   const configs = controlPlane === undefined
     ? []

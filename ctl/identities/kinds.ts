@@ -57,11 +57,7 @@ type SignerRoles = Pick<SignerConfig, "reload_callers" | "trusted_forwarders" | 
 type ControlPlaneRoles = Pick<ControlPlaneConfig, "approval" | "sign_callers" | "trusted_forwarders">;
 
 /** The role of a name in the configs: a certificate of another kind with that name would get its rights. */
-export function roleOf(
-  name: string,
-  signer: SignerRoles,
-  controlPlane: ControlPlaneRoles | undefined,
-): IdentityKind | "host" | undefined {
+export function roleOf(name: string, signer: SignerRoles, controlPlane: ControlPlaneRoles | undefined) {
   if (signer.reload_callers.includes(name)) return "operator";
   if (signer.trusted_forwarders.includes(name)) return "control-plane";
   if (Object.hasOwn(signer.krl_callers, name)) return "host";

@@ -206,11 +206,7 @@ export interface TrustedAuthority extends X509Authority {
  *
  * @param caKey its private key; absent: the file of `client_ca` with `.key` in place of `.crt`
  */
-export async function openAuthority(
-  clientCa: string,
-  caKey: string | undefined,
-  workingFolder: string,
-): Promise<TrustedAuthority> {
+export async function openAuthority(clientCa: string, caKey: string | undefined, workingFolder: string) {
   const ca = resolve(workingFolder, clientCa);
   const key = caKey === undefined ? ca.replace(/(?:\.crt|\.pem)?$/, ".key") : resolve(workingFolder, caKey);
   if (await ifThere(Deno.stat(key)) !== undefined) await requireOwn(key);
@@ -266,10 +262,7 @@ interface SoughtCertificate {
  *
  * @returns PEM; `undefined` if no file is there
  */
-export async function findIssued(
-  paths: readonly string[],
-  sought: SoughtCertificate,
-): Promise<string | undefined> {
+export async function findIssued(paths: readonly string[], sought: SoughtCertificate) {
   let found: string | undefined;
   for (const path of paths) {
     const pem = await ifThere(readRegularText(path));
@@ -284,10 +277,7 @@ export async function findIssued(
   return found;
 }
 
-async function isSought(
-  pem: string,
-  { kind, name, authority, publicKey }: SoughtCertificate,
-): Promise<boolean> {
+async function isSought(pem: string, { kind, name, authority, publicKey }: SoughtCertificate) {
   const { readLeaf } = await import("./x509.ts");
   try {
     const facts = readCertificateFacts(pem);

@@ -121,11 +121,7 @@ export async function requestCertificate(commonName: string) {
 }
 
 /** Creates a certificate for a public key. */
-export async function certify(
-  authority: X509Authority,
-  publicKey: x509.PublicKeyType,
-  options: LeafOptions,
-): Promise<string> {
+export async function certify(authority: X509Authority, publicKey: x509.PublicKeyType, options: LeafOptions) {
   const extensions: x509.Extension[] = [
     new x509.BasicConstraintsExtension(false, undefined, true),
     new x509.KeyUsagesExtension(x509.KeyUsageFlags.digitalSignature, true),

@@ -263,11 +263,7 @@ const PAUSE_MS = 200;
  *
  * @param version of the list with the revocation; `undefined`: the signer publishes no list
  */
-async function waitForHosts(
-  call: Call,
-  result: CommandResult,
-  version: number | undefined,
-): Promise<CommandResult> {
+async function waitForHosts(call: Call, result: CommandResult, version: number | undefined) {
   if (version === undefined) {
     const why = "hosts fetch no revocation list: the signer's config has no envelope_key";
     return { ...result, lines: [...result.lines, why], failed: true };
@@ -303,10 +299,7 @@ export function spreadOf({ version: current, readers }: KrlStatus, version: numb
 }
 
 /** A line for each host, those that are behind first. */
-export function describeSpread(
-  { current, holds, behind }: ReturnType<typeof spreadOf>,
-  version: number,
-): readonly string[] {
+export function describeSpread({ current, holds, behind }: ReturnType<typeof spreadOf>, version: number) {
   const count = holds.length + behind.length;
   return [
     `revocation list ${version}: installed by ${holds.length} of ${count}`,

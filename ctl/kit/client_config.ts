@@ -151,11 +151,7 @@ export function clientConfigPlaces(
 }
 
 /** The parameters of a service, from flags, environment, client config and defaults. */
-export async function findClient(
-  service: ClientService,
-  flags: RemoteFlags,
-  environment: Environment,
-): Promise<ClientParameters> {
+export async function findClient(service: ClientService, flags: RemoteFlags, environment: Environment) {
   const { workingFolder, variables: env } = environment;
   const file = await loadFirst(flags.clientConfig, environment);
   const folder = file?.folder ?? workingFolder;

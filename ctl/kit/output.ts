@@ -48,11 +48,7 @@ export function createLineWriter(terminal: Terminal, { json }: { readonly json: 
 }
 
 /** Writes a result: one JSON object, or its lines with control characters made visible. */
-export function writeResult(
-  terminal: Terminal,
-  options: { readonly json: boolean },
-  result: CommandResult,
-): void {
+export function writeResult(terminal: Terminal, options: { readonly json: boolean }, result: CommandResult) {
   if (options.json) terminal.out(`${visibleJson(stringifyJson(result.json))}\n`);
   else terminal.out(result.lines.map((line) => `${visibleText(line)}\n`).join(""));
 }

@@ -77,11 +77,7 @@ export function changing<const T extends Takes = Record<never, string>>(
   };
 }
 
-async function runChange(
-  flags: Given<typeof CHANGE>,
-  call: Call,
-  { edit, describe }: SignerChange,
-): Promise<CommandResult> {
+async function runChange(flags: Given<typeof CHANGE>, call: Call, { edit, describe }: SignerChange) {
   const { config: path, dryRun = false, reload = false } = flags;
   if (dryRun && reload) throw invalid("Options '--dry-run' and '--reload' exclude each other");
   if (!reload) refuseRemoteFlags(flags, "without --reload");
@@ -205,10 +201,7 @@ export function addition<E>(
 }
 
 /** Reports if the groups of any caller let it use an entry; without a table of callers, every caller may. */
-export function hasUser(
-  { callers }: SignerConfig,
-  { groups = [] }: { readonly groups?: readonly string[] },
-): boolean {
+export function hasUser({ callers }: SignerConfig, { groups = [] }: { readonly groups?: readonly string[] }) {
   const rows = Object.values(callers);
   return rows.length === 0 ||
     rows.some(({ allowed_groups = [] }) => groups.some((group) => allowed_groups.includes(group)));

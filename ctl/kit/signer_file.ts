@@ -25,10 +25,7 @@ export async function loadSignerFile(path: string | undefined, workingFolder: st
 }
 
 /** Loads the signer's config and its hosts. */
-export async function loadSignerHosts(
-  path: string | undefined,
-  workingFolder: string,
-): Promise<SignerConfig> {
+export async function loadSignerHosts(path: string | undefined, workingFolder: string) {
   const config = await loadSignerFile(path, workingFolder);
   if (config.policy_source === "file") return config;
   throw conflict(

@@ -170,9 +170,7 @@ The command is denied again at once. broker-ctl policy grants shows the ids.
 /** `policy grant`, `grants` and `revoke`: more allow patterns on a host for a time. */
 export const GRANTS: readonly CommandData[] = [GRANT, LIST, REVOKE];
 
-function readWish(
-  { ttl = "1h", caller = "", endUser = "", ...flags }: Given<typeof GRANT_TAKES>,
-): GrantRequest {
+function readWish({ ttl = "1h", caller = "", endUser = "", ...flags }: Given<typeof GRANT_TAKES>) {
   const allow = [...flags.allow ?? [], ...(flags.action ?? []).map(actionPattern)];
   if (allow.length === 0) throw invalid("Name what is granted: --allow, or --action of a cluster");
   const wish = { allow, ttl_seconds: parseDuration(ttl), caller, end_user: endUser };

@@ -151,12 +151,7 @@ The hosts of that version are the next version; nothing is lost.
 /** The versions of the hosts in the signers' database. */
 export const VERSIONS: readonly CommandData[] = [IMPORT, EXPORT, HISTORY, DIFF, ROLLBACK];
 
-async function change(
-  ask: Asker,
-  request: PolicyRequest,
-  changes: readonly string[],
-  done: string,
-): Promise<CommandResult> {
+async function change(ask: Asker, request: PolicyRequest, changes: readonly string[], done: string) {
   const { version, hosts } = await ask.change(request);
   const lines = request.dry_run
     ? [...changes, `nothing was changed (--dry-run); it would be version ${version} with ${hosts} hosts`]

@@ -119,11 +119,7 @@ ${formatAddresses(choices)}
 `;
 }
 
-function formatBrokerCommon(
-  layout: Layout,
-  choices: ConfigChoices,
-  audit: Layout["audit"]["signer"],
-): string {
+function formatBrokerCommon(layout: Layout, choices: ConfigChoices, audit: Layout["audit"]["signer"]) {
   return `${formatRoute(choices)}
 ${formatPair(layout, "broker", "client_")}
   },

@@ -55,11 +55,7 @@ const PID = /^[1-9]\d{0,9}$/;
  *
  * @returns undefined if no signal was sent
  */
-async function signal(
-  pidFile: string,
-  config: string | undefined,
-  { workingFolder, terminal }: Call,
-): Promise<CommandResult | undefined> {
+async function signal(pidFile: string, config: string | undefined, { workingFolder, terminal }: Call) {
   const path = resolve(workingFolder, pidFile);
   const configPath = resolve(workingFolder, config ?? "signer.json");
   const pid = (await readOperatorText(path, "pid file")).trim();

@@ -52,10 +52,7 @@ export async function checkFree({ folder, force }: Pick<WriteOptions, "folder" |
  *
  * @returns the directory of the former installation, if there was one
  */
-export async function writeSetUp(
-  plan: readonly PlannedEntry[],
-  options: WriteOptions,
-): Promise<{ readonly backup: string | undefined }> {
+export async function writeSetUp(plan: readonly PlannedEntry[], options: WriteOptions) {
   const { folder, random } = options;
   const explain = (cause: unknown) => {
     const message = `Cannot set up ${JSON.stringify(folder)}: ${errorText(cause)}; nothing of it is there`;
