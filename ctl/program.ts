@@ -35,6 +35,7 @@ import {
   exitCodeOf,
   type GlobalOption,
   HintedError,
+  invalid,
   type Use,
   writeError,
   writeResult,
@@ -201,7 +202,7 @@ function usageError(error: CommanderError): AppError {
   const text = error.message.replace(/^error: /, "").replace(/\n/g, " ");
   const message = text.charAt(0).toUpperCase() + text.slice(1).replace(/\.$/, "");
   return new HintedError(
-    new AppError("invalid_request", message),
+    invalid(message),
     "broker-ctl --help, or broker-ctl <command> --help",
   );
 }

@@ -11,7 +11,7 @@ import {
   LONGEST_LEARN_TTL_SECONDS,
 } from "@gateway/shared/wire";
 import { type Call, command, type CommandGroup, oneOf } from "../kit/command.ts";
-import { HintedError, invalid, type Use } from "../kit/output.ts";
+import { HintedError, invalid, notFound, type Use } from "../kit/output.ts";
 import { parseDuration } from "../kit/values.ts";
 import { askControlPlane, joinPath, remoteHelp, remoteOptions } from "../kit/remote.ts";
 import { INDENT } from "../kit/table.ts";
@@ -76,7 +76,7 @@ ${HELP}`,
     if (found !== undefined) return { json: found.json, lines: formatDetails(found.record) };
     const message = `Cannot show request ${quoteText(id)}: the control plane knows no request with that id`;
     throw new HintedError(
-      new AppError("not_found", message),
+      notFound(message),
       "broker-ctl approval list shows all that exist; decided and expired ones are forgotten after a while",
     );
   },

@@ -6,7 +6,7 @@ import { AppError } from "@gateway/shared/errors";
 import { ifThere, readAt, readChunks } from "@gateway/shared/files";
 import { quoteText } from "@gateway/shared/text";
 import { once } from "../kit/arguments.ts";
-import { badConfig } from "../kit/output.ts";
+import { badConfig, notFound } from "../kit/output.ts";
 import { type LogRecord, readRecord } from "./record.ts";
 
 export const LOG_NAME = "audit.log";
@@ -18,7 +18,7 @@ export const LOG_NAME = "audit.log";
 export async function listDeploymentLogs(folder: string) {
   const entries = await ifThere(Array.fromAsync(Deno.readDir(folder)));
   if (entries === undefined) {
-    throw new AppError("not_found", `Cannot read folder of audit logs ${quoteText(folder)}: no such folder`);
+    throw notFound(`Cannot read folder of audit logs ${quoteText(folder)}: no such folder`);
   }
   const logs: { readonly instance: string; readonly path: string }[] = [];
   for (const { name: instance, isDirectory, isSymlink } of entries) {
@@ -34,8 +34,7 @@ export async function listDeploymentLogs(folder: string) {
 }
 
 function refuseLink(path: string): AppError {
-  const message = `Cannot use ${quoteText(path)}: it is a link; put the log itself into the folder`;
-  return badConfig(message);
+  return badConfig(`Cannot use ${quoteText(path)}: it is a link; put the log itself into the folder`);
 }
 
 /** The paths of a log and of further processes' logs next to it; the path itself if no log is there. */
@@ -109,7 +108,7 @@ async function identify(file: FileHandle): Promise<string> {
 }
 
 function missing(path: string): AppError {
-  return new AppError("not_found", `Cannot read audit log ${quoteText(path)}: no such file`);
+  return notFound(`Cannot read audit log ${quoteText(path)}: no such file`);
 }
 
 /** Merges logs by time; the records of each log stay in their order. */

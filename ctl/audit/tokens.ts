@@ -108,7 +108,7 @@ async function* readLog(path: string, workingFolder: string): AsyncGenerator<Uin
     // The format of logs that the API server rotates with --audit-log-compress.
     yield* ReadableStream.from(copiesOf(readChunks(file))).pipeThrough(new DecompressionStream("gzip"));
   } catch (cause) {
-    throw new AppError("invalid_config", `${shown}: it is not whole, or no gzip file`, { cause });
+    throw badConfig(`${shown}: it is not whole, or no gzip file`, cause);
   }
 }
 

@@ -9,10 +9,11 @@ import {
   verifyKept,
 } from "@gateway/shared/audit";
 import { systemClock } from "@gateway/shared/clock";
-import { AppError, errorText } from "@gateway/shared/errors";
+import { errorText } from "@gateway/shared/errors";
 import { ifThere, readRegularText, writeFileAtomic } from "@gateway/shared/files";
 import { parseJson, stringifyJson } from "@gateway/shared/json";
 import { quoteText } from "@gateway/shared/text";
+import { badConfig } from "../kit/output.ts";
 
 /** A log that is broken in every line must not fill the memory. */
 export const MAX_REPORTED = 1000;
@@ -63,8 +64,7 @@ export async function openHeads(path: string | undefined): Promise<HeadFile> {
       try {
         await writeFileAtomic(path, new TextEncoder().encode(`${stringifyJson({ heads: fresh })}\n`));
       } catch (cause) {
-        const message = `Cannot write remembered heads ${file}: ${errorText(cause)}`;
-        throw new AppError("invalid_config", message, { cause });
+        throw badConfig(`Cannot write remembered heads ${file}: ${errorText(cause)}`, cause);
       }
       return [
         heads === undefined
@@ -81,10 +81,9 @@ async function readHeads(path: string): Promise<readonly RememberedHead[] | unde
   try {
     return headFile.parse(parseJson(text)).heads;
   } catch (cause) {
-    throw new AppError(
-      "invalid_config",
+    throw badConfig(
       `Cannot read remembered heads ${quoteText(path)}: not a file that audit verify --since has written`,
-      { cause },
+      cause,
     );
   }
 }

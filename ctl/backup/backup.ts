@@ -2,7 +2,7 @@ import { basename, dirname, join, resolve } from "node:path";
 import { type Clock, systemClock, systemRandom } from "@gateway/shared/clock";
 import { command, repeat } from "../kit/command.ts";
 import { readOperatorText } from "../kit/files.ts";
-import { conflict, createLineWriter, HintedError, invalid } from "../kit/output.ts";
+import { conflict, createLineWriter, HintedError, internal, invalid, notFound } from "../kit/output.ts";
 import { restoreBackup } from "./restore.ts";
 import { createHash } from "node:crypto";
 import { logsOfSet, verifyFile } from "@gateway/shared/audit";
@@ -183,7 +183,7 @@ export async function makeBackup(options: BackupOptions) {
   }
   const sources = await findSources(setUp);
   if (sources.configs.length === 0) {
-    throw new AppError("not_found", `Cannot make a backup: there is no config in ${quoteText(setUp)}`);
+    throw notFound(`Cannot make a backup: there is no config in ${quoteText(setUp)}`);
   }
   const folder = join(dirname(target), `.${basename(target)}.${systemRandom.bytes(8).toHex()}`);
   try {
@@ -199,7 +199,7 @@ export async function makeBackup(options: BackupOptions) {
   } catch (cause) {
     await Deno.remove(folder, { recursive: true }).catch(() => {});
     if (cause instanceof AppError) throw cause;
-    throw new AppError("internal", `${shown}: ${errorText(cause)}; nothing of it is there`, { cause });
+    throw internal(`${shown}: ${errorText(cause)}; nothing of it is there`, cause);
   }
 }
 
@@ -287,7 +287,7 @@ async function packKeys(folder: string, paths: readonly string[], recipients: re
   const encrypter = new Encrypter();
   for (const recipient of recipients) {
     const refuse = (why: string, cause?: unknown) =>
-      new AppError("invalid_request", `Cannot use recipient ${quoteText(recipient)}: ${why}`, { cause });
+      invalid(`Cannot use recipient ${quoteText(recipient)}: ${why}`, cause);
     if (recipient === AGE_SAMPLE_RECIPIENT) {
       throw new HintedError(
         refuse("it is the sample key of age's README, not yours"),

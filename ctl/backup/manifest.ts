@@ -61,8 +61,7 @@ export function parseManifest(text: string): BackupManifest {
   } catch (error) {
     cause = error;
   }
-  const message = "Cannot read the backup: its manifest.json is broken, or of a later version";
-  throw new AppError("invalid_config", message, { cause });
+  throw badConfig("Cannot read the backup: its manifest.json is broken, or of a later version", cause);
 }
 
 /** The file with the Ed25519 signature of `manifest.json`, in base64. */

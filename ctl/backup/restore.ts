@@ -7,7 +7,7 @@ import { AppError, errorText } from "@gateway/shared/errors";
 import { formatMode, ifThere, readRegularFile, writeFileAtomic } from "@gateway/shared/files";
 import { quoteText } from "@gateway/shared/text";
 import { readOperatorFile } from "../kit/files.ts";
-import { badConfig, conflict, HintedError, invalid } from "../kit/output.ts";
+import { badConfig, conflict, HintedError, internal, invalid } from "../kit/output.ts";
 import { copyBytes, digestFile, findRestorable, findSources } from "./sources.ts";
 import { type BackupFile, type BackupManifest, parseManifest, verifyManifest } from "./manifest.ts";
 import { readTar, type TarFile } from "./tar.ts";
@@ -116,7 +116,7 @@ export async function restoreBackup({ backup, folder, identities, publicKey, onP
     if (cause instanceof AppError) throw cause;
     const message = `Cannot restore to ${quoteText(target)}: ${errorText(cause)}; ` +
       "fix that and run the command again, restored files stay";
-    throw new AppError("internal", message, { cause });
+    throw internal(message, cause);
   }
   const problems: string[] = [];
   for (const head of manifest.heads) problems.push(...await checkLog(head, move(head.path)));
@@ -135,8 +135,7 @@ export async function restoreBackup({ backup, folder, identities, publicKey, onP
 }
 
 function occupied(path: string): AppError {
-  const why = "is there and is not the backup's; nothing was written";
-  return conflict(`Cannot restore: ${quoteText(path)} ${why}`);
+  return conflict(`Cannot restore: ${quoteText(path)} is there and is not the backup's; nothing was written`);
 }
 
 function changed(path: string): AppError {
@@ -206,8 +205,7 @@ async function openKeys(backup: string, { keys }: BackupManifest, identities: re
     if (files.length !== keys.count) throw new RangeError("the archive has another number of files");
     return files;
   } catch (cause) {
-    const message = `Cannot open the backup's keys with --identity: ${errorText(cause)}`;
-    throw new AppError("invalid_request", message, { cause });
+    throw invalid(`Cannot open the backup's keys with --identity: ${errorText(cause)}`, cause);
   }
 }
 

@@ -290,6 +290,6 @@ function settle(from: string, path: string): void {
     database.exec("PRAGMA journal_mode = DELETE");
   } catch (cause) {
     const why = errorText(cause);
-    throw new AppError("invalid_config", `State ${quoteText(basename(from))} is damaged: ${why}`, { cause });
+    throw badConfig(`State ${quoteText(basename(from))} is damaged: ${why}`, cause);
   }
 }

@@ -16,7 +16,7 @@ import { quoteText, shellQuote, visibleText } from "@gateway/shared/text";
 import type { ExtraResource } from "@gateway/shared/wire";
 import type { SignerConfig } from "@gateway/signer/config";
 import { command, count, type Given, repeat } from "../kit/command.ts";
-import { HintedError, invalid } from "../kit/output.ts";
+import { HintedError, invalid, notFound } from "../kit/output.ts";
 import { loadSignerFile } from "../kit/signer_file.ts";
 import { neededRights, type RbacRule, type Right, toRbacRules } from "./rights.ts";
 
@@ -112,7 +112,7 @@ function isEffect(text: string): text is ClusterEffect {
 export function clusterOf({ kubernetes }: SignerConfig, name: string): ClusterPolicy {
   const cluster = kubernetes?.clusters[name];
   if (cluster !== undefined) return cluster;
-  const error = new AppError("not_found", `Cannot find cluster ${quoteText(name)}: unknown cluster`);
+  const error = notFound(`Cannot find cluster ${quoteText(name)}: unknown cluster`);
   throw new HintedError(error, "broker-ctl cluster list shows the clusters");
 }
 

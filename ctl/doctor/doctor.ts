@@ -11,7 +11,7 @@ import { signerUsedFiles } from "@gateway/signer/permissions";
 import { rotatedKeys } from "../hosts/next_ca.ts";
 import { type Call, command, type Given, oneOf, repeat } from "../kit/command.ts";
 import { CONFIG_KINDS } from "../kit/signer_file.ts";
-import { type CommandResult, invalid } from "../kit/output.ts";
+import { type CommandResult, invalid, notFound } from "../kit/output.ts";
 import { checkBroker, checkControlPlane, checkSigner } from "./config_checks.ts";
 import {
   checkBackup,
@@ -121,10 +121,7 @@ async function findParts({ config, signer, controlPlane, broker = [] }: DoctorFl
     if (isNamed || await ifThere(Deno.stat(each.path)) !== undefined) parts.push(each);
   }
   if (parts.length > 0) return parts;
-  throw new AppError(
-    "not_found",
-    "There is no config to look at: --config, --signer, --control-plane or --broker names one",
-  );
+  throw notFound("There is no config to look at: --config, --signer, --control-plane or --broker names one");
 }
 
 interface Facts {

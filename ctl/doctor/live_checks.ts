@@ -106,10 +106,10 @@ export async function checkHostSettings(
   const reached = Object.entries(hosts).filter(([, { jump = "" }]) => jump === "");
   return await checkEach(reached, LOGINS_AT_A_TIME, async (name, host) => {
     const { user, principal = "" } = host;
-    const script = formatEnrolScript({ mode: "status", user, principal, ca: [], sshdConfig }).join("\n");
+    const script = formatEnrolScript({ mode: "status", user, principal, ca: [], sshdConfig });
     try {
       const asked = systemClock.now() / 1000;
-      const { code, lines } = await runOverSsh(name, host, { script: `${script}\n`, login });
+      const { code, lines } = await runOverSsh(name, host, { script, login });
       const answered = systemClock.now() / 1000;
       if (code !== 0) throw new Error(lines.at(-1)?.slice(0, 200) ?? `exit code ${code}`);
       const key = await caOf(host);

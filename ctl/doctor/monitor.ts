@@ -1,5 +1,5 @@
 import { systemClock, within } from "@gateway/shared/clock";
-import { AppError, errorText } from "@gateway/shared/errors";
+import { errorText } from "@gateway/shared/errors";
 import { parseListenAddress } from "@gateway/shared/http";
 import { collectBytes, quoteText } from "@gateway/shared/text";
 import { reachable } from "../kit/values.ts";
@@ -8,7 +8,7 @@ import { loadConfig } from "@gateway/shared/config";
 import { ifThere } from "@gateway/shared/files";
 import { type Call, command } from "../kit/command.ts";
 import { CONFIG_KINDS, loadSignerFile } from "../kit/signer_file.ts";
-import { type CommandResult, invalid } from "../kit/output.ts";
+import { type CommandResult, invalid, notFound } from "../kit/output.ts";
 import { EMPTY_CELL, formatTable } from "../kit/table.ts";
 
 const WAIT_MS = 5_000;
@@ -43,7 +43,7 @@ async function readMonitor(address: string): Promise<ServiceStatus> {
   try {
     parseListenAddress(address);
   } catch (error) {
-    throw new AppError("invalid_request", errorText(error), { cause: error });
+    throw invalid(errorText(error), error);
   }
   try {
     const { ready, metrics, time } = await askMonitor(address);
@@ -189,8 +189,7 @@ async function findMonitors(signerPath: string): Promise<readonly string[]> {
     : await loadConfig({ path, ...CONFIG_KINDS.controlPlane });
   const found = [signer.monitor_listen, controlPlane?.monitor_listen ?? ""].filter((each) => each !== "");
   if (found.length > 0) return found;
-  const message = `No monitor to ask: set monitor_listen in ${signerPath}, or name addresses`;
-  throw new AppError("not_found", message);
+  throw notFound(`No monitor to ask: set monitor_listen in ${signerPath}, or name addresses`);
 }
 
 /** Judges services by their own statuses, and by the instances that each of them sees. */

@@ -208,11 +208,10 @@ function refuseOtherKey(name: string, former: string | undefined, key: GivenKey 
 }
 
 async function readKey({ hostKey, scan = false, newKey, addr }: Given<typeof FIELDS>) {
-  const refuse = (problem: string) => invalid(problem);
-  if (newKey !== undefined && !scan) throw refuse("Option '--new-key' means nothing without --scan");
-  if (hostKey !== undefined && scan) throw refuse("Options '--host-key' and '--scan' exclude each other");
+  if (newKey !== undefined && !scan) throw invalid("Option '--new-key' means nothing without --scan");
+  if (hostKey !== undefined && scan) throw invalid("Options '--host-key' and '--scan' exclude each other");
   if (scan) {
-    if (addr === undefined) throw refuse("Option '--scan' needs --addr");
+    if (addr === undefined) throw invalid("Option '--scan' needs --addr");
     const { line, fingerprint } = await scanHostKey(addr);
     if (newKey !== undefined && newKey !== fingerprint) {
       throw conflict(`The network shows the key ${fingerprint}, not ${quoteText(newKey)}`);
@@ -222,7 +221,7 @@ async function readKey({ hostKey, scan = false, newKey, addr }: Given<typeof FIE
   }
   if (hostKey !== "-") return hostKey === undefined ? undefined : { line: hostKey.trim() };
   const bytes = await collectBytes(Deno.stdin.readable, MAX_KEY_BYTES);
-  if (bytes === undefined) throw refuse(`The key has more than ${MAX_KEY_BYTES} bytes`);
+  if (bytes === undefined) throw invalid(`The key has more than ${MAX_KEY_BYTES} bytes`);
   return { line: new TextDecoder().decode(bytes).trim() };
 }
 

@@ -5,7 +5,7 @@ import { ifThere, readRegularText } from "@gateway/shared/files";
 import { quoteText } from "@gateway/shared/text";
 import { type Call, command, type CommandGroup, type Given, oneOf, repeat } from "../kit/command.ts";
 import { createFile, replaceFile } from "../kit/files.ts";
-import { type CommandResult, conflict, invalid } from "../kit/output.ts";
+import { type CommandResult, conflict, invalid, notFound } from "../kit/output.ts";
 import { runOverSsh } from "../kit/programs.ts";
 import { SIGNER, usesSigner } from "../kit/remote.ts";
 import { askReload } from "../kit/signer_change.ts";
@@ -14,6 +14,7 @@ import type { Host } from "./add.ts";
 import { carryOut, type EnrolOptions, formatEnrolScript } from "./enrol.ts";
 import {
   caLine,
+  needKey,
   planKeys,
   type PublicHalf,
   type RotatedKeys,
@@ -100,7 +101,7 @@ async function open(flags: Given<typeof TAKES>, call: Call): Promise<Rotation> {
   const { except = [] } = flags;
   const unknown = except.find((name) => !hosts.some(([known]) => known === name));
   if (unknown !== undefined) {
-    throw new AppError("not_found", `Option '--except': no host ${quoteText(unknown)} trusts that key`);
+    throw notFound(`Option '--except': no host ${quoteText(unknown)} trusts that key`);
   }
   return { flags, keys, except, hosts: hosts.filter(([name]) => !except.includes(name)) };
 }
@@ -110,7 +111,7 @@ async function begin({ flags, keys, hosts }: Rotation): Promise<CommandResult> {
   if (await keys.readPublic(old) !== undefined) {
     throw conflict("The rotation before is not over: broker-ctl ca rotate finish");
   }
-  const current = await mustRead(keys, keys.path);
+  const current = needKey(await keys.readPublic(keys.path), keys.path);
   if (await keys.readPublic(next) === undefined) await keys.make(next);
   const nextKey = await keys.load(next);
   const ca = [current, nextKey].map(caLine);
@@ -174,7 +175,7 @@ async function finish({ flags, keys, hosts, except }: Rotation, call: Call): Pro
       `the next key signs; certificates of the former one are good for up to ${minutes} minutes: finish again then`;
     return { json: { step: "switched", minutes }, lines: [line] };
   }
-  const [current, former] = [await keys.load(path), await mustRead(keys, old)];
+  const [current, former] = [await keys.load(path), needKey(await keys.readPublic(old), old)];
   const keyLines = { ca: [caLine(current)], dropCa: [caLine(former)] };
   const results = await trustOnHosts(hosts, flags, current, keyLines);
   if (results.every(({ done }) => done)) {
@@ -231,7 +232,7 @@ async function trustOf(
 ): Promise<Omit<HostResult, "name">> {
   const { user, principal } = host;
   const script = formatEnrolScript({ mode: "status", user, principal, sshdConfig, ca: [] });
-  const { code, lines } = await runOverSsh(name, host, { script: script.join("\n"), login });
+  const { code, lines } = await runOverSsh(name, host, { script, login });
   if (code !== 0) return { done: false, lines };
   const { next, old } = rotationFiles(path);
   const trusts = async (file: string) => {
@@ -299,10 +300,4 @@ function report(results: readonly HostResult[], json: object, lines: readonly st
     ],
     failed,
   };
-}
-
-async function mustRead({ readPublic }: RotatedKeys, path: string): Promise<PublicHalf> {
-  const key = await readPublic(path);
-  if (key === undefined) throw new AppError("not_found", `There is no key ${quoteText(path)}`);
-  return key;
 }

@@ -1,6 +1,6 @@
 import { join, resolve } from "node:path";
 import { randomSerial, systemClock, systemRandom } from "@gateway/shared/clock";
-import { type CaKey, loadCaKeys, selectCaKey } from "@gateway/shared/ca";
+import { type CaKey, selectCaKey } from "@gateway/shared/ca";
 import { quoteText, singleQuote } from "@gateway/shared/text";
 import {
   CERTIFICATE_ALGORITHM,
@@ -18,7 +18,7 @@ import { badConfig, invalid, withHint } from "../kit/output.ts";
 import { MAX_SECONDS, type OwnHost, runOverSsh, sshTo } from "../kit/programs.ts";
 import { loadSignerHosts } from "../kit/signer_file.ts";
 import { type Host, hostOf } from "./add.ts";
-import { caLine, planKeys, rotatedKeys, rotationFiles } from "./next_ca.ts";
+import { caLine, loadKey, planKeys, rotatedKeys, rotationFiles } from "./next_ca.ts";
 import { AppError, errorText } from "@gateway/shared/errors";
 import program from "./enrol_host.sh" with { type: "text" };
 
@@ -107,11 +107,7 @@ async function findCa(config: SignerConfig, { groups = [] }: Host, caPub: string
   const chosen = selectCaKey(planKeys(config), groups);
   const own = chosen.type === "pem" ? { ...chosen, path: resolve(workingFolder, chosen.path) } : chosen;
   const hint = "run it where the CA's key is, or name its public key with --ca-pub";
-  const ports = { what: "signer config", clock: systemClock, readEnv: (name: string) => variables[name] };
-  const { fallback } = await withHint(
-    { when: () => true, hint },
-    () => loadCaKeys({ ca_key: "", ca_keys: { _default: own } }, ports),
-  );
+  const fallback = await withHint({ when: () => true, hint }, () => loadKey(own, variables));
   // A host that is enrolled in the middle of a rotation trusts both keys.
   const keys = rotatedKeys(own, call);
   const next = await keys?.readPublic(rotationFiles(keys.path).next);
@@ -139,7 +135,7 @@ export async function carryOut({ name, host, login, options, key }: {
   readonly key: CaKey | undefined;
 }) {
   const onHost = (options: EnrolOptions) =>
-    runOverSsh(name, host, { script: formatEnrolScript(options).join("\n"), login });
+    runOverSsh(name, host, { script: formatEnrolScript(options), login });
   const tried = options.mode === "add" && key !== undefined;
   const { code, lines } = await onHost({ ...options, ...tried && { confirmSeconds: CONFIRM_SECONDS } });
   if (code !== 0 || !tried) return { done: code === 0, tried: false, lines };

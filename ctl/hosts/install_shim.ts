@@ -90,7 +90,7 @@ has. Another login than root needs sudo without a password.
       ],
     });
     if (over === undefined) return { json: { name, script: script.join("\n") }, lines: script };
-    const { code, lines } = await runOverSsh(name, host, { script: script.join("\n"), login });
+    const { code, lines } = await runOverSsh(name, host, { script, login });
     return { json: { name, exit_code: code, output: lines }, lines, failed: code !== 0 };
   },
 });

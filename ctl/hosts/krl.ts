@@ -2,14 +2,13 @@ import { basename, join, resolve } from "node:path";
 import { systemClock } from "@gateway/shared/clock";
 import { setValue } from "@gateway/shared/config";
 import { allowedSignersLine, createEnvelopeKey } from "@gateway/shared/envelope";
-import { AppError } from "@gateway/shared/errors";
 import { quoteText, shellQuote } from "@gateway/shared/text";
 import { HOST_IDENTITY_SUFFIX, KRL_NAMESPACE } from "@gateway/shared/wire";
 import { command, required } from "../kit/command.ts";
 import { editSignerFile } from "../kit/signer_change.ts";
 import { readOperatorFile, readOperatorText } from "../kit/files.ts";
 import { loadSignerHosts } from "../kit/signer_file.ts";
-import { badConfig, conflict, invalid } from "../kit/output.ts";
+import { badConfig, conflict, invalid, notFound } from "../kit/output.ts";
 
 const KRL_YEARS = 10;
 
@@ -35,7 +34,7 @@ writes /etc/gateway/krl there. shim/KRL.md describes how to keep a login that do
   async run({ name, config: path, url, caKey, out = `krl-${name}` }, { workingFolder }) {
     const config = await loadSignerHosts(path, workingFolder);
     if (!Object.hasOwn(config.hosts, name)) {
-      throw new AppError("not_found", `unknown host: ${quoteText(name)}`);
+      throw notFound(`unknown host: ${quoteText(name)}`);
     }
     if (config.envelope_key === "") {
       throw badConfig("Cannot sign a list: the signer's config has no envelope_key");

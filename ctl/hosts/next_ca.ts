@@ -1,12 +1,11 @@
 import { resolve } from "node:path";
 import { type CaKey, type CaKeyConfig, loadCaKeys, planCaKeys } from "@gateway/shared/ca";
 import { systemClock, systemRandom } from "@gateway/shared/clock";
-import { AppError } from "@gateway/shared/errors";
 import { ifThere, readRegularText } from "@gateway/shared/files";
 import { quoteText } from "@gateway/shared/text";
 import { encodeOpensshPrivateKey, formatPublicKey, parsePublicKey } from "@gateway/shared/ssh";
 import type { SignerConfig } from "@gateway/signer/config";
-import { badConfig, type Environment } from "../kit/output.ts";
+import { badConfig, type Environment, notFound } from "../kit/output.ts";
 import { createFile } from "../kit/files.ts";
 
 /** The files of a rotation, in the directory of the key that signs now. */
@@ -43,11 +42,7 @@ export function rotatedKeys(
     return {
       path: resolve(workingFolder, config.path),
       readPublic: readCaKey,
-      load: async (path) => {
-        const key = await readCaKey(path);
-        if (key === undefined) throw new AppError("not_found", `There is no key ${quoteText(path)}`);
-        return key;
-      },
+      load: async (path) => needKey(await readCaKey(path), path),
       make: (path) =>
         createFile(path, encodeOpensshPrivateKey(systemRandom.bytes(32), "gateway-ssh-ca"), 0o600),
     };
@@ -61,16 +56,23 @@ export function rotatedKeys(
       const { algorithm, blob: publicKey } = parsePublicKey(text);
       return { algorithm, publicKey };
     },
-    load: async (path) => {
-      const key = { ...config, public_key_path: path };
-      const ports = { what: "signer config", clock: systemClock, readEnv: (name: string) => variables[name] };
-      return (await loadCaKeys({ ca_keys: { _default: key } }, ports)).fallback;
-    },
+    load: (path) => loadKey({ ...config, public_key_path: path }, variables),
     make: (path) => {
       const fix = "add the next key to the agent that has the former one, and put its public key there";
-      return Promise.reject(new AppError("not_found", `There is no ${quoteText(path)}: ${fix}`));
+      return Promise.reject(notFound(`There is no ${quoteText(path)}: ${fix}`));
     },
   };
+}
+
+/** Loads a key that can sign. */
+export async function loadKey(key: CaKeyConfig, variables: Environment["variables"]): Promise<CaKey> {
+  const ports = { what: "signer config", clock: systemClock, readEnv: (name: string) => variables[name] };
+  return (await loadCaKeys({ ca_key: "", ca_keys: { _default: key } }, ports)).fallback;
+}
+
+export function needKey<K>(key: K | undefined, path: string): K {
+  if (key === undefined) throw notFound(`There is no key ${quoteText(path)}`);
+  return key;
 }
 
 async function readCaKey(path: string): Promise<CaKey | undefined> {

@@ -74,15 +74,14 @@ no folder that another user may write to, and with --pki in no other than that o
     const setUp = await openOwnSetUp(flags, workingFolder);
     const holder = checkFree(kind, name, setUp);
     const { p12 = false, csr, passwordFile, san = [] } = flags;
-    const refuse = (problem: string) => invalid(problem);
     if (p12 && csr !== undefined) {
-      throw refuse("Options '--p12' and '--csr' exclude each other: the key is not here");
+      throw invalid("Options '--p12' and '--csr' exclude each other: the key is not here");
     }
     if (passwordFile !== undefined && !p12) {
-      throw refuse("Option '--password-file' means nothing without '--p12'");
+      throw invalid("Option '--password-file' means nothing without '--p12'");
     }
     if (san.length > 0 && !isServer(kind)) {
-      throw refuse(`Option '--san' means nothing to a ${kind}: nobody connects to it`);
+      throw invalid(`Option '--san' means nothing to a ${kind}: nobody connects to it`);
     }
     const password = p12 ? await bundlePassword(passwordFile, workingFolder, systemRandom) : undefined;
     const { certify, readPublicKey, readRequestKey, requestCertificate } = await import("./x509.ts");
@@ -163,23 +162,18 @@ function alreadyThere(path: string, name: string): AppError {
   return conflict(`There is ${quoteText(path)} for ${quoteText(name)}; ${fix}`);
 }
 
+/** The lists of the signer's config that give names their rights. */
+const SIGNER_LISTS: { readonly [Kind in IdentityKind]?: "reload_callers" | "trusted_forwarders" } = {
+  operator: "reload_callers",
+  "control-plane": "trusted_forwarders",
+};
+
 /** Checks if a config does not name the identity yet. */
 function lacksRole(kind: IdentityKind, name: string, { signer, controlPlane }: IdentitySetUp): boolean {
-  switch (kind) {
-    case "operator":
-      return !signer.reload_callers.includes(name);
-    case "control-plane":
-      return !signer.trusted_forwarders.includes(name);
-    case "approver":
-      return controlPlane?.config.approval.callers.includes(name) === false;
-    case "broker":
-      return namesBrokers(controlPlane) && !controlPlane.config.sign_callers.includes(name);
-    case "agent":
-    case "signer":
-      return false;
-    default:
-      return kind satisfies never;
-  }
+  const list = SIGNER_LISTS[kind];
+  if (list !== undefined) return !signer[list].includes(name);
+  if (kind === "approver") return controlPlane?.config.approval.callers.includes(name) === false;
+  return kind === "broker" && namesBrokers(controlPlane) && !controlPlane.config.sign_callers.includes(name);
 }
 
 /** An empty list lets every broker in: the first name would lock the others out. */
@@ -195,41 +189,31 @@ async function giveRole(
   path: string | undefined,
   workingFolder: string,
 ): Promise<readonly string[]> {
-  const quoted = quoteText(name);
-  const addToSigner = async (list: "reload_callers" | "trusted_forwarders") => {
+  const list = SIGNER_LISTS[kind];
+  if (list !== undefined) {
     await editSignerFile({
       ...{ path, workingFolder },
       edit: (text, { [list]: names }) => names.includes(name) ? text : appendToList(text, [list], name),
     });
-    return `it is in ${list} of ${signerFile}; next: broker-ctl reload`;
-  };
-  switch (kind) {
-    case "operator":
-      return [await addToSigner("reload_callers")];
-    case "control-plane":
-      return [await addToSigner("trusted_forwarders")];
-    case "approver":
-      return [
-        controlPlane === undefined
-          ? `next: add ${quoted} to approval.callers of the control plane's config, and restart it`
-          : await addCaller(controlPlane, "approver", name),
-      ];
-    case "broker": {
-      const forwarders = signer.trusted_forwarders.join(",");
-      const via = forwarders === "" ? "" : ` --only-via ${forwarders}`;
-      return [
-        ...namesBrokers(controlPlane) ? [await addCaller(controlPlane, "broker", name)] : [],
-        ...controlPlane === undefined && via !== ""
-          ? [`next: add ${quoted} to sign_callers of the control plane's config, and restart it`]
-          : [],
-        `next: broker-ctl callers add --name ${name} --groups …${via}, for the hosts that it may use`,
-      ];
-    }
-    case "agent":
-      return [`next: add ${quoted} to run_callers of a broker's config that has it, and restart that broker`];
-    case "signer":
-      return [];
-    default:
-      return kind satisfies never;
+    return [`it is in ${list} of ${signerFile}; next: broker-ctl reload`];
   }
+  const addTo = (list: string) =>
+    `next: add ${quoteText(name)} to ${list} of the control plane's config, and restart it`;
+  if (kind === "approver") {
+    if (controlPlane === undefined) return [addTo("approval.callers")];
+    return [await addCaller(controlPlane, "approver", name)];
+  }
+  if (kind === "agent") {
+    return [
+      `next: add ${quoteText(name)} to run_callers of a broker's config that has it, and restart that broker`,
+    ];
+  }
+  if (kind !== "broker") return [];
+  const forwarders = signer.trusted_forwarders.join(",");
+  const via = forwarders === "" ? "" : ` --only-via ${forwarders}`;
+  return [
+    ...namesBrokers(controlPlane) ? [await addCaller(controlPlane, "broker", name)] : [],
+    ...controlPlane === undefined && via !== "" ? [addTo("sign_callers")] : [],
+    `next: broker-ctl callers add --name ${name} --groups …${via}, for the hosts that it may use`,
+  ];
 }

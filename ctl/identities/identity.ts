@@ -33,9 +33,9 @@ import {
   refuseDenied,
   type TrustedAuthority,
 } from "./set_up.ts";
-import { AppError, errorText } from "@gateway/shared/errors";
+import { errorText } from "@gateway/shared/errors";
 import { quoteText } from "@gateway/shared/text";
-import { badConfig, HintedError, invalid } from "../kit/output.ts";
+import { badConfig, HintedError, invalid, notFound } from "../kit/output.ts";
 import { loadConfig } from "@gateway/shared/config";
 import { freezeRequest, freezeResponse } from "@gateway/shared/wire";
 import { asOneWord } from "../kit/arguments.ts";
@@ -184,7 +184,7 @@ its key, and it signs what the former one signed.
       : names.map((name) => {
         const found = certificates.find((each) => each.name === name);
         if (found === undefined) {
-          throw new AppError("not_found", `There is no certificate ${quoteText(name)}`);
+          throw notFound(`There is no certificate ${quoteText(name)}`);
         }
         if (found.kind === "ok") refuseDenied(denied, found.facts.commonName);
         return found;

@@ -78,8 +78,7 @@ async function listCertificates(folder: string) {
   try {
     names = (await Array.fromAsync(Deno.readDir(folder), ({ name }) => name)).sort();
   } catch (cause) {
-    const message = `Cannot read ${quoteText(folder)}: ${describeReadFailure(cause)}`;
-    throw new AppError("invalid_config", message, { cause });
+    throw badConfig(`Cannot read ${quoteText(folder)}: ${describeReadFailure(cause)}`, cause);
   }
   const files = names.filter((name) => name.endsWith(SUFFIX) && !name.startsWith("."));
   return await Promise.all(files.map(async (file) => {
@@ -133,16 +132,14 @@ async function readDenied(deniedCallers: string, workingFolder: string) {
   try {
     return { path, names: parseDeniedCallers(new TextDecoder("utf-8", { fatal: true }).decode(bytes)) };
   } catch (cause) {
-    const message = `Cannot use denied_callers ${quoteText(path)}: ${errorText(cause)}`;
-    throw new AppError("invalid_config", message, { cause });
+    throw badConfig(`Cannot use denied_callers ${quoteText(path)}: ${errorText(cause)}`, cause);
   }
 }
 
 /** A revoked name stays unusable, because somebody may still have the old key. */
 export function refuseDenied(denied: DeniedList | undefined, name: string): void {
   if (denied?.names.has(name) !== true) return;
-  const message = `${quoteText(name)} was revoked, and its key may be somewhere: use another name`;
-  throw conflict(message);
+  throw conflict(`${quoteText(name)} was revoked, and its key may be somewhere: use another name`);
 }
 
 /** Adds a name to the list, durably. @returns false if the name was on the list before */

@@ -2,10 +2,10 @@
 import "reflect-metadata";
 import { createPublicKey } from "node:crypto";
 import * as x509 from "@peculiar/x509";
-import { AppError } from "@gateway/shared/errors";
 import { type Random, systemClock, systemRandom } from "@gateway/shared/clock";
 import { LEAF_DAYS, type LeafUsage } from "./kinds.ts";
 import { encodeNameConstraints } from "./der.ts";
+import { badConfig } from "../kit/output.ts";
 
 /** A certificate and its private key: both PEM, the key PKCS #8. */
 export interface CertificatePair {
@@ -94,12 +94,9 @@ export async function loadAuthority(certPem: string, keyPem: string): Promise<X5
     }
   } catch {
     // The library's message could quote the key.
-    throw new AppError(
-      "invalid_config",
-      "Cannot use the CA: its certificate or its key is not ECDSA P-256 in PEM",
-    );
+    throw badConfig("Cannot use the CA: its certificate or its key is not ECDSA P-256 in PEM");
   }
-  throw new AppError("invalid_config", "Cannot use the CA: its key does not belong to its certificate");
+  throw badConfig("Cannot use the CA: its key does not belong to its certificate");
 }
 
 /** Creates a key and a certificate for it. */
@@ -162,7 +159,7 @@ export function readLeaf(certPem: string) {
 
 /** The key of a request for a certificate. */
 export async function readRequestKey(requestPem: string): Promise<x509.PublicKey> {
-  const refuse = (why: string) => new AppError("invalid_config", `Cannot use the request: ${why}`);
+  const refuse = (why: string) => badConfig(`Cannot use the request: ${why}`);
   let request: x509.Pkcs10CertificateRequest;
   try {
     request = new x509.Pkcs10CertificateRequest(requestPem);
@@ -186,7 +183,7 @@ export function readPublicKey(keyPem: string): x509.PublicKey {
       Uint8Array.from(createPublicKey(keyPem).export({ type: "spki", format: "der" })),
     );
   } catch {
-    throw new AppError("invalid_config", "Cannot use the private key: it is no unencrypted PEM key");
+    throw badConfig("Cannot use the private key: it is no unencrypted PEM key");
   }
 }
 

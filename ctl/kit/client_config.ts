@@ -6,9 +6,8 @@
  */
 import * as z from "@zod/zod";
 import { dirname, join, resolve } from "node:path";
-import { type Environment, invalid } from "./output.ts";
+import { badConfig, type Environment, invalid } from "./output.ts";
 import { loadConfig } from "@gateway/shared/config";
-import { AppError } from "@gateway/shared/errors";
 import { quoteText, visibleText } from "@gateway/shared/text";
 import { signerConfig } from "@gateway/signer/config";
 import { reachable } from "./values.ts";
@@ -196,6 +195,6 @@ async function exists(path: string): Promise<boolean> {
     if (error instanceof Deno.errors.PermissionDenied || error instanceof Deno.errors.NotADirectory) {
       return true;
     }
-    throw new AppError("invalid_config", `Cannot look for ${JSON.stringify(path)}`, { cause: error });
+    throw badConfig(`Cannot look for ${JSON.stringify(path)}`, error);
   }
 }

@@ -11,7 +11,7 @@ import {
   writeFileAtomic,
 } from "@gateway/shared/files";
 import { quoteText } from "@gateway/shared/text";
-import { conflict } from "./output.ts";
+import { conflict, internal } from "./output.ts";
 
 const encoder = new TextEncoder();
 
@@ -40,9 +40,9 @@ export async function createFile(path: string, text: string | Uint8Array, mode: 
     await removeLeft(path);
   } catch (cause) {
     if (cause instanceof Deno.errors.AlreadyExists) {
-      throw new AppError("conflict", `Cannot make ${quoteText(path)}: it exists`, { cause });
+      throw conflict(`Cannot make ${quoteText(path)}: it exists`, cause);
     }
-    throw new AppError("internal", `Cannot make ${quoteText(path)}: ${errorText(cause)}`, { cause });
+    throw internal(`Cannot make ${quoteText(path)}: ${errorText(cause)}`, cause);
   } finally {
     await ifThere(Deno.remove(temporary));
   }
@@ -54,7 +54,7 @@ export async function replaceFile(path: string, text: string, what?: string): Pr
     await writeFileAtomic(path, encoder.encode(text), { keepOwner: true });
   } catch (cause) {
     const named = what === undefined ? quoteText(path) : `${what} ${quoteText(path)}`;
-    throw new AppError("internal", `Cannot write ${named}: ${errorText(cause)}`, { cause });
+    throw internal(`Cannot write ${named}: ${errorText(cause)}`, cause);
   }
 }
 

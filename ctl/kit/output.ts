@@ -19,10 +19,15 @@ export interface CommandResult {
   readonly failed?: boolean;
 }
 
+const fault = (code: AppError["code"]) => (message: string, cause?: unknown) =>
+  new AppError(code, message, { cause });
+
 /** The command line can't be understood: exit code 2. */
-export const invalid = (message: string): AppError => new AppError("invalid_request", message);
-export const conflict = (message: string): AppError => new AppError("conflict", message);
-export const badConfig = (message: string): AppError => new AppError("invalid_config", message);
+export const invalid = fault("invalid_request");
+export const conflict = fault("conflict");
+export const badConfig = fault("invalid_config");
+export const notFound = fault("not_found");
+export const internal = fault("internal");
 
 /** An error and its fix. */
 export class HintedError extends AppError {

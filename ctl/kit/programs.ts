@@ -19,15 +19,11 @@ const SSH_FAILED = 255;
 export async function runOverSsh(
   name: string,
   host: OwnHost,
-  { script, login }: { readonly script: string; readonly login: string },
+  { script, login }: { readonly script: readonly string[]; readonly login: string },
 ) {
   const command = login === "root" ? "sh -s" : "sudo -n sh -s";
-  const { code, stdout, stderr } = await sshTo(name, host, {
-    login,
-    words: [],
-    command,
-    input: `${script}\n`,
-  });
+  const input = script.map((line) => `${line}\n`).join("");
+  const { code, stdout, stderr } = await sshTo(name, host, { login, words: [], command, input });
   return { code, lines: `${stdout}${stderr}`.split(/\r?\n/).filter((line) => line !== "") };
 }
 

@@ -14,6 +14,7 @@ import {
   HintedError,
   hintMissingConfig,
   invalid,
+  notFound,
   RemoteError,
   type Use,
   withHint,
@@ -166,7 +167,7 @@ export function requireEntry<E>(
   const entries = of(config);
   const entry = Object.hasOwn(entries, name) ? entries[name] : undefined;
   if (entry !== undefined) return entry;
-  throw new AppError("not_found", `There is no ${what} ${quoteText(name)} in the config`);
+  throw notFound(`There is no ${what} ${quoteText(name)} in the config`);
 }
 
 /** Adds an entry or, with `force`, changes it. */
@@ -185,8 +186,7 @@ export function addition<E>(
       const there = Object.hasOwn(of(config), name) ? of(config)[name] : undefined;
       isNew = there === undefined;
       if (isNew || force) return edit(text, there, config);
-      const message = `Cannot add ${what} ${quoteText(name)}: it is there; --force changes it`;
-      throw conflict(message);
+      throw conflict(`Cannot add ${what} ${quoteText(name)}: it is there; --force changes it`);
     },
     async describe(config, file) {
       const { json, facts, lines = [] } = await describe(

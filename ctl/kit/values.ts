@@ -39,7 +39,7 @@ export function parseDuration(text: string): number {
 }
 
 function refusal(text: string, expected: string): AppError {
-  return new AppError("invalid_request", `Cannot read duration ${quoteText(text)}: ${expected}`);
+  return invalid(`Cannot read duration ${quoteText(text)}: ${expected}`);
 }
 
 const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$/;

@@ -1,12 +1,12 @@
 import { resolve } from "node:path";
 import { type CompiledHost, type CompiledPolicy, decideCommand } from "@gateway/shared/policy";
-import { AppError } from "@gateway/shared/errors";
 import { quoteText } from "@gateway/shared/text";
 import { createFilter } from "../audit/record.ts";
 import { readLogs } from "../audit/logs.ts";
 import { command, count, required } from "../kit/command.ts";
 import { compileSigner, loadSignerFile } from "../kit/signer_file.ts";
 import { listSteps } from "./explain.ts";
+import { notFound } from "../kit/output.ts";
 
 const MAX_COUNT = 1_000_000;
 
@@ -40,7 +40,7 @@ log is not verified, and what agents ask for is up to them: take nothing over th
     const isSince = createFilter(since === undefined ? {} : { since });
     const policy = compileSigner(await loadSignerFile(config, workingFolder));
     if (host !== undefined && !policy.hosts.has(host)) {
-      throw new AppError("not_found", `There is no host ${quoteText(host)} in the config`);
+      throw notFound(`There is no host ${quoteText(host)} in the config`);
     }
     const recommender = new Recommender(policy);
     let broken = 0;

@@ -216,7 +216,7 @@ function readAddress(text: string) {
     return parseListenAddress(text);
   } catch (error) {
     if (!(error instanceof AppError)) throw error;
-    throw new AppError("invalid_request", error.message, { cause: error });
+    throw invalid(error.message, error);
   }
 }
 

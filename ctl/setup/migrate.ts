@@ -1,14 +1,13 @@
 import { basename, dirname, join, relative, resolve } from "node:path";
 import { systemClock } from "@gateway/shared/clock";
 import { loadConfig, setValue, type ValuePath } from "@gateway/shared/config";
-import { AppError } from "@gateway/shared/errors";
 import { ifThere } from "@gateway/shared/files";
 import { quoteText } from "@gateway/shared/text";
 import * as z from "@zod/zod";
 import { copyBytes, copyDatabase, copyLog, findSources, type SetUpSources } from "../backup/sources.ts";
 import { type Call, command } from "../kit/command.ts";
 import { checkFolder } from "./write.ts";
-import { badConfig, type CommandResult, conflict } from "../kit/output.ts";
+import { badConfig, type CommandResult, conflict, notFound } from "../kit/output.ts";
 
 export const MIGRATE = command({
   name: "migrate",
@@ -50,7 +49,7 @@ async function migrate(
   await checkFolder(target);
   const sources = await findSources(from);
   if (sources.configs.length === 0) {
-    throw new AppError("not_found", `Cannot migrate ${quoteText(from)}: there is no config of a service`);
+    throw notFound(`Cannot migrate ${quoteText(from)}: there is no config of a service`);
   }
   const plan = await planMigration(from, target, sources);
   if (!dryRun) await write(plan, target);

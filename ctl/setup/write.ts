@@ -3,7 +3,7 @@ import type { Clock, Random } from "@gateway/shared/clock";
 import { AppError, errorText } from "@gateway/shared/errors";
 import { formatMode, ifThere, tryLockFile } from "@gateway/shared/files";
 import { quoteText, writeAll } from "@gateway/shared/text";
-import { conflict, invalid } from "../kit/output.ts";
+import { conflict, internal, invalid } from "../kit/output.ts";
 import { IDENTITIES, type Identity, type Layout, SET_UP_ENTRIES } from "./layout.ts";
 import { type ConfigKind, parseConfig } from "@gateway/shared/config";
 import { ed25519PublicKey, encodeOpensshPrivateKey, formatPublicKey } from "@gateway/shared/ssh";
@@ -56,7 +56,7 @@ export async function writeSetUp(plan: readonly PlannedEntry[], options: WriteOp
   const { folder, random } = options;
   const explain = (cause: unknown) => {
     const message = `Cannot set up ${JSON.stringify(folder)}: ${errorText(cause)}; nothing of it is there`;
-    throw new AppError("internal", message, { cause });
+    throw internal(message, cause);
   };
   await createFolder(folder).catch(explain);
   // Two inits at the same time would mix keys of one with configs of the other.
@@ -78,7 +78,7 @@ export async function writeSetUp(plan: readonly PlannedEntry[], options: WriteOp
     } catch (cause) {
       const former = backup === undefined ? "" : `; the former set-up is in ${JSON.stringify(backup)}`;
       const message = `Cannot finish set-up in ${JSON.stringify(folder)}: ${errorText(cause)}${former}`;
-      throw new AppError("internal", message, { cause });
+      throw internal(message, cause);
     }
     return { backup };
   } finally {

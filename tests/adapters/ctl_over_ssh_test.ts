@@ -26,7 +26,7 @@ Deno.test.each([
   { name: "an address with what ssh would replace", addr: "%h:22", login: "root" },
 ])("runOverSsh() refuses $name", async ({ addr, login }) => {
   await assert.rejects(
-    runOverSsh("web01", { addr, host_key: SAMPLE_HOST_KEY }, { script: "", login }),
+    runOverSsh("web01", { addr, host_key: SAMPLE_HOST_KEY }, { script: [""], login }),
     /Cannot log in/,
   );
 });
