@@ -1,7 +1,7 @@
 import { resolve } from "node:path";
 import { Command, CommanderError } from "commander";
 import { visibleText } from "@gateway/shared/text";
-import { AppError } from "@gateway/shared/errors";
+import type { AppError } from "@gateway/shared/errors";
 import { describeVersion } from "@gateway/shared/service";
 import { normalizeArguments, once, rulesOf } from "./kit/arguments.ts";
 import { APPROVAL } from "./approvals/approval.ts";

@@ -2,7 +2,7 @@ import type { FileHandle } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { listSegments, logsOfSet, MAX_LINE_BYTES, openLogFile, splitLines } from "@gateway/shared/audit";
 import { type Clock, every } from "@gateway/shared/clock";
-import { AppError } from "@gateway/shared/errors";
+import type { AppError } from "@gateway/shared/errors";
 import { ifThere, readAt, readChunks } from "@gateway/shared/files";
 import { quoteText } from "@gateway/shared/text";
 import { once } from "../kit/arguments.ts";

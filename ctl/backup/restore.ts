@@ -10,7 +10,7 @@ import { readOperatorFile } from "../kit/files.ts";
 import { badConfig, conflict, HintedError, internal, invalid } from "../kit/output.ts";
 import { copyBytes, digestFile, findRestorable, findSources } from "./sources.ts";
 import { type BackupFile, type BackupManifest, parseManifest, verifyManifest } from "./manifest.ts";
-import { readTar, type TarFile } from "./tar.ts";
+import { readTar } from "./tar.ts";
 
 interface RestoreOptions {
   readonly backup: string;

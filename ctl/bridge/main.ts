@@ -14,7 +14,7 @@ import { describeVersion, exitCodeOf, type ServiceLogger, waitForStop } from "@g
 import { configureLogging, getServiceLogger } from "@gateway/shared/service/log";
 import { writeAllSync } from "@gateway/shared/text";
 import { Bridge } from "./bridge.ts";
-import type { Chat, ChatOptions } from "./chat.ts";
+import type { ChatOptions } from "./chat.ts";
 import { parseIdentityMap } from "./guard.ts";
 import { createPlane, explainPlaneFailure } from "./plane.ts";
 import { type BridgeSettings, bridgeUsedFiles, ENV_NAMES, readSettings, SECRETS } from "./settings.ts";

@@ -1,4 +1,4 @@
-import { AppError } from "@gateway/shared/errors";
+import type { AppError } from "@gateway/shared/errors";
 import {
   CLUSTER_EFFECTS,
   type ClusterEffect,

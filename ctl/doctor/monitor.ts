@@ -6,9 +6,9 @@ import { reachable } from "../kit/values.ts";
 import { dirname, join, resolve } from "node:path";
 import { loadConfig } from "@gateway/shared/config";
 import { ifThere } from "@gateway/shared/files";
-import { type Call, command } from "../kit/command.ts";
+import { command } from "../kit/command.ts";
 import { CONFIG_KINDS, loadSignerFile } from "../kit/signer_file.ts";
-import { type CommandResult, invalid, notFound } from "../kit/output.ts";
+import { invalid, notFound } from "../kit/output.ts";
 import { EMPTY_CELL, formatTable } from "../kit/table.ts";
 
 const WAIT_MS = 5_000;
@@ -123,6 +123,11 @@ function unescape(_all: string, character: string): string {
 const SOON_MS = 7 * 86_400_000;
 const MOST_OFFSET_SECONDS = 2;
 
+const HEADING = [
+  ...["SERVICE", "INSTANCE", "MONITOR", "READY", "VERSION", "STATE AGE", "DATABASE", "KRL"],
+  ...["CERTIFICATE ENDS", "CLOCK"],
+];
+
 export const STATUS = command({
   name: "status",
   summary: "Show how signers, control planes and brokers are, all of a deployment at once.",
@@ -138,38 +143,28 @@ by, which database server it is on, the version of its list of revoked certifica
 and how far its clock is off. Without addresses: the monitor of the signer's config, and of control-plane.json beside
 it. Exit code 1: something is wrong; what it is stands below the table.
 `,
-  run: showStatus,
+  async run({ monitor: monitors, config }, { workingFolder, terminal }) {
+    if (monitors.length > 0 && config !== undefined) {
+      throw invalid("name monitors, or --config, not both");
+    }
+    const addresses = monitors.length > 0
+      ? monitors
+      : await findMonitors(resolve(workingFolder, config ?? "signer.json"));
+    const services = await Promise.all([...new Set(addresses)].map(readMonitor));
+    const { problems, notes } = judge(services, systemClock.now());
+    return {
+      json: { services, problems, notes },
+      lines: [
+        ...formatTable(HEADING, services.map(cellsOf), terminal.columns),
+        "",
+        ...notes.map((note) => `note: ${note}`),
+        ...problems.map((each) => `wrong: ${each}`),
+        ...(problems.length === 0 ? ["nothing is wrong"] : []),
+      ],
+      failed: problems.length > 0,
+    };
+  },
 });
-
-const HEADING = [
-  ...["SERVICE", "INSTANCE", "MONITOR", "READY", "VERSION", "STATE AGE", "DATABASE", "KRL"],
-  ...["CERTIFICATE ENDS", "CLOCK"],
-];
-
-async function showStatus(
-  { monitor: monitors, config }: { readonly monitor: readonly string[]; readonly config?: string },
-  { workingFolder, terminal }: Call,
-): Promise<CommandResult> {
-  if (monitors.length > 0 && config !== undefined) {
-    throw invalid("name monitors, or --config, not both");
-  }
-  const addresses = monitors.length > 0
-    ? monitors
-    : await findMonitors(resolve(workingFolder, config ?? "signer.json"));
-  const services = await Promise.all([...new Set(addresses)].map(readMonitor));
-  const { problems, notes } = judge(services, systemClock.now());
-  return {
-    json: { services, problems, notes },
-    lines: [
-      ...formatTable(HEADING, services.map(cellsOf), terminal.columns),
-      "",
-      ...notes.map((note) => `note: ${note}`),
-      ...problems.map((each) => `wrong: ${each}`),
-      ...(problems.length === 0 ? ["nothing is wrong"] : []),
-    ],
-    failed: problems.length > 0,
-  };
-}
 
 function cellsOf({ isReady, certificate, ...status }: ServiceStatus): readonly string[] {
   const seconds = (value: number | undefined) => value === undefined ? undefined : `${value.toFixed(1)} s`;

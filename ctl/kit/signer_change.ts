@@ -9,7 +9,6 @@ import { CONFIG_KINDS, findSignerProblems } from "./signer_file.ts";
 import {
   type Advice,
   badConfig,
-  type CommandResult,
   conflict,
   HintedError,
   hintMissingConfig,

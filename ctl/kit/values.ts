@@ -1,4 +1,4 @@
-import { AppError } from "@gateway/shared/errors";
+import type { AppError } from "@gateway/shared/errors";
 import { quoteText } from "@gateway/shared/text";
 import { parseListenAddress } from "@gateway/shared/http";
 import { invalid } from "./output.ts";

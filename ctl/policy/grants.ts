@@ -1,14 +1,7 @@
 import * as z from "@zod/zod";
 import { elevationLabel } from "@gateway/shared/policy";
 import { formatDuration, quoteText } from "@gateway/shared/text";
-import {
-  grantCreated,
-  type GrantInfo,
-  grantList,
-  type GrantRequest,
-  grantRequest,
-  grantRevoked,
-} from "@gateway/shared/wire";
+import { grantCreated, type GrantInfo, grantList, grantRequest, grantRevoked } from "@gateway/shared/wire";
 import { actionPattern } from "../clusters/entry.ts";
 import { type CommandData, type Given, repeat, required } from "../kit/command.ts";
 import { parseDuration } from "../kit/values.ts";

@@ -5,9 +5,9 @@ import { ifThere } from "@gateway/shared/files";
 import { quoteText } from "@gateway/shared/text";
 import * as z from "@zod/zod";
 import { copyBytes, copyDatabase, copyLog, findSources, type SetUpSources } from "../backup/sources.ts";
-import { type Call, command } from "../kit/command.ts";
+import { command } from "../kit/command.ts";
 import { checkFolder } from "./write.ts";
-import { badConfig, type CommandResult, conflict, notFound } from "../kit/output.ts";
+import { badConfig, conflict, notFound } from "../kit/output.ts";
 
 export const MIGRATE = command({
   name: "migrate",
@@ -31,42 +31,33 @@ Copies configs (comments included), CA keys, certificates, audit seeds, audit lo
 signer's grants and freezes. Prints each changed value, what needs your decision, and what is not carried over.
 `,
   uses: () => [],
-  run: migrate,
-});
-
-async function migrate(
-  { directory, to = "gateway", dryRun = false }: {
-    readonly directory: string;
-    readonly to?: string;
-    readonly dryRun?: boolean;
+  async run({ directory, to = "gateway", dryRun = false }, { workingFolder }) {
+    const [from, target] = [resolve(workingFolder, directory), resolve(workingFolder, to)];
+    if (await ifThere(Deno.lstat(target)) !== undefined) {
+      throw conflict(`Cannot migrate to ${quoteText(target)}: it exists; name another with --to`);
+    }
+    await checkFolder(target);
+    const sources = await findSources(from);
+    if (sources.configs.length === 0) {
+      throw notFound(`Cannot migrate ${quoteText(from)}: there is no config of a service`);
+    }
+    const plan = await planMigration(from, target, sources);
+    if (!dryRun) await write(plan, target);
+    const { changes, decisions, lost } = plan;
+    return {
+      json: { from, to: target, dry_run: dryRun, changes, decisions, not_carried_over: lost },
+      lines: [
+        ...changes.map((line) => `change: ${line}`),
+        ...decisions.map((line) => `decide: ${line}`),
+        ...lost.map((line) => `not carried over: ${line}`),
+        ...(dryRun ? ["nothing was written (--dry-run)"] : [
+          `${plan.copies.size} files and ${plan.texts.size} configs written to ${target}`,
+          `Next: broker-ctl doctor --config ${join(target, "signer.json")}`,
+        ]),
+      ],
+    };
   },
-  { workingFolder }: Call,
-): Promise<CommandResult> {
-  const [from, target] = [resolve(workingFolder, directory), resolve(workingFolder, to)];
-  if (await ifThere(Deno.lstat(target)) !== undefined) {
-    throw conflict(`Cannot migrate to ${quoteText(target)}: it exists; name another with --to`);
-  }
-  await checkFolder(target);
-  const sources = await findSources(from);
-  if (sources.configs.length === 0) {
-    throw notFound(`Cannot migrate ${quoteText(from)}: there is no config of a service`);
-  }
-  const plan = await planMigration(from, target, sources);
-  if (!dryRun) await write(plan, target);
-  const { changes, decisions, lost } = plan;
-  return {
-    json: { from, to: target, dry_run: dryRun, changes, decisions, not_carried_over: lost },
-    lines: [
-      ...changes.map((line) => `change: ${line}`),
-      ...decisions.map((line) => `decide: ${line}`),
-      ...lost.map((line) => `not carried over: ${line}`),
-      ...(dryRun ? ["nothing was written (--dry-run)"] : [
-        `${plan.copies.size} files and ${plan.texts.size} configs written to ${target}`,
-        `Next: broker-ctl doctor --config ${join(target, "signer.json")}`,
-      ]),
-    ],
-  };
-}
+});
 
 type Plan = Awaited<ReturnType<typeof planMigration>>;
 

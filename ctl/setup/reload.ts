@@ -2,7 +2,7 @@ import { resolve } from "node:path";
 import { quoteText, shellQuote, visibleText } from "@gateway/shared/text";
 import { type Call, command, type CommandGroup, oneOf, required } from "../kit/command.ts";
 import { readOperatorFile, readOperatorText } from "../kit/files.ts";
-import { type CommandResult, hintMissingConfig, invalid } from "../kit/output.ts";
+import { hintMissingConfig, invalid } from "../kit/output.ts";
 import { REMOTE_HELP, SIGNER, usesSigner } from "../kit/remote.ts";
 import { runToEnd } from "../kit/programs.ts";
 import { askReload } from "../kit/signer_change.ts";

@@ -21,14 +21,6 @@ interface TextRange {
   readonly end: number;
 }
 
-/** Receives the entries of a large map, also if the text is malformed further on. */
-interface EntryTaker {
-  /** @param range absent if the entry is no object */
-  take(name: string, entry: unknown, range?: TextRange): void;
-  /** Accepts a known object that begins here, unread. @returns its end */
-  takeKnown?(name: string, start: number): number | undefined;
-}
-
 /** Deeper than any config. Readers of the value recurse. */
 const MAX_DEPTH = 64;
 /** Objects up to this depth pause between their members, but after known entries only once in so many. */
@@ -52,7 +44,7 @@ const TOKEN_FAULTS: readonly (string | undefined)[] = [
  *
  * @param large receives the entries of maps at the top that may be very large, by the map's key
  */
-export function* parseJsonc(text: string, large: ReadonlyMap<string, EntryTaker>): Steps<JsoncResult> {
+export function* parseJsonc(text: string, large: ReadonlyMap<string, LargeMap>): Steps<JsoncResult> {
   if (text.startsWith("\uFEFF")) return malformed("the file starts with a byte order mark; save it without");
   if (text.trim() === "") return malformed("the file is empty");
   const reader = new ConfigReader(text, large);
@@ -79,7 +71,7 @@ class ConfigReader {
   readonly problems: string[] = [];
   readonly #text: string;
   readonly #scanner: ReturnType<typeof createScanner>;
-  readonly #large: ReadonlyMap<string, EntryTaker>;
+  readonly #large: ReadonlyMap<string, LargeMap>;
   readonly #path: (string | number)[] = [];
   /** The current token: its first character, `"` for a text, `0` for another plain value, undefined at the end. */
   #mark: string | undefined;
@@ -87,7 +79,7 @@ class ConfigReader {
   #plain: unknown;
   #known = 0;
 
-  constructor(text: string, large: ReadonlyMap<string, EntryTaker>) {
+  constructor(text: string, large: ReadonlyMap<string, LargeMap>) {
     this.#text = text;
     this.#large = large;
     this.#scanner = createScanner(text, false);
@@ -186,7 +178,7 @@ class ConfigReader {
       if (this.#next() !== ":") throw this.#malformed("colon expected");
       const isObject = this.#next() === "{";
       const start = this.#scanner.getTokenOffset();
-      const end = isObject ? taker?.takeKnown?.(key, start) : undefined;
+      const end = isObject ? taker?.takeKnown(key, start) : undefined;
       if (end !== undefined) this.#scanner.setPosition(end);
       const value = end === undefined ? yield* this.#value() : undefined;
       if (key !== "__proto__") {
@@ -258,8 +250,8 @@ interface LargeMapOptions {
   readonly before?: WrittenMap | undefined;
 }
 
-/** Collects the entries of a large map. */
-export class LargeMap implements EntryTaker {
+/** Receives the entries of a large map, also if the text is malformed further on. */
+export class LargeMap {
   readonly #options: LargeMapOptions;
   readonly #ranges = new Map<string, TextRange>();
   readonly #entries = createConfigObject();

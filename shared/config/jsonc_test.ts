@@ -3,18 +3,13 @@ import fc from "fast-check";
 import { type Node, parse, type ParseError, parseTree, printParseErrorCode } from "jsonc-parser";
 import { finish } from "../clock.ts";
 import { escapeKey } from "../testing/escaped_key.ts";
-import { parseJsonc } from "./jsonc.ts";
+import { LargeMap, parseJsonc } from "./jsonc.ts";
 
 /** Reads a text whose `hosts` are a large map, and puts them back into the value. */
 function read(text: string) {
-  const hosts: Record<string, unknown> = {};
-  let isMap = false;
-  const take = (name: string, entry: unknown) => {
-    isMap = true;
-    hosts[name] = entry;
-  };
-  const result = finish(parseJsonc(text, new Map([["hosts", { take }]])));
-  if (result.kind === "ok" && isMap) result.value["hosts"] = hosts;
+  const hosts = new LargeMap({ text, check: (name, entry) => ({ [name]: entry }) });
+  const result = finish(parseJsonc(text, new Map([["hosts", hosts]])));
+  if (result.kind === "ok" && hosts.written !== undefined) result.value["hosts"] = hosts.written.entries;
   return result;
 }
 
