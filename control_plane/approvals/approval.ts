@@ -1,104 +1,101 @@
-import { isSameIdentity } from "@gateway/shared/text";
-import type { ApprovalStatus, K8sDiff, SignRequest } from "@gateway/shared/wire";
-import type { Asker } from "./pending_count.ts";
 import { createHash } from "node:crypto";
+import type { Clock } from "@gateway/shared/clock";
+import { maskText } from "@gateway/shared/kubernetes";
+import { isSameIdentity } from "@gateway/shared/text";
+import {
+  type ApprovalRecord,
+  type ApprovalStatus,
+  type K8sDiff,
+  type SignRequest,
+  UNDECIDED_AT,
+} from "@gateway/shared/wire";
 
-/** What became of an approval so far; that it expires is not kept but follows from the time. */
+interface Decision {
+  readonly by: string;
+  /** Milliseconds since the epoch. */
+  readonly at: number;
+  readonly comment?: string | undefined;
+}
+
+/** The stored state. An expiry is not stored, because it follows from the time. */
 export type ApprovalState =
   | { readonly kind: "pending" }
-  | {
+  | Decision & {
     readonly kind: "approved" | "consumed";
-    readonly by: string;
-    /** When, in milliseconds since the epoch. */
-    readonly at: number;
-    /** For how long the signer may do the same without approval; 0: not at all. */
+    /** For how long the signer may sign the same without approval. */
     readonly learnTtlSeconds: number;
-    /** What the approver said to it. */
-    readonly comment?: string | undefined;
   }
-  | {
-    readonly kind: "denied";
-    readonly by: string;
-    readonly at: number;
-    readonly comment?: string | undefined;
-  };
+  | Decision & { readonly kind: "denied" };
 
-/** What the signer said of a request that an approver has to know: where it would run, and for how long. */
+/** The account, the address and the certificate's life, as the signer reports them; life 0: not reported. */
 export interface ApprovalTarget {
   readonly user: string;
   readonly addr: string;
-  /** The life of the certificate, within the signer's caps; 0: not said. */
   readonly lifeSeconds: number;
 }
 
-/** The rule of an approval that no rule of the policy asks for: the guardrails found the request unusual. */
+/** The rule of a request that no policy rule gates: the guardrails found the request unusual. */
 export const BEHAVIOR_RULE = "behavior";
 
-/** The request that is signed once it is approved, without the end user's token: that is never kept. */
+/** A request without the end user's token, which is never stored. */
 export type StoredRequest = Omit<SignRequest, "bearer_token">;
 
-/** A sign request that waits for a human, or has been decided by one. */
+/** A sign request that waits for a human, or that a human has decided. */
 export interface Approval {
   /** 32 lowercase hex characters. */
   readonly id: string;
-  /** The broker that asked, by the CN of its certificate. */
   readonly caller: string;
-  /** The person it asks for; empty when there is none, or the broker is not trusted to say so. */
+  /** Empty if the broker names nobody, or is not trusted to name end users. */
   readonly endUser: string;
   readonly host: string;
   readonly command: string;
   readonly sudo: boolean;
-  /** Empty with `sudo`: root. */
   readonly sudoUser: string;
   /** `require_approval:<regex>`, or {@linkcode BEHAVIOR_RULE}. */
   readonly rule: string;
   readonly anomalies: readonly string[];
-  /** In milliseconds since the epoch. */
+  /** Milliseconds since the epoch. */
   readonly createdAt: number;
-  /**
-   * How long it waits for its decision, and a decision for its collection, as the control plane that parked it says;
-   * absent where an earlier version parked it: as long as the instance that answers says.
-   */
+  /** Absent if an earlier version parked the request: then the timeout of the answering instance counts. */
   readonly timeoutMs?: number | undefined;
   readonly state: ApprovalState;
   readonly request: StoredRequest;
-  /** Absent where the signer did not say. */
   readonly target?: ApprovalTarget | undefined;
-  /** What it would change on a cluster, as the signer found it; absent where the signer did not say. */
   readonly k8sDiff?: K8sDiff | undefined;
-  /** The id of the identical request that was first, with which it is decided; absent: it is the first. */
+  /** The ID of the first identical request; this request is decided with it. */
   readonly lead?: string | undefined;
 }
 
-/** What an approval is made of. */
 export type ApprovalDraft = Omit<Approval, "id" | "createdAt" | "timeoutMs" | "state" | "lead"> & {
-  /** The end user's token for the signer, or empty: kept in memory only, never stored and never listed. */
+  /** The end user's token: in memory only, never stored and never listed. */
   readonly bearerToken: string;
 };
 
-/** Where an approval stands. At exactly the timeout it is still valid. */
-export function statusOf({ createdAt, state }: Approval, now: number, timeoutMs: number): ApprovalStatus {
-  switch (state.kind) {
-    case "pending":
-      return now - createdAt > timeoutMs ? "expired" : "pending";
-    case "approved":
-      return now - state.at > timeoutMs ? "expired" : "approved";
-    case "consumed":
-      return "approved";
-    case "denied":
-      return "denied";
-    default:
-      return state satisfies never;
-  }
+/** The time, and the time that a request waits for its decision and a decision for its collection. */
+export interface Timing {
+  readonly now: number;
+  readonly timeoutMs: number;
 }
 
-/** The last moment at which an approval can still be decided or collected; `undefined` when it can't expire. */
+/** The status of an approval, which is still valid at exactly the timeout. */
+export function statusOf({ createdAt, state }: Approval, { now, timeoutMs }: Timing): ApprovalStatus {
+  if (state.kind === "consumed") return "approved";
+  if (state.kind === "denied") return "denied";
+  return now - (state.kind === "pending" ? createdAt : state.at) > timeoutMs ? "expired" : state.kind;
+}
+
+/** The last moment of a decision or collection; `undefined` if the approval cannot expire. */
 export function expiresAt({ createdAt, state }: Approval, timeoutMs: number): number | undefined {
   if (state.kind === "pending") return createdAt + timeoutMs;
   return state.kind === "approved" ? state.at + timeoutMs : undefined;
 }
 
-/** Whether somebody has asked for it: by the own certificate, or as the person behind a trusted broker, however the name is written. */
+/** Twice the timeout: a decision in time can always be collected in time. */
+export function isPurgeable({ createdAt }: Approval, { now, timeoutMs }: Timing): boolean {
+  return now - createdAt > 2 * timeoutMs;
+}
+
+/** True for the requesting broker and for its end user, in every spelling of the name. */
 export function hasAskedFor(
   { caller, endUser }: Pick<Approval, "caller" | "endUser">,
   name: string,
@@ -106,49 +103,62 @@ export function hasAskedFor(
   return isSameIdentity(name, caller) || isSameIdentity(name, endUser);
 }
 
-/** Why there is nothing that the signer could learn from an approval; `undefined` when there is. */
+export interface Verdict {
+  readonly approver: string;
+  readonly approve: boolean;
+  /** Ignored for a denial. */
+  readonly learnTtlSeconds: number;
+  /** The IDs of the identical requests on the approver's page; by default only the decided request. */
+  readonly shown?: readonly string[] | undefined;
+  readonly comment?: string | undefined;
+}
+
+type Decided =
+  | { readonly kind: "decided"; readonly approval: Approval }
+  | { readonly kind: "self" }
+  | { readonly kind: "not_pending"; readonly status: ApprovalStatus };
+
+/** Decides a pending approval. Requesters are rejected first, whatever the status. */
+export function decide(
+  approval: Approval,
+  { approver, approve, learnTtlSeconds, comment, ...timing }: Verdict & Timing,
+): Decided {
+  if (hasAskedFor(approval, approver)) return { kind: "self" };
+  const status = statusOf(approval, timing);
+  if (status !== "pending") return { kind: "not_pending", status };
+  const decision = {
+    by: approver,
+    at: timing.now,
+    ...(comment !== undefined && comment !== "" && { comment }),
+  };
+  const state: ApprovalState = approve
+    ? { kind: "approved", ...decision, learnTtlSeconds }
+    : { kind: "denied", ...decision };
+  return { kind: "decided", approval: { ...approval, state } };
+}
+
+/** Why the signer could learn nothing from an approval; `undefined` if it could. */
 export function nothingToLearn(
-  { rule, request, target }: {
-    readonly rule: string;
-    readonly request: Pick<
-      StoredRequest,
-      | "dry_run"
-      | "file_transfer"
-      | "content_sha256"
-      | "target_type"
-      | "k8s_verb"
-      | "k8s_manifest"
-      | "k8s_force_fields"
-    >;
-    readonly target?: ApprovalTarget | undefined;
-  },
+  { rule, request, target }: Pick<Approval, "rule" | "request" | "target">,
 ): string | undefined {
   if (request.dry_run) return "it is asked whether the command may run, and nothing is signed";
   if (rule === BEHAVIOR_RULE) return "no rule wants it approved, it was only unusual";
   if (request.target_type === "k8s") {
     if (request.k8s_force_fields.length > 0) return "it takes fields over from other managers";
-    // Learned by its name alone, it would let every later change through.
+    // An object that is learned by its name alone would let every later change through.
     const isUnsaid = request.k8s_verb === "apply" && request.k8s_manifest === "";
     return isUnsaid ? "it changes an object, and nobody says how" : undefined;
   }
   if (!request.file_transfer) return undefined;
-  // Learned by its path alone, it would let every later content through.
+  // A file that is learned by its path alone would let every later content through.
   if (request.content_sha256 === "") return "it moves a file, and nobody says with what content";
   // A signer that does not name the target is of an earlier version, which learns the path alone.
   return target === undefined ? "it moves a file, and the signer would learn its path alone" : undefined;
 }
 
 /**
- * Whom an approval counts for while it is pending. An untrusted broker's word about its end user counts too: all
- * that it can do is to divide that broker's own share.
- */
-export function askerOf({ caller, request }: Pick<Approval, "caller" | "request">): Asker {
-  return { caller, endUser: request.end_user };
-}
-
-/**
- * Equal for two requests that an approver can't tell apart and may decide as one: of the same asker, for the same, with
- * the same reason, for the same cause. Only the key to be certified, the token and the session's ID differ, and they stay each one's own.
+ * Equal for requests that look the same to an approver and may be decided as one. Only the key, the token and the
+ * session's ID differ.
  */
 export function identityOf(approval: Omit<ApprovalDraft, "bearerToken">): string {
   const { caller, endUser, rule, anomalies, target, k8sDiff } = approval;
@@ -157,21 +167,136 @@ export function identityOf(approval: Omit<ApprovalDraft, "bearerToken">): string
   return digestOf(JSON.stringify([caller, endUser, rule, anomalies, target ?? null, k8sDiff ?? null, asked]));
 }
 
-/** A request as it may be kept. Whatever the type says: a token that came along stays behind. */
+/** A request that may be stored, also if it has a token in spite of its type. */
 export function withoutToken(request: StoredRequest): StoredRequest {
   const { bearer_token: _token, ...stored } = { bearer_token: "", ...request };
   return stored;
 }
 
-/**
- * 43 characters that stand for a text of any length, and for no other. Lone surrogates count: they are
- * escaped first, where encoding them as UTF-8 would make them all one.
- */
+/** A digest of 43 characters. Lone surrogates are escaped first, because UTF-8 would make them all equal. */
 export function digestOf(text: string): string {
   return createHash("sha256").update(JSON.stringify(text)).digest("base64url");
 }
 
-/** SHA-256 of a text as UTF-8, 64 lowercase hex digits, as other programs compute it. */
+/** SHA-256 of a text in UTF-8 as hex, as other programs compute it. */
 export function sha256Of(text: string): string {
   return createHash("sha256").update(text).digest("hex");
+}
+
+const NANOSECONDS = 1_000_000_000n;
+
+/**
+ * An approval as approvers see it: without the request and its key.
+ *
+ * @param others the identical requests that are decided with it
+ */
+export function toRecord(
+  approval: Approval,
+  timing: Timing,
+  others: readonly Approval[] = [],
+): ApprovalRecord {
+  const { state, request, target } = approval;
+  const status = statusOf(approval, timing);
+  const access = accessOf(request);
+  const learnTtlSeconds = "learnTtlSeconds" in state ? state.learnTtlSeconds : 0;
+  const group = [approval, ...others];
+  const collected = group.filter((each) => each.state.kind === "consumed").length;
+  const ends = status === "expired" ? [] : group.map((each) => expiresAt(each, timing.timeoutMs));
+  const end = ends.find((each) => each !== undefined);
+  return {
+    id: approval.id,
+    caller: approval.caller,
+    ...(approval.endUser !== "" && { end_user: approval.endUser }),
+    host: approval.host,
+    command: approval.command,
+    ...(approval.sudo && { sudo: true }),
+    ...(approval.sudoUser !== "" && { sudo_user: approval.sudoUser }),
+    ...(approval.rule !== "" && { rule: approval.rule }),
+    status,
+    created_at: toTimestamp(approval.createdAt),
+    ...(state.kind !== "pending" && { decided_by: state.by }),
+    decided_at: state.kind === "pending" ? UNDECIDED_AT : toTimestamp(state.at),
+    ...(learnTtlSeconds > 0 && { learn_ttl: BigInt(learnTtlSeconds) * NANOSECONDS }),
+    ...(approval.anomalies.length > 0 && { anomalies: approval.anomalies }),
+    ...(access.length > 0 && { access }),
+    ...(end !== undefined && { expires_at: toTimestamp(end) }),
+    ...(target !== undefined && { account: target.user, addr: target.addr }),
+    ...(target !== undefined && target.lifeSeconds > 0 && { life_seconds: target.lifeSeconds }),
+    ...(request.session_max_seconds > 0 && { session_max_seconds: request.session_max_seconds }),
+    ...(request.dry_run && { dry_run: true }),
+    ...(request.reason !== "" && { reason: request.reason }),
+    ...(request.content_sha256 !== "" && {
+      content_sha256: request.content_sha256,
+      content_bytes: request.content_bytes,
+      ...(request.content_head !== "" && { content_head: request.content_head }),
+    }),
+    ...describeAction(approval),
+    ...("comment" in state && state.comment !== undefined && { comment: state.comment }),
+    ...(others.length > 0 && { joined: others.map(({ id }) => id) }),
+    ...(collected > 0 && { collected }),
+  };
+}
+
+/** The action on a cluster, with the secrets of its manifest masked. */
+function describeAction({ request, k8sDiff }: Approval): Partial<ApprovalRecord> {
+  const { target_type, k8s_resource, k8s_group, k8s_manifest: manifest, k8s_force_fields } = request;
+  if (target_type !== "k8s") return {};
+  const isSecret = k8s_resource === "secrets" && k8s_group === "";
+  const withheld = `[masked: ${new TextEncoder().encode(manifest).length} bytes that can't be read as JSON]`;
+  return {
+    target_type: "k8s",
+    ...(manifest !== "" && {
+      k8s_manifest: maskText(manifest, { isSecret }) ?? withheld,
+      k8s_manifest_sha256: sha256Of(manifest),
+    }),
+    ...(k8sDiff !== undefined && { k8s_diff: k8sDiff }),
+    ...(k8s_force_fields.length > 0 && { k8s_force_fields }),
+  };
+}
+
+/** A bastion and an interactive session both have an empty command; only their access tells them apart. */
+function accessOf({ role, purpose, session_mode, pty, file_transfer }: StoredRequest): readonly string[] {
+  return [
+    ...(role === "bastion" ? ["bastion"] : []),
+    ...(purpose === "session" ? [session_mode === "" ? "session" : `session:${session_mode}`] : []),
+    ...(pty ? ["pty"] : []),
+    ...(file_transfer ? ["file_transfer"] : []),
+  ];
+}
+
+function toTimestamp(ms: number): string {
+  return new Date(ms).toISOString();
+}
+
+/**
+ * Time that never goes back. If the clock is set back, this time continues from the same moment. So nobody stays
+ * blocked until the clock has caught up, and nothing is forgotten or allowed early.
+ */
+export class SteadyTime {
+  readonly #clock: Clock;
+  #readAt: number;
+  #now: number;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+    this.#readAt = this.#now = clock.now();
+  }
+
+  /** Milliseconds; equal to the clock until the clock is set back. */
+  now(): number {
+    const readAt = this.#clock.now();
+    this.#now += Math.max(0, readAt - this.#readAt);
+    this.#readAt = readAt;
+    return this.#now;
+  }
+
+  /** The clock's time at a moment of this time. */
+  onClock(moment: number): number {
+    return this.#readAt - (this.#now - moment);
+  }
+
+  /** The moment of this time at which the clock showed a time; now for a time in the future. */
+  at(shown: number): number {
+    return Math.min(this.#now, this.#now - (this.#readAt - shown));
+  }
 }

@@ -34,7 +34,7 @@ Deno.test.each([
   },
   { name: "denied for good", state: DENIED, now: AT + 100 * TIMEOUT_MS, status: "denied" },
 ])("statusOf() $name", ({ state, now, status }) => {
-  assert.equal(statusOf(approvalOf({ state }), now, TIMEOUT_MS), status);
+  assert.equal(statusOf(approvalOf({ state }), { now, timeoutMs: TIMEOUT_MS }), status);
 });
 
 Deno.test.each([

@@ -1,122 +1,150 @@
 import type { Clock, Random } from "@gateway/shared/clock";
 import type { ServiceLogger } from "@gateway/shared/service";
-import type { ApprovalStatus } from "@gateway/shared/wire";
-import type { Approval } from "./approval.ts";
-import type { Claim } from "./claim.ts";
-import type { FullLimit } from "./pending_count.ts";
-import type { Timing } from "./transitions.ts";
+import type { ApprovalStatus, SignRequest } from "@gateway/shared/wire";
+import type { Approval, Timing } from "./approval.ts";
 
-/** How a new approval is kept. */
+/** How a new approval is kept. Times are milliseconds since the epoch. */
 export interface Keeping {
-  /** Where others share the store, none of them removes it before; milliseconds since the epoch. */
+  /** No instance that shares the store removes the approval before. */
   readonly keptUntil?: number;
-  /**
-   * Approvers are to be told of it: until then whoever inserts it sees to that, later anybody who claims it;
-   * milliseconds since the epoch. Absent: nobody has to be told.
-   */
+  /** The inserting instance notifies approvers until then, later any instance that claims the notification. */
   readonly notifyUntil?: number;
 }
 
 /** The part of the store that keeps approvals. */
 export interface ApprovalStore {
   /**
-   * The approvals that are not purgeable, the oldest first; unreadable ones are left out with a warning. The others
-   * are removed: call it before anything else. Each has its own timeout; the given one is for those that have none.
+   * Removes the purgeable approvals and loads the others, the oldest first; unreadable ones are left out with a
+   * warning. The timeout is for approvals without their own.
    */
   loadApprovals(timing: Timing): Promise<readonly Approval[]>;
 
-  /**
-   * Keeps a new approval.
-   *
-   * @throws {AppError} `internal` when it was not kept, also when there is one of its id, or when a text in it
-   * could come back shorter than it was
-   */
+  /** @throws {AppError} `internal` if the approval was not kept, or if the store could truncate a text in it */
   insertApproval(approval: Approval, keeping?: Keeping): Promise<void>;
 
   /**
-   * Keeps the new states of approvals, of all or of none; nothing else of them changes.
+   * Stores the new states of all approvals or of none.
    *
-   * @throws {AppError} `internal` when they were not kept, also when there is no approval of such an id; `conflict`
-   * and `gone` where another instance has decided or collected one of them
+   * @throws {AppError} `internal` if they were not kept or an ID is unknown; `conflict` and `gone` if another
+   * instance has decided or collected one of them
    */
   updateApproval(...approvals: readonly Approval[]): Promise<void>;
 
-  /**
-   * Claims the right to have an approval signed, for 30 s by the clock of the database. Absent where no other instance
-   * shares the store.
-   *
-   * @returns false when another instance has claimed it, or when the approval is not there to be collected
-   */
+  /** Claims the collection of an approval for 30 s, unless another instance has; absent without other instances. */
   claimCollection?(id: string): Promise<boolean>;
 
-  /** Releases the claim on an approval that was not collected. */
   releaseCollection?(id: string): Promise<void>;
 
-  /** Removes the approvals of these ids that nobody wants kept, in one change. */
+  /** Removes the approvals that no instance wants kept, in one change. */
   deleteApprovals(ids: readonly string[]): Promise<void>;
 }
 
-/** What a registry of approvals works with. */
 export interface RegistryOptions {
   /** Stays open when the registry is closed. */
   readonly store: ApprovalStore;
   readonly clock: Clock;
   readonly random: Random;
-  /** How long a request waits for its decision, and a decision for its collection. */
   readonly timeoutSeconds: number;
-  /** One end user of a caller may have a quarter of it. */
   readonly maxPendingPerCaller: number;
-  /** How long this process has to tell approvers of a new request, before others may; 0: nobody has to be told. */
+  /** The time that this process has to notify approvers; 0: nobody has to be notified. */
   readonly notifyMs?: number;
   readonly logger: ServiceLogger;
   /** Called for every change that the store could not make (`statedb_errors_total`). */
   readonly onStoreError: () => void;
 }
 
-/** What came of a request for approval. */
 export type CreateOutcome =
   | {
     readonly kind: "parked";
     readonly approval: Approval;
-    /** An identical request waits already, and both are decided as one: nobody has to be told of this one. */
+    /** An identical request already waits and both are decided as one, so nobody has to be notified. */
     readonly hasJoined: boolean;
-    /** Until when this process sees to it that approvers are told, in milliseconds since the epoch. */
     readonly notifyUntil?: number;
   }
-  | ({ readonly kind: "too_many" } & FullLimit);
+  | { readonly kind: "too_many"; readonly limit: number; readonly of: "caller" | "end user" };
 
 export type DecideOutcome =
   | {
     readonly kind: "decided";
     readonly approval: Approval;
-    /** Identical requests that were not shown to the approver and of which approvers have not been notified. */
+    /** Identical requests that the approver was not shown and that approvers have not been notified of. */
     readonly remaining: readonly Approval[];
   }
   | { readonly kind: "unknown" }
-  /** The request of this id is not identical to the one that is decided, or is unknown. */
   | { readonly kind: "not_identical"; readonly id: string }
   | { readonly kind: "not_pending"; readonly status: ApprovalStatus }
   | { readonly kind: "self"; readonly approval: Approval };
-
-export interface Claimant {
-  readonly caller: string;
-  /** The key that the result has to be for, as an authorized_keys line; absent: whatever key was asked for. */
-  readonly publicKey?: string | undefined;
-}
 
 type Plain<K extends string> = K extends string ? { readonly kind: K } : never;
 
 export type ClaimOutcome =
   | Plain<"unknown" | "not_owner" | "wrong_key" | "pending" | "issuing" | "denied" | "consumed">
-  | {
-    readonly kind: "expired";
-    readonly approval: Approval;
-    /** Whether no poll of this process was told so before. */
-    readonly isFirst: boolean;
-  }
+  /** `isFirst`: no poll of this process was answered so before. */
+  | { readonly kind: "expired"; readonly approval: Approval; readonly isFirst: boolean }
   | { readonly kind: "claimed"; readonly claim: Claim };
 
-export interface WaitOptions {
-  readonly ms: number;
-  readonly signal: AbortSignal;
+interface ClaimSteps {
+  readonly enter: () => Promise<boolean>;
+  readonly store: () => Promise<void>;
+  readonly onEnd: () => void;
+}
+
+/** The right to have an approved request signed. One poll has it at a time, and releases it at its end. */
+export class Claim {
+  readonly approval: Approval;
+  /** The stored request, with the end user's token if this process still has it. */
+  readonly request: SignRequest;
+  readonly #steps: ClaimSteps;
+  #phase: "held" | "consuming" | "over" = "held";
+  #isReleaseWanted = false;
+
+  constructor(approval: Approval, request: SignRequest, steps: ClaimSteps) {
+    this.approval = approval;
+    this.request = request;
+    this.#steps = steps;
+  }
+
+  /**
+   * Claims the approval in the store, so that no other control plane signs it at the same time.
+   *
+   * @returns false if another control plane has claimed or collected it; then the claim is over
+   */
+  async enter(): Promise<boolean> {
+    let isEntered = false;
+    try {
+      return isEntered = await this.#steps.enter();
+    } finally {
+      if (!isEntered) this.release();
+    }
+  }
+
+  /**
+   * Uses the approval up: first the audit, then the store, then memory. The result may be released afterwards. If this
+   * rejects, the approval can be collected again.
+   */
+  async consume(audit: () => Promise<void>): Promise<void> {
+    if (this.#phase !== "held") throw new TypeError("A claim is consumed once, and not after its release");
+    this.#phase = "consuming";
+    try {
+      await audit();
+      await this.#steps.store();
+    } catch (error) {
+      this.#phase = "held";
+      if (this.#isReleaseWanted) this.release();
+      throw error;
+    }
+    this.#end();
+  }
+
+  /** Gives an approval back that was not consumed. */
+  release(): void {
+    // An approval that is given back while it is being consumed could be collected a second time.
+    if (this.#phase === "consuming") this.#isReleaseWanted = true;
+    if (this.#phase === "held") this.#end();
+  }
+
+  #end(): void {
+    this.#phase = "over";
+    this.#steps.onEnd();
+  }
 }

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { stringifyJson } from "@gateway/shared/json";
 import { approvalRecord } from "@gateway/shared/wire";
 import { approvalOf, CREATED_AT } from "../testing/sample_approval.ts";
-import { toRecord } from "./record.ts";
+import { toRecord } from "./approval.ts";
 
 const TIMING = { now: CREATED_AT + 1000, timeoutMs: 120_000 };
 const APPROVED = { kind: "approved", by: "alice", at: CREATED_AT + 500, learnTtlSeconds: 0 } as const;

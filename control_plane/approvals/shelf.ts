@@ -1,92 +1,88 @@
-import type { ApprovalStatus } from "@gateway/shared/wire";
-import { type Approval, type ApprovalState, askerOf, identityOf, statusOf } from "./approval.ts";
-import { type Asker, type FullLimit, PendingCount } from "./pending_count.ts";
-import { isPurgeable, type Timing } from "./transitions.ts";
 import { ChangeLock } from "@gateway/shared/state";
+import type { ApprovalStatus } from "@gateway/shared/wire";
+import {
+  type Approval,
+  type ApprovalState,
+  identityOf,
+  isPurgeable,
+  statusOf,
+  type Timing,
+} from "./approval.ts";
 
 /** A decision names each request of a group, and its body is bounded. */
 const MOST_FOLLOWERS = 99;
 
-/**
- * The entries of a registry: by id, by their ends, and the count of the pending ones. Times are those of the
- * registry's clock. Nothing here looks at every entry but {@linkcode Shelf.entries}.
- */
+/** One end user may have a quarter of a broker's limit, so that they cannot lock the others out. */
+const SHARES = 4;
+
+/** The key of all pending approvals. Other keys are JSON lists. */
+const ALL = "";
+
+/** The entries of a registry, by ID and by their ends, and the count of the pending ones. */
 export class Shelf {
+  /** The IDs of forgotten entries that the store may still have. */
+  readonly forgotten: string[] = [];
   readonly #byId = new Map<string, Entry>();
-  /** Pending ones that identical requests can be decided with, by their identity. */
+  /** Pending entries that identical requests can join, by identity. */
   readonly #leads = new Map<string, Entry>();
-  /** Those that may still be pending, and those that may still be known. */
   readonly #undecided = new EndQueue<Entry>((entry) => entry.decidableUntil);
-  readonly #known = new EndQueue<Entry>((entry) => entry.knownUntil);
-  readonly #pending = new PendingCount();
-  #forgotten: string[] = [];
+  readonly #known = new EndQueue<Entry>((entry) => entry.decidableUntil + entry.timeoutMs);
+  /** The number of pending approvals: all, of each caller, and of each end user of a caller. */
+  readonly #pending = new Map<string, number>();
 
   get pendingTotal(): number {
-    return this.#pending.total;
+    return this.#pending.get(ALL) ?? 0;
   }
 
-  /** The limit that one more request of somebody would exceed. */
-  findFullLimit(asker: Asker, maxPerCaller: number): FullLimit | undefined {
-    return this.#pending.findFullLimit(asker, maxPerCaller);
+  /** The limit that one more request would exceed: that of its broker, or of the broker's end user. */
+  findFullLimit({ caller, request: { end_user } }: Pick<Approval, "caller" | "request">, max: number) {
+    const pendingOf = (...names: readonly string[]) => this.#pending.get(JSON.stringify(names)) ?? 0;
+    if (pendingOf(caller) >= max) return { limit: max, of: "caller" as const };
+    const share = Math.ceil(max / SHARES);
+    const isFull = end_user !== "" && pendingOf(caller, end_user) >= share;
+    return isFull ? { limit: share, of: "end user" as const } : undefined;
   }
 
   entries(): Iterable<Entry> {
     return this.#byId.values();
   }
 
-  /** The entry of an id, unless it is to be forgotten. */
+  /** The entry of an ID, unless it is to be forgotten. */
   find(id: string, now: number): Entry | undefined {
     const entry = this.#byId.get(id);
-    return entry === undefined || isPurgeable(entry.approval, this.timing(entry, now)) ? undefined : entry;
-  }
-
-  statusOf(entry: Entry, now: number): ApprovalStatus {
-    return statusOf(entry.approval, entry.timeAt(now), entry.timeoutMs);
-  }
-
-  timing(entry: Entry, now: number): Timing {
-    return { now: entry.timeAt(now), timeoutMs: entry.timeoutMs };
+    return entry?.isPurgeable(now) === false ? entry : undefined;
   }
 
   /** Counts an entry as pending, also before it is added. */
   count(entry: Entry): void {
     entry.isCounted = true;
-    this.#pending.add(askerOf(entry.approval));
+    this.#change(entry, 1);
   }
 
-  /** What an identical request could be decided with: it may still be on its way into the store. */
+  /** The entry that an identical request can join. The entry may still be on its way into the store. */
   findLead(identity: string, now: number): Entry | undefined {
     const lead = this.#leads.get(identity);
-    return lead !== undefined && this.#mayLead(lead, now) ? lead : undefined;
+    return lead !== undefined && mayLead(lead, now) ? lead : undefined;
   }
 
-  /** Lets identical requests be decided with this one, unless there is another such. */
+  /** Lets identical requests join this entry, unless another entry leads already. */
   offerLead(entry: Entry, now: number): void {
     if (this.findLead(entry.identity, now) === undefined) this.#leads.set(entry.identity, entry);
   }
 
-  #join(entry: Entry, lead: Entry, now: number): boolean {
-    if (this.#byId.get(lead.approval.id) !== lead || !this.#mayLead(lead, now)) return false;
-    entry.lead = lead;
-    lead.followers.push(entry);
-    return true;
-  }
-
-  /** Has a request that was loaded decided with the one that it was decided with before: the two are still alike. */
+  /** Restores a group that was loaded from the store, if the two requests are still alike. */
   rejoin(entry: Entry): void {
     const lead = this.#byId.get(entry.approval.lead ?? "");
     if (lead === undefined || lead === entry || lead.lead !== undefined) return;
-    if (lead.identity !== entry.identity || !isDecidedAlike(lead.approval.state, entry.approval.state)) {
-      return;
-    }
-    entry.lead = lead;
-    lead.followers.push(entry);
+    const isAlike = lead.identity === entry.identity &&
+      isDecidedAlike(lead.approval.state, entry.approval.state);
+    if (isAlike) entry.follow(lead);
   }
 
   /**
-   * Parts requests of which one was decided without the other; those that still wait form a group again.
+   * Parts requests of which one was decided without the other, and groups the pending ones again.
    *
-   * @returns the requests that have become the first of a group
+   * @returns the requests that now lead a group
    */
   part(now: number, entries: Iterable<Entry> = this.#byId.values()): readonly Entry[] {
     const firsts: Entry[] = [];
@@ -102,22 +98,20 @@ export class Shelf {
     return firsts;
   }
 
-  /** Lets a request be decided with an identical one that expires at the same time, or else lets others join it. */
+  /** Joins a request to an identical one that expires at the same time; otherwise the request may lead. */
   regroup(entry: Entry, now: number): void {
     const lead = this.findLead(entry.identity, now);
-    const isAlike = lead !== entry && lead?.decidableUntil === entry.decidableUntil;
-    if (!isAlike || !this.#join(entry, lead, now)) this.offerLead(entry, now);
+    const isJoinable = lead !== undefined && lead !== entry && lead.decidableUntil === entry.decidableUntil &&
+      this.#byId.get(lead.approval.id) === lead;
+    if (isJoinable) entry.follow(lead);
+    else this.offerLead(entry, now);
   }
 
-  #mayLead(lead: Entry, now: number): boolean {
-    return lead.isCounted && lead.followers.length < MOST_FOLLOWERS && this.statusOf(lead, now) === "pending";
-  }
-
-  /** Counts an entry off, because it is not pending any more; whoever waits for that is told. */
+  /** Stops counting an entry as pending, and wakes its waiters. */
   settle(entry: Entry): void {
     if (!entry.isCounted) return;
     entry.isCounted = false;
-    this.#pending.remove(askerOf(entry.approval));
+    this.#change(entry, -1);
     if (this.#leads.get(entry.identity) === entry) this.#leads.delete(entry.identity);
     entry.wake();
   }
@@ -128,183 +122,144 @@ export class Shelf {
     if (entry.isCounted) this.#undecided.add(entry);
   }
 
-  /** Moves the time of an entry forward, and does what was due meanwhile. */
+  /** Ends the hold of an entry, and does what was due during the hold. */
   letGo(entry: Entry, now: number): void {
-    entry.letGo();
-    if (this.statusOf(entry, now) !== "pending") this.settle(entry);
-    if (isPurgeable(entry.approval, this.timing(entry, now))) this.#forget(entry);
+    entry.heldAt = undefined;
+    if (entry.statusAt(now) !== "pending") this.settle(entry);
+    if (entry.isPurgeable(now)) this.#forget(entry);
   }
 
-  /** Counts off what has expired and forgets what is old, each entry once. */
+  /** Settles expired entries and forgets old ones, each entry once. */
   sweep(now: number): void {
     for (const entry of this.#undecided.takeEndedBefore(now)) {
-      if (!entry.isHeld) this.settle(entry);
+      if (entry.heldAt === undefined) this.settle(entry);
     }
     for (const entry of this.#known.takeEndedBefore(now)) {
-      if (!entry.isHeld) this.#forget(entry);
+      if (entry.heldAt === undefined) this.#forget(entry);
     }
-  }
-
-  /** The ids of those that were forgotten since the last time. */
-  takeForgotten(): readonly string[] {
-    const ids = this.#forgotten;
-    this.#forgotten = [];
-    return ids;
-  }
-
-  /** How many were forgotten since the last time. */
-  get forgottenTotal(): number {
-    return this.#forgotten.length;
   }
 
   #forget({ approval: { id } }: Entry): void {
-    if (this.#byId.delete(id)) this.#forgotten.push(id);
+    if (this.#byId.delete(id)) this.forgotten.push(id);
+  }
+
+  #change({ approval: { caller, request } }: Entry, by: 1 | -1): void {
+    for (const key of [ALL, JSON.stringify([caller]), JSON.stringify([caller, request.end_user])]) {
+      const count = (this.#pending.get(key) ?? 0) + by;
+      // A count of 0 is removed, because names of past end users would stay for ever.
+      if (count > 0) this.#pending.set(key, count);
+      else this.#pending.delete(key);
+    }
   }
 }
 
-/** Whether neither is decided, or both by the same decision, whoever has collected what came of it. */
+function mayLead(lead: Entry, now: number): boolean {
+  return lead.isCounted && lead.followers.length < MOST_FOLLOWERS && lead.statusAt(now) === "pending";
+}
+
+/** True if both are pending, or if one decision decided both, collected or not. */
 function isDecidedAlike(left: ApprovalState, right: ApprovalState): boolean {
   if (left.kind === "pending" || right.kind === "pending") return left.kind === right.kind;
   return (left.kind === "denied") === (right.kind === "denied") && left.by === right.by &&
     left.at === right.at;
 }
 
-/** A queue in the order of ends: to take what has ended is as cheap with ten thousand in it as with ten. */
+/** Items in the order of their ends, so that taking the ended ones does not look at the others. */
 export class EndQueue<T> {
   readonly #endOf: (item: T) => number;
-  #items: { readonly item: T; readonly end: number }[] = [];
-  #taken = 0;
+  readonly #items: { readonly item: T; readonly end: number }[] = [];
 
   /** @param endOf stays the same for an item */
   constructor(endOf: (item: T) => number) {
     this.#endOf = endOf;
   }
 
-  /** Adds an item in its place, behind those of the same end. */
   add(item: T): void {
     const end = this.#endOf(item);
-    let [from, to] = [this.#taken, this.#items.length];
-    while (from < to) {
-      const middle = (from + to) >>> 1;
-      if ((this.#items[middle]?.end ?? Infinity) > end) to = middle;
-      else from = middle + 1;
-    }
-    this.#items.splice(from, 0, { item, end });
+    // Most items end after all earlier ones.
+    this.#items.splice(this.#items.findLastIndex((each) => each.end <= end) + 1, 0, { item, end });
   }
 
-  /** Takes those that have ended before this time, the first of them first. */
+  /** Takes the items that have ended before a time, in the order of their ends. */
   *takeEndedBefore(time: number): Generator<T> {
-    for (let first = this.#items[this.#taken]; first !== undefined && first.end < time;) {
-      this.#drop();
+    for (let [first] = this.#items; first !== undefined && first.end < time; [first] = this.#items) {
+      this.#items.shift();
       yield first.item;
-      first = this.#items[this.#taken];
     }
   }
-
-  #drop(): void {
-    this.#taken += 1;
-    // Half of it is behind us: to move the other half costs as much as was taken since the last time.
-    if (this.#taken * 2 < this.#items.length) return;
-    this.#items = this.#items.slice(this.#taken);
-    this.#taken = 0;
-  }
 }
 
-/** What an {@linkcode Entry} is made of. */
-interface EntryOptions {
-  readonly approval: Approval;
-  readonly bearerToken: string;
-  /** How far the registry's clock was ahead of the one that the approval's times are of, in milliseconds. */
-  readonly skew: number;
-  /** How long it waits where the approval does not say it. */
-  readonly timeoutMs: number;
-}
-
-/** One approval in the registry, with what lives only as long as the process. */
+/** One approval in the registry, with everything that lives only as long as the process. */
 export class Entry {
   /** As it is in the store. */
   approval: Approval;
-  /** Empty once it can't be needed any more. */
+  /** Emptied when nobody can need it any more. */
   bearerToken: string;
-  /** Whether it is among the pending ones. */
+  /** True while it counts as pending. */
   isCounted = false;
-  /** Whether a poll is collecting it. */
+  /** True while a poll collects it. */
   isClaimed = false;
-  /** Whether a poll was told that it has expired. */
+  /** True after a poll was answered that it has expired. */
   isExpiryTold = false;
-  /** The same for every request that can be decided with this one. */
+  /** Equal for requests that can be decided together. */
   readonly identity: string;
-  /** The one that it is decided with; `undefined`: it is the first of its kind, or alone. */
+  /** The entry that this one is decided with. */
   lead: Entry | undefined;
-  /** Those that are decided with it, the oldest first. */
   readonly followers: Entry[] = [];
-  /** Held by one decision at a time. */
   readonly decisions: ChangeLock = new ChangeLock();
-  /** How far the registry's clock was ahead of the one that the approval's times are of, in milliseconds. */
-  readonly skew: number;
-  /** How long it waits for its decision, and a decision for its collection. */
   readonly timeoutMs: number;
-  #heldAt: number | undefined;
-  readonly #waiters = new Set<() => void>();
+  /**
+   * Its time stands still while a change is on its way: a decision or claim in time neither expires nor is purged
+   * before it has ended, and nobody sees the request expired and then approved.
+   */
+  heldAt: number | undefined;
+  readonly waiters: Set<() => void> = new Set();
+  readonly skew: number;
 
-  constructor({ approval, bearerToken, skew, timeoutMs }: EntryOptions) {
+  /** @param own with `skew`, how far the registry's time was ahead of the clock of the approval's times */
+  constructor(
+    approval: Approval,
+    own: { readonly bearerToken: string; readonly skew: number; readonly timeoutMs: number },
+  ) {
     this.approval = approval;
-    this.bearerToken = bearerToken;
-    this.skew = skew;
-    this.timeoutMs = approval.timeoutMs ?? timeoutMs;
+    this.bearerToken = own.bearerToken;
+    this.skew = own.skew;
+    this.timeoutMs = approval.timeoutMs ?? own.timeoutMs;
     this.identity = identityOf(approval);
   }
 
-  /** The last moment at which it can be decided, by the registry's clock. */
+  /** The last moment of a decision, by the registry's time. */
   get decidableUntil(): number {
     return this.approval.createdAt + this.skew + this.timeoutMs;
   }
 
-  /** The last moment at which it is known, by the registry's clock. */
-  get knownUntil(): number {
-    return this.decidableUntil + this.timeoutMs;
-  }
-
-  /** All that are decided with it, itself included, the first of them first. */
+  /** All entries that are decided together, the first one first. */
   get group(): readonly Entry[] {
     const first = this.lead ?? this;
     return [first, ...first.followers];
   }
 
-  /** Whether a change to it is on its way. */
-  get isHeld(): boolean {
-    return this.#heldAt !== undefined;
+  /** The timing by the clock of the approval's own times. */
+  timing(now: number): Timing {
+    return { now: (this.heldAt ?? now) - this.skew, timeoutMs: this.timeoutMs };
   }
 
-  /** The time that counts for it, by the clock of its own times. */
-  timeAt(now: number): number {
-    return (this.#heldAt ?? now) - this.skew;
+  statusAt(now: number): ApprovalStatus {
+    return statusOf(this.approval, this.timing(now));
   }
 
-  /**
-   * Stops its time while a change to it is on its way: what was decided or claimed in time neither expires nor
-   * is purged before that is done, and nobody sees it expired and then approved.
-   */
-  hold(now: number): void {
-    this.#heldAt = now;
+  isPurgeable(now: number): boolean {
+    return isPurgeable(this.approval, this.timing(now));
   }
 
-  /** Moves its time forward to the time of all entries. */
-  letGo(): void {
-    this.#heldAt = undefined;
+  follow(lead: Entry): void {
+    this.lead = lead;
+    lead.followers.push(this);
   }
 
-  /** Calls back, once, when something has become of it. */
-  addWaiter(wake: () => void): void {
-    this.#waiters.add(wake);
-  }
-
-  removeWaiter(wake: () => void): void {
-    this.#waiters.delete(wake);
-  }
-
+  /** Calls each waiter once. */
   wake(): void {
-    for (const wake of this.#waiters) wake();
-    this.#waiters.clear();
+    for (const wake of this.waiters) wake();
+    this.waiters.clear();
   }
 }

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { FakeClock } from "@gateway/shared/testing";
-import { SteadyTime } from "./steady_time.ts";
+import { SteadyTime } from "./approval.ts";
 
 Deno.test("now() follows the clock, and stands still for a moment when it is set back", async () => {
   const clock = new FakeClock(1_000_000);

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { approvalOf, CREATED_AT } from "../testing/sample_approval.ts";
-import type { ApprovalState } from "./approval.ts";
-import { consume, decide, isPurgeable } from "./transitions.ts";
+import { type ApprovalState, decide, isPurgeable } from "./approval.ts";
 
 const TIMEOUT_MS = 120_000;
 const NOW = CREATED_AT + 1000;
@@ -76,13 +75,6 @@ Deno.test.each([
   { name: "the end user in full-width letters", approver: "\uff21lice" },
 ])("decide() takes $name for who asks (A2)", ({ approver }) => {
   assert.deepEqual(decide(approvalOf({ endUser: "Alice" }), { ...APPROVE, approver }), { kind: "self" });
-});
-
-Deno.test("consume() keeps who approved, and takes only what is approved", () => {
-  assert.deepEqual(consume(approvalOf({ state: APPROVED })), approvalOf({ state: CONSUMED }));
-  for (const state of [{ kind: "pending" }, DENIED, CONSUMED] as const) {
-    assert.equal(consume(approvalOf({ state })), undefined);
-  }
 });
 
 Deno.test("isPurgeable() after twice the timeout, not at it (A7)", () => {

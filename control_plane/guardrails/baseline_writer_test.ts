@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { FakeClock } from "@gateway/shared/testing";
 import { FakeBaselineStore } from "../testing/baseline_store.ts";
 import type { Baseline } from "./tracker.ts";
-import { BaselineWriter } from "./baseline_writer.ts";
+import { BaselineWriter } from "./guardrails.ts";
 
 const baselineOf = (subject: string, fields: Partial<Baseline> = {}): Baseline => {
   return { subject, lastSeen: 0, hosts: ["web01"], commands: ["uptime"], ...fields };

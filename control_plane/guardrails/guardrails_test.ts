@@ -2,10 +2,9 @@ import assert from "node:assert/strict";
 import { AppError } from "@gateway/shared/errors";
 import { FakeClock } from "@gateway/shared/testing";
 import type { BehaviorConfig, BehaviorMode } from "../config/config.ts";
-import type { Baseline } from "./tracker.ts";
+import { type Baseline, subjectOf } from "./tracker.ts";
 import { FakeBaselineStore } from "../testing/baseline_store.ts";
 import { Guardrails } from "./guardrails.ts";
-import { subjectOf } from "./subject.ts";
 
 const CONFIG: BehaviorConfig = {
   mode: "enforce",

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import { RateWindow, WINDOW_MS } from "./rate_window.ts";
+import { RateWindow, WINDOW_MS } from "./tracker.ts";
 
 const recordAll = (window: RateWindow, times: readonly number[]) => times.map((time) => window.record(time));
 

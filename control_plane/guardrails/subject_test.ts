@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import { brokerOf, subjectOf } from "./subject.ts";
+import { brokerOf, subjectOf } from "./tracker.ts";
 
 Deno.test.each([
   { name: "the broker", caller: "broker-1", endUser: "", trusted: false, subject: '["broker-1"]' },

@@ -1,7 +1,7 @@
 import { digestOf } from "../approvals/approval.ts";
-import { type RateFinding, RateWindow } from "./rate_window.ts";
-import { brokerOf } from "./subject.ts";
 import { type Member, SubjectTable } from "./subject_table.ts";
+import { parseStandardJson } from "@gateway/shared/json";
+import type { ControlPlaneConfig } from "../config/config.ts";
 
 export interface BehaviorRequest {
   readonly subject: string;
@@ -204,4 +204,123 @@ const PLAIN = /^[\w./-]{1,64}$/;
  */
 export function rememberedName(text: string): string {
   return PLAIN.test(text) ? text : `sha256:${digestOf(text)}`;
+}
+
+/** How far back requests count, in milliseconds. */
+export const WINDOW_MS = 60_000;
+
+/** Up to this limit requests are counted to the millisecond. */
+const FINE_LIMIT = 600;
+
+/** Above it, in steps: a request then counts for up to this much longer than the window. */
+const COARSE_MS = WINDOW_MS / FINE_LIMIT;
+
+/** What one more request means for the rate. */
+export interface RateFinding {
+  readonly exceeded: boolean;
+  /** When exceeded: how long until a request can pass again, if none is made until then. Else 0. */
+  readonly retryAfterMs: number;
+}
+
+/**
+ * The requests of the last minute. Refused ones count as well, so that hammering does not help; a request that
+ * is a minute old does not. Whatever the rate and the limit, it holds at most 602 moments: what lies further
+ * back than the newest `limit` requests can't change an answer any more.
+ */
+export class RateWindow {
+  readonly #limit: number;
+  readonly #stepMs: number;
+  /** Ascending, and beside each how many requests were made then. */
+  readonly #times: number[] = [];
+  readonly #counts: number[] = [];
+  #total = 0;
+
+  /** The limit is a positive number of requests in a minute. */
+  constructor(limit: number) {
+    this.#limit = limit;
+    this.#stepMs = limit <= FINE_LIMIT ? 1 : COARSE_MS;
+  }
+
+  get size(): number {
+    return this.#times.length;
+  }
+
+  /** Counts a request made now, in milliseconds; `now` never goes back. */
+  record(now: number): RateFinding {
+    while ((this.#times[0] ?? Infinity) <= now - WINDOW_MS) this.#dropOldest();
+    const time = Math.ceil(now / this.#stepMs) * this.#stepMs;
+    if (this.#times.at(-1) !== time) {
+      this.#times.push(time);
+      this.#counts.push(0);
+    }
+    this.#counts.push((this.#counts.pop() ?? 0) + 1);
+    this.#total++;
+    const exceeded = this.#total > this.#limit;
+    while (this.#total - (this.#counts[0] ?? 0) >= this.#limit) this.#dropOldest();
+    // Without the oldest moment fewer than the limit are left.
+    return { exceeded, retryAfterMs: exceeded ? (this.#times[0] ?? now) + WINDOW_MS - now : 0 };
+  }
+
+  #dropOldest(): void {
+    this.#times.shift();
+    this.#total -= this.#counts.shift() ?? 0;
+  }
+}
+
+/** Who a request is counted for. */
+interface SubjectIdentity {
+  /** The broker: the CN of its certificate. */
+  readonly caller: string;
+  /** The person it acts for, as the broker says; empty: none. */
+  readonly endUser: string;
+  /** Whether the broker's word about its end users counts. */
+  readonly trusted: boolean;
+}
+
+/** A longer end user is kept as its digest, so that a subject's key stays small. */
+const LONGEST_END_USER = 256;
+
+/**
+ * The key of a subject: the broker, or a person behind a broker that is trusted to say who. A broker that is
+ * not can't escape its own history by making up end users. Different identities never have the same key: it
+ * is JSON, `["broker"]`, `["broker","alice"]` or `["broker",{"sha256":"…"}]`.
+ */
+export function subjectOf({ caller, endUser, trusted }: SubjectIdentity): string {
+  if (!trusted || endUser === "") return JSON.stringify([caller]);
+  const person = endUser.length > LONGEST_END_USER ? { sha256: digestOf(endUser) } : endUser;
+  return JSON.stringify([caller, person]);
+}
+
+/** The broker in a subject's key; a key that {@linkcode subjectOf} has not made is a broker of its own. */
+export function brokerOf(subject: string): string {
+  try {
+    const parts: unknown = parseStandardJson(subject);
+    if (Array.isArray(parts) && typeof parts[0] === "string") return parts[0];
+  } catch {
+    // Not ours.
+  }
+  return subject;
+}
+
+/** Who wants what, as the guardrails see it. */
+interface Behavior {
+  readonly subject: string;
+  readonly host: string;
+  readonly command: string;
+}
+
+/** A broker's word about its end user makes a subject of its own only when the broker is trusted. */
+export function behaviorOf(
+  { trusted_forwarders }: Pick<ControlPlaneConfig, "trusted_forwarders">,
+  { caller, request }: {
+    readonly caller: string;
+    readonly request: { readonly end_user: string; readonly host: string; readonly command: string };
+  },
+): Behavior {
+  const trusted = trusted_forwarders.includes(caller);
+  return {
+    subject: subjectOf({ caller, endUser: request.end_user, trusted }),
+    host: request.host,
+    command: request.command,
+  };
 }

@@ -6,9 +6,8 @@ import {
   wantsClusterRules,
 } from "@gateway/shared/wire";
 import type { ControlPlanePorts } from "./ports.ts";
-import { requireSigner } from "./roles.ts";
+import { answer, jsonAnswer, requireSigner } from "./roles.ts";
 import { faultOf } from "./signer_client.ts";
-import { answer, jsonAnswer } from "./answer.ts";
 import { isSameIdentity } from "@gateway/shared/text";
 
 /**

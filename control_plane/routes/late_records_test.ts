@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import type { AuditEntry } from "@gateway/shared/audit";
 import { inRequest } from "@gateway/shared/service";
 import { FakeClock } from "@gateway/shared/testing";
-import { LateRecords } from "./late_records.ts";
+import { LateRecords } from "../app.ts";
 
 /** Records over a disk that writes when it is told to. */
 function start(delayMs = 20) {

@@ -4,14 +4,11 @@ import { parseEd25519PublicKey } from "@gateway/shared/ssh";
 import type { ApprovalWaiting, SignRequest, SignResponse } from "@gateway/shared/wire";
 import type { ControlPlanePorts } from "./ports.ts";
 import type { Approval } from "../approvals/approval.ts";
-import type { ClaimOutcome } from "../approvals/outcomes.ts";
-import { requireSigner } from "./roles.ts";
-import { answer } from "./answer.ts";
+import type { Claim, ClaimOutcome } from "../approvals/outcomes.ts";
+import { answer, requireSigner } from "./roles.ts";
 import { entryOf, waitedSeconds } from "./decide.ts";
-import type { Claim } from "../approvals/claim.ts";
-import { approvedRequest, outcomeOf } from "./forward.ts";
-import { faultOf } from "./signer_client.ts";
-import { behaviorOf } from "../guardrails/subject.ts";
+import { approvedRequest, faultOf, outcomeOf } from "./signer_client.ts";
+import { behaviorOf } from "../guardrails/tracker.ts";
 
 /** The longest that a poll is held, in seconds; less than the time after which clients give up. */
 const MAX_WAIT_SECONDS = 8;

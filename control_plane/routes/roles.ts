@@ -3,6 +3,7 @@ import type { Peer } from "@gateway/shared/http";
 import { checkCaller, isHostIdentity } from "@gateway/shared/wire";
 import type { ControlPlanePorts } from "./ports.ts";
 import type { ControlPlaneConfig } from "../config/config.ts";
+import { stringifyJson } from "@gateway/shared/json";
 
 /**
  * Whether a caller may use the signing path: those in `sign_callers`, or without such a list all but approvers. No host,
@@ -86,4 +87,30 @@ export function checkSameOrigin(headers: Headers, own: string | undefined): Requ
 /** The origin of our pages, from the template of their addresses. */
 export function originOf(approvalUrlTemplate: string): string | undefined {
   return URL.parse(approvalUrlTemplate)?.origin;
+}
+
+/** A JSON answer; 64-bit serials stay exact. */
+export function answer(body: unknown, status = 200): Response {
+  return jsonAnswer(`${stringifyJson(body)}\n`, { status });
+}
+
+/** Likewise of a text that is JSON already. */
+export function jsonAnswer(
+  text: string,
+  { status = 200, headers = {} }: {
+    readonly status?: number;
+    /** Beside those that every answer has, or in their place. */
+    readonly headers?: Readonly<Record<string, string>>;
+  },
+): Response {
+  return new Response(text, {
+    status,
+    headers: {
+      "content-type": "application/json",
+      // A browser brings an approver's certificate to whatever page asks for this as a script or a style sheet.
+      "x-content-type-options": "nosniff",
+      "cache-control": "no-store",
+      ...headers,
+    },
+  });
 }

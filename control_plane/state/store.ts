@@ -1,10 +1,9 @@
 import { AppError } from "@gateway/shared/errors";
 import type { Epochs, InstanceLink, Shared } from "@gateway/shared/instances";
 import { insertRow, type Parameters, readText, type Row, type RowReader } from "@gateway/shared/state";
-import type { Approval } from "../approvals/approval.ts";
+import type { Approval, Timing } from "../approvals/approval.ts";
 import type { ApprovalStore, Keeping } from "../approvals/outcomes.ts";
-import type { Timing } from "../approvals/transitions.ts";
-import type { BaselineStore } from "../guardrails/baseline_writer.ts";
+import type { BaselineStore } from "../guardrails/guardrails.ts";
 import type { Baseline } from "../guardrails/tracker.ts";
 import type { NotificationClaim, NotificationStore } from "../notify/outbox.ts";
 import {

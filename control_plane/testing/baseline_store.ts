@@ -1,4 +1,4 @@
-import type { BaselineStore } from "../guardrails/baseline_writer.ts";
+import type { BaselineStore } from "../guardrails/guardrails.ts";
 import type { Baseline } from "../guardrails/tracker.ts";
 
 /** Baselines in memory; it can be told to fail, and to hold back its answers. */

@@ -1,6 +1,5 @@
 import { AppError } from "@gateway/shared/errors";
-import type { Approval } from "../approvals/approval.ts";
-import type { Timing } from "../approvals/transitions.ts";
+import type { Approval, Timing } from "../approvals/approval.ts";
 import { openSqliteControlStore } from "../state/sqlite.ts";
 import type { Keeping } from "../approvals/outcomes.ts";
 import type { Baseline } from "../guardrails/tracker.ts";

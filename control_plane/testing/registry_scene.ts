@@ -1,11 +1,9 @@
 import assert from "node:assert/strict";
 import { systemRandom } from "@gateway/shared/clock";
 import { FakeClock } from "@gateway/shared/testing";
-import type { Approval, ApprovalDraft } from "../approvals/approval.ts";
-import type { Claim } from "../approvals/claim.ts";
-import type { DecideOutcome, RegistryOptions } from "../approvals/outcomes.ts";
+import type { Approval, ApprovalDraft, Verdict } from "../approvals/approval.ts";
 import { ApprovalRegistry } from "../approvals/registry.ts";
-import type { Verdict } from "../approvals/transitions.ts";
+import type { Claim, DecideOutcome, RegistryOptions } from "../approvals/outcomes.ts";
 import { FailingControlStore } from "./failing_control_store.ts";
 import { draftOf } from "./sample_approval.ts";
 

@@ -1,6 +1,5 @@
 import { signRequest } from "@gateway/shared/wire";
-import { type Approval, type ApprovalDraft, withoutToken } from "../approvals/approval.ts";
-import type { Timing } from "../approvals/transitions.ts";
+import { type Approval, type ApprovalDraft, type Timing, withoutToken } from "../approvals/approval.ts";
 
 /** When sample approvals are created: the time at which a `FakeClock` starts. */
 export const CREATED_AT = Date.UTC(2026, 0, 2, 3, 4, 5);

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { FakeClock } from "@gateway/shared/testing";
 import { Guardrails } from "../../control_plane/guardrails/guardrails.ts";
-import { subjectOf } from "../../control_plane/guardrails/subject.ts";
+import { subjectOf } from "../../control_plane/guardrails/tracker.ts";
 import { ControlFolder } from "./control_store_fixture.ts";
 
 const DAY_MS = 86_400_000;

@@ -8,13 +8,9 @@ import { parseJson, stringifyJson } from "@gateway/shared/json";
 import { ApprovalWaits } from "../../broker/authority/approval_wait.ts";
 import { RemoteAuthority } from "../../broker/authority/remote.ts";
 import { watchRevocations } from "../../broker/sessions/kill_switch.ts";
-import { approvedRequest, forwardedRequest } from "../../control_plane/routes/forward.ts";
-import { SignerClient } from "../../control_plane/routes/signer_client.ts";
+import { approvedRequest, forwardedRequest, SignerClient } from "../../control_plane/routes/signer_client.ts";
 import { openMemoryStore } from "../../control_plane/testing/failing_control_store.ts";
-import {
-  type MemoryControlPlaneOptions,
-  startControlPlane,
-} from "../../control_plane/testing/memory_control_plane.ts";
+import { type MemoryControlPlaneOptions, startControlPlane } from "../../control_plane/testing/memory_control_plane.ts";
 import { createPlane } from "../../ctl/bridge/plane.ts";
 import { signRequest } from "@gateway/shared/wire";
 import { HOST_KEY, ONE_SHOT, post, startSigner } from "../../signer/testing/memory_signer.ts";

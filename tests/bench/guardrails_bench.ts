@@ -2,7 +2,7 @@ import { FakeClock } from "@gateway/shared/testing";
 import { runInNewContext } from "node:vm";
 import { setFlagsFromString } from "node:v8";
 import { Guardrails } from "../../control_plane/guardrails/guardrails.ts";
-import { subjectOf } from "../../control_plane/guardrails/subject.ts";
+import { subjectOf } from "../../control_plane/guardrails/tracker.ts";
 import { openMemoryStore } from "../../control_plane/testing/failing_control_store.ts";
 import type { Row } from "./row.ts";
 import { median } from "./statistics.ts";
