@@ -1,6 +1,9 @@
 import type { AuditEntry } from "@gateway/shared/audit";
+import type { Clock } from "@gateway/shared/clock";
+import type { Peer, PeerHandler } from "@gateway/shared/http";
 import { createRouter, routesFor } from "@gateway/shared/http/routes";
-import type { Peer, PeerHandler, RouteHandler } from "@gateway/shared/http";
+import { currentRequestId, outsideRequests } from "@gateway/shared/service";
+import { handleUiDecide, handleUiDetail, handleUiList, leadToList } from "./pages/handle_pages.ts";
 import { handleDecide, handleListApprovals } from "./routes/decide.ts";
 import {
   handleClusters,
@@ -9,44 +12,29 @@ import {
   handleRevokeRequests,
   handleRevokeSerials,
 } from "./routes/hosts.ts";
+import type { ControlPlaneOptions, ControlPlanePorts, Handler } from "./routes/ports.ts";
 import { handleResult } from "./routes/result.ts";
 import { handleSign } from "./routes/sign.ts";
-import { handleUiDecide, handleUiDetail, handleUiList, leadToList } from "./pages/handle_pages.ts";
-import type { ControlPlaneOptions, ControlPlanePorts } from "./routes/ports.ts";
-import type { Clock } from "@gateway/shared/clock";
-import { currentRequestId, outsideRequests } from "@gateway/shared/service";
 
 export const CONTROL_PLANE_ROUTES = routesFor<ControlPlanePorts, { readonly peer: Peer }>()({
   "/v1/sign": {
     POST: (ports, { request, peer }) => ports.timings.sign.measure(() => handleSign(ports, request, peer)),
   },
-  "/v1/sign/result/:id": {
-    GET: fresh((ports, { request, peer, param }) => handleResult(ports, request, peer, param("id"))),
-    // The result is served once: an answer without a body would lose it.
-    HEAD: "refused",
-  },
-  "/v1/hosts": { GET: (ports, { request, peer }) => handleHosts(ports, request, peer) },
-  "/v1/clusters": { GET: (ports, { request, peer }) => handleClusters(ports, request, peer) },
-  "/v1/revocations": { GET: (ports, { peer }) => handleRevocations(ports, peer) },
-  "/v1/revocations/serials": {
-    POST: (ports, { request, peer }) => handleRevokeSerials(ports, request, peer),
-  },
-  "/v1/revocations/requests": {
-    POST: (ports, { request, peer }) => handleRevokeRequests(ports, request, peer),
-  },
-  "/v1/approvals": { GET: fresh((ports, { peer }) => handleListApprovals(ports, peer)) },
-  "/v1/approvals/:id": {
-    POST: fresh((ports, { request, peer, param }) => handleDecide(ports, request, peer, param("id"))),
-  },
+  // The result is served once: an answer without a body would lose it.
+  "/v1/sign/result/:id": { GET: fresh(handleResult), HEAD: "refused" },
+  "/v1/hosts": { GET: handleHosts },
+  "/v1/clusters": { GET: handleClusters },
+  "/v1/revocations": { GET: handleRevocations },
+  "/v1/revocations/serials": { POST: handleRevokeSerials },
+  "/v1/revocations/requests": { POST: handleRevokeRequests },
+  "/v1/approvals": { GET: fresh(handleListApprovals) },
+  "/v1/approvals/:id": { POST: fresh(handleDecide) },
   "/": { GET: leadToList },
   "/ui": { GET: leadToList },
   "/ui/": { GET: leadToList },
   "/ui/approvals/": { GET: leadToList },
-  "/ui/approvals": { GET: fresh((ports, { request, peer }) => handleUiList(ports, request, peer)) },
-  "/ui/approvals/:id": {
-    GET: fresh((ports, { request, peer, param }) => handleUiDetail(ports, request, peer, param("id"))),
-    POST: fresh((ports, { request, peer, param }) => handleUiDecide(ports, request, peer, param("id"))),
-  },
+  "/ui/approvals": { GET: fresh(handleUiList) },
+  "/ui/approvals/:id": { GET: fresh(handleUiDetail), POST: fresh(handleUiDecide) },
 });
 
 /** The control plane's routes behind the mTLS listener. */
@@ -55,14 +43,8 @@ export function createControlPlaneApp(options: ControlPlaneOptions): PeerHandler
   return (request, peer) => answer(request, { peer });
 }
 
-type ControlPlaneHandler<Param extends string> = RouteHandler<
-  ControlPlanePorts,
-  { readonly peer: Peer },
-  Param
->;
-
-/** Answers from approvals that are up to date: another control plane may have parked, decided or collected one. */
-function fresh<Param extends string>(handler: ControlPlaneHandler<Param>): ControlPlaneHandler<Param> {
+/** Waits for the approvals that other control planes have parked, decided or collected. */
+function fresh<Param extends string>(handler: Handler<Param>): Handler<Param> {
   return async (ports, request) => {
     const { instances } = ports;
     if (instances.isShared) {
@@ -73,7 +55,7 @@ function fresh<Param extends string>(handler: ControlPlaneHandler<Param>): Contr
   };
 }
 
-/** As long as a record that nobody waits for can be missing after kill -9. */
+/** The time for which a late record can be missing after kill -9. */
 const LATE_MS = 20;
 
 function createPorts(options: ControlPlaneOptions): ControlPlanePorts {
@@ -84,7 +66,6 @@ function createPorts(options: ControlPlaneOptions): ControlPlanePorts {
     "Requests whose approval nobody has decided",
     () => registry.pendingCount(),
   );
-  const count = ({ outcome }: AuditEntry) => events.inc({ outcome });
   const late = new LateRecords({
     append: (entry) => gate.bestEffort(entry),
     clock: options.clock,
@@ -103,64 +84,59 @@ function createPorts(options: ControlPlaneOptions): ControlPlanePorts {
       "human",
     ),
   };
+  const counted = (append: (entry: AuditEntry) => Promise<void>) => (entry: AuditEntry) => {
+    events.inc({ outcome: entry.outcome });
+    return append(entry);
+  };
+  const inOrder = (append: (entry: AuditEntry) => Promise<void>) =>
+    counted((entry) => {
+      late.flush();
+      return append(entry);
+    });
   return {
-    ...options,
-    timings,
-    record(entry) {
-      count(entry);
-      late.flush();
-      return gate.bestEffort(entry);
-    },
-    recordSoon(entry) {
-      count(entry);
-      return late.add(entry);
-    },
-    require(entry) {
-      count(entry);
-      late.flush();
-      return gate.require(entry);
-    },
+    ...{ ...options, timings, recordSoon: counted((entry) => late.add(entry)) },
+    record: inOrder((entry) => gate.bestEffort(entry)),
+    require: inOrder((entry) => gate.require(entry)),
   };
 }
 
-/** What {@linkcode LateRecords} needs. */
-interface LateRecordsOptions {
-  /** Appends one record; never rejects. */
+/** If more records are on their way to a disk that hangs, adding one waits. */
+const MAX_UNWRITTEN = 1024;
+
+interface LateOptions {
+  /** Never rejects. */
   readonly append: (entry: AuditEntry) => Promise<void>;
   readonly clock: Clock;
-  /** How long a record waits for others, in milliseconds; 0: not at all. */
+  /** The time that a record waits for others; 0: not at all. */
   readonly delayMs: number;
-  /** Aborted when nothing is to wait any longer. */
+  /** Ends the wait. */
   readonly signal: AbortSignal;
 }
 
-/** Records on their way to a disk that hangs: beyond, whoever adds one waits for it. */
-const MAX_UNWRITTEN = 1024;
-
 /**
- * Records that nobody waits for, appended some at a time: each sync of this log is one that the signer's log,
- * which every certificate waits for, does not get from the disk.
+ * Records that nobody waits for, appended in groups. Each sync of this log takes the disk from the signer's log, which
+ * every certificate waits for.
  */
 export class LateRecords {
-  readonly #options: LateRecordsOptions;
+  readonly #options: LateOptions;
   readonly #waiting: AuditEntry[] = [];
   #unwritten = 0;
   #last: Promise<void> = Promise.resolve();
 
-  constructor(options: LateRecordsOptions) {
+  constructor(options: LateOptions) {
     this.#options = options;
   }
 
-  /** Resolves at once, or when very many are on their way, after this one's append. Never rejects. */
+  /** Resolves immediately, or after the append if very many records are on their way. Never rejects. */
   add(entry: AuditEntry): Promise<void> {
-    // It is appended within another request, or none.
+    // The append happens outside of this request.
     this.#waiting.push({ request_id: currentRequestId() ?? "", ...entry });
     if (this.#options.delayMs === 0 || this.#unwritten >= MAX_UNWRITTEN) this.flush();
     else if (this.#waiting.length === 1) void outsideRequests(() => this.#flushLater());
     return this.#unwritten > MAX_UNWRITTEN ? this.#last : Promise.resolve();
   }
 
-  /** Appends those that wait, so that what is appended next comes after them. */
+  /** Appends the waiting records, so that the next record comes after them. */
   flush(): void {
     for (const entry of this.#waiting.splice(0)) {
       this.#unwritten += 1;
@@ -170,11 +146,7 @@ export class LateRecords {
 
   async #flushLater(): Promise<void> {
     const { clock, delayMs, signal } = this.#options;
-    try {
-      await clock.sleep(delayMs, signal);
-    } catch {
-      // The process is to end: now, then.
-    }
+    await clock.sleep(delayMs, signal).catch(() => {});
     this.flush();
   }
 }

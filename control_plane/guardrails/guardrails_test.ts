@@ -138,20 +138,6 @@ Deno.test("an anomaly within the rate has no time to wait", async () => {
   assert.equal(verdict.retryAfterSeconds, 0);
 });
 
-Deno.test("learn() of a verdict counts once, however often it is called", async () => {
-  const { guardrails, store, check } = await start({ max_subjects: 16 });
-  const verdict = check();
-  for (let i = 0; i < 10; i++) verdict.learn();
-  // Learned three times it would be established, and out of reach for the subjects that come now.
-  for (let i = 0; i < 100; i++) {
-    const subject = subjectOf({ caller: "broker-1", endUser: `user-${i}`, trusted: true });
-    guardrails.learn({ ...USUAL, subject });
-    guardrails.learn({ ...USUAL, subject });
-  }
-  await guardrails.close();
-  assert.equal(store.rows.has(SUBJECT), false);
-});
-
 Deno.test("in enforce a request beyond the rate teaches nothing, even of a subject that is unknown", async () => {
   const { check } = await start({ rate_limit_per_min: 1 });
   check(USUAL);

@@ -1,33 +1,26 @@
-/**
- * How well a subject is known: nothing was issued to it yet, something was, it has come back. A place in a
- * higher standing is not to be had by a flood of new names.
- */
+/** How well a subject is known: nothing was issued to it yet, something was, or it has come back. */
 export const STANDINGS = ["unproven", "proven", "established"] as const;
-/** One of {@linkcode STANDINGS}. */
 export type Standing = (typeof STANDINGS)[number];
 
 export interface Member<T> {
   readonly subject: string;
   readonly broker: string;
   readonly standing: Standing;
-  /** In milliseconds. */
+  /** Milliseconds. */
   readonly lastSeen: number;
   readonly value: T;
 }
 
-/** What a table holds, and who is told when it lets go. */
 interface SubjectTableOptions {
-  /** The most subjects at a time, at least 1. */
+  /** At least 1. */
   readonly maxSubjects: number;
-  /** A subject not seen for longer is forgotten. */
+  /** A subject that was not seen for longer is forgotten. */
   readonly idleMs: number;
   readonly onForget: (subject: string) => void;
 }
 
 /** An established subject that was seen within this time makes no room for another one of its broker. */
 const QUIET_MS = 3_600_000;
-
-/** How often idle subjects are looked for that nobody asks about. */
 const SWEEP_MS = 60_000;
 
 type Own<T> = { -readonly [K in keyof Member<T>]: Member<T>[K] };
@@ -36,17 +29,15 @@ type Own<T> = { -readonly [K in keyof Member<T>]: Member<T>[K] };
 type Shelf<T> = Readonly<Record<Standing, Set<Own<T>>>>;
 
 /**
- * Subjects in bounded memory. All room is used, but a part of it can't be taken by the better known: a sixteenth
- * is always left to the unproven, as much again to the proven. When there is no room left, a subject that enters
- * a standing takes the place of one of the same standing, never of a higher one:
+ * Subjects in bounded memory. A sixteenth of the room is reserved for the unproven, and a sixteenth for the proven. In a
+ * full standing, a new subject replaces one of the same standing, never of a higher one:
  *
- * - of its own broker, once that has its share (the standing's room divided by the brokers): the one not seen
- *   for the longest time, and of the established only one not seen for an hour. If there is none, the subject
- *   stays where it is;
- * - of the broker that has the most, while its own has less than its share.
+ * - one of its own broker, if that broker has its share (the standing's room divided by the brokers): the one not seen
+ *   for the longest time, but no established one that was seen within the last hour;
+ * - otherwise one of the broker that has the most.
  *
- * So a broker that makes up end users pushes out its own, and of others at most what they hold beyond their
- * share. `now` never goes back.
+ * So a broker that invents end users replaces its own, and of other brokers at most those beyond their share. `now`
+ * never goes back.
  */
 export class SubjectTable<T> {
   readonly #options: SubjectTableOptions;
@@ -58,8 +49,11 @@ export class SubjectTable<T> {
 
   constructor(options: SubjectTableOptions) {
     this.#options = options;
-    const reserve = Math.max(1, Math.floor(options.maxSubjects / 16));
-    this.#room = roomOf(options.maxSubjects, reserve);
+    const { maxSubjects } = options;
+    const reserve = Math.max(1, Math.floor(maxSubjects / 16));
+    const unproven = Math.min(maxSubjects, reserve);
+    const proven = Math.min(maxSubjects - unproven, reserve);
+    this.#room = { unproven, proven, established: maxSubjects - unproven - proven };
   }
 
   get size(): number {
@@ -75,12 +69,11 @@ export class SubjectTable<T> {
     return undefined;
   }
 
-  /** The subject as it is held, however long ago it was seen. */
+  /** The subject, also if it is idle. */
   peek(subject: string): Member<T> | undefined {
     return this.#members.get(subject);
   }
 
-  /** Notes that a subject was seen. */
   touch(subject: string, now: number): void {
     const member = this.#members.get(subject);
     if (member === undefined) return;
@@ -90,23 +83,22 @@ export class SubjectTable<T> {
     shelf.add(member);
   }
 
-  /** Takes in a subject that is not there, as unproven. */
+  /** Adds an unknown subject as unproven. */
   admit(subject: string, broker: string, value: T, now: number): Member<T> {
     if (this.#members.size >= this.#options.maxSubjects) {
       const victim = this.#victim("unproven", broker);
-      // The room of the unproven is never nothing, and the others keep out of it.
       if (victim !== undefined) this.#forget(victim);
     }
     return this.#insert({ subject, broker, standing: "unproven", lastSeen: now, value });
   }
 
-  /** Raises the standing of a subject that is seen now by one, if there is room or room can be made. */
+  /** Raises the standing of a subject that is seen now, if there is room or another subject can be replaced. */
   promote(subject: string, now: number): void {
     this.touch(subject, now);
     const member = this.#members.get(subject);
     if (member === undefined || member.standing === "established") return;
     const next = member.standing === "unproven" ? "proven" : "established";
-    if (this.#held(next) >= this.#limit(next)) {
+    if (this.#limit(next, this.#counts) >= this.#limit(next)) {
       const victim = this.#victim(next, member.broker);
       if (victim === undefined) return;
       const isSpared = next === "established" && victim.broker === member.broker &&
@@ -118,29 +110,21 @@ export class SubjectTable<T> {
     this.#insert({ ...member, standing: next });
   }
 
-  /** Takes in subjects of an earlier time. Those seen last have the best standing; what has no room is forgotten. */
+  /** Restores subjects: the ones seen last get the best standing, and those without room are forgotten. */
   restore(members: readonly Omit<Member<T>, "standing">[]): void {
     const kept = members.toSorted((a, b) => a.lastSeen - b.lastSeen);
     const surplus = kept.splice(0, Math.max(0, kept.length - this.#options.maxSubjects));
     for (const { subject } of surplus) this.#options.onForget(subject);
     kept.forEach((member, index) => {
       const later = kept.length - 1 - index;
-      const standing = later < this.#limit("established")
-        ? "established"
-        : later < this.#limit("proven")
-        ? "proven"
-        : "unproven";
+      const standing = STANDINGS.findLast((each) => later < this.#limit(each)) ?? "unproven";
       this.#insert({ ...member, standing });
     });
   }
 
-  /** How many subjects have this standing or a higher one. */
-  #held(standing: Standing): number {
-    return STANDINGS.slice(STANDINGS.indexOf(standing)).reduce((sum, each) => sum + this.#counts[each], 0);
-  }
-
-  #limit(standing: Standing): number {
-    return STANDINGS.slice(STANDINGS.indexOf(standing)).reduce((sum, each) => sum + this.#room[each], 0);
+  /** The room of a standing and the higher ones: their free room is open to lower standings. */
+  #limit(standing: Standing, numbers: Readonly<Record<Standing, number>> = this.#room): number {
+    return STANDINGS.slice(STANDINGS.indexOf(standing)).reduce((sum, each) => sum + numbers[each], 0);
   }
 
   #victim(standing: Standing, broker: string): Own<T> | undefined {
@@ -148,11 +132,8 @@ export class SubjectTable<T> {
     const share = Math.max(1, Math.floor(this.#room[standing] / brokers));
     const own = this.#shelves.get(broker)?.[standing];
     if (own !== undefined && own.size >= share) return firstOf(own);
-    let largest: Set<Own<T>> | undefined;
-    for (const { [standing]: shelf } of this.#shelves.values()) {
-      if (shelf.size > (largest?.size ?? 0)) largest = shelf;
-    }
-    return largest === undefined ? undefined : firstOf(largest);
+    const shelves = [...this.#shelves.values()].map((shelf) => shelf[standing]);
+    return firstOf(shelves.reduce((most, each) => each.size > most.size ? each : most, new Set<Own<T>>()));
   }
 
   #insert(member: Own<T>): Member<T> {
@@ -200,13 +181,6 @@ export class SubjectTable<T> {
       }
     }
   }
-}
-
-/** The room of each standing; that of the higher ones is open to the lower while it is free. */
-function roomOf(maxSubjects: number, reserve: number): Readonly<Record<Standing, number>> {
-  const unproven = Math.min(maxSubjects, reserve);
-  const proven = Math.min(maxSubjects - unproven, reserve);
-  return { unproven, proven, established: maxSubjects - unproven - proven };
 }
 
 function firstOf<T>(set: ReadonlySet<T>): T | undefined {

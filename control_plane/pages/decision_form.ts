@@ -1,5 +1,11 @@
+import { AppError } from "@gateway/shared/errors";
 import { askedKind, describeSpan } from "@gateway/shared/policy";
-import { type ApprovalRecord, LONGEST_LEARN_TTL_SECONDS, MAX_REASON_CHARACTERS } from "@gateway/shared/wire";
+import {
+  type ApprovalDecision,
+  type ApprovalRecord,
+  LONGEST_LEARN_TTL_SECONDS,
+  MAX_REASON_CHARACTERS,
+} from "@gateway/shared/wire";
 import { type Html, markup, showText } from "./html.ts";
 import { LIST_PATH } from "./page.ts";
 
@@ -126,7 +132,7 @@ function renderOptions(options: readonly (readonly [value: string, label: string
   }`;
 }
 
-/** What was filled in, to be shown again beside a problem. */
+/** The fields of a form, to show them again next to a problem. */
 interface Entered {
   /** Seconds, or `other`. */
   readonly ttl: string;
@@ -136,67 +142,50 @@ interface Entered {
   readonly comment: string;
 }
 
-/** What the form of a request was sent with. */
-type DecisionForm =
-  | {
-    readonly kind: "decision";
-    readonly approve: boolean;
-    readonly learn: boolean;
-    readonly ttlSeconds: number;
-    readonly comment: string;
-    /** The ids of the requests that the page showed. */
-    readonly shown: readonly string[];
-  }
-  /** Not to be used; what to mend. */
-  | { readonly kind: "problem"; readonly detail: string };
-
 const FIELDS = ["decision", "ttl", "amount", "unit", "comment"] as const;
 
 /**
  * Reads `application/x-www-form-urlencoded`: `decision` is approve, deny or learn; with learn, `ttl` is a number
- * of seconds, or `other` and then `amount` times `unit` seconds. Nothing is guessed: a field that is sent twice
- * or has no meaning is a problem.
+ * of seconds, or `other` and then `amount` times `unit` seconds.
+ *
+ * @throws {AppError} `invalid_request` for a field that is sent twice or has no meaning
  */
-export function parseDecisionForm(body: string): DecisionForm {
+export function parseDecisionForm(body: string): ApprovalDecision {
   const fields = new URLSearchParams(body);
   const twice = FIELDS.find((name) => fields.getAll(name).length > 1);
-  if (twice !== undefined) return problem(`The form has ${twice} more than once`);
-  const said = { comment: fields.get("comment")?.trim() ?? "", shown: fields.getAll("shown") };
-  switch (fields.get("decision")) {
-    case "approve":
-      return { kind: "decision", approve: true, learn: false, ttlSeconds: 0, ...said };
-    case "deny":
-      return { kind: "decision", approve: false, learn: false, ttlSeconds: 0, ...said };
-    case "learn":
-      return parseLearn(fields, said);
-    default:
-      return problem("Choose to approve or to deny");
-  }
+  if (twice !== undefined) throw problem(`The form has ${twice} more than once`);
+  const decision = fields.get("decision") ?? "";
+  if (!["approve", "deny", "learn"].includes(decision)) throw problem("Choose to approve or to deny");
+  const learn = decision === "learn";
+  return {
+    approve: decision !== "deny",
+    learn,
+    ttl_seconds: learn ? parseTtl(fields) : 0,
+    comment: fields.get("comment")?.trim() ?? "",
+    shown_ids: fields.getAll("shown"),
+  };
 }
 
-function parseLearn(
-  fields: URLSearchParams,
-  said: { readonly comment: string; readonly shown: readonly string[] },
-): DecisionForm {
+function parseTtl(fields: URLSearchParams): number {
   const isOther = fields.get("ttl") === "other";
   const count = parseWhole(fields.get(isOther ? "amount" : "ttl"));
-  const unit = isOther ? parseWhole(fields.get("unit")) : 1;
-  if (count === undefined || unit === undefined) {
-    return problem("Say for how long to learn: a whole number of minutes, hours or days, more than 0");
+  const seconds = isOther ? count * parseWhole(fields.get("unit")) : count;
+  if (Number.isNaN(seconds)) {
+    throw problem("Say for how long to learn: a whole number of minutes, hours or days, more than 0");
   }
-  if (count * unit > LONGEST_LEARN_TTL_SECONDS) return problem("Learn for a shorter time: at most 100 years");
-  return { kind: "decision", approve: true, learn: true, ttlSeconds: count * unit, ...said };
+  if (seconds > LONGEST_LEARN_TTL_SECONDS) throw problem("Learn for a shorter time: at most 100 years");
+  return seconds;
 }
 
-function parseWhole(text: string | null): number | undefined {
-  return text !== null && /^0*[1-9][0-9]{0,6}$|^0*[1-9][0-9]{7,9}$/.test(text) ? Number(text) : undefined;
+function parseWhole(text: string | null): number {
+  return text !== null && /^0*[1-9][0-9]{0,6}$|^0*[1-9][0-9]{7,9}$/.test(text) ? Number(text) : NaN;
 }
 
-function problem(detail: string): DecisionForm {
-  return { kind: "problem", detail };
+function problem(detail: string): AppError {
+  return new AppError("invalid_request", detail);
 }
 
-/** What was entered, as far as it can be shown again. */
+/** The fields of a form, as far as they can be shown again. */
 export function entered(body: string): Entered {
   const fields = new URLSearchParams(body);
   return {

@@ -1,91 +1,69 @@
-import { AppError, describeFault, errorText } from "@gateway/shared/errors";
-import type { Peer } from "@gateway/shared/http";
+import { AppError, describeFault, type ErrorCode, errorText } from "@gateway/shared/errors";
 import { parseEd25519PublicKey } from "@gateway/shared/ssh";
 import type { ApprovalWaiting, SignRequest, SignResponse } from "@gateway/shared/wire";
-import type { ControlPlanePorts } from "./ports.ts";
 import type { Approval } from "../approvals/approval.ts";
-import type { Claim, ClaimOutcome } from "../approvals/outcomes.ts";
-import { answer, requireSigner } from "./roles.ts";
-import { entryOf, waitedSeconds } from "./decide.ts";
-import { approvedRequest, faultOf, outcomeOf } from "./signer_client.ts";
+import type { Claim } from "../approvals/outcomes.ts";
 import { behaviorOf } from "../guardrails/tracker.ts";
+import { approvalEntryOf, observeWait } from "./decide.ts";
+import type { ControlPlanePorts, Handler } from "./ports.ts";
+import { answer, requireSigner } from "./roles.ts";
+import { approvedRequest, isFinal, outcomeOf } from "./signer_client.ts";
 
-/** The longest that a poll is held, in seconds; less than the time after which clients give up. */
+/** Less than the timeout of clients. */
 const MAX_WAIT_SECONDS = 8;
-/** Between two attempts to collect what another control plane is collecting. */
+/** The time between two attempts to collect an approval that another control plane collects. */
 const ELSEWHERE_PAUSE_MS = 500;
 
-/** `GET /v1/sign/result/{id}`: what was approved, once, to whoever asked for it. */
-export async function handleResult(
-  ports: ControlPlanePorts,
-  request: Request,
-  peer: Peer,
-  id: string,
-): Promise<Response> {
-  await requireSigner(ports, peer, "GET /v1/sign/result/{id}");
+const REJECTIONS = {
+  unknown: ["not_found", "unknown request"],
+  not_owner: ["forbidden", "not authorised"],
+  wrong_key: ["invalid_request", "invalid pubkey"],
+  denied: ["denied", "approval denied"],
+  expired: ["timeout", "approval expired"],
+  consumed: ["gone", "approval already used"],
+} as const satisfies Record<string, readonly [ErrorCode, string]>;
+
+/** `GET /v1/sign/result/{id}`: the result of an approved request, once, for its broker. */
+export const handleResult: Handler<"id"> = async (ports, { request, peer: { caller }, param }) => {
+  await requireSigner(ports, caller, "GET /v1/sign/result/{id}");
+  const { registry, clock, stopping } = ports;
   const { publicKey, waitMs } = parseQuery(new URL(request.url).searchParams);
-  const owner = { caller: peer.caller, ...(publicKey !== undefined && { publicKey }) };
-  const end = ports.clock.now() + waitMs;
-  const signal = waitMs > 0 ? AbortSignal.any([request.signal, ports.stopping]) : undefined;
+  const id = param("id");
+  const end = clock.now() + waitMs;
+  const signal = waitMs > 0 ? AbortSignal.any([request.signal, stopping]) : AbortSignal.abort();
+  const waiting = (status: ApprovalWaiting["status"]) => answer({ status } satisfies ApprovalWaiting, 202);
   for (;;) {
-    const claimed = ports.registry.claim(id, owner);
+    const claimed = registry.claim(id, { caller, publicKey });
+    const left = end - clock.now();
     switch (claimed.kind) {
       case "claimed": {
         if (await claimed.claim.enter()) return await collect(ports, claimed.claim, request.signal);
-        const ms = Math.min(end - ports.clock.now(), ELSEWHERE_PAUSE_MS);
-        if (ms > 0) await ports.clock.sleep(ms, signal).catch(() => {});
-        if (ms <= 0 || signal?.aborted !== false) {
-          return answer({ status: "issuing" } satisfies ApprovalWaiting, 202);
-        }
+        const ms = Math.min(end - clock.now(), ELSEWHERE_PAUSE_MS);
+        if (ms > 0) await clock.sleep(ms, signal).catch(() => {});
+        if (ms <= 0 || signal.aborted) return waiting("issuing");
         break;
       }
       case "pending":
-      case "issuing": {
-        const ms = end - ports.clock.now();
-        if (signal === undefined || ms <= 0 || signal.aborted) {
-          return answer({ status: claimed.kind } satisfies ApprovalWaiting, 202);
-        }
-        await ports.registry.waitForDecision(id, { ms, signal });
+      case "issuing":
+        if (left <= 0 || signal.aborted) return waiting(claimed.kind);
+        await registry.waitForDecision(id, { ms: left, signal });
         break;
+      default: {
+        if (claimed.kind === "expired" && claimed.isFirst) await recordExpiry(ports, claimed.approval);
+        const [code, message] = REJECTIONS[claimed.kind];
+        throw new AppError(code, message);
       }
-      default:
-        return await refuse(ports, claimed);
     }
   }
-}
-
-type Refusal = Exclude<ClaimOutcome, { readonly kind: "claimed" | "pending" | "issuing" }>;
-
-async function refuse(ports: ControlPlanePorts, refusal: Refusal): Promise<never> {
-  switch (refusal.kind) {
-    case "unknown":
-      throw new AppError("not_found", "unknown request");
-    case "not_owner":
-      throw new AppError("forbidden", "not authorised");
-    case "wrong_key":
-      throw new AppError("invalid_request", "invalid pubkey");
-    case "denied":
-      // On record since the decision.
-      throw new AppError("denied", "approval denied");
-    case "expired":
-      if (refusal.isFirst) await recordExpiry(ports, refusal.approval);
-      throw new AppError("timeout", "approval expired");
-    case "consumed":
-      throw new AppError("gone", "approval already used");
-    default:
-      return refusal satisfies never;
-  }
-}
+};
 
 async function recordExpiry(ports: ControlPlanePorts, approval: Approval): Promise<void> {
   const by = approval.state.kind === "pending" ? "" : approval.state.by;
-  if (by === "") ports.timings.approval.observe(waitedSeconds(approval, ports.clock.now()), "expired");
-  await ports.record({ ...entryOf(approval, by), outcome: "approval-timeout" });
+  if (by === "") observeWait(ports, approval, "expired");
+  await ports.record({ ...approvalEntryOf(approval, by), outcome: "approval-timeout" });
 }
 
-function parseQuery(
-  query: URLSearchParams,
-): { readonly publicKey: string | undefined; readonly waitMs: number } {
+function parseQuery(query: URLSearchParams) {
   const publicKey = query.get("pubkey") ?? undefined;
   if (publicKey !== undefined) parseEd25519PublicKey(publicKey);
   const wait = query.get("wait") ?? "0";
@@ -93,22 +71,15 @@ function parseQuery(
   return { publicKey, waitMs: Math.min(Number(wait), MAX_WAIT_SECONDS) * 1000 };
 }
 
-const FAILED = "signing after approval failed";
-
-/**
- * Signs what was approved and serves it. Only then the approval is used up: whatever fails leaves it as it was, to
- * be collected by a later poll.
- */
-async function collect(
-  ports: ControlPlanePorts,
-  claim: Claim,
-  signal: AbortSignal,
-): Promise<Response> {
+/** Signs an approved request and serves it. After a failure, a later poll can still collect the approval. */
+async function collect(ports: ControlPlanePorts, claim: Claim, signal: AbortSignal): Promise<Response> {
   try {
     const { approval } = claim;
-    const by = approverOf(approval);
-    const request = approvedRequest(claim.request, { id: approval.id, ...by });
-    const entry = entryOf(approval, by.approver);
+    const { state, caller, id } = approval;
+    if (state.kind !== "approved") throw new TypeError(`a claim on an approval that is ${state.kind}`);
+    const { by: approver, learnTtlSeconds } = state;
+    const request = approvedRequest(claim.request, { id, approver, learnTtlSeconds });
+    const entry = approvalEntryOf(approval, approver);
     const response = await sign(ports, request, signal).catch(async (error) => {
       await ports.record({ ...entry, outcome: "error", err: errorText(error) });
       throw error;
@@ -126,50 +97,42 @@ async function collect(
     }).catch(async (error) => {
       const err = `withheld, in spite of the record: ${describeFault(error)}`;
       if (isRecorded) await ports.record({ ...entry, outcome: "error", err });
-      await revokeWithheld(ports, response, approval);
+      await revokeWithheld(ports, response, caller);
       throw error;
     });
-    ports.guardrails.learn(behaviorOf(ports.config, { caller: approval.caller, request }));
+    ports.guardrails.learn(behaviorOf(ports.config, caller, request));
     return answer(response);
   } finally {
     claim.release();
   }
 }
 
-/** Another instance was first: nobody gets this certificate. */
+/** Revokes a certificate whose approval another instance has collected first. */
 async function revokeWithheld(
   { signer, instances, logger }: ControlPlanePorts,
   { serial }: SignResponse,
-  { caller }: Approval,
+  caller: string,
 ): Promise<void> {
   if (!instances.isShared || serial === undefined) return;
-  const body = { serials: [serial], reason: "collected-elsewhere" };
-  const revoked = await signer.revokeSerials(caller, body);
-  if (revoked.kind !== "answered") {
-    logger.warn("a certificate that was withheld is not revoked", { serial: `${serial}` });
-  }
+  await signer.revokeSerials(caller, { serials: [serial], reason: "collected-elsewhere" }).catch(() =>
+    logger.warn("a certificate that was withheld is not revoked", { serial: `${serial}` })
+  );
 }
 
-function approverOf({ state }: Approval): { readonly approver: string; readonly learnTtlSeconds: number } {
-  if (state.kind !== "approved") throw new TypeError(`a claim on an approval that is ${state.kind}`);
-  return { approver: state.by, learnTtlSeconds: state.learnTtlSeconds };
-}
+const FAILED = "signing after approval failed";
 
 async function sign(
-  ports: ControlPlanePorts,
+  { signer }: ControlPlanePorts,
   request: SignRequest,
   signal: AbortSignal,
 ): Promise<SignResponse> {
-  const answered = await ports.signer.sign(request, { signal });
-  if (answered.kind !== "answered") {
-    const fault = faultOf(answered);
-    // Whatever the signer says, the approval stands; but who waits is told whether a later poll may have more luck.
-    const isFinal = answered.kind === "refused" && fault.code !== "rate_limited";
-    throw new AppError(isFinal ? "signing_refused" : "upstream_failure", `${FAILED}: ${fault.message}`, {
-      cause: fault,
-    });
-  }
-  const outcome = outcomeOf(request, answered.value);
+  const response = await signer.sign(request, { signal }).catch((fault: AppError) => {
+    if (fault.code === "canceled") throw fault;
+    // The approval stays in any case; the code tells the broker whether a later poll can succeed.
+    const code = isFinal(fault) ? "signing_refused" : "upstream_failure";
+    throw new AppError(code, `${FAILED}: ${fault.message}`, { cause: fault });
+  });
+  const outcome = outcomeOf(request, response);
   switch (outcome.kind) {
     case "issued":
       break;
@@ -183,6 +146,6 @@ async function sign(
     default:
       outcome satisfies never;
   }
-  // What needed approval is decided again for every command: no envelope.
+  // A sealed host would execute an envelope again without another approval.
   return { ...outcome.response, envelope: undefined };
 }

@@ -4,220 +4,165 @@ import { type Peer, readJsonBody } from "@gateway/shared/http";
 import { elevationLabel } from "@gateway/shared/policy";
 import {
   type ApprovalParked,
-  type K8sDiff,
   MAX_SIGN_BODY_BYTES,
   type SignRequest,
   signRequest,
+  type SignResponse,
 } from "@gateway/shared/wire";
-import type { ControlPlanePorts } from "./ports.ts";
-import { type ApprovalDraft, type ApprovalTarget, BEHAVIOR_RULE, sha256Of } from "../approvals/approval.ts";
+import { BEHAVIOR_RULE, sha256Of, type StoredRequest } from "../approvals/approval.ts";
 import type { Verdict } from "../guardrails/guardrails.ts";
-import { faultOf, forwardedRequest, outcomeOf, type SignerAnswer, targetOf } from "./signer_client.ts";
-import { answer, requireSigner } from "./roles.ts";
 import { behaviorOf } from "../guardrails/tracker.ts";
+import type { ControlPlanePorts } from "./ports.ts";
+import { answer, requireSigner } from "./roles.ts";
+import { forwardedRequest, outcomeOf } from "./signer_client.ts";
 
-/** The text that clients know for an answer of the signer that holds nothing. */
-const NO_CREDENTIAL = "signer response missing credential";
+type Entry = Omit<AuditEntry, "outcome">;
 
-/** One request of a broker, as it goes to the signer. */
+/** One request of a broker, as it is sent to the signer. */
 interface Asked {
   readonly ports: ControlPlanePorts;
   readonly caller: string;
   readonly request: SignRequest;
 }
 
-type Anomalous = Extract<Verdict, { kind: "anomalous" }>;
-type NoAnswer = Exclude<SignerAnswer<never>, { kind: "answered" }>;
-
 /** `POST /v1/sign`. */
 export async function handleSign(
   ports: ControlPlanePorts,
   httpRequest: Request,
-  peer: Peer,
+  { caller }: Peer,
 ): Promise<Response> {
-  await requireSigner(ports, peer, "POST /v1/sign");
+  await requireSigner(ports, caller, "POST /v1/sign");
   const received = await readJsonBody(httpRequest, {
     maxBytes: MAX_SIGN_BODY_BYTES.ssh,
     schema: signRequest,
-    // The manifest of an apply comes along.
+    // The manifest of an apply is in the body.
     larger: { maxBytes: MAX_SIGN_BODY_BYTES.k8s, mayBe: ({ target_type }) => target_type === "k8s" },
   });
-  const request = forwardedRequest(received, peer.caller);
-  const asked: Asked = { ports, caller: peer.caller, request };
-  // Nothing comes of a pure dry run: it is neither judged nor recorded here, but by the signer.
-  if (request.dry_run && !request.preflight) return await answerDryRun(asked);
-  const behavior = behaviorOf(ports.config, asked);
+  const request = forwardedRequest(received, caller);
+  const asked: Asked = { ports, caller, request };
+  if (request.dry_run && !request.preflight) {
+    // A pure dry run issues nothing, so it is judged and recorded by the signer alone.
+    const outcome = outcomeOf(request, await ports.signer.sign(request));
+    if (outcome.kind !== "decided") throw missingCredential();
+    return answer(outcome.response);
+  }
+  const behavior = behaviorOf(ports.config, caller, request);
   await ports.guardrails.meet(behavior);
   const verdict = ports.guardrails.check(behavior);
   if (verdict.kind === "anomalous") {
     if (ports.config.behavior.mode === "enforce") return await escalate(asked, verdict);
-    await ports.record({ ...entryOf(asked), outcome: "anomaly", anomaly: verdict.anomalies.join(",") });
+    const anomaly = verdict.anomalies.join(",");
+    await ports.record({ ...entryOf(caller, request), outcome: "anomaly", anomaly });
   }
   return await forward(asked, verdict);
 }
 
-async function answerDryRun({ ports, request }: Asked): Promise<Response> {
-  const answered = await ports.signer.sign(request);
-  if (answered.kind !== "answered") throw faultOf(answered);
-  const outcome = outcomeOf(request, answered.value);
-  if (outcome.kind !== "decided") throw new AppError("upstream_failure", NO_CREDENTIAL);
-  return answer(outcome.response);
-}
-
 async function forward(asked: Asked, verdict: Verdict): Promise<Response> {
-  const { ports, request } = asked;
-  const answered = await ports.signer.sign(request);
-  if (answered.kind !== "answered") return await fail(asked, answered);
-  const outcome = outcomeOf(request, answered.value);
-  const { decision } = answered.value;
-  const entry: Omit<AuditEntry, "outcome"> = {
-    ...entryOf(asked),
-    addr: answered.value.target?.addr ?? "",
+  const { ports, caller, request } = asked;
+  const response = await ask(ports, request, entryOf(caller, request));
+  const { decision, target } = response;
+  const entry: Entry = {
+    ...entryOf(caller, request),
+    addr: target?.addr ?? "",
     policy_rule: decision?.matched_rule ?? "",
     warning: decision?.warning ?? "",
   };
+  const outcome = outcomeOf(request, response);
   switch (outcome.kind) {
     case "issued":
-      // A baseline holds what the signer let happen, never what was merely tried.
+      // A baseline holds only issued requests, never attempts.
       verdict.learn();
       await ports.recordSoon({ ...entry, outcome: "forwarded", serial: outcome.serial });
       return answer(outcome.response);
     case "decided":
       if (outcome.allowed) {
-        // A broker runs nothing that a human would have to approve first.
+        // After a gated preflight the broker runs nothing, so there is nothing to learn.
         if (decision?.require_approval !== true) verdict.learn();
         await ports.recordSoon({ ...entry, outcome: "forwarded", dry_run: true });
       } else {
-        const err = decision?.reason ?? "";
-        await ports.record({ ...entry, outcome: "denied", dry_run: true, err });
+        await ports.record({ ...entry, outcome: "denied", dry_run: true, err: decision?.reason ?? "" });
       }
       return answer(outcome.response);
     case "needs_approval":
-      return await park(asked, {
-        rule: outcome.rule,
-        anomalies: verdict.kind === "anomalous" ? verdict.anomalies : [],
-        target: targetOf(answered.value),
-        k8sDiff: answered.value.k8s_diff,
-      });
+      return await park(asked, response, { rule: outcome.rule, anomalies: verdict.anomalies });
     case "broken":
-      await ports.record({ ...entry, outcome: "error", err: NO_CREDENTIAL });
-      throw new AppError("upstream_failure", NO_CREDENTIAL);
+      return await fail(ports, entry, missingCredential());
     default:
       return outcome satisfies never;
   }
 }
 
-/** What is unusual needs a human, unless the signer would refuse it anyway; what is too much is refused. */
-async function escalate(asked: Asked, verdict: Anomalous): Promise<Response> {
-  const { ports, request } = asked;
-  const anomaly = verdict.anomalies.join(",");
-  if (verdict.rateExceeded) {
-    await ports.record({ ...entryOf(asked), outcome: "rate-limited", anomaly });
-    throw new AppError("rate_limited", "rate limit exceeded", {
-      retryAfterSeconds: verdict.retryAfterSeconds,
-    });
+/** Parks an unusual request unless the signer would deny it, and rejects a request beyond the rate. */
+async function escalate({ ports, caller, request }: Asked, verdict: Verdict): Promise<Response> {
+  const { anomalies, rateExceeded, retryAfterSeconds } = verdict;
+  const entry: Entry = { ...entryOf(caller, request), anomaly: anomalies.join(",") };
+  if (rateExceeded) {
+    await ports.record({ ...entry, outcome: "rate-limited" });
+    throw new AppError("rate_limited", "rate limit exceeded", { retryAfterSeconds });
   }
-  // Of a cluster the signer then says what would change: a human is going to be asked.
+  // For a cluster, a preflight makes the signer compute the changes that the approver will see.
   const dryRun: SignRequest = { ...request, dry_run: true, preflight: request.target_type === "k8s" };
-  const answered = await ports.signer.sign(dryRun);
-  if (answered.kind !== "answered") return await fail(asked, answered, anomaly);
-  const outcome = outcomeOf(dryRun, answered.value);
-  if (outcome.kind !== "decided") {
-    await ports.record({ ...entryOf(asked), outcome: "error", anomaly, err: NO_CREDENTIAL });
-    throw new AppError("upstream_failure", NO_CREDENTIAL);
-  }
+  const response = await ask(ports, dryRun, entry);
+  const outcome = outcomeOf(dryRun, response);
+  if (outcome.kind !== "decided") return await fail(ports, entry, missingCredential());
   if (!outcome.allowed) {
-    const err = answered.value.decision?.reason ?? "";
-    await ports.record({ ...entryOf(asked), outcome: "denied", anomaly, err });
+    await ports.record({ ...entry, outcome: "denied", err: response.decision?.reason ?? "" });
     throw new AppError("denied", "command not allowed");
   }
-  const { require_approval: isGated = false, matched_rule = "" } = answered.value.decision ?? {};
+  const { require_approval: isGated = false, matched_rule = "" } = response.decision ?? {};
   if (request.dry_run && isGated) {
-    // The broker runs in no session what a human has to approve: nobody is asked in vain.
-    await ports.recordSoon({
-      ...entryOf(asked),
-      policy_rule: matched_rule,
-      anomaly,
-      outcome: "forwarded",
-      dry_run: true,
-    });
+    // After a gated preflight the broker runs nothing, so no human is asked.
+    await ports.recordSoon({ ...entry, policy_rule: matched_rule, outcome: "forwarded", dry_run: true });
     return answer(outcome.response);
   }
-  // One approval serves both: who gives it must not overlook that the policy asks for it too.
+  // One approval serves both reasons, so the approver must see that the policy gates the request too.
   const rule = isGated && matched_rule !== "" ? matched_rule : BEHAVIOR_RULE;
-  return await park(asked, {
-    rule,
-    anomalies: verdict.anomalies,
-    target: targetOf(answered.value),
-    k8sDiff: answered.value.k8s_diff,
-  });
+  return await park({ ports, caller, request }, response, { rule, anomalies });
 }
 
-async function fail(asked: Asked, answered: NoAnswer, anomaly = ""): Promise<never> {
-  const fault = faultOf(answered);
-  await asked.ports.record({ ...entryOf(asked), outcome: failureOf(fault), anomaly, err: fault.message });
-  throw fault;
-}
-
-function failureOf({ code }: AppError): string {
-  if (code === "rate_limited") return "rate-limited";
-  return code === "upstream_failure" || code === "audit_unavailable" ? "error" : "denied";
-}
-
-/** What all records of a request say. */
-function entryOf({ caller, request }: Asked): Omit<AuditEntry, "outcome"> {
-  const { host, command, session_id, sudo, sudo_user } = request;
-  return {
-    ...{ caller, host, host_name: host, session_id, command, elevation: elevationLabel(sudo, sudo_user) },
-    ...describeTarget(request),
-  };
-}
-
-/** Why a request waits for a human. */
-interface ParkReason {
-  readonly rule: string;
-  readonly anomalies: readonly string[];
-  /** Where it would run, as the signer says. */
-  readonly target?: ApprovalTarget | undefined;
-  /** What it would change on a cluster, as the signer says. */
-  readonly k8sDiff?: K8sDiff | undefined;
-}
-
-/** Keeps a request until a human has decided, and tells where to ask: status 202. */
-export async function park(
-  { ports, caller, request }: {
-    readonly ports: ControlPlanePorts;
-    readonly caller: string;
-    readonly request: SignRequest;
-  },
-  reason: ParkReason,
+/** Keeps a request until an approver has decided. */
+async function park(
+  { ports, caller, request }: Asked,
+  { target: signed, decision, k8s_diff: k8sDiff }: SignResponse,
+  { rule, anomalies }: { readonly rule: string; readonly anomalies: readonly string[] },
 ): Promise<Response> {
-  const entry = {
-    caller,
-    host: request.host,
-    host_name: request.host,
-    addr: reason.target?.addr ?? "",
-    session_id: request.session_id,
+  const { config, instances, registry, notifier } = ports;
+  const target = signed && { ...signed, lifeSeconds: decision?.ttl_seconds ?? 0 };
+  const entry: Entry = {
+    ...entryOf(caller, request),
+    addr: target?.addr ?? "",
     reason: request.reason,
-    command: request.command,
-    elevation: elevationLabel(request.sudo, request.sudo_user),
-    ...describeTarget(request),
-    policy_rule: reason.rule,
-    anomaly: reason.anomalies.join(","),
+    policy_rule: rule,
+    anomaly: anomalies.join(","),
   };
-  const created = await createFresh(ports, draftOf(ports, { caller, request }, reason)).catch(
-    async (cause) => {
-      const err = "could not create approval request";
-      await ports.record({ ...entry, outcome: "error", err });
-      // Another control plane, or a moment later, may have more luck.
-      if (cause instanceof AppError && cause.code === "state_stale") throw cause;
-      throw new AppError("internal", err, { cause });
-    },
-  );
+  // The token is taken out, because the request is stored.
+  const { bearer_token: bearerToken, ...stored } = request;
+  const create = async () => {
+    instances.requireFresh();
+    return await registry.create({
+      caller,
+      // Approvers must not see a person that an untrusted broker names.
+      endUser: config.trusted_forwarders.includes(caller) ? request.end_user : "",
+      host: request.host,
+      command: request.command,
+      sudo: request.sudo,
+      sudoUser: request.sudo_user,
+      ...{ rule, anomalies, request: stored, bearerToken },
+      ...(target !== undefined && { target }),
+      ...(k8sDiff !== undefined && { k8sDiff }),
+    });
+  };
+  const created = await create().catch(async (cause) => {
+    const err = "could not create approval request";
+    await ports.record({ ...entry, outcome: "error", err });
+    // Another control plane, or this one a moment later, may succeed.
+    if (cause instanceof AppError && cause.code === "state_stale") throw cause;
+    throw new AppError("internal", err, { cause });
+  });
   if (created.kind === "too_many") {
     const err = `${created.limit} requests of this ${created.of} wait for approval`;
     await ports.record({ ...entry, outcome: "rate-limited", err });
-    throw new AppError("rate_limited", err, { retryAfterSeconds: ports.config.approval.timeout_seconds });
+    throw new AppError("rate_limited", err, { retryAfterSeconds: config.approval.timeout_seconds });
   }
   const { approval, hasJoined, notifyUntil } = created;
   await ports.record({
@@ -226,45 +171,36 @@ export async function park(
     approval_id: approval.id,
     warning: hasJoined ? `decided with ${approval.lead}` : "",
   });
-  // Whoever was told of the first decides this one with it.
-  if (!hasJoined) ports.notifier.notify(ports.registry.describe(approval), notifyUntil);
+  if (!hasJoined) notifier.notify(registry.describe(approval), notifyUntil);
   return answer({ approval_id: approval.id, status: "pending" } satisfies ApprovalParked, 202);
 }
 
-/** What was asked of the database before, as of the caller's habits, may have waited for it in vain: once is enough. */
-async function createFresh({ instances, registry }: ControlPlanePorts, draft: ApprovalDraft) {
-  instances.requireFresh();
-  return await registry.create(draft);
+function missingCredential(): AppError {
+  return new AppError("upstream_failure", "signer response missing credential");
 }
 
-function draftOf(
-  { config }: Pick<ControlPlanePorts, "config">,
-  { caller, request }: { readonly caller: string; readonly request: SignRequest },
-  { rule, anomalies, target, k8sDiff }: ParkReason,
-): ApprovalDraft {
-  // Taken out here: what is in the request is stored.
-  const { bearer_token: bearerToken, ...stored } = request;
+async function ask(ports: ControlPlanePorts, request: SignRequest, entry: Entry): Promise<SignResponse> {
+  return await ports.signer.sign(request).catch((fault: AppError) => fail(ports, entry, fault));
+}
+
+async function fail(ports: ControlPlanePorts, entry: Entry, fault: AppError): Promise<never> {
+  await ports.record({ ...entry, outcome: failureOf(fault), err: fault.message });
+  throw fault;
+}
+
+function failureOf({ code }: AppError): string {
+  if (code === "rate_limited") return "rate-limited";
+  return code === "upstream_failure" || code === "audit_unavailable" ? "error" : "denied";
+}
+
+/** The fields that all records of a request have. */
+export function entryOf(caller: string, request: StoredRequest): Entry {
+  const { host, command, session_id, sudo, sudo_user, target_type, k8s_manifest } = request;
   return {
-    caller,
-    // An approver must not take a stranger's word about a person for the truth.
-    endUser: config.trusted_forwarders.includes(caller) ? request.end_user : "",
-    host: request.host,
-    command: request.command,
-    sudo: request.sudo,
-    sudoUser: request.sudo_user,
-    rule,
-    anomalies,
-    request: stored,
-    bearerToken,
-    ...(target !== undefined && { target }),
-    ...(k8sDiff !== undefined && { k8sDiff }),
+    ...{ caller, host, host_name: host, session_id, command, elevation: elevationLabel(sudo, sudo_user) },
+    ...(target_type === "k8s" && {
+      target_type,
+      ...(k8s_manifest !== "" && { body_sha256: sha256Of(k8s_manifest) }),
+    }),
   };
-}
-
-/** What records say of a request that is for a cluster. */
-export function describeTarget(
-  { target_type, k8s_manifest }: Pick<SignRequest, "target_type" | "k8s_manifest">,
-): Pick<AuditEntry, "target_type" | "body_sha256"> {
-  if (target_type !== "k8s") return {};
-  return { target_type, ...(k8s_manifest === "" ? {} : { body_sha256: sha256Of(k8s_manifest) }) };
 }

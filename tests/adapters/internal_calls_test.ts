@@ -10,7 +10,10 @@ import { RemoteAuthority } from "../../broker/authority/remote.ts";
 import { watchRevocations } from "../../broker/sessions/kill_switch.ts";
 import { approvedRequest, forwardedRequest, SignerClient } from "../../control_plane/routes/signer_client.ts";
 import { openMemoryStore } from "../../control_plane/testing/failing_control_store.ts";
-import { type MemoryControlPlaneOptions, startControlPlane } from "../../control_plane/testing/memory_control_plane.ts";
+import {
+  type MemoryControlPlaneOptions,
+  startControlPlane,
+} from "../../control_plane/testing/memory_control_plane.ts";
 import { createPlane } from "../../ctl/bridge/plane.ts";
 import { signRequest } from "@gateway/shared/wire";
 import { HOST_KEY, ONE_SHOT, post, startSigner } from "../../signer/testing/memory_signer.ts";
@@ -81,10 +84,10 @@ Deno.test("control plane to signer: the signer accepts each call of SignerClient
   const request = (fields: object) =>
     forwardedRequest(signRequest.parse({ ...GATED, ...fields }), "broker-1");
   const issued = await client.sign(request({ command: "uptime" }));
-  assert.ok(issued.kind === "answered" && issued.value.serial !== undefined);
-  const { serial } = issued.value;
+  const { serial } = issued;
+  assert.ok(serial !== undefined);
   const approval = { id: "ab".repeat(16), approver: "approver-local", learnTtlSeconds: 60 };
-  const calls: Readonly<Record<string, () => Promise<{ readonly kind: string }>>> = {
+  const calls: Readonly<Record<string, () => Promise<unknown>>> = {
     sign: () => client.sign(approvedRequest(request({}), approval)),
     hosts: () => client.hosts("broker-1"),
     rules: () => client.rules("broker-1", ["web01"]),
@@ -95,7 +98,7 @@ Deno.test("control plane to signer: the signer accepts each call of SignerClient
   };
   const methods = Object.getOwnPropertyNames(SignerClient.prototype).filter((name) => name !== "constructor");
   assert.deepEqual(Object.keys(calls).sort(), methods.sort());
-  for (const [name, call] of Object.entries(calls)) assert.equal((await call()).kind, "answered", name);
+  for (const call of Object.values(calls)) await call();
   assert.equal(signer.log.entries.filter(({ outcome }) => outcome === "approval-waiver-created").length, 1);
 });
 
