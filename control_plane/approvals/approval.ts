@@ -28,7 +28,7 @@ export type ApprovalState =
   | Decision & { readonly kind: "denied" };
 
 /** The account, the address and the certificate's life, as the signer reports them; life 0: not reported. */
-export interface ApprovalTarget {
+interface ApprovalTarget {
   readonly user: string;
   readonly addr: string;
   readonly lifeSeconds: number;
