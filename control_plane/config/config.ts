@@ -12,34 +12,29 @@
  * @module
  */
 import * as z from "@zod/zod";
-import { DATABASE_ACCESS_SHAPE, findStateProblems } from "@gateway/shared/state";
+import { DATABASE_ACCESS_SHAPE, findStateProblems, type StateSettings } from "@gateway/shared/state";
 import { type RedactConfig, redactConfig } from "@gateway/shared/redact";
 import { type SignerClientConfig, signerClientConfig } from "@gateway/shared/config";
 
-/** Whom a pending approval is told to. */
 const NOTIFIERS = ["log", "webhook", "teams"] as const;
-/** One of {@linkcode NOTIFIERS}. */
+/** The ways to notify approvers. */
 export type NotifierName = (typeof NOTIFIERS)[number];
 
-/** How a message to Teams is laid out; `adaptivecard` is another name of `workflow`. */
+/** `adaptivecard` is another name of `workflow`. */
 const TEAMS_FORMATS = ["workflow", "adaptivecard", "messagecard"] as const;
-/** One of {@linkcode TEAMS_FORMATS}. */
-type TeamsFormat = (typeof TEAMS_FORMATS)[number];
 
-/** What the guardrails do about what they find. */
 const BEHAVIOR_MODES = ["off", "observe", "enforce"] as const;
-/** One of {@linkcode BEHAVIOR_MODES}. */
+/** The effect of the guardrails. */
 export type BehaviorMode = (typeof BEHAVIOR_MODES)[number];
 
 /** The `approval` block after defaults. */
 export interface ApprovalConfig {
   readonly notifier: NotifierName;
   readonly webhook_url: string;
-  /** Name of the environment variable that holds the secret webhooks are signed with; empty: unsigned. */
   readonly webhook_secret_env: string;
   readonly timeout_seconds: number;
   readonly callers: readonly string[];
-  readonly teams_format: TeamsFormat;
+  readonly teams_format: (typeof TEAMS_FORMATS)[number];
   readonly approval_url_template: string;
   readonly max_pending_per_caller: number;
 }
@@ -55,7 +50,7 @@ export interface BehaviorConfig {
 }
 
 /** The control plane's config after defaults. Paths are as written; relative ones are relative to the working directory. */
-export interface ControlPlaneConfig {
+export interface ControlPlaneConfig extends StateSettings {
   readonly listen: string;
   readonly server_cert: string;
   readonly server_key: string;
@@ -71,22 +66,19 @@ export interface ControlPlaneConfig {
   readonly audit_fail_mode: "closed" | "open" | "";
   readonly monitor_listen: string;
   readonly redact?: RedactConfig;
-  readonly state_db: string;
-  readonly state_db_password_file: string;
-  readonly state_db_ca: string;
   /** Empty: the host's name. */
   readonly instance: string;
 }
 
-/** A year: whoever has not decided by then will not. */
+/** A year. */
 const LONGEST_TIMEOUT_SECONDS = 366 * 86_400;
 
 const path = z.string().min(1);
 const names = z.array(z.string()).default([])
-  // An empty CN never is anyone.
+  // An empty CN is nobody.
   .transform((list) => list.filter((name) => name !== ""));
 
-/** Zero means the default, as in the reference; what is below is a mistake. */
+/** 0 means the default, as in the reference. */
 const orDefault = (fallback: number) =>
   z.int().min(0).default(fallback).transform((value) => value > 0 ? value : fallback);
 
@@ -99,7 +91,7 @@ const approvalConfig: z.ZodType<ApprovalConfig> = z.strictObject({
   webhook_secret_env: z.string().default("").describe(
     "name of the environment variable with the secret (whsec_…) that webhooks are signed with; if empty, they are not signed",
   ),
-  // Not positive is the default, as in the reference.
+  // A time that is not positive means the default, as in the reference.
   timeout_seconds: z.int().max(LONGEST_TIMEOUT_SECONDS).default(120).transform((value) =>
     value > 0 ? value : 120
   ).describe(
@@ -133,7 +125,7 @@ const behaviorConfig: z.ZodType<BehaviorConfig> = z.strictObject({
   ),
 });
 
-/** Checks a {@linkcode ControlPlaneConfig}; unknown keys are refused. */
+/** The schema; unknown keys are rejected. */
 export const controlPlaneConfig: z.ZodType<ControlPlaneConfig> = z.strictObject({
   listen: z.string().min(1).default(":7443").describe("address of the mTLS listener, host:port"),
   server_cert: path.describe("PEM file, the listener's certificate"),
@@ -179,7 +171,7 @@ export const controlPlaneConfig: z.ZodType<ControlPlaneConfig> = z.strictObject(
   }
 });
 
-/** What is wrong with the address that notifications go to; `undefined` when nothing is. */
+/** The problem of a webhook's address. */
 export function webhookUrlProblem(url: string): string | undefined {
   if (url === "") return "is needed for notifier webhook and teams";
   const parsed = URL.parse(url);
@@ -192,37 +184,37 @@ function isLoopback(hostname: string): boolean {
   return hostname === "localhost" || hostname === "[::1]" || /^127(?:\.\d{1,3}){3}$/.test(hostname);
 }
 
-/** What an operator should know of a config that is valid and yet weak. */
+/** Warnings about a valid but weak config. */
 export function configWarnings(config: ControlPlaneConfig): readonly string[] {
   const { approval, sign_callers, behavior, state_db, trusted_forwarders } = config;
-  const warnings: string[] = [];
-  if (approval.callers.length === 0) {
-    warnings.push("approval.callers is empty: nobody can decide, and what needs approval expires");
-  }
-  if (approval.callers.length > 0 && approval.approval_url_template === "") {
-    warnings.push(
-      "approval.approval_url_template is empty: notifications have no link, and a browser that names the origin of " +
-        "a decision can't decide",
-    );
-  }
-  if (sign_callers.length === 0) {
-    warnings.push(
-      "sign_callers is empty: every certificate of client_ca but the approvers' may ask for signing",
-    );
-  }
   const both = sign_callers.filter((caller) => approval.callers.includes(caller));
-  if (both.length > 0) {
-    warnings.push(
-      `in sign_callers and in approval.callers: ${both.join(", ")}: may decide on what others ask`,
-    );
-  }
   const strangers = trusted_forwarders.filter((caller) =>
     sign_callers.length > 0 && !sign_callers.includes(caller)
   );
-  if (strangers.length > 0) {
-    warnings.push(`in trusted_forwarders and not in sign_callers: ${strangers.join(", ")}: has no effect`);
-  }
-  if (behavior.mode === "off") warnings.push("behavior.mode is off: unusual requests are not noticed");
-  if (state_db === "") warnings.push("state_db is not set: approvals are gone with the process");
-  return warnings;
+  const warnings: readonly (readonly [boolean, string])[] = [
+    [
+      approval.callers.length === 0,
+      "approval.callers is empty: nobody can decide, and what needs approval expires",
+    ],
+    [
+      approval.callers.length > 0 && approval.approval_url_template === "",
+      "approval.approval_url_template is empty: notifications have no link, and a browser that names the origin of " +
+      "a decision can't decide",
+    ],
+    [
+      sign_callers.length === 0,
+      "sign_callers is empty: every certificate of client_ca but the approvers' may ask for signing",
+    ],
+    [
+      both.length > 0,
+      `in sign_callers and in approval.callers: ${both.join(", ")}: may decide on what others ask`,
+    ],
+    [
+      strangers.length > 0,
+      `in trusted_forwarders and not in sign_callers: ${strangers.join(", ")}: has no effect`,
+    ],
+    [behavior.mode === "off", "behavior.mode is off: unusual requests are not noticed"],
+    [state_db === "", "state_db is not set: approvals are gone with the process"],
+  ];
+  return warnings.flatMap(([applies, warning]) => applies ? [warning] : []);
 }

@@ -36,13 +36,7 @@ import {
 import { isPostgresUrl, stateFiles } from "@gateway/shared/state";
 import type { ControlPlaneConfig } from "./config.ts";
 
-/**
- * The files the config names, read-only; the audit log's folder; the state database; the listeners; the signer.
- * Where approvals are told to a webhook or to Teams, that address, and the variable with the secret if one is
- * named. No CA key, no host, no child process.
- *
- * @throws {AppError} `invalid_config` when the config names what no exact permission can be given for
- */
+/** @throws {AppError} `invalid_config` if there is no exact permission for a value of the config */
 export function controlPlanePermissions(
   config: ControlPlaneConfig,
   location: ServiceLocation,
@@ -78,7 +72,7 @@ export function controlPlanePermissions(
   );
 }
 
-/** What other users of the machine must not write, and mostly not read either. */
+/** The files that other users of the machine must not write, and mostly not read. */
 export function controlPlaneUsedFiles(config: ControlPlaneConfig, configPath: string): readonly UsedFile[] {
   return [
     { key: "the config", path: configPath, use: "config" },
@@ -93,7 +87,7 @@ export function controlPlaneUsedFiles(config: ControlPlaneConfig, configPath: st
   ];
 }
 
-/** An address that the notifier does not use is not reachable, though it may stand in the config. */
+/** An address that the notifier does not use is not reachable. */
 function notifications({ approval }: ControlPlaneConfig): PermissionSet {
   const { notifier, webhook_url, webhook_secret_env } = approval;
   if (notifier === "log") return {};

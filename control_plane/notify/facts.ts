@@ -9,26 +9,23 @@ import {
 import type { ApprovalRecord } from "@gateway/shared/wire";
 import { cutText, visibleText } from "@gateway/shared/text";
 
-/** One line of what an approver has to know. */
 interface Fact {
   readonly name: string;
-  /** Bounded, one line, everything in it visible; not escaped for any markup. */
+  /** One bounded line with visible characters only, not escaped. */
   readonly value: string;
 }
 
-/** The longest command shown, in UTF-16 units: a card with all facts stays below the 28 KB that Teams takes. */
+/** UTF-16 units: a card with all facts stays below the 28 KB that Teams accepts. */
 export const MAX_COMMAND_LENGTH = 2000;
-/** The longest of any other value shown. */
 export const MAX_VALUE_LENGTH = 300;
 
-/** More stand on the approval's page. */
+/** The approval's page shows the others. */
 const MOST_CHANGES = 5;
 
 function changesOf({ k8s_diff }: ApprovalRecord): readonly string[] {
   return (k8s_diff?.changes ?? []).slice(0, MOST_CHANGES).map(describeChange);
 }
 
-/** The facts of an approval in the order in which they are shown; those that are empty are left out. */
 export function factsOf(record: ApprovalRecord): readonly Fact[] {
   const facts: readonly (readonly [name: string, value: string | undefined])[] = [
     ["Approval ID", record.id],
@@ -68,42 +65,34 @@ export function factsOf(record: ApprovalRecord): readonly Fact[] {
   });
 }
 
-// Renderers drop blanks at the start, take four for a code block, and show a run of them as one.
+// Renderers drop spaces at the start, read four as a code block, and collapse several into one.
 const LOST_BLANK = /^ | (?= )/g;
 
-/** The start of a text, at most `maxLength` UTF-16 units of it, with a note that says so where something is cut. */
+/** At most `maxLength` UTF-16 units of a text, with a note if it is truncated. */
 export function cutWithNote(text: string, maxLength: number): string {
   const head = cutText(text, maxLength);
   return head === text ? text : `${head}… [TRUNCATED: ${head.length} of ${text.length} characters]`;
 }
 
-/**
- * Text of unknown origin as one line in which everything shows: controls, bidirectional marks, invisible
- * letters and odd blanks are written out. What is longer than `maxLength` is cut.
- */
+/** Text of unknown origin as one bounded line: controls, bidirectional marks and invisible characters are written out. */
 export function plainLine(text: string, maxLength: number): string {
   return cutWithNote(visibleText(text), maxLength);
 }
 
 /**
- * A line as Markdown that renders as the line itself: CommonMark's own characters, those of the usual extensions,
- * and what would begin a list get a backslash.
- *
- * Not prevented: a client that makes bare addresses clickable. Such a link shows where it leads.
+ * Markdown that renders as the line itself. A client may still make bare addresses clickable; such a link shows its
+ * target.
  */
 export function escapeMarkdown(line: string): string {
   return line
-    // Without "(" a card's {{DATE(…)}} is text too.
+    // "(" too, because cards expand {{DATE(…)}}.
     .replace(/[\\`*_[\]()#~>|<!&]/g, "\\$&")
     .replace(/^( *)([-+])/, "$1\\$2")
     .replace(/^( *\d+)\./, "$1\\.")
     .replace(LOST_BLANK, "\u00a0");
 }
 
-/**
- * A line as HTML that renders as the line itself. An ampersand that no character reference can begin at stays:
- * so a client that shows the source instead still shows `a && b` as it is.
- */
+/** HTML that renders as the line itself. A harmless `&` stays, because some clients show the source of `a && b`. */
 export function escapeHtml(line: string): string {
   return line
     .replace(/[<>]|&(?=[#A-Za-z])/g, (character) => {

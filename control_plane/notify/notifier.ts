@@ -82,9 +82,8 @@ export function createNotifier(options: NotifierOptions): Notifier {
   return { notify: (approval, until) => outbox.add(approval, until), close: () => outbox.close() };
 }
 
-/** The time of a process to send a notification before others may, in milliseconds; 0: nothing is sent. */
+/** The time that a process has to send a notification; 0: nothing is sent. */
 export function notificationMs({ notifier }: ApprovalConfig): number {
-  // A line of its own log, written immediately.
   return notifier === "log" ? 0 : CLAIM_MS;
 }
 
@@ -97,7 +96,7 @@ function teamsWriter(
   return (approval) => write(approval, link);
 }
 
-/** An unknown value that the schema accepts must not end in silence, as if approvers never answered. */
+/** Fails closed if the schema accepts a value that is unknown here. */
 function requireKnown(key: string, value: string, known: readonly string[]): void {
   if (known.includes(value)) return;
   throw new AppError("invalid_config", `Cannot use approval.${key} ${JSON.stringify(value)}: it is unknown`);
@@ -160,12 +159,7 @@ function unusable(problem: string): AppError {
   );
 }
 
-/**
- * Where notifications are posted to. Plain http is for this machine only: the commands of others would cross
- * the network for all to read.
- *
- * @throws {AppError} `invalid_config`; the message leaves out the address, which may hold a secret
- */
+/** @throws {AppError} `invalid_config` without the address, which may hold a secret */
 function webhookTarget(url: string): URL {
   const problem = webhookUrlProblem(url);
   const target = URL.parse(url);
@@ -175,7 +169,7 @@ function webhookTarget(url: string): URL {
 
 const FREE_TEXTS = ["sudo_user", "rule", "reason", "comment"] as const;
 
-/** Masks the free texts of a record. Names (host, caller, end user) stay, because they are decided on. */
+/** Masks free texts. Names stay, because decisions depend on them. */
 function redactRecord(record: ApprovalRecord, redact: Redactor): ApprovalRecord {
   const { command, anomalies, content_head } = record;
   const texts = FREE_TEXTS.flatMap((key) => record[key] === undefined ? [] : [[key, redact(record[key])]]);
@@ -189,7 +183,7 @@ function redactRecord(record: ApprovalRecord, redact: Redactor): ApprovalRecord 
   };
 }
 
-/** The first lines of a file; where there is more, without the last word, which may be half a secret. */
+/** Without the last word of a truncated text, which may be half a secret. */
 function wholeWords(head: string, { content_bytes = Infinity }: ApprovalRecord): string {
   const isCut = content_bytes > new TextEncoder().encode(head).length;
   return isCut ? head.slice(0, head.search(/\s\S*$/) + 1) : head;
@@ -197,10 +191,7 @@ function wholeWords(head: string, { content_bytes = Infinity }: ApprovalRecord):
 
 const BARE = /^[\w.@:/+-]*$/;
 
-/**
- * A pending approval as one line of `key=value`. The command is always quoted, other values where they hold more
- * than the characters of names, so that nothing in a value looks like another key.
- */
+/** One line of `key=value`. Values with more than the characters of names are quoted, so that none looks like a key. */
 export function pendingLine(record: ApprovalRecord): string {
   const { id, caller, end_user = "", host, command, sudo, sudo_user, access, rule = "", reason = "" } =
     record;
@@ -211,7 +202,6 @@ export function pendingLine(record: ApprovalRecord): string {
     field("elevation", elevationLabel(sudo, sudo_user) || "none"),
     ...(access === undefined ? [] : [field("access", access.join("+"))]),
     field("rule", rule),
-    // Where no command says it.
     ...(isCommandShown(askedKind(record)) ? [] : [`asks=${quoteText(describeAsked(record))}`]),
     ...(reason === "" ? [] : [`reason=${quoteText(reason)}`]),
   ].join(" ");

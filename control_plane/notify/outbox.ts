@@ -4,59 +4,48 @@ import { outsideRequests, type ServiceLogger } from "@gateway/shared/service";
 import { collectBytes } from "@gateway/shared/text";
 import type { ApprovalRecord } from "@gateway/shared/wire";
 
-/** What becomes of a notification; what is postponed is tried again. */
+/** A postponed notification is sent again later. */
 export type NotificationResult = "sent" | "failed" | "dropped" | "postponed";
 
-/** Tries once to deliver a notification; bounded in time, also by the signal. */
 export type Delivery = (signal: AbortSignal) => Promise<Attempt>;
 
-/** Which notifications an instance takes over. */
 export interface NotificationClaim {
-  /** Those that somebody was to send before now, in milliseconds since the epoch. */
+  /** Claims whose time has passed are free. Milliseconds since the epoch. */
   readonly now: number;
-  /** Until then nobody else sends them. */
   readonly until: number;
-  /** How many at most, those that have waited longest. */
+  /** The notifications that have waited longest come first. */
   readonly limit: number;
 }
 
-/** Where it is kept which notifications are to be sent, and by whom. */
 export interface NotificationStore {
-  /** Whether what is kept outlives the process. */
   readonly survivesRestart: boolean;
 
-  /** Present where other instances may send them too. */
+  /** Present if other instances may send notifications too. */
   readonly shared?: object;
 
-  /**
-   * Takes over notifications of pending approvals that nobody sends any more, each for one of those that ask at the
-   * same time.
-   *
-   * @returns their ids
-   */
+  /** Claims free notifications of pending approvals, each for one instance, and returns their IDs. */
   claimNotifications(claim: NotificationClaim): Promise<readonly string[]>;
 
-  /** Notes that approvers were told of an approval, or that this is given up. */
+  /** Notes that a notification was sent or given up. */
   endNotification(id: string): Promise<void>;
 }
 
-/** What an {@linkcode Outbox} needs. */
 interface OutboxOptions {
   readonly store: NotificationStore;
-  /** An approval as approvers see it now; `undefined`: this process does not know it, or tells of it with another. */
+  /** The approval for approvers; `undefined` if this process does not know it, or announces it with another one. */
   readonly find: (id: string) => ApprovalRecord | undefined;
-  /** Makes the notification of a record, once for all attempts. */
+  /** Writes a notification once for all attempts. */
   readonly prepare: (record: ApprovalRecord) => Delivery;
-  /** The one that claims are compared by. */
+  /** The clock of all claims. */
   readonly clock: Clock;
   readonly logger: ServiceLogger;
   readonly count: (result: NotificationResult) => void;
 }
 
-/** How long a process has for a notification that it parked or claimed, in milliseconds. */
+/** The time that a process has to send a notification. */
 export const CLAIM_MS = 40_000;
 
-/** At the end of a claim nobody begins what may take as long: three attempts of 5 s, and the pauses. */
+/** Three attempts of 5 s, and the pauses; no attempt starts later before the end of a claim. */
 const SENDING_MS = 21_000;
 const CLAIM_EVERY_MS = 5_000;
 const MAX_CLAIMED = 32;
@@ -68,17 +57,16 @@ const CLOSING_GRACE_MS = 2000;
 
 interface Waiting {
   readonly record: ApprovalRecord;
-  /** Until then nobody else sends it; absent: nobody else knows of it. */
+  /** The end of the claim; absent: no other process knows of the notification. */
   readonly until: number | undefined;
 }
 
 /**
- * Notifications on their way out. Adding never waits; a receiver that hangs delays notifications, nothing else.
+ * Notifications on their way out. A receiver that hangs delays only notifications.
  *
- * Each is kept with its approval before anybody hears of that, and one process has it at a time, for a while: what a
- * killed process, a full queue or a receiver that is down has left over is claimed again, by any process that shares
- * the store, until somebody has decided or the request has expired. Of a process that is killed after a post was
- * accepted and before that was noted, the receiver gets a second one of the same id.
+ * Each notification is stored with its approval, and one process claims it at a time. Any process that shares the store
+ * claims a notification again that a killed process, a full queue or a failed receiver has left, until the request is
+ * decided or expires. If a process is killed between a post and its note, the receiver gets the same ID again.
  */
 export class Outbox {
   readonly #options: OutboxOptions;
@@ -92,16 +80,12 @@ export class Outbox {
     this.#options = options;
   }
 
-  /** Begins to claim what others, or this program before its last end, have left over. */
+  /** Starts to claim notifications that other processes, or this program before its last end, have left. */
   start(): void {
     this.#claiming = outsideRequests(() => this.#claimOn());
   }
 
-  /**
-   * Sends a record when its turn comes. When too many wait, the one that has waited longest is left for later.
-   *
-   * @param until until when nobody else sends it, as the store knows
-   */
+  /** Never waits. If too many notifications wait, the oldest is left for later. @param until the end of the claim */
   add(record: ApprovalRecord, until?: number): void {
     if (this.#isClosed) return this.#leave({ record, until }, "shutting down");
     this.#waiting.push({ record, until });
@@ -111,7 +95,7 @@ export class Outbox {
     if (oldest !== undefined) this.#leave(oldest, `more than ${MAX_WAITING} are waiting`);
   }
 
-  /** Gives what is under way and what waits a short time to get out, and leaves the rest. */
+  /** Waits a short time for pending notifications, and leaves the rest. */
   async close(): Promise<void> {
     this.#isClosed = true;
     const { clock } = this.#options;
@@ -147,7 +131,7 @@ export class Outbox {
       const deliver = this.#options.prepare(record);
       for (const pauseMs of PAUSES_MS) {
         if (pauseMs > 0) await clock.sleep(pauseMs, signal);
-        // A receiver that was down must not get a pile of requests that nobody can decide any more.
+        // A receiver that was down must not get requests that nobody can decide any more.
         if (hasExpired(record, clock.now())) {
           if (failure === "") return await this.#end(record, "dropped", "expired meanwhile");
           break;
@@ -155,7 +139,7 @@ export class Outbox {
         if ((find(record.id) ?? record).status !== "pending") {
           return await this.#end(record, "dropped", "decided meanwhile");
         }
-        // Another may have it by the time that the receiver has answered.
+        // Another process could claim it before the receiver has answered.
         if (failure === "" && clock.now() > until - SENDING_MS) return this.#leave(next, "waited too long");
         const attempt = await deliver(signal);
         if (attempt.kind === "sent") return await this.#end(record, "sent");
@@ -173,7 +157,6 @@ export class Outbox {
     this.#leave(next, failure);
   }
 
-  /** Nobody has to see to this one any more. */
   async #end({ id }: ApprovalRecord, result: NotificationResult, reason = ""): Promise<void> {
     const { store, count, logger } = this.#options;
     count(result);
@@ -189,7 +172,7 @@ export class Outbox {
     }
   }
 
-  /** Whoever claims it next sends it; where nobody can, it is lost. */
+  /** The next process that claims the notification sends it. Without a store it is lost. */
   #leave({ record: { id }, until }: Waiting, reason: string): void {
     const { store, count, logger } = this.#options;
     const isKept = until !== undefined && (store.survivesRestart || !this.#isClosed);
@@ -203,7 +186,7 @@ export class Outbox {
   async #claimOn(): Promise<void> {
     const { store, clock, logger } = this.#options;
     const signal = this.#closing.signal;
-    // What is in a store of this process alone was left over by one that has ended.
+    // In a store of this process alone, all claims are of a process that has ended.
     let isLeftOver = store.shared === undefined;
     let isFailing = false;
     while (!signal.aborted) {
@@ -223,14 +206,12 @@ export class Outbox {
   async #claim(now: number): Promise<void> {
     const { store, clock, find } = this.#options;
     const room = MAX_WAITING - this.#waiting.length;
-    // Others that share the store send some as well.
     const limit = store.shared === undefined ? room : Math.min(MAX_CLAIMED, room);
     if (this.#isClosed || limit <= 0) return;
     const until = clock.now() + CLAIM_MS;
     for (const id of await store.claimNotifications({ now, until, limit })) {
       const record = find(id);
-      // Another's, which this process will hear of before it claims it again; or decided with one that was announced,
-      // and to be announced should they be parted.
+      // Another instance's approval that this process does not know yet, or one that was announced with its lead.
       if (record === undefined) continue;
       const { status } = record;
       if (status === "pending") this.add(record, until);
@@ -243,12 +224,11 @@ function hasExpired({ expires_at }: ApprovalRecord, now: number): boolean {
   return expires_at !== undefined && Date.parse(expires_at) <= now;
 }
 
-/** How one attempt to deliver a notification ended. */
 export type Attempt =
   | { readonly kind: "sent" }
   | {
     readonly kind: "failed";
-    /** For the log: without the address, whose path is often the receiver's secret. */
+    /** Without the address, whose path is often the receiver's secret. */
     readonly reason: string;
     readonly mayRetry: boolean;
   };
@@ -256,7 +236,7 @@ export type Attempt =
 const TIMEOUT_MS = 5000;
 const MAX_ANSWER_BYTES = 4096;
 
-/** Posts, follows no redirect, and never rejects. What is answered with 2xx counts as sent, whatever else comes. */
+/** Posts without following redirects. Never rejects. Any 2xx counts as sent. */
 export async function postJson({ fetch, clock, url, headers, body, signal }: {
   readonly fetch: typeof globalThis.fetch;
   readonly clock: Clock;
@@ -277,7 +257,7 @@ export async function postJson({ fetch, clock, url, headers, body, signal }: {
         signal,
       });
       status = response.status;
-      // A connection whose answer was read can serve again.
+      // A connection is reused only after its answer was read.
       if (response.body !== null) await collectBytes(response.body, MAX_ANSWER_BYTES);
     });
   } catch (error) {
@@ -291,7 +271,7 @@ export async function postJson({ fetch, clock, url, headers, body, signal }: {
   return { kind: "failed", reason, mayRetry: status >= 500 || status === 429 };
 }
 
-/** The platform's texts hold the whole address; the part after the last colon is what went wrong. */
+/** The platform's messages contain the address; the part after the last colon is the reason. */
 function describe(error: unknown): string {
   if (error instanceof AppError) return error.message;
   if (!(error instanceof Error)) return "connection failed";

@@ -11,17 +11,11 @@ function explanationOf(record: ApprovalRecord): string {
 
 const VIEW_REQUEST = "View request";
 
-/** The address of the page where a request is decided on; `undefined` when none is configured. */
 type ApprovalLink = (id: string) => string | undefined;
 
 const APPROVAL_ID = /^[0-9a-f]{32}$/;
 
-/**
- * Links made from `approval_url_template`: every `{id}` becomes the request's id.
- *
- * @param template the operator's; empty means no link
- * @throws {AppError} `invalid_config` when it is not an http or https address
- */
+/** Links from `approval_url_template`. @throws {AppError} `invalid_config` for an address that is not http or https */
 export function createApprovalLink(template: string): ApprovalLink {
   if (template === "") return () => undefined;
   const protocol = URL.parse(template)?.protocol;
@@ -33,16 +27,13 @@ export function createApprovalLink(template: string): ApprovalLink {
       }: must be an https:// or http:// address`,
     );
   }
-  // What is not an id of ours has no page, and must not become part of an address.
+  // Only our own IDs may become part of an address.
   return (id) => APPROVAL_ID.test(id) ? template.replaceAll("{id}", id) : undefined;
 }
 
 const MAX_SUMMARY_PART = 150;
 
-/**
- * A message for a Teams or Outlook connector, the older format. Its section says that it is not Markdown; HTML tags
- * still count in connector cards, so texts are escaped as HTML.
- */
+/** A message for a Teams or Outlook connector. Connector cards interpret HTML even with `markdown: false`. */
 export function teamsMessageCard(record: ApprovalRecord, link: ApprovalLink): object {
   const url = link(record.id);
   const what = askedTitle(askedKind(record)) ?? record.command;
@@ -68,10 +59,7 @@ export function teamsMessageCard(record: ApprovalRecord, link: ApprovalLink): ob
   };
 }
 
-/**
- * A message for a Teams workflow: an Adaptive Card 1.4, whose facts are Markdown
- * (https://adaptivecards.io/explorer/FactSet.html).
- */
+/** An Adaptive Card 1.4, whose facts are Markdown (https://adaptivecards.io/explorer/FactSet.html). */
 export function teamsWorkflowMessage(record: ApprovalRecord, link: ApprovalLink): object {
   const url = link(record.id);
   return {

@@ -9,7 +9,7 @@ import {
 import { type Html, markup, showText } from "./html.ts";
 import { LIST_PATH } from "./page.ts";
 
-/** Seconds, as in the form. */
+/** Seconds. */
 const CHOICES = [
   ["900", "15 minutes"],
   ["3600", "1 hour"],
@@ -21,19 +21,17 @@ const UNITS = [["60", "minutes"], ["3600", "hours"], ["86400", "days"]] as const
 
 const DEFAULT: Entered = { ttl: "3600", amount: "2", unit: "3600", comment: "" };
 
-/** What a form depends on beside the request's record. */
 export interface FormOptions {
   readonly entered?: Entered | undefined;
-  /** Why the signer could learn nothing from an approval; absent: it could. */
+  /** Why the signer could learn nothing from an approval. */
   readonly nothingToLearn?: string | undefined;
-  /** Whether the script's decisions would be refused, because the page is not where the config says. */
+  /** True if decisions of the script would be rejected, because the page is not at the configured address. */
   readonly isElsewhere?: boolean | undefined;
 }
 
 /**
- * The form of a request that the reader may decide; it works without scripts. Enter in a field decides nothing:
- * it would press the first button, which is disabled. (From a radio button or a checkbox Chromium would move to the
- * next one, and approve; so there are none.)
+ * The form works without scripts. Enter in a field presses the first button, which is disabled. From a radio button or
+ * checkbox Chromium would press the next button and approve, so there are none.
  */
 export function renderDecisionForm(
   approval: ApprovalRecord,
@@ -64,12 +62,11 @@ ${
 </form>`;
 }
 
-/** Such a page's script would name an origin that is not known to be ours, and be refused; the form names none. */
+/** The script would send an origin that is not known to be ours; the form sends none. */
 const ELSEWHERE =
   markup`<p class="note">This page is not at the address that approval.approval_url_template of the
 control plane’s config names, so it decides without its script: the page is loaded again.</p>`;
 
-/** What the broker gets for a yes. */
 function describeApproval(approval: ApprovalRecord): string {
   const life = approval.life_seconds === undefined ? "" : `, good for ${describeSpan(approval.life_seconds)}`;
   const each = isSeveral(approval) ? " Each of the requests gets one." : "";
@@ -94,7 +91,7 @@ function describeApproval(approval: ApprovalRecord): string {
   }
 }
 
-/** The decision is about these, and not about requests that join while the approver reads. */
+/** A decision does not cover requests that join while the approver reads. */
 function shownIds({ id, joined = [] }: ApprovalRecord): readonly string[] {
   return [id, ...joined];
 }

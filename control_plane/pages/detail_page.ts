@@ -21,18 +21,18 @@ import {
 import { LIST_PATH, renderPage } from "./page.ts";
 
 export interface DetailPage extends RequestFacts, FormOptions {
-  /** Who reads it, by the CN of the certificate. */
+  /** The CN of the reader's certificate. */
   readonly approver: string;
-  /** Why the reader's decision was not taken. */
+  /** Why the reader's decision was rejected. */
   readonly problem?: string | undefined;
-  /** What the reader may decide next, once this one is not pending any more. */
+  /** The next request that the reader may decide, if this one is decided. */
   readonly next?: ApprovalRecord | undefined;
 }
 
-/** UTF-16 units of the next request's command. */
+/** UTF-16 units. */
 const MOST_OF_A_COMMAND = 120;
 
-/** `GET /ui/approvals/{id}`: everything to decide upon, and the form to do so. */
+/** `GET /ui/approvals/{id}`. */
 export function renderDetailPage(page: DetailPage): string {
   const { approval, approver, now, problem, next } = page;
   const { id, host, status, decided_by, expires_at, reason, content_sha256, joined, collected } = approval;
@@ -46,7 +46,7 @@ export function renderDetailPage(page: DetailPage): string {
     live: {
       state: [id, status, decided_by, expires_at, joined, collected, next?.id],
       news: decided_by === undefined ? word : `${word} by ${visibleText(decided_by)}`,
-      // Only what can still expire can still change.
+      // Without an expiry nothing can change any more.
       refreshSeconds: expires_at === undefined ? 0 : 3,
     },
     main: markup`${problem !== undefined && renderProblem(problem)}
@@ -81,7 +81,6 @@ function renderLead(approval: ApprovalRecord): Html {
   } asks ${showAsked(approval)}.`;
 }
 
-/** Whoever asks can write here what they like. */
 function renderReason(reason: string): Html {
   return markup`<p class="reason"><span class="muted">Reason given:</span> <q>${showText(reason)}</q></p>`;
 }
@@ -121,7 +120,7 @@ function renderCollected({ joined = [], collected = 0, expires_at }: ApprovalRec
   return markup`\n<p>Of ${joined.length + 1} requests ${collected} collected it${left}.</p>`;
 }
 
-/** The signer learns when the approval is collected, and for no longer than its own config allows. */
+/** The signer learns at the collection, for no longer than its config allows. */
 function renderLearned({ status, learn_ttl, expires_at }: ApprovalRecord): Html | undefined {
   if (learn_ttl === undefined) return undefined;
   if (status === "expired") return markup`\n<p>Nothing was learned.</p>`;

@@ -1,9 +1,6 @@
 import { cutText, escapeCharacter, ODD } from "@gateway/shared/text";
 
-/**
- * HTML that is safe to send. To make it from a string is to vouch for it: only for what we have written
- * ourselves, such as the contents of `<style>` and `<script>`. All else comes out of {@linkcode markup}.
- */
+/** HTML that is safe to send. Create it only from our own text, and all other HTML with {@linkcode markup}. */
 export class Html {
   readonly #text: string;
 
@@ -16,14 +13,13 @@ export class Html {
   }
 }
 
-/** What a template takes: text is escaped, `undefined` and `false` are nothing. */
+/** Text is escaped; `undefined` and `false` are empty. */
 type HtmlValue = Html | string | number | undefined | false | readonly HtmlValue[];
 
 /**
- * A template of HTML whose values are escaped, for text between tags and for attributes in double quotes. Never
- * for what is inside `<script>` or `<style>`, for names of tags and attributes, or for URLs that come from outside.
+ * A template whose values are escaped, for text between tags and attributes in double quotes only: never inside of
+ * `<script>` or `<style>`, for names, or for URLs of others. The formatter would change a template called `html`.
  */
-// Not called html: the formatter would lay out such templates again, and white space between words is text.
 export function markup(parts: TemplateStringsArray, ...values: readonly HtmlValue[]): Html {
   return new Html(parts.reduce((text, part, index) => text + render(values[index - 1]) + part));
 }
@@ -41,27 +37,23 @@ const ENTITIES: Readonly<Record<string, string>> = {
   '"': "&quot;",
   "'": "&#39;",
   "`": "&#96;",
-  // A parser replaces or drops these, so that what is read is not what was written.
+  // A parser replaces or drops these.
   "\0": "&#xfffd;",
   "\r": "&#13;",
 };
 
-/** A text as it stands between tags or in a quoted attribute; a lone surrogate becomes U+FFFD. */
 export function escapeHtml(text: string): string {
   return text.toWellFormed().replace(/[&<>"'`\0\r]/g, (character) => ENTITIES[character] ?? "");
 }
 
-/** A point in time, milliseconds since the epoch: `2026-01-02 03:04:05 UTC`. */
+/** `2026-01-02 03:04:05 UTC` */
 export function formatUtc(ms: number): string {
   const date = new Date(ms);
   if (Number.isNaN(date.getTime())) return "at an unknown time";
   return date.toISOString().replace("T", " ").replace(/\.\d{3}Z$/, " UTC");
 }
 
-/**
- * A length of time for people, two units at most and rounded down: `1 min 12 s`, `2 h`, `3 days 4 h`. What is
- * negative is `0 s`. It is also part of the pages' script, hence uses nothing outside itself.
- */
+/** `1 min 12 s`, `2 h`, `3 days 4 h`. Part of the pages' script, so it uses nothing outside of itself. */
 export function formatDuration(ms: number): string {
   const seconds = Math.max(0, Math.floor(ms / 1000));
   const minutes = Math.floor(seconds / 60);
@@ -74,7 +66,7 @@ export function formatDuration(ms: number): string {
   return pair(days === 1 ? "1 day" : `${days} days`, hours % 24, "h");
 }
 
-/** A whole number with its thousands apart: `61,440`. */
+/** `61,440` */
 export function formatCount(count: number): string {
   return count.toLocaleString("en-US");
 }
@@ -137,38 +129,32 @@ const KINDS: readonly (readonly [RegExp, string])[] = [
   [/^\p{Cf}/u, "format character"],
 ];
 
-/** A code point in Unicode's notation: `U+202E`. */
 function codePointLabel(character: string): string {
   return `U+${(character.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, "0")}`;
 }
 
-/** What a character is, for a reader who cannot see it: `U+202E RIGHT-TO-LEFT OVERRIDE`, `U+E0041 tag character`. */
+/** `U+202E RIGHT-TO-LEFT OVERRIDE`, `U+E0041 tag character` */
 function describeCharacter(character: string): string {
   const name = NAMES[character.codePointAt(0) ?? 0] ??
     KINDS.find(([pattern]) => pattern.test(character))?.[1] ?? "invisible character";
   return `${codePointLabel(character)} ${name}`;
 }
 
-/** A part of a text of unknown origin. */
 type Segment =
-  /** ASCII that is what it looks like. */
   | { readonly kind: "plain"; readonly text: string }
-  /** What prints, yet may look like something else: a Cyrillic `а` beside a Latin `a`. */
+  /** Visible characters that may look like others, such as a Cyrillic `а`. */
   | { readonly kind: "foreign"; readonly text: string }
-  /** One character that does not show itself, once or several times in a row. */
+  /** One invisible character, repeated. */
   | { readonly kind: "odd"; readonly character: string; readonly count: number };
 
-/**
- * Alternatives: runs of one character that does not show itself; spaces that would go unseen at an edge, or push
- * the rest out of sight; the rest that is not ASCII.
- */
+/** Runs of an invisible character; spaces at an edge, or so many that they push the rest out of sight; non-ASCII. */
 const SPECIAL = new RegExp(
-  // The same character again need not be odd itself: the second of two marks at the start stands on the first.
+  // The lookahead, because a combining mark after another one is not odd.
   String.raw`(?<odd>${ODD})(?:(?=${ODD})\k<odd>)*|^ +| +$| {9,}|[^\0-\x7f]`,
   "gu",
 );
 
-/** Cuts a text into what can be shown as it is and what cannot. The segments together are the text. */
+/** Splits a text into segments, which together are the text. */
 export function segmentText(text: string): readonly Segment[] {
   const segments: Segment[] = [];
   let end = 0;
@@ -189,16 +175,12 @@ export function segmentText(text: string): readonly Segment[] {
   return segments;
 }
 
-/** How much of a text is shown. */
 interface ShownTextOptions {
-  /** UTF-16 units; what is longer is cut, and the rest is counted. */
+  /** UTF-16 units; the rest is counted. */
   readonly limit?: number;
 }
 
-/**
- * A text of unknown origin with nothing hidden in it, in the order of its characters whatever their script:
- * what does not print is written out and marked, so that it differs from the same escape typed as text.
- */
+/** Text of unknown origin, left to right in any script, with invisible characters written out and marked. */
 export function showText(text: string, { limit = Infinity }: ShownTextOptions = {}): Html {
   const start = cutText(text, limit);
   const rest = text.length - start.length;
@@ -220,7 +202,7 @@ function showSegment(segment: Segment): Html | string {
       return markup`<mark class="odd" title="${
         describeCharacter(character)
       }${times}">${shown}${times}</mark>${
-        // The end of the line is marked, so that it is seen, and ends the line, so that scripts can be read.
+        // A line end is marked and also ends the line.
         character === "\n" && "\n"}`;
     }
     default:
@@ -235,15 +217,14 @@ function labels(text: string): string {
   return all.slice(0, MOST_LABELS).map(codePointLabel).join(" ") + (all.length > MOST_LABELS ? " …" : "");
 }
 
-/** What a reader should know of a text, beside what it says. */
 interface Peculiarities {
-  /** What does not show itself, by description, and how often it occurs; most frequent first. */
+  /** Invisible characters, the most frequent first. */
   readonly odd: readonly { readonly name: string; readonly count: number }[];
-  /** How many characters are not ASCII, yet print. */
+  /** The number of visible characters that are not ASCII. */
   readonly foreign: number;
 }
 
-/** Counts what a reader could be deceived by. */
+/** Counts the characters that could deceive a reader. */
 export function findPeculiarities(text: string): Peculiarities {
   const counts = new Map<string, number>();
   let foreign = 0;

@@ -14,20 +14,19 @@ import {
 } from "./request_facts.ts";
 
 export interface ListPage {
-  /** In the order to show them. */
   readonly approvals: readonly ApprovalRecord[];
-  /** Who reads it, by the CN of the certificate. */
+  /** The CN of the reader's certificate. */
   readonly approver: string;
   /** Milliseconds since the epoch. */
   readonly now: number;
 }
 
-/** More rows than this help nobody, and the page has to stay quick: the rest is counted. */
+/** Further rows are only counted, so that the page stays quick. */
 const MOST_ROWS = 200;
-/** UTF-16 units of a command in a row; the whole is on the request's own page. */
+/** UTF-16 units. */
 const MOST_OF_A_COMMAND = 200;
 
-/** `GET /ui/approvals`: what waits for a decision, then all else. */
+/** `GET /ui/approvals`: pending requests, then the others. */
 export function renderListPage({ approvals, approver, now }: ListPage): string {
   const pending = approvals.filter(({ status }) => status === "pending");
   const past = approvals.filter(({ status }) => status !== "pending");
@@ -77,11 +76,11 @@ interface Table {
   readonly caption: string;
   readonly columns: readonly string[];
   readonly rows: readonly Html[];
-  /** How many rows are left out. */
+  /** The number of rows that are left out. */
   readonly left: number;
 }
 
-// Roles in words: narrow screens lay the table out as blocks, and browsers then forget that it is one.
+// Explicit roles: narrow screens lay the table out as blocks, and browsers then drop its semantics.
 function renderTable({ id, caption, columns, rows, left }: Table): Html {
   return markup`<div><h2 id="${id}">${caption}</h2>
 <table role="table" aria-labelledby="${id}">
@@ -150,7 +149,7 @@ function renderRequestCells(approval: ApprovalRecord): Html {
 
 function renderLink(approval: ApprovalRecord, label: string): Html {
   const { id, command, host } = approval;
-  // For those who go from link to link: each says where it leads.
+  // Screen readers list links without their rows.
   const what = askedTitle(askedKind(approval)) ?? cutText(command, 80);
   const request = visibleText(`${what} on ${cutText(host, 80)}`);
   return markup`<td role="cell" class="go"><a id="view-${id}" href="${LIST_PATH}/${

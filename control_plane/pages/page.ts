@@ -3,31 +3,28 @@ import { formatUtc, Html, markup, showText } from "./html.ts";
 import { SCRIPT } from "./script.ts";
 import { STYLE } from "./style.ts";
 
-/** Where the list is; a request is one segment below. */
 export const LIST_PATH = "/ui/approvals";
 
-/** One page: what stands around its content. */
 interface Page {
-  /** Text; what is not ours in it has to be visible already. */
+  /** Text of others in it has to be visible already. */
   readonly title: string;
-  /** Who reads it, by the CN of the certificate; absent: the reader has shown none. */
+  /** The CN of the reader's certificate; absent: none. */
   readonly approver?: string | undefined;
   /** Milliseconds since the epoch. */
   readonly now: number;
   readonly main: Html;
-  /** What the content depends on; absent: it never changes. */
   readonly live?: LiveContent;
 }
 
-/** Content that the script, or the browser where scripts don't run, keeps up to date. */
+/** Content that the script keeps up to date. */
 interface LiveContent {
-  /** When this changes, so does the content; and only then is it replaced. */
+  /** The content is replaced only when this changes. */
   readonly state: readonly unknown[];
-  /** Said to screen readers after such a change. */
+  /** Read by screen readers after a change. */
   readonly news: string;
-  /** How often the script looks for changes; 0: the content is final. */
+  /** 0: the content is final. */
   readonly refreshSeconds: number;
-  /** How often the page is reloaded where scripts don't run; absent: never, because something is entered there. */
+  /** For browsers without scripts; absent on a page with a form. */
   readonly reloadSeconds?: number;
 }
 
@@ -87,10 +84,7 @@ function sourceHash(source: string): string {
   return `sha256-${createHash("sha256").update(source).digest("base64")}`;
 }
 
-/**
- * The headers of every page: it runs our script and our style sheet and nothing else, loads nothing, is framed by
- * nobody, sends forms and requests only home, tells nobody where the reader comes from, and is kept nowhere.
- */
+/** A page runs only our script and style, loads nothing, cannot be framed, and is not cached. */
 export function pageHeaders(): Record<string, string> {
   return {
     "content-type": "text/html; charset=utf-8",
@@ -104,13 +98,11 @@ export function pageHeaders(): Record<string, string> {
   };
 }
 
-/** A failure as a reader sees it. */
 interface ErrorPage {
-  /** The HTTP status. */
   readonly status: number;
   readonly title: string;
   readonly detail: string;
-  /** Who reads it, by the CN of the certificate. */
+  /** The CN of the reader's certificate. */
   readonly approver: string;
   readonly isApprover: boolean;
   /** Milliseconds since the epoch. */
@@ -122,7 +114,6 @@ const NOT_AN_APPROVER =
   "If you have several certificates, the browser may have chosen another one: close it and choose again.";
 const FORGOTTEN = "A request is kept for about twice the time that approvers have to decide it.";
 
-/** A page for what can't be shown or done. */
 export function renderErrorPage({ status, title, detail, approver, isApprover, now }: ErrorPage): string {
   const advice = isApprover ? (status === 404 ? FORGOTTEN : undefined) : NOT_AN_APPROVER;
   return renderPage({
@@ -137,7 +128,7 @@ ${advice !== undefined && markup`<p>${advice}</p>\n`}<p><a href="${LIST_PATH}">A
   });
 }
 
-/** The page for a browser that has shown no valid client certificate. */
+/** The page for a browser without a valid client certificate. */
 export function renderUnauthenticatedPage(
   { title, detail, now }: Pick<ErrorPage, "title" | "detail" | "now">,
 ): string {

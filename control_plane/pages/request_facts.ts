@@ -26,7 +26,6 @@ import {
 } from "./html.ts";
 import { parseJson, parseStandardJson, stringifyJson } from "@gateway/shared/json";
 
-/** What the certificate is to be good for, beside what the record says. */
 export type AskedFor = Pick<
   SignRequest,
   | "role"
@@ -39,10 +38,9 @@ export type AskedFor = Pick<
   | "target_type"
 >;
 
-/** UTF-16 units of a rule where room is scarce; the whole is in the list below. */
+/** UTF-16 units; the list of facts has the whole rule. */
 const MOST_OF_A_RULE = 120;
 
-/** What there is to know of a request. */
 export interface RequestFacts {
   readonly approval: ApprovalRecord;
   readonly asked?: AskedFor | undefined;
@@ -50,7 +48,7 @@ export interface RequestFacts {
   readonly now: number;
 }
 
-/** What to decide upon, beside what is asked: as whom, where, for how long, why it waits, and since when. */
+/** The facts that a decision depends on. */
 export function renderKeyFacts({ approval, now }: RequestFacts): Html {
   const { account, addr, created_at, expires_at, status, joined = [], sudo, target_type } = approval;
   const isElevated = sudo === true;
@@ -96,7 +94,7 @@ function showWhy({ rule, anomalies = [] }: ApprovalRecord): Html {
   }`;
 }
 
-/** Who asks for what, and why somebody has to decide, as a list. */
+/** All facts as a list. */
 export function renderFacts({ approval, asked, now }: RequestFacts): Html {
   const { caller, end_user, host, id, created_at, life_seconds, rule, anomalies = [], joined = [] } =
     approval;
@@ -158,12 +156,12 @@ function showAnomaly(anomaly: string): Html {
   return markup`${ANOMALIES[kind]}${showText(anomaly.slice(end + 1))}`;
 }
 
-/** UTF-16 units that fit into the box without scrolling, about. */
+/** About the UTF-16 units that fit into the box without scrolling. */
 const FITS = 800;
-/** More kinds of peculiar characters than this are counted together. */
+/** Further kinds of characters are counted together. */
 const MOST_KINDS = 12;
 
-/** The exact command, and what a reader could overlook in it. */
+/** The exact command, with a warning about characters that a reader could overlook. */
 export function renderCommand(approval: ApprovalRecord): Html {
   const { command } = approval;
   return markup`<section class="panel brief" aria-labelledby="command"><h2 id="command">${
@@ -182,7 +180,6 @@ ${renderWarning(command)}${
 </section>`;
 }
 
-/** What a transfer writes, as its broker says. */
 export function renderContent({ content_sha256, content_bytes = 0, content_head }: ApprovalRecord): Html {
   const isCut = content_head !== undefined && new TextEncoder().encode(content_head).length < content_bytes;
   return markup`<section class="panel brief" aria-labelledby="content"><h2 id="content">What is written, as the broker says</h2>
@@ -201,7 +198,7 @@ ${
 </section>`;
 }
 
-/** A line of a file, which ends without surprise, and begins with blanks and tabs without one. */
+/** A line of a file. Indentation is usual and is not marked. */
 function showLine(line: string, maxIndent: number): Html {
   const indent = /^[ \t]*/.exec(line)?.[0].slice(0, maxIndent) ?? "";
   return markup`${indent}${showText(line.slice(indent.length))}`;
@@ -238,7 +235,6 @@ function times(count: number): string {
   return count === 1 ? "once" : `${formatCount(count)} times`;
 }
 
-/** What an apply would change, field by field, and all of its manifest below. */
 export function renderManifest(
   { k8s_manifest, k8s_manifest_sha256, k8s_diff, k8s_force_fields }: ApprovalRecord,
 ): Html | undefined {
@@ -283,7 +279,7 @@ function renderChange({ path, before, after }: K8sFieldChange): Html {
   }${after === undefined && " goes"}</dd></div>`;
 }
 
-/** In lines, where that shows the same values: an integer may be longer than a number. */
+/** Indented JSON, unless that would change a value: an integer may be longer than a number. */
 function layOut(text: string): string {
   try {
     const value = parseStandardJson(text);
@@ -305,13 +301,11 @@ export function statusWord(status: ApprovalStatus): string {
   return STATUS[status].word;
 }
 
-/** A status as a word with a sign and a colour. */
 export function showStatus(status: ApprovalStatus): Html {
   const { word, sign } = STATUS[status];
   return markup`<span class="status status-${status}"><span aria-hidden="true">${sign}</span> ${word}</span>`;
 }
 
-/** What it runs as beyond the login on the host; it stands out. */
 export function showElevation({ sudo, sudo_user }: Pick<ApprovalRecord, "sudo" | "sudo_user">): Html {
   const user = canonicalSudoUser(sudo, sudo_user);
   return user === ""
@@ -319,7 +313,7 @@ export function showElevation({ sudo, sudo_user }: Pick<ApprovalRecord, "sudo" |
     : markup`<span class="elevated">sudo as ${showText(user)}</span>`;
 }
 
-/** What is asked, to go on "asks …"; the texts of others stand out. */
+/** The continuation of "asks …", with texts of others in bold. */
 export function showAsked(approval: ApprovalRecord): Html {
   return markup`${
     askedParts(approval).map((part) =>
@@ -332,14 +326,14 @@ export function showAsked(approval: ApprovalRecord): Html {
   }`;
 }
 
-/** The command, cut, or what stands in the place of one. */
+/** The truncated command, or the title of a request without one. */
 export function showWhat(approval: ApprovalRecord, limit: number): Html {
   const title = askedTitle(askedKind(approval));
   const command = markup`<code>${showText(approval.command, { limit })}</code>`;
   return title === undefined ? command : markup`<span class="elevated">${title}</span>`;
 }
 
-/** A rule. Blanks at its end are usual in a pattern, and no alarm. */
+/** Spaces at the end of a pattern are usual and are not marked as odd. */
 function showRule(rule: string, limit = Infinity): Html {
   const blanks = rule.length <= limit ? /(?<! ) *$/.exec(rule)?.[0].length ?? 0 : 0;
   return markup`<code>${showText(rule.slice(0, rule.length - blanks), { limit })}${
@@ -347,19 +341,16 @@ function showRule(rule: string, limit = Infinity): Html {
   }</code>`;
 }
 
-/** Whether the reader has asked for it, and so must not decide it. */
 export function isOwnRequest({ caller, end_user }: ApprovalRecord, reader: string): boolean {
   return hasAskedFor({ caller, endUser: end_user ?? "" }, reader);
 }
 
-/** How long ago something was; the script keeps it going. */
 export function showAge(since: number, now: number): Html {
   return markup`<time class="count" datetime="${isoTime(since)}" title="${
     formatUtc(since)
   }" data-since="${since}">${formatDuration(now - since)}</time>`;
 }
 
-/** How much time is left; the script keeps it going. */
 export function showTimeLeft(until: number, now: number): Html {
   return markup`<time class="count" datetime="${isoTime(until)}" title="${
     formatUtc(until)
@@ -371,7 +362,6 @@ function isoTime(ms: number): string {
   return Number.isNaN(date.getTime()) ? "" : date.toISOString();
 }
 
-/** A time of the wire, in milliseconds since the epoch. */
 export function parseTime(timestamp: string): number {
   return Date.parse(timestamp);
 }

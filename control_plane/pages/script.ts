@@ -1,9 +1,8 @@
 import { formatDuration } from "./html.ts";
 
 /**
- * What the pages do beyond working without it: times that run, contents that are replaced when they have
- * changed (and only then, so that focus, selection and what is being typed survive), and decisions sent as JSON
- * to `POST /v1/approvals/{id}`. Whatever it shows it sets as text, or takes from pages that the server has escaped.
+ * Updates times and changed contents, and sends decisions as JSON. It replaces contents only after a change, so that
+ * focus, selection and input survive. It shows only text, or pages that the server has escaped.
  */
 export const SCRIPT: string = `"use strict";(() => {
 ${formatDuration}

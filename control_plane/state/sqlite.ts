@@ -1,10 +1,7 @@
-import { selectColumns, SqliteAccess, type StateFile, type StateSchema } from "@gateway/shared/state";
-import { type ControlStore, SqlControlStore, type Steps } from "./store.ts";
+import { SQLITE, SqliteAccess, type StateFile, type StateSchema, type Steps } from "@gateway/shared/state";
+import { type ControlStore, SqlControlStore } from "./store.ts";
 
-/**
- * The schema of the control plane's state database. `user_version` counts the migrations that were applied; to
- * change the schema, append one, and never edit one that was released. Times are milliseconds since the epoch.
- */
+/** The migrations. Append a new one to change the schema, and never edit a released one. Times are milliseconds. */
 export const MIGRATIONS: readonly string[] = [
   `CREATE TABLE approvals (
     id TEXT PRIMARY KEY,
@@ -37,9 +34,9 @@ export const MIGRATIONS: readonly string[] = [
   ALTER TABLE approvals ADD COLUMN life_seconds INTEGER NOT NULL DEFAULT 0;
   ALTER TABLE approvals ADD COLUMN comment TEXT NOT NULL DEFAULT '';`,
   `ALTER TABLE approvals ADD COLUMN k8s_diff TEXT NOT NULL DEFAULT '';`,
-  // 0: nobody has said, and the control plane that has the file says it.
+  // 0: the control plane that has the file decides.
   `ALTER TABLE approvals ADD COLUMN timeout_ms INTEGER NOT NULL DEFAULT 0;`,
-  // Until when who inserted or claimed it tells approvers of it. 0: they were told, or don't have to be.
+  // Until then the process that inserted or claimed the approval notifies approvers. 0: nobody has to.
   `ALTER TABLE approvals ADD COLUMN notify_until INTEGER NOT NULL DEFAULT 0;
   CREATE INDEX approvals_notify ON approvals (notify_until) WHERE notify_until > 0;`,
 ];
@@ -58,32 +55,23 @@ const SCHEMA: StateSchema = {
 };
 
 /**
- * Opens the store, for this process alone until it is closed.
+ * Opens the store for this process alone.
  *
- * @throws {AppError} `invalid_config` with cause and remedy when the file can't be opened, is in use by another
- * process, is damaged, is another program's, or was written by a newer version
+ * @throws {AppError} `invalid_config` with cause and fix if the file can't be opened, is in use by another process,
+ * is damaged, is another program's, or was written by a newer version
  */
 export function openSqliteControlStore(file: StateFile): ControlStore {
   const access = SqliteAccess.open(SCHEMA, file);
-  const run = <T>(steps: Steps<T>): T => {
-    let step = steps.next();
-    while (step.done !== true) {
-      const { text, parameters } = step.value;
-      const named = parameters.map((value, index) => [`${index + 1}`, value] as const);
-      step = steps.next(access.rows(text, Object.fromEntries(named)));
-    }
-    return step.value;
-  };
-  const change = <T>(steps: Steps<T>) => access.change(() => run(steps));
+  const change = <T>(steps: Steps<T>) => access.change(() => access.perform(steps));
   return new SqlControlStore({
     survivesRestart: file.path !== "",
-    select: selectColumns,
+    select: SQLITE.select,
     order: "rowid",
     isUnwanted: "TRUE",
     ownColumns: () => ({}),
     listed: "value FROM json_each($1)",
     skipLocked: "",
-    read: (steps) => access.read(() => run(steps)),
+    read: (steps) => access.read(() => access.perform(steps)),
     change,
     announce: change,
     readable: (rows, reader) => access.readable(rows, reader),

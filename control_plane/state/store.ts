@@ -1,29 +1,30 @@
 import { AppError } from "@gateway/shared/errors";
 import type { Epochs, InstanceLink, Shared } from "@gateway/shared/instances";
-import { insertRow, type Parameters, readText, type Row, type RowReader } from "@gateway/shared/state";
-import type { Approval, Timing } from "../approvals/approval.ts";
+import {
+  type Dialect,
+  insertRow,
+  type Parameters,
+  readText,
+  type Row,
+  type RowReader,
+  type Steps,
+} from "@gateway/shared/state";
+import type { Approval, ApprovalState, Timing } from "../approvals/approval.ts";
 import type { ApprovalStore, Keeping } from "../approvals/outcomes.ts";
 import type { BaselineStore } from "../guardrails/guardrails.ts";
 import type { Baseline } from "../guardrails/tracker.ts";
 import type { NotificationClaim, NotificationStore } from "../notify/outbox.ts";
 import {
-  APPROVAL_INTEGERS,
   APPROVAL_READER,
-  APPROVAL_TEXTS,
-  BASELINE_INTEGERS,
+  APPROVALS,
   BASELINE_READER,
-  BASELINE_TEXTS,
-  checkApproval,
-  checkBaseline,
-  checkState,
+  BASELINES,
   encodeApproval,
-  encodeBaseline,
   encodeState,
-  STATE_COLUMNS,
 } from "./rows.ts";
 
 export interface SharedApprovals extends Shared {
-  /** Those that are not purgeable, the oldest first, as they were at one moment. */
+  /** The approvals that are not purgeable, the oldest first, as they were at one moment. */
   load(
     link: InstanceLink,
     timing: Timing,
@@ -31,31 +32,21 @@ export interface SharedApprovals extends Shared {
 }
 
 /**
- * Keeps approvals and baselines for the next start. Every change is all or nothing, and committed when its
- * promise resolves: a process killed later does not lose it. A change that rejects has not been made, as far
- * as the store can tell. Times are kept to the millisecond.
+ * Keeps approvals and baselines for the next start. Every change is all or nothing, and committed when its promise
+ * resolves: a process that is killed later does not lose it.
  */
 export interface ControlStore extends ApprovalStore, NotificationStore, BaselineStore {
-  /** Present where other instances may change it too: each change of an approval is made by one of them then. */
+  /** Present if other instances may change the store: then one of them makes each change of an approval. */
   readonly shared?: SharedApprovals;
 
-  /** Releases the store; it can't be used any more. */
   close(): Promise<void>;
 }
 
-/** The statements of one transaction, in order. Each gives the rows that it returns. */
-export type Steps<T> = Generator<
-  { readonly text: string; readonly parameters: readonly (string | number)[] },
-  T,
-  readonly Row[]
->;
-
-/** A database, and how it writes what SQLite and PostgreSQL write differently. */
+/** A database, and everything that SQLite and PostgreSQL write differently. */
 interface ControlDatabase {
   readonly survivesRestart: boolean;
-  /** The columns of a `SELECT` that `readText()` and `readInteger()` can read. */
-  readonly select: (texts: readonly string[], integers: readonly string[]) => string;
-  /** The column that keeps the order of approvals of one millisecond. */
+  readonly select: Dialect["select"];
+  /** The column that orders approvals of one millisecond. */
   readonly order: string;
   /** The condition that no other instance wants an approval kept. */
   readonly isUnwanted: string;
@@ -63,7 +54,7 @@ interface ControlDatabase {
   readonly ownColumns: (approval: Approval, keeping: Keeping) => Parameters;
   /** The texts of a JSON list in `$1`. */
   readonly listed: string;
-  /** Keeps claims of several instances at the same time apart. */
+  /** Keeps concurrent claims of several instances apart. */
   readonly skipLocked: string;
   read<T>(steps: Steps<T>): Promise<T>;
   change<T>(steps: Steps<T>): Promise<T>;
@@ -74,20 +65,15 @@ interface ControlDatabase {
   close(): Promise<void>;
 }
 
-/** The condition that an approval is not purgeable, as `isPurgeable()` has it, for the parameters of {@linkcode keptAt}. */
+/** `isPurgeable()` negated, for the parameters of {@linkcode keptAt}. */
 const IS_KEPT = "CASE WHEN timeout_ms = 0 THEN created_at >= $2 ELSE created_at + 2 * timeout_ms >= $1 END";
-const UPDATE_APPROVAL = `UPDATE approvals SET ${
-  STATE_COLUMNS.map((name, index) => `${name} = $${index + 4}`).join(", ")
-} WHERE id = $1 AND status = $2 AND consumed = $3 RETURNING 1`;
-const LOCK_BASELINE = "ON CONFLICT (subject) DO UPDATE SET last_seen = baselines.last_seen";
-const UPDATE_BASELINE = "UPDATE baselines SET last_seen = $2, hosts = $3, commands = $4 WHERE subject = $1";
 
 /** The one store of a control plane: over SQLite for one process, over PostgreSQL for several. */
 export class SqlControlStore implements ControlStore {
   readonly #database: ControlDatabase;
   /**
-   * The last sight of each baseline as this instance has read or written it, and whether there is more in it than this
-   * instance knows. A later one is of another instance.
+   * The last sight of each baseline as this instance has read or written it, and whether the stored baseline has more than
+   * this instance knows. A later sight is of another instance.
    */
   readonly #left = new Map<string, { readonly lastSeen: number; readonly isShared: boolean }>();
 
@@ -105,32 +91,30 @@ export class SqlControlStore implements ControlStore {
 
   *#purgeAndSelect(timing: Timing): Steps<readonly Approval[]> {
     const text = `DELETE FROM approvals WHERE NOT ${IS_KEPT} AND ${this.#database.isUnwanted}`;
-    yield { text, parameters: keptAt(timing) };
+    yield* single(text, ...keptAt(timing));
     return yield* this.selectApprovals(timing);
   }
 
   /** Reads the approvals that are not purgeable, the oldest first. */
   *selectApprovals(timing: Timing): Steps<readonly Approval[]> {
     const { select, order } = this.#database;
-    const text = `SELECT ${select(APPROVAL_TEXTS, APPROVAL_INTEGERS)} FROM approvals WHERE ${IS_KEPT}
+    const text = `SELECT ${select(APPROVALS.texts, APPROVALS.integers)} FROM approvals WHERE ${IS_KEPT}
       ORDER BY approvals.created_at, ${order}`;
-    return this.#database.readable(yield { text, parameters: keptAt(timing) }, APPROVAL_READER);
+    return this.#database.readable(yield* single(text, ...keptAt(timing)), APPROVAL_READER);
   }
 
   async insertApproval(approval: Approval, keeping: Keeping = {}): Promise<void> {
-    checkApproval(approval);
-    checkState(approval.state);
-    const row = insertRow("approvals", {
+    const { text, parameters } = insertRow("approvals", {
       ...encodeApproval(approval),
-      notify_until: keeping.notifyUntil === undefined ? 0 : toInteger(keeping.notifyUntil),
+      notify_until: toInteger(keeping.notifyUntil ?? 0),
       ...this.#database.ownColumns(approval, keeping),
     });
-    await this.#database.announce(single(row.text, ...row.parameters));
+    await this.#database.announce(single(text, ...parameters));
   }
 
   async updateApproval(...approvals: readonly Approval[]): Promise<void> {
-    for (const { state } of approvals) checkState(state);
-    await this.#database.announce(updateStates(approvals));
+    const changes = approvals.map(({ id, state }) => ({ id, state, row: encodeState(state) }));
+    await this.#database.announce(updateStates(changes));
   }
 
   async deleteApprovals(ids: readonly string[]): Promise<void> {
@@ -152,19 +136,27 @@ export class SqlControlStore implements ControlStore {
     await this.#database.change(single("UPDATE approvals SET notify_until = 0 WHERE id = $1", id));
   }
 
-  async loadBaselines(): Promise<readonly Baseline[]> {
-    return this.#known(await this.#database.read(single(this.#selectBaselines())));
+  loadBaselines(): Promise<readonly Baseline[]> {
+    return this.#baselines("");
   }
 
-  /** Reads the baseline of one subject. */
   async readBaseline(subject: string): Promise<Baseline | undefined> {
-    const text = `${this.#selectBaselines()} WHERE subject = $1`;
-    return this.#known(await this.#database.read(single(text, subject)))[0];
+    return (await this.#baselines("WHERE subject = $1", subject))[0];
+  }
+
+  async #baselines(condition: string, ...parameters: readonly string[]): Promise<readonly Baseline[]> {
+    const text = `SELECT ${this.#baselineColumns()} FROM baselines ${condition}`;
+    const rows = await this.#database.read(single(text, ...parameters));
+    const baselines = this.#database.readable(rows, BASELINE_READER);
+    for (const { subject, lastSeen } of baselines) this.#left.set(subject, { lastSeen, isShared: false });
+    return baselines;
   }
 
   async putBaseline(baseline: Baseline): Promise<void> {
-    checkBaseline(baseline);
-    this.#left.set(baseline.subject, await this.#database.change(this.#mergeBaseline(baseline)));
+    this.#left.set(
+      baseline.subject,
+      await this.#database.change(this.#mergeBaseline(baseline, BASELINES.encode(baseline))),
+    );
   }
 
   async deleteBaselines(subjects: readonly string[]): Promise<void> {
@@ -176,73 +168,73 @@ export class SqlControlStore implements ControlStore {
     return this.#database.close();
   }
 
-  *#mergeBaseline(baseline: Baseline): Steps<{ readonly lastSeen: number; readonly isShared: boolean }> {
+  #baselineColumns(): string {
+    return this.#database.select(BASELINES.texts, BASELINES.integers);
+  }
+
+  *#mergeBaseline(
+    baseline: Baseline,
+    row: Parameters,
+  ): Steps<{ readonly lastSeen: number; readonly isShared: boolean }> {
     const left = this.#left.get(baseline.subject);
-    // Locks the row, also one that is new: of two that write at the same time the second adds to the first.
-    const { text, parameters } = insertRow("baselines", encodeBaseline(baseline));
-    const columns = this.#database.select(BASELINE_TEXTS, BASELINE_INTEGERS);
-    const found = yield { text: `${text} ${LOCK_BASELINE} RETURNING ${columns}`, parameters };
+    const { text, parameters } = insertRow("baselines", row);
+    // Locks the row, also a new one: of two concurrent writers the second adds to the first.
+    const lock = `ON CONFLICT (subject) DO UPDATE SET last_seen = baselines.last_seen`;
+    const found = yield* single(`${text} ${lock} RETURNING ${this.#baselineColumns()}`, ...parameters);
     const [stored = baseline] = this.#database.readable(found, BASELINE_READER);
     const isShared = left === undefined || left.isShared || left.lastSeen !== stored.lastSeen;
     const kept = isShared ? merged(stored, baseline) : baseline;
-    const { subject = "", last_seen = 0, hosts = "", commands = "" } = encodeBaseline(kept);
-    yield { text: UPDATE_BASELINE, parameters: [subject, last_seen, hosts, commands] };
-    // What this instance has put alone it may replace.
-    return { lastSeen: kept.lastSeen, isShared: isShared && !isEqual(kept, baseline) };
+    const { subject = "", last_seen = 0, hosts = "", commands = "" } = BASELINES.encode(kept);
+    const update = "UPDATE baselines SET last_seen = $2, hosts = $3, commands = $4 WHERE subject = $1";
+    yield* single(update, subject, last_seen, hosts, commands);
+    const isWhole = kept.lastSeen === baseline.lastSeen && kept.hosts.length === baseline.hosts.length &&
+      kept.commands.length === baseline.commands.length;
+    // A baseline that only this instance has written may be replaced.
+    return { lastSeen: kept.lastSeen, isShared: isShared && !isWhole };
   }
 
   *#dropBaselines(subjects: readonly string[]): Steps<void> {
     for (const subject of subjects) {
       const lastSeen = this.#left.get(subject)?.lastSeen ?? Number.MIN_SAFE_INTEGER;
-      yield {
-        text: "DELETE FROM baselines WHERE subject = $1 AND last_seen <= $2",
-        parameters: [subject, lastSeen],
-      };
+      yield* single("DELETE FROM baselines WHERE subject = $1 AND last_seen <= $2", subject, lastSeen);
     }
-  }
-
-  #selectBaselines(): string {
-    return `SELECT ${this.#database.select(BASELINE_TEXTS, BASELINE_INTEGERS)} FROM baselines`;
-  }
-
-  #known(rows: readonly Row[]): readonly Baseline[] {
-    const baselines = this.#database.readable(rows, BASELINE_READER);
-    for (const { subject, lastSeen } of baselines) this.#left.set(subject, { lastSeen, isShared: false });
-    return baselines;
   }
 }
 
 /** A transaction of one statement. */
 export function* single(text: string, ...parameters: readonly (string | number)[]): Steps<readonly Row[]> {
-  return yield { text, parameters };
+  const [rows = []] = yield [{ text, parameters }];
+  return rows;
 }
 
-/** Of two that decide or collect the same approval, in whatever instances, one finds it as it has to be for that. */
-function* updateStates(approvals: readonly Approval[]): Steps<void> {
-  for (const { id, state } of approvals) {
+/** Of two decisions or collections of an approval, in any instances, only one finds the approval in the state before. */
+function* updateStates(
+  changes: readonly { readonly id: string; readonly state: ApprovalState; readonly row: Parameters }[],
+): Steps<void> {
+  for (const { id, state, row } of changes) {
     const before = state.kind === "consumed" ? "approved" : "pending";
-    const after = encodeState(state);
-    const values = STATE_COLUMNS.map((name) => after[name] ?? "");
-    const changed = yield { text: UPDATE_APPROVAL, parameters: [id, before, 0, ...values] };
-    if (changed.length > 0) continue;
-    const found = yield { text: "SELECT 1 FROM approvals WHERE id = $1", parameters: [id] };
-    if (found.length === 0) throw new AppError("internal", "There is no approval with this id");
+    const columns = Object.keys(row).map((name, index) => `${name} = $${index + 3}`).join(", ");
+    const text = `UPDATE approvals SET ${columns} WHERE id = $1 AND status = $2 AND consumed = 0 RETURNING 1`;
+    if ((yield* single(text, id, before, ...Object.values(row))).length > 0) continue;
+    if ((yield* single("SELECT 1 FROM approvals WHERE id = $1", id)).length === 0) {
+      throw new AppError("internal", "There is no approval with this id");
+    }
     if (state.kind === "consumed") throw new AppError("gone", "approval already used");
     throw new AppError("conflict", "approval already decided");
   }
 }
 
-/** The parameters of {@linkcode IS_KEPT}: the time, and when the oldest one without a timeout was created. */
+/** The parameters of {@linkcode IS_KEPT}: the time, and the earliest creation of an approval without a timeout. */
 function keptAt({ now, timeoutMs }: Timing): readonly number[] {
   return [toInteger(now), toInteger(now - 2 * timeoutMs)];
 }
 
-/** Of a time that may be before all times. */
+/** Also for a time before all times. */
 export function toInteger(time: number): number {
   return Math.max(Number.MIN_SAFE_INTEGER, Math.floor(time));
 }
 
-/** What two instances know of a subject. Neither forgets for the other: of what is not known nothing is unusual. */
+/** The knowledge of two instances. Neither forgets for the other, because nothing is unusual for an unknown subject. */
 function merged(stored: Baseline, { subject, lastSeen, hosts, commands }: Baseline): Baseline {
   return {
     subject,
@@ -250,10 +242,4 @@ function merged(stored: Baseline, { subject, lastSeen, hosts, commands }: Baseli
     hosts: [...new Set([...stored.hosts, ...hosts])],
     commands: [...new Set([...stored.commands, ...commands])],
   };
-}
-
-/** Whether the one that holds the other holds nothing more. */
-function isEqual(whole: Baseline, part: Baseline): boolean {
-  return whole.lastSeen === part.lastSeen && whole.hosts.length === part.hosts.length &&
-    whole.commands.length === part.commands.length;
 }
