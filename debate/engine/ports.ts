@@ -14,6 +14,8 @@ import type { PromptTemplate } from "../prompts/parse_template.ts";
 
 type ByRole<T> = Readonly<Record<"diagnostic" | "skeptic" | "moderator", T>>;
 
+export type DebateEfforts = ByRole<ReasoningEffort | "none">;
+
 export interface PriorRun {
   readonly history: readonly Omit<HistoryEntry, "round">[];
   readonly hypotheses: DebateState["hypotheses"];
@@ -23,7 +25,7 @@ export interface DebateSetup extends DebateTask {
   readonly runId: string;
   /** `sample` gives the independent diagnoses; by default it is the model of the diagnostic agent. */
   readonly models: ByRole<Model> & { readonly summary: Model; readonly sample?: Model };
-  readonly efforts: ByRole<ReasoningEffort | "none">;
+  readonly efforts: DebateEfforts;
   readonly template: PromptTemplate;
   readonly toolBudget: number;
   /** After this many consecutive batches of tool calls with an error, an agent has to answer without tools. */
