@@ -3,9 +3,7 @@ import { stringifyJson } from "@gateway/shared/json";
 import { ApprovalRegistry } from "../../control_plane/approvals/registry.ts";
 import { openSqliteControlStore } from "../../control_plane/state/sqlite.ts";
 import { draftOf, PUBLIC_KEY } from "../../control_plane/testing/sample_approval.ts";
-import type { Row } from "./row.ts";
-import type { SectionContext } from "./section.ts";
-import { median } from "./statistics.ts";
+import { compared, median, type Row, type SectionContext, under } from "./harness.ts";
 
 const FEW = 10;
 const MANY = 10_000;
@@ -26,26 +24,19 @@ export async function benchApprovals({ dir, say }: SectionContext): Promise<read
     await few.round(times.few);
     await many.round(times.many);
   }
-  const listMs = median(list);
   return [
-    {
-      what: `list of ${MANY} approvals, as JSON`,
-      measured: `${listMs.toFixed(0)} ms`,
-      baseline: "",
-      ratio: "",
-      target: `< ${MAX_LIST_MS} ms`,
-      met: listMs < MAX_LIST_MS,
-    },
+    under(`list of ${MANY} approvals, as JSON`, median(list), MAX_LIST_MS),
     ...(["poll", "create", "decide", "collect"] as const).map((what) => {
       const [measured, baseline] = [median(times.many[what]), median(times.few[what])];
-      return {
-        what: `${what} with ${MANY} approvals pending`,
-        measured: `${(measured * 1000).toFixed(1)} us`,
-        baseline: `${(baseline * 1000).toFixed(1)} us with ${FEW}`,
-        ratio: (measured / baseline).toFixed(2),
-        target: `<= ${MAX_RATIO}`,
-        met: measured <= MAX_RATIO * baseline,
-      };
+      return compared(
+        {
+          what: `${what} with ${MANY} approvals pending`,
+          measured: `${(measured * 1000).toFixed(1)} us`,
+          baseline: `${(baseline * 1000).toFixed(1)} us with ${FEW}`,
+        },
+        measured / baseline,
+        { atMost: MAX_RATIO },
+      );
     }),
   ];
 }

@@ -5,8 +5,7 @@ import type { NodeName } from "../../debate/engine/graph/state.ts";
 import { DebateFixture, FixedTool } from "../../debate/testing/debate_fixture.ts";
 import { sampleDecision } from "../../debate/testing/sample_state.ts";
 import { type Answer, call, type Script } from "../../debate/testing/scripted_model.ts";
-import type { Row } from "./row.ts";
-import { median } from "./statistics.ts";
+import { median, type Row, under } from "./harness.ts";
 
 const ROUNDS = 4;
 const TOOL_CALLS = 20;
@@ -25,21 +24,10 @@ export async function benchDebateEngine(): Promise<readonly Row[]> {
   for (let run = 0; run < 5; run++) big.push(await play(wordsOf(6000), wordsOf(40_000)));
   const what = `debate of ${ROUNDS} rounds, ${TOOL_CALLS} tool calls`;
   return [
-    toRow(`${what}, the first`, first, MAX_MS),
-    toRow(what, median(times), MAX_MS),
-    toRow(`${what}, long texts`, median(big), MAX_BIG_MS),
+    under(`${what}, the first`, first, MAX_MS, { digits: 1 }),
+    under(what, median(times), MAX_MS, { digits: 1 }),
+    under(`${what}, long texts`, median(big), MAX_BIG_MS, { digits: 1 }),
   ];
-}
-
-function toRow(what: string, ms: number, maxMs: number): Row {
-  return {
-    what,
-    measured: `${ms.toFixed(1)} ms`,
-    baseline: "",
-    ratio: "",
-    target: `< ${maxMs} ms`,
-    met: ms < maxMs,
-  };
 }
 
 /** The time of one run, in milliseconds. */

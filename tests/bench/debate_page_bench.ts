@@ -1,8 +1,6 @@
 import { TestBrowser } from "../e2e/chromium.ts";
 import { DebateProcess, sceneEnv } from "../e2e/debate_scene.ts";
-import type { Row } from "./row.ts";
-import type { SectionContext } from "./section.ts";
-import { median } from "./statistics.ts";
+import { median, type Row, type SectionContext, under } from "./harness.ts";
 
 const EVENTS = 2000;
 const TIMES = 3;
@@ -68,22 +66,10 @@ export async function benchDebatePage({ dir, say }: SectionContext): Promise<rea
   const gap = Number(await page.evaluate("Math.max(...gaps)"));
   const [first, start] = [median(shown), median(bare)];
   return [
-    {
-      what: `debate's page, answer of a finished run of ${EVENTS} events`,
-      measured: `${first.toFixed(0)} ms`,
+    under(`debate's page, answer of a finished run of ${EVENTS} events`, first, SHOWN_MS, {
       baseline: `${start.toFixed(0)} ms, the form of the start page`,
-      ratio: (first / start).toFixed(2),
-      target: `under ${SHOWN_MS} ms`,
-      met: first < SHOWN_MS,
-    },
-    {
-      what: `debate's page, longest time without a frame while ${EVENTS} events come at once`,
-      measured: `${gap.toFixed(0)} ms`,
-      baseline: "",
-      ratio: "",
-      target: `under ${GAP_MS} ms`,
-      met: gap < GAP_MS,
-    },
+    }),
+    under(`debate's page, longest time without a frame while ${EVENTS} events come at once`, gap, GAP_MS),
   ];
 }
 

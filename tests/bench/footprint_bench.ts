@@ -2,11 +2,9 @@ import { Agent } from "../demo/agent.ts";
 import { residentBytes } from "../stage/proc_file.ts";
 import type { Stage } from "../stage/stage.ts";
 import type { ServiceProcess } from "../stage/service_process.ts";
-import type { Row } from "./row.ts";
-import { median } from "./statistics.ts";
+import { median, type Row, settle, under } from "./harness.ts";
 
 const STARTS = 5;
-const SETTLE_MS = 1500;
 const START_MS = 60_000;
 const MAX_MEGABYTES = 105;
 
@@ -17,9 +15,9 @@ export async function benchFootprint(stage: Stage): Promise<readonly Row[]> {
   const broker = await measure(() => stage.startBroker());
   const mcp = await measureMcp(stage);
   return [
-    ready("signer, ready after", signer.startMs, 1000),
-    ready("broker (HTTP), ready after", broker.startMs, 1000),
-    ready("broker (MCP), initialize answered after", mcp.startMs, 700),
+    under("signer, ready after", signer.startMs, 1000),
+    under("broker (HTTP), ready after", broker.startMs, 1000),
+    under("broker (MCP), initialize answered after", mcp.startMs, 700),
     memory("signer", signer.bytes),
     memory("broker (HTTP)", broker.bytes),
     memory("broker (MCP)", mcp.bytes),
@@ -62,29 +60,6 @@ function middle(runs: readonly Footprint[]): Footprint {
   return { startMs: median(runs.map((run) => run.startMs)), bytes: median(runs.map((run) => run.bytes)) };
 }
 
-function settle(): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, SETTLE_MS));
-}
-
-function ready(what: string, ms: number, limit: number): Row {
-  return {
-    what,
-    measured: `${ms.toFixed(0)} ms`,
-    baseline: "",
-    ratio: "",
-    target: `within ${limit} ms`,
-    met: ms <= limit,
-  };
-}
-
 function memory(name: string, bytes: number): Row {
-  const megabytes = bytes / 1e6;
-  return {
-    what: `${name}, idle memory`,
-    measured: `${megabytes.toFixed(1)} MB`,
-    baseline: "",
-    ratio: "",
-    target: `under ${MAX_MEGABYTES} MB`,
-    met: megabytes < MAX_MEGABYTES,
-  };
+  return under(`${name}, idle memory`, bytes / 1e6, MAX_MEGABYTES, { unit: "MB", digits: 1 });
 }

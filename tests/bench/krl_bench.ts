@@ -5,10 +5,16 @@ import { KrlHost } from "../stage/krl_host.ts";
 import { logIn, steal } from "../stage/leaky_broker.ts";
 import { editConfig, type Stage } from "../stage/stage.ts";
 import { load } from "./http_load.ts";
-import type { Row } from "./row.ts";
-import { createInstalledStage, createStage, type SectionContext } from "./section.ts";
 import { signLoad } from "./sign_request.ts";
-import { median, quantile } from "./statistics.ts";
+import {
+  createInstalledStage,
+  createStage,
+  median,
+  quantile,
+  type Row,
+  type SectionContext,
+  under,
+} from "./harness.ts";
 
 const PULLERS = 200;
 const FREEZES = 20;
@@ -207,14 +213,7 @@ async function benchManySerials(dir: string): Promise<readonly Row[]> {
   for (const connections of LOADS) {
     rows.push(await benchMeanwhile(stage, connections, users.splice(0, TURNS)));
   }
-  return [{
-    what: `list of ${MANY} serials made, under load`,
-    measured: `${took.toFixed(0)} ms`,
-    baseline: "",
-    ratio: "",
-    target: "< 1000 ms",
-    met: took < 1000,
-  }, ...rows];
+  return [under(`list of ${MANY} serials made, under load`, took, 1000), ...rows];
 }
 
 /** Signs while lists are made, one for each of the users, and without. */

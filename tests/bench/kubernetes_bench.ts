@@ -5,14 +5,21 @@ import { Agent } from "../demo/agent.ts";
 import { CLUSTER, signRequest } from "../kubernetes/enrol.ts";
 import { freePort } from "../stage/free_port.ts";
 import { residentBytes } from "../stage/proc_file.ts";
-import { ROOT } from "../stage/service_command.ts";
 import { editConfig, type Stage } from "../stage/stage.ts";
 import { load } from "./http_load.ts";
 import { cpuSeconds } from "./processor_times.ts";
-import type { Row } from "./row.ts";
-import { createStage, type SectionContext } from "./section.ts";
 import { signLoad } from "./sign_request.ts";
-import { median } from "./statistics.ts";
+import {
+  compared,
+  createStage,
+  median,
+  type Row,
+  type SectionContext,
+  settle,
+  startProgram,
+  timed,
+  under,
+} from "./harness.ts";
 
 const ROUNDS = 9;
 const SECONDS = 1;
@@ -24,7 +31,6 @@ const RULES = 20;
 const DECISIONS = 2000;
 const GETS = 200;
 const STARTS = 3;
-const SETTLE_MS = 1500;
 
 /** Actions on clusters beside commands on hosts: signing, deciding, and the memory of a signer. */
 export async function benchKubernetes({ dir }: SectionContext): Promise<readonly Row[]> {
@@ -33,7 +39,7 @@ export async function benchKubernetes({ dir }: SectionContext): Promise<readonly
   await using server = await startTokenServer(stage);
   const more = { signer: await signerBytes(stage), broker: await brokerBytes(stage) };
   return [
-    ...await benchSigning(stage),
+    await benchSigning(stage),
     await benchGet(stage, server),
     benchDecision(),
     memoryRow("signer", more.signer, without.signer),
@@ -55,14 +61,9 @@ async function benchGet(stage: Stage, { apiServer, ca }: TokenServer): Promise<R
     const { isError, text } = await agent.callTool("k8s_get", args);
     if (isError) throw new Error(text);
   };
-  const time = async (act: () => Promise<void>) => {
-    const from = performance.now();
-    await act();
-    return performance.now() - from;
-  };
   const times: { readonly bare: number; readonly get: number }[] = [];
   for (let round = 0; round < GETS; round++) {
-    const one = { bare: await time(bare), get: await time(get) };
+    const one = { bare: await timed(bare), get: await timed(get) };
     // The first ones connect and compile.
     if (round >= GETS / 10) times.push(one);
   }
@@ -71,14 +72,10 @@ async function benchGet(stage: Stage, { apiServer, ca }: TokenServer): Promise<R
     median(times.map((one) => one.get)),
     median(times.map((one) => one.get - one.bare)),
   ];
-  return {
-    what: "k8s_get over MCP, without the request itself",
-    measured: `${share.toFixed(1)} ms`,
+  return under("k8s_get over MCP, without the request itself", share, 10, {
+    digits: 1,
     baseline: `${(whole - share).toFixed(1)} ms by bare fetch`,
-    ratio: "",
-    target: "under 10 ms",
-    met: share < 10,
-  };
+  });
 }
 
 function memoryRow(name: string, bytes: number, without: number): Row {
@@ -98,7 +95,7 @@ function memoryRow(name: string, bytes: number, without: number): Row {
  * once. What counts is what the signer itself computes for one, the kernel's part included: where the one makes a
  * signature, the other reads a file and exchanges two TLS records with the API server.
  */
-async function benchSigning(stage: Stage): Promise<readonly Row[]> {
+async function benchSigning(stage: Stage): Promise<Row> {
   await using signer = await stage.startSigner();
   const common = { ...await signLoad(stage), connections: CONNECTIONS };
   const action = JSON.stringify(signRequest({ verb: "list", resource: "pods", namespace: "shop" }));
@@ -119,15 +116,16 @@ async function benchSigning(stage: Stage): Promise<readonly Row[]> {
   const tell = (what: "host" | "cluster") =>
     `${median(rounds.map((round) => round[what].ms)).toFixed(2)} ms each, ` +
     `${median(rounds.map((round) => round[what].perSecond)).toFixed(0)}/s`;
-  return [{
-    what:
-      `sign for a cluster (a request to the API server in place of a signature), processor time of the signer alone`,
-    measured: tell("cluster"),
-    baseline: `${tell("host")} for a host`,
-    ratio: ratio.toFixed(2),
-    target: "at least 0.8",
-    met: ratio >= 0.8,
-  }];
+  return compared(
+    {
+      what:
+        `sign for a cluster (a request to the API server in place of a signature), processor time of the signer alone`,
+      measured: tell("cluster"),
+      baseline: `${tell("host")} for a host`,
+    },
+    ratio,
+    { atLeast: 0.8 },
+  );
 }
 
 function benchDecision(): Row {
@@ -165,14 +163,15 @@ function benchDecision(): Row {
     return median(Array.from({ length: DECISIONS }, (_, i) => decide(i)));
   });
   const [one = 0, many = 0] = times;
-  return {
-    what: `decision, ${CLUSTERS} clusters with ${RULES} rules each, median`,
-    measured: `${(many * 1000).toFixed(1)} us`,
-    baseline: `${(one * 1000).toFixed(1)} us with one cluster`,
-    ratio: (many / one).toFixed(2),
-    target: "at most 1.5",
-    met: many / one <= 1.5,
-  };
+  return compared(
+    {
+      what: `decision, ${CLUSTERS} clusters with ${RULES} rules each, median`,
+      measured: `${(many * 1000).toFixed(1)} us`,
+      baseline: `${(one * 1000).toFixed(1)} us with one cluster`,
+    },
+    many / one,
+    { atMost: 1.5 },
+  );
 }
 
 interface TokenServer extends AsyncDisposable {
@@ -206,23 +205,8 @@ async function startTokenServer({ init }: Stage): Promise<TokenServer> {
       rules: [{ verbs: ["get", "list"], resources: ["pods"], effect: "allow" }],
     },
   }]);
-  const child = new Deno.Command(Deno.execPath(), {
-    args: [
-      "run",
-      "--no-prompt",
-      "--cached-only",
-      "--ignore-env",
-      "--allow-read",
-      `--allow-net=127.0.0.1:${port}`,
-      `${ROOT}tests/bench/token_server.ts`,
-      port,
-      cert ?? "",
-      key ?? "",
-    ],
-    stdin: "null",
-    stdout: "null",
-    stderr: "null",
-  }).spawn();
+  const allow = ["--allow-read", `--allow-net=127.0.0.1:${port}`];
+  const child = startProgram("token_server.ts", [port, cert ?? "", key ?? ""], allow);
   return {
     apiServer,
     ca: authority.certPem,
@@ -254,8 +238,4 @@ async function brokerBytes(stage: Stage): Promise<number> {
     await agent.close();
   }
   return median(bytes);
-}
-
-function settle(): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, SETTLE_MS));
 }

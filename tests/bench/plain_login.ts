@@ -1,12 +1,9 @@
 import type { Stage } from "../stage/stage.ts";
 
-/** The OpenSSH client programs with a plain key, on the target of a stage. */
+/** The OpenSSH client with a plain key, on the target of a stage. */
 export interface PlainLogin {
   /** Runs a command with `ssh`, with options before the usual ones. */
   ssh(command: string, options?: readonly string[]): Promise<void>;
-  scp(from: string, to: string): Promise<void>;
-  /** A path on the target, as scp has it. */
-  remote(path: string): string;
 }
 
 /** Lets a plain key in beside the certificates; undefined where the target is not the system's sshd. */
@@ -32,9 +29,17 @@ export async function plainLogin({ init, target }: Stage): Promise<PlainLogin | 
   const login = `${target.user}@127.0.0.1`;
   return {
     ssh: (command, more = []) => run("ssh", [...more, ...options, "-p", String(target.port), login, command]),
-    scp: (from, to) => run("scp", ["-q", ...options, "-P", String(target.port), from, to]),
-    remote: (path) => `${login}:${path}`,
   };
+}
+
+/** A plain login to a host whose shell does not read `.bashrc` for each command: that would be what is measured. */
+export async function quickLogin(stage: Stage): Promise<PlainLogin | undefined> {
+  if (stage.target.kind === "openssh") {
+    const path = `${stage.init.folder}/../ssh/sshd_config`;
+    // bash takes itself for started by sshd only at the first level.
+    await Deno.writeTextFile(path, "SetEnv SHLVL=2\n", { append: true });
+  }
+  return await plainLogin(stage);
 }
 
 async function run(program: string, args: readonly string[]): Promise<void> {

@@ -19,21 +19,9 @@ export async function processorTimes(): Promise<ProcessorTimes> {
 /** Of USER_HZ (proc(5)). */
 const TICKS_PER_SECOND = 100;
 
-/** The processor time that a process has used, in seconds. */
+/** The processor time that a process has used, in seconds: user and system (proc(5)). */
 export async function cpuSeconds(pid: number): Promise<number> {
-  const [user, system] = await ticksOf(pid);
-  return (user + system) / TICKS_PER_SECOND;
-}
-
-/** Likewise of the children of this process that have ended: it says something on a busy machine, too. */
-export async function childrenSeconds(): Promise<number> {
-  const [, , user, system] = await ticksOf(Deno.pid);
-  return (user + system) / TICKS_PER_SECOND;
-}
-
-/** User and system time, of a process and of its children that have ended. */
-async function ticksOf(pid: number): Promise<readonly [number, number, number, number]> {
   const fields = (await readProcFile(`/proc/${pid}/stat`)).replace(/^.*\) /, "").split(" ");
-  const [user = 0, system = 0, ofChildren = 0, inSystem = 0] = fields.slice(11, 15).map(Number);
-  return [user, system, ofChildren, inSystem];
+  const [user = 0, system = 0] = fields.slice(11, 13).map(Number);
+  return (user + system) / TICKS_PER_SECOND;
 }

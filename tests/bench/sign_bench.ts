@@ -1,11 +1,9 @@
 import { freePort } from "../stage/free_port.ts";
 import { poll } from "../stage/poll.ts";
-import { ROOT } from "../stage/service_command.ts";
 import type { Stage } from "../stage/stage.ts";
 import { load, loadByAgent, type LoadResult } from "./http_load.ts";
-import type { Row } from "./row.ts";
 import { signLoad } from "./sign_request.ts";
-import { median, quantile } from "./statistics.ts";
+import { compared, median, quantile, type Row, startProgram } from "./harness.ts";
 
 const ROUNDS = 5;
 const SECONDS = 3;
@@ -32,21 +30,9 @@ const LOADS = [
 export async function benchSign(stage: Stage): Promise<readonly Row[]> {
   const { init } = stage;
   const port = freePort();
-  const baseline = new Deno.Command(Deno.execPath(), {
-    args: [
-      "run",
-      "--no-prompt",
-      "--cached-only",
-      "--ignore-env",
-      "--allow-read",
-      `--allow-net=127.0.0.1:${port}`,
-      `${ROOT}tests/bench/baseline_server.ts`,
-      ...[String(port), `${init.folder}/pki/signer.crt`, `${init.folder}/pki/signer.key`, init.mtls_ca],
-    ],
-    stdin: "null",
-    stdout: "null",
-    stderr: "null",
-  }).spawn();
+  const files = [`${init.folder}/pki/signer.crt`, `${init.folder}/pki/signer.key`, init.mtls_ca];
+  const allow = ["--allow-read", `--allow-net=127.0.0.1:${port}`];
+  const baseline = startProgram("baseline_server.ts", [String(port), ...files], allow);
   const ended = baseline.status;
   try {
     await poll(() => canConnect(port), { what: "the baseline server" });
@@ -81,22 +67,24 @@ function rowsOf(name: string, bound: number, results: readonly Round[]): readonl
   const p50 = median(results.map(({ signer }) => quantile(signer.latencies, 0.5)));
   const p99 = median(results.map(({ signer }) => quantile(signer.latencies, 0.99)));
   return [
-    {
-      what: `sign, ${name}`,
-      measured: `${signs.toFixed(0)}/s`,
-      baseline: `${bares.toFixed(0)}/s bare node:https mTLS`,
-      ratio: ratio.toFixed(2),
-      target: `at least ${bound}`,
-      met: ratio >= bound,
-    },
-    {
-      what: `sign, p99 against p50, ${name}`,
-      measured: `${p99.toFixed(1)} ms`,
-      baseline: `${p50.toFixed(1)} ms`,
-      ratio: (p99 / p50).toFixed(1),
-      target: "under 5",
-      met: p99 / p50 < 5,
-    },
+    compared(
+      {
+        what: `sign, ${name}`,
+        measured: `${signs.toFixed(0)}/s`,
+        baseline: `${bares.toFixed(0)}/s bare node:https mTLS`,
+      },
+      ratio,
+      { atLeast: bound },
+    ),
+    compared(
+      {
+        what: `sign, p99 against p50, ${name}`,
+        measured: `${p99.toFixed(1)} ms`,
+        baseline: `${p50.toFixed(1)} ms`,
+      },
+      p99 / p50,
+      { under: 5 },
+    ),
   ];
 }
 
