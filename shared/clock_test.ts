@@ -229,14 +229,11 @@ Deno.test("within() drops the failure of a promise under a signal that is aborte
 });
 
 Deno.test.each([
-  {
-    name: "throws",
-    release: () => {
-      throw new Error("close failed");
-    },
-  },
-  { name: "rejects", release: () => Promise.reject(new Error("close failed")) },
-])("within() drops the failure of a release that $name", async ({ release }) => {
+  ["throws", () => {
+    throw new Error("close failed");
+  }],
+  ["rejects", () => Promise.reject(new Error("close failed"))],
+])("within() drops the failure of a release that %s", async (_name, release) => {
   const unhandled = await countUnhandled(async () => {
     const signal = AbortSignal.abort(new Error("gone"));
     await assert.rejects(within({ clock: new FakeClock(), signal, release }, Promise.resolve(7)), /gone/);

@@ -30,23 +30,20 @@ Deno.test.each<{ readonly text: string; readonly value: unknown }>([
 });
 
 Deno.test.each([
-  { name: "a number out of range", text: "1e400" },
-  { name: "a negative number out of range", text: "-1e400" },
-  { name: "a number out of range, spelled out", text: "1E+0000400" },
-  { name: "a long fraction out of range", text: `${"9".repeat(400)}.5` },
-  { name: "nothing", text: "" },
-  { name: "a second value", text: "{} {}" },
-  { name: "a comment", text: "{} // x" },
-  { name: "a trailing comma", text: "[1,]" },
-  { name: "NaN", text: "NaN" },
-  { name: "a leading zero", text: "012345678901234567890" },
-  { name: "a byte order mark", text: "\uFEFF{}" },
-  { name: "a raw line break in a string", text: '"a\nb"' },
-  {
-    name: "deep nesting with a long number",
-    text: `${"[".repeat(200_000)}12345678901234567890${"]".repeat(200_000)}`,
-  },
-])("parseJson() refuses $name", ({ text }) => {
+  ["a number out of range", "1e400"],
+  ["a negative number out of range", "-1e400"],
+  ["a number out of range, spelled out", "1E+0000400"],
+  ["a long fraction out of range", `${"9".repeat(400)}.5`],
+  ["nothing", ""],
+  ["a second value", "{} {}"],
+  ["a comment", "{} // x"],
+  ["a trailing comma", "[1,]"],
+  ["NaN", "NaN"],
+  ["a leading zero", "012345678901234567890"],
+  ["a byte order mark", "\uFEFF{}"],
+  ["a raw line break in a string", '"a\nb"'],
+  ["deep nesting with a long number", `${"[".repeat(200_000)}12345678901234567890${"]".repeat(200_000)}`],
+])("parseJson() refuses %s", (_name, text) => {
   assert.throws(() => parseJson(text), SyntaxError);
 });
 

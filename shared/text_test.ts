@@ -20,27 +20,19 @@ import {
 } from "./text.ts";
 
 Deno.test.each([
-  { name: "leaves plain text", text: "web01", quoted: '"web01"' },
-  { name: "quotes nothing", text: "", quoted: '""' },
-  { name: "escapes quotes and backslashes", text: '"\\', quoted: String.raw`"\"\\"` },
-  {
-    name: "uses the short escapes",
-    text: "\x07\b\f\n\r\t\v",
-    quoted: String.raw`"\a\b\f\n\r\t\v"`,
-  },
-  { name: "writes other controls in hex", text: "\0\x1b[2J\x7f", quoted: String.raw`"\x00\x1b[2J\x7f"` },
-  { name: "writes C1 controls as code points", text: "\x85\x9b", quoted: String.raw`"\u0085\u009b"` },
-  { name: "leaves printable Unicode", text: "café 日本 €", quoted: '"café 日本 €"' },
-  { name: "leaves printable astral characters", text: "😀", quoted: '"😀"' },
-  { name: "escapes separators", text: "\u00a0\u2028\u2029", quoted: String.raw`"\u00a0\u2028\u2029"` },
-  {
-    name: "escapes bidi and zero width",
-    text: "\u202e\u200b\ufeff",
-    quoted: String.raw`"\u202e\u200b\ufeff"`,
-  },
-  { name: "escapes astral format characters", text: "\u{e0001}", quoted: String.raw`"\U000e0001"` },
-  { name: "replaces lone surrogates", text: "a\ud800b", quoted: '"a\ufffdb"' },
-])("quoteText() $name", ({ text, quoted }) => {
+  ["leaves plain text", "web01", '"web01"'],
+  ["quotes nothing", "", '""'],
+  ["escapes quotes and backslashes", '"\\', String.raw`"\"\\"`],
+  ["uses the short escapes", "\x07\b\f\n\r\t\v", String.raw`"\a\b\f\n\r\t\v"`],
+  ["writes other controls in hex", "\0\x1b[2J\x7f", String.raw`"\x00\x1b[2J\x7f"`],
+  ["writes C1 controls as code points", "\x85\x9b", String.raw`"\u0085\u009b"`],
+  ["leaves printable Unicode", "café 日本 €", '"café 日本 €"'],
+  ["leaves printable astral characters", "😀", '"😀"'],
+  ["escapes separators", "\u00a0\u2028\u2029", String.raw`"\u00a0\u2028\u2029"`],
+  ["escapes bidi and zero width", "\u202e\u200b\ufeff", String.raw`"\u202e\u200b\ufeff"`],
+  ["escapes astral format characters", "\u{e0001}", String.raw`"\U000e0001"`],
+  ["replaces lone surrogates", "a\ud800b", '"a\ufffdb"'],
+])("quoteText() %s", (_name, text, quoted) => {
   assert.equal(quoteText(text), quoted);
 });
 
@@ -99,30 +91,22 @@ Deno.test("isUnsafe() finds everything that any reader of records takes for a bl
 });
 
 Deno.test.each([
-  { name: "leaves printable text", text: 'ls -l "é日😀" \\ | wc', shown: 'ls -l "é日😀" \\ | wc' },
-  { name: "shows escape sequences", text: "\x1b]0;owned\x07", shown: String.raw`\x1b]0;owned\x07` },
-  { name: "shows line ends and tabs", text: "a\r\n\tb\0", shown: String.raw`a\x0d\x0a\x09b\x00` },
-  { name: "shows DEL and C1", text: "\x7f\x9b31m", shown: String.raw`\x7f\x9b31m` },
-  { name: "shows bidi controls", text: "\u202egpj\u2069", shown: String.raw`\u{202e}gpj\u{2069}` },
-  { name: "shows zero width characters", text: "a\u200bb\ufeff", shown: String.raw`a\u{200b}b\u{feff}` },
-  { name: "shows the soft hyphen as a code point", text: "a\u00adb", shown: String.raw`a\u{ad}b` },
-  { name: "shows separators", text: "\u2028\u2029", shown: String.raw`\u{2028}\u{2029}` },
-  { name: "shows tag characters", text: "\u{e0041}", shown: String.raw`\u{e0041}` },
-  {
-    name: "shows letters that show nothing",
-    text: "a\u3164\ufe0f\u2800",
-    shown: String.raw`a\u{3164}\u{fe0f}\u{2800}`,
-  },
-  { name: "shows private use", text: "\ue000", shown: String.raw`\u{e000}` },
-  { name: "shows odd blanks", text: "al\u00a0ice \u3000", shown: String.raw`al\xa0ice \u{3000}` },
-  {
-    name: "shows towers of marks",
-    text: "e\u0301\u0302\u0303",
-    shown: "e\u0301\u0302" + String.raw`\u{303}`,
-  },
-  { name: "shows a mark on nothing", text: "\u0301a", shown: String.raw`\u{301}a` },
-  { name: "shows lone surrogates", text: "\udc00", shown: String.raw`\u{dc00}` },
-])("visibleText() $name", ({ text, shown }) => {
+  ["leaves printable text", 'ls -l "é日😀" \\ | wc', 'ls -l "é日😀" \\ | wc'],
+  ["shows escape sequences", "\x1b]0;owned\x07", String.raw`\x1b]0;owned\x07`],
+  ["shows line ends and tabs", "a\r\n\tb\0", String.raw`a\x0d\x0a\x09b\x00`],
+  ["shows DEL and C1", "\x7f\x9b31m", String.raw`\x7f\x9b31m`],
+  ["shows bidi controls", "\u202egpj\u2069", String.raw`\u{202e}gpj\u{2069}`],
+  ["shows zero width characters", "a\u200bb\ufeff", String.raw`a\u{200b}b\u{feff}`],
+  ["shows the soft hyphen as a code point", "a\u00adb", String.raw`a\u{ad}b`],
+  ["shows separators", "\u2028\u2029", String.raw`\u{2028}\u{2029}`],
+  ["shows tag characters", "\u{e0041}", String.raw`\u{e0041}`],
+  ["shows letters that show nothing", "a\u3164\ufe0f\u2800", String.raw`a\u{3164}\u{fe0f}\u{2800}`],
+  ["shows private use", "\ue000", String.raw`\u{e000}`],
+  ["shows odd blanks", "al\u00a0ice \u3000", String.raw`al\xa0ice \u{3000}`],
+  ["shows towers of marks", "e\u0301\u0302\u0303", "e\u0301\u0302" + String.raw`\u{303}`],
+  ["shows a mark on nothing", "\u0301a", String.raw`\u{301}a`],
+  ["shows lone surrogates", "\udc00", String.raw`\u{dc00}`],
+])("visibleText() %s", (_name, text, shown) => {
   assert.equal(visibleText(text), shown);
 });
 

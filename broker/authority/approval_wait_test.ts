@@ -124,13 +124,10 @@ Deno.test("ApprovalWaits ends where the signer has refused what was approved", a
   assert.deepEqual(plane.times, [0]);
 });
 
-Deno.test.each<{ name: string; reply: SignerReply | Error }>([
-  { name: "signing has failed (502)", reply: { status: 502, body: undefined, text: "" } },
-  {
-    name: "the control plane is away",
-    reply: new AppError("upstream_failure", "Failed contacting the signer"),
-  },
-])("ApprovalWaits tries again where $name", async ({ reply }) => {
+Deno.test.each<[name: string, reply: SignerReply | Error]>([
+  ["signing has failed (502)", { status: 502, body: undefined, text: "" }],
+  ["the control plane is away", new AppError("upstream_failure", "Failed contacting the signer")],
+])("ApprovalWaits tries again where %s", async (_name, reply) => {
   const plane = new ScriptedControlPlane(({ count }) => ({ ms: 0, reply: count < 2 ? reply : GIVEN }));
   assert.deepEqual(await finish(plane.clock, collect(plane.waits(120))), { kind: "replied", reply: GIVEN });
   assert.deepEqual(plane.times, [0, 2000, 4000]);

@@ -70,18 +70,10 @@ Deno.test.each([
 });
 
 Deno.test.each([
-  { name: "no shim", criticalOptions: {}, shim: undefined },
-  {
-    name: "the shim of its host",
-    criticalOptions: { "force-command": "gateway-shim web01" },
-    shim: "gateway-shim",
-  },
-  {
-    name: "another build's shim",
-    criticalOptions: { "force-command": "/opt/x/shim web01" },
-    shim: "/opt/x/shim",
-  },
-])("checkCertificate() finds $name in a session's certificate", async ({ criticalOptions, shim }) => {
+  ["no shim", {}, undefined],
+  ["the shim of its host", { "force-command": "gateway-shim web01" }, "gateway-shim"],
+  ["another build's shim", { "force-command": "/opt/x/shim web01" }, "/opt/x/shim"],
+])("checkCertificate() finds %s in a session's certificate", async (_name, criticalOptions, shim) => {
   const line = await issue({ criticalOptions });
   assert.deepEqual(checkCertificate(line, { ...expected, use: "session" }), shim);
 });

@@ -101,29 +101,19 @@ Deno.test("LocalAuthority.token() releases no token without a record", async () 
   await assert.rejects(token(), (error) => error instanceof AppError && error.code === "audit_unavailable");
 });
 
-Deno.test.each<{ name: string; changes: Partial<TokenRequest>; status: number; detail: RegExp }>([
-  { name: "another cluster", changes: { host: "toString" }, status: 403, detail: /^unknown cluster$/ },
-  {
-    name: "what no rule allows",
-    changes: { command: "get pods db/web-1", k8s_namespace: "db" },
-    status: 403,
-    detail: /^not allowed by cluster policy$/,
-  },
-  {
-    name: "a command that says something else",
-    changes: { command: "get pods web/web-2" },
-    status: 400,
-    detail: /canonical form/,
-  },
-  {
-    name: "a caller who would forge a record",
-    changes: { end_user: "a outcome=issued" },
-    status: 400,
-    detail: /invalid end_user/,
-  },
+Deno.test.each<[name: string, changes: Partial<TokenRequest>, status: number, detail: RegExp]>([
+  ["another cluster", { host: "toString" }, 403, /^unknown cluster$/],
+  [
+    "what no rule allows",
+    { command: "get pods db/web-1", k8s_namespace: "db" },
+    403,
+    /^not allowed by cluster policy$/,
+  ],
+  ["a command that says something else", { command: "get pods web/web-2" }, 400, /canonical form/],
+  ["a caller who would forge a record", { end_user: "a outcome=issued" }, 400, /invalid end_user/],
 ])(
-  "LocalAuthority.token() rejects $name without a request to the cluster",
-  async ({ changes, status, detail }) => {
+  "LocalAuthority.token() rejects %s without a request to the cluster",
+  async (_name, changes, status, detail) => {
     const { token, asked } = createClusters();
     const answer = await token(changes);
     assert.ok(answer.kind === "rejected", answer.kind);

@@ -20,41 +20,21 @@ import { until } from "../testing/raw_mcp_client.ts";
 import { MAX_BODY_BYTES } from "./mcp_http.ts";
 import { USER_BOUNDS } from "./user_budget.ts";
 
-Deno.test.each<{ name: string; request: TestRequest; status: number; detail: string }>([
-  { name: "no token", request: { body: LIST }, status: 401, detail: "no bearer token" },
-  {
-    name: "a bad token",
-    request: { token: "bad", body: LIST },
-    status: 401,
-    detail: "invalid token: token expired",
-  },
-  {
-    name: "a token without the scopes",
-    request: { token: "poor", body: LIST },
-    status: 403,
-    detail: "insufficient scope",
-  },
-  {
-    name: "a token in the URL only",
-    request: { path: "/mcp?access_token=alice", body: LIST },
-    status: 401,
-    detail: "no bearer token",
-  },
-  {
-    name: "a token in the URL as well",
-    request: { token: "alice", path: "/mcp?access_token=alice", body: LIST },
-    status: 400,
-    detail: "a token must not be in the URL",
-  },
-  {
-    name: "no token and a body that is too large",
-    request: { body: "x".repeat(MAX_BODY_BYTES + 1) },
-    status: 401,
-    detail: "no bearer token",
-  },
-  { name: "a browser's question", request: { method: "OPTIONS" }, status: 401, detail: "no bearer token" },
-  { name: "another path without token", request: { path: "/" }, status: 401, detail: "no bearer token" },
-])("createMcpHttp() answers $status to $name, with a challenge", async ({ request, status, detail }) => {
+Deno.test.each<[status: number, name: string, request: TestRequest, detail: string]>([
+  [401, "no token", { body: LIST }, "no bearer token"],
+  [401, "a bad token", { token: "bad", body: LIST }, "invalid token: token expired"],
+  [403, "a token without the scopes", { token: "poor", body: LIST }, "insufficient scope"],
+  [401, "a token in the URL only", { path: "/mcp?access_token=alice", body: LIST }, "no bearer token"],
+  [
+    400,
+    "a token in the URL as well",
+    { token: "alice", path: "/mcp?access_token=alice", body: LIST },
+    "a token must not be in the URL",
+  ],
+  [401, "no token and a body that is too large", { body: "x".repeat(MAX_BODY_BYTES + 1) }, "no bearer token"],
+  [401, "a browser's question", { method: "OPTIONS" }, "no bearer token"],
+  [401, "another path without token", { path: "/" }, "no bearer token"],
+])("createMcpHttp() answers %s to %s, with a challenge", async (status, _name, request, detail) => {
   await using frontend = new McpHttpFixture();
   const response = await frontend.send(request);
   assert.equal(response.status, status);

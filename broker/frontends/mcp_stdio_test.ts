@@ -119,34 +119,18 @@ Deno.test.each(GENERATIONS)("MCP %s answers an unknown tool with a protocol erro
 });
 
 Deno.test.each([
-  { name: "wrong arguments", args: { server: "web01" }, text: /^validating "arguments": / },
-  {
-    name: "an argument too many",
-    args: { server: "web01", command: "x", cwd: "/" },
-    text: /^validating "arguments": /,
-  },
-  {
-    name: "a NUL",
-    args: { server: "web01", command: "a\0b" },
-    text: /^field "command" contains null bytes$/,
-  },
-  {
-    name: "a field that is too long (R5)",
-    args: { server: "web01", command: "x".repeat(65537) },
-    text: /^field "command" exceeds the limit of 65536 bytes$/,
-  },
-  { name: "an unknown host", args: { server: "nope", command: "x" }, text: /^unknown host: "nope"$/ },
-  {
-    name: "an unknown host in a dry run",
-    args: { server: "nope", command: "x", dry_run: true },
-    text: /^unknown host: "nope"$/,
-  },
-  {
-    name: "an empty command",
-    args: { server: "web01", command: "" },
-    text: /^bad request: command is required$/,
-  },
-])("MCP shows $name as an error of the tool, without structured content", async ({ args, text }) => {
+  ["wrong arguments", { server: "web01" }, /^validating "arguments": /],
+  ["an argument too many", { server: "web01", command: "x", cwd: "/" }, /^validating "arguments": /],
+  ["a NUL", { server: "web01", command: "a\0b" }, /^field "command" contains null bytes$/],
+  [
+    "a field that is too long (R5)",
+    { server: "web01", command: "x".repeat(65537) },
+    /^field "command" exceeds the limit of 65536 bytes$/,
+  ],
+  ["an unknown host", { server: "nope", command: "x" }, /^unknown host: "nope"$/],
+  ["an unknown host in a dry run", { server: "nope", command: "x", dry_run: true }, /^unknown host: "nope"$/],
+  ["an empty command", { server: "web01", command: "" }, /^bad request: command is required$/],
+])("MCP shows %s as an error of the tool, without structured content", async (_name, args, text) => {
   const client = await RawMcpClient.connect("2025-11-25");
   const result = await client.call("ssh_execute", args);
   assert.equal(result.isError, true);

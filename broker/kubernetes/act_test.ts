@@ -165,23 +165,13 @@ Deno.test("act() measures a Secret as it is shown", async () => {
 });
 
 Deno.test.each<
-  { name: string; named: readonly string[]; conflicts: readonly string[]; sent: readonly string[] }
+  [name: string, sent: readonly string[], named: readonly string[], conflicts: readonly string[]]
 >([
-  { name: "nothing is named", named: [], conflicts: [".a"], sent: [""] },
-  {
-    name: "all that conflict are named",
-    named: [".a", ".b"],
-    conflicts: [".a"],
-    sent: ["&dryRun=All", "&force=true"],
-  },
-  {
-    name: "another field conflicts by now",
-    named: [".a"],
-    conflicts: [".a", ".b"],
-    sent: ["&dryRun=All", ""],
-  },
-  { name: "nothing conflicts any more", named: [".a"], conflicts: [], sent: ["&dryRun=All", ""] },
-])("act() of an apply where $name sends $sent", async ({ named, conflicts, sent }) => {
+  ["nothing is named", [""], [], [".a"]],
+  ["all that conflict are named", ["&dryRun=All", "&force=true"], [".a", ".b"], [".a"]],
+  ["another field conflicts by now", ["&dryRun=All", ""], [".a"], [".a", ".b"]],
+  ["nothing conflicts any more", ["&dryRun=All", ""], [".a"], []],
+])("act() of an apply where %s sends %s", async (_name, sent, named, conflicts) => {
   const causes = conflicts.map((field) => ({ reason: "FieldManagerConflict", field }));
   const body = { kind: "Status", message: "Apply failed", details: { causes } };
   const action: ClusterAction = { ...ACTIONS.getPod, verb: "apply" };

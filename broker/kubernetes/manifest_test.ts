@@ -14,19 +14,13 @@ const text = (changes: object) => JSON.stringify({ ...MANIFEST, ...changes });
 const metadata = (changes: object) => text({ metadata: { ...MANIFEST.metadata, ...changes } });
 
 Deno.test.each([
-  { name: "that matches", manifest: text({}) },
-  { name: "with blanks and line breaks", manifest: `\n ${JSON.stringify(MANIFEST, null, 2)}\n` },
-  { name: "without a namespace, which the request has", manifest: metadata({ namespace: undefined }) },
-  {
-    name: "with line breaks as escapes",
-    manifest: text({}).replace('"spec"', '"note":"\\u0085\\u2028","spec"'),
-  },
-  {
-    name: "with the largest integers",
-    manifest: text({ max: 2 ** 53 }).replace("9007199254740992", "9223372036854775807"),
-  },
-  { name: "of exactly the limit", manifest: text({}).padEnd(65_536) },
-])("checkManifest() takes a manifest $name", ({ manifest }) => {
+  ["that matches", text({})],
+  ["with blanks and line breaks", `\n ${JSON.stringify(MANIFEST, null, 2)}\n`],
+  ["without a namespace, which the request has", metadata({ namespace: undefined })],
+  ["with line breaks as escapes", text({}).replace('"spec"', '"note":"\\u0085\\u2028","spec"')],
+  ["with the largest integers", text({ max: 2 ** 53 }).replace("9007199254740992", "9223372036854775807")],
+  ["of exactly the limit", text({}).padEnd(65_536)],
+])("checkManifest() takes a manifest %s", (_name, manifest) => {
   checkManifest(manifest, ACTION);
 });
 

@@ -94,67 +94,39 @@ Deno.test("runAction() shows the manifest of an apply to the signer as it sends 
 
 type Wrong = Omit<Partial<ActionRequest>, "asked"> & { readonly asked?: Partial<ActionRequest["asked"]> };
 
-Deno.test.each<{ name: string; request: Wrong; message: string | RegExp }>([
-  {
-    name: "a slash in a name",
-    request: { asked: { name: "a/b" } },
-    message: 'invalid k8s object name "a/b"',
-  },
-  { name: "dots for a name", request: { asked: { name: ".." } }, message: 'invalid k8s object name ".."' },
-  {
-    name: "a percent sign",
-    request: { asked: { name: "a%2fb" } },
-    message: 'invalid k8s object name "a%2fb"',
-  },
-  { name: "upper case", request: { asked: { name: "Web" } }, message: 'invalid k8s object name "Web"' },
-  {
-    name: "254 characters",
-    request: { asked: { name: "a".repeat(254) } },
-    message: /^invalid k8s object name/,
-  },
-  {
-    name: "a slash in a namespace",
-    request: { asked: { namespace: "a/b" } },
-    message: 'invalid k8s namespace "a/b"',
-  },
-  {
-    name: "an unknown kind",
-    request: { asked: { resource: "gadgets" } },
-    message: 'unknown k8s resource "gadgets": not in the core table nor this cluster\'s extra_resources',
-  },
-  {
-    name: "a resource with its group",
-    request: { asked: { resource: "deployments.apps" } },
-    message: 'invalid k8s resource "deployments.apps" (lowercase RFC 1123 label)',
-  },
-  {
-    name: "the wrong group",
-    request: { asked: { group: "apps" } },
-    message: 'k8s resource "pods" belongs to group "", not "apps"',
-  },
-  {
-    name: "a list with a name",
-    request: { asked: { verb: "list" } },
-    message: 'k8s list takes no object name (got "web-1")',
-  },
-  { name: "no name", request: { asked: { name: "" } }, message: "k8s get requires an object name" },
-  {
-    name: "logs without a namespace",
-    request: { asked: { verb: "logs", namespace: "" } },
-    message: "k8s logs requires a namespace",
-  },
-  {
-    name: "an object without the namespace that it has to be in",
-    request: { asked: { namespace: "" } },
-    message: "k8s get of pods requires a namespace",
-  },
-  {
-    name: "a manifest of another object",
-    request: { ...APPLY, asked: { ...APPLY.asked, name: "other" } },
-    message: /metadata\.name does not match the arguments: "api", expected "other"$/,
-  },
-  { name: "no manifest", request: { ...APPLY, options: {} }, message: /k8s apply requires a manifest$/ },
-])("runAction() refuses $name, asks for no token and records nothing", async ({ request, message }) => {
+Deno.test.each<[name: string, request: Wrong, message: string | RegExp]>([
+  ["a slash in a name", { asked: { name: "a/b" } }, 'invalid k8s object name "a/b"'],
+  ["dots for a name", { asked: { name: ".." } }, 'invalid k8s object name ".."'],
+  ["a percent sign", { asked: { name: "a%2fb" } }, 'invalid k8s object name "a%2fb"'],
+  ["upper case", { asked: { name: "Web" } }, 'invalid k8s object name "Web"'],
+  ["254 characters", { asked: { name: "a".repeat(254) } }, /^invalid k8s object name/],
+  ["a slash in a namespace", { asked: { namespace: "a/b" } }, 'invalid k8s namespace "a/b"'],
+  [
+    "an unknown kind",
+    { asked: { resource: "gadgets" } },
+    'unknown k8s resource "gadgets": not in the core table nor this cluster\'s extra_resources',
+  ],
+  [
+    "a resource with its group",
+    { asked: { resource: "deployments.apps" } },
+    'invalid k8s resource "deployments.apps" (lowercase RFC 1123 label)',
+  ],
+  ["the wrong group", { asked: { group: "apps" } }, 'k8s resource "pods" belongs to group "", not "apps"'],
+  ["a list with a name", { asked: { verb: "list" } }, 'k8s list takes no object name (got "web-1")'],
+  ["no name", { asked: { name: "" } }, "k8s get requires an object name"],
+  ["logs without a namespace", { asked: { verb: "logs", namespace: "" } }, "k8s logs requires a namespace"],
+  [
+    "an object without the namespace that it has to be in",
+    { asked: { namespace: "" } },
+    "k8s get of pods requires a namespace",
+  ],
+  [
+    "a manifest of another object",
+    { ...APPLY, asked: { ...APPLY.asked, name: "other" } },
+    /metadata\.name does not match the arguments: "api", expected "other"$/,
+  ],
+  ["no manifest", { ...APPLY, options: {} }, /k8s apply requires a manifest$/],
+])("runAction() refuses %s, asks for no token and records nothing", async (_name, request, message) => {
   const fixture = new ClusterFixture();
   await assert.rejects(fixture.run(request), (error) => {
     assert.ok(error instanceof AppError && error.code === "invalid_request", String(error));

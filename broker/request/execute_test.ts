@@ -293,17 +293,9 @@ Deno.test("execute() reports a refusal also when the audit log can't be written"
 });
 
 Deno.test.each([
-  {
-    name: "an allowed command",
-    decision: { allowed: true, matched_rule: "allow:x" },
-    outcome: "dry_run_allowed",
-  },
-  {
-    name: "a denied command",
-    decision: { allowed: false, matched_rule: "deny:x", reason: "no" },
-    outcome: "dry_run_denied",
-  },
-])("execute() previews $name without connecting (I21)", async ({ decision, outcome }) => {
+  ["an allowed command", { allowed: true, matched_rule: "allow:x" }, "dry_run_allowed"],
+  ["a denied command", { allowed: false, matched_rule: "deny:x", reason: "no" }, "dry_run_denied"],
+])("execute() previews %s without connecting (I21)", async (_name, decision, outcome) => {
   const broker = new BrokerFixture();
   broker.authority.answer = () => ({ kind: "decided", decision });
   assert.deepEqual(await broker.run({ dryRun: true }), { kind: "decided", decision });

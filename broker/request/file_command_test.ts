@@ -2,17 +2,12 @@ import assert from "node:assert/strict";
 import { checkMode, checkPath, findKernelFolder, getCommand, putCommand } from "./transfer.ts";
 
 Deno.test.each([
-  { name: "a file", path: "/tmp/a", mode: "", command: "cat > '/tmp/a'" },
-  {
-    name: "a file and its mode",
-    path: "/tmp/a",
-    mode: "0600",
-    command: "cat > '/tmp/a' && chmod 0600 '/tmp/a'",
-  },
-  { name: "a name with a quote", path: "/tmp/it's", mode: "", command: String.raw`cat > '/tmp/it'\''s'` },
-  { name: "a name with shell in it", path: "/tmp/$(id);x", mode: "", command: "cat > '/tmp/$(id);x'" },
-  { name: "a name with a dash", path: "-x", mode: "", command: "cat > '-x'" },
-])("putCommand() writes $name", ({ path, mode, command }) => {
+  ["a file", "/tmp/a", "", "cat > '/tmp/a'"],
+  ["a file and its mode", "/tmp/a", "0600", "cat > '/tmp/a' && chmod 0600 '/tmp/a'"],
+  ["a name with a quote", "/tmp/it's", "", String.raw`cat > '/tmp/it'\''s'`],
+  ["a name with shell in it", "/tmp/$(id);x", "", "cat > '/tmp/$(id);x'"],
+  ["a name with a dash", "-x", "", "cat > '-x'"],
+])("putCommand() writes %s", (_name, path, mode, command) => {
   assert.equal(putCommand(path, mode), command);
 });
 

@@ -20,21 +20,11 @@ Deno.test("encodeHeader() makes the header of asciicast v2, with an exact serial
 });
 
 Deno.test.each([
-  { name: "writes seconds", elapsed: 1500, data: "a\n", line: '[1.5, "o", "a\\r\\n"]\n' },
-  {
-    name: "leaves the line ends of a terminal",
-    elapsed: 0,
-    data: "a\r\n\rb",
-    line: '[0, "o", "a\\r\\n\\rb"]\n',
-  },
-  { name: "starts at zero", elapsed: 0, data: "a", line: '[0, "o", "a"]\n' },
-  {
-    name: "escapes controls",
-    elapsed: 1,
-    data: "\u001b[31m\u0000",
-    line: '[0.001, "o", "\\u001b[31m\\u0000"]\n',
-  },
-  { name: "replaces lone surrogates", elapsed: 1, data: "a\ud800b", line: '[0.001, "o", "a\ufffdb"]\n' },
-])("encodeEvent() $name", ({ elapsed, data, line }) => {
+  ["writes seconds", 1500, "a\n", '[1.5, "o", "a\\r\\n"]\n'],
+  ["leaves the line ends of a terminal", 0, "a\r\n\rb", '[0, "o", "a\\r\\n\\rb"]\n'],
+  ["starts at zero", 0, "a", '[0, "o", "a"]\n'],
+  ["escapes controls", 1, "\u001b[31m\u0000", '[0.001, "o", "\\u001b[31m\\u0000"]\n'],
+  ["replaces lone surrogates", 1, "a\ud800b", '[0.001, "o", "a\ufffdb"]\n'],
+])("encodeEvent() %s", (_name, elapsed, data, line) => {
   assert.equal(encodeEvent(elapsed, "o", data), line);
 });

@@ -203,21 +203,18 @@ Deno.test("on a host that is not sealed the same words are output and nothing el
 });
 
 Deno.test.each([
-  {
-    says: "gateway-shim: refused: envelope already used (replay)\n",
-    remedy: /if it did not run, send it again/,
-  },
-  { says: "gateway-shim: refused: the envelope has expired", remedy: /clocks of signer and host/ },
-  { says: "other-shim: refused: clock skew\n", remedy: /clocks of signer and host/ },
-  { says: "gateway-shim: refused: cannot record the use in /var/lib/x\n", remedy: /store of used envelopes/ },
-  { says: "gateway-shim: refused: no key in /etc/gateway/envelope_signers\n", remedy: /envelope pubkey/ },
-  { says: "gateway-shim: refused: the envelope is for another host\n", remedy: /name two hosts/ },
-  {
-    says: "gateway-shim: refused: the envelope is malformed (is the broker too old to pass envelopes on?)\n",
-    remedy: /envelope_domain/,
-  },
-  { says: "bash: warning: setlocale\ngateway-shim: refused: x\n", remedy: /can print the same\): "x"/ },
-])("explainShimRefusal() of $says", ({ says, remedy }) => {
+  ["gateway-shim: refused: envelope already used (replay)\n", /if it did not run, send it again/],
+  ["gateway-shim: refused: the envelope has expired", /clocks of signer and host/],
+  ["other-shim: refused: clock skew\n", /clocks of signer and host/],
+  ["gateway-shim: refused: cannot record the use in /var/lib/x\n", /store of used envelopes/],
+  ["gateway-shim: refused: no key in /etc/gateway/envelope_signers\n", /envelope pubkey/],
+  ["gateway-shim: refused: the envelope is for another host\n", /name two hosts/],
+  [
+    "gateway-shim: refused: the envelope is malformed (is the broker too old to pass envelopes on?)\n",
+    /envelope_domain/,
+  ],
+  ["bash: warning: setlocale\ngateway-shim: refused: x\n", /can print the same\): "x"/],
+])("explainShimRefusal() of %s", (says, remedy) => {
   assert.match(
     explainShimRefusal(printed("", { stderr: says, exitCode: 126 }), "gateway-shim") ?? "",
     remedy,
@@ -233,15 +230,12 @@ Deno.test("explainShimRefusal() says that the shim is missing", () => {
 });
 
 Deno.test.each([
-  { name: "another exit code", result: printed("", { stderr: "gateway-shim: refused: x\n", exitCode: 1 }) },
-  { name: "output", result: printed("out", { stderr: "gateway-shim: refused: x\n", exitCode: 126 }) },
-  { name: "other words", result: printed("", { stderr: "sh: 1: ./x: Permission denied\n", exitCode: 126 }) },
-  {
-    name: "another program that is missing",
-    result: printed("", { stderr: "sh: 1: foo: not found", exitCode: 127 }),
-  },
-  { name: "words in the middle", result: printed("", { stderr: "a: refused: x\nmore\n", exitCode: 126 }) },
-])("explainShimRefusal() takes $name for the command's own", ({ result }) => {
+  ["another exit code", printed("", { stderr: "gateway-shim: refused: x\n", exitCode: 1 })],
+  ["output", printed("out", { stderr: "gateway-shim: refused: x\n", exitCode: 126 })],
+  ["other words", printed("", { stderr: "sh: 1: ./x: Permission denied\n", exitCode: 126 })],
+  ["another program that is missing", printed("", { stderr: "sh: 1: foo: not found", exitCode: 127 })],
+  ["words in the middle", printed("", { stderr: "a: refused: x\nmore\n", exitCode: 126 })],
+])("explainShimRefusal() takes %s for the command's own", (_name, result) => {
   assert.equal(explainShimRefusal(result, "gateway-shim"), undefined);
 });
 

@@ -65,21 +65,11 @@ Deno.test("every preflight has a key of its own", async () => {
 });
 
 Deno.test.each([
-  {
-    name: "a session that there is not",
-    id: "nope",
-    caller: "alice",
-    message: 'unknown or expired session: "nope"',
-  },
-  {
-    name: "another's session",
-    id: undefined,
-    caller: "bob",
-    message: /^session "[0-9a-f]+" does not belong to the current caller$/,
-  },
+  ["a session that there is not", "nope", "alice", 'unknown or expired session: "nope"'],
+  ["another's session", undefined, "bob", /^session "[0-9a-f]+" does not belong to the current caller$/],
 ])(
-  "execInSession() refuses $name, and asks, changes and records nothing (I1, I2)",
-  async ({ id, caller, message }) => {
+  "execInSession() refuses %s, and asks, changes and records nothing (I1, I2)",
+  async (_name, id, caller, message) => {
     const broker = new SessionFixture();
     const own = await broker.open();
     const before = [broker.authority.requests.length, broker.authority.fetches, broker.log.entries.length];
@@ -96,14 +86,9 @@ Deno.test.each([
 );
 
 Deno.test.each([
-  { name: "an unknown session", id: "nope", caller: "alice", message: 'unknown session: "nope"' },
-  {
-    name: "another's session",
-    id: undefined,
-    caller: "bob",
-    message: /does not belong to the current caller$/,
-  },
-])("closing $name is refused and changes nothing (I1)", async ({ id, caller, message }) => {
+  ["an unknown session", "nope", "alice", 'unknown session: "nope"'],
+  ["another's session", undefined, "bob", /does not belong to the current caller$/],
+])("closing %s is refused and changes nothing (I1)", async (_name, id, caller, message) => {
   const broker = new SessionFixture();
   const own = await broker.open();
   await assert.rejects(broker.close(id ?? own, caller), { message });
@@ -227,20 +212,12 @@ Deno.test.each(
   },
 );
 
-Deno.test.each<{ name: string; list: () => never | typeof HOSTS; message: string }>([
-  {
-    name: "the hosts can't be had",
-    list: () => {
-      throw new Error("down");
-    },
-    message: "session connectivity preflight: down",
-  },
-  {
-    name: "the host is gone",
-    list: () => ({}),
-    message: 'session connectivity preflight: unknown host: "web01"',
-  },
-])("a command is refused when $name", async ({ list, message }) => {
+Deno.test.each<[name: string, list: () => never | typeof HOSTS, message: string]>([
+  ["the hosts can't be had", () => {
+    throw new Error("down");
+  }, "session connectivity preflight: down"],
+  ["the host is gone", () => ({}), 'session connectivity preflight: unknown host: "web01"'],
+])("a command is refused when %s", async (_name, list, message) => {
   const broker = new SessionFixture();
   const id = await broker.open();
   broker.authority.list = list;
@@ -267,27 +244,13 @@ Deno.test.each([
 });
 
 Deno.test.each([
-  { name: "holds", mode: "exec", flag: true, sudo: false, held: true, prefix: "" },
-  {
-    name: "holds, elevated,",
-    mode: "exec",
-    flag: true,
-    sudo: true,
-    held: true,
-    prefix: "sudo -n",
-  },
-  { name: "does not hold", mode: "exec", flag: false, sudo: false, held: false, prefix: "" },
-  {
-    name: "does not hold, in a shell,",
-    mode: "shell",
-    flag: true,
-    sudo: false,
-    held: false,
-    prefix: "",
-  },
+  ["holds", true, "exec", false, true, ""],
+  ["holds, elevated,", true, "exec", true, true, "sudo -n"],
+  ["does not hold", false, "exec", false, false, ""],
+  ["does not hold, in a shell,", true, "shell", false, false, ""],
 ])(
-  "a session $name a command's stdin open where stop_on_disconnect is $flag (K16)",
-  async ({ mode, flag, sudo, held, prefix }) => {
+  "a session %s a command's stdin open where stop_on_disconnect is %s (K16)",
+  async (_name, flag, mode, sudo, held, prefix) => {
     const broker = new SessionFixture();
     const { answer } = broker.authority;
     broker.authority.answer = async (...args) => {

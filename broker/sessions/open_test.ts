@@ -92,31 +92,13 @@ Deno.test.each<{ name: string; sudo: boolean; elevationPrefix: string; message: 
   assert.deepEqual([broker.connects.length, broker.outcomes], [0, ["error"]]);
 });
 
-Deno.test.each<{
-  name: string;
-  request: Parameters<SessionFixture["open"]>[0];
-  message: string;
-  outcomes: readonly string[];
-}>([
-  {
-    name: "a host that there is not",
-    request: { host: "nope" },
-    message: 'unknown host: "nope"',
-    outcomes: ["denied"],
-  },
-  {
-    name: "a mode that there is not",
-    request: { mode: "tty" },
-    message: 'invalid mode: "tty" (exec|shell|pty)',
-    outcomes: [],
-  },
-  {
-    name: "a host whose bastion is missing",
-    request: { host: "db01" },
-    message: 'unknown host in chain: "bastion01"',
-    outcomes: ["denied"],
-  },
-])("openSession() refuses $name and asks for no certificate", async ({ request, message, outcomes }) => {
+Deno.test.each<
+  [name: string, request: Parameters<SessionFixture["open"]>[0], message: string, outcomes: readonly string[]]
+>([
+  ["a host that there is not", { host: "nope" }, 'unknown host: "nope"', ["denied"]],
+  ["a mode that there is not", { mode: "tty" }, 'invalid mode: "tty" (exec|shell|pty)', []],
+  ["a host whose bastion is missing", { host: "db01" }, 'unknown host in chain: "bastion01"', ["denied"]],
+])("openSession() refuses %s and asks for no certificate", async (_name, request, message, outcomes) => {
   const broker = new SessionFixture();
   await assert.rejects(broker.open(request), { message });
   assert.deepEqual([broker.outcomes, broker.authority.requests.length], [outcomes, 0]);

@@ -115,15 +115,10 @@ Deno.test("closing all records each, and what its recording holds", async () => 
 });
 
 Deno.test.each([
-  { name: "is whole", sha256: "abc", complete: true, warning: "" },
-  { name: "has gaps", sha256: "abc", complete: false, warning: "the recording is not complete" },
-  {
-    name: "could not be closed",
-    sha256: undefined,
-    complete: false,
-    warning: "the recording could not be closed",
-  },
-])("the end of a session says of its recording that it $name", async ({ sha256, complete, warning }) => {
+  ["is whole", "abc", true, ""],
+  ["has gaps", "abc", false, "the recording is not complete"],
+  ["could not be closed", undefined, false, "the recording could not be closed"],
+])("the end of a session says of its recording that it %s", async (_name, sha256, complete, warning) => {
   const broker = new SessionFixture();
   const close = () => Promise.resolve({ sha256, bytes: 1, complete });
   broker.startRecording = () => Promise.resolve({ close } as Recorder);

@@ -233,18 +233,10 @@ Deno.test.each([
   assert.notEqual(link.broken, undefined);
 });
 
-Deno.test.each<{ name: string; prepare: (shell: FakeShell) => void; message: RegExp }>([
-  {
-    name: "does not answer",
-    prepare: (shell) => shell.start = () => {},
-    message: /did not answer \(limit: 5ms\)$/,
-  },
-  {
-    name: "ends at once",
-    prepare: (shell) => shell.start = () => shell.end(),
-    message: /session shell has ended$/,
-  },
-])("a shell that $name fails the opening", async ({ prepare, message }) => {
+Deno.test.each<[name: string, prepare: (shell: FakeShell) => void, message: RegExp]>([
+  ["does not answer", (shell) => shell.start = () => {}, /did not answer \(limit: 5ms\)$/],
+  ["ends at once", (shell) => shell.start = () => shell.end(), /session shell has ended$/],
+])("a shell that %s fails the opening", async (_name, prepare, message) => {
   await assert.rejects(start({ limits: { startMs: 5 }, prepare }), { message });
 });
 

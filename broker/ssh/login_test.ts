@@ -124,14 +124,11 @@ const line = createEphemeralKey().publicKeyLine;
 const { blob } = parsePublicKey(line);
 
 Deno.test.each([
-  { name: "authorized_keys", text: line },
-  { name: "authorized_keys with comment and line end", text: `${line} root@web01\n` },
-  { name: "known_hosts", text: `[web01.example.com]:2222,10.0.0.1 ${line}` },
-  {
-    name: "ssh-keyscan with its comment",
-    text: `# web01.example.com:22 SSH-2.0-OpenSSH_9.2\nweb01 ${line}\n`,
-  },
-])("parseHostPin() reads a line of $name", ({ text }) => {
+  ["authorized_keys", line],
+  ["authorized_keys with comment and line end", `${line} root@web01\n`],
+  ["known_hosts", `[web01.example.com]:2222,10.0.0.1 ${line}`],
+  ["ssh-keyscan with its comment", `# web01.example.com:22 SSH-2.0-OpenSSH_9.2\nweb01 ${line}\n`],
+])("parseHostPin() reads a line of %s", (_name, text) => {
   const pin = parseHostPin(text, "web01");
   assert.deepEqual(pin.algorithms, ["ssh-ed25519"]);
   assert.ok(pin.matches(blob));

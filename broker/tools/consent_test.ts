@@ -140,28 +140,20 @@ Deno.test("ssh_execute does not ask about a denied command, a preview, or an app
 });
 
 Deno.test.each([
-  {
-    name: "controls, colors and the end of the quotes",
-    args: { command: 'ls\x1b[2J"\r on "web02"' },
-    shows: String.raw`running "ls\x1b[2J\"\r on \"web02\"" on "web01"?`,
-  },
-  {
-    name: "text that runs backwards, and text without width",
-    args: { command: "rm\u202e \u200b\u{e0041}x" },
-    shows: String.raw`running "rm\u202e \u200b\U000e0041x" on "web01"?`,
-  },
-  { name: "sudo", args: { sudo: true }, shows: 'running "reboot" on "web01" with sudo as "root"? Host' },
-  {
-    name: "the account of sudo",
-    args: { sudo: true, sudo_user: "db" },
-    shows: 'on "web01" with sudo as "db"? Host',
-  },
-  {
-    name: "the terminal",
-    args: { sudo: true, pty: true },
-    shows: 'on "web01" with sudo as "root" in a terminal? Host',
-  },
-])("ssh_execute's question shows $name", async ({ args, shows }) => {
+  [
+    "controls, colors and the end of the quotes",
+    { command: 'ls\x1b[2J"\r on "web02"' },
+    String.raw`running "ls\x1b[2J\"\r on \"web02\"" on "web01"?`,
+  ],
+  [
+    "text that runs backwards, and text without width",
+    { command: "rm\u202e \u200b\u{e0041}x" },
+    String.raw`running "rm\u202e \u200b\U000e0041x" on "web01"?`,
+  ],
+  ["sudo", { sudo: true }, 'running "reboot" on "web01" with sudo as "root"? Host'],
+  ["the account of sudo", { sudo: true, sudo_user: "db" }, 'on "web01" with sudo as "db"? Host'],
+  ["the terminal", { sudo: true, pty: true }, 'on "web01" with sudo as "root" in a terminal? Host'],
+])("ssh_execute's question shows %s", async (_name, args, shows) => {
   const chat = new Chat({ kind: "approved" });
   await chat.call(args);
   assert.ok(chat.questions[0]?.includes(shows), `${chat.questions[0]}`);

@@ -3,41 +3,31 @@ import { stopOnDisconnect } from "@gateway/shared/policy";
 import type { WireDecision } from "@gateway/shared/wire";
 import { decisionView, renderDecision, viewDecision } from "./dry_run.ts";
 
-Deno.test.each<{ name: string; decision: WireDecision; code: string }>([
-  { name: "an allowed command", decision: { allowed: true, matched_rule: "allow:x" }, code: "allowed" },
-  {
-    name: "an allowed command that would be denied",
-    decision: { allowed: true, matched_rule: "deny:x", would_deny: true },
-    code: "allowed",
-  },
-  { name: "a gated command", decision: { allowed: true, require_approval: true }, code: "needs_approval" },
-  {
-    name: "a denied command",
-    decision: { allowed: false, matched_rule: "deny:^rm" },
-    code: "command_denied",
-  },
-  {
-    name: "a denied command that would be gated",
-    decision: { allowed: false, require_approval: true, matched_rule: "deny:^rm" },
-    code: "command_denied",
-  },
-  {
-    name: "an unreadable command",
-    decision: { allowed: false, matched_rule: "shell-parse:subshell" },
-    code: "shell_parse_error",
-  },
-  {
-    name: "a command that no rule allows",
-    decision: { allowed: false, matched_rule: "allowlist:no-match" },
-    code: "allowlist_no_match",
-  },
-  {
-    name: "a rule that only begins like that",
-    decision: { allowed: false, matched_rule: "allowlist:no-match-at-all" },
-    code: "denied",
-  },
-  { name: "refused sudo", decision: { allowed: false, reason: "sudo not allowed" }, code: "denied" },
-])("viewDecision() gives $name the code $code", ({ decision, code }) => {
+Deno.test.each<[name: string, code: string, decision: WireDecision]>([
+  ["an allowed command", "allowed", { allowed: true, matched_rule: "allow:x" }],
+  ["an allowed command that would be denied", "allowed", {
+    allowed: true,
+    matched_rule: "deny:x",
+    would_deny: true,
+  }],
+  ["a gated command", "needs_approval", { allowed: true, require_approval: true }],
+  ["a denied command", "command_denied", { allowed: false, matched_rule: "deny:^rm" }],
+  ["a denied command that would be gated", "command_denied", {
+    allowed: false,
+    require_approval: true,
+    matched_rule: "deny:^rm",
+  }],
+  ["an unreadable command", "shell_parse_error", { allowed: false, matched_rule: "shell-parse:subshell" }],
+  ["a command that no rule allows", "allowlist_no_match", {
+    allowed: false,
+    matched_rule: "allowlist:no-match",
+  }],
+  ["a rule that only begins like that", "denied", {
+    allowed: false,
+    matched_rule: "allowlist:no-match-at-all",
+  }],
+  ["refused sudo", "denied", { allowed: false, reason: "sudo not allowed" }],
+])("viewDecision() gives %s the code %s", (_name, code, decision) => {
   assert.equal(viewDecision(decision, "x").reason_code, code);
 });
 
@@ -59,15 +49,11 @@ Deno.test("viewDecision() shows what the signer says, but not what sessions and 
 });
 
 Deno.test.each([
-  { name: "as the account", prefix: "", shown: "echo it's" },
-  {
-    name: "with sudo",
-    prefix: "sudo -n -u app",
-    shown: String.raw`sudo -n -u app -- /bin/sh -c 'echo it'\''s'`,
-  },
+  ["as the account", "", "echo it's"],
+  ["with sudo", "sudo -n -u app", String.raw`sudo -n -u app -- /bin/sh -c 'echo it'\''s'`],
 ])(
-  "viewDecision() shows a command that ends with its connection without what watches it, $name",
-  ({ prefix, shown }) => {
+  "viewDecision() shows a command that ends with its connection without what watches it, %s",
+  (_name, prefix, shown) => {
     const command = "echo it's";
     const decision = { allowed: true, force_command: stopOnDisconnect(prefix, command) };
     const view = viewDecision(decision, command);

@@ -36,28 +36,16 @@ Deno.test.each([
 });
 
 Deno.test.each([
-  { name: "the time alone for the first", present: [], next: "a.log.20260102T030405Z" },
-  {
-    name: "the time alone after an older one",
-    present: ["a.log.20260102T030404Z.3"],
-    next: "a.log.20260102T030405Z",
-  },
-  {
-    name: "a number in the same second (L4)",
-    present: ["a.log.20260102T030405Z"],
-    next: "a.log.20260102T030405Z.1",
-  },
-  {
-    name: "the number after the highest (L4)",
-    present: ["a.log.20260102T030405Z.9", "a.log.20260102T030405Z.10"],
-    next: "a.log.20260102T030405Z.11",
-  },
-  {
-    name: "the newest time when the clock was set back",
-    present: ["a.log.20260102T040000Z"],
-    next: "a.log.20260102T040000Z.1",
-  },
-])("nextSegmentName() takes $name", ({ present, next }) => {
+  ["the time alone for the first", [], "a.log.20260102T030405Z"],
+  ["the time alone after an older one", ["a.log.20260102T030404Z.3"], "a.log.20260102T030405Z"],
+  ["a number in the same second (L4)", ["a.log.20260102T030405Z"], "a.log.20260102T030405Z.1"],
+  [
+    "the number after the highest (L4)",
+    ["a.log.20260102T030405Z.9", "a.log.20260102T030405Z.10"],
+    "a.log.20260102T030405Z.11",
+  ],
+  ["the newest time when the clock was set back", ["a.log.20260102T040000Z"], "a.log.20260102T040000Z.1"],
+])("nextSegmentName() takes %s", (_name, present, next) => {
   assert.equal(nextSegmentName("a.log", sortSegments("a.log", present), NOW), next);
 });
 

@@ -152,14 +152,10 @@ Deno.test("GroupCommit.append() acknowledges nothing before the sync (L16)", asy
 });
 
 Deno.test.each([
-  { name: "a partial write (L19)", fault: { failWriteAfter: 100 }, cause: "no space left on device" },
-  { name: "a write that wrote nothing", fault: { failWriteAfter: 0 }, cause: "no space left on device" },
-  {
-    name: "a sync that failed after a whole write (L12)",
-    fault: { failSyncs: 1 },
-    cause: "input/output error",
-  },
-])("GroupCommit.append() truncates back after $name, and recovers", async ({ fault, cause }) => {
+  ["a partial write (L19)", { failWriteAfter: 100 }, "no space left on device"],
+  ["a write that wrote nothing", { failWriteAfter: 0 }, "no space left on device"],
+  ["a sync that failed after a whole write (L12)", { failSyncs: 1 }, "input/output error"],
+])("GroupCommit.append() truncates back after %s, and recovers", async (_name, fault, cause) => {
   const { disk, log } = setUp();
   await log.append(body("before"));
   const good = Buffer.from(disk.active);

@@ -29,24 +29,20 @@ const good = (seq: number, line: string, terminated = true, tornBytes = 0) => ({
 });
 
 Deno.test.each([
-  { name: "an empty file", text: "", state: { kind: "empty", tornBytes: 0 } },
-  { name: "blank lines only", text: "\n\n", state: { kind: "empty", tornBytes: 0 } },
-  { name: "one record", text: `${A}\n`, state: good(1, A) },
-  { name: "several records (L1)", text: `${A}\n${B}\n${C}\n`, state: good(3, C) },
-  { name: "a blank line after the last record", text: `${A}\n${B}\n\n`, state: good(2, B) },
-  { name: "a whole record without newline", text: `${A}\n${B}`, state: good(2, B, false) },
-  { name: "a first record without newline", text: A, state: good(1, A, false) },
-  { name: "a torn record (L10)", text: `${A}\n${B.slice(0, 50)}`, state: good(1, A, true, 50) },
-  {
-    name: "a record torn before its last byte",
-    text: `${A}\n${B.slice(0, -1)}`,
-    state: good(1, A, true, B.length - 1),
-  },
-  { name: "one byte of a record", text: `${A}\n{`, state: good(1, A, true, 1) },
-  { name: "a torn first record", text: A.slice(0, 50), state: { kind: "empty", tornBytes: 50 } },
-  { name: "zeros where a record was to be", text: `${A}\n\0\0\0\0`, state: good(1, A, true, 4) },
-  { name: "a character torn in its middle", text: `${A}\n{"outcome":"\xc3`, state: good(1, A, true, 13) },
-])("inspectTail() accepts $name", ({ text, state }) => {
+  ["an empty file", "", { kind: "empty", tornBytes: 0 }],
+  ["blank lines only", "\n\n", { kind: "empty", tornBytes: 0 }],
+  ["one record", `${A}\n`, good(1, A)],
+  ["several records (L1)", `${A}\n${B}\n${C}\n`, good(3, C)],
+  ["a blank line after the last record", `${A}\n${B}\n\n`, good(2, B)],
+  ["a whole record without newline", `${A}\n${B}`, good(2, B, false)],
+  ["a first record without newline", A, good(1, A, false)],
+  ["a torn record (L10)", `${A}\n${B.slice(0, 50)}`, good(1, A, true, 50)],
+  ["a record torn before its last byte", `${A}\n${B.slice(0, -1)}`, good(1, A, true, B.length - 1)],
+  ["one byte of a record", `${A}\n{`, good(1, A, true, 1)],
+  ["a torn first record", A.slice(0, 50), { kind: "empty", tornBytes: 50 }],
+  ["zeros where a record was to be", `${A}\n\0\0\0\0`, good(1, A, true, 4)],
+  ["a character torn in its middle", `${A}\n{"outcome":"\xc3`, good(1, A, true, 13)],
+])("inspectTail() accepts %s", (_name, text, state) => {
   assert.deepEqual(inspect(text), state);
 });
 
@@ -58,25 +54,17 @@ Deno.test("inspectTail() finds the last good record wherever the one after it wa
 
 const [FOREIGN] = chain(1, OTHER) as [string];
 Deno.test.each([
-  { name: "a malformed line with its newline", text: `${A}\n${B.slice(0, 50)}\n`, reason: /not a record/ },
-  { name: "JSON that is not a record", text: `${A}\n{}`, reason: /not a record/ },
-  { name: "a record of another key", text: `${FOREIGN}\n`, reason: /not signed by this audit key/ },
-  { name: "a record of another key without newline", text: FOREIGN, reason: /not signed by this audit key/ },
-  { name: "an altered record", text: `${A.replace("r0", "r9")}\n`, reason: /not signed by this audit key/ },
-  { name: "a record with another before it", text: `${A}\n${C}\n`, reason: /not linked/ },
-  {
-    name: "a record after an altered one",
-    text: `${A}\n${B.replace("r1", "r9")}\n${C}\n`,
-    reason: /not linked/,
-  },
-  { name: "a bad record before a torn one", text: `${A}\nx\n${C.slice(0, 9)}`, reason: /not a record/ },
-  { name: "a line over the cap", text: `${"x".repeat(262_145)}\n`, reason: /longer than 262144 bytes/ },
-  {
-    name: "a torn line over the cap",
-    text: `${A}\n${"x".repeat(262_145)}`,
-    reason: /longer than 262144 bytes/,
-  },
-])("inspectTail() refuses $name", ({ text, reason }) => {
+  ["a malformed line with its newline", `${A}\n${B.slice(0, 50)}\n`, /not a record/],
+  ["JSON that is not a record", `${A}\n{}`, /not a record/],
+  ["a record of another key", `${FOREIGN}\n`, /not signed by this audit key/],
+  ["a record of another key without newline", FOREIGN, /not signed by this audit key/],
+  ["an altered record", `${A.replace("r0", "r9")}\n`, /not signed by this audit key/],
+  ["a record with another before it", `${A}\n${C}\n`, /not linked/],
+  ["a record after an altered one", `${A}\n${B.replace("r1", "r9")}\n${C}\n`, /not linked/],
+  ["a bad record before a torn one", `${A}\nx\n${C.slice(0, 9)}`, /not a record/],
+  ["a line over the cap", `${"x".repeat(262_145)}\n`, /longer than 262144 bytes/],
+  ["a torn line over the cap", `${A}\n${"x".repeat(262_145)}`, /longer than 262144 bytes/],
+])("inspectTail() refuses %s", (_name, text, reason) => {
   const state = inspect(text);
   assert.ok(state.kind === "broken");
   assert.match(state.reason, reason);
@@ -103,38 +91,21 @@ async function split(chunks: readonly string[], maxBytes = 100) {
 }
 
 Deno.test.each([
-  { name: "gives nothing for nothing", chunks: [], lines: [] },
-  { name: "splits at LF", chunks: ["a\nb\n"], lines: [["a", true, false], ["b", true, false]] },
-  {
-    name: "tells a last line without newline",
-    chunks: ["a\nb"],
-    lines: [["a", true, false], ["b", false, false]],
-  },
-  {
-    name: "joins chunks",
-    chunks: ["a", "b\nc", "", "d\n"],
-    lines: [["ab", true, false], ["cd", true, false]],
-  },
-  { name: "keeps CR", chunks: ["a\r\n"], lines: [["a\r", true, false]] },
-  {
-    name: "keeps blank lines",
-    chunks: ["\n\na\n"],
-    lines: [["", true, false], ["", true, false], ["a", true, false]],
-  },
-  { name: "takes a line of full length", chunks: ["aaaa\n"], lines: [["aaaa", true, false]], max: 4 },
-  {
-    name: "cuts a longer line",
-    chunks: ["aaaab\nc\n"],
-    lines: [["aaaa", true, true], ["c", true, false]],
-    max: 4,
-  },
-  {
-    name: "cuts a longer line across chunks",
-    chunks: ["aaa", "abb", "b\nc"],
-    lines: [["aaaa", true, true], ["c", false, false]],
-    max: 4,
-  },
-])("splitLines() $name", async ({ chunks, lines, max }) => {
+  ["gives nothing for nothing", [], [], undefined],
+  ["splits at LF", ["a\nb\n"], [["a", true, false], ["b", true, false]], undefined],
+  ["tells a last line without newline", ["a\nb"], [["a", true, false], ["b", false, false]], undefined],
+  ["joins chunks", ["a", "b\nc", "", "d\n"], [["ab", true, false], ["cd", true, false]], undefined],
+  ["keeps CR", ["a\r\n"], [["a\r", true, false]], undefined],
+  ["keeps blank lines", ["\n\na\n"], [["", true, false], ["", true, false], ["a", true, false]], undefined],
+  ["takes a line of full length", ["aaaa\n"], [["aaaa", true, false]], 4],
+  ["cuts a longer line", ["aaaab\nc\n"], [["aaaa", true, true], ["c", true, false]], 4],
+  [
+    "cuts a longer line across chunks",
+    ["aaa", "abb", "b\nc"],
+    [["aaaa", true, true], ["c", false, false]],
+    4,
+  ],
+])("splitLines() %s", async (_name, chunks, lines, max) => {
   assert.deepEqual(await split(chunks, max), lines);
 });
 

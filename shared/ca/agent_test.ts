@@ -223,15 +223,11 @@ Deno.test("loadAgentCaKey() refuses an agent without the pinned key", async () =
 });
 
 Deno.test.each([
-  { name: "RSA of 2047 bits", line: rsaLine(2047), text: /RSA of 2047 bits, not of 2048 to 4096/ },
-  { name: "RSA of 4097 bits", line: rsaLine(4097), text: /RSA of 4097 bits, not of 2048 to 4096/ },
-  {
-    name: "no key",
-    line: "hello",
-    text: /Cannot use public_key_path for the CA: Cannot read SSH public key/,
-  },
-  { name: "two keys", line: `${publicKey}\n${publicKey}\n`, text: /more than one line/ },
-])("loadAgentCaKey() refuses $name as public key, before it dials", async ({ line, text }) => {
+  ["RSA of 2047 bits", rsaLine(2047), /RSA of 2047 bits, not of 2048 to 4096/],
+  ["RSA of 4097 bits", rsaLine(4097), /RSA of 4097 bits, not of 2048 to 4096/],
+  ["no key", "hello", /Cannot use public_key_path for the CA: Cannot read SSH public key/],
+  ["two keys", `${publicKey}\n${publicKey}\n`, /more than one line/],
+])("loadAgentCaKey() refuses %s as public key, before it dials", async (_name, line, text) => {
   const connect = () => Promise.reject(new Error("dialed"));
   await assert.rejects(
     loadAgentCaKey({ publicKey: line, connect, clock: new FakeClock() }),

@@ -35,43 +35,27 @@ const SESSION = { purpose: "session", sessionMode: "shell", command: "" };
 const HOP = { role: "bastion", purpose: "session", command: "" };
 
 // The cases of the table of certificate contents.
-Deno.test.each<{
-  name: string;
-  host: Partial<HostPolicy>;
-  intent: Partial<SshIntent>;
-  options: Record<string, string>;
-  extensions: string[];
-}>([
-  { name: "a bare session", host: {}, intent: SESSION, options: {}, extensions: [] },
-  {
-    name: "a one-shot",
-    host: {},
-    intent: { command: "ls -l" },
-    options: { "force-command": "ls -l" },
-    extensions: [],
-  },
-  {
-    name: "a terminal",
-    host: { allow_pty: true },
-    intent: { ...SESSION, pty: true },
-    options: {},
-    extensions: ["permit-pty"],
-  },
-  {
-    name: "a bastion",
-    host: { allow_as_bastion: true },
-    intent: HOP,
-    options: { "force-command": "exit 1" },
-    extensions: ["permit-port-forwarding"],
-  },
-  {
-    name: "a sealed bastion with terminal and source address",
-    host: { allow_as_bastion: true, allow_pty: true, sealed_exec: true, source_address: "10.0.0.0/8" },
-    intent: { ...HOP, pty: true },
-    options: { "force-command": "gateway-shim web01", "source-address": "10.0.0.0/8" },
-    extensions: ["permit-port-forwarding", "permit-pty"],
-  },
-])("issueUserCertificate() of $name", async ({ host, intent, options, extensions }) => {
+Deno.test.each<
+  [
+    name: string,
+    host: Partial<HostPolicy>,
+    intent: Partial<SshIntent>,
+    options: Record<string, string>,
+    extensions: string[],
+  ]
+>([
+  ["a bare session", {}, SESSION, {}, []],
+  ["a one-shot", {}, { command: "ls -l" }, { "force-command": "ls -l" }, []],
+  ["a terminal", { allow_pty: true }, { ...SESSION, pty: true }, {}, ["permit-pty"]],
+  ["a bastion", { allow_as_bastion: true }, HOP, { "force-command": "exit 1" }, ["permit-port-forwarding"]],
+  [
+    "a sealed bastion with terminal and source address",
+    { allow_as_bastion: true, allow_pty: true, sealed_exec: true, source_address: "10.0.0.0/8" },
+    { ...HOP, pty: true },
+    { "force-command": "gateway-shim web01", "source-address": "10.0.0.0/8" },
+    ["permit-port-forwarding", "permit-pty"],
+  ],
+])("issueUserCertificate() of %s", async (_name, host, intent, options, extensions) => {
   const { fields } = await issue(allowSample(host, intent));
   assert.deepEqual(fields.criticalOptions, options);
   assert.deepEqual(fields.extensions, extensions);

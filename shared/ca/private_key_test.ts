@@ -56,35 +56,24 @@ Deno.test("the private half of a key does not show", () => {
 });
 
 Deno.test.each([
-  { name: "nothing", text: "", message: /exactly one key/ },
-  { name: "text before the key", text: `x\n${PEM}`, message: /exactly one key/ },
-  { name: "text after the key", text: `${PEM}x`, message: /exactly one key/ },
-  { name: "two keys", text: PEM + PKCS8, message: /exactly one key/ },
-  { name: "a certificate", text: pem("CERTIFICATE", SEED), message: /holds a CERTIFICATE/ },
-  { name: "a public key", text: pem("PUBLIC KEY", SEED), message: /holds a PUBLIC KEY/ },
-  { name: "differing labels", text: PEM.replace("END OPENSSH", "END RSA"), message: /exactly one key/ },
-  {
-    name: "another format under its label",
-    text: pem("RSA PRIVATE KEY", SEED),
-    message: /malformed RSA PRIVATE KEY/,
-  },
-  { name: "invalid base64", text: PEM.replace("b3Bl", "b3B*"), message: /malformed OPENSSH/ },
-  {
-    name: "20 MB of a key",
-    text: pem("OPENSSH PRIVATE KEY", new Uint8Array(2e7)),
-    message: /malformed OPENSSH/,
-  },
-  { name: "20 MB of hyphens", text: PEM.replace("b3Bl", "- ".repeat(1e7)), message: /exactly one key/ },
-  {
-    name: "an encrypted PKCS #1 key",
-    text: pem("RSA PRIVATE KEY", SEED).replace(
-      "\n",
-      "\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,00\n\n",
-    ),
-    message: /is encrypted/,
-  },
-  { name: "an encrypted PKCS #8 key", text: pem("ENCRYPTED PRIVATE KEY", SEED), message: /is encrypted/ },
-])("parsePrivateKey() refuses $name", ({ text, message }) => {
+  ["nothing", "", /exactly one key/],
+  ["text before the key", `x\n${PEM}`, /exactly one key/],
+  ["text after the key", `${PEM}x`, /exactly one key/],
+  ["two keys", PEM + PKCS8, /exactly one key/],
+  ["a certificate", pem("CERTIFICATE", SEED), /holds a CERTIFICATE/],
+  ["a public key", pem("PUBLIC KEY", SEED), /holds a PUBLIC KEY/],
+  ["differing labels", PEM.replace("END OPENSSH", "END RSA"), /exactly one key/],
+  ["another format under its label", pem("RSA PRIVATE KEY", SEED), /malformed RSA PRIVATE KEY/],
+  ["invalid base64", PEM.replace("b3Bl", "b3B*"), /malformed OPENSSH/],
+  ["20 MB of a key", pem("OPENSSH PRIVATE KEY", new Uint8Array(2e7)), /malformed OPENSSH/],
+  ["20 MB of hyphens", PEM.replace("b3Bl", "- ".repeat(1e7)), /exactly one key/],
+  [
+    "an encrypted PKCS #1 key",
+    pem("RSA PRIVATE KEY", SEED).replace("\n", "\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,00\n\n"),
+    /is encrypted/,
+  ],
+  ["an encrypted PKCS #8 key", pem("ENCRYPTED PRIVATE KEY", SEED), /is encrypted/],
+])("parsePrivateKey() refuses %s", (_name, text, message) => {
   assert.throws(() => parsePrivateKey(text), refused(message));
 });
 

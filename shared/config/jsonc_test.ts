@@ -130,54 +130,38 @@ Deno.test("parseJsonc() reads a text with one character more, less or different 
 });
 
 Deno.test.each([
-  { name: "a key", text: '{"a": 1,\n"a": 2}', problem: 'duplicate key "a" in line 2' },
-  {
-    name: "a key in a list",
-    text: '{"a": [0, {"b": {"c": 1, "c": 2}}]}',
-    problem: 'duplicate key "a[1].b.c" in line 1',
-  },
-  {
-    name: "a large map",
-    text: '{"hosts": {"x": {}}, "hosts": {"y": {}}}',
-    problem: 'duplicate key "hosts" in line 1',
-  },
-  {
-    name: "an entry of a large map",
-    text: '{"hosts": {"x": {}, "x": {"allow_sudo": true}}}',
-    problem: 'duplicate key "hosts.x" in line 1',
-  },
-  {
-    name: "a key in different spellings",
-    text: '{"hosts": {"x": {"a": 1, "\\u0061": 2}}}',
-    problem: 'duplicate key "hosts.x.a" in line 1',
-  },
-])("parseJsonc() finds $name that stands twice", ({ text, problem }) => {
+  ["a key", '{"a": 1,\n"a": 2}', 'duplicate key "a" in line 2'],
+  ["a key in a list", '{"a": [0, {"b": {"c": 1, "c": 2}}]}', 'duplicate key "a[1].b.c" in line 1'],
+  ["a large map", '{"hosts": {"x": {}}, "hosts": {"y": {}}}', 'duplicate key "hosts" in line 1'],
+  [
+    "an entry of a large map",
+    '{"hosts": {"x": {}, "x": {"allow_sudo": true}}}',
+    'duplicate key "hosts.x" in line 1',
+  ],
+  [
+    "a key in different spellings",
+    '{"hosts": {"x": {"a": 1, "\\u0061": 2}}}',
+    'duplicate key "hosts.x.a" in line 1',
+  ],
+])("parseJsonc() finds %s that stands twice", (_name, text, problem) => {
   const result = read(text);
   assert.deepEqual(result.kind === "ok" && result.problems, [problem]);
 });
 
 Deno.test.each([
-  {
-    name: "__proto__",
-    text: '{"hosts": {"x": {"__proto__": {}}}}',
-    problem: 'key "hosts.x.__proto__" is not allowed',
-  },
-])("parseJsonc() refuses $name as a key", ({ text, problem }) => {
+  ["__proto__", '{"hosts": {"x": {"__proto__": {}}}}', 'key "hosts.x.__proto__" is not allowed'],
+])("parseJsonc() refuses %s as a key", (_name, text, problem) => {
   const result = read(text);
   assert.deepEqual(result.kind === "ok" && result.problems, [problem]);
 });
 
 Deno.test.each([
-  {
-    name: "half of a surrogate pair",
-    text: '{"a": "\\ud800"}',
-    problem: "line 1, column 7: half of a surrogate pair",
-  },
-  { name: "65 levels", text: `{"a": ${"[".repeat(64)}${"]".repeat(64)}}`, problem: "nested too deeply" },
-  { name: "a million levels", text: `{"a": ${"[".repeat(1e6)}`, problem: "nested too deeply" },
-  { name: "a list", text: "[{}]", problem: "expected an object { … }" },
-  { name: "comments alone", text: "// nothing", problem: "line 1, column 11: value expected" },
-])("parseJsonc() says what is wrong with $name", ({ text, problem }) => {
+  ["half of a surrogate pair", '{"a": "\\ud800"}', "line 1, column 7: half of a surrogate pair"],
+  ["65 levels", `{"a": ${"[".repeat(64)}${"]".repeat(64)}}`, "nested too deeply"],
+  ["a million levels", `{"a": ${"[".repeat(1e6)}`, "nested too deeply"],
+  ["a list", "[{}]", "expected an object { … }"],
+  ["comments alone", "// nothing", "line 1, column 11: value expected"],
+])("parseJsonc() says what is wrong with %s", (_name, text, problem) => {
   assert.deepEqual(read(text), { kind: "malformed", problem });
 });
 

@@ -33,15 +33,11 @@ Deno.test.each([
 });
 
 Deno.test.each([
-  { name: "a port", url: "https://127.0.0.1:9443", net: ["127.0.0.1:9443"] },
-  { name: "no port", url: "https://signer.example/v1", net: ["signer.example:443"] },
-  { name: "an IPv6 address", url: "https://[::1]:9443/", net: ["[::1]:9443"] },
-  {
-    name: "credentials, which grant nothing",
-    url: "https://a:b@signer.example:1",
-    net: ["signer.example:1"],
-  },
-])("urlPermissions() reads a URL with $name", ({ url, net }) => {
+  ["a port", "https://127.0.0.1:9443", ["127.0.0.1:9443"]],
+  ["no port", "https://signer.example/v1", ["signer.example:443"]],
+  ["an IPv6 address", "https://[::1]:9443/", ["[::1]:9443"]],
+  ["credentials, which grant nothing", "https://a:b@signer.example:1", ["signer.example:1"]],
+])("urlPermissions() reads a URL with %s", (_name, url, net) => {
   assert.deepEqual(urlPermissions(url), net);
 });
 

@@ -60,24 +60,16 @@ Deno.test.each<{ name: string; set: PermissionSet }>([
   );
 });
 
-Deno.test.each<{ name: string; sets: PermissionSet[]; merged: PermissionSet }>([
-  { name: "nothing into nothing", sets: [{}, { read: [] }], merged: {} },
-  {
-    name: "lists sorted and without repetition",
-    sets: [{ read: ["/b", "/a"], net: ["h:2"] }, {
-      read: ["/a", "/c"],
-      net: ["h:1", "h:2"],
-      denyWrite: ["/x"],
-    }],
-    merged: { read: ["/a", "/b", "/c"], net: ["h:1", "h:2"], denyWrite: ["/x"] },
-  },
-  { name: "any network over a list", sets: [{ net: ["h:1"] }, { net: "any" }], merged: { net: "any" } },
-  {
-    name: "all variables over a list",
-    sets: [{ ignoreEnv: "all" }, { ignoreEnv: ["X"] }],
-    merged: { ignoreEnv: "all" },
-  },
-])("mergeSets() merges $name", ({ sets, merged }) => {
+Deno.test.each<[name: string, sets: PermissionSet[], merged: PermissionSet]>([
+  ["nothing into nothing", [{}, { read: [] }], {}],
+  ["lists sorted and without repetition", [{ read: ["/b", "/a"], net: ["h:2"] }, {
+    read: ["/a", "/c"],
+    net: ["h:1", "h:2"],
+    denyWrite: ["/x"],
+  }], { read: ["/a", "/b", "/c"], net: ["h:1", "h:2"], denyWrite: ["/x"] }],
+  ["any network over a list", [{ net: ["h:1"] }, { net: "any" }], { net: "any" }],
+  ["all variables over a list", [{ ignoreEnv: "all" }, { ignoreEnv: ["X"] }], { ignoreEnv: "all" }],
+])("mergeSets() merges %s", (_name, sets, merged) => {
   assert.deepEqual(mergeSets(...sets), merged);
 });
 

@@ -20,137 +20,67 @@ function decide(policies: readonly CommandPolicy[], command: string) {
 
 const LIST: CommandPolicy = { mode: "allowlist", allow: ["^ps", "^head$"] };
 
-Deno.test.each(
+Deno.test.each<[name: string, policies: CommandPolicy[], command: string, rule: string]>([
+  ["reports the allow rule", [LIST], "ps aux", "allow:^ps"],
+  ["reports the last command's rule", [LIST], "ps | head", "allow:^head$"],
+  ["reports no rule on a denylist", [{ mode: "denylist", deny: ["rm"] }], "ps", ""],
+  ["matches decoded words", [LIST], "'p's aux", "allow:^ps"],
+  ["joins words by one space", [{ mode: "allowlist", allow: ["^ps a b$"] }], "ps  a\tb", "allow:^ps a b$"],
   [
-    { name: "reports the allow rule", policies: [LIST], command: "ps aux", rule: "allow:^ps" },
-    { name: "reports the last command's rule", policies: [LIST], command: "ps | head", rule: "allow:^head$" },
-    {
-      name: "reports no rule on a denylist",
-      policies: [{ mode: "denylist", deny: ["rm"] }],
-      command: "ps",
-      rule: "",
-    },
-    { name: "matches decoded words", policies: [LIST], command: "'p's aux", rule: "allow:^ps" },
-    {
-      name: "joins words by one space",
-      policies: [{ mode: "allowlist", allow: ["^ps a b$"] }],
-      command: "ps  a\tb",
-      rule: "allow:^ps a b$",
-    },
-    {
-      name: "gives a quoted blank the same text",
-      policies: [{ mode: "allowlist", allow: ["^ps a b$"] }],
-      command: "ps 'a b'",
-      rule: "allow:^ps a b$",
-    },
-    {
-      name: "drops a duplication",
-      policies: [{ mode: "allowlist", allow: ["^ps$"] }],
-      command: "ps 2>&1",
-      rule: "allow:^ps$",
-    },
-    {
-      name: "matches the raw text without parsing",
-      policies: [{ ...LIST, shell_parse: false }],
-      command: "ps; rm x",
-      rule: "allow:^ps",
-    },
-    {
-      name: "leaves wrappers to the rules without parsing",
-      policies: [{ mode: "allowlist", allow: ["^env"], shell_parse: false }],
-      command: "env ps",
-      rule: "allow:^env",
-    },
-    {
-      name: "ignores the lists of a policy that is off",
-      policies: [LIST, { mode: "off", deny: ["ps"] }],
-      command: "ps",
-      rule: "allow:^ps",
-    },
-    {
-      name: "ignores the allow rules of a policy that is off",
-      policies: [{ mode: "denylist", deny: ["x"] }, { mode: "off", allow: ["^id"] }],
-      command: "ps",
-      rule: "",
-    },
-    {
-      name: "joins allowlists",
-      policies: [LIST, { mode: "allowlist", allow: ["^id$"] }],
-      command: "id",
-      rule: "allow:^id$",
-    },
-  ] satisfies { name: string; policies: CommandPolicy[]; command: string; rule: string }[],
-)(
-  "decideCommand() $name",
-  ({ policies, command, rule }) => {
-    assert.deepEqual(decide(policies, command), { kind: "allowed", rule, requireApproval: false });
-  },
-);
+    "gives a quoted blank the same text",
+    [{ mode: "allowlist", allow: ["^ps a b$"] }],
+    "ps 'a b'",
+    "allow:^ps a b$",
+  ],
+  ["drops a duplication", [{ mode: "allowlist", allow: ["^ps$"] }], "ps 2>&1", "allow:^ps$"],
+  ["matches the raw text without parsing", [{ ...LIST, shell_parse: false }], "ps; rm x", "allow:^ps"],
+  [
+    "leaves wrappers to the rules without parsing",
+    [{ mode: "allowlist", allow: ["^env"], shell_parse: false }],
+    "env ps",
+    "allow:^env",
+  ],
+  ["ignores the lists of a policy that is off", [LIST, { mode: "off", deny: ["ps"] }], "ps", "allow:^ps"],
+  [
+    "ignores the allow rules of a policy that is off",
+    [{ mode: "denylist", deny: ["x"] }, { mode: "off", allow: ["^id"] }],
+    "ps",
+    "",
+  ],
+  ["joins allowlists", [LIST, { mode: "allowlist", allow: ["^id$"] }], "id", "allow:^id$"],
+])("decideCommand() %s", (_name, policies, command, rule) => {
+  assert.deepEqual(decide(policies, command), { kind: "allowed", rule, requireApproval: false });
+});
 
-Deno.test.each(
+Deno.test.each<[name: string, policies: CommandPolicy[], command: string, rule: string]>([
+  ["a command that no rule allows", [LIST], "id", "allowlist:no-match"],
+  ["an empty allowlist's every command", [{ mode: "allowlist" }], "id", "allowlist:no-match"],
+  ["the second command of a list", [LIST], "ps; id", "allowlist:no-match"],
+  ["the last stage of a pipe", [LIST], "ps | id", "allowlist:no-match"],
+  ["by a denylist", [{ mode: "denylist", deny: ["x", "^rm"] }], "rm a", "deny:^rm"],
+  ["what a denylist names behind &&", [{ mode: "denylist", deny: ["^rm"] }], "ps && rm a", "deny:^rm"],
+  ["what is allowed and denied", [{ ...LIST, deny: ["aux"] }], "ps aux", "deny:aux"],
+  ["what another policy allows", [LIST, { mode: "denylist", deny: ["aux"] }], "ps aux", "deny:aux"],
   [
-    { name: "a command that no rule allows", policies: [LIST], command: "id", rule: "allowlist:no-match" },
-    {
-      name: "an empty allowlist's every command",
-      policies: [{ mode: "allowlist" }],
-      command: "id",
-      rule: "allowlist:no-match",
-    },
-    { name: "the second command of a list", policies: [LIST], command: "ps; id", rule: "allowlist:no-match" },
-    { name: "the last stage of a pipe", policies: [LIST], command: "ps | id", rule: "allowlist:no-match" },
-    {
-      name: "by a denylist",
-      policies: [{ mode: "denylist", deny: ["x", "^rm"] }],
-      command: "rm a",
-      rule: "deny:^rm",
-    },
-    {
-      name: "what a denylist names behind &&",
-      policies: [{ mode: "denylist", deny: ["^rm"] }],
-      command: "ps && rm a",
-      rule: "deny:^rm",
-    },
-    {
-      name: "what is allowed and denied",
-      policies: [{ ...LIST, deny: ["aux"] }],
-      command: "ps aux",
-      rule: "deny:aux",
-    },
-    {
-      name: "what another policy allows",
-      policies: [LIST, { mode: "denylist", deny: ["aux"] }],
-      command: "ps aux",
-      rule: "deny:aux",
-    },
-    {
-      name: "by the first member's rule",
-      policies: [{ mode: "denylist", deny: ["b"] }, { mode: "denylist", deny: ["a"] }],
-      command: "ab",
-      rule: "deny:b",
-    },
-    {
-      name: "an invisible match over a pipe",
-      policies: [{ mode: "allowlist", allow: ["^ps [|] rm$"] }],
-      command: "ps | rm",
-      rule: "allowlist:no-match",
-    },
-    {
-      name: "raw text without parsing",
-      policies: [{ mode: "denylist", deny: ["rm"], shell_parse: false }],
-      command: "ps; rm",
-      rule: "deny:rm",
-    },
-  ] satisfies { name: string; policies: CommandPolicy[]; command: string; rule: string }[],
-)(
-  "decideCommand() denies $name",
-  ({ policies, command, rule }) => {
-    assert.deepEqual(decide(policies, command), {
-      kind: "denied",
-      rule,
-      requireApproval: false,
-    });
-  },
-);
+    "by the first member's rule",
+    [{ mode: "denylist", deny: ["b"] }, { mode: "denylist", deny: ["a"] }],
+    "ab",
+    "deny:b",
+  ],
+  [
+    "an invisible match over a pipe",
+    [{ mode: "allowlist", allow: ["^ps [|] rm$"] }],
+    "ps | rm",
+    "allowlist:no-match",
+  ],
+  ["raw text without parsing", [{ mode: "denylist", deny: ["rm"], shell_parse: false }], "ps; rm", "deny:rm"],
+])("decideCommand() denies %s", (_name, policies, command, rule) => {
+  assert.deepEqual(decide(policies, command), {
+    kind: "denied",
+    rule,
+    requireApproval: false,
+  });
+});
 
 Deno.test("decideCommand() denies by structure before any rule", () => {
   assert.deepEqual(decide([{ mode: "allowlist", allow: [""] }], "ps $(id)"), {
@@ -160,123 +90,65 @@ Deno.test("decideCommand() denies by structure before any rule", () => {
   });
 });
 
-Deno.test.each(
+Deno.test.each<[name: string, policies: CommandPolicy[], command: string, rule: string]>([
+  ["off with approval rules", [{ require_approval: ["^reboot"] }], "reboot", "require_approval:^reboot"],
   [
-    {
-      name: "off with approval rules",
-      policies: [{ require_approval: ["^reboot"] }],
-      command: "reboot",
-      rule: "require_approval:^reboot",
-    },
-    {
-      name: "an allowlist, over its allow rule",
-      policies: [{ ...LIST, require_approval: ["aux"] }],
-      command: "ps aux",
-      rule: "require_approval:aux",
-    },
-    {
-      name: "a denylist",
-      policies: [{ mode: "denylist", deny: ["x"], require_approval: ["b"] }],
-      command: "b",
-      rule: "require_approval:b",
-    },
-    {
-      name: "the first of several commands",
-      policies: [{ require_approval: ["^a", "^b"] }],
-      command: "c; b; a",
-      rule: "require_approval:^b",
-    },
-    {
-      name: "an earlier command, kept to the end",
-      policies: [{ ...LIST, require_approval: ["aux"] }],
-      command: "ps aux | head",
-      rule: "require_approval:aux",
-    },
-  ] satisfies { name: string; policies: CommandPolicy[]; command: string; rule: string }[],
-)(
-  "decideCommand() requires approval: $name",
-  ({ policies, command, rule }) => {
-    assert.deepEqual(decide(policies, command), { kind: "allowed", rule, requireApproval: true });
-  },
-);
+    "an allowlist, over its allow rule",
+    [{ ...LIST, require_approval: ["aux"] }],
+    "ps aux",
+    "require_approval:aux",
+  ],
+  ["a denylist", [{ mode: "denylist", deny: ["x"], require_approval: ["b"] }], "b", "require_approval:b"],
+  ["the first of several commands", [{ require_approval: ["^a", "^b"] }], "c; b; a", "require_approval:^b"],
+  [
+    "an earlier command, kept to the end",
+    [{ ...LIST, require_approval: ["aux"] }],
+    "ps aux | head",
+    "require_approval:aux",
+  ],
+])("decideCommand() requires approval: %s", (_name, policies, command, rule) => {
+  assert.deepEqual(decide(policies, command), { kind: "allowed", rule, requireApproval: true });
+});
 
-Deno.test.each(
-  [
-    { name: "by deny", policy: { mode: "denylist", deny: ["a"], require_approval: ["a"] }, rule: "deny:a" },
-    {
-      name: "by no match",
-      policy: { mode: "allowlist", require_approval: ["a"] },
-      rule: "allowlist:no-match",
-    },
-  ] satisfies { name: string; policy: CommandPolicy; rule: string }[],
-)(
-  "decideCommand() keeps the approval flag of a command denied $name",
-  ({ policy, rule }) => {
-    assert.deepEqual(decide([policy], "a"), { kind: "denied", rule, requireApproval: true });
-  },
-);
+Deno.test.each<[name: string, policy: CommandPolicy, rule: string]>([
+  ["by deny", { mode: "denylist", deny: ["a"], require_approval: ["a"] }, "deny:a"],
+  ["by no match", { mode: "allowlist", require_approval: ["a"] }, "allowlist:no-match"],
+])("decideCommand() keeps the approval flag of a command denied %s", (_name, policy, rule) => {
+  assert.deepEqual(decide([policy], "a"), { kind: "denied", rule, requireApproval: true });
+});
 
-Deno.test.each(
-  [
-    { name: "on for no member", policies: [], parses: true },
-    { name: "on by default", policies: [{}], parses: true },
-    { name: "on when explicitly so", policies: [{ shell_parse: true }], parses: true },
-    { name: "off when the only member says so", policies: [{ shell_parse: false }], parses: false },
-    { name: "on when one member is silent", policies: [{ shell_parse: false }, {}], parses: true },
-    {
-      name: "off when all members say so",
-      policies: [{ shell_parse: false }, { shell_parse: false }],
-      parses: false,
-    },
-  ] satisfies { name: string; policies: CommandPolicy[]; parses: boolean }[],
-)(
-  "composePolicies() has parsing $name",
-  ({ policies, parses }) => {
-    assert.equal(composePolicies(policies.map(compile)).parses, parses);
-  },
-);
+Deno.test.each<[name: string, policies: CommandPolicy[], parses: boolean]>([
+  ["on for no member", [], true],
+  ["on by default", [{}], true],
+  ["on when explicitly so", [{ shell_parse: true }], true],
+  ["off when the only member says so", [{ shell_parse: false }], false],
+  ["on when one member is silent", [{ shell_parse: false }, {}], true],
+  ["off when all members say so", [{ shell_parse: false }, { shell_parse: false }], false],
+])("composePolicies() has parsing %s", (_name, policies, parses) => {
+  assert.equal(composePolicies(policies.map(compile)).parses, parses);
+});
 
-Deno.test.each(
+Deno.test.each<[name: string, policies: CommandPolicy[], enforcement: string, restricts: boolean]>([
+  ["enforces when one restricting member does", [{ ...LIST, enforcement: "audit" }, LIST], "enforce", true],
+  ["audits when all restricting members do", [{ ...LIST, enforcement: "audit" }], "audit", true],
   [
-    {
-      name: "enforces when one restricting member does",
-      policies: [{ ...LIST, enforcement: "audit" }, LIST],
-      enforcement: "enforce",
-      restricts: true,
-    },
-    {
-      name: "audits when all restricting members do",
-      policies: [{ ...LIST, enforcement: "audit" }],
-      enforcement: "audit",
-      restricts: true,
-    },
-    {
-      name: "does not count members that are off",
-      policies: [{ ...LIST, enforcement: "audit" }, { mode: "off", deny: ["x"] }],
-      enforcement: "audit",
-      restricts: true,
-    },
-    {
-      name: "counts a member with approval rules only",
-      policies: [{ ...LIST, enforcement: "audit" }, { require_approval: ["x"] }],
-      enforcement: "enforce",
-      restricts: true,
-    },
-    {
-      name: "restricts nothing when all are off",
-      policies: [{ mode: "off", allow: ["x"], deny: ["x"] }],
-      enforcement: "enforce",
-      restricts: false,
-    },
-  ] satisfies { name: string; policies: CommandPolicy[]; enforcement: string; restricts: boolean }[],
-)(
-  "composePolicies() $name",
-  ({ policies, enforcement, restricts }) => {
-    const set = composePolicies(policies.map(compile));
-    assert.equal(set.enforcement, enforcement);
-    assert.equal(set.restricts, restricts);
-  },
-);
+    "does not count members that are off",
+    [{ ...LIST, enforcement: "audit" }, { mode: "off", deny: ["x"] }],
+    "audit",
+    true,
+  ],
+  [
+    "counts a member with approval rules only",
+    [{ ...LIST, enforcement: "audit" }, { require_approval: ["x"] }],
+    "enforce",
+    true,
+  ],
+  ["restricts nothing when all are off", [{ mode: "off", allow: ["x"], deny: ["x"] }], "enforce", false],
+])("composePolicies() %s", (_name, policies, enforcement, restricts) => {
+  const set = composePolicies(policies.map(compile));
+  assert.equal(set.enforcement, enforcement);
+  assert.equal(set.restricts, restricts);
+});
 
 Deno.test("decideCommand() tests equal simple commands once, and reports the last one's rule", () => {
   const tested: string[] = [];

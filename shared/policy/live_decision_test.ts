@@ -40,57 +40,28 @@ function assertSame(left: SshDecision, right: SshDecision): void {
 const ANY: Partial<Grant> = { allow: ["."] };
 
 Deno.test.each<
-  { name: string; policy: CommandPolicy; grant?: Partial<Grant>; command: string; rule: string }
+  [name: string, policy: CommandPolicy, grant: Partial<Grant> | undefined, command: string, rule: string]
 >([
-  { name: "allows what it matches", policy: RULES, command: "id", rule: "allow:^id$" },
-  {
-    name: "allows a chain with the host's own rules",
-    policy: RULES,
-    command: "uptime; id",
-    rule: "allow:^id$",
-  },
-  {
-    name: "is asked after the host's own rules",
-    policy: RULES,
-    grant: ANY,
-    command: "id; uptime",
-    rule: "allow:^uptime$",
-  },
-  {
-    name: "leaves the host's own rule the first",
-    policy: RULES,
-    grant: ANY,
-    command: "uptime",
-    rule: "allow:^uptime$",
-  },
-])("a grant $name", ({ policy, grant = {}, command, rule }) => {
+  ["allows what it matches", RULES, undefined, "id", "allow:^id$"],
+  ["allows a chain with the host's own rules", RULES, undefined, "uptime; id", "allow:^id$"],
+  ["is asked after the host's own rules", RULES, ANY, "id; uptime", "allow:^uptime$"],
+  ["leaves the host's own rule the first", RULES, ANY, "uptime", "allow:^uptime$"],
+])("a grant %s", (_name, policy, grant = {}, command, rule) => {
   const decision = decide(policy, sampleGrants(grant), { command });
   assert.deepEqual([decision.kind, decision.matchedRule, decision.enforcement], ["allowed", rule, "enforce"]);
 });
 
 Deno.test.each<
-  { name: string; policy: CommandPolicy; grant?: Partial<Grant>; command: string; rule: string }
+  [name: string, policy: CommandPolicy, grant: Partial<Grant> | undefined, command: string, rule: string]
 >([
-  { name: "a command that it does not match", policy: RULES, command: "who", rule: "allowlist:no-match" },
-  { name: "a chain with a stranger", policy: RULES, command: "id; who", rule: "allowlist:no-match" },
-  { name: "what deny refuses", policy: RULES, grant: ANY, command: "cat /etc/shadow", rule: "deny:shadow" },
-  {
-    name: "what deny refuses behind what it allows",
-    policy: RULES,
-    grant: ANY,
-    command: "id; cat /etc/shadow",
-    rule: "deny:shadow",
-  },
-  { name: "what can't be parsed", policy: RULES, grant: ANY, command: "id $(id)", rule: "shell-parse:" },
-  { name: "a wrapper", policy: RULES, grant: ANY, command: "sudo id", rule: "shell-parse:" },
-  {
-    name: "what a denylist refuses",
-    policy: { mode: "denylist", deny: ["^id"] },
-    grant: ANY,
-    command: "id",
-    rule: "deny:^id",
-  },
-])("a grant does not allow $name", ({ policy, grant = {}, command, rule }) => {
+  ["a command that it does not match", RULES, undefined, "who", "allowlist:no-match"],
+  ["a chain with a stranger", RULES, undefined, "id; who", "allowlist:no-match"],
+  ["what deny refuses", RULES, ANY, "cat /etc/shadow", "deny:shadow"],
+  ["what deny refuses behind what it allows", RULES, ANY, "id; cat /etc/shadow", "deny:shadow"],
+  ["what can't be parsed", RULES, ANY, "id $(id)", "shell-parse:"],
+  ["a wrapper", RULES, ANY, "sudo id", "shell-parse:"],
+  ["what a denylist refuses", { mode: "denylist", deny: ["^id"] }, ANY, "id", "deny:^id"],
+])("a grant does not allow %s", (_name, policy, grant = {}, command, rule) => {
   const decision = decide(policy, sampleGrants(grant), { command });
   assert.equal(decision.kind, "denied");
   assert.ok(decision.matchedRule.startsWith(rule), decision.matchedRule);
@@ -112,18 +83,13 @@ Deno.test.each<{ name: string; policy: CommandPolicy | undefined }>([
   }
 });
 
-Deno.test.each<{ name: string; host: Partial<HostPolicy>; intent: Partial<SshIntent>; reason: RegExp }>([
-  { name: "sudo", host: {}, intent: { sudo: true }, reason: /allow_sudo=false/ },
-  { name: "a terminal", host: {}, intent: { pty: true }, reason: /allow_pty=false/ },
-  { name: "another caller", host: { allowed_callers: ["x"] }, intent: {}, reason: /not authorised/ },
-  {
-    name: "a shell session",
-    host: {},
-    intent: { purpose: "session", sessionMode: "shell" },
-    reason: /mode="exec"/,
-  },
-  { name: "a second line", host: {}, intent: { command: "id\nid" }, reason: /newline/ },
-])("a grant opens no other gate: $name", ({ host, intent, reason }) => {
+Deno.test.each<[name: string, host: Partial<HostPolicy>, intent: Partial<SshIntent>, reason: RegExp]>([
+  ["sudo", {}, { sudo: true }, /allow_sudo=false/],
+  ["a terminal", {}, { pty: true }, /allow_pty=false/],
+  ["another caller", { allowed_callers: ["x"] }, {}, /not authorised/],
+  ["a shell session", {}, { purpose: "session", sessionMode: "shell" }, /mode="exec"/],
+  ["a second line", {}, { command: "id\nid" }, /newline/],
+])("a grant opens no other gate: %s", (_name, host, intent, reason) => {
   const decision = decide(RULES, sampleGrants(ANY), intent, host);
   assert(decision.kind === "denied");
   assert.match(decision.reason, reason);

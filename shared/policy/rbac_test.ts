@@ -15,97 +15,37 @@ function policyWith(callers: Readonly<Record<string, CallerPolicy>>) {
   }));
 }
 
-Deno.test.each(
+Deno.test.each<[name: string, callers: Record<string, CallerPolicy>, caller: string, seen: string[]]>([
+  ["everything without a table", {}, "anyone", ["lone", "web01"]],
+  ["what allowed_callers lets a caller see", {}, "broker-2", ["db01", "lone", "web01"]],
+  ["the hosts of its groups", { a: { allowed_groups: ["prod"] } }, "a", ["web01"]],
+  ["nothing when unlisted", { a: { allowed_groups: ["prod"] } }, "b", []],
+  ["what _default sees when unlisted", { _default: { allowed_groups: ["web"] } }, "b", ["web01"]],
   [
-    { name: "everything without a table", callers: {}, caller: "anyone", seen: ["lone", "web01"] },
-    {
-      name: "what allowed_callers lets a caller see",
-      callers: {},
-      caller: "broker-2",
-      seen: ["db01", "lone", "web01"],
-    },
-    {
-      name: "the hosts of its groups",
-      callers: { a: { allowed_groups: ["prod"] } },
-      caller: "a",
-      seen: ["web01"],
-    },
-    { name: "nothing when unlisted", callers: { a: { allowed_groups: ["prod"] } }, caller: "b", seen: [] },
-    {
-      name: "what _default sees when unlisted",
-      callers: { _default: { allowed_groups: ["web"] } },
-      caller: "b",
-      seen: ["web01"],
-    },
-    {
-      name: "its own row, not _default's",
-      callers: { a: { allowed_groups: [] }, _default: { allowed_groups: ["web"] } },
-      caller: "a",
-      seen: [],
-    },
-    { name: "nothing without allowed_groups", callers: { a: {} }, caller: "a", seen: [] },
-    {
-      name: "_default's row for a CN of that name",
-      callers: { _default: { allowed_groups: ["web"] } },
-      caller: "_default",
-      seen: ["web01"],
-    },
-    {
-      name: "a group's host that does not list the caller: not",
-      callers: { a: { allowed_groups: ["db"] } },
-      caller: "a",
-      seen: [],
-    },
-    {
-      name: "a group's host that lists the caller",
-      callers: { "broker-2": { allowed_groups: ["db"] } },
-      caller: "broker-2",
-      seen: ["db01"],
-    },
-    {
-      name: "nothing for a CN named like a member of Object",
-      callers: { a: {} },
-      caller: "constructor",
-      seen: [],
-    },
-  ] satisfies { name: string; callers: Record<string, CallerPolicy>; caller: string; seen: string[] }[],
-)(
-  "visibleHosts() shows $name",
-  ({ callers, caller, seen }) => {
-    const policy = policyWith(callers);
-    assert.deepEqual(Object.keys(visibleHosts(policy, caller)), seen);
-  },
-);
+    "its own row, not _default's",
+    { a: { allowed_groups: [] }, _default: { allowed_groups: ["web"] } },
+    "a",
+    [],
+  ],
+  ["nothing without allowed_groups", { a: {} }, "a", []],
+  ["_default's row for a CN of that name", { _default: { allowed_groups: ["web"] } }, "_default", ["web01"]],
+  ["a group's host that does not list the caller: not", { a: { allowed_groups: ["db"] } }, "a", []],
+  ["a group's host that lists the caller", { "broker-2": { allowed_groups: ["db"] } }, "broker-2", ["db01"]],
+  ["nothing for a CN named like a member of Object", { a: {} }, "constructor", []],
+])("visibleHosts() shows %s", (_name, callers, caller, seen) => {
+  const policy = policyWith(callers);
+  assert.deepEqual(Object.keys(visibleHosts(policy, caller)), seen);
+});
 
-Deno.test.each(
-  [
-    {
-      name: "a host of the caller's group",
-      callers: { a: { allowed_groups: ["web"] } },
-      host: "web01",
-      outcome: "ok",
-    },
-    {
-      name: "a host of another group",
-      callers: { a: { allowed_groups: ["web"] } },
-      host: "db01",
-      outcome: "group",
-    },
-    {
-      name: "a host of no group",
-      callers: { a: { allowed_groups: ["web", ""] } },
-      host: "lone",
-      outcome: "group",
-    },
-    { name: "an unknown host", callers: { a: { allowed_groups: ["web"] } }, host: "nope", outcome: "group" },
-    { name: "an unknown host without a table", callers: {}, host: "nope", outcome: "ok" },
-  ] satisfies { name: string; callers: Record<string, CallerPolicy>; host: string; outcome: string }[],
-)(
-  "mayUseHost() answers for $name",
-  ({ callers, host, outcome }) => {
-    assert.equal(mayUseHost(policyWith(callers), "a", host), outcome);
-  },
-);
+Deno.test.each<[name: string, callers: Record<string, CallerPolicy>, host: string, outcome: string]>([
+  ["a host of the caller's group", { a: { allowed_groups: ["web"] } }, "web01", "ok"],
+  ["a host of another group", { a: { allowed_groups: ["web"] } }, "db01", "group"],
+  ["a host of no group", { a: { allowed_groups: ["web", ""] } }, "lone", "group"],
+  ["an unknown host", { a: { allowed_groups: ["web"] } }, "nope", "group"],
+  ["an unknown host without a table", {}, "nope", "ok"],
+])("mayUseHost() answers for %s", (_name, callers, host, outcome) => {
+  assert.equal(mayUseHost(policyWith(callers), "a", host), outcome);
+});
 
 Deno.test.each([
   { name: "a caller that may come any way", callers: { a: {} }, peer: "a", may: true },

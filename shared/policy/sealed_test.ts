@@ -9,19 +9,11 @@ import { toWireDecision } from "./ssh.ts";
 const SEALED: Partial<HostPolicy> = { sealed_exec: true };
 const EXEC = { purpose: "session", sessionMode: "exec", command: "" };
 
-Deno.test.each<{ name: string; keys: Partial<HostPolicy>; path: string }>([
-  { name: "a domain without a format", keys: { envelope_domain: "x" }, path: "hosts.web01.envelope_domain" },
-  {
-    name: "a domain for v2",
-    keys: { envelope: "v2", envelope_domain: "x" },
-    path: "hosts.web01.envelope_domain",
-  },
-  {
-    name: "a domain for v3",
-    keys: { envelope: "v3", envelope_domain: "x" },
-    path: "hosts.web01.envelope_domain",
-  },
-])("compilePolicy() refuses $name", ({ keys, path }) => {
+Deno.test.each<[name: string, keys: Partial<HostPolicy>, path: string]>([
+  ["a domain without a format", { envelope_domain: "x" }, "hosts.web01.envelope_domain"],
+  ["a domain for v2", { envelope: "v2", envelope_domain: "x" }, "hosts.web01.envelope_domain"],
+  ["a domain for v3", { envelope: "v3", envelope_domain: "x" }, "hosts.web01.envelope_domain"],
+])("compilePolicy() refuses %s", (_name, keys, path) => {
   const compiled = compilePolicy(sampleConfig({ ...SEALED, ...keys }));
   assert(compiled.kind === "invalid");
   assert.deepEqual(compiled.problems.map((problem) => problem.split(":")[0]), [path]);
@@ -63,34 +55,22 @@ Deno.test.each([
 });
 
 Deno.test.each([
-  { name: "a session", host: SEALED, intent: EXEC, forced: "gateway-shim web01" },
-  {
-    name: "a session, whatever command is sent with it",
-    host: SEALED,
-    intent: { ...EXEC, command: "uptime" },
-    forced: "gateway-shim web01",
-  },
-  {
-    name: "a session, elevated",
-    host: { ...SEALED, allow_sudo: true },
-    intent: { ...EXEC, sudo: true },
-    forced: "gateway-shim web01",
-  },
-  {
-    name: "a session under another build's shim",
-    host: { ...SEALED, envelope: "v1", shim_command: "other-shim" } as const,
-    intent: EXEC,
-    forced: "other-shim web01",
-  },
-  { name: "a one-shot", host: SEALED, intent: {}, forced: "uptime" },
-  {
-    name: "a bastion",
-    host: { ...SEALED, allow_as_bastion: true },
-    intent: { role: "bastion" },
-    forced: "gateway-shim web01",
-  },
-  { name: "an unsealed session", host: { sealed_exec: false }, intent: EXEC, forced: undefined },
-])("the certificate of $name is locked to $forced", ({ host, intent, forced }) => {
+  ["a session", "gateway-shim web01", SEALED, EXEC],
+  ["a session, whatever command is sent with it", "gateway-shim web01", SEALED, {
+    ...EXEC,
+    command: "uptime",
+  }],
+  ["a session, elevated", "gateway-shim web01", { ...SEALED, allow_sudo: true }, { ...EXEC, sudo: true }],
+  [
+    "a session under another build's shim",
+    "other-shim web01",
+    { ...SEALED, envelope: "v1", shim_command: "other-shim" } as const,
+    EXEC,
+  ],
+  ["a one-shot", "uptime", SEALED, {}],
+  ["a bastion", "gateway-shim web01", { ...SEALED, allow_as_bastion: true }, { role: "bastion" }],
+  ["an unsealed session", undefined, { sealed_exec: false }, EXEC],
+])("the certificate of %s is locked to %s", (_name, forced, host, intent) => {
   assert.equal(toWireDecision(decideSample(host, intent)).force_command, forced);
 });
 
@@ -117,22 +97,12 @@ Deno.test("a sealed host refuses a terminal in its sessions, which a program rea
 });
 
 Deno.test.each([
-  { name: "nothing", host: {}, intent: {}, stdin: "none" },
-  {
-    name: "nothing, where a digest comes without a transfer",
-    host: {},
-    intent: { contentSha256: "ab" },
-    stdin: "none",
-  },
-  { name: "nothing in a transfer without a digest", host: {}, intent: { fileTransfer: true }, stdin: "none" },
-  {
-    name: "the content that a transfer says",
-    host: {},
-    intent: { fileTransfer: true, contentSha256: "ab" },
-    stdin: "ab",
-  },
-  { name: "the end of its connection", host: { stop_on_disconnect: true }, intent: {}, stdin: "watch" },
-])("the envelope lets a command read $name", ({ host, intent, stdin }) => {
+  ["nothing", {}, {}, "none"],
+  ["nothing, where a digest comes without a transfer", {}, { contentSha256: "ab" }, "none"],
+  ["nothing in a transfer without a digest", {}, { fileTransfer: true }, "none"],
+  ["the content that a transfer says", {}, { fileTransfer: true, contentSha256: "ab" }, "ab"],
+  ["the end of its connection", { stop_on_disconnect: true }, {}, "watch"],
+])("the envelope lets a command read %s", (_name, host, intent, stdin) => {
   const keys = { ...SEALED, allow_file_transfer: true, ...host };
   const decision = decideSample(keys, { ...EXEC, command: "cat", ...intent });
   assert(decision.kind === "allowed");
@@ -145,23 +115,18 @@ Deno.test("a sealed bastion's hop in front of a session needs no mode", () => {
 });
 
 Deno.test.each([
-  { name: "as it is", host: SEALED, intent: {}, sealed: "ls\nid" },
-  {
-    name: "elevated",
-    host: { ...SEALED, allow_sudo: true },
-    intent: { sudo: true, command: "systemctl restart nginx" },
-    sealed: "sudo -n -- systemctl restart nginx",
-  },
-  { name: "not at a session's opening", host: SEALED, intent: { command: "" }, sealed: "" },
-  { name: "not of a one-shot", host: SEALED, intent: { purpose: "oneshot", command: "ls" }, sealed: "" },
-  {
-    name: "not for a bastion",
-    host: { ...SEALED, allow_as_bastion: true },
-    intent: { role: "bastion" },
-    sealed: "",
-  },
-  { name: "not on an unsealed host", host: {}, intent: {}, sealed: "" },
-])("the command goes into an envelope $name", ({ host, intent, sealed }) => {
+  ["as it is", SEALED, {}, "ls\nid"],
+  [
+    "elevated",
+    { ...SEALED, allow_sudo: true },
+    { sudo: true, command: "systemctl restart nginx" },
+    "sudo -n -- systemctl restart nginx",
+  ],
+  ["not at a session's opening", SEALED, { command: "" }, ""],
+  ["not of a one-shot", SEALED, { purpose: "oneshot", command: "ls" }, ""],
+  ["not for a bastion", { ...SEALED, allow_as_bastion: true }, { role: "bastion" }, ""],
+  ["not on an unsealed host", {}, {}, ""],
+])("the command goes into an envelope %s", (_name, host, intent, sealed) => {
   const decision = decideSample(host, { ...EXEC, command: "ls\nid", ...intent });
   assert(decision.kind === "allowed");
   assert.equal(decision.sealedCommand, sealed);
@@ -194,29 +159,19 @@ const owned = (principal: string, shared_principal?: boolean) => ({
 });
 
 Deno.test.each([
-  { name: "different ones", hosts: { a: owned("p"), b: owned("q") }, paths: [], warnings: 0 },
-  { name: "none at all", hosts: { a: owned(""), b: owned(""), c: {} }, paths: [], warnings: 0 },
-  { name: "one", hosts: { a: owned("p"), b: owned("p") }, paths: ["a", "b"], warnings: 1 },
-  {
-    name: "one that a single host wants to share",
-    hosts: { a: owned("p", true), b: owned("p") },
-    paths: ["b"],
-    warnings: 1,
-  },
-  {
-    name: "one that a host does not want to share",
-    hosts: { a: owned("p", true), b: owned("p", false), c: owned("p", true) },
-    paths: ["b"],
-    warnings: 1,
-  },
-  {
-    name: "one that all want to share",
-    hosts: { a: owned("p", true), b: owned("p", true), c: owned("q") },
-    paths: [],
-    warnings: 1,
-  },
-  { name: "one but for its case", hosts: { a: owned("p"), b: owned("P") }, paths: [], warnings: 0 },
-])("hosts whose principals are $name", ({ hosts, paths, warnings }) => {
+  ["different ones", { a: owned("p"), b: owned("q") }, [], 0],
+  ["none at all", { a: owned(""), b: owned(""), c: {} }, [], 0],
+  ["one", { a: owned("p"), b: owned("p") }, ["a", "b"], 1],
+  ["one that a single host wants to share", { a: owned("p", true), b: owned("p") }, ["b"], 1],
+  [
+    "one that a host does not want to share",
+    { a: owned("p", true), b: owned("p", false), c: owned("p", true) },
+    ["b"],
+    1,
+  ],
+  ["one that all want to share", { a: owned("p", true), b: owned("p", true), c: owned("q") }, [], 1],
+  ["one but for its case", { a: owned("p"), b: owned("P") }, [], 0],
+])("hosts whose principals are %s", (_name, hosts, paths, warnings) => {
   const problems = finish(findUnsharedPrincipals(hosts));
   assert.deepEqual(
     problems.map((problem) => problem.split(":")[0]),
@@ -246,16 +201,12 @@ const account = (addr: string, user: string, sealed_exec?: boolean) => ({
 });
 
 Deno.test.each([
-  { name: "another account", web: account("10.0.0.1:22", "app"), warned: [] },
-  { name: "another address", web: account("10.0.0.2:22", "deploy"), warned: [] },
-  { name: "the same account, sealed", web: account("10.0.0.1:22", "deploy", true), warned: [] },
-  {
-    name: "the same account, not sealed",
-    web: account("10.0.0.1:22", "deploy", false),
-    warned: ["hosts.web"],
-  },
-  { name: "no address, like another", web: account("", "deploy", false), warned: [] },
-])("a name of $name beside a sealed host's: warned of $warned", ({ web, warned }) => {
+  ["another account", [], account("10.0.0.1:22", "app")],
+  ["another address", [], account("10.0.0.2:22", "deploy")],
+  ["the same account, sealed", [], account("10.0.0.1:22", "deploy", true)],
+  ["the same account, not sealed", ["hosts.web"], account("10.0.0.1:22", "deploy", false)],
+  ["no address, like another", [], account("", "deploy", false)],
+])("a name of %s beside a sealed host's: warned of %s", (_name, warned, web) => {
   const sealed = { web01: account("10.0.0.1:22", "deploy", true), db01: account("", "deploy", true) };
   const found = finish(describeUnsealedTwins({ ...sealed, web }));
   assert.deepEqual(found.map((text) => text.split(":")[0]), warned);

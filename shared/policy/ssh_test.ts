@@ -49,53 +49,20 @@ Deno.test.each([
   });
 });
 
-Deno.test.each(
-  [
-    {
-      name: "a deny rule",
-      policy: { mode: "denylist", deny: ["^rm"] },
-      command: "rm x",
-      rule: "deny:^rm",
-      allowed: false,
-    },
-    { name: "an allow rule", policy: SAMPLE_RULES, command: "uptime", rule: "allow:^uptime$", allowed: true },
-    {
-      name: "an approval rule",
-      policy: SAMPLE_RULES,
-      command: "systemctl restart x",
-      rule: "require_approval:restart",
-      allowed: true,
-    },
-    { name: "no match", policy: SAMPLE_RULES, command: "id", rule: "allowlist:no-match", allowed: false },
-    {
-      name: "a structure",
-      policy: SAMPLE_RULES,
-      command: "(id)",
-      rule: "shell-parse:subshell",
-      allowed: false,
-    },
-    {
-      name: "no rule",
-      policy: { mode: "denylist", deny: ["^rm"] },
-      command: "id",
-      rule: undefined,
-      allowed: true,
-    },
-  ] satisfies {
-    name: string;
-    policy: CommandPolicy;
-    command: string;
-    rule: string | undefined;
-    allowed: boolean;
-  }[],
-)(
-  "decideSsh() reports $name as matched_rule",
-  ({ policy, command, rule, allowed }) => {
-    const wire = toWireDecision(decideUnder(policy, command));
-    assert.equal(wire.matched_rule, rule);
-    assert.equal(wire.allowed, allowed);
-  },
-);
+Deno.test.each<
+  [name: string, policy: CommandPolicy, command: string, rule: string | undefined, allowed: boolean]
+>([
+  ["a deny rule", { mode: "denylist", deny: ["^rm"] }, "rm x", "deny:^rm", false],
+  ["an allow rule", SAMPLE_RULES, "uptime", "allow:^uptime$", true],
+  ["an approval rule", SAMPLE_RULES, "systemctl restart x", "require_approval:restart", true],
+  ["no match", SAMPLE_RULES, "id", "allowlist:no-match", false],
+  ["a structure", SAMPLE_RULES, "(id)", "shell-parse:subshell", false],
+  ["no rule", { mode: "denylist", deny: ["^rm"] }, "id", undefined, true],
+])("decideSsh() reports %s as matched_rule", (_name, policy, command, rule, allowed) => {
+  const wire = toWireDecision(decideUnder(policy, command));
+  assert.equal(wire.matched_rule, rule);
+  assert.equal(wire.allowed, allowed);
+});
 
 Deno.test("decideSsh() asks for approval and stays allowed", () => {
   const decision = decideUnder(SAMPLE_RULES, "systemctl restart nginx");
@@ -181,84 +148,54 @@ Deno.test("decideSsh() opens an exec session on a host with rules and decides ea
   );
 });
 
-Deno.test.each(
+Deno.test.each<[name: string, fields: Partial<SshIntent>, force: string, prefix: string]>([
+  ["a target's one-shot command", {}, "uptime", ""],
+  ["a target's session", { purpose: "session", sessionMode: "shell" }, "", ""],
+  ["a bastion", { role: "bastion" }, "exit 1", ""],
   [
-    { name: "a target's one-shot command", fields: {}, force: "uptime", prefix: "" },
-    {
-      name: "a target's session",
-      fields: { purpose: "session", sessionMode: "shell" },
-      force: "",
-      prefix: "",
-    },
-    { name: "a bastion", fields: { role: "bastion" }, force: "exit 1", prefix: "" },
-    {
-      name: "a bastion on the way of a session",
-      fields: { role: "bastion", purpose: "session", sessionMode: "exec" },
-      force: "exit 1",
-      prefix: "",
-    },
-    { name: "an elevated one-shot command", fields: { sudo: true }, force: "sudo -n -- uptime", prefix: "" },
-    {
-      name: "one elevated to a user",
-      fields: { sudo: true, sudoUser: "db", command: "id; id" },
-      force: "sudo -n -u db -- /bin/sh -c 'id; id'",
-      prefix: "",
-    },
-    {
-      name: "an elevated session",
-      fields: { sudo: true, sudoUser: "db", purpose: "session", sessionMode: "exec" },
-      force: "",
-      prefix: "sudo -n -u db",
-    },
-    {
-      name: "a bastion that asks for sudo",
-      fields: { role: "bastion", sudo: true, sudoUser: "not listed" },
-      force: "exit 1",
-      prefix: "",
-    },
-    { name: "a user without sudo", fields: { sudoUser: "not listed" }, force: "uptime", prefix: "" },
-    {
-      name: "a lone surrogate, as U+FFFD",
-      fields: { command: "echo \ud800" },
-      force: "echo \ufffd",
-      prefix: "",
-    },
-  ] satisfies { name: string; fields: Partial<SshIntent>; force: string; prefix: string }[],
-)(
-  "decideSsh() gives force-command and prefix for $name",
-  ({ fields, force, prefix }) => {
-    const decision = allowSample(
-      { allow_sudo: true, allowed_sudo_users: ["db"], allow_as_bastion: true },
-      fields,
-    );
-    assert.equal(decision.forceCommand, force);
-    assert.equal(decision.elevationPrefix, prefix);
-  },
-);
+    "a bastion on the way of a session",
+    { role: "bastion", purpose: "session", sessionMode: "exec" },
+    "exit 1",
+    "",
+  ],
+  ["an elevated one-shot command", { sudo: true }, "sudo -n -- uptime", ""],
+  [
+    "one elevated to a user",
+    { sudo: true, sudoUser: "db", command: "id; id" },
+    "sudo -n -u db -- /bin/sh -c 'id; id'",
+    "",
+  ],
+  [
+    "an elevated session",
+    { sudo: true, sudoUser: "db", purpose: "session", sessionMode: "exec" },
+    "",
+    "sudo -n -u db",
+  ],
+  ["a bastion that asks for sudo", { role: "bastion", sudo: true, sudoUser: "not listed" }, "exit 1", ""],
+  ["a user without sudo", { sudoUser: "not listed" }, "uptime", ""],
+  ["a lone surrogate, as U+FFFD", { command: "echo \ud800" }, "echo \ufffd", ""],
+])("decideSsh() gives force-command and prefix for %s", (_name, fields, force, prefix) => {
+  const decision = allowSample(
+    { allow_sudo: true, allowed_sudo_users: ["db"], allow_as_bastion: true },
+    fields,
+  );
+  assert.equal(decision.forceCommand, force);
+  assert.equal(decision.elevationPrefix, prefix);
+});
 
-Deno.test.each(
-  [
-    { name: "no elevation", fields: {}, elevation: "", sudoPrefix: "" },
-    { name: "root", fields: { sudo: true }, elevation: "sudo:root", sudoPrefix: "sudo -n" },
-    {
-      name: "another user",
-      fields: { sudo: true, sudoUser: "db" },
-      elevation: "sudo:db",
-      sudoPrefix: "sudo -n -u db",
-    },
-    { name: "none for a bastion", fields: { sudo: true, role: "bastion" }, elevation: "", sudoPrefix: "" },
-  ] satisfies { name: string; fields: Partial<SshIntent>; elevation: string; sudoPrefix: string }[],
-)(
-  "decideSsh() names the elevation: $name",
-  ({ fields, elevation, sudoPrefix }) => {
-    const decision = allowSample(
-      { allow_sudo: true, allowed_sudo_users: ["db"], allow_as_bastion: true },
-      fields,
-    );
-    assert.equal(decision.elevation, elevation);
-    assert.equal(decision.sudoPrefix, sudoPrefix);
-  },
-);
+Deno.test.each<[name: string, fields: Partial<SshIntent>, elevation: string, sudoPrefix: string]>([
+  ["no elevation", {}, "", ""],
+  ["root", { sudo: true }, "sudo:root", "sudo -n"],
+  ["another user", { sudo: true, sudoUser: "db" }, "sudo:db", "sudo -n -u db"],
+  ["none for a bastion", { sudo: true, role: "bastion" }, "", ""],
+])("decideSsh() names the elevation: %s", (_name, fields, elevation, sudoPrefix) => {
+  const decision = allowSample(
+    { allow_sudo: true, allowed_sudo_users: ["db"], allow_as_bastion: true },
+    fields,
+  );
+  assert.equal(decision.elevation, elevation);
+  assert.equal(decision.sudoPrefix, sudoPrefix);
+});
 
 Deno.test("decideSsh() evaluates the rules on the command without its elevation", () => {
   const host = { allow_sudo: true, command_policy: SAMPLE_RULES };
@@ -276,33 +213,20 @@ Deno.test.each([
   assert.equal(allowSample({ max_ttl_seconds: 120 }, { ttlSeconds: requested }).ttlSeconds, ttl);
 });
 
-Deno.test.each(
-  [
-    { name: "PTY", host: { allow_pty: true }, fields: { pty: true } },
-    { name: "file transfer", host: { allow_file_transfer: true }, fields: { fileTransfer: true } },
-    { name: "a listed caller", host: { allowed_callers: ["broker-1"] }, fields: {} },
-    { name: "any caller for an empty list", host: { allowed_callers: [] }, fields: {} },
-    { name: "an end user of a group", host: { groups: ["a", "b"] }, fields: { endUserGroups: ["b"] } },
-    { name: "an end user without groups known", host: {}, fields: { endUser: "eve", endUserGroups: null } },
-    {
-      name: "a newline in a session without rules",
-      host: {},
-      fields: { purpose: "session", sessionMode: "exec", command: "a\nb" },
-    },
-    { name: "any command without rules", host: {}, fields: { command: "rm -rf $HOME & (id)" } },
-    { name: "any session mode for a one-shot command", host: {}, fields: { sessionMode: "x11" } },
-    {
-      name: "a bastion's session without mode",
-      host: { allow_as_bastion: true },
-      fields: { role: "bastion", purpose: "session" },
-    },
-  ] satisfies { name: string; host: Partial<HostPolicy>; fields: Partial<SshIntent> }[],
-)(
-  "decideSsh() allows $name",
-  ({ host, fields }) => {
-    assert.equal(allowSample(host, fields).enforcement, "");
-  },
-);
+Deno.test.each<[name: string, host: Partial<HostPolicy>, fields: Partial<SshIntent>]>([
+  ["PTY", { allow_pty: true }, { pty: true }],
+  ["file transfer", { allow_file_transfer: true }, { fileTransfer: true }],
+  ["a listed caller", { allowed_callers: ["broker-1"] }, {}],
+  ["any caller for an empty list", { allowed_callers: [] }, {}],
+  ["an end user of a group", { groups: ["a", "b"] }, { endUserGroups: ["b"] }],
+  ["an end user without groups known", {}, { endUser: "eve", endUserGroups: null }],
+  ["a newline in a session without rules", {}, { purpose: "session", sessionMode: "exec", command: "a\nb" }],
+  ["any command without rules", {}, { command: "rm -rf $HOME & (id)" }],
+  ["any session mode for a one-shot command", {}, { sessionMode: "x11" }],
+  ["a bastion's session without mode", { allow_as_bastion: true }, { role: "bastion", purpose: "session" }],
+])("decideSsh() allows %s", (_name, host, fields) => {
+  assert.equal(allowSample(host, fields).enforcement, "");
+});
 
 Deno.test("toWireDecision() keeps the order of the keys and omits what is empty", () => {
   const policy = compileSample(sampleConfig({}, {
@@ -328,217 +252,126 @@ Deno.test("toWireDecision() keeps the order of the keys and omits what is empty"
 });
 
 // One row for every gate, in the order of the gates.
-Deno.test.each(
+Deno.test.each<[name: string, host: Partial<HostPolicy>, fields: Partial<SshIntent>, reason: string]>([
+  ["an unknown host", {}, { host: "nope" }, 'no policy for host: "nope"'],
+  ["an unknown role", {}, { role: "admin" }, 'unknown role: "admin"'],
+  ["an empty role", {}, { role: "" }, 'unknown role: ""'],
+  ["an unknown purpose", {}, { purpose: "exec" }, 'unknown purpose: "exec"'],
+  ["an empty purpose", {}, { purpose: "" }, 'unknown purpose: ""'],
+  ["an unknown session mode", {}, { purpose: "session", sessionMode: "x11" }, 'unknown session mode: "x11"'],
+  ["a session without mode", {}, { purpose: "session" }, 'unknown session mode: ""'],
+  ["a caller with a blank", {}, { caller: "a b" }, 'caller "a b" contains disallowed characters'],
   [
-    { name: "an unknown host", host: {}, fields: { host: "nope" }, reason: 'no policy for host: "nope"' },
-    { name: "an unknown role", host: {}, fields: { role: "admin" }, reason: 'unknown role: "admin"' },
-    { name: "an empty role", host: {}, fields: { role: "" }, reason: 'unknown role: ""' },
-    { name: "an unknown purpose", host: {}, fields: { purpose: "exec" }, reason: 'unknown purpose: "exec"' },
-    { name: "an empty purpose", host: {}, fields: { purpose: "" }, reason: 'unknown purpose: ""' },
-    {
-      name: "an unknown session mode",
-      host: {},
-      fields: { purpose: "session", sessionMode: "x11" },
-      reason: 'unknown session mode: "x11"',
-    },
-    {
-      name: "a session without mode",
-      host: {},
-      fields: { purpose: "session" },
-      reason: 'unknown session mode: ""',
-    },
-    {
-      name: "a caller with a blank",
-      host: {},
-      fields: { caller: "a b" },
-      reason: 'caller "a b" contains disallowed characters',
-    },
-    {
-      name: "a caller with a control character",
-      host: {},
-      fields: { caller: "a\x1b" },
-      reason: 'caller "a\\x1b" contains disallowed characters',
-    },
-    {
-      name: "an end user with a blank",
-      host: {},
-      fields: { endUser: "x role=bastion" },
-      reason: 'end_user "x role=bastion" contains disallowed characters',
-    },
-    {
-      name: "an end user with a tab",
-      host: {},
-      fields: { endUser: "x\ty" },
-      reason: 'end_user "x\\ty" contains disallowed characters',
-    },
-    {
-      name: "a newline",
-      host: {},
-      fields: { command: "uptime\nid" },
-      reason: "command must not contain newline or carriage return",
-    },
-    {
-      name: "a carriage return",
-      host: {},
-      fields: { command: "uptime\rid" },
-      reason: "command must not contain newline or carriage return",
-    },
-    { name: "NUL", host: {}, fields: { command: "uptime\0id" }, reason: "command must not contain NUL" },
-    {
-      name: "a newline for a bastion",
-      host: { allow_as_bastion: true },
-      fields: { role: "bastion", command: "a\nb" },
-      reason: "command must not contain newline or carriage return",
-    },
-    {
-      name: "a newline in a session under rules",
-      host: { command_policy: SAMPLE_RULES },
-      fields: { purpose: "session", sessionMode: "exec", command: "uptime\nid" },
-      reason: "command must not contain newline or carriage return",
-    },
-    {
-      name: "an empty one-shot command",
-      host: {},
-      fields: { command: "" },
-      reason: "one-shot command must not be empty",
-    },
-    {
-      name: "a blank one-shot command",
-      host: {},
-      fields: { command: " \t\u00a0" },
-      reason: "one-shot command must not be empty",
-    },
-    {
-      name: "a caller that the host does not list",
-      host: { allowed_callers: ["broker-2"] },
-      fields: {},
-      reason: 'caller "broker-1" not authorised for "web01"',
-    },
-    {
-      name: "an end user of other groups",
-      host: { groups: ["web"] },
-      fields: { endUser: "eve", endUserGroups: ["db"] },
-      reason: 'user "eve" not authorised for "web01" (groups)',
-    },
-    {
-      name: "an end user of no group",
-      host: { groups: ["web"] },
-      fields: { endUser: "eve", endUserGroups: [] },
-      reason: 'user "eve" not authorised for "web01" (groups)',
-    },
-    {
-      name: "an end user on a host of no group",
-      host: {},
-      fields: { endUser: "eve", endUserGroups: ["db"] },
-      reason: 'user "eve" not authorised for "web01" (groups)',
-    },
-    {
-      name: "an invalid bastion",
-      host: {},
-      fields: { role: "bastion" },
-      reason: 'host "web01" is not allowed as a bastion',
-    },
-    {
-      name: "sudo where it is forbidden",
-      host: {},
-      fields: { sudo: true },
-      reason: 'host "web01" does not allow elevation (allow_sudo=false)',
-    },
-    {
-      name: "an unlisted sudo user",
-      host: { allow_sudo: true },
-      fields: { sudo: true, sudoUser: "db" },
-      reason: 'sudo_user "db" is not allowed on "web01"',
-    },
-    {
-      name: "an invalid sudo user",
-      host: { allow_sudo: true },
-      fields: { sudo: true, sudoUser: "a;b" },
-      reason: 'invalid sudo_user: "a;b"',
-    },
-    {
-      name: "a PTY where it is forbidden",
-      host: {},
-      fields: { pty: true },
-      reason: 'host "web01" does not allow PTY (allow_pty=false)',
-    },
-    {
-      name: "a PTY for a bastion where it is forbidden",
-      host: { allow_as_bastion: true },
-      fields: { role: "bastion", pty: true },
-      reason: 'host "web01" does not allow PTY (allow_pty=false)',
-    },
-    {
-      name: "a file transfer where it is forbidden",
-      host: {},
-      fields: { fileTransfer: true },
-      reason: 'host "web01" does not allow file transfer (allow_file_transfer=false)',
-    },
-    {
-      name: "a host without principal",
-      host: { principal: "" },
-      fields: {},
-      reason: "principal is required",
-    },
-  ] satisfies { name: string; host: Partial<HostPolicy>; fields: Partial<SshIntent>; reason: string }[],
-)(
-  "decideSsh() denies $name",
-  ({ host, fields, reason }) => {
-    const decision = denySample(host, fields);
-    assert.equal(decision.reason, reason);
-    assert.equal(decision.matchedRule, "");
-    assert.equal(decision.enforcement, "");
-  },
-);
+    "a caller with a control character",
+    {},
+    { caller: "a\x1b" },
+    'caller "a\\x1b" contains disallowed characters',
+  ],
+  [
+    "an end user with a blank",
+    {},
+    { endUser: "x role=bastion" },
+    'end_user "x role=bastion" contains disallowed characters',
+  ],
+  ["an end user with a tab", {}, { endUser: "x\ty" }, 'end_user "x\\ty" contains disallowed characters'],
+  ["a newline", {}, { command: "uptime\nid" }, "command must not contain newline or carriage return"],
+  ["a carriage return", {}, { command: "uptime\rid" }, "command must not contain newline or carriage return"],
+  ["NUL", {}, { command: "uptime\0id" }, "command must not contain NUL"],
+  [
+    "a newline for a bastion",
+    { allow_as_bastion: true },
+    { role: "bastion", command: "a\nb" },
+    "command must not contain newline or carriage return",
+  ],
+  ["a newline in a session under rules", { command_policy: SAMPLE_RULES }, {
+    purpose: "session",
+    sessionMode: "exec",
+    command: "uptime\nid",
+  }, "command must not contain newline or carriage return"],
+  ["an empty one-shot command", {}, { command: "" }, "one-shot command must not be empty"],
+  ["a blank one-shot command", {}, { command: " \t\u00a0" }, "one-shot command must not be empty"],
+  [
+    "a caller that the host does not list",
+    { allowed_callers: ["broker-2"] },
+    {},
+    'caller "broker-1" not authorised for "web01"',
+  ],
+  [
+    "an end user of other groups",
+    { groups: ["web"] },
+    { endUser: "eve", endUserGroups: ["db"] },
+    'user "eve" not authorised for "web01" (groups)',
+  ],
+  [
+    "an end user of no group",
+    { groups: ["web"] },
+    { endUser: "eve", endUserGroups: [] },
+    'user "eve" not authorised for "web01" (groups)',
+  ],
+  [
+    "an end user on a host of no group",
+    {},
+    { endUser: "eve", endUserGroups: ["db"] },
+    'user "eve" not authorised for "web01" (groups)',
+  ],
+  ["an invalid bastion", {}, { role: "bastion" }, 'host "web01" is not allowed as a bastion'],
+  [
+    "sudo where it is forbidden",
+    {},
+    { sudo: true },
+    'host "web01" does not allow elevation (allow_sudo=false)',
+  ],
+  [
+    "an unlisted sudo user",
+    { allow_sudo: true },
+    { sudo: true, sudoUser: "db" },
+    'sudo_user "db" is not allowed on "web01"',
+  ],
+  ["an invalid sudo user", { allow_sudo: true }, { sudo: true, sudoUser: "a;b" }, 'invalid sudo_user: "a;b"'],
+  ["a PTY where it is forbidden", {}, { pty: true }, 'host "web01" does not allow PTY (allow_pty=false)'],
+  [
+    "a PTY for a bastion where it is forbidden",
+    { allow_as_bastion: true },
+    { role: "bastion", pty: true },
+    'host "web01" does not allow PTY (allow_pty=false)',
+  ],
+  [
+    "a file transfer where it is forbidden",
+    {},
+    { fileTransfer: true },
+    'host "web01" does not allow file transfer (allow_file_transfer=false)',
+  ],
+  ["a host without principal", { principal: "" }, {}, "principal is required"],
+])("decideSsh() denies %s", (_name, host, fields, reason) => {
+  const decision = denySample(host, fields);
+  assert.equal(decision.reason, reason);
+  assert.equal(decision.matchedRule, "");
+  assert.equal(decision.enforcement, "");
+});
 
 // Each intent fails two neighbouring gates; the earlier one has to speak.
-Deno.test.each(
+Deno.test.each<[name: string, fields: Partial<SshIntent>, reason: RegExp]>([
+  ["role before purpose", { role: "x", purpose: "x" }, /unknown role/],
+  ["purpose before identities", { purpose: "x", caller: "a b" }, /unknown purpose/],
   [
-    { name: "role before purpose", fields: { role: "x", purpose: "x" }, reason: /unknown role/ },
-    { name: "purpose before identities", fields: { purpose: "x", caller: "a b" }, reason: /unknown purpose/ },
-    {
-      name: "session mode before identities",
-      fields: { purpose: "session", sessionMode: "x", caller: "a b" },
-      reason: /unknown session mode/,
-    },
-    {
-      name: "identities before newline",
-      fields: { caller: "a b", command: "a\nb" },
-      reason: /disallowed characters/,
-    },
-    { name: "newline before blank", fields: { command: "\n" }, reason: /must not contain newline/ },
-    {
-      name: "blank before allowed_callers",
-      fields: { command: " ", caller: "x" },
-      reason: /must not be empty/,
-    },
-    {
-      name: "allowed_callers before groups",
-      fields: { caller: "x", endUserGroups: [] },
-      reason: /caller "x" not authorised/,
-    },
-    { name: "groups before bastion", fields: { role: "bastion", endUserGroups: [] }, reason: /\(groups\)/ },
-    {
-      name: "bastion before pty",
-      fields: { role: "bastion", pty: true },
-      reason: /not allowed as a bastion/,
-    },
-    { name: "sudo before pty", fields: { sudo: true, pty: true }, reason: /allow_sudo/ },
-    { name: "pty before file transfer", fields: { pty: true, fileTransfer: true }, reason: /allow_pty/ },
-    {
-      name: "file transfer before rules",
-      fields: { fileTransfer: true, command: "id" },
-      reason: /allow_file_transfer/,
-    },
-    { name: "rules before principal", fields: { command: "id" }, reason: /command not allowed/ },
-  ] satisfies { name: string; fields: Partial<SshIntent>; reason: RegExp }[],
-)(
-  "decideSsh() checks $name",
-  ({ fields, reason }) => {
-    const host = { allowed_callers: ["broker-1"], principal: "", command_policy: SAMPLE_RULES };
-    assert.match(denySample(host, fields).reason, reason);
-  },
-);
+    "session mode before identities",
+    { purpose: "session", sessionMode: "x", caller: "a b" },
+    /unknown session mode/,
+  ],
+  ["identities before newline", { caller: "a b", command: "a\nb" }, /disallowed characters/],
+  ["newline before blank", { command: "\n" }, /must not contain newline/],
+  ["blank before allowed_callers", { command: " ", caller: "x" }, /must not be empty/],
+  ["allowed_callers before groups", { caller: "x", endUserGroups: [] }, /caller "x" not authorised/],
+  ["groups before bastion", { role: "bastion", endUserGroups: [] }, /\(groups\)/],
+  ["bastion before pty", { role: "bastion", pty: true }, /not allowed as a bastion/],
+  ["sudo before pty", { sudo: true, pty: true }, /allow_sudo/],
+  ["pty before file transfer", { pty: true, fileTransfer: true }, /allow_pty/],
+  ["file transfer before rules", { fileTransfer: true, command: "id" }, /allow_file_transfer/],
+  ["rules before principal", { command: "id" }, /command not allowed/],
+])("decideSsh() checks %s", (_name, fields, reason) => {
+  const host = { allowed_callers: ["broker-1"], principal: "", command_policy: SAMPLE_RULES };
+  assert.match(denySample(host, fields).reason, reason);
+});
 
 Deno.test("decideSsh() denies a bastion with rules even where compilation let it pass", () => {
   const policy = compileSample(sampleConfig({ command_policy: SAMPLE_RULES }));

@@ -40,30 +40,15 @@ Deno.test.each([
   assert.ok(baked.endsWith(" stop_on_disconnect 'uptime'"), baked);
 });
 
-Deno.test.each<{ name: string; host: Partial<HostPolicy>; fields: Partial<SshIntent>; baked: string }>([
-  { name: "without the key", host: { allow_sudo: true }, fields: {}, baked: "uptime" },
-  {
-    name: "without the key, elevated",
-    host: { allow_sudo: true },
-    fields: { sudo: true },
-    baked: "sudo -n -- uptime",
-  },
-  { name: "with the key off", host: { stop_on_disconnect: false }, fields: {}, baked: "uptime" },
-  { name: "for a terminal", host: STOPS, fields: { pty: true }, baked: "uptime" },
-  {
-    name: "for a terminal, elevated",
-    host: STOPS,
-    fields: { pty: true, sudo: true },
-    baked: "sudo -n -- uptime",
-  },
-  { name: "for a file transfer", host: STOPS, fields: { fileTransfer: true }, baked: "uptime" },
-  {
-    name: "for a session",
-    host: STOPS,
-    fields: { purpose: "session", sessionMode: "exec", command: "" },
-    baked: "",
-  },
-])("decideSsh() changes nothing $name", ({ host, fields, baked }) => {
+Deno.test.each<[name: string, host: Partial<HostPolicy>, fields: Partial<SshIntent>, baked: string]>([
+  ["without the key", { allow_sudo: true }, {}, "uptime"],
+  ["without the key, elevated", { allow_sudo: true }, { sudo: true }, "sudo -n -- uptime"],
+  ["with the key off", { stop_on_disconnect: false }, {}, "uptime"],
+  ["for a terminal", STOPS, { pty: true }, "uptime"],
+  ["for a terminal, elevated", STOPS, { pty: true, sudo: true }, "sudo -n -- uptime"],
+  ["for a file transfer", STOPS, { fileTransfer: true }, "uptime"],
+  ["for a session", STOPS, { purpose: "session", sessionMode: "exec", command: "" }, ""],
+])("decideSsh() changes nothing %s", (_name, host, fields, baked) => {
   assert.equal(forceCommand(host, fields), baked);
 });
 

@@ -58,80 +58,45 @@ Deno.test("waiverPattern() takes a lone surrogate for what it is decided as", ()
   assert.equal(compilePattern(waiverPattern("echo \ud800")).test("echo \ufffd"), true);
 });
 
-Deno.test.each<{ name: string; waiver: Partial<Grant>; gated: Partial<GatedCommand>; waived: boolean }>([
-  { name: "the command it was learned from", waiver: {}, gated: {}, waived: true },
-  { name: "another command", waiver: {}, gated: { command: `${COMMAND} ` }, waived: false },
-  { name: "a longer command", waiver: {}, gated: { command: `${COMMAND}; id` }, waived: false },
-  { name: "another before it", waiver: {}, gated: { command: `id; ${COMMAND}` }, waived: false },
-  {
-    name: "a command that the dot would match",
-    waiver: {},
-    gated: { command: COMMAND.replace(".", "x") },
-    waived: false,
-  },
-  { name: "another caller", waiver: {}, gated: { caller: "broker-2" }, waived: false },
-  { name: "another end user", waiver: {}, gated: { endUser: "bob" }, waived: false },
-  { name: "a request without end user", waiver: {}, gated: { endUser: "" }, waived: false },
-  { name: "another host", waiver: {}, gated: { host: "web02" }, waived: false },
-  { name: "the command elevated", waiver: {}, gated: { sudo: true }, waived: false },
-  { name: "any end user when it has none", waiver: { endUser: "" }, gated: {}, waived: false },
-  { name: "no end user when it has none", waiver: { endUser: "" }, gated: { endUser: "" }, waived: true },
-  { name: "any caller when it has none", waiver: { caller: "" }, gated: {}, waived: false },
-  {
-    name: "the elevated command",
-    waiver: { sudo: true, sudoUser: "root" },
-    gated: { sudo: true, sudoUser: "root" },
-    waived: true,
-  },
-  {
-    name: "root by no name (I25)",
-    waiver: { sudo: true, sudoUser: "root" },
-    gated: { sudo: true },
-    waived: true,
-  },
-  {
-    name: "another account",
-    waiver: { sudo: true, sudoUser: "root" },
-    gated: { sudo: true, sudoUser: "db" },
-    waived: false,
-  },
-  { name: "the command not elevated", waiver: { sudo: true, sudoUser: "root" }, gated: {}, waived: false },
-  {
-    name: "the elevated command when it is for one that is not",
-    waiver: { sudo: false, sudoUser: "root" },
-    gated: { sudo: true },
-    waived: false,
-  },
-  { name: "a user that is ignored without sudo", waiver: {}, gated: { sudoUser: "db" }, waived: true },
-  {
-    name: "a file transfer of the same text",
-    waiver: {},
-    gated: WRITE,
-    waived: false,
-  },
-  {
-    name: "a file transfer whose content is not said",
-    waiver: {},
-    gated: { fileTransfer: true },
-    waived: false,
-  },
-  { name: "the same content", waiver: { contentSha256: "aa".repeat(32) }, gated: WRITE, waived: true },
-  {
-    name: "other content of the same path",
-    waiver: { contentSha256: "aa".repeat(32) },
-    gated: { ...WRITE, contentSha256: "bb".repeat(32) },
-    waived: false,
-  },
-  {
-    name: "the command of a malformed transfer",
-    waiver: { contentSha256: "aa".repeat(32) },
-    gated: { contentSha256: "aa".repeat(32) },
-    waived: false,
-  },
-  { name: "anything once it has expired", waiver: { expiresAt: SAMPLE_NOW }, gated: {}, waived: false },
+Deno.test.each<[name: string, waiver: Partial<Grant>, gated: Partial<GatedCommand>, waived: boolean]>([
+  ["the command it was learned from", {}, {}, true],
+  ["another command", {}, { command: `${COMMAND} ` }, false],
+  ["a longer command", {}, { command: `${COMMAND}; id` }, false],
+  ["another before it", {}, { command: `id; ${COMMAND}` }, false],
+  ["a command that the dot would match", {}, { command: COMMAND.replace(".", "x") }, false],
+  ["another caller", {}, { caller: "broker-2" }, false],
+  ["another end user", {}, { endUser: "bob" }, false],
+  ["a request without end user", {}, { endUser: "" }, false],
+  ["another host", {}, { host: "web02" }, false],
+  ["the command elevated", {}, { sudo: true }, false],
+  ["any end user when it has none", { endUser: "" }, {}, false],
+  ["no end user when it has none", { endUser: "" }, { endUser: "" }, true],
+  ["any caller when it has none", { caller: "" }, {}, false],
+  ["the elevated command", { sudo: true, sudoUser: "root" }, { sudo: true, sudoUser: "root" }, true],
+  ["root by no name (I25)", { sudo: true, sudoUser: "root" }, { sudo: true }, true],
+  ["another account", { sudo: true, sudoUser: "root" }, { sudo: true, sudoUser: "db" }, false],
+  ["the command not elevated", { sudo: true, sudoUser: "root" }, {}, false],
+  [
+    "the elevated command when it is for one that is not",
+    { sudo: false, sudoUser: "root" },
+    { sudo: true },
+    false,
+  ],
+  ["a user that is ignored without sudo", {}, { sudoUser: "db" }, true],
+  ["a file transfer of the same text", {}, WRITE, false],
+  ["a file transfer whose content is not said", {}, { fileTransfer: true }, false],
+  ["the same content", { contentSha256: "aa".repeat(32) }, WRITE, true],
+  ["other content of the same path", { contentSha256: "aa".repeat(32) }, {
+    ...WRITE,
+    contentSha256: "bb".repeat(32),
+  }, false],
+  ["the command of a malformed transfer", { contentSha256: "aa".repeat(32) }, {
+    contentSha256: "aa".repeat(32),
+  }, false],
+  ["anything once it has expired", { expiresAt: SAMPLE_NOW }, {}, false],
 ])(
-  "a waiver is for one command of one caller and end user, run one way (A4): $name",
-  ({ waiver, gated, waived }) => {
+  "a waiver is for one command of one caller and end user, run one way (A4): %s",
+  (_name, waiver, gated, waived) => {
     const live = sampleGrants({ ...waiverScope(GATED), ...waiver });
     assert.equal(isWaived(live, { ...GATED, ...gated }), waived);
   },

@@ -38,9 +38,10 @@ Deno.test.each([
   assert.throws(() => formatKeyId({ ...parts, ...more }), TypeError);
 });
 
-Deno.test.each([{ name: "milliseconds", issuedAt: 1.5 }, { name: "a negative time", issuedAt: -1 }, {
-  name: "no number",
-  issuedAt: NaN,
-}])("formatKeyId() refuses $name", ({ issuedAt }) => {
+Deno.test.each([
+  ["milliseconds", 1.5],
+  ["a negative time", -1],
+  ["no number", NaN],
+])("formatKeyId() refuses %s", (_name, issuedAt) => {
   assert.throws(() => formatKeyId({ ...parts, issuedAt }), RangeError);
 });

@@ -2,39 +2,23 @@ import assert from "node:assert/strict";
 import { describeTarget, isPostgresUrl, parsePostgresUrl } from "./postgres_settings.ts";
 
 Deno.test.each([
-  { url: "postgres://app@db/gw", shown: "postgres://app@db:5432/gw", tls: [true], password: "" },
-  {
-    url: "postgresql://app:p%40:w@127.0.0.1/gw",
-    shown: "postgres://app@127.0.0.1:5432/gw",
-    tls: [false],
-    password: "p@:w",
-  },
-  {
-    url: "postgres://a:s@localhost:1,[::1]:2,db2:3/gw",
-    shown: "postgres://a@localhost:1,[::1]:2,db2:3/gw",
-    tls: [false, false, true],
-    password: "s",
-  },
-  { url: "postgres://a@db/gw?sslmode=disable", shown: "postgres://a@db:5432/gw", tls: [false], password: "" },
-  {
-    url: "postgres://a@127.0.0.1/gw?sslmode=verify-full",
-    shown: "postgres://a@127.0.0.1:5432/gw",
-    tls: [true],
-    password: "",
-  },
-  {
-    url: "postgres://a@%2Frun%2Fpostgresql:5433/gw",
-    shown: "postgres://a@/run/postgresql/.s.PGSQL.5433/gw",
-    tls: [undefined],
-    password: "",
-  },
-  {
-    url: "postgres://a@127.evil.example/gw",
-    shown: "postgres://a@127.evil.example:5432/gw",
-    tls: [true],
-    password: "",
-  },
-])("parsePostgresUrl() reads $url", ({ url, shown, tls, password }) => {
+  ["postgres://app@db/gw", "postgres://app@db:5432/gw", [true], ""],
+  ["postgresql://app:p%40:w@127.0.0.1/gw", "postgres://app@127.0.0.1:5432/gw", [false], "p@:w"],
+  ["postgres://a:s@localhost:1,[::1]:2,db2:3/gw", "postgres://a@localhost:1,[::1]:2,db2:3/gw", [
+    false,
+    false,
+    true,
+  ], "s"],
+  ["postgres://a@db/gw?sslmode=disable", "postgres://a@db:5432/gw", [false], ""],
+  ["postgres://a@127.0.0.1/gw?sslmode=verify-full", "postgres://a@127.0.0.1:5432/gw", [true], ""],
+  [
+    "postgres://a@%2Frun%2Fpostgresql:5433/gw",
+    "postgres://a@/run/postgresql/.s.PGSQL.5433/gw",
+    [undefined],
+    "",
+  ],
+  ["postgres://a@127.evil.example/gw", "postgres://a@127.evil.example:5432/gw", [true], ""],
+])("parsePostgresUrl() reads %s", (url, shown, tls, password) => {
   const target = parsePostgresUrl(url);
   assert.equal(describeTarget(target), shown);
   assert.deepEqual(target.hosts.map((host) => host.kind === "tcp" ? host.tls : undefined), tls);

@@ -21,34 +21,28 @@ function outcome(members: string, large: Readonly<Record<string, z.ZodType>>) {
 }
 
 Deno.test.each([
-  { name: "hosts", members: `"hosts":{"web01":{${HOST},"allow_sudo":true},"db01":{${HOST},"groups":["a"]}}` },
-  { name: "no hosts", members: `"hosts":{}` },
-  { name: "hosts that are absent", members: `"listen":":1"` },
-  { name: "hosts that are null", members: `"hosts":null` },
-  { name: "hosts that are a list", members: `"hosts":[{${HOST}}]` },
-  { name: "hosts that are a text", members: `"hosts":"web01"` },
-  {
-    name: "comments among the hosts",
-    members: `"hosts":{"_comment":"x","_example":{"addr":1},"a":{${HOST}}}`,
-  },
-  { name: "comments in a host", members: `"hosts":{"a":{${HOST},"_note":["x"]}}` },
-  { name: "a host that is a _ name (C2)", members: `"hosts":{"_a":{"addr":"h:22"}}` },
-  { name: "a host that is null", members: `"hosts":{"a":null}` },
-  { name: "a host that is a list", members: `"hosts":{"a":[1]}` },
-  { name: "a host called like a method", members: `"hosts":{"constructor":{${HOST}},"toString":{}}` },
-  { name: "a typo in a host (C1)", members: `"hosts":{"web.1":{${HOST},"allow_sudoo":true}}` },
-  { name: "a wrong value deep in a host", members: `"hosts":{"a":{${HOST},"command_policy":{"mode":"x"}}}` },
-  { name: "a host that stands twice (C3)", members: `"hosts":{"a":{${HOST}},"a":{${HOST}}}` },
-  { name: "a host's key that stands twice (C3)", members: `"hosts":{"a":{${HOST},"user":"root"}}` },
-  { name: "command policies", members: `"command_policies":{"a":{"mode":"off"},"_c":{"mode":"x"},"b":{}}` },
-  { name: "command policies that are a list", members: `"command_policies":[]` },
-  {
-    name: "a typo in a command policy (C1)",
-    members: `"command_policies":{"a.b":{"alow":[]},"c":{"mode":1}}`,
-  },
-  { name: "a command policy that stands twice (C3)", members: `"command_policies":{"a":{},"a":{}}` },
-  { name: "problems everywhere", members: `"listn":1,"kubernetes":{},"hosts":{"a":{},"b":{${HOST},"x":1}}` },
-])("parseConfigSteps() reads $name entry by entry as it does at once", ({ members }) => {
+  ["hosts", `"hosts":{"web01":{${HOST},"allow_sudo":true},"db01":{${HOST},"groups":["a"]}}`],
+  ["no hosts", `"hosts":{}`],
+  ["hosts that are absent", `"listen":":1"`],
+  ["hosts that are null", `"hosts":null`],
+  ["hosts that are a list", `"hosts":[{${HOST}}]`],
+  ["hosts that are a text", `"hosts":"web01"`],
+  ["comments among the hosts", `"hosts":{"_comment":"x","_example":{"addr":1},"a":{${HOST}}}`],
+  ["comments in a host", `"hosts":{"a":{${HOST},"_note":["x"]}}`],
+  ["a host that is a _ name (C2)", `"hosts":{"_a":{"addr":"h:22"}}`],
+  ["a host that is null", `"hosts":{"a":null}`],
+  ["a host that is a list", `"hosts":{"a":[1]}`],
+  ["a host called like a method", `"hosts":{"constructor":{${HOST}},"toString":{}}`],
+  ["a typo in a host (C1)", `"hosts":{"web.1":{${HOST},"allow_sudoo":true}}`],
+  ["a wrong value deep in a host", `"hosts":{"a":{${HOST},"command_policy":{"mode":"x"}}}`],
+  ["a host that stands twice (C3)", `"hosts":{"a":{${HOST}},"a":{${HOST}}}`],
+  ["a host's key that stands twice (C3)", `"hosts":{"a":{${HOST},"user":"root"}}`],
+  ["command policies", `"command_policies":{"a":{"mode":"off"},"_c":{"mode":"x"},"b":{}}`],
+  ["command policies that are a list", `"command_policies":[]`],
+  ["a typo in a command policy (C1)", `"command_policies":{"a.b":{"alow":[]},"c":{"mode":1}}`],
+  ["a command policy that stands twice (C3)", `"command_policies":{"a":{},"a":{}}`],
+  ["problems everywhere", `"listn":1,"kubernetes":{},"hosts":{"a":{},"b":{${HOST},"x":1}}`],
+])("parseConfigSteps() reads %s entry by entry as it does at once", (_name, members) => {
   assert.deepEqual(outcome(members, LARGE_SIGNER_KEYS), outcome(members, {}));
 });
 

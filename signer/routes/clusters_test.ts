@@ -54,17 +54,12 @@ Deno.test.each<{ name: string; config: Record<string, unknown> }>([
   assert.deepEqual([status, body], [200, {}]);
 });
 
-Deno.test.each<{ name: string; caller: string; onBehalfOf?: string; seen: readonly string[] }>([
-  { name: "a caller in no group", caller: "stranger", seen: [] },
-  { name: "a caller that allowed_callers lacks", caller: "approver-broker", seen: ["prod"] },
-  {
-    name: "the broker that a forwarder names",
-    caller: "control-plane",
-    onBehalfOf: "broker-1",
-    seen: ["mine", "prod"],
-  },
-  { name: "a forwarder as itself", caller: "control-plane", onBehalfOf: "", seen: [] },
-])("GET /v1/clusters is that of $name", async ({ caller, onBehalfOf, seen }) => {
+Deno.test.each<[name: string, caller: string, onBehalfOf: string | undefined, seen: readonly string[]]>([
+  ["a caller in no group", "stranger", undefined, []],
+  ["a caller that allowed_callers lacks", "approver-broker", undefined, ["prod"]],
+  ["the broker that a forwarder names", "control-plane", "broker-1", ["mine", "prod"]],
+  ["a forwarder as itself", "control-plane", "", []],
+])("GET /v1/clusters is that of %s", async (_name, caller, onBehalfOf, seen) => {
   const headers: Record<string, string> = onBehalfOf === undefined ? {} : { "x-on-behalf-of": onBehalfOf };
   const { body } = await (await start()).send(get("/v1/clusters", headers), caller);
   assert.deepEqual(Object.keys(body), seen);

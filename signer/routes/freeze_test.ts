@@ -130,21 +130,13 @@ Deno.test.each([
 });
 
 Deno.test.each([
-  { name: "an unknown kind", body: { kind: "host", value: "web01", ...VOLATILE }, status: 400 },
-  { name: "an empty value", body: { kind: "caller", value: "", ...VOLATILE }, status: 400 },
-  { name: "a blank in the value", body: { kind: "caller", value: "a b", ...VOLATILE }, status: 400 },
-  {
-    name: "a line break in the reason",
-    body: { kind: "caller", value: "a", reason: "x\ny", ...VOLATILE },
-    status: 400,
-  },
-  {
-    name: "a freeze that a restart forgets, unless that is accepted (K1)",
-    body: { kind: "caller", value: "a" },
-    status: 409,
-  },
-  { name: "a body over 16 KiB", body: { kind: "caller", value: "a", x: "x".repeat(16384) }, status: 413 },
-])("POST /v1/freeze refuses $name", async ({ body, status }) => {
+  ["an unknown kind", { kind: "host", value: "web01", ...VOLATILE }, 400],
+  ["an empty value", { kind: "caller", value: "", ...VOLATILE }, 400],
+  ["a blank in the value", { kind: "caller", value: "a b", ...VOLATILE }, 400],
+  ["a line break in the reason", { kind: "caller", value: "a", reason: "x\ny", ...VOLATILE }, 400],
+  ["a freeze that a restart forgets, unless that is accepted (K1)", { kind: "caller", value: "a" }, 409],
+  ["a body over 16 KiB", { kind: "caller", value: "a", x: "x".repeat(16384) }, 413],
+])("POST /v1/freeze refuses %s", async (_name, body, status) => {
   const signer = await startSigner();
   assert.equal((await freeze(signer, body)).status, status);
   assert.equal(signer.live.view.freezes.caller.size, 0);

@@ -55,18 +55,14 @@ Deno.test("POST /v1/sign gives a preflight on a sealed host the command in an en
 });
 
 Deno.test.each([
-  { name: "elevated as the shell gets it", fields: { sudo: true }, command: "sudo -n -- uptime" },
-  {
-    name: "in v2, where that is what the host's shim understands",
-    fields: { host: "sealed02", command: "printf 'a\nb'" },
-    command: undefined,
-  },
-  {
-    name: "under audit mode, though it would deny",
-    fields: { host: "watched", command: "id" },
-    command: "id",
-  },
-])("POST /v1/sign seals a command $name", async ({ fields, command }) => {
+  ["elevated as the shell gets it", { sudo: true }, "sudo -n -- uptime"],
+  [
+    "in v2, where that is what the host's shim understands",
+    { host: "sealed02", command: "printf 'a\nb'" },
+    undefined,
+  ],
+  ["under audit mode, though it would deny", { host: "watched", command: "id" }, "id"],
+])("POST /v1/sign seals a command %s", async (_name, fields, command) => {
   const { body } = await (await startSealed()).sign({ ...PREFLIGHT, ...fields });
   assert.equal(typeof body["envelope"], "string", JSON.stringify(body));
   if (command !== undefined) return assert.equal(commandIn(body["envelope"]), command);
@@ -95,20 +91,17 @@ Deno.test("POST /v1/sign says in an envelope of v3 what the command may read", a
 });
 
 Deno.test.each([
-  { name: "a pure dry run", fields: { preflight: false } },
-  { name: "a session's opening", fields: { dry_run: false, preflight: false, command: "" } },
-  { name: "a preflight that is not a dry run", fields: { dry_run: false } },
-  { name: "a preflight without a command", fields: { command: "" } },
-  { name: "a denied command", fields: { command: "id" } },
-  { name: "a command that waits for a human", fields: { command: "systemctl restart nginx" } },
-  {
-    name: "such a command that is said to be approved",
-    fields: { command: "systemctl restart nginx", approved: true },
-  },
-  { name: "a one-shot", fields: { purpose: "oneshot", session_mode: "" } },
-  { name: "a bastion", fields: { host: "sealed02", role: "bastion" } },
-  { name: "a host that is not sealed", fields: { host: "web01" } },
-])("POST /v1/sign makes no envelope for $name", async ({ fields }) => {
+  ["a pure dry run", { preflight: false }],
+  ["a session's opening", { dry_run: false, preflight: false, command: "" }],
+  ["a preflight that is not a dry run", { dry_run: false }],
+  ["a preflight without a command", { command: "" }],
+  ["a denied command", { command: "id" }],
+  ["a command that waits for a human", { command: "systemctl restart nginx" }],
+  ["such a command that is said to be approved", { command: "systemctl restart nginx", approved: true }],
+  ["a one-shot", { purpose: "oneshot", session_mode: "" }],
+  ["a bastion", { host: "sealed02", role: "bastion" }],
+  ["a host that is not sealed", { host: "web01" }],
+])("POST /v1/sign makes no envelope for %s", async (_name, fields) => {
   const signer = await startSealed();
   for (const cn of ["broker-1", "approver-broker"]) {
     const { body } = await signer.sign({ ...PREFLIGHT, ...fields }, cn);

@@ -30,33 +30,29 @@ const EXPECTED: RecordedCertificate = {
   recordedAt: NOW,
 };
 
-Deno.test.each<{ name: string; line: string; expected: RecordedCertificate | undefined }>([
-  { name: "a certificate, its serial exact", line: lineOf({}), expected: EXPECTED },
-  {
-    name: "one for an end user",
-    line: lineOf({ end_user: "alice" }),
-    expected: { ...EXPECTED, endUser: "alice" },
-  },
-  {
-    name: "one of a bastion, whose reason names a user",
-    line: lineOf({ role: "bastion", session_mode: "", reason: "for user=root" }),
-    expected: { ...EXPECTED, role: "bastion" },
-  },
-  {
-    name: "one that was issued through elevation",
-    line: lineOf({ end_user: "alice", sudo: true, pty: true, command: "id" }),
-    expected: { ...EXPECTED, endUser: "alice" },
-  },
-  { name: "a refusal", line: lineOf({}, { outcome: "denied" }), expected: undefined },
-  {
-    name: "a command that says it was issued",
-    line: lineOf({}, { outcome: "denied", command: 'role=target purpose=x "outcome":"issued"' }),
-    expected: undefined,
-  },
-  { name: "a token of a cluster", line: lineOf({}, { target_type: "k8s", serial: 0n }), expected: undefined },
-  { name: "half a line", line: lineOf({}).slice(0, 200), expected: undefined },
-  { name: "no JSON", line: "issued", expected: undefined },
-])("readIssuedRecord() of $name", ({ line, expected }) => {
+Deno.test.each<[name: string, line: string, expected: RecordedCertificate | undefined]>([
+  ["a certificate, its serial exact", lineOf({}), EXPECTED],
+  ["one for an end user", lineOf({ end_user: "alice" }), { ...EXPECTED, endUser: "alice" }],
+  [
+    "one of a bastion, whose reason names a user",
+    lineOf({ role: "bastion", session_mode: "", reason: "for user=root" }),
+    { ...EXPECTED, role: "bastion" },
+  ],
+  [
+    "one that was issued through elevation",
+    lineOf({ end_user: "alice", sudo: true, pty: true, command: "id" }),
+    { ...EXPECTED, endUser: "alice" },
+  ],
+  ["a refusal", lineOf({}, { outcome: "denied" }), undefined],
+  [
+    "a command that says it was issued",
+    lineOf({}, { outcome: "denied", command: 'role=target purpose=x "outcome":"issued"' }),
+    undefined,
+  ],
+  ["a token of a cluster", lineOf({}, { target_type: "k8s", serial: 0n }), undefined],
+  ["half a line", lineOf({}).slice(0, 200), undefined],
+  ["no JSON", "issued", undefined],
+])("readIssuedRecord() of %s", (_name, line, expected) => {
   assert.deepEqual(readIssuedRecord(line), expected);
 });
 
