@@ -68,16 +68,36 @@ Deno.test("RemoteAuthority.sign() tells an approval that waits", async () => {
 });
 
 Deno.test.each([
-  ["a problem's detail", 403, { detail: "command denied", code: "denied" }, undefined, "command denied"],
-  ["a plain text", 400, undefined, " invalid pubkey\n", "invalid pubkey"],
-  ["an unauthenticated caller", 401, { detail: "unauthenticated" }, undefined, "unauthenticated"],
-  ["a missing route", 404, { detail: "not found" }, undefined, "not found"],
-  ["a wrong method", 405, { detail: "method not allowed" }, undefined, "method not allowed"],
-  ["a body too large", 413, { detail: "too large" }, undefined, "too large"],
-  ["a rate limit", 429, { detail: "slow down" }, undefined, "slow down"],
-  ["a redirect, not followed", 302, undefined, "", "no reason given"],
-  ["a long text, cut", 403, { detail: "x".repeat(5000) }, undefined, `${"x".repeat(1000)}…`],
-])("RemoteAuthority.sign() tells a rejection: %s", async (_name, status, body, text, detail) => {
+  {
+    name: "a problem's detail",
+    status: 403,
+    body: { detail: "command denied", code: "denied" },
+    detail: "command denied",
+  },
+  { name: "a plain text", status: 400, body: undefined, text: " invalid pubkey\n", detail: "invalid pubkey" },
+  {
+    name: "an unauthenticated caller",
+    status: 401,
+    body: { detail: "unauthenticated" },
+    detail: "unauthenticated",
+  },
+  { name: "a missing route", status: 404, body: { detail: "not found" }, detail: "not found" },
+  {
+    name: "a wrong method",
+    status: 405,
+    body: { detail: "method not allowed" },
+    detail: "method not allowed",
+  },
+  { name: "a body too large", status: 413, body: { detail: "too large" }, detail: "too large" },
+  { name: "a rate limit", status: 429, body: { detail: "slow down" }, detail: "slow down" },
+  { name: "a redirect, not followed", status: 302, body: undefined, text: "", detail: "no reason given" },
+  {
+    name: "a long text, cut",
+    status: 403,
+    body: { detail: "x".repeat(5000) },
+    detail: `${"x".repeat(1000)}…`,
+  },
+])("RemoteAuthority.sign() tells a rejection: $name", async ({ status, body, text, detail }) => {
   const { authority } = replying(status, body, text);
   assert.deepEqual(await authority.sign(request, options), { kind: "rejected", status, detail });
 });

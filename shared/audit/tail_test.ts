@@ -91,21 +91,38 @@ async function split(chunks: readonly string[], maxBytes = 100) {
 }
 
 Deno.test.each([
-  ["gives nothing for nothing", [], [], undefined],
-  ["splits at LF", ["a\nb\n"], [["a", true, false], ["b", true, false]], undefined],
-  ["tells a last line without newline", ["a\nb"], [["a", true, false], ["b", false, false]], undefined],
-  ["joins chunks", ["a", "b\nc", "", "d\n"], [["ab", true, false], ["cd", true, false]], undefined],
-  ["keeps CR", ["a\r\n"], [["a\r", true, false]], undefined],
-  ["keeps blank lines", ["\n\na\n"], [["", true, false], ["", true, false], ["a", true, false]], undefined],
-  ["takes a line of full length", ["aaaa\n"], [["aaaa", true, false]], 4],
-  ["cuts a longer line", ["aaaab\nc\n"], [["aaaa", true, true], ["c", true, false]], 4],
-  [
-    "cuts a longer line across chunks",
-    ["aaa", "abb", "b\nc"],
-    [["aaaa", true, true], ["c", false, false]],
-    4,
-  ],
-])("splitLines() %s", async (_name, chunks, lines, max) => {
+  { name: "gives nothing for nothing", chunks: [], lines: [] },
+  { name: "splits at LF", chunks: ["a\nb\n"], lines: [["a", true, false], ["b", true, false]] },
+  {
+    name: "tells a last line without newline",
+    chunks: ["a\nb"],
+    lines: [["a", true, false], ["b", false, false]],
+  },
+  {
+    name: "joins chunks",
+    chunks: ["a", "b\nc", "", "d\n"],
+    lines: [["ab", true, false], ["cd", true, false]],
+  },
+  { name: "keeps CR", chunks: ["a\r\n"], lines: [["a\r", true, false]] },
+  {
+    name: "keeps blank lines",
+    chunks: ["\n\na\n"],
+    lines: [["", true, false], ["", true, false], ["a", true, false]],
+  },
+  { name: "takes a line of full length", chunks: ["aaaa\n"], lines: [["aaaa", true, false]], max: 4 },
+  {
+    name: "cuts a longer line",
+    chunks: ["aaaab\nc\n"],
+    lines: [["aaaa", true, true], ["c", true, false]],
+    max: 4,
+  },
+  {
+    name: "cuts a longer line across chunks",
+    chunks: ["aaa", "abb", "b\nc"],
+    lines: [["aaaa", true, true], ["c", false, false]],
+    max: 4,
+  },
+])("splitLines() $name", async ({ chunks, lines, max }) => {
   assert.deepEqual(await split(chunks, max), lines);
 });
 

@@ -50,34 +50,38 @@ Deno.test.each([
 });
 
 Deno.test.each([
-  ["an altered record", text(A, B.replace("r1", "r7"), C), undefined, ["2 signature", "3 prev_hash"]],
-  ["a removed record", text(A, C), undefined, ["2 gap", "2 prev_hash"]],
-  ["swapped records", text(A, C, B, D), undefined, [
-    "2 gap",
-    "2 prev_hash",
-    "3 gap",
-    "3 prev_hash",
-    "4 gap",
-    "4 prev_hash",
-  ]],
-  ["a repeated record", text(A, B, B, C), undefined, ["3 gap", "3 prev_hash"]],
-  ["a malformed line", text(A, "x", B), undefined, ["2 malformed", "3 prev_hash"]],
-  ["a last line that is cut off", text(A) + B.slice(0, 30), undefined, ["2 malformed"]],
-  [
-    "a line over the cap, and what follows it",
-    text(A, "x".repeat(300_000), B.replace("r1", "r7")),
-    undefined,
-    ["2 too_long", "3 signature"],
-  ],
-  [
-    "a record of another key",
-    text(seal({ body: '{"x":1', ext: "" }, GENESIS, createAuditKey(new Uint8Array(32))).line),
-    undefined,
-    ["1 signature"],
-  ],
-  ["a removed beginning, where one is expected", text(B, C), "", ["1 prev_hash"]],
-  ["a first record linked elsewhere", text(A, B), "00", ["1 prev_hash"]],
-])("checkLog() reports %s", async (_name, content, hash, found) => {
+  {
+    name: "an altered record",
+    content: text(A, B.replace("r1", "r7"), C),
+    found: ["2 signature", "3 prev_hash"],
+  },
+  { name: "a removed record", content: text(A, C), found: ["2 gap", "2 prev_hash"] },
+  {
+    name: "swapped records",
+    content: text(A, C, B, D),
+    found: ["2 gap", "2 prev_hash", "3 gap", "3 prev_hash", "4 gap", "4 prev_hash"],
+  },
+  { name: "a repeated record", content: text(A, B, B, C), found: ["3 gap", "3 prev_hash"] },
+  { name: "a malformed line", content: text(A, "x", B), found: ["2 malformed", "3 prev_hash"] },
+  { name: "a last line that is cut off", content: text(A) + B.slice(0, 30), found: ["2 malformed"] },
+  {
+    name: "a line over the cap, and what follows it",
+    content: text(A, "x".repeat(300_000), B.replace("r1", "r7")),
+    found: ["2 too_long", "3 signature"],
+  },
+  {
+    name: "a record of another key",
+    content: text(seal({ body: '{"x":1', ext: "" }, GENESIS, createAuditKey(new Uint8Array(32))).line),
+    found: ["1 signature"],
+  },
+  {
+    name: "a removed beginning, where one is expected",
+    content: text(B, C),
+    hash: "",
+    found: ["1 prev_hash"],
+  },
+  { name: "a first record linked elsewhere", content: text(A, B), hash: "00", found: ["1 prev_hash"] },
+])("checkLog() reports $name", async ({ content, hash, found }) => {
   assert.deepEqual((await check(content, hash === undefined ? {} : { expectedHash: hash })).found, found);
 });
 

@@ -64,10 +64,14 @@ Deno.test("PolicySource compiles a change once, unless the file has changed mean
 });
 
 Deno.test.each([
-  ["is no JSON", "{", undefined, /version 3 .* can't be used: not a JSON object with "hosts" alone/],
-  ["is more than hosts", '{"hosts":{},"reload_callers":["x"]}', undefined, /"hosts" alone/],
-  ["was altered", "{}", "00", /it was changed by hand/],
-])("PolicySource names a version that %s, and decides by none", async (_name, document, sha256, says) => {
+  {
+    name: "is no JSON",
+    document: "{",
+    says: /version 3 .* can't be used: not a JSON object with "hosts" alone/,
+  },
+  { name: "is more than hosts", document: '{"hosts":{},"reload_callers":["x"]}', says: /"hosts" alone/ },
+  { name: "was altered", document: "{}", sha256: "00", says: /it was changed by hand/ },
+])("PolicySource names a version that $name, and decides by none", async ({ document, sha256, says }) => {
   const source = new PolicySource({ from: "database", configFile: fileOf().configFile, logger: LOGGER });
   source.learn(storedAs(2));
   const former = await source.load(snapshotOf(SETTINGS));
