@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
-import { hangUntilAborted, printed } from "../testing/fake_runner.ts";
+import { printed } from "../testing/fake_runner.ts";
 import {
-  CALL,
   CALL_RPC,
   INITIALIZED,
   LIST,
@@ -85,22 +84,6 @@ Deno.test("createMcpHttp() cancels an SSH session's command when a stateless con
   assert.equal(broker.log.entries.at(-1)?.err, "canceled");
 });
 
-Deno.test("createMcpHttp() gives a running call's result to the connection that takes up its stream", async () => {
-  await using frontend = new McpHttpFixture();
-  const result = Promise.withResolvers<ReturnType<typeof printed>>();
-  frontend.broker.runner.answer = () => result.promise;
-  const session = await frontend.open("alice");
-  const headers = { "mcp-protocol-version": "2025-11-25" };
-  const lost = await frontend.send({ token: "alice", session, headers, body: CALL_RPC });
-  const reader = lost.body?.getReader();
-  const [primer] = parseEvents(new TextDecoder().decode((await reader?.read())?.value));
-  await reader?.cancel();
-  const resume = { ...headers, "last-event-id": primer?.id ?? "" };
-  const resumed = await frontend.send({ token: "alice", session, headers: resume });
-  result.resolve(printed("late\n"));
-  assert.match(await resumed.text(), /late/);
-});
-
 Deno.test("createMcpHttp() lets a client take up a stream whose connection it alone knows to be lost", async () => {
   await using frontend = new McpHttpFixture();
   const result = Promise.withResolvers<ReturnType<typeof printed>>();
@@ -114,19 +97,6 @@ Deno.test("createMcpHttp() lets a client take up a stream whose connection it al
   assert.equal((await reader?.read())?.done, true);
   result.resolve(printed("late\n"));
   assert.match(await resumed.text(), /late/);
-});
-
-Deno.test("createMcpHttp() cancels a stateless call when its connection is lost", async () => {
-  await using frontend = new McpHttpFixture();
-  frontend.broker.runner.answer = hangUntilAborted;
-  const client = new AbortController();
-  const headers = statelessHeaders("tools/call", "ssh_execute");
-  const body = statelessRpc(1, "tools/call", CALL);
-  const answer = frontend.send({ token: "alice", headers, body, signal: client.signal });
-  await until(() => frontend.broker.runner.runs.length === 1);
-  client.abort();
-  assert.equal((await answer).status, 499);
-  await until(() => frontend.broker.counted.includes("error"));
 });
 
 Deno.test("createMcpHttp() keeps a session in which a call runs although nobody waits for it", async () => {

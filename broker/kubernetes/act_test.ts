@@ -50,84 +50,66 @@ Deno.test("act() tells what the API server warns of", async () => {
 const PATH = "k8s: GET /api/v1/namespaces/prod/pods/web-1";
 const status = (code: number, message: string) => answered({ kind: "Status", message }, { status: code });
 
-Deno.test.each<{ name: string; outcome: ApiOutcome; message: string; code?: string; action?: ClusterAction }>(
+Deno.test.each<
+  [name: string, outcome: ApiOutcome, message: string, more: { code?: string; action?: ClusterAction }]
+>([
   [
-    {
-      name: "what the account may not do",
-      outcome: status(403, 'pods "web-1" is forbidden: cannot get resource'),
-      message: `${PATH}: 403 pods "web-1" is forbidden: cannot get resource`,
-    },
-    { name: "what is not there", outcome: status(404, "not found"), message: `${PATH}: 404 not found` },
-    {
-      name: "a token that is good no more",
-      outcome: status(401, "Unauthorized"),
-      message: `${PATH}: 401 Unauthorized ` +
-        "(the token has ended or was taken back: call again, or ask who has frozen it)",
-    },
-    {
-      name: "HTML",
-      outcome: answered("<html>oops</html>\n", { status: 500 }),
-      message: `${PATH}: 500 <html>oops</html>`,
-    },
-    {
-      name: "a long text",
-      outcome: answered("x".repeat(5000), { status: 503 }),
-      message: `${PATH}: 503 ${"x".repeat(1000)}…`,
-    },
-    {
-      name: "a redirect",
-      outcome: answered("", { status: 307, headers: { location: "https://elsewhere" } }),
-      message: `${PATH}: 307 redirects are not followed`,
-    },
-    {
-      name: "HTML that says it is well",
-      outcome: answered("<html>"),
-      message: `${PATH}: the answer is not JSON`,
-    },
-    {
-      name: "a list for an object",
-      outcome: answered("[]"),
-      message: `${PATH}: the answer is not a JSON object`,
-    },
-    { name: "nothing at all", outcome: { kind: "timed_out" }, message: `${PATH}: request timed out` },
-    {
-      name: "a canceled request",
-      outcome: { kind: "canceled" },
-      message: `${PATH}: request canceled`,
-      code: "canceled",
-    },
-    {
-      name: "no connection",
-      outcome: { kind: "unreachable", cause: new Error("connect ECONNREFUSED 10.0.0.5:6443") },
-      message: `${PATH}: could not reach the API server`,
-    },
-    {
-      name: "a certificate of somebody else",
-      outcome: { kind: "untrusted", cause: new Error("10.0.0.5") },
-      message: `${PATH}: the API server's certificate is not one of the cluster's CA ` +
-        "(ca_cert of the cluster in the signer's config)",
-    },
-    {
-      name: "too much",
-      outcome: { kind: "too_large" },
-      message: `${PATH}: response exceeds ${MAX}-byte limit`,
-    },
-    {
-      name: "too much of a log",
-      action: ACTIONS.logs,
-      outcome: { kind: "too_large" },
-      message:
-        `${PATH}/log: response exceeds ${MAX}-byte limit; narrow it with tail_lines, since_seconds or container`,
-    },
+    "what the account may not do",
+    status(403, 'pods "web-1" is forbidden: cannot get resource'),
+    `${PATH}: 403 pods "web-1" is forbidden: cannot get resource`,
+    {},
   ],
-)("act() says what is wrong with $name", async ({ outcome, message, code = "upstream_failure", action }) => {
-  const { result } = run(() => outcome, action && { action });
-  await assert.rejects(result, (error) => {
-    assert.ok(error instanceof AppError, String(error));
-    assert.deepEqual([error.code, error.message], [code, message]);
-    return true;
-  });
-});
+  ["what is not there", status(404, "not found"), `${PATH}: 404 not found`, {}],
+  [
+    "a token that is good no more",
+    status(401, "Unauthorized"),
+    `${PATH}: 401 Unauthorized ` +
+    "(the token has ended or was taken back: call again, or ask who has frozen it)",
+    {},
+  ],
+  ["HTML", answered("<html>oops</html>\n", { status: 500 }), `${PATH}: 500 <html>oops</html>`, {}],
+  ["a long text", answered("x".repeat(5000), { status: 503 }), `${PATH}: 503 ${"x".repeat(1000)}…`, {}],
+  [
+    "a redirect",
+    answered("", { status: 307, headers: { location: "https://elsewhere" } }),
+    `${PATH}: 307 redirects are not followed`,
+    {},
+  ],
+  ["HTML that says it is well", answered("<html>"), `${PATH}: the answer is not JSON`, {}],
+  ["a list for an object", answered("[]"), `${PATH}: the answer is not a JSON object`, {}],
+  ["nothing at all", { kind: "timed_out" }, `${PATH}: request timed out`, {}],
+  ["a canceled request", { kind: "canceled" }, `${PATH}: request canceled`, { code: "canceled" }],
+  [
+    "no connection",
+    { kind: "unreachable", cause: new Error("connect ECONNREFUSED 10.0.0.5:6443") },
+    `${PATH}: could not reach the API server`,
+    {},
+  ],
+  [
+    "a certificate of somebody else",
+    { kind: "untrusted", cause: new Error("10.0.0.5") },
+    `${PATH}: the API server's certificate is not one of the cluster's CA ` +
+    "(ca_cert of the cluster in the signer's config)",
+    {},
+  ],
+  ["too much", { kind: "too_large" }, `${PATH}: response exceeds ${MAX}-byte limit`, {}],
+  [
+    "too much of a log",
+    { kind: "too_large" },
+    `${PATH}/log: response exceeds ${MAX}-byte limit; narrow it with tail_lines, since_seconds or container`,
+    { action: ACTIONS.logs },
+  ],
+])(
+  "act() says what is wrong with %s",
+  async (_name, outcome, message, { code = "upstream_failure", action }) => {
+    const { result } = run(() => outcome, action && { action });
+    await assert.rejects(result, (error) => {
+      assert.ok(error instanceof AppError, String(error));
+      assert.deepEqual([error.code, error.message], [code, message]);
+      return true;
+    });
+  },
+);
 
 Deno.test("act() masks secrets in logs, and takes no more than the specification's limit of them", async () => {
   const log = "started with --password=hunter2\n";

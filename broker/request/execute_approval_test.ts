@@ -1,24 +1,6 @@
 import assert from "node:assert/strict";
-import { ASKED, BrokerFixture } from "../testing/broker_fixture.ts";
+import { BrokerFixture } from "../testing/broker_fixture.ts";
 import { ISSUED_UPTIME } from "../testing/fake_authority.ts";
-
-const REQUIRED = 'command on "web01" requires human approval (require_approval:^reboot); ' +
-  "approve it in-chat (if enabled), via the control plane, or with broker-ctl";
-
-Deno.test("execute() records that a human has to approve, and connects nowhere", async () => {
-  const broker = new BrokerFixture();
-  broker.authority.answer = () => ({ kind: "needs_approval", rule: "require_approval:^reboot" });
-  await assert.rejects(broker.run(), { code: "approval_required", message: REQUIRED });
-  assert.deepEqual(broker.log.entries, [{
-    ...ASKED,
-    host: "10.0.0.1:22",
-    addr: "10.0.0.1:22",
-    user: "deploy",
-    outcome: "error",
-    err: REQUIRED,
-  }]);
-  assert.deepEqual(broker.runner.runs, []);
-});
 
 const consent = { via: "elicitation", rule: "require_approval:^reboot" } as const;
 

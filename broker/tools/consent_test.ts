@@ -53,22 +53,6 @@ class Chat {
   }
 }
 
-Deno.test("ssh_execute runs what the human has approved, and asks once", async () => {
-  const chat = new Chat({ kind: "approved" });
-  const { structured } = await chat.call();
-  assert.equal(structured["exit_code"], 0);
-  assert.deepEqual(chat.questions, [
-    'Approve running "reboot" on "web01"? Host policy requires approval (require_approval:^reboot).',
-  ]);
-  assert.deepEqual(chat.outcomes, [
-    `error|${REQUIRED}`,
-    "approval_granted|elicitation",
-    "executed|elicitation",
-  ]);
-  assert.deepEqual(chat.broker.authority.requests.map(({ approved }) => approved), [undefined, true]);
-  assert.equal(chat.broker.authority.fetches, 2, "the hosts may be others by then");
-});
-
 Deno.test("ssh_execute runs nothing that the human declines, and records it (A14)", async () => {
   const chat = new Chat({ kind: "declined", why: "declined: cancel" });
   await assert.rejects(chat.call(), {
@@ -92,11 +76,6 @@ Deno.test("ssh_execute runs nothing that the human declines, and records it (A14
     policy_rule: "require_approval:^reboot",
     err: "declined: cancel",
   });
-});
-
-Deno.test("ssh_execute says what is missing where there is no human to ask", async () => {
-  const chat = new Chat(undefined);
-  await assert.rejects(chat.call(), { code: "approval_required", message: REQUIRED });
 });
 
 Deno.test("ssh_execute asks no second time when the signer does not let the broker approve (I22)", async () => {

@@ -68,30 +68,23 @@ Deno.test("problemResponse() names the allowed methods only for 405", () => {
 });
 
 Deno.test.each<
-  { name: string; reply: Partial<Parameters<typeof readProblem>[0]>; detail: string; code?: string }
+  [name: string, reply: Partial<Parameters<typeof readProblem>[0]>, detail: string, more: { code?: string }]
 >([
-  { name: "a problem", reply: { body: { detail: "no", code: "denied" } }, detail: "no", code: "denied" },
-  { name: "a code of another status", reply: { body: { detail: "no", code: "rate_limited" } }, detail: "no" },
-  { name: "a code that nobody knows", reply: { body: { detail: "no", code: "teapot" } }, detail: "no" },
-  { name: "a code that is not a text", reply: { body: { detail: "no", code: 7 } }, detail: "no" },
-  {
-    name: "a code without words",
-    reply: { body: { code: "denied" }, text: '{"code":"denied"}' },
-    detail: '{"code":"denied"}',
+  ["a problem", { body: { detail: "no", code: "denied" } }, "no", { code: "denied" }],
+  ["a code of another status", { body: { detail: "no", code: "rate_limited" } }, "no", {}],
+  ["a code that nobody knows", { body: { detail: "no", code: "teapot" } }, "no", {}],
+  ["a code that is not a text", { body: { detail: "no", code: 7 } }, "no", {}],
+  ["a code without words", { body: { code: "denied" }, text: '{"code":"denied"}' }, '{"code":"denied"}', {
     code: "denied",
-  },
-  {
-    name: "a detail that is not a text",
-    reply: { body: { detail: 7 }, text: '{"detail":7}' },
-    detail: '{"detail":7}',
-  },
-  { name: "a text", reply: { text: " no\n" }, detail: "no" },
-  { name: "a list", reply: { body: [], text: "[]" }, detail: "[]" },
-  { name: "nothing", reply: {}, detail: "no reason given" },
-  { name: "an empty detail", reply: { body: { detail: "" }, text: "{}" }, detail: "no reason given" },
-  { name: "a long detail", reply: { body: { detail: "a".repeat(1001) } }, detail: `${"a".repeat(1000)}…` },
-  { name: "a long text", reply: { text: "a".repeat(1001) }, detail: `${"a".repeat(1000)}…` },
-])("readProblem() of $name", ({ reply, detail, code }) => {
+  }],
+  ["a detail that is not a text", { body: { detail: 7 }, text: '{"detail":7}' }, '{"detail":7}', {}],
+  ["a text", { text: " no\n" }, "no", {}],
+  ["a list", { body: [], text: "[]" }, "[]", {}],
+  ["nothing", {}, "no reason given", {}],
+  ["an empty detail", { body: { detail: "" }, text: "{}" }, "no reason given", {}],
+  ["a long detail", { body: { detail: "a".repeat(1001) } }, `${"a".repeat(1000)}…`, {}],
+  ["a long text", { text: "a".repeat(1001) }, `${"a".repeat(1000)}…`, {}],
+])("readProblem() of %s", (_name, reply, detail, { code }) => {
   assert.deepEqual(readProblem({ status: 403, body: undefined, text: "", ...reply }), { detail, code });
 });
 

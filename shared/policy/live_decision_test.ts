@@ -40,28 +40,28 @@ function assertSame(left: SshDecision, right: SshDecision): void {
 const ANY: Partial<Grant> = { allow: ["."] };
 
 Deno.test.each<
-  [name: string, policy: CommandPolicy, grant: Partial<Grant> | undefined, command: string, rule: string]
+  [name: string, policy: CommandPolicy, command: string, rule: string, more: { grant?: Partial<Grant> }]
 >([
-  ["allows what it matches", RULES, undefined, "id", "allow:^id$"],
-  ["allows a chain with the host's own rules", RULES, undefined, "uptime; id", "allow:^id$"],
-  ["is asked after the host's own rules", RULES, ANY, "id; uptime", "allow:^uptime$"],
-  ["leaves the host's own rule the first", RULES, ANY, "uptime", "allow:^uptime$"],
-])("a grant %s", (_name, policy, grant = {}, command, rule) => {
+  ["allows what it matches", RULES, "id", "allow:^id$", {}],
+  ["allows a chain with the host's own rules", RULES, "uptime; id", "allow:^id$", {}],
+  ["is asked after the host's own rules", RULES, "id; uptime", "allow:^uptime$", { grant: ANY }],
+  ["leaves the host's own rule the first", RULES, "uptime", "allow:^uptime$", { grant: ANY }],
+])("a grant %s", (_name, policy, command, rule, { grant = {} }) => {
   const decision = decide(policy, sampleGrants(grant), { command });
   assert.deepEqual([decision.kind, decision.matchedRule, decision.enforcement], ["allowed", rule, "enforce"]);
 });
 
 Deno.test.each<
-  [name: string, policy: CommandPolicy, grant: Partial<Grant> | undefined, command: string, rule: string]
+  [name: string, policy: CommandPolicy, command: string, rule: string, more: { grant?: Partial<Grant> }]
 >([
-  ["a command that it does not match", RULES, undefined, "who", "allowlist:no-match"],
-  ["a chain with a stranger", RULES, undefined, "id; who", "allowlist:no-match"],
-  ["what deny refuses", RULES, ANY, "cat /etc/shadow", "deny:shadow"],
-  ["what deny refuses behind what it allows", RULES, ANY, "id; cat /etc/shadow", "deny:shadow"],
-  ["what can't be parsed", RULES, ANY, "id $(id)", "shell-parse:"],
-  ["a wrapper", RULES, ANY, "sudo id", "shell-parse:"],
-  ["what a denylist refuses", { mode: "denylist", deny: ["^id"] }, ANY, "id", "deny:^id"],
-])("a grant does not allow %s", (_name, policy, grant = {}, command, rule) => {
+  ["a command that it does not match", RULES, "who", "allowlist:no-match", {}],
+  ["a chain with a stranger", RULES, "id; who", "allowlist:no-match", {}],
+  ["what deny refuses", RULES, "cat /etc/shadow", "deny:shadow", { grant: ANY }],
+  ["what deny refuses behind what it allows", RULES, "id; cat /etc/shadow", "deny:shadow", { grant: ANY }],
+  ["what can't be parsed", RULES, "id $(id)", "shell-parse:", { grant: ANY }],
+  ["a wrapper", RULES, "sudo id", "shell-parse:", { grant: ANY }],
+  ["what a denylist refuses", { mode: "denylist", deny: ["^id"] }, "id", "deny:^id", { grant: ANY }],
+])("a grant does not allow %s", (_name, policy, command, rule, { grant = {} }) => {
   const decision = decide(policy, sampleGrants(grant), { command });
   assert.equal(decision.kind, "denied");
   assert.ok(decision.matchedRule.startsWith(rule), decision.matchedRule);

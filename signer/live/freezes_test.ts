@@ -66,13 +66,6 @@ Deno.test("findScopeFreeze() knows caller and end user; an empty scope is nobody
   );
 });
 
-Deno.test("withFreeze() and withoutFreeze() leave the set they are given as it was", () => {
-  const one = withFreeze(NO_FREEZES, freezeOf({}));
-  const none = withoutFreeze(one, freezeOf({}));
-  assert.deepEqual([NO_FREEZES, one, none].map((set) => isFrozen(set, freezeOf({}))), [false, true, false]);
-  assert.equal(withoutFreeze(one, freezeOf({ value: "x" })), one);
-});
-
 Deno.test("a second freeze of a subject replaces reason, admin and time", () => {
   const again = freezeOf({ frozenBy: "second", frozenAt: 5_000 });
   const set = [freezeOf({ reason: "INC-1" }), again].reduce(withFreeze, NO_FREEZES);

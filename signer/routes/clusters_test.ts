@@ -54,12 +54,12 @@ Deno.test.each<{ name: string; config: Record<string, unknown> }>([
   assert.deepEqual([status, body], [200, {}]);
 });
 
-Deno.test.each<[name: string, caller: string, onBehalfOf: string | undefined, seen: readonly string[]]>([
-  ["a caller in no group", "stranger", undefined, []],
-  ["a caller that allowed_callers lacks", "approver-broker", undefined, ["prod"]],
-  ["the broker that a forwarder names", "control-plane", "broker-1", ["mine", "prod"]],
-  ["a forwarder as itself", "control-plane", "", []],
-])("GET /v1/clusters is that of %s", async (_name, caller, onBehalfOf, seen) => {
+Deno.test.each<[name: string, caller: string, seen: readonly string[], more: { onBehalfOf?: string }]>([
+  ["a caller in no group", "stranger", [], {}],
+  ["a caller that allowed_callers lacks", "approver-broker", ["prod"], {}],
+  ["the broker that a forwarder names", "control-plane", ["mine", "prod"], { onBehalfOf: "broker-1" }],
+  ["a forwarder as itself", "control-plane", [], { onBehalfOf: "" }],
+])("GET /v1/clusters is that of %s", async (_name, caller, seen, { onBehalfOf }) => {
   const headers: Record<string, string> = onBehalfOf === undefined ? {} : { "x-on-behalf-of": onBehalfOf };
   const { body } = await (await start()).send(get("/v1/clusters", headers), caller);
   assert.deepEqual(Object.keys(body), seen);

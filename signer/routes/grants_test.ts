@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { AppError } from "@gateway/shared/errors";
 import type { InstanceGroup } from "@gateway/shared/instances";
 import { failingStore } from "../testing/failing_store.ts";
-import { CONFIG, get, NOW_MS, post, snapshotOf, startSigner } from "../testing/memory_signer.ts";
+import { CONFIG, get, NOW_MS, post, startSigner } from "../testing/memory_signer.ts";
 
 type Signer = Awaited<ReturnType<typeof startSigner>>;
 
@@ -123,27 +123,6 @@ Deno.test("a dry run of what needs an approval leaves after an unrelated edit", 
   beforeRelease(signer, edit, "dry_run_allowed");
   const { status, body } = await signer.sign({ command: "systemctl restart nginx", dry_run: true });
   assert.deepEqual([status, body.decision?.["require_approval"]], [200, true]);
-});
-
-Deno.test("what a forwarder asked for does not leave once it is acknowledged that it is none any more", async () => {
-  const signer = await start();
-  signer.setNext(() => Promise.resolve(snapshotOf({ ...CONFIG, trusted_forwarders: [] })));
-  beforeRelease(signer, () => signer.send(post("/v1/reload", {}), "operator"));
-  const { status, body } = await signer.sign({ on_behalf_of: "broker-1" }, "control-plane");
-  assert.deepEqual([status, body.certificate], [403, undefined]);
-  const [issued, , denied] = signer.log.entries.slice(-3);
-  assert.deepEqual([denied?.caller, denied?.err], ["broker-1", "on_behalf_of not allowed for this caller"]);
-  assert.ok(signer.krl.listed.has({ serial: issued?.serial ?? 0n }));
-});
-
-Deno.test("what was asked for on a broker's word does not leave once its users have to be verified", async () => {
-  const signer = await start();
-  const callers = { "broker-1": { allowed_groups: ["web"], require_verified_end_user: true } };
-  signer.setNext(() => Promise.resolve(snapshotOf({ ...CONFIG, callers })));
-  beforeRelease(signer, () => signer.send(post("/v1/reload", {}), "operator"));
-  const { status, body } = await signer.sign({ end_user: "alice" });
-  assert.deepEqual([status, body.certificate], [403, undefined]);
-  assert.match(signer.log.entries.at(-1)?.err ?? "", /verified/);
 });
 
 Deno.test("an edit that has nothing to do with it lets a certificate leave", async () => {

@@ -65,73 +65,45 @@ Deno.test("POST /v1/sign drops the namespace of what has none before anything is
 });
 
 Deno.test.each<
-  { name: string; action?: string; changes?: Record<string, unknown>; cn?: string; detail: string }
+  [name: string, detail: string, more: { action?: string; changes?: Record<string, unknown>; cn?: string }]
 >([
-  { name: "an unknown cluster", changes: { host: "gone" }, detail: "unknown cluster" },
-  { name: "a caller without its group", cn: "stranger", detail: "cluster not authorised" },
-  { name: "an unknown verb", action: "exec pods web/web-1", detail: 'unknown k8s verb "exec"' },
-  {
-    name: "an upper-case resource",
+  ["an unknown cluster", "unknown cluster", { changes: { host: "gone" } }],
+  ["a caller without its group", "cluster not authorised", { cn: "stranger" }],
+  ["an unknown verb", 'unknown k8s verb "exec"', { action: "exec pods web/web-1" }],
+  ["an upper-case resource", 'invalid k8s resource "Pods" (lowercase RFC 1123 label)', {
     action: "get Pods web/web-1",
-    detail: 'invalid k8s resource "Pods" (lowercase RFC 1123 label)',
-  },
-  {
-    name: "a resource with a slash",
+  }],
+  ["a resource with a slash", 'invalid k8s resource "pods/exec" (lowercase RFC 1123 label)', {
     changes: { k8s_resource: "pods/exec" },
-    detail: 'invalid k8s resource "pods/exec" (lowercase RFC 1123 label)',
-  },
-  { name: "a name with ..", changes: { k8s_name: "a..b" }, detail: 'invalid k8s object name "a..b"' },
-  { name: "a name that is a path", changes: { k8s_name: "../x" }, detail: 'invalid k8s object name "../x"' },
-  {
-    name: "a name with a percent sign",
-    changes: { k8s_name: "a%2fb" },
-    detail: 'invalid k8s object name "a%2fb"',
-  },
-  {
-    name: "a name of 254 characters",
+  }],
+  ["a name with ..", 'invalid k8s object name "a..b"', { changes: { k8s_name: "a..b" } }],
+  ["a name that is a path", 'invalid k8s object name "../x"', { changes: { k8s_name: "../x" } }],
+  ["a name with a percent sign", 'invalid k8s object name "a%2fb"', { changes: { k8s_name: "a%2fb" } }],
+  ["a name of 254 characters", `invalid k8s object name "${"a".repeat(254)}"`, {
     changes: { k8s_name: "a".repeat(254) },
-    detail: `invalid k8s object name "${"a".repeat(254)}"`,
-  },
-  {
-    name: "a namespace with a dot",
-    changes: { k8s_namespace: "a.b" },
-    detail: 'invalid k8s namespace "a.b"',
-  },
-  {
-    name: "a group that is a path",
-    changes: { k8s_group: "apps/v1" },
-    detail: 'invalid k8s api group "apps/v1"',
-  },
-  {
-    name: "a list with a name",
-    action: "list pods web/web-1",
-    detail: 'k8s list takes no object name (got "web-1")',
-  },
-  { name: "a get without a name", action: "get pods web/-", detail: "k8s get requires an object name" },
-  { name: "logs without a namespace", action: "logs pods -/web-1", detail: "k8s logs requires a namespace" },
-  {
-    name: "logs of what has none",
+  }],
+  ["a namespace with a dot", 'invalid k8s namespace "a.b"', { changes: { k8s_namespace: "a.b" } }],
+  ["a group that is a path", 'invalid k8s api group "apps/v1"', { changes: { k8s_group: "apps/v1" } }],
+  ["a list with a name", 'k8s list takes no object name (got "web-1")', { action: "list pods web/web-1" }],
+  ["a get without a name", "k8s get requires an object name", { action: "get pods web/-" }],
+  ["logs without a namespace", "k8s logs requires a namespace", { action: "logs pods -/web-1" }],
+  ["logs of what has none", 'k8s logs are of pods, not of "deployments"', {
     action: "logs deployments.apps web/api",
-    detail: 'k8s logs are of pods, not of "deployments"',
-  },
-  {
-    name: "an unknown resource",
-    action: "get widgets web/w",
-    detail: `unknown k8s resource "widgets": not in the core table nor this cluster's extra_resources`,
-  },
-  {
-    name: "a resource of another group",
+  }],
+  [
+    "an unknown resource",
+    `unknown k8s resource "widgets": not in the core table nor this cluster's extra_resources`,
+    { action: "get widgets web/w" },
+  ],
+  ["a resource of another group", 'k8s resource "pods" belongs to group "", not "apps"', {
     action: "get pods.apps web/web-1",
-    detail: 'k8s resource "pods" belongs to group "", not "apps"',
-  },
-  {
-    name: "a user in none of the cluster's groups",
+  }],
+  ["a user in none of the cluster's groups", 'user "alice" not authorised for "prod" (groups)', {
     changes: { end_user: "alice", end_user_groups: [] },
-    detail: 'user "alice" not authorised for "prod" (groups)',
-  },
-  { name: "what no rule allows", action: "get pods db/db-1", detail: "not allowed by cluster policy" },
-  { name: "what a rule denies", action: "delete secrets web/key", detail: "not allowed by cluster policy" },
-])("POST /v1/sign for a cluster refuses $name", async ({ action = GET, changes, cn, detail }) => {
+  }],
+  ["what no rule allows", "not allowed by cluster policy", { action: "get pods db/db-1" }],
+  ["what a rule denies", "not allowed by cluster policy", { action: "delete secrets web/key" }],
+])("POST /v1/sign for a cluster refuses %s", async (_name, detail, { action = GET, changes, cn }) => {
   const signer = await startClusterSigner();
   const denied = await signer.act(action, changes, cn);
   assert.deepEqual([denied.status, denied.body.code, denied.body.detail], [403, "denied", detail]);

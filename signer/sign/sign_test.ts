@@ -49,12 +49,6 @@ Deno.test("POST /v1/sign bakes sudo into the force-command and the KeyId", async
   assert.equal("elevation_prefix" in body, false, "a one-shot needs no prefix");
 });
 
-Deno.test("POST /v1/sign gives two requests two serials", async () => {
-  const signer = await startSigner();
-  const random = [await signer.sign({}), await signer.sign({})].map(({ body }) => body.serial);
-  assert.equal(random.length, 2);
-});
-
 Deno.test.each([
   ["malformed JSON", "{", 400, "invalid_request"],
   ["a wrong type", { ...ONE_SHOT, ttl_seconds: 1.5 }, 400, "invalid_request"],
