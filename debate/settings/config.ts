@@ -1,42 +1,36 @@
 import { AppError } from "@gateway/shared/errors";
-import { type ConfigKind, parseConfig } from "@gateway/shared/config";
+import { parseConfig } from "@gateway/shared/config";
 import { parseStandardJson } from "@gateway/shared/json";
 import * as z from "@zod/zod";
 import { parseEnv } from "node:util";
-import { type ReasoningEffort, RUN_MODES, type RunMode } from "../engine/model.ts";
+import { RUN_MODES } from "../engine/model.ts";
 
-const text = (meaning: string): z.ZodDefault<z.ZodString> => z.string().default("").describe(meaning);
+const text = (meaning: string) => z.string().default("").describe(meaning);
 
-const flag = (fallback: boolean, meaning: string): z.ZodDefault<z.ZodBoolean> =>
-  z.boolean().default(fallback).describe(meaning);
+const flag = (fallback: boolean, meaning: string) => z.boolean().default(fallback).describe(meaning);
 
-const whole = (min: number, max: number, fallback: number, meaning: string): z.ZodDefault<z.ZodInt> =>
+const whole = (min: number, max: number, fallback: number, meaning: string) =>
   z.int().min(min).max(max).default(fallback).describe(meaning);
 
-const share = (fallback: number, meaning: string): z.ZodDefault<z.ZodNumber> =>
+const share = (fallback: number, meaning: string) =>
   z.number().min(0).max(1).default(fallback).describe(meaning);
 
-const list = (meaning: string, fallback: string[] = []): z.ZodDefault<z.ZodArray<z.ZodString>> =>
+const list = (meaning: string, fallback: string[] = []): z.ZodType<readonly string[]> =>
   z.array(z.string()).default(fallback).describe(`${meaning}; comma-separated`);
 
-const model = (fallback: string, meaning: string): z.ZodDefault<z.ZodString> =>
+const model = (fallback: string, meaning: string) =>
   z.string().regex(/^(?:hub|assist|replay)\/./, "must be hub/<name>, assist/<name> or replay/<scenario>")
     .default(fallback).describe(meaning);
 
-const url = (
-  meaning: string,
-  isFine = isHttpUrl,
-  problem = "must be an http: or https: URL",
-): z.ZodDefault<z.ZodString> =>
+const url = (meaning: string, isFine = isHttpUrl, problem = "must be an http: or https: URL") =>
   z.string().refine((value) => value === "" || isFine(value), problem).default("").describe(meaning);
 
 /** A URL to which a long-lived token is sent; may be empty. */
-const safeUrl = (meaning: string): z.ZodDefault<z.ZodString> =>
-  url(meaning, isSafeUrl, "must be an https: URL, or http: on loopback");
+const safeUrl = (meaning: string) => url(meaning, isSafeUrl, "must be an https: URL, or http: on loopback");
 
 export const EFFORTS = ["none", "low", "medium", "high"] as const;
 
-const effort = (role: string): z.ZodType<(typeof EFFORTS)[number]> =>
+const effort = (role: string) =>
   z.enum(EFFORTS).default("none").describe(`how hard the ${role} is asked to think`);
 
 function isHttpUrl(value: string): boolean {
@@ -63,77 +57,9 @@ export function writersFrom(
   return { DEBUG: at("DEBUG"), INFO: at("INFO"), WARNING: at("WARNING"), ERROR: at("ERROR") };
 }
 
-export interface Settings {
-  readonly HUB_TOKEN: string;
-  readonly HUB_BASE_URL: string;
-  readonly ASSIST_TOKEN: string;
-  readonly ASSIST_TOKEN_FILE: string;
-  readonly ASSIST_BASE_URL: string;
-  readonly ASSIST_SESSION_URL: string;
-  readonly ASSIST_DEVICE_CODE_URL: string;
-  readonly ASSIST_DEVICE_TOKEN_URL: string;
-  readonly ASSIST_CLIENT_ID: string;
-  readonly ASSIST_SCOPE: string;
-  readonly ASSIST_HEADERS: Readonly<Record<string, string>>;
-  readonly MODEL_ALLOW_HTTP: boolean;
-  readonly REPLAY_DIR: string;
+export type Settings = Readonly<z.infer<typeof settingsSchema>>;
 
-  readonly DIAGNOSTIC_MODEL: string;
-  readonly SKEPTIC_MODEL: string;
-  readonly MODERATOR_MODEL: string;
-  readonly SUMMARY_MODEL: string;
-  readonly DIAGNOSTIC_REASONING_EFFORT: ReasoningEffort | "none";
-  readonly SKEPTIC_REASONING_EFFORT: ReasoningEffort | "none";
-  readonly MODERATOR_REASONING_EFFORT: ReasoningEffort | "none";
-  readonly MODEL_TIMEOUT_SECONDS: number;
-  readonly MODEL_PRICES_FILE: string;
-
-  readonly DEBATE_MODE: RunMode;
-  readonly SAMPLES: number;
-  readonly SAMPLE_MODEL: string;
-  readonly MAX_ROUNDS: number;
-  readonly CONFIDENCE_THRESHOLD: number;
-  readonly COMPRESS_HISTORY: boolean;
-  readonly EARLY_OUT_ENABLED: boolean;
-  readonly EARLY_OUT_THRESHOLD: number;
-  readonly RUN_TIMEOUT_SECONDS: number;
-  readonly PROMPT_TEMPLATE: string;
-  readonly PROMPT_LANGUAGE: string;
-  readonly PROMPTS_DIR: string;
-
-  readonly TOOLS_ENABLED: boolean;
-  readonly ENABLED_TOOLS: readonly string[];
-  readonly MAX_TOOL_CALLS_PER_AGENT: number;
-  readonly MAX_CONSECUTIVE_ERRORS: number;
-  readonly TOOL_APPROVAL_REQUIRED: boolean;
-  readonly APPROVAL_REQUIRED_TOOLS: readonly string[];
-  readonly APPROVAL_TIMEOUT_SECONDS: number;
-  readonly COMMENT_TIMEOUT_SECONDS: number;
-  readonly HTTP_ALLOWED_HOSTS: readonly string[];
-  readonly PROMETHEUS_URL: string;
-  readonly LOKI_URL: string;
-  readonly ELASTICSEARCH_URL: string;
-  readonly DATABASE_URL: string;
-  readonly SSH_DEFAULT_USER: string;
-  readonly SSH_KEY_PATH: string;
-  readonly SSH_KNOWN_HOSTS: string;
-  readonly SSH_CONNECT_TIMEOUT: number;
-
-  readonly WEB_HOST: string;
-  readonly WEB_PORT: number;
-  readonly WEB_USERNAME: string;
-  readonly WEB_PASSWORD: string;
-  readonly WEB_ALLOW_OPEN: boolean;
-  readonly MAX_UPLOAD_BYTES: number;
-  readonly ALLOWED_PROJECT_ROOTS: readonly string[];
-  readonly DATA_DIR: string;
-  readonly RETENTION_DAYS: number;
-  readonly REQUESTS_CA_BUNDLE: string;
-  readonly SSL_CERT_FILE: string;
-  readonly LOG_LEVEL: LogLevel;
-}
-
-export const settingsSchema: z.ZodType<Settings> = z.strictObject({
+export const settingsSchema = z.strictObject({
   HUB_TOKEN: text("access token of provider A, for models `hub/<name>`"),
   HUB_BASE_URL: url("provider A: base URL of its chat completions API; any compatible server works"),
   ASSIST_TOKEN: text(
@@ -253,10 +179,10 @@ export const settingsSchema: z.ZodType<Settings> = z.strictObject({
   REQUESTS_CA_BUNDLE: text("PEM file of CAs that models and tools trust"),
   SSL_CERT_FILE: text("the same, used if REQUESTS_CA_BUNDLE is empty"),
   LOG_LEVEL: z.enum(LOG_LEVELS).default("INFO").describe("the least severe level that is logged"),
-}).superRefine((settings, context) => {
-  if (settings.MODEL_ALLOW_HTTP) return;
+}).superRefine((given, context) => {
+  if (given.MODEL_ALLOW_HTTP) return;
   for (const name of ["HUB_BASE_URL", "ASSIST_BASE_URL"] as const) {
-    const value = settings[name];
+    const value = given[name];
     if (!isHttpUrl(value) || isSafeUrl(value)) continue;
     context.addIssue({
       code: "custom",
@@ -309,9 +235,11 @@ export function loadSettings({ env, dotEnv = "", workingFolder }: SettingsSource
     const value = env[name] || file[name] || (alias === undefined ? "" : env[alias] || file[alias]);
     if (value && typeof shape === "object") values[name] = fromText(name, value, shape.type);
   }
-  const kind: ConfigKind<Settings> = { what: "settings", schema: settingsSchema };
-  const settings = parseConfig({ ...kind, source: "environment and .env", text: JSON.stringify(values) });
-  return { ...settings, ...resolvePaths(settings, env, workingFolder) };
+  const checked = parseConfig({
+    ...{ what: "settings", schema: settingsSchema, source: "environment and .env" },
+    text: JSON.stringify(values),
+  });
+  return { ...checked, ...resolvePaths(checked, env, workingFolder) };
 }
 
 /** A value of the right kind, or else the unchanged text, which the schema then refuses. */
