@@ -12,9 +12,9 @@ import type { DebateOutcome, DebateSetup } from "../engine/ports.ts";
 import { estimateCost, loadPrices } from "../models/prices.ts";
 import { loadTemplates, type PromptTemplate, selectTemplate } from "../prompts/templates.ts";
 import { recordOf } from "../runs/fold.ts";
-import { formatRecord, type RunRecord, type StoredEvent } from "../runs/record.ts";
+import { formatRecord, type StoredEvent } from "../runs/record.ts";
 import { endingEvents, modelIds, type RunRequest, toHeader, toSetup } from "../runs/setup.ts";
-import { type Settings, writersFrom } from "../settings/config.ts";
+import { forDebaters, type Settings, writersFrom } from "../settings/config.ts";
 import * as world from "./environment.ts";
 import { EXIT_CODES, type ExitCode, writeFailure } from "./options.ts";
 import { RunView } from "./run_view.ts";
@@ -75,16 +75,8 @@ export async function holdOnTerminal(run: WatchedRun, environment: Environment):
   const request: RunRequest = {
     topic,
     context,
-    models: {
-      diagnostic: settings.DIAGNOSTIC_MODEL,
-      skeptic: settings.SKEPTIC_MODEL,
-      moderator: settings.MODERATOR_MODEL,
-    },
-    efforts: {
-      diagnostic: settings.DIAGNOSTIC_REASONING_EFFORT,
-      skeptic: settings.SKEPTIC_REASONING_EFFORT,
-      moderator: settings.MODERATOR_REASONING_EFFORT,
-    },
+    models: forDebaters((_, prefix) => settings[`${prefix}_MODEL`]),
+    efforts: forDebaters((_, prefix) => settings[`${prefix}_REASONING_EFFORT`]),
     templateName: template.name,
     language: settings.PROMPT_LANGUAGE,
     template,
@@ -165,7 +157,7 @@ export async function holdOnTerminal(run: WatchedRun, environment: Environment):
 /** Adds a record. A disk that is full does not take the result away from whoever sees it. */
 async function storeRecord(
   folder: string,
-  record: RunRecord,
+  record: { readonly run_id: string },
   note: (text: string) => void,
 ): Promise<void> {
   const [path, bytes] = [`${folder}/${record.run_id}.json`, new TextEncoder().encode(formatRecord(record))];

@@ -9,6 +9,7 @@ import { type Model, ModelError } from "../engine/model.ts";
 import { estimateCost, type loadPrices } from "../models/prices.ts";
 import type { DebateOutcome, DebateSetup, Tool } from "../engine/ports.ts";
 import { contextOf, type Incident, type RecordedAnswer } from "./incidents.ts";
+import { forDebaters } from "../settings/config.ts";
 import { scoreAnswer } from "./score.ts";
 
 /** The ways of diagnosing. A single agent can spend the tool calls of a debate. */
@@ -39,7 +40,7 @@ export interface TrialRules
 
 /** Holds a trial. If a model fails, the answer is wrong, not missing. */
 export async function holdTrial(
-  { incident, arm, run, models: { diagnostic, skeptic, moderator } }: {
+  { incident, arm, run, models: given }: {
     readonly incident: Incident;
     readonly arm: Arm;
     readonly run: number;
@@ -50,12 +51,8 @@ export async function holdTrial(
 ) {
   const budget = { limit: tokenBudget, spent: 0 };
   const { models: count, tools, sampling } = RULES_OF_ARMS[arm];
-  const models = {
-    diagnostic: withBudget(diagnostic, budget),
-    skeptic: withBudget(count === 1 ? diagnostic : skeptic, budget),
-    moderator: withBudget(count === 1 ? diagnostic : moderator, budget),
-    summary: withBudget(count === 1 ? diagnostic : moderator, budget),
-  };
+  const debaters = forDebaters((role) => withBudget(given[count === 1 ? "diagnostic" : role], budget));
+  const models = { ...debaters, summary: debaters.moderator };
   const startedAt = ports.clock.now();
   const outcome = await holdDebate({
     ...rules,
@@ -78,8 +75,7 @@ export async function holdTrial(
     audit: () => {},
   });
   const isOver = outcome.status === "error" && budget.spent >= budget.limit;
-  const { diagnostic: { id: first }, skeptic: { id: second }, moderator: { id: third } } = models;
-  const ids = { diagnostic: first, skeptic: second, moderator: third, summary: models.summary.id };
+  const ids = { ...forDebaters((role) => models[role].id), summary: models.summary.id };
   return {
     incident: incident.id,
     kind: incident.truth.fault,

@@ -3,16 +3,16 @@ import { skippedText } from "../engine/graph/flow.ts";
 import { fieldsOf, textOf } from "../engine/graph/json_objects.ts";
 import { logged, NO_TEXTS, TEXT_KEYS } from "../engine/graph/state.ts";
 import * as records from "./record.ts";
+import type { RunHeader } from "./setup.ts";
 
-type RunRecord = records.RunRecord;
 type Events = readonly records.StoredEvent[];
 
-/** The record of a run after these events; `header` is that of its start. */
+/** The record of a run after these events, in the order of its keys; `header` is that of its start. */
 export function recordOf(
-  { status: _, schema_version, ...start }: records.RunHeader,
+  { status: _, schema_version, ...start }: RunHeader,
   { text: context, redactions: context_redactions, notes: context_notes }: CollectedContext,
   events: Events,
-): RunRecord {
+) {
   const told = toldBy(events, start.language);
   const finished = events.findLast(({ type }) => type === "run_finished");
   const end = endOf(start.timestamp, finished);
@@ -46,13 +46,13 @@ export function toldBy(events: Events, language: string) {
   };
 }
 
-export function lastDecision(events: Events): RunRecord["decision"] {
+export function lastDecision(events: Events) {
   const decision = events.findLast(({ type }) => type === "moderator_decision")?.decision;
   return decision === undefined || decision === null ? null : fieldsOf(decision);
 }
 
 /** The facts of the end. A run that was interrupted has none: nobody knows when it stopped. */
-function endOf(startedAt: string, finished: records.StoredEvent | undefined): Partial<RunRecord> | undefined {
+function endOf(startedAt: string, finished: records.StoredEvent | undefined) {
   const finishedAt = textOf(finished?.timestamp);
   if (finished === undefined || finishedAt === "") return undefined;
   const ms = Date.parse(finishedAt) - Date.parse(startedAt);
@@ -65,7 +65,7 @@ function endOf(startedAt: string, finished: records.StoredEvent | undefined): Pa
   };
 }
 
-function roundsOf(events: Events, language: string): RunRecord["round_log"] {
+function roundsOf(events: Events, language: string) {
   const rounds: Readonly<Record<string, unknown>>[] = [];
   let texts = { ...NO_TEXTS };
   let isAgreed = false;

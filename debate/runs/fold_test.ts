@@ -1,6 +1,6 @@
 import { FakeClock } from "@gateway/shared/testing";
 import assert from "node:assert/strict";
-import { endingEvents } from "./setup.ts";
+import { endingEvents, type RunHeader } from "./setup.ts";
 import { EPHEMERAL } from "../engine/events.ts";
 import type { DebateSetup } from "../engine/ports.ts";
 import { CLOSING, CONTINUE, DebateFixture, FixedTool } from "../testing/debate_fixture.ts";
@@ -9,24 +9,13 @@ import cancelled from "../testing/stored_runs/cancelled.json" with { type: "text
 import resumed from "../testing/stored_runs/resumed.json" with { type: "text" };
 import rounds from "../testing/stored_runs/rounds_with_operator.json" with { type: "text" };
 import samples from "../testing/stored_runs/samples_in_spanish.json" with { type: "text" };
+import { HEADER } from "../testing/header.ts";
 import { hanging, WebFixture } from "../testing/web_fixture.ts";
 import { ModelError } from "../engine/model.ts";
 import { recordOf } from "./fold.ts";
 import { interruptedRecord } from "./store.ts";
-import { formatRecord, type RunHeader, type RunRecord, type StoredEvent } from "./record.ts";
+import { formatRecord, type StoredEvent } from "./record.ts";
 
-const HEADER: RunHeader = {
-  run_id: "a".repeat(32),
-  topic: "checkout answers slowly",
-  timestamp: "2026-01-02T03:04:05.000Z",
-  models: { diagnostic: "hub/a", skeptic: "hub/b", moderator: "hub/c" },
-  reasoning_effort: { diagnostic: "none", skeptic: "none", moderator: "none" },
-  template: "default",
-  language: "en",
-  parent_run_id: null,
-  status: "running",
-  schema_version: 1,
-};
 const NO_CONTEXT = { text: "", redactions: {}, notes: [] };
 const LOOK = [{ toolCalls: [call("http_get", { url: "http://pool" })] }];
 const SAYS =
@@ -95,7 +84,7 @@ Deno.test.each(RUNS)("the events of $name say all that its outcome does", async 
 });
 
 /** The header of a record of the same run at its start. */
-function headerOf(record: RunRecord): RunHeader {
+function headerOf(record: ReturnType<typeof recordOf>): RunHeader {
   const {
     finished_at: _1,
     duration_seconds: _2,
@@ -113,7 +102,7 @@ function headerOf(record: RunRecord): RunHeader {
     events: _14,
     ...header
   } = record;
-  return header;
+  return { ...header, status: "running" };
 }
 
 /**

@@ -10,7 +10,8 @@ import { EPHEMERAL, type RunEvent, type ToolArgs } from "../engine/events.ts";
 import { EventLog } from "./event_log.ts";
 import { recordOf } from "./fold.ts";
 import type { Journal } from "./store.ts";
-import type { RunHeader, RunRecord, StoredEvent } from "./record.ts";
+import type { StoredEvent } from "./record.ts";
+import type { RunHeader } from "./setup.ts";
 
 export interface RunOptions {
   readonly requireApproval: boolean;
@@ -107,7 +108,7 @@ export class LiveRun {
     return this.#setup.journal.settle();
   }
 
-  toRecord(): RunRecord {
+  toRecord() {
     return recordOf(this.header, this.context, this.#events);
   }
 

@@ -1,32 +1,22 @@
 import { FakeClock } from "@gateway/shared/testing";
 import assert from "node:assert/strict";
+import { HEADER } from "../testing/header.ts";
 import { MemoryFolder } from "../testing/memory_folder.ts";
 import { recordOf } from "./fold.ts";
-import { formatRecord, type RunHeader } from "./record.ts";
+import { formatRecord } from "./record.ts";
 import { retain } from "./retention.ts";
 import { RunStore } from "./store.ts";
 
 const DAY_MS = 86_400_000;
 const NOW = Date.UTC(2026, 0, 31);
 
-function record(digit: string, ageDays: number, fields: Partial<RunHeader> = {}) {
+function record(digit: string, ageDays: number, fields: Readonly<Record<string, unknown>> = {}) {
   const time = new Date(NOW - ageDays * DAY_MS).toISOString();
-  const header: RunHeader = {
-    run_id: digit.repeat(32),
-    topic: "it hangs",
-    timestamp: time,
-    models: { diagnostic: "hub/a", skeptic: "hub/b", moderator: "hub/c" },
-    reasoning_effort: { diagnostic: "none", skeptic: "none", moderator: "none" },
-    template: "default",
-    language: "en",
-    parent_run_id: null,
-    status: "completed",
-    schema_version: 1,
-    ...fields,
-  };
+  const header = { ...HEADER, run_id: digit.repeat(32), timestamp: time, ...fields };
+  const { status = "completed" } = fields;
   return [
     `${header.run_id}.json`,
-    formatRecord({ ...recordOf(header, { text: "", redactions: {}, notes: [] }, []), status: header.status }),
+    formatRecord({ ...recordOf(header, { text: "", redactions: {}, notes: [] }, []), status }),
   ] as const;
 }
 

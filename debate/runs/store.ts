@@ -3,7 +3,7 @@ import { fieldsOf, isObject, parseJson, textOf } from "../engine/graph/json_obje
 import { toldBy } from "./fold.ts";
 import { withoutForeignClaims } from "./foreign.ts";
 import * as records from "./record.ts";
-import { formatRecord, type RunListItem, type RunRecord, toListItem } from "./record.ts";
+import { formatRecord, type RunListItem, toListItem } from "./record.ts";
 import { NO_TOKENS } from "./setup.ts";
 
 const LOOKS = 32;
@@ -15,6 +15,8 @@ const JOURNAL = /^([0-9a-f]{32})\.events\.jsonl$/;
 
 const DECODER = new TextDecoder();
 const ENCODER = new TextEncoder();
+
+type Stored = { readonly run_id: string };
 
 interface RunStoreOptions {
   readonly folder: Folder;
@@ -63,12 +65,12 @@ export class RunStore {
   }
 
   /** Writes the record of a run that begins, and returns its journal. */
-  async begin(record: RunRecord): Promise<Journal> {
+  async begin(record: Stored): Promise<Journal> {
     await this.add(record.run_id, record);
     return new Journal((bytes) => this.#folder.append(`${record.run_id}.events.jsonl`, bytes), this.#warn);
   }
 
-  async finish(record: RunRecord): Promise<void> {
+  async finish(record: Stored): Promise<void> {
     const { run_id } = record;
     try {
       await this.add(run_id, record);

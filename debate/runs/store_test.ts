@@ -1,29 +1,15 @@
 import assert from "node:assert/strict";
+import { HEADER } from "../testing/header.ts";
 import { MemoryFolder } from "../testing/memory_folder.ts";
 import { INTERRUPTED, RunStore } from "./store.ts";
 import { recordOf as foldOf } from "./fold.ts";
-import { formatRecord, type RunHeader, type RunRecord } from "./record.ts";
+import { formatRecord } from "./record.ts";
 
 const ID = "1".repeat(32);
 
-function recordOf(fields: Partial<RunHeader> = {}): RunRecord {
-  const begun = foldOf(
-    {
-      run_id: ID,
-      topic: "it hangs",
-      timestamp: "2026-01-02T03:04:05.000Z",
-      models: { diagnostic: "hub/a", skeptic: "hub/b", moderator: "hub/c" },
-      reasoning_effort: { diagnostic: "none", skeptic: "none", moderator: "none" },
-      template: "default",
-      language: "en",
-      parent_run_id: null,
-      status: "running",
-      schema_version: 1,
-      ...fields,
-    },
-    { text: "context", redactions: {}, notes: [] },
-    [],
-  );
+function recordOf(fields: Readonly<Record<string, unknown>> = {}) {
+  const header = { ...HEADER, run_id: ID, topic: "it hangs", ...fields };
+  const begun = foldOf(header, { text: "context", redactions: {}, notes: [] }, []);
   return { ...begun, status: fields.status ?? "running" };
 }
 

@@ -44,6 +44,20 @@ function isSafeUrl(value: string): boolean {
   return protocol === "https:" || /^(?:localhost|127\.\d+\.\d+\.\d+|\[::1\])$/.test(hostname);
 }
 
+/** A value for each of the three debaters, whose settings have a prefix. */
+export function forDebaters<T>(
+  of: (
+    role: "diagnostic" | "skeptic" | "moderator",
+    prefix: "DIAGNOSTIC" | "SKEPTIC" | "MODERATOR",
+  ) => T,
+) {
+  return {
+    diagnostic: of("diagnostic", "DIAGNOSTIC"),
+    skeptic: of("skeptic", "SKEPTIC"),
+    moderator: of("moderator", "MODERATOR"),
+  };
+}
+
 export const LOG_LEVELS = ["DEBUG", "INFO", "WARNING", "ERROR"] as const;
 
 export type LogLevel = (typeof LOG_LEVELS)[number];

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { WebFixture } from "../testing/web_fixture.ts";
+import { forDebaters } from "../settings/config.ts";
 import { OPERATIONS } from "./routes.ts";
 import runForm from "./run_form.ts" with { type: "text" };
 import runHandlers from "./run_handlers.ts" with { type: "text" };
@@ -7,9 +8,9 @@ import settingsHandlers from "./settings_handlers.ts" with { type: "text" };
 
 Deno.test("every field that a form is read for is described, and nothing else", () => {
   const read = [runForm, runHandlers, settingsHandlers].flatMap((source) =>
-    [...source.matchAll(/\bread\w+\(\s*form,\s*"(\w+)"|form\.files\.get\("(\w+)"\)/g)].map(([, one, other]) =>
-      one ?? other
-    )
+    [...source.matchAll(/\bread\w+\(\s*form,\s*["`]([\w${}]+)["`]|form\.files\.get\("(\w+)"\)/g)].flatMap((
+      [, one, other = ""],
+    ) => Object.values(forDebaters((role) => (one ?? other).replace("${role}", role))))
   );
   const described = Object.values(OPERATIONS).flatMap(({ form = {} }) => Object.keys(form));
   assert.deepEqual([...new Set(described)].toSorted(), [...new Set(read)].toSorted());

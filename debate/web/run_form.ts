@@ -1,6 +1,6 @@
 import { AppError } from "@gateway/shared/errors";
 import type { ProjectRequest } from "../context/project.ts";
-import { EFFORTS, type Settings } from "../settings/config.ts";
+import { EFFORTS, forDebaters, type Settings } from "../settings/config.ts";
 import { parseModelId } from "../models/families.ts";
 import type { RunOptions } from "../runs/live_run.ts";
 import { RUN_MODES } from "../engine/model.ts";
@@ -14,16 +14,10 @@ const DEFAULT_CHARACTERS = 12_000;
 export function readRunForm(form: Form, settings: Settings) {
   return {
     topic: readTopic(form),
-    models: {
-      diagnostic: readModel(form, "diagnostic_model", settings.DIAGNOSTIC_MODEL),
-      skeptic: readModel(form, "skeptic_model", settings.SKEPTIC_MODEL),
-      moderator: readModel(form, "moderator_model", settings.MODERATOR_MODEL),
-    },
-    efforts: {
-      diagnostic: readEffort(form, "diagnostic_reasoning_effort", settings.DIAGNOSTIC_REASONING_EFFORT),
-      skeptic: readEffort(form, "skeptic_reasoning_effort", settings.SKEPTIC_REASONING_EFFORT),
-      moderator: readEffort(form, "moderator_reasoning_effort", settings.MODERATOR_REASONING_EFFORT),
-    },
+    models: forDebaters((role, prefix) => readModel(form, `${role}_model`, settings[`${prefix}_MODEL`])),
+    efforts: forDebaters((role, prefix) =>
+      readChoice(form, `${role}_reasoning_effort`, EFFORTS, settings[`${prefix}_REASONING_EFFORT`])
+    ),
     templateName: readName(form, "template", settings.PROMPT_TEMPLATE),
     language: readName(form, "language", settings.PROMPT_LANGUAGE),
     options: readOptions(form, settings),
@@ -73,10 +67,6 @@ function readChoice<T extends string>(form: Form, name: string, choices: readonl
   const text = readText(form, name);
   if (text === "") return fallback;
   return choices.find((each) => each === text) ?? fail(name, `must be ${choices.join(", ")}`);
-}
-
-function readEffort(form: Form, name: string, fallback: (typeof EFFORTS)[number]) {
-  return readChoice(form, name, EFFORTS, fallback);
 }
 
 function readName(form: Form, name: string, fallback: string): string {

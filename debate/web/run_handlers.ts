@@ -10,7 +10,7 @@ import { renderReport, reportFileName } from "../report/report.ts";
 import { importedRecord, isPresentable, priorRun } from "../runs/imported.ts";
 import type { LiveRun } from "../runs/live_run.ts";
 import { lastHypotheses, readHypotheses, type ReadRecord, readRecord } from "../runs/record.ts";
-import { EFFORTS } from "../settings/config.ts";
+import { EFFORTS, forDebaters } from "../settings/config.ts";
 import { approvalBody, commentBody, optionsBody, titleBody } from "./bodies.ts";
 import { readForm } from "./form.ts";
 import type { Routed, RoutePorts, WebPorts } from "./ports.ts";
@@ -89,21 +89,12 @@ export async function handleResume(ports: WebPorts, { request, param }: Routed):
     const { topic, models, reasoning_effort } = record;
     const templateName = record.template ?? settings.PROMPT_TEMPLATE;
     const language = record.language ?? settings.PROMPT_LANGUAGE;
-    const effort = (said: string | undefined) => EFFORTS.find((each) => each === said) ?? "none";
     return started(
       await manager.start({
         topic: topic ?? "",
         context: await addEvidence(record.context, { text, files }),
-        models: {
-          diagnostic: models?.diagnostic || settings.DIAGNOSTIC_MODEL,
-          skeptic: models?.skeptic || settings.SKEPTIC_MODEL,
-          moderator: models?.moderator || settings.MODERATOR_MODEL,
-        },
-        efforts: {
-          diagnostic: effort(reasoning_effort.diagnostic),
-          skeptic: effort(reasoning_effort.skeptic),
-          moderator: effort(reasoning_effort.moderator),
-        },
+        models: forDebaters((role, prefix) => models?.[role] || settings[`${prefix}_MODEL`]),
+        efforts: forDebaters((role) => EFFORTS.find((each) => each === reasoning_effort[role]) ?? "none"),
         templateName,
         language,
         template: selectTemplate(await loadTemplates(), templateName, language),

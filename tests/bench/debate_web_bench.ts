@@ -1,6 +1,7 @@
 import { openDiskFolder } from "../../debate/runs/disk_folder.ts";
 import { recordOf } from "../../debate/runs/fold.ts";
-import { formatRecord, type RunHeader } from "../../debate/runs/record.ts";
+import { formatRecord } from "../../debate/runs/record.ts";
+import { HEADER } from "../../debate/testing/header.ts";
 import { RunStore } from "../../debate/runs/store.ts";
 import { cpuSeconds } from "./processor_times.ts";
 import { ROOT } from "../stage/service_command.ts";
@@ -160,18 +161,11 @@ async function benchList(dir: string): Promise<readonly Row[]> {
   }];
 }
 
-function sampleHeader(number: number): RunHeader {
-  const models = { diagnostic: "hub/a", skeptic: "hub/b", moderator: "hub/c" };
+function sampleHeader(number: number) {
   return {
+    ...HEADER,
     run_id: number.toString(16).padStart(32, "0"),
     topic: `checkout answers slowly since release ${number}`,
     timestamp: new Date(1_760_000_000_000 + number * 1000).toISOString(),
-    models,
-    reasoning_effort: { diagnostic: "none", skeptic: "none", moderator: "none" },
-    template: "default",
-    language: "en",
-    parent_run_id: null,
-    status: "completed",
-    schema_version: 1,
   };
 }
