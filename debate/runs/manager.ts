@@ -15,10 +15,9 @@ import type { RunStore } from "./store.ts";
 interface RunPorts {
   readonly store: RunStore;
   readonly clock: Clock;
-  readonly newRunId: () => string;
-  readonly newCallId: () => string;
+  readonly newId: (bytes: number) => string;
   readonly openModel: (id: string) => Model | Promise<Model>;
-  readonly openTools: () => readonly Tool[];
+  readonly tools: readonly Tool[];
   readonly audit: DebatePorts["audit"];
   /** Masks secrets in what the operator writes. */
   readonly redact: (text: string) => string;
@@ -78,9 +77,9 @@ export class RunManager {
   }
 
   async #open(request: ServerRun): Promise<LiveRun> {
-    const { clock, store, newRunId, redact } = this.#ports;
+    const { clock, store, newId, redact } = this.#ports;
     const { APPROVAL_REQUIRED_TOOLS, APPROVAL_TIMEOUT_SECONDS, COMMENT_TIMEOUT_SECONDS } = this.#settings;
-    const header = toHeader(request, newRunId(), clock.now());
+    const header = toHeader(request, newId(16), clock.now());
     const { context, options } = request;
     const journal = await store.begin(recordOf(header, context, [])).catch((cause) => {
       const text = "The record of the run cannot be written: is DATA_DIR full?";
@@ -118,12 +117,12 @@ export class RunManager {
   }
 
   async #debate(run: LiveRun, request: ServerRun): Promise<Outcome> {
-    const { openModel, openTools, audit, redact, clock, newCallId, warn, fail } = this.#ports;
+    const { openModel, tools, audit, redact, clock, newId, warn, fail } = this.#ports;
     try {
       const setup = await toSetup(run.header.run_id, request, this.#settings, openModel);
       return await holdDebate(setup, {
         emit: (event) => run.emit(event),
-        tools: openTools(),
+        tools,
         approve: (call) => run.approve(call),
         isPaused: () => run.options.pauseBetweenRounds,
         waitForComment: async () => maskWord(await run.waitForComment(), redact),
@@ -131,7 +130,7 @@ export class RunManager {
         warn,
         fail,
         clock,
-        newId: newCallId,
+        newId: () => newId(6),
         signal: run.signal,
       });
     } catch (error) {

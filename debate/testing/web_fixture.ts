@@ -2,10 +2,10 @@ import assert from "node:assert/strict";
 import { FakeClock } from "@gateway/shared/testing";
 import { createDebateApp, type DebateHandler } from "../web/app.ts";
 import { loadSettings } from "../settings/config.ts";
-import { addEvidence, collectContext } from "../context/collect.ts";
-import { createContextRedactor, redactLargeValue } from "../context/redact_context.ts";
+import { createContextRedactor } from "../context/redact_context.ts";
 import type { DeviceFlowState } from "../models/device_flow.ts";
 import type { Model } from "../engine/model.ts";
+import { priceTable } from "../models/prices.ts";
 import { collectTemplates } from "../prompts/templates.ts";
 import type { AuditLine, Tool } from "../engine/ports.ts";
 import { RunManager } from "../runs/manager.ts";
@@ -59,19 +59,18 @@ export class WebFixture {
     this.folder = options.folder;
     const settings = loadSettings({ env: { HOME: "/home/ann", ...options.env }, workingFolder: "/work" });
     let ids = 0;
-    const newId = (digits: number) => (++ids).toString(16).padStart(digits, "0");
+    const newId = (bytes: number) => (++ids).toString(16).padStart(2 * bytes, "0");
     const warn = (message: string) => this.warnings.push(message);
     const redactor = createContextRedactor([OWN_SECRET]);
     this.manager = new RunManager(settings, {
       store,
       clock: this.clock,
-      newRunId: () => newId(32),
-      newCallId: () => newId(12),
+      newId,
       openModel: () => {
         if (options.model instanceof Error) throw options.model;
         return options.model;
       },
-      openTools: () => options.tools,
+      tools: options.tools,
       audit: (line) => void this.audited.push(line),
       redact: (text) => redactor(text).text,
       estimateCost: () => null,
@@ -87,36 +86,28 @@ export class WebFixture {
       clock: this.clock,
       store,
       manager: this.manager,
-      collectContext: (request, redact) =>
-        collectContext(request, {
-          redact: redact ? redactor : undefined,
-          clock: this.clock,
-          allowedRoots: [],
-        }),
-      addEvidence: (context, evidence) =>
-        addEvidence(context, evidence, { redact: redactor, clock: this.clock }),
-      redact: (text) => redactor(text).text,
-      redactAll: (value) => redactLargeValue(value, redactor, this.clock),
+      redactor,
       loadTemplates: () => Promise.resolve(collectTemplates([])),
-      models: { list: () => Promise.resolve(catalogue), refresh: () => Promise.resolve(catalogue) },
-      priceOf: (model) => model === "replay/script" ? { input: 1, output: 2 } : undefined,
+      prices: priceTable({ "replay/script": { input: 1, output: 2 } }),
       providers: {
-        status: () =>
-          Promise.resolve({
-            assist: {
+        catalogue: { list: () => Promise.resolve(catalogue), refresh: () => Promise.resolve(catalogue) },
+        assistToken: () => Promise.resolve("abcdefgh"),
+        sessions: {
+          status: () =>
+            Promise.resolve({
               isConfigured: true,
-              tokenPreview: "abcd…",
-              isSessionValid: true,
-              sessionExpiresInSeconds: 1500,
+              isValid: true,
+              expiresInSeconds: 1500,
               problem: undefined,
-            },
-            hub: { isConfigured: false, tokenPreview: undefined },
-          }),
-        startLogin: () => login === undefined ? Promise.reject(new Error("no flow")) : Promise.resolve(login),
-        checkLogin: (code) => Promise.resolve(code === login?.device_code ? login : undefined),
+            }),
+        },
+        deviceFlows: {
+          start: () => login === undefined ? Promise.reject(new Error("no flow")) : Promise.resolve(login),
+          check: (code) => Promise.resolve(code === login?.device_code ? login : undefined),
+        },
       },
       onError: (error) => this.errors.push(error),
-      newRequestId: () => newId(12),
+      newId,
       randomBytes: (length) => new Uint8Array(length).fill(++ids),
       stopping: this.stopping.signal,
     };

@@ -4,7 +4,7 @@ import { createGuard } from "./guard.ts";
 import { PAGE_FILES, pageResponse } from "./page_files.ts";
 import type { RoutePorts, WebPorts } from "./ports.ts";
 import { DEBATE_ROUTES } from "./routes.ts";
-import { EventStreams, Subscribers } from "./subscribers.ts";
+import { EventStreams } from "./subscribers.ts";
 
 /** Answers a request; never rejects. A caller with valid credentials, where they are required, is trusted. */
 export type DebateHandler = (request: Request, peer: UnknownPeer) => Promise<Response>;
@@ -16,7 +16,7 @@ const ROUTES = routesFor<RoutePorts, object>()({ ...PAGE_ROUTES, ...DEBATE_ROUTE
 
 export function createDebateApp(ports: WebPorts): DebateHandler {
   const guard = createGuard(ports);
-  const events = new EventStreams(ports, new Subscribers(ports.clock, ports.stopping));
+  const events = new EventStreams(ports);
   const answer = createRouter(ROUTES, { ...ports, events }, {
     noRoute: "There is no such page or run",
     noMethod: "Method not allowed",
@@ -35,9 +35,9 @@ export function createDebateApp(ports: WebPorts): DebateHandler {
   };
 }
 
-function toProblem({ onError, newRequestId }: WebPorts, error: unknown): Response {
+function toProblem({ onError, newId }: WebPorts, error: unknown): Response {
   if (describeProblem(error).status < 500) return problemResponse(error);
-  const requestId = newRequestId();
+  const requestId = newId(6);
   onError(error, requestId);
   return problemResponse(error, { requestId });
 }

@@ -1,24 +1,12 @@
 import type { Clock } from "@gateway/shared/clock";
-import type { Settings } from "../settings/config.ts";
-import type { addEvidence, CollectedContext, ContextRequest } from "../context/collect.ts";
-import type { Catalogue } from "../models/providers.ts";
-import type { Price } from "../models/prices.ts";
-import type { DeviceFlowState } from "../models/device_flow.ts";
+import type { ContextRedactor } from "../context/redact_context.ts";
+import type { loadPrices } from "../models/prices.ts";
+import type { Providers } from "../models/providers.ts";
 import type { TemplateSet } from "../prompts/templates.ts";
 import type { RunManager } from "../runs/manager.ts";
 import type { RunStore } from "../runs/store.ts";
-
-/** The state of the logins at the providers. */
-export interface ProviderStatus {
-  readonly assist: {
-    readonly isConfigured: boolean;
-    readonly tokenPreview: string | undefined;
-    readonly isSessionValid: boolean;
-    readonly sessionExpiresInSeconds: number | undefined;
-    readonly problem: string | undefined;
-  };
-  readonly hub: { readonly isConfigured: boolean; readonly tokenPreview: string | undefined };
-}
+import type { Settings } from "../settings/config.ts";
+import type { EventStreams } from "./subscribers.ts";
 
 /** A request of a route, and the parts of its path. */
 export interface Routed {
@@ -31,36 +19,21 @@ export interface WebPorts {
   readonly clock: Clock;
   readonly store: RunStore;
   readonly manager: RunManager;
-  /** @param redact whether secrets are masked */
-  readonly collectContext: (request: ContextRequest, redact: boolean) => Promise<CollectedContext>;
-  /** The context followed by new evidence, whose secrets are masked. */
-  readonly addEvidence: (
-    context: string,
-    evidence: Parameters<typeof addEvidence>[1],
-  ) => Promise<CollectedContext>;
-  readonly redact: (text: string) => string;
-  /** Masks secrets in all texts of a JSON value; others are served meanwhile. */
-  readonly redactAll: (value: unknown) => Promise<unknown>;
-  /** The templates; read each time, since an operator may be editing one. */
+  readonly redactor: ContextRedactor;
+  /** Reads the templates each time, because an operator may be editing one. */
   readonly loadTemplates: () => Promise<TemplateSet>;
-  readonly models: { list(): Promise<Catalogue>; refresh(): Promise<Catalogue> };
-  /** What a model costs; `undefined` when nobody knows. */
-  readonly priceOf: (model: string) => Price | undefined;
-  readonly providers: {
-    status(): Promise<ProviderStatus>;
-    startLogin(): Promise<DeviceFlowState>;
-    checkLogin(code: string): Promise<DeviceFlowState | undefined>;
-  };
+  readonly providers:
+    & Pick<Providers, "assistToken" | "catalogue">
+    & { readonly sessions: Pick<Providers["sessions"], "status"> }
+    & { readonly deviceFlows: Pick<Providers["deviceFlows"], "start" | "check"> };
+  readonly prices: Awaited<ReturnType<typeof loadPrices>>;
   /** Called with the errors that are answered with status 500 or higher. */
   readonly onError: (error: unknown, requestId: string) => void;
-  readonly newRequestId: () => string;
+  readonly newId: (bytes: number) => string;
   readonly randomBytes: (length: number) => Uint8Array;
   readonly stopping: AbortSignal;
 }
 
 export interface RoutePorts extends WebPorts {
-  readonly events: {
-    handle(request: Request, runId: string): Promise<Response>;
-    forget(runId: string): void;
-  };
+  readonly events: EventStreams;
 }

@@ -2,6 +2,8 @@ import { within } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
 import { readJsonBody, requireJsonType } from "@gateway/shared/http";
 import * as z from "@zod/zod";
+import { addEvidence, collectContext } from "../context/collect.ts";
+import { redactLargeValue } from "../context/redact_context.ts";
 import { parseArguments } from "../engine/agents/run_tool.ts";
 import { findById } from "../engine/graph/hypothesis_id.ts";
 import { selectTemplate } from "../prompts/templates.ts";
@@ -28,15 +30,19 @@ export async function handleListRuns({ manager, store }: WebPorts): Promise<Resp
 }
 
 export async function handleStartRun(ports: WebPorts, { request }: Routed): Promise<Response> {
-  const { settings, manager, collectContext, loadTemplates } = ports;
+  const { settings, manager, redactor, clock, loadTemplates } = ports;
   const form = await readForm(request, { maxFileBytes: settings.MAX_UPLOAD_BYTES });
   const { redact, topic, context, ...rest } = readRunForm(form, settings);
   return started(
     await manager.start({
       ...rest,
-      topic: redact ? ports.redact(topic) : topic,
+      topic: redact ? redactor(topic).text : topic,
       template: selectTemplate(await loadTemplates(), rest.templateName, rest.language),
-      context: await collectContext(context, redact),
+      context: await collectContext(context, {
+        redact: redact ? redactor : undefined,
+        clock,
+        allowedRoots: settings.ALLOWED_PROJECT_ROOTS,
+      }),
     }),
   );
 }
@@ -71,7 +77,7 @@ export async function handleDeleteRun(
 }
 
 export async function handleResume(ports: WebPorts, { request, param }: Routed): Promise<Response> {
-  const { manager, store, settings, loadTemplates, addEvidence } = ports;
+  const { manager, store, settings, loadTemplates, redactor: redact, clock } = ports;
   const runId = param("run_id");
   return await store.hold(runId, async () => {
     if (manager.find(runId) !== undefined) {
@@ -92,7 +98,7 @@ export async function handleResume(ports: WebPorts, { request, param }: Routed):
     return started(
       await manager.start({
         topic: topic ?? "",
-        context: await addEvidence(record.context, { text, files }),
+        context: await addEvidence(record.context, { text, files }, { redact, clock }),
         models: forDebaters((role, prefix) => models?.[role] || settings[`${prefix}_MODEL`]),
         efforts: forDebaters((role) => EFFORTS.find((each) => each === reasoning_effort[role]) ?? "none"),
         templateName,
@@ -132,13 +138,13 @@ async function findRecord({ manager, store }: WebPorts, runId: string): Promise<
 
 /** Stores the JSON of a run of another server. It gets an id of its own. */
 export async function handleImport(ports: WebPorts, { request }: Routed): Promise<Response> {
-  const { store, settings, clock, randomBytes, redactAll } = ports;
+  const { store, settings, clock, newId, redactor } = ports;
   const body = await readJson(request, z.record(z.string(), z.unknown()), settings.MAX_UPLOAD_BYTES);
   if (!isPresentable(body)) {
     throw new AppError("unprocessable", "The record nests deeper, or has more in it, than that of any run");
   }
-  const runId = randomBytes(16).toHex();
-  const read = readRecord(runId, await redactAll(body));
+  const runId = newId(16);
+  const read = readRecord(runId, await redactLargeValue(body, redactor, clock));
   const record = read && importedRecord(read, clock.now());
   if (record === undefined) throw new AppError("unprocessable", "This is not the record of a run");
   await store.add(runId, record);
@@ -151,10 +157,8 @@ export async function handleTitle(ports: WebPorts, { request, param }: Routed): 
   if (ports.manager.find(param("run_id")) !== undefined) {
     throw new AppError("conflict", "The run is still in progress: it can be renamed when it has ended");
   }
-  const isKnown = await ports.store.rename(
-    param("run_id"),
-    ports.redact(title.replace(/\s+/g, " ").trim()),
-  );
+  const { text } = ports.redactor(title.replace(/\s+/g, " ").trim());
+  const isKnown = await ports.store.rename(param("run_id"), text);
   if (!isKnown) throw new AppError("not_found", NO_RUN);
   return OK();
 }

@@ -3,11 +3,9 @@ import { AppError } from "@gateway/shared/errors";
 import { type ListenerOptions, startPlainServer, type UnknownPeer } from "@gateway/shared/http";
 import { createDebateApp, type DebateHandler } from "./app.ts";
 import type { LogLevel, Settings } from "../settings/config.ts";
-import { addEvidence, collectContext } from "../context/collect.ts";
-import { createContextRedactor, ownSecrets, redactLargeValue } from "../context/redact_context.ts";
-import { estimateCost, findPrice, loadPrices } from "../models/prices.ts";
-import { openProviders, type Providers } from "../models/providers.ts";
-import { tokenPreview } from "../models/tokens.ts";
+import { createContextRedactor, ownSecrets } from "../context/redact_context.ts";
+import { estimateCost, loadPrices } from "../models/prices.ts";
+import { openProviders } from "../models/providers.ts";
 import { loadTemplates, readBuiltinTemplates } from "../prompts/templates.ts";
 import { openDiskFolder } from "../runs/disk_folder.ts";
 import { RunManager } from "../runs/manager.ts";
@@ -15,7 +13,6 @@ import { retain } from "../runs/retention.ts";
 import { RunStore } from "../runs/store.ts";
 import { createToolAuditLog } from "../tools/audit_log.ts";
 import { createToolPorts, createTools } from "../tools/catalogue.ts";
-import type { ProviderStatus } from "./ports.ts";
 import { isLoopback } from "./guard.ts";
 
 interface DebateEnvironment {
@@ -60,10 +57,9 @@ export async function startDebateServer(environment: DebateEnvironment) {
   const manager = new RunManager(settings, {
     store,
     clock,
-    newRunId: () => newId(16),
-    newCallId: () => newId(6),
-    openModel: (id) => providers.model(id),
-    openTools: () => tools,
+    newId,
+    openModel: providers.model,
+    tools,
     audit: (line) => auditLog.append(line),
     redact,
     estimateCost: (totals, models) => estimateCost(totals, models, prices),
@@ -79,25 +75,12 @@ export async function startDebateServer(environment: DebateEnvironment) {
     clock,
     store,
     manager,
-    collectContext: (request, isRedacted) =>
-      collectContext(request, {
-        redact: isRedacted ? redactor : undefined,
-        clock,
-        allowedRoots: settings.ALLOWED_PROJECT_ROOTS,
-      }),
-    addEvidence: (context, evidence) => addEvidence(context, evidence, { redact: redactor, clock }),
-    redact,
-    redactAll: (value) => redactLargeValue(value, redactor, clock),
+    redactor,
     loadTemplates: () => loadTemplates(settings.PROMPTS_DIR, builtinTemplates),
-    models: providers.catalogue,
-    priceOf: (model) => findPrice(model, prices),
-    providers: {
-      status: () => describeProviders(settings, providers),
-      startLogin: () => providers.deviceFlows.start(),
-      checkLogin: (code) => providers.deviceFlows.check(code),
-    },
+    providers,
+    prices,
     onError,
-    newRequestId: () => newId(6),
+    newId,
     randomBytes: environment.randomBytes,
     stopping: stopping.signal,
   });
@@ -117,24 +100,6 @@ export async function startDebateServer(environment: DebateEnvironment) {
     close() {
       stopping.abort();
       return closing.disposeAsync();
-    },
-  };
-}
-
-async function describeProviders(settings: Settings, providers: Providers): Promise<ProviderStatus> {
-  const { isConfigured, isValid, expiresInSeconds, problem } = await providers.sessions.status();
-  const token = await providers.assistToken().catch(() => undefined);
-  return {
-    assist: {
-      isConfigured,
-      tokenPreview: token === undefined ? undefined : tokenPreview(token),
-      isSessionValid: isValid,
-      sessionExpiresInSeconds: expiresInSeconds,
-      problem,
-    },
-    hub: {
-      isConfigured: settings.HUB_TOKEN !== "",
-      tokenPreview: settings.HUB_TOKEN === "" ? undefined : tokenPreview(settings.HUB_TOKEN),
     },
   };
 }

@@ -7,8 +7,10 @@ import memoryLeak from "../models/scenarios/memory_leak.json" with { type: "json
 import { listTemplates } from "../prompts/templates.ts";
 import { readForm } from "./form.ts";
 import { readText, unprocessable } from "./run_form.ts";
-import type { ProviderStatus, Routed, WebPorts } from "./ports.ts";
+import type { Routed, WebPorts } from "./ports.ts";
 import type { Settings } from "../settings/config.ts";
+import { findPrice } from "../models/prices.ts";
+import { tokenPreview } from "../models/tokens.ts";
 import { parseModelId } from "../models/families.ts";
 import { stringify } from "yaml";
 import { firstPrompts } from "../engine/agents/prompt.ts";
@@ -49,34 +51,35 @@ export async function handlePrompts({ loadTemplates }: WebPorts): Promise<Respon
 
 /** `GET /api/models`. A provider that could not be asked is a problem beside the models of the others. */
 export async function handleModels(ports: WebPorts): Promise<Response> {
-  return toModels(await ports.models.list(), ports);
+  return toModels(await ports.providers.catalogue.list(), ports);
 }
 
 /** `POST /api/models/refresh`: the same, requested anew from the providers. */
 export async function handleRefresh(ports: WebPorts): Promise<Response> {
-  return toModels(await ports.models.refresh(), ports);
+  return toModels(await ports.providers.catalogue.refresh(), ports);
 }
 
-function toModels({ models, problems }: Catalogue, { priceOf }: WebPorts): Response {
+function toModels({ models, problems }: Catalogue, { prices }: WebPorts): Response {
   return Response.json({
-    models: models.map((each) => ({ ...each, price: priceOf(each.id) ?? null })),
+    models: models.map((each) => ({ ...each, price: findPrice(each.id, prices) ?? null })),
     problems,
   });
 }
 
 /** `GET /api/auth/status`. Old clients use these names for the providers. */
 export async function handleAuthStatus({ providers, settings }: WebPorts): Promise<Response> {
-  const status = await providers.status();
-  const { assist, hub } = status;
+  const { isConfigured, isValid, expiresInSeconds, problem } = await providers.sessions.status();
+  const token = await providers.assistToken().catch(() => undefined);
+  const { HUB_TOKEN } = settings;
   return Response.json({
-    copilot_configured: assist.isConfigured,
-    copilot_token_preview: assist.tokenPreview ?? null,
-    copilot_session_valid: assist.isSessionValid,
-    copilot_session_expires_in_seconds: assist.sessionExpiresInSeconds ?? null,
-    github_models_configured: hub.isConfigured,
-    github_models_token_preview: hub.tokenPreview ?? null,
-    last_error: assist.problem ?? null,
-    missing_settings: missingSettings(settings, status),
+    copilot_configured: isConfigured,
+    copilot_token_preview: token === undefined ? null : tokenPreview(token),
+    copilot_session_valid: isValid,
+    copilot_session_expires_in_seconds: expiresInSeconds ?? null,
+    github_models_configured: HUB_TOKEN !== "",
+    github_models_token_preview: HUB_TOKEN === "" ? null : tokenPreview(HUB_TOKEN),
+    last_error: problem ?? null,
+    missing_settings: missingSettings(settings, isConfigured),
   });
 }
 
@@ -85,11 +88,11 @@ export async function handleLogin({ providers, settings }: WebPorts, { request }
   const form = await readForm(request, { maxFileBytes: settings.MAX_UPLOAD_BYTES });
   const action = readText(form, "action");
   if (action === "") throw unprocessable("action", "is required: start or check");
-  if (action === "start") return await answer(() => providers.startLogin());
+  if (action === "start") return await answer(() => providers.deviceFlows.start());
   if (action !== "check") return failed('Field action: must be "start" or "check"');
   const code = readText(form, "device_code");
   if (code === "") return failed("Field device_code: is required: it is in the answer to the start");
-  return await answer(() => providers.checkLogin(code));
+  return await answer(() => providers.deviceFlows.check(code));
 }
 
 /** Errors have status 200 here, as clients expect. The token itself is never sent. */
@@ -113,16 +116,16 @@ function failed(error: string): Response {
 }
 
 /** The names of the settings that the models of the settings need, and that are empty. */
-export function missingSettings(settings: Settings, { hub, assist }: ProviderStatus): readonly string[] {
+export function missingSettings(settings: Settings, hasAssistToken: boolean): readonly string[] {
   const { DIAGNOSTIC_MODEL, SKEPTIC_MODEL, MODERATOR_MODEL, SUMMARY_MODEL, SAMPLE_MODEL } = settings;
   const ids = [DIAGNOSTIC_MODEL, SKEPTIC_MODEL, MODERATOR_MODEL, SUMMARY_MODEL, SAMPLE_MODEL];
   const used = new Set(ids.flatMap((id) => id === "" ? [] : parseModelId(id).provider));
-  return [
-    ...(used.has("hub") && settings.HUB_BASE_URL === "" ? ["HUB_BASE_URL"] : []),
-    ...(used.has("hub") && !hub.isConfigured ? ["HUB_TOKEN"] : []),
-    ...(used.has("assist") && settings.ASSIST_BASE_URL === "" ? ["ASSIST_BASE_URL"] : []),
-    ...(used.has("assist") && !assist.isConfigured ? ["ASSIST_TOKEN"] : []),
-  ];
+  const needed = {
+    hub: { HUB_BASE_URL: settings.HUB_BASE_URL !== "", HUB_TOKEN: settings.HUB_TOKEN !== "" },
+    assist: { ASSIST_BASE_URL: settings.ASSIST_BASE_URL !== "", ASSIST_TOKEN: hasAssistToken },
+  };
+  return (["hub", "assist"] as const).filter((each) => used.has(each))
+    .flatMap((each) => Object.entries(needed[each]).flatMap(([name, isSet]) => isSet ? [] : [name]));
 }
 
 /** `GET /api/prompts/{name}/{language}`: a template as the text of a file, to start another one from. */

@@ -2,7 +2,8 @@ import { type Clock, every } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
 import { EventLog } from "../runs/event_log.ts";
 import type { StoredEvent } from "../runs/record.ts";
-import type { WebPorts } from "./ports.ts";
+import type { RunManager } from "../runs/manager.ts";
+import type { RunStore } from "../runs/store.ts";
 
 /** A stream without events for this long sends a sign of life. */
 const KEEP_ALIVE_MS = 15_000;
@@ -124,14 +125,21 @@ function createSubscriber(log: EventLog, start: number, clock: Clock, onClose: (
 /** How many finished runs are kept in the form for subscribers, since many clients may look at one at once. */
 const MAX_REPLAYS = 4;
 
+interface StreamPorts {
+  readonly clock: Clock;
+  readonly manager: RunManager;
+  readonly store: RunStore;
+  readonly stopping: AbortSignal;
+}
+
 export class EventStreams {
-  readonly #ports: WebPorts;
+  readonly #ports: StreamPorts;
   readonly #subscribers: Subscribers;
   readonly #replays = new Map<string, Promise<EventLog | undefined>>();
 
-  constructor(ports: WebPorts, subscribers: Subscribers) {
+  constructor(ports: StreamPorts) {
     this.#ports = ports;
-    this.#subscribers = subscribers;
+    this.#subscribers = new Subscribers(ports.clock, ports.stopping);
   }
 
   /** `GET /api/runs/{run_id}/events`. If there is no such run, the answer is a single event. */
