@@ -77,16 +77,15 @@ function similarityOf(candidate: string, truths: readonly string[]): number {
 export function summarizeCases(cases: readonly CaseResult[]) {
   const share = (holds: (result: CaseResult) => boolean) =>
     ratio(cases.filter(holds).length, cases.length) ?? 0;
-  const forecasts = cases.flatMap(({ confidence, top1 }) =>
-    confidence === null ? [] : [{ confidence, top1 }]
+  const forecasts = cases.flatMap(({ confidence, top1: right }) =>
+    confidence === null ? [] : [{ confidence, right }]
   );
-  const errors = forecasts.map(({ confidence, top1 }) => (confidence - Number(top1)) ** 2);
   return {
     top1_accuracy: share(({ top1 }) => top1),
     top3_recall: share(({ top3 }) => top3),
     lexical_similarity: mean(cases.map(({ similarity }) => similarity)) ?? 0,
-    brier_score: mean(errors),
-    reliability: reliabilityOf(forecasts.map(({ confidence, top1 }) => ({ confidence, right: top1 }))),
+    brier_score: brierOf(forecasts),
+    reliability: reliabilityOf(forecasts),
     tool_efficiency: ratio(
       sum(cases.map(({ useful_tool_calls }) => useful_tool_calls)),
       sum(cases.map(({ tool_calls }) => tool_calls)),
@@ -99,9 +98,14 @@ export function summarizeCases(cases: readonly CaseResult[]) {
   };
 }
 
-export function reliabilityOf(
-  forecasts: readonly { readonly confidence: number; readonly right: boolean }[],
-) {
+type Forecasts = readonly { readonly confidence: number; readonly right: boolean }[];
+
+/** The mean squared error: 0 is perfect, 0.25 is the score of always saying 0.5. */
+export function brierOf(forecasts: Forecasts): number | null {
+  return mean(forecasts.map(({ confidence, right }) => (confidence - Number(right)) ** 2));
+}
+
+export function reliabilityOf(forecasts: Forecasts) {
   return Array.from({ length: BINS }, (_, bin) => {
     const inside = forecasts.filter(({ confidence }) =>
       Math.min(BINS - 1, Math.floor(confidence * BINS)) === bin
@@ -134,7 +138,7 @@ function sum(values: readonly number[]): number {
 }
 
 /** Rounds to six digits; the rest is noise of floating-point arithmetic. */
-function round(value: number): number {
+export function round(value: number): number {
   return Math.round(value * 1e6) / 1e6;
 }
 

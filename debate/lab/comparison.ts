@@ -1,38 +1,12 @@
 /** Runs of one incident are not independent, so statistics count incidents. */
-import { reliabilityOf } from "../benchmark/metrics.ts";
+import { brierOf, reliabilityOf, round } from "../benchmark/metrics.ts";
 import { allFirstPrompts } from "../engine/agents/prompt.ts";
 import { sorted } from "../engine/agents/tool_cache.ts";
 import { FAULT_KINDS } from "../engine/graph/claim.ts";
 import type { PromptTemplate } from "../prompts/parse_template.ts";
 import { type Cause, contextOf, type Incident } from "./incidents.ts";
 import { scoreAnswer } from "./score.ts";
-import type { Arm, Trial } from "./trial.ts";
-
-const ARM_NAMES: Readonly<Record<Arm, string>> = {
-  single: "one agent",
-  vote: "three diagnoses and a vote",
-  debate_one: "debate, one model in all roles",
-  debate_three: "debate, three models",
-  sample_then_debate: "three diagnoses, debate where they differ",
-  blind: "control: one agent without tools",
-};
-
-/** The plan of a benchmark. Its hash is published before the first run. */
-interface Protocol {
-  readonly arms: readonly Arm[];
-  readonly runs: number;
-  readonly token_budget: number;
-  readonly tool_budget: number;
-  readonly max_rounds: number;
-  readonly confidence_threshold: number;
-  readonly early_out: { readonly enabled: boolean; readonly threshold: number };
-  readonly model_timeout_seconds: number;
-  readonly template: string;
-  readonly language: string;
-  /** Covers the text of the template and the program's additions to it. */
-  readonly prompts_sha256: string;
-  readonly models: { readonly diagnostic: string; readonly skeptic: string; readonly moderator: string };
-}
+import { type Arm, type Protocol, rulesOf, taskOf, type Trial } from "./trial.ts";
 
 /** {@linkcode hashIncidents} of the built-in incidents. Results with another hash are not comparable. */
 export const REGISTERED = "bfc2419dab8d0f480dd46fe26761911817a2aff66370ca0260ff9b4a94897175";
@@ -51,15 +25,7 @@ export async function withPrompts(
   protocol: Omit<Protocol, "prompts_sha256">,
   template: PromptTemplate,
 ): Promise<Protocol> {
-  const prompts = allFirstPrompts({
-    topic: "",
-    context: "",
-    maxRounds: protocol.max_rounds,
-    confidenceThreshold: protocol.confidence_threshold,
-    earlyOut: protocol.early_out,
-    compressHistory: true,
-    language: protocol.language,
-  }, template);
+  const prompts = allFirstPrompts({ topic: "", context: "", ...taskOf(protocol) }, template);
   return { ...protocol, prompts_sha256: await hash(prompts) };
 }
 
@@ -114,16 +80,14 @@ function toResult(arm: Arm, trials: readonly Trial[], incidents: readonly Incide
   const all = (holds: (trial: Trial) => boolean) =>
     share(holds) ?? { value: 0, low: 0, high: 1, incidents: 0 };
   const sum = (count: (trial: Trial) => number) => trials.reduce((total, trial) => total + count(trial), 0);
-  const tempting = incidents.filter(({ rivals }) => rivals.some((rival) => rival.tempting)).map(({ id }) =>
-    id
-  );
+  const tempting = incidents.filter(({ rivals }) => rivals.some((rival) => rival.tempting));
   const alarms = share(isHarm, trials.filter(({ kind }) => kind === "none"));
-  const tempted = share(isRight, trials.filter(({ incident }) => tempting.includes(incident)));
+  const tempted = share(isRight, trials.filter(({ incident }) => tempting.some(({ id }) => id === incident)));
   const forecasts = trials.map(({ confidence, score }) => ({ confidence, right: score.right }));
   const calls = sum(({ tool_calls }) => tool_calls);
   return {
     arm,
-    name: ARM_NAMES[arm],
+    name: rulesOf(arm).name,
     trials: trials.length,
     right: all(isRight),
     component: all(({ score }) => score.component),
@@ -142,10 +106,12 @@ function toResult(arm: Arm, trials: readonly Trial[], incidents: readonly Incide
     tool_efficiency: calls === 0 ? null : round(sum(({ useful_tool_calls }) => useful_tool_calls) / calls),
     out_of_budget: trials.filter(({ ending }) => ending === "out_of_budget").length,
     failed: trials.filter(({ ending }) => ending === "error").length,
-    by_kind: Object.fromEntries<Share | undefined>(FAULT_KINDS.flatMap((kind) => {
-      const found = share(isRight, trials.filter((trial) => trial.kind === kind));
-      return found === undefined ? [] : [[kind, found]];
-    })),
+    by_kind: Object.fromEntries<Share | undefined>(
+      FAULT_KINDS.map((kind) =>
+        [kind, share(isRight, trials.filter((trial) => trial.kind === kind))] as const
+      )
+        .filter(([, found]) => found !== undefined),
+    ),
   };
 }
 
@@ -220,18 +186,6 @@ function sequence(seed: number): () => number {
   };
 }
 
-/** The mean squared error of forecasts: 0 is perfect, 0.25 is the score of always saying 0.5. */
-export function brierOf(
-  forecasts: readonly { readonly confidence: number; readonly right: boolean }[],
-): number | null {
-  if (forecasts.length === 0) return null;
-  return round(mean(forecasts.map(({ confidence, right }) => (confidence - Number(right)) ** 2)));
-}
-
 function mean(values: readonly number[]): number {
   return values.length === 0 ? 0 : values.reduce((sum, value) => sum + value, 0) / values.length;
-}
-
-function round(value: number): number {
-  return Math.round(value * 1e6) / 1e6;
 }

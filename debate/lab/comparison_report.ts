@@ -1,4 +1,4 @@
-import { escapeHtml } from "../report/html.ts";
+import { escapeHtml, htmlPage } from "../report/html.ts";
 import { FAULT_KINDS } from "../engine/graph/claim.ts";
 import type { Comparison, Interval } from "./comparison.ts";
 
@@ -98,19 +98,8 @@ const COSTS: Columns<ArmResult> = [
   ["Brier score", ({ brier }) => brier?.toFixed(3) ?? "–"],
 ];
 
-const RUNS: Columns<Comparison["trials"][number]> = [
-  ["Incident", ({ incident }) => incident],
-  ["Arm", ({ arm }) => arm],
-  ["Run", ({ run }) => String(run)],
-  ["Right", ({ score }) => score.right ? "yes" : "no"],
-  ["Confidence", ({ confidence }) => confidence.toFixed(2)],
-  ["Sure", ({ confident }) => confident ? "yes" : "no"],
-  ["Tokens", ({ tokens }) => String(tokens)],
-  ["Answer", ({ answer, problem }) => answer.slice(0, 200).toWellFormed() || problem || "none"],
-];
-
 export function renderComparison(comparison: Comparison): string {
-  const { arms, protocol, incidents, generated_at, trials } = comparison;
+  const { arms, protocol, incidents, generated_at } = comparison;
   const kinds = FAULT_KINDS.filter((kind) => arms.some(({ by_kind }) => by_kind[kind] !== undefined));
   const byKind: Columns<ArmResult> = [
     ["Arm", ({ name }) => name],
@@ -135,16 +124,9 @@ export function renderComparison(comparison: Comparison): string {
     ["Models", Object.entries(protocol.models).map(([role, id]) => `${role} ${id}`).join(", ")],
     ["Template", `${protocol.template} (${protocol.language})`],
   ] as const;
-  return `<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="content-security-policy" content="default-src 'none'; style-src 'unsafe-inline'">
-<title>Does debating help? ${incidents} incidents</title>
-<style>${STYLE}</style>
-</head>
-<body>
+  return htmlPage(
+    { language: "en", title: `Does debating help? ${incidents} incidents`, style: STYLE },
+    `\
 <h1>Does debating help?</h1>
 <ul>${verdictsOf(comparison).map((verdict) => `<li>${escapeHtml(verdict)}</li>`).join("")}</ul>
 ${comparison.notes.map((note) => `<p class="note">${escapeHtml(note)}</p>`).join("")}
@@ -160,11 +142,8 @@ ${table(byKind, arms)}
 ${table([["", ([name]) => name], ["", ([, value]) => value]], facts)}
 <p class="note">Intervals count incidents, not runs: runs of one incident are not independent. An answer is right only as one
 claim about listed names; prose earns nothing. Brier: 0 is perfect, 0.25 is what saying 0.5 always gives.</p>
-<h2>All runs</h2>
-${table(RUNS, trials)}
-</body>
-</html>
-`;
+`,
+  );
 }
 
 function table<T>(columns: Columns<T>, rows: readonly T[]): string {

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { builtinIncidents, formatClaim } from "./incidents.ts";
 import {
-  brierOf,
   compareArms,
   differenceOf,
   hashIncidents,
@@ -13,7 +12,7 @@ import {
 import { formatComparison, renderComparison } from "./comparison_report.ts";
 import { collectTemplates, selectTemplate } from "../prompts/templates.ts";
 import { scoreAnswer } from "./score.ts";
-import { reliabilityOf } from "../benchmark/metrics.ts";
+import { brierOf, reliabilityOf } from "../benchmark/metrics.ts";
 import type { Arm, Trial } from "./trial.ts";
 
 const INCIDENTS = builtinIncidents();

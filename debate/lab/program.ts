@@ -1,16 +1,10 @@
 import { AppError } from "@gateway/shared/errors";
 import { type Command, InvalidArgumentError, Option } from "commander";
-import {
-  type Environment,
-  newCallId,
-  note,
-  openProviders,
-  readSettings,
-  writeOutput,
-} from "../cli/environment.ts";
+import * as world from "../cli/environment.ts";
 import { addJson, countOf, EXIT_CODES, type ExitCode, once, repeated } from "../cli/options.ts";
 import { newProgram } from "../cli/program.ts";
 import { safeText } from "../cli/terminal.ts";
+import { forDebaters } from "../settings/config.ts";
 import { loadPrices } from "../models/prices.ts";
 import { loadTemplates, selectTemplate } from "../prompts/templates.ts";
 import { compareArms, hashIncidents, hashProtocol, REGISTERED, withPrompts } from "./comparison.ts";
@@ -40,7 +34,7 @@ The exit code is 0 even for poor results, 2 for input that cannot be used.
 `;
 
 export function createLab(
-  environment: Environment,
+  environment: world.Environment,
   _args: readonly string[],
   end: (code: ExitCode) => void,
 ): Command {
@@ -97,7 +91,7 @@ interface ComparisonFlags {
 }
 
 /** Holds all trials, one after the other. Bad diagnoses are a result, not a failure. */
-async function comparisonCommand(flags: ComparisonFlags, environment: Environment): Promise<ExitCode> {
+async function comparisonCommand(flags: ComparisonFlags, environment: world.Environment): Promise<ExitCode> {
   const { terminal, clock, signal } = environment;
   if (flags.offline === undefined && flags.register !== true && flags.run !== true) {
     // Hundreds of runs of a real model are not started by a slip.
@@ -106,7 +100,7 @@ async function comparisonCommand(flags: ComparisonFlags, environment: Environmen
       "Say what to do: --run compares with the models of the settings, --offline with scripted agents, --register prints the protocol",
     );
   }
-  const settings = await readSettings(
+  const settings = await world.readSettings(
     environment,
     flags.offline === undefined ? {} : {
       DIAGNOSTIC_MODEL: `replay/${flags.offline === true ? "middling" : flags.offline}`,
@@ -127,12 +121,8 @@ async function comparisonCommand(flags: ComparisonFlags, environment: Environmen
     );
   }
   const incidents = all.filter(({ id }) => flags.only?.includes(id) ?? true);
-  const { PROMPT_TEMPLATE, PROMPT_LANGUAGE, DIAGNOSTIC_MODEL, SKEPTIC_MODEL, MODERATOR_MODEL } = settings;
-  const template = selectTemplate(
-    await loadTemplates(settings.PROMPTS_DIR),
-    PROMPT_TEMPLATE,
-    PROMPT_LANGUAGE,
-  );
+  const { PROMPT_TEMPLATE, PROMPT_LANGUAGE, PROMPTS_DIR } = settings;
+  const template = selectTemplate(await loadTemplates(PROMPTS_DIR), PROMPT_TEMPLATE, PROMPT_LANGUAGE);
   const protocol = await withPrompts({
     arms: ARMS.filter((each) => flags.arm?.includes(each) ?? true),
     runs: flags.runs,
@@ -144,7 +134,7 @@ async function comparisonCommand(flags: ComparisonFlags, environment: Environmen
     model_timeout_seconds: settings.MODEL_TIMEOUT_SECONDS,
     template: PROMPT_TEMPLATE,
     language: PROMPT_LANGUAGE,
-    models: { diagnostic: DIAGNOSTIC_MODEL, skeptic: SKEPTIC_MODEL, moderator: MODERATOR_MODEL },
+    models: forDebaters((_, prefix) => settings[`${prefix}_MODEL`]),
   }, template);
   const hashes = {
     incidents_sha256: await hashIncidents(incidents),
@@ -160,19 +150,8 @@ async function comparisonCommand(flags: ComparisonFlags, environment: Environmen
       `The protocol is not the registered one: its SHA-256 is ${hashes.protocol_sha256}`,
     );
   }
-  const prices = await loadPrices(settings.MODEL_PRICES_FILE);
-  const rules = {
-    template,
-    language: protocol.language,
-    maxRounds: protocol.max_rounds,
-    confidenceThreshold: protocol.confidence_threshold,
-    earlyOut: protocol.early_out,
-    toolBudget: protocol.tool_budget,
-    tokenBudget: protocol.token_budget,
-    prices,
-    timeouts: { modelMs: protocol.model_timeout_seconds * 1000 },
-  };
-  const providers = await openProviders(settings, environment, (text) => note(environment, text));
+  const rules = { protocol, template, prices: await loadPrices(settings.MODEL_PRICES_FILE) };
+  const providers = await world.openProviders(settings, environment, (text) => world.note(environment, text));
   const trials: Trial[] = [];
   const planned = incidents.flatMap((incident) =>
     protocol.arms.flatMap((arm) =>
@@ -185,12 +164,13 @@ async function comparisonCommand(flags: ComparisonFlags, environment: Environmen
       const play = playOf(id);
       return play === undefined ? await providers.model(id) : scriptedAgent(play, plan.incident, plan.run);
     };
+    const { diagnostic, skeptic, moderator } = protocol.models;
     const models = {
-      diagnostic: await open(DIAGNOSTIC_MODEL),
-      skeptic: await open(SKEPTIC_MODEL),
-      moderator: await open(MODERATOR_MODEL),
+      diagnostic: await open(diagnostic),
+      skeptic: await open(skeptic),
+      moderator: await open(moderator),
     };
-    const ports = { clock, newId: () => newCallId(environment), signal };
+    const ports = { clock, newId: () => world.newCallId(environment), signal };
     const trial = await holdTrial({ ...plan, models }, rules, ports);
     signal.throwIfAborted();
     trials.push(trial);
@@ -200,8 +180,9 @@ async function comparisonCommand(flags: ComparisonFlags, environment: Environmen
     terminal.err(safeText(`${index + 1}/${planned.length} ${incident} ${arm} ${run}: ${told}${why}\n`));
   }
   const isBuiltin = flags.incidents === undefined && flags.only === undefined;
-  const isOne = DIAGNOSTIC_MODEL === SKEPTIC_MODEL && SKEPTIC_MODEL === MODERATOR_MODEL;
-  const isScripted = Object.values(protocol.models).some((id) => playOf(id) !== undefined);
+  const ids = Object.values(protocol.models);
+  const isOne = new Set(ids).size === 1;
+  const isScripted = ids.some((id) => playOf(id) !== undefined);
   const notes: readonly (readonly [boolean, string])[] = [
     [
       isScripted,
@@ -221,8 +202,10 @@ async function comparisonCommand(flags: ComparisonFlags, environment: Environmen
     notes: notes.flatMap(([holds, text]) => holds ? [text] : []),
   });
   const json = `${JSON.stringify(comparison, null, 2)}\n`;
-  if (flags.output !== undefined) await writeOutput(flags.output, json, environment);
-  if (flags.report !== undefined) await writeOutput(flags.report, renderComparison(comparison), environment);
+  if (flags.output !== undefined) await world.writeOutput(flags.output, json, environment);
+  if (flags.report !== undefined) {
+    await world.writeOutput(flags.report, renderComparison(comparison), environment);
+  }
   terminal.out(flags.json === true ? json : `${formatComparison(comparison).map(safeText).join("\n")}\n`);
   return EXIT_CODES.ok;
 }

@@ -7,35 +7,69 @@ import { isObject } from "../engine/graph/json_objects.ts";
 import { NO_WORD } from "../engine/graph/hypotheses.ts";
 import { type Model, ModelError } from "../engine/model.ts";
 import { estimateCost, type loadPrices } from "../models/prices.ts";
-import type { DebateOutcome, DebateSetup, Tool } from "../engine/ports.ts";
+import type { DebateEfforts, DebateOutcome, DebateSetup, Tool } from "../engine/ports.ts";
 import { contextOf, type Incident, type RecordedAnswer } from "./incidents.ts";
 import { forDebaters } from "../settings/config.ts";
 import { scoreAnswer } from "./score.ts";
 
+interface ArmRules {
+  readonly name: string;
+  readonly models: 1 | 3;
+  readonly tools: number;
+  readonly sampling?: DebateSetup["sampling"];
+}
+
 /** The ways of diagnosing. A single agent can spend the tool calls of a debate. */
-export const ARMS = ["single", "vote", "debate_one", "debate_three", "sample_then_debate", "blind"] as const;
-export type Arm = (typeof ARMS)[number];
+const RULES_OF_ARMS = {
+  single: { name: "one agent", models: 1, tools: 3, sampling: { count: 1, then: "vote" } },
+  vote: { name: "three diagnoses and a vote", models: 1, tools: 1, sampling: { count: 3, then: "vote" } },
+  debate_one: { name: "debate, one model in all roles", models: 1, tools: 1 },
+  debate_three: { name: "debate, three models", models: 3, tools: 1 },
+  sample_then_debate: {
+    ...{ name: "three diagnoses, debate where they differ", models: 3, tools: 1 },
+    sampling: { count: 3, then: "debate" },
+  },
+  blind: {
+    ...{ name: "control: one agent without tools", models: 1, tools: 0 },
+    sampling: { count: 1, then: "vote" },
+  },
+} as const satisfies Readonly<Record<string, ArmRules>>;
 
-const RULES_OF_ARMS: Readonly<
-  Record<Arm, { readonly models: 1 | 3; readonly tools: number; readonly sampling?: DebateSetup["sampling"] }>
-> = {
-  single: { models: 1, tools: 3, sampling: { count: 1, then: "vote" } },
-  vote: { models: 1, tools: 1, sampling: { count: 3, then: "vote" } },
-  debate_one: { models: 1, tools: 1 },
-  debate_three: { models: 3, tools: 1 },
-  sample_then_debate: { models: 3, tools: 1, sampling: { count: 3, then: "debate" } },
-  blind: { models: 1, tools: 0, sampling: { count: 1, then: "vote" } },
-};
-
-type ArmModels = Readonly<Record<"diagnostic" | "skeptic" | "moderator", Model>>;
+export type Arm = keyof typeof RULES_OF_ARMS;
+export const ARMS = Object.keys(RULES_OF_ARMS) as readonly Arm[];
+export const rulesOf = (arm: Arm): ArmRules => RULES_OF_ARMS[arm];
 export type Trial = Readonly<Awaited<ReturnType<typeof holdTrial>>>;
 
-export interface TrialRules
-  extends Pick<DebateSetup, "template" | "language" | "maxRounds" | "confidenceThreshold" | "earlyOut"> {
-  readonly toolBudget: number;
-  readonly tokenBudget: number;
+/** The plan of a benchmark. Its hash is published before the first run. */
+export interface Protocol {
+  readonly arms: readonly Arm[];
+  readonly runs: number;
+  readonly token_budget: number;
+  readonly tool_budget: number;
+  readonly max_rounds: number;
+  readonly confidence_threshold: number;
+  readonly early_out: { readonly enabled: boolean; readonly threshold: number };
+  readonly model_timeout_seconds: number;
+  readonly template: string;
+  readonly language: string;
+  /** Covers the text of the template and the program's additions to it. */
+  readonly prompts_sha256: string;
+  readonly models: Readonly<Record<keyof DebateEfforts, string>>;
+}
+
+export function taskOf(
+  { max_rounds, confidence_threshold, early_out, language }: Omit<Protocol, "prompts_sha256">,
+) {
+  return {
+    ...{ maxRounds: max_rounds, confidenceThreshold: confidence_threshold, earlyOut: early_out, language },
+    compressHistory: true,
+  };
+}
+
+export interface TrialRules {
+  readonly protocol: Protocol;
+  readonly template: DebateSetup["template"];
   readonly prices: Awaited<ReturnType<typeof loadPrices>>;
-  readonly timeouts: NonNullable<DebateSetup["timeouts"]>;
 }
 
 /** Holds a trial. If a model fails, the answer is wrong, not missing. */
@@ -44,26 +78,27 @@ export async function holdTrial(
     readonly incident: Incident;
     readonly arm: Arm;
     readonly run: number;
-    readonly models: ArmModels;
+    readonly models: Readonly<Record<keyof DebateEfforts, Model>>;
   },
-  { toolBudget, tokenBudget, prices, ...rules }: TrialRules,
+  { protocol, template, prices }: TrialRules,
   ports: { readonly clock: Clock; readonly newId: () => string; readonly signal: AbortSignal },
 ) {
-  const budget = { limit: tokenBudget, spent: 0 };
-  const { models: count, tools, sampling } = RULES_OF_ARMS[arm];
+  const budget = { limit: protocol.token_budget, spent: 0 };
+  const { models: count, tools, sampling } = rulesOf(arm);
   const debaters = forDebaters((role) => withBudget(given[count === 1 ? "diagnostic" : role], budget));
   const models = { ...debaters, summary: debaters.moderator };
   const startedAt = ports.clock.now();
   const outcome = await holdDebate({
-    ...rules,
+    ...taskOf(protocol),
+    template,
     runId: "0".repeat(32),
     topic: incident.topic,
     context: contextOf(incident),
     models,
-    toolBudget: toolBudget * tools,
+    toolBudget: protocol.tool_budget * tools,
+    timeouts: { modelMs: protocol.model_timeout_seconds * 1000 },
     ...(sampling !== undefined && { sampling }),
-    efforts: { diagnostic: "none", skeptic: "none", moderator: "none" },
-    compressHistory: true,
+    efforts: forDebaters(() => "none"),
     maxConsecutiveErrors: 3,
   }, {
     ...ports,

@@ -4,31 +4,35 @@ import { collectTemplates, selectTemplate } from "../prompts/templates.ts";
 import { priceTable } from "../models/prices.ts";
 import { builtinIncidents, type Incident } from "./incidents.ts";
 import { type Play, scriptedAgent, STRENGTHS } from "./scripted_agent.ts";
-import { type Arm, ARMS, holdTrial, type Trial, type TrialRules } from "./trial.ts";
+import { type Arm, ARMS, holdTrial, type Trial } from "./trial.ts";
 
-const RULES: TrialRules = {
-  template: selectTemplate(collectTemplates([]), "default", "en"),
+const PROTOCOL = {
+  arms: ARMS,
+  runs: 1,
+  token_budget: 200_000,
+  tool_budget: 8,
+  max_rounds: 3,
+  confidence_threshold: 0.8,
+  early_out: { enabled: true, threshold: 0.9 },
+  model_timeout_seconds: 600,
+  template: "default",
   language: "en",
-  maxRounds: 3,
-  confidenceThreshold: 0.8,
-  earlyOut: { enabled: true, threshold: 0.9 },
-  toolBudget: 8,
-  tokenBudget: 200_000,
-  prices: priceTable(),
-  timeouts: {},
+  prompts_sha256: "",
+  models: { diagnostic: "", skeptic: "", moderator: "" },
 };
+const RULES = { template: selectTemplate(collectTemplates([]), "default", "en"), prices: priceTable() };
 
 function hold(
   incident: Incident,
   arm: Arm,
   [diagnostic, skeptic, moderator]: readonly [Play, Play, Play],
-  rules: Partial<TrialRules> = {},
+  protocol: Partial<typeof PROTOCOL> = {},
   run = 1,
 ): Promise<Trial> {
   const agent = (play: Play) => scriptedAgent(play, incident, run);
   const models = { diagnostic: agent(diagnostic), skeptic: agent(skeptic), moderator: agent(moderator) };
   let ids = 0;
-  return holdTrial({ incident, arm, run, models }, { ...RULES, ...rules }, {
+  return holdTrial({ incident, arm, run, models }, { ...RULES, protocol: { ...PROTOCOL, ...protocol } }, {
     clock: new FakeClock(),
     newId: () => (++ids).toString(16).padStart(12, "0"),
     signal: AbortSignal.any([]),
@@ -118,7 +122,7 @@ Deno.test("whoever sees no result of a tool calls nothing the cause", async () =
 Deno.test("a trial ends when its tokens are used up, with the answer that it had by then", async () => {
   const [incident = assert.fail()] = builtinIncidents();
   const strong = ["strong", "strong", "strong"] as const;
-  const trial = await hold(incident, "debate_three", strong, { tokenBudget: 3000 });
+  const trial = await hold(incident, "debate_three", strong, { token_budget: 3000 });
   assert.deepEqual([trial.ending, trial.confident], ["out_of_budget", false]);
   assert.equal(trial.score.right, true);
   const whole = await hold(incident, "debate_three", strong);

@@ -4,7 +4,7 @@ import { confidencePartsOf, type Facts, outcomeOf } from "./transcript.ts";
 import { renderReport } from "./report.ts";
 import { fieldsOf, textOf } from "../engine/graph/json_objects.ts";
 import { explainEvidence } from "../engine/graph/decision.ts";
-import { wordsFor } from "./words.ts";
+import { type Words, wordsFor } from "./words.ts";
 
 const PARSER = markdownIt("commonmark", { maxNesting: 100 }).enable("table").disable([
   "html_block",
@@ -19,30 +19,33 @@ export function htmlFileName(runId: string): string {
 export function renderHtml(record: ReadRecord): string {
   const words = wordsFor(record.language ?? "");
   const title = record.title ?? record.topic ?? words.noTopic;
+  // The answer comes right after the title, with which every report begins.
+  const report = PARSER.render(renderReport(record))
+    .replace("</h1>", (end) => `${end}\n${renderAnswer(record, words)}`);
+  return htmlPage({ language: words.language, title, style: STYLE }, `<main>\n${report}</main>\n`);
+}
+
+/** One file that loads nothing. */
+export function htmlPage(
+  { language, title, style }: Readonly<Record<"language" | "title" | "style", string>>,
+  body: string,
+): string {
   return `<!doctype html>
-<html lang="${words.language}">
+<html lang="${language}">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta http-equiv="content-security-policy" content="default-src 'none'; style-src 'unsafe-inline'">
 <title>${escapeHtml(title)}</title>
-<style>${STYLE}</style>
+<style>${style}</style>
 </head>
 <body>
-<main>
-${withAnswer(PARSER.render(renderReport(record)), renderAnswer(record))}</main>
-</body>
+${body}</body>
 </html>
 `;
 }
 
-/** The answer comes right after the title, with which every report begins. */
-function withAnswer(report: string, answer: string): string {
-  return report.replace("</h1>", (end) => `${end}\n${answer}`);
-}
-
-function renderAnswer(record: ReadRecord): string {
-  const words = wordsFor(record.language ?? "");
+function renderAnswer(record: ReadRecord, words: Words): string {
   const decision = fieldsOf(record.events.findLast(({ type }) => type === "moderator_decision")?.decision);
   const grounding = fieldsOf(decision.grounding);
   const lead = record.hypotheses.find(({ id }) => id === grounding.hypothesis_id);
