@@ -2,7 +2,7 @@ import { AppError } from "@gateway/shared/errors";
 import { parseStandardJson } from "@gateway/shared/json";
 import * as z from "@zod/zod";
 import { parseJson } from "../engine/graph/json_objects.ts";
-import { type FactsOrReason, readFacts } from "./facts.ts";
+import { readFacts } from "./facts.ts";
 import type { JudgedCase } from "./metrics.ts";
 
 const cause = z.string("must be a text").refine((text) => text.trim() !== "", "must not be empty");
@@ -68,15 +68,15 @@ export async function loadRun(
   { id, ground_truth: truths, run, run_file: path }: BenchmarkCase,
   readText: (path: string) => Promise<string>,
 ): Promise<JudgedCase> {
-  return { id, truths, run: path === undefined ? readFacts(run) : await readFile(path, readText) };
-}
-
-async function readFile(path: string, readText: (path: string) => Promise<string>): Promise<FactsOrReason> {
-  const unusable = (why: string) => ({ kind: "unusable", reason: `${JSON.stringify(path)} ${why}` }) as const;
+  if (path === undefined) return { id, truths, run: readFacts(run) };
   const text = await readText(path).catch(() => undefined);
-  if (text === undefined) return unusable("cannot be read");
+  if (text === undefined) return { id, truths, run: `${JSON.stringify(path)} cannot be read` };
   const record = parseJson(text);
-  return record === undefined ? unusable("is not JSON") : readFacts(record);
+  return {
+    id,
+    truths,
+    run: record === undefined ? `${JSON.stringify(path)} is not JSON` : readFacts(record),
+  };
 }
 
 function invalid(source: string, reason: string): AppError {

@@ -4,38 +4,31 @@ import { citedTools } from "../engine/graph/evidence.ts";
 import { findNamed } from "../engine/graph/hypothesis_id.ts";
 import { parseDecision } from "../engine/graph/decision.ts";
 import type { Decision, Hypothesis } from "../engine/graph/state.ts";
-import { type ReadRecord, readRecord } from "../runs/record.ts";
+import { amountsOf, lastDecision, type ReadRecord, readRecord } from "../runs/record.ts";
 
 export type RunFacts = ReturnType<typeof toFacts>;
 
-export type FactsOrReason =
-  | { readonly kind: "facts"; readonly facts: RunFacts }
-  | { readonly kind: "unusable"; readonly reason: string };
-
-export function readFacts(value: unknown): FactsOrReason {
+/** Reads the facts of a record; a text says why there are none. */
+export function readFacts(value: unknown): RunFacts | string {
   const record = isObject(value) ? readRecord("", { hypotheses: null, ...value }) : undefined;
-  if (record === undefined) return { kind: "unusable", reason: "it is not the record of a run" };
+  if (record === undefined) return "it is not the record of a run";
   const { status } = record;
-  if (status !== null && status !== "completed") {
-    return { kind: "unusable", reason: `the run did not complete: its status is ${status}` };
-  }
-  const decisions = record.events.filter(({ type }) => type === "moderator_decision");
-  const decision = readDecision(decisions.at(-1)?.["decision"]) ?? readDecision(value);
+  if (status !== null && status !== "completed") return `the run did not complete: its status is ${status}`;
+  const decision = readDecision(lastDecision(record.events)) ?? readDecision(value);
   const candidates = rankCauses(decision, record.hypotheses);
-  if (candidates.length === 0) return { kind: "unusable", reason: "the run names no cause" };
-  return { kind: "facts", facts: toFacts(record, decision, candidates) };
+  return candidates.length === 0 ? "the run names no cause" : toFacts(record, decision, candidates);
 }
 
 function toFacts(record: ReadRecord, decision: Decision | undefined, candidates: readonly string[]) {
+  const { tokens = null, cost = null, rounds } = amountsOf(record);
+  const { duration_seconds: seconds } = record;
   return {
     candidates,
     /** That of the last decision; `0` if there is none. */
     confidence: decision?.confidence ?? 0,
     ...measureTools(record, decision),
-    rounds: record.events.filter(({ type }) => type === "moderator_decision").length,
-    tokens: amount(fieldsOf(fieldsOf(record.token_totals).total).total_tokens),
-    costUsd: amount(fieldsOf(record.cost_estimate).total_usd),
-    durationSeconds: amount(record.duration_seconds),
+    ...{ tokens, cost_usd: cost, rounds },
+    duration_seconds: seconds !== null && seconds >= 0 ? seconds : null,
   };
 }
 
@@ -80,7 +73,7 @@ function measureTools({ events, hypotheses }: ReadRecord, decision: Decision | u
     return cited.has(tool) || (tool.length >= 3 && decided.includes(` ${tool} `));
   });
   const different = new Set(useful.map((call) => callKey(String(call["tool_name"]), fieldsOf(call["args"]))));
-  return { toolCalls: calls.length, usefulToolCalls: different.size };
+  return { tool_calls: calls.length, useful_tool_calls: different.size };
 }
 
 /** A decision is read as leniently as the moderator's reply was. */
@@ -89,8 +82,4 @@ function readDecision(value: unknown): Decision | undefined {
   const { decision = value } = value;
   // A whole record also has a status, but not one of a decision's.
   return isObject(decision) ? parseDecision(JSON.stringify(decision)) : undefined;
-}
-
-function amount(value: unknown): number | null {
-  return typeof value === "number" && Number.isFinite(value) && value >= 0 ? value : null;
 }

@@ -1,9 +1,10 @@
-import type { FactsOrReason } from "./facts.ts";
+import type { RunFacts } from "./facts.ts";
 
 export interface JudgedCase {
   readonly id: string;
   readonly truths: readonly string[];
-  readonly run: FactsOrReason;
+  /** A text says why there are no facts. */
+  readonly run: RunFacts | string;
 }
 
 export const DEFINITIONS: Readonly<Record<string, string>> = {
@@ -33,42 +34,25 @@ const TOP = 3;
 const BINS = 5;
 
 export function judgeCase({ id, truths, run }: JudgedCase, threshold: number) {
-  if (run.kind === "unusable") return { id, ground_truth: truths, ...NOTHING, problem: run.reason };
-  const { facts } = run;
-  const similarities = facts.candidates.slice(0, TOP).map((candidate) => similarityOf(candidate, truths));
+  const { candidates, ...facts } = typeof run === "string" ? NOTHING : run;
+  const similarities = candidates.slice(0, TOP).map((candidate) => similarityOf(candidate, truths));
   return {
     id,
     ground_truth: truths,
-    prediction: facts.candidates[0] ?? null,
+    prediction: candidates[0] ?? null,
     similarity: round(similarities[0] ?? 0),
-    top1: (similarities[0] ?? 0) >= threshold,
+    top1: (similarities[0] ?? -1) >= threshold,
     top3: similarities.some((similarity) => similarity >= threshold),
-    confidence: facts.confidence,
-    tool_calls: facts.toolCalls,
-    useful_tool_calls: facts.usefulToolCalls,
-    tool_efficiency: ratio(facts.usefulToolCalls, facts.toolCalls),
-    tokens: facts.tokens,
-    cost_usd: facts.costUsd,
-    rounds: facts.rounds,
-    duration_seconds: facts.durationSeconds,
-    problem: null,
+    ...facts,
+    tool_efficiency: ratio(facts.useful_tool_calls, facts.tool_calls),
+    problem: typeof run === "string" ? run : null,
   };
 }
 
 const NOTHING = {
-  prediction: null,
-  similarity: 0,
-  top1: false,
-  top3: false,
-  confidence: null,
-  tool_calls: 0,
-  useful_tool_calls: 0,
-  tool_efficiency: null,
-  tokens: null,
-  cost_usd: null,
-  rounds: null,
-  duration_seconds: null,
-} as const;
+  ...{ candidates: [], confidence: null, tool_calls: 0, useful_tool_calls: 0 },
+  ...{ tokens: null, cost_usd: null, rounds: null, duration_seconds: null },
+};
 
 function similarityOf(candidate: string, truths: readonly string[]): number {
   return Math.max(0, ...truths.map((truth) => compareCauses(candidate, truth)));

@@ -5,19 +5,19 @@ import { DEFINITIONS, judgeCase, summarizeCases } from "./metrics.ts";
 const FACTS: RunFacts = {
   candidates: ["slow disk", "pool leak", "bad deploy", "full cache"],
   confidence: 0.8,
-  toolCalls: 4,
-  usefulToolCalls: 3,
+  tool_calls: 4,
+  useful_tool_calls: 3,
   rounds: 2,
   tokens: 100,
-  costUsd: null,
-  durationSeconds: 3,
+  cost_usd: null,
+  duration_seconds: 3,
 };
 
 function judge(truths: readonly string[], more: Partial<RunFacts> = {}) {
-  return judgeCase({ id: "a", truths, run: { kind: "facts", facts: { ...FACTS, ...more } } }, 0.5);
+  return judgeCase({ id: "a", truths, run: { ...FACTS, ...more } }, 0.5);
 }
 
-const UNUSABLE = judgeCase({ id: "u", truths: ["x"], run: { kind: "unusable", reason: "no record" } }, 0.5);
+const UNUSABLE = judgeCase({ id: "u", truths: ["x"], run: "no record" }, 0.5);
 
 Deno.test.each([
   { name: "the prediction", truths: ["the disk is slow"], top1: true, top3: true },
@@ -47,8 +47,8 @@ Deno.test("judgeCase() counts a case without a usable record as wrong, with the 
 const RIGHT = judge(["slow disk"]);
 const WRONG = judge(["certificate expired"], {
   confidence: 0.5,
-  toolCalls: 0,
-  usefulToolCalls: 0,
+  tool_calls: 0,
+  useful_tool_calls: 0,
   tokens: 300,
 });
 

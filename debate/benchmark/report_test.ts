@@ -6,18 +6,18 @@ import { createReport, formatReport } from "./report.ts";
 const facts: RunFacts = {
   candidates: ["the connection pool leaks since the deploy of version nine at noon, and nothing else"],
   confidence: 0.9,
-  toolCalls: 3,
-  usefulToolCalls: 2,
+  tool_calls: 3,
+  useful_tool_calls: 2,
   rounds: 1,
   tokens: 12345,
-  costUsd: 0.25,
-  durationSeconds: 61.2,
+  cost_usd: 0.25,
+  duration_seconds: 61.2,
 };
 
 const report = createReport([
-  judgeCase({ id: "pool", truths: ["connection pool leak"], run: { kind: "facts", facts } }, 0.3),
+  judgeCase({ id: "pool", truths: ["connection pool leak"], run: facts }, 0.3),
   judgeCase(
-    { id: "a-very-long-name-of-a-case", truths: ["x"], run: { kind: "unusable", reason: "gone" } },
+    { id: "a-very-long-name-of-a-case", truths: ["x"], run: "gone" },
     0.3,
   ),
 ], { threshold: 0.3, now: 0 });

@@ -1,5 +1,5 @@
-import type { ReadRecord, RunListItem } from "../runs/record.ts";
-import { fieldsOf, numberOf, textOf } from "../engine/graph/json_objects.ts";
+import { amountsOf, lastDecision, type ReadRecord, type RunListItem } from "../runs/record.ts";
+import { fieldsOf, textOf } from "../engine/graph/json_objects.ts";
 import { safeLine, safeText, type Terminal, wrap } from "./terminal.ts";
 
 export function formatRuns(records: readonly RunListItem[], { width }: Pick<Terminal, "width">): string {
@@ -78,7 +78,7 @@ export function toComparable(record: ReadRecord): Readonly<Record<string, unknow
 
 function factsOf(record: ReadRecord): readonly (readonly [string, string])[] {
   const { conclusion, models, duration_seconds } = record;
-  const decision = fieldsOf(record.events.findLast(({ type }) => type === "moderator_decision")?.decision);
+  const decision = fieldsOf(lastDecision(record.events));
   const { tokens, cost, rounds } = amountsOf(record);
   return [
     ["Run", record.run_id],
@@ -111,14 +111,6 @@ function hypothesesOf({ hypotheses }: ReadRecord): readonly (readonly [string, s
 }
 
 const IMPORTED = ", imported: nothing in it was checked here";
-
-function amountsOf({ events, token_totals, cost_estimate }: ReadRecord) {
-  return {
-    tokens: numberOf(fieldsOf(fieldsOf(token_totals).total).total_tokens),
-    cost: numberOf(fieldsOf(cost_estimate).total_usd),
-    rounds: events.filter(({ type }) => type === "moderator_decision").length,
-  };
-}
 
 function countingIn(evidence: ReadRecord["hypotheses"][number]["evidence"]): number {
   return evidence.filter(({ status }) => status === "grounded").length;

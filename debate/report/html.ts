@@ -1,5 +1,5 @@
 import markdownIt from "markdown-it";
-import type { ReadRecord } from "../runs/record.ts";
+import { lastDecision, type ReadRecord } from "../runs/record.ts";
 import { confidencePartsOf, type Facts, outcomeOf } from "./transcript.ts";
 import { renderReport } from "./report.ts";
 import { fieldsOf, textOf } from "../engine/graph/json_objects.ts";
@@ -46,7 +46,7 @@ ${body}</body>
 }
 
 function renderAnswer(record: ReadRecord, words: Words): string {
-  const decision = fieldsOf(record.events.findLast(({ type }) => type === "moderator_decision")?.decision);
+  const decision = fieldsOf(lastDecision(record.events));
   const grounding = fieldsOf(decision.grounding);
   const lead = record.hypotheses.find(({ id }) => id === grounding.hypothesis_id);
   const facts: Facts = [

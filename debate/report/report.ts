@@ -1,6 +1,6 @@
 import { explainEvidence } from "../engine/graph/decision.ts";
 import type { Hypothesis, Review } from "../engine/graph/state.ts";
-import type { ReadRecord } from "../runs/record.ts";
+import { amountsOf, lastDecision, type ReadRecord } from "../runs/record.ts";
 import { inline } from "./markdown_text.ts";
 import { bullets, confidenceOf, type Facts, outcomeOf, percent, renderTranscript } from "./transcript.ts";
 import { fieldsOf, numberOf, textOf } from "../engine/graph/json_objects.ts";
@@ -97,10 +97,10 @@ function label({ id }: Hypothesis): string {
   return /^h-/i.test(id) ? id : `H-${id}`;
 }
 
-function renderSummary({ events, hypotheses, status }: ReadRecord, words: Words): string {
-  const last = events.findLast(({ type }) => type === "moderator_decision");
-  const decision = fieldsOf(last?.decision);
-  const rounds = events.filter(({ type }) => type === "moderator_decision").length;
+function renderSummary(record: ReadRecord, words: Words): string {
+  const { events, hypotheses, status } = record;
+  const decision = fieldsOf(lastDecision(events));
+  const { rounds } = amountsOf(record);
   const found = hypotheses.map((each) => `${inline(label(each))} (${each.state}): ${inline(each.text)}`);
   const facts: Facts = [
     [words.finalStatus, inline(textOf(decision.status)) || (status ?? words.unknown)],
@@ -116,7 +116,7 @@ function renderSummary({ events, hypotheses, status }: ReadRecord, words: Words)
   if (found.length > 0) {
     lines.push([`- **${words.hypotheses}:**`, ...found.map((each) => `  - ${each}`)].join("\n"));
   }
-  return `## ${words.summary}\n\n${last === undefined ? `${words.noDecision}\n\n` : ""}${lines.join("\n")}`;
+  return `## ${words.summary}\n\n${rounds === 0 ? `${words.noDecision}\n\n` : ""}${lines.join("\n")}`;
 }
 
 function renderCost({ token_totals, cost_estimate }: ReadRecord, words: Words): string {

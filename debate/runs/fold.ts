@@ -34,7 +34,7 @@ export function recordOf(
 export function toldBy(events: Events, language: string) {
   return {
     final_result: textOf(events.findLast(({ type }) => type === "final_result")?.content) || null,
-    decision: lastDecision(events),
+    decision: records.lastDecision(events),
     hypotheses: records.readHypotheses(records.lastHypotheses(events)),
     round_log: roundsOf(events, language),
     tool_calls_log: events.filter(({ type }) => type === "tool_call").map(
@@ -44,11 +44,6 @@ export function toldBy(events: Events, language: string) {
     ),
     events,
   };
-}
-
-export function lastDecision(events: Events) {
-  const decision = events.findLast(({ type }) => type === "moderator_decision")?.decision;
-  return decision === undefined || decision === null ? null : fieldsOf(decision);
 }
 
 /** The facts of the end. A run that was interrupted has none: nobody knows when it stopped. */

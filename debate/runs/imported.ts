@@ -4,9 +4,8 @@ import { OPERATOR } from "../engine/graph/hypotheses.ts";
 import { fieldsOf } from "../engine/graph/json_objects.ts";
 import type { Hypothesis, PriorEntry } from "../engine/graph/state.ts";
 import type { PriorRun } from "../engine/ports.ts";
-import { lastDecision } from "./fold.ts";
 import { withoutForeignClaims } from "./foreign.ts";
-import { conclusionOf, type ReadRecord, type StoredEvent } from "./record.ts";
+import { conclusionOf, lastDecision, type ReadRecord, type StoredEvent } from "./record.ts";
 
 /** More than any run has; a page has to draw them. */
 const MAX_EVENTS = 20_000;

@@ -1,5 +1,5 @@
 import * as z from "@zod/zod";
-import { isObject, parseJson } from "../engine/graph/json_objects.ts";
+import { fieldsOf, isObject, numberOf, parseJson } from "../engine/graph/json_objects.ts";
 import { type Evidence, EVIDENCE_STATUSES, type Hypothesis, NODES } from "../engine/graph/state.ts";
 import { cut } from "../engine/graph/text.ts";
 import { withoutForeignClaims, withoutOutcome } from "./foreign.ts";
@@ -165,6 +165,21 @@ export function readEvents(values: readonly unknown[]): readonly StoredEvent[] {
 export function lastHypotheses(events: readonly StoredEvent[]): readonly unknown[] {
   const table = events.findLast(({ type }) => type === "hypothesis_update")?.hypotheses;
   return Array.isArray(table) ? table : [];
+}
+
+export function lastDecision(events: readonly StoredEvent[]): Fields | null {
+  const decision = events.findLast(({ type }) => type === "moderator_decision")?.decision;
+  return decision === undefined || decision === null ? null : fieldsOf(decision);
+}
+
+export function amountsOf(
+  { events, token_totals, cost_estimate }: Pick<ReadRecord, "events" | "token_totals" | "cost_estimate">,
+) {
+  return {
+    tokens: numberOf(fieldsOf(fieldsOf(token_totals).total).total_tokens),
+    cost: numberOf(fieldsOf(cost_estimate).total_usd),
+    rounds: events.filter(({ type }) => type === "moderator_decision").length,
+  };
 }
 
 /** A record in the form of its file: indented by two, so that {@linkcode parseHead} can read it. */
