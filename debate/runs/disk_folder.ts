@@ -5,16 +5,18 @@
 import { writeFileAtomic } from "@gateway/shared/files";
 import { AppError, errorText } from "@gateway/shared/errors";
 import { join } from "node:path";
-import type { Folder } from "./store.ts";
 
 const LOCK = ".lock";
 const TAIL_BYTES = 16;
+
+/** Files by name; none of them is a path. */
+export type Folder = Awaited<ReturnType<typeof openDiskFolder>>;
 
 /**
  * Opens a folder, creating it if needed, for its owner alone, since records contain what is known about an
  * incident.
  */
-export async function openDiskFolder(path: string): Promise<Folder> {
+export async function openDiskFolder(path: string) {
   try {
     await Deno.mkdir(path, { recursive: true, mode: 0o700 });
     return createFolder(path, await takeLock(path));
@@ -40,15 +42,19 @@ async function takeLock(path: string): Promise<Deno.FsFile> {
   );
 }
 
-export function openToRead(path: string): Pick<Folder, "names" | "read" | "readEnds"> {
+export function openToRead(path: string) {
   return {
-    async names() {
+    async names(): Promise<readonly string[]> {
       const names: string[] = [];
       for await (const entry of Deno.readDir(path)) if (entry.isFile) names.push(entry.name);
       return names;
     },
-    read: (name) => unlessMissing(() => Deno.readFile(fileIn(path, name))),
-    readEnds: (name, headBytes) => unlessMissing(() => readEnds(fileIn(path, name), headBytes)),
+    /** `undefined` when there is no such file. */
+    read: (name: string): Promise<Uint8Array | undefined> =>
+      unlessMissing(() => Deno.readFile(fileIn(path, name))),
+    /** Up to `headBytes` bytes of the file's beginning, and the last few. */
+    readEnds: (name: string, headBytes: number) =>
+      unlessMissing(() => readEnds(fileIn(path, name), headBytes)),
   };
 }
 
@@ -57,25 +63,25 @@ function fileIn(path: string, name: string): string {
   return join(path, name);
 }
 
-function createFolder(path: string, lock: Deno.FsFile): Folder {
+function createFolder(path: string, lock: Deno.FsFile) {
   const at = (name: string) => fileIn(path, name);
   return {
     ...openToRead(path),
-    write: (name, bytes) => writeFileAtomic(at(name), bytes, { mode: 0o600 }),
-    append: (name, bytes) => Deno.writeFile(at(name), bytes, { append: true, mode: 0o600 }),
-    async remove(name) {
-      await unlessMissing(() => Deno.remove(at(name)));
-    },
+    /** Writes durably and atomically: a reader, even after a crash, finds the old content or the new one. */
+    write: (name: string, bytes: Uint8Array) => writeFileAtomic(at(name), bytes, { mode: 0o600 }),
+    /** Appends; the bytes survive a crash of the process, but not of the machine. */
+    append: (name: string, bytes: Uint8Array) =>
+      Deno.writeFile(at(name), bytes, { append: true, mode: 0o600 }),
+    remove: (name: string) => unlessMissing(() => Deno.remove(at(name))),
     close() {
       // Until their exec, programs that are being started hold a copy of the descriptor, and so the lock.
       lock.unlockSync();
       lock.close();
-      return Promise.resolve();
     },
   };
 }
 
-async function readEnds(path: string, headBytes: number) {
+async function readEnds(path: string, headBytes: number): Promise<Record<"head" | "tail", Uint8Array>> {
   using file = await Deno.open(path);
   const head = new Uint8Array(headBytes);
   const length = await file.read(head) ?? 0;

@@ -16,12 +16,6 @@ interface Page {
   used: number;
 }
 
-/** An event for {@linkcode EventLog.append}: its type, and the whole event as one line of JSON. */
-interface LogEntry {
-  readonly type: string;
-  readonly json: string;
-}
-
 /**
  * Events as frames of `text/event-stream`. The id of an event is the number of stored events including it; that
  * of an ephemeral one is the id before it and its number after that, such as `7.2`. So ids mean the same in the
@@ -52,7 +46,8 @@ export class EventLog {
     return this.#isEnded;
   }
 
-  append({ type, json }: LogEntry): void {
+  /** @param json the whole event in one line */
+  append({ type, json }: Readonly<Record<"type" | "json", string>>): void {
     if (this.#isEnded) return;
     const isEphemeral = EPHEMERAL_TYPES.has(type);
     this.#ephemeral = isEphemeral ? this.#ephemeral + 1 : 0;
@@ -91,18 +86,8 @@ export class EventLog {
   /** The bytes from a position on, as far as they are contiguous; empty at the end. */
   read(place: number): Uint8Array | undefined {
     if (place >= this.#size) return undefined;
-    const page = this.#pageAt(place);
+    const page = this.#pages.findLast(({ start }) => start <= place);
     return page?.bytes.subarray(place - page.start, page.used);
-  }
-
-  #pageAt(place: number): Page | undefined {
-    let [low, high] = [0, this.#pages.length - 1];
-    while (low < high) {
-      const middle = (low + high + 1) >> 1;
-      if ((this.#pages[middle]?.start ?? 0) <= place) low = middle;
-      else high = middle - 1;
-    }
-    return this.#pages[low];
   }
 
   #write(frame: Uint8Array): void {

@@ -15,16 +15,11 @@ const MAX_VALUES = 300_000;
 
 /** Whether a JSON value is small enough in every way to be looked at. */
 export function isPresentable(value: unknown): boolean {
-  return isShallow(value, MAX_DEPTH) && isSmall(value) && !hasLongTable(fieldsOf(value));
-}
-
-function hasLongTable({ events, hypotheses }: Readonly<Record<string, unknown>>): boolean {
-  const isLonger = (value: unknown, most: number) => Array.isArray(value) && value.length > most;
-  return isLonger(events, MAX_EVENTS) || isLonger(hypotheses, MAX_TABLE) ||
-    (Array.isArray(events) && events.some((event) => isLonger(fieldsOf(event).hypotheses, MAX_TABLE)));
-}
-
-function isSmall(value: unknown): boolean {
+  const { events, hypotheses } = fieldsOf(value);
+  const isLonger = (list: unknown, most: number) => Array.isArray(list) && list.length > most;
+  if (!isShallow(value, MAX_DEPTH) || isLonger(events, MAX_EVENTS)) return false;
+  const tables = Array.isArray(events) ? events.map((event) => fieldsOf(event).hypotheses) : [];
+  if ([hypotheses, ...tables].some((table) => isLonger(table, MAX_TABLE))) return false;
   const waiting = [value];
   for (let seen = 1; waiting.length > 0; seen++) {
     if (seen > MAX_VALUES) return false;

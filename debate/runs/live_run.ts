@@ -7,6 +7,7 @@ import type { ApprovalAnswer, ApprovalCall, EditedApproval } from "../engine/por
 import { NO_WORD, type OperatorWord } from "../engine/graph/hypotheses.ts";
 import type { CollectedContext } from "../context/collect.ts";
 import { EPHEMERAL, type RunEvent, type ToolArgs } from "../engine/events.ts";
+import type { Settings } from "../settings/config.ts";
 import { EventLog } from "./event_log.ts";
 import { recordOf } from "./fold.ts";
 import type { Journal } from "./store.ts";
@@ -24,9 +25,10 @@ interface LiveRunSetup {
   readonly options: RunOptions;
   readonly journal: Journal;
   readonly clock: Clock;
-  readonly approvalTools: ReadonlySet<string>;
-  readonly approvalTimeoutMs: number;
-  readonly commentTimeoutMs: number;
+  readonly settings: Pick<
+    Settings,
+    "APPROVAL_REQUIRED_TOOLS" | "APPROVAL_TIMEOUT_SECONDS" | "COMMENT_TIMEOUT_SECONDS"
+  >;
   /** Masks secrets in what the operator writes. */
   readonly redact: (text: string) => string;
 }
@@ -115,8 +117,10 @@ export class LiveRun {
   /** Asks the operator to approve a tool call if that is required. */
   async approve(call: ApprovalCall): Promise<ApprovalAnswer | EditedApproval> {
     const { call_id, tool_name, args, agent_node, agent_role } = call;
-    const { approvalTools, approvalTimeoutMs: ms, clock, redact } = this.#setup;
-    if (!this.#options.requireApproval || !approvalTools.has(tool_name)) return "auto";
+    const { settings, clock, redact } = this.#setup;
+    const ms = settings.APPROVAL_TIMEOUT_SECONDS * 1000;
+    const needsApproval = settings.APPROVAL_REQUIRED_TOOLS.includes(tool_name);
+    if (!this.#options.requireApproval || !needsApproval) return "auto";
     const key = callKey(tool_name, args);
     if (this.#allowed.has(key)) {
       const resolution = "approved";
@@ -189,7 +193,8 @@ export class LiveRun {
   async waitForComment(): Promise<OperatorWord> {
     // The pause may have been turned off in the meantime.
     if (!this.#options.pauseBetweenRounds) return NO_WORD;
-    const { clock, commentTimeoutMs: ms } = this.#setup;
+    const { clock, settings } = this.#setup;
+    const ms = settings.COMMENT_TIMEOUT_SECONDS * 1000;
     const answer = Promise.withResolvers<OperatorWord>();
     this.#answerPause = answer.resolve;
     const word = await within({ clock, ms, signal: this.signal }, answer.promise).catch(() => NO_WORD);

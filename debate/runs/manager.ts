@@ -29,7 +29,6 @@ interface RunPorts {
 type ServerRun = RunRequest & { readonly options: RunOptions };
 
 const MAX_LIVE = 200;
-const MS = 1000;
 
 export class RunManager {
   readonly #ports: RunPorts;
@@ -78,24 +77,13 @@ export class RunManager {
 
   async #open(request: ServerRun): Promise<LiveRun> {
     const { clock, store, newId, redact } = this.#ports;
-    const { APPROVAL_REQUIRED_TOOLS, APPROVAL_TIMEOUT_SECONDS, COMMENT_TIMEOUT_SECONDS } = this.#settings;
     const header = toHeader(request, newId(16), clock.now());
     const { context, options } = request;
     const journal = await store.begin(recordOf(header, context, [])).catch((cause) => {
       const text = "The record of the run cannot be written: is DATA_DIR full?";
       throw new AppError("internal", text, { cause });
     });
-    return new LiveRun({
-      header,
-      context,
-      options,
-      journal,
-      clock,
-      approvalTools: new Set(APPROVAL_REQUIRED_TOOLS),
-      approvalTimeoutMs: APPROVAL_TIMEOUT_SECONDS * MS,
-      commentTimeoutMs: COMMENT_TIMEOUT_SECONDS * MS,
-      redact,
-    });
+    return new LiveRun({ header, context, options, journal, clock, settings: this.#settings, redact });
   }
 
   async #hold(run: LiveRun, request: ServerRun): Promise<void> {

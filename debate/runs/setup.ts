@@ -23,6 +23,15 @@ export function modelIds({ models }: Pick<RunRequest, "models">, { SUMMARY_MODEL
   return { ...models, summary: SUMMARY_MODEL || models.moderator, sample: SAMPLE_MODEL || models.diagnostic };
 }
 
+export function rulesFrom(settings: Settings) {
+  return {
+    maxRounds: settings.MAX_ROUNDS,
+    confidenceThreshold: settings.CONFIDENCE_THRESHOLD,
+    earlyOut: { enabled: settings.EARLY_OUT_ENABLED, threshold: settings.EARLY_OUT_THRESHOLD },
+    compressHistory: settings.COMPRESS_HISTORY,
+  };
+}
+
 export async function toSetup(
   runId: string,
   request: RunRequest,
@@ -45,10 +54,7 @@ export async function toSetup(
     },
     ...(mode === "sample_then_debate" && { sampling: { count: settings.SAMPLES, then: "debate" as const } }),
     efforts,
-    maxRounds: settings.MAX_ROUNDS,
-    confidenceThreshold: settings.CONFIDENCE_THRESHOLD,
-    earlyOut: { enabled: settings.EARLY_OUT_ENABLED, threshold: settings.EARLY_OUT_THRESHOLD },
-    compressHistory: settings.COMPRESS_HISTORY,
+    ...rulesFrom(settings),
     template,
     language,
     toolBudget: settings.MAX_TOOL_CALLS_PER_AGENT,

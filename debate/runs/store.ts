@@ -1,5 +1,6 @@
 import { AppError, errorName } from "@gateway/shared/errors";
 import { fieldsOf, isObject, parseJson, textOf } from "../engine/graph/json_objects.ts";
+import type { Folder } from "./disk_folder.ts";
 import { toldBy } from "./fold.ts";
 import { withoutForeignClaims } from "./foreign.ts";
 import * as records from "./record.ts";
@@ -137,10 +138,6 @@ export class RunStore {
     this.#sorted = undefined;
   }
 
-  async close(): Promise<void> {
-    await this.#folder.close();
-  }
-
   #put(runId: string, item: RunListItem | undefined): void {
     this.#index.set(runId, item);
     this.#sorted = undefined;
@@ -243,23 +240,6 @@ export function interruptedRecord(record: unknown, journal: string): Readonly<Re
   const end = { type: "run_finished", status: "interrupted", token_totals: NO_TOKENS, cost_estimate: null };
   const events = isEnded ? told : [...told, { type: "error", message: INTERRUPTED }, end];
   return { ...record, status: "interrupted", ...toldBy(events, textOf(record.language)) };
-}
-
-/** Files by name; none of them is a path. */
-export interface Folder {
-  names(): Promise<readonly string[]>;
-  /** `undefined` when there is no such file. */
-  read(name: string): Promise<Uint8Array | undefined>;
-  /** Up to `headBytes` bytes of the file's beginning, and the last few. */
-  readEnds(name: string, headBytes: number): Promise<
-    { readonly head: Uint8Array; readonly tail: Uint8Array } | undefined
-  >;
-  /** Writes durably and atomically: a reader, even after a crash, finds the old content or the new one. */
-  write(name: string, bytes: Uint8Array): Promise<void>;
-  /** Appends; the bytes survive a crash of the process, but not of the machine. */
-  append(name: string, bytes: Uint8Array): Promise<void>;
-  remove(name: string): Promise<void>;
-  close(): Promise<void>;
 }
 
 /**

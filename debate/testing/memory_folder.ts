@@ -1,4 +1,4 @@
-import type { Folder } from "../runs/store.ts";
+import type { Folder } from "../runs/disk_folder.ts";
 
 /** The store's folder in memory; it can be told to fail. */
 export class MemoryFolder implements Folder {
@@ -48,9 +48,7 @@ export class MemoryFolder implements Folder {
     this.files.delete(name);
   }
 
-  close() {
-    return Promise.resolve();
-  }
+  close() {}
 
   #mayFail(what: string): Promise<void> {
     return this.failing === what ? Promise.reject(new Error("no space left")) : Promise.resolve();

@@ -4,35 +4,40 @@ import { refuseMethod } from "@gateway/shared/http/routes";
 import { createHash, createHmac, timingSafeEqual } from "node:crypto";
 import type { WebPorts } from "./ports.ts";
 import { isIPv4 } from "node:net";
-import type { Clock } from "@gateway/shared/clock";
 import { parseAddress } from "../tools/net_guard.ts";
 
 /** The only path without credentials: it shows that the server is alive, and nothing more. */
 const LIVENESS_PATH = "/healthz";
 
-type Passed = Readonly<Record<string, string>>;
+const ENCODER = new TextEncoder();
+
+interface Judgement {
+  readonly isRight: boolean;
+  readonly setCookie?: string;
+}
 
 /**
- * Lets a request pass, or answers it.
+ * Lets a request pass with headers for its answer, or answers it.
  *
- * @param address the IP address that it comes from
+ * The guard's `address` is the IP address that the request comes from.
  */
-type Guard = (request: Request, address: string) => Passed | Response;
-
-export function createGuard({ settings, clock, randomBytes }: WebPorts): Guard {
-  const { WEB_USERNAME, WEB_PASSWORD, WEB_ALLOW_OPEN } = settings;
+export function createGuard(ports: WebPorts) {
+  const { WEB_USERNAME, WEB_PASSWORD, WEB_ALLOW_OPEN } = ports.settings;
   const hasCredentials = WEB_USERNAME !== "";
   const check = createCheck(WEB_USERNAME, WEB_PASSWORD);
-  const guesses = new GuessLimit({ clock, randomBytes });
+  const judgeGuess = createGuessLimit(ports);
 
   /** A request without credentials does not count as a guess: a browser first asks without them. */
-  const judge = (headers: Headers, address: string) => {
+  const judge = (headers: Headers, address: string): Judgement => {
     const authorization = headers.get("authorization");
     if (authorization === null) return { isRight: false };
-    return guesses.judge({ address, cookie: headers.get("cookie") }, () => check(authorization));
+    return judgeGuess(address, headers.get("cookie"), () => check(authorization));
   };
 
-  return ({ headers, method, url }, address) => {
+  return (
+    { headers, method, url }: Request,
+    address: string,
+  ): Response | Readonly<Record<string, string>> => {
     // Answered here, since the routes may find another path in the same URL, such as one whose host has a
     // backslash.
     if (URL.parse(url)?.pathname === LIVENESS_PATH) return tellAlive(method);
@@ -63,15 +68,13 @@ function tellAlive(method: string): Response {
   return refuseMethod(["GET"], "Method not allowed");
 }
 
-type CheckCredentials = (authorization: string | null) => boolean;
-
 const CHALLENGE = 'Basic realm="debate", charset="UTF-8"';
 
 /** Checks in a time that reveals nothing about the credentials. */
-function createCheck(username: string, password: string): CheckCredentials {
-  const expected = digest(new TextEncoder().encode(`${username}:${password}`));
-  return (authorization) => {
-    const [, encoded] = /^Basic +([A-Za-z0-9+/_=-]+) *$/i.exec(authorization ?? "") ?? [];
+function createCheck(username: string, password: string) {
+  const expected = digest(ENCODER.encode(`${username}:${password}`));
+  return (authorization: string) => {
+    const [, encoded] = /^Basic +([A-Za-z0-9+/_=-]+) *$/i.exec(authorization) ?? [];
     const given = encoded === undefined ? undefined : decode(encoded);
     return timingSafeEqual(digest(given ?? new Uint8Array()), expected) && given !== undefined;
   };
@@ -135,62 +138,36 @@ const ID_BYTES = 9;
 const KEY_BYTES = 32;
 const COOKIE_SECONDS = 30 * 24 * 3600;
 
-interface GuessLimitOptions {
-  readonly clock: Clock;
-  readonly randomBytes: (length: number) => Uint8Array;
-}
-
-interface Guesser {
-  readonly address: string;
-  readonly cookie: string | null;
-}
-
 /** The guesses of one server; after a restart they are forgotten, as are the known browsers. */
-class GuessLimit {
-  readonly #callers: TokenBuckets;
-  readonly #all: TokenBuckets;
-  readonly #options: GuessLimitOptions;
-  readonly #key: Uint8Array;
+function createGuessLimit({ clock, randomBytes }: Pick<WebPorts, "clock" | "randomBytes">) {
+  const [callers, all] = [new TokenBuckets({ clock }), new TokenBuckets({ clock })];
+  const key = randomBytes(KEY_BYTES);
+  const sign = (id: string) => createHmac("sha256", key).update(id).digest("base64url");
 
-  constructor(options: GuessLimitOptions) {
-    this.#options = options;
-    this.#callers = new TokenBuckets(options);
-    this.#all = new TokenBuckets(options);
-    this.#key = options.randomBytes(KEY_BYTES);
+  function browserOf(cookie: string | null): string | undefined {
+    const [, id, signature] = COOKIE_VALUE.exec(cookie ?? "") ?? [];
+    if (id === undefined || signature === undefined) return undefined;
+    return timingSafeEqual(ENCODER.encode(signature), ENCODER.encode(sign(id))) ? id : undefined;
+  }
+
+  function newCookie(): string {
+    const id = randomBytes(ID_BYTES).toBase64({ alphabet: "base64url" });
+    // Stealing it gains only those guesses, so it may be sent without TLS, which is necessary on loopback.
+    return `${COOKIE}=${id}.${sign(id)}; Path=/; Max-Age=${COOKIE_SECONDS}; HttpOnly; SameSite=Strict`;
   }
 
   /** Judges a guess, unless there were too many; then nothing is revealed about it. */
-  judge(
-    guesser: Guesser,
-    isRight: () => boolean,
-  ): { readonly isRight: boolean; readonly setCookie?: string } {
-    const browser = this.#browserOf(guesser.cookie);
-    const caller = browser === undefined ? addressKey(guesser.address) : `browser ${browser}`;
-    take(this.#callers, caller, CALLER_GUESSES);
-    if (browser === undefined) take(this.#all, "all", ALL_GUESSES);
-    if (!isRight()) return { isRight: false };
-    this.#callers.giveBack(caller);
+  return (address: string, cookie: string | null, check: () => boolean): Judgement => {
+    const browser = browserOf(cookie);
+    const caller = browser === undefined ? addressKey(address) : `browser ${browser}`;
+    take(callers, caller, CALLER_GUESSES);
+    if (browser === undefined) take(all, "all", ALL_GUESSES);
+    if (!check()) return { isRight: false };
+    callers.giveBack(caller);
     if (browser !== undefined) return { isRight: true };
-    this.#all.giveBack("all");
-    return { isRight: true, setCookie: this.#newCookie() };
-  }
-
-  #newCookie(): string {
-    const id = this.#options.randomBytes(ID_BYTES).toBase64({ alphabet: "base64url" });
-    // Stealing it gains only those guesses, so it may be sent without TLS, which is necessary on loopback.
-    return `${COOKIE}=${id}.${this.#sign(id)}; Path=/; Max-Age=${COOKIE_SECONDS}; HttpOnly; SameSite=Strict`;
-  }
-
-  #browserOf(cookie: string | null): string | undefined {
-    const [, id, signature] = COOKIE_VALUE.exec(cookie ?? "") ?? [];
-    if (id === undefined || signature === undefined) return undefined;
-    const [given, expected] = [signature, this.#sign(id)].map((text) => new TextEncoder().encode(text));
-    return given !== undefined && expected !== undefined && timingSafeEqual(given, expected) ? id : undefined;
-  }
-
-  #sign(id: string): string {
-    return createHmac("sha256", this.#key).update(id).digest("base64url");
-  }
+    all.giveBack("all");
+    return { isRight: true, setCookie: newCookie() };
+  };
 }
 
 function take(buckets: TokenBuckets, key: string, perMinute: number): void {

@@ -53,7 +53,6 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
     handle: service.handleTemplate,
     summary: "A template as the text of a file, to start another one from",
     answer: "`file`, `source` and `text`",
-    refusals: [404],
   },
   "POST /api/prompts/preview": {
     handle: service.handlePreview,
@@ -136,13 +135,11 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
     handle: runs.handleGetRun,
     summary: "The record of a run, with its events so far",
     answer: "the record",
-    refusals: [404],
   },
   [`DELETE ${RUN}`]: {
     handle: runs.handleDeleteRun,
     summary: "Stops a run in progress and keeps its record; removes any other run",
     answer: "`status` is `cancelling` or `deleted`",
-    refusals: [404],
   },
   [`POST ${RUN}/resume`]: {
     handle: runs.handleResume,
@@ -153,66 +150,63 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
       ...OPTIONS,
     },
     answer: "`run_id` of the new run",
-    refusals: [400, 404, 409, 413],
+    refusals: [400, 409, 413],
   },
   [`POST ${RUN}/approval`]: {
     handle: runs.handleApproval,
     summary: "Decides on a tool call that waits; the first decision counts",
     json: bodies.approvalBody,
     answer: OK,
-    refusals: [404, 410, 422],
+    refusals: [410, 422],
   },
   [`POST ${RUN}/comment`]: {
     handle: runs.handleComment,
     summary: "Comments between two rounds, and pins, drops or adds hypotheses",
     json: bodies.commentBody,
     answer: OK,
-    refusals: [400, 404, 409, 422],
+    refusals: [400, 409, 422],
   },
   [`POST ${RUN}/options`]: {
     handle: runs.handleOptions,
     summary: "Reads or changes the options of a run in progress",
     json: bodies.optionsBody,
     answer: "the options as they are now",
-    refusals: [404, 422],
+    refusals: [422],
   },
   [`GET ${RUN}/events`]: {
     handle: ({ events }, { request, param }) => events.handle(request, param("run_id")),
     summary: "The events of a run as they come, from the beginning or after `Last-Event-ID`",
     answer: "one event a message, until `run_finished`",
     type: "text/event-stream",
-    refusals: [404],
   },
   [`POST ${RUN}/title`]: {
     handle: runs.handleTitle,
     summary: "Gives a run that has ended a title; an empty one takes it away",
     json: bodies.titleBody,
     answer: OK,
-    refusals: [404, 409, 422],
+    refusals: [409, 422],
   },
   [`GET ${RUN}/report`]: {
     handle: runs.handleReport,
     summary: "The report",
     answer: "Markdown to save",
     type: "text/markdown",
-    refusals: [404],
   },
   [`GET ${RUN}/report.html`]: {
     handle: runs.handleHtmlReport,
     summary: "The report as one file",
     answer: "HTML to save",
     type: "text/html",
-    refusals: [404],
   },
 };
 
 /** The operations by path, then by method. */
-function byPath<T>(toPath: (path: string) => string, toEntry: (operation: Operation) => T) {
+function byPath<T>(toPath: (path: string) => string, toEntry: (operation: Operation, path: string) => T) {
   const groups = Map.groupBy(Object.entries(OPERATIONS), ([key]) => key.slice(key.indexOf(" ") + 1));
   return Object.fromEntries([...groups].map(([path, operations]) => {
     const entries = operations.map(([key, operation]) => {
       const [method = ""] = key.split(" ");
-      return [method, toEntry(operation)] as const;
+      return [method, toEntry(operation, path)] as const;
     });
     return [toPath(path), Object.fromEntries(entries)];
   }));
@@ -285,9 +279,9 @@ function openApi(): object {
   };
 }
 
-function describe(operation: Operation): object {
+function describe(operation: Operation, path: string): object {
   const { summary, answer, type = "application/json", refusals = [] } = operation;
-  const statuses = [...new Set([...EVERYWHERE, ...refusals])].toSorted();
+  const statuses = [...EVERYWHERE, ...path.includes("{") ? [404] : [], ...refusals];
   const content = bodyOf(operation);
   return {
     summary,

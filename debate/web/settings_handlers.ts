@@ -4,6 +4,7 @@ import type { Catalogue } from "../models/providers.ts";
 import type { DeviceFlowState } from "../models/device_flow.ts";
 import { ModelError } from "../engine/model.ts";
 import memoryLeak from "../models/scenarios/memory_leak.json" with { type: "json" };
+import { rulesFrom } from "../runs/setup.ts";
 import { listTemplates } from "../prompts/templates.ts";
 import { readForm } from "./form.ts";
 import { readText, unprocessable } from "./run_form.ts";
@@ -164,15 +165,8 @@ export async function handlePreview({ settings }: WebPorts, { request }: Routed)
   const { file, text, topic } = await readJsonBody(request, { maxBytes: MAX_BYTES, schema: previewBody });
   const template = read(file, text);
   if (template instanceof AppError) return Response.json({ problem: template.message, prompts: [] });
-  const prompts = firstPrompts({
-    topic,
-    context: "",
-    maxRounds: settings.MAX_ROUNDS,
-    confidenceThreshold: settings.CONFIDENCE_THRESHOLD,
-    earlyOut: { enabled: settings.EARLY_OUT_ENABLED, threshold: settings.EARLY_OUT_THRESHOLD },
-    compressHistory: settings.COMPRESS_HISTORY,
-    language: template.language,
-  }, template);
+  const task = { topic, context: "", ...rulesFrom(settings), language: template.language };
+  const prompts = firstPrompts(task, template);
   return Response.json({ problem: null, prompts });
 }
 

@@ -150,7 +150,7 @@ async function benchList(dir: string): Promise<readonly Row[]> {
     JSON.stringify({ runs });
     times.push(performance.now() - start);
   }
-  await store.close();
+  folder.close();
   return [{
     what: `debate, list of ${RUNS} stored runs`,
     measured: `${median(times).toFixed(0)} ms (start ${opened.toFixed(0)} ms)`,
