@@ -66,7 +66,7 @@ export function taskOf(
   };
 }
 
-interface TrialRules {
+export interface TrialRules {
   readonly protocol: Protocol;
   readonly template: DebateSetup["template"];
   readonly prices: Awaited<ReturnType<typeof loadPrices>>;

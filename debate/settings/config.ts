@@ -37,7 +37,7 @@ function isHttpUrl(value: string): boolean {
   return /^https?:\/\//i.test(value) && URL.canParse(value);
 }
 
-/** Whether nobody on the way can read what is sent to a URL of the web. */
+/** Accepts a URL if nobody on the way can read the request. */
 function isSafeUrl(value: string): boolean {
   if (!isHttpUrl(value)) return false;
   const { protocol, hostname } = new URL(value);
@@ -58,7 +58,7 @@ export function forDebaters<T>(
   };
 }
 
-export const LOG_LEVELS = ["DEBUG", "INFO", "WARNING", "ERROR"] as const;
+const LOG_LEVELS = ["DEBUG", "INFO", "WARNING", "ERROR"] as const;
 
 export type LogLevel = (typeof LOG_LEVELS)[number];
 

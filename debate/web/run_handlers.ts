@@ -31,7 +31,7 @@ export async function handleListRuns({ manager, store }: WebPorts): Promise<Resp
 
 export async function handleStartRun(ports: WebPorts, { request }: Routed): Promise<Response> {
   const { settings, manager, redactor, clock, loadTemplates } = ports;
-  const form = await readForm(request, { maxFileBytes: settings.MAX_UPLOAD_BYTES });
+  const form = await readForm(request, settings.MAX_UPLOAD_BYTES);
   const { redact, topic, context, ...rest } = readRunForm(form, settings);
   return started(
     await manager.start({
@@ -85,7 +85,7 @@ export async function handleResume(ports: WebPorts, { request, param }: Routed):
     }
     const record = (await store.read(runId))?.record;
     if (record === undefined) throw new AppError("not_found", NO_RUN);
-    const form = await readForm(request, { maxFileBytes: settings.MAX_UPLOAD_BYTES });
+    const form = await readForm(request, settings.MAX_UPLOAD_BYTES);
     const text = readText(form, "new_evidence");
     const files = form.files.get("evidence_file") ?? [];
     if (text === "" && files.length === 0) {
@@ -177,14 +177,14 @@ export async function handleApproval(ports: WebPorts, { request, param }: Routed
   }
   // The limits are those for the arguments of a model; the tool then checks the rest as for a model.
   const edited = args && parseArguments(JSON.stringify(args));
-  if (typeof edited === "string") throw new AppError("unprocessable", `Field args: ${edited}`);
+  if (edited?.kind === "broken") throw new AppError("unprocessable", `Field args: ${edited.problem}`);
   const runId = param("run_id");
   if (ports.manager.find(runId) === undefined && await ports.store.read(runId) !== undefined) {
     const text = "The run has ended: none of its tool calls can be approved or rejected any more";
     throw new AppError("gone", text);
   }
   const answer = `${approved ? "approved" : "rejected"}${for_run ? "_for_run" : ""}` as const;
-  liveRun(ports, runId).decide(call_id, answer, edited);
+  liveRun(ports, runId).decide(call_id, answer, edited?.args);
   return OK();
 }
 
