@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { createHmac } from "node:crypto";
 import { fill, makeRoom, mayNotMount as ignore, TinyDisk } from "../adapters/tiny_disk.ts";
+import { metricOf } from "../stage/audit.ts";
 import { freePort } from "../stage/free_port.ts";
 import { poll } from "../stage/poll.ts";
 import { share } from "../stage/share.ts";
@@ -9,16 +10,11 @@ import type { ServiceProcess } from "../stage/service_process.ts";
 import { HOST } from "../stage/stage.ts";
 import { type AuditRecord, type ControlPlaneScene, GATED, withControlPlane } from "./control_plane_scene.ts";
 
-async function metric({ command }: ServiceProcess, name: string): Promise<number> {
-  const text = await (await fetch(`http://${command.monitor}/metrics`)).text();
-  return Number(text.match(new RegExp(`^${name} (\\d+)$`, "m"))?.[1]);
-}
-
 /** A full disk's last page still takes records: has a short one written until it is lost, and counted. */
 async function recordUntilLost(scene: ControlPlaneScene, controlPlane: ServiceProcess): Promise<void> {
   await poll(async () => {
     assert.equal((await scene.get("broker", "/v1/approvals")).status, 403);
-    return await metric(controlPlane, "audit_append_failures_total") > 0;
+    return await metricOf(controlPlane, "audit_append_failures_total") > 0;
   }, { what: "a record to be lost" });
 }
 
@@ -239,7 +235,7 @@ Deno.test(
         assert.deepEqual([answer.status, detail], [500, "audit unavailable"]);
       }
       assert.equal((await scene.sign()).status, 200, "what needs no approval is still forwarded");
-      assert.equal(await metric(controlPlane, "audit_blocked_total"), 2);
+      assert.equal(await metricOf(controlPlane, "audit_blocked_total"), 2);
       makeRoom(`${disk.folder}/filler`);
       assert.equal((await scene.poll(undecided)).status, 202, "it was not approved behind the log's back");
       assert.equal((await scene.poll(approved)).status, 200);
@@ -264,8 +260,8 @@ Deno.test(
       const id = await scene.park();
       assert.equal((await scene.decide(id, { approve: true })).status, 200);
       assert.equal((await scene.poll(id)).status, 200);
-      assert.ok(await metric(controlPlane, "audit_append_failures_total") >= 3);
-      assert.equal(await metric(controlPlane, "audit_blocked_total"), 0);
+      assert.ok(await metricOf(controlPlane, "audit_append_failures_total") >= 3);
+      assert.equal(await metricOf(controlPlane, "audit_blocked_total"), 0);
     });
   },
 );

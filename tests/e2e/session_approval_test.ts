@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { parseJson } from "@gateway/shared/json";
+import { recordsOf } from "../stage/audit.ts";
 import { editConfig, HOST } from "../stage/stage.ts";
 import { share } from "../stage/share.ts";
 import { withStage } from "../stage/with_stage.ts";
@@ -46,10 +46,7 @@ async function withApprovals(test: (scene: ApprovalScene) => Promise<void>): Pro
           dir,
           client,
           decide: (call, approve) => decideAll(stage, call, approve),
-          async records(path) {
-            const lines = (await Deno.readTextFile(stage.init[path])).trimEnd().split("\n");
-            return lines.map((line) => parseJson(line) as Record<string, unknown>);
-          },
+          records: (path) => recordsOf(stage.init[path]),
         });
         assert.equal(await mcp.end(), 0);
       },
