@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { createHash } from "node:crypto";
 import { Encrypter, generateIdentity, identityToRecipient } from "age-encryption";
 import { writeTar } from "../../ctl/backup/tar.ts";
+import { makeSetUp } from "../stage/set_up.ts";
 import { createFolder, run } from "./ctl_fixture.ts";
 
 /** A set-up of init with somebody revoked, and what backs it up and restores it. */
@@ -11,7 +12,7 @@ async function setUp() {
   const folder = await createFolder();
   const at = (path: string) => join(folder.path, path);
   const config = ["--config", at("gateway/signer.json")];
-  assert.equal((await run(folder.path, "init", "--dir", "gateway")).exit, 0);
+  await makeSetUp(at("gateway"), []);
   await Deno.writeTextFile(at("gateway/pki/denied_callers"), "mallory\n", { append: true });
   return {
     at,

@@ -117,27 +117,6 @@ Deno.test.each<{ name: string; args: string[]; error: RegExp; exit?: number }>([
     error: /"gizmos" is not a resource/,
   },
   {
-    name: "rules that allow nothing",
-    args: [...ADD.slice(0, -1), "deny get pods"],
-    error: /nothing could be done/,
-  },
-  {
-    name: "no accounts",
-    args: [...ADD.slice(0, 8), "--rule", "allow get pods"],
-    error: /sa_bindings: is empty/,
-  },
-  { name: "an address without https", args: [...ADD.with(3, "http://10.0.0.6")], error: /not an https URL/ },
-  {
-    name: "a life of tokens that no server gives",
-    args: [...ADD, "--token-ttl", "60"],
-    error: /neither 0 nor between/,
-  },
-  {
-    name: "tokens bound elsewhere",
-    args: [...ADD, "--token-binding", "leases"],
-    error: /is not "leases" of token_binding/,
-  },
-  {
     name: "a cluster without an address",
     args: ["add", "dev", "--rule", "allow get pods"],
     error: /api_server/,

@@ -3,6 +3,7 @@ import { dirname, join } from "node:path";
 import { removeMember, setValue } from "@gateway/shared/config";
 import { FakeClock, SAMPLE_HOST_KEY } from "@gateway/shared/testing";
 import { makeBackup } from "../../ctl/backup/backup.ts";
+import { makeSetUp } from "../stage/set_up.ts";
 import { createFolder, run } from "./ctl_fixture.ts";
 import { broker, ca, hello, type Identity, issue, startServer } from "./mtls_fixture.ts";
 
@@ -18,10 +19,11 @@ async function diagnose(
   change: (at: (name: string) => string) => Promise<unknown> = () => Promise.resolve(),
   ...args: string[]
 ) {
-  await using folder = await createFolder();
-  await run(folder.path, "init");
-  await change((name) => join(folder.path, name));
-  const { out, exit } = await run(folder.path, "doctor", "--json", ...args);
+  await using parent = await createFolder();
+  const folder = join(parent.path, "gateway");
+  await makeSetUp(folder, []);
+  await change((name) => join(folder, name));
+  const { out, exit } = await run(folder, "doctor", "--json", ...args);
   const { findings } = JSON.parse(out) as { findings: readonly Finding[] };
   return { exit, findings, wrong: findings.filter(({ level }) => level !== "pass") };
 }
@@ -98,7 +100,7 @@ Deno.test.each<{ name: string; change: Parameters<typeof diagnose>[0]; level: st
     level: "warn",
     check: /redact has no rule/,
   },
-  ...[":9160", "0.0.0.0:9160", "[::]:9160", "8.8.8.8:9160", "gw.example.org:9160"].map((listen) => ({
+  ...[":9160", "gw.example.org:9160"].map((listen) => ({
     name: `a monitor at ${listen}`,
     change: (at: (name: string) => string) => edit(at("signer.json"), ["monitor_listen"], listen),
     level: "fail",

@@ -142,31 +142,6 @@ Deno.test.each<{ name: string; args: string[]; exit: number; err: RegExp }>([
     err: /the name of a new host may hold letters/,
   },
   { name: "two ways to the key", args: [...NEW, "--scan"], exit: 2, err: /exclude each other/ },
-  {
-    name: "a key that is none",
-    args: [...NEW.slice(0, -1), "ssh-ed25519 AAAA"],
-    exit: 1,
-    err: /hosts\.db01\.host_key/,
-  },
-  {
-    name: "an address that is none",
-    args: [...NEW.map((arg) => arg === "10.0.0.9:22" ? "x y" : arg)],
-    exit: 1,
-    err: /hosts\.db01\.addr/,
-  },
-  {
-    name: "a mode that is none",
-    args: [...NEW, "--policy-mode", "free"],
-    exit: 1,
-    err: /command_policy\.mode/,
-  },
-  { name: "patterns without a mode", args: [...NEW, "--allow", "^id$"], exit: 1, err: /command_policy/ },
-  {
-    name: "a pattern that is none",
-    args: [...NEW, "--policy-mode", "allowlist", "--allow", "^(id$"],
-    exit: 1,
-    err: /command_policy\.allow/,
-  },
   { name: "a bastion that is not there", args: [...NEW, "--jump", "hop"], exit: 1, err: /hosts\.db01\.jump/ },
   { name: "a lifetime beyond the cap", args: [...NEW, "--ttl", "901"], exit: 2, err: /from 0 to 900/ },
   {

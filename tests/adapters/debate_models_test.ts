@@ -55,18 +55,6 @@ Deno.test("a model of provider A is called at its base URL, with its token and n
   assert.equal(JSON.parse(call.body).model, "vendor/some-model");
 });
 
-Deno.test.each([
-  { name: "429 with Retry-After", status: 429, headers: { "retry-after": "1" } },
-  { name: "500", status: 500, headers: {} },
-])("a model is asked again after $name", async ({ status, headers }) => {
-  const called = callHub((call, response, count) => {
-    if (count > 1) return answerYes(call, response, count);
-    response.writeHead(status, headers).end('{"error":{"message":"hub-token"}}');
-  });
-  assert.equal((await replyOf(called)).text, "Yes.");
-  assert.equal((await called).warnings.length, 1);
-});
-
 Deno.test("a connection that is cut before the answer is tried again", async () => {
   const called = callHub((call, response, count) => {
     if (count > 1) return answerYes(call, response, count);

@@ -1,121 +1,18 @@
 import assert from "node:assert/strict";
 import { ToolFailure } from "../../debate/tools/define_tool.ts";
 import { explainPostgres } from "../../debate/tools/explain_postgres.ts";
-import { freePort } from "../stage/free_port.ts";
 import { poll } from "../stage/poll.ts";
-import { type CallTool, realTools, temporaryFolder } from "./debate_tools_fixture.ts";
-import { isMissing } from "../stage/is_missing.ts";
+import { isPostgresMissing as ignore, PostgresServer } from "../stage/postgres_server.ts";
+import { share } from "../stage/share.ts";
+import { type CallTool, realTools } from "./debate_tools_fixture.ts";
 
-const BIN = findBin();
-const ignore = isMissing("postgresql", [`${BIN}/initdb`]);
+const ROLES = "app,planner,bypasser,maker,reader,lazy,become,shadow";
 
-/** Debian keeps each version's programs in a folder of its own. */
-function findBin(): string {
-  try {
-    const versions = [...Deno.readDirSync("/usr/lib/postgresql")].map(({ name }) => name);
-    return `/usr/lib/postgresql/${versions.toSorted((a, b) => Number(b) - Number(a))[0]}/bin`;
-  } catch {
-    return "/usr/bin";
-  }
-}
-
-interface Database extends AsyncDisposable {
+interface Database {
   /** Of an account as README says it should be. */
   readonly url: string;
-  readonly ownerUrl: string;
   /** Runs SQL as the owner; gives the rows, unaligned. */
   sql(text: string): Promise<string>;
-}
-
-/** A server of its own. It refuses to run as root, so root lends it another account. */
-async function startPostgres(folder: string): Promise<Database> {
-  const port = freePort();
-  const data = `${folder}/data`;
-  const asRoot = Deno.uid() === 0;
-  const account = asRoot ? ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"] : [];
-  const command = (program: string, args: readonly string[]) => {
-    const [first = "", ...rest] = [...account, `${BIN}/${program}`, ...args];
-    return new Deno.Command(first, {
-      args: rest,
-      cwd: folder,
-      stdin: "null",
-      stdout: "piped",
-      stderr: "piped",
-    });
-  };
-  if (asRoot) await new Deno.Command("chown", { args: ["-R", "postgres:postgres", folder] }).output();
-  await Deno.writeTextFile(`${folder}/password`, "s3cret-pw\n", { mode: 0o644 });
-  const made = await command("initdb", [
-    ...[
-      "-D",
-      data,
-      "-U",
-      "app",
-      "--auth=scram-sha-256",
-      `--pwfile=${folder}/password`,
-      "-E",
-      "UTF8",
-      "--no-locale",
-      "-N",
-    ],
-  ]).output();
-  assert.ok(made.success, new TextDecoder().decode(made.stderr));
-  const [first = "", ...rest] = [...account, `${BIN}/postgres`];
-  const server = new Deno.Command(first, {
-    args: [
-      ...rest,
-      "-D",
-      data,
-      "-p",
-      String(port),
-      "-c",
-      "listen_addresses=127.0.0.1",
-      "-c",
-      "unix_socket_directories=",
-      "-c",
-      "fsync=off",
-    ],
-    cwd: folder,
-    stdin: "null",
-    stdout: "null",
-    stderr: "null",
-  }).spawn();
-  const sql = async (text: string) => {
-    const { success, stdout, stderr } = await new Deno.Command(`${BIN}/psql`, {
-      args: [
-        "-XAtq",
-        "-v",
-        "ON_ERROR_STOP=1",
-        "-h",
-        "127.0.0.1",
-        "-p",
-        String(port),
-        "-U",
-        "app",
-        "-d",
-        "postgres",
-        "-c",
-        text,
-      ],
-      env: { PGPASSWORD: "s3cret-pw" },
-    }).output();
-    if (!success) throw new Error(new TextDecoder().decode(stderr));
-    return new TextDecoder().decode(stdout).trim();
-  };
-  await poll(() => sql("select 1").then(() => true, () => false), {
-    what: "PostgreSQL",
-    intervalMs: 50,
-  });
-  return {
-    url: `postgres://planner:s3cret-pw@127.0.0.1:${port}/postgres`,
-    ownerUrl: `postgres://app:s3cret-pw@127.0.0.1:${port}/postgres`,
-    sql,
-    async [Symbol.asyncDispose]() {
-      // SIGQUIT is its immediate shutdown, which takes its children along.
-      server.kill("SIGQUIT");
-      await server.status;
-    },
-  };
 }
 
 /** Explains without the check of the text; the plan, or the message of the refusal. */
@@ -127,16 +24,21 @@ function planDirectly(url: string, query: string, seconds = 5): Promise<readonly
     });
 }
 
-async function withDatabase(test: (call: CallTool, database: Database) => Promise<void>): Promise<void> {
-  await using folder = await temporaryFolder();
-  await Deno.chmod(folder.path, 0o755);
-  await using database = await startPostgres(folder.path);
-  await database.sql(
+const withShared = share<{ readonly call: CallTool; readonly database: Database }>(async (use) => {
+  await using server = await PostgresServer.start();
+  await server.sql(
     "create table t (id int primary key, name text); insert into t select n, 'x' from generate_series(1, 500) n; analyze t; " +
+      "create role app superuser login password 's3cret-pw'; " +
       "create role planner login password 's3cret-pw'; grant select on t to planner",
   );
-  await test(await realTools({ settings: { DATABASE_URL: database.url } }), database);
-}
+  await server.authenticate(`host all ${ROLES} 127.0.0.1/32 scram-sha-256`);
+  const url = server.url({ user: "planner:s3cret-pw" });
+  const call = await realTools({ settings: { DATABASE_URL: url } });
+  await use({ call, database: { url, sql: (text) => server.sql(text) } });
+});
+
+const withDatabase = (test: (call: CallTool, database: Database) => Promise<void>) =>
+  withShared(({ call, database }) => test(call, database));
 
 Deno.test({
   name: "run_db_explain shows plans, and changes nothing",

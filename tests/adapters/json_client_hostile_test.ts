@@ -44,15 +44,6 @@ async function startHostile(answer: (socket: TLSSocket, index: number) => void):
 Deno.test.each<{ name: string; bytes: string; text?: string; status?: number }>([
   { name: "a body of a length", bytes: `${OK}Content-Length: 2\r\n\r\n{}`, text: "{}" },
   { name: "no content", bytes: "HTTP/1.1 204 No Content\r\n\r\n", status: 204 },
-  {
-    name: "a status without a phrase",
-    bytes: "HTTP/1.1 404\r\ncontent-length: 1\r\n\r\nx",
-    text: "x",
-    status: 404,
-  },
-  { name: "spaces around a value", bytes: `${OK}x: \t y \t\r\ncontent-length: \t 2\r\n\r\n{}`, text: "{}" },
-  { name: "HTTP/1.0 with a length", bytes: "HTTP/1.0 200 OK\r\ncontent-length: 2\r\n\r\n{}", text: "{}" },
-  { name: "an empty line first", bytes: `\r\n${OK}content-length: 2\r\n\r\n{}`, text: "{}" },
   { name: "chunks before a trailer", bytes: `${CHUNKED}1\r\nx\r\n0\r\ny: z\r\n\r\n`, text: "x" },
   { name: "chunks", bytes: `${CHUNKED}3\r\nabc\r\nA;x=y\r\n0123456789\r\n0\r\n\r\n`, text: "abc0123456789" },
 ])("JsonClient reads $name, whole or byte by byte", async ({ bytes, text = "", status = 200 }) => {
@@ -86,8 +77,6 @@ Deno.test.each([
   { name: "an interim answer", bytes: "HTTP/1.1 100 Continue\r\n\r\n" },
   { name: "early hints", bytes: `HTTP/1.1 103 Early Hints\r\n\r\n${OK}content-length: 0\r\n\r\n` },
   { name: "an upgrade", bytes: "HTTP/1.1 101 S\r\nconnection: upgrade\r\nupgrade: x\r\n\r\n" },
-  { name: "a status of two digits", bytes: "HTTP/1.1 20 OK\r\ncontent-length: 0\r\n\r\n" },
-  { name: "a status beyond 599", bytes: "HTTP/1.1 600 X\r\ncontent-length: 0\r\n\r\n" },
   { name: "no length", bytes: `${OK}\r\nx` },
   {
     name: "no length before the end of the connection",
@@ -101,10 +90,6 @@ Deno.test.each([
   },
   { name: "chunks that the end of the connection cuts", bytes: `${CHUNKED}1\r\nx\r\n`, closes: true },
   { name: "two lengths", bytes: `${OK}content-length: 1\r\ncontent-length: 1\r\n\r\nx` },
-  { name: "a list of lengths", bytes: `${OK}content-length: 1, 1\r\n\r\nx` },
-  { name: "a negative length", bytes: `${OK}content-length: -1\r\n\r\n` },
-  { name: "a length in words", bytes: `${OK}content-length: 0x1\r\n\r\nx` },
-  { name: "a length with a sign", bytes: `${OK}content-length: +1\r\n\r\nx` },
   {
     name: "length and chunks",
     bytes: `${OK}content-length: 5\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n`,
@@ -114,19 +99,9 @@ Deno.test.each([
     name: "chunks twice",
     bytes: `${OK}transfer-encoding: chunked\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n`,
   },
-  { name: "a space before a colon", bytes: `${OK}content-length : 0\r\n\r\n` },
-  { name: "a folded header", bytes: `${OK}content-length: 0\r\n x: y\r\n\r\n` },
-  { name: "a header without a name", bytes: `${OK}: 0\r\ncontent-length: 0\r\n\r\n` },
-  { name: "a NUL in a header", bytes: `${OK}x: \0\r\ncontent-length: 0\r\n\r\n` },
-  { name: "a bare line feed", bytes: `${OK}x: y\ncontent-length: 0\r\n\r\n` },
-  { name: "a bare carriage return", bytes: `${OK}x: y\rcontent-length: 0\r\n\r\n` },
   { name: "a chunk that is longer", bytes: `${CHUNKED}1\r\nab\r\n0\r\n\r\n` },
-  { name: "a chunk without size", bytes: `${CHUNKED}\r\n\r\n` },
-  { name: "a chunk with a negative size", bytes: `${CHUNKED}-1\r\n` },
-  { name: "a chunk with an absurd size", bytes: `${CHUNKED}${"f".repeat(17)}\r\n` },
   { name: "a head without end", bytes: `${OK}x: ${"y".repeat(17_000)}` },
   { name: "a head that is too long", bytes: `${OK}x: ${"y".repeat(17_000)}\r\ncontent-length: 0\r\n\r\n` },
-  { name: "a head of many headers", bytes: `${OK}${"x: y\r\n".repeat(17_000)}content-length: 0\r\n\r\n` },
 ])("JsonClient fails on $name", async ({ bytes, closes = false }) => {
   using server = await startHostile((socket) =>
     closes ? socket.end(bytes, "latin1") : socket.write(bytes, "latin1")

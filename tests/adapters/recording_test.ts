@@ -4,7 +4,6 @@ import { join } from "node:path";
 import { systemClock } from "@gateway/shared/clock";
 import { createRedactStreams } from "@gateway/shared/redact";
 import { createRecordingFile, Recorder } from "../../broker/sessions/recorder.ts";
-import { mayNotMount, TinyDisk } from "./tiny_disk.ts";
 
 const SESSION = "0123456789abcdef01234567";
 
@@ -83,33 +82,4 @@ Deno.test("a recording whose folder is not there can't start", async () => {
   await withFolder(async (folder) => {
     await assert.rejects(startRecorder(join(folder, "none")), Deno.errors.NotFound);
   });
-});
-
-Deno.test({
-  name: "a recording on a full disk keeps whole lines and says that it is not complete (needs root)",
-  ignore: mayNotMount,
-  async fn() {
-    await using disk = await TinyDisk.mount("size=16k");
-    const { recorder, failures } = await startRecorder(disk.folder);
-    for (let line = 0; line < 20; line++) await recorder.output("x".repeat(1000) + "\n");
-    const { complete, sha256 } = await recorder.close();
-    const content = await Deno.readFile(join(disk.folder, `${SESSION}.cast`));
-    assert.equal(complete, false);
-    assert.ok(failures.length > 0);
-    assert.equal(sha256, createHash("sha256").update(content).digest("hex"));
-    for (const line of new TextDecoder().decode(content).trimEnd().split("\n")) JSON.parse(line);
-  },
-});
-
-Deno.test({
-  name: "a strict recording on a full disk rejects (needs root)",
-  ignore: mayNotMount,
-  async fn() {
-    await using disk = await TinyDisk.mount("size=8k");
-    const { recorder } = await startRecorder(disk.folder, true);
-    await assert.rejects(async () => {
-      for (let line = 0; line < 20; line++) await recorder.output("x".repeat(1000) + "\n");
-    }, { message: /^session recording failed \(strict mode\): / });
-    await recorder.close();
-  },
 });

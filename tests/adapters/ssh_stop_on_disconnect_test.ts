@@ -100,32 +100,6 @@ Deno.test({
 });
 
 Deno.test({
-  name: "runCommand() gives status and output of commands that end by themselves on sshd",
-  ignore,
-  fn: () =>
-    withTarget("openssh", async ({ run }) => {
-      const decode = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
-      const cases = [
-        { command: "echo out; echo err >&2; exit 3", stdout: "out\n", stderr: "err\n", exitCode: 3 },
-        { command: "cat; echo end", stdout: "end\n", stderr: "", exitCode: 0 },
-        { command: "kill -KILL $$", stdout: "", stderr: "", exitCode: 137 },
-        { command: "kill -TERM $$", stdout: "", stderr: "", exitCode: 143 },
-        { command: "exit 255 # '", stdout: "", stderr: "", exitCode: 255 },
-        {
-          command: "sleep 1000 >/dev/null 2>&1 & kill $!; echo started",
-          stdout: "started\n",
-          stderr: "",
-          exitCode: 0,
-        },
-      ];
-      for (const { command, ...expected } of cases) {
-        const { stdout, stderr, exitCode } = await run(command, stopping(command));
-        assert.deepEqual({ stdout: decode(stdout), stderr: decode(stderr), exitCode }, expected, command);
-      }
-    }),
-});
-
-Deno.test({
   name: "runCommand() leaves what a command started alone when it ends by itself on sshd",
   ignore,
   fn: () =>

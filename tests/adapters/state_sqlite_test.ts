@@ -3,7 +3,7 @@ import { SqliteAccess } from "@gateway/shared/state";
 import { MIGRATIONS } from "../../signer/live/state/schema.ts";
 import { openSqliteStore, type StateStore } from "../../signer/live/state/store.ts";
 import { freezeOf, grantOf, NOW, StateFolder } from "./state_fixture.ts";
-import { fill, makeRoom, mayNotMount, TinyDisk } from "./tiny_disk.ts";
+import { mayNotMount, TinyDisk } from "./tiny_disk.ts";
 
 const DAMAGED =
   /state\.db": .*(damaged|malformed).*; .* put a backup in its place; .*freeze again who was frozen$/;
@@ -185,26 +185,6 @@ Deno.test({
       code: "invalid_config",
       message: /Read-only file system/,
     });
-  },
-});
-
-Deno.test({
-  name:
-    "a full disk refuses a freeze and a grant, keeps what was, and takes the next once there is room (needs root)",
-  ignore: mayNotMount,
-  async fn() {
-    await using disk = await TinyDisk.mount("size=256k");
-    const store = openSqliteStore({ path: `${disk.folder}/state.db`, warn: () => {} });
-    await store.insertGrant(grantOf({ caller: "broker-2" }));
-    await store.checkpoint();
-    fill(`${disk.folder}/ballast`);
-    await assert.rejects(store.putFreeze(freezeOf({ value: "broker-2" })), { code: "internal" });
-    await assert.rejects(store.insertGrant(grantOf({ id: "b" })), { code: "internal" });
-    assert.deepEqual([(await store.loadGrants(NOW)).length, await store.loadFreezes()], [1, []]);
-    makeRoom(`${disk.folder}/ballast`);
-    await store.putFreeze(freezeOf({ value: "broker-2" }));
-    await store.checkpoint();
-    assert.deepEqual(await contents(store), [[], [freezeOf({ value: "broker-2" })]]);
   },
 });
 

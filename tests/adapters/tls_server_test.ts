@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { connect } from "node:tls";
-import { AppError } from "@gateway/shared/errors";
 import { startTlsServer, type TlsServerOptions, type UnknownPeer } from "@gateway/shared/http";
 import { broker, ca, serverIdentity } from "./mtls_fixture.ts";
 
@@ -38,27 +37,6 @@ Deno.test("startTlsServer() refuses TLS 1.2", async () => {
       socket.on("error", reject);
     }),
   );
-});
-
-Deno.test("startTlsServer() sends an event stream as it comes, and tells its source that the client left", async () => {
-  const left = Promise.withResolvers<void>();
-  const { server, url } = await start(() =>
-    new Response(
-      new ReadableStream({
-        start: (controller) => controller.enqueue(new TextEncoder().encode("data: 1\n\n")),
-        cancel: () => left.resolve(),
-      }),
-      { headers: { "content-type": "text/event-stream" } },
-    )
-  );
-  await using _server = server;
-  using client = Deno.createHttpClient({ caCerts: [ca] });
-  const gone = new AbortController();
-  const response = await fetch(url, { client, signal: gone.signal });
-  const chunk = await response.body?.getReader().read();
-  assert.equal(new TextDecoder().decode(chunk?.value), "data: 1\n\n");
-  gone.abort();
-  await left.promise;
 });
 
 Deno.test.each([{ length: 0 }, { length: 65_536 }, { length: 65_538 }, { length: 1_000_000 }])(
@@ -115,28 +93,3 @@ Deno.test.each([{ type: "application/json" }, { type: "text/event-stream" }, { t
     socket.destroy();
   },
 );
-
-Deno.test("startTlsServer() turns what a handler throws into an answer", async () => {
-  const { server, errors, url } = await start(() => {
-    throw new AppError("forbidden", "session user mismatch");
-  });
-  await using _server = server;
-  using client = Deno.createHttpClient({ caCerts: [ca] });
-  const response = await fetch(url, { client });
-  assert.equal(response.status, 403);
-  assert.equal((await response.json()).detail, "session user mismatch");
-  assert.deepEqual(errors, []);
-});
-
-Deno.test.each([
-  { name: "an invalid certificate", change: { cert: "x" } },
-  { name: "another certificate's key", change: { key: broker.key } },
-  { name: "an invalid address", change: { listen: "nowhere" } },
-])("startTlsServer() refuses $name", async ({ change }) => {
-  const handler = () => new Response();
-  const options = { listen: "127.0.0.1:0", ...serverIdentity, handler, onError: () => {} };
-  await assert.rejects(
-    async () => await startTlsServer({ ...options, ...change }),
-    (error) => error instanceof AppError && error.code === "invalid_config",
-  );
-});

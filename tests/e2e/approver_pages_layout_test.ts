@@ -20,29 +20,27 @@ async function onPage(
 const overflow = (page: Page) =>
   page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth");
 
-for (const colorScheme of ["light", "dark"] as const) {
-  for (const width of [320, 768, 1280]) {
-    browserTest(
-      `no page scrolls sideways, ${width} pixels wide, ${colorScheme}`,
-      () =>
-        onPage({ colorScheme, viewport: { width, height: 700 } }, async ({ park, page }) => {
-          const id = await park({
-            command: LONG,
-            host: "h".repeat(200),
-            caller: "c".repeat(64),
-            endUser: `${"u".repeat(120)}@example.com`,
-            sudo: true,
-            sudoUser: "s".repeat(120),
-            rule: `require_approval:${"r".repeat(500)}`,
-            anomalies: [`new-host:${"h".repeat(200)}`],
-          });
-          for (const path of ["/ui/approvals", `/ui/approvals/${id}`, "/ui/approvals/0123"]) {
-            await page.goto(path);
-            assert.equal(await overflow(page), 0, path);
-          }
-        }),
-    );
-  }
+for (const [width, colorScheme] of [[320, "light"], [768, "dark"], [1280, "light"]] as const) {
+  browserTest(
+    `no page scrolls sideways, ${width} pixels wide, ${colorScheme}`,
+    () =>
+      onPage({ colorScheme, viewport: { width, height: 700 } }, async ({ park, page }) => {
+        const id = await park({
+          command: LONG,
+          host: "h".repeat(200),
+          caller: "c".repeat(64),
+          endUser: `${"u".repeat(120)}@example.com`,
+          sudo: true,
+          sudoUser: "s".repeat(120),
+          rule: `require_approval:${"r".repeat(500)}`,
+          anomalies: [`new-host:${"h".repeat(200)}`],
+        });
+        for (const path of ["/ui/approvals", `/ui/approvals/${id}`, "/ui/approvals/0123"]) {
+          await page.goto(path);
+          assert.equal(await overflow(page), 0, path);
+        }
+      }),
+  );
 }
 
 browserTest(
@@ -165,69 +163,67 @@ const { request } = draftOf();
 const TARGET = { user: "deploy", addr: "10.0.0.1:22", lifeSeconds: 300 };
 const WRITE = "cat > '/etc/nginx/conf.d/app.conf' && chmod 640 '/etc/nginx/conf.d/app.conf'";
 
-for (const colorScheme of ["light", "dark"] as const) {
-  browserTest(
-    `all that a decision needs is on the first screen of a phone, ${colorScheme}`,
-    () =>
-      onPage({ colorScheme, viewport: { width: 390, height: 844 } }, async ({ park, page }) => {
-        const asker = { endUser: "alice@example.com", sudo: true, target: TARGET };
-        const reason = "the site is down since 12:40, I want to look at its logs";
-        const shell = await park({
-          ...asker,
+browserTest(
+  "all that a decision needs is on the first screen of a phone",
+  () =>
+    onPage({ viewport: { width: 390, height: 844 } }, async ({ park, page }) => {
+      const asker = { endUser: "alice@example.com", sudo: true, target: TARGET };
+      const reason = "the site is down since 12:40, I want to look at its logs";
+      const shell = await park({
+        ...asker,
+        command: "",
+        request: {
+          ...request,
           command: "",
-          request: {
-            ...request,
-            command: "",
-            purpose: "session",
-            session_mode: "shell",
-            session_max_seconds: 1800,
-            reason,
-          },
-          rule: "behavior",
-          anomalies: ["new-host:web01"],
-        });
-        await page.goto(`/ui/approvals/${shell}`);
-        await isOnFirstScreen(page, [
-          /asks for an interactive shell, as root, on web01; what is typed there is not shown to you; it may live 30 minutes\./,
-          /the site is down/,
-          /^deploy, then sudo as root$/,
-          /^10\.0\.0\.1:22$/,
-          /^it is unusual: first request for host web01$/,
-          /; time left: (?:2 min|1 min)/,
-          /locked to no command, good for 5 minutes/,
-          /nothing is signed/,
-          /there is nothing to learn/,
-        ], ["Approve this once", "Deny"]);
-        const command = await park({ ...asker, request: { ...request, reason } });
-        await page.goto(`/ui/approvals/${command}`);
-        await isOnFirstScreen(page, [
-          /asks to run this command, as root, on web01\./,
-          /^policy rule require_approval:\^systemctl restart$/,
-          /certificate for exactly this command, good for 5 minutes/,
-          /Nobody is asked again meanwhile/,
-        ], ["Approve this once", "Deny", "Approve and learn"]);
-        const write = await park({
-          target: TARGET,
+          purpose: "session",
+          session_mode: "shell",
+          session_max_seconds: 1800,
+          reason,
+        },
+        rule: "behavior",
+        anomalies: ["new-host:web01"],
+      });
+      await page.goto(`/ui/approvals/${shell}`);
+      await isOnFirstScreen(page, [
+        /asks for an interactive shell, as root, on web01; what is typed there is not shown to you; it may live 30 minutes\./,
+        /the site is down/,
+        /^deploy, then sudo as root$/,
+        /^10\.0\.0\.1:22$/,
+        /^it is unusual: first request for host web01$/,
+        /; time left: (?:2 min|1 min)/,
+        /locked to no command, good for 5 minutes/,
+        /nothing is signed/,
+        /there is nothing to learn/,
+      ], ["Approve this once", "Deny"]);
+      const command = await park({ ...asker, request: { ...request, reason } });
+      await page.goto(`/ui/approvals/${command}`);
+      await isOnFirstScreen(page, [
+        /asks to run this command, as root, on web01\./,
+        /^policy rule require_approval:\^systemctl restart$/,
+        /certificate for exactly this command, good for 5 minutes/,
+        /Nobody is asked again meanwhile/,
+      ], ["Approve this once", "Deny", "Approve and learn"]);
+      const write = await park({
+        target: TARGET,
+        command: WRITE,
+        request: {
+          ...request,
           command: WRITE,
-          request: {
-            ...request,
-            command: WRITE,
-            file_transfer: true,
-            content_sha256: "ab".repeat(32),
-            content_bytes: 12_345,
-            content_head: "server {\n  listen 443 ssl;\n}\n",
-          },
-        });
-        await page.goto(`/ui/approvals/${write}`);
-        await isOnFirstScreen(page, [
-          /asks to move a file with this command/,
-          /12,345 bytes, SHA-256 (?:ab){32}/,
-          /listen 443 ssl/,
-          /exactly this command with exactly this content/,
-        ], ["Approve this once", "Deny", "Approve and learn"]);
-      }),
-  );
-}
+          file_transfer: true,
+          content_sha256: "ab".repeat(32),
+          content_bytes: 12_345,
+          content_head: "server {\n  listen 443 ssl;\n}\n",
+        },
+      });
+      await page.goto(`/ui/approvals/${write}`);
+      await isOnFirstScreen(page, [
+        /asks to move a file with this command/,
+        /12,345 bytes, SHA-256 (?:ab){32}/,
+        /listen 443 ssl/,
+        /exactly this command with exactly this content/,
+      ], ["Approve this once", "Deny", "Approve and learn"]);
+    }),
+);
 
 async function isOnFirstScreen(
   page: Page,

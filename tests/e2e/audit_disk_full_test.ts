@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { fill, makeRoom, mayNotMount as ignore, TinyDisk } from "../adapters/tiny_disk.ts";
-import { HOST, runBrokerCtl, type Stage } from "../stage/stage.ts";
+import { assertLogVerifies, metricOf } from "../stage/audit.ts";
+import { HOST, type Stage } from "../stage/stage.ts";
 import { withStage } from "../stage/with_stage.ts";
 
 interface Answer {
@@ -27,23 +28,6 @@ async function runUntilRefused(stage: Stage): Promise<{ readonly status: number;
   throw new Error("the full disk took 20 records");
 }
 
-async function assertLogVerifies(stage: Stage, log: string, key: string): Promise<void> {
-  const verified = await runBrokerCtl(["audit", "verify", "--all", "--log", log, "--key", key], "/");
-  assert.match(
-    new TextDecoder().decode(verified.stdout),
-    /^OK: \d+ entries, chain intact/,
-    stage.init.folder,
-  );
-}
-
-async function metric(
-  service: { readonly command: { readonly monitor: string } },
-  name: string,
-): Promise<number> {
-  const text = await (await fetch(`http://${service.command.monitor}/metrics`)).text();
-  return Number(text.match(new RegExp(`^${name} (\\d+)$`, "m"))?.[1] ?? 0);
-}
-
 Deno.test(
   { name: "a signer whose audit disk is full issues nothing (closed), and recovers (needs root)", ignore },
   async () => {
@@ -57,11 +41,11 @@ Deno.test(
       const refused = await runUntilRefused(stage);
       const outOfOrder = { status: 502, detail: "upstream failure" };
       assert.deepEqual(refused, outOfOrder, "what is wrong with the signer does not concern the agent");
-      assert.ok(await metric(signer, "audit_blocked_total") >= 1);
-      assert.ok(await metric(signer, "audit_append_failures_total") >= 1);
+      assert.ok(await metricOf(signer, "audit_blocked_total") >= 1);
+      assert.ok(await metricOf(signer, "audit_append_failures_total") >= 1);
       makeRoom(`${disk.folder}/filler`);
       assert.equal((await runUptime(stage)).status, 200);
-      await assertLogVerifies(stage, log, stage.init.signer_audit_key);
+      await assertLogVerifies(log, stage.init.signer_audit_key);
     });
   },
 );
@@ -80,10 +64,10 @@ Deno.test(
       fill(`${disk.folder}/filler`);
       const refused = await runUntilRefused(stage);
       assert.deepEqual(refused, { status: 500, detail: "audit unavailable" });
-      assert.ok(await metric(broker, "audit_blocked_total") >= 1);
+      assert.ok(await metricOf(broker, "audit_blocked_total") >= 1);
       makeRoom(`${disk.folder}/filler`);
       assert.equal((await runUptime(stage)).status, 200);
-      await assertLogVerifies(stage, log, stage.init.broker_audit_key);
+      await assertLogVerifies(log, stage.init.broker_audit_key);
     });
   },
 );
@@ -102,13 +86,13 @@ Deno.test(
       fill(`${disk.folder}/filler`);
       for (
         let attempt = 0;
-        attempt < 20 && await metric(signer, "audit_append_failures_total") === 0;
+        attempt < 20 && await metricOf(signer, "audit_append_failures_total") === 0;
         attempt++
       ) {
         assert.equal((await runUptime(stage)).status, 200);
       }
-      assert.ok(await metric(signer, "audit_append_failures_total") >= 1);
-      assert.equal(await metric(signer, "audit_blocked_total"), 0);
+      assert.ok(await metricOf(signer, "audit_append_failures_total") >= 1);
+      assert.equal(await metricOf(signer, "audit_blocked_total"), 0);
       assert.match(signer.log, /Cannot append audit record/);
     });
   },

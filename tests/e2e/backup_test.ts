@@ -6,6 +6,7 @@ import { FREE } from "./control_plane_scene.ts";
 import { poll } from "../stage/poll.ts";
 import { HOST, type Stage } from "../stage/stage.ts";
 import { brokerCommand, controlPlaneCommand, signerCommand } from "../stage/service_command.ts";
+import { makeSetUp } from "../stage/set_up.ts";
 import { ServiceProcess } from "../stage/service_process.ts";
 import { withStage } from "../stage/with_stage.ts";
 
@@ -107,8 +108,7 @@ Deno.test("a backup of running services, restored into an empty folder, is verif
 
 /** A set-up of files alone, as a backup sees it. */
 async function backedUp(folder: string, ...more: string[]) {
-  const init = await ctl("init", "--json", "--dir", join(folder, "gateway"));
-  assert.equal(init.exit, 0, init.err);
+  await makeSetUp(join(folder, "gateway"), []);
   const made = await ctl(
     "backup",
     join(folder, "backup"),

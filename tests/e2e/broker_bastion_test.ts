@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
-import { parseJson } from "@gateway/shared/json";
 import { terminalTest } from "../ssh_target/terminals.ts";
+import { recordsOf } from "../stage/audit.ts";
 import { poll } from "../stage/poll.ts";
+import { share } from "../stage/share.ts";
 import { type ConfigEdit, editConfig, HOST, type Stage } from "../stage/stage.ts";
 import { withStage } from "../stage/with_stage.ts";
 import { addHostsToStage } from "./hosts_behind.ts";
@@ -9,7 +10,7 @@ import { McpProcess } from "./mcp_process.ts";
 import { SessionClient } from "./session_client.ts";
 
 async function withBastions(
-  test: (scene: { readonly stage: Stage; readonly mcp: McpProcess; readonly dir: string }) => Promise<void>,
+  test: (scene: { readonly stage: Stage; readonly mcp: McpProcess }) => Promise<void>,
   edits: readonly ConfigEdit[] = [],
 ): Promise<void> {
   const dir = await Deno.makeTempDir({ prefix: "bastions-" });
@@ -21,7 +22,7 @@ async function withBastions(
       await stage.startSigner();
       await using mcp = new McpProcess(await stage.mcpCommand());
       await mcp.initialize();
-      await test({ stage, mcp, dir });
+      await test({ stage, mcp });
       assert.equal(await mcp.end(), 0);
     });
   } finally {
@@ -29,13 +30,10 @@ async function withBastions(
   }
 }
 
-async function recordsOf(path: string): Promise<readonly Record<string, unknown>[]> {
-  const lines = (await Deno.readTextFile(path)).trimEnd().split("\n");
-  return lines.map((line) => parseJson(line) as Record<string, unknown>);
-}
+const withShared = share<{ readonly stage: Stage; readonly mcp: McpProcess }>(withBastions);
 
 Deno.test("broker serve-mcp runs a command behind two bastions that it alone may not reach", () =>
-  withBastions(async ({ stage, mcp }) => {
+  withShared(async ({ stage, mcp }) => {
     const list = await mcp.call("ssh_list_servers", {});
     assert.equal(
       list.content[0].text,
@@ -57,23 +55,8 @@ Deno.test("broker serve-mcp runs a command behind two bastions that it alone may
     ]);
   }));
 
-Deno.test("a freeze of a session's id revokes its certificates for the bastions as well", () =>
-  withBastions(async ({ stage, mcp }) => {
-    const id = await new SessionClient(mcp).open({ server: "db01" });
-    const operator = await stage.signerClient("operator");
-    const body = { kind: "session_id", value: id };
-    const { status, text } = await operator.request({ method: "POST", path: "/v1/freeze", body });
-    assert.equal(status, 200, text);
-    const serials = async (outcome: string) =>
-      (await recordsOf(stage.init.signer_audit_log)).filter((record) => record["outcome"] === outcome)
-        .map(({ serial }) => serial);
-    await poll(async () => (await serials("revoked")).length > 0, { what: "the revocation" });
-    assert.deepEqual((await serials("revoked")).toSorted(), (await serials("issued")).toSorted());
-    assert.equal((await serials("issued")).length, 3);
-  }));
-
 terminalTest("broker serve-mcp gives a terminal behind two bastions", () =>
-  withBastions(async ({ mcp }) => {
+  withShared(async ({ mcp }) => {
     const shown = await mcp.call("ssh_execute", {
       server: "db01",
       command: "test -t 1 && echo tty",
@@ -82,19 +65,22 @@ terminalTest("broker serve-mcp gives a terminal behind two bastions", () =>
     assert.equal(shown.structuredContent.stdout.slice(0, 5), "tty\r\n");
   }));
 
-Deno.test("broker serve-mcp moves files behind two bastions", () =>
-  withBastions(async ({ mcp, dir }) => {
-    const path = `${dir}/file`;
-    const put = await mcp.call("ssh_put_file", {
-      server: "db01",
-      path,
-      content: "AP8=",
-      content_base64: true,
-    });
-    assert.equal(put.isError, undefined, put.content[0].text);
-    assert.deepEqual(await Deno.readFile(path), Uint8Array.of(0, 255));
-    const got = await mcp.call("ssh_get_file", { server: "db01", path });
-    assert.equal(got.structuredContent.content, "AP8=");
+Deno.test("a freeze of a session's id revokes its certificates for the bastions as well", () =>
+  withShared(async ({ stage, mcp }) => {
+    const before = (await recordsOf(stage.init.signer_audit_log)).length;
+    const id = await new SessionClient(mcp).open({ server: "db01" });
+    const operator = await stage.signerClient("operator");
+    const body = { kind: "session_id", value: id };
+    const { status, text } = await operator.request({ method: "POST", path: "/v1/freeze", body });
+    assert.equal(status, 200, text);
+    const serials = async (outcome: string) =>
+      (await recordsOf(stage.init.signer_audit_log)).slice(before).filter((record) =>
+        record["outcome"] === outcome
+      )
+        .map(({ serial }) => serial);
+    await poll(async () => (await serials("revoked")).length > 0, { what: "the revocation" });
+    assert.deepEqual((await serials("revoked")).toSorted(), (await serials("issued")).toSorted());
+    assert.equal((await serials("issued")).length, 3);
   }));
 
 Deno.test("broker serve-mcp does not go through a host that is not a bastion", () =>

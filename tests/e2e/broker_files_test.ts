@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
-import { parseJson } from "@gateway/shared/json";
+import { recordsOf } from "../stage/audit.ts";
 import { type ConfigEdit, HOST, type Stage } from "../stage/stage.ts";
+import { share } from "../stage/share.ts";
 import { withStage } from "../stage/with_stage.ts";
 import { McpProcess } from "./mcp_process.ts";
 
@@ -57,10 +58,38 @@ function sha256(bytes: Uint8Array): string {
   return createHash("sha256").update(bytes).digest("hex");
 }
 
+const withTransfers = share<Files>((use) => withFiles([ALLOW_FILES, NO_POLICY], use));
+
 const ALL_BYTES = Uint8Array.from({ length: 256 }, (_, byte) => byte);
 
+Deno.test("a path that could forge a record, or an invalid mode, is refused, and nothing is signed for it", () =>
+  withTransfers(async ({ stage, folder, put, get }) => {
+    const blanks = "bad request: path contains whitespace or control characters";
+    for (
+      const [path, text] of [
+        ["", "bad request: path is required"],
+        [`${folder}/a\nb`, "bad request: path contains newline characters"],
+        [`${folder}/a\rb`, "bad request: path contains newline characters"],
+        [`${folder}/a bytes=0`, blanks],
+        [`${folder}/a\tb`, blanks],
+        [`${folder}/a\u001bb`, blanks],
+        [`${folder}/a\u0000b`, 'field "path" contains null bytes'],
+      ] as const
+    ) {
+      for (const answer of [await put(path, { content: "x" }), await get(path)]) {
+        assert.deepEqual([answer.isError, answer.text], [true, text]);
+      }
+    }
+    const dash = await put("-rf", { content: "x", mode: "644" });
+    assert.equal(dash.text, 'bad request: path begins with "-": with a mode, write it as "./-…"');
+    const mode = await put(`${folder}/a`, { content: "x", mode: "+x; id" });
+    assert.equal(mode.text, 'bad request: invalid mode "+x; id" (expect 3-4 octal digits)');
+    assert.deepEqual(await Array.fromAsync(Deno.readDir(folder)), []);
+    assert.equal(await Deno.readTextFile(stage.init.signer_audit_log).catch(() => ""), "");
+  }));
+
 Deno.test("ssh_put_file and ssh_get_file move bytes exactly, there and back", () =>
-  withFiles([ALLOW_FILES, NO_POLICY], async ({ folder, put, get }) => {
+  withTransfers(async ({ folder, put, get }) => {
     const large = Uint8Array.from({ length: LIMIT }, (_, index) => (index * 7919 + (index >> 8)) & 0xff);
     for (
       const [name, bytes] of [
@@ -91,7 +120,7 @@ Deno.test("ssh_put_file and ssh_get_file move bytes exactly, there and back", ()
   }));
 
 Deno.test("ssh_put_file replaces what is there, cuts it off, and sets the mode", () =>
-  withFiles([ALLOW_FILES, NO_POLICY], async ({ folder, put }) => {
+  withTransfers(async ({ folder, put }) => {
     const path = `${folder}/it's`;
     await Deno.writeTextFile(path, "something that is longer");
     assert.equal((await put(path, { content: "short", mode: "4750" })).isError, false);
@@ -118,7 +147,7 @@ Deno.test("ssh_get_file reads of /proc what an allow rule names, and opens no co
 });
 
 Deno.test("ssh_put_file and ssh_get_file say what is wrong with a file, and give no content then", () =>
-  withFiles([ALLOW_FILES, NO_POLICY], async ({ folder, put, get }) => {
+  withTransfers(async ({ folder, put, get }) => {
     await Deno.writeFile(`${folder}/large`, new Uint8Array(LIMIT + 1));
     await Deno.writeFile(`${folder}/ten`, new Uint8Array(10));
     const limit = `bad request: file exceeds the transfer limit of ${LIMIT} bytes`;
@@ -156,38 +185,11 @@ Deno.test("ssh_put_file and ssh_get_file say what is wrong with a file, and give
     assert.equal((await get(`${folder}/ten`, { max_bytes: 10 })).structured["size"], 10);
   }));
 
-Deno.test("a path that could forge a record, or an invalid mode, is refused, and nothing is signed for it", () =>
-  withFiles([ALLOW_FILES, NO_POLICY], async ({ stage, folder, put, get }) => {
-    const blanks = "bad request: path contains whitespace or control characters";
-    for (
-      const [path, text] of [
-        ["", "bad request: path is required"],
-        [`${folder}/a\nb`, "bad request: path contains newline characters"],
-        [`${folder}/a\rb`, "bad request: path contains newline characters"],
-        [`${folder}/a bytes=0`, blanks],
-        [`${folder}/a\tb`, blanks],
-        [`${folder}/a\u001bb`, blanks],
-        [`${folder}/a\u0000b`, 'field "path" contains null bytes'],
-      ] as const
-    ) {
-      for (const answer of [await put(path, { content: "x" }), await get(path)]) {
-        assert.deepEqual([answer.isError, answer.text], [true, text]);
-      }
-    }
-    const dash = await put("-rf", { content: "x", mode: "644" });
-    assert.equal(dash.text, 'bad request: path begins with "-": with a mode, write it as "./-…"');
-    const mode = await put(`${folder}/a`, { content: "x", mode: "+x; id" });
-    assert.equal(mode.text, 'bad request: invalid mode "+x; id" (expect 3-4 octal digits)');
-    assert.deepEqual(await Array.fromAsync(Deno.readDir(folder)), []);
-    assert.equal(await Deno.readTextFile(stage.init.signer_audit_log).catch(() => ""), "");
-  }));
-
 Deno.test("a transfer is in the broker's log as what ran and what was moved, under one serial", () =>
-  withFiles([ALLOW_FILES, NO_POLICY], async ({ stage, folder, put, get }) => {
+  withTransfers(async ({ stage, folder, put, get }) => {
     await put(`${folder}/a`, { content: "abc" });
     await get(`${folder}/a`);
-    const records = (await Deno.readTextFile(stage.init.mcp_audit_log)).trimEnd().split("\n")
-      .map((line) => parseJson(line) as Record<string, unknown>);
+    const records = (await recordsOf(stage.init.mcp_audit_log)).slice(-4);
     const moved = `path=${folder}/a bytes=3 sha256=${sha256(new TextEncoder().encode("abc"))}`;
     const shown = ({ outcome, command }: Record<string, unknown>) => [outcome, command];
     assert.deepEqual(records.map(shown), [

@@ -1,9 +1,9 @@
 import type { BrokerSocket } from "@gateway/broker/config";
-import { parseJson } from "@gateway/shared/json";
 import { createCertificateAuthority, issueLeaf, type X509Authority } from "../../ctl/identities/x509.ts";
 import { createTestCa, PRINCIPAL } from "../ssh_target/certificates.ts";
 import type { SshTarget } from "../ssh_target/ssh_target.ts";
 import { currentUser, startSshTarget } from "../ssh_target/target.ts";
+import { recordsOf } from "../stage/audit.ts";
 import { freePort } from "../stage/free_port.ts";
 import { brokerCommand, type ServiceCommand } from "../stage/service_command.ts";
 import { FakeSigner } from "./fake_signer.ts";
@@ -101,11 +101,8 @@ export class BrokerScene implements AsyncDisposable {
     return brokerCommand(this.configPath, frontend);
   }
 
-  async records(log = "audit.log"): Promise<readonly Record<string, unknown>[]> {
-    const text = await Deno.readTextFile(`${this.dir}/audit/${log}`).catch(() => "");
-    return text.split("\n").filter((line) => line !== "").map((line) =>
-      parseJson(line) as Record<string, unknown>
-    );
+  records(log = "audit.log"): Promise<readonly Record<string, unknown>[]> {
+    return recordsOf(`${this.dir}/audit/${log}`);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -1,6 +1,7 @@
 import { Buffer } from "node:buffer";
 import fs from "node:fs";
-import type { Browser, BrowserContext, BrowserContextOptions, BrowserType } from "playwright-core";
+import axe from "axe-core";
+import type { Browser, BrowserContext, BrowserContextOptions, BrowserType, Page } from "playwright-core";
 import type { Identity } from "../adapters/mtls_fixture.ts";
 
 const PROGRAM = "/usr/bin/chromium";
@@ -126,6 +127,15 @@ export class TestBrowser implements AsyncDisposable {
     if (this.#browser !== shared) return await this.#browser.close();
     await Promise.all(this.#contexts.map((context) => context.close()));
   }
+}
+
+/** What axe objects to on a page, with the elements that it means. */
+export async function violationsOf(page: Page): Promise<unknown> {
+  // Not as a script of the page: its policy runs none but its own.
+  await page.evaluate(axe.source);
+  return await page.evaluate(
+    `axe.run(document).then(({ violations }) => violations.map(({ id, nodes }) => [id, nodes.map(({ html }) => html)]))`,
+  );
 }
 
 /**

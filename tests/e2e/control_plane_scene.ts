@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { type JsonClient, type JsonClientResponse, startMtlsServer } from "@gateway/shared/http";
-import { parseJson } from "@gateway/shared/json";
 import { signBody } from "../bench/sign_request.ts";
-import { runBrokerCtl, type Stage, type StageIdentity, type StageOptions } from "../stage/stage.ts";
+import { assertLogVerifies, recordsOf } from "../stage/audit.ts";
+import type { Stage, StageIdentity, StageOptions } from "../stage/stage.ts";
 import { withStage } from "../stage/with_stage.ts";
 
 /** A command that the policy allows. */
@@ -64,14 +64,11 @@ export class ControlPlaneScene {
 
   /** The records of the control plane, or of the signer. */
   async records(of: "control_plane" | "signer" = "control_plane"): Promise<readonly AuditRecord[]> {
-    const text = await Deno.readTextFile(this.stage.init[`${of}_audit_log`]).catch(() => "");
-    return text.split("\n").filter((line) => line !== "").map((line) => parseJson(line) as AuditRecord);
+    return await recordsOf(this.stage.init[`${of}_audit_log`]) as unknown as readonly AuditRecord[];
   }
 
   async assertLogVerifies(log = this.stage.init.control_plane_audit_log): Promise<void> {
-    const { control_plane_audit_key: key } = this.stage.init;
-    const verified = await runBrokerCtl(["audit", "verify", "--all", "--log", log, "--key", key], "/");
-    assert.match(new TextDecoder().decode(verified.stdout), /^OK: \d+ entries, chain intact/);
+    await assertLogVerifies(log, this.stage.init.control_plane_audit_key);
   }
 }
 

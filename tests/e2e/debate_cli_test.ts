@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { startScenario } from "../debate/scenario_fixture.ts";
 import { poll } from "../stage/poll.ts";
 import { freePort } from "../stage/free_port.ts";
-import { inFolder, runDebate, spawnDebate } from "./debate_program.ts";
+import { inFolder, runDebate, runDebateHere, spawnDebate } from "./debate_program.ts";
 
 const REPLAY = {
   DIAGNOSTIC_MODEL: "replay/memory_leak",
@@ -15,14 +15,15 @@ const inHome = (folder: string) => ({
   XDG_CONFIG_HOME: `${folder}/config`,
 });
 const debate = (args: readonly string[], folder: string, env: Readonly<Record<string, string>> = {}) =>
-  runDebate(args, folder, { ...inHome(folder), ...env });
+  runDebateHere(args, folder, { ...inHome(folder), ...env });
 
 Deno.test("debate plays a scenario with its real tools: result on stdout, the way there on stderr", () =>
   inFolder(async (folder) => {
     await Deno.mkdir(`${folder}/world`);
     await using world = await startScenario("memory_leak", `${folder}/world`);
     await Deno.writeTextFile(`${folder}/incident.md`, `${world.incident}\nDB_PASSWORD=hunter22\n`);
-    const { code, out, err } = await debate(["--file", "incident.md", "--show-history"], folder, {
+    const { code, out, err } = await runDebate(["--file", "incident.md", "--show-history"], folder, {
+      ...inHome(folder),
       ...REPLAY,
       ...world.settings,
     });

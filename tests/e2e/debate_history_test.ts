@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
-import axe from "axe-core";
 import { poll } from "../stage/poll.ts";
-import { browserTest, TestBrowser } from "./chromium.ts";
+import { browserTest, TestBrowser, violationsOf } from "./chromium.ts";
 import { DebateProcess, sceneEnv, withHome } from "./debate_scene.ts";
 
 const idOf = (number: number) => number.toString(16).padStart(32, "0");
@@ -97,11 +96,7 @@ browserTest(
       page.on("pageerror", (error) => problems.push(error.message));
       page.on("console", (message) => message.type() === "error" && problems.push(message.text()));
       const check = async (what: string) => {
-        await page.evaluate(axe.source);
-        const found = await page.evaluate(
-          `axe.run(document).then(({ violations }) => violations.map(({ id, nodes }) => [id, nodes.map(({ html }) => html)]))`,
-        );
-        assert.deepEqual(found, [], what);
+        assert.deepEqual(await violationsOf(page), [], what);
         assert.equal(await page.evaluate("document.documentElement.scrollWidth > innerWidth"), false, what);
       };
       await page.goto("/");

@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
-import axe from "axe-core";
-import { browserTest, TestBrowser } from "./chromium.ts";
+import { browserTest, TestBrowser, violationsOf } from "./chromium.ts";
 import { DebateProcess, sceneEnv, withHome } from "./debate_scene.ts";
 
 const RUN_ID = "ab".repeat(16);
@@ -148,11 +147,7 @@ browserTest(
       await map.getByRole("button", { name: "Replay" }).click();
       await map.getByText("Round 2, after Skeptic").waitFor();
       await map.getByRole("button", { name: "Replay" }).waitFor();
-      await page.evaluate(axe.source);
-      const found = await page.evaluate(
-        `axe.run(document).then(({ violations }) => violations.map(({ id, nodes }) => [id, nodes.map(({ html }) => html)]))`,
-      );
-      assert.deepEqual(found, []);
+      assert.deepEqual(await violationsOf(page), []);
       assert.equal(await page.evaluate("document.documentElement.scrollWidth > innerWidth"), false);
       assert.deepEqual(problems, []);
     }),

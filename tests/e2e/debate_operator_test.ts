@@ -1,16 +1,7 @@
 import assert from "node:assert/strict";
-import axe from "axe-core";
-import type { Page } from "playwright-core";
 import { poll } from "../stage/poll.ts";
-import { browserTest, TestBrowser } from "./chromium.ts";
+import { browserTest, TestBrowser, violationsOf } from "./chromium.ts";
 import { DebateProcess, LOOKS_ELSEWHERE, sceneEnv, withHome } from "./debate_scene.ts";
-
-async function violationsOf(page: Page): Promise<unknown> {
-  await page.evaluate(axe.source);
-  return await page.evaluate(
-    `axe.run(document).then(({ violations }) => violations.map(({ id, nodes }) => [id, nodes.map(({ html }) => html)]))`,
-  );
-}
 
 browserTest(
   "a browser changes what a tool is to be called with, and the tool refuses what it refuses to agents; keys; Spanish",

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { poll } from "../stage/poll.ts";
+import { share } from "../stage/share.ts";
 import { browserTest, TestBrowser } from "./chromium.ts";
 import { DebateProcess, sceneEnv, withHome } from "./debate_scene.ts";
 
@@ -22,12 +23,18 @@ const SENT = [
   { type: "tool_approval_request", ...CALL, timestamp: "2026-01-02T03:04:05.000Z" },
 ];
 
+const withPage = share<{ readonly server: DebateProcess; readonly browser: TestBrowser }>((use) =>
+  withHome(async (home) => {
+    await using server = await DebateProcess.start(sceneEnv(home));
+    await using browser = await TestBrowser.start();
+    await use({ server, browser });
+  })
+);
+
 browserTest(
   "a part of the page that fails, or an event that it does not know, stops no other part",
   () =>
-    withHome(async (home) => {
-      await using server = await DebateProcess.start(sceneEnv(home));
-      await using browser = await TestBrowser.start();
+    withPage(async ({ server, browser }) => {
       const page = await (await browser.plainSession(server.url)).newPage();
       const decided: unknown[] = [];
       const json = (body: unknown) => ({ contentType: "application/json", body: JSON.stringify(body) });
@@ -87,9 +94,7 @@ browserTest(
 );
 
 browserTest("a template that comes late writes over nothing", () =>
-  withHome(async (home) => {
-    await using server = await DebateProcess.start(sceneEnv(home));
-    await using browser = await TestBrowser.start();
+  withPage(async ({ server, browser }) => {
     const page = await (await browser.plainSession(server.url)).newPage();
     const gate = Promise.withResolvers<void>();
     await page.route("**/api/prompts/errors/en", async (route) => {
@@ -115,9 +120,7 @@ browserTest("a template that comes late writes over nothing", () =>
 browserTest(
   "the model that is shown is the one that is sent, also when a provider no longer lists it",
   () =>
-    withHome(async (home) => {
-      await using server = await DebateProcess.start(sceneEnv(home));
-      await using browser = await TestBrowser.start();
+    withPage(async ({ server, browser }) => {
       const page = await (await browser.plainSession(server.url)).newPage();
       const models = (ids: readonly string[]) => ({
         contentType: "application/json",
@@ -146,9 +149,7 @@ browserTest(
 browserTest(
   "by keyboard: a call is allowed for the whole run, and asked about again; a missing login is asked for",
   () =>
-    withHome(async (home) => {
-      await using server = await DebateProcess.start(sceneEnv(home));
-      await using browser = await TestBrowser.start();
+    withPage(async ({ server, browser }) => {
       const page = await (await browser.plainSession(server.url)).newPage();
       const runId = await server.run({ topic: "memory grows", require_approval: "true" });
       await page.goto(`/#/runs/${runId}`);

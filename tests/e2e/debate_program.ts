@@ -1,3 +1,5 @@
+import { systemClock } from "@gateway/shared/clock";
+import { runProgram } from "../../debate/cli/program.ts";
 import { ROOT } from "../stage/service_command.ts";
 import { denoDir } from "../stage/deno_dir.ts";
 
@@ -22,6 +24,31 @@ export function spawnDebate(
 export async function runDebate(...given: Parameters<typeof spawnDebate>) {
   const { code, stdout, stderr } = await spawnDebate(...given).output();
   return { code, out: new TextDecoder().decode(stdout), err: new TextDecoder().decode(stderr) };
+}
+
+/** Runs the debate's program in this process, which is faster than a process of its own. */
+export async function runDebateHere(
+  args: readonly string[],
+  folder: string,
+  env: Readonly<Record<string, string>> = {},
+) {
+  const written = { out: "", err: "" };
+  const code = await runProgram(args, {
+    terminal: {
+      out: (text) => void (written.out += text),
+      err: (text) => void (written.err += text),
+      isLive: false,
+      outColour: false,
+      errColour: false,
+      width: 80,
+    },
+    workingFolder: folder,
+    variables: { HOME: folder, ...env },
+    clock: systemClock,
+    randomBytes: (length) => crypto.getRandomValues(new Uint8Array(length)),
+    signal: new AbortController().signal,
+  });
+  return { code, ...written };
 }
 
 /** Runs a test in a folder that is gone afterwards. */

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
-import { inFolder, runDebate } from "./debate_program.ts";
+import { inFolder, runDebateHere } from "./debate_program.ts";
 
 const MODEL = "replay/memory_leak";
 
 const debate = (args: readonly string[], folder: string) =>
-  runDebate(args, folder, {
+  runDebateHere(args, folder, {
     DATA_DIR: `${folder}/runs`,
     DIAGNOSTIC_MODEL: MODEL,
     SKEPTIC_MODEL: MODEL,

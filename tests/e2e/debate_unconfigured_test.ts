@@ -37,13 +37,3 @@ browserTest(
       assert.deepEqual(problems, []);
     }),
 );
-
-browserTest("a browser says nothing about settings where all is set", () =>
-  withHome(async (home) => {
-    await using server = await DebateProcess.start(sceneEnv(home));
-    await using browser = await TestBrowser.start();
-    const page = await (await browser.plainSession(server.url)).newPage();
-    await page.goto("/");
-    await page.locator("#access-status dt").first().waitFor({ state: "attached" });
-    assert.equal(await page.locator("#setup").isVisible(), false);
-  }));

@@ -104,45 +104,9 @@ Deno.test("a server that everybody could use does not start", () =>
     await assert.rejects(DebateProcess.start(sceneEnv(home, { WEB_USERNAME: "ann" })), /WEB_PASSWORD/);
   }));
 
-Deno.test("passwords cannot be guessed without end, and who has logged in is not locked out by it", () =>
-  withHome(async (home) => {
-    await using server = await DebateProcess.start(
-      sceneEnv(home, { WEB_USERNAME: "ann", WEB_PASSWORD: "right" }),
-    );
-    const ask = async (password: string, headers: Record<string, string> = {}) => {
-      const authorization = `Basic ${btoa(`ann:${password}`)}`;
-      const response = await fetch(`${server.url}/api/prompts`, { headers: { ...headers, authorization } });
-      await response.body?.cancel();
-      return response;
-    };
-    const cookie = (await ask("right")).headers.get("set-cookie")?.split(";")[0] ?? "";
-    const refused = [];
-    for (let count = 0; count < 12 && refused.at(-1) !== 429; count++) {
-      refused.push((await ask("wrong")).status);
-    }
-    assert.deepEqual([refused[0], refused.at(-1)], [401, 429]);
-    assert.ok(Number((await ask("right")).headers.get("retry-after")) > 0);
-    assert.equal((await ask("right", { cookie })).status, 200);
-  }));
-
 Deno.test("a second server on the same data does not start", () =>
   withHome(async (home) => {
     await using server = await DebateProcess.start(sceneEnv(home));
     await assert.rejects(DebateProcess.start(sceneEnv(home)), /another server is using it/);
     assert.equal((await server.stop()).code, 0);
-  }));
-
-Deno.test("a subscriber that vanishes does not disturb the run", () =>
-  withHome(async (home) => {
-    await using server = await DebateProcess.start(sceneEnv(home, { TOOL_APPROVAL_REQUIRED: "false" }));
-    const runId = await server.run({ topic: "memory grows" });
-    for (let count = 0; count < 5; count++) {
-      const stop = new AbortController();
-      const response = await fetch(`${server.url}/api/runs/${runId}/events`, { signal: stop.signal });
-      await response.body!.getReader().read();
-      stop.abort();
-    }
-    await server.event(runId, "run_finished");
-    assert.equal((await server.json(`/api/runs/${runId}`)).status, "completed");
-    assert.doesNotMatch(server.log, /^\S+Z |uncaught/im);
   }));

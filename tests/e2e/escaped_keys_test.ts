@@ -48,16 +48,3 @@ Deno.test("no text that the signer has read changes whom a later one is for", ()
     ]);
     assert.deepEqual(statuses, [200, 403, 403, 200, 403]);
   }));
-
-Deno.test("no text that the control plane has read changes whom a later one is for", () =>
-  withStage({ signer: SIGNER, controlPlane: true }, async (stage) => {
-    await stage.startSigner();
-    await stage.startControlPlane();
-    const statuses = await post(stage, "control_plane", "/v1/sign", [
-      { by: "broker", body: signBody(HOST) },
-      { by: "broker", body: NO_GROUPS },
-      { by: "broker", body: ESCAPED.before },
-      { by: "broker", body: ESCAPED.text },
-    ]);
-    assert.deepEqual(statuses, [200, 403, 200, 403]);
-  }));

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
-import { parseJson } from "@gateway/shared/json";
 import { formatPublicKey, parseCertificate, SshWriter } from "@gateway/shared/ssh";
+import { recordsOf } from "../stage/audit.ts";
 import { poll } from "../stage/poll.ts";
+import { share } from "../stage/share.ts";
 import { HOST, runBrokerCtl, type Stage } from "../stage/stage.ts";
 import { withStage } from "../stage/with_stage.ts";
 
@@ -26,10 +27,13 @@ async function run(stage: Stage, command: string, more: Record<string, unknown> 
   return { status, ...(body as RunAnswer) };
 }
 
-async function auditOf(path: string): Promise<readonly Record<string, unknown>[]> {
-  const lines = (await Deno.readTextFile(path)).trimEnd().split("\n");
-  return lines.map((line) => parseJson(line) as Record<string, unknown>);
-}
+const withShared = share<Stage>((use) =>
+  withStage({}, async (stage) => {
+    await stage.startSigner();
+    await stage.startBroker();
+    await use(stage);
+  })
+);
 
 Deno.test("POST /v1/ssh_run runs a command, and both services record it under one serial", () =>
   withStage({ signer: [ALLOW_ALL] }, async (stage) => {
@@ -37,8 +41,8 @@ Deno.test("POST /v1/ssh_run runs a command, and both services record it under on
     await stage.startBroker();
     const answer = await run(stage, "printf out; printf err >&2; exit 3");
     assert.deepEqual([answer.status, answer.stdout, answer.stderr, answer.exit_code], [200, "out", "err", 3]);
-    const [issued] = await auditOf(stage.init.signer_audit_log);
-    const [executed] = await auditOf(stage.init.broker_audit_log);
+    const [issued] = await recordsOf(stage.init.signer_audit_log);
+    const [executed] = await recordsOf(stage.init.broker_audit_log);
     assert.equal(issued?.["outcome"], "issued");
     assert.equal(issued?.["serial"], answer.serial);
     assert.equal(executed?.["outcome"], "executed");
@@ -63,9 +67,7 @@ Deno.test("POST /v1/ssh_run runs a command, and both services record it under on
   }));
 
 Deno.test("POST /v1/ssh_run refuses what the policy denies and what the caller may not name", () =>
-  withStage({}, async (stage) => {
-    await stage.startSigner();
-    await stage.startBroker();
+  withShared(async (stage) => {
     const client = await stage.brokerClient();
     const rows = [
       { body: { host: HOST, command: "id" }, status: 403, code: "denied" },
@@ -110,8 +112,7 @@ Deno.test({
   // The ssh program plays a thief who has the certificate and its key.
   ignore: !hasOpenssh(),
   fn: () =>
-    withStage({}, async (stage) => {
-      await stage.startSigner();
+    withShared(async (stage) => {
       const client = await stage.signerClient("broker");
       const dir = `${stage.init.folder}/holder`;
       await Deno.mkdir(dir);
@@ -143,8 +144,7 @@ Deno.test({
 });
 
 Deno.test("a certificate's answer shows the exact serial that the host logs", () =>
-  withStage({}, async (stage) => {
-    await stage.startSigner();
+  withShared(async (stage) => {
     const client = await stage.signerClient("broker");
     const writer = new SshWriter();
     writer.text("ssh-ed25519");
@@ -167,8 +167,7 @@ Deno.test("a certificate's answer shows the exact serial that the host logs", ()
   }));
 
 Deno.test("the agent-facing identities are not admins and have no hosts at the signer (I7)", () =>
-  withStage({}, async (stage) => {
-    await stage.startSigner();
+  withShared(async (stage) => {
     for (const identity of ["broker", "agent"] as const) {
       const client = await stage.signerClient(identity);
       assert.equal((await client.request({ method: "POST", path: "/v1/reload" })).status, 403, identity);
@@ -204,7 +203,7 @@ Deno.test("SIGHUP and broker-ctl reload put a changed policy in force; a broken 
     signer.kill("SIGHUP");
     await poll(() => signer.log.includes('"caller":"SIGHUP"'), { what: "the reload" });
     assert.equal((await run(stage, "id")).status, 403);
-    const outcomes = (await auditOf(stage.init.signer_audit_log)).map(({ caller, outcome }) =>
+    const outcomes = (await recordsOf(stage.init.signer_audit_log)).map(({ caller, outcome }) =>
       `${caller} ${outcome}`
     );
     assert.deepEqual(outcomes.filter((line) => line.includes("reload")), [

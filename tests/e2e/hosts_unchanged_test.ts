@@ -1,9 +1,7 @@
 import assert from "node:assert/strict";
-import { entityTagOf, namesEntityTag, problemResponse } from "@gateway/shared/http";
-import { AppError } from "@gateway/shared/errors";
 import type { HostsResponse } from "@gateway/shared/wire";
 import { editConfig, HOST } from "../stage/stage.ts";
-import { FREE, startAsSigner, withControlPlane } from "./control_plane_scene.ts";
+import { withControlPlane } from "./control_plane_scene.ts";
 
 const WEB02 = { addr: "10.0.0.2:22", user: "deploy", host_key: "ssh-ed25519 AAAA", groups: ["local"] };
 
@@ -49,34 +47,4 @@ Deno.test("hosts that a broker has are not sent again, by the signer nor by the 
       headers: { "if-none-match": next },
     });
     assert.equal(own.status, 403);
-  }));
-
-Deno.test("a broker asks before each command, and takes 304 for the hosts that it has", () =>
-  withControlPlane({}, async (scene) => {
-    const { stage } = scene;
-    const asked: (string | null)[] = [];
-    let list: HostsResponse = { web02: WEB02 };
-    await using _signer = await startAsSigner(stage, (request) => {
-      if (!request.url.endsWith("/v1/hosts")) return problemResponse(new AppError("denied", "not today"));
-      const text = JSON.stringify(list);
-      const tag = entityTagOf(text);
-      const has = request.headers.get("if-none-match");
-      asked.push(has);
-      if (namesEntityTag(has, tag)) return new Response(null, { status: 304, headers: { etag: tag } });
-      return new Response(text, { headers: { "content-type": "application/json", etag: tag } });
-    });
-    await stage.startControlPlane();
-    await stage.startBroker();
-    const agent = await stage.brokerClient();
-    const run = (host: string) =>
-      agent.request({ method: "POST", path: "/v1/ssh_run", body: { host, command: FREE } });
-
-    const tag = entityTagOf(JSON.stringify(list));
-    assert.match((await run("web02")).text, /not today/);
-    assert.match((await run("web02")).text, /not today/);
-    assert.deepEqual(asked, [null, tag, tag]);
-    list = {};
-    assert.match((await run("web02")).text, /unknown host/, "one that is gone is gone at once");
-    assert.match((await run("web02")).text, /unknown host/);
-    assert.deepEqual(asked.slice(3), [tag, entityTagOf("{}")]);
   }));

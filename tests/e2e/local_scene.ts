@@ -1,11 +1,11 @@
 import { parsePemCaKey } from "@gateway/shared/ca/pem";
-import { parseJson } from "@gateway/shared/json";
 import type { BrokerFrontend } from "@gateway/broker/permissions";
 import { encodeOpensshPrivateKey, formatPublicKey } from "@gateway/shared/ssh";
 import { createCertificateAuthority, issueLeaf, type X509Authority } from "../../ctl/identities/x509.ts";
 import { PRINCIPAL } from "../ssh_target/certificates.ts";
 import type { SshTarget } from "../ssh_target/ssh_target.ts";
 import { currentUser, startSshTarget } from "../ssh_target/target.ts";
+import { recordsOf } from "../stage/audit.ts";
 import { freePort } from "../stage/free_port.ts";
 import { brokerCommand, type ServiceCommand } from "../stage/service_command.ts";
 
@@ -86,11 +86,7 @@ export class LocalScene implements AsyncDisposable {
 
   /** The audit records of these keys, one row each. */
   async records(...keys: readonly string[]): Promise<readonly (readonly unknown[])[]> {
-    const text = await Deno.readTextFile(`${this.dir}/audit/audit.log`).catch(() => "");
-    return text.split("\n").filter((line) => line !== "").map((line) => {
-      const record = parseJson(line) as Record<string, unknown>;
-      return keys.map((key) => record[key]);
-    });
+    return (await recordsOf(`${this.dir}/audit/audit.log`)).map((record) => keys.map((key) => record[key]));
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

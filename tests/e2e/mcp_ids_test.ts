@@ -25,16 +25,15 @@ async function outcomes(scene: BrokerScene): Promise<readonly string[]> {
   return (await scene.records()).map(({ outcome, err }) => `${outcome}: ${err}`);
 }
 
-Deno.test.each([{ by: "cancel" }, { by: "DELETE" }])(
-  "over HTTP an id that is used again runs nothing, and $by reaches the call that has it",
-  async ({ by }) => {
-    await using scene = await McpHttpScene.create();
-    const token = await scene.token(AGENTS[0]);
+Deno.test("over HTTP an id that is used again runs nothing, and cancel and DELETE reach the call that has it", async () => {
+  await using scene = await McpHttpScene.create();
+  const token = await scene.token(AGENTS[0]);
+  const { dir } = scene.scene;
+  for (const [index, by] of ["cancel", "DELETE"].entries()) {
     const session = await scene.openSession(token);
-    const { dir } = scene.scene;
     const post = (body: unknown) => scene.send({ method: "POST", token, session, body });
     const first = await post(call(waitingCommand(dir)));
-    await poll(async () => await countRuns(dir) === 1, { what: "the command to run" });
+    await poll(async () => await countRuns(dir) === index + 1, { what: "the command to run" });
     const again = await post(call(waitingCommand(dir)));
     assert.equal(again.status, 400);
     assert.match((await again.json()).detail, IN_USE);
@@ -44,12 +43,12 @@ Deno.test.each([{ by: "cancel" }, { by: "DELETE" }])(
     } else {
       await (await scene.send({ method: "DELETE", token, session })).text();
     }
-    await poll(async () => (await scene.scene.records()).length === 1, { what: "the call to end" });
-    assert.deepEqual(await outcomes(scene.scene), ["error: canceled"]);
-    assert.equal(await countRuns(dir), 1);
+    await poll(async () => (await scene.scene.records()).length === index + 1, { what: "the call to end" });
+    assert.equal((await outcomes(scene.scene)).at(-1), "error: canceled");
+    assert.equal(await countRuns(dir), index + 1);
     await first.body?.cancel();
-  },
-);
+  }
+});
 
 Deno.test("over stdio an id that is used again runs nothing, and its call ends when the client closes", async () => {
   await using scene = await BrokerScene.create();

@@ -7,7 +7,9 @@ import dashboard from "../../deploy/monitoring/dashboard.json" with { type: "jso
 import { HOST } from "../stage/stage.ts";
 import { poll } from "../stage/poll.ts";
 import { ROOT } from "../stage/service_command.ts";
-import { FREE, GATED, withControlPlane } from "./control_plane_scene.ts";
+import type { ServiceProcess } from "../stage/service_process.ts";
+import { share } from "../stage/share.ts";
+import { type ControlPlaneScene, FREE, GATED, withControlPlane } from "./control_plane_scene.ts";
 
 const MONITORING = `${ROOT}deploy/monitoring`;
 const ignore = isMissing("promtool", ["/usr/bin/promtool", "/usr/local/bin/promtool"]);
@@ -80,10 +82,17 @@ async function scrape(monitor: string, into: Shown): Promise<string> {
   return text;
 }
 
-Deno.test("every metric and label that the dashboard and the alerts ask for is one that the services show", () =>
+const withServices = share<ControlPlaneScene & { readonly services: readonly ServiceProcess[] }>((use) =>
   withControlPlane({}, async (scene) => {
     const { stage } = scene;
     const services = [await stage.startSigner(), await stage.startControlPlane(), await stage.startBroker()];
+    await use(Object.assign(scene, { services }));
+  })
+);
+
+Deno.test("every metric and label that the dashboard and the alerts ask for is one that the services show", () =>
+  withServices(async (scene) => {
+    const { stage, services } = scene;
     const agent = await stage.brokerClient();
     const run = (command: string) =>
       agent.request({ method: "POST", path: "/v1/ssh_run", body: { host: HOST, command } });
@@ -150,12 +159,12 @@ Deno.test("every metric and label that the dashboard and the alerts ask for is o
   }));
 
 Deno.test("a reload that fails is shown, and the time of the one before it", () =>
-  withControlPlane({}, async ({ stage }) => {
-    const { command } = await stage.startSigner();
+  withServices(async ({ stage, services }) => {
+    const monitor = services[0]?.command.monitor;
     const operator = await stage.signerClient("operator");
     const reload = () => operator.request({ method: "POST", path: "/v1/reload" });
     const shown = async (): Promise<readonly string[]> => {
-      const text = await (await fetch(`http://${command.monitor}/metrics`)).text();
+      const text = await (await fetch(`http://${monitor}/metrics`)).text();
       return text.match(/^config_last_reload_\w+ .*$/gm) ?? [];
     };
     const [time = "", successful] = (await shown()).toSorted();

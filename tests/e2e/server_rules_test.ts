@@ -36,17 +36,17 @@ async function showsRules(mcp: McpProcess, host: string, rest: readonly string[]
   assert.equal(JSON.stringify(plain).includes("uptime"), false, "nobody has asked");
 }
 
-Deno.test.each([{ by: "the signer", controlPlane: false }, { by: "the control plane", controlPlane: true }])(
-  "an agent can ask what it may run: told by $by",
-  async ({ controlPlane }) => {
+Deno.test(
+  "an agent can ask what it may run: told by the signer behind the control plane",
+  async () => {
     const signer = [
       { path: ["command_policies", "starter"], value: RULES },
       { path: ["hosts", HOST, "allow_sudo"], value: true },
       { path: ["hosts", HOST, "allowed_sudo_users"], value: ["postgres"] },
     ];
-    await withStage({ controlPlane, signer }, async (stage) => {
+    await withStage({ controlPlane: true, signer }, async (stage) => {
       await stage.startSigner();
-      if (controlPlane) await stage.startControlPlane();
+      await stage.startControlPlane();
       await using mcp = new McpProcess(await stage.mcpCommand());
       await showsRules(mcp, HOST, [
         "sudo to root, postgres",

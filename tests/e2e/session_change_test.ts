@@ -1,6 +1,9 @@
 import assert from "node:assert/strict";
 import { editConfig, HOST, type Stage } from "../stage/stage.ts";
-import { withSessions } from "./session_scene.ts";
+import { share } from "../stage/share.ts";
+import { type SessionScene, withSessions } from "./session_scene.ts";
+
+const withShared = share<SessionScene>((use) => withSessions({}, use));
 
 async function reload(stage: Stage, path: readonly string[], value: unknown): Promise<void> {
   await editConfig(stage.init.signer_config, [{ path, value }]);
@@ -10,7 +13,7 @@ async function reload(stage: Stage, path: readonly string[], value: unknown): Pr
 }
 
 Deno.test("a session is refused as soon as the way to its host has changed, and works when it is as before", () =>
-  withSessions({}, async ({ stage, client, records }) => {
+  withShared(async ({ stage, client, records }) => {
     const id = await client.open();
     assert.equal((await client.exec(id, "true")).isError, false);
     await reload(stage, ["hosts", HOST, "user"], "nobody");
@@ -24,8 +27,19 @@ Deno.test("a session is refused as soon as the way to its host has changed, and 
     assert.equal((await client.exec(id, "true")).isError, false);
   }));
 
+Deno.test("an open session outlives its signer: refused while it is down, working when it is back", () =>
+  withShared(async ({ stage, signer, client }) => {
+    const id = await client.open({ mode: "shell" });
+    await client.exec(id, "x=1");
+    await signer.stop("SIGKILL");
+    const refused = await client.exec(id, "echo $x");
+    assert.match(refused.text, /^session connectivity preflight: signing service unavailable/);
+    await stage.startSigner();
+    assert.equal((await client.exec(id, "echo $x")).structured["stdout"], "1\n");
+  }));
+
 Deno.test("a command policy that is switched on ends what a shell session may do, and rules an exec session", () =>
-  withSessions({}, async ({ stage, client }) => {
+  withShared(async ({ stage, client }) => {
     const shell = await client.open({ mode: "shell" });
     const exec = await client.open();
     assert.equal((await client.exec(shell, "id")).isError, false);
@@ -36,15 +50,4 @@ Deno.test("a command policy that is switched on ends what a shell session may do
     assert.match((await client.exec(exec, "id")).text, /^session command not allowed/);
     const opened = await client.call("ssh_session_open", { server: HOST, mode: "shell" });
     assert.match(opened.text, /^signing cert for "web01": signing rejected \(403\): /);
-  }));
-
-Deno.test("an open session outlives its signer: refused while it is down, working when it is back", () =>
-  withSessions({}, async ({ stage, signer, client }) => {
-    const id = await client.open({ mode: "shell" });
-    await client.exec(id, "x=1");
-    await signer.stop("SIGKILL");
-    const refused = await client.exec(id, "echo $x");
-    assert.match(refused.text, /^session connectivity preflight: signing service unavailable/);
-    await stage.startSigner();
-    assert.equal((await client.exec(id, "echo $x")).structured["stdout"], "1\n");
   }));

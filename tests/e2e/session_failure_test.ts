@@ -2,18 +2,19 @@ import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { poll } from "../stage/poll.ts";
 import { HOST } from "../stage/stage.ts";
-import { terminalTest } from "../ssh_target/terminals.ts";
-import { ALLOW_PTY, ENDLESS, withSessions } from "./session_scene.ts";
+import { NO_TERMINAL } from "../ssh_target/terminals.ts";
+import { share } from "../stage/share.ts";
+import { ALLOW_PTY, ENDLESS, type SessionScene, withSessions } from "./session_scene.ts";
 
-/** How a session is spoken to through its sshd, whose process a command can name. */
-const SSHD_OF = { exec: "echo $PPID", shell: "echo $PPID" } as const;
+const withShared = share<SessionScene>((use) => withSessions({}, use));
+const withSshd = share<SessionScene>((use) => withSessions({ targetKind: "openssh" }, use));
 
 Deno.test.each([{ mode: "exec" }, { mode: "shell" }] as const)(
   "a session in mode $mode whose sshd is killed fails its command and every later one",
   ({ mode }) =>
-    withSessions({ targetKind: "openssh" }, async ({ client }) => {
+    withSshd(async ({ client }) => {
       const id = await client.open({ mode });
-      const sshd = Number((await client.exec(id, SSHD_OF[mode])).structured["stdout"]);
+      const sshd = Number((await client.exec(id, "echo $PPID")).structured["stdout"]);
       const running = client.exec(id, ENDLESS);
       await new Promise((resolve) => setTimeout(resolve, 0));
       Deno.kill(sshd, "SIGKILL");
@@ -29,9 +30,9 @@ Deno.test.each([{ mode: "exec" }, { mode: "shell" }] as const)(
 Deno.test.each([{ mode: "exec" }, { mode: "shell" }] as const)(
   "closing a session in mode $mode whose sshd stands still takes a bounded time",
   ({ mode }) =>
-    withSessions({ targetKind: "openssh" }, async ({ client }) => {
+    withSshd(async ({ client }) => {
       const id = await client.open({ mode });
-      const sshd = Number((await client.exec(id, SSHD_OF[mode])).structured["stdout"]);
+      const sshd = Number((await client.exec(id, "echo $PPID")).structured["stdout"]);
       Deno.kill(sshd, "SIGSTOP");
       try {
         const running = client.exec(id, "true");
@@ -46,14 +47,14 @@ Deno.test.each([{ mode: "exec" }, { mode: "shell" }] as const)(
 );
 
 Deno.test("a shell that ends says so, and so does every later command", () =>
-  withSessions({}, async ({ client }) => {
+  withShared(async ({ client }) => {
     const id = await client.open({ mode: "shell" });
     assert.equal((await client.exec(id, "exit 3")).text, "session execution: session shell has ended");
     assert.match((await client.exec(id, "true")).text, /session shell has ended; close this session/);
   }));
 
 Deno.test("a command that is canceled breaks a shell, and leaves an exec session as it is", () =>
-  withSessions({}, async ({ client, mcp, stage }) => {
+  withShared(async ({ client, mcp, stage }) => {
     for (const mode of ["shell", "exec"]) {
       const id = await client.open({ mode });
       const file = `${stage.init.folder}/${mode}`;
@@ -69,68 +70,67 @@ Deno.test("a command that is canceled breaks a shell, and leaves an exec session
     }
   }));
 
-for (const mode of ["shell", "pty"]) {
-  const register = mode === "pty" ? terminalTest : Deno.test;
-  register(
-    `a session in mode ${mode} is recorded, and the digest of the recording stands in the audit log`,
-    async () => {
-      const folder = await Deno.makeTempDir({ prefix: "recordings-" });
-      try {
-        const broker = [{ path: ["session_recording_dir"], value: folder }, {
-          path: ["session_recording_strict"],
-          value: true,
-        }];
-        await withSessions({ broker, signer: [ALLOW_PTY] }, async ({ client, mcp, records }) => {
-          const id = await client.open({ mode });
-          assert.equal((await client.exec(id, "echo hello; mysql -phunter2x")).isError, false);
-          await mcp.end();
-          const bytes = await Deno.readFile(`${folder}/${id}.cast`);
-          const text = new TextDecoder().decode(bytes);
-          const [header, typed, printed] = text.split("\n");
-          assert.equal(JSON.parse(header ?? "").gateway.session_id, id);
-          assert.deepEqual(JSON.parse(typed ?? "").slice(1), [
-            "i",
-            "echo hello; mysql -p[REDACTED:mysql-p-attached]\n",
-          ]);
-          assert.match(JSON.parse(printed ?? "")[2], /^hello\r?\n/);
-          assert.doesNotMatch(text, /hunter2x|__BRK_/);
-          const closed = (await records()).find(({ outcome }) => outcome === "session_close");
-          assert.equal(closed?.["body_sha256"], createHash("sha256").update(bytes).digest("hex"));
-          assert.equal(closed?.["err"], "broker stopped");
-        });
-      } finally {
-        await Deno.remove(folder, { recursive: true });
+Deno.test("a session in mode shell or pty is recorded, and the digest of the recording stands in the audit log", async () => {
+  const folder = await Deno.makeTempDir({ prefix: "recordings-" });
+  try {
+    const broker = [
+      { path: ["session_recording_dir"], value: folder },
+      { path: ["session_recording_strict"], value: true },
+    ];
+    await withSessions({ broker, signer: [ALLOW_PTY] }, async ({ client, mcp, records }) => {
+      const ids: string[] = [];
+      for (const mode of ["shell", ...(NO_TERMINAL === "" ? ["pty"] : [])]) {
+        const id = await client.open({ mode });
+        ids.push(id);
+        assert.equal((await client.exec(id, "echo hello; mysql -phunter2x")).isError, false);
       }
-    },
-  );
-}
+      await mcp.end();
+      for (const id of ids) {
+        const bytes = await Deno.readFile(`${folder}/${id}.cast`);
+        const text = new TextDecoder().decode(bytes);
+        const [header, typed, printed] = text.split("\n");
+        assert.equal(JSON.parse(header ?? "").gateway.session_id, id);
+        assert.deepEqual(JSON.parse(typed ?? "").slice(1), [
+          "i",
+          "echo hello; mysql -p[REDACTED:mysql-p-attached]\n",
+        ]);
+        assert.match(JSON.parse(printed ?? "")[2], /^hello\r?\n/);
+        assert.doesNotMatch(text, /hunter2x|__BRK_/);
+        const closed = (await records()).find(({ outcome, session_id }) =>
+          outcome === "session_close" && session_id === id
+        );
+        assert.equal(closed?.["body_sha256"], createHash("sha256").update(bytes).digest("hex"));
+        assert.equal(closed?.["err"], "broker stopped");
+      }
+    });
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+});
 
-Deno.test.each([{ strict: true }, { strict: false }])(
-  "a recordings' folder that is not there (strict: $strict)",
-  ({ strict }) =>
-    withSessions({
-      broker: [{ path: ["session_recording_dir"], value: "/nonexistent/recordings" }, {
-        path: ["session_recording_strict"],
-        value: strict,
-      }],
-    }, async ({ client, records }) => {
-      const opened = await client.call("ssh_session_open", { server: HOST, mode: "shell" });
-      assert.equal(opened.isError, strict);
-      if (!strict) return;
-      assert.equal(opened.text, "opening session recording: NotFound");
-      assert.equal((await records()).at(-1)?.["outcome"], "error");
-      // Nothing is recorded of a session in mode exec.
-      await client.open();
-    }),
-);
+Deno.test("no session opens whose recordings' folder is not there (strict)", () =>
+  withSessions({
+    broker: [
+      { path: ["session_recording_dir"], value: "/nonexistent/recordings" },
+      { path: ["session_recording_strict"], value: true },
+    ],
+  }, async ({ client, records }) => {
+    const opened = await client.call("ssh_session_open", { server: HOST, mode: "shell" });
+    assert.deepEqual([opened.isError, opened.text], [true, "opening session recording: NotFound"]);
+    assert.equal((await records()).at(-1)?.["outcome"], "error");
+    // Nothing is recorded of a session in mode exec.
+    await client.open();
+  }));
 
 Deno.test("a broker that stops closes its sessions, and records each", () =>
-  withSessions({}, async ({ client, mcp, records }) => {
+  withShared(async ({ client, mcp, records }) => {
     const ids = [await client.open(), await client.open({ mode: "shell" })];
     const running = client.exec(ids[0] ?? "", ENDLESS).catch(() => {});
     mcp.kill("SIGTERM");
     assert.equal(await mcp.ended(), 0);
     await running;
-    const closed = (await records()).filter(({ outcome }) => outcome === "session_close");
-    assert.deepEqual(closed.map((record) => record["session_id"]).toSorted(), ids.toSorted());
+    const closed = (await records()).filter(({ outcome }) => outcome === "session_close")
+      .map((record) => String(record["session_id"]));
+    // Sessions of the tests before this one are closed, too.
+    assert.deepEqual(closed.filter((id) => ids.includes(id)).toSorted(), ids.toSorted());
   }));

@@ -3,6 +3,7 @@ import { createHash } from "node:crypto";
 import { fill, makeRoom, mayNotMount as ignore, TinyDisk } from "../adapters/tiny_disk.ts";
 import { readPid } from "../ssh_target/running.ts";
 import { HOST } from "../stage/stage.ts";
+import { share } from "../stage/share.ts";
 import { ALLOW_PTY, type SessionScene, withSessions } from "./session_scene.ts";
 
 /** More than the last page of a file takes on a disk that is full otherwise. */
@@ -37,20 +38,22 @@ const PLACES = [
   { where: "in a folder that is read-only", mount: () => TinyDisk.mount("size=64k,ro") },
 ];
 
-Deno.test.each(PLACES.flatMap((place) => ["shell", "pty"].map((mode) => ({ ...place, mode }))))(
-  "a session in mode $mode that can't be recorded $where does not open (strict), and the log says why (needs root)",
+Deno.test.each(PLACES)(
+  "a session that can't be recorded $where does not open (strict), and the log says why (needs root)",
   { ignore },
-  async ({ mount, mode }) => {
+  async ({ mount }) => {
     await using disk = await mount();
     await withRecordings({ folder: disk.folder, strict: true }, async (scene) => {
       const { client, mcp } = scene;
-      const opened = await client.call("ssh_session_open", { server: HOST, mode });
-      assert.equal(opened.isError, true);
-      assert.match(opened.text, /^opening session recording: \w+$/);
-      assert.ok(!opened.text.includes(disk.folder));
-      const failed = await lastRecord(scene, "error");
-      assert.equal(failed["command"], `mode=${mode}`);
-      assert.equal(failed["err"], opened.text);
+      for (const mode of ["shell", "pty"]) {
+        const opened = await client.call("ssh_session_open", { server: HOST, mode });
+        assert.equal(opened.isError, true);
+        assert.match(opened.text, /^opening session recording: \w+$/);
+        assert.ok(!opened.text.includes(disk.folder));
+        const failed = await lastRecord(scene, "error");
+        assert.equal(failed["command"], `mode=${mode}`);
+        assert.equal(failed["err"], opened.text);
+      }
       assert.match(mcp.log, /Cannot record session/);
       assert.deepEqual((await scene.records()).filter(({ outcome }) => outcome === "session_open"), []);
       // Nothing is recorded of these, so nothing is in their way.
@@ -59,11 +62,11 @@ Deno.test.each(PLACES.flatMap((place) => ["shell", "pty"].map((mode) => ({ ...pl
   },
 );
 
-Deno.test.each(PLACES)(
-  "a session that can't be recorded $where opens all the same (best effort), and the log says so (needs root)",
+Deno.test(
+  "a session that can't be recorded opens all the same (best effort), and the log says so (needs root)",
   { ignore },
-  async ({ mount }) => {
-    await using disk = await mount();
+  async () => {
+    await using disk = await TinyDisk.mount("size=64k,ro");
     await withRecordings({ folder: disk.folder, strict: false }, async (scene) => {
       const id = await scene.client.open({ mode: "shell" });
       assert.match(scene.mcp.log, /Cannot record session/);
@@ -74,40 +77,44 @@ Deno.test.each(PLACES)(
   },
 );
 
-Deno.test.each([
+const UNRECORDED = [
   { what: "what it prints", command: PRINTS_MUCH, runs: true },
   { what: "what is typed", command: `: ${BEYOND_A_PAGE}`, runs: false },
-])(
-  "a session ends when $what can't be recorded any more (strict), and the next one works when there is room (needs root)",
+];
+
+Deno.test(
+  "a session ends when what it prints or what is typed can't be recorded any more (strict), and the next one works when there is room (needs root)",
   { ignore },
-  async ({ command, runs }) => {
+  async () => {
     await using disk = await TinyDisk.mount("size=64k");
     await withRecordings({ folder: disk.folder, strict: true }, async (scene) => {
       const { client, stage } = scene;
-      const id = await client.open({ mode: "shell" });
-      assert.equal((await client.exec(id, "echo before")).isError, false);
-      fill(`${disk.folder}/filler`);
-      const file = `${stage.init.folder}/ran`;
-      const failed = await client.exec(id, `touch ${file}; ${command}`);
-      assert.equal(failed.isError, true);
-      assert.match(failed.text, /^session recording failed \(strict mode\): \w+$/);
-      assert.ok(!JSON.stringify(failed).includes("xxx"), "what is not recorded is not shown");
-      assert.equal(await Deno.stat(file).then(() => true, () => false), runs);
-      const record = await lastRecord(scene, "error");
-      assert.deepEqual([record["session_id"], record["err"]], [id, failed.text]);
-      assert.equal(
-        (await client.exec(id, "true")).text,
-        "session execution: a command of this session could not be recorded; " +
-          "close this session and open a new one",
-      );
-      assert.equal((await client.call("ssh_session_close", { session_id: id })).text, "closed");
-      await assertClosed(scene, `${disk.folder}/${id}.cast`, "the recording is not complete");
+      for (const { what, command, runs } of UNRECORDED) {
+        const id = await client.open({ mode: "shell" });
+        assert.equal((await client.exec(id, "echo before")).isError, false);
+        fill(`${disk.folder}/filler`);
+        const file = `${stage.init.folder}/ran-${id}`;
+        const failed = await client.exec(id, `touch ${file}; ${command}`);
+        assert.equal(failed.isError, true, what);
+        assert.match(failed.text, /^session recording failed \(strict mode\): \w+$/);
+        assert.ok(!JSON.stringify(failed).includes("xxx"), "what is not recorded is not shown");
+        assert.equal(await Deno.stat(file).then(() => true, () => false), runs);
+        const record = await lastRecord(scene, "error");
+        assert.deepEqual([record["session_id"], record["err"]], [id, failed.text]);
+        assert.equal(
+          (await client.exec(id, "true")).text,
+          "session execution: a command of this session could not be recorded; " +
+            "close this session and open a new one",
+        );
+        assert.equal((await client.call("ssh_session_close", { session_id: id })).text, "closed");
+        await assertClosed(scene, `${disk.folder}/${id}.cast`, "the recording is not complete");
 
-      makeRoom(`${disk.folder}/filler`);
-      const next = await client.open({ mode: "shell" });
-      assert.equal((await client.exec(next, PRINTS_MUCH)).isError, false);
-      await client.call("ssh_session_close", { session_id: next });
-      await assertClosed(scene, `${disk.folder}/${next}.cast`, undefined);
+        makeRoom(`${disk.folder}/filler`);
+        const next = await client.open({ mode: "shell" });
+        assert.equal((await client.exec(next, PRINTS_MUCH)).isError, false);
+        await client.call("ssh_session_close", { session_id: next });
+        await assertClosed(scene, `${disk.folder}/${next}.cast`, undefined);
+      }
     });
   },
 );
@@ -135,61 +142,58 @@ Deno.test({
   },
 });
 
-Deno.test("what a command has printed when its session is closed is in the recording, whose digest is the log's", async () => {
+const withFolder = share<SessionScene & { readonly folder: string }>(async (use) => {
   const folder = await Deno.makeTempDir({ prefix: "recordings-" });
   try {
-    await withRecordings({ folder, strict: false }, async (scene) => {
-      const { client, mcp } = scene;
-      // What is written while the file is being closed comes about by chance.
-      for (let round = 0; round < 4; round += 1) {
-        const id = await client.open({ mode: "shell" });
-        const file = `${folder}/pid${round}`;
-        const running = client.exec(
-          id,
-          `printf out; printf err >&2; sleep 0.5; echo $$ > ${file}; sleep 1000`,
-        );
-        await readPid(file);
-        assert.equal((await client.call("ssh_session_close", { session_id: id })).text, "closed");
-        assert.equal((await running).text, `session "${id}" has ended`);
-        await assertClosed(scene, `${folder}/${id}.cast`, undefined);
-        assert.match(await Deno.readTextFile(`${folder}/${id}.cast`), /"o", "out"\].*\n.*"e", "err"\]\n$/);
-      }
-      assert.doesNotMatch(mcp.log, /Cannot record session/);
-    });
+    await withRecordings({ folder, strict: false }, (scene) => use({ ...scene, folder }));
   } finally {
     await Deno.remove(folder, { recursive: true });
   }
 });
 
+Deno.test("what a command has printed when its session is closed is in the recording, whose digest is the log's", () =>
+  withFolder(async (scene) => {
+    const { client, folder, mcp } = scene;
+    // What is written while the file is being closed comes about by chance.
+    for (let round = 0; round < 2; round += 1) {
+      const id = await client.open({ mode: "shell" });
+      const file = `${folder}/pid${round}`;
+      const running = client.exec(
+        id,
+        `printf out; printf err >&2; sleep 0.5; echo $$ > ${file}; sleep 1000`,
+      );
+      await readPid(file);
+      assert.equal((await client.call("ssh_session_close", { session_id: id })).text, "closed");
+      assert.equal((await running).text, `session "${id}" has ended`);
+      await assertClosed(scene, `${folder}/${id}.cast`, undefined);
+      assert.match(await Deno.readTextFile(`${folder}/${id}.cast`), /"o", "out"\].*\n.*"e", "err"\]\n$/);
+    }
+    assert.doesNotMatch(mcp.log, /Cannot record session/);
+  }));
+
 Deno.test.each([{ mode: "shell" }, { mode: "pty" }])(
   "no line of a key that comes in several packets is in the recording of a session in mode $mode",
-  async ({ mode }) => {
-    const folder = await Deno.makeTempDir({ prefix: "recordings-" });
-    try {
-      await withRecordings({ folder, strict: false }, async ({ client }) => {
-        const id = await client.open({ mode });
-        const slowly = [
-          "a",
-          "-----BEGIN OPENSSH PRIV",
-          "ATE KEY-----\\n",
-          "b3BlbnNz\\naC1rZ",
-          "XktdjE\\n-----END OPENSSH PRI",
-        ];
-        const command = [...slowly, "VATE KEY-----\\nafter\\n"].map((part) => `printf -- '${part}'`).join(
-          "; sleep 0.2; ",
-        );
-        const shown = await client.exec(id, command);
-        assert.match(String(shown.structured["stdout"]), /b3BlbnNz\r?\naC1rZXktdjE\r?\n/);
-        await client.call("ssh_session_close", { session_id: id });
-        const events = (await Deno.readTextFile(`${folder}/${id}.cast`)).trimEnd().split("\n").slice(1)
-          .map((line) => JSON.parse(line) as readonly [number, string, string]);
-        const output = events.filter(([, type]) => type === "o").map(([, , data]) => data).join("");
-        assert.equal(output.replaceAll("\r", ""), "a[REDACTED:private-key-block]\nafter\n");
-      });
-    } finally {
-      await Deno.remove(folder, { recursive: true });
-    }
-  },
+  ({ mode }) =>
+    withFolder(async ({ client, folder }) => {
+      const id = await client.open({ mode });
+      const slowly = [
+        "a",
+        "-----BEGIN OPENSSH PRIV",
+        "ATE KEY-----\\n",
+        "b3BlbnNz\\naC1rZ",
+        "XktdjE\\n-----END OPENSSH PRI",
+      ];
+      const command = [...slowly, "VATE KEY-----\\nafter\\n"].map((part) => `printf -- '${part}'`).join(
+        "; sleep 0.2; ",
+      );
+      const shown = await client.exec(id, command);
+      assert.match(String(shown.structured["stdout"]), /b3BlbnNz\r?\naC1rZXktdjE\r?\n/);
+      await client.call("ssh_session_close", { session_id: id });
+      const events = (await Deno.readTextFile(`${folder}/${id}.cast`)).trimEnd().split("\n").slice(1)
+        .map((line) => JSON.parse(line) as readonly [number, string, string]);
+      const output = events.filter(([, type]) => type === "o").map(([, , data]) => data).join("");
+      assert.equal(output.replaceAll("\r", ""), "a[REDACTED:private-key-block]\nafter\n");
+    }),
 );
 
 /** That the log holds the digest of a recording that can be read, and what is to be said of it. */

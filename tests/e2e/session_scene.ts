@@ -1,4 +1,4 @@
-import { parseJson } from "@gateway/shared/json";
+import { recordsOf } from "../stage/audit.ts";
 import { type ConfigEdit, editConfig, HOST, type Stage, type StageOptions } from "../stage/stage.ts";
 import type { ServiceProcess } from "../stage/service_process.ts";
 import { withStage } from "../stage/with_stage.ts";
@@ -49,10 +49,7 @@ export async function withSessions(
       signer,
       mcp,
       client: new SessionClient(mcp),
-      async records() {
-        const lines = (await Deno.readTextFile(stage.init.mcp_audit_log)).trimEnd().split("\n");
-        return lines.map((line) => parseJson(line) as Record<string, unknown>);
-      },
+      records: () => recordsOf(stage.init.mcp_audit_log),
     });
   });
 }

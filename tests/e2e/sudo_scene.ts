@@ -1,5 +1,5 @@
-import { parseJson } from "@gateway/shared/json";
 import { startSudoHost, SUDO_ACCOUNTS, type SudoHost } from "../ssh_target/sudo_host.ts";
+import { recordsOf } from "../stage/audit.ts";
 import { editConfig, type Stage } from "../stage/stage.ts";
 import { type SessionScene, withSessions } from "./session_scene.ts";
 
@@ -50,8 +50,7 @@ export function withSudoHost(
       ...scene,
       host,
       async lastRecords({ signer, broker }) {
-        const lines = (await Deno.readTextFile(scene.stage.init.signer_audit_log)).trimEnd().split("\n");
-        const signed = lines.map((line) => parseJson(line) as Record<string, unknown>);
+        const signed = await recordsOf(scene.stage.init.signer_audit_log);
         return [[signed, signer], [await scene.records(), broker] as const].map(([records, outcome]) =>
           (records as typeof signed).findLast((record) => record["outcome"] === outcome) ?? {}
         );

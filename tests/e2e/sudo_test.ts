@@ -3,6 +3,7 @@ import { readPid } from "../ssh_target/running.ts";
 import { poll } from "../stage/poll.ts";
 import { processesOf, sessionOf } from "../ssh_target/session_processes.ts";
 import { mayNotSudo as ignore, SUDO_ACCOUNTS } from "../ssh_target/sudo_host.ts";
+import { share } from "../stage/share.ts";
 import { SUDO_HOST, type SudoScene, withSudoHost } from "./sudo_scene.ts";
 
 const { login, any, narrow } = SUDO_ACCOUNTS;
@@ -66,11 +67,14 @@ async function assertSessions(scene: SudoScene, { args, user, elevation }: (type
   }
 }
 
+const withShared = share<SudoScene>((use) => withSudoHost({}, use));
+const withStopping = share<SudoScene>((use) => withSudoHost({ stop_on_disconnect: true }, use));
+
 Deno.test.each(ELEVATIONS)(
   "with $name, commands and sessions run as $user, and both logs say so (needs root and sudo)",
   { ignore },
   (row) =>
-    withSudoHost({}, async (scene) => {
+    withShared(async (scene) => {
       await assertOneShots(scene, row);
       await assertSessions(scene, row);
     }),
@@ -80,7 +84,7 @@ Deno.test({
   name: "a sudoers rule for one command fits it as it arrives, and nothing else (needs root and sudo)",
   ignore,
   fn: () =>
-    withSudoHost({}, async (scene) => {
+    withShared(async (scene) => {
       const { client } = scene;
       const args = { server: SUDO_HOST, sudo: true, sudo_user: narrow.name };
       const id = await client.open({ ...args, mode: "exec" });
@@ -135,7 +139,7 @@ Deno.test({
   name: "files are moved as the account that logs in, on a host that permits sudo, too (needs root and sudo)",
   ignore,
   fn: () =>
-    withSudoHost({}, async ({ client, host }) => {
+    withShared(async ({ client, host }) => {
       const call = (tool: string, args: object) => client.call(tool, { server: SUDO_HOST, ...args });
       // A name that begins with a dash, and leads from the home.
       assert.equal((await call("ssh_put_file", { path: "-rf", content: "mine" })).isError, false);
@@ -176,8 +180,8 @@ Deno.test.each([{ sudo_user: "root" }, { sudo_user: any.name }])(
   "canceling a silent command that runs through sudo as $sudo_user leaves nothing of it (needs root and sudo)",
   { ignore },
   ({ sudo_user }) =>
-    withSudoHost({ stop_on_disconnect: true }, async ({ client, mcp, host }) => {
-      const file = `${host.folder}/pid`;
+    withStopping(async ({ client, mcp, host }) => {
+      const file = `${host.folder}/pid-${crypto.randomUUID()}`;
       const args = { server: SUDO_HOST, sudo: true, sudo_user, command: silent(file) };
       const call = await mcp.start("tools/call", { name: "ssh_execute", arguments: args });
       const session = await sessionOf(await readPid(file));
@@ -192,9 +196,9 @@ Deno.test.each([{ sudo_user: "root" }, { sudo_user: any.name }])(
   "closing a session in mode exec leaves nothing of what runs through sudo as $sudo_user (needs root and sudo)",
   { ignore },
   ({ sudo_user }) =>
-    withSudoHost({ stop_on_disconnect: true }, async ({ client, host }) => {
+    withStopping(async ({ client, host }) => {
       const id = await client.open({ server: SUDO_HOST, sudo: true, sudo_user });
-      const file = `${host.folder}/pid`;
+      const file = `${host.folder}/pid-${crypto.randomUUID()}`;
       const running = client.exec(id, silent(file));
       const session = await sessionOf(await readPid(file));
       assert.equal((await client.call("ssh_session_close", { session_id: id })).text, "closed");

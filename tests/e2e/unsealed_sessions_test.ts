@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { parseJson } from "@gateway/shared/json";
 import { availableKinds } from "../ssh_target/target.ts";
+import { recordsOf } from "../stage/audit.ts";
 import { withStage } from "../stage/with_stage.ts";
 import { decideAll } from "./decide_all.ts";
 import { McpProcess } from "./mcp_process.ts";
@@ -67,8 +67,7 @@ Deno.test(
         assert.equal((await client.call("ssh_session_close", { session_id: id })).isError, false);
         assert.equal((await client.exec(id, "echo late")).isError, true);
         assert.equal(await mcp.end(), 0);
-        const lines = (await Deno.readTextFile(stage.init.mcp_audit_log)).trimEnd().split("\n");
-        const records = lines.map((line) => parseJson(line) as Readonly<Record<string, unknown>>)
+        const records = (await recordsOf(stage.init.mcp_audit_log))
           .filter(({ session_id }) => session_id === id);
         assert.deepEqual(records.map(({ outcome }) => outcome), [
           "session_open",

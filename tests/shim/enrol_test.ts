@@ -14,12 +14,6 @@ const HOSTS: readonly {
 }[] = [
   { name: "trusts nobody", lines: "PasswordAuthentication no" },
   { name: "trusts nobody and ends in a Match", lines: "Match User nobody\nX11Forwarding no" },
-  { name: "trusts nobody and reads drop-ins", lines: "Include /etc/ssh/test.d/*.conf" },
-  {
-    name: "trusts another CA for the accounts' names",
-    lines: "TrustedUserCAKeys /var/k/other.pub",
-    other: ACCOUNT,
-  },
   {
     name: "trusts another CA by files of principals",
     lines: "TrustedUserCAKeys /etc/ssh/cas\nAuthorizedPrincipalsFile /etc/ssh/who/%u",

@@ -66,17 +66,6 @@ Deno.test.each([
   assert.ok(describeCertificate(await issue(change)).includes(`        Valid: ${shown}\n`));
 });
 
-Deno.test("describeCertificate() shows times as it is told", async () => {
-  const text = describeCertificate(await issue(), { formatTime: (seconds) => `<${seconds}>` });
-  assert.ok(text.includes("Valid: from <1699999970> to <1700000120>\n"));
-});
-
-Deno.test("describeCertificate() without title, options and extensions", async () => {
-  const text = describeCertificate(await issue({ criticalOptions: {}, extensions: [] }));
-  assert.ok(text.startsWith("        Type: "));
-  assert.ok(text.endsWith("        Critical Options: (none)\n        Extensions: (none)\n"));
-});
-
 Deno.test("no value steers the terminal or fakes a line", async () => {
   const hostile = "a\x1b[2J\n        Serial: 1\u202e\x9b";
   const text = describeCertificate(
