@@ -8,7 +8,12 @@ import { parseConfig } from "@gateway/shared/config";
 import { formatJson } from "@gateway/shared/permissions";
 import { signerConfig, UNSUPPORTED_SIGNER_KEYS } from "@gateway/signer/config";
 import { signerPermissions } from "@gateway/signer/permissions";
-import { type ConfigChoices, formatBrokerConfig, formatControlPlaneConfig, formatSignerConfig } from "../ctl/setup/config_text.ts";
+import {
+  type ConfigChoices,
+  formatBrokerConfig,
+  formatControlPlaneConfig,
+  formatSignerConfig,
+} from "../ctl/setup/config_text.ts";
 import { createLayout, DEFAULT_LISTENERS } from "../ctl/setup/layout.ts";
 
 const ROOT = new URL("../", import.meta.url).pathname;

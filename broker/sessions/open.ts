@@ -49,7 +49,7 @@ export async function openSession(
   const entry = describeRequest(modeRequest(request, mode), targetOf(route).host);
   const sessionId = ports.random.bytes(12).toHex();
   const refused = { entry: { ...entry, outcome: "denied" }, signal };
-  await audited(events, refused, async () => registry.enter(sessionId, request.caller));
+  await audited(events, refused, () => Promise.resolve(registry.enter(sessionId, request.caller)));
   let session: Session;
   try {
     session = await establish(ports, request, { id: sessionId, mode, route, entry }, signal);

@@ -193,3 +193,9 @@ export type RunEvent =
 export type RunEventType = RunEvent["type"];
 
 export const EPHEMERAL: ReadonlySet<RunEventType> = new Set(["agent_turn_started", "agent_delta"]);
+
+export type AgentTurnStartedEvent = Extract<RunEvent, { type: "agent_turn_started" }>;
+export type HypothesisUpdateEvent = Extract<RunEvent, { type: "hypothesis_update" }>;
+export type ToolApprovalRequestEvent = Extract<RunEvent, { type: "tool_approval_request" }>;
+export type ToolCallStartedEvent = Extract<RunEvent, { type: "tool_call_started" }>;
+export type ToolCallEvent = Extract<RunEvent, { type: "tool_call" }>;

@@ -177,14 +177,14 @@ export async function handleApproval(ports: WebPorts, { request, param }: Routed
   }
   // The limits are those for the arguments of a model; the tool then checks the rest as for a model.
   const edited = args && parseArguments(JSON.stringify(args));
-  if (edited?.kind === "broken") throw new AppError("unprocessable", `Field args: ${edited.problem}`);
+  if (typeof edited === "string") throw new AppError("unprocessable", `Field args: ${edited}`);
   const runId = param("run_id");
   if (ports.manager.find(runId) === undefined && await ports.store.read(runId) !== undefined) {
     const text = "The run has ended: none of its tool calls can be approved or rejected any more";
     throw new AppError("gone", text);
   }
   const answer = `${approved ? "approved" : "rejected"}${for_run ? "_for_run" : ""}` as const;
-  liveRun(ports, runId).decide(call_id, answer, edited?.args);
+  liveRun(ports, runId).decide(call_id, answer, edited);
   return OK();
 }
 
