@@ -39,6 +39,9 @@ export const systemClock: Clock = {
   },
 };
 
+/** A global of Deno that its types do not declare. */
+declare function setImmediate(callback: () => void): unknown;
+
 /** Resolves after everything that is ready now, such as requests that have arrived. */
 export function endOfTurn(): Promise<void> {
   return new Promise((resolve) => void setImmediate(resolve));

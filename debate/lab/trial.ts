@@ -66,7 +66,7 @@ export function taskOf(
   };
 }
 
-export interface TrialRules {
+interface TrialRules {
   readonly protocol: Protocol;
   readonly template: DebateSetup["template"];
   readonly prices: Awaited<ReturnType<typeof loadPrices>>;

@@ -218,7 +218,7 @@ interface Place extends Range {
  * @throws {TypeError} for a malformed text, as far as the text was read
  */
 export function locate(text: string, path: readonly string[]): readonly Place[] {
-  const places = [placeAt(text, pass(TRIVIA, text, 0))];
+  const places = [placeAt(text, passTrivia(text, 0))];
   for (const key of path) {
     const value = places.at(-1)?.items.find((item) => item.key === key)?.value;
     if (value === undefined) break;
@@ -231,21 +231,13 @@ function placeAt(text: string, start: number): Place {
   const mark = text[start];
   if (mark !== "{" && mark !== "[") return { kind: "plain", start, end: passValue(text, start), items: [] };
   const items: Item[] = [];
-  let at = pass(TRIVIA, text, start + 1);
+  let at = passTrivia(text, start + 1);
   while (text[at] !== "}" && text[at] !== "]") {
     items.push(mark === "{" ? memberAt(text, at) : itemAt(text, at));
-    at = pass(TRIVIA, text, items.at(-1)?.end ?? at);
-    if (text[at] === ",") at = pass(TRIVIA, text, at + 1);
+    at = passTrivia(text, items.at(-1)?.end ?? at);
+    if (text[at] === ",") at = passTrivia(text, at + 1);
   }
   return { kind: mark === "{" ? "object" : "list", start, end: at + 1, items };
-}
-
-function memberAt(text: string, start: number): Item {
-  const end = pass(TEXT, text, start);
-  const colon = pass(TRIVIA, text, end);
-  if (text[colon] !== ":") throw malformed(colon);
-  const { value } = itemAt(text, pass(TRIVIA, text, colon + 1));
-  return { start, end: value.end, value, key: readText(text.slice(start, end)) };
 }
 
 function itemAt(text: string, start: number): Item {
@@ -253,20 +245,31 @@ function itemAt(text: string, start: number): Item {
   return { start, end, value: { start, end } };
 }
 
+function memberAt(text: string, start: number): Item {
+  const end = passText(text, start);
+  const colon = passTrivia(text, end);
+  if (text[colon] !== ":") throw malformed(colon);
+  const { value } = itemAt(text, passTrivia(text, colon + 1));
+  return { start, end: value.end, value, key: readText(text.slice(start, end)) };
+}
+
 function readText(written: string): string {
   return written.includes("\\") ? String(parseJson(written)) : written.slice(1, -1);
 }
 
-/** Reads each character of the rest of a large config once. @returns the end of the value */
 function passValue(text: string, start: number): number {
-  if (text[start] === '"') return pass(TEXT, text, start);
+  if (text[start] === '"') return passText(text, start);
   let at = start;
   for (let depth = 0;; at++) {
     switch (text[at]) {
       case undefined:
         throw malformed(at);
       case '"':
-        at = pass(TEXT, text, at) - 1;
+        at = passText(text, at) - 1;
+        break;
+      case "/":
+        if (depth === 0) return at;
+        at = passComment(text, at) - 1;
         break;
       case "{":
       case "[":
@@ -278,26 +281,54 @@ function passValue(text: string, start: number): number {
         depth -= 1;
         break;
       case ",":
-      case "/":
       case " ":
       case "\t":
       case "\r":
       case "\n":
         if (depth === 0) return at;
-        if (text[at] === "/") at = pass(COMMENT, text, at) - 1;
     }
   }
 }
 
-const TEXT = /"[^"\\]*(?:\\[^][^"\\]*)*"/y;
-const COMMENT = /\/\/[^\r\n]*|\/\*[^]*?\*\//y;
-const TRIVIA = /[ \t\r\n]*(?:(?:\/\/[^\r\n]*|\/\*[^]*?\*\/)[ \t\r\n]*)*/y;
+function passText(text: string, start: number): number {
+  if (text[start] !== '"') throw malformed(start);
+  for (let at = start;;) {
+    at = text.indexOf('"', at + 1);
+    if (at === -1) throw malformed(start);
+    let before = at;
+    while (text[before - 1] === "\\") before -= 1;
+    if ((at - before) % 2 === 0) return at + 1;
+  }
+}
 
-/** @returns the end of the pattern's match at a place */
-function pass(pattern: RegExp, text: string, start: number): number {
-  pattern.lastIndex = start;
-  if (pattern.test(text)) return pattern.lastIndex;
-  throw malformed(start);
+function passTrivia(text: string, start: number): number {
+  for (let at = start;;) {
+    switch (text[at]) {
+      case " ":
+      case "\t":
+      case "\r":
+      case "\n":
+        at += 1;
+        break;
+      case "/":
+        at = passComment(text, at);
+        break;
+      default:
+        return at;
+    }
+  }
+}
+
+function passComment(text: string, start: number): number {
+  if (text[start + 1] === "*") {
+    const end = text.indexOf("*/", start + 2);
+    if (end === -1) throw malformed(start);
+    return end + 2;
+  }
+  if (text[start + 1] !== "/") throw malformed(start);
+  let at = start;
+  while (at < text.length && text[at] !== "\n" && text[at] !== "\r") at += 1;
+  return at;
 }
 
 function malformed(at: number): TypeError {
