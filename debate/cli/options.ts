@@ -43,6 +43,12 @@ function checkValue(value: string): void {
   }
 }
 
+/** Gives commands their action; one that returns no exit code is done. */
+export function actions(end: (code: ExitCode) => void) {
+  return <A extends unknown[]>(command: Command, run: (...args: A) => Promise<ExitCode | void>) =>
+    command.action(async (...args: A) => end(await run(...args) ?? EXIT_CODES.ok));
+}
+
 /** Done, whatever the verdict; failed; wrong usage or configuration; interrupted by Ctrl-C. */
 export const EXIT_CODES = { ok: 0, failed: 1, usage: 2, interrupted: 130 } as const;
 

@@ -72,43 +72,46 @@ export function createProgram(
   ).helpCommand("help [command]", "explain the program or a command")
     .addHelpText("after", help.EXAMPLES);
 
-  addRun(program).action(async (words: readonly string[], flags: RunFlags) => {
+  const act = options.actions(end);
+  act(addRun(program), (words: readonly string[], flags: RunFlags) => {
     refuseSlip(words, args);
-    end(await runCommand(words, flags, environment));
+    return runCommand(words, flags, environment);
   });
-  program.command("serve")
-    .description("Serve the web page and its API, until Ctrl-C.")
-    .option("--host <address>", "address to listen on (WEB_HOST, 127.0.0.1)", once)
-    .option("--port <number>", "port to listen on (WEB_PORT, 8000)", options.countOf(1, 65_535))
-    .addHelpText("after", help.SERVE_EXAMPLES)
-    .action(async (flags: { readonly host?: string; readonly port?: number }) =>
-      end(await serveCommand(flags, environment))
-    );
-  program.command("login")
-    .description("Get an access token of provider B in your browser, and keep it.")
-    .addHelpText("after", help.LOGIN_EXAMPLES)
-    .action(async () => end(await loginCommand(environment)));
-  options.addJson(
-    program.command("benchmark")
-      .description("Compare stored runs with known causes, without any model.")
-      .requiredOption("--cases <file>", "JSON array of {id, ground_truth, run or run_file}", once)
-      .option("--threshold <number>", "similarity that is a match, 0 to 1", options.shareOf, 0.5)
-      .option("--output <file>", "write the whole report there, as JSON", once),
-    "the report",
-  )
-    .addHelpText("after", help.BENCHMARK_EXAMPLES)
-    .action(async (flags: BenchmarkFlags) => end(await benchmarkCommand(flags, environment)));
-  addRuns(program, environment, end);
-  options.addJson(
-    program.command("prompts")
-      .description("List the prompt templates, and what is wrong with your own.")
-      .option("--show <name.lang>", "print a built-in one, to start from", once),
-    "the list",
-  )
-    .addHelpText("after", help.PROMPTS_EXAMPLES)
-    .action(async (flags: { readonly show?: string; readonly json?: boolean }) =>
-      end(await promptsCommand(flags, environment))
-    );
+  act(
+    program.command("serve")
+      .description("Serve the web page and its API, until Ctrl-C.")
+      .option("--host <address>", "address to listen on (WEB_HOST, 127.0.0.1)", once)
+      .option("--port <number>", "port to listen on (WEB_PORT, 8000)", options.countOf(1, 65_535))
+      .addHelpText("after", help.SERVE_EXAMPLES),
+    (flags: ServeFlags) => serveCommand(flags, environment),
+  );
+  act(
+    program.command("login")
+      .description("Get an access token of provider B in your browser, and keep it.")
+      .addHelpText("after", help.LOGIN_EXAMPLES),
+    () => loginCommand(environment),
+  );
+  act(
+    options.addJson(
+      program.command("benchmark")
+        .description("Compare stored runs with known causes, without any model.")
+        .requiredOption("--cases <file>", "JSON array of {id, ground_truth, run or run_file}", once)
+        .option("--threshold <number>", "similarity that is a match, 0 to 1", options.shareOf, 0.5)
+        .option("--output <file>", "write the whole report there, as JSON", once),
+      "the report",
+    ).addHelpText("after", help.BENCHMARK_EXAMPLES),
+    (flags: BenchmarkFlags) => benchmarkCommand(flags, environment),
+  );
+  addRuns(program, environment, act);
+  act(
+    options.addJson(
+      program.command("prompts")
+        .description("List the prompt templates, and what is wrong with your own.")
+        .option("--show <name.lang>", "print a built-in one, to start from", once),
+      "the list",
+    ).addHelpText("after", help.PROMPTS_EXAMPLES),
+    (flags: PromptsFlags) => promptsCommand(flags, environment),
+  );
   return program;
 }
 
@@ -173,7 +176,7 @@ function refuseSlip(words: readonly string[], args: readonly string[]): void {
   );
 }
 
-async function loginCommand(environment: Environment): Promise<ExitCode> {
+async function loginCommand(environment: Environment): Promise<ExitCode | void> {
   const { terminal, signal } = environment;
   const settings = await world.readSettings(environment);
   const { ASSIST_DEVICE_CODE_URL, ASSIST_DEVICE_TOKEN_URL, ASSIST_CLIENT_ID } = settings;
@@ -183,8 +186,7 @@ async function loginCommand(environment: Environment): Promise<ExitCode> {
     const advice = "debate login --help explains. Or put a token into ASSIST_TOKEN";
     throw new AppError("invalid_config", `Cannot log in: set ${missing.join(", ")}; ${advice}`);
   }
-  const note = (message: string) => world.note(environment, message);
-  const { deviceFlows } = await world.openProviders(settings, environment, note);
+  const { deviceFlows } = await world.openProviders(settings, environment);
   const started = await deviceFlows.start(signal);
   const minutes = Math.round(started.expires_in / 60);
   terminal.err(
@@ -205,21 +207,19 @@ async function loginCommand(environment: Environment): Promise<ExitCode> {
   }
   terminal.out(`Logged in. The token is in ${safeText(settings.ASSIST_TOKEN_FILE)}, for you alone.\n`);
   if (settings.ASSIST_TOKEN !== "") terminal.err("note: ASSIST_TOKEN is set and takes precedence over it\n");
-  return EXIT_CODES.ok;
 }
 
 const MAX_DESCRIPTION = 200;
 
+interface PromptsFlags {
+  readonly show?: string;
+  readonly json?: boolean;
+}
+
 /** Lists the templates and what is wrong with files that cannot be used; or prints a built-in one to start from. */
-async function promptsCommand(
-  flags: { readonly show?: string; readonly json?: boolean },
-  environment: Environment,
-): Promise<ExitCode> {
+async function promptsCommand(flags: PromptsFlags, environment: Environment): Promise<ExitCode | void> {
   const { terminal } = environment;
-  if (flags.show !== undefined) {
-    terminal.out(findBuiltin(flags.show));
-    return EXIT_CODES.ok;
-  }
+  if (flags.show !== undefined) return terminal.out(findBuiltin(flags.show));
   const { PROMPTS_DIR } = await world.readSettings(environment);
   const set = await loadTemplates(PROMPTS_DIR);
   const templates = listTemplates(set);
@@ -235,7 +235,7 @@ async function promptsCommand(
     terminal.err(`\nYour own are read from ${safeText(PROMPTS_DIR)}\n`);
   }
   for (const { message } of set.problems) terminal.err(`error: ${safeText(message)}\n`);
-  return set.problems.length === 0 ? EXIT_CODES.ok : EXIT_CODES.usage;
+  if (set.problems.length > 0) return EXIT_CODES.usage;
 }
 
 function findBuiltin(id: string): string {
@@ -248,35 +248,27 @@ function findBuiltin(id: string): string {
   );
 }
 
-async function serveCommand(
-  flags: { readonly host?: string; readonly port?: number },
-  environment: Environment,
-): Promise<ExitCode> {
-  const { terminal, clock, randomBytes, variables, signal } = environment;
+interface ServeFlags {
+  readonly host?: string;
+  readonly port?: number;
+}
+
+async function serveCommand(flags: ServeFlags, environment: Environment): Promise<void> {
+  const { terminal, clock, signal } = environment;
   const settings = await world.readSettings(environment, {
     WEB_HOST: flags.host,
     WEB_PORT: flags.port?.toString(),
   });
   const { LOG_LEVEL } = settings;
-  const server = await startDebateServer({
-    settings,
-    clock,
-    randomBytes,
-    fetch: await world.openFetch(settings),
-    toolEnv: world.toolEnv(variables),
-    log: writersFrom(
-      LOG_LEVEL,
-      (message) => terminal.err(`${new Date(clock.now()).toISOString()} ${safeText(message)}\n`),
-    ),
-    replayPieceDelayMs: world.REPLAY_PIECE_MS,
-  });
+  const write = (message: string) =>
+    terminal.err(`${new Date(clock.now()).toISOString()} ${safeText(message)}\n`);
+  const server = await startDebateServer(settings, environment, writersFrom(LOG_LEVEL, write));
   writersFrom(LOG_LEVEL, terminal.err).INFO(`The debate service is at ${server.url}\nCtrl-C stops it.\n`);
   await new Promise<void>((resolve) => {
     if (signal.aborted) resolve();
     else signal.addEventListener("abort", () => resolve(), { once: true });
   });
   await server.close();
-  return EXIT_CODES.ok;
 }
 
 interface BenchmarkFlags {
@@ -287,7 +279,7 @@ interface BenchmarkFlags {
 }
 
 /** Judges the cases. Bad diagnoses are a result, not a failure. */
-async function benchmarkCommand(flags: BenchmarkFlags, environment: Environment): Promise<ExitCode> {
+async function benchmarkCommand(flags: BenchmarkFlags, environment: Environment): Promise<void> {
   const { terminal, clock, workingFolder } = environment;
   const path = resolve(workingFolder, flags.cases);
   const cases = parseCases(await readCases(path, flags.cases), flags.cases);
@@ -302,7 +294,6 @@ async function benchmarkCommand(flags: BenchmarkFlags, environment: Environment)
   if (flags.output !== undefined) await world.writeOutput(flags.output, json, environment);
   terminal.out(flags.json === true ? json : `${formatReport(report).map(safeText).join("\n")}\n`);
   if (flags.output !== undefined) terminal.err(`\nThe whole report is in ${safeText(flags.output)}\n`);
-  return EXIT_CODES.ok;
 }
 
 async function readCases(path: string, shown: string): Promise<string> {

@@ -2,15 +2,16 @@ import type { Clock } from "@gateway/shared/clock";
 import { AppError, errorName } from "@gateway/shared/errors";
 import { writeFileAtomic } from "@gateway/shared/files";
 import { collectContext, type CollectedContext, type GivenFile } from "../context/collect.ts";
-import type { ContextRedactor } from "../context/redact_context.ts";
+import { type ContextRedactor, createContextRedactor, ownSecrets } from "../context/redact_context.ts";
 import { holdDebate } from "../engine/agents/hold_debate.ts";
 import { EPHEMERAL, type RunEvent } from "../engine/events.ts";
 import { NO_WORD } from "../engine/graph/hypotheses.ts";
 import { labelLanguage } from "../engine/graph/labels.ts";
 import { ROLES } from "../engine/graph/state.ts";
 import type { DebateOutcome, DebateSetup } from "../engine/ports.ts";
-import { estimateCost, loadPrices } from "../models/prices.ts";
+import { estimateCost } from "../models/prices.ts";
 import { loadTemplates, type PromptTemplate, selectTemplate } from "../prompts/templates.ts";
+import { openEquipment } from "../runs/equipment.ts";
 import { recordOf } from "../runs/fold.ts";
 import { formatRecord, type StoredEvent } from "../runs/record.ts";
 import { endingEvents, modelIds, type RunRequest, toHeader, toSetup } from "../runs/setup.ts";
@@ -47,7 +48,7 @@ export async function runCommand(
   });
   const { clock } = environment;
   const said = readTopic(words, flags, settings.PROMPT_LANGUAGE);
-  const redact = world.openRedactor(settings);
+  const redact = createContextRedactor(ownSecrets(settings));
   const topic = flags.redactContext ? redact(said).text : said;
   const context = await readContext(flags, settings, { redact, clock });
   return await holdOnTerminal({ topic, context, settings, flags, isMasked: topic !== said }, environment);
@@ -64,14 +65,11 @@ export async function holdOnTerminal(run: WatchedRun, environment: Environment):
   const { terminal, clock, randomBytes, signal } = environment;
   const note = (text: string) => world.note(environment, text);
   const template = await readTemplate(settings, note);
-  const redactor = world.openRedactor(settings);
-  const mask = (text: string) => redactor(text).text;
-  const prices = await loadPrices(settings.MODEL_PRICES_FILE);
-  const tools = await world.openTools(settings, environment, mask);
-  const audit = await world.openAudit(settings, mask);
   const view = new RunView(terminal, settings.PROMPT_LANGUAGE);
   const { WARNING: warn, ERROR: fail } = writersFrom(settings.LOG_LEVEL, view.note);
-  const providers = await world.openProviders(settings, environment, warn);
+  const process = { ...environment, warn, isWatched: terminal.isLive };
+  const { tools, audit, prices, providers } = await openEquipment(settings, process);
+  await makeFolder(settings.DATA_DIR);
   const request: RunRequest = {
     topic,
     context,
@@ -84,7 +82,7 @@ export async function holdOnTerminal(run: WatchedRun, environment: Environment):
     ...(parent !== undefined && { parent }),
   };
   const runId = randomBytes(16).toHex();
-  const setup = await toSetup(runId, request, settings, (id) => providers.model(id));
+  const setup = await toSetup(runId, request, settings, providers.model);
   terminal.err(formatBanner(setup, {
     contextCharacters: context.text.length,
     isRedacted: flags.redactContext,
@@ -151,6 +149,15 @@ export async function holdOnTerminal(run: WatchedRun, environment: Environment):
       writeFailure(terminal, error, { json: flags.json === true });
       return EXIT_CODES.failed;
     }
+  }
+}
+
+async function makeFolder(path: string): Promise<void> {
+  try {
+    await Deno.mkdir(path, { recursive: true, mode: 0o700 });
+  } catch (cause) {
+    const text = `Cannot make the folder DATA_DIR ${JSON.stringify(path)}`;
+    throw new AppError("invalid_config", text, { cause });
   }
 }
 

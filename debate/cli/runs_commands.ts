@@ -1,15 +1,16 @@
 import { AppError } from "@gateway/shared/errors";
 import type { Command } from "commander";
 import { addEvidence } from "../context/collect.ts";
+import { createContextRedactor, ownSecrets } from "../context/redact_context.ts";
 import { renderHtml } from "../report/html.ts";
 import { renderReport } from "../report/report.ts";
 import { openToRead } from "../runs/disk_folder.ts";
 import { priorRun } from "../runs/imported.ts";
 import { byTime, type RunListItem } from "../runs/record.ts";
 import { readListItem, readStoredRun, type StoredRun } from "../runs/store.ts";
-import { type Environment, openRedactor, readSettings, writeOutput } from "./environment.ts";
+import { type Environment, readSettings, writeOutput } from "./environment.ts";
 import { RUNS_EXAMPLES } from "./help.ts";
-import { addJson, countOf, EXIT_CODES, type ExitCode, once, repeated } from "./options.ts";
+import { type actions, addJson, countOf, type ExitCode, once, repeated } from "./options.ts";
 import { holdOnTerminal, readFile } from "./run_command.ts";
 import { formatRun, formatRunPair, formatRuns, toComparable } from "./runs_text.ts";
 import { safeText } from "./terminal.ts";
@@ -22,7 +23,7 @@ interface OutputFlags {
   readonly output?: string;
 }
 
-export function addRuns(program: Command, environment: Environment, end: (code: ExitCode) => void): void {
+export function addRuns(program: Command, environment: Environment, add: ReturnType<typeof actions>): void {
   const { terminal } = environment;
   const find = async (id: string) => await readRun((await readSettings(environment)).DATA_DIR, id);
   const put = async (text: string, output?: string) => {
@@ -30,8 +31,6 @@ export function addRuns(program: Command, environment: Environment, end: (code: 
     await writeOutput(output, text, environment);
     terminal.err(`Written to ${safeText(output)}\n`);
   };
-  const add = <A extends unknown[]>(command: Command, run: (...args: A) => Promise<ExitCode | void>) =>
-    command.action(async (...args: A) => end(await run(...args) ?? EXIT_CODES.ok));
 
   const runs = program.command("runs")
     .description("Stored runs: list, show, compare, report, export, resume.")
@@ -134,7 +133,7 @@ async function resumeRun(
     DEBATE_MODE: "debate",
   });
   const files = await Promise.all(file.map((path) => readFile(path)));
-  const rules = { redact: openRedactor(settings), clock: environment.clock };
+  const rules = { redact: createContextRedactor(ownSecrets(settings)), clock: environment.clock };
   const topic = record.topic ?? "";
   return await holdOnTerminal({
     topic,

@@ -1,4 +1,5 @@
 import { amountsOf, lastDecision, type ReadRecord, type RunListItem } from "../runs/record.ts";
+import { percent } from "../report/transcript.ts";
 import { fieldsOf, textOf } from "../engine/graph/json_objects.ts";
 import { safeLine, safeText, type Terminal, wrap } from "./terminal.ts";
 
@@ -114,8 +115,4 @@ const IMPORTED = ", imported: nothing in it was checked here";
 
 function countingIn(evidence: ReadRecord["hypotheses"][number]["evidence"]): number {
   return evidence.filter(({ status }) => status === "grounded").length;
-}
-
-function percent(share: number): string {
-  return `${Math.round(share * 100)}%`;
 }

@@ -1,7 +1,8 @@
 import { AppError } from "@gateway/shared/errors";
 
 import * as z from "@zod/zod";
-import { relative, resolve } from "node:path";
+import { readdir } from "node:fs/promises";
+import { basename, dirname, join, relative, resolve } from "node:path";
 import { parseAllDocuments } from "yaml";
 import { FAULT_KINDS, normalName } from "../engine/graph/claim.ts";
 import { isObject, parseJson } from "../engine/graph/json_objects.ts";
@@ -95,51 +96,44 @@ export function formatClaim({ component, fault, path }: Cause): string {
   return `{component: ${component}; fault: ${fault}${steps}}`;
 }
 
-const MAX_DEPTH = 6;
 const MAX_CASES = 2000;
 const MAX_BYTES = 50_000_000;
 
 /** Loads the incidents in the order of their paths. @throws {AppError} `invalid_config` that names the file */
 export async function loadIncidents(folder: string, workingFolder: string): Promise<readonly Incident[]> {
   const root = resolve(workingFolder, folder);
-  const found = { yaml: new Array<string>(), cases: new Array<string>() };
-  await look(root, 0);
+  const files = await findFiles(root).catch((cause) => {
+    throw invalid(folder, cause?.code === "ENOENT" ? "there is no such folder" : "it cannot be read");
+  });
+  const yaml = files.filter((path) => path.endsWith(".yaml"));
+  const folders = files.filter((path) => basename(path) === "metadata.json").map((path) => dirname(path))
+    .filter((path) => files.includes(`${path}/tool_cache.json`));
+  if (yaml.length + folders.length > MAX_CASES) {
+    throw invalid(folder, `it has more than ${MAX_CASES} incidents`);
+  }
   const own: Incident[] = [];
-  for (const path of found.yaml.sort()) own.push(...parseIncidents(await read(path), relative(root, path)));
+  for (const path of yaml) own.push(...parseIncidents(await read(path), relative(root, path)));
   const cases: CloudCase[] = [];
-  for (const path of found.cases.sort()) {
-    cases.push({
-      path: relative(root, path) || folder,
-      metadata: await read(`${path}/metadata.json`),
-      toolCache: await read(`${path}/tool_cache.json`),
-    });
+  for (const path of folders) {
+    const [metadata, toolCache] = [
+      await read(`${path}/metadata.json`),
+      await read(`${path}/tool_cache.json`),
+    ];
+    cases.push({ path: relative(root, path) || folder, metadata, toolCache });
   }
   const all = [...own, ...importCloudCases(cases)];
   const twice = all.find(({ id }, index) => all.findIndex((each) => each.id === id) !== index);
   if (twice !== undefined) throw invalid(folder, `two incidents are called ${JSON.stringify(twice.id)}`);
   if (all.length > 0) return all;
   throw invalid(folder, "it has no *.yaml, and no folder with metadata.json and tool_cache.json");
+}
 
-  /** Links are not followed, because they could lead anywhere and in circles. */
-  async function look(path: string, depth: number): Promise<void> {
-    const files = new Set<string>();
-    const folders: string[] = [];
-    try {
-      for await (const { name, isFile, isDirectory } of Deno.readDir(path)) {
-        if (isFile) files.add(name);
-        if (isDirectory && depth < MAX_DEPTH && !name.startsWith(".")) folders.push(name);
-      }
-    } catch (cause) {
-      const isMissing = cause instanceof Deno.errors.NotFound;
-      throw invalid(folder, isMissing ? "there is no such folder" : "it cannot be read");
-    }
-    for (const name of folders) await look(`${path}/${name}`, depth + 1);
-    if (files.has("metadata.json") && files.has("tool_cache.json")) found.cases.push(path);
-    for (const name of files) if (name.endsWith(".yaml")) found.yaml.push(`${path}/${name}`);
-    if (found.cases.length + found.yaml.length > MAX_CASES) {
-      throw invalid(folder, `it has more than ${MAX_CASES} incidents`);
-    }
-  }
+/** Links are not followed, because they could lead anywhere and in circles. */
+async function findFiles(root: string): Promise<readonly string[]> {
+  const entries = await readdir(root, { recursive: true, withFileTypes: true });
+  return entries.filter((entry) => entry.isFile()).map(({ parentPath, name }) => join(parentPath, name))
+    .filter((path) => !relative(root, path).split("/").slice(0, -1).some((part) => part.startsWith(".")))
+    .sort();
 }
 
 async function read(path: string): Promise<string> {

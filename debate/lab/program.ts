@@ -1,7 +1,7 @@
 import { AppError } from "@gateway/shared/errors";
 import { type Command, InvalidArgumentError, Option } from "commander";
 import * as world from "../cli/environment.ts";
-import { addJson, countOf, EXIT_CODES, type ExitCode, once, repeated } from "../cli/options.ts";
+import { addJson, countOf, once, repeated } from "../cli/options.ts";
 import { newProgram } from "../cli/program.ts";
 import { safeText } from "../cli/terminal.ts";
 import { forDebaters } from "../settings/config.ts";
@@ -33,11 +33,7 @@ right if component, kind of fault and causal path are.
 The exit code is 0 even for poor results, 2 for input that cannot be used.
 `;
 
-export function createLab(
-  environment: world.Environment,
-  _args: readonly string[],
-  end: (code: ExitCode) => void,
-): Command {
+export function createLab(environment: world.Environment): Command {
   const offline =
     "scripted agents instead of models; the diagnosis is strong, middling or weak, or its quotes are beside the point (middling)";
   const program = newProgram("debate-lab", "Compare ways of diagnosing on recorded incidents.", environment)
@@ -65,7 +61,7 @@ export function createLab(
     .option("--output <file>", "write the whole result there, as JSON", once);
   return addJson(program, "the result")
     .addHelpText("after", EXAMPLES)
-    .action(async (flags: ComparisonFlags) => end(await comparisonCommand(flags, environment)));
+    .action((flags: ComparisonFlags) => comparisonCommand(flags, environment));
 }
 
 function armOf(value: string, previous: readonly Arm[] | undefined): readonly Arm[] {
@@ -91,7 +87,7 @@ interface ComparisonFlags {
 }
 
 /** Holds all trials, one after the other. Bad diagnoses are a result, not a failure. */
-async function comparisonCommand(flags: ComparisonFlags, environment: world.Environment): Promise<ExitCode> {
+async function comparisonCommand(flags: ComparisonFlags, environment: world.Environment): Promise<void> {
   const { terminal, clock, signal } = environment;
   if (flags.offline === undefined && flags.register !== true && flags.run !== true) {
     // Hundreds of runs of a real model are not started by a slip.
@@ -141,8 +137,7 @@ async function comparisonCommand(flags: ComparisonFlags, environment: world.Envi
     protocol_sha256: await hashProtocol(protocol, incidents),
   };
   if (flags.register === true) {
-    terminal.out(`${JSON.stringify({ protocol, ...hashes }, null, 2)}\n`);
-    return EXIT_CODES.ok;
+    return terminal.out(`${JSON.stringify({ protocol, ...hashes }, null, 2)}\n`);
   }
   if (flags.expect !== undefined && flags.expect !== hashes.protocol_sha256) {
     throw new AppError(
@@ -151,7 +146,7 @@ async function comparisonCommand(flags: ComparisonFlags, environment: world.Envi
     );
   }
   const rules = { protocol, template, prices: await loadPrices(settings.MODEL_PRICES_FILE) };
-  const providers = await world.openProviders(settings, environment, (text) => world.note(environment, text));
+  const providers = await world.openProviders(settings, environment);
   const trials: Trial[] = [];
   const planned = incidents.flatMap((incident) =>
     protocol.arms.flatMap((arm) =>
@@ -207,5 +202,4 @@ async function comparisonCommand(flags: ComparisonFlags, environment: world.Envi
     await world.writeOutput(flags.report, renderComparison(comparison), environment);
   }
   terminal.out(flags.json === true ? json : `${formatComparison(comparison).map(safeText).join("\n")}\n`);
-  return EXIT_CODES.ok;
 }

@@ -14,10 +14,6 @@ export interface Form {
   readonly files: ReadonlyMap<string, readonly GivenFile[]>;
 }
 
-interface FormLimits {
-  readonly maxFileBytes: number;
-}
-
 const MAX_FIELD_BYTES = 1 << 20;
 const MAX_PARTS = 100;
 const MAX_FILES = 20;
@@ -26,10 +22,10 @@ const MAX_LARGEST_FILES = 4;
 const MAX_HEAD = { maxHeaderPairs: 20, maxHeaderSize: 8192 };
 const MAX_NAME = 200;
 
-export async function readForm(request: Request, limits: FormLimits): Promise<Form> {
+export async function readForm(request: Request, maxFileBytes: number): Promise<Form> {
   const type = request.headers.get("content-type") ?? "";
   const boundary = boundaryOf(type);
-  if (boundary !== undefined) return await readMultipart(request, boundary, limits);
+  if (boundary !== undefined) return await readMultipart(request, boundary, maxFileBytes);
   if (!/^application\/x-www-form-urlencoded\s*(?:;|$)/i.test(type)) {
     throw new AppError(
       "unsupported_media_type",
@@ -48,11 +44,7 @@ function boundaryOf(contentType: string): string | undefined {
   return match?.[1] ?? match?.[2];
 }
 
-async function readMultipart(
-  request: Request,
-  boundary: string,
-  { maxFileBytes }: FormLimits,
-): Promise<Form> {
+async function readMultipart(request: Request, boundary: string, maxFileBytes: number): Promise<Form> {
   const maxBytes = maxFileBytes * MAX_LARGEST_FILES + MAX_FIELD_BYTES + 64 * 1024;
   // A body that declares itself too large is not read at all.
   if (Number(request.headers.get("content-length")) > maxBytes) throw tooLarge("The form is", maxBytes);

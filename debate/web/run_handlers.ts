@@ -31,7 +31,7 @@ export async function handleListRuns({ manager, store }: WebPorts): Promise<Resp
 
 export async function handleStartRun(ports: WebPorts, { request }: Routed): Promise<Response> {
   const { settings, manager, redactor, clock, loadTemplates } = ports;
-  const form = await readForm(request, { maxFileBytes: settings.MAX_UPLOAD_BYTES });
+  const form = await readForm(request, settings.MAX_UPLOAD_BYTES);
   const { redact, topic, context, ...rest } = readRunForm(form, settings);
   return started(
     await manager.start({
@@ -85,7 +85,7 @@ export async function handleResume(ports: WebPorts, { request, param }: Routed):
     }
     const record = (await store.read(runId))?.record;
     if (record === undefined) throw new AppError("not_found", NO_RUN);
-    const form = await readForm(request, { maxFileBytes: settings.MAX_UPLOAD_BYTES });
+    const form = await readForm(request, settings.MAX_UPLOAD_BYTES);
     const text = readText(form, "new_evidence");
     const files = form.files.get("evidence_file") ?? [];
     if (text === "" && files.length === 0) {

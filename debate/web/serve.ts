@@ -3,64 +3,49 @@ import { AppError } from "@gateway/shared/errors";
 import { type ListenerOptions, startPlainServer, type UnknownPeer } from "@gateway/shared/http";
 import { createDebateApp, type DebateHandler } from "./app.ts";
 import type { LogLevel, Settings } from "../settings/config.ts";
-import { createContextRedactor, ownSecrets } from "../context/redact_context.ts";
-import { estimateCost, loadPrices } from "../models/prices.ts";
-import { openProviders } from "../models/providers.ts";
+import { estimateCost } from "../models/prices.ts";
+import { openEquipment } from "../runs/equipment.ts";
 import { loadTemplates, readBuiltinTemplates } from "../prompts/templates.ts";
 import { openDiskFolder } from "../runs/disk_folder.ts";
 import { RunManager } from "../runs/manager.ts";
 import { retain } from "../runs/retention.ts";
 import { RunStore } from "../runs/store.ts";
-import { createToolAuditLog } from "../tools/audit_log.ts";
-import { createToolPorts, createTools } from "../tools/catalogue.ts";
 import { isLoopback } from "./guard.ts";
 
-interface DebateEnvironment {
-  readonly settings: Settings;
-  readonly clock: Clock;
-  readonly randomBytes: (length: number) => Uint8Array;
-  readonly fetch: typeof fetch;
-  readonly toolEnv: Readonly<Record<string, string>>;
-  /** Writes to the operator's log; is never given secrets. */
-  readonly log: Readonly<Record<LogLevel, (message: string) => void>>;
-  /** Between two pieces of a scripted text, in milliseconds; default 0. */
-  readonly replayPieceDelayMs?: number;
-}
-
-/** Starts a server. If a part of it fails, it ends before it answers any request. */
-export async function startDebateServer(environment: DebateEnvironment) {
-  const { settings, clock, log } = environment;
+/**
+ * Starts a server. If a part of it fails, it ends before it answers any request.
+ *
+ * @param log writes to the operator's log; is never given secrets
+ */
+export async function startDebateServer(
+  settings: Settings,
+  process: {
+    readonly clock: Clock;
+    readonly randomBytes: (length: number) => Uint8Array;
+    readonly variables: Readonly<Record<string, string | undefined>>;
+  },
+  log: Readonly<Record<LogLevel, (message: string) => void>>,
+) {
+  const { clock, randomBytes } = process;
   const warn = log.WARNING;
   checkExposure(settings);
-  const newId = (bytes: number) => environment.randomBytes(bytes).toHex();
-  const redactor = createContextRedactor(ownSecrets(settings));
-  const redact = (text: string) => redactor(text).text;
-  const prices = await loadPrices(settings.MODEL_PRICES_FILE);
-  const toolPorts = await createToolPorts({ settings, clock, redact, env: environment.toolEnv });
-  const tools = createTools(settings, toolPorts);
-  const providers = openProviders(settings, {
-    fetch: environment.fetch,
-    clock,
-    warn,
-    random: () => new DataView(environment.randomBytes(4).slice().buffer).getUint32(0) / 2 ** 32,
-    newId: () => newId(16),
-    replayPieceDelayMs: environment.replayPieceDelayMs ?? 0,
-  });
+  const newId = (bytes: number) => randomBytes(bytes).toHex();
+  const equipment = await openEquipment(settings, { ...process, warn, isWatched: true });
+  const { redactor, redact, prices, tools, providers, audit } = equipment;
   const builtinTemplates = readBuiltinTemplates();
 
   await using opened = new AsyncDisposableStack();
   const folder = await openDiskFolder(settings.DATA_DIR);
   opened.defer(() => folder.close());
   const store = await RunStore.open({ folder, warn });
-  const auditLog = createToolAuditLog(`${settings.DATA_DIR}/audit.jsonl`, redact);
-  opened.defer(() => auditLog.close());
+  opened.defer(() => audit.close());
   const manager = new RunManager(settings, {
     store,
     clock,
     newId,
     openModel: providers.model,
     tools,
-    audit: (line) => auditLog.append(line),
+    audit: audit.append,
     redact,
     estimateCost: (totals, models) => estimateCost(totals, models, prices),
     warn,
@@ -81,7 +66,7 @@ export async function startDebateServer(environment: DebateEnvironment) {
     prices,
     onError,
     newId,
-    randomBytes: environment.randomBytes,
+    randomBytes,
     stopping: stopping.signal,
   });
   const handler: DebateHandler = async (request, remote) => {

@@ -86,7 +86,7 @@ export async function handleAuthStatus({ providers, settings }: WebPorts): Promi
 
 /** `POST /api/auth/copilot`: a form with `action` `start` or `check`, and for that the `device_code`. */
 export async function handleLogin({ providers, settings }: WebPorts, { request }: Routed): Promise<Response> {
-  const form = await readForm(request, { maxFileBytes: settings.MAX_UPLOAD_BYTES });
+  const form = await readForm(request, settings.MAX_UPLOAD_BYTES);
   const action = readText(form, "action");
   if (action === "") throw unprocessable("action", "is required: start or check");
   if (action === "start") return await answer(() => providers.deviceFlows.start());
