@@ -37,22 +37,26 @@ function decide(status: Decision["status"]): RunEvent {
   };
 }
 
-function show(
-  events: readonly RunEvent[],
-  options: { readonly isLive: boolean; readonly errColour?: boolean; readonly language?: string },
-) {
+interface ViewOptions {
+  readonly isLive: boolean;
+  readonly errColour?: boolean;
+  readonly language?: string;
+}
+
+function watch(act: (view: RunView) => void, { isLive, errColour = false, language = "en" }: ViewOptions) {
   let written = "";
   const view = new RunView({
     out: () => assert.fail("progress is not a result"),
     err: (text) => void (written += text),
-    isLive: options.isLive,
-    outColour: false,
-    errColour: options.errColour ?? false,
-    width: 60,
-  }, options.language ?? "en");
-  for (const event of events) view.show(event);
+    ...{ isLive, outColour: false, errColour, width: 60 },
+  }, language);
+  act(view);
   view.close();
   return written;
+}
+
+function show(events: readonly RunEvent[], options: ViewOptions) {
+  return watch((view) => events.forEach(view.show), options);
 }
 
 Deno.test("RunView shows what an agent says piece by piece, and not again when it is done", () => {
@@ -68,21 +72,14 @@ Deno.test("RunView shows what an agent says piece by piece, and not again when i
 });
 
 Deno.test("RunView shows a note on lines of its own, in the middle of what an agent says too", () => {
-  let written = "";
-  const view = new RunView({
-    out: () => assert.fail("progress is not a result"),
-    err: (text) => void (written += text),
-    isLive: true,
-    outColour: false,
-    errColour: false,
-    width: 60,
-  }, "en");
-  view.note("before");
-  view.show({ type: "agent_turn_started", ...DIAGNOSTIC });
-  view.show({ type: "agent_delta", ...DIAGNOSTIC, delta: "It is the di" });
-  view.note('Model "hub/a" gave no reply:\x1b[2J the provider failed (HTTP 503); trying again in 0.5 s');
-  view.show({ type: "agent_delta", ...DIAGNOSTIC, delta: "sk." });
-  view.show(COMPLETED);
+  const written = watch((view) => {
+    view.note("before");
+    view.show({ type: "agent_turn_started", ...DIAGNOSTIC });
+    view.show({ type: "agent_delta", ...DIAGNOSTIC, delta: "It is the di" });
+    view.note('Model "hub/a" gave no reply:\x1b[2J the provider failed (HTTP 503); trying again in 0.5 s');
+    view.show({ type: "agent_delta", ...DIAGNOSTIC, delta: "sk." });
+    view.show(COMPLETED);
+  }, { isLive: true });
   assert.equal(
     written,
     [

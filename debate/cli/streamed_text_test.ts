@@ -18,22 +18,6 @@ Deno.test("StreamedText looks the same however a text is cut", () => {
   assert.equal(stream([...Array(text.length).keys()].map((index) => text.charAt(index))), stream([text]));
 });
 
-Deno.test("StreamedText shows what would steer the terminal", () => {
-  assert.equal(stream(["a\x1b[2J", "b\r"]), "  a\\x1b[2Jb\n");
-});
-
-Deno.test("StreamedText continues below an interruption, and does not split words", () => {
-  let written = "";
-  const text = new StreamedText((part) => void (written += part), { width: 24, indent: "  " });
-  text.push("one tw");
-  text.interrupt();
-  text.interrupt();
-  written += "NOTE\n";
-  text.push("o three");
-  text.end();
-  assert.equal(written, "  one\nNOTE\n  two three\n");
-});
-
 Deno.test("StreamedText leaves out empty lines before the text, and knows whether there was any", () => {
   assert.equal(stream(["\n\n  a\n\nb"]), "    a\n\n  b\n");
   const text = new StreamedText(() => {}, { width: 40, indent: "" });

@@ -153,21 +153,9 @@ Deno.test("renderReport() says what limits the confidence, which evidence counts
 
 Deno.test("renderReport() is in the language of the run", () => {
   const text = report({ language: "es-MX" });
-  const headings = [...text.matchAll(/^#{1,4} .*$/gm)].map(([line]) => line);
-  assert.deepEqual(headings, [
-    "# Informe de diagnóstico: it hangs",
-    "## Ronda 1",
-    "#### Herramienta: run\\_kubectl (Primary Diagnosis, approved, 12 ms)",
-    "### Primary Diagnosis",
-    "### Decisión del moderador",
-    "## Ronda 2",
-    "### Operador",
-    "### Decisión del moderador",
-    "## Evolución de las hipótesis",
-    "### H-1: confirmed, probabilidad 90%",
-    "## Resumen ejecutivo",
-    "## Consumo de tokens",
-  ]);
+  for (
+    const heading of ["# Informe de diagnóstico: it hangs", "## Ronda 1", "### Decisión del moderador"]
+  ) assert.ok(text.includes(`${heading}\n`), heading);
   assert.match(text, /\*\*Estado:\*\* Completada/);
-  assert.doesNotMatch(text, /Round|Confidence|Started|Evidence|Next step/);
+  assert.doesNotMatch(text, /Round|Confidence|Started|Evidence|Next step|timeline|summary|consumption|Operator\b/);
 });

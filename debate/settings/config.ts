@@ -58,7 +58,7 @@ export function forDebaters<T>(
   };
 }
 
-export const LOG_LEVELS = ["DEBUG", "INFO", "WARNING", "ERROR"] as const;
+const LOG_LEVELS = ["DEBUG", "INFO", "WARNING", "ERROR"] as const;
 
 export type LogLevel = (typeof LOG_LEVELS)[number];
 
