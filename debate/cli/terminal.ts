@@ -3,7 +3,7 @@ import { cutText, visibleText } from "@gateway/shared/text";
 export interface Terminal {
   readonly out: (text: string) => void;
   readonly err: (text: string) => void;
-  /** Whether somebody is watching `err`, so that text may appear piece by piece. */
+  /** A person watches `err`, so text may appear piece by piece. */
   readonly isLive: boolean;
   readonly outColour: boolean;
   readonly errColour: boolean;
@@ -27,7 +27,7 @@ export function safeLine(text: string, length: number): string {
 }
 
 /**
- * What a tool is called with, on one line of at most `length` characters: blanks, line ends and marks are shown as
+ * The call of a tool on one line of at most `length` characters: blanks, line ends and marks are shown as
  * what they are too, since somebody may judge the call by this line.
  */
 export function exactLine(text: string, length: number): string {

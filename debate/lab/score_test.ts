@@ -108,7 +108,7 @@ Deno.test.each([
   assert.equal(scoreAnswer(answer, HOLIDAY).right, right);
 });
 
-/** What somebody can say who has read the names and none of the evidence. */
+/** Answers of a reader who has seen the names and none of the evidence. */
 Deno.test("nothing that is said of every incident alike is right for more than the four without a fault", () => {
   const blind = [
     () => "{component: none; fault: none}",

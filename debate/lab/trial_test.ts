@@ -95,7 +95,7 @@ Deno.test("a wrong first guess with one real quote is not called the cause, thou
   }
 });
 
-/** Of a wrong diagnosis whose quotes are in the results and say nothing about it; no rule of the engine sees that. */
+/** A wrong diagnosis whose quotes are in the results and say nothing about it; no rule of the engine sees that. */
 Deno.test.each(
   [
     { name: "one agent alone", arm: "single", skeptic: "strong", called: 23 },

@@ -157,5 +157,8 @@ Deno.test("renderReport() is in the language of the run", () => {
     const heading of ["# Informe de diagnóstico: it hangs", "## Ronda 1", "### Decisión del moderador"]
   ) assert.ok(text.includes(`${heading}\n`), heading);
   assert.match(text, /\*\*Estado:\*\* Completada/);
-  assert.doesNotMatch(text, /Round|Confidence|Started|Evidence|Next step|timeline|summary|consumption|Operator\b/);
+  assert.doesNotMatch(
+    text,
+    /Round|Confidence|Started|Evidence|Next step|timeline|summary|consumption|Operator\b/,
+  );
 });

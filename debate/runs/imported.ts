@@ -13,7 +13,7 @@ const MAX_TABLE = 200;
 const MAX_DEPTH = 64;
 const MAX_VALUES = 300_000;
 
-/** Whether a JSON value is small enough in every way to be looked at. */
+/** Limits depth and size of a foreign record, because a page has to draw it. */
 export function isPresentable(value: unknown): boolean {
   const { events, hypotheses } = fieldsOf(value);
   const isLonger = (list: unknown, most: number) => Array.isArray(list) && list.length > most;

@@ -35,7 +35,7 @@ interface LiveRunSetup {
 
 type Resolution = "approved" | "rejected" | "timeout";
 
-/** What an operator can answer; `…_for_run` is also about the same call of the same tool later in this run. */
+/** An operator's answer; `…_for_run` also covers later calls of the tool with the same arguments. */
 type OperatorAnswer = "approved" | "rejected" | "approved_for_run" | "rejected_for_run";
 
 interface Answer {

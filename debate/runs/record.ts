@@ -8,7 +8,6 @@ import { forDebaters } from "../settings/config.ts";
 
 export const RUN_STATUSES = ["running", "completed", "cancelled", "error", "interrupted"] as const;
 
-/** What the events say, in the form in which they say it. */
 type Fields = Readonly<Record<string, unknown>>;
 
 /** An event as it is stored, of any version, so that only its type is certain. */
@@ -17,7 +16,7 @@ export interface StoredEvent {
   readonly [field: string]: unknown;
 }
 
-/** What a decision amounts to; `undefined` when there is none. */
+/** The conclusion of a decision; `undefined` without a decision. */
 export function conclusionOf(decision: Fields | null, hypotheses: readonly Hypothesis[]) {
   if (decision === null) return undefined;
   const { grounding, confidence, leading_hypothesis } = decision;

@@ -37,7 +37,7 @@ function isHttpUrl(value: string): boolean {
   return /^https?:\/\//i.test(value) && URL.canParse(value);
 }
 
-/** Whether nobody on the way can read what is sent to a URL of the web. */
+/** Accepts a URL if nobody on the way can read the request. */
 function isSafeUrl(value: string): boolean {
   if (!isHttpUrl(value)) return false;
   const { protocol, hostname } = new URL(value);

@@ -97,7 +97,7 @@ function digest(bytes: Uint8Array): Uint8Array {
  * resolve to our address (DNS rebinding).
  */
 
-/** Whether a request that changes something comes from another site's page, as its browser says. */
+/** A browser says that the request comes from a page of another site. */
 function isCrossSite(headers: Headers): boolean {
   const site = headers.get("sec-fetch-site");
   if (site !== null && site !== "same-origin" && site !== "none") return true;
@@ -117,7 +117,7 @@ function isLoopbackHost(host: string | null): boolean {
   return name !== undefined && isLoopback(name.replace(/^\[|\]$/g, ""));
 }
 
-/** Whether an address to listen on can be reached only from this machine. */
+/** The address can be reached only from this machine. */
 export function isLoopback(hostname: string): boolean {
   return hostname === "localhost" || hostname === "::1" || (isIPv4(hostname) && hostname.startsWith("127."));
 }

@@ -38,7 +38,7 @@ async function imported(
 
 const listed = async (web: WebFixture) => (await (await web.get("/api/runs")).json()).runs;
 
-/** What is looked at of a record, and of its events. */
+/** The checked fields of a record and of its events. */
 interface Judged {
   readonly type?: string;
   readonly decision?: {

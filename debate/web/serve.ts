@@ -31,7 +31,7 @@ export async function startDebateServer(
   checkExposure(settings);
   const newId = (bytes: number) => randomBytes(bytes).toHex();
   const equipment = await openEquipment(settings, { ...process, warn, isWatched: true });
-  const { redactor, redact, prices, tools, providers, audit } = equipment;
+  const { prices, providers, audit } = equipment;
   const builtinTemplates = readBuiltinTemplates();
 
   await using opened = new AsyncDisposableStack();
@@ -40,13 +40,12 @@ export async function startDebateServer(
   const store = await RunStore.open({ folder, warn });
   opened.defer(() => audit.close());
   const manager = new RunManager(settings, {
+    ...equipment,
     store,
     clock,
     newId,
     openModel: providers.model,
-    tools,
     audit: audit.append,
-    redact,
     estimateCost: (totals, models) => estimateCost(totals, models, prices),
     warn,
     fail: log.ERROR,
@@ -56,14 +55,12 @@ export async function startDebateServer(
   const onError = (error: unknown, requestId: string) =>
     log.ERROR(`request ${requestId} failed: ${describe(error)}`);
   const app = createDebateApp({
+    ...equipment,
     settings,
     clock,
     store,
     manager,
-    redactor,
     loadTemplates: () => loadTemplates(settings.PROMPTS_DIR, builtinTemplates),
-    providers,
-    prices,
     onError,
     newId,
     randomBytes,
