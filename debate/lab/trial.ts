@@ -7,7 +7,8 @@ import { isObject } from "../engine/graph/json_objects.ts";
 import { NO_WORD } from "../engine/graph/hypotheses.ts";
 import { type Model, ModelError } from "../engine/model.ts";
 import { estimateCost, type loadPrices } from "../models/prices.ts";
-import type { DebateEfforts, DebateOutcome, DebateSetup, Tool } from "../engine/ports.ts";
+import type { DebateOutcome, DebateSetup, Tool } from "../engine/ports.ts";
+import type { RunModels } from "../runs/record.ts";
 import { contextOf, type Incident, type RecordedAnswer } from "./incidents.ts";
 import { forDebaters } from "../settings/config.ts";
 import { scoreAnswer } from "./score.ts";
@@ -54,7 +55,7 @@ export interface Protocol {
   readonly language: string;
   /** Covers the text of the template and the program's additions to it. */
   readonly prompts_sha256: string;
-  readonly models: Readonly<Record<keyof DebateEfforts, string>>;
+  readonly models: RunModels;
 }
 
 export function taskOf(
@@ -78,7 +79,7 @@ export async function holdTrial(
     readonly incident: Incident;
     readonly arm: Arm;
     readonly run: number;
-    readonly models: Readonly<Record<keyof DebateEfforts, Model>>;
+    readonly models: Readonly<Record<keyof RunModels, Model>>;
   },
   { protocol, template, prices }: TrialRules,
   ports: { readonly clock: Clock; readonly newId: () => string; readonly signal: AbortSignal },

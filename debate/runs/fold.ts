@@ -3,16 +3,15 @@ import { skippedText } from "../engine/graph/flow.ts";
 import { fieldsOf, textOf } from "../engine/graph/json_objects.ts";
 import { logged, NO_TEXTS, TEXT_KEYS } from "../engine/graph/state.ts";
 import * as records from "./record.ts";
-import type { RunHeader } from "./setup.ts";
 
 type Events = readonly records.StoredEvent[];
 
 /** The record of a run after these events, in the order of its keys; `header` is that of its start. */
 export function recordOf(
-  { status: _, schema_version, ...start }: RunHeader,
+  { status: _, schema_version, ...start }: records.RunHeader,
   { text: context, redactions: context_redactions, notes: context_notes }: CollectedContext,
   events: Events,
-) {
+): records.RunRecord {
   const told = toldBy(events, start.language);
   const finished = events.findLast(({ type }) => type === "run_finished");
   const end = endOf(start.timestamp, finished);

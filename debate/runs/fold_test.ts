@@ -1,6 +1,6 @@
 import { FakeClock } from "@gateway/shared/testing";
 import assert from "node:assert/strict";
-import { endingEvents, type RunHeader } from "./setup.ts";
+import { endingEvents } from "./setup.ts";
 import { EPHEMERAL } from "../engine/events.ts";
 import type { DebateSetup } from "../engine/ports.ts";
 import { CLOSING, CONTINUE, DebateFixture, FixedTool } from "../testing/debate_fixture.ts";
@@ -14,7 +14,7 @@ import { hanging, WebFixture } from "../testing/web_fixture.ts";
 import { ModelError } from "../engine/model.ts";
 import { recordOf } from "./fold.ts";
 import { interruptedRecord } from "./store.ts";
-import { formatRecord, type StoredEvent } from "./record.ts";
+import { formatRecord, type RunHeader, type StoredEvent } from "./record.ts";
 
 const NO_CONTEXT = { text: "", redactions: {}, notes: [] };
 const LOOK = [{ toolCalls: [call("http_get", { url: "http://pool" })] }];

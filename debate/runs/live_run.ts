@@ -11,8 +11,7 @@ import type { Settings } from "../settings/config.ts";
 import { EventLog } from "./event_log.ts";
 import { recordOf } from "./fold.ts";
 import type { Journal } from "./store.ts";
-import type { StoredEvent } from "./record.ts";
-import type { RunHeader } from "./setup.ts";
+import type { RunHeader, StoredEvent } from "./record.ts";
 
 export interface RunOptions {
   readonly requireApproval: boolean;

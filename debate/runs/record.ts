@@ -1,14 +1,28 @@
 import * as z from "@zod/zod";
+import type { RedactionCounts } from "../context/redact_context.ts";
 import { fieldsOf, isObject, numberOf, parseJson } from "../engine/graph/json_objects.ts";
 import { type Evidence, EVIDENCE_STATUSES, type Hypothesis, NODES } from "../engine/graph/state.ts";
 import { cut } from "../engine/graph/text.ts";
 import { withoutForeignClaims, withoutOutcome } from "./foreign.ts";
-import { RUN_MODES } from "../engine/model.ts";
+import { type ReasoningEffort, RUN_MODES, type RunMode } from "../engine/model.ts";
 import { forDebaters } from "../settings/config.ts";
 
 export const RUN_STATUSES = ["running", "completed", "cancelled", "error", "interrupted"] as const;
 
+/** The status of a run. `interrupted`: the server stopped in the middle of it. */
+type RunStatus = (typeof RUN_STATUSES)[number];
+
+/** What the events say, in the form in which they say it. */
 type Fields = Readonly<Record<string, unknown>>;
+
+/** The three debaters' models, by id. */
+export interface RunModels {
+  readonly diagnostic: string;
+  readonly skeptic: string;
+  readonly moderator: string;
+}
+
+export type RunEfforts = Readonly<Record<keyof RunModels, ReasoningEffort | "none">>;
 
 /** An event as it is stored, of any version, so that only its type is certain. */
 export interface StoredEvent {
@@ -16,15 +30,76 @@ export interface StoredEvent {
   readonly [field: string]: unknown;
 }
 
+interface Conclusion {
+  /** `null` when its evidence was not checked, or it came to no end. */
+  readonly outcome: "cause" | "no_confident_cause" | null;
+  readonly confidence: number;
+  readonly cause: string;
+}
+
+/** The part of a record that a list needs; it is at the beginning of the file. */
+export interface RunHeader {
+  readonly run_id: string;
+  /** Given by the operator; otherwise the beginning of the topic serves. */
+  readonly title?: string;
+  readonly topic: string;
+  /** The time of the start; ISO 8601, UTC. */
+  readonly timestamp: string;
+  readonly models: RunModels;
+  readonly reasoning_effort: RunEfforts;
+  readonly template: string;
+  readonly language: string;
+  /** Absent for a debate. */
+  readonly mode?: RunMode;
+  /** The run that this one resumes. */
+  readonly parent_run_id: string | null;
+  readonly parent_topic?: string;
+  readonly finished_at?: string;
+  readonly duration_seconds?: number;
+  /** Tokens by node, and in total. */
+  readonly token_totals?: Fields;
+  /** Cost by node, and in total. */
+  readonly cost_estimate?: Fields | null;
+  readonly status: RunStatus;
+  /** Absent while it runs, and when it came to no decision. */
+  readonly conclusion?: Conclusion;
+  /** It comes from elsewhere, so nobody here has checked anything in it. */
+  readonly imported?: true;
+  /** When it came; absent in imports of before this was kept. */
+  readonly imported_at?: string;
+  readonly schema_version: 1;
+}
+
+/** A whole record, in the order of its keys. */
+export interface RunRecord extends RunHeader {
+  /** Redacted, unless the operator turned that off. */
+  readonly context: string;
+  /** The number of masked secrets by class. */
+  readonly context_redactions: RedactionCounts;
+  /** What was left out of the context, and why. */
+  readonly context_notes: readonly string[];
+  readonly final_result: string | null;
+  readonly decision: Fields | null;
+  readonly hypotheses: readonly Hypothesis[];
+  /** What was said in each round, in short, and the decision. */
+  readonly round_log: readonly Fields[];
+  /** Every tool call and its result. */
+  readonly tool_calls_log: readonly Fields[];
+  /** Does not include ephemeral events. */
+  readonly events: readonly StoredEvent[];
+}
+
 /** The conclusion of a decision; `undefined` without a decision. */
-export function conclusionOf(decision: Fields | null, hypotheses: readonly Hypothesis[]) {
+export function conclusionOf(
+  decision: Fields | null,
+  hypotheses: readonly Hypothesis[],
+): Conclusion | undefined {
   if (decision === null) return undefined;
   const { grounding, confidence, leading_hypothesis } = decision;
   const { hypothesis_id, outcome }: Fields = isObject(grounding) ? grounding : {};
   const lead = hypotheses.find(({ id }) => id === hypothesis_id);
   const said = typeof leading_hypothesis === "string" ? leading_hypothesis : "";
   return {
-    // `null` when its evidence was not checked, or it came to no end.
     outcome: outcome === "cause" || outcome === "no_confident_cause" ? outcome : null,
     confidence: typeof confidence === "number" ? confidence : 0,
     cause: cut(lead === undefined ? said : `${lead.id}: ${lead.text}`, MAX_CAUSE),

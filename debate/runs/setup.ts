@@ -1,16 +1,16 @@
 import type { CollectedContext } from "../context/collect.ts";
 import type { CostEstimate, RunEvent, TokenTotals } from "../engine/events.ts";
 import type { Model, RunMode } from "../engine/model.ts";
-import type { DebateEfforts, DebateOutcome, DebateSetup, PriorRun } from "../engine/ports.ts";
+import type { DebateOutcome, DebateSetup, PriorRun } from "../engine/ports.ts";
 import type { PromptTemplate } from "../prompts/parse_template.ts";
 import type { Settings } from "../settings/config.ts";
+import type { RunEfforts, RunHeader, RunModels } from "./record.ts";
 
 export interface RunRequest {
   readonly topic: string;
   readonly context: CollectedContext;
-  /** The ids of the debaters' models. */
-  readonly models: Readonly<Record<keyof DebateEfforts, string>>;
-  readonly efforts: DebateEfforts;
+  readonly models: RunModels;
+  readonly efforts: RunEfforts;
   /** The template that was requested; {@linkcode RunRequest.template} may be its substitute. */
   readonly templateName: string;
   readonly language: string;
@@ -64,7 +64,7 @@ export async function toSetup(
   };
 }
 
-export function toHeader(request: RunRequest, runId: string, startedAt: number) {
+export function toHeader(request: RunRequest, runId: string, startedAt: number): RunHeader {
   const { topic, models, efforts, templateName, language, mode, parent } = request;
   return {
     run_id: runId,
@@ -79,11 +79,8 @@ export function toHeader(request: RunRequest, runId: string, startedAt: number) 
     ...(parent !== undefined && { parent_topic: parent.topic }),
     status: "running",
     schema_version: 1,
-  } as const;
+  };
 }
-
-/** The part of a record that a list needs, as it is at the start. It is at the beginning of the file. */
-export type RunHeader = ReturnType<typeof toHeader>;
 
 export const NO_TOKENS: TokenTotals = {
   by_node: {},

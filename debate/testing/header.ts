@@ -1,4 +1,4 @@
-import type { RunHeader } from "../runs/setup.ts";
+import type { RunHeader } from "../runs/record.ts";
 
 /** The header of a run that has begun. */
 export const HEADER: RunHeader = {
