@@ -14,7 +14,7 @@ import type { PromptTemplate } from "../prompts/parse_template.ts";
 
 type ByRole<T> = Readonly<Record<"diagnostic" | "skeptic" | "moderator", T>>;
 
-export type DebateEfforts = ByRole<ReasoningEffort | "none">;
+type DebateEfforts = ByRole<ReasoningEffort | "none">;
 
 export interface PriorRun {
   readonly history: readonly Omit<HistoryEntry, "round">[];

@@ -2,7 +2,7 @@
  * Checks arguments against an allowlist of options and rewrites them in one form, so that the program reads
  * them exactly as they were checked: without abbreviations and bundles.
  */
-import { refuse } from "./define_tool.ts";
+import { refuse } from "./run_program.ts";
 
 /** The form of an operand or of an option's value. `path` is checked by the code that runs the program. */
 type ValueRule = RegExp | "path" | "text";

@@ -4,16 +4,7 @@ import { cut } from "../engine/graph/text.ts";
 import type { Tool, ToolContext } from "../engine/ports.ts";
 import type { Settings } from "../settings/config.ts";
 import type { AllowList } from "./net_guard.ts";
-import type { ProgramResult, RunProgram } from "./run_program.ts";
-
-/** The reason why a tool could not do what was asked; the message is for the model and the operator. */
-export class ToolFailure extends Error {
-  override readonly name = "ToolFailure";
-}
-
-export function refuse(reason: string): never {
-  throw new ToolFailure(reason);
-}
+import { type ProgramResult, refuse, type RunProgram, ToolFailure } from "./run_program.ts";
 
 interface Finding {
   readonly ok: boolean;

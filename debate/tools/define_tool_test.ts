@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import * as z from "@zod/zod";
-import { defineTool, MAX_RESULT, timeoutArgument, ToolFailure } from "./define_tool.ts";
+import { defineTool, MAX_RESULT, timeoutArgument } from "./define_tool.ts";
+import { ToolFailure } from "./run_program.ts";
 import { BARE_SETTINGS, FakePorts } from "./testing/tool_bench.ts";
 
 const schema = z.strictObject({ word: z.string().max(5), timeout: timeoutArgument(10) });

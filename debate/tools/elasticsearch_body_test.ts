@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { ToolFailure } from "./define_tool.ts";
+import { ToolFailure } from "./run_program.ts";
 import { checkIndex, checkSearchBody, MAX_HITS } from "./http_tools.ts";
 
 Deno.test.each([

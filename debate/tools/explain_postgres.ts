@@ -1,6 +1,7 @@
 import * as z from "@zod/zod";
 import postgres from "postgres";
-import { defineTool, type Explain, refuse, timeoutArgument, ToolFailure } from "./define_tool.ts";
+import { defineTool, type Explain, timeoutArgument } from "./define_tool.ts";
+import { refuse, ToolFailure } from "./run_program.ts";
 import { checkSql } from "./sql_check.ts";
 
 export const runDbExplain = defineTool({

@@ -10,14 +10,8 @@ import { request as requestHttps } from "node:https";
 import { isIP } from "node:net";
 import { parseJson } from "../engine/graph/json_objects.ts";
 import { withoutCutWord } from "../engine/graph/text.ts";
-import {
-  type Call,
-  type HttpAnswer,
-  type HttpPorts,
-  type HttpRequest,
-  type Outgoing,
-  refuse,
-} from "./define_tool.ts";
+import type { Call, HttpAnswer, HttpPorts, HttpRequest, Outgoing } from "./define_tool.ts";
+import { refuse } from "./run_program.ts";
 import { vet } from "./net_guard.ts";
 
 /** No answer: the name of the system's error, or what is wrong with the certificate. */

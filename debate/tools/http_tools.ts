@@ -1,7 +1,8 @@
 import * as z from "@zod/zod";
 import { isObject, parseJson } from "../engine/graph/json_objects.ts";
 import { withoutCutWord } from "../engine/graph/text.ts";
-import { countArgument, defineTool, refuse, timeoutArgument } from "./define_tool.ts";
+import { countArgument, defineTool, timeoutArgument } from "./define_tool.ts";
+import { refuse } from "./run_program.ts";
 import { askBackend, fetchGuarded, parseHttpUrl } from "./http_fetch.ts";
 
 const MAX_BODY_BYTES = 256 * 1024;

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { ToolFailure } from "./define_tool.ts";
+import { ToolFailure } from "./run_program.ts";
 import { checkKubectl } from "./run_kubectl.ts";
 
 const LIMIT = "--request-timeout=20s";

@@ -3,7 +3,7 @@
  * run another program, read a list of files from a file, or send data elsewhere. `zgrep` is a shell script.
  */
 import { type Argument, type ArgumentRule, checkArguments, shapes, splitCommand } from "./argv.ts";
-import { refuse, ToolFailure } from "./define_tool.ts";
+import { refuse, ToolFailure } from "./run_program.ts";
 import { GREP_EXCLUSIONS } from "../context/secret_files.ts";
 
 type ProgramRule = ArgumentRule | { readonly commands: Readonly<Record<string, ArgumentRule>> };

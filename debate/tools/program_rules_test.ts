@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { GREP_EXCLUSIONS } from "../context/secret_files.ts";
-import { ToolFailure } from "./define_tool.ts";
+import { ToolFailure } from "./run_program.ts";
 import { checkCommand, PROGRAM_RULES } from "./program_rules.ts";
 
 /** A checked command, or why it is refused. */

@@ -3,7 +3,8 @@ import * as z from "@zod/zod";
 import { isSecretFile } from "../context/secret_files.ts";
 import type { Settings } from "../settings/config.ts";
 import type { Argument } from "./argv.ts";
-import { type Call, countArgument, defineTool, describeRun, refuse, timeoutArgument } from "./define_tool.ts";
+import { type Call, countArgument, defineTool, describeRun, timeoutArgument } from "./define_tool.ts";
+import { refuse } from "./run_program.ts";
 import { checkCommand, PROGRAM_RULES } from "./program_rules.ts";
 
 /** Variables of this service by name, for the programs that need them. */

@@ -1,6 +1,7 @@
 import * as z from "@zod/zod";
 import { type Argument, type ArgumentRule, checkArguments, shapes, splitCommand } from "./argv.ts";
-import { defineTool, describeRun, refuse, timeoutArgument } from "./define_tool.ts";
+import { defineTool, describeRun, timeoutArgument } from "./define_tool.ts";
+import { refuse } from "./run_program.ts";
 import { pickEnv } from "./program_tools.ts";
 
 export const runKubectl = defineTool({

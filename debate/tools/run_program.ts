@@ -1,7 +1,15 @@
 import { type Clock, within } from "@gateway/shared/clock";
 import { concatBytes } from "@gateway/shared/text";
 import { withoutCutWord } from "../engine/graph/text.ts";
-import { refuse } from "./define_tool.ts";
+
+/** The reason why a tool could not do what was asked; the message is for the model and the operator. */
+export class ToolFailure extends Error {
+  override readonly name = "ToolFailure";
+}
+
+export function refuse(reason: string): never {
+  throw new ToolFailure(reason);
+}
 
 export interface ProgramRequest {
   readonly program: string;

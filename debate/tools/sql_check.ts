@@ -2,7 +2,7 @@
  * While it plans, the server calls functions that it considers stable, and some of them read whole tables or
  * files. Results can appear in an error, in the plan, or in the time it takes. Only listed functions pass.
  */
-import { refuse } from "./define_tool.ts";
+import { refuse } from "./run_program.ts";
 
 const MAX_LENGTH = 20_000;
 

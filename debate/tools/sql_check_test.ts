@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { assertLinearWork } from "@gateway/shared/testing";
-import { ToolFailure } from "./define_tool.ts";
+import { ToolFailure } from "./run_program.ts";
 import { checkSql } from "./sql_check.ts";
 
 Deno.test.each([

@@ -225,15 +225,21 @@ export interface SignTarget {
 
 /** Decodes a {@linkcode SignResponse}. */
 export const signResponse: z.ZodType<SignResponse> = z.object({
-  ...each(optional.text, "certificate", "elevation_prefix", "k8s_token", "k8s_token_expiry"),
+  // In the order of the signer's answer, which a control plane passes on.
+  ...each(optional.text, "certificate"),
   serial: wideInteger.optional(),
+  ...each(optional.text, "elevation_prefix", "k8s_token", "k8s_token_expiry"),
   k8s_diff: k8sDiff.optional(),
   decision: z.object({
     allowed: z.boolean(),
-    ...each(optional.text, "reason", "matched_rule", "force_command", "elevation", "warning"),
-    ...each(optional.flag, "require_approval", "would_deny", "would_require_approval", "reveal", "force"),
+    ...each(optional.text, "reason"),
+    ...each(optional.flag, "require_approval"),
+    ...each(optional.text, "matched_rule", "force_command"),
     ttl_seconds: optional.count,
+    ...each(optional.text, "elevation"),
     enforcement: z.enum(ENFORCEMENTS).optional(),
+    ...each(optional.text, "warning"),
+    ...each(optional.flag, "would_deny", "would_require_approval", "reveal", "force"),
   }).optional(),
   envelope: z.unknown().optional(),
   target: z.object(each(z.string(), "user", "addr")).optional(),

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { ToolFailure } from "../../debate/tools/define_tool.ts";
+import { ToolFailure } from "../../debate/tools/run_program.ts";
 import { explainPostgres } from "../../debate/tools/explain_postgres.ts";
 import { poll } from "../stage/poll.ts";
 import { isPostgresMissing as ignore, PostgresServer } from "../stage/postgres_server.ts";

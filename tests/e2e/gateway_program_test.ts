@@ -3,8 +3,8 @@ import { ROOT } from "../stage/service_command.ts";
 
 const PROGRAM = `${ROOT}deploy/gateway.ts`;
 
-/** Runs `gateway` from source under these permissions. */
-async function gateway(args: readonly string[], permissions: readonly string[] = []) {
+/** Runs `gateway` from source. By default it has no permission, and the environment reads as empty, as in packages. */
+async function gateway(args: readonly string[], permissions: readonly string[] = ["--ignore-env"]) {
   const { code, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
     args: ["run", "--quiet", "--no-prompt", "--cached-only", "--no-check", ...permissions, PROGRAM, ...args],
     env: { NO_COLOR: "1" },

@@ -4,7 +4,7 @@ import { DECISION_SCHEMA, formatFinalText, NO_DECISION, parseDecision } from "..
 import * as flow from "../graph/flow.ts";
 import { labelsFor } from "../graph/labels.ts";
 import { afterSamples, afterVote } from "../graph/samples.ts";
-import { type AgentNode, type DebateState, type Decision, ROLES } from "../graph/state.ts";
+import { type AgentNode, type DebateState, type Decision, ROLES, type TurnText } from "../graph/state.ts";
 import { cut } from "../graph/text.ts";
 import { ModelError } from "../model.ts";
 import type { DebateOutcome, DebatePorts, DebateSetup } from "../ports.ts";
@@ -236,7 +236,7 @@ async function takeSamples(
 ): Promise<DebateState> {
   const { emit } = debate.ports;
   const node = "diagnostic_agent";
-  const turns: flow.TurnText[] = [];
+  const turns: TurnText[] = [];
   for (let sample = 1; sample <= count; sample++) {
     debate.signal.throwIfAborted();
     const turn = await takeTurn(debate, before, "sample_agent");

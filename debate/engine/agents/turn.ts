@@ -1,5 +1,5 @@
 import { type AgentNode, type CalledTool, type DebateState, ROLES } from "../graph/state.ts";
-import type { TurnText } from "../graph/flow.ts";
+import type { TurnText } from "../graph/state.ts";
 import { cut, fence } from "../graph/text.ts";
 import type { ChatMessage, ModelReply, ToolCall } from "../model.ts";
 import { callModel, type Debate, MAX_REPLY } from "./debate.ts";

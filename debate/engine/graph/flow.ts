@@ -1,7 +1,6 @@
 import * as table from "./hypotheses.ts";
 import {
   type AgentNode,
-  type CalledTool,
   type DebateState,
   type DebateTask,
   type Decision,
@@ -10,6 +9,7 @@ import {
   loggedTexts,
   NO_TEXTS,
   TEXT_KEYS,
+  type TurnText,
 } from "./state.ts";
 import * as decisions from "./decision.ts";
 import { groundingOf } from "./evidence.ts";
@@ -107,14 +107,6 @@ function toRoundZero(hypothesis: Hypothesis): Hypothesis {
     evidence: before(evidence),
     reviews: before(reviews),
   };
-}
-
-/** The result of an agent's turn. */
-export interface TurnText {
-  readonly text: string;
-  /** The agent wrote nothing and the text only states that, so nothing is read from it. */
-  readonly isPlaceholder: boolean;
-  readonly calls: readonly CalledTool[];
 }
 
 export function afterAgent(before: DebateState, node: AgentNode, turn: TurnText): DebateState {

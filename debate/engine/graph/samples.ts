@@ -4,8 +4,7 @@ import { extractHypotheses, fallbackHypotheses, type FoundHypothesis } from "./r
 import { labelsFor } from "./labels.ts";
 import { mergeHypotheses } from "./hypotheses.ts";
 import { limitConfidence, NO_DECISION, withOutcome } from "./decision.ts";
-import { type DebateState, type Decision, loggedTexts } from "./state.ts";
-import type { TurnText } from "./flow.ts";
+import { type DebateState, type Decision, loggedTexts, type TurnText } from "./state.ts";
 import { cut, oneLine } from "./text.ts";
 
 export interface SampleComparison {

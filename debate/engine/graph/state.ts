@@ -239,3 +239,11 @@ export function logged(text: string): string {
 export function loggedTexts({ diagnostic, skeptic, rebuttal }: RoundTexts): RoundTexts {
   return { diagnostic: logged(diagnostic), skeptic: logged(skeptic), rebuttal: logged(rebuttal) };
 }
+
+/** The result of an agent's turn. */
+export interface TurnText {
+  readonly text: string;
+  /** The agent wrote nothing and the text only states that, so nothing is read from it. */
+  readonly isPlaceholder: boolean;
+  readonly calls: readonly CalledTool[];
+}
