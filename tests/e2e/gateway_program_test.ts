@@ -3,8 +3,8 @@ import { ROOT } from "../stage/service_command.ts";
 
 const PROGRAM = `${ROOT}deploy/gateway.ts`;
 
-/** Runs `gateway` from source. By default it has no permission, and the environment reads as empty, as in packages. */
-async function gateway(args: readonly string[], permissions: readonly string[] = ["--ignore-env"]) {
+/** Runs `gateway` from source under these permissions. */
+async function gateway(args: readonly string[], permissions: readonly string[] = []) {
   const { code, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
     args: ["run", "--quiet", "--no-prompt", "--cached-only", "--no-check", ...permissions, PROGRAM, ...args],
     env: { NO_COLOR: "1" },
@@ -33,7 +33,8 @@ Deno.test.each<{ name: string; args: readonly string[]; code: number; out: RegEx
   { name: "version --verbose", args: ["version", "--verbose"], code: 0, out: /deno/i, err: /^$/ },
   { name: "init --help", args: ["init", "--help"], code: 0, out: /^Usage: broker-ctl init /, err: /^$/ },
 ])("gateway understands $name", async ({ args, code, out, err }) => {
-  const ended = await gateway(args, ["--allow-read"]);
+  // In packages, the environment reads as empty.
+  const ended = await gateway(args, ["--allow-read", "--ignore-env"]);
   assert.equal(ended.code, code, ended.err);
   assert.match(ended.out, out);
   assert.match(ended.err, err);
