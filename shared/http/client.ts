@@ -10,7 +10,7 @@
  */
 import { Buffer } from "node:buffer";
 // @ts-types="./undici/pool.d.ts"
-import Pool from "undici/lib/dispatcher/pool.js";
+import type Pool from "undici/lib/dispatcher/pool.js";
 import { type Clock, within } from "../clock.ts";
 import { AppError } from "../errors.ts";
 import { parseJson, stringifyJson } from "../json.ts";
@@ -59,12 +59,17 @@ const TARGET = /^\/[\x21-\x7e]*$/;
 const HEADER_NAME = /^[A-Za-z0-9-]+$/;
 const HEADER_VALUE = /^[\x20-\x7e\x80-\xff]*$/;
 
+/** Loaded with the first connection: it reads environment variables, which programs that only read configs may not do. */
+const loadPool = async (): Promise<typeof Pool> =>
+  // @ts-types="./undici/pool.d.ts"
+  (await import("undici/lib/dispatcher/pool.js")).default;
+
 /** The connections to one server. */
 export class ClientConnections {
   #options: ClientConnectionsOptions;
-  #pool: Pool;
+  #pool: Promise<Pool>;
   /** Includes pools with previous credentials until their last request ends. */
-  readonly #open = new Set<Pool>();
+  readonly #open = new Set<Promise<Pool>>();
 
   constructor(options: ClientConnectionsOptions) {
     this.#options = options;
@@ -88,7 +93,7 @@ export class ClientConnections {
     const pieces: Uint8Array[] = [];
     let length = 0;
     let head: Omit<Answer, "body"> | undefined;
-    this.#pool.dispatch({ method, path: target, headers, body: body ?? null }, {
+    const handler: Parameters<Pool["dispatch"]>[1] = {
       onRequestStart(controller) {
         const end = () => controller.abort(signal.reason);
         if (signal.aborted) return end();
@@ -111,7 +116,9 @@ export class ClientConnections {
         if (head !== undefined) resolve({ ...head, body: pieces.length > 1 ? Buffer.concat(pieces) : first });
       },
       onResponseError: (_, error) => reject(error),
-    });
+    };
+    this.#pool.then((pool) => pool.dispatch({ method, path: target, headers, body: body ?? null }, handler))
+      .catch(reject);
     return exchange;
   }
 
@@ -120,29 +127,35 @@ export class ClientConnections {
     const before = this.#pool;
     this.#options = { ...this.#options, ...tls };
     this.#pool = this.#openPool();
-    before.close().finally(() => this.#open.delete(before));
+    before.then((pool) => pool.close()).finally(() => this.#open.delete(before));
   }
 
   close(): void {
-    for (const pool of this.#open) void pool.destroy(new Error("the client was closed"));
+    for (const opened of this.#open) {
+      void opened.then((pool) => pool.destroy(new Error("the client was closed")));
+    }
   }
 
-  #openPool(): Pool {
+  #openPool(): Promise<Pool> {
     const { url, cert, key, ca, minVersion = "TLSv1.3", maxConnections } = this.#options;
-    const pool = new Pool(url.origin, {
-      connections: maxConnections,
-      pipelining: 1,
-      allowH2: false,
-      // A resumed session would not check the server's certificate again.
-      maxCachedSessions: 0,
-      maxHeaderSize: MAX_HEAD_BYTES,
-      keepAliveTimeout: IDLE_MS,
-      keepAliveMaxTimeout: IDLE_MS,
-      // The caller's signal bounds the whole exchange.
-      headersTimeout: 0,
-      bodyTimeout: 0,
-      connect: { cert, key, ca, minVersion, rejectUnauthorized: true },
-    });
+    const pool = loadPool().then((Pool) =>
+      new Pool(url.origin, {
+        connections: maxConnections,
+        pipelining: 1,
+        allowH2: false,
+        // A resumed session would not check the server's certificate again.
+        maxCachedSessions: 0,
+        maxHeaderSize: MAX_HEAD_BYTES,
+        keepAliveTimeout: IDLE_MS,
+        keepAliveMaxTimeout: IDLE_MS,
+        // The caller's signal bounds the whole exchange.
+        headersTimeout: 0,
+        bodyTimeout: 0,
+        connect: { cert, key, ca, minVersion, rejectUnauthorized: true },
+      })
+    );
+    // Each request reports it.
+    pool.catch(() => {});
     this.#open.add(pool);
     return pool;
   }

@@ -3,7 +3,7 @@ import { fileURLToPath } from "node:url";
 import { VERSION } from "@gateway/shared/service";
 
 /** What every command loads; another library needs a reason to be here, or `await import()` where it is used. */
-const LOADED = ["commander", "ipaddr.js", "jsonc-parser", "re2js", "unbash", "undici", "zod"];
+const LOADED = ["commander", "ipaddr.js", "jsonc-parser", "re2js", "unbash", "zod"];
 
 interface Module {
   readonly specifier: string;

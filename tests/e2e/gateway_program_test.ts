@@ -33,8 +33,7 @@ Deno.test.each<{ name: string; args: readonly string[]; code: number; out: RegEx
   { name: "version --verbose", args: ["version", "--verbose"], code: 0, out: /deno/i, err: /^$/ },
   { name: "init --help", args: ["init", "--help"], code: 0, out: /^Usage: broker-ctl init /, err: /^$/ },
 ])("gateway understands $name", async ({ args, code, out, err }) => {
-  // In packages, the environment reads as empty.
-  const ended = await gateway(args, ["--allow-read", "--ignore-env"]);
+  const ended = await gateway(args, ["--allow-read"]);
   assert.equal(ended.code, code, ended.err);
   assert.match(ended.out, out);
   assert.match(ended.err, err);
