@@ -24,6 +24,17 @@ Deno.test("openFileAuditLog() continues the chain after a restart (L1)", async (
   assert.deepEqual(await folder.problems(), []);
 });
 
+Deno.test("openFileAuditLog() keeps the order of concurrent calls, and close() waits for them (L22)", async () => {
+  await using folder = new LogFolder();
+  const log = await folder.open();
+  const serials = Array.from({ length: 500 }, (_, index) => BigInt(index));
+  const appends = serials.map((serial) => log.append({ outcome: "issued", serial }));
+  await log.close();
+  await Promise.all(appends);
+  assert.deepEqual(folder.records().map(({ serial }) => BigInt(serial as number)), serials);
+  await assert.rejects(log.append({ outcome: "late" }), { code: "audit_unavailable" });
+});
+
 Deno.test("openFileAuditLog() redacts before it writes (L17)", async () => {
   await using folder = new LogFolder();
   const log = await folder.open({ redact: (text) => text.replace("hunter2", "MASK") });

@@ -7,7 +7,7 @@ Deno.test({
     "nothing that signers and control planes acknowledged is contradicted when they, their database and wires fail",
   ignore: isPostgresMissing,
   async fn() {
-    const report = await runFaults({ rounds: 5, clocks: false });
+    const report = await runFaults({ rounds: 8, clocks: false });
     Deno.stderr.writeSync(new TextEncoder().encode(`${report}\n`));
   },
 });

@@ -110,7 +110,7 @@ Deno.test({
         const prepared = "SELECT count(*) FROM signer.instances WHERE prepared =";
         await poll(async () => await server.sql(`${prepared} '00'`) === "2", { what: "it", intervalMs: 10 });
         assert.deepEqual([await decided(brokerAtA), await decided(brokerAtB)], [200, 200]);
-        for (let round = 0; round < 3; round++) {
+        for (let round = 0; round < 5; round++) {
           const [here, there] = round % 2 === 0 ? [atA, brokerAtB] : [atB, brokerAtA];
           await edit(here, "DELETE", there, 403);
           await edit(here, "POST", there, 200);
@@ -121,9 +121,9 @@ Deno.test({
         const log = await Deno.readTextFile(b.auditLog);
         assert.match(
           log,
-          /"command":"role=target purpose=oneshot",.*"outcome":"issued".*"policy_version":8/,
+          /"command":"role=target purpose=oneshot",.*"outcome":"issued".*"policy_version":12/,
         );
-        assert.match(log, /"command":"reload hosts=1".*"outcome":"reloaded".*"policy_version":8/);
+        assert.match(log, /"command":"reload hosts=1".*"outcome":"reloaded".*"policy_version":12/);
         assert.match(
           await Deno.readTextFile(a.auditLog),
           /"caller":"operator-local".*"command":"policy-allow-remove".*"outcome":"policy-changed".*"policy_version":3/,
@@ -159,7 +159,7 @@ Deno.test({
         );
         assert.deepEqual(lost.filter((pattern) => kept.includes(pattern)), [], "what is refused is not");
         const versions = await server.sql("SELECT count(*), max(version) FROM signer.policy_versions");
-        assert.equal(versions, `${8 + kept.length}|${8 + kept.length}`);
+        assert.equal(versions, `${12 + kept.length}|${12 + kept.length}`);
       });
 
       await test.step("history, difference and rollback, which is a new version", async () => {

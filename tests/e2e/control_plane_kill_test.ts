@@ -3,7 +3,7 @@ import type { ApprovalRecord } from "@gateway/shared/wire";
 import { poll } from "../stage/poll.ts";
 import { type ControlPlaneScene, withControlPlane } from "./control_plane_scene.ts";
 
-const ROUNDS = 2;
+const ROUNDS = 4;
 const REQUESTS = 24;
 const UNLIMITED = { path: ["behavior", "rate_limit_per_min"], value: 0 };
 

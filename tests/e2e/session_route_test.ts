@@ -90,13 +90,16 @@ const SET_UPS: readonly { readonly setUp: string; readonly start: Start }[] = [
 ];
 const MODES = ["exec", "shell", ...(NO_TERMINAL === "" ? ["pty"] : [])];
 /** The hosts behind the first one, the last of which is where the work is. */
-const NAMES = ["inner01", "db01"];
+const WAYS = [
+  { hops: "one bastion", names: ["db01"] },
+  { hops: "two bastions", names: ["inner01", "db01"] },
+];
 
-Deno.test.each(SET_UPS)(
-  `sessions (${MODES}) and files go through two bastions $setUp`,
-  ({ start }) =>
-    start(NAMES, async ({ client, dir, issued, broker }) => {
-      const bastions = NAMES.map(() => "role=bastion");
+Deno.test.each(SET_UPS.flatMap((setUp) => WAYS.map((way) => ({ ...setUp, ...way }))))(
+  `sessions (${MODES}) and files go through $hops $setUp`,
+  ({ start, names }) =>
+    start(names, async ({ client, dir, issued, broker }) => {
+      const bastions = names.map(() => "role=bastion");
       for (const mode of MODES) {
         const id = await client.open({ server: "db01", mode });
         // Each host lets in its own principal alone: where this runs is beyond doubt.
@@ -119,7 +122,7 @@ Deno.test.each(SET_UPS)(
           "session_close",
         ]);
         const roles = (await issued()).filter((line) => /^issued .*purpose=session/.test(line))
-          .slice(-NAMES.length - 1).map((line) => line.split(" ")[1]);
+          .slice(-names.length - 1).map((line) => line.split(" ")[1]);
         assert.deepEqual(roles, [...bastions, "role=target"], mode);
       }
       const path = `${dir}/file`;
