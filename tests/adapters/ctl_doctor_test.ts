@@ -303,12 +303,13 @@ Deno.test("doctor --live asks each service that a broker names, by the broker's 
     const paths = { client_cert: "pki/client_cert", client_key: "pki/client_key", ca: "pki/ca" };
     await edit(at("config.json"), ["signer"], { urls, ...paths });
   }, "--live");
-  const of = (url: string) => findings.filter(({ check }) => check.startsWith(url)).map(({ level }) => level);
+  const of = (url: string) =>
+    findings.filter(({ check }) => check.startsWith(`${url} `)).map(({ level }) => level);
   assert.deepEqual([well.url, gone, denying.url, foreign.url].map(of), [["pass"], ["fail"], ["fail"], [
     "fail",
   ]]);
   const said = (url: string) =>
-    wrong.filter(({ check }) => check.startsWith(url)).map(({ check, fix }) => check + fix);
+    wrong.filter(({ check }) => check.startsWith(`${url} `)).map(({ check, fix }) => check + fix);
   assert.match(`${said(gone)}`, /does not answer: .*REFUSED.*nothing listens there/);
   assert.match(`${said(denying.url)}`, /does not take the certificate of signer.client_cert.*identity list/);
   assert.match(`${said(foreign.url)}`, /was not signed by the CA in pki\/ca/);
