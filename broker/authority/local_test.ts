@@ -4,10 +4,11 @@ import type { CaKey, CaKeyRing } from "@gateway/shared/ca";
 import { parsePemCaKey } from "@gateway/shared/ca/pem";
 import { encodeOpensshPrivateKey, parseCertificate, verifyCertificateSignature } from "@gateway/shared/ssh";
 import { FakeClock, FixedRandom, MemoryAuditLog, SAMPLE_HOST_KEY } from "@gateway/shared/testing";
-import type { BrokerHost } from "../config/config.ts";
+import { brokerConfig, type BrokerHost, type LocalPolicyConfig } from "../config/config.ts";
 import type { CertificateRequest } from "./authority.ts";
 import { checkCertificate } from "./remote.ts";
 import { compileLocalPolicy, LocalAuthority } from "./local.ts";
+import { describeIgnoredKeys, ownName } from "./load.ts";
 
 const NOW_MS = 1_700_000_000_000;
 const SERIAL = 0xfefefefefefefefen;
@@ -215,4 +216,198 @@ Deno.test("LocalAuthority.sign() makes no certificate for who has gone", async (
   const { authority, log } = createAuthority();
   await assert.rejects(authority.sign(REQUEST, { signal: AbortSignal.abort() }), { code: "canceled" });
   assert.deepEqual(log.entries, []);
+});
+
+const HOST: BrokerHost = { addr: "10.0.0.1:22", user: "deploy", host_key: SAMPLE_HOST_KEY };
+
+function compile(hosts: Record<string, BrokerHost>, keys: Partial<LocalPolicyConfig> = {}) {
+  return compileLocalPolicy({
+    hosts,
+    command_policies: {},
+    group_command_policies: {},
+    max_ttl_seconds: 300,
+    source_address: "",
+    ...keys,
+  });
+}
+
+Deno.test.each([
+  { name: "the global one where the host says none", own: undefined, expected: "10.9.0.0/16" },
+  { name: "the global one where the host's is empty", own: "", expected: "10.9.0.0/16" },
+  { name: "the host's own", own: "10.1.1.1", expected: "10.1.1.1" },
+])("compileLocalPolicy() takes as source address $name", ({ own, expected }) => {
+  const host = own === undefined ? HOST : { ...HOST, source_address: own };
+  const { hosts } = compile({ web01: host }, { source_address: "10.9.0.0/16" });
+  assert.equal(hosts.get("web01")?.source_address, expected);
+});
+
+Deno.test("compileLocalPolicy() lets a host be a bastion that says so, or that another one's jump names", () => {
+  const { hosts } = compile({
+    web01: { ...HOST, jump: "hop" },
+    hop: HOST,
+    open: { ...HOST, allow_as_bastion: true },
+    refusing: { ...HOST, allow_as_bastion: false },
+    behind: { ...HOST, jump: "refusing" },
+  });
+  assert.deepEqual(
+    [...hosts.values()].map(({ name, allow_as_bastion }) => [name, allow_as_bastion ?? false]),
+    [["web01", false], ["hop", true], ["open", true], ["refusing", true], ["behind", false]],
+  );
+});
+
+Deno.test("compileLocalPolicy() caps the life of every certificate", () => {
+  assert.equal(compile({ web01: HOST }, { max_ttl_seconds: 60 }).hosts.get("web01")?.maxTtlSeconds, 60);
+});
+
+Deno.test("compileLocalPolicy() knows hosts that are named like members of every object", () => {
+  const hosts = Object.fromEntries([["__proto__", HOST], ["constructor", HOST]]);
+  assert.deepEqual([...compile(hosts).hosts.keys()], ["__proto__", "constructor"]);
+});
+
+Deno.test.each<{ name: string; hosts: Record<string, BrokerHost>; problem: RegExp; keys?: object }>([
+  {
+    name: "a host without account",
+    hosts: { web01: { ...HOST, user: "" } },
+    problem: /hosts\.web01\.user: /,
+  },
+  {
+    name: "a bastion with command rules, also when only a jump makes it one",
+    hosts: { web01: { ...HOST, jump: "hop" }, hop: { ...HOST, command_policy: { mode: "allowlist" } } },
+    problem: /hosts\.hop\.allow_as_bastion: a host with command rules cannot be a bastion/,
+  },
+  {
+    name: "an invalid source address",
+    hosts: { web01: HOST },
+    keys: { source_address: "here" },
+    problem: /hosts\.web01\.source_address: /,
+  },
+])("compileLocalPolicy() refuses $name", ({ hosts, problem, keys = {} }) => {
+  assert.throws(() => compile(hosts, keys), (error) => {
+    assert.ok(error instanceof Error);
+    assert.match(error.message, /^Cannot use broker config: /);
+    assert.match(error.message, problem);
+    return true;
+  });
+});
+
+Deno.test("ownName() is the certificate's CN, commas and all", () => {
+  assert.equal(ownName(pem("ONE")), "broker, one");
+});
+
+Deno.test.each([{ name: "without a CN", which: "NONE" }, { name: "with two CNs", which: "TWO" }])(
+  "ownName() refuses a certificate $name",
+  ({ which }) => {
+    assert.throws(() => ownName(pem(which)), { code: "invalid_config" });
+  },
+);
+
+function pem(which: string): string {
+  return CERTIFICATES[which] ?? "";
+}
+
+/** Made by: `openssl req -x509 -newkey ed25519 -keyout key -nodes -days 36500 -subj <subject>` */
+const CERTIFICATES: Readonly<Record<string, string>> = {
+  // /O=acme/CN=broker\, one
+  ONE: `-----BEGIN CERTIFICATE-----
+MIIBYTCCAROgAwIBAgIUV3c1OrDr4t8wNSWrDhXP5ttNR+gwBQYDK2VwMCUxDTAL
+BgNVBAoMBGFjbWUxFDASBgNVBAMMC2Jyb2tlciwgb25lMCAXDTI2MTEyMTA3NDAw
+M1oYDzIxMjYxMDI4MDc0MDAzWjAlMQ0wCwYDVQQKDARhY21lMRQwEgYDVQQDDAti
+cm9rZXIsIG9uZTAqMAUGAytlcAMhABWmZB9KrZWZsbuSI1gu+T5wtimVvVaF8KHa
+70VP7a58o1MwUTAdBgNVHQ4EFgQUy1B07GA0wq4qIuk5GbVRCAXQW84wHwYDVR0j
+BBgwFoAUy1B07GA0wq4qIuk5GbVRCAXQW84wDwYDVR0TAQH/BAUwAwEB/zAFBgMr
+ZXADQQD70Kxa+m3hdOISVMsRQdDBimHYcmeh2v8JBjxW/MMVwil7xEFBQGmz4Bpl
+edDXQVyJoDGxe7bC3ekGeFMiDUEP
+-----END CERTIFICATE-----`,
+  // /O=acme
+  NONE: `-----BEGIN CERTIFICATE-----
+MIIBNDCB56ADAgECAhRc7Q7xdDwO1hHU76iobWZTtd3MLTAFBgMrZXAwDzENMAsG
+A1UECgwEYWNtZTAgFw0yNjExMjEwNzQwMDNaGA8yMTI2MTAyODA3NDAwM1owDzEN
+MAsGA1UECgwEYWNtZTAqMAUGAytlcAMhAIA+piEVC/YcgqjZAh0WRaSmjSxPiL41
+gbGelRf5C03Go1MwUTAdBgNVHQ4EFgQUKeQxfoDBK0qfVZvc7odpyI5vKEswHwYD
+VR0jBBgwFoAUKeQxfoDBK0qfVZvc7odpyI5vKEswDwYDVR0TAQH/BAUwAwEB/zAF
+BgMrZXADQQD6KqhNeWD2GLsBBqBtjM3Sh8IKn3Er1Krw04AGyPN1yldR4ogXzpuV
+JfcLsuZZhT84ZCtr7Tt2dNI/jyn/t0UM
+-----END CERTIFICATE-----`,
+  // /CN=a/CN=b
+  TWO: `-----BEGIN CERTIFICATE-----
+MIIBRjCB+aADAgECAhRUZtMj5IUhcXRRad/WprtPE77LJDAFBgMrZXAwGDEKMAgG
+A1UEAwwBYTEKMAgGA1UEAwwBYjAgFw0yNjExMjEwNzQwMDNaGA8yMTI2MTAyODA3
+NDAwM1owGDEKMAgGA1UEAwwBYTEKMAgGA1UEAwwBYjAqMAUGAytlcAMhAAm6qNEp
+haPhfxk9+iWaInozmuGO7Ls2fUKno1kPg356o1MwUTAdBgNVHQ4EFgQUpzlJ10JD
+L7Q2h2LPsHWwBElX8i0wHwYDVR0jBBgwFoAUpzlJ10JDL7Q2h2LPsHWwBElX8i0w
+DwYDVR0TAQH/BAUwAwEB/zAFBgMrZXADQQD/ZrRFx8Edk2uXA4l2urr9JBdkG5J+
+YXrad66XYAaj9YkFlE+UJ4RbTqj2aAVCkYYa33TAjv+AzPNdKRpQzgcK
+-----END CERTIFICATE-----`,
+};
+
+const BASE = { audit_log: "log/audit.log", audit_key: "seed" };
+const SIGNER = { url: "https://127.0.0.1:9443", client_cert: "c", client_key: "k", ca: "a" };
+const HEAD = "warning: remote mode (signer block set): ignoring local-mode config — ";
+const TAIL = ". Host inventory and policy come from the signer.";
+
+Deno.test.each([
+  { name: "nothing of a clean config", keys: {}, line: undefined },
+  {
+    name: "hosts, also those without policy fields",
+    keys: { hosts: { web01: { addr: "h:22", user: "u", host_key: "k", jump: "b", groups: ["g"] } } },
+    line: `${HEAD}hosts${TAIL}`,
+  },
+  {
+    name: "nothing of keys that are empty or false",
+    keys: {
+      ca_key: "",
+      ca_keys: {},
+      source_address: "",
+      hosts: {},
+    },
+    line: undefined,
+  },
+  {
+    name: "keys of the top, in a fixed order",
+    keys: {
+      source_address: "10.0.0.1",
+      group_command_policies: { _default: ["base"] },
+      command_policies: { base: {} },
+      ca_keys: { _default: { type: "pem", path: "p" } },
+      ca_key: "ssh_ca",
+    },
+    line: `${HEAD}ca_key, ca_keys, command_policies, group_command_policies, source_address${TAIL}`,
+  },
+  {
+    name: "hosts by name, their fields in a fixed order",
+    keys: {
+      hosts: {
+        web02: { addr: "h:22", allow_pty: true },
+        web01: {
+          addr: "h:22",
+          stop_on_disconnect: true,
+          allow_as_bastion: true,
+          allow_file_transfer: true,
+          allow_pty: true,
+          allowed_sudo_users: ["db"],
+          allow_sudo: true,
+          command_policy: { mode: "off" },
+          source_address: "10.0.0.1",
+          principal: "p",
+        },
+        web03: { addr: "h:22" },
+      },
+    },
+    line:
+      `${HEAD}hosts; policy fields on 2 host(s) (web01: principal, source_address, command_policy, allow_sudo, ` +
+      "allowed_sudo_users, allow_pty, allow_file_transfer, allow_as_bastion, stop_on_disconnect; " +
+      `web02: allow_pty)${TAIL}`,
+  },
+  {
+    name: "both in one line",
+    keys: { ca_key: "ssh_ca", hosts: { web01: { addr: "h:22", allow_sudo: true } } },
+    line: `${HEAD}ca_key, hosts; policy fields on 1 host(s) (web01: allow_sudo)${TAIL}`,
+  },
+])("describeIgnoredKeys() tells $name", ({ keys, line }) => {
+  assert.equal(describeIgnoredKeys(brokerConfig.parse({ ...BASE, signer: SIGNER, ...keys })), line);
+});
+
+Deno.test("describeIgnoredKeys() has nothing to tell in local mode", () => {
+  const config = { ...BASE, ca_key: "ssh_ca", hosts: { web01: { addr: "h:22", allow_sudo: true } } };
+  assert.equal(describeIgnoredKeys(brokerConfig.parse(config)), undefined);
 });

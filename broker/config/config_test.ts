@@ -3,6 +3,8 @@ import { AppError } from "@gateway/shared/errors";
 import { sampleCluster } from "@gateway/shared/testing";
 import { parseConfig } from "@gateway/shared/config";
 import { brokerConfig, UNSUPPORTED_BROKER_KEYS } from "./config.ts";
+import type { BrokerFrontend } from "./permissions.ts";
+import { type CommandLine, parseCommandLine } from "./command_line.ts";
 
 const BASE = { audit_log: "log/audit.log", audit_key: "seed" };
 const SIGNER = { url: "https://127.0.0.1:9443", client_cert: "c", client_key: "k", ca: "a" };
@@ -157,3 +159,93 @@ Deno.test.each([
 Deno.test.each([0, -1])("brokerConfig takes %i for the default size of a file", (bytes) => {
   assert.equal(parse({ signer: SIGNER, file_transfer_max_bytes: bytes }).file_transfer_max_bytes, 524_288);
 });
+
+const CONFIG = {
+  signer: { url: "https://127.0.0.1:9443", client_cert: "a", client_key: "b", ca: "c" },
+  audit_log: "log/audit.log",
+  audit_key: "audit.seed",
+};
+const OAUTH = { issuer: "https://login.example", audience: "https://gateway.example/mcp" };
+
+Deno.test("brokerConfig takes an oauth block and a resource_url", () => {
+  const config = brokerConfig.parse({
+    ...CONFIG,
+    oauth: OAUTH,
+    resource_url: "https://gateway.example:8443/mcp",
+  });
+  assert.equal(config.oauth?.user_claim, "sub");
+  assert.equal(config.resource_url, "https://gateway.example:8443/mcp");
+});
+
+Deno.test("brokerConfig needs neither", () => {
+  const config = brokerConfig.parse(CONFIG);
+  assert.deepEqual([config.oauth, config.resource_url], [undefined, ""]);
+});
+
+Deno.test.each([
+  { name: "plain http", change: { resource_url: "http://gateway.example/mcp" } },
+  { name: "plain http on loopback", change: { resource_url: "http://127.0.0.1/mcp" } },
+  { name: "no URL", change: { resource_url: "gateway.example" } },
+  { name: "a query", change: { resource_url: "https://gateway.example/mcp?x" } },
+  { name: "a fragment", change: { resource_url: "https://gateway.example/mcp#x" } },
+  { name: "a user", change: { resource_url: "https://a:b@gateway.example/mcp" } },
+  { name: "a quote", change: { resource_url: 'https://gateway.example/"mcp' } },
+  { name: "an unknown key in oauth", change: { oauth: { ...OAUTH, scopes: ["mcp"] } } },
+  { name: "a scope with a quote", change: { oauth: { ...OAUTH, required_scopes: ['a"b'] } } },
+  { name: "an oauth block without audience", change: { oauth: { issuer: OAUTH.issuer } } },
+])("brokerConfig refuses $name", ({ change }) => {
+  assert.equal(brokerConfig.safeParse({ ...CONFIG, ...change }).success, false);
+});
+
+const serve = (frontend: BrokerFrontend, config = "config.json") => ({
+  kind: "serve",
+  frontend,
+  config,
+});
+
+Deno.test.each<{ args: string; gives: object }>([
+  { args: "serve-http", gives: serve("serve-http") },
+  { args: "serve-mcp", gives: serve("serve-mcp") },
+  { args: "serve-mcp -config f.json", gives: serve("serve-mcp", "f.json") },
+  { args: "serve-mcp --config f.json", gives: serve("serve-mcp", "f.json") },
+  { args: "serve-mcp -config=f.json", gives: serve("serve-mcp", "f.json") },
+  { args: "serve-mcp --config=f.json", gives: serve("serve-mcp", "f.json") },
+  { args: "serve-mcp-http -config f.json", gives: serve("serve-mcp-http", "f.json") },
+  { args: "connect /run/a.sock", gives: { kind: "connect", socket: "/run/a.sock" } },
+  { args: "connect --help", gives: { kind: "help" } },
+  { args: "init", gives: { kind: "init", args: [] } },
+  { args: "init --dir x -h", gives: { kind: "init", args: ["--dir", "x", "-h"] } },
+  { args: "version", gives: { kind: "version", verbose: false } },
+  { args: "version --verbose", gives: { kind: "version", verbose: true } },
+  { args: "--version", gives: { kind: "version", verbose: false } },
+  { args: "-version", gives: { kind: "version", verbose: false } },
+  { args: "-version -verbose", gives: { kind: "version", verbose: true } },
+  { args: "serve-http -version", gives: { kind: "version", verbose: false } },
+  { args: "help", gives: { kind: "help" } },
+  { args: "-h", gives: { kind: "help" } },
+  { args: "--help", gives: { kind: "help" } },
+  { args: "serve-mcp -h", gives: { kind: "help" } },
+  { args: "", gives: { kind: "misused", problem: "a command is required" } },
+  { args: "-config f.json", gives: { kind: "misused", problem: "a command is required" } },
+  { args: "serve", gives: { kind: "misused", problem: 'unknown command "serve"' } },
+  { args: "serve-mcp-https", gives: { kind: "misused", problem: 'unknown command "serve-mcp-https"' } },
+])("parseCommandLine() reads `gateway $args`", ({ args, gives }) => {
+  assert.deepEqual(parseCommandLine(args === "" ? [] : args.split(" ")), gives);
+});
+
+Deno.test.each([
+  "connect",
+  "connect a b",
+  "connect --config f",
+  "serve-mcp --conf f",
+  "serve-mcp -config",
+  "serve-http extra",
+  "-x",
+  "version -x",
+])(
+  "parseCommandLine() refuses `gateway %s`",
+  (args) => {
+    const command: CommandLine = parseCommandLine(args.split(" "));
+    assert.equal(command.kind, "misused");
+  },
+);

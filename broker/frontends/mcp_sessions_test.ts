@@ -3,10 +3,25 @@ import fc from "fast-check";
 import { AppError } from "@gateway/shared/errors";
 import { FakeClock } from "@gateway/shared/testing";
 import { AuthenticatedEndUser } from "./oauth.ts";
-import { initialize, McpHttpFixture, rpc } from "../testing/mcp_http_fixture.ts";
-import { fixedTools } from "../testing/broker_fixture.ts";
+import {
+  CALL,
+  initialize,
+  LIST,
+  McpHttpFixture,
+  parseEvents,
+  rpc,
+  statelessHeaders,
+  statelessRpc,
+} from "../testing/mcp_http_fixture.ts";
+import { BrokerFixture, fixedTools } from "../testing/broker_fixture.ts";
 import { createMcpServer } from "./mcp_server.ts";
 import { type McpSession, McpSessions } from "./mcp_sessions.ts";
+import type { ClustersResponse } from "@gateway/shared/wire";
+import { CLUSTER, ClusterFixture } from "../testing/cluster_fixture.ts";
+import { GENERATIONS, RawMcpClient, until } from "../testing/raw_mcp_client.ts";
+import { SessionFixture } from "../testing/session_fixture.ts";
+import { createToolset } from "../tools/toolset.ts";
+import { hangUntilAborted, printed } from "../testing/fake_runner.ts";
 
 const MINUTE_MS = 60_000;
 
@@ -168,4 +183,223 @@ Deno.test("McpSessions is of any use to the session's user only, whatever users 
     }),
     { numRuns: 60 },
   );
+});
+
+const K8S_TOOLS = ["k8s_apply", "k8s_delete", "k8s_get", "k8s_list", "k8s_list_clusters", "k8s_logs"];
+const { sessions } = new SessionFixture();
+
+/** A broker's tools, and what sets the clusters that it knows. */
+function scene() {
+  const fixture = new ClusterFixture();
+  fixture.authority.clusterList = () => ({});
+  const { clusters, currentClusters, runAction } = fixture;
+  const tools = createToolset(
+    Object.assign(new BrokerFixture(), { sessions, clusters, currentClusters, runAction }),
+  );
+  const know = async (...names: readonly string[]) => {
+    fixture.authority.clusterList = () => Object.fromEntries(names.map((name) => [name, CLUSTER]));
+    await clusters.inventory.refresh();
+  };
+  return { tools, know, authority: fixture.authority };
+}
+
+const k8sOf = ({ result }: { result: { tools: readonly { name: string }[] } }) =>
+  result.tools.map(({ name }) => name).filter((name) => name.startsWith("k8s_"));
+
+Deno.test("MCP over stdio has the six tools while there is a cluster, and says when that changes", async () => {
+  const { tools, know } = scene();
+  const client = await RawMcpClient.connect("2025-11-25", { tools });
+  assert.deepEqual(k8sOf(await client.request("tools/list")), []);
+  const { error } = await client.request("tools/call", { name: "k8s_get", arguments: {} });
+  assert.equal(error.message, 'unknown tool "k8s_get"');
+  await know("a");
+  assert.equal((await client.message()).method, "notifications/tools/list_changed");
+  assert.deepEqual(k8sOf(await client.request("tools/list")), K8S_TOOLS);
+  await know("a", "b");
+  assert.deepEqual((await client.call("k8s_list_clusters")).structuredContent, {
+    clusters: [{ name: "a" }, { name: "b" }],
+  });
+  await know();
+  assert.equal((await client.message()).method, "notifications/tools/list_changed");
+  assert.deepEqual(k8sOf(await client.request("tools/list")), []);
+  await client.end();
+});
+
+Deno.test("MCP over stdio answers a client that asks at once when it knows the clusters", async () => {
+  const { tools, authority } = scene();
+  const list = Promise.withResolvers<ClustersResponse>();
+  authority.clusterList = () => list.promise;
+  const client = await RawMcpClient.connect("2025-11-25", { tools });
+  const listed = await client.start("tools/list");
+  const called = await client.start("tools/call", { name: "k8s_list_clusters", arguments: {} });
+  list.resolve({ a: CLUSTER });
+  const messages = [await client.message(), await client.message(), await client.message()];
+  const answerTo = (wanted: number) => messages.find(({ id }) => id === wanted);
+  assert.deepEqual(k8sOf(answerTo(listed)), K8S_TOOLS);
+  assert.deepEqual(answerTo(called).result.structuredContent, { clusters: [{ name: "a" }] });
+  await client.end();
+});
+
+Deno.test("MCP over stdio of the stateless generation has them too", async () => {
+  const { tools, know } = scene();
+  const client = await RawMcpClient.connect("2026-07-28", { tools });
+  assert.deepEqual(k8sOf(await client.request("tools/list")), []);
+  await know("a");
+  assert.deepEqual(k8sOf(await client.request("tools/list")), K8S_TOOLS);
+  await client.end();
+});
+
+Deno.test("MCP over HTTP has them, and says when that changes on the stream of a session", async () => {
+  const { tools: toolset, know } = scene();
+  await using frontend = new McpHttpFixture({ toolset });
+  const list = async (session: string) => {
+    const text = await (await frontend.send({ token: "alice", session, body: LIST })).text();
+    return k8sOf(JSON.parse(/^data: (\{.*)$/m.exec(text)?.[1] ?? ""));
+  };
+  const session = await frontend.open("alice");
+  assert.deepEqual(await list(session), []);
+  const stream = await frontend.send({ token: "alice", session });
+  const reader = stream.body?.pipeThrough(new TextDecoderStream()).getReader();
+  assert.ok(reader);
+  await know("a");
+  let heard = "";
+  while (!heard.includes("notifications/tools/list_changed")) {
+    const { value, done } = await reader.read();
+    assert.ok(!done, heard);
+    heard += value;
+  }
+  await reader.cancel();
+  assert.deepEqual(await list(session), K8S_TOOLS);
+});
+
+Deno.test("MCP over HTTP of the stateless generation has them too", async () => {
+  const { tools: toolset, know } = scene();
+  await using frontend = new McpHttpFixture({ toolset });
+  const list = async () => {
+    const response = await frontend.send({
+      token: "alice",
+      headers: statelessHeaders("tools/list"),
+      body: statelessRpc(1, "tools/list"),
+    });
+    const text = await response.text();
+    return k8sOf(JSON.parse(text.startsWith("{") ? text : /^data: (\{.*)$/m.exec(text)?.[1] ?? ""));
+  };
+  assert.deepEqual(await list(), []);
+  await know("a");
+  assert.deepEqual(await list(), K8S_TOOLS);
+});
+
+const IN_USE = /belongs to a request that has not been answered yet/;
+
+Deno.test.each(GENERATIONS)(
+  "MCP %s over stdio refuses an id whose call still runs; the call keeps its answer",
+  async (generation) => {
+    const client = await RawMcpClient.connect(generation);
+    const finish = Promise.withResolvers<void>();
+    client.broker.runner.answer = async () => {
+      await finish.promise;
+      return printed("first\n");
+    };
+    const id = await client.start("tools/call", CALL);
+    await until(() => client.broker.runner.runs.length === 1);
+    for (const method of ["tools/call", "tools/list"]) {
+      await client.startAs(id, method, CALL);
+      const { error, ...rest } = await client.message();
+      assert.deepEqual([rest.id, error.code], [id, -32600]);
+      assert.match(error.message, IN_USE);
+    }
+    finish.resolve();
+    const { result } = await client.message();
+    assert.equal(result.structuredContent.stdout, "first\n");
+    assert.equal(client.broker.runner.runs.length, 1);
+    await client.startAs(id, "tools/call", CALL);
+    assert.equal((await client.message()).result.structuredContent.exit_code, 0, "free again");
+    await client.end();
+  },
+);
+
+Deno.test("MCP over stdio refuses batches whole, and starts nothing of them", async () => {
+  const client = await RawMcpClient.connect("2025-11-25");
+  await client.sendRaw([rpc(7, "tools/call", CALL), rpc(7, "tools/call", CALL)]);
+  assert.equal((await client.message()).error.code, -32600);
+  assert.equal(client.broker.runner.runs.length, 0);
+  await client.end();
+});
+
+Deno.test.each([
+  { name: "alone", body: rpc(7, "tools/call", CALL) },
+  { name: "of another method", body: rpc(7, "ping") },
+  { name: "in a batch", body: [rpc(8, "tools/call", CALL), rpc(7, "tools/call", CALL)] },
+])("MCP over HTTP refuses an id $name whose call still runs; a cancel reaches the call", async ({ body }) => {
+  await using frontend = new McpHttpFixture();
+  const session = await frontend.open("alice", "2025-03-26");
+  frontend.broker.runner.answer = hangUntilAborted;
+  const headers = { "mcp-protocol-version": "2025-03-26" };
+  const first = await frontend.send({ token: "alice", session, headers, body: rpc(7, "tools/call", CALL) });
+  await until(() => frontend.broker.runner.runs.length === 1);
+  const { code, message } = await frontend.refusalOf({ token: "alice", session, headers, body });
+  assert.equal(code, "invalid_request");
+  assert.match(message, IN_USE);
+  assert.equal(frontend.broker.runner.runs.length, 1);
+  const other = await frontend.open("alice");
+  const list = await frontend.send({ token: "alice", session: other, body: rpc(7, "tools/list") });
+  assert.equal(parseEvents(await list.text()).length, 2, "another session has ids of its own");
+
+  const cancel = { jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId: 7 } };
+  await frontend.send({ token: "alice", session, headers, body: cancel });
+  await until(() => frontend.broker.log.entries.length === 1);
+  assert.equal(frontend.broker.log.entries[0]?.err, "canceled");
+  frontend.broker.runner.answer = () => printed("second\n");
+  const again = await frontend.send({ token: "alice", session, headers, body: rpc(7, "tools/call", CALL) });
+  assert.match(await again.text(), /second/);
+  await first.body?.cancel();
+});
+
+Deno.test("MCP over HTTP refuses a batch that has an id twice, and starts nothing of it", async () => {
+  await using frontend = new McpHttpFixture();
+  const session = await frontend.open("alice", "2025-03-26");
+  const headers = { "mcp-protocol-version": "2025-03-26" };
+  const body = [rpc(7, "tools/call", CALL), rpc(7, "tools/list")];
+  const { message } = await frontend.refusalOf({ token: "alice", session, headers, body });
+  assert.match(message, IN_USE);
+  assert.equal(frontend.broker.runner.runs.length, 0);
+  const broken = [rpc(7, "tools/call", CALL), { jsonrpc: "2.0", id: 8 }];
+  assert.equal((await frontend.send({ token: "alice", session, headers, body: broken })).status, 400);
+  const good = [rpc(7, "tools/call", CALL), rpc(8, "tools/list")];
+  const response = await frontend.send({ token: "alice", session, headers, body: good });
+  assert.equal(parseEvents(await response.text()).filter(({ data }) => data !== undefined).length, 2);
+});
+
+Deno.test("MCP over HTTP ends a call by DELETE after its id has been tried again", async () => {
+  await using frontend = new McpHttpFixture();
+  const session = await frontend.open("alice");
+  frontend.broker.runner.answer = hangUntilAborted;
+  const first = await frontend.send({ token: "alice", session, body: rpc(7, "tools/call", CALL) });
+  await until(() => frontend.broker.runner.runs.length === 1);
+  await frontend.refusalOf({ token: "alice", session, body: rpc(7, "tools/call", CALL) });
+  assert.equal((await frontend.send({ token: "alice", session, method: "DELETE" })).status, 204);
+  await until(() => frontend.broker.log.entries.length === 1);
+  assert.deepEqual(frontend.broker.runner.runs.map(({ signal }) => signal?.aborted), [true]);
+  await first.body?.cancel();
+});
+
+Deno.test("MCP over HTTP keeps stateless requests of one id apart: each gets its own answer", async () => {
+  await using frontend = new McpHttpFixture();
+  const gates = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  frontend.broker.runner.answer = async ({ command }) => {
+    await gates[command === "first" ? 0 : 1]?.promise;
+    return printed(`${command}\n`);
+  };
+  const call = (command: string) =>
+    frontend.send({
+      token: "alice",
+      headers: statelessHeaders("tools/call", "ssh_execute"),
+      body: statelessRpc(7, "tools/call", { name: "ssh_execute", arguments: { server: "web01", command } }),
+    }).then((response) => response.text());
+  const [first, second] = [call("first"), call("second")];
+  await until(() => frontend.broker.runner.runs.length === 2);
+  gates[1]?.resolve();
+  assert.match(await second, /"stdout":"second\\n"/);
+  gates[0]?.resolve();
+  assert.match(await first, /"stdout":"first\\n"/);
 });

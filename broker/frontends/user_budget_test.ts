@@ -1,5 +1,15 @@
 import assert from "node:assert/strict";
-import { Exchange, SHORT_LENGTH, textLength, USER_BOUNDS, UserBudget } from "./user_budget.ts";
+import {
+  Exchange,
+  isEventId,
+  KeptEvents,
+  SHORT_LENGTH,
+  textLength,
+  USER_BOUNDS,
+  UserBudget,
+} from "./user_budget.ts";
+import type { EventStore, JSONRPCMessage } from "@modelcontextprotocol/server";
+import { OpenRequests, type RequestId } from "./open_requests.ts";
 
 const NEVER = new AbortController().signal;
 /** Two of these do not fit. */
@@ -162,4 +172,252 @@ Deno.test.each([
 ])("textLength() %s", (_name, value, least, most) => {
   const length = textLength(value);
   assert.ok(length >= least && length <= most, `${length}`);
+});
+
+const ROOMY = [100_000, 100_000] as const;
+const message = (text: string): JSONRPCMessage => ({ jsonrpc: "2.0", id: text, result: {} });
+const long = (id: string, length = 20_000): JSONRPCMessage => ({
+  jsonrpc: "2.0",
+  id,
+  result: { text: "x".repeat(length) },
+});
+/** What one event of these tests costs. */
+const COST = costOf(message("a1"));
+/** More than a note in the place of an answer costs. */
+const NOTE = 600;
+
+function costOf(event: JSONRPCMessage): number {
+  const kept = new KeptEvents(...ROOMY);
+  kept.open("alice").storeEvent("a", event);
+  return kept.length;
+}
+
+async function replay(store: EventStore, lastId: string) {
+  const sent: unknown[] = [];
+  const streamId = await store.replayEventsAfter(lastId, {
+    send: (id, event) => {
+      sent.push([id, "id" in event ? event.id : null]);
+      return Promise.resolve();
+    },
+  });
+  return { streamId, sent };
+}
+
+Deno.test("KeptEvents gives what came after an event, of the same stream", async () => {
+  const store = new KeptEvents(...ROOMY).open("alice");
+  const first = await store.storeEvent("a", message("a1"));
+  await store.storeEvent("b", message("b1"));
+  const second = await store.storeEvent("a", message("a2"));
+  assert.deepEqual(await replay(store, first), { streamId: "a", sent: [[second, "a2"]] });
+  assert.deepEqual(await replay(store, second), { streamId: "a", sent: [] });
+  assert.ok(isEventId(first));
+});
+
+Deno.test("KeptEvents of one session shows nothing to another, whatever id it names", async () => {
+  const kept = new KeptEvents(...ROOMY);
+  const [mine, other] = [kept.open("alice"), kept.open("bob")];
+  const first = await mine.storeEvent("a", message("a1"));
+  await mine.storeEvent("a", message("a2"));
+  assert.deepEqual((await replay(other, first)).sent, []);
+  assert.deepEqual((await replay(other, "a_0")).sent, []);
+});
+
+Deno.test.each([{ id: "" }, { id: "a" }, { id: "_1" }, { id: "a_" }, { id: "a_x" }, { id: "a_1e9" }])(
+  "isEventId() does not take '$id' for one",
+  ({ id }) => {
+    assert.equal(isEventId(id), false);
+  },
+);
+
+Deno.test("KeptEvents drops the oldest of a user beyond the limit, and an old id still serves", async () => {
+  const kept = new KeptEvents(2 * COST, 100 * COST);
+  const [store, other] = [kept.open("alice"), kept.open("bob")];
+  const others = await other.storeEvent("b", message("b0"));
+  await other.storeEvent("b", message("b1"));
+  const first = await store.storeEvent("a", message("a1"));
+  for (const text of ["a2", "a3", "a4"]) await store.storeEvent("a", message(text));
+  assert.deepEqual((await replay(store, first)).sent.map((event) => (event as unknown[])[1]), ["a3", "a4"]);
+  assert.equal((await replay(other, others)).sent.length, 1);
+});
+
+Deno.test("KeptEvents drops the oldest of all beyond the limit of all", async () => {
+  const kept = new KeptEvents(100 * COST, 2 * COST);
+  const [one, two] = [kept.open("alice"), kept.open("bob")];
+  await one.storeEvent("a", message("a1"));
+  await two.storeEvent("b", message("b1"));
+  await two.storeEvent("b", message("b2"));
+  assert.deepEqual((await replay(one, "a_0")).sent, []);
+  assert.equal((await replay(two, "b_0")).sent.length, 2);
+});
+
+/** The messages that a client gets that has seen nothing, as `id` or `id!` for a note in its answer's place. */
+async function replayed(store: EventStore): Promise<readonly string[]> {
+  const sent: string[] = [];
+  await store.replayEventsAfter("a_0", {
+    send: (_id, event) => {
+      const note = "error" in event && /was not kept/.test(event.error.message) ? "!" : "";
+      sent.push("id" in event ? `${event.id}${note}` : "");
+      return Promise.resolve();
+    },
+  });
+  return sent;
+}
+
+Deno.test("KeptEvents keeps a note in the place of an answer that is longer than the limit, and what was there", async () => {
+  const kept = new KeptEvents(10_000, 10_000);
+  const store = kept.open("alice");
+  await store.storeEvent("a", long("a1", 5000));
+  await store.storeEvent("a", long("a2"));
+  await store.storeEvent("a", message("a3"));
+  assert.deepEqual(await replayed(store), ["a1", "a2!", "a3"]);
+  assert.ok(kept.length <= costOf(long("a1", 5000)) + NOTE + COST);
+});
+
+Deno.test("KeptEvents puts notes in the places of a user's oldest answers, in all sessions of the user", async () => {
+  const kept = new KeptEvents(50_000, 1_000_000);
+  const [one, two] = [kept.open("alice"), kept.open("alice")];
+  const other = kept.open("bob");
+  await other.storeEvent("a", long("b1"));
+  await one.storeEvent("a", long("a1"));
+  await one.storeEvent("a", message("a2"));
+  await two.storeEvent("a", long("a3"));
+  await two.storeEvent("a", long("a4"));
+  assert.deepEqual(await replayed(one), ["a1!", "a2"]);
+  assert.deepEqual(await replayed(two), ["a3", "a4"]);
+  assert.deepEqual(await replayed(other), ["b1"]);
+});
+
+Deno.test("KeptEvents keeps no more than its limits, whatever one user or all of them make it keep", async () => {
+  const limits = { userLength: 50_000, totalLength: 80_000 };
+  const kept = new KeptEvents(limits.userLength, limits.totalLength);
+  for (const user of ["alice", "bob", "carol"]) {
+    const before = kept.length;
+    for (let session = 0; session < 4; session++) {
+      const store = kept.open(user);
+      for (let event = 0; event < 100; event++) {
+        await store.storeEvent("a", long(`${event}`, event % 3 * 10_000));
+        assert.ok(kept.length <= limits.totalLength);
+        assert.ok(user !== "alice" || kept.length - before <= limits.userLength);
+      }
+    }
+  }
+});
+
+Deno.test("KeptEvents takes nothing from other users for one who has the most", async () => {
+  const kept = new KeptEvents(50_000, 100_000);
+  const [alice, bob] = [kept.open("alice"), kept.open("bob")];
+  await bob.storeEvent("a", long("b1", 40_000));
+  for (let event = 0; event < 200; event++) await alice.storeEvent("a", long(`a${event}`, 40_000));
+  assert.deepEqual(await replayed(bob), ["b1"]);
+});
+
+Deno.test("KeptEvents holds nothing of sessions that it has forgotten", async () => {
+  const kept = new KeptEvents(...ROOMY);
+  const stores = [kept.open("alice"), kept.open("alice")];
+  for (const store of stores) {
+    await store.storeEvent("a", long("a1"));
+    await store.storeEvent("a", message("a2"));
+  }
+  for (const store of stores) store.close();
+  assert.equal(kept.length, 0);
+});
+
+Deno.test("KeptEvents forgets a session, also what its calls say after its end", async () => {
+  const kept = new KeptEvents(100 * COST, 2 * COST);
+  const [gone, other] = [kept.open("alice"), kept.open("bob")];
+  await other.storeEvent("b", message("b1"));
+  await gone.storeEvent("a", message("a1"));
+  gone.close();
+  for (const text of ["a2", "a3", "a4"]) await gone.storeEvent("a", message(text));
+  assert.deepEqual((await replay(gone, "a_0")).sent, []);
+  assert.equal((await replay(other, "b_0")).sent.length, 1);
+});
+
+const call = (id: unknown) => ({ jsonrpc: "2.0", id, method: "tools/call", params: {} });
+const ping = (id: unknown) => ({ jsonrpc: "2.0", id, method: "ping" });
+const answer = (id: RequestId) => ({ jsonrpc: "2.0", id, result: {} });
+const cancel = (requestId: unknown) => ({
+  jsonrpc: "2.0",
+  method: "notifications/cancelled",
+  params: { requestId },
+});
+const IN_USE = { code: "invalid_request", message: /^the id .* belongs to a request/ };
+
+Deno.test.each<{ name: string; first: readonly unknown[]; then: readonly unknown[] }>([
+  { name: "a call of the same id", first: [call(7)], then: [call(7)] },
+  { name: "any other request of the same id", first: [call(7)], then: [ping(7)] },
+  { name: "a batch with the id in it", first: [call(7)], then: [call(8), call(7)] },
+  { name: "a batch that has an id twice", first: [], then: [call("x"), ping("x")] },
+  { name: "an id of a batch that is answered in part", first: [call(7), call(8)], then: [call(8)] },
+])("OpenRequests refuses $name, and all that came with it", ({ first, then }) => {
+  const requests = new OpenRequests();
+  requests.begin(first);
+  assert.throws(() => requests.begin(then), IN_USE);
+  requests.begin([call(9), call("8")]);
+});
+
+Deno.test("OpenRequests takes an id again that has been answered", () => {
+  const requests = new OpenRequests();
+  requests.begin([call(7)]);
+  requests.sent(answer(7));
+  requests.begin([call(7)]);
+});
+
+Deno.test("OpenRequests keeps the ids of a batch until all of it is answered, as the library does", () => {
+  const requests = new OpenRequests();
+  requests.begin([call(7), call(8)]);
+  requests.sent(answer(7));
+  assert.throws(() => requests.begin([call(7)]), IN_USE);
+  requests.sent({ jsonrpc: "2.0", id: 8, error: { code: 1, message: "" } });
+  requests.begin([call(7), call(8)]);
+});
+
+Deno.test("OpenRequests keeps the id of a call that is cancelled until the call has ended", async () => {
+  const requests = new OpenRequests();
+  requests.begin([call(7)]);
+  const stop = new AbortController();
+  const { promise: ended, resolve } = Promise.withResolvers<void>();
+  requests.watch({ id: 7, signal: stop.signal, ended });
+  requests.begin([cancel(7)]);
+  stop.abort();
+  assert.throws(() => requests.begin([call(7)]), IN_USE);
+  resolve();
+  await ended;
+  await Promise.resolve();
+  requests.begin([call(7)]);
+});
+
+Deno.test("OpenRequests gives an id free of a call that is cancelled when its answer is ready", async () => {
+  const requests = new OpenRequests();
+  requests.begin([call(7)]);
+  const stop = new AbortController();
+  requests.watch({ id: 7, signal: stop.signal, ended: Promise.resolve() });
+  await Promise.resolve();
+  assert.throws(() => requests.begin([call(7)]), IN_USE);
+  stop.abort();
+  requests.begin([call(7)]);
+});
+
+Deno.test.each<{ name: string; message: unknown }>([
+  { name: "a notification", message: { jsonrpc: "2.0", method: "x" } },
+  { name: "an answer of the client", message: answer(7) },
+  { name: "no id", message: call(null) },
+  { name: "no message", message: "x" },
+  { name: "nothing", message: null },
+])("OpenRequests has nothing against $name twice", ({ message }) => {
+  const requests = new OpenRequests();
+  requests.begin([message, message]);
+  requests.begin([message]);
+});
+
+Deno.test("OpenRequests forgets what the library did not take, and what is cancelled before it was one", () => {
+  const requests = new OpenRequests();
+  const abandon = requests.begin([call(7)]);
+  abandon[Symbol.dispose]();
+  requests.begin([call(7)]);
+  abandon[Symbol.dispose]();
+  assert.throws(() => requests.begin([call(7)]), IN_USE, "it is another one's by now");
+  requests.begin([ping(8)]);
+  requests.begin([cancel(8), cancel("no"), cancel(null), { method: "notifications/cancelled" }]);
+  requests.begin([ping(8)]);
 });

@@ -5,6 +5,8 @@ import { BrokerFixture } from "../testing/broker_fixture.ts";
 import { hangUntilAborted } from "../testing/fake_runner.ts";
 import { createMetrics } from "@gateway/shared/service/metrics";
 import type { Authority, CertificateRequest, SignAnswer } from "../authority/authority.ts";
+import { Gate } from "./gate.ts";
+import { ask, type ObtainPorts, obtainRoute } from "./obtain.ts";
 
 /** Keeps the order in which things happened. */
 function fixture(fails: boolean) {
@@ -145,4 +147,158 @@ Deno.test("timeAuthority() passes on who waits for what", async () => {
   );
   const answer = await authority.sign(REQUEST, { signal: NEVER, onWaiting: (id) => told.push(id) });
   assert.deepEqual([told, answer], [["web01"], GRANTED]);
+});
+
+/** Enters, and shows whether there was room. */
+function enter(gate: Gate, size: number, signal = NEVER) {
+  const entered = { has: false, leave: () => {}, failure: undefined as unknown };
+  gate.enter(signal, { size }).then(
+    (place) => Object.assign(entered, { has: true, leave: () => place[Symbol.dispose]() }),
+    (error) => entered.failure = error instanceof AppError ? error.code : error,
+  );
+  return entered;
+}
+
+async function settle(): Promise<void> {
+  await new Promise((resolve) => setTimeout(resolve, 0));
+}
+
+Deno.test("Gate admits what fits, and the others in their order when there is room", async () => {
+  const gate = new Gate(100);
+  const entered = [60, 40, 50, 50, 1].map((size) => enter(gate, size));
+  const states = () => entered.map(({ has }) => has);
+  await settle();
+  assert.deepEqual(states(), [true, true, false, false, false]);
+  entered[1]?.leave();
+  await settle();
+  // The last one would fit, but the others have waited longer.
+  assert.deepEqual(states(), [true, true, false, false, false]);
+  entered[0]?.leave();
+  await settle();
+  assert.deepEqual(states(), [true, true, true, true, false]);
+  entered[2]?.leave();
+  await settle();
+  assert.deepEqual(states(), [true, true, true, true, true]);
+});
+
+Deno.test("Gate admits a size above all room alone", async () => {
+  const gate = new Gate(100);
+  const entered = [1, 1000, 1].map((size) => enter(gate, size));
+  const states = () => entered.map(({ has }) => has);
+  await settle();
+  assert.deepEqual(states(), [true, false, false]);
+  entered[0]?.leave();
+  await settle();
+  assert.deepEqual(states(), [true, true, false]);
+  entered[1]?.leave();
+  await settle();
+  assert.deepEqual(states(), [true, true, true]);
+});
+
+Deno.test("Gate lets a canceled waiter go, and the next one in", async () => {
+  const gate = new Gate(100);
+  const canceled = new AbortController();
+  const first = enter(gate, 60);
+  const second = enter(gate, 60, canceled.signal);
+  const third = enter(gate, 40);
+  await settle();
+  canceled.abort();
+  await settle();
+  assert.deepEqual([first.has, second.has, second.failure, third.has], [true, false, "canceled", true]);
+  const late = enter(gate, 1, canceled.signal);
+  await settle();
+  assert.equal(late.failure, "canceled");
+});
+
+Deno.test("Gate lets so many wait at most, and enters without waiting only where nobody waits", async () => {
+  const gate = new Gate(2);
+  using _first = gate.tryEnter();
+  const two = enter(gate, 2);
+  await settle();
+  assert.equal(gate.tryEnter(), undefined);
+  await assert.rejects(gate.enter(NEVER, { maxWaiting: 1, full: "no" }), {
+    code: "rate_limited",
+    message: "no",
+  });
+  assert.equal(two.has, false);
+});
+
+Deno.test("Gate reports when all have left", async () => {
+  let emptied = 0;
+  const gate = new Gate(2, () => emptied += 1);
+  for (let time = 1; time <= 3; time++) {
+    const [one, two] = [gate.tryEnter(), await gate.enter(NEVER)];
+    one?.[Symbol.dispose]();
+    assert.equal(emptied, time - 1);
+    two[Symbol.dispose]();
+    assert.equal(emptied, time);
+  }
+});
+
+const { signal } = new AbortController();
+const HOST = { addr: "10.0.0.1:22", user: "deploy", host_key: "k" };
+const lost = new AppError("answer_lost", "The answer of the signer was lost");
+
+/** An authority whose first answers are lost. */
+function losing(count: number) {
+  const asked: CertificateRequest[] = [];
+  const answer = () => {
+    if (asked.length <= count) throw lost;
+    return { kind: "issued" as const, serial: 7n, decision: undefined, waited: false };
+  };
+  const authority = {
+    async sign(request: CertificateRequest) {
+      asked.push(request);
+      await Promise.resolve();
+      return { ...answer(), certificate: "c", elevationPrefix: "" };
+    },
+    async token(request: unknown) {
+      asked.push(request as CertificateRequest);
+      await Promise.resolve();
+      return { ...answer(), token: "t" };
+    },
+  };
+  let keys = 0;
+  const createKey = () => ({ publicKeyLine: `key-${++keys}` });
+  return {
+    asked,
+    ports: { authority: authority as unknown as Authority, createKey } as unknown as ObtainPorts,
+  };
+}
+
+const bastion = { name: "jump01", role: "bastion", host: HOST } as const;
+const target = { name: "web01", role: "target", host: HOST } as const;
+const INTENT = {
+  caller: "a",
+  callerGroups: null,
+  purpose: "oneshot",
+  ttlSeconds: 60,
+  target: { command: "id" },
+} as const;
+
+Deno.test("a certificate whose answer was lost is asked for anew, each time for another key", async () => {
+  const { asked, ports } = losing(2);
+  const obtained = await obtainRoute(ports, { route: [bastion, target], intent: INTENT }, { signal });
+  assert.equal(obtained.kind, "issued");
+  assert.deepEqual(asked.map(({ host, public_key }) => [host, public_key]), [
+    ["jump01", "key-1"],
+    ["jump01", "key-2"],
+    ["jump01", "key-3"],
+    ["web01", "key-4"],
+  ]);
+});
+
+Deno.test("a token whose answer was lost is asked for anew", async () => {
+  const { asked, ports } = losing(1);
+  const request = { host: "prod", command: "get pods" } as never;
+  const answer = await ask("token", (options) => ports.authority.token(request, options), { signal });
+  assert.equal(answer.kind, "issued");
+  assert.equal(asked.length, 2);
+});
+
+Deno.test("answers that are lost again and again end in a failure", async () => {
+  const { asked, ports } = losing(9);
+  const obtaining = obtainRoute(ports, { route: [target], intent: INTENT }, { signal });
+  await assert.rejects(obtaining, { code: "upstream_failure", message: /answer of the signer was lost/ });
+  assert.equal(asked.length, 3);
 });

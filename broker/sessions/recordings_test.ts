@@ -2,7 +2,18 @@ import assert from "node:assert/strict";
 import { FakeClock } from "@gateway/shared/testing";
 import { createMetrics } from "@gateway/shared/service/metrics";
 import { brokerConfig } from "../config/config.ts";
-import { createRecordings, DISK_MS, type RecordingFile } from "./recorder.ts";
+import {
+  createRecordings,
+  DISK_MS,
+  encodeEvent,
+  encodeHeader,
+  Recorder,
+  type RecorderOptions,
+  type RecordingFile,
+  TextTap,
+} from "./recorder.ts";
+import { createHash } from "node:crypto";
+import { createRedactStreams } from "@gateway/shared/redact";
 
 const HEADER = { sessionId: "a", caller: "alice", host: "web01", serial: 1n, startedAt: 0 };
 
@@ -70,4 +81,254 @@ Deno.test("createRecordings() writes the session's header", async () => {
     }));
   await (await start(HEADER))?.close();
   assert.equal(JSON.parse(parts.join("")).gateway.session_id, "a");
+});
+
+const HEADER_ASCIICAST = {
+  sessionId: "0123456789abcdef01234567",
+  caller: "agent-1",
+  host: "web01",
+  serial: 18446744073709551615n,
+  startedAt: Date.UTC(2026, 0, 2, 3, 4, 5, 678),
+};
+
+Deno.test("encodeHeader() makes the header of asciicast v2, with an exact serial", () => {
+  assert.equal(
+    encodeHeader(HEADER_ASCIICAST),
+    '{"version":2,"width":220,"height":40,"timestamp":1767323045,' +
+      '"title":"session 0123456789abcdef01234567 — agent-1@web01","env":{"TERM":"xterm-256color"},' +
+      '"gateway":{"session_id":"0123456789abcdef01234567","caller":"agent-1","host":"web01",' +
+      '"serial":18446744073709551615,"started_at":"2026-01-02T03:04:05Z"}}\n',
+  );
+});
+
+Deno.test.each([
+  ["writes seconds", 1500, "a\n", '[1.5, "o", "a\\r\\n"]\n'],
+  ["leaves the line ends of a terminal", 0, "a\r\n\rb", '[0, "o", "a\\r\\n\\rb"]\n'],
+  ["starts at zero", 0, "a", '[0, "o", "a"]\n'],
+  ["escapes controls", 1, "\u001b[31m\u0000", '[0.001, "o", "\\u001b[31m\\u0000"]\n'],
+  ["replaces lone surrogates", 1, "a\ud800b", '[0.001, "o", "a\ufffdb"]\n'],
+])("encodeEvent() %s", (_name, elapsed, data, line) => {
+  assert.equal(encodeEvent(elapsed, "o", data), line);
+});
+
+const HEADER_RECORDER = {
+  sessionId: "s1",
+  caller: "agent-1",
+  host: "web01",
+  serial: 7n,
+  startedAt: 1_000_000,
+};
+const FIRST_LINE = encodeHeader(HEADER_RECORDER);
+
+/** A file in memory that can fail, after it has taken a part. */
+class FakeFile implements RecordingFile {
+  text = "";
+  failing = false;
+  /** A line that is torn stays. */
+  uncuttable = false;
+  closed = false;
+
+  write(bytes: Uint8Array): Promise<void> {
+    const text = new TextDecoder().decode(bytes);
+    this.text += this.failing ? text.slice(0, 3) : text;
+    return this.failing ? Promise.reject(new Deno.errors.WriteZero("no space")) : Promise.resolve();
+  }
+
+  truncate(size: number): Promise<void> {
+    if (this.uncuttable) return Promise.reject(new Error("read-only"));
+    this.text = new TextDecoder().decode(new TextEncoder().encode(this.text).slice(0, size));
+    return Promise.resolve();
+  }
+
+  close(): Promise<void> {
+    this.closed = true;
+    return Promise.resolve();
+  }
+}
+
+function setUp(options: Partial<RecorderOptions> = {}) {
+  const file = new FakeFile();
+  const clock = new FakeClock(HEADER_RECORDER.startedAt);
+  const failures: unknown[] = [];
+  const start = () =>
+    Recorder.start({
+      file,
+      header: HEADER_RECORDER,
+      clock,
+      openRedaction: createRedactStreams(undefined),
+      strict: false,
+      onFailure: (error) => failures.push(error),
+      ...options,
+    });
+  return { file, clock, failures, start };
+}
+
+Deno.test("Recorder writes header and events in the order of the calls, redacted, and none for nothing", async () => {
+  const { file, clock, start } = setUp();
+  const recorder = await start();
+  await clock.advance(250);
+  await Promise.all([
+    recorder.input("TOKEN=hunter2\n"),
+    recorder.output(""),
+    recorder.output("ok\n"),
+    recorder.error("warn\n"),
+  ]);
+  await recorder.close();
+  assert.equal(
+    file.text,
+    `${FIRST_LINE}[0.25, "i", "TOKEN=[REDACTED:env-assignment]\\n"]\n[0.25, "o", "ok\\r\\n"]\n[0.25, "e", "warn\\r\\n"]\n`,
+  );
+  assert.equal(file.closed, true);
+});
+
+Deno.test("Recorder never goes back in time, whatever the clock does", async () => {
+  const { file, clock, start } = setUp();
+  const recorder = await start();
+  await clock.advance(500);
+  await recorder.output("a");
+  await clock.advance(-300);
+  await recorder.output("b");
+  await recorder.close();
+  assert.equal(file.text, `${FIRST_LINE}[0.5, "o", "a"]\n[0.5, "o", "b"]\n`);
+});
+
+Deno.test("Recorder gives the digest of what is in the file", async () => {
+  const { file, start } = setUp();
+  const recorder = await start();
+  await recorder.output("ä\n");
+  const summary = await recorder.close();
+  assert.deepEqual(summary, {
+    sha256: createHash("sha256").update(file.text).digest("hex"),
+    bytes: new TextEncoder().encode(file.text).length,
+    complete: true,
+  });
+  assert.equal(await recorder.close(), summary);
+});
+
+Deno.test("Recorder stops at its limit with a mark, also in strict mode without an error", async () => {
+  const { file, failures, start } = setUp({ strict: true, maxBytes: FIRST_LINE.length + 40 });
+  const recorder = await start();
+  await recorder.output("a".repeat(10));
+  await recorder.output("b".repeat(50));
+  await recorder.output("c");
+  const { complete } = await recorder.close();
+  const lines = file.text.trimEnd().split("\n").slice(1);
+  assert.equal(lines.length, 2);
+  assert.match(lines[1] ?? "", /\[recording truncated: \d+-byte limit reached\]/);
+  assert.equal(complete, false);
+  assert.deepEqual(failures, []);
+});
+
+Deno.test("Recorder continues after a failed write, reports it, and leaves no torn line (K18)", async () => {
+  const { file, failures, start } = setUp();
+  const recorder = await start();
+  file.failing = true;
+  await recorder.output("lost\n");
+  await recorder.error("lost too\n");
+  file.failing = false;
+  await recorder.output("kept\n");
+  const { complete, sha256 } = await recorder.close();
+  assert.equal(file.text, `${FIRST_LINE}[0, "o", "kept\\r\\n"]\n`);
+  assert.equal(sha256, createHash("sha256").update(file.text).digest("hex"));
+  assert.equal(complete, false);
+  assert.equal(failures.length, 2);
+});
+
+Deno.test("Recorder cuts a torn line off when it is closed", async () => {
+  const { file, start } = setUp();
+  const recorder = await start();
+  file.failing = true;
+  await recorder.output("lost\n");
+  await recorder.close();
+  assert.equal(file.text, FIRST_LINE);
+});
+
+Deno.test("Recorder gives no digest of a file whose torn line stays, and releases it", async () => {
+  const { file, failures, start } = setUp();
+  const recorder = await start();
+  file.failing = true;
+  file.uncuttable = true;
+  await recorder.output("lost\n");
+  const { sha256, complete } = await recorder.close();
+  assert.deepEqual([sha256, complete, file.closed, failures.length], [undefined, false, true, 2]);
+});
+
+Deno.test.each([{ strict: true }, { strict: false }])(
+  "Recorder writes nothing more once it is being closed, because its digest is out by then (strict: $strict) (K17)",
+  async ({ strict }) => {
+    const { file, failures, start } = setUp({ strict });
+    const recorder = await start();
+    await recorder.output("in time\n");
+    const closing = recorder.close();
+    const late = recorder.output("late\n");
+    if (strict) await assert.rejects(late, { code: "internal" });
+    else await late;
+    const { sha256, complete } = await closing;
+    assert.equal(sha256, createHash("sha256").update(file.text).digest("hex"));
+    assert.deepEqual([complete, failures.length, file.text.includes("late")], [false, 1, false]);
+  },
+);
+
+Deno.test.each([
+  { name: "input", record: (recorder: Recorder) => recorder.input("x\n") },
+  { name: "output", record: (recorder: Recorder) => recorder.output("x\n") },
+])("Recorder in strict mode rejects $name that is not in the file", async ({ record }) => {
+  const { file, failures, start } = setUp({ strict: true });
+  const recorder = await start();
+  file.failing = true;
+  await assert.rejects(record(recorder), {
+    code: "internal",
+    message: "session recording failed (strict mode): WriteZero",
+  });
+  assert.equal(failures.length, 1);
+});
+
+Deno.test("Recorder in strict mode counts an error stream that is not in the file, and continues", async () => {
+  const { file, failures, start } = setUp({ strict: true });
+  const recorder = await start();
+  file.failing = true;
+  await recorder.error("x\n");
+  assert.equal(failures.length, 1);
+});
+
+Deno.test("Recorder.start() closes the file and rejects when there is no room for the header", async () => {
+  const { file, start } = setUp();
+  file.failing = true;
+  await assert.rejects(start(), { name: "WriteZero" });
+  assert.equal(file.closed, true);
+});
+
+const open = createRedactStreams(undefined);
+
+async function tapped(chunks: readonly Uint8Array[], maxBytes = 1_000_000): Promise<readonly string[]> {
+  const texts: string[] = [];
+  const write = (text: string) => Promise.resolve(void texts.push(text));
+  const tap = new TextTap({ openRedaction: open, output: write, error: write }, "stdout", maxBytes);
+  for (const chunk of chunks) tap.push(chunk);
+  await tap.end("");
+  return texts;
+}
+
+const bytes = (text: string) => new TextEncoder().encode(text);
+
+Deno.test("TextTap gives whole lines, and at the end what is left", async () => {
+  assert.deepEqual(await tapped([bytes("a\nb"), bytes("c\nd\ne")]), ["a\n", "bc\nd\n", "e"]);
+});
+
+Deno.test("TextTap does not tear a character that two packets share", async () => {
+  const euro = bytes("€\n");
+  assert.deepEqual(await tapped([euro.subarray(0, 1), euro.subarray(1)]), ["€\n"]);
+});
+
+Deno.test("TextTap drops what is above its limit, and the word that the limit cuts", async () => {
+  assert.deepEqual(await tapped([bytes("ab c"), bytes("def")], 6), ["ab "]);
+  assert.deepEqual(await tapped([bytes("ab "), bytes("c")], 4), ["ab c"]);
+});
+
+Deno.test("TextTap gives the first error of its writes at the end", async () => {
+  let count = 0;
+  const write = () => Promise.reject(new Error(`no ${count += 1}`));
+  const tap = new TextTap({ openRedaction: open, output: write, error: write }, "stdout", 100);
+  tap.push(bytes("a\nb"));
+  await assert.rejects(tap.end(""), { message: "no 1" });
 });

@@ -1,8 +1,21 @@
 import assert from "node:assert/strict";
 import { stringifyJson } from "@gateway/shared/json";
 import { approvalRecord } from "@gateway/shared/wire";
-import { approvalOf, CREATED_AT } from "../testing/sample_approval.ts";
-import { toRecord } from "./approval.ts";
+import { approvalOf, CREATED_AT, PUBLIC_KEY } from "../testing/sample_approval.ts";
+import {
+  type ApprovalState,
+  decide,
+  expiresAt,
+  isPurgeable,
+  statusOf,
+  SteadyTime,
+  toRecord,
+  withoutToken,
+} from "./approval.ts";
+import * as fc from "fast-check";
+import { EndQueue } from "./shelf.ts";
+import { isSameKey } from "./registry.ts";
+import { FakeClock } from "@gateway/shared/testing";
 
 const TIMING = { now: CREATED_AT + 1000, timeoutMs: 120_000 };
 const APPROVED = { kind: "approved", by: "alice", at: CREATED_AT + 500, learnTtlSeconds: 0 } as const;
@@ -97,4 +110,205 @@ Deno.test("toRecord() gives the whole of a learning time, also where a number co
   const learnTtlSeconds = 100 * 366 * 86_400;
   const { learn_ttl } = toRecord(approvalOf({ state: { ...APPROVED, learnTtlSeconds } }), TIMING);
   assert.equal(learn_ttl, 3_162_240_000_000_000_000n);
+});
+
+const TIMEOUT_MS = 120_000;
+const AT = CREATED_AT + 60_000;
+const PENDING: ApprovalState = { kind: "pending" };
+const APPROVED_BY_ANN: ApprovalState = { kind: "approved", by: "alice", at: AT, learnTtlSeconds: 0 };
+const CONSUMED: ApprovalState = { ...APPROVED_BY_ANN, kind: "consumed" };
+const DENIED: ApprovalState = { kind: "denied", by: "alice", at: AT };
+
+Deno.test.each([
+  { name: "pending when new", state: PENDING, now: CREATED_AT, status: "pending" },
+  { name: "pending at the timeout itself", state: PENDING, now: CREATED_AT + TIMEOUT_MS, status: "pending" },
+  { name: "expired just after", state: PENDING, now: CREATED_AT + TIMEOUT_MS + 1, status: "expired" },
+  { name: "approved", state: APPROVED_BY_ANN, now: AT, status: "approved" },
+  {
+    name: "approved at the timeout of the decision",
+    state: APPROVED_BY_ANN,
+    now: AT + TIMEOUT_MS,
+    status: "approved",
+  },
+  {
+    name: "expired just after that, not collected (A5)",
+    state: APPROVED_BY_ANN,
+    now: AT + TIMEOUT_MS + 1,
+    status: "expired",
+  },
+  {
+    name: "approved once consumed, for good",
+    state: CONSUMED,
+    now: AT + 100 * TIMEOUT_MS,
+    status: "approved",
+  },
+  { name: "denied for good", state: DENIED, now: AT + 100 * TIMEOUT_MS, status: "denied" },
+])("statusOf() $name", ({ state, now, status }) => {
+  assert.equal(statusOf(approvalOf({ state }), { now, timeoutMs: TIMEOUT_MS }), status);
+});
+
+Deno.test.each([
+  { name: "a pending one: its creation and the timeout", state: PENDING, end: CREATED_AT + TIMEOUT_MS },
+  { name: "an approved one: its decision and the timeout", state: APPROVED_BY_ANN, end: AT + TIMEOUT_MS },
+  { name: "a consumed one: never", state: CONSUMED, end: undefined },
+  { name: "a denied one: never", state: DENIED, end: undefined },
+])("expiresAt() of $name", ({ state, end }) => {
+  assert.equal(expiresAt(approvalOf({ state }), TIMEOUT_MS), end);
+});
+
+Deno.test("withoutToken() leaves the end user's token out, and nothing else", () => {
+  const { request } = approvalOf();
+  assert.deepEqual(withoutToken(Object.assign({ bearer_token: "secret" }, request)), request);
+  assert.ok(!("bearer_token" in request));
+});
+
+interface Item {
+  readonly end: number;
+}
+
+const endOf = ({ end }: Item) => end;
+
+Deno.test("EndQueue: gives those that ended before a time, the first of them first, each once", () => {
+  const queue = new EndQueue(endOf);
+  for (const end of [1, 2, 4, 3, 5]) queue.add({ end });
+  assert.deepEqual([...queue.takeEndedBefore(4)].map(endOf), [1, 2, 3]);
+  assert.deepEqual([...queue.takeEndedBefore(4)], []);
+  queue.add({ end: 2 });
+  assert.deepEqual([...queue.takeEndedBefore(Infinity)].map(endOf), [2, 4, 5]);
+});
+
+Deno.test("EndQueue: whatever is added and taken, it gives what a sorted list would", () => {
+  const steps = fc.array(fc.record({ adds: fc.array(fc.nat(100)), before: fc.nat(100) }), { maxLength: 30 });
+  fc.assert(fc.property(steps, (all) => {
+    const queue = new EndQueue(endOf);
+    let rest: number[] = [];
+    for (const { adds, before } of all) {
+      for (const end of adds) queue.add({ end });
+      rest = [...rest, ...adds].sort((a, b) => a - b);
+      const taken = [...queue.takeEndedBefore(before)].map(endOf);
+      assert.deepEqual(taken, rest.filter((end) => end < before));
+      rest = rest.slice(taken.length);
+    }
+  }));
+});
+
+const OTHER = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
+
+Deno.test.each([
+  { name: "the same line", line: PUBLIC_KEY, same: true },
+  { name: "another comment and a line end", line: `${PUBLIC_KEY} broker@example\n`, same: true },
+  { name: "another key", line: OTHER, same: false },
+  { name: "nothing", line: "", same: false },
+  { name: "options before the key", line: `command="id" ${PUBLIC_KEY}`, same: false },
+  { name: "two keys", line: `${PUBLIC_KEY}\n${OTHER}`, same: false },
+  { name: "a key cut short", line: PUBLIC_KEY.slice(0, -4), same: false },
+])("isSameKey() of $name is $same", ({ line, same }) => {
+  assert.equal(isSameKey(line, PUBLIC_KEY), same);
+  assert.equal(isSameKey(PUBLIC_KEY, line), same);
+});
+
+Deno.test("isSameKey() takes no two absent keys for the same", () => {
+  assert.equal(isSameKey("", ""), false);
+});
+
+Deno.test("now() follows the clock, and stands still for a moment when it is set back", async () => {
+  const clock = new FakeClock(1_000_000);
+  const time = new SteadyTime(clock);
+  await clock.advance(500);
+  assert.equal(time.now(), 1_000_500);
+  await clock.advance(-86_400_000);
+  assert.equal(time.now(), 1_000_500);
+  await clock.advance(20);
+  assert.equal(time.now(), 1_000_520);
+});
+
+Deno.test("onClock() and at() translate to what the clock shows now, and back", async () => {
+  const clock = new FakeClock(1_000_000);
+  const time = new SteadyTime(clock);
+  await clock.advance(-600_000);
+  const now = time.now();
+  assert.equal(time.onClock(now), 400_000);
+  assert.equal(time.onClock(now - 300), 399_700);
+  assert.equal(time.at(399_700), now - 300);
+  assert.equal(time.at(500_000), now, "what the clock has not shown yet is now");
+});
+
+const NOW = CREATED_AT + 1000;
+const APPROVE = { approver: "alice", approve: true, learnTtlSeconds: 0, now: NOW, timeoutMs: TIMEOUT_MS };
+const DENIED_TRANSITIONS: ApprovalState = { kind: "denied", by: "bob", at: NOW };
+const APPROVED_TRANSITIONS: ApprovalState = { kind: "approved", by: "bob", at: NOW, learnTtlSeconds: 0 };
+const CONSUMED_TRANSITIONS: ApprovalState = { ...APPROVED_TRANSITIONS, kind: "consumed" };
+
+Deno.test.each([
+  {
+    name: "approves",
+    verdict: {},
+    state: { kind: "approved", by: "alice", at: NOW, learnTtlSeconds: 0 },
+  },
+  {
+    name: "approves and learns",
+    verdict: { learnTtlSeconds: 7200 },
+    state: { kind: "approved", by: "alice", at: NOW, learnTtlSeconds: 7200 },
+  },
+  { name: "denies", verdict: { approve: false }, state: { kind: "denied", by: "alice", at: NOW } },
+  {
+    name: "learns nothing from a denial",
+    verdict: { approve: false, learnTtlSeconds: 7200 },
+    state: { kind: "denied", by: "alice", at: NOW },
+  },
+  {
+    name: "approves at the timeout itself",
+    verdict: { now: CREATED_AT + TIMEOUT_MS },
+    state: { kind: "approved", by: "alice", at: CREATED_AT + TIMEOUT_MS, learnTtlSeconds: 0 },
+  },
+])("decide() $name", ({ verdict, state }) => {
+  const approval = approvalOf();
+  assert.deepEqual(decide(approval, { ...APPROVE, ...verdict }), {
+    kind: "decided",
+    approval: { ...approval, state },
+  });
+});
+
+Deno.test.each([
+  { name: "an approved one", fields: { state: APPROVED_TRANSITIONS }, status: "approved" },
+  { name: "a consumed one", fields: { state: CONSUMED_TRANSITIONS }, status: "approved" },
+  { name: "a denied one", fields: { state: DENIED_TRANSITIONS }, status: "denied" },
+  { name: "one that has expired", fields: { createdAt: NOW - TIMEOUT_MS - 1 }, status: "expired" },
+])("decide() refuses $name, whatever is decided", ({ fields, status }) => {
+  for (const approve of [true, false]) {
+    assert.deepEqual(decide(approvalOf(fields), { ...APPROVE, approve }), { kind: "not_pending", status });
+  }
+});
+
+Deno.test.each([
+  { name: "a pending one", fields: {} },
+  { name: "a denied one", fields: { state: DENIED_TRANSITIONS } },
+  { name: "a consumed one", fields: { state: CONSUMED_TRANSITIONS } },
+  { name: "one that has expired", fields: { createdAt: NOW - TIMEOUT_MS - 1 } },
+])("decide() never lets a caller decide its own: $name (A1)", ({ fields }) => {
+  for (const approve of [true, false]) {
+    assert.deepEqual(decide(approvalOf(fields), { ...APPROVE, approve, approver: "broker-1" }), {
+      kind: "self",
+    });
+  }
+});
+
+Deno.test("decide() lets nobody decide what a trusted broker asks in their name (A2)", () => {
+  const approval = approvalOf({ endUser: "alice" });
+  assert.deepEqual(decide(approval, APPROVE), { kind: "self" });
+  assert.equal(decide(approval, { ...APPROVE, approver: "bob" }).kind, "decided");
+});
+
+Deno.test.each([
+  { name: "the caller in capitals", approver: "BROKER-1" },
+  { name: "the end user with a dot", approver: "alice." },
+  { name: "the end user in full-width letters", approver: "\uff21lice" },
+])("decide() takes $name for who asks (A2)", ({ approver }) => {
+  assert.deepEqual(decide(approvalOf({ endUser: "Alice" }), { ...APPROVE, approver }), { kind: "self" });
+});
+
+Deno.test("isPurgeable() after twice the timeout, not at it (A7)", () => {
+  const age = (now: number) => isPurgeable(approvalOf(), { now: CREATED_AT + now, timeoutMs: TIMEOUT_MS });
+  assert.equal(age(2 * TIMEOUT_MS), false);
+  assert.equal(age(2 * TIMEOUT_MS + 1), true);
 });

@@ -1,6 +1,9 @@
 import assert from "node:assert/strict";
 import { FakeClock } from "@gateway/shared/testing";
 import { postJson } from "./outbox.ts";
+import fc from "fast-check";
+import { anyText, HOSTILE_TEXTS } from "./testing/hostile_text.ts";
+import { cutWithNote, escapeHtml, escapeMarkdown, plainLine } from "./facts.ts";
 
 const URL_WITH_SECRET = new URL("https://hooks.example/workflows/s3cret-path?sig=s3cret-query");
 
@@ -146,4 +149,133 @@ Deno.test.each([
 ])("postJson() tells $name without the address", async ({ message, reason }) => {
   const { fetch } = fakeFetch(() => failedFetch(message));
   assert.deepEqual(await post(fetch), { kind: "failed", reason, mayRetry: true });
+});
+
+const MARKDOWN_CONTROL = "\\`*_[]()#~>|<!&";
+const lines = anyText.map((text) => plainLine(text, 10_000));
+
+/** CommonMark section 2.4, read from the left; fails on a control character that nothing escapes. */
+function renderMarkdown(source: string): string {
+  let rendered = "";
+  for (let index = 0; index < source.length; index++) {
+    const character = source.charAt(index);
+    if (character === "\\") {
+      index++;
+      assert.match(source.charAt(index), /[!-/:-@[-`{-~]/, "a backslash escapes only ASCII punctuation");
+    } else {
+      assert.ok(!MARKDOWN_CONTROL.includes(character), `unescaped ${character} in ${source}`);
+    }
+    rendered += source.charAt(index);
+  }
+  return rendered.replaceAll("\u00a0", " ");
+}
+
+/** What a browser makes of text content. */
+function renderHtml(source: string): string {
+  assert.doesNotMatch(source, /[<>]/);
+  assert.doesNotMatch(
+    source.replace(/&(?:lt|gt|amp);/g, "_"),
+    /&[#A-Za-z]/,
+    "a character reference survives",
+  );
+  return source.replace(/&lt;/g, "<").replace(/&gt;/g, ">").replace(/&amp;/g, "&").replaceAll("\u00a0", " ");
+}
+
+Deno.test.each([
+  { name: "C0 and ANSI sequences", text: "\x1b[2J", expected: String.raw`\x1b[2J` },
+  { name: "C1", text: "\x9b31m", expected: String.raw`\x9b31m` },
+  { name: "newlines and tabs", text: "a\r\n\tb", expected: String.raw`a\x0d\x0a\x09b` },
+  { name: "line separators", text: "a\u2028b", expected: String.raw`a\u{2028}b` },
+  { name: "bidirectional marks", text: "\u202egnp", expected: String.raw`\u{202e}gnp` },
+  { name: "zero width", text: "a\u200bb", expected: String.raw`a\u{200b}b` },
+  {
+    name: "letters that show nothing",
+    text: "a\u3164\u034f\u2800",
+    expected: String.raw`a\u{3164}\u{34f}\u{2800}`,
+  },
+  { name: "odd blanks", text: "a\u00a0b\u3000c", expected: String.raw`a\xa0b\u{3000}c` },
+  { name: "lone surrogates", text: "\ud800", expected: String.raw`\u{d800}` },
+])("plainLine() writes out $name", ({ text, expected }) => {
+  assert.equal(plainLine(text, 100), expected);
+});
+
+Deno.test("plainLine() leaves what shows as it is", () => {
+  const text = "grep 'größe' \\d+ | awk '{print $1}' # 日本語 🙂";
+  assert.equal(plainLine(text, 100), text);
+});
+
+Deno.test("plainLine() gives one line in which every character shows", () => {
+  fc.assert(fc.property(anyText, (text) => {
+    assert.doesNotMatch(
+      plainLine(text, 10_000),
+      /(?! )[\p{Cc}\p{Cf}\p{Cs}\p{Zs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800]/u,
+    );
+  }));
+});
+
+Deno.test("plainLine() bounds what grows by being written out", () => {
+  assert.ok(plainLine("\u{e0041}".repeat(60_000), 2000).length < 2100);
+});
+
+Deno.test.each([
+  { name: "leaves a text that fits", text: "x".repeat(10), expected: "xxxxxxxxxx" },
+  {
+    name: "says what it cut",
+    text: "x".repeat(11),
+    expected: "xxxxxxxxxx… [TRUNCATED: 10 of 11 characters]",
+  },
+  {
+    name: "does not cut a pair",
+    text: "x".repeat(9) + "🙂!",
+    expected: "xxxxxxxxx… [TRUNCATED: 9 of 12 characters]",
+  },
+])("cutWithNote() $name", ({ text, expected }) => {
+  assert.equal(cutWithNote(text, 10), expected);
+});
+
+Deno.test.each([
+  { name: "a link", line: "[a](b)", expected: String.raw`\[a\]\(b\)` },
+  { name: "emphasis", line: "*a* _b_", expected: String.raw`\*a\* \_b\_` },
+  { name: "code, strikethrough and tables", line: "`a` ~b~ |c|", expected: "\\`a\\` \\~b\\~ \\|c\\|" },
+  { name: "what is escaped already", line: String.raw`\*`, expected: String.raw`\\\*` },
+  { name: "tags and references", line: "<b> &lt;", expected: String.raw`\<b\> \&lt;` },
+  { name: "a bullet", line: "- a - b", expected: String.raw`\- a - b` },
+  { name: "a number", line: "1. a 2. b", expected: String.raw`1\. a 2. b` },
+  { name: "a bullet after blanks", line: "  + a", expected: "\u00a0 \\+ a" },
+  { name: "indented code", line: "    a", expected: "\u00a0\u00a0\u00a0 a" },
+  { name: "a run of blanks", line: "a   b", expected: "a\u00a0\u00a0 b" },
+  { name: "a card's own functions", line: "{{DATE(x)}}", expected: String.raw`{{DATE\(x\)}}` },
+])("escapeMarkdown() takes its meaning from $name", ({ line, expected }) => {
+  assert.equal(escapeMarkdown(line), expected);
+});
+
+Deno.test("escapeMarkdown() lets no control character survive and renders as the line itself", () => {
+  const examples = HOSTILE_TEXTS.map((text): [string] => [plainLine(text, 10_000)]);
+  fc.assert(
+    fc.property(lines, (line) => {
+      const source = escapeMarkdown(line);
+      assert.equal(renderMarkdown(source), line);
+      assert.doesNotMatch(
+        source,
+        /^[\u00a0 ]*(?:[-+*]|\d+[.)])[\u00a0 ]|^ |\s {1}\s/,
+        "block syntax survives",
+      );
+    }),
+    { examples },
+  );
+});
+
+Deno.test.each([
+  { name: "tags", line: "<b>x</b>", expected: "&lt;b&gt;x&lt;/b&gt;" },
+  { name: "character references", line: "&lt; &#60;", expected: "&amp;lt; &amp;#60;" },
+  { name: "no lone ampersand", line: "a && b 2>&1", expected: "a && b 2&gt;&1" },
+])("escapeHtml() escapes $name", ({ line, expected }) => {
+  assert.equal(escapeHtml(line), expected);
+});
+
+Deno.test("escapeHtml() lets no tag or reference survive and renders as the line itself", () => {
+  fc.assert(
+    fc.property(lines, (line) => assert.equal(renderHtml(escapeHtml(line)), line)),
+    { examples: HOSTILE_TEXTS.map((text): [string] => [plainLine(text, 10_000)]) },
+  );
 });

@@ -4,7 +4,10 @@ import { readHtml } from "../testing/html_reader.ts";
 import { HOSTILE, READ_AT, recordOf } from "../testing/sample_record.ts";
 import { type ListPage, renderListPage } from "./list_page.ts";
 import { SCRIPT } from "./script.ts";
-import { STYLE } from "./style.ts";
+import { COLORS, STYLE } from "./style.ts";
+import { createHash } from "node:crypto";
+import { pageHeaders, renderErrorPage, renderPage } from "./page.ts";
+import { markup } from "./html.ts";
 
 function render(approvals: ListPage["approvals"], approver = "approver-1") {
   return readHtml(renderListPage({ approvals, approver, now: READ_AT }), [STYLE, SCRIPT]);
@@ -169,4 +172,176 @@ function tagsOf(elements: ReturnType<typeof readHtml>): readonly string[] {
       tag !== "mark" && attributes["class"] !== "foreign" && attributes["class"] !== "rest"
     )
     .map(({ tag, attributes }) => `${tag} ${Object.keys(attributes).join(" ")}`);
+}
+
+const NOW = Date.UTC(2026, 0, 2, 3, 4, 5);
+const PAGE = { title: "Approvals", approver: "approver-1", now: NOW, main: markup`<h1>x</h1>` };
+
+const read = (page: string) => readHtml(page, [STYLE, SCRIPT]);
+const hashOf = (source: string) => `'sha256-${createHash("sha256").update(source).digest("base64")}'`;
+
+Deno.test("pageHeaders() lets our script and style run, by their hashes, and nothing else", () => {
+  const [, script = ""] = /<script>([^]*)<\/script>/.exec(renderPage(PAGE)) ?? [];
+  const [, style = ""] = /<style>([^]*)<\/style>/.exec(renderPage(PAGE)) ?? [];
+  assert.deepEqual(pageHeaders()["content-security-policy"]?.split("; "), [
+    "default-src 'none'",
+    `script-src ${hashOf(script)}`,
+    `style-src ${hashOf(style)}`,
+    "connect-src 'self'",
+    "form-action 'self'",
+    "base-uri 'none'",
+    "frame-ancestors 'none'",
+  ]);
+});
+
+Deno.test.each([
+  { header: "content-type", value: "text/html; charset=utf-8" },
+  { header: "x-frame-options", value: "DENY" },
+  { header: "x-content-type-options", value: "nosniff" },
+  { header: "referrer-policy", value: "no-referrer" },
+  { header: "cache-control", value: "no-store" },
+  { header: "cross-origin-opener-policy", value: "same-origin" },
+  { header: "cross-origin-resource-policy", value: "same-origin" },
+])("pageHeaders() has $header: $value", ({ header, value }) => {
+  assert.equal(pageHeaders()[header], value);
+});
+
+Deno.test("script and style can't be ended from within, and load nothing", () => {
+  assert.doesNotMatch(
+    SCRIPT,
+    /<\/script|<!--|https?:|innerHTML|outerHTML|insertAdjacentHTML|\beval\b|Function\(/i,
+  );
+  assert.doesNotMatch(STYLE, /<|url\(|@import|https?:/i);
+});
+
+Deno.test("renderPage() has landmarks, a language, a skip link to the content, and says who reads", () => {
+  const elements = read(renderPage(PAGE));
+  const find = (tag: string) => elements.filter((element) => element.tag === tag);
+  assert.equal(find("html")[0]?.attributes["lang"], "en");
+  assert.deepEqual(find("a")[0], {
+    tag: "a",
+    attributes: { class: "skip", href: "#main" },
+    text: "Skip to the content",
+  });
+  for (const landmark of ["header", "nav", "main", "footer"]) {
+    assert.equal(find(landmark).length, 1, landmark);
+  }
+  assert.equal(find("main")[0]?.attributes["id"], "main");
+  assert.ok(find("header")[0]?.text.includes("You are approver-1"));
+  assert.equal(elements.find(({ attributes }) => attributes["role"] === "status")?.attributes["id"], "news");
+});
+
+Deno.test("renderPage() loads nothing from anywhere", () => {
+  for (const { tag, attributes } of read(renderPage(PAGE))) {
+    assert.ok(!["link", "img", "iframe", "object", "embed", "base"].includes(tag), tag);
+    assert.ok(!("src" in attributes || "style" in attributes), tag);
+  }
+});
+
+Deno.test("renderPage() is reloaded only where scripts don't run, and only when asked for", () => {
+  const live = { state: [1], news: "x", refreshSeconds: 3 };
+  assert.doesNotMatch(renderPage({ ...PAGE, live }), /http-equiv/);
+  assert.match(
+    renderPage({ ...PAGE, live: { ...live, reloadSeconds: 10 } }),
+    /<noscript><meta http-equiv="refresh" content="10"><\/noscript>/,
+  );
+});
+
+Deno.test("renderPage() shows by its state whether the content has changed", () => {
+  const stateOf = (state: readonly unknown[]) =>
+    read(renderPage({ ...PAGE, live: { state, news: "x", refreshSeconds: 3 } }))
+      .find(({ tag }) => tag === "main")?.attributes["data-state"];
+  assert.equal(stateOf(["a", 1]), stateOf(["a", 1]));
+  assert.notEqual(stateOf(["a", 1]), stateOf(["a", 2]));
+});
+
+Deno.test("renderErrorPage() says what is wrong, and escapes it", () => {
+  const page = renderErrorPage({
+    status: 409,
+    title: "Conflict",
+    detail: "<b>\u202e",
+    approver: "<i>",
+    isApprover: true,
+    now: NOW,
+  });
+  const elements = read(page);
+  assert.equal(elements.find(({ attributes }) => attributes["role"] === "alert")?.text, "<b>\\u{202e}");
+  assert.equal(elements.find(({ tag }) => tag === "title")?.text, "Conflict – Approvals");
+  assert.ok(elements.every(({ tag }) => tag !== "i"));
+});
+
+Deno.test("renderErrorPage() tells who is not an approver about certificates", () => {
+  const page = { status: 403, title: "Forbidden", detail: "not authorised", approver: "broker-1", now: NOW };
+  assert.match(renderErrorPage({ ...page, isApprover: false }), /approval\.callers/);
+  assert.doesNotMatch(renderErrorPage({ ...page, isApprover: true }), /approval\.callers/);
+});
+
+type Use = keyof typeof COLORS;
+
+/** Text and what it stands on: each pair has to reach a contrast of 4.5 (WCAG 2.2, 1.4.3). */
+const TEXT_PAIRS: readonly (readonly [Use, Use])[] = [
+  ["text", "page"],
+  ["text", "surface"],
+  ["text", "well"],
+  ["muted", "page"],
+  ["muted", "surface"],
+  ["muted", "well"],
+  ["link", "page"],
+  ["link", "surface"],
+  ["onApprove", "approve"],
+  ["onDeny", "deny"],
+  ["good", "goodWell"],
+  ["bad", "badWell"],
+  ["warn", "warnWell"],
+  ["idle", "idleWell"],
+  ["bad", "surface"],
+  ["text", "warnWell"],
+];
+
+/** What has to be seen to be used, and what it stands on: a contrast of 3 (WCAG 2.2, 1.4.11). */
+const EDGE_PAIRS: readonly (readonly [Use, Use])[] = [
+  ["edge", "surface"],
+  ["edge", "page"],
+  ["focus", "surface"],
+  ["focus", "page"],
+  ["approve", "surface"],
+  ["onDeny", "surface"],
+];
+
+const ROWS = ([[0, "light"], [1, "dark"]] as const).flatMap(([index, scheme]) =>
+  [[TEXT_PAIRS, 4.5] as const, [EDGE_PAIRS, 3] as const].flatMap(([pairs, least]) =>
+    pairs.map(([front, back]) => ({ index, scheme, front, back, least }))
+  )
+);
+
+Deno.test.each(ROWS)(
+  "$front on $back has a contrast of $least in $scheme",
+  ({ index, front, back, least }) => {
+    const [one, other] = [COLORS[front][index], COLORS[back][index]];
+    const contrast = contrastOf(one, other);
+    assert.ok(contrast >= least, `${one} on ${other} has ${contrast.toFixed(2)}`);
+  },
+);
+
+Deno.test("the style sheet names no colour that is not in the palettes, and no palette colour that is missing", () => {
+  const rules = STYLE.replace(/:root\{[^}]*\}/g, "");
+  assert.doesNotMatch(rules, /#[0-9a-f]{3,8}\b(?![^{]*\{)|rgb|hsl/i);
+  const names = Object.keys(COLORS).map((name) =>
+    name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)
+  );
+  for (const [, name = ""] of rules.matchAll(/var\(--([a-z-]+)\)/g)) assert.ok(names.includes(name), name);
+});
+
+/** WCAG 2.2, contrast ratio. */
+function contrastOf(one: string, other: string): number {
+  const [low = 0, high = 0] = [luminance(one), luminance(other)].sort((a, b) => a - b);
+  return (high + 0.05) / (low + 0.05);
+}
+
+function luminance(colour: string): number {
+  const [red = 0, green = 0, blue = 0] = [1, 3, 5].map((index) => {
+    const part = Number.parseInt(colour.slice(index, index + 2), 16) / 255;
+    return part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4;
+  });
+  return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
 }

@@ -2,8 +2,13 @@ import assert from "node:assert/strict";
 import { AppError } from "@gateway/shared/errors";
 import { ALONE } from "@gateway/shared/instances";
 import { openMemoryStore } from "../testing/failing_control_store.ts";
-import { gate } from "../testing/fake_signer.ts";
-import { startControlPlane } from "../testing/memory_control_plane.ts";
+import { gate, SERIAL } from "../testing/fake_signer.ts";
+import { ONE_SHOT, PUBLIC_KEY, startControlPlane } from "../testing/memory_control_plane.ts";
+import type { SignRequest } from "@gateway/shared/wire";
+import type { AuditEntry } from "@gateway/shared/audit";
+import { inRequest } from "@gateway/shared/service";
+import { FakeClock } from "@gateway/shared/testing";
+import { LateRecords } from "../app.ts";
 
 Deno.test("POST /v1/sign parks what the policy wants approved: 202", async () => {
   const plane = await startControlPlane();
@@ -112,4 +117,214 @@ Deno.test("POST /v1/sign that cannot be stored is 500 and nobody is asked", asyn
   assert.deepEqual(plane.notified, []);
   assert.deepEqual(plane.outcomes(), ["error"]);
   assert.equal(plane.registry.pendingCount(), 0);
+});
+
+/** A value of every field that is not its default. */
+const EVERYTHING: SignRequest = {
+  host: "web01",
+  role: "bastion",
+  purpose: "session",
+  session_mode: "pty",
+  command: "ls 'a b' \u00e4 \ud83d\ude00",
+  ttl_seconds: 77,
+  public_key: PUBLIC_KEY,
+  sudo: true,
+  sudo_user: "db",
+  pty: true,
+  file_transfer: true,
+  dry_run: true,
+  preflight: true,
+  on_behalf_of: "broker-9",
+  approved: true,
+  end_user: "alice",
+  end_user_groups: ["web", "db"],
+  bearer_token: "token",
+  learn_ttl_seconds: 60,
+  learn_approver: "me",
+  learn_approval_id: "abc",
+  target_type: "ssh",
+  k8s_verb: "get",
+  k8s_resource: "pods",
+  k8s_group: "apps",
+  k8s_namespace: "prod",
+  k8s_name: "web-1",
+  k8s_manifest: "{}",
+  k8s_force_fields: [".data.a"],
+  session_max_seconds: 1800,
+  session_id: "s-1",
+  reason: "ticket 42",
+  content_sha256: "aa".repeat(32),
+  content_bytes: 3,
+  content_head: "abc",
+};
+
+/** What only the control plane may say, whatever a broker sends. */
+const OWN = {
+  on_behalf_of: "broker-1",
+  approved: false,
+  learn_ttl_seconds: 0,
+  learn_approver: "",
+  learn_approval_id: "",
+};
+
+Deno.test("the signer is asked every field that the broker sent, but for what only the control plane may say", async () => {
+  const plane = await startControlPlane();
+  await plane.sign({ ...EVERYTHING, new_field: 1 });
+  assert.deepEqual(plane.signer.signed, [{ ...EVERYTHING, ...OWN }], "and unknown fields are dropped");
+});
+
+Deno.test.each<{ name: string; sent: Partial<SignRequest>; groups: readonly string[] | null }>([
+  { name: "absent stays no filter", sent: {}, groups: null },
+  { name: "null stays no filter", sent: { end_user_groups: null }, groups: null },
+  { name: "an empty list stays empty (I3)", sent: { end_user_groups: [] }, groups: [] },
+  { name: "a list stays what it is", sent: { end_user_groups: ["a", ""] }, groups: ["a", ""] },
+])("end_user_groups: $name", async ({ sent, groups }) => {
+  const plane = await startControlPlane();
+  await plane.sign(sent);
+  assert.deepEqual(plane.signer.signed[0]?.end_user_groups, groups);
+});
+
+Deno.test("a minimal request is forwarded with defaults", async () => {
+  const plane = await startControlPlane();
+  await plane.sign();
+  const [sent] = plane.signer.signed;
+  assert.deepEqual({ ...sent, ...ONE_SHOT, ...OWN }, sent);
+  assert.deepEqual([sent?.sudo, sent?.ttl_seconds, sent?.target_type, sent?.bearer_token], [
+    false,
+    0,
+    "",
+    "",
+  ]);
+});
+
+Deno.test("of a public key type and key are forwarded, and the comment is not", async () => {
+  const plane = await startControlPlane();
+  await plane.sign({ public_key: `${PUBLIC_KEY} root@laptop of alice\r\n` });
+  await plane.sign({ public_key: `${PUBLIC_KEY}\n` });
+  assert.deepEqual(plane.signer.signed.map(({ public_key }) => public_key), [PUBLIC_KEY, PUBLIC_KEY]);
+});
+
+const DECISION = {
+  allowed: true,
+  reason: "r",
+  require_approval: false,
+  matched_rule: "allow:^x",
+  force_command: "sudo -n -- x",
+  ttl_seconds: 60,
+  elevation: "sudo -n",
+  enforcement: "audit",
+  warning: "w",
+  would_deny: true,
+  would_require_approval: true,
+};
+
+Deno.test("the broker is given every field that the signer answered", async () => {
+  const plane = await startControlPlane();
+  const full = {
+    certificate: "ssh-ed25519-cert-v01@openssh.com AAAA\n",
+    serial: SERIAL,
+    elevation_prefix: "sudo -n",
+    decision: DECISION,
+    envelope: { payload: "e30=", sig: [1, 2.5, SERIAL], nested: { a: null } },
+  };
+  plane.signer.reply = () => ({ body: full });
+  assert.deepEqual((await plane.sign()).body, full);
+});
+
+Deno.test("a dry run is given decision and envelope, and nothing else", async () => {
+  const plane = await startControlPlane();
+  plane.signer.reply = () => ({
+    body: { decision: DECISION, envelope: "e30=", certificate: "c", serial: 1 },
+  });
+  for (const preflight of [true, false]) {
+    const { body } = await plane.sign({ dry_run: true, preflight });
+    assert.deepEqual(body, { decision: DECISION, envelope: "e30=" });
+  }
+});
+
+Deno.test("an envelope is never given for what needs approval", async () => {
+  const plane = await startControlPlane();
+  plane.signer.reply = () => ({
+    body: { decision: { ...DECISION, require_approval: true }, envelope: "e30=" },
+  });
+  const { body } = await plane.sign({ dry_run: true, preflight: true });
+  assert.deepEqual(Object.keys(body), ["decision"]);
+});
+
+/** Records over a disk that writes when it is told to. */
+function start(delayMs = 20) {
+  const clock = new FakeClock();
+  const stopping = new AbortController();
+  const appended: string[] = [];
+  const disk = Promise.withResolvers<void>();
+  const append = ({ outcome }: AuditEntry) => {
+    appended.push(outcome);
+    return disk.promise;
+  };
+  const records = new LateRecords({ append, clock, delayMs, signal: stopping.signal });
+  const add = (outcome: string) => records.add({ outcome });
+  return { add, appended, clock, disk, records, stopping };
+}
+
+Deno.test("LateRecords appends together, in order, a moment later", async () => {
+  const { add, appended, clock } = start();
+  await add("a");
+  await clock.advance(10);
+  await add("b");
+  assert.deepEqual(appended, []);
+  await clock.advance(10);
+  assert.deepEqual(appended, ["a", "b"]);
+  await add("c");
+  await clock.advance(20);
+  assert.deepEqual(appended, ["a", "b", "c"]);
+  assert.equal(clock.sleeping, 0);
+});
+
+Deno.test("LateRecords appends those that wait before whatever comes next", async () => {
+  const { add, appended, clock, records } = start();
+  await add("a");
+  records.flush();
+  assert.deepEqual(appended, ["a"]);
+  await clock.advance(20);
+  assert.deepEqual(appended, ["a"], "and once");
+});
+
+Deno.test("LateRecords appends at once when the process is to end, and from then on", async () => {
+  const { add, appended, clock, stopping } = start();
+  await add("a");
+  stopping.abort();
+  await clock.advance(0);
+  await add("b");
+  await clock.advance(0);
+  assert.deepEqual(appended, ["a", "b"]);
+});
+
+Deno.test("LateRecords makes wait when very many are on their way to the disk", async () => {
+  const { add, disk } = start(0);
+  for (let count = 0; count < 1024; count++) await add("forwarded");
+  let isWritten = false;
+  const last = add("forwarded").then(() => isWritten = true);
+  await new Promise((resolve) => setTimeout(resolve, 0));
+  assert.equal(isWritten, false);
+  disk.resolve();
+  await last;
+  await add("forwarded");
+});
+
+Deno.test("LateRecords names of each record its own request, also when another's has them appended", async () => {
+  const clock = new FakeClock();
+  const appended: unknown[] = [];
+  const append = ({ outcome, request_id }: AuditEntry) => {
+    appended.push([outcome, request_id]);
+    return Promise.resolve();
+  };
+  const records = new LateRecords({ append, clock, delayMs: 20, signal: new AbortController().signal });
+  const within = (id: string, run: () => Promise<void>) => inRequest({ name: "POST", id }, run);
+  await within("r-1", () => records.add({ outcome: "a" }));
+  await records.add({ outcome: "b" });
+  await within("r-2", async () => {
+    await records.add({ outcome: "c" });
+    records.flush();
+  });
+  assert.deepEqual(appended, [["a", "r-1"], ["b", ""], ["c", "r-2"]]);
 });

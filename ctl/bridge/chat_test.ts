@@ -1,5 +1,12 @@
 import assert from "node:assert/strict";
 import { boundedFetch } from "./chat.ts";
+import { createRedactor } from "@gateway/shared/redact";
+import type { ApprovalRecord } from "@gateway/shared/wire";
+import { type Card, LONGEST_CARD, makeCard } from "./card.ts";
+import { fenced, LONGEST_ROW, messageOf } from "./mattermost.ts";
+import { AppError } from "@gateway/shared/errors";
+import { createPlane, explainPlaneFailure } from "./plane.ts";
+import { blocksOf } from "./slack_messages.ts";
 
 const CHUNK = new TextEncoder().encode("x".repeat(1 << 20));
 
@@ -51,4 +58,129 @@ Deno.test("boundedFetch() is ended by the caller's signal, and by the bridge's",
   assert.equal(seen.init?.signal?.aborted, false);
   bridge.abort();
   assert.equal(seen.init?.signal?.aborted, true);
+});
+
+const PENDING: ApprovalRecord = {
+  id: "0123456789abcdef0123456789abcdef",
+  caller: "broker-1",
+  host: "web01",
+  command: "uptime",
+  status: "pending",
+  created_at: "2026-01-02T03:04:05Z",
+  decided_at: "0001-01-01T00:00:00Z",
+};
+
+function cardOf(changes: Partial<ApprovalRecord>): Card {
+  const context = {
+    ...{ nonce: "n", joined: [] },
+    redact: createRedactor(undefined),
+    pageOf: (id: string) => `https://gw/${id}`,
+  };
+  return makeCard(PENDING.id, { ...PENDING, ...changes }, context);
+}
+
+Deno.test("makeCard() offers to approve what it shows whole", () => {
+  assert.deepEqual(cardOf({}).verbs, ["approve", "deny", "learn"]);
+});
+
+Deno.test("makeCard() of more than a chat takes is cut, says so, and can be denied", () => {
+  const changes = Array.from({ length: 25 }, (_, index) => ({
+    path: `data.k${index}`,
+    before: "a".repeat(300),
+    after: "b".repeat(300),
+  }));
+  const { lines, verbs, note } = cardOf({
+    target_type: "k8s",
+    command: "x".repeat(1_900),
+    k8s_diff: { kind: "changed", changes },
+  });
+  assert.ok(lines.join("\n").length <= LONGEST_CARD + 100, `${lines.join("\n").length}`);
+  assert.match(lines.at(-1)!, /^\[CUT: \d+ of \d+ lines\]$/);
+  assert.deepEqual([verbs, note === ""], [["deny"], false]);
+});
+
+const CARD = {
+  approval: "a",
+  nonce: "n",
+  title: "Approval required",
+  note: "",
+  page: "https://gw/a",
+  verbs: ["approve", "deny"],
+} as const;
+
+Deno.test("messageOf() breaks long lines: blocks of code do not, and what is beyond their right edge is approved unseen", () => {
+  const command = `command    "true ${"x".repeat(30)}${" ".repeat(500)}${"😀".repeat(60)}\u0301; rm -rf /"`;
+  const message = messageOf({ ...CARD, lines: ["host       web01", command, "created    now"] });
+  const [, block = ""] = /```text\n([^]*?)\n```/.exec(message) ?? [];
+  const rows = block.split("\n");
+  for (const row of rows) assert.ok([...row].length <= LONGEST_ROW, row);
+  const [host, first, ...rest] = rows;
+  assert.deepEqual([host, first?.startsWith('command    "true'), rest.at(-1)], [
+    "host       web01",
+    true,
+    "created    now",
+  ]);
+  // No row that goes on can pass for one that begins.
+  for (const row of rest.slice(0, -1)) assert.match(row, /^ {9}↳ /);
+  assert.equal(first + rest.slice(0, -1).map((row) => row.slice(11)).join(""), command);
+});
+
+Deno.test("fenced() has a longer fence than any that breaking a line can make", () => {
+  const text = `command    "${"`".repeat(400)}"`;
+  const block = messageOf({ ...CARD, lines: [text] });
+  const [fence = ""] = /`+(?=text\n)/.exec(block) ?? [];
+  assert.ok(!block.slice(block.indexOf("text\n")).replace(/\n`+\n/, "\n").includes(fence));
+  assert.equal(fenced("a``b"), "```text\na``b\n```");
+});
+
+const SETTINGS = { cpUrl: "https://gw.example:7443", ca: "/pki/ca.crt", cert: "/pki/bridge.crt" };
+
+function explained(error: unknown): string {
+  const found = explainPlaneFailure(error, SETTINGS);
+  return found instanceof Error ? found.message : "";
+}
+
+Deno.test("explainPlaneFailure() says what to mend where nothing listens, and where another CA signed", () => {
+  const failure = (code: string) =>
+    new AppError("upstream_failure", "Failed contacting the control plane", {
+      cause: Object.assign(new Error("connect"), { code }),
+    });
+  assert.match(explained(failure("ECONNREFUSED")), /at https:\/\/gw\.example:7443: nothing listens there/);
+  assert.match(
+    explained(failure("UNABLE_TO_VERIFY_LEAF_SIGNATURE")),
+    /not signed by the CA in \/pki\/ca\.crt/,
+  );
+  assert.equal(explained(failure("EPIPE")), "Failed contacting the control plane");
+});
+
+Deno.test("explainPlaneFailure() says of a certificate that is no approver's where it has to be named", async () => {
+  const body = {
+    type: "about:blank",
+    title: "Forbidden",
+    status: 403,
+    detail: "not authorised",
+    code: "forbidden",
+  };
+  const plane = createPlane({ request: () => Promise.resolve({ status: 403, headers: {}, text: "", body }) });
+  const refused = await plane.list().catch((error) => error);
+  assert.match(
+    explained(refused),
+    /403: not authorised at .*: the CN of "\/pki\/bridge\.crt" has to be in its approval\.callers/,
+  );
+});
+
+Deno.test("blocksOf() has Slack show all of a text, for what is behind 'see more' is approved unseen", () => {
+  const command = `command    "true ${" ".repeat(1_900)}; rm -rf /"`;
+  const blocks = blocksOf({
+    approval: "a",
+    nonce: "n",
+    title: "Approval required",
+    lines: ["host       web01", command, "x".repeat(2_000)],
+    note: "note",
+    page: "https://gw/a",
+    verbs: ["deny"],
+  });
+  const sections = blocks.filter(({ type }) => type === "section");
+  assert.equal(sections.length, 3);
+  for (const section of sections) assert.equal(section["expand"], true);
 });

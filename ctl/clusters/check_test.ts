@@ -2,7 +2,9 @@ import assert from "node:assert/strict";
 import { sampleCluster } from "@gateway/shared/testing";
 import { checkCluster, type Finding } from "./check.ts";
 import { formatRbacRule, neededRights, type Right, toRbacRules } from "./rights.ts";
-import type { Reviews } from "./reviews.ts";
+import { readClaims, Reviews } from "./reviews.ts";
+import { actionPattern, readClusterEntry } from "./entry.ts";
+import type { ApiOutcome, ApiRequest } from "@gateway/shared/kubernetes";
 
 const CLUSTER = sampleCluster();
 const OPEN = [{
@@ -152,4 +154,248 @@ Deno.test("checkCluster() warns of paths that are no objects", async () => {
   assert.deepEqual((await problems(healthy({ rulesIn }))).map(({ text }) => text), [
     "gateway/agent may get /metrics, * /metrics, * /livez, which are no objects: no rule calls for it",
   ]);
+});
+
+type ClusterFlags = Parameters<typeof readClusterEntry>[0];
+
+Deno.test.each<{ name: string; flags: ClusterFlags; entry: ReturnType<typeof readClusterEntry> }>([
+  { name: "nothing where nothing is said", flags: {}, entry: {} },
+  {
+    name: "a rule for certain objects",
+    flags: { rule: ["allow get,list pods,services prod,dev/web-1"] },
+    entry: {
+      rules: [{
+        verbs: ["get", "list"],
+        resources: ["pods", "services"],
+        namespaces: ["prod", "dev"],
+        names: ["web-1"],
+        effect: "allow",
+      }],
+    },
+  },
+  {
+    name: "a rule for every place",
+    flags: { rule: ["deny * secrets"] },
+    entry: {
+      rules: [{ verbs: ["*"], resources: ["secrets"], namespaces: ["*"], names: ["*"], effect: "deny" }],
+    },
+  },
+  {
+    name: "accounts for everybody and for groups",
+    flags: { serviceAccount: ["gateway/dba=dba,ops", "gateway/agent"] },
+    entry: {
+      sa_bindings: [
+        { groups: ["dba", "ops"], namespace: "gateway", service_account: "dba" },
+        { namespace: "gateway", service_account: "agent" },
+      ],
+    },
+  },
+  {
+    name: "resources of both scopes",
+    flags: {
+      resource: ["widgets.example.com/v1/Widget"],
+      clusterResource: ["storageclasses.storage.k8s.io/v1/StorageClass"],
+    },
+    entry: {
+      extra_resources: [
+        { resource: "widgets", group: "example.com", version: "v1", kind: "Widget", namespaced: true },
+        {
+          resource: "storageclasses",
+          group: "storage.k8s.io",
+          version: "v1",
+          kind: "StorageClass",
+          namespaced: false,
+        },
+      ],
+    },
+  },
+  {
+    name: "a list that is cleared, and one that is not spoken of",
+    flags: { group: [""], caller: ["broker-1"] },
+    entry: { groups: [], allowed_callers: ["broker-1"] },
+  },
+  {
+    name: "single values",
+    flags: { apiServer: "https://h", caCert: "c", tokenFile: "t", tokenTtl: 900, tokenBinding: "gateway" },
+    entry: {
+      api_server: "https://h",
+      ca_cert: "c",
+      token_file: "t",
+      token_ttl_seconds: 900,
+      token_binding: { namespace: "gateway" },
+    },
+  },
+])("readClusterEntry() reads $name", ({ flags, entry }) => {
+  assert.deepEqual(readClusterEntry(flags), entry);
+});
+
+Deno.test.each<{ name: string; flags: ClusterFlags; error: RegExp }>([
+  { name: "a rule without resources", flags: { rule: ["allow get"] }, error: /Cannot read rule "allow get"/ },
+  {
+    name: "an effect that there is not",
+    flags: { rule: ["permit get pods"] },
+    error: /allow\|deny\|require_approval/,
+  },
+  {
+    name: "a rule with too many words",
+    flags: { rule: ["allow get pods prod web"] },
+    error: /Cannot read rule/,
+  },
+  { name: "a rule with two names", flags: { rule: ["allow get pods prod/a/b"] }, error: /Cannot read rule/ },
+  {
+    name: "a rule whose verbs would be all",
+    flags: { rule: ["allow , pods prod"] },
+    error: /Cannot read rule/,
+  },
+  {
+    name: "a rule whose names would be all",
+    flags: { rule: ["allow get pods prod/"] },
+    error: /Cannot read rule/,
+  },
+  {
+    name: "a rule with an empty namespace",
+    flags: { rule: ["allow get pods prod,"] },
+    error: /Cannot read rule/,
+  },
+  {
+    name: "an empty rule among others",
+    flags: { rule: ["", "allow get pods"] },
+    error: /Cannot read rule ""/,
+  },
+  {
+    name: "an account without a namespace",
+    flags: { serviceAccount: ["agent"] },
+    error: /Cannot read ServiceAccount/,
+  },
+  {
+    name: "a resource without a version",
+    flags: { resource: ["widgets.example.com"] },
+    error: /Cannot read resource/,
+  },
+])("readClusterEntry() refuses $name", ({ flags, error }) => {
+  assert.throws(() => readClusterEntry(flags), error);
+});
+
+Deno.test.each<{ text: string; pattern: string }>([
+  { text: "delete pods web/shop-1", pattern: "^(?:delete) (?:pods) (?:web)/(?:shop-1)$" },
+  {
+    text: "get,apply deployments,widgets.example.com web/*",
+    pattern: "^(?:get|apply) (?:deployments\\.apps|widgets\\.example\\.com) (?:web)/(?:[^ ]+)$",
+  },
+  { text: "get nodes -/n1.local", pattern: "^(?:get) (?:nodes) (?:-)/(?:n1\\.local)$" },
+])("actionPattern() makes a pattern of $text", ({ text, pattern }) => {
+  assert.equal(actionPattern(text), pattern);
+});
+
+Deno.test.each<{ text: string; error: RegExp }>([
+  { text: "get pods", error: /Cannot read action/ },
+  { text: "get pods web", error: /Cannot read action/ },
+  { text: "get pods web/a/b", error: /Cannot read action/ },
+  { text: "allow get pods web/a", error: /Cannot read action/ },
+  { text: "watch pods web/a", error: /Cannot grant "watch"/ },
+  { text: "get widgets web/a", error: /Cannot grant "widgets"/ },
+])("actionPattern() refuses $text", ({ text, error }) => {
+  assert.throws(() => actionPattern(text), { message: error });
+});
+
+function answering(outcome: ApiOutcome): Reviews & { readonly asked: ApiRequest[] } {
+  const asked: ApiRequest[] = [];
+  const reviews = new Reviews({
+    request: (request) => {
+      asked.push(request);
+      return Promise.resolve(outcome);
+    },
+  });
+  return Object.assign(reviews, { asked });
+}
+
+function answer(status: number, body: unknown): ApiOutcome {
+  return {
+    kind: "answered",
+    status,
+    headers: {},
+    text: typeof body === "string" ? body : JSON.stringify(body),
+  };
+}
+
+Deno.test.each<{ name: string; outcome: ApiOutcome; problem: RegExp }>([
+  { name: "silence", outcome: { kind: "timed_out" }, problem: /^no answer within 10 s$/ },
+  { name: "a flood", outcome: { kind: "too_large" }, problem: /larger than 4194304 bytes/ },
+  {
+    name: "a foreign certificate",
+    outcome: { kind: "untrusted", cause: new Error("UnknownIssuer") },
+    problem: /ca_cert.*UnknownIssuer/,
+  },
+  {
+    name: "nobody",
+    outcome: { kind: "unreachable", cause: new Error("refused") },
+    problem: /can't be reached \(refused\)/,
+  },
+  {
+    name: "a refused token",
+    outcome: answer(401, { message: "Unauthorized" }),
+    problem: /does not take the token/,
+  },
+  {
+    name: "a refused right",
+    outcome: answer(403, { message: "secrets is forbidden" }),
+    problem: /HTTP 403: secrets is forbidden/,
+  },
+  {
+    name: "a redirect",
+    outcome: answer(302, "<html>"),
+    problem: /redirect \(HTTP 302\), which is not followed/,
+  },
+  { name: "an error without words", outcome: answer(500, "<html>"), problem: /^it answers HTTP 500$/ },
+  { name: "a page", outcome: answer(200, "<html>ok</html>"), problem: /answers as no API server does/ },
+  {
+    name: "another object",
+    outcome: answer(200, { status: { allowed: "yes" } }),
+    problem: /answers as no API server does/,
+  },
+  {
+    name: "an empty token",
+    outcome: answer(201, { status: { token: "" } }),
+    problem: /answers as no API server does/,
+  },
+])("Reviews tells of $name", async ({ outcome, problem }) => {
+  const reviews = answering(outcome);
+  const account = { namespace: "gateway", name: "agent" };
+  await assert.rejects(reviews.mint("t", account), { message: problem });
+  assert.equal(reviews.asked.length, 1);
+});
+
+Deno.test("Reviews asks about a subresource, and believes nothing but true", async () => {
+  const reviews = answering(answer(201, { status: { allowed: false, reason: "no" } }));
+  const question = { namespace: "web", group: "", resource: "pods/log", verb: "get", name: "web-1" };
+  assert.deepEqual(await reviews.mayI("t", question), { allowed: false, reason: "no" });
+  const body = JSON.parse(new TextDecoder().decode(reviews.asked[0]?.body?.bytes));
+  assert.deepEqual(body.spec.resourceAttributes, {
+    namespace: "web",
+    group: "",
+    verb: "get",
+    name: "web-1",
+    resource: "pods",
+    subresource: "log",
+  });
+});
+
+const jwt = (payload: unknown) =>
+  `e30.${
+    new TextEncoder().encode(JSON.stringify(payload)).toBase64({ alphabet: "base64url", omitPadding: true })
+  }.x`;
+
+Deno.test.each<{ name: string; token: string; claims: ReturnType<typeof readClaims> }>([
+  {
+    name: "id and end",
+    token: jwt({ jti: "4e72", exp: 1_795_351_331 }),
+    claims: { jti: "4e72", exp: 1_795_351_331 },
+  },
+  { name: "no id and no end", token: jwt({ sub: "ä?>" }), claims: { jti: "" } },
+  { name: "nothing of other kinds of tokens", token: "opaque", claims: undefined },
+  { name: "nothing of what is not base64url", token: "a.!!.c", claims: undefined },
+  { name: "nothing of what is not JSON", token: "a.YWJj.c", claims: undefined },
+  { name: "nothing of an id that is no text", token: jwt({ jti: 7 }), claims: undefined },
+])("readClaims() reads $name", ({ token, claims }) => {
+  assert.deepEqual(readClaims(token), claims);
 });

@@ -1,6 +1,16 @@
 import assert from "node:assert/strict";
 import { AppError } from "@gateway/shared/errors";
-import { type ClientSources, findUnknownKeys, resolveClient, SERVICES } from "./client_config.ts";
+import {
+  clientConfigPlaces,
+  type ClientSources,
+  findUnknownKeys,
+  resolveClient,
+  SERVICES,
+} from "./client_config.ts";
+import { Command } from "commander";
+import { countOf, normalizeArguments, once, repeated, rulesOf } from "./arguments.ts";
+import { adviseOnContact } from "./contact_advice.ts";
+import { joinPath } from "./remote.ts";
 
 const SOURCES: ClientSources = { flags: {}, env: {}, workingFolder: "/work", defaultUrl: "127.0.0.1:9443" };
 const FILE = {
@@ -98,4 +108,167 @@ Deno.test("findUnknownKeys() tells what means nothing", () => {
   const config = { signer: { url: "a:1", urll: "b:2" }, controlplane: {}, comment: "x" };
   assert.deepEqual(findUnknownKeys(config), ["signer.urll", "controlplane", "comment"]);
   assert.deepEqual(findUnknownKeys({ signer: {}, control_plane: { ca: "x" } }), []);
+});
+
+const BOOLEANS = new Set(["force", "json"]);
+
+Deno.test.each<{ name: string; args: string[]; expected: string[] }>([
+  { name: "a single dash before a long option", args: ["-config", "f"], expected: ["--config", "f"] },
+  { name: "a single dash with a value", args: ["-config=f=g"], expected: ["--config=f=g"] },
+  { name: "a true boolean", args: ["--force=true", "-json=true"], expected: ["--force", "--json"] },
+  { name: "a false boolean", args: ["init", "--force=false"], expected: ["init"] },
+  { name: "a short option, as it is", args: ["-h", "-", "--"], expected: ["-h", "-", "--"] },
+  { name: "a text option that looks boolean, as it is", args: ["--log=true"], expected: ["--log=true"] },
+  { name: "nothing after two dashes", args: ["-json", "--", "-json"], expected: ["--json", "--", "-json"] },
+])("normalizeArguments() takes $name", ({ args, expected }) => {
+  assert.deepEqual(normalizeArguments(args, { booleans: BOOLEANS, words: 1 }), expected);
+});
+
+Deno.test.each<{ args: string[]; words: number; expected: string[] }>([
+  {
+    args: ["freeze", "--reason", "INC", "42", "it", "leaks"],
+    words: 1,
+    expected: ["freeze", "--reason", "INC 42 it leaks"],
+  },
+  {
+    args: ["freeze", "-reason", "a", "b", "--caller", "x"],
+    words: 1,
+    expected: ["freeze", "--reason", "a b", "--caller", "x"],
+  },
+  { args: ["deny", "ID", "--reason", "a", "b"], words: 2, expected: ["deny", "ID", "--reason", "a b"] },
+  { args: ["deny", "--reason", "a", "b", "ID"], words: 2, expected: ["deny", "--reason", "a b", "ID"] },
+  { args: ["deny", "--reason", "a", "ID"], words: 2, expected: ["deny", "--reason", "a", "ID"] },
+  { args: ["deny", "--reason", "ID"], words: 2, expected: ["deny", "--reason", "ID"] },
+  {
+    args: ["deny", "--reason", "a b", "ID", "--url", "u"],
+    words: 2,
+    expected: ["deny", "--reason", "a b", "ID", "--url", "u"],
+  },
+  {
+    args: ["deny", "--url", "u", "--json", "ID", "--reason", "a", "b"],
+    words: 2,
+    expected: ["deny", "--url", "u", "--json", "ID", "--reason", "a b"],
+  },
+  { args: ["freeze", "--reason", "--wait"], words: 1, expected: ["freeze", "--reason", "--wait"] },
+  { args: ["freeze", "--reason"], words: 1, expected: ["freeze", "--reason"] },
+  { args: ["freeze", "--reason=a", "b"], words: 1, expected: ["freeze", "--reason=a", "b"] },
+])(
+  "normalizeArguments() makes $args a reason of several words where the command wants no more",
+  ({ args, words, expected }) => {
+    assert.deepEqual(normalizeArguments(args, { booleans: BOOLEANS, words }), expected);
+  },
+);
+
+Deno.test("once() and repeated() refuse an option where a value belongs", () => {
+  assert.throws(() => once("--force", undefined));
+  assert.throws(() => repeated("-h", ["a"]));
+  assert.equal(once("-", undefined), "-");
+  assert.deepEqual(repeated("b", ["a"]), ["a", "b"]);
+});
+
+Deno.test("once() refuses a second value", () => {
+  assert.throws(() => once("b", "a"));
+});
+
+Deno.test("countOf() takes whole numbers within its bounds", () => {
+  const count = countOf(1, 20);
+  assert.deepEqual([count("1"), count("020")], [1, 20]);
+  for (const text of ["0", "21", "-1", "1.5", "1e1", "", " 1", "0x1", "9".repeat(30)]) {
+    assert.throws(() => count(text), { message: /from 1 to 20/ }, text);
+  }
+});
+
+Deno.test("rulesOf() tells the switches of the command that is meant, and how many words it wants", () => {
+  const program = new Command().option("--json").option("--config <file>");
+  const host = program.command("host");
+  host.command("add").option("--force").option("--sudo [value]");
+  program.command("explain").option("--sudo").argument("<id>", "which");
+  const rules = (...args: string[]) => {
+    const { booleans, words } = rulesOf(program, args);
+    return [[...booleans].sort(), words];
+  };
+  assert.deepEqual(rules("--config", "explain", "host", "add", "--sudo=false"), [
+    ["force", "help", "json"],
+    2,
+  ]);
+  assert.deepEqual(rules("-json", "explain", "-sudo=true"), [["help", "json", "sudo"], 2]);
+  assert.deepEqual(rules("nothing"), [["help", "json"], 0]);
+});
+
+const CONTACT = {
+  name: "signer",
+  parameters: { url: "https://ca.example:9443", ca: "/pki/mtls_ca.crt" },
+};
+
+Deno.test.each([
+  { code: "ECONNREFUSED", advice: /is the signer running/ },
+  { code: "ENOTFOUND", advice: /the name ca\.example$/ },
+  { code: "EHOSTUNREACH", advice: /can't be reached/ },
+  { code: "ERR_SSL_WRONG_VERSION_NUMBER", advice: /speaks no TLS/ },
+  { code: "UNABLE_TO_VERIFY_LEAF_SIGNATURE", advice: /not signed by the CA in \/pki\/mtls_ca\.crt$/ },
+  { code: "ERR_TLS_CERT_ALTNAME_INVALID", advice: /other names than ca\.example$/ },
+  { code: "CERT_HAS_EXPIRED", advice: /expired/ },
+])("adviseOnContact() says what to do about $code, whatever it has caused", ({ code, advice }) => {
+  let failure: Error = Object.assign(new Error("x"), { code });
+  for (const message of ["", "asking", "Failed contacting"]) {
+    if (message !== "") failure = new AppError("upstream_failure", message, { cause: failure });
+    assert.match(adviseOnContact(failure, CONTACT) ?? "", advice);
+  }
+});
+
+Deno.test("adviseOnContact() does not guess", () => {
+  for (const cause of [undefined, "ECONNREFUSED", { code: "ECONNREFUSED" }, new Error("ECONNREFUSED")]) {
+    assert.equal(adviseOnContact(cause, CONTACT), undefined);
+  }
+});
+
+const SYSTEM = { path: "/etc/gateway/broker-ctl.json", named: false };
+
+Deno.test.each<
+  {
+    name: string;
+    flag?: string;
+    variables: Record<string, string>;
+    expected: ReturnType<typeof clientConfigPlaces>;
+  }
+>([
+  {
+    name: "the flag before all else",
+    flag: "me.json",
+    variables: { BROKER_CTL_CONFIG: "/env.json", HOME: "/home/ann" },
+    expected: [{ path: "/work/me.json", named: true }],
+  },
+  {
+    name: "the environment next",
+    variables: { BROKER_CTL_CONFIG: "/env.json", HOME: "/home/ann" },
+    expected: [{ path: "/env.json", named: true }],
+  },
+  {
+    name: "the home folder and the system otherwise",
+    variables: { BROKER_CTL_CONFIG: "", HOME: "/home/ann" },
+    expected: [{ path: "/home/ann/.config/broker-ctl/config.json", named: false }, SYSTEM],
+  },
+  {
+    name: "the XDG folder before the home folder",
+    variables: { XDG_CONFIG_HOME: "/xdg", HOME: "/home/ann" },
+    expected: [{ path: "/xdg/broker-ctl/config.json", named: false }, SYSTEM],
+  },
+  { name: "the system alone without a home", variables: {}, expected: [SYSTEM] },
+])(
+  "clientConfigPlaces() takes $name, and never the working folder unasked",
+  ({ flag, variables, expected }) => {
+    assert.deepEqual(clientConfigPlaces(flag, { workingFolder: "/work", variables }), expected);
+  },
+);
+
+Deno.test("joinPath() encodes each segment for itself", () => {
+  assert.equal(joinPath("v1", "hosts", "a/b c?#%ü"), "/v1/hosts/a%2Fb%20c%3F%23%25%C3%BC");
+  assert.equal(joinPath("..."), "/...");
+  assert.equal(joinPath("\ud800"), "/%EF%BF%BD");
+});
+
+Deno.test("joinPath() refuses segments that a URL would resolve away", () => {
+  for (const segment of ["", ".", ".."]) {
+    assert.throws(() => joinPath("v1", segment, "allow"), { code: "invalid_request" }, segment);
+  }
 });

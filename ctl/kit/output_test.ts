@@ -9,6 +9,11 @@ import {
   writeError,
   writeResult,
 } from "./output.ts";
+import { diffLines } from "./signer_change.ts";
+import { splitPatterns } from "./entries.ts";
+import { formatRow, formatTable, joinNames, LONGEST_LISTED, shorten, shortenText } from "./table.ts";
+import { formatDuration } from "@gateway/shared/text";
+import { parseDuration } from "./values.ts";
 
 function capture() {
   const written = { out: "", err: "" };
@@ -109,4 +114,183 @@ Deno.test("exitCodeOf() tells a wrong call from a failure", () => {
   assert.equal(exitCodeOf(new RemoteError(new AppError("invalid_request", "x"), "y")), EXIT_CODES.failed);
   assert.equal(exitCodeOf(new AppError("conflict", "x")), EXIT_CODES.failed);
   assert.equal(exitCodeOf(new Error("x")), EXIT_CODES.failed);
+});
+
+const LINES = ["a", "b", "c", "d", "e", "f", "g", "h"];
+
+Deno.test.each<{ name: string; after: string[]; diff: string[] }>([
+  { name: "nothing of what is the same", after: LINES, diff: [] },
+  {
+    name: "a line that is another",
+    after: LINES.with(4, "E"),
+    diff: ["--- f", "+++ f", "@@ -2,7 +2,7 @@", " b", " c", " d", "-e", "+E", " f", " g", " h"],
+  },
+  {
+    name: "a line more",
+    after: [...LINES, "h"],
+    diff: ["--- f", "+++ f", "@@ -6,3 +6,4 @@", " f", " g", " h", "+h"],
+  },
+  {
+    name: "a line less",
+    after: LINES.slice(1),
+    diff: ["--- f", "+++ f", "@@ -1,4 +1,3 @@", "-a", " b", " c", " d"],
+  },
+])("diffLines() shows $name", ({ after, diff }) => {
+  assert.deepEqual(diffLines(LINES.join("\n"), after.join("\n"), "f"), diff);
+});
+
+Deno.test.each([
+  { name: "a blank at the end, without which it would match more", values: ["^ls "], patterns: ["^ls "] },
+  { name: "a blank at its beginning", values: [" --force"], patterns: [" --force"] },
+  { name: "an escaped blank", values: ["^ls\\ "], patterns: ["^ls\\ "] },
+  { name: "a blank behind an escaped dollar", values: ["^echo \\$ "], patterns: ["^echo \\$ "] },
+  { name: "blanks of each of several", values: ["^ls ", "^w "], patterns: ["^ls ", "^w "] },
+  { name: "a comma in braces", values: ["^a{1,3}$,^b"], patterns: ["^a{1,3}$", "^b"] },
+  { name: "a comma in parentheses", values: ["^(a,(b)|c,d)$,^b"], patterns: ["^(a,(b)|c,d)$", "^b"] },
+  { name: "a comma in a class", values: ["^[a,b]$,^b"], patterns: ["^[a,b]$", "^b"] },
+  {
+    name: "a class of brackets and parentheses",
+    values: ["^[](,]$,^[^])]$,^[[:alpha:],]$,^b"],
+    patterns: ["^[](,]$", "^[^])]$", "^[[:alpha:],]$", "^b"],
+  },
+  { name: "an escaped comma", values: ["^a\\,b$,^\\(,^c"], patterns: ["^a\\,b$", "^\\(", "^c"] },
+  { name: "a quoted comma", values: ["^\\Qa,(\\E$,^b"], patterns: ["^\\Qa,(\\E$", "^b"] },
+])("splitPatterns() keeps $name", ({ values, patterns }) => {
+  assert.deepEqual(splitPatterns(values, "--allow"), patterns);
+});
+
+Deno.test.each([
+  { values: ["^ls,^cat"], patterns: ["^ls", "^cat"] },
+  { values: ["ls,cat", "^w$"], patterns: ["ls", "cat", "^w$"] },
+  { values: ["^ls$,cat"], patterns: ["^ls$", "cat"] },
+])("splitPatterns() splits $values at commas", ({ values, patterns }) => {
+  assert.deepEqual(splitPatterns(values, "--allow"), patterns);
+});
+
+Deno.test.each(["^a,b$", "^a, b$", "^a,b,^c$"])(
+  "splitPatterns() rejects %s, which a split would make wider",
+  (value) => assert.throws(() => splitPatterns([value], "--allow"), /Cannot split --allow/),
+);
+
+Deno.test.each([
+  {
+    name: "blanks between whole patterns",
+    values: ["^id$, ^w$ ,^df -h$"],
+    patterns: ["^id$", "^w$", "^df -h$"],
+  },
+  { name: "what is empty", values: ["", " "], patterns: [] },
+])("splitPatterns() takes away $name", ({ values, patterns }) => {
+  assert.deepEqual(splitPatterns(values, "--allow"), patterns);
+});
+
+Deno.test("formatTable() makes each column as wide as its widest cell", () => {
+  assert.deepEqual(formatTable(["ID", "HOST"], [["a", "web01"], ["longer", "b"]]), [
+    "ID      HOST",
+    "a       web01",
+    "longer  b",
+  ]);
+});
+
+Deno.test("formatTable() counts columns as a terminal shows them", () => {
+  const cells = ["\x1b[2J", "😀", "日本", "한", "é", "e\u0301", "ｗ"];
+  assert.deepEqual(formatTable(["A", "B"], cells.map((cell) => [cell, "1"])), [
+    "A        B",
+    "\\x1b[2J  1",
+    "😀       1",
+    "日本     1",
+    "한       1",
+    "é        1",
+    "e\u0301        1",
+    "ｗ       1",
+  ]);
+});
+
+const WIDE_ROWS = [["web01", "10.0.0.5:22", "—", "local"], ["db", "10.0.0.6:22", "ann", "local"]];
+const HOSTS = ["NAME", "ADDR", "JUMP", "GROUPS"];
+
+Deno.test("formatTable() stays a table as long as the terminal is wide enough for its widest row", () => {
+  const table = formatTable(HOSTS, WIDE_ROWS);
+  assert.equal(Math.max(...table.map((line) => line.length)), 32);
+  assert.deepEqual(formatTable(HOSTS, WIDE_ROWS, 32), table);
+});
+
+Deno.test("formatTable() makes paragraphs of what a terminal would break, without empty cells", () => {
+  assert.deepEqual(formatTable(HOSTS, WIDE_ROWS, 31), [
+    "web01",
+    "    ADDR=10.0.0.5:22",
+    "    GROUPS=local",
+    "db",
+    "    ADDR=10.0.0.6:22  JUMP=ann",
+    "    GROUPS=local",
+  ]);
+});
+
+Deno.test("formatTable() takes more rows than a call takes arguments", () => {
+  assert.equal(formatTable(["A"], Array.from({ length: 200_000 }, () => ["b"])).length, 200_001);
+});
+
+Deno.test("formatRow() lets a wide cell push the others aside", () => {
+  assert.equal(formatRow(["a", "b", "c"], [3, 1]), "a    b  c");
+  assert.equal(formatRow(["abcdef", "b"], [3, 5]), "abcdef  b");
+});
+
+const LONGEST = "a".repeat(LONGEST_LISTED);
+
+Deno.test.each([
+  { name: "nothing", text: "" },
+  { name: "the longest that is listed", text: LONGEST },
+  { name: "as many characters of two units each", text: "😀".repeat(LONGEST_LISTED) },
+])("shorten() leaves $name whole", ({ text }) => {
+  assert.deepEqual(shorten(text), { shown: text, cut: undefined });
+  assert.equal(shortenText(text), text);
+});
+
+Deno.test("shorten() cuts what is longer between two characters, and says so", () => {
+  assert.deepEqual(shorten(`${LONGEST}b`), { shown: LONGEST, cut: "first 400 of 401 characters" });
+  assert.equal(shorten("😀".repeat(LONGEST_LISTED + 1)).shown, "😀".repeat(LONGEST_LISTED));
+  assert.equal(shortenText(`${LONGEST}bc`), `${LONGEST}…[first 400 of 402 characters]`);
+});
+
+Deno.test("joinNames() shows eight names, and how many there are", () => {
+  assert.equal(joinNames(["a", "b"]), "a,b");
+  assert.equal(joinNames([..."abcdefgh"]), "a,b,c,d,e,f,g,h");
+  assert.equal(joinNames([..."abcdefghi"]), "a,b,c,d,e,f,g,h,…[first 8 of 9]");
+});
+
+Deno.test.each<{ text: string; seconds: number; shown: string }>([
+  { text: "2h", seconds: 7200, shown: "2h0m0s" },
+  { text: "30m", seconds: 1800, shown: "30m0s" },
+  { text: "2d", seconds: 172_800, shown: "48h0m0s" },
+  { text: "1d12h", seconds: 129_600, shown: "36h0m0s" },
+  { text: "90s", seconds: 90, shown: "1m30s" },
+  { text: "1h30m", seconds: 5400, shown: "1h30m0s" },
+  { text: "1.5h", seconds: 5400, shown: "1h30m0s" },
+  { text: "30m1h", seconds: 5400, shown: "1h30m0s" },
+  { text: "500ms500000us", seconds: 1, shown: "1s" },
+  { text: ".5m", seconds: 30, shown: "30s" },
+  { text: "1.h", seconds: 3600, shown: "1h0m0s" },
+  { text: "2562047h", seconds: 9_223_369_200, shown: "2562047h0m0s" },
+])("parseDuration() reads $text, and formatDuration() shows it as $shown", ({ text, seconds, shown }) => {
+  assert.equal(parseDuration(text), seconds);
+  assert.equal(formatDuration(seconds * 1000), shown);
+});
+
+Deno.test.each<{ name: string; text: string }>([
+  { name: "nothing", text: "" },
+  { name: "a number without unit", text: "60" },
+  { name: "a unit without number", text: "h" },
+  { name: "a dot without digits", text: ".h" },
+  { name: "weeks", text: "1w" },
+  { name: "a sign", text: "+1h" },
+  { name: "a negative time", text: "-1h" },
+  { name: "a blank", text: "1h 30m" },
+  { name: "an exponent", text: "1e3s" },
+  { name: "digits of another script", text: "١h" },
+  { name: "no time at all", text: "0s" },
+  { name: "less than a second", text: "999ms" },
+  { name: "a second and a part", text: "1.5s" },
+  { name: "more than 64 bits of nanoseconds", text: "2562048h" },
+  { name: "very many digits", text: `${"9".repeat(400)}h` },
+])("parseDuration() refuses $name", ({ text }) => {
+  assert.throws(() => parseDuration(text), { code: "invalid_request", message: /^Cannot read duration "/ });
 });

@@ -1,6 +1,12 @@
 import assert from "node:assert/strict";
 import { formatGuide, type GuideFacts, mcpClientEntry, startCommands } from "./config_text.ts";
 import { createLayout, DEFAULT_LISTENERS } from "./layout.ts";
+import { clientConfigPlaces } from "../kit/client_config.ts";
+import manifest from "../deno.json" with { type: "json" };
+import { isSignerOf } from "./reload.ts";
+import { AppError } from "@gateway/shared/errors";
+import { parseStart, type StartRequest } from "./service_permissions.ts";
+import { whyUnsafe, whyUnsafeFolder } from "./write.ts";
 
 const FACTS: GuideFacts = {
   layout: createLayout("/srv/gate way"),
@@ -120,4 +126,147 @@ Deno.test("formatGuide() tells an approver of the terminal and the browser, unle
     /pki\/approver\.p12 as your own certificate[\s\S]*https:\/\/127\.0\.0\.1:7443\/ui\/approvals/,
   );
   assert.doesNotMatch(formatGuide({ ...FACTS, route: "signer", backup: undefined }).join("\n"), /approval/);
+});
+
+Deno.test("no client config is taken from the working folder unasked (C6)", () => {
+  for (const variables of [{}, { HOME: "/home/ann" }, { HOME: "", XDG_CONFIG_HOME: "" }]) {
+    const places = clientConfigPlaces(undefined, { workingFolder: "/tmp/planted", variables });
+    assert.deepEqual(places.filter(({ path }) => path.startsWith("/tmp/planted")), []);
+  }
+});
+
+Deno.test("no signal meets whoever has a recorded pid by now (C8)", () => {
+  // Deno.kill() takes the right to run everything.
+  const run = ["claude", "kill", "ps", "ssh", "ssh-keyscan"];
+  assert.deepEqual(manifest.permissions["broker-ctl"].run, run);
+  assert.ok(!("run" in manifest.permissions["approval-bridge"]));
+  const own = "/srv/gw/signer.json";
+  for (
+    const args of [
+      `/usr/bin/signer --config ${own}`,
+      `deno run --no-prompt --config=/x/deno.json /srv/signer/main.ts --config ${own}`,
+      `/usr/lib/gateway/deno run /usr/lib/gateway/signer/main.js --config=${own} --log-level debug`,
+    ]
+  ) assert.ok(isSignerOf(args, own), args);
+  for (
+    const args of [
+      `/usr/bin/signer --config ${own}.old`,
+      `/usr/bin/signer --config /srv/other.json`,
+      `/usr/bin/my-signer --config ${own}`,
+      `/usr/bin/signer-proxy --config ${own}`,
+      `deno run /srv/control_plane/main.ts --config ${own}`,
+      `/usr/bin/signer --config ${own} x`,
+      `deno run -A broker/main.ts serve-mcp-http --config ${own}`,
+      `deno run -P=broker-ctl ctl/main.ts permissions signer --config ${own}`,
+      `/bin/sh /usr/lib/gateway/ctl/start.sh signer --config ${own}`,
+      `deno run ctl/main.ts doctor --config ${own}`,
+      `deno run --x=/a/signer/main.ts --config ${own} -A /b/signer/main.ts --config ${own}`,
+      `vim ${own}`,
+      `signer`,
+      "",
+    ]
+  ) assert.ok(!isSignerOf(args, own), args);
+});
+
+Deno.test.each<{ name: string; args: string[]; expected: StartRequest }>([
+  { name: "the signer", args: ["signer"], expected: { service: "signer", config: "signer.json", rest: [] } },
+  {
+    name: "the control plane",
+    args: ["control-plane"],
+    expected: { service: "control-plane", config: "control-plane.json", rest: [] },
+  },
+  {
+    name: "the broker with its config",
+    args: ["broker", "--config", "c.json"],
+    expected: { service: "broker", frontend: "serve-http", config: "c.json", rest: [] },
+  },
+  {
+    name: "the broker over stdio, with a single dash and more",
+    args: ["mcp", "--verbose", "-config=c=d.json", "x"],
+    expected: { service: "broker", frontend: "serve-mcp", config: "c=d.json", rest: ["--verbose", "x"] },
+  },
+  {
+    name: "the broker for end users with tokens",
+    args: ["mcp-http"],
+    expected: { service: "broker", frontend: "serve-mcp-http", config: "config.json", rest: [] },
+  },
+])("parseStart() reads $name", ({ args, expected }) => {
+  assert.deepEqual(parseStart(args), expected);
+});
+
+Deno.test.each([
+  { name: "nothing", args: [] },
+  { name: "an unknown service", args: ["toString"] },
+  { name: "a config without file", args: ["signer", "--config"] },
+  { name: "two configs", args: ["signer", "--config", "a", "--config=b"] },
+])("parseStart() refuses $name", ({ args }) => {
+  assert.throws(
+    () => parseStart(args),
+    (error) => error instanceof AppError && error.code === "invalid_request",
+  );
+});
+
+const SELF = 1000;
+const OTHER = 1001;
+const NOBODY = 65_534;
+
+const part = (facts: { uid?: number; mode?: number; isLink?: boolean }) => ({
+  path: "/srv/x",
+  uid: SELF,
+  mode: 0o40755,
+  isLink: false,
+  ...facts,
+});
+
+Deno.test.each<
+  { name: string; uid?: number; mode?: number; isLink?: boolean; below?: RegExp; self?: RegExp }
+>([
+  { name: "one's own folder" },
+  { name: "a private folder of one's own", mode: 0o40700 },
+  { name: "a folder of root", uid: 0 },
+  { name: "a folder of another user", uid: OTHER, below: /another user \(uid 1001\)/, self: /another user/ },
+  {
+    name: "a sticky folder of another user",
+    uid: OTHER,
+    mode: 0o41777,
+    below: /another user/,
+    self: /another user/,
+  },
+  { name: "a folder that the group may write to", mode: 0o40775, below: /mode 0775/, self: /mode 0775/ },
+  { name: "a folder that everybody may write to", mode: 0o40777, below: /mode 0777/, self: /mode 0777/ },
+  {
+    name: "a folder of root that the group may write to",
+    uid: 0,
+    mode: 0o42775,
+    below: /2775/,
+    self: /2775/,
+  },
+  {
+    name: "a sticky folder, as /tmp is",
+    uid: 0,
+    mode: 0o41777,
+    self: /other users may write .* \(mode 1777\)/,
+  },
+  { name: "a link of root's", uid: 0, mode: 0o120777, isLink: true, self: /is a link/ },
+  { name: "a link of one's own", mode: 0o120777, isLink: true, self: /is a link/ },
+  {
+    name: "a link of another user's",
+    uid: OTHER,
+    mode: 0o120777,
+    isLink: true,
+    below: /another user/,
+    self: /is a link/,
+  },
+])("a set-up in or below $name", (row) => {
+  const trusted = { self: SELF, root: 0 };
+  const check = (why: string | undefined, expected: RegExp | undefined) =>
+    expected === undefined ? assert.equal(why, undefined) : assert.match(why ?? "", expected);
+  check(whyUnsafe(part(row), trusted), row.below);
+  check(whyUnsafeFolder(part(row), trusted), row.self);
+});
+
+Deno.test("whoever owns the root of the file system is trusted, as in a container", () => {
+  const facts = part({ uid: NOBODY });
+  assert.equal(whyUnsafe(facts, { self: SELF, root: NOBODY }), undefined);
+  assert.match(whyUnsafe(facts, { self: SELF, root: 0 }) ?? "", /another user/);
 });

@@ -1,8 +1,14 @@
 import assert from "node:assert/strict";
-import { DEBATE_ROUTES } from "./routes.ts";
+import { DEBATE_ROUTES, OPERATIONS } from "./routes.ts";
 import { ModelError } from "../engine/model.ts";
 import { MemoryFolder } from "../testing/memory_folder.ts";
 import { hanging, problemOf, readFrames, WebFixture } from "../testing/web_fixture.ts";
+import { forDebaters } from "../settings/config.ts";
+import runForm from "./run_form.ts" with { type: "text" };
+import runHandlers from "./run_handlers.ts" with { type: "text" };
+import settingsHandlers from "./settings_handlers.ts" with { type: "text" };
+import { gzipSync } from "node:zlib";
+import { PAGE_FILES } from "./page_files.ts";
 
 const UNKNOWN = "f".repeat(32);
 
@@ -332,4 +338,53 @@ Deno.test("every answer has the headers that keep a page safe", async () => {
     assert.doesNotMatch(policy, /unsafe/);
     await body?.cancel();
   }
+});
+
+Deno.test("every field that a form is read for is described, and nothing else", () => {
+  const read = [runForm, runHandlers, settingsHandlers].flatMap((source) =>
+    [...source.matchAll(/\bread\w+\(\s*form,\s*["`]([\w${}]+)["`]|form\.files\.get\("(\w+)"\)/g)].flatMap((
+      [, one, other = ""],
+    ) => Object.values(forDebaters((role) => (one ?? other).replace("${role}", role))))
+  );
+  const described = Object.values(OPERATIONS).flatMap(({ form = {} }) => Object.keys(form));
+  assert.deepEqual([...new Set(described)].toSorted(), [...new Set(read)].toSorted());
+});
+
+Deno.test("GET /api/openapi.json is an OpenAPI 3.1 document whose bodies are those that are checked", async () => {
+  const web = await WebFixture.open();
+  const response = await web.get("/api/openapi.json");
+  assert.equal(response.status, 200);
+  const { openapi, paths } = await response.json();
+  assert.equal(openapi, "3.1.0");
+  for (
+    const [path, { parameters = [] }] of Object.entries<{ parameters?: readonly { name: string }[] }>(paths)
+  ) {
+    assert.deepEqual(parameters.map(({ name }) => `{${name}}`), path.match(/\{\w+\}/g) ?? [], path);
+  }
+  const approval = paths["/api/runs/{run_id}/approval"].post;
+  const { schema } = approval.requestBody.content["application/json"];
+  assert.deepEqual(schema.required, ["call_id", "approved"]);
+  assert.deepEqual(Object.keys(approval.responses), ["200", "401", "404", "410", "422", "429"]);
+  const start = paths["/api/runs"].post.requestBody.content["multipart/form-data"].schema;
+  assert.deepEqual(start.required, ["topic"]);
+});
+
+Deno.test("the page and all its files are below 150 KB, compressed", () => {
+  const sizes = [...PAGE_FILES.values()].map(({ text }) => gzipSync(text).length);
+  const total = sizes.reduce((sum, size) => sum + size, 0);
+  assert.ok(total < 150_000, `${total} bytes`);
+});
+
+Deno.test("every module and style that the page names is there", () => {
+  const named = [...PAGE_FILES].flatMap(([path, { text }]) =>
+    path.startsWith("/static/") && !path.endsWith("markdown-it.js")
+      // A comment may name a module for its types, which no browser asks for.
+      ? [...text.replace(/\/\*[^]*?\*\//g, "").matchAll(/from "\.\/([\w-]+\.js)"/g)].map(([, name]) =>
+        `/static/${name}`
+      )
+      : path === "/"
+      ? [...text.matchAll(/(?:href|src)="(\/static\/[^"]+)"/g)].map(([, name]) => name ?? "")
+      : []
+  );
+  assert.deepEqual(named.filter((path) => !PAGE_FILES.has(path)), []);
 });

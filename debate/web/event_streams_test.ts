@@ -1,6 +1,17 @@
 import assert from "node:assert/strict";
-import { FixedTool } from "../testing/debate_fixture.ts";
-import { GUARDED_TOOL, readFrames, twoRounds, WebFixture, withTool } from "../testing/web_fixture.ts";
+import { CLOSING, DIAGNOSIS, FixedTool, SHORT_SCRIPT } from "../testing/debate_fixture.ts";
+import {
+  GUARDED_TOOL,
+  OWN_SECRET,
+  readFrames,
+  twoRounds,
+  WebFixture,
+  withTool,
+} from "../testing/web_fixture.ts";
+import { FakeClock } from "@gateway/shared/testing";
+import { EventLog } from "../runs/event_log.ts";
+import { Subscribers } from "./subscribers.ts";
+import { call, ScriptedModel } from "../testing/scripted_model.ts";
 
 const UNKNOWN = "f".repeat(32);
 
@@ -82,4 +93,160 @@ Deno.test("a run that cannot even begin answers 500, with a request id for the l
   assert.equal(response.status, 500);
   assert.match((await response.json()).detail, /DATA_DIR/);
   assert.equal(web.errors.length, 1);
+});
+
+function open() {
+  const clock = new FakeClock();
+  const stopping = new AbortController();
+  const subscribers = new Subscribers(clock, stopping.signal);
+  const log = new EventLog(clock);
+  const append = (json = "{}") => log.append({ type: "agent_completed", json });
+  const follow = () => {
+    const reader = subscribers.follow(log, null).body!.getReader();
+    const read = async () => new TextDecoder().decode((await reader.read()).value);
+    return { reader, read };
+  };
+  return { clock, stopping, subscribers, log, append, follow };
+}
+
+Deno.test("a stream greets, then gives what there is in one piece, then what comes", async () => {
+  const { clock, append, follow, log } = open();
+  append();
+  append();
+  const { read, reader } = follow();
+  assert.equal(await read(), "retry: 1000\n\n");
+  assert.match(await read(), /^id: 1\n[^]*id: 2\n/);
+  append();
+  await clock.advance(25);
+  assert.match(await read(), /^id: 3\n/);
+  log.end();
+  assert.equal((await reader.read()).done, true);
+});
+
+Deno.test("a stream without news says that it is there", async () => {
+  const { clock, follow } = open();
+  const stream = follow();
+  await stream.read();
+  const next = stream.read();
+  await clock.advance(20_000);
+  assert.equal(await next, ": keep-alive\n\n");
+  await stream.reader.cancel();
+});
+
+Deno.test("a subscriber that reads nothing for a minute is dropped, and uses no memory until then", async () => {
+  const { clock, follow, append, subscribers } = open();
+  const stream = follow();
+  for (let count = 0; count < 1000; count++) append("x".repeat(1000));
+  await clock.advance(55_000);
+  assert.equal(subscribers.size, 1);
+  await clock.advance(20_000);
+  assert.equal(subscribers.size, 0);
+  await assert.rejects(async () => {
+    for (;;) if ((await stream.reader.read()).done) return;
+  }, /does not read/);
+});
+
+Deno.test("a browser that vanishes is forgotten", async () => {
+  const { follow, subscribers, append } = open();
+  const stream = follow();
+  await stream.reader.cancel();
+  assert.equal(subscribers.size, 0);
+  append();
+});
+
+Deno.test("all streams end when the server stops", async () => {
+  const { follow, stopping, subscribers } = open();
+  const streams = [follow(), follow()];
+  for (const { read } of streams) await read();
+  stopping.abort();
+  for (const { reader } of streams) assert.equal((await reader.read()).done, true);
+  assert.equal(subscribers.size, 0);
+});
+
+Deno.test("many subscribers read the same memory", async () => {
+  const { clock, append, follow, log } = open();
+  const streams = Array.from({ length: 50 }, follow);
+  for (const { read } of streams) await read();
+  for (let count = 0; count < 20; count++) append();
+  await clock.advance(25);
+  const pieces = await Promise.all(streams.map(({ reader }) => reader.read()));
+  assert.equal(new Set(pieces.map(({ value }) => value?.buffer)).size, 1);
+  log.end();
+});
+
+Deno.test("one subscriber too many is refused", async () => {
+  const { follow } = open();
+  const streams = Array.from({ length: 2000 }, follow);
+  assert.throws(follow, { code: "rate_limited" });
+  for (const { reader } of streams) await reader.cancel();
+});
+
+const FOUND = new FixedTool("http_get", { ok: true, text: "GET http://pool\n20 of 20 connections in use" });
+const GREW = new FixedTool("query_loki", { ok: true, text: "pool\n431 requests are waiting" });
+const PROVEN = [
+  DIAGNOSIS,
+  '- [tool:http_get#1] "20 of 20 connections in use"',
+  '- [tool:query_loki#2] "431 requests are waiting"',
+].join("\n");
+
+/** A run that has found its cause. */
+async function found() {
+  const script = {
+    ...SHORT_SCRIPT,
+    diagnostic_agent: [{ toolCalls: [call("http_get"), call("query_loki", {}, "c2")] }, PROVEN],
+    moderator_agent: [CLOSING],
+  };
+  const web = await WebFixture.open({ model: new ScriptedModel(script), tools: [FOUND, GREW] });
+  const runId = await web.startAndEnd({ topic: "checkout is slow", require_approval: "no" });
+  return { web, runId };
+}
+
+const listed = async (web: WebFixture) => (await (await web.get("/api/runs")).json()).runs;
+
+Deno.test("the list tells what a run came to", async () => {
+  const { web } = await found();
+  const [run] = await listed(web);
+  assert.deepEqual(run.conclusion, {
+    outcome: "cause",
+    confidence: 0.9,
+    cause: "1: The connection pool is exhausted",
+  });
+  assert.deepEqual([run.title, run.imported], [null, false]);
+});
+
+Deno.test("a finished run can be given a title, masked, and loses it again", async () => {
+  const { web, runId } = await found();
+  const rename = (title: unknown) => web.post(`/api/runs/${runId}/title`, { title });
+  assert.equal((await rename(` Pool,\n ${OWN_SECRET} `)).status, 200);
+  assert.deepEqual((await listed(web))[0].title, "Pool, [REDACTED]");
+  const { title, topic, events } = await web.record(runId);
+  assert.deepEqual([title, topic, events.length > 5], ["Pool, [REDACTED]", "checkout is slow", true]);
+  assert.equal((await rename("")).status, 200);
+  assert.equal((await listed(web))[0].title, null);
+  assert.equal((await rename("x".repeat(201))).status, 422);
+  assert.equal((await rename(7)).status, 422);
+  assert.equal((await web.post(`/api/runs/${"f".repeat(32)}/title`, { title: "x" })).status, 404);
+});
+
+Deno.test("a run in progress cannot be renamed", async () => {
+  const web = await WebFixture.open({
+    model: new ScriptedModel({ ...SHORT_SCRIPT, moderator_agent: ['{"status":"continue"}'] }),
+  });
+  const runId = await web.start({ pause_between_rounds: "yes" });
+  await web.settle();
+  assert.equal((await web.post(`/api/runs/${runId}/title`, { title: "x" })).status, 409);
+});
+
+Deno.test("the report as HTML is a file to save, whose policy allows nothing", async () => {
+  const { web, runId } = await found();
+  const response = await web.get(`/api/runs/${runId}/report.html`);
+  assert.equal(
+    response.headers.get("content-disposition"),
+    `attachment; filename="diagnosis-${runId.slice(0, 8)}.html"`,
+  );
+  assert.match(
+    response.headers.get("content-security-policy") ?? "",
+    /^default-src 'none'; frame-ancestors 'none'$/,
+  );
+  assert.match(await response.text(), /^<!doctype html>[^]*cause found/);
 });

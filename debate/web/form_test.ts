@@ -2,6 +2,10 @@ import { AppError } from "@gateway/shared/errors";
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { readForm } from "./form.ts";
+import { problemOf, WebFixture } from "../testing/web_fixture.ts";
+import { ALL_GUESSES, CALLER_GUESSES } from "./guard.ts";
+import { SHORT_SCRIPT } from "../testing/debate_fixture.ts";
+import { ScriptedModel } from "../testing/scripted_model.ts";
 
 const LIMITS = 100;
 
@@ -158,4 +162,169 @@ Deno.test("readForm() comes to an end whatever it is given", async () => {
     ),
     { numRuns: 1000 },
   );
+});
+
+const LOGIN = { WEB_USERNAME: "ann", WEB_PASSWORD: "right" };
+
+const basic = (password: string) => `Basic ${new TextEncoder().encode(`ann:${password}`).toBase64()}`;
+
+/** Requests of somebody with a password, at an address, perhaps with a cookie. */
+async function openServer() {
+  const web = await WebFixture.open({ env: LOGIN });
+  const ask = async (password: string, address: string, cookie?: string) => {
+    web.address = address;
+    const response = await web.get("/api/prompts", {
+      authorization: basic(password),
+      ...(cookie !== undefined && { cookie }),
+    });
+    await response.body?.cancel();
+    return response;
+  };
+  const exhaust = async (address: string, cookie?: string) => {
+    const statuses = [];
+    for (let count = 0; count < CALLER_GUESSES; count++) {
+      statuses.push((await ask("wrong", address, cookie)).status);
+    }
+    assert.deepEqual(new Set(statuses), new Set([401]));
+  };
+  return { web, ask, exhaust };
+}
+
+const cookieOf = (response: Response) => response.headers.get("set-cookie")?.split(";")[0] ?? "";
+
+Deno.test("wrong passwords of an address are bounded: then not even the right one is told", async () => {
+  const { web, ask, exhaust } = await openServer();
+  await exhaust("203.0.113.7");
+  for (const password of ["wrong", "right"]) {
+    const refused = await ask(password, "203.0.113.7");
+    assert.equal(refused.status, 429);
+    assert.equal(refused.headers.get("retry-after"), "6");
+  }
+  await web.clock.advance(6000);
+  assert.equal((await ask("right", "203.0.113.7")).status, 200);
+});
+
+Deno.test("wrong passwords of one address lock out no other", async () => {
+  const { ask, exhaust } = await openServer();
+  await exhaust("203.0.113.7");
+  assert.equal((await ask("wrong", "203.0.113.7")).status, 429);
+  assert.equal((await ask("right", "203.0.113.8")).status, 200);
+  assert.equal((await ask("wrong", "203.0.113.8")).status, 401);
+});
+
+Deno.test("a browser that was right once is not locked out by others at its address", async () => {
+  const { ask, exhaust } = await openServer();
+  const first = await ask("right", "127.0.0.1");
+  assert.match(
+    first.headers.get("set-cookie") ?? "",
+    /^debate_browser=[\w-]{12}\.[\w-]{43}; Path=\/; Max-Age=\d+; HttpOnly; SameSite=Strict$/,
+  );
+  await exhaust("127.0.0.1");
+  assert.equal((await ask("right", "127.0.0.1")).status, 429);
+  const known = await ask("right", "127.0.0.1", `a=b; ${cookieOf(first)}`);
+  assert.deepEqual([known.status, known.headers.get("set-cookie")], [200, null]);
+});
+
+Deno.test("the cookie is not a credential: its guesses are bounded too, and without a password it is useless", async () => {
+  const { web, ask, exhaust } = await openServer();
+  const cookie = cookieOf(await ask("right", "127.0.0.1"));
+  assert.equal((await web.get("/api/prompts", { cookie })).status, 401);
+  await exhaust("127.0.0.1", cookie);
+  assert.equal((await ask("right", "127.0.0.1", cookie)).status, 429);
+});
+
+Deno.test.each([
+  { name: "without its signature", forge: (cookie: string) => cookie.split(".")[0] ?? "" },
+  {
+    name: "with another id",
+    forge: (cookie: string) => cookie.replace(/=./, (two) => two === "=A" ? "=B" : "=A"),
+  },
+  { name: "with another signature", forge: (cookie: string) => cookie.replace(/\..*/, `.${"A".repeat(43)}`) },
+  { name: "of another server", forge: () => `debate_browser=${"A".repeat(12)}.${"A".repeat(43)}` },
+])("a cookie $name gives no guesses of its own", async ({ forge }) => {
+  const { ask, exhaust } = await openServer();
+  const cookie = forge(cookieOf(await ask("right", "127.0.0.1")));
+  await exhaust("127.0.0.1");
+  assert.equal((await ask("right", "127.0.0.1", cookie)).status, 429);
+});
+
+Deno.test("many addresses do not help: all guesses together are bounded", async () => {
+  const { web, ask } = await openServer();
+  const known = cookieOf(await ask("right", "198.51.100.1"));
+  for (let count = 0; count < ALL_GUESSES; count++) {
+    assert.equal((await ask("wrong", `203.0.113.${count}`)).status, 401);
+  }
+  assert.equal((await ask("wrong", "203.0.113.200")).status, 429);
+  assert.equal((await ask("right", "198.51.100.1", known)).status, 200);
+  await web.clock.advance(600);
+  assert.equal((await ask("right", "198.51.100.1")).status, 200);
+});
+
+Deno.test("the addresses of one IPv6 network are one", async () => {
+  const { ask } = await openServer();
+  for (let count = 0; count < CALLER_GUESSES; count++) await ask("wrong", `2001:db8::${count.toString(16)}`);
+  assert.equal((await ask("wrong", "2001:db8::ffff")).status, 429);
+  assert.equal((await ask("wrong", "2001:db8:0:1::1")).status, 401);
+});
+
+Deno.test("an IPv4 address is the same within an IPv6 one, and not one network with all the others", async () => {
+  const { ask, exhaust } = await openServer();
+  await exhaust("::ffff:203.0.113.7");
+  assert.equal((await ask("right", "203.0.113.7")).status, 429);
+  assert.equal((await ask("right", "::ffff:203.0.113.8")).status, 200);
+});
+
+Deno.test("right passwords and requests without any do not count as guesses", async () => {
+  const { web, ask } = await openServer();
+  for (let count = 0; count < 2 * ALL_GUESSES; count++) {
+    assert.equal((await ask("right", "203.0.113.7")).status, 200);
+    assert.equal((await web.get("/api/prompts")).status, 401);
+  }
+});
+
+const SAYS = "### HYPOTHESIS-H-1 [P=0.7]\nText: {component: pool; fault: resource_leak} It leaks.";
+
+interface Said {
+  readonly type: string;
+  readonly sample?: number;
+}
+
+Deno.test("a run with independent diagnoses is held, recorded, reported and resumed as a debate", async () => {
+  const model = new ScriptedModel({ ...SHORT_SCRIPT, sample_agent: [SAYS] });
+  const web = await WebFixture.open({ model, env: { SAMPLES: "2" } });
+  const runId = await web.startAndEnd({ mode: "sample_then_debate" });
+  const record = await web.record(runId);
+  assert.equal(record.mode, "sample_then_debate");
+  const samples = record.events.filter(({ sample }: Said) => sample !== undefined);
+  assert.equal(samples.length, 2);
+  const report = await (await web.get(`/api/runs/${runId}/report`)).text();
+  assert.match(report, /\*\*Mode:\*\* independent diagnoses/);
+  assert.match(
+    report,
+    /### Primary Diagnosis 2\n[^]*All 2 independent diagnoses lead with H-1, but not enough evidence/,
+  );
+  const resumed = await web.form(`/api/runs/${runId}/resume`, { new_evidence: "the pool was full" });
+  const { run_id } = await resumed.json();
+  await web.end(run_id);
+  const next = await web.record(run_id);
+  assert.equal(next.events.some(({ type }: Said) => type === "samples_compared"), false);
+  assert.equal(next.mode, undefined);
+});
+
+Deno.test("the settings say which mode is used where the form says nothing", async () => {
+  const model = new ScriptedModel({ ...SHORT_SCRIPT, sample_agent: [SAYS] });
+  const web = await WebFixture.open({ model, env: { DEBATE_MODE: "sample_then_debate" } });
+  const { mode } = await web.record(await web.startAndEnd());
+  assert.equal(mode, "sample_then_debate");
+  assert.equal((await (await web.get("/api/settings")).json()).mode, "sample_then_debate");
+  assert.equal((await web.record(await web.startAndEnd({ mode: "debate" }))).mode, undefined);
+});
+
+Deno.test("a form with a mode that does not exist is refused", async () => {
+  const web = await WebFixture.open();
+  const problem = await problemOf(await web.form("/api/runs", { topic: "x", mode: "vote" }));
+  assert.deepEqual([problem.status, problem.detail], [
+    400,
+    "Field mode: must be debate, sample_then_debate",
+  ]);
 });

@@ -3,6 +3,11 @@ import { AppError } from "../errors.ts";
 import { inRequest } from "../service/request_context.ts";
 import { MemoryAuditLog } from "../testing/memory_audit_log.ts";
 import { AuditGate } from "./gate.ts";
+import { formatStamp, logsOfSet, nextSegmentName, nthLog, sortSegments } from "./files.ts";
+import { Buffer } from "node:buffer";
+import { type ChainHead, createAuditKey, GENESIS, hashLine, seal } from "./record.ts";
+import { inspectTail, splitLines } from "./tail.ts";
+import fc from "fast-check";
 
 function setUp(failMode?: "closed" | "open" | "") {
   const log = new MemoryAuditLog();
@@ -115,4 +120,194 @@ Deno.test("AuditGate names the request in its records, and in the log where ther
     { outcome: "d" },
   ]);
   assert.match(JSON.stringify(seen.errors), /"request_id":"r-1"/);
+});
+
+const NOW = Date.UTC(2026, 0, 2, 3, 4, 5, 678);
+
+Deno.test("formatStamp() gives seconds in UTC", () => {
+  assert.equal(formatStamp(NOW), "20260102T030405Z");
+});
+
+Deno.test("sortSegments() orders by time, then by number and not as text (L5)", () => {
+  const names = [
+    "a.log.20260102T030405Z.10",
+    "a.log.20260102T030405Z.2",
+    "a.log.20260102T030405Z",
+    "a.log.20251231T235959Z.11",
+  ];
+  assert.deepEqual(sortSegments("a.log", names).map(({ name }) => name), [
+    "a.log.20251231T235959Z.11",
+    "a.log.20260102T030405Z",
+    "a.log.20260102T030405Z.2",
+    "a.log.20260102T030405Z.10",
+  ]);
+});
+
+Deno.test.each([
+  { name: "the log itself", file: "a.log" },
+  { name: "its lock", file: "a.log.lock" },
+  { name: "torn bytes put aside (L7)", file: "a.log.corrupt-20260102T030405Z" },
+  { name: "torn bytes put aside with a number (L7)", file: "a.log.corrupt-20260102T030405Z.1" },
+  { name: "another log", file: "b.log.20260102T030405Z" },
+  { name: "a log whose name begins alike", file: "a.log2.20260102T030405Z" },
+  { name: "a compressed file", file: "a.log.20260102T030405Z.gz" },
+  { name: "a number with a zero before it", file: "a.log.20260102T030405Z.01" },
+])("sortSegments() leaves out $name", ({ file }) => {
+  assert.deepEqual(sortSegments("a.log", [file]), []);
+});
+
+Deno.test.each([
+  ["the time alone for the first", [], "a.log.20260102T030405Z"],
+  ["the time alone after an older one", ["a.log.20260102T030404Z.3"], "a.log.20260102T030405Z"],
+  ["a number in the same second (L4)", ["a.log.20260102T030405Z"], "a.log.20260102T030405Z.1"],
+  [
+    "the number after the highest (L4)",
+    ["a.log.20260102T030405Z.9", "a.log.20260102T030405Z.10"],
+    "a.log.20260102T030405Z.11",
+  ],
+  ["the newest time when the clock was set back", ["a.log.20260102T040000Z"], "a.log.20260102T040000Z.1"],
+])("nextSegmentName() takes %s", (_name, present, next) => {
+  assert.equal(nextSegmentName("a.log", sortSegments("a.log", present), NOW), next);
+});
+
+Deno.test.each([
+  { path: "/log/audit.log", number: 1, log: "/log/audit.log" },
+  { path: "/log/audit.log", number: 2, log: "/log/audit-2.log" },
+  { path: "/log/audit.2026.jsonl", number: 3, log: "/log/audit.2026-3.jsonl" },
+  { path: "/log.d/audit", number: 2, log: "/log.d/audit-2" },
+  { path: "audit.log", number: 2, log: "audit-2.log" },
+])("nthLog() of $path is $log for $number", ({ path, number, log }) => {
+  assert.equal(nthLog(path, number), log);
+});
+
+Deno.test("logsOfSet() finds the logs that are there, or were, and nothing else", () => {
+  const names = [
+    "audit-2.log.lock",
+    "audit-3.log",
+    "audit-3.log.lock",
+    "audit-4.log.20260102T030405Z",
+    "audit-5.log.corrupt-20260102T030405Z",
+    "audit-06.log",
+    "audit-65.log",
+    "audit-x.log",
+    "other.log",
+    "audit.log",
+  ];
+  assert.deepEqual(logsOfSet("/log/audit.log", names), [
+    "/log/audit.log",
+    "/log/audit-3.log",
+    "/log/audit-4.log",
+  ]);
+});
+
+const KEY = createAuditKey(new Uint8Array(32).fill(3));
+const OTHER = createAuditKey(new Uint8Array(32).fill(4));
+
+function chain(count: number, key = KEY): readonly string[] {
+  const lines: string[] = [];
+  let head: ChainHead = GENESIS;
+  for (let index = 0; index < count; index++) {
+    const { line, next } = seal({ body: `{"outcome":"r${index}"`, ext: '{"request_id":"r-1"}' }, head, key);
+    lines.push(line);
+    head = next;
+  }
+  return lines;
+}
+
+const [A, B, C] = chain(3) as [string, string, string];
+const inspect = (text: string, whole = true) =>
+  inspectTail(Buffer.from(text, "latin1"), whole, KEY.publicKey);
+const good = (seq: number, line: string, terminated = true, tornBytes = 0) => ({
+  kind: "good",
+  head: { seq, hash: hashLine(line) },
+  terminated,
+  tornBytes,
+});
+
+Deno.test.each([
+  ["an empty file", "", { kind: "empty", tornBytes: 0 }],
+  ["blank lines only", "\n\n", { kind: "empty", tornBytes: 0 }],
+  ["one record", `${A}\n`, good(1, A)],
+  ["several records (L1)", `${A}\n${B}\n${C}\n`, good(3, C)],
+  ["a blank line after the last record", `${A}\n${B}\n\n`, good(2, B)],
+  ["a whole record without newline", `${A}\n${B}`, good(2, B, false)],
+  ["a first record without newline", A, good(1, A, false)],
+  ["a torn record (L10)", `${A}\n${B.slice(0, 50)}`, good(1, A, true, 50)],
+  ["a record torn before its last byte", `${A}\n${B.slice(0, -1)}`, good(1, A, true, B.length - 1)],
+  ["one byte of a record", `${A}\n{`, good(1, A, true, 1)],
+  ["a torn first record", A.slice(0, 50), { kind: "empty", tornBytes: 50 }],
+  ["zeros where a record was to be", `${A}\n\0\0\0\0`, good(1, A, true, 4)],
+  ["a character torn in its middle", `${A}\n{"outcome":"\xc3`, good(1, A, true, 13)],
+])("inspectTail() accepts %s", (_name, text, state) => {
+  assert.deepEqual(inspect(text), state);
+});
+
+Deno.test("inspectTail() finds the last good record wherever the one after it was torn (L10)", () => {
+  for (let kept = 1; kept < B.length; kept++) {
+    assert.deepEqual(inspect(`${A}\n${B.slice(0, kept)}`), good(1, A, true, kept));
+  }
+});
+
+const [FOREIGN] = chain(1, OTHER) as [string];
+Deno.test.each([
+  ["a malformed line with its newline", `${A}\n${B.slice(0, 50)}\n`, /not a record/],
+  ["JSON that is not a record", `${A}\n{}`, /not a record/],
+  ["a record of another key", `${FOREIGN}\n`, /not signed by this audit key/],
+  ["a record of another key without newline", FOREIGN, /not signed by this audit key/],
+  ["an altered record", `${A.replace("r0", "r9")}\n`, /not signed by this audit key/],
+  ["a record with another before it", `${A}\n${C}\n`, /not linked/],
+  ["a record after an altered one", `${A}\n${B.replace("r1", "r9")}\n${C}\n`, /not linked/],
+  ["a bad record before a torn one", `${A}\nx\n${C.slice(0, 9)}`, /not a record/],
+  ["a line over the cap", `${"x".repeat(262_145)}\n`, /longer than 262144 bytes/],
+  ["a torn line over the cap", `${A}\n${"x".repeat(262_145)}`, /longer than 262144 bytes/],
+])("inspectTail() refuses %s", (_name, text, reason) => {
+  const state = inspect(text);
+  assert.ok(state.kind === "broken");
+  assert.match(state.reason, reason);
+});
+
+Deno.test("inspectTail() judges by the last record when the window cuts the one before", () => {
+  assert.deepEqual(inspect(`${A.slice(40)}\n${B}\n`, false), good(2, B));
+  assert.equal(inspect(`${A.slice(40)}\n${C}\n`, false).kind, "good");
+});
+
+Deno.test("inspectTail() refuses a window that shows no whole line", () => {
+  assert.equal(inspect(`${A.slice(40)}\n`, false).kind, "broken");
+  assert.equal(inspect("\n".repeat(9), false).kind, "broken");
+});
+
+async function split(chunks: readonly string[], maxBytes = 100) {
+  const lines: [string, boolean, boolean][] = [];
+  for await (
+    const { bytes, terminated, tooLong } of splitLines(chunks.map((c) => Buffer.from(c)), maxBytes)
+  ) {
+    lines.push([Buffer.from(bytes).toString(), terminated, tooLong]);
+  }
+  return lines;
+}
+
+Deno.test.each([
+  ["gives nothing for nothing", [], [], undefined],
+  ["splits at LF", ["a\nb\n"], [["a", true, false], ["b", true, false]], undefined],
+  ["tells a last line without newline", ["a\nb"], [["a", true, false], ["b", false, false]], undefined],
+  ["joins chunks", ["a", "b\nc", "", "d\n"], [["ab", true, false], ["cd", true, false]], undefined],
+  ["keeps CR", ["a\r\n"], [["a\r", true, false]], undefined],
+  ["keeps blank lines", ["\n\na\n"], [["", true, false], ["", true, false], ["a", true, false]], undefined],
+  ["takes a line of full length", ["aaaa\n"], [["aaaa", true, false]], 4],
+  ["cuts a longer line", ["aaaab\nc\n"], [["aaaa", true, true], ["c", true, false]], 4],
+  [
+    "cuts a longer line across chunks",
+    ["aaa", "abb", "b\nc"],
+    [["aaaa", true, true], ["c", false, false]],
+    4,
+  ],
+])("splitLines() %s", async (_name, chunks, lines, max) => {
+  assert.deepEqual(await split(chunks, max), lines);
+});
+
+Deno.test("splitLines() doesn't depend on how the bytes are cut", async () => {
+  const pieces = fc.array(fc.string({ unit: fc.constantFrom("a", "b", "\n"), maxLength: 8 }));
+  await fc.assert(fc.asyncProperty(pieces, async (chunks) => {
+    assert.deepEqual(await split(chunks, 3), await split([chunks.join("")], 3));
+  }));
 });

@@ -3,8 +3,17 @@ import * as z from "@zod/zod";
 import { parseConfig } from "../config/load.ts";
 import { describeConfig } from "../config/reference.ts";
 import { AppError } from "../errors.ts";
-import { selectCaKey } from "./issue.ts";
+import { issueUserCertificate, selectCaKey } from "./issue.ts";
 import { type CaKeyConfig, caKeyConfig, planCaKeys } from "./model.ts";
+import type { HostPolicy } from "../policy/model.ts";
+import type { AllowedSsh, SshIntent } from "../policy/ssh.ts";
+import { parseCertificate } from "../ssh/certificate.ts";
+import { encodeOpensshPrivateKey } from "../ssh/openssh_key.ts";
+import { FakeClock } from "../testing/fake_clock.ts";
+import { FixedRandom } from "../testing/fixed_random.ts";
+import { allowSample } from "../testing/sample_policy.ts";
+import { parsePemCaKey } from "./pem.ts";
+import { verifySignature } from "../ssh/keys.ts";
 
 const schema: z.ZodType<{ readonly ca_keys: Readonly<Record<string, CaKeyConfig>> }> = z.strictObject({
   ca_keys: z.record(z.string(), caKeyConfig),
@@ -170,4 +179,102 @@ Deno.test.each([
   { name: "groups but no default", settings: { ca_keys } },
 ])("planCaKeys() finds no default in $name", ({ settings }) => {
   assert.equal(planCaKeys(settings), undefined);
+});
+
+const fallback = parsePemCaKey(encodeOpensshPrivateKey(new Uint8Array(32).fill(1), "ca"));
+const PUBLIC_KEY = new Uint8Array(32).fill(2);
+
+async function issue(decision: AllowedSsh) {
+  const clock = new FakeClock(1_700_000_000_999);
+  const issued = await issueUserCertificate(
+    { decision, caller: "broker-1", endUser: "alice", publicKey: PUBLIC_KEY },
+    { caKeys: { fallback, byGroup: new Map() }, clock, random: new FixedRandom() },
+  );
+  return { issued, fields: parseCertificate(issued.certificate) };
+}
+
+Deno.test("issueUserCertificate() fills in serial, key, principal, KeyId and time", async () => {
+  const { issued, fields } = await issue(allowSample({}, { ttlSeconds: 120 }));
+  assert.equal(fields.serial, issued.serial);
+  assert.deepEqual(fields.publicKey, PUBLIC_KEY);
+  assert.deepEqual(fields.principals, ["host:web01"]);
+  assert.equal(fields.keyId, "agent=broker-1 host=web01 role=target t=1700000000 user=alice");
+  assert.deepEqual([fields.validAfter, fields.validBefore], [1_699_999_970, 1_700_000_120]);
+  assert.equal(issued.validBefore, 1_700_000_120);
+});
+
+const SESSION = { purpose: "session", sessionMode: "shell", command: "" };
+const HOP = { role: "bastion", purpose: "session", command: "" };
+
+// The cases of the table of certificate contents.
+Deno.test.each<
+  [
+    name: string,
+    host: Partial<HostPolicy>,
+    intent: Partial<SshIntent>,
+    options: Record<string, string>,
+    extensions: string[],
+  ]
+>([
+  ["a bare session", {}, SESSION, {}, []],
+  ["a one-shot", {}, { command: "ls -l" }, { "force-command": "ls -l" }, []],
+  ["a terminal", { allow_pty: true }, { ...SESSION, pty: true }, {}, ["permit-pty"]],
+  ["a bastion", { allow_as_bastion: true }, HOP, { "force-command": "exit 1" }, ["permit-port-forwarding"]],
+  [
+    "a sealed bastion with terminal and source address",
+    { allow_as_bastion: true, allow_pty: true, sealed_exec: true, source_address: "10.0.0.0/8" },
+    { ...HOP, pty: true },
+    { "force-command": "gateway-shim web01", "source-address": "10.0.0.0/8" },
+    ["permit-port-forwarding", "permit-pty"],
+  ],
+])("issueUserCertificate() of %s", async (_name, host, intent, options, extensions) => {
+  const { fields } = await issue(allowSample(host, intent));
+  assert.deepEqual(fields.criticalOptions, options);
+  assert.deepEqual(fields.extensions, extensions);
+});
+
+const DECISION = allowSample({});
+
+Deno.test("issueUserCertificate() refuses an empty principal", async () => {
+  const host = { ...DECISION.host, principal: "" };
+  await assert.rejects(issue({ ...DECISION, host }), { code: "denied", message: "principal is required" });
+});
+
+Deno.test.each([0, -1, 901, 0.5, NaN, Infinity].map((ttlSeconds) => ({ ttlSeconds })))(
+  "issueUserCertificate() refuses a lifetime of $ttlSeconds seconds",
+  async ({ ttlSeconds }) => {
+    await assert.rejects(issue({ ...DECISION, ttlSeconds }), RangeError);
+  },
+);
+
+Deno.test.each([1, 900].map((ttlSeconds) => ({ ttlSeconds })))(
+  "issueUserCertificate() accepts a lifetime of $ttlSeconds seconds",
+  async ({ ttlSeconds }) => {
+    assert.equal((await issue({ ...DECISION, ttlSeconds })).issued.validBefore, 1_700_000_000 + ttlSeconds);
+  },
+);
+
+const PEM = encodeOpensshPrivateKey(new Uint8Array(32).fill(1), "ca");
+const DATA = Uint8Array.of(1, 2, 3);
+
+Deno.test("parsePemCaKey() gives a key that signs", async () => {
+  const key = parsePemCaKey(PEM);
+  assert.equal(key.backend, "pem");
+  assert.equal(key.algorithm, "ssh-ed25519");
+  assert.ok(verifySignature(key.publicKey, await key.sign(DATA), DATA));
+});
+
+Deno.test("the private half of a CA key does not show", () => {
+  assert.deepEqual(Object.keys(parsePemCaKey(PEM)).sort(), ["algorithm", "backend", "publicKey", "sign"]);
+});
+
+Deno.test("a CA key does not sign for an aborted request", async () => {
+  await assert.rejects(parsePemCaKey(PEM).sign(DATA, AbortSignal.abort()), { name: "AbortError" });
+});
+
+Deno.test("parsePemCaKey() refuses what is not a key", () => {
+  assert.throws(
+    () => parsePemCaKey("x"),
+    (error) => error instanceof AppError && error.code === "invalid_config",
+  );
 });

@@ -4,6 +4,11 @@ import { type Node, parse, type ParseError, parseTree, printParseErrorCode } fro
 import { finish } from "../clock.ts";
 import { escapeKey } from "../testing/escaped_key.ts";
 import { LargeMap, parseJsonc } from "./jsonc.ts";
+import { nearMiss } from "./problems.ts";
+import * as z from "@zod/zod";
+import { describeConfig } from "./reference.ts";
+import { AppError } from "../errors.ts";
+import { parseConfigSteps } from "./load.ts";
 
 /** Reads a text whose `hosts` are a large map, and puts them back into the value. */
 function read(text: string) {
@@ -182,4 +187,144 @@ Deno.test("parseJsonc() reads what a config says, whatever was read before", () 
   JSON.parse(before);
   valueOf(before);
   assert.equal(valueOf(text), valueOf(host));
+});
+
+Deno.test.each([
+  { name: "host", candidates: ["hosts", "callers"], expected: "hosts" },
+  { name: "calers", candidates: ["hosts", "callers"], expected: "callers" },
+  { name: "auditLog", candidates: ["audit_log", "audit_key"], expected: "audit_log" },
+  { name: "audit-key", candidates: ["audit_log", "audit_key"], expected: "audit_key" },
+  { name: "something", candidates: ["hosts", "callers"], expected: undefined },
+  { name: "x", candidates: ["ca", "url"], expected: undefined },
+  { name: "cs", candidates: ["url", "ca"], expected: "ca" },
+  { name: "", candidates: ["hosts"], expected: undefined },
+  { name: "h".repeat(100_000), candidates: ["hosts"], expected: undefined },
+])("nearMiss() of $name is $expected", ({ name, candidates, expected }) => {
+  assert.equal(nearMiss(name, candidates), expected);
+});
+
+Deno.test("describeConfig() writes a row for every key at every depth", () => {
+  const schema = z.strictObject({
+    listen: z.string().default(":1").describe("address"),
+    mode: z.enum(["", "a|b"]).exactOptional().describe("one <of> two"),
+    count: z.int().min(0).max(9).describe("0 to\n9"),
+    hosts: z.record(z.string(), z.strictObject({ port: z.int() })).default({}).describe("hosts"),
+    rules: z.array(z.strictObject({ name: z.string() })).describe("rules"),
+    size: z.int().default(1).transform((value) => value + 1).describe("size"),
+  });
+  assert.equal(
+    describeConfig({ title: "demo.json", schema }),
+    `# demo.json
+
+| Key | Type | Default | Meaning |
+|---|---|---|---|
+| \`listen\` | string | \`":1"\` | address |
+| \`mode\` | \`""\` \`"a\\|b"\` |  | one &lt;of> two |
+| \`count\` | integer, 0 to 9 | required | 0 to 9 |
+| \`hosts\` | object of object | \`{}\` | hosts |
+| \`hosts.<name>.port\` | integer | required |  |
+| \`rules\` | array of object | required | rules |
+| \`rules[].name\` | string | required |  |
+| \`size\` | integer | \`1\` | size |
+`,
+  );
+});
+
+const HOSTS = z.record(
+  z.string(),
+  z.strictObject({ addr: z.string(), tags: z.array(z.string()).default([]), note: z.unknown().optional() }),
+);
+const SCHEMA = z.strictObject({ listen: z.string().default(""), hosts: HOSTS.default({}) });
+type Config = z.infer<typeof SCHEMA>;
+
+function parseLargeMap(text: string, previous?: Config, schema: z.ZodType<Config> = SCHEMA): Config {
+  const large = { hosts: HOSTS };
+  return finish(parseConfigSteps({ what: "config", source: "c", text, schema, large, previous }));
+}
+
+function outcome(text: string, previous?: Config): unknown {
+  try {
+    return parseLargeMap(text, previous);
+  } catch (error) {
+    assert.ok(error instanceof AppError, String(error));
+    return error.message;
+  }
+}
+
+const name = fc.constantFrom("a", "b", "c", "\\u0061", "_comment", "_example", "constructor", "__proto__");
+const entry = fc.oneof(
+  {
+    weight: 20,
+    arbitrary: fc.constantFrom(
+      ...[`{"addr":"h"}`, `{"addr":"h","tags":["}"]}`, `{"addr":"h" /* } */}`, `{"addr":"h", // "\n}`],
+      ...[`{\r\n"addr":"h",\n"note":{"a":{}}\n}`, `{"addr":"h","_note":1}`, `{"addr":"\\u0068"}`],
+    ),
+  },
+  {
+    weight: 1,
+    arbitrary: fc.constantFrom(
+      ...[`{"addr":1}`, `{"addr":"h","addr":"i"}`, `{"addr":"h"}}`, `{"addr":"h"`, `{}`, `null`, `"x"`, `[]`],
+      ...[`{"addr":"h"}{}`, `{"addr":"h"} {"addr":"h"}`, `{"addr":"h"}1`],
+    ),
+  },
+);
+const gapLargeMap = fc.constantFrom("", "", " ", "\n", "\r\n", " /* { */ ", " // }\n");
+const text = fc.tuple(
+  fc.array(fc.tuple(gapLargeMap, name, gapLargeMap, entry, gapLargeMap), { maxLength: 5 }),
+  gapLargeMap,
+  fc.boolean(),
+)
+  .map(([members, before, isLast]) => {
+    const hosts = members.map(([a, name, b, entry, c]) => `${a}"${name}":${b}${entry}${c}`).join(",");
+    return `{${before}"hosts":{${hosts}}${isLast ? "" : `, "listen": ":1"`}}`;
+  });
+
+Deno.test("a config is read the same whatever it replaces", () => {
+  fc.assert(
+    fc.property(text, text, (before, after) => {
+      const previous = outcome(before);
+      if (typeof previous === "string") return;
+      assert.deepEqual(outcome(after, previous as Config), outcome(after));
+      // Also where nothing or all but the end is known.
+      for (const next of [before, `${before}x`, before.slice(0, -1), ` ${before}`]) {
+        assert.deepEqual(outcome(next, previous as Config), outcome(next));
+      }
+    }),
+    { numRuns: 500 },
+  );
+});
+
+const ONE = `"a": { "addr": "h" }`;
+const TWO = `"b": { "addr": "i", "tags": ["t"] }`;
+
+Deno.test("what is written as before is taken over, wherever it stands, and nothing else", () => {
+  const first = parseLargeMap(`{ "hosts": { ${ONE}, ${TWO} } }`);
+  const second = parseLargeMap(
+    `{ "hosts": { // moved\n ${TWO.replace('"t"', '"u"')}, ${ONE}, "c": { "addr": "h" } } }`,
+    first,
+  );
+  assert.equal(second.hosts["a"], first.hosts["a"]);
+  assert.deepEqual(second.hosts["b"]?.tags, ["u"]);
+  assert.notEqual(second.hosts["c"], first.hosts["a"]);
+  const third = parseLargeMap(`{ "hosts": { ${ONE}, ${TWO} } }`, second);
+  assert.equal(third.hosts["a"], first.hosts["a"]);
+  assert.notEqual(third.hosts["b"], first.hosts["b"]);
+});
+
+Deno.test("what was checked by other rules is checked again", () => {
+  const first = parseLargeMap(`{ "hosts": { ${ONE} } }`);
+  const strict = z.strictObject({ listen: z.string().default(""), hosts: HOSTS.default({}) });
+  assert.notEqual(parseLargeMap(`{ "hosts": { ${ONE} } }`, first, strict).hosts["a"], first.hosts["a"]);
+});
+
+Deno.test("what is wrong behind a part that was taken over is told with its line", () => {
+  const first = parseLargeMap(`{ "hosts": {\n"a": {\n"addr": "h"\n},\n"b": {"addr": "h"} } }`);
+  assert.throws(
+    () => parseLargeMap(`{ "hosts": {\n"a": {\n"addr": "h"\n},\n"a": {"addr": "h"} } }`, first),
+    { message: `Cannot load config "c": duplicate key "hosts.a" in line 5` },
+  );
+  assert.throws(
+    () => parseLargeMap(`{ "hosts": {\n"a": {\n"addr": "h"\n}, ! } }`, first),
+    { message: `Cannot load config "c": line 4, column 4: invalid symbol` },
+  );
 });

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { escapeKey } from "../testing/escaped_key.ts";
-import { type EndUserOidcConfig, endUserOidcConfig } from "./model.ts";
+import { clockSkewSeconds, type EndUserOidcConfig, endUserOidcConfig } from "./model.ts";
 import { decideEndUser, isAccessToken, parseClaims } from "./mod.ts";
 
 const ISSUER = "https://login.example/realm";
@@ -274,4 +274,51 @@ Deno.test("parseClaims() reads what the issuer has signed, whatever was read bef
   JSON.parse(before);
   parse(before);
   assert.equal(parse(text)?.["nbf"], NOW + 3600);
+});
+
+const BLOCK = { issuer: "https://login.example/realm", audience: "https://mcp.example" };
+
+Deno.test("endUserOidcConfig fills in what is not there", () => {
+  assert.deepEqual(endUserOidcConfig.parse(BLOCK), {
+    ...BLOCK,
+    required_scopes: [],
+    user_claim: "sub",
+    groups_claim: "",
+    max_token_age_seconds: 0,
+    clock_skew_seconds: 0,
+  });
+});
+
+Deno.test.each([
+  { issuer: "https://login.example" },
+  { issuer: "https://login.example/" },
+  { issuer: "http://127.0.0.1:8080/realm" },
+  { issuer: "http://localhost:8080" },
+  { issuer: "http://[::1]:8080" },
+])("endUserOidcConfig takes the issuer $issuer", ({ issuer }) => {
+  assert.equal(endUserOidcConfig.parse({ ...BLOCK, issuer }).issuer, issuer);
+});
+
+Deno.test.each([
+  { name: "no issuer", change: { issuer: undefined } },
+  { name: "plain HTTP", change: { issuer: "http://login.example" } },
+  { name: "plain HTTP to a name that begins like loopback", change: { issuer: "http://127.0.0.1.example" } },
+  { name: "a file", change: { issuer: "file:///etc" } },
+  { name: "an issuer with a query", change: { issuer: "https://login.example/?x" } },
+  { name: "an issuer with a password", change: { issuer: "https://u:p@login.example" } },
+  { name: "an empty audience", change: { audience: "" } },
+  { name: "an empty user claim", change: { user_claim: "" } },
+  { name: "two scopes in one", change: { required_scopes: ["a b"] } },
+  { name: "a negative age", change: { max_token_age_seconds: -1 } },
+  { name: "an unknown key", change: { audiences: [] } },
+])("endUserOidcConfig refuses $name", ({ change }) => {
+  assert.equal(endUserOidcConfig.safeParse({ ...BLOCK, ...change }).success, false);
+});
+
+Deno.test.each([
+  { clock_skew_seconds: 0, expected: 60 },
+  { clock_skew_seconds: 5, expected: 5 },
+  { clock_skew_seconds: -1, expected: 0 },
+])("clockSkewSeconds() of $clock_skew_seconds is $expected", ({ clock_skew_seconds, expected }) => {
+  assert.equal(clockSkewSeconds(endUserOidcConfig.parse({ ...BLOCK, clock_skew_seconds })), expected);
 });

@@ -5,7 +5,11 @@ import {
   composePolicies,
   decideCommand,
 } from "./command.ts";
-import type { CommandPolicy } from "./model.ts";
+import { type CommandPolicy, type HostPolicy, hostPolicy } from "./model.ts";
+import { compileSample, decideSample, SAMPLE_RULES, sampleConfig } from "../testing/sample_policy.ts";
+import { toHostInfo, visibleHosts } from "./host_rules.ts";
+import type { SshIntent } from "./ssh.ts";
+import { stopOnDisconnect } from "./stop_on_disconnect.ts";
 
 function compile(policy: CommandPolicy): CompiledCommandPolicy {
   const problems: string[] = [];
@@ -168,4 +172,116 @@ Deno.test("decideCommand() denies a line of more than 64 simple commands", () =>
   assert.deepEqual(decide([LIST], "ps;".repeat(64) + "ps"), {
     ...{ kind: "denied", rule: `shell-parse:${reason}`, requireApproval: false },
   });
+});
+
+const STOPS: Partial<HostPolicy> = {
+  stop_on_disconnect: true,
+  allow_sudo: true,
+  allow_pty: true,
+  allow_file_transfer: true,
+};
+
+function forceCommand(host: Partial<HostPolicy>, fields: Partial<SshIntent>): string {
+  const decision = decideSample(host, fields);
+  assert(decision.kind === "allowed", decision.kind === "denied" ? decision.reason : "");
+  return decision.forceCommand;
+}
+
+Deno.test("stopOnDisconnect() quotes the command as one word, its last", () => {
+  for (const command of ["uptime", "echo 'a' # b", "a; b & c", "$(x) `y`", "", "x'", "-x", "\\"]) {
+    const word = `'${command.replaceAll("'", "'\\''")}'`;
+    assert.ok(stopOnDisconnect("", command).endsWith(` stop_on_disconnect ${word}`), command);
+  }
+});
+
+Deno.test("stopOnDisconnect() has the same text in front of every command", () => {
+  const [front] = stopOnDisconnect("", "MARK").split("'MARK'");
+  assert.equal(stopOnDisconnect("", "exit 1; $1"), `${front}'exit 1; $1'`);
+  assert.ok(!front?.includes("\n"));
+});
+
+Deno.test.each([
+  { name: "a command", fields: {}, begins: "exec /bin/sh -c '" },
+  { name: "sudo", fields: { sudo: true }, begins: "exec sudo -n -- /bin/sh -c '" },
+])("decideSsh() bakes in what stops $name with its connection (K16)", ({ fields, begins }) => {
+  const baked = forceCommand(STOPS, fields);
+  assert.ok(baked.startsWith(begins), baked);
+  assert.ok(baked.endsWith(" stop_on_disconnect 'uptime'"), baked);
+});
+
+Deno.test.each<[name: string, host: Partial<HostPolicy>, fields: Partial<SshIntent>, baked: string]>([
+  ["without the key", { allow_sudo: true }, {}, "uptime"],
+  ["without the key, elevated", { allow_sudo: true }, { sudo: true }, "sudo -n -- uptime"],
+  ["with the key off", { stop_on_disconnect: false }, {}, "uptime"],
+  ["for a terminal", STOPS, { pty: true }, "uptime"],
+  ["for a terminal, elevated", STOPS, { pty: true, sudo: true }, "sudo -n -- uptime"],
+  ["for a file transfer", STOPS, { fileTransfer: true }, "uptime"],
+  ["for a session", STOPS, { purpose: "session", sessionMode: "exec", command: "" }, ""],
+])("decideSsh() changes nothing %s", (_name, host, fields, baked) => {
+  assert.equal(forceCommand(host, fields), baked);
+});
+
+Deno.test("decideSsh() decides on the command and not on what it is baked into", () => {
+  const command_policy = { mode: "allowlist", allow: ["^uptime$"], deny: ["kill", "sh", "exec"] } as const;
+  assert.ok(forceCommand({ ...STOPS, command_policy }, {}).endsWith("'uptime'"));
+  const denied = decideSample({ ...STOPS, command_policy }, { command: "kill 1" });
+  assert.equal(denied.kind, "denied");
+});
+
+Deno.test.each([
+  { host: { stop_on_disconnect: true }, shown: true },
+  { host: { stop_on_disconnect: false }, shown: undefined },
+  { host: {}, shown: undefined },
+])("visibleHosts() tells the broker of stop_on_disconnect: $shown", ({ host, shown }) => {
+  const hosts = visibleHosts(compileSample(sampleConfig(host)), "broker-1");
+  assert.equal(hosts["web01"]?.stop_on_disconnect, shown);
+});
+
+const RULED = { command_policy: SAMPLE_RULES, unsealed_sessions: false } as const;
+const SESSION = { purpose: "session", sessionMode: "exec", command: "" };
+const NO_CERTIFICATE =
+  /^host "web01" has unsealed_sessions=false: no certificate for a session; use one-shot/;
+
+Deno.test.each<{ name: string; host: Partial<HostPolicy>; denied: boolean }>([
+  { name: "false, with rules", host: RULED, denied: true },
+  {
+    name: "false, with rules in audit mode",
+    host: { ...RULED, command_policy: { ...SAMPLE_RULES, enforcement: "audit" } },
+    denied: true,
+  },
+  {
+    name: "false, with approvals alone",
+    host: { ...RULED, command_policy: { mode: "off", require_approval: ["^reboot"] } },
+    denied: true,
+  },
+  { name: "false, without rules", host: { unsealed_sessions: false }, denied: false },
+  { name: "false, with rules, sealed", host: { ...RULED, sealed_exec: true }, denied: false },
+  { name: "true, with rules", host: { ...RULED, unsealed_sessions: true }, denied: false },
+  { name: "absent, with rules", host: { command_policy: SAMPLE_RULES }, denied: false },
+])("where unsealed_sessions is $name, a session is denied: $denied, and brokers know", ({ host, denied }) => {
+  for (const command of ["", "uptime"]) {
+    const decision = decideSample(host, { ...SESSION, command });
+    assert.equal(decision.kind, denied ? "denied" : "allowed");
+    if (decision.kind === "denied") assert.match(decision.reason, NO_CERTIFICATE);
+  }
+  assert.equal(decideSample(host, { command: "uptime" }).kind, "allowed", "a one-shot command runs");
+  const compiled = compileSample(sampleConfig(host)).hosts.get("web01");
+  assert(compiled !== undefined);
+  assert.equal(toHostInfo(compiled).unsealed_sessions, denied ? false : undefined);
+});
+
+Deno.test.each([{ mode: "shell" }, { mode: "pty" }])(
+  "where unsealed_sessions is false, a session of mode $mode is denied, and told what is possible",
+  ({ mode }) => {
+    const decision = decideSample({ ...RULED, allow_pty: true }, { ...SESSION, sessionMode: mode });
+    assert(decision.kind === "denied");
+    assert.equal(decision.reason, 'host "web01" has command_policy: sessions require mode="exec"');
+  },
+);
+
+Deno.test("unsealed_sessions is a boolean", () => {
+  assert.equal(
+    hostPolicy.safeParse({ ...sampleConfig().hosts["web01"], unsealed_sessions: "no" }).success,
+    false,
+  );
 });

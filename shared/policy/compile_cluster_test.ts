@@ -1,11 +1,22 @@
 import assert from "node:assert/strict";
 import { compileSampleCluster, sampleAction, sampleCluster } from "../testing/sample_cluster.ts";
-import { sampleHost } from "../testing/sample_policy.ts";
-import { clusterPolicy } from "./model.ts";
+import { compileSample, sampleConfig, sampleHost, sampleIntent } from "../testing/sample_policy.ts";
+import { clusterPolicy, type CommandPolicy, type HostPolicy } from "./model.ts";
 import { compilePolicy } from "./compile.ts";
 import { decideCluster } from "./clusters.ts";
 import { rulePattern } from "./compile_cluster.ts";
 import { CORE_RESOURCES } from "./kubernetes.ts";
+import fc from "fast-check";
+import { SAMPLE_NOW, sampleGrants } from "../testing/sample_grant.ts";
+import {
+  compileCommandPolicy,
+  compilePattern,
+  composePolicies,
+  decideCommand,
+  extendAllowlist,
+} from "./command.ts";
+import { type Grant, type LiveGrants, waiverScope } from "./grants.ts";
+import { decideSsh, type SshDecision, type SshIntent, toWireDecision } from "./ssh.ts";
 
 function compile(clusters: Readonly<Record<string, unknown>>) {
   return compilePolicy({
@@ -202,3 +213,198 @@ Deno.test.each([{ force: false, requireApproval: true }, { force: true, requireA
     assert.deepEqual([decide(false), decide(true)], [[false, false], [requireApproval, true]]);
   },
 );
+
+const NOTHING = sampleGrants();
+
+const RULES: CommandPolicy = {
+  mode: "allowlist",
+  allow: ["^uptime$", "^systemctl "],
+  require_approval: ["^systemctl restart"],
+  deny: ["shadow"],
+};
+
+function decide(
+  policy: CommandPolicy | undefined,
+  live: LiveGrants,
+  intent: Partial<SshIntent> = {},
+  host: Partial<HostPolicy> = {},
+): SshDecision {
+  const config = sampleConfig({ ...host, ...(policy !== undefined && { command_policy: policy }) });
+  return decideSsh(compileSample(config), sampleIntent({ command: "id", ...intent }), live);
+}
+
+function assertSame(left: SshDecision, right: SshDecision): void {
+  assert.deepEqual(toWireDecision(left), toWireDecision(right));
+}
+
+const ANY: Partial<Grant> = { allow: ["."] };
+
+Deno.test.each<
+  [name: string, policy: CommandPolicy, command: string, rule: string, more: { grant?: Partial<Grant> }]
+>([
+  ["allows what it matches", RULES, "id", "allow:^id$", {}],
+  ["allows a chain with the host's own rules", RULES, "uptime; id", "allow:^id$", {}],
+  ["is asked after the host's own rules", RULES, "id; uptime", "allow:^uptime$", { grant: ANY }],
+  ["leaves the host's own rule the first", RULES, "uptime", "allow:^uptime$", { grant: ANY }],
+])("a grant %s", (_name, policy, command, rule, { grant = {} }) => {
+  const decision = decide(policy, sampleGrants(grant), { command });
+  assert.deepEqual([decision.kind, decision.matchedRule, decision.enforcement], ["allowed", rule, "enforce"]);
+});
+
+Deno.test.each<
+  [name: string, policy: CommandPolicy, command: string, rule: string, more: { grant?: Partial<Grant> }]
+>([
+  ["a command that it does not match", RULES, "who", "allowlist:no-match", {}],
+  ["a chain with a stranger", RULES, "id; who", "allowlist:no-match", {}],
+  ["what deny refuses", RULES, "cat /etc/shadow", "deny:shadow", { grant: ANY }],
+  ["what deny refuses behind what it allows", RULES, "id; cat /etc/shadow", "deny:shadow", { grant: ANY }],
+  ["what can't be parsed", RULES, "id $(id)", "shell-parse:", { grant: ANY }],
+  ["a wrapper", RULES, "sudo id", "shell-parse:", { grant: ANY }],
+  ["what a denylist refuses", { mode: "denylist", deny: ["^id"] }, "id", "deny:^id", { grant: ANY }],
+])("a grant does not allow %s", (_name, policy, command, rule, { grant = {} }) => {
+  const decision = decide(policy, sampleGrants(grant), { command });
+  assert.equal(decision.kind, "denied");
+  assert.ok(decision.matchedRule.startsWith(rule), decision.matchedRule);
+});
+
+Deno.test("a grant takes no approval away", () => {
+  const decision = decide({ ...RULES, require_approval: ["^id$"] }, sampleGrants({}));
+  assert(decision.kind === "allowed");
+  assert.deepEqual([decision.requireApproval, decision.matchedRule], [true, "require_approval:^id$"]);
+});
+
+Deno.test.each<{ name: string; policy: CommandPolicy | undefined }>([
+  { name: "no rules", policy: undefined },
+  { name: "rules that are off", policy: { mode: "off", allow: ["^x$"], require_approval: ["^x$"] } },
+  { name: "a denylist", policy: { mode: "denylist", deny: ["^x$"] } },
+])("a grant changes nothing on a host with $name", ({ policy }) => {
+  for (const command of ["id", "who", "x"]) {
+    assertSame(decide(policy, sampleGrants({}), { command }), decide(policy, NOTHING, { command }));
+  }
+});
+
+Deno.test.each<[name: string, host: Partial<HostPolicy>, intent: Partial<SshIntent>, reason: RegExp]>([
+  ["sudo", {}, { sudo: true }, /allow_sudo=false/],
+  ["a terminal", {}, { pty: true }, /allow_pty=false/],
+  ["another caller", { allowed_callers: ["x"] }, {}, /not authorised/],
+  ["a shell session", {}, { purpose: "session", sessionMode: "shell" }, /mode="exec"/],
+  ["a second line", {}, { command: "id\nid" }, /newline/],
+])("a grant opens no other gate: %s", (_name, host, intent, reason) => {
+  const decision = decide(RULES, sampleGrants(ANY), intent, host);
+  assert(decision.kind === "denied");
+  assert.match(decision.reason, reason);
+});
+
+Deno.test("a grant holds for the commands of a session as for a one-shot", () => {
+  const session = { purpose: "session", sessionMode: "exec" };
+  assert.equal(decide(RULES, sampleGrants({}), session).kind, "allowed");
+  assert.equal(decide(RULES, sampleGrants({ expiresAt: SAMPLE_NOW }), session).kind, "denied");
+});
+
+Deno.test("a grant keeps the host's parse setting, switched off or on", () => {
+  const raw = { ...RULES, shell_parse: false };
+  const grant = sampleGrants({ allow: ["^echo \\$HOME; id$"] });
+  assert.equal(decide(raw, grant, { command: "echo $HOME; id" }).kind, "allowed");
+  assert.equal(decide(RULES, grant, { command: "echo $HOME; id" }).kind, "denied");
+});
+
+Deno.test("a grant on a host in audit mode takes the warning away and enforces nothing", () => {
+  const audited: CommandPolicy = { ...RULES, enforcement: "audit" };
+  const without = decide(audited, NOTHING);
+  const granted = decide(audited, sampleGrants({}));
+  const stranger = decide(audited, sampleGrants({}), { command: "who" });
+  assert(without.kind === "allowed" && granted.kind === "allowed" && stranger.kind === "allowed");
+  assert.deepEqual([without.wouldDeny, granted.wouldDeny, stranger.wouldDeny], [true, false, true]);
+  assert.deepEqual([granted.matchedRule, granted.warning, granted.enforcement], ["allow:^id$", "", "audit"]);
+});
+
+const RESTART = "systemctl restart nginx";
+const waiverFor = (fields: Partial<SshIntent> = {}) =>
+  sampleGrants(waiverScope(sampleIntent({ command: RESTART, ...fields })));
+
+Deno.test("a waiver spares its command the approval and names the rule", () => {
+  const decision = decide(RULES, waiverFor(), { command: RESTART });
+  assert(decision.kind === "allowed");
+  assert.deepEqual(
+    [decision.requireApproval, decision.approvalWaived, decision.matchedRule, decision.enforcement],
+    [false, true, "approval-waived:require_approval:^systemctl restart", "enforce"],
+  );
+});
+
+Deno.test.each<{ name: string; intent: Partial<SshIntent> }>([
+  { name: "another caller", intent: { caller: "broker-2" } },
+  { name: "an end user, when it was learned without (A4)", intent: { endUser: "alice" } },
+  { name: "the same elevated", intent: { sudo: true } },
+  { name: "a longer command", intent: { command: `${RESTART}x` } },
+  { name: "a chain with it", intent: { command: `${RESTART}; uptime` } },
+  { name: "the same with a blank behind it", intent: { command: `${RESTART} ` } },
+  { name: "the same in quotes", intent: { command: "systemctl restart 'nginx'" } },
+])("a waiver spares nothing else: $name", ({ intent }) => {
+  const decision = decide(RULES, waiverFor(), { command: RESTART, ...intent }, { allow_sudo: true });
+  assert(decision.kind === "allowed");
+  assert.deepEqual([decision.requireApproval, decision.approvalWaived], [true, false]);
+});
+
+Deno.test("a waiver is not a permission: a denied command stays denied", () => {
+  const command = "systemctl restart shadow";
+  for (const policy of [RULES, { ...RULES, allow: [] }, { ...RULES, deny: ["restart"] }]) {
+    assert.equal(decide(policy, waiverFor({ command }), { command }).kind, "denied");
+  }
+});
+
+Deno.test("a waiver without a rule that asks for approval says nothing", () => {
+  const policy: CommandPolicy = { mode: "allowlist", allow: ["^systemctl "] };
+  assertSame(
+    decide(policy, waiverFor(), { command: RESTART }),
+    decide(policy, NOTHING, { command: RESTART }),
+  );
+});
+
+Deno.test("a waiver works without an allowlist, and on what a grant allows", () => {
+  const policy: CommandPolicy = { mode: "off", require_approval: ["restart"] };
+  const alone = decide(policy, waiverFor(), { command: RESTART });
+  const granted = sampleGrants({ allow: ["restart"] }, waiverScope(sampleIntent({ command: RESTART })));
+  const both = decide({ mode: "allowlist", allow: ["^x$"], require_approval: ["restart"] }, granted, {
+    command: RESTART,
+  });
+  for (const decision of [alone, both]) {
+    assert(decision.kind === "allowed");
+    assert.deepEqual([decision.requireApproval, decision.approvalWaived], [false, true]);
+  }
+});
+
+Deno.test("a waiver takes the warning of audit mode away, unless the command would be denied", () => {
+  const audited: CommandPolicy = { ...RULES, enforcement: "audit" };
+  const waived = decide(audited, waiverFor(), { command: RESTART });
+  assert(waived.kind === "allowed");
+  assert.deepEqual([waived.warning, waived.wouldRequireApproval, waived.enforcement], ["", false, "audit"]);
+  assert.equal(waived.matchedRule, "approval-waived:require_approval:^systemctl restart");
+  const denying = { ...audited, allow: [] };
+  const denied = decide(denying, waiverFor(), { command: RESTART });
+  assertSame(denied, decide(denying, NOTHING, { command: RESTART }));
+  assert.ok(denied.kind === "allowed" && denied.wouldDeny && denied.wouldRequireApproval);
+});
+
+// The decision asks grants only where the host's own rules have no match: that has to be the same as asking all.
+Deno.test("asking the grants last is the same as asking them with the rest", () => {
+  const word = fc.constantFrom("id", "who", "uptime", "date", "$x", "env");
+  const command = fc.array(word, { minLength: 1, maxLength: 4 }).map((words) => words.join("; "));
+  const rules = fc.array(fc.constantFrom("^id$", "^who$", "^uptime$", "^date$"), { maxLength: 3 });
+  const mode = fc.constantFrom("allowlist" as const, "denylist" as const, "off" as const);
+  fc.assert(
+    fc.property(mode, rules, rules, rules, rules, command, (mode, allow, deny, approval, granted, text) => {
+      const policy: CommandPolicy = {
+        mode,
+        ...(mode !== "denylist" && { allow }),
+        deny,
+        require_approval: approval,
+      };
+      const set = composePolicies([compileCommandPolicy(policy, "", [])]);
+      const whole = decideCommand(extendAllowlist(set, granted.map((rule) => [compilePattern(rule)])), text);
+      const live = sampleGrants(...granted.map((rule) => ({ allow: [rule] })));
+      const decision = decide(policy, live, { command: text });
+      if (!set.restricts) return;
+      assert.deepEqual([decision.kind, decision.matchedRule], [whole.kind, whole.rule]);
+    }),
+  );
+});

@@ -7,6 +7,11 @@ import {
   isSudoUser,
   resolveElevation,
 } from "./shell.ts";
+import { compileSample, sampleConfig, sampleHost } from "../testing/sample_policy.ts";
+import type { ClusterRule, CommandPolicy, HostPolicy } from "./model.ts";
+import { rulesOf, visibleRules } from "./host_rules.ts";
+import { compileSampleCluster, sampleCluster } from "../testing/sample_cluster.ts";
+import { findListGaps } from "./warnings.ts";
 
 Deno.test.each([
   { name: "one command", command: "systemctl restart nginx", text: "systemctl restart nginx" },
@@ -148,4 +153,163 @@ Deno.test.each([
 ])("canonicalSudoUser() of $name is '$canonical' (I25)", ({ sudo, user, canonical, label }) => {
   assert.equal(canonicalSudoUser(sudo, user), canonical);
   assert.equal(elevationLabel(sudo, user), label);
+});
+
+function rules(command_policy: CommandPolicy | undefined, host: Partial<HostPolicy> = {}) {
+  const policies = command_policy === undefined ? {} : { command_policy };
+  const policy = compileSample(
+    sampleConfig({}, { hosts: { web01: sampleHost({ ...host, ...policies }) }, group_command_policies: {} }),
+  );
+  return rulesOf(policy.hosts.get("web01")!);
+}
+
+Deno.test("rulesOf() tells what is allowed and what needs approval, and nothing that is denied", () => {
+  const shown = rules({
+    mode: "allowlist",
+    allow: ["^a$", "^b$", "^a$"],
+    deny: ["^secret"],
+    require_approval: ["^b$"],
+  }, {
+    allow_sudo: true,
+    allowed_sudo_users: ["db", "root"],
+    allow_file_transfer: true,
+    max_ttl_seconds: 60,
+  });
+  assert.deepEqual(shown, {
+    commands: "allowlist",
+    enforcement: "enforce",
+    shell_parse: true,
+    allow: ["^a$", "^b$"],
+    some_denied: true,
+    require_approval: ["^b$"],
+    sudo_users: ["root", "db"],
+    session_modes: ["exec"],
+    file_transfer: false,
+    max_ttl_seconds: 60,
+  });
+});
+
+Deno.test.each<
+  { name: string; policy: CommandPolicy | undefined; host?: Partial<HostPolicy>; shown: object }
+>([
+  {
+    name: "no rules",
+    policy: undefined,
+    shown: { commands: "any", shell_parse: false, session_modes: ["exec", "shell"], file_transfer: false },
+  },
+  {
+    name: "a terminal and files without rules",
+    policy: undefined,
+    host: { allow_pty: true, allow_file_transfer: true },
+    shown: { session_modes: ["exec", "shell", "pty"], file_transfer: true },
+  },
+  {
+    name: "a seal, which only sessions of mode exec go through",
+    policy: undefined,
+    host: { allow_pty: true, sealed_exec: true },
+    shown: { session_modes: ["exec"] },
+  },
+  {
+    name: "a denylist, without what is in it",
+    policy: { mode: "denylist", deny: ["^rm"] },
+    shown: { commands: "denylist", some_denied: true, allow: undefined, session_modes: ["exec"] },
+  },
+  {
+    name: "approval alone",
+    policy: { require_approval: ["^reboot$"] },
+    shown: { commands: "any", require_approval: ["^reboot$"], session_modes: ["exec"], shell_parse: true },
+  },
+  {
+    name: "patterns that are off: not",
+    policy: { mode: "off", deny: ["^x"], allow: ["^y"] },
+    shown: { commands: "any", some_denied: undefined, allow: undefined },
+  },
+  {
+    name: "an audit: files pass with a warning",
+    policy: { mode: "allowlist", allow: [], enforcement: "audit" },
+    host: { allow_file_transfer: true },
+    shown: { enforcement: "audit", allow: [], file_transfer: true },
+  },
+  {
+    name: "an unparsed list: files as far as it allows",
+    policy: { mode: "allowlist", allow: ["^cat"], shell_parse: false },
+    host: { allow_file_transfer: true },
+    shown: { shell_parse: false, file_transfer: true },
+  },
+])("rulesOf() tells of $name", ({ policy, host, shown }) => {
+  const all: Readonly<Record<string, unknown>> = { ...rules(policy, host) };
+  const asked = Object.keys(shown).map((key) => [key, all[key]]);
+  assert.deepEqual(Object.fromEntries(asked), shown);
+});
+
+Deno.test("rulesOf() bounds what it tells, and says how much is left out", () => {
+  const allow = Array.from({ length: 1000 }, (_, number) => `^command ${`${number}`.padStart(20, "0")}$`);
+  const shown = rules({ mode: "allowlist", allow });
+  const count = shown.allow?.length ?? 0;
+  assert.ok(count > 100 && count < 1000);
+  assert.equal(shown.allow_omitted, 1000 - count);
+});
+
+Deno.test("visibleRules() tells a caller of the hosts that it may use, and of no other", () => {
+  const policy = compileSample(sampleConfig({}, {
+    callers: { a: { allowed_groups: ["web"] } },
+    hosts: {
+      web01: sampleHost({ groups: ["web"] }),
+      web02: sampleHost({ groups: ["web"], allowed_callers: ["b"] }),
+      db01: sampleHost({ groups: ["db"] }),
+    },
+  }));
+  const names = ["db01", "web02", "web01", "web01", "none", "constructor"];
+  assert.deepEqual(Object.keys(visibleRules(policy, "a", names)), ["web01"]);
+  assert.deepEqual(Object.keys(visibleRules(policy, "stranger", names)), []);
+});
+
+const ALL = { effect: "allow" } as const;
+const IN_WEB = { namespaces: ["web"], effect: "allow" } as const;
+
+Deno.test.each<{ name: string; rules: readonly ClusterRule[]; gaps: readonly string[] }>([
+  {
+    name: "a list of all namespaces shows the denied one",
+    rules: [ALL, { verbs: ["get", "list"], namespaces: ["vault"], effect: "deny" }],
+    gaps: ["1 list pods -/-"],
+  },
+  {
+    name: "a list of the namespace shows the denied object",
+    rules: [IN_WEB, { resources: ["secrets"], namespaces: ["web"], names: ["db"], effect: "deny" }],
+    gaps: ["1 list secrets web/-"],
+  },
+  {
+    name: "a list shows what may not be got",
+    rules: [ALL, { verbs: ["get"], resources: ["secrets"], effect: "deny" }],
+    gaps: ["1 list secrets -/-"],
+  },
+  {
+    name: "a list of what has no namespace",
+    rules: [ALL, { verbs: ["get"], resources: ["nodes"], names: ["n1"], effect: "deny" }],
+    gaps: ["1 list nodes -/-"],
+  },
+  {
+    name: "a list that waits for a human is not denied",
+    rules: [{ effect: "require_approval" }, { namespaces: ["vault"], effect: "deny" }],
+    gaps: ["1 list pods -/-"],
+  },
+  {
+    name: "none where the rule denies the list of all namespaces, too",
+    rules: [ALL, { verbs: ["get", "list"], namespaces: ["vault", "-"], effect: "deny" }],
+    gaps: [],
+  },
+  {
+    name: "none where nothing allows that list",
+    rules: [IN_WEB, { namespaces: ["vault"], effect: "deny" }],
+    gaps: [],
+  },
+  {
+    name: "none where the rule denies what nobody reads",
+    rules: [ALL, { verbs: ["delete"], namespaces: ["vault"], effect: "deny" }],
+    gaps: [],
+  },
+  { name: "none where the rule denies everything", rules: [ALL, { verbs: ["*"], effect: "deny" }], gaps: [] },
+])("findListGaps(): $name", ({ rules, gaps }) => {
+  const found = findListGaps(sampleCluster({ rules }), compileSampleCluster({ rules }));
+  assert.deepEqual(found.map(({ index, list }) => `${index} ${list}`), gaps);
 });

@@ -1,6 +1,10 @@
 import assert from "node:assert/strict";
 import { AppError } from "../errors.ts";
 import { exitCodeOf, parseServiceArguments } from "./service.ts";
+import fc from "fast-check";
+import { formatLogLine, getServiceLogger, type LogFields } from "./log.ts";
+import { createMetrics } from "./metrics.ts";
+import { currentRequestId, inRequest, outgoingHeaders, outsideRequests } from "./request_context.ts";
 
 const DEFAULTS = { config: "signer.json", version: false, verbose: false, help: false };
 
@@ -76,4 +80,289 @@ Deno.test.each<
   let text = "";
   assert.equal(await exitCodeOf(() => Promise.try(run), (more) => text += more), code);
   assert.match(text, told);
+});
+
+const format = (message: string, fields: LogFields = {}) =>
+  formatLogLine({ timestamp: 0, level: "info", service: "signer", message, fields });
+
+Deno.test("formatLogLine() writes one line of JSON without control characters, whatever is logged", () => {
+  fc.assert(
+    fc.property(
+      fc.string({ unit: "binary" }),
+      fc.dictionary(fc.string(), fc.anything()),
+      (message, fields) => {
+        const line = format(message, fields);
+        // deno-lint-ignore no-control-regex -- that none is left is what must hold
+        assert.match(line, /^[^\u0000-\u001f\u007f-\u009f\u2028\u2029]*\n$/);
+        assert.equal(JSON.parse(line).message, message);
+      },
+    ),
+  );
+});
+
+Deno.test("formatLogLine() does not let a field replace time, level, service or message", () => {
+  const line = JSON.parse(
+    format("denied", { level: "debug", message: "issued", time: "never", service: "x", a: 1 }),
+  );
+  assert.deepEqual(line, {
+    time: "1970-01-01T00:00:00.000Z",
+    level: "info",
+    service: "signer",
+    message: "denied",
+    a: 1,
+  });
+});
+
+Deno.test("formatLogLine() spells out errors with their causes, and stacks only of defects", () => {
+  const error = new AppError("upstream_failure", "Failed contacting the signer", {
+    cause: new TypeError("reset"),
+  });
+  const { error: written } = JSON.parse(format("request failed", { error }));
+  assert.equal(written.code, "upstream_failure");
+  assert.equal(written.stack, undefined);
+  assert.equal(written.cause.message, "reset");
+  assert.match(written.cause.stack, /^TypeError: reset/);
+});
+
+Deno.test("formatLogLine() gets to the address behind a failure that was told in other words five times", () => {
+  let error = new Error("connect ECONNREFUSED 10.0.0.5:9443");
+  for (let step = 0; step < 6; step++) {
+    error = new AppError("upstream_failure", `step ${step}`, { cause: error });
+  }
+  assert.match(format("Tool call failed", { error }), /10\.0\.0\.5:9443/);
+});
+
+Deno.test("formatLogLine() survives causes in a circle, circles and throwing members", () => {
+  const error = new Error("a");
+  error.cause = error;
+  assert.ok(JSON.parse(format("x", { error })));
+  const circle: Record<string, unknown> = {};
+  circle["self"] = circle;
+  const hostile = {
+    toJSON() {
+      throw new Error("no");
+    },
+  };
+  for (const value of [circle, hostile]) {
+    assert.equal(JSON.parse(format("x", { value })).fields, "not representable as JSON");
+  }
+});
+
+Deno.test("getServiceLogger() is silent and harmless before logging is configured", () => {
+  const logger = getServiceLogger("signer");
+  logger.info("{not} a template");
+  logger.warn("a", { a: 1n });
+  logger.error("a", { error: new Error("x") });
+});
+
+Deno.test("text() is sorted by name, then by label, with help and type", async () => {
+  const metrics = createMetrics();
+  const outcomes = metrics.counter("signer_sign_requests_total", "Sign requests.", ["outcome"]);
+  metrics.counter("audit_blocked_total", "Blocked.");
+  outcomes.inc({ outcome: "issued" });
+  outcomes.inc({ outcome: "denied" }, 2);
+  assert.equal(
+    await metrics.text(),
+    `# HELP audit_blocked_total Blocked.
+# TYPE audit_blocked_total counter
+audit_blocked_total 0
+# HELP signer_sign_requests_total Sign requests.
+# TYPE signer_sign_requests_total counter
+signer_sign_requests_total{outcome="denied"} 2
+signer_sign_requests_total{outcome="issued"} 1
+`,
+  );
+  assert.equal(metrics.contentType, "text/plain; version=0.0.4; charset=utf-8");
+});
+
+Deno.test("counter() with labels has no series before its first event", async () => {
+  const metrics = createMetrics();
+  metrics.counter("broker_events_total", "Events.", ["outcome"]);
+  assert.doesNotMatch(await metrics.text(), /^broker_events_total/m);
+});
+
+Deno.test("counter() escapes label values", async () => {
+  const metrics = createMetrics();
+  metrics.counter("a_total", "A.", ["l"]).inc({ l: '"\\\nx 1' });
+  assert.match(await metrics.text(), /^a_total\{l="\\"\\\\\\nx 1"\} 1$/m);
+});
+
+Deno.test("gauge() shows what was set, or what is read at the time", async () => {
+  const metrics = createMetrics();
+  let sessions = 1;
+  metrics.gauge("broker_sessions_active", "Open sessions.", () => sessions);
+  const time = metrics.gauge("last_poll", "Last poll.");
+  time.set(5);
+  sessions = 3;
+  const text = await metrics.text();
+  assert.match(text, /^broker_sessions_active 3$/m);
+  assert.match(text, /^last_poll 5$/m);
+});
+
+Deno.test("createMetrics() shares nothing between services, and refuses a name twice in one", () => {
+  const metrics = createMetrics();
+  metrics.counter("a_total", "A.");
+  createMetrics().counter("a_total", "A.");
+  assert.throws(() => metrics.counter("a_total", "A."), /already been registered/);
+});
+
+Deno.test("gauges() shows the values of the moment, and none of before", async () => {
+  const metrics = createMetrics();
+  let values = [{ labels: { standing: "known" }, value: 2 }, { labels: { standing: "stranger" }, value: 3 }];
+  metrics.gauges("connections", "Open connections.", ["standing"], () => values);
+  assert.match(
+    await metrics.text(),
+    /^connections\{standing="known"\} 2\nconnections\{standing="stranger"\} 3$/m,
+  );
+  values = values.slice(1);
+  assert.doesNotMatch(await metrics.text(), /known/);
+});
+
+Deno.test("histogram() counts durations by what came of them", async () => {
+  const metrics = createMetrics();
+  const signing = metrics.histogram("sign_duration_seconds", "Signing.", "exchange");
+  assert.doesNotMatch(await metrics.text(), /^sign_duration_seconds/m);
+  signing.observe(0.02);
+  signing.observe(7, "denied");
+  signing.start()("denied");
+  const text = await metrics.text();
+  assert.match(text, /^# TYPE sign_duration_seconds histogram$/m);
+  assert.match(text, /^sign_duration_seconds_bucket\{le="0.01",result="ok"\} 0$/m);
+  assert.match(text, /^sign_duration_seconds_bucket\{le="0.025",result="ok"\} 1$/m);
+  assert.match(text, /^sign_duration_seconds_bucket\{le="\+Inf",result="denied"\} 2$/m);
+  assert.match(text, /^sign_duration_seconds_count\{result="denied"\} 2$/m);
+  assert.match(text, /^sign_duration_seconds_sum\{result="ok"\} 0.02$/m);
+});
+
+Deno.test.each([
+  { name: "what succeeds", step: () => Promise.resolve(1), result: "ok" },
+  { name: "a fault with a code", step: () => Promise.reject(new AppError("denied", "no")), result: "denied" },
+  { name: "a fault without one", step: () => Promise.reject(new Error("/path")), result: "internal" },
+])("measure() counts $name as $result, and passes it on", async ({ step, result }) => {
+  const metrics = createMetrics();
+  const histogram = metrics.histogram("step_duration_seconds", "Step.", "exchange");
+  const [measured] = await Promise.allSettled([histogram.measure<number>(step)]);
+  const [expected] = await Promise.allSettled([step()]);
+  assert.deepEqual(measured, expected);
+  const counts = (await metrics.text()).match(/^step_duration_seconds_count.*$/gm);
+  assert.deepEqual(counts, [`step_duration_seconds_count{result="${result}"} 1`]);
+});
+
+Deno.test("total() shows what has been counted elsewhere, once for each scrape", async () => {
+  const metrics = createMetrics();
+  let seconds = 1.5;
+  metrics.total("process_cpu_seconds_total", "CPU.", () => seconds);
+  assert.match(await metrics.text(), /^process_cpu_seconds_total 1.5$/m);
+  seconds = 2;
+  assert.match(
+    await metrics.text(),
+    /^# TYPE process_cpu_seconds_total counter\nprocess_cpu_seconds_total 2$/m,
+  );
+});
+
+Deno.test.each([
+  { seconds: 0, bucket: "0.001" },
+  { seconds: 0.001, bucket: "0.001" },
+  { seconds: 0.001_000_1, bucket: "0.0025" },
+  { seconds: 30, bucket: "30" },
+  { seconds: 31, bucket: "+Inf" },
+])(
+  "a duration of $seconds s is in the bucket up to $bucket, and not in the one before",
+  async ({ seconds, bucket }) => {
+    const metrics = createMetrics();
+    metrics.histogram("a_seconds", "A.", "exchange").observe(seconds);
+    const counts = (await metrics.text()).match(/(?<=^a_seconds_bucket\{le=")([^"]+).*$/gm) ?? [];
+    const first = counts.find((line) => line.endsWith(" 1")) ?? "";
+    assert.equal(first.split('"')[0], bucket);
+    assert.equal(counts.length, 15);
+  },
+);
+
+Deno.test("histogram() refuses a name that is taken, by whatever", () => {
+  const metrics = createMetrics();
+  metrics.gauge("a_seconds", "A.");
+  assert.throws(() => metrics.histogram("a_seconds", "A.", "exchange"), /already been registered/);
+  metrics.histogram("b_seconds", "B.", "exchange");
+  assert.throws(() => metrics.histogram("b_seconds", "B.", "exchange"), /already been registered/);
+});
+
+const NEW_ID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+const TRACEPARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+
+Deno.test.each([
+  { name: "a UUID", id: "5f0f9a3e-7f0c-4f8e-9c4e-0a1b2c3d4e5f" },
+  { name: "letters, digits, dot, dash and underscore", id: "Job_7.retry-2" },
+  { name: "64 characters", id: "a".repeat(64) },
+])("inRequest() keeps an id of $name", async ({ id }) => {
+  await inRequest({ name: "POST", id }, (given) => {
+    assert.deepEqual([given, currentRequestId(), outgoingHeaders()["x-request-id"]], [id, id, id]);
+    return Promise.resolve();
+  });
+});
+
+Deno.test.each([
+  { name: "no id", id: undefined },
+  { name: "an empty id", id: "" },
+  { name: "65 characters", id: "a".repeat(65) },
+  { name: "a blank, which would begin another word of a record", id: "a cmd=ls" },
+  { name: "a line break", id: "a\nb" },
+  { name: "another line behind it", id: "a\n" },
+  { name: "a letter that is not ASCII", id: "é" },
+  { name: "an equals sign", id: "rid=1" },
+  { name: "several values", id: ["a", "b"] },
+])("inRequest() makes a new id for $name", async ({ id }) => {
+  await inRequest({ name: "POST", id }, (given) => {
+    assert.match(given, NEW_ID);
+    return Promise.resolve();
+  });
+});
+
+Deno.test.each([
+  { name: "passes a trace context on", trace: { traceparent: TRACEPARENT, tracestate: "a=1,b=2" } },
+  { name: "passes one without state on", trace: { traceparent: TRACEPARENT } },
+  { name: "passes no state on without its parent", trace: { tracestate: "a=1" }, passed: {} },
+  {
+    name: "passes no state on that could begin another header",
+    trace: { traceparent: TRACEPARENT, tracestate: "a=1\r\nx: y" },
+    passed: { traceparent: TRACEPARENT },
+  },
+  {
+    name: "passes no state on that is longer than 512 characters",
+    trace: { traceparent: TRACEPARENT, tracestate: "a".repeat(513) },
+    passed: { traceparent: TRACEPARENT },
+  },
+  {
+    name: "passes no zero trace id on",
+    trace: { traceparent: `00-${"0".repeat(32)}-b7ad6b7169203331-01` },
+    passed: {},
+  },
+  { name: "passes no capital letters on", trace: { traceparent: TRACEPARENT.toUpperCase() }, passed: {} },
+  { name: "passes no version ff on", trace: { traceparent: `ff${TRACEPARENT.slice(2)}` }, passed: {} },
+])("inRequest() $name", async ({ trace, passed = trace }) => {
+  await inRequest({ name: "POST", id: "r", ...trace }, () => {
+    assert.deepEqual(outgoingHeaders(), { ...passed, "x-request-id": "r" });
+    return Promise.resolve();
+  });
+});
+
+Deno.test("inRequest() keeps requests apart that run at the same time", async () => {
+  const seen = await Promise.all(["a", "b", "c"].map((id) =>
+    inRequest({ name: "POST", id }, async () => {
+      await Promise.resolve();
+      return currentRequestId();
+    })
+  ));
+  assert.deepEqual(seen, ["a", "b", "c"]);
+  assert.deepEqual([currentRequestId(), outgoingHeaders()], [undefined, {}]);
+});
+
+Deno.test("outsideRequests() begins what names no request, and leaves the request as it was", async () => {
+  await inRequest({ name: "POST", id: "a" }, async () => {
+    const later = outsideRequests(async () => {
+      await Promise.resolve();
+      return [currentRequestId(), outgoingHeaders()];
+    });
+    assert.equal(currentRequestId(), "a");
+    assert.deepEqual(await later, [undefined, {}]);
+  });
 });

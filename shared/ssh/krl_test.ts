@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import { encodeKrl, type Krl, SerialSet, SshReader } from "./wire_format.ts";
+import { encodeKrl, type Krl, SerialSet, SshReader, SshWriter } from "./wire_format.ts";
+import { AppError } from "../errors.ts";
 
 const HEAD = { version: 1n, generatedAt: 1_700_000_000, comment: "gateway" };
 const EMPTY: Krl = { ...HEAD, serials: new SerialSet(), keyIds: [] };
@@ -100,4 +101,97 @@ Deno.test("a SerialSet refuses the serial 0 and takes nothing of what came with 
   const set = SerialSet.of([1n]);
   assert.throws(() => set.add(new Map([[5n, 1], [0n, 1]])), RangeError);
   assert.deepEqual(contentOf(set), [1n]);
+});
+
+const refused = (pattern: RegExp) => (error: unknown) =>
+  error instanceof AppError && error.code === "invalid_request" && pattern.test(error.message);
+const hex = (text: string) => new SshReader(Uint8Array.fromHex(text));
+
+// The examples of RFC 4251 section 5.
+Deno.test.each([
+  { name: "zero", magnitude: "", wire: "00000000" },
+  { name: "9a378f9b2e332a7", magnitude: "09a378f9b2e332a7", wire: "0000000809a378f9b2e332a7" },
+  { name: "80, which needs a leading zero", magnitude: "80", wire: "000000020080" },
+  { name: "a magnitude with leading zeros", magnitude: "0000007f", wire: "000000017f", read: "7f" },
+])("an mpint is written and read: $name", ({ magnitude, wire, ...row }) => {
+  assert.equal(new SshWriter().mpint(Uint8Array.fromHex(magnitude)).bytes().toHex(), wire);
+  const reader = hex(wire);
+  assert.equal(reader.mpint().toHex(), "read" in row ? row.read : magnitude);
+  assert.ok(reader.done);
+});
+
+Deno.test("integers are big-endian", () => {
+  const bytes = new SshWriter().u32(0x29b7f4aa).u64(0x0102030405060708n).bytes();
+  assert.equal(bytes.toHex(), "29b7f4aa0102030405060708");
+});
+
+Deno.test.each([
+  ["an integer cut short", "000000", (r: SshReader) => r.u32(), /truncated/],
+  ["a long integer cut short", "00000000000000", (r: SshReader) => r.u64(), /truncated/],
+  ["a string cut short", "0000000261", (r: SshReader) => r.string(), /truncated/],
+  ["a string of 4 GiB", "ffffffff61", (r: SshReader) => r.string(), /truncated/],
+  ["a text that is not UTF-8", "00000001ff", (r: SshReader) => r.text(), /UTF-8/],
+  ["an encoded surrogate", "00000003eda080", (r: SshReader) => r.text(), /UTF-8/],
+  ["a negative mpint", "0000000180", (r: SshReader) => r.mpint(), /negative/],
+  ["an mpint of one zero", "0000000100", (r: SshReader) => r.mpint(), /zeros/],
+  ["an mpint with a needless zero", "00000002007f", (r: SshReader) => r.mpint(), /zeros/],
+  ["bytes that are left", "00", (r: SshReader) => r.end(), /1 bytes too many/],
+])("SshReader refuses %s", (_name, wire, read, message) => {
+  assert.throws(() => read(hex(wire)), refused(message));
+});
+
+Deno.test("a refused read does not move on", () => {
+  const reader = hex("00000001");
+  assert.throws(() => reader.u64(), AppError);
+  assert.equal(reader.u32(), 1);
+});
+
+Deno.test("a byte order mark is part of a text", () => {
+  const reader = new SshReader(new SshWriter().text("\ufeffa").bytes());
+  assert.equal(reader.text(), "\ufeffa");
+});
+
+Deno.test("SshReader reads a view in the middle of a buffer", () => {
+  const buffer = Uint8Array.fromHex("ffff0000000161ffff");
+  const reader = new SshReader(buffer.subarray(2, 7));
+  assert.equal(reader.text(), "a");
+  reader.end();
+});
+
+Deno.test.each([
+  { name: "a negative number", write: (w: SshWriter) => w.u32(-1) },
+  { name: "a fraction", write: (w: SshWriter) => w.u32(0.5) },
+  { name: "33 bits", write: (w: SshWriter) => w.u32(2 ** 32) },
+  { name: "a negative long number", write: (w: SshWriter) => w.u64(-1n) },
+  { name: "65 bits", write: (w: SshWriter) => w.u64(2n ** 64n) },
+])("SshWriter refuses $name", ({ write }) => {
+  assert.throws(() => write(new SshWriter()), RangeError);
+});
+
+Deno.test("what is written is read back", () => {
+  fc.assert(
+    fc.property(
+      fc.nat(0xffff_ffff),
+      fc.bigInt(0n, 2n ** 64n - 1n),
+      fc.uint8Array(),
+      fc.string({ unit: "binary" }),
+      (u32, u64, bytes, text) => {
+        const reader = new SshReader(new SshWriter().u32(u32).u64(u64).string(bytes).text(text).bytes());
+        assert.deepEqual([reader.u32(), reader.u64()], [u32, u64]);
+        assert.deepEqual(new Uint8Array(reader.string()), bytes);
+        assert.equal(reader.text(), text);
+        reader.end();
+      },
+    ),
+  );
+});
+
+Deno.test("what SshWriter.bytes() gave stays as it is, whatever is written later", () => {
+  for (const capacity of [0, 3, 4, 5, 8]) {
+    const writer = new SshWriter(capacity).u32(1);
+    const given = writer.bytes();
+    writer.u32(2).text("x");
+    assert.equal(given.toHex(), "00000001", `capacity ${capacity}`);
+    assert.equal(writer.bytes().toHex(), "00000001000000020000000178", `capacity ${capacity}`);
+  }
 });

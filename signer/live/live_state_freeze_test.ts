@@ -10,6 +10,12 @@ import {
   restart,
   USER,
 } from "../testing/live_state_scene.ts";
+import { endOfTurn } from "@gateway/shared/clock";
+import { AppError } from "@gateway/shared/errors";
+import { sampleCluster } from "@gateway/shared/testing";
+import { CONFIG, get, post, snapshotOf, startSigner } from "../testing/memory_signer.ts";
+import type { Snapshot } from "../config/snapshot.ts";
+import { snapshotWarnings } from "../config/warnings.ts";
 
 Deno.test("freeze() takes exactly the active grants and waivers of its subject (K4)", async () => {
   const store = failingStore();
@@ -185,4 +191,164 @@ Deno.test("a view that was read stays as it was", async () => {
   await freeze(CALLER);
   assert.deepEqual([before.grants.byId.size, before.freezes.caller.size], [1, 0]);
   assert.deepEqual([live.view.grants.byId.size, live.view.freezes.caller.size], [0, 1]);
+});
+
+Deno.test("POST /v1/reload swaps the policy and says how many hosts it has", async () => {
+  const signer = await startSigner();
+  signer.setNext(() => Promise.resolve(snapshotOf({ ...CONFIG, hosts: { web01: CONFIG.hosts.db01 } })));
+  assert.deepEqual((await signer.send(post("/v1/reload", ""), "operator")).body, { status: "ok", hosts: 1 });
+  assert.equal((await signer.sign({})).status, 403);
+  assert.deepEqual(signer.log.entries[0], {
+    caller: "operator",
+    command: "reload hosts=1",
+    policy_version: undefined,
+    outcome: "reloaded",
+  });
+});
+
+Deno.test.each([
+  { name: "of a forwarder that is trusted", only_via: ["other", "control-plane"], warns: false },
+  { name: "of nobody who is trusted", only_via: ["other"], warns: true },
+])("only_via $name: a warning is $warns", ({ only_via, warns }) => {
+  const warnings = snapshotWarnings(snapshotOf({ ...CONFIG, callers: { "broker-1": { only_via } } }));
+  assert.equal(
+    warnings.some((text) => /broker-1\.only_via names nobody of trusted_forwarders/.test(text)),
+    warns,
+  );
+  assert.throws(() => snapshotOf({ ...CONFIG, callers: { "broker-1": { only_via: [] } } }), /only_via/);
+});
+
+Deno.test.each([
+  ["no addr", { addr: undefined }, "no addr"],
+  ["an empty host_key", { host_key: "" }, "no host_key"],
+  ["neither", { addr: undefined, host_key: undefined }, "no addr and no host_key"],
+])("a host with %s loads with one warning, is listed and can be signed for", async (_name, host, warning) => {
+  const web02 = { ...CONFIG.hosts.web01, principal: "host:web02", ...host };
+  const hosts = { ...CONFIG.hosts, web02 };
+  const warnings = snapshotWarnings(snapshotOf({ ...CONFIG, hosts })).filter((text) =>
+    text.startsWith("hosts.")
+  );
+  assert.deepEqual(warnings, [`hosts.web02: ${warning}: brokers list the host but cannot connect`]);
+  const signer = await startSigner({ hosts });
+  const { body } = await signer.send(get("/v1/hosts"));
+  assert.ok("web02" in body);
+  assert.equal((await signer.sign({ host: "web02" })).status, 200);
+});
+
+Deno.test("a host whose identity a broker takes for an agent's is warned of", () => {
+  const krl_callers = { "web01.krl": ["web01"], db01: ["web01"] };
+  const warnings = snapshotWarnings(snapshotOf({ ...CONFIG, krl_callers, envelope_key: "seed" }));
+  assert.deepEqual(warnings.filter((text) => text.startsWith("krl_callers")), [
+    'krl_callers: "db01" does not end with ".krl": to a broker (serve-http) its holder is an agent',
+  ]);
+});
+
+Deno.test.each([
+  { name: "a caller that is not listed", reload_callers: ["operator"] },
+  { name: "everyone when the list is empty", reload_callers: [] },
+])("POST /v1/reload refuses $name", async ({ reload_callers }) => {
+  const signer = await startSigner({ reload_callers });
+  const { status } = await signer.send(post("/v1/reload", ""));
+  assert.deepEqual([status, signer.log.entries[0]?.outcome], [403, "reload-denied"]);
+});
+
+Deno.test("POST /v1/reload keeps the old state when the new config can't be used", async () => {
+  const signer = await startSigner();
+  signer.setNext(() => Promise.reject(new AppError("invalid_config", "Cannot load signer config: no")));
+  const { status, body } = await signer.send(post("/v1/reload", ""), "operator");
+  assert.deepEqual([status, body.code], [500, "invalid_config"]);
+  assert.equal(signer.log.entries[0]?.outcome, "reload-failed");
+  assert.equal((await signer.sign({})).status, 200);
+});
+
+Deno.test("POST /v1/reload changes nothing when the change can't be recorded", async () => {
+  const signer = await startSigner();
+  signer.setNext(() => Promise.resolve(snapshotOf({ ...CONFIG, hosts: {} })));
+  signer.log.failing = true;
+  assert.equal((await signer.send(post("/v1/reload", ""), "operator")).body.detail, "audit unavailable");
+  signer.log.failing = false;
+  assert.equal((await signer.sign({})).status, 200);
+});
+
+Deno.test("SignerState.reload() runs changes one after another: a slow one can't undo a later one (K23)", async () => {
+  const signer = await startSigner();
+  const { promise: slow, resolve } = Promise.withResolvers<Snapshot>();
+  signer.setNext(() => slow);
+  const first = signer.state.reload("first");
+  const second = signer.state.reload("second");
+  await endOfTurn();
+  signer.setNext(() => Promise.resolve(snapshotOf({ ...CONFIG, hosts: {} })));
+  resolve(snapshotOf(CONFIG));
+  assert.deepEqual(await Promise.all([first, second]), [3, 0]);
+  assert.equal(signer.state.current.policy.hosts.size, 0);
+});
+
+Deno.test("a reload that loaded before a pattern was removed does not bring it back (K23)", async () => {
+  const signer = await startSigner();
+  const { promise: slow, resolve } = Promise.withResolvers<Snapshot>();
+  const loads = [slow, Promise.resolve(snapshotOf({ ...CONFIG, hosts: {} }))];
+  signer.setNext(() => loads.shift() ?? Promise.reject(new Error("loaded too often")));
+  const reload = signer.state.reload("operator");
+  await endOfTurn();
+  const removal = new Request("https://signer/v1/policy/hosts/web01/allow", {
+    method: "DELETE",
+    body: JSON.stringify({ pattern: "^uptime$" }),
+    headers: { "content-type": "application/json" },
+  });
+  assert.equal((await signer.send(removal, "operator")).status, 200);
+  resolve(snapshotOf(CONFIG));
+  assert.equal(await reload, 0, "it loads again");
+  assert.equal((await signer.sign({})).status, 403);
+});
+
+Deno.test.each(
+  [
+    { login_shell: "/usr/bin/fish", mode: "allowlist", warns: true },
+    { login_shell: "/usr/bin/fish", mode: "off", warns: false },
+    { login_shell: "/bin/bash", mode: "allowlist", warns: false },
+  ] as const,
+)("login_shell $login_shell with mode $mode: a warning is $warns", ({ login_shell, mode, warns }) => {
+  const hosts = { web01: { ...CONFIG.hosts.web01, login_shell, command_policy: { mode, allow: [] } } };
+  const warnings = snapshotWarnings(snapshotOf({ ...CONFIG, hosts }));
+  assert.equal(warnings.some((text) => /^hosts\.web01\.login_shell: nothing is proved/.test(text)), warns);
+});
+
+Deno.test("login_shell is an absolute path without blanks", () => {
+  for (const login_shell of ["", "bash", "/bin/ba sh", "/bin/ba\nsh"]) {
+    assert.throws(
+      () => snapshotOf({ ...CONFIG, hosts: { web01: { ...CONFIG.hosts.web01, login_shell } } }),
+      /login_shell/,
+    );
+  }
+});
+
+Deno.test("krl_callers that name a host which is not there: a warning, for the host may come back", () => {
+  const config = { ...CONFIG, envelope_key: "seed", krl_callers: { "a.krl": ["web01", "gone"] } };
+  const found = snapshotWarnings(snapshotOf(config)).filter((text) => text.startsWith("krl_callers"));
+  assert.deepEqual(found, ["krl_callers.a.krl names gone, which is not in hosts"]);
+});
+
+Deno.test.each<[name: string, changes: object, problem: RegExp]>([
+  ["no envelope_key", { envelope_key: "" }, /needs envelope_key/],
+  ["a broker", { callers: { "a.krl": {} } }, /a host's identity must not be/],
+  ["an admin", { reload_callers: ["a.krl"] }, /a host's identity must not be/],
+  ["a forwarder", { trusted_forwarders: ["a.krl"] }, /a host's identity must not be/],
+])("krl_callers with %s is refused", (_name, changes, problem) => {
+  const config = { ...CONFIG, envelope_key: "seed", krl_callers: { "a.krl": [] }, ...changes };
+  assert.throws(() => snapshotOf(config), problem);
+});
+
+Deno.test("a denial that a list goes around is warned of", () => {
+  const warningsOf = (namespaces: readonly string[]) => {
+    const rules = [
+      { verbs: ["list"], effect: "allow" },
+      { verbs: ["get", "list"], namespaces, effect: "deny" },
+    ] as const;
+    const clusters = { prod: sampleCluster({ rules }) };
+    return snapshotWarnings(snapshotOf({ ...CONFIG, kubernetes: { clusters } }));
+  };
+  const found = warningsOf(["vault"]).filter((text) => text.includes("rules["));
+  assert.equal(found.length, 1);
+  assert.match(found[0] ?? "", /^kubernetes\.clusters\.prod\.rules\[1\] denies what "list pods -\/-" shows/);
+  assert.equal(warningsOf(["vault", "-"]).some((text) => text.includes("rules[")), false);
 });

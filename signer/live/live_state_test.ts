@@ -14,6 +14,19 @@ import {
   USER,
   WAIVER,
 } from "../testing/live_state_scene.ts";
+import type { FreezeSubject } from "@gateway/shared/wire";
+import {
+  findFreeze,
+  findScopeFreeze,
+  formatSubject,
+  type Freeze,
+  isFrozen,
+  KnownSubjects,
+  listRevocations,
+  NO_FREEZES,
+  withFreeze,
+  withoutFreeze,
+} from "./freezes.ts";
 
 const unrecorded = {
   made: () => Promise.reject(new AppError("audit_unavailable", "audit unavailable")),
@@ -229,4 +242,151 @@ Deno.test("survivesRestart is that of the store; close() waits for the changes u
   await live.close();
   assert.equal((await created).kind, "created");
   await assert.rejects(store.loadGrants(0));
+});
+
+function known() {
+  const subjects = new KnownSubjects();
+  for (const name of ["broker-1", "broker-22", "far-away"]) subjects.add("caller", name);
+  for (const name of ["agent", "Alice"]) subjects.add("end_user", name);
+  return subjects;
+}
+
+Deno.test.each<{ name: string; subject: FreezeSubject; warning: RegExp | undefined }>([
+  { name: "a known caller", subject: { kind: "caller", value: "broker-1" }, warning: undefined },
+  { name: "one in capitals", subject: { kind: "end_user", value: "ALICE." }, warning: undefined },
+  {
+    name: "one that is known as an end user",
+    subject: { kind: "caller", value: "agent" },
+    warning: /^no request since the signer's start named caller=agent; requests named end_user=agent$/,
+  },
+  {
+    name: "a misspelt one",
+    subject: { kind: "caller", value: "brokr-1" },
+    warning: /named caller=brokr-1; requests named caller=broker-1$/,
+  },
+  { name: "somebody else", subject: { kind: "end_user", value: "zed-9" }, warning: /named end_user=zed-9$/ },
+  { name: "a session", subject: { kind: "session_id", value: "x" }, warning: undefined },
+])("warningFor() $name", ({ subject, warning }) => {
+  const text = known().warningFor(subject);
+  if (warning === undefined) assert.equal(text, undefined);
+  else assert.match(text ?? "", warning);
+});
+
+Deno.test("add() keeps the last names, in bounded memory", () => {
+  const subjects = known();
+  for (let index = 0; index < 4096; index++) subjects.add("caller", `made-up-${index}`);
+  assert.match(subjects.warningFor({ kind: "caller", value: "broker-1" }) ?? "", /no request/);
+  assert.equal(subjects.warningFor({ kind: "caller", value: "made-up-0" }), undefined);
+  assert.equal(subjects.warningFor({ kind: "end_user", value: "agent" }), undefined, "the kinds are apart");
+});
+
+function freezeOfFreezes(fields: Partial<Freeze>): Freeze {
+  return { kind: "caller", value: "broker-1", reason: "", frozenBy: "op", frozenAt: 1_999, ...fields };
+}
+
+const IDENTITY_FREEZES = { caller: "broker-1", endUser: "Alice", peer: "control-plane" };
+
+// K6: every identity of a request counts.
+Deno.test.each<[name: string, freeze: Partial<Freeze>, stops: boolean]>([
+  ["the effective caller", { value: "broker-1" }, true],
+  ["the end user", { kind: "end_user", value: "Alice" }, true],
+  ["the forwarder", { value: "control-plane" }, true],
+  ["the effective caller in capitals", { value: "BROKER-1" }, true],
+  ["the end user with a dot", { kind: "end_user", value: "alice." }, true],
+  ["the forwarder in full-width letters", { value: "\uff43ontrol-plane" }, true],
+  ["another caller", { value: "broker-2" }, false],
+  ["another end user", { kind: "end_user", value: "bob" }, false],
+  ["a caller called like the end user", { value: "Alice" }, false],
+  ["an end user called like the caller", { kind: "end_user", value: "broker-1" }, false],
+  ["an end user called like the forwarder", { kind: "end_user", value: "control-plane" }, false],
+  ["a session", { kind: "session_id", value: "broker-1" }, false],
+  ["a serial", { kind: "serial", value: "Alice" }, false],
+])("findFreeze() of %s", (_name, freeze, stops) => {
+  const kept = freezeOfFreezes(freeze);
+  assert.equal(findFreeze(withFreeze(NO_FREEZES, kept), IDENTITY_FREEZES), stops ? kept : undefined);
+});
+
+Deno.test("findFreeze() names caller before end user before forwarder", () => {
+  const all = [
+    freezeOfFreezes({ value: "control-plane" }),
+    freezeOfFreezes({ kind: "end_user", value: "Alice" }),
+    freezeOfFreezes({ value: "broker-1" }),
+  ];
+  let set = all.reduce(withFreeze, NO_FREEZES);
+  for (const freeze of all.toReversed()) {
+    assert.equal(findFreeze(set, IDENTITY_FREEZES), freeze);
+    set = withoutFreeze(set, freeze);
+  }
+  assert.equal(findFreeze(set, IDENTITY_FREEZES), undefined);
+});
+
+Deno.test("findScopeFreeze() knows caller and end user; an empty scope is nobody", () => {
+  const set = [freezeOfFreezes({}), freezeOfFreezes({ kind: "end_user", value: "alice" })].reduce(
+    withFreeze,
+    NO_FREEZES,
+  );
+  const kindFor = (caller: string, endUser: string) => findScopeFreeze(set, { caller, endUser })?.kind;
+  assert.deepEqual(
+    [
+      kindFor("broker-1", ""),
+      kindFor("", "alice"),
+      kindFor("b", "alice"),
+      kindFor("", ""),
+      kindFor("b", "c"),
+    ],
+    ["caller", "end_user", "end_user", undefined, undefined],
+  );
+});
+
+Deno.test("a second freeze of a subject replaces reason, admin and time", () => {
+  const again = freezeOfFreezes({ frozenBy: "second", frozenAt: 5_000 });
+  const set = [freezeOfFreezes({ reason: "INC-1" }), again].reduce(withFreeze, NO_FREEZES);
+  assert.deepEqual(listRevocations(set, "admin"), [
+    { kind: "caller", value: "broker-1", frozen_by: "second", frozen_at: "1970-01-01T00:00:05Z" },
+  ]);
+});
+
+Deno.test("a subject is the same however its name is written; ids and serials are exact", () => {
+  const set = withFreeze(NO_FREEZES, freezeOfFreezes({ kind: "end_user", value: "Alice" }));
+  assert.ok(isFrozen(set, { kind: "end_user", value: "alice." }));
+  const again = freezeOfFreezes({ kind: "end_user", value: "ALICE" });
+  assert.deepEqual(listRevocations(withFreeze(set, again), "caller").map(({ value }) => value), ["ALICE"]);
+  assert.deepEqual(withoutFreeze(set, again), NO_FREEZES);
+  for (const kind of ["session_id", "serial"] as const) {
+    assert.ok(
+      !isFrozen(withFreeze(NO_FREEZES, freezeOfFreezes({ kind, value: "Ab" })), { kind, value: "ab" }),
+    );
+  }
+});
+
+Deno.test("findScopeFreeze() finds a scope however its name is written; nobody is still nobody", () => {
+  const set = ["alice", "..."].map((value) => freezeOfFreezes({ kind: "end_user", value }))
+    .reduce(withFreeze, NO_FREEZES);
+  assert.equal(findScopeFreeze(set, { caller: "", endUser: "ALICE" })?.value, "alice");
+  assert.equal(findScopeFreeze(set, { caller: "", endUser: "" }), undefined);
+});
+
+Deno.test("listRevocations() tells reason and admin to admins only (K8)", () => {
+  const set = [
+    freezeOfFreezes({ kind: "serial", value: "18446744073709551615", reason: "INC-1" }),
+    freezeOfFreezes({ value: "b" }),
+    freezeOfFreezes({ value: "a" }),
+  ].reduce(withFreeze, NO_FREEZES);
+  const frozen_at = "1970-01-01T00:00:01Z";
+  assert.deepEqual(listRevocations(set, "caller"), [
+    { kind: "caller", value: "a", frozen_at },
+    { kind: "caller", value: "b", frozen_at },
+    { kind: "serial", value: "18446744073709551615", frozen_at },
+  ]);
+  assert.deepEqual(listRevocations(set, "admin").at(-1), {
+    kind: "serial",
+    value: "18446744073709551615",
+    reason: "INC-1",
+    frozen_by: "op",
+    frozen_at,
+  });
+});
+
+Deno.test("formatSubject() is what messages and records say", () => {
+  assert.equal(formatSubject(freezeOfFreezes({})), "caller=broker-1");
 });

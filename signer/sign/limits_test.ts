@@ -8,6 +8,14 @@ import {
   SignLimit,
   type SignSource,
 } from "./limits.ts";
+import type { AuditEntry } from "@gateway/shared/audit";
+import { AppError } from "@gateway/shared/errors";
+import { ALONE } from "@gateway/shared/instances";
+import { stringifyJson } from "@gateway/shared/json";
+import { actionFields, answered, EXPIRY, startClusterSigner, TOKEN } from "../testing/cluster_scene.ts";
+import { FakeSecrets, startLeaseSigner } from "../testing/lease_scene.ts";
+import { post } from "../testing/memory_signer.ts";
+import type { ApiAnswer } from "@gateway/shared/kubernetes";
 
 const LIMIT = 2;
 const BROKER: SignSource = { peer: "broker-1", isForwarder: false, perMinute: LIMIT };
@@ -139,4 +147,252 @@ Deno.test("DecisionTurns.run() rejects with the error of a decision, and serves 
   }
   await Promise.all([assert.rejects(turns.run("a", fail()), RangeError), run("a", "a2", 1)]);
   assert.deepEqual(events, ["pause", "a2"]);
+});
+
+type Signer = Awaited<ReturnType<typeof startRelease>>;
+type Event = readonly [name: string, happen: (signer: Signer) => Promise<void>, code: string];
+
+/** Of the only certificate that there is; the random bytes are fixed. */
+const SERIAL = 0xfefefefefefefefen;
+const KEY_ID = "agent=broker-1 host=web01 role=target t=1700000000 user=alice";
+
+/** A signer of hosts, and of a cluster with tokens that can be taken back. */
+async function startRelease() {
+  const group = { isStale: false };
+  const secrets = new FakeSecrets();
+  const signer = await startLeaseSigner({
+    secrets,
+    instances: {
+      ...ALONE,
+      requireFresh() {
+        if (group.isStale) throw new AppError("state_stale", "nobody knows");
+      },
+    },
+  });
+  return { ...signer, group, secrets };
+}
+
+/** Makes something happen once the first record of an outcome is written, before whoever wrote it goes on. */
+function after(outcome: string, { log }: Signer, happen: () => Promise<void>): void {
+  const append = log.append.bind(log);
+  let isDone = false;
+  log.append = async (entry: AuditEntry) => {
+    await append(entry);
+    if (entry.outcome !== outcome || isDone) return;
+    isDone = true;
+    await happen();
+  };
+}
+
+const told = (path: string, body: object) => async ({ send }: Signer) => {
+  assert.equal((await send(post(path, stringifyJson(body)), "operator")).status, 200);
+};
+const freeze = (kind: string, value: string) => told("/v1/freeze", { kind, value, allow_volatile: true });
+const unfreeze = (kind: string, value: string) => told("/v1/unfreeze", { kind, value });
+function growOld({ group }: Signer): Promise<void> {
+  group.isStale = true;
+  return Promise.resolve();
+}
+const revokeSerial = told("/v1/revocations/serials", { serials: [SERIAL], reason: "" });
+
+const FREEZES: readonly Event[] = [
+  ["a freeze of the end user", freeze("end_user", "Alice"), "frozen"],
+  ["a freeze of the forwarder", freeze("caller", "control-plane"), "frozen"],
+  ["the view growing old", growOld, "state_stale"],
+];
+const OF_SERIAL: Event = ["a freeze of its serial", freeze("serial", SERIAL.toString()), "frozen"];
+const REVOCATIONS: readonly Event[] = [
+  OF_SERIAL,
+  ["a revocation of its serial", revokeSerial, "frozen"],
+  [
+    "a revocation of its key id",
+    told("/v1/revocations/key-ids", { key_ids: [KEY_ID], reason: "" }),
+    "frozen",
+  ],
+];
+/** The freeze is gone, the revocation is not. */
+const UNDONE: Event = ["a freeze that was lifted", async (signer) => {
+  await freeze("end_user", "alice")(signer);
+  await unfreeze("end_user", "alice")(signer);
+}, "frozen"];
+
+const FORWARDED = { on_behalf_of: "broker-1", end_user: "alice" };
+const LEARN = { ...FORWARDED, learn_ttl_seconds: 60, learn_approver: "bob" };
+const CLUSTER = actionFields("get pods web/web-1");
+
+const askedRelease = (fields: Record<string, unknown>, events: readonly Event[], outcome = "issued") =>
+  events.map(([event, happen, code]) => ({ event, outcome, fields, happen, code }));
+
+Deno.test.each([
+  ...askedRelease(FORWARDED, [...FREEZES, ...REVOCATIONS]),
+  ...askedRelease(LEARN, [...FREEZES, ...REVOCATIONS, UNDONE], "approval-waiver-skipped"),
+])("a certificate does not leave after $event, acknowledged behind the record $outcome", async (row) => {
+  const signer = await startRelease();
+  after(row.outcome, signer, () => row.happen(signer));
+  const { body } = await signer.sign(row.fields, "control-plane");
+  assert.deepEqual([body.code, body.certificate], [row.code, undefined]);
+  const last = signer.log.entries.at(-1);
+  assert.equal(last?.outcome, row.code === "frozen" ? "frozen_denied" : "stale_denied");
+  assert.ok(signer.krl.listed.has({ serial: SERIAL }), "it is revoked all the same");
+});
+
+Deno.test.each([
+  ...askedRelease({ ...FORWARDED, ...CLUSTER }, [...FREEZES, OF_SERIAL]),
+  ...askedRelease({ ...LEARN, ...CLUSTER }, [...FREEZES, OF_SERIAL], "approval-waiver-skipped"),
+])("a token does not leave after $event, acknowledged behind the record $outcome", async (row) => {
+  const signer = await startRelease();
+  after(row.outcome, signer, () => row.happen(signer));
+  const { body } = await signer.sign(row.fields, "control-plane");
+  assert.deepEqual([body.code, body["k8s_token"]], [row.code, undefined]);
+  await signer.leases.sweep();
+  assert.equal(signer.secrets.uids.size, 0, "the API server refuses it");
+});
+
+Deno.test("a certificate is withheld without a wait for the database, in which it is revoked later", async () => {
+  const signer = await startRelease();
+  const hung = Promise.withResolvers<void>();
+  const { revoke } = signer.krl;
+  let revoked: unknown;
+  signer.krl.revoke = async (subjects) => {
+    await hung.promise;
+    revoked = subjects;
+    return await revoke.call(signer.krl, subjects);
+  };
+  after("issued", signer, () => Promise.resolve(void (signer.group.isStale = true)));
+  const answer = signer.sign(FORWARDED, "control-plane");
+  while (signer.clock.sleeping === 0) await new Promise((done) => setTimeout(done, 0));
+  await signer.clock.advance(1_000);
+  const { body } = await answer;
+  assert.deepEqual([body.code, body.certificate, revoked], ["state_stale", undefined, undefined]);
+  hung.resolve();
+  await new Promise((done) => setTimeout(done, 0));
+  assert.deepEqual(revoked, [{ kind: "serial", value: SERIAL.toString() }]);
+});
+
+Deno.test("a certificate that its caller may approve itself does not leave after a freeze", async () => {
+  const signer = await startRelease();
+  after("self_approved", signer, () => freeze("caller", "approver-broker")(signer));
+  const { body } = await signer.sign(
+    { command: "systemctl restart nginx", approved: true },
+    "approver-broker",
+  );
+  assert.deepEqual([body.code, body.certificate], ["frozen", undefined]);
+  assert.equal(signer.log.entries.at(-1)?.serial, SERIAL);
+});
+
+Deno.test.each([
+  ...["hosts", "clusters"].flatMap((what) => {
+    const fields = { ...FORWARDED, ...(what === "clusters" && CLUSTER) };
+    const preflight = { ...fields, dry_run: true, preflight: true };
+    return askedRelease(preflight, FREEZES, "dry_run_allowed").map((row) => ({ what, ...row }));
+  }),
+])("a preflight of $what allows nothing after $event", async ({ outcome, fields, happen, code }) => {
+  const signer = await startRelease();
+  after(outcome, signer, () => happen(signer));
+  const { body } = await signer.sign(fields, "control-plane");
+  assert.deepEqual([body.code, body.decision], [code, undefined]);
+});
+
+Deno.test("nothing is parked for a human after a freeze", async () => {
+  const signer = await startRelease();
+  after("approval-required", signer, () => freeze("end_user", "alice")(signer));
+  const { body } = await signer.sign(
+    { ...FORWARDED, command: "systemctl restart nginx" },
+    "control-plane",
+  );
+  assert.equal(body.code, "frozen");
+});
+
+Deno.test("no waiver is learned from a view that is too old", async () => {
+  const signer = await startRelease();
+  after("issued", signer, () => growOld(signer));
+  const { body } = await signer.sign(
+    { ...LEARN, command: "systemctl restart nginx", approved: true },
+    "control-plane",
+  );
+  assert.equal(body.code, "state_stale");
+  assert.deepEqual(signer.live.listGrants(), []);
+});
+
+const GET = "get pods web/web-1";
+
+Deno.test.each<{ name: string; reply: ApiAnswer; status: number; detail: RegExp }>([
+  {
+    name: "401",
+    reply: answered(401, { kind: "Status", message: "Unauthorized" }),
+    status: 403,
+    detail: /: the API server refuses the credential in token_file; renew it$/,
+  },
+  {
+    name: "403",
+    reply: answered(403, { kind: "Status", message: 'serviceaccounts "agent" is forbidden: no create' }),
+    status: 403,
+    detail: /: 403 serviceaccounts "agent" is forbidden: no create$/,
+  },
+  {
+    name: "a message with addresses and controls",
+    reply: answered(422, {
+      kind: "Status",
+      message: "webhook https://10.1.2.3:443/x at 10.1.2.3:443, [::1]:8443\x1b",
+    }),
+    status: 403,
+    detail: /: 422 webhook \[address\] at \[address\], \[address\]\\x1b$/,
+  },
+  { name: "500 in HTML", reply: answered(500, "<h1>10.1.2.3</h1>"), status: 502, detail: /: 500$/ },
+  { name: "429", reply: answered(429, ""), status: 502, detail: /: 429$/ },
+  { name: "a redirect", reply: answered(302, ""), status: 502, detail: /: 302$/ },
+  { name: "HTML", reply: answered(200, "<h1>"), status: 502, detail: /answer is not JSON$/ },
+  { name: "no token", reply: answered(200, { status: {} }), status: 502, detail: /there is no token/ },
+  {
+    name: "an empty token",
+    reply: answered(201, { status: { token: "", expirationTimestamp: EXPIRY } }),
+    status: 502,
+    detail: /there is no token/,
+  },
+  {
+    name: "a token of two lines",
+    reply: answered(201, { status: { token: "a\r\nb", expirationTimestamp: EXPIRY } }),
+    status: 502,
+    detail: /there is no token/,
+  },
+  {
+    name: "an expiry that is no time",
+    reply: answered(201, { status: { token: TOKEN, expirationTimestamp: "soon" } }),
+    status: 502,
+    detail: /there is no token/,
+  },
+  { name: "nothing in time", reply: { kind: "timed_out" }, status: 502, detail: /did not answer in time$/ },
+  { name: "too much", reply: { kind: "too_large" }, status: 502, detail: /answer is too large$/ },
+  {
+    name: "no connection",
+    reply: { kind: "unreachable", cause: new Error("connect ECONNREFUSED 10.0.0.5:6443") },
+    status: 502,
+    detail: /: could not reach the API server$/,
+  },
+  {
+    name: "a foreign certificate",
+    reply: { kind: "untrusted", cause: new Error("x") },
+    status: 502,
+    detail: /certificate does not come from ca_cert$/,
+  },
+  {
+    name: "no credential of our own",
+    reply: { kind: "no_credential", cause: new Error("/etc/gateway/x: no such file") },
+    status: 502,
+    detail: /: the signer can't read its token_file$/,
+  },
+])("a token that the API server answers with $name for is refused, named and recorded", async (row) => {
+  const signer = await startClusterSigner({ reply: () => row.reply });
+  const { status, body } = await signer.act(GET);
+  assert.equal(status, row.status);
+  assert.match(String(body.detail), row.detail);
+  assert.match(String(body.detail), /^minting token for gateway\/agent on "prod": /);
+  assert.deepEqual(signer.log.entries.map(({ outcome, err }) => [outcome, err]), [["denied", body.detail]]);
+});
+
+Deno.test("a token without an id is issued, and its record has none", async () => {
+  const reply = () => answered(201, { status: { token: "opaque", expirationTimestamp: EXPIRY } });
+  const signer = await startClusterSigner({ reply });
+  assert.equal((await signer.act(GET)).body["k8s_token"], "opaque");
+  assert.doesNotMatch(String(signer.log.entries[0]?.command), /jti/);
 });

@@ -2,6 +2,19 @@ import assert from "node:assert/strict";
 import * as z from "@zod/zod";
 import { AppError } from "@gateway/shared/errors";
 import { loadConfig } from "@gateway/shared/config";
+import { type Clock, systemClock, systemElapsed, systemRandom } from "@gateway/shared/clock";
+import { startSigner } from "../../signer/serve.ts";
+import { freePort } from "../stage/free_port.ts";
+import { editConfig } from "../stage/stage.ts";
+import { createFolder, run } from "./ctl_fixture.ts";
+import { join } from "node:path";
+import { editPath } from "@gateway/signer/config";
+import { SET_UP_ENTRIES } from "../../ctl/setup/layout.ts";
+import manifest from "../../deno.json" with { type: "json" };
+import { openConfigFile } from "../../signer/config/config_file.ts";
+import { createEnvelopeKey } from "@gateway/shared/envelope";
+import { encodeOpensshPrivateKey } from "@gateway/shared/ssh";
+import { FakeClock } from "@gateway/shared/testing";
 
 const schema = z.strictObject({ listen: z.string() });
 
@@ -60,4 +73,189 @@ Deno.test.each([
     loadConfig({ path, what: "signer config", schema }),
     { message: `Cannot load signer config "${path}": ${problem}` },
   );
+});
+
+const RELOAD_SECONDS = 7;
+
+/** The machine's clock, on which the pause between two looks at the config ends when a test says so. */
+class LookClock implements Clock {
+  #pauseBegins = Promise.withResolvers<void>();
+  #pauseEnds = Promise.withResolvers<void>();
+
+  now(): number {
+    return systemClock.now();
+  }
+
+  async sleep(ms: number, signal?: AbortSignal): Promise<void> {
+    if (ms !== RELOAD_SECONDS * 1000) return await systemClock.sleep(ms, signal);
+    const pause = this.#pauseEnds = Promise.withResolvers<void>();
+    signal?.addEventListener("abort", () => pause.reject(signal.reason), { once: true });
+    this.#pauseBegins.resolve();
+    await pause.promise;
+  }
+
+  /** Has the config looked at; resolves when all that came of it is done. */
+  async look(): Promise<void> {
+    this.#pauseBegins = Promise.withResolvers();
+    this.#pauseEnds.resolve();
+    await this.#pauseBegins.promise;
+  }
+}
+
+/** A signer that looks at its config when it is told to; `onStart` runs between its first read and its first pause. */
+async function startWatching(folder: string, onStart: (configPath: string) => void) {
+  const at = () => `127.0.0.1:${freePort()}`;
+  const result = await run(folder, "init", "--direct", "--listen-signer", at(), "--monitor-signer", at());
+  assert.equal(result.exit, 0, result.err);
+  const configPath = `${folder}/signer.json`;
+  await editConfig(configPath, [{ path: ["auto_reload_seconds"], value: RELOAD_SECONDS }]);
+  const clock = new LookClock();
+  const messages: string[] = [];
+  let isStarting = true;
+  const note = (message: string) => {
+    messages.push(message);
+    // The first thing that is said is what the config that was read is like.
+    if (isStarting) onStart(configPath);
+    isStarting = false;
+  };
+  const signer = await startSigner({
+    configPath,
+    clock,
+    elapsed: systemElapsed,
+    random: systemRandom,
+    readHostname: () => "signer",
+    readEnv: () => undefined,
+    fetch,
+    logger: { info: note, warn: note, error: note },
+  });
+  return { signer, clock, messages, configPath };
+}
+
+const longer = (text: string) => text.replace('"^uptime$"', '"^uptime$", "^id$"');
+
+Deno.test("a config that changes while the signer starts is put in force at the first look", async () => {
+  await using folder = await createFolder();
+  const { signer, clock, messages } = await startWatching(
+    folder.path,
+    (path) => Deno.writeTextFileSync(path, longer(Deno.readTextFileSync(path))),
+  );
+  try {
+    await clock.look();
+    assert.ok(messages.includes("config reloaded"));
+    assert.match(JSON.stringify(signer.state.current.config.command_policies), /\^id\$/);
+  } finally {
+    await signer.close();
+  }
+});
+
+Deno.test("a config is not reloaded while it stays as it was, and is when another file of its age takes its place", async () => {
+  await using folder = await createFolder();
+  const { signer, clock, messages, configPath } = await startWatching(folder.path, () => {});
+  const isReloaded = () => messages.includes("config reloaded");
+  try {
+    await clock.look();
+    await clock.look();
+    assert.equal(isReloaded(), false);
+    const { mtime } = await Deno.stat(configPath);
+    const next = `${configPath}.restored`;
+    await Deno.writeTextFile(next, longer(await Deno.readTextFile(configPath)));
+    await Deno.utime(next, mtime ?? 0, mtime ?? 0);
+    await Deno.rename(next, configPath);
+    await clock.look();
+    assert.ok(isReloaded());
+  } finally {
+    await signer.close();
+  }
+});
+
+Deno.test("a config that is gone for a moment does not end the signer, and is loaded when it is back", async () => {
+  await using folder = await createFolder();
+  const { signer, clock, messages, configPath } = await startWatching(folder.path, () => {});
+  try {
+    await Deno.rename(configPath, `${configPath}.away`);
+    await clock.look();
+    assert.ok(messages.includes("the config file could not be reloaded"));
+    await Deno.rename(`${configPath}.away`, configPath);
+    await clock.look();
+    assert.ok(messages.includes("config reloaded"));
+  } finally {
+    await signer.close();
+  }
+});
+
+const inRepository = (name: string) => Deno.readTextFile(new URL(`../../${name}`, import.meta.url));
+
+Deno.test("a link that lies ready under the name of the next config is not written through (C4)", async () => {
+  const folder = await Deno.makeTempDir();
+  try {
+    const [config, victim] = [join(folder, "signer.json"), join(folder, "victim")];
+    await Deno.writeTextFile(config, "old", { mode: 0o640 });
+    await Deno.writeTextFile(victim, "precious", { mode: 0o644 });
+    await Deno.symlink(victim, editPath(config));
+    const file = openConfigFile(config, {} as never);
+    assert.equal(await file.replace("old", "new"), true);
+    assert.equal(await Deno.readTextFile(victim), "precious");
+    assert.equal(await Deno.readTextFile(config), "new");
+    const { isSymlink, mode } = await Deno.lstat(config);
+    assert.deepEqual([isSymlink, (mode ?? 0) & 0o777], [false, 0o640]);
+    assert.deepEqual([...Deno.readDirSync(folder)].map(({ name }) => name).sort(), ["signer.json", "victim"]);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+});
+
+Deno.test("git ignores every config and key of a set-up that is made in the repository (C21)", async () => {
+  const ignored = (await inRepository(".gitignore")).split("\n").map((line) => line.replace(/\/$/, ""));
+  assert.deepEqual(SET_UP_ENTRIES.filter((entry) => !ignored.includes(`/${entry}`)), []);
+});
+
+Deno.test("every package is named by its exact version, and locked with all it needs by digest (R10)", async () => {
+  const lock = JSON.parse(await inRepository("deno.lock"));
+  for (const specifier of Object.values(manifest.imports)) {
+    assert.match(specifier, /^npm:\/?(?:@[a-z-]+\/)?[a-z0-9.-]+@\d+\.\d+\.\d+\/?$/);
+    assert.ok(specifier.replaceAll(/(?<=^npm:)\/|\/$/g, "") in lock.specifiers, specifier);
+  }
+  const packages: Record<string, { readonly integrity?: string }> = lock.npm;
+  for (const [name, { integrity }] of Object.entries(packages)) {
+    assert.match(integrity ?? "", /^sha512-/, name);
+  }
+});
+
+const seedOf = (length: number) => new Uint8Array(length).fill(7);
+
+Deno.test.each<{ name: string; seed: Uint8Array | undefined; problem: RegExp | undefined }>([
+  { name: "takes a seed of 32 bytes", seed: seedOf(32), problem: undefined },
+  { name: "refuses a file that is shorter", seed: seedOf(31), problem: /envelope_key ".*": .* 31 bytes/ },
+  {
+    name: "refuses one byte more, such as a line end",
+    seed: seedOf(33),
+    problem: /envelope_key ".*": .* 33 bytes/,
+  },
+  { name: "refuses an empty file", seed: seedOf(0), problem: /envelope_key ".*": .* 0 bytes/ },
+  {
+    name: "refuses a path where there is no file",
+    seed: undefined,
+    problem: /envelope_key ".*": no such file/,
+  },
+])("the signer's envelope_key $name", async ({ seed, problem }) => {
+  const dir = await Deno.makeTempDir({ prefix: "envelope-key-" });
+  try {
+    await Deno.writeTextFile(`${dir}/ca`, encodeOpensshPrivateKey(seedOf(32), "ca"), { mode: 0o600 });
+    if (seed !== undefined) await Deno.writeFile(`${dir}/seed`, seed);
+    const text = JSON.stringify({
+      server_cert: "c",
+      server_key: "k",
+      client_ca: "a",
+      ca_key: `${dir}/ca`,
+      envelope_key: `${dir}/seed`,
+      audit_log: "log/audit.log",
+      audit_key: "seed",
+    });
+    const file = openConfigFile("signer.json", { clock: new FakeClock(), fetch, readEnv: () => undefined });
+    if (problem !== undefined) return await assert.rejects(file.compile(text), problem);
+    const { envelopeKey } = await file.compile(text);
+    assert.deepEqual(envelopeKey?.publicKey, createEnvelopeKey(seedOf(32)).publicKey);
+  } finally {
+    await Deno.remove(dir, { recursive: true });
+  }
 });

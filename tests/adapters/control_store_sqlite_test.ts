@@ -5,6 +5,11 @@ import { MIGRATIONS, openSqliteControlStore } from "../../control_plane/state/sq
 import { approvalOf, CREATED_AT, draftOf, EVER } from "../../control_plane/testing/sample_approval.ts";
 import { ControlFolder } from "./control_store_fixture.ts";
 import { fill, makeRoom, mayNotMount, TinyDisk } from "./tiny_disk.ts";
+import type { ApprovalState } from "../../control_plane/approvals/approval.ts";
+import { runUntilKilled } from "./killed_writer.ts";
+import { FakeClock } from "@gateway/shared/testing";
+import { Guardrails } from "../../control_plane/guardrails/guardrails.ts";
+import { subjectOf } from "../../control_plane/guardrails/tracker.ts";
 
 Deno.test("a new database has version 5, exactly the known schema, and is its owner's alone", async () => {
   using folder = new ControlFolder();
@@ -216,4 +221,110 @@ Deno.test({
     assert.deepEqual(await store.loadApprovals(EVER), [approvalOf({ state })]);
     await store.close();
   },
+});
+
+const MODULE = new URL("control_store_writer.ts", import.meta.url).href;
+
+Deno.test("kill -9 at any point: nothing acknowledged is lost, nothing is approved unrecorded or served twice", async () => {
+  using folder = new ControlFolder();
+  const said: string[] = [];
+  for (const count of [1, 2, 3, 5, 8, 60, 211, 99]) {
+    said.push(...await runUntilKilled({ module: MODULE, path: folder.path, args: [folder.path] }, count));
+  }
+  const about = (what: string) =>
+    said.filter((line) => line.startsWith(`${what} `)).map((line) => line.slice(what.length + 1));
+  const store = folder.open();
+  const states = new Map((await store.loadApprovals(EVER)).map(({ id, state }) => [id, state]));
+  await store.close();
+  const are = (ids: readonly string[], ...kinds: readonly (ApprovalState["kind"] | undefined)[]) =>
+    assert.deepEqual(
+      ids.filter((id) => !kinds.includes(states.get(id)?.kind)),
+      [],
+      `not ${kinds.join(" or ")}`,
+    );
+  const having = (...kinds: readonly ApprovalState["kind"][]) =>
+    [...states].filter(([, { kind }]) => kinds.includes(kind)).map(([id]) => id);
+  const from = (ids: readonly string[], whole: readonly string[], what: string) =>
+    assert.deepEqual(ids.filter((id) => !whole.includes(id)), [], what);
+
+  assert.ok(about("served").length > 30 && about("approved").length > about("served").length);
+  are(about("parked"), "pending", "approved", "consumed", "denied");
+  are(about("approved"), "approved", "consumed");
+  are(about("denied"), "denied");
+  are(about("served"), "consumed");
+  from(having("approved", "consumed"), about("audited-approval"), "approved without a record");
+  from(having("denied"), about("audited-denial"), "denied without a record");
+  from(having("consumed"), about("granted"), "consumed without a record");
+  assert.equal(new Set(about("served")).size, about("served").length, "served twice");
+  assert.deepEqual([about("failed"), about("warned"), folder.warnings], [[], [], []]);
+});
+
+const DAY_MS = 86_400_000;
+const COMMAND = "PGPASSWORD=hunter2 psql -c 'select 1'";
+const PEOPLE = ["alice", 'a"],["b', "nul\0", "half \ud800", "\u202eecila", "x".repeat(60_000)];
+const SUBJECTS = PEOPLE.map((endUser) => subjectOf({ caller: "broker-1", endUser, trusted: true }));
+
+async function open(folder: ControlFolder, clock: FakeClock, maxSubjects = 4096) {
+  const store = folder.open();
+  const guardrails = await Guardrails.open({
+    config: {
+      mode: "enforce",
+      rate_limit_per_min: 60,
+      max_subjects: maxSubjects,
+      subject_ttl_minutes: 1440,
+      max_distinct_per_subject: 1024,
+    },
+    store,
+    clock,
+    logger: { info() {}, warn() {}, error() {} },
+  });
+  return {
+    guardrails,
+    anomaliesOf(subject: string, host = "web01", command = COMMAND) {
+      const verdict = guardrails.check({ subject, host, command });
+      return verdict.kind === "normal" ? [] : verdict.anomalies;
+    },
+    async [Symbol.asyncDispose]() {
+      await guardrails.close();
+      await store.close();
+    },
+  };
+}
+
+async function learnAll(folder: ControlFolder, clock: FakeClock) {
+  await using plane = await open(folder, clock);
+  for (const subject of SUBJECTS) {
+    plane.guardrails.learn({ subject, host: "web01", command: COMMAND });
+    await clock.advance(1);
+  }
+}
+
+Deno.test("a restart brings back every baseline, whatever is in the names, and no secret is in the file", async () => {
+  using folder = new ControlFolder();
+  const clock = new FakeClock();
+  await learnAll(folder, clock);
+  assert.ok(!folder.bytes().includes("hunter2"));
+  await using plane = await open(folder, clock);
+  for (const subject of SUBJECTS) {
+    assert.deepEqual(plane.anomaliesOf(subject), []);
+    assert.deepEqual(plane.anomaliesOf(subject, "db01", "id"), ["new-host:db01", "new-command:id"]);
+  }
+  assert.deepEqual(folder.warnings, []);
+});
+
+Deno.test("what is forgotten leaves the file as well: idle subjects, and those beyond a bound that was lowered", async () => {
+  using folder = new ControlFolder();
+  const clock = new FakeClock();
+  await learnAll(folder, clock);
+  {
+    await using _plane = await open(folder, clock, 4);
+  }
+  const kept = folder.query("SELECT subject FROM baselines ORDER BY last_seen").map(({ subject }) => subject);
+  assert.deepEqual(kept, SUBJECTS.slice(2));
+  await clock.advance(DAY_MS + 10);
+  {
+    await using plane = await open(folder, clock);
+    assert.equal(plane.guardrails.subjects, 0);
+  }
+  assert.deepEqual(folder.query("SELECT subject FROM baselines"), []);
 });

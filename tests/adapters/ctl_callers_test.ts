@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { createFolder, run } from "./ctl_fixture.ts";
+import { runUntilKilled } from "./killed_writer.ts";
 
 const CALLERS = `{
     // the one of the day shift
@@ -214,4 +215,65 @@ Deno.test("callers list and ca-keys list show a table", async () => {
   await using empty = await withConfig(configWith("{}", "{}"));
   assert.equal((await empty.ctl("callers", "list")).out, "(no callers configured)\n");
   assert.match((await empty.ctl("ca-keys", "list")).out, /^\(no ca-keys configured\)\n/);
+});
+
+// Whoever may write to a folder of configs must not be able to hang root's commands.
+Deno.test.each([
+  { args: ["host", "list", "--config", "taken"], is: "a pipe" },
+  { args: ["host", "remove", "web", "--config", "taken"], is: "a pipe" },
+  { args: ["callers", "list", "--config", "taken"], is: "a pipe" },
+  { args: ["status", "--config", "taken"], is: "a pipe" },
+  { args: ["doctor", "--config", "taken"], is: "a pipe" },
+  { args: ["host", "list", "--config", "link"], is: "a device" },
+])("$args: what is no file at a config's path is named, not waited for", async ({ args, is }) => {
+  await using folder = await createFolder();
+  const made = await new Deno.Command("mkfifo", { args: [`${folder.path}/taken`] }).output();
+  assert.equal(made.code, 0);
+  await Deno.symlink("/dev/zero", `${folder.path}/link`);
+  const { out, err, exit } = await run(folder.path, ...args);
+  assert.match(out + err, new RegExp(`it is ${is}, not a file`));
+  assert.notEqual(exit, 0);
+});
+
+Deno.test.each([
+  { args: ["doctor", "--json"], says: /client_cert .*broker\.crt.* can't be read: it is a pipe/ },
+  { args: ["identity", "list"], says: /broker/ },
+])("$args: a certificate that is a pipe is not waited for", async ({ args, says }) => {
+  await using folder = await createFolder();
+  await run(folder.path, "init");
+  await Deno.remove(`${folder.path}/pki/broker.crt`);
+  const made = await new Deno.Command("mkfifo", { args: [`${folder.path}/pki/broker.crt`] }).output();
+  assert.equal(made.code, 0);
+  const { out, err } = await run(folder.path, ...args);
+  assert.match(out + err, says);
+});
+
+const MODULE = new URL("./host_adder.ts", import.meta.url).href;
+const EMPTY = `{
+  // what the operator wrote
+  "server_cert": "x", "server_key": "x", "client_ca": "x", "ca_key": "x", "audit_log": "x", "audit_key": "x",
+  "hosts": {}
+}
+`;
+
+Deno.test("two who add hosts at once and are killed leave a config that is whole and has every host they were told of", async () => {
+  await using folder = await createFolder();
+  const path = join(folder.path, "signer.json");
+  await Deno.writeTextFile(path, EMPTY);
+  const told: string[] = [];
+  for (const count of [3, 12]) {
+    const adders = ["a", "b"].map((name) =>
+      runUntilKilled({ module: MODULE, path: folder.path, args: [folder.path, `${name}${count}-`] }, count)
+    );
+    told.push(...(await Promise.all(adders)).flat());
+    const listed = await run(folder.path, "host", "list", "--json");
+    assert.equal(listed.exit, 0, listed.err);
+    const hosts = Object.keys(JSON.parse(listed.out));
+    assert.deepEqual(told.filter((name) => !hosts.includes(name)), []);
+    assert.ok(
+      hosts.length <= told.length + 2 * 2,
+      "one that was not told is the last of one that was killed",
+    );
+  }
+  assert.match(await Deno.readTextFile(path), /\/\/ what the operator wrote/);
 });

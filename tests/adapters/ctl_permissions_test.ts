@@ -1,6 +1,10 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { createFolder, run } from "./ctl_fixture.ts";
+import { ROOT } from "../stage/service_command.ts";
+import { isMissing } from "../stage/is_missing.ts";
+import { fileURLToPath } from "node:url";
+import { VERSION } from "@gateway/shared/service";
 
 Deno.test("permissions prints the flags of a fresh set-up on one line", async () => {
   await using folder = await createFolder();
@@ -39,4 +43,215 @@ Deno.test("permissions refuses a config that would not load", async () => {
   assert.equal(result.exit, 1);
   assert.equal(JSON.parse(result.err).code, "invalid_config");
   assert.match(JSON.parse(result.err).message, /unknown key "hots"/);
+});
+
+const KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIIqI4910CfGV/VLbLTy6XXLKZwm/HZQSG/N0iAG0D29c";
+/** A port that nothing listens on. */
+const CLOSED = "127.0.0.1:1";
+
+/** Runs `broker-ctl` under its own permissions. */
+async function brokerCtl(cwd: string, args: readonly string[], path = Deno.env.get("PATH") ?? "") {
+  const program = ["--quiet", "--no-prompt", "--cached-only", "-P=broker-ctl", `${ROOT}ctl/main.ts`];
+  const { success, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
+    args: ["run", ...program, ...args],
+    cwd,
+    stdin: "null",
+    env: { NO_COLOR: "1", PATH: path },
+  }).output();
+  return { success, text: new TextDecoder().decode(stdout) + new TextDecoder().decode(stderr) };
+}
+
+Deno.test("commands that start ssh can do so under their own permissions", async () => {
+  await using folder = await createFolder();
+  const cwd = folder.path;
+  await Deno.writeTextFile(`${cwd}/ssh_config`, `Host db01\n  HostName 10.0.0.9\n`);
+  const host = `web01=${CLOSED},user=deploy,key=${KEY}`;
+  const init = await brokerCtl(
+    cwd,
+    ["init", "--dir", "gw", "--host", host, "--import-ssh-config", "ssh_config"],
+  );
+  assert.equal(init.success, true, init.text);
+  assert.match(init.text, /db01/);
+  const config = ["--config", "gw/signer.json"];
+  const scan = ["--name", "web02", "--addr", CLOSED, "--user", "deploy", "--groups", "local", "--scan"];
+  for (
+    const args of [
+      ["host", "add", ...config, ...scan],
+      ["host", "enrol", "web01", ...config, "--over", "ssh"],
+      ["host", "unenrol", "web01", ...config, "--over", "ssh"],
+      ["host", "install-shim", "web01", ...config, "--over", "ssh"],
+      ["ca", "rotate", "status", ...config, "--over", "ssh"],
+      ["doctor", ...config, "--live", "--over", "ssh"],
+    ]
+  ) {
+    const { text } = await brokerCtl(cwd, args);
+    // What they say then shows that the program ran.
+    assert.match(text, /refused|No Ed25519 host key/, `${args.join(" ")}: ${text}`);
+    assert.doesNotMatch(text, /Cannot start|run access/);
+  }
+});
+
+Deno.test("reload --pid-file signals the signer of the config, and nobody else", async () => {
+  await using folder = await createFolder();
+  const cwd = folder.path;
+  const script = `#!/bin/sh\ntrap 'kill $!; exit 42' HUP\nsleep 600 &\necho ready\nwait\n`;
+  await Deno.writeTextFile(`${cwd}/signer`, script, { mode: 0o755 });
+  const signer = new Deno.Command(`${cwd}/signer`, {
+    args: ["--config", `${cwd}/signer.json`],
+    stdout: "piped",
+    stdin: "null",
+  }).spawn();
+  const output = signer.stdout.getReader();
+  await output.read();
+  await Deno.writeTextFile(`${cwd}/signer.pid`, `${signer.pid}\n`);
+  await Deno.writeTextFile(`${cwd}/other.pid`, `${Deno.pid}\n`);
+  await Deno.writeTextFile(`${cwd}/all.pid`, "-1\n");
+  const reload = (file: string, config = "signer.json") =>
+    brokerCtl(cwd, ["reload", "--pid-file", file, "--config", config, "--url", CLOSED]);
+  assert.match((await reload("signer.pid", "else.json")).text, /no signal was sent: process \d+ is not the/);
+  assert.match((await reload("other.pid")).text, /no signal was sent: process \d+ is not the signer of/);
+  assert.match((await reload("none.pid")).text, /Cannot read pid file ".*none\.pid": no such file/);
+  assert.match((await reload("all.pid")).text, /Cannot use ".*all\.pid": expected the number of a process/);
+  const { success, text } = await reload("signer.pid");
+  assert.deepEqual([success, text], [true, `SIGHUP sent to signer (PID ${signer.pid})\n`]);
+  assert.equal((await signer.status).code, 42);
+  await output.cancel();
+  assert.match((await reload("signer.pid")).text, /no signal was sent: process \d+ is not there any more/);
+});
+
+Deno.test("init --register-mcp hands the broker to claude, and says how where that fails", async () => {
+  await using folder = await createFolder();
+  const cwd = folder.path;
+  const path = `${cwd}/bin:${Deno.env.get("PATH")}`;
+  await Deno.mkdir(`${cwd}/bin`);
+  const claude = (last: string) =>
+    Deno.writeTextFile(`${cwd}/bin/claude`, `#!/bin/sh\nprintf '%s\\n' "$@" > ${cwd}/words\n${last}\n`, {
+      mode: 0o755,
+    });
+  await claude("echo it is there >&2; exit 1");
+  const refused = await brokerCtl(cwd, ["init", "--dir", "first", "--register-mcp"], path);
+  assert.ok(refused.success, refused.text);
+  assert.match(
+    refused.text,
+    /claude did not take .*: it is there\nWhen that is mended:\n {3}claude mcp add gateway -- /,
+  );
+  await claude("exit 0");
+  const taken = await brokerCtl(cwd, ["init", "--dir", "second", "--register-mcp", "--json"], path);
+  const { mcp_registered, mcp_server } = JSON.parse(taken.text);
+  assert.equal(mcp_registered, true);
+  const words = (await Deno.readTextFile(`${cwd}/words`)).trimEnd().split("\n");
+  assert.deepEqual(words, ["mcp", "add", "gateway", "--", mcp_server.command, ...mcp_server.args]);
+});
+
+const SHELLS = ["bash", "zsh", "fish"] as const;
+
+/** What asks a shell for the completions of a line, and prints them one a line. */
+const ASK: Readonly<Record<(typeof SHELLS)[number], (script: string, words: readonly string[]) => string>> = {
+  bash: (script, words) =>
+    `source ${script}; COMP_WORDS=(${words.map((word) => `'${word}'`).join(" ")}); ` +
+    `COMP_CWORD=${words.length - 1}; _broker_ctl; printf '%s\\n' "\${COMPREPLY[@]}"`,
+  // Outside of the line editor compadd has nobody to tell: here it tells us.
+  zsh: (script, words) =>
+    `compdef() { }; _files() { print -l -- \${words[CURRENT]}*(N) }; ` +
+    `compadd() { shift; print -l -- \${(M)@:#\${words[CURRENT]}*} }; source ${script}; ` +
+    `words=(${words.map((word) => `'${word}'`).join(" ")}); CURRENT=${words.length}; _broker_ctl`,
+  fish: (script, words) => `source ${script}; complete -C '${words.join(" ")}'`,
+};
+
+const rows = SHELLS.flatMap((shell) =>
+  [
+    { line: "broker-ctl host ad", expected: ["add"] },
+    { line: "broker-ctl --config x host add --policy-m", expected: ["--policy-mode"] },
+    { line: "broker-ctl ca-keys add --type a", expected: ["agent", "akv"] },
+    { line: "broker-ctl callers rm --rel", expected: ["--reload"] },
+    { line: "broker-ctl host add --config sig", expected: ["signer.json"] },
+    { line: "broker-ctl rest", expected: ["restore"] },
+  ].map((row) => ({ shell, ...row }))
+);
+
+const places = (shell: string) => [`/bin/${shell}`, `/usr/bin/${shell}`, `/usr/local/bin/${shell}`];
+const there = SHELLS.filter((shell) => !isMissing(shell, places(shell)));
+
+Deno.test.each(rows.filter(({ shell }) => there.includes(shell)))(
+  "completion in $shell of '$line' gives $expected",
+  async ({ shell, line, expected }) => {
+    await using folder = await createFolder();
+    const script = join(folder.path, "completion");
+    await Deno.writeTextFile(script, (await run(folder.path, "completion", shell)).out);
+    await Deno.writeTextFile(join(folder.path, "signer.json"), "{}");
+    const options = { cwd: folder.path, env: { HOME: folder.path }, stdin: "null" } as const;
+    const norc = { bash: ["--norc", "-c"], zsh: ["-f", "-c"], fish: ["--no-config", "-c"] }[shell];
+    const { stdout, stderr } = await new Deno.Command(shell, {
+      ...options,
+      args: [...norc, ASK[shell](script, line.split(" "))],
+    }).output();
+    const shown = new TextDecoder().decode(stdout).split("\n").filter((word) => word !== "");
+    assert.deepEqual(
+      shown.map((word) => word.split("\t")[0]).sort(),
+      expected,
+      new TextDecoder().decode(stderr),
+    );
+  },
+);
+
+/** What every command loads; another library needs a reason to be here, or `await import()` where it is used. */
+const LOADED = ["commander", "ipaddr.js", "jsonc-parser", "re2js", "unbash", "zod"];
+
+interface Module {
+  readonly specifier: string;
+  readonly dependencies?: readonly {
+    readonly specifier: string;
+    readonly isDynamic?: boolean;
+    readonly code?: { readonly specifier: string };
+  }[];
+}
+
+const fileOf = (path: string) => fileURLToPath(new URL(`../../${path}`, import.meta.url));
+
+async function runStartUp(...args: readonly string[]): Promise<string> {
+  const { stdout } = await new Deno.Command(Deno.execPath(), { args: [...args], stderr: "null" }).output();
+  return new TextDecoder().decode(stdout);
+}
+
+Deno.test.each([
+  "ctl/main.ts",
+  "ctl/bridge/main.ts",
+  "signer/main.ts",
+  "control_plane/main.ts",
+  "broker/main.ts",
+])(
+  "%s says its version, and with --verbose all of the build",
+  async (program) => {
+    const print = (...args: readonly string[]) =>
+      runStartUp(
+        "run",
+        "--quiet",
+        "--no-prompt",
+        "--cached-only",
+        "--no-check",
+        "--ignore-env",
+        fileOf(program),
+        ...args,
+      );
+    assert.equal(await print("--version"), `${VERSION}\n`);
+    assert.match(await print("--version", "--verbose"), /^version .*\n {2}deno: .*\n {2}platform: /);
+  },
+);
+
+Deno.test("broker-ctl loads what a command needs when it runs, and not before", async () => {
+  const info = await runStartUp("info", "--json", "--quiet", fileOf("ctl/main.ts"));
+  const { modules } = JSON.parse(info) as { readonly modules: readonly Module[] };
+  const dependencies = new Map(modules.map((each) => [each.specifier, each.dependencies ?? []]));
+  const loaded = new Set<string>();
+  const load = (specifier: string) => {
+    if (loaded.has(specifier)) return;
+    loaded.add(specifier);
+    for (const { code, isDynamic } of dependencies.get(specifier) ?? []) {
+      if (code !== undefined && isDynamic !== true) load(code.specifier);
+    }
+  };
+  load(import.meta.resolve("../../ctl/main.ts"));
+  const libraries = [...loaded].flatMap((each) => /^npm:\/?(@?[^@]+)@/.exec(each)?.slice(1) ?? []);
+  assert.ok(loaded.size > 100, `${loaded.size} modules`);
+  assert.deepEqual([...new Set(libraries)].sort(), LOADED);
 });

@@ -1,15 +1,17 @@
 import assert from "node:assert/strict";
 import { systemClock } from "@gateway/shared/clock";
-import { stopOnDisconnect } from "@gateway/shared/policy";
+import { STOP_GRACE_SECONDS, stopOnDisconnect } from "@gateway/shared/policy";
 import { createExecLink } from "../../broker/sessions/connect_session.ts";
 import { connectRoute } from "../../broker/ssh/connect.ts";
 import { createEphemeralKey } from "../../broker/ssh/login.ts";
 import { PATIENT_LIMITS } from "../ssh_target/patient_limits.ts";
-import { readPid } from "../ssh_target/running.ts";
+import { isRunning, readPid } from "../ssh_target/running.ts";
 import { poll } from "../stage/poll.ts";
-import { type Scene, withTarget } from "../ssh_target/scene.ts";
+import { type Scene, type SceneRequest, withTarget } from "../ssh_target/scene.ts";
 import { processesOf, sessionOf } from "../ssh_target/session_processes.ts";
 import { availableKinds } from "../ssh_target/target.ts";
+import { DEFAULT_LIMITS } from "../../broker/ssh/failures.ts";
+import { spawn } from "node:child_process";
 
 const ignore = !availableKinds().includes("openssh");
 
@@ -65,4 +67,331 @@ Deno.test({
       assert.deepEqual(shown, [["1\n", 1], ["2\n", 2], ["3\n", 3]]);
       await link.close();
     }),
+});
+
+/** A command as a signer has it forced on a host with `stop_on_disconnect`. */
+function stopping(command: string, request: SceneRequest = {}): SceneRequest {
+  return {
+    stopsAtStdinEnd: true,
+    fields: { criticalOptions: { "force-command": stopOnDisconnect("", command) } },
+    ...request,
+  };
+}
+
+/** Starts a command that does not end, and gives its session once it runs. */
+async function startEndless({ run, dir }: Scene, command: string, request: SceneRequest = {}) {
+  const path = `${dir}/${crypto.randomUUID()}`;
+  const whole = `echo $$ > ${path}; ${command}`;
+  const running = run(whole, stopping(whole, request));
+  running.catch(() => {});
+  return { running, session: await sessionOf(await readPid(path)) };
+}
+
+async function nothingRuns(session: number): Promise<void> {
+  await poll(async () => (await processesOf(session)).length === 0, {
+    what: "that nothing of the session runs",
+  });
+}
+
+const ENDLESS = [
+  { name: "a silent command", command: "exec sleep 1000" },
+  { name: "a command that ignores TERM", command: "trap '' TERM; while :; do sleep 1; done" },
+  { name: "a pipeline", command: "sleep 1000 | sleep 1001 | cat" },
+  { name: "children in the background", command: "sleep 1000 & (trap '' TERM; sleep 1001) & wait" },
+  { name: "a stubborn child of one that obeys", command: "(trap '' TERM; sleep 1000) | cat" },
+];
+
+Deno.test({
+  name: "runCommand() when canceled ends a forced command on sshd with all its processes (K16)",
+  ignore,
+  fn: () =>
+    withTarget("openssh", async (scene) => {
+      await Promise.all(ENDLESS.map(async ({ name, command }) => {
+        const controller = new AbortController();
+        const { running, session } = await startEndless(scene, command, { signal: controller.signal });
+        controller.abort();
+        await assert.rejects(running, (error: Error) => {
+          assert.equal(error.message, "execution: canceled", name);
+          // The abort's own reason, and not that the end is unconfirmed.
+          assert.ok(!String(error.cause).includes("not confirmed"), name);
+          return true;
+        });
+        await nothingRuns(session);
+      }));
+    }),
+});
+
+Deno.test({
+  name: "runCommand() at its time limit ends a silent forced command on sshd (K16)",
+  ignore,
+  fn: () =>
+    withTarget("openssh", async (scene) => {
+      const limits = { commandMs: 5_000 };
+      const { running, session } = await startEndless(scene, "exec sleep 1000", { limits });
+      await assert.rejects(running, { message: "execution: SSH execution timeout (limit: 5s)" });
+      await nothingRuns(session);
+    }),
+});
+
+Deno.test({
+  name: "runCommand() says in its cause what would have ended a command that may run on (K16)",
+  ignore,
+  fn: () =>
+    withTarget("openssh", async ({ run, dir }) => {
+      const controller = new AbortController();
+      const command = `echo $$ > ${dir}/pid; exec sleep 1000`;
+      const running = run(command, {
+        signal: controller.signal,
+        limits: { killGraceMs: 100 },
+        fields: { criticalOptions: { "force-command": command } },
+      });
+      running.catch(() => {});
+      const pid = await readPid(`${dir}/pid`);
+      controller.abort();
+      await assert.rejects(running, (error: Error) => {
+        assert.match(
+          String(error.cause),
+          /it may run on; stop_on_disconnect in the signer's policy of this host/,
+        );
+        return true;
+      });
+      await new Deno.Command("kill", { args: ["-KILL", String(pid)] }).output();
+    }),
+});
+
+Deno.test({
+  name: "runCommand() leaves what a command started alone when it ends by itself on sshd",
+  ignore,
+  fn: () =>
+    withTarget("openssh", async ({ run, dir }) => {
+      const command = `sleep 1000 </dev/null >/dev/null 2>&1 & echo $! > ${dir}/pid`;
+      assert.equal((await run(command, stopping(command))).exitCode, 0);
+      const pid = await readPid(`${dir}/pid`);
+      const session = await sessionOf(pid);
+      await poll(async () => (await processesOf(session)).length === 1, { what: "that the watcher is gone" });
+      await new Deno.Command("kill", { args: ["-KILL", String(pid)] }).output();
+      await nothingRuns(session);
+    }),
+});
+
+Deno.test({
+  name: "runCommand() keeps no more than its limit on a connection whose stdin stays open",
+  ignore,
+  fn: () =>
+    withTarget("openssh", async ({ run }) => {
+      const command = "head -c 64000000 /dev/zero";
+      const { stdout, exitCode } = await run(command, stopping(command));
+      assert.equal(exitCode, 0);
+      assert.ok(stdout.length > DEFAULT_LIMITS.outputBytes);
+      assert.ok(stdout.length < DEFAULT_LIMITS.outputBytes + 200);
+    }),
+});
+
+Deno.test("runCommand() sends signals where the end of its stdin does not end a command (K16)", () =>
+  withTarget("embedded", async ({ run, dir }) => {
+    const controller = new AbortController();
+    const running = run(`echo $$ > ${dir}/pid; exec sleep 1000`, {
+      stopsAtStdinEnd: true,
+      limits: { stopMs: 100 },
+      signal: controller.signal,
+    });
+    running.catch(() => {});
+    const pid = await readPid(`${dir}/pid`);
+    controller.abort();
+    await assert.rejects(running, { message: "execution: canceled" });
+    await poll(async () => !await isRunning(pid), { what: "that the remote command is gone" });
+  }));
+
+interface Shell {
+  readonly name: string;
+  /** A shell under one name, as a login shell and as /bin/sh. */
+  readonly path: string;
+}
+
+const SHELLS = [
+  { name: "dash", path: "/bin/dash" },
+  { name: "bash", path: "/bin/bash" },
+  { name: "busybox ash", path: "ash" },
+].filter(({ path }) => path === "ash" ? exists("/bin/busybox") : exists(path));
+
+function exists(path: string): boolean {
+  try {
+    return Deno.statSync(path).isFile;
+  } catch {
+    return false;
+  }
+}
+
+interface Ended {
+  readonly code: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** A session as sshd makes it: the login shell leads it, and its standard input is a pipe that stays open. */
+class Session {
+  readonly ended: Promise<Ended>;
+  readonly #child;
+
+  constructor({ path }: Shell, text: string) {
+    this.#child = spawn(path, ["-c", text], { detached: true, stdio: ["pipe", "pipe", "pipe"] });
+    const output = { stdout: "", stderr: "" };
+    for (const name of ["stdout", "stderr"] as const) {
+      this.#child[name].setEncoding("utf8").on("data", (chunk: string) => output[name] += chunk);
+    }
+    this.ended = new Promise((resolve) => {
+      this.#child.on("close", (code, signal) => {
+        resolve({ code: code ?? 128 + SIGNALS.indexOf(signal ?? ""), ...output });
+      });
+    });
+  }
+
+  get id(): number {
+    return this.#child.pid ?? 0;
+  }
+
+  /** What the loss of the connection is to it. */
+  disconnect(): void {
+    this.#child.stdin.end();
+  }
+
+  send(text: string): void {
+    this.#child.stdin.write(text);
+  }
+}
+
+const SIGNALS = ["", "SIGHUP", "SIGINT", "SIGQUIT", "", "", "SIGABRT", "", "", "SIGKILL", "", "SIGSEGV"];
+SIGNALS[13] = "SIGPIPE";
+SIGNALS[15] = "SIGTERM";
+
+/** Gives a test a shell that is called as it has to be, and a folder. */
+async function withShell(shell: Shell, test: (shell: Shell, dir: string) => Promise<void>): Promise<void> {
+  const dir = await Deno.makeTempDir({ prefix: "stop-" });
+  try {
+    if (shell.path !== "ash") return await test(shell, dir);
+    const path = `${dir}/ash`;
+    await Deno.symlink("/bin/busybox", path);
+    await test({ ...shell, path }, dir);
+  } finally {
+    await Deno.remove(dir, { recursive: true });
+  }
+}
+
+function start(shell: Shell, command: string): Session {
+  return new Session(shell, stopOnDisconnect("", command).replaceAll("/bin/sh", shell.path));
+}
+
+Deno.test.each(SHELLS)(
+  "stopOnDisconnect() gives the exit status and output of the command ($name)",
+  (shell) =>
+    withShell(shell, async (shell) => {
+      const commands = [
+        ...[0, 1, 42, 126, 127, 128, 143, 255].map((code) => `exit ${code}`),
+        ...["HUP", "INT", "QUIT", "ABRT", "KILL", "SEGV", "PIPE", "TERM"].map((name) => `kill -${name} $$`),
+        "no-such-program",
+        "printf 'a\\0\\377b' | cat; echo e >&2",
+        "true # a comment at its end",
+        "(exit 3) | true",
+        "echo 'it''s'; echo \"$1 $0 $#\" | wc -w",
+        "cat",
+        "ls /proc/self/fd | wc -l",
+        "if",
+        "-x",
+        "",
+      ];
+      for (const command of commands) {
+        const wrapped = await start(shell, command).ended;
+        // The same under a plain shell that is not the one that waits, and with nothing to read.
+        const plain = await new Session(
+          shell,
+          `exec </dev/null; exec "${shell.path}" -c -- ${quote(command)}`,
+        ).ended;
+        assert.deepEqual(wrapped, plain, command);
+      }
+    }),
+);
+
+function quote(text: string): string {
+  return `'${text.replaceAll("'", "'\\''")}'`;
+}
+
+const RUNNING = [
+  { name: "a silent command", command: "exec sleep 1000" },
+  { name: "a command that ignores TERM", command: "trap '' TERM; while :; do sleep 1; done" },
+  { name: "a command that catches TERM", command: "trap 'echo caught' TERM; while :; do sleep 1; done" },
+  { name: "a pipeline", command: "sleep 1000 | sleep 1001 | cat" },
+  { name: "children in the background", command: "sleep 1000 & (trap '' TERM; sleep 1001) & wait" },
+  { name: "a stubborn child of one that obeys", command: "(trap '' TERM; sleep 1000) | cat" },
+  { name: "a command that writes without end", command: "while :; do echo x; done >/dev/null" },
+];
+
+Deno.test.each(RUNNING)(
+  "stopOnDisconnect() ends $name when the connection is gone, in every shell (K16)",
+  async ({ command }) => {
+    await Promise.all(SHELLS.map((shell) =>
+      withShell(shell, async (shell, dir) => {
+        const session = start(shell, `echo $$ > ${dir}/pid; ${command}`);
+        await readPid(`${dir}/pid`);
+        session.send("what is sent\nis not read");
+        assert.ok((await processesOf(session.id)).length > 1);
+        session.disconnect();
+        await session.ended;
+        await nothingRuns(session.id);
+      })
+    ));
+  },
+);
+
+Deno.test.each(SHELLS)(
+  "stopOnDisconnect() leaves no watcher, and what was left running alone ($name)",
+  (shell) =>
+    withShell(shell, async (shell, dir) => {
+      const session = start(shell, `sleep 1000 >/dev/null 2>&1 & echo $! > ${dir}/pid; echo started`);
+      assert.deepEqual(await session.ended, { code: 0, stdout: "started\n", stderr: "" });
+      const pid = await readPid(`${dir}/pid`);
+      assert.deepEqual(await processesOf(session.id), [{ pid, command: "sleep" }]);
+      session.disconnect();
+      Deno.kill(pid, "SIGKILL");
+      await nothingRuns(session.id);
+    }),
+);
+
+Deno.test.each(SHELLS)(
+  "stopOnDisconnect() waits for nobody when a command signals its own group ($name)",
+  (shell) =>
+    withShell(shell, async (shell) => {
+      for (const name of ["TERM", "USR1", "HUP", "INT"]) {
+        const session = start(shell, `trap 'echo caught' ${name}; kill -s ${name} 0; exit 7`);
+        await session.ended;
+        session.disconnect();
+        await nothingRuns(session.id);
+      }
+    }),
+);
+
+Deno.test.each(SHELLS)(
+  "stopOnDisconnect() ends a command whose connection was gone at once ($name)",
+  (shell) =>
+    withShell(shell, async (shell) => {
+      const session = start(shell, "exec sleep 1000");
+      session.disconnect();
+      await session.ended;
+      await nothingRuns(session.id);
+    }),
+);
+
+Deno.test("stopOnDisconnect() does not end before the command, in every shell (K16)", async () => {
+  await Promise.all(SHELLS.map((shell) =>
+    withShell(shell, async (shell, dir) => {
+      // It holds on to no stream of the session.
+      const stubborn = `(trap '' TERM; echo $$ > ${dir}/pid; exec sleep 1000) >/dev/null 2>&1`;
+      const session = start(shell, stubborn);
+      await readPid(`${dir}/pid`);
+      const disconnectedAt = performance.now();
+      session.disconnect();
+      await session.ended;
+      assert.ok(performance.now() - disconnectedAt > STOP_GRACE_SECONDS * 1000 - 100);
+      await nothingRuns(session.id);
+    })
+  ));
 });

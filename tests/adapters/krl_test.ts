@@ -3,6 +3,10 @@ import { encodeKrl, type Krl, SerialSet } from "../../shared/ssh/wire_format.ts"
 import { createTestCa } from "../ssh_target/certificates.ts";
 import { createHostKey } from "../ssh_target/host_key.ts";
 import { mustOrMayUseSshKeygen } from "../stage/ssh_keygen.ts";
+import { allowedSignersLine, createEnvelopeKey } from "@gateway/shared/envelope";
+import { armorSshsig, signSshsig } from "@gateway/shared/ssh";
+import { isMissing } from "../stage/is_missing.ts";
+import { type Answers, KEY, listOf, type Pulled, PullerHost } from "./krl_puller_fixture.ts";
 
 const ignore = !mustOrMayUseSshKeygen();
 const LARGEST = 2n ** 64n - 1n;
@@ -69,4 +73,230 @@ async function keygen(args: readonly string[]): Promise<{ readonly code: number;
     env: { TZ: "UTC" },
   }).output();
   return { code, text: new TextDecoder().decode(stdout) + new TextDecoder().decode(stderr) };
+}
+
+const ignorePuller = ["curl", "ssh-keygen", "setsid"].some((program) =>
+  isMissing(program, [`/usr/bin/${program}`])
+);
+const SHELLS = {
+  sh: { shell: [], ignore: ignorePuller },
+  bash: { shell: ["bash"], ignore: ignorePuller || isMissing("bash", ["/bin/bash", "/usr/bin/bash"]) },
+  "busybox sh": {
+    shell: ["busybox", "sh"],
+    ignore: ignorePuller || isMissing("busybox", ["/bin/busybox", "/usr/bin/busybox"]),
+  },
+};
+const FOREIGN = createEnvelopeKey(new Uint8Array(32).fill(6));
+const bytes = (text: string) => new TextEncoder().encode(text);
+
+for (const [name, { shell, ignore }] of Object.entries(SHELLS)) {
+  Deno.test({
+    name: `${name}: a newer list is installed, and reported by asking for what comes after it`,
+    ignore,
+  }, async () => {
+    await using host = await PullerHost.create();
+    assert.deepEqual(await host.pull(shell), { code: 0, out: "gateway-krl: installed version 1\n", err: "" });
+    assert.deepEqual(host.installed(), host.answers.list.bytes);
+    assert.deepEqual(await host.pull(shell), { code: 0, out: "", err: "" }, "no news");
+    host.answers.list = listOf(1_700_000_000_123);
+    assert.equal((await host.pull(shell)).out, "gateway-krl: installed version 1700000000123\n");
+    assert.deepEqual(host.asked, [
+      "/v1/krl?after=0",
+      "/v1/krl.sig?version=1",
+      "/v1/krl?after=1",
+      "/v1/krl?after=1",
+      "/v1/krl.sig?version=1700000000123",
+    ]);
+    assert.equal((Deno.statSync(host.list).mode ?? 0) & 0o777, 0o644);
+  });
+}
+
+Deno.test(
+  { name: "while the signer's key is changed, lists of both keys are taken", ignore: ignorePuller },
+  async () => {
+    await using host = await PullerHost.create();
+    await host.pull();
+    await Deno.writeTextFile(host.signers, `${allowedSignersLine(FOREIGN, ["gateway-krl-v1"])}\n`, {
+      append: true,
+    });
+    for (const [version, key] of [[2, FOREIGN], [3, KEY], [4, FOREIGN]] as const) {
+      Object.assign(host.answers, { list: listOf(version), key });
+      assert.equal((await host.pull()).code, 0, `version ${version}`);
+    }
+  },
+);
+
+interface Refusal {
+  readonly name: string;
+  readonly wrong: Omit<Partial<Answers>, "list"> & { readonly list?: Answers["list"] };
+  readonly err: RegExp;
+}
+
+const newer = listOf(9);
+
+Deno.test.each<Refusal>([
+  { name: "an older version", wrong: { list: listOf(3) }, err: /refused: version 3, and 5 is installed/ },
+  {
+    name: "another list of the same version",
+    wrong: { status: 200, body: listOf(5).bytes, list: newer },
+    err: /refused: version 5, and 5 is installed/,
+  },
+  { name: "an empty list", wrong: { list: newer, body: bytes("") }, err: /refused: the list is empty/ },
+  {
+    name: "garbage",
+    wrong: { list: newer, body: bytes("x".repeat(500)) },
+    err: /refused: not a list that ssh-keygen reads/,
+  },
+  {
+    name: "a list that is cut off",
+    wrong: { list: newer, body: newer.bytes.slice(0, -3) },
+    err: /refused: not a list/,
+  },
+  {
+    name: "a list of keys in text, which sshd reads too",
+    wrong: { list: newer, body: bytes("# KRL version 9\nserial: 1\n") },
+    err: /refused: (not a list|the signature)/,
+  },
+  {
+    name: "a list that was changed",
+    wrong: { list: newer, body: listOf(10).bytes },
+    err: /refused: the signature is not of a key in/,
+  },
+  {
+    name: "bytes after the list",
+    wrong: { list: newer, body: new Uint8Array([...newer.bytes, 0]) },
+    err: /refused: /,
+  },
+  {
+    name: "the signature of another key: a wrong signer",
+    wrong: { list: newer, key: FOREIGN },
+    err: /refused: the signature is not of a key in/,
+  },
+  {
+    name: "a signature for another namespace",
+    wrong: {
+      list: newer,
+      signature: armorSshsig(signSshsig(KEY.ssh, "gateway-sealed-exec-v2", newer.bytes)),
+    },
+    err: /refused: the signature is not of a key in/,
+  },
+  {
+    name: "no signature",
+    wrong: { list: newer, signature: "" },
+    err: /refused: the signature is not of a key in/,
+  },
+  { name: "a signer that fails", wrong: { list: newer, status: 500 }, err: /the signer answers 500/ },
+  {
+    name: "a signer that sends elsewhere",
+    wrong: { list: newer, status: 302 },
+    err: /the signer answers 302/,
+  },
+])("the puller refuses $name, and keeps what it has", { ignore: ignorePuller }, async ({ wrong, err }) => {
+  await using host = await PullerHost.create();
+  host.answers.list = listOf(5);
+  assert.equal((await host.pull()).code, 0);
+  const before = host.installed();
+  Object.assign(host.answers, wrong);
+  const pulled: Pulled = await host.pull();
+  assert.match(pulled.err, err);
+  assert.equal(pulled.code, 1);
+  assert.deepEqual(host.installed(), before);
+});
+
+Deno.test({
+  name: "the puller replaces a broken list, trusts no environment, and needs its settings",
+  ignore: ignorePuller,
+}, async () => {
+  await using host = await PullerHost.create();
+  await Deno.writeTextFile(host.list, "");
+  const hostile = { https_proxy: "http://127.0.0.1:1", CURL_HOME: host.state, TMPDIR: "/nowhere" };
+  await Deno.writeTextFile(`${host.state}/.curlrc`, "insecure\nurl = https://127.0.0.1:1\n");
+  assert.equal((await host.pull([], hostile)).code, 0, "an empty list is replaced");
+  assert.deepEqual(host.installed(), host.answers.list.bytes);
+  assert.equal((await host.pull([], { GATEWAY_KRL_SIGNER: "" })).code, 2);
+  assert.match(
+    (await host.pull([], { GATEWAY_KRL_SIGNER: "http://127.0.0.1:1" })).err,
+    /cannot reach the signer/,
+  );
+  await Deno.remove(host.signers);
+  host.answers.list = newer;
+  assert.match((await host.pull()).err, /refused: the signature/);
+});
+
+Deno.test(
+  { name: "a disk that is full while the list is written leaves the old list", ignore: ignorePuller },
+  async () => {
+    await using host = await PullerHost.create();
+    await host.pull();
+    const before = host.installed();
+    host.answers.list = newer;
+    // The writes of the puller and of its children end after 512 bytes, as they do on a full disk.
+    host.answers.body = new Uint8Array(4096);
+    const pulled = await host.pull(["sh", "-c", 'ulimit -f 1; exec sh "$@"', "sh"]);
+    assert.equal(pulled.code, 1, pulled.err);
+    assert.deepEqual(host.installed(), before);
+  },
+);
+
+Deno.test(
+  { name: "100 times kill -9 at random: the list is the old or the new one, whole", ignore: ignorePuller },
+  async () => {
+    await using host = await PullerHost.create();
+    host.answers.list = listOf(1);
+    const started = performance.now();
+    await host.pull();
+    const usualMs = performance.now() - started;
+    let installed = 1;
+    let kills = 0;
+    for (let round = 2; round <= 101; round++) {
+      host.answers.list = listOf(round);
+      const process = host.command(["setsid"]).spawn();
+      await new Promise((resolve) => setTimeout(resolve, Math.random() * usualMs * 1.1));
+      try {
+        Deno.kill(-process.pid, "SIGKILL");
+      } catch {
+        // It has ended.
+      }
+      if (!(await process.output()).success) kills += 1;
+      const now = [installed, round].find((version) => equal(host.installed(), listOf(version).bytes));
+      assert.ok(now !== undefined, `round ${round}: neither the old list nor the new one`);
+      installed = now;
+    }
+    assert.ok(kills > 20, `${kills} kills`);
+    host.answers.list = listOf(200);
+    assert.equal((await host.pull()).code, 0, "what a killed one left behind is in nobody's way");
+  },
+);
+
+Deno.test(
+  { name: "a list from the future is replaced by the commands of KRL.md", ignore: ignorePuller },
+  async () => {
+    await using host = await PullerHost.create();
+    host.answers.list = listOf(9_000_000_000_000);
+    assert.equal((await host.pull()).code, 0);
+    host.answers.list = listOf(1_700_000_000_000);
+    assert.match((await host.pull()).err, /refused: version 1700000000000, and 9000000000000 is installed/);
+    const guide = await Deno.readTextFile(new URL("../../shim/KRL.md", import.meta.url));
+    const [commands = ""] = guide.match(/(?<=```sh\n)\. [^`]+(?=```)/) ?? [];
+    const here = commands.replaceAll("/etc/gateway/krl", host.conf).replaceAll(
+      "/var/lib/gateway-krl",
+      host.state,
+    )
+      .replace(/gateway-krl(?= --once)/, host.script);
+    const { code, stderr } = await new Deno.Command("sh", {
+      args: ["-c", here],
+      env: { GATEWAY_KRL_CONF: host.conf },
+      stdout: "null",
+      stderr: "piped",
+    }).output();
+    assert.equal(code, 0, `${here}\n${new TextDecoder().decode(stderr)}`);
+    assert.deepEqual(host.installed(), host.answers.list.bytes);
+    host.answers.list = listOf(1_700_000_000_001);
+    assert.equal((await host.pull()).code, 0, "the puller goes on from it");
+  },
+);
+
+function equal(left: Uint8Array | undefined, right: Uint8Array): boolean {
+  return left !== undefined && left.length === right.length &&
+    left.every((byte, index) => byte === right[index]);
 }

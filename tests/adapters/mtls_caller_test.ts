@@ -9,9 +9,16 @@ import {
   type Identity,
   issue,
   RawConnection,
+  serverIdentity,
   startServer,
   withFetch,
 } from "./mtls_fixture.ts";
+import * as z from "@zod/zod";
+import { AppError } from "@gateway/shared/errors";
+import { FRESH_SECONDS, keepListenerFresh, readJsonBody } from "@gateway/shared/http";
+import { join } from "node:path";
+import { FakeClock } from "@gateway/shared/testing";
+import { poll } from "../stage/poll.ts";
 
 const client = (cn: string) => ({ subject: [{ CN: [cn] }], usage: "client" as const });
 
@@ -110,4 +117,186 @@ Deno.test("startMtlsServer() names no other caller's request in its answer to ma
   const answer = await second.read();
   assert.match(answer, /^HTTP\/1\.1 400 /);
   assert.doesNotMatch(answer, /request_id/);
+});
+
+const SHORT = { headersMs: 1_000, requestMs: 2_000 };
+const LIMIT = 65_536;
+const echoLength = async (request: Request) => {
+  const { text } = await readJsonBody(request, { maxBytes: LIMIT, schema: z.object({ text: z.string() }) });
+  return Response.json({ length: text.length });
+};
+const bodyOf = (bytes: number) => JSON.stringify({ text: "a".repeat(bytes - '{"text":""}'.length) });
+
+Deno.test.each([
+  { name: "64 KiB", body: () => bodyOf(LIMIT), status: 200 },
+  { name: "64 KiB and one byte", body: () => bodyOf(LIMIT + 1), status: 413 },
+  { name: "64 KiB and one byte of unknown length", body: () => streamOf(bodyOf(LIMIT + 1)), status: 413 },
+  { name: "64 KiB in pieces", body: () => streamOf(bodyOf(LIMIT)), status: 200 },
+  { name: "8 MiB", body: () => bodyOf(8 << 20), status: 413 },
+])("startMtlsServer() with readJsonBody() answers $status to $name", async ({ body, status }) => {
+  await using server = await startServer(echoLength);
+  await withFetch(broker, async (fetch) => {
+    const headers = { "content-type": "application/json; charset=utf-8" };
+    const response = await fetch(server.url, { method: "POST", headers, body: body() });
+    await response.body?.cancel();
+    assert.equal(response.status, status);
+  });
+  assert.deepEqual(server.errors, []);
+});
+
+function streamOf(text: string): ReadableStream<Uint8Array<ArrayBuffer>> {
+  const bytes = new TextEncoder().encode(text);
+  return ReadableStream.from([0, 1, 2].map((third) => {
+    const size = Math.ceil(bytes.length / 3);
+    return bytes.slice(third * size, (third + 1) * size);
+  }));
+}
+
+const HEAD = "POST / HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n";
+
+Deno.test("startMtlsServer() gives up on a body that stops half-way", async () => {
+  const outcome = Promise.withResolvers<unknown>();
+  await using server = await startServer((request) => {
+    const answer = echoLength(request);
+    answer.catch(outcome.resolve);
+    return answer;
+  }, { timeouts: SHORT });
+  using connection = await RawConnection.open(server.port);
+  await connection.write(`${HEAD}Content-Length: 100\r\n\r\n{"text":`);
+  assert.match(await connection.read(), /^HTTP\/1\.1 408 .*"code":"timeout"/s);
+  const error = await outcome.promise;
+  assert.ok(error instanceof AppError && error.code === "invalid_request", String(error));
+});
+
+Deno.test.each([
+  { name: "with a length", text: `${HEAD}Content-Length: 100\r\n\r\n{"text":` },
+  { name: "in chunks", text: `${HEAD}Transfer-Encoding: chunked\r\n\r\n8\r\n{"text":\r\n` },
+])("readJsonBody() fails when the client cuts off a body $name", async ({ text }) => {
+  const started = Promise.withResolvers<void>();
+  const outcome = Promise.withResolvers<unknown>();
+  await using server = await startServer((request) => {
+    started.resolve();
+    const answer = echoLength(request);
+    answer.catch(outcome.resolve);
+    return answer;
+  });
+  {
+    using connection = await RawConnection.open(server.port);
+    await connection.write(text);
+    await started.promise;
+  }
+  const error = await outcome.promise;
+  assert.ok(error instanceof AppError && error.code === "invalid_request", String(error));
+  assert.deepEqual(server.errors, []);
+});
+
+const REQUEST = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
+const LIST = "the list of denied callers";
+
+/** A listener that takes what lies in a folder, and says what it did not take. */
+async function startFresh() {
+  const folder = await Deno.makeTempDir();
+  const at = (name: string) => join(folder, name);
+  const put = (name: string, text: string) => Deno.writeTextFile(at(name), text);
+  await put("server.crt", serverIdentity.cert);
+  await put("server.key", serverIdentity.key);
+  await put("ca.crt", ca);
+  await put("denied", "");
+  const server = await startServer(hello);
+  const clock = new FakeClock();
+  const stop = new AbortController();
+  const lines: string[] = [];
+  const running = keepListenerFresh(
+    {
+      clock,
+      signal: stop.signal,
+      logger: { info: (text) => void lines.push(text), warn: (text) => void lines.push(text) },
+      current: { ...serverIdentity, clientCa: ca, denied: new Set() },
+    },
+    {
+      server_cert: at("server.crt"),
+      server_key: at("server.key"),
+      client_ca: at("ca.crt"),
+      denied_callers: at("denied"),
+    },
+    server.server,
+  );
+  return {
+    ...server,
+    lines,
+    put,
+    remove: (name: string) => Deno.remove(at(name)),
+    async look() {
+      // Certificates and the list are looked at apart; each sleeps when it has looked, which takes time of the disk's.
+      const rest = () => poll(() => clock.sleeping === 2, { what: "both to have looked", intervalMs: 1 });
+      await rest();
+      await clock.advance(FRESH_SECONDS * 1000);
+      await rest();
+    },
+    async [Symbol.asyncDispose]() {
+      stop.abort();
+      await running;
+      await server.server.close();
+      await Deno.remove(folder, { recursive: true });
+    },
+  };
+}
+
+const renewed = await issue({
+  subject: "CN=signer",
+  usage: "server",
+  subjectAltNames: ["localhost", "127.0.0.1"],
+});
+
+const statusOf = (url: string) =>
+  withFetch(broker, async (fetch) => {
+    const response = await fetch(url);
+    await response.body?.cancel();
+    return response.status;
+  });
+
+Deno.test(`${LIST} counts though a renewal failed half-way, and ends open connections at once`, async () => {
+  await using listener = await startFresh();
+  using open = await RawConnection.open(listener.port);
+  await open.write(REQUEST);
+  assert.match(await open.read("hello"), /200/);
+  await listener.put("server.crt", renewed.cert);
+  await listener.put("denied", "broker-1\n");
+  await listener.look();
+  await open.write(REQUEST).catch(() => undefined);
+  assert.equal(await open.read(), "");
+  assert.equal(await statusOf(listener.url), 401);
+});
+
+Deno.test(`${LIST} that is broken or gone stays as it was, and keeps no certificate from being renewed`, async () => {
+  await using listener = await startFresh();
+  await listener.put("denied", "broker-1\n");
+  await listener.look();
+  for (const breakIt of [() => listener.put("denied", "broker-1\nbrok"), () => listener.remove("denied")]) {
+    await breakIt();
+    await listener.look();
+    assert.equal(await statusOf(listener.url), 401);
+    assert.equal(listener.lines.at(-1), "denied_callers: its files are not taken");
+  }
+  await listener.put("server.key", renewed.key);
+  await listener.put("server.crt", renewed.cert);
+  await listener.look();
+  assert.equal(listener.lines.at(-1), "the listener's certificates: what lies in its files now is in force");
+  assert.equal(await statusOf(listener.url), 401);
+});
+
+Deno.test("a caller that is denied in the middle of an answer gets no more of it", async () => {
+  const { promise: held, resolve: release } = Promise.withResolvers<void>();
+  const { promise: asked, resolve: arrive } = Promise.withResolvers<void>();
+  await using server = await startServer(async () => {
+    arrive();
+    await held;
+    return new Response("a secret");
+  });
+  using open = await RawConnection.open(server.port);
+  await open.write(REQUEST);
+  await asked;
+  server.server.deny(new Set(["broker-1"]));
+  release();
+  assert.equal(await open.read(), "");
 });

@@ -1,7 +1,15 @@
 import assert from "node:assert/strict";
 import { connect } from "node:tls";
 import { systemClock } from "@gateway/shared/clock";
-import { JsonClient } from "@gateway/shared/http";
+import {
+  JsonClient,
+  ListenerMetrics,
+  problemResponse,
+  startPlainServer,
+  startTlsServer,
+  type TlsServerOptions,
+  type UnknownPeer,
+} from "@gateway/shared/http";
 import {
   broker,
   ca,
@@ -14,6 +22,13 @@ import {
   startServer,
   withFetch,
 } from "./mtls_fixture.ts";
+import { connect as connectPlain } from "node:net";
+import { AppError } from "@gateway/shared/errors";
+import { addCertificateMetrics } from "@gateway/shared/http/monitor";
+import { createMetrics } from "@gateway/shared/service/metrics";
+import { createCertificateAuthority, issueLeaf } from "../../ctl/identities/x509.ts";
+import { poll } from "../stage/poll.ts";
+import { createFolder } from "./ctl_fixture.ts";
 
 const REQUEST = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
 const HOUR_MS = 3_600_000;
@@ -151,4 +166,154 @@ Deno.test("a certificate of X.509 version 1 is refused with what is wrong with i
   } finally {
     await Deno.remove(folder, { recursive: true });
   }
+});
+
+async function start(handler: TlsServerOptions<UnknownPeer>["handler"]) {
+  const errors: unknown[] = [];
+  const onError = (error: unknown) => errors.push(error);
+  const server = await startTlsServer({ listen: "127.0.0.1:0", ...serverIdentity, handler, onError });
+  return { server, errors, url: `https://127.0.0.1:${server.address.port}/` };
+}
+
+Deno.test("startTlsServer() serves a client without certificate, and knows its address", async () => {
+  const { server, url } = await start((_request, { address }) => new Response(address));
+  await using _server = server;
+  using client = Deno.createHttpClient({ caCerts: [ca] });
+  assert.equal(await (await fetch(url, { client })).text(), "127.0.0.1");
+});
+
+Deno.test("startTlsServer() asks for no certificate, and takes none for a proof", async () => {
+  const { server, url } = await start((_request, peer) => new Response(Object.keys(peer).join()));
+  await using _server = server;
+  using client = Deno.createHttpClient({ caCerts: [ca], ...broker });
+  assert.equal(await (await fetch(url, { client })).text(), "address,trust");
+});
+
+Deno.test("startTlsServer() refuses TLS 1.2", async () => {
+  const { server } = await start(() => new Response());
+  await using _server = server;
+  const { port } = server.address;
+  await assert.rejects(
+    new Promise((resolve, reject) => {
+      const socket = connect(
+        { port, host: "127.0.0.1", ca, maxVersion: "TLSv1.2" },
+        () => resolve(undefined),
+      );
+      socket.on("error", reject);
+    }),
+  );
+});
+
+Deno.test.each([{ length: 0 }, { length: 65_536 }, { length: 65_538 }, { length: 1_000_000 }])(
+  "startTlsServer() sends a text of $length bytes whole, in however many pieces it comes",
+  async ({ length }) => {
+    const text = "ä".repeat(length / 2);
+    const bytes = new TextEncoder().encode(text);
+    // The second piece begins within a character.
+    const pieces = length === 0 ? [] : [bytes.subarray(0, 1001), bytes.subarray(1001)];
+    const { server, url, errors } = await start((request) => {
+      const headers = { "content-type": "application/json" };
+      return new Response(request.url.endsWith("pieces") ? ReadableStream.from(pieces) : text, { headers });
+    });
+    await using _server = server;
+    using client = Deno.createHttpClient({ caCerts: [ca] });
+    for (const path of ["whole", "pieces"]) {
+      assert.equal(await (await fetch(`${url}${path}`, { client })).text(), text);
+    }
+    assert.deepEqual(errors, []);
+  },
+);
+
+/** More than the buffers between two sockets of one machine take. */
+const LONG = 64 << 20;
+
+Deno.test.each([{ type: "application/json" }, { type: "text/event-stream" }, { type: "image/png" }])(
+  "startTlsServer() asks for the end of a long answer ($type) only when the client has taken what was before it",
+  async ({ type }) => {
+    const ended = Promise.withResolvers<void>();
+    let isEnded = false;
+    const { server } = await start(() => {
+      let pieces = 0;
+      const body = new ReadableStream({
+        pull(controller) {
+          pieces += 1;
+          if (pieces === 1) return controller.enqueue(new Uint8Array(LONG).fill(0x20));
+          isEnded = true;
+          ended.resolve();
+          controller.close();
+        },
+      }, { highWaterMark: 0 });
+      return new Response(body, { headers: { "content-type": type } });
+    });
+    await using _server = server;
+    const socket = connect({ port: server.address.port, host: "127.0.0.1", ca });
+    socket.write("GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    await new Promise((resolve) => socket.once("readable", resolve));
+    assert.equal(isEnded, false);
+    let taken = 0;
+    socket.on("data", (bytes) => taken += bytes.length);
+    await ended.promise;
+    await new Promise((resolve) => socket.once("end", resolve));
+    assert.ok(taken > LONG);
+    socket.destroy();
+  },
+);
+
+Deno.test("a listener counts its answers by status and code, whatever the path, and what is no HTTP", async () => {
+  const metrics = createMetrics();
+  const traffic = new ListenerMetrics(metrics);
+  await using server = await startPlainServer({
+    listen: "127.0.0.1:0",
+    handler(request) {
+      const { pathname } = new URL(request.url);
+      if (pathname === "/denied") throw new AppError("denied", "no");
+      if (pathname === "/defect") throw new Error("x");
+      if (pathname === "/made") return problemResponse(new AppError("frozen", "no"));
+      return new Response("ok");
+    },
+    onError: () => {},
+    onAnswer: traffic.onAnswer,
+    limits: { strangers: 40, strangersPerSource: 20, known: 10 },
+  });
+  traffic.watch(server);
+  const { port } = server.address;
+  for (const path of ["/", "/denied", "/defect", "/made", `/${crypto.randomUUID()}`]) {
+    await (await fetch(`http://127.0.0.1:${port}${path}`)).text();
+  }
+  const socket = connectPlain(port, "127.0.0.1");
+  socket.end("this is not HTTP\r\n\r\n");
+  await new Promise((resolve) => socket.resume().on("close", resolve));
+  const shown = async () => (await metrics.text()).match(/^http_server_responses_total\{.*$/gm) ?? [];
+  assert.deepEqual((await shown()).toSorted(), [
+    'http_server_responses_total{status="200",code=""} 2',
+    'http_server_responses_total{status="400",code="invalid_request"} 1',
+    'http_server_responses_total{status="403",code="denied"} 1',
+    'http_server_responses_total{status="403",code="frozen"} 1',
+    'http_server_responses_total{status="500",code="internal"} 1',
+  ]);
+  const held = connectPlain(port, "127.0.0.1");
+  await poll(
+    async () => /^http_server_connections\{standing="stranger"\} 1$/m.test(await metrics.text()),
+    { what: "the open connection to be shown" },
+  );
+  const text = await metrics.text();
+  assert.match(text, /^http_server_connections\{standing="known"\} 0$/m);
+  assert.match(text, /^http_server_connections_limit\{standing="known"\} 10$/m);
+  assert.match(text, /^http_server_connections_limit\{standing="stranger"\} 40$/m);
+  held.destroy();
+});
+
+Deno.test("certificates show when they expire, of a file with several the first", async () => {
+  await using folder = await createFolder();
+  const authority = await createCertificateAuthority({ commonName: "CA" });
+  const ends = [new Date("2031-02-03T04:05:06Z"), new Date("2030-02-03T04:05:06Z")];
+  const leaves = await Promise.all(
+    ends.map((notAfter) => issueLeaf(authority, { subject: "CN=x", usage: "server", notAfter })),
+  );
+  await Deno.writeTextFile(`${folder.path}/chain.crt`, leaves.map(({ certPem }) => certPem).join("\n"));
+  const metrics = createMetrics();
+  await addCertificateMetrics(metrics, { server_cert: `${folder.path}/chain.crt`, client_ca: "" });
+  assert.deepEqual((await metrics.text()).match(/^certificate_expiry.*$/gm), [
+    `certificate_expiry_timestamp_seconds{certificate="server_cert"} ${Date.UTC(2030, 1, 3, 4, 5, 6) / 1000}`,
+  ]);
 });

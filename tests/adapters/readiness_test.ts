@@ -1,4 +1,3 @@
-/** Nobody is told that a service is ready before it takes connections, or while the one it depends on is silent. */
 import assert from "node:assert/strict";
 import { Server } from "node:net";
 import { systemClock, systemElapsed, systemRandom } from "@gateway/shared/clock";
@@ -10,6 +9,16 @@ import { startSigner } from "../../signer/serve.ts";
 import { freePort } from "../stage/free_port.ts";
 import { poll } from "../stage/poll.ts";
 import { createFolder, run } from "./ctl_fixture.ts";
+import { AppError } from "@gateway/shared/errors";
+import { startMonitor } from "@gateway/shared/http/monitor";
+import { createMetrics } from "@gateway/shared/service/metrics";
+import { join } from "node:path";
+import { buildDebian } from "../../deploy/release/debian.ts";
+import { RUNTIME } from "../../deploy/release/packages.ts";
+import { architectureOf, findRuntimes } from "../../deploy/release/runtimes.ts";
+import { write } from "../../deploy/release/stage.ts";
+import { elfHeader } from "../packages/elf_header.ts";
+import { mustRun } from "../packages/machine.ts";
 
 /** The machine's clock, which tests can put forward. */
 const clock = { ...systemClock, aheadMs: 0, now: () => systemClock.now() + clock.aheadMs };
@@ -195,4 +204,91 @@ Deno.test.each([
   else services["control-plane"] = await controlPlane(folder.path);
   await poll(() => isReady(monitor), { what: `the ${waiting} to be ready again` });
   for (const service of Object.values(services).reverse()) await service.close();
+});
+
+Deno.test("startMonitor() listens on a free port and serves all its paths", async () => {
+  let ready = false;
+  const metrics = createMetrics();
+  metrics.counter("audit_blocked_total", "Actions denied because audit was unwritable.");
+  await using monitor = await startMonitor({ listen: "127.0.0.1:0", isReady: () => ready, metrics });
+  const get = async (path: string) => {
+    const response = await fetch(`http://127.0.0.1:${monitor.address.port}${path}`);
+    return [response.status, await response.text()];
+  };
+  assert.deepEqual(await get("/healthz"), [200, "ok\n"]);
+  assert.deepEqual(await get("/readyz"), [503, "not ready\n"]);
+  ready = true;
+  assert.deepEqual(await get("/readyz"), [200, "ready\n"]);
+  const [status, text] = await get("/metrics");
+  assert.equal(status, 200);
+  assert.match(String(text), /^audit_blocked_total 0$/m);
+});
+
+Deno.test("startMonitor() refuses a port in use", async () => {
+  const options = { listen: "127.0.0.1:0", isReady: () => true, metrics: createMetrics() };
+  await using monitor = await startMonitor(options);
+  await assert.rejects(
+    startMonitor({ ...options, listen: `127.0.0.1:${monitor.address.port}` }),
+    (error) => error instanceof AppError && error.code === "invalid_config",
+  );
+});
+
+const SCRIPT = `
+import { waitForStop } from "@gateway/shared/service";
+const stopped = waitForStop();
+console.log("ready");
+console.log(await stopped);
+`;
+
+Deno.test.each([{ signal: "SIGTERM" as const }, { signal: "SIGINT" as const }])(
+  "waitForStop() ends the wait of a process that gets $signal",
+  async ({ signal }) => {
+    const root = new URL("../../", import.meta.url);
+    await using child = new Deno.Command(Deno.execPath(), {
+      args: ["eval", SCRIPT],
+      cwd: root,
+      stdout: "piped",
+      stderr: "null",
+    }).spawn();
+    let output = "";
+    for await (const text of child.stdout.pipeThrough(new TextDecoderStream())) {
+      output += text;
+      if (output === "ready\n") child.kill(signal);
+    }
+    assert.equal(output, `ready\n${signal}\n`);
+    assert.equal((await child.status).code, 0);
+  },
+);
+
+Deno.test("a release takes the architecture of a runtime from the program itself, and releases each once", async () => {
+  await using folder = await createFolder();
+  const at = (name: string) => join(folder.path, name);
+  for (const [name, machine] of [["a", 62], ["b", 183], ["c", 40]] as const) {
+    await Deno.writeFile(at(name), elfHeader(machine));
+  }
+  await Deno.writeTextFile(at("text"), "#!/bin/sh\nexec deno\n");
+  assert.deepEqual(await findRuntimes([at("b"), at("a")], folder.path), [
+    { architecture: "arm64", path: at("b") },
+    { architecture: "amd64", path: at("a") },
+  ]);
+  await assert.rejects(findRuntimes([at("a"), at("a")], folder.path), /two runtimes for amd64/);
+  for (const other of ["c", "text"]) {
+    await assert.rejects(findRuntimes([at(other)], folder.path), /no ELF program for amd64 or arm64/);
+  }
+});
+
+Deno.test("the package of the runtime is for the architecture of the Deno program in it", async () => {
+  await using folder = await createFolder();
+  const build = { output: folder.path, version: "2.9.6", epoch: 1_700_000_000 };
+  for (const [architecture, machine] of [["amd64", 62], ["arm64", 183]] as const) {
+    const root = join(folder.path, architecture);
+    await write(join(root, "usr/lib/gateway/deno"), elfHeader(machine), 0o755);
+    const file = await buildDebian(RUNTIME, { ...build, root, architecture });
+    assert.equal(file, `gateway-runtime_2.9.6_${architecture}.deb`);
+    const path = join(folder.path, file);
+    assert.equal((await mustRun("dpkg-deb", "--field", path, "Architecture")).trim(), architecture);
+    const unpacked = join(folder.path, `of-${architecture}`);
+    await mustRun("dpkg-deb", "--extract", path, unpacked);
+    assert.equal(await architectureOf(join(unpacked, "usr/lib/gateway/deno")), architecture);
+  }
 });

@@ -2,9 +2,19 @@ import assert from "node:assert/strict";
 import type { CertificateFields } from "@gateway/shared/ssh";
 import { createEphemeralKey } from "../../broker/ssh/login.ts";
 import { createTestCa, PRINCIPAL } from "../ssh_target/certificates.ts";
-import { createHostKey } from "../ssh_target/host_key.ts";
-import { withTarget } from "../ssh_target/scene.ts";
+import { createHostKey, type HostKey } from "../ssh_target/host_key.ts";
+import { type SceneRequest, withTarget } from "../ssh_target/scene.ts";
 import { availableKinds } from "../ssh_target/target.ts";
+import { generateKeyPairSync, type KeyObject } from "node:crypto";
+import ssh2 from "ssh2";
+import { onExec, runOn, withSshServer } from "../ssh_target/hostile.ts";
+import type { SshLimits } from "../../broker/ssh/failures.ts";
+import { isRunning, readPid } from "../ssh_target/running.ts";
+import { poll } from "../stage/poll.ts";
+import { endProcessTree } from "../ssh_target/process_tree.ts";
+import type { SshTarget } from "../ssh_target/ssh_target.ts";
+import { terminalTest } from "../ssh_target/terminals.ts";
+import { fileURLToPath } from "node:url";
 
 const REFUSED = { code: "upstream_failure", message: "connection: the host refused the certificate" };
 const now = Math.floor(Date.now() / 1000);
@@ -96,5 +106,219 @@ Deno.test.each(kinds)(
       });
       const [type, key] = target.hostKeyLine.split(" ");
       assert.equal((await run("true", { hostKey: `web01,10.0.0.1 ${type} ${key} root@web01` })).exitCode, 0);
+    }),
+);
+
+// @ts-types="../ssh_target/ssh2_server.d.ts"
+
+function pemKey(key: KeyObject, type: "pkcs1" | "sec1"): HostKey {
+  const pem = key.export({ format: "pem", type }).toString();
+  const parsed = ssh2.utils.parseKey(pem);
+  if (parsed instanceof Error) throw parsed;
+  return { pem, line: `${parsed.type} ${parsed.getPublicSSH().toBase64()}` };
+}
+
+const okay = onExec((channel) => {
+  channel.exit(0);
+  channel.end();
+});
+
+Deno.test("runCommand() asks a host with a pinned RSA key for SHA-2 only", async () => {
+  const hostKey = pemKey(generateKeyPairSync("rsa", { modulusLength: 2048 }).privateKey, "pkcs1");
+  let negotiated = "";
+  await withSshServer((connection) => {
+    connection.on("handshake", ({ serverHostKey }) => {
+      negotiated = String(serverHostKey);
+    });
+    okay(connection);
+  }, async ({ port, hostKeyLine }) => {
+    assert.equal((await runOn({ port, hostKeyLine })).exitCode, 0);
+  }, hostKey);
+  assert.equal(negotiated, "rsa-sha2-512");
+});
+
+Deno.test.each([{ curve: "P-256" }, { curve: "P-384" }])(
+  "runCommand() accepts a pinned ECDSA key on $curve",
+  ({ curve }) => {
+    const hostKey = pemKey(generateKeyPairSync("ec", { namedCurve: curve }).privateKey, "sec1");
+    return withSshServer(okay, async ({ port, hostKeyLine }) => {
+      assert.equal((await runOn({ port, hostKeyLine })).exitCode, 0);
+    }, hostKey);
+  },
+);
+
+Deno.test("runCommand() does not fall back to a host key of another type", () => {
+  const hostKey = pemKey(generateKeyPairSync("ec", { namedCurve: "P-256" }).privateKey, "sec1");
+  return withSshServer(okay, async ({ port }) => {
+    await assert.rejects(runOn({ port, hostKeyLine: createHostKey().line }), {
+      code: "upstream_failure",
+      message: "connection: SSH handshake failed: no matching host key format",
+    });
+  }, hostKey);
+});
+
+const kindsCancel = availableKinds();
+const CANCELED = { code: "canceled", message: "execution: canceled" };
+const FORCED = (command: string): SceneRequest => ({
+  fields: { criticalOptions: { "force-command": command } },
+});
+const GRACE: Partial<SshLimits> = { killGraceMs: 200 };
+
+/** `echo` in a loop: it dies of SIGPIPE once nobody reads. */
+const TALKS = "while :; do echo x; sleep 0.01; done";
+const OBEYS_NOT_TERM = "trap '' TERM; while :; do sleep 0.01; done";
+
+interface RowCancel {
+  readonly name: string;
+  readonly kind: SshTarget["kind"];
+  readonly command: string;
+  readonly request?: SceneRequest;
+}
+
+// sshd obeys no signal for a forced command, and none for root, whose sessions have no privilege separation.
+// What ends a command there is that nobody reads any more, or the loss of its terminal.
+const rows: readonly RowCancel[] = [
+  ...kindsCancel.map((kind) => ({ name: "that prints", kind, command: TALKS })),
+  ...kindsCancel.map((kind) => ({
+    name: "with a terminal",
+    kind,
+    command: "exec sleep 1000",
+    request: { pty: true },
+  })),
+  { name: "that is silent", kind: "embedded", command: "exec sleep 1000" },
+  { name: "that ignores TERM", kind: "embedded", command: OBEYS_NOT_TERM },
+  ...(kindsCancel.includes("openssh") && Deno.uid() !== 0
+    ? [
+      { name: "that is silent", kind: "openssh", command: "exec sleep 1000" },
+      { name: "that ignores TERM", kind: "openssh", command: OBEYS_NOT_TERM },
+    ] as const
+    : []),
+];
+
+for (const forced of [false, true]) {
+  const tested = rows.filter(({ kind, request, command }) =>
+    !forced || kind === "embedded" || request?.pty || command === TALKS
+  );
+  for (const { name, kind, command, request } of tested) {
+    const register = request?.pty && kind === "openssh" ? terminalTest : Deno.test;
+    register(
+      `runCommand() when canceled ends a ${forced ? "forced " : ""}command ${name} (${kind}) (K16)`,
+      () =>
+        withTarget(kind, async ({ run, dir }) => {
+          const controller = new AbortController();
+          const path = `${dir}/pid`;
+          const whole = `echo $$ > ${path}; ${command}`;
+          const running = run(whole, {
+            ...request,
+            ...(forced ? FORCED(whole) : {}),
+            ...(request?.pty ? { fields: { ...FORCED(whole).fields, extensions: ["permit-pty"] } } : {}),
+            limits: GRACE,
+            signal: controller.signal,
+          });
+          const [pid] = await Promise.all([
+            readPid(path).then(async (pid) => {
+              assert.ok(await isRunning(pid));
+              controller.abort(new Error("the client has gone"));
+              return pid;
+            }),
+            assert.rejects(running, CANCELED),
+          ]);
+          await poll(async () => !await isRunning(pid), { what: "that the remote command is gone" });
+        }),
+    );
+  }
+}
+
+Deno.test.each(kindsCancel.map((kind) => ({ kind })))(
+  "runCommand() ends a command at its time limit ($kind)",
+  ({ kind }) =>
+    withTarget(kind, async ({ run, dir }) => {
+      const running = run(`echo $$ > ${dir}/pid; ${TALKS}`, { limits: { ...GRACE, commandMs: 300 } });
+      await assert.rejects(running, {
+        code: "upstream_failure",
+        message: "execution: SSH execution timeout (limit: 300ms)",
+      });
+      // The time can be over before the shell has written anything.
+      const pid = Number(await Deno.readTextFile(`${dir}/pid`).catch(() => ""));
+      await poll(async () => pid === 0 || !await isRunning(pid), { what: "that the remote command is gone" });
+    }),
+);
+
+Deno.test.each(kindsCancel.map((kind) => ({ kind })))(
+  "runCommand() stops a flood when canceled ($kind)",
+  ({ kind }) =>
+    withTarget(kind, async ({ run, dir }) => {
+      const controller = new AbortController();
+      const running = run(`echo $$ > ${dir}/pid; exec yes`, { limits: GRACE, signal: controller.signal });
+      const [pid] = await Promise.all([
+        readPid(`${dir}/pid`).finally(() => controller.abort()),
+        assert.rejects(running, CANCELED),
+      ]);
+      await poll(async () => !await isRunning(pid), { what: "that the remote command is gone" });
+    }),
+);
+
+Deno.test({
+  name: "runCommand() reports that sshd was killed in mid-command",
+  ignore: !kindsCancel.includes("openssh"),
+  fn: () =>
+    withTarget("openssh", async ({ run, dir }) => {
+      await Promise.all([
+        readPid(`${dir}/pid`).then(async () => {
+          endProcessTree(Number(await Deno.readTextFile(`${dir}/sshd.pid`)));
+        }),
+        assert.rejects(run(`echo $$ > ${dir}/pid; ${TALKS}`), {
+          code: "upstream_failure",
+          message: "execution: connection lost: remote command exited without exit status or exit signal",
+        }),
+      ]);
+    }),
+});
+
+const SCRIPT = fileURLToPath(new URL("../ssh_target/run_alone.ts", import.meta.url));
+const [kind = "embedded"] = availableKinds();
+
+/** Runs the script with the permission to connect to one address. */
+function start(allowedAddress: string): Deno.ChildProcess {
+  return new Deno.Command(Deno.execPath(), {
+    args: ["run", "--quiet", "--no-prompt", `--allow-net=${allowedAddress}`, SCRIPT],
+    stdin: "piped",
+    stdout: "piped",
+    stderr: "piped",
+  }).spawn();
+}
+
+const rowsPermissions = [
+  { name: "needs no permission but to connect to the host", allowed: "host", shows: /^alone\n$/ },
+  {
+    name: "says so when it may not connect to the host",
+    allowed: "other",
+    shows: /connection: host address is not among those that this broker may connect to/,
+  },
+] as const;
+
+Deno.test.each(rowsPermissions)(
+  "runCommand() $name",
+  ({ allowed, shows }) =>
+    withTarget(kind, async ({ target, certify }) => {
+      const addr = `127.0.0.1:${target.port}`;
+      const child = start(allowed === "host" ? addr : `127.0.0.1:${target.port + 1}`);
+      const lines = child.stdout.pipeThrough(new TextDecoderStream()).getReader();
+      const { value: publicKeyLine = "" } = await lines.read();
+      const request = {
+        name: "target",
+        addr,
+        hostKey: target.hostKeyLine,
+        user: target.user,
+        certificate: await certify(publicKeyLine),
+      };
+      const input = child.stdin.getWriter();
+      await input.write(new TextEncoder().encode(JSON.stringify(request)));
+      await input.close();
+      const { value: output = "" } = await lines.read();
+      const errors = await new Response(child.stderr).text();
+      await child.status;
+      await lines.cancel();
+      assert.match(output || errors, shows);
     }),
 );

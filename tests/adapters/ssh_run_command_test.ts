@@ -2,7 +2,18 @@ import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
 import { type Scene, withTarget } from "../ssh_target/scene.ts";
 import { terminalTest } from "../ssh_target/terminals.ts";
-import { availableKinds } from "../ssh_target/target.ts";
+import { availableKinds, currentUser } from "../ssh_target/target.ts";
+import { systemClock, systemRandom } from "@gateway/shared/clock";
+import { createMetrics } from "@gateway/shared/service/metrics";
+import { createTimings } from "../../broker/request/records.ts";
+import { createConnectSession } from "../../broker/sessions/connect_session.ts";
+import type { SessionLink } from "../../broker/sessions/session.ts";
+import { createEphemeralKey } from "../../broker/ssh/login.ts";
+import { keptBytes } from "../../broker/ssh/output.ts";
+import { createTestCa, PRINCIPAL } from "../ssh_target/certificates.ts";
+import { createOpensshTarget, findSshd } from "../ssh_target/openssh.ts";
+import { mayNotMount } from "./tiny_disk.ts";
+import { SSHD_PROBLEM } from "../ssh_target/sshd_problem.ts";
 
 const kinds = availableKinds().map((kind) => ({ kind }));
 const text = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
@@ -155,4 +166,157 @@ testOverTargets("runCommand() copes with a command that does not read its input"
   const stdin = new Uint8Array(8_000_000);
   const result = await run("echo no >&2; exit 3", { stdin });
   assert.deepEqual([text(result.stderr), result.exitCode], ["no\n", 3]);
+});
+
+const SHELLS = ["/bin/dash", "/bin/bash", "/bin/busybox"];
+const MODES = ["shell", "pty"] as const;
+const NEVER = new AbortController().signal;
+const FRESH = /^execution: the command left the shell's loop .* fresh shell/;
+
+/** Opens a session on a real sshd whose `/bin/sh` is a shell of another name. */
+async function withSession(
+  { shell, mode }: { readonly shell: string; readonly mode: "shell" | "pty" },
+  test: (run: (command: string) => Promise<string>) => Promise<void>,
+): Promise<void> {
+  const sshd = findSshd();
+  assert.ok(sshd, "sshd is not installed");
+  const dir = await Deno.makeTempDir({ prefix: "shell-session-" });
+  const ca = createTestCa();
+  const target = await createOpensshTarget(sshd, currentUser(), {
+    caPublicKeyLine: ca.publicKeyLine,
+    principals: { [currentUser()]: [PRINCIPAL] },
+    dir,
+    launcher: [
+      "unshare",
+      "--mount",
+      "--propagation",
+      "private",
+      "/bin/sh",
+      "-c",
+      'mount --bind "$0" "$(readlink -f /bin/sh)" || exit; exec "$@"',
+      await Deno.realPath(shell),
+    ],
+  });
+  let link: SessionLink | undefined;
+  try {
+    const key = createEphemeralKey();
+    link = await createConnectSession({
+      clock: systemClock,
+      random: systemRandom,
+      timings: createTimings(createMetrics()),
+    })({
+      hops: [{
+        name: "target",
+        addr: `127.0.0.1:${target.port}`,
+        hostKey: target.hostKeyLine,
+        user: target.user,
+        certificate: await ca.certify(key.publicKeyLine, {}),
+        key,
+      }],
+      mode,
+      elevationPrefix: "",
+      signal: NEVER,
+    });
+    const { run } = link;
+    await test(async (command) => {
+      const { stdout, stderr, exitCode } = await run.call(link, command, {
+        signal: AbortSignal.timeout(60_000),
+      });
+      const text = new TextDecoder();
+      return `${text.decode(keptBytes(stdout))}|${text.decode(keptBytes(stderr))}|${exitCode}`;
+    });
+  } finally {
+    await link?.close();
+    await target.close();
+    await Deno.remove(dir, { recursive: true });
+  }
+}
+
+const CASES = SHELLS.flatMap((shell) => MODES.map((mode) => ({ shell, mode })));
+
+Deno.test.each(CASES)(
+  "a session in mode $mode with $shell as /bin/sh answers at once whatever a command does to its streams and loop (needs root)",
+  { ignore: mayNotMount },
+  async (options) => {
+    await withSession(options, async (run) => {
+      assert.equal(await run(`cd /usr; x=kept; cmp /proc/$$/exe ${options.shell}`), "||0");
+      for (const command of ["continue", "break", "exec 6>&- 7>&-", "exec 0<&0"]) {
+        assert.equal(await run(command), "||0", command);
+      }
+      assert.equal(await run("echo $x; pwd"), "kept\n/usr\n||0");
+      assert.equal(await run("exec 2>&1"), "||0");
+      assert.equal(await run("echo a; echo b >&2"), "a\nb\n||0");
+      assert.equal(await run("exec 1>&- 2>&-"), "||0");
+      assert.match(await run("echo a 2>/dev/null; true"), /^\|\|0$/);
+
+      for (const command of ["break 9", "continue 9", "continue 2"]) {
+        await assert.rejects(run(`y=lost; ${command}`), { message: FRESH }, command);
+        assert.equal(await run("echo \"[$x$y]\"; pwd | grep -c '^/usr$'"), "[]\n0\n||1", command);
+      }
+      assert.equal(await run("echo out; sh -c 'exit 4'"), "out\n||4");
+      await assert.rejects(run("exit 3"), /session shell has ended/);
+    });
+  },
+);
+
+Deno.test.each(SHELLS.map((shell) => ({ shell })))(
+  "a session in mode pty with $shell as /bin/sh gives LF, as programs print it (needs root)",
+  { ignore: mayNotMount },
+  async ({ shell }) => {
+    await withSession({ shell, mode: "pty" }, async (run) => {
+      assert.equal(await run("printf 'a\\nb\\r\\nc'; test -t 1 && echo tty"), "a\nb\r\nctty\n||0");
+    });
+  },
+);
+
+const ignore = !availableKinds().includes("openssh");
+const name = "tests of the system's sshd run on it";
+
+Deno.test({ name: ignore ? `${name} (left out: ${SSHD_PROBLEM})` : name, ignore }, () => {
+  assert.equal(SSHD_PROBLEM, "");
+});
+
+/** What a process finds that is started by these words. */
+async function problemUnder(...launcher: readonly string[]): Promise<string> {
+  const module = new URL("../ssh_target/tell_problem.ts", import.meta.url).pathname;
+  const permissions = ["read", "write", "net=127.0.0.1", "run", "env", "sys"].map((name) =>
+    `--allow-${name}`
+  );
+  const deno = [Deno.execPath(), "run", "--quiet", "--no-prompt", "--cached-only", ...permissions, module];
+  const [program = "", ...words] = [...launcher, ...deno];
+  const { stdout, stderr } = await new Deno.Command(program, { args: words, env: { NO_COLOR: "1" } })
+    .output();
+  return new TextDecoder().decode(stdout).trim() || new TextDecoder().decode(stderr).trim();
+}
+
+const NO_ACCOUNT = [
+  ...["unshare", "--mount", "--propagation", "private", "/bin/sh", "-c"],
+  'grep -v "^sshd:" /etc/passwd > "$0"; mount --bind "$0" /etc/passwd; exec "$@"',
+];
+
+Deno.test.each<{ name: string; launcher: (folder: string) => readonly string[]; says: RegExp }>([
+  {
+    name: "sshd's account is missing",
+    launcher: (folder) => [...NO_ACCOUNT, `${folder}/passwd`],
+    says: /sshd can't start: Privilege separation user sshd does not exist/,
+  },
+  {
+    name: "root has no capabilities",
+    launcher: () => ["setpriv", "--bounding-set=-all", "--inh-caps=-all"],
+    says: /sshd lets nobody in: /,
+  },
+  {
+    name: "root is root of a user namespace alone",
+    launcher: () => ["unshare", "--user", "--map-root-user"],
+    says: /sshd lets nobody in: /,
+  },
+])("where $name the embedded server is taken, and why is said (needs root)", {
+  ignore: ignore || Deno.uid() !== 0,
+}, async ({ launcher, says }) => {
+  const folder = await Deno.makeTempDir({ prefix: "sshd-problem-" });
+  try {
+    assert.match(await problemUnder(...launcher(folder)), says);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
 });

@@ -1,8 +1,11 @@
 import assert from "node:assert/strict";
-import { fill, makeRoom, mayNotMount as ignore, TinyDisk } from "../adapters/tiny_disk.ts";
-import { assertLogVerifies, metricOf } from "../stage/audit.ts";
-import { HOST, type Stage } from "../stage/stage.ts";
+import { fill, makeRoom, mayNotMount, mayNotMount as ignore, TinyDisk } from "../adapters/tiny_disk.ts";
+import { assertLogVerifies, metricOf, recordsOf } from "../stage/audit.ts";
+import { editConfig, HOST, runBrokerCtl, type Stage } from "../stage/stage.ts";
 import { withStage } from "../stage/with_stage.ts";
+import { signBody } from "../bench/sign_request.ts";
+import { poll } from "../stage/poll.ts";
+import { errorText } from "@gateway/shared/errors";
 
 interface Answer {
   readonly detail?: string;
@@ -97,3 +100,215 @@ Deno.test(
     });
   },
 );
+
+const FORGED = '{"outcome":"forged"}\n';
+
+/** What is done to a log, and how that is undone. */
+interface Fault {
+  readonly name: string;
+  readonly breakLog: (log: string) => void;
+  readonly repair: (log: string) => void;
+}
+
+/** Breaks the logs of a signer and a control plane, looks at `/readyz` before any request, and repairs them. */
+async function assertReadyAgain(folder: string, { breakLog, repair }: Fault): Promise<void> {
+  const logs = ["signer", "control-plane"].map((service) => `${folder}/${service}/audit.log`);
+  for (const service of ["signer", "control-plane"]) await Deno.mkdir(`${folder}/${service}`);
+  const logAt = (index: number) => [{ path: ["audit_log"], value: logs[index] }];
+  await withStage({ controlPlane: true, signer: logAt(0), controlPlaneConfig: logAt(1) }, async (stage) => {
+    const services = [await stage.startSigner(), await stage.startControlPlane()];
+    const client = await stage.controlPlaneClient("broker");
+    const sign = () => client.request({ method: "POST", path: "/v1/sign", body: JSON.parse(signBody()) });
+    for (const [index, service] of services.entries()) {
+      const log = logs[index] ?? "";
+      const readiness = async () => {
+        const response = await fetch(`http://${service.command.monitor}/readyz`);
+        await response.body?.cancel();
+        return response.status;
+      };
+      assert.equal((await sign()).status, 200);
+      breakLog(log);
+      await poll(async () => await readiness() === 503, {
+        what: `${log} to keep its service from being ready`,
+      });
+      if (index === 0) {
+        // The last page of a log on a full disk has room for some records.
+        await poll(async () => (await sign()).status >= 500, {
+          what: "the signer to withhold a certificate",
+        });
+      }
+      repair(log);
+      await poll(async () => await readiness() === 200, { what: `the service of ${log} to be ready again` });
+      assert.equal((await sign()).status, 200);
+    }
+  });
+}
+
+Deno.test.each<Fault>([
+  {
+    name: "is moved away",
+    breakLog: (log) => Deno.renameSync(log, `${log}.away`),
+    repair: (log) => Deno.renameSync(`${log}.away`, log),
+  },
+  {
+    name: "gets bytes of another process",
+    breakLog: (log) => Deno.writeTextFileSync(log, FORGED, { append: true }),
+    repair: (log) => Deno.truncateSync(log, Deno.statSync(log).size - FORGED.length),
+  },
+])(
+  "a service whose audit log $name is not ready and signs nothing, until that is repaired",
+  async (fault) => {
+    const folder = await Deno.makeTempDir({ prefix: "audit-changed-" });
+    try {
+      await assertReadyAgain(folder, fault);
+    } finally {
+      await Deno.remove(folder, { recursive: true });
+    }
+  },
+);
+
+Deno.test({
+  name: "a service whose audit log is on a full disk is not ready, until there is room (needs root)",
+  ignore: mayNotMount,
+}, async () => {
+  await using disk = await TinyDisk.mount("size=256k");
+  const filler = `${disk.folder}/filler`;
+  await assertReadyAgain(disk.folder, {
+    name: "is on a full disk",
+    breakLog: () => fill(filler),
+    repair: () => makeRoom(filler),
+  });
+});
+
+const SUBJECT = { kind: "caller", value: "broker-local" };
+const HOUR = { allow: ["^id$"], ttl_seconds: 3600 };
+
+/** A stage whose signer keeps its state on a disk of its own, and all else elsewhere. */
+async function withStateDisk(test: (stage: Stage, ballast: string) => Promise<void>): Promise<void> {
+  await using disk = await TinyDisk.mount("size=256k");
+  const edit = { path: ["state_db"], value: `${disk.folder}/state.db` };
+  await withStage({ signer: [edit] }, (stage) => test(stage, `${disk.folder}/ballast`));
+}
+
+async function brokerCtl(stage: Stage, ...args: readonly string[]) {
+  const { stdout, stderr, code } = await runBrokerCtl(
+    [...args, "--client-config", stage.init.client_config],
+    "/",
+  );
+  const decoder = new TextDecoder();
+  return { out: decoder.decode(stdout), err: decoder.decode(stderr), code };
+}
+
+async function hostsStatus(stage: Stage): Promise<number> {
+  const client = await stage.signerClient("broker");
+  return (await client.request({ method: "GET", path: "/v1/hosts" })).status;
+}
+
+Deno.test({
+  name:
+    "a freeze on a full disk is in force at once, says that a restart undoes it, and is stored once there is room (needs root)",
+  ignore,
+  fn: () =>
+    withStateDisk(async (stage, ballast) => {
+      const signer = await stage.startSigner();
+      assert.equal(await hostsStatus(stage), 200);
+      fill(ballast);
+      const frozen = await brokerCtl(stage, "freeze", "--caller", SUBJECT.value);
+      assert.match(
+        frozen.out,
+        /^frozen caller=broker-local [^]*\nnot stored: [^]* restart of the signer undoes it/,
+      );
+      assert.deepEqual([frozen.err, frozen.code], ["", 1]);
+      assert.equal(await hostsStatus(stage), 403);
+      const operator = await stage.signerClient("operator");
+      const again = await operator.request({ method: "POST", path: "/v1/freeze", body: SUBJECT });
+      assert.deepEqual([again.status, (again.body as { persisted?: boolean }).persisted], [200, false]);
+      makeRoom(ballast);
+      await poll(() => signer.log.includes("the store has taken a freeze now"), {
+        what: "the second attempt",
+      });
+      await signer.stop("SIGKILL");
+      await stage.startSigner();
+      assert.equal(await hostsStatus(stage), 403, "a restart leaves it");
+      const lifted = await brokerCtl(stage, "unfreeze", "--caller", SUBJECT.value);
+      assert.deepEqual([lifted.out, lifted.code], ["unfrozen caller=broker-local\n", 0]);
+      assert.equal(await hostsStatus(stage), 200);
+    }),
+});
+
+Deno.test({
+  name:
+    "what a full disk does not let happen is taken back in the audit log: freeze, unfreeze, grant, revocation (needs root)",
+  ignore,
+  fn: () =>
+    withStateDisk(async (stage, ballast) => {
+      await stage.startSigner();
+      const operator = await stage.signerClient("operator");
+      const granted = await operator.request({
+        ...{ method: "POST", path: `/v1/policy/hosts/${HOST}/grants`, body: HOUR },
+      });
+      assert.equal(granted.status, 201, granted.text);
+      const { id } = granted.body as { readonly id: string };
+      const frozen = { kind: "end_user", value: "mallory" };
+      assert.equal(
+        (await operator.request({ method: "POST", path: "/v1/freeze", body: frozen })).status,
+        200,
+      );
+      fill(ballast);
+      const before = (await recordsOf(stage.init.signer_audit_log)).length;
+      const statuses = [
+        await operator.request({ method: "POST", path: "/v1/freeze", body: SUBJECT }),
+        await operator.request({ method: "POST", path: "/v1/unfreeze", body: frozen }),
+        await operator.request({ method: "POST", path: `/v1/policy/hosts/${HOST}/grants`, body: HOUR }),
+        await operator.request({ method: "DELETE", path: `/v1/policy/grants/${id}` }),
+      ].map(({ status }) => status);
+      assert.deepEqual(statuses, [200, 500, 500, 500]);
+      const listed = await operator.request({ method: "GET", path: "/v1/policy/grants" });
+      assert.deepEqual((listed.body as readonly { id: string }[]).map((grant) => grant.id), [id]);
+      const said = (await recordsOf(stage.init.signer_audit_log)).slice(before);
+      assert.deepEqual(said.map(({ outcome }) => outcome), [
+        ...["frozen", "policy-failed", "unfrozen", "policy-failed"],
+        ...["grant-created", "grant-failed", "grant-revoked", "grant-failed"],
+      ]);
+      for (const [index, record] of said.entries()) {
+        if (index % 2 === 0) continue;
+        assert.equal(record["command"], said[index - 1]?.["command"], "of the same change");
+        assert.match(String(record["err"]), /in force|nothing has changed|not granted/);
+        assert.match(String(record["err"]), /disk is full/);
+      }
+      await assertLogVerifies(stage.init.signer_audit_log, stage.init.signer_audit_key);
+    }),
+});
+
+/** What a service says that does not start. */
+async function refusal(start: () => Promise<unknown>): Promise<string> {
+  return await start().then(() => assert.fail("it has started"), errorText);
+}
+
+async function setState(stage: Stage, config: string, path: string): Promise<void> {
+  await editConfig(config, [{ path: ["state_db"], value: `${stage.init.folder}/${path}` }]);
+}
+
+Deno.test("no service starts on a state_db that is another's or damaged: it says path, cause and remedy", () =>
+  withStage({ controlPlane: true }, async (stage) => {
+    const { signer_config, control_plane_config } = stage.init;
+    await setState(stage, signer_config, "one.db");
+    await (await stage.startSigner()).stop();
+    await setState(stage, control_plane_config, "one.db");
+    const foreign = await refusal(() => stage.startControlPlane());
+    assert.match(
+      foreign,
+      /Cannot open state_db \\?"[^"]*\/one\.db\\?": it is the state database of a signer, not of a/,
+    );
+    assert.match(foreign, /name a file of its own, or a new one, in state_db; this one is left as it is/);
+    await Deno.truncate(`${stage.init.folder}/one.db`, 6000);
+    const damaged = await refusal(() => stage.startSigner());
+    assert.match(
+      damaged,
+      /Cannot open state_db [^]*\/one\.db[^]*malformed; stop the service, keep this file, [^]*freeze again/,
+    );
+    await Deno.remove(`${stage.init.folder}/one.db`);
+    await stage.startSigner();
+    await setState(stage, control_plane_config, "two.db");
+    await stage.startControlPlane();
+  }));

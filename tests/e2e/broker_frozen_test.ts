@@ -1,7 +1,21 @@
 import assert from "node:assert/strict";
-import { HOST } from "../stage/stage.ts";
+import { type ConfigEdit, editConfig, HOST, runBrokerCtl, type Stage } from "../stage/stage.ts";
 import { withStage } from "../stage/with_stage.ts";
 import { McpProcess } from "./mcp_process.ts";
+import { terminalTest } from "../ssh_target/terminals.ts";
+import { recordsOf } from "../stage/audit.ts";
+import { poll } from "../stage/poll.ts";
+import { share } from "../stage/share.ts";
+import { addHostsToStage } from "./hosts_behind.ts";
+import { SessionClient } from "./session_client.ts";
+import { systemClock } from "@gateway/shared/clock";
+import { JsonClient } from "@gateway/shared/http";
+import { issueLeaf } from "../../ctl/identities/x509.ts";
+import { readPid } from "../ssh_target/running.ts";
+import { processesOf, sessionOf } from "../ssh_target/session_processes.ts";
+import { availableKinds } from "../ssh_target/target.ts";
+import { ServiceProcess } from "../stage/service_process.ts";
+import { BrokerScene } from "./broker_scene.ts";
 
 Deno.test("agents of a frozen broker are told so: 403 over HTTPS, the same text over MCP", () =>
   withStage({}, async (stage) => {
@@ -30,3 +44,236 @@ Deno.test("agents of a frozen broker are told so: 403 over HTTPS, the same text 
     assert.equal(called.content[0].text, detail);
     assert.equal(await mcp.end(), 0);
   }));
+
+async function withBastions(
+  test: (scene: { readonly stage: Stage; readonly mcp: McpProcess }) => Promise<void>,
+  edits: readonly ConfigEdit[] = [],
+): Promise<void> {
+  const dir = await Deno.makeTempDir({ prefix: "bastions-" });
+  try {
+    await withStage({}, async (stage) => {
+      await addHostsToStage(stage, { dir, names: ["inner01", "db01"] });
+      await editConfig(stage.init.signer_config, edits);
+      await editConfig(stage.init.mcp_config, [{ path: ["revocation_poll_seconds"], value: 1 }]);
+      await stage.startSigner();
+      await using mcp = new McpProcess(await stage.mcpCommand());
+      await mcp.initialize();
+      await test({ stage, mcp });
+      assert.equal(await mcp.end(), 0);
+    });
+  } finally {
+    await Deno.remove(dir, { recursive: true });
+  }
+}
+
+const withShared = share<{ readonly stage: Stage; readonly mcp: McpProcess }>(withBastions);
+
+Deno.test("broker serve-mcp runs a command behind two bastions that it alone may not reach", () =>
+  withShared(async ({ stage, mcp }) => {
+    const list = await mcp.call("ssh_list_servers", {});
+    assert.equal(
+      list.content[0].text,
+      "db01 (sudo=false pty=true file_transfer=true via=inner01)\n" +
+        "inner01 (sudo=false pty=true file_transfer=true via=web01)\n" +
+        "web01 (sudo=false pty=false file_transfer=false)\n",
+    );
+    const result = await mcp.call("ssh_execute", { server: "db01", command: "echo through; exit 5" });
+    assert.equal(result.isError, undefined, result.content[0].text);
+    assert.deepEqual(
+      [result.structuredContent.stdout, result.structuredContent.exit_code],
+      ["through\n", 5],
+    );
+    const issued = await recordsOf(stage.init.signer_audit_log);
+    assert.deepEqual(issued.map(({ outcome }) => outcome), ["issued", "issued", "issued"]);
+    const executed = await recordsOf(stage.init.mcp_audit_log);
+    assert.deepEqual(executed.map(({ outcome, serial }) => [outcome, serial]), [
+      ["executed", issued[2]?.["serial"]],
+    ]);
+  }));
+
+terminalTest("broker serve-mcp gives a terminal behind two bastions", () =>
+  withShared(async ({ mcp }) => {
+    const shown = await mcp.call("ssh_execute", {
+      server: "db01",
+      command: "test -t 1 && echo tty",
+      pty: true,
+    });
+    assert.equal(shown.structuredContent.stdout.slice(0, 5), "tty\r\n");
+  }));
+
+Deno.test("a freeze of a session's id revokes its certificates for the bastions as well", () =>
+  withShared(async ({ stage, mcp }) => {
+    const before = (await recordsOf(stage.init.signer_audit_log)).length;
+    const id = await new SessionClient(mcp).open({ server: "db01" });
+    const operator = await stage.signerClient("operator");
+    const body = { kind: "session_id", value: id };
+    const { status, text } = await operator.request({ method: "POST", path: "/v1/freeze", body });
+    assert.equal(status, 200, text);
+    const serials = async (outcome: string) =>
+      (await recordsOf(stage.init.signer_audit_log)).slice(before).filter((record) =>
+        record["outcome"] === outcome
+      )
+        .map(({ serial }) => serial);
+    await poll(async () => (await serials("revoked")).length > 0, { what: "the revocation" });
+    assert.deepEqual((await serials("revoked")).toSorted(), (await serials("issued")).toSorted());
+    assert.equal((await serials("issued")).length, 3);
+  }));
+
+Deno.test("broker serve-mcp does not go through a host that is not a bastion", () =>
+  withBastions(async ({ mcp }) => {
+    const result = await mcp.call("ssh_execute", { server: "db01", command: "true" });
+    assert.equal(result.isError, true);
+    assert.equal(
+      result.content[0].text,
+      'signing cert for "web01": signing rejected (403): host "web01" is not allowed as a bastion',
+    );
+  }, [{ path: ["hosts", HOST, "allow_as_bastion"], value: false }]));
+
+const ignore = !availableKinds().includes("openssh");
+
+/** A silent command with a stubborn child: sshd tells it nothing, and it writes nothing. */
+function silent(path: string): string {
+  return `echo $$ > ${path}; (trap '' TERM; sleep 1000) | sleep 1001`;
+}
+
+/** Runs a test against a host with `stop_on_disconnect`, and then looks for what is left of the command. */
+async function leavesNothing(
+  test: (scene: BrokerScene, command: string, started: Promise<unknown>) => Promise<void>,
+) {
+  await using scene = await BrokerScene.create({ stopOnDisconnect: true });
+  const path = `${scene.dir}/pid`;
+  const session = readPid(path).then(sessionOf);
+  const [id] = await Promise.all([session, test(scene, silent(path), session)]);
+  await poll(async () => (await processesOf(id)).length === 0, { what: "that nothing of the command runs" });
+}
+
+function start(mcp: McpProcess, command: string): Promise<number> {
+  return mcp.start("tools/call", { name: "ssh_execute", arguments: { server: "web01", command } });
+}
+
+Deno.test({
+  name: "broker serve-mcp ends a silent command on sshd when its call is canceled, and serves on (K16)",
+  ignore,
+  fn: () =>
+    leavesNothing(async (scene, command, started) => {
+      await using mcp = new McpProcess(await scene.command("serve-mcp"));
+      await mcp.initialize();
+      const id = await start(mcp, command);
+      await started;
+      await mcp.notify("notifications/cancelled", { requestId: id });
+      const next = await mcp.call("ssh_execute", { server: "web01", command: "cat; echo again; exit 3" });
+      assert.deepEqual([next.structuredContent.stdout, next.structuredContent.exit_code], ["again\n", 3]);
+      assert.equal(await mcp.end(), 0);
+    }),
+});
+
+Deno.test({
+  name: "broker serve-http ends a silent command on sshd when its client hangs up (K16)",
+  ignore,
+  fn: () =>
+    leavesNothing(async (scene, command, started) => {
+      await using broker = await ServiceProcess.start(await scene.command("serve-http"));
+      const { certPem, keyPem } = await issueLeaf(scene.pki, { subject: "CN=agent-1", usage: "client" });
+      using client = new JsonClient({
+        clock: systemClock,
+        baseUrl: `https://${scene.listen}`,
+        cert: certPem,
+        key: keyPem,
+        ca: scene.pki.certPem,
+        timeoutMs: 30_000,
+      });
+      const hangUp = new AbortController();
+      const body = { host: "web01", command };
+      const running = client.request({ method: "POST", path: "/v1/ssh_run", body, signal: hangUp.signal });
+      running.catch(() => {});
+      await started;
+      hangUp.abort();
+      await assert.rejects(running, { code: "canceled" });
+      assert.equal((await broker.stop()).code, 0);
+    }),
+});
+
+Deno.test({
+  name: "a silent command on sshd ends when the broker is killed (K16)",
+  ignore,
+  fn: () =>
+    leavesNothing(async (scene, command, started) => {
+      await using mcp = new McpProcess(await scene.command("serve-mcp"));
+      await mcp.initialize();
+      await start(mcp, command);
+      await started;
+      mcp.kill("SIGKILL");
+      await mcp.ended();
+    }),
+});
+
+const SERVED = /mcp-broker \(stdio\) ready/;
+
+async function startSet(scene: BrokerScene): Promise<McpProcess> {
+  const mcp = new McpProcess(await scene.command("serve-mcp"));
+  await mcp.initialize();
+  await poll(() => Promise.resolve(SERVED.test(mcp.log)), { what: "the broker to be ready" });
+  return mcp;
+}
+
+async function run(mcp: McpProcess, command: string): Promise<void> {
+  const { isError, content } = await mcp.call("ssh_execute", { server: "web01", command });
+  assert.ok(!isError, content[0].text);
+}
+
+async function ranIn(scene: BrokerScene, log: string): Promise<readonly string[]> {
+  return (await scene.records(log)).map(({ command }) => String(command));
+}
+
+async function verifySet({ dir }: BrokerScene, ...flags: readonly string[]) {
+  const log = `${dir}/audit/audit.log`;
+  const args = ["audit", "verify", "--set", "--log", log, "--key", `${dir}/audit.seed`, ...flags];
+  const { code, stdout } = await runBrokerCtl(args, dir);
+  return { code, text: new TextDecoder().decode(stdout) };
+}
+
+Deno.test("each window of an MCP client has a broker of one config, with a log of its own", async () => {
+  await using scene = await BrokerScene.create();
+  await using first = await startSet(scene);
+  await using second = await startSet(scene);
+  await using third = await startSet(scene);
+  await run(second, "echo second");
+  await Promise.all([run(first, "echo first"), run(third, "echo third"), run(second, "echo more")]);
+  assert.match(
+    second.log,
+    /"Another process has the audit log, this one keeps another beside it","path":".*audit-2\.log"/,
+  );
+
+  // A log is free again when its process has ended, however it did.
+  Deno.kill(first.pid, "SIGKILL");
+  await first.end();
+  await using fourth = await startSet(scene);
+  await run(fourth, "echo fourth");
+  for (const mcp of [second, third, fourth]) assert.equal(await mcp.end(), 0);
+
+  assert.deepEqual(await ranIn(scene, "audit.log"), ["echo first", "echo fourth"]);
+  assert.deepEqual(await ranIn(scene, "audit-2.log"), ["echo second", "echo more"]);
+  assert.deepEqual(await ranIn(scene, "audit-3.log"), ["echo third"]);
+  const { code, text } = await verifySet(scene, "--since", `${scene.dir}/heads`);
+  assert.deepEqual(text.match(/^\S+ OK: .*/gm), [
+    "audit.log: OK: 2 entries, chain intact, all signatures valid",
+    "audit-2.log: OK: 2 entries, chain intact, all signatures valid",
+    "audit-3.log: OK: 1 entries, chain intact, all signatures valid",
+  ]);
+  assert.equal(code, 0);
+  await Deno.writeTextFile(`${scene.dir}/audit/audit-2.log`, "");
+  const emptied = await verifySet(scene, "--since", `${scene.dir}/heads`);
+  assert.match(emptied.text, /^audit-2\.log: ERROR: .* emptied/m);
+  assert.equal(emptied.code, 1);
+});
+
+Deno.test("a second broker over HTTP on one config does not start", async () => {
+  await using scene = await BrokerScene.create();
+  await using first = await startSet(scene);
+  const command = await scene.command("serve-http");
+  const { code, stderr } = await new Deno.Command(Deno.execPath(), { args: [...command.args], stdin: "null" })
+    .output();
+  assert.equal(code, 1);
+  assert.match(new TextDecoder().decode(stderr), /audit\.log": it is in use by another process/);
+  await first.end();
+});

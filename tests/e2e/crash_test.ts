@@ -5,6 +5,14 @@ import { readProcFile } from "../stage/proc_file.ts";
 import { poll } from "../stage/poll.ts";
 import { HOST, type Stage } from "../stage/stage.ts";
 import { withStage } from "../stage/with_stage.ts";
+import { systemClock } from "@gateway/shared/clock";
+import { JsonClient } from "@gateway/shared/http";
+import { createCertificateAuthority, issueLeaf, type LeafOptions } from "../../ctl/identities/x509.ts";
+import { Client } from "@modelcontextprotocol/client";
+import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
+import { denoDir } from "../stage/deno_dir.ts";
+import { BrokerScene } from "./broker_scene.ts";
+import { AGENTS, McpHttpScene } from "./mcp_http_scene.ts";
 
 const ROUNDS = 3;
 const WORKERS = 8;
@@ -138,3 +146,150 @@ async function hasUnreadBytes(): Promise<boolean> {
   const table = await readProcFile("/proc/net/tcp");
   return table.split("\n").some((line) => / 01 [0-9A-F]{8}:(?!00000000)[0-9A-F]{8} /.test(line));
 }
+
+const authority = await createCertificateAuthority({ commonName: "callers" });
+const namesake = await createCertificateAuthority({ commonName: "callers" });
+
+const client: LeafOptions = { subject: "CN=broker-local", usage: "client" };
+const rows: readonly { name: string; leaf: LeafOptions; by?: typeof authority; status: number }[] = [
+  { name: "a good certificate", leaf: client, status: 200 },
+  { name: "a certificate of another CA of the same name", leaf: client, by: namesake, status: 401 },
+  {
+    name: "one with two CNs",
+    leaf: { ...client, subject: "CN=broker-local,CN=operator-local" },
+    status: 401,
+  },
+];
+
+interface Route {
+  readonly service: string;
+  readonly listen: string;
+  readonly method: "GET" | "POST";
+  readonly path: string;
+  readonly body?: unknown;
+}
+
+async function routes({ init }: Stage): Promise<readonly Route[]> {
+  const listen = async (path: string) =>
+    (await Deno.readTextFile(path)).match(/"listen": "([^"]+)"/)?.[1] ?? "";
+  const run = { method: "POST" as const, path: "/v1/ssh_run", body: { host: HOST, command: "uptime" } };
+  return [
+    { service: "signer", listen: await listen(init.signer_config), method: "GET", path: "/v1/hosts" },
+    { service: "broker", listen: await listen(init.broker_config), ...run },
+  ];
+}
+
+Deno.test("signer and broker answer 401 to whoever does not prove one name", async () => {
+  const caPath = await Deno.makeTempFile({ suffix: ".crt" });
+  await Deno.writeTextFile(caPath, authority.certPem);
+  try {
+    // The signer must still trust the broker of the set-up: both CAs, one bundle.
+    const broker = [
+      { path: ["client_ca"], value: caPath },
+      { path: ["run_callers"], value: ["broker-local"] },
+    ];
+    await withStage({ broker }, async (stage) => {
+      const bundle = `${authority.certPem}\n${await Deno.readTextFile(stage.init.mtls_ca)}`;
+      await Deno.writeTextFile(`${stage.init.folder}/pki/mtls_ca_bundle.crt`, bundle);
+      await Deno.writeTextFile(
+        stage.init.signer_config,
+        (await Deno.readTextFile(stage.init.signer_config)).replace("mtls_ca.crt", "mtls_ca_bundle.crt"),
+      );
+      await stage.startSigner();
+      await stage.startBroker();
+      const serverCa = await Deno.readTextFile(stage.init.mtls_ca);
+      for (const { service, listen, ...request } of await routes(stage)) {
+        for (const { name, leaf, by = authority, status } of rows) {
+          const { certPem: cert, keyPem: key } = await issueLeaf(by, leaf);
+          const caller = new JsonClient({
+            clock: systemClock,
+            what: service,
+            baseUrl: `https://${listen}`,
+            cert,
+            key,
+            ca: serverCa,
+          });
+          try {
+            const answer = await caller.request(request);
+            assert.equal(answer.status, status, `${service}: ${name}: ${answer.text}`);
+          } finally {
+            caller.close();
+          }
+        }
+      }
+    });
+  } finally {
+    await Deno.remove(caPath);
+  }
+});
+
+/** What clients take: 1 MiB of one event, of which the result is nearly all. */
+const RESULT_BYTES = 1_048_576;
+
+/** Prints so many bytes on each stream. */
+const PRINTS = [
+  { name: "5 MB of lines", print: "yes 0123456789 | head -c 5000000" },
+  { name: "512 KiB on one line", print: "head -c 524288 /dev/zero | tr '\\0' x" },
+  { name: "1 MB of controls", print: "head -c 1000000 /dev/zero | tr '\\0' '\\1'" },
+  { name: "1 MB that is not text", print: "head -c 1000000 /dev/zero | tr '\\0' '\\377'" },
+] as const;
+
+async function connectStdio(scene: BrokerScene): Promise<Client> {
+  const { args } = await scene.command("serve-mcp");
+  const client = new Client({ name: "test", version: "1" });
+  await client.connect(
+    new StdioClientTransport({
+      command: Deno.execPath(),
+      args: [...args],
+      env: { DENO_DIR: denoDir() },
+      stderr: "ignore",
+    }),
+  );
+  return client;
+}
+
+async function takesLargeResults(client: Client, dir: string): Promise<void> {
+  // The library checks the result against the schema that the tool shows.
+  await client.listTools();
+  const call = async (name: string, args: Record<string, unknown>) => {
+    const result = await client.callTool({ name, arguments: { server: "web01", ...args } });
+    assert.notEqual(result.isError, true, JSON.stringify(result.content));
+    assert.ok(new TextEncoder().encode(JSON.stringify(result)).length < RESULT_BYTES - 1000);
+    const [block] = result.content;
+    const text = block?.type === "text" ? block.text : "";
+    return { text, structured: result.structuredContent as Record<string, unknown> };
+  };
+  for (const { name, print } of PRINTS) {
+    const { text, structured } = await call("ssh_execute", { command: `${print}; ${print} >&2` });
+    assert.match(text, /\n\[exit=0 serial=\d+\]$/, name);
+    assert.ok(Number(structured["stdout_total_bytes"]) > 409_600, name);
+    assert.equal(structured["stdout_total_bytes"], structured["stderr_total_bytes"], name);
+  }
+  const whole = await call("ssh_execute", { command: "yes 0123456789 | head -c 409600" });
+  assert.equal(String(whole.structured["stdout"]).length, 409_600);
+  const end = await call("ssh_execute", { command: "seq 1000000", tail: true, max_output_bytes: 14 });
+  assert.equal(end.structured["stdout"], "99999\n1000000\n");
+  assert.match(end.text, /\n1000000\n\[end /);
+
+  for (const content of ["x".repeat(524_288), "\x01".repeat(524_288)]) {
+    await Deno.writeTextFile(`${dir}/large`, content);
+    const { text, structured } = await call("ssh_get_file", { path: `${dir}/large` });
+    assert.ok(text.length < 66_000, `${text.length}`);
+    const got = String(structured["content"]);
+    assert.equal(structured["base64"] === true ? atob(got) : got, content);
+  }
+}
+
+Deno.test("a TypeScript client over stdio takes results of any length", async () => {
+  await using scene = await BrokerScene.create();
+  const client = await connectStdio(scene);
+  await takesLargeResults(client, scene.dir);
+  await client.close();
+});
+
+Deno.test("a TypeScript client over HTTP takes results of any length", async () => {
+  await using scene = await McpHttpScene.create();
+  const client = await scene.connect(AGENTS[0]);
+  await takesLargeResults(client, scene.scene.dir);
+  await client.close();
+});

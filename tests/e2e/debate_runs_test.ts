@@ -1,5 +1,8 @@
 import assert from "node:assert/strict";
 import { inFolder, runDebateHere } from "./debate_program.ts";
+import { poll } from "../stage/poll.ts";
+import { browserTest, TestBrowser } from "./chromium.ts";
+import { DebateProcess, LOOKS_ELSEWHERE, sceneEnv, withHome } from "./debate_scene.ts";
 
 const MODEL = "replay/memory_leak";
 
@@ -88,3 +91,164 @@ Deno.test("commands for stored runs refuse what they cannot do with exit code 2,
       assert.match(err, reason);
     }
   }));
+
+const RUN_ID = "ab".repeat(16);
+const CALL = {
+  agent_node: "diagnostic_agent",
+  agent_role: "Primary Diagnosis",
+  tool_name: "http_get",
+  args: { url: "http://a.example/\u202e" },
+};
+const RESULT = {
+  type: "tool_call",
+  ...CALL,
+  result: "200 OK",
+  error: false,
+  approval: "auto",
+  cached: false,
+};
+
+/** One event as a server sends it; the browser asks again for what follows. */
+const frame = (id: number, event: object) =>
+  `retry: 100\n\nid: ${id}\nevent: message\ndata: ${JSON.stringify(event)}\n\n`;
+
+browserTest(
+  "a browser shows a tool while it runs, then its result in its place, and which never came",
+  () =>
+    withHome(async (home) => {
+      await using server = await DebateProcess.start(sceneEnv(home));
+      await using browser = await TestBrowser.start();
+      const page = await (await browser.plainSession(server.url)).newPage();
+      const problems: string[] = [];
+      page.on("pageerror", (error) => problems.push(error.message));
+      const frames = [
+        frame(1, { type: "tool_call_started", call_id: "1", ...CALL }),
+        frame(2, { ...RESULT, call_id: "1", duration_ms: 5 }),
+        frame(3, { type: "tool_call_started", call_id: "2", ...CALL }),
+        frame(4, { type: "something_new", call_id: "2" }) +
+        frame(5, { type: "run_finished", status: "cancelled" }),
+      ];
+      const next = frames.map(() => Promise.withResolvers<void>());
+      let asked = 0;
+      await page.route(`**/api/runs/${RUN_ID}/events`, async (route) => {
+        const turn = asked++;
+        await next[turn]?.promise;
+        await route.fulfill({ contentType: "text/event-stream", body: frames[turn] ?? "" });
+      });
+      await page.route(
+        `**/api/runs/${RUN_ID}`,
+        (route) => route.fulfill({ json: { run_id: RUN_ID, topic: "slow", status: "running", events: [] } }),
+      );
+      await page.goto(`/#/runs/${RUN_ID}`);
+      const cards = page.locator("#thread li.card");
+      const shows = (index: number, text: RegExp) =>
+        poll(
+          async () => text.test(await cards.nth(index).locator("> details > summary").textContent() ?? ""),
+          {
+            what: `card ${index} to show ${text}`,
+          },
+        );
+
+      next[0]?.resolve();
+      await cards.first().waitFor();
+      await shows(0, /^http_get, for Primary Diagnosis \(running, 0s\)$/);
+      await shows(0, /\(running, [1-9]\d*s\)$/);
+      assert.match(await cards.first().textContent() ?? "", /a\.example\/U\+202E/);
+
+      next[1]?.resolve();
+      await shows(0, /\(auto, 5 ms\)$/);
+      next[2]?.resolve();
+      await cards.nth(1).waitFor({ state: "attached" });
+      await shows(1, /\(running, \d+s\)$/);
+      next[3]?.resolve();
+      await shows(1, /\(ended without a recorded result\)$/);
+      assert.equal(await cards.count(), 2);
+      assert.deepEqual(problems, []);
+    }),
+);
+
+const UNSET = { DIAGNOSTIC_MODEL: "assist/a", SKEPTIC_MODEL: "hub/a", MODERATOR_MODEL: "assist/a" };
+
+browserTest(
+  "a browser says what an unconfigured server lacks, and plays the built-in incident on it",
+  () =>
+    withHome(async (home) => {
+      await using server = await DebateProcess.start(sceneEnv(home, UNSET));
+      await using browser = await TestBrowser.start();
+      const page = await (await browser.plainSession(server.url)).newPage();
+      const problems: string[] = [];
+      page.on("pageerror", (error) => problems.push(error.message));
+      await page.goto("/");
+      const setup = page.locator("#setup");
+      await setup.waitFor();
+      assert.deepEqual(await setup.locator("#setup-names code").allTextContents(), [
+        "HUB_BASE_URL",
+        "HUB_TOKEN",
+        "ASSIST_BASE_URL",
+        "ASSIST_TOKEN",
+      ]);
+      await setup.getByRole("button", { name: "Try the built-in incident" }).click();
+      await page.getByRole("heading", { level: 1, name: "checkout-api is killed" }).waitFor();
+      const runId = new URL(page.url()).hash.slice("#/runs/".length);
+      await server.json(`/api/runs/${runId}/options`, {
+        method: "POST",
+        headers: { "content-type": "application/json" },
+        body: JSON.stringify({ require_approval: false }),
+      });
+      await server.event(runId, "run_finished");
+      const { status, models } = await server.json(`/api/runs/${runId}`);
+      assert.equal(status, "completed");
+      assert.deepEqual([...new Set(Object.values(models))], ["replay/memory_leak"]);
+      assert.deepEqual(problems, []);
+    }),
+);
+
+interface Event {
+  readonly type: string;
+  readonly call_id?: string;
+}
+
+browserTest(
+  "of a run that is opened later nothing is notified that was decided on before",
+  () =>
+    withHome(async (home) => {
+      await using server = await DebateProcess.start(sceneEnv(home));
+      await using browser = await TestBrowser.start();
+      const runId = await server.run({ topic: "memory grows", require_approval: "true" });
+      const asked = await server.event(runId, "tool_approval_request");
+      await server.json(`/api/runs/${runId}/approval`, {
+        method: "POST",
+        headers: { "content-type": "application/json" },
+        body: JSON.stringify({ call_id: asked?.call_id, approved: false }),
+      });
+      let events: readonly Event[] = [];
+      await poll(async () => {
+        events = (await server.json(`/api/runs/${runId}`)).events;
+        return events.filter(({ type }) => type === "tool_approval_request").length === 2;
+      }, { what: "the second request" });
+      const frames = events.map((event, index) => `id: ${index + 1}\ndata: ${JSON.stringify(event)}\n\n`);
+      const first = events.findIndex(({ type }) => type === "tool_approval_request") + 1;
+
+      const session = await browser.plainSession(server.url);
+      const page = await session.newPage();
+      await page.addInitScript(LOOKS_ELSEWHERE);
+      const pieces = [frames.slice(0, first), frames.slice(first)];
+      let toldBetween: unknown;
+      // As where the machine or the network is slow: the page has time to draw what is out of date.
+      await page.route("**/events", async (route) => {
+        const piece = pieces.shift();
+        if (piece === undefined) return;
+        if (pieces.length === 0) {
+          await page.locator("#run-asked").getByText(/left$/).waitFor();
+          toldBetween = await page.evaluate("told");
+        }
+        await route.fulfill({ contentType: "text/event-stream", body: `retry: 1\n\n${piece.join("")}` });
+      });
+      await page.goto(`/#/runs/${runId}`);
+      await poll(async () => toldBetween !== undefined && await page.evaluate("told.length > 0") === true, {
+        what: "a notification",
+      });
+      assert.deepEqual(toldBetween, [], "of a call that was rejected long ago");
+      assert.deepEqual(await page.evaluate("told"), [["memory grows", "Decide on run_local_command"]]);
+    }),
+);

@@ -1,5 +1,9 @@
 import assert from "node:assert/strict";
 import { DebateProcess, sceneEnv, withHome } from "./debate_scene.ts";
+import { inFolder, runDebate } from "./debate_program.ts";
+import { names } from "../adapters/ctl_fixture.ts";
+import { freePort } from "../stage/free_port.ts";
+import { ROOT } from "../stage/service_command.ts";
 
 interface Event {
   readonly type: string;
@@ -110,3 +114,163 @@ Deno.test("a second server on the same data does not start", () =>
     await assert.rejects(DebateProcess.start(sceneEnv(home)), /another server is using it/);
     assert.equal((await server.stop()).code, 0);
   }));
+
+const lab = (args: readonly string[], folder: string, env: Readonly<Record<string, string>> = {}) =>
+  runDebate(args, folder, env, "debate/lab/main.ts");
+
+const SHORT = ["--offline", "weak", "--runs", "1", "--only", "public_holiday", "--only", "poison_message"];
+
+Deno.test("debate:lab --offline compares, says no where there is nothing to see, and writes a report", () =>
+  inFolder(async (folder) => {
+    const { code, out, err } = await lab(
+      [...SHORT, "--report", "r.html", "--output", "r.json"],
+      folder,
+    );
+    assert.equal(code, 0, err);
+    assert.match(out, /^2 incidents, 1 runs each/);
+    assert.match(out, /debate_three against single: right 0 points \(0 to 0\), no difference shown/);
+    assert.match(out, /scripted agents know the incidents/);
+    assert.match(err, /\n12\/12 public_holiday blind 1: wrong at 0\.60/);
+    assert.match(
+      await Deno.readTextFile(`${folder}/r.html`),
+      /<svg [^]*Does debating help|Does debating help[^]*<svg /,
+    );
+    const { arms, trials } = JSON.parse(await Deno.readTextFile(`${folder}/r.json`));
+    assert.equal(arms.length, 6);
+    assert.equal(trials.some(({ confident }: { confident: boolean }) => confident), false);
+  }));
+
+Deno.test("debate:lab runs a registered protocol and no other", () =>
+  inFolder(async (folder) => {
+    const registered = await lab([...SHORT, "--register"], folder);
+    const { protocol_sha256: hash, protocol } = JSON.parse(registered.out);
+    assert.equal(protocol.runs, 1);
+    assert.equal(registered.err, "");
+    assert.equal((await lab([...SHORT, "--arm", "single", "--expect", hash], folder)).code, 2);
+    assert.equal((await lab([...SHORT, "--expect", hash], folder)).code, 0);
+    const other = await lab([...SHORT, "--expect", hash], folder, { MAX_TOOL_CALLS_PER_AGENT: "3" });
+    assert.match(other.err, /The protocol is not the registered one/);
+  }));
+
+Deno.test("debate:lab reads a folder of Cloud-OpsBench", () =>
+  inFolder(async (folder) => {
+    for (const [number, object] of [["1", "app/adservice"], ["2", "app/cartservice"]] as const) {
+      const path = `${folder}/set/boutique/admission/${number}`;
+      await Deno.mkdir(path, { recursive: true });
+      const result = { fault_object: object, root_cause: "missing_service_account" };
+      await Deno.writeTextFile(
+        `${path}/metadata.json`,
+        JSON.stringify({ namespace: "boutique", query: "Down.", result }),
+      );
+      await Deno.writeTextFile(
+        `${path}/tool_cache.json`,
+        JSON.stringify({ 'GetAppYAML:{"app_name":"x"}': "a: b" }),
+      );
+    }
+    const { code, out, err } = await lab([
+      "--incidents",
+      "set",
+      "--offline",
+      "--runs",
+      "1",
+      "--arm",
+      "single",
+      "--json",
+    ], folder);
+    assert.equal(code, 0, err);
+    const { trials } = JSON.parse(out);
+    assert.deepEqual(trials.map(({ incident }: { incident: string }) => incident), [
+      "boutique.admission.1",
+      "boutique.admission.2",
+    ]);
+    const empty = await lab(["--incidents", "nowhere", "--offline"], folder);
+    assert.deepEqual([empty.code, /there is no such folder/.test(empty.err)], [2, true]);
+  }));
+
+const PERMISSIONS = ["read", "write", "net=127.0.0.1", "run", "env", "sys"].map((name) => `--allow-${name}`);
+
+/** The demo, whose temporary folder is made in the given one. */
+async function play(args: readonly string[], folder: string) {
+  const { code, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
+    args: [
+      "run",
+      "-q",
+      "--no-prompt",
+      "--cached-only",
+      ...PERMISSIONS,
+      `${ROOT}tests/demo_debate/main.ts`,
+      ...args,
+    ],
+    env: { TMPDIR: folder },
+    stdin: "null",
+    stdout: "piped",
+    stderr: "piped",
+  }).output();
+  return { code, out: new TextDecoder().decode(stdout), err: new TextDecoder().decode(stderr) };
+}
+
+// The others play with their tools in an adapter's test.
+Deno.test("the demo plays memory_leak with tools that find what they look for, and leaves nothing behind", async () => {
+  const folder = await Deno.makeTempDir();
+  try {
+    const { code, out, err } = await play(["--scenario", "memory_leak"], folder);
+    assert.equal(code, 0, err);
+    assert.match(out, /^Final result\n/);
+    assert.match(out, /debate:demo --serve --scenario memory_leak\n$/);
+    assert.match(err, /< ok, \d+ ms\n/);
+    assert.doesNotMatch(err, /< failed/);
+    assert.deepEqual(await names(folder), []);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+});
+
+Deno.test("the demo names the scenarios that there are", async () => {
+  const folder = await Deno.makeTempDir();
+  try {
+    const { code, err } = await play(["--scenario", "gone"], folder);
+    assert.equal(code, 2);
+    assert.match(err, /there are certificate_expired, memory_leak, slow_query/);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+});
+
+Deno.test("the demo in a browser has the run ready, and leaves nothing behind", async () => {
+  const folder = await Deno.makeTempDir();
+  try {
+    const port = freePort();
+    const demo = new Deno.Command(Deno.execPath(), {
+      args: [
+        "run",
+        "-q",
+        "--no-prompt",
+        "--cached-only",
+        ...PERMISSIONS,
+        `${ROOT}tests/demo_debate/main.ts`,
+        "--serve",
+      ],
+      env: { TMPDIR: folder, WEB_PORT: String(port) },
+      stdin: "null",
+      stdout: "piped",
+      stderr: "null",
+    }).spawn();
+    const reader = demo.stdout.pipeThrough(new TextDecoderStream()).getReader();
+    let out = "";
+    const link = /http:\/\/127\.0\.0\.1:\d+\/#\/runs\/([0-9a-f]{32})\n/;
+    while (!link.test(out)) {
+      const { value, done } = await reader.read();
+      assert.equal(done, false, out);
+      out += value ?? "";
+    }
+    const [, id = ""] = link.exec(out) ?? [];
+    const run = await (await fetch(`http://127.0.0.1:${port}/api/runs/${id}`)).json();
+    assert.match(run.topic, /checkout-api|memory/i);
+    demo.kill("SIGTERM");
+    assert.equal((await demo.status).code, 0);
+    await reader.cancel();
+    assert.deepEqual(await names(folder), []);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+});

@@ -1,5 +1,15 @@
 import assert from "node:assert/strict";
 import { ROOT } from "../stage/service_command.ts";
+import type { HostsResponse } from "@gateway/shared/wire";
+import { editConfig, HOST, runBrokerCtl, type Stage } from "../stage/stage.ts";
+import { withControlPlane } from "./control_plane_scene.ts";
+import { SAMPLE_HOST_KEY } from "@gateway/shared/testing";
+import { createFolder, run } from "../adapters/ctl_fixture.ts";
+import { scanHostKey } from "../../ctl/hosts/add.ts";
+import { freePort } from "../stage/free_port.ts";
+import { currentUser, startSshTarget } from "../ssh_target/target.ts";
+import { withStage } from "../stage/with_stage.ts";
+import { McpProcess } from "./mcp_process.ts";
 
 const PROGRAM = `${ROOT}deploy/gateway.ts`;
 
@@ -72,3 +82,165 @@ Deno.test("gateway init under the broker's permissions says who may do it", asyn
   assert.equal(code, 1);
   assert.match(err, /hint: broker-ctl init does the same/);
 });
+
+const WEB02 = { addr: "10.0.0.2:22", user: "deploy", host_key: "ssh-ed25519 AAAA", groups: ["local"] };
+
+Deno.test("hosts that a broker has are not sent again, by the signer nor by the control plane, until they change", () =>
+  withControlPlane({}, async (scene) => {
+    const { stage } = scene;
+    await stage.startSigner();
+    await stage.startControlPlane();
+    const operator = await stage.signerClient("operator");
+    const ask = (tag: string) =>
+      scene.request("broker", { method: "GET", path: "/v1/hosts", headers: { "if-none-match": tag } });
+
+    const first = await scene.get("broker", "/v1/hosts");
+    assert.deepEqual(Object.keys(first.body as HostsResponse), [HOST]);
+    const tag = first.headers["etag"] ?? "";
+    assert.equal(`"${tag.slice(1, -1)}"`, tag);
+    for (const has of [tag, `"x", W/${tag}`, "*"]) {
+      const { status, headers, text } = await ask(has);
+      assert.deepEqual([status, headers["etag"], text], [304, tag, ""]);
+    }
+    assert.equal((await ask('"x"')).text, first.text);
+
+    await editConfig(stage.init.signer_config, [
+      {
+        path: ["hosts", "web02"],
+        value: { ...WEB02, host_key: stage.target.hostKeyLine, principal: "host:web02" },
+      },
+    ]);
+    assert.equal((await operator.request({ method: "POST", path: "/v1/reload" })).status, 200);
+    const changed = await ask(tag);
+    assert.equal(changed.status, 200);
+    assert.deepEqual(Object.keys(changed.body as HostsResponse), [HOST, "web02"]);
+    const next = changed.headers["etag"] ?? "";
+    assert.notEqual(next, tag);
+    assert.equal((await ask(next)).status, 304);
+
+    const body = { kind: "caller", value: "broker-local", reason: "incident" };
+    assert.equal((await operator.request({ method: "POST", path: "/v1/freeze", body })).status, 200);
+    for (const has of [next, "*"]) assert.equal((await ask(has)).status, 403, "the freeze is told first");
+    const own = await scene.request("approver", {
+      method: "GET",
+      path: "/v1/hosts",
+      headers: { "if-none-match": next },
+    });
+    assert.equal(own.status, 403);
+  }));
+
+/** Runs `broker-ctl` as an operator, who types the same every day. */
+async function ctl({ init }: Stage, ...args: string[]) {
+  const files = ["--config", init.signer_config, "--client-config", init.client_config];
+  const { code, stdout, stderr } = await runBrokerCtl([...args, ...files], init.folder);
+  const decoder = new TextDecoder();
+  return { code, out: decoder.decode(stdout), err: decoder.decode(stderr) };
+}
+
+/** A second host of the same CA. */
+async function startSecond(stage: Stage, dir: string) {
+  const second = await startSshTarget({
+    caPublicKeyLine: stage.init.ssh_ca_public_key,
+    principals: { [currentUser()]: ["host:web02"] },
+    dir,
+  });
+  stage.defer(() => second.close());
+  return second;
+}
+
+Deno.test("a host is added by one command and works in a session that is open, and is gone by one command", () =>
+  withStage({ controlPlane: true }, async (stage) => {
+    const dir = await Deno.makeTempDir({ dir: stage.init.folder });
+    const second = await startSecond(stage, dir);
+    const networks = { path: ["networks", -1], value: `127.0.0.0/8:${second.port}` };
+    await editConfig(stage.init.mcp_config, [networks]);
+    await stage.startSigner();
+    await stage.startControlPlane();
+    await using mcp = new McpProcess(await stage.mcpCommand());
+    await mcp.initialize();
+    const run = async (server: string) => {
+      const { content, structuredContent } = await mcp.call("ssh_execute", { server, command: "uptime" });
+      return { text: String(content[0].text), exit: structuredContent?.exit_code };
+    };
+    assert.equal((await run(HOST)).exit, 0);
+    assert.match((await run("web02")).text, /unknown host/);
+    const open = await mcp.call("ssh_session_open", { server: HOST });
+    const session = { session_id: open.structuredContent.session_id, command: "uptime" };
+    const files = [stage.init.mcp_config, stage.init.broker_config, stage.init.control_plane_config];
+    const read = () => Promise.all(files.map((file) => Deno.readTextFile(file)));
+    const before = await read();
+
+    const added = await ctl(
+      stage,
+      ...["host", "add", "--name", "web02", "--addr", `127.0.0.1:${second.port}`, "--user", second.user],
+      ...["--host-key", second.hostKeyLine, "--groups", "local", "--reload"],
+    );
+    assert.equal(added.code, 0, added.err);
+    assert.match(added.out, /^host "web02" added .*\n[\s\S]*signer reloaded via HTTP \(hosts: 2\)\n$/);
+    assert.doesNotMatch(added.out, /"mcp\.json" may not connect/);
+    assert.deepEqual([await run("web02"), (await run(HOST)).exit].map((one) => Object(one).exit ?? one), [
+      0,
+      0,
+    ]);
+    assert.equal((await mcp.call("ssh_session_exec", session)).structuredContent?.exit_code, 0);
+    assert.deepEqual(await read(), before, "no file but the signer's config changes");
+
+    // Listed, but at an address that the process was not given: it says which keys to look at.
+    const third = ["host", "add", "--name", "web03", "--user", second.user, "--host-key", second.hostKeyLine];
+    const address = `127.0.0.1:${stage.target.port === 22 ? 23 : 22}`;
+    const beyond = await ctl(stage, ...third, "--addr", address, "--groups", "local", "--reload");
+    assert.match(beyond.out, /the broker of "mcp\.json" may not connect to 127\.0\.0\.1:\d+: add/);
+    assert.match(
+      (await run("web03")).text,
+      /not among those that this broker may connect to \(networks/,
+    );
+
+    const removed = await ctl(stage, "host", "remove", "web02", "--reload");
+    assert.equal(removed.code, 0, removed.err);
+    assert.match((await run("web02")).text, /unknown host/);
+    assert.equal((await run(HOST)).exit, 0);
+    assert.equal(await mcp.end(), 0);
+  }));
+
+Deno.test("host add --scan takes no other key than the config has, unless its fingerprint is given", () =>
+  withStage({}, async ({ target }) => {
+    await using folder = await createFolder();
+    const addr = `127.0.0.1:${target.port}`;
+    const init = await run(folder.path, "init", "--host", `web01=${addr},user=ann,key=${SAMPLE_HOST_KEY}`);
+    assert.equal(init.exit, 0, init.err);
+    const path = `${folder.path}/signer.json`;
+    const before = await Deno.readTextFile(path);
+    const { fingerprint, line } = await scanHostKey(addr);
+    assert.ok(target.hostKeyLine.startsWith(line));
+    assert.match(fingerprint, /^SHA256:/);
+    await assert.rejects(scanHostKey(`127.0.0.1:${freePort()}`), /^AppError: No Ed25519 host key at "127/);
+    await assert.rejects(scanHostKey("-oProxyCommand=x:22"), /Cannot scan "-oProxyCommand=x:22"/);
+    const scan = (...more: string[]) =>
+      run(
+        folder.path,
+        ...["host", "add", "--name", "web01", "--addr", addr, "--force", "--scan", "--config", path],
+        ...more,
+      );
+    const refused = await scan();
+    assert.equal(refused.exit, 1);
+    assert.match(refused.err, /somebody may stand in between\nhint: .*--new-key/);
+    const known = "SHA256:AAAA";
+    assert.match((await scan("--new-key", known)).err, /not "SHA256:AAAA"/);
+    assert.equal(await Deno.readTextFile(path), before);
+    const taken = await scan("--new-key", fingerprint);
+    assert.equal(taken.exit, 0, taken.err);
+    assert.ok((await Deno.readTextFile(path)).includes(line));
+    assert.equal((await scan()).exit, 0, "the key that the config has");
+  }));
+
+Deno.test("host add --reload that the signer does not take says what is written", () =>
+  withStage({}, async (stage) => {
+    const { code, out, err } = await ctl(
+      stage,
+      ...["host", "add", "--name", "web02", "--addr", "127.0.0.1:22", "--user", "ann"],
+      ...["--host-key", stage.target.hostKeyLine, "--reload"],
+    );
+    assert.deepEqual([code, out], [1, ""]);
+    assert.match(err, /^error: host "web02" added .*, but the signer did not take it: /);
+    assert.match(await Deno.readTextFile(stage.init.signer_config), /"web02"/);
+  }));

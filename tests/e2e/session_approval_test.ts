@@ -7,7 +7,11 @@ import { addHostsToStage } from "./hosts_behind.ts";
 import { McpProcess } from "./mcp_process.ts";
 import { decideAll } from "./decide_all.ts";
 import { SessionClient, type ToolAnswer } from "./session_client.ts";
-import { OPEN_POLICY } from "./session_scene.ts";
+import { OPEN_POLICY, withSessions } from "./session_scene.ts";
+import { availableKinds } from "../ssh_target/target.ts";
+import { hostKeys } from "./sealed_stage.ts";
+import { Thief } from "./thief.ts";
+import { LocalScene } from "./local_scene.ts";
 
 const BEHAVIOR = { path: ["behavior"], value: { mode: "enforce" } };
 /** A rule of the last host: what begins with `mkdir` needs a human, also in a session. */
@@ -129,3 +133,142 @@ Deno.test("a command of a session that a human denies, or a rule gates, does not
       "session_exec",
     ]);
   }));
+
+const ignore = !availableKinds().includes("openssh");
+const RULES = {
+  mode: "allowlist",
+  allow: ["^echo ", "^id$", "^pwd$", "^cd /tmp$"],
+  require_approval: ["^id$"],
+};
+const RULED = hostKeys({ command_policy: RULES, allow_pty: true });
+const STEPWISE = [...RULED, ...hostKeys({ unsealed_sessions: false })];
+
+Deno.test(
+  "an attacker with a broker's key gets a shell past the rules only where unsealed_sessions is absent",
+  { ignore },
+  async () => {
+    await withSessions({ targetKind: "openssh", signer: RULED }, async ({ stage }) => {
+      const thief = await Thief.create(stage);
+      assert.equal(thief.forceCommand, "");
+      const { stdout } = await thief.ssh("cat /etc/passwd");
+      assert.match(stdout, /^root:/);
+    });
+    await withSessions({ targetKind: "openssh", signer: STEPWISE }, async ({ stage }) => {
+      await assert.rejects(
+        Thief.create(stage),
+        /unsealed_sessions=false: no certificate for a session; use one-shot/,
+      );
+      for (const mode of ["shell", "pty"]) {
+        await assert.rejects(Thief.create(stage, { mode }), /has command_policy: sessions require mode=/);
+      }
+    });
+  },
+);
+
+Deno.test(
+  "where unsealed_sessions is false an exec session runs each command with a certificate of its own",
+  { ignore },
+  () =>
+    withStage(
+      { controlPlane: true, targetKind: "openssh", signer: [...OPEN_POLICY, ...STEPWISE] },
+      async (stage) => {
+        await stage.startSigner();
+        await stage.startControlPlane();
+        await using mcp = new McpProcess(await stage.mcpCommand());
+        await mcp.initialize();
+        const client = new SessionClient(mcp);
+        const id = await client.open();
+        const home = await client.exec(id, "pwd");
+        assert.equal((await client.exec(id, "cd /tmp")).isError, false);
+        assert.equal((await client.exec(id, "pwd")).structured["stdout"], home.structured["stdout"]);
+        const together = await Promise.all([1, 2, 3].map((n) => client.exec(id, `echo ${n}`)));
+        assert.deepEqual(together.map(({ structured }) => structured["stdout"]), ["1\n", "2\n", "3\n"]);
+        const denied = await client.exec(id, "cat /etc/shadow");
+        assert.equal(denied.isError, true);
+        assert.match(denied.text, /session command: .*command not allowed .*allowlist:no-match/);
+        const gated = client.exec(id, "id");
+        await decideAll(stage, gated, true);
+        assert.match(String((await gated).structured["stdout"]), /^uid=/);
+        assert.equal((await client.call("ssh_session_close", { session_id: id })).isError, false);
+        assert.equal((await client.exec(id, "echo late")).isError, true);
+        assert.equal(await mcp.end(), 0);
+        const records = (await recordsOf(stage.init.mcp_audit_log))
+          .filter(({ session_id }) => session_id === id);
+        assert.deepEqual(records.map(({ outcome }) => outcome), [
+          "session_open",
+          ...Array.from({ length: 6 }, () => "session_exec"),
+          "session_exec_denied",
+          "session_exec",
+          "session_close",
+        ]);
+        const ran = records.filter(({ outcome }) => outcome === "session_exec");
+        assert.equal(new Set(ran.map(({ serial }) => serial)).size, 7);
+      },
+    ),
+);
+
+const SERVER_RULES = {
+  mode: "allowlist",
+  allow: ["^uptime$", "^systemctl status "],
+  deny: ["^systemctl status secret"],
+  require_approval: ["^systemctl status nginx$"],
+};
+const HIDDEN = /secret|deny/;
+const WORDS = [
+  "only these commands:",
+  '- exactly "uptime"',
+  '- what begins with "systemctl status "',
+  "some of them are denied nevertheless, which is not shown",
+  "each command of a line is judged for itself; redirections, substitutions, assignments and the like are refused",
+  "a human has to approve:",
+  '- exactly "systemctl status nginx"',
+];
+
+async function showsRules(mcp: McpProcess, host: string, rest: readonly string[]): Promise<void> {
+  await mcp.initialize();
+  const { content, structuredContent, isError } = await mcp.call("ssh_list_servers", { policy: true });
+  assert.notEqual(isError, true, content[0].text);
+  assert.doesNotMatch(JSON.stringify(structuredContent) + content[0].text, HIDDEN);
+  const [server, ...others] = structuredContent.servers;
+  assert.deepEqual([server.name, others.length], [host, 0]);
+  assert.deepEqual(server.policy.in_words, [...WORDS, ...rest]);
+  assert.deepEqual(server.policy.allow, SERVER_RULES.allow);
+  assert.deepEqual(server.policy.require_approval, SERVER_RULES.require_approval);
+  for (const line of server.policy.in_words) assert.ok(content[0].text.includes(`  ${line}\n`), line);
+  const plain = await mcp.call("ssh_list_servers", {});
+  assert.equal(JSON.stringify(plain).includes("uptime"), false, "nobody has asked");
+}
+
+Deno.test(
+  "an agent can ask what it may run: told by the signer behind the control plane",
+  async () => {
+    const signer = [
+      { path: ["command_policies", "starter"], value: SERVER_RULES },
+      { path: ["hosts", HOST, "allow_sudo"], value: true },
+      { path: ["hosts", HOST, "allowed_sudo_users"], value: ["postgres"] },
+    ];
+    await withStage({ controlPlane: true, signer }, async (stage) => {
+      await stage.startSigner();
+      await stage.startControlPlane();
+      await using mcp = new McpProcess(await stage.mcpCommand());
+      await showsRules(mcp, HOST, [
+        "sudo to root, postgres",
+        "sessions: exec",
+        "no file transfer",
+        "certificates of at most 300 s",
+      ]);
+      assert.equal(await mcp.end(), 0);
+    });
+  },
+);
+
+Deno.test("an agent can ask what it may run: told by a broker in local mode", async () => {
+  await using scene = await LocalScene.create({ command_policy: SERVER_RULES });
+  await using mcp = new McpProcess(await scene.command("serve-mcp"));
+  await showsRules(mcp, "web01", [
+    "no sudo",
+    "sessions: exec",
+    "no file transfer",
+    "certificates of at most 300 s",
+  ]);
+});

@@ -3,7 +3,9 @@ import { isRunning, readPid } from "../ssh_target/running.ts";
 import { poll } from "../stage/poll.ts";
 import { share } from "../stage/share.ts";
 import { HOST } from "../stage/stage.ts";
-import { ENDLESS, type SessionScene, withSessions } from "./session_scene.ts";
+import { ALLOW_PTY, ENDLESS, type SessionScene, withSessions } from "./session_scene.ts";
+import { createHash } from "node:crypto";
+import { NO_TERMINAL } from "../ssh_target/terminals.ts";
 
 const POLL = { path: ["revocation_poll_seconds"], value: 1 };
 
@@ -76,3 +78,132 @@ Deno.test.each<
       }
     }),
 );
+
+const withSharedFailure = share<SessionScene>((use) => withSessions({}, use));
+const withSshd = share<SessionScene>((use) => withSessions({ targetKind: "openssh" }, use));
+
+Deno.test.each([{ mode: "exec" }, { mode: "shell" }] as const)(
+  "a session in mode $mode whose sshd is killed fails its command and every later one",
+  ({ mode }) =>
+    withSshd(async ({ client }) => {
+      const id = await client.open({ mode });
+      const sshd = Number((await client.exec(id, "echo $PPID")).structured["stdout"]);
+      const running = client.exec(id, ENDLESS);
+      await new Promise((resolve) => setTimeout(resolve, 0));
+      Deno.kill(sshd, "SIGKILL");
+      assert.match((await running).text, /^session execution: /);
+      assert.match(
+        (await client.exec(id, "true")).text,
+        /^session execution: .*close this session and open a new one$/,
+      );
+      assert.equal((await client.call("ssh_session_close", { session_id: id })).text, "closed");
+    }),
+);
+
+Deno.test.each([{ mode: "exec" }, { mode: "shell" }] as const)(
+  "closing a session in mode $mode whose sshd stands still takes a bounded time",
+  ({ mode }) =>
+    withSshd(async ({ client }) => {
+      const id = await client.open({ mode });
+      const sshd = Number((await client.exec(id, "echo $PPID")).structured["stdout"]);
+      Deno.kill(sshd, "SIGSTOP");
+      try {
+        const running = client.exec(id, "true");
+        const start = performance.now();
+        assert.equal((await client.call("ssh_session_close", { session_id: id })).text, "closed");
+        assert.match((await running).text, /has ended$/);
+        assert.ok(performance.now() - start < 60_000, `${performance.now() - start} ms`);
+      } finally {
+        Deno.kill(sshd, "SIGKILL");
+      }
+    }),
+);
+
+Deno.test("a shell that ends says so, and so does every later command", () =>
+  withSharedFailure(async ({ client }) => {
+    const id = await client.open({ mode: "shell" });
+    assert.equal((await client.exec(id, "exit 3")).text, "session execution: session shell has ended");
+    assert.match((await client.exec(id, "true")).text, /session shell has ended; close this session/);
+  }));
+
+Deno.test("a command that is canceled breaks a shell, and leaves an exec session as it is", () =>
+  withSharedFailure(async ({ client, mcp, stage }) => {
+    for (const mode of ["shell", "exec"]) {
+      const id = await client.open({ mode });
+      const file = `${stage.init.folder}/${mode}`;
+      const call = await mcp.start("tools/call", {
+        name: "ssh_session_exec",
+        arguments: { session_id: id, command: `echo x > ${file}; ${ENDLESS}` },
+      });
+      await poll(() => Deno.stat(file).then(() => true, () => false), { what: "the command to start" });
+      await mcp.notify("notifications/cancelled", { requestId: call });
+      const next = await client.exec(id, "echo next");
+      if (mode === "exec") assert.equal(next.structured["stdout"], "next\n");
+      else assert.match(next.text, /desynchronised/);
+    }
+  }));
+
+Deno.test("a session in mode shell or pty is recorded, and the digest of the recording stands in the audit log", async () => {
+  const folder = await Deno.makeTempDir({ prefix: "recordings-" });
+  try {
+    const broker = [
+      { path: ["session_recording_dir"], value: folder },
+      { path: ["session_recording_strict"], value: true },
+    ];
+    await withSessions({ broker, signer: [ALLOW_PTY] }, async ({ client, mcp, records }) => {
+      const ids: string[] = [];
+      for (const mode of ["shell", ...(NO_TERMINAL === "" ? ["pty"] : [])]) {
+        const id = await client.open({ mode });
+        ids.push(id);
+        assert.equal((await client.exec(id, "echo hello; mysql -phunter2x")).isError, false);
+      }
+      await mcp.end();
+      for (const id of ids) {
+        const bytes = await Deno.readFile(`${folder}/${id}.cast`);
+        const text = new TextDecoder().decode(bytes);
+        const [header, typed, printed] = text.split("\n");
+        assert.equal(JSON.parse(header ?? "").gateway.session_id, id);
+        assert.deepEqual(JSON.parse(typed ?? "").slice(1), [
+          "i",
+          "echo hello; mysql -p[REDACTED:mysql-p-attached]\n",
+        ]);
+        assert.match(JSON.parse(printed ?? "")[2], /^hello\r?\n/);
+        assert.doesNotMatch(text, /hunter2x|__BRK_/);
+        const closed = (await records()).find(({ outcome, session_id }) =>
+          outcome === "session_close" && session_id === id
+        );
+        assert.equal(closed?.["body_sha256"], createHash("sha256").update(bytes).digest("hex"));
+        assert.equal(closed?.["err"], "broker stopped");
+      }
+    });
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+});
+
+Deno.test("no session opens whose recordings' folder is not there (strict)", () =>
+  withSessions({
+    broker: [
+      { path: ["session_recording_dir"], value: "/nonexistent/recordings" },
+      { path: ["session_recording_strict"], value: true },
+    ],
+  }, async ({ client, records }) => {
+    const opened = await client.call("ssh_session_open", { server: HOST, mode: "shell" });
+    assert.deepEqual([opened.isError, opened.text], [true, "opening session recording: NotFound"]);
+    assert.equal((await records()).at(-1)?.["outcome"], "error");
+    // Nothing is recorded of a session in mode exec.
+    await client.open();
+  }));
+
+Deno.test("a broker that stops closes its sessions, and records each", () =>
+  withSharedFailure(async ({ client, mcp, records }) => {
+    const ids = [await client.open(), await client.open({ mode: "shell" })];
+    const running = client.exec(ids[0] ?? "", ENDLESS).catch(() => {});
+    mcp.kill("SIGTERM");
+    assert.equal(await mcp.ended(), 0);
+    await running;
+    const closed = (await records()).filter(({ outcome }) => outcome === "session_close")
+      .map((record) => String(record["session_id"]));
+    // Sessions of the tests before this one are closed, too.
+    assert.deepEqual(closed.filter((id) => ids.includes(id)).toSorted(), ids.toSorted());
+  }));

@@ -7,6 +7,9 @@ import { logIn, LOGIN_REFUSED as REFUSED, type Loot, steal } from "../stage/leak
 import type { ServiceProcess } from "../stage/service_process.ts";
 import { HOST, runBrokerCtl, type Stage } from "../stage/stage.ts";
 import { withStage } from "../stage/with_stage.ts";
+import { portOf, STRANGERS, Strangers, WAYS } from "./strangers.ts";
+import { ControlPlaneScene, withControlPlane } from "./control_plane_scene.ts";
+import { AGENTS, McpHttpScene } from "./mcp_http_scene.ts";
 
 const ignore = mayNotPull || !availableKinds().includes("openssh");
 
@@ -76,3 +79,117 @@ Deno.test({
     await signer.stop();
     assert.match(await logIn(stage, stolen), REFUSED, "the host keeps its list while the signer is away");
   }));
+
+/** Measured: 41 to 258 ms on two busy cores. The bound has room for a worse machine; a lock-out has no end. */
+const SOON_MS = 5000;
+
+/** Freezes and unfreezes over connections of their own, and says how long the freeze took. */
+async function freezeAnew(stage: Stage): Promise<number> {
+  const operator = await stage.signerClient("operator");
+  const body = { kind: "caller", value: "broker-local" };
+  const begin = performance.now();
+  const frozen = await operator.request({ method: "POST", path: "/v1/freeze", body });
+  const took = performance.now() - begin;
+  assert.equal(frozen.status, 200, frozen.text);
+  const thawed = await operator.request({ method: "POST", path: "/v1/unfreeze", body });
+  assert.equal(thawed.status, 200, thawed.text);
+  operator.close();
+  return took;
+}
+
+Deno.test(`${STRANGERS} strangers keep nobody from a freeze, nor a broker from its hosts`, (t) =>
+  withStage({}, async (stage) => {
+    await stage.startSigner();
+    const known = await stage.signerClient("broker");
+    const hosts = async (client: typeof known) =>
+      (await client.request({ method: "GET", path: "/v1/hosts" })).text;
+    assert.match(await hosts(known), new RegExp(HOST));
+    const ca = await Deno.readTextFile(stage.init.mtls_ca);
+    const port = await portOf(stage.init.signer_config);
+    for (const way of WAYS) {
+      await t.step(`that hold ${way.name}`, async () => {
+        using strangers = new Strangers(port, ca);
+        await strangers.hold(way);
+        const took = await freezeAnew(stage);
+        assert.ok(took < SOON_MS, `the freeze took ${took} ms`);
+        assert.match(await hosts(known), new RegExp(HOST));
+        assert.match(await hosts(await stage.signerClient("broker")), new RegExp(HOST));
+      });
+    }
+  }));
+
+/** The two that a listener has to end by itself, with an answer and without: the signer's test has all. */
+const HELD = WAYS.filter(({ name }) => /after a 401|do not end/.test(name));
+assert.equal(HELD.length, 2);
+
+/** Holds connections to a listener in one way after the other, and meanwhile does what it is for. */
+async function meanwhile(
+  t: Deno.TestContext,
+  { port, ca }: { readonly port: number; readonly ca: string },
+  work: () => Promise<void>,
+): Promise<void> {
+  for (const way of HELD) {
+    await t.step(`that hold ${way.name}`, async () => {
+      using strangers = new Strangers(port, ca);
+      await strangers.hold(way);
+      await work();
+    });
+  }
+}
+
+const listenerOf = async ({ init }: Stage, config: string) => ({
+  port: await portOf(config),
+  ca: await Deno.readTextFile(init.mtls_ca),
+});
+
+Deno.test(
+  `${STRANGERS} strangers at the control plane keep nobody from asking, deciding and collecting`,
+  (t) =>
+    withControlPlane({}, async ({ stage }) => {
+      await stage.startSigner();
+      await stage.startControlPlane();
+      await meanwhile(t, await listenerOf(stage, stage.init.control_plane_config), async () => {
+        // All of them connect anew.
+        const scene = new ControlPlaneScene(stage);
+        const id = await scene.park();
+        assert.equal((await scene.decide(id, { approve: true })).status, 200);
+        const { status, text } = await scene.poll(id);
+        assert.equal(status, 200, text);
+        const approvals = await scene.get("approver", "/v1/approvals");
+        assert.equal(approvals.status, 200, approvals.text);
+      });
+    }),
+);
+
+Deno.test(`${STRANGERS} strangers at the broker keep no agent from its command`, (t) =>
+  withStage({}, async (stage) => {
+    await stage.startSigner();
+    await stage.startBroker();
+    await meanwhile(t, await listenerOf(stage, stage.init.broker_config), async () => {
+      const agent = await stage.brokerClient();
+      const { status, text } = await agent.request({
+        method: "POST",
+        path: "/v1/ssh_run",
+        body: { host: HOST, command: "uptime" },
+      });
+      assert.equal(status, 200, text);
+    });
+  }));
+
+Deno.test(
+  `${STRANGERS} strangers at the broker for MCP over HTTPS keep no agent from its session`,
+  async (t) => {
+    await using scene = await McpHttpScene.create();
+    const before = await scene.connect(AGENTS[0]);
+    const listener = { port: Number(new URL(scene.url).port), ca: scene.scene.pki.certPem };
+    await meanwhile(t, listener, async () => {
+      const after = await scene.connect(AGENTS[1]);
+      for (const agent of [before, after]) {
+        const { isError } = await agent.callTool({ name: "ssh_list_servers", arguments: {} });
+        assert.notEqual(isError, true);
+      }
+      await after.close();
+    });
+    await before.close();
+  },
+);

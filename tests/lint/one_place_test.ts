@@ -1,4 +1,9 @@
-import { check, type Row } from "./check.ts";
+import { check, MODULE, type Row } from "./check.ts";
+import assert from "node:assert/strict";
+import recheck from "recheck/lib/browser.js";
+import { isTest, MEMBERS, ROOT } from "./files.ts";
+import limits from "./sizes.json" with { type: "json" };
+import { countCode, findUnusedExports, measure, readSources } from "./sizes.ts";
 
 Deno.test.each<Omit<Row, "file">>([
   {
@@ -23,3 +28,177 @@ Deno.test.each<Omit<Row, "file"> & { readonly file?: string }>([
   { name: "what an error leads to", source: "f(error instanceof Error ? error.cause : undefined);" },
   { name: "other classes", source: String.raw`/[\p{L}\p{N}]/u.test(a);` },
 ])("gateway/one-place lets $name pass", (row) => check({ file: "signer/a.ts", ...row }));
+
+Deno.test.each<Row>([
+  {
+    name: "a door of shared without description",
+    file: "shared/a.ts",
+    source: "const a = 1;",
+    rule: "documented",
+  },
+  {
+    name: "an export of shared",
+    file: "shared/a.ts",
+    source: `${MODULE}export const a = 1;`,
+    rule: "documented",
+  },
+  {
+    name: "an export whose comment belongs to what is before it",
+    file: "shared/a.ts",
+    source: `${MODULE}/** Of a. */\nexport const a = 1;\nexport function b() {}`,
+    rule: "documented",
+  },
+  {
+    name: "a line comment",
+    file: "shared/a.ts",
+    source: `${MODULE}// A.\nexport const a = 1;`,
+    rule: "documented",
+  },
+])("gateway/documented refuses $name", check);
+
+Deno.test.each<Row>([
+  {
+    name: "what has its comment",
+    file: "shared/a.ts",
+    source: `${MODULE}/** A. */\n// why\nexport const a = 1;`,
+  },
+  { name: "what is not exported", file: "shared/a.ts", source: `${MODULE}const a = 1;` },
+  { name: "interfaces of members", file: "signer/a.ts", source: "export interface A {}" },
+  { name: "a file behind a door", file: "shared/policy/a.ts", source: "const a = 1;" },
+  { name: "functions of members", file: "signer/a.ts", source: "export function a() {}" },
+  { name: "tests", file: "shared/a_test.ts", source: "export const a = 1;" },
+])("gateway/documented lets $name pass", check);
+
+// The build in JavaScript: the package's main entry starts a Java or native program.
+/** Generous: a literal takes 0.4 s of an idle processor at most. */
+const TIMEOUT_MS = 20_000;
+
+/** Literals that are not checked again, because of the reason above them. */
+async function readReviewed(): Promise<ReadonlySet<string>> {
+  const text = await Deno.readTextFile(new URL("expressions.txt", import.meta.url));
+  return new Set(text.split("\n").filter((line) => line !== "" && !line.startsWith("# ")));
+}
+
+async function* sourceFiles(dir: string): AsyncGenerator<string> {
+  for await (const { name, isDirectory } of Deno.readDir(ROOT + dir)) {
+    const path = `${dir}/${name}`;
+    if (isDirectory && name !== "node_modules") yield* sourceFiles(path);
+    else if (/\.(?:[jt]sx?|mjs)$/.test(name) && !isTest(path)) yield path;
+  }
+}
+
+/** The literals of a file, with the files that have them. */
+function addLiterals(path: string, source: string, into: Map<string, string>): void {
+  const rule: Deno.lint.Rule = {
+    create: () => ({
+      Literal(node) {
+        if (!("regex" in node) || node.regex === undefined) return;
+        const { pattern, flags } = node.regex;
+        into.set(`/${pattern}/${flags}`, path);
+      },
+    }),
+  };
+  Deno.lint.runPlugin({ name: "expressions", rules: { collect: rule } }, ROOT + path, source);
+}
+
+Deno.test("recheck finds no slow input for any regular expression", async () => {
+  const literals = new Map<string, string>();
+  for (const member of MEMBERS.filter((each) => each !== "tests")) {
+    for await (const path of sourceFiles(member)) {
+      addLiterals(path, await Deno.readTextFile(ROOT + path), literals);
+    }
+  }
+  assert.ok(literals.size > 500, `only ${literals.size} literals were found`);
+  const reviewed = await readReviewed();
+  const slow: string[] = [];
+  for (const [literal, path] of literals) {
+    if (reviewed.has(literal)) continue;
+    const end = literal.lastIndexOf("/");
+    const found = recheck.checkSync(literal.slice(1, end), literal.slice(end + 1), {
+      timeout: TIMEOUT_MS,
+      // The fuzzer judges what the automaton cannot: the same literal gets the same answer.
+      randomSeed: 1,
+    });
+    if (found.status !== "safe") {
+      slow.push(`${path}: ${literal} is ${found.status}: ${found.attack?.pattern ?? found.error?.kind}`);
+    }
+  }
+  assert.deepEqual(slow, [], "rewrite them, or review them and add them to tests/lint/expressions.txt");
+  assert.deepEqual([...reviewed].filter((each) => !literals.has(each)), [], "no longer in the source");
+});
+
+Deno.test.each<Row>([
+  { name: "JSON.parse", file: "signer/a.ts", source: "JSON.parse(a);" },
+  { name: "JSON.parse in a debate", file: "debate/web/a.ts", source: "JSON.parse(a);" },
+  { name: "JSON.parse in a script of deploy", file: "deploy/a.ts", source: "JSON.parse(a);" },
+  { name: "JSON.parse handed on", file: "ctl/a.ts", source: "texts.map(JSON.parse);" },
+  { name: "JSON.parse in brackets", file: "ctl/a.ts", source: 'JSON["parse"](a);' },
+  { name: "JSON.parse under a computed name", file: "ctl/a.ts", source: "JSON[name](a);" },
+  { name: "JSON.parse by globalThis", file: "ctl/setup/a.ts", source: "globalThis.JSON.parse(a);" },
+  {
+    name: "JSON.parse by globalThis in brackets",
+    file: "ctl/setup/a.ts",
+    source: 'globalThis["JSON"].parse(a);',
+  },
+  { name: "JSON.parse with ?.", file: "ctl/a.ts", source: "JSON?.parse(a);" },
+  { name: "JSON.parse behind a cast", file: "ctl/a.ts", source: "(JSON as Parser).parse(a);" },
+  { name: "JSON under another name", file: "ctl/a.ts", source: "const json = JSON;" },
+  { name: "parse taken out of JSON", file: "ctl/a.ts", source: "const { parse } = JSON;" },
+  { name: "JSON as an argument", file: "ctl/a.ts", source: "read(JSON);" },
+  {
+    name: "JSON taken out of globalThis",
+    file: "ctl/setup/a.ts",
+    source: "const { JSON: json } = globalThis;",
+  },
+  { name: "a Response that parses", file: "broker/a.ts", source: "await response.json();" },
+  { name: "a request of hono that parses", file: "broker/a.ts", source: "await c.req.json();" },
+  { name: "a Response that may parse", file: "broker/a.ts", source: "await response?.json();" },
+  { name: "a Blob that parses", file: "broker/a.ts", source: 'await new Response(blob)["json"]();' },
+  {
+    name: "a stream that parses",
+    file: "ctl/setup/a.ts",
+    source: 'import { json } from "node:stream/consumers";',
+  },
+].map((row) => ({ ...row, rule: "json" })))("gateway/json refuses $name", check);
+
+Deno.test.each<Row>([
+  { name: "the door", file: "shared/json.ts", source: `${MODULE}JSON.parse(a); const json = JSON;` },
+  { name: "tests", file: "signer/a_test.ts", source: "JSON.parse(await response.json());" },
+  { name: "help to tests", file: "signer/testing/a.ts", source: "JSON.parse(a);" },
+  { name: "pages for a browser", file: "debate/web/page/a.js", source: "JSON.parse(await response.json());" },
+  {
+    name: "what writes",
+    file: "ctl/setup/a.ts",
+    source: "JSON.stringify(a); globalThis.JSON.stringify(a);",
+  },
+  { name: "an answer", file: "signer/a.ts", source: "Response.json({}); c.json(problem, 400);" },
+  { name: "an option", file: "ctl/a.ts", source: "if (options.json) print({ JSON: 1 });" },
+  { name: "a type", file: "ctl/a.ts", source: "let a: JSON;" },
+])("gateway/json lets $name pass", check);
+
+const sources = await readSources();
+
+Deno.test("no member is larger than tests/lint/sizes.json says", () => {
+  const { code_lines, shared_doors } = measure(sources);
+  const grown = Object.entries(code_lines).filter(([member, lines]) =>
+    lines > (limits.code_lines[member as keyof typeof limits.code_lines] ?? 0)
+  );
+  assert.deepEqual(grown, [], "delete code, or raise the number in the same commit and say why");
+  assert.ok(shared_doors <= limits.shared_doors, `shared has ${shared_doors} export paths`);
+});
+
+Deno.test("every export has an importer", () => {
+  assert.deepEqual(findUnusedExports(sources), []);
+});
+
+Deno.test("findUnusedExports() finds an export that only its own file uses", () => {
+  const files = new Map([
+    ["signer/a.ts", "export const a = 1;\nexport function b() {}\nexport interface C { d: typeof a }"],
+    ["signer/b.ts", 'import { b } from "./a.ts";\nexport type { C } from "./a.ts";'],
+  ]);
+  assert.deepEqual(findUnusedExports(files), ["signer/a.ts a"]);
+});
+
+Deno.test("countCode() leaves out comments and blank lines", () => {
+  assert.equal(countCode("/** A.\n * b\n */\nconst a = 1; // why\n\n// c\n/* d */\nlet b;\n"), 2);
+});

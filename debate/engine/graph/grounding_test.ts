@@ -7,8 +7,12 @@ import {
   sampleState,
 } from "../../testing/sample_state.ts";
 import { afterModerator } from "./flow.ts";
-import { parseDecision } from "./decision.ts";
+import { formatFinalText, parseDecision } from "./decision.ts";
 import type { Evidence, Review } from "./state.ts";
+import fc from "fast-check";
+import { assertFast } from "../../testing/linear_time.ts";
+import { fence } from "./text.ts";
+import { findProbability, parseShare } from "./probability.ts";
 
 const SURE = sampleDecision({ status: "final_diagnosis", confidence: 0.93 });
 const failed = sampleEvidence("c1", { status: "failed_call" });
@@ -207,4 +211,107 @@ Deno.test("the reason is in the language of the debate", () => {
   const state = sampleState({ hypotheses: [sampleHypothesis()] });
   const { decision } = afterModerator({ ...state, task: { ...state.task, language: "es" } }, SURE);
   assert.equal(decision?.grounding?.reason, "1 no cita ningún resultado de herramientas");
+});
+
+Deno.test("formatFinalText() has every block in order", () => {
+  const decision = sampleDecision({ status: "propose_fix", confidence: 0.9, evidence: ["a", "b"] });
+  assert.equal(
+    formatFinalText(decision, [sampleHypothesis({ state: "confirmed" })], "en"),
+    [
+      "Status: propose_fix",
+      "Confidence: 0.90",
+      "Risk: medium",
+      "Leading hypothesis:\n1: the pool is exhausted",
+      "Hypotheses under debate:\n- 1 [confirmed]: The connection pool is exhausted",
+      "Evidence:\n- None.",
+      "Evidence, as the moderator states it:\n- a\n- b",
+      "Missing evidence:\n- None.",
+      "Rejected hypotheses:\n- None.",
+      "Next step:\nmeasure",
+      "Recommended fix:\nNot recommended",
+      "Validation:\n- None.",
+      "Stop reason:\nNot specified",
+    ].join("\n\n"),
+  );
+});
+
+Deno.test("formatFinalText() says of the leading hypothesis which evidence counts, whatever the moderator states", () => {
+  const decision = sampleDecision({ leading_hypothesis: "1: the pool", evidence: ["it is proven"] });
+  const evidence = [sampleEvidence("c1"), sampleEvidence("c2", { status: "failed_call" })];
+  const text = formatFinalText(decision, [sampleHypothesis({ evidence })], "en");
+  const [counts, fails] = evidence.map((line) => `- ${line.text}`);
+  assert.match(text, /\nEvidence, as the moderator states it:\n- it is proven\n/);
+  assert.ok(
+    text.includes(
+      `\nEvidence:\n${counts} (counts)\n${fails} (does not count: the cited call failed or was not run)\n`,
+    ),
+    text,
+  );
+});
+
+Deno.test("formatFinalText() speaks Spanish", () => {
+  const text = formatFinalText(sampleDecision(), [], "es-MX");
+  assert.match(text, /^Estado: continue\n\nConfianza: 0\.50/);
+  assert.match(text, /Hipótesis en debate:\n- Ninguna\./);
+});
+
+Deno.test("fence() cannot be closed by what it holds", () => {
+  const backticks = fc.stringMatching(/^[`\na]*$/);
+  fc.assert(fc.property(backticks, (text) => {
+    const [opening = "", ...rest] = fence(text).split("\n");
+    assert.equal(rest.at(-1), opening);
+    assert.ok(rest.slice(0, -1).every((line) => !line.includes(opening)));
+  }));
+});
+
+Deno.test("fence() takes linear time", () => {
+  assertFast("backticks", () => fence("` ".repeat(500_000)));
+  assertFast("one run", () => fence("`".repeat(1_000_000)));
+});
+
+Deno.test.each([
+  { text: "0.6", value: 0.6 },
+  { text: ".75", value: 0.75 },
+  { text: "1.", value: 1 },
+  { text: "0,6", value: 0.6 },
+  { text: "60%", value: 0.6 },
+  { text: " 60 % ", value: 0.6 },
+  { text: "3.0", value: 3 },
+  { text: "-0.5", value: -0.5 },
+  { text: "", value: undefined },
+  { text: "high", value: undefined },
+  { text: "1e3", value: undefined },
+  { text: "Infinity", value: undefined },
+])("parseShare() reads $text", ({ text, value }) => {
+  assert.equal(parseShare(text), value);
+});
+
+Deno.test.each([
+  { text: "a [P=0.25] b [P=0.9]", value: 0.25 },
+  { text: "[ P = 40% ]", value: 0.4 },
+  { text: "[p: .1]", value: 0.1 },
+  { text: "[P=3.0]", value: 1 },
+  { text: "[P=-2]", value: 0 },
+  { text: "[P=likely]", value: undefined },
+  { text: "[P=60]", value: 0.6 },
+  { text: "P=0.5", value: 0.5 },
+  { text: "P = 0.6", value: 0.6 },
+  { text: " rejected, **P** = 0,05", value: 0.05 },
+  { text: "P(H1) ≈ 5%", value: 0.05 },
+  { text: ": the cause (probability: 60%)", value: 0.6 },
+  { text: "la causa, probabilidad: 0,6", value: 0.6 },
+  { text: "(60% likely)", value: 0.6 },
+  { text: " 5%", value: 0.05 },
+  { text: " (5%): the cause", value: 0.05 },
+  { text: " — 60 %", value: 0.6 },
+  { text: " [0.6]", value: 0.6 },
+  { text: "the cause\n- **Probability:** 60%\nmore", value: 0.6 },
+  { text: ": disk at 95%", value: undefined },
+  { text: ": 95% of requests fail", value: undefined },
+  { text: "the cause\nsince p = 0.03 in the correlation", value: undefined },
+  { text: "GET /?p=1", value: undefined },
+  { text: "P = 5", value: undefined },
+  { text: "p99 = 0.6", value: undefined },
+])("findProbability() in $text", ({ text, value }) => {
+  assert.equal(findProbability(text), value);
 });

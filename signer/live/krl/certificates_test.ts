@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { formatKeyId } from "@gateway/shared/ssh";
+import { formatKeyId, SshReader } from "@gateway/shared/ssh";
 import {
   type CertificateHolder,
   type CertificateSubject,
@@ -7,6 +7,20 @@ import {
   type FoundBatch,
   IssuedCertificates,
 } from "./certificates.ts";
+import { FakeClock } from "@gateway/shared/testing";
+import { NO_FREEZES } from "../freezes.ts";
+import { failingStore } from "../../testing/failing_store.ts";
+import { RevocationList } from "./revocation_list.ts";
+import { encodeRecord, formatTime } from "@gateway/shared/audit";
+import { describeSignRequest } from "@gateway/shared/policy";
+import { signRequest } from "@gateway/shared/wire";
+import {
+  findAnswers,
+  readIssuedRecord,
+  readIssuedRecords,
+  type RecordedCertificate,
+  toIssued,
+} from "./recorded.ts";
 
 const HOLDER: CertificateHolder = {
   peer: "control-plane",
@@ -142,4 +156,193 @@ Deno.test("serials are looked for without taking each one out: many of them hold
     serials.map((serial) => [...issued.find({ kind: "serial", value: `${serial}` }, Infinity)])
   );
   assert.ok(own + found < 2 * list, `${own} and ${found} ms, beside ${list} ms for all`);
+});
+
+const NOW = 1_700_000_000_000;
+const MANY = 20_000;
+
+/** A list of many certificates of `bulk` and two of others, none revoked. */
+async function open() {
+  const clock = new FakeClock(NOW);
+  /** What happens whenever other work has its turn. */
+  let asked = 0;
+  const turn = { happen: () => {}, count: 0 };
+  const list = await RevocationList.open({
+    store: failingStore(),
+    clock: {
+      // So that every step takes a slice.
+      now: () => clock.now() + ++asked,
+      sleep(ms, signal) {
+        if (ms > 1) return clock.sleep(ms, signal);
+        turn.count++;
+        turn.happen();
+        return Promise.resolve();
+      },
+    },
+    logger: { info() {}, warn() {}, error() {} },
+    onStoreError() {},
+    forwarders: [],
+    readRecords: async function* () {},
+    findAnswers: async function* () {},
+    onLost: () => Promise.resolve(),
+  }, NO_FREEZES);
+  const add = (serial: number, caller: string) =>
+    list.add(
+      { peer: caller, caller, endUser: "", host: "web01", role: "target", elevationPrefix: "", pty: false },
+      { serial: BigInt(serial), issuedAt: NOW / 1000, validBefore: NOW / 1000 + 300 },
+    );
+  for (let serial = 1; serial <= MANY; serial++) add(serial, "bulk");
+  add(MANY + 1, "broker-1");
+  add(MANY + 2, "broker-2");
+  return { list, add, turn };
+}
+
+/** The version and how many serials the bytes of the list in force say. */
+function published({ current }: RevocationList): readonly [version: number, serials: number] {
+  const reader = new SshReader(current.bytes);
+  reader.raw(12);
+  const version = Number(reader.u64());
+  assert.equal(version, current.version, "the version that is announced is the one that is signed");
+  return [version, Math.max(0, (current.bytes.length - EMPTY_BYTES - SECTION_BYTES) / 8)];
+}
+
+const EMPTY_BYTES = 8 + 4 + 8 + 8 + 8 + 4 + 4 + "gateway".length;
+const SECTION_BYTES = 1 + 4 + 4 + 4 + 1 + 4;
+
+Deno.test("a long list is made in turns with other work, and what is published meanwhile is the list before, whole", async () => {
+  const { list, add, turn } = await open();
+  const first = list.current;
+  turn.happen = () => {
+    assert.equal(list.current, first);
+    assert.deepEqual(published(list), [first.version, 0]);
+    add(MANY + 10 + turn.count, "bulk");
+  };
+  const { version, revoked } = await list.revoke([{ kind: "caller", value: "bulk" }]);
+  assert.ok(turn.count >= MANY / 1000, `${turn.count} turns`);
+  assert.deepEqual(published(list), [version, revoked]);
+  assert.equal(revoked, MANY, "of what comes meanwhile nothing leaves, for its caller is frozen");
+});
+
+Deno.test("revocations that come while a long list is made have lists of their own, in their order", async () => {
+  const { list, turn } = await open();
+  const seen: (readonly [number, number])[] = [];
+  const revoke = async (kind: "caller" | "serial", value: string) => {
+    const { version } = await list.revoke([{ kind, value }]);
+    seen.push(published(list));
+    return version;
+  };
+  const later: Promise<number>[] = [];
+  turn.happen = () => {
+    if (later.length === 0) later.push(revoke("caller", "broker-1"), revoke("serial", `${MANY + 2}`));
+  };
+  const bulk = await revoke("caller", "bulk");
+  const [one = 0, other = 0] = await Promise.all(later);
+  assert.deepEqual(seen, [[bulk, MANY], [one, MANY + 1], [other, MANY + 2]]);
+  assert.ok(bulk < one && one < other);
+});
+
+const NOW_RECORDED = 1_700_000_000_500;
+const SERIAL = 2n ** 64n - 1n;
+const REQUEST = { host: "web01", role: "target", purpose: "session", session_mode: "exec", command: "" };
+
+function lineOf(
+  request: Record<string, unknown>,
+  entry: Record<string, unknown> = {},
+  now = NOW_RECORDED,
+): string {
+  const command = describeSignRequest(signRequest.parse({ ...REQUEST, ...request }));
+  const fields = { caller: "broker-1", host: "10.0.0.1:22", serial: SERIAL, outcome: "issued", command };
+  const { body, ext } = encodeRecord({ ...fields, ...entry }, { time: formatTime(now) });
+  return `${body},"seq":1,"prev_hash":"","sig":""${ext && `,"ext":${ext}`}}`;
+}
+
+const EXPECTED: RecordedCertificate = {
+  caller: "broker-1",
+  endUser: "",
+  host: "10.0.0.1:22",
+  role: "target",
+  serial: SERIAL,
+  recordedAt: NOW_RECORDED,
+};
+
+Deno.test.each<[name: string, line: string, expected: RecordedCertificate | undefined]>([
+  ["a certificate, its serial exact", lineOf({}), EXPECTED],
+  ["one for an end user", lineOf({ end_user: "alice" }), { ...EXPECTED, endUser: "alice" }],
+  [
+    "one of a bastion, whose reason names a user",
+    lineOf({ role: "bastion", session_mode: "", reason: "for user=root" }),
+    { ...EXPECTED, role: "bastion" },
+  ],
+  [
+    "one that was issued through elevation",
+    lineOf({ end_user: "alice", sudo: true, pty: true, command: "id" }),
+    { ...EXPECTED, endUser: "alice" },
+  ],
+  ["a refusal", lineOf({}, { outcome: "denied" }), undefined],
+  [
+    "a command that says it was issued",
+    lineOf({}, { outcome: "denied", command: 'role=target purpose=x "outcome":"issued"' }),
+    undefined,
+  ],
+  ["a token of a cluster", lineOf({}, { target_type: "k8s", serial: 0n }), undefined],
+  ["half a line", lineOf({}).slice(0, 200), undefined],
+  ["no JSON", "issued", undefined],
+])("readIssuedRecord() of %s", (_name, line, expected) => {
+  assert.deepEqual(readIssuedRecord(line), expected);
+});
+
+Deno.test("readIssuedRecords() goes back as far as it is told to", async () => {
+  const lines = (async function* () {
+    for (const age of [0, 1000, 5000, 20_000, 1]) {
+      yield lineOf({}, { serial: BigInt(age + 1) }, NOW_RECORDED - age);
+      yield "not a record";
+    }
+  })();
+  const found = [];
+  for await (const { serial } of readIssuedRecords(lines, NOW_RECORDED - 5000)) found.push(serial);
+  assert.deepEqual(found, [1n, 1001n, 5001n]);
+});
+
+Deno.test("toIssued() counts a certificate as asked for through any forwarder, and as good for as long as any may be", () => {
+  const { holders, facts } = toIssued({ ...EXPECTED, endUser: "alice" }, ["control-plane"]);
+  assert.deepEqual(holders.map(({ peer, caller, endUser }) => ({ peer, caller, endUser })), [
+    { peer: "broker-1", caller: "broker-1", endUser: "alice" },
+    { peer: "control-plane", caller: "broker-1", endUser: "alice" },
+  ]);
+  assert.deepEqual(facts, { serial: SERIAL, issuedAt: 1_700_000_000, validBefore: 1_700_000_900 });
+});
+
+Deno.test("findAnswers() finds what came of a caller's requests by their ids, which no command can forge", async () => {
+  const of = (request_id: string, entry: Record<string, unknown> = {}) =>
+    lineOf({}, { request_id, ...entry });
+  const lines = [
+    of("r-1", { serial: 1n }),
+    of("r-1", { serial: 2n, target_type: "k8s" }),
+    of("r-1", { serial: 3n, caller: "broker-2" }),
+    of("r-1", { serial: 4n, outcome: "frozen_denied" }),
+    of("r-2", { serial: 5n }),
+    of("r-2", { serial: 6n, command_line: "echo rid=r-1" }),
+    of("r-2", { serial: 13n, command: "echo rid=r-1" }),
+    lineOf({}, { serial: 14n, command: "role=target purpose=oneshot cmd=echo rid=r-2 rid=r-1" }),
+    of("r-11", { serial: 7n }),
+    lineOf({}, { serial: 8n, command_line: "echo rid=r-1x" }),
+    of("r-1", { serial: 9n, command: "", command_line: "" }),
+    of("r-1.0123456789ab", { serial: 12n }),
+    `not a record rid=r-1 "outcome":"issued"`,
+    lineOf({}, { request_id: "r-1", serial: 10n }, NOW_RECORDED - 60_000),
+    of("r-1", { serial: 11n }),
+  ];
+  const find = (...wanted: string[]) =>
+    Array.fromAsync(findAnswers(ReadableStream.from(lines), new Set(wanted), NOW_RECORDED - 1000));
+  assert.deepEqual(await find("r-1 broker-1"), [
+    { caller: "broker-1", serial: 1n, isToken: false, reason: "answer-lost" },
+    { caller: "broker-1", serial: 2n, isToken: true, reason: "answer-lost" },
+    { caller: "broker-1", serial: 14n, isToken: false, reason: "answer-lost" },
+    { caller: "broker-1", serial: 9n, isToken: false, reason: "answer-lost" },
+    { caller: "broker-1", serial: 12n, isToken: false, reason: "answer-lost" },
+  ]);
+  assert.deepEqual(await find("r-1 broker-3", "x"), []);
+  assert.deepEqual(await find("serial=5 broker-1", "serial=3 broker-1", "serial=8 broker-2", "serial=1"), [
+    { caller: "broker-1", serial: 5n, isToken: false, reason: "named-elsewhere" },
+  ]);
 });

@@ -1,0 +1,408 @@
+import assert from "node:assert/strict";
+import { parseHostAddress } from "./connect.ts";
+import { AppError, describeFault } from "@gateway/shared/errors";
+import {
+  atAddress,
+  atBastion,
+  canceled,
+  connectionFailure,
+  executionFailure,
+  failureClassOf,
+  forwardFailure,
+  socketFailure,
+} from "./failures.ts";
+import { Duplex } from "node:stream";
+import { parsePemCaKey } from "@gateway/shared/ca/pem";
+import {
+  encodeOpensshPrivateKey,
+  formatCertificate,
+  formatPublicKey,
+  issueCertificate,
+  parseEd25519PublicKey,
+  parsePublicKey,
+} from "@gateway/shared/ssh";
+import {
+  createEphemeralKey,
+  type EphemeralKey,
+  parseCertificateFor,
+  parseHostPin,
+  presentCertificate,
+} from "./login.ts";
+import { loadSsh2, sessionIdOf, type Ssh2Client } from "./ssh2_library.ts";
+import { createPublicKey, verify } from "node:crypto";
+import { inspect } from "node:util";
+import fc from "fast-check";
+import { keptBytes, markedHead, missingBytes, type Output, OutputBuffer, outputText } from "./output.ts";
+import { exitCodeOf } from "./run_command.ts";
+
+Deno.test.each([
+  { addr: "10.0.0.21:22", hostname: "10.0.0.21", port: 22 },
+  { addr: "web01.example.com:2222", hostname: "web01.example.com", port: 2222 },
+  { addr: "[::1]:22", hostname: "::1", port: 22 },
+  { addr: "[fe80::1%eth0]:65535", hostname: "fe80::1%eth0", port: 65535 },
+])("parseHostAddress() reads $addr", ({ addr, ...address }) => {
+  assert.deepEqual(parseHostAddress(addr), address);
+});
+
+Deno.test.each(
+  [
+    "",
+    "web01",
+    ":22",
+    "web01:",
+    "web01:0",
+    "web01:65536",
+    "web01:22x",
+    "::1:22",
+    "[::1]",
+    "a b:22",
+    "[web01]:22",
+  ]
+    .map((addr) => ({ addr })),
+)("parseHostAddress() refuses '$addr' without repeating it", ({ addr }) => {
+  assert.throws(() => parseHostAddress(addr), {
+    code: "upstream_failure",
+    message: "connection: host address is not host:port",
+  });
+});
+
+const failed = (code: string) =>
+  Object.assign(new Error(`connect ${code} 10.0.0.21:22`), { code, address: "10.0.0.21", port: 22 });
+
+Deno.test.each([
+  { error: failed("ECONNREFUSED"), text: "connection: connection refused" },
+  { error: failed("ECONNRESET"), text: "connection: connection reset by the host" },
+  { error: failed("EHOSTUNREACH"), text: "connection: host unreachable" },
+  { error: failed("ENETUNREACH"), text: "connection: network unreachable" },
+  { error: failed("ENOTFOUND"), text: "connection: host name not found" },
+  { error: failed("ETIMEDOUT"), text: "connection: connect timeout" },
+  { error: failed("EMFILE"), text: "connection: connect failed" },
+  { error: failed("constructor"), text: "connection: connect failed" },
+  { error: new Error("10.0.0.21"), text: "connection: connect failed" },
+  { error: "10.0.0.21", text: "connection: connect failed" },
+  {
+    error: new Deno.errors.NotCapable('Requires net access to "10.0.0.21:22"'),
+    text:
+      "connection: host address is not among those that this broker may connect to (networks in its config)",
+  },
+])("socketFailure() says '$text' and keeps the address for the log (I19)", ({ error, text }) => {
+  const failure = socketFailure(error);
+  assert.equal(failure.code, "upstream_failure");
+  assert.equal(failure.message, text);
+  assert.equal(failure.cause, error);
+});
+
+Deno.test.each([
+  { reason: 1, text: "connection: the bastion does not permit the connection to the next host" },
+  { reason: 2, text: "connection: the bastion could not connect to the next host" },
+  { reason: 4, text: "connection: the bastion did not connect to the next host" },
+  { reason: undefined, text: "connection: the bastion did not connect to the next host" },
+])("forwardFailure() says '$text' and keeps what the bastion said for the log (I19)", ({ reason, text }) => {
+  const error = Object.assign(new Error("10.0.0.21: No route to host"), { reason });
+  const failure = forwardFailure(error);
+  assert.deepEqual([failure.code, failure.message, failure.cause], ["upstream_failure", text, error]);
+});
+
+Deno.test.each([
+  { hostname: "10.0.0.21", said: "connecting to 10.0.0.21:22: no answer" },
+  { hostname: "fd00::1", said: "connecting to [fd00::1]:22: no answer" },
+])("atAddress() says '$said' in the log, and the agent hears what it heard before", ({ hostname, said }) => {
+  const error = connectionFailure("connect timeout", new Error("no answer"), "timeout");
+  const named = atAddress({ hostname, port: 22 }, error);
+  assert.ok(named instanceof Error);
+  assert.equal(named.message, "connection: connect timeout");
+  assert.equal(failureClassOf(named), "timeout");
+  assert.equal(describeFault(named), `connection: connect timeout: ${said}`);
+  const gone = canceled("connection", "gone");
+  assert.equal(atAddress({ hostname, port: 22 }, gone), gone);
+});
+
+Deno.test("atBastion() names the bastion in a failed connection, and keeps code and cause", () => {
+  const cause = new Error("10.0.0.21");
+  for (const error of [connectionFailure("SSH handshake timeout", cause), canceled("connection", cause)]) {
+    const named = atBastion('edge"1', error);
+    assert.ok(named instanceof Error);
+    assert.equal(
+      named.message,
+      error.message.replace("connection: ", String.raw`connection: bastion "edge\"1": `),
+    );
+    assert.equal(Reflect.get(named, "code"), error.code);
+    assert.equal(named.cause, cause);
+  }
+});
+
+Deno.test("atBastion() leaves other errors as they are", () => {
+  for (const error of [executionFailure("x"), new TypeError("x")]) {
+    assert.equal(atBastion("edge", error), error);
+  }
+});
+
+const ca = parsePemCaKey(encodeOpensshPrivateKey(new Uint8Array(32).fill(1), "ca"));
+
+async function certify(key: EphemeralKey): Promise<string> {
+  const blob = await issueCertificate({
+    publicKey: parseEd25519PublicKey(key.publicKeyLine),
+    nonce: new Uint8Array(32),
+    serial: 7n,
+    keyId: "test",
+    principals: ["host:web01"],
+    validAfter: 0,
+    validBefore: Infinity,
+    criticalOptions: {},
+    extensions: [],
+  }, ca);
+  return formatCertificate(blob);
+}
+
+Deno.test("parseCertificateFor() gives the certificate's bytes", async () => {
+  const key = createEphemeralKey();
+  const line = await certify(key);
+  assert.equal(formatCertificate(parseCertificateFor(key, line)), line);
+  assert.equal(formatCertificate(parseCertificateFor(key, line.trim())), line);
+});
+
+const key = createEphemeralKey();
+const good = await certify(key);
+
+Deno.test.each([
+  { name: "for another key", line: await certify(createEphemeralKey()) },
+  { name: "that is a plain key", line: key.publicKeyLine },
+  { name: "that is empty", line: "" },
+  { name: "that is cut off", line: good.trim().slice(0, -8) },
+  { name: "followed by another", line: good + good },
+])("parseCertificateFor() refuses a certificate $name", ({ line }) => {
+  assert.throws(() => parseCertificateFor(key, line), {
+    code: "upstream_failure",
+    message: "connection: certificate is not usable",
+  });
+});
+
+/** A client on a connection to nowhere. */
+async function connecting(): Promise<Ssh2Client> {
+  const { Client } = await loadSsh2();
+  const client = new Client();
+  client.connect({
+    sock: new Duplex({ read() {}, write: (_c, _e, done) => done() }),
+    username: "root",
+    readyTimeout: 0,
+  });
+  return client;
+}
+
+const login = { user: "root", certificate: parseCertificateFor(key, good), key };
+
+Deno.test("presentCertificate() refuses an ssh2 that looks different inside", async (t) => {
+  const library = await loadSsh2();
+  assert.throws(
+    () => presentCertificate(new library.Client(), library, login),
+    /_protocol is not as in 1\.17\.0/,
+  );
+  for (const name of ["authNone", "signal", "_authsQueue", "_packetRW"]) {
+    await t.step(`without ${name}`, async () => {
+      const client = await connecting();
+      Reflect.set(Reflect.get(client, "_protocol"), name, undefined);
+      assert.throws(() => presentCertificate(client, library, login), TypeError);
+    });
+  }
+});
+
+Deno.test("presentCertificate() sends nothing before the key exchange, and nothing for another user", async () => {
+  const library = await loadSsh2();
+  const client = await connecting();
+  const authentication = presentCertificate(client, library, login);
+  const protocol = Reflect.get(client, "_protocol");
+  assert.throws(() => protocol.authNone("root"), TypeError);
+  assert.throws(() => protocol.authNone("other"), TypeError);
+  assert.throws(() => sessionIdOf(protocol), TypeError);
+  assert.equal(authentication.presented, false);
+});
+
+Deno.test("createEphemeralKey() signs with the key that it shows", () => {
+  const key = createEphemeralKey();
+  const x = parseEd25519PublicKey(key.publicKeyLine).toBase64({ alphabet: "base64url", omitPadding: true });
+  const publicKey = createPublicKey({ key: { kty: "OKP", crv: "Ed25519", x }, format: "jwk" });
+  const data = Uint8Array.of(1, 2, 3);
+  assert.ok(verify(null, data, publicKey, key.sign(data)));
+  assert.equal(key.sign(data).length, 64);
+});
+
+Deno.test("createEphemeralKey() makes another key each time", () => {
+  assert.notEqual(createEphemeralKey().publicKeyLine, createEphemeralKey().publicKeyLine);
+});
+
+Deno.test("createEphemeralKey() shows no private half", () => {
+  const key = createEphemeralKey();
+  assert.deepEqual(JSON.parse(JSON.stringify(key)), { publicKeyLine: key.publicKeyLine });
+  assert.doesNotMatch(inspect(key, { depth: null, showHidden: true }), /private/i);
+});
+
+const line = createEphemeralKey().publicKeyLine;
+const { blob } = parsePublicKey(line);
+
+Deno.test.each([
+  ["authorized_keys", line],
+  ["authorized_keys with comment and line end", `${line} root@web01\n`],
+  ["known_hosts", `[web01.example.com]:2222,10.0.0.1 ${line}`],
+  ["ssh-keyscan with its comment", `# web01.example.com:22 SSH-2.0-OpenSSH_9.2\nweb01 ${line}\n`],
+])("parseHostPin() reads a line of %s", (_name, text) => {
+  const pin = parseHostPin(text, "web01");
+  assert.deepEqual(pin.algorithms, ["ssh-ed25519"]);
+  assert.ok(pin.matches(blob));
+});
+
+Deno.test("parseHostPin() matches nothing but the same bytes", () => {
+  const pin = parseHostPin(line, "web01");
+  const other = blob.slice();
+  other[other.length - 1] = (other.at(-1) ?? 0) ^ 1;
+  assert.ok(!pin.matches(other));
+  assert.ok(!pin.matches(blob.subarray(0, -1)));
+  assert.ok(!pin.matches(new Uint8Array([...blob, 0])));
+  assert.ok(!pin.matches(new Uint8Array(0)));
+});
+
+Deno.test.each([
+  { name: "nothing", text: "" },
+  { name: "blanks", text: " \n" },
+  { name: "a comment only", text: "# none yet" },
+  { name: "a key that is cut off", text: line.slice(0, -8) },
+  { name: "a type that is not in the key", text: formatPublicKey("ssh-rsa", blob) },
+  { name: "two keys", text: `${line}\n${createEphemeralKey().publicKeyLine}` },
+  { name: "a marker", text: `@cert-authority * ${line}` },
+  { name: "a fingerprint", text: "SHA256:n95OCUO6+kyqSXipnPy/uKPWwz3FER8bfxF/KzYC/Kk" },
+])("parseHostPin() refuses $name", ({ text }) => {
+  assert.throws(() => parseHostPin(text, "web01"), (error: unknown) => {
+    assert.ok(error instanceof AppError);
+    assert.equal(error.code, "upstream_failure");
+    assert.equal(error.message, 'connection: host key for "web01": parsing host key failed');
+    return true;
+  });
+});
+
+const bytes = (text: string) => new TextEncoder().encode(text);
+const mark = (limit: number) => `\n[output truncated: limit of ${limit} bytes exceeded]\n`;
+
+function keep(headBytes: number, tailBytes: number, chunks: readonly Uint8Array[]): Output {
+  const buffer = new OutputBuffer({ headBytes, tailBytes });
+  for (const chunk of chunks) buffer.write(chunk);
+  return buffer.output();
+}
+
+const rows = [
+  { name: "nothing", limit: 4, chunks: [], text: "" },
+  { name: "less than the limit", limit: 4, chunks: ["a", "", "b"], text: "ab" },
+  { name: "exactly the limit", limit: 4, chunks: ["ab", "cd"], text: "abcd" },
+  { name: "exactly the limit and an empty chunk", limit: 4, chunks: ["abcd", ""], text: "abcd" },
+  { name: "one byte too many (K19, K20)", limit: 4, chunks: ["ab", "cde"], text: `abcd${mark(4)}` },
+  { name: "chunks after the limit", limit: 4, chunks: ["abcd", "e", "f"], text: `abcd${mark(4)}` },
+  { name: "a last line without end (K21)", limit: 9, chunks: ["one\n", "two"], text: "one\ntwo" },
+  { name: "any output with a limit of 0", limit: 0, chunks: ["a"], text: mark(0) },
+] as const;
+
+Deno.test.each(rows)(
+  "OutputBuffer keeps the beginning and marks the rest: $name",
+  ({ limit, chunks, text }) => {
+    const output = keep(limit, 0, chunks.map(bytes));
+    assert.equal(new TextDecoder().decode(markedHead(output)), text);
+  },
+);
+
+Deno.test("markedHead() writes the limit of the specification in the mark", () => {
+  const output = keep(10_485_760, 0, [new Uint8Array(10_485_761)]);
+  assert.match(
+    new TextDecoder().decode(markedHead(output).subarray(10_485_760)),
+    /^\n\[output truncated: limit of 10485760 bytes exceeded\]\n$/,
+  );
+});
+
+Deno.test("OutputBuffer keeps the beginning and the end of any stream, whatever its chunks", () => {
+  const chunks = fc.array(fc.uint8Array({ maxLength: 12 }), { maxLength: 12 });
+  fc.assert(fc.property(chunks, fc.nat(9), fc.nat(9), (chunks, headBytes, tailBytes) => {
+    const all = chunks.flatMap((chunk) => [...chunk]);
+    const output = keep(headBytes, tailBytes, chunks);
+    const rest = all.slice(headBytes);
+    assert.deepEqual([...output.head], all.slice(0, headBytes));
+    assert.deepEqual([...output.tail], rest.slice(Math.max(0, rest.length - tailBytes)));
+    assert.equal(output.totalBytes, all.length);
+    assert.equal(missingBytes(output), Math.max(0, all.length - headBytes - tailBytes));
+    if (missingBytes(output) === 0) assert.deepEqual([...keptBytes(output)], all);
+  }));
+});
+
+Deno.test("OutputBuffer does not see later changes of a chunk", () => {
+  const buffer = new OutputBuffer({ headBytes: 2, tailBytes: 2 });
+  const chunk = bytes("abcd");
+  buffer.write(chunk);
+  chunk.fill(0);
+  assert.equal(new TextDecoder().decode(keptBytes(buffer.output())), "abcd");
+});
+
+Deno.test("OutputBuffer grows over many small chunks", () => {
+  for (const limits of [{ headBytes: 100_000, tailBytes: 0 }, { headBytes: 0, tailBytes: 100_000 }]) {
+    const buffer = new OutputBuffer(limits);
+    for (let count = 0; count < 100_000; count += 1) buffer.write(Uint8Array.of(count % 251));
+    const kept = keptBytes(buffer.output());
+    assert.equal(kept.length, 100_000);
+    assert.ok(kept.every((byte, index) => byte === index % 251));
+  }
+});
+
+const FFFD = "\ufffd";
+
+Deno.test.each([
+  ["an empty output", [], ""],
+  ["ASCII", [0x61, 0x0a], "a\n"],
+  ["two bytes", [0xc3, 0xa9], "é"],
+  ["three bytes", [0xe2, 0x82, 0xac], "€"],
+  ["four bytes", [0xf0, 0x9f, 0x92, 0xa9], "💩"],
+  ["a byte order mark, kept", [0xef, 0xbb, 0xbf, 0x61], "\ufeffa"],
+  ["NUL, kept", [0x00], "\0"],
+  ["the highest code point", [0xf4, 0x8f, 0xbf, 0xbf], "\u{10ffff}"],
+  ["a lone tail byte", [0x61, 0x80, 0x62], `a${FFFD}b`],
+  ["a cut sequence, one mark a byte", [0xe2, 0x82], FFFD + FFFD],
+  ["a cut sequence before text", [0xf0, 0x9f, 0x92, 0x61], FFFD.repeat(3) + "a"],
+  ["an overlong slash", [0xc0, 0xaf], FFFD + FFFD],
+  ["an overlong three-byte form", [0xe0, 0x80, 0xaf], FFFD.repeat(3)],
+  ["a surrogate", [0xed, 0xa0, 0x80], FFFD.repeat(3)],
+  ["a code point that is too high", [0xf4, 0x90, 0x80, 0x80], FFFD.repeat(4)],
+  ["bytes that never occur", [0xff, 0xfe, 0xf5], FFFD.repeat(3)],
+  ["valid text between broken bytes", [0xff, 0xc3, 0xa9, 0xff, 0x61], `${FFFD}é${FFFD}a`],
+])("outputText() keeps or repairs %s", (_name, bytes, text) => {
+  assert.equal(outputText(Uint8Array.from(bytes)), text);
+});
+
+Deno.test("outputText() gives one mark for each of a million broken bytes", () => {
+  assert.equal(outputText(new Uint8Array(1_000_000).fill(0xff)).length, 1_000_000);
+});
+
+Deno.test("outputText() agrees with TextDecoder on every valid code point", () => {
+  let text = "";
+  for (let code = 0; code <= 0x10ffff; code += code < 0x10000 ? 1 : 257) {
+    if (code < 0xd800 || code > 0xdfff) text += String.fromCodePoint(code);
+  }
+  assert.equal(outputText(new TextEncoder().encode(text)), text);
+});
+
+Deno.test.each([0, 1, 126, 255, 4_294_967_295].map((status) => ({ status })))(
+  "exitCodeOf() passes the status $status on",
+  ({ status }) => assert.equal(exitCodeOf(status), status),
+);
+
+Deno.test.each([
+  { name: "HUP", code: 129 },
+  { name: "INT", code: 130 },
+  { name: "QUIT", code: 131 },
+  { name: "ILL", code: 132 },
+  { name: "ABRT", code: 134 },
+  { name: "FPE", code: 136 },
+  { name: "KILL", code: 137 },
+  { name: "SEGV", code: 139 },
+  { name: "PIPE", code: 141 },
+  { name: "ALRM", code: 142 },
+  { name: "TERM", code: 143 },
+  { name: "USR1", code: 128 },
+  { name: "sig@example.com", code: 128 },
+  { name: "toString", code: 128 },
+  { name: "", code: 128 },
+])("exitCodeOf() gives $code for the signal $name", ({ name, code }) => {
+  assert.equal(exitCodeOf(null, `SIG${name}`), code);
+});

@@ -1,0 +1,251 @@
+import assert from "node:assert/strict";
+import fc from "fast-check";
+import { readHtml } from "../testing/html_reader.ts";
+import {
+  escapeHtml,
+  findPeculiarities,
+  formatCount,
+  formatDuration,
+  formatUtc,
+  markup,
+  segmentText,
+  showText,
+} from "./html.ts";
+import { assertLinearWork } from "@gateway/shared/testing";
+import { visibleText } from "@gateway/shared/text";
+
+Deno.test.each([
+  { name: "tags", text: "<script>alert(1)</script>", escaped: "&lt;script&gt;alert(1)&lt;/script&gt;" },
+  { name: "entities", text: "&lt;b&amp;", escaped: "&amp;lt;b&amp;amp;" },
+  { name: "quotes", text: `"'\``, escaped: "&quot;&#39;&#96;" },
+  { name: "NUL", text: "a\0b", escaped: "a&#xfffd;b" },
+  { name: "carriage returns, which a parser would take for line ends", text: "a\rb", escaped: "a&#13;b" },
+  { name: "lone surrogates", text: "a\ud800b", escaped: "a\ufffdb" },
+  { name: "nothing else", text: "é日😀\u2028\u202e {{x}} ${x}", escaped: "é日😀\u2028\u202e {{x}} ${x}" },
+])("escapeHtml() escapes $name", ({ text, escaped }) => {
+  assert.equal(escapeHtml(text), escaped);
+});
+
+Deno.test("markup escapes text, also in lists, and leaves HTML alone", () => {
+  const item = markup`<li>${"<"}</li>`;
+  assert.equal(
+    String(markup`<ul>${[item, [item], "&", 1]}</ul>`),
+    "<ul><li>&lt;</li><li>&lt;</li>&amp;1</ul>",
+  );
+});
+
+Deno.test("markup leaves out undefined and false, and keeps 0 and empty text", () => {
+  assert.equal(String(markup`[${undefined}${false}${0}${""}]`), "[0]");
+});
+
+Deno.test("markup gives back what went in, between tags and in attributes", () => {
+  fc.assert(fc.property(fc.string({ unit: "binary" }), (text) => {
+    const [element] = readHtml(String(markup`<p title="${text}">${text}</p>`));
+    const read = text.toWellFormed().replaceAll("\0", "\ufffd");
+    assert.deepEqual(element, { tag: "p", attributes: { title: read }, text: read });
+  }));
+});
+
+const plain = (text: string) => ({ kind: "plain", text });
+const foreign = (text: string) => ({ kind: "foreign", text });
+const odd = (character: string, count = 1) => ({ kind: "odd", character, count });
+
+Deno.test.each([
+  { name: "leaves ASCII alone", text: 'ls -l "a" \\ | wc', segments: [plain('ls -l "a" \\ | wc')] },
+  { name: "has nothing for nothing", text: "", segments: [] },
+  { name: "finds bidi controls", text: "a\u202eb", segments: [plain("a"), odd("\u202e"), plain("b")] },
+  { name: "finds escape sequences", text: "\x1b[2K", segments: [odd("\x1b"), plain("[2K")] },
+  { name: "finds NUL", text: "a\0", segments: [plain("a"), odd("\0")] },
+  { name: "counts repetitions", text: "\n\n\n\r", segments: [odd("\n", 3), odd("\r")] },
+  {
+    name: "finds zero width characters",
+    text: "r\u200bm",
+    segments: [plain("r"), odd("\u200b"), plain("m")],
+  },
+  { name: "finds line separators", text: "\u2028\u2029", segments: [odd("\u2028"), odd("\u2029")] },
+  { name: "finds letters that show nothing", text: "\u3164\uffa0", segments: [odd("\u3164"), odd("\uffa0")] },
+  { name: "finds the empty Braille pattern", text: "\u2800", segments: [odd("\u2800")] },
+  {
+    name: "finds spaces that are not the space",
+    text: "\u00a0\u3000",
+    segments: [odd("\u00a0"), odd("\u3000")],
+  },
+  {
+    name: "finds lone surrogates, pairs excepted",
+    text: "\ud83d😀",
+    segments: [odd("\ud83d"), foreign("😀")],
+  },
+  { name: "finds tag characters", text: "\u{e0041}", segments: [odd("\u{e0041}")] },
+  { name: "finds private use characters", text: "\ue000", segments: [odd("\ue000")] },
+  {
+    name: "marks what is not ASCII",
+    text: "c\u0430t",
+    segments: [plain("c"), foreign("\u0430"), plain("t")],
+  },
+  {
+    name: "keeps foreign words together",
+    text: "日本 é",
+    segments: [foreign("日本"), plain(" "), foreign("é")],
+  },
+  { name: "finds spaces at the edges", text: " a  ", segments: [odd(" "), plain("a"), odd(" ", 2)] },
+  {
+    name: "finds spaces that push text away",
+    text: `a${" ".repeat(9)}b`,
+    segments: [plain("a"), odd(" ", 9), plain("b")],
+  },
+  { name: "leaves indentation alone", text: `a${" ".repeat(8)}b`, segments: [plain(`a${" ".repeat(8)}b`)] },
+  {
+    name: "finds towers of marks",
+    text: "a\u0301\u0302\u0303",
+    segments: [plain("a"), foreign("\u0301\u0302"), odd("\u0303")],
+  },
+  { name: "finds a mark on nothing", text: "\u0338a", segments: [odd("\u0338"), plain("a")] },
+])("segmentText() $name", ({ text, segments }) => {
+  assert.deepEqual(segmentText(text), segments);
+});
+
+Deno.test("segmentText() loses nothing", () => {
+  fc.assert(fc.property(hostileText(), (text) => {
+    const whole = segmentText(text).map((segment) =>
+      segment.kind === "odd" ? segment.character.repeat(segment.count) : segment.text
+    );
+    assert.equal(whole.join(""), text);
+  }));
+});
+
+Deno.test.each(
+  ["\u202ea", "\u0301", "\u0301\u0302", "日", "         a", "\ud800", " "].map((unit) => ({
+    name: JSON.stringify(unit),
+    unit,
+  })),
+)("segmentText() takes linear time on $name", ({ unit }) => {
+  assertLinearWork((size) => segmentText(unit.repeat(size / unit.length)), 61_440);
+});
+
+Deno.test("showText() marks what it has written out, so that it differs from the same text typed", () => {
+  const typed = String(showText(String.raw`\u{202e}`));
+  const written = String(showText("\u202e"));
+  assert.equal(typed, String.raw`<bdo dir="ltr" class="raw">\u{202e}</bdo>`);
+  assert.match(written, /<mark class="odd" title="U\+202E RIGHT-TO-LEFT OVERRIDE">\\u\{202e\}<\/mark>/);
+});
+
+Deno.test.each([
+  { name: "the name of a character", text: "\x1b", title: "U+001B ESCAPE" },
+  { name: "how often it occurs", text: "\u200b".repeat(40), title: "U+200B ZERO WIDTH SPACE ×40" },
+  { name: "the kind of one without name", text: "\u{e0041}", title: "U+E0041 tag character" },
+  { name: "what a surrogate is", text: "\udc00", title: "U+DC00 lone surrogate" },
+  { name: "what a letter is that looks like another", text: "\u0430", title: "not ASCII: U+0430" },
+  {
+    name: "no more than some letters",
+    text: "абвгдежзи",
+    title: "not ASCII: U+0430 U+0431 U+0432 U+0433 U+0434 U+0435 U+0436 U+0437 …",
+  },
+])("showText() tells $name", ({ text, title }) => {
+  assert.equal(readHtml(String(showText(text)))[1]?.attributes["title"], title);
+});
+
+Deno.test("showText() keeps lines as lines, each end marked", () => {
+  assert.equal(readHtml(String(showText("a\nb")))[0]?.text, "a\\x0a\nb");
+});
+
+Deno.test("showText() cuts long text between characters and counts the rest", () => {
+  const [shown, , rest] = readHtml(String(showText("a😀".repeat(1000), { limit: 5 })));
+  assert.equal(shown?.text, "a😀a");
+  assert.equal(rest?.text, "… 2,996 more characters");
+});
+
+Deno.test("showText() gives text only: nothing of it is markup, steers the display or is invisible", () => {
+  fc.assert(fc.property(hostileText(), (text) => {
+    const elements = readHtml(String(showText(text)));
+    assert.ok(elements.every(({ tag }) => ["bdo", "span", "mark"].includes(tag)));
+    const shown = elements[0]?.text ?? "";
+    assert.equal(visibleText(shown.replaceAll("\n", "")), shown.replaceAll("\n", ""));
+    assert.doesNotMatch(shown.replaceAll("\n", ""), /[\p{C}\p{Zl}\p{Zp}\p{DI}]/u);
+  }));
+});
+
+Deno.test("findPeculiarities() counts, most frequent first", () => {
+  assert.deepEqual(findPeculiarities("a\x1bb\u202ec\u202e日本"), {
+    odd: [{ name: "U+202E RIGHT-TO-LEFT OVERRIDE", count: 2 }, { name: "U+001B ESCAPE", count: 1 }],
+    foreign: 2,
+  });
+  assert.deepEqual(findPeculiarities("systemctl restart nginx"), { odd: [], foreign: 0 });
+});
+
+function hostileText(): fc.Arbitrary<string> {
+  const pieces = fc.constantFrom(
+    "<b>",
+    "&amp;",
+    '"',
+    "'",
+    "`",
+    "\0",
+    "\r\n",
+    "\u2028",
+    "\u202e",
+    "\x1b[31m",
+    "\ud800",
+    "  ",
+  );
+  return fc.array(fc.oneof(pieces, fc.string({ unit: "binary", maxLength: 8 })), { maxLength: 12 })
+    .map((parts) => parts.join(""));
+}
+
+const shownAlike = (text: string) => {
+  const shown = segmentText(text).map((segment) =>
+    segment.kind === "odd" && segment.character !== " "
+      ? visibleText(segment.character).repeat(segment.count)
+      : segment.kind === "odd"
+      ? " ".repeat(segment.count)
+      : segment.text
+  );
+  assert.equal(shown.join(""), visibleText(text));
+};
+
+Deno.test.each([
+  "\u0301\u0301",
+  "\u0301\u0301\u0301\u0301",
+  "\ud800\ud800\udc41",
+  "e\u0301\u0302\u0302\u0302",
+])(
+  "a page writes out a repeated character only where a terminal does: %j",
+  shownAlike,
+);
+
+Deno.test("pages and terminals write out the same characters", () => {
+  const units = fc.constantFrom(
+    ..."a é\u0301\u0302\u20dd\u00a0\u3000\u200b\u202e\u3164\ufe0f\u2800\ue000\n\x1b\x9b",
+    "\ud800",
+    "\u{e0041}",
+  );
+  const texts = fc.oneof(fc.string({ unit: "binary" }), fc.string({ unit: units }));
+  fc.assert(fc.property(texts, shownAlike), { numRuns: 1000 });
+});
+
+Deno.test.each([
+  { ms: -5000, text: "0 s" },
+  { ms: 999, text: "0 s" },
+  { ms: 59_999, text: "59 s" },
+  { ms: 60_000, text: "1 min" },
+  { ms: 99_000, text: "1 min 39 s" },
+  { ms: 3_600_000, text: "1 h" },
+  { ms: 3_660_000, text: "1 h 1 min" },
+  { ms: 86_400_000, text: "1 day" },
+  { ms: 3 * 86_400_000 + 4 * 3_600_000, text: "3 days 4 h" },
+])("formatDuration() of $ms ms is $text", ({ ms, text }) => {
+  assert.equal(formatDuration(ms), text);
+});
+
+Deno.test("formatUtc() names the zone, and says when it knows no time", () => {
+  assert.equal(formatUtc(Date.UTC(2026, 0, 2, 3, 4, 5, 678)), "2026-01-02 03:04:05 UTC");
+  assert.equal(formatUtc(NaN), "at an unknown time");
+});
+
+Deno.test.each([
+  { count: 0, text: "0" },
+  { count: 999, text: "999" },
+  { count: 61_440, text: "61,440" },
+  { count: 1_234_567, text: "1,234,567" },
+])("formatCount() of $count is $text", ({ count, text }) => {
+  assert.equal(formatCount(count), text);
+});

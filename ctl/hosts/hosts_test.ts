@@ -1,0 +1,140 @@
+import assert from "node:assert/strict";
+import { formatHosts, labelPolicy } from "./host.ts";
+import { INSTALLER_TEXT, SHIM_TEXT, SHIM_V1_TEXT } from "@gateway/shim/texts";
+import { formatInstallScript, parseSignerKeys } from "./install_shim.ts";
+
+Deno.test.each<{ policy: Parameters<typeof labelPolicy>[0]; label: string }>([
+  { policy: undefined, label: "—" },
+  { policy: {}, label: "—" },
+  { policy: { mode: "", allow: ["a"] }, label: "—" },
+  { policy: { mode: "off" }, label: "off" },
+  { policy: { mode: "off", require_approval: ["a", "b"] }, label: "off+approval(2)" },
+  { policy: { require_approval: ["a"], enforcement: "audit" }, label: "approval(1) audit" },
+  { policy: { mode: "allowlist" }, label: "allowlist(0 allow)" },
+  { policy: { mode: "allowlist", allow: ["a"], deny: ["b"] }, label: "allowlist(1 allow)" },
+  { policy: { mode: "denylist", deny: ["a"], enforcement: "audit" }, label: "denylist(1 deny) audit" },
+  { policy: { mode: "denylist", deny: null, enforcement: "enforce" }, label: "denylist(0 deny)" },
+  { policy: { mode: "quarantine" }, label: "?" },
+])("labelPolicy() gives $label", ({ policy, label }) => {
+  assert.equal(labelPolicy(policy), label);
+});
+
+Deno.test("formatHosts() says which hosts are sealed, and which share a principal", () => {
+  const host = { addr: "10.0.0.1:22", user: "deploy", principal: "host:web" };
+  const lines = formatHosts({
+    web01: { ...host, sealed_exec: true },
+    web02: host,
+    web03: { ...host, principal: "host:web03", sealed_exec: true, envelope: "v1" },
+  }, undefined);
+  assert.deepEqual(lines.slice(-3), [
+    "sealed, envelope v2: web01",
+    "sealed, envelope v1: web03",
+    '2 hosts share the principal "host:web" ("web01", "web02"): a certificate for one opens the others',
+  ]);
+});
+
+Deno.test("formatHosts() says which login shells are in use, and for which nothing is proved", () => {
+  const host = { addr: "10.0.0.1:22", user: "deploy" };
+  const lines = formatHosts({
+    web02: { ...host, login_shell: "/usr/bin/fish" },
+    web01: { ...host, login_shell: "/bin/bash" },
+    web03: { ...host, login_shell: "/bin/bash" },
+    web04: host,
+  }, undefined);
+  assert.equal(lines.at(-2), "login shell /bin/bash of web01,web03: command rules are proved for it");
+  assert.match(lines.at(-1) ?? "", /^login shell \/usr\/bin\/fish of web02: nothing is proved for fish/);
+  assert.equal(lines.length, 7);
+});
+
+const KEY =
+  'signer namespaces="gateway-sealed-exec-v2" ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIIqI4910CfGV/VLbLTy6XXLKZwm/HZQSG/N0iAG0D29c';
+const KEY_V1 = "iojj3XQJ8ZX9UtstPLpdcspnCb8dlBIb83SIAbQPb1w=";
+
+function script(options: Partial<Parameters<typeof formatInstallScript>[0]> = {}): string {
+  return formatInstallScript({ format: "v2", accounts: ["deploy"], check: false, more: [], ...options }).join(
+    "\n",
+  );
+}
+
+/** What the shell is told to run at the end. */
+function lastCommand(text: string): string {
+  return text.split("\n").find((line) => line.startsWith('sh "$work/install"')) ?? "";
+}
+
+Deno.test("formatInstallScript() carries both files whole, and no line of them ends them early", () => {
+  const text = script({ keys: { how: "replace", lines: [KEY] } });
+  for (const file of [SHIM_TEXT, INSTALLER_TEXT, `${KEY}\n`]) {
+    assert.ok(text.includes(`<<'END_OF_GATEWAY_FILE'\n${file}END_OF_GATEWAY_FILE\n`));
+  }
+});
+
+Deno.test("formatInstallScript() carries the launcher and the verifier of v1", () => {
+  const text = script({
+    format: "v1",
+    verifier: "// bundle\nmain();\n",
+    keys: { how: "add", lines: [KEY_V1] },
+  });
+  for (const file of [SHIM_V1_TEXT, INSTALLER_TEXT, "// bundle\nmain();\n", `${KEY_V1}\n`]) {
+    assert.ok(text.includes(`<<'END_OF_GATEWAY_FILE'\n${file}END_OF_GATEWAY_FILE\n`));
+  }
+  assert.match(lastCommand(text), / --format v1 --verifier "\$work\/verifier" /);
+});
+
+Deno.test("formatInstallScript() refuses a verifier with the line that ends it: what follows would run as root", () => {
+  assert.throws(
+    () => script({ format: "v1", verifier: "//\nEND_OF_GATEWAY_FILE\nid\n" }),
+    /Cannot use the verifier/,
+  );
+});
+
+Deno.test.each(
+  [
+    { name: "installs", options: {}, words: "--format v2 --accounts 'deploy' </dev/null" },
+    {
+      name: "only looks",
+      options: { check: true },
+      words: "--format v2 --accounts 'deploy' --check </dev/null",
+    },
+    {
+      name: "replaces the keys",
+      options: { keys: { how: "replace", lines: [KEY] } },
+      words: `--format v2 --accounts 'deploy' --pubkey "$work/keys" </dev/null`,
+    },
+    {
+      name: "adds keys",
+      options: { keys: { how: "add", lines: [KEY] } },
+      words: `--format v2 --accounts 'deploy' --add-pubkey "$work/keys" </dev/null`,
+    },
+    {
+      name: "quotes what comes from elsewhere",
+      options: { accounts: ["a'b", "$(id)"], more: ["--bindir", "/opt/it's"] },
+      words: String.raw`--format v2 --accounts 'a'\''b $(id)' '--bindir' '/opt/it'\''s' </dev/null`,
+    },
+  ] as const,
+)("formatInstallScript() $name", ({ options, words }) => {
+  assert.equal(lastCommand(script(options)), `sh "$work/install" --src "$work/gateway-shim" ${words}`);
+});
+
+Deno.test("parseSignerKeys() leaves comments and blank lines out", () => {
+  assert.deepEqual(parseSignerKeys(`# key\n\n  ${KEY} a comment\r\n${KEY}`, "v2"), [`${KEY} a comment`, KEY]);
+  assert.deepEqual(parseSignerKeys(`# key\n ${KEY_V1}\r\n`, "v1"), [KEY_V1]);
+});
+
+Deno.test("parseSignerKeys() takes keys of v2, of v3 and of both for either format", () => {
+  const v3 = KEY.replace("exec-v2", "exec-v3");
+  const both = KEY.replace("exec-v2", "exec-v2,gateway-sealed-exec-v3");
+  for (const format of ["v2", "v3"] as const) {
+    assert.deepEqual(parseSignerKeys([KEY, v3, both].join("\n"), format), [KEY, v3, both]);
+  }
+});
+
+Deno.test.each([
+  { name: "another principal", text: KEY.replace("signer", "*") },
+  { name: "any namespace", text: KEY.replace(/ namespaces=\S*/, "") },
+  { name: "a key that is cut short", text: KEY.slice(0, -1) },
+  { name: "the key of format v1", text: KEY_V1 },
+  { name: "nothing", text: "# no key\n" },
+  { name: "the end of the file in the program", text: `${KEY}\nEND_OF_GATEWAY_FILE\nid` },
+])("parseSignerKeys() refuses $name", ({ text }) => {
+  assert.throws(() => parseSignerKeys(text, "v2"), /Cannot use the keys: (?:line \d is none|there is none)/);
+});

@@ -1,0 +1,255 @@
+import assert from "node:assert/strict";
+import { AppError } from "../errors.ts";
+import { encodeKeyBlob, verifySignature } from "../ssh/keys.ts";
+import { encodeOpensshPrivateKey } from "../ssh/openssh_key.ts";
+import { parsePrivateKey } from "./pem.ts";
+import { SshReader, SshWriter } from "../ssh/wire_format.ts";
+import type { JsonWebKey } from "@azure/keyvault-keys";
+import { generateKeyPairSync } from "node:crypto";
+import { sshKeyOf, sshSignatureOf, vaultAlgorithm } from "./vault_answer.ts";
+
+const refused = (message: RegExp) => (error: unknown) =>
+  error instanceof AppError && error.code === "invalid_config" && message.test(error.message);
+
+// ssh-keygen -q -N '' -C ca_ecdsa256 -t ecdsa -b 256
+const ECDSA = `-----BEGIN OPENSSH PRIVATE KEY-----
+b3BlbnNzaC1rZXktdjEAAAAABG5vbmUAAAAEbm9uZQAAAAAAAAABAAAAaAAAABNlY2RzYS
+1zaGEyLW5pc3RwMjU2AAAACG5pc3RwMjU2AAAAQQSHVkphvclOBEuuH0LsqEBRsHf6PSH1
+02wVv2H1PrZ9XxFt/qVw8zJvpHJuNiB5PH2HJaQCtpzbm6Ck5judGiDeAAAAqOKO7Oviju
+zrAAAAE2VjZHNhLXNoYTItbmlzdHAyNTYAAAAIbmlzdHAyNTYAAABBBIdWSmG9yU4ES64f
+QuyoQFGwd/o9IfXTbBW/YfU+tn1fEW3+pXDzMm+kcm42IHk8fYclpAK2nNuboKTmO50aIN
+4AAAAhALc32cH7dOynB1U/UGUgHZLihxgW/JxXwVdMGS8L3r33AAAAC2NhX2VjZHNhMjU2
+AQIDBA==
+-----END OPENSSH PRIVATE KEY-----
+`;
+
+const SEED = new Uint8Array(32).fill(1);
+const POINT = Uint8Array.fromHex("8a88e3dd7409f195fd52db2d3cba5d72ca6709bf1d94121bf3748801b40f6f5c");
+const PUBLIC = encodeKeyBlob({ kind: "ed25519", point: POINT });
+const PEM = encodeOpensshPrivateKey(SEED, "ca");
+// RFC 8410 section 7: a key in PKCS #8 is this beginning and the seed.
+const PKCS8 = pem(
+  "PRIVATE KEY",
+  Uint8Array.of(...Uint8Array.fromHex("302e020100300506032b657004220420"), ...SEED),
+);
+
+Deno.test.each([
+  { name: "OpenSSH's format", text: PEM },
+  { name: "OpenSSH's format with DOS line ends", text: PEM.replaceAll("\n", "\r\n") },
+  { name: "OpenSSH's format without last line end", text: PEM.trimEnd() },
+  { name: "PKCS #8", text: PKCS8 },
+  { name: "PKCS #8 between blank lines", text: `\n${PKCS8}\n` },
+])("parsePrivateKey() reads Ed25519 in $name", ({ text }) => {
+  const key = parsePrivateKey(text);
+  assert.equal(key.algorithm, "ssh-ed25519");
+  assert.deepEqual(key.publicKey, PUBLIC);
+});
+
+Deno.test("parsePrivateKey() reads an ECDSA key of ssh-keygen whose number begins with a set bit", () => {
+  const key = parsePrivateKey(ECDSA);
+  assert.equal(key.algorithm, "ecdsa-sha2-nistp256");
+  const data = Uint8Array.of(1, 2, 3);
+  assert.ok(verifySignature(key.publicKey, key.sign(data), data));
+});
+
+Deno.test("the private half of a key does not show", () => {
+  const key = parsePrivateKey(PEM);
+  assert.deepEqual(Object.keys(key).sort(), ["algorithm", "publicKey", "sign", "signAside"]);
+  assert.ok(!Deno.inspect(key, { depth: 9 }).includes("KeyObject"));
+});
+
+Deno.test.each([
+  ["nothing", "", /exactly one key/],
+  ["text before the key", `x\n${PEM}`, /exactly one key/],
+  ["text after the key", `${PEM}x`, /exactly one key/],
+  ["two keys", PEM + PKCS8, /exactly one key/],
+  ["a certificate", pem("CERTIFICATE", SEED), /holds a CERTIFICATE/],
+  ["a public key", pem("PUBLIC KEY", SEED), /holds a PUBLIC KEY/],
+  ["differing labels", PEM.replace("END OPENSSH", "END RSA"), /exactly one key/],
+  ["another format under its label", pem("RSA PRIVATE KEY", SEED), /malformed RSA PRIVATE KEY/],
+  ["invalid base64", PEM.replace("b3Bl", "b3B*"), /malformed OPENSSH/],
+  ["20 MB of a key", pem("OPENSSH PRIVATE KEY", new Uint8Array(2e7)), /malformed OPENSSH/],
+  ["20 MB of hyphens", PEM.replace("b3Bl", "- ".repeat(1e7)), /exactly one key/],
+  [
+    "an encrypted PKCS #1 key",
+    pem("RSA PRIVATE KEY", SEED).replace("\n", "\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,00\n\n"),
+    /is encrypted/,
+  ],
+  ["an encrypted PKCS #8 key", pem("ENCRYPTED PRIVATE KEY", SEED), /is encrypted/],
+])("parsePrivateKey() refuses %s", (_name, text, message) => {
+  assert.throws(() => parsePrivateKey(text), refused(message));
+});
+
+interface Parts {
+  readonly magic?: string;
+  readonly cipher?: string;
+  readonly derivation?: string;
+  readonly options?: string;
+  readonly keys?: number;
+  readonly outside?: Uint8Array;
+  readonly check?: number;
+  readonly type?: string;
+  readonly inside?: Uint8Array;
+  readonly pair?: Uint8Array;
+  readonly padding?: readonly number[];
+  readonly after?: readonly number[];
+}
+
+const OTHER = new Uint8Array(32).fill(5);
+const CHANGES: readonly { readonly name: string; readonly change: Parts; readonly message: RegExp }[] = [
+  { name: "another magic", change: { magic: "openssh-key-v2\0" }, message: /malformed OPENSSH/ },
+  { name: "a cipher without key derivation", change: { cipher: "aes256-ctr" }, message: /malformed OPENSSH/ },
+  {
+    name: "a key derivation without options",
+    change: { derivation: "bcrypt" },
+    message: /malformed OPENSSH/,
+  },
+  { name: "options of the key derivation", change: { options: "x" }, message: /does not belong/ },
+  { name: "no key", change: { keys: 0 }, message: /malformed OPENSSH/ },
+  { name: "two keys", change: { keys: 2 }, message: /malformed OPENSSH/ },
+  { name: "4,294,967,295 keys", change: { keys: 0xffff_ffff }, message: /malformed OPENSSH/ },
+  { name: "differing check numbers", change: { check: 1 }, message: /malformed OPENSSH/ },
+  { name: "another type inside", change: { type: "ssh-rsa" }, message: /malformed OPENSSH/ },
+  { name: "another public key outside", change: { outside: OTHER }, message: /does not belong/ },
+  { name: "a public key of 31 bytes", change: { outside: OTHER.subarray(1) }, message: /does not belong/ },
+  { name: "another seed", change: { pair: Uint8Array.of(...OTHER, ...POINT) }, message: /does not belong/ },
+  { name: "another public key inside", change: { inside: OTHER }, message: /does not belong/ },
+  { name: "trailing bytes", change: { after: [0] }, message: /malformed OPENSSH/ },
+];
+
+Deno.test("the key that the refused ones are made from is read", () => {
+  assert.equal(opensshPem({}), PEM);
+});
+
+Deno.test.each(CHANGES)("parsePrivateKey() refuses an OpenSSH key with $name", ({ change, message }) => {
+  assert.throws(() => parsePrivateKey(opensshPem(change)), refused(message));
+});
+
+Deno.test("parsePrivateKey() refuses an OpenSSH key cut short anywhere", () => {
+  const bytes = Uint8Array.fromBase64(PEM.split("\n").slice(1, -2).join(""));
+  for (let length = 0; length < bytes.length; length++) {
+    const text = pem("OPENSSH PRIVATE KEY", bytes.subarray(0, length));
+    assert.throws(() => parsePrivateKey(text), refused(/Cannot read/), `${length} bytes`);
+  }
+});
+
+// ssh-keygen looks at some of these places and not at others. A key that was read is whole all the same.
+Deno.test.each([
+  { name: "a seed only", change: { pair: SEED } },
+  { name: "another public key beside the seed", change: { pair: Uint8Array.of(...SEED, ...OTHER) } },
+  { name: "wrong padding", change: { padding: [1, 2, 4] } },
+  { name: "no padding", change: { padding: [] } },
+])("parsePrivateKey() reads an OpenSSH key with $name", ({ change }) => {
+  assert.deepEqual(parsePrivateKey(opensshPem(change)).publicKey, PUBLIC);
+});
+
+Deno.test("no refusal quotes the key", () => {
+  const mark = SEED.toHex();
+  for (const { change } of CHANGES) {
+    assert.throws(() => parsePrivateKey(opensshPem(change)), (error) => {
+      assert.ok(error instanceof AppError && error.cause === undefined);
+      assert.ok(!error.message.includes(SEED.toBase64()) && !error.message.includes(mark));
+      return true;
+    });
+  }
+});
+
+Deno.test("encodeOpensshPrivateKey() refuses a seed of another length", () => {
+  assert.throws(() => encodeOpensshPrivateKey(new Uint8Array(31), ""), RangeError);
+  assert.throws(() => encodeOpensshPrivateKey(new Uint8Array(64), ""), RangeError);
+});
+
+Deno.test("encodeOpensshPrivateKey() pads comments of every length", () => {
+  for (let length = 0; length < 9; length++) {
+    const text = encodeOpensshPrivateKey(SEED, "é".repeat(length));
+    assert.deepEqual(parsePrivateKey(text).publicKey, PUBLIC);
+    assert.ok(text.split("\n").every((line) => line.length <= 70));
+  }
+});
+
+function opensshPem(parts: Parts): string {
+  const type = parts.type ?? "ssh-ed25519";
+  const content = new SshWriter().u32(0).u32(parts.check ?? 0).text(type).string(parts.inside ?? POINT)
+    .string(parts.pair ?? Uint8Array.of(...SEED, ...POINT)).text("ca").bytes();
+  const padding = parts.padding ?? [1, 2, 3, 4, 5, 6, 7].slice(0, (8 - content.length % 8) % 8);
+  const section = Uint8Array.of(...content, ...padding);
+  const outside = new SshWriter().text("ssh-ed25519").string(parts.outside ?? POINT).bytes();
+  return pem(
+    "OPENSSH PRIVATE KEY",
+    new SshWriter().raw(new TextEncoder().encode(parts.magic ?? "openssh-key-v1\0"))
+      .text(parts.cipher ?? "none").text(parts.derivation ?? "none").text(parts.options ?? "")
+      .u32(parts.keys ?? 1).string(outside).string(section).raw(Uint8Array.from(parts.after ?? [])).bytes(),
+  );
+}
+
+function pem(label: string, bytes: Uint8Array): string {
+  const lines = bytes.toBase64().match(/.{1,70}/g) ?? [];
+  return [`-----BEGIN ${label}-----`, ...lines, `-----END ${label}-----`, ""].join("\n");
+}
+
+const bytes = (text: string | undefined) => Uint8Array.fromBase64(text ?? "", { alphabet: "base64url" });
+
+function ecKey(
+  namedCurve: string,
+): Required<Pick<JsonWebKey, "kty" | "crv" | "x" | "y">> {
+  const { crv = "", x, y } = generateKeyPairSync("ec", { namedCurve }).publicKey.export({ format: "jwk" });
+  return { kty: "EC-HSM", crv, x: bytes(x), y: bytes(y) };
+}
+
+Deno.test.each([
+  { curve: "P-256", algorithm: "ES256", hash: "sha256", bytes: 32 },
+  { curve: "P-384", algorithm: "ES384", hash: "sha384", bytes: 48 },
+  { curve: "P-521", algorithm: "ES512", hash: "sha512", bytes: 66 },
+])("a key on $curve signs with $algorithm", ({ curve, algorithm, hash, bytes }) => {
+  const parts = sshKeyOf(ecKey(curve));
+  assert.deepEqual(vaultAlgorithm(parts), { hash, name: algorithm });
+  assert.ok(parts.kind === "ecdsa");
+  assert.equal(parts.point.length, 1 + 2 * bytes);
+});
+
+Deno.test("numbers of a key count, not the zeros before them", () => {
+  const key = ecKey("P-256");
+  const longer = { ...key, x: Uint8Array.of(0, 0, ...key.x), y: Uint8Array.of(0, ...key.y) };
+  assert.deepEqual(encodeKeyBlob(sshKeyOf(longer)), encodeKeyBlob(sshKeyOf(key)));
+  // One key in 256 has a number that begins with a zero; some encoders leave it out.
+  const short = findShort();
+  const trimmed = { ...short, x: short.x.subarray(1) };
+  assert.deepEqual(encodeKeyBlob(sshKeyOf(trimmed)), encodeKeyBlob(sshKeyOf(short)));
+});
+
+function findShort(): ReturnType<typeof ecKey> {
+  for (;;) {
+    const key = ecKey("P-256");
+    if (key.x[0] === 0) return key;
+  }
+}
+
+Deno.test("an EC signature becomes two numbers, without zeros and never negative", () => {
+  const parts = sshKeyOf(ecKey("P-256"));
+  const value = new Uint8Array(64);
+  value.set([1, 2], 30);
+  value[32] = 0x80;
+  const outer = new SshReader(sshSignatureOf(parts, value));
+  assert.equal(outer.text(), "ecdsa-sha2-nistp256");
+  const inner = outer.nested();
+  outer.end();
+  assert.deepEqual(inner.string(), Uint8Array.of(1, 2));
+  assert.deepEqual(inner.string(), Uint8Array.of(0, 0x80, ...new Uint8Array(31)));
+  inner.end();
+});
+
+Deno.test.each([{ length: 0 }, { length: 63 }, { length: 65 }, { length: 72 }])(
+  "an EC signature of $length bytes is refused",
+  ({ length }) => {
+    const parts = sshKeyOf(ecKey("P-256"));
+    assert.throws(
+      () => sshSignatureOf(parts, new Uint8Array(length)),
+      (error) => error instanceof AppError && error.code === "upstream_failure",
+    );
+  },
+);
+
+Deno.test("a coordinate that is longer than its curve is refused", () => {
+  const key = ecKey("P-256");
+  assert.throws(() => sshKeyOf({ ...key, x: Uint8Array.of(1, ...key.x) }), /its numbers do not form a key/);
+});
