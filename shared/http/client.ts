@@ -9,13 +9,12 @@
  * @module
  */
 import { Buffer } from "node:buffer";
-// @ts-types="./undici/pool.d.ts"
-import type Pool from "undici/lib/dispatcher/pool.js";
 import { type Clock, within } from "../clock.ts";
 import { AppError } from "../errors.ts";
 import { parseJson, stringifyJson } from "../json.ts";
 import { askingService } from "../service/request_context.ts";
 import { checkTlsIdentity, type TlsMaterial } from "./tls_files.ts";
+import type { Pool } from "./undici/pool.ts";
 
 interface ClientConnectionsOptions extends Partial<TlsMaterial> {
   /** `https://host:port`, with an optional path prefix. The server's certificate must contain the host. */
@@ -60,9 +59,7 @@ const HEADER_NAME = /^[A-Za-z0-9-]+$/;
 const HEADER_VALUE = /^[\x20-\x7e\x80-\xff]*$/;
 
 /** Loaded with the first connection: it reads environment variables, which programs that only read configs may not do. */
-const loadPool = async (): Promise<typeof Pool> =>
-  // @ts-types="./undici/pool.d.ts"
-  (await import("undici/lib/dispatcher/pool.js")).default;
+const loadPool = async () => (await import("./undici/pool.ts")).Pool;
 
 /** The connections to one server. */
 export class ClientConnections {

@@ -1,4 +1,4 @@
-import { bundleAll } from "../../deploy/release/bundle.ts";
+import { createBundles } from "../stage/with_stage.ts";
 import { ROOT } from "../stage/service_command.ts";
 import { editConfig, Stage, type StageOptions } from "../stage/stage.ts";
 
@@ -92,11 +92,7 @@ export async function createStage(dir: string, options: Omit<StageOptions, "dir"
 
 /** An installation whose services run as in packages: in bundles, without a cache. */
 export async function createInstalledStage(dir: string, programs: readonly string[]): Promise<Stage> {
-  const bundles = `${dir}/node_modules/gateway`;
-  await bundleAll({ sources: ROOT, output: bundles }, programs);
-  await Deno.copyFile(`${ROOT}deploy/installed/package.json`, `${bundles}/package.json`);
-  await Deno.copyFile(`${ROOT}deploy/installed/deno.json`, `${dir}/deno.json`);
-  return await createStage(dir, { bundles });
+  return await createStage(dir, { bundles: await createBundles(dir, programs) });
 }
 
 /** Starts a program of this directory in its own process. */

@@ -3,8 +3,8 @@ import { formatPublicKey, parseCertificate, SshWriter } from "@gateway/shared/ss
 import { recordsOf } from "../stage/audit.ts";
 import { poll } from "../stage/poll.ts";
 import { share } from "../stage/share.ts";
-import { HOST, runBrokerCtl, type Stage } from "../stage/stage.ts";
-import { withStage } from "../stage/with_stage.ts";
+import { HOST, runBrokerCtl, Stage } from "../stage/stage.ts";
+import { createBundles, withStage } from "../stage/with_stage.ts";
 
 interface RunAnswer {
   readonly stdout: string;
@@ -65,6 +65,21 @@ Deno.test("POST /v1/ssh_run runs a command, and both services record it under on
       );
     }
   }));
+
+Deno.test("POST /v1/ssh_run runs a command on the bundles of the packages, through the control plane", async () => {
+  const dir = await Deno.makeTempDir({ prefix: "gateway-test-" });
+  try {
+    const bundles = await createBundles(dir, ["signer", "control_plane", "broker"]);
+    await using stage = await Stage.create({ dir, bundles, controlPlane: true, signer: [ALLOW_ALL] });
+    await stage.startSigner();
+    await stage.startControlPlane();
+    await stage.startBroker();
+    const { status, stdout } = await run(stage, "printf out");
+    assert.deepEqual([status, stdout], [200, "out"]);
+  } finally {
+    await Deno.remove(dir, { recursive: true });
+  }
+});
 
 Deno.test("POST /v1/ssh_run refuses what the policy denies and what the caller may not name", () =>
   withShared(async (stage) => {

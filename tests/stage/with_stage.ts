@@ -1,3 +1,5 @@
+import { bundleAll } from "../../deploy/release/bundle.ts";
+import { ROOT } from "./service_command.ts";
 import { Stage, type StageOptions } from "./stage.ts";
 
 /** Runs a test on a set-up in a temporary folder; nothing of it is left afterwards. */
@@ -12,4 +14,13 @@ export async function withStage(
   } finally {
     await Deno.remove(dir, { recursive: true });
   }
+}
+
+/** Bundles programs below a directory in the layout of the packages. */
+export async function createBundles(dir: string, programs: readonly string[]): Promise<string> {
+  const bundles = `${dir}/node_modules/gateway`;
+  await bundleAll({ sources: ROOT, output: bundles }, programs);
+  await Deno.copyFile(`${ROOT}deploy/installed/package.json`, `${bundles}/package.json`);
+  await Deno.copyFile(`${ROOT}deploy/installed/deno.json`, `${dir}/deno.json`);
+  return bundles;
 }
