@@ -126,50 +126,43 @@ const PLAIN = /^[ !#-%'-;=?-[\]-~]*$/;
 
 function writeBody(entry: AuditEntry, time: string): string {
   return `{"time":${encodeText(time)}` +
-    always("caller", entry.caller) +
-    always("host", entry.host) +
-    always("user", entry.user) +
-    always("principal", entry.principal) +
-    always("command", entry.command) +
-    always("ttl", entry.ttl) +
+    always(entry, "caller", "host", "user", "principal", "command", "ttl") +
     `,"serial":${entry.serial ?? 0}` +
-    present("session_id", entry.session_id) +
-    present("target_type", entry.target_type) +
-    present("body_sha256", entry.body_sha256) +
-    always("outcome", entry.outcome) +
+    present(entry, "session_id", "target_type", "body_sha256") +
+    always(entry, "outcome") +
     `,"exit_code":${String(entry.exit_code || 0)}` +
-    present("err", entry.err) +
-    present("elevation", entry.elevation) +
+    present(entry, "err", "elevation") +
     (entry.pty ? ',"pty":true' : "") +
-    present("policy_rule", entry.policy_rule) +
+    present(entry, "policy_rule") +
     (entry.dry_run ? ',"dry_run":true' : "") +
-    present("warning", entry.warning) +
-    present("approval_id", entry.approval_id) +
-    present("approved_by", entry.approved_by) +
-    present("approved_via", entry.approved_via) +
-    present("anomaly", entry.anomaly);
+    present(entry, "warning", "approval_id", "approved_by", "approved_via", "anomaly");
 }
 
 function writeExt(entry: AuditEntry, sha256: string): string {
-  const members = present("command_line", entry.command_line) +
-    present("command_sha256", sha256) +
-    present("request_id", entry.request_id) +
-    present("session_id", entry.session_id) +
-    present("host_name", entry.host_name) +
-    present("addr", entry.addr) +
+  const members = present(entry, "command_line") +
+    (sha256 === "" ? "" : `,"command_sha256":"${sha256}"`) +
+    present(entry, "request_id", "session_id", "host_name", "addr") +
     (entry.policy_version ? `,"policy_version":${entry.policy_version}` : "") +
-    present("content_sha256", entry.content_sha256) +
-    present("reason", entry.reason) +
-    present("jti", entry.jti);
+    present(entry, "content_sha256", "reason", "jti");
   return members === "" ? "" : `{${members.slice(1)}}`;
 }
 
-function always(name: string, text: string | undefined): string {
-  return `,"${name}":${text ? encodeText(text) : '""'}`;
+type TextMember = {
+  [Key in keyof AuditEntry]-?: AuditEntry[Key] extends string | undefined ? Key : never;
+}[keyof AuditEntry];
+
+/** Members in this order, also those that are empty. */
+function always(entry: AuditEntry, ...names: readonly TextMember[]): string {
+  let members = "";
+  for (const name of names) members += `,"${name}":${encodeText(entry[name] ?? "")}`;
+  return members;
 }
 
-function present(name: string, text: string | undefined): string {
-  return text ? `,"${name}":${encodeText(text)}` : "";
+/** Members in this order, without those that are empty. */
+function present(entry: AuditEntry, ...names: readonly TextMember[]): string {
+  let members = "";
+  for (const name of names) if (entry[name]) members += `,"${name}":${encodeText(entry[name])}`;
+  return members;
 }
 
 const OLD_REQUEST_ID = / rid=([A-Za-z0-9._-]{1,64})$/;

@@ -7,13 +7,13 @@
 import * as z from "@zod/zod";
 import { AppError } from "../errors.ts";
 import { describeReadFailure, readRegularFile } from "../files/files.ts";
+import { isObject } from "../json.ts";
 import { formatKeyPath, type KeyPath } from "../text.ts";
 import { finish, type Steps } from "../clock.ts";
 import {
   type ConfigObject,
   createConfigObject,
   describeIssue,
-  isConfigObject,
   type Shape,
   shapeAt,
   shapeOf,
@@ -103,7 +103,7 @@ function checkOne(
   const part = createConfigObject();
   part[name] = entry;
   const checked = check(checks, { [key]: part })?.[key];
-  return isConfigObject(checked) ? checked : createConfigObject();
+  return isObject(checked) ? checked : createConfigObject();
 }
 
 /** A config, or a part of one, with defaults; `undefined` after problems. */
@@ -170,7 +170,7 @@ function takeUnsupported(object: ConfigObject, keys: readonly string[], parent: 
   return names.flatMap((name) => {
     const path = [...parent, name];
     const member = object[name];
-    if (rest.length > 0) return isConfigObject(member) ? takeUnsupported(member, rest, path) : [];
+    if (rest.length > 0) return isObject(member) ? takeUnsupported(member, rest, path) : [];
     delete object[name];
     if (member === null || member === "" || member === false) return [];
     return [`"${formatKeyPath(path)}": not supported yet by this version`];

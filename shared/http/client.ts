@@ -12,6 +12,7 @@ import { Buffer } from "node:buffer";
 import { type Clock, within } from "../clock.ts";
 import { AppError } from "../errors.ts";
 import { parseJson, stringifyJson } from "../json.ts";
+import { joinBytes } from "../text.ts";
 import { askingService } from "../service/request_context.ts";
 import { checkTlsIdentity, type TlsMaterial } from "./tls_files.ts";
 import type { Pool } from "./undici/pool.ts";
@@ -109,8 +110,7 @@ export class ClientConnections {
         else pieces.push(chunk);
       },
       onResponseEnd() {
-        const [first = new Uint8Array()] = pieces;
-        if (head !== undefined) resolve({ ...head, body: pieces.length > 1 ? Buffer.concat(pieces) : first });
+        if (head !== undefined) resolve({ ...head, body: joinBytes(pieces) });
       },
       onResponseError: (_, error) => reject(error),
     };

@@ -4,12 +4,11 @@
  *
  * @module
  */
-import { Buffer } from "node:buffer";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type * as z from "@zod/zod";
 import { AppError } from "../errors.ts";
 import { parseUniqueJson } from "../json.ts";
-import { collectBytes, formatKeyPath } from "../text.ts";
+import { collectBytes, formatKeyPath, joinBytes } from "../text.ts";
 
 /** The client of a request. Few handlers need its signal, and creating one for each request is slow. */
 export class Client {
@@ -185,19 +184,14 @@ export async function sendResponse(
   writeHead();
   if (isEvents) outgoing.flushHeaders();
   else if (length <= SHORT_BYTES) {
-    const bytes = joined(start);
+    const bytes = joinBytes(start);
     return void outgoing.end(TEXT.test(type) ? new TextDecoder().decode(bytes) : bytes);
-  } else if (!outgoing.write(joined(start))) await drained(outgoing);
+  } else if (!outgoing.write(joinBytes(start))) await drained(outgoing);
   for (chunk = await read(); chunk !== undefined && !outgoing.destroyed; chunk = await read()) {
     if (!outgoing.write(chunk)) await drained(outgoing);
   }
   outgoing.off("close", stop);
   outgoing.end();
-}
-
-function joined(chunks: readonly Uint8Array[]): Uint8Array {
-  const [first = new Uint8Array()] = chunks;
-  return chunks.length > 1 ? Buffer.concat(chunks) : first;
 }
 
 function drained(outgoing: ServerResponse): Promise<void> {
@@ -303,7 +297,7 @@ function readMessage(message: IncomingMessage, maxBytes: number): Promise<Uint8A
       reject(tooLarge(maxBytes));
     };
     message.on("data", take);
-    message.on("end", () => resolve(joined(chunks)));
+    message.on("end", () => resolve(joinBytes(chunks)));
     message.on("error", (cause) => reject(brokeOff(cause)));
     // Follows every body, so the slow error is created only if the body is incomplete.
     message.on("close", () => message.complete || reject(brokeOff()));

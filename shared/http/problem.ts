@@ -5,8 +5,9 @@
  * @module
  */
 import { createHash } from "node:crypto";
+import { STATUS_CODES } from "node:http";
 import { AppError, ERROR_CODES, type ErrorCode } from "../errors.ts";
-import { stringifyJson } from "../json.ts";
+import { isObject, type JsonObject, stringifyJson } from "../json.ts";
 import { currentRequestId } from "../service/request_context.ts";
 import { shortenText } from "../text.ts";
 
@@ -43,24 +44,11 @@ export const STATUS = {
 
 type Status = (typeof STATUS)[ErrorCode];
 
-/** RFC 9457 section 4.2.1: with type `about:blank`, the title is the status phrase. */
-const TITLE: Readonly<Record<Status, string>> = {
-  400: "Bad Request",
-  401: "Unauthorized",
-  403: "Forbidden",
-  404: "Not Found",
-  405: "Method Not Allowed",
-  408: "Request Timeout",
-  409: "Conflict",
-  410: "Gone",
-  413: "Content Too Large",
-  415: "Unsupported Media Type",
-  422: "Unprocessable Content",
-  429: "Too Many Requests",
-  500: "Internal Server Error",
-  502: "Bad Gateway",
-  503: "Service Unavailable",
-};
+/**
+ * RFC 9457 section 4.2.1: with type `about:blank`, the title is the status phrase. The runtime has two phrases of
+ * before RFC 9110.
+ */
+const TITLE = { ...STATUS_CODES, 413: "Content Too Large", 422: "Unprocessable Content" };
 
 /** The body of an error response. */
 export interface Problem {
@@ -86,7 +74,7 @@ export function describeProblem(error: unknown, options: ProblemOptions = {}): P
   const status = STATUS[code];
   return {
     type: "about:blank",
-    title: TITLE[status],
+    title: TITLE[status] ?? "",
     status,
     detail: error instanceof AppError
       ? error.message
@@ -138,13 +126,10 @@ const MAX_DETAIL = 1000;
 export function readProblem(
   { status, body, text }: ErrorReply,
 ): { readonly detail: string; readonly code: ErrorCode | undefined } {
-  const problem: Partial<Record<keyof Problem, unknown>> = typeof body === "object" && body !== null
-    ? body
-    : {};
-  const detail = (typeof problem.detail === "string" ? problem.detail : text).trim() || "no reason given";
+  const { detail, code }: JsonObject = isObject(body) ? body : {};
   return {
-    detail: shortenText(detail, MAX_DETAIL),
-    code: ERROR_CODES.find((code) => code === problem.code && STATUS[code] === status),
+    detail: shortenText((typeof detail === "string" ? detail : text).trim() || "no reason given", MAX_DETAIL),
+    code: ERROR_CODES.find((known) => known === code && STATUS[known] === status),
   };
 }
 

@@ -55,6 +55,12 @@ export interface CompiledCommandPolicy {
   readonly shellParse: boolean;
 }
 
+/** A policy without rules, to build others on. */
+export const NO_RULES: CompiledCommandPolicy = {
+  ...{ mode: "off", enforcement: "enforce", shellParse: true },
+  ...{ allow: [], deny: [], requireApproval: [] },
+};
+
 /** The union of all command policies of one host. */
 export interface PolicySet {
   /** In the order in which they are consulted. */
@@ -101,15 +107,11 @@ export function hasAllowlist({ members }: PolicySet): boolean {
 /** Adds allow patterns to a set that has an allowlist, one member for each list. Nothing else changes. */
 export function extendAllowlist(set: PolicySet, lists: readonly (readonly Pattern[])[]): PolicySet {
   if (!hasAllowlist(set)) return set;
-  const members = lists.map((allow): CompiledCommandPolicy => ({
-    mode: "allowlist",
-    enforcement: set.enforcement,
+  const { enforcement, parses: shellParse } = set;
+  const added = lists.map((
     allow,
-    deny: [],
-    requireApproval: [],
-    shellParse: set.parses,
-  }));
-  return { ...set, members: [...set.members, ...members] };
+  ) => ({ ...NO_RULES, mode: "allowlist", enforcement, allow, shellParse } as const));
+  return { ...set, members: [...set.members, ...added] };
 }
 
 /**

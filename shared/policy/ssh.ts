@@ -321,13 +321,12 @@ export function intentOf(request: SignRequest, caller: string): SshIntent {
 
 /** The `command` of an audit record, exactly as in the reference: never the command itself. */
 export function describeSignRequest(request: SignRequest): string {
-  const tokens = [`role=${request.role}`, `purpose=${request.purpose}`];
-  if (request.session_mode !== "") tokens.push(`session_mode=${request.session_mode}`);
-  if (request.end_user !== "") tokens.push(`user=${request.end_user}`);
-  if (request.sudo) tokens.push(`elev=${elevationLabel(request.sudo, request.sudo_user)}`);
-  if (request.pty) tokens.push("pty=1");
-  if (request.file_transfer) tokens.push("ft=1");
-  return tokens.join(" ");
+  const { role, purpose, session_mode, end_user, sudo, sudo_user, pty, file_transfer } = request;
+  return `role=${role} purpose=${purpose}` +
+    (session_mode === "" ? "" : ` session_mode=${session_mode}`) +
+    (end_user === "" ? "" : ` user=${end_user}`) +
+    (sudo ? ` elev=${elevationLabel(sudo, sudo_user)}` : "") +
+    (pty ? " pty=1" : "") + (file_transfer ? " ft=1" : "");
 }
 
 /** The `ext` of the audit records of a request. */

@@ -1,6 +1,6 @@
 import type { Clock } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
-import { parseJson, stringifyJson } from "@gateway/shared/json";
+import { isObject, parseJson, stringifyJson } from "@gateway/shared/json";
 import {
   type ApiAnswer,
   type BoundSecret,
@@ -133,7 +133,7 @@ export async function previewApply(
 
 function readObject(text: string): unknown {
   const value = parseJson(text);
-  if (typeof value === "object" && value !== null && !Array.isArray(value)) return value;
+  if (isObject(value)) return value;
   throw new SyntaxError("not an object");
 }
 

@@ -2,12 +2,11 @@
  * The difference of two states of an object, field by field, for people. The bookkeeping of the API server is left out, and
  * values of Secrets are masked.
  */
-import { stringifyJson } from "@gateway/shared/json";
+import { isObject, type JsonObject, stringifyJson } from "@gateway/shared/json";
 import { formatKeyPath, shortenText } from "@gateway/shared/text";
 import { maskObject } from "@gateway/shared/kubernetes";
 import { type K8sDiff, type K8sFieldChange, MAX_K8S_DIFF_BYTES } from "@gateway/shared/wire";
 
-type JsonObject = Readonly<Record<string, unknown>>;
 interface Sides {
   readonly before: unknown;
   readonly after: unknown;
@@ -173,8 +172,4 @@ function memberOf(object: JsonObject, key: string): unknown {
 
 function at(items: readonly unknown[], index: number | undefined): unknown {
   return index === undefined ? undefined : items[index];
-}
-
-function isObject(value: unknown): value is JsonObject {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
