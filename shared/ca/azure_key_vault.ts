@@ -32,7 +32,6 @@ interface AkvPorts {
 }
 
 type ClientOptions = Omit<KeyClientOptions, "serviceVersion">;
-type Policies = NonNullable<ClientOptions["additionalPolicies"]>;
 
 const LOAD_MS = 30_000;
 const SIGN_MS = 10_000;
@@ -176,7 +175,7 @@ async function createCredential(
 }
 
 /** Reads answers for the packages, which have no limit of length and use the engine's parser. */
-const ANSWER_POLICIES: Policies = [{
+const ANSWER_POLICIES: NonNullable<ClientOptions["additionalPolicies"]> = [{
   position: "perRetry",
   policy: {
     name: "safeAnswers",

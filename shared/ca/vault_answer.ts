@@ -3,6 +3,7 @@
 import { createPublicKey } from "node:crypto";
 import type { JsonWebKey } from "@azure/keyvault-keys";
 import { AppError } from "../errors.ts";
+import { isObject } from "../json.ts";
 import { ECDSA_CURVES, encodeSignature, type KeyParts, RSA_BITS, webKey } from "../ssh/keys.ts";
 
 /** A public key that a vault can sign for. */
@@ -154,7 +155,7 @@ function retryAfterOf(failure: unknown): number | undefined {
 }
 
 function member(value: unknown, name: string): unknown {
-  return typeof value === "object" && value !== null ? Reflect.get(value, name) : undefined;
+  return isObject(value) ? value[name] : undefined;
 }
 
 function toError(failure: unknown): Error | undefined {

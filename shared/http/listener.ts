@@ -240,11 +240,10 @@ export async function startMtlsServer(options: MtlsServerOptions): Promise<MtlsS
  * ambiguous (a subject with several CNs is an array).
  */
 export function callerFromCertificate(authorized: boolean, commonName: unknown): CallerCn | undefined {
-  return authorized && isCallerCn(commonName) ? commonName : undefined;
-}
-
-function isCallerCn(value: unknown): value is CallerCn {
-  return typeof value === "string" && value !== "" && !hasUnseen(value);
+  if (!authorized || typeof commonName !== "string" || commonName === "" || hasUnseen(commonName)) {
+    return undefined;
+  }
+  return commonName as CallerCn;
 }
 
 /** The most remembered certificates. More than a listener remembers TLS sessions. */
@@ -362,15 +361,11 @@ export class ListenerMetrics {
           { labels: { standing: "stranger" }, value: counts.strangers },
         ];
       });
-    show(
-      "open",
-      "http_server_connections",
-      "Open connections, of peers that have identified themselves and of others",
-    );
+    show("open", "http_server_connections", "Open connections, by whether the peer is authenticated");
     show(
       "limits",
       "http_server_connections_limit",
-      "How many of them there may be; those of reserved callers have room beyond that",
+      "Limit of open connections, without the room of reserved callers",
     );
   }
 

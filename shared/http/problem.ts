@@ -42,19 +42,21 @@ export const STATUS = {
   canceled: 503,
 } as const satisfies Record<ErrorCode, number>;
 
-type Status = (typeof STATUS)[ErrorCode];
-
 /**
  * RFC 9457 section 4.2.1: with type `about:blank`, the title is the status phrase. The runtime has two phrases of
  * before RFC 9110.
  */
-const TITLE = { ...STATUS_CODES, 413: "Content Too Large", 422: "Unprocessable Content" };
+const TITLE: Readonly<Record<number, string | undefined>> = {
+  ...STATUS_CODES,
+  413: "Content Too Large",
+  422: "Unprocessable Content",
+};
 
 /** The body of an error response. */
 export interface Problem {
   readonly type: "about:blank";
   readonly title: string;
-  readonly status: Status;
+  readonly status: (typeof STATUS)[ErrorCode];
   readonly detail: string;
   readonly code: ErrorCode;
   /** The id of the request in logs, audit records and other services. */

@@ -91,8 +91,12 @@ export class ApiServer implements Disposable {
     const bound = { clock: this.#clock, ms, signal, late: () => TIMED_OUT, aborted: () => CANCELED };
     try {
       const answer = await within(bound, (ended) => this.#connections.send(sent, ended).answer);
-      const text = withoutToken(decoder.decode(answer.body), token);
-      return { kind: "answered", status: answer.status, headers: answer.headers, text };
+      const text = decoder.decode(answer.body);
+      return {
+        ...{ kind: "answered", status: answer.status, headers: answer.headers },
+        // A balancer may repeat the request, and answers go to agents, errors and logs.
+        text: token.length < MIN_TOKEN_LENGTH ? text : text.replaceAll(token, "[token]"),
+      };
     } catch (cause) {
       if (cause instanceof TypeError) throw cause;
       if (cause === TIMED_OUT) return { kind: "timed_out" };
@@ -111,11 +115,6 @@ export class ApiServer implements Disposable {
   [Symbol.dispose](): void {
     this.close();
   }
-}
-
-/** A balancer may repeat the request, and answers go to agents, errors and logs. */
-function withoutToken(text: string, token: string): string {
-  return token.length < MIN_TOKEN_LENGTH ? text : text.replaceAll(token, "[token]");
 }
 
 /** The outcome of a request with a credential from a file. */

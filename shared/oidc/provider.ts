@@ -159,14 +159,11 @@ function compileKeySet(keys: unknown): FindKey {
   if (!Array.isArray(keys) || keys.length > MAX_KEYS) throw failure("its key set is not a list of keys");
   try {
     // RFC 7517 section 5: unknown keys are ignored.
-    return createLocalJWKSet({ keys: keys.filter(isPublicKey) });
+    const isPublic = (key: unknown): key is JSONWebKeySet["keys"][number] =>
+      isObject(key) && ["RSA", "EC", "OKP"].some((type) => key["kty"] === type);
+    return createLocalJWKSet({ keys: keys.filter(isPublic) });
   } catch (cause) {
     if (!(cause instanceof errors.JOSEError)) throw cause;
     throw failure("its key set is malformed", cause);
   }
-}
-
-function isPublicKey(key: unknown): key is JSONWebKeySet["keys"][number] {
-  if (typeof key !== "object" || key === null || !("kty" in key)) return false;
-  return key.kty === "RSA" || key.kty === "EC" || key.kty === "OKP";
 }

@@ -7,7 +7,11 @@ import { writeAllSync } from "../text.ts";
 import { AppError } from "../errors.ts";
 
 const FLAGS = "--config FILE, --version, --verbose, --help";
-const SWITCHES = { version: "version", verbose: "verbose", help: "help", h: "help" } as const;
+type Switch = "version" | "verbose" | "help";
+const SWITCHES = new Map<string, Switch>([["version", "version"], ["verbose", "verbose"], ["help", "help"], [
+  "h",
+  "help",
+]]);
 
 /**
  * Parses a service's command line: long options with one dash or two, values after `=` or as the next argument. The last
@@ -18,7 +22,7 @@ const SWITCHES = { version: "version", verbose: "verbose", help: "help", h: "hel
 export function parseServiceArguments(
   args: readonly string[],
   { defaultConfig }: { readonly defaultConfig: string },
-): { readonly config: string } & Readonly<Record<"version" | "verbose" | "help", boolean>> {
+): { readonly config: string } & Readonly<Record<Switch, boolean>> {
   let config = defaultConfig;
   const switches = { version: false, verbose: false, help: false };
   const rest = args.values();
@@ -27,20 +31,16 @@ export function parseServiceArguments(
     if (name === "config") {
       config = value ?? rest.next().value ?? "";
       if (config === "") throw new AppError("invalid_request", "Option --config needs the name of a file");
-    } else if (isSwitch(name)) {
-      switches[SWITCHES[name]] = parseSwitch(argument, value);
-    } else {
-      throw new AppError(
-        "invalid_request",
-        `Unknown argument ${JSON.stringify(argument)}: known are ${FLAGS}`,
-      );
+      continue;
     }
+    const known = SWITCHES.get(name);
+    if (known === undefined) {
+      const message = `Unknown argument ${JSON.stringify(argument)}: known are ${FLAGS}`;
+      throw new AppError("invalid_request", message);
+    }
+    switches[known] = parseSwitch(argument, value);
   }
   return { config, ...switches };
-}
-
-function isSwitch(name: string): name is keyof typeof SWITCHES {
-  return Object.hasOwn(SWITCHES, name);
 }
 
 function parseSwitch(argument: string, value: string | undefined): boolean {

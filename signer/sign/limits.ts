@@ -18,7 +18,6 @@ export const FORWARDED_CALLER_SHARE = 4;
 const MAX_NAME_LENGTH = 256;
 
 const USES = ["sign", "dry_run"] as const;
-type Use = (typeof USES)[number];
 
 export interface SignSource {
   readonly peer: string;
@@ -50,7 +49,7 @@ export class SignLimit {
 
   take(source: SignSource, request: CountedRequest): TakeResult {
     const { peer, isForwarder, perMinute } = source;
-    const use: Use = request.dry_run && !request.preflight ? "dry_run" : "sign";
+    const use: (typeof USES)[number] = request.dry_run && !request.preflight ? "dry_run" : "sign";
     if (!isForwarder) return this.#callers.take(keyOf(use, peer), perMinute);
     const callerKey = keyOf(use, peer, request.on_behalf_of);
     // The caller's bucket first: a rejected request leaves no bucket of an end user behind.
