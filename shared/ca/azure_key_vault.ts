@@ -110,28 +110,24 @@ function callTwice<T>(
   });
 }
 
-function invalid(message: string): AppError {
-  return new AppError("invalid_config", message);
-}
-
 function checkKey(config: AkvCaKeyConfig, { properties, keyOperations }: KeyVaultKey): void {
   const { version = "", enabled } = properties;
   if (!/^[A-Za-z0-9]{1,64}$/.test(version) || (config.key_version !== "" && version !== config.key_version)) {
-    throw invalid("the vault answered with another version");
+    throw unusable("the vault answered with another version");
   }
-  if (enabled === false) throw invalid("the key is disabled");
-  if (keyOperations?.includes("sign") === false) throw invalid("the key is not for signing");
+  if (enabled === false) throw unusable("the key is disabled");
+  if (keyOperations?.includes("sign") === false) throw unusable("the key is not for signing");
 }
 
 function checkTime({ properties: { notBefore, expiresOn } }: KeyVaultKey, now: number): void {
-  if (notBefore !== undefined && now < notBefore.getTime()) throw invalid("the key is not valid yet");
-  if (expiresOn !== undefined && now >= expiresOn.getTime()) throw invalid("the key has expired");
+  if (notBefore !== undefined && now < notBefore.getTime()) throw unusable("the key is not valid yet");
+  if (expiresOn !== undefined && now >= expiresOn.getTime()) throw unusable("the key has expired");
 }
 
 async function openVault(config: AkvCaKeyConfig, { credential: given, agent, readEnv }: AkvPorts) {
   const { state } = await Deno.permissions.query({ name: "sys", kind: "osRelease" });
   // Without it the packages leave a rejected promise, and that ends the process.
-  if (state !== "granted") throw invalid("the process needs --allow-sys=osRelease");
+  if (state !== "granted") throw unusable("the process needs --allow-sys=osRelease");
   const connection = { ...(agent !== undefined && { agent }), additionalPolicies: ANSWER_POLICIES };
   const options: ClientOptions = {
     ...connection,
@@ -166,7 +162,7 @@ async function createCredential(
   const name = credential?.client_secret_env ?? "";
   const secret = credential === undefined ? "" : readEnv(name) ?? "";
   if (credential !== undefined && secret === "") {
-    throw invalid(`environment variable ${name} of client_secret_env is not set or empty`);
+    throw unusable(`environment variable ${name} of client_secret_env is not set or empty`);
   }
   const { ClientSecretCredential, DefaultAzureCredential } = await import("@azure/identity");
   return credential === undefined

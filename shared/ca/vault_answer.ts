@@ -23,7 +23,7 @@ export function sshKeyOf(
     case "RSA":
     case "RSA-HSM": {
       const parts = { kind: "rsa", exponent: withoutZeros(e), modulus: withoutZeros(n) } as const;
-      const bits = checkKey(parts).modulusLength ?? 0;
+      const bits = checkNumbers(parts).modulusLength ?? 0;
       if (bits < RSA_BITS.min) throw unusable(`RSA of ${bits} bits, ${RSA_BITS.min} are the minimum`);
       return parts;
     }
@@ -38,7 +38,7 @@ export function sshKeyOf(
         point.set(number, 1 + (index + 1) * curve.coordinateBytes - number.length);
       }
       const parts = { kind: "ecdsa", curve, point } as const;
-      checkKey(parts);
+      checkNumbers(parts);
       return parts;
     }
     default:
@@ -48,7 +48,7 @@ export function sshKeyOf(
 
 const EMPTY = new Uint8Array();
 
-function checkKey(parts: VaultKeyParts): { readonly modulusLength?: number | undefined } {
+function checkNumbers(parts: VaultKeyParts): { readonly modulusLength?: number | undefined } {
   try {
     return createPublicKey({ format: "jwk", key: { ...webKey(parts) } }).asymmetricKeyDetails ?? {};
   } catch (cause) {

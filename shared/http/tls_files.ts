@@ -7,7 +7,7 @@ import { createPrivateKey, X509Certificate } from "node:crypto";
 import { type Clock, every } from "../clock.ts";
 import { AppError, errorText } from "../errors.ts";
 import { readNamedFile, readNamedText } from "../files/files.ts";
-import type { ServiceLogger } from "../service/log.ts";
+import type { ServiceLogger } from "../service/mod.ts";
 import { hasUnseen, quoteText } from "../text.ts";
 
 /** The identity of a process and the CAs that it trusts, as PEM texts. */

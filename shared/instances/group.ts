@@ -9,7 +9,7 @@
  */
 import { type Clock, type Elapsed, within } from "../clock.ts";
 import { AppError, errorText } from "../errors.ts";
-import type { ServiceLogger } from "../service/log.ts";
+import type { ServiceLogger } from "../service/mod.ts";
 import type { Metrics } from "../service/metrics.ts";
 import { quoteText } from "../text.ts";
 import { Bell, enter, Freshness, MAX_AGE_MS, Peers, SharedClock, Waiter } from "./freshness.ts";

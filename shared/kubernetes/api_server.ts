@@ -40,7 +40,8 @@ export type ApiOutcome =
   /** `untrusted`: a certificate of another CA or address. `unreachable`: no connection, or no whole answer. */
   | { readonly kind: "untrusted" | "unreachable"; readonly cause: unknown };
 
-const TOKEN = /^[\x21-\x7e]+$/;
+/** One line of visible characters. Anything else would become a header. */
+const CREDENTIAL = /^[\x21-\x7e]+$/;
 
 /** A shorter token protects nothing, and may be a word of the answer. */
 const MIN_TOKEN_LENGTH = 16;
@@ -81,7 +82,7 @@ export class ApiServer implements Disposable {
   async request(request: ApiRequest): Promise<ApiOutcome> {
     const { method, path, token, body, accept = "application/json", signal, timeoutMs: ms, maxBytes } =
       request;
-    if (!TOKEN.test(token)) throw new TypeError("not a bearer token");
+    if (!CREDENTIAL.test(token)) throw new TypeError("not a bearer token");
     const headers = {
       accept,
       authorization: `Bearer ${token}`,

@@ -25,7 +25,6 @@ export interface ClusterApi {
   close(): void;
 }
 
-/** One line of visible characters. Anything else in the file would become a header. */
 const CREDENTIAL = /^[\x21-\x7e]+$/;
 
 /** Connects over the network. Connections are kept while a cluster's address and CAs stay the same. */

@@ -13,19 +13,21 @@
  *
  * @module
  */
+import type * as prom from "prom-client";
 // Part by part: the rest of the package would take 5 MB in an idle service.
-// @ts-types="./prom_client/counter.d.ts"
-import PromCounter from "prom-client/lib/counter.js";
-// @ts-types="./prom_client/gauge.d.ts"
-import PromGauge from "prom-client/lib/gauge.js";
-// @ts-types="./prom_client/histogram.d.ts"
-import PromHistogram from "prom-client/lib/histogram.js";
-// @ts-types="./prom_client/registry.d.ts"
-import Registry from "prom-client/lib/registry.js";
+import counter from "prom-client/lib/counter.js";
+import gauge from "prom-client/lib/gauge.js";
+import histogram from "prom-client/lib/histogram.js";
+import registry from "prom-client/lib/registry.js";
 import process from "node:process";
 import { type Clock, every } from "../clock.ts";
 import { AppError } from "../errors.ts";
 import { VERSION } from "./version.ts";
+
+const PromCounter: typeof prom.Counter = counter;
+const PromGauge: typeof prom.Gauge = gauge;
+const PromHistogram: typeof prom.Histogram = histogram;
+const Registry: typeof prom.Registry = registry;
 
 type Labels = Readonly<Record<string, string>>;
 
@@ -81,7 +83,7 @@ export class Metrics {
 
   /** Adds a gauge. `read` gives the value at each scrape. */
   gauge(name: string, help: string, read?: () => number): { set(value: number): void } {
-    const collect = read && function (this: PromGauge) {
+    const collect = read && function (this: prom.Gauge) {
       this.set(read());
     };
     const gauge = new PromGauge({ name, help, registers: [this.#registry], ...(collect && { collect }) });

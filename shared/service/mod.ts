@@ -4,7 +4,6 @@
  * @module
  */
 
-export type { LogFields, ServiceLogger } from "./log.ts";
 export type { Histogram, Metrics } from "./metrics.ts";
 export {
   currentRequestId,

@@ -10,6 +10,14 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { REQUEST_ID } from "../wire/revocation.ts";
 
+/** Further members of a log line. They cannot replace `time`, `level`, `service` and `message`. */
+export type LogFields = Readonly<Record<string, unknown>>;
+
+/** The log of a service. It never throws. */
+export type ServiceLogger = Readonly<
+  Record<"info" | "warn" | "error", (message: string, fields?: LogFields) => void>
+>;
+
 /** The header that carries a request's id, in either direction. */
 export const REQUEST_ID_HEADER = "x-request-id";
 

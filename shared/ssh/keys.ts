@@ -299,11 +299,8 @@ export function webKey(parts: KeyParts): JsonWebKey {
 }
 
 const MAGIC = new TextEncoder().encode("SSHSIG");
-const VERSION = 1;
 const HASH = "sha512";
 const HASH_BYTES = 64;
-/** Enough for a signature of Ed25519. */
-const SIGNATURE_BYTES = 320;
 
 /**
  * Signs a message for a namespace, which the verifier must name.
@@ -313,7 +310,7 @@ const SIGNATURE_BYTES = 320;
 export function signSshsig(key: SshSigner, namespace: string, message: Uint8Array): Uint8Array<ArrayBuffer> {
   const signed = sshsigSignedBytes(namespace);
   fillSshsigHash(signed, message);
-  return new SshWriter(SIGNATURE_BYTES).raw(MAGIC).u32(VERSION).string(key.publicKey)
+  return new SshWriter(320).raw(MAGIC).u32(1).string(key.publicKey)
     .text(namespace).text("").text(HASH).string(key.sign(signed)).bytes();
 }
 

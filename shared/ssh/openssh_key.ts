@@ -9,10 +9,9 @@ import { SshWriter } from "./wire_format.ts";
 /** The PEM label of the format. */
 export const OPENSSH_LABEL = "OPENSSH PRIVATE KEY";
 
-const MAGIC = new TextEncoder().encode("openssh-key-v1\0");
+const OPENSSH_MAGIC = new TextEncoder().encode("openssh-key-v1\0");
 /** The block size of the cipher `none`. */
 const BLOCK_BYTES = 8;
-const SEED_BYTES = 32;
 /** The constant beginning of an Ed25519 key in PKCS #8 (RFC 8410), before the seed. */
 const ED25519_PKCS8 = Uint8Array.fromHex("302e020100300506032b657004220420");
 
@@ -25,10 +24,10 @@ const ED25519_PKCS8 = Uint8Array.fromHex("302e020100300506032b657004220420");
  */
 export function encodeOpensshPrivateKey(seed: Uint8Array, comment: string): string {
   const publicKey = ed25519PublicKey(seed);
-  const point = publicKey.subarray(-SEED_BYTES);
+  const point = publicKey.subarray(-ED25519_BYTES);
   // The two check numbers verify a passphrase. Without one any equal numbers are valid.
   const section = new SshWriter().u32(0).u32(0).raw(publicKey)
-    .u32(2 * SEED_BYTES).raw(seed).raw(point).text(comment).bytes();
+    .u32(2 * ED25519_BYTES).raw(seed).raw(point).text(comment).bytes();
   const padding = Array.from({ length: -section.length & (BLOCK_BYTES - 1) }, (_, index) => index + 1);
   const bytes = new SshWriter().raw(opensshHead(publicKey))
     .string(Uint8Array.of(...section, ...padding)).bytes();
@@ -37,7 +36,8 @@ export function encodeOpensshPrivateKey(seed: Uint8Array, comment: string): stri
 
 /** The beginning of a file of one key without passphrase, including its public key. */
 export function opensshHead(publicKey: Uint8Array): Uint8Array {
-  return new SshWriter().raw(MAGIC).text("none").text("none").text("").u32(1).string(publicKey).bytes();
+  return new SshWriter().raw(OPENSSH_MAGIC).text("none").text("none").text("").u32(1).string(publicKey)
+    .bytes();
 }
 
 /** The public key blob of an Ed25519 seed of 32 bytes. */
@@ -51,7 +51,7 @@ export function ed25519PublicKey(seed: Uint8Array): Uint8Array {
 
 /** The Ed25519 key of a seed of 32 bytes. */
 export function importEd25519Seed(seed: Uint8Array): KeyObject {
-  if (seed.length !== SEED_BYTES) throw new RangeError(`An Ed25519 seed has 32 bytes, not ${seed.length}`);
+  if (seed.length !== ED25519_BYTES) throw new RangeError(`An Ed25519 seed has 32 bytes, not ${seed.length}`);
   const key = Buffer.from(concatBytes([ED25519_PKCS8, seed]).buffer);
   return createPrivateKey({ key, format: "der", type: "pkcs8" });
 }
