@@ -6,7 +6,7 @@ import type { SharedGroup } from "@gateway/shared/instances";
 import { connectClusters } from "@gateway/shared/kubernetes";
 import type { ServiceLogger } from "@gateway/shared/service";
 import { createSignerApp } from "./app.ts";
-import { openConfigFile, stampOf } from "./config/config_file.ts";
+import { openConfigFile, stampOf } from "./config/snapshot.ts";
 import { signerUsedFiles } from "./config/permissions.ts";
 import { logEnvelopeKey, snapshotWarnings } from "./config/warnings.ts";
 import { findAnswers, readIssuedRecords } from "./live/krl/recorded.ts";

@@ -7,7 +7,7 @@
 import type { FileHandle } from "node:fs/promises";
 import { basename, dirname, extname, join } from "node:path";
 import { AppError } from "../errors.ts";
-import { describeReadFailure, ifThere, lockOf, openFile, type OpenFileOptions } from "../files/files.ts";
+import { describeReadFailure, ifThere, lockOf, openFile, type OpenFileOptions } from "../files/mod.ts";
 import { quoteText, writeAll } from "../text.ts";
 
 /** Reports failures that do not stop the log. */

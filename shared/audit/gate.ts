@@ -6,11 +6,10 @@
  */
 import { type Clock, every } from "../clock.ts";
 import { AppError, AUDIT_UNAVAILABLE, describeFault, errorText } from "../errors.ts";
-import { readNamedFile } from "../files/files.ts";
+import { readNamedFile } from "../files/mod.ts";
 import { createRedactor, type RedactConfig } from "../redact/redact.ts";
-import type { ServiceLogger } from "../service/mod.ts";
+import { currentRequestId, type ServiceLogger } from "../service/mod.ts";
 import type { Metrics } from "../service/metrics.ts";
-import { currentRequestId } from "../service/request_context.ts";
 import { type AuditLog, openFileAuditLog, openFreeAuditLog } from "./log.ts";
 import type { AuditEntry } from "./record.ts";
 

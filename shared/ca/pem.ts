@@ -12,7 +12,10 @@ import { AppError } from "../errors.ts";
 import {
   decodeKeyBlob,
   encodeKeyBlob,
+  importEd25519Seed,
   type KeyParts,
+  OPENSSH_LABEL,
+  opensshHead,
   RSA_BITS,
   signData,
   type SshPrivateKey,
@@ -20,7 +23,6 @@ import {
   webKey,
   wrapPrivateKey,
 } from "../ssh/keys.ts";
-import { importEd25519Seed, OPENSSH_LABEL, opensshHead } from "../ssh/openssh_key.ts";
 import type { CaKey } from "./issue.ts";
 
 /**

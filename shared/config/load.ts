@@ -6,7 +6,7 @@
  */
 import * as z from "@zod/zod";
 import { AppError } from "../errors.ts";
-import { describeReadFailure, readRegularFile } from "../files/files.ts";
+import { describeReadFailure, readRegularFile } from "../files/mod.ts";
 import { isObject } from "../json.ts";
 import { formatKeyPath, type KeyPath } from "../text.ts";
 import { finish, type Steps } from "../clock.ts";

@@ -17,14 +17,15 @@ import type { Random } from "../clock.ts";
 import { AppError } from "../errors.ts";
 import {
   decodeKeyBlob,
+  ed25519PublicKey,
   fillSshsigHash,
   formatPublicKey,
+  importEd25519Seed,
   signData,
   signSshsig,
   type SshSigner,
   sshsigSignedBytes,
 } from "../ssh/keys.ts";
-import { ed25519PublicKey, importEd25519Seed } from "../ssh/openssh_key.ts";
 import { SshWriter } from "../ssh/wire_format.ts";
 
 /** The formats of envelopes. */

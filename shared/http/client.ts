@@ -13,7 +13,7 @@ import { type Clock, within } from "../clock.ts";
 import { AppError } from "../errors.ts";
 import { parseJson, stringifyJson } from "../json.ts";
 import { joinBytes } from "../text.ts";
-import { askingService } from "../service/request_context.ts";
+import { askingService } from "../service/mod.ts";
 import { checkTlsIdentity, type TlsMaterial } from "./tls_files.ts";
 import type { Pool } from "./undici/pool.ts";
 

@@ -8,7 +8,7 @@ import { createHash } from "node:crypto";
 import { STATUS_CODES } from "node:http";
 import { AppError, ERROR_CODES, type ErrorCode } from "../errors.ts";
 import { isObject, type JsonObject, stringifyJson } from "../json.ts";
-import { currentRequestId } from "../service/request_context.ts";
+import { currentRequestId } from "../service/mod.ts";
 import { shortenText } from "../text.ts";
 
 /** The HTTP status of every error code. */

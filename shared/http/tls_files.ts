@@ -6,7 +6,7 @@
 import { createPrivateKey, X509Certificate } from "node:crypto";
 import { type Clock, every } from "../clock.ts";
 import { AppError, errorText } from "../errors.ts";
-import { readNamedFile, readNamedText } from "../files/files.ts";
+import { readNamedFile, readNamedText } from "../files/mod.ts";
 import type { ServiceLogger } from "../service/mod.ts";
 import { hasUnseen, quoteText } from "../text.ts";
 

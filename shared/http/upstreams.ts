@@ -9,7 +9,7 @@
 import { type Clock, every, type Random } from "../clock.ts";
 import { AppError } from "../errors.ts";
 import { isObject } from "../json.ts";
-import { currentRequestId, REQUEST_ID_HEADER } from "../service/request_context.ts";
+import { currentRequestId, REQUEST_ID_HEADER } from "../service/mod.ts";
 import {
   JsonClient,
   type JsonClientOptions,

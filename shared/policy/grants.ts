@@ -15,7 +15,7 @@ import {
   type Pattern,
   type PolicySet,
 } from "./command.ts";
-import { type CompiledHost, needsOwnCertificates } from "./compile_host.ts";
+import { type CompiledHost, needsOwnCertificates } from "./compile.ts";
 import { canonicalSudoUser } from "./shell.ts";
 
 /** A grant or a waiver as it is stored. */

@@ -3,8 +3,7 @@
 import type { HostInfo, HostRules, HostsResponse } from "../wire/inventory.ts";
 import { SESSION_MODES } from "../wire/sign.ts";
 import type { Pattern } from "./command.ts";
-import type { CompiledPolicy } from "./compile.ts";
-import { type CompiledHost, needsOwnCertificates } from "./compile_host.ts";
+import { type CompiledHost, type CompiledPolicy, needsOwnCertificates } from "./compile.ts";
 import { isListedFor } from "./ssh.ts";
 
 /** The hosts that a caller may use, sorted by name. */

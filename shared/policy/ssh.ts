@@ -11,8 +11,7 @@ import {
   type SignRequest,
   type WireDecision,
 } from "../wire/sign.ts";
-import type { CompiledCaller, CompiledPolicy } from "./compile.ts";
-import type { CompiledHost } from "./compile_host.ts";
+import type { CompiledCaller, CompiledHost, CompiledPolicy } from "./compile.ts";
 import {
   type AllowedCommand,
   decideHostCommand,
@@ -21,8 +20,7 @@ import {
   type LiveGrants,
   NO_GRANTS,
 } from "./grants.ts";
-import { elevateCommand, elevationLabel, resolveElevation } from "./shell.ts";
-import { stopOnDisconnect } from "./stop_on_disconnect.ts";
+import { elevateCommand, elevationLabel, resolveElevation, stopOnDisconnect } from "./shell.ts";
 
 /** A denied intent, with the host if it exists. */
 export interface DeniedSsh extends DeniedCommand {

@@ -26,7 +26,7 @@ import { configureSync, getLogger, type Logger, type LogRecord } from "@logtape/
 import { visibleJson, writeAllSync } from "../text.ts";
 import { AppError } from "../errors.ts";
 import { stringifyJson } from "../json.ts";
-import { currentRequestId, type LogFields, type ServiceLogger } from "./request_context.ts";
+import { currentRequestId, type LogFields, type ServiceLogger } from "./mod.ts";
 
 /** The logger of a service. Lines of a request have its `request_id`. */
 export function getServiceLogger(service: string): ServiceLogger {

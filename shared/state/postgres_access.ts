@@ -7,7 +7,7 @@ import postgres from "postgres";
 import { ChangeLock } from "./durable.ts";
 import { type Clock, within } from "../clock.ts";
 import { AppError, errorText } from "../errors.ts";
-import { readNamedText } from "../files/files.ts";
+import { readNamedText } from "../files/mod.ts";
 import { readAll, readRows, type Row, type RowReader, type StateWarner, type Steps } from "./columns.ts";
 import { migrate, type PostgresSchema } from "./postgres_schema.ts";
 import { openSession, type PostgresSession } from "./postgres_session.ts";

@@ -5,7 +5,7 @@
  */
 import * as z from "@zod/zod";
 import { AppError } from "../errors.ts";
-import type { UsedFile } from "../files/files.ts";
+import type { UsedFile } from "../files/mod.ts";
 import { createConnection, isIP, type Socket } from "node:net";
 import { connect as connectTls } from "node:tls";
 

@@ -11,8 +11,7 @@ import type { ServiceLogger } from "@gateway/shared/service";
 import { ChangeLock } from "@gateway/shared/state";
 import * as z from "@zod/zod";
 import { findMisplacedHosts, type SignerConfig } from "../config/config.ts";
-import type { ConfigFile } from "../config/config_file.ts";
-import type { Snapshot } from "../config/snapshot.ts";
+import type { ConfigFile, Snapshot } from "../config/snapshot.ts";
 import { findWarnings, logEnvelopeKey } from "../config/warnings.ts";
 import { digestOf, type PolicyVersions, type StoredDocument, type StoredPolicy } from "./state/postgres.ts";
 

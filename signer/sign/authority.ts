@@ -5,8 +5,7 @@ import { ALONE, type InstanceGroup, type SharedGroup } from "@gateway/shared/ins
 import type { ClusterApi } from "@gateway/shared/kubernetes";
 import type { Metrics, ServiceLogger } from "@gateway/shared/service";
 import { ChangeLock } from "@gateway/shared/state";
-import type { ConfigFile } from "../config/config_file.ts";
-import { clusterAddress, type Snapshot } from "../config/snapshot.ts";
+import { clusterAddress, type ConfigFile, type Snapshot } from "../config/snapshot.ts";
 import { KnownSubjects } from "../live/freezes.ts";
 import { type LogReader, RevocationList } from "../live/krl/revocation_list.ts";
 import { LiveState } from "../live/live_state.ts";
