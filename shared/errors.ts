@@ -59,6 +59,11 @@ export class AppError extends Error {
   }
 }
 
+/** The fault of a config, or of a file that a config names. Only the operator sees it. */
+export function configError(message: string, cause?: unknown): AppError {
+  return new AppError("invalid_config", message, { cause });
+}
+
 /** The specified text for an action that is withheld because its audit record could not be written. */
 export const AUDIT_UNAVAILABLE = "audit unavailable";
 

@@ -7,7 +7,7 @@
 import { Buffer } from "node:buffer";
 import { basename, dirname, join } from "node:path";
 import { type Clock, endOfTurn } from "../clock.ts";
-import { AppError, AUDIT_UNAVAILABLE, errorText } from "../errors.ts";
+import { AppError, AUDIT_UNAVAILABLE, configError, errorText } from "../errors.ts";
 import { joinBytes, quoteText, writeAllSync } from "../text.ts";
 import {
   type AuditWarnings,
@@ -89,7 +89,7 @@ export async function openFreeAuditLog(
 }
 
 function inUse(path: string, why: string, cause?: unknown): AppError {
-  return new AppError("invalid_config", `Cannot open audit log ${quoteText(path)}: ${why}`, { cause });
+  return configError(`Cannot open audit log ${quoteText(path)}: ${why}`, cause);
 }
 
 async function tryOpen(options: FileAuditLogOptions): Promise<AuditLog | undefined> {

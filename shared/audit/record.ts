@@ -13,7 +13,7 @@
  */
 import { Buffer } from "node:buffer";
 import { createHash, createPrivateKey, createPublicKey, type KeyObject, sign, verify } from "node:crypto";
-import { AppError } from "../errors.ts";
+import { AppError, configError } from "../errors.ts";
 import { parseStandardJson } from "../json.ts";
 
 /** The content of a record. The log adds `time`, `seq`, `prev_hash` and `sig`. */
@@ -238,7 +238,7 @@ const SPKI_PREFIX = Buffer.from("302a300506032b6570032100", "hex");
 /** The key of a file whose first 32 bytes are the seed. @throws {AppError} `invalid_config` for a shorter file */
 export function createAuditKey(seed: Uint8Array): AuditKey {
   if (seed.length < 32) {
-    throw new AppError("invalid_config", `Audit key has ${seed.length} bytes: at least 32 are needed`);
+    throw configError(`Audit key has ${seed.length} bytes: at least 32 are needed`);
   }
   const der = Buffer.concat([PKCS8_PREFIX, seed.subarray(0, 32)]);
   const privateKey = createPrivateKey({ key: der, format: "der", type: "pkcs8" });
@@ -252,7 +252,7 @@ export function createAuditKey(seed: Uint8Array): AuditKey {
 /** The public key from its 32 bytes. @throws {AppError} `invalid_config` for another length */
 export function createAuditPublicKey(bytes: Uint8Array): AuditPublicKey {
   if (bytes.length !== 32) {
-    throw new AppError("invalid_config", `Audit public key has ${bytes.length} bytes: it must be 32`);
+    throw configError(`Audit public key has ${bytes.length} bytes: it must be 32`);
   }
   const der = Buffer.concat([SPKI_PREFIX, bytes]);
   return fromKeyObject(createPublicKey({ key: der, format: "der", type: "spki" }));

@@ -6,7 +6,7 @@
  */
 import { type FileHandle, open } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { AppError } from "../errors.ts";
+import { AppError, configError } from "../errors.ts";
 import { ifThere, type OpenFileOptions, readAt, readChunks } from "../files/mod.ts";
 import { quoteText } from "../text.ts";
 import { type AuditWarnings, listSegments, openLogFile, putAside, tryLockLog } from "./files.ts";
@@ -202,8 +202,7 @@ async function restoreFile(
   if (bytes.length < length) throw new Error("the file shrank while it was read");
   const state = inspectTail(bytes, length === size, key);
   if (state.kind === "broken") {
-    throw new AppError(
-      "invalid_config",
+    throw configError(
       `Cannot open audit log ${quoteText(path)}: ${state.reason}; look at it with ` +
         `broker-ctl audit verify --log ${quoteText(log)} and mend it with broker-ctl audit repair`,
     );

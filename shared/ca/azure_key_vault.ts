@@ -6,7 +6,7 @@ import { createHash, createPublicKey } from "node:crypto";
 import type { TokenCredential } from "@azure/identity";
 import type { JsonWebKey, KeyClientOptions, KeyVaultKey } from "@azure/keyvault-keys";
 import { type Clock, within } from "../clock.ts";
-import { AppError } from "../errors.ts";
+import { AppError, configError } from "../errors.ts";
 import { isObject, withPlainKeys } from "../json.ts";
 import {
   ECDSA_CURVES,
@@ -57,8 +57,7 @@ export async function loadAkvCaKey(config: AkvCaKeyConfig, ports: AkvPorts): Pro
   } catch (failure) {
     signal?.throwIfAborted();
     const { text, cause } = describeVaultFailure(failure);
-    const message = `Cannot load CA key "${config.key_name}" from the key vault: ${text}`;
-    throw new AppError("invalid_config", message, { cause });
+    throw configError(`Cannot load CA key "${config.key_name}" from the key vault: ${text}`, cause);
   }
 }
 
@@ -259,7 +258,7 @@ function withoutZeros(number: Uint8Array): Uint8Array {
 }
 
 function unusable(problem: string, cause?: unknown): AppError {
-  return new AppError("invalid_config", problem, { cause });
+  return configError(problem, cause);
 }
 
 /** The hash of the signed data, never SHA-1, and the vault's name of the signature algorithm. */

@@ -5,7 +5,7 @@
  */
 
 import { type Clock, within } from "../clock.ts";
-import { AppError } from "../errors.ts";
+import { AppError, configError } from "../errors.ts";
 import { formatMode, mayOthersWrite, readNamedText } from "../files/mod.ts";
 import { quoteText } from "../text.ts";
 import { connectToAgent, loadAgentCaKey } from "./agent.ts";
@@ -52,9 +52,9 @@ export async function loadCaKeys(
 ): Promise<CaKeyRing<CaKey>> {
   const ring = planCaKeys(config);
   if (ring === undefined) {
-    throw new AppError("invalid_config", `Cannot use ${what}: it names neither ca_key nor ca_keys._default`);
+    throw configError(`Cannot use ${what}: it names neither ca_key nor ca_keys._default`);
   }
-  const late = () => new AppError("invalid_config", `Cannot load the CA keys within ${LOAD_MS / 1000} s`);
+  const late = () => configError(`Cannot load the CA keys within ${LOAD_MS / 1000} s`);
   return await within({ clock: ports.clock, ms: LOAD_MS, late }, async (signal) => {
     const load = (key: CaKeyConfig) => loadCaKey(key, { ...ports, signal });
     const [fallback, ...byGroup] = await Promise.all([
@@ -77,16 +77,14 @@ async function loadCaKey(
   }
   const socket = key.socket || (readEnv("SSH_AUTH_SOCK") ?? "");
   if (socket === "") {
-    const message = "Cannot use a CA key of type agent: neither socket nor SSH_AUTH_SOCK is set";
-    throw new AppError("invalid_config", message);
+    throw configError("Cannot use a CA key of type agent: neither socket nor SSH_AUTH_SOCK is set");
   }
   const publicKey = await readNamedText("public_key_path", key.public_key_path);
   return await loadAgentCaKey({ publicKey, connect: () => connectToAgent(socket), clock, signal });
 }
 
 async function loadPemCaKey(path: string): Promise<CaKey> {
-  const unusable = (problem: string) =>
-    new AppError("invalid_config", `Cannot use ca_key ${quoteText(path)}: ${problem}`);
+  const unusable = (problem: string) => configError(`Cannot use ca_key ${quoteText(path)}: ${problem}`);
   const text = await readNamedText("ca_key", path);
   const file = await Deno.stat(path);
   // Another user with write access may have chosen the key.

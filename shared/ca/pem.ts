@@ -8,7 +8,7 @@ import { Buffer } from "node:buffer";
 import { createPrivateKey, type KeyObject } from "node:crypto";
 // @ts-types="../ssh/sshpk.d.ts"
 import sshpk, { type PrivateKey } from "sshpk";
-import { AppError } from "../errors.ts";
+import { AppError, configError } from "../errors.ts";
 import {
   decodeKeyBlob,
   encodeKeyBlob,
@@ -93,10 +93,7 @@ function takeApart({ label, text }: KeyBlock): PrivateKey {
 function publicParts(parsed: PrivateKey, { label }: KeyBlock): KeyParts {
   if (parsed.type === "rsa" && (parsed.size < RSA_BITS.min || parsed.size > RSA_BITS.max)) {
     const range = `${RSA_BITS.min} to ${RSA_BITS.max}`;
-    throw new AppError(
-      "invalid_config",
-      `Cannot use private key: RSA of ${parsed.size} bits, not of ${range}`,
-    );
+    throw configError(`Cannot use private key: RSA of ${parsed.size} bits, not of ${range}`);
   }
   try {
     return decodeKeyBlob(parsed.toPublic().toBuffer("rfc4253"));
@@ -134,7 +131,7 @@ function standsBefore(publicKey: Uint8Array, { label, body }: KeyBlock): boolean
 }
 
 function unreadable(fault: string): AppError {
-  return new AppError("invalid_config", `Cannot read private key: ${fault}`);
+  return configError(`Cannot read private key: ${fault}`);
 }
 
 function encryptedKeyError(): AppError {

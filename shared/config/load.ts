@@ -5,7 +5,7 @@
  * @module
  */
 import * as z from "@zod/zod";
-import { AppError } from "../errors.ts";
+import { AppError, configError } from "../errors.ts";
 import { describeReadFailure, readRegularFile } from "../files/mod.ts";
 import { isObject } from "../json.ts";
 import { formatKeyPath, type KeyPath } from "../text.ts";
@@ -159,7 +159,7 @@ function invalid(
   const message = problems.length === 1
     ? `${head} ${problems[0]}`
     : [`${head} ${problems.length} problems`, ...problems].join("\n  ");
-  return new AppError("invalid_config", message, { cause });
+  return configError(message, cause);
 }
 
 /** Removes an unsupported key, so that it is not reported as unknown. Empty, `null` and `false` have no effect. */

@@ -14,7 +14,7 @@
  */
 import { sign } from "node:crypto";
 import type { Random } from "../clock.ts";
-import { AppError } from "../errors.ts";
+import { AppError, configError } from "../errors.ts";
 import {
   decodeKeyBlob,
   ed25519PublicKey,
@@ -165,7 +165,7 @@ export function createEnvelopeKey(seed: Uint8Array): EnvelopeKey {
   if (seed.length !== SEED_BYTES) {
     const message =
       `Envelope key has ${seed.length} bytes: an Ed25519 seed of exactly ${SEED_BYTES} is needed`;
-    throw new AppError("invalid_config", message);
+    throw configError(message);
   }
   const key = importEd25519Seed(seed);
   const publicKey = ed25519PublicKey(seed);

@@ -6,7 +6,7 @@
 
 import { constants, type FileHandle, open } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
-import { AppError, errorText } from "../errors.ts";
+import { AppError, configError, errorText } from "../errors.ts";
 import { quoteText } from "../text.ts";
 import { systemRandom } from "../clock.ts";
 
@@ -59,7 +59,7 @@ export async function openFile(
     const found = await file.stat();
     if (found.isFile()) return file;
     if (found.isDirectory()) throw new Deno.errors.IsADirectory("it is a folder, not a file");
-    throw new AppError("invalid_config", `it is ${found.isFIFO() ? "a pipe" : "a device"}, not a file`);
+    throw configError(`it is ${found.isFIFO() ? "a pipe" : "a device"}, not a file`);
   } catch (error) {
     await file.close();
     throw error;
@@ -68,7 +68,7 @@ export async function openFile(
 
 function describeOpenFailure(cause: unknown): unknown {
   if (!(cause instanceof Error) || !("code" in cause)) return cause;
-  if (cause.code === "ENXIO") return new AppError("invalid_config", "it is a socket, not a file", { cause });
+  if (cause.code === "ENXIO") return configError("it is a socket, not a file", cause);
   const known = ERRORS[String(cause.code)];
   return known === undefined ? cause : new known(cause.message, { cause });
 }
@@ -105,7 +105,7 @@ export async function readRegularFile(path: string): Promise<Uint8Array<ArrayBuf
   await using file = await openFile(path);
   const { size } = await file.stat();
   if (size > MAX_FILE_BYTES) {
-    throw new AppError("invalid_config", `it is larger than ${MAX_FILE_BYTES / 1024 / 1024} MiB`);
+    throw configError(`it is larger than ${MAX_FILE_BYTES / 1024 / 1024} MiB`);
   }
   return new Uint8Array(await file.readFile());
 }
@@ -128,8 +128,7 @@ export async function readNamedFile(key: string, path: string): Promise<Uint8Arr
     const fix = cause instanceof Deno.errors.NotCapable
       ? `; a new path under "${dirname(resolve(path))}" needs a restart`
       : "";
-    const message = `Cannot read ${key} ${quoteText(path)}: ${describeReadFailure(cause)}${fix}`;
-    throw new AppError("invalid_config", message, { cause });
+    throw configError(`Cannot read ${key} ${quoteText(path)}: ${describeReadFailure(cause)}${fix}`, cause);
   }
 }
 

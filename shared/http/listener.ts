@@ -13,7 +13,7 @@ import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { TLSSocket } from "node:tls";
 import { systemClock, within } from "../clock.ts";
-import { AppError, type ErrorCode } from "../errors.ts";
+import { AppError, configError, type ErrorCode } from "../errors.ts";
 import type { Metrics } from "../service/metrics.ts";
 import { hasUnseen } from "../text.ts";
 import { Connections, type ExchangeOptions, Exchanges, type Peers } from "./connections.ts";
@@ -75,10 +75,7 @@ export function parseListenAddress(text: string): { readonly hostname: string; r
   const match = ADDRESS.exec(text);
   const port = Number(match?.[3]);
   if (match === null || port > 65535) {
-    throw new AppError(
-      "invalid_config",
-      `Cannot use listen address ${JSON.stringify(text)}: expected host:port`,
-    );
+    throw configError(`Cannot use listen address ${JSON.stringify(text)}: expected host:port`);
   }
   return { hostname: match[1] ?? (match[2] || "0.0.0.0"), port };
 }
@@ -119,7 +116,7 @@ async function startListener<Peer>(
   await new Promise<void>((resolve, reject) => {
     server.once("error", (cause) => {
       reject(
-        new AppError("invalid_config", `Cannot listen on ${options.listen}: ${cause.message}`, { cause }),
+        configError(`Cannot listen on ${options.listen}: ${cause.message}`, cause),
       );
     });
     server.listen(port, hostname, resolve);

@@ -8,7 +8,7 @@
  * @module
  */
 import { type Clock, type Elapsed, within } from "../clock.ts";
-import { AppError, errorText } from "../errors.ts";
+import { AppError, configError, errorText } from "../errors.ts";
 import type { ServiceLogger } from "../service/mod.ts";
 import type { Metrics } from "../service/metrics.ts";
 import { quoteText } from "../text.ts";
@@ -131,7 +131,7 @@ export class SharedGroup implements InstanceGroup {
     } catch (error) {
       link?.close();
       if (error instanceof AppError) throw error;
-      throw new AppError("invalid_config", `Cannot use state_db: ${errorText(error)}`, { cause: error });
+      throw configError(`Cannot use state_db: ${errorText(error)}`, error);
     }
   }
 

@@ -6,7 +6,7 @@
 
 import * as z from "@zod/zod";
 import { type Clock, within } from "../clock.ts";
-import { AppError } from "../errors.ts";
+import { AppError, configError } from "../errors.ts";
 import { AnswerTooLarge, ClientConnections } from "../http/client.ts";
 import { checkCaCertificates } from "../http/tls_files.ts";
 import { parseJson } from "../json.ts";
@@ -83,7 +83,7 @@ export class ApiServer implements Disposable {
   }) {
     const parsed = URL.parse(url);
     if (parsed?.protocol !== "https:" || parsed.hostname === "") {
-      throw new AppError("invalid_config", "Cannot use the API server's URL: expected https://…");
+      throw configError("Cannot use the API server's URL: expected https://…");
     }
     checkCaCertificates(ca);
     this.#clock = clock;
@@ -242,7 +242,7 @@ export function connectClusters(
     const read = reading.get(id) ?? readText(key, tokenFile).then((text) => {
       const token = text.trim();
       if (CREDENTIAL.test(token)) return token;
-      throw new AppError("invalid_config", `Cannot use ${key} ${quoteText(tokenFile)}: not a token`);
+      throw configError(`Cannot use ${key} ${quoteText(tokenFile)}: not a token`);
     }).finally(() => reading.delete(id));
     reading.set(id, read);
     return read;
@@ -279,7 +279,7 @@ export async function loadClusterFiles(
       new X509Certificate(pem);
     } catch (cause) {
       const message = `Cannot use ${keyOf("ca_cert")} ${quoteText(caCert)}: not a certificate in PEM`;
-      throw new AppError("invalid_config", message, { cause });
+      throw configError(message, cause);
     }
     return [name, pem] as const;
   }));

@@ -5,7 +5,7 @@
  */
 import { compactVerify, type CryptoKey, errors } from "@panva/jose";
 import type { Clock } from "../clock.ts";
-import { AppError } from "../errors.ts";
+import { AppError, configError } from "../errors.ts";
 import { hasEscapedKey, isObject, type JsonObject as Claims, parseStandardJson } from "../json.ts";
 import { isUnsafe } from "../text.ts";
 import { clockSkewSeconds, type EndUserOidcConfig } from "./model.ts";
@@ -69,7 +69,7 @@ export async function loadEndUserVerifier(
     };
   } catch (cause) {
     if (!(cause instanceof AppError)) throw cause;
-    throw new AppError("invalid_config", `Cannot load ${block}: ${cause.message}`, { cause });
+    throw configError(`Cannot load ${block}: ${cause.message}`, cause);
   }
 }
 

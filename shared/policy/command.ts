@@ -2,7 +2,7 @@
 // on a command.
 import { RE2JS } from "re2js";
 import { finish, type Steps } from "../clock.ts";
-import { AppError, errorText } from "../errors.ts";
+import { AppError, configError, errorText } from "../errors.ts";
 import { formatKeyPath, quoteText, shortenText } from "../text.ts";
 import type { Enforcement } from "../wire/sign.ts";
 import type { CommandPolicy, PolicyConfig } from "./model.ts";
@@ -23,8 +23,7 @@ export interface Pattern {
  */
 export function compilePattern(source: string): Pattern {
   const invalid = (why: string, cause?: unknown) => {
-    const message = `Cannot compile pattern ${quoteText(shortenText(source, 200))}: ${why}`;
-    return new AppError("invalid_config", message, { cause });
+    return configError(`Cannot compile pattern ${quoteText(shortenText(source, 200))}: ${why}`, cause);
   };
   // The engine accepts a lone surrogate as a character. UTF-8 has none, so the pattern would never match.
   if (!source.isWellFormed()) throw invalid("a lone surrogate is not text");

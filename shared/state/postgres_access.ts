@@ -6,7 +6,7 @@
 import postgres from "postgres";
 import { ChangeLock } from "./durable.ts";
 import { type Clock, within } from "../clock.ts";
-import { AppError, errorText } from "../errors.ts";
+import { AppError, configError, errorText } from "../errors.ts";
 import { readNamedText } from "../files/mod.ts";
 import { readAll, readRows, type Row, type RowReader, type StateWarner, type Steps } from "./columns.ts";
 import { migrate, type PostgresSchema } from "./postgres_schema.ts";
@@ -70,11 +70,7 @@ export class PostgresAccess {
       await access.close();
       if (error instanceof AppError && error.code === "invalid_config") throw error;
       const cause = error instanceof AppError && error.cause !== undefined ? error.cause : error;
-      throw new AppError(
-        "invalid_config",
-        `Cannot open state_db ${describeTarget(access.#target)}: ${errorText(cause)}`,
-        { cause: error },
-      );
+      throw configError(`Cannot open state_db ${describeTarget(access.#target)}: ${errorText(cause)}`, error);
     }
   }
 
@@ -132,11 +128,7 @@ export class PostgresAccess {
   readAll<T>(rows: readonly Row[], what: string, decode: (row: Row) => T): readonly T[] {
     return readAll(rows, decode, (cause) => {
       const problem = `${what} can't be read: ${errorText(cause)}`;
-      return new AppError(
-        "invalid_config",
-        `Cannot use state_db ${describeTarget(this.#target)}: ${problem}`,
-        { cause },
-      );
+      return configError(`Cannot use state_db ${describeTarget(this.#target)}: ${problem}`, cause);
     });
   }
 

@@ -5,7 +5,7 @@
  * @module
  */
 import { DatabaseSync } from "node:sqlite";
-import { AppError, errorText } from "../errors.ts";
+import { AppError, configError, errorText } from "../errors.ts";
 import { quoteText } from "../text.ts";
 import {
   type Parameters,
@@ -104,7 +104,7 @@ export class SqliteAccess {
     return readAll(rows, decode, (cause) => {
       const place = `Cannot use state_db ${quoteText(this.#file.path)}`;
       const problem = `${what} can't be read: ${errorText(cause)}`;
-      return new AppError("invalid_config", `${place}: ${problem}; ${damageRemedy(this.#schema)}`, { cause });
+      return configError(`${place}: ${problem}; ${damageRemedy(this.#schema)}`, cause);
     });
   }
 
@@ -155,7 +155,7 @@ function openDatabase(schema: StateSchema, { path, lockWaitMs = 5000 }: StateFil
     const [message, remedy] = error instanceof Refusal
       ? [error.message, error.remedy]
       : explain(error, schema);
-    throw new AppError("invalid_config", `Cannot open state_db ${quoteText(path)}: ${message}; ${remedy}`, {
+    throw configError(`Cannot open state_db ${quoteText(path)}: ${message}; ${remedy}`, {
       cause: error,
     });
   }

@@ -1,7 +1,7 @@
 import { type CaKey, type CaKeyPorts, type CaKeyRing, loadCaKeys } from "@gateway/shared/ca";
 import { parseConfigSteps, readConfigText } from "@gateway/shared/config";
 import type { EndUserOidcConfig } from "@gateway/shared/oidc/model";
-import { AppError, errorText } from "@gateway/shared/errors";
+import { AppError, configError, errorText } from "@gateway/shared/errors";
 import { createEnvelopeKey, type EnvelopeKey } from "@gateway/shared/envelope";
 import { ifThere, readNamedFile, tryLockFile } from "@gateway/shared/files";
 import type { EndUserVerifier } from "@gateway/shared/oidc";
@@ -130,7 +130,7 @@ function* compile(config: SignerConfig, previous?: CompiledPolicy): Steps<Compil
   const unsealable = findHostsWithoutKey(config);
   if (compiled.kind === "ok" && unsealable.length === 0) return compiled.policy;
   const problems = [...(compiled.kind === "ok" ? [] : compiled.problems), ...unsealable];
-  throw new AppError("invalid_config", `Cannot use signer config: ${problems.join("\n  ")}`);
+  throw configError(`Cannot use signer config: ${problems.join("\n  ")}`);
 }
 
 /** No caller has an empty CN, so an empty string in a list of CNs matches no caller. */

@@ -5,7 +5,7 @@
 import type { AuditEntry, AuditGate } from "@gateway/shared/audit";
 import { type Clock, finishInSlices } from "@gateway/shared/clock";
 import { setValue } from "@gateway/shared/config";
-import { AppError, errorText } from "@gateway/shared/errors";
+import { AppError, configError, errorText } from "@gateway/shared/errors";
 import { parseJson } from "@gateway/shared/json";
 import type { ServiceLogger } from "@gateway/shared/service";
 import { ChangeLock } from "@gateway/shared/state";
@@ -123,7 +123,7 @@ export function readDocument(document: string): Readonly<Record<string, unknown>
   try {
     return documentShape.parse(parseJson(document)).hosts;
   } catch (cause) {
-    throw new AppError("invalid_config", 'not a JSON object with "hosts" alone', { cause });
+    throw configError('not a JSON object with "hosts" alone', cause);
   }
 }
 
@@ -267,7 +267,7 @@ export class PolicySource {
         ? await this.#compileFile(previous)
         : { ...await this.compile(newest.document, previous, newest.sha256), policyVersion: newest };
       if (snapshot.config.policy_source === this.from) return snapshot;
-      throw new AppError("invalid_config", "policy_source is read at start only: restart the signer");
+      throw configError("policy_source is read at start only: restart the signer");
     } catch (error) {
       if (newest === undefined || newest !== this.#newest) throw error;
       this.#fault = errorText(error);
@@ -286,10 +286,7 @@ export class PolicySource {
    */
   async compile(document: string, previous: Snapshot, sha256?: string): Promise<Snapshot> {
     if (sha256 !== undefined && digestOf(document) !== sha256) {
-      throw new AppError(
-        "invalid_config",
-        "it was changed by hand: it has another SHA-256 than it was written with",
-      );
+      throw configError("it was changed by hand: it has another SHA-256 than it was written with");
     }
     return (await this.#compile(document, previous)).snapshot;
   }
@@ -334,7 +331,7 @@ export class PolicySource {
   /** @throws {AppError} `invalid_config` if the file has hosts that are not decided by */
   checkFile(config: SignerConfig): void {
     const problem = findMisplacedHosts(config);
-    if (problem !== undefined) throw new AppError("invalid_config", `Cannot use signer config: ${problem}`);
+    if (problem !== undefined) throw configError(`Cannot use signer config: ${problem}`);
   }
 
   async #compileFile(previous: Snapshot): Promise<Snapshot> {
