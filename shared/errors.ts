@@ -5,37 +5,42 @@
  * @module
  */
 
-/** Every error code of a service; the names are stable. */
-export const ERROR_CODES = [
-  "invalid_request",
-  "unauthenticated",
-  "forbidden",
-  "denied",
-  "approval_required",
-  "frozen",
-  "not_found",
-  "unknown_host",
-  "method_not_allowed",
-  "timeout",
-  "conflict",
-  "gone",
-  "payload_too_large",
-  "unsupported_media_type",
-  "unprocessable",
-  "rate_limited",
-  "not_supported",
-  "invalid_config",
-  "audit_unavailable",
-  "upstream_failure",
-  "answer_lost",
-  "signing_refused",
-  "state_stale",
-  "canceled",
-  "internal",
-] as const;
+/** Every error code of a service, with its HTTP status; the names are stable. */
+export const STATUS = {
+  invalid_request: 400,
+  not_supported: 400,
+  unauthenticated: 401,
+  forbidden: 403,
+  denied: 403,
+  approval_required: 403,
+  frozen: 403,
+  not_found: 404,
+  unknown_host: 404,
+  method_not_allowed: 405,
+  timeout: 408,
+  conflict: 409,
+  gone: 410,
+  payload_too_large: 413,
+  unsupported_media_type: 415,
+  unprocessable: 422,
+  rate_limited: 429,
+  internal: 500,
+  audit_unavailable: 500,
+  invalid_config: 500,
+  upstream_failure: 502,
+  answer_lost: 502,
+  // The specification has one status for a refusal after an approval and for an absent signer.
+  signing_refused: 502,
+  state_stale: 503,
+  // Read only by the client of a service that is stopping.
+  canceled: 503,
+} as const;
 
-/** One code of {@linkcode ERROR_CODES}. */
-export type ErrorCode = (typeof ERROR_CODES)[number];
+/** One code of {@linkcode STATUS}. */
+export type ErrorCode = keyof typeof STATUS;
+
+/** All codes. */
+export const ERROR_CODES = Object.keys(STATUS) as readonly ErrorCode[];
 
 /**
  * A fault with a code. The message is for people and may be sent to the caller: it must not contain paths, addresses or

@@ -2,8 +2,7 @@ import { createHash } from "node:crypto";
 import type { AuditGate } from "@gateway/shared/audit";
 import { type CaKey, type CaKeyRing, issueUserCertificate, loadCaKeys } from "@gateway/shared/ca";
 import { type Clock, finish, type Random, randomSerial } from "@gateway/shared/clock";
-import { AppError, type ErrorCode } from "@gateway/shared/errors";
-import { STATUS } from "@gateway/shared/http";
+import { AppError, type ErrorCode, STATUS } from "@gateway/shared/errors";
 import { stringifyJson } from "@gateway/shared/json";
 import {
   type ClusterApi,

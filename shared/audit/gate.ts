@@ -135,18 +135,18 @@ export async function openServiceAudit(
   if (opened.path !== path) {
     logger.info("Another process has the audit log, this one keeps another beside it", { path: opened.path });
   }
-  const failures = metrics.counter("audit_append_failures_total", "Audit records that could not be appended");
+  const failures = metrics.counter("audit_append_failures_total", "Audit records that could not be written");
   const blocked = metrics.counter(
     "audit_blocked_total",
-    "Actions withheld because the audit log was unwritable",
+    "Actions withheld for lack of an audit record",
   );
   const durable = metrics.histogram(
     "audit_append_duration_seconds",
-    "From the wish to record until the record is on the disk",
+    "Time to append an audit record durably",
     "exchange",
   );
   let waiting = 0;
-  metrics.gauge("audit_queue_records", "Records on their way to the disk", () => waiting);
+  metrics.gauge("audit_queue_records", "Audit records that are being written", () => waiting);
   const watching = new AbortController();
   const gate = new AuditGate({
     log: {

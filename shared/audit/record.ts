@@ -16,45 +16,34 @@ import { createHash, createPrivateKey, createPublicKey, type KeyObject, sign, ve
 import { AppError, configError } from "../errors.ts";
 import { parseStandardJson } from "../json.ts";
 
+/** The text members of a record that need no explanation. */
+type PlainText =
+  | ("caller" | "user" | "principal" | "command" | "ttl" | "session_id" | "target_type" | "err" | "elevation")
+  | ("policy_rule" | "approval_id" | "approved_by" | "approved_via" | "anomaly")
+  | ("host_name" | "content_sha256" | "reason");
+
 /** The content of a record. The log adds `time`, `seq`, `prev_hash` and `sig`. */
-export interface AuditEntry {
-  readonly caller?: string;
+export interface AuditEntry extends Readonly<Partial<Record<PlainText, string>>> {
   /** The host's address, or the requested name if no host has it. */
   readonly host?: string;
-  readonly user?: string;
-  readonly principal?: string;
-  readonly command?: string;
-  readonly ttl?: string;
   readonly serial?: bigint;
-  readonly session_id?: string;
-  readonly target_type?: string;
   /** SHA-256 of the recording or file that the record is about. */
   readonly body_sha256?: string;
   readonly outcome: string;
   readonly exit_code?: number;
-  readonly err?: string;
-  readonly elevation?: string;
   readonly pty?: boolean;
-  readonly policy_rule?: string;
   readonly dry_run?: boolean;
   /** The effect that enforcement would have had, or a fault of the record. */
   readonly warning?: string;
-  readonly approval_id?: string;
-  readonly approved_by?: string;
-  readonly approved_via?: string;
-  readonly anomaly?: string;
-  // The following members are in `ext`.
+  // The following members are in `ext`, with `session_id`, `host_name`, `content_sha256` and `reason`.
   /** The requested command if `command` describes the request instead. */
   readonly command_line?: string;
   /** By default the id of the current request. */
   readonly request_id?: string;
-  readonly host_name?: string;
   /** The address of the host, or the URL of the cluster's API server. */
   readonly addr?: string;
   /** The version of the hosts in the database that decided. */
   readonly policy_version?: number | undefined;
-  readonly content_sha256?: string;
-  readonly reason?: string;
   /** The id of a Kubernetes token, which the API server's audit log also has. */
   readonly jti?: string;
 }
@@ -147,9 +136,16 @@ function writeExt(entry: AuditEntry, sha256: string): string {
   return members === "" ? "" : `{${members.slice(1)}}`;
 }
 
-type TextMember = {
-  [Key in keyof AuditEntry]-?: AuditEntry[Key] extends string | undefined ? Key : never;
-}[keyof AuditEntry];
+type TextMember =
+  | PlainText
+  | "host"
+  | "body_sha256"
+  | "outcome"
+  | "warning"
+  | "command_line"
+  | "request_id"
+  | "addr"
+  | "jti";
 
 /** Members in this order, also those that are empty. */
 function always(entry: AuditEntry, ...names: readonly TextMember[]): string {

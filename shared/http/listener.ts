@@ -346,7 +346,7 @@ export class ListenerMetrics {
   constructor(metrics: Metrics) {
     const answers = metrics.counter(
       "http_server_responses_total",
-      "Answers by status, and by the code of the fault that they tell of",
+      "HTTP responses by status and error code",
       ["status", "code"],
     );
     this.onAnswer = (status, code) => answers.inc({ status: String(status), code: code ?? "" });

@@ -6,41 +6,10 @@
  */
 import { createHash } from "node:crypto";
 import { STATUS_CODES } from "node:http";
-import { AppError, ERROR_CODES, type ErrorCode } from "../errors.ts";
+import { AppError, ERROR_CODES, type ErrorCode, STATUS } from "../errors.ts";
 import { isObject, type JsonObject, stringifyJson } from "../json.ts";
 import { currentRequestId } from "../service/mod.ts";
 import { shortenText } from "../text.ts";
-
-/** The HTTP status of every error code. */
-export const STATUS = {
-  invalid_request: 400,
-  not_supported: 400,
-  unauthenticated: 401,
-  forbidden: 403,
-  denied: 403,
-  approval_required: 403,
-  frozen: 403,
-  not_found: 404,
-  unknown_host: 404,
-  method_not_allowed: 405,
-  timeout: 408,
-  conflict: 409,
-  gone: 410,
-  payload_too_large: 413,
-  unsupported_media_type: 415,
-  unprocessable: 422,
-  rate_limited: 429,
-  internal: 500,
-  audit_unavailable: 500,
-  invalid_config: 500,
-  upstream_failure: 502,
-  answer_lost: 502,
-  // The specification has one status for a refusal after an approval and for an absent signer.
-  signing_refused: 502,
-  state_stale: 503,
-  // Read only by the client of a service that is stopping.
-  canceled: 503,
-} as const satisfies Record<ErrorCode, number>;
 
 /**
  * RFC 9457 section 4.2.1: with type `about:blank`, the title is the status phrase. The runtime has two phrases of

@@ -177,23 +177,35 @@ export function addProcessMetrics(
   const labels = { service, version: VERSION, deno: Deno.version.deno };
   metrics.gauges(
     "gateway_build_info",
-    "Always 1; what runs",
+    "Always 1; build of the process",
     Object.keys(labels),
     () => [{ labels, value: 1 }],
   );
-  metrics.gauge("process_start_time_seconds", "When the process began, since the epoch", () => startedAt);
+  metrics.gauge(
+    "process_start_time_seconds",
+    "Start time of the process, in seconds since the epoch",
+    () => startedAt,
+  );
   metrics.gauge(
     "gateway_process_id",
-    "Which process it is, on its machine or in its container",
+    "Process ID",
     () => Deno.pid,
   );
-  metrics.gauge("process_resident_memory_bytes", "Memory of the process", () => Deno.memoryUsage().rss);
-  metrics.gauge("process_heap_bytes", "Of it what JavaScript uses", () => Deno.memoryUsage().heapUsed);
-  metrics.total("process_cpu_seconds_total", "Processor time since the start", () => {
+  metrics.gauge(
+    "process_resident_memory_bytes",
+    "Resident memory of the process",
+    () => Deno.memoryUsage().rss,
+  );
+  metrics.gauge("process_heap_bytes", "Used heap of the process", () => Deno.memoryUsage().heapUsed);
+  metrics.total("process_cpu_seconds_total", "CPU time since the start", () => {
     const { user, system } = process.cpuUsage();
     return (user + system) / 1e6;
   });
-  const lag = metrics.histogram("process_event_loop_lag_seconds", "How late timers run", "exchange");
+  const lag = metrics.histogram(
+    "process_event_loop_lag_seconds",
+    "Delay of timers in the event loop",
+    "exchange",
+  );
   let before = clock.now();
   return every({ clock, seconds: LAG_SECONDS, signal }, () => {
     const now = clock.now();

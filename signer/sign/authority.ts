@@ -51,7 +51,7 @@ export async function openAuthority(parts: AuthorityParts, opened: AsyncDisposab
   const lock = new ChangeLock();
   const storeErrors = metrics.counter(
     "statedb_errors_total",
-    "Changes that the state database could not make",
+    "Failed writes to the state database",
   );
   const durable = { store, clock, logger, onStoreError: () => storeErrors.inc() };
   const live = await LiveState.open({ ...durable, random, lock });
@@ -69,7 +69,7 @@ export async function openAuthority(parts: AuthorityParts, opened: AsyncDisposab
     },
   }, live.view.freezes);
   opened.defer(() => krl.close());
-  metrics.gauge("krl_version", "The version of the list of revoked certificates", () => krl.current.version);
+  metrics.gauge("krl_version", "Version of the key revocation list", () => krl.current.version);
   const policySource = new PolicySource({
     ...{ from: config.policy_source, configFile, versions: store.shared?.policy, logger },
   });
@@ -80,12 +80,12 @@ export async function openAuthority(parts: AuthorityParts, opened: AsyncDisposab
   });
   metrics.gauge(
     "config_last_reload_successful",
-    "Whether the last reload went well: 1 or 0",
+    "1 if the last config reload succeeded, else 0",
     () => Number(state.lastReload.succeeded),
   );
   metrics.gauge(
     "config_last_reload_success_timestamp_seconds",
-    "When the config in force was loaded, since the epoch",
+    "Load time of the current config, in seconds since the epoch",
     () => Math.floor(state.lastReload.at / 1000),
   );
   const leases = await TokenLeases.open({
@@ -99,7 +99,7 @@ export async function openAuthority(parts: AuthorityParts, opened: AsyncDisposab
   opened.defer(() => leases.close());
   const requests = metrics.counter(
     "signer_sign_requests_total",
-    "Sign requests by audit outcome, and rate-limited ones",
+    "Sign requests by audit outcome",
     ["outcome"],
   );
   const instances = parts.instances ?? group ?? ALONE;
@@ -112,12 +112,12 @@ export async function openAuthority(parts: AuthorityParts, opened: AsyncDisposab
     timings: {
       sign: metrics.histogram(
         "signer_sign_duration_seconds",
-        "Sign requests, all that they take",
+        "Duration of sign requests",
         "exchange",
       ),
       decision: metrics.histogram(
         "signer_decision_duration_seconds",
-        "What the policy takes to decide on one",
+        "Duration of policy decisions",
         "computing",
       ),
     },
