@@ -145,6 +145,13 @@ function foldCase(text: string): string {
   return Array.from(text.toLowerCase().toUpperCase(), (character) => character.toLowerCase()).join("");
 }
 
+/** The fields that hold something: no empty text or list, no `false`, no 0, no `undefined`. */
+export function withoutEmpty<T extends object>(fields: T): { readonly [Key in keyof T]?: T[Key] } {
+  const isEmpty = (value: unknown) => !value || (Array.isArray(value) && value.length === 0);
+  const kept = Object.entries(fields).filter(([, value]) => !isEmpty(value));
+  return Object.fromEntries(kept) as Partial<T>;
+}
+
 /** The keys and list indexes from the top of a config to one of its values. */
 export type KeyPath = readonly PropertyKey[];
 

@@ -1,7 +1,7 @@
 // The decision about one SSH intent: whether a caller gets a certificate for a host, and its contents. The
 // gates have a fixed order, and the first that fails is the reason of the denial. `mayUseHost`, the
 // check of groups by the callers table, comes before all of them.
-import { isUnsafe, quoteText } from "../text.ts";
+import { isUnsafe, quoteText, withoutEmpty } from "../text.ts";
 import { finish, type Steps } from "../clock.ts";
 import {
   PURPOSES,
@@ -283,17 +283,20 @@ export function toWireDecision(decision: SshDecision): WireDecision {
   const rule = decision.matchedRule !== "" && { matched_rule: decision.matchedRule };
   const mode = decision.enforcement !== "" && { enforcement: decision.enforcement };
   if (decision.kind === "denied") return { allowed: false, reason: decision.reason, ...rule, ...mode };
+  const { requireApproval, forceCommand, ttlSeconds, elevationPrefix, warning, wouldDeny } = decision;
   return {
     allowed: true,
-    ...(decision.requireApproval && { require_approval: true }),
+    ...withoutEmpty({ require_approval: requireApproval }),
     ...rule,
-    ...(decision.forceCommand !== "" && { force_command: decision.forceCommand }),
-    ttl_seconds: decision.ttlSeconds,
-    ...(decision.elevationPrefix !== "" && { elevation: decision.elevationPrefix }),
+    ...withoutEmpty({ force_command: forceCommand }),
+    ttl_seconds: ttlSeconds,
+    ...withoutEmpty({ elevation: elevationPrefix }),
     ...mode,
-    ...(decision.warning !== "" && { warning: decision.warning }),
-    ...(decision.wouldDeny && { would_deny: true }),
-    ...(decision.wouldRequireApproval && { would_require_approval: true }),
+    ...withoutEmpty({
+      warning,
+      would_deny: wouldDeny,
+      would_require_approval: decision.wouldRequireApproval,
+    }),
   };
 }
 
