@@ -12,7 +12,7 @@ import {
   verifySignature,
 } from "../ssh/keys.ts";
 import { SshReader, SshWriter } from "../ssh/wire_format.ts";
-import type { CaKey } from "./issue.ts";
+import type { CaKey } from "./model.ts";
 
 /** One connection to an agent. */
 export interface AgentConnection {

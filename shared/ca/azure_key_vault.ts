@@ -19,8 +19,7 @@ import {
   webKey,
 } from "../ssh/keys.ts";
 import { collectBytes } from "../text.ts";
-import type { CaKey } from "./issue.ts";
-import type { AkvCaKeyConfig } from "./model.ts";
+import type { AkvCaKeyConfig, CaKey } from "./model.ts";
 
 interface AkvPorts {
   readonly clock: Clock;

@@ -9,8 +9,7 @@ import { AppError, configError } from "../errors.ts";
 import { formatMode, mayOthersWrite, readNamedText } from "../files/mod.ts";
 import { quoteText } from "../text.ts";
 import { connectToAgent, loadAgentCaKey } from "./agent.ts";
-import type { CaKey, CaKeyRing } from "./issue.ts";
-import { type CaKeyConfig, type CaKeySettings, planCaKeys } from "./model.ts";
+import { type CaKey, type CaKeyConfig, type CaKeyRing, type CaKeySettings, planCaKeys } from "./model.ts";
 
 export {
   type CaKey,
@@ -18,7 +17,7 @@ export {
   type IssuedCertificate,
   issueUserCertificate,
   selectCaKey,
-} from "./issue.ts";
+} from "./model.ts";
 export {
   type AgentCaKeyConfig,
   type AkvCaKeyConfig,

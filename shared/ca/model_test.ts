@@ -1,10 +1,8 @@
 import assert from "node:assert/strict";
 import * as z from "@zod/zod";
-import { parseConfig } from "../config/load.ts";
-import { describeConfig } from "../config/reference.ts";
+import { describeConfig, parseConfig } from "../config/mod.ts";
 import { AppError } from "../errors.ts";
-import { issueUserCertificate, selectCaKey } from "./issue.ts";
-import { type CaKeyConfig, caKeyConfig, planCaKeys } from "./model.ts";
+import { type CaKeyConfig, caKeyConfig, issueUserCertificate, planCaKeys, selectCaKey } from "./model.ts";
 import type { HostPolicy } from "../policy/model.ts";
 import type { AllowedSsh, SshIntent } from "../policy/ssh.ts";
 import { parseCertificate } from "../ssh/certificate.ts";

@@ -23,7 +23,7 @@ import {
   webKey,
   wrapPrivateKey,
 } from "../ssh/keys.ts";
-import type { CaKey } from "./issue.ts";
+import type { CaKey } from "./model.ts";
 
 /**
  * Reads a CA key from the text of a private key file, see {@linkcode parsePrivateKey}.
