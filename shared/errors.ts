@@ -69,6 +69,11 @@ export function configError(message: string, cause?: unknown): AppError {
   return new AppError("invalid_config", message, { cause });
 }
 
+/** The fault of an instance that may not know the newest state. A retry in a second can succeed. */
+export function staleError(message: string, cause?: unknown): AppError {
+  return new AppError("state_stale", message, { cause, retryAfterSeconds: 1 });
+}
+
 /** The specified text for an action that is withheld because its audit record could not be written. */
 export const AUDIT_UNAVAILABLE = "audit unavailable";
 

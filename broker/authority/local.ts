@@ -3,7 +3,6 @@ import type { AuditGate } from "@gateway/shared/audit";
 import { type CaKey, type CaKeyRing, issueUserCertificate, loadCaKeys } from "@gateway/shared/ca";
 import { type Clock, finish, type Random, randomSerial } from "@gateway/shared/clock";
 import { AppError, type ErrorCode, STATUS } from "@gateway/shared/errors";
-import { stringifyJson } from "@gateway/shared/json";
 import {
   type ClusterApi,
   connectClusters,
@@ -214,10 +213,7 @@ export class LocalAuthority implements Authority {
           maxBytes: MAX_ANSWER_BYTES,
           signal,
         },
-        body: {
-          type: "application/json",
-          bytes: new TextEncoder().encode(stringifyJson(tokenRequest(cluster.tokenTtlSeconds))),
-        },
+        body: tokenRequest(cluster.tokenTtlSeconds),
       },
     );
     let minted: ReturnType<typeof readToken>;

@@ -136,10 +136,7 @@ export async function openServiceAudit(
     logger.info("Another process has the audit log, this one keeps another beside it", { path: opened.path });
   }
   const failures = metrics.counter("audit_append_failures_total", "Audit records that could not be written");
-  const blocked = metrics.counter(
-    "audit_blocked_total",
-    "Actions withheld for lack of an audit record",
-  );
+  const blocked = metrics.counter("audit_blocked_total", "Actions withheld for lack of an audit record");
   const durable = metrics.histogram(
     "audit_append_duration_seconds",
     "Time to append an audit record durably",

@@ -8,7 +8,7 @@
  * @module
  */
 import { type Clock, type Elapsed, within } from "../clock.ts";
-import { AppError, configError, errorText } from "../errors.ts";
+import { AppError, configError, errorText, staleError } from "../errors.ts";
 import type { ServiceLogger } from "../service/mod.ts";
 import type { Metrics } from "../service/metrics.ts";
 import { quoteText } from "../text.ts";
@@ -161,9 +161,9 @@ export class SharedGroup implements InstanceGroup {
 
   requireFresh(): void {
     const off = this.#time.problem;
-    if (off !== undefined) throw stale(`This ${this.#options.what} decides nothing: ${off}`);
+    if (off !== undefined) throw staleError(`This ${this.#options.what} decides nothing: ${off}`);
     if (this.#freshness.isFresh) return;
-    throw stale(`This ${this.#options.what} does not know at the moment what others have changed`);
+    throw staleError(`This ${this.#options.what} does not know at the moment what others have changed`);
   }
 
   get problem(): string | undefined {
@@ -388,8 +388,4 @@ export class SharedGroup implements InstanceGroup {
       this.#bell.ring();
     }
   }
-}
-
-function stale(message: string): AppError {
-  return new AppError("state_stale", message, { retryAfterSeconds: 1 });
 }

@@ -9,7 +9,7 @@ import { type Clock, within } from "../clock.ts";
 import { AppError, configError } from "../errors.ts";
 import { AnswerTooLarge, ClientConnections } from "../http/client.ts";
 import { checkCaCertificates } from "../http/tls_files.ts";
-import { parseJson } from "../json.ts";
+import { parseJson, stringifyJson } from "../json.ts";
 import { quoteText, shortenText, visibleText } from "../text.ts";
 import { X509Certificate } from "node:crypto";
 import { readNamedFile, readNamedText } from "../files/mod.ts";
@@ -299,9 +299,14 @@ export function tokenPath({ namespace, serviceAccount }: TokenWish["account"]): 
   return `/api/v1/namespaces/${space}/serviceaccounts/${account}/token`;
 }
 
+/** A value as the body of a request. */
+export function jsonBody(value: unknown): NonNullable<ApiRequest["body"]> {
+  return { type: "application/json", bytes: new TextEncoder().encode(stringifyJson(value)) };
+}
+
 /** The body of the request. Without audiences the token is for the API server itself. */
-export function tokenRequest(seconds: number, bound?: BoundSecret): unknown {
-  return {
+export function tokenRequest(seconds: number, bound?: BoundSecret): NonNullable<ApiRequest["body"]> {
+  return jsonBody({
     apiVersion: "authentication.k8s.io/v1",
     kind: "TokenRequest",
     spec: {
@@ -310,7 +315,7 @@ export function tokenRequest(seconds: number, bound?: BoundSecret): unknown {
         boundObjectRef: { apiVersion: "v1", kind: "Secret", name: bound.name, uid: bound.uid },
       }),
     },
-  };
+  });
 }
 
 const answerSchema = z.object({

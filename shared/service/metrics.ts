@@ -186,11 +186,7 @@ export function addProcessMetrics(
     "Start time of the process, in seconds since the epoch",
     () => startedAt,
   );
-  metrics.gauge(
-    "gateway_process_id",
-    "Process ID",
-    () => Deno.pid,
-  );
+  metrics.gauge("gateway_process_id", "Process ID", () => Deno.pid);
   metrics.gauge(
     "process_resident_memory_bytes",
     "Resident memory of the process",

@@ -6,7 +6,7 @@
 import postgres from "postgres";
 import { ChangeLock } from "./durable.ts";
 import { type Clock, within } from "../clock.ts";
-import { AppError, configError, errorText } from "../errors.ts";
+import { AppError, configError, errorText, staleError } from "../errors.ts";
 import { readNamedText } from "../files/mod.ts";
 import { readAll, readRows, type Row, type RowReader, type StateWarner, type Steps } from "./columns.ts";
 import { migrate, type PostgresSchema } from "./postgres_schema.ts";
@@ -38,8 +38,6 @@ export type Query = (
 
 /** A caller learns within 3 s that the database does not answer. */
 const TIMEOUT_MS = 2_500;
-
-const RETRY_SECONDS = 1;
 
 /** A service's tables in a database that others use at the same time. */
 export class PostgresAccess {
@@ -200,10 +198,7 @@ function unavailable(cause: unknown): AppError {
   const message = cause instanceof LostCommit
     ? "The state database did not answer at the end: the change may have been made"
     : "The state database can't be used at the moment";
-  return new AppError("state_stale", message, {
-    cause,
-    retryAfterSeconds: RETRY_SECONDS,
-  });
+  return staleError(message, cause);
 }
 
 async function inTransaction<T>(

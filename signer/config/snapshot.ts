@@ -183,29 +183,24 @@ function answer(status: 200 | 304, tag: string, body: string | null): Response {
 }
 
 /** While the signer runs, a text is compiled in slices: thousands of hosts must not keep requests waiting. */
-export interface ConfigFile {
-  read(): Promise<string>;
-  /** @throws {AppError} `invalid_config` */
-  parse(text: string): Promise<SignerConfig>;
-  /** @param previous the snapshot in force, whose parts are kept if their settings are the same */
-  compile(text: string, previous?: Snapshot): Promise<Snapshot>;
-  /** Replaces the expected text; false if the file has another one by now, or an operator's program is editing it. */
-  replace(expected: string, text: string): Promise<boolean>;
-}
+export type ConfigFile = ReturnType<typeof openConfigFile>;
 
-export function openConfigFile(path: string, ports: SnapshotPorts): ConfigFile {
+export function openConfigFile(path: string, ports: SnapshotPorts) {
   const read = () => readConfigText(path, "signer config");
   const parse = (text: string, previous?: SignerConfig) =>
     finishInSlices(parseSignerConfig(text, path, previous), ports.clock);
   return {
     read,
+    /** @throws {AppError} `invalid_config` */
     parse,
-    async compile(text, previous) {
+    /** @param previous the snapshot in force, whose parts are kept if their settings are the same */
+    async compile(text: string, previous?: Snapshot): Promise<Snapshot> {
       // At the start no request waits.
       if (previous === undefined) return await loadSnapshot(finish(parseSignerConfig(text, path)), ports);
       return await loadSnapshot(await parse(text, previous.config), ports, previous);
     },
-    async replace(expected, text) {
+    /** Replaces the expected text; false if the file has another one by now, or an operator's program is editing it. */
+    async replace(expected: string, text: string): Promise<boolean> {
       using lock = await tryLockFile(path);
       if (lock === undefined || await read() !== expected) return false;
       await replaceConfigFile(path, text);

@@ -48,10 +48,7 @@ export async function issueToken(
     clusters.request({ cluster, ca }, {
       method: "POST",
       path: tokenPath(account),
-      body: {
-        type: "application/json",
-        bytes: new TextEncoder().encode(stringifyJson(tokenRequest(cluster.tokenTtlSeconds, bound))),
-      },
+      body: tokenRequest(cluster.tokenTtlSeconds, bound),
       timeoutMs: Math.max(1, deadline - clock.now()),
       maxBytes: MAX_ANSWER_BYTES,
     });

@@ -5,7 +5,7 @@
 import type { AuditEntry, AuditGate } from "@gateway/shared/audit";
 import { type Clock, finishInSlices } from "@gateway/shared/clock";
 import { setValue } from "@gateway/shared/config";
-import { AppError, configError, errorText } from "@gateway/shared/errors";
+import { AppError, configError, errorText, staleError } from "@gateway/shared/errors";
 import { parseJson } from "@gateway/shared/json";
 import type { ServiceLogger } from "@gateway/shared/service";
 import { ChangeLock } from "@gateway/shared/state";
@@ -249,9 +249,7 @@ export class PolicySource {
    */
   requireCurrent(current: Snapshot): void {
     if (this.problemOf(current) === undefined) return;
-    throw new AppError("state_stale", "This signer does not decide by the newest policy at the moment", {
-      retryAfterSeconds: 1,
-    });
+    throw staleError("This signer does not decide by the newest policy at the moment");
   }
 
   /** Reads the config again, with the newest hosts. @throws {AppError} `invalid_config` */

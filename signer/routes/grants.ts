@@ -1,5 +1,5 @@
 import { isSameIdentity, isUnsafe, quoteText } from "@gateway/shared/text";
-import { AppError } from "@gateway/shared/errors";
+import { AppError, staleError } from "@gateway/shared/errors";
 import { type Grant, hasAllowlist, mayUseSome, toGrantInfo } from "@gateway/shared/policy";
 import { formatSubject, listRevocations } from "../live/freezes.ts";
 import { formatTimestamp, freezeRequest, grantRequest, unfreezeRequest } from "@gateway/shared/wire";
@@ -114,7 +114,7 @@ export async function handleFreeze(authority: Authority, call: Call): Promise<Re
   const outcome = await authority.live.freeze({ kind, value, reason, frozenBy: caller }, records);
   if (authority.instances.isShared && outcome.kept === "memory") {
     const problem = "is frozen at this signer, and not yet at the others: the database could not take it";
-    throw new AppError("state_stale", `${formatSubject(body)} ${problem}`, { retryAfterSeconds: 1 });
+    throw staleError(`${formatSubject(body)} ${problem}`);
   }
   // Every instance denies now, and has stored the certificates that it has issued: all of them are revoked.
   const silent = await authority.instances.settled();

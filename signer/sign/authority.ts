@@ -50,10 +50,7 @@ export async function openAuthority(parts: AuthorityParts, opened: AsyncDisposab
   // Instances compare times of one clock.
   const clock = group?.clock ?? parts.clock;
   const lock = new ChangeLock();
-  const storeErrors = metrics.counter(
-    "statedb_errors_total",
-    "Failed writes to the state database",
-  );
+  const storeErrors = metrics.counter("statedb_errors_total", "Failed writes to the state database");
   const durable = { store, clock, logger, onStoreError: () => storeErrors.inc() };
   const live = await LiveState.open({ ...durable, random, lock });
   opened.defer(() => live.close());
@@ -111,11 +108,7 @@ export async function openAuthority(parts: AuthorityParts, opened: AsyncDisposab
     signLimit: new SignLimit({ clock: parts.clock }),
     turns: new DecisionTurns({ clock: parts.clock }),
     timings: {
-      sign: metrics.histogram(
-        "signer_sign_duration_seconds",
-        "Duration of sign requests",
-        "exchange",
-      ),
+      sign: metrics.histogram("signer_sign_duration_seconds", "Duration of sign requests", "exchange"),
       decision: metrics.histogram(
         "signer_decision_duration_seconds",
         "Duration of policy decisions",
