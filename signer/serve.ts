@@ -1,7 +1,7 @@
 import { newestLines } from "@gateway/shared/audit";
 import { every } from "@gateway/shared/clock";
 import { type Environment, openState, startDaemon } from "@gateway/shared/daemon";
-import { AppError, configError } from "@gateway/shared/errors";
+import { configError } from "@gateway/shared/errors";
 import type { SharedGroup } from "@gateway/shared/instances";
 import { connectClusters } from "@gateway/shared/kubernetes";
 import type { ServiceLogger } from "@gateway/shared/service";

@@ -13,7 +13,7 @@
  */
 import { Buffer } from "node:buffer";
 import { createHash, createPrivateKey, createPublicKey, type KeyObject, sign, verify } from "node:crypto";
-import { AppError, configError } from "../errors.ts";
+import { configError } from "../errors.ts";
 import { parseStandardJson } from "../json.ts";
 
 /** The text members of a record that need no explanation. */

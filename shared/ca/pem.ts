@@ -8,7 +8,7 @@ import { Buffer } from "node:buffer";
 import { createPrivateKey, type KeyObject } from "node:crypto";
 // @ts-types="../ssh/sshpk.d.ts"
 import sshpk, { type PrivateKey } from "sshpk";
-import { AppError, configError } from "../errors.ts";
+import { type AppError, configError } from "../errors.ts";
 import {
   decodeKeyBlob,
   encodeKeyBlob,

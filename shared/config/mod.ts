@@ -5,7 +5,7 @@
  */
 
 import * as z from "@zod/zod";
-import { AppError, configError } from "../errors.ts";
+import { type AppError, configError } from "../errors.ts";
 import { describeReadFailure, readRegularFile } from "../files/mod.ts";
 import { isObject } from "../json.ts";
 import { formatKeyPath, type KeyPath } from "../text.ts";

@@ -14,7 +14,7 @@
  */
 import { sign } from "node:crypto";
 import type { Random } from "../clock.ts";
-import { AppError, configError } from "../errors.ts";
+import { configError } from "../errors.ts";
 import {
   decodeKeyBlob,
   ed25519PublicKey,

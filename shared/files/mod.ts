@@ -6,7 +6,7 @@
 
 import { constants, type FileHandle, open } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
-import { AppError, configError, errorText } from "../errors.ts";
+import { configError, errorText } from "../errors.ts";
 import { quoteText } from "../text.ts";
 import { systemRandom } from "../clock.ts";
 

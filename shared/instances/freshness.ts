@@ -4,7 +4,7 @@
  * @module
  */
 import { type Clock, type Elapsed, within } from "../clock.ts";
-import { AppError, configError } from "../errors.ts";
+import { configError } from "../errors.ts";
 import { quoteText } from "../text.ts";
 import type { InstanceIdentity, InstanceLink, News, OtherInstance, Seen } from "./postgres_link.ts";
 

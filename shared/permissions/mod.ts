@@ -7,7 +7,7 @@
 import { BlockList, isIP, isIPv4 } from "node:net";
 import { dirname, isAbsolute, resolve, sep } from "node:path";
 import { type CaKeyConfig, type CaKeySettings, planCaKeys } from "../ca/model.ts";
-import { AppError, configError } from "../errors.ts";
+import { type AppError, configError } from "../errors.ts";
 import type { UsedFile } from "../files/mod.ts";
 import { parseListenAddress } from "../http/listener.ts";
 import {

@@ -5,7 +5,7 @@
 import * as z from "@zod/zod";
 import { RE2JS } from "re2js";
 import { finish, type Steps } from "../clock.ts";
-import { AppError, configError, errorText } from "../errors.ts";
+import { configError, errorText } from "../errors.ts";
 import {
   type Catalog,
   COMMANDS,

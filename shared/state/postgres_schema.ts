@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { AppError, configError } from "../errors.ts";
+import { type AppError, configError } from "../errors.ts";
 import type { PostgresSession } from "./postgres_session.ts";
 
 /** The tables of a service. */
