@@ -75,7 +75,7 @@ function createPorts(options: ControlPlaneOptions): ControlPlanePorts {
   const timings = {
     sign: metrics.histogram(
       "controlplane_sign_duration_seconds",
-      "Sign requests, all that they take",
+      "Duration of sign requests",
       "exchange",
     ),
     approval: metrics.histogram(

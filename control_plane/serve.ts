@@ -50,7 +50,7 @@ export async function startControlPlane(environment: Environment) {
     opened.defer(() => group?.leave());
     const storeErrors = metrics.counter(
       "statedb_errors_total",
-      "Changes that the state database could not make",
+      "Failed writes to the state database",
     );
     const onStoreError = () => storeErrors.inc();
     const registry = await ApprovalRegistry.open({

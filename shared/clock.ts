@@ -105,9 +105,10 @@ const OVER = "over";
 
 /** Calls `onOver` once with the error of the bound. Returns a function that ends timer and listener. */
 function watch(
-  { clock, ms, signal, late = tookTooLong, aborted = (reason) => reason }: Bound,
+  { clock, ms, signal, late, aborted = (reason) => reason }: Bound,
   onOver: (reason: unknown) => void,
 ): () => void {
+  const tooLate = late ?? (() => new DOMException("The wait took too long", "TimeoutError"));
   const timer = new AbortController();
   const abort = () => {
     timer.abort(OVER);
@@ -115,15 +116,11 @@ function watch(
   };
   signal?.addEventListener("abort", abort, { once: true });
   if (signal?.aborted) abort();
-  else if (ms !== undefined) clock.sleep(ms, timer.signal).then(() => onOver(late()), () => {});
+  else if (ms !== undefined) clock.sleep(ms, timer.signal).then(() => onOver(tooLate()), () => {});
   return () => {
     timer.abort(OVER);
     signal?.removeEventListener("abort", abort);
   };
-}
-
-function tookTooLong(): DOMException {
-  return new DOMException("The wait took too long", "TimeoutError");
 }
 
 /** A signal that is aborted with the error of a bound. Dispose it to end its timer and listener. */

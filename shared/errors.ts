@@ -5,37 +5,42 @@
  * @module
  */
 
-/** Every error code of a service; the names are stable. */
-export const ERROR_CODES = [
-  "invalid_request",
-  "unauthenticated",
-  "forbidden",
-  "denied",
-  "approval_required",
-  "frozen",
-  "not_found",
-  "unknown_host",
-  "method_not_allowed",
-  "timeout",
-  "conflict",
-  "gone",
-  "payload_too_large",
-  "unsupported_media_type",
-  "unprocessable",
-  "rate_limited",
-  "not_supported",
-  "invalid_config",
-  "audit_unavailable",
-  "upstream_failure",
-  "answer_lost",
-  "signing_refused",
-  "state_stale",
-  "canceled",
-  "internal",
-] as const;
+/** Every error code of a service, with its HTTP status; the names are stable. */
+export const STATUS = {
+  invalid_request: 400,
+  not_supported: 400,
+  unauthenticated: 401,
+  forbidden: 403,
+  denied: 403,
+  approval_required: 403,
+  frozen: 403,
+  not_found: 404,
+  unknown_host: 404,
+  method_not_allowed: 405,
+  timeout: 408,
+  conflict: 409,
+  gone: 410,
+  payload_too_large: 413,
+  unsupported_media_type: 415,
+  unprocessable: 422,
+  rate_limited: 429,
+  internal: 500,
+  audit_unavailable: 500,
+  invalid_config: 500,
+  upstream_failure: 502,
+  answer_lost: 502,
+  // The specification has one status for a refusal after an approval and for an absent signer.
+  signing_refused: 502,
+  state_stale: 503,
+  // Read only by the client of a service that is stopping.
+  canceled: 503,
+} as const;
 
-/** One code of {@linkcode ERROR_CODES}. */
-export type ErrorCode = (typeof ERROR_CODES)[number];
+/** One code of {@linkcode STATUS}. */
+export type ErrorCode = keyof typeof STATUS;
+
+/** All codes. */
+export const ERROR_CODES = Object.keys(STATUS) as readonly ErrorCode[];
 
 /**
  * A fault with a code. The message is for people and may be sent to the caller: it must not contain paths, addresses or
@@ -57,6 +62,16 @@ export class AppError extends Error {
     this.code = code;
     this.retryAfterSeconds = retryAfterSeconds;
   }
+}
+
+/** The fault of a config, or of a file that a config names. Only the operator sees it. */
+export function configError(message: string, cause?: unknown): AppError {
+  return new AppError("invalid_config", message, { cause });
+}
+
+/** The fault of an instance that may not know the newest state. A retry in a second can succeed. */
+export function staleError(message: string, cause?: unknown): AppError {
+  return new AppError("state_stale", message, { cause, retryAfterSeconds: 1 });
 }
 
 /** The specified text for an action that is withheld because its audit record could not be written. */

@@ -56,6 +56,14 @@ export function parseStandardJson(text: string): unknown {
   return hasEscapedKey(text) ? parseStrictly(text, Number) : JSON.parse(text);
 }
 
+/** An object of JSON. */
+export type JsonObject = Readonly<Record<string, unknown>>;
+
+/** Whether a value is an object, and neither a list nor `null`. */
+export function isObject(value: unknown): value is JsonObject {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
 /**
  * The same JSON for a library that calls `JSON.parse`: no key in it is written with a backslash, nor in a text that
  * begins or ends with it.

@@ -145,6 +145,13 @@ function foldCase(text: string): string {
   return Array.from(text.toLowerCase().toUpperCase(), (character) => character.toLowerCase()).join("");
 }
 
+/** The fields that hold something: no empty text or list, no `false`, no 0, no `undefined`. */
+export function withoutEmpty<T extends object>(fields: T): { readonly [Key in keyof T]?: T[Key] } {
+  const isEmpty = (value: unknown) => !value || (Array.isArray(value) && value.length === 0);
+  const kept = Object.entries(fields).filter(([, value]) => !isEmpty(value));
+  return Object.fromEntries(kept) as Partial<T>;
+}
+
 /** The keys and list indexes from the top of a config to one of its values. */
 export type KeyPath = readonly PropertyKey[];
 
@@ -159,6 +166,20 @@ export function formatKeyPath(path: KeyPath): string {
   return text;
 }
 
+/** The number of letters to insert, delete or replace to turn one text into the other. Takes quadratic time. */
+export function editDistance(left: string, right: string): number {
+  let row = Array.from({ length: right.length + 1 }, (_, index) => index);
+  for (const [i, letter] of [...left].entries()) {
+    const next = [i + 1];
+    for (const [j, other] of [...right].entries()) {
+      const replaced = (row[j] ?? 0) + (letter === other ? 0 : 1);
+      next.push(Math.min(replaced, (row[j + 1] ?? 0) + 1, (next[j] ?? 0) + 1));
+    }
+    row = next;
+  }
+  return row.at(-1) ?? 0;
+}
+
 /** Joins bytes in a new buffer. `Buffer.concat` may use a shared pool, and its `slice` is not a copy. */
 export function concatBytes(pieces: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
   const bytes = new Uint8Array(pieces.reduce((sum, piece) => sum + piece.length, 0));
@@ -168,6 +189,12 @@ export function concatBytes(pieces: readonly Uint8Array[]): Uint8Array<ArrayBuff
     offset += piece.length;
   }
   return bytes;
+}
+
+/** {@linkcode concatBytes}, but a single piece is not copied. */
+export function joinBytes(pieces: readonly Uint8Array[]): Uint8Array {
+  const [first] = pieces;
+  return first !== undefined && pieces.length === 1 ? first : concatBytes(pieces);
 }
 
 /** Reads to the end of a source; `undefined` after more than `maxBytes`, and then a stream is canceled. */

@@ -2,8 +2,14 @@ import { AppError } from "@gateway/shared/errors";
 import type { Peer, PeerHandler } from "@gateway/shared/http";
 import { createRouter, routesFor } from "@gateway/shared/http/routes";
 import { handleReload } from "./routes/admin.ts";
-import { handleFreeze, handleRevocations, handleUnfreeze } from "./routes/freeze.ts";
-import { handleCreateGrant, handleListGrants, handleRevokeGrant } from "./routes/grants.ts";
+import {
+  handleCreateGrant,
+  handleFreeze,
+  handleListGrants,
+  handleRevocations,
+  handleRevokeGrant,
+  handleUnfreeze,
+} from "./routes/grants.ts";
 import { handleClusters, handleHosts } from "./routes/hosts.ts";
 import {
   handleAllowEdit,

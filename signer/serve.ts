@@ -1,12 +1,12 @@
 import { newestLines } from "@gateway/shared/audit";
 import { every } from "@gateway/shared/clock";
 import { type Environment, openState, startDaemon } from "@gateway/shared/daemon";
-import { AppError } from "@gateway/shared/errors";
+import { configError } from "@gateway/shared/errors";
 import type { SharedGroup } from "@gateway/shared/instances";
 import { connectClusters } from "@gateway/shared/kubernetes";
 import type { ServiceLogger } from "@gateway/shared/service";
 import { createSignerApp } from "./app.ts";
-import { openConfigFile, stampOf } from "./config/config_file.ts";
+import { openConfigFile, stampOf } from "./config/snapshot.ts";
 import { signerUsedFiles } from "./config/permissions.ts";
 import { logEnvelopeKey, snapshotWarnings } from "./config/warnings.ts";
 import { findAnswers, readIssuedRecords } from "./live/krl/recorded.ts";
@@ -139,8 +139,7 @@ async function followOthers(
   });
   const { from, newest } = policySource;
   if (from === "database" || newest === undefined) return;
-  throw new AppError(
-    "invalid_config",
+  throw configError(
     `Cannot use signer config: the database has hosts (version ${newest.version}) as well as the file: take them out ` +
       'of the file and set policy_source to "database", or name another database in state_db',
   );

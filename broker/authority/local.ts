@@ -2,9 +2,7 @@ import { createHash } from "node:crypto";
 import type { AuditGate } from "@gateway/shared/audit";
 import { type CaKey, type CaKeyRing, issueUserCertificate, loadCaKeys } from "@gateway/shared/ca";
 import { type Clock, finish, type Random, randomSerial } from "@gateway/shared/clock";
-import { AppError, type ErrorCode } from "@gateway/shared/errors";
-import { STATUS } from "@gateway/shared/http";
-import { stringifyJson } from "@gateway/shared/json";
+import { AppError, type ErrorCode, STATUS } from "@gateway/shared/errors";
 import {
   type ClusterApi,
   connectClusters,
@@ -215,10 +213,7 @@ export class LocalAuthority implements Authority {
           maxBytes: MAX_ANSWER_BYTES,
           signal,
         },
-        body: {
-          type: "application/json",
-          bytes: new TextEncoder().encode(stringifyJson(tokenRequest(cluster.tokenTtlSeconds))),
-        },
+        body: tokenRequest(cluster.tokenTtlSeconds),
       },
     );
     let minted: ReturnType<typeof readToken>;

@@ -6,8 +6,8 @@
  */
 import type { FileHandle } from "node:fs/promises";
 import { basename, dirname, extname, join } from "node:path";
-import { AppError } from "../errors.ts";
-import { describeReadFailure, ifThere, lockOf, openFile, type OpenFileOptions } from "../files/files.ts";
+import { AppError, configError } from "../errors.ts";
+import { describeReadFailure, ifThere, lockOf, openFile, type OpenFileOptions } from "../files/mod.ts";
 import { quoteText, writeAll } from "../text.ts";
 
 /** Reports failures that do not stop the log. */
@@ -119,10 +119,7 @@ export async function tryLockLog(logPath: string): Promise<Disposable | undefine
     const { isFile, isFifo } = await file.stat();
     if (isFile) return true;
     const what = isFifo === true ? "a pipe" : "a device";
-    throw new AppError(
-      "invalid_config",
-      `Cannot open ${quoteText(path)}: it is ${what}, not a file; remove it`,
-    );
+    throw configError(`Cannot open ${quoteText(path)}: it is ${what}, not a file; remove it`);
   });
 }
 
@@ -137,7 +134,7 @@ export async function openLogFile(path: string, options: OpenFileOptions = {}): 
   } catch (cause) {
     if (!(cause instanceof AppError || cause instanceof Deno.errors.IsADirectory)) throw cause;
     const message = `Cannot open audit log ${quoteText(path)}: ${describeReadFailure(cause)}; remove it`;
-    throw new AppError("invalid_config", message, { cause });
+    throw configError(message, cause);
   }
 }
 

@@ -6,11 +6,10 @@
  */
 import { type Clock, every } from "../clock.ts";
 import { AppError, AUDIT_UNAVAILABLE, describeFault, errorText } from "../errors.ts";
-import { readNamedFile } from "../files/files.ts";
+import { readNamedFile } from "../files/mod.ts";
 import { createRedactor, type RedactConfig } from "../redact/redact.ts";
-import type { ServiceLogger } from "../service/log.ts";
+import { currentRequestId, type ServiceLogger } from "../service/mod.ts";
 import type { Metrics } from "../service/metrics.ts";
-import { currentRequestId } from "../service/request_context.ts";
 import { type AuditLog, openFileAuditLog, openFreeAuditLog } from "./log.ts";
 import type { AuditEntry } from "./record.ts";
 
@@ -136,18 +135,15 @@ export async function openServiceAudit(
   if (opened.path !== path) {
     logger.info("Another process has the audit log, this one keeps another beside it", { path: opened.path });
   }
-  const failures = metrics.counter("audit_append_failures_total", "Audit records that could not be appended");
-  const blocked = metrics.counter(
-    "audit_blocked_total",
-    "Actions withheld because the audit log was unwritable",
-  );
+  const failures = metrics.counter("audit_append_failures_total", "Audit records that could not be written");
+  const blocked = metrics.counter("audit_blocked_total", "Actions withheld for lack of an audit record");
   const durable = metrics.histogram(
     "audit_append_duration_seconds",
-    "From the wish to record until the record is on the disk",
+    "Time to append an audit record durably",
     "exchange",
   );
   let waiting = 0;
-  metrics.gauge("audit_queue_records", "Records on their way to the disk", () => waiting);
+  metrics.gauge("audit_queue_records", "Audit records that are being written", () => waiting);
   const watching = new AbortController();
   const gate = new AuditGate({
     log: {

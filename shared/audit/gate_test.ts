@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { AppError } from "../errors.ts";
-import { inRequest } from "../service/request_context.ts";
+import { inRequest } from "../service/mod.ts";
 import { MemoryAuditLog } from "../testing/memory_audit_log.ts";
 import { AuditGate } from "./gate.ts";
 import { formatStamp, logsOfSet, nextSegmentName, nthLog, sortSegments } from "./files.ts";
 import { Buffer } from "node:buffer";
 import { type ChainHead, createAuditKey, GENESIS, hashLine, seal } from "./record.ts";
-import { inspectTail, splitLines } from "./tail.ts";
+import { inspectTail, splitLines } from "./verify.ts";
 import fc from "fast-check";
 
 function setUp(failMode?: "closed" | "open" | "") {

@@ -7,8 +7,8 @@
 import { Buffer } from "node:buffer";
 import { basename, dirname, join } from "node:path";
 import { type Clock, endOfTurn } from "../clock.ts";
-import { AppError, AUDIT_UNAVAILABLE, errorText } from "../errors.ts";
-import { concatBytes, quoteText, writeAllSync } from "../text.ts";
+import { AppError, AUDIT_UNAVAILABLE, configError, errorText } from "../errors.ts";
+import { joinBytes, quoteText, writeAllSync } from "../text.ts";
 import {
   type AuditWarnings,
   listSegments,
@@ -89,7 +89,7 @@ export async function openFreeAuditLog(
 }
 
 function inUse(path: string, why: string, cause?: unknown): AppError {
-  return new AppError("invalid_config", `Cannot open audit log ${quoteText(path)}: ${why}`, { cause });
+  return configError(`Cannot open audit log ${quoteText(path)}: ${why}`, cause);
 }
 
 async function tryOpen(options: FileAuditLogOptions): Promise<AuditLog | undefined> {
@@ -169,9 +169,7 @@ interface Pending {
 
 /** Writes the chain. After a failure, memory and file agree on the last durable group. */
 export class GroupCommit {
-  readonly #store: RecordStore;
-  readonly #key: AuditKey;
-  readonly #maxFileBytes: number;
+  readonly #options: GroupCommitOptions;
   #head: ChainHead;
   #size: number;
   #terminated: boolean;
@@ -182,13 +180,11 @@ export class GroupCommit {
   #draining: Promise<void> | undefined;
   #closed = false;
 
-  constructor({ store, key, maxFileBytes, head, size, terminated }: GroupCommitOptions) {
-    this.#store = store;
-    this.#key = key;
-    this.#maxFileBytes = maxFileBytes;
-    this.#head = head;
-    this.#size = size;
-    this.#terminated = terminated;
+  constructor(options: GroupCommitOptions) {
+    this.#options = options;
+    this.#head = options.head;
+    this.#size = options.size;
+    this.#terminated = options.terminated;
   }
 
   /** The order of the calls is the order in the file. If it throws, the record is not in the chain. */
@@ -204,7 +200,7 @@ export class GroupCommit {
   check(): void {
     // During a rotation, neither name nor size is certain.
     if (this.#rotating) return;
-    const size = this.#store.size();
+    const size = this.#options.store.size();
     if (size < this.#size) throw new Error("it is shorter than what was written to it");
     // A group in progress may be in the file already.
     if (size > this.#size && !this.#dirty) throw new Error("it has bytes that this process did not write");
@@ -215,7 +211,7 @@ export class GroupCommit {
     if (this.#closed) return await this.#draining;
     this.#closed = true;
     await this.#draining;
-    this.#store.close();
+    this.#options.store.close();
   }
 
   async #drain(): Promise<void> {
@@ -233,11 +229,11 @@ export class GroupCommit {
       if (this.#dirty) await this.#rollBack();
       // Nobody would read a record in a file that was moved away.
       this.check();
-      if (this.#size >= this.#maxFileBytes) await this.#rotate();
+      if (this.#size >= this.#options.maxFileBytes) await this.#rotate();
       const { bytes, head } = this.#sealGroup(group);
       this.#dirty = true;
-      await this.#store.write(bytes);
-      await this.#store.sync();
+      await this.#options.store.write(bytes);
+      await this.#options.store.sync();
       this.#dirty = false;
       this.#head = head;
       this.#size += bytes.length;
@@ -258,29 +254,30 @@ export class GroupCommit {
     let head = this.#head;
     const lines: Uint8Array[] = this.#terminated ? [] : [Buffer.from("\n")];
     let length = lines.length;
-    while (length < MAX_GROUP_BYTES && (group.length === 0 || this.#size + length < this.#maxFileBytes)) {
+    while (
+      length < MAX_GROUP_BYTES && (group.length === 0 || this.#size + length < this.#options.maxFileBytes)
+    ) {
       const pending = this.#queue.shift();
       if (pending === undefined) break;
       group.push(pending);
-      const { line, next } = seal(pending.record, head, this.#key);
+      const { line, next } = seal(pending.record, head, this.#options.key);
       head = next;
       const encoded = Buffer.from(`${line}\n`);
       lines.push(encoded);
       length += encoded.length;
     }
-    const [first = new Uint8Array()] = lines;
-    return { bytes: lines.length > 1 ? concatBytes(lines) : first, head };
+    return { bytes: joinBytes(lines), head };
   }
 
   async #rollBack(): Promise<void> {
-    await this.#store.truncate(this.#size);
+    await this.#options.store.truncate(this.#size);
     this.#dirty = false;
   }
 
   async #rotate(): Promise<void> {
     this.#rotating = true;
     try {
-      if (!await this.#store.rotate()) return;
+      if (!await this.#options.store.rotate()) return;
       this.#head = { seq: 0, hash: this.#head.hash };
       this.#size = 0;
       this.#terminated = true;
@@ -294,27 +291,23 @@ function unavailable(cause: unknown): AppError {
   return new AppError("audit_unavailable", AUDIT_UNAVAILABLE, { cause });
 }
 
+interface SegmentedFileOptions extends Pick<FileAuditLogOptions, "path" | "clock"> {
+  readonly file: Deno.FsFile;
+  readonly warnings?: AuditWarnings | undefined;
+}
+
 /** A log file that can be rotated between two appends. */
 export class SegmentedFile {
-  readonly #path: string;
-  readonly #clock: Clock;
-  readonly #warnings: AuditWarnings | undefined;
+  readonly #options: SegmentedFileOptions;
   #file: Deno.FsFile;
   #own: Deno.FileInfo;
   /** The file has its rotated name, but its successor could not be opened yet. */
   #movedAway = false;
 
-  constructor({ path, file, clock, warnings }: {
-    readonly path: string;
-    readonly file: Deno.FsFile;
-    readonly clock: Clock;
-    readonly warnings?: AuditWarnings | undefined;
-  }) {
-    this.#path = path;
-    this.#file = file;
-    this.#own = file.statSync();
-    this.#clock = clock;
-    this.#warnings = warnings;
+  constructor(options: SegmentedFileOptions) {
+    this.#options = options;
+    this.#file = options.file;
+    this.#own = options.file.statSync();
   }
 
   /** Appends the bytes. After a failure, any part of them can be in the file. */
@@ -330,7 +323,7 @@ export class SegmentedFile {
   /** @throws {Error} if the path names no file, or another one */
   size(): number {
     if (this.#movedAway) return this.#file.statSync().size;
-    const named = statOf(this.#path);
+    const named = statOf(this.#options.path);
     if (named === undefined) throw new Error("it was removed or moved while the service runs");
     if (named.dev === this.#own.dev && named.ino === this.#own.ino) return named.size;
     throw new Error("another file is in its place");
@@ -344,9 +337,9 @@ export class SegmentedFile {
   async rotate(): Promise<boolean> {
     try {
       if (!this.#movedAway) {
-        const segments = await listSegments(this.#path);
-        const name = nextSegmentName(basename(this.#path), segments, this.#clock.now());
-        await Deno.rename(this.#path, join(dirname(this.#path), name));
+        const segments = await listSegments(this.#options.path);
+        const name = nextSegmentName(basename(this.#options.path), segments, this.#options.clock.now());
+        await Deno.rename(this.#options.path, join(dirname(this.#options.path), name));
         this.#movedAway = true;
       }
       const next = await this.#openNext();
@@ -356,8 +349,8 @@ export class SegmentedFile {
       this.#movedAway = false;
       return true;
     } catch (error) {
-      const fields = { path: this.#path, error: errorText(error) };
-      this.#warnings?.warn("Cannot rotate audit log, it keeps growing", fields);
+      const fields = { path: this.#options.path, error: errorText(error) };
+      this.#options.warnings?.warn("Cannot rotate audit log, it keeps growing", fields);
       return false;
     }
   }
@@ -367,13 +360,13 @@ export class SegmentedFile {
   }
 
   async #openNext(): Promise<Deno.FsFile> {
-    const next = await openForAppend(this.#path);
+    const next = await openForAppend(this.#options.path);
     try {
       const [own, { size, uid }] = await Promise.all([this.#file.stat(), next.stat()]);
       if (size > 0) throw new Error("its successor is not empty");
       // In a shared directory, the owner of the file could remove the records.
       if (uid !== own.uid) throw new Error("its successor is another user's");
-      await syncFolder(this.#path);
+      await syncFolder(this.#options.path);
       return next;
     } catch (error) {
       next.close();

@@ -23,7 +23,7 @@ export {
   verifySignature,
 } from "./record.ts";
 export { type KeptRecords, planRepair, repairLog, type RepairOutcome, type RepairPlan } from "./repair.ts";
-export { newestLines, splitLines } from "./tail.ts";
+export { newestLines, splitLines } from "./verify.ts";
 export {
   type LogHead,
   type LogProblem,

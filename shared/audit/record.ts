@@ -13,48 +13,37 @@
  */
 import { Buffer } from "node:buffer";
 import { createHash, createPrivateKey, createPublicKey, type KeyObject, sign, verify } from "node:crypto";
-import { AppError } from "../errors.ts";
+import { configError } from "../errors.ts";
 import { parseStandardJson } from "../json.ts";
 
+/** The text members of a record that need no explanation. */
+type PlainText =
+  | ("caller" | "user" | "principal" | "command" | "ttl" | "session_id" | "target_type" | "err" | "elevation")
+  | ("policy_rule" | "approval_id" | "approved_by" | "approved_via" | "anomaly")
+  | ("host_name" | "content_sha256" | "reason");
+
 /** The content of a record. The log adds `time`, `seq`, `prev_hash` and `sig`. */
-export interface AuditEntry {
-  readonly caller?: string;
+export interface AuditEntry extends Readonly<Partial<Record<PlainText, string>>> {
   /** The host's address, or the requested name if no host has it. */
   readonly host?: string;
-  readonly user?: string;
-  readonly principal?: string;
-  readonly command?: string;
-  readonly ttl?: string;
   readonly serial?: bigint;
-  readonly session_id?: string;
-  readonly target_type?: string;
   /** SHA-256 of the recording or file that the record is about. */
   readonly body_sha256?: string;
   readonly outcome: string;
   readonly exit_code?: number;
-  readonly err?: string;
-  readonly elevation?: string;
   readonly pty?: boolean;
-  readonly policy_rule?: string;
   readonly dry_run?: boolean;
   /** The effect that enforcement would have had, or a fault of the record. */
   readonly warning?: string;
-  readonly approval_id?: string;
-  readonly approved_by?: string;
-  readonly approved_via?: string;
-  readonly anomaly?: string;
-  // The following members are in `ext`.
+  // The following members are in `ext`, with `session_id`, `host_name`, `content_sha256` and `reason`.
   /** The requested command if `command` describes the request instead. */
   readonly command_line?: string;
   /** By default the id of the current request. */
   readonly request_id?: string;
-  readonly host_name?: string;
   /** The address of the host, or the URL of the cluster's API server. */
   readonly addr?: string;
   /** The version of the hosts in the database that decided. */
   readonly policy_version?: number | undefined;
-  readonly content_sha256?: string;
-  readonly reason?: string;
   /** The id of a Kubernetes token, which the API server's audit log also has. */
   readonly jti?: string;
 }
@@ -126,50 +115,50 @@ const PLAIN = /^[ !#-%'-;=?-[\]-~]*$/;
 
 function writeBody(entry: AuditEntry, time: string): string {
   return `{"time":${encodeText(time)}` +
-    always("caller", entry.caller) +
-    always("host", entry.host) +
-    always("user", entry.user) +
-    always("principal", entry.principal) +
-    always("command", entry.command) +
-    always("ttl", entry.ttl) +
+    always(entry, "caller", "host", "user", "principal", "command", "ttl") +
     `,"serial":${entry.serial ?? 0}` +
-    present("session_id", entry.session_id) +
-    present("target_type", entry.target_type) +
-    present("body_sha256", entry.body_sha256) +
-    always("outcome", entry.outcome) +
+    present(entry, "session_id", "target_type", "body_sha256") +
+    always(entry, "outcome") +
     `,"exit_code":${String(entry.exit_code || 0)}` +
-    present("err", entry.err) +
-    present("elevation", entry.elevation) +
+    present(entry, "err", "elevation") +
     (entry.pty ? ',"pty":true' : "") +
-    present("policy_rule", entry.policy_rule) +
+    present(entry, "policy_rule") +
     (entry.dry_run ? ',"dry_run":true' : "") +
-    present("warning", entry.warning) +
-    present("approval_id", entry.approval_id) +
-    present("approved_by", entry.approved_by) +
-    present("approved_via", entry.approved_via) +
-    present("anomaly", entry.anomaly);
+    present(entry, "warning", "approval_id", "approved_by", "approved_via", "anomaly");
 }
 
 function writeExt(entry: AuditEntry, sha256: string): string {
-  const members = present("command_line", entry.command_line) +
-    present("command_sha256", sha256) +
-    present("request_id", entry.request_id) +
-    present("session_id", entry.session_id) +
-    present("host_name", entry.host_name) +
-    present("addr", entry.addr) +
+  const members = present(entry, "command_line") +
+    (sha256 === "" ? "" : `,"command_sha256":"${sha256}"`) +
+    present(entry, "request_id", "session_id", "host_name", "addr") +
     (entry.policy_version ? `,"policy_version":${entry.policy_version}` : "") +
-    present("content_sha256", entry.content_sha256) +
-    present("reason", entry.reason) +
-    present("jti", entry.jti);
+    present(entry, "content_sha256", "reason", "jti");
   return members === "" ? "" : `{${members.slice(1)}}`;
 }
 
-function always(name: string, text: string | undefined): string {
-  return `,"${name}":${text ? encodeText(text) : '""'}`;
+type TextMember =
+  | PlainText
+  | "host"
+  | "body_sha256"
+  | "outcome"
+  | "warning"
+  | "command_line"
+  | "request_id"
+  | "addr"
+  | "jti";
+
+/** Members in this order, also those that are empty. */
+function always(entry: AuditEntry, ...names: readonly TextMember[]): string {
+  let members = "";
+  for (const name of names) members += `,"${name}":${encodeText(entry[name] ?? "")}`;
+  return members;
 }
 
-function present(name: string, text: string | undefined): string {
-  return text ? `,"${name}":${encodeText(text)}` : "";
+/** Members in this order, without those that are empty. */
+function present(entry: AuditEntry, ...names: readonly TextMember[]): string {
+  let members = "";
+  for (const name of names) if (entry[name]) members += `,"${name}":${encodeText(entry[name])}`;
+  return members;
 }
 
 const OLD_REQUEST_ID = / rid=([A-Za-z0-9._-]{1,64})$/;
@@ -245,7 +234,7 @@ const SPKI_PREFIX = Buffer.from("302a300506032b6570032100", "hex");
 /** The key of a file whose first 32 bytes are the seed. @throws {AppError} `invalid_config` for a shorter file */
 export function createAuditKey(seed: Uint8Array): AuditKey {
   if (seed.length < 32) {
-    throw new AppError("invalid_config", `Audit key has ${seed.length} bytes: at least 32 are needed`);
+    throw configError(`Audit key has ${seed.length} bytes: at least 32 are needed`);
   }
   const der = Buffer.concat([PKCS8_PREFIX, seed.subarray(0, 32)]);
   const privateKey = createPrivateKey({ key: der, format: "der", type: "pkcs8" });
@@ -259,7 +248,7 @@ export function createAuditKey(seed: Uint8Array): AuditKey {
 /** The public key from its 32 bytes. @throws {AppError} `invalid_config` for another length */
 export function createAuditPublicKey(bytes: Uint8Array): AuditPublicKey {
   if (bytes.length !== 32) {
-    throw new AppError("invalid_config", `Audit public key has ${bytes.length} bytes: it must be 32`);
+    throw configError(`Audit public key has ${bytes.length} bytes: it must be 32`);
   }
   const der = Buffer.concat([SPKI_PREFIX, bytes]);
   return fromKeyObject(createPublicKey({ key: der, format: "der", type: "spki" }));

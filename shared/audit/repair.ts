@@ -6,13 +6,12 @@
  */
 import { type FileHandle, open } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { AppError } from "../errors.ts";
-import { ifThere, type OpenFileOptions, readAt, readChunks } from "../files/files.ts";
+import { AppError, configError } from "../errors.ts";
+import { ifThere, type OpenFileOptions, readAt, readChunks } from "../files/mod.ts";
 import { quoteText } from "../text.ts";
 import { type AuditWarnings, listSegments, openLogFile, putAside, tryLockLog } from "./files.ts";
 import { type AuditPublicKey, type ChainHead, GENESIS, MAX_LINE_BYTES, parseLine } from "./record.ts";
-import { inspectTail, splitLines, TAIL_BYTES, type TailState } from "./tail.ts";
-import { checkLog } from "./verify.ts";
+import { checkLog, inspectTail, splitLines, TAIL_BYTES, type TailState } from "./verify.ts";
 
 /** The most bytes of a torn tail that a plan shows. */
 const PREVIEW_BYTES = 120;
@@ -203,8 +202,7 @@ async function restoreFile(
   if (bytes.length < length) throw new Error("the file shrank while it was read");
   const state = inspectTail(bytes, length === size, key);
   if (state.kind === "broken") {
-    throw new AppError(
-      "invalid_config",
+    throw configError(
       `Cannot open audit log ${quoteText(path)}: ${state.reason}; look at it with ` +
         `broker-ctl audit verify --log ${quoteText(log)} and mend it with broker-ctl audit repair`,
     );

@@ -9,11 +9,19 @@
  */
 import { dirname, join } from "node:path";
 import { AppError } from "../errors.ts";
-import { ifThere, readChunks } from "../files/files.ts";
-import { quoteText } from "../text.ts";
+import { ifThere, readAt, readChunks } from "../files/mod.ts";
+import { concatBytes, quoteText } from "../text.ts";
 import { listSegments, openLogFile } from "./files.ts";
-import { type AuditPublicKey, hashLine, MAX_LINE_BYTES, parseLine, verifySignature } from "./record.ts";
-import { splitLines } from "./tail.ts";
+import {
+  type AuditPublicKey,
+  type ChainHead,
+  hashLine,
+  isJson,
+  MAX_LINE_BYTES,
+  parseLine,
+  verifySignature,
+} from "./record.ts";
+import type { FileHandle } from "node:fs/promises";
 
 /** A defect of a log. */
 export interface ChainProblem {
@@ -186,4 +194,159 @@ export async function checkLog(
   }
   const entriesSince = foundAt === undefined ? undefined : entries - foundAt;
   return { entries, problems, lastHash, lastSeq, firstPrevHash, entriesSince };
+}
+
+/** Two lines of full length: the part of a file that {@linkcode inspectTail} needs. */
+export const TAIL_BYTES: number = 2 * (MAX_LINE_BYTES + 1);
+
+/** `broken` is not the result of an interrupted write, so a person has to look. */
+export type TailState =
+  | { readonly kind: "empty"; readonly tornBytes: number }
+  | {
+    readonly kind: "good";
+    readonly head: ChainHead;
+    /** False if the last record is whole, but lacks its newline. */
+    readonly terminated: boolean;
+    /** Bytes at the end of the file that belong to an incomplete record. */
+    readonly tornBytes: number;
+  }
+  | { readonly kind: "broken"; readonly reason: string };
+
+const NEWLINE = 0x0a;
+
+/**
+ * Judges a file by its last line. A last line that is neither terminated nor JSON was never acknowledged and counts as
+ * torn. Any other line must be a record signed by this key and linked to the line before it.
+ *
+ * @param bytes the last {@linkcode TAIL_BYTES} of the file
+ * @param wholeFile whether `bytes` is the whole file
+ */
+export function inspectTail(bytes: Uint8Array, wholeFile: boolean, key: AuditPublicKey): TailState {
+  const lastStart = bytes.lastIndexOf(NEWLINE) + 1;
+  const unterminated = bytes.subarray(lastStart);
+  if (unterminated.length > MAX_LINE_BYTES) return TOO_LONG;
+  const isTorn = unterminated.length > 0 && !isJson(unterminated);
+  const whole = isTorn ? bytes.subarray(0, lastStart) : bytes;
+  const tornBytes = isTorn ? unterminated.length : 0;
+  const last = lastLine(whole);
+  if (last === undefined) return wholeFile ? { kind: "empty", tornBytes } : broken("it ends in blank lines");
+  if (last.line.length > MAX_LINE_BYTES || (last.start === 0 && !wholeFile)) return TOO_LONG;
+  const record = parseLine(last.line);
+  if (record === undefined) return broken("its last line is not a record");
+  if (!verifySignature(record, key)) return broken("its last record is not signed by this audit key");
+  const previous = lastLine(whole.subarray(0, last.start));
+  // A line that starts before the window cannot be hashed.
+  const isComplete = previous !== undefined && (previous.start > 0 || wholeFile);
+  if (isComplete && record.prevHash !== hashLine(previous.line)) {
+    return broken("its last record is not linked to the one before it");
+  }
+  const seq = Number(record.seq);
+  if (!Number.isSafeInteger(seq)) return broken("the number of its last record is too large");
+  const terminated = isTorn || unterminated.length === 0;
+  return { kind: "good", head: { seq, hash: hashLine(last.line) }, terminated, tornBytes };
+}
+
+/** The last line that is not blank, without its newline. */
+function lastLine(bytes: Uint8Array) {
+  let end = bytes.length;
+  while (end > 0 && bytes[end - 1] === NEWLINE) end--;
+  if (end === 0) return undefined;
+  const start = bytes.lastIndexOf(NEWLINE, end - 1) + 1;
+  return { line: bytes.subarray(start, end), start };
+}
+
+function broken(reason: string): TailState {
+  return { kind: "broken", reason };
+}
+
+const TOO_LONG = broken(`its last line is longer than ${MAX_LINE_BYTES} bytes`);
+
+/** One line of a log. */
+interface LogLine {
+  /** Without newline, and only the beginning of a line that is too long. Valid until the next line is read. */
+  readonly bytes: Uint8Array;
+  readonly terminated: boolean;
+  readonly tooLong: boolean;
+}
+
+/** Splits at line feeds, and keeps at most `maxBytes` of a line. */
+export async function* splitLines(
+  chunks: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
+  maxBytes: number,
+): AsyncGenerator<LogLine> {
+  // The pieces of a line that spans chunks.
+  let pieces: Uint8Array[] = [];
+  let length = 0;
+  const add = (piece: Uint8Array) => {
+    const room = maxBytes - length;
+    length += piece.length;
+    // A copy: the source may reuse its buffer.
+    if (room > 0 && piece.length > 0) pieces.push(piece.slice(0, room));
+  };
+  const complete = (piece: Uint8Array, terminated: boolean): LogLine => {
+    if (length === 0 && piece.length <= maxBytes) return { bytes: piece, terminated, tooLong: false };
+    add(piece);
+    const line = { bytes: concatBytes(pieces), terminated, tooLong: length > maxBytes };
+    pieces = [];
+    length = 0;
+    return line;
+  };
+  for await (const chunk of chunks) {
+    let start = 0;
+    for (let end = chunk.indexOf(NEWLINE); end >= 0; end = chunk.indexOf(NEWLINE, start)) {
+      yield complete(chunk.subarray(start, end), true);
+      start = end + 1;
+    }
+    add(chunk.subarray(start));
+  }
+  if (length > 0) yield complete(new Uint8Array(0), false);
+}
+
+const CHUNK_BYTES = 1024 * 1024;
+
+/**
+ * The terminated lines of a log and its rotated files, the last first. Invalid UTF-8 becomes U+FFFD.
+ *
+ * @param options.maxBytes the most bytes to read, then `onCut` is called
+ */
+export async function* newestLines(
+  logPath: string,
+  { maxBytes, onCut }: { readonly maxBytes: number; readonly onCut?: () => void },
+): AsyncGenerator<string> {
+  const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
+  let left = maxBytes;
+  for await (const file of newestFiles(logPath)) {
+    /** The end of a line whose beginning is unread. Bytes after the last newline were never acknowledged. */
+    let tail: Uint8Array<ArrayBuffer> | undefined;
+    for (let end = (await file.stat()).size; end > 0;) {
+      const start = Math.max(0, end - CHUNK_BYTES);
+      if (end - start > left) return onCut?.();
+      left -= end - start;
+      const chunk = await readAt(file, start, end - start);
+      end = start;
+      const whole = tail === undefined ? chunk.lastIndexOf(NEWLINE) : chunk.length;
+      if (whole < 0) continue;
+      const bytes = concatBytes([chunk.subarray(0, whole), ...(tail === undefined ? [] : [tail])]);
+      const first = start === 0 ? -1 : bytes.indexOf(NEWLINE);
+      if (start > 0 && first < 0) tail = bytes;
+      else {
+        // Decoding each line by itself takes several times as long.
+        yield* decoder.decode(bytes.subarray(first + 1)).split("\n").reverse();
+        tail = bytes.subarray(0, first < 0 ? 0 : first);
+      }
+    }
+  }
+}
+
+async function* newestFiles(logPath: string): AsyncGenerator<FileHandle> {
+  // If the log is rotated after this, it is also among the rotated files, and is skipped there.
+  await using log = await ifThere(openLogFile(logPath));
+  const known = await log?.stat();
+  const segments = await listSegments(logPath);
+  if (log !== undefined) yield log;
+  for (const { name } of segments.toReversed()) {
+    await using file = await ifThere(openLogFile(join(dirname(logPath), name)));
+    const info = await file?.stat();
+    if (file !== undefined && (info?.ino !== known?.ino || info?.dev !== known?.dev)) yield file;
+  }
 }

@@ -2,7 +2,7 @@
 // half is pinned, and a signature is accepted only if it verifies with that.
 import { quoteText, writeAll } from "../text.ts";
 import { type Clock, within } from "../clock.ts";
-import { AppError, errorText } from "../errors.ts";
+import { AppError, configError, errorText } from "../errors.ts";
 import {
   decodeKeyBlob,
   parsePublicKey,
@@ -12,7 +12,7 @@ import {
   verifySignature,
 } from "../ssh/keys.ts";
 import { SshReader, SshWriter } from "../ssh/wire_format.ts";
-import type { CaKey } from "./issue.ts";
+import type { CaKey } from "./model.ts";
 
 /** One connection to an agent. */
 export interface AgentConnection {
@@ -77,7 +77,7 @@ export async function connectToAgent(path: string): Promise<AgentConnection> {
 }
 
 function unusable(problem: string, cause?: unknown): AppError {
-  return new AppError("invalid_config", `Cannot use ${problem}`, { cause });
+  return configError(`Cannot use ${problem}`, cause);
 }
 
 function failed(problem: string, cause?: unknown): AppError {

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { AppError } from "../errors.ts";
-import { encodeKeyBlob, formatPublicKey, verifySignature } from "../ssh/keys.ts";
-import { encodeOpensshPrivateKey } from "../ssh/openssh_key.ts";
+import { encodeKeyBlob, encodeOpensshPrivateKey, formatPublicKey, verifySignature } from "../ssh/keys.ts";
 import { parsePrivateKey } from "./pem.ts";
 import { SshReader, SshWriter } from "../ssh/wire_format.ts";
 import { FakeClock } from "../testing/fake_clock.ts";

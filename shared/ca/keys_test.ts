@@ -1,12 +1,11 @@
 import assert from "node:assert/strict";
 import { AppError } from "../errors.ts";
-import { encodeKeyBlob, verifySignature } from "../ssh/keys.ts";
-import { encodeOpensshPrivateKey } from "../ssh/openssh_key.ts";
+import { encodeKeyBlob, encodeOpensshPrivateKey, verifySignature } from "../ssh/keys.ts";
 import { parsePrivateKey } from "./pem.ts";
 import { SshReader, SshWriter } from "../ssh/wire_format.ts";
 import type { JsonWebKey } from "@azure/keyvault-keys";
 import { generateKeyPairSync } from "node:crypto";
-import { sshKeyOf, sshSignatureOf, vaultAlgorithm } from "./vault_answer.ts";
+import { sshKeyOf, sshSignatureOf, vaultAlgorithm } from "./azure_key_vault.ts";
 
 const refused = (message: RegExp) => (error: unknown) =>
   error instanceof AppError && error.code === "invalid_config" && message.test(error.message);

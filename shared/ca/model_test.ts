@@ -1,19 +1,16 @@
 import assert from "node:assert/strict";
 import * as z from "@zod/zod";
-import { parseConfig } from "../config/load.ts";
-import { describeConfig } from "../config/reference.ts";
+import { describeConfig, parseConfig } from "../config/mod.ts";
 import { AppError } from "../errors.ts";
-import { issueUserCertificate, selectCaKey } from "./issue.ts";
-import { type CaKeyConfig, caKeyConfig, planCaKeys } from "./model.ts";
+import { type CaKeyConfig, caKeyConfig, issueUserCertificate, planCaKeys, selectCaKey } from "./model.ts";
 import type { HostPolicy } from "../policy/model.ts";
 import type { AllowedSsh, SshIntent } from "../policy/ssh.ts";
 import { parseCertificate } from "../ssh/certificate.ts";
-import { encodeOpensshPrivateKey } from "../ssh/openssh_key.ts";
+import { encodeOpensshPrivateKey, verifySignature } from "../ssh/keys.ts";
 import { FakeClock } from "../testing/fake_clock.ts";
 import { FixedRandom } from "../testing/fixed_random.ts";
 import { allowSample } from "../testing/sample_policy.ts";
 import { parsePemCaKey } from "./pem.ts";
-import { verifySignature } from "../ssh/keys.ts";
 
 const schema: z.ZodType<{ readonly ca_keys: Readonly<Record<string, CaKeyConfig>> }> = z.strictObject({
   ca_keys: z.record(z.string(), caKeyConfig),

@@ -8,11 +8,14 @@ import { Buffer } from "node:buffer";
 import { createPrivateKey, type KeyObject } from "node:crypto";
 // @ts-types="../ssh/sshpk.d.ts"
 import sshpk, { type PrivateKey } from "sshpk";
-import { AppError } from "../errors.ts";
+import { type AppError, configError } from "../errors.ts";
 import {
   decodeKeyBlob,
   encodeKeyBlob,
+  importEd25519Seed,
   type KeyParts,
+  OPENSSH_LABEL,
+  opensshHead,
   RSA_BITS,
   signData,
   type SshPrivateKey,
@@ -20,8 +23,7 @@ import {
   webKey,
   wrapPrivateKey,
 } from "../ssh/keys.ts";
-import { importEd25519Seed, OPENSSH_LABEL, opensshHead } from "../ssh/openssh_key.ts";
-import type { CaKey } from "./issue.ts";
+import type { CaKey } from "./model.ts";
 
 /**
  * Reads a CA key from the text of a private key file, see {@linkcode parsePrivateKey}.
@@ -91,10 +93,7 @@ function takeApart({ label, text }: KeyBlock): PrivateKey {
 function publicParts(parsed: PrivateKey, { label }: KeyBlock): KeyParts {
   if (parsed.type === "rsa" && (parsed.size < RSA_BITS.min || parsed.size > RSA_BITS.max)) {
     const range = `${RSA_BITS.min} to ${RSA_BITS.max}`;
-    throw new AppError(
-      "invalid_config",
-      `Cannot use private key: RSA of ${parsed.size} bits, not of ${range}`,
-    );
+    throw configError(`Cannot use private key: RSA of ${parsed.size} bits, not of ${range}`);
   }
   try {
     return decodeKeyBlob(parsed.toPublic().toBuffer("rfc4253"));
@@ -132,7 +131,7 @@ function standsBefore(publicKey: Uint8Array, { label, body }: KeyBlock): boolean
 }
 
 function unreadable(fault: string): AppError {
-  return new AppError("invalid_config", `Cannot read private key: ${fault}`);
+  return configError(`Cannot read private key: ${fault}`);
 }
 
 function encryptedKeyError(): AppError {

@@ -218,119 +218,68 @@ interface Place extends Range {
  * @throws {TypeError} for a malformed text, as far as the text was read
  */
 export function locate(text: string, path: readonly string[]): readonly Place[] {
-  const places = [placeAt(text, passTrivia(text, 0))];
+  const scanner = createScanner(text, true);
+  const places = [placeAt(text, scanner, 0)];
   for (const key of path) {
     const value = places.at(-1)?.items.find((item) => item.key === key)?.value;
     if (value === undefined) break;
-    places.push(placeAt(text, value.start));
+    places.push(placeAt(text, scanner, value.start));
   }
   return places;
 }
 
-function placeAt(text: string, start: number): Place {
-  const mark = text[start];
-  if (mark !== "{" && mark !== "[") return { kind: "plain", start, end: passValue(text, start), items: [] };
+type Scanner = ReturnType<typeof createScanner>;
+
+/** Reads the value after a position. Its items are not split further. */
+function placeAt(text: string, scanner: Scanner, position: number): Place {
+  scanner.setPosition(position);
+  let mark = next(text, scanner);
+  const [start, open] = [scanner.getTokenOffset(), mark];
+  if (open !== "{" && open !== "[") return { kind: "plain", ...passValue(text, scanner, mark), items: [] };
   const items: Item[] = [];
-  let at = passTrivia(text, start + 1);
-  while (text[at] !== "}" && text[at] !== "]") {
-    items.push(mark === "{" ? memberAt(text, at) : itemAt(text, at));
-    at = passTrivia(text, items.at(-1)?.end ?? at);
-    if (text[at] === ",") at = passTrivia(text, at + 1);
+  mark = next(text, scanner);
+  while (mark !== "}" && mark !== "]") {
+    items.push(open === "{" ? memberAt(text, scanner, mark) : itemAt(text, scanner, mark));
+    mark = next(text, scanner);
+    if (mark === ",") mark = next(text, scanner);
   }
-  return { kind: mark === "{" ? "object" : "list", start, end: at + 1, items };
+  return { kind: open === "{" ? "object" : "list", start, end: scanner.getPosition(), items };
 }
 
-function itemAt(text: string, start: number): Item {
-  const end = passValue(text, start);
-  return { start, end, value: { start, end } };
+function itemAt(text: string, scanner: Scanner, mark: string | undefined): Item {
+  const value = passValue(text, scanner, mark);
+  return { ...value, value };
 }
 
-function memberAt(text: string, start: number): Item {
-  const end = passText(text, start);
-  const colon = passTrivia(text, end);
-  if (text[colon] !== ":") throw malformed(colon);
-  const { value } = itemAt(text, passTrivia(text, colon + 1));
-  return { start, end: value.end, value, key: readText(text.slice(start, end)) };
+function memberAt(text: string, scanner: Scanner, mark: string | undefined): Item {
+  const [start, key] = [scanner.getTokenOffset(), scanner.getTokenValue()];
+  if (mark !== '"' || next(text, scanner) !== ":") throw malformed(scanner);
+  const value = passValue(text, scanner, next(text, scanner));
+  return { start, end: value.end, value, key };
 }
 
 function readText(written: string): string {
   return written.includes("\\") ? String(parseJson(written)) : written.slice(1, -1);
 }
 
-function passValue(text: string, start: number): number {
-  if (text[start] === '"') return passText(text, start);
-  let at = start;
-  for (let depth = 0;; at++) {
-    switch (text[at]) {
-      case undefined:
-        throw malformed(at);
-      case '"':
-        at = passText(text, at) - 1;
-        break;
-      case "/":
-        if (depth === 0) return at;
-        at = passComment(text, at) - 1;
-        break;
-      case "{":
-      case "[":
-        depth += 1;
-        break;
-      case "}":
-      case "]":
-        if (depth < 2) return at + depth;
-        depth -= 1;
-        break;
-      case ",":
-      case " ":
-      case "\t":
-      case "\r":
-      case "\n":
-        if (depth === 0) return at;
-    }
+/** The first character of the next token, or undefined at the end. */
+function next(text: string, scanner: Scanner): string | undefined {
+  scanner.scan();
+  if (scanner.getTokenError() !== 0) throw malformed(scanner);
+  return text[scanner.getTokenOffset()];
+}
+
+/** Passes the value that begins with the current token. */
+function passValue(text: string, scanner: Scanner, mark: string | undefined): Range {
+  const start = scanner.getTokenOffset();
+  for (let depth = 0;; mark = next(text, scanner)) {
+    if (mark === undefined) throw malformed(scanner);
+    if (mark === "{" || mark === "[") depth += 1;
+    if (mark === "}" || mark === "]") depth -= 1;
+    if (depth <= 0) return { start, end: scanner.getPosition() };
   }
 }
 
-function passText(text: string, start: number): number {
-  if (text[start] !== '"') throw malformed(start);
-  for (let at = start;;) {
-    at = text.indexOf('"', at + 1);
-    if (at === -1) throw malformed(start);
-    let before = at;
-    while (text[before - 1] === "\\") before -= 1;
-    if ((at - before) % 2 === 0) return at + 1;
-  }
-}
-
-function passTrivia(text: string, start: number): number {
-  for (let at = start;;) {
-    switch (text[at]) {
-      case " ":
-      case "\t":
-      case "\r":
-      case "\n":
-        at += 1;
-        break;
-      case "/":
-        at = passComment(text, at);
-        break;
-      default:
-        return at;
-    }
-  }
-}
-
-function passComment(text: string, start: number): number {
-  if (text[start + 1] === "*") {
-    const end = text.indexOf("*/", start + 2);
-    if (end === -1) throw malformed(start);
-    return end + 2;
-  }
-  if (text[start + 1] !== "/") throw malformed(start);
-  let at = start;
-  while (at < text.length && text[at] !== "\n" && text[at] !== "\r") at += 1;
-  return at;
-}
-
-function malformed(at: number): TypeError {
-  return new TypeError(`the config is malformed at ${at}`);
+function malformed(scanner: Scanner): TypeError {
+  return new TypeError(`the config is malformed at ${scanner.getTokenOffset()}`);
 }

@@ -9,7 +9,8 @@
 import { createScanner } from "jsonc-parser";
 import { formatKeyPath } from "../text.ts";
 import type { Steps } from "../clock.ts";
-import { type ConfigObject, createConfigObject, isConfigObject } from "./problems.ts";
+import { isObject } from "../json.ts";
+import { type ConfigObject, createConfigObject } from "./problems.ts";
 
 /** `problems` are repeated or forbidden keys. `value` is without the entries of large maps. */
 type JsoncResult =
@@ -50,10 +51,14 @@ export function* parseJsonc(text: string, large: ReadonlyMap<string, LargeMap>):
   const reader = new ConfigReader(text, large);
   try {
     const value = yield* reader.read();
-    if (!isConfigObject(value)) return malformed("expected an object { … }");
+    if (!isObject(value)) return malformed("expected an object { … }");
     // A value that is no map stays and is rejected later.
-    for (const key of large.keys()) if (isConfigObject(value[key])) delete value[key];
-    return { kind: "ok", value, problems: reader.problems };
+    const kept = Object.entries(value).filter(([key, member]) => !large.has(key) || !isObject(member));
+    return {
+      kind: "ok",
+      value: Object.assign(createConfigObject(), Object.fromEntries(kept)),
+      problems: reader.problems,
+    };
   } catch (error) {
     if (error instanceof MalformedText) return malformed(error.message);
     throw error;
@@ -176,13 +181,13 @@ class ConfigReader {
       isFirst = false;
       this.#path.push(key);
       if (this.#next() !== ":") throw this.#malformed("colon expected");
-      const isObject = this.#next() === "{";
+      const isBlock = this.#next() === "{";
       const start = this.#scanner.getTokenOffset();
-      const end = isObject ? taker?.takeKnown(key, start) : undefined;
+      const end = isBlock ? taker?.takeKnown(key, start) : undefined;
       if (end !== undefined) this.#scanner.setPosition(end);
       const value = end === undefined ? yield* this.#value() : undefined;
       if (key !== "__proto__") {
-        const range = isConfigObject(value) ? { start, end: this.#scanner.getPosition() } : undefined;
+        const range = isObject(value) ? { start, end: this.#scanner.getPosition() } : undefined;
         if (end === undefined) taker?.take(key, value, range);
         // Of an entry of a large map, only the name is kept, to find it again.
         object[key] = taker === undefined ? value : undefined;

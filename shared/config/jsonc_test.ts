@@ -6,9 +6,8 @@ import { escapeKey } from "../testing/escaped_key.ts";
 import { LargeMap, parseJsonc } from "./jsonc.ts";
 import { nearMiss } from "./problems.ts";
 import * as z from "@zod/zod";
-import { describeConfig } from "./reference.ts";
+import { describeConfig, parseConfigSteps } from "./mod.ts";
 import { AppError } from "../errors.ts";
-import { parseConfigSteps } from "./load.ts";
 
 /** Reads a text whose `hosts` are a large map, and puts them back into the value. */
 function read(text: string) {

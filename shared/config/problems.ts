@@ -4,7 +4,8 @@
  * @module
  */
 import * as z from "@zod/zod";
-import { formatKeyPath, type KeyPath } from "../text.ts";
+import { isObject } from "../json.ts";
+import { editDistance, formatKeyPath, type KeyPath } from "../text.ts";
 
 const EXPECTED: Readonly<Record<string, string>> = {
   string: "a string",
@@ -77,7 +78,7 @@ function valueAt(value: unknown, path: KeyPath): unknown {
   let node = value;
   for (const key of path) {
     if (Array.isArray(node)) node = node[Number(key)];
-    else node = isConfigObject(node) && Object.hasOwn(node, key) ? node[String(key)] : undefined;
+    else node = isObject(node) && Object.hasOwn(node, key) ? node[String(key)] : undefined;
   }
   return node;
 }
@@ -149,20 +150,6 @@ export function nearMiss(name: string, candidates: readonly string[]): string | 
   return best?.candidate;
 }
 
-/** Letters to insert, delete or replace to make one text the other. */
-function editDistance(a: string, b: string): number {
-  let previous = Array.from({ length: b.length + 1 }, (_, index) => index);
-  for (let i = 0; i < a.length; i++) {
-    const current = [i + 1];
-    for (let j = 0; j < b.length; j++) {
-      const replace = (previous[j] ?? 0) + (a[i] === b[j] ? 0 : 1);
-      current.push(Math.min(replace, (previous[j + 1] ?? 0) + 1, (current[j] ?? 0) + 1));
-    }
-    previous = current;
-  }
-  return previous[b.length] ?? 0;
-}
-
 /**
  * A copy of a config without comment keys, and without maps that are `null`.
  *
@@ -188,7 +175,7 @@ export function withoutComments(value: ConfigObject, shape: Shape): ConfigObject
 function strip(value: unknown, shape: Shape | undefined): unknown {
   if (shape === undefined) return value;
   if (Array.isArray(value)) return value.map((entry) => strip(entry, shapeAt(shape, [0])));
-  return isConfigObject(value) ? withoutComments(value, shape) : value;
+  return isObject(value) ? withoutComments(value, shape) : value;
 }
 
 function objectShape(shape: Shape): Shape {
@@ -214,9 +201,4 @@ export interface ConfigObject {
 /** An empty {@linkcode ConfigObject}. */
 export function createConfigObject(): ConfigObject {
   return Object.create(null);
-}
-
-/** Whether a value is an object, and neither a list nor `null`. */
-export function isConfigObject(value: unknown): value is ConfigObject {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

@@ -14,17 +14,18 @@
  */
 import { sign } from "node:crypto";
 import type { Random } from "../clock.ts";
-import { AppError } from "../errors.ts";
+import { configError } from "../errors.ts";
 import {
   decodeKeyBlob,
+  ed25519PublicKey,
   fillSshsigHash,
   formatPublicKey,
+  importEd25519Seed,
   signData,
   signSshsig,
   type SshSigner,
   sshsigSignedBytes,
 } from "../ssh/keys.ts";
-import { ed25519PublicKey, importEd25519Seed } from "../ssh/openssh_key.ts";
 import { SshWriter } from "../ssh/wire_format.ts";
 
 /** The formats of envelopes. */
@@ -164,7 +165,7 @@ export function createEnvelopeKey(seed: Uint8Array): EnvelopeKey {
   if (seed.length !== SEED_BYTES) {
     const message =
       `Envelope key has ${seed.length} bytes: an Ed25519 seed of exactly ${SEED_BYTES} is needed`;
-    throw new AppError("invalid_config", message);
+    throw configError(message);
   }
   const key = importEd25519Seed(seed);
   const publicKey = ed25519PublicKey(seed);

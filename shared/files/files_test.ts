@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { describeExposure, type UsedFile } from "./files.ts";
+import { describeExposure, type UsedFile } from "./mod.ts";
 
 const SERVICE = 990;
 

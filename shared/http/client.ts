@@ -10,9 +10,10 @@
  */
 import { Buffer } from "node:buffer";
 import { type Clock, within } from "../clock.ts";
-import { AppError } from "../errors.ts";
+import { AppError, configError } from "../errors.ts";
 import { parseJson, stringifyJson } from "../json.ts";
-import { askingService } from "../service/request_context.ts";
+import { joinBytes } from "../text.ts";
+import { askingService } from "../service/mod.ts";
 import { checkTlsIdentity, type TlsMaterial } from "./tls_files.ts";
 import type { Pool } from "./undici/pool.ts";
 
@@ -109,8 +110,7 @@ export class ClientConnections {
         else pieces.push(chunk);
       },
       onResponseEnd() {
-        const [first = new Uint8Array()] = pieces;
-        if (head !== undefined) resolve({ ...head, body: pieces.length > 1 ? Buffer.concat(pieces) : first });
+        if (head !== undefined) resolve({ ...head, body: joinBytes(pieces) });
       },
       onResponseError: (_, error) => reject(error),
     };
@@ -218,7 +218,7 @@ export class JsonClient implements Disposable {
     const { baseUrl, cert, key, ca, maxConnections = 64 } = options;
     const url = URL.parse(baseUrl);
     if (url?.protocol !== "https:") {
-      throw new AppError("invalid_config", `Cannot use URL ${JSON.stringify(baseUrl)}: expected https://…`);
+      throw configError(`Cannot use URL ${JSON.stringify(baseUrl)}: expected https://…`);
     }
     checkTlsIdentity(options);
     const defaults = { what: "the service", timeoutMs: 10_000, maxResponseBytes: 1 << 20, maxConnections };

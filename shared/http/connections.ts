@@ -7,12 +7,12 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { systemClock } from "../clock.ts";
-import { AppError, type ErrorCode } from "../errors.ts";
+import { AppError, type ErrorCode, STATUS } from "../errors.ts";
 import { stringifyJson } from "../json.ts";
-import { inRequest, outsideRequests, REQUEST_ID_HEADER } from "../service/request_context.ts";
+import { inRequest, outsideRequests, REQUEST_ID_HEADER } from "../service/mod.ts";
 import { type ConnectionLimits, ConnectionRoom, type Standing } from "./limits.ts";
 import { Client, sendResponse, toRequest } from "./messages.ts";
-import { codeOf, describeProblem, type Problem, problemResponse, STATUS } from "./problem.ts";
+import { codeOf, describeProblem, type Problem, problemResponse } from "./problem.ts";
 
 /** The peers of a listener: by certificate, or unknown. */
 export interface Peers<Peer> {

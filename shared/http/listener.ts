@@ -13,7 +13,7 @@ import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { TLSSocket } from "node:tls";
 import { systemClock, within } from "../clock.ts";
-import { AppError, type ErrorCode } from "../errors.ts";
+import { AppError, configError, type ErrorCode } from "../errors.ts";
 import type { Metrics } from "../service/metrics.ts";
 import { hasUnseen } from "../text.ts";
 import { Connections, type ExchangeOptions, Exchanges, type Peers } from "./connections.ts";
@@ -75,10 +75,7 @@ export function parseListenAddress(text: string): { readonly hostname: string; r
   const match = ADDRESS.exec(text);
   const port = Number(match?.[3]);
   if (match === null || port > 65535) {
-    throw new AppError(
-      "invalid_config",
-      `Cannot use listen address ${JSON.stringify(text)}: expected host:port`,
-    );
+    throw configError(`Cannot use listen address ${JSON.stringify(text)}: expected host:port`);
   }
   return { hostname: match[1] ?? (match[2] || "0.0.0.0"), port };
 }
@@ -119,7 +116,7 @@ async function startListener<Peer>(
   await new Promise<void>((resolve, reject) => {
     server.once("error", (cause) => {
       reject(
-        new AppError("invalid_config", `Cannot listen on ${options.listen}: ${cause.message}`, { cause }),
+        configError(`Cannot listen on ${options.listen}: ${cause.message}`, cause),
       );
     });
     server.listen(port, hostname, resolve);
@@ -240,11 +237,10 @@ export async function startMtlsServer(options: MtlsServerOptions): Promise<MtlsS
  * ambiguous (a subject with several CNs is an array).
  */
 export function callerFromCertificate(authorized: boolean, commonName: unknown): CallerCn | undefined {
-  return authorized && isCallerCn(commonName) ? commonName : undefined;
-}
-
-function isCallerCn(value: unknown): value is CallerCn {
-  return typeof value === "string" && value !== "" && !hasUnseen(value);
+  if (!authorized || typeof commonName !== "string" || commonName === "" || hasUnseen(commonName)) {
+    return undefined;
+  }
+  return commonName as CallerCn;
 }
 
 /** The most remembered certificates. More than a listener remembers TLS sessions. */
@@ -350,7 +346,7 @@ export class ListenerMetrics {
   constructor(metrics: Metrics) {
     const answers = metrics.counter(
       "http_server_responses_total",
-      "Answers by status, and by the code of the fault that they tell of",
+      "HTTP responses by status and error code",
       ["status", "code"],
     );
     this.onAnswer = (status, code) => answers.inc({ status: String(status), code: code ?? "" });
@@ -362,15 +358,11 @@ export class ListenerMetrics {
           { labels: { standing: "stranger" }, value: counts.strangers },
         ];
       });
-    show(
-      "open",
-      "http_server_connections",
-      "Open connections, of peers that have identified themselves and of others",
-    );
+    show("open", "http_server_connections", "Open connections, by whether the peer is authenticated");
     show(
       "limits",
       "http_server_connections_limit",
-      "How many of them there may be; those of reserved callers have room beyond that",
+      "Limit of open connections, without the room of reserved callers",
     );
   }
 

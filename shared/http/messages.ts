@@ -4,12 +4,11 @@
  *
  * @module
  */
-import { Buffer } from "node:buffer";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type * as z from "@zod/zod";
 import { AppError } from "../errors.ts";
-import { parseUniqueJson } from "../json.ts";
-import { collectBytes, formatKeyPath } from "../text.ts";
+import { isObject, parseUniqueJson } from "../json.ts";
+import { collectBytes, formatKeyPath, joinBytes } from "../text.ts";
 
 /** The client of a request. Few handlers need its signal, and creating one for each request is slow. */
 export class Client {
@@ -185,19 +184,14 @@ export async function sendResponse(
   writeHead();
   if (isEvents) outgoing.flushHeaders();
   else if (length <= SHORT_BYTES) {
-    const bytes = joined(start);
+    const bytes = joinBytes(start);
     return void outgoing.end(TEXT.test(type) ? new TextDecoder().decode(bytes) : bytes);
-  } else if (!outgoing.write(joined(start))) await drained(outgoing);
+  } else if (!outgoing.write(joinBytes(start))) await drained(outgoing);
   for (chunk = await read(); chunk !== undefined && !outgoing.destroyed; chunk = await read()) {
     if (!outgoing.write(chunk)) await drained(outgoing);
   }
   outgoing.off("close", stop);
   outgoing.end();
-}
-
-function joined(chunks: readonly Uint8Array[]): Uint8Array {
-  const [first = new Uint8Array()] = chunks;
-  return chunks.length > 1 ? Buffer.concat(chunks) : first;
 }
 
 function drained(outgoing: ServerResponse): Promise<void> {
@@ -222,21 +216,18 @@ export function requireJsonType(request: Request): void {
   throw new AppError("unsupported_media_type", "Request body must have content type application/json");
 }
 
-interface JsonBodyOptions<T> {
-  readonly maxBytes: number;
-  readonly schema: z.ZodType<T>;
-  /** A higher limit for bodies whose content `mayBe` larger. */
-  readonly larger?: { readonly maxBytes: number; readonly mayBe: (value: T) => boolean };
-}
-
 /**
  * Reads, parses and checks a JSON body of any content type. If the schema does not accept `null` for a member, `null`
  * counts as absent.
  *
  * @throws {AppError} `payload_too_large`, or `invalid_request` naming the first wrong key
  */
-export async function readJsonBody<T>(request: Request, options: JsonBodyOptions<T>): Promise<T> {
-  const { maxBytes, larger, schema } = options;
+export async function readJsonBody<T>(request: Request, { maxBytes, larger, schema }: {
+  readonly maxBytes: number;
+  readonly schema: z.ZodType<T>;
+  /** A higher limit for bodies whose content `mayBe` larger. */
+  readonly larger?: { readonly maxBytes: number; readonly mayBe: (value: T) => boolean };
+}): Promise<T> {
   const bytes = await readBodyBytes(request, larger?.maxBytes ?? maxBytes);
   if (bytes.length <= maxBytes) return decodeBody(bytes, schema);
   let value: T;
@@ -263,16 +254,12 @@ function decodeBody<T>(bytes: Uint8Array, schema: z.ZodType<T>): T {
   }
   const result = schema.safeParse(value);
   if (result.success) return result.data;
-  const withoutNulls = schema.safeParse(dropNulls(value));
-  if (withoutNulls.success) return withoutNulls.data;
+  const present = isObject(value) ? Object.entries(value).filter(([, member]) => member !== null) : [];
+  const withoutNulls = schema.safeParse(Object.fromEntries(present));
+  if (isObject(value) && withoutNulls.success) return withoutNulls.data;
   const [{ path, message } = { path: [], message: "wrong shape" }] = result.error.issues;
   const key = path.length === 0 ? "request body" : formatKeyPath(path);
   throw new AppError("invalid_request", `Invalid ${key}: ${message.replace(/^Invalid input: /, "")}`);
-}
-
-function dropNulls(value: unknown): unknown {
-  if (typeof value !== "object" || value === null || Array.isArray(value)) return value;
-  return Object.fromEntries(Object.entries(value).filter(([, member]) => member !== null));
 }
 
 /** Reads a body. @throws {AppError} `payload_too_large` beyond `maxBytes`, `invalid_request` if it breaks off */
@@ -303,7 +290,7 @@ function readMessage(message: IncomingMessage, maxBytes: number): Promise<Uint8A
       reject(tooLarge(maxBytes));
     };
     message.on("data", take);
-    message.on("end", () => resolve(joined(chunks)));
+    message.on("end", () => resolve(joinBytes(chunks)));
     message.on("error", (cause) => reject(brokeOff(cause)));
     // Follows every body, so the slow error is created only if the body is incomplete.
     message.on("close", () => message.complete || reject(brokeOff()));

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import * as z from "@zod/zod";
-import { AppError, ERROR_CODES, type ErrorCode } from "../errors.ts";
+import { AppError, ERROR_CODES, type ErrorCode, STATUS } from "../errors.ts";
 import { readJsonBody, requireJsonType } from "./messages.ts";
 import {
   entityTagOf,
@@ -9,7 +9,6 @@ import {
   problemResponse,
   readIfNoneMatch,
   readProblem,
-  STATUS,
 } from "./problem.ts";
 
 const schema = z.object({

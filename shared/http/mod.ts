@@ -36,7 +36,6 @@ export {
   problemResponse,
   readIfNoneMatch,
   readProblem,
-  STATUS,
 } from "./problem.ts";
 export type { RouteHandler } from "./routes.ts";
 export {

@@ -66,7 +66,7 @@ export async function startServiceMonitor(
   if (upstream !== undefined) {
     metrics.gauge(
       "upstream_silence_seconds",
-      "How long the upstream has not answered",
+      "Time since the last upstream response",
       () => upstream.silentMs / 1000,
     );
     running.push(upstream.run(signal));
@@ -129,7 +129,7 @@ export async function addCertificateMetrics(
   await Promise.all(named.map(read));
   metrics.gauges(
     "certificate_expiry_timestamp_seconds",
-    "When the first certificate of a file expires, since the epoch",
+    "Earliest expiry in a certificate file, in seconds since the epoch",
     ["certificate"],
     () => [...ends].map(([certificate, value]): LabelledValue => ({ labels: { certificate }, value })),
   );

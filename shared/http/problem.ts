@@ -5,68 +5,27 @@
  * @module
  */
 import { createHash } from "node:crypto";
-import { AppError, ERROR_CODES, type ErrorCode } from "../errors.ts";
-import { stringifyJson } from "../json.ts";
-import { currentRequestId } from "../service/request_context.ts";
+import { STATUS_CODES } from "node:http";
+import { AppError, ERROR_CODES, type ErrorCode, STATUS } from "../errors.ts";
+import { isObject, type JsonObject, stringifyJson } from "../json.ts";
+import { currentRequestId } from "../service/mod.ts";
 import { shortenText } from "../text.ts";
 
-/** The HTTP status of every error code. */
-export const STATUS = {
-  invalid_request: 400,
-  not_supported: 400,
-  unauthenticated: 401,
-  forbidden: 403,
-  denied: 403,
-  approval_required: 403,
-  frozen: 403,
-  not_found: 404,
-  unknown_host: 404,
-  method_not_allowed: 405,
-  timeout: 408,
-  conflict: 409,
-  gone: 410,
-  payload_too_large: 413,
-  unsupported_media_type: 415,
-  unprocessable: 422,
-  rate_limited: 429,
-  internal: 500,
-  audit_unavailable: 500,
-  invalid_config: 500,
-  upstream_failure: 502,
-  answer_lost: 502,
-  // The specification has one status for a refusal after an approval and for an absent signer.
-  signing_refused: 502,
-  state_stale: 503,
-  // Read only by the client of a service that is stopping.
-  canceled: 503,
-} as const satisfies Record<ErrorCode, number>;
-
-type Status = (typeof STATUS)[ErrorCode];
-
-/** RFC 9457 section 4.2.1: with type `about:blank`, the title is the status phrase. */
-const TITLE: Readonly<Record<Status, string>> = {
-  400: "Bad Request",
-  401: "Unauthorized",
-  403: "Forbidden",
-  404: "Not Found",
-  405: "Method Not Allowed",
-  408: "Request Timeout",
-  409: "Conflict",
-  410: "Gone",
+/**
+ * RFC 9457 section 4.2.1: with type `about:blank`, the title is the status phrase. The runtime has two phrases of
+ * before RFC 9110.
+ */
+const TITLE: Readonly<Record<number, string | undefined>> = {
+  ...STATUS_CODES,
   413: "Content Too Large",
-  415: "Unsupported Media Type",
   422: "Unprocessable Content",
-  429: "Too Many Requests",
-  500: "Internal Server Error",
-  502: "Bad Gateway",
-  503: "Service Unavailable",
 };
 
 /** The body of an error response. */
 export interface Problem {
   readonly type: "about:blank";
   readonly title: string;
-  readonly status: Status;
+  readonly status: (typeof STATUS)[ErrorCode];
   readonly detail: string;
   readonly code: ErrorCode;
   /** The id of the request in logs, audit records and other services. */
@@ -86,7 +45,7 @@ export function describeProblem(error: unknown, options: ProblemOptions = {}): P
   const status = STATUS[code];
   return {
     type: "about:blank",
-    title: TITLE[status],
+    title: TITLE[status] ?? "",
     status,
     detail: error instanceof AppError
       ? error.message
@@ -138,13 +97,10 @@ const MAX_DETAIL = 1000;
 export function readProblem(
   { status, body, text }: ErrorReply,
 ): { readonly detail: string; readonly code: ErrorCode | undefined } {
-  const problem: Partial<Record<keyof Problem, unknown>> = typeof body === "object" && body !== null
-    ? body
-    : {};
-  const detail = (typeof problem.detail === "string" ? problem.detail : text).trim() || "no reason given";
+  const { detail, code }: JsonObject = isObject(body) ? body : {};
   return {
-    detail: shortenText(detail, MAX_DETAIL),
-    code: ERROR_CODES.find((code) => code === problem.code && STATUS[code] === status),
+    detail: shortenText((typeof detail === "string" ? detail : text).trim() || "no reason given", MAX_DETAIL),
+    code: ERROR_CODES.find((known) => known === code && STATUS[known] === status),
   };
 }
 

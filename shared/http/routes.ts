@@ -26,8 +26,6 @@ import { problemResponse } from "./problem.ts";
 /** HEAD is answered like GET, without the body. */
 const METHODS = ["GET", "POST", "DELETE"] as const;
 
-type RouteMethod = (typeof METHODS)[number];
-
 /** Answers the requests of one method at one path. `param("id")` is the decoded part of the path at `:id`. */
 export type RouteHandler<Ports, Context, Param extends string = string> = (
   ports: Ports,
@@ -36,7 +34,7 @@ export type RouteHandler<Ports, Context, Param extends string = string> = (
 
 /** The methods of one path, in the order of the `Allow` header. */
 type RouteMethods<Ports, Context, Param extends string = string> =
-  & Readonly<Partial<Record<RouteMethod, RouteHandler<Ports, Context, Param>>>>
+  & Readonly<Partial<Record<(typeof METHODS)[number], RouteHandler<Ports, Context, Param>>>>
   & {
     /** For a GET that has an effect. */
     readonly HEAD?: "refused";

@@ -5,9 +5,9 @@
  */
 import { createPrivateKey, X509Certificate } from "node:crypto";
 import { type Clock, every } from "../clock.ts";
-import { AppError, errorText } from "../errors.ts";
-import { readNamedFile, readNamedText } from "../files/files.ts";
-import type { ServiceLogger } from "../service/log.ts";
+import { AppError, configError, errorText } from "../errors.ts";
+import { readNamedFile, readNamedText } from "../files/mod.ts";
+import type { ServiceLogger } from "../service/mod.ts";
 import { hasUnseen, quoteText } from "../text.ts";
 
 /** The identity of a process and the CAs that it trusts, as PEM texts. */
@@ -97,11 +97,11 @@ async function loadDenied({ denied_callers: path }: ListenerTlsConfig): Promise<
  */
 export function parseDeniedCallers(text: string): ReadonlySet<string> {
   if (text !== "" && !text.endsWith("\n")) {
-    throw new AppError("invalid_config", "its last line has no end, it may be written in part");
+    throw configError("its last line has no end, it may be written in part");
   }
   const lines = text.split("\n").map((line) => line.trim());
   const bad = lines.findIndex((line) => hasUnseen(line));
-  if (bad >= 0) throw new AppError("invalid_config", `line ${bad + 1} can't be a CN`);
+  if (bad >= 0) throw configError(`line ${bad + 1} can't be a CN`);
   return new Set(lines.filter((line) => line !== "" && !line.startsWith("#")));
 }
 
@@ -121,7 +121,7 @@ function parse<T>(file: Files<"file">["file"], what: string, read: () => T): T {
 }
 
 function unusable({ key, path }: Files<"file">["file"], why: string, cause?: unknown): AppError {
-  return new AppError("invalid_config", `Cannot use ${key} ${quoteText(path)}: ${why}`, { cause });
+  return configError(`Cannot use ${key} ${quoteText(path)}: ${why}`, cause);
 }
 
 /** Matches each certificate in a PEM text. */
@@ -141,7 +141,7 @@ export function checkTlsIdentity(
     [fault, cause] = ["not an unencrypted PEM key", error];
   }
   if (fault === undefined) return;
-  throw new AppError("invalid_config", `Cannot use the TLS private key: ${fault}`, { cause });
+  throw configError(`Cannot use the TLS private key: ${fault}`, cause);
 }
 
 /** @throws {AppError} `invalid_config` if the text holds no certificate, or a malformed one */
@@ -154,9 +154,9 @@ function parseCertificates(what: string, pem: string): readonly X509Certificate[
   try {
     if (blocks.length > 0) return blocks.map((block) => new X509Certificate(block));
   } catch (cause) {
-    throw new AppError("invalid_config", `Cannot use the TLS ${what}: malformed`, { cause });
+    throw configError(`Cannot use the TLS ${what}: malformed`, cause);
   }
-  throw new AppError("invalid_config", `Cannot use the TLS ${what}: no PEM certificate in it`);
+  throw configError(`Cannot use the TLS ${what}: no PEM certificate in it`);
 }
 
 /** The pause between two reads of the files, in seconds. */

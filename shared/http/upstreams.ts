@@ -8,7 +8,8 @@
  */
 import { type Clock, every, type Random } from "../clock.ts";
 import { AppError } from "../errors.ts";
-import { currentRequestId, REQUEST_ID_HEADER } from "../service/request_context.ts";
+import { isObject } from "../json.ts";
+import { currentRequestId, REQUEST_ID_HEADER } from "../service/mod.ts";
 import {
   JsonClient,
   type JsonClientOptions,
@@ -177,15 +178,13 @@ class Health {
   }
 }
 
-interface FailoverOptions {
+function failover({ clients, health, what, random, lost }: {
   readonly clients: readonly JsonService[];
   readonly health: Health;
   readonly what: string;
   readonly random: Random;
   readonly lost?: LostRequests;
-}
-
-function failover({ clients, health, what, random, lost }: FailoverOptions): JsonService {
+}): JsonService {
   const request = async (request: JsonClientRequest): Promise<JsonClientResponse> => {
     const maySign = request.method === "POST" && request.path === SIGN;
     const named = maySign || isResult(request) ? withOwnId(request, random) : request;
@@ -234,10 +233,8 @@ function isRepeatable(request: JsonClientRequest): boolean {
   const { method, path, body } = request;
   if (method === "GET") return !isResult(request);
   if (path.startsWith("/v1/revocations/")) return true;
-  if (path !== SIGN || typeof body !== "object" || body === null) return false;
-  const { dry_run, preflight } = body as { readonly dry_run?: unknown; readonly preflight?: unknown };
   // The result of a preflight runs without another decision.
-  return dry_run === true && preflight !== true;
+  return path === SIGN && isObject(body) && body["dry_run"] === true && body["preflight"] !== true;
 }
 
 /** The unique end of an id: from a broker, a control plane, or both. */
@@ -286,9 +283,7 @@ export class LostRequests {
   add({ headers = {}, body }: JsonClientRequest): void {
     const id = headers[REQUEST_ID_HEADER];
     if (id === undefined || this.#waiting.length >= MOST) return;
-    const named = typeof body === "object" && body !== null && "on_behalf_of" in body
-      ? body.on_behalf_of
-      : "";
+    const named = isObject(body) ? body["on_behalf_of"] : "";
     const onBehalfOf = typeof named === "string" ? named : "";
     this.#waiting = [...this.#waiting, { id, onBehalfOf, since: this.#options.clock.now() }];
     if (!this.#isRunning) void this.#run();

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { REQUEST_ID_HEADER } from "../service/request_context.ts";
+import { REQUEST_ID_HEADER } from "../service/mod.ts";
 import { FakeClock } from "../testing/fake_clock.ts";
 import type { JsonClientRequest } from "./client.ts";
 import { LostRequests, UpstreamWatch } from "./upstreams.ts";

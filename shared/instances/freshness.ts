@@ -4,7 +4,7 @@
  * @module
  */
 import { type Clock, type Elapsed, within } from "../clock.ts";
-import { AppError } from "../errors.ts";
+import { configError } from "../errors.ts";
 import { quoteText } from "../text.ts";
 import type { InstanceIdentity, InstanceLink, News, OtherInstance, Seen } from "./postgres_link.ts";
 
@@ -243,8 +243,7 @@ export async function enter(
     const found = (await link.list()).find((other) => other.name === name);
     if (found === undefined) continue;
     if (known !== undefined && (known.session !== found.session || known.beat !== found.beat)) {
-      throw new AppError(
-        "invalid_config",
+      throw configError(
         `Cannot use state_db: a ${what} with the instance name ${quoteText(name)} is running; ` +
           "give each its own name in instance",
       );

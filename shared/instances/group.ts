@@ -8,8 +8,8 @@
  * @module
  */
 import { type Clock, type Elapsed, within } from "../clock.ts";
-import { AppError, errorText } from "../errors.ts";
-import type { ServiceLogger } from "../service/log.ts";
+import { AppError, configError, errorText, staleError } from "../errors.ts";
+import type { ServiceLogger } from "../service/mod.ts";
 import type { Metrics } from "../service/metrics.ts";
 import { quoteText } from "../text.ts";
 import { Bell, enter, Freshness, MAX_AGE_MS, Peers, SharedClock, Waiter } from "./freshness.ts";
@@ -131,7 +131,7 @@ export class SharedGroup implements InstanceGroup {
     } catch (error) {
       link?.close();
       if (error instanceof AppError) throw error;
-      throw new AppError("invalid_config", `Cannot use state_db: ${errorText(error)}`, { cause: error });
+      throw configError(`Cannot use state_db: ${errorText(error)}`, error);
     }
   }
 
@@ -161,9 +161,9 @@ export class SharedGroup implements InstanceGroup {
 
   requireFresh(): void {
     const off = this.#time.problem;
-    if (off !== undefined) throw stale(`This ${this.#options.what} decides nothing: ${off}`);
+    if (off !== undefined) throw staleError(`This ${this.#options.what} decides nothing: ${off}`);
     if (this.#freshness.isFresh) return;
-    throw stale(`This ${this.#options.what} does not know at the moment what others have changed`);
+    throw staleError(`This ${this.#options.what} does not know at the moment what others have changed`);
   }
 
   get problem(): string | undefined {
@@ -181,29 +181,29 @@ export class SharedGroup implements InstanceGroup {
     const one = (labels: Readonly<Record<string, string>>) => ({ labels, value: 1 });
     metrics.gauge(
       "state_clock_offset_seconds",
-      "By how much this machine's clock is ahead of the state database's",
+      "Lead of this machine's clock over the database",
       () => this.#time.offset / 1000,
     );
     metrics.gauge(
       "state_age_seconds",
-      "How old what is decided by is; above 2 nothing is decided",
+      "Age of the state in use; above 2 the instance decides nothing",
       () => this.#freshness.age / 1000,
     );
     metrics.gauges(
       "state_instance_info",
-      "Always 1; what this instance is called",
+      "Always 1; name of this instance",
       ["instance"],
       () => [one({ instance: this.#self.name })],
     );
     metrics.gauges(
       "state_member_info",
-      "Always 1; who lives, as this instance sees it",
+      "Always 1; live instances, as this instance sees them",
       ["instance"],
       () => [this.#self.name, ...this.#peers.names].map((instance) => one({ instance })),
     );
     metrics.gauges(
       "state_database_info",
-      "Always 1; which server, and whether it is the primary; nothing while there is no connection",
+      "Always 1; database server in use, absent without a connection",
       ["server", "role"],
       () => this.#link === undefined ? [] : [one({ server: this.#link.server, role: "primary" })],
     );
@@ -388,8 +388,4 @@ export class SharedGroup implements InstanceGroup {
       this.#bell.ring();
     }
   }
-}
-
-function stale(message: string): AppError {
-  return new AppError("state_stale", message, { retryAfterSeconds: 1 });
 }

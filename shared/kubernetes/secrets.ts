@@ -1,5 +1,5 @@
 // Objects of a cluster as people and models may see them: the keys of a Secret stay, its values are masked.
-import { parseJson, stringifyJson } from "../json.ts";
+import { isObject, type JsonObject, parseJson, stringifyJson } from "../json.ts";
 
 /**
  * An annotation that may be a copy of the whole object, as kubectl, kapp and k3s (compressed) write it. All others are
@@ -8,8 +8,6 @@ import { parseJson, stringifyJson } from "../json.ts";
 const COPY = /[{}"\r\n]|[\w+/=-]{64}/;
 
 const PLAIN_MEMBERS: ReadonlySet<string> = new Set(["apiVersion", "kind", "type", "immutable"]);
-
-type JsonObject = Readonly<Record<string, unknown>>;
 
 /** `isSecret`: the object, or the items of a list, were requested as Secrets, whatever they claim to be. */
 interface MaskOptions {
@@ -88,8 +86,4 @@ function decodedLength(text: string): number {
 
 function byteLength(text: string): number {
   return new TextEncoder().encode(text).length;
-}
-
-function isObject(value: unknown): value is JsonObject {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

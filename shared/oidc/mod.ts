@@ -5,8 +5,8 @@
  */
 import { compactVerify, type CryptoKey, errors } from "@panva/jose";
 import type { Clock } from "../clock.ts";
-import { AppError } from "../errors.ts";
-import { hasEscapedKey, parseStandardJson } from "../json.ts";
+import { AppError, configError } from "../errors.ts";
+import { hasEscapedKey, isObject, type JsonObject as Claims, parseStandardJson } from "../json.ts";
 import { isUnsafe } from "../text.ts";
 import { clockSkewSeconds, type EndUserOidcConfig } from "./model.ts";
 import { discoverProvider, type FindKey, KeySet, type ProviderPorts } from "./provider.ts";
@@ -40,9 +40,6 @@ interface RefusedToken {
 /** The result for a token. */
 export type EndUserResult = VerifiedEndUser | RefusedToken;
 
-/** The claims of a token (RFC 7519 section 4). */
-type Claims = Readonly<Record<string, unknown>>;
-
 /** Builds a refusal. */
 export function refuse(reason: string, code: RefusedToken["code"] = "invalid_token"): RefusedToken {
   return { kind: "refused", reason, code };
@@ -72,7 +69,7 @@ export async function loadEndUserVerifier(
     };
   } catch (cause) {
     if (!(cause instanceof AppError)) throw cause;
-    throw new AppError("invalid_config", `Cannot load ${block}: ${cause.message}`, { cause });
+    throw configError(`Cannot load ${block}: ${cause.message}`, cause);
   }
 }
 
@@ -191,7 +188,7 @@ function explain(error: unknown, namesKey: boolean): KeyFailure {
 export function parseClaims(payload: Uint8Array): Claims | undefined {
   try {
     const value: unknown = parseStandardJson(new TextDecoder("utf-8", { fatal: true }).decode(payload));
-    return typeof value === "object" && value !== null && !Array.isArray(value) ? { ...value } : undefined;
+    return isObject(value) ? value : undefined;
   } catch {
     return undefined;
   }

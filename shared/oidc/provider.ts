@@ -2,7 +2,7 @@
 import { createLocalJWKSet, errors, type JSONWebKeySet } from "@panva/jose";
 import { type Clock, within } from "../clock.ts";
 import { AppError } from "../errors.ts";
-import { parseStandardJson } from "../json.ts";
+import { isObject, type JsonObject, parseStandardJson } from "../json.ts";
 import { collectBytes } from "../text.ts";
 import { isProviderUrl } from "./model.ts";
 
@@ -59,7 +59,7 @@ async function fetchDocument(
   url: string,
   what: string,
   { fetch, clock }: ProviderPorts,
-): Promise<Readonly<Record<string, unknown>>> {
+): Promise<JsonObject> {
   const late = () => failure(`its ${what} did not come in time`);
   try {
     const bytes = await within({ clock, ms: TIMEOUT_MS, late }, async (signal) => {
@@ -73,7 +73,7 @@ async function fetchDocument(
     });
     if (bytes === undefined) throw failure(`its ${what} is larger than ${MAX_DOCUMENT_BYTES} bytes`);
     const value: unknown = parseStandardJson(new TextDecoder("utf-8", { fatal: true }).decode(bytes));
-    if (typeof value === "object" && value !== null && !Array.isArray(value)) return { ...value };
+    if (isObject(value)) return value;
   } catch (cause) {
     if (cause instanceof AppError) throw cause;
     if (cause instanceof Deno.errors.NotCapable) {
@@ -159,14 +159,11 @@ function compileKeySet(keys: unknown): FindKey {
   if (!Array.isArray(keys) || keys.length > MAX_KEYS) throw failure("its key set is not a list of keys");
   try {
     // RFC 7517 section 5: unknown keys are ignored.
-    return createLocalJWKSet({ keys: keys.filter(isPublicKey) });
+    const isPublic = (key: unknown): key is JSONWebKeySet["keys"][number] =>
+      isObject(key) && ["RSA", "EC", "OKP"].some((type) => key["kty"] === type);
+    return createLocalJWKSet({ keys: keys.filter(isPublic) });
   } catch (cause) {
     if (!(cause instanceof errors.JOSEError)) throw cause;
     throw failure("its key set is malformed", cause);
   }
-}
-
-function isPublicKey(key: unknown): key is JSONWebKeySet["keys"][number] {
-  if (typeof key !== "object" || key === null || !("kty" in key)) return false;
-  return key.kty === "RSA" || key.kty === "EC" || key.kty === "OKP";
 }

@@ -7,8 +7,8 @@
 import { BlockList, isIP, isIPv4 } from "node:net";
 import { dirname, isAbsolute, resolve, sep } from "node:path";
 import { type CaKeyConfig, type CaKeySettings, planCaKeys } from "../ca/model.ts";
-import { AppError } from "../errors.ts";
-import type { UsedFile } from "../files/files.ts";
+import { type AppError, configError } from "../errors.ts";
+import type { UsedFile } from "../files/mod.ts";
 import { parseListenAddress } from "../http/listener.ts";
 import {
   describeHost,
@@ -133,7 +133,7 @@ export function mergeSets(...sets: readonly PermissionSet[]): PermissionSet {
 }
 
 function invalid(message: string): AppError {
-  return new AppError("invalid_config", message);
+  return configError(message);
 }
 
 /**

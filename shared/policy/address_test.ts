@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { findAddrFault, findSourceAddressFault } from "./compile_host.ts";
+import { findAddrFault, findSourceAddressFault } from "./compile.ts";
 import { type AskedFacts, askedKind, askedTitle, describeAsked, describeSpan } from "./words.ts";
 import { assertLinearWork } from "../testing/linear_work.ts";
 import fc from "fast-check";

@@ -1,6 +1,6 @@
 // The decision about one action on one cluster, and the clusters that a caller may see.
 import { finish } from "../clock.ts";
-import { quoteText } from "../text.ts";
+import { quoteText, withoutEmpty } from "../text.ts";
 import type { ClusterInfo, ClustersResponse } from "../wire/inventory.ts";
 import type { SignRequest, WireDecision } from "../wire/sign.ts";
 import type { CompiledPolicy } from "./compile.ts";
@@ -151,12 +151,11 @@ export function toWireClusterDecision(decision: AllowedCluster | DeniedCluster):
   }
   return {
     allowed: true,
-    ...(decision.requireApproval && { require_approval: true }),
+    ...withoutEmpty({ require_approval: decision.requireApproval }),
     matched_rule: matchedRule,
     ttl_seconds: decision.ttlSeconds,
     enforcement: "enforce",
-    ...(decision.reveal && { reveal: true }),
-    ...(decision.force && { force: true }),
+    ...withoutEmpty({ reveal: decision.reveal, force: decision.force }),
   };
 }
 
@@ -192,8 +191,7 @@ export function visibleClusters(
     .map(([name, { apiServer, groups, extraResources, words }]): [string, ClusterInfo] => [name, {
       api_server: apiServer,
       ca_cert_pem: caPems.get(name) ?? "",
-      ...(groups.length > 0 && { groups }),
-      ...(extraResources.length > 0 && { extra_resources: extraResources }),
+      ...withoutEmpty({ groups, extra_resources: extraResources }),
       ...(withRules && { policy: words }),
     }]);
   return Object.fromEntries(entries);

@@ -2,7 +2,7 @@
 // on a command.
 import { RE2JS } from "re2js";
 import { finish, type Steps } from "../clock.ts";
-import { AppError, errorText } from "../errors.ts";
+import { AppError, configError, errorText } from "../errors.ts";
 import { formatKeyPath, quoteText, shortenText } from "../text.ts";
 import type { Enforcement } from "../wire/sign.ts";
 import type { CommandPolicy, PolicyConfig } from "./model.ts";
@@ -23,8 +23,7 @@ export interface Pattern {
  */
 export function compilePattern(source: string): Pattern {
   const invalid = (why: string, cause?: unknown) => {
-    const message = `Cannot compile pattern ${quoteText(shortenText(source, 200))}: ${why}`;
-    return new AppError("invalid_config", message, { cause });
+    return configError(`Cannot compile pattern ${quoteText(shortenText(source, 200))}: ${why}`, cause);
   };
   // The engine accepts a lone surrogate as a character. UTF-8 has none, so the pattern would never match.
   if (!source.isWellFormed()) throw invalid("a lone surrogate is not text");
@@ -54,6 +53,12 @@ export interface CompiledCommandPolicy {
   readonly requireApproval: readonly Pattern[];
   readonly shellParse: boolean;
 }
+
+/** A policy without rules, to build others on. */
+export const NO_RULES: CompiledCommandPolicy = {
+  ...{ mode: "off", enforcement: "enforce", shellParse: true },
+  ...{ allow: [], deny: [], requireApproval: [] },
+};
 
 /** The union of all command policies of one host. */
 export interface PolicySet {
@@ -101,15 +106,11 @@ export function hasAllowlist({ members }: PolicySet): boolean {
 /** Adds allow patterns to a set that has an allowlist, one member for each list. Nothing else changes. */
 export function extendAllowlist(set: PolicySet, lists: readonly (readonly Pattern[])[]): PolicySet {
   if (!hasAllowlist(set)) return set;
-  const members = lists.map((allow): CompiledCommandPolicy => ({
-    mode: "allowlist",
-    enforcement: set.enforcement,
+  const { enforcement, parses: shellParse } = set;
+  const added = lists.map((
     allow,
-    deny: [],
-    requireApproval: [],
-    shellParse: set.parses,
-  }));
-  return { ...set, members: [...set.members, ...members] };
+  ) => ({ ...NO_RULES, mode: "allowlist", enforcement, allow, shellParse } as const));
+  return { ...set, members: [...set.members, ...added] };
 }
 
 /**

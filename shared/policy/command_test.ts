@@ -9,7 +9,7 @@ import { type CommandPolicy, type HostPolicy, hostPolicy } from "./model.ts";
 import { compileSample, decideSample, SAMPLE_RULES, sampleConfig } from "../testing/sample_policy.ts";
 import { toHostInfo, visibleHosts } from "./host_rules.ts";
 import type { SshIntent } from "./ssh.ts";
-import { stopOnDisconnect } from "./stop_on_disconnect.ts";
+import { stopOnDisconnect } from "./shell.ts";
 
 function compile(policy: CommandPolicy): CompiledCommandPolicy {
   const problems: string[] = [];

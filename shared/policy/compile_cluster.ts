@@ -2,10 +2,10 @@
 import { isUnsafe, quoteText } from "../text.ts";
 import type { ExtraResource } from "../wire/inventory.ts";
 import {
-  type CompiledCommandPolicy,
   type compilePattern,
   composePolicies,
   escapePattern,
+  NO_RULES,
   type Pattern,
   type PolicySet,
 } from "./command.ts";
@@ -145,23 +145,15 @@ function compileRules(
 ): Pick<CompiledCluster, "commands" | "reveals" | "forces"> {
   const patternsOf = (keep: (rule: ClusterRule) => boolean) =>
     rules.filter(keep).map((rule) => compile(rulePattern(rule, table)));
-  const member = (lists: Partial<CompiledCommandPolicy> & Pick<CompiledCommandPolicy, "mode">) => ({
-    allow: [],
-    deny: [],
-    requireApproval: [],
-    enforcement: "enforce" as const,
-    // The canonical form is not a shell's language.
-    shellParse: false,
-    ...lists,
-  });
+  // The canonical form is not a shell's language.
+  const unparsed = { ...NO_RULES, shellParse: false };
+  const allow = patternsOf(({ effect }) => effect !== "deny");
+  const requireApproval = patternsOf(({ effect }) => effect === "require_approval");
+  const deny = patternsOf(({ effect }) => effect === "deny");
   return {
     commands: composePolicies([
-      member({
-        mode: "allowlist",
-        allow: patternsOf(({ effect }) => effect !== "deny"),
-        requireApproval: patternsOf(({ effect }) => effect === "require_approval"),
-      }),
-      member({ mode: "denylist", deny: patternsOf(({ effect }) => effect === "deny") }),
+      { ...unparsed, mode: "allowlist", allow, requireApproval },
+      { ...unparsed, mode: "denylist", deny },
     ]),
     reveals: patternsOf(({ effect, reveal }) => reveal === true && effect !== "deny"),
     forces: patternsOf(({ effect, force }) => force === true && effect === "allow"),
@@ -182,29 +174,23 @@ function findServerFault(url: string): string | undefined {
 
 function checkBindings({ sa_bindings, token_binding }: ClusterPolicy, report: Report): void {
   const bound = token_binding?.namespace;
-  const reportUnless = (isGood: boolean, key: string, value: string, fault: string) => {
-    if (!isGood) report(key, `${quoteText(value)} ${fault}`);
+  const checkNamespace = (key: string, namespace: string) => {
+    if (!isLabel(namespace)) report(`${key}.namespace`, `${quoteText(namespace)} is not a namespace`);
   };
   if (sa_bindings.length === 0) report(".sa_bindings", "is empty: at least one is required");
-  if (bound !== undefined) {
-    reportUnless(isLabel(bound), ".token_binding.namespace", bound, "is not a namespace");
-  }
+  if (bound !== undefined) checkNamespace(".token_binding", bound);
   for (const [index, { namespace, service_account, groups = [] }] of sa_bindings.entries()) {
     const key = `.sa_bindings[${index}]`;
-    reportUnless(isLabel(namespace), `${key}.namespace`, namespace, "is not a namespace");
-    reportUnless(
-      isSubdomain(service_account),
-      `${key}.service_account`,
-      service_account,
-      "is not the name of a ServiceAccount",
-    );
+    checkNamespace(key, namespace);
+    if (!isSubdomain(service_account)) {
+      report(`${key}.service_account`, `${quoteText(service_account)} is not the name of a ServiceAccount`);
+    }
     if (groups.some((group) => group === "" || isUnsafe(group))) {
       report(`${key}.groups`, "a group is empty or contains blanks");
     }
-    const fault = `is not ${
-      quoteText(bound ?? "")
-    } of token_binding: a token can only be bound to a Secret beside its ServiceAccount`;
-    reportUnless(bound === undefined || namespace === bound, `${key}.namespace`, namespace, fault);
+    if (bound === undefined || namespace === bound) continue;
+    const fault = `${quoteText(namespace)} is not ${quoteText(bound)} of token_binding`;
+    report(`${key}.namespace`, `${fault}: a token can only be bound to a Secret beside its ServiceAccount`);
   }
 }
 

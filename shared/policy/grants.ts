@@ -3,7 +3,7 @@
 // approval.
 import type { Steps } from "../clock.ts";
 import { AppError } from "../errors.ts";
-import { quoteText } from "../text.ts";
+import { quoteText, withoutEmpty } from "../text.ts";
 import { formatTimestamp, type GrantInfo, LONGEST_GRANT_TTL_SECONDS } from "../wire/policy.ts";
 import type { Enforcement } from "../wire/sign.ts";
 import {
@@ -15,7 +15,7 @@ import {
   type Pattern,
   type PolicySet,
 } from "./command.ts";
-import { type CompiledHost, needsOwnCertificates } from "./compile_host.ts";
+import { type CompiledHost, needsOwnCertificates } from "./compile.ts";
 import { canonicalSudoUser } from "./shell.ts";
 
 /** A grant or a waiver as it is stored. */
@@ -136,17 +136,11 @@ export function findGrantedPatterns(
 /** A grant on the wire. */
 export function toGrantInfo(grant: Grant): GrantInfo {
   return {
-    id: grant.id,
-    host: grant.host,
-    ...(grant.allow.length > 0 && { allow: grant.allow }),
-    ...(grant.waiveApproval.length > 0 && { waive_approval: grant.waiveApproval }),
-    ...(grant.caller !== "" && { caller: grant.caller }),
-    ...(grant.endUser !== "" && { end_user: grant.endUser }),
-    ...(grant.sudo && { sudo: true }),
-    ...(grant.sudoUser !== "" && { sudo_user: grant.sudoUser }),
-    ...(grant.contentSha256 !== "" && { content_sha256: grant.contentSha256 }),
-    ...(grant.approver !== "" && { approver: grant.approver }),
-    ...(grant.approvalId !== "" && { approval_id: grant.approvalId }),
+    ...{ id: grant.id, host: grant.host },
+    ...withoutEmpty({ allow: grant.allow, waive_approval: grant.waiveApproval }),
+    ...withoutEmpty({ caller: grant.caller, end_user: grant.endUser }),
+    ...withoutEmpty({ sudo: grant.sudo, sudo_user: grant.sudoUser, content_sha256: grant.contentSha256 }),
+    ...withoutEmpty({ approver: grant.approver, approval_id: grant.approvalId }),
     granted_at: formatTimestamp(grant.grantedAt),
     expires_at: formatTimestamp(grant.expiresAt),
   };

@@ -1,10 +1,10 @@
 // The hosts of a caller for `GET /v1/hosts`, also with their rules. Denied patterns stay with the signer,
 // because they would show an agent what nobody thought of.
 import type { HostInfo, HostRules, HostsResponse } from "../wire/inventory.ts";
+import { withoutEmpty } from "../text.ts";
 import { SESSION_MODES } from "../wire/sign.ts";
 import type { Pattern } from "./command.ts";
-import type { CompiledPolicy } from "./compile.ts";
-import { type CompiledHost, needsOwnCertificates } from "./compile_host.ts";
+import { type CompiledHost, type CompiledPolicy, needsOwnCertificates } from "./compile.ts";
 import { isListedFor } from "./ssh.ts";
 
 /** The hosts that a caller may use, sorted by name. */
@@ -33,18 +33,15 @@ function pickHosts(
 
 /** A host without its rules. */
 export function toHostInfo(host: CompiledHost): HostInfo {
-  const { addr, user, host_key, jump = "", groups } = host;
+  const { addr, user, host_key, jump, groups } = host;
+  const { allow_sudo, allow_pty, allow_file_transfer, stop_on_disconnect } = host;
   return {
     addr,
     user,
     host_key,
-    ...(jump !== "" && { jump }),
-    ...(host.allow_sudo === true && { allow_sudo: true }),
-    ...(host.allow_pty === true && { allow_pty: true }),
-    ...(host.allow_file_transfer === true && { allow_file_transfer: true }),
-    ...(host.stop_on_disconnect === true && { stop_on_disconnect: true }),
+    ...withoutEmpty({ jump, allow_sudo, allow_pty, allow_file_transfer, stop_on_disconnect }),
     ...(needsOwnCertificates(host) && { unsealed_sessions: false }),
-    ...(groups.length > 0 && { groups }),
+    ...withoutEmpty({ groups }),
   };
 }
 
@@ -61,10 +58,11 @@ export function rulesOf(host: CompiledHost): HostRules {
     enforcement,
     shell_parse: restricts && parses,
     ...(allowlists.length > 0 && { allow: allow.sources }),
-    ...(allow.omitted > 0 && { allow_omitted: allow.omitted }),
-    ...(active.some(({ deny }) => deny.length > 0) && { some_denied: true }),
-    ...(approval.sources.length > 0 && { require_approval: approval.sources }),
-    ...(approval.omitted > 0 && { require_approval_omitted: approval.omitted }),
+    ...withoutEmpty({
+      allow_omitted: allow.omitted,
+      some_denied: active.some(({ deny }) => deny.length > 0),
+    }),
+    ...withoutEmpty({ require_approval: approval.sources, require_approval_omitted: approval.omitted }),
     ...(host.allow_sudo === true &&
       { sudo_users: [...new Set(["root", ...host.allowed_sudo_users ?? []])] }),
     session_modes: SESSION_MODES.filter((mode) =>

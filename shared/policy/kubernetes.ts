@@ -112,8 +112,9 @@ export function parseClusterAction(
   | { readonly kind: "ok"; readonly action: ClusterAction }
   | { readonly kind: "invalid"; readonly problem: string } {
   const invalid = (problem: string) => ({ kind: "invalid", problem }) as const;
-  const { verb, resource: plural, group, name } = asked;
-  if (!isVerb(verb)) return invalid(`unknown k8s verb ${quoteText(verb)}`);
+  const { resource: plural, group, name } = asked;
+  const verb = K8S_VERBS.find((known) => known === asked.verb);
+  if (verb === undefined) return invalid(`unknown k8s verb ${quoteText(asked.verb)}`);
   const fault = findActionFault(asked);
   if (fault !== undefined) return invalid(fault);
   const resource = table.get(plural);
@@ -147,10 +148,6 @@ function findActionFault({ verb, resource, group, namespace, name }: AskedAction
   }
   if (name === "") return `k8s ${verb} requires an object name`;
   return verb === "logs" && namespace === "" ? "k8s logs requires a namespace" : undefined;
-}
-
-function isVerb(text: string): text is K8sVerb {
-  return (K8S_VERBS as readonly string[]).includes(text);
 }
 
 /** `deployments.apps`, `pods`. */

@@ -25,7 +25,7 @@ export {
 } from "./command.ts";
 export { type CompiledPolicy, compilePolicy, compilePolicySteps, findPolicyProblems } from "./compile.ts";
 export { type CompiledCluster, rulePattern } from "./compile_cluster.ts";
-export type { CompiledHost } from "./compile_host.ts";
+export type { CompiledHost } from "./compile.ts";
 export {
   addGrant,
   clampWaiverTtl,
@@ -103,7 +103,7 @@ export {
   type SshIntent,
   toWireDecision,
 } from "./ssh.ts";
-export { readStopOnDisconnect, STOP_GRACE_SECONDS, stopOnDisconnect } from "./stop_on_disconnect.ts";
+export { readStopOnDisconnect, STOP_GRACE_SECONDS, stopOnDisconnect } from "./shell.ts";
 export {
   describeSharedPrincipals,
   describeUnconnectable,

@@ -203,38 +203,27 @@ function readWord(text: string, start: number, atName: boolean): Token {
 /** A quoted part, or one unquoted character; `tilde`: some shell would expand a `~` here. */
 function readPart(text: string, at: number, tilde: boolean): Part | LexRefusal {
   const character = String.fromCodePoint(text.codePointAt(at) ?? 0);
-  switch (character) {
-    case "'": {
-      const end = text.indexOf("'", at + 1);
-      if (end < 0) return refuse("unterminated quote");
-      return { kind: "part", text: text.slice(at + 1, end), next: end + 1 };
-    }
-    case '"':
-      return readDoubleQuoted(text, at + 1);
-    case "`":
-      return refuse("command substitution");
-    case "$":
-      return isWordEnd(text[at + 1]) ? plain("$", at) : refuse(nameExpansion(text, at));
-    case "\\":
-      return refuse("unquoted backslash, quote the word instead");
-    case "*":
-    case "?":
-    case "[":
-      return refuse("pathname expansion");
-    case "{":
-    case "}":
-      return refuse("brace expansion");
-    case "~":
-      return tilde ? refuse("tilde expansion") : plain(character, at);
-    default:
-      // Some locales treat such a character as a space, and no reader sees it.
-      return isUnsafe(character) ? refuse("unquoted invisible character") : plain(character, at);
+  if (character === '"') return readDoubleQuoted(text, at + 1);
+  if (character === "'") {
+    const end = text.indexOf("'", at + 1);
+    if (end < 0) return refuse("unterminated quote");
+    return { kind: "part", text: text.slice(at + 1, end), next: end + 1 };
   }
-}
-
-function plain(character: string, at: number): Part {
+  const refused = UNQUOTED.get(character);
+  if (refused !== undefined) return refuse(refused);
+  if (character === "$" && !isWordEnd(text[at + 1])) return refuse(nameExpansion(text, at));
+  if (character === "~" && tilde) return refuse("tilde expansion");
+  // Some locales treat such a character as a space, and no reader sees it.
+  if (isUnsafe(character)) return refuse("unquoted invisible character");
   return { kind: "part", text: character, next: at + character.length };
 }
+
+const UNQUOTED: ReadonlyMap<string, string> = new Map([
+  ["`", "command substitution"],
+  ["\\", "unquoted backslash, quote the word instead"],
+  ...[..."*?["].map((character) => [character, "pathname expansion"] as const),
+  ...[..."{}"].map((character) => [character, "brace expansion"] as const),
+]);
 
 /** `at` is after the opening quote. */
 function readDoubleQuoted(text: string, at: number): Part | LexRefusal {

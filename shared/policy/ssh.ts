@@ -1,7 +1,7 @@
 // The decision about one SSH intent: whether a caller gets a certificate for a host, and its contents. The
 // gates have a fixed order, and the first that fails is the reason of the denial. `mayUseHost`, the
 // check of groups by the callers table, comes before all of them.
-import { isUnsafe, quoteText } from "../text.ts";
+import { isUnsafe, quoteText, withoutEmpty } from "../text.ts";
 import { finish, type Steps } from "../clock.ts";
 import {
   PURPOSES,
@@ -11,8 +11,7 @@ import {
   type SignRequest,
   type WireDecision,
 } from "../wire/sign.ts";
-import type { CompiledCaller, CompiledPolicy } from "./compile.ts";
-import type { CompiledHost } from "./compile_host.ts";
+import type { CompiledCaller, CompiledHost, CompiledPolicy } from "./compile.ts";
 import {
   type AllowedCommand,
   decideHostCommand,
@@ -21,8 +20,7 @@ import {
   type LiveGrants,
   NO_GRANTS,
 } from "./grants.ts";
-import { elevateCommand, elevationLabel, resolveElevation } from "./shell.ts";
-import { stopOnDisconnect } from "./stop_on_disconnect.ts";
+import { elevateCommand, elevationLabel, resolveElevation, stopOnDisconnect } from "./shell.ts";
 
 /** A denied intent, with the host if it exists. */
 export interface DeniedSsh extends DeniedCommand {
@@ -285,17 +283,20 @@ export function toWireDecision(decision: SshDecision): WireDecision {
   const rule = decision.matchedRule !== "" && { matched_rule: decision.matchedRule };
   const mode = decision.enforcement !== "" && { enforcement: decision.enforcement };
   if (decision.kind === "denied") return { allowed: false, reason: decision.reason, ...rule, ...mode };
+  const { requireApproval, forceCommand, ttlSeconds, elevationPrefix, warning, wouldDeny } = decision;
   return {
     allowed: true,
-    ...(decision.requireApproval && { require_approval: true }),
+    ...withoutEmpty({ require_approval: requireApproval }),
     ...rule,
-    ...(decision.forceCommand !== "" && { force_command: decision.forceCommand }),
-    ttl_seconds: decision.ttlSeconds,
-    ...(decision.elevationPrefix !== "" && { elevation: decision.elevationPrefix }),
+    ...withoutEmpty({ force_command: forceCommand }),
+    ttl_seconds: ttlSeconds,
+    ...withoutEmpty({ elevation: elevationPrefix }),
     ...mode,
-    ...(decision.warning !== "" && { warning: decision.warning }),
-    ...(decision.wouldDeny && { would_deny: true }),
-    ...(decision.wouldRequireApproval && { would_require_approval: true }),
+    ...withoutEmpty({
+      warning,
+      would_deny: wouldDeny,
+      would_require_approval: decision.wouldRequireApproval,
+    }),
   };
 }
 
@@ -321,13 +322,12 @@ export function intentOf(request: SignRequest, caller: string): SshIntent {
 
 /** The `command` of an audit record, exactly as in the reference: never the command itself. */
 export function describeSignRequest(request: SignRequest): string {
-  const tokens = [`role=${request.role}`, `purpose=${request.purpose}`];
-  if (request.session_mode !== "") tokens.push(`session_mode=${request.session_mode}`);
-  if (request.end_user !== "") tokens.push(`user=${request.end_user}`);
-  if (request.sudo) tokens.push(`elev=${elevationLabel(request.sudo, request.sudo_user)}`);
-  if (request.pty) tokens.push("pty=1");
-  if (request.file_transfer) tokens.push("ft=1");
-  return tokens.join(" ");
+  const { role, purpose, session_mode, end_user, sudo, sudo_user, pty, file_transfer } = request;
+  return `role=${role} purpose=${purpose}` +
+    (session_mode === "" ? "" : ` session_mode=${session_mode}`) +
+    (end_user === "" ? "" : ` user=${end_user}`) +
+    (sudo ? ` elev=${elevationLabel(sudo, sudo_user)}` : "") +
+    (pty ? " pty=1" : "") + (file_transfer ? " ft=1" : "");
 }
 
 /** The `ext` of the audit records of a request. */

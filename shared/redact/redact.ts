@@ -5,7 +5,7 @@
 import * as z from "@zod/zod";
 import { RE2JS } from "re2js";
 import { finish, type Steps } from "../clock.ts";
-import { AppError, errorText } from "../errors.ts";
+import { configError, errorText } from "../errors.ts";
 import {
   type Catalog,
   COMMANDS,
@@ -189,7 +189,7 @@ export function compileOwnRules({ patterns = [] }: RedactConfig): readonly OwnRu
       return [];
     }
   });
-  if (problems.length > 0) throw new AppError("invalid_config", problems.join("\n"));
+  if (problems.length > 0) throw configError(problems.join("\n"));
   return rules;
 }
 

@@ -60,7 +60,10 @@ export function createRedactStreams(config: RedactConfig = {}): OpenRedactStream
       stages.reduce((text, stage, index) => {
         const given = stage.push(text);
         // Only the first stage holds the original text, whose last word may be incomplete.
-        if (last === "cut" && index === 0) stage.held = stage.held.slice(0, partialWordStart(stage.held));
+        if (last === "cut" && index === 0) {
+          const lastWord = Math.max(afterLastBlank(stage.held), stage.held.length - WORD_TAIL);
+          stage.held = stage.held.slice(0, lastWord);
+        }
         return given + stage[last]();
       }, "");
     return {
@@ -241,11 +244,6 @@ function wholeEnd(found: Findings["found"], end: number): number {
     if (place.hint < whole && place.end > whole) whole = place.hint;
   }
   return whole;
-}
-
-/** Where the last word of a text that was cut off begins; of a very long word, where its tail begins. */
-function partialWordStart(text: string): number {
-  return Math.max(afterLastBlank(text), text.length - WORD_TAIL);
 }
 
 /** Where the last word of a text begins, which may be empty. */

@@ -26,15 +26,7 @@ import { configureSync, getLogger, type Logger, type LogRecord } from "@logtape/
 import { visibleJson, writeAllSync } from "../text.ts";
 import { AppError } from "../errors.ts";
 import { stringifyJson } from "../json.ts";
-import { currentRequestId } from "./request_context.ts";
-
-/** Further members of a log line. They cannot replace `time`, `level`, `service` and `message`. */
-export type LogFields = Readonly<Record<string, unknown>>;
-
-/** The log of a service. It never throws. */
-export type ServiceLogger = Readonly<
-  Record<"info" | "warn" | "error", (message: string, fields?: LogFields) => void>
->;
+import { currentRequestId, type LogFields, type ServiceLogger } from "./mod.ts";
 
 /** The logger of a service. Lines of a request have its `request_id`. */
 export function getServiceLogger(service: string): ServiceLogger {

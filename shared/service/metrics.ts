@@ -13,19 +13,21 @@
  *
  * @module
  */
+import type * as prom from "prom-client";
 // Part by part: the rest of the package would take 5 MB in an idle service.
-// @ts-types="./prom_client/counter.d.ts"
-import PromCounter from "prom-client/lib/counter.js";
-// @ts-types="./prom_client/gauge.d.ts"
-import PromGauge from "prom-client/lib/gauge.js";
-// @ts-types="./prom_client/histogram.d.ts"
-import PromHistogram from "prom-client/lib/histogram.js";
-// @ts-types="./prom_client/registry.d.ts"
-import Registry from "prom-client/lib/registry.js";
+import counter from "prom-client/lib/counter.js";
+import gauge from "prom-client/lib/gauge.js";
+import histogram from "prom-client/lib/histogram.js";
+import registry from "prom-client/lib/registry.js";
 import process from "node:process";
 import { type Clock, every } from "../clock.ts";
 import { AppError } from "../errors.ts";
 import { VERSION } from "./version.ts";
+
+const PromCounter: typeof prom.Counter = counter;
+const PromGauge: typeof prom.Gauge = gauge;
+const PromHistogram: typeof prom.Histogram = histogram;
+const Registry: typeof prom.Registry = registry;
 
 type Labels = Readonly<Record<string, string>>;
 
@@ -81,7 +83,7 @@ export class Metrics {
 
   /** Adds a gauge. `read` gives the value at each scrape. */
   gauge(name: string, help: string, read?: () => number): { set(value: number): void } {
-    const collect = read && function (this: PromGauge) {
+    const collect = read && function (this: prom.Gauge) {
       this.set(read());
     };
     const gauge = new PromGauge({ name, help, registers: [this.#registry], ...(collect && { collect }) });
@@ -175,23 +177,31 @@ export function addProcessMetrics(
   const labels = { service, version: VERSION, deno: Deno.version.deno };
   metrics.gauges(
     "gateway_build_info",
-    "Always 1; what runs",
+    "Always 1; build of the process",
     Object.keys(labels),
     () => [{ labels, value: 1 }],
   );
-  metrics.gauge("process_start_time_seconds", "When the process began, since the epoch", () => startedAt);
   metrics.gauge(
-    "gateway_process_id",
-    "Which process it is, on its machine or in its container",
-    () => Deno.pid,
+    "process_start_time_seconds",
+    "Start time of the process, in seconds since the epoch",
+    () => startedAt,
   );
-  metrics.gauge("process_resident_memory_bytes", "Memory of the process", () => Deno.memoryUsage().rss);
-  metrics.gauge("process_heap_bytes", "Of it what JavaScript uses", () => Deno.memoryUsage().heapUsed);
-  metrics.total("process_cpu_seconds_total", "Processor time since the start", () => {
+  metrics.gauge("gateway_process_id", "Process ID", () => Deno.pid);
+  metrics.gauge(
+    "process_resident_memory_bytes",
+    "Resident memory of the process",
+    () => Deno.memoryUsage().rss,
+  );
+  metrics.gauge("process_heap_bytes", "Used heap of the process", () => Deno.memoryUsage().heapUsed);
+  metrics.total("process_cpu_seconds_total", "CPU time since the start", () => {
     const { user, system } = process.cpuUsage();
     return (user + system) / 1e6;
   });
-  const lag = metrics.histogram("process_event_loop_lag_seconds", "How late timers run", "exchange");
+  const lag = metrics.histogram(
+    "process_event_loop_lag_seconds",
+    "Delay of timers in the event loop",
+    "exchange",
+  );
   let before = clock.now();
   return every({ clock, seconds: LAG_SECONDS, signal }, () => {
     const now = clock.now();

@@ -1,10 +1,17 @@
 import assert from "node:assert/strict";
 import { AppError } from "../errors.ts";
-import { exitCodeOf, parseServiceArguments } from "./service.ts";
+import {
+  currentRequestId,
+  exitCodeOf,
+  inRequest,
+  type LogFields,
+  outgoingHeaders,
+  outsideRequests,
+  parseServiceArguments,
+} from "./mod.ts";
 import fc from "fast-check";
-import { formatLogLine, getServiceLogger, type LogFields } from "./log.ts";
+import { formatLogLine, getServiceLogger } from "./log.ts";
 import { createMetrics } from "./metrics.ts";
-import { currentRequestId, inRequest, outgoingHeaders, outsideRequests } from "./request_context.ts";
 
 const DEFAULTS = { config: "signer.json", version: false, verbose: false, help: false };
 

@@ -13,7 +13,7 @@ import {
   verifyCertificateSignature,
   writeFlagOptions,
 } from "./certificate.ts";
-import { encodeOpensshPrivateKey } from "./openssh_key.ts";
+import { encodeOpensshPrivateKey } from "./keys.ts";
 import { SshReader, SshWriter } from "./wire_format.ts";
 import { Buffer } from "node:buffer";
 

@@ -5,6 +5,7 @@ import {
   decodeKeyBlob,
   ECDSA_CURVES,
   encodeKeyBlob,
+  encodeOpensshPrivateKey,
   fingerprint,
   formatPublicKey,
   keyAlgorithm,
@@ -16,7 +17,6 @@ import {
 import { SshReader, SshWriter } from "./wire_format.ts";
 import { formatKeyId, type KeyIdParts } from "./certificate.ts";
 import { generateKeyPairSync } from "node:crypto";
-import { encodeOpensshPrivateKey } from "./openssh_key.ts";
 import { parsePrivateKey } from "../ca/pem.ts";
 
 // ssh-keygen -t ed25519, ssh-keygen -t ecdsa -b 256

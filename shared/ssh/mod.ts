@@ -26,5 +26,5 @@ export {
   parsePublicKey,
   signSshsig,
 } from "./keys.ts";
-export { ed25519PublicKey, encodeOpensshPrivateKey } from "./openssh_key.ts";
+export { ed25519PublicKey, encodeOpensshPrivateKey } from "./keys.ts";
 export { encodeKrl, SerialSet, SshReader, SshWriter } from "./wire_format.ts";

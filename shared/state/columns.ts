@@ -167,6 +167,15 @@ export function wordColumn<W extends string>(name: string, words: readonly W[]):
   })(name);
 }
 
+/** Columns of one kind by their properties: `endUser` is kept in `end_user`. */
+export function columnsOf<V, Name extends string>(
+  column: ColumnOf<V>,
+  ...names: Name[]
+): Record<Name, Column<V>> {
+  const snakeCase = (name: string) => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+  return Object.fromEntries(names.map((name) => [name, column(snakeCase(name))])) as Record<Name, Column<V>>;
+}
+
 /** A table whose rows are values of one type: each column is declared once. */
 export class Table<T extends object> {
   readonly name: string;

@@ -32,14 +32,6 @@ export class ChangeLock {
   }
 }
 
-/** The lock of the changes, and who counts failures of the store. */
-interface DurableOptions {
-  /** Shared with changes of other views that one decision reads; by default the view has its own lock. */
-  readonly lock?: ChangeLock;
-  /** Called for each write that the store could not make. */
-  readonly onStoreError: () => void;
-}
-
 /** A view of type `View`, and the denies of type `Deny` that are in force before they are stored. */
 export class Durable<View, Deny = never> {
   /** Read it once, without waiting, and decide by it. Only a change or a take-over replaces it. */
@@ -48,7 +40,12 @@ export class Durable<View, Deny = never> {
   readonly #onStoreError: () => void;
   #unstored: readonly Deny[] = [];
 
-  constructor(view: View, { lock = new ChangeLock(), onStoreError }: DurableOptions) {
+  constructor(view: View, { lock = new ChangeLock(), onStoreError }: {
+    /** Shared with changes of other views that one decision reads; by default the view has its own lock. */
+    readonly lock?: ChangeLock;
+    /** Called for each write that the store could not make. */
+    readonly onStoreError: () => void;
+  }) {
     this.view = view;
     this.#lock = lock;
     this.#onStoreError = onStoreError;

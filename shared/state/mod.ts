@@ -7,6 +7,7 @@
 export {
   checkStorable,
   type Column,
+  columnsOf,
   deleteFrom,
   type Dialect,
   flagColumn,

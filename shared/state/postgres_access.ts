@@ -6,8 +6,8 @@
 import postgres from "postgres";
 import { ChangeLock } from "./durable.ts";
 import { type Clock, within } from "../clock.ts";
-import { AppError, errorText } from "../errors.ts";
-import { readNamedText } from "../files/files.ts";
+import { AppError, configError, errorText, staleError } from "../errors.ts";
+import { readNamedText } from "../files/mod.ts";
 import { readAll, readRows, type Row, type RowReader, type StateWarner, type Steps } from "./columns.ts";
 import { migrate, type PostgresSchema } from "./postgres_schema.ts";
 import { openSession, type PostgresSession } from "./postgres_session.ts";
@@ -39,8 +39,6 @@ export type Query = (
 /** A caller learns within 3 s that the database does not answer. */
 const TIMEOUT_MS = 2_500;
 
-const RETRY_SECONDS = 1;
-
 /** A service's tables in a database that others use at the same time. */
 export class PostgresAccess {
   readonly #schema: PostgresSchema;
@@ -70,11 +68,7 @@ export class PostgresAccess {
       await access.close();
       if (error instanceof AppError && error.code === "invalid_config") throw error;
       const cause = error instanceof AppError && error.cause !== undefined ? error.cause : error;
-      throw new AppError(
-        "invalid_config",
-        `Cannot open state_db ${describeTarget(access.#target)}: ${errorText(cause)}`,
-        { cause: error },
-      );
+      throw configError(`Cannot open state_db ${describeTarget(access.#target)}: ${errorText(cause)}`, error);
     }
   }
 
@@ -132,11 +126,7 @@ export class PostgresAccess {
   readAll<T>(rows: readonly Row[], what: string, decode: (row: Row) => T): readonly T[] {
     return readAll(rows, decode, (cause) => {
       const problem = `${what} can't be read: ${errorText(cause)}`;
-      return new AppError(
-        "invalid_config",
-        `Cannot use state_db ${describeTarget(this.#target)}: ${problem}`,
-        { cause },
-      );
+      return configError(`Cannot use state_db ${describeTarget(this.#target)}: ${problem}`, cause);
     });
   }
 
@@ -208,10 +198,7 @@ function unavailable(cause: unknown): AppError {
   const message = cause instanceof LostCommit
     ? "The state database did not answer at the end: the change may have been made"
     : "The state database can't be used at the moment";
-  return new AppError("state_stale", message, {
-    cause,
-    retryAfterSeconds: RETRY_SECONDS,
-  });
+  return staleError(message, cause);
 }
 
 async function inTransaction<T>(

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { AppError } from "../errors.ts";
+import { type AppError, configError } from "../errors.ts";
 import type { PostgresSession } from "./postgres_session.ts";
 
 /** The tables of a service. */
@@ -35,10 +35,7 @@ export async function migrate(session: PostgresSession, schema: PostgresSchema):
   await session.query("SELECT pg_advisory_xact_lock(hashtext($1), 1)", [`gateway ${name}`]);
   const found = await readVersion(session, name);
   if (found === "foreign") {
-    throw new AppError(
-      "invalid_config",
-      `Cannot use state_db: its schema ${name} is another program's; ${OTHERS}`,
-    );
+    throw configError(`Cannot use state_db: its schema ${name} is another program's; ${OTHERS}`);
   }
   const { version } = found;
   if (found.oldest > migrations.length) throw newerSchema(owner, version, migrations.length);
@@ -60,8 +57,7 @@ function* upgrade({ name, migrations, oldest }: PostgresSchema, version: number)
 }
 
 function newerSchema(owner: string, version: number, known: number): AppError {
-  return new AppError(
-    "invalid_config",
+  return configError(
     `Cannot use state_db: the schema of the ${owner} has version ${version} and this program knows ${known}; ` +
       "start the program that wrote it, or a later one; the database is left as it is",
   );
@@ -104,8 +100,7 @@ async function compare(session: PostgresSession, schema: PostgresSchema, version
   const [surplus] = [...found].filter((column) => !expected.has(column));
   if (missing === undefined && surplus === undefined) return;
   const difference = missing === undefined ? `it has ${surplus} too much` : `it lacks ${missing}`;
-  throw new AppError(
-    "invalid_config",
+  throw configError(
     `Cannot use state_db: its schema ${name} was altered: ${difference}, for a ${owner} of version ${version}; ` +
       "stop all instances and put a backup in its place, or name an empty database in state_db",
   );

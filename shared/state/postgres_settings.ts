@@ -4,8 +4,8 @@
  * @module
  */
 import * as z from "@zod/zod";
-import { AppError } from "../errors.ts";
-import type { UsedFile } from "../files/files.ts";
+import { AppError, configError } from "../errors.ts";
+import type { UsedFile } from "../files/mod.ts";
 import { createConnection, isIP, type Socket } from "node:net";
 import { connect as connectTls } from "node:tls";
 
@@ -172,7 +172,7 @@ function decode(text: string): string {
 }
 
 function refusal(cause: string): AppError {
-  return new AppError("invalid_config", `Cannot use state_db: ${cause}`);
+  return configError(`Cannot use state_db: ${cause}`);
 }
 
 /** SSLRequest (PostgreSQL documentation, "Message Formats"). */

@@ -5,7 +5,7 @@
  * @module
  */
 import { DatabaseSync } from "node:sqlite";
-import { AppError, errorText } from "../errors.ts";
+import { AppError, configError, errorText } from "../errors.ts";
 import { quoteText } from "../text.ts";
 import {
   type Parameters,
@@ -104,7 +104,7 @@ export class SqliteAccess {
     return readAll(rows, decode, (cause) => {
       const place = `Cannot use state_db ${quoteText(this.#file.path)}`;
       const problem = `${what} can't be read: ${errorText(cause)}`;
-      return new AppError("invalid_config", `${place}: ${problem}; ${damageRemedy(this.#schema)}`, { cause });
+      return configError(`${place}: ${problem}; ${damageRemedy(this.#schema)}`, cause);
     });
   }
 
@@ -155,7 +155,7 @@ function openDatabase(schema: StateSchema, { path, lockWaitMs = 5000 }: StateFil
     const [message, remedy] = error instanceof Refusal
       ? [error.message, error.remedy]
       : explain(error, schema);
-    throw new AppError("invalid_config", `Cannot open state_db ${quoteText(path)}: ${message}; ${remedy}`, {
+    throw configError(`Cannot open state_db ${quoteText(path)}: ${message}; ${remedy}`, {
       cause: error,
     });
   }
@@ -215,7 +215,7 @@ function identify(database: DatabaseSync, schema: StateSchema): number {
   const version = Number(readPragma(database, "user_version"));
   const isOurs = id === APPLICATION_IDS[owner];
   if (!isOurs && id !== 0) {
-    const other = ownerOf(id);
+    const other = Object.entries(APPLICATION_IDS).find(([, known]) => known === id)?.[0];
     const whose = other === undefined
       ? `another program's (application_id ${id})`
       : `the state database of a ${other}`;
@@ -307,22 +307,15 @@ const APPLICATION_IDS = {
   "approval bridge": 0x67427267,
 } as const;
 
-type StateOwner = keyof typeof APPLICATION_IDS;
-
 /** The tables of a service's file. */
 export interface StateSchema {
-  readonly owner: StateOwner;
+  readonly owner: keyof typeof APPLICATION_IDS;
   /** The statements from one version to the next; the first one starts from an empty file. */
   readonly migrations: readonly string[];
   /** What is lost without the file, and what an operator has to do; continues a sentence. */
   readonly loss: string;
   /** A query that finds a row only in a file of another implementation with the same tables; the cause continues a sentence. */
   readonly foreign?: { readonly query: string; readonly cause: string };
-}
-
-function ownerOf(applicationId: number): StateOwner | undefined {
-  const owners = Object.keys(APPLICATION_IDS) as StateOwner[];
-  return owners.find((owner) => APPLICATION_IDS[owner] === applicationId);
 }
 
 /** The first difference between the tables of a file and those of a version. */

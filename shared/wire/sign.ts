@@ -161,9 +161,6 @@ export interface WireDecision
   readonly force?: boolean | undefined;
 }
 
-/** The kinds of a diff: `created` if the object does not exist yet, `unknown` if the diff could not be determined. */
-type K8sDiffKind = "created" | "changed" | "unchanged" | "unknown";
-
 /** One field of an object. Values are JSON texts, shortened if they are long. */
 export interface K8sFieldChange {
   /** `spec.replicas`; keys with other characters are quoted: `metadata.labels["a.b/c"]`. */
@@ -176,7 +173,8 @@ export interface K8sFieldChange {
 
 /** The effect of an apply. Values of Secrets are masked. */
 export interface K8sDiff {
-  readonly kind: K8sDiffKind;
+  /** `created`: the object does not exist yet. `unknown`: the diff could not be determined. */
+  readonly kind: "created" | "changed" | "unchanged" | "unknown";
   /** The reason of `unknown`, for the approver. */
   readonly reason?: string | undefined;
   /** In the order of their paths. */

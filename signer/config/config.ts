@@ -27,37 +27,32 @@ import {
   MAX_TTL_SECONDS,
 } from "@gateway/shared/policy";
 import { type EndUserOidcConfig, endUserOidcConfig } from "@gateway/shared/oidc/model";
-import { DATABASE_ACCESS_SHAPE, findStateProblems, isPostgresUrl } from "@gateway/shared/state";
+import {
+  DATABASE_ACCESS_SHAPE,
+  findStateProblems,
+  isPostgresUrl,
+  type StateSettings,
+} from "@gateway/shared/state";
 import { MAX_COMMAND_BYTES, MAX_SIGN_BODY_BYTES } from "@gateway/shared/wire";
 import { type RedactConfig, redactConfig } from "@gateway/shared/redact";
 
 /** Paths are as written; relative ones are relative to the working directory. */
-export interface SignerConfig {
-  readonly listen: string;
-  readonly server_cert: string;
-  readonly server_key: string;
-  readonly client_ca: string;
-  readonly denied_callers: string;
-  /** Empty where `ca_keys` has a `_default`. */
+export interface SignerConfig
+  extends
+    StateSettings,
+    Readonly<Record<"listen" | "monitor_listen" | "server_cert" | "server_key" | "client_ca", string>>,
+    Readonly<Record<"denied_callers" | "audit_log" | "audit_key", string>>,
+    Readonly<Record<"max_ttl_seconds" | "max_command_bytes" | "sign_rate_limit_per_min", number>>,
+    Readonly<Record<"auto_reload_seconds" | "max_grant_ttl_seconds", number>> {
+  /** Empty if `ca_keys` has a `_default`. */
   readonly ca_key: string;
   readonly ca_keys: Readonly<Record<string, CaKeyConfig>>;
   /** Empty: there is none. */
   readonly envelope_key: string;
-  readonly audit_log: string;
-  readonly audit_key: string;
   readonly audit_fail_mode: "closed" | "open" | "";
-  readonly max_ttl_seconds: number;
-  readonly max_command_bytes: number;
-  readonly sign_rate_limit_per_min: number;
-  readonly auto_reload_seconds: number;
-  readonly monitor_listen: string;
-  readonly state_db: string;
-  readonly state_db_password_file: string;
-  readonly state_db_ca: string;
   /** Empty: the host's name. */
   readonly instance: string;
   readonly policy_source: "file" | "database";
-  readonly max_grant_ttl_seconds: number;
   readonly redact?: RedactConfig;
   readonly end_user_oidc?: EndUserOidcConfig;
   readonly reload_callers: readonly string[];

@@ -5,8 +5,7 @@ import { sampleCluster } from "@gateway/shared/testing";
 import { signerConfig } from "./config.ts";
 import { signerPermissions } from "./permissions.ts";
 import type { Clock } from "@gateway/shared/clock";
-import { openConfigFile } from "./config_file.ts";
-import type { Snapshot } from "./snapshot.ts";
+import { openConfigFile, type Snapshot } from "./snapshot.ts";
 import { CONFIG, snapshotOf } from "../testing/memory_signer.ts";
 
 const SIGNER = {

@@ -1,15 +1,16 @@
 import { type CaKey, type CaKeyPorts, type CaKeyRing, loadCaKeys } from "@gateway/shared/ca";
-import { parseConfigSteps } from "@gateway/shared/config";
+import { parseConfigSteps, readConfigText } from "@gateway/shared/config";
 import type { EndUserOidcConfig } from "@gateway/shared/oidc/model";
-import { AppError } from "@gateway/shared/errors";
+import { AppError, configError, errorText } from "@gateway/shared/errors";
 import { createEnvelopeKey, type EnvelopeKey } from "@gateway/shared/envelope";
-import { readNamedFile } from "@gateway/shared/files";
+import { ifThere, readNamedFile, tryLockFile } from "@gateway/shared/files";
 import type { EndUserVerifier } from "@gateway/shared/oidc";
 import { type CompiledPolicy, compilePolicySteps, visibleHosts } from "@gateway/shared/policy";
-import { quoteText } from "@gateway/shared/text";
+import { quoteText, writeAll } from "@gateway/shared/text";
 import { finish, finishInSlices, type Steps } from "@gateway/shared/clock";
 import { type ClusterAddress, loadClusterFiles } from "@gateway/shared/kubernetes";
 import {
+  editPath,
   findHostsWithoutKey,
   LARGE_SIGNER_KEYS,
   type SignerConfig,
@@ -35,7 +36,7 @@ export interface Snapshot {
   readonly krlCallers: ReadonlySet<string>;
 }
 
-export interface SnapshotPorts extends CaKeyPorts {
+interface SnapshotPorts extends CaKeyPorts {
   readonly fetch: typeof fetch;
 }
 
@@ -66,7 +67,7 @@ export function parseSignerConfig(
  * Loads the keys and the verifier that a config names. The verifier is kept while its settings are the same, but fetches the
  * provider's keys again.
  */
-export async function loadSnapshot(
+async function loadSnapshot(
   config: SignerConfig,
   ports: SnapshotPorts,
   previous?: Snapshot,
@@ -129,7 +130,7 @@ function* compile(config: SignerConfig, previous?: CompiledPolicy): Steps<Compil
   const unsealable = findHostsWithoutKey(config);
   if (compiled.kind === "ok" && unsealable.length === 0) return compiled.policy;
   const problems = [...(compiled.kind === "ok" ? [] : compiled.problems), ...unsealable];
-  throw new AppError("invalid_config", `Cannot use signer config: ${problems.join("\n  ")}`);
+  throw configError(`Cannot use signer config: ${problems.join("\n  ")}`);
 }
 
 /** No caller has an empty CN, so an empty string in a list of CNs matches no caller. */
@@ -179,4 +180,65 @@ function answer(status: 200 | 304, tag: string, body: string | null): Response {
       ...(body === null ? {} : { "content-type": "application/json" }),
     },
   });
+}
+
+/** While the signer runs, a text is compiled in slices: thousands of hosts must not keep requests waiting. */
+export type ConfigFile = ReturnType<typeof openConfigFile>;
+
+export function openConfigFile(path: string, ports: SnapshotPorts) {
+  const read = () => readConfigText(path, "signer config");
+  const parse = (text: string, previous?: SignerConfig) =>
+    finishInSlices(parseSignerConfig(text, path, previous), ports.clock);
+  return {
+    read,
+    /** @throws {AppError} `invalid_config` */
+    parse,
+    /** @param previous the snapshot in force, whose parts are kept if their settings are the same */
+    async compile(text: string, previous?: Snapshot): Promise<Snapshot> {
+      // At the start no request waits.
+      if (previous === undefined) return await loadSnapshot(finish(parseSignerConfig(text, path)), ports);
+      return await loadSnapshot(await parse(text, previous.config), ports, previous);
+    },
+    /** Replaces the expected text; false if the file has another one by now, or an operator's program is editing it. */
+    async replace(expected: string, text: string): Promise<boolean> {
+      using lock = await tryLockFile(path);
+      if (lock === undefined || await read() !== expected) return false;
+      await replaceConfigFile(path, text);
+      return true;
+    },
+  };
+}
+
+/**
+ * Replaces a config file, whole or not at all, durable when it resolves; its mode stays. The new file has a fixed name, so
+ * that the process needs no right to anything else in the directory.
+ */
+async function replaceConfigFile(path: string, text: string): Promise<void> {
+  const next = editPath(path);
+  try {
+    const { mode } = await Deno.stat(path);
+    await ifThere(Deno.remove(next));
+    {
+      using file = await Deno.open(next, { write: true, createNew: true, mode: 0o600 });
+      await writeAll(file, new TextEncoder().encode(text));
+      await file.sync();
+    }
+    if (mode !== null) await Deno.chmod(next, mode & 0o7777);
+    await Deno.rename(next, path);
+    // The directory is out of this process's reach; syncing the file commits its rename with it.
+    using renamed = await Deno.open(path, { read: true });
+    await renamed.sync();
+  } catch (cause) {
+    throw new AppError("internal", "The config file could not be written", { cause });
+  }
+}
+
+/** A text that changes whenever a file is written or replaced; the error text if the file cannot be read. */
+export async function stampOf(path: string): Promise<string> {
+  try {
+    const { dev, ino, size, mtime } = await Deno.stat(path);
+    return [dev, ino, size, mtime?.getTime()].join();
+  } catch (error) {
+    return errorText(error);
+  }
 }

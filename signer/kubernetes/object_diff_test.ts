@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { MAX_K8S_DIFF_BYTES } from "@gateway/shared/wire";
-import { diffObjects } from "./object_diff.ts";
+import { diffObjects } from "./api.ts";
 
 const PLAIN = { isSecret: false };
 const containers = (...names: readonly string[]) =>

@@ -1,5 +1,5 @@
 /** The kill switch as a value: frozen subjects, and whether a request comes from one of them. */
-import { foldIdentity, isSameIdentity } from "@gateway/shared/text";
+import { editDistance, foldIdentity, isSameIdentity } from "@gateway/shared/text";
 import {
   formatTimestamp,
   type FreezeKind,
@@ -136,7 +136,7 @@ export class KnownSubjects {
       [...this.#names[other]].map(([folded, name]) => ({
         kind: other,
         value: name,
-        far: distance(key, folded),
+        far: Math.abs(key.length - folded.length) > NEAR ? Infinity : editDistance(key, folded),
       }))
     ).filter(({ far }) => far <= NEAR && far < key.length)
       .sort((a, b) => a.far - b.far)
@@ -145,19 +145,4 @@ export class KnownSubjects {
     const hint = suggestions.length === 0 ? "" : `; requests named ${suggestions.join(", ")}`;
     return `no request since the signer's start named ${formatSubject(subject)}${hint}`;
   }
-}
-
-/** The edit distance of two texts, up to one more than {@linkcode NEAR}. */
-function distance(left: string, right: string): number {
-  if (Math.abs(left.length - right.length) > NEAR) return NEAR + 1;
-  let row = Array.from({ length: right.length + 1 }, (_, index) => index);
-  for (const [i, letter] of [...left].entries()) {
-    const next = [i + 1];
-    for (const [j, other] of [...right].entries()) {
-      const exchanged = (row[j] ?? 0) + (letter === other ? 0 : 1);
-      next.push(Math.min(exchanged, (row[j + 1] ?? 0) + 1, (next[j] ?? 0) + 1));
-    }
-    row = next;
-  }
-  return row.at(-1) ?? 0;
 }

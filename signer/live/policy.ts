@@ -5,14 +5,13 @@
 import type { AuditEntry, AuditGate } from "@gateway/shared/audit";
 import { type Clock, finishInSlices } from "@gateway/shared/clock";
 import { setValue } from "@gateway/shared/config";
-import { AppError, errorText } from "@gateway/shared/errors";
+import { AppError, configError, errorText, staleError } from "@gateway/shared/errors";
 import { parseJson } from "@gateway/shared/json";
 import type { ServiceLogger } from "@gateway/shared/service";
 import { ChangeLock } from "@gateway/shared/state";
 import * as z from "@zod/zod";
 import { findMisplacedHosts, type SignerConfig } from "../config/config.ts";
-import type { ConfigFile } from "../config/config_file.ts";
-import type { Snapshot } from "../config/snapshot.ts";
+import type { ConfigFile, Snapshot } from "../config/snapshot.ts";
 import { findWarnings, logEnvelopeKey } from "../config/warnings.ts";
 import { digestOf, type PolicyVersions, type StoredDocument, type StoredPolicy } from "./state/postgres.ts";
 
@@ -124,7 +123,7 @@ export function readDocument(document: string): Readonly<Record<string, unknown>
   try {
     return documentShape.parse(parseJson(document)).hosts;
   } catch (cause) {
-    throw new AppError("invalid_config", 'not a JSON object with "hosts" alone', { cause });
+    throw configError('not a JSON object with "hosts" alone', cause);
   }
 }
 
@@ -250,9 +249,7 @@ export class PolicySource {
    */
   requireCurrent(current: Snapshot): void {
     if (this.problemOf(current) === undefined) return;
-    throw new AppError("state_stale", "This signer does not decide by the newest policy at the moment", {
-      retryAfterSeconds: 1,
-    });
+    throw staleError("This signer does not decide by the newest policy at the moment");
   }
 
   /** Reads the config again, with the newest hosts. @throws {AppError} `invalid_config` */
@@ -268,7 +265,7 @@ export class PolicySource {
         ? await this.#compileFile(previous)
         : { ...await this.compile(newest.document, previous, newest.sha256), policyVersion: newest };
       if (snapshot.config.policy_source === this.from) return snapshot;
-      throw new AppError("invalid_config", "policy_source is read at start only: restart the signer");
+      throw configError("policy_source is read at start only: restart the signer");
     } catch (error) {
       if (newest === undefined || newest !== this.#newest) throw error;
       this.#fault = errorText(error);
@@ -287,10 +284,7 @@ export class PolicySource {
    */
   async compile(document: string, previous: Snapshot, sha256?: string): Promise<Snapshot> {
     if (sha256 !== undefined && digestOf(document) !== sha256) {
-      throw new AppError(
-        "invalid_config",
-        "it was changed by hand: it has another SHA-256 than it was written with",
-      );
+      throw configError("it was changed by hand: it has another SHA-256 than it was written with");
     }
     return (await this.#compile(document, previous)).snapshot;
   }
@@ -335,7 +329,7 @@ export class PolicySource {
   /** @throws {AppError} `invalid_config` if the file has hosts that are not decided by */
   checkFile(config: SignerConfig): void {
     const problem = findMisplacedHosts(config);
-    if (problem !== undefined) throw new AppError("invalid_config", `Cannot use signer config: ${problem}`);
+    if (problem !== undefined) throw configError(`Cannot use signer config: ${problem}`);
   }
 
   async #compileFile(previous: Snapshot): Promise<Snapshot> {

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import type { ConfigFile } from "../config/config_file.ts";
+import type { ConfigFile } from "../config/snapshot.ts";
 import { PolicySource, readDocument, writeDocument } from "./policy.ts";
 import { digestOf, type PolicyVersions, type StoredDocument, type StoredPolicy } from "./state/postgres.ts";
 import { CONFIG, snapshotOf } from "../testing/memory_signer.ts";

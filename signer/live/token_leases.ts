@@ -1,12 +1,13 @@
 import type { Clock } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
-import { parseJson, stringifyJson } from "@gateway/shared/json";
+import { parseJson } from "@gateway/shared/json";
 import {
   type ApiAnswer,
   type BoundSecret,
   type ClusterAddress,
   type ClusterApi,
   faultOf,
+  jsonBody,
   type TokenHolder,
   type TokenWish,
 } from "@gateway/shared/kubernetes";
@@ -344,9 +345,7 @@ export class TokenLeases {
     return this.#options.api.request(at, {
       method,
       path,
-      ...(body !== undefined && {
-        body: { type: "application/json", bytes: new TextEncoder().encode(stringifyJson(body)) },
-      }),
+      ...(body !== undefined && { body: jsonBody(body) }),
       timeoutMs: Math.max(1, deadline - this.#options.clock.now()),
       maxBytes: MAX_ANSWER_BYTES,
     });

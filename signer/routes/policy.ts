@@ -1,7 +1,7 @@
 import type { AuditEntry } from "@gateway/shared/audit";
 import { appendToList, removeFromList, setValue } from "@gateway/shared/config";
 import type { Clock } from "@gateway/shared/clock";
-import { AppError, errorText } from "@gateway/shared/errors";
+import { AppError, errorText, staleError } from "@gateway/shared/errors";
 import { compilePattern, type HostPolicy } from "@gateway/shared/policy";
 import { isUnsafe, quoteText } from "@gateway/shared/text";
 import { formatTimestamp, type HostKrl, MAX_POLICY_BODY_BYTES, policyRequest } from "@gateway/shared/wire";
@@ -275,13 +275,7 @@ async function changePolicy(
   // Another version may have come after it, and be in force already.
   const inForce = state.current.policyVersion?.version ?? 0;
   if (inForce >= version && policySource.problemOf(state.current) === undefined) return made;
-  throw new AppError(
-    "state_stale",
-    `version ${version} of the policy is made, and not in force at this signer yet`,
-    {
-      retryAfterSeconds: 1,
-    },
-  );
+  throw staleError(`version ${version} of the policy is made, and not in force at this signer yet`);
 }
 
 /**

@@ -13,9 +13,8 @@ import {
 } from "@gateway/shared/wire";
 import type { RevocationOutcome } from "../live/krl/revocation_list.ts";
 import { nameSerial } from "../live/krl/certificates.ts";
-import type { Authority, Call } from "../sign/authority.ts";
+import { type Authority, type Call, requireTaken } from "../sign/authority.ts";
 import { readEffectiveCaller } from "../sign/judge.ts";
-import { requireTaken } from "../sign/limits.ts";
 import { answer, readAdminBody, requireAdmin } from "./admin.ts";
 
 /** For 100 key ids of 1 KiB. */

@@ -1,19 +1,19 @@
 import type { AuditGate } from "@gateway/shared/audit";
-import type { Clock, Random } from "@gateway/shared/clock";
-import type { Peer } from "@gateway/shared/http";
+import type { Clock, Random, Steps } from "@gateway/shared/clock";
+import { type Peer, type TakeResult, TokenBuckets } from "@gateway/shared/http";
 import { ALONE, type InstanceGroup, type SharedGroup } from "@gateway/shared/instances";
 import type { ClusterApi } from "@gateway/shared/kubernetes";
 import type { Metrics, ServiceLogger } from "@gateway/shared/service";
 import { ChangeLock } from "@gateway/shared/state";
-import type { ConfigFile } from "../config/config_file.ts";
-import { clusterAddress, type Snapshot } from "../config/snapshot.ts";
+import { clusterAddress, type ConfigFile, type Snapshot } from "../config/snapshot.ts";
 import { KnownSubjects } from "../live/freezes.ts";
 import { type LogReader, RevocationList } from "../live/krl/revocation_list.ts";
 import { LiveState } from "../live/live_state.ts";
 import { PolicySource, SignerState } from "../live/policy.ts";
 import type { SignerStore } from "../live/state/postgres.ts";
 import { TokenLeases } from "../live/token_leases.ts";
-import { DecisionTurns, SignLimit } from "./limits.ts";
+import { AppError } from "@gateway/shared/errors";
+import type { SignRequest } from "@gateway/shared/wire";
 
 interface AuthorityParts {
   readonly initial: Snapshot;
@@ -50,10 +50,7 @@ export async function openAuthority(parts: AuthorityParts, opened: AsyncDisposab
   // Instances compare times of one clock.
   const clock = group?.clock ?? parts.clock;
   const lock = new ChangeLock();
-  const storeErrors = metrics.counter(
-    "statedb_errors_total",
-    "Changes that the state database could not make",
-  );
+  const storeErrors = metrics.counter("statedb_errors_total", "Failed writes to the state database");
   const durable = { store, clock, logger, onStoreError: () => storeErrors.inc() };
   const live = await LiveState.open({ ...durable, random, lock });
   opened.defer(() => live.close());
@@ -70,7 +67,7 @@ export async function openAuthority(parts: AuthorityParts, opened: AsyncDisposab
     },
   }, live.view.freezes);
   opened.defer(() => krl.close());
-  metrics.gauge("krl_version", "The version of the list of revoked certificates", () => krl.current.version);
+  metrics.gauge("krl_version", "Version of the key revocation list", () => krl.current.version);
   const policySource = new PolicySource({
     ...{ from: config.policy_source, configFile, versions: store.shared?.policy, logger },
   });
@@ -81,12 +78,12 @@ export async function openAuthority(parts: AuthorityParts, opened: AsyncDisposab
   });
   metrics.gauge(
     "config_last_reload_successful",
-    "Whether the last reload went well: 1 or 0",
+    "1 if the last config reload succeeded, else 0",
     () => Number(state.lastReload.succeeded),
   );
   metrics.gauge(
     "config_last_reload_success_timestamp_seconds",
-    "When the config in force was loaded, since the epoch",
+    "Load time of the current config, in seconds since the epoch",
     () => Math.floor(state.lastReload.at / 1000),
   );
   const leases = await TokenLeases.open({
@@ -100,7 +97,7 @@ export async function openAuthority(parts: AuthorityParts, opened: AsyncDisposab
   opened.defer(() => leases.close());
   const requests = metrics.counter(
     "signer_sign_requests_total",
-    "Sign requests by audit outcome, and rate-limited ones",
+    "Sign requests by audit outcome",
     ["outcome"],
   );
   const instances = parts.instances ?? group ?? ALONE;
@@ -111,16 +108,156 @@ export async function openAuthority(parts: AuthorityParts, opened: AsyncDisposab
     signLimit: new SignLimit({ clock: parts.clock }),
     turns: new DecisionTurns({ clock: parts.clock }),
     timings: {
-      sign: metrics.histogram(
-        "signer_sign_duration_seconds",
-        "Sign requests, all that they take",
-        "exchange",
-      ),
+      sign: metrics.histogram("signer_sign_duration_seconds", "Duration of sign requests", "exchange"),
       decision: metrics.histogram(
         "signer_decision_duration_seconds",
-        "What the policy takes to decide on one",
+        "Duration of policy decisions",
         "computing",
       ),
     },
   };
+}
+
+/**
+ * How much of the signer each caller may use.
+ *
+ * A broker has one bucket whatever end user it names, because it could invent end users. Behind a trusted forwarder, each
+ * end user of each broker has a bucket, so that one end user does not starve the others. Each broker has a bucket of
+ * {@linkcode FORWARDED_CALLER_SHARE} times as much, so that inventing end users does not help. Dry runs and revocations
+ * draw from buckets of their own.
+ */
+
+/** The share of a broker behind a forwarder, for all its end users together. */
+export const FORWARDED_CALLER_SHARE = 4;
+
+/** Keys are bounded: names that begin with the same 256 characters share a bucket. */
+const MAX_NAME_LENGTH = 256;
+
+const USES = ["sign", "dry_run"] as const;
+
+export interface SignSource {
+  readonly peer: string;
+  readonly isForwarder: boolean;
+  /** 0 or less: no limit. */
+  readonly perMinute: number;
+}
+
+export type CountedRequest = Pick<SignRequest, "on_behalf_of" | "end_user" | "dry_run" | "preflight">;
+
+export class SignLimit {
+  readonly #callers: TokenBuckets;
+  /** Separate, so that invented end users push no caller out. */
+  readonly #endUsers: TokenBuckets;
+
+  constructor(options: { readonly clock: Clock }) {
+    this.#callers = new TokenBuckets(options);
+    this.#endUsers = new TokenBuckets(options);
+  }
+
+  /** Whether a request could pass, before its body is read. Takes nothing. */
+  check(source: SignSource): TakeResult {
+    // The body of a forwarder's request names its caller.
+    if (source.isForwarder) return { ok: true };
+    const { peer, perMinute } = source;
+    const refusals = USES.map((use) => this.#callers.peek(keyOf(use, peer), perMinute));
+    return refusals.find(({ ok }) => ok) ?? refusals[0] ?? { ok: true };
+  }
+
+  take(source: SignSource, request: CountedRequest): TakeResult {
+    const { peer, isForwarder, perMinute } = source;
+    const use: (typeof USES)[number] = request.dry_run && !request.preflight ? "dry_run" : "sign";
+    if (!isForwarder) return this.#callers.take(keyOf(use, peer), perMinute);
+    const callerKey = keyOf(use, peer, request.on_behalf_of);
+    // The caller's bucket first: a rejected request leaves no bucket of an end user behind.
+    const ofCaller = this.#callers.take(callerKey, perMinute * FORWARDED_CALLER_SHARE);
+    if (!ofCaller.ok) return ofCaller;
+    const endUserKey = keyOf(use, peer, request.on_behalf_of, request.end_user);
+    const ofEndUser = this.#endUsers.take(endUserKey, perMinute);
+    if (!ofEndUser.ok) this.#callers.giveBack(callerKey);
+    return ofEndUser;
+  }
+
+  /**
+   * Apart from signing: a caller without tokens for signing may still revoke. Agents can make a broker give up requests, which
+   * leaves the end of sessions its tokens.
+   */
+  takeOf(use: "revoke" | "give up", caller: string, perMinute: number): TakeResult {
+    return this.#callers.take(keyOf(use, caller), perMinute);
+  }
+
+  takeUnread(source: SignSource): TakeResult {
+    return this.take(source, { on_behalf_of: "", end_user: "", dry_run: false, preflight: false });
+  }
+}
+
+export function requireTaken(taken: TakeResult, message: string): void {
+  if (taken.ok) return;
+  const { retryAfterSeconds } = taken;
+  throw new AppError("rate_limited", message, { retryAfterSeconds });
+}
+
+/** JSON has no separator to forge: names of forwarded requests are not checked yet. */
+function keyOf(...parts: readonly string[]): string {
+  return JSON.stringify(parts.map((part) => part.slice(0, MAX_NAME_LENGTH)));
+}
+
+/** How long decisions compute before other requests are answered, in milliseconds. */
+const SLICE_MS = 1;
+
+const PAUSE_MS = 1;
+
+type Decision = (isOver: () => boolean) => boolean;
+
+/**
+ * Computes decisions in slices, the callers in turn: a caller with many or long commands delays neither the decisions of
+ * other callers nor the routes that decide nothing, such as freeze.
+ */
+export class DecisionTurns {
+  readonly #clock: Clock;
+  readonly #waiting = new Map<string, Decision[]>();
+  #isServing = false;
+
+  constructor({ clock }: { readonly clock: Clock }) {
+    this.#clock = clock;
+  }
+
+  run<T>(caller: string, steps: Steps<T>): Promise<T> {
+    return new Promise((resolve, reject) => {
+      const decision: Decision = (isOver) => {
+        try {
+          for (;;) {
+            const step = steps.next();
+            if (step.done === true) resolve(step.value);
+            if (step.done === true || isOver()) return step.done === true;
+          }
+        } catch (error) {
+          reject(error);
+          return true;
+        }
+      };
+      const own = this.#waiting.get(caller);
+      if (own === undefined) this.#waiting.set(caller, [decision]);
+      else own.push(decision);
+      if (!this.#isServing) void this.#serve();
+    });
+  }
+
+  async #serve(): Promise<void> {
+    this.#isServing = true;
+    let from = this.#clock.now();
+    // The clock can be set back.
+    const isOver = () => Math.abs(this.#clock.now() - from) >= SLICE_MS;
+    for (;;) {
+      const [next] = this.#waiting;
+      if (next === undefined) break;
+      const [caller, decisions] = next;
+      if (decisions[0]?.(isOver) === true) decisions.shift();
+      this.#waiting.delete(caller);
+      if (decisions.length > 0) this.#waiting.set(caller, decisions);
+      if (!isOver()) continue;
+      await this.#clock.sleep(PAUSE_MS);
+      from = this.#clock.now();
+    }
+    this.#isServing = false;
+  }
 }

@@ -7,7 +7,7 @@ import {
   FORWARDED_CALLER_SHARE,
   SignLimit,
   type SignSource,
-} from "./limits.ts";
+} from "./authority.ts";
 import type { AuditEntry } from "@gateway/shared/audit";
 import { AppError } from "@gateway/shared/errors";
 import { ALONE } from "@gateway/shared/instances";

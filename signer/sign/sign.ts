@@ -15,14 +15,15 @@ import {
   decisionOf,
   learnWaiver,
   type Made,
+  makeToken,
+  preview,
   recordingRefusal,
   refuse,
   refuseFrozen,
   release,
   respond,
 } from "./answer.ts";
-import type { Authority, Call } from "./authority.ts";
-import { makeToken, preview } from "./cluster.ts";
+import { type Authority, type Call, requireTaken, type SignSource } from "./authority.ts";
 import {
   type Allowed,
   type AllowedCommand,
@@ -33,7 +34,6 @@ import {
   recordOutcome,
   type SignContext,
 } from "./judge.ts";
-import { requireTaken, type SignSource } from "./limits.ts";
 
 /** `POST /v1/sign`. */
 export function handleSign(authority: Authority, { request, peer }: Call): Promise<Response> {

@@ -10,11 +10,16 @@ import { FakeClock, FixedRandom, MemoryAuditLog } from "@gateway/shared/testing"
 import { createSignerApp } from "../app.ts";
 import { openAuthority } from "../sign/authority.ts";
 import { type SignerConfig, signerConfig } from "../config/config.ts";
-import type { ConfigFile } from "../config/config_file.ts";
+import {
+  compileSnapshot,
+  type ConfigFile,
+  type LoadedParts,
+  parseSignerConfig,
+  type Snapshot,
+} from "../config/snapshot.ts";
 import type { ClusterApi } from "@gateway/shared/kubernetes";
 import { findAnswers } from "../live/krl/recorded.ts";
 import { ALONE, type InstanceGroup } from "@gateway/shared/instances";
-import { compileSnapshot, type LoadedParts, parseSignerConfig, type Snapshot } from "../config/snapshot.ts";
 import { memoryStore } from "./failing_store.ts";
 import type { StateStore } from "../live/state/store.ts";
 

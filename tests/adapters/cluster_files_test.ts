@@ -6,7 +6,7 @@ import { systemClock } from "@gateway/shared/clock";
 import { readNamedText } from "@gateway/shared/files";
 import { HANGS_MS, SHORT_MS, startUpstream } from "./json_client_fixture.ts";
 import { AppError } from "@gateway/shared/errors";
-import { type ApiRequest, ApiServer } from "../../shared/kubernetes/api_server.ts";
+import { type ApiRequest, ApiServer } from "../../shared/kubernetes/mod.ts";
 
 async function load(files: Readonly<Record<string, string>>) {
   const folder = await Deno.makeTempDir({ prefix: "cluster-files-" });

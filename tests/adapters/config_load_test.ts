@@ -11,7 +11,7 @@ import { join } from "node:path";
 import { editPath } from "@gateway/signer/config";
 import { SET_UP_ENTRIES } from "../../ctl/setup/layout.ts";
 import manifest from "../../deno.json" with { type: "json" };
-import { openConfigFile } from "../../signer/config/config_file.ts";
+import { openConfigFile } from "../../signer/config/snapshot.ts";
 import { createEnvelopeKey } from "@gateway/shared/envelope";
 import { encodeOpensshPrivateKey } from "@gateway/shared/ssh";
 import { FakeClock } from "@gateway/shared/testing";

@@ -12,7 +12,7 @@ import { readApiLogs } from "../../ctl/audit/tokens.ts";
 import { readOperatorFile } from "../../ctl/kit/files.ts";
 import { poll } from "../stage/poll.ts";
 import { controlPlaneConfig } from "../../control_plane/config/config.ts";
-import { openConfigFile } from "../../signer/config/config_file.ts";
+import { openConfigFile } from "../../signer/config/snapshot.ts";
 
 const readEnv = () => undefined;
 

@@ -8,7 +8,7 @@ import { play, setContractScene } from "./contract.ts";
 import { ACCESS, TOKENS } from "./contract_access.ts";
 import { APPLIES, CUSTOM, ENDINGS, LISTS, LOGS } from "./contract_objects.ts";
 import { systemClock } from "@gateway/shared/clock";
-import { type ApiOutcome, type ApiRequest, ApiServer } from "../../shared/kubernetes/api_server.ts";
+import { type ApiOutcome, type ApiRequest, ApiServer } from "../../shared/kubernetes/mod.ts";
 import { type HostileOptions, startHostile, TREATMENTS } from "./hostile.ts";
 
 const ignore = isMissing("kubectl", ["/usr/bin/kubectl", "/usr/local/bin/kubectl"]) ||

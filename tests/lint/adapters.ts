@@ -35,7 +35,6 @@ const IO_PLACES: readonly string[] = [
   "shared/service/",
   "shared/state/",
   "shim/",
-  "signer/config/config_file.ts",
   "signer/config/snapshot.ts",
   "signer/live/state/",
 ];
@@ -54,10 +53,9 @@ const AMBIENT: readonly string[] = [
   "deploy/gateway.ts",
   "deploy/release.ts",
   "shared/clock.ts",
-  "shared/daemon/daemon.ts",
+  "shared/daemon/mod.ts",
   "shared/http/listener.ts",
-  "shared/service/request_context.ts",
-  "shared/service/service.ts",
+  "shared/service/mod.ts",
 ];
 
 const PAGE = "debate/web/page/";

@@ -151,7 +151,7 @@ Deno.test.each<Row>([
   { name: "by its path", file: "ctl/setup/a.ts", source: 'await Deno.chown("x", 1, 1);', rule: "owners" },
   {
     name: "at once",
-    file: "shared/files/files.ts",
+    file: "shared/files/mod.ts",
     source: `${MODULE}Deno.chownSync("x", 1, 1);`,
     rule: "owners",
   },

@@ -13,6 +13,7 @@ import {
   REVOCABLE_KINDS,
 } from "../krl/certificates.ts";
 import {
+  columnsOf,
   flagColumn,
   integerColumn,
   listColumn,
@@ -160,26 +161,16 @@ export interface Lease {
 const seconds = (name: string) => timeColumn(name, 1000);
 
 export const GRANTS = new Table<Grant>("grants", {
-  id: textColumn("id"),
-  host: textColumn("host"),
-  allow: listColumn("allow"),
-  waiveApproval: listColumn("waive_approval"),
-  caller: textColumn("caller"),
-  endUser: textColumn("end_user"),
+  ...columnsOf(textColumn, "id", "host", "caller", "endUser", "sudoUser", "contentSha256"),
+  ...columnsOf(textColumn, "approver", "approvalId"),
+  ...columnsOf(listColumn, "allow", "waiveApproval"),
   sudo: flagColumn("sudo"),
-  sudoUser: textColumn("sudo_user"),
-  contentSha256: textColumn("content_sha256"),
-  approver: textColumn("approver"),
-  approvalId: textColumn("approval_id"),
-  grantedAt: seconds("granted_at"),
-  expiresAt: seconds("expires_at"),
+  ...columnsOf(seconds, "grantedAt", "expiresAt"),
 });
 
 export const FREEZES = new Table<Freeze>("freezes", {
   kind: wordColumn("kind", FREEZE_KINDS),
-  value: textColumn("value"),
-  reason: textColumn("reason"),
-  frozenBy: textColumn("frozen_by"),
+  ...columnsOf(textColumn, "value", "reason", "frozenBy"),
   frozenAt: seconds("frozen_at"),
 });
 
@@ -187,16 +178,10 @@ export const FREEZES = new Table<Freeze>("freezes", {
 export const CERTIFICATES = new Table<
   CertificateHolder & Pick<IssuedBatch, "issuedAt" | "validBefore"> & { readonly serials: string }
 >("certificates", {
-  peer: textColumn("peer"),
-  caller: textColumn("caller"),
-  endUser: textColumn("end_user"),
-  host: textColumn("host"),
-  role: textColumn("role"),
+  ...columnsOf(textColumn, "peer", "caller", "endUser", "host", "role", "serials"),
   elevationPrefix: textColumn("elevation"),
   pty: flagColumn("pty"),
-  issuedAt: integerColumn("issued_at"),
-  validBefore: integerColumn("valid_before"),
-  serials: textColumn("serials"),
+  ...columnsOf(integerColumn, "issuedAt", "validBefore"),
 });
 
 export const REVOCATIONS = new Table<KeptRevocation>("revocations", {
@@ -206,12 +191,7 @@ export const REVOCATIONS = new Table<KeptRevocation>("revocations", {
 });
 
 export const LEASES = new Table<Lease>("leases", {
-  cluster: textColumn("cluster"),
-  name: textColumn("name"),
-  namespace: textColumn("namespace"),
-  uid: textColumn("uid"),
-  caller: textColumn("caller"),
-  endUser: textColumn("end_user"),
+  ...columnsOf(textColumn, "cluster", "namespace", "name", "uid", "caller", "endUser"),
   peers: listColumn("peers"),
   expiresAt: seconds("expires_at"),
 });
