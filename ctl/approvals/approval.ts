@@ -7,13 +7,12 @@ import {
   type ApprovalDecision,
   approvalList,
   approvalRecord,
-  type ApprovalStatus,
   LONGEST_LEARN_TTL_SECONDS,
 } from "@gateway/shared/wire";
 import { type Call, command, type CommandGroup, oneOf } from "../kit/command.ts";
 import { HintedError, invalid, notFound, type Use } from "../kit/output.ts";
 import { parseDuration } from "../kit/values.ts";
-import { askControlPlane, joinPath, remoteHelp, remoteOptions } from "../kit/remote.ts";
+import { askService, joinPath, remoteHelp, remoteOptions } from "../kit/remote.ts";
 import { INDENT } from "../kit/table.ts";
 import { describeLearnTime, formatDetails, formatSummary } from "./text.ts";
 import { watchApprovals } from "./watch.ts";
@@ -45,7 +44,7 @@ broker-ctl approval show has all of it, and so has --json.
 ${HELP}`,
   uses,
   async run({ status, verbose = false }, call) {
-    const approvals = (await fetchAll(call, "approval list"))
+    const approvals = (await fetchAll(call))
       .filter(({ record }) => status === undefined || record.status === status);
     const lines = approvals.flatMap(({ record }, index) =>
       verbose
@@ -70,7 +69,7 @@ Examples:
 ${HELP}`,
   uses,
   async run({ id }, call) {
-    const found = (await fetchAll(call, "approval show")).find(({ record }) =>
+    const found = (await fetchAll(call)).find(({ record }) =>
       record.id === id || record.joined?.includes(id) === true
     );
     if (found !== undefined) return { json: found.json, lines: formatDetails(found.record) };
@@ -97,14 +96,11 @@ ${HELP}`,
   uses: () => [],
   run: (_given, call) =>
     watchApprovals(call, {
-      async pending() {
-        const all = await fetchAll(call, "approval watch");
-        return all.map(({ record }) => record).filter(({ status }) => status === "pending");
-      },
+      pending: async () =>
+        (await fetchAll(call)).map(({ record }) => record).filter(({ status }) => status === "pending"),
       async decide(shown, approve) {
-        const expected = approve ? "approved" : "denied";
-        await decide(call, shown, { what: "approval watch", body: { approve }, expected });
-        return `request ${shown[0]} ${expected}`;
+        const { data } = await decide(call, shown, { approve });
+        return `request ${shown[0]} ${data.status}`;
       },
     }),
 });
@@ -139,16 +135,16 @@ ${HELP}`,
     const ids = [...new Set(given.ids)];
     const ttlSeconds = readLearning(learn, ttl);
     const again = `broker-ctl approval allow ${ids.map(shellQuote).join(" ")}`;
-    const json = await decide(call, ids, {
-      what: "approval allow",
-      body: {
-        approve: true,
-        ...ttlSeconds !== undefined && { learn: true, ttl_seconds: ttlSeconds },
-        ...commentOf(reason),
-      },
-      expected: "approved",
-      ...ttlSeconds !== undefined && { advice: { 400: `it still waits; to approve it this once: ${again}` } },
-    });
+    const learning = ttlSeconds === undefined ? {} : { learn: true, ttl_seconds: ttlSeconds };
+    const advice = ttlSeconds === undefined
+      ? {}
+      : { 400: `it still waits; to approve it this once: ${again}` };
+    const { body: json } = await decide(
+      call,
+      ids,
+      { approve: true, ...learning, ...commentOf(reason) },
+      advice,
+    );
     return {
       json,
       lines: [
@@ -177,8 +173,7 @@ ${HELP}`,
   uses,
   async run({ reason, ...given }, call) {
     const ids = [...new Set(given.ids)];
-    const body = { approve: false, ...commentOf(reason) };
-    const json = await decide(call, ids, { what: "approval deny", body, expected: "denied" });
+    const { body: json } = await decide(call, ids, { approve: false, ...commentOf(reason) });
     return { json, lines: ids.map((id) => `request ${id} denied`) };
   },
 });
@@ -208,21 +203,16 @@ function readLearning(learn: boolean, ttl: string | undefined): number | undefin
 async function decide(
   call: Call,
   ids: readonly string[],
-  { what, body, expected, advice }: {
-    readonly what: string;
-    readonly body: Partial<ApprovalDecision>;
-    readonly expected: ApprovalStatus;
-    readonly advice?: Readonly<Record<number, string>>;
-  },
-): Promise<unknown> {
+  decision: Partial<ApprovalDecision>,
+  advice: Readonly<Record<number, string>> = {},
+) {
   const [id = "", ...others] = ids;
   const misplaced = others.find((each) => !/^[0-9a-f]{32}$/.test(each));
   if (misplaced !== undefined) throw invalid(`Cannot decide ${quoteText(misplaced)}: it is not a request ID`);
-  const answer = await askControlPlane(call, {
-    what,
+  const answer = await askService("control_plane", call, {
     method: "POST",
     path: joinPath("v1", "approvals", id),
-    body: { ...body, shown_ids: ids },
+    body: { ...decision, shown_ids: ids },
     schema: approvalRecord,
     advice: {
       403: "the certificate's CN must be in approval.callers, and differ from the one that asked",
@@ -233,23 +223,24 @@ async function decide(
   const { status, joined = [] } = answer.data;
   const left = others.find((each) => !joined.includes(each));
   if (left !== undefined) {
-    const message = `${what} failed: the control plane does not confirm the decision on ${quoteText(left)}`;
+    const message = `${call.name} failed: the control plane does not confirm the decision on ${
+      quoteText(left)
+    }`;
     throw new HintedError(
       new AppError("upstream_failure", message),
       "broker-ctl approval list shows what is pending",
     );
   }
-  if (answer.data.id === id && status === expected) return answer.body;
-  throw new AppError("upstream_failure", `${what} failed: the control plane says that it is ${status} now`);
+  if (answer.data.id === id && status === (decision.approve === true ? "approved" : "denied")) return answer;
+  throw new AppError(
+    "upstream_failure",
+    `${call.name} failed: the control plane says that it is ${status} now`,
+  );
 }
 
-async function fetchAll(call: Call, what: string) {
-  const { body, data } = await askControlPlane(call, {
-    what,
-    method: "GET",
-    path: "/v1/approvals",
-    schema: approvalList,
-  });
+async function fetchAll(call: Call) {
+  const question = { method: "GET", path: "/v1/approvals", schema: approvalList } as const;
+  const { body, data } = await askService("control_plane", call, question);
   const items = z.array(z.unknown()).parse(body);
   return data.map((record, index) => ({ json: items[index], record }));
 }

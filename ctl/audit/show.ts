@@ -2,7 +2,7 @@ import { resolve } from "node:path";
 import { systemClock } from "@gateway/shared/clock";
 import { type Call, command, count, type Given, repeat, required } from "../kit/command.ts";
 import { type CommandResult, createLineWriter, type Environment, invalid } from "../kit/output.ts";
-import { followLog, followSet, type LogChoice, readLogs, setOption } from "./logs.ts";
+import { followLog, followSet, readLogs, setOption } from "./logs.ts";
 import {
   createFilter,
   createRecordTable,
@@ -153,16 +153,11 @@ Control characters are shown as text, and commands of more than 400 characters a
   },
 });
 
-interface JoinRequest extends LogChoice {
-  readonly log: string;
-  readonly full?: boolean;
-  readonly limit?: number;
+type JoinRequest = ReturnType<typeof chooseLogs> & Pick<ShowFlags, "all" | "full" | "limit" | "checked"> & {
   /** The audit logs of API servers. */
   readonly join: readonly string[];
-  /** IDs of tokens of `cluster check`. */
-  readonly checked?: readonly string[];
   readonly matches: (record: ShownRecord) => boolean;
-}
+};
 
 /** Shows the records of tokens for clusters, each with what the API server's own audit log says of the token. */
 async function joinAudits(request: JoinRequest, context: Environment): Promise<CommandResult> {
@@ -173,9 +168,8 @@ async function joinAudits(request: JoinRequest, context: Environment): Promise<C
   const theirMalformed = await readApiLogs(request.join, workingFolder, (event) => search.take(event));
   const joined = chosen.map((one) => ({ ...one, ...search.find(one.token.jti) }));
   const { events: unexplained, isCut } = search.unexplained;
-  const table = createRecordTable({
-    ...{ columns, full: request.full === true, instances: request.set === "instances" },
-  });
+  const instances = request.set === "instances";
+  const table = createRecordTable({ columns, full: request.full === true, instances });
   const notes = [
     ...(malformed === 0
       ? []
@@ -240,11 +234,7 @@ function describeEvent({ auditId, issuedJti, ...event }: ApiEvent) {
 function formatUses(token: RecordedToken, { issued, used, isCut }: ReturnType<TokenSearch["find"]>) {
   const times = issued.map(({ time }) => shortTime(time)).join(" and ");
   const origin = times === "" ? "the cluster's log does not say when it was issued" : `issued ${times}`;
-  const count = used.length === 0
-    ? "never used"
-    : used.length === 1
-    ? "used once"
-    : `used ${used.length} times`;
+  const count = ["never used", "used once"][used.length] ?? `used ${used.length} times`;
   return [
     `token ${token.jti}: ${origin}; ${count}`,
     ...used.map(({ event, asRecorded }) =>

@@ -4,7 +4,9 @@ import { splitLines } from "@gateway/shared/audit";
 import { AppError } from "@gateway/shared/errors";
 import { describeReadFailure, openFile, readChunks } from "@gateway/shared/files";
 import { parseJson } from "@gateway/shared/json";
+import { K8S_VERBS } from "@gateway/shared/policy";
 import { quoteText } from "@gateway/shared/text";
+import { REQUESTS } from "../clusters/rights.ts";
 import { badConfig } from "../kit/output.ts";
 import type { ShownRecord } from "./record.ts";
 
@@ -153,16 +155,10 @@ export function readToken(
   };
 }
 
-const REQUESTS: Readonly<Record<string, { readonly asked: string; readonly subresource?: string }>> = {
-  get: { asked: "get" },
-  list: { asked: "list" },
-  logs: { asked: "get", subresource: "log" },
-  apply: { asked: "patch" },
-  delete: { asked: "delete" },
-};
-
 export function isWithin(token: RecordedToken, { verb, object, uri }: ApiEvent): boolean {
-  const { asked, subresource = "" } = REQUESTS[token.verb] ?? {};
+  const known = K8S_VERBS.find((each) => each === token.verb);
+  if (known === undefined) return false;
+  const { verbs: [asked], subresource = "" } = REQUESTS[known];
   return object !== undefined &&
     (token.isForPreview ? isPreview(verb, uri) : verb === asked) &&
     object.subresource === subresource &&
@@ -187,9 +183,9 @@ class KeptEvents {
   isCut = false;
 
   keep(event: ApiEvent): void {
-    if (this.#events.size < MOST_KEPT || this.#events.has(event.auditId)) {
-      this.#events.set(event.auditId, event);
-    } else this.isCut = true;
+    const isKept = this.#events.size < MOST_KEPT || this.#events.has(event.auditId);
+    if (isKept) this.#events.set(event.auditId, event);
+    else this.isCut = true;
   }
 
   get events(): readonly ApiEvent[] {
@@ -198,11 +194,7 @@ class KeptEvents {
 }
 
 /** Uses beyond the record are kept apart, so that other uses cannot crowd them out. */
-class FoundUses {
-  readonly issued = new KeptEvents();
-  readonly within = new KeptEvents();
-  readonly beyond = new KeptEvents();
-}
+const noUses = () => ({ issued: new KeptEvents(), within: new KeptEvents(), beyond: new KeptEvents() });
 
 /**
  * Searches the audit log of an API server for the uses of tokens. The log is read twice: only its end shows all accounts
@@ -214,7 +206,7 @@ export class TokenSearch {
   /** The users that the tokens authenticate. */
   readonly #accounts = new Set<string | undefined>();
   readonly #minters = new Set<string>();
-  readonly #uses = new Map<string, FoundUses>();
+  readonly #uses = new Map<string, ReturnType<typeof noUses>>();
   readonly #unexplained = new KeptEvents();
 
   /**
@@ -248,7 +240,7 @@ export class TokenSearch {
 
   /** What a cluster did with one token: the requests that issued it, and by time the requests that used it. */
   find(jti: string) {
-    const { issued, within, beyond } = this.#uses.get(jti) ?? new FoundUses();
+    const { issued, within, beyond } = this.#uses.get(jti) ?? noUses();
     const used = [
       ...within.events.map((event) => ({ event, asRecorded: true })),
       ...beyond.events.map((event) => ({ event, asRecorded: false })),
@@ -278,8 +270,8 @@ export class TokenSearch {
     return jti === undefined ? undefined : this.#tokens.get(jti);
   }
 
-  #usesOf({ jti }: RecordedToken): FoundUses {
-    const uses = this.#uses.get(jti) ?? new FoundUses();
+  #usesOf({ jti }: RecordedToken) {
+    const uses = this.#uses.get(jti) ?? noUses();
     this.#uses.set(jti, uses);
     return uses;
   }

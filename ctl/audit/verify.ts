@@ -48,12 +48,11 @@ in a file that none of them can write. It fails where one is missing, empty or u
 issued twice, and where a control plane or broker was given one that no signer's log has. Links are not followed.
 `,
   uses: () => [],
-  run: async ({ set, log, keys, ...given }, { workingFolder }) => {
-    const { key, all = false, since } = given;
+  run: async ({ set, log, keys, key, all = false, since }, { workingFolder }) => {
     if (typeof set !== "string") {
       if (keys !== undefined) throw invalid("--keys goes with --set <folder>; the key of one log is --key");
       if (log === undefined) throw invalid("--log <file> or --set <folder> is needed");
-      return await verifyOne({ ...given, log, ...set && { set } }, workingFolder);
+      return await verifyOne({ log, key, all, set: set === true, since }, workingFolder);
     }
     if (log !== undefined || key !== undefined) {
       throw invalid("--set <folder> is of all instances: neither --log nor --key goes with it");
@@ -65,13 +64,16 @@ issued twice, and where a control plane or broker was given one that no signer's
   },
 });
 
+interface Check {
+  readonly all: boolean;
+  readonly since: string | undefined;
+}
+
 async function verifyOne(
-  { log, key, all = false, set, since }: {
+  { log, key, all, set, since }: Check & {
     readonly log: string;
-    readonly key?: string;
-    readonly all?: boolean;
-    readonly set?: true;
-    readonly since?: string;
+    readonly key: string | undefined;
+    readonly set: boolean;
   },
   workingFolder: string,
 ): Promise<CommandResult> {
@@ -80,19 +82,19 @@ async function verifyOne(
   const heads = await openHeads(since === undefined ? undefined : inFolder(since));
   const method = { withKey: publicKey !== undefined, all, since: since !== undefined };
   const logs: VerifiedLog[] = [];
-  for (const path of set === true ? await listLogSet(inFolder(log)) : [inFolder(log)]) {
+  for (const path of set ? await listLogSet(inFolder(log)) : [inFolder(log)]) {
     logs.push(await verifyLog(path, method, { publicKey, heads }));
   }
   const gone = heads.listGone(logs);
   const ok = gone.length === 0 && logs.every(({ isIntact }) => isIntact);
   const note = await heads.close(logs, ok);
   const shown = logs.map((log) => describeForPrograms(log, method));
-  const why = set === true ? "it is gone" : "it is another log than this one, or --set is missing";
+  const why = set ? "it is gone" : "it is another log than this one, or --set is missing";
   return {
-    json: set === true ? { ok, logs: shown, gone } : { ...shown[0], ok },
+    json: set ? { ok, logs: shown, gone } : { ...shown[0], ok },
     lines: [
       ...logs.flatMap((log) =>
-        describeVerified(log, method).map((line) => set === true ? `${log.name}: ${line}` : line)
+        describeVerified(log, method).map((line) => set ? `${log.name}: ${line}` : line)
       ),
       ...gone.map((log) => `ERROR: ${log} is remembered and was not checked: ${why}`),
       ...note,
@@ -101,12 +103,10 @@ async function verifyOne(
   };
 }
 
-interface DeploymentCheck {
+interface DeploymentCheck extends Check {
   readonly folder: string;
   /** The file of keys, which says whose logs must be there. */
   readonly keys: string;
-  readonly all: boolean;
-  readonly since?: string | undefined;
 }
 
 interface CheckedInstance extends LogSerials {

@@ -1,13 +1,13 @@
 import { basename, dirname, join, resolve } from "node:path";
-import { type Clock, systemClock, systemRandom } from "@gateway/shared/clock";
+import { type Clock, systemClock } from "@gateway/shared/clock";
 import { command, repeat } from "../kit/command.ts";
-import { readOperatorText } from "../kit/files.ts";
+import { createFolder, readOperatorText } from "../kit/files.ts";
 import { conflict, createLineWriter, HintedError, internal, invalid, notFound } from "../kit/output.ts";
 import { restoreBackup } from "./restore.ts";
 import { createHash } from "node:crypto";
 import { logsOfSet, verifyFile } from "@gateway/shared/audit";
 import { AppError, errorText } from "@gateway/shared/errors";
-import { ifThere, removeLeft, writeFileAtomic } from "@gateway/shared/files";
+import { ifThere, writeFileAtomic } from "@gateway/shared/files";
 import { quoteText } from "@gateway/shared/text";
 import {
   type CopiedFile,
@@ -185,22 +185,18 @@ export async function makeBackup(options: BackupOptions) {
   if (sources.configs.length === 0) {
     throw notFound(`Cannot make a backup: there is no config in ${quoteText(setUp)}`);
   }
-  const folder = join(dirname(target), `.${basename(target)}.${systemRandom.bytes(8).toHex()}`);
-  try {
-    await Deno.mkdir(join(folder, "files"), { recursive: true, mode: 0o700 });
+  return await createFolder(target, async (folder) => {
+    await Deno.mkdir(join(folder, "files"), { mode: 0o700 });
     const key = await ensureBackupKey(backupSeedPath(setUp));
     const manifest = await fill(folder, options, sources);
     const bytes = new TextEncoder().encode(JSON.stringify(manifest, null, 2));
     await writeFileAtomic(join(folder, SIGNATURE), new TextEncoder().encode(signManifest(bytes, key)));
     await writeFileAtomic(join(folder, "manifest.json"), bytes);
-    await Deno.rename(folder, target);
-    await removeLeft(target);
     return { manifest, publicKey: key.publicKey.bytes.toBase64() };
-  } catch (cause) {
-    await Deno.remove(folder, { recursive: true }).catch(() => {});
+  }).catch((cause) => {
     if (cause instanceof AppError) throw cause;
     throw internal(`${shown}: ${errorText(cause)}; nothing of it is there`, cause);
-  }
+  });
 }
 
 async function fill(folder: string, { setUp, recipients, clock }: BackupOptions, sources: SetUpSources) {

@@ -42,7 +42,7 @@ signer, which returns the clusters that your certificate's CN may use. An operat
     return tableOr("(no clusters configured)", heading, rows, columns);
   },
   question: {
-    ...{ what: "cluster list", method: "GET", path: "/v1/clusters", schema: clustersResponse },
+    ...{ method: "GET", path: "/v1/clusters", schema: clustersResponse },
     advice: { 403: "the certificate's caller is frozen, or not known to the signer" },
   },
   formatRemote(clusters, columns) {

@@ -9,7 +9,8 @@ import { ifThere, type UsedFile } from "@gateway/shared/files";
 import type { SignerConfig } from "@gateway/signer/config";
 import { signerUsedFiles } from "@gateway/signer/permissions";
 import { rotatedKeys } from "../hosts/next_ca.ts";
-import { type Call, command, type Given, oneOf, repeat } from "../kit/command.ts";
+import { type Call, command, type Given, repeat } from "../kit/command.ts";
+import { overSsh } from "../kit/programs.ts";
 import { CONFIG_KINDS } from "../kit/signer_file.ts";
 import { type CommandResult, invalid, notFound } from "../kit/output.ts";
 import { checkBroker, checkControlPlane, checkSigner } from "./config_checks.ts";
@@ -28,9 +29,7 @@ import { checkHosts, checkHostSettings, checkService, checkUpstreams } from "./l
 const TAKES = {
   "--security": "look at what the configs say, and nothing else",
   "--live": "ask the running services and hosts too",
-  "--over <way>": oneOf(["ssh"], "with --live: ask hosts from within"),
-  "--login <account>": "with --over: whom to log in as (default: root)",
-  "--sshd-config <file>": "what sshd of the hosts is started with, if not its own",
+  ...overSsh("with --live: ask hosts from within"),
   "--signer <file>": "the signer's config",
   "--control-plane <file>": "the control plane's config",
   "--broker <file>": repeat("a broker's config; repeat for more"),
@@ -107,15 +106,12 @@ async function findParts({ config, signer, controlPlane, broker = [] }: DoctorFl
   if (named.length > 0) return named;
   const main = resolve(workingFolder, config ?? "signer.json");
   const beside = (kind: Part["kind"], name: string) => part(kind)(join(dirname(main), name));
+  const others = [
+    ...[beside("control_plane", "control-plane.json"), beside("broker", "config.json")],
+    beside("broker", "mcp.json"),
+  ];
   const parts: Part[] = [];
-  for (
-    const each of [
-      { kind: "signer" as const, path: main },
-      beside("control_plane", "control-plane.json"),
-      beside("broker", "config.json"),
-      beside("broker", "mcp.json"),
-    ]
-  ) {
+  for (const each of [part("signer")(main), ...others]) {
     // A config that the operator named and that is absent is a finding.
     const isNamed = each.kind === "signer" && config !== undefined;
     if (isNamed || await ifThere(Deno.stat(each.path)) !== undefined) parts.push(each);

@@ -3,11 +3,9 @@ import { errorText } from "@gateway/shared/errors";
 import { parseListenAddress } from "@gateway/shared/http";
 import { collectBytes, quoteText } from "@gateway/shared/text";
 import { reachable } from "../kit/values.ts";
-import { dirname, join, resolve } from "node:path";
-import { loadConfig } from "@gateway/shared/config";
-import { ifThere } from "@gateway/shared/files";
+import { resolve } from "node:path";
 import { command } from "../kit/command.ts";
-import { CONFIG_KINDS, loadSignerFile } from "../kit/signer_file.ts";
+import { CONFIG_KINDS, loadNeighbor, loadSignerFile } from "../kit/signer_file.ts";
 import { invalid, notFound } from "../kit/output.ts";
 import { EMPTY_CELL, formatTable } from "../kit/table.ts";
 
@@ -178,11 +176,9 @@ function cellsOf({ isReady, certificate, ...status }: ServiceStatus): readonly s
 
 async function findMonitors(signerPath: string): Promise<readonly string[]> {
   const signer = await loadSignerFile(signerPath, "/");
-  const path = join(dirname(signerPath), "control-plane.json");
-  const controlPlane = await ifThere(Deno.stat(path)) === undefined
-    ? undefined
-    : await loadConfig({ path, ...CONFIG_KINDS.controlPlane });
-  const found = [signer.monitor_listen, controlPlane?.monitor_listen ?? ""].filter((each) => each !== "");
+  const controlPlane = await loadNeighbor(signerPath, "control-plane.json", CONFIG_KINDS.controlPlane);
+  const listeners = [signer.monitor_listen, controlPlane?.config.monitor_listen ?? ""];
+  const found = listeners.filter((each) => each !== "");
   if (found.length > 0) return found;
   throw notFound(`No monitor to ask: set monitor_listen in ${signerPath}, or name addresses`);
 }

@@ -1,8 +1,5 @@
-import { dirname, join } from "node:path";
 import type { BrokerConfig } from "@gateway/broker/config";
-import { loadConfig } from "@gateway/shared/config";
 import { AppError } from "@gateway/shared/errors";
-import { ifThere } from "@gateway/shared/files";
 import { isInNetwork } from "@gateway/shared/permissions";
 import { MAX_TTL_SECONDS } from "@gateway/shared/policy";
 import { fingerprint, formatPublicKey, parsePublicKey } from "@gateway/shared/ssh";
@@ -10,7 +7,7 @@ import { collectBytes, quoteText } from "@gateway/shared/text";
 import type { SignerConfig } from "@gateway/signer/config";
 import { isPlainName } from "../kit/values.ts";
 import { count, type Given, repeat, required } from "../kit/command.ts";
-import { CONFIG_KINDS } from "../kit/signer_file.ts";
+import { CONFIG_KINDS, loadNeighbor } from "../kit/signer_file.ts";
 import { type Fields, splitNames, splitPatterns, writeFields } from "../kit/entries.ts";
 import { conflict, HintedError, invalid } from "../kit/output.ts";
 import {
@@ -225,21 +222,14 @@ async function readKey({ hostKey, scan = false, newKey, addr }: Given<typeof FIE
   return { line: new TextDecoder().decode(bytes).trim() };
 }
 
-/** The configs that `init` writes in the directory of the signer's. */
-const BROKER_CONFIGS = ["config.json", "mcp.json"] as const;
-
 /** A line for each broker config in the signer's directory whose process can't connect to an address. */
 async function describeOutOfReach(signerConfig: string, addr: string): Promise<readonly string[]> {
-  const lines = BROKER_CONFIGS.map(async (name) => {
-    const path = join(dirname(signerConfig), name);
-    if (await ifThere(Deno.stat(path)) === undefined) return [];
-    try {
-      if (reaches(await loadConfig({ path, ...CONFIG_KINDS.broker }), addr)) return [];
-    } catch (error) {
+  const lines = ["config.json", "mcp.json"].map(async (name) => {
+    const found = await loadNeighbor(signerConfig, name, CONFIG_KINDS.broker).catch((error) => {
       // The operator did not ask about that config.
-      if (error instanceof AppError) return [];
-      throw error;
-    }
+      if (!(error instanceof AppError)) throw error;
+    });
+    if (!found || reaches(found.config, addr)) return [];
     return [
       `the broker of ${quoteText(name)} may not connect to ${addr}: add ${
         quoteText(addr)

@@ -3,10 +3,10 @@ import { systemClock, systemRandom } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
 import { ifThere, readRegularText } from "@gateway/shared/files";
 import { quoteText } from "@gateway/shared/text";
-import { type Call, command, type CommandGroup, type Given, oneOf, repeat } from "../kit/command.ts";
+import { type Call, command, type CommandGroup, type Given, repeat } from "../kit/command.ts";
 import { createFile, replaceFile } from "../kit/files.ts";
 import { type CommandResult, conflict, invalid, notFound } from "../kit/output.ts";
-import { runOverSsh } from "../kit/programs.ts";
+import { inBatches, overSsh, runOverSsh } from "../kit/programs.ts";
 import { SIGNER, usesSigner } from "../kit/remote.ts";
 import { askReload } from "../kit/signer_change.ts";
 import { loadSignerFile } from "../kit/signer_file.ts";
@@ -44,9 +44,7 @@ const AT_A_TIME = 8;
 
 const TAKES = {
   ...SIGNER,
-  "--over <way>": oneOf(["ssh"], "do it on the hosts too"),
-  "--login <account>": "with --over: whom to log in as (default: root)",
-  "--sshd-config <file>": "what sshd of the hosts is started with, if not its own",
+  ...overSsh("do it on the hosts too"),
   "--except <host>": repeat("leave this host out; repeat for more"),
 };
 
@@ -272,22 +270,18 @@ async function onHosts(
 ): Promise<readonly HostResult[]> {
   if (over === undefined) return [];
   const machines = [...Map.groupBy(hosts, ([, { addr }]) => addr).values()];
-  const results: HostResult[] = [];
-  for (let start = 0; start < machines.length; start += AT_A_TIME) {
-    await Promise.all(
-      machines.slice(start, start + AT_A_TIME).map(async (names) => {
-        for (const [name, host] of names) {
-          try {
-            results.push({ name, ...await action(name, host) });
-          } catch (error) {
-            if (!(error instanceof AppError)) throw error;
-            results.push({ name, done: false, lines: [error.message] });
-          }
-        }
-      }),
-    );
-  }
-  return results;
+  return await inBatches(machines, AT_A_TIME, async (names) => {
+    const results: HostResult[] = [];
+    for (const [name, host] of names) {
+      try {
+        results.push({ name, ...await action(name, host) });
+      } catch (error) {
+        if (!(error instanceof AppError)) throw error;
+        results.push({ name, done: false, lines: [error.message] });
+      }
+    }
+    return results;
+  });
 }
 
 function report(results: readonly HostResult[], json: object, lines: readonly string[]): CommandResult {

@@ -12,10 +12,10 @@ import {
   parsePublicKey,
 } from "@gateway/shared/ssh";
 import type { SignerConfig } from "@gateway/signer/config";
-import { type Call, command, type Given, oneOf } from "../kit/command.ts";
+import { type Call, command, type Given } from "../kit/command.ts";
 import { readOperatorText } from "../kit/files.ts";
 import { badConfig, invalid, withHint } from "../kit/output.ts";
-import { MAX_SECONDS, type OwnHost, runOverSsh, sshTo } from "../kit/programs.ts";
+import { MAX_SECONDS, overSsh, type OwnHost, runOverSsh, sshTo } from "../kit/programs.ts";
 import { loadSignerHosts } from "../kit/signer_file.ts";
 import { type Host, hostOf } from "./add.ts";
 import { caLine, loadKey, planKeys, rotatedKeys, rotationFiles } from "./next_ca.ts";
@@ -27,11 +27,9 @@ const CONFIRM_SECONDS = 120;
 
 const TAKES = {
   "<name>": "which",
-  "--over <way>": oneOf(["ssh"], "carry it out on the host"),
+  ...overSsh("carry it out on the host"),
   "--print": "print what does it, for hands (the default)",
-  "--login <account>": "with --over: whom to log in as (default: root)",
   "--ca-pub <file>": "public keys of the CA, where its key can't be read",
-  "--sshd-config <file>": "what sshd of the host is started with, if not its own",
 };
 
 /** `host enrol`: a host accepts certificates in addition to what it accepts already. */
@@ -101,8 +99,9 @@ async function findCa(config: SignerConfig, { groups = [] }: Host, caPub: string
   if (caPub !== undefined) {
     const text = await readOperatorText(resolve(workingFolder, caPub), "the CA's public key");
     const lines = text.split("\n").map((line) => line.trim())
-      .filter((line) => line !== "" && !line.startsWith("#"));
-    return { lines: lines.map(formatLine), key: undefined };
+      .filter((line) => line !== "" && !line.startsWith("#")).map(parsePublicKey)
+      .map(({ algorithm, blob }) => formatPublicKey(algorithm, blob, "gateway-ssh-ca"));
+    return { lines, key: undefined };
   }
   const chosen = selectCaKey(planKeys(config), groups);
   const own = chosen.type === "pem" ? { ...chosen, path: resolve(workingFolder, chosen.path) } : chosen;
@@ -112,11 +111,6 @@ async function findCa(config: SignerConfig, { groups = [] }: Host, caPub: string
   const keys = rotatedKeys(own, call);
   const next = await keys?.readPublic(rotationFiles(keys.path).next);
   return { lines: [fallback, ...next === undefined ? [] : [next]].map(caLine), key: fallback };
-}
-
-function formatLine(line: string): string {
-  const { algorithm, blob } = parsePublicKey(line);
-  return formatPublicKey(algorithm, blob, "gateway-ssh-ca");
 }
 
 const SEE_LOG = "its sshd wrote why: journalctl -t sshd -n 20, or its auth log, there";
@@ -186,17 +180,10 @@ async function tryLogin(name: string, host: LoginHost, principal: string, caKey:
     await Deno.writeTextFile(key, encodeOpensshPrivateKey(seed, "enrol"), { mode: 0o600 });
     await Deno.writeTextFile(cert, formatCertificate(certificate), { mode: 0o600 });
     const options = {
-      CertificateFile: cert,
-      IdentitiesOnly: "yes",
-      IdentityAgent: "none",
+      ...{ IdentityFile: key, CertificateFile: cert, IdentitiesOnly: "yes", IdentityAgent: "none" },
       PreferredAuthentications: "publickey",
     };
-    const words = [
-      "-i",
-      key,
-      ...Object.entries(options).flatMap(([name, value]) => ["-o", `${name}=${value}`]),
-    ];
-    const login = { login: host.user, words, command: "true", input: "" };
+    const login = { login: host.user, options, command: "true", input: "" };
     let why = "";
     for (let tries = 1; tries <= TRIES; tries++) {
       const { stdout, stderr } = await sshTo(name, host, login);

@@ -67,12 +67,7 @@ table gets a paragraph for each host; --json has all of a long list of names.
 `,
   local: async (config, workingFolder) => (await loadSignerHosts(config, workingFolder)).hosts,
   format: formatHosts,
-  question: {
-    what: "host list",
-    method: "GET",
-    path: "/v1/policy/hosts",
-    schema: z.record(z.string(), hostSummary),
-  },
+  question: { method: "GET", path: "/v1/policy/hosts", schema: z.record(z.string(), hostSummary) },
   formatRemote: formatHosts,
 });
 

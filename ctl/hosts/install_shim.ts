@@ -10,10 +10,10 @@ import {
 import { AppError } from "@gateway/shared/errors";
 import { collectBytes, quoteText, singleQuote } from "@gateway/shared/text";
 import type { SignerConfig } from "@gateway/signer/config";
-import { command, type Given, oneOf } from "../kit/command.ts";
+import { command, type Given } from "../kit/command.ts";
 import { readOperatorFile, readOperatorText } from "../kit/files.ts";
 import { badConfig, HintedError, invalid, withHint } from "../kit/output.ts";
-import { runOverSsh } from "../kit/programs.ts";
+import { overSsh, runOverSsh } from "../kit/programs.ts";
 import { loadSignerHosts } from "../kit/signer_file.ts";
 import { hostOf } from "./add.ts";
 import { END, formatProgram } from "./enrol.ts";
@@ -28,10 +28,8 @@ const TAKES = {
   "--add-pubkey <file>": "lines of keys to stand beside those on the host; - is stdin",
   "--verifier <file>": "for envelope v1: the bundled verifier, gateway-shim-verify.mjs",
   "--check": "change nothing; say what is to be mended",
-  "--over <way>": oneOf(["ssh"], "carry it out on the host"),
-  "--login <account>": "with --over: whom to log in as (default: root)",
+  ...overSsh("carry it out on the host"),
   "--bindir <folder>": "where the shim goes (default: /usr/local/bin)",
-  "--sshd-config <file>": "what sshd of the host is started with, if not its own",
   "--no-path-symlink": "make no link in /usr/bin",
 };
 
@@ -111,17 +109,12 @@ async function readVerifier(format: EnvelopeVersion, { verifier, check }: Flags,
 }
 
 /** Lines of the signer's keys, which replace those on the host or are added to them. */
-interface ShimKeys {
-  readonly how: "replace" | "add";
-  readonly lines: readonly string[];
-}
-
 async function findKeys(
   format: EnvelopeVersion,
   { pubkey, addPubkey }: Flags,
   { envelope_key }: SignerConfig,
   workingFolder: string,
-): Promise<ShimKeys> {
+) {
   if (pubkey !== undefined && addPubkey !== undefined) {
     throw invalid("Options '--pubkey' and '--add-pubkey' exclude each other");
   }
@@ -132,7 +125,7 @@ async function findKeys(
       : await readOperatorFile(resolve(workingFolder, path), "the keys");
     if (bytes === undefined) throw badConfig(`Cannot use the keys: over ${MAX_KEYS_BYTES} bytes`);
     const lines = parseSignerKeys(new TextDecoder().decode(bytes), format);
-    return { how: pubkey === undefined ? "add" : "replace", lines };
+    return { how: pubkey === undefined ? "add" : "replace", lines } as const;
   }
   const hint = "run it where the seed is, or: --pubkey with the line that broker-ctl envelope pubkey" +
     (format === "v1" ? " prints" : " --signers prints");
@@ -142,7 +135,7 @@ async function findKeys(
       await readOperatorFile(resolve(workingFolder, envelope_key), "envelope_key"),
     );
     const line = format === "v1" ? envelopePublicKeyText(key) : envelopeSignersLine(key);
-    return { how: "replace", lines: [line] };
+    return { how: "replace", lines: [line] } as const;
   });
 }
 
@@ -169,7 +162,7 @@ export function formatInstallScript({ format, verifier, accounts, keys, check, m
   /** The accounts that sessions log in to. */
   readonly accounts: readonly string[];
   /** Absent: the keys on the host stay. */
-  readonly keys?: ShimKeys | undefined;
+  readonly keys?: Awaited<ReturnType<typeof findKeys>> | undefined;
   readonly check: boolean;
   readonly more: readonly string[];
 }): readonly string[] {

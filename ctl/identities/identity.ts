@@ -36,10 +36,9 @@ import {
 import { errorText } from "@gateway/shared/errors";
 import { quoteText } from "@gateway/shared/text";
 import { badConfig, HintedError, invalid, notFound } from "../kit/output.ts";
-import { loadConfig } from "@gateway/shared/config";
 import { freezeRequest, freezeResponse } from "@gateway/shared/wire";
 import { asOneWord } from "../kit/arguments.ts";
-import { CONFIG_KINDS } from "../kit/signer_file.ts";
+import { CONFIG_KINDS, loadNeighbor } from "../kit/signer_file.ts";
 import { askSigner, REMOTE_HELP, SIGNER, usesSigner } from "../kit/remote.ts";
 
 const LIST = command({
@@ -321,16 +320,12 @@ ${REMOTE_HELP}`,
 
 /** Configs of listeners in the same directory that name another list, or no list. */
 async function findOtherLists({ signerFile, controlPlane }: IdentitySetUp, list: string) {
-  const broker = join(dirname(signerFile), "config.json");
-  const configs = controlPlane === undefined
-    ? []
-    : [{ path: controlPlane.path, denied: controlPlane.config.denied_callers }];
-  if (await ifThere(Deno.stat(broker)) !== undefined && basename(signerFile) !== "config.json") {
-    const { denied_callers: denied } = await loadConfig({ path: broker, ...CONFIG_KINDS.broker });
-    configs.push({ path: broker, denied });
-  }
-  return configs.filter(({ denied, path }) => denied === "" || resolve(dirname(path), denied) !== list)
-    .map(({ path }) => path);
+  const broker = basename(signerFile) === "config.json"
+    ? undefined
+    : await loadNeighbor(signerFile, "config.json", CONFIG_KINDS.broker);
+  return [controlPlane ?? [], broker ?? []].flat().filter(({ path, config: { denied_callers: denied } }) =>
+    denied === "" || resolve(dirname(path), denied) !== list
+  ).map(({ path }) => path);
 }
 
 /** `identity`: the certificates of a deployment. */

@@ -57,7 +57,7 @@ Without state_db a signer forgets a freeze when it restarts, and wants --volatil
 take a freeze it is in force all the same: the answer says that a restart undoes it, and the exit code is 1.
 ${REMOTE_HELP}`,
   uses: usesSigner,
-  run: (flags, call) => freeze(call, "freeze", readSubject(flags), flags),
+  run: (flags, call) => freeze(call, readSubject(flags), flags),
 });
 
 export const UNFREEZE = asking({
@@ -97,7 +97,7 @@ The same as broker-ctl freeze --session-id. broker-ctl audit show prints the ID 
 and ssh_session_open returns it to the agent.
 ${REMOTE_HELP}`,
     uses: usesSigner,
-    run: ({ id, ...flags }, call) => freeze(call, "session kill", readSubject({ sessionId: id }), flags),
+    run: ({ id, ...flags }, call) => freeze(call, readSubject({ sessionId: id }), flags),
   })],
 };
 
@@ -153,8 +153,8 @@ ${REMOTE_HELP}`,
   uses: usesSigner,
   async run({ serial, keyId, reason = "", wait = false }, call) {
     const { path, body: request, subject } = readRequest(serial, keyId, asOneWord(reason));
-    const question = { what: "revoke", method: "POST", path, body: request } as const;
-    const { body, data } = await askSigner(call, { ...question, schema: revokeResponse });
+    const question = { method: "POST", path, body: request, schema: revokeResponse } as const;
+    const { body, data } = await askSigner(call, question);
     const failed = data.persisted === false;
     const known = data.revoked === 0
       ? "none that is new and still valid to this signer"
@@ -177,7 +177,6 @@ const NOT_PERSISTED =
 
 async function freeze(
   call: Call,
-  what: string,
   subject: FreezeSubject,
   { reason = "", volatile = false, wait = false }: Given<typeof REASON & typeof VOLATILE & typeof WAIT>,
 ): Promise<CommandResult> {
@@ -188,7 +187,7 @@ async function freeze(
   const { data: request } = freezeRequest.safeParse(wish);
   if (request === undefined) throw invalid("Cannot freeze: --reason must have no control characters");
   const { body, data } = await askSigner(call, {
-    ...{ what, method: "POST", path: "/v1/freeze", body: request, schema: freezeResponse } as const,
+    ...{ method: "POST", path: "/v1/freeze", body: request, schema: freezeResponse } as const,
     advice: {
       409: "--volatile freezes until the signer restarts; state_db in its config makes freezes last",
     },

@@ -64,8 +64,9 @@ export type Given<T> =
   & { readonly [F in keyof T as IsAlways<F, T[F]> extends true ? never : NameOf<F>]?: Taken<F, T[F]> }
   & { readonly config?: string; readonly clientConfig?: string; readonly json?: boolean };
 
-/** The environment of a command, and the flags that find a service. */
+/** The environment of a command, its name such as `policy add`, and the flags that find a service. */
 export interface Call extends Environment {
+  readonly name: string;
   readonly flags: RemoteFlags;
 }
 
@@ -115,10 +116,11 @@ export function addEntry(parent: Command, context: CommandContext, entry: Comman
       command.processedArgs[index],
     ]);
     const given = { ...command.optsWithGlobals(), ...Object.fromEntries(args) };
+    const name = parent.parent === null ? entry.name : `${parent.name()} ${entry.name}`;
     return context.run(
       command,
       uses(given as never),
-      () => run(given as never, { ...context, flags: given }),
+      () => run(given as never, { ...context, name, flags: given }),
     );
   });
 }

@@ -48,6 +48,21 @@ export async function createFile(path: string, text: string | Uint8Array, mode: 
   }
 }
 
+/** Fills a directory next to its place, and then gives it its name: a failure leaves nothing. */
+export async function createFolder<T>(path: string, fill: (staging: string) => Promise<T>): Promise<T> {
+  const staging = join(dirname(path), `.${basename(path)}.${systemRandom.bytes(8).toHex()}`);
+  try {
+    await Deno.mkdir(staging, { recursive: true, mode: 0o700 });
+    const result = await fill(staging);
+    await Deno.rename(staging, path);
+    await removeLeft(path);
+    return result;
+  } catch (error) {
+    await Deno.remove(staging, { recursive: true }).catch(() => {});
+    throw error;
+  }
+}
+
 /** Replaces a file as one step, its owner and mode kept. */
 export async function replaceFile(path: string, text: string, what?: string): Promise<void> {
   try {

@@ -2,7 +2,15 @@ import { collectBytes, quoteText } from "@gateway/shared/text";
 import { type Clock, Deadline, systemClock } from "@gateway/shared/clock";
 import { AppError, errorText } from "@gateway/shared/errors";
 import type { SignerConfig } from "@gateway/signer/config";
+import { oneOf } from "./command.ts";
 import { HintedError, invalid } from "./output.ts";
+
+/** The options of commands that can work on hosts over ssh. */
+export const overSsh = (what: string) => ({
+  "--over <way>": oneOf(["ssh"], what),
+  "--login <account>": "with --over: whom to log in as (default: root)",
+  "--sshd-config <file>": "what sshd of the host is started with, if not its own",
+});
 
 /** A host as the signer's config has it. */
 export type OwnHost = Pick<SignerConfig["hosts"][string], "addr" | "host_key" | "jump">;
@@ -23,7 +31,7 @@ export async function runOverSsh(
 ) {
   const command = login === "root" ? "sh -s" : "sudo -n sh -s";
   const input = script.map((line) => `${line}\n`).join("");
-  const { code, stdout, stderr } = await sshTo(name, host, { login, words: [], command, input });
+  const { code, stdout, stderr } = await sshTo(name, host, { login, command, input });
   return { code, lines: `${stdout}${stderr}`.split(/\r?\n/).filter((line) => line !== "") };
 }
 
@@ -52,10 +60,10 @@ const NOTHING_ELSE = {
 export async function sshTo(
   name: string,
   { addr, host_key, jump }: OwnHost,
-  { login, words, command, input, clock = systemClock }: {
+  { login, options = {}, command, input, clock = systemClock }: {
     readonly login: string;
-    /** More words for ssh, such as the key. */
-    readonly words: readonly string[];
+    /** More options for ssh, such as the key. */
+    readonly options?: Readonly<Record<string, string>>;
     readonly command: string;
     readonly input: string;
     readonly clock?: Clock;
@@ -76,7 +84,8 @@ export async function sshTo(
   const knownHosts = await Deno.makeTempFile({ prefix: "known-hosts-" });
   try {
     await Deno.writeTextFile(knownHosts, `${ALIAS} ${host_key}\n`);
-    const options = {
+    const all = {
+      ...options,
       BatchMode: "yes",
       ConnectTimeout: "20",
       StrictHostKeyChecking: "yes",
@@ -85,16 +94,9 @@ export async function sshTo(
       GlobalKnownHostsFile: "none",
       ...NOTHING_ELSE,
     };
-    return await runSsh(
-      [
-        ...Object.entries(options).flatMap(([key, value]) => ["-o", `${key}=${value}`]),
-        ...words,
-        ...["-T", "-p", port === "" ? "22" : port, "-l", login, "--", host],
-        command,
-      ],
-      input,
-      clock,
-    );
+    const flags = Object.entries(all).flatMap(([key, value]) => ["-o", `${key}=${value}`]);
+    const words = ["-T", "-p", port === "" ? "22" : port, "-l", login, "--", host, command];
+    return await runSsh([...flags, ...words], input, clock);
   } finally {
     await Deno.remove(knownHosts);
   }
@@ -136,6 +138,19 @@ function startSsh(args: readonly string[], signal: AbortSignal) {
     const fault = new AppError("not_supported", `Cannot start ssh: ${errorText(cause)}`, { cause });
     throw new HintedError(fault, WITHOUT_SSH);
   }
+}
+
+/** Runs an action for each item, so many at a time; the results are in the order of the items. */
+export async function inBatches<T, R>(
+  items: readonly T[],
+  size: number,
+  action: (item: T) => Promise<readonly R[]>,
+): Promise<readonly R[]> {
+  const results: R[] = [];
+  for (let start = 0; start < items.length; start += size) {
+    results.push(...(await Promise.all(items.slice(start, start + size).map(action))).flat());
+  }
+  return results;
 }
 
 /** Runs a program without input, with output in English. */

@@ -22,8 +22,8 @@ import { readOperatorText } from "./files.ts";
 
 /** A question to a service. */
 export interface ServiceQuestion<T> {
-  /** The command as messages name it: `policy add`. */
-  readonly what: string;
+  /** The question as messages name it; absent: the command's name. */
+  readonly what?: string;
   readonly method: JsonClientRequest["method"];
   /** Encoded; see {@linkcode joinPath}. */
   readonly path: string;
@@ -37,17 +37,13 @@ const TIMEOUT_MS = 10_000;
 // The policy of 10,000 hosts has several megabytes.
 const MAX_RESPONSE_BYTES = 64 * 1024 * 1024;
 
-function adviseOn(status: number, service: ClientService): string | undefined {
-  const { name, role } = SERVICES[service];
-  const advice: Readonly<Record<number, string>> = {
-    401: `the ${name} takes certificates of its client_ca alone, with exactly one CN`,
-    403: `the certificate's CN must be in ${role}`,
-    404: `is this the ${name}, and not older than this program?`,
-    405: `is this the ${name}, and not older than this program?`,
-    500: `the ${name}'s log says more`,
-  };
-  return advice[status];
-}
+const adviceOf = ({ name, role }: (typeof SERVICES)[ClientService]): Readonly<Record<number, string>> => ({
+  401: `the ${name} takes certificates of its client_ca alone, with exactly one CN`,
+  403: `the certificate's CN must be in ${role}`,
+  404: `is this the ${name}, and not older than this program?`,
+  405: `is this the ${name}, and not older than this program?`,
+  500: `the ${name}'s log says more`,
+});
 
 const MISSING_FILE: Advice = {
   when: ({ code }) => code === "not_found",
@@ -103,7 +99,7 @@ export function joinPath(...segments: readonly string[]): string {
 export function asking<const T extends Takes, D>({ question, show, help, ...spec }:
   & Omit<CommandSpec<T>, "run" | "uses">
   & {
-    readonly question: (given: Given<T>) => Omit<ServiceQuestion<D>, "what"> & { readonly what?: string };
+    readonly question: (given: Given<T>) => ServiceQuestion<D>;
     readonly show: (data: D, given: Given<T>, call: Call) => readonly string[];
   }): CommandData {
   return command<T>({
@@ -111,23 +107,18 @@ export function asking<const T extends Takes, D>({ question, show, help, ...spec
     help: `${help}${REMOTE_HELP}`,
     uses: usesSigner,
     run: async (given, call) => {
-      const { body, data } = await askSigner(call, { what: spec.name, ...question(given) });
+      const { body, data } = await askSigner(call, question(given));
       return { json: body, lines: show(data, given, call) };
     },
   });
 }
 
 /** Asks the signer, as the command's flags, the environment and the client config say. */
-export function askSigner<T>(call: Call, question: ServiceQuestion<T>) {
-  return askService("signer", call, question);
-}
+export const askSigner = <T>(call: Call, question: ServiceQuestion<T>) =>
+  askService("signer", call, question);
 
-/** Asks the control plane as {@linkcode askSigner} asks the signer. */
-export function askControlPlane<T>(call: Call, question: ServiceQuestion<T>) {
-  return askService("control_plane", call, question);
-}
-
-async function askService<T>(service: ClientService, call: Call, question: ServiceQuestion<T>) {
+/** Asks a service, as the command's flags, the environment and the client config say. */
+export async function askService<T>(service: ClientService, call: Call, question: ServiceQuestion<T>) {
   const { name } = SERVICES[service];
   const parameters = await findClient(service, call.flags, call);
   const asked = `asked ${parameters.url}${question.path} with certificate ${parameters.cert}`;
@@ -135,8 +126,8 @@ async function askService<T>(service: ClientService, call: Call, question: Servi
   const { status, body } = response;
   if (status < 200 || status > 299) {
     const { detail, code = "upstream_failure" } = readProblem(response);
-    const error = new AppError(code, `${question.what} failed (HTTP ${status}): ${detail}`);
-    const fix = question.advice?.[status] ?? adviseOn(status, service);
+    const error = new AppError(code, `${question.what ?? call.name} failed (HTTP ${status}): ${detail}`);
+    const fix = question.advice?.[status] ?? adviceOf(SERVICES[service])[status];
     throw new RemoteError(error, fix === undefined ? asked : `${asked}; ${fix}`);
   }
   const { data } = question.schema.safeParse(body);

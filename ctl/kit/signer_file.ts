@@ -1,5 +1,6 @@
-import { resolve } from "node:path";
-import { loadConfig } from "@gateway/shared/config";
+import { dirname, join, resolve } from "node:path";
+import { type ConfigKind, loadConfig } from "@gateway/shared/config";
+import { ifThere } from "@gateway/shared/files";
 import {
   findHostsWithoutKey,
   findMisplacedHosts,
@@ -22,6 +23,17 @@ export async function loadSignerFile(path: string | undefined, workingFolder: st
       unsupported: UNSUPPORTED_SIGNER_KEYS,
     })
   );
+}
+
+/** A config and its path. */
+export async function loadFile<T extends object>(path: string, kind: ConfigKind<T>) {
+  return { path, config: await loadConfig({ path, ...kind }) };
+}
+
+/** Loads a config in the directory of the signer's config; undefined if there is none. */
+export async function loadNeighbor<T extends object>(signerFile: string, name: string, kind: ConfigKind<T>) {
+  const path = join(dirname(signerFile), name);
+  return await ifThere(Deno.stat(path)) === undefined ? undefined : await loadFile(path, kind);
 }
 
 /** Loads the signer's config and its hosts. */

@@ -34,7 +34,6 @@ function ruleCommand(
     help:
       `\nExamples:\n  broker-ctl policy ${name} --host web01 --allow '^systemctl status nginx$'\n${RULE_NOTE}`,
     question: ({ host, allow }) => ({
-      what: `policy ${name}`,
       method,
       path: joinPath("v1", "policy", "hosts", host, "allow"),
       body: { pattern: allow },
@@ -94,7 +93,6 @@ approval away. Without --caller and --end-user it holds for everybody. An action
   question(flags) {
     const { name } = readTarget(flags);
     return {
-      what: "policy grant",
       method: "POST",
       path: joinPath("v1", "policy", "hosts", name, "grants"),
       body: readWish(flags),
@@ -125,7 +123,7 @@ Examples:
 Grants, and waivers of approval that were learned from an approved command. A pattern of more than 400
 characters is cut, which its end says; --full and --json show all of it.
 `,
-  question: () => ({ what: "policy grants", method: "GET", path: "/v1/policy/grants", schema: grantList }),
+  question: () => ({ method: "GET", path: "/v1/policy/grants", schema: grantList }),
   show(grants, { full = false }, { terminal }) {
     const end = ({ expires_at }: GrantInfo) => Date.parse(expires_at);
     const rows = grants.toSorted((left, right) => end(left) - end(right)).map((entry) => [
@@ -151,7 +149,6 @@ Examples:
 The command is denied again at once. broker-ctl policy grants shows the ids.
 `,
   question: ({ id }) => ({
-    what: "policy revoke",
     method: "DELETE",
     path: joinPath("v1", "policy", "grants", id),
     schema: grantRevoked,

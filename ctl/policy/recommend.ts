@@ -1,7 +1,7 @@
 import { resolve } from "node:path";
 import { type CompiledHost, type CompiledPolicy, decideCommand } from "@gateway/shared/policy";
 import { quoteText } from "@gateway/shared/text";
-import { createFilter } from "../audit/record.ts";
+import { createFilter, type ShownRecord } from "../audit/record.ts";
 import { readLogs } from "../audit/logs.ts";
 import { command, count, required } from "../kit/command.ts";
 import { compileSigner, loadSignerFile } from "../kit/signer_file.ts";
@@ -67,20 +67,10 @@ function format({ type, host, pattern, count, distinct_callers: callers, last_se
   return [`[${HEADS[type]}] ${host}${often}`, `    ${pattern}`];
 }
 
-/** A command in an audit record. */
-export interface SeenCommand {
-  readonly time: string;
-  readonly caller: string;
-  /** A host's name, or its address. */
-  readonly host: string;
-  readonly outcome: string;
-  readonly command: string;
-  /** The command, if `command` describes the request: the signer's records. */
-  readonly command_line?: string;
-  /** Empty in old records. */
-  readonly host_name?: string;
-  readonly err?: string;
-}
+/** A command in an audit record; old records lack the second half. */
+export type SeenCommand =
+  & Pick<ShownRecord, "time" | "caller" | "host" | "outcome" | "command">
+  & Partial<Pick<ShownRecord, "command_line" | "host_name" | "err">>;
 
 interface Suggestion {
   /** promote: a command ran and is not allowed now; friction: a command was denied; dead-rule: a rule matched nothing. */

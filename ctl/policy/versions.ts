@@ -3,19 +3,11 @@ import * as z from "@zod/zod";
 import { parseConfig } from "@gateway/shared/config";
 import { quoteText } from "@gateway/shared/text";
 import { policyChanged, policyHistory, type PolicyRequest, policyVersionHosts } from "@gateway/shared/wire";
-import {
-  type Call,
-  command,
-  type CommandData,
-  type CommandSpec,
-  count,
-  type Given,
-  type Takes,
-} from "../kit/command.ts";
+import { type Call, command, type CommandData, type CommandSpec, count, type Takes } from "../kit/command.ts";
 import { diffLines } from "../kit/signer_change.ts";
 import { readOperatorFile } from "../kit/files.ts";
-import { type CommandResult, conflict, invalid, RemoteError } from "../kit/output.ts";
-import { askSigner, joinPath, REMOTE_HELP, SIGNER } from "../kit/remote.ts";
+import { conflict, invalid, RemoteError } from "../kit/output.ts";
+import { askSigner, REMOTE_HELP, SIGNER } from "../kit/remote.ts";
 import { tableOr } from "../kit/table.ts";
 
 const NOTE = `
@@ -27,17 +19,8 @@ const version = (text: string) => count(text, 1, 999_999_999);
 const DRY_RUN = { "--dry-run": "show what would change, and change nothing" } as const;
 
 /** A command about the versions of the hosts in the signers' database. */
-function versionCommand<const T extends Takes>(
-  { help = "", run, ...spec }: Omit<CommandSpec<T>, "run"> & {
-    readonly run: (given: Given<T>, ask: Asker, call: Call) => Promise<CommandResult>;
-  },
-): CommandData {
-  return command<T>({
-    ...spec,
-    help: `${help}${NOTE}`,
-    uses: () => ["clientConfig"],
-    run: (given, call) => run(given, createAsker(call, `policy ${spec.name}`), call),
-  });
+function versionCommand<const T extends Takes>({ help = "", ...spec }: CommandSpec<T>): CommandData {
+  return command<T>({ ...spec, help: `${help}${NOTE}`, uses: () => ["clientConfig"] });
 }
 
 const IMPORT = versionCommand({
@@ -59,16 +42,16 @@ The file is a signer's config, or what broker-ctl policy export has written: its
 version. Where the database has hosts already, --replace is needed. Comments do not go with them. Do it once before the
 first signer gets policy_source "database": until then they decide by their files.
 `,
-  async run({ file: path, replace = false, dryRun = false }, ask, { workingFolder }) {
-    const bytes = await readOperatorFile(resolve(workingFolder, path), "hosts");
+  async run({ file: path, replace = false, dryRun = false }, call) {
+    const bytes = await readOperatorFile(resolve(call.workingFolder, path), "hosts");
     const text = new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes);
     const schema = z.looseObject({ hosts: z.record(z.string(), z.unknown()).default({}) });
     const { hosts } = parseConfig({ what: "hosts", source: path, text, schema });
     if (Object.keys(hosts).length === 0) {
       throw invalid(`${quoteText(path)} has no hosts: nothing was changed`);
     }
-    const base = await ask.newest();
-    const changes = diffHosts(base === 0 ? {} : await ask.hostsIfReadable(base), hosts);
+    const base = await findNewest(call);
+    const changes = diffHosts(base === 0 ? {} : await fetchHostsIfReadable(call, base), hosts);
     if (base > 0 && changes.length === 0) {
       return {
         json: { status: "unchanged", version: base },
@@ -82,7 +65,7 @@ first signer gets policy_source "database": until then they decide by their file
       );
     }
     const request = { base_version: base, hosts, dry_run: dryRun };
-    return await change(ask, request, changes, `the hosts of ${quoteText(path)} are in the database`);
+    return await change(call, request, changes, `the hosts of ${quoteText(path)} are in the database`);
   },
 });
 
@@ -90,8 +73,8 @@ const EXPORT = versionCommand({
   name: "export",
   summary: "Show the hosts of a version, as policy import reads them.",
   takes: { "[version]": version("which one; the newest when absent"), ...SIGNER },
-  async run({ version }, ask) {
-    const { hosts } = await ask.version(version ?? await ask.newest());
+  async run({ version }, call) {
+    const { hosts } = await fetchVersion(call, version);
     return { json: { hosts }, lines: JSON.stringify({ hosts }, null, 2).split("\n") };
   },
 });
@@ -100,13 +83,13 @@ const HISTORY = versionCommand({
   name: "history",
   summary: "Show who changed the hosts in the signers' database, and when.",
   takes: SIGNER,
-  async run(_given, ask, { terminal }) {
-    const history = await ask.history();
+  async run(_given, call) {
+    const history = await fetchHistory(call);
     const rows = history.map((each) => [`${each.version}`, each.made_at, each.made_by, each.change]);
     const heading = ["VERSION", "MADE (UTC)", "BY", "CHANGE"];
     return {
       json: history,
-      lines: tableOr("(the database has no hosts yet)", heading, rows, terminal.columns),
+      lines: tableOr("(the database has no hosts yet)", heading, rows, call.terminal.columns),
     };
   },
 });
@@ -120,8 +103,8 @@ Examples:
   broker-ctl policy diff 6 7
   broker-ctl policy diff 6
 `,
-  async run({ from, to }, ask) {
-    const [before, after] = [await ask.version(from), await ask.version(to ?? await ask.newest())];
+  async run({ from, to }, call) {
+    const [before, after] = [await fetchVersion(call, from), await fetchVersion(call, to)];
     const changes = diffHosts(before.hosts, after.hosts);
     const lines = changes.length === 0 ? ["no difference"] : changes;
     return { json: { from, to: after.version, changes }, lines };
@@ -139,54 +122,48 @@ Examples:
 
 The hosts of that version are the next version; nothing is lost.
 `,
-  async run({ version, dryRun = false }, ask) {
-    const wanted = await ask.version(version);
-    const base = await ask.newest();
-    const changes = diffHosts(await ask.hostsIfReadable(base), wanted.hosts);
+  async run({ version, dryRun = false }, call) {
+    const wanted = await fetchVersion(call, version);
+    const base = await findNewest(call);
+    const changes = diffHosts(await fetchHostsIfReadable(call, base), wanted.hosts);
     const request = { base_version: base, from_version: version, dry_run: dryRun };
-    return await change(ask, request, changes, `version ${version} is in force again`);
+    return await change(call, request, changes, `version ${version} is in force again`);
   },
 });
 
 /** The versions of the hosts in the signers' database. */
 export const VERSIONS: readonly CommandData[] = [IMPORT, EXPORT, HISTORY, DIFF, ROLLBACK];
 
-async function change(ask: Asker, request: PolicyRequest, changes: readonly string[], done: string) {
-  const { version, hosts } = await ask.change(request);
-  const lines = request.dry_run
+async function change(call: Call, body: PolicyRequest, changes: readonly string[], done: string) {
+  const question = { method: "POST", path: VERSIONS_PATH, body, schema: policyChanged } as const;
+  const { data: { version, hosts } } = await askSigner(call, question);
+  const lines = body.dry_run
     ? [...changes, `nothing was changed (--dry-run); it would be version ${version} with ${hosts} hosts`]
     : [`${done}: version ${version}, ${hosts} hosts, in force at all signers`];
-  return { json: { version, hosts, dry_run: request.dry_run, changes }, lines };
+  return { json: { version, hosts, dry_run: body.dry_run, changes }, lines };
 }
 
-type Asker = ReturnType<typeof createAsker>;
+const VERSIONS_PATH = "/v1/policy/versions";
 
-/** Asks a signer about versions, for a command. */
-function createAsker(call: Call, what: string) {
-  const path = joinPath("v1", "policy", "versions");
-  const history = async () =>
-    (await askSigner(call, { what, method: "GET", path, schema: policyHistory })).data;
-  const version = async (number: number) => {
-    const question = { what, method: "GET", path: `${path}/${number}`, schema: policyVersionHosts } as const;
-    return (await askSigner(call, question)).data;
-  };
-  return {
-    history,
-    version,
-    /** 0: there is none. */
-    newest: async () => (await history())[0]?.version ?? 0,
-    /** None for a manually edited version that can't be read: it must be possible to replace it. */
-    hostsIfReadable: async (number: number) => {
-      try {
-        return (await version(number)).hosts;
-      } catch (error) {
-        if (error instanceof RemoteError && error.code === "conflict") return {};
-        throw error;
-      }
-    },
-    change: async (body: PolicyRequest) =>
-      (await askSigner(call, { what, method: "POST", path, body, schema: policyChanged })).data,
-  };
+const fetchHistory = async (call: Call) =>
+  (await askSigner(call, { method: "GET", path: VERSIONS_PATH, schema: policyHistory })).data;
+
+/** The number of the newest version; 0: there is none. */
+const findNewest = async (call: Call) => (await fetchHistory(call))[0]?.version ?? 0;
+
+async function fetchVersion(call: Call, number: number | undefined) {
+  const path = `${VERSIONS_PATH}/${number ?? await findNewest(call)}`;
+  return (await askSigner(call, { method: "GET", path, schema: policyVersionHosts })).data;
+}
+
+/** No hosts for a manually edited version that can't be read: it must be possible to replace it. */
+async function fetchHostsIfReadable(call: Call, number: number) {
+  try {
+    return (await fetchVersion(call, number)).hosts;
+  } catch (error) {
+    if (error instanceof RemoteError && error.code === "conflict") return {};
+    throw error;
+  }
 }
 
 type Hosts = Readonly<Record<string, unknown>>;
