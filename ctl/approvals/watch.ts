@@ -2,7 +2,7 @@ import { type Clock, systemClock } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
 import { visibleText } from "@gateway/shared/text";
 import type { ApprovalRecord } from "@gateway/shared/wire";
-import { type Environment, HintedError, invalid } from "../kit/output.ts";
+import { type Environment, invalid } from "../kit/output.ts";
 import { formatDetails } from "./text.ts";
 
 const POLL_MS = 1_000;
@@ -21,7 +21,7 @@ export async function watchApprovals(
 ): Promise<void> {
   if (keys === undefined) {
     const hint = "broker-ctl approval list --status pending --json is for programs";
-    throw new HintedError(invalid("Cannot watch: standard input is no terminal"), hint);
+    throw invalid("Cannot watch: standard input is no terminal", undefined, hint);
   }
   const ended = new AbortController();
   const end = signal === undefined ? ended.signal : AbortSignal.any([signal, ended.signal]);

@@ -128,18 +128,17 @@ const HEADING = [
 
 export const STATUS = command({
   name: "status",
-  summary: "Show how signers, control planes and brokers are, all of a deployment at once.",
-  takes: { "[monitor...]": "addresses of monitors, host:port" },
+  summary: "Show the status of all services.",
+  takes: { "[monitor...]": "monitor addresses, host:port" },
   help: `
 Examples:
   broker-ctl status --config gateway/signer.json
   broker-ctl status signer-1.internal:9160 signer-2.internal:9160 cp-1.internal:9170 cp-2.internal:9170
   broker-ctl status --json signer-1.internal:9160 signer-2.internal:9160
 
-Asks the monitors (monitor_listen) of services: who is ready, which version runs, how old the state is that it decides
-by, which database server it is on, the version of its list of revoked certificates, when its first certificate ends,
-and how far its clock is off. Without addresses: the monitor of the signer's config, and of control-plane.json beside
-it. Exit code 1: something is wrong; what it is stands below the table.
+Shows readiness, version, age of the state, database server, version of the revocation list, next certificate expiry and
+clock offset, as the services' monitors (monitor_listen) report them. Without addresses: the monitors of the signer's
+config and of control-plane.json next to it. Exit code 1: there are problems, listed below the table.
 `,
   async run({ monitor: monitors, config }, { workingFolder, terminal }) {
     if (monitors.length > 0 && config !== undefined) {

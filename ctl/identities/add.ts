@@ -40,16 +40,16 @@ import { conflict, invalid } from "../kit/output.ts";
 /** `identity add`: a certificate for a new name. */
 export const ADD = command({
   name: "add",
-  summary: "Issue a certificate for somebody new.",
+  summary: "Issue a certificate for a new identity.",
   takes: {
-    "<kind>": "what it is for",
-    "<name>": "the CN: who its holder is to the services",
-    "--days <n>": count(`how long it is good (default: ${LEAF_DAYS})`, 1, 825),
-    "--san <name>": repeat("a name or address that a listener is reached by; repeat for more"),
-    "--csr <file>": "a request; the private key stays where that was made",
-    "--out <folder>": "where the files go (default: the folder of client_ca)",
-    "--p12": "also a bundle for a browser",
-    "--password-file <file>": "with --p12: its password, in the first line",
+    "<kind>": "kind of identity",
+    "<name>": "CN of the certificate",
+    "--days <n>": count(`lifetime in days (default: ${LEAF_DAYS})`, 1, 825),
+    "--san <name>": repeat("DNS name or address of a listener; repeatable"),
+    "--csr <file>": "certificate request; the private key stays on the other machine",
+    "--out <directory>": "output directory (default: the directory of client_ca)",
+    "--p12": "also create a bundle for a browser",
+    "--password-file <file>": "with --p12: file with the password in its first line",
     ...PKI,
     ...CA_KEY,
     ...CONTROL_PLANE,
@@ -61,13 +61,15 @@ Examples:
   broker-ctl identity add signer signer2 --san gw.example.org --config gateway/signer.json
   broker-ctl identity add agent agent-8 --csr agent-8.csr --config gateway/signer.json
 
-KIND is one of ${Object.keys(IDENTITY_KINDS).join(", ")}.
-Makes NAME.crt and NAME.key in the folder of client_ca, for ${LEAF_DAYS} days, signed by the CA whose key lies there.
-With --csr the key stays where it is: broker-ctl identity request makes one on the other machine. An operator is added
-to reload_callers, a control plane to trusted_forwarders, an approver to approval.callers, a broker to sign_callers where
-that has some; which hosts a broker may use is said by broker-ctl callers add. --p12 makes NAME.p12 for a browser, with a password that is printed once, or that of --password-file.
-Approvers on other machines need it and mtls_ca.crt. What was ended half-way goes on when it is run again. Root works in
-no folder that another user may write to, and with --pki in no other than that one.
+KIND is one of ${
+    Object.keys(IDENTITY_KINDS).join(", ")
+  }. Creates NAME.crt and NAME.key in the directory of client_ca,
+valid for ${LEAF_DAYS} days. With --csr the key stays on the other machine, where broker-ctl identity request creates
+it. The command adds an operator to reload_callers, a control plane to trusted_forwarders, an approver to
+approval.callers, and a broker to sign_callers if that list is not empty. To let a broker use hosts: broker-ctl callers
+add. --p12 creates NAME.p12 with a password that is printed once, or that of --password-file; an approver on another
+machine needs that file and mtls_ca.crt. An interrupted run can be repeated. Root does not write to directories that
+another user may write to, and with --pki only to that directory.
 `,
   async run(flags, { workingFolder }) {
     const [kind, name] = [parseKind(flags.kind), checkName(flags.name)];

@@ -23,11 +23,13 @@ import { permits } from "./der.ts";
 
 /** The options that find the files of a deployment. */
 export const PKI = {
-  "--pki <folder>": "the folder that client_ca must be in, whatever the config says",
+  "--pki <directory>": "required directory of client_ca; fail if the config names another",
 } as const;
-export const CA_KEY = { "--ca-key <file>": "the private key of client_ca (default: beside it)" } as const;
+export const CA_KEY = {
+  "--ca-key <file>": "private key of client_ca (default: .key file next to it)",
+} as const;
 export const CONTROL_PLANE = {
-  "--control-plane <file>": "its config (default: control-plane.json beside the signer's)",
+  "--control-plane <file>": "control plane's config (default: control-plane.json next to the signer's)",
 } as const;
 
 type SetUpFlags = Given<typeof PKI & Partial<typeof CONTROL_PLANE>>;

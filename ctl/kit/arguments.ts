@@ -1,13 +1,7 @@
-import { InvalidArgumentError } from "commander";
+import { type Command, InvalidArgumentError } from "commander";
 
 const SINGLE_DASH_LONG = /^-[A-Za-z][A-Za-z0-9-]+(?:=|$)/;
 const BOOLEAN = /^--(?<name>[a-z-]+)=(?<value>true|false)$/;
-
-interface CommandOptions {
-  readonly commands: readonly (CommandOptions & { name(): string; aliases(): readonly string[] })[];
-  readonly options: readonly { readonly long?: string | undefined; isBoolean(): boolean }[];
-  readonly registeredArguments: readonly unknown[];
-}
 
 interface ArgumentRules {
   /** The options without a value, of the program and of the command. An option with an optional value is not included. */
@@ -16,8 +10,8 @@ interface ArgumentRules {
   readonly words: number;
 }
 
-export function rulesOf(program: CommandOptions, args: readonly string[]): ArgumentRules {
-  const path: CommandOptions[] = [program];
+export function rulesOf(program: Command, args: readonly string[]): ArgumentRules {
+  const path = [program];
   const words = args.filter((arg, index) =>
     !arg.startsWith("-") && !/^--?(?:client-)?config$/.test(args[index - 1] ?? "")
   );

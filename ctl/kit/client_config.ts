@@ -6,8 +6,9 @@
  */
 import * as z from "@zod/zod";
 import { dirname, join, resolve } from "node:path";
-import { badConfig, type Environment, invalid } from "./output.ts";
+import { type Environment, invalid } from "./output.ts";
 import { loadConfig } from "@gateway/shared/config";
+import { ifThere } from "@gateway/shared/files";
 import { quoteText, visibleText } from "@gateway/shared/text";
 import { signerConfig } from "@gateway/signer/config";
 import { reachable } from "./values.ts";
@@ -186,15 +187,4 @@ async function signerUrl(configPath: string | undefined, workingFolder: string):
 }
 
 /** A file that can't be read exists: loading it reports the error. */
-async function exists(path: string): Promise<boolean> {
-  try {
-    await Deno.stat(path);
-    return true;
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return false;
-    if (error instanceof Deno.errors.PermissionDenied || error instanceof Deno.errors.NotADirectory) {
-      return true;
-    }
-    throw badConfig(`Cannot look for ${JSON.stringify(path)}`, error);
-  }
-}
+const exists = (path: string) => ifThere(Deno.stat(path)).then((info) => info !== undefined, () => true);

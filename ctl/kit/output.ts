@@ -19,8 +19,11 @@ export interface CommandResult {
   readonly failed?: boolean;
 }
 
-const fault = (code: AppError["code"]) => (message: string, cause?: unknown) =>
-  new AppError(code, message, { cause });
+/** An error of a code; with a `hint`, the fix is shown below it. */
+const fault = (code: AppError["code"]) => (message: string, cause?: unknown, hint?: string) => {
+  const error = new AppError(code, message, { cause });
+  return hint === undefined ? error : new HintedError(error, hint);
+};
 
 /** The command line can't be understood: exit code 2. */
 export const invalid = fault("invalid_request");
@@ -130,11 +133,8 @@ export interface Environment {
   readonly signal?: AbortSignal;
 }
 
-/** A global option. Every command accepts both, and some commands read them. */
-export type GlobalOption = "config" | "clientConfig";
-
 /** A right of a command: to read the file of a global option, or to start programs such as `ssh`. */
-export type Use = GlobalOption | "programs";
+export type Use = "config" | "clientConfig" | "programs";
 
 export interface CommandContext extends Environment {
   /**

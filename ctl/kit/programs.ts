@@ -8,8 +8,8 @@ import { HintedError, invalid } from "./output.ts";
 /** The options of commands that can work on hosts over ssh. */
 export const overSsh = (what: string) => ({
   "--over <way>": oneOf(["ssh"], what),
-  "--login <account>": "with --over: whom to log in as (default: root)",
-  "--sshd-config <file>": "what sshd of the host is started with, if not its own",
+  "--login <account>": "with --over: login account (default: root)",
+  "--sshd-config <file>": "config file of the host's sshd, if not the default",
 });
 
 /** A host as the signer's config has it. */

@@ -50,27 +50,23 @@ const MISSING_FILE: Advice = {
   hint: "name the client config with --client-config, or each file with --cert, --key and --ca",
 };
 
-/** How to find the service, for the help of every command that asks it. */
-export function remoteHelp(service: ClientService): string {
-  const { role, prefix } = SERVICES[service];
-  return `
-The certificate's CN must be in ${role}. Each parameter comes from its
-flag, else from ${prefix}URL, _CERT, _KEY, _CA, else from the client config: --client-config, else
-BROKER_CTL_CONFIG, else ~/.config/broker-ctl/config.json, else /etc/gateway/broker-ctl.json.
+/** The last lines of the help of every command that sends a request to the service. */
+export const remoteHelp = (service: ClientService): string => `
+The certificate's CN must be in ${SERVICES[service].role}.
+Connection options: broker-ctl help connection
 `;
-}
 
-/** The help of the commands that ask the signer. */
+/** The last lines of the help of every command that sends a request to the signer. */
 export const REMOTE_HELP: string = remoteHelp("signer");
 
 /** The options that find a service and name the certificate. */
 export function remoteOptions(service: ClientService) {
   const { name } = SERVICES[service];
   return {
-    "--url <url>": `the ${name}, host:port`,
-    "--cert <file>": "your certificate",
-    "--key <file>": "your private key",
-    "--ca <file>": `the CA of the ${name}'s certificate`,
+    "--url <url>": `address of the ${name}, host:port`,
+    "--cert <file>": "client certificate, PEM",
+    "--key <file>": "private key of the certificate, PEM",
+    "--ca <file>": `CA of the ${name}'s certificate, PEM`,
   };
 }
 

@@ -42,14 +42,13 @@ interface DescribedChange {
 }
 
 const CHANGE_HELP = `
-The signer's config is edited in its place, comments and all else kept; what the signer would not load is not written.
---dry-run shows the change and writes nothing. The running signer takes it at its next reload: --reload asks for that
-at once, with --url, --cert, --key and --ca as in broker-ctl reload --help.
+Edits the signer's config in place and keeps its comments. A config that the signer would reject is not written. The
+change takes effect at the signer's next reload; --reload requests it (connection options: broker-ctl help connection).
 `;
 
 const CHANGE = {
-  "--dry-run": "show the change, and write nothing",
-  "--reload": "have the running signer take the change at once",
+  "--dry-run": "show the change and write nothing",
+  "--reload": "reload the running signer after the change",
   ...SIGNER,
 };
 
@@ -215,10 +214,14 @@ interface Added {
 /** The command `remove` of a collection. */
 export function removing<E>(
   { what, label = what, path, of }: Collection<E>,
-  { argument, check = (config, name) => void requireEntry({ what, of }, config, name), ...spec }:
+  {
+    argument: [argument, about],
+    check = (config, name) => void requireEntry({ what, of }, config, name),
+    ...spec
+  }:
     & Pick<CommandData, "aliases" | "help">
     & {
-      readonly argument: string;
+      readonly argument: readonly [flag: string, help: string];
       /** Rejects a name that is not in the config, or must stay in it. */
       readonly check?: (config: SignerConfig, name: string) => void;
     },
@@ -226,8 +229,8 @@ export function removing<E>(
   return changing({
     ...spec,
     name: "remove",
-    summary: `Take a ${what} out of the signer's config.`,
-    takes: { [argument]: "which" },
+    summary: `Remove a ${what} from the signer's config.`,
+    takes: { [argument]: about },
     change: (given: Readonly<Record<string, unknown>>) => {
       const name = String(given[argument.slice(1, -1)]);
       return {
@@ -254,7 +257,7 @@ export function listing<E, R>({ local, question, format, formatRemote, ...spec }
   return command({
     ...spec,
     name: "list",
-    takes: { "--remote": "ask the running signer instead of reading its config", ...SIGNER },
+    takes: { "--remote": "list from the running signer, not from its config", ...SIGNER },
     help: `${spec.help}${REMOTE_HELP}`,
     uses: ({ remote }) => remote === true ? usesSigner() : ["config"],
     run: async (given, call) => {

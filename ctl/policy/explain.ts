@@ -23,21 +23,18 @@ import { EMPTY_CELL, formatRow, formatTable } from "../kit/table.ts";
 import { explainCluster } from "./explain_cluster.ts";
 
 const TAKES = {
-  "--host <name>": "the host",
-  "--cluster <name>": "the cluster, in the place of a host",
-  "--command <text>": "the command to decide",
-  "--action <text>": "the action on the cluster to decide",
-  "--session-mode <mode>": oneOf(
-    SESSION_MODES,
-    "as a session, not one command; without --command: opening it",
-  ),
-  "--caller <cn>": "who asks",
-  "--end-user <user>": "for whom",
-  "--end-user-groups <groups>": "the end user's groups, with commas",
-  "--sudo": "elevated",
-  "--sudo-user <user>": "elevated to this account (default: root)",
-  "--pty": "with a terminal",
-  "--file-transfer": "as part of a file transfer",
+  "--host <name>": "host name",
+  "--cluster <name>": "cluster name, instead of --host",
+  "--command <text>": "command to decide",
+  "--action <text>": "with --cluster: action to decide",
+  "--session-mode <mode>": oneOf(SESSION_MODES, "session mode; without --command: decide opening a session"),
+  "--caller <cn>": "caller CN (default: any caller that may use the host)",
+  "--end-user <user>": "end user",
+  "--end-user-groups <groups>": 'groups of the end user, separated by commas; "" for none',
+  "--sudo": "run with sudo",
+  "--sudo-user <user>": "with --sudo: account (default: root)",
+  "--pty": "request a terminal",
+  "--file-transfer": "decide a file transfer",
 } as const;
 
 type Flags = Given<typeof TAKES>;
@@ -53,7 +50,7 @@ const INTENT_FLAGS = ["caller", "endUser", "endUserGroups", ...HOW] as const;
 /** `policy explain`: the signer's decision, and its rule. */
 export const EXPLAIN = command({
   name: "explain",
-  summary: "Say what the signer would decide, and by which rule.",
+  summary: "Show the signer's decision and the matching rule.",
   takes: TAKES,
   help: `
 Examples:
@@ -63,11 +60,9 @@ Examples:
   broker-ctl policy explain --host web01 --session-mode shell
   broker-ctl policy explain --cluster prod --action "delete pods web/shop-1" --end-user-groups ops
 
-Reads the signer's config and asks nobody: grants, waivers and freezes of a running signer are not in it.
-Without --caller it takes a caller that may use the host; --end-user-groups "" is a user in no group.
-An action on a cluster is a verb, a resource in its plural with its group or without, and <namespace>/<name>; a list
-has no name, and - stands for the namespace of what has none.
-Exit code 0 whatever the decision; a script reads decision.allowed of --json.
+Decides from the signer's config alone, without the grants, waivers and freezes of a running signer. An action has the
+form "<verb> <resource>[.<group>] [<namespace>[/<name>]]" with a plural resource; a list has no name, and - stands for
+no namespace. The exit code is 0 for every decision; scripts read decision.allowed of --json.
 `,
   async run(flags, { workingFolder }) {
     const target = readTarget(flags);

@@ -18,23 +18,24 @@ const HEADS = { promote: "PROMOTE", friction: "FRICTION", "dead-rule": "DEAD" } 
 /** `policy recommend`: changes of the rules that an audit log suggests. */
 export const RECOMMEND = command({
   name: "recommend",
-  summary: "Say what an audit log speaks for changing in the rules.",
+  summary: "Suggest policy changes based on an audit log.",
   takes: {
-    "--audit <log>": required("the audit log of a broker or of the control plane"),
-    "--all": "the rotated files too",
-    "--host <name>": "this host alone",
-    "--since <time>": "records from this time on, RFC 3339 or a day (UTC)",
-    "--min-count <count>": count("leave out what is rarer (default: 1)", 1, MAX_COUNT),
+    "--audit <log>": required("audit log of a broker or control plane"),
+    "--all": "include rotated files",
+    "--host <name>": "only this host",
+    "--since <time>": "start time, RFC 3339 or a day (UTC)",
+    "--min-count <count>": count("minimum number of occurrences (default: 1)", 1, MAX_COUNT),
   },
   help: `
 Examples:
   broker-ctl policy recommend --audit log/broker/audit.log --config signer.json
   broker-ctl policy recommend --audit log/broker/audit.log --all --host web01 --since 2026-01-01 --min-count 5
 
-Reads the audit log of a broker or of the control plane, and decides each command anew by the rules of the config: what
-ran and is not allowed now could be (promote), what was refused and by whom it was wanted (friction), and which patterns
-no command was matched by (dead-rule), of hosts that were used. The signer's own log names commands in another form. The
-log is not verified, and what agents ask for is up to them: take nothing over that you have not read.
+Decides each command in the log again by the rules of the config, and lists:
+  promote    commands that ran and are not allowed now
+  friction   commands that were denied
+  dead-rule  patterns of used hosts that matched no command
+The log is not verified, and agents choose the commands in it: review each suggestion before you adopt it.
 `,
   async run({ config, audit, all = false, host, since, minCount = 1 }, { workingFolder }) {
     const isSince = createFilter(since === undefined ? {} : { since });

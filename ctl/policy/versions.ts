@@ -11,12 +11,12 @@ import { askSigner, REMOTE_HELP, SIGNER } from "../kit/remote.ts";
 import { tableOr } from "../kit/table.ts";
 
 const NOTE = `
-For signers with policy_source "database": there each change of the hosts is a version, kept for good, that is in
-force at all of them when the command ends.
+For signers with policy_source "database". Each change of the hosts is a version that is kept permanently, and is in
+force at all signers when the command ends.
 ${REMOTE_HELP}`;
 
 const version = (text: string) => count(text, 1, 999_999_999);
-const DRY_RUN = { "--dry-run": "show what would change, and change nothing" } as const;
+const DRY_RUN = { "--dry-run": "show the changes without making them" } as const;
 
 /** A command about the versions of the hosts in the signers' database. */
 function versionCommand<const T extends Takes>({ help = "", ...spec }: CommandSpec<T>): CommandData {
@@ -25,10 +25,10 @@ function versionCommand<const T extends Takes>({ help = "", ...spec }: CommandSp
 
 const IMPORT = versionCommand({
   name: "import",
-  summary: "Put the hosts of a file into the signers' database.",
+  summary: "Import hosts from a file into the signers' database.",
   takes: {
-    "<file>": "a signer's config, or what policy export has written",
-    "--replace": "in the place of the hosts that the database has",
+    "<file>": "signer's config, or the output of policy export",
+    "--replace": "replace the hosts in the database",
     ...DRY_RUN,
     ...SIGNER,
   },
@@ -38,9 +38,8 @@ Examples:
   broker-ctl policy export > hosts.json
   broker-ctl policy import hosts.json --replace --dry-run
 
-The file is a signer's config, or what broker-ctl policy export has written: its "hosts", all of them, are the next
-version. Where the database has hosts already, --replace is needed. Comments do not go with them. Do it once before the
-first signer gets policy_source "database": until then they decide by their files.
+All "hosts" of the file become the next version; comments are not imported. If the database already has hosts, pass
+--replace. Run this once before you set policy_source "database" for the first signer.
 `,
   async run({ file: path, replace = false, dryRun = false }, call) {
     const bytes = await readOperatorFile(resolve(call.workingFolder, path), "hosts");
@@ -71,8 +70,8 @@ first signer gets policy_source "database": until then they decide by their file
 
 const EXPORT = versionCommand({
   name: "export",
-  summary: "Show the hosts of a version, as policy import reads them.",
-  takes: { "[version]": version("which one; the newest when absent"), ...SIGNER },
+  summary: "Export the hosts of a version.",
+  takes: { "[version]": version("version (default: newest)"), ...SIGNER },
   async run({ version }, call) {
     const { hosts } = await fetchVersion(call, version);
     return { json: { hosts }, lines: JSON.stringify({ hosts }, null, 2).split("\n") };
@@ -81,7 +80,7 @@ const EXPORT = versionCommand({
 
 const HISTORY = versionCommand({
   name: "history",
-  summary: "Show who changed the hosts in the signers' database, and when.",
+  summary: "List the versions of the hosts and their authors.",
   takes: SIGNER,
   async run(_given, call) {
     const history = await fetchHistory(call);
@@ -96,8 +95,8 @@ const HISTORY = versionCommand({
 
 const DIFF = versionCommand({
   name: "diff",
-  summary: "Show what changed from one version of the hosts to another.",
-  takes: { "<from>": version("a version"), "[to]": version("another; the newest when absent"), ...SIGNER },
+  summary: "Show the changes between two versions of the hosts.",
+  takes: { "<from>": version("version"), "[to]": version("version (default: newest)"), ...SIGNER },
   help: `
 Examples:
   broker-ctl policy diff 6 7
@@ -113,14 +112,14 @@ Examples:
 
 const ROLLBACK = versionCommand({
   name: "rollback",
-  summary: "Put the hosts of an earlier version in force again, as a new version.",
-  takes: { "<version>": version("whose hosts are wanted back"), ...DRY_RUN, ...SIGNER },
+  summary: "Restore the hosts of an earlier version.",
+  takes: { "<version>": version("version to restore"), ...DRY_RUN, ...SIGNER },
   help: `
 Examples:
   broker-ctl policy rollback 6 --dry-run
   broker-ctl policy rollback 6
 
-The hosts of that version are the next version; nothing is lost.
+The restored hosts become a new version; the later versions are kept.
 `,
   async run({ version, dryRun = false }, call) {
     const wanted = await fetchVersion(call, version);

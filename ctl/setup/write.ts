@@ -308,10 +308,9 @@ export function planSetUp(
       secret(pairs[identity].key, leaves[identity].keyPem),
     ]),
     secret(layout.approverBundle, material.approverBundle),
-    secret(audit.signer.key, seeds.signer),
-    secret(audit.controlPlane.key, seeds.controlPlane),
-    secret(audit.broker.key, seeds.broker),
-    secret(audit.mcp.key, seeds.mcp),
+    ...(["signer", "controlPlane", "broker", "mcp"] as const).map((name) =>
+      secret(audit[name].key, seeds[name])
+    ),
     secret(layout.envelopeKey, seeds.envelope),
     config(layout.clientConfig, CONFIG_KINDS.client, formatClientConfig(layout, choices)),
     config(layout.brokerConfig, CONFIG_KINDS.broker, formatBrokerConfig(layout, choices)),
