@@ -35,7 +35,6 @@ const LIST = command({
 Examples:
   broker-ctl approval list
   broker-ctl approval list --status pending
-  broker-ctl approval list --json
 
 age= is the time since the request, left= the time until it expires. The control plane forgets a request after twice its
 approval.timeout_seconds. Commands are quoted, and invisible characters are escaped. A command of more than 400
@@ -64,7 +63,6 @@ const SHOW = command({
   help: `
 Examples:
   broker-ctl approval show 0123456789abcdef0123456789abcdef
-  broker-ctl approval show 0123456789abcdef0123456789abcdef --json
 ${HELP}`,
   uses,
   async run({ id }, call) {

@@ -7,16 +7,13 @@ import { formatDetails } from "./text.ts";
 
 const POLL_MS = 1_000;
 
-interface Watched {
-  readonly pending: () => Promise<readonly ApprovalRecord[]>;
-  /** @returns the message about the decision */
-  readonly decide: (shown: Shown, approve: boolean) => Promise<string>;
-}
-
-/** Watches until the operator quits, or the environment's signal ends it. */
+/** Watches until the operator quits, or the environment's signal ends it; `decide` returns a message. */
 export async function watchApprovals(
   { terminal, keys, signal }: Environment,
-  { pending, decide }: Watched,
+  { pending, decide }: {
+    readonly pending: () => Promise<readonly ApprovalRecord[]>;
+    readonly decide: (shown: Shown, approve: boolean) => Promise<string>;
+  },
   clock: Clock = systemClock,
 ): Promise<void> {
   if (keys === undefined) {

@@ -207,7 +207,8 @@ export class TokenSearch {
   readonly #accounts = new Set<string | undefined>();
   readonly #minters = new Set<string>();
   readonly #uses = new Map<string, ReturnType<typeof noUses>>();
-  readonly #unexplained = new KeptEvents();
+  /** Requests as one of the accounts, or for a token of one, that none of our records explains. */
+  readonly unexplained = new KeptEvents();
 
   /**
    * @param tokens all tokens in our records, by their IDs
@@ -233,9 +234,9 @@ export class TokenSearch {
     const [used, issued] = [this.#tokenOf(event.jti), this.#tokenOf(issuedJti)];
     const isOurs = this.#minters.has(user) || this.#accounts.has(accountOf(event));
     if (issued !== undefined) this.#usesOf(issued).issued.keep(event);
-    else if (issuedJti !== undefined && isOurs) this.#unexplained.keep(event);
+    else if (issuedJti !== undefined && isOurs) this.unexplained.keep(event);
     if (used !== undefined) this.#usesOf(used)[isWithin(used, event) ? "within" : "beyond"].keep(event);
-    else if (this.#accounts.has(user) || this.#accounts.has(impersonated)) this.#unexplained.keep(event);
+    else if (this.#accounts.has(user) || this.#accounts.has(impersonated)) this.unexplained.keep(event);
   }
 
   /** What a cluster did with one token: the requests that issued it, and by time the requests that used it. */
@@ -254,11 +255,6 @@ export class TokenSearch {
 
   get found(): number {
     return this.#uses.size;
-  }
-
-  /** Requests as one of the accounts, or for a token of one, that none of our records explains. */
-  get unexplained(): Pick<KeptEvents, "events" | "isCut"> {
-    return this.#unexplained;
   }
 
   #isOfCheck(event: ApiEvent): boolean {

@@ -40,7 +40,6 @@ export const CHECK = command({
   help: `
 Examples:
   broker-ctl cluster check prod --config /etc/gateway/signer.json
-  broker-ctl cluster check prod --json
 
 Connects to the API server as the signer does, with only ca_cert and the token of token_file. Checks the account that
 issues tokens. Then issues one token for each account of sa_bindings and compares the account's rights with the rules. A

@@ -25,7 +25,6 @@ const LIST = listing({
 Examples:
   broker-ctl cluster list --config /etc/gateway/signer.json
   broker-ctl cluster list --remote
-  broker-ctl cluster list --remote --json
 
 Lists all clusters in the signer's config. With --remote it requests the list from the running signer, which returns
 only the clusters that your certificate's CN may use. An operator's CN usually may use none.

@@ -104,13 +104,16 @@ async function findParts({ config, signer, controlPlane, broker = [] }: DoctorFl
   ];
   if (named.length > 0) return named;
   const main = resolve(workingFolder, config ?? "signer.json");
-  const beside = (kind: Part["kind"], name: string) => part(kind)(join(dirname(main), name));
-  const others = [
-    ...[beside("control_plane", "control-plane.json"), beside("broker", "config.json")],
-    beside("broker", "mcp.json"),
-  ];
+  const at = (name: string) => join(dirname(main), name);
   const parts: Part[] = [];
-  for (const each of [part("signer")(main), ...others]) {
+  for (
+    const each of [
+      { kind: "signer", path: main },
+      { kind: "control_plane", path: at("control-plane.json") },
+      { kind: "broker", path: at("config.json") },
+      { kind: "broker", path: at("mcp.json") },
+    ] as const
+  ) {
     // A config that the operator named and that is absent is a finding.
     const isNamed = each.kind === "signer" && config !== undefined;
     if (isNamed || await ifThere(Deno.stat(each.path)) !== undefined) parts.push(each);

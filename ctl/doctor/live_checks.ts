@@ -258,7 +258,7 @@ export async function checkUpstreams(signer: SignerClientConfig, workingFolder: 
           "have a certificate that its client_ca has issued and its denied_callers does not name: broker-ctl identity list",
         );
       } catch (error) {
-        const advice = adviseOnContact(error, { name: "service", parameters: { url, ca: signer.ca } });
+        const advice = adviseOnContact(error, { name: "service", url, ca: signer.ca });
         return fail(
           `${url} does not answer: ${describeFault(error)}`,
           advice ?? "look at the network to it, and its log",

@@ -59,7 +59,6 @@ const LIST = listing({
 Examples:
   broker-ctl host list --config /etc/gateway/signer.json
   broker-ctl host list --remote
-  broker-ctl host list --remote --json
 
 Lists the hosts in the signer's config, or with --remote those of the running signer, which can differ. POLICY is the
 host's own policy; broker-ctl policy explain also shows group policies. A narrow terminal shows a paragraph for each

@@ -12,7 +12,6 @@ import {
   CA_KEY,
   checkNames,
   CONTROL_PLANE,
-  type ControlPlaneFile,
   endIn,
   findIssued,
   type FoundCertificate,
@@ -102,7 +101,8 @@ another user may write to, and with --pki only to that directory.
     const own = join(setUp.folder, `${name}.crt`);
     const issued = await findIssued([at("crt"), own], { kind, name, authority, publicKey });
     if (holder !== undefined) {
-      const isWhole = !lacksRole(kind, name, setUp) && await ifThere(Deno.lstat(at("crt"))) !== undefined;
+      const isNamed = listOf(kind, setUp)?.includes(name) !== false;
+      const isWhole = isNamed && await ifThere(Deno.lstat(at("crt"))) !== undefined;
       if (issued === undefined || isWhole) throw alreadyThere(holder.path, name);
     }
     const notAfter = issued === undefined
@@ -164,33 +164,31 @@ function alreadyThere(path: string, name: string): AppError {
   return conflict(`There is ${quoteText(path)} for ${quoteText(name)}; ${fix}`);
 }
 
-/** The lists of the signer's config that give names their rights. */
+/** The list of the signer's config that gives names of a kind their rights. */
 const SIGNER_LISTS: { readonly [Kind in IdentityKind]?: "reload_callers" | "trusted_forwarders" } = {
   operator: "reload_callers",
   "control-plane": "trusted_forwarders",
 };
 
-/** Checks if a config does not name the identity yet. */
-function lacksRole(kind: IdentityKind, name: string, { signer, controlPlane }: IdentitySetUp): boolean {
+/** The list of a config that has to name an identity of a kind. */
+function listOf(kind: IdentityKind, { signer, controlPlane }: IdentitySetUp): readonly string[] | undefined {
   const list = SIGNER_LISTS[kind];
-  if (list !== undefined) return !signer[list].includes(name);
-  if (kind === "approver") return controlPlane?.config.approval.callers.includes(name) === false;
-  return kind === "broker" && namesBrokers(controlPlane) && !controlPlane.config.sign_callers.includes(name);
-}
-
-/** An empty list lets every broker in: the first name would lock the others out. */
-function namesBrokers(controlPlane: IdentitySetUp["controlPlane"]): controlPlane is ControlPlaneFile {
-  return controlPlane !== undefined && controlPlane.config.sign_callers.length > 0;
+  if (list !== undefined) return signer[list];
+  if (kind === "approver") return controlPlane?.config.approval.callers;
+  const brokers = kind === "broker" ? controlPlane?.config.sign_callers : undefined;
+  // An empty list lets every broker in: the first name would lock the others out.
+  return brokers?.length === 0 ? undefined : brokers;
 }
 
 /** Writes the new name into the configs. @returns the steps that are left */
 async function giveRole(
   kind: IdentityKind,
   name: string,
-  { signer, signerFile, controlPlane }: IdentitySetUp,
+  setUp: IdentitySetUp,
   path: string | undefined,
   workingFolder: string,
 ): Promise<readonly string[]> {
+  const { signer, signerFile, controlPlane } = setUp;
   const list = SIGNER_LISTS[kind];
   if (list !== undefined) {
     await editSignerFile({
@@ -214,7 +212,9 @@ async function giveRole(
   const forwarders = signer.trusted_forwarders.join(",");
   const via = forwarders === "" ? "" : ` --only-via ${forwarders}`;
   return [
-    ...namesBrokers(controlPlane) ? [await addCaller(controlPlane, "broker", name)] : [],
+    ...controlPlane === undefined || listOf(kind, setUp) === undefined
+      ? []
+      : [await addCaller(controlPlane, "broker", name)],
     ...controlPlane === undefined && via !== "" ? [addTo("sign_callers")] : [],
     `next: broker-ctl callers add --name ${name} --groups …${via}, for the hosts that it may use`,
   ];

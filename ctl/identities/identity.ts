@@ -62,15 +62,11 @@ records of the signer's and the control plane's audit logs on this machine.
         : [resolve(dirname(controlPlane.path), controlPlane.config.audit_log)],
     ]);
     const rows = setUp.certificates.map((found) => describe(found, setUp, seen));
-    const cells = rows.map(({ name, cn, kind, expires, key_is_here, last_seen, state }) => [
-      name,
-      cn,
-      kind,
-      expires.slice(0, 10) || EMPTY_CELL,
-      key_is_here ? "here" : EMPTY_CELL,
-      last_seen || EMPTY_CELL,
-      state,
-    ]);
+    const cells = rows.map(({ name, cn, kind, expires, key_is_here: isHere, last_seen, state }) =>
+      [name, cn, kind, expires.slice(0, 10), isHere ? "here" : "", last_seen, state].map((cell) =>
+        cell || EMPTY_CELL
+      )
+    );
     const heading = ["NAME", "CN", "FOR", "ENDS", "KEY", "LAST SEEN", "STATE"];
     return { json: rows, lines: tableOr("(no certificates)", heading, cells, terminal.columns) };
   },

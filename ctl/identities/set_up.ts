@@ -153,7 +153,7 @@ export async function addDenied({ path }: DeniedList, name: string, note: string
   });
 }
 
-export type ControlPlaneFile = NonNullable<IdentitySetUp["controlPlane"]>;
+type ControlPlaneFile = NonNullable<IdentitySetUp["controlPlane"]>;
 
 /** The lists of a control plane's config that give names a role. */
 const ROLE_LISTS = {

@@ -105,7 +105,6 @@ export const REVOCATIONS = asking({
   help: `
 Examples:
   broker-ctl revocations
-  broker-ctl revocations --json
 
 Only callers in reload_callers see who froze a subject, and why.
 `,

@@ -3,7 +3,7 @@ import { countOf, once, repeated } from "./arguments.ts";
 import type { AddCommand, CommandContext, CommandResult, Environment, Use } from "./output.ts";
 import type { RemoteFlags } from "./client_config.ts";
 
-/** The value of an option or argument, if it is not one text. */
+/** The value of an option or argument that is not a single text. */
 interface Value<T> {
   readonly text: string;
   readonly read?: (value: string, previous: never) => T;
@@ -30,7 +30,7 @@ export const oneOf = <const T extends string>(choices: readonly T[], text: strin
 
 type Required<T> = Value<T> & { readonly isRequired: true };
 
-/** An option that has to be given. */
+/** An option that is required. */
 export function required(text: string): Required<string>;
 export function required<T>(value: Value<T>): Required<T>;
 export function required(value: string | Value<unknown>): Required<unknown> {
@@ -89,7 +89,7 @@ export interface CommandData extends Omit<CommandSpec<Takes>, "uses" | "run"> {
   readonly run: (given: never, call: Call) => Promise<CommandResult | void>;
 }
 
-/** Commands behind one word: `audit verify`. */
+/** Commands with a common first word, such as `audit verify`. */
 export interface CommandGroup extends Pick<CommandData, "name" | "summary" | "help"> {
   readonly commands: readonly CommandEntry[];
 }

@@ -20,16 +20,16 @@ import { adviseOnContact } from "./contact_advice.ts";
 import { type Advice, HintedError, invalid, RemoteError, type Use, withHint } from "./output.ts";
 import { readOperatorText } from "./files.ts";
 
-/** A question to a service. */
+/** A request to a service. */
 export interface ServiceQuestion<T> {
-  /** The question as messages name it; absent: the command's name. */
+  /** The request as messages name it; absent: the command's name. */
   readonly what?: string;
   readonly method: JsonClientRequest["method"];
   /** Encoded; see {@linkcode joinPath}. */
   readonly path: string;
   readonly body?: unknown;
   readonly schema: z.ZodType<T>;
-  /** The fix for an error status, if the command knows it better than the program. */
+  /** The fixes for error statuses that are specific to this command. */
   readonly advice?: Readonly<Record<number, string>>;
 }
 
@@ -38,16 +38,16 @@ const TIMEOUT_MS = 10_000;
 const MAX_RESPONSE_BYTES = 64 * 1024 * 1024;
 
 const adviceOf = ({ name, role }: (typeof SERVICES)[ClientService]): Readonly<Record<number, string>> => ({
-  401: `the ${name} takes certificates of its client_ca alone, with exactly one CN`,
+  401: `the ${name} accepts only certificates of its client_ca, with exactly one CN`,
   403: `the certificate's CN must be in ${role}`,
-  404: `is this the ${name}, and not older than this program?`,
-  405: `is this the ${name}, and not older than this program?`,
-  500: `the ${name}'s log says more`,
+  404: `is this the ${name}, and at least as new as this program?`,
+  405: `is this the ${name}, and at least as new as this program?`,
+  500: `see the ${name}'s log`,
 });
 
 const MISSING_FILE: Advice = {
   when: ({ code }) => code === "not_found",
-  hint: "name the client config with --client-config, or each file with --cert, --key and --ca",
+  hint: "pass --client-config, or --cert, --key and --ca",
 };
 
 /** The last lines of the help of every command that sends a request to the service. */
@@ -70,28 +70,28 @@ export function remoteOptions(service: ClientService) {
   };
 }
 
-/** The options of every command that asks the signer. */
+/** The options of every command that sends a request to the signer. */
 export const SIGNER = remoteOptions("signer");
 
-/** The files that a command reads to ask the signer: without --url, the signer's config has the address. */
+/** The files that a command reads to find the signer: without --url, the signer's config has the address. */
 export const usesSigner = (): readonly Use[] => ["config", "clientConfig"];
 
 export function refuseRemoteFlags(flags: ClientSection, where: string): void {
   for (const name of ["url", "cert", "key", "ca"] as const) {
     if (flags[name] === undefined) continue;
-    throw invalid(`Option '--${name}' means nothing ${where}`);
+    throw invalid(`Option '--${name}' has no effect ${where}`);
   }
 }
 
-/** A path of a service's; each segment is encoded for itself. */
+/** A path of a service. Each segment is encoded separately. */
 export function joinPath(...segments: readonly string[]): string {
   return segments.map((segment) => {
-    if (/^\.{0,2}$/.test(segment)) throw invalid(`Cannot ask about ${quoteText(segment)}: expected a name`);
+    if (/^\.{0,2}$/.test(segment)) throw invalid(`Cannot use ${quoteText(segment)}: expected a name`);
     return `/${encodeURIComponent(segment.toWellFormed())}`;
   }).join("");
 }
 
-/** A command that asks the signer one question. */
+/** A command that sends one request to the signer. */
 export function asking<const T extends Takes, D>({ question, show, help, ...spec }:
   & Omit<CommandSpec<T>, "run" | "uses">
   & {
@@ -109,15 +109,15 @@ export function asking<const T extends Takes, D>({ question, show, help, ...spec
   });
 }
 
-/** Asks the signer, as the command's flags, the environment and the client config say. */
+/** Sends a request to the signer that flags, environment and client config name. */
 export const askSigner = <T>(call: Call, question: ServiceQuestion<T>) =>
   askService("signer", call, question);
 
-/** Asks a service, as the command's flags, the environment and the client config say. */
+/** Sends a request to the service that flags, environment and client config name. */
 export async function askService<T>(service: ClientService, call: Call, question: ServiceQuestion<T>) {
   const { name } = SERVICES[service];
   const parameters = await findClient(service, call.flags, call);
-  const asked = `asked ${parameters.url}${question.path} with certificate ${parameters.cert}`;
+  const asked = `requested ${parameters.url}${question.path} with certificate ${parameters.cert}`;
   const response = await exchange(name, parameters, question, asked);
   const { status, body } = response;
   if (status < 200 || status > 299) {
@@ -128,7 +128,7 @@ export async function askService<T>(service: ClientService, call: Call, question
   }
   const { data } = question.schema.safeParse(body);
   if (data === undefined) {
-    const message = `${parameters.url} answered as no ${name} does: is the URL right?`;
+    const message = `${parameters.url} did not respond like a ${name}: is the URL correct?`;
     throw new HintedError(new AppError("upstream_failure", message), asked);
   }
   return { body, data };
@@ -155,7 +155,7 @@ async function exchange(
     if (!(error instanceof AppError)) throw error;
     const files = `certificate ${parameters.cert}, private key ${parameters.key}, CA ${parameters.ca}`;
     if (error.code === "invalid_config") throw new HintedError(error, files);
-    const advice = adviseOnContact(error, { name, parameters });
+    const advice = adviseOnContact(error, { name, ...parameters });
     throw new HintedError(error, advice === undefined ? asked : `${asked}; ${advice}`);
   }
 }

@@ -18,7 +18,7 @@ import { SESSION_MODES } from "@gateway/shared/wire";
 import type { SignerConfig } from "@gateway/signer/config";
 import { command, type Given, oneOf, optionOf } from "../kit/command.ts";
 import { HintedError, invalid } from "../kit/output.ts";
-import { compileSigner, loadSignerHosts } from "../kit/signer_file.ts";
+import { compileSigner, loadSignerFile, loadSignerHosts } from "../kit/signer_file.ts";
 import { EMPTY_CELL, formatRow, formatTable } from "../kit/table.ts";
 import { explainCluster } from "./explain_cluster.ts";
 
@@ -70,9 +70,8 @@ no namespace. The exit code is 0 for every decision; scripts read decision.allow
       refuseFlags(flags, HOST_FLAGS, "to a cluster");
       if (flags.action === undefined) refuseFlags(flags, INTENT_FLAGS, "without --action");
       const { action, caller, endUser = "" } = flags;
-      const endUserGroups = readGroups(flags.endUserGroups);
-      const question = { cluster: target.name, action, caller, endUser, endUserGroups };
-      return await explainCluster(question, flags.config, workingFolder);
+      const question = { action, caller, endUser, endUserGroups: readGroups(flags.endUserGroups) };
+      return explainCluster(await loadSignerFile(flags.config, workingFolder), target.name, question);
     }
     const intent = readIntent(flags, target.name);
     const config = await loadSignerHosts(flags.config, workingFolder);

@@ -117,7 +117,6 @@ const LIST = asking({
   help: `
 Examples:
   broker-ctl policy grants
-  broker-ctl policy grants --json
 
 Waivers come from approvals with --learn. A pattern of more than 400 characters is truncated, and its end says so;
 --full and --json print all of it.

@@ -58,21 +58,16 @@ async function signal(pidFile: string, config: string | undefined, { workingFold
   if (!PID.test(pid)) {
     throw invalid(`Cannot use ${quoteText(path)}: expected the number of a process`);
   }
-  const why = await trySignal(pid, configPath);
-  if (why === undefined) {
-    return { json: { signal: "SIGHUP", pid: Number(pid) }, lines: [`SIGHUP sent to signer (PID ${pid})`] };
+  const args = (await runToEnd("ps", ["-ww", "-o", "args=", "-p", pid])).stdout.trim();
+  let why = args === "" ? "is not there any more" : `is not the signer of ${quoteText(configPath)}`;
+  if (isSignerOf(args, configPath)) {
+    const { success, stderr } = await runToEnd("kill", ["-HUP", pid]);
+    const lines = [`SIGHUP sent to signer (PID ${pid})`];
+    if (success) return { json: { signal: "SIGHUP", pid: Number(pid) }, lines };
+    why = `can't be signalled: ${stderr.trim()}`;
   }
   terminal.err(`${visibleText(`no signal was sent: process ${pid} ${why}; asking over HTTPS`)}\n`);
   return undefined;
-}
-
-async function trySignal(pid: string, config: string): Promise<string | undefined> {
-  const { stdout } = await runToEnd("ps", ["-ww", "-o", "args=", "-p", pid]);
-  const args = stdout.trim();
-  if (args === "") return "is not there any more";
-  if (!isSignerOf(args, config)) return `is not the signer of ${quoteText(config)}`;
-  const { success, stderr } = await runToEnd("kill", ["-HUP", pid]);
-  return success ? undefined : `can't be signalled: ${stderr.trim()}`;
 }
 
 /**
