@@ -26,15 +26,14 @@ import { EXPLAIN } from "./policy/explain.ts";
 import { RECOMMEND } from "./policy/recommend.ts";
 import { GRANTS, RULES } from "./policy/grants.ts";
 import { STATUS } from "./doctor/monitor.ts";
-import { addEntry, type CommandEntry } from "./kit/command.ts";
+import { addEntry, type CommandEntry, type Given } from "./kit/command.ts";
+import type { SIGNER } from "./kit/remote.ts";
 import {
   type CommandContext,
   type Environment,
   EXIT_CODES,
   type ExitCode,
   exitCodeOf,
-  type GlobalOption,
-  HintedError,
   invalid,
   type Use,
   writeError,
@@ -59,7 +58,7 @@ const COMMANDS: readonly CommandEntry[] = [
   CLUSTER,
   {
     name: "policy",
-    summary: "Explain and change what may run where.",
+    summary: "Explain and change policies.",
     commands: [EXPLAIN, RECOMMEND, ...RULES, ...VERSIONS, ...GRANTS],
   },
   APPROVAL,
@@ -71,7 +70,7 @@ const COMMANDS: readonly CommandEntry[] = [
   REVOKE,
   {
     name: "audit",
-    summary: "Read, check and mend audit logs.",
+    summary: "Read, verify and repair audit logs.",
     commands: [TAIL, SHOW, VERIFY, PUBLIC_KEY, REPAIR],
   },
   BACKUP,
@@ -84,28 +83,38 @@ const COMMANDS: readonly CommandEntry[] = [
 const EXAMPLES = `
 Start here:
   broker-ctl init --dir gateway
-      make keys and configs for this machine, in ./gateway
+      create the keys and configs of an installation in ./gateway
   broker-ctl permissions signer --config gateway/signer.json
-      show what the signer's process may do, as flags for deno run
+      show the signer's permissions as flags for deno run
   broker-ctl host add --config gateway/signer.json --name web02 --addr 10.0.0.6:22 --user deploy \\
       --groups local --scan
-      add a host; --dry-run shows what would change
+      add a host; --dry-run shows the change
   broker-ctl reload --client-config gateway/broker-ctl.json
-      have the running signer read its config again
+      reload the signer's config
   broker-ctl policy explain --config gateway/signer.json --host web01 --command "systemctl status nginx"
-      say what the signer would decide, and by which rule
+      show the signer's decision and the matching rule
   broker-ctl approval list --status pending
-      see what waits for a second human; broker-ctl approval allow <id> lets it run
+      list pending requests; broker-ctl approval allow <id> approves one
   broker-ctl freeze --end-user agent-7 --reason INC-42
-      stop an agent at once
+      stop an agent immediately
   broker-ctl audit tail --log gateway/log/signer/audit.log
-      watch what happens
+      follow the signer's audit log
   broker-ctl audit verify --log gateway/log/signer/audit.log --key gateway/pki/signer_audit.seed
-      prove that nobody changed the audit log
+      verify that the audit log is unchanged
 
-Every command has examples of its own: broker-ctl <command> --help
-Options may stand before or after the command, with one dash or two. Every command accepts --config, --client-config
-and --json. Exit codes: 0 success, 1 failure, 2 usage error.
+Examples of a command: broker-ctl <command> --help. Connection options: broker-ctl help connection. Options can be
+placed before or after the command, with one or two dashes. Every command accepts --config, --client-config and --json.
+Exit codes: 0 success, 1 failure, 2 usage error.
+`;
+
+const CONNECTION = `
+The connection options --url, --cert, --key and --ca can also come from variables or from a client config. For each of
+them the first of these counts:
+  1. the option
+  2. the variable: BROKER_CTL_SIGNER_URL, _CERT, _KEY, _CA for the signer, BROKER_CTL_CP_URL, … for the control plane
+  3. the client config: the file of --client-config, else of the variable BROKER_CTL_CONFIG, else
+     ~/.config/broker-ctl/config.json, else /etc/gateway/broker-ctl.json
+  4. the address in the signer's config (--config), and pki/operator.* or pki/approver.* next to the client config
 `;
 
 /** Runs `broker-ctl` and returns the exit code. */
@@ -159,38 +168,34 @@ export function createProgram(context: CommandContext, verbose = false): Command
       getOutHelpWidth: () => helpWidth,
       getErrHelpWidth: () => helpWidth,
     })
-    .option("--config <file>", "the signer's config (default: ./signer.json)", once)
-    .option(
-      "--client-config <file>",
-      "how to reach the services (default: see broker-ctl reload --help)",
-      once,
-    )
-    .option("--json", "print one JSON object: the result on stdout, an error on stderr")
-    .version(describeVersion({ verbose }), "--version", "print the version; with --verbose all of the build")
-    .helpOption("-h, --help", "explain the program or a command")
+    .option("--config <file>", "signer's config (default: ./signer.json)", once)
+    .option("--client-config <file>", "client config (default: see broker-ctl help connection)", once)
+    .option("--json", "print JSON: the result on stdout, an error on stderr")
+    .version(describeVersion({ verbose }), "--version", "print the version; with --verbose the build")
+    .helpOption("-h, --help", "show help")
     .addHelpText("after", EXAMPLES)
-    .helpCommand("help [command]", "explain the program or a command");
+    .helpCommand("help [command]", "show help");
   for (const entry of COMMANDS) addEntry(program, context, entry);
+  program.command("connection", { hidden: true }).description("Connection options of all commands.")
+    .addHelpText("after", CONNECTION);
   return program;
 }
 
 async function warnOfEnds(command: Command, uses: readonly Use[], environment: Environment) {
   const { workingFolder, terminal, variables } = environment;
-  const { config, clientConfig, cert, ca }: Partial<Record<GlobalOption | "cert" | "ca", string>> = command
-    .optsWithGlobals();
-  const configs = [
-    ...uses.includes("config") ? [resolve(workingFolder, config ?? "signer.json")] : [],
-    ...uses.includes("clientConfig")
-      ? clientConfigPlaces(clientConfig, environment).map(({ path }) => path)
-      : [],
-  ];
-  const named = uses.includes("clientConfig")
-    ? [
+  const { config = "signer.json", clientConfig, cert, ca }: Given<typeof SIGNER> = command.optsWithGlobals();
+  const variableNames = CLIENT_ENV_NAMES.filter((name) => /_C(?:ERT|A)$/.test(name));
+  const [places, named] = uses.includes("clientConfig")
+    ? [clientConfigPlaces(clientConfig, environment), [
       cert,
       ca,
-      ...CLIENT_ENV_NAMES.filter((name) => /_C(?:ERT|A)$/.test(name)).map((name) => variables[name]),
-    ]
-    : [];
+      ...variableNames.map((name) => variables[name]),
+    ]]
+    : [[], []];
+  const configs = [
+    ...uses.includes("config") ? [resolve(workingFolder, config)] : [],
+    ...places.map(({ path }) => path),
+  ];
   const certificates = named.flatMap((path) => path === undefined || path === "" ? [] : [path]);
   for (const warning of await warningsOfEnds(configs, workingFolder, certificates)) {
     terminal.err(`${visibleText(warning)}\n`);
@@ -201,8 +206,5 @@ async function warnOfEnds(command: Command, uses: readonly Use[], environment: E
 function usageError(error: CommanderError): AppError {
   const text = error.message.replace(/^error: /, "").replace(/\n/g, " ");
   const message = text.charAt(0).toUpperCase() + text.slice(1).replace(/\.$/, "");
-  return new HintedError(
-    invalid(message),
-    "broker-ctl --help, or broker-ctl <command> --help",
-  );
+  return invalid(message, undefined, "broker-ctl --help, or broker-ctl <command> --help");
 }

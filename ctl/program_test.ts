@@ -22,8 +22,12 @@ Deno.test.each<{ name: string; args: string[]; error: RegExp }>([
   { name: "an unknown option", args: ["init", "--bogus"], error: /Unknown option '--bogus'/ },
   { name: "an unknown option of one dash", args: ["init", "-bogus"], error: /Unknown option '--bogus'/ },
   { name: "an option without value", args: ["init", "--dir"], error: /argument missing/ },
-  { name: "an option for a value", args: ["init", "--dir", "--force"], error: /A value is missing/ },
-  { name: "an option twice", args: ["init", "--dir", "a", "--dir=b"], error: /given twice/ },
+  {
+    name: "an option for a value",
+    args: ["init", "--dir", "--force"],
+    error: /The value before it is missing/,
+  },
+  { name: "an option twice", args: ["init", "--dir", "a", "--dir=b"], error: /passed twice/ },
   { name: "an argument too many", args: ["init", "here"], error: /Too many arguments/ },
   { name: "a required option left out", args: ["audit", "repair"], error: /'--log <file>' not specified/ },
   {
@@ -119,12 +123,22 @@ Deno.test.each<{ name: string; args: string[]; text: RegExp }>([
   { name: "the program", args: ["--help"], text: /Start here:[\s\S]*broker-ctl init --dir/ },
   { name: "the program, by command", args: ["help"], text: /Start here:/ },
   { name: "a command", args: ["init", "-help"], text: /--host[\s\S]*Examples:/ },
-  { name: "a command, by command", args: ["help", "reload"], text: /BROKER_CTL_SIGNER_URL/ },
+  { name: "a command, by command", args: ["help", "reload"], text: /broker-ctl help connection/ },
+  {
+    name: "the connection options",
+    args: ["help", "connection"],
+    text: /BROKER_CTL_SIGNER_URL[\s\S]*_CP_URL/,
+  },
+  {
+    name: "an earlier spelling",
+    args: ["host", "enrol", "-h"],
+    text: /Usage: broker-ctl host enroll\|enrol /,
+  },
   {
     name: "approval allow",
     args: ["approval", "approve", "--help"],
     text:
-      /Usage: broker-ctl approval allow\|approve [\s\S]*--ttl [\s\S]*broker-ctl approval allow [\s\S]*_CP_URL/,
+      /Usage: broker-ctl approval allow\|approve [\s\S]*--ttl [\s\S]*broker-ctl approval allow [\s\S]*approval\.callers/,
   },
   {
     name: "approval deny",
@@ -154,10 +168,11 @@ Deno.test.each([
   { args: ["reload"], drops: 1 },
   { args: ["reload", "--pid-file", "signer.pid"], drops: 0 },
   { args: ["cluster", "add", "prod"], drops: 1 },
-  { args: ["cluster", "enrol", "prod"], drops: 1 },
+  { args: ["cluster", "enroll", "prod"], drops: 1 },
   { args: ["host", "install-shim", "web01"], drops: 0 },
+  { args: ["host", "enroll", "web01"], drops: 0 },
   { args: ["host", "enrol", "web01"], drops: 0 },
-  { args: ["host", "unenrol", "web01"], drops: 0 },
+  { args: ["host", "unenroll", "web01"], drops: 0 },
   { args: ["ca", "rotate", "begin"], drops: 0 },
   { args: ["ca", "rotate", "status"], drops: 0 },
   { args: ["ca", "rotate", "finish"], drops: 0 },

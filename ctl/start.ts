@@ -6,14 +6,8 @@
  */
 import { extname, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
-import type { BrokerFrontend } from "@gateway/broker/permissions";
 import { singleQuote, writeAllSync } from "@gateway/shared/text";
-import {
-  derivePermissions,
-  parseStart,
-  type Service,
-  type StartRequest,
-} from "./setup/service_permissions.ts";
+import { derivePermissions, parseStart, type StartRequest } from "./setup/service_permissions.ts";
 import { exitCodeOf, hintMissingConfig, writeError } from "./kit/output.ts";
 
 if (import.meta.main) {
@@ -26,22 +20,24 @@ if (import.meta.main) {
   }
 }
 
-async function describeCommand(request: StartRequest, workingFolder: string): Promise<string> {
-  const configPath = resolve(workingFolder, request.config);
-  const frontend = request.frontend ?? "serve-http";
+async function describeCommand(
+  { service, frontend = "serve-http", config, rest }: StartRequest,
+  workingFolder: string,
+): Promise<string> {
+  const configPath = resolve(workingFolder, config);
   const { flags } = await hintMissingConfig(() =>
-    derivePermissions({ service: request.service, configPath, workingFolder, frontend })
+    derivePermissions({ service, configPath, workingFolder, frontend })
   );
-  const main = fileURLToPath(
-    new URL(`../${request.service.replaceAll("-", "_")}/main${extname(import.meta.url)}`, import.meta.url),
-  );
+  const main = new URL(`../${service.replaceAll("-", "_")}/main${extname(import.meta.url)}`, import.meta.url);
+  const subcommand = service === "broker" ? [frontend] : [];
   const words = [
-    ...[Deno.execPath(), "run", ...flags, main, ...subcommand(request.service, frontend)],
-    ...["--config", configPath, ...request.rest],
+    Deno.execPath(),
+    "run",
+    ...flags,
+    fileURLToPath(main),
+    ...subcommand,
+    "--config",
+    configPath,
   ];
-  return words.map(singleQuote).join(" ");
-}
-
-function subcommand(service: Service, frontend: BrokerFrontend): readonly string[] {
-  return service === "broker" ? [frontend] : [];
+  return [...words, ...rest].map(singleQuote).join(" ");
 }

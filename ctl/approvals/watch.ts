@@ -2,26 +2,23 @@ import { type Clock, systemClock } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
 import { visibleText } from "@gateway/shared/text";
 import type { ApprovalRecord } from "@gateway/shared/wire";
-import { type Environment, HintedError, invalid } from "../kit/output.ts";
+import { type Environment, invalid } from "../kit/output.ts";
 import { formatDetails } from "./text.ts";
 
 const POLL_MS = 1_000;
 
-interface Watched {
-  readonly pending: () => Promise<readonly ApprovalRecord[]>;
-  /** @returns the message about the decision */
-  readonly decide: (shown: Shown, approve: boolean) => Promise<string>;
-}
-
-/** Watches until the operator quits, or the environment's signal ends it. */
+/** Watches until the operator quits, or the environment's signal ends it; `decide` returns a message. */
 export async function watchApprovals(
   { terminal, keys, signal }: Environment,
-  { pending, decide }: Watched,
+  { pending, decide }: {
+    readonly pending: () => Promise<readonly ApprovalRecord[]>;
+    readonly decide: (shown: Shown, approve: boolean) => Promise<string>;
+  },
   clock: Clock = systemClock,
 ): Promise<void> {
   if (keys === undefined) {
     const hint = "broker-ctl approval list --status pending --json is for programs";
-    throw new HintedError(invalid("Cannot watch: standard input is no terminal"), hint);
+    throw invalid("Cannot watch: standard input is no terminal", undefined, hint);
   }
   const ended = new AbortController();
   const end = signal === undefined ? ended.signal : AbortSignal.any([signal, ended.signal]);

@@ -60,18 +60,18 @@ export async function loadAuditKey(path: string, workingFolder: string): Promise
 
 export const PUBLIC_KEY = command({
   name: "public-key",
-  summary: "Show the public key of an instance's audit log, as audit verify --keys reads it.",
+  summary: "Print an audit log's public key for audit verify --keys.",
   takes: {
-    "--service <service>": required(oneOf(SERVICES, "what it is an instance of")),
-    "--instance <name>": required("its name, as in instance of its config"),
-    "--key <file>": required("the seed file that it signs with (its audit_key)"),
+    "--service <service>": required(oneOf(SERVICES, "service of the instance")),
+    "--instance <name>": required("instance name, as in its config"),
+    "--key <file>": required("seed file that signs the log (audit_key)"),
   },
   help: `
 Examples:
   broker-ctl audit public-key --service signer --instance signer-1 --key /etc/gateway/signer_audit.seed
 
-Run it on the machine of the instance, where its seed is, and put the line into the file for audit verify --keys. The
-line is no secret; whoever can change the file decides whose records count.
+Run it on the instance's machine, which has the seed, and add the line to the file for audit verify --keys. The line is
+not secret. Protect the file: anyone who can change it decides which records are trusted.
 `,
   uses: () => [],
   run: async ({ service, instance, key }, { workingFolder }) => {

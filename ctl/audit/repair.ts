@@ -13,21 +13,20 @@ const RUNNING: Advice = {
 
 export const REPAIR = command({
   name: "repair",
-  summary: "Mend an audit log that a crash has left with a torn end.",
+  summary: "Repair the damaged end of an audit log after a crash.",
   takes: {
-    "--log <file>": required("the audit log"),
-    "--key <file>": "the seed file that the service signs with (its audit_key)",
-    "--apply": "do it",
+    "--log <file>": required("audit log"),
+    "--key <file>": "seed file that signs the log (audit_key)",
+    "--apply": "make the repair instead of showing it",
   },
   help: `
 Examples:
   broker-ctl audit repair --log log/signer/audit.log --key pki/signer_audit.seed
   broker-ctl audit repair --log log/signer/audit.log --key pki/signer_audit.seed --apply
 
-For a log that ends in lines that are not records, after a crash. Stop its service first. Without --apply it
-changes nothing and shows what it would do. With it, what follows the last record moves to
-<log>.corrupt-<time>, and the service continues from that record. A line that is not a record between two that are
-is not repaired: no crash leaves that. With --key, nor is a log whose records do not verify.
+For a log whose last lines are not records. Stop the service first. With --apply, the data after the last record moves
+to <log>.corrupt-<time>, and the service continues from that record. A log with an invalid line between two records is
+not repaired, because a crash does not cause that; with --key, nor is a log whose records fail verification.
 `,
   uses: () => [],
   async run({ log, key, apply = false }, { workingFolder }) {

@@ -2,7 +2,7 @@ import { resolve } from "node:path";
 import { systemClock } from "@gateway/shared/clock";
 import { type Call, command, count, type Given, repeat, required } from "../kit/command.ts";
 import { type CommandResult, createLineWriter, type Environment, invalid } from "../kit/output.ts";
-import { followLog, followSet, type LogChoice, readLogs, setOption } from "./logs.ts";
+import { followLog, followSet, readLogs, setOption } from "./logs.ts";
 import {
   createFilter,
   createRecordTable,
@@ -18,21 +18,21 @@ import { type ApiEvent, readApiLogs, readToken, type RecordedToken, TokenSearch 
 const MAX_LINES = 100_000;
 
 const SHOW_TAKES = {
-  "--log <file>": "the audit log",
-  "--all": "the rotated files too",
-  "--set [folder]": setOption(
-    "the logs of further processes beside it too, by time; or those of all instances",
+  "--log <file>": "audit log",
+  "--all": "include rotated files",
+  "--set [directory]": setOption(
+    "include logs of further processes; or directory with logs of all instances",
   ),
-  "--host <text>": "records whose host contains this",
-  "--caller <text>": "records whose caller contains this",
-  "--outcome <outcome>": "records of this outcome",
-  "--serial <number>": "records of this certificate",
-  "--request <id>": "records of this request (request_id of an answer or a log line)",
-  "--since <time>": "records from this time on, RFC 3339 or a day (UTC)",
-  "--limit <count>": count("how many of the newest (default: all)", 1, MAX_LINES),
-  "--full": "long commands and messages whole",
-  "--join <file>": repeat("a Kubernetes API server's audit log; repeat for more"),
-  "--checked <id>": repeat("with --join: the id of a token that cluster check has told; repeat for more"),
+  "--host <text>": "only records whose host contains this text",
+  "--caller <text>": "only records whose caller contains this text",
+  "--outcome <outcome>": "only records with this outcome",
+  "--serial <number>": "only records of this certificate",
+  "--request <id>": "only records of this request (request_id of a response or log line)",
+  "--since <time>": "start time, RFC 3339 or a day (UTC)",
+  "--limit <count>": count("maximum number of records, newest first (default: all)", 1, MAX_LINES),
+  "--full": "do not truncate long commands and messages",
+  "--join <file>": repeat("audit log of a Kubernetes API server; repeatable"),
+  "--checked <id>": repeat("with --join: token ID that cluster check printed; repeatable"),
 } as const;
 
 type ShowFlags = Given<typeof SHOW_TAKES>;
@@ -51,20 +51,17 @@ Examples:
   broker-ctl audit show --log log/signer/audit.log --request 0b9b35a2-3cd5-4b7e-9a2f-6f0a3c1d2e4f
   broker-ctl audit show --log log/signer/audit.log --all --join /var/log/kubernetes/audit.log
 
-One file, or with --all the rotated ones before it, oldest first. --set is for a broker over stdio, of which several
-processes may run, each with a log of its own (audit-2.log, audit-3.log …). --set <folder> is for a deployment of
-several instances, with <folder>/<instance>/audit.log of each: by time, as far as their clocks agree, and the records of
-each in its own order. Nothing is verified: that is broker-ctl audit verify.
-Control characters are shown as text, and commands of more than 400 characters are cut, which their end says;
---full shows all of them, --json gives the records one a line; of several instances {"instance":…,"record":…}.
+Records are shown oldest first and are not verified; broker-ctl audit verify does that. --set without a directory
+includes the logs of further stdio brokers (audit-2.log, audit-3.log …). --set <directory> merges
+<directory>/<instance>/audit.log of all instances by time. Commands of more than 400 characters are truncated, and their
+end says so; --full shows all of them. --json prints one record per line, for several instances as
+{"instance":…,"record":…}.
 
---join reads the audit log of a cluster's API server beside the signer's: of each record of a token it shows what the
-cluster did with that token, told by its id, and then what was done as the same ServiceAccounts, or issued for them,
-without any record of ours. All of the log's records explain, not only those that are shown: give --all. Exit code 1
-where a token was used for something else than it was issued for, or something is unexplained. --json is one object.
-The tokens of broker-ctl cluster check have no record: --checked takes the ids that it told, and then the questions
-that such a token asked about its own rights, and nothing else that it did, are explained.
-A file whose name ends with .gz is read as such.
+--join matches the signer's records with a cluster's own audit log. For each token it shows the requests that used it,
+and marks requests that the token was not issued for. Then it lists requests by the same ServiceAccounts that no record
+explains. Pass --all: unshown records explain requests too. Exit code 1: a token was misused, or a request is
+unexplained. Tokens of broker-ctl cluster check have no record; --checked <id> explains their requests about their own
+rights. Files whose names end with .gz are decompressed.
 `,
   uses: () => [],
   run: async ({ join, ...flags }, call) => {
@@ -113,12 +110,12 @@ async function show(flags: ShowFlags, { workingFolder, terminal }: Call) {
 
 export const TAIL = command({
   name: "tail",
-  summary: "Show the last records of an audit log, and each new one.",
+  summary: "Follow an audit log.",
   takes: {
-    "--log <file>": required("the audit log"),
-    "-n, --lines <count>": { ...count("how many to begin with", 0, MAX_LINES), fallback: 20 },
-    "--set": "also the logs of further processes next to it, and those that begin later",
-    "--full": "long commands and messages whole",
+    "--log <file>": required("audit log"),
+    "-n, --lines <count>": { ...count("number of existing records to show", 0, MAX_LINES), fallback: 20 },
+    "--set": "include logs of further processes, also later ones",
+    "--full": "do not truncate long commands and messages",
   },
   help: `
 Examples:
@@ -126,10 +123,9 @@ Examples:
   broker-ctl audit tail --log log/signer/audit.log -n 100 --json
   broker-ctl audit tail --log log/mcp/audit.log --set
 
-It runs until it is interrupted, also when the log is rotated. For the last records alone there is
-broker-ctl audit show --limit.
-Control characters are shown as text, and commands of more than 400 characters are cut, which their end says;
---full shows all of them, --json gives the records one a line.
+Runs until interrupted, and follows rotation. To show the last records only: broker-ctl audit show --limit. Commands of
+more than 400 characters are truncated, and their end says so; --full shows all of them. --json prints one record per
+line.
 `,
   uses: () => [],
   run: async ({ log, lines = 0, full = false, set = false, json = false }, call) => {
@@ -153,16 +149,11 @@ Control characters are shown as text, and commands of more than 400 characters a
   },
 });
 
-interface JoinRequest extends LogChoice {
-  readonly log: string;
-  readonly full?: boolean;
-  readonly limit?: number;
+type JoinRequest = ReturnType<typeof chooseLogs> & Pick<ShowFlags, "all" | "full" | "limit" | "checked"> & {
   /** The audit logs of API servers. */
   readonly join: readonly string[];
-  /** IDs of tokens of `cluster check`. */
-  readonly checked?: readonly string[];
   readonly matches: (record: ShownRecord) => boolean;
-}
+};
 
 /** Shows the records of tokens for clusters, each with what the API server's own audit log says of the token. */
 async function joinAudits(request: JoinRequest, context: Environment): Promise<CommandResult> {
@@ -173,9 +164,8 @@ async function joinAudits(request: JoinRequest, context: Environment): Promise<C
   const theirMalformed = await readApiLogs(request.join, workingFolder, (event) => search.take(event));
   const joined = chosen.map((one) => ({ ...one, ...search.find(one.token.jti) }));
   const { events: unexplained, isCut } = search.unexplained;
-  const table = createRecordTable({
-    ...{ columns, full: request.full === true, instances: request.set === "instances" },
-  });
+  const instances = request.set === "instances";
+  const table = createRecordTable({ columns, full: request.full === true, instances });
   const notes = [
     ...(malformed === 0
       ? []
@@ -240,11 +230,7 @@ function describeEvent({ auditId, issuedJti, ...event }: ApiEvent) {
 function formatUses(token: RecordedToken, { issued, used, isCut }: ReturnType<TokenSearch["find"]>) {
   const times = issued.map(({ time }) => shortTime(time)).join(" and ");
   const origin = times === "" ? "the cluster's log does not say when it was issued" : `issued ${times}`;
-  const count = used.length === 0
-    ? "never used"
-    : used.length === 1
-    ? "used once"
-    : `used ${used.length} times`;
+  const count = ["never used", "used once"][used.length] ?? `used ${used.length} times`;
   return [
     `token ${token.jti}: ${origin}; ${count}`,
     ...used.map(({ event, asRecorded }) =>

@@ -4,7 +4,9 @@ import { splitLines } from "@gateway/shared/audit";
 import { AppError } from "@gateway/shared/errors";
 import { describeReadFailure, openFile, readChunks } from "@gateway/shared/files";
 import { parseJson } from "@gateway/shared/json";
+import { K8S_VERBS } from "@gateway/shared/policy";
 import { quoteText } from "@gateway/shared/text";
+import { REQUESTS } from "../clusters/rights.ts";
 import { badConfig } from "../kit/output.ts";
 import type { ShownRecord } from "./record.ts";
 
@@ -153,16 +155,10 @@ export function readToken(
   };
 }
 
-const REQUESTS: Readonly<Record<string, { readonly asked: string; readonly subresource?: string }>> = {
-  get: { asked: "get" },
-  list: { asked: "list" },
-  logs: { asked: "get", subresource: "log" },
-  apply: { asked: "patch" },
-  delete: { asked: "delete" },
-};
-
 export function isWithin(token: RecordedToken, { verb, object, uri }: ApiEvent): boolean {
-  const { asked, subresource = "" } = REQUESTS[token.verb] ?? {};
+  const known = K8S_VERBS.find((each) => each === token.verb);
+  if (known === undefined) return false;
+  const { verbs: [asked], subresource = "" } = REQUESTS[known];
   return object !== undefined &&
     (token.isForPreview ? isPreview(verb, uri) : verb === asked) &&
     object.subresource === subresource &&
@@ -187,9 +183,9 @@ class KeptEvents {
   isCut = false;
 
   keep(event: ApiEvent): void {
-    if (this.#events.size < MOST_KEPT || this.#events.has(event.auditId)) {
-      this.#events.set(event.auditId, event);
-    } else this.isCut = true;
+    const isKept = this.#events.size < MOST_KEPT || this.#events.has(event.auditId);
+    if (isKept) this.#events.set(event.auditId, event);
+    else this.isCut = true;
   }
 
   get events(): readonly ApiEvent[] {
@@ -198,11 +194,7 @@ class KeptEvents {
 }
 
 /** Uses beyond the record are kept apart, so that other uses cannot crowd them out. */
-class FoundUses {
-  readonly issued = new KeptEvents();
-  readonly within = new KeptEvents();
-  readonly beyond = new KeptEvents();
-}
+const noUses = () => ({ issued: new KeptEvents(), within: new KeptEvents(), beyond: new KeptEvents() });
 
 /**
  * Searches the audit log of an API server for the uses of tokens. The log is read twice: only its end shows all accounts
@@ -214,8 +206,9 @@ export class TokenSearch {
   /** The users that the tokens authenticate. */
   readonly #accounts = new Set<string | undefined>();
   readonly #minters = new Set<string>();
-  readonly #uses = new Map<string, FoundUses>();
-  readonly #unexplained = new KeptEvents();
+  readonly #uses = new Map<string, ReturnType<typeof noUses>>();
+  /** Requests as one of the accounts, or for a token of one, that none of our records explains. */
+  readonly unexplained = new KeptEvents();
 
   /**
    * @param tokens all tokens in our records, by their IDs
@@ -241,14 +234,14 @@ export class TokenSearch {
     const [used, issued] = [this.#tokenOf(event.jti), this.#tokenOf(issuedJti)];
     const isOurs = this.#minters.has(user) || this.#accounts.has(accountOf(event));
     if (issued !== undefined) this.#usesOf(issued).issued.keep(event);
-    else if (issuedJti !== undefined && isOurs) this.#unexplained.keep(event);
+    else if (issuedJti !== undefined && isOurs) this.unexplained.keep(event);
     if (used !== undefined) this.#usesOf(used)[isWithin(used, event) ? "within" : "beyond"].keep(event);
-    else if (this.#accounts.has(user) || this.#accounts.has(impersonated)) this.#unexplained.keep(event);
+    else if (this.#accounts.has(user) || this.#accounts.has(impersonated)) this.unexplained.keep(event);
   }
 
   /** What a cluster did with one token: the requests that issued it, and by time the requests that used it. */
   find(jti: string) {
-    const { issued, within, beyond } = this.#uses.get(jti) ?? new FoundUses();
+    const { issued, within, beyond } = this.#uses.get(jti) ?? noUses();
     const used = [
       ...within.events.map((event) => ({ event, asRecorded: true })),
       ...beyond.events.map((event) => ({ event, asRecorded: false })),
@@ -264,11 +257,6 @@ export class TokenSearch {
     return this.#uses.size;
   }
 
-  /** Requests as one of the accounts, or for a token of one, that none of our records explains. */
-  get unexplained(): Pick<KeptEvents, "events" | "isCut"> {
-    return this.#unexplained;
-  }
-
   #isOfCheck(event: ApiEvent): boolean {
     if (event.issuedJti !== undefined) return this.#checked.has(event.issuedJti);
     return event.jti !== undefined && this.#checked.has(event.jti) && isReview(event);
@@ -278,8 +266,8 @@ export class TokenSearch {
     return jti === undefined ? undefined : this.#tokens.get(jti);
   }
 
-  #usesOf({ jti }: RecordedToken): FoundUses {
-    const uses = this.#uses.get(jti) ?? new FoundUses();
+  #usesOf({ jti }: RecordedToken) {
+    const uses = this.#uses.get(jti) ?? noUses();
     this.#uses.set(jti, uses);
     return uses;
   }

@@ -33,39 +33,27 @@ type RememberedHead = z.infer<typeof headFile>["heads"][number];
 
 export type VerifiedLog = Awaited<ReturnType<typeof verifyLog>>;
 
-interface VerifyMethod {
-  readonly withKey: boolean;
-  readonly all: boolean;
-  readonly since: boolean;
-}
+type VerifyMethod = Readonly<Record<"withKey" | "all" | "since", boolean>>;
 
-/** The file of `--since`, which remembers the ends of logs. */
-interface HeadFile {
-  readonly find: (log: string) => RememberedHead | undefined;
-  /** The remembered logs that were not verified. */
-  readonly listGone: (logs: readonly VerifiedLog[]) => readonly string[];
-  /** Remembers the new ends if all logs are in order. @returns lines for the operator */
-  readonly close: (logs: readonly VerifiedLog[], ok: boolean) => Promise<readonly string[]>;
-}
-
-/** Opens the file of `--since`; without a path, nothing is remembered. */
-export async function openHeads(path: string | undefined): Promise<HeadFile> {
+/** The file of `--since`, which remembers the ends of logs; without a path, nothing is remembered. */
+export async function openHeads(path: string | undefined) {
   const heads = path === undefined ? undefined : await readHeads(path);
   return {
-    find: (log) => heads?.find((head) => head.log === log),
-    listGone: (logs) =>
+    find: (log: string) => heads?.find((head) => head.log === log),
+    /** The remembered logs that were not verified. */
+    listGone: (logs: readonly VerifiedLog[]) =>
       (heads ?? []).map(({ log }) => log).filter((log) => logs.every(({ name }) => name !== log)),
-    async close(logs, ok) {
+    /** Remembers the new ends if all logs are in order. @returns lines for the operator */
+    async close(logs: readonly VerifiedLog[], ok: boolean): Promise<readonly string[]> {
       if (path === undefined) return [];
       const file = quoteText(path);
       if (!ok) return [heads === undefined ? `${file} was not written` : `${file} was left as it is`];
       const verified_at = new Date(systemClock.now()).toISOString().replace(/\.\d+/, "");
       const fresh = logs.map(({ name, result: { head } }) => ({ log: name, ...head, verified_at }));
-      try {
-        await writeFileAtomic(path, new TextEncoder().encode(`${stringifyJson({ heads: fresh })}\n`));
-      } catch (cause) {
+      const bytes = new TextEncoder().encode(`${stringifyJson({ heads: fresh })}\n`);
+      await writeFileAtomic(path, bytes).catch((cause) => {
         throw badConfig(`Cannot write remembered heads ${file}: ${errorText(cause)}`, cause);
-      }
+      });
       return [
         heads === undefined
           ? `${file} is new and remembers this end: from the next run on it shows when anything is taken away`
@@ -75,7 +63,7 @@ export async function openHeads(path: string | undefined): Promise<HeadFile> {
   };
 }
 
-async function readHeads(path: string): Promise<readonly RememberedHead[] | undefined> {
+async function readHeads(path: string) {
   const text = await ifThere(readRegularText(path));
   if (text === undefined) return undefined;
   try {
@@ -93,7 +81,7 @@ export async function verifyLog(
   { all, since }: VerifyMethod,
   { publicKey, heads, name = basename(path), onLine }: {
     readonly publicKey: AuditPublicKey | undefined;
-    readonly heads: HeadFile;
+    readonly heads: { readonly find: (log: string) => RememberedHead | undefined };
     readonly name?: string;
     readonly onLine?: (line: Uint8Array) => void;
   },

@@ -15,16 +15,16 @@ import { readOperatorText } from "../kit/files.ts";
 
 export const VERIFY = command({
   name: "verify",
-  summary: "Say what an audit log proves: that it is whole and unchanged. Exit code 1 when it is not.",
+  summary: "Verify that an audit log is complete and unchanged.",
   takes: {
-    "--log <file>": "the audit log",
-    "--key <file>": "the seed file that the service signs with (its audit_key)",
-    "--all": "the rotated files too, from the first record ever",
-    "--set [folder]": setOption(
-      "also the logs of further processes next to it; or those of all instances",
+    "--log <file>": "audit log",
+    "--key <file>": "seed file that signs the log (audit_key)",
+    "--all": "include rotated files, from the first record",
+    "--set [directory]": setOption(
+      "include logs of further processes; or directory with logs of all instances",
     ),
-    "--keys <file>": "with --set <folder>: the instances and their public keys",
-    "--since <file>": "compare it with the end that this file remembers, and remember the new one",
+    "--keys <file>": "with --set <directory>: instances and their public keys",
+    "--since <file>": "file with the last verified head; updated after success",
   },
   help: `
 Examples:
@@ -34,26 +34,22 @@ Examples:
   broker-ctl audit verify --log log/mcp/audit.log --key pki/mcp_audit.seed --set
   broker-ctl audit verify --set logs --keys ~/keys/instances --since ~/heads/deployment.json
 
-Each record names the hash of the one before it and is signed. Without --key only the hashes are checked:
-that finds a record changed or taken out, but not a log rewritten from end to end.
-No log can show by itself that its end was cut off, or that it was emptied: for that somebody has to remember how
-far it went. --since remembers: the first run makes the file, each later one refuses a log that does not contain
-what the file remembers, and renews it only when all is well. It looks through rotated files too, of which the
-oldest may be gone. Keep the file where the service's account can't write.
---set is for a broker over stdio, of which several processes may run: audit.log and, beside it, audit-2.log,
-audit-3.log and so on, each a chain of its own.
---set <folder> is for a deployment of several instances, with <folder>/<instance>/audit.log of each and the rotated
-files beside it. --keys names who has to have a log, and by what key: a line of broker-ctl audit public-key for each,
-in a file that none of them can write. It fails where one is missing, empty or unknown, where a serial was
-issued twice, and where a control plane or broker was given one that no signer's log has. Links are not followed.
+Each record is signed and contains the hash of the previous record. Without --key only the hashes are checked, which
+does not detect a completely rewritten log. A log alone cannot show that its end was truncated. --since detects this:
+the first run creates the file with the head of the log, and later runs fail if the log no longer contains that head.
+Rotated files are searched too. Store the file where the service's account cannot write. --set without a directory also
+verifies the logs of further stdio brokers (audit-2.log, audit-3.log …). --set <directory> verifies
+<directory>/<instance>/audit.log of all instances; symbolic links are rejected. --keys lists the expected instances,
+with a line of broker-ctl audit public-key for each, in a file that no instance can write. Verification fails if a log
+is missing, empty or unknown, if a serial was issued twice, or if a control plane or broker used a serial that no
+signer's log contains. Exit code 1: verification failed.
 `,
   uses: () => [],
-  run: async ({ set, log, keys, ...given }, { workingFolder }) => {
-    const { key, all = false, since } = given;
+  run: async ({ set, log, keys, key, all = false, since }, { workingFolder }) => {
     if (typeof set !== "string") {
       if (keys !== undefined) throw invalid("--keys goes with --set <folder>; the key of one log is --key");
       if (log === undefined) throw invalid("--log <file> or --set <folder> is needed");
-      return await verifyOne({ ...given, log, ...set && { set } }, workingFolder);
+      return await verifyOne({ log, key, all, set: set === true, since }, workingFolder);
     }
     if (log !== undefined || key !== undefined) {
       throw invalid("--set <folder> is of all instances: neither --log nor --key goes with it");
@@ -65,13 +61,16 @@ issued twice, and where a control plane or broker was given one that no signer's
   },
 });
 
+interface Check {
+  readonly all: boolean;
+  readonly since: string | undefined;
+}
+
 async function verifyOne(
-  { log, key, all = false, set, since }: {
+  { log, key, all, set, since }: Check & {
     readonly log: string;
-    readonly key?: string;
-    readonly all?: boolean;
-    readonly set?: true;
-    readonly since?: string;
+    readonly key: string | undefined;
+    readonly set: boolean;
   },
   workingFolder: string,
 ): Promise<CommandResult> {
@@ -80,19 +79,19 @@ async function verifyOne(
   const heads = await openHeads(since === undefined ? undefined : inFolder(since));
   const method = { withKey: publicKey !== undefined, all, since: since !== undefined };
   const logs: VerifiedLog[] = [];
-  for (const path of set === true ? await listLogSet(inFolder(log)) : [inFolder(log)]) {
+  for (const path of set ? await listLogSet(inFolder(log)) : [inFolder(log)]) {
     logs.push(await verifyLog(path, method, { publicKey, heads }));
   }
   const gone = heads.listGone(logs);
   const ok = gone.length === 0 && logs.every(({ isIntact }) => isIntact);
   const note = await heads.close(logs, ok);
   const shown = logs.map((log) => describeForPrograms(log, method));
-  const why = set === true ? "it is gone" : "it is another log than this one, or --set is missing";
+  const why = set ? "it is gone" : "it is another log than this one, or --set is missing";
   return {
-    json: set === true ? { ok, logs: shown, gone } : { ...shown[0], ok },
+    json: set ? { ok, logs: shown, gone } : { ...shown[0], ok },
     lines: [
       ...logs.flatMap((log) =>
-        describeVerified(log, method).map((line) => set === true ? `${log.name}: ${line}` : line)
+        describeVerified(log, method).map((line) => set ? `${log.name}: ${line}` : line)
       ),
       ...gone.map((log) => `ERROR: ${log} is remembered and was not checked: ${why}`),
       ...note,
@@ -101,18 +100,13 @@ async function verifyOne(
   };
 }
 
-interface DeploymentCheck {
+interface DeploymentCheck extends Check {
   readonly folder: string;
   /** The file of keys, which says whose logs must be there. */
   readonly keys: string;
-  readonly all: boolean;
-  readonly since?: string | undefined;
 }
 
-interface CheckedInstance extends LogSerials {
-  readonly key: InstanceKey;
-  readonly log: VerifiedLog;
-}
+type CheckedInstance = LogSerials & { readonly key: InstanceKey; readonly log: VerifiedLog };
 
 /** Checks the logs of all instances of a deployment, each by itself and together. */
 async function verifyDeployment(check: DeploymentCheck, workingFolder: string) {
@@ -284,10 +278,7 @@ class SerialList {
   }
 }
 
-interface LogSerials {
-  readonly instance: string;
-  readonly serials: SerialList;
-}
+type LogSerials = { readonly instance: string; readonly serials: SerialList };
 
 interface SerialProblem {
   readonly kind: "twice" | "nowhere";

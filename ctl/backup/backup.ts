@@ -1,13 +1,13 @@
 import { basename, dirname, join, resolve } from "node:path";
-import { type Clock, systemClock, systemRandom } from "@gateway/shared/clock";
+import { type Clock, systemClock } from "@gateway/shared/clock";
 import { command, repeat } from "../kit/command.ts";
-import { readOperatorText } from "../kit/files.ts";
-import { conflict, createLineWriter, HintedError, internal, invalid, notFound } from "../kit/output.ts";
+import { createFolder, readOperatorText } from "../kit/files.ts";
+import { conflict, createLineWriter, internal, invalid, notFound } from "../kit/output.ts";
 import { restoreBackup } from "./restore.ts";
 import { createHash } from "node:crypto";
 import { logsOfSet, verifyFile } from "@gateway/shared/audit";
 import { AppError, errorText } from "@gateway/shared/errors";
-import { ifThere, removeLeft, writeFileAtomic } from "@gateway/shared/files";
+import { ifThere, writeFileAtomic } from "@gateway/shared/files";
 import { quoteText } from "@gateway/shared/text";
 import {
   type CopiedFile,
@@ -34,8 +34,8 @@ export const BACKUP = command({
   name: "backup",
   summary: "Copy configs, state and audit logs to a new directory.",
   takes: {
-    "<directory>": "the backup; it must not exist yet",
-    "--recipient <age1…>": repeat("add the keys, encrypted for this age recipient; repeat for more"),
+    "<directory>": "new directory for the backup",
+    "--recipient <age1…>": repeat("age recipient that can decrypt the keys; repeatable"),
   },
   help: `
 Examples:
@@ -50,9 +50,9 @@ directories are not copied, and the output names them. State in PostgreSQL is no
 
 The first backup creates the signing key pki/backup.seed, and every backup is signed with it. The output shows the
 public key. Store the public key away from the backup, for example with the age identity: restore needs it. A copy of
-the public key inside the backup proves nothing, because anyone who can write the backup can replace that copy.
-Run it as a user who can read all these files, root for an installation of packages. Exit code 1: an audit log is not
-intact, and was copied as it is.
+the public key inside the backup proves nothing, because anyone who can write the backup can replace that copy. Run it
+as a user who can read all these files, root for an installation of packages. Exit code 1: an audit log is not intact,
+and was copied as it is.
 `,
   run: async ({ directory, config = "signer.json", recipient = [] }, { workingFolder }) => {
     const target = resolve(workingFolder, directory);
@@ -87,11 +87,11 @@ export const RESTORE = command({
   name: "restore",
   summary: "Restore a backup.",
   takes: {
-    "<directory>": "the backup",
+    "<directory>": "directory of the backup",
     "--dir <directory>": "another directory for the installation",
-    "--identity <file>": "age identity that opens the keys: lines AGE-SECRET-KEY-1…",
-    "--without-keys": "restore everything but the keys",
-    "--public-key <key>": "public key that must have signed the backup, from the output of backup",
+    "--identity <file>": "age identity that decrypts the keys (AGE-SECRET-KEY-1…)",
+    "--without-keys": "restore everything except the keys",
+    "--public-key <key>": "public key that signed the backup, from the output of backup",
     "--trust-unsigned": "do not check the signature",
   },
   help: `
@@ -99,16 +99,15 @@ Examples:
   broker-ctl restore /mnt/backup/monday --identity identity.txt --public-key PUBLIC_KEY
   broker-ctl restore /mnt/backup/monday --identity identity.txt --public-key PUBLIC_KEY --dir ~/gateway
 
-Stop the services first. PUBLIC_KEY is the key that the output of backup shows. While the installation exists,
-"doctor --json --backup" shows it too. restore rejects a backup that another key signed, and one that is not signed. --trust-unsigned
-accepts both: anyone who can write such a backup can replace policies and keys. A signature does not prove that the
-backup is the newest one: compare its time in the plan.
+Stop the services first. PUBLIC_KEY is in the output of backup, and of "doctor --json --backup" while the installation
+exists. restore rejects a backup without a valid signature of that key. --trust-unsigned skips this check: anyone who
+can write such a backup can replace policies and keys. A signature does not prove that the backup is the newest one:
+compare its time in the plan.
 
 restore prints the plan, then writes. Files return to their places with their modes and, for root, their owners. With
---dir they go to another directory, and the configs name the files there. Nothing is written outside of the
-installation and of the state and log directories that its configs name. Equal files stay, so an interrupted restore
-can be repeated. If any other file is in the way, nothing is written. restore then verifies that each audit log ends
-where it ended.
+--dir they go to another directory, and the configs name the files there. Nothing is written outside of the installation
+and of the state and log directories that its configs name. Equal files stay, so an interrupted restore can be repeated.
+If any other file is in the way, nothing is written. restore then verifies that each audit log ends where it ended.
 Freezes, revocations, grants and approvals made after the backup are lost: freeze these identities again.
 `,
   uses: () => [],
@@ -120,10 +119,9 @@ Freezes, revocations, grants and approvals made after the backup are lost: freez
       throw invalid("Cannot use --identity with --without-keys: pass one of them");
     }
     if ((publicKey === undefined) !== trustUnsigned) {
-      throw new HintedError(
-        invalid("Cannot restore: pass either --public-key or --trust-unsigned"),
-        "pass --public-key KEY, which backup printed; or --trust-unsigned if nobody else could write the backup",
-      );
+      const fix =
+        "pass --public-key KEY, which backup printed; or --trust-unsigned if nobody else could write the backup";
+      throw invalid("Cannot restore: pass either --public-key or --trust-unsigned", undefined, fix);
     }
     const identities = withoutKeys
       ? undefined
@@ -185,22 +183,18 @@ export async function makeBackup(options: BackupOptions) {
   if (sources.configs.length === 0) {
     throw notFound(`Cannot make a backup: there is no config in ${quoteText(setUp)}`);
   }
-  const folder = join(dirname(target), `.${basename(target)}.${systemRandom.bytes(8).toHex()}`);
-  try {
-    await Deno.mkdir(join(folder, "files"), { recursive: true, mode: 0o700 });
+  return await createFolder(target, async (folder) => {
+    await Deno.mkdir(join(folder, "files"), { mode: 0o700 });
     const key = await ensureBackupKey(backupSeedPath(setUp));
     const manifest = await fill(folder, options, sources);
     const bytes = new TextEncoder().encode(JSON.stringify(manifest, null, 2));
     await writeFileAtomic(join(folder, SIGNATURE), new TextEncoder().encode(signManifest(bytes, key)));
     await writeFileAtomic(join(folder, "manifest.json"), bytes);
-    await Deno.rename(folder, target);
-    await removeLeft(target);
     return { manifest, publicKey: key.publicKey.bytes.toBase64() };
-  } catch (cause) {
-    await Deno.remove(folder, { recursive: true }).catch(() => {});
+  }).catch((cause) => {
     if (cause instanceof AppError) throw cause;
     throw internal(`${shown}: ${errorText(cause)}; nothing of it is there`, cause);
-  }
+  });
 }
 
 async function fill(folder: string, { setUp, recipients, clock }: BackupOptions, sources: SetUpSources) {
@@ -286,13 +280,12 @@ async function packKeys(folder: string, paths: readonly string[], recipients: re
   const { Encrypter } = await import("age-encryption");
   const encrypter = new Encrypter();
   for (const recipient of recipients) {
-    const refuse = (why: string, cause?: unknown) =>
-      invalid(`Cannot use recipient ${quoteText(recipient)}: ${why}`, cause);
+    const refuse = (why: string, cause?: unknown, hint?: string) =>
+      invalid(`Cannot use recipient ${quoteText(recipient)}: ${why}`, cause, hint);
     if (recipient === AGE_SAMPLE_RECIPIENT) {
-      throw new HintedError(
-        refuse("it is the sample key of age's README, not yours"),
-        'create a key with "age-keygen -o identity.txt", then pass --recipient "$(age-keygen -y identity.txt)"',
-      );
+      const fix =
+        'create a key with "age-keygen -o identity.txt", then pass --recipient "$(age-keygen -y identity.txt)"';
+      throw refuse("it is the sample key of age's README, not yours", undefined, fix);
     }
     try {
       encrypter.addRecipient(recipient);

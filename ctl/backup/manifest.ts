@@ -112,10 +112,8 @@ export async function verifyManifest(backup: string, manifest: Uint8Array, publi
   const isSigned = signature?.length === 64 &&
     createAuditPublicKey(key).verify(concatBytes([DOMAIN, manifest]), signature);
   if (isSigned) return;
-  throw new HintedError(
-    refuse(`${SIGNATURE} is not a signature by ${publicKey}`),
-    "use another copy of the backup: this one was changed, or belongs to another installation",
-  );
+  const fix = "use another copy of the backup: this one was changed, or belongs to another installation";
+  throw new HintedError(refuse(`${SIGNATURE} is not a signature by ${publicKey}`), fix);
 }
 
 function decode(text: string): Uint8Array<ArrayBuffer> | undefined {

@@ -7,7 +7,7 @@ import { AppError, errorText } from "@gateway/shared/errors";
 import { formatMode, ifThere, readRegularFile, writeFileAtomic } from "@gateway/shared/files";
 import { quoteText } from "@gateway/shared/text";
 import { readOperatorFile } from "../kit/files.ts";
-import { badConfig, conflict, HintedError, internal, invalid } from "../kit/output.ts";
+import { badConfig, conflict, internal, invalid } from "../kit/output.ts";
 import { copyBytes, digestFile, findRestorable, findSources } from "./sources.ts";
 import { type BackupFile, type BackupManifest, parseManifest, verifyManifest } from "./manifest.ts";
 import { readTar } from "./tar.ts";
@@ -188,10 +188,9 @@ async function openKeys(backup: string, { keys }: BackupManifest, identities: re
     throw invalid("The backup holds no keys: it was made without --recipient");
   }
   if (identities.length === 0) {
-    throw new HintedError(
-      invalid(`Cannot restore: the backup holds ${keys.count} encrypted keys`),
-      "pass --identity FILE, the age identity that opens them, or --without-keys to restore everything else",
-    );
+    const fix =
+      "pass --identity FILE, the age identity that opens them, or --without-keys to restore everything else";
+    throw invalid(`Cannot restore: the backup holds ${keys.count} encrypted keys`, undefined, fix);
   }
   const sealed = await readOperatorFile(join(backup, "keys.age"), "the backup's keys");
   if (describeBytes(sealed).sha256 !== keys.sha256) {

@@ -145,7 +145,10 @@ Deno.test("explainPlaneFailure() says what to mend where nothing listens, and wh
     new AppError("upstream_failure", "Failed contacting the control plane", {
       cause: Object.assign(new Error("connect"), { code }),
     });
-  assert.match(explained(failure("ECONNREFUSED")), /at https:\/\/gw\.example:7443: nothing listens there/);
+  assert.match(
+    explained(failure("ECONNREFUSED")),
+    /at https:\/\/gw\.example:7443: nothing listens at this address/,
+  );
   assert.match(
     explained(failure("UNABLE_TO_VERIFY_LEAF_SIGNATURE")),
     /not signed by the CA in \/pki\/ca\.crt/,

@@ -17,34 +17,29 @@ import { Bridge } from "./bridge.ts";
 import type { ChatOptions } from "./chat.ts";
 import { parseIdentityMap } from "./guard.ts";
 import { createPlane, explainPlaneFailure } from "./plane.ts";
-import { type BridgeSettings, bridgeUsedFiles, ENV_NAMES, readSettings, SECRETS } from "./settings.ts";
+import {
+  type BridgeSettings,
+  bridgeUsedFiles,
+  ENV_NAMES,
+  OPTION_LINES,
+  readSettings,
+  SECRETS,
+} from "./settings.ts";
 import { BridgeStore } from "./store.ts";
 
 const USAGE =
   `Usage: approval-bridge --cp-url host:port --identity-map FILE --slack-channel C0123456789 [option…]
 
-Shows in a channel of a chat what waits for approval, and takes decisions from there to the control plane, under an
-approver's certificate of its own, whose CN is in approval.callers there. Each option may be a variable instead.
+Posts pending approvals to a chat channel, and sends decisions of its members to the control plane. The CN of the bridge's
+certificate must be in approval.callers of the control plane's config.
 
-  --cp-url ADDRESS            BRIDGE_CP_URL: the control plane
-  --cert FILE                 BRIDGE_CERT: the bridge's certificate (pki/approver.crt)
-  --key FILE                  BRIDGE_KEY: its private key (pki/approver.key)
-  --ca FILE                   BRIDGE_CA: the CA of the control plane's certificate (pki/mtls_ca.crt)
-  --identity-map FILE         BRIDGE_IDENTITY_MAP: {"<user id of the chat>": "<end user>"}; read for each decision
-  --no-identity-guard         without such a map: everybody in the channel may approve, also what he asked for
-  --state FILE                BRIDGE_STATE: what is posted and clicked (state/approval-bridge.db)
-  --page-url URL              BRIDGE_PAGE_URL: an approval's page, with {id} (the control plane's)
-  --poll DURATION             how often the control plane is asked (5s)
-  --chat NAME                 BRIDGE_CHAT: slack or mattermost (slack)
-  --slack-channel ID          SLACK_CHANNEL
-  --slack-api-url URL         SLACK_API_URL (https://slack.com/api/)
-  --mattermost-url URL        MATTERMOST_URL
-  --mattermost-channel ID     MATTERMOST_CHANNEL
-  --check                     tries certificates, tokens and both sides, and ends
-  --version, --help           print that; --version --verbose all of the build
+${OPTION_LINES.join("\n")}
+  --no-identity-guard         run without an identity map: everyone in the channel can approve, even their own requests
+  --check                     test certificates, tokens, control plane and chat, then exit
+  --version, --help           show the version (with --verbose the build), or this help
 
-Tokens come from the environment alone: SLACK_BOT_TOKEN and SLACK_APP_TOKEN, or MATTERMOST_TOKEN.
-SIGINT and SIGTERM stop it.
+Tokens are read from variables only: SLACK_BOT_TOKEN and SLACK_APP_TOKEN, or MATTERMOST_TOKEN. SIGINT and SIGTERM stop the
+bridge.
 `;
 
 async function main(args: readonly string[]): Promise<void> {

@@ -41,7 +41,7 @@ export function explainPlaneFailure(
   if (!(error instanceof AppError)) return error;
   const advice = error.code === "forbidden"
     ? `the CN of ${quoteText(cert)} has to be in its approval.callers, and is so once it is started anew`
-    : adviseOnContact(error, { name: "control plane", parameters: { url, ca } });
+    : adviseOnContact(error, { name: "control plane", url, ca });
   if (advice === undefined) return error;
   return new AppError(error.code, `${error.message} at ${url}: ${advice}`, { cause: error });
 }

@@ -5,21 +5,34 @@ import { mergeSets, type PermissionSet, urlPermissions } from "@gateway/shared/p
 import { quoteText } from "@gateway/shared/text";
 import { parseDuration } from "../kit/values.ts";
 
-const OPTIONS: Readonly<Record<string, { readonly variable?: string; readonly fallback?: string }>> = {
-  "cp-url": { variable: "BRIDGE_CP_URL" },
-  cert: { variable: "BRIDGE_CERT", fallback: "pki/approver.crt" },
-  key: { variable: "BRIDGE_KEY", fallback: "pki/approver.key" },
-  ca: { variable: "BRIDGE_CA", fallback: "pki/mtls_ca.crt" },
-  state: { variable: "BRIDGE_STATE", fallback: "state/approval-bridge.db" },
-  "identity-map": { variable: "BRIDGE_IDENTITY_MAP" },
-  poll: { fallback: "5s" },
-  "page-url": { variable: "BRIDGE_PAGE_URL" },
-  chat: { variable: "BRIDGE_CHAT", fallback: "slack" },
-  "slack-channel": { variable: "SLACK_CHANNEL" },
-  "slack-api-url": { variable: "SLACK_API_URL", fallback: "https://slack.com/api/" },
-  "mattermost-url": { variable: "MATTERMOST_URL" },
-  "mattermost-channel": { variable: "MATTERMOST_CHANNEL" },
+type Setting = Partial<Readonly<Record<"variable" | "fallback", string>>> & { readonly help: string };
+
+const OPTIONS: Readonly<Record<string, Setting>> = {
+  "cp-url": { variable: "BRIDGE_CP_URL", help: "control plane, host:port" },
+  cert: { variable: "BRIDGE_CERT", fallback: "pki/approver.crt", help: "client certificate" },
+  key: { variable: "BRIDGE_KEY", fallback: "pki/approver.key", help: "private key of the certificate" },
+  ca: { variable: "BRIDGE_CA", fallback: "pki/mtls_ca.crt", help: "CA of the control plane's certificate" },
+  "identity-map": { variable: "BRIDGE_IDENTITY_MAP", help: 'file {"<chat user ID>": "<end user>"}' },
+  state: {
+    variable: "BRIDGE_STATE",
+    fallback: "state/approval-bridge.db",
+    help: "posted messages and clicks",
+  },
+  "page-url": { variable: "BRIDGE_PAGE_URL", help: "approval page with {id} (default: the control plane's)" },
+  poll: { fallback: "5s", help: "poll interval" },
+  chat: { variable: "BRIDGE_CHAT", fallback: "slack", help: "slack or mattermost" },
+  "slack-channel": { variable: "SLACK_CHANNEL", help: "channel ID" },
+  "slack-api-url": { variable: "SLACK_API_URL", fallback: "https://slack.com/api/", help: "URL of the API" },
+  "mattermost-url": { variable: "MATTERMOST_URL", help: "URL of the server" },
+  "mattermost-channel": { variable: "MATTERMOST_CHANNEL", help: "channel ID" },
 };
+
+/** The options as `--help` shows them. */
+export const OPTION_LINES: readonly string[] = Object.entries(OPTIONS).map(
+  ([name, { variable, fallback, help }]) =>
+    `  --${name} VALUE`.padEnd(30) + help + (fallback === undefined ? "" : ` (default: ${fallback})`) +
+    (variable === undefined ? "" : `; variable ${variable}`),
+);
 
 const SWITCHES = ["no-identity-guard", "check", "version", "help", "h"] as const;
 
@@ -44,13 +57,7 @@ export function readSettings(args: readonly string[], { variables, workingFolder
     const { variable = "", fallback = "" } = OPTIONS[name] ?? {};
     return values.get(name) ?? (variables[variable] || fallback);
   };
-  const action = switches.has("help") || switches.has("h")
-    ? "help"
-    : switches.has("version")
-    ? "version"
-    : switches.has("check")
-    ? "check"
-    : "run";
+  const action = (["help", "version", "check"] as const).find((name) => switches.has(name)) ?? "run";
   const isPrinted = action === "version" || action === "help";
   const need = (name: string) => {
     const value = read(name);
@@ -92,7 +99,7 @@ function parse(args: readonly string[]) {
   for (const argument of rest) {
     const { name = "", value } = /^--?(?<name>[a-z][a-z-]*)(?:=(?<value>.*))?$/s.exec(argument)?.groups ?? {};
     if ((SWITCHES as readonly string[]).includes(name) && value === undefined) {
-      switches.add(name);
+      switches.add(name === "h" ? "help" : name);
       continue;
     }
     if (!Object.hasOwn(OPTIONS, name)) {

@@ -206,24 +206,24 @@ function fail(error: unknown, method: string): never {
   if (error instanceof WebAPIPlatformError && /^[a-z_]{1,60}$/.test(error.data.error)) {
     const { error: problem } = error.data;
     const code = GONE.includes(problem) ? "not_found" : "invalid_request";
-    const mend = mendOf(problem, method === OPEN ? "SLACK_APP_TOKEN (xapp-…)" : "SLACK_BOT_TOKEN (xoxb-…)");
-    throw new AppError(code, `Slack refuses ${method}: ${problem}${mend}`);
+    const fix = fixOf(problem, method === OPEN ? "SLACK_APP_TOKEN (xapp-…)" : "SLACK_BOT_TOKEN (xoxb-…)");
+    throw new AppError(code, `Slack refuses ${method}: ${problem}${fix}`);
   }
   throw new AppError("upstream_failure", "Slack did not answer as it should");
 }
 
-const BAD_TOKEN: readonly string[] = [
-  ...["invalid_auth", "not_authed", "token_revoked", "token_expired"],
-  ...["account_inactive", "not_allowed_token_type"],
-];
+const BAD_TOKEN =
+  /^(?:invalid_auth|not_authed|token_revoked|token_expired|account_inactive|not_allowed_token_type)$/;
 
-function mendOf(problem: string, token: string): string {
-  if (BAD_TOKEN.includes(problem)) {
+function fixOf(problem: string, token: string): string {
+  if (BAD_TOKEN.test(problem)) {
     return `: ${token} is not one that serves; take it anew from the app's settings`;
   }
-  if (problem === "missing_scope") {
-    return ": give the app the scopes that ctl/README.md names, and install it again";
-  }
-  const isOutside = problem === "not_in_channel" || problem === "channel_not_found";
-  return isOutside ? ": invite the bot to the channel, whose id is --slack-channel" : "";
+  const invite = ": invite the bot to the channel, whose id is --slack-channel";
+  const fixes: Readonly<Record<string, string>> = {
+    missing_scope: ": give the app the scopes that ctl/README.md names, and install it again",
+    not_in_channel: invite,
+    channel_not_found: invite,
+  };
+  return fixes[problem] ?? "";
 }

@@ -35,19 +35,17 @@ const LABEL = { ok: "ok", warning: "WARNING", error: "ERROR" } as const satisfie
 /** `cluster check`: tries a cluster, and compares the rights of its accounts with the rules. */
 export const CHECK = command({
   name: "check",
-  summary: "Say whether a cluster works, and whether its accounts may do more than the rules.",
-  takes: { "<name>": "which" },
+  summary: "Check a cluster's connection and its accounts' rights.",
+  takes: { "<name>": "cluster name" },
   help: `
 Examples:
   broker-ctl cluster check prod --config /etc/gateway/signer.json
-  broker-ctl cluster check prod --json
 
-Reaches the API server as the signer does: with ca_cert alone, and with the token of token_file. It says who makes the
-tokens, and whether that account may do more than that. Then it makes one token for each account of sa_bindings, asks
-with it what the account may do, and compares that with the rules: a right that no rule calls for is a warning, with
-the role that gives it and the line of RBAC that would have to go. Rights are looked at in the namespaces of the rules
-and of the accounts, and in default and kube-system. The tokens' ids are shown, for the API server's own audit log.
-Exit code 1 where something is amiss. Relative paths of the config are taken from the working folder.
+Connects to the API server as the signer does, with only ca_cert and the token of token_file. Checks the account that
+issues tokens. Then issues one token for each account of sa_bindings and compares the account's rights with the rules. A
+right that no rule needs is a warning with the role that grants it and the RBAC line to remove. Checked namespaces:
+those of the rules and accounts, default and kube-system. The output lists the token IDs for the API server's audit log.
+Exit code 1: a problem was found. Relative paths in the config are relative to the working directory.
 `,
   async run({ name, config }, { workingFolder }) {
     const cluster = clusterOf(await loadSignerFile(config, workingFolder), name);

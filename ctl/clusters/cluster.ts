@@ -20,15 +20,14 @@ const CLUSTERS: Collection<ClusterPolicy> = {
 const HEADING = ["NAME", "API SERVER", "GROUPS", "EXTRA RESOURCES"];
 
 const LIST = listing({
-  summary: "List the clusters of the signer's config, or of the running signer.",
+  summary: "List the clusters.",
   help: `
 Examples:
   broker-ctl cluster list --config /etc/gateway/signer.json
   broker-ctl cluster list --remote
-  broker-ctl cluster list --remote --json
 
-Without --remote it reads the signer's config and lists all clusters. With --remote it requests the list from the running
-signer, which returns the clusters that your certificate's CN may use. An operator's CN usually may use none.
+Lists all clusters in the signer's config. With --remote it requests the list from the running signer, which returns
+only the clusters that your certificate's CN may use. An operator's CN usually may use none.
 `,
   local: async (config, workingFolder) => CLUSTERS.of(await loadSignerFile(config, workingFolder)),
   format(clusters, columns) {
@@ -42,7 +41,7 @@ signer, which returns the clusters that your certificate's CN may use. An operat
     return tableOr("(no clusters configured)", heading, rows, columns);
   },
   question: {
-    ...{ what: "cluster list", method: "GET", path: "/v1/clusters", schema: clustersResponse },
+    ...{ method: "GET", path: "/v1/clusters", schema: clustersResponse },
     advice: { 403: "the certificate's caller is frozen, or not known to the signer" },
   },
   formatRemote(clusters, columns) {
@@ -56,12 +55,8 @@ signer, which returns the clusters that your certificate's CN may use. An operat
 
 const ADD = changing({
   name: "add",
-  summary: "Add a cluster to the signer's config, or change one.",
-  takes: {
-    "<name>": "its name for agents and rules",
-    ...ENTRY,
-    "--force": "change a cluster that is there",
-  },
+  summary: "Add or change a cluster in the signer's config.",
+  takes: { "<name>": "cluster name for agents and rules", ...ENTRY, "--force": "change an existing cluster" },
   help: `
 Examples:
   broker-ctl cluster add prod --api-server https://10.0.0.5:6443 --ca-cert clusters/prod.crt \\
@@ -69,11 +64,11 @@ Examples:
       --rule 'allow get,list,logs pods web' --rule 'require_approval apply deployments web/shop'
   broker-ctl cluster add prod --force --rule 'allow get,list pods web' --rule 'deny * secrets'
 
-A rule is an effect (allow, deny, require_approval), verbs (get, list, logs, apply, delete), resources in their plural,
-and where: namespaces, and after a slash names of objects. Several with commas, * for all; without the last word it is
-everywhere. - stands for the namespace of what has none, and for a list of all namespaces.
---force changes a cluster that is there, by what is given alone: a list takes the place of the old one, '' clears it.
-Next: broker-ctl cluster enrol prod --print, then broker-ctl cluster check prod, then broker-ctl reload.
+A rule has the form "<effect> <verbs> <resources> [<namespaces>[/<names>]]". Effects: allow, deny, require_approval.
+Verbs: get, list, logs, apply, delete. Resources are plurals. Separate values with commas; * matches all. Without
+namespaces a rule applies everywhere. The namespace - stands for objects without a namespace, and for a list of all
+namespaces. --force changes only the given fields of an existing cluster: a list replaces the previous list, '' clears
+it. Next: broker-ctl cluster enroll prod --print, then broker-ctl cluster check prod, then broker-ctl reload.
 `,
   change(given, { workingFolder }) {
     const entry = readClusterEntry(given);
@@ -111,12 +106,12 @@ Next: broker-ctl cluster enrol prod --print, then broker-ctl cluster check prod,
 });
 
 const REMOVE = removing(CLUSTERS, {
-  argument: "<name>",
+  argument: ["<name>", "cluster name"],
   aliases: ["rm"],
   help: `
 Examples:
-  broker-ctl cluster enrol prod --print | kubectl delete -f -
-      first, so that nothing is left in the cluster
+  broker-ctl cluster enroll prod --print | kubectl delete -f -
+      delete the accounts and roles from the cluster first
   broker-ctl cluster remove prod --config /etc/gateway/signer.json
 `,
   check: clusterOf,
@@ -125,7 +120,7 @@ Examples:
 /** `cluster`: the Kubernetes clusters of the signer's config. */
 export const CLUSTER: CommandGroup = {
   name: "cluster",
-  summary: "See, change, enrol and check Kubernetes clusters.",
+  summary: "Manage Kubernetes clusters.",
   commands: [LIST, ADD, REMOVE, ENROL, CHECK],
 };
 

@@ -16,23 +16,23 @@ import { quoteText, shellQuote, visibleText } from "@gateway/shared/text";
 import type { ExtraResource } from "@gateway/shared/wire";
 import type { SignerConfig } from "@gateway/signer/config";
 import { command, count, type Given, repeat } from "../kit/command.ts";
-import { HintedError, invalid, notFound } from "../kit/output.ts";
+import { invalid, notFound } from "../kit/output.ts";
 import { loadSignerFile } from "../kit/signer_file.ts";
 import { neededRights, type RbacRule, type Right, toRbacRules } from "./rights.ts";
 
 /** The options that describe a cluster. */
 export const ENTRY = {
-  "--api-server <url>": "https://host:port",
-  "--ca-cert <file>": "the cluster's CAs, PEM",
-  "--token-file <file>": "the token of the account that makes tokens",
-  "--service-account <account>": repeat("<namespace>/<name>[=<groups of end users>]; repeat for more"),
-  "--rule <rule>": repeat("<effect> <verbs> <resources> [<namespaces>[/<names>]]; repeat for more"),
-  "--token-binding <namespace>": "tokens can be taken back; the namespace of all accounts",
-  "--token-ttl <seconds>": count("life of the tokens (default: 600)", 0, MAX_TOKEN_TTL_SECONDS),
-  "--group <group>": repeat("a group for access control; repeat for more"),
-  "--caller <cn>": repeat("a caller that may use it (default: any); repeat for more"),
-  "--resource <resource>": repeat("<plural>.<group>/<version>/<Kind> beside the built-in ones; repeat"),
-  "--cluster-resource <resource>": repeat("the same of objects without a namespace; repeat"),
+  "--api-server <url>": "URL of the API server, https://host:port",
+  "--ca-cert <file>": "CAs of the cluster, PEM",
+  "--token-file <file>": "token of the account that issues tokens",
+  "--service-account <account>": repeat("<namespace>/<name>[=<groups of end users>]; repeatable"),
+  "--rule <rule>": repeat("<effect> <verbs> <resources> [<namespaces>[/<names>]]; repeatable"),
+  "--token-binding <namespace>": "make tokens revocable; the namespace of all accounts",
+  "--token-ttl <seconds>": count("lifetime of tokens (default: 600)", 0, MAX_TOKEN_TTL_SECONDS),
+  "--group <group>": repeat("group for access control; repeatable"),
+  "--caller <cn>": repeat("caller that may use the cluster (default: any); repeatable"),
+  "--resource <resource>": repeat("additional resource, <plural>.<group>/<version>/<Kind>; repeatable"),
+  "--cluster-resource <resource>": repeat("additional resource without a namespace; repeatable"),
 } as const;
 
 /** Reads the flags, in the order of the keys of the documentation. One empty value clears a list. */
@@ -112,8 +112,8 @@ function isEffect(text: string): text is ClusterEffect {
 export function clusterOf({ kubernetes }: SignerConfig, name: string): ClusterPolicy {
   const cluster = kubernetes?.clusters[name];
   if (cluster !== undefined) return cluster;
-  const error = notFound(`Cannot find cluster ${quoteText(name)}: unknown cluster`);
-  throw new HintedError(error, "broker-ctl cluster list shows the clusters");
+  const problem = `Cannot find cluster ${quoteText(name)}: unknown cluster`;
+  throw notFound(problem, undefined, "broker-ctl cluster list shows the clusters");
 }
 
 /** The pattern of the actions `<verbs> <resources> <namespaces>/<names>`, as a signer makes it of a rule. */
@@ -147,25 +147,26 @@ function refusal(what: string, why: string): AppError {
 
 const DEFAULT_MINTER = "gateway-minter";
 
-/** `cluster enrol`: the accounts and roles that a cluster needs, as manifests. */
+/** `cluster enroll`: the accounts and roles that a cluster needs, as manifests. */
 export const ENROL = command({
-  name: "enrol",
-  summary: "Print the accounts and roles that a cluster has to have, for kubectl apply.",
+  name: "enroll",
+  aliases: ["enrol"],
+  summary: "Print a cluster's accounts and roles for kubectl apply.",
   takes: {
-    "<name>": "which",
-    "--print": "print the manifests",
+    "<name>": "cluster name",
+    "--print": "print the manifests (required)",
     "--minter <account>":
-      `<namespace>/<name> of the account of token_file (default: ${DEFAULT_MINTER} beside the first account)`,
+      `account of token_file, <namespace>/<name> (default: ${DEFAULT_MINTER} in the first account's namespace)`,
   },
   help: `
 Examples:
-  broker-ctl cluster enrol prod --print | kubectl apply -f -
-  broker-ctl cluster enrol prod --print --minter gateway/minter --config /etc/gateway/signer.json
+  broker-ctl cluster enroll prod --print | kubectl apply -f -
+  broker-ctl cluster enroll prod --print --minter gateway/minter --config /etc/gateway/signer.json
 
-Prints what the cluster has to have for the rules of the signer's config, and no more: the account whose token is in
-token_file, which may make tokens of the accounts of sa_bindings and nothing else; those accounts; and the roles for
-what the rules allow. RBAC has no deny: a rule that denies a part of what another one allows is the signer's alone.
---json prints the same as one List, which kubectl apply takes as well. The cluster itself is not asked and not changed.
+Prints what the rules in the signer's config need: the account whose token is in token_file, which may only issue tokens
+for the accounts of sa_bindings; those accounts; and the roles for the allowed actions. RBAC has no deny rules, so only
+the signer enforces a deny rule that narrows an allow rule. --json prints one List for kubectl apply. The command does
+not contact the cluster.
 `,
   async run(flags, { workingFolder }) {
     const { name, print = false } = flags;

@@ -105,21 +105,15 @@ function fault(problem: string, cause?: unknown): AppError {
 }
 
 function describeSilence(outcome: Exclude<ApiOutcome, { kind: "answered" }>): string {
-  switch (outcome.kind) {
-    case "too_large":
-      return `its answer is larger than ${MAX_BYTES} bytes`;
-    case "timed_out":
-      return `no answer within ${TIMEOUT_MS / 1000} s`;
-    case "canceled":
-      return "canceled";
-    case "untrusted":
-      return "its certificate is not from a CA of ca_cert, or not for its address " +
-        `(${errorText(outcome.cause)})`;
-    case "unreachable":
-      return `it can't be reached (${errorText(outcome.cause)})`;
-    default:
-      return outcome satisfies never;
-  }
+  const cause = "cause" in outcome ? errorText(outcome.cause) : "";
+  const texts = {
+    too_large: `its answer is larger than ${MAX_BYTES} bytes`,
+    timed_out: `no answer within ${TIMEOUT_MS / 1000} s`,
+    canceled: "canceled",
+    untrusted: `its certificate is not from a CA of ca_cert, or not for its address (${cause})`,
+    unreachable: `it can't be reached (${cause})`,
+  };
+  return texts[outcome.kind];
 }
 
 function describeRefusal(status: number, text: string): string {

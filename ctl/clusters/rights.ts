@@ -18,17 +18,17 @@ export interface Right {
   readonly name?: string | undefined;
 }
 
-/** The requests to the API server for an action. */
-const REQUESTS: Readonly<
-  Record<K8sVerb, { readonly verbs: readonly string[]; readonly subresource: string }>
+/** The API server's verbs for an action, the verb of the action itself first, and the subresource. */
+export const REQUESTS: Readonly<
+  Record<K8sVerb, { readonly verbs: readonly string[]; readonly subresource?: string }>
 > = {
-  get: { verbs: ["get"], subresource: "" },
-  list: { verbs: ["list"], subresource: "" },
-  logs: { verbs: ["get"], subresource: "/log" },
+  get: { verbs: ["get"] },
+  list: { verbs: ["list"] },
+  logs: { verbs: ["get"], subresource: "log" },
   // The answer to a patch is the whole object: get adds no right, and lets an approver see the change. create is for a
   // new object.
-  apply: { verbs: ["create", "get", "patch"], subresource: "" },
-  delete: { verbs: ["delete"], subresource: "" },
+  apply: { verbs: ["patch", "create", "get"] },
+  delete: { verbs: ["delete"] },
 };
 
 /** In a rule: an object without a namespace, a list of all namespaces, or a list in place of a name. */
@@ -103,7 +103,7 @@ function rightsFor({ verb, resource, namespace, name }: Action): readonly Right[
   return verbs.map((each) => ({
     namespace: namespace === NONE ? undefined : namespace,
     group: resource.group,
-    resource: `${resource.resource}${subresource}`,
+    resource: subresource === undefined ? resource.resource : `${resource.resource}/${subresource}`,
     verb: each,
     name: name === NONE ? undefined : name,
   }));

@@ -9,7 +9,8 @@ import { ifThere, type UsedFile } from "@gateway/shared/files";
 import type { SignerConfig } from "@gateway/signer/config";
 import { signerUsedFiles } from "@gateway/signer/permissions";
 import { rotatedKeys } from "../hosts/next_ca.ts";
-import { type Call, command, type Given, oneOf, repeat } from "../kit/command.ts";
+import { type Call, command, type Given, repeat } from "../kit/command.ts";
+import { overSsh } from "../kit/programs.ts";
 import { CONFIG_KINDS } from "../kit/signer_file.ts";
 import { type CommandResult, invalid, notFound } from "../kit/output.ts";
 import { checkBroker, checkControlPlane, checkSigner } from "./config_checks.ts";
@@ -26,22 +27,20 @@ import { about, countFindings, fail, type Finding, formatFindings, type Found } 
 import { checkHosts, checkHostSettings, checkService, checkUpstreams } from "./live_checks.ts";
 
 const TAKES = {
-  "--security": "look at what the configs say, and nothing else",
-  "--live": "ask the running services and hosts too",
-  "--over <way>": oneOf(["ssh"], "with --live: ask hosts from within"),
-  "--login <account>": "with --over: whom to log in as (default: root)",
-  "--sshd-config <file>": "what sshd of the hosts is started with, if not its own",
-  "--signer <file>": "the signer's config",
-  "--control-plane <file>": "the control plane's config",
-  "--broker <file>": repeat("a broker's config; repeat for more"),
-  "--backup <folder>": "also check a backup: its signature, and its age (at most a week)",
+  "--security": "check only the content of the configs",
+  "--live": "also check running services and hosts",
+  ...overSsh("with --live: also check sshd settings on hosts"),
+  "--signer <file>": "signer's config",
+  "--control-plane <file>": "control plane's config",
+  "--broker <file>": repeat("broker's config; repeatable"),
+  "--backup <directory>": "also check a backup: signature and age (at most a week)",
 } as const;
 
 type DoctorFlags = Given<typeof TAKES>;
 
 export const DOCTOR = command({
   name: "doctor",
-  summary: "Find what is wrong with a set-up, and how it is mended.",
+  summary: "Find problems of an installation and their fixes.",
   takes: TAKES,
   help: `
 Examples:
@@ -51,15 +50,14 @@ Examples:
   broker-ctl doctor --security --signer signer.json --broker config.json
   broker-ctl doctor --backup /var/backups/gateway --config gateway/signer.json
 
-Looks at configs, certificates, file modes and room for records, and says of each thing that is wrong how it is
-mended. Without names of configs: the signer's, and control-plane.json, config.json and mcp.json beside it. --security
-looks at what the configs say alone. --live asks the monitors of the services (ready? which version? which time?),
-each service that a control plane or a broker asks, by its certificate, and each host that is not behind another for
-its SSH server. It does not check the permissions of running processes. With --over ssh it logs in to each, as root or
---login with sudo, and changes nothing: does the host trust the CA, does sshd have a setting that defeats a
-certificate's promise, which login shell does the account have, is the clock right? What is well is counted only;
---json has all. Exit code 1: something fails, or could not be looked at (unknown), such as files that only root may
-read.
+Checks configs, certificates, file modes and free disk space, and prints a fix for each problem. By default it checks
+the signer's config, and control-plane.json, config.json and mcp.json next to it. --live also checks the services'
+monitors
+(readiness, version, clock), the connections between services, and the SSH ports of hosts without a bastion. It does not
+check the permissions of running processes. --over ssh logs in to each host and checks, without changes: whether the
+host trusts the CA, sshd settings that weaken certificates, the account's login shell, and the clock. Passed checks are
+only counted; --json lists them. Exit code 1: a check failed or could not run (UNKNOWN), for example because only root
+can read a file.
 `,
   uses: ({ over }) => ["config", ...over === undefined ? [] : ["programs"] as const],
   run: diagnose,
@@ -106,15 +104,15 @@ async function findParts({ config, signer, controlPlane, broker = [] }: DoctorFl
   ];
   if (named.length > 0) return named;
   const main = resolve(workingFolder, config ?? "signer.json");
-  const beside = (kind: Part["kind"], name: string) => part(kind)(join(dirname(main), name));
+  const at = (name: string) => join(dirname(main), name);
   const parts: Part[] = [];
   for (
     const each of [
-      { kind: "signer" as const, path: main },
-      beside("control_plane", "control-plane.json"),
-      beside("broker", "config.json"),
-      beside("broker", "mcp.json"),
-    ]
+      { kind: "signer", path: main },
+      { kind: "control_plane", path: at("control-plane.json") },
+      { kind: "broker", path: at("config.json") },
+      { kind: "broker", path: at("mcp.json") },
+    ] as const
   ) {
     // A config that the operator named and that is absent is a finding.
     const isNamed = each.kind === "signer" && config !== undefined;

@@ -6,7 +6,7 @@ import { quoteText } from "@gateway/shared/text";
 import type { SignerConfig } from "@gateway/signer/config";
 import { formatEnrolScript } from "../hosts/enrol.ts";
 import { caLine, type PublicHalf } from "../hosts/next_ca.ts";
-import { runOverSsh } from "../kit/programs.ts";
+import { inBatches, runOverSsh } from "../kit/programs.ts";
 import { fail, type Found, pass, unknown, warn } from "./findings.ts";
 import { askMonitor, readStatus, tooLate } from "./monitor.ts";
 import { resolve } from "node:path";
@@ -32,19 +32,6 @@ const BARRED: ReadonlyMap<string, readonly [why: string, fix: string]> = new Map
   ["shell", ["whose login shell is none", "usermod -s /bin/sh and the account, there"]],
 ]);
 
-async function checkEach(
-  hosts: readonly (readonly [string, Host])[],
-  atATime: number,
-  check: (name: string, host: Host) => Promise<readonly Found[]>,
-): Promise<readonly Found[]> {
-  const found: Found[] = [];
-  for (let start = 0; start < hosts.length; start += atATime) {
-    const some = hosts.slice(start, start + atATime).map(([name, host]) => check(name, host));
-    found.push(...(await Promise.all(some)).flat());
-  }
-  return found;
-}
-
 /** Checks that sshd answers on each host. Hosts behind a bastion cannot be reached from here. */
 export async function checkHosts(hosts: SignerConfig["hosts"]): Promise<readonly Found[]> {
   const reached = Object.entries(hosts).filter(([, { addr, jump = "" }]) => addr !== "" && jump === "");
@@ -56,7 +43,7 @@ export async function checkHosts(hosts: SignerConfig["hosts"]): Promise<readonly
         "run a command there, such as uptime, through a broker",
       ),
     ],
-    ...await checkEach(reached, CONNECTIONS_AT_A_TIME, async (name, { addr }) => {
+    ...await inBatches(reached, CONNECTIONS_AT_A_TIME, async ([name, { addr }]) => {
       const shown = `host ${quoteText(name)} at ${addr}`;
       try {
         const banner = await readBanner(addr);
@@ -104,7 +91,7 @@ export async function checkHostSettings(
   },
 ): Promise<readonly Found[]> {
   const reached = Object.entries(hosts).filter(([, { jump = "" }]) => jump === "");
-  return await checkEach(reached, LOGINS_AT_A_TIME, async (name, host) => {
+  return await inBatches(reached, LOGINS_AT_A_TIME, async ([name, host]) => {
     const { user, principal = "" } = host;
     const script = formatEnrolScript({ mode: "status", user, principal, ca: [], sshdConfig });
     try {
@@ -271,7 +258,7 @@ export async function checkUpstreams(signer: SignerClientConfig, workingFolder: 
           "have a certificate that its client_ca has issued and its denied_callers does not name: broker-ctl identity list",
         );
       } catch (error) {
-        const advice = adviseOnContact(error, { name: "service", parameters: { url, ca: signer.ca } });
+        const advice = adviseOnContact(error, { name: "service", url, ca: signer.ca });
         return fail(
           `${url} does not answer: ${describeFault(error)}`,
           advice ?? "look at the network to it, and its log",

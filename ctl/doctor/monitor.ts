@@ -3,11 +3,9 @@ import { errorText } from "@gateway/shared/errors";
 import { parseListenAddress } from "@gateway/shared/http";
 import { collectBytes, quoteText } from "@gateway/shared/text";
 import { reachable } from "../kit/values.ts";
-import { dirname, join, resolve } from "node:path";
-import { loadConfig } from "@gateway/shared/config";
-import { ifThere } from "@gateway/shared/files";
+import { resolve } from "node:path";
 import { command } from "../kit/command.ts";
-import { CONFIG_KINDS, loadSignerFile } from "../kit/signer_file.ts";
+import { CONFIG_KINDS, loadNeighbor, loadSignerFile } from "../kit/signer_file.ts";
 import { invalid, notFound } from "../kit/output.ts";
 import { EMPTY_CELL, formatTable } from "../kit/table.ts";
 
@@ -130,18 +128,17 @@ const HEADING = [
 
 export const STATUS = command({
   name: "status",
-  summary: "Show how signers, control planes and brokers are, all of a deployment at once.",
-  takes: { "[monitor...]": "addresses of monitors, host:port" },
+  summary: "Show the status of all services.",
+  takes: { "[monitor...]": "monitor addresses, host:port" },
   help: `
 Examples:
   broker-ctl status --config gateway/signer.json
   broker-ctl status signer-1.internal:9160 signer-2.internal:9160 cp-1.internal:9170 cp-2.internal:9170
   broker-ctl status --json signer-1.internal:9160 signer-2.internal:9160
 
-Asks the monitors (monitor_listen) of services: who is ready, which version runs, how old the state is that it decides
-by, which database server it is on, the version of its list of revoked certificates, when its first certificate ends,
-and how far its clock is off. Without addresses: the monitor of the signer's config, and of control-plane.json beside
-it. Exit code 1: something is wrong; what it is stands below the table.
+Shows readiness, version, age of the state, database server, version of the revocation list, next certificate expiry and
+clock offset, as the services' monitors (monitor_listen) report them. Without addresses: the monitors of the signer's
+config and of control-plane.json next to it. Exit code 1: there are problems, listed below the table.
 `,
   async run({ monitor: monitors, config }, { workingFolder, terminal }) {
     if (monitors.length > 0 && config !== undefined) {
@@ -178,11 +175,9 @@ function cellsOf({ isReady, certificate, ...status }: ServiceStatus): readonly s
 
 async function findMonitors(signerPath: string): Promise<readonly string[]> {
   const signer = await loadSignerFile(signerPath, "/");
-  const path = join(dirname(signerPath), "control-plane.json");
-  const controlPlane = await ifThere(Deno.stat(path)) === undefined
-    ? undefined
-    : await loadConfig({ path, ...CONFIG_KINDS.controlPlane });
-  const found = [signer.monitor_listen, controlPlane?.monitor_listen ?? ""].filter((each) => each !== "");
+  const controlPlane = await loadNeighbor(signerPath, "control-plane.json", CONFIG_KINDS.controlPlane);
+  const listeners = [signer.monitor_listen, controlPlane?.config.monitor_listen ?? ""];
+  const found = listeners.filter((each) => each !== "");
   if (found.length > 0) return found;
   throw notFound(`No monitor to ask: set monitor_listen in ${signerPath}, or name addresses`);
 }

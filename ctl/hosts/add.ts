@@ -1,8 +1,5 @@
-import { dirname, join } from "node:path";
 import type { BrokerConfig } from "@gateway/broker/config";
-import { loadConfig } from "@gateway/shared/config";
 import { AppError } from "@gateway/shared/errors";
-import { ifThere } from "@gateway/shared/files";
 import { isInNetwork } from "@gateway/shared/permissions";
 import { MAX_TTL_SECONDS } from "@gateway/shared/policy";
 import { fingerprint, formatPublicKey, parsePublicKey } from "@gateway/shared/ssh";
@@ -10,9 +7,9 @@ import { collectBytes, quoteText } from "@gateway/shared/text";
 import type { SignerConfig } from "@gateway/signer/config";
 import { isPlainName } from "../kit/values.ts";
 import { count, type Given, repeat, required } from "../kit/command.ts";
-import { CONFIG_KINDS } from "../kit/signer_file.ts";
+import { CONFIG_KINDS, loadNeighbor } from "../kit/signer_file.ts";
 import { type Fields, splitNames, splitPatterns, writeFields } from "../kit/entries.ts";
-import { conflict, HintedError, invalid } from "../kit/output.ts";
+import { conflict, invalid } from "../kit/output.ts";
 import {
   addition,
   changing,
@@ -35,41 +32,39 @@ const DEFAULT_TTL_SECONDS = 120;
 const MAX_KEY_BYTES = 64 * 1024;
 
 const FIELDS = {
-  "--name <name>": required("its name for agents and rules"),
+  "--name <name>": required("host name for agents and rules"),
   "--addr <addr>": "host:port",
-  "--user <account>": "the account on the host",
-  "--host-key <key>": "its public key, one line; - reads it from standard input",
-  "--scan": "ask the host itself for its key",
-  "--new-key <fingerprint>": "with --scan: the key that it must be, SHA256:…",
-  "--principal <text>": "of the certificate (default: host:<name>)",
+  "--user <account>": "account on the host",
+  "--host-key <key>": "public host key, one line; - reads standard input",
+  "--scan": "get the host key from the network",
+  "--new-key <fingerprint>": "with --scan: expected fingerprint, SHA256:…",
+  "--principal <text>": "principal of certificates (default: host:<name>)",
   "--ttl <seconds>": count(
-    `cap of a certificate's life (default: ${DEFAULT_TTL_SECONDS})`,
+    `maximum certificate lifetime (default: ${DEFAULT_TTL_SECONDS})`,
     0,
     MAX_TTL_SECONDS,
   ),
-  "--jump <host>": "the bastion in front of it",
-  "--source-address <addr>": "where the certificate may be used from",
-  "--sudo [true|false]": "commands may ask for sudo",
-  "--sudo-users <accounts>": repeat("the accounts that sudo may change to"),
-  "--pty [true|false]": "sessions may have a terminal",
+  "--jump <host>": "bastion in front of the host",
+  "--source-address <addr>": "address or CIDR that may use the certificate",
+  "--sudo [true|false]": "allow sudo",
+  "--sudo-users <accounts>": repeat("accounts that sudo may change to"),
+  "--pty [true|false]": "allow terminals",
   "--groups <groups>": repeat("groups for access control and policies"),
-  "--file-transfer [true|false]": "files may be read and written",
-  "--callers <cns>": repeat("the callers that may use it (default: any of its groups)"),
-  "--bastion [true|false]": "may be used as a hop to another host",
+  "--file-transfer [true|false]": "allow file transfer",
+  "--callers <cns>": repeat("callers that may use the host (default: any caller of its groups)"),
+  "--bastion [true|false]": "allow use as a bastion",
   "--policy-mode <mode>": "off, allowlist or denylist",
   "--policy-enforcement <how>": "enforce or audit",
   "--allow <patterns>": repeat("RE2 patterns of allowed commands, separated by commas"),
   "--deny <patterns>": repeat("RE2 patterns of denied commands, separated by commas"),
-  "--require-approval <patterns>": repeat(
-    "RE2 patterns of commands that need an approval, separated by commas",
-  ),
-  "--shell-parse [true|false]": "false: patterns match the whole text",
-  "--force": "change a host that is there",
+  "--require-approval <patterns>": repeat("RE2 patterns of commands that need approval, separated by commas"),
+  "--shell-parse [true|false]": "false: match patterns against the whole text",
+  "--force": "change an existing host",
 };
 
 export const ADD = changing({
   name: "add",
-  summary: "Add a host to the signer's config, or change one.",
+  summary: "Add or change a host in the signer's config.",
   takes: FIELDS,
   help: `
 Examples:
@@ -79,13 +74,12 @@ Examples:
   broker-ctl host add --name web02 --force --sudo --allow '^systemctl restart nginx$' --dry-run
   broker-ctl host add --name web02 --force --sudo=false --jump ''
 
---force changes a host that is there, by what is given alone; '' clears a field, and a list takes the place of the old
-one. Separate the values of a list with commas, or repeat the flag; a comma in braces, parentheses or a class is part
-of its pattern. --scan takes the key that the network shows: compare its fingerprint. Where
-the config has another key for the host, it takes the scanned one only with --new-key and its fingerprint, as the host
-itself shows it (ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub): it could be that of somebody in between.
-A new host gets "unsealed_sessions": false: with command rules and without a seal, each command of its sessions needs a
-certificate. Then the host has to be enrolled: it must trust the CA, and let its principal in (broker-ctl init prints how).
+--force changes only the given fields of an existing host. '' clears a field; a list replaces the previous list.
+Separate the values of a list with commas, or repeat the option. A comma in braces, parentheses or a class belongs to
+its pattern. --scan trusts the key that the network shows, which can be an attacker's: compare the fingerprint with the
+output of ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub on the host. If the config has another key for the host,
+--scan needs --new-key and that fingerprint. A new host gets "unsealed_sessions": false: if it has command rules and no
+seal, each command of a session needs a certificate. Next step: broker-ctl host enroll.
 `,
   uses: ["programs"],
   async change(given) {
@@ -130,14 +124,15 @@ certificate. Then the host has to be enrolled: it must trust the CA, and let its
 });
 
 export const REMOVE = removing(HOSTS, {
-  argument: "<name>",
+  argument: ["<name>", "host name"],
   aliases: ["rm", "del"],
   help: `
 Examples:
   broker-ctl host remove web02 --reload
   broker-ctl host remove web02 --dry-run
 
-Sessions that are open on it end at their next command. The host itself trusts the CA until that is taken out there.
+Open sessions on the host end at their next command. The host itself still trusts the CA: run broker-ctl host unenroll
+first.
 `,
 });
 
@@ -198,12 +193,11 @@ function refuseOtherKey(name: string, former: string | undefined, key: GivenKey 
   if (former === undefined || former === "" || key?.fingerprint === undefined) return;
   const known = fingerprint(parsePublicKey(former).blob);
   if (known === key.fingerprint) return;
-  throw new HintedError(
-    conflict(
-      `The network shows the key ${key.fingerprint} for host ${quoteText(name)}, ` +
-        `the config has ${known}: somebody may stand in between`,
-    ),
-    `look at the key on the host itself; if it is new there: --new-key and its fingerprint`,
+  throw conflict(
+    `The network shows the key ${key.fingerprint} for host ${quoteText(name)}, ` +
+      `the config has ${known}: somebody may stand in between`,
+    undefined,
+    "look at the key on the host itself; if it is new there: --new-key and its fingerprint",
   );
 }
 
@@ -225,21 +219,14 @@ async function readKey({ hostKey, scan = false, newKey, addr }: Given<typeof FIE
   return { line: new TextDecoder().decode(bytes).trim() };
 }
 
-/** The configs that `init` writes in the directory of the signer's. */
-const BROKER_CONFIGS = ["config.json", "mcp.json"] as const;
-
 /** A line for each broker config in the signer's directory whose process can't connect to an address. */
 async function describeOutOfReach(signerConfig: string, addr: string): Promise<readonly string[]> {
-  const lines = BROKER_CONFIGS.map(async (name) => {
-    const path = join(dirname(signerConfig), name);
-    if (await ifThere(Deno.stat(path)) === undefined) return [];
-    try {
-      if (reaches(await loadConfig({ path, ...CONFIG_KINDS.broker }), addr)) return [];
-    } catch (error) {
+  const lines = ["config.json", "mcp.json"].map(async (name) => {
+    const found = await loadNeighbor(signerConfig, name, CONFIG_KINDS.broker).catch((error) => {
       // The operator did not ask about that config.
-      if (error instanceof AppError) return [];
-      throw error;
-    }
+      if (!(error instanceof AppError)) throw error;
+    });
+    if (!found || reaches(found.config, addr)) return [];
     return [
       `the broker of ${quoteText(name)} may not connect to ${addr}: add ${
         quoteText(addr)

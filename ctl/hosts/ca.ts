@@ -3,10 +3,10 @@ import { systemClock, systemRandom } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
 import { ifThere, readRegularText } from "@gateway/shared/files";
 import { quoteText } from "@gateway/shared/text";
-import { type Call, command, type CommandGroup, type Given, oneOf, repeat } from "../kit/command.ts";
+import { type Call, command, type CommandGroup, type Given, repeat } from "../kit/command.ts";
 import { createFile, replaceFile } from "../kit/files.ts";
 import { type CommandResult, conflict, invalid, notFound } from "../kit/output.ts";
-import { runOverSsh } from "../kit/programs.ts";
+import { inBatches, overSsh, runOverSsh } from "../kit/programs.ts";
 import { SIGNER, usesSigner } from "../kit/remote.ts";
 import { askReload } from "../kit/signer_change.ts";
 import { loadSignerFile } from "../kit/signer_file.ts";
@@ -28,15 +28,16 @@ Examples:
   broker-ctl ca rotate status --over ssh --config gateway/signer.json
   broker-ctl ca rotate finish --over ssh --config gateway/signer.json --client-config gateway/broker-ctl.json
 
-For the default CA key, in a file or in an ssh-agent, whose certificates go on throughout:
-begin makes the next key beside it, and has each host trust both. For a key in an agent, first add the next one to the
-same agent, and put its public key beside public_key_path, with .next behind its name; take the former one out of the
-agent at the end. finish refuses unless every host does; then the signer
-signs with the next one, by a reload. Certificates of the former one are good for up to 15 minutes: finish again after
-that takes it from the hosts, each after a login with a new certificate. Each step can be run again where it was ended.
-Hosts behind a bastion: broker-ctl host enrol prints what is to be run there. --except names a host that is given up, or
-was looked at by hand, and is neither asked nor waited for; each is noted in a file beside the key, for it may go on to
-trust the former key, or refuse certificates of the next one.
+Rotates the default CA key, in a file or in an ssh-agent, in three steps. Certificates stay valid throughout, and each
+step can be repeated after an interruption.
+  1. begin creates the next key and configures each host to trust both keys. For a key in an agent, first add the next key
+     to that agent and write its public key to public_key_path with the suffix .next.
+  2. finish checks that every host trusts the next key, and reloads the signer, which then signs with it.
+  3. finish again, 15 minutes later, removes the previous key from each host after a login with a new certificate. Then
+     remove the previous key from the agent.
+For hosts behind a bastion, broker-ctl host enroll prints the script. --except skips a host that is decommissioned or
+was checked manually. Skipped hosts are recorded in a file next to the key, because they may still trust the previous
+key or reject the next one.
 `;
 
 const OVERLAP_MS = 16 * 60_000;
@@ -44,10 +45,8 @@ const AT_A_TIME = 8;
 
 const TAKES = {
   ...SIGNER,
-  "--over <way>": oneOf(["ssh"], "do it on the hosts too"),
-  "--login <account>": "with --over: whom to log in as (default: root)",
-  "--sshd-config <file>": "what sshd of the hosts is started with, if not its own",
-  "--except <host>": repeat("leave this host out; repeat for more"),
+  ...overSsh("run the step on the hosts"),
+  "--except <host>": repeat("host to skip; repeatable"),
 };
 
 const step = (
@@ -63,15 +62,15 @@ const step = (
 /** `ca rotate`: another SSH CA, without a moment in which hosts reject certificates. */
 export const CA: CommandGroup = {
   name: "ca",
-  summary: "Change the key that hosts trust.",
+  summary: "Manage the SSH CA.",
   commands: [{
     name: "rotate",
-    summary: "Change it in steps, while certificates go on.",
+    summary: "Rotate the CA key without downtime.",
     help: EXAMPLES,
     commands: [
-      step("begin", "Make the next key, and have hosts trust both.", begin),
-      step("status", "Say which hosts trust which key.", status),
-      step("finish", "Sign with the next key, and later have hosts trust it alone.", finish),
+      step("begin", "Create the next key and let hosts trust both keys.", begin),
+      step("status", "Show which hosts trust which key.", status),
+      step("finish", "Sign with the next key, then remove the previous one.", finish),
     ],
   }],
 };
@@ -272,22 +271,18 @@ async function onHosts(
 ): Promise<readonly HostResult[]> {
   if (over === undefined) return [];
   const machines = [...Map.groupBy(hosts, ([, { addr }]) => addr).values()];
-  const results: HostResult[] = [];
-  for (let start = 0; start < machines.length; start += AT_A_TIME) {
-    await Promise.all(
-      machines.slice(start, start + AT_A_TIME).map(async (names) => {
-        for (const [name, host] of names) {
-          try {
-            results.push({ name, ...await action(name, host) });
-          } catch (error) {
-            if (!(error instanceof AppError)) throw error;
-            results.push({ name, done: false, lines: [error.message] });
-          }
-        }
-      }),
-    );
-  }
-  return results;
+  return await inBatches(machines, AT_A_TIME, async (names) => {
+    const results: HostResult[] = [];
+    for (const [name, host] of names) {
+      try {
+        results.push({ name, ...await action(name, host) });
+      } catch (error) {
+        if (!(error instanceof AppError)) throw error;
+        results.push({ name, done: false, lines: [error.message] });
+      }
+    }
+    return results;
+  });
 }
 
 function report(results: readonly HostResult[], json: object, lines: readonly string[]): CommandResult {

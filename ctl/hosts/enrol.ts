@@ -12,10 +12,10 @@ import {
   parsePublicKey,
 } from "@gateway/shared/ssh";
 import type { SignerConfig } from "@gateway/signer/config";
-import { type Call, command, type Given, oneOf } from "../kit/command.ts";
+import { type Call, command, type Given } from "../kit/command.ts";
 import { readOperatorText } from "../kit/files.ts";
 import { badConfig, invalid, withHint } from "../kit/output.ts";
-import { MAX_SECONDS, type OwnHost, runOverSsh, sshTo } from "../kit/programs.ts";
+import { MAX_SECONDS, overSsh, type OwnHost, runOverSsh, sshTo } from "../kit/programs.ts";
 import { loadSignerHosts } from "../kit/signer_file.ts";
 import { type Host, hostOf } from "./add.ts";
 import { caLine, loadKey, planKeys, rotatedKeys, rotationFiles } from "./next_ca.ts";
@@ -26,48 +26,46 @@ import program from "./enrol_host.sh" with { type: "text" };
 const CONFIRM_SECONDS = 120;
 
 const TAKES = {
-  "<name>": "which",
-  "--over <way>": oneOf(["ssh"], "carry it out on the host"),
-  "--print": "print what does it, for hands (the default)",
-  "--login <account>": "with --over: whom to log in as (default: root)",
-  "--ca-pub <file>": "public keys of the CA, where its key can't be read",
-  "--sshd-config <file>": "what sshd of the host is started with, if not its own",
+  "<name>": "host name",
+  ...overSsh("run the script on the host"),
+  "--print": "print the script instead of running it (default)",
+  "--ca-pub <file>": "public keys of the CA, if its private key is not on this machine",
 };
 
-/** `host enrol`: a host accepts certificates in addition to what it accepts already. */
+/** `host enroll`: a host accepts certificates in addition to its existing keys. */
 export const ENROL = command({
-  name: "enrol",
-  summary: "Have a host accept the signer's certificates, beside what it accepts.",
+  name: "enroll",
+  aliases: ["enrol"],
+  summary: "Configure a host to trust the signer's CA.",
   takes: TAKES,
   help: `
 Examples:
-  broker-ctl host enrol web01 --config /etc/gateway/signer.json --over ssh
-  broker-ctl host enrol web01 --config /etc/gateway/signer.json | ssh root@web01 sh
+  broker-ctl host enroll web01 --config /etc/gateway/signer.json --over ssh
+  broker-ctl host enroll web01 --config /etc/gateway/signer.json | ssh root@web01 sh
 
-Has the host's sshd trust the signer's CA beside those that it trusts, and take certificates for this host beside what
-the account takes. It looks first (sshd -T), checks with sshd -t before anything counts, reloads sshd by its unit or by
-a signal, and takes everything back on failure. What a host has, such as its LogLevel, stays. Where nobody could get into
-the account (locked where sshd asks no PAM, expired, or with nologin as its shell) it changes nothing and says what to do.
---over ssh uses the ssh of this machine and takes no other host key than the signer's config has; then a login is tried
-with a certificate that is good for one echo and two minutes, and unless that succeeds the host takes the change back
-by itself within ${CONFIRM_SECONDS} seconds. It takes the CA key; with --ca-pub nothing is tried. ssh has to be of OpenSSH
-8.5 or later, and may take ${MAX_SECONDS} seconds. Without --over the program is printed. Another login than root needs
-sudo without a password.
+The script adds the CA to the CAs that sshd on the host already trusts, and the host's principal to those of the
+account. Other settings stay as they are. The script checks the result with sshd -t, reloads sshd, and rolls back if a
+step fails. If nobody could log in to the account (it is locked, expired or has no login shell), the script changes
+nothing and prints the fix. --over ssh runs the script with the ssh of this machine (OpenSSH 8.5 or later, at most
+${MAX_SECONDS} seconds) and trusts only the host key in the signer's config. It then tries a login with a certificate
+that is valid for two minutes and one echo. If the login fails, the host rolls back within ${CONFIRM_SECONDS} seconds.
+With --ca-pub no login is tried. A login account other than root needs sudo without a password.
 `,
   uses: () => ["config", "programs"],
   run: (flags, call) => enrol("add", flags, call),
 });
 
 export const UNENROL = command({
-  name: "unenrol",
-  summary: "Have a host accept the signer's certificates no more.",
+  name: "unenroll",
+  aliases: ["unenrol"],
+  summary: "Remove the signer's CA from a host.",
   takes: TAKES,
   help: `
 Examples:
-  broker-ctl host unenrol web01 --config /etc/gateway/signer.json --over ssh
+  broker-ctl host unenroll web01 --config /etc/gateway/signer.json --over ssh
 
-Takes back what host enrol added: certificates for this host are refused from then on, and the CA is trusted no more
-when nothing else was enrolled there by this program. What others had the host trust stays.
+Removes the changes of host enroll: the host then rejects certificates for this host name. The CA is removed when no
+other host name on this machine uses it. Keys and CAs that others configured stay.
 `,
   uses: () => ["config", "programs"],
   run: (flags, call) => enrol("remove", flags, call),
@@ -101,8 +99,9 @@ async function findCa(config: SignerConfig, { groups = [] }: Host, caPub: string
   if (caPub !== undefined) {
     const text = await readOperatorText(resolve(workingFolder, caPub), "the CA's public key");
     const lines = text.split("\n").map((line) => line.trim())
-      .filter((line) => line !== "" && !line.startsWith("#"));
-    return { lines: lines.map(formatLine), key: undefined };
+      .filter((line) => line !== "" && !line.startsWith("#")).map(parsePublicKey)
+      .map(({ algorithm, blob }) => formatPublicKey(algorithm, blob, "gateway-ssh-ca"));
+    return { lines, key: undefined };
   }
   const chosen = selectCaKey(planKeys(config), groups);
   const own = chosen.type === "pem" ? { ...chosen, path: resolve(workingFolder, chosen.path) } : chosen;
@@ -112,11 +111,6 @@ async function findCa(config: SignerConfig, { groups = [] }: Host, caPub: string
   const keys = rotatedKeys(own, call);
   const next = await keys?.readPublic(rotationFiles(keys.path).next);
   return { lines: [fallback, ...next === undefined ? [] : [next]].map(caLine), key: fallback };
-}
-
-function formatLine(line: string): string {
-  const { algorithm, blob } = parsePublicKey(line);
-  return formatPublicKey(algorithm, blob, "gateway-ssh-ca");
 }
 
 const SEE_LOG = "its sshd wrote why: journalctl -t sshd -n 20, or its auth log, there";
@@ -186,17 +180,10 @@ async function tryLogin(name: string, host: LoginHost, principal: string, caKey:
     await Deno.writeTextFile(key, encodeOpensshPrivateKey(seed, "enrol"), { mode: 0o600 });
     await Deno.writeTextFile(cert, formatCertificate(certificate), { mode: 0o600 });
     const options = {
-      CertificateFile: cert,
-      IdentitiesOnly: "yes",
-      IdentityAgent: "none",
+      ...{ IdentityFile: key, CertificateFile: cert, IdentitiesOnly: "yes", IdentityAgent: "none" },
       PreferredAuthentications: "publickey",
     };
-    const words = [
-      "-i",
-      key,
-      ...Object.entries(options).flatMap(([name, value]) => ["-o", `${name}=${value}`]),
-    ];
-    const login = { login: host.user, words, command: "true", input: "" };
+    const login = { login: host.user, options, command: "true", input: "" };
     let why = "";
     for (let tries = 1; tries <= TRIES; tries++) {
       const { stdout, stderr } = await sshTo(name, host, login);

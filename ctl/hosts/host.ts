@@ -54,25 +54,19 @@ type HostSummary = z.infer<typeof hostSummary>;
 type Hosts = readonly (readonly [name: string, host: HostSummary])[];
 
 const LIST = listing({
-  summary: "List the hosts of the signer's config, or of the running signer.",
+  summary: "List the hosts.",
   help: `
 Examples:
   broker-ctl host list --config /etc/gateway/signer.json
   broker-ctl host list --remote
-  broker-ctl host list --remote --json
 
-Without --remote it reads the signer's config; with it, it asks the running signer, whose policy may be another.
-POLICY is the host's own; broker-ctl policy explain shows those of its groups too. A terminal too narrow for the
-table gets a paragraph for each host; --json has all of a long list of names.
+Lists the hosts in the signer's config, or with --remote those of the running signer, which can differ. POLICY is the
+host's own policy; broker-ctl policy explain also shows group policies. A narrow terminal shows a paragraph for each
+host. --json does not shorten lists of names.
 `,
   local: async (config, workingFolder) => (await loadSignerHosts(config, workingFolder)).hosts,
   format: formatHosts,
-  question: {
-    what: "host list",
-    method: "GET",
-    path: "/v1/policy/hosts",
-    schema: z.record(z.string(), hostSummary),
-  },
+  question: { method: "GET", path: "/v1/policy/hosts", schema: z.record(z.string(), hostSummary) },
   formatRemote: formatHosts,
 });
 
@@ -156,23 +150,23 @@ const NO_KEY = {
 
 const SEAL = changing({
   name: "seal",
-  summary: "Have a host run only what the signer signs, command by command.",
+  summary: "Require a signer signature for every session command.",
   takes: {
-    "<name>": "which",
-    "--envelope <format>": oneOf(ENVELOPE_VERSIONS, "what its shim understands"),
-    "--domain <text>": "with v1: the domain of another build's shim",
-    "--shim <command>": "the shim on the host, where it has another name",
+    "<name>": "host name",
+    "--envelope <format>": oneOf(ENVELOPE_VERSIONS, "envelope version that the host's shim supports"),
+    "--domain <text>": "with v1: envelope domain of another build's shim",
+    "--shim <command>": "name or path of the shim on the host",
   },
   help: `
 Examples:
   broker-ctl host seal web01 --config /etc/gateway/signer.json
   broker-ctl host seal web01 --envelope v1 --domain other-product-v1 --shim other-shim
 
-From the signer's next reload on, sessions on the host are of mode exec, and run only what the signer has signed for
-that host, command by command. Install the shim on the host first: without it every command of a session is refused.
-A host that was never sealed gets v3, whose envelopes also bind what a command reads. To upgrade a host from v2: run
-broker-ctl host install-shim for it (the new shim accepts v2 and v3), then host seal with --envelope v3. v1 is for hosts
-that have a shim of another build already, whose domain and name may be others.
+After the signer's next reload, only exec sessions are possible on the host, and they run only commands that the signer
+has signed for that host. Install the shim first (broker-ctl host install-shim): without it, every session command
+fails. A host that was never sealed gets v3, whose envelopes also bind standard input. To upgrade from v2: run
+broker-ctl host install-shim (the new shim accepts v2 and v3), then host seal --envelope v3. v1 is for hosts with the
+shim of another build, whose domain and name can differ.
 `,
   advice: NO_KEY,
   change: ({ name, envelope: wanted, domain, shim }) => ({
@@ -206,14 +200,14 @@ that have a shim of another build already, whose domain and name may be others.
 
 const UNSEAL = changing({
   name: "unseal",
-  summary: "Let sessions of a host run what they are sent.",
-  takes: { "<name>": "which" },
+  summary: "Remove the seal from a host.",
+  takes: { "<name>": "host name" },
   help: `
 Examples:
   broker-ctl host unseal web01 --config /etc/gateway/signer.json
 
-From the signer's next reload on, the host takes session certificates that are locked to nothing. How it was sealed
-stays in the config, for the next time.
+After the signer's next reload, the host accepts session certificates that are not restricted to a command. The envelope
+settings stay in the config for the next seal.
 `,
   change({ name }) {
     let wasSealed = false;
@@ -233,6 +227,6 @@ stays in the config, for the next time.
 /** `host`: the hosts, their permissions, and their seals. */
 export const HOST: CommandGroup = {
   name: "host",
-  summary: "See, change and seal the hosts.",
+  summary: "Manage hosts.",
   commands: [ADD, REMOVE, ENROL, UNENROL, INSTALL_SHIM, SEAL, UNSEAL, KRL, LIST],
 };

@@ -10,10 +10,10 @@ import {
 import { AppError } from "@gateway/shared/errors";
 import { collectBytes, quoteText, singleQuote } from "@gateway/shared/text";
 import type { SignerConfig } from "@gateway/signer/config";
-import { command, type Given, oneOf } from "../kit/command.ts";
+import { command, type Given } from "../kit/command.ts";
 import { readOperatorFile, readOperatorText } from "../kit/files.ts";
-import { badConfig, HintedError, invalid, withHint } from "../kit/output.ts";
-import { runOverSsh } from "../kit/programs.ts";
+import { badConfig, invalid, withHint } from "../kit/output.ts";
+import { overSsh, runOverSsh } from "../kit/programs.ts";
 import { loadSignerHosts } from "../kit/signer_file.ts";
 import { hostOf } from "./add.ts";
 import { END, formatProgram } from "./enrol.ts";
@@ -22,17 +22,15 @@ const SHIM_COMMAND = "gateway-shim";
 const MAX_KEYS_BYTES = 100_000;
 
 const TAKES = {
-  "<name>": "which",
-  "--accounts <names>": "the accounts that sessions log in to (default: the host's user)",
-  "--pubkey <file>": "lines of the signer's keys, in place of those on the host; - is stdin",
-  "--add-pubkey <file>": "lines of keys to stand beside those on the host; - is stdin",
-  "--verifier <file>": "for envelope v1: the bundled verifier, gateway-shim-verify.mjs",
-  "--check": "change nothing; say what is to be mended",
-  "--over <way>": oneOf(["ssh"], "carry it out on the host"),
-  "--login <account>": "with --over: whom to log in as (default: root)",
-  "--bindir <folder>": "where the shim goes (default: /usr/local/bin)",
-  "--sshd-config <file>": "what sshd of the host is started with, if not its own",
-  "--no-path-symlink": "make no link in /usr/bin",
+  "<name>": "host name",
+  "--accounts <names>": "accounts that sessions log in to (default: the host's user)",
+  "--pubkey <file>": "signer keys that replace those on the host; - reads standard input",
+  "--add-pubkey <file>": "signer keys to add to those on the host; - reads standard input",
+  "--verifier <file>": "envelope v1: bundled verifier, gateway-shim-verify.mjs",
+  "--check": "check the installation without changing it",
+  ...overSsh("run the script on the host"),
+  "--bindir <directory>": "directory of the shim (default: /usr/local/bin)",
+  "--no-path-symlink": "do not create a link in /usr/bin",
 };
 
 type Flags = Given<typeof TAKES>;
@@ -40,7 +38,7 @@ type Flags = Given<typeof TAKES>;
 /** `host install-shim`: the shim that a host needs before it is sealed. */
 export const INSTALL_SHIM = command({
   name: "install-shim",
-  summary: "Print what installs the shim on a host, or have it done there.",
+  summary: "Print or run the script that installs the shim on a host.",
   takes: TAKES,
   help: `
 Examples:
@@ -50,17 +48,16 @@ Examples:
   broker-ctl host install-shim web01 --accounts "deploy app" --add-pubkey next.signers --over ssh
   broker-ctl host install-shim old01 --verifier gateway-shim-verify.mjs --over ssh
 
-Prints a program of sh that installs the shim for the host's envelope and then looks whether all is well, or has root on
-the host run it. It puts there: the shim in /usr/local/bin with a link in /usr/bin, the signer's key in
-/etc/gateway/envelope_signers, the folder of used envelopes, and the group gateway-shim with the accounts in it. --check
-changes nothing, and says of each problem how it is mended; it also looks at sshd, whose own ForceCommand would keep
-the shim from ever running. Without a key among the options the one of envelope_key is installed.
+The script installs the shim for the host's envelope version and checks the result. It installs the shim in
+/usr/local/bin with a link in /usr/bin, the signer's keys in /etc/gateway/envelope_signers (default: the key of
+envelope_key), the directory of used envelopes, and the group gateway-shim with the accounts. --check prints a fix for
+each problem, including a ForceCommand of sshd that would keep the shim from running.
 
-A host with envelope v1 needs Deno, and --verifier with what "deno bundle --platform=deno -o gateway-shim-verify.mjs
-shim/main.ts" writes; its key is in /etc/gateway/envelope.pub.
+A host with envelope v1 needs Deno, and --verifier with the output file of "deno bundle --platform=deno -o
+gateway-shim-verify.mjs shim/main.ts". Its key is in /etc/gateway/envelope.pub.
 
---over ssh uses the ssh of this machine, its agent and its config, and takes no other host key than the signer's config
-has. Another login than root needs sudo without a password.
+--over ssh uses the ssh of this machine, its agent and its config, and trusts only the host key in the signer's config.
+A login account other than root needs sudo without a password.
 `,
   uses: () => ["config", "programs"],
   async run(flags, { workingFolder }) {
@@ -105,23 +102,17 @@ async function readVerifier(format: EnvelopeVersion, { verifier, check }: Flags,
     return await readOperatorText(resolve(workingFolder, verifier), "the verifier");
   }
   if (check === true) return undefined;
-  const fault = invalid("A host with envelope v1 needs --verifier");
   const hint = "deno bundle --platform=deno -o gateway-shim-verify.mjs shim/main.ts writes it";
-  throw new HintedError(fault, hint);
+  throw invalid("A host with envelope v1 needs --verifier", undefined, hint);
 }
 
 /** Lines of the signer's keys, which replace those on the host or are added to them. */
-interface ShimKeys {
-  readonly how: "replace" | "add";
-  readonly lines: readonly string[];
-}
-
 async function findKeys(
   format: EnvelopeVersion,
   { pubkey, addPubkey }: Flags,
   { envelope_key }: SignerConfig,
   workingFolder: string,
-): Promise<ShimKeys> {
+) {
   if (pubkey !== undefined && addPubkey !== undefined) {
     throw invalid("Options '--pubkey' and '--add-pubkey' exclude each other");
   }
@@ -132,7 +123,7 @@ async function findKeys(
       : await readOperatorFile(resolve(workingFolder, path), "the keys");
     if (bytes === undefined) throw badConfig(`Cannot use the keys: over ${MAX_KEYS_BYTES} bytes`);
     const lines = parseSignerKeys(new TextDecoder().decode(bytes), format);
-    return { how: pubkey === undefined ? "add" : "replace", lines };
+    return { how: pubkey === undefined ? "add" : "replace", lines } as const;
   }
   const hint = "run it where the seed is, or: --pubkey with the line that broker-ctl envelope pubkey" +
     (format === "v1" ? " prints" : " --signers prints");
@@ -142,7 +133,7 @@ async function findKeys(
       await readOperatorFile(resolve(workingFolder, envelope_key), "envelope_key"),
     );
     const line = format === "v1" ? envelopePublicKeyText(key) : envelopeSignersLine(key);
-    return { how: "replace", lines: [line] };
+    return { how: "replace", lines: [line] } as const;
   });
 }
 
@@ -169,7 +160,7 @@ export function formatInstallScript({ format, verifier, accounts, keys, check, m
   /** The accounts that sessions log in to. */
   readonly accounts: readonly string[];
   /** Absent: the keys on the host stay. */
-  readonly keys?: ShimKeys | undefined;
+  readonly keys?: Awaited<ReturnType<typeof findKeys>> | undefined;
   readonly check: boolean;
   readonly more: readonly string[];
 }): readonly string[] {

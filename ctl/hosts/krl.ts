@@ -15,21 +15,21 @@ const KRL_YEARS = 10;
 /** `host krl`: a host's identity and files to fetch the revocation list. */
 export const KRL = command({
   name: "krl",
-  summary: "Have a host fetch the list of revoked certificates.",
+  summary: "Set up a host to fetch the revocation list.",
   takes: {
-    "<name>": "which",
-    "--url <url>": required("the signer, as the host reaches it: https://name:port"),
-    "--ca-key <file>": required("the private key of client_ca, PEM"),
-    "--out <folder>": "where the host's files are put (default ./krl-<name>)",
+    "<name>": "host name",
+    "--url <url>": required("signer URL that the host can reach, https://name:port"),
+    "--ca-key <file>": required("private key of client_ca, PEM"),
+    "--out <directory>": "new directory for the host's files (default: ./krl-<name>)",
   },
   help: `
 Examples:
   broker-ctl host krl web01 --url https://signer.example:9443 --ca-key pki/mtls_ca.key
   broker-ctl reload
 
-Creates an identity that may fetch the signer's revocation list and nothing else, writes it to a directory, and adds
-it to krl_callers in the signer's config. The output lists the commands that install it on the host. The installer
-writes /etc/gateway/krl there. shim/KRL.md describes how to keep a login that does not depend on the list.
+Creates an identity that may fetch the signer's revocation list and nothing else, writes it to a directory, and adds it
+to krl_callers in the signer's config. The output lists the commands that install it on the host. The installer writes
+/etc/gateway/krl there. shim/KRL.md describes how to keep a login that does not depend on the list.
 `,
   async run({ name, config: path, url, caKey, out = `krl-${name}` }, { workingFolder }) {
     const config = await loadSignerHosts(path, workingFolder);

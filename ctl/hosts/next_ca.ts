@@ -21,43 +21,38 @@ export function planKeys(config: SignerConfig) {
 
 export type PublicHalf = Pick<CaKey, "algorithm" | "publicKey">;
 
-/** The keys of a rotation. Each has a file: the private key, or the public half of a key in an agent. */
-export interface RotatedKeys {
-  /** The file of the key that signs. */
-  readonly path: string;
-  /** The public half; absent: there is no such file. */
-  readonly readPublic: (path: string) => Promise<PublicHalf | undefined>;
-  /** A key that can sign. */
-  readonly load: (path: string) => Promise<CaKey>;
-  /** Creates a new key. */
-  readonly make: (path: string) => Promise<void>;
-}
+export type RotatedKeys = NonNullable<ReturnType<typeof rotatedKeys>>;
 
-/** The keys of a CA; `undefined`: they can't be rotated by files. */
+/**
+ * The keys of a CA: the file of the key that signs, and functions that read the public half of a key, load a key that can
+ * sign, and create a key. Each key has a file, with the private key or with the public half of a key in an agent.
+ *
+ * @returns undefined for a CA whose keys can't be rotated by files
+ */
 export function rotatedKeys(
   config: CaKeyConfig,
   { workingFolder, variables }: Pick<Environment, "workingFolder" | "variables">,
-): RotatedKeys | undefined {
+) {
   if (config.type === "pem") {
     return {
       path: resolve(workingFolder, config.path),
-      readPublic: readCaKey,
-      load: async (path) => needKey(await readCaKey(path), path),
-      make: (path) =>
+      readPublic: (path: string): Promise<PublicHalf | undefined> => readCaKey(path),
+      load: async (path: string) => needKey(await readCaKey(path), path),
+      make: (path: string) =>
         createFile(path, encodeOpensshPrivateKey(systemRandom.bytes(32), "gateway-ssh-ca"), 0o600),
     };
   }
   if (config.type !== "agent") return undefined;
   return {
     path: resolve(workingFolder, config.public_key_path),
-    readPublic: async (path) => {
+    readPublic: async (path: string) => {
       const text = await ifThere(readRegularText(path));
       if (text === undefined) return undefined;
       const { algorithm, blob: publicKey } = parsePublicKey(text);
       return { algorithm, publicKey };
     },
-    load: (path) => loadKey({ ...config, public_key_path: path }, variables),
-    make: (path) => {
+    load: (path: string) => loadKey({ ...config, public_key_path: path }, variables),
+    make: (path: string): Promise<void> => {
       const fix = "add the next key to the agent that has the former one, and put its public key there";
       return Promise.reject(notFound(`There is no ${quoteText(path)}: ${fix}`));
     },

@@ -12,7 +12,6 @@ import {
   CA_KEY,
   checkNames,
   CONTROL_PLANE,
-  type ControlPlaneFile,
   endIn,
   findIssued,
   type FoundCertificate,
@@ -40,16 +39,16 @@ import { conflict, invalid } from "../kit/output.ts";
 /** `identity add`: a certificate for a new name. */
 export const ADD = command({
   name: "add",
-  summary: "Issue a certificate for somebody new.",
+  summary: "Issue a certificate for a new identity.",
   takes: {
-    "<kind>": "what it is for",
-    "<name>": "the CN: who its holder is to the services",
-    "--days <n>": count(`how long it is good (default: ${LEAF_DAYS})`, 1, 825),
-    "--san <name>": repeat("a name or address that a listener is reached by; repeat for more"),
-    "--csr <file>": "a request; the private key stays where that was made",
-    "--out <folder>": "where the files go (default: the folder of client_ca)",
-    "--p12": "also a bundle for a browser",
-    "--password-file <file>": "with --p12: its password, in the first line",
+    "<kind>": "kind of identity",
+    "<name>": "CN of the certificate",
+    "--days <n>": count(`lifetime in days (default: ${LEAF_DAYS})`, 1, 825),
+    "--san <name>": repeat("DNS name or address of a listener; repeatable"),
+    "--csr <file>": "certificate request; the private key stays on the other machine",
+    "--out <directory>": "output directory (default: the directory of client_ca)",
+    "--p12": "also create a bundle for a browser",
+    "--password-file <file>": "with --p12: file with the password in its first line",
     ...PKI,
     ...CA_KEY,
     ...CONTROL_PLANE,
@@ -61,13 +60,15 @@ Examples:
   broker-ctl identity add signer signer2 --san gw.example.org --config gateway/signer.json
   broker-ctl identity add agent agent-8 --csr agent-8.csr --config gateway/signer.json
 
-KIND is one of ${Object.keys(IDENTITY_KINDS).join(", ")}.
-Makes NAME.crt and NAME.key in the folder of client_ca, for ${LEAF_DAYS} days, signed by the CA whose key lies there.
-With --csr the key stays where it is: broker-ctl identity request makes one on the other machine. An operator is added
-to reload_callers, a control plane to trusted_forwarders, an approver to approval.callers, a broker to sign_callers where
-that has some; which hosts a broker may use is said by broker-ctl callers add. --p12 makes NAME.p12 for a browser, with a password that is printed once, or that of --password-file.
-Approvers on other machines need it and mtls_ca.crt. What was ended half-way goes on when it is run again. Root works in
-no folder that another user may write to, and with --pki in no other than that one.
+KIND is one of ${
+    Object.keys(IDENTITY_KINDS).join(", ")
+  }. Creates NAME.crt and NAME.key in the directory of client_ca,
+valid for ${LEAF_DAYS} days. With --csr the key stays on the other machine, where broker-ctl identity request creates
+it. The command adds an operator to reload_callers, a control plane to trusted_forwarders, an approver to
+approval.callers, and a broker to sign_callers if that list is not empty. To let a broker use hosts: broker-ctl callers
+add. --p12 creates NAME.p12 with a password that is printed once, or that of --password-file; an approver on another
+machine needs that file and mtls_ca.crt. An interrupted run can be repeated. Root does not write to directories that
+another user may write to, and with --pki only to that directory.
 `,
   async run(flags, { workingFolder }) {
     const [kind, name] = [parseKind(flags.kind), checkName(flags.name)];
@@ -100,7 +101,8 @@ no folder that another user may write to, and with --pki in no other than that o
     const own = join(setUp.folder, `${name}.crt`);
     const issued = await findIssued([at("crt"), own], { kind, name, authority, publicKey });
     if (holder !== undefined) {
-      const isWhole = !lacksRole(kind, name, setUp) && await ifThere(Deno.lstat(at("crt"))) !== undefined;
+      const isNamed = listOf(kind, setUp)?.includes(name) !== false;
+      const isWhole = isNamed && await ifThere(Deno.lstat(at("crt"))) !== undefined;
       if (issued === undefined || isWhole) throw alreadyThere(holder.path, name);
     }
     const notAfter = issued === undefined
@@ -162,33 +164,31 @@ function alreadyThere(path: string, name: string): AppError {
   return conflict(`There is ${quoteText(path)} for ${quoteText(name)}; ${fix}`);
 }
 
-/** The lists of the signer's config that give names their rights. */
+/** The list of the signer's config that gives names of a kind their rights. */
 const SIGNER_LISTS: { readonly [Kind in IdentityKind]?: "reload_callers" | "trusted_forwarders" } = {
   operator: "reload_callers",
   "control-plane": "trusted_forwarders",
 };
 
-/** Checks if a config does not name the identity yet. */
-function lacksRole(kind: IdentityKind, name: string, { signer, controlPlane }: IdentitySetUp): boolean {
+/** The list of a config that has to name an identity of a kind. */
+function listOf(kind: IdentityKind, { signer, controlPlane }: IdentitySetUp): readonly string[] | undefined {
   const list = SIGNER_LISTS[kind];
-  if (list !== undefined) return !signer[list].includes(name);
-  if (kind === "approver") return controlPlane?.config.approval.callers.includes(name) === false;
-  return kind === "broker" && namesBrokers(controlPlane) && !controlPlane.config.sign_callers.includes(name);
-}
-
-/** An empty list lets every broker in: the first name would lock the others out. */
-function namesBrokers(controlPlane: IdentitySetUp["controlPlane"]): controlPlane is ControlPlaneFile {
-  return controlPlane !== undefined && controlPlane.config.sign_callers.length > 0;
+  if (list !== undefined) return signer[list];
+  if (kind === "approver") return controlPlane?.config.approval.callers;
+  const brokers = kind === "broker" ? controlPlane?.config.sign_callers : undefined;
+  // An empty list lets every broker in: the first name would lock the others out.
+  return brokers?.length === 0 ? undefined : brokers;
 }
 
 /** Writes the new name into the configs. @returns the steps that are left */
 async function giveRole(
   kind: IdentityKind,
   name: string,
-  { signer, signerFile, controlPlane }: IdentitySetUp,
+  setUp: IdentitySetUp,
   path: string | undefined,
   workingFolder: string,
 ): Promise<readonly string[]> {
+  const { signer, signerFile, controlPlane } = setUp;
   const list = SIGNER_LISTS[kind];
   if (list !== undefined) {
     await editSignerFile({
@@ -212,7 +212,9 @@ async function giveRole(
   const forwarders = signer.trusted_forwarders.join(",");
   const via = forwarders === "" ? "" : ` --only-via ${forwarders}`;
   return [
-    ...namesBrokers(controlPlane) ? [await addCaller(controlPlane, "broker", name)] : [],
+    ...controlPlane === undefined || listOf(kind, setUp) === undefined
+      ? []
+      : [await addCaller(controlPlane, "broker", name)],
     ...controlPlane === undefined && via !== "" ? [addTo("sign_callers")] : [],
     `next: broker-ctl callers add --name ${name} --groups …${via}, for the hosts that it may use`,
   ];

@@ -32,12 +32,12 @@ const LIST = command({
 
 const ADD = changing({
   name: "add",
-  summary: "Add a caller to the signer's config, or change its groups.",
+  summary: "Add or change a caller in the signer's config.",
   takes: {
-    "--name <cn>": required("the CN of its certificate"),
-    "--groups <groups>": required(repeat("the groups whose hosts it sees; '' is none")),
-    "--only-via <cns>": repeat("the control planes that its requests come through; '' is any way"),
-    "--force": "change a caller that is there",
+    "--name <cn>": required("CN of the caller's certificate"),
+    "--groups <groups>": required(repeat("host groups that the caller may use; '' for none")),
+    "--only-via <cns>": repeat("control planes that must forward its requests; '' for any route"),
+    "--force": "change an existing caller",
   },
   help: `
 Examples:
@@ -46,11 +46,9 @@ Examples:
   broker-ctl callers add --name agent-8 --groups ''
   broker-ctl callers add --name broker-2 --groups web --only-via control-plane-local
 
---groups '' is a caller that sees no host. --force changes the groups of a caller that is there, and --only-via where that
-is given, and nothing else of it. A broker that is not --only-via a control plane can ask the signer itself, past what
-that watches.
-The first caller that is added ends the time in which every caller sees every host: list all that there are. A caller
-of the name _default stands for all that are not listed.
+Once any caller is listed, unlisted callers see no hosts: add all callers that you need. The entry _default stands for
+all unlisted callers. --force changes the groups of an existing caller, and with --only-via its route. A broker without
+--only-via can send requests directly to the signer and bypass the control plane's guardrails.
 `,
   change(given) {
     const list = splitNames(given.groups) ?? [];
@@ -74,14 +72,14 @@ of the name _default stands for all that are not listed.
 });
 
 const REMOVE = removing(CALLERS_OF, {
-  argument: "<cn>",
+  argument: ["<cn>", "caller CN"],
   aliases: ["rm"],
   help: `
 Examples:
   broker-ctl callers remove agent-7 --reload
 
-A caller that is not listed sees nothing, unless there is a _default. The last one can't be taken out: without any,
-every caller would see every host. A caller that must be stopped now is frozen: broker-ctl freeze --caller agent-7.
+Unlisted callers see no hosts, unless there is an entry _default. The last caller cannot be removed, because every
+caller would see every host then. To stop a caller immediately: broker-ctl freeze --caller agent-7.
 `,
   check(config, name) {
     requireEntry(CALLERS_OF, config, name);
@@ -94,7 +92,7 @@ every caller would see every host. A caller that must be stopped now is frozen: 
 /** `callers`: the callers of the signer's config, and the groups whose hosts they see. */
 export const CALLERS: CommandGroup = {
   name: "callers",
-  summary: "See and change who may use the hosts of which groups.",
+  summary: "Manage which callers may use which host groups.",
   commands: [LIST, ADD, REMOVE],
 };
 
@@ -125,16 +123,16 @@ const LIST_KEYS = command({
 
 const ADD_KEY = changing({
   name: "add",
-  summary: "Add a CA key to the signer's config, or change one.",
+  summary: "Add or change a CA key in the signer's config.",
   takes: {
-    "--name <group>": required("the group of hosts, or _default"),
-    "--type <type>": oneOf(CA_KEY_TYPES, "where the key is kept"),
-    "--path <file>": "pem: the private key file",
-    "--vault-url <url>": "akv: the vault",
-    "--key-name <name>": "akv: the key in it",
-    "--public-key-path <file>": "agent: which of its keys",
-    "--socket <path>": "agent: its socket, which a new key needs",
-    "--force": "change a key that is there",
+    "--name <group>": required("host group, or _default"),
+    "--type <type>": oneOf(CA_KEY_TYPES, "custody of the key"),
+    "--path <file>": "pem: private key file",
+    "--vault-url <url>": "akv: URL of the vault",
+    "--key-name <name>": "akv: name of the key in the vault",
+    "--public-key-path <file>": "agent: public key file",
+    "--socket <path>": "agent: socket of the agent; required for a new key",
+    "--force": "change an existing key",
   },
   help: `
 Examples:
@@ -142,9 +140,9 @@ Examples:
   broker-ctl ca-keys add --name _default --type akv --vault-url https://ca.vault.azure.net --key-name ssh-ca
   broker-ctl ca-keys add --name prod --force --public-key-path pki/next_ca.pub --dry-run
 
-The name is a group of hosts, whose certificates this key signs; _default is for the others. --force changes a key that
-is there, by what is given alone; of another --type it is a key anew. Its hosts must trust the new key before the signer
-takes it. A key that lies elsewhere is one more permission of the signer: start it again instead of a reload.
+The key signs certificates for the hosts of the group; _default is for all other hosts. --force changes only the given
+fields of an existing key; a different --type replaces it. Hosts must trust the new key before the signer uses it. If
+the key file is in a new location, restart the signer: a reload is not enough.
 `,
   change: (given) => {
     const { name, type, path, vaultUrl, keyName, publicKeyPath, socket } = given;
@@ -173,20 +171,20 @@ takes it. A key that lies elsewhere is one more permission of the signer: start 
 });
 
 const REMOVE_KEY = removing(KEYS, {
-  argument: "<group>",
+  argument: ["<group>", "host group, or _default"],
   aliases: ["rm"],
   help: `
 Examples:
   broker-ctl ca-keys remove prod --dry-run
 
-The hosts of that group get certificates of the next of their groups that has a key, else of the default.
+The key of the next group of a host that has one then signs its certificates, else the default key.
 `,
 });
 
 /** `ca-keys`: the CA key of each group of hosts. */
 export const CA_KEYS: CommandGroup = {
   name: "ca-keys",
-  summary: "See and change which CA key signs for which hosts.",
+  summary: "Manage which CA key signs for which host group.",
   commands: [LIST_KEYS, ADD_KEY, REMOVE_KEY],
 };
 

@@ -35,23 +35,22 @@ import {
 } from "./set_up.ts";
 import { errorText } from "@gateway/shared/errors";
 import { quoteText } from "@gateway/shared/text";
-import { badConfig, HintedError, invalid, notFound } from "../kit/output.ts";
-import { loadConfig } from "@gateway/shared/config";
+import { badConfig, invalid, notFound } from "../kit/output.ts";
 import { freezeRequest, freezeResponse } from "@gateway/shared/wire";
 import { asOneWord } from "../kit/arguments.ts";
-import { CONFIG_KINDS } from "../kit/signer_file.ts";
+import { CONFIG_KINDS, loadNeighbor } from "../kit/signer_file.ts";
 import { askSigner, REMOTE_HELP, SIGNER, usesSigner } from "../kit/remote.ts";
 
 const LIST = command({
   name: "list",
-  summary: "Show who has certificates, what for, until when, and when they were last seen.",
+  summary: "List certificates, their expiry and last use.",
   takes: { ...PKI, ...CONTROL_PLANE },
   help: `
 Examples:
   broker-ctl identity list --config gateway/signer.json
 
-Reads the certificates beside client_ca. LAST SEEN is the newest record of a caller in the audit logs of the signer and
-the control plane, as far as they are on this machine and among the last 20,000 records of each.
+Lists the certificates in the directory of client_ca. LAST SEEN is the newest record of the CN among the last 20,000
+records of the signer's and the control plane's audit logs on this machine.
 `,
   async run(flags, { workingFolder, terminal }) {
     const setUp = await openSetUp(flags, workingFolder);
@@ -63,15 +62,11 @@ the control plane, as far as they are on this machine and among the last 20,000 
         : [resolve(dirname(controlPlane.path), controlPlane.config.audit_log)],
     ]);
     const rows = setUp.certificates.map((found) => describe(found, setUp, seen));
-    const cells = rows.map(({ name, cn, kind, expires, key_is_here, last_seen, state }) => [
-      name,
-      cn,
-      kind,
-      expires.slice(0, 10) || EMPTY_CELL,
-      key_is_here ? "here" : EMPTY_CELL,
-      last_seen || EMPTY_CELL,
-      state,
-    ]);
+    const cells = rows.map(({ name, cn, kind, expires, key_is_here: isHere, last_seen, state }) =>
+      [name, cn, kind, expires.slice(0, 10), isHere ? "here" : "", last_seen, state].map((cell) =>
+        cell || EMPTY_CELL
+      )
+    );
     const heading = ["NAME", "CN", "FOR", "ENDS", "KEY", "LAST SEEN", "STATE"];
     return { json: rows, lines: tableOr("(no certificates)", heading, cells, terminal.columns) };
   },
@@ -79,17 +74,14 @@ the control plane, as far as they are on this machine and among the last 20,000 
 
 const REQUEST = command({
   name: "request",
-  summary: "Make a key, and a request for a certificate of it.",
-  takes: {
-    "<name>": "who it is for",
-    "--out <folder>": "where the files go (default: the working folder)",
-  },
+  summary: "Create a key and a certificate request.",
+  takes: { "<name>": "CN of the certificate", "--out <directory>": "output directory (default: .)" },
   help: `
 Examples:
   broker-ctl identity request agent-8
 
-Makes agent-8.key, which stays, and agent-8.csr, which goes to where the CA is: broker-ctl identity add agent agent-8
---csr agent-8.csr gives agent-8.crt for it.
+Creates agent-8.key, which stays on this machine, and agent-8.csr. On the machine with the CA, issue the certificate:
+broker-ctl identity add agent agent-8 --csr agent-8.csr
 `,
   uses: () => [],
   async run({ name, out = "." }, { workingFolder }) {
@@ -149,12 +141,12 @@ async function findLastSeen(logs: readonly string[]): Promise<ReadonlyMap<string
 /** `identity renew`: the next certificate for the same key. */
 const RENEW = command({
   name: "renew",
-  summary: "Issue the next certificate for a key.",
+  summary: "Renew certificates.",
   takes: {
-    "[names...]": "which, as identity list shows them",
-    "--due": "all that end soon",
-    "--within <days>": count(`with --due: what is soon (default: ${RENEW_DAYS})`, 1, 3650),
-    "--days <n>": count(`how long it is good (default: ${LEAF_DAYS})`, 1, 825),
+    "[names...]": "certificate names, as identity list shows them",
+    "--due": "renew all certificates that expire soon",
+    "--within <days>": count(`with --due: days until expiry (default: ${RENEW_DAYS})`, 1, 3650),
+    "--days <n>": count(`lifetime in days (default: ${LEAF_DAYS})`, 1, 825),
     ...PKI,
     ...CA_KEY,
   },
@@ -163,11 +155,10 @@ Examples:
   broker-ctl identity renew agent-7 --config gateway/signer.json
   broker-ctl identity renew --due --config gateway/signer.json
 
-Issues the next certificate for the same key, name and use, and puts it in the place of the one there is. With --due
-it renews what ends within ${RENEW_DAYS} days, or within --within. Services take it within 10 seconds, connections that
-are open go on; a certificate whose key is elsewhere has to be taken there, and a browser needs the bundle anew. What
-no CA of client_ca signed, and whoever is revoked, is left alone. Where client_ca holds a next CA too, --ca-key names
-its key, and it signs what the former one signed.
+Replaces the certificate by a new one for the same key, name and use. Services load it within 10 seconds, and open
+connections continue. If the key is on another machine, copy the certificate there. A browser needs a new bundle.
+Revoked certificates, and those that no CA of client_ca signed, are not renewed. If client_ca also contains a next CA,
+--ca-key names its key, and the next CA signs the renewed certificates.
 `,
   async run({ names, due = false, within = RENEW_DAYS, days = LEAF_DAYS, ...flags }, { workingFolder }) {
     if ((names.length > 0) === due) {
@@ -239,23 +230,23 @@ async function renewOne(found: FoundCertificate, authority: TrustedAuthority, da
 /** `identity revoke`: services reject a certificate before its end. */
 const REVOKE = command({
   name: "revoke",
-  summary: "Have a certificate refused from now on.",
+  summary: "Revoke an identity.",
   takes: {
     ...SIGNER,
-    "<name>": "the CN",
-    "--reason <text>": "why, such as a ticket's number; blanks become _",
+    "<name>": "CN of the certificate",
+    "--reason <text>": "reason, such as a ticket number; spaces become _",
     ...PKI,
-    "--no-freeze": "change the list alone; the signer is not asked",
+    "--no-freeze": "only add the CN to denied_callers",
   },
   help: `
 Examples:
   broker-ctl identity revoke agent-7 --reason INC-42 --config gateway/signer.json
   broker-ctl identity revoke agent-7 --no-freeze --config gateway/signer.json
 
-Freezes the CN in the signer at once, as a caller and as an end user (a broker names agents so); then puts it on the list
-of denied_callers, which every listener that names the list takes within 10 seconds, and ends its open connections.
-What fails of the two is said with what to do; the other is done all the same.
-The list is never shortened by this program. Where a service runs on another machine, take the list there.
+Freezes the CN in the signer, as a caller and as an end user. Then adds it to the file denied_callers: within 10
+seconds, every listener that uses this file rejects the certificate and closes its connections. If one of the two steps
+fails, the other is still done, and the output shows the fix. broker-ctl never removes names from the file. If a service
+runs on another machine, copy the file there.
 ${REMOTE_HELP}`,
   uses: usesSigner,
   async run({ name, freeze, ...flags }, call) {
@@ -269,10 +260,9 @@ ${REMOTE_HELP}`,
     const { denied } = setUp;
     if (denied === undefined) {
       const list = quoteText(join(setUp.folder, "denied_callers"));
-      throw new HintedError(
-        badConfig("Cannot revoke: the signer's config has no denied_callers"),
-        `"denied_callers": ${list} in the config of each service, an empty file of that name, and a restart`,
-      );
+      const fix =
+        `"denied_callers": ${list} in the config of each service, an empty file of that name, and a restart`;
+      throw badConfig("Cannot revoke: the signer's config has no denied_callers", undefined, fix);
     }
     const [lines, problems]: [string[], string[]] = [[], []];
     // If one half fails, the other half must still be done.
@@ -321,21 +311,17 @@ ${REMOTE_HELP}`,
 
 /** Configs of listeners in the same directory that name another list, or no list. */
 async function findOtherLists({ signerFile, controlPlane }: IdentitySetUp, list: string) {
-  const broker = join(dirname(signerFile), "config.json");
-  const configs = controlPlane === undefined
-    ? []
-    : [{ path: controlPlane.path, denied: controlPlane.config.denied_callers }];
-  if (await ifThere(Deno.stat(broker)) !== undefined && basename(signerFile) !== "config.json") {
-    const { denied_callers: denied } = await loadConfig({ path: broker, ...CONFIG_KINDS.broker });
-    configs.push({ path: broker, denied });
-  }
-  return configs.filter(({ denied, path }) => denied === "" || resolve(dirname(path), denied) !== list)
-    .map(({ path }) => path);
+  const broker = basename(signerFile) === "config.json"
+    ? undefined
+    : await loadNeighbor(signerFile, "config.json", CONFIG_KINDS.broker);
+  return [controlPlane ?? [], broker ?? []].flat().filter(({ path, config: { denied_callers: denied } }) =>
+    denied === "" || resolve(dirname(path), denied) !== list
+  ).map(({ path }) => path);
 }
 
 /** `identity`: the certificates of a deployment. */
 export const IDENTITY: CommandGroup = {
   name: "identity",
-  summary: "Issue, renew and revoke certificates.",
+  summary: "Manage certificates of services and people.",
   commands: [ADD, LIST, RENEW, REVOKE, REQUEST],
 };

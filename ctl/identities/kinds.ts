@@ -122,7 +122,7 @@ export async function warningsOfEnds(
   certificates: readonly string[] = [],
 ): Promise<readonly string[]> {
   const found = await Promise.all(configs.map(async (config) => {
-    const text = await readHead(config);
+    const text = await readHead(config).catch(() => "");
     return [...text.matchAll(NAMED)].flatMap(([, path = ""]) => [
       resolve(workingFolder, path),
       resolve(dirname(config), path),
@@ -143,10 +143,6 @@ export async function warningsOfEnds(
 }
 
 async function readHead(path: string): Promise<string> {
-  try {
-    await using file = await openFile(path);
-    return new TextDecoder().decode(await readAt(file, 0, HEAD_BYTES));
-  } catch {
-    return "";
-  }
+  await using file = await openFile(path);
+  return new TextDecoder().decode(await readAt(file, 0, HEAD_BYTES));
 }

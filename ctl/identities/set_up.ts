@@ -1,6 +1,6 @@
 import { basename, dirname, join, resolve } from "node:path";
 import type { ControlPlaneConfig } from "@gateway/control-plane/config";
-import { appendToList, loadConfig, parseConfig } from "@gateway/shared/config";
+import { appendToList, parseConfig } from "@gateway/shared/config";
 import { AppError, errorText } from "@gateway/shared/errors";
 import {
   describeReadFailure,
@@ -11,7 +11,8 @@ import {
 } from "@gateway/shared/files";
 import { parseDeniedCallers } from "@gateway/shared/http";
 import { quoteText } from "@gateway/shared/text";
-import { CONFIG_KINDS, loadSignerFile } from "../kit/signer_file.ts";
+import type { Given } from "../kit/command.ts";
+import { CONFIG_KINDS, loadFile, loadNeighbor, loadSignerFile } from "../kit/signer_file.ts";
 import { editLocked, readOperatorFile, readOperatorText } from "../kit/files.ts";
 import { badConfig, conflict, HintedError, invalid } from "../kit/output.ts";
 import { type IdentityKind, readCertificateFacts } from "./kinds.ts";
@@ -22,19 +23,16 @@ import { permits } from "./der.ts";
 
 /** The options that find the files of a deployment. */
 export const PKI = {
-  "--pki <folder>": "the folder that client_ca must be in, whatever the config says",
+  "--pki <directory>": "required directory of client_ca; fail if the config names another",
 } as const;
-export const CA_KEY = { "--ca-key <file>": "the private key of client_ca (default: beside it)" } as const;
+export const CA_KEY = {
+  "--ca-key <file>": "private key of client_ca (default: .key file next to it)",
+} as const;
 export const CONTROL_PLANE = {
-  "--control-plane <file>": "its config (default: control-plane.json beside the signer's)",
+  "--control-plane <file>": "control plane's config (default: control-plane.json next to the signer's)",
 } as const;
 
-interface SetUpFlags {
-  readonly config?: string;
-  readonly controlPlane?: string;
-  /** The directory that `client_ca` has to be in. */
-  readonly pki?: string;
-}
+type SetUpFlags = Given<typeof PKI & Partial<typeof CONTROL_PLANE>>;
 
 export type IdentitySetUp = Awaited<ReturnType<typeof openSetUp>>;
 
@@ -42,7 +40,9 @@ export type IdentitySetUp = Awaited<ReturnType<typeof openSetUp>>;
 export async function openSetUp(flags: SetUpFlags, workingFolder: string) {
   const signerFile = resolve(workingFolder, flags.config ?? "signer.json");
   const signer = await loadSignerFile(flags.config, workingFolder);
-  const controlPlane = await findControlPlane(flags.controlPlane, signerFile, workingFolder);
+  const controlPlane = flags.controlPlane === undefined
+    ? await loadNeighbor(signerFile, "control-plane.json", CONFIG_KINDS.controlPlane)
+    : await loadFile(resolve(workingFolder, flags.controlPlane), CONFIG_KINDS.controlPlane);
   const folder = dirname(resolve(workingFolder, signer.client_ca));
   if (flags.pki !== undefined) await requireIn(resolve(workingFolder, flags.pki), folder);
   const [certificates, denied] = await Promise.all([
@@ -153,16 +153,7 @@ export async function addDenied({ path }: DeniedList, name: string, note: string
   });
 }
 
-export type ControlPlaneFile = NonNullable<IdentitySetUp["controlPlane"]>;
-
-/** The control plane's config: the named one, or the one in the signer's directory, which may be absent. */
-async function findControlPlane(named: string | undefined, signerFile: string, workingFolder: string) {
-  const path = named === undefined
-    ? join(dirname(signerFile), "control-plane.json")
-    : resolve(workingFolder, named);
-  if (named === undefined && await ifThere(Deno.stat(path)) === undefined) return undefined;
-  return { path, config: await loadConfig({ path, ...CONFIG_KINDS.controlPlane }) };
-}
+type ControlPlaneFile = NonNullable<IdentitySetUp["controlPlane"]>;
 
 /** The lists of a control plane's config that give names a role. */
 const ROLE_LISTS = {
@@ -247,41 +238,38 @@ export function isTrusted(certificatePem: string, { trusted }: TrustedAuthority)
   return trusted.some((ca) => certificate.verify(new X509Certificate(ca).publicKey));
 }
 
-interface SoughtCertificate {
-  readonly kind: IdentityKind;
-  readonly name: string;
-  readonly authority: TrustedAuthority;
-  readonly publicKey: { readonly rawData: ArrayBuffer };
-}
-
 /**
  * The certificate that an interrupted attempt issued for the same key, and did not write to each file.
  *
  * @returns PEM; `undefined` if no file is there
  */
-export async function findIssued(paths: readonly string[], sought: SoughtCertificate) {
+export async function findIssued(paths: readonly string[], { kind, name, authority, publicKey }: {
+  readonly kind: IdentityKind;
+  readonly name: string;
+  readonly authority: TrustedAuthority;
+  readonly publicKey: { readonly rawData: ArrayBuffer };
+}) {
+  const { readLeaf } = await import("./x509.ts");
+  const bytesOf = ({ rawData }: typeof publicKey) => new Uint8Array(rawData).toBase64();
+  const isSought = (pem: string) => {
+    try {
+      const facts = readCertificateFacts(pem);
+      return facts.kind === kind && facts.commonName === name && isTrusted(pem, authority) &&
+        bytesOf(readLeaf(pem).publicKey) === bytesOf(publicKey);
+    } catch {
+      return false;
+    }
+  };
   let found: string | undefined;
   for (const path of paths) {
     const pem = await ifThere(readRegularText(path));
     if (pem === undefined) continue;
-    if (!await isSought(pem, sought) || (found !== undefined && found !== pem)) {
-      const wanted = `which is no certificate of this CA for ${quoteText(sought.name)} and its key`;
+    if (!isSought(pem) || (found !== undefined && found !== pem)) {
+      const wanted = `which is no certificate of this CA for ${quoteText(name)} and its key`;
       const fix = "broker-ctl identity renew makes one last longer";
       throw conflict(`There is ${quoteText(path)}, ${wanted}; ${fix}`);
     }
     found = pem;
   }
   return found;
-}
-
-async function isSought(pem: string, { kind, name, authority, publicKey }: SoughtCertificate) {
-  const { readLeaf } = await import("./x509.ts");
-  try {
-    const facts = readCertificateFacts(pem);
-    const key = new Uint8Array(readLeaf(pem).publicKey.rawData).toBase64();
-    return facts.kind === kind && facts.commonName === name && isTrusted(pem, authority) &&
-      key === new Uint8Array(publicKey.rawData).toBase64();
-  } catch {
-    return false;
-  }
 }

@@ -25,50 +25,47 @@ import { asking, askSigner, REMOTE_HELP, SIGNER, usesSigner } from "../kit/remot
 import { EMPTY_CELL, tableOr } from "../kit/table.ts";
 
 const SUBJECT = {
-  "--caller <cn>": "who asks the signer: the CN of a broker",
-  "--end-user <user>": "for whom a broker asks: an agent's CN, or a person",
-  "--session-id <id>": "a session",
-  "--serial <number>": "the serial of a certificate",
+  "--caller <cn>": "caller: the CN of a broker",
+  "--end-user <user>": "end user: an agent's CN, or a person",
+  "--session-id <id>": "session ID",
+  "--serial <number>": "serial of a certificate",
 } as const;
-const REASON = { "--reason <text>": "why, such as a ticket's number; blanks become _" } as const;
-const VOLATILE = {
-  "--volatile": "where there is no state_db: freeze until the signer restarts",
-} as const;
-const WAIT = { "--wait": "say on which hosts it holds" } as const;
+const REASON = { "--reason <text>": "reason, such as a ticket number; spaces become _" } as const;
+const VOLATILE = { "--volatile": "without state_db: freeze until the signer restarts" } as const;
+const WAIT = { "--wait": "wait until hosts enforce it, and list them" } as const;
 
 export const FREEZE = command({
   name: "freeze",
-  summary: "Stop a caller, an end user, a session or a certificate at once.",
+  summary: "Freeze a caller, end user, session or certificate.",
   takes: { ...SUBJECT, ...SIGNER, ...REASON, ...VOLATILE, ...WAIT },
   help: `
 Examples:
-  broker-ctl freeze --end-user agent-7 --reason INC-42   # an agent, or a person: for whom a broker asks
-  broker-ctl freeze --caller broker-2                    # a broker, with all that ask through it
+  broker-ctl freeze --end-user agent-7 --reason INC-42   # an agent or a person
+  broker-ctl freeze --caller broker-2                    # a broker, and everyone who uses it
   broker-ctl freeze --end-user ann@example.com --wait
   broker-ctl freeze --serial 9223372036854775808 --volatile
 
-The signer's log says of each request who asked (caller) and for whom (user=). Who is frozen gets no certificate any
-more, sees no hosts, and loses its grants; brokers close matching sessions when they look next. A session or a serial
-is closed where it runs, and stops nothing else.
-Hosts that fetch the signer's revocation list (krl_callers) refuse the certificates of a frozen caller, end user or
-serial that are still valid; an unfreeze does not bring those back. --wait waits up to 30 s until every host has the
-list, and says which are behind (exit code 1), also which signers did not confirm the freeze. A session's certificate is listed by the broker that ends it.
-Without state_db a signer forgets a freeze when it restarts, and wants --volatile for it. Where state_db can't
-take a freeze it is in force all the same: the answer says that a restart undoes it, and the exit code is 1.
+A frozen caller or end user receives no certificates and sees no hosts. Its grants are revoked, and brokers close its
+sessions at their next poll. Freezing a session or a serial only closes that session or connection. The signer's audit
+log names the caller and the end user (user=) of each request. Hosts that fetch the signer's revocation list
+(krl_callers) also reject certificates that were issued before the freeze; they stay revoked after an unfreeze. --wait
+waits up to 30 s until every host has the list. It prints the hosts that lack it and the signers that did not confirm
+the freeze (exit code 1). Without state_db, a freeze ends when the signer restarts: confirm this with --volatile. If
+state_db cannot store a freeze, the freeze is in force until a restart, the output says so, and the exit code is 1.
 ${REMOTE_HELP}`,
   uses: usesSigner,
-  run: (flags, call) => freeze(call, "freeze", readSubject(flags), flags),
+  run: (flags, call) => freeze(call, readSubject(flags), flags),
 });
 
 export const UNFREEZE = asking({
   name: "unfreeze",
-  summary: "End a freeze.",
+  summary: "Lift a freeze.",
   takes: { ...SUBJECT, ...SIGNER },
   help: `
 Examples:
   broker-ctl unfreeze --end-user agent-7
 
-What was revoked with the freeze stays revoked.
+Certificates and grants that the freeze revoked stay revoked.
 `,
   question: (flags) => ({
     method: "POST",
@@ -87,30 +84,29 @@ export const SESSION: CommandGroup = {
   summary: "End sessions.",
   commands: [command({
     name: "kill",
-    summary: "End a session at once.",
+    summary: "End a session immediately.",
     takes: { ...SIGNER, "<id>": "session ID", ...REASON, ...VOLATILE },
     help: `
 Examples:
   broker-ctl session kill 5f2c9a --reason INC-42
 
-The same as broker-ctl freeze --session-id. broker-ctl audit show prints the ID of each session ([session: 5f2c9a]),
-and ssh_session_open returns it to the agent.
+Same as broker-ctl freeze --session-id. broker-ctl audit show prints the ID of each session ([session: 5f2c9a]), and
+ssh_session_open returns it to the agent.
 ${REMOTE_HELP}`,
     uses: usesSigner,
-    run: ({ id, ...flags }, call) => freeze(call, "session kill", readSubject({ sessionId: id }), flags),
+    run: ({ id, ...flags }, call) => freeze(call, readSubject({ sessionId: id }), flags),
   })],
 };
 
 export const REVOCATIONS = asking({
   name: "revocations",
-  summary: "List what is frozen.",
+  summary: "List active freezes.",
   takes: SIGNER,
   help: `
 Examples:
   broker-ctl revocations
-  broker-ctl revocations --json
 
-Who froze it and why is shown to callers in reload_callers only.
+Only callers in reload_callers see who froze a subject, and why.
 `,
   question: () => ({
     ...{ method: "GET", path: "/v1/revocations", schema: revocationList } as const,
@@ -132,11 +128,11 @@ Who froze it and why is shown to callers in reload_callers only.
 /** `revoke`: hosts reject one certificate. */
 export const REVOKE = command({
   name: "revoke",
-  summary: "Have hosts refuse a certificate before it ends.",
+  summary: "Revoke a certificate by serial or key ID.",
   takes: {
     ...SIGNER,
-    "--serial <number>": "the serial of a certificate",
-    "--key-id <text>": "the key id of certificates, as sshd logs it",
+    "--serial <number>": "serial of a certificate",
+    "--key-id <text>": "key ID of certificates, as sshd logs it",
     ...REASON,
     ...WAIT,
   },
@@ -145,16 +141,16 @@ Examples:
   broker-ctl revoke --serial 9223372036854775808 --reason INC-42 --wait
   broker-ctl revoke --key-id "agent=agent-7 host=web01 role=target t=1700000000"
 
-Hosts that fetch the signer's revocation list (krl_callers) refuse the certificate from then on, also one that the
-signer does not know; it can't be taken back. A key id stands for every certificate that has it: those that a caller
-got for a host in the same second share one. To stop whoever has the certificate, freeze the caller too.
---wait waits up to 30 s until every host has the list, and says which are behind (exit code 1).
+Hosts that fetch the signer's revocation list (krl_callers) then reject the certificate, even if the signer does not
+know it. A revocation cannot be undone. A key ID can name several certificates: those that a caller received for one
+host in the same second share it. To stop the holder of the certificate, freeze the caller too. --wait waits up to 30 s
+until every host has the list, and prints the hosts that lack it (exit code 1).
 ${REMOTE_HELP}`,
   uses: usesSigner,
   async run({ serial, keyId, reason = "", wait = false }, call) {
     const { path, body: request, subject } = readRequest(serial, keyId, asOneWord(reason));
-    const question = { what: "revoke", method: "POST", path, body: request } as const;
-    const { body, data } = await askSigner(call, { ...question, schema: revokeResponse });
+    const question = { method: "POST", path, body: request, schema: revokeResponse } as const;
+    const { body, data } = await askSigner(call, question);
     const failed = data.persisted === false;
     const known = data.revoked === 0
       ? "none that is new and still valid to this signer"
@@ -177,7 +173,6 @@ const NOT_PERSISTED =
 
 async function freeze(
   call: Call,
-  what: string,
   subject: FreezeSubject,
   { reason = "", volatile = false, wait = false }: Given<typeof REASON & typeof VOLATILE & typeof WAIT>,
 ): Promise<CommandResult> {
@@ -188,7 +183,7 @@ async function freeze(
   const { data: request } = freezeRequest.safeParse(wish);
   if (request === undefined) throw invalid("Cannot freeze: --reason must have no control characters");
   const { body, data } = await askSigner(call, {
-    ...{ what, method: "POST", path: "/v1/freeze", body: request, schema: freezeResponse } as const,
+    ...{ method: "POST", path: "/v1/freeze", body: request, schema: freezeResponse } as const,
     advice: {
       409: "--volatile freezes until the signer restarts; state_db in its config makes freezes last",
     },
@@ -239,18 +234,22 @@ function describe({ kind, value }: FreezeSubject): string {
 
 function readRequest(serial: string | undefined, keyId: string | undefined, reason: string) {
   if ((serial === undefined) === (keyId === undefined)) throw invalid("Name one: --serial or --key-id");
-  const badReason = "Cannot revoke: --reason must have no control characters";
-  if (serial !== undefined) {
-    const { data: body } = revokeSerialsRequest.safeParse({ serials: [parseSerial(serial)], reason });
-    if (body === undefined) throw invalid(badReason);
-    return { path: "/v1/revocations/serials", body, subject: `serial=${body.serials[0]}` };
+  if (keyId !== undefined && !revokeKeyIdsRequest.safeParse({ key_ids: [keyId] }).success) {
+    throw invalid("Cannot revoke: --key-id is empty, too long or has control characters");
   }
-  const { data: body } = revokeKeyIdsRequest.safeParse({ key_ids: [keyId], reason });
-  if (body !== undefined) {
-    return { path: "/v1/revocations/key-ids", body, subject: `key_id=${JSON.stringify(keyId)}` };
-  }
-  const isGood = revokeKeyIdsRequest.safeParse({ key_ids: [keyId] }).success;
-  throw invalid(isGood ? badReason : "Cannot revoke: --key-id is empty, too long or has control characters");
+  const [path, subject, { data: body }] = serial === undefined
+    ? [
+      "/v1/revocations/key-ids",
+      `key_id=${JSON.stringify(keyId)}`,
+      revokeKeyIdsRequest.safeParse({ key_ids: [keyId], reason }),
+    ] as const
+    : [
+      "/v1/revocations/serials",
+      `serial=${parseSerial(serial)}`,
+      revokeSerialsRequest.safeParse({ serials: [parseSerial(serial)], reason }),
+    ] as const;
+  if (body === undefined) throw invalid("Cannot revoke: --reason must have no control characters");
+  return { path, body, subject };
 }
 
 /** Hosts poll within this time. */

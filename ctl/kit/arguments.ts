@@ -1,23 +1,17 @@
-import { InvalidArgumentError } from "commander";
+import { type Command, InvalidArgumentError } from "commander";
 
 const SINGLE_DASH_LONG = /^-[A-Za-z][A-Za-z0-9-]+(?:=|$)/;
 const BOOLEAN = /^--(?<name>[a-z-]+)=(?<value>true|false)$/;
 
-interface CommandOptions {
-  readonly commands: readonly (CommandOptions & { name(): string; aliases(): readonly string[] })[];
-  readonly options: readonly { readonly long?: string | undefined; isBoolean(): boolean }[];
-  readonly registeredArguments: readonly unknown[];
-}
-
 interface ArgumentRules {
   /** The options without a value, of the program and of the command. An option with an optional value is not included. */
   readonly booleans: ReadonlySet<string>;
-  /** The number of words that are no options: those that name the command, and its arguments. */
+  /** The number of words of the command's name and arguments. */
   readonly words: number;
 }
 
-export function rulesOf(program: CommandOptions, args: readonly string[]): ArgumentRules {
-  const path: CommandOptions[] = [program];
+export function rulesOf(program: Command, args: readonly string[]): ArgumentRules {
+  const path = [program];
   const words = args.filter((arg, index) =>
     !arg.startsWith("-") && !/^--?(?:client-)?config$/.test(args[index - 1] ?? "")
   );
@@ -53,7 +47,7 @@ export function normalizeArguments(args: readonly string[], { booleans, words }:
   return [...joinReason(normalized, { booleans, words }), ...rest];
 }
 
-/** Adds the words after `--reason` to it that the command has no other use for. */
+/** Joins the words after `--reason`, except words that the command needs as arguments. */
 function joinReason(args: readonly string[], { booleans, words }: ArgumentRules): string[] {
   const start = args.indexOf("--reason") + 1;
   if (start === 0) return [...args];
@@ -76,7 +70,7 @@ function joinReason(args: readonly string[], { booleans, words }: ArgumentRules)
 /** A value that looks like an option is a forgotten value: `--dir --force` must not create a directory `--force`. */
 export function once(value: string, previous: string | undefined): string {
   checkValue(value);
-  if (previous !== undefined) throw new InvalidArgumentError("It is given twice.");
+  if (previous !== undefined) throw new InvalidArgumentError("It was passed twice.");
   return value;
 }
 
@@ -103,7 +97,7 @@ export function countOf(min: number, max: number): (value: string) => number {
 function checkValue(value: string): void {
   if (value.startsWith("-") && value !== "-") {
     throw new InvalidArgumentError(
-      "A value is missing before it; write ./-name for a file whose name starts so.",
+      "The value before it is missing. For a file name that starts with a dash, write ./-name.",
     );
   }
 }

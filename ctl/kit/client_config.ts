@@ -6,19 +6,20 @@
  */
 import * as z from "@zod/zod";
 import { dirname, join, resolve } from "node:path";
-import { badConfig, type Environment, invalid } from "./output.ts";
+import { type Environment, invalid } from "./output.ts";
 import { loadConfig } from "@gateway/shared/config";
+import { ifThere } from "@gateway/shared/files";
 import { quoteText, visibleText } from "@gateway/shared/text";
 import { signerConfig } from "@gateway/signer/config";
 import { reachable } from "./values.ts";
 
-/** A service that `broker-ctl` asks. */
+/** A service that `broker-ctl` connects to. */
 export type ClientService = "signer" | "control_plane";
 
-/** Everything that a connection needs; `url` is an `https:` URL. */
+/** The parameters of a connection; `url` is an `https:` URL. */
 export type ClientParameters = Readonly<Record<"url" | "cert" | "key" | "ca", string>>;
 
-/** The parameters that a file or the flags give; an absent key has a default. */
+/** The parameters in a file or in flags; an absent key has a default. */
 export type ClientSection = Partial<ClientParameters>;
 
 type ClientConfig = { readonly [S in ClientService]?: ClientSection };
@@ -40,7 +41,7 @@ const sections = {
 /** Checks a {@linkcode ClientConfig}; unknown keys stay in it: see {@linkcode findUnknownKeys}. */
 export const clientConfig: z.ZodType<ClientConfig> = z.looseObject(sections);
 
-/** The keys of a client config that have no meaning: those of another program, or misspelled ones. */
+/** The unknown keys of a client config: keys of another program, or misspelled keys. */
 export function findUnknownKeys(config: ClientConfig): readonly string[] {
   return Object.entries(config).flatMap(([name, values]) =>
     Object.hasOwn(sections, name)
@@ -126,7 +127,7 @@ export const ENV_NAMES: readonly string[] = [
   ...CLIENT_ENV_NAMES,
 ];
 
-/** The flags of every command that asks a service. */
+/** The flags of every command that sends a request to a service. */
 export interface RemoteFlags extends ClientSection {
   readonly config?: string;
   readonly clientConfig?: string;
@@ -134,7 +135,7 @@ export interface RemoteFlags extends ClientSection {
 
 /**
  * The places of the client config, in order of preference; the first file counts, and it has to exist if it was named.
- * The working directory is no place: a file that an attacker left there must not decide whom the operator's key talks to.
+ * The working directory is not searched: an attacker's file there must not decide where the operator's key is used.
  */
 export function clientConfigPlaces(
   flag: string | undefined,
@@ -155,7 +156,7 @@ export async function findClient(service: ClientService, flags: RemoteFlags, env
   const file = await loadFirst(flags.clientConfig, environment);
   const folder = file?.folder ?? workingFolder;
   const { files, foreign } = SERVICES[service];
-  // The files of another build serve only if our own files do not exist.
+  // The files of another build are used only if our own files do not exist.
   const isForeign = !await exists(join(folder, files.cert)) && await exists(join(folder, foreign.cert));
   const defaultPair = isForeign ? foreign : undefined;
   const isNamed = flags.url || env["BROKER_CTL_SIGNER_URL"] || file?.config.signer?.url;
@@ -170,8 +171,8 @@ async function loadFirst(flag: string | undefined, environment: Environment) {
     if (!named && !await exists(path)) continue;
     const config = await loadConfig({ path, what: "client config", schema: clientConfig });
     const unknown = findUnknownKeys(config).map((key) => quoteText(key)).join(", ");
-    // The config of another or newer build is accepted, but a misspelled key must be seen.
-    const warning = `warning: client config ${quoteText(path)}: ${unknown} unknown, and ignored`;
+    // The config of another or newer build is accepted, but a misspelled key must be visible.
+    const warning = `warning: client config ${quoteText(path)}: unknown keys are ignored: ${unknown}`;
     if (unknown !== "") environment.terminal.err(`${visibleText(warning)}\n`);
     return { config, folder: dirname(path) };
   }
@@ -185,16 +186,5 @@ async function signerUrl(configPath: string | undefined, workingFolder: string):
   return reachable((await loadConfig({ path, what: "signer config", schema: signerConfig })).listen);
 }
 
-/** A file that can't be read exists: loading it reports the error. */
-async function exists(path: string): Promise<boolean> {
-  try {
-    await Deno.stat(path);
-    return true;
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return false;
-    if (error instanceof Deno.errors.PermissionDenied || error instanceof Deno.errors.NotADirectory) {
-      return true;
-    }
-    throw badConfig(`Cannot look for ${JSON.stringify(path)}`, error);
-  }
-}
+/** A file that cannot be read counts as existing, so that loading it reports the error. */
+const exists = (path: string) => ifThere(Deno.stat(path)).then((info) => info !== undefined, () => true);

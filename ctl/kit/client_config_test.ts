@@ -195,18 +195,15 @@ Deno.test("rulesOf() tells the switches of the command that is meant, and how ma
   assert.deepEqual(rules("nothing"), [["help", "json"], 0]);
 });
 
-const CONTACT = {
-  name: "signer",
-  parameters: { url: "https://ca.example:9443", ca: "/pki/mtls_ca.crt" },
-};
+const CONTACT = { name: "signer", url: "https://ca.example:9443", ca: "/pki/mtls_ca.crt" };
 
 Deno.test.each([
   { code: "ECONNREFUSED", advice: /is the signer running/ },
   { code: "ENOTFOUND", advice: /the name ca\.example$/ },
-  { code: "EHOSTUNREACH", advice: /can't be reached/ },
-  { code: "ERR_SSL_WRONG_VERSION_NUMBER", advice: /speaks no TLS/ },
+  { code: "EHOSTUNREACH", advice: /cannot be reached/ },
+  { code: "ERR_SSL_WRONG_VERSION_NUMBER", advice: /does not use TLS/ },
   { code: "UNABLE_TO_VERIFY_LEAF_SIGNATURE", advice: /not signed by the CA in \/pki\/mtls_ca\.crt$/ },
-  { code: "ERR_TLS_CERT_ALTNAME_INVALID", advice: /other names than ca\.example$/ },
+  { code: "ERR_TLS_CERT_ALTNAME_INVALID", advice: /not for the name ca\.example$/ },
   { code: "CERT_HAS_EXPIRED", advice: /expired/ },
 ])("adviseOnContact() says what to do about $code, whatever it has caused", ({ code, advice }) => {
   let failure: Error = Object.assign(new Error("x"), { code });

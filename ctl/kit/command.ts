@@ -3,7 +3,7 @@ import { countOf, once, repeated } from "./arguments.ts";
 import type { AddCommand, CommandContext, CommandResult, Environment, Use } from "./output.ts";
 import type { RemoteFlags } from "./client_config.ts";
 
-/** The value of an option or argument, if it is not one text. */
+/** The value of an option or argument that is not a single text. */
 interface Value<T> {
   readonly text: string;
   readonly read?: (value: string, previous: never) => T;
@@ -30,7 +30,7 @@ export const oneOf = <const T extends string>(choices: readonly T[], text: strin
 
 type Required<T> = Value<T> & { readonly isRequired: true };
 
-/** An option that has to be given. */
+/** An option that is required. */
 export function required(text: string): Required<string>;
 export function required<T>(value: Value<T>): Required<T>;
 export function required(value: string | Value<unknown>): Required<unknown> {
@@ -64,8 +64,9 @@ export type Given<T> =
   & { readonly [F in keyof T as IsAlways<F, T[F]> extends true ? never : NameOf<F>]?: Taken<F, T[F]> }
   & { readonly config?: string; readonly clientConfig?: string; readonly json?: boolean };
 
-/** The environment of a command, and the flags that find a service. */
+/** The environment of a command, its name such as `policy add`, and the flags that find a service. */
 export interface Call extends Environment {
+  readonly name: string;
   readonly flags: RemoteFlags;
 }
 
@@ -88,7 +89,7 @@ export interface CommandData extends Omit<CommandSpec<Takes>, "uses" | "run"> {
   readonly run: (given: never, call: Call) => Promise<CommandResult | void>;
 }
 
-/** Commands behind one word: `audit verify`. */
+/** Commands with a common first word, such as `audit verify`. */
 export interface CommandGroup extends Pick<CommandData, "name" | "summary" | "help"> {
   readonly commands: readonly CommandEntry[];
 }
@@ -115,10 +116,11 @@ export function addEntry(parent: Command, context: CommandContext, entry: Comman
       command.processedArgs[index],
     ]);
     const given = { ...command.optsWithGlobals(), ...Object.fromEntries(args) };
+    const name = parent.parent === null ? entry.name : `${parent.name()} ${entry.name}`;
     return context.run(
       command,
       uses(given as never),
-      () => run(given as never, { ...context, flags: given }),
+      () => run(given as never, { ...context, name, flags: given }),
     );
   });
 }

@@ -1,5 +1,5 @@
 import { quoteText } from "@gateway/shared/text";
-import { HintedError, invalid } from "./output.ts";
+import { invalid } from "./output.ts";
 import { removeMember, setValue, type ValuePath } from "@gateway/shared/config";
 
 /** Splits the names of a repeatable flag at commas; one empty value clears. */
@@ -20,10 +20,11 @@ export function splitPatterns(values: readonly string[] | undefined, flag: strin
   return values?.flatMap((value) => {
     const parts = splitAtCommas(value);
     if (value.startsWith("^") && value.endsWith("$") && !parts.every((part) => part.startsWith("^"))) {
-      throw new HintedError(
-        invalid(`Cannot split ${flag} ${quoteText(value)}: a pattern after a comma does not start with "^"`),
-        `repeat ${flag} for each pattern, and write a comma that is part of a pattern as "\\,"`,
-      );
+      const problem = `Cannot split ${flag} ${
+        quoteText(value)
+      }: a pattern after a comma does not start with "^"`;
+      const fix = `repeat ${flag} for each pattern, and write a comma that is part of a pattern as "\\,"`;
+      throw invalid(problem, undefined, fix);
     }
     return parts.filter((part) => part.trim() !== "");
   });
@@ -74,7 +75,7 @@ function isEmpty(value: unknown): boolean {
   return value === "" || (Array.isArray(value) && value.length === 0);
 }
 
-function isFields(value: unknown): value is Fields {
+export function isFields(value: unknown): value is Fields {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 

@@ -31,7 +31,7 @@ export async function readOperatorText(path: string, what: string): Promise<stri
   return new TextDecoder().decode(await readOperatorFile(path, what));
 }
 
-/** Creates a file as one step. */
+/** Creates a file atomically. */
 export async function createFile(path: string, text: string | Uint8Array, mode: number): Promise<void> {
   const temporary = join(dirname(path), `.${basename(path)}.${systemRandom.bytes(12).toHex()}`);
   try {
@@ -40,15 +40,30 @@ export async function createFile(path: string, text: string | Uint8Array, mode: 
     await removeLeft(path);
   } catch (cause) {
     if (cause instanceof Deno.errors.AlreadyExists) {
-      throw conflict(`Cannot make ${quoteText(path)}: it exists`, cause);
+      throw conflict(`Cannot create ${quoteText(path)}: it exists`, cause);
     }
-    throw internal(`Cannot make ${quoteText(path)}: ${errorText(cause)}`, cause);
+    throw internal(`Cannot create ${quoteText(path)}: ${errorText(cause)}`, cause);
   } finally {
     await ifThere(Deno.remove(temporary));
   }
 }
 
-/** Replaces a file as one step, its owner and mode kept. */
+/** Creates a directory atomically: `fill` writes to a staging directory next to it. A failure leaves nothing. */
+export async function createFolder<T>(path: string, fill: (staging: string) => Promise<T>): Promise<T> {
+  const staging = join(dirname(path), `.${basename(path)}.${systemRandom.bytes(8).toHex()}`);
+  try {
+    await Deno.mkdir(staging, { recursive: true, mode: 0o700 });
+    const result = await fill(staging);
+    await Deno.rename(staging, path);
+    await removeLeft(path);
+    return result;
+  } catch (error) {
+    await Deno.remove(staging, { recursive: true }).catch(() => {});
+    throw error;
+  }
+}
+
+/** Replaces a file atomically, and keeps its owner and mode. */
 export async function replaceFile(path: string, text: string, what?: string): Promise<void> {
   try {
     await writeFileAtomic(path, encoder.encode(text), { keepOwner: true });
@@ -59,9 +74,9 @@ export async function replaceFile(path: string, text: string, what?: string): Pr
 }
 
 /**
- * Edits a file that others may be editing too: one at a time, whole or not at all.
+ * Edits a file atomically under a lock, because another process may edit it at the same time.
  *
- * @param edit gives the new text and a result; throws if there is nothing to edit
+ * @param edit returns the new text and a result; throws if there is nothing to edit
  */
 export async function editLocked<T>(
   path: string,
@@ -69,13 +84,14 @@ export async function editLocked<T>(
   edit: (text: string) => readonly [edited: string, result: T],
   read: () => Promise<string> = () => readRegularText(path),
 ): Promise<T> {
-  const refuse = (why: string) => conflict(`${quoteText(path)} ${why}: nothing was written, try again`);
+  const refuse = (why: string) =>
+    conflict(`Cannot edit ${quoteText(path)}: ${why}; nothing was written, try again`);
   using lock = await tryLockFile(path);
-  if (lock === undefined) throw refuse("is being edited by somebody else");
+  if (lock === undefined) throw refuse("another process is editing it");
   const text = await read();
   const [edited, result] = edit(text);
   if (edited === text) return result;
-  if (await read() !== text) throw refuse("was changed meanwhile");
+  if (await read() !== text) throw refuse("another process changed it");
   await replaceFile(path, edited, what);
   return result;
 }

@@ -19,10 +19,13 @@ export interface CommandResult {
   readonly failed?: boolean;
 }
 
-const fault = (code: AppError["code"]) => (message: string, cause?: unknown) =>
-  new AppError(code, message, { cause });
+/** An error of a code; with a `hint`, the fix is shown below it. */
+const fault = (code: AppError["code"]) => (message: string, cause?: unknown, hint?: string) => {
+  const error = new AppError(code, message, { cause });
+  return hint === undefined ? error : new HintedError(error, hint);
+};
 
-/** The command line can't be understood: exit code 2. */
+/** A usage error: exit code 2. */
 export const invalid = fault("invalid_request");
 export const conflict = fault("conflict");
 export const badConfig = fault("invalid_config");
@@ -42,7 +45,7 @@ export class HintedError extends AppError {
 /** A rejection by a service. The exit code is 1 whatever the error code is, because the command line was valid. */
 export class RemoteError extends HintedError {}
 
-/** Writes lines as they come, with control characters made visible; `note` writes to standard error. */
+/** Writes single lines, with control characters made visible; `note` writes to standard error. */
 export function createLineWriter(terminal: Terminal, { json }: { readonly json: boolean }) {
   const shown = json ? visibleJson : visibleText;
   return {
@@ -73,12 +76,12 @@ function describeError(error: unknown): Readonly<Record<"code" | "message" | "hi
   if (error instanceof AppError) {
     return { code: error.code, message: error.message, hint: error instanceof HintedError ? error.hint : "" };
   }
-  // Errors of the system that Deno has no class for, such as a full disk, by Deno's own API and by Node's.
+  // System errors without a class in Deno, such as a full disk, from Deno's API and from Node's.
   const isOfSystem = Object.values(Deno.errors).some((kind) => error instanceof kind) ||
     (error instanceof Error && (/\(os error \d+\)$/.test(error.message) || "syscall" in error));
   return isOfSystem
     ? { code: "internal", message: errorText(error), hint: "" }
-    : { code: "internal", message: String(error), hint: "this is a defect of broker-ctl" };
+    : { code: "internal", message: String(error), hint: "this is a bug in broker-ctl" };
 }
 
 export const EXIT_CODES = { ok: 0, failed: 1, usage: 2 } as const;
@@ -109,7 +112,7 @@ export async function withHint<T>(advice: Advice | undefined, action: () => Prom
 
 const ADVICE: Advice = {
   when: ({ cause }) => cause instanceof Deno.errors.NotFound,
-  hint: "--config names the file; broker-ctl init makes one",
+  hint: "pass --config, or create a config with broker-ctl init",
 };
 
 /** Loads a config; the error for a missing file names the option of the file. */
@@ -130,11 +133,8 @@ export interface Environment {
   readonly signal?: AbortSignal;
 }
 
-/** A global option. Every command accepts both, and some commands read them. */
-export type GlobalOption = "config" | "clientConfig";
-
 /** A right of a command: to read the file of a global option, or to start programs such as `ssh`. */
-export type Use = GlobalOption | "programs";
+export type Use = "config" | "clientConfig" | "programs";
 
 export interface CommandContext extends Environment {
   /**

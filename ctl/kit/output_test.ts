@@ -95,8 +95,8 @@ Deno.test.each<{ name: string; error: unknown; text: string; json: object }>([
   {
     name: "a defect",
     error: new TypeError("oops"),
-    text: "error: TypeError: oops\nhint: this is a defect of broker-ctl\n",
-    json: { code: "internal", message: "TypeError: oops", hint: "this is a defect of broker-ctl" },
+    text: "error: TypeError: oops\nhint: this is a bug in broker-ctl\n",
+    json: { code: "internal", message: "TypeError: oops", hint: "this is a bug in broker-ctl" },
   },
 ])("writeError() shows $name as text and as one JSON object", ({ error, text, json }) => {
   const plain = capture();

@@ -2,20 +2,28 @@ import { collectBytes, quoteText } from "@gateway/shared/text";
 import { type Clock, Deadline, systemClock } from "@gateway/shared/clock";
 import { AppError, errorText } from "@gateway/shared/errors";
 import type { SignerConfig } from "@gateway/signer/config";
+import { oneOf } from "./command.ts";
 import { HintedError, invalid } from "./output.ts";
 
-/** A host as the signer's config has it. */
+/** The options of commands that can work on hosts over ssh. */
+export const overSsh = (what: string) => ({
+  "--over <way>": oneOf(["ssh"], what),
+  "--login <account>": "with --over: login account (default: root)",
+  "--sshd-config <file>": "config file of the host's sshd, if not the default",
+});
+
+/** The fields of a host in the signer's config that a login needs. */
 export type OwnHost = Pick<SignerConfig["hosts"][string], "addr" | "host_key" | "jump">;
 
-// The host could be an attacker's.
+// An attacker may control the host.
 const MAX_OUTPUT_BYTES = 1_000_000;
 export const MAX_SECONDS = 180;
 
-const WITHOUT_SSH = "leave out --over ssh, and pipe what is printed";
+const WITHOUT_SSH = "omit --over ssh, and pipe the printed script to a shell on the host";
 /** The exit code of `ssh` if ssh itself fails. */
 const SSH_FAILED = 255;
 
-/** Runs a program of sh on the host, as root, by the `ssh` of this machine, its agent and its config. */
+/** Runs a shell script on the host, as root, with the `ssh` of this machine, its agent and its config. */
 export async function runOverSsh(
   name: string,
   host: OwnHost,
@@ -23,16 +31,16 @@ export async function runOverSsh(
 ) {
   const command = login === "root" ? "sh -s" : "sudo -n sh -s";
   const input = script.map((line) => `${line}\n`).join("");
-  const { code, stdout, stderr } = await sshTo(name, host, { login, words: [], command, input });
+  const { code, stdout, stderr } = await sshTo(name, host, { login, command, input });
   return { code, lines: `${stdout}${stderr}`.split(/\r?\n/).filter((line) => line !== "") };
 }
 
-/** The alias under which ssh looks for the host's key: a name of the config could be a pattern. */
+/** The alias under which ssh looks up the host key, because a host name in the config could be a pattern. */
 const ALIAS = "host-of-the-signers-config";
 
 /**
- * Overrides the config of this machine's ssh: no open connection, DNS record or program can bring in another host key,
- * and the host gets nothing but its command.
+ * Overrides the config of this machine's ssh. No shared connection, DNS record or program can supply another host key,
+ * and the host receives no agent, forwarding or display.
  */
 const NOTHING_ELSE = {
   UpdateHostKeys: "no",
@@ -52,31 +60,32 @@ const NOTHING_ELSE = {
 export async function sshTo(
   name: string,
   { addr, host_key, jump }: OwnHost,
-  { login, words, command, input, clock = systemClock }: {
+  { login, options = {}, command, input, clock = systemClock }: {
     readonly login: string;
-    /** More words for ssh, such as the key. */
-    readonly words: readonly string[];
+    /** More options for ssh, such as the key. */
+    readonly options?: Readonly<Record<string, string>>;
     readonly command: string;
     readonly input: string;
     readonly clock?: Clock;
   },
 ) {
   if (!/^[A-Za-z_][\w.-]*$/.test(login)) {
-    throw invalid(`Cannot log in as ${quoteText(login)}: not the name of an account`);
+    throw invalid(`Cannot log in as ${quoteText(login)}: expected an account name`);
   }
   if (jump !== undefined) {
-    const problem = `Host ${quoteText(name)} is behind ${quoteText(jump)}`;
-    throw new AppError("not_supported", `${problem}: ${WITHOUT_SSH}`);
+    const problem = `Cannot log in to ${quoteText(name)}: it is behind the bastion ${quoteText(jump)}`;
+    throw new HintedError(new AppError("not_supported", problem), WITHOUT_SSH);
   }
   const { hostname, port } = new URL(`ssh://${addr}`);
   const host = hostname.replace(/^\[|\]$/g, "");
   if (!/^[A-Za-z0-9:][A-Za-z0-9_.:-]*$/.test(host)) {
-    throw invalid(`Cannot log in to ${quoteText(addr)}: not the address of a host`);
+    throw invalid(`Cannot log in to ${quoteText(addr)}: expected the address of a host`);
   }
   const knownHosts = await Deno.makeTempFile({ prefix: "known-hosts-" });
   try {
     await Deno.writeTextFile(knownHosts, `${ALIAS} ${host_key}\n`);
-    const options = {
+    const all = {
+      ...options,
       BatchMode: "yes",
       ConnectTimeout: "20",
       StrictHostKeyChecking: "yes",
@@ -85,16 +94,9 @@ export async function sshTo(
       GlobalKnownHostsFile: "none",
       ...NOTHING_ELSE,
     };
-    return await runSsh(
-      [
-        ...Object.entries(options).flatMap(([key, value]) => ["-o", `${key}=${value}`]),
-        ...words,
-        ...["-T", "-p", port === "" ? "22" : port, "-l", login, "--", host],
-        command,
-      ],
-      input,
-      clock,
-    );
+    const flags = Object.entries(all).flatMap(([key, value]) => ["-o", `${key}=${value}`]);
+    const words = ["-T", "-p", port === "" ? "22" : port, "-l", login, "--", host, command];
+    return await runSsh([...flags, ...words], input, clock);
   } finally {
     await Deno.remove(knownHosts);
   }
@@ -105,24 +107,25 @@ async function runSsh(args: readonly string[], input: string, clock: Clock) {
   const process = startSsh(args, deadline.signal);
   const writer = process.stdin.getWriter();
   const written = writer.write(new TextEncoder().encode(input)).then(() => writer.close());
-  // A program that ends early reports why itself.
+  // The output of a program that exits early shows the reason.
   written.catch(() => undefined);
   const [stdout, stderr] = await Promise.all(
     [process.stdout, process.stderr].map((stream) => collectBytes(stream, MAX_OUTPUT_BYTES)),
   );
-  // A program that writes more than the bound ends by a closed pipe.
+  // A closed pipe stops a program that writes more than the limit.
   const { code } = await process.status;
   const fail = (problem: string) => new AppError("upstream_failure", problem);
   if (deadline.signal.aborted) {
-    const fix = "what was begun there may go on, look at it";
-    throw fail(`The host did not answer within ${MAX_SECONDS} seconds: ${fix}`);
+    throw fail(
+      `The host did not respond within ${MAX_SECONDS} seconds; the script may still be running there`,
+    );
   }
   if (stdout === undefined || stderr === undefined) {
-    throw fail(`The host answers with more than ${MAX_OUTPUT_BYTES} bytes`);
+    throw fail(`The host sent more than ${MAX_OUTPUT_BYTES} bytes`);
   }
   const [out = "", err = ""] = [stdout, stderr].map((bytes) => new TextDecoder().decode(bytes));
   if (code === SSH_FAILED && /Bad configuration option/i.test(err)) {
-    const need = "The ssh of this machine is too old, --over ssh needs OpenSSH 8.5 or later";
+    const need = "The ssh of this machine is too old: --over ssh needs OpenSSH 8.5 or later";
     throw new AppError("not_supported", `${need}: ${err.trim()}`);
   }
   return { code, stdout: out, stderr: err };
@@ -136,6 +139,19 @@ function startSsh(args: readonly string[], signal: AbortSignal) {
     const fault = new AppError("not_supported", `Cannot start ssh: ${errorText(cause)}`, { cause });
     throw new HintedError(fault, WITHOUT_SSH);
   }
+}
+
+/** Runs an action for each item, `size` items at a time. The results are in the order of the items. */
+export async function inBatches<T, R>(
+  items: readonly T[],
+  size: number,
+  action: (item: T) => Promise<readonly R[]>,
+): Promise<readonly R[]> {
+  const results: R[] = [];
+  for (let start = 0; start < items.length; start += size) {
+    results.push(...(await Promise.all(items.slice(start, start + size).map(action))).flat());
+  }
+  return results;
 }
 
 /** Runs a program without input, with output in English. */

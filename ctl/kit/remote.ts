@@ -20,16 +20,16 @@ import { adviseOnContact } from "./contact_advice.ts";
 import { type Advice, HintedError, invalid, RemoteError, type Use, withHint } from "./output.ts";
 import { readOperatorText } from "./files.ts";
 
-/** A question to a service. */
+/** A request to a service. */
 export interface ServiceQuestion<T> {
-  /** The command as messages name it: `policy add`. */
-  readonly what: string;
+  /** The request as messages name it; absent: the command's name. */
+  readonly what?: string;
   readonly method: JsonClientRequest["method"];
   /** Encoded; see {@linkcode joinPath}. */
   readonly path: string;
   readonly body?: unknown;
   readonly schema: z.ZodType<T>;
-  /** The fix for an error status, if the command knows it better than the program. */
+  /** The fixes for error statuses that are specific to this command. */
   readonly advice?: Readonly<Record<number, string>>;
 }
 
@@ -37,73 +37,65 @@ const TIMEOUT_MS = 10_000;
 // The policy of 10,000 hosts has several megabytes.
 const MAX_RESPONSE_BYTES = 64 * 1024 * 1024;
 
-function adviseOn(status: number, service: ClientService): string | undefined {
-  const { name, role } = SERVICES[service];
-  const advice: Readonly<Record<number, string>> = {
-    401: `the ${name} takes certificates of its client_ca alone, with exactly one CN`,
-    403: `the certificate's CN must be in ${role}`,
-    404: `is this the ${name}, and not older than this program?`,
-    405: `is this the ${name}, and not older than this program?`,
-    500: `the ${name}'s log says more`,
-  };
-  return advice[status];
-}
+const adviceOf = ({ name, role }: (typeof SERVICES)[ClientService]): Readonly<Record<number, string>> => ({
+  401: `the ${name} accepts only certificates of its client_ca, with exactly one CN`,
+  403: `the certificate's CN must be in ${role}`,
+  404: `is this the ${name}, and at least as new as this program?`,
+  405: `is this the ${name}, and at least as new as this program?`,
+  500: `see the ${name}'s log`,
+});
 
 const MISSING_FILE: Advice = {
   when: ({ code }) => code === "not_found",
-  hint: "name the client config with --client-config, or each file with --cert, --key and --ca",
+  hint: "pass --client-config, or --cert, --key and --ca",
 };
 
-/** How to find the service, for the help of every command that asks it. */
-export function remoteHelp(service: ClientService): string {
-  const { role, prefix } = SERVICES[service];
-  return `
-The certificate's CN must be in ${role}. Each parameter comes from its
-flag, else from ${prefix}URL, _CERT, _KEY, _CA, else from the client config: --client-config, else
-BROKER_CTL_CONFIG, else ~/.config/broker-ctl/config.json, else /etc/gateway/broker-ctl.json.
+/** The last lines of the help of every command that sends a request to the service. */
+export const remoteHelp = (service: ClientService): string => `
+The certificate's CN must be in ${SERVICES[service].role}.
+Connection options: broker-ctl help connection
 `;
-}
 
-/** The help of the commands that ask the signer. */
+/** The last lines of the help of every command that sends a request to the signer. */
 export const REMOTE_HELP: string = remoteHelp("signer");
 
 /** The options that find a service and name the certificate. */
 export function remoteOptions(service: ClientService) {
   const { name } = SERVICES[service];
   return {
-    "--url <url>": `the ${name}, host:port`,
-    "--cert <file>": "your certificate",
-    "--key <file>": "your private key",
-    "--ca <file>": `the CA of the ${name}'s certificate`,
+    "--url <url>": `address of the ${name}, host:port`,
+    "--cert <file>": "client certificate, PEM",
+    "--key <file>": "private key of the certificate, PEM",
+    "--ca <file>": `CA of the ${name}'s certificate, PEM`,
   };
 }
 
-/** The options of every command that asks the signer. */
+/** The options of every command that sends a request to the signer. */
 export const SIGNER = remoteOptions("signer");
 
-/** The files that a command reads to ask the signer: without --url, the signer's config has the address. */
+/** The files that a command reads to find the signer: without --url, the signer's config has the address. */
 export const usesSigner = (): readonly Use[] => ["config", "clientConfig"];
 
 export function refuseRemoteFlags(flags: ClientSection, where: string): void {
   for (const name of ["url", "cert", "key", "ca"] as const) {
     if (flags[name] === undefined) continue;
-    throw invalid(`Option '--${name}' means nothing ${where}`);
+    throw invalid(`Option '--${name}' has no effect ${where}`);
   }
 }
 
-/** A path of a service's; each segment is encoded for itself. */
+/** A path of a service. Each segment is encoded separately. */
 export function joinPath(...segments: readonly string[]): string {
   return segments.map((segment) => {
-    if (/^\.{0,2}$/.test(segment)) throw invalid(`Cannot ask about ${quoteText(segment)}: expected a name`);
+    if (/^\.{0,2}$/.test(segment)) throw invalid(`Cannot use ${quoteText(segment)}: expected a name`);
     return `/${encodeURIComponent(segment.toWellFormed())}`;
   }).join("");
 }
 
-/** A command that asks the signer one question. */
+/** A command that sends one request to the signer. */
 export function asking<const T extends Takes, D>({ question, show, help, ...spec }:
   & Omit<CommandSpec<T>, "run" | "uses">
   & {
-    readonly question: (given: Given<T>) => Omit<ServiceQuestion<D>, "what"> & { readonly what?: string };
+    readonly question: (given: Given<T>) => ServiceQuestion<D>;
     readonly show: (data: D, given: Given<T>, call: Call) => readonly string[];
   }): CommandData {
   return command<T>({
@@ -111,37 +103,32 @@ export function asking<const T extends Takes, D>({ question, show, help, ...spec
     help: `${help}${REMOTE_HELP}`,
     uses: usesSigner,
     run: async (given, call) => {
-      const { body, data } = await askSigner(call, { what: spec.name, ...question(given) });
+      const { body, data } = await askSigner(call, question(given));
       return { json: body, lines: show(data, given, call) };
     },
   });
 }
 
-/** Asks the signer, as the command's flags, the environment and the client config say. */
-export function askSigner<T>(call: Call, question: ServiceQuestion<T>) {
-  return askService("signer", call, question);
-}
+/** Sends a request to the signer that flags, environment and client config name. */
+export const askSigner = <T>(call: Call, question: ServiceQuestion<T>) =>
+  askService("signer", call, question);
 
-/** Asks the control plane as {@linkcode askSigner} asks the signer. */
-export function askControlPlane<T>(call: Call, question: ServiceQuestion<T>) {
-  return askService("control_plane", call, question);
-}
-
-async function askService<T>(service: ClientService, call: Call, question: ServiceQuestion<T>) {
+/** Sends a request to the service that flags, environment and client config name. */
+export async function askService<T>(service: ClientService, call: Call, question: ServiceQuestion<T>) {
   const { name } = SERVICES[service];
   const parameters = await findClient(service, call.flags, call);
-  const asked = `asked ${parameters.url}${question.path} with certificate ${parameters.cert}`;
+  const asked = `requested ${parameters.url}${question.path} with certificate ${parameters.cert}`;
   const response = await exchange(name, parameters, question, asked);
   const { status, body } = response;
   if (status < 200 || status > 299) {
     const { detail, code = "upstream_failure" } = readProblem(response);
-    const error = new AppError(code, `${question.what} failed (HTTP ${status}): ${detail}`);
-    const fix = question.advice?.[status] ?? adviseOn(status, service);
+    const error = new AppError(code, `${question.what ?? call.name} failed (HTTP ${status}): ${detail}`);
+    const fix = question.advice?.[status] ?? adviceOf(SERVICES[service])[status];
     throw new RemoteError(error, fix === undefined ? asked : `${asked}; ${fix}`);
   }
   const { data } = question.schema.safeParse(body);
   if (data === undefined) {
-    const message = `${parameters.url} answered as no ${name} does: is the URL right?`;
+    const message = `${parameters.url} did not respond like a ${name}: is the URL correct?`;
     throw new HintedError(new AppError("upstream_failure", message), asked);
   }
   return { body, data };
@@ -168,7 +155,7 @@ async function exchange(
     if (!(error instanceof AppError)) throw error;
     const files = `certificate ${parameters.cert}, private key ${parameters.key}, CA ${parameters.ca}`;
     if (error.code === "invalid_config") throw new HintedError(error, files);
-    const advice = adviseOnContact(error, { name, parameters });
+    const advice = adviseOnContact(error, { name, ...parameters });
     throw new HintedError(error, advice === undefined ? asked : `${asked}; ${advice}`);
   }
 }

@@ -30,9 +30,9 @@ import {
 
 /** A change of the signer's config that a command makes. */
 interface SignerChange {
-  /** Gives the new text; throws if there is nothing to edit. */
+  /** Returns the new text; throws if there is nothing to edit. */
   readonly edit: (text: string, config: SignerConfig) => string;
-  /** Describes the change by the config after it; the first line says what was done. */
+  /** Describes the change, given the config after it; the first line is the result. */
   readonly describe: (config: SignerConfig, file: string) => DescribedChange | Promise<DescribedChange>;
 }
 
@@ -42,18 +42,17 @@ interface DescribedChange {
 }
 
 const CHANGE_HELP = `
-The signer's config is edited in its place, comments and all else kept; what the signer would not load is not written.
---dry-run shows the change and writes nothing. The running signer takes it at its next reload: --reload asks for that
-at once, with --url, --cert, --key and --ca as in broker-ctl reload --help.
+Edits the signer's config in place and keeps its comments. A config that the signer would reject is not written. The
+change takes effect at the signer's next reload; --reload requests it (connection options: broker-ctl help connection).
 `;
 
 const CHANGE = {
-  "--dry-run": "show the change, and write nothing",
-  "--reload": "have the running signer take the change at once",
+  "--dry-run": "show the change and write nothing",
+  "--reload": "reload the running signer after the change",
   ...SIGNER,
 };
 
-/** A command that changes the signer's config, as its flags say: shown, written, or written and in force. */
+/** A command that changes the signer's config: it shows the change, writes it, or writes it and reloads the signer. */
 export function changing<const T extends Takes = Record<never, string>>(
   { takes, help, uses = [], advice, change, ...spec }:
     & Omit<CommandSpec<T>, "run" | "uses">
@@ -86,14 +85,14 @@ async function runChange(flags: Given<typeof CHANGE>, call: Call, { edit, descri
   const changed = diff.length > 0;
   const { json, lines } = await describe(config, file);
   if (dryRun) {
-    const nothing = changed ? [] : ["nothing would change"];
+    const nothing = changed ? [] : ["no change"];
     return {
       json: { ...json, dry_run: true, diff },
       lines: [...diff, ...nothing, "nothing was written (--dry-run)", ...lines.slice(1)],
     };
   }
   if (!reload) {
-    const next = changed ? ["the running signer goes on as before until: broker-ctl reload"] : [];
+    const next = changed ? ["Not yet active. To apply it: broker-ctl reload"] : [];
     return { json: { ...json, changed }, lines: [...lines, ...next] };
   }
   try {
@@ -104,21 +103,21 @@ async function runChange(flags: Given<typeof CHANGE>, call: Call, { edit, descri
     };
   } catch (error) {
     if (!(error instanceof HintedError)) throw error;
-    const message = `${lines[0]}, but the signer did not take it: ${error.message}`;
+    const message = `${lines[0]}, but the signer did not load the change: ${error.message}`;
     throw new RemoteError(new AppError(error.code, message, { cause: error }), error.hint);
   }
 }
 
 const reloadResponse = z.object({ hosts: z.int(), status: z.string() });
 
-/** Has the running signer read its config. */
+/** Requests a reload of the running signer. */
 export async function askReload(call: Call) {
   const question = { what: "reload", method: "POST", path: "/v1/reload", schema: reloadResponse } as const;
   return (await askSigner(call, question)).data;
 }
 
 /**
- * Edits the signer's config file, whole or not at all. A text that the signer would not load is not written.
+ * Edits the signer's config file atomically. A text that the signer would reject is not written.
  *
  * @param dryRun only checks
  * @returns the config after the edit, and the edit as `diff -u` shows it
@@ -138,7 +137,7 @@ export async function editSignerFile({ path, workingFolder, edit, dryRun = false
   const checked = (text: string) => {
     const before = parse(text);
     const edited = edit(text, before);
-    // Hosts that are written as before are not checked again.
+    // Unchanged hosts are not checked again.
     const config = parse(edited, before);
     const problems = findSignerProblems(config);
     if (problems.length > 0) throw badConfig(`Cannot use signer config: ${problems.join("\n  ")}`);
@@ -152,7 +151,7 @@ export async function editSignerFile({ path, workingFolder, edit, dryRun = false
 /** Entries of the signer's config, such as hosts. */
 export interface Collection<E> {
   readonly what: string;
-  /** The name in the output, if that is another one. */
+  /** The name in the output, if it differs. */
   readonly label?: string;
   readonly path: readonly string[];
   readonly of: (config: SignerConfig) => Readonly<Record<string, E>>;
@@ -166,7 +165,7 @@ export function requireEntry<E>(
   const entries = of(config);
   const entry = Object.hasOwn(entries, name) ? entries[name] : undefined;
   if (entry !== undefined) return entry;
-  throw notFound(`There is no ${what} ${quoteText(name)} in the config`);
+  throw notFound(`Cannot find ${what} ${quoteText(name)} in the config`);
 }
 
 /** Adds an entry or, with `force`, changes it. */
@@ -174,7 +173,7 @@ export function addition<E>(
   { what, label = what, of }: Collection<E>,
   { name, force = false }: { readonly name: string; readonly force?: boolean },
   { edit, describe }: {
-    /** @param there the entry as it is; absent: it is new */
+    /** @param there the existing entry; absent: the entry is new */
     readonly edit: (text: string, there: E | undefined, config: SignerConfig) => string;
     readonly describe: (entry: E, config: SignerConfig, file: string) => Promise<Added> | Added;
   },
@@ -185,7 +184,11 @@ export function addition<E>(
       const there = Object.hasOwn(of(config), name) ? of(config)[name] : undefined;
       isNew = there === undefined;
       if (isNew || force) return edit(text, there, config);
-      throw conflict(`Cannot add ${what} ${quoteText(name)}: it is there; --force changes it`);
+      throw conflict(
+        `Cannot add ${what} ${quoteText(name)}: it exists`,
+        undefined,
+        "pass --force to change it",
+      );
     },
     async describe(config, file) {
       const { json, facts, lines = [] } = await describe(
@@ -199,7 +202,7 @@ export function addition<E>(
   };
 }
 
-/** Reports if the groups of any caller let it use an entry; without a table of callers, every caller may. */
+/** Checks if the groups of any caller permit an entry. Without callers in the config, every caller may use it. */
 export function hasUser({ callers }: SignerConfig, { groups = [] }: { readonly groups?: readonly string[] }) {
   const rows = Object.values(callers);
   return rows.length === 0 ||
@@ -215,10 +218,14 @@ interface Added {
 /** The command `remove` of a collection. */
 export function removing<E>(
   { what, label = what, path, of }: Collection<E>,
-  { argument, check = (config, name) => void requireEntry({ what, of }, config, name), ...spec }:
+  {
+    argument: [argument, about],
+    check = (config, name) => void requireEntry({ what, of }, config, name),
+    ...spec
+  }:
     & Pick<CommandData, "aliases" | "help">
     & {
-      readonly argument: string;
+      readonly argument: readonly [flag: string, help: string];
       /** Rejects a name that is not in the config, or must stay in it. */
       readonly check?: (config: SignerConfig, name: string) => void;
     },
@@ -226,8 +233,8 @@ export function removing<E>(
   return changing({
     ...spec,
     name: "remove",
-    summary: `Take a ${what} out of the signer's config.`,
-    takes: { [argument]: "which" },
+    summary: `Remove a ${what} from the signer's config.`,
+    takes: { [argument]: about },
     change: (given: Readonly<Record<string, unknown>>) => {
       const name = String(given[argument.slice(1, -1)]);
       return {
@@ -254,7 +261,7 @@ export function listing<E, R>({ local, question, format, formatRemote, ...spec }
   return command({
     ...spec,
     name: "list",
-    takes: { "--remote": "ask the running signer instead of reading its config", ...SIGNER },
+    takes: { "--remote": "list from the running signer, not from its config", ...SIGNER },
     help: `${spec.help}${REMOTE_HELP}`,
     uses: ({ remote }) => remote === true ? usesSigner() : ["config"],
     run: async (given, call) => {
@@ -263,7 +270,7 @@ export function listing<E, R>({ local, question, format, formatRemote, ...spec }
         const { body, data } = await askSigner(call, question);
         return { json: body, lines: formatRemote(data, columns) };
       }
-      refuseRemoteFlags(given, "to 'list' without --remote");
+      refuseRemoteFlags(given, "without --remote");
       const entries = await local(given.config, call.workingFolder);
       return { json: entries, lines: format(entries, columns) };
     },
@@ -273,7 +280,7 @@ export function listing<E, R>({ local, question, format, formatRemote, ...spec }
 /** The unchanged lines around a change. */
 const CONTEXT = 3;
 
-/** The difference as `diff -u` shows it, in one block: an edit is in one place. */
+/** The difference in the format of `diff -u`, as one hunk, because an edit changes one place. */
 export function diffLines(before: string, after: string, name: string): readonly string[] {
   if (before === after) return [];
   const [old, next] = [before.split("\n"), after.split("\n")];

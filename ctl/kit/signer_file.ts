@@ -1,5 +1,6 @@
-import { resolve } from "node:path";
-import { loadConfig } from "@gateway/shared/config";
+import { dirname, join, resolve } from "node:path";
+import { type ConfigKind, loadConfig } from "@gateway/shared/config";
+import { ifThere } from "@gateway/shared/files";
 import {
   findHostsWithoutKey,
   findMisplacedHosts,
@@ -24,17 +25,29 @@ export async function loadSignerFile(path: string | undefined, workingFolder: st
   );
 }
 
+/** Loads a config; the result includes its path. */
+export async function loadFile<T extends object>(path: string, kind: ConfigKind<T>) {
+  return { path, config: await loadConfig({ path, ...kind }) };
+}
+
+/** Loads a config in the directory of the signer's config; undefined if there is none. */
+export async function loadNeighbor<T extends object>(signerFile: string, name: string, kind: ConfigKind<T>) {
+  const path = join(dirname(signerFile), name);
+  return await ifThere(Deno.stat(path)) === undefined ? undefined : await loadFile(path, kind);
+}
+
 /** Loads the signer's config and its hosts. */
 export async function loadSignerHosts(path: string | undefined, workingFolder: string) {
   const config = await loadSignerFile(path, workingFolder);
   if (config.policy_source === "file") return config;
   throw conflict(
-    'the hosts are in the database (policy_source "database"), not in this file: broker-ctl policy export shows them, ' +
-      "broker-ctl host list --remote asks a signer",
+    'Cannot use the hosts of this file: they are in the database (policy_source "database")',
+    undefined,
+    "broker-ctl policy export, or broker-ctl host list --remote",
   );
 }
 
-/** The problems of a well-formed config that keep the signer from loading it, each with the path of its key. */
+/** The problems for which the signer rejects a well-formed config, each with the path of its key. */
 export function findSignerProblems(config: SignerConfig): readonly string[] {
   const misplaced = findMisplacedHosts(config);
   return [
@@ -50,7 +63,7 @@ export function compileSigner(config: Parameters<typeof compilePolicy>[0]): Comp
   throw badConfig(`Cannot use signer config: ${compiled.problems.join("\n  ")}`);
 }
 
-/** How the configs of an installation are checked: exactly as their programs check them. */
+/** The checks of an installation's configs: the same as in the programs that load them. */
 export const CONFIG_KINDS = {
   signer: { what: "signer config", schema: signerConfig },
   controlPlane: { what: "control plane config", schema: controlPlaneConfig },

@@ -15,7 +15,7 @@ export function formatTable(
   columns: number = Infinity,
 ): readonly string[] {
   const cells = [heading, ...rows].map((row) => row.map(visibleText));
-  // Not Math.max(...widths): a call accepts no 100,000 arguments.
+  // Math.max(...widths) would fail: a call cannot have 100,000 arguments.
   const widths = heading.map((_title, column) =>
     cells.reduce((widest, row) => Math.max(widest, width(row[column] ?? "")), 0)
   );
@@ -62,7 +62,7 @@ export function formatRow(cells: readonly string[], widths: readonly number[]): 
   return padded.join(GAP).trimEnd();
 }
 
-// Characters of two columns (East Asian wide and full width, emoji), and characters without a column.
+// Characters that take two columns (East Asian wide and full width, emoji), and characters that take none.
 const WIDE =
   /[\u{1100}-\u{115f}\u{2e80}-\u{303e}\u{3041}-\u{a4cf}\u{ac00}-\u{d7a3}\u{f900}-\u{faff}\u{fe30}-\u{fe6f}\u{ff00}-\u{ff60}\u{ffe0}-\u{ffe6}\u{20000}-\u{3fffd}]|\p{Emoji_Presentation}/u;
 const COMBINING = /\p{Mn}|\p{Me}/u;
@@ -77,7 +77,7 @@ function width(text: string): number {
 export const LONGEST_LISTED = 400;
 const MOST_NAMES = 8;
 
-/** The beginning of a text for a list, and the words that report the cut; `cut` is undefined for a whole text. */
+/** The beginning of a text for a list, and a note about the truncation; `cut` is undefined for a complete text. */
 export function shorten(text: string): { readonly shown: string; readonly cut: string | undefined } {
   const characters = [...text];
   if (characters.length <= LONGEST_LISTED) return { shown: text, cut: undefined };

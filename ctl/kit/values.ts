@@ -49,7 +49,7 @@ export function isPlainName(text: string): boolean {
   return NAME.test(text);
 }
 
-/** A listener's address for processes of the same machine. */
+/** The address at which processes on the same machine reach a listener. */
 export function reachable(listen: string): string {
   const { hostname, port } = parseListenAddress(listen);
   const wildcards: Readonly<Record<string, string>> = { "0.0.0.0": "127.0.0.1", "::": "::1" };

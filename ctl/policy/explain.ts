@@ -18,48 +18,39 @@ import { SESSION_MODES } from "@gateway/shared/wire";
 import type { SignerConfig } from "@gateway/signer/config";
 import { command, type Given, oneOf, optionOf } from "../kit/command.ts";
 import { HintedError, invalid } from "../kit/output.ts";
-import { compileSigner, loadSignerHosts } from "../kit/signer_file.ts";
+import { compileSigner, loadSignerFile, loadSignerHosts } from "../kit/signer_file.ts";
 import { EMPTY_CELL, formatRow, formatTable } from "../kit/table.ts";
 import { explainCluster } from "./explain_cluster.ts";
 
 const TAKES = {
-  "--host <name>": "the host",
-  "--cluster <name>": "the cluster, in the place of a host",
-  "--command <text>": "the command to decide",
-  "--action <text>": "the action on the cluster to decide",
-  "--session-mode <mode>": oneOf(
-    SESSION_MODES,
-    "as a session, not one command; without --command: opening it",
-  ),
-  "--caller <cn>": "who asks",
-  "--end-user <user>": "for whom",
-  "--end-user-groups <groups>": "the end user's groups, with commas",
-  "--sudo": "elevated",
-  "--sudo-user <user>": "elevated to this account (default: root)",
-  "--pty": "with a terminal",
-  "--file-transfer": "as part of a file transfer",
+  "--host <name>": "host name",
+  "--cluster <name>": "cluster name, instead of --host",
+  "--command <text>": "command to decide",
+  "--action <text>": "with --cluster: action to decide",
+  "--session-mode <mode>": oneOf(SESSION_MODES, "session mode; without --command: decide opening a session"),
+  "--caller <cn>": "caller CN (default: any caller that may use the host)",
+  "--end-user <user>": "end user",
+  "--end-user-groups <groups>": 'groups of the end user, separated by commas; "" for none',
+  "--sudo": "run with sudo",
+  "--sudo-user <user>": "with --sudo: account (default: root)",
+  "--pty": "request a terminal",
+  "--file-transfer": "decide a file transfer",
 } as const;
 
 type Flags = Given<typeof TAKES>;
 
+const HOW = ["sudo", "sudoUser", "pty", "fileTransfer"] as const;
+
 /** Options without a meaning for a cluster. */
-const HOST_FLAGS = ["command", "sessionMode", "sudo", "sudoUser", "pty", "fileTransfer"] as const;
+const HOST_FLAGS = ["command", "sessionMode", ...HOW] as const;
 
 /** Options that matter to a decision only. */
-const INTENT_FLAGS = [
-  "caller",
-  "endUser",
-  "endUserGroups",
-  "sudo",
-  "sudoUser",
-  "pty",
-  "fileTransfer",
-] as const;
+const INTENT_FLAGS = ["caller", "endUser", "endUserGroups", ...HOW] as const;
 
 /** `policy explain`: the signer's decision, and its rule. */
 export const EXPLAIN = command({
   name: "explain",
-  summary: "Say what the signer would decide, and by which rule.",
+  summary: "Show the signer's decision and the matching rule.",
   takes: TAKES,
   help: `
 Examples:
@@ -69,11 +60,9 @@ Examples:
   broker-ctl policy explain --host web01 --session-mode shell
   broker-ctl policy explain --cluster prod --action "delete pods web/shop-1" --end-user-groups ops
 
-Reads the signer's config and asks nobody: grants, waivers and freezes of a running signer are not in it.
-Without --caller it takes a caller that may use the host; --end-user-groups "" is a user in no group.
-An action on a cluster is a verb, a resource in its plural with its group or without, and <namespace>/<name>; a list
-has no name, and - stands for the namespace of what has none.
-Exit code 0 whatever the decision; a script reads decision.allowed of --json.
+Decides from the signer's config alone, without the grants, waivers and freezes of a running signer. An action has the
+form "<verb> <resource>[.<group>] [<namespace>[/<name>]]" with a plural resource; a list has no name, and - stands for
+no namespace. The exit code is 0 for every decision; scripts read decision.allowed of --json.
 `,
   async run(flags, { workingFolder }) {
     const target = readTarget(flags);
@@ -81,9 +70,8 @@ Exit code 0 whatever the decision; a script reads decision.allowed of --json.
       refuseFlags(flags, HOST_FLAGS, "to a cluster");
       if (flags.action === undefined) refuseFlags(flags, INTENT_FLAGS, "without --action");
       const { action, caller, endUser = "" } = flags;
-      const endUserGroups = readGroups(flags.endUserGroups);
-      const question = { cluster: target.name, action, caller, endUser, endUserGroups };
-      return await explainCluster(question, flags.config, workingFolder);
+      const question = { action, caller, endUser, endUserGroups: readGroups(flags.endUserGroups) };
+      return explainCluster(await loadSignerFile(flags.config, workingFolder), target.name, question);
     }
     const intent = readIntent(flags, target.name);
     const config = await loadSignerHosts(flags.config, workingFolder);
@@ -99,16 +87,15 @@ Exit code 0 whatever the decision; a script reads decision.allowed of --json.
     const about = { host: host.name, groups: host.groups, policies, sessions };
     const lines = formatHost(host, policies);
     if (intent === undefined) return { json: about, lines };
-    const explanation = explainIntent(policy, host, intent);
-    const steps = explanation.steps.map(({ command, verdict }) => ({
+    const decision = decide(policy, host, intent);
+    const steps = listSteps(host, intent.command).map(({ command, verdict }) => ({
       command,
       verdict: nameVerdict(verdict),
       rule: verdict.rule,
     }));
-    const decision = toWireDecision(explanation.decision);
     return {
-      json: { ...about, command: intent.command, steps, decision },
-      lines: [...lines, ...formatDecision(intent, explanation)],
+      json: { ...about, command: intent.command, steps, decision: toWireDecision(decision) },
+      lines: [...lines, ...formatDecision(intent.command, steps, decision)],
     };
   },
 });
@@ -156,7 +143,7 @@ function readGroups(text: string | undefined): readonly string[] | null {
 const NAME_WIDTH = 16;
 
 /** The facts about a host that hold for each command. */
-function formatHost(host: CompiledHost, contributions: readonly Contribution[]): readonly string[] {
+function formatHost(host: CompiledHost, contributions: ReturnType<typeof listContributions>) {
   const { restricts } = host.commands;
   return [
     `Host:      ${host.name} (${host.user} at ${host.addr})`,
@@ -172,17 +159,18 @@ function formatHost(host: CompiledHost, contributions: readonly Contribution[]):
   ];
 }
 
-function formatDecision(intent: OpenIntent, { decision, steps }: Explanation): readonly string[] {
-  const rows = steps.map(({ command, verdict }, index) => [
-    `${index + 1}.`,
-    command,
-    nameVerdict(verdict),
-    verdict.rule || EMPTY_CELL,
+function formatDecision(
+  command: string,
+  steps: readonly Readonly<Record<"command" | "verdict" | "rule", string>>[],
+  decision: SshDecision,
+): readonly string[] {
+  const rows = steps.map(({ command, verdict, rule }, index) => [
+    ...[`${index + 1}.`, command, verdict, rule || EMPTY_CELL],
   ]);
   const table = formatTable(["", "", "", ""], rows);
   return [
     "",
-    `Command:   ${intent.command === "" ? "(opening of a session)" : intent.command}`,
+    `Command:   ${command === "" ? "(opening of a session)" : command}`,
     ...(steps.length === 0 ? [] : table.slice(1).map((line) => `  ${line}`)),
     `Decision:  ${describeDecision(decision)}`,
     ...(decision.kind === "denied" ? [`Reason:    ${decision.reason}`] : [
@@ -213,25 +201,15 @@ function nameVerdict({ kind, requireApproval }: CommandVerdict): string {
   return requireApproval ? "approval" : "allowed";
 }
 
-/** A command policy of a host. */
-interface Contribution {
-  /** Its name in the library, or `<inline>`. */
-  readonly name: string;
-  /** The host group that brings it, `_default`, or `host` for the host's own. */
-  readonly via: string;
-  /** Its contents: `allowlist(allow:3) approval:1`. */
-  readonly label: string;
-}
-
 /**
  * The command policies of a host in the order of evaluation, each once: those of `_default`, of its groups, and its own
- * if that restricts anything.
+ * if that restricts anything. Each has its name in the library, what brings it, and its contents in a few words.
  */
 export function listContributions(
   library: Pick<SignerConfig, "command_policies" | "group_command_policies">,
   host: HostPolicy,
-): readonly Contribution[] {
-  const found = new Map<string, Contribution>();
+) {
+  const found = new Map<string, Readonly<Record<"name" | "via" | "label", string>>>();
   for (const via of ["_default", ...(host.groups ?? [])]) {
     for (const name of library.group_command_policies[via] ?? []) {
       const policy = library.command_policies[name];
@@ -260,37 +238,26 @@ function describePolicy(policy: CommandPolicy): string {
   return parts.length === 0 ? "off" : parts.join(" ");
 }
 
-/** The verdict of the rules on one simple command, without enforcement. */
-interface StepVerdict {
-  /** Its words, joined by spaces: the text that patterns are matched against. */
-  readonly command: string;
-  readonly verdict: CommandVerdict;
-}
-
-interface Explanation {
-  readonly decision: SshDecision;
-  /** Empty for a host without rules, and for the opening of a session. */
-  readonly steps: readonly StepVerdict[];
-}
-
 interface OpenIntent extends Omit<SshIntent, "caller"> {
   /** Absent: any caller that may use the host. */
   readonly caller?: string;
 }
 
 /** Decides as the signer does, in the order of its gates, but without grants, waivers and freezes. */
-function explainIntent(policy: CompiledPolicy, host: CompiledHost, intent: OpenIntent): Explanation {
+function decide(policy: CompiledPolicy, host: CompiledHost, intent: OpenIntent): SshDecision {
   const { caller } = intent;
-  const steps = listSteps(host, intent.command);
   if (caller !== undefined && mayUseHost(policy, caller, host.name) !== "ok") {
-    return { decision: denyByGroups(host), steps };
+    return { kind: "denied", reason: "host not authorised", matchedRule: "", enforcement: "", host };
   }
   const [allowed = ""] = host.allowed_callers ?? [];
-  return { decision: decideSsh(policy, { ...intent, caller: caller ?? allowed }), steps };
+  return decideSsh(policy, { ...intent, caller: caller ?? allowed });
 }
 
-/** The simple commands in a text, each with the verdict of a host's rules. */
-export function listSteps({ commands }: CompiledHost, command: string): readonly StepVerdict[] {
+/**
+ * The simple commands in a text, their words joined by spaces as patterns match them, each with the verdict of a host's
+ * rules before enforcement; none for a host without rules.
+ */
+export function listSteps({ commands }: CompiledHost, command: string) {
   if (!commands.restricts || command === "") return [];
   const parsed = commands.parses ? parseCommand(command) : undefined;
   if (parsed === undefined || parsed.kind === "refused") {
@@ -302,8 +269,4 @@ export function listSteps({ commands }: CompiledHost, command: string): readonly
     const text = words.join(" ");
     return { command: text, verdict: decideCommand(rules, text) };
   });
-}
-
-function denyByGroups(host: CompiledHost): SshDecision {
-  return { kind: "denied", reason: "host not authorised", matchedRule: "", enforcement: "", host };
 }

@@ -12,30 +12,27 @@ import {
 } from "@gateway/shared/policy";
 import { clusterOf } from "../clusters/entry.ts";
 import { type CommandResult, invalid } from "../kit/output.ts";
-import { compileSigner, loadSignerFile } from "../kit/signer_file.ts";
+import type { SignerConfig } from "@gateway/signer/config";
+import { compileSigner } from "../kit/signer_file.ts";
 import { quoteText } from "@gateway/shared/text";
 import { EMPTY_CELL, formatTable } from "../kit/table.ts";
 
-interface ClusterQuestion {
-  readonly cluster: string;
-  /** Undefined: the cluster alone. */
-  readonly action: string | undefined;
-  /** Undefined: a caller that may use it. */
+/** Who requests an action on a cluster; without a caller, a caller that may use the cluster. */
+interface Asker {
   readonly caller: string | undefined;
   readonly endUser: string;
   readonly endUserGroups: readonly string[] | null;
 }
 
-/** `policy explain --cluster`: decides as the signer does. */
-export async function explainCluster(
-  question: ClusterQuestion,
-  path: string | undefined,
-  workingFolder: string,
-): Promise<CommandResult> {
-  const config = await loadSignerFile(path, workingFolder);
+/** `policy explain --cluster`: decides as the signer does; without an action, shows the cluster alone. */
+export function explainCluster(
+  config: SignerConfig,
+  name: string,
+  { action: asked, ...asker }: Asker & { readonly action: string | undefined },
+): CommandResult {
   const policy = compileSigner(config);
-  const source = clusterOf(config, question.cluster);
-  const cluster = policy.clusters.get(question.cluster);
+  const source = clusterOf(config, name);
+  const cluster = policy.clusters.get(name);
   if (cluster === undefined) throw new TypeError("a cluster of the config is one of the policy");
   const about = {
     cluster: cluster.name,
@@ -45,8 +42,8 @@ export async function explainCluster(
     sa_bindings: source.sa_bindings,
   };
   const lines = formatCluster(cluster, source);
-  if (question.action === undefined) return { json: about, lines };
-  const { action, decision } = decide(policy, cluster, { ...question, action: question.action });
+  if (asked === undefined) return { json: about, lines };
+  const { action, decision } = decide(policy, cluster, asked, asker);
   return {
     json: {
       ...about,
@@ -64,21 +61,19 @@ export async function explainCluster(
 function decide(
   policy: CompiledPolicy,
   cluster: CompiledCluster,
-  { action, caller, endUser, endUserGroups }: ClusterQuestion & { readonly action: string },
+  text: string,
+  { caller, ...asker }: Asker,
 ): { readonly action: string; readonly decision: ClusterDecision } {
-  const asked = readAction(action);
+  const asked = readAction(text);
   const parsed = parseClusterAction(cluster.resources, asked);
-  const command = parsed.kind === "ok" ? parsed.action.text : action;
-  if (caller !== undefined) {
-    const gate = findCluster(policy, caller, cluster.name);
-    if (gate.kind === "closed") {
-      return { action: command, decision: { kind: "denied", reason: gate.reason, matchedRule: "" } };
-    }
+  const action = parsed.kind === "ok" ? parsed.action.text : text;
+  const gate = caller === undefined ? undefined : findCluster(policy, caller, cluster.name);
+  if (gate?.kind === "closed") {
+    return { action, decision: { kind: "denied", reason: gate.reason, matchedRule: "" } };
   }
   const [allowed = ""] = cluster.allowed_callers;
-  const asker = { caller: caller ?? allowed, endUser, endUserGroups };
-  const intent = { ...asked, ...asker, command, manifestSha256: "" };
-  return { action: command, decision: decideCluster(cluster, intent) };
+  const intent = { ...asked, ...asker, caller: caller ?? allowed, command: action, manifestSha256: "" };
+  return { action, decision: decideCluster(cluster, intent) };
 }
 
 /**

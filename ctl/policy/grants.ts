@@ -11,13 +11,13 @@ import { shortenText, tableOr } from "../kit/table.ts";
 import { invalid } from "../kit/output.ts";
 
 const RULE_NOTE = `
-The signer rewrites its signer.json, comments and all else kept, and applies it at once; with policy_source
-"database" it is a new version of the hosts, in force at all signers. Patterns are RE2 and
-match anywhere in a command: anchor them with ^ and $. The first rule makes the host an allowlist; an allowlist
-without rules denies everything. Only the host's own policy is changed, not those of its groups.
+The signer edits its signer.json, keeps the comments, and applies the change immediately. With policy_source "database"
+the change is a new version of the hosts for all signers. RE2 patterns match anywhere in a command: anchor them with ^
+and $. The first rule turns the host's policy into an allowlist; an allowlist without rules denies everything. Group
+policies do not change.
 `;
 
-/** `policy add` and `policy remove`: one allow pattern of one host, for good. */
+/** `policy add` and `policy remove`: one allow pattern of one host, permanently. */
 function ruleCommand(
   name: "add" | "remove",
   { summary, method, done, conflict }: Readonly<Record<"summary" | "done" | "conflict", string>> & {
@@ -28,13 +28,12 @@ function ruleCommand(
     ...{ name, summary },
     takes: {
       ...SIGNER,
-      "--host <name>": required("the host"),
-      "--allow <pattern>": required("the RE2 pattern"),
+      "--host <name>": required("host name"),
+      "--allow <pattern>": required("RE2 pattern"),
     },
     help:
       `\nExamples:\n  broker-ctl policy ${name} --host web01 --allow '^systemctl status nginx$'\n${RULE_NOTE}`,
     question: ({ host, allow }) => ({
-      what: `policy ${name}`,
       method,
       path: joinPath("v1", "policy", "hosts", host, "allow"),
       body: { pattern: allow },
@@ -51,13 +50,13 @@ function ruleCommand(
 
 export const RULES: readonly CommandData[] = [
   ruleCommand("add", {
-    summary: "Allow one more pattern on a host, for good.",
+    summary: "Add an allow pattern to a host, permanently.",
     method: "POST",
     done: "added",
     conflict: "the pattern is there already, nothing changed; broker-ctl policy explain shows what holds",
   }),
   ruleCommand("remove", {
-    summary: "Take an allow pattern of a host away.",
+    summary: "Remove an allow pattern from a host.",
     method: "DELETE",
     done: "removed",
     conflict: "the host's own policy has no such pattern, letter by letter, nothing changed",
@@ -66,18 +65,18 @@ export const RULES: readonly CommandData[] = [
 
 const GRANT_TAKES = {
   ...SIGNER,
-  "--host <name>": "the host",
-  "--cluster <name>": "the cluster, in the place of a host",
-  "--allow <pattern>": repeat("an RE2 pattern; repeat for more"),
-  "--action <action>": repeat("<verbs> <resources> <namespaces>/<names> on a cluster; repeat"),
-  "--ttl <duration>": "for how long, such as 30m or 1h30m (default: 1h)",
-  "--caller <cn>": "for this caller only",
-  "--end-user <user>": "for this end user only",
+  "--host <name>": "host name",
+  "--cluster <name>": "cluster name, instead of --host",
+  "--allow <pattern>": repeat("RE2 pattern; repeatable"),
+  "--action <action>": repeat("with --cluster: <verbs> <resources> <namespaces>/<names>; repeatable"),
+  "--ttl <duration>": "duration, such as 30m or 1h30m (default: 1h)",
+  "--caller <cn>": "only for this caller",
+  "--end-user <user>": "only for this end user",
 } as const;
 
 const GRANT = asking({
   name: "grant",
-  summary: "Allow more on a host for a time.",
+  summary: "Grant commands on a host for a limited time.",
   takes: GRANT_TAKES,
   help: `
 Examples:
@@ -86,15 +85,13 @@ Examples:
       --ttl 1h30m --caller broker-1 --end-user ann
   broker-ctl policy grant --cluster prod --action 'delete pods web/shop-1' --ttl 15m
 
-A grant adds allow patterns to a host that has an allowlist, for a time. It overrides no deny rule and takes no
-approval away. Without --caller and --end-user it holds for everybody. An action on a cluster is verbs, resources and
-<namespaces>/<names>, several with commas, * for all; --allow takes a pattern of what records say there:
-"delete pods web/shop-1".
+A grant adds allow patterns to a host with an allowlist, for a limited time. It does not override deny rules or required
+approvals. Without --caller and --end-user it applies to everyone. In --action, separate values with commas; * matches
+all. For a cluster, --allow matches an action as audit records write it: "delete pods web/shop-1".
 `,
   question(flags) {
     const { name } = readTarget(flags);
     return {
-      what: "policy grant",
       method: "POST",
       path: joinPath("v1", "policy", "hosts", name, "grants"),
       body: readWish(flags),
@@ -116,16 +113,15 @@ approval away. Without --caller and --end-user it holds for everybody. An action
 const LIST = asking({
   name: "grants",
   summary: "List the active grants and waivers.",
-  takes: { ...SIGNER, "--full": "long patterns whole" },
+  takes: { ...SIGNER, "--full": "do not truncate long patterns" },
   help: `
 Examples:
   broker-ctl policy grants
-  broker-ctl policy grants --json
 
-Grants, and waivers of approval that were learned from an approved command. A pattern of more than 400
-characters is cut, which its end says; --full and --json show all of it.
+Waivers come from approvals with --learn. A pattern of more than 400 characters is truncated, and its end says so;
+--full and --json print all of it.
 `,
-  question: () => ({ what: "policy grants", method: "GET", path: "/v1/policy/grants", schema: grantList }),
+  question: () => ({ method: "GET", path: "/v1/policy/grants", schema: grantList }),
   show(grants, { full = false }, { terminal }) {
     const end = ({ expires_at }: GrantInfo) => Date.parse(expires_at);
     const rows = grants.toSorted((left, right) => end(left) - end(right)).map((entry) => [
@@ -142,16 +138,15 @@ characters is cut, which its end says; --full and --json show all of it.
 
 const REVOKE = asking({
   name: "revoke",
-  summary: "Take a grant or waiver back.",
-  takes: { ...SIGNER, "<id>": "which" },
+  summary: "Revoke a grant or waiver.",
+  takes: { ...SIGNER, "<id>": "grant ID" },
   help: `
 Examples:
   broker-ctl policy revoke 0123456789abcdef01234567
 
-The command is denied again at once. broker-ctl policy grants shows the ids.
+Takes effect immediately. broker-ctl policy grants lists the IDs.
 `,
   question: ({ id }) => ({
-    what: "policy revoke",
     method: "DELETE",
     path: joinPath("v1", "policy", "grants", id),
     schema: grantRevoked,

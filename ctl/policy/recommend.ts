@@ -1,7 +1,7 @@
 import { resolve } from "node:path";
 import { type CompiledHost, type CompiledPolicy, decideCommand } from "@gateway/shared/policy";
 import { quoteText } from "@gateway/shared/text";
-import { createFilter } from "../audit/record.ts";
+import { createFilter, type ShownRecord } from "../audit/record.ts";
 import { readLogs } from "../audit/logs.ts";
 import { command, count, required } from "../kit/command.ts";
 import { compileSigner, loadSignerFile } from "../kit/signer_file.ts";
@@ -18,23 +18,24 @@ const HEADS = { promote: "PROMOTE", friction: "FRICTION", "dead-rule": "DEAD" } 
 /** `policy recommend`: changes of the rules that an audit log suggests. */
 export const RECOMMEND = command({
   name: "recommend",
-  summary: "Say what an audit log speaks for changing in the rules.",
+  summary: "Suggest policy changes based on an audit log.",
   takes: {
-    "--audit <log>": required("the audit log of a broker or of the control plane"),
-    "--all": "the rotated files too",
-    "--host <name>": "this host alone",
-    "--since <time>": "records from this time on, RFC 3339 or a day (UTC)",
-    "--min-count <count>": count("leave out what is rarer (default: 1)", 1, MAX_COUNT),
+    "--audit <log>": required("audit log of a broker or control plane"),
+    "--all": "include rotated files",
+    "--host <name>": "only this host",
+    "--since <time>": "start time, RFC 3339 or a day (UTC)",
+    "--min-count <count>": count("minimum number of occurrences (default: 1)", 1, MAX_COUNT),
   },
   help: `
 Examples:
   broker-ctl policy recommend --audit log/broker/audit.log --config signer.json
   broker-ctl policy recommend --audit log/broker/audit.log --all --host web01 --since 2026-01-01 --min-count 5
 
-Reads the audit log of a broker or of the control plane, and decides each command anew by the rules of the config: what
-ran and is not allowed now could be (promote), what was refused and by whom it was wanted (friction), and which patterns
-no command was matched by (dead-rule), of hosts that were used. The signer's own log names commands in another form. The
-log is not verified, and what agents ask for is up to them: take nothing over that you have not read.
+Decides each command in the log again by the rules of the config, and lists:
+  promote    commands that ran and are not allowed now
+  friction   commands that were denied
+  dead-rule  patterns of used hosts that matched no command
+The log is not verified, and agents choose the commands in it: review each suggestion before you adopt it.
 `,
   async run({ config, audit, all = false, host, since, minCount = 1 }, { workingFolder }) {
     const isSince = createFilter(since === undefined ? {} : { since });
@@ -67,20 +68,10 @@ function format({ type, host, pattern, count, distinct_callers: callers, last_se
   return [`[${HEADS[type]}] ${host}${often}`, `    ${pattern}`];
 }
 
-/** A command in an audit record. */
-export interface SeenCommand {
-  readonly time: string;
-  readonly caller: string;
-  /** A host's name, or its address. */
-  readonly host: string;
-  readonly outcome: string;
-  readonly command: string;
-  /** The command, if `command` describes the request: the signer's records. */
-  readonly command_line?: string;
-  /** Empty in old records. */
-  readonly host_name?: string;
-  readonly err?: string;
-}
+/** A command in an audit record; old records lack the second half. */
+export type SeenCommand =
+  & Pick<ShownRecord, "time" | "caller" | "host" | "outcome" | "command">
+  & Partial<Pick<ShownRecord, "command_line" | "host_name" | "err">>;
 
 interface Suggestion {
   /** promote: a command ran and is not allowed now; friction: a command was denied; dead-rule: a rule matched nothing. */

@@ -3,49 +3,32 @@ import * as z from "@zod/zod";
 import { parseConfig } from "@gateway/shared/config";
 import { quoteText } from "@gateway/shared/text";
 import { policyChanged, policyHistory, type PolicyRequest, policyVersionHosts } from "@gateway/shared/wire";
-import {
-  type Call,
-  command,
-  type CommandData,
-  type CommandSpec,
-  count,
-  type Given,
-  type Takes,
-} from "../kit/command.ts";
+import { type Call, command, type CommandData, type CommandSpec, count, type Takes } from "../kit/command.ts";
 import { diffLines } from "../kit/signer_change.ts";
 import { readOperatorFile } from "../kit/files.ts";
-import { type CommandResult, conflict, invalid, RemoteError } from "../kit/output.ts";
-import { askSigner, joinPath, REMOTE_HELP, SIGNER } from "../kit/remote.ts";
+import { conflict, invalid, RemoteError } from "../kit/output.ts";
+import { askSigner, REMOTE_HELP, SIGNER } from "../kit/remote.ts";
 import { tableOr } from "../kit/table.ts";
 
 const NOTE = `
-For signers with policy_source "database": there each change of the hosts is a version, kept for good, that is in
-force at all of them when the command ends.
+For signers with policy_source "database". Each change of the hosts is a version that is kept permanently, and is in
+force at all signers when the command ends.
 ${REMOTE_HELP}`;
 
 const version = (text: string) => count(text, 1, 999_999_999);
-const DRY_RUN = { "--dry-run": "show what would change, and change nothing" } as const;
+const DRY_RUN = { "--dry-run": "show the changes without making them" } as const;
 
 /** A command about the versions of the hosts in the signers' database. */
-function versionCommand<const T extends Takes>(
-  { help = "", run, ...spec }: Omit<CommandSpec<T>, "run"> & {
-    readonly run: (given: Given<T>, ask: Asker, call: Call) => Promise<CommandResult>;
-  },
-): CommandData {
-  return command<T>({
-    ...spec,
-    help: `${help}${NOTE}`,
-    uses: () => ["clientConfig"],
-    run: (given, call) => run(given, createAsker(call, `policy ${spec.name}`), call),
-  });
+function versionCommand<const T extends Takes>({ help = "", ...spec }: CommandSpec<T>): CommandData {
+  return command<T>({ ...spec, help: `${help}${NOTE}`, uses: () => ["clientConfig"] });
 }
 
 const IMPORT = versionCommand({
   name: "import",
-  summary: "Put the hosts of a file into the signers' database.",
+  summary: "Import hosts from a file into the signers' database.",
   takes: {
-    "<file>": "a signer's config, or what policy export has written",
-    "--replace": "in the place of the hosts that the database has",
+    "<file>": "signer's config, or the output of policy export",
+    "--replace": "replace the hosts in the database",
     ...DRY_RUN,
     ...SIGNER,
   },
@@ -55,20 +38,19 @@ Examples:
   broker-ctl policy export > hosts.json
   broker-ctl policy import hosts.json --replace --dry-run
 
-The file is a signer's config, or what broker-ctl policy export has written: its "hosts", all of them, are the next
-version. Where the database has hosts already, --replace is needed. Comments do not go with them. Do it once before the
-first signer gets policy_source "database": until then they decide by their files.
+All "hosts" of the file become the next version; comments are not imported. If the database already has hosts, pass
+--replace. Run this once before you set policy_source "database" for the first signer.
 `,
-  async run({ file: path, replace = false, dryRun = false }, ask, { workingFolder }) {
-    const bytes = await readOperatorFile(resolve(workingFolder, path), "hosts");
+  async run({ file: path, replace = false, dryRun = false }, call) {
+    const bytes = await readOperatorFile(resolve(call.workingFolder, path), "hosts");
     const text = new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes);
     const schema = z.looseObject({ hosts: z.record(z.string(), z.unknown()).default({}) });
     const { hosts } = parseConfig({ what: "hosts", source: path, text, schema });
     if (Object.keys(hosts).length === 0) {
       throw invalid(`${quoteText(path)} has no hosts: nothing was changed`);
     }
-    const base = await ask.newest();
-    const changes = diffHosts(base === 0 ? {} : await ask.hostsIfReadable(base), hosts);
+    const base = await findNewest(call);
+    const changes = diffHosts(base === 0 ? {} : await fetchHostsIfReadable(call, base), hosts);
     if (base > 0 && changes.length === 0) {
       return {
         json: { status: "unchanged", version: base },
@@ -82,46 +64,46 @@ first signer gets policy_source "database": until then they decide by their file
       );
     }
     const request = { base_version: base, hosts, dry_run: dryRun };
-    return await change(ask, request, changes, `the hosts of ${quoteText(path)} are in the database`);
+    return await change(call, request, changes, `the hosts of ${quoteText(path)} are in the database`);
   },
 });
 
 const EXPORT = versionCommand({
   name: "export",
-  summary: "Show the hosts of a version, as policy import reads them.",
-  takes: { "[version]": version("which one; the newest when absent"), ...SIGNER },
-  async run({ version }, ask) {
-    const { hosts } = await ask.version(version ?? await ask.newest());
+  summary: "Export the hosts of a version.",
+  takes: { "[version]": version("version (default: newest)"), ...SIGNER },
+  async run({ version }, call) {
+    const { hosts } = await fetchVersion(call, version);
     return { json: { hosts }, lines: JSON.stringify({ hosts }, null, 2).split("\n") };
   },
 });
 
 const HISTORY = versionCommand({
   name: "history",
-  summary: "Show who changed the hosts in the signers' database, and when.",
+  summary: "List the versions of the hosts and their authors.",
   takes: SIGNER,
-  async run(_given, ask, { terminal }) {
-    const history = await ask.history();
+  async run(_given, call) {
+    const history = await fetchHistory(call);
     const rows = history.map((each) => [`${each.version}`, each.made_at, each.made_by, each.change]);
     const heading = ["VERSION", "MADE (UTC)", "BY", "CHANGE"];
     return {
       json: history,
-      lines: tableOr("(the database has no hosts yet)", heading, rows, terminal.columns),
+      lines: tableOr("(the database has no hosts yet)", heading, rows, call.terminal.columns),
     };
   },
 });
 
 const DIFF = versionCommand({
   name: "diff",
-  summary: "Show what changed from one version of the hosts to another.",
-  takes: { "<from>": version("a version"), "[to]": version("another; the newest when absent"), ...SIGNER },
+  summary: "Show the changes between two versions of the hosts.",
+  takes: { "<from>": version("version"), "[to]": version("version (default: newest)"), ...SIGNER },
   help: `
 Examples:
   broker-ctl policy diff 6 7
   broker-ctl policy diff 6
 `,
-  async run({ from, to }, ask) {
-    const [before, after] = [await ask.version(from), await ask.version(to ?? await ask.newest())];
+  async run({ from, to }, call) {
+    const [before, after] = [await fetchVersion(call, from), await fetchVersion(call, to)];
     const changes = diffHosts(before.hosts, after.hosts);
     const lines = changes.length === 0 ? ["no difference"] : changes;
     return { json: { from, to: after.version, changes }, lines };
@@ -130,63 +112,57 @@ Examples:
 
 const ROLLBACK = versionCommand({
   name: "rollback",
-  summary: "Put the hosts of an earlier version in force again, as a new version.",
-  takes: { "<version>": version("whose hosts are wanted back"), ...DRY_RUN, ...SIGNER },
+  summary: "Restore the hosts of an earlier version.",
+  takes: { "<version>": version("version to restore"), ...DRY_RUN, ...SIGNER },
   help: `
 Examples:
   broker-ctl policy rollback 6 --dry-run
   broker-ctl policy rollback 6
 
-The hosts of that version are the next version; nothing is lost.
+The restored hosts become a new version; the later versions are kept.
 `,
-  async run({ version, dryRun = false }, ask) {
-    const wanted = await ask.version(version);
-    const base = await ask.newest();
-    const changes = diffHosts(await ask.hostsIfReadable(base), wanted.hosts);
+  async run({ version, dryRun = false }, call) {
+    const wanted = await fetchVersion(call, version);
+    const base = await findNewest(call);
+    const changes = diffHosts(await fetchHostsIfReadable(call, base), wanted.hosts);
     const request = { base_version: base, from_version: version, dry_run: dryRun };
-    return await change(ask, request, changes, `version ${version} is in force again`);
+    return await change(call, request, changes, `version ${version} is in force again`);
   },
 });
 
 /** The versions of the hosts in the signers' database. */
 export const VERSIONS: readonly CommandData[] = [IMPORT, EXPORT, HISTORY, DIFF, ROLLBACK];
 
-async function change(ask: Asker, request: PolicyRequest, changes: readonly string[], done: string) {
-  const { version, hosts } = await ask.change(request);
-  const lines = request.dry_run
+async function change(call: Call, body: PolicyRequest, changes: readonly string[], done: string) {
+  const question = { method: "POST", path: VERSIONS_PATH, body, schema: policyChanged } as const;
+  const { data: { version, hosts } } = await askSigner(call, question);
+  const lines = body.dry_run
     ? [...changes, `nothing was changed (--dry-run); it would be version ${version} with ${hosts} hosts`]
     : [`${done}: version ${version}, ${hosts} hosts, in force at all signers`];
-  return { json: { version, hosts, dry_run: request.dry_run, changes }, lines };
+  return { json: { version, hosts, dry_run: body.dry_run, changes }, lines };
 }
 
-type Asker = ReturnType<typeof createAsker>;
+const VERSIONS_PATH = "/v1/policy/versions";
 
-/** Asks a signer about versions, for a command. */
-function createAsker(call: Call, what: string) {
-  const path = joinPath("v1", "policy", "versions");
-  const history = async () =>
-    (await askSigner(call, { what, method: "GET", path, schema: policyHistory })).data;
-  const version = async (number: number) => {
-    const question = { what, method: "GET", path: `${path}/${number}`, schema: policyVersionHosts } as const;
-    return (await askSigner(call, question)).data;
-  };
-  return {
-    history,
-    version,
-    /** 0: there is none. */
-    newest: async () => (await history())[0]?.version ?? 0,
-    /** None for a manually edited version that can't be read: it must be possible to replace it. */
-    hostsIfReadable: async (number: number) => {
-      try {
-        return (await version(number)).hosts;
-      } catch (error) {
-        if (error instanceof RemoteError && error.code === "conflict") return {};
-        throw error;
-      }
-    },
-    change: async (body: PolicyRequest) =>
-      (await askSigner(call, { what, method: "POST", path, body, schema: policyChanged })).data,
-  };
+const fetchHistory = async (call: Call) =>
+  (await askSigner(call, { method: "GET", path: VERSIONS_PATH, schema: policyHistory })).data;
+
+/** The number of the newest version; 0: there is none. */
+const findNewest = async (call: Call) => (await fetchHistory(call))[0]?.version ?? 0;
+
+async function fetchVersion(call: Call, number: number | undefined) {
+  const path = `${VERSIONS_PATH}/${number ?? await findNewest(call)}`;
+  return (await askSigner(call, { method: "GET", path, schema: policyVersionHosts })).data;
+}
+
+/** No hosts for a manually edited version that can't be read: it must be possible to replace it. */
+async function fetchHostsIfReadable(call: Call, number: number) {
+  try {
+    return (await fetchVersion(call, number)).hosts;
+  } catch (error) {
+    if (error instanceof RemoteError && error.code === "conflict") return {};
+    throw error;
+  }
 }
 
 type Hosts = Readonly<Record<string, unknown>>;

@@ -134,8 +134,8 @@ Examples:
 
 export const addCompletion: AddCommand = (program, context) => {
   program.command("completion")
-    .description("Print a program for a shell that completes commands and options.")
-    .addArgument(new Argument("<shell>", "which").choices(Object.keys(FORMATS)))
+    .description("Print a completion script for a shell.")
+    .addArgument(new Argument("<shell>", "shell").choices(Object.keys(FORMATS)))
     .addHelpText("after", EXAMPLES)
     .action((shell: keyof typeof FORMATS, _flags, command) =>
       context.run(command, [], () => {

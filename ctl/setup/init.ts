@@ -35,23 +35,22 @@ import {
 import { checkFree, createKeyMaterial, planSetUp, renewalUnits, writeSetUp } from "./write.ts";
 
 const address = (what: string, listener: keyof InitListeners) =>
-  `${what} (default: ${DEFAULT_LISTENERS[listener]})`;
+  `address of ${what} (default: ${DEFAULT_LISTENERS[listener]})`;
 
 const TAKES = {
-  "--dir <folder>": "where (default: the working folder)",
-  "--force": "replace a set-up that is there, all keys included; stop its services first",
-  "--host <host>": repeat("a host, as name=addr,user=account,key=<public key>; repeat for more"),
+  "--dir <directory>": "directory of the installation (default: .)",
+  "--force": "replace an existing installation and its keys; stop its services first",
+  "--host <host>": repeat("host, as name=addr,user=account,key=<public key>; repeatable"),
   "--network <network>": repeat(
-    "where brokers may reach hosts that are added later, as 10.0.0.0/8:22 or *.example.com:22 " +
-      "(default: private addresses, port 22); repeat for more",
+    "network of future hosts, such as 10.0.0.0/8:22 or *.example.com:22 (default: private addresses, " +
+      "port 22); repeatable",
   ),
-  "--import-ssh-config [file]": "the hosts of your ssh config, too (default: ~/.ssh/config)",
-  "--register-mcp": "have claude take the broker up, as by claude mcp add",
-  "--socket <path>":
-    "the agent's socket, for an agent with an account of its own (default: run/agent.sock, for this account)",
-  "--direct": "have the brokers ask the signer, without control plane and approvals",
-  "--name <name>": repeat("what it is reached by from other machines; repeat for more"),
-  "--listen <address>": "with --name: where the services listen, such as 0.0.0.0",
+  "--import-ssh-config [file]": "import the hosts of an ssh config (default: ~/.ssh/config)",
+  "--register-mcp": "register the broker with claude mcp add",
+  "--socket <path>": "socket for an agent with a separate account (default: run/agent.sock, this account)",
+  "--direct": "connect brokers to the signer, without control plane and approvals",
+  "--name <name>": repeat("DNS name or address for other machines; repeatable"),
+  "--listen <address>": "with --name: listen address of the services, such as 0.0.0.0",
   "--listen-signer <addr>": address("the signer", "signer"),
   "--listen-control-plane <addr>": address("the control plane", "controlPlane"),
   "--listen-broker <addr>": address("the broker over HTTP", "broker"),
@@ -64,7 +63,7 @@ type InitFlags = Given<typeof TAKES>;
 
 export const INIT = command({
   name: "init",
-  summary: "Make keys and configs for a set-up on this machine.",
+  summary: "Create the keys and configs of an installation.",
   takes: TAKES,
   help: `
 Examples:
@@ -72,20 +71,17 @@ Examples:
   broker-ctl init --dir gateway \\
       --host "web01=10.0.0.5:22,user=deploy,key=$(ssh-keyscan -t ed25519 10.0.0.5 | cut -d' ' -f2-)"
   broker-ctl init --dir gateway --name gw.example.org --listen 0.0.0.0
-  broker-ctl init --dir gateway --import-ssh-config      # the hosts that you log in to already
-  broker-ctl init --dir gateway --register-mcp           # and have claude take the broker as an MCP server
-  broker-ctl init --dir gateway --force     # new keys; the old set-up is kept in gateway/backup-<time>
+  broker-ctl init --dir gateway --import-ssh-config   # import the hosts of your ssh config
+  broker-ctl init --dir gateway --register-mcp        # register the broker as an MCP server of claude
+  broker-ctl init --dir gateway --force               # replace all; the previous files move to gateway/backup-<time>
 
-Makes a certificate authority for SSH and one for the services, a certificate for each of signer, control
-plane, broker, operator, approver and agent, the keys of the audit logs, and the configs. All listen on this
-machine alone, or with --name gw.example.org --listen 0.0.0.0 for others too; the CA can vouch for those names
-and no others. Certificates end after 90 days: broker-ctl identity renew --due renews them, and gateway/systemd
-has a timer for that. Brokers ask the control plane, where a human approves what the policy says; with --direct they
-ask the signer, and what needs approval is refused.
-The folder, and all that leads to it, must belong to you or root, and be writable for nobody else; a folder in
-/tmp will do, /tmp itself and a link will not.
-A host key that you take with ssh-keyscan is worth what the network between was worth: compare its
-fingerprint, or read the key on the host from /etc/ssh/ssh_host_ed25519_key.pub.
+Creates an SSH CA, a CA for the services, certificates for signer, control plane, broker, operator, approver and agent,
+the keys of the audit logs, and the configs. Services listen on this machine only; --name gw.example.org --listen
+0.0.0.0 opens them to other machines, and the CA can issue certificates for those names only. Certificates expire after
+90 days: broker-ctl identity renew --due renews them, and gateway/systemd contains a timer for it. With --direct there
+is no control plane, and commands that need approval are denied. The directory and its parents must belong to you or
+root, and no other user may write to them. A directory below /tmp is possible; /tmp itself and a symbolic link are not.
+ssh-keyscan trusts the network: compare the fingerprint with /etc/ssh/ssh_host_ed25519_key.pub on the host.
 `,
   uses: ({ importSshConfig, registerMcp }) =>
     importSshConfig === undefined && registerMcp !== true ? [] : ["programs"],

@@ -95,42 +95,27 @@ export function isInside({ agentSocket, folder }: Layout): boolean {
   return agentSocket.startsWith(join(folder, "/"));
 }
 
-export function describeLayout({ audit, pairs, ...layout }: Layout) {
-  return {
-    folder: layout.folder,
-    signer_config: layout.signerConfig,
-    control_plane_config: layout.controlPlaneConfig,
-    broker_config: layout.brokerConfig,
-    mcp_config: layout.mcpConfig,
-    client_config: layout.clientConfig,
-    ssh_ca: layout.sshCa,
-    ssh_ca_public: layout.sshCaPublic,
-    mtls_ca: layout.mtlsCa,
-    signer_audit_log: audit.signer.log,
-    signer_audit_key: audit.signer.key,
-    control_plane_audit_log: audit.controlPlane.log,
-    control_plane_audit_key: audit.controlPlane.key,
-    broker_audit_log: audit.broker.log,
-    broker_audit_key: audit.broker.key,
-    mcp_audit_log: audit.mcp.log,
-    mcp_audit_key: audit.mcp.key,
-    envelope_key: layout.envelopeKey,
-    operator: pairs.operator,
-    approver: pairs.approver,
-    approver_bundle: layout.approverBundle,
-    agent: pairs.agent,
-    agent_socket: layout.agentSocket,
-    broker: pairs.broker,
-    control_plane_client: pairs.controlPlaneClient,
+/** The paths for JSON: `signer_config`, `signer_audit_log`, and each pair by its identity. */
+export function describeLayout({ audit, pairs, ...paths }: Layout) {
+  const { operator, approver, agent, broker, controlPlaneClient } = pairs;
+  const logs = Object.entries(audit).flatMap(([service, { log, key }]) => [
+    [`${service}AuditLog`, log],
+    [`${service}AuditKey`, key],
+  ]);
+  const members = {
+    ...paths,
+    operator,
+    approver,
+    agent,
+    broker,
+    controlPlaneClient,
+    ...Object.fromEntries(logs),
   };
+  const snakeCase = (name: string) => name.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+  return Object.fromEntries(Object.entries(members).map(([name, value]) => [snakeCase(name), value]));
 }
 
-export interface InitHost {
-  readonly name: string;
-  readonly addr: string;
-  readonly user: string;
-  readonly hostKey: string;
-}
+export type InitHost = ReturnType<typeof parseHost>;
 
 export const DEFAULT_LISTENERS = {
   signer: "127.0.0.1:9443",
@@ -166,7 +151,7 @@ export function parseNetworks(texts: readonly string[]): readonly string[] {
 }
 
 /** Reads `name=addr,user=account,key=ssh-ed25519 AAAA…`; the key is last, because its comment may hold any text. */
-export function parseHost(text: string): InitHost {
+export function parseHost(text: string) {
   const match = /^(?<name>[^=]*)=(?<addr>[^,]*),\s*user=(?<user>[^,]*),\s*key=(?<key>.*)$/s.exec(text);
   const { name = "", addr = "", user = "", key = "" } = match?.groups ?? {};
   const refuse = (reason: string) => {

@@ -6,6 +6,8 @@ import { quoteText } from "@gateway/shared/text";
 import * as z from "@zod/zod";
 import { copyBytes, copyDatabase, copyLog, findSources, type SetUpSources } from "../backup/sources.ts";
 import { command } from "../kit/command.ts";
+import { isFields } from "../kit/entries.ts";
+import { createFolder } from "../kit/files.ts";
 import { checkFolder } from "./write.ts";
 import { badConfig, conflict, notFound } from "../kit/output.ts";
 
@@ -123,13 +125,13 @@ function migrateSigner(
   target: string,
   set: (path: ValuePath, value: unknown, why?: string) => void,
 ): void {
-  const membersOf = (key: string) => isObject(config[key]) ? Object.entries(config[key]) : [];
+  const membersOf = (key: string) => isFields(config[key]) ? Object.entries(config[key]) : [];
   if (!config["state_db"]) {
     folders.add("state/signer");
     set(["state_db"], join(target, "state/signer/signer.db"), " (freezes survive a restart)");
   }
   for (const [name, host] of membersOf("hosts")) {
-    if (isObject(host) && host["sealed_exec"] === true && host["envelope"] === undefined) {
+    if (isFields(host) && host["sealed_exec"] === true && host["envelope"] === undefined) {
       set(["hosts", name, "envelope"], "v1", " (the shim on the host reads only v1)");
     }
   }
@@ -141,21 +143,14 @@ function migrateSigner(
   }
 }
 
-function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
 function stringsOf(value: unknown, path: ValuePath = []): readonly (readonly [ValuePath, string])[] {
   if (typeof value === "string") return [[path, value]];
-  if (!isObject(value)) return [];
+  if (!isFields(value)) return [];
   return Object.entries(value).flatMap(([key, member]) => stringsOf(member, [...path, key]));
 }
 
-/** Writes everything next to the new directory first, so that a failure leaves none. */
 async function write({ texts, copies, folders }: Plan, target: string): Promise<void> {
-  await Deno.mkdir(dirname(target), { recursive: true });
-  const staging = await Deno.makeTempDir({ dir: dirname(target), prefix: ".migrate-" });
-  try {
+  await createFolder(target, async (staging) => {
     for (const folder of [...folders, ...[...copies.values()].map(({ place }) => dirname(place))]) {
       await Deno.mkdir(join(staging, folder), { recursive: true, mode: 0o700 });
     }
@@ -171,9 +166,5 @@ async function write({ texts, copies, folders }: Plan, target: string): Promise<
     for (const [name, text] of texts) await Deno.writeTextFile(join(staging, name), text, { mode: 0o640 });
     // The services must load what was written.
     await findSources(staging);
-    await Deno.rename(staging, target);
-  } catch (error) {
-    await Deno.remove(staging, { recursive: true });
-    throw error;
-  }
+  });
 }

@@ -18,22 +18,18 @@ Examples:
   broker-ctl reload --url 10.0.0.9:9443 --cert me.crt --key me.key --ca ca.crt
   broker-ctl reload --config gateway/signer.json --pid-file signer.pid
 
-It asks over HTTPS (POST /v1/reload), and says whether the signer took the new config; one that can't be used
-changes nothing. Where HTTPS won't do, --pid-file sends SIGHUP to the process of this machine that the file names,
-and whether the config was taken is in the signer's own log. The signer writes no such file; whoever starts it can:
+Requests a reload over HTTPS (POST /v1/reload) and reports whether the signer loaded its config. An invalid config
+changes nothing. Without HTTPS: systemctl reload gateway-signer, or --pid-file, which sends SIGHUP to a signer on this
+machine that was started with this --config; the result is in the signer's log. If the process is another one, the
+reload is requested over HTTPS. The signer does not write a PID file; its start command can:
   sh -c 'echo $$ > signer.pid; exec ctl/start.sh signer --config gateway/signer.json'
-The number in a file outlives its process: none but a signer that was started with this --config gets the signal,
-and otherwise it is asked over HTTPS. A service manager needs no file: systemctl reload gateway-signer.
-With auto_reload_seconds in its config the signer looks at the file's time by itself.
+With auto_reload_seconds in its config, the signer reloads a changed file automatically.
 ${REMOTE_HELP}`;
 
 export const RELOAD = command({
   name: "reload",
-  summary: "Have the signer read its config again.",
-  takes: {
-    ...SIGNER,
-    "--pid-file <file>": "send SIGHUP to the signer that this file names, instead of asking",
-  },
+  summary: "Reload the signer's config.",
+  takes: { ...SIGNER, "--pid-file <file>": "send SIGHUP to the signer with the PID in this file" },
   help: EXAMPLES,
   uses: ({ pidFile }) => pidFile === undefined ? usesSigner() : [...usesSigner(), "programs"],
   run: async (given, call) => {
@@ -62,21 +58,16 @@ async function signal(pidFile: string, config: string | undefined, { workingFold
   if (!PID.test(pid)) {
     throw invalid(`Cannot use ${quoteText(path)}: expected the number of a process`);
   }
-  const why = await trySignal(pid, configPath);
-  if (why === undefined) {
-    return { json: { signal: "SIGHUP", pid: Number(pid) }, lines: [`SIGHUP sent to signer (PID ${pid})`] };
+  const args = (await runToEnd("ps", ["-ww", "-o", "args=", "-p", pid])).stdout.trim();
+  let why = args === "" ? "is not there any more" : `is not the signer of ${quoteText(configPath)}`;
+  if (isSignerOf(args, configPath)) {
+    const { success, stderr } = await runToEnd("kill", ["-HUP", pid]);
+    const lines = [`SIGHUP sent to signer (PID ${pid})`];
+    if (success) return { json: { signal: "SIGHUP", pid: Number(pid) }, lines };
+    why = `can't be signalled: ${stderr.trim()}`;
   }
   terminal.err(`${visibleText(`no signal was sent: process ${pid} ${why}; asking over HTTPS`)}\n`);
   return undefined;
-}
-
-async function trySignal(pid: string, config: string): Promise<string | undefined> {
-  const { stdout } = await runToEnd("ps", ["-ww", "-o", "args=", "-p", pid]);
-  const args = stdout.trim();
-  if (args === "") return "is not there any more";
-  if (!isSignerOf(args, config)) return `is not the signer of ${quoteText(config)}`;
-  const { success, stderr } = await runToEnd("kill", ["-HUP", pid]);
-  return success ? undefined : `can't be signalled: ${stderr.trim()}`;
 }
 
 /**
@@ -100,7 +91,7 @@ export function isSignerOf(args: string, config: string): boolean {
 export const VERSION_COMMAND = command({
   name: "version",
   summary: "Print the version.",
-  takes: { "--verbose": "with runtime, platform and source revision" },
+  takes: { "--verbose": "include runtime, platform and source revision" },
   help: `
 Examples:
   broker-ctl version
@@ -116,21 +107,21 @@ Examples:
 
 const PUBKEY = command({
   name: "pubkey",
-  summary: "Print the public key of an envelope_key, as hosts keep it.",
+  summary: "Print the public key of an envelope key.",
   takes: {
-    "--seed <file>": required("the file that envelope_key names, exactly 32 bytes"),
-    "--signers": "as a line of OpenSSH's allowed signers, for envelope v3 and v2",
+    "--seed <file>": required("file of envelope_key, exactly 32 bytes"),
+    "--signers": "print an OpenSSH allowed signers line, for envelope v3 and v2",
   },
   help: `
 Examples:
   broker-ctl envelope pubkey --seed pki/envelope.seed --signers
-      the line for /etc/gateway/envelope_signers of hosts with envelope v3 or v2; a shim of before v3 rejects it:
-      replace that shim first (broker-ctl host install-shim)
+      print the line for /etc/gateway/envelope_signers (envelope v3 and v2); shims older than v3 reject it, so replace
+      them first (broker-ctl host install-shim)
   broker-ctl envelope pubkey --seed pki/envelope.seed
-      the line for /etc/gateway/envelope.pub of hosts with envelope v1
+      print the line for /etc/gateway/envelope.pub (envelope v1)
 
-To change the key: add the line of the new one to the hosts, let envelope_key name the new seed, broker-ctl reload, and
-take the line of the old one away no sooner than five minutes later.
+To change the key: add the new line to the hosts, set envelope_key to the new seed, run broker-ctl reload, and remove
+the previous line from the hosts at least five minutes later.
 `,
   uses: () => [],
   run: async ({ seed, signers = false }, { workingFolder }) => {
@@ -142,7 +133,7 @@ take the line of the old one away no sooner than five minutes later.
 
 export const ENVELOPE: CommandGroup = {
   name: "envelope",
-  summary: "The key that signs commands for sealed hosts.",
+  summary: "Manage the key that signs commands for sealed hosts.",
   commands: [PUBKEY],
 };
 
@@ -150,13 +141,10 @@ const FRONTEND = "serve-http";
 
 export const PERMISSIONS = command({
   name: "permissions",
-  summary: "Show what a service's process may do, as flags for deno run and deno compile.",
+  summary: "Show a service's Deno permissions as flags.",
   takes: {
-    "<service>": oneOf(SERVICES, "whose"),
-    "--frontend <frontend>": {
-      ...oneOf(BROKER_FRONTENDS, "how agents reach the broker"),
-      fallback: FRONTEND,
-    },
+    "<service>": oneOf(SERVICES, "service"),
+    "--frontend <frontend>": { ...oneOf(BROKER_FRONTENDS, "frontend of the broker"), fallback: FRONTEND },
   },
   help: `
 Examples:
@@ -166,9 +154,8 @@ Examples:
 
   eval deno run "$(broker-ctl permissions signer --config signer.json)" signer/main.ts --config signer.json
 
-The same config always gives the same flags: the files it names, its listeners, what it connects to, and
-nothing else. A broker with a signer may connect to any address unless its config sets "networks" or
-"api_servers".
+The flags permit only the files, listeners and outgoing connections in the config. A broker that uses a signer may
+connect to any address, unless its config sets "networks" or "api_servers".
 `,
   run: async ({ service, frontend = FRONTEND, config }, { workingFolder }) => {
     const configPath = config ?? TARGETS[service].config;

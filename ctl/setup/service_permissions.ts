@@ -11,15 +11,13 @@ export const SERVICES = ["signer", "control-plane", "broker"] as const;
 
 export type Service = (typeof SERVICES)[number];
 
-export interface ServiceProcess {
+/** Loads a service's config and derives what its process may do. */
+export async function derivePermissions({ service, configPath, workingFolder, frontend }: {
   readonly service: Service;
   readonly configPath: string;
   readonly workingFolder: string;
   readonly frontend: BrokerFrontend;
-}
-
-/** Loads a service's config and derives what its process may do. */
-export async function derivePermissions({ service, configPath, workingFolder, frontend }: ServiceProcess) {
+}) {
   const path = resolve(workingFolder, configPath);
   const location = { configPath: path, workingFolder, frontend };
   if (service === "control-plane") {
@@ -34,25 +32,26 @@ export async function derivePermissions({ service, configPath, workingFolder, fr
   return { set, flags: formatFlags(set, SIGNER_RUN_OPTIONS) };
 }
 
-export interface StartRequest {
+interface Target {
   readonly service: Service;
   readonly frontend?: BrokerFrontend;
   readonly config: string;
-  readonly rest: readonly string[];
 }
 
-export const TARGETS = {
+export const TARGETS: Readonly<Record<Service | "mcp" | "mcp-http", Target>> = {
   signer: { service: "signer", config: "signer.json" },
   "control-plane": { service: "control-plane", config: "control-plane.json" },
   broker: { service: "broker", frontend: "serve-http", config: "config.json" },
   mcp: { service: "broker", frontend: "serve-mcp", config: "config.json" },
   "mcp-http": { service: "broker", frontend: "serve-mcp-http", config: "config.json" },
-} as const;
+};
+
+export type StartRequest = ReturnType<typeof parseStart>;
 
 const CONFIG = /^--?config(?:=(?<value>.*))?$/s;
 
 /** Reads `<signer|control-plane|broker|mcp|mcp-http> [--config file] [arguments of the service]`. */
-export function parseStart(args: readonly string[]): StartRequest {
+export function parseStart(args: readonly string[]) {
   const [target = "", ...others] = args;
   if (!Object.hasOwn(TARGETS, target)) {
     throw invalid(

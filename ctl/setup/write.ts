@@ -240,7 +240,8 @@ type KeyMaterial = Awaited<ReturnType<typeof createKeyMaterial>>;
  */
 export async function createKeyMaterial(random: Random, names: readonly string[] = []) {
   const { createCertificateAuthority, issueLeaf } = await import("../identities/x509.ts");
-  const sshCaSeed = random.bytes(SEED_BYTES);
+  const seed = () => random.bytes(SEED_BYTES);
+  const sshCaSeed = seed();
   const commonName = "gateway local mTLS CA";
   const authority = await createCertificateAuthority({ commonName, localOnly: true, names, random });
   const leaves = {} as Record<Identity, CertificatePair>;
@@ -262,13 +263,7 @@ export async function createKeyMaterial(random: Random, names: readonly string[]
     }),
     /** No file holds it. */
     approverPassword,
-    seeds: {
-      signer: random.bytes(SEED_BYTES),
-      controlPlane: random.bytes(SEED_BYTES),
-      broker: random.bytes(SEED_BYTES),
-      mcp: random.bytes(SEED_BYTES),
-      envelope: random.bytes(SEED_BYTES),
-    },
+    seeds: { signer: seed(), controlPlane: seed(), broker: seed(), mcp: seed(), envelope: seed() },
   };
 }
 
@@ -313,10 +308,9 @@ export function planSetUp(
       secret(pairs[identity].key, leaves[identity].keyPem),
     ]),
     secret(layout.approverBundle, material.approverBundle),
-    secret(audit.signer.key, seeds.signer),
-    secret(audit.controlPlane.key, seeds.controlPlane),
-    secret(audit.broker.key, seeds.broker),
-    secret(audit.mcp.key, seeds.mcp),
+    ...(["signer", "controlPlane", "broker", "mcp"] as const).map((name) =>
+      secret(audit[name].key, seeds[name])
+    ),
     secret(layout.envelopeKey, seeds.envelope),
     config(layout.clientConfig, CONFIG_KINDS.client, formatClientConfig(layout, choices)),
     config(layout.brokerConfig, CONFIG_KINDS.broker, formatBrokerConfig(layout, choices)),

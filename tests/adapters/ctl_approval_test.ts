@@ -303,7 +303,7 @@ Deno.test.each([
   {
     name: "what is not an approval",
     record: { status: "approved" },
-    error: /answered as no control plane does/,
+    error: /did not respond like a control plane/,
   },
 ])("approval allow does not say that it is done when the answer is $name", async ({ record, error }) => {
   await using service = await FakeService.start(record);
@@ -319,7 +319,12 @@ Deno.test.each<{ args: string[]; status: number; detail: string; hint: RegExp }>
   { args: ["deny", ID], status: 403, detail: "not authorised to approve", hint: /approval\.callers/ },
   { args: ["allow", ID], status: 409, detail: "not pending: expired", hint: /approval list/ },
   { args: ["allow", ID], status: 500, detail: "audit unavailable", hint: /the control plane's log/ },
-  { args: ["list"], status: 401, detail: "unauthenticated", hint: /the control plane takes certificates/ },
+  {
+    args: ["list"],
+    status: 401,
+    detail: "unauthenticated",
+    hint: /the control plane accepts only certificates/,
+  },
   { args: ["list"], status: 403, detail: "not authorised", hint: /approval\.callers of the control plane/ },
   { args: ["show", ID], status: 404, detail: "No such route", hint: /is this the control plane/ },
 ])("approval $args shows HTTP $status and what to do, with exit code 1", async (row) => {
@@ -355,5 +360,8 @@ Deno.test.each<{ name: string; args: string[]; error: RegExp }>([
 Deno.test("approval asks whom flags and environment name before the client config", async () => {
   await using service = await FakeService.start([]);
   const { err } = await service.run("approval", "list", "--url", "127.0.0.1:1", "--json");
-  assert.match(JSON.parse(err).hint, /asked https:\/\/127\.0\.0\.1:1\/v1\/approvals with .*approver\.crt/);
+  assert.match(
+    JSON.parse(err).hint,
+    /requested https:\/\/127\.0\.0\.1:1\/v1\/approvals with .*approver\.crt/,
+  );
 });

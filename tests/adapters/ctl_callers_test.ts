@@ -117,7 +117,7 @@ Deno.test.each<{ name: string; args: string[]; exit: number; err: RegExp }>([
     name: "a caller that is there",
     args: ["callers", "add", "--name", "agent-7", "--groups", "x"],
     exit: 1,
-    err: /it is there; --force/,
+    err: /it exists\nhint: pass --force/,
   },
   {
     name: "a caller without a word about groups",
@@ -129,13 +129,13 @@ Deno.test.each<{ name: string; args: string[]; exit: number; err: RegExp }>([
     name: "to remove a caller that is not there",
     args: ["callers", "rm", "x"],
     exit: 1,
-    err: /There is no caller "x"/,
+    err: /Cannot find caller "x"/,
   },
   {
     name: "a key that is there",
     args: ["ca-keys", "add", "--name", "prod", "--type", "akv", ...VERBS],
     exit: 1,
-    err: /it is there; --force/,
+    err: /it exists\nhint: pass --force/,
   },
   {
     name: "a new key without a type",
@@ -177,7 +177,7 @@ Deno.test.each<{ name: string; args: string[]; exit: number; err: RegExp }>([
     name: "to remove a key that is not there",
     args: ["ca-keys", "remove", "x"],
     exit: 1,
-    err: /There is no CA key "x"/,
+    err: /Cannot find CA key "x"/,
   },
 ])("callers and ca-keys refuse $name, and write nothing", async ({ args, exit: expected, err: pattern }) => {
   await using config = await withConfig();

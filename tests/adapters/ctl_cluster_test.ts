@@ -72,7 +72,7 @@ Deno.test("cluster add adds a cluster and leaves the rest of the file alone", as
     out,
     'cluster "dev" added (api_server=https://10.0.0.6:6443, rules=allow:1)\n' +
       'token_file "dev.token" is not there yet: until it is, the signer refuses this config\n' +
-      "the running signer goes on as before until: broker-ctl reload\n",
+      "Not yet active. To apply it: broker-ctl reload\n",
   );
   const text = await config.read();
   const [before, after] = text.split(PROD);
@@ -104,7 +104,11 @@ Deno.test("cluster add --force changes what is given alone, and '' clears a list
 });
 
 Deno.test.each<{ name: string; args: string[]; error: RegExp; exit?: number }>([
-  { name: "a name that is there", args: [...ADD.with(1, "prod")], error: /it is there; --force changes it/ },
+  {
+    name: "a name that is there",
+    args: [...ADD.with(1, "prod")],
+    error: /it exists\nhint: pass --force to change it/,
+  },
   {
     name: "a name that agents could not use",
     args: [...ADD.with(1, "a b")],
@@ -139,7 +143,7 @@ Deno.test.each<{ name: string; args: string[]; error: RegExp; exit?: number }>([
 Deno.test("cluster remove takes a cluster out and leaves the rest of the file alone", async () => {
   await using config = await createConfig(WITH_PROD);
   assert.deepEqual(await config.ctl("rm", "prod"), {
-    out: 'cluster "prod" removed\nthe running signer goes on as before until: broker-ctl reload\n',
+    out: 'cluster "prod" removed\nNot yet active. To apply it: broker-ctl reload\n',
     err: "",
     exit: 0,
   });
@@ -172,7 +176,7 @@ Deno.test("cluster list shows the clusters of the config", async () => {
   assert.match(narrow.out, /^prod\n {4}API SERVER=https:\/\/10\.0\.0\.5:6443\n/);
   await using empty = await createConfig(NOTHING_YET);
   assert.equal((await empty.ctl("list")).out, "(no clusters configured)\n");
-  assert.match((await empty.ctl("list", "--cert", "x")).err, /means nothing to 'list' without --remote/);
+  assert.match((await empty.ctl("list", "--cert", "x")).err, /has no effect without --remote/);
 });
 
 Deno.test("cluster list --remote asks the signer for the clusters of the certificate's caller", async () => {

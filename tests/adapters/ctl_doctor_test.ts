@@ -310,7 +310,7 @@ Deno.test("doctor --live asks each service that a broker names, by the broker's 
   ]]);
   const said = (url: string) =>
     wrong.filter(({ check }) => check.startsWith(`${url} `)).map(({ check, fix }) => check + fix);
-  assert.match(`${said(gone)}`, /does not answer: .*REFUSED.*nothing listens there/);
+  assert.match(`${said(gone)}`, /does not answer: .*REFUSED.*nothing listens at this address/);
   assert.match(`${said(denying.url)}`, /does not take the certificate of signer.client_cert.*identity list/);
   assert.match(`${said(foreign.url)}`, /was not signed by the CA in pki\/ca/);
 });

@@ -216,7 +216,7 @@ Deno.test("revocations says when nothing is frozen", async () => {
 Deno.test("revocations refuses a list with a kind that it does not know", async () => {
   await using signer = await FakeService.start([{ kind: "host", value: "x", frozen_at: "" }]);
   const { err, exit } = await signer.run("revocations");
-  assert.match(err, /answered as no signer does/);
+  assert.match(err, /did not respond like a signer/);
   assert.equal(exit, 1);
 });
 
@@ -224,11 +224,11 @@ const FREEZE = ["freeze", "--caller", "x"];
 const KILL = ["session", "kill", "x"];
 
 Deno.test.each<{ what: string; args: string[]; status: number; detail: string; hint: RegExp }>([
-  { what: "freeze", args: FREEZE, status: 400, detail: "value: blanks", hint: /asked / },
+  { what: "freeze", args: FREEZE, status: 400, detail: "value: blanks", hint: /requested / },
   { what: "freeze", args: FREEZE, status: 401, detail: "no certificate", hint: /client_ca/ },
   { what: "freeze", args: FREEZE, status: 403, detail: "not in reload_callers", hint: /reload_callers/ },
   { what: "freeze", args: FREEZE, status: 409, detail: "no state_db", hint: /--volatile.*state_db/ },
-  { what: "freeze", args: FREEZE, status: 500, detail: "audit unavailable", hint: /log says more/ },
+  { what: "freeze", args: FREEZE, status: 500, detail: "audit unavailable", hint: /see the signer's log/ },
   { what: "session kill", args: KILL, status: 409, detail: "no state_db", hint: /--volatile.*state_db/ },
   { what: "revocations", args: ["revocations"], status: 401, detail: "no", hint: /client_ca/ },
   {

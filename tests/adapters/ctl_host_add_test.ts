@@ -59,7 +59,7 @@ Deno.test("host add adds a host with its defaults, and leaves all else as it is"
   assert.equal(
     out,
     'host "db01" added (addr=10.0.0.9:22, user=dba, principal=host:db01)\n' +
-      "the running signer goes on as before until: broker-ctl reload\n",
+      "Not yet active. To apply it: broker-ctl reload\n",
   );
   const host = {
     addr: "10.0.0.9:22",
@@ -121,7 +121,7 @@ Deno.test.each<{ name: string; args: string[]; exit: number; err: RegExp }>([
     name: "a name that is there",
     args: [...NEW, "--name=web01"].filter((arg) => arg !== "--name" && arg !== "db01"),
     exit: 1,
-    err: /it is there; --force changes it/,
+    err: /it exists\nhint: pass --force to change it/,
   },
   {
     name: "a new host without a key",
@@ -160,7 +160,7 @@ Deno.test.each<{ name: string; args: string[]; exit: number; err: RegExp }>([
     name: "whom to ask without asking",
     args: [...NEW, "--url", "a:1"],
     exit: 2,
-    err: /'--url' means nothing without --reload/,
+    err: /'--url' has no effect without --reload/,
   },
   {
     name: "a preview that takes effect",
@@ -172,7 +172,7 @@ Deno.test.each<{ name: string; args: string[]; exit: number; err: RegExp }>([
     name: "to remove what is not there",
     args: ["host", "remove", "db01"],
     exit: 1,
-    err: /There is no host "db01"/,
+    err: /Cannot find host "db01"/,
   },
   {
     name: "to remove a bastion that is needed",
@@ -231,7 +231,7 @@ Deno.test("of two who edit at once one is told so, and nothing is written", asyn
     using _other = await tryLockFile(config.path);
     const { exit, err } = await config.ctl(...NEW);
     assert.equal(exit, 1);
-    assert.match(err, /is being edited by somebody else: nothing was written, try again/);
+    assert.match(err, /another process is editing it; nothing was written, try again/);
     assert.equal(await config.read(), configWith());
   }
   assert.equal((await config.ctl(...NEW)).exit, 0);
@@ -246,7 +246,7 @@ Deno.test("twenty who edit at once all find their hosts there, or are told that 
   const text = await config.read();
   results.forEach(({ exit, err }, index) => {
     assert.equal(text.includes(`"${names[index]}"`), exit === 0, err);
-    if (exit !== 0) assert.match(err, /being edited by somebody else|changed meanwhile/);
+    if (exit !== 0) assert.match(err, /another process (?:is editing|changed) it/);
   });
   assert.ok(results.some(({ exit }) => exit === 0));
   const { mode } = await Deno.stat(config.path);

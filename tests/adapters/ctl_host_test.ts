@@ -103,7 +103,7 @@ Deno.test("host list says how to name a config that is not there", async () => {
   const { err, exit } = await run(folder.path, "host", "list");
   assert.match(
     err,
-    /^error: Cannot load signer config "[^"]*signer\.json": no such file\nhint: --config names the file/,
+    /^error: Cannot load signer config "[^"]*signer\.json": no such file\nhint: pass --config, or create a config with broker-ctl init/,
   );
   assert.equal(exit, 1);
 });
@@ -146,7 +146,7 @@ Deno.test.each<{ status: number; detail: string; hint: RegExp }>([
   { status: 401, detail: "no certificate", hint: /client_ca/ },
   { status: 403, detail: "caller is not in reload_callers", hint: /must be in reload_callers/ },
   { status: 404, detail: "No such route", hint: /is this the signer/ },
-  { status: 500, detail: "audit unavailable", hint: /log says more/ },
+  { status: 500, detail: "audit unavailable", hint: /see the signer's log/ },
 ])("host list --remote shows HTTP $status and asks no other way", async ({ status, detail, hint }) => {
   await using signer = await FakeService.refusing(status, detail);
   const { out, err, exit } = await signer.run("host", "list", "--remote");
@@ -161,7 +161,7 @@ Deno.test.each<{ name: string; flags: string[] }>([
 ])("host list refuses $name without --remote", async ({ flags }) => {
   await using folder = await createConfig(HOSTS);
   const { err, exit } = await run(folder.path, "host", "list", ...flags);
-  assert.match(err, /means nothing to 'list'/);
+  assert.match(err, /has no effect without --remote/);
   assert.equal(exit, 2);
 });
 
@@ -261,7 +261,7 @@ Deno.test("sshTo() ends with words when a host says nothing for three minutes", 
   const host = { addr: `127.0.0.1:${port}`, host_key: SAMPLE_HOST_KEY };
   const asked = assert.rejects(
     sshTo("web01", host, { ...LOGIN, clock }),
-    /The host did not answer within 180 seconds/,
+    /The host did not respond within 180 seconds/,
   );
   using _connection = await listener.accept();
   await poll(() => Promise.resolve(clock.sleeping > 0), { what: "the wait" });

@@ -345,7 +345,7 @@ Deno.test("twenty who revoke at once: who is told that it is done is on the list
     const name = names[index] ?? "";
     assert.equal(listed.includes(name), exit === 0, name);
     if (exit !== 0) {
-      assert.match(out, /NOT on .*(?:being edited by somebody else|was changed meanwhile)[^]*try again/);
+      assert.match(out, /NOT on .*another process (?:is editing|changed) it[^]*try again/);
     }
   });
   assert.ok(results.some(({ exit }) => exit === 0));

@@ -166,7 +166,7 @@ const GRANTS = ["policy", "grants"];
 const REVOKE = ["policy", "revoke", ID];
 
 Deno.test.each<{ args: string[]; status: number; code: string; detail: string; hint: RegExp }>([
-  { args: ADD, status: 400, code: "invalid_request", detail: "invalid regex: x", hint: /asked / },
+  { args: ADD, status: 400, code: "invalid_request", detail: "invalid regex: x", hint: /requested / },
   { args: ADD, status: 401, code: "unauthenticated", detail: "no", hint: /client_ca/ },
   {
     args: ADD,
@@ -195,7 +195,7 @@ Deno.test.each<{ args: string[]; status: number; code: string; detail: string; h
   },
   { args: GRANTS, status: 403, code: "forbidden", detail: "no", hint: /reload_callers/ },
   { args: REVOKE, status: 404, code: "not_found", detail: "unknown grant", hint: /policy grants shows/ },
-  { args: REVOKE, status: 500, code: "internal", detail: "failed inside", hint: /log says more/ },
+  { args: REVOKE, status: 500, code: "internal", detail: "failed inside", hint: /see the signer's log/ },
 ])(
   "$args.1 shows HTTP $status and what to do, with exit code 1",
   async ({ args, status, code, detail, hint }) => {
@@ -206,7 +206,7 @@ Deno.test.each<{ args: string[]; status: number; code: string; detail: string; h
     assert.equal(error, `error: ${args[0]} ${args[1]} failed (HTTP ${status}): ${detail}`);
     assert.match(
       advice,
-      /^hint: asked https:\/\/127\.0\.0\.1:\d+\/v1\/policy\/\S+ with certificate \S+operator\.crt/,
+      /^hint: requested https:\/\/127\.0\.0\.1:\d+\/v1\/policy\/\S+ with certificate \S+operator\.crt/,
     );
     assert.match(advice, hint);
     const json = await signer.run("--json", ...args);
@@ -233,7 +233,7 @@ Deno.test.each<{ name: string; args: string[]; body: unknown }>([
 ])("$name refuses an answer that no signer gives", async ({ args, body }) => {
   await using signer = await FakeService.start(body);
   const { err, out, exit } = await signer.run(...args);
-  assert.match(err, /answered as no signer does/);
+  assert.match(err, /did not respond like a signer/);
   assert.deepEqual([out, exit], ["", 1]);
 });
 
@@ -249,7 +249,7 @@ Deno.test.each<{ name: string; args: string[]; error: RegExp }>([
   { name: "a grant without time", args: [...GRANT, "--ttl", "0s"], error: /Cannot read duration "0s"/ },
   { name: "a grant for less than a second", args: [...GRANT, "--ttl", "10ms"], error: /whole seconds/ },
   { name: "a grant for ever", args: [...GRANT, "--ttl", "2000000h"], error: /ttl_seconds/ },
-  { name: "a second pattern to add", args: [...ADD, "--allow", "y"], error: /given twice/ },
+  { name: "a second pattern to add", args: [...ADD, "--allow", "y"], error: /passed twice/ },
   { name: "no host", args: ["policy", "grant", "--allow", "x"], error: /--host or --cluster/ },
   { name: "a host and a cluster", args: [...GRANT, "--cluster", "prod"], error: /one target/ },
   {
@@ -322,24 +322,24 @@ Deno.test.each<{ name: string; flags: string[]; error: RegExp }>([
   {
     name: "who may not",
     flags: ["--cert", "agent.crt", "--key", "agent.key"],
-    error: /failed \(HTTP 403\): caller is not in reload_callers\nhint: asked .*agent\.crt/,
+    error: /failed \(HTTP 403\): caller is not in reload_callers\nhint: requested .*agent\.crt/,
   },
   {
     name: "a signer of another CA",
     flags: ["--ca", "foreign.crt"],
     error:
-      /^error: .*\nhint: asked .*; the signer's certificate was not signed by the CA in .*foreign\.crt\n$/,
+      /^error: .*\nhint: requested .*; the signer's certificate was not signed by the CA in .*foreign\.crt\n$/,
   },
   {
     name: "nobody",
     flags: ["--url", "127.0.0.1:1"],
     error:
-      /^error: .*\nhint: asked https:\/\/127\.0\.0\.1:1\/v1\/reload .*; nothing listens there: is the signer run/,
+      /^error: .*\nhint: requested https:\/\/127\.0\.0\.1:1\/v1\/reload .*; nothing listens at this address: is the signer run/,
   },
   {
     name: "a path that is not a signer",
     flags: ["--cert", "nowhere.crt"],
-    error: /Cannot read certificate .*no such file\nhint: name the client config with --client-config/,
+    error: /Cannot read certificate .*no such file\nhint: pass --client-config, or --cert, --key and --ca/,
   },
   {
     name: "a key of another certificate",
@@ -376,7 +376,7 @@ Deno.test("reload takes a client config that another build wrote, and says what 
   assert.deepEqual([exit, out], [0, "signer reloaded via HTTP (hosts: 3)\n"], err);
   assert.match(
     err,
-    /^warning: client config ".*client\.json": "signer\.timeout", "version" unknown, and ignored\n$/,
+    /^warning: client config ".*client\.json": unknown keys are ignored: "signer\.timeout", "version"\n$/,
   );
 });
 
@@ -385,7 +385,7 @@ Deno.test("reload refuses an answer that no signer gives", async () => {
   await using folder = await createOperator(server);
   const result = await run(folder.path, "reload", "--client-config", "client.json");
   assert.equal(result.exit, 1);
-  assert.match(result.err, /answered as no signer does/);
+  assert.match(result.err, /did not respond like a signer/);
 });
 
 Deno.test.each([

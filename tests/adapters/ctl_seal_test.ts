@@ -68,7 +68,7 @@ Deno.test.each([
   const { exit, out, err } = await config.ctl("host", "seal", "web01", ...flags);
   assert.deepEqual([exit, err], [0, ""], err);
   assert.match(out, /^host "web01" sealed \(envelope v[123]\)\n/);
-  assert.equal(/until: broker-ctl reload\n/.test(out), from !== to);
+  assert.equal(/To apply it: broker-ctl reload\n/.test(out), from !== to);
   assert.equal(await config.read(), configWith(to));
 });
 
@@ -77,13 +77,13 @@ Deno.test.each([
     name: "an unknown host",
     args: ["web03"],
     keys: undefined,
-    err: /There is no host "web03" in the config/,
+    err: /Cannot find host "web03" in the config/,
   },
   {
     name: "a member of every object",
     args: ["constructor"],
     keys: undefined,
-    err: /There is no host "constructor"/,
+    err: /Cannot find host "constructor"/,
   },
   {
     name: "without a key, and says how to make one",
@@ -118,7 +118,7 @@ Deno.test("host unseal takes the seal off, and keeps how it was sealed", async (
   const { exit, out } = await config.ctl("host", "unseal", "web01");
   assert.deepEqual([exit, out], [
     0,
-    'host "web01" unsealed\nthe running signer goes on as before until: broker-ctl reload\n',
+    'host "web01" unsealed\nNot yet active. To apply it: broker-ctl reload\n',
   ]);
   const unsealed = configWith(`, "sealed_exec": false, "envelope": "v1"`);
   assert.equal(await config.read(), unsealed);

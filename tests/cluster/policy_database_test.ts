@@ -213,7 +213,10 @@ Deno.test({
         assert.equal((await brokerAtA.request({ method: "GET", path: "/v1/policy/versions" })).status, 403);
         assert.equal((await atA.request(outside)).status, 409);
         const edited = await run(stage.init.folder, "host", "list", "--config", a.configPath);
-        assert.match(edited.err, /the hosts are in the database.*policy export/);
+        assert.match(
+          edited.err,
+          /Cannot use the hosts of this file: they are in the database[^]*policy export/,
+        );
       });
 
       const byHand = async (

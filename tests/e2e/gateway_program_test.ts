@@ -241,6 +241,6 @@ Deno.test("host add --reload that the signer does not take says what is written"
       ...["--host-key", stage.target.hostKeyLine, "--reload"],
     );
     assert.deepEqual([code, out], [1, ""]);
-    assert.match(err, /^error: host "web02" added .*, but the signer did not take it: /);
+    assert.match(err, /^error: host "web02" added .*, but the signer did not load the change: /);
     assert.match(await Deno.readTextFile(stage.init.signer_config), /"web02"/);
   }));

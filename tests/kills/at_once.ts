@@ -7,7 +7,7 @@ import type { KillOptions } from "./kill_run.ts";
 import { findLost, findMissing, findTorn, SetUpFolder, type Tree } from "./set_up_folder.ts";
 
 /** What a loser may read: somebody else is at it, or has done it. */
-const WORDS = /edit|changed meanwhile|try again|exist|is there|There is|no host|no caller|no CA key|unknown/i;
+const WORDS = /edit|changed it|try again|exist|is there|There is|Cannot find|unknown/i;
 
 interface Told {
   readonly success: boolean;

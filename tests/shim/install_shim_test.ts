@@ -225,7 +225,7 @@ Deno.test.each([
   {
     name: "an option for a login",
     args: ["--over", "ssh", "--login", "a b"],
-    error: /not the name of an account/,
+    error: /expected an account name/,
   },
 ])("broker-ctl host install-shim refuses $name", async ({ args, error }) => {
   await using folder = await createConfig();
@@ -239,7 +239,7 @@ Deno.test.each([
   {
     name: "a host that writes without end",
     ssh: "exec yes x",
-    error: /The host answers with more than 1000000 bytes/,
+    error: /The host sent more than 1000000 bytes/,
   },
   {
     name: "a host that is not there, in ssh's lines",
