@@ -1,5 +1,6 @@
 import { AppError } from "@gateway/shared/errors";
-import { cut, withoutCutWord } from "../engine/graph/text.ts";
+import { cutText } from "@gateway/shared/text";
+import { decodeText, withoutCutWord } from "../engine/graph/text.ts";
 import { compileGlob, type PathMatcher } from "./glob.ts";
 import { findInside, isSecretFile, isWithin, resolveRoots } from "./secret_files.ts";
 
@@ -176,7 +177,7 @@ async function readProjectFile(
     const text = decodeText(bytes, hasMore);
     if (text === undefined) return { path, text: undefined, isCut: false };
     const masked = await mask(hasMore ? withoutCutWord(text) : text);
-    const start = cut(masked, maxChars);
+    const start = cutText(masked, maxChars);
     return { path, text: start, isCut: start.length < masked.length || hasMore };
   } catch {
     return undefined;
@@ -192,14 +193,4 @@ async function readStart(file: Deno.FsFile, maxBytes: number): Promise<Uint8Arra
     size += count;
   }
   return buffer.subarray(0, size);
-}
-
-/** Decodes UTF-8, dropping an incomplete character at a cut; `undefined` for anything else. */
-function decodeText(bytes: Uint8Array, isCut: boolean): string | undefined {
-  if (bytes.includes(0)) return undefined;
-  try {
-    return new TextDecoder("utf-8", { fatal: true }).decode(bytes, { stream: isCut });
-  } catch {
-    return undefined;
-  }
 }

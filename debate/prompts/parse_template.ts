@@ -1,5 +1,6 @@
 import { AppError } from "@gateway/shared/errors";
 import * as z from "@zod/zod";
+import { oneLine } from "../engine/graph/text.ts";
 import { type Document, isMap, isScalar, LineCounter, parseDocument } from "yaml";
 
 export interface TemplateId {
@@ -102,10 +103,6 @@ function describe(
 function offsetOf(document: Document, key: string): number | undefined {
   const keys = isMap(document.contents) ? document.contents.items.map((pair) => pair.key) : [];
   return keys.filter(isScalar).find(({ value }) => String(value) === key)?.range?.[0];
-}
-
-function oneLine(message: string): string {
-  return message.replace(/\s+/g, " ").trim();
 }
 
 const MAX_PROBLEMS = 10;

@@ -1,4 +1,6 @@
 import { AppError } from "@gateway/shared/errors";
+import { ifThere } from "@gateway/shared/files";
+import { decodeText } from "../engine/graph/text.ts";
 import { parseFileName, parseTemplate, type PromptTemplate, type TemplateId } from "./parse_template.ts";
 import dataEn from "./builtin/data.en.yaml" with { type: "text" };
 import dataEs from "./builtin/data.es.yaml" with { type: "text" };
@@ -114,16 +116,12 @@ export function selectTemplate(
 }
 
 async function readFolder(folder: string): Promise<readonly CustomFile[]> {
-  const names: string[] = [];
-  try {
-    for await (const { name, isDirectory } of Deno.readDir(folder)) {
-      if (!isDirectory && /\.ya?ml$/i.test(name) && !name.startsWith(".")) names.push(name);
-    }
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return [];
-    const text = `Cannot read the folder of prompt templates ${JSON.stringify(folder)}`;
-    throw new AppError("invalid_config", text, { cause: error });
-  }
+  const entries = await ifThere(Array.fromAsync(Deno.readDir(folder))).catch((cause) => {
+    throw new AppError("invalid_config", `Cannot read PROMPTS_DIR ${JSON.stringify(folder)}`, { cause });
+  });
+  const names = (entries ?? []).flatMap(({ name, isDirectory }) =>
+    !isDirectory && /^[^.].*\.ya?ml$/i.test(name) ? [name] : []
+  );
   const sorted = names.sort(compare).slice(0, MAX_FILES);
   return await Promise.all(sorted.map((name) => readCustom(folder, name)));
 }
@@ -135,10 +133,10 @@ async function readCustom(folder: string, name: string): Promise<CustomFile> {
     const { size, isFile } = await Deno.stat(path);
     if (!isFile) return unreadable("it is not a file");
     if (size > MAX_FILE_BYTES) return unreadable(`it is larger than ${MAX_FILE_BYTES} bytes`);
-    const text = new TextDecoder("utf-8", { fatal: true }).decode(await Deno.readFile(path));
-    return { name, path, content: { text } };
-  } catch (error) {
-    return unreadable(error instanceof TypeError ? "it is not UTF-8 text" : "it cannot be read");
+    const text = decodeText(await Deno.readFile(path));
+    return text === undefined ? unreadable("it is not UTF-8 text") : { name, path, content: { text } };
+  } catch {
+    return unreadable("it cannot be read");
   }
 }
 

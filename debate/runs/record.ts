@@ -1,8 +1,8 @@
+import { cutText, shortenText } from "@gateway/shared/text";
 import * as z from "@zod/zod";
 import type { RedactionCounts } from "../context/redact_context.ts";
 import { fieldsOf, isObject, numberOf, parseJson } from "../engine/graph/json_objects.ts";
-import { type Evidence, EVIDENCE_STATUSES, type Hypothesis, NODES } from "../engine/graph/state.ts";
-import { cut } from "../engine/graph/text.ts";
+import { type Hypothesis, hypothesisSchema } from "../engine/graph/state.ts";
 import { withoutForeignClaims, withoutOutcome } from "./foreign.ts";
 import { type ReasoningEffort, RUN_MODES, type RunMode } from "../engine/model.ts";
 import { forDebaters } from "../settings/config.ts";
@@ -102,7 +102,7 @@ export function conclusionOf(
   return {
     outcome: outcome === "cause" || outcome === "no_confident_cause" ? outcome : null,
     confidence: typeof confidence === "number" ? confidence : 0,
-    cause: cut(lead === undefined ? said : `${lead.id}: ${lead.text}`, MAX_CAUSE),
+    cause: cutText(lead === undefined ? said : `${lead.id}: ${lead.text}`, MAX_CAUSE),
   };
 }
 
@@ -139,45 +139,6 @@ const listSchema = z.object(LIST_FIELDS);
 /** One entry of the list; `null` for what the record does not contain. */
 export type RunListItem = Readonly<z.infer<typeof listSchema>> & { readonly run_id: string };
 
-const nodeSchema = z.enum(NODES);
-const stateSchema = z.enum(["active", "rejected", "confirmed"]);
-
-const evidenceSchema: z.ZodType<readonly Evidence[]> = z.array(z.object({
-  text: z.string(),
-  round: z.number(),
-  status: z.enum(EVIDENCE_STATUSES),
-  call_ids: z.array(z.string()),
-}));
-
-const hypothesisSchema: z.ZodType<Hypothesis> = z.object({
-  id: z.string(),
-  text: z.string(),
-  state: stateSchema,
-  proposer: nodeSchema.catch("diagnostic_agent"),
-  round: z.number().catch(0),
-  supporting_evidence: z.array(z.string()).catch([]),
-  // Records of before the check have neither.
-  evidence: evidenceSchema.catch([]),
-  reviews: z.array(z.object({
-    round: z.number(),
-    agent: nodeSchema,
-    verdict: z.enum(["accepted", "rejected", "needs_evidence"]),
-    probability: z.number().nullable(),
-    reason: z.string(),
-    evidence: evidenceSchema,
-    new_evidence: z.boolean(),
-  })).catch([]),
-  rejected_reason: z.string().nullable().catch(null),
-  probability: z.number().nullable().catch(null),
-  transitions: z.array(z.object({
-    round: z.number(),
-    from: stateSchema.nullable(),
-    to: stateSchema,
-    agent: nodeSchema,
-    note: z.string(),
-  })).catch([]),
-});
-
 const recordSchema = z.object({
   ...LIST_FIELDS,
   reasoning_effort: byRole.catch({}),
@@ -206,17 +167,15 @@ export function toListItem(runId: string, header: unknown): RunListItem | undefi
   return {
     run_id: runId,
     ...result.data,
-    title: title === null ? null : shorten(title),
-    topic: topic === null ? null : shorten(topic),
-    conclusion: conclusion === null ? null : { ...conclusion, cause: shorten(conclusion.cause) },
+    title: title === null ? null : shortenText(title, MAX_LISTED),
+    topic: topic === null ? null : shortenText(topic, MAX_LISTED),
+    conclusion: conclusion === null
+      ? null
+      : { ...conclusion, cause: shortenText(conclusion.cause, MAX_LISTED) },
   };
 }
 
 const MAX_LISTED = 500;
-
-function shorten(text: string): string {
-  return text.length <= MAX_LISTED ? text : `${text.slice(0, MAX_LISTED).toWellFormed()}…`;
-}
 
 /** Reads a record; `undefined` if it is not an object. Malformed hypotheses and events are left out. */
 export function readRecord(runId: string, value: unknown): ReadRecord | undefined {

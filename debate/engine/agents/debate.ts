@@ -1,8 +1,8 @@
 import { within } from "@gateway/shared/clock";
 import { errorName } from "@gateway/shared/errors";
+import { cutText } from "@gateway/shared/text";
 import type { TokenTotals } from "../events.ts";
 import { type CallingNode, CASTING, ROLES, type ToolLogEntry } from "../graph/state.ts";
-import { cut } from "../graph/text.ts";
 import { ModelError, type ModelReply, type ModelRequest, type Usage } from "../model.ts";
 import type { DebatePorts, DebateSetup } from "../ports.ts";
 import { toolCache } from "./tool_cache.ts";
@@ -70,7 +70,7 @@ export async function callModel(debate: Debate, call: ModelCall): Promise<ModelR
   /** Passes text on until there is too much of it or nobody is listening any more. */
   const push = (delta: string) => {
     if (!isOpen || delta === "") return;
-    const start = cut(delta, MAX_REPLY - text.length);
+    const start = cutText(delta, MAX_REPLY - text.length);
     text += start;
     if (start !== "") onDelta?.(start);
     isOpen = start.length === delta.length;
@@ -101,7 +101,7 @@ export async function callModel(debate: Debate, call: ModelCall): Promise<ModelR
     }
     return {
       ...reply,
-      text: cut(reply.text, MAX_REPLY),
+      text: cutText(reply.text, MAX_REPLY),
       toolCalls: reply.toolCalls.slice(0, MAX_TOOL_CALLS),
     };
   } catch (error) {

@@ -1,10 +1,3 @@
-/** The first `max` UTF-16 units of a text, or one less rather than half a character. */
-export function cut(text: string, max: number): string {
-  if (text.length <= max) return text;
-  const last = text.charCodeAt(max - 1);
-  return text.slice(0, last >= 0xd800 && last <= 0xdbff ? max - 1 : max);
-}
-
 const MAX_CUT_WORD = 1024;
 
 /**
@@ -32,4 +25,14 @@ export function fence(text: string): string {
   for (const [run] of text.matchAll(/`+/g)) longest = Math.max(longest, run.length);
   const line = "`".repeat(longest + 1);
   return `${line}\n${text}\n${line}`;
+}
+
+/** The text of UTF-8 bytes; `undefined` for anything else. An incomplete last character of a cut file is dropped. */
+export function decodeText(bytes: Uint8Array, isCut = false): string | undefined {
+  if (bytes.includes(0)) return undefined;
+  try {
+    return new TextDecoder("utf-8", { fatal: true }).decode(bytes, { stream: isCut });
+  } catch {
+    return undefined;
+  }
 }
