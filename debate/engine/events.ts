@@ -1,6 +1,6 @@
 import type { SampleComparison } from "./graph/samples.ts";
 import type { AgentNode, AgentRole, CallApproval, Decision, Hypothesis, NodeName } from "./graph/state.ts";
-import type { ReasoningEffort, Usage } from "./model.ts";
+import type { ReasoningEffort, Usage } from "./ports.ts";
 
 export type ToolArgs = Readonly<Record<string, unknown>>;
 

@@ -3,7 +3,7 @@ import { AppError } from "@gateway/shared/errors";
 import { ifThere, writeFileAtomic } from "@gateway/shared/files";
 import * as z from "@zod/zod";
 import { dirname } from "node:path";
-import { ModelError } from "../engine/model.ts";
+import { ModelError } from "../engine/ports.ts";
 import { exchangeJson } from "./exchange.ts";
 
 /** The access of one provider, per HTTP request. */

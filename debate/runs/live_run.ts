@@ -1,8 +1,8 @@
 import { type Clock, within } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
 import { redactValue } from "../context/redact_context.ts";
-import { isObject } from "../engine/graph/json_objects.ts";
-import { callKey } from "../engine/agents/tool_cache.ts";
+import { isObject } from "../engine/graph/text.ts";
+import { callKey } from "../engine/agents/debate.ts";
 import type { ApprovalAnswer, ApprovalCall, EditedApproval } from "../engine/ports.ts";
 import { NO_WORD, type OperatorWord } from "../engine/graph/hypotheses.ts";
 import type { CollectedContext } from "../context/collect.ts";

@@ -1,11 +1,10 @@
 import type { Clock } from "@gateway/shared/clock";
 import { AppError, errorText } from "@gateway/shared/errors";
 import { describeFailure, holdDebate } from "../engine/agents/hold_debate.ts";
-import type { DebateOutcome, DebatePorts, Tool } from "../engine/ports.ts";
+import type { DebateOutcome, DebatePorts, Model, Tool } from "../engine/ports.ts";
 import type { Settings } from "../settings/config.ts";
 import type { CostEstimate, RunEnd, TokenTotals } from "../engine/events.ts";
 import type { OperatorWord } from "../engine/graph/hypotheses.ts";
-import type { Model } from "../engine/model.ts";
 import { recordOf } from "./fold.ts";
 import { LiveRun, type RunOptions } from "./live_run.ts";
 import type { StoredEvent } from "./record.ts";

@@ -3,7 +3,7 @@ import { parseConfig } from "@gateway/shared/config";
 import { parseStandardJson } from "@gateway/shared/json";
 import * as z from "@zod/zod";
 import { parseEnv } from "node:util";
-import { RUN_MODES } from "../engine/model.ts";
+import { RUN_MODES } from "../engine/ports.ts";
 
 const text = (meaning: string) => z.string().default("").describe(meaning);
 

@@ -4,8 +4,8 @@ import { fence } from "../graph/text.ts";
 import { explainEvidence } from "../graph/decision.ts";
 import { labelLanguage, type Labels, labelsFor } from "../graph/labels.ts";
 import type { CallingNode, DebateState, DebateTask, HistoryEntry } from "../graph/state.ts";
-import type { ChatMessage } from "../model.ts";
-import type { PromptTemplate } from "../../prompts/parse_template.ts";
+import type { ChatMessage } from "../ports.ts";
+import type { PromptTemplate } from "../../prompts/templates.ts";
 
 const MAX_SUMMARIZED_ENTRY = 2000;
 

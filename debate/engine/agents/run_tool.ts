@@ -4,10 +4,9 @@ import { AppError, AUDIT_UNAVAILABLE, errorName } from "@gateway/shared/errors";
 import { cutText } from "@gateway/shared/text";
 import type { ToolArgs } from "../events.ts";
 import { toCalledTool } from "../graph/evidence.ts";
-import { isObject, parseJson } from "../graph/json_objects.ts";
+import { isObject, parseJson } from "../graph/text.ts";
 import { type AgentNode, ROLES, type ToolLogEntry } from "../graph/state.ts";
-import type { ToolCall } from "../model.ts";
-import type { Tool } from "../ports.ts";
+import type { Tool, ToolCall } from "../ports.ts";
 import type { Debate } from "./debate.ts";
 import { instructionsFor } from "./prompt.ts";
 

@@ -1,8 +1,7 @@
 import { cutText } from "@gateway/shared/text";
-import { type AgentNode, type CalledTool, type DebateState, ROLES } from "../graph/state.ts";
-import type { TurnText } from "../graph/state.ts";
+import { type AgentNode, type CalledTool, type DebateState, ROLES, type TurnText } from "../graph/state.ts";
 import { fence } from "../graph/text.ts";
-import type { ChatMessage, ModelReply, ToolCall } from "../model.ts";
+import type { ChatMessage, ModelReply, ToolCall } from "../ports.ts";
 import { callModel, type Debate, MAX_REPLY } from "./debate.ts";
 import { buildPrompt, instructionsFor } from "./prompt.ts";
 import { parseArguments, runTool } from "./run_tool.ts";

@@ -1,6 +1,5 @@
 import { cutText } from "@gateway/shared/text";
-import { linesOf, oneLine } from "./text.ts";
-import { findJsonObjects, isObject } from "./json_objects.ts";
+import { findJsonObjects, isObject, linesOf, oneLine } from "./text.ts";
 import { parseShare } from "./probability.ts";
 import {
   type DebateTask,

@@ -1,14 +1,16 @@
 import * as table from "./hypotheses.ts";
-import type {
-  AgentNode,
-  DebateState,
-  DebateTask,
-  Decision,
-  HistoryEntry,
-  Hypothesis,
-  TurnText,
+import {
+  type AgentNode,
+  type DebateState,
+  type DebateTask,
+  type Decision,
+  type HistoryEntry,
+  type Hypothesis,
+  loggedTexts,
+  NO_TEXTS,
+  TEXT_KEYS,
+  type TurnText,
 } from "./state.ts";
-import { loggedTexts, NO_TEXTS, TEXT_KEYS } from "./state.ts";
 import * as decisions from "./decision.ts";
 import { groundingOf } from "./evidence.ts";
 import { extractHypotheses, fallbackHypotheses } from "./review_marks.ts";

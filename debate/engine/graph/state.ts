@@ -2,7 +2,7 @@ import { cutText } from "@gateway/shared/text";
 import * as z from "@zod/zod";
 
 /** The nodes of the graph, in the order of a round; `sample_agent` gives the independent diagnoses before a debate. */
-export const NODES = [
+const NODES = [
   "sample_agent",
   "diagnostic_agent",
   "skeptic_agent",
@@ -39,7 +39,7 @@ export type CallingNode = keyof typeof CASTING;
 export type AgentRole = (typeof ROLES)[keyof typeof ROLES];
 
 /** Whether a line of evidence counts, or why it does not. */
-export const EVIDENCE_STATUSES = [
+const EVIDENCE_STATUSES = [
   "grounded",
   "uncited",
   "unquoted",
