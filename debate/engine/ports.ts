@@ -12,9 +12,7 @@ import type {
 import type { OperatorWord } from "./graph/hypotheses.ts";
 import type { PromptTemplate } from "../prompts/templates.ts";
 
-type ByRole<T> = Readonly<Record<"diagnostic" | "skeptic" | "moderator", T>>;
-
-type DebateEfforts = ByRole<ReasoningEffort | "none">;
+export type ByRole<T> = Readonly<Record<"diagnostic" | "skeptic" | "moderator", T>>;
 
 export interface PriorRun {
   readonly history: readonly Omit<HistoryEntry, "round">[];
@@ -25,7 +23,7 @@ export interface DebateSetup extends DebateTask {
   readonly runId: string;
   /** `sample` gives the independent diagnoses; by default it is the model of the diagnostic agent. */
   readonly models: ByRole<Model> & { readonly summary: Model; readonly sample?: Model };
-  readonly efforts: DebateEfforts;
+  readonly efforts: ByRole<ReasoningEffort | "none">;
   readonly template: PromptTemplate;
   readonly toolBudget: number;
   /** After this many consecutive batches of tool calls with an error, an agent has to answer without tools. */

@@ -3,7 +3,7 @@ import * as z from "@zod/zod";
 import type { RedactionCounts } from "../context/redact_context.ts";
 import { fieldsOf, isObject, numberOf, parseJson, textOf } from "../engine/graph/text.ts";
 import { type Hypothesis, hypothesisSchema } from "../engine/graph/state.ts";
-import { type ReasoningEffort, RUN_MODES, type RunMode } from "../engine/ports.ts";
+import { type ByRole, type DebateSetup, RUN_MODES, type RunMode } from "../engine/ports.ts";
 import { forDebaters } from "../settings/config.ts";
 import { vocabulary } from "../engine/graph/labels.ts";
 
@@ -15,14 +15,10 @@ type RunStatus = (typeof RUN_STATUSES)[number];
 /** What the events say, in the form in which they say it. */
 type Fields = Readonly<Record<string, unknown>>;
 
-/** The three debaters' models, by id. */
-export interface RunModels {
-  readonly diagnostic: string;
-  readonly skeptic: string;
-  readonly moderator: string;
-}
+/** The models of the three debaters, by ID. */
+export type RunModels = ByRole<string>;
 
-export type RunEfforts = Readonly<Record<keyof RunModels, ReasoningEffort | "none">>;
+export type RunEfforts = DebateSetup["efforts"];
 
 /** An event as it is stored, of any version, so that only its type is certain. */
 export interface StoredEvent {
