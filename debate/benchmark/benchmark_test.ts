@@ -1,9 +1,15 @@
 import assert from "node:assert/strict";
 import { AppError } from "@gateway/shared/errors";
-import { loadRun, parseCases } from "./cases.ts";
-import { readFacts, type RunFacts } from "./facts.ts";
-import { compareCauses, DEFINITIONS, judgeCase, meaningfulWords, summarizeCases } from "./metrics.ts";
-import { createReport, formatReport } from "./report.ts";
+import { loadRun, parseCases, readFacts, type RunFacts } from "./cases.ts";
+import {
+  compareCauses,
+  createReport,
+  DEFINITIONS,
+  formatReport,
+  judgeCase,
+  meaningfulWords,
+  summarizeCases,
+} from "./metrics.ts";
 
 const RUN = { status: "completed", hypotheses: [{ id: "H-1", text: "slow disk", state: "active" }] };
 

@@ -1,6 +1,6 @@
 import { AppError } from "@gateway/shared/errors";
 import { type Command, type CommanderError, InvalidArgumentError } from "commander";
-import { ModelError } from "../engine/model.ts";
+import { ModelError } from "../engine/ports.ts";
 import { safeText, type Terminal } from "./terminal.ts";
 
 /** An option that may be given once. If its value is empty or looks like an option, the value was forgotten. */

@@ -1,10 +1,9 @@
 import { AppError } from "@gateway/shared/errors";
 import { Command, CommanderError, Option } from "commander";
-import { RUN_MODES } from "../engine/model.ts";
+import { RUN_MODES } from "../engine/ports.ts";
 import { dirname, resolve } from "node:path";
 import { loadRun, parseCases } from "../benchmark/cases.ts";
-import { type CaseResult, judgeCase } from "../benchmark/metrics.ts";
-import { createReport, formatReport } from "../benchmark/report.ts";
+import { type CaseResult, createReport, formatReport, judgeCase } from "../benchmark/metrics.ts";
 import { BUILTIN_TEXTS, listTemplates, loadTemplates } from "../prompts/templates.ts";
 import { writersFrom } from "../settings/config.ts";
 import { startDebateServer } from "../web/serve.ts";

@@ -1,6 +1,6 @@
 import { amountsOf, lastDecision, type ReadRecord, type RunListItem } from "../runs/record.ts";
-import { percent } from "../report/transcript.ts";
-import { fieldsOf, textOf } from "../engine/graph/json_objects.ts";
+import { percent } from "../report/report.ts";
+import { fieldsOf, textOf } from "../engine/graph/text.ts";
 import { safeLine, safeText, type Terminal, wrap } from "./terminal.ts";
 
 export function formatRuns(records: readonly RunListItem[], { width }: Pick<Terminal, "width">): string {

@@ -1,6 +1,6 @@
 import { type Clock, finishInSlices } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
-import { fence } from "../engine/graph/text.ts";
+import { decodeText, fence } from "../engine/graph/text.ts";
 import { collectProject, type Project, type ProjectRequest } from "./project.ts";
 import type { ContextRedactor, RedactionCounts } from "./redact_context.ts";
 
@@ -85,20 +85,9 @@ function maskerOf({ redact, clock }: MaskRules) {
 }
 
 function formatFile(title: string, { name, bytes }: GivenFile): string {
-  return `# ${title}\nFile: ${oneName(name)}\n\n${decode(name, bytes).trimEnd()}`;
-}
-
-function decode(name: string, bytes: Uint8Array): string {
-  try {
-    const text = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
-    if (!text.includes("\0")) return text;
-  } catch {
-    // Reported below.
-  }
-  throw new AppError(
-    "invalid_request",
-    `Cannot use file ${JSON.stringify(oneName(name))}: it is not UTF-8 text`,
-  );
+  const [shown, text] = [oneName(name), decodeText(bytes)];
+  if (text !== undefined) return `# ${title}\nFile: ${shown}\n\n${text.trimEnd()}`;
+  throw new AppError("invalid_request", `Cannot use file ${JSON.stringify(shown)}: it is not UTF-8 text`);
 }
 
 /** The last part of a name, on one line, so that it can't pass for content. */

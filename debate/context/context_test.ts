@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { assertLinearWork } from "@gateway/shared/testing";
-import { compileGlob } from "./glob.ts";
+import { compileGlob } from "./project.ts";
 import { withoutCutWord } from "../engine/graph/text.ts";
 import { createContextRedactor, ownSecrets, redactValue } from "./redact_context.ts";
 import { isSecretFile } from "./secret_files.ts";

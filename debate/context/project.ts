@@ -1,6 +1,6 @@
 import { AppError } from "@gateway/shared/errors";
-import { cut, withoutCutWord } from "../engine/graph/text.ts";
-import { compileGlob, type PathMatcher } from "./glob.ts";
+import { cutText } from "@gateway/shared/text";
+import { decodeText, withoutCutWord } from "../engine/graph/text.ts";
 import { findInside, isSecretFile, isWithin, resolveRoots } from "./secret_files.ts";
 
 const DEFAULT_PATTERNS: readonly string[] = [
@@ -176,7 +176,7 @@ async function readProjectFile(
     const text = decodeText(bytes, hasMore);
     if (text === undefined) return { path, text: undefined, isCut: false };
     const masked = await mask(hasMore ? withoutCutWord(text) : text);
-    const start = cut(masked, maxChars);
+    const start = cutText(masked, maxChars);
     return { path, text: start, isCut: start.length < masked.length || hasMore };
   } catch {
     return undefined;
@@ -194,12 +194,88 @@ async function readStart(file: Deno.FsFile, maxBytes: number): Promise<Uint8Arra
   return buffer.subarray(0, size);
 }
 
-/** Decodes UTF-8, dropping an incomplete character at a cut; `undefined` for anything else. */
-function decodeText(bytes: Uint8Array, isCut: boolean): string | undefined {
-  if (bytes.includes(0)) return undefined;
-  try {
-    return new TextDecoder("utf-8", { fatal: true }).decode(bytes, { stream: isCut });
-  } catch {
-    return undefined;
+/**
+ * File patterns: `*` and `?` within a name, `**` for any number of directories, `{a,b}` for alternatives.
+ * Users write them, so they are not turned into regular expressions: `picomatch` took 36 s for `*a*a*a*a*ab`
+ * on a name of 201 characters. This matcher takes 0.5 ms.
+ */
+
+const MAX_PATTERN = 300;
+const MAX_ALTERNATIVES = 64;
+
+type PathMatcher = (path: string) => boolean;
+
+/** Compiles a pattern, or returns why it is refused: if it is absolute or has `..`, it would leave the project. */
+export function compileGlob(pattern: string): PathMatcher | string {
+  const text = pattern.trim().replace(/^(?:\.\/)+/, "");
+  if (text === "" || text.length > MAX_PATTERN) return "it is empty or too long";
+  if (text.startsWith("/") || text.split("/").includes("..")) return "it leaves the project";
+  const alternatives = expandBraces(text);
+  if (alternatives === undefined) return "its braces are not closed, or stand for too much";
+  const split = alternatives.map((alternative) => alternative.split("/").filter((part) => part !== ""));
+  return (path) => split.some((parts) => matchParts(parts, path.split("/")));
+}
+
+function expandBraces(pattern: string): readonly string[] | undefined {
+  let texts: readonly string[] = [""];
+  for (let rest = pattern; rest !== "";) {
+    const open = rest.indexOf("{");
+    if (open < 0) return texts.map((text) => text + rest);
+    const close = rest.indexOf("}", open);
+    const inner = rest.slice(open + 1, close);
+    if (close < 0 || inner.includes("{")) return undefined;
+    const before = rest.slice(0, open);
+    texts = texts.flatMap((text) => inner.split(",").map((choice) => text + before + choice));
+    if (texts.length > MAX_ALTERNATIVES) return undefined;
+    rest = rest.slice(close + 1);
   }
+  return texts;
+}
+
+/** Also matches if the rest of the pattern is a last `**`, which may stand for nothing. */
+function matchParts(pattern: readonly string[], path: readonly string[]): boolean {
+  // reachable[i]: the parts of the path so far are matched by the first i parts of the pattern.
+  let reachable = closure(pattern, pattern.map(() => false).concat(false).with(0, true));
+  for (const name of path) {
+    const next = reachable.map(() => false);
+    for (const [at, part] of pattern.entries()) {
+      if (!reachable[at]) continue;
+      if (part === "**") next[at] = true;
+      else if (matchName(part, name)) next[at + 1] = true;
+    }
+    reachable = closure(pattern, next);
+  }
+  return reachable[pattern.length] === true;
+}
+
+function closure(pattern: readonly string[], reachable: boolean[]): boolean[] {
+  for (const [at, part] of pattern.entries()) {
+    if (part === "**" && reachable[at]) reachable[at + 1] = true;
+  }
+  return reachable;
+}
+
+/** Matches `*` and `?`; the last star absorbs the rest, so matching never backtracks beyond it. */
+function matchName(pattern: string, name: string): boolean {
+  let at = 0;
+  let star = -1;
+  let resume = 0;
+  let position = 0;
+  while (position < name.length) {
+    const character = pattern.charAt(at);
+    if (character === "*") {
+      star = at++;
+      resume = position;
+    } else if (character !== "" && (character === "?" || character === name.charAt(position))) {
+      at++;
+      position++;
+    } else if (star >= 0) {
+      at = star + 1;
+      position = ++resume;
+    } else {
+      return false;
+    }
+  }
+  while (pattern.charAt(at) === "*") at++;
+  return at === pattern.length;
 }

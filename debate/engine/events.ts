@@ -1,6 +1,6 @@
 import type { SampleComparison } from "./graph/samples.ts";
 import type { AgentNode, AgentRole, CallApproval, Decision, Hypothesis, NodeName } from "./graph/state.ts";
-import type { ReasoningEffort, Usage } from "./model.ts";
+import type { ReasoningEffort, Usage } from "./ports.ts";
 
 export type ToolArgs = Readonly<Record<string, unknown>>;
 
@@ -30,6 +30,14 @@ export interface CostEstimate {
 interface AgentFields {
   readonly agent_node: AgentNode;
   readonly agent_role: AgentRole;
+}
+
+interface CallFields {
+  readonly agent_node: AgentNode;
+  readonly agent_role: AgentRole;
+  readonly call_id: string;
+  readonly tool_name: string;
+  readonly args: ToolArgs;
 }
 
 export type RunEvent =
@@ -90,11 +98,8 @@ export type RunEvent =
     readonly hypotheses: readonly Hypothesis[];
   }
   /** A tool call waits for the operator; `call_id` is the call's id. Emitted by the approver. */
-  | AgentFields & {
+  | CallFields & {
     readonly type: "tool_approval_request";
-    readonly call_id: string;
-    readonly tool_name: string;
-    readonly args: ToolArgs;
   }
   /** The operator decided about a tool call, or the time ran out. */
   | {
@@ -118,20 +123,14 @@ export type RunEvent =
     readonly args: ToolArgs;
   }
   /** A tool begins. Not emitted for calls that run nothing, because they are cached, unknown or not approved. */
-  | AgentFields & {
+  | CallFields & {
     readonly type: "tool_call_started";
-    readonly call_id: string;
-    readonly tool_name: string;
-    readonly args: ToolArgs;
   }
   /** The result of a tool call. */
-  | AgentFields & {
+  | CallFields & {
     readonly type: "tool_call";
-    readonly call_id: string;
     /** From 1, in the order of the run; evidence cites it as `[tool:<tool_name>#<number>]`. */
     readonly number: number;
-    readonly tool_name: string;
-    readonly args: ToolArgs;
     /** What the agent asked for, if the operator approved other arguments. */
     readonly proposed_args?: ToolArgs;
     readonly result: string;

@@ -1,9 +1,9 @@
 /** Runs of one incident are not independent, so statistics count incidents. */
 import { brierOf, reliabilityOf, round } from "../benchmark/metrics.ts";
 import { allFirstPrompts } from "../engine/agents/prompt.ts";
-import { sorted } from "../engine/agents/tool_cache.ts";
+import { sorted } from "../engine/agents/debate.ts";
 import { FAULT_KINDS } from "../engine/graph/claim.ts";
-import type { PromptTemplate } from "../prompts/parse_template.ts";
+import type { PromptTemplate } from "../prompts/templates.ts";
 import { type Cause, contextOf, type Incident } from "./incidents.ts";
 import { scoreAnswer } from "./score.ts";
 import { type Arm, type Protocol, rulesOf, taskOf, type Trial } from "./trial.ts";

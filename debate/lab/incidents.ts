@@ -5,7 +5,7 @@ import { readdir } from "node:fs/promises";
 import { basename, dirname, join, relative, resolve } from "node:path";
 import { parseAllDocuments } from "yaml";
 import { FAULT_KINDS, normalName } from "../engine/graph/claim.ts";
-import { isObject, parseJson } from "../engine/graph/json_objects.ts";
+import { isObject, parseJson } from "../engine/graph/text.ts";
 import BUILTIN from "./incidents.yaml" with { type: "text" };
 
 const text = z.string().trim().min(1);

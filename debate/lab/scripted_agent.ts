@@ -5,7 +5,7 @@ import {
   ModelError,
   type ModelReply,
   type ModelRequest,
-} from "../engine/model.ts";
+} from "../engine/ports.ts";
 import { type Cause, formatClaim, type Incident, type Quote } from "./incidents.ts";
 
 /**

@@ -1,13 +1,11 @@
 import type { Clock } from "@gateway/shared/clock";
 import { holdDebate } from "../engine/agents/hold_debate.ts";
-import { estimateUsage } from "../engine/agents/debate.ts";
-import { callKey } from "../engine/agents/tool_cache.ts";
+import { callKey, estimateUsage } from "../engine/agents/debate.ts";
 import { CAPS, groundingOf } from "../engine/graph/evidence.ts";
-import { isObject } from "../engine/graph/json_objects.ts";
+import { isObject } from "../engine/graph/text.ts";
 import { NO_WORD } from "../engine/graph/hypotheses.ts";
-import { type Model, ModelError } from "../engine/model.ts";
+import { type DebateOutcome, type DebateSetup, type Model, ModelError, type Tool } from "../engine/ports.ts";
 import { estimateCost, type loadPrices } from "../models/prices.ts";
-import type { DebateOutcome, DebateSetup, Tool } from "../engine/ports.ts";
 import type { RunModels } from "../runs/record.ts";
 import { contextOf, type Incident, type RecordedAnswer } from "./incidents.ts";
 import { forDebaters } from "../settings/config.ts";

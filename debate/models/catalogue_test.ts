@@ -1,7 +1,7 @@
 import { FakeClock } from "@gateway/shared/testing";
 import assert from "node:assert/strict";
 import { fetchModels, modelCatalogue, type ModelSources } from "./providers.ts";
-import { ModelError } from "../engine/model.ts";
+import { ModelError } from "../engine/ports.ts";
 import { parseModelId, takesEffort, takesTemperature } from "./families.ts";
 import { AppError } from "@gateway/shared/errors";
 import { estimateCost, findPrice, priceTable } from "./prices.ts";

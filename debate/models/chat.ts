@@ -1,14 +1,9 @@
 import { type Clock, within } from "@gateway/shared/clock";
 import { collectBytes } from "@gateway/shared/text";
 import * as z from "@zod/zod";
-import { parseJson } from "../engine/graph/json_objects.ts";
-import {
-  type Model,
-  ModelError,
-  type ModelErrorKind,
-  type ModelReply,
-  type ModelRequest,
-} from "../engine/model.ts";
+import { parseJson } from "../engine/graph/text.ts";
+import type { Model, ModelErrorKind, ModelReply, ModelRequest } from "../engine/ports.ts";
+import { ModelError } from "../engine/ports.ts";
 import { type ChatApi, REFUSABLE, type Refusable, ReplyAssembler, sendsEffort } from "./chat_completions.ts";
 import { below, eventsOf, UNREACHABLE } from "./exchange.ts";
 import type { TokenSource } from "./tokens.ts";

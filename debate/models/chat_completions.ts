@@ -1,12 +1,7 @@
-import { isObject, parseJson } from "../engine/graph/json_objects.ts";
+import { isObject, parseJson } from "../engine/graph/text.ts";
 import * as z from "@zod/zod";
-import {
-  type ChatMessage,
-  ModelError,
-  type ModelReply,
-  type ModelRequest,
-  type Usage,
-} from "../engine/model.ts";
+import type { ChatMessage, ModelReply, ModelRequest, Usage } from "../engine/ports.ts";
+import { ModelError } from "../engine/ports.ts";
 import { takesEffort, takesTemperature } from "./families.ts";
 
 /** A protocol of OpenAI: chat completions or responses. */

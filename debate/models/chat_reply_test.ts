@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { ReplyAssembler } from "./chat_completions.ts";
-import { ModelError, type ModelReply } from "../engine/model.ts";
+import { ModelError, type ModelReply } from "../engine/ports.ts";
 import { AppError } from "@gateway/shared/errors";
 import { loadScenario, parseScenario } from "./replay.ts";
 

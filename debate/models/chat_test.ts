@@ -14,7 +14,7 @@ import {
 import { fixedToken } from "./tokens.ts";
 import type { OpenAiChatOptions } from "./chat.ts";
 import { CHAT_COMPLETIONS, type Refusable } from "./chat_completions.ts";
-import type { ModelRequest } from "../engine/model.ts";
+import type { ModelRequest } from "../engine/ports.ts";
 
 Deno.test("OpenAiChat sends what the protocol wants, and nothing about this machine", async () => {
   const { model, requests } = modelOf([() => said("Because.")]);

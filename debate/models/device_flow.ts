@@ -6,7 +6,7 @@
  */
 import type { Clock } from "@gateway/shared/clock";
 import * as z from "@zod/zod";
-import { ModelError } from "../engine/model.ts";
+import { ModelError } from "../engine/ports.ts";
 import { exchangeJson } from "./exchange.ts";
 import { isToken } from "./tokens.ts";
 

@@ -1,7 +1,7 @@
 import { FakeClock } from "@gateway/shared/testing";
 import assert from "node:assert/strict";
 import { type DeviceFlowOptions, deviceFlows } from "./device_flow.ts";
-import { ModelError } from "../engine/model.ts";
+import { ModelError } from "../engine/ports.ts";
 
 const STARTED = {
   device_code: "secret-device-code",

@@ -1,7 +1,7 @@
 import { type Clock, within } from "@gateway/shared/clock";
 import { collectBytes } from "@gateway/shared/text";
-import { parseJson } from "../engine/graph/json_objects.ts";
-import { ModelError } from "../engine/model.ts";
+import { parseJson } from "../engine/graph/text.ts";
+import { ModelError } from "../engine/ports.ts";
 
 const TIMEOUT_MS = 10_000;
 const MAX_BYTES = 4 * 1024 * 1024;

@@ -1,6 +1,6 @@
 import type { Clock } from "@gateway/shared/clock";
 import * as z from "@zod/zod";
-import { type Model, ModelError } from "../engine/model.ts";
+import { type Model, ModelError } from "../engine/ports.ts";
 import type { Settings } from "../settings/config.ts";
 import { openAiChat } from "./chat.ts";
 import { CHAT_COMPLETIONS, type Refusable } from "./chat_completions.ts";

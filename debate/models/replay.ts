@@ -3,7 +3,7 @@ import { parseConfig } from "@gateway/shared/config";
 import { AppError } from "@gateway/shared/errors";
 import * as z from "@zod/zod";
 import { join } from "node:path";
-import { type Model, ModelError, type ModelReply, type ModelRequest } from "../engine/model.ts";
+import { type Model, ModelError, type ModelReply, type ModelRequest } from "../engine/ports.ts";
 import certificate_expired from "./scenarios/certificate_expired.json" with { type: "json" };
 import memory_leak from "./scenarios/memory_leak.json" with { type: "json" };
 import slow_query from "./scenarios/slow_query.json" with { type: "json" };

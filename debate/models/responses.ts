@@ -1,5 +1,5 @@
 import * as z from "@zod/zod";
-import type { ChatMessage } from "../engine/model.ts";
+import type { ChatMessage } from "../engine/ports.ts";
 import { providerFailure } from "./chat.ts";
 import { type ChatApi, optionsOf, readableArguments } from "./chat_completions.ts";
 

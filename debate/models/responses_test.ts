@@ -10,7 +10,7 @@ import {
   until,
 } from "../testing/chat_provider.ts";
 import { RESPONSES } from "./responses.ts";
-import type { ModelRequest } from "../engine/model.ts";
+import type { ModelRequest } from "../engine/ports.ts";
 
 const modelOfResponses = (...answers: (() => Response)[]) =>
   modelOf(answers, { api: RESPONSES, name: "gpt-5.5" });

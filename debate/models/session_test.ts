@@ -1,6 +1,6 @@
 import { FakeClock } from "@gateway/shared/testing";
 import assert from "node:assert/strict";
-import { ModelError, type ModelRequest } from "../engine/model.ts";
+import { ModelError, type ModelRequest } from "../engine/ports.ts";
 import { type SessionOptions, sessionTokens, tokenPreview } from "./tokens.ts";
 import fc from "fast-check";
 import { parseScenario, replayModel } from "./replay.ts";

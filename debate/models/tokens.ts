@@ -1,9 +1,9 @@
 import type { Clock } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
-import { writeFileAtomic } from "@gateway/shared/files";
+import { ifThere, writeFileAtomic } from "@gateway/shared/files";
 import * as z from "@zod/zod";
 import { dirname } from "node:path";
-import { ModelError } from "../engine/model.ts";
+import { ModelError } from "../engine/ports.ts";
 import { exchangeJson } from "./exchange.ts";
 
 /** The access of one provider, per HTTP request. */
@@ -41,14 +41,11 @@ export function tokenPreview(token: string): string {
 
 /** The token; `undefined` when the file does not exist or is empty. */
 export async function readTokenFile(path: string): Promise<string | undefined> {
-  let text: string;
-  try {
-    text = (await Deno.readTextFile(path)).trim();
-  } catch (cause) {
-    if (cause instanceof Deno.errors.NotFound) return undefined;
+  const text = await ifThere(Deno.readTextFile(path)).catch((cause) => {
     throw new AppError("invalid_config", `Cannot read the token file ${JSON.stringify(path)}`, { cause });
-  }
-  if (text === "" || isToken(text)) return text || undefined;
+  });
+  const token = text?.trim() || undefined;
+  if (token === undefined || isToken(token)) return token;
   throw new AppError("invalid_config", `The token file ${JSON.stringify(path)} holds no token`);
 }
 

@@ -1,5 +1,6 @@
 import { AppError } from "@gateway/shared/errors";
-import { parseFileName, parseTemplate, type PromptTemplate, type TemplateId } from "./parse_template.ts";
+import { ifThere } from "@gateway/shared/files";
+import { decodeText, oneLine } from "../engine/graph/text.ts";
 import dataEn from "./builtin/data.en.yaml" with { type: "text" };
 import dataEs from "./builtin/data.es.yaml" with { type: "text" };
 import defaultEn from "./builtin/default.en.yaml" with { type: "text" };
@@ -10,8 +11,8 @@ import performanceEn from "./builtin/performance.en.yaml" with { type: "text" };
 import performanceEs from "./builtin/performance.es.yaml" with { type: "text" };
 import securityEn from "./builtin/security.en.yaml" with { type: "text" };
 import securityEs from "./builtin/security.es.yaml" with { type: "text" };
-
-export type { PromptTemplate } from "./parse_template.ts";
+import * as z from "@zod/zod";
+import { type Document, isMap, isScalar, LineCounter, parseDocument } from "yaml";
 
 interface TemplateProblem {
   /** Absent when not even the file's name can be read. */
@@ -24,27 +25,15 @@ export interface TemplateSet {
   readonly problems: readonly TemplateProblem[];
 }
 
-const FALLBACK_NAME = "default";
-const FALLBACK_LANGUAGE = "en";
 const MAX_FILE_BYTES = 262_144;
 const MAX_FILES = 500;
 
-export interface CustomFile {
-  readonly name: string;
-  readonly path: string;
-  readonly content: { readonly text: string } | { readonly unreadable: string };
-}
-
-/**
- * The templates of the program and of a folder, which need not exist.
- *
- * @param builtin those of the program
- */
+/** Loads the built-in templates and the templates of a directory, which need not exist. */
 export async function loadTemplates(
-  folder: string,
+  directory: string,
   builtin: readonly PromptTemplate[] = readBuiltinTemplates(),
 ): Promise<TemplateSet> {
-  return collectTemplates(await readFolder(folder), builtin);
+  return collectTemplates(await readDirectory(directory), builtin);
 }
 
 /**
@@ -58,23 +47,19 @@ export function readBuiltinTemplates(): readonly PromptTemplate[] {
 }
 
 export function collectTemplates(
-  files: readonly CustomFile[],
+  files: readonly TemplateFile[],
   builtin: readonly PromptTemplate[] = readBuiltinTemplates(),
 ): TemplateSet {
   const templates = new Map<string, PromptTemplate>();
   const problems: TemplateProblem[] = [];
   for (const template of builtin) templates.set(keyOf(template), template);
-  for (const { name, path, content } of files) {
-    const id = parseFileName(name);
+  for (const file of files) {
     try {
-      if ("unreadable" in content) {
-        const text = `Cannot load prompt template ${JSON.stringify(path)}: ${content.unreadable}`;
-        throw new AppError("invalid_config", text);
-      }
-      const template = parseTemplate({ name, path, text: content.text, source: "custom" });
+      const template = parseTemplate({ ...file, source: "custom" });
       templates.set(keyOf(template), template);
     } catch (error) {
       if (!(error instanceof AppError)) throw error;
+      const id = parseFileName(file.name);
       problems.push({ message: error.message, ...(id === undefined ? {} : { id }) });
     }
   }
@@ -90,55 +75,45 @@ export function listTemplates({ templates }: TemplateSet) {
 }
 
 /**
- * The template for a name and a language; when there is none, the name in English, then `default` in the
- * language, then `default` in English. The result says which it is.
+ * Selects the template for a name and a language. The fallbacks are the name in English, `default` in the
+ * language and `default` in English. The result names the template that was found.
  */
 export function selectTemplate(
   { templates, problems }: TemplateSet,
   name: string,
   language: string,
 ): PromptTemplate {
-  const candidates = [
-    { name, language },
-    { name, language: FALLBACK_LANGUAGE },
-    { name: FALLBACK_NAME, language },
-    { name: FALLBACK_NAME, language: FALLBACK_LANGUAGE },
-  ];
-  for (const wanted of candidates) {
-    const broken = problems.find(({ id }) => id !== undefined && keyOf(id) === keyOf(wanted));
+  for (const key of [`${name}.${language}`, `${name}.en`, `default.${language}`, "default.en"]) {
+    const broken = problems.find(({ id }) => id !== undefined && keyOf(id) === key);
     if (broken !== undefined) throw new AppError("invalid_config", broken.message);
-    const found = templates.find((template) => keyOf(template) === keyOf(wanted));
+    const found = templates.find((template) => keyOf(template) === key);
     if (found !== undefined) return found;
   }
   throw new AppError("internal", "The default prompt template is missing");
 }
 
-async function readFolder(folder: string): Promise<readonly CustomFile[]> {
-  const names: string[] = [];
-  try {
-    for await (const { name, isDirectory } of Deno.readDir(folder)) {
-      if (!isDirectory && /\.ya?ml$/i.test(name) && !name.startsWith(".")) names.push(name);
-    }
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return [];
-    const text = `Cannot read the folder of prompt templates ${JSON.stringify(folder)}`;
-    throw new AppError("invalid_config", text, { cause: error });
-  }
+async function readDirectory(directory: string): Promise<readonly TemplateFile[]> {
+  const entries = await ifThere(Array.fromAsync(Deno.readDir(directory))).catch((cause) => {
+    throw new AppError("invalid_config", `Cannot read PROMPTS_DIR ${JSON.stringify(directory)}`, { cause });
+  });
+  const names = (entries ?? []).flatMap(({ name, isDirectory }) =>
+    !isDirectory && /^[^.].*\.ya?ml$/i.test(name) ? [name] : []
+  );
   const sorted = names.sort(compare).slice(0, MAX_FILES);
-  return await Promise.all(sorted.map((name) => readCustom(folder, name)));
+  return await Promise.all(sorted.map((name) => readFile(directory, name)));
 }
 
-async function readCustom(folder: string, name: string): Promise<CustomFile> {
-  const path = `${folder}/${name}`;
-  const unreadable = (reason: string) => ({ name, path, content: { unreadable: reason } });
+async function readFile(directory: string, name: string): Promise<TemplateFile> {
+  const path = `${directory}/${name}`;
+  const unreadable = (reason: string) => ({ name, path, unreadable: reason });
   try {
     const { size, isFile } = await Deno.stat(path);
     if (!isFile) return unreadable("it is not a file");
     if (size > MAX_FILE_BYTES) return unreadable(`it is larger than ${MAX_FILE_BYTES} bytes`);
-    const text = new TextDecoder("utf-8", { fatal: true }).decode(await Deno.readFile(path));
-    return { name, path, content: { text } };
-  } catch (error) {
-    return unreadable(error instanceof TypeError ? "it is not UTF-8 text" : "it cannot be read");
+    const text = decodeText(await Deno.readFile(path));
+    return text === undefined ? unreadable("it is not UTF-8 text") : { name, path, text };
+  } catch {
+    return unreadable("it cannot be read");
   }
 }
 
@@ -162,3 +137,125 @@ export const BUILTIN_TEXTS: Readonly<Record<string, string>> = {
   "security.en.yaml": securityEn,
   "security.es.yaml": securityEs,
 };
+
+interface TemplateId {
+  readonly name: string;
+  readonly language: string;
+}
+
+/** A template file, or the reason why it cannot be read. */
+export type TemplateFile =
+  & { readonly name: string; readonly path: string }
+  & ({ readonly text: string } | { readonly unreadable: string });
+
+/** Longest text of a role, in characters: it goes into every call of a model. */
+const MAX_SYSTEM = 40_000;
+
+const FILE_NAME = /^(?<name>[a-z0-9][a-z0-9_-]{0,63})\.(?<language>[a-z]{2,3}(?:-[A-Za-z0-9]{2,8})?)\.ya?ml$/;
+
+const filled = z.string("must be a text").refine((text) => text.trim() !== "", "must not be empty");
+const system = filled.refine(
+  (text) => text.length <= MAX_SYSTEM,
+  `must have at most ${MAX_SYSTEM} characters`,
+);
+
+const schema = z.strictObject({
+  name: filled,
+  language: filled,
+  version: z.int("must be a whole number").min(1, "must be 1 or more").default(1),
+  description: z.string("must be a text").default(""),
+  diagnostic_system: system,
+  skeptic_system: system,
+  moderator_system: system,
+});
+
+/** Reads `<name>.<language>.yaml`; `undefined` for any other name. */
+export function parseFileName(fileName: string): TemplateId | undefined {
+  const { name, language } = FILE_NAME.exec(fileName)?.groups ?? {};
+  return name === undefined || language === undefined ? undefined : { name, language };
+}
+
+export function parseTemplate(file: TemplateFile & Pick<PromptTemplate, "source">): PromptTemplate {
+  if ("unreadable" in file) throw invalid(file, [file.unreadable]);
+  const id = parseFileName(file.name);
+  if (id === undefined) {
+    const form = "<name>.<language>.yaml, in lower case, as in network.en.yaml";
+    throw invalid(file, [`the file's name is not ${form}`]);
+  }
+  const lines = new LineCounter();
+  const document = parseDocument(file.text, { lineCounter: lines, prettyErrors: false });
+  const where = (offset: number) => `line ${Math.max(1, lines.linePos(offset).line)}`;
+  if (document.errors.length > 0) {
+    throw invalid(file, document.errors.map(({ message, pos }) => `${where(pos[0])}: ${oneLine(message)}`));
+  }
+  if (!isMap(document.contents)) {
+    throw invalid(file, ["line 1: expected keys with texts, as in name: network"]);
+  }
+  const result = schema.safeParse(toValue(document, file));
+  if (!result.success) {
+    throw invalid(file, result.error.issues.flatMap((issue) => describe(issue, document, where)));
+  }
+  const { data } = result;
+  for (const key of ["name", "language"] as const) {
+    if (data[key] === id[key]) continue;
+    const line = where(offsetOf(document, key) ?? 0);
+    throw invalid(file, [`${line}: ${key} is "${data[key]}", but the file's name says "${id[key]}"`]);
+  }
+  return {
+    ...id,
+    version: data.version,
+    description: data.description.trim(),
+    source: file.source,
+    diagnosticSystem: data.diagnostic_system,
+    skepticSystem: data.skeptic_system,
+    moderatorSystem: data.moderator_system,
+  };
+}
+
+function toValue(document: Document, file: TemplateFile): unknown {
+  try {
+    // Aliases are of no use here, and a few of them can expand to gigabytes.
+    return document.toJS({ maxAliasCount: 0 });
+  } catch {
+    throw invalid(file, ["it uses aliases (*name), which templates must not"]);
+  }
+}
+
+function describe(
+  issue: z.core.$ZodIssue,
+  document: Document,
+  where: (offset: number) => string,
+): readonly string[] {
+  if (issue.code === "unrecognized_keys") {
+    return issue.keys.map((key) => `${where(offsetOf(document, key) ?? 0)}: unknown key "${key}"`);
+  }
+  const key = String(issue.path[0] ?? "");
+  const offset = offsetOf(document, key);
+  return [offset === undefined ? `key "${key}" is missing` : `${where(offset)}: ${key} ${issue.message}`];
+}
+
+function offsetOf(document: Document, key: string): number | undefined {
+  const keys = isMap(document.contents) ? document.contents.items.map((pair) => pair.key) : [];
+  return keys.filter(isScalar).find(({ value }) => String(value) === key)?.range?.[0];
+}
+
+const MAX_PROBLEMS = 10;
+
+function invalid(file: TemplateFile, problems: readonly string[]): AppError {
+  const head = `Cannot load prompt template ${JSON.stringify(file.path)}:`;
+  const [first = ""] = problems;
+  if (problems.length === 1) return new AppError("invalid_config", `${head} ${first}`);
+  const shown = [`${head} ${problems.length} problems`, ...problems.slice(0, MAX_PROBLEMS)];
+  return new AppError("invalid_config", shown.join("\n  "));
+}
+
+export interface PromptTemplate {
+  readonly name: string;
+  readonly language: string;
+  readonly version: number;
+  readonly description: string;
+  readonly source: "builtin" | "custom";
+  readonly diagnosticSystem: string;
+  readonly skepticSystem: string;
+  readonly moderatorSystem: string;
+}

@@ -2,13 +2,22 @@ import assert from "node:assert/strict";
 import { AppError } from "@gateway/shared/errors";
 import { extractHypotheses, parseReview } from "../engine/graph/review_marks.ts";
 import { parseEarlyOut } from "../engine/graph/decision.ts";
-import { collectTemplates, type CustomFile, listTemplates, selectTemplate } from "./templates.ts";
-import { parseFileName, parseTemplate } from "./parse_template.ts";
+import {
+  collectTemplates,
+  listTemplates,
+  parseFileName,
+  parseTemplate,
+  selectTemplate,
+  type TemplateFile,
+} from "./templates.ts";
 
-function file(id: string, body = "diagnostic_system: d\nskeptic_system: s\nmoderator_system: m"): CustomFile {
+function file(
+  id: string,
+  body = "diagnostic_system: d\nskeptic_system: s\nmoderator_system: m",
+): TemplateFile {
   const [name, language] = id.split(".");
   const path = `/prompts/${id}.yaml`;
-  return { name: `${id}.yaml`, path, content: { text: `name: ${name}\nlanguage: ${language}\n${body}` } };
+  return { name: `${id}.yaml`, path, text: `name: ${name}\nlanguage: ${language}\n${body}` };
 }
 
 const BUILT_IN = collectTemplates([]);
@@ -100,10 +109,10 @@ Deno.test("selectTemplate() refuses what a broken file was to replace, and nothi
 });
 
 Deno.test("collectTemplates() reports files that cannot be read, and continues", () => {
-  const unreadable: CustomFile = {
+  const unreadable: TemplateFile = {
     name: "a.en.yaml",
     path: "/prompts/a.en.yaml",
-    content: { unreadable: "it is not UTF-8 text" },
+    unreadable: "it is not UTF-8 text",
   };
   const set = collectTemplates([unreadable, file("Bad Name.en"), file("network.en")]);
   assert.deepEqual(set.problems.map(({ id, message }) => [id?.name, message]), [

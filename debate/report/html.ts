@@ -1,8 +1,7 @@
 import markdownIt from "markdown-it";
 import { lastDecision, type ReadRecord } from "../runs/record.ts";
-import { confidencePartsOf, type Facts, outcomeOf } from "./transcript.ts";
-import { renderReport } from "./report.ts";
-import { fieldsOf, textOf } from "../engine/graph/json_objects.ts";
+import { confidencePartsOf, type Facts, outcomeOf, renderReport } from "./report.ts";
+import { fieldsOf, textOf } from "../engine/graph/text.ts";
 import { explainEvidence } from "../engine/graph/decision.ts";
 import { type Words, wordsFor } from "./words.ts";
 

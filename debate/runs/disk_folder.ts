@@ -2,7 +2,7 @@
  * Only one process at a time may use the directory: another server would mark the runs of the first as
  * interrupted.
  */
-import { writeFileAtomic } from "@gateway/shared/files";
+import { ifThere, writeFileAtomic } from "@gateway/shared/files";
 import { AppError, errorText } from "@gateway/shared/errors";
 import { join } from "node:path";
 
@@ -45,16 +45,15 @@ async function takeLock(path: string): Promise<Deno.FsFile> {
 export function openToRead(path: string) {
   return {
     async names(): Promise<readonly string[]> {
-      const names: string[] = [];
-      for await (const entry of Deno.readDir(path)) if (entry.isFile) names.push(entry.name);
-      return names;
+      const entries = await Array.fromAsync(Deno.readDir(path));
+      return entries.filter(({ isFile }) => isFile).map(({ name }) => name);
     },
     /** `undefined` when there is no such file. */
-    read: (name: string): Promise<Uint8Array | undefined> =>
-      unlessMissing(() => Deno.readFile(fileIn(path, name))),
+    read: async (name: string): Promise<Uint8Array | undefined> =>
+      await ifThere(Deno.readFile(fileIn(path, name))),
     /** Up to `headBytes` bytes of the file's beginning, and the last few. */
-    readEnds: (name: string, headBytes: number) =>
-      unlessMissing(() => readEnds(fileIn(path, name), headBytes)),
+    readEnds: async (name: string, headBytes: number) =>
+      await ifThere(readEnds(fileIn(path, name), headBytes)),
   };
 }
 
@@ -72,7 +71,7 @@ function createFolder(path: string, lock: Deno.FsFile) {
     /** Appends; the bytes survive a crash of the process, but not of the machine. */
     append: (name: string, bytes: Uint8Array) =>
       Deno.writeFile(at(name), bytes, { append: true, mode: 0o600 }),
-    remove: (name: string) => unlessMissing(() => Deno.remove(at(name))),
+    remove: async (name: string) => await ifThere(Deno.remove(at(name))),
     close() {
       // Until their exec, programs that are being started hold a copy of the descriptor, and so the lock.
       lock.unlockSync();
@@ -90,13 +89,4 @@ async function readEnds(path: string, headBytes: number): Promise<Record<"head" 
   await file.seek(size - tail.length, Deno.SeekMode.Start);
   const tailLength = await file.read(tail) ?? 0;
   return { head: head.subarray(0, length), tail: tail.subarray(0, tailLength) };
-}
-
-async function unlessMissing<T>(act: () => Promise<T>): Promise<T | undefined> {
-  try {
-    return await act();
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return undefined;
-    throw error;
-  }
 }

@@ -1,6 +1,6 @@
 import type { CollectedContext } from "../context/collect.ts";
 import { skippedText } from "../engine/graph/flow.ts";
-import { fieldsOf, textOf } from "../engine/graph/json_objects.ts";
+import { fieldsOf, textOf } from "../engine/graph/text.ts";
 import { logged, NO_TEXTS, TEXT_KEYS } from "../engine/graph/state.ts";
 import * as records from "./record.ts";
 

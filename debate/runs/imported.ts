@@ -1,11 +1,11 @@
 import { isShallow } from "../engine/agents/run_tool.ts";
 import { HISTORY_ROLES } from "../engine/graph/flow.ts";
 import { OPERATOR } from "../engine/graph/hypotheses.ts";
-import { fieldsOf } from "../engine/graph/json_objects.ts";
+import { fieldsOf } from "../engine/graph/text.ts";
 import type { Hypothesis } from "../engine/graph/state.ts";
 import type { PriorRun } from "../engine/ports.ts";
-import { withoutForeignClaims } from "./foreign.ts";
-import { conclusionOf, lastDecision, type ReadRecord, type StoredEvent } from "./record.ts";
+import type { ReadRecord, StoredEvent } from "./record.ts";
+import { conclusionOf, lastDecision, withoutForeignClaims } from "./record.ts";
 
 /** More than any run has; a page has to draw them. */
 const MAX_EVENTS = 20_000;

@@ -1,8 +1,8 @@
 import { type Clock, within } from "@gateway/shared/clock";
 import { AppError } from "@gateway/shared/errors";
 import { redactValue } from "../context/redact_context.ts";
-import { isObject } from "../engine/graph/json_objects.ts";
-import { callKey } from "../engine/agents/tool_cache.ts";
+import { isObject } from "../engine/graph/text.ts";
+import { callKey } from "../engine/agents/debate.ts";
 import type { ApprovalAnswer, ApprovalCall, EditedApproval } from "../engine/ports.ts";
 import { NO_WORD, type OperatorWord } from "../engine/graph/hypotheses.ts";
 import type { CollectedContext } from "../context/collect.ts";
@@ -32,21 +32,17 @@ interface LiveRunSetup {
   readonly redact: (text: string) => string;
 }
 
-type Resolution = "approved" | "rejected" | "timeout";
-
-/** An operator's answer; `…_for_run` also covers later calls of the tool with the same arguments. */
-type OperatorAnswer = "approved" | "rejected" | "approved_for_run" | "rejected_for_run";
-
 interface Answer {
-  readonly resolution: Resolution;
+  readonly resolution: "approved" | "rejected" | "timeout";
   readonly forRun?: true;
   readonly args?: ToolArgs;
 }
 
+type Call = Pick<ApprovalCall, "call_id" | "tool_name" | "args">;
+
 interface WaitingCall {
   readonly key: string;
-  readonly toolName: string;
-  readonly args: ToolArgs;
+  readonly call: Call;
   readonly resolve: (answer: Answer) => void;
 }
 
@@ -55,10 +51,10 @@ export class LiveRun {
   readonly context: CollectedContext;
   readonly log: EventLog;
   readonly #setup: LiveRunSetup;
-  readonly #events: StoredEvent[] = [];
+  readonly events: StoredEvent[] = [];
   readonly #approvals = new Map<string, WaitingCall>();
   /** The calls that were approved for the whole run, by what they call. */
-  readonly #allowed = new Map<string, Pick<ApprovalCall, "call_id" | "tool_name" | "args">>();
+  readonly #allowed = new Map<string, Call>();
   readonly #cancel = new AbortController();
   #answerPause: ((word: OperatorWord) => void) | undefined;
   #options: RunOptions;
@@ -69,10 +65,6 @@ export class LiveRun {
     this.context = setup.context;
     this.log = new EventLog(setup.clock);
     this.#options = setup.options;
-  }
-
-  get events(): readonly StoredEvent[] {
-    return this.#events;
   }
 
   get options(): RunOptions {
@@ -90,7 +82,7 @@ export class LiveRun {
     if (EPHEMERAL.has(type)) return this.log.append({ type, json: JSON.stringify(event) });
     const stored = this.stamp(event);
     const json = JSON.stringify(stored);
-    this.#events.push(stored);
+    this.events.push(stored);
     this.#setup.journal.add(json);
     this.log.append({ type, json });
   }
@@ -100,7 +92,7 @@ export class LiveRun {
   }
 
   conclude(events: readonly StoredEvent[]): void {
-    this.#events.push(...events);
+    this.events.push(...events);
     for (const event of events) this.log.append({ type: event.type, json: JSON.stringify(event) });
     this.log.end();
   }
@@ -110,7 +102,7 @@ export class LiveRun {
   }
 
   toRecord() {
-    return recordOf(this.header, this.context, this.#events);
+    return recordOf(this.header, this.context, this.events);
   }
 
   /** Asks the operator to approve a tool call if that is required. */
@@ -128,7 +120,7 @@ export class LiveRun {
     }
     const { signal } = call;
     const answer = Promise.withResolvers<Answer>();
-    this.#approvals.set(call_id, { key, toolName: tool_name, args, resolve: answer.resolve });
+    this.#approvals.set(call_id, { key, call: { call_id, tool_name, args }, resolve: answer.resolve });
     this.emit({ type: "tool_approval_request", call_id, tool_name, args, agent_node, agent_role });
     const { resolution, args: edited, forRun } = await within({ clock, ms, signal }, answer.promise)
       .catch((): Answer => ({ resolution: signal.aborted ? "rejected" : "timeout" }));
@@ -152,26 +144,29 @@ export class LiveRun {
    *
    * @param edited what is approved in place of what was asked for; for this call only
    */
-  decide(callId: string, answer: OperatorAnswer, edited?: ToolArgs): void {
+  decide(
+    callId: string,
+    answer: "approved" | "rejected" | "approved_for_run" | "rejected_for_run",
+    edited?: ToolArgs,
+  ): void {
     const waiting = this.#approvals.get(callId);
-    if (waiting === undefined && answer === "rejected_for_run") {
-      // The id is that of the call with which the approval was given.
-      if (this.#forget(({ call_id }) => call_id === callId)) return;
-      throw new AppError("not_found", "No such tool call is allowed for the whole run");
-    }
     if (waiting === undefined) {
-      const text = "No such tool call waits for approval: it has been decided, or its time is over";
-      throw new AppError("not_found", text);
+      const isRevocation = answer === "rejected_for_run";
+      // The ID of a revocation is the ID of the call whose approval was for the whole run.
+      if (isRevocation && this.#forget(({ call_id }) => call_id === callId)) return;
+      const problem = isRevocation
+        ? "No such tool call is allowed for the whole run"
+        : "No such tool call waits for approval: it has been decided, or its time is over";
+      throw new AppError("not_found", problem);
     }
+    const { key, call, resolve } = waiting;
     this.#approvals.delete(callId);
-    if (answer === "rejected" || answer === "rejected_for_run") {
-      return waiting.resolve({ resolution: "rejected" });
-    }
-    const isEdited = edited !== undefined && callKey(waiting.toolName, edited) !== waiting.key;
-    if (isEdited) return waiting.resolve({ resolution: "approved", args: edited });
-    if (answer !== "approved_for_run") return waiting.resolve({ resolution: "approved" });
-    this.#allowed.set(waiting.key, { call_id: callId, tool_name: waiting.toolName, args: waiting.args });
-    waiting.resolve({ resolution: "approved", forRun: true });
+    if (answer === "rejected" || answer === "rejected_for_run") return resolve({ resolution: "rejected" });
+    const isEdited = edited !== undefined && callKey(call.tool_name, edited) !== key;
+    if (isEdited) return resolve({ resolution: "approved", args: edited });
+    if (answer !== "approved_for_run") return resolve({ resolution: "approved" });
+    this.#allowed.set(key, call);
+    resolve({ resolution: "approved", forRun: true });
   }
 
   /** Asks again about calls that were approved for the whole run. Returns whether there were any. */

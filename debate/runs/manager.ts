@@ -1,11 +1,10 @@
 import type { Clock } from "@gateway/shared/clock";
-import { AppError, errorName, errorText } from "@gateway/shared/errors";
-import { holdDebate } from "../engine/agents/hold_debate.ts";
-import type { DebateOutcome, DebatePorts, Tool } from "../engine/ports.ts";
+import { AppError, errorText } from "@gateway/shared/errors";
+import { describeFailure, holdDebate } from "../engine/agents/hold_debate.ts";
+import type { DebateOutcome, DebatePorts, Model, Tool } from "../engine/ports.ts";
 import type { Settings } from "../settings/config.ts";
 import type { CostEstimate, RunEnd, TokenTotals } from "../engine/events.ts";
 import type { OperatorWord } from "../engine/graph/hypotheses.ts";
-import { type Model, ModelError } from "../engine/model.ts";
 import { recordOf } from "./fold.ts";
 import { LiveRun, type RunOptions } from "./live_run.ts";
 import type { StoredEvent } from "./record.ts";
@@ -123,9 +122,7 @@ export class RunManager {
       });
     } catch (error) {
       if (run.signal.aborted) return { status: "cancelled" };
-      const isKnown = error instanceof ModelError || error instanceof AppError;
-      if (!isKnown) fail(`run ${run.header.run_id} failed: ${errorName(error)}`);
-      return { status: "error", error: isKnown ? error.message : "The run failed unexpectedly" };
+      return { status: "error", error: describeFailure(error, run.header.run_id, this.#ports) };
     }
   }
 

@@ -1,11 +1,11 @@
+import { cutText, shortenText } from "@gateway/shared/text";
 import * as z from "@zod/zod";
 import type { RedactionCounts } from "../context/redact_context.ts";
-import { fieldsOf, isObject, numberOf, parseJson } from "../engine/graph/json_objects.ts";
-import { type Evidence, EVIDENCE_STATUSES, type Hypothesis, NODES } from "../engine/graph/state.ts";
-import { cut } from "../engine/graph/text.ts";
-import { withoutForeignClaims, withoutOutcome } from "./foreign.ts";
-import { type ReasoningEffort, RUN_MODES, type RunMode } from "../engine/model.ts";
+import { fieldsOf, isObject, numberOf, parseJson, textOf } from "../engine/graph/text.ts";
+import { type Hypothesis, hypothesisSchema } from "../engine/graph/state.ts";
+import { type ByRole, type DebateSetup, RUN_MODES, type RunMode } from "../engine/ports.ts";
 import { forDebaters } from "../settings/config.ts";
+import { vocabulary } from "../engine/graph/labels.ts";
 
 export const RUN_STATUSES = ["running", "completed", "cancelled", "error", "interrupted"] as const;
 
@@ -15,14 +15,10 @@ type RunStatus = (typeof RUN_STATUSES)[number];
 /** What the events say, in the form in which they say it. */
 type Fields = Readonly<Record<string, unknown>>;
 
-/** The three debaters' models, by id. */
-export interface RunModels {
-  readonly diagnostic: string;
-  readonly skeptic: string;
-  readonly moderator: string;
-}
+/** The models of the three debaters, by ID. */
+export type RunModels = ByRole<string>;
 
-export type RunEfforts = Readonly<Record<keyof RunModels, ReasoningEffort | "none">>;
+export type RunEfforts = DebateSetup["efforts"];
 
 /** An event as it is stored, of any version, so that only its type is certain. */
 export interface StoredEvent {
@@ -102,7 +98,7 @@ export function conclusionOf(
   return {
     outcome: outcome === "cause" || outcome === "no_confident_cause" ? outcome : null,
     confidence: typeof confidence === "number" ? confidence : 0,
-    cause: cut(lead === undefined ? said : `${lead.id}: ${lead.text}`, MAX_CAUSE),
+    cause: cutText(lead === undefined ? said : `${lead.id}: ${lead.text}`, MAX_CAUSE),
   };
 }
 
@@ -139,45 +135,6 @@ const listSchema = z.object(LIST_FIELDS);
 /** One entry of the list; `null` for what the record does not contain. */
 export type RunListItem = Readonly<z.infer<typeof listSchema>> & { readonly run_id: string };
 
-const nodeSchema = z.enum(NODES);
-const stateSchema = z.enum(["active", "rejected", "confirmed"]);
-
-const evidenceSchema: z.ZodType<readonly Evidence[]> = z.array(z.object({
-  text: z.string(),
-  round: z.number(),
-  status: z.enum(EVIDENCE_STATUSES),
-  call_ids: z.array(z.string()),
-}));
-
-const hypothesisSchema: z.ZodType<Hypothesis> = z.object({
-  id: z.string(),
-  text: z.string(),
-  state: stateSchema,
-  proposer: nodeSchema.catch("diagnostic_agent"),
-  round: z.number().catch(0),
-  supporting_evidence: z.array(z.string()).catch([]),
-  // Records of before the check have neither.
-  evidence: evidenceSchema.catch([]),
-  reviews: z.array(z.object({
-    round: z.number(),
-    agent: nodeSchema,
-    verdict: z.enum(["accepted", "rejected", "needs_evidence"]),
-    probability: z.number().nullable(),
-    reason: z.string(),
-    evidence: evidenceSchema,
-    new_evidence: z.boolean(),
-  })).catch([]),
-  rejected_reason: z.string().nullable().catch(null),
-  probability: z.number().nullable().catch(null),
-  transitions: z.array(z.object({
-    round: z.number(),
-    from: stateSchema.nullable(),
-    to: stateSchema,
-    agent: nodeSchema,
-    note: z.string(),
-  })).catch([]),
-});
-
 const recordSchema = z.object({
   ...LIST_FIELDS,
   reasoning_effort: byRole.catch({}),
@@ -206,17 +163,15 @@ export function toListItem(runId: string, header: unknown): RunListItem | undefi
   return {
     run_id: runId,
     ...result.data,
-    title: title === null ? null : shorten(title),
-    topic: topic === null ? null : shorten(topic),
-    conclusion: conclusion === null ? null : { ...conclusion, cause: shorten(conclusion.cause) },
+    title: title === null ? null : shortenText(title, MAX_LISTED),
+    topic: topic === null ? null : shortenText(topic, MAX_LISTED),
+    conclusion: conclusion === null
+      ? null
+      : { ...conclusion, cause: shortenText(conclusion.cause, MAX_LISTED) },
   };
 }
 
 const MAX_LISTED = 500;
-
-function shorten(text: string): string {
-  return text.length <= MAX_LISTED ? text : `${text.slice(0, MAX_LISTED).toWellFormed()}…`;
-}
 
 /** Reads a record; `undefined` if it is not an object. Malformed hypotheses and events are left out. */
 export function readRecord(runId: string, value: unknown): ReadRecord | undefined {
@@ -277,4 +232,88 @@ export function parseHead(head: string): unknown {
 export function byTime(a: RunListItem, b: RunListItem): number {
   const [left, right] = [Date.parse(a.timestamp ?? "") || 0, Date.parse(b.timestamp ?? "") || 0];
   return right - left || (a.run_id < b.run_id ? -1 : 1);
+}
+
+/**
+ * Removes claims that only this server can check from an imported record: which evidence counts, and which
+ * hypothesis is confirmed.
+ */
+
+const wordsFor = vocabulary({
+  reason: [
+    "the run was imported: nothing in it was checked here",
+    "la ejecución fue importada: aquí no se ha comprobado nada",
+  ],
+});
+
+/** The record as it is shown; one of this server's own is unchanged. */
+export function withoutForeignClaims<T extends Fields>(record: T): T {
+  if (record.imported !== true) return record;
+  const { reason } = wordsFor(textOf(record.language));
+  const { conclusion, decision, hypotheses, events, final_result: final } = record;
+  return {
+    ...record,
+    ...(isObject(conclusion) && { conclusion: withoutOutcome(conclusion) }),
+    ...(typeof final === "string" && { final_result: withReason(final, reason) }),
+    ...(isObject(decision) && { decision: undecided(decision, reason) }),
+    ...(Array.isArray(hypotheses) && { hypotheses: hypotheses.map(unchecked) }),
+    ...(Array.isArray(events) && { events: events.map((event) => unclaimed(event, reason)) }),
+  };
+}
+
+export function withoutOutcome<T extends Fields>(conclusion: T): T & { outcome: null; confidence: number } {
+  return { ...conclusion, outcome: null, confidence: share(conclusion.confidence) };
+}
+
+function unclaimed(event: unknown, reason: string): unknown {
+  if (!isObject(event)) return event;
+  if (event.type === "moderator_decision") {
+    return { ...event, decision: undecided(fieldsOf(event.decision), reason) };
+  }
+  if (event.type === "final_result" && typeof event.content === "string") {
+    return { ...event, content: withReason(event.content, reason) };
+  }
+  if (event.type === "hypothesis_update" && Array.isArray(event.hypotheses)) {
+    return { ...event, hypotheses: event.hypotheses.map(unchecked) };
+  }
+  return event;
+}
+
+function undecided(decision: Fields, reason: string): Fields {
+  const confidence = share(decision.confidence);
+  const { hypothesis_id } = fieldsOf(decision.grounding);
+  const grounding = {
+    hypothesis_id: textOf(hypothesis_id) || null,
+    level: "none",
+    stated_confidence: confidence,
+    cap: null,
+    reason,
+    outcome: null,
+  };
+  return { ...decision, confidence, grounding };
+}
+
+function unchecked(hypothesis: unknown): unknown {
+  if (!isObject(hypothesis)) return hypothesis;
+  const { state, evidence, reviews } = hypothesis;
+  const lines = (value: unknown) =>
+    Array.isArray(value) ? value.map((line) => isObject(line) ? { ...line, status: "unchecked" } : line) : [];
+  return {
+    ...hypothesis,
+    ...(state === "confirmed" && { state: "active" }),
+    ...(Array.isArray(evidence) && { evidence: lines(evidence) }),
+    ...(Array.isArray(reviews) && {
+      reviews: reviews.map((review) =>
+        isObject(review) ? { ...review, new_evidence: false, evidence: lines(review.evidence) } : review
+      ),
+    }),
+  };
+}
+
+function withReason(text: string, reason: string): string {
+  return text.startsWith(`(${reason})`) ? text : `(${reason})\n\n${text}`;
+}
+
+function share(value: unknown): number {
+  return Math.min(1, Math.max(0, numberOf(value) ?? 0));
 }

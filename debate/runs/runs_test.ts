@@ -6,7 +6,7 @@ import { priorRun } from "./imported.ts";
 import { formatRecord, readRecord, type RunHeader, type StoredEvent } from "./record.ts";
 import { endingEvents } from "./setup.ts";
 import { EPHEMERAL as EPHEMERAL_TYPES } from "../engine/events.ts";
-import type { DebateSetup } from "../engine/ports.ts";
+import { type DebateSetup, ModelError } from "../engine/ports.ts";
 import { CLOSING, CONTINUE, DebateFixture, FixedTool } from "../testing/debate_fixture.ts";
 import { call, type Script } from "../testing/scripted_model.ts";
 import cancelled from "../testing/stored_runs/cancelled.json" with { type: "text" };
@@ -15,7 +15,6 @@ import rounds from "../testing/stored_runs/rounds_with_operator.json" with { typ
 import samples from "../testing/stored_runs/samples_in_spanish.json" with { type: "text" };
 import { HEADER } from "../testing/header.ts";
 import { hanging, WebFixture } from "../testing/web_fixture.ts";
-import { ModelError } from "../engine/model.ts";
 import { recordOf } from "./fold.ts";
 import { interruptedRecord } from "./store.ts";
 

@@ -1,11 +1,11 @@
 import { AppError, errorName } from "@gateway/shared/errors";
-import { fieldsOf, isObject, parseJson, textOf } from "../engine/graph/json_objects.ts";
+import { fieldsOf, isObject, parseJson, textOf } from "../engine/graph/text.ts";
 import type { Folder } from "./disk_folder.ts";
 import { toldBy } from "./fold.ts";
-import { withoutForeignClaims } from "./foreign.ts";
 import * as records from "./record.ts";
-import { formatRecord, type RunListItem, toListItem } from "./record.ts";
+import { formatRecord, type RunListItem, toListItem, withoutForeignClaims } from "./record.ts";
 import { NO_TOKENS } from "./setup.ts";
+import { type Clock, every } from "@gateway/shared/clock";
 
 const LOOKS = 32;
 const MAX_UNSAVED = 20;
@@ -19,11 +19,6 @@ const ENCODER = new TextEncoder();
 
 type Stored = { readonly run_id: string };
 
-interface RunStoreOptions {
-  readonly folder: Folder;
-  readonly warn: (message: string) => void;
-}
-
 export class RunStore {
   readonly #folder: Folder;
   readonly #warn: (message: string) => void;
@@ -33,14 +28,17 @@ export class RunStore {
   readonly #held = new Map<string, number>();
   #sorted: readonly RunListItem[] | undefined;
 
-  private constructor({ folder, warn }: RunStoreOptions) {
+  private constructor(folder: Folder, warn: (message: string) => void) {
     this.#folder = folder;
     this.#warn = warn;
   }
 
   /** Opens the store. Runs still marked as running belong to a server that stopped, and become interrupted. */
-  static async open(options: RunStoreOptions): Promise<RunStore> {
-    const store = new RunStore(options);
+  static async open({ folder, warn }: {
+    readonly folder: Folder;
+    readonly warn: (message: string) => void;
+  }): Promise<RunStore> {
+    const store = new RunStore(folder, warn);
     const names = await store.#look();
     for (const item of store.#index.values()) {
       if (item?.status === "running") await store.#interrupt(item.run_id);
@@ -68,7 +66,7 @@ export class RunStore {
   /** Writes the record of a run that begins, and returns its journal. */
   async begin(record: Stored): Promise<Journal> {
     await this.add(record.run_id, record);
-    return new Journal((bytes) => this.#folder.append(`${record.run_id}.events.jsonl`, bytes), this.#warn);
+    return createJournal((bytes) => this.#folder.append(`${record.run_id}.events.jsonl`, bytes), this.#warn);
   }
 
   async finish(record: Stored): Promise<void> {
@@ -246,44 +244,87 @@ export function interruptedRecord(record: unknown, journal: string): Readonly<Re
  * Events of a run in progress, one JSON line each, because rewriting the record for each event would cost too much.
  * Lines that arrive during a write are combined into the next one.
  */
-export class Journal {
-  readonly #append: (bytes: Uint8Array) => Promise<void>;
-  readonly #warn: (message: string) => void;
-  #waiting = "";
-  #writing: Promise<void> | undefined;
-  #isBroken = false;
+function createJournal(append: (bytes: Uint8Array) => Promise<void>, warn: (message: string) => void) {
+  let waiting = "";
+  let writing: Promise<void> | undefined;
+  let isBroken = false;
 
-  constructor(append: (bytes: Uint8Array) => Promise<void>, warn: (message: string) => void) {
-    this.#append = append;
-    this.#warn = warn;
-  }
-
-  /** Adds JSON without line feeds. A failure is reported once; the run continues and keeps its events. */
-  add(json: string): void {
-    this.#waiting += `${json}\n`;
-    this.#writing ??= this.#write();
-  }
-
-  /** Waits until everything added so far has been written, or has failed. */
-  async settle(): Promise<void> {
-    await this.#writing;
-  }
-
-  async #write(): Promise<void> {
+  async function write(): Promise<void> {
     // Not in the emitter's turn, so that events emitted together are written together.
     await Promise.resolve();
-    while (this.#waiting !== "") {
+    while (waiting !== "") {
       // A failed write may have left a partial line.
-      const text = this.#isBroken ? `\n${this.#waiting}` : this.#waiting;
-      this.#waiting = "";
+      const text = isBroken ? `\n${waiting}` : waiting;
+      waiting = "";
       try {
-        await this.#append(ENCODER.encode(text));
-        this.#isBroken = false;
+        await append(ENCODER.encode(text));
+        isBroken = false;
       } catch (error) {
-        if (!this.#isBroken) this.#warn(`cannot write the journal of a run: ${errorName(error)}`);
-        this.#isBroken = true;
+        if (!isBroken) warn(`cannot write the journal of a run: ${errorName(error)}`);
+        isBroken = true;
       }
     }
-    this.#writing = undefined;
+    writing = undefined;
   }
+
+  return {
+    /** Adds JSON without line feeds. A failure is reported once; the run continues and keeps its events. */
+    add(json: string): void {
+      waiting += `${json}\n`;
+      writing ??= write();
+    },
+    /** Waits until everything added so far has been written, or has failed. */
+    async settle(): Promise<void> {
+      await writing;
+    },
+  };
+}
+
+export type Journal = ReturnType<typeof createJournal>;
+
+interface Retention {
+  readonly store: Pick<RunStore, "list" | "expire">;
+  readonly days: number;
+  readonly clock: Clock;
+  readonly signal: AbortSignal;
+  readonly tell: (message: string) => void;
+}
+
+const HOUR_SECONDS = 3600;
+const DAY_MS = 86_400_000;
+
+/** Looks at once and then every hour, until the signal is aborted; never rejects. */
+export async function retain(retention: Retention): Promise<void> {
+  const { days, clock, signal } = retention;
+  if (days === 0) return;
+  await expire(retention);
+  await every({ clock, seconds: HOUR_SECONDS, signal }, () => expire(retention));
+}
+
+/** A run that cannot be removed keeps none of the others. */
+async function expire({ store, days, clock, signal, tell }: Retention): Promise<void> {
+  let deleted = 0;
+  const failures = new Map<string, number>();
+  const failed = (error: unknown) =>
+    failures.set(errorName(error), (failures.get(errorName(error)) ?? 0) + 1);
+  const before = clock.now() - days * DAY_MS;
+  const runs = await store.list().catch((error) => {
+    failed(error);
+    return [];
+  });
+  for (const { run_id } of runs) {
+    if (signal.aborted) return;
+    try {
+      if (await store.expire(run_id, before)) deleted += 1;
+    } catch (error) {
+      failed(error);
+    }
+  }
+  for (const [name, count] of failures) {
+    tell(`cannot delete old runs: ${name}${count === 1 ? "" : ` (${count} times)`}`);
+  }
+  if (deleted === 0) return;
+  tell(
+    `deleted ${deleted} ${deleted === 1 ? "run" : "runs"} older than ${days} ${days === 1 ? "day" : "days"}`,
+  );
 }

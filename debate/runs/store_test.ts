@@ -1,11 +1,10 @@
 import assert from "node:assert/strict";
 import { HEADER } from "../testing/header.ts";
 import { MemoryFolder } from "../testing/memory_folder.ts";
-import { INTERRUPTED, RunStore } from "./store.ts";
+import { INTERRUPTED, retain, RunStore } from "./store.ts";
 import { recordOf as recordOfRun } from "./fold.ts";
 import { formatRecord } from "./record.ts";
 import { FakeClock } from "@gateway/shared/testing";
-import { retain } from "./retention.ts";
 
 const ID = "1".repeat(32);
 

@@ -2,7 +2,7 @@ import { FakeClock } from "@gateway/shared/testing";
 import assert from "node:assert/strict";
 import { CHAT_COMPLETIONS } from "../models/chat_completions.ts";
 import { fixedToken } from "../models/tokens.ts";
-import { ModelError, type ModelRequest } from "../engine/model.ts";
+import { ModelError, type ModelRequest } from "../engine/ports.ts";
 import { openAiChat, type OpenAiChatOptions } from "../models/chat.ts";
 
 type Answer = (request: Request) => Response | Promise<Response>;

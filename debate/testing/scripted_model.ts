@@ -1,11 +1,6 @@
 import type { NodeName } from "../engine/graph/state.ts";
-import {
-  type Model,
-  ModelError,
-  type ModelReply,
-  type ModelRequest,
-  type ToolCall,
-} from "../engine/model.ts";
+import type { Model, ModelReply, ModelRequest, ToolCall } from "../engine/ports.ts";
+import { ModelError } from "../engine/ports.ts";
 
 /** What a scripted model answers: a text, tool calls, a whole reply, a failure, or what it does itself. */
 export type Answer =

@@ -1,6 +1,6 @@
 import { type Clock, Deadline, within } from "@gateway/shared/clock";
+import { cutText } from "@gateway/shared/text";
 import * as z from "@zod/zod";
-import { cut } from "../engine/graph/text.ts";
 import type { Tool, ToolContext } from "../engine/ports.ts";
 import type { Settings } from "../settings/config.ts";
 import type { AllowList } from "./net_guard.ts";
@@ -190,7 +190,7 @@ export function truncate(text: string, max: number = MAX_RESULT): string {
   const room = max - marker(text.length, text.length).length;
   const first = Math.floor(room * 2 / 3);
   // Half of a surrogate pair at a cut is dropped.
-  const head = cut(text, first);
+  const head = cutText(text, first);
   const tail = text.slice(text.length - (room - first)).replace(/^[\udc00-\udfff]/, "");
   return head + marker(text.length - head.length - tail.length, text.length) + tail;
 }

@@ -1,6 +1,5 @@
 import * as z from "@zod/zod";
-import { isObject, parseJson } from "../engine/graph/json_objects.ts";
-import { withoutCutWord } from "../engine/graph/text.ts";
+import { isObject, parseJson, withoutCutWord } from "../engine/graph/text.ts";
 import { countArgument, defineTool, timeoutArgument } from "./define_tool.ts";
 import { refuse } from "./run_program.ts";
 import { askBackend, fetchGuarded, parseHttpUrl } from "./http_fetch.ts";

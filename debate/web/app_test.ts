@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { DEBATE_ROUTES, OPERATIONS } from "./routes.ts";
-import { ModelError } from "../engine/model.ts";
+import { ModelError } from "../engine/ports.ts";
 import { MemoryFolder } from "../testing/memory_folder.ts";
 import { hanging, problemOf, readFrames, WebFixture } from "../testing/web_fixture.ts";
 import { forDebaters } from "../settings/config.ts";

@@ -3,7 +3,7 @@ import type { ProjectRequest } from "../context/project.ts";
 import { EFFORTS, forDebaters, type Settings } from "../settings/config.ts";
 import { parseModelId } from "../models/families.ts";
 import type { RunOptions } from "../runs/live_run.ts";
-import { RUN_MODES } from "../engine/model.ts";
+import { RUN_MODES } from "../engine/ports.ts";
 import type { Form } from "./form.ts";
 
 const MAX_TOPIC = 20_000;

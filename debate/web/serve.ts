@@ -8,8 +8,7 @@ import { openEquipment } from "../runs/equipment.ts";
 import { loadTemplates, readBuiltinTemplates } from "../prompts/templates.ts";
 import { openDiskFolder } from "../runs/disk_folder.ts";
 import { RunManager } from "../runs/manager.ts";
-import { retain } from "../runs/retention.ts";
-import { RunStore } from "../runs/store.ts";
+import { retain, RunStore } from "../runs/store.ts";
 import { isLoopback } from "./guard.ts";
 
 /**

@@ -2,10 +2,10 @@ import { AppError } from "@gateway/shared/errors";
 import { readJsonBody, requireJsonType } from "@gateway/shared/http";
 import type { Catalogue } from "../models/providers.ts";
 import type { DeviceFlowState } from "../models/device_flow.ts";
-import { ModelError } from "../engine/model.ts";
+import { ModelError } from "../engine/ports.ts";
 import memoryLeak from "../models/scenarios/memory_leak.json" with { type: "json" };
 import { rulesFrom } from "../runs/setup.ts";
-import { listTemplates } from "../prompts/templates.ts";
+import { listTemplates, parseTemplate, type PromptTemplate } from "../prompts/templates.ts";
 import { readForm } from "./form.ts";
 import { readText, unprocessable } from "./run_form.ts";
 import type { Routed, WebPorts } from "./ports.ts";
@@ -15,7 +15,6 @@ import { tokenPreview } from "../models/tokens.ts";
 import { parseModelId } from "../models/families.ts";
 import { stringify } from "yaml";
 import { firstPrompts } from "../engine/agents/prompt.ts";
-import { parseTemplate, type PromptTemplate } from "../prompts/parse_template.ts";
 import { previewBody } from "./bodies.ts";
 
 export function handleSettings({ settings }: WebPorts): Response {

@@ -2,7 +2,7 @@ import { type Clock, systemClock } from "@gateway/shared/clock";
 import assert from "node:assert/strict";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { loadSettings } from "../../debate/settings/config.ts";
-import { ModelError, type ModelRequest } from "../../debate/engine/model.ts";
+import { ModelError, type ModelRequest } from "../../debate/engine/ports.ts";
 import { openProviders } from "../../debate/models/providers.ts";
 
 /** Pauses before another attempt are shorter; bounds on an exchange that nobody answers are at least as long. */

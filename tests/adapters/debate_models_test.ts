@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
-import type { ModelRequest } from "../../debate/engine/model.ts";
+import type { ModelRequest } from "../../debate/engine/ports.ts";
 import {
   answerYes,
   delta,

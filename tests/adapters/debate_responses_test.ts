@@ -2,7 +2,7 @@ import { systemClock } from "@gateway/shared/clock";
 import * as z from "@zod/zod";
 import assert from "node:assert/strict";
 import { loadSettings } from "../../debate/settings/config.ts";
-import type { ChatMessage, ModelRequest } from "../../debate/engine/model.ts";
+import type { ChatMessage, ModelRequest } from "../../debate/engine/ports.ts";
 import { openProviders } from "../../debate/models/providers.ts";
 
 /** What the responses protocol takes, and nothing of the other one. */

@@ -1,11 +1,10 @@
-import { within } from "@gateway/shared/clock";
+import { type Clock, within } from "@gateway/shared/clock";
 import { errorName } from "@gateway/shared/errors";
-import type { TokenTotals } from "../events.ts";
-import { type CallingNode, CASTING, ROLES, type ToolLogEntry } from "../graph/state.ts";
-import { cut } from "../graph/text.ts";
-import { ModelError, type ModelReply, type ModelRequest, type Usage } from "../model.ts";
-import type { DebatePorts, DebateSetup } from "../ports.ts";
-import { toolCache } from "./tool_cache.ts";
+import { cutText } from "@gateway/shared/text";
+import type { TokenTotals, ToolArgs } from "../events.ts";
+import { type AgentRole, type CallingNode, CASTING, ROLES, type ToolLogEntry } from "../graph/state.ts";
+import type { DebatePorts, DebateSetup, ModelReply, ModelRequest, Usage } from "../ports.ts";
+import { ModelError } from "../ports.ts";
 
 export type Debate = Readonly<ReturnType<typeof openDebate>>;
 
@@ -70,7 +69,7 @@ export async function callModel(debate: Debate, call: ModelCall): Promise<ModelR
   /** Passes text on until there is too much of it or nobody is listening any more. */
   const push = (delta: string) => {
     if (!isOpen || delta === "") return;
-    const start = cut(delta, MAX_REPLY - text.length);
+    const start = cutText(delta, MAX_REPLY - text.length);
     text += start;
     if (start !== "") onDelta?.(start);
     isOpen = start.length === delta.length;
@@ -101,7 +100,7 @@ export async function callModel(debate: Debate, call: ModelCall): Promise<ModelR
     }
     return {
       ...reply,
-      text: cut(reply.text, MAX_REPLY),
+      text: cutText(reply.text, MAX_REPLY),
       toolCalls: reply.toolCalls.slice(0, MAX_TOOL_CALLS),
     };
   } catch (error) {
@@ -136,4 +135,42 @@ export function estimateUsage(
   const input_tokens = tokens([...asked, ...offered]);
   const output_tokens = tokens([text, ...argumentsOf(toolCalls)]);
   return { input_tokens, output_tokens, total_tokens: input_tokens + output_tokens, estimated: true };
+}
+
+const MAX_AGE_MS = 300_000;
+
+interface CachedResult {
+  readonly text: string;
+  readonly role: AgentRole;
+  readonly round: number;
+}
+
+export function toolCache(clock: Clock) {
+  let entries = new Map<string, CachedResult & { readonly storedAt: number }>();
+  return {
+    /** The result of the same call in the same round, if it is not too old. */
+    find(tool: string, args: ToolArgs, round: number): CachedResult | undefined {
+      const entry = entries.get(callKey(tool, args));
+      const ageMs = clock.now() - (entry?.storedAt ?? 0);
+      return entry?.round === round && ageMs >= 0 && ageMs <= MAX_AGE_MS ? entry : undefined;
+    },
+    /** Keeps the result of a call that was allowed and succeeded. */
+    store(tool: string, args: ToolArgs, result: CachedResult): void {
+      entries = new Map([...entries].filter(([, { round }]) => round === result.round));
+      entries.set(callKey(tool, args), { ...result, storedAt: clock.now() });
+    },
+  };
+}
+
+/** The same text for two calls of the same tool with the same arguments. */
+export function callKey(tool: string, args: ToolArgs): string {
+  return JSON.stringify([tool, sorted(args)]);
+}
+
+/** The same value with the keys of every object in one order. Recursion is bounded: see `parseArguments`. */
+export function sorted(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(sorted);
+  if (typeof value !== "object" || value === null) return value;
+  const entries = Object.entries(value).sort(([a], [b]) => a < b ? -1 : 1);
+  return Object.fromEntries(entries.map(([key, member]) => [key, sorted(member)]));
 }

@@ -2,9 +2,8 @@ import assert from "node:assert/strict";
 import { CLOSING, CONTINUE, DebateFixture, DIAGNOSIS, FixedTool } from "../../testing/debate_fixture.ts";
 import { sampleDecision } from "../../testing/sample_state.ts";
 import { type Answer, call } from "../../testing/scripted_model.ts";
-import type { DebatePorts, DebateSetup } from "../ports.ts";
+import { type DebatePorts, type DebateSetup, ModelError } from "../ports.ts";
 import fc from "fast-check";
-import { ModelError } from "../model.ts";
 
 /** A run whose three roles agree with 0.99 on what one diagnosis says. */
 async function agreeOn(

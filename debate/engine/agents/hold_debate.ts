@@ -1,13 +1,12 @@
 import { Deadline, within } from "@gateway/shared/clock";
 import { AppError, errorName } from "@gateway/shared/errors";
+import { cutText } from "@gateway/shared/text";
 import { DECISION_SCHEMA, formatFinalText, NO_DECISION, parseDecision } from "../graph/decision.ts";
 import * as flow from "../graph/flow.ts";
 import { labelsFor } from "../graph/labels.ts";
 import { afterSamples, afterVote } from "../graph/samples.ts";
 import { type AgentNode, type DebateState, type Decision, ROLES, type TurnText } from "../graph/state.ts";
-import { cut } from "../graph/text.ts";
-import { ModelError } from "../model.ts";
-import type { DebateOutcome, DebatePorts, DebateSetup } from "../ports.ts";
+import { type DebateOutcome, type DebatePorts, type DebateSetup, ModelError } from "../ports.ts";
 import { callModel, type Debate, type ModelCall, openDebate, tokenTotals } from "./debate.ts";
 import { buildPrompt, buildSummaryPrompt, DECISION_SKELETON, instructionsFor } from "./prompt.ts";
 import { takeTurn } from "./turn.ts";
@@ -63,10 +62,15 @@ export async function holdDebate(setup: DebateSetup, ports: DebatePorts): Promis
     throw new AppError("internal", "The debate does not come to an end");
   } catch (error) {
     if (ports.signal.aborted) return outcome({ status: "cancelled" });
-    const isKnown = error instanceof ModelError || error instanceof AppError;
-    if (!isKnown) ports.fail?.(`run ${setup.runId} failed: ${errorName(error)}`);
-    return outcome({ status: "error", error: isKnown ? error.message : "The run failed unexpectedly" });
+    return outcome({ status: "error", error: describeFailure(error, setup.runId, ports) });
   }
+}
+
+/** The failure of a run for its operator. An unexpected one goes to the log, by its name alone. */
+export function describeFailure(error: unknown, runId: string, { fail }: Pick<DebatePorts, "fail">): string {
+  if (error instanceof ModelError || error instanceof AppError) return error.message;
+  fail?.(`run ${runId} failed: ${errorName(error)}`);
+  return "The run failed unexpectedly";
 }
 
 async function enter(
@@ -118,7 +122,7 @@ async function askOperator(debate: Debate, state: DebateState): Promise<DebateSt
     emit({ type: "awaiting_user_input", round });
     return waiting;
   });
-  const comment = cut(word.comment.trim().toWellFormed(), MAX_COMMENT);
+  const comment = cutText(word.comment.trim().toWellFormed(), MAX_COMMENT);
   const { state: after, content } = flow.afterComment(state, { comment, changes: word.changes });
   emit({ type: "user_comment", content, round });
   tellHypotheses(debate, state, after, "user_input_gate");
@@ -175,17 +179,15 @@ async function moderate(
   const decision = parseDecision(first);
   if (decision !== undefined) return { decision };
 
-  const said = first.trim() === "" ? [] : [{ role: "assistant", content: cut(first, MAX_RAW) } as const];
+  const said = first.trim() === "" ? [] : [{ role: "assistant", content: cutText(first, MAX_RAW) } as const];
   const content = `${instructionsFor(setup.language).jsonOnly}\n${DECISION_SKELETON}`;
-  const second = await askForText(debate, {
-    ...call,
-    messages: [...messages, ...said, { role: "user", content }],
-  });
+  const again = [...messages, ...said, { role: "user", content } as const];
+  const second = await askForText(debate, { ...call, messages: again });
   const corrected = parseDecision(second);
   if (corrected !== undefined) return { decision: corrected };
 
   const { unusable, unusableNextStep: next_step } = labelsFor(setup.language);
-  const raw = cut((second.trim() === "" ? first : second).toWellFormed(), MAX_RAW);
+  const raw = cutText((second.trim() === "" ? first : second).toWellFormed(), MAX_RAW);
   const none = { ...NO_DECISION, missing_evidence: [unusable], next_step, stop_reason: unusable };
   return { decision: none, raw };
 }
@@ -217,7 +219,7 @@ async function summarize(debate: Debate, state: DebateState): Promise<DebateStat
       warn?.(`model "${model.id}" gave ${problem}; the history stays in full`);
       return state;
     }
-    const summary = cut(text.trim().toWellFormed(), MAX_SUMMARY);
+    const summary = cutText(text.trim().toWellFormed(), MAX_SUMMARY);
     debate.ports.emit({ type: "history_compressed", round, summary });
     return flow.withSummary(state, summary);
   } catch (error) {

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { CLOSING, CONTINUE, DebateFixture, DIAGNOSIS, FixedTool } from "../../testing/debate_fixture.ts";
 import { sampleDecision, sampleHypothesis } from "../../testing/sample_state.ts";
 import { call } from "../../testing/scripted_model.ts";
-import { ModelError } from "../model.ts";
+import { ModelError } from "../ports.ts";
 
 /** Two tool calls, and a diagnosis that quotes their results. */
 const LOOKING = { toolCalls: [call("http_get", {}, "a"), call("pool_stats", {}, "b")] };

@@ -1,10 +1,11 @@
+import { cutText } from "@gateway/shared/text";
 import { startState, viewHistory } from "../graph/flow.ts";
-import { cut, fence } from "../graph/text.ts";
+import { fence } from "../graph/text.ts";
 import { explainEvidence } from "../graph/decision.ts";
 import { labelLanguage, type Labels, labelsFor } from "../graph/labels.ts";
 import type { CallingNode, DebateState, DebateTask, HistoryEntry } from "../graph/state.ts";
-import type { ChatMessage } from "../model.ts";
-import type { PromptTemplate } from "../../prompts/parse_template.ts";
+import type { ChatMessage } from "../ports.ts";
+import type { PromptTemplate } from "../../prompts/templates.ts";
 
 const MAX_SUMMARIZED_ENTRY = 2000;
 
@@ -74,7 +75,10 @@ export function buildSummaryPrompt(
 ): readonly ChatMessage[] {
   const labels = labelsFor(state.task.language);
   const ask = instructionsFor(state.task.language);
-  const shortened = entries.map((entry) => ({ ...entry, content: cut(entry.content, MAX_SUMMARIZED_ENTRY) }));
+  const shortened = entries.map((entry) => ({
+    ...entry,
+    content: cutText(entry.content, MAX_SUMMARIZED_ENTRY),
+  }));
   const blocks: readonly Block[] = [
     [labels.topic, state.task.topic],
     ...(state.historySummary === "" ? [] : [[labels.summary, fence(state.historySummary)] as const]),

@@ -1,13 +1,12 @@
 /** No one sees the result of a tool call before it is in the audit log. */
 import { within } from "@gateway/shared/clock";
 import { AppError, AUDIT_UNAVAILABLE, errorName } from "@gateway/shared/errors";
+import { cutText } from "@gateway/shared/text";
 import type { ToolArgs } from "../events.ts";
 import { toCalledTool } from "../graph/evidence.ts";
-import { isObject, parseJson } from "../graph/json_objects.ts";
+import { isObject, parseJson } from "../graph/text.ts";
 import { type AgentNode, ROLES, type ToolLogEntry } from "../graph/state.ts";
-import { cut } from "../graph/text.ts";
-import type { ToolCall } from "../model.ts";
-import type { Tool } from "../ports.ts";
+import type { Tool, ToolCall } from "../ports.ts";
 import type { Debate } from "./debate.ts";
 import { instructionsFor } from "./prompt.ts";
 
@@ -35,12 +34,12 @@ export async function runTool(
 
   async function settle(): Promise<Settled> {
     const parsed = parseArguments(call.arguments);
-    const args = typeof parsed === "string" ? { unparsed: cut(call.arguments, MAX_SHOWN) } : parsed;
+    const args = typeof parsed === "string" ? { unparsed: cutText(call.arguments, MAX_SHOWN) } : parsed;
     const fail = (problem: string): Settled => (
       { args, result: `Tool error: ${problem}`, error: true, approval: "auto", durationMs: null }
     );
     const tool = ports.tools.find(({ name }) => name === call.name);
-    if (tool === undefined) return fail(`there is no tool "${cut(call.name, 64)}"`);
+    if (tool === undefined) return fail(`there is no tool "${cutText(call.name, 64)}"`);
     if (typeof parsed === "string") return fail(parsed);
 
     const cached = cache.find(tool.name, args, round);
@@ -56,7 +55,7 @@ export async function runTool(
     // The tool checks these arguments as it checks those of a model: an operator cannot allow what it refuses.
     const { args: edited, shown } = approval;
     const done = await execute(tool, edited, shown);
-    const result = `${ask.edited(cut(JSON.stringify(shown), MAX_AUDITED_RESULT))}\n${done.result}`;
+    const result = `${ask.edited(cutText(JSON.stringify(shown), MAX_AUDITED_RESULT))}\n${done.result}`;
     return { ...done, args: shown, proposed_args: args, approval: "approved", result, original: done.result };
   }
 
@@ -95,7 +94,7 @@ export async function runTool(
 
   const { args, proposed_args, result, original, error, approval, durationMs } = await settle();
   const told = { args, ...(proposed_args !== undefined && { proposed_args }), result, error, approval };
-  const tool_name = cut(call.name, 64);
+  const tool_name = cutText(call.name, 64);
   try {
     await ports.audit({
       timestamp: new Date(ports.clock.now()).toISOString(),
@@ -103,7 +102,7 @@ export async function runTool(
       agent: node,
       tool: tool_name,
       ...told,
-      result: cut(result, MAX_AUDITED_RESULT),
+      result: cutText(result, MAX_AUDITED_RESULT),
     });
   } catch (cause) {
     throw new AppError("audit_unavailable", AUDIT_UNAVAILABLE, { cause });

@@ -3,7 +3,7 @@ import { DebateFixture, FixedTool } from "../../testing/debate_fixture.ts";
 import { call, ScriptedModel } from "../../testing/scripted_model.ts";
 import type { DebateSetup } from "../ports.ts";
 import { FakeClock } from "@gateway/shared/testing";
-import { toolCache } from "./tool_cache.ts";
+import { toolCache } from "./debate.ts";
 
 const TOOLS = [
   new FixedTool("http_get", {

@@ -1,7 +1,7 @@
-import { type AgentNode, type CalledTool, type DebateState, ROLES } from "../graph/state.ts";
-import type { TurnText } from "../graph/state.ts";
-import { cut, fence } from "../graph/text.ts";
-import type { ChatMessage, ModelReply, ToolCall } from "../model.ts";
+import { cutText } from "@gateway/shared/text";
+import { type AgentNode, type CalledTool, type DebateState, ROLES, type TurnText } from "../graph/state.ts";
+import { fence } from "../graph/text.ts";
+import type { ChatMessage, ModelReply, ToolCall } from "../ports.ts";
 import { callModel, type Debate, MAX_REPLY } from "./debate.ts";
 import { buildPrompt, instructionsFor } from "./prompt.ts";
 import { parseArguments, runTool } from "./run_tool.ts";
@@ -85,7 +85,7 @@ export async function takeTurn(
     messages.push({ role: "assistant", content: text });
     const rest = await requestWithoutTools(ask.goOn, text);
     const isWhole = !rest.isCut && rest.text.trim() !== "" && text.length + rest.text.length <= MAX_REPLY;
-    const whole = cut(text + rest.text, MAX_REPLY);
+    const whole = cutText(text + rest.text, MAX_REPLY);
     return isWhole ? whole : `${whole}\n\n${ask.cutOff}`;
   }
 

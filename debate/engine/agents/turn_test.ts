@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import { DebateFixture, DIAGNOSIS, FixedTool } from "../../testing/debate_fixture.ts";
 import { type Answer, call, never } from "../../testing/scripted_model.ts";
-import { type ChatMessage, ModelError } from "../model.ts";
-import type { DebatePorts, DebateSetup } from "../ports.ts";
+import { type ChatMessage, type DebatePorts, type DebateSetup, ModelError } from "../ports.ts";
 
 /** A debate whose diagnosis begins with the given answers. */
 function diagnose(

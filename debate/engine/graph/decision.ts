@@ -1,5 +1,5 @@
-import { cut, linesOf, oneLine } from "./text.ts";
-import { findJsonObjects, isObject } from "./json_objects.ts";
+import { cutText } from "@gateway/shared/text";
+import { findJsonObjects, isObject, linesOf, oneLine } from "./text.ts";
 import { parseShare } from "./probability.ts";
 import {
   type DebateTask,
@@ -80,17 +80,19 @@ function ownOf(object: Readonly<Record<string, unknown>>, key: string): unknown 
   return Object.hasOwn(object, key) ? object[key] : undefined;
 }
 
-const STATUS_WORDS = new Map(STATUSES.map((status) => [status as string, status]));
-const ALIASES: readonly (readonly [Decision["status"], string])[] = [
-  ["continue", "continue_debate next_round"],
-  ["final_diagnosis", "final diagnosis resolved"],
-  ["needs_more_data", "more_data need_more_data"],
-  ["propose_fix", "fix proposed_fix"],
-  ["structured_uncertainty", "uncertain uncertainty inconclusive"],
-];
-for (const [status, words] of ALIASES) {
-  for (const word of words.split(" ")) STATUS_WORDS.set(word, status);
-}
+/** Other words with which models state a status. */
+const ALIASES: Readonly<Record<Decision["status"], string>> = {
+  continue: "continue_debate next_round",
+  final_diagnosis: "final diagnosis resolved",
+  needs_more_data: "more_data need_more_data",
+  propose_fix: "fix proposed_fix",
+  structured_uncertainty: "uncertain uncertainty inconclusive",
+};
+const STATUS_WORDS = new Map(
+  STATUSES.flatMap((status) =>
+    [status, ...ALIASES[status].split(" ")].map((word) => [word, status] as const)
+  ),
+);
 
 function readStatus(value: unknown): Decision["status"] | undefined {
   if (typeof value !== "string" || value.length > 60) return undefined;
@@ -112,10 +114,10 @@ function readRisk(value: unknown): Decision["risk_level"] {
 }
 
 function readText(value: unknown): string {
-  if (typeof value === "string") return cut(value.trim().toWellFormed(), MAX_TEXT);
+  if (typeof value === "string") return cutText(value.trim().toWellFormed(), MAX_TEXT);
   if (typeof value === "number" || typeof value === "boolean") return String(value);
   if (!isObject(value)) return "";
-  return cut(
+  return cutText(
     Object.values(value).map((part) => typeof part === "object" ? "" : readText(part)).join(": "),
     MAX_TEXT,
   );
@@ -173,7 +175,7 @@ export function parseEarlyOut(text: string): EarlyOutSignal {
     else if (key === "RECOMMENDED") recommended = /^(?:true|yes|1|s[ií])$/i.test(value);
     else confidence = parseShare(value) ?? 0;
   }
-  return { recommended, confidence, rationale: cut(oneLine(rationale), MAX_RATIONALE) };
+  return { recommended, confidence, rationale: cutText(oneLine(rationale), MAX_RATIONALE) };
 }
 
 /**

@@ -1,9 +1,10 @@
+import { cutText } from "@gateway/shared/text";
 import { checkEvidence, groundingOf } from "./evidence.ts";
 import { findAllNamed, findById, findLeading, hypothesisKey } from "./hypothesis_id.ts";
 import type { Labels } from "./labels.ts";
 import { type FoundHypothesis, parseReview, type ReviewMark } from "./review_marks.ts";
 import type { CalledTool, Decision, Evidence, Hypothesis, NodeName, Review, Verdict } from "./state.ts";
-import { cut, oneLine } from "./text.ts";
+import { oneLine } from "./text.ts";
 
 const MAX_HYPOTHESES = 60;
 const MAX_EVIDENCE = 20;
@@ -209,7 +210,7 @@ export function applyDecision(
   const lead = findLeading(hypotheses, leading_hypothesis);
   const rejected = new Map(rejected_hypotheses.flatMap((text) =>
     findAllNamed(hypotheses, text)
-      .map((hypothesis) => [hypothesis, cut(oneLine(text), MAX_NOTE)] as const)
+      .map((hypothesis) => [hypothesis, cutText(oneLine(text), MAX_NOTE)] as const)
   ));
   const closes = status === "final_diagnosis" || status === "propose_fix";
   const confirms = closes && confidence >= confidenceThreshold && lead !== undefined &&
@@ -251,7 +252,7 @@ export function applyOperator(
   const said: string[] = [];
   for (const change of changes) {
     if (change.kind === "add") {
-      const text = cut(oneLine(change.text.toWellFormed()), MAX_TEXT);
+      const text = cutText(oneLine(change.text.toWellFormed()), MAX_TEXT);
       if (text === "" || hypotheses.length >= MAX_HYPOTHESES) continue;
       const numbers = hypotheses.map(({ id }) => hypothesisKey(id)).filter((key) => /^\d{1,6}$/.test(key));
       const id = `H-${Math.max(0, ...numbers.map(Number)) + 1}`;

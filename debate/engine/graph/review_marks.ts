@@ -1,4 +1,5 @@
-import { cut, linesOf, oneLine } from "./text.ts";
+import { cutText } from "@gateway/shared/text";
+import { linesOf, oneLine } from "./text.ts";
 import type { Verdict } from "./state.ts";
 import { hypothesisKey, ID, MARKER_LINK, MARKER_WORD } from "./hypothesis_id.ts";
 import { findProbability, findProbabilityLine, withoutProbability } from "./probability.ts";
@@ -190,7 +191,7 @@ function findReason(segment: string, rest: string): string {
 
 function cleanReason(text: string): string {
   const reason = withoutProbability(text.slice(0, 4 * MAX_REASON));
-  return cut(oneLine(reason.replace(/^[\s\]*_:|,.;–—=>)-]{1,20}/, "")), MAX_REASON);
+  return cutText(oneLine(reason.replace(/^[\s\]*_:|,.;–—=>)-]{1,20}/, "")), MAX_REASON);
 }
 
 export interface FoundHypothesis {
@@ -239,7 +240,7 @@ export function extractHypotheses(text: string): readonly FoundHypothesis[] {
 /** The first paragraph as a hypothesis, for a first diagnosis that follows no form; empty for a blank text. */
 export function fallbackHypotheses(text: string, round: number): readonly FoundHypothesis[] {
   const lines = linesOf(text).filter((line) => !SECTION.test(line));
-  const paragraph = cut(readParagraph(lines, 0), MAX_TEXT);
+  const paragraph = cutText(readParagraph(lines, 0), MAX_TEXT);
   return paragraph === "" ? [] : [{ id: `R${round}-F1`, text: paragraph, probability: null, evidence: [] }];
 }
 
@@ -257,7 +258,7 @@ function readBlock(id: string, tail: string, body: readonly string[]): FoundHypo
   const text = label < 0 && title !== "" ? title : readParagraph(body, Math.max(label, 0));
   return {
     id,
-    text: cut(oneLine(text), MAX_TEXT),
+    text: cutText(oneLine(text), MAX_TEXT),
     probability: findProbability(tail) ?? findProbabilityLine(body) ?? null,
     evidence: findEvidence(body.filter((_, index) => index !== label)),
   };
@@ -265,7 +266,7 @@ function readBlock(id: string, tail: string, body: readonly string[]): FoundHypo
 
 function findEvidence(lines: readonly string[]): readonly string[] {
   const evidence = lines.filter(citesTool).map((line) =>
-    cut(line.slice(0, 4 * MAX_EVIDENCE_TEXT).replace(/^[\s>*•+-]{1,12}/, "").trim(), MAX_EVIDENCE_TEXT)
+    cutText(line.slice(0, 4 * MAX_EVIDENCE_TEXT).replace(/^[\s>*•+-]{1,12}/, "").trim(), MAX_EVIDENCE_TEXT)
   );
   return [...new Set(evidence)].slice(0, MAX_EVIDENCE);
 }
@@ -287,7 +288,7 @@ function readParagraph(lines: readonly string[], start: number): string {
     paragraph.push(line.slice(0, 2 * MAX_TEXT).replace(/^[*_]{1,3}\s?|\s?[*_]{1,3}$/g, ""));
     length += line.length;
   }
-  return cut(oneLine(paragraph.join(" ")), MAX_TEXT);
+  return cutText(oneLine(paragraph.join(" ")), MAX_TEXT);
 }
 
 function isOtherThanText(line: string): boolean {

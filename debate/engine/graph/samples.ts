@@ -1,3 +1,4 @@
+import { cutText } from "@gateway/shared/text";
 import { claimKey } from "./claim.ts";
 import { groundingOf } from "./evidence.ts";
 import { extractHypotheses, fallbackHypotheses, type FoundHypothesis } from "./review_marks.ts";
@@ -5,7 +6,7 @@ import { labelsFor } from "./labels.ts";
 import { mergeHypotheses } from "./hypotheses.ts";
 import { limitConfidence, NO_DECISION, withOutcome } from "./decision.ts";
 import { type DebateState, type Decision, loggedTexts, type TurnText } from "./state.ts";
-import { cut, oneLine } from "./text.ts";
+import { oneLine } from "./text.ts";
 
 export interface SampleComparison {
   readonly diagnoses: number;
@@ -129,7 +130,7 @@ export function afterVote(state: DebateState, { votes, diagnoses, reason }: Samp
     ...(hypothesis !== undefined && {
       status: diagnoses === 0 ? "structured_uncertainty" : "final_diagnosis",
       confidence: hypothesis.probability ?? 0,
-      leading_hypothesis: cut(`${hypothesis.id}: ${hypothesis.text}`, 1000),
+      leading_hypothesis: cutText(`${hypothesis.id}: ${hypothesis.text}`, 1000),
       evidence: hypothesis.supporting_evidence,
     }),
     stop_reason: reason,

@@ -1,7 +1,8 @@
-import { cut } from "./text.ts";
+import { cutText } from "@gateway/shared/text";
+import * as z from "@zod/zod";
 
 /** The nodes of the graph, in the order of a round; `sample_agent` gives the independent diagnoses before a debate. */
-export const NODES = [
+const NODES = [
   "sample_agent",
   "diagnostic_agent",
   "skeptic_agent",
@@ -37,10 +38,8 @@ export type CallingNode = keyof typeof CASTING;
 
 export type AgentRole = (typeof ROLES)[keyof typeof ROLES];
 
-type HypothesisState = "active" | "rejected" | "confirmed";
-
 /** Whether a line of evidence counts, or why it does not. */
-export const EVIDENCE_STATUSES = [
+const EVIDENCE_STATUSES = [
   "grounded",
   "uncited",
   "unquoted",
@@ -55,13 +54,6 @@ export const EVIDENCE_STATUSES = [
 
 export type EvidenceStatus = (typeof EVIDENCE_STATUSES)[number];
 
-export interface Evidence {
-  readonly text: string;
-  readonly round: number;
-  readonly status: EvidenceStatus;
-  readonly call_ids: readonly string[];
-}
-
 export interface Grounding {
   readonly level: "none" | "partial" | "full";
   readonly grounded: number;
@@ -72,42 +64,57 @@ export interface Grounding {
   readonly failed: number;
 }
 
-export type Verdict = "accepted" | "rejected" | "needs_evidence";
+const evidenceSchema = z.array(z.object({
+  text: z.string(),
+  round: z.number(),
+  status: z.enum(EVIDENCE_STATUSES),
+  call_ids: z.array(z.string()),
+}));
 
-export interface Review {
-  readonly round: number;
-  readonly agent: NodeName;
-  readonly verdict: Verdict;
-  readonly probability: number | null;
-  readonly reason: string;
-  readonly evidence: readonly Evidence[];
+const reviewSchema = z.object({
+  round: z.number(),
+  agent: z.enum(NODES),
+  verdict: z.enum(["accepted", "rejected", "needs_evidence"]),
+  probability: z.number().nullable(),
+  reason: z.string(),
+  evidence: evidenceSchema,
   /** It brings evidence that counts, from a result that the hypothesis does not cite. */
-  readonly new_evidence: boolean;
-}
+  new_evidence: z.boolean(),
+});
 
-export interface Hypothesis {
-  readonly id: string;
-  readonly text: string;
-  readonly state: HypothesisState;
-  readonly proposer: NodeName;
+const stateSchema = z.enum(["active", "rejected", "confirmed"]);
+
+/** A hypothesis. Records of older versions lack `evidence` and `reviews`. */
+export const hypothesisSchema = z.object({
+  id: z.string(),
+  text: z.string(),
+  state: stateSchema,
+  proposer: z.enum(NODES).catch("diagnostic_agent"),
   /** The round in which it was created; 0 if it comes from the run that this one resumes. */
-  readonly round: number;
-  readonly supporting_evidence: readonly string[];
+  round: z.number().catch(0),
+  supporting_evidence: z.array(z.string()).catch([]),
   /** The same lines after their check, as far as they were checked. */
-  readonly evidence: readonly Evidence[];
-  readonly reviews: readonly Review[];
-  readonly rejected_reason: string | null;
-  /** 0 to 1, `null` when nobody stated one. */
-  readonly probability: number | null;
-  readonly transitions: readonly {
-    readonly round: number;
+  evidence: evidenceSchema.catch([]),
+  reviews: z.array(reviewSchema).catch([]),
+  rejected_reason: z.string().nullable().catch(null),
+  /** 0 to 1; `null` if no agent has stated one. */
+  probability: z.number().nullable().catch(null),
+  transitions: z.array(z.object({
+    round: z.number(),
     /** `null` for the creation. */
-    readonly from: HypothesisState | null;
-    readonly to: HypothesisState;
-    readonly agent: NodeName;
-    readonly note: string;
-  }[];
-}
+    from: stateSchema.nullable(),
+    to: stateSchema,
+    agent: z.enum(NODES),
+    note: z.string(),
+  })).catch([]),
+});
+
+type Frozen<T> = T extends object ? { readonly [Key in keyof T]: Frozen<T[Key]> } : T;
+
+export type Evidence = Frozen<z.infer<typeof evidenceSchema>>[number];
+export type Review = Frozen<z.infer<typeof reviewSchema>>;
+export type Verdict = Review["verdict"];
+export type Hypothesis = Frozen<z.infer<typeof hypothesisSchema>>;
 
 export const STATUSES = [
   "continue",
@@ -233,7 +240,7 @@ export const TEXT_KEYS = {
 export const NO_TEXTS: RoundTexts = { diagnostic: "", skeptic: "", rebuttal: "" };
 
 export function logged(text: string): string {
-  return cut(text, MAX_LOGGED_TEXT);
+  return cutText(text, MAX_LOGGED_TEXT);
 }
 
 export function loggedTexts({ diagnostic, skeptic, rebuttal }: RoundTexts): RoundTexts {

@@ -1,9 +1,4 @@
-/** The first `max` UTF-16 units of a text, or one less rather than half a character. */
-export function cut(text: string, max: number): string {
-  if (text.length <= max) return text;
-  const last = text.charCodeAt(max - 1);
-  return text.slice(0, last >= 0xd800 && last <= 0xdbff ? max - 1 : max);
-}
+import { parseStandardJson } from "@gateway/shared/json";
 
 const MAX_CUT_WORD = 1024;
 
@@ -32,4 +27,100 @@ export function fence(text: string): string {
   for (const [run] of text.matchAll(/`+/g)) longest = Math.max(longest, run.length);
   const line = "`".repeat(longest + 1);
   return `${line}\n${text}\n${line}`;
+}
+
+/** The text of UTF-8 bytes; `undefined` for anything else. An incomplete last character of a cut file is dropped. */
+export function decodeText(bytes: Uint8Array, isCut = false): string | undefined {
+  if (bytes.includes(0)) return undefined;
+  try {
+    return new TextDecoder("utf-8", { fatal: true }).decode(bytes, { stream: isCut });
+  } catch {
+    return undefined;
+  }
+}
+
+/** The most braces that never close; for each one the rest of the text has to be read. */
+const MAX_FALSE_STARTS = 16;
+const MAX_OBJECTS = 64;
+
+type JsonObject = Readonly<Record<string, unknown>>;
+
+/**
+ * The JSON objects of a text: first those in fences, then those outside fences, then what lies between the first
+ * and the last brace. Takes time in proportion to the text.
+ */
+export function findJsonObjects(text: string): readonly JsonObject[] {
+  const fenced = fencedBlocks(text).flatMap(balancedObjects);
+  const free = balancedObjects(text);
+  const widest = text.slice(text.indexOf("{"), text.lastIndexOf("}") + 1);
+  return [...fenced, ...free, widest].map(parseObject).filter((object) => object !== undefined);
+}
+
+function fencedBlocks(text: string): readonly string[] {
+  const parts = text.split("```", 2 * MAX_OBJECTS);
+  return parts.filter((_, index) => index % 2 === 1);
+}
+
+/** The outermost brace-balanced parts; braces in strings do not count. */
+function balancedObjects(text: string): readonly string[] {
+  const found: string[] = [];
+  let falseStarts = 0;
+  let start = text.indexOf("{");
+  while (start >= 0 && found.length < MAX_OBJECTS && falseStarts < MAX_FALSE_STARTS) {
+    const end = findClosing(text, start);
+    if (end === undefined) falseStarts++;
+    else found.push(text.slice(start, end));
+    start = text.indexOf("{", end ?? start + 1);
+  }
+  return found;
+}
+
+function findClosing(text: string, start: number): number | undefined {
+  let depth = 0;
+  let inString = false;
+  for (let index = start; index < text.length; index++) {
+    const char = text[index];
+    if (inString) {
+      if (char === "\\") index++;
+      else if (char === '"') inString = false;
+    } else if (char === '"') inString = true;
+    else if (char === "{") depth++;
+    else if (char === "}" && --depth === 0) return index + 1;
+  }
+  return undefined;
+}
+
+function parseObject(text: string): JsonObject | undefined {
+  const value = parseJson(text);
+  return isObject(value) ? value : undefined;
+}
+
+/** The JSON of a text; `undefined` if it is not JSON. */
+export function parseJson(text: string): unknown {
+  try {
+    return parseStandardJson(text);
+  } catch {
+    return undefined;
+  }
+}
+
+export function isObject(value: unknown): value is JsonObject {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+export function fieldsOf(value: unknown): JsonObject {
+  return isObject(value) ? value : {};
+}
+
+export function textOf(value: unknown): string {
+  return typeof value === "string" ? value : "";
+}
+
+/** A number; `undefined` for anything else. */
+export function numberOf(value: unknown): number | undefined {
+  return typeof value === "number" && Number.isFinite(value) ? value : undefined;
+}
+
+export function textsOf(value: unknown): readonly string[] {
+  return Array.isArray(value) ? value.filter((each) => typeof each === "string") : [];
 }
