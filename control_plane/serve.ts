@@ -114,16 +114,12 @@ export async function startControlPlane(environment: Environment) {
           headers: pageHeaders(),
         }),
     });
-    const stop = new AbortController();
     const what = "the certificates for the signer";
-    const kept = keepFresh({ clock, signal: stop.signal, logger, what, current: signerTls }, {
+    const kept = keepFresh({ clock, signal: stopping, logger, what, current: signerTls }, {
       load: () => loadSignerTls(config.signer),
       take: (tls) => signers.renew(tls),
     });
-    opened.defer(async () => {
-      stop.abort();
-      await kept;
-    });
+    opened.defer(() => kept);
     return {
       address,
       facts: {

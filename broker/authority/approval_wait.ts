@@ -30,8 +30,6 @@ interface ParkedRequest {
   readonly endUser: string;
 }
 
-type Replied = { readonly kind: "replied"; readonly reply: SignerReply };
-
 /** Waits for humans: polls the control plane until an approval is decided and collected. */
 export class ApprovalWaits {
   readonly #ports: ApprovalWaitPorts;
@@ -49,17 +47,15 @@ export class ApprovalWaits {
   async collect(
     parked: ParkedRequest,
     options: SignOptions,
-  ): Promise<Replied | { readonly kind: "undecided"; readonly why: UndecidedReason }> {
-    if (this.#ports.seconds === 0) return { kind: "undecided", why: "not_configured" };
+  ): Promise<SignerReply | UndecidedReason> {
+    if (this.#ports.seconds === 0) return "not_configured";
     const { endUser } = parked;
     const own = this.#waiting.get(endUser) ?? 0;
-    if (this.#count >= MAX_WAITING || own >= MAX_WAITING_OF_ONE) {
-      return { kind: "undecided", why: "too_many" };
-    }
+    if (this.#count >= MAX_WAITING || own >= MAX_WAITING_OF_ONE) return "too_many";
     this.#count += 1;
     this.#waiting.set(endUser, own + 1);
     try {
-      return await this.#poll(parked, options) ?? { kind: "undecided", why: "deadline" };
+      return await this.#poll(parked, options) ?? "deadline";
     } catch (cause) {
       if (options.signal.aborted) throw new AppError("canceled", "request canceled", { cause });
       throw cause;
@@ -71,7 +67,7 @@ export class ApprovalWaits {
     }
   }
 
-  async #poll(parked: ParkedRequest, { signal, onWaiting }: SignOptions): Promise<Replied | undefined> {
+  async #poll(parked: ParkedRequest, { signal, onWaiting }: SignOptions): Promise<SignerReply | undefined> {
     const { clock, seconds } = this.#ports;
     // Counted down by the elapsed time, so that a clock that is set back does not prolong the wait.
     let leftMs = seconds * 1000;
@@ -79,12 +75,14 @@ export class ApprovalWaits {
       onWaiting?.(parked.approvalId);
       const isLast = leftMs <= 0;
       const startedAt = clock.now();
-      const polled = await this.#ask(parked, Math.floor(Math.max(leftMs, 0) / 1000), signal);
-      if (polled.kind === "replied") return polled;
-      if (isLast) {
-        if (polled.kind === "failed") throw polled.error;
-        return undefined;
-      }
+      const reply = await this.#ask(parked, Math.floor(Math.max(leftMs, 0) / 1000), signal).catch((cause) => {
+        if (signal.aborted) throw cause;
+        // A control plane that restarts keeps its approvals: a lost answer is not a lost approval.
+        if (!isLast) return undefined;
+        const why = cause instanceof AppError ? cause.message : "failed";
+        throw new AppError("upstream_failure", `querying approval result: ${why}`, { cause });
+      });
+      if (reply !== undefined || isLast) return reply;
       const tookMs = Math.min(Math.max(clock.now() - startedAt, 0), POLL_TIMEOUT_MS);
       leftMs -= tookMs;
       const pauseMs = Math.min(PAUSE_MS - tookMs, leftMs);
@@ -94,29 +92,24 @@ export class ApprovalWaits {
     }
   }
 
+  /** @returns `undefined` if the request still waits, or if its signing failed and can be tried again */
   async #ask(
     { approvalId, publicKey }: ParkedRequest,
     leftSeconds: number,
     signal: AbortSignal,
-  ): Promise<
-    Replied | { readonly kind: "waiting" } | { readonly kind: "failed"; readonly error: AppError }
-  > {
+  ): Promise<SignerReply | undefined> {
     const query = new URLSearchParams({
       ...(publicKey !== "" && { pubkey: publicKey.trim() }),
       wait: String(Math.min(leftSeconds, HOLD_SECONDS)),
     });
     const path = `/v1/sign/result/${encodeURIComponent(approvalId)}?${query}`;
-    try {
-      const request = { method: "GET", path, signal, timeoutMs: POLL_TIMEOUT_MS } as const;
-      const reply = await this.#ports.client.request(request);
-      const hasFailed = reply.status === SIGNING_FAILED && readProblem(reply).code !== "signing_refused";
-      return reply.status === 202 || hasFailed ? { kind: "waiting" } : { kind: "replied", reply };
-    } catch (cause) {
-      if (signal.aborted) throw cause;
-      // A control plane that restarts keeps its approvals: a lost answer is not a lost approval.
-      const why = cause instanceof AppError ? cause.message : "failed";
-      const error = new AppError("upstream_failure", `querying approval result: ${why}`, { cause });
-      return { kind: "failed", error };
-    }
+    const reply = await this.#ports.client.request({
+      method: "GET",
+      path,
+      signal,
+      timeoutMs: POLL_TIMEOUT_MS,
+    });
+    const hasFailed = reply.status === SIGNING_FAILED && readProblem(reply).code !== "signing_refused";
+    return reply.status === 202 || hasFailed ? undefined : reply;
   }
 }

@@ -78,7 +78,7 @@ const held = ({ waitSeconds }: { readonly waitSeconds: number }): Hold => ({
 Deno.test("ApprovalWaits polls with the key and a hold, one poll after the other", async () => {
   const plane = new ScriptedControlPlane((poll) => poll.count < 2 ? held(poll) : { ms: 100, reply: GIVEN });
   const waiting = collect(plane.waits(120));
-  assert.deepEqual(await finish(plane.clock, waiting), { kind: "replied", reply: GIVEN });
+  assert.deepEqual(await finish(plane.clock, waiting), GIVEN);
   assert.deepEqual(plane.times, [0, 8000, 16000]);
   assert.deepEqual(plane.polls[0], {
     at: 0,
@@ -95,10 +95,7 @@ Deno.test("ApprovalWaits polls a control plane that does not hold every 2 s", as
 
 Deno.test("ApprovalWaits waits no longer than it may, and asks once more at the end", async () => {
   const plane = new ScriptedControlPlane(held);
-  assert.deepEqual(await finish(plane.clock, collect(plane.waits(10))), {
-    kind: "undecided",
-    why: "deadline",
-  });
+  assert.deepEqual(await finish(plane.clock, collect(plane.waits(10))), "deadline");
   assert.deepEqual(plane.polls.map(({ at, path }) => [at, path.replace(/.*wait=/, "")]), [
     [0, "8"],
     [8000, "2"],
@@ -108,7 +105,7 @@ Deno.test("ApprovalWaits waits no longer than it may, and asks once more at the 
 
 Deno.test("ApprovalWaits takes an approval that comes with the last poll", async () => {
   const plane = new ScriptedControlPlane(({ count }) => ({ ms: 0, reply: count === 1 ? GIVEN : PENDING }));
-  assert.deepEqual(await finish(plane.clock, collect(plane.waits(1))), { kind: "replied", reply: GIVEN });
+  assert.deepEqual(await finish(plane.clock, collect(plane.waits(1))), GIVEN);
   assert.deepEqual(plane.times, [0, 1000]);
 });
 
@@ -117,7 +114,7 @@ Deno.test.each([400, 401, 403, 404, 408, 410, 429, 500, 503])(
   async (status) => {
     const reply = { status, body: undefined, text: "no" };
     const plane = new ScriptedControlPlane(() => ({ ms: 0, reply }));
-    assert.deepEqual(await finish(plane.clock, collect(plane.waits(120))), { kind: "replied", reply });
+    assert.deepEqual(await finish(plane.clock, collect(plane.waits(120))), reply);
     assert.equal(plane.polls.length, 1);
   },
 );
@@ -130,7 +127,7 @@ Deno.test("ApprovalWaits ends where the signer has refused what was approved", a
   };
   const reply = { status: 502, body, text: JSON.stringify(body) };
   const plane = new ScriptedControlPlane(() => ({ ms: 0, reply }));
-  assert.deepEqual(await finish(plane.clock, collect(plane.waits(120))), { kind: "replied", reply });
+  assert.deepEqual(await finish(plane.clock, collect(plane.waits(120))), reply);
   assert.deepEqual(plane.times, [0]);
 });
 
@@ -139,7 +136,7 @@ Deno.test.each<[name: string, reply: SignerReply | Error]>([
   ["the control plane is away", new AppError("upstream_failure", "Failed contacting the signer")],
 ])("ApprovalWaits tries again where %s", async (_name, reply) => {
   const plane = new ScriptedControlPlane(({ count }) => ({ ms: 0, reply: count < 2 ? reply : GIVEN }));
-  assert.deepEqual(await finish(plane.clock, collect(plane.waits(120))), { kind: "replied", reply: GIVEN });
+  assert.deepEqual(await finish(plane.clock, collect(plane.waits(120))), GIVEN);
   assert.deepEqual(plane.times, [0, 2000, 4000]);
 });
 
@@ -162,7 +159,7 @@ Deno.test.each([
 
 Deno.test("ApprovalWaits does not wait where it is not told to", async () => {
   const plane = new ScriptedControlPlane(held);
-  assert.deepEqual(await collect(plane.waits(0)), { kind: "undecided", why: "not_configured" });
+  assert.deepEqual(await collect(plane.waits(0)), "not_configured");
   assert.deepEqual(plane.polls, []);
 });
 
@@ -192,7 +189,7 @@ Deno.test("ApprovalWaits gives a wait hardly longer life when the clock is set b
     clock: { now: () => clock.now() - setBackMs, sleep: (ms, signal) => clock.sleep(ms, signal) },
     seconds: 24,
   });
-  assert.deepEqual(await finish(clock, collect(waits)), { kind: "undecided", why: "deadline" });
+  assert.deepEqual(await finish(clock, collect(waits)), "deadline");
   // One hold and its pause are not counted, and no more.
   assert.ok(clock.now() <= 24_000 + 8_000 + 2_500, String(plane.times));
 });
@@ -210,10 +207,10 @@ Deno.test("ApprovalWaits lets one end user wait only so often at a time", async 
   const plane = new ScriptedControlPlane(held);
   const waits = plane.waits(60);
   const first = Array.from({ length: MAX_WAITING_OF_ONE }, () => collect(waits));
-  assert.deepEqual(await collect(waits), { kind: "undecided", why: "too_many" });
+  assert.deepEqual(await collect(waits), "too_many");
   const other = collect(waits, { endUser: "agent-2" });
   await finish(plane.clock, Promise.all([...first, other]));
-  assert.equal((await finish(plane.clock, collect(waits))).kind, "undecided");
+  assert.equal(await finish(plane.clock, collect(waits)), "deadline");
   assert.ok(plane.polls.length > MAX_WAITING_OF_ONE + 1);
 });
 
@@ -221,9 +218,9 @@ Deno.test("ApprovalWaits lets only so many wait in all", async () => {
   const plane = new ScriptedControlPlane(held);
   const waits = plane.waits(60);
   const all = Array.from({ length: MAX_WAITING }, (_, at) => collect(waits, { endUser: `agent-${at}` }));
-  assert.deepEqual(await collect(waits), { kind: "undecided", why: "too_many" });
+  assert.deepEqual(await collect(waits), "too_many");
   await finish(plane.clock, Promise.all(all));
-  assert.deepEqual(await finish(plane.clock, collect(waits)), { kind: "undecided", why: "deadline" });
+  assert.deepEqual(await finish(plane.clock, collect(waits)), "deadline");
 });
 
 const SERIAL = 18446744073709551615n;

@@ -135,17 +135,12 @@ export class LocalAuthority implements Authority {
 
   async sign(body: CertificateRequest, { signal }: SignOptions): Promise<SignAnswer> {
     const request = signRequest.parse(body);
-    let publicKey: Uint8Array;
-    try {
+    const checked = attempt(() => {
       checkSignFields(request);
-      if (request.target_type === "k8s") {
-        throw new AppError("not_supported", 'target_type "k8s" is not supported yet');
-      }
-      publicKey = parseEd25519PublicKey(request.public_key);
-    } catch (error) {
-      if (!(error instanceof AppError)) throw error;
-      return reject(error.code, error.message);
-    }
+      if (request.target_type !== "k8s") return parseEd25519PublicKey(request.public_key);
+      throw new AppError("not_supported", 'target_type "k8s" is not supported yet');
+    });
+    if ("rejection" in checked) return checked.rejection;
     const decision = decideSsh(this.#ports.policy, intentOf(request, LOCAL_CALLER));
     if (request.dry_run) return { kind: "decided", decision: toWireDecision(decision) };
     if (decision.kind === "denied") return reject("denied", decision.reason);
@@ -153,7 +148,7 @@ export class LocalAuthority implements Authority {
       return { kind: "needs_approval", rule: decision.matchedRule };
     }
     if (signal.aborted) throw new AppError("canceled", "request canceled");
-    return await this.#issue(request, decision, publicKey);
+    return await this.#issue(request, decision, checked.value);
   }
 
   async #issue(request: SignRequest, decision: AllowedSsh, publicKey: Uint8Array): Promise<SignAnswer> {
@@ -181,12 +176,8 @@ export class LocalAuthority implements Authority {
 
   async token(body: TokenRequest, { signal }: Pick<SignOptions, "signal">): Promise<TokenAnswer> {
     const request = signRequest.parse(body);
-    try {
-      checkSignFields(request);
-    } catch (error) {
-      if (!(error instanceof AppError)) throw error;
-      return reject(error.code, error.message);
-    }
+    const checked = attempt(() => checkSignFields(request));
+    if ("rejection" in checked) return checked.rejection;
     const gate = findCluster(this.#ports.policy, LOCAL_CALLER, request.host);
     if (gate.kind === "closed") return reject("denied", gate.reason);
     const { cluster } = gate;
@@ -216,13 +207,9 @@ export class LocalAuthority implements Authority {
         body: tokenRequest(cluster.tokenTtlSeconds),
       },
     );
-    let minted: ReturnType<typeof readToken>;
-    try {
-      minted = readToken(answer, doing);
-    } catch (error) {
-      if (!(error instanceof AppError) || error.code !== "denied") throw error;
-      return reject("denied", error.message);
-    }
+    const read = attempt(() => readToken(answer, doing), ({ code }) => code === "denied");
+    if ("rejection" in read) return read.rejection;
+    const { token, jti } = read.value;
     const serial = randomSerial(this.#ports.random);
     const { action: { resource, namespace: k8s_namespace }, ttlSeconds } = decision;
     const asked = { ...request, k8s_group: resource.group, k8s_namespace };
@@ -232,7 +219,7 @@ export class LocalAuthority implements Authority {
       addr: cluster.apiServer,
       command: describeClusterRequest(asked),
       ...factsOfRequest(request),
-      jti: minted.jti,
+      jti,
       target_type: "k8s",
       ttl: `${ttlSeconds}s`,
       serial,
@@ -240,8 +227,17 @@ export class LocalAuthority implements Authority {
       policy_rule: decision.matchedRule,
       ...(digest !== "" && { body_sha256: digest }),
     });
-    const { token } = minted;
     return { kind: "issued", token, serial, decision: toWireClusterDecision(decision), waited: false };
+  }
+}
+
+/** Takes a step. An `AppError` of it is the rejection of the request, unless it is a fault of this service. */
+function attempt<T>(step: () => T, isRejection: (error: AppError) => boolean = () => true) {
+  try {
+    return { value: step() };
+  } catch (error) {
+    if (!(error instanceof AppError) || !isRejection(error)) throw error;
+    return { rejection: reject(error.code, error.message) };
   }
 }
 

@@ -113,8 +113,8 @@ export class RemoteAuthority implements Authority {
       const { approval_id: approvalId } = decode(parkedResponse, reply.body, "an approval id");
       const { public_key: publicKey = "", end_user: endUser = "" } = request;
       const collected = await this.#waits.collect({ approvalId, publicKey, endUser }, options);
-      if (collected.kind === "undecided") return { kind: "undecided", approvalId, why: collected.why };
-      reply = collected.reply;
+      if (typeof collected === "string") return { kind: "undecided", approvalId, why: collected };
+      reply = collected;
     }
     if (reply.status !== 200) {
       const { detail } = readProblem(reply);

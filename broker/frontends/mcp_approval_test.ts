@@ -94,6 +94,10 @@ Deno.test.each(GENERATIONS.flatMap((generation) => [
   const { result } = await callAndAnswer(client, generation, answer);
   assert.deepEqual(result.content, [
     { type: "text", text: 'approval declined: "reboot" was not run on "web01"' },
+    {
+      type: "text",
+      text: "Do not retry in another form. Call ssh_list_servers with policy: true to see allowed commands.",
+    },
   ]);
   assert.equal(result.isError, true);
   assert.deepEqual(outcomes(client), ["error", `approval_declined: ${why}`]);

@@ -87,9 +87,7 @@ export function createMcpHttp(options: McpHttpOptions) {
   async function post(request: Request, endUser: AuthenticatedEndUser): Promise<Response> {
     requireJsonType(request);
     const body = await readJsonBody(request, { maxBytes: MAX_BODY_BYTES, schema: z.unknown() });
-    if (!accepts(request.headers.get("accept"), ["application/json", "text/event-stream"])) {
-      throw new AppError("invalid_request", "Accept must allow application/json and text/event-stream");
-    }
+    requireAccept(request, ["application/json", "text/event-stream"]);
     const version = request.headers.get("mcp-protocol-version");
     if (Array.isArray(body) && version !== null && version >= WITHOUT_BATCHES) {
       throw new AppError("invalid_request", `protocol version ${WITHOUT_BATCHES} and later know no batches`);
@@ -109,9 +107,7 @@ export function createMcpHttp(options: McpHttpOptions) {
   }
 
   async function get(request: Request, endUser: AuthenticatedEndUser): Promise<Response> {
-    if (!accepts(request.headers.get("accept"), ["text/event-stream"])) {
-      throw new AppError("invalid_request", "Accept must allow text/event-stream");
-    }
+    requireAccept(request, ["text/event-stream"]);
     const lastEventId = request.headers.get("last-event-id");
     if (lastEventId !== null && !isEventId(lastEventId)) {
       throw new AppError("invalid_request", "Last-Event-ID is not one of this server's");
@@ -175,6 +171,11 @@ export function createMcpHttp(options: McpHttpOptions) {
 function endUserOf(authInfo: AuthInfo | undefined): AuthenticatedEndUser {
   if (authInfo instanceof AuthenticatedEndUser) return authInfo;
   throw new TypeError("A call came without its end user");
+}
+
+function requireAccept({ headers }: Request, types: readonly string[]): void {
+  if (accepts(headers.get("accept"), types)) return;
+  throw new AppError("invalid_request", `Accept must allow ${types.join(" and ")}`);
 }
 
 /** Whether an `Accept` header allows all of these media types (RFC 9110 section 12.5.1). */

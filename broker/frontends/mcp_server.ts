@@ -1,5 +1,5 @@
 import { type Clock, every, type Random } from "@gateway/shared/clock";
-import { AppError } from "@gateway/shared/errors";
+import { AppError, type ErrorCode } from "@gateway/shared/errors";
 import { stringifyJson } from "@gateway/shared/json";
 import { currentRequestId, inRequest, type ServiceLogger, VERSION } from "@gateway/shared/service";
 import { quoteText, shortenText, visibleLines } from "@gateway/shared/text";
@@ -154,8 +154,11 @@ async function answerCall(
       onError(error);
       // A failure is a result, so that the model reads it. It may contain text of a host or a service.
       const message = error instanceof AppError ? error.message : "internal error";
-      const text = visibleLines(shortenText(message, MAX_ERROR_LENGTH));
-      return { content: [{ type: "text", text }], isError: true };
+      const texts = [visibleLines(shortenText(message, MAX_ERROR_LENGTH)), nextStep(tool.name, error)];
+      return {
+        content: texts.flatMap((text) => text === undefined ? [] : [{ type: "text", text }]),
+        isError: true,
+      };
     } finally {
       // Without a reason, each call would create an error with a stack that nobody reads.
       ended.abort("ended");
@@ -172,6 +175,20 @@ async function answerCall(
   const state = mcpReq.requestState();
   if (state !== undefined) return await pausedCalls.resume(state, request, readInput(mcpReq.inputResponses));
   return canElicit(capabilities) ? await pausedCalls.begin(request, run) : await run({ signal });
+}
+
+/** What the model does after a failure: a content block of its own, because scripts read the text of the error. */
+function nextStep(tool: string, error: unknown): string | undefined {
+  const [list, allowed] = tool.startsWith("k8s_")
+    ? ["k8s_list_clusters", "actions"]
+    : ["ssh_list_servers", "commands"];
+  const steps: Partial<Record<ErrorCode, string>> = {
+    denied: `Do not retry in another form. Call ${list} with policy: true to see allowed ${allowed}.`,
+    frozen: "Stop and tell the user.",
+    approval_required: "Tell the user. Repeat the call only after the user confirms the approval.",
+    unknown_host: `Call ${list} to see the names you may use.`,
+  };
+  return error instanceof AppError ? steps[error.code] : undefined;
 }
 
 /** Reports progress to a client that wants it, also of a silent call, because many clients give it up. */

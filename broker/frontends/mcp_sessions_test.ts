@@ -225,6 +225,30 @@ Deno.test("MCP over stdio has the six tools while there is a cluster, and says w
   await client.end();
 });
 
+/** The characters of all descriptions in a JSON value. */
+function describedLength(value: unknown): number {
+  if (typeof value !== "object" || value === null) return 0;
+  return Object.entries(value).reduce(
+    (sum, [key, member]) =>
+      sum + (key === "description" && typeof member === "string" ? member.length : describedLength(member)),
+    0,
+  );
+}
+
+Deno.test("the instructions and all descriptions that a model reads have at most 8,000 characters", async () => {
+  const { tools, know } = scene();
+  const client = new RawMcpClient("2025-11-25", { tools });
+  const { result: { instructions } } = await client.initialize("2025-11-25");
+  await client.notify("notifications/initialized", {});
+  await know("a");
+  await client.message();
+  const { result } = await client.request("tools/list");
+  assert.equal(result.tools.length, 13);
+  // Over HTTP the instructions have two more limits, of about 100 characters.
+  assert.ok(instructions.length + describedLength(result) <= 7_900, "move shared text to the instructions");
+  await client.end();
+});
+
 Deno.test("MCP over stdio answers a client that asks at once when it knows the clusters", async () => {
   const { tools, authority } = scene();
   const list = Promise.withResolvers<ClustersResponse>();

@@ -17,15 +17,15 @@ export const decisionView = z.strictObject({
     "allowlist_no_match",
     "denied",
   ]),
-  reason: z.string().optional().describe("Why it is denied"),
-  require_approval: z.boolean().optional().describe("A human has to approve before it runs"),
-  matched_rule: z.string().optional().describe("The policy rule that decided"),
+  reason: z.string().optional(),
+  require_approval: z.boolean().optional(),
+  matched_rule: z.string().optional(),
   enforcement: z.enum(["enforce", "audit"]).optional(),
-  force_command: z.string().optional().describe("What the host would run, with any sudo prefix"),
-  stops_on_disconnect: z.boolean().optional().describe("The command ends with its connection"),
-  ttl_seconds: z.int().optional().describe("Life of the certificate"),
+  force_command: z.string().optional(),
+  stops_on_disconnect: z.boolean().optional(),
+  ttl_seconds: z.int().optional(),
   warning: z.string().optional(),
-  would_deny: z.boolean().optional().describe("Denied once the policy is enforced"),
+  would_deny: z.boolean().optional(),
 });
 type DecisionView = z.infer<typeof decisionView>;
 

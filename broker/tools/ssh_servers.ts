@@ -25,50 +25,40 @@ export function createSshListServersTool({ currentHosts, hostRules }: ListServer
   return defineTool({
     name: "ssh_list_servers",
     title: "List servers",
-    description: [
-      "List the servers you may use and what each permits. Call this first: server names of the other tools come",
-      "from here. allow_sudo, allow_pty and allow_file_transfer say which options work on a server; where a flag is",
-      "false, do not try. policy: true also says in words which commands may run, which a human has to approve, and",
-      "what holds for sudo, sessions and files; look there before you try a command that may be refused. What is",
-      "denied by name, and temporary grants, are not shown: ssh_execute with dry_run tells about one command.",
-    ].join(" "),
+    description:
+      "List the servers you may use. Call this first. If allow_sudo, allow_pty or allow_file_transfer is " +
+      "false, do not try that option. policy: true adds what may run, what needs a human's approval, and the rules for " +
+      "sudo, sessions and files, but no denied commands and temporary grants: check a command with ssh_execute and dry_run.",
     annotations: { ...READ, openWorldHint: false },
     input: z.strictObject({
-      policy: z.boolean().optional().describe(
-        `Also what you may run there; ${MAX_RULES_HOSTS} servers at a time`,
-      ),
-      server: z.string().optional().describe("Only the server of this name"),
-      after: z.string().optional().describe("Only servers after this name: next_after of the call before"),
+      policy: z.boolean().optional().describe(`${MAX_RULES_HOSTS} servers per call`),
+      server: z.string().optional().describe("Only this server"),
+      after: z.string().optional().describe("next_after of the previous call"),
     }),
     output: z.strictObject({
       servers: z.array(z.strictObject({
-        name: z.string().describe("Name to pass as server"),
-        allow_sudo: z.boolean().describe("Commands may run through sudo"),
-        allow_pty: z.boolean().describe("Commands may have a terminal"),
-        allow_file_transfer: z.boolean().describe("Files may be read and written"),
-        jump: z.string().optional().describe("The bastion in front of it"),
+        name: z.string(),
+        allow_sudo: z.boolean(),
+        allow_pty: z.boolean(),
+        allow_file_transfer: z.boolean(),
+        jump: z.string().optional().describe("Bastion"),
         policy: z.strictObject({
-          in_words: z.array(z.string()).describe("The rules, a line each"),
+          in_words: z.array(z.string()),
           commands: z.enum(["any", "allowlist", "denylist"]),
-          enforcement: z.enum(["enforce", "audit"]).describe(
-            "audit: what the rules refuse runs with a warning",
-          ),
-          shell_parse: z.boolean().describe("Each command of a line is judged for itself"),
-          allow: z.array(z.string()).optional().describe("RE2 patterns; a command must match one"),
-          allow_omitted: z.int().optional().describe("How many patterns are not shown"),
-          some_denied: z.boolean().optional()
-            .describe("Some commands are denied all the same; which, is not shown"),
-          require_approval: z.array(z.string()).optional()
-            .describe("RE2 patterns of commands that a human has to approve"),
+          enforcement: z.enum(["enforce", "audit"]).describe("audit: violations only warn"),
+          shell_parse: z.boolean().describe("Each command of a line is checked"),
+          allow: z.array(z.string()).optional().describe("A command must match one (RE2)"),
+          allow_omitted: z.int().optional(),
+          some_denied: z.boolean().optional().describe("Some commands are denied and not shown"),
+          require_approval: z.array(z.string()).optional(),
           require_approval_omitted: z.int().optional(),
-          sudo_users: z.array(z.string()).optional().describe("Accounts that sudo may change to"),
+          sudo_users: z.array(z.string()).optional(),
           session_modes: z.array(z.enum(SESSION_MODES)),
-          file_transfer: z.boolean()
-            .describe("Files may be moved where the rules allow the command behind that"),
+          file_transfer: z.boolean(),
           max_ttl_seconds: z.int(),
-        }).optional().describe("Only with policy; absent where the signer does not tell"),
+        }).optional(),
       })),
-      next_after: z.string().optional().describe("There are more servers: call again with this as after"),
+      next_after: z.string().optional().describe("Pass it as after"),
     }),
     async handle({ policy = false, server, after = "" }, { callerGroups, signal }) {
       const visible = visibleTo(callerGroups, await currentHosts())
@@ -182,11 +172,7 @@ const LITERAL = String.raw`(?<text>(?:[^\\^$.|?*+()[\]{}]|\\[^0-9A-Za-z])+)`;
 /** Patterns that have a short description, the most specific first. */
 const SHAPES: readonly (readonly [RegExp, (text: string) => string])[] = [
   [
-    new RegExp(String.raw`^\^${LITERAL}(?:\(\?:|\()(?: \.\*)\)\?\$$`),
-    (text) => `${text}, alone or with arguments`,
-  ],
-  [
-    new RegExp(String.raw`^\^${LITERAL}(?:\(\?:|\()(?: \|\$|\$\| )\)$`),
+    new RegExp(String.raw`^\^${LITERAL}(?:\(\?:|\()(?: \.\*\)\?\$| \|\$\)|\$\| \))$`),
     (text) => `${text}, alone or with arguments`,
   ],
   [new RegExp(String.raw`^\^${LITERAL}\$$`), (text) => `exactly ${text}`],

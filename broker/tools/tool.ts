@@ -12,14 +12,14 @@ export interface ToolContext extends Omit<Asker, "reason"> {
   readonly askHuman?: AskHuman;
 }
 
-export const serverArgument = z.string().describe("Host name as ssh_list_servers shows it");
+export const serverArgument = z.string().describe("Name from ssh_list_servers");
+
+export const ttlArgument = z.int().optional().describe("Default: the host's maximum");
 
 export const reasonArgument: z.ZodOptional<z.ZodString> = z.string().refine(
   (text) => [...text].length <= MAX_REASON_CHARACTERS,
   `at most ${MAX_REASON_CHARACTERS} characters`,
-).optional().describe(
-  `Why, in a sentence or two for the human who may have to approve it; at most ${MAX_REASON_CHARACTERS} characters`,
-);
+).optional().describe("For the human approver");
 
 export function callerOf({ caller, callerGroups, bearerToken, onProgress }: ToolContext) {
   return { caller, callerGroups, bearerToken, onProgress };

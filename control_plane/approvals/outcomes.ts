@@ -83,68 +83,22 @@ export type ClaimOutcome =
   | { readonly kind: "expired"; readonly approval: Approval; readonly isFirst: boolean }
   | { readonly kind: "claimed"; readonly claim: Claim };
 
-interface ClaimSteps {
-  readonly enter: () => Promise<boolean>;
-  readonly store: () => Promise<void>;
-  readonly onEnd: () => void;
-}
-
 /** The right to have an approved request signed. One poll has it at a time, and releases it at its end. */
-export class Claim {
+export interface Claim {
   readonly approval: Approval;
   /** The stored request, with the end user's token if this process still has it. */
   readonly request: SignRequest;
-  readonly #steps: ClaimSteps;
-  #phase: "held" | "consuming" | "over" = "held";
-  #isReleaseWanted = false;
-
-  constructor(approval: Approval, request: SignRequest, steps: ClaimSteps) {
-    this.approval = approval;
-    this.request = request;
-    this.#steps = steps;
-  }
-
   /**
    * Claims the approval in the store, so that no other control plane signs it at the same time.
    *
    * @returns false if another control plane has claimed or collected it; then the claim is over
    */
-  async enter(): Promise<boolean> {
-    let isEntered = false;
-    try {
-      return isEntered = await this.#steps.enter();
-    } finally {
-      if (!isEntered) this.release();
-    }
-  }
-
+  enter(): Promise<boolean>;
   /**
    * Uses the approval up: first the audit, then the store, then memory. The result may be released afterwards. If this
    * rejects, the approval can be collected again.
    */
-  async consume(audit: () => Promise<void>): Promise<void> {
-    if (this.#phase !== "held") throw new TypeError("A claim is consumed once, and not after its release");
-    this.#phase = "consuming";
-    try {
-      await audit();
-      await this.#steps.store();
-    } catch (error) {
-      this.#phase = "held";
-      if (this.#isReleaseWanted) this.release();
-      throw error;
-    }
-    this.#end();
-  }
-
+  consume(audit: () => Promise<void>): Promise<void>;
   /** Gives an approval back that was not consumed. */
-  release(): void {
-    // An approval that is given back while it is being consumed could be collected a second time.
-    if (this.#phase === "consuming") this.#isReleaseWanted = true;
-    if (this.#phase === "held") this.#end();
-  }
-
-  #end(): void {
-    this.#phase = "over";
-    this.#steps.onEnd();
-  }
+  release(): void;
 }

@@ -13,13 +13,7 @@ import {
   type Verdict,
   withoutToken,
 } from "./approval.ts";
-import {
-  Claim,
-  type ClaimOutcome,
-  type CreateOutcome,
-  type DecideOutcome,
-  type RegistryOptions,
-} from "./outcomes.ts";
+import type { Claim, ClaimOutcome, CreateOutcome, DecideOutcome, RegistryOptions } from "./outcomes.ts";
 import { Entry, Shelf } from "./shelf.ts";
 
 /** The number of approvals that one change removes from the store while requests wait. */
@@ -299,33 +293,59 @@ export class ApprovalRegistry {
 
   #claim(entry: Entry, now: number): Claim {
     const { approval, bearerToken } = entry;
+    const { state } = approval;
+    if (state.kind !== "approved") throw new TypeError("Only an approved request is claimed");
     const { store, logger } = this.#options;
     entry.isClaimed = true;
     entry.heldAt = now;
+    let phase: "held" | "consuming" | "over" = "held";
     let isEntered = false;
-    return new Claim(approval, { ...approval.request, bearer_token: bearerToken }, {
+    let isReleaseWanted = false;
+    const end = () => {
+      phase = "over";
+      if (isEntered) {
+        store.releaseCollection?.(approval.id).catch((error) =>
+          logger.warn("collection claim not released, it expires by itself", { error })
+        );
+      }
+      entry.isClaimed = false;
+      this.#shelf.letGo(entry, this.#time.now());
+      entry.wake();
+    };
+    const release = () => {
+      // An approval that is given back while it is being consumed could be collected a second time.
+      if (phase === "consuming") isReleaseWanted = true;
+      if (phase === "held") end();
+    };
+    return {
+      ...{ approval, release, request: { ...approval.request, bearer_token: bearerToken } },
       enter: async () => {
-        return isEntered = await this.#stored(store.claimCollection?.(approval.id) ?? Promise.resolve(true));
-      },
-      store: async () => {
-        if (approval.state.kind !== "approved") throw new TypeError("Only an approved request is claimed");
-        const consumed: Approval = { ...approval, state: { ...approval.state, kind: "consumed" } };
-        await this.#stored(store.updateApproval(consumed));
-        entry.approval = consumed;
-        entry.bearerToken = "";
-        isEntered = false;
-      },
-      onEnd: () => {
-        if (isEntered) {
-          store.releaseCollection?.(approval.id).catch((error) =>
-            logger.warn("collection claim not released, it expires by itself", { error })
+        try {
+          return isEntered = await this.#stored(
+            store.claimCollection?.(approval.id) ?? Promise.resolve(true),
           );
+        } finally {
+          if (!isEntered) release();
         }
-        entry.isClaimed = false;
-        this.#shelf.letGo(entry, this.#time.now());
-        entry.wake();
       },
-    });
+      consume: async (audit) => {
+        if (phase !== "held") throw new TypeError("A claim is consumed once, and not after its release");
+        phase = "consuming";
+        try {
+          await audit();
+          const consumed: Approval = { ...approval, state: { ...state, kind: "consumed" } };
+          await this.#stored(store.updateApproval(consumed));
+          entry.approval = consumed;
+          entry.bearerToken = "";
+          isEntered = false;
+        } catch (error) {
+          phase = "held";
+          if (isReleaseWanted) release();
+          throw error;
+        }
+        end();
+      },
+    };
   }
 
   /** Does everything that time alone causes, and returns the time. */

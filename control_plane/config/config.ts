@@ -28,15 +28,13 @@ const BEHAVIOR_MODES = ["off", "observe", "enforce"] as const;
 export type BehaviorMode = (typeof BEHAVIOR_MODES)[number];
 
 /** The `approval` block after defaults. */
-export interface ApprovalConfig {
+export interface ApprovalConfig
+  extends
+    Readonly<Record<"webhook_url" | "webhook_secret_env" | "approval_url_template", string>>,
+    Readonly<Record<"timeout_seconds" | "max_pending_per_caller", number>> {
   readonly notifier: NotifierName;
-  readonly webhook_url: string;
-  readonly webhook_secret_env: string;
-  readonly timeout_seconds: number;
   readonly callers: readonly string[];
   readonly teams_format: (typeof TEAMS_FORMATS)[number];
-  readonly approval_url_template: string;
-  readonly max_pending_per_caller: number;
 }
 
 /** The `behavior` block after defaults. */
@@ -50,21 +48,16 @@ export interface BehaviorConfig {
 }
 
 /** The control plane's config after defaults. Paths are as written; relative ones are relative to the working directory. */
-export interface ControlPlaneConfig extends StateSettings {
-  readonly listen: string;
-  readonly server_cert: string;
-  readonly server_key: string;
-  readonly client_ca: string;
-  readonly denied_callers: string;
-  readonly sign_callers: readonly string[];
+export interface ControlPlaneConfig
+  extends
+    StateSettings,
+    Readonly<Record<"listen" | "server_cert" | "server_key" | "client_ca" | "denied_callers", string>>,
+    Readonly<Record<"audit_log" | "audit_key" | "monitor_listen", string>>,
+    Readonly<Record<"sign_callers" | "trusted_forwarders", readonly string[]>> {
   readonly signer: SignerClientConfig;
   readonly approval: ApprovalConfig;
   readonly behavior: BehaviorConfig;
-  readonly trusted_forwarders: readonly string[];
-  readonly audit_log: string;
-  readonly audit_key: string;
   readonly audit_fail_mode: "closed" | "open" | "";
-  readonly monitor_listen: string;
   readonly redact?: RedactConfig;
   /** Empty: the host's name. */
   readonly instance: string;

@@ -22,11 +22,8 @@ export const MAX_VALUE_LENGTH = 300;
 /** The approval's page shows the others. */
 const MOST_CHANGES = 5;
 
-function changesOf({ k8s_diff }: ApprovalRecord): readonly string[] {
-  return (k8s_diff?.changes ?? []).slice(0, MOST_CHANGES).map(describeChange);
-}
-
 export function factsOf(record: ApprovalRecord): readonly Fact[] {
+  const changes = (record.k8s_diff?.changes ?? []).slice(0, MOST_CHANGES).map(describeChange);
   const facts: readonly (readonly [name: string, value: string | undefined])[] = [
     ["Approval ID", record.id],
     ["Status", record.status],
@@ -51,7 +48,7 @@ export function factsOf(record: ApprovalRecord): readonly Fact[] {
         : `${record.content_bytes ?? 0} bytes, SHA-256 ${record.content_sha256}`,
     ],
     ["Manifest", record.k8s_manifest_sha256 && `SHA-256 ${record.k8s_manifest_sha256}`],
-    ["Changes", record.k8s_diff && [describeDiff(record.k8s_diff), ...changesOf(record)].join("; ")],
+    ["Changes", record.k8s_diff && [describeDiff(record.k8s_diff), ...changes].join("; ")],
     ["Takes over fields", record.k8s_force_fields?.join(", ")],
     ["Policy rule", record.rule],
     ["Anomalies", record.anomalies?.join(", ")],

@@ -235,17 +235,6 @@ Deno.test.each([
   assert.deepEqual(posts.map(({ url }) => url), [webhook_url]);
 });
 
-Deno.test.each<{ key: string; change: object }>([
-  { key: "approval.notifier", change: { notifier: "slack" } },
-  { key: "approval.teams_format", change: { notifier: "teams", teams_format: "card" } },
-])("createNotifier() refuses a $key that it does not know (A20)", ({ key, change }) => {
-  const config = { ...approvalConfig({ notifier: "webhook" }), ...change };
-  assert.throws(
-    () => scene(config),
-    (error) => error instanceof AppError && error.code === "invalid_config" && error.message.includes(key),
-  );
-});
-
 Deno.test.each([...POSTING, { name: "log", block: { notifier: "log" } }])(
   "createNotifier() gives a $name whose notify() takes any record without throwing",
   async ({ block }) => {

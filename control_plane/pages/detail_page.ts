@@ -35,7 +35,8 @@ const MOST_OF_A_COMMAND = 120;
 /** `GET /ui/approvals/{id}`. */
 export function renderDetailPage(page: DetailPage): string {
   const { approval, approver, now, problem, next } = page;
-  const { id, host, status, decided_by, expires_at, reason, content_sha256, joined, collected } = approval;
+  const { id, host, caller, end_user, status, decided_by, expires_at, reason } = approval;
+  const { content_sha256, joined, collected } = approval;
   const word = statusWord(status);
   return renderPage({
     title: `${problem === undefined ? "" : "Not done – "}${word}: ${
@@ -49,10 +50,18 @@ export function renderDetailPage(page: DetailPage): string {
       // Without an expiry nothing can change any more.
       refreshSeconds: expires_at === undefined ? 0 : 3,
     },
-    main: markup`${problem !== undefined && renderProblem(problem)}
+    main: markup`${
+      problem !== undefined &&
+      markup`<p class="problem" id="problem" role="alert" tabindex="-1">Not done: ${showText(problem)}.</p>`
+    }
 <div class="head"><h1 tabindex="-1">Approval request</h1>${showStatus(status)}</div>
-<p class="lead">${renderLead(approval)}</p>
-${reason !== undefined && renderReason(reason)}
+<p class="lead"><b>${showText(caller)}</b>${
+      end_user !== undefined && markup`, for <b>${showText(end_user)}</b>,`
+    } asks ${showAsked(approval)}.</p>
+${
+      reason !== undefined &&
+      markup`<p class="reason"><span class="muted">Reason given:</span> <q>${showText(reason)}</q></p>`
+    }
 ${renderCommand(approval)}
 ${content_sha256 !== undefined && renderContent(approval)}
 ${renderManifest(approval)}
@@ -66,23 +75,6 @@ ${renderFacts(page)}
 ${next !== undefined && renderNext(next, now)}
 <p><a href="${LIST_PATH}">All approvals</a></p>`,
   });
-}
-
-function renderProblem(problem: string): Html {
-  return markup`<p class="problem" id="problem" role="alert" tabindex="-1">Not done: ${
-    showText(problem)
-  }.</p>`;
-}
-
-function renderLead(approval: ApprovalRecord): Html {
-  const { caller, end_user } = approval;
-  return markup`<b>${showText(caller)}</b>${
-    end_user !== undefined && markup`, for <b>${showText(end_user)}</b>,`
-  } asks ${showAsked(approval)}.`;
-}
-
-function renderReason(reason: string): Html {
-  return markup`<p class="reason"><span class="muted">Reason given:</span> <q>${showText(reason)}</q></p>`;
 }
 
 function renderNext(approval: ApprovalRecord, now: number): Html {

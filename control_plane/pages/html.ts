@@ -14,7 +14,7 @@ export class Html {
 }
 
 /** Text is escaped; `undefined` and `false` are empty. */
-type HtmlValue = Html | string | number | undefined | false | readonly HtmlValue[];
+export type HtmlValue = Html | string | number | undefined | false | readonly HtmlValue[];
 
 /**
  * A template whose values are escaped, for text between tags and attributes in double quotes only: never inside of
@@ -71,54 +71,27 @@ export function formatCount(count: number): string {
   return count.toLocaleString("en-US");
 }
 
+/** The names of the characters that occur most often. */
 const NAMES: Readonly<Record<number, string>> = {
   0x00: "NULL",
-  0x07: "BELL",
   0x08: "BACKSPACE",
   0x09: "TAB",
   0x0a: "LINE FEED",
-  0x0b: "VERTICAL TAB",
-  0x0c: "FORM FEED",
   0x0d: "CARRIAGE RETURN",
   0x1b: "ESCAPE",
   0x20: "SPACE",
-  0x7f: "DELETE",
-  0x85: "NEXT LINE",
-  0x9b: "CONTROL SEQUENCE INTRODUCER",
   0xa0: "NO-BREAK SPACE",
   0xad: "SOFT HYPHEN",
-  0x34f: "COMBINING GRAPHEME JOINER",
-  0x61c: "ARABIC LETTER MARK",
-  0x115f: "HANGUL CHOSEONG FILLER",
-  0x1160: "HANGUL JUNGSEONG FILLER",
-  0x180e: "MONGOLIAN VOWEL SEPARATOR",
   0x200b: "ZERO WIDTH SPACE",
-  0x200c: "ZERO WIDTH NON-JOINER",
   0x200d: "ZERO WIDTH JOINER",
-  0x200e: "LEFT-TO-RIGHT MARK",
-  0x200f: "RIGHT-TO-LEFT MARK",
-  0x2028: "LINE SEPARATOR",
-  0x2029: "PARAGRAPH SEPARATOR",
-  0x202a: "LEFT-TO-RIGHT EMBEDDING",
-  0x202b: "RIGHT-TO-LEFT EMBEDDING",
-  0x202c: "POP DIRECTIONAL FORMATTING",
   0x202d: "LEFT-TO-RIGHT OVERRIDE",
   0x202e: "RIGHT-TO-LEFT OVERRIDE",
-  0x202f: "NARROW NO-BREAK SPACE",
-  0x2060: "WORD JOINER",
-  0x2066: "LEFT-TO-RIGHT ISOLATE",
-  0x2067: "RIGHT-TO-LEFT ISOLATE",
-  0x2068: "FIRST STRONG ISOLATE",
-  0x2069: "POP DIRECTIONAL ISOLATE",
-  0x2800: "BRAILLE PATTERN BLANK",
-  0x3000: "IDEOGRAPHIC SPACE",
-  0x3164: "HANGUL FILLER",
   0xfeff: "ZERO WIDTH NO-BREAK SPACE",
-  0xffa0: "HALFWIDTH HANGUL FILLER",
 };
 
 const KINDS: readonly (readonly [RegExp, string])[] = [
   [/^\p{Cc}/u, "control character"],
+  [/^\p{Bidi_Control}/u, "bidirectional control"],
   [/^[\u{e0000}-\u{e007f}]/u, "tag character"],
   [/^[\ufe00-\ufe0f\u{e0100}-\u{e01ef}]/u, "variation selector"],
   [/^\p{Cs}/u, "lone surrogate"],
@@ -175,13 +148,11 @@ export function segmentText(text: string): readonly Segment[] {
   return segments;
 }
 
-interface ShownTextOptions {
-  /** UTF-16 units; the rest is counted. */
-  readonly limit?: number;
-}
-
-/** Text of unknown origin, left to right in any script, with invisible characters written out and marked. */
-export function showText(text: string, { limit = Infinity }: ShownTextOptions = {}): Html {
+/**
+ * Text of unknown origin, left to right in any script, with invisible characters written out and marked.
+ * @param limit UTF-16 units; the rest is counted
+ */
+export function showText(text: string, { limit = Infinity }: { readonly limit?: number } = {}): Html {
   const start = cutText(text, limit);
   const rest = text.length - start.length;
   return markup`<bdo dir="ltr" class="raw">${segmentText(start).map(showSegment)}</bdo>${
@@ -217,15 +188,11 @@ function labels(text: string): string {
   return all.slice(0, MOST_LABELS).map(codePointLabel).join(" ") + (all.length > MOST_LABELS ? " …" : "");
 }
 
-interface Peculiarities {
-  /** Invisible characters, the most frequent first. */
-  readonly odd: readonly { readonly name: string; readonly count: number }[];
-  /** The number of visible characters that are not ASCII. */
-  readonly foreign: number;
-}
-
-/** Counts the characters that could deceive a reader. */
-export function findPeculiarities(text: string): Peculiarities {
+/**
+ * Counts the characters that could deceive a reader.
+ * @returns `odd`: the invisible ones, the most frequent first; `foreign`: the number of visible ones that are not ASCII
+ */
+export function findPeculiarities(text: string) {
   const counts = new Map<string, number>();
   let foreign = 0;
   for (const segment of segmentText(text)) {

@@ -100,27 +100,19 @@ function renderPending(
   { approver, now }: { readonly approver: string; readonly now: number },
 ): Html {
   const { created_at, expires_at } = approval;
-  return markup`<tr role="row">
-${renderRequestCells(approval)}
-<td role="cell" data-label="Time left">${
+  const cell = markup`<td role="cell" data-label="Time left">${
     expires_at !== undefined && showTimeLeft(parseTime(expires_at), now)
-  } <span class="sub">asked ${showAge(parseTime(created_at), now)} ago</span></td>
-${renderLink(approval, isOwnRequest(approval, approver) ? "View your own" : "Review")}
-</tr>
-`;
+  } <span class="sub">asked ${showAge(parseTime(created_at), now)} ago</span></td>`;
+  return renderRow(approval, cell, isOwnRequest(approval, approver) ? "View your own" : "Review");
 }
 
 function renderPast(approval: ApprovalRecord, now: number): Html {
   const { status, decided_by, decided_at } = approval;
-  return markup`<tr role="row">
-${renderRequestCells(approval)}
-<td role="cell" data-label="Status">${showStatus(status)}${
+  const cell = markup`<td role="cell" data-label="Status">${showStatus(status)}${
     decided_by !== undefined &&
     markup` <span class="sub">by ${showText(decided_by)}, ${showAge(parseTime(decided_at), now)} ago</span>`
-  }${status === "approved" && markup` <span class="sub">${describeCollected(approval)}</span>`}</td>
-${renderLink(approval, "View")}
-</tr>
-`;
+  }${status === "approved" && markup` <span class="sub">${describeCollected(approval)}</span>`}</td>`;
+  return renderRow(approval, cell, "View");
 }
 
 function describeCollected({ joined = [], collected = 0 }: ApprovalRecord): string {
@@ -128,14 +120,18 @@ function describeCollected({ joined = [], collected = 0 }: ApprovalRecord): stri
   return collected > 0 ? "collected" : "not collected yet";
 }
 
-function renderRequestCells(approval: ApprovalRecord): Html {
-  const { host, addr, caller, end_user, content_bytes, joined = [] } = approval;
-  return markup`<td role="cell">${showWhat(approval, MOST_OF_A_COMMAND)}${
-    askedKind(approval) === "transfer" &&
+function renderRow(approval: ApprovalRecord, lastCell: Html, label: string): Html {
+  const { id, command, host, addr, caller, end_user, content_bytes, joined = [] } = approval;
+  const kind = askedKind(approval);
+  // Screen readers list links without their rows.
+  const request = visibleText(`${askedTitle(kind) ?? cutText(command, 80)} on ${cutText(host, 80)}`);
+  return markup`<tr role="row">
+<td role="cell">${showWhat(approval, MOST_OF_A_COMMAND)}${
+    kind === "transfer" &&
     markup` <span class="sub">moves a file${
       content_bytes !== undefined && `: writes ${formatCount(content_bytes)} bytes`
     }</span>`
-  }${askedKind(approval) === "question" && markup` <span class="sub">asked whether it may run</span>`}${
+  }${kind === "question" && markup` <span class="sub">asked whether it may run</span>`}${
     joined.length > 0 && markup` <span class="sub">asked for ${joined.length + 1} times</span>`
   }</td>
 <td role="cell" data-label="Host">${showText(host)}${
@@ -144,15 +140,11 @@ function renderRequestCells(approval: ApprovalRecord): Html {
 <td role="cell" data-label="Elevation">${showElevation(approval)}</td>
 <td role="cell" data-label="Asked by">${showText(caller)}${
     end_user !== undefined && markup` <span class="sub">for ${showText(end_user)}</span>`
-  }</td>`;
-}
-
-function renderLink(approval: ApprovalRecord, label: string): Html {
-  const { id, command, host } = approval;
-  // Screen readers list links without their rows.
-  const what = askedTitle(askedKind(approval)) ?? cutText(command, 80);
-  const request = visibleText(`${what} on ${cutText(host, 80)}`);
-  return markup`<td role="cell" class="go"><a id="view-${id}" href="${LIST_PATH}/${
+  }</td>
+${lastCell}
+<td role="cell" class="go"><a id="view-${id}" href="${LIST_PATH}/${
     encodeURIComponent(id.toWellFormed())
-  }">${label}<span class="unseen">: ${request}</span></a></td>`;
+  }">${label}<span class="unseen">: ${request}</span></a></td>
+</tr>
+`;
 }

@@ -114,31 +114,23 @@ const NOT_AN_APPROVER =
   "If you have several certificates, the browser may have chosen another one: close it and choose again.";
 const FORGOTTEN = "A request is kept for about twice the time that approvers have to decide it.";
 
-export function renderErrorPage({ status, title, detail, approver, isApprover, now }: ErrorPage): string {
-  const advice = isApprover ? (status === 404 ? FORGOTTEN : undefined) : NOT_AN_APPROVER;
-  return renderPage({
-    title: `${title} – Approvals`,
-    approver,
-    now,
-    main: markup`<h1 tabindex="-1">${title}</h1>
-<div class="panel">
-<p class="problem" role="alert">${showText(detail)}</p>
-${advice !== undefined && markup`<p>${advice}</p>\n`}<p><a href="${LIST_PATH}">All approvals</a></p>
-</div>`,
-  });
+export function renderErrorPage({ isApprover, ...error }: ErrorPage): string {
+  const advice = isApprover ? (error.status === 404 ? FORGOTTEN : undefined) : NOT_AN_APPROVER;
+  return renderProblemPage(
+    error.title,
+    error,
+    markup`${
+      advice !== undefined && markup`<p>${advice}</p>\n`
+    }<p><a href="${LIST_PATH}">All approvals</a></p>`,
+  );
 }
 
 /** The page for a browser without a valid client certificate. */
-export function renderUnauthenticatedPage(
-  { title, detail, now }: Pick<ErrorPage, "title" | "detail" | "now">,
-): string {
-  return renderPage({
-    title: `${title} – Approvals`,
-    now,
-    main: markup`<h1 tabindex="-1">Client certificate required</h1>
-<div class="panel">
-<p class="problem" role="alert">${showText(detail)}</p>
-<ol>
+export function renderUnauthenticatedPage(error: Pick<ErrorPage, "title" | "detail" | "now">): string {
+  return renderProblemPage(
+    "Client certificate required",
+    error,
+    markup`<ol>
 <li>On the machine with the installation’s CA key, <code>broker-ctl init</code> created <code>pki/approver.p12</code>, and
 <code>broker-ctl identity add approver NAME --p12</code> issues a certificate for each further approver. Ask the operator
 of this control plane for yours.</li>
@@ -146,7 +138,25 @@ of this control plane for yours.</li>
 Import. Chrome and Edge: Settings, Privacy and security, Security, Manage certificates. Safari: open the file with
 Keychain Access.</li>
 <li>Close all windows of the browser, open this page again and choose the certificate.</li>
-</ol>
+</ol>`,
+  );
+}
+
+function renderProblemPage(
+  heading: string,
+  { title, detail, approver, now }:
+    & Pick<ErrorPage, "title" | "detail" | "now">
+    & Partial<Pick<ErrorPage, "approver">>,
+  advice: Html,
+): string {
+  return renderPage({
+    title: `${title} – Approvals`,
+    approver,
+    now,
+    main: markup`<h1 tabindex="-1">${heading}</h1>
+<div class="panel">
+<p class="problem" role="alert">${showText(detail)}</p>
+${advice}
 </div>`,
   });
 }

@@ -21,6 +21,7 @@ import {
   formatDuration,
   formatUtc,
   type Html,
+  type HtmlValue,
   markup,
   showText,
 } from "./html.ts";
@@ -51,47 +52,30 @@ export interface RequestFacts {
 /** The facts that a decision depends on. */
 export function renderKeyFacts({ approval, now }: RequestFacts): Html {
   const { account, addr, created_at, expires_at, status, joined = [], sudo, target_type } = approval;
-  const isElevated = sudo === true;
-  return markup`<dl class="facts key">
-${
-    fact(
-      "Runs as",
-      markup`${
-        account !== undefined
-          ? showText(account)
-          : target_type === "k8s"
-          ? "a ServiceAccount that the signer does not name"
-          : "the host’s account"
-      }${isElevated && markup`, then ${showElevation(approval)}`}`,
-    )
-  }
-${addr !== undefined && fact("Address", showText(addr))}
-${fact("Why it waits", showWhy(approval))}
-${
-    joined.length > 0 &&
-    fact("Asked for", `${joined.length + 1} times; the decision is for these ${joined.length + 1} requests`)
-  }
-${
-    fact(
-      "Age",
-      markup`${showAge(parseTime(created_at), now)}${
-        status === "pending" && expires_at !== undefined &&
-        markup`; time left: <b>${showTimeLeft(parseTime(expires_at), now)}</b>`
-      }`,
-    )
-  }
-</dl>`;
+  const unnamed = target_type === "k8s"
+    ? "a ServiceAccount that the signer does not name"
+    : "the host’s account";
+  const requests = joined.length + 1;
+  const timeLeft = status === "pending" && expires_at !== undefined &&
+    markup`; time left: <b>${showTimeLeft(parseTime(expires_at), now)}</b>`;
+  return renderList("facts key", [
+    ["Runs as", [
+      account === undefined ? unnamed : showText(account),
+      sudo === true && markup`, then ${showElevation(approval)}`,
+    ]],
+    ["Address", addr !== undefined && showText(addr)],
+    ["Why it waits", showWhy(approval)],
+    ["Asked for", requests > 1 && `${requests} times; the decision is for these ${requests} requests`],
+    ["Age", [showAge(parseTime(created_at), now), timeLeft]],
+  ]);
 }
 
-function showWhy({ rule, anomalies = [] }: ApprovalRecord): Html {
-  const unusual = anomalies.map((each, index) => [index > 0 && ", ", showAnomaly(each)]);
-  const isRule = rule !== undefined && rule !== BEHAVIOR_RULE;
-  return markup`${
-    isRule &&
-    markup`policy rule ${showRule(rule, MOST_OF_A_RULE)}`
-  }${isRule && anomalies.length > 0 && "; "}${anomalies.length > 0 && markup`it is unusual: ${unusual}`}${
-    !isRule && anomalies.length === 0 && "it is unusual"
-  }`;
+function showWhy({ rule, anomalies = [] }: ApprovalRecord): HtmlValue {
+  const unusual = anomalies.length === 0
+    ? "it is unusual"
+    : markup`it is unusual: ${separated(anomalies.map(showAnomaly), ", ")}`;
+  if (rule === undefined || rule === BEHAVIOR_RULE) return unusual;
+  return markup`policy rule ${showRule(rule, MOST_OF_A_RULE)}${anomalies.length > 0 && ["; ", unusual]}`;
 }
 
 /** All facts as a list. */
@@ -101,39 +85,40 @@ export function renderFacts({ approval, asked, now }: RequestFacts): Html {
   const created = parseTime(created_at);
   const groups = asked?.end_user_groups ?? undefined;
   const ttlSeconds = asked?.ttl_seconds ?? 0;
-  return markup`<dl class="facts">
-${fact("Asked by", showText(caller))}
-${fact("On behalf of", end_user === undefined ? "nobody whom a trusted broker names" : showText(end_user))}
-${groups !== undefined && fact("Groups, as the broker says", showList(groups))}
-${fact(asked?.target_type === "k8s" ? "Cluster" : "Host", showText(host))}
-${fact("Elevation", showElevation(approval))}
-${asked !== undefined && fact("Kind", showKind(asked))}
-${ttlSeconds > 0 && fact("Wants access for", formatDuration(ttlSeconds * 1000))}
-${life_seconds !== undefined && fact("Certificate", `lives ${describeSpan(life_seconds)}`)}
-${rule !== undefined && fact("Matched rule", showRule(rule))}
+  const list = (items: readonly HtmlValue[]) =>
+    items.length > 0 && markup`<ul>${items.map((item) => markup`<li>${item}</li>`)}</ul>`;
+  return renderList("facts", [
+    ["Asked by", showText(caller)],
+    ["On behalf of", end_user === undefined ? "nobody whom a trusted broker names" : showText(end_user)],
+    [
+      "Groups, as the broker says",
+      groups && (groups.length === 0 ? "none" : separated(groups.map((name) => showText(name)), ", ")),
+    ],
+    [asked?.target_type === "k8s" ? "Cluster" : "Host", showText(host)],
+    ["Elevation", showElevation(approval)],
+    ["Kind", asked && showKind(asked)],
+    ["Wants access for", ttlSeconds > 0 && formatDuration(ttlSeconds * 1000)],
+    ["Certificate", life_seconds !== undefined && `lives ${describeSpan(life_seconds)}`],
+    ["Matched rule", rule !== undefined && showRule(rule)],
+    ["Unusual", list(anomalies.map(showAnomaly))],
+    ["Asked", [showAge(created, now), ` ago, on ${formatUtc(created)}`]],
+    ["Request", markup`<code>${showText(id)}</code>`],
+    ["Decided with it", list(joined.map((each) => markup`<code>${showText(each)}</code>`))],
+  ]);
+}
+
+/** Facts without a value are left out. */
+function renderList(style: string, facts: readonly (readonly [name: string, value: HtmlValue])[]): Html {
+  return markup`<dl class="${style}">
 ${
-    anomalies.length > 0 &&
-    fact("Unusual", markup`<ul>${anomalies.map((each) => markup`<li>${showAnomaly(each)}</li>`)}</ul>`)
-  }
-${fact("Asked", markup`${showAge(created, now)} ago, on ${formatUtc(created)}`)}
-${fact("Request", markup`<code>${showText(id)}</code>`)}
-${
-    joined.length > 0 &&
-    fact(
-      "Decided with it",
-      markup`<ul>${joined.map((each) => markup`<li><code>${showText(each)}</code></li>`)}</ul>`,
+    facts.map(([name, value]) =>
+      value !== undefined && value !== false && markup`<div><dt>${name}</dt><dd>${value}</dd></div>\n`
     )
-  }
-</dl>`;
+  }</dl>`;
 }
 
-function fact(name: string, value: Html | string): Html {
-  return markup`<div><dt>${name}</dt><dd>${value}</dd></div>`;
-}
-
-function showList(names: readonly string[]): Html | string {
-  if (names.length === 0) return "none";
-  return markup`${names.map((name, index) => [index > 0 && ", ", showText(name)])}`;
+function separated(items: readonly HtmlValue[], separator: string): readonly HtmlValue[] {
+  return items.map((item, index) => index === 0 ? item : [separator, item]);
 }
 
 function showKind({ role, purpose, session_mode, pty, file_transfer }: AskedFor): Html | string {
@@ -189,7 +174,7 @@ ${
         content_bytes === 0 ? "Nothing: the file is emptied." : "It is not text."
       }</p>`
       : markup`<code class="command head" tabindex="0" role="region" aria-label="First lines of the content">${
-        content_head.split("\n").map((line, index) => [index > 0 && "\n", showLine(line, 40)])
+        showLines(content_head, 40)
       }</code>`
   }
 <p class="note">${isCut && "Only the first lines, of "}${
@@ -198,10 +183,13 @@ ${
 </section>`;
 }
 
-/** A line of a file. Indentation is usual and is not marked. */
-function showLine(line: string, maxIndent: number): Html {
-  const indent = /^[ \t]*/.exec(line)?.[0].slice(0, maxIndent) ?? "";
-  return markup`${indent}${showText(line.slice(indent.length))}`;
+/** The lines of a file. Indentation is usual and is not marked. */
+function showLines(text: string, maxIndent: number): readonly HtmlValue[] {
+  const lines = text.split("\n").map((line) => {
+    const indent = /^[ \t]*/.exec(line)?.[0].slice(0, maxIndent) ?? "";
+    return [indent, showText(line.slice(indent.length))];
+  });
+  return separated(lines, "\n");
 }
 
 function renderLength(command: string): Html {
@@ -244,14 +232,14 @@ ${k8s_diff === undefined ? markup`<p class="warning">The signer has not said.</p
 ${
     k8s_force_fields !== undefined &&
     markup`<p class="warning">It takes these fields over from other managers: ${
-      k8s_force_fields.map((field, index) => markup`${index > 0 && ", "}<code>${showText(field)}</code>`)
+      separated(k8s_force_fields.map((field) => markup`<code>${showText(field)}</code>`), ", ")
     }</p>`
   }
 <details${
     k8s_diff?.kind === "changed" || k8s_diff?.kind === "unchanged" ? "" : " open"
   }><summary>The manifest</summary>
 <code class="command head" tabindex="0" role="region" aria-label="Manifest">${
-    layOut(k8s_manifest).split("\n").map((line, index) => [index > 0 && "\n", showLine(line, 80)])
+    showLines(layOut(k8s_manifest), 80)
   }</code>
 <p class="note">Exactly this is sent, with values of Secrets; another manifest needs another approval. SHA-256 <code>${k8s_manifest_sha256}</code></p>
 </details>

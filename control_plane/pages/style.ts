@@ -85,7 +85,6 @@ code .raw{white-space:pre-wrap}
 .warning{color:var(--warn);background:var(--warn-well);border-left:4px solid;border-radius:4px;padding:.625rem .875rem;font-size:.9375rem}
 .warning ul{padding-left:1.25rem;margin:.25rem 0}
 .problem{color:var(--bad);background:var(--bad-well);border-left:4px solid;border-radius:4px;padding:.625rem .875rem}
-.problem:empty{display:none}
 .facts{display:grid;grid-template-columns:minmax(9rem,max-content) 1fr;gap:.5rem 1.5rem}
 .facts>div{display:contents}
 .facts dt{color:var(--muted)}
@@ -102,8 +101,7 @@ details>.command.head{max-height:24rem}
 .choices button{align-self:start}
 .comment{display:flex;flex-wrap:wrap;gap:.25rem .75rem;align-items:center;color:var(--muted);font-size:.875rem}
 .comment input{flex:1 1 12rem;min-width:0}
-table{width:100%;table-layout:fixed;background:var(--surface);border:1px solid var(--line);border-radius:10px;border-spacing:0;border-collapse:separate;overflow:hidden}
-table{margin-top:.625rem}
+table{width:100%;table-layout:fixed;background:var(--surface);border:1px solid var(--line);border-radius:10px;border-spacing:0;border-collapse:separate;overflow:hidden;margin-top:.625rem}
 th,td{padding:.625rem .75rem;text-align:left;vertical-align:top;border-top:1px solid var(--line)}
 thead th{border-top:0;color:var(--muted);font-size:.8125rem;font-weight:600;white-space:nowrap}
 th:nth-child(2){width:13%}
