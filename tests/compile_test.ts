@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
-import { derivePermissions, type ServiceProcess } from "../ctl/setup/service_permissions.ts";
+import { derivePermissions } from "../ctl/setup/service_permissions.ts";
 import { formatV8Flags } from "@gateway/shared/permissions";
 import { compileArguments, EXECUTABLES } from "../deploy/release/executables.ts";
 import { findNpmExcludes } from "../deploy/compile.ts";
@@ -46,7 +46,9 @@ function readList(bytes: Buffer, key: string): readonly string[] {
 }
 
 /** The services as they run from source; `gateway` can be any frontend and is made for the one with most to do. */
-const FROM_SOURCE: Readonly<Record<string, Pick<ServiceProcess, "service" | "frontend">>> = {
+const FROM_SOURCE: Readonly<
+  Record<string, Pick<Parameters<typeof derivePermissions>[0], "service" | "frontend">>
+> = {
   "signer": { service: "signer", frontend: "serve-http" },
   "control-plane": { service: "control-plane", frontend: "serve-http" },
   "gateway": { service: "broker", frontend: "serve-http" },

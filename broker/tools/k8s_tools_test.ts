@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import * as z from "@zod/zod";
-import { BrokerFixture, MARK } from "../testing/broker_fixture.ts";
+import { MARK } from "../testing/broker_fixture.ts";
 import { CLUSTER, ClusterFixture } from "../testing/cluster_fixture.ts";
 import { SERIAL } from "../testing/fake_authority.ts";
 import { answered } from "../testing/fake_cluster.ts";
@@ -10,7 +10,6 @@ import { RESULT_BYTES } from "./tool.ts";
 import { printed } from "../testing/fake_runner.ts";
 import { SessionFixture } from "../testing/session_fixture.ts";
 import {
-  createSshExecuteTool,
   createSshSessionCloseTool,
   createSshSessionExecTool,
   createSshSessionOpenTool,

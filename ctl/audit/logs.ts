@@ -50,7 +50,7 @@ type Records = AsyncGenerator<LogRecord | undefined>;
 export const setOption = (text: string) => ({ text, read: once as (value: string) => string | true });
 
 /** Which logs are read besides `path`. */
-export interface LogChoice {
+interface LogChoice {
   readonly all?: boolean;
   /** The logs of further processes too; `instances`: the path is a directory with the logs of all instances. */
   readonly set?: boolean | "instances";

@@ -9,7 +9,7 @@ import { invalid } from "../kit/output.ts";
 
 export const SERVICES = ["signer", "control-plane", "broker"] as const;
 
-export type Service = (typeof SERVICES)[number];
+type Service = (typeof SERVICES)[number];
 
 /** Loads a service's config and derives what its process may do. */
 export async function derivePermissions({ service, configPath, workingFolder, frontend }: {

@@ -2,7 +2,6 @@ import { AppError } from "@gateway/shared/errors";
 import { parseStandardJson } from "@gateway/shared/json";
 import * as z from "@zod/zod";
 import { fieldsOf, isObject, parseJson } from "../engine/graph/text.ts";
-import type { JudgedCase } from "./metrics.ts";
 import { callKey } from "../engine/agents/debate.ts";
 import { citedTools } from "../engine/graph/evidence.ts";
 import { findNamed } from "../engine/graph/hypothesis_id.ts";
@@ -89,6 +88,13 @@ function invalid(source: string, reason: string): AppError {
 }
 
 export type RunFacts = ReturnType<typeof toFacts>;
+
+export interface JudgedCase {
+  readonly id: string;
+  readonly truths: readonly string[];
+  /** A text says why there are no facts. */
+  readonly run: RunFacts | string;
+}
 
 /** Reads the facts of a record; a text says why there are none. */
 export function readFacts(value: unknown): RunFacts | string {

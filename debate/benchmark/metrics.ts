@@ -1,11 +1,4 @@
-import type { RunFacts } from "./cases.ts";
-
-export interface JudgedCase {
-  readonly id: string;
-  readonly truths: readonly string[];
-  /** A text says why there are no facts. */
-  readonly run: RunFacts | string;
-}
+import type { JudgedCase } from "./cases.ts";
 
 export const DEFINITIONS: Readonly<Record<string, string>> = {
   prediction: "the leading hypothesis of the last decision; without one, the best-ranked hypothesis",

@@ -1,6 +1,15 @@
 import type { SampleComparison } from "./graph/samples.ts";
 import type { AgentNode, AgentRole, CallApproval, Decision, Hypothesis, NodeName } from "./graph/state.ts";
-import type { ReasoningEffort, Usage } from "./ports.ts";
+
+export type ReasoningEffort = "low" | "medium" | "high";
+
+export interface Usage {
+  readonly input_tokens: number;
+  readonly output_tokens: number;
+  readonly total_tokens: number;
+  /** The provider said nothing, at least of a part: it is counted by its characters. */
+  readonly estimated?: true;
+}
 
 export type ToolArgs = Readonly<Record<string, unknown>>;
 

@@ -1,5 +1,5 @@
 import type { Clock } from "@gateway/shared/clock";
-import type { RunEnd, RunEvent, TokenTotals, ToolArgs } from "./events.ts";
+import type { ReasoningEffort, RunEnd, RunEvent, TokenTotals, ToolArgs, Usage } from "./events.ts";
 import type {
   AgentNode,
   AgentRole,
@@ -10,9 +10,19 @@ import type {
   ToolLogEntry,
 } from "./graph/state.ts";
 import type { OperatorWord } from "./graph/hypotheses.ts";
-import type { PromptTemplate } from "../prompts/templates.ts";
 
 export type ByRole<T> = Readonly<Record<"diagnostic" | "skeptic" | "moderator", T>>;
+
+export interface PromptTemplate {
+  readonly name: string;
+  readonly language: string;
+  readonly version: number;
+  readonly description: string;
+  readonly source: "builtin" | "custom";
+  readonly diagnosticSystem: string;
+  readonly skepticSystem: string;
+  readonly moderatorSystem: string;
+}
 
 export interface PriorRun {
   readonly history: readonly Omit<HistoryEntry, "round">[];
@@ -143,8 +153,6 @@ interface ToolSchema {
   readonly parameters: Readonly<Record<string, unknown>>;
 }
 
-export type ReasoningEffort = "low" | "medium" | "high";
-
 export interface ModelRequest {
   readonly messages: readonly ChatMessage[];
   readonly tools?: readonly ToolSchema[];
@@ -162,14 +170,6 @@ export interface ModelRequest {
   onDelta?(text: string): void;
   readonly purpose: NodeName;
   readonly round: number;
-}
-
-export interface Usage {
-  readonly input_tokens: number;
-  readonly output_tokens: number;
-  readonly total_tokens: number;
-  /** The provider said nothing, at least of a part: it is counted by its characters. */
-  readonly estimated?: true;
 }
 
 export interface ModelReply {

@@ -3,7 +3,7 @@ import { brierOf, reliabilityOf, round } from "../benchmark/metrics.ts";
 import { allFirstPrompts } from "../engine/agents/prompt.ts";
 import { sorted } from "../engine/agents/debate.ts";
 import { FAULT_KINDS } from "../engine/graph/claim.ts";
-import type { PromptTemplate } from "../prompts/templates.ts";
+import type { PromptTemplate } from "../engine/ports.ts";
 import { type Cause, contextOf, type Incident } from "./incidents.ts";
 import { scoreAnswer } from "./score.ts";
 import { type Arm, type Protocol, rulesOf, taskOf, type Trial } from "./trial.ts";

@@ -1,6 +1,7 @@
 import { isObject, parseJson } from "../engine/graph/text.ts";
 import * as z from "@zod/zod";
-import type { ChatMessage, ModelReply, ModelRequest, Usage } from "../engine/ports.ts";
+import type { ChatMessage, ModelReply, ModelRequest } from "../engine/ports.ts";
+import type { Usage } from "../engine/events.ts";
 import { ModelError } from "../engine/ports.ts";
 import { takesEffort, takesTemperature } from "./families.ts";
 

@@ -1,6 +1,7 @@
 import { AppError } from "@gateway/shared/errors";
 import { ifThere } from "@gateway/shared/files";
 import { decodeText, oneLine } from "../engine/graph/text.ts";
+import type { PromptTemplate } from "../engine/ports.ts";
 import dataEn from "./builtin/data.en.yaml" with { type: "text" };
 import dataEs from "./builtin/data.es.yaml" with { type: "text" };
 import defaultEn from "./builtin/default.en.yaml" with { type: "text" };
@@ -247,15 +248,4 @@ function invalid(file: TemplateFile, problems: readonly string[]): AppError {
   if (problems.length === 1) return new AppError("invalid_config", `${head} ${first}`);
   const shown = [`${head} ${problems.length} problems`, ...problems.slice(0, MAX_PROBLEMS)];
   return new AppError("invalid_config", shown.join("\n  "));
-}
-
-export interface PromptTemplate {
-  readonly name: string;
-  readonly language: string;
-  readonly version: number;
-  readonly description: string;
-  readonly source: "builtin" | "custom";
-  readonly diagnosticSystem: string;
-  readonly skepticSystem: string;
-  readonly moderatorSystem: string;
 }

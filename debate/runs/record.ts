@@ -261,7 +261,7 @@ export function withoutForeignClaims<T extends Fields>(record: T): T {
   };
 }
 
-export function withoutOutcome<T extends Fields>(conclusion: T): T & { outcome: null; confidence: number } {
+function withoutOutcome<T extends Fields>(conclusion: T): T & { outcome: null; confidence: number } {
   return { ...conclusion, outcome: null, confidence: share(conclusion.confidence) };
 }
 

@@ -1,7 +1,7 @@
 import type { CollectedContext } from "../context/collect.ts";
 import type { CostEstimate, RunEvent, TokenTotals } from "../engine/events.ts";
 import type { DebateOutcome, DebateSetup, Model, PriorRun, RunMode } from "../engine/ports.ts";
-import type { PromptTemplate } from "../prompts/templates.ts";
+import type { PromptTemplate } from "../engine/ports.ts";
 import type { Settings } from "../settings/config.ts";
 import type { RunEfforts, RunHeader, RunModels } from "./record.ts";
 

@@ -3,7 +3,8 @@ import { errorName } from "@gateway/shared/errors";
 import { cutText } from "@gateway/shared/text";
 import type { TokenTotals, ToolArgs } from "../events.ts";
 import { type AgentRole, type CallingNode, CASTING, ROLES, type ToolLogEntry } from "../graph/state.ts";
-import type { DebatePorts, DebateSetup, ModelReply, ModelRequest, Usage } from "../ports.ts";
+import type { DebatePorts, DebateSetup, ModelReply, ModelRequest } from "../ports.ts";
+import type { Usage } from "../events.ts";
 import { ModelError } from "../ports.ts";
 
 export type Debate = Readonly<ReturnType<typeof openDebate>>;

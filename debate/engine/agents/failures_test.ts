@@ -2,7 +2,8 @@ import assert from "node:assert/strict";
 import { CLOSING, CONTINUE, DebateFixture, FixedTool } from "../../testing/debate_fixture.ts";
 import { sampleDecision } from "../../testing/sample_state.ts";
 import { type Answer, call, never, type Script } from "../../testing/scripted_model.ts";
-import { ModelError, type ModelErrorKind, type ModelRequest, type Usage } from "../ports.ts";
+import { ModelError, type ModelErrorKind, type ModelRequest } from "../ports.ts";
+import type { Usage } from "../events.ts";
 import { MAX_REPLY } from "./debate.ts";
 import { holdDebate } from "./hold_debate.ts";
 

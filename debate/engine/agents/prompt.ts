@@ -5,7 +5,7 @@ import { explainEvidence } from "../graph/decision.ts";
 import { labelLanguage, type Labels, labelsFor } from "../graph/labels.ts";
 import type { CallingNode, DebateState, DebateTask, HistoryEntry } from "../graph/state.ts";
 import type { ChatMessage } from "../ports.ts";
-import type { PromptTemplate } from "../../prompts/templates.ts";
+import type { PromptTemplate } from "../ports.ts";
 
 const MAX_SUMMARIZED_ENTRY = 2000;
 
