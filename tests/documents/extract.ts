@@ -6,7 +6,7 @@ export interface Named {
   readonly commands: readonly string[];
 }
 
-const FENCE = /^```(?<language>\w*)\n(?<text>.*?)^```$/gms;
+const FENCE = /^ *```(?<language>\w*)\n(?<text>.*?)^ *```$/gms;
 
 /** Reads what a document names; blocks in another language than `sh` are left out. */
 export function readNamed(markdown: string): Named {
