@@ -1,14 +1,14 @@
 export interface Named {
-  /** What stands between backquotes in running text and tables. */
+  /** Code spans of text and tables. */
   readonly spans: readonly string[];
   readonly links: readonly string[];
-  /** The command lines of its `sh` blocks, continuations joined. */
+  /** Command lines of the `sh` blocks, continuations joined. */
   readonly commands: readonly string[];
 }
 
 const FENCE = /^ *```(?<language>\w*)\n(?<text>.*?)^ *```$/gms;
 
-/** Reads what a document names; blocks in another language than `sh` are left out. */
+/** Reads the spans, links and commands of a document. Blocks in other languages than `sh` are ignored. */
 export function readNamed(markdown: string): Named {
   const blocks = [...markdown.matchAll(FENCE)].flatMap(({ groups }) =>
     groups?.["language"] === "sh" ? [groups["text"] ?? ""] : []
@@ -21,12 +21,12 @@ export function readNamed(markdown: string): Named {
   };
 }
 
-/** The lines of a block, continuations joined. */
+/** Returns the lines of a block, continuations joined. */
 export function readCommands(block: string): string[] {
   return block.replace(/\\\n/g, " ").split("\n");
 }
 
-/** The words of a command line as far as its first comment, pipe or redirection; quotes join and are dropped. */
+/** Returns the words of a command line up to the first comment, pipe or redirection, without quotes. */
 export function wordsOf(command: string): string[] {
   const words = command.match(/(?:"[^"]*"|'[^']*'|[^\s"'])+/g) ?? [];
   const end = words.findIndex((word) => /^[#>|]/.test(word));
