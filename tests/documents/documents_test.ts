@@ -3,18 +3,8 @@ import { systemRandom } from "@gateway/shared/clock";
 import { createLayout, DEFAULT_LISTENERS } from "../../ctl/setup/layout.ts";
 import { createKeyMaterial, planSetUp } from "../../ctl/setup/write.ts";
 import manifest from "../../deno.json" with { type: "json" };
-import { readCommands, readNamed, wordsOf } from "./extract.ts";
+import { listFiles, readCommands, readNamed, ROOT, wordsOf } from "./extract.ts";
 import { EXAMPLES, findMistake, optionsOf, PROGRAMS } from "./programs.ts";
-
-const ROOT = new URL("../../", import.meta.url).pathname;
-const NOT_OURS = new Set(["node_modules", "dist", "coverage"]);
-
-function listFiles(directory = ""): string[] {
-  return [...Deno.readDirSync(`${ROOT}${directory}`)].flatMap(({ name, isDirectory }) => {
-    if ((isDirectory && name.startsWith(".")) || NOT_OURS.has(name)) return [];
-    return isDirectory ? listFiles(`${directory}${name}/`) : [`${directory}${name}`];
-  });
-}
 
 const FILES = listFiles();
 const DIRECTORIES = new Set(

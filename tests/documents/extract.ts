@@ -1,3 +1,16 @@
+/** The root directory of the workspace, with a slash at its end. */
+export const ROOT = new URL("../../", import.meta.url).pathname;
+
+const NOT_OURS = new Set(["node_modules", "dist", "coverage"]);
+
+/** Returns the paths of all files of the workspace. */
+export function listFiles(directory = ""): string[] {
+  return [...Deno.readDirSync(`${ROOT}${directory}`)].flatMap(({ name, isDirectory }) => {
+    if ((isDirectory && name.startsWith(".")) || NOT_OURS.has(name)) return [];
+    return isDirectory ? listFiles(`${directory}${name}/`) : [`${directory}${name}`];
+  });
+}
+
 export interface Named {
   /** Code spans of text and tables. */
   readonly spans: readonly string[];
