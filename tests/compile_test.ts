@@ -5,7 +5,7 @@ import { formatV8Flags } from "@gateway/shared/permissions";
 import { compileArguments, EXECUTABLES } from "../deploy/release/executables.ts";
 import { findNpmExcludes } from "../deploy/compile.ts";
 
-/** What `deno compile` writes into an executable about its permissions; `null` means none, `[]` all of a kind. */
+/** Permissions that `deno compile` writes into an executable. `null` means none, `[]` means all of a kind. */
 type Embedded = Readonly<Record<string, readonly string[] | boolean | null>>;
 
 interface SetJson {
@@ -28,8 +28,8 @@ const COMPILE_PERMISSIONS = [
 const MARK = Buffer.from('"permissions":{"allow_env"');
 
 /**
- * The permissions inside an executable that was made with Deno itself as its base, as denort is not to be had
- * everywhere. Such a file is an unrestricted Deno: it must never be run.
+ * Reads the permissions in an executable with Deno as its base, because denort is not available everywhere. Never run
+ * such a file: it is an unrestricted Deno.
  */
 function readEmbedded(bytes: Buffer): Embedded {
   const start = bytes.lastIndexOf(MARK);
@@ -38,14 +38,14 @@ function readEmbedded(bytes: Buffer): Embedded {
   return JSON.parse(bytes.toString("utf8", from, bytes.indexOf("}", from) + 1));
 }
 
-/** A list of texts inside an executable, by the key before it. */
+/** Reads a list of strings in an executable, after its key. */
 function readList(bytes: Buffer, key: string): readonly string[] {
   const mark = `"${key}":[`;
   const from = bytes.lastIndexOf(mark) + mark.length - 1;
   return JSON.parse(bytes.toString("utf8", from, bytes.indexOf("]", from) + 1));
 }
 
-/** The services as they run from source; `gateway` can be any frontend and is made for the one with most to do. */
+/** The services from source. `gateway` can be any frontend; its executable has the permissions of `serve-http`. */
 const FROM_SOURCE: Readonly<
   Record<string, Pick<Parameters<typeof derivePermissions>[0], "service" | "frontend">>
 > = {
@@ -58,17 +58,17 @@ const FROM_SOURCE: Readonly<
 };
 const CONFIGS = { "signer": "signer.json", "control-plane": "control-plane.json", "broker": "config.json" };
 
-/** What V8 is told of its memory when the service of that name runs from source; nothing for what is not a service. */
+/** Returns the V8 memory flags of a service from source; none for other programs. */
 async function memoryFlags(name: string): Promise<readonly string[]> {
-  // Has settings instead of a config; ctl/bridge/start.ts tells it this.
+  // The bridge has settings instead of a config. ctl/bridge/start.ts passes these flags.
   if (name === "approval-bridge") return formatV8Flags({}).slice("--v8-flags=".length).split(",");
   const process = FROM_SOURCE[name];
   if (process === undefined) return [];
   const configPath = `${WORKSPACE}/deploy/${CONFIGS[process.service]}`;
   const { flags } = await derivePermissions({ ...process, configPath, workingFolder: WORKSPACE });
-  const told = flags.find((flag) => flag.startsWith("--v8-flags="));
-  assert.ok(told !== undefined);
-  return told.slice("--v8-flags=".length).split(",");
+  const memory = flags.find((flag) => flag.startsWith("--v8-flags="));
+  assert.ok(memory !== undefined);
+  return memory.slice("--v8-flags=".length).split(",");
 }
 
 function list(value: readonly string[] | boolean | undefined): readonly string[] | null {
@@ -87,17 +87,17 @@ function expectedPermissions(member: string, set: SetJson): Record<string, unkno
     allow_net: list(set.net),
     allow_env: list(set.env?.allow),
     ignore_env: list(set.env?.ignore),
-    // The debate's diagnostic tools start programs, and the operator's tool ssh; no service of the access broker does.
+    // The debate starts programs of its tools, and broker-ctl starts ssh. Services of the access broker start none.
     allow_run: member === "debate" || member === "ctl" ? list(set.run) : null,
     allow_ffi: null,
-    // Who runs it: init looks at whose folders it makes keys in.
+    // init reads its user ID to check the owners of directories.
     allow_sys: list(set.sys),
     prompt: false,
   };
 }
 
 for (const executable of EXECUTABLES) {
-  Deno.test(`deno task compile gives ${executable.name} exactly its permission set, and V8 what source runs give it`, async () => {
+  Deno.test(`deno task compile gives ${executable.name} exactly its permission set, and the V8 flags of a start from source`, async () => {
     const output = await Deno.makeTempDir({ prefix: "compile-" });
     try {
       const args = compileArguments(executable, {
@@ -132,7 +132,7 @@ for (const executable of EXECUTABLES) {
   });
 }
 
-Deno.test("deno task compile refuses to build on Deno itself", async () => {
+Deno.test("deno task compile rejects Deno as the base", async () => {
   const { code, stderr } = await new Deno.Command(Deno.execPath(), {
     args: ["run", ...COMPILE_PERMISSIONS, `${WORKSPACE}/deploy/compile.ts`, "signer"],
     env: { DENORT_BIN: Deno.execPath() },

@@ -19,7 +19,7 @@ import { createLayout, DEFAULT_LISTENERS } from "../ctl/setup/layout.ts";
 const FOLDER = new URL("../deploy/compose/", import.meta.url).pathname;
 const INSTANCES = ["signer-1", "signer-2", "control-plane-1", "control-plane-2"];
 
-Deno.test("permissions.json of the compose file holds exactly what its configs need", async () => {
+Deno.test("permissions.json of the compose file contains exactly the permissions that its configs need", async () => {
   const signer = await loadConfig({
     ...{ path: `${FOLDER}signer.json`, what: "signer config", schema: signerConfig },
     unsupported: UNSUPPORTED_SIGNER_KEYS,
@@ -42,7 +42,7 @@ Deno.test("permissions.json of the compose file holds exactly what its configs n
   });
 });
 
-Deno.test("the compose file gives each instance a folder and a log of its own, and shows monitors to loopback alone", async () => {
+Deno.test("the compose file gives each instance a separate directory and log, and binds monitors to loopback", async () => {
   const text = await Deno.readTextFile(`${FOLDER}compose.yaml`);
   const { services } = parse(text, { merge: true }) as {
     readonly services: Readonly<Record<string, { ports?: string[]; volumes: string[]; read_only?: boolean }>>;
@@ -59,7 +59,7 @@ Deno.test("the compose file gives each instance a folder and a log of its own, a
 });
 
 const ROOT = new URL("../", import.meta.url).pathname;
-/** As `init` of the demo's compose file. */
+/** Creates the files like `init` in the demo's compose file. */
 const LAYOUT = createLayout("/var/lib/gateway/demo");
 const CHOICES: ConfigChoices = {
   route: "control_plane",
@@ -72,7 +72,7 @@ const CHOICES: ConfigChoices = {
   names: ["demo.example"],
 };
 
-Deno.test("permissions.json of the compose demo holds exactly what the configs of init need", async () => {
+Deno.test("permissions.json of the compose demo contains exactly the permissions that the configs of init need", async () => {
   const place = (configPath: string) => ({ configPath, workingFolder: "/" });
   const signer = parseConfig({
     ...{ what: "signer config", source: "init", schema: signerConfig, unsupported: UNSUPPORTED_SIGNER_KEYS },
@@ -100,7 +100,7 @@ Deno.test("permissions.json of the compose demo holds exactly what the configs o
   });
 });
 
-Deno.test("the compose demo uses nothing that only podman has", async () => {
+Deno.test("the compose demo uses no feature that only podman has", async () => {
   for (const file of ["demo", "compose"]) {
     const text = await Deno.readTextFile(`${ROOT}deploy/${file}/compose.yaml`);
     assert.doesNotMatch(text, /:U\b/, "a mount option of podman");

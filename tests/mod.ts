@@ -1,5 +1,5 @@
 /**
- * Tests that need more than a function: disk, sockets, other processes, real servers. Nothing to import.
+ * Tests that need a disk, sockets, other processes or real servers. This module exports nothing.
  *
  * @module
  */

@@ -13,11 +13,11 @@ import { ServiceProcess } from "./stage/service_process.ts";
 import { editConfig, type Stage } from "./stage/stage.ts";
 import { withStage } from "./stage/with_stage.ts";
 
-/** Something a process tries, as a JavaScript expression. */
+/** An action that a process tries, as a JavaScript expression. */
 interface Attempt {
   readonly what: string;
   readonly code: string;
-  /** The name of the error it must end in, when that is not NotCapable. */
+  /** Name of the expected error; NotCapable if absent. */
   readonly refusal?: string;
 }
 
@@ -38,27 +38,27 @@ const listen = (port: number): Attempt => ({
   code: `(async () => Deno.listen({ hostname: "127.0.0.1", port: ${port} }).close())()`,
 });
 const SPAWN: Attempt = { what: "spawn", code: `new Deno.Command("/bin/true").output()` };
-/** The environment reads as empty, so that a package's stray look at it does not end the service. */
+/** The environment is empty, so that a package that reads a variable does not stop the service. */
 const ENVIRONMENT: Attempt = {
   what: "read the environment",
   code: `(async () => Deno.env.get("PATH").length)()`,
   refusal: "TypeError",
 };
 const NATIVE: Attempt = { what: "load native code", code: `(async () => Deno.dlopen("libc.so.6", {}))()` };
-/** Nothing that is not in the cache is loaded, whatever the addresses that the process may connect to. */
+/** The process loads only cached modules, even from addresses that it can connect to. */
 const IMPORT: Attempt = {
   what: "import code from the network",
   code: `import("https://127.0.0.1:1/x.js")`,
   refusal: "TypeError",
 };
-/** Put together at run time: what the loader can see in a module's text it takes for a part of the program. */
+/** Imports a path that is computed at run time, because the loader adds constant paths to the program. */
 const importFile = (path: string): Attempt => ({
   what: `import ${path}`,
   code: `import(["file:/", ${JSON.stringify(path)}].join("/"))`,
   refusal: "TypeError",
 });
 
-/** Storage that the runtime keeps outside every permission, and threads, which would have it anew. */
+/** Storage of the runtime, which no permission covers, and workers, which could open it again. */
 const STORAGE: readonly Attempt[] = [
   {
     what: "use localStorage",
@@ -80,8 +80,8 @@ const STORAGE: readonly Attempt[] = [
 ];
 
 /**
- * Starts a service with a module in front of it that tries things with the service's own permissions once the
- * service itself has started, and serves as always.
+ * Starts a service with a preloaded module. When the service has started, the module tries actions with the service's
+ * permissions. The service continues to serve.
  */
 async function probe(
   command: ServiceCommand,
@@ -90,7 +90,7 @@ async function probe(
   const tries = attempts.map(({ what, code }) =>
     `results[${JSON.stringify(what)}] = await (async () => ${code})().then(() => "done", (e) => e.name);`
   );
-  // In front of all modules of the service, which has begun to serve when it listens for the signal that stops it.
+  // Loaded before all modules of the service. The service serves when it listens for the signal that stops it.
   const module = `const { addSignalListener } = Deno;
   Deno.addSignalListener = async (...listener) => {
     addSignalListener(...listener);
@@ -121,14 +121,14 @@ async function assertRefused(
   for (const { what } of allowed) assert.equal(results.get(what), "done", `${command.name} may not ${what}`);
 }
 
-/** A file beside the set-up that no service is named in its config. */
+/** A file next to the installation that no config names. */
 async function strangersFile({ init }: Stage): Promise<string> {
   const path = `${init.folder}/stranger.js`;
   await Deno.writeTextFile(path, "export default 1;");
   return path;
 }
 
-/** Names a cluster in the signer's config: where its API server would be, and the credential for tokens. */
+/** Adds a cluster to the signer's config, with an API server that does not exist and a credential for tokens. */
 async function addCluster({ init }: Stage): Promise<{ readonly port: number; readonly tokenFile: string }> {
   const port = freePort();
   const tokenFile = `${init.folder}/prod.token`;
@@ -145,10 +145,10 @@ async function addCluster({ init }: Stage): Promise<{ readonly port: number; rea
   return { port, tokenFile };
 }
 
-/** A connection that is let through and finds nobody. */
+/** A connection that the permissions allow, to a port without a listener. */
 const reach = (port: number): Attempt => ({ ...connect(port), refusal: "ConnectionRefused" });
 
-Deno.test("the signer may do what its config says and nothing else", () =>
+Deno.test("the signer's permissions allow only the actions that its config needs", () =>
   withStage({}, async (stage) => {
     const { init } = stage;
     const stranger = await strangersFile(stage);
@@ -180,7 +180,7 @@ Deno.test("the signer may do what its config says and nothing else", () =>
     ]);
   }));
 
-Deno.test("the control plane may do what its config says and nothing else", () =>
+Deno.test("the control plane's permissions allow only the actions that its config needs", () =>
   withStage({ controlPlane: true }, async (stage) => {
     const { init } = stage;
     const stranger = await strangersFile(stage);
@@ -215,7 +215,7 @@ Deno.test("the control plane may do what its config says and nothing else", () =
     ]);
   }));
 
-Deno.test("the broker may do what its config says and nothing else (C15)", () =>
+Deno.test("the broker's permissions allow only the actions that its config needs (C15)", () =>
   withStage({}, async (stage) => {
     const { init } = stage;
     const stranger = await strangersFile(stage);

@@ -12,14 +12,14 @@ const POLLS = 200;
 const MAX_LIST_MS = 100;
 const MAX_RATIO = 1.5;
 
-/** The registry of the control plane over its database: with ten thousand pending approvals, and with ten. */
+/** Measures the registry of the control plane over its database, with ten thousand and with ten pending approvals. */
 export async function benchApprovals({ dir, say }: SectionContext): Promise<readonly Row[]> {
   say(`  ${MANY} approvals …`);
   await using few = await Filled.open(`${dir}/few.db`, FEW);
   await using many = await Filled.open(`${dir}/many.db`, MANY);
   const list = Array.from({ length: 20 }, () => many.list());
   const times = { few: new Times(), many: new Times() };
-  // One of each in turn: what slows the machine down slows both.
+  // In turns, so that other load on the machine slows both.
   for (let round = 0; round < ROUNDS; round++) {
     await few.round(times.few);
     await many.round(times.many);
@@ -41,7 +41,7 @@ export async function benchApprovals({ dir, say }: SectionContext): Promise<read
   ];
 }
 
-/** In milliseconds. */
+/** Durations in milliseconds. */
 class Times {
   readonly poll: number[] = [];
   readonly create: number[] = [];
@@ -49,7 +49,7 @@ class Times {
   readonly collect: number[] = [];
 }
 
-/** A registry over a database, with so many pending approvals. */
+/** A registry over a database, with a number of pending approvals. */
 class Filled implements AsyncDisposable {
   readonly #registry: ApprovalRegistry;
   readonly #close: () => Promise<void>;
@@ -81,14 +81,14 @@ class Filled implements AsyncDisposable {
     });
   }
 
-  /** What `GET /v1/approvals` does; gives the time it took. */
+  /** Does the work of `GET /v1/approvals` and returns its duration. */
   list(): number {
     const from = performance.now();
     stringifyJson(this.#registry.list().map((approval) => this.#registry.describe(approval)));
     return performance.now() - from;
   }
 
-  /** Polls of pending approvals, then one that is created, decided and collected. */
+  /** Polls pending approvals, then creates, decides and collects one. */
   async round(times: Times): Promise<void> {
     let from = performance.now();
     for (let n = 0; n < POLLS; n++) {

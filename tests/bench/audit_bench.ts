@@ -2,16 +2,16 @@ import type { AppendRates, Verification } from "./audit_process.ts";
 import { compared, median, type Row, type SectionContext, startProgram } from "./harness.ts";
 
 const MEBIBYTE = 1 << 20;
-/** Records of the usual size, for the speed. */
+/** Size of the log with records of the usual size, which measures the speed. */
 const USUAL_BYTES = 96 * MEBIBYTE;
-/** Long records for the memory: a log of this size is created in seconds. */
+/** Size of long records, which measure the memory. A log of this size is created in seconds. */
 const LARGE_BYTES = 1024 * MEBIBYTE;
 const LARGE_COMMAND_BYTES = 8192;
 const SMALL_BYTES = 256 * MEBIBYTE;
-/** Garbage that the collector may leave. */
+/** Allowance for garbage that is not yet collected. */
 const MAX_GROWTH_BYTES = 32e6;
 
-/** The audit log: durable appends, and verification of the log. */
+/** Measures durable appends to an audit log, and its verification. */
 export async function benchAudit({ dir, say }: SectionContext): Promise<readonly Row[]> {
   const seed = `${dir}/seed`;
   await Deno.writeFile(seed, new Uint8Array(32).fill(7));

@@ -1,8 +1,8 @@
 /**
  * One step of `audit_bench.ts` in its own process. The first argument selects the step:
- * `append DIR` appends to an audit log from 16 places at once, in turns with a bare loop that writes and syncs groups
- * of as many lines of the same size, and prints records a second of each turn.
- * `make FILE SEED BYTES COMMAND_BYTES` creates an audit log without a wait for the disk.
+ * `append DIR` runs 16 concurrent appenders to an audit log, in turns with a bare loop that writes and syncs groups of
+ * 16 lines of the same size. It prints the records a second of each turn.
+ * `make FILE SEED BYTES COMMAND_BYTES` creates an audit log without syncs.
  * `verify FILE SEED` verifies an audit log as `broker-ctl audit verify` does, and prints duration and memory.
  *
  * @module
@@ -26,7 +26,7 @@ const MS = 1000;
 const WRITE_BYTES = 1 << 20;
 const SAMPLE_MS = 50;
 
-/** The record of an issued certificate, with a command of at least so many bytes. */
+/** Returns the record of an issued certificate, with a command of at least the given number of bytes. */
 function sampleEntry(n: number, commandBytes = 0): AuditEntry {
   return {
     caller: "broker-local",
@@ -44,7 +44,7 @@ function sampleEntry(n: number, commandBytes = 0): AuditEntry {
   };
 }
 
-/** Records a second, by turn. */
+/** Records a second in each turn. */
 export interface AppendRates {
   readonly appended: readonly number[];
   readonly bare: readonly number[];
@@ -59,7 +59,7 @@ async function append(dir: string): Promise<AppendRates> {
   await log.append(sampleEntry(0));
   const lineBytes = (await Deno.stat(path)).size;
   const group = new Uint8Array(lineBytes * APPENDERS).fill(0x78);
-  /** Repeats an action until the turn is over, in several places at once. */
+  /** Runs an action repeatedly until the turn is over, in several concurrent loops. */
   const rate = async (places: number, recordsEach: number, act: (n: number) => Promise<unknown>) => {
     let records = 0;
     const start = performance.now();
@@ -110,7 +110,7 @@ export interface Verification {
   readonly entries: number;
   readonly problems: number;
   readonly seconds: number;
-  /** Resident memory before the verification, and the maximum. */
+  /** Resident memory before the verification, and its maximum. */
   readonly before: number;
   readonly most: number;
 }

@@ -13,13 +13,13 @@ const RUNS = 30;
 const MAX_MS = 100;
 const MAX_BIG_MS = 1000;
 
-/** What a run costs beyond its models and tools, which take no time here. */
+/** Measures the time of a run without its models and tools, which take no time here. */
 export async function benchDebateEngine(): Promise<readonly Row[]> {
   const usual = () => play(wordsOf(600), "");
   const first = await usual();
   const times: number[] = [];
   for (let run = 0; run < RUNS; run++) times.push(await usual());
-  // Ten times the words that agents are asked for, a long context, a token a delta.
+  // Ten times the requested words, a long context, one token a delta.
   const big = [];
   for (let run = 0; run < 5; run++) big.push(await play(wordsOf(6000), wordsOf(40_000)));
   const what = `debate of ${ROUNDS} rounds, ${TOOL_CALLS} tool calls`;
@@ -30,7 +30,7 @@ export async function benchDebateEngine(): Promise<readonly Row[]> {
   ];
 }
 
-/** The time of one run, in milliseconds. */
+/** Returns the duration of one run in milliseconds. */
 async function play(words: string, context: string): Promise<number> {
   const fixture = new DebateFixture(scriptOf(words), { context });
   const { setup } = fixture;

@@ -12,7 +12,7 @@ const ROLE = { agent_node: "diagnostic_agent", agent_role: "Primary Diagnosis" }
 const BEGIN = { type: "run_started", round: 1, topic: "slow", max_rounds: 4, confidence_threshold: 0.8 };
 const TEXT = "# Cause\n\nThe **pool** is full\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n```\nls\n```\n".repeat(4);
 
-/** The debate's page in Chromium: a finished run of many events, and as many that come at once. */
+/** Measures the debate's page in Chromium with many events: of a finished run, and received in one burst. */
 export async function benchDebatePage({ dir, say }: SectionContext): Promise<readonly Row[]> {
   await Deno.mkdir(`${dir}/runs`);
   await Deno.mkdir(`${dir}/project`);

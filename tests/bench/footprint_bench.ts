@@ -8,7 +8,7 @@ const STARTS = 5;
 const START_MS = 60_000;
 const MAX_MEGABYTES = 105;
 
-/** Start-up times and idle memory of each service, as processes of their own. */
+/** Measures start-up time and idle memory of each service in a separate process. */
 export async function benchFootprint(stage: Stage): Promise<readonly Row[]> {
   const signer = await measure(() => stage.startSigner());
   await using _signer = await stage.startSigner();

@@ -5,9 +5,9 @@ import { editConfig, Stage, type StageOptions } from "../stage/stage.ts";
 /** One line of the benchmark's table. */
 export interface Row {
   readonly what: string;
-  /** What was measured, with its unit. */
+  /** The measured value with its unit. */
   readonly measured: string;
-  /** What it is compared with in the same run; empty for an absolute bound. */
+  /** The baseline of the same run; empty for an absolute bound. */
   readonly baseline: string;
   readonly ratio: string;
   readonly target: string;
@@ -53,7 +53,7 @@ export function formatTable(rows: readonly Row[]): string {
     .join("\n");
 }
 
-/** The value below which the given share of sorted values lies. */
+/** Returns the quantile of sorted values. */
 export function quantile(sorted: readonly number[], share: number): number {
   return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? NaN;
 }
@@ -62,7 +62,7 @@ export function median(values: readonly number[]): number {
   return quantile(values.toSorted((a, b) => a - b), 0.5);
 }
 
-/** The duration of an action in milliseconds. */
+/** Returns the duration of an action in milliseconds. */
 export async function timed(action: () => Promise<unknown>): Promise<number> {
   const start = performance.now();
   await action();
@@ -74,7 +74,7 @@ export function settle(): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, 1500));
 }
 
-/** One part of the benchmark. It sets up everything that it needs and stops every process that it started. */
+/** One part of the benchmark. It starts everything that it needs, and stops every process that it started. */
 export type Section = (context: SectionContext) => Promise<readonly Row[]>;
 
 export interface SectionContext {
@@ -83,14 +83,14 @@ export interface SectionContext {
   readonly say: (text: string) => void;
 }
 
-/** An installation in the directory of a section. It has no limit of sign requests, which would bound the result. */
+/** Creates an installation in the directory of a section, without a limit on sign requests. */
 export async function createStage(dir: string, options: Omit<StageOptions, "dir"> = {}): Promise<Stage> {
   const stage = await Stage.create({ ...options, dir });
   await editConfig(stage.init.signer_config, [{ path: ["sign_rate_limit_per_min"] }]);
   return stage;
 }
 
-/** An installation whose services run as in packages: in bundles, without a cache. */
+/** Creates an installation whose services run as in packages: in bundles, without a cache. */
 export async function createInstalledStage(dir: string, programs: readonly string[]): Promise<Stage> {
   return await createStage(dir, { bundles: await createBundles(dir, programs) });
 }

@@ -15,15 +15,15 @@ export interface LoadOptions {
 
 export interface LoadResult {
   readonly perSecond: number;
-  /** Milliseconds from request to the whole answer, sorted. */
+  /** Milliseconds from the request to the complete response, sorted. */
   readonly latencies: readonly number[];
-  /** Answers with another status than 200. */
+  /** Responses with a status other than 200. */
   readonly failures: number;
 }
 
 /**
- * Sends the same request over and over on keep-alive connections, each waiting for its answer before the
- * next. Written on bare sockets, so that what is measured is the server and not a client library.
+ * Sends the same request repeatedly on keep-alive connections. Each connection waits for a response before the next
+ * request. It uses bare sockets, so that it measures the server and not a client library.
  */
 export async function load(options: LoadOptions): Promise<LoadResult> {
   const { port, cert, key, ca, connections, seconds } = options;
@@ -35,7 +35,7 @@ export async function load(options: LoadOptions): Promise<LoadResult> {
     const socket = connect({ host: "127.0.0.1", port, cert, key, ca, minVersion: "TLSv1.3" });
     await once(socket, "secureConnect");
     const reader = new AnswerReader(socket);
-    // Not counted: in TLS 1.3 the client is done before the server has checked its certificate.
+    // Not counted, because in TLS 1.3 the client finishes before the server has verified its certificate.
     socket.write(request);
     await reader.next();
     return { socket, reader };
@@ -58,7 +58,7 @@ export async function load(options: LoadOptions): Promise<LoadResult> {
   return { perSecond: latencies.length / elapsed, latencies, failures };
 }
 
-/** The same load by an ordinary client: one `node:https` agent that keeps its connections, as brokers do. */
+/** Sends the same load with one `node:https` agent that keeps its connections, like a broker. */
 export async function loadByAgent(options: LoadOptions): Promise<LoadResult> {
   const { port, cert, key, ca, connections, seconds, body } = options;
   const agent = new Agent({ keepAlive: true, maxSockets: connections, cert, key, ca, minVersion: "TLSv1.3" });
@@ -92,7 +92,7 @@ export async function loadByAgent(options: LoadOptions): Promise<LoadResult> {
   return { perSecond: latencies.length / elapsed, latencies, failures };
 }
 
-/** Gives the status of each answer on a connection once the whole answer is there. */
+/** Yields the status of each response on a connection when the response is complete. */
 class AnswerReader {
   #text = "";
   #waiting: ((status: number) => void) | undefined;

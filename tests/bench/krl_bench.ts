@@ -19,21 +19,21 @@ import {
 const PULLERS = 200;
 const FREEZES = 20;
 const MANY = 100_000;
-/** Signs with and without a list being made, in turns. */
+/** Rounds, each with and without the creation of a list. */
 const TURNS = 12;
 const FEW = 8;
 /**
- * With few connections a request takes so little that a look for garbage, of 5 to 15 ms, is several times as much; the
- * list must not make that longer. Two runs of the same load differ by as much as this.
+ * With few connections, a request takes less time than a garbage collection (5 to 15 ms). The creation of a list must
+ * not make the collection longer. Two runs of the same load differ by this factor.
  */
 const MAX_SLOWER = 1.5;
 const LOADS = [FEW, 64];
 const TURN_SECONDS = 0.5;
-/** As in `sign_bench.ts`: sooner, parts of the signer are still interpreted. */
+/** As in `sign_bench.ts`: before that, parts of the signer are still interpreted. */
 const WARM_SECONDS = 12;
 const MB = 1024 * 1024;
 
-/** Revocation lists: how soon a freeze is with 200 hosts, what those cost, and what a very long list costs. */
+/** Measures the time from a freeze to 200 hosts, the cost of these hosts, and the cost of a very long list. */
 export async function benchKrl({ dir, say }: SectionContext): Promise<readonly Row[]> {
   const rows: Row[] = [];
   await Deno.mkdir(`${dir}/many`);
@@ -48,7 +48,7 @@ export async function benchKrl({ dir, say }: SectionContext): Promise<readonly R
   return rows;
 }
 
-/** Freezes an end user who has a certificate. */
+/** Freezes an end user with a valid certificate. */
 async function freezeUser(stage: Stage, value: string): Promise<void> {
   const operator = await stage.signerClient("operator");
   const body = { kind: "end_user", value };
@@ -61,13 +61,13 @@ async function benchPullers(dir: string): Promise<readonly Row[]> {
   const { init } = stage;
   const names = Array.from({ length: PULLERS }, (_, index) => `host-${index}.krl`);
   const callers = Object.fromEntries(names.map((name) => [name, [name]]));
-  // A CA of the bench beside that of the set-up, whose key is for operators.
+  // The bench adds its own CA, because the key of the installation's CA is for operators.
   const authority = await createCertificateAuthority({ commonName: "bench hosts" });
   await Deno.writeTextFile(init.mtls_ca, authority.certPem, { append: true });
   await editConfig(init.signer_config, [{ path: ["krl_callers"], value: callers }]);
   const signer = await stage.startSigner();
   const { port, ...identity } = await signLoad(stage);
-  // Warm: what the first requests take is not what a puller costs.
+  // Warm-up: the first requests would distort the cost of a puller.
   await load({ port, ...identity, connections: 16, seconds: 3 });
   const before = await signer.residentBytes();
   const pullers = await Promise.all(names.map(async (name) => {
@@ -77,11 +77,11 @@ async function benchPullers(dir: string): Promise<readonly Row[]> {
     });
     return new Puller({ port, cert, key, ca: identity.ca });
   }));
-  // A few at a time: the listener has room for so many of one address that it does not know yet.
+  // A few at a time, because the listener limits unauthenticated connections of one address.
   for (let first = 0; first < pullers.length; first += 20) {
     await Promise.all(pullers.slice(first, first + 20).map((puller) => puller.begin()));
   }
-  // Some of it is garbage of the handshakes, which nobody collects before there is more.
+  // Includes garbage of the handshakes, which V8 does not collect immediately.
   const after = await signer.residentBytes();
   const times: number[] = [];
   for (let round = 0; round < FREEZES; round++) {
@@ -120,7 +120,7 @@ async function benchPullers(dir: string): Promise<readonly Row[]> {
   }];
 }
 
-/** A host that waits for news, without what its shell takes to install them. */
+/** A host that waits for the next list, without the time to install it. */
 class Puller {
   readonly #agent: Agent;
   readonly #port: number;
@@ -133,13 +133,13 @@ class Puller {
     this.#agent = new Agent({ ...identity, keepAlive: true, maxSockets: 1 });
   }
 
-  /** Fetches the first list, then waits for the next ones. */
+  /** Fetches the first list, then waits for each next list. */
   async begin(): Promise<void> {
     await this.#pull();
     void this.#wait();
   }
 
-  /** When the next list has come. */
+  /** Resolves when the next list has arrived. */
   news(): Promise<number> {
     return this.#news.promise;
   }
@@ -180,10 +180,10 @@ async function benchLogin(dir: string): Promise<Row> {
   const times: number[] = [];
   for (const user of ["mallory-1", "mallory-2", "mallory-3"]) {
     const stolen = await steal(stage, user);
-    if (await logIn(stage, stolen) !== "in") throw new Error("a valid certificate is refused");
+    if (await logIn(stage, stolen) !== "in") throw new Error("sshd rejects a valid certificate");
     const from = performance.now();
     await freezeUser(stage, user);
-    // What is measured is when the last login that gets in begins to fail.
+    // The measured time ends at the first login that sshd rejects.
     while (await logIn(stage, stolen) === "in");
     times.push(performance.now() - from);
   }
@@ -216,12 +216,12 @@ async function benchManySerials(dir: string): Promise<readonly Row[]> {
   return [under(`list of ${MANY} serials made, under load`, took, 1000), ...rows];
 }
 
-/** Signs while lists are made, one for each of the users, and without. */
+/** Sends sign requests, with and without the creation of one list for each user. */
 async function benchMeanwhile(stage: Stage, connections: number, users: readonly string[]): Promise<Row> {
   const options = { ...await signLoad(stage), connections, seconds: TURN_SECONDS };
   const [usual, meanwhile]: [number[], number[]] = [[], []];
   await load({ ...options, seconds: 2 });
-  // In turns: other work on the machine slows both. Each freeze makes the whole list anew.
+  // In turns, so that other load on the machine slows both. Each freeze creates the whole list again.
   for (const user of users) {
     usual.push(...(await load(options)).latencies);
     const [{ latencies }] = await Promise.all([load(options), freezeUser(stage, user)]);
@@ -245,7 +245,7 @@ function quantiles(times: number[]): readonly [number, number] {
   return [quantile(times, 0.5), quantile(times, 0.99)];
 }
 
-/** Puts valid certificates where the signer finds them at its start: many of the first end user, one of each other. */
+/** Stores valid certificates for the signer's start: many of the first end user, one of each other user. */
 async function storeCertificates(path: string, [endUser = "", ...others]: readonly string[]): Promise<void> {
   const store = openSqliteStore({ path, warn: () => {} });
   const now = Math.floor(Date.now() / 1000);

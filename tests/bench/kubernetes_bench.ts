@@ -23,7 +23,7 @@ import {
 
 const ROUNDS = 9;
 const SECONDS = 1;
-/** Of each kind: a signer needs some ten seconds of load until its code is compiled as it stays. */
+/** Requests of each kind. A signer needs about ten seconds of load until its code is compiled. */
 const WARM_SECONDS = 8;
 const CONNECTIONS = 16;
 const CLUSTERS = 200;
@@ -32,7 +32,7 @@ const DECISIONS = 2000;
 const GETS = 200;
 const STARTS = 3;
 
-/** Actions on clusters beside commands on hosts: signing, deciding, and the memory of a signer. */
+/** Compares actions on clusters with commands on hosts: signing, decisions, and the memory of a signer. */
 export async function benchKubernetes({ dir }: SectionContext): Promise<readonly Row[]> {
   await using stage = await createStage(dir);
   const without = { signer: await signerBytes(stage), broker: await brokerBytes(stage) };
@@ -47,7 +47,7 @@ export async function benchKubernetes({ dir }: SectionContext): Promise<readonly
   ];
 }
 
-/** A get over MCP, with its signing, and the same request by bare fetch, in turns. */
+/** Measures a get over MCP, including its signing, and the same request by bare fetch, in turns. */
 async function benchGet(stage: Stage, { apiServer, ca }: TokenServer): Promise<Row> {
   await using _signer = await stage.startSigner();
   const agent = await Agent.start(await stage.mcpCommand(), new AbortController().signal);
@@ -64,7 +64,7 @@ async function benchGet(stage: Stage, { apiServer, ca }: TokenServer): Promise<R
   const times: { readonly bare: number; readonly get: number }[] = [];
   for (let round = 0; round < GETS; round++) {
     const one = { bare: await timed(bare), get: await timed(get) };
-    // The first ones connect and compile.
+    // The first requests connect and compile.
     if (round >= GETS / 10) times.push(one);
   }
   await agent.close();
@@ -91,9 +91,9 @@ function memoryRow(name: string, bytes: number, without: number): Row {
 }
 
 /**
- * Sign requests for a host and for a cluster in turns; a stand-in in a process of its own answers for the API server at
- * once. What counts is what the signer itself computes for one, the kernel's part included: where the one makes a
- * signature, the other reads a file and exchanges two TLS records with the API server.
+ * Sends sign requests for a host and for a cluster, in turns. A fake API server in a separate process answers without
+ * delay. The measure is the processor time of the signer, including the kernel: for a host the signer creates a
+ * signature, for a cluster it reads a file and exchanges two TLS records with the API server.
  */
 async function benchSigning(stage: Stage): Promise<Row> {
   await using signer = await stage.startSigner();
@@ -179,7 +179,7 @@ interface TokenServer extends AsyncDisposable {
   readonly ca: string;
 }
 
-/** Puts a cluster into the signer's config, whose API server is a process that gives everybody the same token. */
+/** Adds a cluster to the signer's config. Its API server is a process that returns one constant token. */
 async function startTokenServer({ init }: Stage): Promise<TokenServer> {
   const authority = await createCertificateAuthority({ commonName: "bench cluster CA" });
   const names = { subject: "CN=kube-apiserver", usage: "server", subjectAltNames: ["127.0.0.1"] } as const;
@@ -217,7 +217,7 @@ async function startTokenServer({ init }: Stage): Promise<TokenServer> {
   };
 }
 
-/** Of a signer that has started and not been asked for anything, the middle of three. */
+/** Returns the memory of a signer without requests after its start, the median of three. */
 async function signerBytes(stage: Stage): Promise<number> {
   const bytes: number[] = [];
   for (let run = 0; run < STARTS; run++) {

@@ -1,22 +1,22 @@
 import { parse } from "jsonc-parser";
 import type { CallerPolicy, CommandPolicy, HostPolicy, PolicyConfig } from "@gateway/shared/policy";
 
-/** How large a generated policy is. */
+/** Size of a generated policy. */
 export interface PolicySize {
   readonly hosts: number;
   readonly groupPolicies: number;
   readonly callers: number;
 }
 
-/** The size that a large installation is taken to have. */
+/** Assumed size of a large installation. */
 export const LARGE: PolicySize = { hosts: 10_000, groupPolicies: 200, callers: 50 };
 
 const HOST_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIIqI4910CfGV/VLbLTy6XXLKZwm/HZQSG/N0iAG0D29c";
 const CALLERS_PER_GROUP = 4;
 
 /**
- * A policy as it grows in use: every host in a group with rules of its own, every tenth behind a bastion, every
- * fiftieth with rules of its own, and callers that see some of the groups.
+ * Generates the policy of a large installation: every host is in a group with rules, every tenth host is behind a
+ * bastion, every fiftieth host has additional rules, and callers see some of the groups.
  *
  * @param all a caller that sees every group
  */
@@ -49,7 +49,7 @@ export function generatePolicy(size: PolicySize, all: string): PolicyConfig {
   };
 }
 
-/** The name of a generated host. */
+/** Returns the name of a generated host. */
 export function hostName(n: number): string {
   return `host-${String(n).padStart(5, "0")}`;
 }
@@ -87,14 +87,14 @@ function commandPolicy(n: number): CommandPolicy {
 /** The CN of a stage's broker. */
 export const BROKER = "broker-local";
 
-/** Puts a generated policy into a `signer.json`, in the place of its own. */
+/** Replaces the policy of a `signer.json` by a generated one. */
 export async function putLargePolicy(path: string, size: PolicySize = LARGE): Promise<void> {
   const config = parse(await Deno.readTextFile(path), [], { allowTrailingComma: true });
   const policy = generatePolicy(size, BROKER);
   await Deno.writeTextFile(path, JSON.stringify({ ...config, ...policy }, null, 2));
 }
 
-/** Puts a generated policy beside what a `signer.json` has. */
+/** Adds a generated policy to a `signer.json`. */
 export async function addLargePolicy(path: string, size: PolicySize = LARGE): Promise<void> {
   const config = parse(await Deno.readTextFile(path), [], { allowTrailingComma: true });
   const policy = generatePolicy(size, BROKER);
@@ -104,7 +104,7 @@ export async function addLargePolicy(path: string, size: PolicySize = LARGE): Pr
     ...policy.callers,
     [BROKER]: { ...config.callers[BROKER], allowed_groups: [...own, ...all] },
   };
-  // The rules for all hosts: a bastion can't have any.
+  // Removes the rules for all hosts, because a bastion cannot have rules.
   const { _default: ofAll, ...rules } = config.group_command_policies;
   const merged = {
     ...config,
@@ -116,7 +116,7 @@ export async function addLargePolicy(path: string, size: PolicySize = LARGE): Pr
   await Deno.writeTextFile(path, JSON.stringify(merged, null, 2));
 }
 
-/** The text of a `signer.json` with a generated policy, and the same with one host changed. */
+/** Returns the text of a `signer.json` with a generated policy, and the same text with one changed host. */
 export async function twoLargeConfigs(path: string): Promise<readonly [string, string]> {
   const text = await Deno.readTextFile(path);
   const changed = text.replace(`"principal": "host:${hostName(7)}"`, `"principal": "host:changed"`);

@@ -1,6 +1,6 @@
 /**
- * `deno task bench [section …]`: speed and memory of whole services, as ratios against baselines measured in the
- * same run. Without arguments all sections run. Exit code 1 when a target is missed, 2 for an unknown section.
+ * `deno task bench [section …]`: measures speed and memory of services, as ratios to baselines of the same run. Without
+ * arguments all sections run. The exit code is 1 if a target is missed, and 2 for an unknown section.
  *
  * @module
  */

@@ -1,12 +1,12 @@
 import type { Stage } from "../stage/stage.ts";
 
-/** The OpenSSH client with a plain key, on the target of a stage. */
+/** An OpenSSH client that logs in to the target of a stage with a plain key. */
 export interface PlainLogin {
-  /** Runs a command with `ssh`, with options before the usual ones. */
+  /** Runs a command with `ssh`. Additional options precede the usual ones. */
   ssh(command: string, options?: readonly string[]): Promise<void>;
 }
 
-/** Lets a plain key in beside the certificates; undefined where the target is not the system's sshd. */
+/** Makes the target accept a plain key in addition to certificates; undefined if it is not the system's sshd. */
 export async function plainLogin({ init, target }: Stage): Promise<PlainLogin | undefined> {
   if (target.kind !== "openssh") return undefined;
   const dir = `${init.folder}/plain`;
@@ -32,11 +32,11 @@ export async function plainLogin({ init, target }: Stage): Promise<PlainLogin | 
   };
 }
 
-/** A plain login to a host whose shell does not read `.bashrc` for each command: that would be what is measured. */
+/** A plain login to a host whose shell does not read `.bashrc` for each command, which would dominate the time. */
 export async function quickLogin(stage: Stage): Promise<PlainLogin | undefined> {
   if (stage.target.kind === "openssh") {
     const path = `${stage.init.folder}/../ssh/sshd_config`;
-    // bash takes itself for started by sshd only at the first level.
+    // bash reads `.bashrc` for a command of sshd only at SHLVL 1.
     await Deno.writeTextFile(path, "SetEnv SHLVL=2\n", { append: true });
   }
   return await plainLogin(stage);

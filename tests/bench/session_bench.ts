@@ -7,17 +7,17 @@ import { processorTimes } from "./processor_times.ts";
 import { compared, median, quantile, type Row, timed, under } from "./harness.ts";
 
 const COMMANDS = 300;
-/** A broker compiles what it runs often; until then the first measurement looks worse than the others. */
+/** Warm-up until the broker has compiled its hot functions. Before that, the measurements are slower. */
 const WARM_UP = 600;
 const SSH_WARM_UP = 10;
 const SSH_COMMANDS = 50;
 const ROUNDS = 3;
 const ACTIVE = 8;
-/** As many as one caller may have. */
+/** The limit of sessions for one caller. */
 const OPEN = 20;
 const COMMAND = "true";
 
-/** Commands in open sessions over MCP, each decided by the signer and recorded on disk before it is answered. */
+/** Measures commands in open sessions over MCP, including the signer's decision and the durable audit record. */
 export async function benchSessions(stage: Stage): Promise<readonly Row[]> {
   const login = await quickLogin(stage);
   await using mcp = new McpProcess(await stage.mcpCommand());
@@ -31,7 +31,7 @@ export async function benchSessions(stage: Stage): Promise<readonly Row[]> {
   };
   const [first = ""] = ids;
   await commandRate(ids, WARM_UP / ACTIVE, run);
-  // In turns: other work on the machine hits both.
+  // In turns, so that other load on the machine slows both.
   const rounds: { readonly one: CommandRate; readonly several: CommandRate }[] = [];
   for (let round = 0; round < ROUNDS; round++) {
     const one = await commandRate([first], COMMANDS, run);
@@ -82,7 +82,7 @@ export async function benchSessions(stage: Stage): Promise<readonly Row[]> {
   ];
 }
 
-/** One `ssh` process a command over a connection that is kept: what an agent's shell would do otherwise. */
+/** Measures one `ssh` process for each command over one connection, which an agent's shell would use without a broker. */
 async function controlMaster(
   stage: Stage,
   login: PlainLogin,
@@ -109,13 +109,13 @@ async function controlMaster(
 
 interface CommandRate {
   readonly perSecond: number;
-  /** Of each command in milliseconds, sorted. */
+  /** Durations of commands in milliseconds, sorted. */
   readonly times: readonly number[];
-  /** The share of this machine's processors that was busy, with whatever. */
+  /** Share of processor time of the machine that was in use by any process. */
   readonly busy: number;
 }
 
-/** Runs so many commands in each session, one after the other; the sessions at once. */
+/** Runs commands in all sessions concurrently, one after another in each session. */
 async function commandRate<Id>(
   ids: readonly Id[],
   commands: number,

@@ -7,7 +7,7 @@ import { compared, median, quantile, type Row, startProgram } from "./harness.ts
 
 const ROUNDS = 5;
 const SECONDS = 3;
-/** Measured: 3,750 signs a second in the first seconds under load, 5,300 from the twelfth on. */
+/** Warm-up. Measured: 3,750 signatures a second in the first seconds under load, 5,300 from the twelfth second on. */
 const WARM_SECONDS = 12;
 
 interface Round {
@@ -16,9 +16,9 @@ interface Round {
 }
 
 /**
- * The first costs the machine as little as can be and shows the server's limit, the second is what a broker is, and
- * with the third nothing hides how long one request takes: each waits for a sync of its own, the bare handler for none.
- * The bound is a part of its rate.
+ * The first load costs the client little and shows the limit of the server. The second is the client of a broker. The
+ * third shows the duration of one request: each request waits for a separate sync, and the bare handler for none. The
+ * bound is the ratio to the rate of the bare handler.
  */
 const LOADS = [
   { name: "16 connections, bare sockets", send: load, connections: 16, bound: 0.25 },
@@ -26,7 +26,7 @@ const LOADS = [
   { name: "1 connection, bare sockets", send: load, connections: 1, bound: 0.2 },
 ] as const;
 
-/** `POST /v1/sign` with audit on disk against a bare handler, in turns. */
+/** Compares `POST /v1/sign` with durable audit records to a bare handler, in turns. */
 export async function benchSign(stage: Stage): Promise<readonly Row[]> {
   const { init } = stage;
   const port = freePort();
@@ -42,7 +42,7 @@ export async function benchSign(stage: Stage): Promise<readonly Row[]> {
     for (const { name, send, connections, bound } of LOADS) {
       const common = { ...signing, connections };
       const results: Round[] = [];
-      // Unmeasured, both are connected and compiled by then.
+      // Warm-up: connects, and compiles the code.
       await send({ ...common, port, seconds: 2 });
       await send({ ...common, port: signerPort, seconds: WARM_SECONDS });
       for (let round = 0; round < ROUNDS; round++) {

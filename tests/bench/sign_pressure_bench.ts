@@ -15,10 +15,10 @@ const MEMORY_SECONDS = 60;
 const MAX_MEGABYTES = 160;
 const MAX_LARGE_MEGABYTES = 300;
 const MAX_RELOAD_MS = 1500;
-/** Between the beginnings of two reloads; one that takes longer is followed by the next at once. */
+/** Time between the starts of two reloads. A reload that takes longer is followed by the next without a pause. */
 const RELOAD_EVERY_MS = 1000;
 
-/** `POST /v1/sign` over many connections, for long, and while grants come and go; the stage's signer runs. */
+/** Measures `POST /v1/sign` over many connections, for a long time, and during changes of grants. */
 export async function benchSignPressure(stage: Stage, signer: ServiceProcess): Promise<readonly Row[]> {
   return [await benchConnections(stage), await benchGrantChurn(stage), await benchMemory(stage, signer)];
 }
@@ -49,7 +49,7 @@ async function benchConnections(stage: Stage): Promise<Row> {
     rates.push({ few: few.perSecond, many: many.perSecond });
   }
   const ratio = median(rates.map(({ few, many }) => many / few));
-  // Two runs of the same load differ by as much as this bound allows.
+  // Two runs of the same load differ by up to this bound.
   return compared(
     {
       what: `sign, ${MANY} connections`,
@@ -73,7 +73,7 @@ async function benchGrantChurn(stage: Stage): Promise<Row> {
   });
 }
 
-/** `POST /v1/sign` while a config of 10,000 hosts, changed each time, is reloaded again and again. */
+/** Measures `POST /v1/sign` during repeated reloads of a config of 10,000 hosts that changes each time. */
 export async function benchReload(stage: Stage): Promise<readonly Row[]> {
   const config = stage.init.signer_config;
   await putLargePolicy(config);
@@ -102,7 +102,7 @@ export async function benchReload(stage: Stage): Promise<readonly Row[]> {
   ];
 }
 
-/** The latencies of sign requests while something is done over and over. */
+/** Measures the latency of sign requests during a repeated action. */
 async function underPressure(
   stage: Stage,
   host: string,

@@ -2,7 +2,7 @@ import { formatPublicKey, SshWriter } from "@gateway/shared/ssh";
 import { HOST, type Stage } from "../stage/stage.ts";
 import type { LoadOptions } from "./http_load.ts";
 
-/** A one-shot sign request for a host, as a broker sends it. */
+/** Returns a one-shot sign request for a host, as a broker sends it. */
 export function signBody(host: string = HOST): string {
   const writer = new SshWriter();
   writer.text("ssh-ed25519");
@@ -18,7 +18,7 @@ export function signBody(host: string = HOST): string {
   });
 }
 
-/** Sign requests of the stage's broker to its signer, but for how many of them. */
+/** Returns the load options for sign requests of the stage's broker to its signer. */
 export async function signLoad(
   { init }: Stage,
   host?: string,

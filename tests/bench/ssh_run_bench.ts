@@ -15,7 +15,7 @@ const MAX_OWN_MS = 15;
 
 const MAX_MANY_RATIO = 1.1;
 
-/** `ssh_run` over HTTP: against other ways to the same sshd, and with many hosts against one. */
+/** Compares `ssh_run` over HTTP with other clients of the same sshd, and with many hosts to one host. */
 export async function benchSshRun({ dir, say }: SectionContext): Promise<readonly Row[]> {
   for (const name of ["one", "many"]) await Deno.mkdir(`${dir}/${name}`);
   await using one = await createStage(`${dir}/one`);
@@ -30,7 +30,7 @@ export async function benchSshRun({ dir, say }: SectionContext): Promise<readonl
   return [...rows, await benchManyHosts(one, many)];
 }
 
-/** `ssh_run` of a stage's broker, and how long it takes. */
+/** Runs `ssh_run` of a stage's broker and measures its duration. */
 async function timedRun(stage: Stage): Promise<() => Promise<number>> {
   const client = await stage.brokerClient();
   return () =>
@@ -62,7 +62,7 @@ async function benchManyHosts(one: Stage, many: Stage): Promise<Row> {
   );
 }
 
-/** Against the `ssh` program with a plain key, and bare SSH, on the same sshd, in turns. */
+/** Compares with the `ssh` program with a plain key, and with bare SSH, on the same sshd, in turns. */
 async function benchOneHost(stage: Stage): Promise<readonly Row[]> {
   const login = await plainLogin(stage);
   if (login === undefined) return [];
@@ -98,8 +98,8 @@ async function benchOneHost(stage: Stage): Promise<readonly Row[]> {
 }
 
 /**
- * What a one-shot is without a broker: the SSH connection, with a certificate as the broker gets one and by the same
- * library, and the command. How long that takes, in milliseconds; the certificate is there before.
+ * Measures a one-shot command without a broker, in milliseconds: the SSH connection with the same library and a
+ * certificate like the broker's, and the command. The time to get the certificate is not included.
  */
 async function bareSsh(stage: Stage, command: string): Promise<() => Promise<number>> {
   const signer = await stage.signerClient("broker");

@@ -1,5 +1,5 @@
 /**
- * The stand-in for an API server in the benchmark of signing: answers every request at once, a TokenRequest with a
+ * A fake API server for the benchmark of signing. It answers every request without delay, and a TokenRequest with a
  * constant token. Arguments: port, certificate and key files.
  *
  * @module

@@ -1,6 +1,6 @@
 /**
- * Runs the official MCP conformance suite against the frontend over HTTP. Not part of the tests: the suite
- * brings a hundred packages that nothing else needs, and is fetched when this is started.
+ * Runs the official MCP conformance suites against the HTTP frontend. They are not part of the tests, because they need
+ * a hundred packages that nothing else needs. This program downloads them at its start.
  *
  * @module
  */
@@ -9,7 +9,7 @@ import { problemResponse } from "@gateway/shared/http";
 import type { Tool, ToolContext, ToolResult } from "../../broker/tools/tool.ts";
 import { McpHttpFixture } from "../../broker/testing/mcp_http_fixture.ts";
 
-/** A suite, and its scenarios for a server with tools and text, without log messages, resources and prompts. */
+/** A suite with its scenarios for a server that has tools and text, and no log messages, resources or prompts. */
 interface Suite {
   readonly name: string;
   readonly options: readonly string[];
@@ -31,7 +31,7 @@ const STABLE = [
   "prompts-list",
 ] as const;
 
-/** Of revision 2026-07-28. The scenario "caching" wants lists of prompts and resources, which are not declared. */
+/** Scenarios of revision 2026-07-28, without "caching", which needs lists of prompts and resources. */
 const STATELESS = [
   "server-stateless",
   "tools-list",
@@ -54,7 +54,7 @@ const SUITES: readonly Suite[] = [
 
 const EMPTY = { type: "object", properties: {} } as const;
 
-/** A tool that the suite calls by its name. */
+/** A tool that the suite calls by name. */
 function suiteTool(name: string, call: (context: ToolContext) => Promise<ToolResult> | ToolResult): Tool {
   return {
     name,
@@ -107,7 +107,7 @@ const TOOLS: readonly Tool[] = [
   },
 ];
 
-/** Serves the frontend as the suite can reach it: without TLS, and with a token put into every request. */
+/** Serves the frontend for the suite: without TLS, and with a token added to every request. */
 function serve(frontend: McpHttpFixture) {
   return Deno.serve({ hostname: "127.0.0.1", port: 0, onListen: () => {} }, async (request) => {
     const headers = new Headers(request.headers);
@@ -148,7 +148,7 @@ async function runScenario({ name, options }: Suite, scenario: string, port: num
     env: { NO_COLOR: "1" },
   }).output();
   const text = new TextDecoder().decode(stdout) + new TextDecoder().decode(stderr);
-  // A check that needs a tool of the suite which asks for a capability: no tool of ours does.
+  // Ignores a check that needs a tool which requires a client capability. The broker has no such tool.
   const errors = text.match(/^ *Error: .*$/gm) ?? [];
   const isPassed = success || (errors.length > 0 && errors.every((line) => UNTESTABLE.test(line)));
   await Deno.stdout.write(

@@ -3,14 +3,14 @@ import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
 import { denoDir } from "../stage/deno_dir.ts";
 import type { ServiceCommand } from "../stage/service_command.ts";
 
-/** What a tool answered, as the agent's model reads it. */
+/** The text of a tool result, as the model reads it. */
 export interface ToolAnswer {
   readonly isError: boolean;
   readonly text: string;
 }
 
-/** How much of what the broker says on stderr is kept, to be shown when it does not start. */
-const MOST_OF_STDERR = 4096;
+/** Limit of the broker's stderr, which is shown if the broker does not start. */
+const STDERR_LIMIT = 4096;
 
 /** An agent at the broker's stdio frontend, through the official MCP client. */
 export class Agent {
@@ -24,29 +24,29 @@ export class Agent {
     this.#signal = signal;
   }
 
-  /** The process of the broker that was started for it. */
+  /** Process ID of the agent's broker. */
   get pid(): number {
     return this.#transport.pid ?? 0;
   }
 
-  /** Starts the broker as an MCP client does, and initializes. The signal ends calls that wait. */
+  /** Starts the broker as an MCP client does, and initializes. The signal cancels pending calls. */
   static async start(broker: ServiceCommand, signal: AbortSignal): Promise<Agent> {
     const client = new Client({ name: "demo-agent", version: "1.0.0" });
     const transport = new StdioClientTransport({
       command: Deno.execPath(),
       args: [...broker.args],
-      // Of the environment a client passes little on; without it Deno would look elsewhere for the packages.
+      // An MCP client passes few variables to servers. Without DENO_DIR, Deno would not find its packages.
       env: { DENO_DIR: denoDir() },
       stderr: "pipe",
     });
-    let said = "";
+    let stderr = "";
     transport.stderr?.on("data", (bytes: Uint8Array) => {
-      if (said.length < MOST_OF_STDERR) said += new TextDecoder().decode(bytes);
+      if (stderr.length < STDERR_LIMIT) stderr += new TextDecoder().decode(bytes);
     });
     try {
       await client.connect(transport);
     } catch (error) {
-      throw new Error(`The broker did not start: ${String(error)}\n${said}`, { cause: error });
+      throw new Error(`The broker did not start: ${String(error)}\n${stderr}`, { cause: error });
     }
     return new Agent(client, transport, signal);
   }
@@ -63,7 +63,7 @@ export class Agent {
     return await this.callTool("ssh_execute", { server, command });
   }
 
-  /** Ends the broker that was started for it. */
+  /** Stops the agent's broker. */
   async close(): Promise<void> {
     await this.#client.close();
   }

@@ -7,7 +7,7 @@ import type { Step, StepResult } from "./reporter.ts";
 import { brokerCtl, findApproval, listApprovals, oneLine, type Scene } from "./scene.ts";
 
 export interface ApprovalCommands {
-  /** A folder that is there only when `change` has run. */
+  /** A directory that exists only after `change` has run. */
   readonly proof: string;
   readonly change: string;
   readonly look: string;
@@ -15,21 +15,21 @@ export interface ApprovalCommands {
 
 interface ApprovalStepOptions {
   readonly commands: ApprovalCommands;
-  /** The scene, once the steps before have set it. */
+  /** Returns the scene, which earlier steps create. */
   readonly scene: () => Scene;
   readonly signal: AbortSignal;
 }
 
-/** The decision reaches the waiting agent within this, with signing, connecting and the command. */
+/** Limit from the decision to the agent's answer. It includes signing, connecting and the command. */
 const ANSWER_WITHIN_MS = 5_000;
 
-/** A command that changes something and one that looks, in the demo's own folder. */
+/** Two commands in the demo's directory: one creates a directory, one lists it. */
 export function createApprovalCommands(dir: string): ApprovalCommands {
   const proof = `${dir}/maintenance`;
   return { proof, change: `mkdir -v ${proof}`, look: `ls -d ${proof}` };
 }
 
-/** A set-up whose policy wants the commands approved, and whose broker may try to approve what it asks for. */
+/** A policy that requires approval of the commands, and a broker that is listed as an approver by mistake. */
 export function approvalPolicy(
   { change, look }: ApprovalCommands,
 ): Pick<StageOptions, "signer" | "controlPlaneConfig"> {
@@ -44,7 +44,7 @@ export function approvalPolicy(
   };
 }
 
-/** What a second human is for: steps in order. */
+/** The steps about approvals, in order. */
 export function createApprovalSteps({ commands, scene, signal }: ApprovalStepOptions): readonly Step[] {
   const { change, look } = commands;
   let asked: ApprovalRecord;
@@ -52,7 +52,7 @@ export function createApprovalSteps({ commands, scene, signal }: ApprovalStepOpt
   return [
     {
       name: "approval_asked",
-      title: `The agent asks for \`${change}\`, which needs a second human: it waits, and nothing runs`,
+      title: `The agent requests \`${change}\`, which needs an approval: the request waits and nothing runs`,
       async run() {
         ({ asked, answer } = await ask(scene(), change, signal));
         const list = await brokerCtl(scene().stage, "approval", "list", "--status", "pending");
@@ -65,7 +65,8 @@ export function createApprovalSteps({ commands, scene, signal }: ApprovalStepOpt
     },
     {
       name: "self_approval",
-      title: "The broker tries to approve its own request, its CN being listed as an approver's by mistake",
+      title:
+        "The broker tries to approve its own request, because its CN is listed as an approver by mistake",
       async run() {
         const { stage, approver } = scene();
         const { cert, key } = stage.init.broker;
@@ -74,32 +75,33 @@ export function createApprovalSteps({ commands, scene, signal }: ApprovalStepOpt
         const refused = tried.text.includes("(HTTP 403): self-approval not allowed");
         return {
           ok: !tried.ok && refused && status === "pending" && !await exists(commands.proof),
-          shows: `${tried.text.split("\n")[0]}\nit is still ${status}`,
+          shows: `${tried.text.split("\n")[0]}\nthe request is still ${status}`,
         };
       },
     },
     {
       name: "approval",
-      title: "The approver allows it: the waiting agent gets its output",
+      title: "The approver approves the request: the waiting agent gets its output",
       run: () => showApproval({ ...scene(), commands, asked, answer }),
     },
     {
       name: "approval_learned",
-      title: `For \`${look}\` the approver allows it and lets the signer learn: no question for ten minutes`,
+      title:
+        `The approver approves \`${look}\` and lets the signer learn: no further approval for ten minutes`,
       run: () => showLearning({ ...scene(), commands, signal }),
     },
     {
       name: "frozen",
-      title: "The operator freezes the broker's CN: it is refused everywhere, until the freeze ends",
+      title: "The operator freezes the broker's CN: all services reject it until the freeze is lifted",
       run: () => showFreeze({ ...scene(), learned: look }),
     },
   ];
 }
 
-/** Lets the agent ask, and gives what then waits for a decision. */
+/** Sends the agent's request and returns the pending approval. */
 async function ask({ agent, approver }: Scene, command: string, signal: AbortSignal) {
   const answer = agent.execute(HOST, command);
-  // Awaited by a later step; a demo that ends before then must not end in an unhandled rejection.
+  // A later step awaits the answer. Until then, a rejection must not end the demo.
   answer.catch(() => {});
   let asked: ApprovalRecord | undefined;
   await poll(async () => {
@@ -157,7 +159,7 @@ async function showLearning(
     shows: [
       allowed.text,
       `first:  ${oneLine(first.text)}`,
-      `second: ${oneLine(second.text)}, without a question`,
+      `second: ${oneLine(second.text)}, without an approval`,
       "broker-ctl policy grants",
       grants.text,
     ].join("\n"),
@@ -165,7 +167,7 @@ async function showLearning(
   };
 }
 
-/** A text as a pattern that matches it alone. */
+/** Returns a pattern that matches only this text. */
 function escapePattern(text: string): string {
   return text.replaceAll(/[\\^$.*+?()[\]{}|]/g, String.raw`\$&`);
 }

@@ -1,7 +1,7 @@
 import { runBrokerCtl, type Stage } from "../stage/stage.ts";
 import type { StepResult } from "./reporter.ts";
 
-/** Whose audit log it is, for a person. */
+/** Display names of the services. */
 const NAMES = {
   signer: "signer",
   control_plane: "control plane",
@@ -9,7 +9,7 @@ const NAMES = {
   mcp: "broker (MCP)",
 } as const;
 
-/** Verifies the audit logs of services that have run. */
+/** Verifies the audit logs of the services. */
 export async function showAudit(
   { init }: Stage,
   services: readonly (keyof typeof NAMES)[],

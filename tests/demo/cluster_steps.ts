@@ -11,7 +11,7 @@ import type { Step, StepResult } from "./reporter.ts";
 import { brokerCtl, findApproval, listApprovals } from "./scene.ts";
 import { outputOf } from "./tool_output.ts";
 
-/** Who takes part, once everything has started. */
+/** The participants, after everything has started. */
 interface ClusterScene {
   readonly stage: Stage;
   readonly enrolled: EnrolledCluster;
@@ -23,12 +23,12 @@ const POD = "web-1";
 const LAST_LINES = "GET /cart 500 no such table: carts\nGET / 200\n";
 const LOG = `GET / 200\n${LAST_LINES}`;
 
-/** An API server forgets a token that it knew to be good after 10 s. */
-const FORGETS_WITHIN_MS = 30_000;
+/** Timeout for the API server, which caches valid tokens for 10 s. */
+const CACHE_TIMEOUT_MS = 30_000;
 
 /**
- * The steps of the demo with a cluster, in order, on a set-up in an empty folder. What they start ends with
- * `resources`; the signal ends what they wait for.
+ * Returns the steps of the demo with a cluster, in order, for a new installation in an empty directory. `resources`
+ * stops everything that the steps start. The signal cancels their waits.
  */
 export function createClusterSteps(
   dir: string,
@@ -45,7 +45,8 @@ export function createClusterSteps(
   return [
     {
       name: "enrol",
-      title: "A cluster is enrolled: broker-ctl prints the accounts it needs, its administrator applies them",
+      title:
+        "broker-ctl prints the accounts that a cluster needs, and the cluster's administrator applies them",
       async run() {
         stage = resources.use(await Stage.create({ dir, controlPlane: true }));
         resources.defer(stopReal);
@@ -68,8 +69,7 @@ export function createClusterSteps(
     },
     {
       name: "start",
-      title:
-        "Signer, control plane and broker start; the agent (MCP over stdio) asks which clusters there are",
+      title: "Signer, control plane and broker start; the agent (MCP over stdio) lists the clusters",
       async run() {
         await stage.startSigner(signal);
         await stage.startControlPlane(signal);
@@ -82,7 +82,8 @@ export function createClusterSteps(
     },
     {
       name: "list",
-      title: "The agent lists pods: a token for this one action, minted for an account that may do little",
+      title:
+        "The agent lists pods: the signer issues a token for this action, for an account with few rights",
       async run() {
         const { isError, text } = await call(scene, "k8s_list", { resource: "pods", output: "json" });
         const names = namesOf(text);
@@ -99,7 +100,7 @@ export function createClusterSteps(
     },
     {
       name: "delete_refused",
-      title: "The agent wants to delete the pod: no rule allows it, so there is no token",
+      title: "The agent tries to delete the pod: no rule allows this, so the signer issues no token",
       async run() {
         const { isError, text } = await call(scene, "k8s_delete", { resource: "pods", name: POD });
         const { cluster, namespace } = enrolled;
@@ -113,7 +114,7 @@ export function createClusterSteps(
     },
     {
       name: "apply_asked",
-      title: "The agent applies a change, which needs a second human: the approver sees what it changes",
+      title: "The agent applies a change that needs an approval: the approver sees the difference",
       async run() {
         ({ asked, answer } = await ask(scene, signal));
         const list = await brokerCtl(stage, "approval", "list", "--status", "pending", "--verbose");
@@ -127,7 +128,7 @@ export function createClusterSteps(
     },
     {
       name: "apply_approved",
-      title: "The approver allows it: the waiting agent's apply goes through",
+      title: "The approver approves the change: the waiting agent's apply succeeds",
       async run() {
         const allowed = await brokerCtl(stage, "approval", "allow", asked.id);
         const { isError, text } = await answer;
@@ -143,12 +144,12 @@ export function createClusterSteps(
     },
     {
       name: "token_frozen",
-      title: "Somebody got hold of a token of the broker's: a freeze takes it back",
+      title: "An attacker stole a token of the broker: a freeze revokes it",
       run: () => showFrozenToken(scene, signal),
     },
     {
       name: "audit",
-      title: "broker-ctl audit verify, and what the cluster's own audit log says of one of the tokens",
+      title: "broker-ctl audit verify, and the uses of one token in the cluster's audit log",
       async run() {
         await scene.agent.close();
         return await showJoinedAudit(scene, { serial, checked });
@@ -172,7 +173,7 @@ async function showEnrolment(
   const assets = findAssets();
   const server = cluster.kind === "real"
     ? "kube-apiserver with etcd"
-    : `an embedded API server, because ${"problem" in assets ? assets.problem : "it was asked for"}`;
+    : `an embedded API server, because ${"problem" in assets ? assets.problem : "it was requested"}`;
   return {
     ok: check.success,
     shows: [
@@ -189,11 +190,11 @@ async function call({ agent, enrolled }: ClusterScene, tool: string, args: Recor
   return await agent.callTool(tool, { cluster: CLUSTER, namespace: enrolled.namespace, ...args });
 }
 
-/** Lets the agent ask, and gives what then waits for a decision. */
+/** Sends the agent's request and returns the pending approval. */
 async function ask(scene: ClusterScene, signal: AbortSignal) {
   const manifest = JSON.stringify(settings("3"));
   const answer = call(scene, "k8s_apply", { resource: "configmaps", name: "settings", manifest });
-  // Awaited by a later step; a demo that ends before then must not end in an unhandled rejection.
+  // A later step awaits the answer. Until then, a rejection must not end the demo.
   answer.catch(() => {});
   let asked: ApprovalRecord | undefined;
   await poll(async () => {
@@ -204,7 +205,7 @@ async function ask(scene: ClusterScene, signal: AbortSignal) {
   return { asked, answer };
 }
 
-/** Takes the broker's place once, because the broker shows its tokens to nobody. */
+/** Requests a token as the broker, because the broker shows its tokens to no other program. */
 async function showFrozenToken({ stage, enrolled }: ClusterScene, signal: AbortSignal): Promise<StepResult> {
   const { cluster, namespace } = enrolled;
   const controlPlane = await stage.controlPlaneClient("broker");
@@ -220,15 +221,15 @@ async function showFrozenToken({ stage, enrolled }: ClusterScene, signal: AbortS
   const frozenAt = performance.now();
   const frozen = await brokerCtl(stage, "freeze", "--caller", "broker-local", "--reason", "DEMO-1");
   await poll(async () => await use() === 401, {
-    what: "the API server to refuse the token",
-    timeoutMs: FORGETS_WITHIN_MS,
+    what: "the API server to reject the token",
+    timeoutMs: CACHE_TIMEOUT_MS,
     intervalMs: 100,
     signal,
   });
   const ms = Math.round(performance.now() - frozenAt);
   return {
     ok: before === 200 && frozen.ok,
-    shows: `before: ${before}\n${frozen.text}\nafter ${ms} ms: 401, though the token has minutes to live`,
+    shows: `before: ${before}\n${frozen.text}\nafter ${ms} ms: 401, although the token has not expired`,
     facts: { freeze_to_401_ms: ms },
   };
 }
@@ -256,7 +257,7 @@ async function showJoinedAudit(
   const text = new TextDecoder().decode(stdout).trim();
   return {
     ok: verified.ok && success && /: issued \S+; used once\n\s+\S+\s+patch 200 /.test(text),
-    shows: `${verified.shows}\nof the apply's token, with the check of the first step explained`,
+    shows: `${verified.shows}\nuses of the token of the apply, and of the check in the first step:`,
     exhibit: text,
   };
 }

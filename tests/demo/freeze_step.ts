@@ -2,7 +2,7 @@ import { HOST } from "../stage/stage.ts";
 import type { StepResult } from "./reporter.ts";
 import { brokerCtl, oneLine, type Scene } from "./scene.ts";
 
-/** Freezes the broker's CN, has it try everything, ends the freeze; `learned` is what it needed no approval for. */
+/** Freezes the broker's CN, tries all routes, lifts the freeze. `learned` is the command with a waiver. */
 export async function showFreeze(
   { stage, agent, http, learned }: Scene & { readonly learned: string },
 ): Promise<StepResult> {
@@ -29,9 +29,9 @@ export async function showFreeze(
       frozen.text,
       `the agent over MCP:         ${oneLine(overMcp.text)}`,
       `the agent over HTTP:        ${overHttp.status} ${overHttp.text.trim()}`,
-      `hosts by the control plane: ${asked?.status} ${asked?.text.trim()}`,
-      `hosts by the signer:        ${askedDirectly?.status} ${askedDirectly?.text.trim()}`,
-      `${unfrozen.text}: \`uptime\` runs again; the waiver that was learned is gone for good`,
+      `hosts from control plane:   ${asked?.status} ${asked?.text.trim()}`,
+      `hosts from signer:          ${askedDirectly?.status} ${askedDirectly?.text.trim()}`,
+      `${unfrozen.text}: \`uptime\` runs again; the learned waiver stays revoked`,
     ].join("\n"),
     facts: { http_status: overHttp.status },
   };

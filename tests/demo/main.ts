@@ -1,5 +1,5 @@
 /**
- * `deno task demo`: the main job, played and explained in a temporary folder that is gone afterwards.
+ * `deno task demo`: runs and explains the main scenario in a temporary directory and then deletes it.
  *
  * @module
  */
@@ -14,20 +14,21 @@ import { createSteps } from "./steps.ts";
 
 const USAGE = `Usage: deno task demo [--kubernetes] [--json] [--keep]
 
-Makes a whole set-up in a temporary folder, plays the main job on it and explains what happens.
+Create an installation in a temporary directory, run the main scenario and explain each step.
 
-  --kubernetes  on a cluster instead of an SSH host: a real API server where KUBEBUILDER_ASSETS names the folder of
-                kube-apiserver and etcd, else an embedded one
-  --json        one JSON object for each step: {"step", "ok", ...}
-  --keep        stays up afterwards and prints how to talk to it, until Ctrl-C; not with --kubernetes
+  --kubernetes  use a cluster instead of an SSH host: a real API server if KUBEBUILDER_ASSETS names the directory
+                of kube-apiserver and etcd, otherwise an embedded one
+  --json        print one JSON object for each step: {"step", "ok", ...}
+  --keep        keep the services running until Ctrl-C and print how to reach them; not with --kubernetes
 
-Exit code 0 only when every step did what it says. Nothing is left behind, also after Ctrl-C.
+Exit codes: 0 if every step succeeded, 1 if a step failed, 2 usage error. The demo deletes all its files, also after
+Ctrl-C.
 `;
 
 const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const satisfies readonly Deno.Signal[];
 
-/** How to talk to what the demo left up. */
-async function howToTalk(dir: string): Promise<string> {
+/** Describes how to reach the services that the demo keeps running. */
+async function describeAccess(dir: string): Promise<string> {
   const folder = `${dir}/gateway`;
   const { args } = await brokerCommand(`${folder}/mcp.json`, "serve-mcp");
   const pki = `${folder}/pki/approver`;
@@ -42,20 +43,20 @@ async function howToTalk(dir: string): Promise<string> {
   const listen = await readListen(`${folder}/config.json`);
   const approvals = await readListen(`${folder}/control-plane.json`);
   return `
-It stays up until Ctrl-C, and is gone then. As the agent, over HTTP:
+The services run until Ctrl-C. The demo then deletes all its files. As the agent, over HTTP:
 
   curl --cert ${folder}/pki/agent.crt --key ${folder}/pki/agent.key --cacert ${folder}/pki/mtls_ca.crt \\
     -H 'Content-Type: application/json' -d '{"host":"web01","command":"uptime"}' \\
     https://${listen}/v1/ssh_run
 
-The same with the command "ls -d ${dir}/maintenance" waits for the approver. On a terminal:
+The command "ls -d ${dir}/maintenance" waits for the approver. In a terminal:
 
   deno task broker-ctl approval list --client-config ${folder}/broker-ctl.json
   deno task broker-ctl approval allow <id> --client-config ${folder}/broker-ctl.json
 
-Or in a browser: in its settings for certificates, import as your own certificate (password: ${password})
-${folder}/pki/approver.p12 and as an authority, which can vouch for this machine alone,
-${folder}/pki/mtls_ca.crt; take both out again afterwards. Then open
+Or in a browser: open its certificate settings. Import ${folder}/pki/approver.p12 as
+your certificate (password: ${password}) and ${folder}/pki/mtls_ca.crt as an
+authority, which is valid for this machine only. Remove both afterwards. Then open
 
   https://${approvals}/ui/approvals
 
@@ -63,7 +64,7 @@ As the operator, after a change to the policy in ${folder}/signer.json:
 
   deno task broker-ctl reload --client-config ${folder}/broker-ctl.json
 
-In an MCP client's settings:
+In the settings of an MCP client:
 
 ${JSON.stringify({ mcpServers }, null, 2).replace(/^/gm, "  ")}
 `;
@@ -89,10 +90,10 @@ async function main(args: readonly string[]): Promise<number> {
     return 0;
   }
   if (values.kubernetes && values.keep) {
-    write("--keep is for the demo with an SSH host: it goes without --kubernetes\n");
+    write("cannot use --keep with --kubernetes: --keep supports only the demo with an SSH host\n");
     return 2;
   }
-  const reporter = values.json ? jsonReporter(write) : terminalReporter(write, { colour: mayColour() });
+  const reporter = values.json ? jsonReporter(write) : terminalReporter(write, { color: mayColor() });
   const interrupted = Promise.withResolvers<Deno.Signal>();
   for (const signal of SIGNALS) Deno.addSignalListener(signal, () => interrupted.resolve(signal));
   const stop = new AbortController();
@@ -103,17 +104,17 @@ async function main(args: readonly string[]): Promise<number> {
   resources.defer(() => Deno.remove(dir, { recursive: true }));
   const create = values.kubernetes ? createClusterSteps : createSteps;
   const failed = await play(create(dir, resources, stop.signal), reporter, stop.signal);
-  if (failed !== undefined) reporter.say(`\nThe demo ends here: step "${failed}" did not do what it says.`);
+  if (failed !== undefined) reporter.say(`\nThe demo stopped: step "${failed}" failed.`);
   if (stop.signal.aborted) return 130;
   if (failed !== undefined) return 1;
   if (values.keep) {
-    reporter.say(await howToTalk(dir));
+    reporter.say(await describeAccess(dir));
     await interrupted.promise;
   }
   return 0;
 }
 
-/** Runs the steps until one fails or the demo is interrupted; gives the name of the step that failed. */
+/** Runs the steps until one fails or the demo is interrupted. Returns the name of the failed step. */
 async function play(
   steps: readonly Step[],
   reporter: Reporter,
@@ -134,7 +135,7 @@ async function play(
   return undefined;
 }
 
-function mayColour(): boolean {
+function mayColor(): boolean {
   return Deno.stdout.isTerminal() && !Deno.noColor;
 }
 

@@ -1,30 +1,30 @@
 import { visibleText } from "@gateway/shared/text";
 
-/** What one step of the demo showed. */
+/** The result of one step of the demo. */
 export interface StepResult {
   readonly ok: boolean;
-  /** One sentence a line, what happened. */
+  /** Description of the result, one sentence a line. */
   readonly shows: string;
-  /** Text to show as it is, such as a certificate. */
+  /** Text to show unchanged, such as a certificate. */
   readonly exhibit?: string;
   readonly facts?: Readonly<Record<string, unknown>>;
 }
 
 export interface Step {
   readonly name: string;
-  /** What a spectator is about to see. */
+  /** Description of the step for the reader. */
   readonly title: string;
   readonly run: () => Promise<StepResult>;
 }
 
-/** Tells the demo's steps to a terminal, or one JSON object for each step to a program. */
+/** Prints the steps as text for a terminal, or as one JSON object for each step. */
 export interface Reporter {
   begin(step: Step): void;
   end(step: Step, result: StepResult, elapsedMs: number): void;
   say(text: string): void;
 }
 
-/** One JSON object for each step on stdout. */
+/** Prints one JSON object for each step on stdout. */
 export function jsonReporter(write: (text: string) => void): Reporter {
   return {
     begin() {},
@@ -35,12 +35,12 @@ export function jsonReporter(write: (text: string) => void): Reporter {
   };
 }
 
-/** Titles, sentences and exhibits for a person; colour only on a terminal. */
+/** Prints titles, sentences and exhibits as text; colored only on a terminal. */
 export function terminalReporter(
   write: (text: string) => void,
-  options: { readonly colour: boolean },
+  options: { readonly color: boolean },
 ): Reporter {
-  const paint = (code: number, text: string) => options.colour ? `\x1b[${code}m${text}\x1b[0m` : text;
+  const paint = (code: number, text: string) => options.color ? `\x1b[${code}m${text}\x1b[0m` : text;
   let count = 0;
   return {
     begin(step) {

@@ -16,8 +16,8 @@ const DENIED = "cat /etc/shadow";
 const SMUGGLED = "uptime; id";
 
 /**
- * The demo's steps, in order, on a set-up in an empty folder. What they start ends with `resources`; the signal
- * ends what they wait for.
+ * Returns the steps of the demo, in order, for a new installation in an empty directory. `resources` stops everything
+ * that the steps start. The signal cancels their waits.
  */
 export function createSteps(
   dir: string,
@@ -32,7 +32,7 @@ export function createSteps(
   return [
     {
       name: "init",
-      title: "broker-ctl init makes keys, certificates and configs; an SSH host trusts the new CA",
+      title: "broker-ctl init creates keys, certificates and configs; an SSH host trusts the new CA",
       async run() {
         stage = resources.use(
           await Stage.create({
@@ -48,11 +48,10 @@ export function createSteps(
     },
     {
       name: "start",
-      title:
-        "Signer, control plane and broker start, each under the permissions that its own config calls for",
+      title: "Signer, control plane and broker start, each under the permissions that its config requires",
       async run() {
         const signer = await stage.startSigner(signal);
-        // Before anybody logs in: without a list sshd refuses all.
+        // Before the first login, because sshd rejects every login without a list.
         if (findKrlProblem() === "") resources.use(await KrlHost.start(stage));
         const controlPlane = await stage.startControlPlane(signal);
         const broker = await stage.startBroker(signal);
@@ -67,7 +66,7 @@ export function createSteps(
     },
     {
       name: "hosts",
-      title: "The agent (MCP over stdio) asks which hosts there are",
+      title: "The agent (MCP over stdio) lists the hosts",
       async run() {
         agent = await Agent.start(await stage.mcpCommand(), signal);
         resources.defer(() => agent.close());
@@ -77,7 +76,7 @@ export function createSteps(
     },
     {
       name: "run",
-      title: "The agent runs `uptime`: a key in memory, a certificate for this one command, the output",
+      title: "The agent runs `uptime`: a key in memory, a certificate for this command, the output",
       async run() {
         const { isError, text } = await agent.execute(HOST, "uptime");
         const [, exit, serial] = text.match(/\[exit=(\d+) serial=(\d+)\]$/) ?? [];
@@ -90,7 +89,7 @@ export function createSteps(
     },
     {
       name: "run_http",
-      title: "The same over HTTP, for agents without MCP: POST /v1/ssh_run with a client certificate",
+      title: "The agent runs `uptime` over HTTP, without MCP: POST /v1/ssh_run with a client certificate",
       async run() {
         const { status, text } = await runOverHttp(http, "uptime");
         return {
@@ -102,7 +101,7 @@ export function createSteps(
     },
     {
       name: "denied",
-      title: `The agent asks for \`${DENIED}\`: no rule allows it, so there is no certificate`,
+      title: `The agent requests \`${DENIED}\`: no rule allows it, so the signer issues no certificate`,
       run: () => showRefusal(agent, DENIED, "allowlist:no-match"),
     },
     {
@@ -119,20 +118,21 @@ export function createSteps(
     },
     {
       name: "certificate",
-      title: "What such a certificate looks like, as ssh-keygen -L shows it",
+      title: "A certificate for one command, as ssh-keygen -L shows it",
       run: () => showCertificate(stage),
     },
     ...createApprovalSteps({ commands, scene: () => ({ stage, agent, http, approver }), signal }),
     {
       name: "stolen",
-      title: "A broker leaks a session's certificate and its key; a freeze reaches the host's sshd",
+      title:
+        "An attacker steals the key and certificate of a session; a freeze makes the host's sshd reject it",
       run: () => showStolen(stage),
     },
     {
       name: "audit",
       title: "broker-ctl audit verify: all logs are complete and unchanged",
       async run() {
-        // Ends its broker, whose log is then complete.
+        // Stops the agent's broker, which completes its log.
         await agent.close();
         return await showAudit(stage, ["signer", "control_plane", "broker", "mcp"]);
       },
@@ -147,10 +147,10 @@ function showSetUp({ init, target }: Stage): StepResult {
   return {
     ok: true,
     shows: [
-      `keys and the configs of signer, control plane and brokers are in ${init.folder}`,
-      "identities: agent-local asks broker-local, which asks the control plane, which asks the signer;",
-      "approver-local decides what needs a second human, operator-local administers the signer",
-      `host "${HOST}" is ${server}, on 127.0.0.1:${target.port}; it trusts the CA and no password or key`,
+      `the keys, and the configs of signer, control plane and brokers, are in ${init.folder}`,
+      "agent-local sends requests to broker-local, which sends them to the signer through the control plane;",
+      "approver-local decides on approvals, operator-local administers the signer",
+      `host "${HOST}" is ${server}, on 127.0.0.1:${target.port}; it accepts certificates of the CA, and no password or other key`,
     ].join("\n"),
     facts: { target: target.kind, folder: init.folder, ...(SSHD_PROBLEM !== "" && { reason: SSHD_PROBLEM }) },
   };
@@ -165,10 +165,10 @@ function showPermissions({ init }: Stage, sets: Readonly<Record<string, Permissi
       ...services.map(([name, { read = [], net }]) =>
         `${name.replace("_", " ")}: reads ${read.length} files, ` +
         `${
-          readers.includes(name) ? "the CA key among them" : "not the CA key"
-        }; writes its log folder; net ${net}`
+          readers.includes(name) ? "including the CA key" : "not the CA key"
+        }; writes its log directory; net ${net}`
       ),
-      "none may spawn a process, load native code or read the environment",
+      "no service may start a process, load native code or read the environment",
     ].join("\n"),
     facts: Object.fromEntries(services.map(([name, set]) => [`${name}_permissions`, set])),
   };
@@ -178,7 +178,7 @@ async function runOverHttp(client: JsonClient, command: string) {
   return await client.request({ method: "POST", path: "/v1/ssh_run", body: { host: HOST, command } });
 }
 
-/** Refused must mean refused: when it is asked for, and when it is only asked about. */
+/** Checks that the command is denied, both when it is run and in a dry run. */
 async function showRefusal(agent: Agent, command: string, rule: string): Promise<StepResult> {
   const run = await agent.execute(HOST, command);
   const preview = await agent.callTool("ssh_execute", { server: HOST, command, dry_run: true });
@@ -186,12 +186,12 @@ async function showRefusal(agent: Agent, command: string, rule: string): Promise
   return {
     ok: run.isError && run.text.includes("signing rejected (403)") && matched.startsWith(rule) &&
       preview.text.startsWith("[dry-run] DENIED"),
-    shows: `${run.text}\nthe rule that decided: ${matched}`,
+    shows: `${run.text}\nmatched rule: ${matched}`,
     facts: { command, rule: matched },
   };
 }
 
-/** Takes the broker's place once, because the broker shows its certificates to nobody. */
+/** Requests a certificate as the broker, because the broker shows its certificates to no other program. */
 async function showCertificate(stage: Stage): Promise<StepResult> {
   const { publicKey } = await crypto.subtle.generateKey("Ed25519", false, [
     "sign",
@@ -217,7 +217,7 @@ async function showCertificate(stage: Stage): Promise<StepResult> {
   return {
     ok: certificate.criticalOptions["force-command"] === "uptime" && certificate.extensions.length === 0 &&
       certificate.validBefore - certificate.validAfter <= 330,
-    shows: "locked to one command, one principal and five minutes; no shell, no forwarding, no terminal",
+    shows: "limited to one command, one principal and five minutes; no shell, no forwarding, no terminal",
     exhibit: describeCertificate(certificate).trimEnd(),
     facts: { serial: String(certificate.serial) },
   };

@@ -4,13 +4,13 @@ import type { Stage } from "../stage/stage.ts";
 import type { StepResult } from "./reporter.ts";
 import { brokerCtl } from "./scene.ts";
 
-/** A thief logs in without the broker, until the freeze; somebody else's certificate stays good. */
+/** An attacker with a stolen certificate can log in until the freeze. Other certificates stay valid. */
 export async function showStolen(stage: Stage): Promise<StepResult> {
   const problem = findKrlProblem();
   if (problem !== "") {
     return {
       ok: true,
-      shows: `passed over, because it needs the system's sshd: ${problem}`,
+      shows: `skipped, because it needs the system's sshd: ${problem}`,
       facts: { problem },
     };
   }
@@ -28,11 +28,11 @@ export async function showStolen(stage: Stage): Promise<StepResult> {
     ok: before === "in" && frozen.ok && LOGIN_REFUSED.test(after) && others === "in" && unfrozen.ok &&
       LOGIN_REFUSED.test(still),
     shows: [
-      `the thief, with its own SSH client:  ${before === "in" ? "is in" : before}`,
+      `attacker, before the freeze:        ${before === "in" ? "logged in" : before}`,
       frozen.text,
-      `the thief, once more:                ${after}`,
-      `a certificate of somebody else:      ${others === "in" ? "is in" : others}`,
-      "an unfreeze does not bring the certificate back",
+      `attacker, after the freeze:         ${after}`,
+      `other certificate, after the freeze: ${others === "in" ? "logged in" : others}`,
+      "lifting the freeze does not make the certificate valid again",
     ].join("\n"),
     facts: { serial: stolen.serial.toString(), freeze_to_refusal_ms: ms },
   };

@@ -1,7 +1,7 @@
 /**
- * What a cluster answered, of a tool's text: it stands between marks that nobody can guess.
+ * Returns the cluster's answer from a tool's text. The answer is between random marks.
  *
- * @throws {Error} when the text has none
+ * @throws {Error} if the text has no marks
  */
 export function outputOf(text: string): string {
   const [, , length, shown = ""] = /\[output ([0-9a-f]+) (\d+) bytes\]\n([\s\S]*)\[end \1\]/.exec(text) ?? [];

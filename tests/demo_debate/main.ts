@@ -1,6 +1,6 @@
 /**
- * `deno task debate:demo`: one debate over an incident that is played, with tools that really run against what the
- * incident left behind: a Git repository, log files and a service on loopback. No token, no network.
+ * `deno task debate:demo`: one debate about a scripted incident. The models replay a script. The tools run against real
+ * remains of the incident: a Git repository, log files and a service on loopback. It needs no token and no network.
  *
  * @module
  */
@@ -10,12 +10,12 @@ import { type ScenarioWorld, SHIPPED_SCENARIOS, startScenario } from "../debate/
 
 const USAGE = `Usage: deno task debate:demo [--scenario <name>] [--serve]
 
-Plays a debate on the terminal: the models follow a script, the tools really run.
+Play a debate in the terminal. The models replay a script. The tools run against a prepared environment.
 
   --scenario <name>  ${SHIPPED_SCENARIOS.join(", ")} (default: memory_leak)
-  --serve            the same in a browser, with the run started: until Ctrl-C
+  --serve            start the run in the web page and keep serving until Ctrl-C
 
-Exit code: that of debate. Nothing is left behind, also after Ctrl-C.
+Exit code: that of debate. The demo deletes all its files, also after Ctrl-C.
 `;
 
 const MAIN = new URL("../../debate/main.ts", import.meta.url).pathname;
@@ -36,7 +36,9 @@ async function main(args: readonly string[]): Promise<number> {
   }
   const scenario = SHIPPED_SCENARIOS.find((name) => name === values.scenario);
   if (scenario === undefined) {
-    throw new Error(`There is no scenario "${values.scenario}"; there are ${SHIPPED_SCENARIOS.join(", ")}`);
+    throw new Error(
+      `cannot play scenario "${values.scenario}": choose one of ${SHIPPED_SCENARIOS.join(", ")}`,
+    );
   }
   const dir = await Deno.makeTempDir({ prefix: "debate-demo-" });
   await using resources = new AsyncDisposableStack();
@@ -51,13 +53,15 @@ async function main(args: readonly string[]): Promise<number> {
     const runId = await Promise.race([startRun(`http://127.0.0.1:${port}`, world), server]);
     if (typeof runId === "string") {
       say(
-        `\nThe incident is being diagnosed: http://127.0.0.1:${port}/#/runs/${runId}\nSome tools wait for your approval there.\n`,
+        `\nThe run is at http://127.0.0.1:${port}/#/runs/${runId}\nSome tools wait for your approval on this page.\n`,
       );
     }
     return await server;
   }
   const code = await debate(["run", titleOf(world), "--file", "incident.md"], env, dir);
-  if (code === 0) say(`\nThe same in a browser: deno task debate:demo --serve --scenario ${scenario}\n`);
+  if (code === 0) {
+    say(`\nTo see this run in a browser: deno task debate:demo --serve --scenario ${scenario}\n`);
+  }
   return code;
 }
 
@@ -67,7 +71,7 @@ function environmentFor(scenario: string, world: ScenarioWorld, dir: string): Re
     const value = Deno.env.get(name);
     return value === undefined ? [] : [[name, value]];
   });
-  // The caches of Deno are in the real home; everything of the debate is in the folder.
+  // Deno's caches stay in the real home directory. All files of the debate are in the temporary directory.
   const home = Deno.env.get("HOME");
   return {
     ...Object.fromEntries(inherited),
@@ -81,7 +85,7 @@ function environmentFor(scenario: string, world: ScenarioWorld, dir: string): Re
   };
 }
 
-/** Runs the program as its users do, in the foreground. */
+/** Runs the debate program in the foreground. */
 async function debate(args: readonly string[], env: Record<string, string>, cwd: string): Promise<number> {
   const child = new Deno.Command(Deno.execPath(), {
     args: ["run", "--quiet", "--no-prompt", "--cached-only", "-P=run", MAIN, ...args],
@@ -92,7 +96,7 @@ async function debate(args: readonly string[], env: Record<string, string>, cwd:
     stdout: "inherit",
     stderr: "inherit",
   }).spawn();
-  // Ctrl-C reaches the child by itself, other signals do not; a second one would end it the hard way.
+  // A terminal sends Ctrl-C to the child too, but no other signal. A second SIGINT would kill the child.
   const handlers = SIGNALS.map((signal) => ({
     signal,
     handle: () => signal === "SIGINT" && Deno.stdin.isTerminal() ? undefined : child.kill(signal),
@@ -109,7 +113,7 @@ function titleOf({ incident }: ScenarioWorld): string {
 
 const MAX_ATTEMPTS = 100;
 
-/** Starts the run as the page's form does, as soon as the server answers; the run's id. */
+/** Starts the run like the form of the page, when the server answers. Returns the ID of the run. */
 async function startRun(url: string, world: ScenarioWorld): Promise<string | undefined> {
   const form = new FormData();
   form.set("topic", titleOf(world));

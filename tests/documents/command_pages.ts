@@ -1,12 +1,12 @@
 /**
- * Writes what each command of a program takes, as its `--help` says it: `deno task docs:commands`.
+ * Writes the help of each command to a page: `deno task docs:commands`.
  *
  * @module
  */
 import type { Command } from "commander";
 import { helpOf, PROGRAMS } from "./programs.ts";
 
-/** The pages, by their path from the root of the workspace. */
+/** The pages by their paths from the root of the workspace. */
 export function commandPages(): Readonly<Record<string, string>> {
   return Object.fromEntries(
     Object.entries(PROGRAMS).map(([name, program]) => [`deploy/docs/commands-${name}.md`, pageOf(program)]),
@@ -22,7 +22,7 @@ function pageOf(program: Command): string {
   return [title, ...sections].join("\n");
 }
 
-/** Every command, a group before what it holds. */
+/** All commands; a group precedes its commands. */
 function listCommands(
   command: Command,
   parents: readonly string[],

@@ -3,53 +3,43 @@ import { systemRandom } from "@gateway/shared/clock";
 import { createLayout, DEFAULT_LISTENERS } from "../../ctl/setup/layout.ts";
 import { createKeyMaterial, planSetUp } from "../../ctl/setup/write.ts";
 import manifest from "../../deno.json" with { type: "json" };
-import { readCommands, readNamed, wordsOf } from "./extract.ts";
+import { listFiles, readCommands, readNamed, ROOT, wordsOf } from "./extract.ts";
 import { EXAMPLES, findMistake, optionsOf, PROGRAMS } from "./programs.ts";
 
-const ROOT = new URL("../../", import.meta.url).pathname;
-const NOT_OURS = new Set(["node_modules", "dist", "coverage"]);
-
-function listFiles(folder = ""): string[] {
-  return [...Deno.readDirSync(`${ROOT}${folder}`)].flatMap(({ name, isDirectory }) => {
-    if ((isDirectory && name.startsWith(".")) || NOT_OURS.has(name)) return [];
-    return isDirectory ? listFiles(`${folder}${name}/`) : [`${folder}${name}`];
-  });
-}
-
 const FILES = listFiles();
-const FOLDERS = new Set(
+const DIRECTORIES = new Set(
   FILES.flatMap((file) =>
     file.split("/").slice(0, -1).map((_, depth, parts) => `${parts.slice(0, depth + 1).join("/")}/`)
   ),
 );
-/** Generated pages have tests of their own; the other files are sample input, not documentation. */
+/** Other tests compare the generated pages. The other files are sample input, not documentation. */
 const NOT_DOCUMENTS = /(?:^|\/)(?:CONFIG|REFERENCE)\.md$|\/(?:fixtures|examples)\//;
 const DOCUMENTS = FILES.filter((file) => file.endsWith(".md") && !NOT_DOCUMENTS.test(file));
 const TASKS = Object.keys(manifest.tasks);
 const PATH = /^~\/gateway\/|^(?:[\w.-]+\/)*(?:[\w.-]+\.(?:ts|md|txt|sh)|[\w.-]+\/)$|^[\w-]+\/[\w./-]+$/;
 
-/** What `init --dir ~/gateway` makes; documents name its files from the root, and from within. */
-const SET_UP = planSetUp(
+/** Files of `init --dir ~/gateway`. Documents name them by full path, or relative to that directory. */
+const INSTALLATION = planSetUp(
   createLayout("~/gateway"),
   { route: "control_plane", listeners: DEFAULT_LISTENERS, networks: [], hosts: [] },
   await createKeyMaterial(systemRandom),
 ).map(({ path }) => `~/gateway/${path}`);
 
-/** Whether a path of a document is there, seen from the document's folder or from the root. */
+/** True if a path in a document exists, relative to the directory of the document or to the root. */
 function exists(path: string, document: string): boolean {
-  const folder = document.slice(0, document.lastIndexOf("/") + 1);
-  if (path.startsWith("~/gateway/")) return SET_UP.includes(path);
-  if (SET_UP.includes(`~/gateway/${path}`)) return true;
-  // What a release makes there, it makes of this.
+  const directory = document.slice(0, document.lastIndexOf("/") + 1);
+  if (path.startsWith("~/gateway/")) return INSTALLATION.includes(path);
+  if (INSTALLATION.includes(`~/gateway/${path}`)) return true;
+  // A release creates dist/image from deploy/image.
   if (path.startsWith("dist/image")) return exists(path.replace("dist/", "deploy/"), document);
   if (path.startsWith("../")) return FILES.includes(new URL(path, `file:///${document}`).pathname.slice(1));
   const names = path.endsWith("/") ? [path] : [path, `${path}.ts`, `${path}/`];
-  return [...FILES, ...FOLDERS].some((file) =>
-    names.some((name) => file === name || (file.startsWith(folder) && `/${file}`.endsWith(`/${name}`)))
+  return [...FILES, ...DIRECTORIES].some((file) =>
+    names.some((name) => file === name || (file.startsWith(directory) && `/${file}`.endsWith(`/${name}`)))
   );
 }
 
-/** What of a command line does not exist. */
+/** Returns the first part of a command line that does not exist. */
 function mistakeOf(words: readonly string[]): string | undefined {
   const [deno, verb, task = "", ...rest] = words;
   if (deno === "deno" && verb === "task") {
@@ -61,10 +51,10 @@ function mistakeOf(words: readonly string[]): string | undefined {
   return program === undefined ? undefined : findMistake(program, words.slice(1));
 }
 
-/** Every option that one of our programs has, wherever it is. */
+/** The options of all programs and commands. */
 const OPTIONS = new Set([...Object.values(PROGRAMS).flatMap(optionsOf), ...await otherOptions()]);
 
-/** Those of the programs that have no subcommand tree of their own; the usage text is what there is. */
+/** Returns the options of programs without a command tree, read from their usage texts. */
 async function otherOptions(): Promise<string[]> {
   const sources = [
     "broker/config/command_line.ts",
@@ -80,7 +70,7 @@ function anchorOf(heading: string): string {
   return `#${heading.toLowerCase().replaceAll(/[^\w\s-]/g, "").replaceAll(" ", "-")}`;
 }
 
-/** Everything that a document names and that does not exist. */
+/** Returns every name in a document that does not exist. */
 function findMistakes(document: string, markdown: string): string[] {
   const { spans, links, commands } = readNamed(markdown);
   const local = links.filter((link) => !/^https?:|^#/.test(link)).map((link) => link.replace(/#.*$/, ""));
@@ -98,7 +88,7 @@ function findMistakes(document: string, markdown: string): string[] {
 }
 
 Deno.test.each(DOCUMENTS.map((document) => ({ document })))(
-  "$document names nothing that does not exist",
+  "$document names only things that exist",
   async ({ document }) => {
     assert.deepEqual(findMistakes(document, await Deno.readTextFile(`${ROOT}${document}`)), []);
   },
@@ -126,25 +116,25 @@ Deno.test.each(RECORDS.map((record) => ({ record })))(
   },
 );
 
-Deno.test.each(EXAMPLES)("the help of $command gives no example that does not exist", ({ help }) => {
+Deno.test.each(EXAMPLES)("the examples in the help of $command exist", ({ help }) => {
   const lines = readCommands(help).filter((line) => /^ {2}(?:broker-ctl|debate) /.test(line));
   assert.deepEqual(lines.flatMap((line) => mistakeOf(wordsOf(line)) ?? []), []);
 });
 
 Deno.test.each<{ name: string; markdown: string; mistake: string }>([
   { name: "a file", markdown: "`state/nothing.ts`", mistake: "no file state/nothing.ts" },
-  { name: "a module without its ending", markdown: "`http/nothing`", mistake: "no file http/nothing" },
-  { name: "a folder", markdown: "| `nothing/` |", mistake: "no file nothing/" },
+  { name: "a module without its extension", markdown: "`http/nothing`", mistake: "no file http/nothing" },
+  { name: "a directory", markdown: "| `nothing/` |", mistake: "no file nothing/" },
   { name: "a link", markdown: "[a](nothing.md#part)", mistake: "no file nothing.md" },
   {
     name: "a section",
     markdown: "## One of two\n[a](#one-of-two), [b](#three)",
     mistake: "no section #three",
   },
-  { name: "a file of a set-up", markdown: "`~/gateway/a.json`", mistake: "no file ~/gateway/a.json" },
+  { name: "a file of an installation", markdown: "`~/gateway/a.json`", mistake: "no file ~/gateway/a.json" },
   { name: "a task", markdown: "`deno task nothing`", mistake: "there is no task nothing" },
-  { name: "tasks of a kind", markdown: "`deno task stop:*`", mistake: "there is no task stop:*" },
-  { name: "an option by itself", markdown: "`--nothing`", mistake: "no option --nothing" },
+  { name: "a group of tasks", markdown: "`deno task stop:*`", mistake: "there is no task stop:*" },
+  { name: "a single option", markdown: "`--nothing`", mistake: "no option --nothing" },
   {
     name: "a command in a block",
     markdown: "```sh\ncd x # broker-ctl\ndeno task broker-ctl --json \\\n  policy nothing\n```",
@@ -157,6 +147,6 @@ Deno.test.each<{ name: string; markdown: string; mistake: string }>([
   },
   { name: "an argument", markdown: "`broker-ctl reload now`", mistake: "reload takes no now" },
   { name: "a command of the debate", markdown: "`debate watch`", mistake: "debate has no command watch" },
-])("a document that names $name that does not exist is found", ({ markdown, mistake }) => {
+])("findMistakes() reports $name that does not exist", ({ markdown, mistake }) => {
   assert.deepEqual(findMistakes("shared/README.md", `# Title\n\n${markdown}\n`), [mistake]);
 });

@@ -1,14 +1,27 @@
+/** The root directory of the workspace, with a slash at its end. */
+export const ROOT = new URL("../../", import.meta.url).pathname;
+
+const NOT_OURS = new Set(["node_modules", "dist", "coverage"]);
+
+/** Returns the paths of all files of the workspace. */
+export function listFiles(directory = ""): string[] {
+  return [...Deno.readDirSync(`${ROOT}${directory}`)].flatMap(({ name, isDirectory }) => {
+    if ((isDirectory && name.startsWith(".")) || NOT_OURS.has(name)) return [];
+    return isDirectory ? listFiles(`${directory}${name}/`) : [`${directory}${name}`];
+  });
+}
+
 export interface Named {
-  /** What stands between backquotes in running text and tables. */
+  /** Code spans of text and tables. */
   readonly spans: readonly string[];
   readonly links: readonly string[];
-  /** The command lines of its `sh` blocks, continuations joined. */
+  /** Command lines of the `sh` blocks, continuations joined. */
   readonly commands: readonly string[];
 }
 
-const FENCE = /^```(?<language>\w*)\n(?<text>.*?)^```$/gms;
+const FENCE = /^ *```(?<language>\w*)\n(?<text>.*?)^ *```$/gms;
 
-/** Reads what a document names; blocks in another language than `sh` are left out. */
+/** Reads the spans, links and commands of a document. Blocks in other languages than `sh` are ignored. */
 export function readNamed(markdown: string): Named {
   const blocks = [...markdown.matchAll(FENCE)].flatMap(({ groups }) =>
     groups?.["language"] === "sh" ? [groups["text"] ?? ""] : []
@@ -21,12 +34,12 @@ export function readNamed(markdown: string): Named {
   };
 }
 
-/** The lines of a block, continuations joined. */
+/** Returns the lines of a block, continuations joined. */
 export function readCommands(block: string): string[] {
   return block.replace(/\\\n/g, " ").split("\n");
 }
 
-/** The words of a command line as far as its first comment, pipe or redirection; quotes join and are dropped. */
+/** Returns the words of a command line up to the first comment, pipe or redirection, without quotes. */
 export function wordsOf(command: string): string[] {
   const words = command.match(/(?:"[^"]*"|'[^']*'|[^\s"'])+/g) ?? [];
   const end = words.findIndex((word) => /^[#>|]/.test(word));

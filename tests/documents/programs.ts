@@ -7,7 +7,7 @@ let written = "";
 const out = (text: string) => void (written += text);
 const ENVIRONMENT = { workingFolder: "/nowhere", variables: {} };
 
-/** Our programs with subcommands, by the names that documents use; what is asked of them here is not done. */
+/** The programs with subcommands, by the names that documents use. Their actions do nothing here. */
 export const PROGRAMS: Readonly<Record<string, Command>> = {
   "broker-ctl": createBrokerCtl({
     ...ENVIRONMENT,
@@ -27,13 +27,13 @@ export const PROGRAMS: Readonly<Record<string, Command>> = {
   ),
 };
 
-/** What `--help` prints, command by command. */
+/** The help of each command. */
 export const EXAMPLES: readonly { readonly command: string; readonly help: string }[] = Object.values(
   PROGRAMS,
 )
   .flatMap(withCommands).map((command) => ({ command: command.name(), help: helpOf(command) }));
 
-/** What `--help` prints for a command of these programs. */
+/** Returns the output of `--help` for a command of these programs. */
 export function helpOf(command: Command): string {
   written = "";
   command.outputHelp();
@@ -44,17 +44,17 @@ function withCommands(command: Command): readonly Command[] {
   return [command, ...command.commands.flatMap(withCommands)];
 }
 
-/** All options of a program and its commands, such as `--json`. */
+/** Returns all options of a program and its commands, such as `--json`. */
 export function optionsOf(program: Command): string[] {
   return withCommands(program).flatMap(({ options }) => options.map(({ long }) => long)).filter((long) =>
     long != null
   );
 }
 
-/** What does not exist of a command line's subcommands, options and arguments; undefined when all of it does. */
+/** Returns the first subcommand, option or argument of a command line that does not exist; undefined if all exist. */
 export function findMistake(program: Command, words: readonly string[]): string | undefined {
   const [first = ""] = words;
-  // A topic, or an option, in place of a command.
+  // `debate` runs a topic if the first word is no command.
   if (program === PROGRAMS["debate"] && /^-|\s/.test(first)) return findMistake(program, ["run", ...words]);
   let command = program;
   let positionals = 0;

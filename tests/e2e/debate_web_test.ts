@@ -230,7 +230,10 @@ Deno.test("the demo names the scenarios that there are", async () => {
   try {
     const { code, err } = await play(["--scenario", "gone"], folder);
     assert.equal(code, 2);
-    assert.match(err, /there are certificate_expired, memory_leak, slow_query/);
+    assert.match(
+      err,
+      /cannot play scenario "gone": choose one of certificate_expired, memory_leak, slow_query/,
+    );
   } finally {
     await Deno.remove(folder, { recursive: true });
   }

@@ -1,8 +1,8 @@
 import { isTest } from "./files.ts";
 
 /**
- * Places that may read, write, connect and start programs. Every other file is pure: the same input gives the same
- * output, and nothing else happens.
+ * Places that may read, write, connect and start programs. Every other file is pure: its output depends only on its
+ * input, and it has no side effects.
  */
 const IO_PLACES: readonly string[] = [
   "broker/authority/",
@@ -39,10 +39,10 @@ const IO_PLACES: readonly string[] = [
   "signer/live/state/",
 ];
 
-/** Where the files of a member are joined to a program. */
+/** Files that wire a member to a program. */
 const JOINTS = /^\w+\/(?:web\/)?(?:main|app|start|serve(?:_\w+)?)\.ts$/;
 
-/** Where time, chance, the environment and the end of the process come from, beside every `main.ts`. */
+/** Files that may use clock, randomness, environment and exit, in addition to every `main.ts`. */
 const AMBIENT: readonly string[] = [
   "broker/connect.ts",
   "ctl/bridge/main.ts",
@@ -60,10 +60,10 @@ const AMBIENT: readonly string[] = [
 
 const PAGE = "debate/web/page/";
 
-/** What may set timers beside tests. */
+/** Files that may set timers, in addition to tests. */
 const TIMING = ["shared/clock.ts", PAGE];
 
-/** Packages and platform modules that do no I/O by themselves: all of their names, or some. */
+/** Packages and platform modules without I/O: all of their names, or some. */
 const HARMLESS: Readonly<Record<string, readonly string[] | "all" | "no chance">> = {
   "node:assert/strict": "all",
   "node:buffer": "all",
@@ -95,11 +95,11 @@ const HARMLESS: Readonly<Record<string, readonly string[] | "all" | "no chance">
   "yaml": "all",
 };
 
-/** Names of doors of `shared` that a pure file must not import: it gets them as parameters. */
+/** Exports of `shared` that a pure file must not import, because it receives them as parameters. */
 const AMBIENT_NAMES: readonly string[] = ["systemClock", "systemRandom"];
 const IO_DOORS: readonly string[] = ["shared/files/mod.ts"];
 
-/** Whether a pure file may import these names through a door of `shared`. */
+/** True if a pure file may import these names through a door of `shared`. */
 export function isHarmlessDoor(door: string, names: readonly string[]): boolean {
   return !IO_DOORS.includes(door) && !names.some((name) => AMBIENT_NAMES.includes(name));
 }
@@ -111,17 +111,17 @@ export function isPure(path: string): boolean {
     !path.includes("/io/") && !IO_PLACES.some((place) => path.startsWith(place));
 }
 
-/** Whether a path may read the clock, chance and the environment, and end the process. */
+/** True if a file may use clock, randomness, environment and exit. */
 export function isAmbient(path: string): boolean {
   return isTest(path) || AMBIENT.includes(path) || path.startsWith(PAGE) || /(?:^|\/)main\.ts$/.test(path);
 }
 
-/** Whether a path may wait by the machine's clock. */
+/** True if a file may wait by the clock of the machine. */
 export function mayTime(path: string): boolean {
   return isTest(path) || TIMING.some((entry) => path.startsWith(entry));
 }
 
-/** Whether a pure file may import these names of a module; no names mean the whole module. */
+/** True if a pure file may import these names of a module. No names mean the whole module. */
 export function isHarmless(module: string, names: readonly string[]): boolean {
   const harmless = HARMLESS[module] ?? [];
   if (harmless === "all") return true;

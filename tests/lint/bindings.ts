@@ -1,9 +1,9 @@
-/** Whether a name is declared in the file, around where it is used: a parameter `fetch` is not the global. */
+/** True if a name is declared in a scope around its use: a parameter `fetch` is not the global. */
 export function isBound(node: Deno.lint.Identifier, context: Deno.lint.RuleContext): boolean {
   return context.sourceCode.getAncestors(node).some((scope) => namesIn(scope).includes(node.name));
 }
 
-/** What a function, a block or a file declares. */
+/** Returns the names that a function, a block or a file declares. */
 function namesIn(scope: Deno.lint.Node): readonly string[] {
   switch (scope.type) {
     case "FunctionDeclaration":
@@ -37,7 +37,7 @@ function declaredBy(statement: Deno.lint.Node): readonly string[] {
   }
 }
 
-/** The names that a pattern binds. */
+/** Returns the names that a pattern binds. */
 function namesOf(pattern: Deno.lint.Node | null): readonly string[] {
   switch (pattern?.type) {
     case "Identifier":

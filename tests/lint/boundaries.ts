@@ -1,6 +1,6 @@
 /**
- * The rules of this workspace for `deno lint`: who may import whom, what a pure file may use, where time and
- * chance come from, who waits, where JSON is parsed, how owners are set, which rule has one place, what must be documented.
+ * Rules of this workspace for `deno lint`: imports between directories, globals in pure files, clock and randomness,
+ * timers, JSON parsers, owners of files, rules with one definition, and docstrings.
  *
  * @module
  */

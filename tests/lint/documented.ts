@@ -1,6 +1,6 @@
 import { isTest, memberOf, relativePath } from "./files.ts";
 
-/** Every export and every door of `shared` has a docstring. */
+/** Requires a docstring for each export and each door of `shared`. */
 export const documented: Deno.lint.Rule = {
   create(context) {
     const path = relativePath(context.filename);
@@ -12,13 +12,13 @@ export const documented: Deno.lint.Rule = {
         const [first] = context.sourceCode.getAllComments();
         if (!/^shared\/(?:[^/]+|[^/]+\/mod)\.ts$/.test(path)) return;
         if (first?.type === "Block" && first.value.includes("@module")) return;
-        report(node, "A door of shared starts with a /** … @module */ comment");
+        report(node, "A door of shared must start with a /** … @module */ comment");
       },
       ExportNamedDeclaration(node) {
         const { declaration } = node;
         if (declaration === null) return;
         if (!hasDocstring(node, context.sourceCode)) {
-          report(node, "Say in a /** */ comment what this export gives");
+          report(node, "Describe this export in a /** */ comment");
         }
       },
     };

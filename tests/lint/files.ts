@@ -11,10 +11,10 @@ const EXPORTS: Readonly<Record<string, Readonly<Record<string, string>>>> = Obje
     .map(([member, { exports }]) => [member, typeof exports === "string" ? { ".": exports } : exports]),
 );
 
-/** The folder of the workspace, with a slash at its end. */
+/** The root directory of the workspace, with a slash at its end. */
 export const ROOT = new URL("../../", import.meta.url).pathname;
 
-/** The folders of the workspace that hold code. */
+/** The directories of the workspace with code. */
 export const MEMBERS = [
   "signer",
   "control_plane",
@@ -57,17 +57,17 @@ const SHARED_TOPICS: Readonly<Record<string, readonly string[]>> = {
 
 /** The members that work with the services' contracts: they read and write configs, and start processes. */
 const CONTRACTS: Readonly<Record<string, RegExp>> = {
-  // What is to be brought to a host is the shim's own text.
+  // `host install-shim` sends the text of the shim.
   ctl: /^@gateway\/(?:(?:signer|control-plane|broker)\/(?:config|permissions)|shim\/texts)$/,
   deploy: /^@gateway\/(?:signer|control-plane|broker|debate)\/(?:config|permissions)$/,
 };
 
-/** What the one program for everything is made of. */
+/** Modules of members that a program in deploy combines. */
 const PROGRAMS: Readonly<Record<string, readonly string[]>> = {
   "deploy/gateway.ts": ["../broker/main.ts", "../ctl/program.ts"],
 };
 
-/** The topics of `shared` that the debate may use: it has nothing to do with access. */
+/** The topics of `shared` that the debate may use. It must not use those of the access broker. */
 const DEBATE_TOPICS = [
   "clock",
   "config",
@@ -81,47 +81,47 @@ const DEBATE_TOPICS = [
   "text",
 ];
 
-/** A path relative to the workspace, or `undefined` for a file outside. */
+/** Returns a path relative to the workspace, or `undefined` for a file outside. */
 export function relativePath(fileName: string): string | undefined {
   const path = fileName.replace(/^file:\/\//, "");
   if (path.startsWith(ROOT)) return path.slice(ROOT.length);
   return path.startsWith("/") ? undefined : path;
 }
 
-/** The member that a path belongs to. */
+/** Returns the member of a path. */
 export function memberOf(path: string): Member | undefined {
   return MEMBERS.find((member) => path.startsWith(`${member}/`));
 }
 
-/** Whether a path is a test, a bench, or a help to them. */
+/** True if a path is a test, a benchmark, or a helper of one. */
 export function isTest(path: string): boolean {
   return path.startsWith("tests/") || path.includes("/testing/") || /_(?:test|bench)\.tsx?$/.test(path);
 }
 
-/** Whether a file of `shared` may import another one: of its own topic, or of one below. */
+/** True if a file of `shared` may import another one: of the same topic, or of a topic below. */
 export function mayBuildOn(from: string, target: string): boolean {
   const [own, other] = [topicOf(from), topicOf(target)];
   return isTest(from) || own === other || other === "" || SHARED_TOPICS[own]?.includes(other) === true;
 }
 
-/** The folder of a file in `shared`; empty beside the folders. */
+/** Returns the topic of a file in `shared`; empty for a file outside of the topics. */
 function topicOf(path: string): string {
   const [, topic = "", ...rest] = path.split("/");
   return rest.length === 0 ? "" : topic;
 }
 
-/** Whether a file may import another member's contract under this name: `@gateway/signer/config`, or its permissions. */
+/** True if a file may import this contract of another member: `@gateway/signer/config`, or its permissions. */
 export function isContract(specifier: string, from: string): boolean {
   return PROGRAMS[from]?.includes(specifier) === true ||
     CONTRACTS[memberOf(from) ?? ""]?.test(specifier) === true;
 }
 
-/** Whether the debate may use a file of `shared`. */
+/** True if the debate may use a file of `shared`. */
 export function isForDebate(path: string): boolean {
   return DEBATE_TOPICS.some((topic) => path.startsWith(`shared/${topic}/`) || path === `shared/${topic}.ts`);
 }
 
-/** The file that an import means, relative to the workspace; `undefined` when it is a package or built in. */
+/** Returns the file of an import, relative to the workspace; `undefined` for a package or a platform module. */
 export function resolveImport(specifier: string, from: string): string | undefined {
   const workspace = /^@gateway\/([^/]+)(?:\/(.*))?$/.exec(specifier);
   if (workspace !== null) {

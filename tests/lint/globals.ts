@@ -2,7 +2,7 @@ import { isAmbient, isPure, mayTime } from "./adapters.ts";
 import { isBound } from "./bindings.ts";
 import { isTest, relativePath } from "./files.ts";
 
-/** Members of globals that say what time it is, give chance, or reach the process. */
+/** Members of globals for time, randomness, environment and process. */
 const AMBIENT: Readonly<Record<string, readonly string[]>> = {
   Date: ["now"],
   Deno: ["env", "exit", "exitCode"],
@@ -10,10 +10,10 @@ const AMBIENT: Readonly<Record<string, readonly string[]>> = {
   crypto: ["getRandomValues", "randomUUID"],
 };
 
-/** What waits by the machine's clock. */
+/** Functions that wait by the clock of the machine. */
 const TIMERS: readonly string[] = ["setImmediate", "setInterval", "setTimeout"];
 
-/** Globals that a pure file has no use for. */
+/** Globals that a pure file must not use. */
 const IMPURE: readonly string[] = [
   "BroadcastChannel",
   "Deno",
@@ -31,7 +31,7 @@ const IMPURE: readonly string[] = [
   "sessionStorage",
 ];
 
-/** Time, chance, environment and exit come from `main.ts` and a few adapters, and from there as parameters. */
+/** Allows time, randomness, environment and exit only in `main.ts` and a few adapters, which pass them as parameters. */
 export const ambient: Deno.lint.Rule = {
   create(context) {
     const path = relativePath(context.filename);
@@ -39,7 +39,7 @@ export const ambient: Deno.lint.Rule = {
     const report = (node: Deno.lint.Node, what: string) =>
       context.report({
         node,
-        message: `${what} belongs to main.ts and adapters; take it as a parameter (Clock, Random)`,
+        message: `${what} belongs in main.ts and adapters; pass it as a parameter (Clock, Random)`,
       });
     return {
       ...usesOf(AMBIENT, report),
@@ -53,7 +53,7 @@ export const ambient: Deno.lint.Rule = {
   },
 };
 
-/** Time passes on an injected clock; who waits for something bounds that with `within()`. */
+/** Requires an injected clock for waits, and `within()` for their limits. */
 export const timers: Deno.lint.Rule = {
   create(context) {
     const path = relativePath(context.filename);
@@ -79,7 +79,7 @@ export const timers: Deno.lint.Rule = {
   },
 };
 
-/** Who may write to the folder puts a link in the place of a file before root gives it to him: the link's target is his then. */
+/** Rejects `chown` by path: an attacker who can write to the directory could replace the file by a link to another file. */
 export const owners: Deno.lint.Rule = {
   create(context) {
     const path = relativePath(context.filename);
@@ -87,13 +87,12 @@ export const owners: Deno.lint.Rule = {
     return usesOf({ Deno: ["chown", "chownSync"] }, (node, what) =>
       context.report({
         node,
-        message:
-          `${what} gives away what lies under the name by then; use chown() of the FileHandle that was opened`,
+        message: `${what} follows a link that replaced the file; use chown() of the open FileHandle`,
       }));
   },
 };
 
-/** A pure file touches nothing outside itself. */
+/** Rejects globals with side effects in pure files. */
 export const pure: Deno.lint.Rule = {
   create(context) {
     const path = relativePath(context.filename);
@@ -104,14 +103,14 @@ export const pure: Deno.lint.Rule = {
         context.report({
           node,
           message:
-            `${path} is pure and must not use ${node.name}; take what it gives as a parameter, or list the file as an adapter`,
+            `${path} is pure and must not use ${node.name}; pass the result as a parameter, or list the file as an adapter`,
         });
       },
     };
   },
 };
 
-/** Finds where members of globals are used, or taken out of them. */
+/** Finds uses and destructured members of globals. */
 function usesOf(
   members: Readonly<Record<string, readonly string[]>>,
   report: (node: Deno.lint.Node, what: string) => void,
@@ -136,14 +135,14 @@ function usesOf(
   };
 }
 
-/** The global that an expression is: `Deno`, or `globalThis.Deno`. */
+/** Returns the global of an expression: `Deno`, or `globalThis.Deno`. */
 export function globalName(node: Deno.lint.Node): string | undefined {
   if (node.type === "Identifier") return node.name;
   if (node.type !== "MemberExpression" || node.object.type !== "Identifier") return undefined;
   return node.object.name === "globalThis" ? propertyName(node) : undefined;
 }
 
-/** The name that an expression asks an object for, when it can be seen. */
+/** Returns the property name of a member expression, if it is constant. */
 export function propertyName(node: Deno.lint.MemberExpression): string | undefined {
   if (!node.computed) return node.property.type === "Identifier" ? node.property.name : undefined;
   return node.property.type === "Literal" && typeof node.property.value === "string"
@@ -151,7 +150,7 @@ export function propertyName(node: Deno.lint.MemberExpression): string | undefin
     : undefined;
 }
 
-/** Whether an identifier only names something: a key, another object's property, a type. */
+/** True if an identifier is only a name: a key, a property of another object, or a type. */
 export function isNameOnly(node: Deno.lint.Identifier): boolean {
   const { parent } = node;
   switch (parent.type) {
@@ -172,7 +171,7 @@ export function isNameOnly(node: Deno.lint.Identifier): boolean {
   }
 }
 
-/** `Deno.errors` are classes to tell errors apart by. */
+/** True for `Deno.errors`, whose classes have no side effects. */
 function isErrorClasses(node: Deno.lint.MemberExpression): boolean {
   return node.object.type === "Identifier" && node.object.name === "Deno" && propertyName(node) === "errors";
 }

@@ -2,9 +2,9 @@ import { check, MODULE, type Row } from "./check.ts";
 
 Deno.test.each<Row>([
   { name: "Deno", file: "shared/policy/a.ts", source: `${MODULE}Deno.readFileSync("x");`, rule: "pure" },
-  { name: "Deno by another name", file: "shared/ssh/a.ts", source: `${MODULE}const d = Deno;`, rule: "pure" },
+  { name: "an alias of Deno", file: "shared/ssh/a.ts", source: `${MODULE}const d = Deno;`, rule: "pure" },
   {
-    name: "Deno by globalThis",
+    name: "Deno through globalThis",
     file: "shared/ssh/a.ts",
     source: `${MODULE}globalThis.Deno.readFileSync("x");`,
     rule: "pure",
@@ -12,7 +12,7 @@ Deno.test.each<Row>([
   { name: "Deno in a new file", file: "signer/new.ts", source: 'Deno.readFileSync("x");', rule: "pure" },
   { name: "Deno in a new folder", file: "signer/a/b.ts", source: "const { readFile } = Deno;", rule: "pure" },
   {
-    name: "the network behind a function with such a parameter",
+    name: "the global fetch after a function with a parameter of that name",
     file: "broker/a.ts",
     source: 'export const a = (fetch: () => void) => fetch(); fetch("x");',
     rule: "pure",
@@ -28,9 +28,9 @@ Deno.test.each<Row>([
   },
   { name: "the network", file: "shared/policy/a.ts", source: `${MODULE}await fetch("x");`, rule: "pure" },
   { name: "the clock", file: "shared/policy/a.ts", source: `${MODULE}Date.now();`, rule: "ambient" },
-  { name: "today", file: "shared/policy/a.ts", source: `${MODULE}new Date();`, rule: "ambient" },
+  { name: "the current date", file: "shared/policy/a.ts", source: `${MODULE}new Date();`, rule: "ambient" },
   {
-    name: "chance",
+    name: "randomness",
     file: "shared/policy/a.ts",
     source: `${MODULE}crypto.getRandomValues(a);`,
     rule: "ambient",
@@ -38,7 +38,7 @@ Deno.test.each<Row>([
 ])("a pure file must not use $name", check);
 
 Deno.test.each<Row>([
-  { name: "a given time", file: "shared/policy/a.ts", source: `${MODULE}new Date(0); Date.parse("x");` },
+  { name: "a constant time", file: "shared/policy/a.ts", source: `${MODULE}new Date(0); Date.parse("x");` },
   { name: "a type of Deno", file: "shared/policy/a.ts", source: `${MODULE}let a: Deno.Signal;` },
   {
     name: "a property of that name",
@@ -56,7 +56,7 @@ Deno.test.each<Row>([
   { name: "a variable of that name", file: "signer/a.ts", source: "{ const [process] = a; process; }" },
   { name: "an import of that name", file: "signer/a.ts", source: 'import { fetch } from "./b.ts"; fetch();' },
   {
-    name: "anything in its test",
+    name: "side effects in a test",
     file: "shared/policy/a_test.ts",
     source: "Deno.test(() => {}); Math.random();",
   },
@@ -66,7 +66,7 @@ Deno.test.each<Row>([
   { name: "Date.now", file: "ctl/setup/a.ts", source: "Date.now();", rule: "ambient" },
   { name: "Date.now in brackets", file: "ctl/setup/a.ts", source: 'Date["now"]();', rule: "ambient" },
   {
-    name: "Date.now by globalThis",
+    name: "Date.now through globalThis",
     file: "ctl/setup/a.ts",
     source: "globalThis.Date.now();",
     rule: "ambient",
@@ -78,7 +78,7 @@ Deno.test.each<Row>([
   { name: "crypto.randomUUID", file: "ctl/setup/a.ts", source: "crypto.randomUUID();", rule: "ambient" },
   { name: "the environment", file: "ctl/setup/a.ts", source: 'Deno.env.get("X");', rule: "ambient" },
   {
-    name: "the environment taken out",
+    name: "the destructured environment",
     file: "ctl/setup/a.ts",
     source: "const { env } = Deno;",
     rule: "ambient",
@@ -99,19 +99,19 @@ Deno.test.each<Row>([
   { name: "setInterval", file: "signer/main.ts", source: "setInterval(() => {}, 1);", rule: "timers" },
   { name: "setImmediate", file: "ctl/setup/a.ts", source: "setImmediate(() => {});", rule: "timers" },
   {
-    name: "setTimeout by globalThis",
+    name: "setTimeout through globalThis",
     file: "ctl/setup/a.ts",
     source: "globalThis.setTimeout(() => {}, 1);",
     rule: "timers",
   },
   {
-    name: "setTimeout by another name",
+    name: "an alias of setTimeout",
     file: "ctl/setup/a.ts",
     source: "const later = setTimeout;",
     rule: "timers",
   },
   {
-    name: "setTimeout taken out",
+    name: "destructured setTimeout",
     file: "ctl/setup/a.ts",
     source: "const { setTimeout: later } = globalThis;",
     rule: "timers",
@@ -123,7 +123,7 @@ Deno.test.each<Row>([
     rule: "timers",
   },
   {
-    name: "AbortSignal.timeout taken out",
+    name: "destructured AbortSignal.timeout",
     file: "ctl/setup/a.ts",
     source: "const { timeout } = AbortSignal;",
     rule: "timers",
@@ -141,7 +141,7 @@ Deno.test.each<Row>([
   { name: "a browser", file: "debate/web/page/app.js", source: "setTimeout(() => {}, 1);" },
   { name: "a test", file: "broker/a_test.ts", source: "setTimeout(() => {}, 1); AbortSignal.timeout(1);" },
   {
-    name: "an object's own timeout",
+    name: "a timeout method of another object",
     file: "broker/a.ts",
     source: "socket.setTimeout(1, end); a.timeout(1);",
   },
@@ -150,7 +150,7 @@ Deno.test.each<Row>([
 Deno.test.each<Row>([
   { name: "by its path", file: "ctl/setup/a.ts", source: 'await Deno.chown("x", 1, 1);', rule: "owners" },
   {
-    name: "at once",
+    name: "synchronously",
     file: "shared/files/mod.ts",
     source: `${MODULE}Deno.chownSync("x", 1, 1);`,
     rule: "owners",

@@ -1,10 +1,10 @@
 import { MEMBERS, relativePath, resolveImport, ROOT } from "./files.ts";
 import { visitImports } from "./imports.ts";
 
-/** What each file of the workspace imports of the workspace, by path; values and types alike. */
+/** Imports of values and types between the files of the workspace, by path. */
 export type ImportGraph = ReadonlyMap<string, readonly string[]>;
 
-/** Reads every module of the workspace. */
+/** Reads the imports of every module of the workspace. */
 export async function readImportGraph(): Promise<ImportGraph> {
   const graph = new Map<string, readonly string[]>();
   for (const member of MEMBERS) {
@@ -15,7 +15,7 @@ export async function readImportGraph(): Promise<ImportGraph> {
   return graph;
 }
 
-/** The files of the workspace that a module imports. */
+/** Returns the files of the workspace that a module imports. */
 export function findImports(path: string, source: string): readonly string[] {
   const from = relativePath(path) ?? path;
   const found = new Set<string>();
@@ -35,7 +35,7 @@ export function findImports(path: string, source: string): readonly string[] {
   return [...found];
 }
 
-/** Circles of imports, each as the files on its way and the first of them again; none where there is no circle. */
+/** Returns the import cycles, each as a list of files that ends with its first file. */
 export function findCircles(graph: ImportGraph): readonly (readonly string[])[] {
   const circles: string[][] = [];
   const done = new Set<string>();

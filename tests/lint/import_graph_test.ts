@@ -5,11 +5,11 @@ import { findCircles, findImports, readImportGraph } from "./import_graph.ts";
 
 const graph = await readImportGraph();
 
-Deno.test("no imports of the workspace go in a circle, not even those of types", () => {
+Deno.test("imports of the workspace form no cycle, also with types", () => {
   assert.deepEqual(findCircles(graph).map((circle) => circle.join(" -> ")), []);
 });
 
-Deno.test("every import of the workspace leads to a file of it", async () => {
+Deno.test("every import of the workspace resolves to an existing file", async () => {
   assert.ok(graph.size > 1000);
   for (const [file, targets] of graph) {
     for (const target of targets) {
@@ -22,7 +22,7 @@ Deno.test("every import of the workspace leads to a file of it", async () => {
   }
 });
 
-Deno.test("what shared exports is what a member imports", () => {
+Deno.test("some member imports each export path of shared", () => {
   const used = new Set<string>();
   for (const [file, targets] of graph) {
     const member = memberOf(file);
@@ -36,13 +36,13 @@ Deno.test.each([
   { name: "a file that imports itself", graph: { a: ["a"] }, circles: ["a a"] },
   { name: "two files", graph: { a: ["b"], b: ["a"] }, circles: ["a b a"] },
   {
-    name: "a circle that the way in is not part of",
+    name: "a cycle behind a first file that is not part of it",
     graph: { a: ["b"], b: ["c"], c: ["b"] },
     circles: ["b c b"],
   },
   { name: "none in two ways to one file", graph: { a: ["b", "c"], b: ["d"], c: ["d"], d: [] }, circles: [] },
   {
-    name: "two circles",
+    name: "two cycles",
     graph: { a: ["b"], b: ["a"], c: ["d"], d: ["c"] },
     circles: ["a b a", "c d c"],
   },

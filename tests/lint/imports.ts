@@ -9,12 +9,12 @@ import {
   resolveImport,
 } from "./files.ts";
 
-/** One import, of a value or a type. */
+/** An import of a value or a type. */
 export interface Import {
   readonly specifier: string;
-  /** Nothing of the module runs: a type, or a file taken as text. */
+  /** True if no code of the module runs: a type, or a file imported as text. */
   readonly isType: boolean;
-  /** The names that are taken, as they are called where they come from; none for a whole module. */
+  /** The imported names, as the module exports them; empty for a whole module. */
   readonly names: readonly string[];
 }
 
@@ -29,7 +29,7 @@ export const imports: Deno.lint.Rule = {
   },
 };
 
-/** A visitor that is told of every import of a file, by whatever syntax. */
+/** Returns a visitor that reports every import of a file, in any syntax. */
 export function visitImports(
   check: (node: Deno.lint.Node, imported: Import) => void,
 ): Deno.lint.LintVisitor {
@@ -73,10 +73,10 @@ function nameOf(name: Deno.lint.Identifier | Deno.lint.StringLiteral): string {
 function judge(from: string, imported: Import): string | undefined {
   const { specifier } = imported;
   if (/^(?:npm|jsr|https?):/.test(specifier)) {
-    return "Packages are named and pinned in the imports of the root deno.json";
+    return "Add the package with its version to the imports of the root deno.json";
   }
   if (specifier === "@zod/zod" && !imported.isType && imported.names.includes("z")) {
-    return 'import * as z from "@zod/zod": by its name it comes whole, in bundles with its messages in 50 languages';
+    return 'use import * as z from "@zod/zod": a named import adds messages in 50 languages to bundles';
   }
   const target = resolveImport(specifier, from);
   if (target === undefined) return judgePurity(from, specifier, imported);
@@ -85,21 +85,21 @@ function judge(from: string, imported: Import): string | undefined {
   if (owner !== importer && owner !== "shared" && !isContract(specifier, from)) {
     return `${importer} may import shared and itself, not ${
       owner ?? target
-    }: what two members agree on is a type in shared/wire`;
+    }: put a type that two members share into shared/wire`;
   }
   if (importer === "debate" && owner === "shared" && !isForDebate(target)) {
-    return `debate has nothing to do with access and must not import ${target}`;
+    return `debate must not import ${target}, which belongs to the access broker`;
   }
   if (isTest(target) && !isTest(from)) return `${target} is for tests`;
   if (importer === "shared" && !mayBuildOn(from, target)) {
-    return `${from} must not know ${target}: the topics of shared are in layers, see SHARED_TOPICS`;
+    return `${from} must not import ${target}: the topics of shared are layers, see SHARED_TOPICS`;
   }
   if (owner !== "shared" || isHarmlessDoor(target, imported.names)) return undefined;
   return judgePurity(from, target, imported);
 }
 
-/** What a module or an adapter gives to a pure file has to be harmless. */
+/** Rejects imports with side effects in pure files. */
 function judgePurity(from: string, module: string, { names, isType }: Import): string | undefined {
   if (isType || !isPure(from) || isHarmless(module, names)) return undefined;
-  return `${from} is pure and must not import ${module}; take what it gives as a parameter, or move the file to a place for I/O (tests/lint/adapters.ts)`;
+  return `${from} is pure and must not import ${module}; pass the result as a parameter, or move the file to a place for I/O (tests/lint/adapters.ts)`;
 }

@@ -69,7 +69,7 @@ Deno.test.each<Row>([
     rule: "imports",
   },
   {
-    name: "a member's inside in a tool",
+    name: "an internal module of a member in a tool",
     file: "ctl/a.ts",
     source: 'import "@gateway/signer/snapshot";',
     rule: "imports",
@@ -99,7 +99,7 @@ Deno.test.each<Row>([
     rule: "imports",
   },
   {
-    name: "what is for tests in a service",
+    name: "a test helper in a service",
     file: "signer/a.ts",
     source: 'import "@gateway/shared/testing";',
     rule: "imports",
@@ -118,19 +118,19 @@ Deno.test.each<Row>([
     rule: "imports",
   },
   {
-    name: "a topic beside it in a topic of shared",
+    name: "a topic of the same layer in a topic of shared",
     file: "shared/http/a.ts",
     source: `${MODULE}import type { A } from "../config/load.ts";`,
     rule: "imports",
   },
   {
-    name: "a topic in a file beside the topics of shared",
+    name: "a topic in a file outside of the topics of shared",
     file: "shared/service/log.ts",
     source: `${MODULE}import type { A } from "../policy/ssh.ts";`,
     rule: "imports",
   },
   {
-    name: "any other in a topic of shared that is not declared",
+    name: "another topic in an undeclared topic of shared",
     file: "shared/other/a.ts",
     source: `${MODULE}import type { A } from "../wire/sign.ts";`,
     rule: "imports",
@@ -172,7 +172,7 @@ Deno.test.each<Row>([
     rule: "imports",
   },
   {
-    name: "chance in a pure file",
+    name: "randomness in a pure file",
     file: "shared/policy/a.ts",
     source: `${MODULE}import { randomBytes } from "node:crypto";`,
     rule: "imports",
@@ -201,7 +201,7 @@ Deno.test.each<Row>([
     source: 'import type { A } from "@gateway/signer/config";',
   },
   {
-    name: "the programs in the one for everything",
+    name: "the programs in gateway",
     file: "deploy/gateway.ts",
     source: 'import "../broker/main.ts"; await import("../ctl/program.ts");',
   },
@@ -212,7 +212,7 @@ Deno.test.each<Row>([
   },
   { name: "a package by its name", file: "signer/a.ts", source: 'import * as z from "@zod/zod";' },
   {
-    name: "zod with every language's messages",
+    name: "zod as a namespace",
     file: "signer/a.ts",
     source: 'import { z } from "@zod/zod";',
     rule: "imports",

@@ -1,18 +1,18 @@
 import { isTest, relativePath } from "./files.ts";
 import { globalName, isNameOnly, propertyName } from "./globals.ts";
 
-/** The door; the pages of the debate are read by a browser, from the server that sent them only. */
+/** The parser itself, and the debate's page: a browser runs it and it reads only responses of its own server. */
 const MAY_PARSE = ["shared/json.ts", "shared/json.ts", "debate/web/page/"];
 
 const MESSAGE = "The engine misreads JSON from outside: parse it with shared/json.ts";
 
-/** JSON is parsed in one place. */
+/** Requires one place for parsing JSON. */
 export const json: Deno.lint.Rule = {
   create(context) {
     const path = relativePath(context.filename);
     if (path === undefined || isTest(path) || MAY_PARSE.some((entry) => path.startsWith(entry))) return {};
     const report = (node: Deno.lint.Node) => context.report({ node, message: MESSAGE });
-    /** `node` is `JSON` itself; it may not go anywhere under another name. */
+    /** Reports `JSON` itself, unless it is used as `JSON.stringify`: an alias could hide a parser. */
     const check = (node: Deno.lint.Node & { readonly parent: Deno.lint.Node }) => {
       const { parent } = node;
       const isUsed = parent.type === "MemberExpression" && parent.object === node;
@@ -30,7 +30,7 @@ export const json: Deno.lint.Rule = {
         if (globalName(node) === "JSON") check(node);
       },
       CallExpression({ callee, arguments: args }) {
-        // Of a Request or Response; with an argument it is an answer to be written.
+        // `.json()` of a Request or Response reads. With an argument, it creates a response.
         const member = callee.type === "ChainExpression" ? callee.expression : callee;
         const isRead = member.type === "MemberExpression" && propertyName(member) === "json";
         if (isRead && args.length === 0) report(member);

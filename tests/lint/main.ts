@@ -1,6 +1,6 @@
 /**
- * Runs `deno lint`, and once more where the linter itself crashed: 2.9 dies of SIGSEGV now and then, on files that it
- * passes a second later. What it finds fails at once.
+ * Runs `deno lint`, and runs it again if the linter crashes: version 2.9 sometimes ends with SIGSEGV on files that it
+ * passes a second later. Findings fail without a second run.
  *
  * @module
  */

@@ -1,19 +1,19 @@
 import { isTest, relativePath } from "./files.ts";
 
-/** Where the definitions stand, and who looks for fewer characters on purpose. */
+/** The files with the definitions, and files that match a smaller set of characters on purpose. */
 const MAY_NAME_CHARACTERS: readonly string[] = [
   "shared/text.ts",
-  // What RFC 4253 and authorized_keys(5) leave out of a comment.
+  // Characters that RFC 4253 and authorized_keys(5) do not allow in a comment.
   "shared/ssh/keys.ts",
-  // Tells the reader which kind a character is of.
+  // Shows approvers the kind of a character.
   "control_plane/pages/html.ts",
-  // What a permission flag of Deno can't hold.
+  // Characters that a permission flag of Deno cannot contain.
   "ctl/setup/init.ts",
 ];
 
 const CHARACTERS = /\\p\{(?:C[cfo]?|Z[lps]?)\}|\\(?:x00-\\x[12]|u0000-\\u00[12])/;
 
-/** Rules that once stood in many places, each a little different, have one. */
+/** Requires one definition of rules that had many different ones. */
 export const onePlace: Deno.lint.Rule = {
   create(context) {
     const path = relativePath(context.filename);
@@ -23,16 +23,16 @@ export const onePlace: Deno.lint.Rule = {
       ConditionalExpression(node) {
         const what = errorPart(node);
         if (what === undefined || path === "shared/errors.ts") return;
-        report(node, `The ${what} of an unknown error is told by ${TOLD_BY[what]}() of shared/errors`);
+        report(node, `Use ${FUNCTIONS[what]}() of shared/errors for the ${what} of an unknown error`);
       },
       Literal(node) {
         if (node.value === "'\\''" && path !== "shared/text.ts") {
-          report(node, "Words for a shell are quoted by shared/text");
+          report(node, "Use shared/text to quote words for a shell");
         }
-        // The debate keeps lines and tabs, and has nothing to do with identities.
+        // The debate keeps lines and tabs, and handles no identities.
         const isFree = MAY_NAME_CHARACTERS.includes(path) || path.startsWith("debate/");
         if (!isFree && node.raw.startsWith("/") && CHARACTERS.test(node.raw)) {
-          report(node, "Blank, control and unseen characters are defined by shared/text");
+          report(node, "Use the definitions of space, control and invisible characters in shared/text");
         }
       },
       TemplateElement(node) {
@@ -47,10 +47,12 @@ export const onePlace: Deno.lint.Rule = {
   },
 };
 
-const TOLD_BY = { message: "errorText", name: "errorName" } as const;
+const FUNCTIONS = { message: "errorText", name: "errorName" } as const;
 
-/** What `error instanceof Error ? error.message : …` asks for. */
-function errorPart({ test, consequent }: Deno.lint.ConditionalExpression): keyof typeof TOLD_BY | undefined {
+/** Returns the property in `error instanceof Error ? error.message : …`. */
+function errorPart(
+  { test, consequent }: Deno.lint.ConditionalExpression,
+): keyof typeof FUNCTIONS | undefined {
   if (test.type !== "BinaryExpression" || test.operator !== "instanceof") return undefined;
   if (test.right.type !== "Identifier" || test.right.name !== "Error" || test.left.type !== "Identifier") {
     return undefined;

@@ -10,7 +10,10 @@ Deno.test.each<Omit<Row, "file">>([
     name: "the text of an unknown error",
     source: "f(error instanceof Error ? error.message : String(error));",
   },
-  { name: "its text with another default", source: 'f(cause instanceof Error ? cause.message : "failed");' },
+  {
+    name: "the text of an unknown error with another default",
+    source: 'f(cause instanceof Error ? cause.message : "failed");',
+  },
   { name: "its name", source: "f(error instanceof Error ? error.name : typeof error);" },
   { name: "control characters as a class", source: String.raw`/[\p{Cc}\s]/u.test(a);` },
   { name: "control characters as a range", source: String.raw`/[\x00-\x1f]/.test(a);` },
@@ -43,9 +46,9 @@ Deno.test.each<Row>([
     rule: "documented",
   },
   {
-    name: "an export whose comment belongs to what is before it",
+    name: "an export after another export with a comment",
     file: "shared/a.ts",
-    source: `${MODULE}/** Of a. */\nexport const a = 1;\nexport function b() {}`,
+    source: `${MODULE}/** A. */\nexport const a = 1;\nexport function b() {}`,
     rule: "documented",
   },
   {
@@ -58,11 +61,11 @@ Deno.test.each<Row>([
 
 Deno.test.each<Row>([
   {
-    name: "what has its comment",
+    name: "an export with its comment",
     file: "shared/a.ts",
     source: `${MODULE}/** A. */\n// why\nexport const a = 1;`,
   },
-  { name: "what is not exported", file: "shared/a.ts", source: `${MODULE}const a = 1;` },
+  { name: "a constant without export", file: "shared/a.ts", source: `${MODULE}const a = 1;` },
   { name: "interfaces of members", file: "signer/a.ts", source: "export interface A {}" },
   { name: "a file behind a door", file: "shared/policy/a.ts", source: "const a = 1;" },
   { name: "functions of members", file: "signer/a.ts", source: "export function a() {}" },
@@ -70,10 +73,10 @@ Deno.test.each<Row>([
 ])("gateway/documented lets $name pass", check);
 
 // The build in JavaScript: the package's main entry starts a Java or native program.
-/** Generous: a literal takes 0.4 s of an idle processor at most. */
+/** Generous, because a literal takes at most 0.4 s of an idle processor. */
 const TIMEOUT_MS = 20_000;
 
-/** Literals that are not checked again, because of the reason above them. */
+/** Returns the literals that are not checked again, for the reason above them. */
 async function readReviewed(): Promise<ReadonlySet<string>> {
   const text = await Deno.readTextFile(new URL("expressions.txt", import.meta.url));
   return new Set(text.split("\n").filter((line) => line !== "" && !line.startsWith("# ")));
@@ -87,7 +90,7 @@ async function* sourceFiles(dir: string): AsyncGenerator<string> {
   }
 }
 
-/** The literals of a file, with the files that have them. */
+/** Adds the literals of a file. */
 function addLiterals(path: string, source: string, into: Map<string, string>): void {
   const rule: Deno.lint.Rule = {
     create: () => ({
@@ -116,7 +119,7 @@ Deno.test("recheck finds no slow input for any regular expression", async () => 
     const end = literal.lastIndexOf("/");
     const found = recheck.checkSync(literal.slice(1, end), literal.slice(end + 1), {
       timeout: TIMEOUT_MS,
-      // The fuzzer judges what the automaton cannot: the same literal gets the same answer.
+      // A fixed seed, so that the fuzzer gives the same literal the same result.
       randomSeed: 1,
     });
     if (found.status !== "safe") {
@@ -136,7 +139,7 @@ Deno.test.each<Row>([
   { name: "JSON.parse under a computed name", file: "ctl/a.ts", source: "JSON[name](a);" },
   { name: "JSON.parse by globalThis", file: "ctl/setup/a.ts", source: "globalThis.JSON.parse(a);" },
   {
-    name: "JSON.parse by globalThis in brackets",
+    name: "JSON.parse through globalThis in brackets",
     file: "ctl/setup/a.ts",
     source: 'globalThis["JSON"].parse(a);',
   },
@@ -146,7 +149,7 @@ Deno.test.each<Row>([
   { name: "parse taken out of JSON", file: "ctl/a.ts", source: "const { parse } = JSON;" },
   { name: "JSON as an argument", file: "ctl/a.ts", source: "read(JSON);" },
   {
-    name: "JSON taken out of globalThis",
+    name: "destructured JSON of globalThis",
     file: "ctl/setup/a.ts",
     source: "const { JSON: json } = globalThis;",
   },
@@ -162,12 +165,12 @@ Deno.test.each<Row>([
 ].map((row) => ({ ...row, rule: "json" })))("gateway/json refuses $name", check);
 
 Deno.test.each<Row>([
-  { name: "the door", file: "shared/json.ts", source: `${MODULE}JSON.parse(a); const json = JSON;` },
+  { name: "the parser itself", file: "shared/json.ts", source: `${MODULE}JSON.parse(a); const json = JSON;` },
   { name: "tests", file: "signer/a_test.ts", source: "JSON.parse(await response.json());" },
   { name: "help to tests", file: "signer/testing/a.ts", source: "JSON.parse(a);" },
   { name: "pages for a browser", file: "debate/web/page/a.js", source: "JSON.parse(await response.json());" },
   {
-    name: "what writes",
+    name: "functions that write",
     file: "ctl/setup/a.ts",
     source: "JSON.stringify(a); globalThis.JSON.stringify(a);",
   },
@@ -178,7 +181,7 @@ Deno.test.each<Row>([
 
 const sources = await readSources();
 
-Deno.test("no member is larger than tests/lint/sizes.json says", () => {
+Deno.test("no member exceeds its limit in tests/lint/sizes.json", () => {
   const { code_lines, shared_doors } = measure(sources);
   const grown = Object.entries(code_lines).filter(([member, lines]) =>
     lines > (limits.code_lines[member as keyof typeof limits.code_lines] ?? 0)
@@ -199,6 +202,6 @@ Deno.test("findUnusedExports() finds an export that only its own file uses", () 
   assert.deepEqual(findUnusedExports(files), ["signer/a.ts a"]);
 });
 
-Deno.test("countCode() leaves out comments and blank lines", () => {
+Deno.test("countCode() ignores comments and empty lines", () => {
   assert.equal(countCode("/** A.\n * b\n */\nconst a = 1; // why\n\n// c\n/* d */\nlet b;\n"), 2);
 });

@@ -1,18 +1,18 @@
 import shared from "../../shared/deno.json" with { type: "json" };
 import { isTest, MEMBERS, ROOT } from "./files.ts";
 
-/** What a change must not let grow without an edit of sizes.json. */
+/** Sizes that can grow only with an edit of sizes.json. */
 export interface Sizes {
-  /** Lines of source without comments, blank lines and tests, by member. */
+  /** Lines of source without comments, empty lines and tests, by member. */
   readonly code_lines: Readonly<Record<string, number>>;
   /** Export paths in shared/deno.json. */
   readonly shared_doors: number;
 }
 
-/** Files of TypeScript, JavaScript and CSS, by their path from the root. */
+/** TypeScript, JavaScript and CSS files by their paths from the root. */
 export type Sources = ReadonlyMap<string, string>;
 
-/** Reads the source files of all members, and their tests. */
+/** Reads the source files and tests of all members. */
 export async function readSources(): Promise<Sources> {
   const sources = new Map<string, string>();
   for (const member of MEMBERS) {
@@ -21,7 +21,7 @@ export async function readSources(): Promise<Sources> {
   return sources;
 }
 
-/** Measures what {@linkcode Sizes} names. */
+/** Measures the values of {@linkcode Sizes}. */
 export function measure(sources: Sources): Sizes {
   const members = MEMBERS.filter((member) => member !== "tests").toSorted();
   const linesOf = (member: string) =>
@@ -33,7 +33,7 @@ export function measure(sources: Sources): Sizes {
   };
 }
 
-/** Lines that are neither blank nor begin as a comment. */
+/** Counts the lines that are not empty and do not start as a comment. */
 export function countCode(text: string): number {
   let count = 0;
   let inComment = false;
@@ -58,7 +58,7 @@ const USES = [
 /** A file with such an import uses exports by `module.name`. */
 const WHOLE_MODULE = /\* as \w+ from|await import\(|\bimport\("[^"]+"\)[,\]]/;
 
-/** Exports whose name no other file imports: `path name`. */
+/** Returns the exports that no other file imports: `path name`. */
 export function findUnusedExports(sources: Sources): readonly string[] {
   const used = new Map<string, Set<string>>();
   for (const [path, text] of sources) {

@@ -6,7 +6,7 @@ import type { Person, Transcript } from "./transcript.ts";
 const PROGRAM = new URL("chat_main.ts", import.meta.url).pathname;
 const CONFIG = "--config /etc/gateway/signer.json";
 
-/** A chat that the approval bridge of a machine reaches, and who clicks there. */
+/** A fake chat for the approval bridge of a machine, and the people who click in it. */
 export class Chat implements AsyncDisposable {
   readonly #transcript: Transcript;
   readonly #child: Deno.ChildProcess;
@@ -22,7 +22,7 @@ export class Chat implements AsyncDisposable {
     this.#lines = createInterface({ input })[Symbol.asyncIterator]();
   }
 
-  /** @param namespace of the machine's network */
+  /** @param namespace network namespace of the machine */
   static async open(transcript: Transcript, namespace: string): Promise<Chat> {
     const deno = [Deno.execPath(), "run", "--quiet", "--no-check", "--allow-net=127.0.0.1", PROGRAM];
     const child = new Deno.Command("ip", {
@@ -53,7 +53,7 @@ export class Chat implements AsyncDisposable {
 
   async #answer(): Promise<string> {
     const { done, value } = await this.#lines.next();
-    if (done === true) throw new Error("the chat has ended");
+    if (done === true) throw new Error("the chat has stopped");
     return JSON.parse(value);
   }
 
@@ -63,7 +63,7 @@ export class Chat implements AsyncDisposable {
   }
 }
 
-/** Sets the packaged bridge up: Ann is agent-1, and Bob somebody else. */
+/** Configures the packaged bridge: its map names Ann as agent-1, and Bob as another person. */
 export async function setBridgeUp(gateway: Person, { url }: Chat): Promise<void> {
   await gateway.does(`broker-ctl identity add approver approval-bridge ${CONFIG}`, /added/);
   await gateway.does(

@@ -1,6 +1,6 @@
 /**
- * A chat as a process of its own, for the loopback of a machine that the approval bridge runs on. Each line of its input
- * is a click on what was posted last, `approve U0BOB`; it answers with what the channel shows then.
+ * A fake chat in a separate process, on the loopback interface of the approval bridge's machine. Each input line, such
+ * as `approve U0BOB`, is a click on the last message. The output is the text that the channel then shows.
  *
  * @module
  */
@@ -25,7 +25,7 @@ for await (const line of createInterface({ input: process.stdin })) {
   } else {
     const before = shown();
     slack.send(clickOn(slack.posted.at(-1)!, action === "deny" ? "deny" : "approve", user));
-    await poll(() => shown() !== before, { what: "what becomes of the click" });
+    await poll(() => shown() !== before, { what: "the result of the click" });
   }
   answer(`${textOf(slack.posted.at(-1)!)}\n${slack.said.at(-1) ?? ""}`);
 }

@@ -15,7 +15,7 @@ const GATEWAY = "gw.example.org";
 /** A name in {@linkcode Company}'s network. */
 export type Name = keyof typeof NAMES | "gw2";
 
-/** Machines that have nothing of ours, on a network of their own: a gateway's, hosts, a desk. */
+/** Machines without our software in a separate network: a gateway, hosts, a desk. */
 export class Company {
   readonly #folder: string;
   readonly #lan: Lan;
@@ -26,7 +26,7 @@ export class Company {
     this.#lan = lan;
   }
 
-  /** @param folder where their root file systems go */
+  /** @param folder directory of the root file systems */
   static async found(folder: string): Promise<Company> {
     const company = new Company(folder, await Lan.create());
     const more = ["openssh-server", "iproute2", "curl", "age"];
@@ -38,7 +38,7 @@ export class Company {
     return join(this.#folder, name);
   }
 
-  /** The namespace of a machine's network. */
+  /** Returns the network namespace of a machine. */
   networkOf(name: Name): string {
     return this.#lan.nameOf(name);
   }
@@ -49,14 +49,14 @@ export class Company {
     return machine;
   }
 
-  /** Switches a machine on for the first time. */
+  /** Boots a machine for the first time. */
   async start(name: Name, address: string = NAMES[name as keyof typeof NAMES]): Promise<Machine> {
     const path = this.pathOf(name);
     await mustRun("cp", "-a", this.pathOf("base" as Name), path);
     const lines = Object.entries(NAMES).map(([known, at]) => `${at} ${known === "gw" ? GATEWAY : known}`);
     await Deno.writeTextFile(join(path, "etc/hosts"), `127.0.0.1 localhost\n${lines.join("\n")}\n`);
     await Deno.writeTextFile(join(path, "etc/hostname"), `${name}\n`);
-    // Each has host keys of its own, as installed machines have.
+    // Each machine has different host keys, like installed machines.
     await mustRun("sh", "-c", `rm ${path}/etc/ssh/ssh_host_* && ssh-keygen -q -A -f ${path}`);
     const machine = await new RootFilesystem(path).boot(await this.#lan.join(name, address));
     this.#machines.set(name, machine);
@@ -66,14 +66,14 @@ export class Company {
     return machine;
   }
 
-  /** A machine that breaks, and is never seen again. */
+  /** Stops a machine forever. */
   async lose(name: Name): Promise<void> {
     await this.machine(name)[Symbol.asyncDispose]();
     this.#machines.delete(name);
     await this.#lan.leave(name);
   }
 
-  /** Carries files from one machine to another. */
+  /** Copies files from one machine to another. */
   async carry(from: Name, to: Name, files: string, folder: string): Promise<void> {
     await mustRun(
       "sh",

@@ -1,4 +1,4 @@
-/** Containers and images of a test's own: nothing of the machine's is touched. */
+/** Containers and images of a test, separate from those of the machine. */
 import { join } from "node:path";
 import { mustRun, runProgram } from "./machine.ts";
 
@@ -12,7 +12,7 @@ events_logger = "file"
 network_backend = "netavark"
 `;
 
-/** Has containers, images and networks kept in a folder. */
+/** Stores containers, images and networks in a directory. */
 export async function useStorage(folder: string): Promise<void> {
   const networks = join(folder, "networks");
   await Deno.mkdir(networks, { recursive: true });
@@ -24,7 +24,7 @@ export async function useStorage(folder: string): Promise<void> {
   Deno.env.set("CONTAINERS_CONF", join(folder, "containers.conf"));
 }
 
-/** Makes an image that is the least Debian with some packages. */
+/** Creates an image with a minimal Debian and some packages. */
 export async function makeBase(
   { name, variant, packages, work, architecture }:
     & Readonly<Record<"name" | "variant" | "packages" | "work", string>>
@@ -45,7 +45,7 @@ export async function makeBase(
   await mustRun("buildah", "rm", container);
 }
 
-/** Builds an index with an image for each architecture, on a base for each, and gives the directory of its OCI layout. */
+/** Builds an index with one image and base for each architecture. Returns the directory of its OCI layout. */
 export async function buildIndex(context: string, file: string, work: string): Promise<string> {
   const bases = ["localhost/base-amd64", "localhost/base-arm64"];
   await runProgram("buildah", "manifest", "rm", "bases");
@@ -58,7 +58,7 @@ export async function buildIndex(context: string, file: string, work: string): P
   return layout;
 }
 
-/** Builds an image of a folder on a base of {@linkcode makeBase}. */
+/** Builds an image from a directory and a base of {@linkcode makeBase}. */
 export async function build(context: string, file: string, name: string, base = "base"): Promise<void> {
   const options = ["--isolation=chroot", "--quiet", "--format=docker", `--build-arg=BASE=localhost/${base}`];
   await mustRun("buildah", "build", ...options, `--tag=${name}`, `--file=${join(context, file)}`, context);

@@ -1,6 +1,6 @@
 /**
- * The tutorial and the README, as they stand: each command typed on a Debian that has nothing of ours, with a host of its
- * own. `deno task test:packages`
+ * Runs each command of the tutorial and the README unchanged, on a Debian without our software and with a separate host.
+ * `deno task test:packages`
  *
  * @module
  */
@@ -15,10 +15,10 @@ const ROOT = new URL("../../", import.meta.url).pathname;
 const SOURCES = "/root/sources";
 const DENO_DIR = "/root/deno_dir";
 
-/** Where services say whether they are ready. */
+/** Ports of the monitors. */
 const MONITORS: Readonly<Record<string, number>> = { signer: 9160, "control-plane": 9170, broker: 9180 };
 
-/** What the guides ask for before their first command: a host at their addresses, and root on it over SSH. */
+/** Prerequisites of the guides: a host at their addresses that accepts root over SSH. */
 const HOST = `set -e
 ip link set lo up
 for address in 10.0.0.1 10.0.0.5 10.0.0.6; do
@@ -30,14 +30,14 @@ mkdir -p -m 700 /root/.ssh && mv /root/known /root/.ssh/known_hosts
 ssh-keygen -q -t ed25519 -N '' -f /root/.ssh/id_ed25519
 cp /root/.ssh/id_ed25519.pub /root/.ssh/authorized_keys`;
 
-/** A Debian of its own, made from another that does not run. */
+/** Copies the file system of a Debian that does not run. */
 async function copyOf(base: string, path: string): Promise<RootFilesystem> {
   await mustRun("cp", "-a", base, path);
   await mustRun("sh", "-c", `rm -f ${path}/etc/ssh/ssh_host_* && ssh-keygen -q -A -f ${path}`);
   return new RootFilesystem(path);
 }
 
-/** The key in the place of the guide's example. */
+/** Replaces the example key of a guide by the host's key. */
 async function keyFiller(machine: Machine): Promise<(text: string) => string> {
   const key = (await machine.must("cat", "/etc/ssh/ssh_host_ed25519_key.pub")).trim();
   return (text) => text.replaceAll("ssh-ed25519 AAAA…", key);
@@ -49,7 +49,7 @@ async function ready(machine: Machine, monitor: number): Promise<void> {
   await poll(async () => (await machine.run(...question)).code === 0, { what, intervalMs: 200 });
 }
 
-/** @param root a copy of a Debian that has the release in `/root/dist` */
+/** @param root a Debian with the release in `/root/dist` */
 async function followTutorial(root: RootFilesystem): Promise<void> {
   await using machine = await root.boot();
   await machine.must("sh", "-c", HOST);
@@ -70,10 +70,10 @@ async function followTutorial(root: RootFilesystem): Promise<void> {
     /load average.*"exit_code":0|"exit_code":0.*load average/,
     "the agent's uptime",
   );
-  assert.match(printed.at(-1) ?? "", /uptime/, "on record");
+  assert.match(printed.at(-1) ?? "", /uptime/, "the audit record");
 }
 
-/** @param root a copy of a Debian without anything of ours; the sources and their packages are this machine's */
+/** @param root a Debian without our software, into which the sources and packages of this machine are mounted */
 async function followReadme(root: RootFilesystem): Promise<void> {
   await using machine = await root.boot(undefined, [
     `--bind-ro=${Deno.execPath()}:/usr/bin/deno`,
@@ -96,7 +96,7 @@ async function followReadme(root: RootFilesystem): Promise<void> {
         return text.replace("age1…", recipient.trim());
       }
       if (!text.includes("approval allow ID")) return withKey(text);
-      // What is to be approved: a command that the README has an operator add a pattern for.
+      // Creates the pending request: adds a pattern, as the README describes, and sends a matching command.
       await inSources(
         `${ctl} host add --config ~/gateway/signer.json --name web01 --force --policy-mode allowlist --allow '^uptime$,^id$' ` +
           "--require-approval '^id$' --reload",
@@ -109,7 +109,7 @@ async function followReadme(root: RootFilesystem): Promise<void> {
       await poll(async () => {
         id = /"id": ?"([^"]+)"/.exec(await inSources(`${ctl} approval list --status pending --json`))?.[1];
         return id !== undefined;
-      }, { what: "a request that waits" });
+      }, { what: "a pending request" });
       return text.replace(" ID ", ` ${id} `);
     },
     started: async (line) => await ready(machine, MONITORS[/start\.sh (\S+)/.exec(line)?.[1] ?? ""] ?? 0),
@@ -128,17 +128,17 @@ async function followReadme(root: RootFilesystem): Promise<void> {
   assert.match(
     of("https://127.0.0.1:8443/v1/ssh_run"),
     /load average/,
-    "the agent's uptime, on a host that is sealed",
+    "the agent's uptime on a sealed host",
   );
   await machine.must("test", "-s", "/root/backup/monday/manifest.json");
 }
 
-/** Where this machine's Deno keeps packages. */
+/** Returns the package cache of this machine's Deno. */
 async function denoDir(): Promise<string> {
   return JSON.parse(await mustRun(Deno.execPath(), "info", "--json")).denoDir;
 }
 
-Deno.test("the tutorial and the README can be followed as they stand", async (t) => {
+Deno.test("all commands of the tutorial and the README succeed unchanged", async (t) => {
   const work = await Deno.makeTempDir({ prefix: "followed-" });
   try {
     const base = join(work, "base");

@@ -1,25 +1,25 @@
 import assert from "node:assert/strict";
 import type { Machine } from "./machine.ts";
 
-/** A block of shell in a guide. */
+/** A shell block of a guide. */
 export interface GuideBlock {
   readonly text: string;
-  /** Why it is not run, as the comment above it says; absent: it is. */
+  /** Reason why the block is not run, from the comment above it. If absent, the block is run. */
   readonly notRun?: string;
-  /** Whether each of its lines is a program that stays. */
+  /** True if each line starts a program that keeps running. */
   readonly stays?: true;
-  /** What it ends with, other than 0. */
+  /** Expected exit code. */
   readonly exit: number;
 }
 
 export interface Following {
-  /** Where its commands are typed; the home folder by default. */
+  /** Working directory of the commands; the home directory by default. */
   readonly folder?: string;
-  /** Writes what is true here in the place of what a block only has for an example. */
+  /** Replaces the example values of a block by real values. */
   readonly fill?: (text: string) => string | Promise<string>;
-  /** Waits until a program that stays is what the next can count on. */
+  /** Waits until a program that keeps running is ready. */
   readonly started?: (line: string) => Promise<void>;
-  /** Looks at what a block has printed, and does what the guide asks for before the next. */
+  /** Reads the output of a block, and does the manual steps before the next block. */
   readonly after?: (text: string, printed: string) => void | Promise<void>;
 }
 
@@ -27,13 +27,13 @@ const BLOCK =
   /(?:^ *<!-- (?:not run: (?<notRun>[^>]+?)|(?<stays>stays): [^>]+?|ends with (?<exit>\d+): [^>]+?) -->\n+)?^(?<indent> *)```sh\n(?<text>.*?)^ *```$/gms;
 
 /**
- * Reads the blocks of a guide, in order. A comment above one says that it is not run here, or that it ends with another
- * code than 0, and why; or that its programs stay:
+ * Reads the shell blocks of a guide, in order. A comment above a block can state that the block is not run, that its
+ * exit code is not 0, or that its programs keep running, each with a reason:
  *
  * ```md
  * <!-- not run: needs a second machine; test:judged does it -->
  * <!-- ends with 1: doctor has a finding -->
- * <!-- stays: each line in a terminal of its own -->
+ * <!-- stays: each line runs in a separate terminal -->
  * ```
  */
 export function readGuide(markdown: string): readonly GuideBlock[] {
@@ -48,7 +48,7 @@ export function readGuide(markdown: string): readonly GuideBlock[] {
   });
 }
 
-/** Runs a guide on a machine that is set up, as root, each block as it stands; how many were not run. */
+/** Runs each block of a guide unchanged, as root on an installed machine. Returns the number of skipped blocks. */
 export async function followGuide(
   machine: Machine,
   blocks: readonly GuideBlock[],
@@ -81,7 +81,7 @@ export async function followGuide(
   return blocks.length - runs.length;
 }
 
-/** Has a line go on beside what comes after it. */
+/** Returns a command that runs a line in the background. */
 function inTerminal(line: string): string {
   const quoted = line.replaceAll("'", "'\\''");
   return `setsid sh -c '${quoted}' </dev/null >/dev/null 2>&1 &`;

@@ -27,7 +27,7 @@ two \\
    X
    \`\`\`
 
-<!-- stays: in a terminal of its own -->
+<!-- stays: runs in a separate terminal -->
 
 \`\`\`sh
 five
@@ -38,7 +38,7 @@ five
 \`\`\`
 `;
 
-Deno.test("readGuide() reads the blocks of shell, what stands in a list without its margin", () => {
+Deno.test("readGuide() reads shell blocks, and removes the indentation of a list", () => {
   assert.deepEqual(readGuide(GUIDE), [
     { text: "one\n", exit: 0 },
     { text: "two \\\n  more\n", exit: 0, notRun: "needs a second machine" },
@@ -51,7 +51,7 @@ Deno.test.each([
   { path: "deploy/docs/how_to.md", notRun: 11 },
   { path: "deploy/docs/tutorial.md", notRun: 0 },
   { path: "README.md", notRun: 7 },
-])("of $path each block is run, or says why not", async ({ path, notRun }) => {
+])("$path gives a reason for each shell block that is not run", async ({ path, notRun }) => {
   const markdown = await Deno.readTextFile(new URL(`../../${path}`, import.meta.url));
   const blocks = readGuide(markdown);
   assert.equal(blocks.length, markdown.match(/^ *```sh$/gm)?.length);
@@ -68,7 +68,7 @@ const NAMES = [...Deno.readDirSync(UNITS)].map(({ name }) => name).filter((name)
 );
 const mayNotAnalyze = isMissing("systemd-analyze", ["/usr/bin/systemd-analyze"]);
 
-/** A unit as systemd would have it, but that what it starts need not be installed here. */
+/** Copies a unit and replaces its programs, which are not installed here, by `/bin/true`. */
 async function withUnit(name: string, test: (path: string) => Promise<void>): Promise<void> {
   const folder = await Deno.makeTempDir({ prefix: "units-" });
   try {
@@ -82,7 +82,7 @@ async function withUnit(name: string, test: (path: string) => Promise<void>): Pr
 }
 
 Deno.test.each(NAMES.map((name) => ({ name, ignore: mayNotAnalyze })))(
-  "systemd takes $name without a word",
+  "systemd-analyze verify accepts $name without warnings",
   ({ name }) =>
     withUnit(name, async (path) => {
       assert.deepEqual(await runProgram("systemd-analyze", "verify", "--man=no", path), {
@@ -94,7 +94,7 @@ Deno.test.each(NAMES.map((name) => ({ name, ignore: mayNotAnalyze })))(
 );
 
 Deno.test.each(NAMES.map((name) => ({ name, ignore: mayNotAnalyze })))(
-  "$name is exposed by at most 2.0 of 10",
+  "$name has an exposure level of at most 2.0 of 10",
   ({ name }) =>
     withUnit(name, async (path) => {
       const args = ["security", "--offline=true", "--threshold=20", "--no-pager", path];
@@ -104,7 +104,7 @@ Deno.test.each(NAMES.map((name) => ({ name, ignore: mayNotAnalyze })))(
 );
 
 Deno.test.each(NAMES.map((name) => ({ name })))(
-  "$name is in a package, and may execute what V8 writes",
+  "$name is in a package and does not set MemoryDenyWriteExecute, which V8 does not support",
   async ({ name }) => {
     const packaged = PACKAGES.flatMap(({ files }) => files.map(({ to }) => to.split("/").at(-1)));
     assert.ok(packaged.includes(name));
@@ -113,7 +113,7 @@ Deno.test.each(NAMES.map((name) => ({ name })))(
 );
 
 Deno.test.each(PACKAGES.map((packaged) => ({ packaged, name: packaged.name })))(
-  "$name knows the folders that it makes",
+  "$name lists the directories of its tmpfiles.d files",
   async ({ packaged: { files, folders = [] } }) => {
     const made: string[] = [];
     for (const { from, to } of files) {
@@ -125,7 +125,7 @@ Deno.test.each(PACKAGES.map((packaged) => ({ packaged, name: packaged.name })))(
   },
 );
 
-Deno.test("the image has the label that proves whose it is", async () => {
+Deno.test("the image has the label with its MCP server name", async () => {
   const text = await Deno.readTextFile(new URL("../../deploy/image/Containerfile", import.meta.url));
   assert.match(text, /^ARG MCP_NAME$/m);
   assert.match(text, /io\.modelcontextprotocol\.server\.name="\$\{MCP_NAME\}"/);

@@ -1,6 +1,6 @@
 /**
- * The images as they run: built on the least base there is, as another user than root, on a root that nobody can write
- * to, without a shell. `deno task test:images`
+ * Builds the images on a minimal base and runs them without root, with a read-only root file system and without a shell.
+ * `deno task test:images`
  *
  * @module
  */
@@ -27,7 +27,7 @@ const NAMES = [
 const LOCKED = ["--read-only", "--network=none", "--cap-drop=all"] as const;
 const DEMO = new URL("../../deploy/demo/", import.meta.url).pathname;
 const DATABASE = new URL("database/", import.meta.url).pathname;
-/** The attacks that the demo plays. */
+/** The attacks of the demo. */
 const ATTACKS = [
   "1 code from elsewhere is refused",
   "2 a second line is refused",
@@ -35,7 +35,7 @@ const ATTACKS = [
   "4 a broker that writes itself a rule is refused",
   "5 a broker that approves what it asked for is refused",
 ] as const;
-/** What else it shows: what goes on, and what there is not to be taken. */
+/** Number of further checks: normal requests that succeed, and files that an attacker cannot read. */
 const MORE_CHECKS = 6;
 const BASE_PACKAGES = "base-files,libc6,libgcc-s1,ca-certificates";
 
@@ -44,7 +44,7 @@ Deno.test("images", async (t) => {
   const output = join(work, "dist");
   try {
     await useStorage(join(work, "containers"));
-    await t.step("are built from what a release leaves, on a base without a shell", async () => {
+    await t.step("the images build from a release, on a base without a shell", async () => {
       const release = [
         "task",
         "--quiet",
@@ -63,7 +63,7 @@ Deno.test("images", async (t) => {
       await build(join(output, "image"), "Containerfile.bridge", "bridge");
       await build(join(output, "image"), "Containerfile.debate", "debate");
     });
-    await t.step("one build makes an index of an image for amd64 and one for arm64", async () => {
+    await t.step("one build creates an index with images for amd64 and arm64", async () => {
       const base = { variant: "extract", packages: BASE_PACKAGES, work };
       await makeBase({ ...base, name: "base-amd64", architecture: "amd64" });
       await makeBase({ ...base, name: "base-arm64", architecture: "arm64" });
@@ -85,13 +85,13 @@ Deno.test("images", async (t) => {
       }
       assert.deepEqual(machines, { amd64: 62, arm64: ARM64 });
     });
-    await t.step("the bridge is in an image of its own, and says what it lacks", async () => {
+    await t.step("the bridge is in a separate image, and reports missing settings", async () => {
       const printed = await mustRun("podman", "run", "--rm", ...LOCKED, "bridge", "--version");
       assert.match(printed, new RegExp(`^${VERSION.replaceAll(".", "\\.")}\\b`));
       const { code, stderr } = await runProgram("podman", "run", "--rm", ...LOCKED, "bridge");
       assert.deepEqual([code, /--slack-channel is missing/.test(stderr)], [2, true], stderr);
     });
-    await t.step("every program is there under its name", async () => {
+    await t.step("the image contains every program under its name", async () => {
       for (const name of NAMES) {
         const entry = `--entrypoint=/usr/local/bin/${name}`;
         const text = await mustRun(
@@ -106,7 +106,7 @@ Deno.test("images", async (t) => {
         assert.equal(text.trim(), VERSION, name);
       }
     });
-    await t.step("the entry is the broker over the standard streams, and takes -config", async () => {
+    await t.step("the entrypoint is the broker over stdio, and accepts -config", async () => {
       const { code, stderr } = await runProgram(
         "podman",
         ...["run", "--rm", ...LOCKED, "localhost/gateway", "-config", "/etc/gateway/config.json"],
@@ -114,7 +114,7 @@ Deno.test("images", async (t) => {
       assert.notEqual(code, 0);
       assert.match(stderr, /\/etc\/gateway\/config\.json/);
     });
-    await t.step("init names programs as they are started there, and nothing that is not there", async () => {
+    await t.step("init names the programs of the image, and only existing files", async () => {
       const entry = "--entrypoint=/usr/local/bin/broker-ctl";
       const init = ["localhost/gateway", "init", "--dir", "/tmp/gateway"];
       const guide = await mustRun("podman", "run", "--rm", ...LOCKED, entry, ...init);
@@ -124,7 +124,7 @@ Deno.test("images", async (t) => {
       );
       assert.doesNotMatch(guide, /deno|start\.sh/);
     });
-    await t.step("nobody is root, and there is no shell", async () => {
+    await t.step("no program runs as root, and there is no shell", async () => {
       for (const image of ["gateway", "debate"]) {
         const user = await mustRun(
           "podman",
@@ -140,14 +140,14 @@ Deno.test("images", async (t) => {
         }
       }
     });
-    await t.step("a broker's program can read no file but those of its set", async () => {
+    await t.step("a program can read only the files of its permission set", async () => {
       const args = ["run", "--rm", ...LOCKED, "--entrypoint=/usr/local/bin/signer", "localhost/gateway"];
       const { code, stderr } = await runProgram("podman", ...args, "-config", "/etc/passwd");
       assert.notEqual(code, 0);
       assert.doesNotMatch(stderr, /root:x:0/);
     });
     await t.step(
-      "the debate refuses to serve without a password, is healthy with one, and keeps /data",
+      "the debate does not serve without a password, is healthy with one, and keeps /data",
       async () => {
         const refused = await runProgram("podman", "run", "--rm", ...LOCKED, "localhost/debate");
         assert.notEqual(refused.code, 0);
@@ -177,7 +177,7 @@ Deno.test("images", async (t) => {
         }
       },
     );
-    await t.step("the compose demo refuses an agent what a text on a host told it to", async () => {
+    await t.step("the compose demo rejects every attack", async () => {
       await makeBase({ name: "debian", variant: "minbase", packages: "openssh-server,curl", work });
       await build(DEMO, "Containerfile", "gateway-demo-host", "debian");
       const { code, stdout, stderr } = await runProgram(join(DEMO, "run"));
@@ -186,13 +186,13 @@ Deno.test("images", async (t) => {
         assert.ok(stdout.includes(`OK    ${attack}\nOK      and is on record once\n`), attack);
       }
       assert.equal(stdout.match(/^OK /gm)?.length, 2 * ATTACKS.length + MORE_CHECKS, stdout);
-      assert.equal(await mustRun("podman", "ps", "--all", "--quiet"), "", "it takes everything down");
+      assert.equal(await mustRun("podman", "ps", "--all", "--quiet"), "", "no container remains");
     });
-    await t.step("several instances, as the compose file has them", async (t) => {
+    await t.step("several instances of the compose file", async (t) => {
       await makeBase({ name: "database", variant: "minbase", packages: "postgresql", work });
       await build(DATABASE, "Containerfile", "gateway-database", "database");
       await tryInstances(t, join(work, "compose"));
-      assert.equal(await mustRun("podman", "ps", "--all", "--quiet"), "", "it takes everything down");
+      assert.equal(await mustRun("podman", "ps", "--all", "--quiet"), "", "no container remains");
     });
   } finally {
     await Deno.remove(work, { recursive: true });

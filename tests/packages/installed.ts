@@ -1,6 +1,6 @@
 /**
- * Packages as an operator has them: made, installed on a Debian that has nothing of ours, set up, started by its
- * systemd, killed, reloaded, upgraded with their state, removed and purged. `deno task test:packages`
+ * Builds the packages and installs them on a Debian without our software. Then starts the services by systemd, kills,
+ * reloads and upgrades them, and removes and purges the packages. `deno task test:packages`
  *
  * @module
  */
@@ -28,14 +28,14 @@ const VERSIONED = [
 ] as const;
 const MCP_ENTRY = ["gateway", "connect", "/run/gateway-broker/agent/mcp.sock"] as const;
 
-/** Whether the broker listens, which it does once it has the signer's hosts. */
+/** Succeeds when the broker listens, which requires the signer's host list. */
 const LISTENING = [
   "sh",
   "-c",
   "journalctl -u gateway-broker -o cat --no-pager | grep -E '^Started|ready' | tail -1 | grep -q ready",
 ] as const;
 
-/** When a service answers; it is up before that. */
+/** Waits until the signer answers. systemd reports it as active before that. */
 async function ready(machine: Machine): Promise<void> {
   await poll(async () => (await machine.run("broker-ctl", "revocations")).code === 0, {
     what: "the signer",
@@ -43,7 +43,7 @@ async function ready(machine: Machine): Promise<void> {
   });
 }
 
-/** Until all of them stay up: a broker ends, and is started again, while what it asks is not there yet. */
+/** Waits until all services stay active. systemd restarts the broker until its upstreams answer. */
 async function allActive(machine: Machine): Promise<void> {
   await poll(async () => {
     const { stdout } = await machine.run("systemctl", "is-active", ...SERVICES);
@@ -51,12 +51,12 @@ async function allActive(machine: Machine): Promise<void> {
   }, { what: "all services", intervalMs: 500 });
 }
 
-Deno.test("packages on a Debian that has nothing of ours", async (t) => {
+Deno.test("packages on a Debian without our software", async (t) => {
   const work = await Deno.makeTempDir({ prefix: "packages-" });
   try {
     const path = join(work, "root");
     const [oldOutput, newOutput] = [join(work, "old"), join(work, "new")];
-    await t.step("are made from a checkout, with bill of materials and checksums", async () => {
+    await t.step("a checkout builds the packages, a bill of materials and checksums", async () => {
       await Promise.all([release(OLD, oldOutput), RootFilesystem.create(path, ["age"])]);
       await mustRun("sh", "-c", `cd ${oldOutput} && sha256sum --check --quiet SHA256SUMS`);
       const bill = JSON.parse(await Deno.readTextFile(join(oldOutput, `gateway-${OLD}.cdx.json`)));
@@ -78,7 +78,7 @@ Deno.test("packages on a Debian that has nothing of ours", async (t) => {
       await Deno.mkdir(join(path, "packages"), { recursive: true });
       await mustRun("sh", "-c", `rm -f ${path}/packages/* && cp ${from}/*.deb ${path}/packages`);
     };
-    await t.step("are installed, and every name says its version", async () => {
+    await t.step("the packages install, and each program prints its version", async () => {
       await carry(oldOutput);
       const { code, stdout, stderr } = await root.run("sh", "-c", "dpkg -i /packages/*.deb");
       assert.equal(code, 0, stdout + stderr);
@@ -92,7 +92,7 @@ Deno.test("packages on a Debian that has nothing of ours", async (t) => {
       );
     });
     await t.step(
-      "gateway-setup takes over what init made, whole and at rest, or leaves nothing",
+      "gateway-setup --from copies a complete, stopped installation, or changes nothing",
       async () => {
         const inUse = "broker-ctl init --dir /srv/old && echo x >/srv/old/state/control-plane.db-wal";
         const state = "echo state >/srv/old/state/signer.db";
@@ -126,7 +126,7 @@ Deno.test("packages on a Debian that has nothing of ours", async (t) => {
         assert.equal(code, 0, stdout + stderr);
       },
     );
-    await t.step("gateway-setup gives each service its keys and no other's, once", async () => {
+    await t.step("gateway-setup gives each service only its own keys, and runs once", async () => {
       const host = `web01=127.0.0.1:22,user=deploy,key=${HOST_KEY}`;
       const { code, stdout, stderr } = await root.run("gateway-setup", "--host", host);
       assert.equal(code, 0, stdout + stderr);
@@ -149,7 +149,7 @@ Deno.test("packages on a Debian that has nothing of ours", async (t) => {
       }
     });
     await using machine = await root.boot();
-    await t.step("units start, each under its own user", async () => {
+    await t.step("each unit starts under a separate user", async () => {
       await machine.must("systemctl", "enable", "--now", ...SERVICES);
       await ready(machine);
       await allActive(machine);
@@ -163,7 +163,7 @@ Deno.test("packages on a Debian that has nothing of ours", async (t) => {
         assert.match(status, /^Seccomp:\t2$/m);
       }
     });
-    await t.step("a service that is killed comes back", async () => {
+    await t.step("systemd restarts a killed service", async () => {
       const pid = await machine.property("gateway-signer", "MainPID");
       await machine.must("sh", "-c", `kill -9 ${pid}`);
       await poll(async () => await machine.property("gateway-signer", "NRestarts") === "1", {
@@ -174,7 +174,7 @@ Deno.test("packages on a Debian that has nothing of ours", async (t) => {
       assert.notEqual(await machine.property("gateway-signer", "MainPID"), pid);
     });
     await t.step(
-      "a service that hangs is started anew by its watch, one that answers is left alone",
+      "the watch timer restarts a hung service, and no service that answers",
       async () => {
         const pid = await machine.property("gateway-signer", "MainPID");
         await machine.must("systemctl", "start", "gateway-watch@signer.service");
@@ -186,7 +186,7 @@ Deno.test("packages on a Debian that has nothing of ours", async (t) => {
       },
     );
     await t.step(
-      "systemctl reload has the signer read its config again, and the journal says so",
+      "systemctl reload makes the signer load its config, and the journal shows it",
       async () => {
         const config = "/var/lib/gateway/signer/signer.json";
         await machine.must(
@@ -210,7 +210,7 @@ Deno.test("packages on a Debian that has nothing of ours", async (t) => {
       },
     );
     await t.step(
-      "the operator edits the policy over HTTP and in the file; the signer goes on owning it",
+      "the operator edits the policy over HTTP and in the file, and the signer stays its owner",
       async () => {
         await machine.must("broker-ctl", "policy", "add", "--host", "web01", "--allow", "^id$");
         await machine.must("broker-ctl", "host", "seal", "web01", "--config", "/etc/gateway/signer.json");
@@ -220,7 +220,7 @@ Deno.test("packages on a Debian that has nothing of ours", async (t) => {
       },
     );
     await t.step(
-      "an MCP client connects as a user of the group, who reads no key and no config",
+      "an MCP client connects as a user of the group, who can read no key and no config",
       async () => {
         await machine.must("useradd", "--groups", "gateway-agents", "--create-home", "agent");
         assert.equal(await initialize(machine, "agent", MCP_ENTRY), OLD);
@@ -233,7 +233,7 @@ Deno.test("packages on a Debian that has nothing of ours", async (t) => {
       },
     );
     await t.step(
-      "an upgrade keeps configs, state, audit chain and entry, and starts what ran anew",
+      "an upgrade keeps configs, state, audit chain and entry, and restarts running services",
       async () => {
         await machine.must("broker-ctl", "freeze", "--caller", "agent-7", "--reason", "INC-42");
         const before = await machine.must("sh", "-c", "cat /etc/gateway/*.json | sha256sum");
@@ -259,14 +259,14 @@ Deno.test("packages on a Debian that has nothing of ours", async (t) => {
         assert.equal(await initialize(machine, "agent", MCP_ENTRY), NEW);
       },
     );
-    await t.step("certificates are renewed by their timer's service, and stay their owners'", async () => {
+    await t.step("the timer's service renews certificates and keeps their owners", async () => {
       await machine.must("systemctl", "start", "gateway-renew.service");
       await machine.must("broker-ctl", "identity", "renew", "signer", "--config", "/etc/gateway/signer.json");
       await machine.must("broker-ctl", "reload");
       const owner = await machine.must("stat", "-c", "%U:%G %a", "/etc/gateway/pki/signer.key");
       assert.equal(owner.trim(), "root:gateway-signer 640");
     });
-    await t.step("a backup is made by its timer's service, once a day", async () => {
+    await t.step("the timer's service creates one backup a day", async () => {
       const killed = "/var/backups/gateway/.2026-01-31.0123456789abcdef";
       await machine.must("mkdir", "-p", killed);
       await machine.must("systemctl", "start", "gateway-backup.service");
@@ -276,7 +276,7 @@ Deno.test("packages on a Debian that has nothing of ours", async (t) => {
       assert.notEqual((await machine.run("test", "-e", killed)).code, 0, "what a killed one left is gone");
       await machine.must("systemctl", "enable", "--now", ...TIMERS);
     });
-    await t.step("the guides can be followed as they stand", async () => {
+    await t.step("all commands of the guides succeed unchanged", async () => {
       const fleet = `web03 127.0.0.3:22 ${HOST_KEY.replace("IjpS", "IjpT")}\n`;
       await Deno.writeTextFile(join(path, "root/fleet"), fleet);
       const add = [
@@ -291,23 +291,23 @@ Deno.test("packages on a Debian that has nothing of ours", async (t) => {
       const guide = await Deno.readTextFile(new URL("../../deploy/docs/how_to.md", import.meta.url));
       await followGuide(machine, readGuide(guide));
     });
-    await t.step("stopped, they end cleanly", async () => {
+    await t.step("stopped services exit cleanly", async () => {
       await allActive(machine);
       await machine.must("systemctl", "stop", ...SERVICES);
       for (const service of SERVICES) assert.equal(await machine.property(service, "Result"), "success");
     });
-    await t.step("removed, keys and records stay; purged, too, and it says so", async () => {
+    await t.step("removing and purging the packages keeps keys and records, and reports it", async () => {
       await machine.must("systemctl", "start", "gateway-signer");
       const names = PACKAGES.map(({ name }) => name).filter((name) => name !== "gateway-common").join(" ");
       await machine.must("sh", "-c", `dpkg --remove ${names} gateway-common gateway-runtime`);
       const { code } = await machine.run("pgrep", "-f", "/usr/lib/gateway");
-      assert.notEqual(code, 0, "nothing of it runs any more");
+      assert.notEqual(code, 0, "no program of the packages runs");
       const { stderr } = await machine.run("dpkg", "--purge", "gateway-common", ...names.split(" "));
       assert.match(stderr, /\/var\/log\/gateway is kept/);
       const empty = ["/var/lib/gateway/debate", "/var/log/gateway/debate"];
       for (const folder of empty) assert.notEqual((await machine.run("test", "-e", folder)).code, 0, folder);
       const enabled = await machine.must("find", "/etc/systemd/system", "-name", "gateway-*");
-      assert.equal(enabled, "", "what was enabled is not any more");
+      assert.equal(enabled, "", "no unit remains enabled");
       await machine.must("test", "-s", "/var/log/gateway/signer/audit.log");
       await machine.must("test", "-s", "/etc/gateway/pki/ssh_ca");
       const left = await machine.run(

@@ -1,11 +1,11 @@
-/** The compose file of several instances, as its containers run: what an operator and a broker see of it, from outside. */
+/** The running compose file of several instances, as an operator and a broker use it from outside. */
 import { join } from "node:path";
 import { type Ended, mustRun, runProgram } from "./machine.ts";
 
 const ROOT = new URL("../../", import.meta.url).pathname;
 const CTL = ["run", "--quiet", "--no-prompt", "--cached-only", "--allow-all", `${ROOT}ctl/main.ts`] as const;
 
-/** The ports that a service publishes: what it is for, and its monitor. */
+/** Published ports of a service: its listener and its monitor. */
 const PORTS = {
   "signer-1": [9443, 9160],
   "signer-2": [9443, 9160],
@@ -18,7 +18,7 @@ export type Instance = keyof typeof PORTS;
 
 const INSTANCES = Object.keys(PORTS) as readonly Instance[];
 
-/** The compose file brought up, at ports that were free. */
+/** The compose deployment at free ports. */
 export class Deployment implements AsyncDisposable {
   readonly #folder: string;
   readonly #addresses = new Map<string, string>();
@@ -27,10 +27,10 @@ export class Deployment implements AsyncDisposable {
     this.#folder = folder;
   }
 
-  /** As deploy/docs/several-instances.md says: `prepare`, and `podman-compose up`. */
+  /** Starts it like deploy/docs/several-instances.md: `prepare`, then `podman-compose up`. */
   static async bringUp(folder: string): Promise<Deployment> {
     await mustRun("cp", "-a", `${ROOT}deploy/compose`, folder);
-    // A broker asks as often as it can, to see that nothing is lost.
+    // The test broker sends requests without a limit, to detect a lost one.
     await mustRun(
       "sed",
       "-i",
@@ -59,7 +59,7 @@ export class Deployment implements AsyncDisposable {
     return deployment;
   }
 
-  /** What `broker-ctl status` says of all. */
+  /** Runs `broker-ctl status` for all instances. */
   async status(): Promise<Ended> {
     return await runProgram(
       Deno.execPath(),
@@ -69,13 +69,13 @@ export class Deployment implements AsyncDisposable {
     );
   }
 
-  /** Has an operator do something at one signer. */
+  /** Runs an operator's request at one signer. */
   async operates(signer: "signer-1" | "signer-2", ...command: readonly string[]): Promise<Ended> {
     const options = ["--url", this.#address(signer, 0), ...this.#identity("operator", "--ca")];
     return await runProgram(Deno.execPath(), ...CTL, ...command, ...options);
   }
 
-  /** Has the broker ask one instance for a certificate in the name of an agent; what curl shows, the status last. */
+  /** Sends the broker's sign request for an agent to one instance. Returns curl's output with the status at its end. */
   async sign(instance: Instance, agent: string): Promise<string> {
     const port = PORTS[instance][0];
     const publicKey = await Deno.readTextFile(join(this.#folder, "etc/client/ssh_ca.pub"));

@@ -1,6 +1,6 @@
 /**
- * A new operator's first weeks, from the packages, on machines that have nothing of ours: a transcript with times, each
- * step checked by what it says. `deno task test:judged`
+ * A new operator's first weeks with the packages, on machines without our software. It prints a transcript with times and
+ * checks the output of each step. `deno task test:judged`
  *
  * @module
  */
@@ -18,7 +18,7 @@ const CONFIG = "--config /etc/gateway/signer.json";
 const SERVICES = "gateway-signer gateway-control-plane gateway-broker";
 const INSTALL = "apt-get install -y -qq /root/dist/*.deb >/dev/null 2>&1";
 
-/** An agent's question over HTTPS, from a machine that has nothing but curl. */
+/** Sends an agent's request over HTTPS, from a machine that has only curl. */
 async function ask(desk: Person, agent: string, host: string, command: string): Promise<string> {
   const identity = `--cert pki/${agent}.crt --key pki/${agent}.key --cacert pki/mtls_ca.crt`;
   const body = JSON.stringify({ host, command });
@@ -29,7 +29,7 @@ async function ask(desk: Person, agent: string, host: string, command: string): 
   return stdout.replaceAll("\n", " ");
 }
 
-/** Until all services of a gateway answer. */
+/** Waits until all services of a gateway answer. */
 async function whole(gateway: Person): Promise<void> {
   await poll(async () => {
     const question = "curl -sf 127.0.0.1:9180/readyz && curl -sf 127.0.0.1:9170/readyz";
@@ -37,7 +37,7 @@ async function whole(gateway: Person): Promise<void> {
   }, { what: "the services", intervalMs: 200 });
 }
 
-/** Until the signer answers, and those that ask it know. */
+/** Waits until the signer answers and its clients have noticed. */
 async function signing(gateway: Person): Promise<void> {
   await poll(
     async () => (await gateway.machine.run("sh", "-c", "curl -sf 127.0.0.1:9160/readyz")).code === 0,
@@ -52,13 +52,13 @@ async function signing(gateway: Person): Promise<void> {
 Deno.test("a new operator's first weeks", async (t) => {
   const work = await Deno.makeTempDir({ prefix: "judged-" });
   const transcript = new Transcript();
-  // Each goes on from where the one before ended.
+  // Each chapter continues after the previous one.
   const chapter = async (name: string, action: () => Promise<void>) => {
     const isDone = await t.step(name, async () => {
       transcript.say(`== ${name}`);
       await action();
     });
-    if (!isDone) throw new Error(`It ended with: ${name}`);
+    if (!isDone) throw new Error(`failed in: ${name}`);
   };
   try {
     const [oldOutput, newOutput] = [join(work, "old"), join(work, "new")];
@@ -74,23 +74,26 @@ Deno.test("a new operator's first weeks", async (t) => {
     let gateway = transcript.at("gw", company.machine("gw"));
     const desk = transcript.at("desk", company.machine("desk"));
 
-    await chapter("install, and set up for a name with a first host", async () => {
-      await hand("gw", oldOutput);
-      await gateway.does(INSTALL);
-      await gateway.does("ssh-keygen -q -t ed25519 -N '' -f /root/.ssh/id_ed25519 <&-");
-      for (const web of ["web01", "web02", "web03"] as const) {
-        await company.carry("gw", web, "root/.ssh/id_ed25519.pub", "/root/.ssh");
-        await company.machine(web).must("cp", "/root/.ssh/id_ed25519.pub", "/root/.ssh/authorized_keys");
-      }
-      const key = (await company.machine("web01").must("cat", "/etc/ssh/ssh_host_ed25519_key.pub")).trim();
-      await gateway.does(
-        `gateway-setup --name gw.example.org --listen 0.0.0.0 --host 'web01=10.77.0.11:22,user=deploy,key=${key}'`,
-        /host enrol web01/,
-      );
-      await gateway.does(`systemctl enable --now ${SERVICES} gateway-renew.timer gateway-backup.timer`);
-      await whole(gateway);
-    });
-    await chapter("enrol two hosts", async () => {
+    await chapter(
+      "install the packages, and create an installation with a name and a first host",
+      async () => {
+        await hand("gw", oldOutput);
+        await gateway.does(INSTALL);
+        await gateway.does("ssh-keygen -q -t ed25519 -N '' -f /root/.ssh/id_ed25519 <&-");
+        for (const web of ["web01", "web02", "web03"] as const) {
+          await company.carry("gw", web, "root/.ssh/id_ed25519.pub", "/root/.ssh");
+          await company.machine(web).must("cp", "/root/.ssh/id_ed25519.pub", "/root/.ssh/authorized_keys");
+        }
+        const key = (await company.machine("web01").must("cat", "/etc/ssh/ssh_host_ed25519_key.pub")).trim();
+        await gateway.does(
+          `gateway-setup --name gw.example.org --listen 0.0.0.0 --host 'web01=10.77.0.11:22,user=deploy,key=${key}'`,
+          /host enrol web01/,
+        );
+        await gateway.does(`systemctl enable --now ${SERVICES} gateway-renew.timer gateway-backup.timer`);
+        await whole(gateway);
+      },
+    );
+    await chapter("enroll two hosts", async () => {
       await gateway.does(
         `broker-ctl host add ${CONFIG} --name web02 --addr 10.77.0.12:22 --user deploy --groups local --scan --reload`,
         /signer reloaded/,
@@ -99,35 +102,41 @@ Deno.test("a new operator's first weeks", async (t) => {
         await gateway.does(`broker-ctl host enrol ${web} --over ssh ${CONFIG}`, /logged in as deploy/);
       }
     });
-    await chapter("three agents, one of whose keys never travels, and two approvers", async () => {
-      await hand("desk", oldOutput, "gateway-[rc][ut]*");
-      await mustRun("sh", "-c", `cp ${oldOutput}/gateway-common*.deb ${company.pathOf("desk")}/root/dist`);
-      await desk.does(INSTALL);
-      await desk.does("mkdir /root/pki && cd /root && broker-ctl identity request agent-1 --out pki");
-      await company.carry("desk", "gw", "root/pki/agent-1.csr", "/root");
-      await gateway.does(`broker-ctl identity add agent agent-1 --csr /root/agent-1.csr ${CONFIG}`, /added/);
-      for (const who of ["agent agent-2", "agent agent-3", "approver ann", "approver bob"]) {
-        await gateway.does(`broker-ctl identity add ${who} ${CONFIG}`, /added/);
-      }
-      const agents = '"agent-1", "agent-2", "agent-3", ';
-      await gateway.does(`sed -i 's/"run_callers": \\[/&${agents}/' /etc/gateway/config.json`);
-      await gateway.does("systemctl restart gateway-control-plane gateway-broker");
-      await whole(gateway);
-      const files = ["agent-1.crt", "agent-2.*", "agent-3.*", "ann.*", "bob.*", "mtls_ca.crt"];
-      await company.carry(
-        "gw",
-        "desk",
-        files.map((file) => `etc/gateway/pki/${file}`).join(" "),
-        "/root/pki",
-      );
-    });
-    await chapter("agents work, within the rules", async () => {
+    await chapter(
+      "issue identities: three agents, one with a key that stays on its machine, and two approvers",
+      async () => {
+        await hand("desk", oldOutput, "gateway-[rc][ut]*");
+        await mustRun("sh", "-c", `cp ${oldOutput}/gateway-common*.deb ${company.pathOf("desk")}/root/dist`);
+        await desk.does(INSTALL);
+        await desk.does("mkdir /root/pki && cd /root && broker-ctl identity request agent-1 --out pki");
+        await company.carry("desk", "gw", "root/pki/agent-1.csr", "/root");
+        await gateway.does(
+          `broker-ctl identity add agent agent-1 --csr /root/agent-1.csr ${CONFIG}`,
+          /added/,
+        );
+        for (const who of ["agent agent-2", "agent agent-3", "approver ann", "approver bob"]) {
+          await gateway.does(`broker-ctl identity add ${who} ${CONFIG}`, /added/);
+        }
+        const agents = '"agent-1", "agent-2", "agent-3", ';
+        await gateway.does(`sed -i 's/"run_callers": \\[/&${agents}/' /etc/gateway/config.json`);
+        await gateway.does("systemctl restart gateway-control-plane gateway-broker");
+        await whole(gateway);
+        const files = ["agent-1.crt", "agent-2.*", "agent-3.*", "ann.*", "bob.*", "mtls_ca.crt"];
+        await company.carry(
+          "gw",
+          "desk",
+          files.map((file) => `etc/gateway/pki/${file}`).join(" "),
+          "/root/pki",
+        );
+      },
+    );
+    await chapter("agents run commands that the policy allows", async () => {
       await gateway.does(`broker-ctl policy add --host web01 --allow '^id$'`);
       assert.match(await ask(desk, "agent-1", "web01", "id"), /uid=\d+\(deploy\).* 200$/);
       assert.match(await ask(desk, "agent-2", "web02", "uptime"), /load average.* 200$/);
       assert.match(await ask(desk, "agent-3", "web02", "cat /etc/shadow"), /command not allowed.* 403$/);
     });
-    await chapter("renew everything; what is in use goes on", async () => {
+    await chapter("renew all certificates while clients use them", async () => {
       await gateway.does(`broker-ctl identity renew --due --within 91 ${CONFIG}`, /signer renewed until/);
       assert.match(await ask(desk, "agent-2", "web01", "id"), / 200$/, "with the former certificate");
       await company.carry("gw", "desk", "etc/gateway/pki/agent-*.crt etc/gateway/pki/ann.crt", "/root/pki");
@@ -179,10 +188,10 @@ Deno.test("a new operator's first weeks", async (t) => {
       );
     });
     await chapter(
-      "attacks by way of a prompt",
+      "deny the attacks of a prompt injection",
       () => playAttacks({ gateway, ask: (agent, command) => ask(desk, agent, "web01", command) }),
     );
-    await chapter("rotate the CA that hosts trust, while agents work", async () => {
+    await chapter("rotate the SSH CA while agents run commands", async () => {
       const rotate = (step: string) => `broker-ctl ca rotate ${step} --over ssh ${CONFIG}`;
       const working = new AbortController();
       const results: string[] = [];
@@ -202,7 +211,7 @@ Deno.test("a new operator's first weeks", async (t) => {
         working.abort();
         await asking;
       }
-      assert.deepEqual(results.filter((text) => !text.endsWith(" 200")), [], "no command was refused");
+      assert.deepEqual(results.filter((text) => !text.endsWith(" 200")), [], "no command was denied");
       const trusted = await company.machine("web01").must("cat", "/etc/ssh/gateway_ca.pub");
       const signs = await gateway.does("cat /etc/gateway/pki/ssh_ca.pub");
       assert.equal(trusted.trim().split("\n").length, 1);
@@ -217,7 +226,7 @@ Deno.test("a new operator's first weeks", async (t) => {
       assert.match(await ask(desk, "agent-1", "web01", "id"), / 200$/);
       await askInChat("upgraded");
     });
-    await chapter("have hosts refuse what is revoked", async () => {
+    await chapter("make hosts reject revoked certificates", async () => {
       for (const web of ["web01", "web02", "web03"] as const) {
         await gateway.does(
           `cd /root && broker-ctl host krl ${web} ${CONFIG} --url https://gw.example.org:9443 ` +
@@ -231,7 +240,7 @@ Deno.test("a new operator's first weeks", async (t) => {
             `ssh root@${web} ./install-gateway-krl krl-${web}`,
           /--keep/,
         );
-        // sshd has just begun anew, and listens a moment later.
+        // sshd has just restarted and does not listen yet.
         await poll(() => gateway.machine.run("ssh", `root@${web}`, "true").then(({ code }) => code === 0), {
           what: `sshd of ${web}`,
         });
@@ -239,7 +248,7 @@ Deno.test("a new operator's first weeks", async (t) => {
       }
       await gateway.does("broker-ctl freeze --end-user agent-2 --reason INC-44 --wait", /web03/);
     });
-    await chapter("back up; the machine breaks; restore on another one", async () => {
+    await chapter("back up, lose the machine, restore on another one", async () => {
       await desk.does("age-keygen -o /root/identity.txt", /age1/);
       const recipient = (await desk.does("age-keygen -y /root/identity.txt")).trim();
       const made = await gateway.does(
@@ -251,7 +260,7 @@ Deno.test("a new operator's first weeks", async (t) => {
       await company.lose("gw");
       transcript.say("-- gw is gone");
       gateway = transcript.at("gw2", await company.start("gw2", "10.77.0.1"));
-      // Whose accounts have other numbers than those of the machine before.
+      // The accounts of this machine get other numbers than those of the lost machine.
       await gateway.does("useradd --system backup-agent && useradd --system monitoring");
       await hand("gw2", newOutput);
       await mustRun("cp", "-a", join(work, "backup"), join(company.pathOf("gw2"), "root/backup"));
@@ -276,7 +285,7 @@ Deno.test("a new operator's first weeks", async (t) => {
         "broker-ctl audit verify --log /var/log/gateway/signer/audit.log --key /etc/gateway/pki/signer_audit.seed",
       );
     });
-    await chapter("keep the CA's key out of files", async () => {
+    await chapter("move the CA key from a file to an agent", async () => {
       await gateway.does("systemctl enable --now gateway-ca-agent");
       const socket = "/run/gateway-ca-agent/agent.sock";
       await gateway.does(`SSH_AUTH_SOCK=${socket} ssh-add - < /etc/gateway/pki/ssh_ca`);
@@ -287,16 +296,20 @@ Deno.test("a new operator's first weeks", async (t) => {
       for (const line of ["systemctl restart gateway-signer", "shred -u /etc/gateway/pki/ssh_ca"]) {
         await gateway.does(line);
         await signing(gateway);
-        assert.match(await ask(desk, "agent-1", "web01", "id"), / 200$/, "the same key, from the agent");
+        assert.match(await ask(desk, "agent-1", "web01", "id"), / 200$/, "the same key in the agent");
       }
       await gateway.does("systemctl restart gateway-signer");
       await signing(gateway);
-      assert.match(await ask(desk, "agent-1", "web01", "id"), / 200$/, "also at a start without the file");
+      assert.match(
+        await ask(desk, "agent-1", "web01", "id"),
+        / 200$/,
+        "also after a restart without the file",
+      );
     });
     await chapter("doctor", async () => {
       await gateway.does("systemctl start gateway-backup.service");
       const backup = "--backup /var/backups/gateway/$(ls /var/backups/gateway)";
-      // Clean, by its exit code too.
+      // The exit code must be 0 too.
       await gateway.does(
         `broker-ctl doctor --live ${backup} ${CONFIG}`,
         /^\d+ PASS, 0 WARN, 0 UNKNOWN, 0 FAIL$/m,
@@ -307,7 +320,7 @@ Deno.test("a new operator's first weeks", async (t) => {
   }
 });
 
-/** The id of what waits for a human. */
+/** Returns the ID of the pending request. */
 async function waitingFor(desk: Person, list: string): Promise<string> {
   let id: string | undefined;
   await poll(async () => {

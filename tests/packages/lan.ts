@@ -1,6 +1,6 @@
 import { mustRun, runProgram } from "./machine.ts";
 
-/** A network of its own for machines, which leads nowhere else. */
+/** An isolated network for machines. */
 export class Lan {
   readonly #prefix: string;
   readonly #made: string[] = [];
@@ -17,16 +17,16 @@ export class Lan {
     return lan;
   }
 
-  /** Of the network of a machine, by which `ip netns` knows it. */
+  /** Name of a machine's network namespace for `ip netns`. */
   nameOf(name: string): string {
     return `${this.#prefix}-${name}`;
   }
 
-  /** Gives a machine an address in it; the name of its namespace. */
+  /** Gives a machine an address in the network. Returns the name of its namespace. */
   async join(name: string, address: string): Promise<string> {
     const [hub, namespace] = [this.nameOf("hub"), await this.#add(name)];
     const peer = ["peer", "name", name, "netns", hub];
-    // Who takes an address over is found by it at once, as if it had said so.
+    // The IP address determines the MAC, so neighbors reach a machine that takes over an address without a new ARP.
     const mac = ["02", "00", ...address.split(".").map((part) => Number(part).toString(16).padStart(2, "0"))];
     const link = ["eth0", "address", mac.join(":"), "netns", namespace];
     await mustRun("ip", "link", "add", ...link, "type", "veth", ...peer);
@@ -36,7 +36,7 @@ export class Lan {
     return namespace;
   }
 
-  /** Takes a machine's cable away, which frees its address. */
+  /** Disconnects a machine, which frees its address. */
   async leave(name: string): Promise<void> {
     await mustRun("ip", "-n", this.nameOf("hub"), "link", "del", name);
   }

@@ -13,14 +13,14 @@ export async function runProgram(program: string, ...args: readonly string[]): P
   return { code, stdout: new TextDecoder().decode(stdout), stderr: new TextDecoder().decode(stderr) };
 }
 
-/** As {@linkcode runProgram}, and it has to succeed. */
+/** Runs a program like {@linkcode runProgram}, and throws if it fails. */
 export async function mustRun(program: string, ...args: readonly string[]): Promise<string> {
   const { code, stdout, stderr } = await runProgram(program, ...args);
   if (code === 0) return stdout;
   throw new Error(`${[program, ...args].join(" ")} ended with ${code}: ${stdout}${stderr}`);
 }
 
-/** A Debian that is only folders and files: enough for what its packages' scripts do. */
+/** The root file system of a Debian that is not booted, which is enough for the scripts of packages. */
 export class RootFilesystem {
   readonly path: string;
 
@@ -28,10 +28,10 @@ export class RootFilesystem {
     this.path = path;
   }
 
-  /** Makes the least Debian that has systemd, and what else is named. */
+  /** Creates a minimal Debian with systemd and the named packages. */
   static async create(path: string, more: readonly string[] = []): Promise<RootFilesystem> {
     const packages = ["systemd", "systemd-sysv", "dbus", "openssh-client", "procps", ...more].join(",");
-    // Straight into a folder; what only people read is left out.
+    // Directly into a directory, without documentation.
     const leftOut = ["/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*"];
     const options = leftOut.map((pattern) => `--dpkgopt=path-exclude=${pattern}`);
     const args = ["--quiet", "--variant=minbase", `--include=${packages}`, ...options, "bookworm", path];
@@ -39,16 +39,16 @@ export class RootFilesystem {
     return new RootFilesystem(path);
   }
 
-  /** Runs a command in it, without any service running. */
+  /** Runs a command in the file system, without services. */
   async run(...command: readonly string[]): Promise<Ended> {
     const quiet = ["--quiet", "--register=no", "--keep-unit", "--private-network", "--pipe"];
     return await runProgram("systemd-nspawn", "-D", this.path, ...quiet, ...command);
   }
 
   /**
-   * Starts its systemd; in a network namespace that is there, or in one without network.
+   * Boots its systemd in an existing network namespace, or in a new one without network.
    *
-   * @param more further options of `systemd-nspawn`
+   * @param more additional options of `systemd-nspawn`
    */
   async boot(namespace?: string, more: readonly string[] = []): Promise<Machine> {
     const network = namespace === undefined
@@ -77,7 +77,7 @@ export class Machine {
     this.#child = child;
   }
 
-  /** Runs a command beside its services, as root. */
+  /** Runs a command as root on the running machine. */
   async run(...command: readonly string[]): Promise<Ended> {
     const { stdout } = await runProgram("pgrep", "-P", String(this.#child.pid));
     const leader = stdout.trim();
@@ -87,14 +87,14 @@ export class Machine {
     return await runProgram("nsenter", "-t", leader, ...spaces, "--", ...environment, ...command);
   }
 
-  /** As {@linkcode Machine.run}, and it has to succeed. */
+  /** Runs a command like {@linkcode Machine.run}, and throws if it fails. */
   async must(...command: readonly string[]): Promise<string> {
     const { code, stdout, stderr } = await this.run(...command);
     if (code === 0) return stdout;
     throw new Error(`${command.join(" ")} ended with ${code}: ${stdout}${stderr}`);
   }
 
-  /** A property of a unit, such as `MainPID`. */
+  /** Returns a property of a unit, such as `MainPID`. */
   async property(unit: string, name: string): Promise<string> {
     return (await this.must("systemctl", "show", "--value", `--property=${name}`, unit)).trim();
   }

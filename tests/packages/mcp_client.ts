@@ -12,12 +12,12 @@ const REQUEST = JSON.stringify({
 });
 
 /**
- * Starts a broker over the standard streams, as an MCP client of a user does, and greets it.
+ * Starts a broker over stdio, as an MCP client does, and initializes it.
  *
- * @returns the version that it says it has
+ * @returns the version in the broker's response
  */
 export async function initialize(machine: Machine, user: string, entry: readonly string[]): Promise<string> {
-  // The broker ends with its input: that stays open until it has answered.
+  // The broker stops at the end of its input, so the input stays open until the response.
   const script = `set -e
     cd "$(mktemp -d)"; mkfifo input; exec 3<>input
     runuser -u ${user} -- ${entry.join(" ")} <input 3>&- >output & broker=$!

@@ -9,7 +9,7 @@ const SIGNED = /^\{"certificate":.* 200$/s;
 const LOST = /"code":"answer_lost".* 502$/s;
 const ALL: readonly Instance[] = ["signer-1", "signer-2", "control-plane-1", "control-plane-2"];
 
-/** The failures of deploy/docs/several-instances.md, in containers: each step goes on from where the one before ended. */
+/** Tests the failures of deploy/docs/several-instances.md in containers. Each step continues after the previous one. */
 export async function tryInstances(t: Deno.TestContext, folder: string): Promise<void> {
   await using deployment = await Deployment.bringUp(folder);
   const clean = () =>
@@ -24,29 +24,29 @@ export async function tryInstances(t: Deno.TestContext, folder: string): Promise
     for (const name of ALL) assert.match(await deployment.sign(name, agent), answer, `${name} of ${agent}`);
   };
   const step = async (name: string, action: () => Promise<void>) => {
-    if (!await t.step(name, action)) throw new Error(`It ended with: ${name}`);
+    if (!await t.step(name, action)) throw new Error(`failed in: ${name}`);
   };
 
-  await step("come up, and nothing is wrong", async () => {
+  await step("all instances start and status reports no problem", async () => {
     await clean();
     const { stdout } = await deployment.status();
     for (const name of ALL) assert.match(stdout, new RegExp(`${name} .* yes .* db1:5432 primary`));
     await allSay("agent-1", SIGNED);
   });
-  await step("a freeze at one holds at the other, and through each control plane", async () => {
+  await step("a freeze at one signer takes effect at the other, and through each control plane", async () => {
     await freeze("signer-1", "agent-2");
     await allSay("agent-2", FROZEN);
     await allSay("agent-1", SIGNED);
   });
   await step(
-    "a signer that is killed loses no request of who asks as brokers do, and comes back",
+    "no request of a broker is lost if a signer is killed, and the signer restarts",
     async () => {
       const answers: string[] = [];
       const working = new AbortController();
       const ask = async (name: Instance) => {
         while (!working.signal.aborted) {
           let answer = await deployment.sign(name, "agent-1");
-          // As brokers do: what was under way may have been signed, and is not asked for twice by anybody else.
+          // A broker retries a request whose response was lost. The signer may have signed the first one.
           for (let again = 0; again < 2 && LOST.test(answer); again++) {
             answer = await deployment.sign(
               name,
@@ -70,16 +70,16 @@ export async function tryInstances(t: Deno.TestContext, folder: string): Promise
         await Promise.all(asking);
       }
       assert.deepEqual(answers.filter((text) => !SIGNED.test(text)), [], `of ${answers.length}`);
-      assert.match(await deployment.sign("signer-1", "agent-2"), FROZEN, "it knows what was frozen before");
+      assert.match(await deployment.sign("signer-1", "agent-2"), FROZEN, "the freeze is still in force");
     },
   );
   await step(
-    "without its database nobody signs; with the standby promoted all do, and what was frozen is",
+    "no signer signs without the database; after the promotion all sign, and freezes are in force",
     async () => {
       await mustRun("podman", "kill", "gateway_db1_1");
       for (const name of ["signer-1", "signer-2"] as const) {
         await poll(async () => / 503$/.test(await deployment.sign(name, "agent-1")), {
-          what: `${name} to refuse`,
+          what: `${name} to reject requests`,
         });
       }
       await mustRun("podman", "exec", "gateway_db2_1", "pg_ctl", "promote");
@@ -88,8 +88,8 @@ export async function tryInstances(t: Deno.TestContext, folder: string): Promise
         const signs = async () => SIGNED.test(await deployment.sign(name, "agent-1"));
         await poll(signs, { what: `a certificate of ${name}` });
       }
-      const told = `all sign again ${Math.round(performance.now() - promoted)} ms after the promotion\n`;
-      writeAllSync(Deno.stdout, told);
+      const line = `all sign again ${Math.round(performance.now() - promoted)} ms after the promotion\n`;
+      writeAllSync(Deno.stdout, line);
       await allSay("agent-2", FROZEN);
       await freeze("signer-2", "agent-3");
       await allSay("agent-3", FROZEN);

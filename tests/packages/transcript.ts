@@ -4,7 +4,7 @@ import type { Ended, Machine } from "./machine.ts";
 
 const LONGEST = 12;
 
-/** What people type on their machines, and what they are told: printed, with times, and checked. */
+/** Prints the commands that people run on their machines, with output and times, and checks the output. */
 export class Transcript {
   readonly #start = performance.now();
 
@@ -18,7 +18,7 @@ export class Transcript {
   }
 }
 
-/** Somebody who types commands on a machine, as root. */
+/** A person who runs commands on a machine as root. */
 export class Person {
   readonly #transcript: Transcript;
   readonly #name: string;
@@ -30,7 +30,7 @@ export class Person {
     this.machine = machine;
   }
 
-  /** Types a line; what becomes of it is up to the caller. */
+  /** Runs a line. The caller checks the result. */
   async tries(line: string): Promise<Ended> {
     const start = performance.now();
     const ended = await this.machine.run("sh", "-c", line);
@@ -44,7 +44,7 @@ export class Person {
     return ended;
   }
 
-  /** Types a line that has to succeed, and reads what it says. */
+  /** Runs a line that must succeed, and checks its output. */
   async does(line: string, says: RegExp = /^/): Promise<string> {
     const { code, stdout, stderr } = await this.tries(line);
     assert.equal(code, 0, `${line}: ${stdout}${stderr}`);
@@ -52,7 +52,7 @@ export class Person {
     return stdout;
   }
 
-  /** Types a line that has to be refused, with words. */
+  /** Runs a line that must fail with a message. */
   async isRefused(line: string, says: RegExp): Promise<void> {
     const { code, stdout, stderr } = await this.tries(line);
     assert.notEqual(code, 0, line);

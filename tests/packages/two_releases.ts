@@ -1,8 +1,8 @@
 import { mustRun } from "./machine.ts";
 
-/** The version that is there first. */
+/** The version that is installed first. */
 export const OLD = "0.1.0";
-/** The one that comes after it. */
+/** The version of the upgrade. */
 export const NEW = "0.1.1";
 
 export async function release(version: string, output: string): Promise<void> {
@@ -11,7 +11,7 @@ export async function release(version: string, output: string): Promise<void> {
   await mustRun(Deno.execPath(), ...args);
 }
 
-/** The packages of the next version, which says so and differs in nothing else: made in a fraction of the time. */
+/** Creates packages of the next version from those of the first. They differ only in the version, which saves time. */
 export async function releaseNext(oldOutput: string, output: string): Promise<void> {
   const script = `set -e; mkdir -p "$2"; cd "$2"
     for file in "$1"/*_${OLD}_*.deb; do

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { parseJson } from "@gateway/shared/json";
 import { runBrokerCtl } from "./broker_ctl.ts";
 
-/** The records of an audit log, their numbers exact; none while there is no log. */
+/** Reads the records of an audit log with exact numbers; none if there is no log. */
 export async function recordsOf(path: string): Promise<readonly Record<string, unknown>[]> {
   const text = await Deno.readTextFile(path).catch(() => "");
   return text.split("\n").filter((line) => line !== "")
@@ -14,7 +14,7 @@ export async function assertLogVerifies(log: string, key: string): Promise<void>
   assert.match(new TextDecoder().decode(stdout), /^OK: \d+ entries, chain intact.*all signatures valid/);
 }
 
-/** The value of a metric on the monitor of a service; 0 for one that is not shown. */
+/** Reads a metric from the monitor of a service; 0 if it is missing. */
 export async function metricOf(
   { command }: { readonly command: { readonly monitor: string } },
   name: string,

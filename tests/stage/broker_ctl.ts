@@ -1,6 +1,6 @@
 import { ROOT } from "./service_command.ts";
 
-/** Runs `broker-ctl` from source, with no more than it needs. */
+/** Runs `broker-ctl` from source with only the permissions that it needs. */
 export async function runBrokerCtl(args: readonly string[], folder: string): Promise<Deno.CommandOutput> {
   return await new Deno.Command(Deno.execPath(), {
     args: [
@@ -8,7 +8,7 @@ export async function runBrokerCtl(args: readonly string[], folder: string): Pro
       "--no-prompt",
       "--cached-only",
       "--ignore-env",
-      // init looks at all that leads to the folder, and at who owns it.
+      // init checks the owners of the directory and of its parents.
       "--allow-read",
       "--allow-sys=uid",
       `--allow-write=${folder}`,

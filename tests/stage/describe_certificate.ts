@@ -1,5 +1,5 @@
 /**
- * A certificate in the words of `ssh-keygen -L` (ssh-keygen(1)), so that an operator reads what OpenSSH reads.
+ * Describes a certificate in the format of `ssh-keygen -L` (ssh-keygen(1)).
  *
  * ```ts
  * import assert from "node:assert/strict";
@@ -18,9 +18,9 @@ import { type Certificate, CERTIFICATE_ALGORITHM, fingerprint, SshReader } from 
 import { decodeKeyBlob, encodeKeyBlob } from "../../shared/ssh/keys.ts";
 
 export interface DescribeOptions {
-  /** The first line, to which a colon is added: a file name. Absent: no such line. */
+  /** File name for the first line, which ends with a colon. If absent, there is no such line. */
   readonly title?: string;
-  /** Shows whole seconds since the epoch. The default shows UTC, as ssh-keygen does where `TZ` is UTC. */
+  /** Formats seconds since the epoch. The default is UTC, like ssh-keygen with `TZ=UTC`. */
   readonly formatTime?: (seconds: number) => string;
 }
 
@@ -36,14 +36,14 @@ const FLAG_EXTENSIONS: readonly string[] = [
   "permit-pty",
   "permit-user-rc",
 ];
-/** The last second of the year 9999, the last that the format of ISO 8601 has four digits for. */
+/** Last second of the year 9999. Later years have more than four digits in ISO 8601. */
 const LAST_SECOND = 253_402_300_799;
 
 /**
- * The text that `ssh-keygen -L` writes. Equal to the byte but for one thing: control and invisible characters
- * inside the certificate are written out (`\x1b`), because they could fake lines or steer the terminal.
+ * Returns the exact output of `ssh-keygen -L`, except that control and invisible characters in the certificate are
+ * escaped (`\x1b`), because they could fake lines or control the terminal.
  *
- * @returns lines with a line end each
+ * @returns lines, each with a line end
  */
 export function describeCertificate(certificate: Certificate, options: DescribeOptions = {}): string {
   const { title, formatTime = formatUtc } = options;
@@ -76,7 +76,7 @@ function describeValidity(
 
 function describeList(name: string, items: readonly string[]): readonly string[] {
   if (items.length === 0) return [`${FIELD}${name}: (none)`];
-  // OpenSSH leaves a blank at the end of this line.
+  // OpenSSH writes a space at the end of this line.
   return [`${FIELD}${name}: `, ...items.map((item) => `${ITEM}${item}`)];
 }
 
@@ -101,7 +101,7 @@ function describeUnknown(data: Uint8Array): string {
   return ` UNKNOWN OPTION: ${data.toHex()} (len ${data.length})`;
 }
 
-/** `2026-01-02T03:04:05`, or `@` and the seconds for a year that has more than four digits. */
+/** Returns `2026-01-02T03:04:05`, or `@` and the seconds for a year with more than four digits. */
 function formatUtc(seconds: number): string {
   if (seconds > LAST_SECOND) return `@${seconds}`;
   return new Date(seconds * 1000).toISOString().slice(0, "2026-01-02T03:04:05".length);

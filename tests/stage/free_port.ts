@@ -1,14 +1,14 @@
-/** Below the ports that systems give to outgoing connections (Linux: 32768 and up), and above those of services. */
+/** Range below the ports of outgoing connections (Linux: 32768 and up) and above those of services. */
 const [FIRST, LAST] = [10_240, 32_767];
 
-/** The first port of a block is held for as long as this program or worker lives; the others are given out. */
+/** Listener on the first port of a block, which reserves the block for this process. The other ports are given out. */
 const BLOCK = 128;
 
 let block: { readonly first: number; readonly hold: Deno.Listener; given: number } | undefined;
 
 /**
- * A TCP port on loopback that is free, and that neither an outgoing connection nor another program of these tests will
- * take before it is used: each has a block of ports to itself.
+ * Returns a free TCP port on loopback. Each test process has its own block of ports, so no outgoing connection and no
+ * other test process uses the port first.
  */
 export function freePort(): number {
   block ??= claimBlock();

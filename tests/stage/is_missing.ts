@@ -1,4 +1,4 @@
-/** Whether a program is missing and tests may do without; tells so once. */
+/** True if a program is missing and tests may be skipped. Prints this once. */
 export function isMissing(program: string, paths: readonly string[]): boolean {
   const isThere = paths.some((path) => {
     try {

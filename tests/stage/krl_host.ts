@@ -5,7 +5,7 @@ import { poll } from "./poll.ts";
 import { ROOT } from "./service_command.ts";
 import { HOST, revokedKeysIn, runBrokerCtl, type Stage } from "./stage.ts";
 
-/** Why a stage's host can't fetch revocation lists here; empty: it can. */
+/** Returns the reason why a stage's host cannot fetch revocation lists; empty if it can. */
 export function findKrlProblem(): string {
   const missing = ["curl", "ssh-keygen", "setsid"].filter((program) =>
     !["/usr/local/bin", "/usr/bin", "/bin"].some((folder) => isFile(`${folder}/${program}`))
@@ -13,7 +13,7 @@ export function findKrlProblem(): string {
   return SSHD_PROBLEM === "" && missing.length > 0 ? `there is no ${missing.join(", no ")}` : SSHD_PROBLEM;
 }
 
-/** Whether tests do without such a host. A run that has to be complete fails instead of passing over them. */
+/** True if tests with such a host are skipped. With REQUIRE_REAL_SERVERS=1 they fail instead. */
 export const mayNotPull: boolean = Deno.env.get("REQUIRE_REAL_SERVERS") !== "1" && findKrlProblem() !== "";
 
 function isFile(path: string): boolean {
@@ -24,9 +24,9 @@ function isFile(path: string): boolean {
   }
 }
 
-/** The puller of a stage's host, as a process of its own. */
+/** The puller of a stage's host in a separate process. */
 export class KrlHost implements AsyncDisposable {
-  /** The file that sshd looks at. */
+  /** The list that sshd reads. */
   readonly list: string;
   readonly #process: Deno.ChildProcess;
   readonly #log: Promise<unknown>;
@@ -37,7 +37,7 @@ export class KrlHost implements AsyncDisposable {
     this.#log = new Response(process.stderr).text();
   }
 
-  /** Names the host in the signer's config, as `broker-ctl host krl` does; before the signer starts. */
+  /** Adds the host to the signer's config, like `broker-ctl host krl`. Call it before the signer starts. */
   static async enrol({ init }: Stage): Promise<void> {
     const [, listen = ""] = (await Deno.readTextFile(init.signer_config)).match(/"listen": "([^"]+)"/) ?? [];
     const words = ["host", "krl", HOST, "--config", init.signer_config, "--url", `https://${listen}`];
@@ -46,7 +46,7 @@ export class KrlHost implements AsyncDisposable {
     assert.ok(success, new TextDecoder().decode(stderr));
   }
 
-  /** Starts the puller of an enrolled host, and waits until it has installed a list. */
+  /** Starts the puller of an enrolled host and waits until it has installed a list. */
   static async start({ init }: Stage): Promise<KrlHost> {
     const list = revokedKeysIn(dirname(init.folder));
     await Deno.mkdir(dirname(list), { recursive: true });
@@ -69,7 +69,7 @@ export class KrlHost implements AsyncDisposable {
     return host;
   }
 
-  /** The version that is installed, as it stands in the list; 0: none. */
+  /** Version of the installed list; 0 if there is none. */
   async version(): Promise<number> {
     try {
       const bytes = await Deno.readFile(this.list);
@@ -84,7 +84,7 @@ export class KrlHost implements AsyncDisposable {
     try {
       Deno.kill(-this.#process.pid, "SIGKILL");
     } catch {
-      // It has ended.
+      // The process has exited.
     }
     await Promise.all([this.#process.status, this.#log]);
   }

@@ -7,17 +7,17 @@ import { PATIENT_LIMITS } from "../ssh_target/patient_limits.ts";
 import { printedBy } from "../ssh_target/printed.ts";
 import { HOST, type Stage } from "./stage.ts";
 
-/** What {@linkcode logIn} gives when the host believes the certificate no more. */
+/** Result of {@linkcode logIn} after the host has rejected the certificate. */
 export const LOGIN_REFUSED = /^connection: the host refused the certificate$/;
 
-/** What a broker that leaks gives away: a session's certificate, and the key that it is for. */
+/** Credentials that an attacker steals from a broker: a session certificate and its key. */
 export interface Loot {
   readonly certificate: string;
   readonly serial: bigint;
   readonly key: EphemeralKey;
 }
 
-/** A session certificate for somebody, with its key, from a broker that hands out both. */
+/** Obtains a session certificate for an end user, with its key, like a compromised broker. */
 export async function steal(
   stage: Stage,
   endUser: string,
@@ -42,7 +42,7 @@ export async function steal(
   return { certificate, serial, key };
 }
 
-/** What a thief's own SSH client gets of the host with it. */
+/** Logs in with stolen credentials and returns the result. */
 export async function logIn({ target }: Stage, { certificate, key }: Loot): Promise<string> {
   const login = {
     name: HOST,

@@ -1,10 +1,10 @@
 import { run } from "./run.ts";
 
-/** A token of SoftHSM with keys that were made in it and can't be read. */
+/** A SoftHSM token with keys that were created in it and cannot be read. */
 export interface Pkcs11Token {
-  /** The module that speaks for the token, without links: what `ssh-agent -P` compares. */
+  /** Path of the token's module without links, which `ssh-agent -P` compares. */
   readonly module: string;
-  /** Where the module finds the token. */
+  /** Environment with which the module finds the token. */
   readonly env: Readonly<Record<string, string>>;
   /** A program that prints the PIN, for SSH_ASKPASS. */
   readonly askPin: string;
@@ -14,15 +14,15 @@ const PIN = "1234";
 const MODULE = "/usr/lib/softhsm/libsofthsm2.so";
 const PROGRAMS = [MODULE, "/usr/bin/pkcs11-tool", "/usr/bin/softhsm2-util"];
 
-/** Whether the system can't make a token; with REQUIRE_REAL_SERVERS=1 that is not looked at. */
+/** True if the system cannot create a token. With REQUIRE_REAL_SERVERS=1 it is always false. */
 export const isTokenMissing: boolean = Deno.env.get("REQUIRE_REAL_SERVERS") !== "1" &&
   !PROGRAMS.every(isInstalled);
 
 /**
- * Makes a token with keys.
+ * Creates a token with keys.
  *
- * @param folder an existing one for the token's files
- * @param kinds labels, each with what `pkcs11-tool` calls the key's type
+ * @param folder existing directory for the token's files
+ * @param kinds key types in the words of `pkcs11-tool`, by label
  */
 export async function createToken(
   folder: string,

@@ -1,14 +1,14 @@
-/** How long {@linkcode poll} waits for what. */
+/** Options of {@linkcode poll}. */
 export interface PollOptions {
-  /** What is waited for, for the message. */
+  /** The awaited event, for the error message. */
   readonly what: string;
-  /** After how long it counts as hanging; by default a minute, which also suffices where the machine is busy. */
+  /** Timeout; one minute by default, which also suffices on a busy machine. */
   readonly timeoutMs?: number;
   readonly intervalMs?: number;
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Asks again and again until the answer is yes; for other processes, which nothing here can wait on. */
+/** Polls a condition until it is true. Use it for other processes, which send no event. */
 export async function poll(isDone: () => boolean | Promise<boolean>, options: PollOptions): Promise<void> {
   const { what, timeoutMs = 60_000, intervalMs = 10, signal } = options;
   const deadline = performance.now() + timeoutMs;

@@ -1,4 +1,4 @@
-/** PostgreSQL servers of a test's own: Debian's, in temporary folders, reached over loopback and a Unix socket. */
+/** Debian's PostgreSQL servers for tests, in temporary directories, on loopback and a Unix socket. */
 import assert from "node:assert/strict";
 import { freePort } from "./free_port.ts";
 import { isMissing } from "./is_missing.ts";
@@ -6,10 +6,10 @@ import { poll } from "./poll.ts";
 
 const BIN = findBin();
 
-/** Whether there is none to start; throws where the run requires it. */
+/** True if PostgreSQL is missing. Throws if the run requires it. */
 export const isPostgresMissing: boolean = isMissing("postgresql", [`${BIN}/initdb`]);
 
-/** Debian keeps each version's programs in a folder of its own. */
+/** Debian installs the programs of each version in a separate directory. */
 function findBin(): string {
   try {
     const versions = [...Deno.readDirSync("/usr/lib/postgresql")].map(({ name }) => name);
@@ -21,7 +21,7 @@ function findBin(): string {
 
 const ASYNC = "synchronous_standby_names=";
 
-/** One server. Whoever reaches it may use it. A standby is another one. */
+/** One server without authentication. A standby is a separate server. */
 export class PostgresServer implements AsyncDisposable {
   readonly folder: string;
   readonly port: number = freePort();
@@ -32,7 +32,7 @@ export class PostgresServer implements AsyncDisposable {
     this.folder = folder;
   }
 
-  /** A server with an empty database `gateway` and its owner `gateway`. */
+  /** Starts a server with an empty database `gateway` and its owner `gateway`. */
   static async start(): Promise<PostgresServer> {
     const server = new PostgresServer(await makeFolder());
     await run("initdb", [
@@ -51,7 +51,7 @@ export class PostgresServer implements AsyncDisposable {
     return server;
   }
 
-  /** A hot standby that receives what this server commits, and without which it acknowledges nothing. */
+  /** Starts a synchronous hot standby: without it, this server acknowledges no commit. */
   async startStandby(): Promise<PostgresServer> {
     const standby = new PostgresServer(await makeFolder());
     const from = `host=127.0.0.1 port=${this.port} user=gateway application_name=standby`;
@@ -70,7 +70,7 @@ export class PostgresServer implements AsyncDisposable {
     return standby;
   }
 
-  /** Has a certificate, which clients may ask for. */
+  /** Enables TLS with a certificate. */
   async useTls({ cert, key }: { readonly cert: string; readonly key: string }): Promise<void> {
     await this.kill();
     const [certFile, keyFile] = [`${this.folder}/server.crt`, `${this.folder}/server.key`];
@@ -81,14 +81,14 @@ export class PostgresServer implements AsyncDisposable {
     await this.run();
   }
 
-  /** Who may connect how, in the words of pg_hba.conf. */
+  /** Replaces the authentication rules (pg_hba.conf). */
   async authenticate(line: string): Promise<void> {
     const path = `${this.#data}/pg_hba.conf`;
     await Deno.writeTextFile(path, `local all gateway trust\n${line}\nhost all gateway 127.0.0.1/32 trust\n`);
     await this.sql("SELECT pg_reload_conf()");
   }
 
-  /** Runs its programs again, after {@linkcode kill}. */
+  /** Restarts the server after {@linkcode kill}. */
   async run(): Promise<void> {
     const settings = [
       `port=${this.port}`,
@@ -113,24 +113,24 @@ export class PostgresServer implements AsyncDisposable {
     await poll(isUp, { what: "PostgreSQL", intervalMs: 20 });
   }
 
-  /** Makes a standby the primary; it waits for no standby of its own. */
+  /** Promotes a standby to primary without a synchronous standby. */
   async promote(): Promise<void> {
     await run("pg_ctl", ["-D", this.#data, "promote", "-w"]);
     await this.sql(`ALTER SYSTEM SET ${ASYNC}''`);
     await this.sql("SELECT pg_reload_conf()");
   }
 
-  /** As when its machine loses power: the postmaster and all it has started. */
+  /** Kills the postmaster and all its processes, like a loss of power. */
   async kill(signal: "SIGQUIT" | "SIGKILL" = "SIGQUIT"): Promise<void> {
     const process = this.#process;
     if (process === undefined) return;
     this.#process = undefined;
-    // Its children end by themselves when it is gone; SIGQUIT lets them go without a word to their clients first.
+    // The children exit after the postmaster. SIGQUIT ends them before they send a message to their clients.
     process.kill(signal);
     await process.status;
   }
 
-  /** `user` may be another role; `more` are parameters. */
+  /** Returns a URL of the server. `user` is a role, `more` are parameters. */
   url({ user = "gateway", more = "" } = {}): string {
     return `postgres://${user}@127.0.0.1:${this.port}/gateway${more}`;
   }
@@ -139,7 +139,7 @@ export class PostgresServer implements AsyncDisposable {
     return `postgres://gateway@${encodeURIComponent(this.folder)}:${this.port}/gateway`;
   }
 
-  /** Runs SQL as the owner; gives the rows, unaligned. */
+  /** Runs SQL as the owner and returns the rows, unaligned. */
   async sql(text: string, database = "gateway"): Promise<string> {
     return await run("psql", [
       ...["-XAtq", "-v", "ON_ERROR_STOP=1", "-h", "127.0.0.1", "-p", `${this.port}`],
@@ -158,13 +158,13 @@ export class PostgresServer implements AsyncDisposable {
 }
 
 async function makeFolder(): Promise<string> {
-  // Short: the path of a Unix socket has 107 bytes at most.
+  // Short, because the path of a Unix socket has at most 107 bytes.
   const folder = await Deno.makeTempDir({ prefix: "pg-" });
   if (Deno.uid() === 0) await new Deno.Command("chown", { args: ["postgres:postgres", folder] }).output();
   return folder;
 }
 
-/** It refuses to run as root, so root lends it another account. */
+/** PostgreSQL does not run as root, so root starts it under another account. */
 function asPostgres(program: string): readonly string[] {
   if (Deno.uid() !== 0) return [program];
   return ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups", program];

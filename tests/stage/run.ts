@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 
-/** Runs a program to its end, which must be a good one; gives what it printed. */
+/** Runs a program, throws if it fails, and returns its output. */
 export async function run(
   program: string,
   args: readonly string[],

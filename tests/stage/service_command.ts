@@ -7,24 +7,24 @@ import { controlPlanePermissions } from "@gateway/control-plane/permissions";
 import { formatFlags, type PermissionSet } from "@gateway/shared/permissions";
 import { SIGNER_RUN_OPTIONS, signerPermissions } from "@gateway/signer/permissions";
 
-/** The folder that holds the workspace's members. */
+/** The root directory of the workspace. */
 export const ROOT = new URL("../../", import.meta.url).pathname;
 
-/** What `ctl/start.sh` sets for every service. */
+/** Environment that `ctl/start.sh` sets for every service. */
 export const START_ENV: Readonly<Record<string, string>> = { MALLOC_ARENA_MAX: "2" };
 
-/** How to run one service: its permissions, and the monitor it reports to. */
+/** Command of one service, with its permissions and its monitor. */
 export interface ServiceCommand {
   readonly name: "signer" | "control-plane" | BrokerFrontend;
   readonly permissions: PermissionSet;
   readonly args: readonly string[];
-  /** Environment variables beside those of this process. */
+  /** Environment variables in addition to those of this process. */
   readonly env?: Readonly<Record<string, string>>;
-  /** `host:port` of the monitor listener; empty when there is none. */
+  /** `host:port` of the monitor listener; empty if there is none. */
   readonly monitor: string;
 }
 
-/** The same service as packages start it: from one of the bundles in a folder, without a cache. */
+/** Returns the command with which packages start the service: from a bundle, without a cache. */
 export function fromBundles(command: ServiceCommand, bundles: string): ServiceCommand {
   const args = command.args.map((word) => {
     const [, folder] = /^(.*)\/main\.ts$/.exec(word.startsWith(ROOT) ? word.slice(ROOT.length) : "") ?? [];
@@ -33,7 +33,7 @@ export function fromBundles(command: ServiceCommand, bundles: string): ServiceCo
   return { ...command, args, env: { ...command.env, DENO_DIR: "/dev/null/none" } };
 }
 
-/** The signer under the exact permissions that its config needs. */
+/** Returns the command of a signer under the exact permissions that its config needs. */
 export async function signerCommand(configPath: string): Promise<ServiceCommand> {
   const config = await loadConfig({
     path: configPath,
@@ -57,7 +57,7 @@ export async function signerCommand(configPath: string): Promise<ServiceCommand>
   };
 }
 
-/** The control plane under the exact permissions that its config needs. */
+/** Returns the command of a control plane under the exact permissions that its config needs. */
 export async function controlPlaneCommand(configPath: string): Promise<ServiceCommand> {
   const config = await loadConfig({
     path: configPath,
@@ -74,7 +74,7 @@ export async function controlPlaneCommand(configPath: string): Promise<ServiceCo
   };
 }
 
-/** A broker under the exact permissions that its config needs. */
+/** Returns the command of a broker under the exact permissions that its config needs. */
 export async function brokerCommand(configPath: string, frontend: BrokerFrontend): Promise<ServiceCommand> {
   const config = await loadConfig({
     path: configPath,

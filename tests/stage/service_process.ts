@@ -2,7 +2,7 @@ import type { ServiceCommand } from "./service_command.ts";
 import { poll } from "./poll.ts";
 import { residentBytes } from "./proc_file.ts";
 
-/** A service that runs as a process of its own, under its own permissions. */
+/** A service in a separate process under its permissions. */
 export class ServiceProcess implements AsyncDisposable {
   readonly command: ServiceCommand;
   readonly #child: Deno.ChildProcess;
@@ -18,9 +18,9 @@ export class ServiceProcess implements AsyncDisposable {
   }
 
   /**
-   * Starts a service and waits until its monitor says that it is ready.
+   * Starts a service and waits until its monitor reports that it is ready.
    *
-   * @throws {Error} with what the service wrote to stderr when it ends first
+   * @throws {Error} with the service's stderr if the service exits first
    */
   static async start(command: ServiceCommand, signal?: AbortSignal): Promise<ServiceProcess> {
     const service = ServiceProcess.spawn(command);
@@ -28,18 +28,18 @@ export class ServiceProcess implements AsyncDisposable {
       await poll(() => service.#isReady(), { what: `${command.name} to be ready`, signal });
     } catch (error) {
       await service[Symbol.asyncDispose]();
-      // The log of one that has ended is in it already.
+      // If the service has exited, the error contains its log.
       if (service.log === "" || `${error}`.includes(service.log)) throw error;
       throw new Error(`${error}:\n${service.log}`, { cause: error });
     }
     return service;
   }
 
-  /** Starts a service and does not wait. */
+  /** Starts a service without waiting. */
   static spawn(command: ServiceCommand): ServiceProcess {
     const child = new Deno.Command(Deno.execPath(), {
       args: [...command.args],
-      // A broker over stdio ends when its client closes this.
+      // A broker over stdio exits when its client closes the input.
       stdin: "piped",
       stdout: "null",
       stderr: "piped",
@@ -52,12 +52,12 @@ export class ServiceProcess implements AsyncDisposable {
     return this.#child.pid;
   }
 
-  /** What it has written to stderr so far. */
+  /** The service's stderr so far. */
   get log(): string {
     return this.#log;
   }
 
-  /** Its exit status; pending while it runs. */
+  /** Exit status; pending while the service runs. */
   get status(): Promise<Deno.CommandStatus> {
     return this.#child.status;
   }
@@ -67,18 +67,18 @@ export class ServiceProcess implements AsyncDisposable {
     return await residentBytes(this.pid);
   }
 
-  /** Sends a signal; a process that has ended is left alone. */
+  /** Sends a signal, unless the process has exited. */
   kill(signal: Deno.Signal): void {
     if (this.#status !== undefined) return;
     try {
       this.#child.kill(signal);
     } catch (error) {
-      // It ended between the look and the signal.
+      // The process exited between the check and the signal.
       if (!(error instanceof TypeError) && !(error instanceof Deno.errors.NotFound)) throw error;
     }
   }
 
-  /** Asks it to end, and waits until it has. */
+  /** Stops the service and waits until it has exited. */
   async stop(signal: Deno.Signal = "SIGTERM"): Promise<Deno.CommandStatus> {
     this.kill(signal);
     const status = await this.#child.status;
@@ -99,9 +99,9 @@ export class ServiceProcess implements AsyncDisposable {
   async #isReady(): Promise<boolean> {
     if (this.#status !== undefined) {
       await this.#stderr;
-      throw new Error(`${this.command.name} ended with status ${this.#status.code}:\n${this.#log}`);
+      throw new Error(`${this.command.name} exited with status ${this.#status.code}:\n${this.#log}`);
     }
-    if (this.command.monitor === "") throw new Error(`${this.command.name} has no monitor to ask`);
+    if (this.command.monitor === "") throw new Error(`${this.command.name} has no monitor`);
     try {
       const response = await fetch(`http://${this.command.monitor}/readyz`);
       await response.body?.cancel();

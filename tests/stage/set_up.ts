@@ -1,6 +1,6 @@
 /**
- * What `broker-ctl init` makes, in one folder. It runs once a test file, for it costs as much as two services; later
- * set-ups of the file are the first one with another folder and other ports, and so have its keys.
+ * Creates installations with `broker-ctl init`, each in one directory. `init` takes as long as the start of two services,
+ * so it runs once in a test file. Later installations are copies with another directory, other ports and the same keys.
  *
  * @module
  */
@@ -43,7 +43,7 @@ interface Pair {
   readonly key: string;
 }
 
-/** The listeners that get a free port each. */
+/** The listeners, each of which gets a free port. */
 const LISTENERS = ["signer", "control-plane", "broker"].flatMap((name) => [
   `--listen-${name}`,
   `--monitor-${name}`,
@@ -52,20 +52,20 @@ const LISTENERS = ["signer", "control-plane", "broker"].flatMap((name) => [
 interface Entry {
   readonly path: string;
   readonly mode: number;
-  /** Absent for a folder. */
+  /** Absent for a directory. */
   readonly content?: Uint8Array<ArrayBuffer>;
 }
 
 interface SetUp {
   readonly report: string;
-  /** The folder and the listeners: all that is another in each set-up. */
+  /** The directory and the listeners, which differ between installations. */
   readonly places: readonly string[];
   readonly entries: readonly Entry[];
 }
 
 const made = new Map<string, Promise<SetUp>>();
 
-/** A set-up in a folder that is not there yet. */
+/** Creates an installation in a new directory. */
 export async function makeSetUp(folder: string, flags: readonly string[]): Promise<InitReport> {
   const key = flags.join(" ");
   const former = made.get(key);
@@ -98,7 +98,7 @@ async function copySetUp({ report, places, entries }: SetUp, folder: string): Pr
   return JSON.parse(replace(report));
 }
 
-/** A key is bytes, and stays as it is. */
+/** Replaces text in a file. Keys are bytes and stay unchanged. */
 function replaceIn(content: Uint8Array<ArrayBuffer>, replace: (text: string) => string) {
   try {
     const text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(content);
@@ -116,7 +116,7 @@ function freeListeners(): readonly string[] {
   return LISTENERS.map(() => `127.0.0.1:${freePort()}`);
 }
 
-/** The folder itself, and all in it; a folder before what it holds. */
+/** Lists the directory and everything in it; a directory precedes its content. */
 async function* readEntries(root: string, folder: string): AsyncGenerator<Entry> {
   yield { path: relative(root, folder), mode: await modeOf(folder) };
   for await (const { name, isDirectory, isFile } of Deno.readDir(folder)) {
@@ -124,7 +124,7 @@ async function* readEntries(root: string, folder: string): AsyncGenerator<Entry>
     if (isDirectory) yield* readEntries(root, path);
     else if (isFile) {
       yield { path: relative(root, path), mode: await modeOf(path), content: await Deno.readFile(path) };
-    } else throw new Error(`neither file nor folder: ${path}`);
+    } else throw new Error(`neither file nor directory: ${path}`);
   }
 }
 

@@ -1,9 +1,9 @@
-/** A way to run tests on something that is set up around them. */
+/** Runs a test on a scene. */
 export type Around<T> = (test: (scene: T) => Promise<void>) => Promise<void>;
 
 /**
- * Has the tests of a file share one scene, because starting services costs more than most tests. The first test starts
- * the scene; it ends after the last test of the file.
+ * Shares one scene between the tests of a file, because starting services takes longer than most tests. The first test
+ * starts the scene. It stops after the last test of the file.
  */
 export function share<T>(open: Around<T>): Around<T> {
   const over = Promise.withResolvers<void>();

@@ -5,22 +5,22 @@ import type { Pkcs11Token } from "./pkcs11_token.ts";
 /** A running `ssh-agent` of the system. */
 export interface RunningAgent extends AsyncDisposable {
   readonly socket: string;
-  /** Hands a private key file to the agent. */
+  /** Adds a private key file to the agent. */
   add(keyPath: string): Promise<void>;
-  /** Lets the agent use the keys of a token, which it must have been started for. */
+  /** Adds the keys of the token with which the agent was started. */
   addToken(token: Pkcs11Token): Promise<void>;
   /** The public keys, as lines of authorized_keys. */
   list(): Promise<readonly string[]>;
   removeKeys(): Promise<void>;
-  /** Stops the agent's process where it is, so that it accepts and never answers. */
+  /** Suspends the agent, so that it accepts connections and never answers. */
   freeze(): void;
 }
 
-/** Whether the system has no ssh-agent; with REQUIRE_REAL_SERVERS=1 that is not looked at. */
+/** True if the system has no ssh-agent. With REQUIRE_REAL_SERVERS=1 it is always false. */
 export const isAgentMissing: boolean = Deno.env.get("REQUIRE_REAL_SERVERS") !== "1" &&
   !isInstalled("/usr/bin/ssh-agent");
 
-/** Starts an agent on a socket; with a token the agent may load the token's module, and no other. */
+/** Starts an agent on a socket. With a token, the agent can load only the token's module. */
 export async function startAgent(socket: string, token?: Pkcs11Token): Promise<RunningAgent> {
   const process = new Deno.Command("ssh-agent", {
     args: ["-D", "-a", socket, ...(token === undefined ? [] : ["-P", token.module])],
@@ -46,7 +46,7 @@ export async function startAgent(socket: string, token?: Pkcs11Token): Promise<R
     async [Symbol.asyncDispose]() {
       if (ended) return;
       ended = true;
-      // SIGTERM would wait in an agent that is frozen.
+      // A suspended agent does not receive SIGTERM.
       process.kill("SIGKILL");
       await process.status;
       await Deno.remove(socket).catch(() => {});

@@ -1,4 +1,4 @@
-/** Whether tests with ssh-keygen run: where it is, and, so that nothing is left out, where real servers are required. */
+/** True if tests with ssh-keygen run: if it exists, or if REQUIRE_REAL_SERVERS=1 forbids skipped tests. */
 export function mustOrMayUseSshKeygen(): boolean {
   if (Deno.env.get("REQUIRE_REAL_SERVERS") === "1") return true;
   try {

@@ -15,26 +15,26 @@ import { type InitReport, makeSetUp } from "./set_up.ts";
 
 export { runBrokerCtl } from "./broker_ctl.ts";
 
-/** The name the target has in the signer's config. */
+/** The target's name in the signer's config. */
 export const HOST = "web01";
 
-/** Who has a certificate in a set-up. */
+/** Identities of an installation. */
 export type StageIdentity = "operator" | "approver" | "agent" | "broker" | "control_plane_client";
 
-/** What a {@linkcode Stage} is to look like. */
+/** Options of a {@linkcode Stage}. */
 export interface StageOptions {
-  /** An existing folder that everything is put in; it is the caller's to remove. */
+  /** Existing directory for all files, which the caller removes. */
   readonly dir: string;
-  /** The brokers ask the control plane; otherwise they ask the signer. */
+  /** True if brokers send requests to the control plane, otherwise to the signer. */
   readonly controlPlane?: boolean;
-  /** Changes to `signer.json`: key path to value, before anything starts. */
+  /** Changes of `signer.json` before the start. */
   readonly signer?: readonly ConfigEdit[];
   readonly controlPlaneConfig?: readonly ConfigEdit[];
   readonly broker?: readonly ConfigEdit[];
-  /** Services start from bundles in this folder, as packages have them; from source when absent. */
+  /** Directory of bundles from which services start, as in packages. If absent, they start from source. */
   readonly bundles?: string;
   readonly targetKind?: SshTargetOptions["forceKind"];
-  /** The target's sshd looks at {@linkcode revokedKeysIn}, and refuses everybody until that is there. */
+  /** True if the target's sshd reads {@linkcode revokedKeysIn}. It rejects every login until this file exists. */
   readonly revokedKeys?: boolean;
 }
 
@@ -46,7 +46,7 @@ export interface ConfigEdit {
   readonly value?: unknown;
 }
 
-/** A whole set-up in one folder: made by `init`, with a host enrolled in it; its services start on demand. */
+/** An installation of `init` in one directory, with an enrolled host. Its services start on demand. */
 export class Stage implements AsyncDisposable {
   readonly init: InitReport;
   readonly target: SshTarget;
@@ -64,7 +64,7 @@ export class Stage implements AsyncDisposable {
     this.#resources = resources;
   }
 
-  /** Has what `init` makes, starts the target, and names it in the signer's config. */
+  /** Creates the installation, starts the target, and adds it to the signer's config. */
   static async create(options: StageOptions): Promise<Stage> {
     await using resources = new AsyncDisposableStack();
     const init = await makeSetUp(`${options.dir}/gateway`, options.controlPlane === true ? [] : ["--direct"]);
@@ -93,27 +93,27 @@ export class Stage implements AsyncDisposable {
     return new Stage(init, { target, bundles: options.bundles }, resources.move());
   }
 
-  /** Starts the signer; it ends with the stage, if it has not before. */
+  /** Starts the signer. It stops with the stage. */
   async startSigner(signal?: AbortSignal): Promise<ServiceProcess> {
     return await this.start(await signerCommand(this.init.signer_config), signal);
   }
 
-  /** Starts the control plane; it ends with the stage, if it has not before. */
+  /** Starts the control plane. It stops with the stage. */
   async startControlPlane(signal?: AbortSignal): Promise<ServiceProcess> {
     return await this.start(await controlPlaneCommand(this.init.control_plane_config), signal);
   }
 
-  /** Starts the broker's HTTP frontend; it ends with the stage, if it has not before. */
+  /** Starts the broker's HTTP frontend. It stops with the stage. */
   async startBroker(signal?: AbortSignal): Promise<ServiceProcess> {
     return await this.start(await brokerCommand(this.init.broker_config, "serve-http"), signal);
   }
 
-  /** The broker over stdio, for an MCP client to start. */
+  /** Returns the command of a broker over stdio, which an MCP client starts. */
   async mcpCommand(): Promise<ServiceCommand> {
     return this.#placed(await brokerCommand(this.init.mcp_config, "serve-mcp"));
   }
 
-  /** Starts a service; it ends with the stage, if it has not before. */
+  /** Starts a service. It stops with the stage. */
   async start(command: ServiceCommand, signal?: AbortSignal): Promise<ServiceProcess> {
     return this.#resources.use(await ServiceProcess.start(this.#placed(command), signal));
   }
@@ -122,22 +122,22 @@ export class Stage implements AsyncDisposable {
     return this.#bundles === undefined ? command : fromBundles(command, this.#bundles);
   }
 
-  /** Ends something with the stage, before what was started earlier. */
+  /** Disposes a resource with the stage, before earlier resources. */
   defer(onEnd: () => Promise<void> | void): void {
     this.#resources.defer(onEnd);
   }
 
-  /** A client of the signer with one of the identities. */
+  /** Returns a client of the signer with one of the identities. */
   async signerClient(identity: StageIdentity): Promise<JsonClient> {
     return await this.#client(await this.#listen(this.init.signer_config), identity);
   }
 
-  /** A client of the control plane with one of the identities. */
+  /** Returns a client of the control plane with one of the identities. */
   async controlPlaneClient(identity: StageIdentity): Promise<JsonClient> {
     return await this.#client(await this.#listen(this.init.control_plane_config), identity);
   }
 
-  /** A client of the broker's HTTP frontend, as the agent. */
+  /** Returns a client of the broker's HTTP frontend with the agent's identity. */
   async brokerClient(): Promise<JsonClient> {
     return await this.#client(await this.#listen(this.init.broker_config), "agent");
   }
@@ -168,12 +168,12 @@ export class Stage implements AsyncDisposable {
   }
 }
 
-/** Where the target of a set-up in a folder looks for revoked keys. */
+/** Returns the path of the revoked keys that the target's sshd reads. */
 export function revokedKeysIn(dir: string): string {
   return `${dir}/krl/revoked_keys`;
 }
 
-/** Changes values of a JSONC file, comments kept. */
+/** Changes values of a JSONC file and keeps comments. */
 export async function editConfig(path: string, edits: readonly ConfigEdit[]): Promise<void> {
   let text = await Deno.readTextFile(path);
   for (const edit of edits) {

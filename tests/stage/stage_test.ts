@@ -30,7 +30,7 @@ async function issue(change: Partial<CertificateFields> = {}): Promise<Certifica
 }
 
 // The output of TZ=UTC ssh-keygen -L -f x-cert.pub for this certificate.
-Deno.test("describeCertificate() writes what ssh-keygen -L writes", async () => {
+Deno.test("describeCertificate() returns the output of ssh-keygen -L", async () => {
   assert.equal(
     describeCertificate(await issue(), { title: "x-cert.pub" }),
     `x-cert.pub:
@@ -56,12 +56,12 @@ Deno.test.each([
   { name: "without beginning", change: { validAfter: 0 }, shown: "before 2023-11-14T22:15:20" },
   { name: "without both", change: { validAfter: 0, validBefore: Infinity }, shown: "forever" },
   {
-    name: "of the year 10000",
+    name: "in the year 10000",
     change: { validBefore: 253_402_300_800 },
     shown: "from 2023-11-14T22:12:50 to @253402300800",
   },
   {
-    name: "beyond what a Date holds",
+    name: "beyond the range of Date",
     change: { validBefore: Number.MAX_SAFE_INTEGER },
     shown: "from 2023-11-14T22:12:50 to @9007199254740991",
   },
@@ -69,7 +69,7 @@ Deno.test.each([
   assert.ok(describeCertificate(await issue(change)).includes(`        Valid: ${shown}\n`));
 });
 
-Deno.test("no value steers the terminal or fakes a line", async () => {
+Deno.test("describeCertificate() escapes values that could control the terminal or fake a line", async () => {
   const hostile = "a\x1b[2J\n        Serial: 1\u202e\x9b";
   const text = describeCertificate(
     await issue({
@@ -92,7 +92,7 @@ const PROGRAM = `
   await Deno.stdin.read(new Uint8Array(1));
 `;
 
-Deno.test("freePort() gives no port that another program was given and has not used yet", async () => {
+Deno.test("freePort() returns no port that another process has received and not used yet", async () => {
   const mine = Array.from({ length: 100 }, freePort);
   const others = Array.from({ length: 3 }, () =>
     new Deno.Command(Deno.execPath(), {
@@ -105,14 +105,14 @@ Deno.test("freePort() gives no port that another program was given and has not u
       if (text.endsWith("\n")) return JSON.parse(text);
     }
   }));
-  // All of them had their ports at the same time.
+  // All processes held their ports at the same time.
   await Promise.all(others.map(({ stdin }) => stdin.close()));
   await Promise.all(others.map(({ status }) => status));
   const all = [...mine, ...given.flat()];
   assert.equal(new Set(all).size, 400);
 });
 
-Deno.test("freePort() passes over a port that is in use", () => {
+Deno.test("freePort() skips a port in use", () => {
   const taken = freePort();
   using _listener = Deno.listen({ hostname: "127.0.0.1", port: taken });
   const next = Array.from({ length: 200 }, freePort);
@@ -120,7 +120,7 @@ Deno.test("freePort() passes over a port that is in use", () => {
   assert.equal(new Set(next).size, 126);
 });
 
-/** Each file's mode and its bytes, by the place that it has in the set-up. */
+/** Returns mode and content of each file, by its path in the installation. */
 async function readAll(folder: string, under = ""): Promise<Map<string, string>> {
   const found = new Map<string, string>();
   for await (const { name, isDirectory } of Deno.readDir(join(folder, under))) {
@@ -136,12 +136,12 @@ async function readAll(folder: string, under = ""): Promise<Map<string, string>>
 
 const textOf = (shown: string) => new TextDecoder().decode(Uint8Array.fromHex(shown.split(" ")[1]!));
 
-Deno.test("a set-up that was not made by init itself is as init made it, elsewhere and on other ports", async () => {
+Deno.test("a copied installation equals the one of init, except for directory and ports", async () => {
   const dir = await Deno.makeTempDir({ prefix: "gateway-test-" });
   try {
     const first = await makeSetUp(`${dir}/first`, []);
     const before = await readAll(first.folder);
-    // What the first test does to its set-up is not in the second.
+    // Changes of the first installation must not appear in the copy.
     await Deno.writeTextFile(first.signer_config, "{}");
     const second = await makeSetUp(`${dir}/second`, []);
     const after = await readAll(second.folder);

@@ -2,7 +2,7 @@ import { bundleAll } from "../../deploy/release/bundle.ts";
 import { ROOT } from "./service_command.ts";
 import { Stage, type StageOptions } from "./stage.ts";
 
-/** Runs a test on a set-up in a temporary folder; nothing of it is left afterwards. */
+/** Runs a test on an installation in a temporary directory and deletes it afterwards. */
 export async function withStage(
   options: Omit<StageOptions, "dir">,
   test: (stage: Stage) => Promise<void>,
