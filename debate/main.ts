@@ -1,5 +1,6 @@
 import "@gateway/shared/service/no_storage";
 import { systemClock } from "@gateway/shared/clock";
+import { writeAllSync } from "@gateway/shared/text";
 import type { Environment } from "./cli/environment.ts";
 import type { ExitCode } from "./cli/options.ts";
 import { runProgram } from "./cli/program.ts";
@@ -27,8 +28,14 @@ export async function runHere(
   const isLive = Deno.stderr.isTerminal();
   Deno.exitCode = await run(Deno.args, {
     terminal: {
-      out: (text) => write(Deno.stdout, text),
-      err: (text) => writeProgress(text),
+      out: (text) => writeAllSync(Deno.stdout, text),
+      err(text) {
+        try {
+          writeAllSync(Deno.stderr, text);
+        } catch {
+          // The terminal is gone. The result is printed even if progress can no longer be shown.
+        }
+      },
       isLive,
       outColour: Deno.stdout.isTerminal() && !Deno.noColor,
       errColour: isLive && !Deno.noColor,
@@ -54,18 +61,4 @@ function columns(): number {
   } catch {
     return DEFAULT_WIDTH;
   }
-}
-
-/** The result is not given up because progress can no longer be written. */
-function writeProgress(text: string): void {
-  try {
-    write(Deno.stderr, text);
-  } catch {
-    // The terminal is gone, or the reader of the output.
-  }
-}
-
-function write(stream: { writeSync(bytes: Uint8Array): number }, text: string): void {
-  let bytes = new TextEncoder().encode(text);
-  while (bytes.length > 0) bytes = bytes.subarray(stream.writeSync(bytes));
 }

@@ -4,16 +4,15 @@ import { ENV_NAMES, type Settings } from "./settings/config.ts";
 import { TOOL_ENV_NAMES } from "./tools/catalogue.ts";
 import { PROGRAM_RULES } from "./tools/program_rules.ts";
 
-interface ServeLocation {
-  readonly workingFolder: string;
-}
-
 /**
  * The folders and files that the settings name, and `.env`; writing to DATA_DIR and to the folder of the
  * stored token; the programs of the enabled tools. `http_get` and the names of model servers need the whole
  * network; what they may reach is decided by the tools' own guard.
  */
-export function serveFlags(settings: Settings, { workingFolder }: ServeLocation): readonly string[] {
+export function serveFlags(
+  settings: Settings,
+  { workingFolder }: { readonly workingFolder: string },
+): readonly string[] {
   const read = [
     `${workingFolder}/.env`,
     settings.DATA_DIR,

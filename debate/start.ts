@@ -1,7 +1,7 @@
 /** Prints the command that `start.sh` executes, because Deno cannot replace its own process. */
 import { extname } from "node:path";
 import { fileURLToPath } from "node:url";
-import { singleQuote } from "@gateway/shared/text";
+import { singleQuote, writeAllSync } from "@gateway/shared/text";
 import { readSettings } from "./cli/environment.ts";
 import { exitCodeOf, writeFailure } from "./cli/options.ts";
 import { ENV_NAMES } from "./settings/config.ts";
@@ -9,12 +9,10 @@ import { serveFlags } from "./permissions.ts";
 import { PROGRAM_PATH } from "./tools/run_program.ts";
 
 if (import.meta.main) {
-  const encoder = new TextEncoder();
   try {
-    Deno.stdout.writeSync(encoder.encode(await describeCommand(Deno.args, Deno.cwd())));
+    writeAllSync(Deno.stdout, await describeCommand(Deno.args, Deno.cwd()));
   } catch (error) {
-    const err = (text: string) => Deno.stderr.writeSync(encoder.encode(text));
-    writeFailure({ err }, error, { json: false });
+    writeFailure({ err: (text) => writeAllSync(Deno.stderr, text) }, error, { json: false });
     Deno.exitCode = exitCodeOf(error);
   }
 }

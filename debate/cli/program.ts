@@ -12,24 +12,17 @@ import * as world from "./environment.ts";
 import * as help from "./help.ts";
 import * as options from "./options.ts";
 import { EXIT_CODES, type ExitCode, once } from "./options.ts";
-import { runCommand, type RunFlags } from "./run_command.ts";
+import { readFile, runCommand, type RunFlags } from "./run_command.ts";
 import { addRuns } from "./runs_commands.ts";
 import { safeLine, safeText } from "./terminal.ts";
 
 type Environment = world.Environment;
 
-/** Builds a command tree. A command reports its exit code to `end`. */
-type CreateProgram = (
-  environment: Environment,
-  args: readonly string[],
-  end: (code: ExitCode) => void,
-) => Command;
-
 /** Runs `debate`, or another command tree, and returns the exit code. It writes to the environment's terminal only. */
 export async function runProgram(
   args: readonly string[],
   environment: Environment,
-  create: CreateProgram = createProgram,
+  create: typeof createProgram = createProgram,
 ): Promise<ExitCode> {
   let exitCode: ExitCode = EXIT_CODES.ok;
   const program = create(environment, args, (code) => exitCode = code);
@@ -60,6 +53,7 @@ function nameOf(program: Command, args: readonly string[]): string {
   return names.join(" ");
 }
 
+/** Builds the commands. A command reports its exit code to `end`. */
 export function createProgram(
   environment: Environment,
   args: readonly string[],
@@ -83,7 +77,7 @@ export function createProgram(
       .option("--host <address>", "address to listen on (WEB_HOST, 127.0.0.1)", once)
       .option("--port <number>", "port to listen on (WEB_PORT, 8000)", options.countOf(1, 65_535))
       .addHelpText("after", help.SERVE_EXAMPLES),
-    (flags: ServeFlags) => serveCommand(flags, environment),
+    (flags: Parameters<typeof serveCommand>[0]) => serveCommand(flags, environment),
   );
   act(
     program.command("login")
@@ -100,7 +94,7 @@ export function createProgram(
         .option("--output <file>", "write the whole report there, as JSON", once),
       "the report",
     ).addHelpText("after", help.BENCHMARK_EXAMPLES),
-    (flags: BenchmarkFlags) => benchmarkCommand(flags, environment),
+    (flags: Parameters<typeof benchmarkCommand>[0]) => benchmarkCommand(flags, environment),
   );
   addRuns(program, environment, act);
   act(
@@ -110,7 +104,7 @@ export function createProgram(
         .option("--show <name.lang>", "print a built-in one, to start from", once),
       "the list",
     ).addHelpText("after", help.PROMPTS_EXAMPLES),
-    (flags: PromptsFlags) => promptsCommand(flags, environment),
+    (flags: Parameters<typeof promptsCommand>[0]) => promptsCommand(flags, environment),
   );
   return program;
 }
@@ -211,19 +205,16 @@ async function loginCommand(environment: Environment): Promise<ExitCode | void> 
 
 const MAX_DESCRIPTION = 200;
 
-interface PromptsFlags {
-  readonly show?: string;
-  readonly json?: boolean;
-}
-
-/** Lists the templates and what is wrong with files that cannot be used; or prints a built-in one to start from. */
-async function promptsCommand(flags: PromptsFlags, environment: Environment): Promise<ExitCode | void> {
+async function promptsCommand(
+  { show, json = false }: { readonly show?: string; readonly json?: boolean },
+  environment: Environment,
+): Promise<ExitCode | void> {
   const { terminal } = environment;
-  if (flags.show !== undefined) return terminal.out(findBuiltin(flags.show));
+  if (show !== undefined) return terminal.out(findBuiltin(show));
   const { PROMPTS_DIR } = await world.readSettings(environment);
   const set = await loadTemplates(PROMPTS_DIR);
   const templates = listTemplates(set);
-  if (flags.json === true) {
+  if (json) {
     terminal.out(`${JSON.stringify({ templates, problems: set.problems.map(({ message }) => message) })}\n`);
   } else {
     const width = Math.max(...templates.map(({ name }) => name.length));
@@ -248,17 +239,12 @@ function findBuiltin(id: string): string {
   );
 }
 
-interface ServeFlags {
-  readonly host?: string;
-  readonly port?: number;
-}
-
-async function serveCommand(flags: ServeFlags, environment: Environment): Promise<void> {
+async function serveCommand(
+  { host, port }: { readonly host?: string; readonly port?: number },
+  environment: Environment,
+): Promise<void> {
   const { terminal, clock, signal } = environment;
-  const settings = await world.readSettings(environment, {
-    WEB_HOST: flags.host,
-    WEB_PORT: flags.port?.toString(),
-  });
+  const settings = await world.readSettings(environment, { WEB_HOST: host, WEB_PORT: port?.toString() });
   const { LOG_LEVEL } = settings;
   const write = (message: string) =>
     terminal.err(`${new Date(clock.now()).toISOString()} ${safeText(message)}\n`);
@@ -271,40 +257,27 @@ async function serveCommand(flags: ServeFlags, environment: Environment): Promis
   await server.close();
 }
 
-interface BenchmarkFlags {
-  readonly cases: string;
-  readonly output?: string;
-  readonly threshold: number;
-  readonly json?: boolean;
-}
-
-/** Judges the cases. Bad diagnoses are a result, not a failure. */
-async function benchmarkCommand(flags: BenchmarkFlags, environment: Environment): Promise<void> {
+/** Bad diagnoses are a result, not a failure. */
+async function benchmarkCommand(
+  { cases: file, output, threshold, json = false }: {
+    readonly cases: string;
+    readonly output?: string;
+    readonly threshold: number;
+    readonly json?: boolean;
+  },
+  environment: Environment,
+): Promise<void> {
   const { terminal, clock, workingFolder } = environment;
-  const path = resolve(workingFolder, flags.cases);
-  const cases = parseCases(await readCases(path, flags.cases), flags.cases);
+  const path = resolve(workingFolder, file);
   const results: CaseResult[] = [];
-  for (const each of cases) {
+  for (const each of parseCases(new TextDecoder().decode((await readFile(path, file)).bytes), file)) {
     // One at a time, because records can be large.
-    const judged = await loadRun(each, (file) => Deno.readTextFile(resolve(dirname(path), file)));
-    results.push(judgeCase(judged, flags.threshold));
+    const judged = await loadRun(each, (name) => Deno.readTextFile(resolve(dirname(path), name)));
+    results.push(judgeCase(judged, threshold));
   }
-  const report = createReport(results, { threshold: flags.threshold, now: clock.now() });
-  const json = `${JSON.stringify(report, null, 2)}\n`;
-  if (flags.output !== undefined) await world.writeOutput(flags.output, json, environment);
-  terminal.out(flags.json === true ? json : `${formatReport(report).map(safeText).join("\n")}\n`);
-  if (flags.output !== undefined) terminal.err(`\nThe whole report is in ${safeText(flags.output)}\n`);
-}
-
-async function readCases(path: string, shown: string): Promise<string> {
-  try {
-    return new TextDecoder("utf-8", { fatal: true }).decode(await Deno.readFile(path));
-  } catch (cause) {
-    const isMissing = cause instanceof Deno.errors.NotFound;
-    const isBinary = cause instanceof TypeError;
-    const why = isMissing ? "there is no such file" : isBinary ? "it is not UTF-8 text" : "it cannot be read";
-    throw new AppError("invalid_config", `Cannot load benchmark cases ${JSON.stringify(shown)}: ${why}`, {
-      cause,
-    });
-  }
+  const report = createReport(results, { threshold, now: clock.now() });
+  const text = `${JSON.stringify(report, null, 2)}\n`;
+  if (output !== undefined) await world.writeOutput(output, text, environment);
+  terminal.out(json ? text : `${formatReport(report).map(safeText).join("\n")}\n`);
+  if (output !== undefined) terminal.err(`\nThe whole report is in ${safeText(output)}\n`);
 }

@@ -24,7 +24,14 @@ import { wordsFor } from "./words.ts";
 
 type Environment = world.Environment;
 
-export interface RunFlags extends InputFlags {
+export interface RunFlags {
+  readonly file?: string;
+  readonly baseContext?: readonly string[];
+  readonly redactContext: boolean;
+  readonly project?: string;
+  readonly include?: readonly string[];
+  readonly maxFiles: number;
+  readonly maxCharsPerFile: number;
   readonly template?: string;
   readonly language?: string;
   readonly mode?: string;
@@ -54,14 +61,14 @@ export async function runCommand(
   return await holdOnTerminal({ topic, context, settings, flags, isMasked: topic !== said }, environment);
 }
 
-interface WatchedRun extends Pick<RunRequest, "topic" | "context" | "parent"> {
-  readonly settings: Settings;
-  readonly flags: Pick<RunFlags, "redactContext" | "showHistory" | "json">;
-  readonly isMasked: boolean;
-}
-
-export async function holdOnTerminal(run: WatchedRun, environment: Environment): Promise<ExitCode> {
-  const { topic, context, settings, flags, parent } = run;
+export async function holdOnTerminal(
+  { topic, context, settings, flags, isMasked, parent }: Pick<RunRequest, "topic" | "context" | "parent"> & {
+    readonly settings: Settings;
+    readonly flags: Pick<RunFlags, "redactContext" | "showHistory" | "json">;
+    readonly isMasked: boolean;
+  },
+  environment: Environment,
+): Promise<ExitCode> {
   const { terminal, clock, randomBytes, signal } = environment;
   const note = (text: string) => world.note(environment, text);
   const template = await readTemplate(settings, note);
@@ -88,7 +95,7 @@ export async function holdOnTerminal(run: WatchedRun, environment: Environment):
     isRedacted: flags.redactContext,
     tools: tools.length,
   }, terminal));
-  if (run.isMasked) note("what looks like a secret was masked in the topic");
+  if (isMasked) note("what looks like a secret was masked in the topic");
   for (const text of [...context.notes, ...describeRedactions(context.redactions)]) note(text);
 
   const events: StoredEvent[] = [];
@@ -198,9 +205,10 @@ function formatBanner(
   { topic, language, models, maxRounds, confidenceThreshold, earlyOut, compressHistory, template }:
     DebateSetup,
   facts: { readonly contextCharacters: number; readonly isRedacted: boolean; readonly tools: number },
-  terminal: Terminal,
+  { errColour, width }: Terminal,
 ): string {
   const words = wordsFor(language);
+  const paint = createPaint(errColour);
   const { contextCharacters: characters, isRedacted, tools } = facts;
   const early = earlyOut.enabled ? earlyOut.threshold : undefined;
   const rows: readonly (readonly [string, string])[] = [
@@ -214,19 +222,11 @@ function formatBanner(
     [words.context, characters === 0 ? words.noContext : words.contextValue(characters, isRedacted)],
     [words.tools, tools === 0 ? words.noTools : words.toolsValue(tools)],
   ];
-  const inner = Math.max(30, terminal.width - 4);
-  const lines = rows.flatMap(([name, value]) => {
-    const wrapped = wrap(safeText(value).replace(/\s+/g, " "), inner - 12);
-    return wrapped.map((line, index) => `${(index === 0 ? name : "").padEnd(12)}${line}`);
-  });
-  // A frame helps only readers at a terminal.
-  if (!terminal.isLive) return lines.map((line) => `${line}\n`).join("");
-  const paint = createPaint(terminal.errColour);
-  const bar = paint("dim", "│");
-  const rule = "─".repeat(Math.max(0, inner - words.debate.length - 1));
-  const framed = lines.map((line) => `${bar} ${line.slice(0, inner).padEnd(inner)} ${bar}`);
-  const [top, bottom] = [`╭─ ${words.debate} ${rule}╮`, `╰${"─".repeat(inner + 2)}╯`];
-  return `${[paint("dim", top), ...framed, paint("dim", bottom)].join("\n")}\n`;
+  return rows.map(([name, value]) => {
+    const [first = "", ...rest] = wrap(safeText(value).replace(/\s+/g, " "), Math.max(30, width - 12));
+    return [`${paint("dim", name.padEnd(12))}${first}\n`, ...rest.map((line) => `${" ".repeat(12)}${line}\n`)]
+      .join("");
+  }).join("");
 }
 
 function formatHistory({ history }: DebateOutcome, language: string, terminal: Terminal): string {
@@ -251,16 +251,6 @@ function title(text: string, terminal: Terminal): string {
   return `${createPaint(terminal.outColour)("bold", text)}\n${"-".repeat(text.length)}`;
 }
 
-interface InputFlags {
-  readonly file?: string;
-  readonly baseContext?: readonly string[];
-  readonly redactContext: boolean;
-  readonly project?: string;
-  readonly include?: readonly string[];
-  readonly maxFiles: number;
-  readonly maxCharsPerFile: number;
-}
-
 const DEFAULT_TOPICS = {
   en: "Diagnose the technical problem that the context describes.",
   es: "Diagnostica el problema técnico que describe el contexto.",
@@ -268,7 +258,7 @@ const DEFAULT_TOPICS = {
 
 const MAX_TOPIC = 20_000;
 
-function readTopic(words: readonly string[], flags: InputFlags, language: string): string {
+function readTopic(words: readonly string[], flags: RunFlags, language: string): string {
   const topic = words.join(" ").trim();
   if (topic.length > MAX_TOPIC) {
     throw new AppError(
@@ -288,7 +278,7 @@ function readTopic(words: readonly string[], flags: InputFlags, language: string
 }
 
 async function readContext(
-  flags: InputFlags,
+  flags: RunFlags,
   settings: Settings,
   { redact, clock }: { readonly redact: ContextRedactor; readonly clock: Clock },
 ): Promise<CollectedContext> {
@@ -297,7 +287,7 @@ async function readContext(
     throw new AppError("invalid_request", "--include has no effect without --project");
   }
   return await collectContext({
-    baseContext: await Promise.all(baseContext.map(readFile)),
+    baseContext: await Promise.all(baseContext.map((path) => readFile(path))),
     incident: file === undefined ? undefined : await readFile(file),
     project: project === undefined
       ? undefined
@@ -310,15 +300,15 @@ async function readContext(
 }
 
 /** A file that the user names. @throws {AppError} `invalid_request` when it cannot be read */
-export async function readFile(path: string): Promise<GivenFile> {
+export async function readFile(path: string, name = path): Promise<GivenFile> {
   try {
-    return { name: path, bytes: await Deno.readFile(path) };
+    return { name, bytes: await Deno.readFile(path) };
   } catch (cause) {
     const reason = cause instanceof Deno.errors.NotFound
       ? "there is no such file"
       : cause instanceof Deno.errors.IsADirectory
       ? "it is a folder"
       : "access is refused";
-    throw new AppError("invalid_request", `Cannot read ${JSON.stringify(path)}: ${reason}`, { cause });
+    throw new AppError("invalid_request", `Cannot read ${JSON.stringify(name)}: ${reason}`, { cause });
   }
 }

@@ -43,7 +43,6 @@ export const wordsFor = vocabulary({
     (count: number) => `${count}, run without asking`,
     (count: number) => `${count}, se ejecutan sin preguntar`,
   ],
-  debate: ["Debate", "Debate"],
   round: ["Round", "Ronda"],
   finalResult: ["Final result", "Resultado final"],
   role: [(role: string) => role, (role: string) => SPANISH_ROLES[role] ?? role],

@@ -1,7 +1,7 @@
 import { createRouter, routesFor } from "@gateway/shared/http/routes";
 import { describeProblem, problemResponse, type UnknownPeer } from "@gateway/shared/http";
 import { createGuard } from "./guard.ts";
-import { PAGE_FILES, pageResponse } from "./page_files.ts";
+import { PAGE_FILES } from "./page_files.ts";
 import type { RoutePorts, WebPorts } from "./ports.ts";
 import { DEBATE_ROUTES } from "./routes.ts";
 import { EventStreams } from "./subscribers.ts";
@@ -9,8 +9,12 @@ import { EventStreams } from "./subscribers.ts";
 /** Answers a request; never rejects. A caller with valid credentials, where they are required, is trusted. */
 export type DebateHandler = (request: Request, peer: UnknownPeer) => Promise<Response>;
 
+/** Browsers revalidate a file each time, because the program may have been updated. */
 const PAGE_ROUTES = Object.fromEntries(
-  [...PAGE_FILES].map(([path, file]) => [path, { GET: () => pageResponse(file) }]),
+  [...PAGE_FILES].map(([path, { type, text }]) => {
+    const headers = { "content-type": type, "cache-control": "no-cache" };
+    return [path, { GET: () => new Response(text, { headers }) }];
+  }),
 );
 const ROUTES = routesFor<RoutePorts, object>()({ ...PAGE_ROUTES, ...DEBATE_ROUTES });
 

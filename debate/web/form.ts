@@ -6,6 +6,7 @@
 import { Dicer } from "@fastify/busboy";
 import { AppError } from "@gateway/shared/errors";
 import { readBodyBytes } from "@gateway/shared/http";
+import { concatBytes } from "@gateway/shared/text";
 import { Buffer } from "node:buffer";
 import type { GivenFile } from "../context/collect.ts";
 
@@ -44,14 +45,70 @@ function boundaryOf(contentType: string): string | undefined {
   return match?.[1] ?? match?.[2];
 }
 
+interface Part {
+  readonly name: string;
+  /** `undefined`: a text. */
+  readonly fileName: string | undefined;
+  bytes: Uint8Array;
+}
+
 async function readMultipart(request: Request, boundary: string, maxFileBytes: number): Promise<Form> {
   const maxBytes = maxFileBytes * MAX_LARGEST_FILES + MAX_FIELD_BYTES + 64 * 1024;
   // A body that declares itself too large is not read at all.
   if (Number(request.headers.get("content-length")) > maxBytes) throw tooLarge("The form is", maxBytes);
-  const parts = new Parts(maxFileBytes);
+  const parts: Part[] = [];
   const parser = new Dicer({ boundary, ...MAX_HEAD });
+  let problem: AppError | undefined;
+  let fieldBytes = 0;
+  let count = 0;
+  /** The parser's callbacks can't throw, so the first problem is kept, and nothing is read after it. */
+  const attempt = (step: () => void) => {
+    try {
+      if (problem === undefined) step();
+    } catch (error) {
+      problem = error instanceof AppError ? error : invalidForm("A part of the form has a broken head");
+    }
+  };
+  const throwProblem = () => {
+    if (problem !== undefined) throw problem;
+  };
+  const onPart = (stream: Dicer.PartStream) => {
+    const chunks: Uint8Array[] = [];
+    let part: Part | undefined;
+    let length = 0;
+    attempt(() => {
+      if (++count > MAX_PARTS) throw invalidForm(`The form has more than ${MAX_PARTS} parts`);
+    });
+    stream.on("header", (header) =>
+      attempt(() => {
+        parts.push(part = { ...parseHead(header), bytes: new Uint8Array() });
+        const fileCount = parts.filter(({ fileName = "" }) => fileName !== "").length;
+        if (fileCount > MAX_FILES) throw invalidForm(`The form has more than ${MAX_FILES} files`);
+      }));
+    stream.on("data", (chunk: Uint8Array) =>
+      attempt(() => {
+        if (part === undefined) return;
+        length += chunk.length;
+        if (part.fileName === undefined) fieldBytes += chunk.length;
+        else if (length > maxFileBytes) {
+          throw tooLarge(`File ${JSON.stringify(part.fileName)} is`, maxFileBytes);
+        }
+        if (fieldBytes > MAX_FIELD_BYTES) {
+          throw tooLarge("The text fields of the form are together", MAX_FIELD_BYTES);
+        }
+        chunks.push(chunk);
+      }));
+    stream.on("end", () =>
+      attempt(() => {
+        // A head that is cut off by the next boundary does not count.
+        if (part === undefined) throw invalidForm("A part of the form has no head");
+        part.bytes = concatBytes(chunks);
+      }));
+    // The parser reports this as well.
+    stream.on("error", () => {});
+  };
   const ended = new Promise<void>((resolve, reject) => {
-    parser.on("part", (part) => parts.take(part));
+    parser.on("part", onPart);
     parser.on("error", () => reject(invalidForm("The form broke off before its last boundary")));
     parser.on("finish", resolve);
   });
@@ -61,11 +118,21 @@ async function readMultipart(request: Request, boundary: string, maxFileBytes: n
     total += chunk.length;
     if (total > maxBytes) throw tooLarge("The form is", maxBytes);
     await new Promise<void>((resolve) => parser.write(chunk, () => resolve()));
-    parts.check();
+    throwProblem();
   }
   parser.end();
   await ended;
-  return parts.toForm();
+  throwProblem();
+  const fields = new Map<string, string>();
+  const files = new Map<string, GivenFile[]>();
+  for (const { name, fileName, bytes } of parts) {
+    if (fileName === undefined) fields.set(name, decode(bytes, `Field ${JSON.stringify(name)}`));
+    // Otherwise it is a file field without a file.
+    else if (fileName !== "" || bytes.length > 0) {
+      files.set(name, [...files.get(name) ?? [], { name: fileName || "upload", bytes }]);
+    }
+  }
+  return { fields, files };
 }
 
 async function* untilBroken(body: Request["body"]): AsyncGenerator<Uint8Array> {
@@ -73,91 +140,6 @@ async function* untilBroken(body: Request["body"]): AsyncGenerator<Uint8Array> {
     yield* body ?? [];
   } catch {
     throw invalidForm("The form broke off");
-  }
-}
-
-interface Part {
-  readonly name: string;
-  /** `undefined`: a text. */
-  readonly fileName: string | undefined;
-  bytes: Uint8Array;
-}
-
-/** The parts of a form, within their limits. The parser's callbacks can't throw: `check()` tells what is wrong. */
-class Parts {
-  readonly #maxFileBytes: number;
-  readonly #parts: Part[] = [];
-  #count = 0;
-  #fieldBytes = 0;
-  #problem: AppError | undefined;
-
-  constructor(maxFileBytes: number) {
-    this.#maxFileBytes = maxFileBytes;
-  }
-
-  take(stream: Dicer.PartStream): void {
-    if (++this.#count > MAX_PARTS) this.#refuse(invalidForm(`The form has more than ${MAX_PARTS} parts`));
-    const chunks: Uint8Array[] = [];
-    let part: Part | undefined;
-    let length = 0;
-    stream.on("header", (header) => part = this.#open(header));
-    stream.on("data", (chunk: Uint8Array) => {
-      if (part === undefined || this.#problem !== undefined) return;
-      length += chunk.length;
-      if (part.fileName === undefined) this.#fieldBytes += chunk.length;
-      else if (length > this.#maxFileBytes) {
-        this.#refuse(tooLarge(`File ${JSON.stringify(part.fileName)} is`, this.#maxFileBytes));
-      }
-      if (this.#fieldBytes > MAX_FIELD_BYTES) {
-        this.#refuse(tooLarge("The text fields of the form are together", MAX_FIELD_BYTES));
-      }
-      chunks.push(chunk);
-    });
-    stream.on("end", () => {
-      // A head that is cut off by the next boundary does not count.
-      if (part === undefined) return this.#refuse(invalidForm("A part of the form has no head"));
-      const { buffer, byteOffset, length } = Buffer.concat(chunks);
-      part.bytes = new Uint8Array(buffer, byteOffset, length);
-    });
-    // The parser reports this as well.
-    stream.on("error", () => {});
-  }
-
-  check(): void {
-    if (this.#problem !== undefined) throw this.#problem;
-  }
-
-  toForm(): Form {
-    this.check();
-    const fields = new Map<string, string>();
-    const files = new Map<string, GivenFile[]>();
-    for (const { name, fileName, bytes } of this.#parts) {
-      if (fileName === undefined) fields.set(name, decode(bytes, `Field ${JSON.stringify(name)}`));
-      // Otherwise it is a file field without a file.
-      else if (fileName !== "" || bytes.length > 0) {
-        files.set(name, [...files.get(name) ?? [], { name: fileName || "upload", bytes }]);
-      }
-    }
-    return { fields, files };
-  }
-
-  #open(header: object): Part | undefined {
-    try {
-      const part = { ...parseHead(header), bytes: new Uint8Array() };
-      this.#parts.push(part);
-      const fileCount = this.#parts.filter(({ fileName }) =>
-        fileName !== undefined && fileName !== ""
-      ).length;
-      if (fileCount > MAX_FILES) throw invalidForm(`The form has more than ${MAX_FILES} files`);
-      return part;
-    } catch (error) {
-      this.#refuse(error instanceof AppError ? error : invalidForm("A part of the form has a broken head"));
-      return undefined;
-    }
-  }
-
-  #refuse(problem: AppError): void {
-    this.#problem ??= problem;
   }
 }
 

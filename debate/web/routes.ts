@@ -5,27 +5,22 @@ import * as runs from "./run_handlers.ts";
 import * as service from "./settings_handlers.ts";
 import type { RoutePorts } from "./ports.ts";
 
-/** A field of a form; files come under the name of the field, as often as it may have some. */
-interface FormField {
-  readonly type: "text" | "boolean" | "number" | "file" | "files";
-  readonly about: string;
-  readonly required?: true;
-}
-
 interface Operation {
   readonly handle: RouteHandler<RoutePorts, object>;
   readonly summary: string;
   readonly json?: z.ZodType | "record";
-  readonly form?: Readonly<Record<string, FormField>>;
+  readonly form?: Readonly<Record<string, z.ZodType>>;
   readonly answer: string;
   readonly type?: string;
   readonly refusals?: readonly number[];
 }
 
 const RUN = "/api/runs/{run_id}";
-const text = (about: string): FormField => ({ type: "text", about });
-const flag = (about: string): FormField => ({ type: "boolean", about });
-const number = (about: string): FormField => ({ type: "number", about });
+const text = (about: string) => z.string().optional().describe(about);
+const flag = (about: string) => z.boolean().optional().describe(about);
+const count = (max: number, about: string) => z.int().min(1).max(max).optional().describe(about);
+const file = z.string().meta({ contentMediaType: "application/octet-stream" });
+const files = (about: string) => z.array(file).optional().describe(about);
 const OPTIONS = {
   require_approval: flag("ask before sensitive tools run"),
   pause_between_rounds: flag("wait for a comment after each round"),
@@ -87,7 +82,7 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
     handle: service.handleLogin,
     summary: "Logs in to a provider by the device flow",
     form: {
-      action: { ...text("`start` or `check`"), required: true },
+      action: z.string().describe("`start` or `check`"),
       device_code: text("for `check`: that of the answer to `start`"),
     },
     answer: "the state of the login; failures are told in it as `error`",
@@ -102,7 +97,7 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
     handle: runs.handleStartRun,
     summary: "Starts a run",
     form: {
-      topic: { ...text("the incident, at most 20,000 characters"), required: true },
+      topic: z.string().describe("the incident, at most 20,000 characters"),
       diagnostic_model: text("id of a model, `provider/name`; empty: that of the settings"),
       skeptic_model: text("likewise"),
       moderator_model: text("likewise"),
@@ -113,12 +108,12 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
       template: text("name of a prompt template"),
       language: text("language of the template"),
       ...OPTIONS,
-      incident_file: { type: "file", about: "details of the incident, text in UTF-8" },
-      base_context: { type: "files", about: "what the agents should know about the systems" },
+      incident_file: file.optional().describe("details of the incident, text in UTF-8"),
+      base_context: files("what the agents should know about the systems"),
       project_path: text("a folder on the server, inside its allowed roots"),
       include_patterns: text("files of the project, separated by commas"),
-      max_files: number("of the project, 1 to 1000"),
-      max_chars_per_file: number("1 to 1,000,000"),
+      max_files: count(1000, "of the project"),
+      max_chars_per_file: count(1_000_000, "characters of each file"),
       no_redact_context: flag("send secrets in files to the models as they are"),
     },
     answer: "`run_id`",
@@ -146,7 +141,7 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
     summary: "Starts a new run from this one, with new evidence",
     form: {
       new_evidence: text("required unless there are files"),
-      evidence_file: { type: "files", about: "text in UTF-8" },
+      evidence_file: files("text in UTF-8"),
       ...OPTIONS,
     },
     answer: "`run_id` of the new run",
@@ -234,15 +229,6 @@ const PARAMETERS = [
   ["language", { type: "string" }],
 ] as const;
 const string = { type: "string" };
-const upload = { type: "string", contentMediaType: "application/octet-stream" };
-const FIELD_SCHEMAS = {
-  text: string,
-  boolean: { type: "boolean" },
-  number: { type: "integer" },
-  file: upload,
-  files: { type: "array", items: upload },
-} as const satisfies Record<FormField["type"], object>;
-
 function openApi(): object {
   const paths = Object.entries(byPath((path) => path, describe)).map(([path, methods]) => {
     const parameters = PARAMETERS.filter(([name]) => path.includes(`{${name}}`))
@@ -298,14 +284,8 @@ function describe(operation: Operation, path: string): object {
 
 function bodyOf({ json, form }: Operation): object | undefined {
   if (json === "record") return { "application/json": { schema: { type: "object" } } };
-  if (json !== undefined) {
-    const { $schema: _, ...schema } = z.toJSONSchema(json, { io: "input" });
-    return { "application/json": { schema } };
-  }
-  if (form === undefined) return undefined;
-  const properties = Object.entries(form)
-    .map(([name, { type, about }]) => [name, { ...FIELD_SCHEMAS[type], description: about }]);
-  const required = Object.entries(form).filter(([, field]) => field.required).map(([name]) => name);
-  const schema = { type: "object", properties: Object.fromEntries(properties) };
-  return { "multipart/form-data": { schema: { ...schema, ...(required.length > 0 && { required }) } } };
+  const body = json ?? (form && z.object(form));
+  if (body === undefined) return undefined;
+  const { $schema: _, ...schema } = z.toJSONSchema(body, { io: "input" });
+  return { [json === undefined ? "multipart/form-data" : "application/json"]: { schema } };
 }
