@@ -15,13 +15,7 @@ import { holdOnTerminal, readFile } from "./run_command.ts";
 import { formatRun, formatRunPair, formatRuns, toComparable } from "./runs_text.ts";
 import { safeText } from "./terminal.ts";
 
-interface JsonFlag {
-  readonly json?: boolean;
-}
-
-interface OutputFlags {
-  readonly output?: string;
-}
+type Flags = Readonly<Partial<Record<"json" | "html", boolean> & Record<"output" | "search", string>>>;
 
 export function addRuns(program: Command, environment: Environment, add: ReturnType<typeof actions>): void {
   const { terminal } = environment;
@@ -39,18 +33,31 @@ export function addRuns(program: Command, environment: Environment, add: ReturnT
     addJson(runs.command("list").description("List them, newest first."), "the list")
       .option("--limit <n>", "how many", countOf(1, 100_000), 20)
       .option("--search <text>", "only those with this in topic, title or cause", once),
-    (flags: ListFlags) => listRuns(flags, environment),
+    async ({ limit, search = "", json }: Flags & { readonly limit: number }) => {
+      const { DATA_DIR } = await readSettings(environment);
+      const all = (await readRuns(DATA_DIR)).filter(({ run_id, title, topic, conclusion }) =>
+        [run_id, title, topic, conclusion?.cause].some((each) =>
+          each?.toLowerCase().includes(search.toLowerCase())
+        )
+      );
+      const runs = all.slice(0, limit);
+      if (json === true) return terminal.out(`${JSON.stringify({ runs })}\n`);
+      if (runs.length > 0) terminal.out(formatRuns(runs, terminal));
+      const more = all.length - runs.length;
+      if (more > 0) terminal.err(`\n${more} older ones: --limit ${all.length}\n`);
+      if (all.length === 0) terminal.err(`No runs in ${safeText(DATA_DIR)}\n`);
+    },
   );
   add(
     addJson(runs.command("show <id>").description("Show what a run came to."), "the whole record"),
-    async (id: string, { json }: JsonFlag) => {
+    async (id: string, { json }: Flags) => {
       const { text, record } = await find(id);
       await put(json === true ? withLineEnd(text) : formatRun(record, terminal));
     },
   );
   add(
     addJson(runs.command("compare <id> <other>").description("Show two runs side by side."), "both"),
-    async (id: string, other: string, { json }: JsonFlag) => {
+    async (id: string, other: string, { json }: Flags) => {
       const [{ record: one }, { record: two }] = [await find(id), await find(other)];
       const comparable = { runs: [toComparable(one), toComparable(two)] };
       await put(
@@ -62,7 +69,7 @@ export function addRuns(program: Command, environment: Environment, add: ReturnT
     runs.command("report <id>").description("Print the report of a run, as Markdown.")
       .option("--html", "as one HTML file instead")
       .option("--output <file>", "write it there", once),
-    async (id: string, { html, output }: OutputFlags & { readonly html?: boolean }) => {
+    async (id: string, { html, output }: Flags) => {
       const { record } = await find(id);
       const report = html === true ? renderHtml(record) : renderReport(record);
       // A file is read by a viewer of Markdown, a terminal obeys its escape sequences.
@@ -72,7 +79,7 @@ export function addRuns(program: Command, environment: Environment, add: ReturnT
   add(
     runs.command("export <id>").description("Print the record of a run, to import it elsewhere.")
       .option("--output <file>", "write it there", once),
-    async (id: string, { output }: OutputFlags) => await put(withLineEnd((await find(id)).text), output),
+    async (id: string, { output }: Flags) => await put(withLineEnd((await find(id)).text), output),
   );
   add(
     addJson(
@@ -81,38 +88,17 @@ export function addRuns(program: Command, environment: Environment, add: ReturnT
     )
       .option("--evidence <text>", "what is new", once)
       .option("-f, --file <file>", "what is new, a text file (repeatable)", repeated),
-    async (id: string, flags: ResumeFlags) => await resumeRun(() => find(id), flags, environment),
+    async (id: string, flags: Parameters<typeof resumeRun>[1]) =>
+      await resumeRun(() => find(id), flags, environment),
   );
-}
-
-interface ListFlags extends JsonFlag {
-  readonly limit: number;
-  readonly search?: string;
-}
-
-async function listRuns(flags: ListFlags, environment: Environment): Promise<void> {
-  const { terminal } = environment;
-  const { DATA_DIR } = await readSettings(environment);
-  const wanted = flags.search?.toLowerCase() ?? "";
-  const all = (await readRuns(DATA_DIR)).filter(({ run_id, title, topic, conclusion }) =>
-    [run_id, title, topic, conclusion?.cause].some((each) => each?.toLowerCase().includes(wanted) === true)
-  );
-  const shown = all.slice(0, flags.limit);
-  if (flags.json === true) return terminal.out(`${JSON.stringify({ runs: shown })}\n`);
-  if (shown.length > 0) terminal.out(formatRuns(shown, terminal));
-  const more = all.length - shown.length;
-  if (more > 0) terminal.err(`\n${more} older ones: --limit ${all.length}\n`);
-  if (all.length === 0) terminal.err(`No runs in ${safeText(DATA_DIR)}\n`);
-}
-
-interface ResumeFlags extends JsonFlag {
-  readonly evidence?: string;
-  readonly file?: readonly string[];
 }
 
 async function resumeRun(
   find: () => Promise<StoredRun>,
-  { evidence = "", file = [], json = false }: ResumeFlags,
+  { evidence = "", file = [], json = false }: Pick<Flags, "json"> & {
+    readonly evidence?: string;
+    readonly file?: readonly string[];
+  },
   environment: Environment,
 ): Promise<ExitCode> {
   if (evidence.trim() === "" && file.length === 0) {

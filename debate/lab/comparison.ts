@@ -56,8 +56,15 @@ export function compareArms(
     arms: facts.protocol.arms.flatMap((arm) => {
       const own = trials.filter((trial) => trial.arm === arm);
       if (own.length === 0) return [];
-      const against = differenceOf(pairsOf(own, firstTrials, isRight));
-      const harm = differenceOf(pairsOf(own, firstTrials, isHarm));
+      const [against, harm] = [isRight, isHarm].map((holds) => {
+        const theirs = new Map(ratesOf(firstTrials, holds));
+        return differenceOf(
+          ratesOf(own, holds).flatMap(([incident, rate]) => {
+            const other = theirs.get(incident);
+            return other === undefined ? [] : [[rate, other] as const];
+          }),
+        );
+      });
       return [{
         ...toResult(arm, own, incidents),
         /** Compared with the first arm on the same incidents. */
@@ -76,7 +83,7 @@ const isHarm = ({ confident, score }: Trial) => confident && !score.right;
 
 function toResult(arm: Arm, trials: readonly Trial[], incidents: readonly Incident[]) {
   const share = (holds: (trial: Trial) => boolean, of: readonly Trial[] = trials) =>
-    shareOf([...byIncident(of).values()].map((own) => mean(own.map((trial) => Number(holds(trial))))));
+    shareOf(ratesOf(of, holds).map(([, rate]) => rate));
   const all = (holds: (trial: Trial) => boolean) =>
     share(holds) ?? { value: 0, low: 0, high: 1, incidents: 0 };
   const sum = (count: (trial: Trial) => number) => trials.reduce((total, trial) => total + count(trial), 0);
@@ -106,26 +113,17 @@ function toResult(arm: Arm, trials: readonly Trial[], incidents: readonly Incide
     tool_efficiency: calls === 0 ? null : round(sum(({ useful_tool_calls }) => useful_tool_calls) / calls),
     out_of_budget: trials.filter(({ ending }) => ending === "out_of_budget").length,
     failed: trials.filter(({ ending }) => ending === "error").length,
-    by_kind: Object.fromEntries<Share | undefined>(
-      FAULT_KINDS.map((kind) =>
-        [kind, share(isRight, trials.filter((trial) => trial.kind === kind))] as const
-      )
-        .filter(([, found]) => found !== undefined),
-    ),
+    by_kind: Object.fromEntries<Share | undefined>(FAULT_KINDS.flatMap((kind) => {
+      const found = share(isRight, trials.filter((trial) => trial.kind === kind));
+      return found === undefined ? [] : [[kind, found]];
+    })),
   };
 }
 
-function byIncident(trials: readonly Trial[]): ReadonlyMap<string, readonly Trial[]> {
-  return Map.groupBy(trials, ({ incident }) => incident);
-}
-
-function pairsOf(ours: readonly Trial[], theirs: readonly Trial[], holds: (trial: Trial) => boolean) {
-  const others = byIncident(theirs);
-  const rate = (trials: readonly Trial[]) => mean(trials.map((trial) => Number(holds(trial))));
-  return [...byIncident(ours)].flatMap(([incident, own]) => {
-    const other = others.get(incident);
-    return other === undefined ? [] : [[rate(own), rate(other)] as const];
-  });
+/** The share of the trials of each incident for which something holds. */
+function ratesOf(trials: readonly Trial[], holds: (trial: Trial) => boolean) {
+  return [...Map.groupBy(trials, ({ incident }) => incident)]
+    .map(([incident, own]) => [incident, mean(own.map((trial) => Number(holds(trial))))] as const);
 }
 
 /** Answers that are right for the truth of another incident: anything but 0 says that the score can be fooled. */

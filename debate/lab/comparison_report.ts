@@ -10,10 +10,9 @@ const interval = ({ low, high }: Interval) => `${Math.round(low * 100)}-${Math.r
 
 export function formatComparison(comparison: Comparison): readonly string[] {
   const { arms, protocol, incidents, incidents_sha256, protocol_sha256 } = comparison;
-  const widths = [19, 6, 11, 11, 6, 8, 7];
-  const row = (...cells: readonly string[]) =>
-    cells.map((cell, index) => index === 0 ? cell.padEnd(19) : cell.padStart(widths[index] ?? 0)).join(" ")
-      .trimEnd();
+  const row = (arm: string, ...cells: readonly string[]) =>
+    arm.padEnd(19) +
+    cells.map((cell, index) => ` ${cell.padStart([6, 11, 11, 6, 8, 7][index] ?? 0)}`).join("");
   return [
     `${incidents} incidents, ${protocol.runs} runs each, at most ${protocol.token_budget} tokens a run`,
     `incidents ${incidents_sha256.slice(0, 16)}, protocol ${protocol_sha256.slice(0, 16)}`,

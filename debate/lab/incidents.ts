@@ -1,5 +1,4 @@
 import { AppError } from "@gateway/shared/errors";
-
 import * as z from "@zod/zod";
 import { readdir } from "node:fs/promises";
 import { basename, dirname, join, relative, resolve } from "node:path";
@@ -115,11 +114,12 @@ export async function loadIncidents(folder: string, workingFolder: string): Prom
   for (const path of yaml) own.push(...parseIncidents(await read(path), relative(root, path)));
   const cases: CloudCase[] = [];
   for (const path of folders) {
-    const [metadata, toolCache] = [
-      await read(`${path}/metadata.json`),
-      await read(`${path}/tool_cache.json`),
-    ];
-    cases.push({ path: relative(root, path) || folder, metadata, toolCache });
+    const metadata = await read(`${path}/metadata.json`);
+    cases.push({
+      path: relative(root, path) || folder,
+      metadata,
+      toolCache: await read(`${path}/tool_cache.json`),
+    });
   }
   const all = [...own, ...importCloudCases(cases)];
   const twice = all.find(({ id }, index) => all.findIndex((each) => each.id === id) !== index);

@@ -61,7 +61,7 @@ export function createLab(environment: world.Environment): Command {
     .option("--output <file>", "write the whole result there, as JSON", once);
   return addJson(program, "the result")
     .addHelpText("after", EXAMPLES)
-    .action((flags: ComparisonFlags) => comparisonCommand(flags, environment));
+    .action((flags: Flags) => comparisonCommand(flags, environment));
 }
 
 function armOf(value: string, previous: readonly Arm[] | undefined): readonly Arm[] {
@@ -70,24 +70,19 @@ function armOf(value: string, previous: readonly Arm[] | undefined): readonly Ar
   return [...previous ?? [], arm];
 }
 
-interface ComparisonFlags {
-  readonly incidents?: string;
-  readonly only?: readonly string[];
-  readonly arm?: readonly Arm[];
-  readonly runs: number;
-  readonly budget: number;
-  /** The play of the diagnostic agent; `true` if the option has no value. */
-  readonly offline?: Play | true;
-  readonly run?: boolean;
-  readonly register?: boolean;
-  readonly expect?: string;
-  readonly output?: string;
-  readonly report?: string;
-  readonly json?: boolean;
-}
+type Flags =
+  & Readonly<Partial<Record<"incidents" | "expect" | "output" | "report", string>>>
+  & Readonly<Partial<Record<"run" | "register" | "json", boolean>>>
+  & Readonly<Record<"runs" | "budget", number>>
+  & {
+    readonly only?: readonly string[];
+    readonly arm?: readonly Arm[];
+    /** The play of the diagnostic agent; `true` if the option has no value. */
+    readonly offline?: Play | true;
+  };
 
 /** Holds all trials, one after the other. Bad diagnoses are a result, not a failure. */
-async function comparisonCommand(flags: ComparisonFlags, environment: world.Environment): Promise<void> {
+async function comparisonCommand(flags: Flags, environment: world.Environment): Promise<void> {
   const { terminal, clock, signal } = environment;
   if (flags.offline === undefined && flags.register !== true && flags.run !== true) {
     // Hundreds of runs of a real model are not started by a slip.
@@ -176,25 +171,20 @@ async function comparisonCommand(flags: ComparisonFlags, environment: world.Envi
   }
   const isBuiltin = flags.incidents === undefined && flags.only === undefined;
   const ids = Object.values(protocol.models);
-  const isOne = new Set(ids).size === 1;
-  const isScripted = ids.some((id) => playOf(id) !== undefined);
-  const notes: readonly (readonly [boolean, string])[] = [
-    [
-      isScripted,
-      "scripted agents know the incidents: these numbers say what the engine does, and nothing about models",
-    ],
-    [isOne, "all roles have one model, so debate_three is debate_one"],
-    [flags.runs < 3, "fewer than 3 runs of each incident"],
-    [
-      isBuiltin && hashes.incidents_sha256 !== REGISTERED,
-      "the built-in incidents are not those that were registered",
-    ],
-  ];
+  const notes = {
+    "scripted agents know the incidents: these numbers say what the engine does, and nothing about models":
+      ids
+        .some((id) => playOf(id) !== undefined),
+    "all roles have one model, so debate_three is debate_one": new Set(ids).size === 1,
+    "fewer than 3 runs of each incident": flags.runs < 3,
+    "the built-in incidents are not those that were registered": isBuiltin &&
+      hashes.incidents_sha256 !== REGISTERED,
+  };
   const comparison = compareArms(trials, incidents, {
     generated_at: new Date(clock.now()).toISOString(),
     protocol,
     ...hashes,
-    notes: notes.flatMap(([holds, text]) => holds ? [text] : []),
+    notes: Object.entries(notes).flatMap(([note, holds]) => holds ? [note] : []),
   });
   const json = `${JSON.stringify(comparison, null, 2)}\n`;
   if (flags.output !== undefined) await world.writeOutput(flags.output, json, environment);

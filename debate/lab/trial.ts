@@ -67,12 +67,6 @@ export function taskOf(
   };
 }
 
-interface TrialRules {
-  readonly protocol: Protocol;
-  readonly template: DebateSetup["template"];
-  readonly prices: Awaited<ReturnType<typeof loadPrices>>;
-}
-
 /** Holds a trial. If a model fails, the answer is wrong, not missing. */
 export async function holdTrial(
   { incident, arm, run, models: given }: {
@@ -81,7 +75,11 @@ export async function holdTrial(
     readonly run: number;
     readonly models: Readonly<Record<keyof RunModels, Model>>;
   },
-  { protocol, template, prices }: TrialRules,
+  { protocol, template, prices }: {
+    readonly protocol: Protocol;
+    readonly template: DebateSetup["template"];
+    readonly prices: Awaited<ReturnType<typeof loadPrices>>;
+  },
   ports: { readonly clock: Clock; readonly newId: () => string; readonly signal: AbortSignal },
 ) {
   const budget = { limit: protocol.token_budget, spent: 0 };

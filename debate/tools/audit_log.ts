@@ -29,21 +29,13 @@ async function appendLine(path: string, line: string): Promise<void> {
     using file = await Deno.open(path, { read: true, append: true, create: true, mode: 0o600 });
     // A line that another process is writing must not be mistaken for a truncated one.
     await file.lock(true);
-    try {
-      await appendTo(file, line);
-    } finally {
-      await file.unlock();
-    }
+    // A line truncated by a crash must not spoil the next one. Closing the file unlocks it.
+    const bytes = new TextEncoder().encode(await endsInLine(file) ? line : `\n${line}`);
+    if (await file.write(bytes) < bytes.length) throw new Error("the line was written in part");
+    await file.syncData();
   } catch (cause) {
     throw new AppError("audit_unavailable", AUDIT_UNAVAILABLE, { cause });
   }
-}
-
-async function appendTo(file: Deno.FsFile, line: string): Promise<void> {
-  // A line truncated by a crash must not spoil the next one.
-  const bytes = new TextEncoder().encode(await endsInLine(file) ? line : `\n${line}`);
-  if (await file.write(bytes) < bytes.length) throw new Error("the line was written in part");
-  await file.syncData();
 }
 
 async function endsInLine(file: Deno.FsFile): Promise<boolean> {

@@ -1,5 +1,5 @@
 import type { Clock } from "@gateway/shared/clock";
-import { AppError } from "@gateway/shared/errors";
+import { readNamedText } from "@gateway/shared/files";
 import { findInside, resolveRoots } from "../context/secret_files.ts";
 import type { Tool } from "../engine/ports.ts";
 import type { Settings } from "../settings/config.ts";
@@ -64,12 +64,6 @@ export async function createToolPorts({ settings, clock, redact, env }: {
 export async function readCa(
   { REQUESTS_CA_BUNDLE: bundle, SSL_CERT_FILE: file }: Pick<Settings, "REQUESTS_CA_BUNDLE" | "SSL_CERT_FILE">,
 ): Promise<string | undefined> {
-  const path = bundle || file;
-  if (path === "") return undefined;
-  try {
-    return await Deno.readTextFile(path);
-  } catch (cause) {
-    const name = bundle === "" ? "SSL_CERT_FILE" : "REQUESTS_CA_BUNDLE";
-    throw new AppError("invalid_config", `Cannot read ${name} ${JSON.stringify(path)}`, { cause });
-  }
+  if (bundle !== "") return await readNamedText("REQUESTS_CA_BUNDLE", bundle);
+  return file === "" ? undefined : await readNamedText("SSL_CERT_FILE", file);
 }

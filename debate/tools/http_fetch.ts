@@ -17,7 +17,7 @@ import { vet } from "./net_guard.ts";
 /** No answer: the name of the system's error, or what is wrong with the certificate. */
 export class HttpExchangeError extends Error {
   override readonly name = "HttpExchangeError";
-  /** Whether nothing has been sent yet, so that another address may be tried. */
+  /** Nothing has been sent yet, so another address may be tried. */
   readonly isBeforeSending: boolean;
 
   constructor(message: string, isBeforeSending: boolean, cause?: unknown) {
@@ -69,27 +69,22 @@ function exchange(
       ...(isTls && isIP(host) === 0 ? { servername: host } : {}),
       ...(isTls && ca !== undefined ? { ca } : {}),
     });
-    const onAbort = () => {
+    const end = (settle: () => void) => {
+      signal.removeEventListener("abort", onAbort);
       request.destroy();
-      reject(signal.reason);
-    };
-    const settle = () => signal.removeEventListener("abort", onAbort);
-    const fail = (cause: unknown, isBeforeSending: boolean) => {
       settle();
-      request.destroy();
-      reject(new HttpExchangeError(describe(cause), isBeforeSending, cause));
     };
+    const onAbort = () => end(() => reject(signal.reason));
+    const fail = (cause: unknown, isBeforeSending: boolean) =>
+      end(() => reject(new HttpExchangeError(describe(cause), isBeforeSending, cause)));
     signal.addEventListener("abort", onAbort, { once: true });
     request.on("error", (cause) => fail(cause, !isSent));
-    request.on("socket", (socket) => {
-      socket.once(isTls ? "secureConnect" : "connect", () => isSent = true);
-    });
+    request.on("socket", (socket) => socket.once(isTls ? "secureConnect" : "connect", () => isSent = true));
     request.on("response", (response) => {
-      readAnswer(response, maxBytes).then((answer) => {
-        settle();
-        request.destroy();
-        resolve(answer);
-      }, (cause) => fail(cause, false));
+      readAnswer(response, maxBytes).then(
+        (answer) => end(() => resolve(answer)),
+        (cause) => fail(cause, false),
+      );
     });
     request.end(body);
   });
@@ -166,10 +161,9 @@ export async function fetchGuarded(start: URL, outgoing: Outgoing, call: Call) {
   return refuse(`More than ${MAX_REDIRECTS} redirects`);
 }
 
-async function resolveHost(url: URL, { ports }: Call): Promise<readonly string[]> {
-  const addresses = await ports.http.resolve(url.hostname);
-  if (addresses.length === 0) refuse(`The name ${url.hostname} does not resolve to an address`);
-  return addresses;
+async function resolveHost({ hostname }: URL, { ports }: Call): Promise<readonly string[]> {
+  const addresses = await ports.http.resolve(hostname);
+  return addresses.length > 0 ? addresses : refuse(`The name ${hostname} does not resolve to an address`);
 }
 
 async function exchangeWithAny(
@@ -201,11 +195,8 @@ const MAX_SHOWN_ERROR = 500;
  * @param base_url the server that the model names; refused unless it is the configured one
  */
 export async function askBackend<T>(
-  { what, setting, schema }: {
-    readonly what: string;
-    readonly setting: "PROMETHEUS_URL" | "LOKI_URL" | "ELASTICSEARCH_URL";
-    readonly schema: z.ZodType<T>;
-  },
+  what: "Prometheus" | "Loki" | "Elasticsearch",
+  schema: z.ZodType<T>,
   { path, query = {}, body, base_url: requestedUrl }: {
     readonly path: string;
     readonly query?: Readonly<Record<string, string>>;
@@ -214,6 +205,7 @@ export async function askBackend<T>(
   },
   call: Call,
 ): Promise<T> {
+  const setting = `${what.toUpperCase() as Uppercase<typeof what>}_URL` as const;
   const baseUrl = call.settings[setting];
   if (baseUrl === "") refuse(`${what} is not configured: the operator has to set ${setting}`);
   const base = new URL(baseUrl);
@@ -249,9 +241,7 @@ function isSame(requested: string, base: URL): boolean {
   return url?.origin === base.origin && pathOf(url) === pathOf(base);
 }
 
-function pathOf({ pathname }: URL): string {
-  return pathname.replace(/(?<!\/)\/+$/, "");
-}
+const pathOf = ({ pathname }: URL) => pathname.replace(/(?<!\/)\/+$/, "");
 
 function credentialsOf({ username, password }: URL): Readonly<Record<string, string>> {
   if (username === "" && password === "") return {};

@@ -76,8 +76,7 @@ export const queryPrometheus = defineTool({
     ...BACKEND_ARGUMENTS,
   }),
   async run({ query, base_url }, call) {
-    const backend = { what: "Prometheus", setting: "PROMETHEUS_URL", schema: prometheusAnswer } as const;
-    const { data, warnings = [] } = await askBackend(backend, {
+    const { data, warnings = [] } = await askBackend("Prometheus", prometheusAnswer, {
       path: "/api/v1/query",
       query: { query, timeout: `${Math.ceil(call.seconds)}s` },
       base_url,
@@ -147,8 +146,7 @@ export const queryLoki = defineTool({
   }),
   async run({ query, base_url, minutes, limit }, call) {
     const end = BigInt(call.ports.clock.now()) * 1_000_000n;
-    const backend = { what: "Loki", setting: "LOKI_URL", schema: lokiAnswer } as const;
-    const { data: { resultType, result } } = await askBackend(backend, {
+    const { data: { resultType, result } } = await askBackend("Loki", lokiAnswer, {
       path: "/loki/api/v1/query_range",
       query: {
         query,
@@ -206,16 +204,12 @@ export const queryElasticsearch = defineTool({
   }),
   async run({ index, query_json: text, base_url, size }, call) {
     checkIndex(index);
-    const backend = {
-      what: "Elasticsearch",
-      setting: "ELASTICSEARCH_URL",
-      schema: elasticsearchAnswer,
-    } as const;
-    const { timed_out, hits: { total, hits }, aggregations } = await askBackend(backend, {
+    const answer = await askBackend("Elasticsearch", elasticsearchAnswer, {
       path: `/${index.split(",").map(encodeURIComponent).join(",")}/_search`,
       body: { ...checkSearchBody(text, size), timeout: `${Math.ceil(call.seconds)}s` },
       base_url,
     }, call);
+    const { timed_out, hits: { total, hits }, aggregations } = answer;
     return {
       ok: true,
       title: `search ${index}: ${formatTotal(total)}, ${hits.length} shown`,

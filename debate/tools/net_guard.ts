@@ -63,16 +63,8 @@ function normalizeHost(host: string): string {
  * registries, only the additions below made a difference.
  */
 
-/** The kinds of addresses. Only `public` ones belong to servers on the Internet. */
-type AddressKind =
-  | "public"
-  | "metadata"
-  | "loopback"
-  | "private"
-  | "carrier"
-  | "link-local"
-  | "multicast"
-  | "reserved";
+/** Only `public` addresses belong to servers on the Internet. */
+type AddressKind = (typeof KINDS)[keyof typeof KINDS] | "metadata" | "reserved";
 
 type Address = ipaddr.IPv4 | ipaddr.IPv6;
 
@@ -111,7 +103,8 @@ function isSingle({ address, prefix }: Network): boolean {
 
 function classify(address: Address): AddressKind {
   if (METADATA.some((network) => isInside(address, network))) return "metadata";
-  const kind = KINDS[address.range()] ?? "reserved";
+  const kinds: Readonly<Record<string, AddressKind>> = KINDS;
+  const kind = kinds[address.range()] ?? "reserved";
   // Of IPv6, only 2000::/3 is allocated.
   return kind === "public" && address.kind() === "ipv6" && !isInside(address, GLOBAL) ? "reserved" : kind;
 }
@@ -121,7 +114,7 @@ function bitsOf(address: Address): 32 | 128 {
 }
 
 /** Our kinds for the library's names of ranges; all others are reserved. */
-const KINDS: Readonly<Record<string, AddressKind>> = {
+const KINDS = {
   unicast: "public",
   as112: "public",
   as112v6: "public",
@@ -132,7 +125,7 @@ const KINDS: Readonly<Record<string, AddressKind>> = {
   carrierGradeNat: "carrier",
   linkLocal: "link-local",
   multicast: "multicast",
-};
+} as const;
 
 const GLOBAL = network("2000::/3");
 

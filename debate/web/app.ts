@@ -4,7 +4,7 @@ import { createGuard } from "./guard.ts";
 import { PAGE_FILES } from "./page_files.ts";
 import type { RoutePorts, WebPorts } from "./ports.ts";
 import { DEBATE_ROUTES } from "./routes.ts";
-import { EventStreams } from "./subscribers.ts";
+import { createEventStreams } from "./subscribers.ts";
 
 /** Answers a request; never rejects. A caller with valid credentials, where they are required, is trusted. */
 export type DebateHandler = (request: Request, peer: UnknownPeer) => Promise<Response>;
@@ -20,7 +20,7 @@ const ROUTES = routesFor<RoutePorts, object>()({ ...PAGE_ROUTES, ...DEBATE_ROUTE
 
 export function createDebateApp(ports: WebPorts): DebateHandler {
   const guard = createGuard(ports);
-  const events = new EventStreams(ports);
+  const events = createEventStreams(ports);
   const answer = createRouter(ROUTES, { ...ports, events }, {
     noRoute: "There is no such page or run",
     noMethod: "Method not allowed",

@@ -11,10 +11,7 @@ const LIVENESS_PATH = "/healthz";
 
 const ENCODER = new TextEncoder();
 
-interface Judgement {
-  readonly isRight: boolean;
-  readonly setCookie?: string;
-}
+type Judgement = { readonly isRight: boolean; readonly setCookie?: string };
 
 /**
  * Lets a request pass with headers for its answer, or answers it.
@@ -24,14 +21,18 @@ interface Judgement {
 export function createGuard(ports: WebPorts) {
   const { WEB_USERNAME, WEB_PASSWORD, WEB_ALLOW_OPEN } = ports.settings;
   const hasCredentials = WEB_USERNAME !== "";
-  const check = createCheck(WEB_USERNAME, WEB_PASSWORD);
+  const expected = digest(ENCODER.encode(`${WEB_USERNAME}:${WEB_PASSWORD}`));
   const judgeGuess = createGuessLimit(ports);
 
-  /** A request without credentials does not count as a guess: a browser first asks without them. */
   const judge = (headers: Headers, address: string): Judgement => {
     const authorization = headers.get("authorization");
+    // This is no guess: a browser first sends a request without credentials.
     if (authorization === null) return { isRight: false };
-    return judgeGuess(address, headers.get("cookie"), () => check(authorization));
+    return judgeGuess(address, headers.get("cookie"), () => {
+      // Equal times reveal nothing about the credentials.
+      const given = decode(/^Basic +([A-Za-z0-9+/_=-]+) *$/i.exec(authorization)?.[1]);
+      return timingSafeEqual(digest(given ?? new Uint8Array()), expected) && given !== undefined;
+    });
   };
 
   return (
@@ -40,8 +41,11 @@ export function createGuard(ports: WebPorts) {
   ): Response | Readonly<Record<string, string>> => {
     // Answered here, since the routes may find another path in the same URL, such as one whose host has a
     // backslash.
-    if (URL.parse(url)?.pathname === LIVENESS_PATH) return tellAlive(method);
-    const { isRight, setCookie } = hasCredentials ? judge(headers, address) : { isRight: true };
+    if (URL.parse(url)?.pathname === LIVENESS_PATH) {
+      if (!["GET", "HEAD"].includes(method)) return refuseMethod(["GET"], "Method not allowed");
+      return new Response("ok\n", { headers: { "content-type": "text/plain" } });
+    }
+    const { isRight, setCookie }: Judgement = hasCredentials ? judge(headers, address) : { isRight: true };
     if (!isRight) {
       const response = problemResponse(new AppError("unauthenticated", "Username and password are needed"));
       response.headers.set("www-authenticate", CHALLENGE);
@@ -61,28 +65,11 @@ export function createGuard(ports: WebPorts) {
   };
 }
 
-function tellAlive(method: string): Response {
-  if (method === "GET" || method === "HEAD") {
-    return new Response("ok\n", { headers: { "content-type": "text/plain" } });
-  }
-  return refuseMethod(["GET"], "Method not allowed");
-}
-
 const CHALLENGE = 'Basic realm="debate", charset="UTF-8"';
 
-/** Checks in a time that reveals nothing about the credentials. */
-function createCheck(username: string, password: string) {
-  const expected = digest(ENCODER.encode(`${username}:${password}`));
-  return (authorization: string) => {
-    const [, encoded] = /^Basic +([A-Za-z0-9+/_=-]+) *$/i.exec(authorization) ?? [];
-    const given = encoded === undefined ? undefined : decode(encoded);
-    return timingSafeEqual(digest(given ?? new Uint8Array()), expected) && given !== undefined;
-  };
-}
-
-function decode(encoded: string): Uint8Array | undefined {
+function decode(encoded: string | undefined): Uint8Array | undefined {
   try {
-    return Uint8Array.fromBase64(encoded);
+    return encoded === undefined ? undefined : Uint8Array.fromBase64(encoded);
   } catch {
     return undefined;
   }
@@ -172,11 +159,9 @@ function createGuessLimit({ clock, randomBytes }: Pick<WebPorts, "clock" | "rand
 
 function take(buckets: TokenBuckets, key: string, perMinute: number): void {
   const result = buckets.take(key, perMinute);
-  if (result.ok) return;
-  const { retryAfterSeconds } = result;
-  throw new AppError("rate_limited", "Too many wrong passwords: wait a little before you try again", {
-    retryAfterSeconds,
-  });
+  if (!result.ok) {
+    throw new AppError("rate_limited", "Too many wrong passwords: wait before you retry", result);
+  }
 }
 
 /** An IPv6 subscriber has at least a whole /64. */

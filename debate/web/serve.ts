@@ -94,16 +94,13 @@ function describe(error: unknown): string {
 
 const GRACE_MS = 5000;
 
-function checkExposure(
-  { WEB_HOST, WEB_USERNAME, WEB_ALLOW_OPEN }: Pick<Settings, "WEB_HOST" | "WEB_USERNAME" | "WEB_ALLOW_OPEN">,
-): void {
+function checkExposure({ WEB_HOST, WEB_USERNAME, WEB_ALLOW_OPEN }: Settings): void {
   if (WEB_USERNAME !== "" || WEB_ALLOW_OPEN || isLoopback(WEB_HOST)) return;
+  const fix = "set WEB_USERNAME and WEB_PASSWORD, or WEB_HOST=127.0.0.1, " +
+    "or WEB_ALLOW_OPEN=true if something else keeps strangers out";
   throw new AppError(
     "invalid_config",
-    `Cannot listen on ${
-      JSON.stringify(WEB_HOST)
-    } without credentials: set WEB_USERNAME and WEB_PASSWORD, or ` +
-      "WEB_HOST=127.0.0.1, or WEB_ALLOW_OPEN=true if something else keeps strangers out",
+    `Cannot listen on ${JSON.stringify(WEB_HOST)} without credentials: ${fix}`,
   );
 }
 

@@ -19,7 +19,7 @@ const GREETING = ENCODER.encode("retry: 1000\n\n");
 
 export class Subscribers {
   readonly #clock: Clock;
-  readonly #all = new Set<Subscriber>();
+  readonly #all = new Set<ReturnType<typeof createSubscriber>>();
 
   constructor(clock: Clock, signal: AbortSignal) {
     this.#clock = clock;
@@ -48,7 +48,8 @@ export class Subscribers {
       const text = `There are ${MAX_SUBSCRIBERS} streams of events, which is the most at a time`;
       throw new AppError("rate_limited", text, { retryAfterSeconds: 30 });
     }
-    const subscriber = createSubscriber(log, place, this.#clock, () => this.#all.delete(subscriber));
+    const onClose = () => void this.#all.delete(subscriber);
+    const subscriber = createSubscriber(log, place, this.#clock, onClose);
     this.#all.add(subscriber);
     return new Response(new ReadableStream(subscriber.source, { highWaterMark: 1 }), {
       headers: {
@@ -61,13 +62,7 @@ export class Subscribers {
   }
 }
 
-interface Subscriber {
-  readonly source: UnderlyingDefaultSource<Uint8Array>;
-  close(): void;
-  look(now: number): void;
-}
-
-function createSubscriber(log: EventLog, start: number, clock: Clock, onClose: () => void): Subscriber {
+function createSubscriber(log: EventLog, start: number, clock: Clock, onClose: () => void) {
   let place = start;
   let controller: ReadableStreamDefaultController<Uint8Array> | undefined;
   let stopListening = () => {};
@@ -97,7 +92,7 @@ function createSubscriber(log: EventLog, start: number, clock: Clock, onClose: (
 
   return {
     source: {
-      start(opened) {
+      start(opened: ReadableStreamDefaultController<Uint8Array>) {
         controller = opened;
         opened.enqueue(GREETING);
         stopListening = log.listen(pull);
@@ -106,7 +101,7 @@ function createSubscriber(log: EventLog, start: number, clock: Clock, onClose: (
       cancel,
     },
     close,
-    look(now) {
+    look(now: number): void {
       const open = controller;
       if (open === undefined) return;
       const stillMs = now - movedAt;
@@ -125,68 +120,60 @@ function createSubscriber(log: EventLog, start: number, clock: Clock, onClose: (
 /** How many finished runs are kept in the form for subscribers, since many clients may look at one at once. */
 const MAX_REPLAYS = 4;
 
-interface StreamPorts {
+export type EventStreams = ReturnType<typeof createEventStreams>;
+
+export function createEventStreams({ clock, manager, store, stopping }: {
   readonly clock: Clock;
   readonly manager: RunManager;
   readonly store: RunStore;
   readonly stopping: AbortSignal;
-}
+}) {
+  const subscribers = new Subscribers(clock, stopping);
+  const replays = new Map<string, Promise<EventLog | undefined>>();
 
-export class EventStreams {
-  readonly #ports: StreamPorts;
-  readonly #subscribers: Subscribers;
-  readonly #replays = new Map<string, Promise<EventLog | undefined>>();
-
-  constructor(ports: StreamPorts) {
-    this.#ports = ports;
-    this.#subscribers = new Subscribers(ports.clock, ports.stopping);
-  }
-
-  /** `GET /api/runs/{run_id}/events`. If there is no such run, the answer is a single event. */
-  async handle(request: Request, runId: string): Promise<Response> {
-    const lastEventId = request.headers.get("last-event-id");
-    const live = this.#ports.manager.find(runId);
-    const log = live?.log ?? await this.#replay(runId);
-    if (log !== undefined) return this.#subscribers.follow(log, lastEventId);
-    // Otherwise the browser of an open page would reconnect forever.
-    if (lastEventId !== null) return new Response(null, { status: 204 });
-    return this.#subscribers.follow(this.#write([{ type: "error", message: "There is no such run" }]), null);
-  }
-
-  forget(runId: string): void {
-    this.#replays.delete(runId);
-  }
-
-  #replay(runId: string): Promise<EventLog | undefined> {
-    const known = this.#replays.get(runId);
-    if (known !== undefined) return known;
-    const replay = this.#read(runId);
-    const [oldest] = this.#replays.keys();
-    if (this.#replays.size >= MAX_REPLAYS && oldest !== undefined) this.#replays.delete(oldest);
-    this.#replays.set(runId, replay);
-    // Only runs that were found are kept.
-    const forget = () => {
-      if (this.#replays.get(runId) === replay) this.#replays.delete(runId);
-    };
-    replay.then((log) => log === undefined && forget(), forget);
-    return replay;
-  }
-
-  async #read(runId: string): Promise<EventLog | undefined> {
-    try {
-      const stored = await this.#ports.store.read(runId);
-      return stored === undefined ? undefined : this.#write(stored.record.events);
-    } catch (error) {
-      // A damaged record.
-      if (error instanceof AppError) return this.#write([{ type: "error", message: error.message }]);
-      throw error;
-    }
-  }
-
-  #write(events: readonly StoredEvent[]): EventLog {
-    const log = new EventLog(this.#ports.clock);
+  function write(events: readonly StoredEvent[]): EventLog {
+    const log = new EventLog(clock);
     for (const event of events) log.append({ type: event.type, json: JSON.stringify(event) });
     log.end();
     return log;
   }
+
+  async function read(runId: string): Promise<EventLog | undefined> {
+    try {
+      const stored = await store.read(runId);
+      return stored && write(stored.record.events);
+    } catch (error) {
+      // A damaged record.
+      if (error instanceof AppError) return write([{ type: "error", message: error.message }]);
+      throw error;
+    }
+  }
+
+  function replay(runId: string): Promise<EventLog | undefined> {
+    const known = replays.get(runId);
+    if (known !== undefined) return known;
+    const log = read(runId);
+    const [oldest] = replays.keys();
+    if (replays.size >= MAX_REPLAYS && oldest !== undefined) replays.delete(oldest);
+    replays.set(runId, log);
+    // Only runs that were found are kept.
+    const forget = () => {
+      if (replays.get(runId) === log) replays.delete(runId);
+    };
+    log.then((found) => found === undefined && forget(), forget);
+    return log;
+  }
+
+  return {
+    /** `GET /api/runs/{run_id}/events`. If there is no such run, the answer is a single event. */
+    async handle(request: Request, runId: string): Promise<Response> {
+      const lastEventId = request.headers.get("last-event-id");
+      const log = manager.find(runId)?.log ?? await replay(runId);
+      if (log !== undefined) return subscribers.follow(log, lastEventId);
+      // Otherwise the browser of an open page would reconnect forever.
+      if (lastEventId !== null) return new Response(null, { status: 204 });
+      return subscribers.follow(write([{ type: "error", message: "There is no such run" }]), null);
+    },
+    forget: (runId: string): void => void replays.delete(runId),
+  };
 }
