@@ -12,7 +12,7 @@ if (import.meta.main) {
   try {
     writeAllSync(Deno.stdout, await describeCommand(Deno.args, Deno.cwd()));
   } catch (error) {
-    writeFailure({ err: (text) => writeAllSync(Deno.stderr, text) }, error, { json: false });
+    writeFailure({ err: (text) => writeAllSync(Deno.stderr, text) }, error, {});
     Deno.exitCode = exitCodeOf(error);
   }
 }

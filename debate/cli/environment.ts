@@ -41,10 +41,6 @@ export function note({ terminal }: Pick<Environment, "terminal">, text: string):
   terminal.err(`note: ${safeText(text)}\n`);
 }
 
-export function newCallId({ randomBytes }: Environment): string {
-  return randomBytes(6).toHex();
-}
-
 /** The models of the settings; notes about them go to the operator. */
 export function openProviders(settings: Settings, environment: Environment) {
   const { terminal: { isLive: isWatched } } = environment;

@@ -31,15 +31,14 @@ export function shareOf(value: string): number {
 
 /** Adds `--json`, which every command with a result for programs has. */
 export function addJson(command: Command, what: string): Command {
-  return command.option("--json", `print ${what} as one JSON object`);
+  return command.option("--json", `print ${what} as JSON`);
 }
 
 function checkValue(value: string): void {
   if (value.trim() === "") throw new InvalidArgumentError("It is empty.");
   if (value.startsWith("-") && value !== "-") {
-    throw new InvalidArgumentError(
-      "A value is missing before it; write ./-name for a file whose name starts with a dash.",
-    );
+    const fix = "write ./-name for a file whose name starts with a dash";
+    throw new InvalidArgumentError(`A value is missing before it; ${fix}.`);
   }
 }
 
@@ -54,28 +53,21 @@ export const EXIT_CODES = { ok: 0, failed: 1, usage: 2, interrupted: 130 } as co
 
 export type ExitCode = (typeof EXIT_CODES)[keyof typeof EXIT_CODES];
 
-const USAGE: readonly string[] = [
-  "invalid_request",
-  "invalid_config",
-  "not_found",
-  "payload_too_large",
-  "unsupported_media_type",
-];
+const USAGE = /^(?:invalid_request|invalid_config|not_found|payload_too_large|unsupported_media_type)$/;
 
 export function exitCodeOf(error: unknown): ExitCode {
-  return error instanceof AppError && USAGE.includes(error.code) ? EXIT_CODES.usage : EXIT_CODES.failed;
+  return error instanceof AppError && USAGE.test(error.code) ? EXIT_CODES.usage : EXIT_CODES.failed;
 }
 
 export function writeFailure(
   terminal: Pick<Terminal, "err">,
   error: unknown,
-  { json }: { readonly json: boolean },
+  { json = false }: { readonly json?: boolean },
 ): void {
   const code = error instanceof AppError ? error.code : error instanceof ModelError ? error.kind : undefined;
   const message = code !== undefined && error instanceof Error ? error.message : String(error);
-  terminal.err(
-    json ? `${JSON.stringify({ code: code ?? "internal", message })}\n` : `error: ${safeText(message)}\n`,
-  );
+  const shown = json ? JSON.stringify({ code: code ?? "internal", message }) : `error: ${safeText(message)}`;
+  terminal.err(`${shown}\n`);
 }
 
 /** An error of Commander as one of ours, with the command whose help explains it. */
@@ -85,8 +77,6 @@ export function toUsageError({ code, message }: CommanderError, command: string)
     return new AppError("invalid_request", "There is no such command; the commands are listed above");
   }
   const text = message.replace(/^error: /, "").replace(/\n/g, " ").replace(/\.$/, "");
-  return new AppError(
-    "invalid_request",
-    `${text.charAt(0).toUpperCase()}${text.slice(1)}; ${command} --help explains`,
-  );
+  const problem = `${text.charAt(0).toUpperCase()}${text.slice(1)}`;
+  return new AppError("invalid_request", `${problem}; ${command} --help explains`);
 }

@@ -33,24 +33,16 @@ export async function runProgram(
     // The reader of the output has closed it, as `| head` does.
     if (error instanceof Deno.errors.BrokenPipe) return EXIT_CODES.failed;
     if (error instanceof CommanderError && error.exitCode === 0) return EXIT_CODES.ok;
-    const shown = error instanceof CommanderError
-      ? options.toUsageError(error, nameOf(program, args))
-      : error;
+    const isUsage = error instanceof CommanderError;
+    const shown = isUsage ? options.toUsageError(error, nameOf(program, args)) : error;
     options.writeFailure(environment.terminal, shown, { json: args.includes("--json") });
     return environment.signal.aborted ? EXIT_CODES.interrupted : options.exitCodeOf(shown);
   }
 }
 
-function nameOf(program: Command, args: readonly string[]): string {
-  const names = [program.name()];
-  let { commands } = program;
-  for (const arg of args) {
-    const next = commands.find((each) => each.name() === arg);
-    if (next === undefined) break;
-    names.push(arg);
-    commands = next.commands;
-  }
-  return names.join(" ");
+function nameOf(command: Command, [first, ...rest]: readonly string[]): string {
+  const next = command.commands.find((each) => each.name() === first);
+  return next === undefined ? command.name() : `${command.name()} ${nameOf(next, rest)}`;
 }
 
 /** Builds the commands. A command reports its exit code to `end`. */
@@ -61,9 +53,9 @@ export function createProgram(
 ): Command {
   const program = newProgram(
     "debate",
-    "Diagnose a technical incident by a debate: one agent proposes causes and runs tools, a skeptic tries to prove it wrong, a moderator decides.",
+    "Diagnose an incident by a debate: a diagnostic agent proposes causes and runs tools, a skeptic tries to refute them, a moderator decides.",
     environment,
-  ).helpCommand("help [command]", "explain the program or a command")
+  ).helpCommand("help [command]", "show help")
     .addHelpText("after", help.EXAMPLES);
 
   const act = options.actions(end);
@@ -73,25 +65,25 @@ export function createProgram(
   });
   act(
     program.command("serve")
-      .description("Serve the web page and its API, until Ctrl-C.")
-      .option("--host <address>", "address to listen on (WEB_HOST, 127.0.0.1)", once)
-      .option("--port <number>", "port to listen on (WEB_PORT, 8000)", options.countOf(1, 65_535))
+      .description("Serve the web page and its API.")
+      .option("--host <address>", "listen address (default: WEB_HOST or 127.0.0.1)", once)
+      .option("--port <number>", "listen port (default: WEB_PORT or 8000)", options.countOf(1, 65_535))
       .addHelpText("after", help.SERVE_EXAMPLES),
     (flags: Parameters<typeof serveCommand>[0]) => serveCommand(flags, environment),
   );
   act(
     program.command("login")
-      .description("Get an access token of provider B in your browser, and keep it.")
+      .description("Log in to provider B in your browser and store its token.")
       .addHelpText("after", help.LOGIN_EXAMPLES),
     () => loginCommand(environment),
   );
   act(
     options.addJson(
       program.command("benchmark")
-        .description("Compare stored runs with known causes, without any model.")
-        .requiredOption("--cases <file>", "JSON array of {id, ground_truth, run or run_file}", once)
-        .option("--threshold <number>", "similarity that is a match, 0 to 1", options.shareOf, 0.5)
-        .option("--output <file>", "write the whole report there, as JSON", once),
+        .description("Score stored runs against known causes.")
+        .requiredOption("--cases <file>", "JSON file with the cases", once)
+        .option("--threshold <number>", "similarity that counts as a match, 0 to 1", options.shareOf, 0.5)
+        .option("--output <file>", "JSON file for the whole report", once),
       "the report",
     ).addHelpText("after", help.BENCHMARK_EXAMPLES),
     (flags: Parameters<typeof benchmarkCommand>[0]) => benchmarkCommand(flags, environment),
@@ -100,8 +92,8 @@ export function createProgram(
   act(
     options.addJson(
       program.command("prompts")
-        .description("List the prompt templates, and what is wrong with your own.")
-        .option("--show <name.lang>", "print a built-in one, to start from", once),
+        .description("List and check the prompt templates.")
+        .option("--show <name.lang>", "print a built-in template", once),
       "the list",
     ).addHelpText("after", help.PROMPTS_EXAMPLES),
     (flags: Parameters<typeof promptsCommand>[0]) => promptsCommand(flags, environment),
@@ -123,51 +115,47 @@ export function newProgram(name: string, description: string, { terminal }: Envi
       getOutHelpWidth: () => terminal.width,
       getErrHelpWidth: () => terminal.width,
     })
-    .helpOption("-h, --help", "explain the program or a command");
+    .helpOption("-h, --help", "show help");
 }
 
 function addRun(program: Command): Command {
   const command = program.command("run [topic...]", { isDefault: true })
-    .description("Hold one debate and print its result; a topic without a command does the same.")
-    .option("-f, --file <file>", "the incident, a text file", once)
-    .option("--base-context <file>", "general background, a text file (repeatable)", options.repeated)
-    .option("--no-redact-context", "send secrets in these files to the models")
-    .option("--project <folder>", "add files of a project, within ALLOWED_PROJECT_ROOTS", once)
+    .description("Debate one incident (the default command).")
+    .option("-f, --file <file>", "text file with the incident", once)
+    .option("--base-context <file>", "text file with background (repeatable)", options.repeated)
+    .option("--no-redact-context", "send secrets in the context to the models")
+    .option("--project <directory>", "project to read, in ALLOWED_PROJECT_ROOTS", once)
     .option(
       "--include <glob>",
-      "which files of the project (repeatable; default: README, manifests, src, tests)",
+      "project files (repeatable; default: README, manifests, src, tests)",
       options.repeated,
     )
-    .option("--max-files <n>", "how many files of the project", options.countOf(1, 10_000), 20)
+    .option("--max-files <n>", "maximum number of project files", options.countOf(1, 10_000), 20)
     .option(
       "--max-chars-per-file <n>",
-      "how many characters of each file",
+      "maximum characters of a file",
       options.countOf(1, 10_000_000),
       12_000,
     )
-    .option("--template <name>", "prompt template (PROMPT_TEMPLATE, default)", once)
-    .option("--language <code>", "its language (PROMPT_LANGUAGE, en)", once)
-    .addOption(
-      new Option("--mode <mode>", "how to hold it (DEBATE_MODE, debate)").choices(RUN_MODES),
-    )
+    .option("--template <name>", "prompt template (default: PROMPT_TEMPLATE)", once)
+    .option("--language <code>", "template language (default: PROMPT_LANGUAGE)", once)
+    .addOption(new Option("--mode <mode>", "kind of debate (default: DEBATE_MODE)").choices(RUN_MODES))
     .option(
       "--early-out-threshold <n>",
-      "confidence to end early, 0 to 1 (EARLY_OUT_THRESHOLD, 0.9)",
+      "confidence for an early end (default: EARLY_OUT_THRESHOLD)",
       options.shareOf,
     )
-    .option("--no-compress-history", "give every agent the whole history")
-    .option("--show-history", "print the whole debate before the result");
-  return options.addJson(command, "the whole record of the run").addHelpText("after", help.RUN_EXAMPLES);
+    .option("--no-compress-history", "send the full history to every agent")
+    .option("--show-history", "print the debate before the result");
+  return options.addJson(command, "the record of the run").addHelpText("after", help.RUN_EXAMPLES);
 }
 
 /** A misspelt command must not become the topic of a debate, which costs money. */
 function refuseSlip(words: readonly string[], args: readonly string[]): void {
   const [topic = ""] = words;
   if (words.length !== 1 || /\s/.test(topic) || args.includes("run")) return;
-  throw new AppError(
-    "invalid_request",
-    `There is no command ${JSON.stringify(topic)}; for a topic of one word: debate run ${topic}`,
-  );
+  const text = `There is no command ${JSON.stringify(topic)}; for a topic of one word: debate run ${topic}`;
+  throw new AppError("invalid_request", text);
 }
 
 async function loginCommand(environment: Environment): Promise<ExitCode | void> {

@@ -1,6 +1,6 @@
 import type { Clock } from "@gateway/shared/clock";
-import { AppError, errorName } from "@gateway/shared/errors";
-import { writeFileAtomic } from "@gateway/shared/files";
+import { AppError, errorName, errorText } from "@gateway/shared/errors";
+import { describeReadFailure, writeFileAtomic } from "@gateway/shared/files";
 import { collectContext, type CollectedContext, type GivenFile } from "../context/collect.ts";
 import { type ContextRedactor, createContextRedactor, ownSecrets } from "../context/redact_context.ts";
 import { holdDebate } from "../engine/agents/hold_debate.ts";
@@ -76,7 +76,10 @@ export async function holdOnTerminal(
   const { WARNING: warn, ERROR: fail } = writersFrom(settings.LOG_LEVEL, view.note);
   const process = { ...environment, warn, isWatched: terminal.isLive };
   const { tools, audit, prices, providers } = await openEquipment(settings, process);
-  await makeFolder(settings.DATA_DIR);
+  await Deno.mkdir(settings.DATA_DIR, { recursive: true, mode: 0o700 }).catch((cause) => {
+    const text = `Cannot create DATA_DIR ${JSON.stringify(settings.DATA_DIR)}: ${errorText(cause)}`;
+    throw new AppError("invalid_config", text, { cause });
+  });
   const request: RunRequest = {
     topic,
     context,
@@ -90,13 +93,11 @@ export async function holdOnTerminal(
   };
   const runId = randomBytes(16).toHex();
   const setup = await toSetup(runId, request, settings, providers.model);
-  terminal.err(formatBanner(setup, {
-    contextCharacters: context.text.length,
-    isRedacted: flags.redactContext,
-    tools: tools.length,
-  }, terminal));
+  terminal.err(formatBanner(setup, { isRedacted: flags.redactContext, tools: tools.length }, terminal));
   if (isMasked) note("what looks like a secret was masked in the topic");
-  for (const text of [...context.notes, ...describeRedactions(context.redactions)]) note(text);
+  for (const text of context.notes) note(text);
+  const masked = Object.values(context.redactions).reduce((sum, count) => sum + count, 0);
+  if (masked > 0) note(`${masked} ${masked === 1 ? "secret was" : "secrets were"} masked in the context`);
 
   const events: StoredEvent[] = [];
   const emit = (event: RunEvent) => {
@@ -120,7 +121,7 @@ export async function holdOnTerminal(
     warn,
     fail,
     clock,
-    newId: () => world.newCallId(environment),
+    newId: () => randomBytes(6).toHex(),
     signal,
   });
   view.close();
@@ -151,20 +152,9 @@ export async function holdOnTerminal(
     case "cancelled":
       terminal.err("Stopped; there is no result.\n");
       return EXIT_CODES.interrupted;
-    case "error": {
-      const error = new AppError("upstream_failure", outcome.error ?? "The run failed");
-      writeFailure(terminal, error, { json: flags.json === true });
+    case "error":
+      writeFailure(terminal, new AppError("upstream_failure", outcome.error ?? "The run failed"), flags);
       return EXIT_CODES.failed;
-    }
-  }
-}
-
-async function makeFolder(path: string): Promise<void> {
-  try {
-    await Deno.mkdir(path, { recursive: true, mode: 0o700 });
-  } catch (cause) {
-    const text = `Cannot make the folder DATA_DIR ${JSON.stringify(path)}`;
-    throw new AppError("invalid_config", text, { cause });
   }
 }
 
@@ -196,20 +186,15 @@ async function readTemplate(
   return template;
 }
 
-function describeRedactions(counts: Readonly<Record<string, number>>): readonly string[] {
-  const total = Object.values(counts).reduce((sum, count) => sum + count, 0);
-  return total === 0 ? [] : [`${total} ${total === 1 ? "secret was" : "secrets were"} masked in the context`];
-}
-
 function formatBanner(
-  { topic, language, models, maxRounds, confidenceThreshold, earlyOut, compressHistory, template }:
+  { topic, context, language, models, maxRounds, confidenceThreshold, earlyOut, compressHistory, template }:
     DebateSetup,
-  facts: { readonly contextCharacters: number; readonly isRedacted: boolean; readonly tools: number },
+  { isRedacted, tools }: { readonly isRedacted: boolean; readonly tools: number },
   { errColour, width }: Terminal,
 ): string {
   const words = wordsFor(language);
   const paint = createPaint(errColour);
-  const { contextCharacters: characters, isRedacted, tools } = facts;
+  const { length: characters } = context;
   const early = earlyOut.enabled ? earlyOut.threshold : undefined;
   const rows: readonly (readonly [string, string])[] = [
     [words.topic, topic],
@@ -269,10 +254,9 @@ function readTopic(words: readonly string[], flags: RunFlags, language: string):
   if (topic !== "") return topic;
   const { file, baseContext = [], project } = flags;
   if (file === undefined && baseContext.length === 0 && project === undefined) {
-    throw new AppError(
-      "invalid_request",
-      'There is nothing to debate: give a topic, as in debate "The API has been slow since noon", or --file, --base-context or --project',
-    );
+    const fix =
+      'give a topic, as in debate "The API has been slow since noon", or --file, --base-context or --project';
+    throw new AppError("invalid_request", `There is nothing to debate: ${fix}`);
   }
   return DEFAULT_TOPICS[labelLanguage(language)];
 }
@@ -304,11 +288,7 @@ export async function readFile(path: string, name = path): Promise<GivenFile> {
   try {
     return { name, bytes: await Deno.readFile(path) };
   } catch (cause) {
-    const reason = cause instanceof Deno.errors.NotFound
-      ? "there is no such file"
-      : cause instanceof Deno.errors.IsADirectory
-      ? "it is a folder"
-      : "access is refused";
-    throw new AppError("invalid_request", `Cannot read ${JSON.stringify(name)}: ${reason}`, { cause });
+    const text = `Cannot read ${JSON.stringify(name)}: ${describeReadFailure(cause)}`;
+    throw new AppError("invalid_request", text, { cause });
   }
 }

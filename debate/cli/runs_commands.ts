@@ -27,12 +27,12 @@ export function addRuns(program: Command, environment: Environment, add: ReturnT
   };
 
   const runs = program.command("runs")
-    .description("Stored runs: list, show, compare, report, export, resume.")
+    .description("Manage stored runs.")
     .addHelpText("after", RUNS_EXAMPLES);
   add(
-    addJson(runs.command("list").description("List them, newest first."), "the list")
-      .option("--limit <n>", "how many", countOf(1, 100_000), 20)
-      .option("--search <text>", "only those with this in topic, title or cause", once),
+    addJson(runs.command("list").description("List runs, newest first."), "the list")
+      .option("--limit <n>", "maximum number of runs", countOf(1, 100_000), 20)
+      .option("--search <text>", "text in the topic, title or cause", once),
     async ({ limit, search = "", json }: Flags & { readonly limit: number }) => {
       const { DATA_DIR } = await readSettings(environment);
       const all = (await readRuns(DATA_DIR)).filter(({ run_id, title, topic, conclusion }) =>
@@ -49,14 +49,17 @@ export function addRuns(program: Command, environment: Environment, add: ReturnT
     },
   );
   add(
-    addJson(runs.command("show <id>").description("Show what a run came to."), "the whole record"),
+    addJson(runs.command("show <id>").description("Show the result of a run."), "the record"),
     async (id: string, { json }: Flags) => {
       const { text, record } = await find(id);
       await put(json === true ? withLineEnd(text) : formatRun(record, terminal));
     },
   );
   add(
-    addJson(runs.command("compare <id> <other>").description("Show two runs side by side."), "both"),
+    addJson(
+      runs.command("compare <id> <other>").description("Show two runs side by side."),
+      "the comparison",
+    ),
     async (id: string, other: string, { json }: Flags) => {
       const [{ record: one }, { record: two }] = [await find(id), await find(other)];
       const comparable = { runs: [toComparable(one), toComparable(two)] };
@@ -66,9 +69,9 @@ export function addRuns(program: Command, environment: Environment, add: ReturnT
     },
   );
   add(
-    runs.command("report <id>").description("Print the report of a run, as Markdown.")
-      .option("--html", "as one HTML file instead")
-      .option("--output <file>", "write it there", once),
+    runs.command("report <id>").description("Print the report of a run as Markdown.")
+      .option("--html", "print one HTML page instead")
+      .option("--output <file>", "output file", once),
     async (id: string, { html, output }: Flags) => {
       const { record } = await find(id);
       const report = html === true ? renderHtml(record) : renderReport(record);
@@ -77,17 +80,17 @@ export function addRuns(program: Command, environment: Environment, add: ReturnT
     },
   );
   add(
-    runs.command("export <id>").description("Print the record of a run, to import it elsewhere.")
-      .option("--output <file>", "write it there", once),
+    runs.command("export <id>").description("Print the record of a run for import elsewhere.")
+      .option("--output <file>", "output file", once),
     async (id: string, { output }: Flags) => await put(withLineEnd((await find(id)).text), output),
   );
   add(
     addJson(
-      runs.command("resume <id>").description("Continue a run with new evidence, as a new run."),
-      "the whole record of the new run",
+      runs.command("resume <id>").description("Start a new run from a run and new evidence."),
+      "the record of the new run",
     )
-      .option("--evidence <text>", "what is new", once)
-      .option("-f, --file <file>", "what is new, a text file (repeatable)", repeated),
+      .option("--evidence <text>", "new evidence", once)
+      .option("-f, --file <file>", "text file with new evidence (repeatable)", repeated),
     async (id: string, flags: Parameters<typeof resumeRun>[1]) =>
       await resumeRun(() => find(id), flags, environment),
   );

@@ -94,7 +94,6 @@ const COSTS: Columns<ArmResult> = [
   ["Useful calls", ({ tool_efficiency: useful }) => useful === null ? "–" : percent(useful)],
   ["Out of tokens", ({ out_of_budget }) => String(out_of_budget)],
   ["Failed", ({ failed }) => String(failed)],
-  ["Brier score", ({ brier }) => brier?.toFixed(3) ?? "–"],
 ];
 
 export function renderComparison(comparison: Comparison): string {
@@ -108,6 +107,17 @@ export function renderComparison(comparison: Comparison): string {
         ({ by_kind: { [kind]: share } }: ArmResult) =>
           share === undefined ? "–" : `${percent(share.value)} (${interval(share)})`,
       ] as const
+    ),
+  ];
+  const bins = arms[0]?.calibration ?? [];
+  const calibration: Columns<ArmResult> = [
+    ["Arm", ({ name }) => name],
+    ["Brier score", ({ brier }) => brier?.toFixed(3) ?? "–"],
+    ...bins.map(({ from, to }, index) =>
+      [`${percent(from)} to ${percent(to)}`, ({ calibration }: ArmResult) => {
+        const { accuracy = null, cases = 0 } = calibration[index] ?? {};
+        return accuracy === null ? "–" : `${percent(accuracy)} of ${cases}`;
+      }] as const
     ),
   ];
   const facts = [
@@ -132,7 +142,7 @@ ${comparison.notes.map((note) => `<p class="note">${escapeHtml(note)}</p>`).join
 <h2>Right: component, kind of fault and causal path</h2>
 ${table(RIGHT, arms)}
 <h2>Calibration: is it as often right as it says?</h2>
-<div class="plots">${arms.map(plotCalibration).join("")}</div>
+${table(calibration, arms)}
 <h2>What it costs</h2>
 ${table(COSTS, arms)}
 <h2>By kind of fault</h2>
@@ -156,40 +166,4 @@ function table<T>(columns: Columns<T>, rows: readonly T[]): string {
 const STYLE =
   `:root{color-scheme:light dark}body{font:1rem/1.5 system-ui,sans-serif;max-width:70rem;margin:0 auto;padding:1rem;overflow-wrap:break-word}` +
   `.wide{overflow-x:auto}table{border-collapse:collapse;margin:1rem 0}th,td{border:1px solid #8888;padding:.25rem .75rem;text-align:left;vertical-align:top}` +
-  `.plots{display:flex;flex-wrap:wrap;gap:1rem}svg{max-width:100%;height:auto;font:12px system-ui,sans-serif}svg text{fill:currentColor}` +
-  `.axis{stroke:#8888;stroke-width:1}.dot{fill:#c8502a}.ideal{stroke:#8888;stroke-dasharray:4}.note{color:GrayText}`;
-
-const SIDE = 200;
-const EDGE = 36;
-
-/** The share of true forecasts by their confidence; the size of a dot is the number of runs. */
-function plotCalibration({ name, calibration, brier }: ArmResult): string {
-  const fixed = (value: number) => String(Math.round(value * 10) / 10);
-  const at = (value: number) => fixed(EDGE + value * SIDE);
-  const up = (value: number) => fixed(20 + (1 - value) * SIDE);
-  const text = (x: string | number, y: string | number, said: string | number, more = "") =>
-    `<text x="${x}" y="${y}"${more}>${said}</text>`;
-  const middle = ' text-anchor="middle"';
-  const most = Math.max(1, ...calibration.map(({ cases }) => cases));
-  const dots = calibration.flatMap(({ mean_confidence: said, accuracy: right, cases }) => {
-    if (said === null || right === null) return [];
-    const size = fixed(3 + 6 * Math.sqrt(cases / most));
-    const below = fixed(Number(up(right)) + (right > 0.5 ? 20 : -11));
-    const dot = `<circle class="dot" cx="${at(said)}" cy="${up(right)}" r="${size}"></circle>`;
-    return [dot + text(at(said), below, cases, middle)];
-  });
-  const score = brier === null ? "" : `Brier ${brier.toFixed(3)}`;
-  const [width, height] = [SIDE + 2 * EDGE, SIDE + 60];
-  const label = escapeHtml(`Calibration of ${name}, ${score}`);
-  return [
-    `<svg viewBox="0 0 ${width} ${height}" width="${width}" height="${height}" role="img" aria-label="${label}">`,
-    text(0, 12, escapeHtml(name)),
-    text(EDGE + 8, 38, score),
-    `<rect class="axis" fill="none" x="${EDGE}" y="20" width="${SIDE}" height="${SIDE}"></rect>`,
-    `<line class="ideal" x1="${at(0)}" y1="${up(0)}" x2="${at(1)}" y2="${up(1)}"></line>`,
-    ...dots,
-    text(EDGE + SIDE / 2, SIDE + 38, "said", middle),
-    text(14, 20 + SIDE / 2, "right", `${middle} transform="rotate(-90 14 ${20 + SIDE / 2})"`),
-    "</svg>",
-  ].join("");
-}
+  `.note{color:GrayText}`;

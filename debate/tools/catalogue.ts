@@ -8,8 +8,7 @@ import { explainPostgres, runDbExplain } from "./explain_postgres.ts";
 import { createHttpPorts } from "./http_fetch.ts";
 import { httpGet, queryElasticsearch, queryLoki, queryPrometheus } from "./http_tools.ts";
 import { compileAllowList } from "./net_guard.ts";
-import { gitRecentChanges, runLocalCommand, runSshCommand } from "./program_tools.ts";
-import { runKubectl } from "./run_kubectl.ts";
+import { gitRecentChanges, runKubectl, runLocalCommand, runSshCommand } from "./program_tools.ts";
 import { createProgramRunner } from "./run_program.ts";
 
 /** The variables by which `ssh` and `kubectl` find keys, agent and clusters; no other program gets them. */

@@ -1,14 +1,13 @@
 import { shellQuote } from "@gateway/shared/text";
 import * as z from "@zod/zod";
 import { isSecretFile } from "../context/secret_files.ts";
-import type { Settings } from "../settings/config.ts";
-import type { Argument } from "./argv.ts";
+import { type Argument, type ArgumentRule, checkArguments, shapes, splitCommand } from "./argv.ts";
 import { type Call, countArgument, defineTool, describeRun, timeoutArgument } from "./define_tool.ts";
 import { refuse } from "./run_program.ts";
 import { checkCommand, PROGRAM_RULES } from "./program_rules.ts";
 
 /** Variables of this service by name, for the programs that need them. */
-export function pickEnv({ ports }: Call, ...names: readonly string[]): Readonly<Record<string, string>> {
+function pickEnv({ ports }: Call, ...names: readonly string[]): Readonly<Record<string, string>> {
   return Object.fromEntries(Object.entries(ports.env).filter(([name]) => names.includes(name)));
 }
 
@@ -21,13 +20,9 @@ const GIT_ENV = {
   GIT_ALLOW_PROTOCOL: "none",
 };
 
-const GIT_CONFIG = [
-  "core.fsmonitor=false",
-  "core.hooksPath=/dev/null",
-  "log.showSignature=false",
-  "core.sshCommand=false",
-];
-
+const GIT_CONFIG =
+  "-c core.fsmonitor=false -c core.hooksPath=/dev/null -c log.showSignature=false -c core.sshCommand=false"
+    .split(" ");
 const GIT_LOG =
   "log --no-show-signature --no-ext-diff --no-textconv --no-color --no-decorate --no-mailmap --date=iso-strict --stat=120 --stat-count=20"
     .split(" ");
@@ -41,9 +36,7 @@ export const gitRecentChanges = defineTool({
   description:
     "Shows the newest commits of a git repository with date, author, subject and the files that changed.",
   schema: z.strictObject({
-    repo_path: z.string().min(1).max(4096).default(".").describe(
-      "folder of the repository; by default the project",
-    ),
+    repo_path: z.string().min(1).max(4096).default(".").describe("directory of the repository"),
     count: countArgument(10, 50, "how many of the newest commits"),
     timeout: timeoutArgument(15),
   }),
@@ -54,7 +47,7 @@ export const gitRecentChanges = defineTool({
     const git = (...args: readonly string[]) =>
       runProgram({
         program: "git",
-        args: ["--no-pager", ...GIT_CONFIG.flatMap((entry) => ["-c", entry]), ...args],
+        args: ["--no-pager", ...GIT_CONFIG, ...args],
         cwd,
         env: GIT_ENV,
         signal: call.signal,
@@ -62,9 +55,7 @@ export const gitRecentChanges = defineTool({
     const title = `git log of ${path}, ${count} at most`;
     // A .git file, or a repository that contains this folder, may lead elsewhere.
     const where = await git("rev-parse", "--path-format=absolute", "--git-dir", "--git-common-dir");
-    if (where.stopped !== undefined || where.code !== 0) {
-      return describeRun(title, where, call);
-    }
+    if (where.stopped !== undefined || where.code !== 0) return describeRun(title, where, call);
     for (const folder of where.stdout.trim().split("\n")) {
       if (await folders.find(folder) !== undefined) continue;
       refuse(`The repository of ${JSON.stringify(path)} is ${OUTSIDE}`);
@@ -80,20 +71,17 @@ export const runLocalCommand = defineTool({
     Object.keys(PROGRAM_RULES).join(", ")
   }. Only options that read are possible, and only files in the folders that the operator allowed.`,
   schema: z.strictObject({
-    command: z.string().min(1).describe(
-      "one program with its arguments; there is no shell, so no pipes and no redirects",
-    ),
+    command: z.string().min(1).describe("one program with its arguments, without pipes and redirects"),
     timeout: timeoutArgument(15),
   }),
   async run({ command }, call) {
     const { program, args: checked } = checkCommand(command);
     const [cwd] = await call.ports.folders.roots();
     if (cwd === undefined) return refuse("None of the folders in ALLOWED_PROJECT_ROOTS exists");
-    const args = await Promise.all(
-      checked.map(async ({ kind, text }) =>
-        kind === "word" ? text : notSecret(await findPath(call, text, cwd), text)
-      ),
-    );
+    const args: string[] = [];
+    for (const { kind, text } of checked) {
+      args.push(kind === "word" ? text : notSecret(await findPath(call, text, cwd), text));
+    }
     const result = await call.ports.runProgram({ program, args, cwd, signal: call.signal });
     return describeRun(command, result, call);
   },
@@ -126,12 +114,8 @@ export const runSshCommand = defineTool({
     "The host's key must be in known_hosts already.",
   schema: z.strictObject({
     host: z.string().regex(HOST, "must be a host name or an IP address").describe("must be in known_hosts"),
-    command: z.string().min(1).describe(
-      "one read-only program with its arguments; no pipes and no redirects",
-    ),
-    user: z.string().regex(USER, "must be an account name").default("").describe(
-      "empty: the configured one",
-    ),
+    command: z.string().min(1).describe("one program with its arguments, without pipes and redirects"),
+    user: z.string().regex(USER, "must be an account name").default("").describe("default: SSH_DEFAULT_USER"),
     key_path: z.string().max(4096).default("").describe("leave out: only the configured key is used"),
     port: z.int().min(1).max(65_535).default(22),
     timeout: timeoutArgument(15),
@@ -147,7 +131,7 @@ export const runSshCommand = defineTool({
     const login = account === "" ? [] : ["-l", account];
     const result = await call.ports.runProgram({
       program: "ssh",
-      args: [...sshOptions(call.settings, call.seconds), ...login, "-p", String(port), "--", host, remote],
+      args: [...sshOptions(call), ...login, "-p", String(port), "--", host, remote],
       cwd: "/",
       env: pickEnv(call, "HOME", "SSH_AUTH_SOCK"),
       signal: call.signal,
@@ -178,10 +162,8 @@ const SSH_FAILURES: readonly (readonly [RegExp, (stderr: string) => string])[] =
 ];
 
 /** Neither the user's nor the system's configuration file is read, since it could run programs. */
-function sshOptions(
-  { SSH_KEY_PATH: keyPath, SSH_KNOWN_HOSTS: knownHosts, SSH_CONNECT_TIMEOUT }: Settings,
-  seconds: number,
-): readonly string[] {
+function sshOptions({ settings, seconds }: Call): readonly string[] {
+  const { SSH_KEY_PATH: keyPath, SSH_KNOWN_HOSTS: knownHosts, SSH_CONNECT_TIMEOUT } = settings;
   const options: Readonly<Record<string, string>> = {
     BatchMode: "yes",
     StrictHostKeyChecking: "yes",
@@ -221,4 +203,112 @@ function remoteWord({ kind, text }: Argument): string {
     refuse(`${JSON.stringify(text)}: a remote path must be absolute and must not contain ..`);
   }
   return notSecret(text);
+}
+
+export const runKubectl = defineTool({
+  name: "run_kubectl",
+  description:
+    "Runs kubectl, read-only: get, describe, logs, top, events, explain, version, api-resources, cluster-info, config view. " +
+    "Secrets are not shown; output is not followed.",
+  schema: z.strictObject({
+    kubectl_args: z.string().min(1).describe("the arguments after kubectl, for instance: get pods -n prod"),
+    timeout: timeoutArgument(20),
+  }),
+  async run({ kubectl_args: text }, call) {
+    const env = pickEnv(call, "HOME", "KUBECONFIG", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT");
+    const result = await call.ports.runProgram({
+      program: "kubectl",
+      args: checkKubectl(text, call.seconds).map((argument) => argument.text),
+      cwd: "/",
+      // A kuberc file could add options to verbs.
+      env: { ...env, KUBERC: "off", KUBECTL_KUBERC: "false" },
+      signal: call.signal,
+    });
+    return describeRun(`kubectl ${text}`, result, call);
+  },
+});
+
+/** Only verbs that read, with options for the operator's own clusters. Secrets are never read, not even their names. */
+const NAME = /^[A-Za-z0-9](?:[A-Za-z0-9._:@/-]{0,252}[A-Za-z0-9])?$/;
+const SELECTOR = /^[A-Za-z0-9_./=!,() -]{1,500}$/;
+const NUMBER = /^\d{1,7}$/;
+const DURATION = /^\d{1,6}(?:s|m|h)$/;
+const TIME = /^\d{4}-\d\d-\d\dT[0-9:.+Z-]{1,30}$/;
+const PATH_EXPRESSION = /^[A-Za-z0-9_.[\]{}'"@?()=*:\\/ -]{1,500}$/;
+const OUTPUT = /^(?:json|yaml|wide|name|jsonpath=[^\n]{0,1000}|custom-columns=[^\n]{0,1000})$/;
+const FORMAT = /^(?:json|yaml)$/;
+
+const selection = {
+  flags: "A all-namespaces show-labels no-headers ignore-not-found show-kind",
+  values: {
+    ...shapes([SELECTOR, "l selector field-selector L label-columns"], [OUTPUT, "o output"]),
+    ...{ "sort-by": PATH_EXPRESSION, "chunk-size": NUMBER },
+  },
+};
+
+const VERBS: Readonly<Record<string, ArgumentRule>> = {
+  get: { ...selection, operands: [/^[A-Za-z0-9.,/_:-]{1,500}$/], rest: NAME, min: 1, check: refuseSecrets },
+  describe: {
+    flags: "A all-namespaces",
+    values: shapes([SELECTOR, "l selector"], [/^(?:true|false)$/, "show-events"]),
+    operands: [/^[A-Za-z0-9.,/_:-]{1,500}$/],
+    rest: NAME,
+    min: 1,
+    check: refuseSecrets,
+  },
+  logs: {
+    flags: "p previous timestamps all-containers prefix ignore-errors",
+    values: {
+      ...shapes([NAME, "c container"], [SELECTOR, "l selector"]),
+      ...{ tail: NUMBER, since: DURATION, "since-time": TIME },
+    },
+    operands: [NAME, NAME],
+    always: ["--limit-bytes=262144"],
+    unless: { options: ["tail", "since", "since-time"], add: ["--tail=500"] },
+  },
+  top: {
+    flags: "A all-namespaces containers no-headers sum",
+    values: { l: SELECTOR, selector: SELECTOR, "sort-by": /^(?:cpu|memory)$/ },
+    operands: [/^(?:pods?|po|nodes?|no)$/],
+    rest: NAME,
+    min: 1,
+  },
+  events: {
+    flags: "A all-namespaces no-headers",
+    values: { for: NAME, types: /^[A-Za-z,]{1,100}$/, o: FORMAT, output: FORMAT },
+  },
+  explain: { flags: "recursive", values: { "api-version": NAME }, operands: [NAME], min: 1 },
+  version: { flags: "client", values: { o: FORMAT, output: FORMAT } },
+  "api-resources": {
+    flags: "no-headers cached",
+    values: shapes([NAME, "api-group"], [/^(?:true|false)$/, "namespaced"], [/^(?:wide|name)$/, "o output"]),
+  },
+  "cluster-info": {},
+  config: { flags: "minify", values: { o: FORMAT, output: FORMAT }, operands: [/^view$/], min: 1 },
+};
+
+export function checkKubectl(text: string, seconds: number): readonly Argument[] {
+  const all = splitCommand(text);
+  const given = all[0] === "kubectl" ? all.slice(1) : all;
+  let at = 0;
+  while (given[at]?.startsWith("-")) at += /^(?:-n|--namespace|--context)$/.test(given[at] ?? "") ? 2 : 1;
+  const verb = given[at];
+  if (verb === undefined || !Object.hasOwn(VERBS, verb)) {
+    return refuse(`only these verbs are possible: ${Object.keys(VERBS).join(", ")}`);
+  }
+  const rule = VERBS[verb] ?? {};
+  const checked = checkArguments(given.toSpliced(at, 1), {
+    ...rule,
+    values: { ...rule.values, ...shapes([NAME, "n namespace context"]) },
+    always: [...(rule.always ?? []), `--request-timeout=${Math.ceil(seconds)}s`],
+  });
+  return [{ kind: "word", text: verb }, ...checked];
+}
+
+/** Types come first, comma-separated, or as `type/name` anywhere; a type may include its group: `secrets.v1.`. */
+function refuseSecrets(operands: readonly string[]): void {
+  const types = operands.flatMap((operand, index) =>
+    index === 0 || operand.includes("/") ? operand.split(",").map((part) => part.split("/")[0] ?? "") : []
+  );
+  if (types.some((type) => /^secrets?(?:\.|$)/i.test(type))) refuse("secrets are not shown");
 }

@@ -228,7 +228,10 @@ const PARAMETERS = [
   ["name", { type: "string" }],
   ["language", { type: "string" }],
 ] as const;
-const string = { type: "string" };
+const problem = z.object({
+  ...{ type: z.string(), title: z.string(), status: z.int(), code: z.string() },
+  detail: z.string().optional(),
+}).describe("RFC 9457");
 function openApi(): object {
   const paths = Object.entries(byPath((path) => path, describe)).map(([path, methods]) => {
     const parameters = PARAMETERS.filter(([name]) => path.includes(`{${name}}`))
@@ -247,20 +250,7 @@ function openApi(): object {
     paths: Object.fromEntries(paths),
     components: {
       securitySchemes: { basic: { type: "http", scheme: "basic" } },
-      schemas: {
-        Problem: {
-          type: "object",
-          description: "RFC 9457",
-          required: ["type", "title", "status", "code"],
-          properties: {
-            type: string,
-            title: string,
-            status: { type: "integer" },
-            detail: string,
-            code: string,
-          },
-        },
-      },
+      schemas: { Problem: toJsonSchema(problem) },
     },
   };
 }
@@ -286,6 +276,12 @@ function bodyOf({ json, form }: Operation): object | undefined {
   if (json === "record") return { "application/json": { schema: { type: "object" } } };
   const body = json ?? (form && z.object(form));
   if (body === undefined) return undefined;
+  return {
+    [json === undefined ? "multipart/form-data" : "application/json"]: { schema: toJsonSchema(body) },
+  };
+}
+
+function toJsonSchema(body: z.ZodType): object {
   const { $schema: _, ...schema } = z.toJSONSchema(body, { io: "input" });
-  return { [json === undefined ? "multipart/form-data" : "application/json"]: { schema } };
+  return schema;
 }

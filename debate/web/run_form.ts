@@ -45,7 +45,7 @@ export function readText({ fields }: Form, name: string): string {
 
 function readTopic(form: Form): string {
   const topic = readText(form, "topic").toWellFormed();
-  if (topic === "") throw unprocessable("topic", "is required: describe the incident");
+  if (topic === "") fail("topic", "is required: describe the incident", "unprocessable");
   if (topic.length > MAX_TOPIC) {
     fail("topic", `is longer than ${MAX_TOPIC} characters: put the details into the incident file`);
   }
@@ -99,17 +99,17 @@ function readNumber(form: Form, name: string, fallback: number, max: number): nu
   const text = readText(form, name);
   if (text === "") return fallback;
   const problem = `must be a whole number from 1 to ${max}`;
-  if (!/^[+-]?\d+$/.test(text)) throw unprocessable(name, problem);
+  if (!/^[+-]?\d+$/.test(text)) fail(name, problem, "unprocessable");
   const number = Number(text);
   if (number < 1 || number > max) fail(name, problem);
   return number;
 }
 
-/** For missing values and values of the wrong type, which clients expect as status 422; invalid values are 400. */
-export function unprocessable(name: string, problem: string): AppError {
-  return new AppError("unprocessable", `Field ${name}: ${problem}`);
-}
-
-function fail(name: string, problem: string): never {
-  throw new AppError("invalid_request", `Field ${name}: ${problem}`);
+/** Clients expect status 422 (`unprocessable`) for missing values and wrong types, and 400 for invalid values. */
+export function fail(
+  name: string,
+  problem: string,
+  code: "invalid_request" | "unprocessable" = "invalid_request",
+): never {
+  throw new AppError(code, `Field ${name}: ${problem}`);
 }

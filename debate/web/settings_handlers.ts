@@ -7,7 +7,7 @@ import memoryLeak from "../models/scenarios/memory_leak.json" with { type: "json
 import { rulesFrom } from "../runs/setup.ts";
 import { listTemplates } from "../prompts/templates.ts";
 import { readForm } from "./form.ts";
-import { readText, unprocessable } from "./run_form.ts";
+import { fail, readText } from "./run_form.ts";
 import type { Routed, WebPorts } from "./ports.ts";
 import type { Settings } from "../settings/config.ts";
 import { findPrice } from "../models/prices.ts";
@@ -88,7 +88,7 @@ export async function handleAuthStatus({ providers, settings }: WebPorts): Promi
 export async function handleLogin({ providers, settings }: WebPorts, { request }: Routed): Promise<Response> {
   const form = await readForm(request, settings.MAX_UPLOAD_BYTES);
   const action = readText(form, "action");
-  if (action === "") throw unprocessable("action", "is required: start or check");
+  if (action === "") fail("action", "is required: start or check", "unprocessable");
   if (action === "start") return await answer(() => providers.deviceFlows.start());
   if (action !== "check") return failed('Field action: must be "start" or "check"');
   const code = readText(form, "device_code");

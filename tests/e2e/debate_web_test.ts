@@ -133,7 +133,7 @@ Deno.test("debate:lab --offline compares, says no where there is nothing to see,
     assert.match(err, /\n12\/12 public_holiday blind 1: wrong at 0\.60/);
     assert.match(
       await Deno.readTextFile(`${folder}/r.html`),
-      /<svg [^]*Does debating help|Does debating help[^]*<svg /,
+      /Does debating help[^]*Brier score/,
     );
     const { arms, trials } = JSON.parse(await Deno.readTextFile(`${folder}/r.json`));
     assert.equal(arms.length, 6);
