@@ -1,10 +1,10 @@
-/** `audit.jsonl`: one line for each tool call, written before anyone sees the result. */
+/** `audit.jsonl` has one line for each tool call. The line is written before anyone sees the result. */
 import { AppError, AUDIT_UNAVAILABLE } from "@gateway/shared/errors";
 import { redactValue } from "../context/redact_context.ts";
 import type { AuditLine } from "../engine/ports.ts";
 import type { Redact } from "./define_tool.ts";
 
-/** A log that keeps no file open between lines, so that the file may be moved away at any time. */
+/** The log keeps no file open between lines, so that an operator can move the file away at any time. */
 export function createToolAuditLog(path: string, redact: Redact) {
   let last: Promise<void> = Promise.resolve();
   return {

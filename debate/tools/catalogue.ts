@@ -11,7 +11,7 @@ import { compileAllowList } from "./net_guard.ts";
 import { gitRecentChanges, runKubectl, runLocalCommand, runSshCommand } from "./program_tools.ts";
 import { createProgramRunner } from "./run_program.ts";
 
-/** The variables by which `ssh` and `kubectl` find keys, agent and clusters; no other program gets them. */
+/** `ssh` and `kubectl` find keys, agent and clusters by these variables. No other program gets them. */
 export const TOOL_ENV_NAMES = [
   "HOME",
   "SSH_AUTH_SOCK",
@@ -32,7 +32,7 @@ const TOOLS = [
   runKubectl,
 ];
 
-/** The enabled tools, always in the same order. Unknown names in `ENABLED_TOOLS` are ignored. */
+/** The enabled tools in a fixed order. Unknown names in `ENABLED_TOOLS` are ignored. */
 export function createTools(settings: Settings, ports: ToolPorts): readonly Tool[] {
   if (!settings.TOOLS_ENABLED) return [];
   const world = { settings, ports, allowed: compileAllowList(settings.HTTP_ALLOWED_HOSTS) };
@@ -59,7 +59,7 @@ export async function createToolPorts({ settings, clock, redact, env }: {
   };
 }
 
-/** The CAs of the settings, PEM; `undefined`: the built-in ones. */
+/** The CAs of the settings as PEM, or `undefined` for the built-in CAs. */
 export async function readCa(
   { REQUESTS_CA_BUNDLE: bundle, SSL_CERT_FILE: file }: Pick<Settings, "REQUESTS_CA_BUNDLE" | "SSL_CERT_FILE">,
 ): Promise<string | undefined> {

@@ -6,7 +6,7 @@ import { type Call, countArgument, defineTool, describeRun, timeoutArgument } fr
 import { refuse } from "./run_program.ts";
 import { checkCommand, PROGRAM_RULES } from "./program_rules.ts";
 
-/** Variables of this service by name, for the programs that need them. */
+/** The given environment variables of this service. */
 function pickEnv({ ports }: Call, ...names: readonly string[]): Readonly<Record<string, string>> {
   return Object.fromEntries(Object.entries(ports.env).filter(([name]) => names.includes(name)));
 }
@@ -16,7 +16,7 @@ const GIT_ENV = {
   GIT_TERMINAL_PROMPT: "0",
   GIT_OPTIONAL_LOCKS: "0",
   GIT_NO_LAZY_FETCH: "1",
-  // There is no such transport, so nothing is fetched.
+  // No transport has this name, so nothing is fetched.
   GIT_ALLOW_PROTOCOL: "none",
 };
 
@@ -28,16 +28,15 @@ const GIT_LOG =
     .split(" ");
 
 /**
- * The configuration of a repository can name programs. `git log` runs without pager, external diff, text
- * conversion, signatures and fetching, so that it starts none of them.
+ * The configuration of a repository can name programs. To start none of them, `git log` runs without pager, external
+ * diff, text conversion, signatures and fetching.
  */
 export const gitRecentChanges = defineTool({
   name: "git_recent_changes",
-  description:
-    "Shows the newest commits of a git repository with date, author, subject and the files that changed.",
+  description: "Show the newest commits of a git repository: date, author, subject and changed files.",
   schema: z.strictObject({
     repo_path: z.string().min(1).max(4096).default(".").describe("directory of the repository"),
-    count: countArgument(10, 50, "how many of the newest commits"),
+    count: countArgument(10, 50, "number of newest commits"),
     timeout: timeoutArgument(15),
   }),
   async run({ repo_path: path, count }, call) {
@@ -53,12 +52,12 @@ export const gitRecentChanges = defineTool({
         signal: call.signal,
       });
     const title = `git log of ${path}, ${count} at most`;
-    // A .git file, or a repository that contains this folder, may lead elsewhere.
+    // A .git file or an enclosing repository can be outside the allowed directories.
     const where = await git("rev-parse", "--path-format=absolute", "--git-dir", "--git-common-dir");
     if (where.stopped !== undefined || where.code !== 0) return describeRun(title, where, call);
     for (const folder of where.stdout.trim().split("\n")) {
       if (await folders.find(folder) !== undefined) continue;
-      refuse(`The repository of ${JSON.stringify(path)} is ${OUTSIDE}`);
+      refuse(`the repository of ${JSON.stringify(path)} is ${OUTSIDE}`);
     }
     const log = await git(...GIT_LOG, "--format=%n%h %ad %an: %s", `--max-count=${count}`);
     return describeRun(title, log, call);
@@ -67,9 +66,9 @@ export const gitRecentChanges = defineTool({
 
 export const runLocalCommand = defineTool({
   name: "run_local_command",
-  description: `Runs a read-only diagnostic program on the machine of this service: ${
+  description: `Run a read-only diagnostic program on the machine of this service: ${
     Object.keys(PROGRAM_RULES).join(", ")
-  }. Only options that read are possible, and only files in the folders that the operator allowed.`,
+  }. Options that write are rejected. Files must be in the directories that the operator allowed.`,
   schema: z.strictObject({
     command: z.string().min(1).describe("one program with its arguments, without pipes and redirects"),
     timeout: timeoutArgument(15),
@@ -77,7 +76,7 @@ export const runLocalCommand = defineTool({
   async run({ command }, call) {
     const { program, args: checked } = checkCommand(command);
     const [cwd] = await call.ports.folders.roots();
-    if (cwd === undefined) return refuse("None of the folders in ALLOWED_PROJECT_ROOTS exists");
+    if (cwd === undefined) return refuse("no directory of ALLOWED_PROJECT_ROOTS exists");
     const args: string[] = [];
     for (const { kind, text } of checked) {
       args.push(kind === "word" ? text : notSecret(await findPath(call, text, cwd), text));
@@ -87,7 +86,7 @@ export const runLocalCommand = defineTool({
   },
 });
 
-const OUTSIDE = "not within the folders of ALLOWED_PROJECT_ROOTS";
+const OUTSIDE = "not in a directory of ALLOWED_PROJECT_ROOTS";
 
 async function findPath({ ports }: Call, path: string, base: string): Promise<string> {
   return await ports.folders.find(path.startsWith("/") ? path : `${base}/${path}`) ??
@@ -95,7 +94,7 @@ async function findPath({ ports }: Call, path: string, base: string): Promise<st
 }
 
 function notSecret(path: string, shown = path): string {
-  if (isSecretFile(path)) refuse(`${JSON.stringify(shown)} may hold secrets and is not read`);
+  if (isSecretFile(path)) refuse(`${JSON.stringify(shown)} may contain secrets and is not read`);
   return path;
 }
 
@@ -103,27 +102,28 @@ const HOST = /^(?:[A-Za-z0-9](?:[A-Za-z0-9.-]{0,251}[A-Za-z0-9])?|[0-9a-f]*:[0-9
 const USER = /^(?:[A-Za-z0-9_][A-Za-z0-9_.-]{0,31})?$/;
 
 /**
- * Uses the system's `ssh`, which supports hashed names, certificate authorities and revoked keys in
- * known_hosts. The remote side has a shell: it gets each word in single quotes, and only words that all
- * shells read alike.
+ * The system's `ssh` supports hashed names, certificate authorities and revoked keys in known_hosts. The remote
+ * side has a shell. It gets each word in single quotes, and only words that all shells read alike.
  */
 export const runSshCommand = defineTool({
   name: "run_ssh_command",
   description:
-    "Runs a read-only diagnostic program on another host over SSH: the programs and options of run_local_command. " +
-    "The host's key must be in known_hosts already.",
+    "Run a read-only diagnostic program on another host over SSH. Programs and options are those of " +
+    "run_local_command. The host key must be in known_hosts.",
   schema: z.strictObject({
-    host: z.string().regex(HOST, "must be a host name or an IP address").describe("must be in known_hosts"),
+    host: z.string().regex(HOST, "must be a host name or an IP address").describe(
+      "host name or address, as in known_hosts",
+    ),
     command: z.string().min(1).describe("one program with its arguments, without pipes and redirects"),
     user: z.string().regex(USER, "must be an account name").default("").describe("default: SSH_DEFAULT_USER"),
-    key_path: z.string().max(4096).default("").describe("leave out: only the configured key is used"),
+    key_path: z.string().max(4096).default("").describe("omit: only the configured key is allowed"),
     port: z.int().min(1).max(65_535).default(22),
     timeout: timeoutArgument(15),
   }),
   async run({ host, command, user, key_path: keyPath, port }, call) {
     const { SSH_DEFAULT_USER, SSH_KEY_PATH } = call.settings;
     if (keyPath !== "" && keyPath !== SSH_KEY_PATH) {
-      refuse("Only the configured key is used: leave key_path out");
+      refuse("only the configured key is allowed: omit key_path");
     }
     const { program, args } = checkCommand(command);
     const remote = [program, ...args.map(remoteWord)].map(shellQuote).join(" ");
@@ -149,19 +149,20 @@ export const runSshCommand = defineTool({
 const SSH_FAILURES: readonly (readonly [RegExp, (stderr: string) => string])[] = [
   [
     /Host key verification failed|REMOTE HOST IDENTIFICATION HAS CHANGED|No \S+ host key is known/,
-    () => "The host's key does not match known_hosts, or is missing there: the operator has to add it",
+    () =>
+      "the host key is missing in known_hosts, or does not match it: the operator has to check and add the key",
   ],
   [
     /Permission denied|Too many authentication failures/,
-    () => "The host did not accept the key: check account and key",
+    () => "the host rejected the key: the operator has to check account and key",
   ],
   [
     /Connection refused|timed out|No route|Could not resolve|Network is unreachable|closed by|reset by/,
-    (stderr) => `The host cannot be reached: ${stderr.trim()}`,
+    (stderr) => `the host is not reachable: ${stderr.trim()}`,
   ],
 ];
 
-/** Neither the user's nor the system's configuration file is read, since it could run programs. */
+/** The configuration files of the user and of the system are not read, because they could run programs. */
 function sshOptions({ settings, seconds }: Call): readonly string[] {
   const { SSH_KEY_PATH: keyPath, SSH_KNOWN_HOSTS: knownHosts, SSH_CONNECT_TIMEOUT } = settings;
   const options: Readonly<Record<string, string>> = {
@@ -170,7 +171,7 @@ function sshOptions({ settings, seconds }: Call): readonly string[] {
     UpdateHostKeys: "no",
     VerifyHostKeyDNS: "no",
     CheckHostIP: "no",
-    // ssh reads a space as a separator of files, and `%` as the start of a token.
+    // ssh splits the value at spaces and expands tokens that start with `%`.
     ...(knownHosts === "" ? {} : {
       UserKnownHostsFile: `"${knownHosts.replaceAll("%", "%%")}"`,
       GlobalKnownHostsFile: "none",
@@ -195,12 +196,11 @@ function sshOptions({ settings, seconds }: Call): readonly string[] {
 }
 
 function remoteWord({ kind, text }: Argument): string {
-  // In some shells, quotes and backslashes have a meaning within single quotes, and in csh so does an
-  // exclamation mark.
-  if (/['\\!\n]/.test(text)) refuse("quotes, backslashes and ! are not possible in a remote command");
+  // Some shells interpret quotes and backslashes in single quotes, and csh interprets exclamation marks.
+  if (/['\\!\n]/.test(text)) refuse("quotes, backslashes and ! are not allowed in a remote command");
   if (kind === "word") return text;
   if (!text.startsWith("/") || text.split("/").includes("..")) {
-    refuse(`${JSON.stringify(text)}: a remote path must be absolute and must not contain ..`);
+    refuse(`remote path ${JSON.stringify(text)} is not absolute, or contains ..`);
   }
   return notSecret(text);
 }
@@ -208,10 +208,10 @@ function remoteWord({ kind, text }: Argument): string {
 export const runKubectl = defineTool({
   name: "run_kubectl",
   description:
-    "Runs kubectl, read-only: get, describe, logs, top, events, explain, version, api-resources, cluster-info, config view. " +
-    "Secrets are not shown; output is not followed.",
+    "Run kubectl with a read-only verb: get, describe, logs, top, events, explain, version, api-resources, " +
+    "cluster-info or config view. Secrets are not readable. Output is not followed.",
   schema: z.strictObject({
-    kubectl_args: z.string().min(1).describe("the arguments after kubectl, for instance: get pods -n prod"),
+    kubectl_args: z.string().min(1).describe("arguments of kubectl, for example: get pods -n prod"),
     timeout: timeoutArgument(20),
   }),
   async run({ kubectl_args: text }, call) {
@@ -294,7 +294,7 @@ export function checkKubectl(text: string, seconds: number): readonly Argument[]
   while (given[at]?.startsWith("-")) at += /^(?:-n|--namespace|--context)$/.test(given[at] ?? "") ? 2 : 1;
   const verb = given[at];
   if (verb === undefined || !Object.hasOwn(VERBS, verb)) {
-    return refuse(`only these verbs are possible: ${Object.keys(VERBS).join(", ")}`);
+    return refuse(`verb ${JSON.stringify(verb ?? "")} is not allowed, only ${Object.keys(VERBS).join(", ")}`);
   }
   const rule = VERBS[verb] ?? {};
   const checked = checkArguments(given.toSpliced(at, 1), {
@@ -305,10 +305,10 @@ export function checkKubectl(text: string, seconds: number): readonly Argument[]
   return [{ kind: "word", text: verb }, ...checked];
 }
 
-/** Types come first, comma-separated, or as `type/name` anywhere; a type may include its group: `secrets.v1.`. */
+/** Types are the first operand, separated by commas, or part of a `type/name`. A type can include its group: `secrets.v1.`. */
 function refuseSecrets(operands: readonly string[]): void {
   const types = operands.flatMap((operand, index) =>
     index === 0 || operand.includes("/") ? operand.split(",").map((part) => part.split("/")[0] ?? "") : []
   );
-  if (types.some((type) => /^secrets?(?:\.|$)/i.test(type))) refuse("secrets are not shown");
+  if (types.some((type) => /^secrets?(?:\.|$)/i.test(type))) refuse("secrets are not readable");
 }
